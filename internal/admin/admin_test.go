@@ -244,7 +244,12 @@ func TestAllDeadLettersAreMeantOnlyIfTheRequestSaysSo(t *testing.T) {
 			`{"ids":["a"],"reason":"x"}`: {422, ""},
 			`{"reason":"x"}`:             {422, ""},
 			`{"all":true,"limit":-1}`:    {422, ""},
-			``:                           {400, ""},
+			`{"all":false,"all":true}`:   {400, ""},
+			`{"ALL":true}`:               {400, ""},
+			`{"all":true}{"ids":["a"]}`:  {400, ""},
+			`{"ids":["\ud800"]}`:         {400, ""},
+			`{"all":true,"before":"2026-01-01T00:00:00,5Z"}`: {400, ""},
+			``: {400, ""},
 		} {
 			l := &letters{}
 			got := call(t, admin.Config{Letters: l}, http.MethodPost, "/admin/dead-letters/posts/"+op, nil, body)
@@ -252,6 +257,21 @@ func TestAllDeadLettersAreMeantOnlyIfTheRequestSaysSo(t *testing.T) {
 				t.Errorf("%s %s: answered %d, calls %q; want %d, %q", op, body, got, l.calls, want.status, want.call)
 			}
 		}
+	}
+}
+
+// The kind and the user of a payload are shown if every reader understands it alike.
+func TestADeadLetterOfADoubtfulPayloadShowsNoUser(t *testing.T) {
+	for payload, want := range map[string]string{
+		`{"type":"Liked","user_id":"ann"}`: "Liked ann", `{"type":"Liked","version":9,"follower_id":"bob","x":[1]}`: "Liked bob",
+		`{"type":"Liked","type":"Unliked","user_id":"ann"}`: " ", `{"TYPE":"Liked","USER_ID":"ann"}`: " ", `{"type":"Liked","user_id":"\ud800"}`: " ", `{"type":"Liked"}{}`: " ",
+	} {
+		l := &letters{held: []queue.DeadLetter{{ID: "a", Payload: []byte(payload)}}}
+		found, err := admin.NewOperator(l, time.Now).List(t.Context(), queue.TopicLikes, admin.Selection{}, 10)
+		require.NoError(t, err)
+		require.Len(t, found, 1)
+		assert.Equalf(t, want, found[0].Type+" "+found[0].User, "%s", payload)
+		assert.Equal(t, payload, found[0].Payload)
 	}
 }
 

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"path/filepath"
 )
@@ -41,10 +40,7 @@ func handleBackup(mux *http.ServeMux, b Backuper) {
 	}
 	handle := func(w http.ResponseWriter, r *http.Request) {
 		var in backupRequest
-		dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20))
-		dec.DisallowUnknownFields()
-		if err := dec.Decode(&in); err != nil {
-			http.Error(w, `the body must be {"dir": …}: `+err.Error(), http.StatusBadRequest)
+		if !read(w, r, &in, `{"dir": …}`) {
 			return
 		}
 		if !filepath.IsAbs(in.Dir) {

@@ -19,6 +19,8 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"fanfare/internal/queue"
+	"fanfare/internal/rfc3339"
+	"fanfare/internal/strictjson"
 	"fanfare/messages"
 )
 
@@ -128,7 +130,7 @@ func shown(l *queue.DeadLetter) DeadLetter {
 		FollowerID string `json:"follower_id"`
 		AuthorID   string `json:"author_id"`
 	}
-	if json.Unmarshal(l.Payload, &event) == nil { // an event of a later version shows, too
+	if strictjson.Unmarshal(l.Payload, &event) == nil { // an event of a later version shows, too
 		d.Type, d.User = event.Type, cmp.Or(event.UserID, event.FollowerID, event.AuthorID)
 	}
 	if utf8.Valid(l.Payload) {
@@ -239,8 +241,8 @@ func filter(query url.Values) (s Selection, err error) {
 	s.Reason = query.Get("reason")
 	for name, at := range map[string]*time.Time{"before": &s.Before, "after": &s.After} {
 		if text := query.Get(name); text != "" {
-			if *at, err = time.Parse(time.RFC3339Nano, text); err != nil {
-				return s, fmt.Errorf("%s must be a time such as 2026-11-21T12:00:00Z", name)
+			if *at, err = rfc3339.Parse(text); err != nil {
+				return s, fmt.Errorf("%s %w", name, err)
 			}
 		}
 	}
@@ -250,10 +252,7 @@ func filter(query url.Values) (s Selection, err error) {
 func change(do func(ctx context.Context, topic string, s Selection) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var in Selection
-		dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20))
-		dec.DisallowUnknownFields()
-		if err := dec.Decode(&in); err != nil {
-			http.Error(w, "the body must be {\"ids\": […]} or {\"all\": true}: "+err.Error(), http.StatusBadRequest)
+		if !read(w, r, &in, `{"ids": […]} or {"all": true}`) {
 			return
 		}
 		if fault := in.fault(); fault != "" {
@@ -272,6 +271,21 @@ func answer(w http.ResponseWriter, r *http.Request, do func(ctx context.Context,
 	}
 	out, err := do(r.Context(), topic)
 	write(w, out, err)
+}
+
+// maxBody bounds the body of an operation, in bytes.
+const maxBody = 1 << 20
+
+// read decodes the body of an operation. It answers one that it refuses, and names the form.
+func read(w http.ResponseWriter, r *http.Request, in any, form string) bool {
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err == nil {
+		err = strictjson.UnmarshalKnown(text, in)
+	}
+	if err != nil {
+		http.Error(w, "the body must be "+form+": "+err.Error(), http.StatusBadRequest)
+	}
+	return err == nil
 }
 
 func write(w http.ResponseWriter, out any, err error) {

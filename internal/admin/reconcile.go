@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -33,10 +32,7 @@ type reconcileRequest struct {
 func handleReconcile(mux *http.ServeMux, posts Reconciler) {
 	handle := func(w http.ResponseWriter, r *http.Request) {
 		var in reconcileRequest
-		dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20))
-		dec.DisallowUnknownFields()
-		if err := dec.Decode(&in); err != nil {
-			http.Error(w, `the body must be {"since": …, "until": …, "limit": …}: `+err.Error(), http.StatusBadRequest)
+		if !read(w, r, &in, `{"since": …, "until": …, "limit": …}`) {
 			return
 		}
 		if in.Limit < 1 || in.Limit > MaxReconcile {

@@ -56,10 +56,7 @@ func handleVerify(mux *http.ServeMux, v Verifier) {
 	var one sync.Mutex
 	handle := func(w http.ResponseWriter, r *http.Request) {
 		var in Verification
-		dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20))
-		dec.DisallowUnknownFields()
-		if err := dec.Decode(&in); err != nil {
-			http.Error(w, `the body must be {"repair": …, "rate": …}: `+err.Error(), http.StatusBadRequest)
+		if !read(w, r, &in, `{"repair": …, "rate": …}`) {
 			return
 		}
 		if in.Rate < 1 {

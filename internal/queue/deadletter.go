@@ -9,6 +9,7 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
+	"fanfare/internal/rfc3339"
 	"fanfare/messages"
 )
 
@@ -71,7 +72,7 @@ func ParseDeadLetter(topic string, msg *message.Message) DeadLetter {
 	take(MetaSource) // the caller knows the topic
 	// If another tool wrote the time or the number in another form, it stays zero:
 	// people see it, and no code uses it.
-	if at, err := time.Parse(time.RFC3339Nano, take(MetaFailedAt)); err == nil {
+	if at, err := rfc3339.Parse(take(MetaFailedAt)); err == nil {
 		d.FailedAt = at
 	}
 	if n, err := strconv.Atoi(take(MetaReceives)); err == nil {

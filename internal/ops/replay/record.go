@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"sync"
+
+	"fanfare/internal/strictjson"
 )
 
 // The calls of a run that change data.
@@ -34,6 +36,9 @@ type entry struct {
 }
 
 const journalVersion = 1
+
+// maxLine bounds a line of a journal, in bytes.
+const maxLine = 1 << 20
 
 // record keeps calls and answers in memory and, if it has a journal, in a file. Each line
 // is written at once, so the file survives the end of this process, but not a loss of power.
@@ -139,20 +144,23 @@ func readJournal(file string) ([]entry, error) {
 
 func parseJournal(in io.Reader, file string) ([]entry, error) {
 	var calls []entry
-	lines := bufio.NewReader(in)
+	lines := bufio.NewReaderSize(in, maxLine)
 	for number := 1; ; number++ {
-		line, err := lines.ReadBytes('\n')
+		line, err := lines.ReadSlice('\n')
 		if errors.Is(err, io.EOF) {
 			if number == 1 {
 				return nil, fmt.Errorf("%s is not a journal of this command", file)
 			}
 			return calls, nil
 		}
+		if errors.Is(err, bufio.ErrBufferFull) {
+			return nil, fmt.Errorf("%s:%d: is longer than %d bytes", file, number, maxLine)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("journal: %w", err)
 		}
 		var e entry
-		if err := json.Unmarshal(line, &e); err != nil {
+		if err := strictjson.Unmarshal(line, &e); err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", file, number, err)
 		}
 		switch {

@@ -65,6 +65,11 @@ func TestABadJournalIsRefused(t *testing.T) {
 		"newer":             `{"version":2}` + "\n",
 		"no JSON":           "{\"version\":1}\nhello\n",
 		"a gap":             "{\"version\":1}\n{\"n\":2,\"call\":\"like\"}\n",
+		"a name twice":      "{\"version\":1}\n{\"n\":1,\"call\":\"like\",\"user\":\"a\",\"user\":\"b\"}\n",
+		"half a surrogate":  "{\"version\":1}\n{\"n\":1,\"call\":\"like\",\"user\":\"\\ud800\"}\n",
+		"another case":      "{\"VERSION\":1}\n",
+		"two on a line":     "{\"version\":1}{}\n",
+		"a long line":       "{\"version\":1,\"x\":\"" + strings.Repeat("x", 1<<20) + "\"}\n",
 		"answer to nothing": "{\"version\":1}\n{\"n\":1,\"ok\":true}\n",
 	} {
 		if calls, err := parseJournal(strings.NewReader(text), "j"); err == nil || !strings.HasPrefix(err.Error(), "j") {

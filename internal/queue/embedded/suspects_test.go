@@ -15,6 +15,7 @@ import (
 
 	"fanfare/internal/disk/disktest"
 	"fanfare/internal/queue"
+	"fanfare/messages"
 )
 
 // A consumer with everything in flight that it can have dies whenever it meets one
@@ -71,7 +72,7 @@ func TestAMessageThatKillsTheProcessBecomesADeadLetter(t *testing.T) {
 		}
 	}
 	letters, err := b.ListDead(t.Context(), topicName, 10)
-	if err != nil || len(letters) != 1 || letters[0].ID != "poison" || letters[0].Receives < maxCrashes || !strings.Contains(letters[0].Reason, "died 10 times") {
+	if err != nil || len(letters) != 1 || letters[0].ID != "poison" || letters[0].Receives < maxCrashes || !strings.Contains(letters[0].Reason, string(messages.ReasonCrashed)) {
 		t.Errorf("dead letters %+v, %v", letters, err)
 	}
 	assert.Lenf(t, processed, innocent, "%d of %d innocent messages were processed", len(processed), innocent)

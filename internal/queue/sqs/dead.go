@@ -19,6 +19,7 @@ import (
 
 	"fanfare/internal/awsclient"
 	"fanfare/internal/queue"
+	"fanfare/internal/strictjson"
 )
 
 const (
@@ -150,7 +151,7 @@ func unpack(d queue.DeadLetter) queue.DeadLetter {
 		return d
 	}
 	var meta message.Metadata
-	if err := json.Unmarshal([]byte(packed), &meta); err != nil {
+	if err := strictjson.Unmarshal([]byte(packed), &meta); err != nil {
 		return d // the message itself has an entry of that name
 	}
 	d.Metadata = meta
