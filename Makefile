@@ -106,11 +106,13 @@ test-upgrade:
 	scripts/with-emulators.sh $(GO) test -C e2e -tags $(TAGS),upgrade -timeout 60m -v -parallel 2 . \
 		-run 'TwoVersions|ChangesItsVersion|FormerRelease' -all-upgrades
 
-# Takes minutes: the alerts in a real Prometheus on real processes in outages, and the binaries with
-# every environment that the chart renders from hostile values.
+# Takes minutes: the alerts in a real Prometheus on real processes in outages, the binaries with every
+# environment that the chart renders from hostile values, and the alarms of the stack on metrics that
+# are recorded again from the real transport.
 test-platform: test-tools
 	scripts/with-emulators.sh $(GO) test -C e2e -tags $(TAGS),platform -timeout 60m -v -parallel 8 -run '^TestPlatform' .
 	$(GO) test -C e2e -tags $(TAGS) -timeout 30m -v . -run '^TestTheChartTakesWhatPeopleWriteOrRefusesIt$$' -every-binary
+	$(GO) test -C e2e -tags $(TAGS) -timeout 30m -v . -run '^TestTheAlarmsOfTheStackFire' -record
 
 # govet is one of the linters, with all analyzers of go vet.
 lint:
