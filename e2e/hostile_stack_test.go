@@ -16,9 +16,9 @@ import (
 	"fanfare/internal/config"
 )
 
-// written is a value that somebody gives to a parameter of services.yaml, or a line of its file of
+// parameterValue is a value that somebody gives to a parameter of services.yaml, or a line of its file of
 // settings.
-type written struct {
+type parameterValue struct {
 	// parameter is the parameter, empty for a line.
 	parameter, value string
 	// variable and want are the variable that tasks get and its text, empty if CloudFormation has to
@@ -36,21 +36,23 @@ func origins(c config.Config) any   { return c.CORSOrigins }
 func pushes(c config.Config) any    { return c.FollowersPushed() }
 
 // kept is a value that tasks get as it is written.
-func kept(parameter, variable, value string, meaning func(config.Config) any, is any) written {
-	return written{parameter: parameter, value: value, variable: variable, want: value, meaning: meaning, is: is}
+func kept(parameter, variable, value string, meaning func(config.Config) any, is any) parameterValue {
+	return parameterValue{parameter: parameter, value: value, variable: variable, want: value, meaning: meaning, is: is}
 }
 
-func isRefused(parameter, value string) written { return written{parameter: parameter, value: value} }
+func isRefused(parameter, value string) parameterValue {
+	return parameterValue{parameter: parameter, value: value}
+}
 
 // line is a line of the file of settings.
-func line(variable, value string, meaning func(config.Config) any, is any) written {
+func line(variable, value string, meaning func(config.Config) any, is any) parameterValue {
 	return kept("", variable, value, meaning, is)
 }
 
 // hostileValues are values that YAML, CloudFormation, a shell or a reader might turn into others.
-func hostileValues() []written {
+func hostileValues() []parameterValue {
 	a60, a255 := strings.Repeat("a", 60), strings.Repeat("a", 255)
-	all := []written{
+	all := []parameterValue{
 		isRefused("TableName", "ab"), isRefused("TableName", a255+"a"), isRefused("TableName", "größe"), isRefused("TableName", " feeds"), isRefused("TableName", "feeds\n"), isRefused("TableName", ""),
 		isRefused("QueuePrefix", ""), isRefused("QueuePrefix", a60+"a"), isRefused("QueuePrefix", "a.b"), isRefused("QueuePrefix", "a b"),
 		isRefused("JwtIssuer", "http://issuer.example"), isRefused("JwtIssuer", "https://issuer.example "), isRefused("JwtIssuer", "https://issuer.example\n"), isRefused("JwtIssuer", "https://"), isRefused("JwtIssuer", ""),
