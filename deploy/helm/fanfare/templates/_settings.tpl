@@ -31,6 +31,7 @@ so it may be a text as well. The faults do not quote values: one may be a secret
 {{- else if not (kindIs "string" .value) }}{{ fail $fault }}
 {{- end }}
 {{- if contains "\x00" $text }}{{ fail (printf "%s: its value has the byte 0, which no environment can have" .name) }}{{ end }}
+{{- if and (hasPrefix "FANFARE_" .name) (regexMatch "\\p{Cc}|^\\p{Cf}|\\p{Cf}$" (trim $text)) }}{{ fail (printf "%s: its value has a character that cannot be seen: remove it" .name) }}{{ end }}
 {{- if ne (trim $text) $text }}{{ fail (printf "%s: its value begins or ends with a blank or a line break: remove it (in YAML, write |- in place of |)" .name) }}{{ end }}
 {{- if and $text (hasKey $whole .name) }}
   {{- $bounds := get $whole .name }}
