@@ -92,7 +92,7 @@ func (b broker) Publish(topic string, messages ...*message.Message) error {
 		}
 		text[i] = string(m.Payload)
 	}
-	c := &call{kind: "queue.publish", class: "publish " + topic, about: messages[0].UUID, label: label("publish "+topic, text), batch: len(own) > 1}
+	c := &call{kind: "queue.publish", class: "publish " + topic, about: messages[0].UUID, label: label("publish "+topic, text), batch: len(own) > 1, sent: decoded(own[0].payload)}
 	c.effect = func(part float64) error {
 		q := b.p.w.queue(topic)
 		n := int(part*float64(len(own)) + .999)
@@ -122,6 +122,9 @@ func (w *World) plansLag() bool { return w.shape.Events && w.seed%4 < 3 && w.pro
 func (w *World) due(payload []byte) time.Time {
 	if _, plan := decoded(payload).(*messages.FanoutPlan); plan && w.plansLag() {
 		return time.Now().Add(time.Minute)
+	}
+	if w.lives.isBacklog(w.seed, payload) {
+		return time.Now().Add(backlog)
 	}
 	return time.Time{}
 }

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -34,6 +35,8 @@ type kept struct {
 	begun bool
 	// answered has the block and the mute by their names, once a call for them was answered.
 	answered map[string]bool
+	// ended has those that the audit has ended.
+	ended map[string]bool
 }
 
 func keptSteps() []keptStep {
@@ -52,6 +55,11 @@ func keptSteps() []keptStep {
 				_, err := s.PutProfile(ctx, blocked, feed.ProfileInput{Name: blocked})
 				return err
 			}},
+			keptStep{3, "tidy", func(ctx context.Context, s *domain) error {
+				_, blockErr := s.EndKeptBlock(ctx, victim, blocked)
+				_, muteErr := s.EndKeptMute(ctx, victim, blocked)
+				return errors.Join(blockErr, muteErr)
+			}},
 			follow, follow)
 	}
 	return steps
@@ -63,11 +71,24 @@ func (w *World) keptStorm(ctx context.Context, o Options) {
 		return
 	}
 	for _, user := range []string{victim, blocked, friend} {
-		w.write(schema.Profile{User: user, Name: user, CreatedAt: time.Now()}.Item())
+		if user != blocked || w.seed%2 == 0 {
+			w.write(schema.Profile{User: user, Name: user, CreatedAt: time.Now()}.Item())
+		}
+	}
+	if w.seed%2 == 1 { // the blocked user was removed more than a year ago
+		at := time.Now()
+		mute, muter := schema.Mute{User: victim, Author: blocked, Since: at}.Items()
+		for _, it := range []table.Item{
+			schema.Block{User: victim, Other: blocked, Since: at}.Item(), schema.Block{User: blocked, Other: victim, By: at}.Item(),
+			schema.BlocksItem(victim, at), schema.BlocksItem(blocked, at), mute, muter,
+		} {
+			w.write(it)
+		}
 	}
 	w.begin(9)
 	w.faults = w.shape.rates()
-	due, know := keptSteps(), &kept{answered: map[string]bool{}}
+	due, know := keptSteps(), &kept{answered: map[string]bool{}, ended: map[string]bool{}}
+	w.kept = know
 	wait := w.rng.IntN(2) == 0 // for the block, so that it outlasts all removals
 	next := func() bool {
 		i := slices.IndexFunc(due, func(s keptStep) bool {
@@ -100,13 +121,29 @@ func (w *World) keptOperation(s keptStep, know *kept) *operation {
 		name: s.name, user: w.clientOf(s), do: s.do,
 		settle: func(err error) {
 			know.begun = true
-			if err == nil && s.name == "follow" && certain {
+			if err == nil && s.name == "follow" && certain && !know.ended["block"] {
 				w.load.fail("I2", "%s follows %s over a kept block", blocked, victim)
 			}
 			if err == nil {
 				know.answered[s.name] = true
 			}
 		},
+	}
+}
+
+// sawKept checks a write to the block or the mute. It ends only where the audit ends it, and that has to
+// be while the blocked user has neither a profile nor the note of a removal.
+func (w *World) sawKept(key table.Key, now *table.Item) {
+	name := map[table.Key]string{schema.BlockKey(victim, blocked): "block", schema.MuteKey(victim, blocked): "mute"}[key]
+	before := w.items[key]
+	if w.kept == nil || name == "" || before == nil || !before.Has(schema.AttrSince) || now != nil && now.Has(schema.AttrSince) {
+		return
+	}
+	w.kept.ended[name] = true
+	for _, stands := range []table.Key{schema.ProfileKey(blocked), schema.ForgottenKey(blocked)} {
+		if w.items[stands] != nil {
+			w.load.fail("I5", "the %s of %s ends, and %v is there", name, blocked, stands)
+		}
 	}
 }
 
@@ -121,7 +158,7 @@ func (w *World) checkKept(know *kept) {
 		{"mute", schema.AttrSince, schema.MuteKey(victim, blocked)}, {"mute", schema.AttrSince, schema.MuterKey(blocked, victim)},
 	} {
 		it := w.itemOf(half.key)
-		if know.answered[half.name] && (it == nil || !it.Has(half.attr) || it.Has(table.AttrTTL)) {
+		if know.answered[half.name] && !know.ended[half.name] && (it == nil || !it.Has(half.attr) || it.Has(table.AttrTTL)) {
 			w.load.fail("I5", "the %s of %s was answered, and %v is %v", half.name, blocked, half.key, it)
 		}
 	}

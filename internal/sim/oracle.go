@@ -153,6 +153,7 @@ func (w *World) checkQuiet(ctx context.Context, service *domain) {
 	w.checkDeliveries(ctx, service, living)
 	w.checkMarks()
 	w.checkPurged()
+	w.checkDeletions()
 	w.checkTold(living)
 	w.checkLives()
 }

@@ -373,6 +373,40 @@ func bugs() []bug {
 		{"sweep that spares what is above the event", "I12", []edit{{sweep, `return id.Max, err`, `return min(id.Max, sw.event), err`}}},
 		{"sweep that takes a new life", "I12", []edit{{sweep, `return max(it.Str(schema.AttrAfter), sw.event), nil`, `return id.Max, nil`}}},
 		{"sweep that takes a renewed mute", "I12", []edit{{"internal/feed/mutes.go", `If: table.Any{table.Absent{}, sameMute(m)}`, `If: nil`}}},
+		{"like taken back by an id that the next life reaches", "I12", []edit{{forget, `version, err := sw.r.access.IDs.Before(sw.event)`, `version, err := sw.r.access.IDs.After(id.Floor(sw.r.access.Now().Add(2 * feed.LifeGap)))`}}},
+		{"like that is above its removal not taken back", "I12", []edit{{forget, `if err == nil && version <= like {`, `if err == nil && version == like {`}}},
+		{"post of a former life written out of a backlog", "I12", []edit{{publish, `if schema.OfFormerLife(profile, schema.NoteOf(e.AuthorID, items), e.PostID) {`, `if schema.OfFormerLife(profile, schema.NoteOf(e.AuthorID, items), e.PostID) && e == nil {`}}},
+		{"like of a former life counted out of a backlog", "I12", []edit{{"internal/likeagg/life.go", `lateLike = 50 * time.Minute`, `lateLike = 5000 * time.Minute`}}},
+		{"follow told by an id of the clock", "I6", []edit{{follows, `MarkVersion: version, FollowID: mark.FollowID,`, `MarkVersion: version, FollowID: id.Floor(s.access.Now()),`}}},
+		{"purge asked for by each call that deletes a post", "I11", []edit{{deletion, `return fault.NotFoundf("post %s was deleted", post)
+	}
+	return fault.Wrap("table", err)
+}
+
+// askForPurge`, `s.AskToPurge(ctx, user, post)
+		return fault.NotFoundf("post %s was deleted", post)
+	}
+	return fault.Wrap("table", err)
+}
+
+// askForPurge`}}},
+		{"purge asked for by a deletion that was refused", "I11", []edit{{deletion, `if _, cancelled := errors.AsType[*table.CancelledError](err); !cancelled {`, `if cancelled, _ := errors.AsType[*table.CancelledError](err); cancelled == nil || err != nil {`}}},
+		{"purge not asked for after a deletion", "I11", []edit{{deletion, `if _, cancelled := errors.AsType[*table.CancelledError](err); !cancelled {`, `if _, cancelled := errors.AsType[*table.CancelledError](err); !cancelled && err != nil {`}}},
+		{"purge asked for twice", "I11", []edit{{deletion, `		s.AskToPurge(ctx, tombstone.Author, tombstone.ID)
+	}
+	return err`, `		s.AskToPurge(ctx, tombstone.Author, tombstone.ID)
+		s.AskToPurge(ctx, tombstone.Author, tombstone.ID)
+	}
+	return err`}}},
+		{"kept block ended without a look at the note", "I5", []edit{{"internal/feed/kept.go", `range []table.Key{schema.ProfileKey(user), schema.ForgottenKey(user)} {`, `range []table.Key{schema.ProfileKey(user)} {`}}},
+		{"kept block ended in a transaction that does not check the note", "I5", []edit{{"internal/feed/kept.go", `		checks = append(checks, table`, `		if key == schema.ForgottenKey(user) {
+			continue
+		}
+		checks = append(checks, table`}}},
+		{"kept block ended in a transaction that does not check the profile", "I5", []edit{{"internal/feed/kept.go", `		checks = append(checks, table`, `		if key == schema.ProfileKey(user) {
+			continue
+		}
+		checks = append(checks, table`}}},
 		{"no last look", "I12 I8", []edit{{last, `case rest > 0:`, `case rest > 2*forgetLast:`}}},
 		{"lost backfill never asked for again", "I6", []edit{{timeline, `late := slices.Concat(read.late, p.homes.hiding(left))`, `late := p.homes.hiding(left)`}}},
 	}

@@ -45,6 +45,7 @@ func (w *World) wrote(keys ...table.Key) error {
 		w.checkWrite(key, res.Item)
 		w.sawEdge(key, res.Item)
 		w.sawLife(key, res.Item)
+		w.sawKept(key, res.Item)
 		w.sawWrite(key, res.Item)
 		w.checkLedger(key, res.Item)
 		if err := w.modes.wrote(key, res.Item, w.steps, w.actor()); err != nil {

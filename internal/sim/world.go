@@ -27,6 +27,7 @@ import (
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/internal/table/tabletest"
+	"fanfare/messages"
 )
 
 // World is one run.
@@ -71,11 +72,13 @@ type World struct {
 	followers map[string]map[string][]follower // by author and user
 	madeAt    map[string]int                   // step in which a post's event became durable
 	purges    map[string]bool                  // posts whose purge was asked for
-	backfills map[string]string                // that were asked for, by the id of the follow
+	deletions deletions
+	backfills map[string]string // that were asked for, by the id of the follow
 	told      told
 	past      map[string]bool // versions of likes of before the run
 	probe     *probe          // the last part of some worlds, nil before it
 	lives     lives           // of a user, who goes and comes back in the storms
+	kept      *kept           // nil before the storm about it
 
 	// decided has every TTL that was ever decided, and views what the table had.
 	decided []schema.Lifetime
@@ -119,6 +122,9 @@ type call struct {
 	pks []string
 	ops []table.TransactOp
 	in  any // of a write of one item
+	// sent is the first event of a publish, life the life of the process that deletes a post.
+	sent messages.Event
+	life *life
 	// parked is the step in which a slow call began to wait.
 	parked int
 	// effect does it. part is below 1 for a batch that is done in part.
@@ -153,7 +159,7 @@ func newWorld(seed uint64, shape Shape) *World {
 	w := &World{
 		seed: seed, shape: shape, rng: rand.New(pcg), pcg: pcg, released: map[string]int{}, names: map[string]string{}, aliases: aliases{map[string]string{}, map[string]int{}}, Fired: Counters{}, Met: Counters{},
 		store: tabletest.NewMemory(), stale: replica{store: tabletest.NewMemory()}, queues: map[string]*queueState{}, ttls: map[table.Key]int64{}, off: map[string]bool{}, began: map[string]int{}, tombs: map[string]int{}, listed: map[string]listing{}, set: map[string]bool{}, modes: modes{}, book: newLikeBook(), items: map[table.Key]*table.Item{}, armed: map[string]int{},
-		countBy: map[table.Key]string{}, countAt: map[string]int{}, followers: map[string]map[string][]follower{}, madeAt: map[string]int{}, purges: map[string]bool{}, backfills: map[string]string{},
+		countBy: map[table.Key]string{}, countAt: map[string]int{}, followers: map[string]map[string][]follower{}, madeAt: map[string]int{}, purges: map[string]bool{}, deletions: deletions{}, backfills: map[string]string{},
 		told: told{map[string]bool{}, map[string]bool{}, map[string]bool{}}, past: map[string]bool{},
 	}
 	w.reach, w.slowed = newReach(&w.book), w.slow()
@@ -424,6 +430,7 @@ func (w *World) answer(c *call, err error, how string) {
 		w.parked = slices.Delete(w.parked, i, i+1)
 	}
 	w.mu.Unlock()
+	w.sawAnswer(c, err)
 	c.err = err
 	close(c.done)
 }

@@ -1,0 +1,68 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+	"fanfare/messages"
+)
+
+// Each deletion of a post asks for one purge: the call whose transaction made the tombstone, or may
+// have made it, publishes PostDeleted once. No other call does, or a user who deletes a post again
+// and again would fill the queue (I11). The audit here is no tidy one, so it asks for none.
+
+// deletion is a transaction of an operation that deletes a post.
+type deletion struct{ op, post string }
+
+// deletions has the calls whose deletions have not asked for a purge yet.
+type deletions map[deletion]*call
+
+// buried returns the post that a transaction deletes, "" for none.
+func buried(ops []table.TransactOp) string {
+	for _, op := range ops {
+		if op.Put == nil || op.Put.Item.Int(schema.AttrDeleted) == 0 {
+			continue
+		}
+		if ref, err := schema.ParsePostRef(op.Put.Item); err == nil {
+			return ref.ID
+		}
+	}
+	return ""
+}
+
+// sawAnswer takes over the answer to a call: to a deletion, which made the tombstone unless it was
+// cancelled, or to the message that asks for the purge.
+func (w *World) sawAnswer(c *call, err error) {
+	if purge, ok := c.sent.(*messages.PostDeleted); ok {
+		of := deletion{c.op, purge.PostID}
+		if w.deletions[of] == nil {
+			w.load.fail("I11", "%s asks for the purge of post %s, and has not deleted it, or has asked before", c.op, purge.PostID)
+		}
+		delete(w.deletions, of)
+	}
+	if _, cancelled := errors.AsType[*table.CancelledError](err); cancelled {
+		return
+	}
+	if post := buried(c.ops); post != "" {
+		c.life = c.proc.life
+		w.deletions[deletion{c.op, post}] = c
+	}
+}
+
+// checkDeletions checks, once the world is quiet, that each deletion has asked for the purge, unless
+// its process died.
+func (w *World) checkDeletions() {
+	var left []string
+	for of, c := range w.deletions {
+		if !c.life.over && !c.proc.asleep {
+			left = append(left, fmt.Sprintf("%s has deleted post %s, and has not asked for the purge", of.op, of.post))
+		}
+	}
+	slices.Sort(left)
+	for _, text := range left {
+		w.load.fail("I11", "%s", text)
+	}
+}
