@@ -119,7 +119,7 @@ func (l *workload) findings(found []audit.Finding) {
 
 // checkAudit walks over the whole table, once it is quiet: it finds nothing, and decides all.
 func (w *World) checkAudit(ctx context.Context) {
-	found, sum := w.auditAll(ctx, w.store, nil, false)
+	found, sum := w.auditAll(ctx, w.store, nil, audit.Walk{})
 	w.load.findings(found)
 	if sum.Undecided > 0 {
 		w.load.fail("audit", "%d checks of a quiet table are undecided", sum.Undecided)
@@ -127,11 +127,12 @@ func (w *World) checkAudit(ctx context.Context) {
 }
 
 // auditAll walks over the whole table at a right clock.
-func (w *World) auditAll(ctx context.Context, store table.Store, feed audit.Feed, repair bool) (found []audit.Finding, sum audit.Summary) {
+func (w *World) auditAll(ctx context.Context, store table.Store, feed audit.Feed, walk audit.Walk) (found []audit.Finding, sum audit.Summary) {
 	config := w.audits
 	config.Store, config.Feed, config.Now = store, feed, time.Now
 	config.Lifetimes = w.lifetimesNow()
-	sum, err := audit.New(config).Run(ctx, audit.Walk{Repair: repair, Found: func(f audit.Finding) error { found = append(found, f); return nil }})
+	walk.Found = func(f audit.Finding) error { found = append(found, f); return nil }
+	sum, err := audit.New(config).Run(ctx, walk)
 	if err != nil {
 		w.load.fail("audit", "%v", err)
 	}

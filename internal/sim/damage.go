@@ -185,7 +185,7 @@ func (w *World) measureDamages(ctx context.Context) {
 	}, feed.Config{LikesByUser: w.seed%2 == 0}, home.Config{})
 	w.checkAudit(ctx)
 	told, damages := len(w.told.follows), w.damage(posts)
-	found, _ := w.auditAll(ctx, store, service, true)
+	found, _ := w.auditAll(ctx, store, service, audit.Walk{Repair: true})
 	for _, kind := range audit.Kinds() {
 		if len(damages[kind]) == 0 {
 			w.load.fail("oracle", "nothing is damaged for findings of the kind %s", kind)
@@ -205,7 +205,7 @@ func (w *World) measureDamages(ctx context.Context) {
 	}))
 	for walks := 0; len(found) > 0 && walks < mostWalks; walks++ {
 		w.work(time.Hour)
-		found, _ = w.auditAll(ctx, store, service, true)
+		found, _ = w.auditAll(ctx, store, service, audit.Walk{Repair: true})
 	}
 	w.work(time.Hour)
 	w.load.findings(found)

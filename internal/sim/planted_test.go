@@ -331,6 +331,7 @@ func bugs() []bug {
 			return true, err`}}},
 		{"like count judged by a ledger that changed", "audit", []edit{{tally, `if !sameItem(before, found[key]) {`, `if found == nil {`}}},
 		{"like that its aggregator is about to count taken for one that nobody counts", "audit", []edit{{tally, ` || !r.abandoned(like)`, ``}}},
+		{"likes left open by a restore passed by", "I3", []edit{{tally, `restored.After(last)`, `restored.Before(last)`}}},
 		{"removal taken for the loss of a profile", "audit", []edit{{counts, `if _, removed := items[note]; removed {`, `if _, removed := items[note]; removed && user == "" {`}, {counts, `check(note, table.Absent{}), check(held`, `check(held`}}},
 		{"repair of a follow over a block", "I4 audit", []edit{{mend, `_, blocked := found[block]`, `_, blocked := found[table.Key{}]`}, {mend, `			table.TransactOp{Check: &table.CheckInput{Key: block, If: table.Absent{}}},
 `, ``}}},

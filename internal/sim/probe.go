@@ -18,7 +18,7 @@ import (
 )
 
 // One seed of probeEvery ends with a calm part. Its processes are new and have right clocks,
-// on the table that the storms left. A town is damaged and mended. Users read their homes, follow and unfollow; an author
+// on the table that the storms left. A town is damaged and mended, and likes are restored from a copy. Users read their homes, follow and unfollow; an author
 // with many followers posts, is pulled and pushed again; its post is liked and deleted; and a
 // user is forgotten. Each work has a bound in time and calls, and no message comes twice.
 
@@ -66,6 +66,7 @@ func (w *World) measure(ctx context.Context, o Options) {
 	w.pause(clocksMost) // ids from ahead are due
 	w.renew(0)
 	w.measureDamages(ctx)
+	w.measureRestore(ctx)
 	w.renew(int64(w.shape.Limit))
 	w.measureHomes()
 	w.measureFollow()

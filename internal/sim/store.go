@@ -48,6 +48,7 @@ func (w *World) wrote(keys ...table.Key) error {
 		w.sawKept(key, res.Item)
 		w.sawWrite(key, res.Item)
 		w.checkLedger(key, res.Item)
+		w.copied.saw(w, key)
 		if err := w.modes.wrote(key, res.Item, w.steps, w.actor()); err != nil {
 			return fmt.Errorf("simulated table: %w", err)
 		}

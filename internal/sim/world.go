@@ -62,6 +62,7 @@ type World struct {
 	tight  []stretch           // stretches of throttling
 	modes  modes               // changes of mode that are under way
 	book   likeBook
+	copied *likeCopy // of likes, which is being taken
 	reach  *reach
 	slowed string                    // the kind of call that is slow
 	items  map[table.Key]*table.Item // as last written, for reach

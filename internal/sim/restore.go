@@ -1,0 +1,141 @@
+package sim
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
+	"fanfare/internal/feed/home"
+	"fanfare/internal/ops/audit"
+	"fanfare/internal/table"
+)
+
+// In the calm part of some lives the likes of a post go back to a copy, as a restore of the table
+// takes them back: messages that were acked since are gone. The walk of an audit counts the likes
+// that the copy left open.
+
+// likeCopy takes a copy of the likes of a post, of their count and of all notes of ends, after some
+// writes of them.
+type likeCopy struct {
+	post   string
+	writes int
+	at     time.Time
+	items  []table.Item
+}
+
+// saw takes the copy if this write is the one.
+func (c *likeCopy) saw(w *World, key table.Key) {
+	if post, list, count := postOfLikes(key.PK); c == nil || post != c.post || !list && !count {
+		return
+	}
+	if c.writes--; c.writes == 0 {
+		c.at, c.items = time.Now(), w.likeItems(c.post)
+	}
+}
+
+// likeItems returns the likes of a post, their count, and all notes of ends.
+func (w *World) likeItems(post string) []table.Item {
+	page, err := w.store.Scan(context.Background(), table.ScanInput{PageSize: 1 << 20})
+	if err != nil {
+		w.load.fail("oracle", "%v", err)
+	}
+	return slices.DeleteFunc(page.Items, func(it table.Item) bool {
+		of, list, count := postOfLikes(it.Key.PK)
+		return !strings.HasPrefix(it.Key.PK, "inc#") && (of != post || !list && !count)
+	})
+}
+
+// putBack makes the items of a copy those of the table, past the oracle, which sees no write.
+func (w *World) putBack(c *likeCopy) {
+	write := func(key table.Key, it *table.Item) {
+		var err error
+		if it == nil {
+			_, err = w.store.Delete(context.Background(), table.DeleteInput{Key: key})
+		} else {
+			_, err = w.store.Put(context.Background(), table.PutInput{Item: *it})
+		}
+		if err == nil {
+			w.stale.log = append(w.stale.log, change{key, it, time.Now()})
+			w.items[key] = it
+			_, err = w.book.note(key, it)
+		}
+		if err != nil {
+			w.load.fail("oracle", "%v", err)
+		}
+	}
+	for _, it := range w.likeItems(c.post) {
+		if !slices.ContainsFunc(c.items, func(old table.Item) bool { return old.Key == it.Key }) {
+			delete(w.book.ends, strings.TrimPrefix(it.Key.PK, "inc#"))
+			write(it.Key, nil)
+		}
+	}
+	for _, it := range c.items {
+		write(it.Key, &it)
+	}
+}
+
+// measureRestore takes the likes of a post back to a copy from the middle of a window.
+func (w *World) measureRestore(ctx context.Context) {
+	r := draws(w.seed, w.steps, 7)
+	var post string
+	w.measured(w.call("post", func(ctx context.Context, s *domain) error {
+		made, err := s.CreatePost(ctx, damaged(0), feed.PostInput{Text: "calm"})
+		post = made.ID
+		return err
+	}))
+	w.damagedLike(post, map[int]bool{1: true, 2: true})
+	w.copied = &likeCopy{post: post, writes: 1 + r.IntN(5)}
+	w.damagedLike(post, map[int]bool{1: false, 2: true, 3: true, 7: true})
+	c := w.copied
+	w.copied = nil
+	if c.items == nil {
+		return // the window wrote less often
+	}
+	w.restart(w.probe.limit) // no process from before a restore goes on
+	w.putBack(c)
+	store := operator{w.store, w}
+	service := newDomain(access.Config{
+		Store: store, Publisher: store, IDs: w.audits.IDs, Now: time.Now, Lifetimes: w.lifetimesNow(), Jitter: w.audits.Random,
+	}, feed.Config{LikesByUser: w.seed%2 == 0}, home.Config{})
+	w.auditAll(ctx, store, service, audit.Walk{Repair: true, RestoredTo: c.at})
+	w.wantLikers(post, "after a restore")
+	w.work(time.Hour)
+	w.damagedLike(post, map[int]bool{1: true, 3: false})
+	w.wantLikers(post, "after the actions that followed a restore")
+}
+
+// damagedLike lets damaged users like a post, or take their likes back, and waits for the counts.
+func (w *World) damagedLike(post string, liked map[int]bool) {
+	w.measured(w.call("likes", func(ctx context.Context, s *domain) error {
+		for user := range 8 {
+			likes, acts := liked[user]
+			if !acts {
+				continue
+			}
+			do := s.Like
+			if !likes {
+				do = s.Unlike
+			}
+			if err := do(ctx, damaged(user), post); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+}
+
+// wantLikers compares the count of a post with the likes that are stored (I3).
+func (w *World) wantLikers(post, when string) {
+	var likers int64
+	for _, like := range w.book.likes[post] {
+		if like.Liked {
+			likers++
+		}
+	}
+	if count := w.book.counts[post].Likes; count != likers {
+		w.load.fail("I3", "%s post %s counts %d, and %d users like it", when, post, count, likers)
+	}
+}
