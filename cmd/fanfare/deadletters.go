@@ -130,8 +130,7 @@ func (a *app) printDeadLetters(all []admin.DeadLetter, asJSON bool) error {
 	rows := [][]string{{"TOPIC", "ID", "TYPE", "USER", "FAILED AT", "RECEIVES", "REASON"}}
 	for _, l := range all {
 		rows = append(rows, []string{
-			l.Topic, printable(l.ID), printable(cmp.Or(l.Type, "-")), printable(cmp.Or(l.User, "-")),
-			l.FailedAt.Format(time.RFC3339), strconv.Itoa(l.Receives), printable(l.Reason),
+			l.Topic, l.ID, cmp.Or(l.Type, "-"), cmp.Or(l.User, "-"), l.FailedAt.Format(time.RFC3339), strconv.Itoa(l.Receives), l.Reason,
 		})
 	}
 	return a.printTable(rows)
@@ -154,7 +153,7 @@ func (a *app) deadLettersShow() *cobra.Command {
 			return fmt.Errorf("%s is not among the first %d dead letters of %s, and there may be more: drop or redrive some, and look again",
 				printable(args[1]), admin.MaxDeadLetters, args[0])
 		}
-		return fmt.Errorf("there is no dead letter %s in %s: see fanfare dlq ls %s", args[1], args[0], args[0])
+		return fmt.Errorf("there is no dead letter %s in %s: see fanfare dlq ls %s", printable(args[1]), args[0], args[0])
 	})
 }
 

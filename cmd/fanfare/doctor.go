@@ -105,7 +105,7 @@ func (a *app) printFindings(found []doctor.Finding, asJSON bool) error {
 		}
 		line := fmt.Sprintf("%-7s  %-*s  %s", f.Level, width, f.Check, printable(f.Says))
 		if f.Mend != "" {
-			line += fmt.Sprintf("\n%-7s  %-*s  mend: %s", "", width, "", f.Mend)
+			line += fmt.Sprintf("\n%-7s  %-*s  mend: %s", "", width, "", printable(f.Mend))
 		}
 		err = a.println("%s", line)
 	}

@@ -50,7 +50,7 @@ the admin address of a running fanfare up. A post takes some 9 read units.`,
 			if e.InHome {
 				in = "yes"
 			}
-			rows = append(rows, []string{e.Post, e.Author, in, printable(e.Text)})
+			rows = append(rows, []string{e.Post, e.Author, in, e.Text})
 		}
 		return a.printTable(rows)
 	})
@@ -132,7 +132,7 @@ func (a *app) showDelivery() func(d delivery.Progress, last bool) error {
 	}
 	shown := ""
 	return func(d delivery.Progress, last bool) error {
-		line := deliveryLine(d)
+		line := printable(deliveryLine(d))
 		if line != shown {
 			shown = line
 			line = begin + line + end

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,6 +13,7 @@ import (
 	"fanfare/internal/admin"
 	"fanfare/internal/config"
 	"fanfare/internal/obs"
+	"fanfare/internal/strictjson"
 )
 
 func (a *app) healthCommand() *cobra.Command {
@@ -51,13 +51,13 @@ func (a *app) healthCommand() *cobra.Command {
 		if err != nil {
 			return fmt.Errorf("no answer: %w", err)
 		}
-		text := strings.TrimSpace(string(body))
+		text := printable(strings.TrimSpace(string(body)))
 		if res.StatusCode != http.StatusOK {
 			return fmt.Errorf("%s answered %s: %s", url, res.Status, text)
 		}
 		if asJSON {
 			var answer map[string]any
-			if err := json.Unmarshal(body, &answer); err != nil {
+			if err := strictjson.Unmarshal(body, &answer); err != nil {
 				return fmt.Errorf("%s did not answer a JSON object: run without --json: %w", url, err)
 			}
 			return a.printJSON(answer)

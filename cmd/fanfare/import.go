@@ -224,7 +224,7 @@ func (a *app) printFaults(err error) {
 		faults = missing.Faults
 	}
 	for _, f := range faults {
-		fmt.Fprintln(a.stderr, f)
+		fmt.Fprintln(a.stderr, printable(f))
 	}
 }
 

@@ -45,13 +45,17 @@ func wrongUse(err error) error { return &usageError{err} }
 func run(args, environ []string, stdout, stderr io.Writer) int {
 	ctx, stop := daemon.Signals(admin.WithActor(context.Background(), admin.Actor{Name: operatorName()}))
 	defer stop()
-	a := &app{environ, stdout, stderr}
+	out := &output{Writer: stdout}
+	a := &app{environ, out, stderr}
 	if s, ok := called(args[0]); ok {
 		return a.daemon(ctx, s, s.name, args[1:])
 	}
 	root, began := a.root()
 	root.SetArgs(args[1:])
 	command, err := root.ExecuteContextC(ctx)
+	if lost := out.fault(); lost != nil && !*began { // help, a version, a completion
+		*began, err = true, lost
+	}
 	if err == nil {
 		return daemon.ExitOK
 	}
@@ -98,7 +102,7 @@ environment (FANFARE_*).`,
 	for _, s := range services() {
 		root.AddCommand(a.serviceCommand(s))
 	}
-	root.SetHelpCommand(helpCommand())
+	root.SetHelpCommand(helpCommand(a.stdout))
 	root.InitDefaultHelpCmd() // adds it now, so that watch sees it
 	root.InitDefaultVersionFlag()
 	began = new(bool)
@@ -107,7 +111,7 @@ environment (FANFARE_*).`,
 }
 
 // helpCommand is cobra's, except that help about an unknown command is wrong use.
-func helpCommand() *cobra.Command {
+func helpCommand(out io.Writer) *cobra.Command {
 	return &cobra.Command{
 		Use: "help [COMMAND]", Short: "Help about any command",
 		RunE: func(c *cobra.Command, args []string) error {
@@ -116,7 +120,11 @@ func helpCommand() *cobra.Command {
 				return wrongUse(fmt.Errorf("there is no command %q: see %s --help", strings.Join(args, " "), about.CommandPath()))
 			}
 			about.InitDefaultHelpFlag() // so that the help lists it
-			return about.Help()
+			err = about.Help()
+			if o, ok := out.(*output); ok && err == nil {
+				err = o.fault()
+			}
+			return err
 		},
 	}
 }

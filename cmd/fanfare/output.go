@@ -2,30 +2,39 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
+	"sync"
 	"text/tabwriter"
-	"unicode/utf8"
 
 	"golang.org/x/term"
+
+	"fanfare/internal/terminal"
 )
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// printJSON writes v as one JSON object.
+// printJSON writes v as one JSON object. Strangers choose some of its texts, and people read it
+// on terminals.
 func (a *app) printJSON(v any) error {
-	enc := json.NewEncoder(a.stdout)
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
 	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	_, err := a.stdout.Write(terminal.JSON(text.Bytes()))
+	return err
 }
 
-// printTable writes rows in columns. The first row is the heading.
+// printTable writes rows in columns. The first row is the heading. Strangers choose some texts
+// that a table shows.
 func (a *app) printTable(rows [][]string) error {
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
@@ -34,7 +43,7 @@ func (a *app) printTable(rows [][]string) error {
 			if i == len(row)-1 {
 				end = "\n"
 			}
-			if _, err := fmt.Fprint(w, cell, end); err != nil {
+			if _, err := fmt.Fprint(w, terminal.Text(cell, terminal.Cell), end); err != nil {
 				return err
 			}
 		}
@@ -42,24 +51,18 @@ func (a *app) printTable(rows [][]string) error {
 	return w.Flush()
 }
 
-// printable returns s in one line without control characters: as it is, or quoted if it
-// has any. Strangers choose some texts that a table shows.
-func printable(s string) string {
-	if utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) {
-		return s
-	}
-	return strconv.Quote(s)
-}
+// printable returns the text of a stranger for a place in a sentence.
+func printable(s string) string { return terminal.Text(s, terminal.Sentence) }
 
 func (a *app) println(format string, args ...any) error {
-	_, err := fmt.Fprintf(a.stdout, format+"\n", args...)
+	_, err := io.WriteString(a.stdout, terminal.Escape(fmt.Sprintf(format, args...))+"\n")
 	return err
 }
 
 // confirm asks a question on stderr, and returns an error unless the next line of in is want. All
 // commands that ask end by it with the exit code of wrong use.
 func (a *app) confirm(in io.Reader, question, want string) error {
-	_, _ = fmt.Fprint(a.stderr, question) // if it is gone, nobody answers
+	_, _ = fmt.Fprint(a.stderr, terminal.Escape(question)) // if it is gone, nobody answers
 	line, err := bufio.NewReader(in).ReadString('\n')
 	if err != nil || !isTerminal(in) { // no key has ended the line of the question
 		_, _ = fmt.Fprintln(a.stderr)
@@ -70,8 +73,39 @@ func (a *app) confirm(in io.Reader, question, want string) error {
 	return nil
 }
 
+// output is a stream that remembers why it failed: cobra drops the errors of what it prints.
+type output struct {
+	io.Writer
+	mu     sync.Mutex
+	failed error
+}
+
+// Write implements io.Writer.
+func (o *output) Write(p []byte) (int, error) {
+	n, err := o.Writer.Write(p)
+	if err != nil {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.failed = err
+	}
+	return n, err
+}
+
+// fault returns why the stream failed, nil if it did not.
+func (o *output) fault() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.failed == nil {
+		return nil
+	}
+	return fmt.Errorf("standard output: %w", o.failed)
+}
+
 // isTerminal reports whether a stream is a terminal, where a person reads along.
 func isTerminal(stream any) bool {
+	if o, ok := stream.(*output); ok {
+		stream = o.Writer
+	}
 	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fanfare/internal/config"
+	"fanfare/internal/daemon"
 	"fanfare/internal/ops/replay"
 )
 
@@ -90,7 +90,7 @@ func (r *replayRun) run(c *cobra.Command, _ []string) error {
 		return err
 	}
 	if r.asJSON {
-		err = json.NewEncoder(r.stdout).Encode(report)
+		err = r.printJSON(report)
 	} else {
 		_, err = fmt.Fprint(r.stdout, report)
 	}
@@ -162,7 +162,7 @@ func (r *replayRun) play(ctx context.Context) (report replay.Report, err error) 
 	away := r.probe(ctx)
 	defer func() {
 		if err == nil && away != nil { // beside another error it would hide that one
-			fmt.Fprintf(r.stderr, "no units and queue depths: %v\n", away)
+			fmt.Fprintf(r.stderr, "no units and queue depths: %s\n", daemon.OneLine(away))
 		}
 	}()
 	if r.check != "" {

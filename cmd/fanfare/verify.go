@@ -97,7 +97,7 @@ func (a *app) verify(ctx context.Context, table admin.Verifier, flags verifyFlag
 			if !f.Mended {
 				end = f.Advice
 			}
-			return a.println("%s  %s / %s: %s (%s)", f.Kind, printable(f.PK), printable(f.SK), f.Detail, end)
+			return a.println("%s  %s / %s: %s (%s)", f.Kind, printable(f.PK), printable(f.SK), printable(f.Detail), end)
 		case e.Progress != nil && time.Since(told) >= tellEvery:
 			told = time.Now()
 			_, err := fmt.Fprintln(a.stderr, walked(e, told.Sub(began)))

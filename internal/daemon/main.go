@@ -10,6 +10,7 @@ import (
 
 	"fanfare/internal/config"
 	"fanfare/internal/obs"
+	"fanfare/internal/terminal"
 )
 
 // Exit codes of every program.
@@ -66,14 +67,20 @@ func (p Program) about(arg string) int {
 	switch arg {
 	case "-h", "-help", "--help":
 		help := p.Name + " is a daemon of Fanfare on AWS. It takes no arguments but --version, and reads FANFARE_* and the variables of the AWS SDK."
-		_, _ = fmt.Fprintln(p.Stderr, help) // if stderr is gone, nobody is left to tell
-		return ExitOK
+		return p.printed(fmt.Fprintln(p.Stderr, help))
 	case "-version", "--version":
-		_, _ = fmt.Fprintf(p.Stdout, "%s %s\n", p.Name, obs.ReadBuild()) // if stdout is gone, nobody is left to tell
-		return ExitOK
+		return p.printed(fmt.Fprintf(p.Stdout, "%s %s\n", p.Name, obs.ReadBuild()))
 	default:
 		return p.fail(ExitUsage, fmt.Errorf("takes no arguments, but got %q: see %s --help", arg, p.Name))
 	}
+}
+
+// printed returns the exit code of an answer.
+func (p Program) printed(_ int, err error) int {
+	if err != nil {
+		return p.fail(ExitFailure, err)
+	}
+	return ExitOK
 }
 
 func (p Program) fail(code int, err error) int {
@@ -82,8 +89,8 @@ func (p Program) fail(code int, err error) int {
 	return code
 }
 
-// OneLine formats an error as one line. Joined errors have a line each, and the command
-// line's suggestions have one after their question.
+// OneLine formats an error as one line for a terminal. Joined errors have a line each, and the
+// command line's suggestions have one after their question. Strangers chose parts of some errors.
 func OneLine(err error) string {
 	line := ""
 	for text := range strings.Lines(err.Error()) {
@@ -96,5 +103,8 @@ func OneLine(err error) string {
 			line += "; " + text
 		}
 	}
-	return line
+	return terminal.Cut(terminal.Escape(line), maxLine)
 }
+
+// maxLine is the width of the longest line of an error: all faults of an environment fit.
+const maxLine = 16_000

@@ -10,10 +10,12 @@ import (
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+
+	"fanfare/internal/terminal"
 )
 
 // NewLogger returns a logger that writes one line of JSON to w for each event, or, with
-// console, a line for people.
+// console, a line for people on a terminal.
 func NewLogger(w io.Writer, level zapcore.Level, console bool) *zap.Logger {
 	cfg := zap.NewProductionEncoderConfig()
 	cfg.EncodeTime = zapcore.RFC3339NanoTimeEncoder
@@ -23,6 +25,7 @@ func NewLogger(w io.Writer, level zapcore.Level, console bool) *zap.Logger {
 		cfg.EncodeTime = zapcore.TimeEncoderOfLayout("15:04:05.000")
 		cfg.EncodeLevel = zapcore.CapitalLevelEncoder
 		encoder = zapcore.NewConsoleEncoder(cfg)
+		w = terminal.Writer(w)
 	}
 	return zap.New(zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(w)), level))
 }

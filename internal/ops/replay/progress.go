@@ -9,6 +9,8 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
+
+	"fanfare/internal/terminal"
 )
 
 // progress shows the progress of a run: by bars on a terminal, otherwise by a line at the
@@ -29,7 +31,7 @@ func newProgress(out io.Writer) *progress {
 }
 
 // say writes one line. A failure to write is no reason to stop.
-func (p *progress) say(line string) { fmt.Fprintln(p.out, line) }
+func (p *progress) say(line string) { fmt.Fprintln(p.out, terminal.Escape(line)) }
 
 // phase is one part of a run.
 type phase struct {

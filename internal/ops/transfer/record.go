@@ -23,7 +23,6 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"fanfare/internal/fault"
@@ -31,6 +30,7 @@ import (
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
 	"fanfare/internal/strictjson"
+	"fanfare/internal/terminal"
 )
 
 // kind is the type of a record.
@@ -279,12 +279,12 @@ func (r *record) version(post string) (string, error) {
 
 // writeRecord writes one line.
 func writeRecord(w io.Writer, r record) error {
-	var line strings.Builder
+	var line bytes.Buffer
 	enc := json.NewEncoder(&line)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(r); err != nil {
 		return err
 	}
-	_, err := io.WriteString(w, line.String())
+	_, err := w.Write(terminal.JSON(line.Bytes())) // an export may go to a terminal
 	return err
 }
