@@ -28,6 +28,7 @@ func RunOutages(t *testing.T, newBackend func(t *testing.T) Backend) {
 		run  func(*outageTest)
 	}{
 		{"a process whose messages all fail receives few, and all soon after the end", allFail},
+		{"a quiet topic is at full speed soon after an outage", quietTopic},
 		{"a process receives less the more users' messages fail", someFail},
 		{"one user's failing messages slow nobody", oneUserFails},
 		{"messages left for later, and work whose event was not sent, slow nobody", noFailures},
@@ -163,6 +164,30 @@ func allFail(t *outageTest) {
 		t.done = map[string]time.Duration{}
 	}
 	waitDepth(t.T, t.b, queue.Depth{})
+}
+
+// quietTopic has few messages, so one success ends the outage. Former messages fail on.
+func quietTopic(t *outageTest) {
+	t.fail(func(string) error { return unavailable() })
+	t.publish(users("u", 6)...)
+	t.consume()
+	t.during(2*time.Minute, none)
+	t.publish(users("late", 6)...)
+	t.during(12*time.Second, none)
+	t.fail(func(user string) error {
+		if user == "first" || user == "second" {
+			return nil
+		}
+		return unavailable()
+	})
+	t.publish("first")
+	t.during(14*time.Second, none) // the first receives of late are too old to count by now, and first is not
+	t.wantDone(11*time.Second, "first")
+	t.publish("second")
+	t.during(5*time.Second, none)
+	t.wantDone(time.Second, "second")
+	t.fail(func(string) error { return nil })
+	t.during(5*time.Minute, none)
 }
 
 // someFail has some of many users whose messages fail.
