@@ -41,7 +41,7 @@ const hostile = "\x1b[2J\x1b]0;owned\a\rok  all is well\n\u202egnp.exe\u009b31m\
 
 // Nothing that a stranger chose acts on the terminal of an operator, nor fills it.
 func TestTextsOfStrangersDoNothingToATerminal(t *testing.T) {
-	long := strings.Repeat("東", 1<<20)
+	long := strings.Repeat("\u6771", 1<<20)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var out any
 		switch {

@@ -91,7 +91,7 @@ func Members(text []byte) ([]Member, error) {
 	return members, wrap(end(dec))
 }
 
-var errObject = &Error{Detail: "is not a JSON object"} //nolint:gochecknoglobals // an error that never changes
+var errObject = &Error{Detail: "is not a JSON object"}
 
 // Elements returns the elements of the array in a member of an object. It is for lists whose
 // elements stand alone: it checks only what their borders need, so that a bad element spoils no
