@@ -5,10 +5,6 @@ package e2e
 import (
 	"fmt"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -36,23 +32,10 @@ type tripwire struct {
 
 func newTripwire(t *testing.T) *tripwire {
 	t.Helper()
-	queues, err := url.Parse(os.Getenv("AWS_ENDPOINT_URL"))
-	require.NoError(t, err)
-	table, err := url.Parse(tableURL())
-	require.NoError(t, err)
 	w := &tripwire{}
-	transport := &http.Transport{MaxIdleConnsPerHost: 64}
-	t.Cleanup(transport.CloseIdleConnections)
-	proxy := &httputil.ReverseProxy{
-		Transport: transport,
-		Rewrite: func(p *httputil.ProxyRequest) {
-			if p.SetURL(queues); strings.HasPrefix(p.In.Header.Get("X-Amz-Target"), "DynamoDB_") {
-				p.SetURL(table)
-			}
-		},
-		// A killed victim closes its connections.
-		ErrorHandler: func(rw http.ResponseWriter, _ *http.Request, _ error) { rw.WriteHeader(http.StatusBadGateway) },
-		ModifyResponse: func(resp *http.Response) error {
+	w.url = startAWSProxy(t,
+		func(_ http.ResponseWriter, r *http.Request) bool { return w.trip(t, r.Header.Get("X-Amz-Target"), false) },
+		func(resp *http.Response) error {
 			operation := resp.Request.Header.Get("X-Amz-Target")
 			w.trip(t, operation, true)
 			w.mu.Lock()
@@ -62,16 +45,7 @@ func newTripwire(t *testing.T) *tripwire {
 				w.reached = nil
 			}
 			return nil
-		},
-	}
-	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		if w.trip(t, r.Header.Get("X-Amz-Target"), false) {
-			return // without forwarding it
-		}
-		proxy.ServeHTTP(rw, r)
-	}))
-	t.Cleanup(server.Close)
-	w.url = server.URL
+		})
 	return w
 }
 
@@ -115,7 +89,7 @@ func TestOneIdempotencyKeyMakesOnePostWhenAProcessDies(t *testing.T) {
 		m.start(t)
 		return m, http
 	}
-	victim, victimAddr := newMember("api", "AWS_ENDPOINT_URL="+wire.url, "AWS_ENDPOINT_URL_DYNAMODB="+wire.url)
+	victim, victimAddr := newMember("api", throughProxy(wire.url)...)
 	survivor, survivorAddr := newMember("api")
 	fanout, _ := newMember("fanout")
 	for _, m := range []*member{victim, survivor, fanout} {

@@ -219,10 +219,10 @@ type observed struct {
 func newObserved(t *testing.T) *observed {
 	t.Helper()
 	d := &observed{cluster: emptyCluster(t), api: newDisturbance(t), fanout: newDisturbance(t), likes: newDisturbance(t), canary: newDisturbance(t)}
-	d.add(t, d.api.environment(), "api")
-	d.add(t, d.fanout.environment(), "fanout")
-	d.add(t, d.likes.environment(), "likeagg")
-	d.add(t, append(d.canary.environment(), "FANFARE_CANARY=on", "FANFARE_HTTP_ADDR="+freeAddress(t)), "api")
+	d.add(t, throughProxy(d.api.url), "api")
+	d.add(t, throughProxy(d.fanout.url), "fanout")
+	d.add(t, throughProxy(d.likes.url), "likeagg")
+	d.add(t, append(throughProxy(d.canary.url), "FANFARE_CANARY=on", "FANFARE_HTTP_ADDR="+freeAddress(t)), "api")
 	return d
 }
 

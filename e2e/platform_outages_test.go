@@ -6,9 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -36,38 +33,17 @@ type breakage func(rw http.ResponseWriter, operation string, n int64) bool
 
 func newBreakable(t *testing.T) *breakable {
 	t.Helper()
-	queues, err := url.Parse(os.Getenv("AWS_ENDPOINT_URL"))
-	require.NoError(t, err)
-	table, err := url.Parse(tableURL())
-	require.NoError(t, err)
 	b := &breakable{}
-	transport := &http.Transport{MaxIdleConnsPerHost: 64}
-	t.Cleanup(transport.CloseIdleConnections)
-	proxy := &httputil.ReverseProxy{
-		Transport: transport,
-		Rewrite: func(p *httputil.ProxyRequest) {
-			if p.SetURL(queues); strings.HasPrefix(p.In.Header.Get("X-Amz-Target"), "DynamoDB_") {
-				p.SetURL(table)
-			}
-		},
-		ErrorHandler: func(rw http.ResponseWriter, _ *http.Request, _ error) { rw.WriteHeader(http.StatusBadGateway) },
-	}
 	var calls atomic.Int64
-	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		if fault := b.fault.Load(); fault != nil && (*fault)(rw, r.Header.Get("X-Amz-Target"), calls.Add(1)) {
+	b.url = startAWSProxy(t, func(rw http.ResponseWriter, r *http.Request) bool {
+		fault := b.fault.Load()
+		fails := fault != nil && (*fault)(rw, r.Header.Get("X-Amz-Target"), calls.Add(1))
+		if fails {
 			b.failed.Add(1)
-			return
 		}
-		proxy.ServeHTTP(rw, r)
-	}))
-	t.Cleanup(server.Close)
-	b.url = server.URL
+		return fails
+	}, nil)
 	return b
-}
-
-// environment leads a process through the proxy.
-func (b *breakable) environment() []string {
-	return []string{"AWS_ENDPOINT_URL=" + b.url, "AWS_ENDPOINT_URL_DYNAMODB=" + b.url}
 }
 
 // answersWith returns a fault that answers operations with an error of AWS.
@@ -139,8 +115,8 @@ func TestPlatformOutagesLoseNothing(t *testing.T) {
 	all, one := newBreakable(t), newBreakable(t)
 	behind := freeAddress(t)
 	c := newClusterOf(t, []string{"api", "likeagg"})
-	c.add(t, append(all.environment(), "FANFARE_HTTP_ADDR="+behind), "api", "fanout", "likeagg")
-	c.add(t, one.environment(), "fanout")
+	c.add(t, append(throughProxy(all.url), "FANFARE_HTTP_ADDR="+behind), "api", "fanout", "likeagg")
+	c.add(t, throughProxy(one.url), "fanout")
 	token := c.reader(t)
 	for seed, o := range outagesOf() {
 		t.Run(o.name, func(t *testing.T) {

@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
 	"net/url"
 	"os"
 	"os/exec"
@@ -166,36 +164,12 @@ type disturbance struct {
 
 func newDisturbance(t *testing.T) *disturbance {
 	t.Helper()
-	queues, err := url.Parse(os.Getenv("AWS_ENDPOINT_URL"))
-	require.NoError(t, err)
-	table, err := url.Parse(tableURL())
-	require.NoError(t, err)
-	transport := &http.Transport{MaxIdleConnsPerHost: 64}
-	t.Cleanup(transport.CloseIdleConnections)
-	aws := &httputil.ReverseProxy{
-		Transport: transport,
-		Rewrite: func(p *httputil.ProxyRequest) {
-			if p.SetURL(queues); strings.HasPrefix(p.In.Header.Get("X-Amz-Target"), "DynamoDB_") {
-				p.SetURL(table)
-			}
-		},
-		// A killed process closes its connections.
-		ErrorHandler: func(rw http.ResponseWriter, _ *http.Request, _ error) { rw.WriteHeader(http.StatusBadGateway) },
-	}
 	d := &disturbance{}
-	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		if fault := d.fault.Load(); fault == nil || !(*fault)(rw, r) {
-			aws.ServeHTTP(rw, r)
-		}
-	}))
-	t.Cleanup(server.Close)
-	d.url = server.URL
+	d.url = startAWSProxy(t, func(rw http.ResponseWriter, r *http.Request) bool {
+		fault := d.fault.Load()
+		return fault != nil && (*fault)(rw, r)
+	}, nil)
 	return d
-}
-
-// environment leads a process through the disturbance.
-func (d *disturbance) environment() []string {
-	return []string{"AWS_ENDPOINT_URL=" + d.url, "AWS_ENDPOINT_URL_DYNAMODB=" + d.url}
 }
 
 // set begins a fault, which reports whether it answered the request.
