@@ -34,7 +34,9 @@ func newTripwire(t *testing.T) *tripwire {
 	t.Helper()
 	w := &tripwire{}
 	w.url = startAWSProxy(t,
-		func(_ http.ResponseWriter, r *http.Request) bool { return w.trip(t, r.Header.Get("X-Amz-Target"), false) },
+		func(_ http.ResponseWriter, r *http.Request) bool {
+			return w.trip(t, r.Header.Get("X-Amz-Target"), false)
+		},
 		func(resp *http.Response) error {
 			operation := resp.Request.Header.Get("X-Amz-Target")
 			w.trip(t, operation, true)
