@@ -11,6 +11,7 @@ import (
 	"fanfare/internal/admin"
 	"fanfare/internal/daemon"
 	"fanfare/internal/ops/audit"
+	"fanfare/internal/rfc3339"
 )
 
 // verifyFlags are those of a verification.
@@ -128,7 +129,7 @@ func (a *app) verify(ctx context.Context, table admin.Verifier, flags verifyFlag
 
 // pastTime parses a time that is not in the future.
 func pastTime(text string, now time.Time) (time.Time, error) {
-	at, err := time.Parse(time.RFC3339, text)
+	at, err := rfc3339.Parse(text)
 	switch {
 	case err != nil:
 		return time.Time{}, errors.New("it is not a time such as 2026-11-22T08:00:00Z")
