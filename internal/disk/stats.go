@@ -60,9 +60,9 @@ func (db *DB) size() (bytes uint64) {
 			continue
 		}
 		if stat, ok := info.Sys().(*syscall.Stat_t); ok {
-			bytes += uint64(stat.Blocks) * 512 //nolint:gosec // a file has no fewer than 0 blocks
+			bytes += uint64(stat.Blocks) * 512
 		} else {
-			bytes += uint64(info.Size()) //nolint:gosec // nor bytes
+			bytes += uint64(info.Size())
 		}
 	}
 	return bytes

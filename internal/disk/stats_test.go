@@ -47,6 +47,6 @@ func TestTheSizeOfAStoreIsThatOfItsFiles(t *testing.T) {
 	}
 	require.NoError(t, db.Flush())
 	disktest.Until(t, func() bool { size := db.Stats().DiskBytes; return size > 0 && size == du(t, dir) })
-	assert.Greater(t, db.Metrics().WAL.ObsoleteFiles, int64(0), "no log is kept for later writes")
+	assert.Positive(t, db.Metrics().WAL.ObsoleteFiles, "no log is kept for later writes")
 	require.NoError(t, db.Close(func() {}))
 }
