@@ -291,7 +291,7 @@ func bugs() []bug {
 		{"event of a follow with the id of its message", "I6", []edit{{events, `out.EventID, out.MarkVersion = f.FollowID, f.FollowID`, ``}}},
 		{"follow told again by a home that asks for its backfill", "I6", []edit{{timeline, `MarkVersion: m.Version, FollowID: m.FollowID}`, `MarkVersion: m.Version, FollowID: m.Version}`}}},
 		{"writes that stay narrow after a shortage", "I9", []edit{{write, `w.writers.raise()`, ``}}},
-		{"user forgotten without the last look", "I8", []edit{{"internal/fanout/forget.go", `case rest > 0:`, `case rest > forgetLast:`}}},
+		{"user forgotten without the last look", "I8 I12", []edit{{"internal/fanout/forget.go", `case rest > 0:`, `case rest > forgetLast:`}}},
 		{"byline replaced by an older one", "I5", []edit{{bylines, `If: table.Less{Name: schema.AttrBylineV, Value: table.N(b.V)},`, `If: table.Exists{},`}, {bylines, `p.Byline.V >= b.V`, `p.Byline.V == b.V`}}},
 		{"byline of a new post not compared with the profile", "I5", []edit{{posts, `if compare && profile != nil`, `if !compare && profile != nil`}}},
 		{"byline compared with a profile of before the post", "I5", []edit{
