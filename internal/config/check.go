@@ -52,6 +52,14 @@ func (c Config) check(role Role) []string {
 			faults = append(faults, rule.fault)
 		}
 	}
+	faults = append(faults, c.checkLists()...)
+	if role == API {
+		faults = append(faults, c.checkAuth()...)
+	}
+	return faults
+}
+
+func (c Config) checkLists() (faults []string) {
 	for _, origin := range c.CORSOrigins {
 		if fault := originFault(origin); fault != "" {
 			faults = append(faults, "FANFARE_CORS_ORIGINS: "+fault)
@@ -69,9 +77,6 @@ func (c Config) check(role Role) []string {
 		if strings.EqualFold(name, "Fanfare-User") {
 			faults = append(faults, "FANFARE_CORS_HEADERS: Fanfare-User goes with the token of a service, which no page may hold: remove it, and call from a backend")
 		}
-	}
-	if role == API {
-		faults = append(faults, c.checkAuth()...)
 	}
 	return faults
 }
