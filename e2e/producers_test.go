@@ -74,7 +74,7 @@ func TestProducersInGoAndPythonPostAndLike(t *testing.T) {
 
 	bad := produce(strings.Repeat("x", 5001), python...)
 	await(t, "a post that is too long is a dead letter", time.Minute, func() bool {
-		stdout, _, err := fanfare(t, c.env, "dlq", "ls", "posts")
+		stdout, _, err := fanfare(t, c.env, "dlq", "ls", "posts", "--json")
 		return err == nil && strings.Contains(stdout, "5001 characters")
 	})
 	_, err := bob.Post(t.Context(), bad)
