@@ -94,6 +94,9 @@ func (v *View) Current(ctx context.Context) (schema.Lifetimes, error) {
 	if known, usable, due := v.known(); usable && !due {
 		return known, nil // another request has read it
 	}
+	if end, ok := ctx.Deadline(); ok && !time.Now().Before(end) {
+		return nil, context.DeadlineExceeded // the request's time ended with that of the request that read
+	}
 	_, err := v.read(ctx)
 	known, usable, _ := v.known()
 	if err != nil && usable {
