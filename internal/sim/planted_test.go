@@ -325,7 +325,7 @@ func bugs() []bug {
 		{"audit that owes the posts of a backfill that has not ended", "audit", []edit{{entries, ` || m.Kind == schema.MarkBackfill && m.Until.IsZero()`, ``}}},
 		{"audit that owes the posts of a pulled author", "audit", []edit{{entries, ` || m.Kind == schema.MarkPulled && p.plan.Post >= m.Pull`, ``}}},
 		{"audit that owes entries where followers were skipped", "audit", []edit{{entries, ` || chunk.Skipped > 0`, ``}}},
-		{"audit that owes the entries of a post that soon leaves", "audit", []edit{{entries, `leavesSoon = 13 * time.Hour`, `leavesSoon = time.Hour`}}},
+		{"audit that owes the entries of a post that soon leaves", "audit", []edit{{entries, `leavesSoon = 13 * time.Hour`, `leavesSoon = 0 * time.Hour`}}},
 		{"audit that takes a stale reading for a finding", "audit", []edit{{"internal/ops/audit/audit.go", `return err == nil, r.spend(ctx, res.Units, err)`, `return true, r.spend(ctx, res.Units, nil)`}, {"internal/ops/audit/audit.go", `!cancelled.Retryable() {
 			return false, err`, `!cancelled.Retryable() {
 			return true, err`}}},

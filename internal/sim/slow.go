@@ -11,7 +11,7 @@ const mostHeld = 2000
 // those between a decision and its effect, and in how many seeds of 20.
 func slowCalls() map[string]int {
 	return map[string]int{
-		"fanout update home": 2, "fanout transact timeline": 3, "fanout put delivery": 4, "likeagg update likecount": 3,
+		"fanout update home": 2, "fanout transact timeline": 3, "fanout put delivery": 3, "fanout transact post": 1, "likeagg update likecount": 3,
 		"fanout publish chunks": 1, "likeagg put likelist": 1, "api transact comment": 1, "api update post": 4, "api transact post": 1,
 	}
 }
