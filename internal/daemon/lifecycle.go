@@ -22,13 +22,14 @@ import (
 func Signals(ctx context.Context) (context.Context, context.CancelFunc) {
 	signal.Ignore(syscall.SIGPIPE)
 	asked, kill := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
-	if signal.Ignored(syscall.SIGHUP) {
-		context.AfterFunc(asked, kill)
-		return asked, kill
+	stopped, forget := asked, func() {}
+	if !signal.Ignored(syscall.SIGHUP) {
+		stopped, forget = signal.NotifyContext(asked, syscall.SIGHUP)
 	}
-	stopped, forget := signal.NotifyContext(asked, syscall.SIGHUP)
-	context.AfterFunc(stopped, kill)
-	return stopped, func() { forget(); kill() }
+	// Whoever sees that the context has ended may send the second signal, so kill comes before.
+	ended, end := context.WithCancel(context.WithoutCancel(ctx))
+	context.AfterFunc(stopped, func() { kill(); end() })
+	return ended, func() { forget(); kill(); end() }
 }
 
 // drain returns when the roots have to stop: at once if one has failed, else when ctx has

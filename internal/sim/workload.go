@@ -172,7 +172,8 @@ func (w *World) published(_ string, payload []byte) {
 // is not stored when the second begins.
 func (l *workload) liked(e *messages.Like, state bool) {
 	k := likeKey{e.PostID, e.UserID}
-	if op := l.busy[e.UserID]; op != nil && op.id() == e.RequestID && e.EventID <= op.stored {
+	stored := l.w.book.likes[e.PostID][e.UserID].Version // "" once the post was deleted beside the action
+	if op := l.busy[e.UserID]; op != nil && op.id() == e.RequestID && e.EventID <= op.stored && op.stored <= stored {
 		l.fail("I3", "the action %s of %s on %s loses against %s, which was stored before it began", e.EventID, e.UserID, e.PostID, op.stored)
 	}
 	p := l.likes[k]

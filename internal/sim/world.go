@@ -180,7 +180,7 @@ func (w *World) settle() {
 		slices.SortStableFunc(p.subs, func(a, b *subscription) int { return strings.Compare(a.topic, b.topic) })
 	}
 	slices.SortStableFunc(w.parked, func(a, b *call) int {
-		return cmp.Or(strings.Compare(a.proc.Name, b.proc.Name), strings.Compare(a.kind, b.kind), strings.Compare(a.label, b.label))
+		return cmp.Or(strings.Compare(a.proc.Name, b.proc.Name), strings.Compare(a.kind, b.kind), strings.Compare(a.label, b.label), strings.Compare(a.about, b.about))
 	})
 	for _, c := range w.parked {
 		if c.name == "" {
