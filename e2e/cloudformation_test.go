@@ -192,7 +192,7 @@ func TestEveryDrainOfTheStackEndsBeforeTheTaskIsKilled(t *testing.T) {
 }
 
 // One task of a deployment has the canary and the auditor. It stands behind no balancer, and a
-// file of settings gives neither to the others.
+// file of settings gives the auditor and the canary to no other daemon.
 func TestOneTaskOfTheStackHasTheCanaryAndTheAuditor(t *testing.T) {
 	t.Parallel()
 	const file = "arn:aws:s3:::settings/feed/7.env"

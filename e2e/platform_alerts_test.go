@@ -261,9 +261,9 @@ func (d *observed) uses(t *testing.T) {
 			}
 			post, err := ann.CreatePost(ctx, client.PostInput{Text: "hello"})
 			if err == nil {
-				_ = bob.Like(ctx, post.ID)
+				_ = bob.Like(ctx, post.ID) // it fails in an outage
 			}
-			_, _ = bob.Home(client.Push).Page(ctx, "", 20)
+			_, _ = bob.Home(client.Push).Page(ctx, "", 20) // as the like
 		}
 	})
 	t.Cleanup(used.Wait)

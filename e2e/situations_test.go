@@ -23,14 +23,14 @@ const (
 )
 
 // situation is a deployment in the eyes of CloudWatch. The metrics of SQS and of the log are recorded
-// from the real transport, the others are written down by AWS's descriptions of them.
+// from the real transport; the other series follow AWS's descriptions.
 type situation struct {
 	name string
 	// recorded is the recording, without loads that of calm.
 	recorded
 	// more changes the metrics that are written down.
 	more func(s series)
-	// want are the alarms that it raises, and stays are those of them that are on at the end.
+	// want are the alarms that it raises, and stays are the wanted alarms that are on at the end.
 	want, stays []string
 }
 

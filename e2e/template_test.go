@@ -18,7 +18,7 @@ import (
 // name, and one to another stack the name of the export.
 type template struct {
 	sections map[string]any
-	// values are those of parameters and pseudo parameters, as texts, or lists of them.
+	// values has the texts of parameters and pseudo parameters, or lists of texts.
 	values map[string]any
 }
 

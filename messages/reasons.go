@@ -6,7 +6,7 @@ import "fmt"
 // that contains it. docs/OPERATIONS.md has the cause of each and what to do.
 type Reason string
 
-// The reasons of messages that no consumer can ever process: those of a PermanentError.
+// The reasons of messages that no consumer can ever process, as in a PermanentError.
 const (
 	ReasonUnreadable  Reason = "it cannot be read"
 	ReasonUnknown     Reason = "its type or version is unknown"

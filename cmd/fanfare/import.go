@@ -90,7 +90,7 @@ user, by other users, stay. A user can do the same by DELETE /v1/me.
 
 It asks for the user's id again, unless --yes. It may be repeated, and goes on where it was
 stopped. A user that is unknown, with no profile and no earlier removal, is an error: the id may
-be mistyped. --unknown-ok removes what is left under such an id, which may be nothing. Likes are taken back by the workers, which also look for the user once more an hour
+be mistyped. --unknown-ok removes the rest of such an id, which may be nothing. Likes are taken back by the workers, which also look for the user once more an hour
 later. The user can come back with a new profile, and keeps all that is made after that.
 Likes that were made with FANFARE_LIKES_BY_USER=off stay and count, because nothing finds them
 by their user; while it is off, the command says so.
@@ -103,7 +103,7 @@ func (a *app) forgetCommand() *cobra.Command {
 	c := &cobra.Command{Use: "forget USER", Short: "Remove a user and all that the user made", Long: forgetHelp, Args: cobra.ExactArgs(1)}
 	c.Flags().String("data-dir", "", "data directory (FANFARE_DATA_DIR, default fanfare-data)")
 	c.Flags().BoolVar(&flags.yes, "yes", false, "do not ask")
-	c.Flags().BoolVar(&flags.unknownOK, "unknown-ok", false, "remove what is left of a user that is unknown")
+	c.Flags().BoolVar(&flags.unknownOK, "unknown-ok", false, "remove the rest of a user that is unknown")
 	c.Flags().BoolVar(&flags.asJSON, "json", false, "print one JSON object")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		user := args[0]
@@ -142,7 +142,7 @@ func (a *app) forget(c *cobra.Command, removals *removal.Removals, f forgetting)
 		return err
 	}
 	if known == removal.Unknown && !f.unknownOK {
-		return fmt.Errorf("there is no user %s, and none was removed: check the id, or remove what is left of a user without a profile with --unknown-ok", f.user)
+		return fmt.Errorf("there is no user %s, and none was removed: check the id, or remove the rest of a user without a profile with --unknown-ok", f.user)
 	}
 	if !f.likesByUser {
 		fmt.Fprintf(a.stderr, "Likes of %s stay and count: FANFARE_LIKES_BY_USER is off, so nothing finds them by their user.\n", f.user)

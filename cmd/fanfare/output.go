@@ -65,7 +65,7 @@ func (a *app) confirm(in io.Reader, question, want string) error {
 	_, _ = fmt.Fprint(a.stderr, terminal.Escape(question)) // if it is gone, nobody answers
 	line, err := bufio.NewReader(in).ReadString('\n')
 	if err != nil || !isTerminal(in) { // no key has ended the line of the question
-		_, _ = fmt.Fprintln(a.stderr)
+		_, _ = fmt.Fprintln(a.stderr) // the answer counts without it
 	}
 	if err != nil || strings.TrimSpace(line) != want {
 		return wrongUse(fmt.Errorf("nothing was removed: the answer was not %s, and --yes was not given", want))

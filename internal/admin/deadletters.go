@@ -58,7 +58,7 @@ func (s Selection) Filtered() bool {
 	return s.Reason != "" || !s.Before.IsZero() || !s.After.IsZero()
 }
 
-// Means reports whether the reason and the age of s are those of a letter.
+// Means reports whether a letter has the reason and the age of s.
 func (s Selection) Means(l DeadLetter) bool { return s.matches(l.Reason, l.FailedAt) }
 
 func (s Selection) matches(reason string, failed time.Time) bool {

@@ -72,7 +72,7 @@ func (l trailedLetters) Drop(ctx context.Context, topic string, s Selection) (in
 	return dropped, err
 }
 
-// fields are those of the selection, without the text of its reason, which may be of a payload.
+// fields describes the selection, without the text of its reason, which may be of a payload.
 func (s Selection) fields(topic string) []zap.Field {
 	return []zap.Field{zap.String("topic", topic), zap.Int("ids", len(s.IDs)), zap.Bool("all", s.All), zap.Bool("by_reason", s.Reason != "")}
 }

@@ -47,7 +47,7 @@ func named(r rune) string {
 }
 
 // removeUnclean removes the values with a TextFault and returns the faults. The parts of a list
-// are trimmed later, so only what is inside of them counts.
+// are trimmed later, so only their inner characters count.
 func removeUnclean(vars map[string]string) (faults []string) {
 	for field := range reflect.TypeFor[Config]().Fields() {
 		name := field.Tag.Get("env")

@@ -53,7 +53,7 @@ func OriginalOf(msg *message.Message) Original {
 
 // Event returns the event of a received message: the original if the backend brought it, else
 // the decoded payload. The receive learns the event's group, and when it is due: from the time of its
-// id. The errors are those of messages.Decode.
+// id. It returns the errors of messages.Decode.
 func Event(msg *message.Message) (messages.Event, error) {
 	receive := ReceiveOf(msg)
 	e := receive.Original.event

@@ -48,7 +48,7 @@ func (w *World) likeItems(post string) []table.Item {
 	})
 }
 
-// putBack makes the items of a copy those of the table, past the oracle, which sees no write.
+// putBack replaces the items of the table by the items of a copy, past the oracle, which sees no write.
 func (w *World) putBack(c *likeCopy) {
 	write := func(key table.Key, it *table.Item) {
 		var err error
@@ -94,7 +94,7 @@ func (w *World) measureRestore(ctx context.Context) {
 	if c.items == nil {
 		return // the window wrote less often
 	}
-	w.restart(w.probe.limit) // no process from before a restore goes on
+	w.restart(w.probe.limit) // no process from before a restore continues
 	w.putBack(c)
 	store := operator{w.store, w}
 	service := newDomain(access.Config{

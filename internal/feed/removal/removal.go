@@ -15,7 +15,7 @@
 //   - I3: a like is taken back by an event, which an aggregator counts.
 //   - I4: counts are exact, because each thing goes in the transaction that counts it.
 //   - I5: the event is sent before the profile goes, so an accepted removal is not lost.
-//   - I12: what is made in a new life stays.
+//   - I12: all things of a new life stay.
 package removal
 
 import (

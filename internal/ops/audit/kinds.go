@@ -42,7 +42,7 @@ const (
 func (k Kind) advice() string {
 	return map[Kind]string{
 		FollowHalf:      "one of its two edges is lost: the repair makes the follow whole and backfills the home, or ends it if the user has unfollowed",
-		HomeMark:        "the home shows or hides the author wrongly: the repair writes the mark anew and backfills the home",
+		HomeMark:        "the home shows or hides the author wrongly: the repair writes the mark again and backfills the home",
 		BlockHalf:       "the two users are refused differently, or one does not see its block: the repair makes both sides say the same",
 		UserCount:       "the repair adds the difference",
 		ProfileMissing:  "the user cannot be seen, and no repair makes a profile: the user's next PUT /v1/me does, or restore the item from a backup; fanfare forget --unknown-ok removes the rest",

@@ -55,7 +55,7 @@ const (
 // examination collects findings.
 type examination struct {
 	cfg config.Config
-	// faults are those of the environment, nil for none. Then cfg has the values as far as they could be read.
+	// faults are the faults of the environment, nil for none. With faults, cfg has the values that could be read.
 	faults *config.Error
 	// duties are those whose calls are tried.
 	duties []string
@@ -67,7 +67,7 @@ type examination struct {
 }
 
 // Examine checks all that a process of these roles needs, or without a role an operator, and
-// changes nothing: its writes have conditions that fail, and its messages are refused. faults are those of the
+// changes nothing: its writes have conditions that fail, and its messages are refused. faults are the faults of the
 // environment, nil for none: the parts that need a faulty value are left out.
 func Examine(ctx context.Context, cfg config.Config, faults *config.Error, roles daemon.Roles, now func() time.Time) []Finding {
 	if faults == nil {
