@@ -155,8 +155,10 @@ func TestMain(m *testing.M) {
 var ranTraces = map[uint64]uint64{}
 
 func TestASeedReplaysByteForByte(t *testing.T) {
-	// Seed 13 starts two reads of one name in its calm part, whose calls have no order under the race detector yet.
-	for seed := uint64(1); seed <= 12; seed++ {
+	for seed := uint64(1); seed <= 20; seed++ {
+		if seed == 13 { // it starts two reads of one name, whose calls have no order under the race detector yet
+			continue
+		}
 		trace, ran := ranTraces[seed]
 		if !ran {
 			trace = Run(t, seed, Options{}).Trace
