@@ -118,6 +118,30 @@ func TestRedeliveryOfEverythingChangesNothing(t *testing.T) {
 	}
 }
 
+// TestAPlanThatExpiresWhileAWorkerSleepsStaysGone removes the plan between the worker's put,
+// which the plan refuses, and the update that follows: no item without an end may be left.
+func TestAPlanThatExpiresWhileAWorkerSleepsStaysGone(t *testing.T) {
+	w := newWorld(t, 3, small)
+	e := w.post()
+	w.must(handle(t.Context(), w.worker, e))
+	plan := schema.DeliveryPlanKey(e.PostID)
+	w.store.around = func(op table.Op, keys []table.Key, do func() error) error {
+		if op == table.OpUpdate && keys[0] == plan {
+			w.store.around = nil
+			_, err := w.mem.Delete(t.Context(), table.DeleteInput{Key: plan})
+			w.must(err)
+		}
+		return do()
+	}
+	require.Error(t, handle(t.Context(), w.worker, e), "the message comes again")
+	require.Nil(t, w.store.around, "the plan was not updated")
+	res, err := w.mem.Get(t.Context(), table.GetInput{Key: plan, Consistent: true})
+	w.must(err)
+	require.Nil(t, res.Item)
+	w.must(handle(t.Context(), w.worker, e))
+	w.wantDelivered(e.PostID, 3)
+}
+
 func TestADoneChunkCostsTwoReadsAndNoWrite(t *testing.T) {
 	w := newWorld(t, 20, small)
 	w.enqueue(w.post())

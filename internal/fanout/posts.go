@@ -110,6 +110,9 @@ func (w *Worker) begin(ctx context.Context, plan schema.Plan) (state string, beg
 		res, err = w.cfg.Store.Update(ctx, table.UpdateInput{
 			Key: schema.DeliveryPlanKey(plan.Post), ReturnNew: true,
 			Add: []table.Attr{{Name: schema.AttrAttempts, Value: table.N(1)}},
+			// A worker may sleep after its put until the plan has expired. A plan that this update
+			// made would never expire; instead the message fails, and its next try puts a plan.
+			If: table.Exists{},
 		})
 		if err == nil {
 			plan, err = schema.ParsePlan(*res.Item)
