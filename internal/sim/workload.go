@@ -37,7 +37,12 @@ type operation struct {
 }
 
 // id names the operation, also in its events.
-func (op *operation) id() string { return fmt.Sprintf("op%d", op.number) }
+func (op *operation) id() string {
+	if op.number == 0 {
+		return "op0-" + op.user
+	}
+	return fmt.Sprintf("op%d", op.number)
+}
 
 // pair is a user and an author whom the user may follow.
 type pair struct{ follower, author string }
@@ -232,6 +237,7 @@ func (l *workload) run(op *operation, api *Proc) {
 		op.err = op.do(ctx, service)
 		close(op.done)
 	})
+	l.w.settle() // the first call of an operation is made before the next operation starts
 }
 
 // settled handles the answers to operations, in the order of their users.
