@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -160,6 +161,26 @@ func TestAnImportedNetworkReadsAsIfItHadBeenMadeHere(t *testing.T) {
 	edges, err := s.Followers(t.Context(), "ann", page.Request{})
 	require.NoError(t, err)
 	assert.Equal(t, []feed.Edge{{UserID: "bob", Since: today.Add(-705 * day)}, {UserID: "cid", Since: today.Add(-704 * day)}}, edges.Items)
+}
+
+// TestEveryPhaseEndsAtItsTotal runs an import, which checks what it wrote, and an export.
+func TestEveryPhaseEndsAtItsTotal(t *testing.T) {
+	ended := map[string]transfer.Progress{}
+	store := tabletest.NewMemory()
+	cfg := config(store)
+	cfg.Progress = func(p transfer.Progress) { ended[p.Phase] = p }
+	_, err := transfer.Import(t.Context(), cfg, []string{file(t, network()...)})
+	require.NoError(t, err)
+	require.NoError(t, transfer.Export(t.Context(), cfg, io.Discard))
+	for _, phase := range []string{"users", "follows", "posts", "verify"} {
+		require.Contains(t, ended, phase)
+	}
+	for name, p := range ended {
+		assert.True(t, p.Ended, "%s has not ended", name)
+		if p.Total > 0 {
+			assert.Equal(t, p.Total, p.Done, name)
+		}
+	}
 }
 
 func TestARepeatedImportChangesNothing(t *testing.T) {
