@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -57,6 +58,9 @@ func testMain(m *testing.M) int {
 		return 1
 	}
 	binDir = dir
+	if signal.Ignored(syscall.SIGHUP) { // nohup started the tests: the processes of the tests must not inherit that
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	}
 	return m.Run()
 }
 
