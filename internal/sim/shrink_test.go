@@ -59,7 +59,10 @@ func TestAFailingSeedIsShrunk(t *testing.T) {
 		for _, line := range first.Lines {
 			if _, op, ok := strings.Cut(line, " start op"); ok {
 				number, _, _ := strings.Cut(op, " ")
-				if n, err := ParseKeep(number); err != nil || n[0] != 0 && !slices.Contains(again.Keep, n[0]%lifeOps) {
+				if strings.HasPrefix(number, "0-") { // the world's own
+					continue
+				}
+				if n, err := ParseKeep(number); err != nil || !slices.Contains(again.Keep, n[0]%lifeOps) {
 					t.Errorf("seed %d: operation %s is not kept, and was made", seed, number)
 				}
 			}

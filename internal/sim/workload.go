@@ -36,7 +36,8 @@ type operation struct {
 	stored string
 }
 
-// id names the operation, also in its events.
+// id names the operation, also in its events. An operation of the world itself has the number 0,
+// and is named by its user, too.
 func (op *operation) id() string {
 	if op.number == 0 {
 		return "op0-" + op.user
