@@ -187,7 +187,7 @@ func alarming() []situation {
 		queue.TopicChunks:    {every: 30 * time.Second, handle: unless(denied, time.Second)},
 	})
 	return []situation{
-		{name: "fan-out is denied its writes", recorded: recorded{loads: failing, works: fine}, want: []string{"PostsFail", "BackfillsFail", "ChunksFail", "PostsLate", "CanarySilent"}},
+		{name: "fan-out is denied its writes", recorded: recorded{loads: failing, works: fine}, want: []string{"PostsFail", "BackfillsFail", "ChunksFail", "CanarySilent"}},
 		{name: "SQS is away", recorded: recorded{loads: quiet(), refused: away, works: fine}, more: func(s series) {
 			s.write(ofBalancer("HTTPCode_Target_5XX_Count", "Sum", true), 200, faultBegins, faultEnds)
 		}, want: []string{"CanarySilent", "TargetErrors", "BackfillsStuck"}},
@@ -201,7 +201,7 @@ func alarming() []situation {
 				s.write(metricName("AWS/DynamoDB", "SystemErrors", "Sum", "TableName=feeds", "Operation="+op), 40, faultBegins, faultEnds)
 			}
 			s.write(ofBalancer("HTTPCode_Target_5XX_Count", "Sum", true), 500, faultBegins, faultEnds)
-		}, want: []string{"TableErrors", "TargetErrors", "CanarySilent", "PostsFail", "LikesFail", "BackfillsFail", "PostsLate", "LikesLate"}},
+		}, want: []string{"TableErrors", "TargetErrors", "CanarySilent", "PostsFail", "LikesFail", "BackfillsFail"}},
 		{name: "the table is at its account's quota", recorded: recorded{}, more: func(s series) {
 			s.write(throttles("WriteAccountLimit"), 5000, faultBegins, faultEnds)
 		}, want: []string{"WritesOverAccount"}},
