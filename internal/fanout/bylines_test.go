@@ -244,3 +244,24 @@ func TestANewPostIsComparedWithTheProfile(t *testing.T) {
 		})
 	}
 }
+
+// changes is a domain whose profile changes just before a post is stored with the byline of the
+// former profile.
+type changes struct{ *world }
+
+func (c changes) EnsurePost(_ context.Context, e *messages.PostCreated) (schema.Post, error) {
+	c.named(newer)
+	post := schema.Post{ID: e.PostID, Author: author, Text: e.Text, LikeShards: 1, Byline: present}
+	_, err := c.mem.Put(c.Context(), table.PutInput{Item: post.Item()})
+	return post, err
+}
+
+func TestANewPostIsComparedWithAProfileReadAfterIt(t *testing.T) {
+	w := newWorld(t, 3)
+	w.named(present)
+	e := w.post()
+	e.Text = "x"
+	require.NoError(t, w.newWorker(func(cfg *fanout.Config) { cfg.Posts = changes{w} }).HandlePosts(t.Context(), e))
+	got, _ := w.byline(e.PostID)
+	assert.Equal(t, newer, got)
+}

@@ -294,18 +294,6 @@ func bugs() []bug {
 		{"user forgotten without the last look", "I8 I12", []edit{{"internal/fanout/forget.go", `case rest > 0:`, `case rest > forgetLast:`}}},
 		{"byline replaced by an older one", "I5", []edit{{bylines, `If: table.Less{Name: schema.AttrBylineV, Value: table.N(b.V)},`, `If: table.Exists{},`}, {bylines, `p.Byline.V >= b.V`, `p.Byline.V == b.V`}}},
 		{"byline of a new post not compared with the profile", "I5", []edit{{posts, `if compare && profile != nil`, `if !compare && profile != nil`}}},
-		{"byline compared with a profile of before the post", "I5", []edit{
-			{posts, `stored, err := w.cfg.Posts.EnsurePost(ctx, e)`, `_, _, before, err := w.readAuthor(ctx, e.AuthorID)
-	if err != nil {
-		return err
-	}
-	ctx = context.WithValue(ctx, "before", before)
-	stored, err := w.cfg.Posts.EnsurePost(ctx, e)`},
-			{posts, `if compare && profile != nil`, `if before, ok := ctx.Value("before").(*schema.Profile); ok {
-		profile = before
-	}
-	if compare && profile != nil`},
-		}},
 		{"change of a name sent after it is made", "I5", []edit{
 			{users, `if err := s.access.Publish(ctx, queue.TopicBackfills, &messages.ProfileChanged{UserID: user, V: profile.V}); err != nil {`, `if err != nil {`},
 			{users, `s.cfg.Authors.forget(user)`, `if err := s.access.Publish(ctx, queue.TopicBackfills, &messages.ProfileChanged{UserID: user, V: profile.V}); err != nil {
