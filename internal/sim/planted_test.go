@@ -108,7 +108,7 @@ func bugs() []bug {
 			"-1)},\n\t\t{Check: &table.CheckInput{Key: schema.MarkKey(mark.User, mark.User), If: table.Absent{}}},"}}},
 		{"entries of muted authors shown", "I1 I2", []edit{{timeline, ` && !p.marks.muted[r.Author]`, ``}}},
 		{"posts of muted authors merged in", "I1 I2", []edit{{timeline, ` && !read.muted[m.Author]`, ``}}},
-		{"follow over a block", "I4", []edit{{follows, `ops = append(ops, table.TransactOp{Check: &table.CheckInput{Key: schema.BlockKey(follower, author), If: table.Absent{}}})`, `ops = append(ops, table.TransactOp{Check: &table.CheckInput{Key: schema.BlockKey(follower, follower), If: table.Absent{}}})`}}},
+		{"follow over a block", "I4 I2", []edit{{follows, `ops = append(ops, table.TransactOp{Check: &table.CheckInput{Key: schema.BlockKey(follower, author), If: table.Absent{}}})`, `ops = append(ops, table.TransactOp{Check: &table.CheckInput{Key: schema.BlockKey(follower, follower), If: table.Absent{}}})`}}},
 		{"mutes read with eventual consistency by pull", "I1 I2", []edit{{"internal/feed/mutes.go", `Consistent: true, Project: []string{}}`, `Project: []string{}}`}}},
 		{"block noted for its own user only", "I2", []edit{{blocks, `for _, u := range []string{user, other} {
 		if _, there`, `for _, u := range []string{user} {
