@@ -14,6 +14,7 @@ import (
 	"fanfare/internal/daemon"
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
+	"fanfare/internal/table/dynamo"
 )
 
 // setupCommand makes a command that does work with the configuration, and prints the
@@ -37,18 +38,32 @@ func (a *app) tableCommand() *cobra.Command {
 	model.Long = `Prints the table's design as JSON that NoSQL Workbench for DynamoDB imports: keys, the
 index, and each type of item as a facet with sample rows. It needs no connection.`
 	model.Flags().Lookup("json").Usage = "print one JSON object (it always does)"
+	var billing *billingFlags
+	create := a.setupCommand("create", "Create the table, unless it exists", func(ctx context.Context, cfg config.Config, asJSON bool) error {
+		plan, err := billing.plan()
+		if err != nil {
+			return err
+		}
+		return a.createTable(ctx, cfg, plan, asJSON)
+	})
+	create.Long = `Creates the table with its index and expiry, and writes its format, unless it exists. A
+table that exists is compared with the flags about its capacity that are given, and never
+changed: an error names the command that changes it. With --billing provisioned the table
+begins with the least units of each range, and the commands for the policies that scale
+them are printed. Nothing makes those policies but these commands, or the stack of docs/DEPLOY.md.`
+	billing = addBillingFlags(create)
 	return group("table", "Set up the DynamoDB table",
-		a.setupCommand("create", "Create the table, unless it exists", a.createTable),
+		create,
 		a.setupCommand("describe", "Print the table's state, size and differences from the design", a.describeTable),
 		model)
 }
 
-func (a *app) createTable(ctx context.Context, cfg config.Config, asJSON bool) error {
+func (a *app) createTable(ctx context.Context, cfg config.Config, plan dynamo.Plan, asJSON bool) error {
 	store, err := daemon.OpenTable(ctx, cfg, nil)
 	if err != nil {
 		return err
 	}
-	made, err := store.Create(ctx)
+	made, err := store.CreateAs(ctx, plan)
 	if made {
 		a.trail(cfg).Note(ctx, "table create", 1, err, zap.String("table", cfg.Table))
 	}
@@ -59,9 +74,15 @@ func (a *app) createTable(ctx context.Context, cfg config.Config, asJSON bool) e
 		return a.printJSON(struct {
 			Table   string `json:"table"`
 			Created bool   `json:"created"`
-		}{cfg.Table, made})
+			// Scaling are the commands for the policies that scale provisioned units.
+			Scaling []string `json:"scaling,omitempty"`
+		}{cfg.Table, made, scaling(plan, cfg.Table)})
 	}
-	return a.println(map[bool]string{true: "created table %s", false: "table %s exists already"}[made], cfg.Table)
+	text := fmt.Sprintf(map[bool]string{true: "created table %s", false: "table %s exists already"}[made], cfg.Table)
+	if commands := scaling(plan, cfg.Table); len(commands) > 0 {
+		text += "\nIts units are scaled by the policies that these commands make:\n" + strings.Join(commands, "\n")
+	}
+	return a.println("%s", text)
 }
 
 func (a *app) describeTable(ctx context.Context, cfg config.Config, asJSON bool) error {
@@ -81,7 +102,7 @@ func (a *app) describeTable(ctx context.Context, cfg config.Config, asJSON bool)
 		err = a.printJSON(d)
 	} else {
 		err = a.printTable([][]string{
-			{"NAME", d.Name}, {"STATUS", d.Status}, {"BILLING", d.Billing}, {"TTL", d.TTL},
+			{"NAME", d.Name}, {"STATUS", d.Status}, {"BILLING", d.Billing}, {"CAPACITY", d.Text()}, {"TTL", d.TTL},
 			{"ITEMS", strconv.FormatInt(d.Items, 10)}, {"BYTES", strconv.FormatInt(d.Bytes, 10)}, {"FITS", fits},
 		})
 	}

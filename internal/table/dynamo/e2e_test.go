@@ -63,3 +63,30 @@ func keepsTheContract(t *testing.T, url string, options ...tabletest.Option) {
 		tabletest.Run(t, func(*testing.T) table.Store { return stale }, options...)
 	})
 }
+
+// The emulators make tables with each capacity that CreateAs asks for, and describe it as AWS does.
+func TestEmulatorsKeepTheCapacity(t *testing.T) {
+	const localStack, dynoxide = "AWS_ENDPOINT_URL", "E2E_DYNOXIDE_URL"
+	for name, row := range map[string]struct {
+		plan, other dynamo.Plan
+		engines     []string
+	}{
+		"provisioned": {provisioned(), dynamo.Plan{Billing: dynamo.OnDemand}, []string{localStack, dynoxide}},
+		"ceilings":    {dynamo.Plan{MaxWrite: new(int64(100)), MaxRead: new(int64(300))}, dynamo.Plan{MaxWrite: new(int64(101))}, []string{localStack}}, // Dynoxide keeps none of an index
+		"no ceilings": {dynamo.Plan{Billing: dynamo.OnDemand, MaxWrite: new(int64(0)), MaxRead: new(int64(0))}, provisioned(), []string{localStack, dynoxide}},
+	} {
+		for _, engine := range row.engines {
+			t.Run(engine+"/"+name, func(t *testing.T) {
+				store := open(t, endpoint(t, engine), "fanfare-test-"+rand.Text()[:10])
+				for _, want := range []bool{true, false} {
+					made, err := store.CreateAs(t.Context(), row.plan)
+					require.NoError(t, err)
+					assert.Equal(t, want, made)
+				}
+				_, err := store.CreateAs(t.Context(), row.other)
+				require.ErrorAs(t, err, new(*dynamo.CapacityError))
+				assert.NoError(t, store.Ping(t.Context()))
+			})
+		}
+	}
+}

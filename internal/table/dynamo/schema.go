@@ -19,9 +19,9 @@ import (
 
 // Description is DynamoDB's description of the table.
 type Description struct {
-	Name    string `json:"name"`
-	Status  string `json:"status"`
-	Billing string `json:"billing"`
+	Name   string `json:"name"`
+	Status string `json:"status"`
+	Capacity
 	// Items and Bytes are up to some hours old: DynamoDB counts them now and then.
 	Items int64 `json:"items"`
 	Bytes int64 `json:"bytes"`
@@ -52,16 +52,20 @@ const (
 	createTime = 20 * time.Second
 )
 
-// Create makes the table unless it exists, switches expiry on, writes its format, and returns
-// when the table can be used. A table with another schema is a SchemaError, one with items of
-// another format a FormatError. Both are left alone. It reports whether this call made the table.
-// Create may run any number of times, also at once.
-func (s *Store) Create(ctx context.Context) (made bool, err error) {
+// Create is CreateAs with the zero Plan.
+func (s *Store) Create(ctx context.Context) (made bool, err error) { return s.CreateAs(ctx, Plan{}) }
+
+// CreateAs makes the table unless it exists, switches expiry on, writes its format, and returns
+// when the table can be used. A table with another schema is a SchemaError, one with another
+// capacity than plan a CapacityError, one with items of another format a FormatError. All are left
+// alone. It reports whether this call made the table. CreateAs may run any number of times, also at
+// once.
+func (s *Store) CreateAs(ctx context.Context, plan Plan) (made bool, err error) {
 	ctx = awsclient.Patient(ctx, createTime)
 	for {
 		d, err := s.Describe(ctx)
 		if _, missing := errors.AsType[*types.ResourceNotFoundException](err); missing {
-			_, err = s.client.CreateTable(ctx, s.createInput())
+			_, err = s.client.CreateTable(ctx, s.createInput(plan))
 			if _, known := errors.AsType[*types.ResourceInUseException](err); err != nil && !known {
 				return made, s.fail("create", err)
 			}
@@ -70,6 +74,9 @@ func (s *Store) Create(ctx context.Context) (made bool, err error) {
 			return made, err
 		}
 		if d.Status == string(types.TableStatusActive) {
+			if differences := plan.differences(d.Capacity); len(d.Differences) == 0 && len(differences) > 0 {
+				return made, &CapacityError{s.name, differences, plan.update(s.name, d.Capacity)}
+			}
 			return made, s.finish(ctx, d)
 		}
 		if err := backoff.Wait(ctx, pollInterval); err != nil {
@@ -104,9 +111,9 @@ func (s *Store) finish(ctx context.Context, d Description) error {
 	return s.mark(ctx)
 }
 
-func (s *Store) createInput() *dynamodb.CreateTableInput {
+func (s *Store) createInput(plan Plan) *dynamodb.CreateTableInput {
 	in := &dynamodb.CreateTableInput{
-		TableName: &s.name, BillingMode: types.BillingModePayPerRequest,
+		TableName: &s.name,
 		KeySchema: keySchema(table.AttrPK, table.AttrSK),
 		GlobalSecondaryIndexes: []types.GlobalSecondaryIndex{{
 			IndexName: aws.String(indexName), KeySchema: keySchema(table.AttrGSI1PK, table.AttrGSI1SK),
@@ -117,6 +124,7 @@ func (s *Store) createInput() *dynamodb.CreateTableInput {
 		in.AttributeDefinitions = append(in.AttributeDefinitions,
 			types.AttributeDefinition{AttributeName: aws.String(name), AttributeType: types.ScalarAttributeTypeS})
 	}
+	plan.applyTo(in)
 	return in
 }
 
@@ -135,12 +143,9 @@ func (s *Store) Describe(ctx context.Context) (Description, error) {
 	}
 	d := Description{
 		Name: aws.ToString(out.Table.TableName), Status: string(out.Table.TableStatus),
-		Billing: string(types.BillingModeProvisioned), // DynamoDB names only the other mode
-		Items:   aws.ToInt64(out.Table.ItemCount), Bytes: aws.ToInt64(out.Table.TableSizeBytes),
+		Capacity: capacityOf(out.Table),
+		Items:    aws.ToInt64(out.Table.ItemCount), Bytes: aws.ToInt64(out.Table.TableSizeBytes),
 		DeletionProtection: aws.ToBool(out.Table.DeletionProtectionEnabled),
-	}
-	if b := out.Table.BillingModeSummary; b != nil {
-		d.Billing = string(b.BillingMode)
 	}
 	ttl, err := s.client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &s.name})
 	if err != nil {
@@ -166,8 +171,8 @@ func (s *Store) PointInTimeRecovery(ctx context.Context) (bool, error) {
 		d.PointInTimeRecoveryDescription.PointInTimeRecoveryStatus == types.PointInTimeRecoveryStatusEnabled, nil
 }
 
-// differences names the reasons why a table cannot be Fanfare's. The billing mode is
-// the operator's choice.
+// differences names the reasons why a table cannot be Fanfare's. The capacity is the operator's
+// choice.
 func differences(t *types.TableDescription, d Description) []string {
 	var out []string
 	attrTypes := make(map[string]types.ScalarAttributeType, len(t.AttributeDefinitions))

@@ -3,6 +3,7 @@ package dynamo_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 
@@ -24,11 +25,34 @@ type schema struct {
 	// format is the stored format, "" for none. item is another item of the table.
 	format string
 	item   object
+	// capacity and indexCapacity are parts of the description about the units. Without one the
+	// table is on demand.
+	capacity, indexCapacity object
 }
 
 // markOf is the item that holds a table's format.
 func markOf(format string) object {
 	return object{"PK": object{"S": "format"}, "SK": object{"S": "format"}, "format": object{"N": format}}
+}
+
+// ours is a table that Create made.
+func ours() *schema {
+	return &schema{exists: true, looks: 10, key: []string{"PK", "SK"}, indexKey: []string{"GSI1PK", "GSI1SK"}, projection: "ALL"}
+}
+
+// capacityIn returns the parts about the units of a table or of an index in CreateTable, as DynamoDB
+// describes them: it names one of the two billing modes.
+func capacityIn(in object) object {
+	parts := object{}
+	for _, part := range []string{"OnDemandThroughput", "ProvisionedThroughput"} {
+		if in[part] != nil {
+			parts[part] = in[part]
+		}
+	}
+	if in["BillingMode"] == "PAY_PER_REQUEST" {
+		parts["BillingModeSummary"] = object{"BillingMode": "PAY_PER_REQUEST"}
+	}
+	return parts
 }
 
 func (s *schema) answer(op string, _ int, in object) reply {
@@ -37,10 +61,9 @@ func (s *schema) answer(op string, _ int, in object) reply {
 		if s.exists {
 			return failure(400, "ResourceInUseException", nil)
 		}
-		if in["BillingMode"] != "PAY_PER_REQUEST" {
-			return failure(400, "ValidationException", nil)
-		}
-		*s = schema{exists: true, key: []string{"PK", "SK"}, indexKey: []string{"GSI1PK", "GSI1SK"}, projection: "ALL"}
+		*s = *ours()
+		s.looks = 0
+		s.capacity, s.indexCapacity = capacityIn(in), capacityIn(in["GlobalSecondaryIndexes"].([]any)[0].(object))
 	case "DescribeTable":
 		if !s.exists {
 			return failure(400, "ResourceNotFoundException", nil)
@@ -89,10 +112,14 @@ func (s *schema) describe() object {
 		"TableName": "t", "TableStatus": status, "KeySchema": elements(s.key), "ItemCount": 12,
 		"BillingModeSummary": object{"BillingMode": "PAY_PER_REQUEST"},
 	}
+	if s.capacity != nil {
+		delete(d, "BillingModeSummary")
+	}
+	maps.Copy(d, s.capacity)
 	if s.indexKey != nil {
-		d["GlobalSecondaryIndexes"] = []object{{
-			"IndexName": "GSI1", "KeySchema": elements(s.indexKey), "Projection": object{"ProjectionType": s.projection},
-		}}
+		index := object{"IndexName": "GSI1", "KeySchema": elements(s.indexKey), "Projection": object{"ProjectionType": s.projection}}
+		maps.Copy(index, s.indexCapacity)
+		d["GlobalSecondaryIndexes"] = []object{index}
 	}
 	d["AttributeDefinitions"] = defs
 	return d
