@@ -20,9 +20,9 @@ func (a *app) doctorCommand() *cobra.Command {
 		Use:   "doctor",
 		Short: "Check settings, table, queues, permissions, clock and keys, and say how to mend each",
 		Long: `Checks all that a start needs, and what no start sees: settings that contradict each
-other, the table's keys, index, expiry and backups, the queues' settings and dead-letter
-queues, each kind of call that the daemons make, the clock by AWS's replies, and the keys
-of the token issuer. On the embedded engine it looks at the data directory, also while
+other, the table's keys, index, expiry and backups, its capacity and how much of it the last
+day used, the queues' settings and dead-letter queues, each kind of call that the daemons
+make, the clock by AWS's replies, and the keys of the token issuer. On the embedded engine it looks at the data directory, also while
 fanfare up runs. It changes nothing, and says which permissions it could not try. Run it
 with the role of a daemon, and name that daemon, or with yours and --daemon operator, which
 tries the calls of verify, reconcile and the like. It exits with 1 if it finds a fault.`,

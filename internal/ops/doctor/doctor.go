@@ -224,12 +224,13 @@ func (e *examination) table(ctx context.Context, store *dynamo.Store) bool {
 		e.note(LevelFault, "table", "wait until it is ACTIVE", "%s is %s", d.Name, d.Status)
 		return false
 	}
-	e.ok("table", "%s is ACTIVE (%s), with its keys and its index", d.Name, d.Billing)
+	e.ok("table", "%s is ACTIVE, with its keys and its index", d.Name)
 	if d.TTL == "" {
 		e.note(LevelFault, "expiry", "run fanfare table create: it switches expiry on", "items of %s do not expire, so it grows for ever", d.Name)
 	} else {
 		e.ok("expiry", "items expire by %s", d.TTL)
 	}
+	e.units(ctx, d)
 	e.safety(ctx, store, d)
 	return true
 }

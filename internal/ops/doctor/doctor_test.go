@@ -37,9 +37,11 @@ type amazon struct {
 	// answers of DynamoDB by operation; those that begin with { and have a __type are errors.
 	answers map[string]string
 	skew    time.Duration
+	// metrics answers CloudWatch.
+	metrics http.HandlerFunc
 }
 
-const fits = `{"Table":{"TableName":"mine","TableStatus":"ACTIVE","DeletionProtectionEnabled":true,` +
+const fits = `{"Table":{"TableName":"mine","TableStatus":"ACTIVE","DeletionProtectionEnabled":true,"BillingModeSummary":{"BillingMode":"PAY_PER_REQUEST"},` +
 	`"KeySchema":[{"AttributeName":"PK","KeyType":"HASH"},{"AttributeName":"SK","KeyType":"RANGE"}],"GlobalSecondaryIndexes":[{"IndexName":"GSI1",` +
 	`"KeySchema":[{"AttributeName":"GSI1PK","KeyType":"HASH"},{"AttributeName":"GSI1SK","KeyType":"RANGE"}],"Projection":{"ProjectionType":"ALL"}}],` +
 	`"AttributeDefinitions":[{"AttributeName":"PK","AttributeType":"S"},{"AttributeName":"SK","AttributeType":"S"},{"AttributeName":"GSI1PK","AttributeType":"S"},{"AttributeName":"GSI1SK","AttributeType":"S"}]}}`
@@ -68,6 +70,10 @@ func newAmazon(t *testing.T) *amazon {
 		w.Header().Set("X-Amzn-Requestid", "test")
 		w.Header().Set("Date", time.Now().Add(a.skew).UTC().Format(http.TimeFormat))
 		service, op, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
+		if strings.HasPrefix(r.URL.Path, "/service/GraniteServiceVersion20100801/") {
+			a.metrics(w, r)
+			return
+		}
 		if service == "AmazonSQS" {
 			a.ServeHTTP(w, r)
 			return

@@ -40,6 +40,8 @@ func withAuditor(cfg config.Config, duties []string) []string {
 const (
 	theTable = "the table"
 	theIndex = "its index"
+	// anything stands for calls that IAM bounds to no resource.
+	anything = "anything"
 	// theEvents is the queue of FANFARE_EVENTS_QUEUE, if there is one.
 	theEvents = "the queue of events for others"
 )
@@ -85,6 +87,9 @@ func permissions() []permission {
 		{"dynamodb:DescribeTimeToLive", onTable, []string{setup, operator}},
 		{"dynamodb:UpdateTimeToLive", onTable, []string{setup}},
 		{"dynamodb:DescribeContinuousBackups", onTable, []string{operator}},
+		{"application-autoscaling:DescribeScalableTargets", []string{anything}, []string{operator}},
+		{"application-autoscaling:DescribeScalingPolicies", []string{anything}, []string{operator}},
+		{"cloudwatch:GetMetricData", []string{anything}, []string{operator}},
 
 		// Readiness asks for the topics, and the metrics count dead letters, too.
 		{"sqs:GetQueueUrl", queues, []string{api, fanout, likeagg, setup, operator}},
@@ -178,6 +183,8 @@ func (a Account) arn(cfg config.Config, resource string) string {
 		return fmt.Sprintf("arn:%s:%s:%s:%s:", cmp.Or(a.Partition, "aws"), service, cmp.Or(a.Region, "*"), cmp.Or(a.ID, "*"))
 	}
 	switch resource {
+	case anything:
+		return "*"
 	case theTable:
 		return place("dynamodb") + "table/" + cfg.Table
 	case theIndex:

@@ -36,6 +36,7 @@ import (
 	"fanfare/internal/queue/sqstest"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
+	"fanfare/internal/table/dynamo"
 	"fanfare/messages"
 )
 
@@ -78,6 +79,11 @@ func (r *recorder) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return // the client has left
 	}
 	req.Body = io.NopCloser(bytes.NewReader(body))
+	if _, metric, ok := strings.Cut(req.URL.Path, "/service/GraniteServiceVersion20100801/operation/"); ok { // in CBOR
+		r.keep("cloudwatch:" + metric + " *")
+		r.next.ServeHTTP(w, req)
+		return
+	}
 	if r.note(req.Header.Get("X-Amz-Target"), body) {
 		answer(w, http.StatusInternalServerError, `{"__type":"com.amazonaws.dynamodb.v20120810#InternalServerError","message":"planted"}`)
 		return
@@ -91,6 +97,13 @@ func answer(w http.ResponseWriter, status int, text string) {
 	_, _ = fmt.Fprint(w, text) // the client may have left
 }
 
+// keep notes an action with its resource.
+func (r *recorder) keep(call string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.calls[call] = true
+}
+
 // note keeps a call. It reports whether the call has to fail.
 func (r *recorder) note(target string, body []byte) bool {
 	var in struct {
@@ -100,6 +113,10 @@ func (r *recorder) note(target string, body []byte) bool {
 	}
 	_, op, _ := strings.Cut(target, ".")
 	assert.NoError(r.t, json.Unmarshal(body, &in), "%s", body)
+	if strings.HasPrefix(target, "AnyScaleFrontendService.") {
+		r.keep("application-autoscaling:" + op + " *")
+		return false
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	const place = ":eu-central-1:123456789012:"
@@ -219,6 +236,11 @@ func newDeployment(t *testing.T) *deployment {
 	proxy.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) }
 	engines := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		switch target := req.Header.Get("X-Amz-Target"); {
+		case strings.HasPrefix(target, "AnyScaleFrontendService."): // as if nothing scaled the table
+			answer(w, http.StatusOK, "{}")
+		case strings.HasPrefix(req.URL.Path, "/service/GraniteServiceVersion20100801/"): // as if there were no metrics
+			w.Header().Set("Smithy-Protocol", "rpc-v2-cbor")
+			_, _ = w.Write([]byte{0xa0}) // the client may have left
 		case target == "AmazonSQS.CreateQueue": // as if the queues had other settings
 			answer(w, http.StatusBadRequest, `{"__type":"com.amazonaws.sqs#QueueNameExists"}`)
 		case target == "AmazonSQS.SetQueueAttributes":
@@ -253,7 +275,9 @@ func (d *deployment) setUp(t *testing.T) {
 	d.as(t, "setup")
 	store, err := daemon.OpenTable(t.Context(), d.cfg, nil)
 	require.NoError(t, err)
-	_, err = store.Create(t.Context())
+	// Provisioned capacity, for the calls of the doctor on it. The emulator refuses nothing for it.
+	ranges := dynamo.Ranges{Write: dynamo.Range{Least: 1000, Most: 1000}, Read: dynamo.Range{Least: 1000, Most: 1000}}
+	_, err = store.CreateAs(t.Context(), dynamo.Plan{Billing: dynamo.Provisioned, Table: ranges, Index: ranges})
 	require.NoError(t, err)
 	broker, err := daemon.OpenQueues(t.Context(), d.cfg)
 	require.NoError(t, err)
