@@ -7,11 +7,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -46,15 +48,17 @@ func cloudFormation(t *testing.T, action string, form url.Values) string {
 	return callAWS(t, "cloudformation", "application/x-www-form-urlencoded", "", form.Encode())
 }
 
-// deploy makes the stack of data.yaml.
-func deploy(t *testing.T, name string) {
+// deploy makes the stack of data.yaml with parameters beside the names.
+func deploy(t *testing.T, name string, parameters map[string]string) {
 	t.Helper()
 	template, err := os.ReadFile("../deploy/cloudformation/data.yaml")
 	require.NoError(t, err)
 	form := url.Values{"StackName": {name}, "TemplateBody": {string(template)}}
-	for i, parameter := range []string{"TableName", "QueuePrefix"} {
+	all := map[string]string{"TableName": name, "QueuePrefix": name}
+	maps.Copy(all, parameters)
+	for i, parameter := range slices.Sorted(maps.Keys(all)) {
 		form.Set(fmt.Sprintf("Parameters.member.%d.ParameterKey", i+1), parameter)
-		form.Set(fmt.Sprintf("Parameters.member.%d.ParameterValue", i+1), name)
+		form.Set(fmt.Sprintf("Parameters.member.%d.ParameterValue", i+1), all[parameter])
 	}
 	cloudFormation(t, "CreateStack", form)
 	await(t, "the stack is made", 2*time.Minute, func() bool {
@@ -114,7 +118,7 @@ func TestTheDeployedStackRunsTheSystemExactly(t *testing.T) {
 	c := &cluster{http: freeAddress(t)}
 	c.env = environment("FANFARE_ENGINE=aws", "FANFARE_TABLE="+name, "FANFARE_QUEUE_PREFIX="+name, "FANFARE_LOG_LEVEL=warn",
 		"FANFARE_AUTH=dev", "FANFARE_DEV_AUTH_ON_AWS=allow", "FANFARE_DEV_SECRET="+rand.Text()+rand.Text())
-	deploy(t, name)
+	deploy(t, name, nil)
 	// A stack cannot write the format of the items: docs/DEPLOY.md asks for this call.
 	if stdout, stderr, err := fanfare(t, c.env, "table", "create"); err != nil {
 		t.Fatalf("table create after the stack: %v\n%s%s", err, stdout, stderr)
@@ -148,7 +152,7 @@ func TestTheTemplatesKeepCfnLintsRules(t *testing.T) {
 	wrong := filepath.Join(t.TempDir(), "wrong.yaml")
 	require.NoError(t, os.WriteFile(wrong, []byte(strings.Replace(string(data), "BillingMode", "BilingMode", 1)), 0o600))
 	out, err := exec.CommandContext(t.Context(), "../scripts/python-tools.sh", "run", "deploy-lint", "cfn-lint", "--format", "parseable", "--",
-		"../deploy/cloudformation/data.yaml", "../deploy/cloudformation/services.yaml", "../deploy/cloudformation/alarms.yaml", wrong).CombinedOutput()
+		"../deploy/cloudformation/data.yaml", "../deploy/cloudformation/services.yaml", "../deploy/cloudformation/alarms.yaml", "../deploy/cloudformation/budget.yaml", wrong).CombinedOutput()
 	require.Error(t, err)
 	assert.Contains(t, string(out), "BilingMode")
 	for line := range strings.Lines(string(out)) {

@@ -122,6 +122,9 @@ func (s template) resolve(v any) any {
 				if name == "Ref" || strings.HasPrefix(name, "Fn::") {
 					return s.call(name, argument)
 				}
+				if of, ok := argument.(string); ok && name == "Condition" {
+					return s.holds(of)
+				}
 			}
 		}
 		m := map[string]any{}
@@ -173,6 +176,10 @@ func (s template) call(name string, argument any) any {
 		return fmt.Sprint(list[0]) == fmt.Sprint(list[1])
 	case "Fn::Not":
 		return list[0] != true
+	case "Fn::And":
+		return !slices.ContainsFunc(list, func(v any) bool { return v != true })
+	case "Fn::Or":
+		return slices.Contains(list, any(true))
 	case "Fn::EachMemberIn":
 		return !slices.ContainsFunc(list[0].([]any), func(v any) bool { return !slices.Contains(list[1].([]any), v) })
 	case "Fn::FindInMap":
@@ -233,7 +240,7 @@ func allowed(p map[string]any, value string) error {
 		return fmt.Errorf("%q is none of %v", value, values)
 	}
 	if pattern, ok := p["AllowedPattern"].(string); ok && !regexp.MustCompile(`^(?:`+pattern+`)$`).MatchString(value) {
-		return fmt.Errorf("%q does not match %s", value, pattern)
+		return fmt.Errorf("%q does not match %s: it %v", value, pattern, p["ConstraintDescription"])
 	}
 	if p["Type"] != "Number" {
 		return nil

@@ -1,0 +1,143 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// created is the output of fanfare table create --json.
+type created struct {
+	Created bool
+	Scaling []string
+}
+
+// createTable runs fanfare table create with flags.
+func createTable(t *testing.T, env []string, flags ...string) (out created) {
+	t.Helper()
+	stdout, stderr, err := fanfare(t, env, append([]string{"table", "create", "--json"}, flags...)...)
+	require.NoError(t, err, stderr)
+	require.NoError(t, json.Unmarshal([]byte(stdout), &out))
+	return out
+}
+
+// doctorSays returns the findings of fanfare doctor about the capacity, by their checks.
+func doctorSays(t *testing.T, env []string) map[string]string {
+	t.Helper()
+	stdout, _, _ := fanfare(t, env, "doctor", "--daemon", "operator", "--json") // an emulator has faults of its own
+	var out struct {
+		Findings []struct{ Level, Check, Says string }
+	}
+	require.NoError(t, json.Unmarshal([]byte(stdout), &out), stdout)
+	says := map[string]string{}
+	for _, f := range out.Findings {
+		says[f.Check] += f.Level + " " + f.Says + "\n"
+	}
+	return says
+}
+
+// spend tells CloudWatch that a table took so many more write units in a minute.
+func spend(t *testing.T, table string, minute time.Time, units int) {
+	t.Helper()
+	form := url.Values{
+		"Action": {"PutMetricData"}, "Version": {"2010-08-01"}, "Namespace": {"AWS/DynamoDB"},
+		"MetricData.member.1.MetricName":                {"ConsumedWriteCapacityUnits"},
+		"MetricData.member.1.Dimensions.member.1.Name":  {"TableName"},
+		"MetricData.member.1.Dimensions.member.1.Value": {table},
+		"MetricData.member.1.Value":                     {fmt.Sprint(units)},
+		"MetricData.member.1.Timestamp":                 {minute.UTC().Format(time.RFC3339)},
+	}
+	callAWS(t, "monitoring", "application/x-www-form-urlencoded", "", form.Encode())
+}
+
+func TestTheCommandMakesTheTableInBothModes(t *testing.T) {
+	t.Parallel()
+	require.NotEmpty(t, os.Getenv("AWS_ENDPOINT_URL"), "AWS_ENDPOINT_URL is not set: run this with scripts/with-emulators.sh")
+	own := func() (string, []string) {
+		name := "billing-" + strings.ToLower(rand.Text()[:10])
+		return name, environment("FANFARE_ENGINE=aws", "FANFARE_TABLE="+name, "FANFARE_QUEUE_PREFIX="+name)
+	}
+	t.Run("provisioned", func(t *testing.T) {
+		t.Parallel()
+		name, env := own()
+		first, again := createTable(t, env, provisionedFlags()...), createTable(t, env, provisionedFlags()...)
+		assert.True(t, first.Created)
+		assert.Equal(t, created{Scaling: first.Scaling}, again)
+		assert.Equal(t, scalingOfTheStack(t, name), first.Scaling)
+		assert.False(t, createTable(t, env).Created, "any capacity fits a command without flags")
+		_, stderr, err := fanfare(t, env, "table", "create", "--max-write", "100")
+		require.Error(t, err)
+		assert.Contains(t, stderr, "a ceiling is for a table on demand")
+		assert.Contains(t, stderr, "--billing-mode PAY_PER_REQUEST")
+		says := doctorSays(t, env)
+		assert.Contains(t, says["capacity"], "ok provisioned: 500 write and 999 read units a second, and 50 and 5 of the index")
+		assert.Contains(t, says["scaling"], "its scaling could not be checked") // LocalStack has no Application Auto Scaling
+	})
+	t.Run("ceilings", func(t *testing.T) {
+		t.Parallel()
+		name, env := own()
+		flags := []string{"--max-write", "100", "--max-read", "300"}
+		assert.Equal(t, created{Created: true}, createTable(t, env, flags...))
+		assert.Equal(t, created{}, createTable(t, env, flags...))
+		_, stderr, err := fanfare(t, env, "table", "create", "--max-write", "200")
+		require.Error(t, err)
+		assert.Contains(t, stderr, "writes of the table may take 100 units, not 200")
+		assert.Contains(t, stderr, "aws dynamodb update-table --table-name "+name)
+		stdout, stderr, err := fanfare(t, env, "table", "describe")
+		require.NoError(t, err, stderr)
+		assert.Contains(t, stdout, "on demand: at most 100 write and 300 read units a second, and 100 and 300 of the index")
+		minute := time.Now().Add(-time.Hour).Truncate(time.Minute)
+		spend(t, name, minute, 2400)
+		assert.Contains(t, doctorSays(t, env)["use of the last day"], "ok the busiest minute of the writes of the table took 40 % of 100 units a second; ")
+		spend(t, name, minute, 2460)
+		assert.Contains(t, doctorSays(t, env)["use of the last day"], "warning the busiest minute of the writes of the table took 81 % of 100 units a second\n")
+	})
+}
+
+// A table of the stack is as the command would make it, so the command has nothing to say to it. LocalStack's
+// CloudFormation leaves out the ceiling of a table: TestTheStackCapsTheTableAndItsIndex reads it.
+func TestTheStackMakesTheTableThatTheCommandWants(t *testing.T) {
+	t.Parallel()
+	require.NotEmpty(t, os.Getenv("AWS_ENDPOINT_URL"), "AWS_ENDPOINT_URL is not set: run this with scripts/with-emulators.sh")
+	name := "stack-" + strings.ToLower(rand.Text()[:10])
+	deploy(t, name, provisioned())
+	env := environment("FANFARE_ENGINE=aws", "FANFARE_TABLE="+name, "FANFARE_QUEUE_PREFIX="+name)
+	for _, flags := range [][]string{provisionedFlags(), nil} {
+		assert.False(t, createTable(t, env, flags...).Created)
+	}
+	stdout, stderr, err := fanfare(t, env, "table", "describe")
+	require.NoError(t, err, stderr)
+	assert.Contains(t, stdout, "provisioned: 800 write and 1500 read units a second, and 80 and 20 of the index")
+}
+
+// provisionedFlags are the flags of table create for the ranges of provisioned.
+func provisionedFlags() []string {
+	return []string{"--billing", "provisioned", "--write-units", "500-10000", "--read-units", "999-4000", "--index-write-units", "50-1000", "--index-read-units", "5-1000"}
+}
+
+// scalingOfTheStack returns the commands that make what data.yaml makes for the same ranges.
+func scalingOfTheStack(t *testing.T, table string) (commands []string) {
+	t.Helper()
+	resources := stack(t, "data.yaml", provisioned("TableName", table))
+	for _, name := range []string{"Write", "Read", "IndexWrite", "IndexRead"} {
+		target, policy := at(t, resources, "Scaled"+name+"s", "Properties"), at(t, resources, name+"Policy", "Properties")
+		of := fmt.Sprintf("--service-namespace %s --resource-id %s --scalable-dimension %s", at(t, target, "ServiceNamespace"),
+			strings.Replace(fmt.Sprint(at(t, target, "ResourceId")), "${Table}", table, 1), at(t, target, "ScalableDimension"))
+		tracking := at(t, policy, "TargetTrackingScalingPolicyConfiguration")
+		commands = append(commands,
+			fmt.Sprintf("aws application-autoscaling register-scalable-target %s --min-capacity %s --max-capacity %s", of, at(t, target, "MinCapacity"), at(t, target, "MaxCapacity")),
+			fmt.Sprintf(`aws application-autoscaling put-scaling-policy %s --policy-name %s --policy-type %s --target-tracking-scaling-policy-configuration '{"TargetValue":%s,"PredefinedMetricSpecification":{"PredefinedMetricType":%q}}'`,
+				of, at(t, policy, "PolicyName"), at(t, policy, "PolicyType"), at(t, tracking, "TargetValue"), at(t, tracking, "PredefinedMetricSpecification", "PredefinedMetricType")))
+	}
+	return commands
+}
