@@ -19,6 +19,7 @@ CONSTANTS
   \* Rules
   KnownBeforeFlush,   \* flush when the outcome of each write is known
   RefusalUndecided,   \* after a lost answer only success or the condition decide
+  LeaveUndone,        \* leave a like for later only if no try of its put can have happened
   Serial,             \* one window of a post and aggregator at a time
   EndAfterLost,       \* a lost window ends its incarnation
   AckAfterFlush,      \* answer messages after the flush
@@ -178,6 +179,8 @@ Put(w) ==
      \/ done /\ Late /\ again /\ UNCHANGED net
      \/ Late /\ net' = net \cup {[k |-> "put", u |-> u, old |-> o.old, new |-> o.new]} /\ again /\ UNCHANGED like
      \/ o.doubt /\ ~KnownBeforeFlush /\ Set(w, Past([r EXCEPT !.stamped = TRUE])) /\ UNCHANGED <<like, net, lates>>
+     \* refused for lack of capacity: the message is left for later, and the window goes on without it
+     \/ (LeaveUndone => ~o.doubt) /\ Set(w, Past([r EXCEPT !.ms = @ \ {o.m}])) /\ UNCHANGED <<like, net, lates>>
      \* refused as invalid: the message becomes a dead letter
      \/ o.doubt /\ ~RefusalUndecided /\ Set(w, Past([r EXCEPT !.ms = @ \ {o.m}])) /\ UNCHANGED <<like, net, lates>>
   /\ UNCHANGED <<sent, acked, count, d, x, note, applied, names, crashes, day, saw>>

@@ -35,15 +35,15 @@ func (e *lostError) Error() string {
 func (e *lostError) Unwrap() error { return e.err }
 
 // attempt sends one request until its outcome is known. Its error is nil, a refusal,
-// which wrote nothing, or a lostError. version is the event id of the message that
-// the request is for, "" if it is for the whole window: the items that refuse a message
-// that is too old may have expired.
-func (w *window) attempt(ctx context.Context, version string, send func() error) error {
+// which wrote nothing, or a lostError. a is the action that the request is for, nil if it is for
+// the whole window: the items that refuse a message that is too old may have expired.
+func (w *window) attempt(ctx context.Context, a *action, send func() error) error {
 	w.unresolved.Add(1)
 	sent := false
-	err := w.collector.repeat(ctx, &w.gate, func() error {
-		if version != "" {
-			err := w.cfg.checkAge(version)
+	leave := func() bool { return a != nil && w.leave(a) }
+	err := w.collector.repeat(ctx, &w.gate, leave, func() error {
+		if a != nil {
+			err := w.cfg.checkAge(a.version)
 			// Only a clock that was set back finds a message early that it took before.
 			if _, early := errors.AsType[*messages.EarlyError](err); err != nil && !early {
 				if !sent {
@@ -61,10 +61,18 @@ func (w *window) attempt(ctx context.Context, version string, send func() error)
 	return err
 }
 
+// leave reports whether the messages of an action may be left for later, and counts them.
+func (w *window) leave(a *action) bool {
+	a.left = !w.cfg.stay && w.collector.leaves.take(len(a.messages))
+	return a.left
+}
+
 // repeat sends a request until its outcome is known. Once the answer of a try is
 // missing, that try may still have happened: then only success and the request's own
 // condition say how the request ended, and another refusal is just one more failure.
-func (c *collector) repeat(ctx context.Context, g *gate, send func() error) error {
+// A request of which every try did nothing ends with a queue.Later after leaveAfter tries, if leave
+// allows it: it wrote nothing and never will.
+func (c *collector) repeat(ctx context.Context, g *gate, leave func() bool, send func() error) error {
 	delay := backoff.Exponential{First: 50 * time.Millisecond, Most: 5 * time.Second}
 	unexplained, doubtful := 0, false
 	for failures := 1; ; failures++ {
@@ -75,7 +83,10 @@ func (c *collector) repeat(ctx context.Context, g *gate, send func() error) erro
 		if err == nil || decides(err, doubtful) {
 			return err
 		}
-		doubtful = true
+		doubtful = doubtful || !undone(err)
+		if !doubtful && failures >= leaveAfter && leave() {
+			return &queue.Later{After: leaveFor, Reason: "the table has no capacity for this like"}
+		}
 		if queue.Transient(err) {
 			unexplained = 0
 		} else if unexplained++; unexplained >= maxUnexplained {
@@ -107,6 +118,13 @@ func refused(err error) bool {
 	}
 	_, ok := errors.AsType[*messages.PermanentError](err)
 	return ok
+}
+
+// undone reports whether a try had no effect and will have none. A panic, a lost connection and an
+// answer that is late are no such tries.
+func undone(err error) bool {
+	away, ok := errors.AsType[*table.UnavailableError](err)
+	return ok && away.Undone
 }
 
 // random returns a number in [0, 1).

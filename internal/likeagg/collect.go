@@ -37,7 +37,8 @@ type collector struct {
 	// alarmed is when a large ledger was last told.
 	alarmed time.Time
 
-	ends ends
+	ends   ends
+	leaves leaves
 }
 
 // postWindows are the windows of one post: one may run while the next one collects.
@@ -63,6 +64,8 @@ type action struct {
 	// to be written. err is the reason why the action was not applied.
 	old, next, stamped *schema.Like
 	err                error
+	// left means that the messages count as left for later, because the table did nothing for them.
+	left bool
 }
 
 func newCollector(cfg Config) *collector {

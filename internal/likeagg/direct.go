@@ -49,7 +49,7 @@ func (a UserAction) event() (messages.Event, error) {
 // AnyAge and Answered of cfg.
 func Direct(ctx context.Context, cfg Config, counted func(), give func(ctx context.Context, add func(UserAction) error) error) error {
 	q := newDirectQueue(counted)
-	cfg.Broker, cfg.Answered, cfg.FenceAfter, cfg.AnyAge = q, q.answered, directReceive, true
+	cfg.Broker, cfg.Answered, cfg.FenceAfter, cfg.AnyAge, cfg.stay = q, q.answered, directReceive, true, true
 	running, stop := context.WithCancel(ctx)
 	defer stop()
 	ended := make(chan error, 1)

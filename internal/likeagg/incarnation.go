@@ -112,7 +112,7 @@ func (c *collector) over(working context.Context, inc *incarnation) {
 	}
 	end := schema.LikeEnd{Inc: inc.name, Lost: inc.lost}
 	c.pool.enqueue(nil, 1, func(int) {
-		err := c.repeat(working, &gate{}, func() error {
+		err := c.repeat(working, &gate{}, func() bool { return false }, func() error {
 			_, err := c.cfg.Store.Put(working, table.PutInput{Item: end.Item()})
 			return err
 		})

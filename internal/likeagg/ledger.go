@@ -148,7 +148,7 @@ func (w *window) readEnds(ctx context.Context, actions []*action) error {
 	if len(incs) == 0 {
 		return nil
 	}
-	err := w.attempt(ctx, "", func() error { return w.collector.readEnds(ctx, slices.Sorted(maps.Keys(incs))) })
+	err := w.attempt(ctx, nil, func() error { return w.collector.readEnds(ctx, slices.Sorted(maps.Keys(incs))) })
 	if err != nil {
 		return fmt.Errorf("read the ends of incarnations: %w", err)
 	}
@@ -159,7 +159,7 @@ func (w *window) readEnds(ctx context.Context, actions []*action) error {
 // ledger.
 func (w *window) fence(ctx context.Context, g schema.Flush) error {
 	var res table.WriteResult
-	err := w.attempt(ctx, "", func() (err error) {
+	err := w.attempt(ctx, nil, func() (err error) {
 		res, err = w.cfg.Store.Update(ctx, table.UpdateInput{
 			Key: schema.LikeCountKey(w.post),
 			Set: []table.Attr{{Name: schema.AttrFenced(g.Inc), Value: table.N(1)}},
@@ -190,7 +190,7 @@ func notFlushed(g schema.Flush) table.Cond {
 // good, as a state other than open never changes, and a fence is written on a condition.
 func (w *window) readLedger(ctx context.Context) error {
 	var res table.GetResult
-	err := w.attempt(ctx, "", func() (err error) {
+	err := w.attempt(ctx, nil, func() (err error) {
 		res, err = w.cfg.Store.Get(ctx, table.GetInput{Key: schema.LikeCountKey(w.post), Consistent: true})
 		return err
 	})

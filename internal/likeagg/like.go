@@ -23,7 +23,7 @@ const (
 func (w *window) act(ctx context.Context, a *action) error {
 	if a.next == nil {
 		var former bool
-		err := w.attempt(ctx, a.version, func() (err error) { former, err = w.ofFormerLife(ctx, a); return err })
+		err := w.attempt(ctx, a, func() (err error) { former, err = w.ofFormerLife(ctx, a); return err })
 		if err != nil {
 			return err
 		}
@@ -97,7 +97,7 @@ func (w *window) put(ctx context.Context, a *action) (now *schema.Like, written 
 	in := table.PutInput{Item: next.Item(), If: unchanged}
 	for tried := false; !tried && err == nil; {
 		var former bool
-		err = w.attempt(ctx, a.version, func() (err error) { former, err = w.ofFormerLife(ctx, a); return err })
+		err = w.attempt(ctx, a, func() (err error) { former, err = w.ofFormerLife(ctx, a); return err })
 		if err == nil && former {
 			err = &lostError{"the user of a like was removed", nil}
 		}
@@ -105,7 +105,7 @@ func (w *window) put(ctx context.Context, a *action) (now *schema.Like, written 
 			return nil, false, err
 		}
 		// attempt looks at the age just before the put, so no call may stand between the two.
-		err = w.attempt(ctx, a.version, func() error {
+		err = w.attempt(ctx, a, func() error {
 			if over := w.mayBeOver(a); over && tried {
 				return &lostError{"its user may have been removed", nil}
 			} else if over {
@@ -129,7 +129,7 @@ func (w *window) put(ctx context.Context, a *action) (now *schema.Like, written 
 
 func (w *window) read(ctx context.Context, a *action) (*schema.Like, error) {
 	var res table.GetResult
-	err := w.attempt(ctx, a.version, func() (err error) {
+	err := w.attempt(ctx, a, func() (err error) {
 		res, err = w.cfg.Store.Get(ctx, table.GetInput{Key: schema.LikeKey(w.post, a.user, w.shards), Consistent: true})
 		return err
 	})

@@ -15,11 +15,13 @@
 // testdata shows it in scenarios. The code is collect.go (messages into windows),
 // window.go (the life of a window), like.go (one like), ledger.go (fences, pruning),
 // incarnation.go (stamps, the notes of ends), attempt.go (a request until its outcome
-// is known) and direct.go (actions that no queue holds).
+// is known), leaves.go (likes that the table has no capacity for) and direct.go (actions
+// that no queue holds).
 //
 // # It must never
 //
-//   - Flush while one of the window's writes has an unknown outcome.
+//   - Flush while one of the window's writes has an unknown outcome, nor leave a like for later
+//     while one of its tries may have happened.
 //   - Run two windows of one post at the same time. The ledger keeps the highest
 //     number only, so a later flush would hide that an earlier one never happened.
 //   - Go on with an incarnation that stamped something and did not flush it.
@@ -80,6 +82,9 @@ type Config struct {
 	// AnyAge takes actions of any age: those of an import, which come from a file. From a
 	// queue, an action above messages.MaxAge would undo a later one that has expired.
 	AnyAge bool
+	// stay means that no like is left for later while the table has no capacity for it, since no
+	// queue holds its message.
+	stay bool
 	// IndexLikes puts likes into the index of a user's likes, at one more write unit a
 	// like.
 	IndexLikes bool

@@ -68,6 +68,18 @@ func (q *fakeQueue) publish(payload []byte) {
 	})
 }
 
+// hidden returns the number of messages that wait for a while after an answer.
+func (q *fakeQueue) hidden() (n int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, m := range q.messages {
+		if wait := time.Until(m.visible); wait > 0 && wait < time.Hour {
+			n++
+		}
+	}
+	return n
+}
+
 // receive returns a visible message, or the time until there may be one.
 func (q *fakeQueue) receive() (got *queued, receives int, changed <-chan struct{}, next time.Duration) {
 	q.mu.Lock()
@@ -129,7 +141,7 @@ func (q *fakeQueue) deliver(ctx context.Context, out chan<- *message.Message) {
 					q.messages = slices.DeleteFunc(q.messages, func(o *queued) bool { return o == m })
 				})
 			case <-msg.Nacked():
-				q.change(func() { q.held--; m.visible = time.Now().Add(receive.Delay()) })
+				q.change(func() { q.held--; m.visible, m.receives = time.Now().Add(receive.Delay()), receive.Behind() })
 			}
 		})
 	}

@@ -120,7 +120,7 @@ func (w *window) round(ctx context.Context, actions []*action) {
 func (w *window) lookup(ctx context.Context) (*schema.PostRef, error) {
 	for _, consistent := range []bool{false, true} {
 		var res table.GetResult
-		err := w.attempt(ctx, "", func() (err error) {
+		err := w.attempt(ctx, nil, func() (err error) {
 			res, err = w.cfg.Store.Get(ctx, table.GetInput{Key: schema.PostByIDKey(w.post), Consistent: consistent})
 			return err
 		})
@@ -190,7 +190,7 @@ func (w *window) flush(ctx context.Context, delta int64) error {
 		ReturnNew: true,
 	}
 	var res table.WriteResult
-	err := w.attempt(ctx, "", func() (err error) {
+	err := w.attempt(ctx, nil, func() (err error) {
 		res, err = w.cfg.Store.Update(ctx, in)
 		return err
 	})
@@ -235,6 +235,9 @@ func (w *window) end(ctx context.Context, err error) {
 	w.tell(ctx)
 	for _, a := range w.actions {
 		w.collector.settle(ctx, a.messages, a.err)
+		if a.left {
+			w.collector.leaves.ended(len(a.messages))
+		}
 	}
 	out.Lag = time.Since(w.openedAt)
 	if w.flushed != nil {

@@ -72,6 +72,7 @@ const (
 	denied         // an error that nobody knows, no effect
 	invalid        // an error that says that nothing was written
 	panicked       // the effect, and then a panic
+	short          // an error that says that nothing was done for lack of capacity
 )
 
 // step runs f in virtual time and on one thread: the timers of a bubble share one
@@ -215,6 +216,8 @@ func call[R any](r request, effect func() (R, error)) (nothing R, _ error) {
 		return nothing, errors.New("access denied")
 	case invalid:
 		return nothing, &table.InvalidError{Problem: "planned"}
+	case short:
+		return nothing, &table.UnavailableError{Op: r.op, Err: errors.New("planned"), Throttled: true, Undone: true}
 	case panicked:
 		_, _ = apply() // the caller does not hear of it
 		panic("boom")

@@ -372,7 +372,11 @@ func (w *World) collectFrom(s *subscription) {
 			}
 			w.note("ack %s by %s", r.queued.id, s.p.Name)
 		case <-r.msg.Nacked():
-			w.see(event{kind: eventAnswer, by: s.p.Name, op: op})
+			answer := event{kind: eventAnswer, by: s.p.Name, op: op}
+			if s.topic == queue.TopicLikes && r.receive.Behind() < r.receive.Receives {
+				answer.left = r.receive.Delay()
+			}
+			w.see(answer)
 			r.queued.visible = time.Now().Add(r.receive.Delay())
 			r.queued.receives -= r.receive.Receives - r.receive.Behind()
 			w.note("nack %s by %s for %s", r.queued.id, s.p.Name, r.receive.Delay())

@@ -28,7 +28,7 @@ type probe struct {
 	handed   []*queued // first receives of messages of the workers, by topic
 }
 
-// refusal lets the next n calls of a class fail, those of partitions that begin with pk if that
+// refusal lets the next n calls of a class fail, those to partitions that begin with pk if that
 // is not "".
 type refusal struct {
 	class, pk string
@@ -39,7 +39,7 @@ type refusal struct {
 // refuse returns the error of a call that a probe refuses, nil for none.
 func (p *probe) refuse(c *call, class string) error {
 	for _, r := range p.refusals {
-		if r.n > 0 && r.class == class && (r.pk == "" || len(c.pks) > 0 && strings.HasPrefix(c.pks[0], r.pk)) {
+		if r.n > 0 && r.class == class && (r.pk == "" || slices.ContainsFunc(c.pks, func(pk string) bool { return strings.HasPrefix(pk, r.pk) })) {
 			r.n--
 			return r.err
 		}

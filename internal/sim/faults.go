@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"fanfare/internal/table"
 )
@@ -26,6 +27,8 @@ type Rates struct {
 	// Throttle begins a stretch in which the table refuses the calls of a partition,
 	// or all calls.
 	Throttle float64
+	// Heat fills a partition of the table or of its index for seconds, as one busy user can.
+	Heat     float64
 	Conflict float64 // a transaction meets another write of one of its items
 	Hold     bool    // calls of one kind are slow
 	// Backstop moves a message to the dead letters though nothing is wrong with it.
@@ -45,7 +48,7 @@ func Stormy() Rates {
 	return Rates{
 		Fail: .02, Unsent: .3, Lost: .015, Late: .03, Partial: .1, Stale: .4,
 		Crash: .0015, Pause: .0015, Dup: .04, Expire: .002, AckLost: .03, Backstop: .004,
-		Throttle: .003, Conflict: .02, Hold: true,
+		Throttle: .003, Heat: .008, Conflict: .02, Hold: true,
 		Slow: .05, Stop: .001, Sleep: .0008, Step: .001, Leap: .0002, Bury: .0003, Sweep: .01, History: .0006,
 	}
 }
@@ -74,6 +77,7 @@ const (
 	FaultRedrive = "dead letter redriven"
 
 	FaultThrottle = "throttled call"
+	FaultHot      = "call to a full partition"
 	FaultConflict = "conflicting transaction"
 	FaultHold     = "held call"
 
@@ -100,14 +104,23 @@ func Faults() []string {
 		FaultThrottle, FaultConflict, FaultHold,
 		FaultSlow, FaultStop, FaultSleep, FaultStep, FaultHours, FaultMidnight, FaultLeap, FaultBury, FaultOld, FaultSweep,
 		FaultEarly, FaultHistory, FaultNights,
+		FaultHot,
 	}
 }
 
-// stretch is a number of steps in which the table has no capacity for one partition, or
+// stretch is a number of steps, or a time, in which the table has no capacity for one partition, or
 // for all.
 type stretch struct {
-	pk    string // "" is all
-	until int    // step
+	pk    string    // "" is all
+	until int       // step
+	hot   time.Time // until when, of a partition that is full
+}
+
+func (s stretch) over(step int) bool {
+	if s.hot.IsZero() {
+		return s.until < step
+	}
+	return !time.Now().Before(s.hot)
 }
 
 func (s stretch) covers(pk string) bool { return s.pk == "" || s.pk == pk }
@@ -126,7 +139,8 @@ func (w *World) strikes(kind string, rate float64) bool {
 
 // tighten begins and ends stretches of throttling. Most hit a partition that is in use.
 func (w *World) tighten(ready []*call) {
-	w.tight = slices.DeleteFunc(w.tight, func(s stretch) bool { return s.until < w.steps })
+	w.tight = slices.DeleteFunc(w.tight, func(s stretch) bool { return s.over(w.steps) })
+	w.heat(ready)
 	if !w.chance(w.faults.Throttle) || len(ready) == 0 || w.off[FaultThrottle] {
 		return
 	}
@@ -138,9 +152,73 @@ func (w *World) tighten(ready []*call) {
 	w.note("throttle %q until step %d", s.pk, s.until)
 }
 
+// heat fills a partition that is in use.
+func (w *World) heat(ready []*call) {
+	if w.chance(w.faults.Heat) && len(ready) > 0 {
+		w.fill(ready[choose(w.rng, ready, nameOf)])
+	}
+}
+
+// fill fills a partition of a call, in the table or in its index, for up to 40 seconds.
+func (w *World) fill(c *call) {
+	if len(c.pks) == 0 || w.off[FaultHot] {
+		return
+	}
+	s := stretch{pk: c.pks[w.rng.IntN(len(c.pks))], hot: time.Now().Add(time.Duration(1+w.rng.IntN(40_000)) * time.Millisecond)}
+	w.tight = append(w.tight, s)
+	w.note("full %q until %s", s.pk, s.hot.Format("15:04:05.000"))
+}
+
+// fillAfter fills, in some worlds, a partition of a call whose answer was lost: its caller tries again.
+func (w *World) fillAfter(c *call) {
+	if w.faults.Heat > 0 && w.rng.IntN(4) == 0 {
+		w.fill(c)
+	}
+}
+
 // short reports whether the table has no capacity for a partition now.
 func (w *World) short(pk string) bool {
 	return slices.ContainsFunc(w.tight, func(s stretch) bool { return s.covers(pk) })
+}
+
+// shortOf returns the fault for which the table has no capacity for a call, "" if it has.
+func (w *World) shortOf(c *call) (kind string) {
+	for _, s := range w.tight {
+		if !slices.ContainsFunc(c.pks, s.covers) {
+			continue
+		}
+		if s.hot.IsZero() {
+			return FaultThrottle
+		}
+		kind = FaultHot
+	}
+	return kind
+}
+
+// indexPartition names a partition of the index.
+func indexPartition(pk string) string { return "index " + pk }
+
+// partitionsOf returns the partitions of the table and of its index that a put of an item writes.
+func partitionsOf(it table.Item) []string {
+	pks := []string{it.Key.PK}
+	if pk := it.Str(table.AttrGSI1PK); pk != "" {
+		pks = append(pks, indexPartition(pk))
+	}
+	return pks
+}
+
+func partitionsOfWrite(wr table.BatchWrite) []string {
+	if wr.Put != nil {
+		return partitionsOf(*wr.Put)
+	}
+	return []string{wr.Delete.PK}
+}
+
+func partitionsOfOp(op table.TransactOp) []string {
+	if op.Put != nil {
+		return partitionsOf(op.Put.Item)
+	}
+	return []string{op.Key().PK}
 }
 
 // faultAt returns the fault of a call by its draw, "" for none.
@@ -171,14 +249,14 @@ func unavailable(kind string) error {
 // has an effect then: it writes the part for which there is capacity.
 func (w *World) throttled(c *call) error {
 	if len(c.ops) > 0 {
-		return cancelled(c.ops, table.CancelThrottled, func(i int) bool { return w.short(c.ops[i].Key().PK) })
+		return cancelled(c.ops, table.CancelThrottled, func(i int) bool { return slices.ContainsFunc(partitionsOfOp(c.ops[i]), w.short) })
 	}
 	if c.spare != nil {
 		if err := c.spare(w.short); err != nil {
 			w.note("effect %s: %v", c.label, err)
 		}
 	}
-	return &table.UnavailableError{Op: c.kind, Err: errThrottled}
+	return &table.UnavailableError{Op: c.kind, Err: errThrottled, Throttled: true, Undone: !c.batch}
 }
 
 // cancelled returns the answer to a transaction that some of its operations prevented,

@@ -91,6 +91,15 @@ func bugs() []bug {
 			"case a.receives >= w.cfg.FenceAfter: a.choose(false)\ncase a.receives < w.cfg.FenceAfter:"}}},
 		{"overlapping windows of one post", "I3", []edit{{collect, `!p.next.closed || p.running != nil {`, `!p.next.closed {`}}},
 		{"clean end noted of an incarnation that lost a window", "I3", []edit{{inc, `w.inc.lost[w.post] = true`, `delete(w.inc.lost, w.post)`}}},
+		{"like left if the last try was refused, whatever came before", "I3", []edit{{attempt, `if !doubtful && failures >= leaveAfter`, `if undone(err) && failures >= leaveAfter`}}},
+		{"like never left", "I8 stuck", []edit{{attempt, `if !doubtful && failures >= leaveAfter`, `if !doubtful && failures < 0`}}},
+		{"flush left", "I3", []edit{
+			{attempt, `return a != nil && w.leave(a)`, `return a == nil || w.leave(a)`},
+			{window, `return &lostError{"the flush failed", err}`, `if _, later := errors.AsType[*queue.Later](err); later {
+			return err
+		}
+		return &lostError{"the flush failed", err}`},
+		}},
 		{"delta added twice after a lost answer", "I3", []edit{{window, `res, err = w.cfg.Store.Update(ctx, in)`, `res, err = w.cfg.Store.Update(ctx, in); if err != nil && !refused(err) { in.If = nil }`}}},
 		{"flush past an unresolved put", "I3", []edit{{like, `_, err := w.cfg.Store.Put(ctx, in)`, `_, err := w.cfg.Store.Put(ctx, in); if err != nil && !refused(err) { return nil }`}}},
 		{"ack before flush", "I3 I6", []edit{{window, `if stamped == 0 {`, `for _, a := range w.actions { for _, msg := range a.messages { if a.err == nil { msg.Ack() } } }; if stamped == 0 {`}}},
@@ -185,7 +194,7 @@ func bugs() []bug {
 		}},
 		{"unlike expires after an hour", "I3", []edit{{like, `likeTTL = Outlived`, `likeTTL = time.Hour`}}},
 		{"message of any age applied", "I3", []edit{{"messages/messages.go", `case now.Sub(at) > MaxAge:`, `case now.Sub(at) > 1000*MaxAge:`}}},
-		{"aggregator goes on after a sleep of weeks", "I3", []edit{{attempt, `if version != "" {`, `if version == "-" {`}}},
+		{"aggregator goes on after a sleep of weeks", "I3", []edit{{attempt, `if a != nil {`, `if a != nil && a.version == "-" {`}}},
 		{"like of an unknown post dropped", "I6", []edit{{window, `a.err = unknownPost(w.post, a.receives, w.collector.cfg.Now())`, `_ = unknownPost(w.post, a.receives, w.collector.cfg.Now())`}}},
 		{"message acked that a stop hands back", "I1 I3 I5 I6", []edit{{consume, "receive.RetryAfter(0)\n\t\tlog.Info(\"handed", "msg.Ack()\n\t\tlog.Info(\"handed"}}},
 		{"entries of a post expire after a day", "I1 I6 I7", []edit{{worker, `ttl := at.Add(lives.Written(at))`, `ttl := at.Add(24 * time.Hour)`}}},

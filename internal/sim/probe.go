@@ -510,6 +510,19 @@ func (w *World) measureRefusals(post, other string) {
 	short.n = 0
 	w.work(time.Minute)
 	w.counts(post, 32)
+	// Nor does a user whose partition of the index is full hold up another one.
+	full := &refusal{class: put, pk: indexPartition(schema.UserLikesPK(measuredFollower(1))), n: 1 << 30, err: &table.UnavailableError{
+		Op: "table.put", Err: errThrottled, Throttled: true, Undone: true,
+	}}
+	w.measureAnew(full)
+	w.send(other, 1, 6, true)
+	is = func() bool { return w.likesOf(other) == 5 }
+	if took := w.workUntil(time.Minute, is); took > likeWindow+750*time.Millisecond+5*tick {
+		w.load.fail("I8", "in the calm part likes wait for %s, as another user's are refused", took)
+	}
+	full.n = 0
+	w.work(time.Minute)
+	w.counts(other, 6)
 }
 
 // measureStop stops an aggregator as a deployment does, in the middle of a window. On the next

@@ -44,6 +44,7 @@ func RareStates() []string {
 		"no aggregator is alive",
 		"a post is deleted between a put and its flush",
 		"an unlike expires",
+		"a like is left that the table has no capacity for",
 		// Deliveries.
 		"a planner meets another planner's chain",
 		"a chunk lies out of the chain",
@@ -82,6 +83,9 @@ func RareStates() []string {
 	}
 }
 
+// leaveFor is the wait of a like that the table has no capacity for, as the product has it.
+const leaveFor = 11 * time.Second
+
 // Kinds of event.
 const (
 	eventWrote     = "wrote"     // an item changed from old to now
@@ -116,6 +120,7 @@ type event struct {
 	id       string // of a message
 	message  messages.Event
 	running  int              // other handlings of the message
+	left     time.Duration    // the wait of a like whose receive does not count
 	clock    time.Time        // of the process
 	since    time.Time        // of the dead letter
 	held     []messages.Event // by a process that crashes
@@ -178,6 +183,7 @@ func (r *reach) see(e event) {
 		r.delivered(e)
 	case eventAnswer:
 		delete(r.unsent, e.by+" "+e.op)
+		r.when(e.left == leaveFor, "a like is left that the table has no capacity for")
 	case eventAckLost:
 		r.ackless[e.id] = true
 	case eventAside:

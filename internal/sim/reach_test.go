@@ -147,6 +147,8 @@ func traces() map[string][]event {
 		"a post is deleted between a put and its flush":   {put, tomb},
 		"an unlike expires":                               {wrote("", likeItem("ann", v1, "inc0", false, false), nil)},
 
+		"a like is left that the table has no capacity for": {{kind: eventAnswer, by: "likeagg-0", left: leaveFor}},
+
 		"a planner meets another planner's chain":                {refused("fanout-0", chunkItem("", "c", false), chunkItem("", "b", false))},
 		"a chunk lies out of the chain":                          {chunk("", "c"), chunk("b", "d")},
 		"a delete between plan and chunk":                        {plan, chunk("", ""), tomb},

@@ -220,6 +220,9 @@ func (s store) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page, e
 	return func(yield func(table.Page, error) bool) {
 		for {
 			c := &call{kind: "table.query", class: class("query", q.PK), about: q.PK + q.After, pks: []string{q.PK}, label: label("query", q)}
+			if q.Index {
+				c.pks[0] = indexPartition(q.PK)
+			}
 			page, err := call1(ctx, s, c, func(float64) (table.Page, error) {
 				from, err := s.p.w.source(q.Consistent && !q.Index)
 				if err != nil {
@@ -267,6 +270,9 @@ func (s store) Delete(ctx context.Context, in table.DeleteInput) (table.WriteRes
 
 func (s store) write(ctx context.Context, op string, key table.Key, in any, do func() (table.WriteResult, error)) (table.WriteResult, error) {
 	c := &call{kind: "table." + op, in: in, class: class(op, key.PK), about: key.PK + key.SK, pks: []string{key.PK}, label: label(op, in)}
+	if put, ok := in.(table.PutInput); ok {
+		c.pks = partitionsOf(put.Item)
+	}
 	return call1(ctx, s, c, func(float64) (table.WriteResult, error) {
 		res, err := do()
 		if err == nil {
@@ -296,7 +302,7 @@ func (s store) BatchWrite(ctx context.Context, writes []table.BatchWrite) (table
 	}
 	c := &call{kind: "table.batch_write", class: class("batch_write", own[0].Key().PK), about: own[0].Key().PK + own[0].Key().SK, label: label("batch_write", text), batch: true}
 	for _, wr := range own {
-		c.pks = append(c.pks, wr.Key().PK)
+		c.pks = append(c.pks, partitionsOfWrite(wr)...)
 	}
 	write := func(some []table.BatchWrite) (table.WriteResult, error) {
 		s.p.w.delivers(c.op, some)
@@ -312,7 +318,9 @@ func (s store) BatchWrite(ctx context.Context, writes []table.BatchWrite) (table
 		return res, err
 	}
 	c.spare = func(short func(pk string) bool) error {
-		_, err := write(slices.DeleteFunc(slices.Clone(own), func(wr table.BatchWrite) bool { return short(wr.Key().PK) }))
+		_, err := write(slices.DeleteFunc(slices.Clone(own), func(wr table.BatchWrite) bool {
+			return slices.ContainsFunc(partitionsOfWrite(wr), short)
+		}))
 		return err
 	}
 	return call1(ctx, s, c, func(part float64) (table.WriteResult, error) {
@@ -342,7 +350,7 @@ func (s store) Transact(ctx context.Context, in table.TransactInput) (table.Writ
 	c := &call{kind: "table.transact", class: class("transact", pk), about: pk, label: label("transact", text)}
 	c.ops = in.Ops
 	for _, op := range in.Ops {
-		c.pks = append(c.pks, op.Key().PK)
+		c.pks = append(c.pks, partitionsOfOp(op)...)
 	}
 	return call1(ctx, s, c, func(float64) (table.WriteResult, error) {
 		res, err := s.p.w.store.Transact(context.Background(), in)

@@ -53,6 +53,8 @@ type Shape struct {
 	Long, Ages bool
 	// TTLs means that processes start with different TTLs of homes.
 	TTLs bool
+	// Hot means that partitions fill for seconds.
+	Hot bool
 }
 
 // share is the percentage of a kind of operation.
@@ -148,7 +150,7 @@ func (s *Shape) draw(r *rand.Rand) {
 	s.Storm = []float64{.3, 1, 1, 1.7}[r.IntN(4)]
 	if r.IntN(4) > 0 {
 		for _, kind := range Faults() {
-			if r.IntN(4) == 0 {
+			if kind != FaultHot && r.IntN(4) == 0 { // Hot decides that one
 				s.Off = append(s.Off, kind)
 			}
 		}
@@ -171,6 +173,7 @@ func (s *Shape) draw(r *rand.Rand) {
 	s.Heads = r.IntN(5) > 0
 	s.Events = r.IntN(2) == 0
 	s.TTLs = r.IntN(3) == 0
+	s.Hot = r.IntN(3) == 0
 }
 
 // drawn returns the user who makes an operation, as an index, and its kind, by the
@@ -215,10 +218,13 @@ func (s Shape) names() []string {
 func (s Shape) rates() Rates {
 	r := Stormy()
 	for _, rate := range []*float64{
-		&r.Fail, &r.Unsent, &r.Lost, &r.Late, &r.Partial, &r.Stale, &r.Crash, &r.Pause, &r.Dup, &r.Expire, &r.AckLost, &r.Backstop, &r.Throttle, &r.Conflict,
+		&r.Fail, &r.Unsent, &r.Lost, &r.Late, &r.Partial, &r.Stale, &r.Crash, &r.Pause, &r.Dup, &r.Expire, &r.AckLost, &r.Backstop, &r.Throttle, &r.Heat, &r.Conflict,
 		&r.Slow, &r.Stop, &r.Sleep, &r.Step, &r.Leap, &r.Bury, &r.Sweep, &r.History,
 	} {
 		*rate *= s.Storm
+	}
+	if !s.Hot {
+		r.Heat = 0
 	}
 	switch s.Mix {
 	case crowd: // several planners of one post
@@ -234,7 +240,7 @@ func (s Shape) rates() Rates {
 
 func (s Shape) String() string {
 	var more []string
-	for what, is := range map[string]bool{"ids are prefixes": s.Prefixes, "clocks hours apart": s.Hours, "midnight": s.Midnight, "weeks": s.Long, "likes left open": s.Ages, "shared heads": s.Heads, "events": s.Events, "TTLs change": s.TTLs} {
+	for what, is := range map[string]bool{"ids are prefixes": s.Prefixes, "clocks hours apart": s.Hours, "midnight": s.Midnight, "weeks": s.Long, "likes left open": s.Ages, "shared heads": s.Heads, "events": s.Events, "TTLs change": s.TTLs, "full partitions": s.Hot} {
 		if is {
 			more = append(more, what)
 		}

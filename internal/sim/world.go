@@ -376,11 +376,13 @@ func (w *World) release(c *call) {
 	case FaultLost:
 		w.Fired[fault]++
 		w.happen(c)
+		w.fillAfter(c)
 		w.answer(c, unavailable(c.kind), "lost")
 		return
 	case FaultLate:
 		w.Fired[fault]++
 		w.later(c)
+		w.fillAfter(c)
 		w.answer(c, unavailable(c.kind), "late")
 		return
 	}
@@ -388,8 +390,8 @@ func (w *World) release(c *call) {
 		w.answer(c, unavailable(c.kind), "fail")
 		return
 	}
-	if slices.ContainsFunc(c.pks, w.short) {
-		w.Fired[FaultThrottle]++
+	if short := w.shortOf(c); short != "" {
+		w.Fired[short]++
 		w.answer(c, w.throttled(c), "throttled")
 		return
 	}

@@ -85,13 +85,16 @@ type InvalidError struct{ Problem string }
 func (e *InvalidError) Error() string { return "table: invalid request: " + e.Problem }
 
 // UnavailableError is a failure that another try may mend: throttling, a lost
-// connection, a timeout. Whether a write happened is unknown. Callers answer 503
-// or back off.
+// connection, a timeout. Whether a write happened is unknown, unless Undone is set.
+// Callers answer 503 or back off.
 type UnavailableError struct {
 	Op  string
 	Err error
 	// Throttled means that the table was short of capacity.
 	Throttled bool
+	// Undone means that the call had no effect and will have none: the table refused each of its
+	// tries for lack of capacity, or no try had a connection.
+	Undone bool
 }
 
 func (e *UnavailableError) Error() string {

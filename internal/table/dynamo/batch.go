@@ -194,7 +194,7 @@ func (s *Store) untilDone(ctx context.Context, op table.Op, n int, send func() (
 		case left < n:
 			n, attempt = left, 1
 		case attempt == maxStalled:
-			return &table.UnavailableError{Op: string(op), Err: &stalledError{n, err}, Throttled: true}
+			return &table.UnavailableError{Op: string(op), Err: &stalledError{n, err}, Throttled: true, Undone: reads(op)}
 		}
 		if err := backoff.Wait(ctx, s.backoff(attempt)); err != nil {
 			return s.fail(op, err)

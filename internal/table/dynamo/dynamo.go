@@ -112,14 +112,15 @@ func (s *Store) Put(ctx context.Context, in table.PutInput) (table.WriteResult, 
 		return table.WriteResult{}, err
 	}
 	var e expr
-	out, err := s.clientFor(in.If == nil).PutItem(ctx, &dynamodb.PutItemInput{
+	client := s.clientFor(in.If == nil)
+	out, err := client.PutItem(ctx, &dynamodb.PutItemInput{
 		TableName: &s.name, Item: encodeItem(in.Item),
 		ConditionExpression: e.condition(in.If), ExpressionAttributeNames: e.names, ExpressionAttributeValues: e.values,
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 		ReturnConsumedCapacity:              types.ReturnConsumedCapacityTotal,
 	})
 	if err != nil {
-		return s.failWrite(table.OpPut, table.TransactOp{Put: &in}, err)
+		return s.failWrite(client, table.OpPut, table.TransactOp{Put: &in}, err)
 	}
 	return written(in.Item.Key, out.ConsumedCapacity, out.ResultMetadata), nil
 }
@@ -140,9 +141,10 @@ func (s *Store) Update(ctx context.Context, in table.UpdateInput) (table.WriteRe
 	if in.ReturnNew {
 		req.ReturnValues = types.ReturnValueAllNew
 	}
-	out, err := s.clientFor(in.If == nil && len(in.Add) == 0).UpdateItem(ctx, req)
+	client := s.clientFor(in.If == nil && len(in.Add) == 0)
+	out, err := client.UpdateItem(ctx, req)
 	if err != nil {
-		return s.failWrite(table.OpUpdate, table.TransactOp{Update: &in}, err)
+		return s.failWrite(client, table.OpUpdate, table.TransactOp{Update: &in}, err)
 	}
 	res := written(in.Key, out.ConsumedCapacity, out.ResultMetadata)
 	if in.ReturnNew {
@@ -158,14 +160,15 @@ func (s *Store) Delete(ctx context.Context, in table.DeleteInput) (table.WriteRe
 	}
 	var e expr
 	condition := e.condition(in.If)
-	out, err := s.clientFor(in.If == nil).DeleteItem(ctx, &dynamodb.DeleteItemInput{
+	client := s.clientFor(in.If == nil)
+	out, err := client.DeleteItem(ctx, &dynamodb.DeleteItemInput{
 		TableName: &s.name, Key: encodeKey(in.Key),
 		ConditionExpression: condition, ExpressionAttributeNames: e.names, ExpressionAttributeValues: e.values,
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 		ReturnConsumedCapacity:              types.ReturnConsumedCapacityTotal,
 	})
 	if err != nil {
-		return s.failWrite(table.OpDelete, table.TransactOp{Delete: &in}, err)
+		return s.failWrite(client, table.OpDelete, table.TransactOp{Delete: &in}, err)
 	}
 	return written(in.Key, out.ConsumedCapacity, out.ResultMetadata), nil
 }

@@ -5,13 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
 	"github.com/aws/smithy-go/middleware"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"fanfare/internal/awsclient"
 	"fanfare/internal/table"
@@ -39,7 +42,12 @@ func (s *Store) fail(op table.Op, err error) error {
 	case !ended && !awsclient.Transient(err):
 		return fmt.Errorf("table: %s: %w", op, err)
 	}
-	return &table.UnavailableError{Op: string(op), Err: err, Throttled: throttled(err)}
+	return &table.UnavailableError{Op: string(op), Err: err, Throttled: throttled(err), Undone: reads(op) && undone(err)}
+}
+
+// reads reports whether calls of a kind change nothing.
+func reads(op table.Op) bool {
+	return slices.Contains([]table.Op{table.OpGet, table.OpBatchGet, table.OpQuery, table.OpScan}, op)
 }
 
 // Refused returns the last refusal of a call that an operator has to mend, for some
@@ -56,11 +64,17 @@ func invalid(code string) bool {
 	return false
 }
 
-// failWrite is fail for a write of one item, which may have failed its condition.
-func (s *Store) failWrite(name table.Op, op table.TransactOp, err error) (table.WriteResult, error) {
+// failWrite is fail for a write of one item by client, which may have failed its condition.
+func (s *Store) failWrite(client *dynamodb.Client, name table.Op, op table.TransactOp, err error) (table.WriteResult, error) {
 	failed, ok := errors.AsType[*types.ConditionalCheckFailedException](err)
 	if !ok {
-		return table.WriteResult{Refused: slices.Repeat([]string{op.Key().PK}, refusals(err))}, s.fail(name, err)
+		res, last := table.WriteResult{Refused: slices.Repeat([]string{op.Key().PK}, refusals(err))}, err
+		err = s.fail(name, err)
+		if away, ok := errors.AsType[*table.UnavailableError](err); ok {
+			// The SDK keeps the error of the last try. exact tries again only if the try before did nothing.
+			away.Undone = client == s.exact && undone(last)
+		}
+		return res, err
 	}
 	old, err := decodeOptional(failed.Item)
 	if err != nil {
@@ -69,17 +83,25 @@ func (s *Store) failWrite(name table.Op, op table.TransactOp, err error) (table.
 	return table.WriteResult{}, &table.ConditionError{Key: op.Key(), Old: old, Units: table.FailedCost(op, old)}
 }
 
-// throttled reports whether DynamoDB did nothing for lack of capacity.
+// throttled reports whether DynamoDB did nothing for lack of capacity. A code counts with the status
+// 400 only: a server or a proxy that fails with the code of a throttle may have done the work.
 func throttled(err error) bool {
-	api, ok := errors.AsType[smithy.APIError](err)
-	if !ok {
+	api, answered := errors.AsType[smithy.APIError](err)
+	reply, ok := errors.AsType[*smithyhttp.ResponseError](err)
+	if !answered || !ok || reply.HTTPStatusCode() != http.StatusBadRequest {
 		return false
 	}
 	switch api.ErrorCode() {
-	case "ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded", "LimitExceededException":
+	case "ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded":
 		return true
 	}
 	return false
+}
+
+// undone reports whether a try did nothing, for lack of capacity or of a connection.
+func undone(err error) bool {
+	dial, ok := errors.AsType[*net.OpError](err)
+	return ok && dial.Op == "dial" || throttled(err)
 }
 
 // refusedTries returns how many tries of an answered call were refused for lack of capacity.
@@ -107,15 +129,10 @@ func refusals(err error) int {
 
 // refused reports whether a call certainly did nothing and may succeed the next time.
 func refused(err error) bool {
-	if throttled(err) {
-		return true
+	if api, ok := errors.AsType[smithy.APIError](err); ok && api.ErrorCode() == "TransactionConflictException" {
+		return true // another transaction is writing the item
 	}
-	if api, ok := errors.AsType[smithy.APIError](err); ok {
-		// Another transaction is writing the item.
-		return api.ErrorCode() == "TransactionConflictException"
-	}
-	dial, ok := errors.AsType[*net.OpError](err)
-	return ok && dial.Op == "dial"
+	return undone(err)
 }
 
 // refusedOnly is a retry policy. It sends a call again if the policy below it would and

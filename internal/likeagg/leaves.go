@@ -1,0 +1,54 @@
+package likeagg
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"fanfare/internal/queue"
+)
+
+const (
+	// leaveAfter is the number of tries after which a like is left for later, if none of them did
+	// anything. One user may fill a partition for hours, of the index of its likes for example, and a
+	// window that waited for this user would count nobody's like.
+	leaveAfter = 5
+	// leaveFor is how long the messages of such a like wait. It is above queue.LongWait, so these
+	// receives do not count: such a like has all its attempts once the table takes it, and fences nobody.
+	leaveFor = queue.LongWait + time.Second
+	// mostLeft bounds the messages of a process that are left at the same time (I9). Further likes wait
+	// in their windows, as each did before it was left.
+	mostLeft = 2000
+)
+
+// leaves counts the messages that are left for later because the table did nothing for them.
+type leaves struct {
+	mu sync.Mutex
+	// open is the number of those whose window has not ended. back is when each other one is
+	// redelivered, the soonest first.
+	open int
+	back []time.Time
+}
+
+// take reports whether n more messages may be left, and counts them.
+func (l *leaves) take(n int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	for len(l.back) > 0 && !l.back[0].After(now) {
+		l.back = l.back[1:]
+	}
+	if l.open+len(l.back)+n > mostLeft {
+		return false
+	}
+	l.open += n
+	return true
+}
+
+// ended takes the answer of n messages that take counted.
+func (l *leaves) ended(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open -= n
+	l.back = append(l.back, slices.Repeat([]time.Time{time.Now().Add(leaveFor)}, n)...)
+}
