@@ -10,12 +10,14 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
+	"go.uber.org/zap"
 
 	"fanfare/internal/admin"
 	"fanfare/internal/awsclient"
 	"fanfare/internal/clock"
 	"fanfare/internal/config"
 	"fanfare/internal/events"
+	"fanfare/internal/obs"
 	"fanfare/internal/queue/sqs"
 	"fanfare/internal/table"
 	"fanfare/internal/table/dynamo"
@@ -57,7 +59,7 @@ func CollectLater(environ []string) {
 
 // OpenTable returns the DynamoDB table of a configuration. It makes no call yet. The replies
 // set clk, unless it is nil.
-func OpenTable(ctx context.Context, cfg config.Config, clk *clock.Clock) (*dynamo.Store, error) {
+func OpenTable(ctx context.Context, cfg config.Config, clk *clock.Clock, options ...dynamo.Option) (*dynamo.Store, error) {
 	aws, err := awsclient.Load(ctx)
 	if err != nil && cfg.Engine == config.EngineEmbedded {
 		err = fmt.Errorf("%w (fanfare up has a table of its own in its data directory, and needs none of DynamoDB)", err)
@@ -67,7 +69,7 @@ func OpenTable(ctx context.Context, cfg config.Config, clk *clock.Clock) (*dynam
 	}
 	aws = awsclient.Observed(aws, clk.Observe)
 	// The fan-out sets its own concurrency by its writers.
-	return dynamo.New(dynamodb.NewFromConfig(aws), cfg.Table, dynamo.WithParallel(1)), nil
+	return dynamo.New(dynamodb.NewFromConfig(aws), cfg.Table, append(options, dynamo.WithParallel(1))...), nil
 }
 
 // OpenQueues returns the SQS queues of a configuration. It makes no call yet. The caller
@@ -139,8 +141,19 @@ func itemsOf(store *dynamo.Store) func(context.Context) (int64, error) {
 	}
 }
 
+// refused returns an observer that counts the refusals of the table, and logs some of them.
+func (p *process) refused() func(table.Refusal) {
+	log := obs.SampledEvery(p.log.Named("table"), zap.WarnLevel, obs.RefusalTime)
+	p.cleanups.add("log of refusals", func(context.Context) error { return synced(log) })
+	write := obs.RefusalLog(log)
+	return func(r table.Refusal) {
+		p.metrics.Refused(r)
+		write(r)
+	}
+}
+
 func (p *process) openAWS(ctx context.Context) (*engine, error) {
-	store, err := OpenTable(ctx, p.cfg, p.clock)
+	store, err := OpenTable(ctx, p.cfg, p.clock, dynamo.WithRefusals(p.refused()))
 	if err != nil {
 		return nil, err
 	}

@@ -233,7 +233,7 @@ func (p *process) warnOfPublicAdmin() {
 func (p *process) register() error {
 	err := errors.Join(
 		obs.RegisterClock(p.reg, p.clock.Offset),
-		obs.RegisterThrottle(p.reg, p.shares.Throttle.Limit, p.shares.Throttle.HotKeys, p.shares.Throttle.Refusals),
+		obs.RegisterThrottle(p.reg, p.shares.Throttle.Limit, p.shares.Throttle.HotKeys),
 		p.eng.register(p.reg),
 	)
 	if p.authn.fetches != nil {

@@ -22,6 +22,7 @@ import (
 	"fanfare/internal/queue"
 	queueembedded "fanfare/internal/queue/embedded"
 	"fanfare/internal/queue/sqs"
+	"fanfare/internal/table/dynamo"
 	tableembedded "fanfare/internal/table/embedded"
 )
 
@@ -37,7 +38,7 @@ func OpenTransfer(ctx context.Context, cfg config.Config, log *zap.Logger) (t tr
 	}
 	if cfg.Engine == config.EngineAWS {
 		t.Writers, t.PageSize = awsWriters, PageSize
-		store, err := OpenTable(ctx, cfg, clk)
+		store, err := OpenTable(ctx, cfg, clk, dynamo.WithRefusals(obs.RefusalLog(log)))
 		if err == nil {
 			err = pingTable(ctx, store)
 		}

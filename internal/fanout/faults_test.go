@@ -276,7 +276,7 @@ func TestPartsThatFailForAHotPartitionNarrowNoOtherPage(t *testing.T) {
 			writes.Add(1)
 			return errors.Join(do(), failed)
 		}
-		w.store.short, failed = refusals, &table.UnavailableError{Throttled: true}
+		w.store.short, failed = refusals, &table.UnavailableError{Reason: table.ShortUnknown}
 		require.Error(t, w.worker.HandlePosts(t.Context(), w.post()))
 		w.store.short, failed = 0, nil
 		writes.Store(0)

@@ -143,7 +143,11 @@ func Wrap(what string, err error) error {
 	if isInvalid || isParse || isPanic {
 		return fmt.Errorf("feed: %s: %w", what, err)
 	}
-	return &Error{Kind: Unavailable, Detail: "the " + what + " did not answer in time: try again", RetryAfter: RetryAfter, Err: err}
+	detail := "the " + what + " did not answer in time: try again"
+	if away, ok := errors.AsType[*table.UnavailableError](err); ok && away.Reason == table.ShortMaxOnDemand {
+		detail = "the capacity that this network allows itself is used up"
+	}
+	return &Error{Kind: Unavailable, Detail: detail, RetryAfter: RetryAfter, Err: err}
 }
 
 // BlockedBy is the refusal of a follow, a comment or a like between two users.

@@ -27,6 +27,9 @@ func TestAnErrorNamesItsKindItsFieldsAndItsCause(t *testing.T) {
 		"feed: table: get: unavailable, try again: no route": {
 			Kind: fault.Unavailable, Detail: "x", Err: &table.UnavailableError{Op: "get", Err: cause},
 		},
+		"feed: table: get: no capacity (index, key_range), try again: no route": {
+			Kind: fault.Unavailable, Detail: "x", Err: &table.UnavailableError{Op: "get", Err: cause, Reason: table.ShortKeyRange, Index: true},
+		},
 		"feed: invalid: x; a: is b: no route":   {Kind: fault.Invalid, Detail: "x", Fields: []fault.FieldError{{Field: "a", Detail: "is b"}}, Err: cause},
 		"feed: kind 99: a kind that none knows": {Kind: 99, Detail: "a kind that none knows"},
 	} {

@@ -396,6 +396,24 @@ func TestTableThatDoesNotAnswerIsA503(t *testing.T) {
 	}
 }
 
+// An operator who set a maximum has to find it in the answer, and clients retry as at any lack of capacity.
+func TestAUsedUpMaximumIsA503ThatNamesIt(t *testing.T) {
+	for reason, detail := range map[table.Shortage]string{
+		table.ShortMaxOnDemand: "the capacity that this network allows itself is used up",
+		table.ShortProvisioned: "the table did not answer in time: try again", table.ShortKeyRange: "the table did not answer in time: try again",
+		table.ShortAccount: "the table did not answer in time: try again", table.ShortUnknown: "the table did not answer in time: try again",
+	} {
+		w := newWorld(t)
+		w.profile(t, "ann")
+		w.store.get = func(context.Context) error {
+			return &table.UnavailableError{Op: "get", Err: errors.New("short"), Reason: reason, Index: true}
+		}
+		res := w.call(t, "ann", "GET", "/v1/posts/01ARZ3NDEKTSV4RRFFQ69G5FAV", "")
+		assert.Equal(t, detail, problem(t, res, 503, "unavailable").Detail, reason)
+		assert.Equal(t, "1", res.Header().Get("Retry-After"))
+	}
+}
+
 func TestQueueThatDoesNotAnswerIsA503AndNothingIsWritten(t *testing.T) {
 	w := newWorld(t)
 	w.profile(t, "ann")

@@ -217,7 +217,7 @@ func call[R any](r request, effect func() (R, error)) (nothing R, _ error) {
 	case invalid:
 		return nothing, &table.InvalidError{Problem: "planned"}
 	case short:
-		return nothing, &table.UnavailableError{Op: r.op, Err: errors.New("planned"), Throttled: true, Undone: true}
+		return nothing, &table.UnavailableError{Op: r.op, Err: errors.New("planned"), Reason: table.ShortUnknown, Undone: true}
 	case panicked:
 		_, _ = apply() // the caller does not hear of it
 		panic("boom")

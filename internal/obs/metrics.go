@@ -38,6 +38,7 @@ type Metrics struct {
 	visible     prometheus.Histogram
 	units       *prometheus.CounterVec
 	calls       *prometheus.CounterVec
+	throttles   *prometheus.CounterVec
 	lostWindows prometheus.Counter
 	fences      prometheus.Counter
 	pruned      prometheus.Counter
@@ -122,9 +123,10 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 			Name: "fanfare_streams_ended_total", Help: "Streams that the server ended: slow for a client that did not keep up, stop for a stop of the process, removed for a user who has no profile any more.",
 		}, []string{"reason"}),
 	}
+	m.throttles = newThrottles()
 	m.addMessages()
 	for _, c := range []prometheus.Collector{
-		m.posts, m.deliveries, m.skipped, m.likes, m.likeWrites, m.lostWindows, m.fences, m.pruned, m.ledgers, m.heads, m.visible, m.units, m.calls, m.requests, m.requestTime,
+		m.posts, m.deliveries, m.skipped, m.likes, m.likeWrites, m.lostWindows, m.fences, m.pruned, m.ledgers, m.heads, m.visible, m.units, m.calls, m.throttles, m.requests, m.requestTime,
 		m.streams, m.events, m.polls, m.ended, m.likeLag, m.handled, m.age, m.dead, m.overdue, buildInfo(),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	} {
@@ -250,7 +252,7 @@ func result(err error) string {
 	if _, condition := errors.AsType[*table.ConditionError](err); condition {
 		return "condition"
 	}
-	if unavailable, away := errors.AsType[*table.UnavailableError](err); away && unavailable.Throttled {
+	if unavailable, away := errors.AsType[*table.UnavailableError](err); away && unavailable.Throttled() {
 		return "throttled"
 	}
 	return "error"
@@ -323,18 +325,15 @@ func RegisterClock(reg prometheus.Registerer, ahead func() time.Duration) error 
 	}, func() float64 { return ahead().Seconds() }))
 }
 
-// RegisterThrottle adds the limit of writes, the hot keys and the refusals to reg.
-func RegisterThrottle(reg prometheus.Registerer, limit func() float64, hotKeys func() int, refusals func() int64) error {
+// RegisterThrottle adds the limit of writes and the hot keys to reg.
+func RegisterThrottle(reg prometheus.Registerer, limit func() float64, hotKeys func() int) error {
 	return errors.Join(
 		reg.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "fanfare_table_write_limit", Help: "Write units a second that this process allows itself while the table throttles, 0 for no limit.",
 		}, limit)),
 		reg.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "fanfare_table_hot_keys", Help: "Partition keys whose chunks and backfills this process limits, because the table refuses many of their writes.",
-		}, func() float64 { return float64(hotKeys()) })),
-		reg.Register(prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "fanfare_table_throttles_total", Help: "Writes that the table refused for lack of capacity at least once.",
-		}, func() float64 { return float64(refusals()) })))
+		}, func() float64 { return float64(hotKeys()) })))
 }
 
 // RegisterKeys adds the fetches of the issuer's keys to reg.

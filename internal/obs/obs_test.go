@@ -71,14 +71,14 @@ func TestMetricsCountEvents(t *testing.T) {
 		posts.Answered(queue.Answered{Topic: queue.TopicPosts, Result: result, Took: time.Second, Due: time.Now().Add(-time.Minute)})
 	}
 	posts.Answered(queue.Answered{Topic: queue.TopicPosts, Result: queue.ResultDone}) // it is not known when it was due
-	require.NoError(t, obs.RegisterThrottle(reg, func() float64 { return 25 }, func() int { return 20 }, func() int64 { return 17 }))
+	require.NoError(t, obs.RegisterThrottle(reg, func() float64 { return 25 }, func() int { return 20 }))
 	require.NoError(t, obs.RegisterKeys(reg, func() (done, failed int64) { return 18, 19 }))
 	m.Request("/v1/me", "GET", 200, time.Millisecond)
 	observe := m.Table(obs.FlowFanout)
 	observe(table.OpQuery, table.Units{Read: 2.5}, nil)
 	observe(table.OpPut, table.Units{Write: 1}, &table.ConditionError{})
 	observe(table.OpGet, table.Units{}, errors.New("away"))
-	observe(table.OpGet, table.Units{}, &table.UnavailableError{Throttled: true})
+	observe(table.OpGet, table.Units{}, &table.UnavailableError{Reason: table.ShortUnknown})
 	observe(table.OpTransact, table.Units{}, &table.CancelledError{Reasons: []table.CancelledOp{{}, {Reason: table.CancelThrottled}}})
 	observe(table.OpTransact, table.Units{}, &table.CancelledError{Reasons: []table.CancelledOp{{Reason: table.CancelConflict}}})
 	text := scrape(t, reg)
@@ -101,7 +101,7 @@ func TestMetricsCountEvents(t *testing.T) {
 		`fanfare_table_calls_total{flow="fanout",op="get",result="throttled"} 1`,
 		`fanfare_table_calls_total{flow="fanout",op="transact",result="throttled"} 1`, `fanfare_table_calls_total{flow="fanout",op="transact",result="condition"} 1`,
 		`fanfare_queue_up{topic="posts"} 1`, `fanfare_queue_up{topic="likes"} 0`,
-		"fanfare_like_lag_seconds_count 1", "fanfare_table_write_limit 25", "fanfare_table_hot_keys 20", "fanfare_table_throttles_total 17",
+		"fanfare_like_lag_seconds_count 1", "fanfare_table_write_limit 25", "fanfare_table_hot_keys 20",
 		`fanfare_key_fetches_total{result="ok"} 18`, `fanfare_key_fetches_total{result="error"} 19`,
 		`fanfare_message_seconds_count{result="done",topic="posts"} 2`, `fanfare_message_seconds_count{result="again",topic="posts"} 1`, `fanfare_message_seconds_count{result="later",topic="posts"} 1`,
 		`fanfare_message_age_seconds_bucket{topic="posts",le="30"} 0`, `fanfare_message_age_seconds_count{topic="posts"} 1`,

@@ -79,7 +79,7 @@ func metrics(t *testing.T) listing {
 	require.NoError(t, obs.RegisterClock(l, nil))
 	require.NoError(t, obs.RegisterTokens(l, nil))
 	require.NoError(t, obs.RegisterAuthors(l, nil))
-	require.NoError(t, obs.RegisterThrottle(l, nil, nil, nil))
+	require.NoError(t, obs.RegisterThrottle(l, nil, nil))
 	require.NoError(t, obs.RegisterKeys(l, nil))
 	require.NoError(t, obs.RegisterStore(l, "table", func() disk.Stats { return disk.Stats{} }))
 	require.NoError(t, obs.RegisterDepth(l, func(context.Context, string) (queue.Depth, error) { return queue.Depth{}, nil }))
@@ -92,7 +92,7 @@ func movers(name string) string {
 	by := map[string]string{
 		"fanfare_": "all", "fanfare_posts": "api", "fanfare_likes": "api", "fanfare_http": "api", "fanfare_stream": "api", "fanfare_key": "api",
 		"fanfare_remembered": "api", "fanfare_known_author": "api", "fanfare_shared_heads": "api", "fanfare_like_": "likeagg", "fanfare_deliveries": "fanout", "fanfare_post_visible": "fanout",
-		"fanfare_message": "fanout, likeagg", "fanfare_dead_letters": "fanout, likeagg", "fanfare_table_write_limit": "api, fanout", "fanfare_table_throttles": "api, fanout", "fanfare_table_hot_keys": "fanout",
+		"fanfare_message": "fanout, likeagg", "fanfare_dead_letters": "fanout, likeagg", "fanfare_table_write_limit": "api, fanout", "fanfare_table_hot_keys": "fanout",
 		"fanfare_store": "up", "fanfare_disk": "up", "fanfare_canary": "api", "fanfare_write_stalls": "up", "fanfare_failed_compactions": "up",
 	}
 	best := ""

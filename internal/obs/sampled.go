@@ -24,7 +24,12 @@ const (
 // included, so a metric can sum it. Lines below the level least are not sampled. Sync writes the lines
 // that wait.
 func Sampled(log *zap.Logger, least zapcore.Level) *zap.Logger {
-	s := &sampler{least: least, kinds: map[kind]*burst{}}
+	return SampledEvery(log, least, SampleTime)
+}
+
+// SampledEvery is Sampled with another time in the place of SampleTime.
+func SampledEvery(log *zap.Logger, least zapcore.Level, every time.Duration) *zap.Logger {
+	s := &sampler{least: least, every: every, kinds: map[kind]*burst{}}
 	return log.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core { return sampledCore{core, s, ""} }))
 }
 
@@ -35,7 +40,7 @@ type kind struct {
 
 // burst are the lines of one kind.
 type burst struct {
-	// until is the end of the SampleTime of the last written line. lines counts those since that
+	// until is the end of the time of the last written line. lines counts those since that
 	// line, and last is the last of them.
 	until time.Time
 	lines int
@@ -52,6 +57,7 @@ type heldLine struct {
 // sampler has the kinds.
 type sampler struct {
 	least zapcore.Level
+	every time.Duration
 
 	mu    sync.Mutex
 	kinds map[kind]*burst
@@ -101,7 +107,7 @@ func counted(fields []zapcore.Field, lines int) []zapcore.Field {
 	return append(slices.Clone(fields), zap.Int("lines", lines))
 }
 
-// hold reports whether a line waits for the end of its kind's SampleTime.
+// hold reports whether a line waits for the end of its kind's time.
 func (c sampledCore) hold(e zapcore.Entry, fields []zapcore.Field) bool {
 	k := kind{e.LoggerName, e.Message, topicOf(fields, c.topic), e.Level}
 	now := time.Now()
@@ -117,7 +123,7 @@ func (c sampledCore) hold(e zapcore.Entry, fields []zapcore.Field) bool {
 		c.kinds[k] = b
 	}
 	if b.lines == 0 && !now.Before(b.until) {
-		b.until = now.Add(SampleTime)
+		b.until = now.Add(c.every)
 		return false
 	}
 	b.lines++
@@ -132,7 +138,7 @@ func (c sampledCore) hold(e zapcore.Entry, fields []zapcore.Field) bool {
 func (s *sampler) write(b *burst) error {
 	s.mu.Lock()
 	lines, last := b.lines, b.last
-	b.lines, b.last, b.until = 0, heldLine{}, time.Now().Add(SampleTime)
+	b.lines, b.last, b.until = 0, heldLine{}, time.Now().Add(s.every)
 	s.mu.Unlock()
 	if lines == 0 {
 		return nil

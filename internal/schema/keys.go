@@ -11,6 +11,22 @@ import (
 // The keys of all items. docs/ACCESS_PATTERNS.md names the reads of each. The ids are those
 // of package id and have no '#', so no key can be read in two ways.
 
+// Collection returns the kind of a partition by its key: follower of u#ann#follower, made of a partition of
+// the index of posts by time, user and post of the partitions of single items.
+func Collection(pk string) string {
+	parts := strings.Split(pk, "#")
+	switch kind := parts[0]; {
+	case len(parts) > 2 && (kind == "u" || kind == "p"):
+		return parts[2]
+	case kind == "u":
+		return "user"
+	case kind == "p":
+		return "post"
+	default:
+		return kind
+	}
+}
+
 // FollowerShards is the number of items that share an author's follower count, so that
 // few follows of one author at once conflict. It may grow, because readers add up all
 // shares. It was 8 before, so a share may be negative; their sum never is.

@@ -256,7 +256,7 @@ func (w *World) throttled(c *call) error {
 			w.note("effect %s: %v", c.label, err)
 		}
 	}
-	return &table.UnavailableError{Op: c.kind, Err: errThrottled, Throttled: true, Undone: !c.batch}
+	return &table.UnavailableError{Op: c.kind, Err: errThrottled, Reason: table.ShortUnknown, Undone: !c.batch}
 }
 
 // cancelled returns the answer to a transaction that some of its operations prevented,

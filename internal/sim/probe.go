@@ -512,7 +512,7 @@ func (w *World) measureRefusals(post, other string) {
 	w.counts(post, 32)
 	// Nor does a user whose partition of the index is full hold up another one.
 	full := &refusal{class: put, pk: indexPartition(schema.UserLikesPK(measuredFollower(1))), n: 1 << 30, err: &table.UnavailableError{
-		Op: "table.put", Err: errThrottled, Throttled: true, Undone: true,
+		Op: "table.put", Err: errThrottled, Reason: table.ShortKeyRange, Index: true, Undone: true,
 	}}
 	w.measureAnew(full)
 	w.send(other, 1, 6, true)

@@ -84,24 +84,63 @@ type InvalidError struct{ Problem string }
 
 func (e *InvalidError) Error() string { return "table: invalid request: " + e.Problem }
 
+// Shortage is the reason why a table has no capacity for a call. Its text is the value of a metric's label.
+type Shortage string
+
+// The reasons. An operator does something else for each.
+const (
+	// ShortKeyRange means that one partition is full: more capacity does not help.
+	ShortKeyRange Shortage = "key_range"
+	// ShortAccount means that the account's quota for a table is used up.
+	ShortAccount Shortage = "account"
+	// ShortMaxOnDemand means that the maximum that its owner set is used up.
+	ShortMaxOnDemand Shortage = "max_on_demand"
+	// ShortProvisioned means that the provisioned capacity is used up.
+	ShortProvisioned Shortage = "provisioned"
+	// ShortUnknown means that the table named no reason.
+	ShortUnknown Shortage = "unknown"
+)
+
+// Refusal is a try of a call that the table refused for lack of capacity, or did in part.
+type Refusal struct {
+	Op     Op
+	Reason Shortage
+	// Index means that the index was short.
+	Index bool
+	// PK is a partition key of the call, of the index if that was short and the call names one. A scan
+	// has none.
+	PK string
+}
+
 // UnavailableError is a failure that another try may mend: throttling, a lost
 // connection, a timeout. Whether a write happened is unknown, unless Undone is set.
 // Callers answer 503 or back off.
 type UnavailableError struct {
 	Op  string
 	Err error
-	// Throttled means that the table was short of capacity.
-	Throttled bool
+	// Reason is why the table was short of capacity, "" if it was not. Index means that its index was.
+	Reason Shortage
+	Index  bool
 	// Undone means that the call had no effect and will have none: the table refused each of its
 	// tries for lack of capacity, or no try had a connection.
 	Undone bool
 }
 
 func (e *UnavailableError) Error() string {
-	return fmt.Sprintf("table: %s: unavailable, try again: %v", e.Op, e.Err)
+	if e.Reason == "" {
+		return fmt.Sprintf("table: %s: unavailable, try again: %v", e.Op, e.Err)
+	}
+	on := "table"
+	if e.Index {
+		on = "index"
+	}
+	return fmt.Sprintf("table: %s: no capacity (%s, %s), try again: %v", e.Op, on, e.Reason, e.Err)
 }
 
 func (e *UnavailableError) Unwrap() error { return e.Err }
+
+// Throttled reports whether the table was short of capacity.
+func (e *UnavailableError) Throttled() bool { return e.Reason != "" }
 
 // Unavailable marks the error for queue.Transient.
 func (*UnavailableError) Unavailable() {}

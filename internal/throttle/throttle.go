@@ -40,8 +40,6 @@ type Throttle struct {
 	// of the last of these.
 	taken, refused   tally
 	takenAt, shortAt time.Time
-	// refusals is the number of writes that the table refused for lack of capacity.
-	refusals int64
 }
 
 // Limit returns the limit of all work in write units a second, 0 if there is none.
@@ -57,14 +55,6 @@ func (t *Throttle) HotKeys() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.keys.hot(time.Now())
-}
-
-// Refusals returns the number of writes that the table refused for lack of capacity, or
-// took after they were sent again.
-func (t *Throttle) Refusals() int64 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.refusals
 }
 
 // take waits until the units of r may be written: by the limit of its key, if that is hot and the
@@ -156,7 +146,6 @@ func (t *Throttle) learn(now time.Time, r request, keys []string, each float64) 
 	if len(keys) == 0 {
 		return
 	}
-	t.refusals++
 	for _, pk := range keys {
 		if t.keys.refuse(now, r.u, pk, each) {
 			t.refused.now += each

@@ -1,6 +1,7 @@
 package dynamo
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -47,6 +48,7 @@ func (s *Store) getChunk(ctx context.Context, in table.BatchGetInput, keys []tab
 		want.Keys = append(want.Keys, encodeKey(k))
 	}
 	return s.untilDone(ctx, table.OpBatchGet, len(want.Keys), func() (int, error) {
+		ctx := aboutKeys(ctx, want.Keys)
 		out, err := s.client.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{
 			RequestItems:           map[string]types.KeysAndAttributes{s.name: want},
 			ReturnConsumedCapacity: types.ReturnConsumedCapacityTotal,
@@ -62,7 +64,9 @@ func (s *Store) getChunk(ctx context.Context, in table.BatchGetInput, keys []tab
 			return len(want.Keys), err
 		}
 		res.Items = append(res.Items, items...)
-		want.Keys = out.UnprocessedKeys[s.name].Keys
+		if want.Keys = out.UnprocessedKeys[s.name].Keys; len(want.Keys) > 0 {
+			s.note(aboutKeys(ctx, want.Keys), table.ShortUnknown, false)
+		}
 		return len(want.Keys), nil
 	})
 }
@@ -89,7 +93,7 @@ func (s *Store) BatchWrite(ctx context.Context, writes []table.BatchWrite) (tabl
 func (s *Store) writeChunk(ctx context.Context, writes []table.BatchWrite, res *table.WriteResult) error {
 	left := writes
 	return s.untilDone(ctx, table.OpBatchWrite, len(left), func() (int, error) {
-		out, err := s.batchWrite(ctx, left)
+		out, err := s.batchWrite(aboutWrites(ctx, table.OpBatchWrite, left...), left)
 		if err != nil {
 			refuse(res, left, refusals(err))
 			return len(left), err
@@ -99,7 +103,10 @@ func (s *Store) writeChunk(ctx context.Context, writes []table.BatchWrite, res *
 		}
 		refuse(res, left, refusedTries(out.ResultMetadata))
 		left, err = unprocessed(left, out.UnprocessedItems[s.name])
-		refuse(res, left, 1)
+		if len(left) > 0 {
+			refuse(res, left, 1)
+			s.note(aboutWrites(ctx, table.OpBatchWrite, left...), table.ShortUnknown, false)
+		}
 		return len(left), err
 	})
 }
@@ -194,7 +201,10 @@ func (s *Store) untilDone(ctx context.Context, op table.Op, n int, send func() (
 		case left < n:
 			n, attempt = left, 1
 		case attempt == maxStalled:
-			return &table.UnavailableError{Op: string(op), Err: &stalledError{n, err}, Throttled: true, Undone: reads(op)}
+			reason, index := shortage(err)
+			return &table.UnavailableError{
+				Op: string(op), Err: &stalledError{n, err}, Reason: cmp.Or(reason, table.ShortUnknown), Index: index, Undone: reads(op),
+			}
 		}
 		if err := backoff.Wait(ctx, s.backoff(attempt)); err != nil {
 			return s.fail(op, err)

@@ -47,6 +47,8 @@ type Store struct {
 	parallel int
 	backoff  func(attempt int) time.Duration
 	refusals awsclient.Refusals
+	// observe is called with each try that DynamoDB refused for lack of capacity, if it is not nil.
+	observe func(table.Refusal)
 }
 
 var _ table.Store = (*Store)(nil)
@@ -65,18 +67,20 @@ func WithBackoff(backoff func(attempt int) time.Duration) Option {
 	return func(s *Store) { s.backoff = backoff }
 }
 
+// WithRefusals sets an observer of the tries that DynamoDB refuses for lack of capacity, and of the parts
+// of batches that it leaves. Several goroutines call it, and it must be quick.
+func WithRefusals(observe func(table.Refusal)) Option { return func(s *Store) { s.observe = observe } }
+
 // New makes a Store of the table name. It sends nothing: see Create and Ping.
 func New(client *dynamodb.Client, name string, options ...Option) *Store {
 	s := &Store{
-		client: client,
-		exact: dynamodb.New(client.Options(), func(o *dynamodb.Options) {
-			o.Retryer = refusedOnly{o.Retryer}
-		}),
 		name:     name,
 		place:    awsclient.Place(client.Options().Region, client.Options().BaseEndpoint),
 		parallel: 8,
 		backoff:  jitter,
 	}
+	s.client = dynamodb.New(client.Options(), s.watch)
+	s.exact = dynamodb.New(client.Options(), s.watch, func(o *dynamodb.Options) { o.Retryer = refusedOnly{o.Retryer} })
 	for _, option := range options {
 		option(s)
 	}
@@ -93,7 +97,7 @@ func (s *Store) Get(ctx context.Context, in table.GetInput) (table.GetResult, er
 		return table.GetResult{}, err
 	}
 	var e expr
-	out, err := s.client.GetItem(ctx, &dynamodb.GetItemInput{
+	out, err := s.client.GetItem(about(ctx, subject{op: table.OpGet, pk: in.Key.PK}), &dynamodb.GetItemInput{
 		TableName: &s.name, Key: encodeKey(in.Key), ConsistentRead: &in.Consistent,
 		ProjectionExpression: e.projection(in.Project), ExpressionAttributeNames: e.names,
 		ReturnConsumedCapacity: types.ReturnConsumedCapacityTotal,
@@ -113,7 +117,7 @@ func (s *Store) Put(ctx context.Context, in table.PutInput) (table.WriteResult, 
 	}
 	var e expr
 	client := s.clientFor(in.If == nil)
-	out, err := client.PutItem(ctx, &dynamodb.PutItemInput{
+	out, err := client.PutItem(aboutWrites(ctx, table.OpPut, table.BatchWrite{Put: &in.Item}), &dynamodb.PutItemInput{
 		TableName: &s.name, Item: encodeItem(in.Item),
 		ConditionExpression: e.condition(in.If), ExpressionAttributeNames: e.names, ExpressionAttributeValues: e.values,
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
@@ -142,7 +146,7 @@ func (s *Store) Update(ctx context.Context, in table.UpdateInput) (table.WriteRe
 		req.ReturnValues = types.ReturnValueAllNew
 	}
 	client := s.clientFor(in.If == nil && len(in.Add) == 0)
-	out, err := client.UpdateItem(ctx, req)
+	out, err := client.UpdateItem(about(ctx, subject{op: table.OpUpdate, pk: in.Key.PK}), req)
 	if err != nil {
 		return s.failWrite(client, table.OpUpdate, table.TransactOp{Update: &in}, err)
 	}
@@ -161,7 +165,7 @@ func (s *Store) Delete(ctx context.Context, in table.DeleteInput) (table.WriteRe
 	var e expr
 	condition := e.condition(in.If)
 	client := s.clientFor(in.If == nil)
-	out, err := client.DeleteItem(ctx, &dynamodb.DeleteItemInput{
+	out, err := client.DeleteItem(about(ctx, subject{op: table.OpDelete, pk: in.Key.PK}), &dynamodb.DeleteItemInput{
 		TableName: &s.name, Key: encodeKey(in.Key),
 		ConditionExpression: condition, ExpressionAttributeNames: e.names, ExpressionAttributeValues: e.values,
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,

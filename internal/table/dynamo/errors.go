@@ -42,7 +42,8 @@ func (s *Store) fail(op table.Op, err error) error {
 	case !ended && !awsclient.Transient(err):
 		return fmt.Errorf("table: %s: %w", op, err)
 	}
-	return &table.UnavailableError{Op: string(op), Err: err, Throttled: throttled(err), Undone: reads(op) && undone(err)}
+	reason, index := shortage(err)
+	return &table.UnavailableError{Op: string(op), Err: err, Reason: reason, Index: index, Undone: reads(op) && undone(err)}
 }
 
 // reads reports whether calls of a kind change nothing.

@@ -42,7 +42,7 @@ func (s *Store) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page, 
 
 // queryPage asks for one page. It returns the key of its end, too, if more pages follow.
 func (s *Store) queryPage(ctx context.Context, in *dynamodb.QueryInput, q table.Query) (page table.Page, last map[string]types.AttributeValue, err error) {
-	out, err := s.client.Query(ctx, in)
+	out, err := s.client.Query(about(ctx, subject{op: table.OpQuery, pk: q.PK}), in)
 	if err != nil {
 		return page, nil, s.fail(table.OpQuery, err)
 	}

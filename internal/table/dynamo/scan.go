@@ -22,7 +22,7 @@ func (s *Store) Scan(ctx context.Context, in table.ScanInput) (table.ScanPage, e
 	if in.After != (table.Key{}) {
 		req.ExclusiveStartKey = encodeKey(in.After)
 	}
-	out, err := s.client.Scan(ctx, req)
+	out, err := s.client.Scan(about(ctx, subject{op: table.OpScan}), req)
 	if err != nil {
 		return table.ScanPage{}, s.fail(table.OpScan, err)
 	}

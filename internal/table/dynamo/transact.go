@@ -1,6 +1,7 @@
 package dynamo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,12 +24,19 @@ func (s *Store) Transact(ctx context.Context, in table.TransactInput) (table.Wri
 		TransactItems:          make([]types.TransactWriteItem, len(in.Ops)),
 		ReturnConsumedCapacity: types.ReturnConsumedCapacityTotal,
 	}
+	of := subject{op: table.OpTransact, pk: in.Ops[0].Key().PK}
 	for i, op := range in.Ops {
 		req.TransactItems[i] = s.encodeOp(op)
+		if op.Put != nil {
+			of.index = cmp.Or(of.index, op.Put.Item.Str(table.AttrGSI1PK))
+		}
 	}
+	ctx = about(ctx, of)
 	out, err := s.client.TransactWriteItems(ctx, req)
 	if cancelled, ok := errors.AsType[*types.TransactionCanceledException](err); ok {
-		return table.WriteResult{}, cancelledError(in.Ops, cancelled)
+		err := cancelledError(in.Ops, cancelled)
+		s.noteCancelled(ctx, err)
+		return table.WriteResult{}, err
 	}
 	if err != nil {
 		return table.WriteResult{Refused: refusedOps(in.Ops, refusals(err))}, s.fail(table.OpTransact, err)
@@ -53,6 +61,20 @@ func refusedOps(ops []table.TransactOp, times int) (keys []string) {
 		}
 	}
 	return keys
+}
+
+// noteCancelled notes that a transaction was cancelled for lack of capacity, which names no reason.
+func (s *Store) noteCancelled(ctx context.Context, err error) {
+	cancelled, ok := errors.AsType[*table.CancelledError](err)
+	if !ok {
+		return
+	}
+	for _, r := range cancelled.Reasons {
+		if r.Reason == table.CancelThrottled {
+			s.note(about(ctx, subject{op: table.OpTransact, pk: r.Key.PK}), table.ShortUnknown, false)
+			return
+		}
+	}
 }
 
 func (s *Store) encodeOp(op table.TransactOp) types.TransactWriteItem {

@@ -129,7 +129,7 @@ func TestACallWithoutAConnectionIsUndone(t *testing.T) {
 	for _, call := range sure {
 		away := awayOf(t, call.do(t.Context(), store))
 		assert.True(t, away.Undone, call.name)
-		assert.False(t, away.Throttled, call.name)
+		assert.False(t, away.Throttled(), call.name)
 	}
 	for _, call := range doubtful {
 		assert.False(t, awayOf(t, call.do(t.Context(), store)).Undone, call.name)

@@ -127,7 +127,7 @@ func (l *Limited) single(ctx context.Context, op table.Op, key table.Key, do fun
 		}
 		refused = append(refused, key.PK)
 	}
-	return table.WriteResult{Refused: refused}, &table.UnavailableError{Op: string(op), Err: errLimited, Throttled: true}
+	return table.WriteResult{Refused: refused}, &table.UnavailableError{Op: string(op), Err: errLimited, Reason: table.ShortUnknown}
 }
 
 // Put implements table.Store.
@@ -206,5 +206,5 @@ func (l *Limited) batch(ctx context.Context, left []table.BatchWrite) (all table
 		}
 		left = again
 	}
-	return all, &table.UnavailableError{Op: string(table.OpBatchWrite), Err: errLimited, Throttled: true}
+	return all, &table.UnavailableError{Op: string(table.OpBatchWrite), Err: errLimited, Reason: table.ShortUnknown}
 }
