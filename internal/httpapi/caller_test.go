@@ -160,6 +160,28 @@ func TestAServiceHasALimitOfItsOwn(t *testing.T) {
 	assert.Equal(t, append(repeated(409, 2), 429), statuses("one", 3, others), "after a second")
 }
 
+// A like takes five tokens of its user, as does one that is taken back, and one of the service that acts.
+func TestALikeCountsFiveTimesForItsUser(t *testing.T) {
+	now := time.Now()
+	w := newWorld(t, func(c *httpapi.Config) {
+		c.RateLimit, c.ServiceRateLimit = 1, 1
+		c.Now = func() time.Time { return now }
+	})
+	const path = "/v1/posts/01ARZ3NDEKTSV4RRFFQ69G5FAV/like"
+	for _, method := range []string{"PUT", "DELETE"} {
+		user := "liker" + method
+		assert.NotEqual(t, 429, w.call(t, user, method, path, "").Code)
+		assert.NotEqual(t, 429, w.call(t, user, method, path, "").Code)
+		problem(t, w.call(t, user, "GET", "/v1/me", ""), 429, "rate-limited") // ten are taken
+	}
+	for i := range 10 {
+		assert.NotEqual(t, 429, w.act(t, "one", "PUT", path, "", fmt.Sprint("fan", i)).Code, i)
+	}
+	problem(t, w.act(t, "one", "GET", "/v1/me", "", "ben"), 429, "rate-limited")
+	assert.NotEqual(t, 429, w.call(t, "fan0", "PUT", path, "").Code, "the like by the service took five of ten")
+	problem(t, w.call(t, "fan0", "GET", "/v1/me", ""), 429, "rate-limited")
+}
+
 func TestAServicesRequestsLeaveSlotsForTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *httpapi.Config) { c.Limits = httpapi.Limits{Requests: 50, ServiceRequests: 40} })

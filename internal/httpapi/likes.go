@@ -41,6 +41,7 @@ func (a *API) registerLikes() {
 		op.Description = l.description
 		register(a, op,
 			func(ctx context.Context, in *PostPath) (*empty, error) {
+				a.chargeLike(callerOf(ctx))
 				if err := l.do(ctx, userOf(ctx), in.ID); err != nil {
 					return nil, err
 				}
