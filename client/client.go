@@ -28,7 +28,8 @@ const (
 	baseBackoff     = 100 * time.Millisecond
 	maxBackoff      = 5 * time.Second
 	// maxRetryAfter is the longest Retry-After that the client waits for. If the service
-	// asks for more, the caller gets the service's error and decides.
+	// asks for more, as it does where a user's hour is used up, the caller gets the service's
+	// error and decides.
 	maxRetryAfter = time.Minute
 	// maxBody bounds an answer. The largest is a page of 100 posts of 5,000 escaped
 	// characters each.

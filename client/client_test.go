@@ -125,6 +125,21 @@ func TestWaitsAsLongAsRetryAfterSays(t *testing.T) {
 	}
 }
 
+// The limit of an hour asks for a wait of up to an hour. The caller decides about it, not the client.
+func TestAWaitOfMoreThanAMinuteIsTheCallers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{steps: []step{{status: 429, header: after("1800"), body: `{"type":"rate-limited","status":429,"detail":"try again after 2026-11-26T13:00:00Z"}`}, {status: 201}}}
+		began := time.Now()
+		_, err := scripted(t, s).CreatePost(t.Context(), PostInput{Text: "x"})
+		p, ok := errors.AsType[*Problem](err)
+		require.Truef(t, ok, "%v", err)
+		assert.Equal(t, 30*time.Minute, p.RetryAfter)
+		assert.Contains(t, err.Error(), "try again after 2026-11-26T13:00:00Z")
+		assert.Len(t, s.requests, 1)
+		assert.Equal(t, began, time.Now())
+	})
+}
+
 func TestBackoffGrowsWithJitterAndHasACeiling(t *testing.T) {
 	c := scripted(t, &script{}, WithAttempts(30))
 	for _, tt := range []struct {

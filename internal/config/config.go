@@ -106,6 +106,9 @@ type Config struct {
 	// ServiceRateLimit is the number of requests that a service may make in a second for all
 	// its users; 0 is no limit. The default is 1000, and 0 with dev tokens.
 	ServiceRateLimit *int `env:"FANFARE_SERVICE_RATE_LIMIT"`
+	// UserUnits is the number of capacity units that one user's calls may cause in an hour, over all
+	// processes; 0 is no limit. The default is 1,000,000 on aws, and 0 on embedded.
+	UserUnits *int64 `env:"FANFARE_USER_UNITS"`
 	// Canary posts, reads, likes and counts as users of its own, every 10 seconds: on or off.
 	// The default is off, and on with fanfare up.
 	Canary *Switch `env:"FANFARE_CANARY"`
@@ -268,6 +271,19 @@ func (c Config) ServiceRequestsPerSecond() int {
 		return 0
 	default:
 		return 1000
+	}
+}
+
+// UnitsPerHour is the number of capacity units that one user's calls may cause in an hour, 0 for no
+// limit.
+func (c Config) UnitsPerHour() int64 {
+	switch {
+	case c.UserUnits != nil:
+		return *c.UserUnits
+	case c.Engine == EngineEmbedded:
+		return 0
+	default:
+		return 1_000_000
 	}
 }
 

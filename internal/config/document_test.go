@@ -81,6 +81,10 @@ func TestTheDocumentListsEveryVariableWithItsDefault(t *testing.T) {
 			value = fmt.Sprintf("%d, with dev tokens %d",
 				config.Config{Auth: config.AuthJWT}.ServiceRequestsPerSecond(), config.Config{Auth: config.AuthDev}.ServiceRequestsPerSecond())
 		}
+		if field.Name == "UserUnits" { // its default depends on Engine
+			value = fmt.Sprintf("%d, on `aws` %d",
+				config.Config{Engine: config.EngineEmbedded}.UnitsPerHour(), config.Config{Engine: config.EngineAWS}.UnitsPerHour())
+		}
 		if field.Name == "PushLimit" { // its default depends on Engine
 			value = fmt.Sprintf("%d, on `aws` %d",
 				config.Config{Engine: config.EngineEmbedded}.FollowersPushed(), config.Config{Engine: config.EngineAWS}.FollowersPushed())

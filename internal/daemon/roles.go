@@ -56,7 +56,7 @@ func (p *process) newDomain(store table.Store) domain {
 		RequestID: obs.RequestID, Log: p.work.Named("feed"),
 	})
 	service := feed.New(feed.Config{
-		Access: way, Authors: p.eng.authors, LikesByUser: bool(p.cfg.LikesByUser), MaxFollowing: p.cfg.MaxFollowing, Posted: p.metrics.Post,
+		Access: way, Authors: p.eng.authors, LikesByUser: bool(p.cfg.LikesByUser), MaxFollowing: p.cfg.MaxFollowing, UserUnits: p.cfg.UnitsPerHour(), Posted: p.metrics.Post,
 	})
 	homes := home.New(home.Config{Access: way, Items: service, Mutes: service, HeadAge: time.Second, HeadsHeld: p.metrics.Heads})
 	return domain{service, homes, view.New(way, service), delivery.New(way), removal.New(way, service)}

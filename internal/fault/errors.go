@@ -38,7 +38,8 @@ const (
 	Blocked
 	// IndexOff: the list needs the index of likes by user, which is switched off.
 	IndexOff
-	// TooSoon: a call that may be made once in a while was made before; again after RetryAfter.
+	// TooSoon: a call that may be made once in a while was made before, or the user's calls of this hour have
+	// caused all units that they may; again after RetryAfter.
 	TooSoon
 	// Unavailable: try again after RetryAfter. The outcome of a write may be
 	// unknown, but every write may be repeated.

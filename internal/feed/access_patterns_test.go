@@ -222,6 +222,7 @@ func writePatterns() []accessPattern {
 			_, err := s.PutProfile(ctx, "newcomer", feed.ProfileInput{Name: "Newcomer"})
 			return err
 		}},
+		{"rename", "`u#U` / `info`, and the counts", func(ctx context.Context, s *sample) error { return s.rename(ctx, "viewer", "Viewer") }},
 		{"first follow of a reader", "two edges, two counts, the mark, the presence, and a look for a block", func(ctx context.Context, s *sample) error { return s.Follow(ctx, "newcomer", "viewer") }},
 		{"follow again", "nothing", func(ctx context.Context, s *sample) error { return s.Follow(ctx, "newcomer", "viewer") }},
 		{"follow", "two edges, two counts, the mark, and a look for a block", func(ctx context.Context, s *sample) error {
@@ -241,7 +242,7 @@ func writePatterns() []accessPattern {
 			_, err := s.EditPost(ctx, s.post.AuthorID, s.post.ID, feed.PostEdit{Text: &text})
 			return err
 		}},
-		{"comment", "the comment, in GSI1 too, and the post's count", func(ctx context.Context, s *sample) error {
+		{"comment", "the user's counts; then the comment, in GSI1 too, and the post's count", func(ctx context.Context, s *sample) error {
 			_, err := s.CreateComment(ctx, "viewer", s.post.ID, strings.Repeat("x", sampleText))
 			return err
 		}},
@@ -314,7 +315,7 @@ func measurePatterns(t *testing.T, store table.Store, clock *clock) []measured {
 	var mu sync.Mutex
 	var units table.Units
 	var tp *tap
-	s := newSample(t, clock, sharing, active(14), func(c *config) {
+	s := newSample(t, clock, sharing, active(14), withLimit(1_000_000), func(c *config) {
 		tp = &tap{Store: table.Measure(store, func(_ table.Op, u table.Units, _ error) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -455,6 +456,9 @@ follow. With ` + "`FANFARE_ACTIVE_DAYS=0`" + ` that costs as much as a later one
 enrolment costs 1 WCU for each followee, and 2 or 4 more; a return 1 WCU for each followee, 2
 more, and 1 for each post that was missed, 200 at most. A sweep of a removal reads the profile and
 the note, 8 ranges of the user, and the profile once more for each page: 1 RCU.
+The limit of an hour is on (` + "`FANFARE_USER_UNITS`" + `). Without it an unfollow costs 1 RCU less, a comment 1 WCU, and a
+rename 3 WCU. A call that causes more than a thousandth of the limit costs 1 RCU more, and the first comment of an
+hour 1 WCU more.
 
 `
 

@@ -41,6 +41,8 @@ type authorRead struct {
 	shards int
 	byline schema.Byline
 	after  string
+	// followers is the number of followers to whom a post is pushed.
+	followers int64
 }
 
 // NewAuthors returns an empty memory.

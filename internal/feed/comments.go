@@ -28,6 +28,9 @@ func (s *Service) CreateComment(ctx context.Context, user, post, text string) (C
 	if err != nil {
 		return Comment{}, fmt.Errorf("feed: %w", err)
 	}
+	if err := s.countAlone(ctx, s.useOf(user, access.TimeOf(comment), unitsOfComment, nil)); err != nil {
+		return Comment{}, err
+	}
 	c := schema.Comment{ID: comment, Post: post, Author: user, Text: text}
 	write := table.TransactOp{Put: &table.PutInput{Item: c.Item(), If: table.Absent{}}}
 	if err := s.transactComment(ctx, user, byID, 1, write); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"go.uber.org/zap"
@@ -67,18 +68,31 @@ func (s *Service) follow(ctx context.Context, follower, author string) (changed 
 		}
 		return s.renewFollow(ctx, follower, author, now, since, since)
 	}
-	from, err := s.followFrom(ctx, author)
-	if err != nil {
-		return false, err
-	}
 	version, err := s.access.IDs.New()
 	if err != nil {
 		return false, err
 	}
+	now.use = s.useOf(follower, access.TimeOf(version), unitsOfFollow, now.counts)
+	if err := s.refused(now.use); err != nil {
+		return false, err
+	}
+	from, backfill, err := s.followFrom(ctx, author)
+	if err != nil {
+		return false, err
+	}
+	now.use.units += backfill
 	mark := schema.Mark{User: follower, Author: author, Kind: schema.MarkBackfill, From: from, Version: version, FollowID: version}
-	if changed, err := s.makeFollow(ctx, now, mark, since); changed || err != nil {
+	err = s.inTurn(ctx, now.use, func(u use) (err error) {
+		if err = s.refused(u); err == nil {
+			now.use = u
+			changed, err = s.makeFollow(ctx, now, mark, since)
+		}
+		return err
+	})
+	if changed || err != nil {
 		return changed, err
 	}
+	access.Cause(ctx, backfill)
 	// The follow is durable, and the mark makes the home right. If the event is lost
 	// here, a home read that finds the old mark publishes it again.
 	err = s.access.Publish(ctx, queue.TopicBackfills, &messages.Followed{
@@ -96,10 +110,12 @@ func (s *Service) follow(ctx context.Context, follower, author string) (changed 
 func (s *Service) makeFollow(ctx context.Context, now following, mark schema.Mark, since time.Time) (changed bool, err error) {
 	follower, author := mark.User, mark.Author
 	until, enrols := s.edgeUntil(now.upto)
+	count := s.oneMoreFollowing(follower, until, enrols)
+	now.use.countTo(count)
 	ops := []table.TransactOp{
 		{Put: &table.PutInput{Item: schema.DatedFollowerItem(author, follower, since, until), If: table.Absent{}}},
 		{Put: &table.PutInput{Item: schema.ImportedFollowingItem(follower, author, since, mark.From, above(now.after, since)), If: table.Absent{}}},
-		{Update: s.oneMoreFollowing(follower, until, enrols)},
+		{Update: count},
 		{Update: access.AddTo(schema.FollowerCountKey(author, follower), schema.AttrN, 1)},
 		{Put: &table.PutInput{Item: mark.Item(), If: s.unchanged(now.mark)}},
 	}
@@ -170,11 +186,23 @@ func (s *Service) Unfollow(ctx context.Context, follower, author string) error {
 // unfollow tries once. changed reports that another call has changed the follow since
 // this one read it.
 func (s *Service) unfollow(ctx context.Context, follower, author string) (changed bool, err error) {
-	now, err := s.readFollow(ctx, follower, author)
+	var also []table.Key
+	if s.cfg.UserUnits > 0 {
+		also = []table.Key{schema.CountsKey(follower)}
+	}
+	now, err := s.readFollow(ctx, follower, author, also...)
 	if err != nil || now.edge == nil {
 		return false, err
 	}
-	return s.endFollow(ctx, follower, author, now)
+	now.use = s.useOf(follower, s.access.Now(), unitsOfUnfollow, now.counts)
+	err = s.inTurn(ctx, now.use, func(u use) (err error) {
+		if err = s.refused(u); err == nil {
+			now.use = u
+			changed, err = s.endFollow(ctx, follower, author, now)
+		}
+		return err
+	})
+	return changed, err
 }
 
 // EndFollow ends a follow for which ends holds, as it is stored, and reports whether it did. The
@@ -219,10 +247,12 @@ func (s *Service) endOf(ctx context.Context, follower, author string, now follow
 	if err != nil {
 		return nil, err
 	}
+	count := access.AddTo(schema.CountsKey(follower), schema.AttrFollowing, -1)
+	now.use.countTo(count)
 	return []table.TransactOp{
 		{Delete: &table.DeleteInput{Key: schema.FollowerKey(author, follower), If: table.Exists{}}},
 		{Delete: &table.DeleteInput{Key: schema.FollowingKey(follower, author), If: sameEdge(*now.edge)}},
-		{Update: access.AddTo(schema.CountsKey(follower), schema.AttrFollowing, -1)},
+		{Update: count},
 		{Update: access.AddTo(schema.FollowerCountKey(author, follower), schema.AttrN, -1)},
 		{Put: &table.PutInput{Item: mark.Item(), If: s.unchanged(now.mark)}},
 	}, nil
@@ -303,11 +333,12 @@ func notSelf(user, other string) error {
 
 // following is the stored state of a follow: the edge under the follower, and the home
 // mark. Each is nil if it is absent. upto is the day of the follower's counts, after the id
-// below which the former lives of the two are.
+// below which the former lives of the two are. use is the use of the call that changes the follow.
 type following struct {
-	edge, mark *table.Item
-	upto       schema.Day
-	after      string
+	edge, mark, counts *table.Item
+	upto               schema.Day
+	after              string
+	use                use
 }
 
 // readFollow reads a follow consistently, with both profiles, which must exist, and with
@@ -329,6 +360,7 @@ func (s *Service) readFollow(ctx context.Context, follower, author string, also 
 		now.edge = &it
 	}
 	if it, ok := found[schema.CountsKey(follower)]; ok {
+		now.counts = &it
 		now.upto = schema.Day(it.Int(schema.AttrUptoDay))
 	}
 	if it, ok := found[mark]; ok {
@@ -352,20 +384,27 @@ func (s *Service) readEdge(ctx context.Context, follower, author string) (now fo
 
 // followFrom returns the lowest post id that a new follow of author shows: the id of
 // the author's Config.RecentPosts-th newest post, or id.Min if there are fewer. It does not look
-// at posts that homes no longer show because of their age.
-func (s *Service) followFrom(ctx context.Context, author string) (from string, err error) {
+// at posts that homes no longer show because of their age. It also returns the units that the backfill of
+// the posts causes.
+func (s *Service) followFrom(ctx context.Context, author string) (from string, backfill int64, err error) {
 	oldest, err := s.access.OldestShown(ctx)
 	if err != nil {
-		return "", err
+		return "", 0, err
 	}
-	recent, err := s.access.PostsBy(ctx, nil, author, access.Span{Low: oldest}, s.cfg.RecentPosts, s.cfg.RecentPosts)
+	var recent page.Stretch[access.Ref]
+	read, err := access.Measure(ctx, func(ctx context.Context) (err error) {
+		recent, err = s.access.PostsBy(ctx, nil, author, access.Span{Low: oldest}, s.cfg.RecentPosts, s.cfg.RecentPosts)
+		return err
+	})
 	if err != nil {
-		return "", err
+		return "", 0, err
 	}
-	if len(recent.Items) < s.cfg.RecentPosts {
-		return id.Min, nil
+	shown := min(len(recent.Items), s.cfg.RecentPosts)
+	backfill = int64(unitsOfCopy*shown) + int64(math.Ceil(read))
+	if shown < s.cfg.RecentPosts {
+		return id.Min, backfill, nil
 	}
-	return recent.Items[s.cfg.RecentPosts-1].Post, nil
+	return recent.Items[s.cfg.RecentPosts-1].Post, backfill, nil
 }
 
 // Followers lists the users who follow user, by user id.

@@ -16,13 +16,23 @@ import (
 // keyLife is how long an Idempotency-Key stays bound to its post.
 const keyLife = 24 * time.Hour
 
-// bindKey binds an Idempotency-Key to the new post p. If an earlier call bound the key
+// draft is a post that is about to be made. after is the id below which the author's former lives are.
+type draft struct {
+	post  schema.Post
+	after string
+	// followers is the number of users to whom the post is pushed.
+	followers int64
+	use       use
+}
+
+// bindKey binds an Idempotency-Key to the post of a draft. If an earlier call bound the key
 // with the same body, bindKey returns the post of that call: as found if it is in the
 // table, deleted or not, else as bound. A bound post has to be published and written,
 // because the earlier call may have died before it did so. A post of a former life, which is not
-// above after, is being removed: the key is bound again.
-func (s *Service) bindKey(ctx context.Context, key string, p schema.Post, after string) (bound schema.Post, found *schema.Post, err error) {
-	now := s.access.Now()
+// above after, is being removed: the key is bound again. If the call is refused, bindKey binds nothing and
+// returns this error, unless the key is bound.
+func (s *Service) bindKey(ctx context.Context, key string, d draft, refused error) (bound schema.Post, found *schema.Post, err error) {
+	now, p := s.access.Now(), d.post
 	record := schema.Idempotency{
 		User: p.Author, Key: key, Post: p.ID, BodyHash: hashBody(p.Text, p.ImageURL),
 		LikeShards: p.LikeShards, TTL: now.Add(keyLife),
@@ -31,18 +41,24 @@ func (s *Service) bindKey(ctx context.Context, key string, p schema.Post, after 
 		table.Absent{},
 		table.Less{Name: table.AttrTTL, Value: table.N(now.Unix() + 1)}, // expired, but not removed yet
 	}
-	if after != "" {
-		free = append(free, table.Less{Name: schema.AttrKeyPost, Value: table.S(after)})
+	if d.after != "" {
+		free = append(free, table.Less{Name: schema.AttrKeyPost, Value: table.S(d.after)})
 	}
-	_, err = s.access.Store.Put(ctx, table.PutInput{Item: record.Item(), If: free})
-	if err == nil {
+	var old *table.Item
+	if refused != nil {
+		old, err = s.access.Get(ctx, record.Item().Key, true)
+		if err == nil && (old == nil || old.Str(schema.AttrKeyPost) < d.after) {
+			err = refused
+		}
+	} else if _, err = s.access.Store.Put(ctx, table.PutInput{Item: record.Item(), If: free}); err == nil {
 		return p, nil, nil
+	} else if failed, ok := errors.AsType[*table.ConditionError](err); ok && failed.Old != nil {
+		old, err = failed.Old, nil
 	}
-	failed, ok := errors.AsType[*table.ConditionError](err)
-	if !ok || failed.Old == nil {
+	if err != nil {
 		return schema.Post{}, nil, fault.Wrap("table", err)
 	}
-	earlier, err := schema.ParseIdempotency(*failed.Old)
+	earlier, err := schema.ParseIdempotency(*old)
 	if err != nil {
 		return schema.Post{}, nil, fault.Wrap("table", err)
 	}

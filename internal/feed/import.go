@@ -47,7 +47,7 @@ func (s *Service) ImportUser(ctx context.Context, user string, in ProfileInput, 
 	if err := s.beginLife(&profile, now.Note); err != nil {
 		return fmt.Errorf("feed: %w", err)
 	}
-	err = s.writeProfile(ctx, profile, table.Absent{}, now.Note)
+	err = s.writeProfile(ctx, profile, table.Absent{}, now.Note, use{})
 	if _, there := errors.AsType[*table.ConditionError](err); there || access.ConditionFailed(err) {
 		return nil
 	}
@@ -168,7 +168,7 @@ func (s *Service) ImportPost(ctx context.Context, post schema.Post) (schema.Post
 	if err != nil {
 		return schema.PostRef{}, err
 	}
-	ref, _, err := s.putPost(ctx, post, false, post.ID >= oldest)
+	ref, _, err := s.putPost(ctx, post, use{}, false, post.ID >= oldest)
 	return ref, err
 }
 

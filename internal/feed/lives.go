@@ -98,16 +98,25 @@ func (s *Service) beginLife(profile *schema.Profile, note *schema.Removal) error
 }
 
 // writeProfile writes a profile on a condition of the one before it. The note that was read, nil
-// for none, ends in the same transaction: it is in the profile.
-func (s *Service) writeProfile(ctx context.Context, profile schema.Profile, same table.Cond, note *schema.Removal) error {
+// for none, ends in the same transaction: it is in the profile. So does the use of the call.
+func (s *Service) writeProfile(ctx context.Context, profile schema.Profile, same table.Cond, note *schema.Removal, u use) error {
 	put := table.PutInput{Item: profile.Item(), If: same}
-	if note == nil {
+	ops := []table.TransactOp{{Put: &put}}
+	if note != nil {
+		ops = append(ops, table.TransactOp{Delete: &table.DeleteInput{
+			Key: schema.ForgottenKey(profile.User), If: table.Equal{Name: schema.AttrEvent, Value: table.S(note.Event)},
+		}})
+	}
+	if u.user != "" {
+		count := &table.UpdateInput{Key: schema.CountsKey(u.user)}
+		u.countTo(count)
+		ops = append(ops, table.TransactOp{Update: count})
+	}
+	if len(ops) == 1 {
 		_, err := s.access.Store.Put(ctx, put)
 		return err
 	}
-	return s.access.Transact(ctx, table.TransactOp{Put: &put}, table.TransactOp{Delete: &table.DeleteInput{
-		Key: schema.ForgottenKey(profile.User), If: table.Equal{Name: schema.AttrEvent, Value: table.S(note.Event)},
-	}})
+	return s.access.Transact(ctx, ops...)
 }
 
 // afterOf returns the id below which the former lives of two users are, by their profiles as they

@@ -25,70 +25,117 @@ func (s *Service) CreatePost(ctx context.Context, author string, in PostInput) (
 	if err := in.validate(); err != nil {
 		return Post{}, err
 	}
-	post, after, err := s.newPost(ctx, author, in)
+	draft, err := s.newPost(ctx, author, in)
 	if err != nil {
 		return Post{}, err
 	}
-	if in.IdempotencyKey != "" {
-		bound, found, err := s.bindKey(ctx, in.IdempotencyKey, post, after)
-		if err != nil {
-			return Post{}, err
-		}
-		if found != nil {
-			return postOf(*found), nil
-		}
-		post = bound
-	}
-	if err := s.access.PublishPost(ctx, post); err != nil {
+	err = s.inTurn(ctx, draft.use, func(now use) (err error) {
+		draft.use = now
+		draft.post, err = s.publishDraft(ctx, in.IdempotencyKey, draft)
+		return err
+	})
+	if err != nil {
 		return Post{}, err
 	}
-	s.cfg.Posted()
-	if _, _, err := s.writePost(ctx, post, true); err != nil {
-		s.access.Log.Warn("post not written: a worker will write it", zap.String("request_id", s.access.RequestID(ctx)), trace.ID(ctx),
-			zap.String("post", post.ID), zap.Error(err))
+	return postOf(draft.post), nil
+}
+
+// publishDraft makes the post of a draft, unless the author's hour is used up, or returns the post that an
+// earlier call with the key made. A bound key is never refused, and a refused call binds none.
+func (s *Service) publishDraft(ctx context.Context, key string, d draft) (schema.Post, error) {
+	refused := s.refused(d.use)
+	if refused != nil && key == "" {
+		return schema.Post{}, refused
 	}
-	return postOf(post), nil
+	if key != "" {
+		bound, found, err := s.bindKey(ctx, key, d, refused)
+		if err != nil {
+			return schema.Post{}, err
+		}
+		if found != nil {
+			return *found, nil
+		}
+		d.post, d.use.hour = bound, schema.HourOf(access.TimeOf(bound.ID))
+	}
+	if err := s.access.PublishPost(ctx, d.post); err != nil {
+		return schema.Post{}, err
+	}
+	s.cfg.Posted()
+	access.Cause(ctx, d.followers)
+	if _, _, err := s.writePost(ctx, d.post, d.use, true); err != nil {
+		if s.large(d.use) {
+			s.unwritten.add(d.post.Author, d.post.ID)
+		}
+		s.access.Log.Warn("post not written: a worker will write it", zap.String("request_id", s.access.RequestID(ctx)), trace.ID(ctx),
+			zap.String("post", d.post.ID), zap.Error(err))
+	}
+	return d.post, nil
 }
 
 // newPost gives a post its id and its number of like shards, which never change, and its
-// byline. It also returns the id below which the author's former lives are.
-func (s *Service) newPost(ctx context.Context, author string, in PostInput) (made schema.Post, after string, err error) {
+// byline.
+func (s *Service) newPost(ctx context.Context, author string, in PostInput) (made draft, err error) {
 	floor, read, known := s.cfg.Authors.known(author, s.access.Now())
-	if !known {
-		if floor, read, err = s.readAuthor(ctx, author); err != nil {
-			return schema.Post{}, "", err
+	var items []table.Item
+	if !known || s.cfg.UserUnits > 0 { // the units of an hour are never remembered
+		if floor, read, items, err = s.readAuthor(ctx, author); err != nil {
+			return draft{}, err
 		}
 	}
 	post, err := s.access.IDs.After(max(floor, read.after))
 	if err != nil {
-		return schema.Post{}, "", fmt.Errorf("feed: %w", err)
+		return draft{}, fmt.Errorf("feed: %w", err)
 	}
 	if err := s.checkAhead(post); err != nil {
-		return schema.Post{}, "", err
+		return draft{}, err
 	}
 	s.cfg.Authors.note(author, post, authorRead{})
-	return schema.Post{ID: post, Author: author, Text: in.Text, ImageURL: in.ImageURL, LikeShards: read.shards, Byline: read.byline}, read.after, nil
+	return draft{
+		post:  schema.Post{ID: post, Author: author, Text: in.Text, ImageURL: in.ImageURL, LikeShards: read.shards, Byline: read.byline},
+		after: read.after, followers: read.followers, use: s.useOfPost(author, post, read.followers, items),
+	}, nil
+}
+
+// useOfPost returns the use of a new post that is pushed to followers. items are those of its author.
+func (s *Service) useOfPost(author, post string, followers int64, items []table.Item) use {
+	u := s.useOf(author, access.TimeOf(post), unitsOfPost+followers, countsItem(author, items))
+	u.post = true
+	return u
+}
+
+// followersPushed returns the number of followers to whom a new post of an author is pushed.
+func followersPushed(author string, items []table.Item, counts schema.Counts) (int64, error) {
+	mode, err := schema.ParseMode(author, items)
+	if err != nil || mode.State == schema.ModePull {
+		return 0, fault.Wrap("table", err)
+	}
+	return counts.Followers, nil
 }
 
 // readAuthor returns the highest id of an author's posts, living or deleted, and what a new one
-// takes from the author, who must have a profile.
-func (s *Service) readAuthor(ctx context.Context, author string) (highest string, read authorRead, err error) {
+// takes from the author, who must have a profile. It also returns the items of the author.
+func (s *Service) readAuthor(ctx context.Context, author string) (highest string, read authorRead, items []table.Item, err error) {
 	read.at = s.access.Now()
-	var profile *schema.Profile
-	var counts schema.Counts
 	err = s.access.All(ctx,
-		func(ctx context.Context) (err error) { profile, counts, err = s.readUser(ctx, author); return err },
+		func(ctx context.Context) (err error) { items, err = s.userItems(ctx, author); return err },
 		func(ctx context.Context) (err error) { highest, err = s.newestPost(ctx, author); return err },
 	)
 	if err != nil {
-		return "", read, err
+		return "", read, nil, err
+	}
+	profile, counts, err := parseUser(author, items)
+	if err != nil {
+		return "", read, nil, err
 	}
 	if profile == nil {
-		return "", read, fault.NoProfile(author)
+		return "", read, nil, fault.NoProfile(author)
+	}
+	if read.followers, err = followersPushed(author, items, counts); err != nil {
+		return "", read, nil, err
 	}
 	highest, read.shards, read.byline, read.after = max(highest, counts.LastDeleted), s.likeShards(counts), profile.Byline(), profile.After
 	s.cfg.Authors.note(author, highest, read)
-	return highest, read, nil
+	return highest, read, items, nil
 }
 
 // mostRetryAfter bounds the wait for an id that is ahead of the clock. If this process's
@@ -177,10 +224,17 @@ func (s *Service) EnsurePost(ctx context.Context, e *messages.PostCreated) (sche
 	if profile != nil {
 		post.Byline = profile.Byline()
 	}
-	if post.LikeShards == 0 {
+	var u use
+	if post.LikeShards == 0 { // of another producer, whose posts count for no hour
 		post.LikeShards = s.likeShards(counts)
+	} else {
+		followers, err := followersPushed(e.AuthorID, items, counts)
+		if err != nil {
+			return schema.Post{}, err
+		}
+		u = s.useOfPost(e.AuthorID, e.PostID, followers, items)
 	}
-	stored, made, err := s.writePost(ctx, post, false)
+	stored, made, err := s.writePost(ctx, post, u, false)
 	if owned, ok := errors.AsType[*ownedError](err); ok {
 		return schema.Post{}, messages.Permanent(messages.ReasonOtherAuthor, "%v", owned)
 	}
@@ -203,18 +257,18 @@ func (e *ownedError) Error() string {
 }
 
 // writePost makes a post in one transaction: the post, the post by id, the author's
-// count (I4) and the author's own timeline entry. If the post is there already, that
+// count (I4) with its use, and the author's own timeline entry. If the post is there already, that
 // is success. writePost returns the stored post by id, and reports whether it made it. If the
 // post has become a tombstone, it stays one for good (I2).
 //
 // If it is lazy, the post's event is durable and not handled yet: a worker that finds no
 // post repeats the transaction, and one that finds it waits until it is durable.
-func (s *Service) writePost(ctx context.Context, p schema.Post, lazy bool) (stored schema.PostRef, made bool, err error) {
-	return s.putPost(ctx, p, lazy, true)
+func (s *Service) writePost(ctx context.Context, p schema.Post, u use, lazy bool) (stored schema.PostRef, made bool, err error) {
+	return s.putPost(ctx, p, u, lazy, true)
 }
 
 // putPost is writePost, and leaves out the author's entry of a post that no home shows.
-func (s *Service) putPost(ctx context.Context, p schema.Post, lazy, shown bool) (stored schema.PostRef, made bool, err error) {
+func (s *Service) putPost(ctx context.Context, p schema.Post, u use, lazy, shown bool) (stored schema.PostRef, made bool, err error) {
 	lives, err := s.access.Lives(ctx)
 	if err != nil {
 		return schema.PostRef{}, false, err
@@ -224,11 +278,12 @@ func (s *Service) putPost(ctx context.Context, p schema.Post, lazy, shown bool) 
 		Key:   table.Key{PK: schema.TimelinePK(p.Author), SK: schema.EntrySK(p.ID, p.Author)},
 		Attrs: schema.EntryAttrs(at.Add(lives.Written(at)), p.LikeShards),
 	}
-	byID := refOf(p)
+	byID, count := refOf(p), access.AddTo(schema.CountsKey(p.Author), schema.AttrPosts, 1)
+	u.countTo(count)
 	ops := []table.TransactOp{
 		{Put: &table.PutInput{Item: p.Item(), If: table.Absent{}}},
 		{Put: &table.PutInput{Item: byID.Item(), If: table.Absent{}}},
-		{Update: access.AddTo(schema.CountsKey(p.Author), schema.AttrPosts, 1)},
+		{Update: count},
 	}
 	if shown {
 		ops = append(ops, table.TransactOp{Put: &table.PutInput{Item: entry}})

@@ -50,6 +50,9 @@ type Config struct {
 	// FollowersPerLikeShard is the number of followers for which the like lists of
 	// an author's posts get one more partition. Default 100,000.
 	FollowersPerLikeShard int64
+	// UserUnits is the number of capacity units that the calls of one user may cause in an hour, over all
+	// processes (docs/decisions/0047). 0 is no limit.
+	UserUnits int64
 	// Posted is called once for each accepted post. A call that repeats another
 	// one, whose post is in the table already, accepts none.
 	Posted func()
@@ -73,12 +76,13 @@ type Service struct {
 	cfg    Config
 	access *access.Access
 	// users reads profiles with counts, consistently.
-	users func(context.Context, []string) (map[string]storedUser, error)
+	users     func(context.Context, []string) (map[string]storedUser, error)
+	unwritten unwritten
 }
 
 // New returns a Service.
 func New(cfg Config) *Service {
-	s := &Service{cfg: cfg.withDefaults(), access: cfg.Access}
+	s := &Service{cfg: cfg.withDefaults(), access: cfg.Access, unwritten: unwritten{posts: map[string][]string{}}}
 	s.users = s.readUsers
 	if !s.access.Local { // a local table has no bound for one item
 		s.users = memory.Share(s.readUsers).Get

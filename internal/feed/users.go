@@ -8,6 +8,7 @@ import (
 
 	"fanfare/internal/fault"
 	"fanfare/internal/feed/access"
+	"fanfare/internal/id"
 	"fanfare/internal/invariants"
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
@@ -51,23 +52,71 @@ func (s *Service) putProfile(ctx context.Context, user string, in ProfileInput) 
 	} else if err := s.beginLife(&profile, note); err != nil {
 		return User{}, fmt.Errorf("feed: %w", err)
 	}
-	if old == nil || in.Name != old.Name || in.ImageURL != old.ImageURL {
+	write := func(u use) error { return s.writeProfile(ctx, profile, same, note, u) }
+	renamed := old == nil || in.Name != old.Name || in.ImageURL != old.ImageURL
+	if renamed {
 		// A version that counts from the time is above those of a profile that was removed.
 		profile.V = max(above(profile.After, now).UnixMilli(), profile.V+1)
-		if old != nil || counts != (schema.Counts{}) {
-			// Before the change, so that no crash loses it (docs/decisions/0037). A user who never
-			// was here has no post that keeps another name.
-			if err := s.access.Publish(ctx, queue.TopicBackfills, &messages.ProfileChanged{UserID: user, V: profile.V}); err != nil {
-				return User{}, err
-			}
-		}
 	}
-	if err := s.writeProfile(ctx, profile, same, note); err != nil {
+	if renamed && (old != nil || counts != (schema.Counts{})) { // a user who never was here has no post that keeps another name
+		err = s.rename(ctx, profile, counts, countsItem(user, items), write)
+	} else {
+		err = write(use{})
+	}
+	if err != nil {
 		return User{}, err
 	}
 	s.cfg.Authors.forget(user)
 	s.access.Recent.Keep(profile.Item())
 	return userOf(profile, counts), nil
+}
+
+// rename makes a change of a name or an image, unless the user's hour is used up. The event comes before
+// the change, so that no crash loses it (docs/decisions/0037).
+func (s *Service) rename(ctx context.Context, profile schema.Profile, counts schema.Counts, item *table.Item, write func(use) error) error {
+	u := s.useOf(profile.User, s.access.Now(), unitsOfRename, item)
+	if err := s.refused(u); err != nil {
+		return err
+	}
+	rewritten, err := s.rewritten(ctx, profile.User, counts)
+	if err != nil {
+		return err
+	}
+	u.units += rewritten
+	err = s.inTurn(ctx, u, func(u use) error {
+		if err := s.refused(u); err != nil {
+			return err
+		}
+		if err := s.access.Publish(ctx, queue.TopicBackfills, &messages.ProfileChanged{UserID: profile.User, V: profile.V}); err != nil {
+			return err
+		}
+		return write(u)
+	})
+	if err == nil {
+		access.Cause(ctx, rewritten)
+	}
+	return err
+}
+
+// mostCounted is the number of posts that a rename counts: one page.
+const mostCounted = 1000
+
+// rewritten returns the units that a worker needs for the bylines of a user's posts: one for each post that
+// it rewrites, and one for each KB of these posts. If there are more than a page of such posts, all posts of the
+// user count, each with the mean size of the page.
+func (s *Service) rewritten(ctx context.Context, user string, counts schema.Counts) (units int64, err error) {
+	oldest := id.Floor(s.access.Now().Add(-2 * schema.BylineShown)) // as the worker
+	for page, err := range s.access.Store.Query(ctx, table.Query{PK: schema.PostsPK(user), Low: schema.PostSK(oldest), PageSize: mostCounted, Project: []string{}}) {
+		if err != nil {
+			return 0, fault.Wrap("table", err)
+		}
+		posts, kilobytes := int64(len(page.Items)), int64(8*page.Units.Read) // half a unit is 4 KB
+		if all := counts.Posts; page.More && posts > 0 && all > posts {
+			posts, kilobytes = all, kilobytes*all/posts
+		}
+		return posts + kilobytes, nil
+	}
+	return 0, nil
 }
 
 // sameProfile holds for a profile of a version. Two different names never get one version, and a

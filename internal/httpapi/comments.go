@@ -46,7 +46,7 @@ func (a *API) registerComments() {
 		Body     Comment
 	}
 	create := operation(route{http.MethodPost, "/v1/posts/{id}/comments", "create-comment", tag, "Comment on a post"}, http.StatusCreated, http.StatusNotFound, http.StatusConflict)
-	create.Description = refusesBlocked
+	create.Description = refusesBlocked + " " + usesHour
 	register(a, create,
 		func(ctx context.Context, in *createIn) (*createOut, error) {
 			c, err := a.feed.CreateComment(ctx, userOf(ctx), in.ID, in.Body.Text)

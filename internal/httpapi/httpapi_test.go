@@ -42,6 +42,7 @@ import (
 	"fanfare/internal/id"
 	"fanfare/internal/lifetime"
 	"fanfare/internal/obs"
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/internal/table/tabletest"
 	"fanfare/messages"
@@ -468,15 +469,15 @@ func TestTooFastIsA429UntilTheBucketFills(t *testing.T) {
 	assert.Equal(t, 200, w.call(t, "ann", "GET", "/v1/me", "").Code, "after a second")
 }
 
-// A request counts once more for each 100 units of the table.
+// A request counts once more for each 20 units of the table.
 func TestADearRequestCountsMoreThanOnce(t *testing.T) {
 	var mu sync.Mutex
 	now := time.Now()
 	w := newWorld(t, func(c *httpapi.Config) {
-		c.RateLimit = 2
+		c.RateLimit = 10
 		c.Now = func() time.Time { mu.Lock(); defer mu.Unlock(); return now }
 	})
-	w.profile(t, "ann") // takes the first of 20
+	w.profile(t, "ann") // takes the first of 100
 	for range 101 {
 		_, err := w.cfg.Feed.CreatePost(t.Context(), "ann", feed.PostInput{Text: strings.Repeat("😀", 5000)})
 		require.NoError(t, err)
@@ -495,14 +496,109 @@ func TestADearRequestCountsMoreThanOnce(t *testing.T) {
 		}
 	}
 	require.Equal(t, http.StatusOK, w.call(t, "ann", "GET", "/v1/users/ann/posts?limit=100", "").Code)
-	answered(19-1-units/100, "/v1/me")
+	answered(99-1-units/20, "/v1/me")
 	mu.Lock()
 	now = now.Add(8 * time.Second)
 	mu.Unlock()
-	answered(4, "/v1/users/ann/posts?limit=100") // of 16 tokens: the last one owes 4
+	answered(4, "/v1/users/ann/posts?limit=100") // of 80 tokens: the last one owes 20
 	res := w.call(t, "ann", "GET", "/v1/me", "")
 	problem(t, res, 429, "rate-limited")
 	assert.Equal(t, "3", res.Header().Get("Retry-After"))
+}
+
+// A request counts what it causes after its answer, too.
+func TestARequestIsChargedWhatItCauses(t *testing.T) {
+	const rate = 50 // 500 tokens at once
+	store := tabletest.NewMemory()
+	w := newWorld(t, func(c *httpapi.Config) {
+		c.RateLimit = rate
+		now := time.Now()
+		c.Now = func() time.Time { return now }
+		serve(c, access.Config{
+			Store: store, Publisher: &published{}, IDs: id.NewGenerator(time.Now), Now: time.Now, Lifetimes: lifetime.Fixed(time.Hour),
+		}, feed.Config{})
+	})
+	followers := func(user string, n int64) {
+		t.Helper()
+		_, err := store.Update(t.Context(), *access.AddTo(schema.FollowerCountKey(user, "crowd"), schema.AttrN, n))
+		require.NoError(t, err)
+	}
+	users := 0
+	for _, c := range []struct {
+		name string
+		call []string // method, path, body, headers
+		want int      // tokens
+	}{
+		{"a post to nobody", []string{"POST", "/v1/posts", `{"text":"x"}`}, 1},
+		{"a post to 4,000 followers", []string{"POST", "/v1/posts", `{"text":"x"}`}, 1 + 200},
+		{"a post to more followers than a burst", []string{"POST", "/v1/posts", `{"text":"x"}`}, 1 + 500},
+		{"a like", []string{"PUT", "/v1/posts/POST/like", ""}, 5},
+		{"a follow of an author with 100 posts", []string{"PUT", "/v1/me/following/author", ""}, 1 + (18+4+4+3*100)/20},
+		{"a rename of a user with 100 posts", []string{"PUT", "/v1/me", `{"name":"New"}`}, 1 + (2+100+16)/20},
+	} {
+		users++
+		user := fmt.Sprintf("user%d", users)
+		w.profile(t, user) // takes one token
+		switch {
+		case strings.Contains(c.name, "4,000"):
+			followers(user, 4000)
+		case strings.Contains(c.name, "burst"):
+			followers(user, 1_000_000)
+		case strings.Contains(c.name, "author"):
+			w.profile(t, "author")
+			w.make(t, "author", 100)
+		case strings.Contains(c.name, "rename"):
+			w.make(t, user, 100)
+		}
+		path := c.call[1]
+		if strings.Contains(path, "POST") {
+			w.profile(t, "liked")
+			path = strings.Replace(path, "POST", w.make(t, "liked", 1)[0], 1)
+		}
+		res := w.call(t, user, c.call[0], path, c.call[2])
+		require.Lessf(t, res.Code, 300, "%s: %s", c.name, res.Body)
+		left := 0
+		for w.call(t, user, "GET", "/v1/posts/01ARZ3NDEKTSV4RRFFQ69G5FAV", "").Code == http.StatusNotFound {
+			left++
+		}
+		assert.Equal(t, max(0, 10*rate-1-c.want), left, c.name)
+	}
+}
+
+// make makes posts past the API.
+func (w *world) make(t *testing.T, author string, n int) (posts []string) {
+	t.Helper()
+	for range n {
+		p, err := w.cfg.Feed.CreatePost(t.Context(), author, feed.PostInput{Text: "x"})
+		require.NoError(t, err)
+		posts = append(posts, p.ID)
+	}
+	return posts
+}
+
+func TestAUsedUpHourIsA429ThatSaysWhenItEnds(t *testing.T) {
+	store, at := tabletest.NewMemory(), time.Date(2026, 11, 26, 12, 59, 30, 0, time.UTC)
+	clock := func() time.Time { return at }
+	w := newWorld(t, func(c *httpapi.Config) {
+		serve(c, access.Config{
+			Store: store, Publisher: &published{}, IDs: id.NewGenerator(clock), Now: clock, Lifetimes: lifetime.Fixed(time.Hour),
+		}, feed.Config{UserUnits: 1000})
+	})
+	w.profile(t, "ann")
+	key := []string{"Idempotency-Key", "bound"}
+	first := w.call(t, "ann", "POST", "/v1/posts", `{"text":"x"}`, key...)
+	require.Equal(t, 201, first.Code)
+	for _, attr := range []string{schema.HourOf(at).AttrUnits(), schema.HourOf(at).AttrMade()} {
+		_, err := store.Update(t.Context(), *access.AddTo(schema.CountsKey("ann"), attr, 1000))
+		require.NoError(t, err)
+	}
+	res := w.call(t, "ann", "POST", "/v1/posts", `{"text":"x"}`)
+	p := problem(t, res, 429, "rate-limited")
+	assert.Equal(t, "30", res.Header().Get("Retry-After"))
+	assert.Equal(t, "your calls of this hour have caused 1000 units of work, the most that the limit allows: try again after 2026-11-26T13:00:00Z", p.Detail)
+	again := w.call(t, "ann", "POST", "/v1/posts", `{"text":"x"}`, key...)
+	assert.Equal(t, 201, again.Code)
+	assert.Equal(t, first.Body.String(), again.Body.String())
 }
 
 func TestAFollowAboveTheLimitIsA409(t *testing.T) {

@@ -55,8 +55,8 @@ func (l *limiter) take(user string, now time.Time) time.Duration {
 }
 
 // unitsOfRequest is the number of capacity units of the table for which a request counts
-// once more.
-const unitsOfRequest = 100
+// once more: those that it used, and those that it causes after its answer.
+const unitsOfRequest = 20
 
 // charge takes user's tokens for a request that used units of the table, besides the one
 // that it took before, which pays for the units below unitsOfRequest. The bucket may owe tokens

@@ -65,7 +65,9 @@ func (a *API) registerPosts() {
 		Location string `header:"Location" doc:"The path of the post."`
 		Body     Post
 	}
-	register(a, operation(route{http.MethodPost, "/v1/posts", "create-post", tag, "Post to all your followers"}, http.StatusCreated, http.StatusConflict),
+	create := operation(route{http.MethodPost, "/v1/posts", "create-post", tag, "Post to all your followers"}, http.StatusCreated, http.StatusConflict)
+	create.Description = usesHour + " The first four posts of an hour always pass. A call with an Idempotency-Key that is bound is answered as before, and never 429 for the hour."
+	register(a, create,
 		func(ctx context.Context, in *createIn) (*createOut, error) {
 			p, err := a.feed.CreatePost(ctx, userOf(ctx), feed.PostInput{Text: in.Body.Text, ImageURL: in.Body.ImageURL, IdempotencyKey: in.Key})
 			if err != nil {

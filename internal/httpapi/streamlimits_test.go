@@ -27,8 +27,8 @@ func TestAReplayCountsAgainstTheNextRequests(t *testing.T) {
 		limit  func(*httpapi.Config)
 		header []string
 	}{
-		"user":    {func(c *httpapi.Config) { c.RateLimit = 1 }, nil},
-		"service": {func(c *httpapi.Config) { c.ServiceRateLimit = 1 }, []string{"Fanfare-User: ann"}},
+		"user":    {func(c *httpapi.Config) { c.RateLimit = 5 }, nil},
+		"service": {func(c *httpapi.Config) { c.ServiceRateLimit = 5 }, []string{"Fanfare-User: ann"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -61,7 +61,7 @@ func TestAReplayCountsAgainstTheNextRequests(t *testing.T) {
 						break
 					}
 				}
-				assert.InDelta(t, 10-1-units/100+10, answered, 1, "of ten tokens, and ten more")
+				assert.InDelta(t, 50-1-units/20+50, answered, 5, "of 50 tokens, and 50 more")
 			})
 		})
 	}

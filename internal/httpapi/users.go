@@ -97,7 +97,9 @@ func (a *API) registerUsers() {
 	})
 
 	type profileIn struct{ Body ProfileInput }
-	register(a, operation(route{http.MethodPut, "/v1/me", "put-me", tag, "Create or change your profile"}, http.StatusOK),
+	put := operation(route{http.MethodPut, "/v1/me", "put-me", tag, "Create or change your profile"}, http.StatusOK)
+	put.Description = "A change of the name or the image counts in the hour of its user, as a post does."
+	register(a, put,
 		func(ctx context.Context, in *profileIn) (*userOut, error) {
 			return converted(toUser)(a.feed.PutProfile(ctx, userOf(ctx), feed.ProfileInput{Name: in.Body.Name, Bio: in.Body.Bio, ImageURL: in.Body.ImageURL}))
 		})
@@ -141,12 +143,14 @@ func (a *API) registerFollows() {
 	}
 
 	follow := operation(route{http.MethodPut, "/v1/me/following/{id}", "follow", tag, "Follow a user"}, http.StatusNoContent, http.StatusNotFound, http.StatusConflict)
-	follow.Description = refusesBlocked
+	follow.Description = refusesBlocked + " " + usesHour
 	register(a, follow,
 		func(ctx context.Context, in *UserPath) (*empty, error) {
 			return nil, a.feed.Follow(ctx, userOf(ctx), in.ID)
 		})
-	register(a, operation(route{http.MethodDelete, "/v1/me/following/{id}", "unfollow", tag, "Unfollow a user"}, http.StatusNoContent, http.StatusNotFound, http.StatusConflict),
+	unfollow := operation(route{http.MethodDelete, "/v1/me/following/{id}", "unfollow", tag, "Unfollow a user"}, http.StatusNoContent, http.StatusNotFound, http.StatusConflict)
+	unfollow.Description = usesHour
+	register(a, unfollow,
 		func(ctx context.Context, in *UserPath) (*empty, error) {
 			return nil, a.feed.Unfollow(ctx, userOf(ctx), in.ID)
 		})

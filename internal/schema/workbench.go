@@ -39,7 +39,7 @@ func facets() []facet {
 		}},
 		{"Note of a removal", ForgottenKey("USER"), []table.Item{Removal{User: "dave", Event: action, At: later}.Item()}},
 		{"Counts", CountsKey("USER"), []table.Item{
-			{Key: CountsKey(alice), Attrs: []table.Attr{num(AttrPosts, 1), num(AttrFollowing, 0), str(AttrLastDel, action)}},
+			{Key: CountsKey(alice), Attrs: []table.Attr{num(AttrPosts, 1), num(AttrFollowing, 0), str(AttrLastDel, action), num(HourOf(at).AttrUnits(), 12), num(HourOf(at).AttrMade(), 1)}},
 			{Key: CountsKey(bob), Attrs: []table.Attr{num(AttrPosts, 0), num(AttrFollowing, 1), num(AttrUptoDay, 20301)}},
 		}},
 		{fmt.Sprintf("Follower count (%d shards)", FollowerShards), anyShard(FollowerCountKey("AUTHOR", "FOLLOWER")), []table.Item{

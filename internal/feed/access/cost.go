@@ -7,7 +7,7 @@ import (
 	"fanfare/internal/table"
 )
 
-// Cost counts the capacity units that the table calls of one request used. A read that
+// Cost counts the capacity units that the table calls of one request used, and those that it caused. A read that
 // several requests share is counted for the one that makes it.
 type Cost struct{ halves atomic.Int64 } // half a unit is the least that a call uses
 
@@ -19,7 +19,24 @@ func WithCost(ctx context.Context) (context.Context, *Cost) {
 	return context.WithValue(ctx, costKey{}, cost), cost
 }
 
-// Units returns the units that were used so far.
+// Cause adds units that a request will use after its answer, by the work that it asks for.
+func Cause(ctx context.Context, units int64) {
+	if cost, ok := ctx.Value(costKey{}).(*Cost); ok {
+		cost.halves.Add(2 * units)
+	}
+}
+
+// Measure runs a part of a request and returns the units that it used.
+func Measure(ctx context.Context, do func(context.Context) error) (units float64, err error) {
+	part, cost := WithCost(ctx)
+	err = do(part)
+	if whole, ok := ctx.Value(costKey{}).(*Cost); ok {
+		whole.halves.Add(cost.halves.Load())
+	}
+	return cost.Units(), err
+}
+
+// Units returns the units that were used or caused so far.
 func (c *Cost) Units() float64 { return float64(c.halves.Load()) / 2 }
 
 // addCost is the observer of a Service's table calls.

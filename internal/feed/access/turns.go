@@ -15,6 +15,10 @@ import (
 // are 800 a second, and the author's partition takes 500 (docs/CAPACITY.md).
 const followLanes = 8
 
+// HourLane is the number of the lane of a user's large calls (docs/decisions/0047). The lanes below it
+// are of the user's followers.
+const HourLane = followLanes
+
 // turns makes the transactions on an author's followers, and those on a post's comments, take
 // turns in this process, so that they do not conflict with each other. The shares of the follower
 // count are spread over followLanes lanes. Users have turns in a lane one after the other, and the

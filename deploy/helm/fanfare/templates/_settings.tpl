@@ -6,7 +6,7 @@ so it may be a text as well. The faults do not quote values: one may be a secret
 */}}
 {{- define "fanfare.text" -}}
 {{- $whole := dict "FANFARE_PUSH_LIMIT" (list 0 9007199254740991) "FANFARE_ACTIVE_DAYS" (list 0 3650) "FANFARE_MAX_FOLLOWING" (list 0 9007199254740991)
-  "FANFARE_RATE_LIMIT" (list 0 1000000) "FANFARE_SERVICE_RATE_LIMIT" (list 0 1000000) "FANFARE_STREAMS" (list 1 1000000) "FANFARE_STREAMS_PER_USER" (list 1 1000000) }}
+  "FANFARE_RATE_LIMIT" (list 0 1000000) "FANFARE_SERVICE_RATE_LIMIT" (list 0 1000000) "FANFARE_USER_UNITS" (list 0 1000000000000) "FANFARE_STREAMS" (list 1 1000000) "FANFARE_STREAMS_PER_USER" (list 1 1000000) }}
 {{- $times := dict "FANFARE_LIKE_WINDOW" (list "10ms" "1m") "FANFARE_TIMELINE_TTL" (list "1m" "87600h") "FANFARE_STREAM_POLL" (list "100ms" "1m") }}
 {{- $fault := printf "%s: YAML has read its value as a %s, which may have changed it: write it in quotes, or with --set-string" .name (kindOf .value) }}
 {{- $text := .value }}
@@ -37,6 +37,7 @@ so it may be a text as well. The faults do not quote values: one may be a secret
   {{- $bounds := get $whole .name }}
   {{- if or (lt (int64 $text) (int64 (first $bounds))) (gt (int64 $text) (int64 (last $bounds))) }}{{ fail (printf "%s: it is not between %d and %d" .name (first $bounds) (last $bounds)) }}{{ end }}
   {{- if and (eq .name "FANFARE_ACTIVE_DAYS") (eq $text "1") }}{{ fail "FANFARE_ACTIVE_DAYS: it is neither 0 (off) nor between 2 and 3650" }}{{ end }}
+  {{- if and (eq .name "FANFARE_USER_UNITS") (ne $text "0") (lt (int64 $text) (int64 1000)) }}{{ fail "FANFARE_USER_UNITS: it is neither 0 (no limit) nor between 1000 and 1000000000000" }}{{ end }}
 {{- else if and $text (hasKey $times .name) }}
   {{- $zero := toDate "2006" "2000" }}
   {{- $long := (mustDateModify $text $zero).Sub $zero }}

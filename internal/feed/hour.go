@@ -1,0 +1,219 @@
+package feed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"fanfare/internal/fault"
+	"fanfare/internal/feed/access"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+)
+
+// This file bounds the capacity units that the calls of one user cause in an hour, over all
+// processes (docs/decisions/0047). The counts of the user keep the sum.
+
+// The units that a call counts for, by its own table calls as docs/ACCESS_PATTERNS.md has them, and
+// by the work that follows the answer.
+const (
+	// A post also counts one for each follower to whom it is pushed.
+	unitsOfPost = 11
+	// A follow also counts unitsOfCopy for each post that its backfill copies: the entry, and the
+	// removal of the entry after an unfollow. It also counts the read of these posts once more.
+	unitsOfFollow, unitsOfCopy = 18, 3
+	unitsOfUnfollow            = 15
+	// A comment counts the most that one may: the text of 5,000 characters is in the table and in the
+	// index, and the comment rewrites its post, which may be as long.
+	unitsOfComment = 120
+	// A rename also counts one for each post that it rewrites, and one for each KB of these posts.
+	unitsOfRename = 6
+)
+
+const (
+	// alwaysPosts is the number of posts of an hour that no limit refuses: an author with very many
+	// followers may post, too.
+	alwaysPosts = 4
+	// largePart of the limit is a large call. One call of this size runs at a time for each user in a
+	// process, so a limit is overshot by one such call a process.
+	largePart = 1000
+)
+
+// use is the part of an hour of a user that one call takes. The zero value takes nothing: calls of
+// imports and of other producers, and all calls without a limit.
+type use struct {
+	user  string
+	hour  schema.Hour
+	units int64
+	post  bool
+	// counts are the counts of the user as they were read.
+	counts table.Item
+	// late is the refusal of a large call as long as a former one is not in the counts.
+	late error
+}
+
+// useOf returns the use of a call, the zero one without a limit. at is the time of the id that the call
+// makes: a repetition takes it of the same hour.
+func (s *Service) useOf(user string, at time.Time, units int64, counts *table.Item) use {
+	if s.cfg.UserUnits == 0 {
+		return use{}
+	}
+	u := use{user: user, hour: schema.HourOf(at), units: units}
+	if counts != nil {
+		u.counts = *counts
+	}
+	return u
+}
+
+// countTo adds u to an update of the user's counts. The update is a part of the transaction of the
+// call, so an effect is counted once, whoever repeats the call.
+func (u use) countTo(update *table.UpdateInput) {
+	if u.user == "" {
+		return
+	}
+	update.Add = append(update.Add, table.Attr{Name: u.hour.AttrUnits(), Value: table.N(u.units)})
+	if u.post {
+		update.Add = append(update.Add, table.Attr{Name: u.hour.AttrMade(), Value: table.N(1)})
+	}
+	update.Remove = append(update.Remove, u.hour.Former(u.counts)...)
+}
+
+// refused returns the refusal of a call in an hour that is used up, nil for a call that may go on.
+func (s *Service) refused(u use) error {
+	if u.late != nil {
+		return u.late
+	}
+	if u.user == "" || u.post && u.counts.Int(u.hour.AttrMade()) < alwaysPosts {
+		return nil
+	}
+	if u.counts.Int(u.hour.AttrUnits()) < s.cfg.UserUnits {
+		return nil
+	}
+	return s.usedUp(u)
+}
+
+// usedUp is the refusal of a call, with the time from which the user may call again.
+func (s *Service) usedUp(u use) error {
+	end := u.hour.End()
+	return &fault.Error{
+		Kind: fault.TooSoon, RetryAfter: max(time.Second, end.Sub(s.access.Now())),
+		Detail: fmt.Sprintf("your calls of this hour have caused %d units of work, the most that the limit allows: try again after %s", s.cfg.UserUnits, end.Format(time.RFC3339)),
+	}
+}
+
+// large reports whether a use is more than a thousandth of the limit.
+func (s *Service) large(u use) bool { return u.user != "" && u.units > s.cfg.UserUnits/largePart }
+
+// inTurn calls do with u. If u is large, it waits until no other large call of the user runs in this
+// process, and reads the counts again: those calls have changed them.
+func (s *Service) inTurn(ctx context.Context, u use, do func(use) error) error {
+	if !s.large(u) {
+		return do(u)
+	}
+	return s.access.InTurn(ctx, access.Lane{Author: u.user, Number: access.HourLane}, u.user, func() error {
+		u.late = s.formerWritten(ctx, u.user) // before the counts are read: then they have the former one
+		counts, err := s.access.Get(ctx, schema.CountsKey(u.user), true)
+		if err != nil {
+			return err
+		}
+		if u.counts = (table.Item{}); counts != nil {
+			u.counts = *counts
+		}
+		return do(u)
+	})
+}
+
+// countAlone counts u by a write of its own, unless the hour is used up: for a call that writes no
+// counts. It comes before the effect, so an effect that fails stays counted.
+func (s *Service) countAlone(ctx context.Context, u use) error {
+	if u.user == "" {
+		return nil
+	}
+	update := table.UpdateInput{Key: schema.CountsKey(u.user), ReturnNew: true, If: table.Any{
+		table.AttrAbsent{Name: u.hour.AttrUnits()}, table.Less{Name: u.hour.AttrUnits(), Value: table.N(s.cfg.UserUnits)},
+	}}
+	u.countTo(&update)
+	res, err := s.access.Store.Update(ctx, update)
+	if _, full := errors.AsType[*table.ConditionError](err); full {
+		return s.usedUp(u)
+	}
+	if err != nil {
+		return fault.Wrap("table", err)
+	}
+	if former := u.hour.Former(*res.Item); len(former) > 0 { // once an hour
+		_, err = s.access.Store.Update(ctx, table.UpdateInput{Key: update.Key, Remove: former})
+	}
+	return fault.Wrap("table", err)
+}
+
+// mostUnwritten bounds the memory for unwritten posts (I9).
+const mostUnwritten = 10_000
+
+// unwritten are the large posts whose transaction this process does not know to be made, by author. A
+// worker makes it. Until then no counts have the post, so the author's next large post has to wait: else
+// each process could pass as many posts as the whole limit allows.
+type unwritten struct {
+	mu    sync.Mutex
+	posts map[string][]string
+	size  int
+}
+
+func (u *unwritten) add(author, post string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.size < mostUnwritten {
+		u.posts[author] = append(u.posts[author], post)
+		u.size++
+	}
+}
+
+// of returns the posts of an author.
+func (u *unwritten) of(author string) []string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return slices.Clone(u.posts[author])
+}
+
+// keep replaces the posts of an author.
+func (u *unwritten) keep(author string, posts []string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.size += len(posts) - len(u.posts[author])
+	if u.posts[author] = posts; len(posts) == 0 {
+		delete(u.posts, author)
+	}
+}
+
+// formerWritten returns an error as long as a former large post of the author is not in the table.
+func (s *Service) formerWritten(ctx context.Context, author string) error {
+	posts := s.unwritten.of(author)
+	if len(posts) == 0 {
+		return nil
+	}
+	keys := make([]table.Key, 0, len(posts)) // a deleted post is in the table, too
+	for _, post := range posts {
+		keys = append(keys, schema.PostByIDKey(post))
+	}
+	found, err := s.access.BatchGet(ctx, keys, true)
+	if err != nil {
+		return err
+	}
+	posts = slices.DeleteFunc(posts, func(post string) bool { _, there := found[schema.PostByIDKey(post)]; return there })
+	if s.unwritten.keep(author, posts); len(posts) > 0 {
+		return &fault.Error{Kind: fault.Unavailable, RetryAfter: fault.RetryAfter, Detail: "your post before this one is not written yet: try again"}
+	}
+	return nil
+}
+
+// countsItem returns the counts among the items of a user, nil for none.
+func countsItem(user string, items []table.Item) *table.Item {
+	for i := range items {
+		if items[i].Key == schema.CountsKey(user) {
+			return &items[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,463 @@
+package feed_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/fault"
+	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+	"fanfare/internal/table/tabletest"
+	"fanfare/messages"
+)
+
+// withLimit is a world in which a user may cause so many units in an hour.
+func withLimit(units int64) func(*config) { return func(c *config) { c.service.UserUnits = units } }
+
+// spent returns the attributes of all hours in a user's counts.
+func (w *world) spent(user string) map[string]int64 {
+	w.t.Helper()
+	got := map[string]int64{}
+	res, err := w.store.Get(w.t.Context(), table.GetInput{Key: schema.CountsKey(user), Consistent: true})
+	require.NoError(w.t, err)
+	if res.Item == nil {
+		return got
+	}
+	for _, attr := range res.Item.Attrs {
+		if strings.HasPrefix(attr.Name, "h") {
+			got[attr.Name] = attr.Value.Int()
+		}
+	}
+	return got
+}
+
+// units returns the units of the present hour.
+func (w *world) units(user string) int64 {
+	w.t.Helper()
+	return w.spent(user)[schema.HourOf(w.clock.now()).AttrUnits()]
+}
+
+// spend uses up so many units of the user's present hour.
+func (w *world) spend(user string, units int64) {
+	w.t.Helper()
+	_, err := w.store.Update(w.t.Context(), *access.AddTo(schema.CountsKey(user), schema.HourOf(w.clock.now()).AttrUnits(), units))
+	require.NoError(w.t, err)
+}
+
+// famous gives a user so many followers, as its profile has them.
+func (w *world) famous(user string, followers int64) {
+	w.t.Helper()
+	_, err := w.store.Update(w.t.Context(), *access.AddTo(schema.FollowerCountKey(user, "crowd"), schema.AttrN, followers))
+	require.NoError(w.t, err)
+}
+
+func TestAnHourHasWhatItsCallsCause(t *testing.T) {
+	w := newWorld(t, withLimit(1_000_000))
+	w.users("ann", "bob", "cid")
+	w.follow("cid", "ann")
+	var p feed.Post
+	steps := []struct {
+		name, user string
+		units      int64
+		do         func(context.Context) error
+	}{
+		{"a post to one follower", "ann", 11 + 1, func(ctx context.Context) (err error) {
+			p, err = w.CreatePost(ctx, "ann", feed.PostInput{Text: "1"})
+			return err
+		}},
+		{"a post to a follower, with a key", "ann", 11 + 1, func(ctx context.Context) error {
+			_, err := w.CreatePost(ctx, "ann", feed.PostInput{Text: "2", IdempotencyKey: "k"})
+			return err
+		}},
+		{"the key again", "ann", 0, func(ctx context.Context) error {
+			_, err := w.CreatePost(ctx, "ann", feed.PostInput{Text: "2", IdempotencyKey: "k"})
+			return err
+		}},
+		{"a follow whose backfill has two posts", "bob", 18 + 2*3 + 1, func(ctx context.Context) error { return w.Follow(ctx, "bob", "ann") }},
+		{"a follow again", "bob", 0, func(ctx context.Context) error { return w.Follow(ctx, "bob", "ann") }},
+		{"an unfollow", "bob", 15, func(ctx context.Context) error { return w.Unfollow(ctx, "bob", "ann") }},
+		{"an unfollow again", "bob", 0, func(ctx context.Context) error { return w.Unfollow(ctx, "bob", "ann") }},
+		{"a comment", "bob", 120, func(ctx context.Context) error { _, err := w.CreateComment(ctx, "bob", p.ID, "well said"); return err }},
+		{"a rename with two posts", "ann", 6 + 2 + 4, func(ctx context.Context) error { return w.rename(ctx, "ann", "Ann") }},
+		{"the name again", "ann", 0, func(ctx context.Context) error { return w.rename(ctx, "ann", "Ann") }},
+		{"another bio", "ann", 0, func(ctx context.Context) error {
+			_, err := w.PutProfile(ctx, "ann", feed.ProfileInput{Name: "Ann", Bio: "Trumpets."})
+			return err
+		}},
+		{"an edit", "ann", 0, func(ctx context.Context) error {
+			_, err := w.EditPost(ctx, "ann", p.ID, feed.PostEdit{Text: new("3")})
+			return err
+		}},
+		{"a like", "bob", 0, func(ctx context.Context) error { return w.Like(ctx, "bob", p.ID) }},
+		{"a block, which ends no follow of this hour's limit", "cid", 0, func(ctx context.Context) error { return w.Block(ctx, "cid", "ann") }},
+		{"a deletion", "ann", 0, func(ctx context.Context) error { return w.DeletePost(ctx, "ann", p.ID) }},
+	}
+	for _, step := range steps {
+		before := w.units(step.user)
+		require.NoError(t, step.do(t.Context()), step.name)
+		assert.Equal(t, step.units, w.units(step.user)-before, step.name)
+	}
+}
+
+func (w *world) rename(ctx context.Context, user, name string) error {
+	_, err := w.PutProfile(ctx, user, feed.ProfileInput{Name: name})
+	return err
+}
+
+// The largest comment on the largest post, and the largest follow.
+func TestNoCallCausesMoreThanItCounts(t *testing.T) {
+	var m meter
+	w := newWorld(t, withLimit(1_000_000), m.onto)
+	w.users("ann", "bob")
+	longest := strings.Repeat("\U0001F3BA", 5000)
+	p, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Text: longest, ImageURL: "https://" + strings.Repeat("i", 2040)})
+	require.NoError(t, err)
+	before := m.sum()
+	_, err = w.CreateComment(t.Context(), "bob", p.ID, longest)
+	require.NoError(t, err)
+	assert.LessOrEqual(t, m.sum()-before, float64(w.units("bob")))
+	assert.Greater(t, m.sum()-before, 0.9*float64(w.units("bob")))
+}
+
+func TestAUsedUpHourRefusesUntilTheNextOne(t *testing.T) {
+	w := newWorld(t, withLimit(1000))
+	w.users("ann", "bob", "cid")
+	w.follow("ann", "cid")
+	p := w.post("bob", "x")
+	w.clock.add(20 * time.Minute)
+	w.spend("ann", 1000-w.units("ann"))
+	w.published.take()
+	before := w.everything()
+	for name, do := range map[string]func(context.Context) error{
+		"follow":   func(ctx context.Context) error { return w.Follow(ctx, "ann", "bob") },
+		"unfollow": func(ctx context.Context) error { return w.Unfollow(ctx, "ann", "cid") },
+		"comment":  func(ctx context.Context) error { _, err := w.CreateComment(ctx, "ann", p.ID, "x"); return err },
+		"rename":   func(ctx context.Context) error { return w.rename(ctx, "ann", "Ann") },
+	} {
+		err := do(t.Context())
+		e, ok := errors.AsType[*fault.Error](err)
+		require.Truef(t, ok && e.Kind == fault.TooSoon, "%s: %v", name, err)
+		assert.Equal(t, schema.HourOf(w.clock.now()).End().Sub(w.clock.now()), e.RetryAfter, name)
+		assert.Contains(t, e.Detail, "1000 units", name)
+		assert.Contains(t, e.Detail, schema.HourOf(w.clock.now()).End().Format(time.RFC3339), name)
+		assert.Equal(t, before, w.everything(), "%s: a refused call wrote something", name)
+		assert.Empty(t, w.published.take(), name)
+	}
+	// Calls that cause nothing are no part of it.
+	require.NoError(t, w.Follow(t.Context(), "ann", "cid"), "a follow that is there")
+	require.NoError(t, w.Block(t.Context(), "ann", "bob"))
+	require.NoError(t, w.Unblock(t.Context(), "ann", "bob"))
+	require.NoError(t, w.rename(t.Context(), "ann", "Name of ann"))
+	w.clock.add(40 * time.Minute)
+	require.NoError(t, w.Follow(t.Context(), "ann", "bob"))
+}
+
+// everything returns all items of the table.
+func (w *world) everything() map[table.Key]table.Item {
+	w.t.Helper()
+	items := map[table.Key]table.Item{}
+	for next := (table.Key{}); ; {
+		page, err := w.store.Scan(w.t.Context(), table.ScanInput{After: next})
+		require.NoError(w.t, err)
+		for _, it := range page.Items {
+			items[it.Key] = it
+		}
+		if next = page.Next; next == (table.Key{}) {
+			return items
+		}
+	}
+}
+
+func TestTheFirstFourPostsOfAnHourAlwaysPass(t *testing.T) {
+	w := newWorld(t, withLimit(1000))
+	w.users("ann")
+	w.famous("ann", 5_000_000)
+	w.spend("ann", 1000)
+	for hour := range 2 {
+		for range 4 {
+			p := w.post("ann", "x")
+			require.NoError(t, w.DeletePost(t.Context(), "ann", p.ID)) // a deletion gives no post back
+		}
+		_, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Text: "x"})
+		wantKind(t, err, fault.TooSoon)
+		assert.Equal(t, int64(4*5_000_011), w.units("ann")-int64(1-hour)*1000)
+		w.clock.add(time.Hour)
+	}
+}
+
+func TestABoundKeyIsNeverRefusedAndARefusedCallBindsNone(t *testing.T) {
+	w := newWorld(t, withLimit(1000))
+	w.users("ann")
+	post := func(key, text string) (feed.Post, error) {
+		return w.CreatePost(t.Context(), "ann", feed.PostInput{Text: text, IdempotencyKey: key})
+	}
+	first, err := post("bound", "x")
+	require.NoError(t, err)
+	for range 3 {
+		w.post("ann", "y")
+	}
+	w.published.failWith(errDown)
+	_, err = post("open", "x") // bound, and without a post
+	wantKind(t, err, fault.Unavailable)
+	w.published.failWith(nil)
+	w.spend("ann", 1000)
+	w.published.take()
+	before := w.everything()
+
+	again, err := post("bound", "x")
+	require.NoError(t, err)
+	assert.Equal(t, first.ID, again.ID)
+	_, err = post("bound", "z")
+	wantKind(t, err, fault.Invalid)
+	_, err = post("new", "x")
+	wantKind(t, err, fault.TooSoon)
+	assert.Equal(t, before, w.everything(), "a refused call wrote something")
+	assert.Empty(t, w.published.take())
+
+	made, err := post("open", "x")
+	require.NoError(t, err)
+	assert.Len(t, w.published.take(), 1)
+	assert.Equal(t, int64(4*11+1000+11), w.units("ann"), "the post that was lost is counted with its call")
+	again, err = post("open", "x")
+	require.NoError(t, err)
+	assert.Equal(t, made.ID, again.ID)
+	assert.Equal(t, int64(4*11+1000+11), w.units("ann"))
+
+	w.clock.add(time.Hour)
+	_, err = post("new", "z") // the refused body did not bind the key
+	require.NoError(t, err)
+}
+
+// A worker makes the post of a call whose transaction was lost, and counts it once, in the hour of its id.
+func TestALostPostIsCountedByTheWorkerThatRepeatsIt(t *testing.T) {
+	w := newWorld(t, withLimit(1000))
+	w.users("ann")
+	w.famous("ann", 7)
+	p := w.post("ann", "x")
+	e := w.published.take()[0].(*messages.PostCreated)
+	hour := schema.HourOf(p.CreatedAt)
+	require.Equal(t, map[string]int64{hour.AttrUnits(): 18, hour.AttrMade(): 1}, w.spent("ann"))
+
+	lost := *e
+	lost.PostID = p.ID[:10] + strings.Repeat("Z", 16)
+	w.clock.add(time.Hour)
+	for range 2 {
+		_, err := w.EnsurePost(t.Context(), &lost)
+		require.NoError(t, err)
+	}
+	assert.Equal(t, map[string]int64{hour.AttrUnits(): 36, hour.AttrMade(): 2}, w.spent("ann"))
+
+	other := &messages.PostCreated{PostID: p.ID[:10] + strings.Repeat("0", 16), AuthorID: "ann", Text: "of another producer"}
+	_, err := w.EnsurePost(t.Context(), other)
+	require.NoError(t, err)
+	_, err = w.ImportPost(t.Context(), schema.Post{ID: p.ID[:10] + strings.Repeat("1", 16), Author: "ann", Text: "imported"})
+	require.NoError(t, err)
+	_, err = w.ImportFollow(t.Context(), "ann", w.newUser("bob"), "", time.Unix(1, 0))
+	require.NoError(t, err)
+	assert.Equal(t, map[string]int64{hour.AttrUnits(): 36, hour.AttrMade(): 2}, w.spent("ann"))
+}
+
+func (w *world) newUser(name string) string {
+	w.users(name)
+	return name
+}
+
+// A large post whose transaction failed is not counted before a worker makes it. The author's next large post
+// waits for that, so a process has one large post at most that is not counted.
+func TestALargePostWaitsForTheFormerOne(t *testing.T) {
+	w := newWorld(t, withLimit(1_000_000))
+	w.users("ann")
+	w.famous("ann", 40_000)
+	broken := newWorldAt(t, w.clock, withLimit(1_000_000), func(c *config) {
+		c.way.Store, c.way.Publisher = failing{w.store, errDown}, w.published
+	})
+	p := broken.post("ann", "x")
+	lost := w.published.take()[0].(*messages.PostCreated)
+	_, err := broken.CreatePost(t.Context(), "ann", feed.PostInput{Text: "y", IdempotencyKey: "k"})
+	wantKind(t, err, fault.Unavailable)
+	assert.Empty(t, w.published.take())
+	_, err = w.EnsurePost(t.Context(), lost)
+	require.NoError(t, err)
+	require.NoError(t, w.DeletePost(t.Context(), "ann", p.ID))
+	_, err = broken.CreatePost(t.Context(), "ann", feed.PostInput{Text: "y", IdempotencyKey: "k"})
+	require.NoError(t, err)
+	_, err = broken.CreatePost(t.Context(), "ann", feed.PostInput{Text: "y", IdempotencyKey: "k"})
+	require.NoError(t, err, "a bound key is not refused")
+}
+
+// failing is a table whose transactions fail.
+type failing struct {
+	table.Store
+	transact error
+}
+
+func (f failing) Transact(context.Context, table.TransactInput) (table.WriteResult, error) {
+	return table.WriteResult{}, f.transact
+}
+
+func TestOldHoursLeaveTheCounts(t *testing.T) {
+	for name, do := range map[string]func(w *world) error{
+		"post": func(w *world) error {
+			_, err := w.CreatePost(w.t.Context(), "ann", feed.PostInput{Text: "x"})
+			return err
+		},
+		"follow":   func(w *world) error { return w.Follow(w.t.Context(), "ann", "bob") },
+		"unfollow": func(w *world) error { return w.Unfollow(w.t.Context(), "ann", "cid") },
+		"comment": func(w *world) error {
+			_, err := w.CreateComment(w.t.Context(), "ann", w.post("bob", "x").ID, "x")
+			return err
+		},
+		"rename": func(w *world) error { return w.rename(w.t.Context(), "ann", "Ann") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, withLimit(10_000))
+			w.users("ann", "bob", "cid")
+			w.follow("ann", "cid")
+			w.post("ann", "x")
+			w.clock.add(time.Hour)
+			w.spend("ann", 5)
+			w.clock.add(time.Hour)
+			now := schema.HourOf(w.clock.now())
+			require.NoError(t, do(w))
+			got := w.spent("ann")
+			assert.NotContains(t, got, (now - 2).AttrUnits())
+			assert.NotContains(t, got, (now - 2).AttrMade())
+			assert.Equal(t, int64(5), got[(now-1).AttrUnits()], "the clock of another process may still be in the hour before")
+			assert.Positive(t, got[now.AttrUnits()])
+		})
+	}
+}
+
+// A user who removes itself and returns has the same hour.
+func TestAReturnBeginsNoNewHour(t *testing.T) {
+	w := newWorld(t, withLimit(1000))
+	w.users("ann", "bob")
+	for range 4 {
+		w.post("ann", "x")
+	}
+	w.spend("ann", 1000)
+	require.NoError(t, w.DeleteProfile(t.Context(), "ann"))
+	_, err := w.Forget(t.Context(), "ann", w.eventOf(t), 100)
+	require.NoError(t, err)
+	wantKind(t, w.rename(t.Context(), "ann", "Ann"), fault.TooSoon)
+	w.clock.add(time.Hour)
+	require.NoError(t, w.rename(t.Context(), "ann", "Ann"))
+}
+
+// eventOf returns the id of the newest event.
+func (w *world) eventOf(t *testing.T) string {
+	t.Helper()
+	events := w.published.take()
+	require.NotEmpty(t, events)
+	return events[len(events)-1].Head().EventID
+}
+
+// slowTable answers after some milliseconds.
+type slowTable struct {
+	table.Store
+	mu  sync.Mutex
+	rng *rand.Rand
+}
+
+func (s *slowTable) wait() {
+	s.mu.Lock()
+	d := time.Duration(1+s.rng.IntN(20)) * time.Millisecond
+	s.mu.Unlock()
+	time.Sleep(d)
+}
+
+func (s *slowTable) Get(ctx context.Context, in table.GetInput) (table.GetResult, error) {
+	s.wait()
+	return s.Store.Get(ctx, in)
+}
+
+func (s *slowTable) Put(ctx context.Context, in table.PutInput) (table.WriteResult, error) {
+	s.wait()
+	return s.Store.Put(ctx, in)
+}
+
+func (s *slowTable) Transact(ctx context.Context, in table.TransactInput) (table.WriteResult, error) {
+	s.wait()
+	return s.Store.Transact(ctx, in)
+}
+
+// Twelve processes have 32 calls of one user each under way. The limit is overshot by one large call a
+// process at most, and no key that a call bound is refused.
+func TestAnHourUnder384CallsAtOnceOverTwelveProcesses(t *testing.T) {
+	for name, c := range map[string]struct{ followers, before int64 }{
+		"large posts": {40_000, 0}, "posts that are larger than the limit": {1_500_000, 0}, "small posts": {100, 980_000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { storm(t, c.followers, c.before) })
+		})
+	}
+}
+
+func storm(t *testing.T, followers, before int64) {
+	const processes, calls, limit = 12, 32, 1_000_000
+	clock, store := newClock(), &slowTable{Store: tabletest.NewMemory(), rng: rand.New(rand.NewPCG(1, 2))}
+	var worlds []*world
+	for range processes {
+		w := newWorldAt(t, clock, withLimit(limit), func(c *config) { c.way.Store = store })
+		worlds = append(worlds, w)
+	}
+	worlds[0].users("ann")
+	worlds[0].famous("ann", followers)
+	worlds[0].spend("ann", before)
+	var mu sync.Mutex
+	made, refused := map[string]string{}, 0
+	post := func(w *world, key string) (feed.Post, error) {
+		return w.CreatePost(t.Context(), "ann", feed.PostInput{Text: key, IdempotencyKey: key})
+	}
+	var all sync.WaitGroup
+	for i, w := range worlds {
+		for n := range calls {
+			all.Go(func() {
+				key := fmt.Sprintf("%d-%d", i, n)
+				p, err := post(w, key)
+				if err == nil { // its client repeats the call at another process
+					again, err := post(worlds[(i+1)%processes], key)
+					assert.NoError(t, err)
+					assert.Equal(t, p.ID, again.ID)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				if e, ok := errors.AsType[*fault.Error](err); ok && e.Kind == fault.TooSoon {
+					refused++
+				} else if assert.NoError(t, err) {
+					made[key] = p.ID
+				}
+			})
+		}
+	}
+	all.Wait()
+	cost := 11 + followers
+	spent := worlds[0].units("ann")
+	assert.Equal(t, before+int64(len(made))*cost, spent, "what was counted is what was made")
+	assert.Equal(t, processes*calls, len(made)+refused)
+	most := max(limit, 4*cost) + processes*cost
+	if cost <= limit/1000 { // all calls of a process at once
+		most = limit + processes*calls*cost
+	}
+	assert.LessOrEqual(t, spent, most)
+	assert.GreaterOrEqual(t, spent, int64(limit))
+	t.Logf("%d of %d posts of %d units: %d units, %.1f %% of the limit", len(made), processes*calls, cost, spent, 100*float64(spent)/float64(limit))
+	for key, id := range made {
+		again, err := post(worlds[len(key)%processes], key)
+		require.NoError(t, err)
+		assert.Equal(t, id, again.ID)
+	}
+	assert.Equal(t, spent, worlds[0].units("ann"))
+}

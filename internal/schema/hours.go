@@ -1,0 +1,50 @@
+package schema
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"fanfare/internal/table"
+)
+
+// Hour is an hour, counted from 1970. The counts of a user keep what the user's calls of an hour
+// cause (docs/decisions/0047).
+type Hour int64
+
+// HourOf returns the hour of a time.
+func HourOf(at time.Time) Hour { return Hour(at.Unix() / int64(time.Hour/time.Second)) }
+
+// End returns the first moment after the hour.
+func (h Hour) End() time.Time { return time.Unix(int64(h+1)*int64(time.Hour/time.Second), 0).UTC() }
+
+// The beginnings of the names of an hour's attributes. No other attribute of the counts begins like
+// the first one.
+const (
+	hourUnits = "h"
+	hourPosts = "hp"
+)
+
+// AttrUnits names the units that the user's calls of the hour cause, and AttrMade the posts that are
+// among the calls.
+func (h Hour) AttrUnits() string { return hourUnits + strconv.FormatInt(int64(h), 10) }
+
+// AttrMade is described at AttrUnits.
+func (h Hour) AttrMade() string { return hourPosts + strconv.FormatInt(int64(h), 10) }
+
+// Former returns the attributes of counts that belong to hours that are over. The hour before h is
+// not among them: the clock of another process may still be in it, and its calls must not find that
+// hour empty.
+func (h Hour) Former(counts table.Item) (names []string) {
+	for _, attr := range counts.Attrs {
+		digits, ok := strings.CutPrefix(attr.Name, hourPosts)
+		if !ok {
+			digits, ok = strings.CutPrefix(attr.Name, hourUnits)
+		}
+		of, err := strconv.ParseInt(digits, 10, 64)
+		if ok && err == nil && Hour(of) < h-1 {
+			names = append(names, attr.Name)
+		}
+	}
+	return names
+}
