@@ -34,7 +34,7 @@ func (c Config) check(role Role) []string {
 		{c.MaxFollowing < 0, fmt.Sprintf("FANFARE_MAX_FOLLOWING: %d is negative", c.MaxFollowing)},
 		{c.RequestsPerSecond() < 0 || c.RequestsPerSecond() > 1_000_000, fmt.Sprintf("FANFARE_RATE_LIMIT: %d is not between 0 and 1000000", c.RequestsPerSecond())},
 		{c.ServiceRequestsPerSecond() < 0 || c.ServiceRequestsPerSecond() > 1_000_000, fmt.Sprintf("FANFARE_SERVICE_RATE_LIMIT: %d is not between 0 and 1000000", c.ServiceRequestsPerSecond())},
-		{c.UnitsPerHour() != 0 && (c.UnitsPerHour() < 1000 || c.UnitsPerHour() > 1_000_000_000_000), fmt.Sprintf("FANFARE_USER_UNITS: %d is neither 0 (no limit) nor between 1000 and 1000000000000: one follow may cause 900", c.UnitsPerHour())},
+		{c.UnitsPerHour() != 0 && (c.UnitsPerHour() < 10_000 || c.UnitsPerHour() > 1_000_000_000_000), fmt.Sprintf("FANFARE_USER_UNITS: %d is neither 0 (no limit) nor between 10000 and 1000000000000: one follow may cause 900, and the canary causes some 4500", c.UnitsPerHour())},
 		{c.Streams < 1, fmt.Sprintf("FANFARE_STREAMS: %d is below 1", c.Streams)},
 		{c.StreamsPerUser < 1, fmt.Sprintf("FANFARE_STREAMS_PER_USER: %d is below 1", c.StreamsPerUser)},
 		{c.StreamPoll < 100*time.Millisecond || c.StreamPoll > time.Minute, fmt.Sprintf("FANFARE_STREAM_POLL: %s is not between 100ms and 1m", c.StreamPoll)},

@@ -33,14 +33,14 @@ func TestEveryNameIsRead(t *testing.T) {
 		"FANFARE_CORS_ORIGINS=https://a.example, http://localhost:3000", "FANFARE_DEV_SECRET=" + strings.Repeat("s", 32),
 		"FANFARE_DEV_AUTH_ON_AWS=allow", "FANFARE_DEV_AUTH_PUBLIC=allow", "FANFARE_DEV_AUTH_HOSTS=api, api.internal", "FANFARE_LOG_LEVEL=debug", "FANFARE_PPROF=on",
 		"FANFARE_METRICS_ADDR=:9091", "FANFARE_CORS_HEADERS=X-Trace", "FANFARE_STREAMS=9", "FANFARE_STREAMS_PER_USER=2", "FANFARE_STREAM_POLL=3s",
-		"FANFARE_CONSOLE=on", "FANFARE_CANARY=on", "FANFARE_AUDIT=on", "FANFARE_JWT_USER_CLAIM=uid", "FANFARE_SERVICE_SCOPE=fanfare/act", "FANFARE_DELETE_SCOPE=fanfare/delete", "FANFARE_SERVICE_RATE_LIMIT=8", "FANFARE_USER_UNITS=9000", "FANFARE_DRAIN=4s",
+		"FANFARE_CONSOLE=on", "FANFARE_CANARY=on", "FANFARE_AUDIT=on", "FANFARE_JWT_USER_CLAIM=uid", "FANFARE_SERVICE_SCOPE=fanfare/act", "FANFARE_DELETE_SCOPE=fanfare/delete", "FANFARE_SERVICE_RATE_LIMIT=8", "FANFARE_USER_UNITS=90000", "FANFARE_DRAIN=4s",
 	}, config.API)
 	require.NoError(t, err)
 	if c.Table != "t.1" || c.FollowersPushed() != 5 || c.ActiveDays != 2 || c.MaxFollowing != 6 || bool(c.LikesByUser) || c.RequestsPerSecond() != 7 ||
 		!slices.Equal(c.CORSOrigins, []string{"https://a.example", "http://localhost:3000"}) ||
 		c.LikeWindow != 250*time.Millisecond || !bool(c.Pprof) || c.MetricsAddr != ":9091" || c.AdminIsPublic() || c.LogLevel != zapcore.DebugLevel ||
 		!c.HasConsole() || !c.HasCanary() || !c.HasAuditor() || c.EventsQueue != "q-events" || c.Streams != 9 || c.StreamsPerUser != 2 || c.StreamPoll != 3*time.Second ||
-		!slices.Equal(c.JWTAudience, []string{"a", "b"}) || c.JWTUserClaim != "uid" || c.ServiceScope != "fanfare/act" || c.DeleteScope != "fanfare/delete" || c.ServiceRequestsPerSecond() != 8 || c.UnitsPerHour() != 9000 || c.DrainTime() != 4*time.Second {
+		!slices.Equal(c.JWTAudience, []string{"a", "b"}) || c.JWTUserClaim != "uid" || c.ServiceScope != "fanfare/act" || c.DeleteScope != "fanfare/delete" || c.ServiceRequestsPerSecond() != 8 || c.UnitsPerHour() != 90_000 || c.DrainTime() != 4*time.Second {
 		t.Errorf("read %+v", c)
 	}
 	assert.Len(t, config.Names(), 39, "names: a new one needs a line here")
@@ -87,8 +87,8 @@ func TestBadEnvironmentNamesEachFault(t *testing.T) {
 		{"an issuer that is no URL, without its keys", []string{"FANFARE_AUTH=jwt", "FANFARE_JWT_ISSUER=i", "FANFARE_JWT_AUDIENCE=a"}, config.API, []string{"FANFARE_JWT_ISSUER: it is not an https URL; if the issuer is not below one, name its keys in FANFARE_JWKS_URL"}},
 		{"an issuer over http, without its keys", []string{"FANFARE_AUTH=jwt", "FANFARE_JWT_ISSUER=http://issuer.example", "FANFARE_JWT_AUDIENCE=a"}, config.API, []string{"FANFARE_JWT_ISSUER: it is http"}},
 		{"an empty audience", []string{"FANFARE_JWT_AUDIENCE=a,"}, config.Tool, []string{"FANFARE_JWT_AUDIENCE: one of its parts is empty"}},
-		{"a negative hour", []string{"FANFARE_USER_UNITS=-1"}, config.Tool, []string{"FANFARE_USER_UNITS: -1 is neither 0 (no limit) nor between 1000 and 1000000000000"}},
-		{"an hour of less than one follow", []string{"FANFARE_USER_UNITS=999"}, config.Tool, []string{"FANFARE_USER_UNITS: 999 is neither"}},
+		{"a negative hour", []string{"FANFARE_USER_UNITS=-1"}, config.Tool, []string{"FANFARE_USER_UNITS: -1 is neither 0 (no limit) nor between 10000 and 1000000000000"}},
+		{"an hour of less than a canary", []string{"FANFARE_USER_UNITS=9999"}, config.Tool, []string{"FANFARE_USER_UNITS: 9999 is neither"}},
 		{"an hour without a bound", []string{"FANFARE_USER_UNITS=1000000000001"}, config.Worker, []string{"FANFARE_USER_UNITS: 1000000000001 is neither"}},
 		{"an hour in words", []string{"FANFARE_USER_UNITS=1e6"}, config.API, []string{`FANFARE_USER_UNITS: "1e6" is not a whole number`}},
 		{"a service's limit", []string{"FANFARE_SERVICE_RATE_LIMIT=-1"}, config.Tool, []string{"FANFARE_SERVICE_RATE_LIMIT: -1"}},
@@ -193,7 +193,7 @@ func TestSecretIsNeverInAMessage(t *testing.T) {
 }
 
 func TestTheLimitOfAnHourDefaultsByEngine(t *testing.T) {
-	for env, want := range map[string]int64{"FANFARE_ENGINE=embedded": 0, "FANFARE_ENGINE=aws": 1_000_000, "FANFARE_USER_UNITS=0": 0, "FANFARE_USER_UNITS=1000": 1000} {
+	for env, want := range map[string]int64{"FANFARE_ENGINE=embedded": 0, "FANFARE_ENGINE=aws": 1_000_000, "FANFARE_USER_UNITS=0": 0, "FANFARE_USER_UNITS=10000": 10_000} {
 		c, err := config.Load([]string{env}, config.Worker)
 		require.NoError(t, err)
 		assert.Equal(t, want, c.UnitsPerHour(), env)

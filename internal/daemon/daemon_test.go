@@ -2,6 +2,7 @@ package daemon_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -19,6 +20,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
+	"fanfare/client"
 	"fanfare/internal/auth"
 	"fanfare/internal/config"
 	"fanfare/internal/daemon"
@@ -163,6 +165,32 @@ func TestRateLimitIsTheConfiguredOne(t *testing.T) {
 		if limited := status == http.StatusTooManyRequests; limited != wait || limited && header.Get("Retry-After") == "" {
 			t.Errorf("%s was answered %d, Retry-After %q", user, status, header.Get("Retry-After"))
 		}
+	}
+}
+
+// A comment counts 120 units, whichever process counts it.
+func TestTheLimitOfAnHourIsTheConfiguredOne(t *testing.T) {
+	dir := t.TempDir()
+	at, _ := start(t, settings(t, dir, "FANFARE_USER_UNITS=10000"))
+	ann, err := client.New("http://"+at.HTTP, client.WithToken(tokens(t, dir)(t, "ann")), client.WithAttempts(1))
+	require.NoError(t, err)
+	defer ann.CloseIdleConnections()
+	_, err = ann.PutMe(t.Context(), client.ProfileInput{Name: "Ann"})
+	require.NoError(t, err)
+	p, err := ann.CreatePost(t.Context(), client.PostInput{Text: "x"})
+	require.NoError(t, err)
+	for n := 0; ; n++ {
+		hour := time.Now().Truncate(time.Hour)
+		_, err := ann.CreateComment(t.Context(), p.ID, "x")
+		if err == nil {
+			require.Lessf(t, n, 200, "no comment was refused") // twice the limit, if an hour begins meanwhile
+			continue
+		}
+		refused, ok := errors.AsType[*client.Problem](err)
+		require.Truef(t, ok, "%v", err)
+		assert.Equal(t, http.StatusTooManyRequests, refused.Status)
+		assert.Contains(t, refused.Detail, hour.Add(time.Hour).UTC().Format(time.RFC3339))
+		return
 	}
 }
 

@@ -37,7 +37,7 @@ so it may be a text as well. The faults do not quote values: one may be a secret
   {{- $bounds := get $whole .name }}
   {{- if or (lt (int64 $text) (int64 (first $bounds))) (gt (int64 $text) (int64 (last $bounds))) }}{{ fail (printf "%s: it is not between %d and %d" .name (first $bounds) (last $bounds)) }}{{ end }}
   {{- if and (eq .name "FANFARE_ACTIVE_DAYS") (eq $text "1") }}{{ fail "FANFARE_ACTIVE_DAYS: it is neither 0 (off) nor between 2 and 3650" }}{{ end }}
-  {{- if and (eq .name "FANFARE_USER_UNITS") (ne $text "0") (lt (int64 $text) (int64 1000)) }}{{ fail "FANFARE_USER_UNITS: it is neither 0 (no limit) nor between 1000 and 1000000000000" }}{{ end }}
+  {{- if and (eq .name "FANFARE_USER_UNITS") (ne $text "0") (lt (int64 $text) (int64 10000)) }}{{ fail "FANFARE_USER_UNITS: it is neither 0 (no limit) nor between 10000 and 1000000000000" }}{{ end }}
 {{- else if and $text (hasKey $times .name) }}
   {{- $zero := toDate "2006" "2000" }}
   {{- $long := (mustDateModify $text $zero).Sub $zero }}
