@@ -191,6 +191,50 @@ func readPatterns() []accessPattern {
 			s.measure()
 			return pageOf(s.cold().Home(ctx, "latecomer", home.Query{}, first))
 		}},
+		{"opening of a live home", "as 1; `u#U#timeline` and `u#U#home`; the like counts of 20 posts, and `p#P` / `info` of those that have likes", func(ctx context.Context, s *sample) error {
+			if _, err := s.cold().HasProfile(ctx, "viewer", true); err != nil {
+				return err
+			}
+			seen, err := s.HomeStreamed(ctx, "viewer", "")
+			if err != nil {
+				return err
+			}
+			_, err = s.LikeChanges(ctx, seen)
+			return err
+		}},
+		{"the authors of a live home", "`u#U#following`, and `u#U#home` below the marks", func(ctx context.Context, s *sample) error {
+			_, _, err := s.Heard(ctx, "viewer", 5000)
+			return err
+		}},
+		{"look at a live home, nothing new", "`u#U#timeline` above the window, and `u#U#home`", func(ctx context.Context, s *sample) error {
+			seen, err := s.HomeStreamed(ctx, "viewer", "")
+			if err != nil {
+				return err
+			}
+			s.measure()
+			for _, err := range s.Arrivals(ctx, "viewer", seen) {
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		}},
+		{"look at the like counts of a live home, nothing new", "`p#P#likecount` / `count`", func(ctx context.Context, s *sample) error {
+			seen, err := s.HomeStreamed(ctx, "viewer", "")
+			if err != nil {
+				return err
+			}
+			if _, err = s.LikeChanges(ctx, seen); err != nil {
+				return err
+			}
+			s.cold().measure()
+			_, err = s.LikeChanges(ctx, seen)
+			return err
+		}},
+		{"tick of the tail of live homes, no new post", "GSI1 `made#T#n`, each shard", func(ctx context.Context, s *sample) error {
+			_, err := s.PostsMade(ctx, s.cold().clock.now())
+			return err
+		}},
 	}
 }
 

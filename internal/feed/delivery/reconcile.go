@@ -11,7 +11,6 @@ import (
 	"fanfare/internal/feed/access"
 	"fanfare/internal/id"
 	"fanfare/internal/schema"
-	"fanfare/internal/table"
 	"fanfare/messages"
 )
 
@@ -69,7 +68,7 @@ func (d *Deliveries) reconcile(ctx context.Context, since, until time.Time, curs
 		if at.bucket > schema.BucketOf(high) {
 			return done, nil
 		}
-		refs, more, err := d.postsMade(ctx, at, low, high, limit-done.Checked)
+		refs, more, err := d.access.Made(ctx, access.MadeRange{Bucket: at.bucket, Shard: at.shard, Low: low, High: high, After: at.after}, limit-done.Checked)
 		if err != nil {
 			return Reconciled{}, err
 		}
@@ -105,16 +104,13 @@ func parsePosition(cursor, first string) (position, error) {
 		return position{bucket: schema.BucketOf(first)}, nil
 	}
 	parts := strings.Split(cursor, ".")
-	if len(parts) == 3 && len(parts[0]) == len(schema.BucketOf(id.Max)) && id.Valid(endOf(parts[0])) && (parts[2] == "" || id.Valid(parts[2])) {
+	if len(parts) == 3 && len(parts[0]) == len(schema.BucketOf(id.Max)) && id.Valid(access.EndOf(parts[0])) && (parts[2] == "" || id.Valid(parts[2])) {
 		if shard, err := strconv.Atoi(parts[1]); err == nil && shard >= 0 && shard < schema.PostShards {
 			return position{parts[0], shard, parts[2]}, nil
 		}
 	}
 	return position{}, &fault.Error{Kind: fault.Malformed, Detail: "the cursor is not one of reconcile: begin without one"}
 }
-
-// endOf returns the last id of a bucket.
-func endOf(bucket string) string { return bucket + id.Max[len(bucket):] }
 
 // next returns the position behind a page of posts.
 func (p position) next(read []schema.PostRef, more bool) (position, error) {
@@ -124,35 +120,8 @@ func (p position) next(read []schema.PostRef, more bool) (position, error) {
 	if p.shard+1 < schema.PostShards {
 		return position{bucket: p.bucket, shard: p.shard + 1}, nil
 	}
-	end, err := id.Time(endOf(p.bucket))
-	return position{bucket: schema.BucketOf(id.Floor(end.Add(time.Millisecond)))}, err
-}
-
-// postsMade reads a page of the index of posts by time.
-func (d *Deliveries) postsMade(ctx context.Context, at position, low, high string, limit int) (refs []schema.PostRef, more bool, err error) {
-	q := table.Query{
-		Index: true, PK: schema.PostsMadePK(at.bucket, at.shard),
-		Low: schema.PostSK(low), High: schema.PostSK(high), PageSize: limit,
-	}
-	if at.after != "" {
-		q.After = schema.PostSK(at.after)
-	}
-	for page, err := range d.access.Store.Query(ctx, q) {
-		if err != nil {
-			return nil, false, fault.Wrap("table", err)
-		}
-		for _, it := range page.Items {
-			ref, err := schema.ParsePostRef(it)
-			if err != nil {
-				return nil, false, fault.Wrap("table", err)
-			}
-			refs = append(refs, ref)
-		}
-		if len(refs) > 0 || !page.More {
-			return refs, page.More, nil
-		}
-	}
-	return refs, false, nil
+	bucket, err := access.BucketAfter(p.bucket)
+	return position{bucket: bucket}, err
 }
 
 // publishIncomplete publishes again the posts whose delivery is not complete.

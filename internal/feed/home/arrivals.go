@@ -3,6 +3,7 @@ package home
 import (
 	"context"
 	"iter"
+	"maps"
 	"slices"
 	"time"
 
@@ -73,6 +74,15 @@ func (v *Streamed) Add(post string) bool {
 	return true
 }
 
+// Saw reports whether a post is one of those that were seen.
+func (v *Streamed) Saw(post string) bool {
+	_, found := slices.BinarySearch(v.posts, post)
+	return found || post <= v.floor
+}
+
+// KnowLikes takes the like counts that another reader of the same home knows.
+func (v *Streamed) KnowLikes(of *Streamed) { maps.Copy(v.likes, of.likes) }
+
 func (v *Streamed) dropFirst() {
 	delete(v.likes, v.posts[0])
 	v.floor, v.posts = v.posts[0], v.posts[1:]
@@ -139,13 +149,21 @@ func (h *Homes) HomeStreamed(ctx context.Context, viewer, last string) (*Streame
 	if last != "" {
 		of.High = last + access.Behind
 	}
-	refs, err := h.homeRefs(ctx, viewer, of, windowPosts)
+	want := windowPosts
+	if last == "" { // one unit reads the window of most homes: few have more posts that are young
+		want = page.MostSmall
+	}
+	refs, err := h.homeRefs(ctx, viewer, of, want)
+	if n := len(refs.Items); want < windowPosts && err == nil && n == want && h.access.Now().Sub(access.TimeOf(refs.Items[n-1].Post)) < windowTime {
+		want = windowPosts
+		refs, err = h.homeRefs(ctx, viewer, of, want)
+	}
 	if err != nil {
 		return nil, err
 	}
 	slices.Reverse(refs.Items)
 	seen := &Streamed{floor: refs.Cut, likes: map[string]int64{}}
-	if len(refs.Items) == windowPosts {
+	if len(refs.Items) == want {
 		seen.floor, refs.Items = refs.Items[0].Post, refs.Items[1:]
 	}
 	// The entry of a post may be visible before the post is.
@@ -341,10 +359,10 @@ func (h *Homes) LikeChanges(ctx context.Context, seen *Streamed) ([]PostLikes, e
 	}
 	return slices.DeleteFunc(changes, func(c PostLikes) bool {
 		it, ok := living[schema.PostByIDKey(c.PostID)]
-		if !ok || it.Int(schema.AttrDeleted) != 0 {
+		if !ok {
 			return true
 		}
-		seen.likes[c.PostID] = c.Count
-		return false
+		seen.likes[c.PostID] = c.Count // also of a deleted post, which is not looked up again
+		return it.Int(schema.AttrDeleted) != 0
 	}), nil
 }
