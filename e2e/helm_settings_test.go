@@ -199,7 +199,7 @@ settings:
 	c, err := config.Load(environ, config.API)
 	require.NoError(t, err)
 	assert.Equal(t, []any{false, true, false, false}, []any{bool(c.LikesByUser), bool(c.Pprof), c.HasCanary(), c.HasAuditor()})
-	assert.Equal(t, []any{int64(1_000_000), int64(1<<53 - 1), 1_000_000, 0, 4096, time.Second, time.Minute}, []any{
+	assert.Equal(t, []any{int64(1_000_000), int64(1<<53 - 1), 1_000_000, 0, 4096, time.Minute, time.Minute}, []any{
 		c.FollowersPushed(), c.MaxFollowing, c.RequestsPerSecond(), c.ServiceRequestsPerSecond(), c.Streams, c.StreamPoll, c.LikeWindow,
 	})
 	assert.Equal(t, [][]string{{"https://a.example", "http://localhost:3000"}, {"123456789012345678", "b"}}, [][]string{c.CORSOrigins, c.JWTAudience})

@@ -119,8 +119,11 @@ type Config struct {
 	Streams int `env:"FANFARE_STREAMS" envDefault:"4096"`
 	// StreamsPerUser is the number of live homes of one user that a process serves at once.
 	StreamsPerUser int `env:"FANFARE_STREAMS_PER_USER" envDefault:"8"`
-	// StreamPoll is the time between two looks at a live home.
-	StreamPoll time.Duration `env:"FANFARE_STREAM_POLL" envDefault:"1s"`
+	// StreamPoll is the time between two looks at a live home for which no hint comes.
+	StreamPoll time.Duration `env:"FANFARE_STREAM_POLL" envDefault:"60s"`
+	// StreamLikes is the time between two looks at the like counts of a live home. The default is 2s on
+	// embedded, and 60s on aws.
+	StreamLikes *time.Duration `env:"FANFARE_STREAM_LIKES"`
 	// CORSOrigins are the origins whose pages may call the API, separated by
 	// commas; none by default.
 	CORSOrigins []string `env:"FANFARE_CORS_ORIGINS"`
@@ -322,6 +325,18 @@ func (c Config) DrainTime() time.Duration {
 		return 0
 	default:
 		return 10 * time.Second
+	}
+}
+
+// LikesTime is the time between two looks at the like counts of a live home.
+func (c Config) LikesTime() time.Duration {
+	switch {
+	case c.StreamLikes != nil:
+		return *c.StreamLikes
+	case c.Engine == EngineEmbedded:
+		return 2 * time.Second
+	default:
+		return time.Minute
 	}
 }
 

@@ -32,18 +32,18 @@ func TestEveryNameIsRead(t *testing.T) {
 		"FANFARE_TIMELINE_TTL=24h", "FANFARE_PUSH_LIMIT=5", "FANFARE_ACTIVE_DAYS=2", "FANFARE_MAX_FOLLOWING=6", "FANFARE_LIKES_BY_USER=off", "FANFARE_RATE_LIMIT=7",
 		"FANFARE_CORS_ORIGINS=https://a.example, http://localhost:3000", "FANFARE_DEV_SECRET=" + strings.Repeat("s", 32),
 		"FANFARE_DEV_AUTH_ON_AWS=allow", "FANFARE_DEV_AUTH_PUBLIC=allow", "FANFARE_DEV_AUTH_HOSTS=api, api.internal", "FANFARE_LOG_LEVEL=debug", "FANFARE_PPROF=on",
-		"FANFARE_METRICS_ADDR=:9091", "FANFARE_CORS_HEADERS=X-Trace", "FANFARE_STREAMS=9", "FANFARE_STREAMS_PER_USER=2", "FANFARE_STREAM_POLL=3s",
+		"FANFARE_METRICS_ADDR=:9091", "FANFARE_CORS_HEADERS=X-Trace", "FANFARE_STREAMS=9", "FANFARE_STREAMS_PER_USER=2", "FANFARE_STREAM_POLL=3s", "FANFARE_STREAM_LIKES=5s",
 		"FANFARE_CONSOLE=on", "FANFARE_CANARY=on", "FANFARE_AUDIT=on", "FANFARE_JWT_USER_CLAIM=uid", "FANFARE_SERVICE_SCOPE=fanfare/act", "FANFARE_DELETE_SCOPE=fanfare/delete", "FANFARE_SERVICE_RATE_LIMIT=8", "FANFARE_USER_UNITS=90000", "FANFARE_DRAIN=4s",
 	}, config.API)
 	require.NoError(t, err)
 	if c.Table != "t.1" || c.FollowersPushed() != 5 || c.ActiveDays != 2 || c.MaxFollowing != 6 || bool(c.LikesByUser) || c.RequestsPerSecond() != 7 ||
 		!slices.Equal(c.CORSOrigins, []string{"https://a.example", "http://localhost:3000"}) ||
 		c.LikeWindow != 250*time.Millisecond || !bool(c.Pprof) || c.MetricsAddr != ":9091" || c.AdminIsPublic() || c.LogLevel != zapcore.DebugLevel ||
-		!c.HasConsole() || !c.HasCanary() || !c.HasAuditor() || c.EventsQueue != "q-events" || c.Streams != 9 || c.StreamsPerUser != 2 || c.StreamPoll != 3*time.Second ||
+		!c.HasConsole() || !c.HasCanary() || !c.HasAuditor() || c.EventsQueue != "q-events" || c.Streams != 9 || c.StreamsPerUser != 2 || c.StreamPoll != 3*time.Second || c.LikesTime() != 5*time.Second ||
 		!slices.Equal(c.JWTAudience, []string{"a", "b"}) || c.JWTUserClaim != "uid" || c.ServiceScope != "fanfare/act" || c.DeleteScope != "fanfare/delete" || c.ServiceRequestsPerSecond() != 8 || c.UnitsPerHour() != 90_000 || c.DrainTime() != 4*time.Second {
 		t.Errorf("read %+v", c)
 	}
-	assert.Len(t, config.Names(), 39, "names: a new one needs a line here")
+	assert.Len(t, config.Names(), 40, "names: a new one needs a line here")
 }
 
 func TestBadEnvironmentNamesEachFault(t *testing.T) {
@@ -64,8 +64,8 @@ func TestBadEnvironmentNamesEachFault(t *testing.T) {
 		{"address", []string{"FANFARE_HTTP_ADDR=8080", "FANFARE_ADMIN_ADDR=x:99999", "FANFARE_METRICS_ADDR=9091"}, config.Worker, []string{"FANFARE_HTTP_ADDR", "FANFARE_ADMIN_ADDR", "FANFARE_METRICS_ADDR"}},
 		{"types, all at once", []string{"FANFARE_LIKE_WINDOW=1", "FANFARE_PUSH_LIMIT=many", "FANFARE_LIKES_BY_USER=yes", "FANFARE_CANARY=2", "FANFARE_LOG_LEVEL=loud", "FANFARE_RATE_LIMIT=1e3", "FANFARE_TIMELINE_TTL=30d", "FANFARE_ENGINE=x"},
 			config.Worker, []string{`FANFARE_LIKE_WINDOW: "1" is not a duration`, "FANFARE_PUSH_LIMIT", "FANFARE_LIKES_BY_USER", `FANFARE_CANARY: "2" is not on or off`, "FANFARE_LOG_LEVEL", "FANFARE_RATE_LIMIT", "FANFARE_TIMELINE_TTL", "FANFARE_ENGINE"}},
-		{"ranges", []string{"FANFARE_LIKE_WINDOW=1ms", "FANFARE_TIMELINE_TTL=1s", "FANFARE_PUSH_LIMIT=-1", "FANFARE_ACTIVE_DAYS=-1", "FANFARE_MAX_FOLLOWING=-1", "FANFARE_RATE_LIMIT=-1", "FANFARE_LOG_LEVEL=fatal", "FANFARE_STREAMS=0", "FANFARE_STREAMS_PER_USER=0", "FANFARE_STREAM_POLL=1ms"},
-			config.Worker, []string{"FANFARE_LIKE_WINDOW", "FANFARE_TIMELINE_TTL", "FANFARE_PUSH_LIMIT", "FANFARE_ACTIVE_DAYS: -1 is neither", "FANFARE_MAX_FOLLOWING", "FANFARE_RATE_LIMIT", "FANFARE_LOG_LEVEL", "FANFARE_STREAMS", "FANFARE_STREAMS_PER_USER", "FANFARE_STREAM_POLL"}},
+		{"ranges", []string{"FANFARE_LIKE_WINDOW=1ms", "FANFARE_TIMELINE_TTL=1s", "FANFARE_PUSH_LIMIT=-1", "FANFARE_ACTIVE_DAYS=-1", "FANFARE_MAX_FOLLOWING=-1", "FANFARE_RATE_LIMIT=-1", "FANFARE_LOG_LEVEL=fatal", "FANFARE_STREAMS=0", "FANFARE_STREAMS_PER_USER=0", "FANFARE_STREAM_POLL=1ms", "FANFARE_STREAM_LIKES=2h"},
+			config.Worker, []string{"FANFARE_LIKE_WINDOW", "FANFARE_TIMELINE_TTL", "FANFARE_PUSH_LIMIT", "FANFARE_ACTIVE_DAYS: -1 is neither", "FANFARE_MAX_FOLLOWING", "FANFARE_RATE_LIMIT", "FANFARE_LOG_LEVEL", "FANFARE_STREAMS", "FANFARE_STREAMS_PER_USER", "FANFARE_STREAM_POLL", "FANFARE_STREAM_LIKES"}},
 		{"a drain that is no time", []string{"FANFARE_DRAIN=10"}, config.Worker, []string{`FANFARE_DRAIN: "10" is not a duration such as 1s`}},
 		{"a drain without end", []string{"FANFARE_DRAIN=6m"}, config.Worker, []string{"FANFARE_DRAIN: 6m0s is not between 0s and 5m"}},
 		{"a negative drain", []string{"FANFARE_DRAIN=-1s"}, config.API, []string{"FANFARE_DRAIN: -1s is not between"}},

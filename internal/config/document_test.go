@@ -93,6 +93,10 @@ func TestTheDocumentListsEveryVariableWithItsDefault(t *testing.T) {
 			value = fmt.Sprintf("`%s`, on `aws` `%s`",
 				config.Config{Engine: config.EngineEmbedded}.DrainTime(), config.Config{Engine: config.EngineAWS}.DrainTime())
 		}
+		if field.Name == "StreamLikes" { // as Drain
+			value = fmt.Sprintf("`%s`, on `aws` `%s`",
+				config.Config{Engine: config.EngineEmbedded}.LikesTime(), config.Config{Engine: config.EngineAWS}.LikesTime())
+		}
 		if field.Name == "Console" && (config.Config{Engine: config.EngineEmbedded}).HasConsole() && !(config.Config{Engine: config.EngineAWS}).HasConsole() {
 			value = "`on`, on `aws` `off`"
 		}

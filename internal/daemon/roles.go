@@ -80,7 +80,8 @@ func (p *process) startAPI(ctx context.Context) (string, error) {
 		Health: p.health, RateLimit: p.cfg.RequestsPerSecond(), ServiceRateLimit: p.cfg.ServiceRequestsPerSecond(), Scopes: p.scopes(), Origins: p.cfg.CORSOrigins, PageHeaders: p.cfg.CORSHeaders,
 		Streams: httpapi.Streams{
 			// The other half of the connections is for requests.
-			Process: max(1, min(p.cfg.Streams, connections(files)/2)), User: p.cfg.StreamsPerUser, Poll: p.cfg.StreamPoll, Wakes: p.eng.wakes,
+			Process: max(1, min(p.cfg.Streams, connections(files)/2)), User: p.cfg.StreamsPerUser, SlowLook: p.cfg.StreamPoll, Likes: p.cfg.LikesTime(),
+			Alone: p.eng.local, Wakes: p.eng.wakes,
 		},
 		Console: pages, Operations: operations, Counters: p.metrics, Tracer: p.traces.Tracer(), Now: p.opt.Now, Log: p.log.Named("http"),
 	})

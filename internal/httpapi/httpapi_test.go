@@ -86,6 +86,8 @@ type counted struct {
 
 func (c *counted) Like()                    {}
 func (c *counted) StreamEvents(string, int) {}
+func (c *counted) StreamTail(time.Duration) {}
+func (c *counted) StreamsUnlisted(int)      {}
 
 func (c *counted) Streams(change int) {
 	c.mu.Lock()
@@ -145,6 +147,9 @@ type world struct {
 	api       *httpapi.API
 }
 
+// poll is the time between two looks at a live home.
+const poll = time.Second
+
 func newWorld(tb testing.TB, change ...func(*httpapi.Config)) *world {
 	tb.Helper()
 	dev, err := auth.NewDev([]byte(strings.Repeat("s", 32)), time.Now)
@@ -154,6 +159,7 @@ func newWorld(tb testing.TB, change ...func(*httpapi.Config)) *world {
 	}
 	w.cfg = httpapi.Config{
 		Verifier: dev, Tokens: dev, Health: admin.NewHealth(),
+		Streams:  httpapi.Streams{SlowLook: poll, Likes: 2 * poll, Alone: true},
 		Counters: w.counted, Now: time.Now, Log: zap.NewNop(),
 	}
 	serve(&w.cfg, access.Config{

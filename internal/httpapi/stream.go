@@ -27,8 +27,12 @@ type Streams struct {
 	Process int
 	// User bounds the open streams of one user; 0 is 8.
 	User int
-	// Poll is the time between two looks at a home; 0 is live.DefaultPoll.
-	Poll time.Duration
+	// SlowLook is the time between two looks at a home for which no hint comes, and Likes that between two
+	// looks at its like counts; 0 is live's default.
+	SlowLook, Likes time.Duration
+	// Alone means that no other process writes the table. Else the process reads the posts that others
+	// make, and bounds the units of its streams.
+	Alone bool
 	// Wakes, if not nil, wakes streams when this process writes into their homes.
 	Wakes *live.Wakes
 }
@@ -48,8 +52,8 @@ type LikesChange struct {
 // newStreams returns the hub of the streams. Their bytes and their capacity units count as
 // those of answers do (I11).
 func (a *API) newStreams(cfg Streams) *live.Hub {
-	hub := live.New(live.Config{
-		Homes: a.homes, Poll: cfg.Poll, Streams: cfg.Process, UserStreams: cmp.Or(cfg.User, 8),
+	of := live.Config{
+		Homes: a.homes, SlowLook: cfg.SlowLook, LikesEach: cfg.Likes, Streams: cfg.Process, UserStreams: cmp.Or(cfg.User, 8),
 		Frames: live.Frames{
 			Entry: func(item feed.HomeItem) ([]byte, error) {
 				return event("entry", item.Post.ID, toHomeItem(item))
@@ -71,7 +75,11 @@ func (a *API) newStreams(cfg Streams) *live.Hub {
 		Charge:        func(user string, units float64) time.Duration { return a.limiter.carry(user, units, a.now()) },
 		ChargeService: func(service string, units float64) time.Duration { return a.services.carry(service, units, a.now()) },
 		Counters:      a.counters, Now: a.now, Log: a.log,
-	})
+	}
+	if !cfg.Alone {
+		of.Posts, of.Units = a.homes, live.DefaultUnits
+	}
+	hub := live.New(of)
 	if cfg.Wakes != nil {
 		cfg.Wakes.Wake(hub)
 	}
@@ -119,7 +127,7 @@ func (a *API) registerStream() {
 	entry, likes := huma.SchemaFromType(schemas, reflect.TypeFor[HomeItem]()), huma.SchemaFromType(schemas, reflect.TypeFor[LikesChange]())
 	op.Responses = map[string]*huma.Response{"200": {
 		Description: "Server-sent events until the client or the server ends them, with a comment every 15 seconds. " +
-			"`entry` is a post that came into the home; its id is the post's. It may be older than the one before: deliveries take their time. " +
+			"`entry` is a post that came into the home; its id is the post's. It may be older than the one before: deliveries take their time. It comes mostly within two seconds of the post, and a minute after the post came into the home at the latest, unless the server is set otherwise. " +
 			"`likes` is a new like count of one of the newest 20 posts. " +
 			"Lines with an id and without data give the place of the stream after all events before them. " +
 			"A client that sends this id as Last-Event-ID gets each later event, and none twice; one that sends the id of a post gets newer posts only. Clients that follow the standard send the last id by themselves.",
@@ -139,6 +147,7 @@ func (a *API) registerStream() {
 			a.work.closeStream(who)
 		}
 		owes, owing := errors.AsType[*live.OwesError](err)
+		waits, waiting := errors.AsType[*live.BusyError](err)
 		switch {
 		case owing:
 			return nil, newProblem(http.StatusTooManyRequests, typeRateLimited, "Too many requests",
@@ -146,6 +155,8 @@ func (a *API) registerStream() {
 		case errors.Is(err, live.ErrUserFull):
 			return nil, newProblem(http.StatusTooManyRequests, typeRateLimited, "Too many requests",
 				"you have too many open streams: close one, or share one").retryAfter(live.Heartbeat)
+		case waiting:
+			return nil, busy().retryAfter(waits.For)
 		case errors.Is(err, live.ErrFull), errors.Is(err, live.ErrStopping):
 			return nil, busy()
 		case errors.Is(err, live.ErrNoProfile):

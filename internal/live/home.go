@@ -12,6 +12,7 @@ import (
 
 	"fanfare/internal/backoff"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/feed/home"
 )
 
@@ -24,17 +25,20 @@ type userHome struct {
 	open map[string]int
 	ctx  context.Context //nolint:containedctx // its end stops the looks, and ends the streams
 	stop context.CancelCauseFunc
-	// woken has a value if this process wrote into the home since the last look, or if that
-	// look did not reach the end of the home.
-	woken chan struct{}
-	// turn holds one value while somebody looks at the home, or joins. It guards seen and looks.
+	// agenda is when the home is looked at, and authors whose posts it shows.
+	agenda  *agenda
+	authors authors
+	// doubted has a value if this process removed the user's profile.
+	doubted chan struct{}
+	// turn holds one value while somebody looks at the home, or joins. It guards seen and the answers to
+	// hints.
 	turn chan struct{}
 	// reading holds one value while a read of the home runs.
 	reading chan struct{}
 	// seen is what every joined stream has seen or does not want; nil before the first look.
 	seen *home.Streamed
-	// looks counts the looks since the one that read like counts.
-	looks int
+	// failures counts the looks since the last one that succeeded. The holder of the turn has it.
+	failures int
 
 	mu sync.Mutex
 	// streams have joined: each new post is sent to them.
@@ -44,7 +48,7 @@ type userHome struct {
 func newHome(h *Hub, user string) *userHome {
 	hm := &userHome{
 		hub: h, user: user, open: map[string]int{}, streams: map[*Stream]struct{}{},
-		woken: make(chan struct{}, 1), turn: make(chan struct{}, 1), reading: make(chan struct{}, 1),
+		agenda: newAgenda(h.cfg.SlowLook, h.cfg.LikesEach, h.cfg.Jitter), doubted: make(chan struct{}, 1), turn: make(chan struct{}, 1), reading: make(chan struct{}, 1),
 	}
 	hm.ctx, hm.stop = context.WithCancelCause(h.ctx)
 	return hm
@@ -58,61 +62,101 @@ func (hm *userHome) streamsOpen() (n int) {
 	return n
 }
 
-func (hm *userHome) wake() {
-	select {
-	case hm.woken <- struct{}{}:
-	default:
-	}
-}
+func (hm *userHome) wake() { hm.agenda.hint(aWrite, 0, 0) }
 
 // run looks at the home until its last stream is closed.
 func (hm *userHome) run() {
-	failed := backoff.Exponential{First: hm.hub.cfg.Poll, Most: mostGap}
-	failures, gap := 0, time.Duration(0)
-	for began := time.Now(); ; {
-		timer := time.NewTimer(time.Until(began.Add(max(hm.hub.cfg.Poll, gap))))
+	for {
+		timer := time.NewTimer(time.Until(hm.agenda.next()))
 		select {
 		case <-timer.C:
-		case <-hm.woken:
+			if hm.rest(hm.ctx) != nil {
+				return
+			}
+			if err := hm.poll(hm.ctx); err != nil && hm.ctx.Err() == nil {
+				hm.hub.cfg.Log.Debug("home not read for its streams", zap.String("user_id", hm.user), zap.Error(err))
+			}
+		case <-hm.agenda.changed:
 			timer.Stop()
 		case <-hm.ctx.Done():
 			timer.Stop()
 			return
 		}
-		if backoff.Wait(hm.ctx, time.Until(began.Add(gap))) != nil || hm.rest(hm.ctx) != nil {
-			return
+	}
+}
+
+// keep reads the list of the home's authors, and looks at the profile of its user, once for all streams.
+func (hm *userHome) keep() {
+	failed := backoff.Exponential{First: failedLook, Most: profileLook}
+	profileAt := time.Now().Add(profileLook)
+	for failures, listAt, next := 0, time.Now(), time.Now(); hm.untilDoubt(next); {
+		now := time.Now()
+		var err error
+		if !now.Before(listAt) {
+			if err = hm.list(); err == nil {
+				listAt = now.Add(listAge)
+			}
 		}
-		began = time.Now()
-		err := hm.poll(hm.ctx)
-		gap = leastGap
-		if failures++; err == nil {
-			failures = 0
+		if err == nil && now.Before(next) || !now.Before(profileAt) {
+			if err = hm.askProfile(now.Before(next)); err == nil {
+				profileAt = now.Add(profileLook)
+			}
+		}
+		if failures++; err != nil {
+			next = now.Add(failed.Bound(failures))
 			continue
 		}
-		gap = max(gap, failed.Bound(failures))
-		if hm.ctx.Err() == nil {
-			hm.hub.cfg.Log.Debug("home not read for its streams", zap.String("user_id", hm.user), zap.Error(err))
+		failures, next = 0, profileAt
+		if listAt.Before(next) {
+			next = listAt
 		}
 	}
 }
 
-// watchProfile looks at the profile of the home's user, once for all streams, and ends them if there
-// is none: a removed user reads nothing.
-func (hm *userHome) watchProfile() {
-	failed := backoff.Exponential{First: DefaultPoll, Most: profileLook}
-	failures, wait := 0, profileLook
-	for backoff.Wait(hm.ctx, wait) == nil {
-		err := hm.charged(hm.ctx, nil, func(ctx context.Context) error { return hm.requireProfile(ctx, false) })
-		switch {
-		case errors.Is(err, ErrNoProfile):
-			hm.stop(ErrNoProfile)
-		case err != nil:
-			failures++
-			wait = failed.Bound(failures)
-		default:
-			failures, wait = 0, profileLook
-		}
+// untilDoubt waits until a time, or until the profile of the user may be gone. It returns false at the end
+// of the home.
+func (hm *userHome) untilDoubt(next time.Time) bool {
+	timer := time.NewTimer(time.Until(next))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-hm.doubted:
+	case <-hm.ctx.Done():
 	}
+	return hm.ctx.Err() == nil
+}
+
+// askProfile ends the streams if their user has no profile: a removed user reads nothing.
+func (hm *userHome) askProfile(consistent bool) error {
+	err := hm.charged(hm.ctx, nil, unitsOfProfile, func(ctx context.Context) error { return hm.requireProfile(ctx, consistent) })
+	if errors.Is(err, ErrNoProfile) {
+		hm.stop(ErrNoProfile)
+	}
+	return err
+}
+
+// list reads whose posts the home shows. A home without room for its list is looked at more often: no
+// hint comes for it. A hint without a post stands for those that came meanwhile.
+func (hm *userHome) list() error {
+	readers := hm.hub.readers
+	readers.begin(hm)
+	var users []string
+	var whole bool
+	err := hm.charged(hm.ctx, nil, unitsOfList, func(ctx context.Context) (err error) {
+		users, whole, err = hm.hub.cfg.Homes.Heard(ctx, hm.user, mostAuthors)
+		return err
+	})
+	if err != nil {
+		readers.fail(hm)
+		return err
+	}
+	slow := hm.hub.cfg.SlowLook
+	if fits := readers.set(hm, users, whole); !fits {
+		slow = min(slow, unlistedLook)
+	}
+	hm.agenda.setSlow(slow)
+	hm.agenda.hint(somePost, 0, hintTry)
+	return nil
 }
 
 // requireProfile returns ErrNoProfile if the home's user has no profile.
@@ -135,13 +179,25 @@ func (hm *userHome) locked(ctx context.Context, f func() error) error {
 	return f()
 }
 
-// poll looks at the home once, if it has streams.
+// poll makes the looks that are due, if the home has streams. A hint of a post that was seen makes
+// none.
 func (hm *userHome) poll(ctx context.Context) error {
 	return hm.locked(ctx, func() error {
 		if len(hm.joined()) == 0 {
+			number, began := hm.agenda.begin()
+			hm.agenda.wants()
+			hm.agenda.looked(number, began, leastGap)
 			return nil
 		}
-		return hm.look(ctx, nil)
+		hm.hub.readers.judge(hm, hm.agenda.answer(hm.seen, 0, time.Time{}))
+		look, likes := hm.agenda.wants()
+		switch {
+		case look:
+			return hm.look(ctx, nil, likes)
+		case likes:
+			return hm.read(ctx, nil, unitsOfLikes, func(ctx context.Context) error { return hm.lookAtLikes(ctx, hm.seen, hm.joined()...) })
+		}
+		return nil
 	})
 }
 
@@ -152,10 +208,11 @@ func (hm *userHome) joined() []*Stream {
 	return slices.Collect(maps.Keys(hm.streams))
 }
 
-// look sends to the streams the posts that have come into the home since the last look. It is made
-// for st, or for all streams if st is nil. The caller has the turn.
-func (hm *userHome) look(ctx context.Context, st *Stream) error {
-	err := hm.read(ctx, st, func(ctx context.Context) error {
+// look sends to the streams the posts that have come into the home since the last look, and like counts
+// if likes is set. It is made for st, or for all streams if st is nil. The caller has the turn.
+func (hm *userHome) look(ctx context.Context, st *Stream, likes bool) error {
+	number, began := hm.agenda.begin()
+	err := hm.read(ctx, st, unitsOfLook, func(ctx context.Context) error {
 		if len(hm.joined()) == 0 { // nobody waits for the posts since the last look
 			seen, err := hm.hub.cfg.Homes.HomeStreamed(ctx, hm.user, "")
 			hm.seen = seen
@@ -169,22 +226,34 @@ func (hm *userHome) look(ctx context.Context, st *Stream) error {
 				return err
 			}
 		}
-		if hm.seen.Behind() {
-			hm.wake()
+		if streams := hm.joined(); likes && len(streams) > 0 {
+			return hm.lookAtLikes(ctx, hm.seen, streams...)
 		}
-		streams := hm.joined()
-		if hm.looks++; hm.looks < pollsOfLikes || len(streams) == 0 {
-			return nil
-		}
-		hm.looks = 0
-		return hm.lookAtLikes(ctx, hm.seen, streams...)
+		return nil
 	})
+	hm.looked(number, began, err)
 	now := hm.hub.cfg.Now()
 	for _, st := range hm.joined() {
 		st.settle(now)
 	}
 	hm.hub.cfg.Counters.StreamPoll(err)
 	return err
+}
+
+// looked ends a look. The caller has the turn.
+func (hm *userHome) looked(number int, began time.Time, err error) {
+	if err != nil {
+		hm.failures++
+		failed := backoff.Exponential{First: failedLook, Most: mostGap}
+		hm.agenda.looked(number, began, failed.Bound(hm.failures))
+		return
+	}
+	hm.failures = 0
+	hm.hub.readers.judge(hm, hm.agenda.answer(hm.seen, number, began))
+	hm.agenda.looked(number, began, leastGap)
+	if hm.seen.Behind() {
+		hm.wake()
+	}
 }
 
 func (hm *userHome) publish(items []feed.HomeItem) error {
@@ -196,6 +265,8 @@ func (hm *userHome) publish(items []feed.HomeItem) error {
 		for _, st := range hm.joined() {
 			st.entry(item.Post.ID, frame)
 		}
+		hm.hub.saw(access.TimeOf(item.Post.ID))
+		hm.hub.readers.shown(hm, item.Post.AuthorID)
 	}
 	return nil
 }
@@ -219,23 +290,33 @@ func (hm *userHome) lookAtLikes(ctx context.Context, seen *home.Streamed, stream
 }
 
 // join adds a stream that has seen everything that is visible now, and sends it the like
-// counts that it does not know. The caller has the turn.
+// counts that it does not know. The caller has the turn. What comes into the home within the next
+// moments, as after a return of its reader, has a look of its own.
 func (hm *userHome) join(ctx context.Context, st *Stream) error {
-	if len(hm.joined()) == 0 { // what came before is of no use to anybody
+	others := hm.joined()
+	if len(others) == 0 { // what came before is of no use to anybody
 		hm.seen = st.seen.Clone()
 	}
-	err := hm.read(ctx, st, func(ctx context.Context) error {
+	err := hm.read(ctx, st, unitsOfLikes, func(ctx context.Context) error {
 		// First the others', so that the next look finds nothing new.
-		return errors.Join(hm.lookAtLikes(ctx, hm.seen, hm.joined()...), hm.lookAtLikes(ctx, st.seen, st))
+		var err error
+		if len(others) > 0 {
+			err = hm.lookAtLikes(ctx, hm.seen, others...)
+		}
+		return errors.Join(err, hm.lookAtLikes(ctx, st.seen, st))
 	})
 	if err != nil {
 		return err
+	}
+	if len(others) == 0 {
+		hm.seen.KnowLikes(st.seen)
 	}
 	hm.mu.Lock()
 	hm.streams[st] = struct{}{}
 	hm.mu.Unlock()
 	st.joined, st.moved = true, true
 	st.settle(hm.hub.cfg.Now())
+	hm.agenda.hint(somePost, 0, hintTry)
 	return nil
 }
 

@@ -25,7 +25,7 @@ func TestAPostThatComesWhileAStreamJoinsIsSentOnce(t *testing.T) {
 			first := a.client(t, "ann", "")
 			_, last := a.client(t, "ann", "").leave()
 			want := a.fill(t, "ann", 30, false)
-			<-time.After(2*live.DefaultPoll + live.DefaultPoll/2)
+			<-time.After(2*poll + poll/2)
 			a.slow(latency)
 			second := make(chan *client, 1)
 			go func() {
@@ -37,7 +37,7 @@ func TestAPostThatComesWhileAStreamJoinsIsSentOnce(t *testing.T) {
 			post := a.post(t, "author")
 			a.deliver(t, "author", post, "ann")
 			want = append(want, post)
-			<-time.After(5 * live.DefaultPoll)
+			<-time.After(5 * poll)
 			for i, c := range []*client{first, <-second} {
 				got, _ := c.leave()
 				assert.Equalf(t, want, got, "stream %d: a post comes %s after the opening", i, at)
@@ -74,9 +74,9 @@ func TestStreamsKeepTheirOwnWindows(t *testing.T) {
 			late = late[max(0, len(late)-10):]
 			for i := range late {
 				a.deliver(t, "author", late[len(late)-1-i], "ann")
-				<-time.After(live.DefaultPoll)
+				<-time.After(poll)
 			}
-			<-time.After(5 * live.DefaultPoll)
+			<-time.After(5 * poll)
 			for i, c := range clients {
 				got, _ := c.leave()
 				assert.ElementsMatchf(t, late, got, "stream %d of a home of %d posts", i, len(posts))
@@ -122,11 +122,11 @@ func TestPlantedBugsAreFound(t *testing.T) {
 			"TestAReplayRests", "An error is expected",
 		},
 		"like counts for a stream are not charged": {
-			planttest.Edit{File: hub, Old: "err := hm.read(ctx, st, func(ctx context.Context) error {\n\t\t// First", New: "err := hm.hub.reading(ctx, func(ctx context.Context) error {\n\t\t// First"},
+			planttest.Edit{File: hub, Old: "err := hm.read(ctx, st, unitsOfLikes, func(ctx context.Context) error {\n\t\t// First", New: "err := hm.hub.reading(ctx, func(ctx context.Context) error {\n\t\t// First"},
 			"TestAUserThatReconnectsReadsNoMoreThanItsShare", "Max difference",
 		},
 		"open streams outlive the profile": {
-			planttest.Edit{File: hub, Old: "hm.stop(ErrNoProfile)", New: "continue"},
+			planttest.Edit{File: hub, Old: "hm.stop(ErrNoProfile)", New: "return nil"},
 			"TestStreamsEndWithTheProfileOfTheirUser", "a stream is open",
 		},
 	} {

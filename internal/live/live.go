@@ -1,6 +1,7 @@
 // Package live streams homes: it sends each post that comes into a home to the open streams
-// of its user, once. The streams of one user share one look at the table, at regular
-// intervals, and sooner when this process writes into that home.
+// of its user, once. The streams of one user share their looks at the table: one after a minute at the
+// latest, and sooner when a hint says that a post may have come (docs/decisions/0023). Only a look makes
+// an event.
 //
 // It must never wait for a client: a stream whose buffer is full ends, and its client comes
 // back and goes on where it was. It must never hold anything that a reconnect needs: a
@@ -9,10 +10,12 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -20,6 +23,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"fanfare/internal/backoff"
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/home"
 	"fanfare/internal/panics"
@@ -28,10 +32,16 @@ import (
 const (
 	// Heartbeat is the time between two signs of life on a stream.
 	Heartbeat = 15 * time.Second
-	// DefaultPoll is the time between two looks at a home.
-	DefaultPoll = time.Second
-	// pollsOfLikes is the number of looks at a home for each look at its like counts.
-	pollsOfLikes = 2
+	// DefaultSlowLook is the time between two looks at a home for which no hint comes.
+	DefaultSlowLook = time.Minute
+	// unlistedLook is that time for a home whose authors do not fit into the list of all homes.
+	unlistedLook = 10 * time.Second
+	// DefaultLikes is the time between two looks at the like counts of a home.
+	DefaultLikes = time.Minute
+	// DefaultUnits is the number of read units that all streams of a process use in a second.
+	DefaultUnits = 2000
+	// listAge is how long the list of a home's authors is kept.
+	listAge = 30 * time.Minute
 	// readTime ends a look whose table calls hang. A look at a table that takes seconds for a call
 	// ends by itself before.
 	readTime = 5 * time.Minute
@@ -39,12 +49,13 @@ const (
 	reads = 64
 	// leastGap is the least time between two looks at one home.
 	leastGap = 20 * time.Millisecond
-	// mostGap is the most time between two looks at a table that fails.
-	mostGap = 30 * time.Second
+	// failedLook and mostGap are the least and the most time from a look that failed to the next one.
+	failedLook = time.Second
+	mostGap    = 30 * time.Second
 	// profileLook is the time between two looks at the profile of a user with streams. With the lag
-	// of a replica, which is mostly below a second, it is the 15 seconds in which the streams of a
-	// user without a profile end.
-	profileLook = 14 * time.Second
+	// of a replica, which is mostly below a second, and the wait for units it is the minute in which the
+	// streams of a user without a profile end. A removal by this process ends them at once.
+	profileLook = 50 * time.Second
 	// mostPending is the size of a stream's buffer.
 	mostPending = 1 << 20
 	// replayBytes is the size from which the answers to one look are sent before the next.
@@ -68,6 +79,14 @@ func (e *OwesError) Error() string {
 	return "live: the streams of the user have to rest for " + e.For.String()
 }
 
+// BusyError is the refusal of a new stream because the reads of the other streams use all units of the
+// process. For is the time until there are some.
+type BusyError struct{ For time.Duration }
+
+func (e *BusyError) Error() string {
+	return "live: the reads of streams have to wait for " + e.For.String()
+}
+
 // ErrSlow is the end of a stream whose client does not keep up.
 var ErrSlow = errors.New("live: the client is too slow")
 
@@ -77,6 +96,7 @@ type Homes interface {
 	Arrivals(ctx context.Context, viewer string, seen *home.Streamed) iter.Seq2[[]feed.HomeItem, error]
 	LikeChanges(ctx context.Context, seen *home.Streamed) ([]home.PostLikes, error)
 	HasProfile(ctx context.Context, viewer string, consistent bool) (bool, error)
+	Heard(ctx context.Context, viewer string, most int) (authors []string, whole bool, err error)
 }
 
 // Frames encode the blocks of a stream.
@@ -96,6 +116,10 @@ type Counters interface {
 	StreamEvents(kind string, n int)
 	// StreamPoll counts a look at a home.
 	StreamPoll(err error)
+	// StreamTail sets the age of the last read of new posts.
+	StreamTail(age time.Duration)
+	// StreamsUnlisted changes the number of homes whose authors do not fit into the list of all homes.
+	StreamsUnlisted(change int)
 	// StreamEnded counts the end of a stream that its client did not ask for.
 	StreamEnded(reason string)
 }
@@ -104,8 +128,17 @@ type Counters interface {
 type Config struct {
 	Homes  Homes
 	Frames Frames
-	// Poll is the time between two looks at a home; 0 is DefaultPoll.
-	Poll time.Duration
+	// Posts, if not nil, has the posts that other processes make. Without it each post is made by this
+	// process.
+	Posts Posts
+	// SlowLook is the time between two looks at a home for which no hint comes, and LikesEach that
+	// between two looks at its like counts; 0 is the default.
+	SlowLook, LikesEach time.Duration
+	// Units bounds the read units that all streams use in a second, 0 for no bound. Edges bounds the
+	// authors of all homes; 0 is the default.
+	Units, Edges int
+	// Jitter returns a number in [0, 1) that spreads the looks at homes; nil is random.
+	Jitter func() float64
 	// Streams and UserStreams bound the open streams of the process, and of one user.
 	Streams, UserStreams int
 	// Hold counts bytes in the memory of user's streams until release is called, and returns
@@ -130,6 +163,11 @@ type Hub struct {
 	// open is the number of open streams. Wake reads it without the lock.
 	open   atomic.Int64
 	shares shares
+	budget budget
+	// readers are the homes by the authors whose posts they show.
+	readers *readers
+	// newest is the time of the newest post that was seen, in milliseconds.
+	newest atomic.Int64
 
 	mu    sync.RWMutex
 	homes map[string]*userHome
@@ -137,11 +175,18 @@ type Hub struct {
 
 // New returns a Hub. It must be closed, or run.
 func New(cfg Config) *Hub {
-	if cfg.Poll <= 0 {
-		cfg.Poll = DefaultPoll
+	cfg.SlowLook, cfg.LikesEach, cfg.Edges = cmp.Or(cfg.SlowLook, DefaultSlowLook), cmp.Or(cfg.LikesEach, DefaultLikes), cmp.Or(cfg.Edges, mostEdges)
+	if cfg.Jitter == nil {
+		cfg.Jitter = rand.Float64
 	}
-	h := &Hub{cfg: cfg, reads: make(chan struct{}, reads), homes: map[string]*userHome{}, shares: shares{paid: map[string]time.Time{}}}
+	h := &Hub{
+		cfg: cfg, reads: make(chan struct{}, reads), homes: map[string]*userHome{}, shares: shares{paid: map[string]time.Time{}},
+		budget: budget{rate: float64(cfg.Units)}, readers: newReaders(cfg.Edges, cfg.Counters.StreamsUnlisted),
+	}
 	h.ctx, h.stop = context.WithCancel(context.Background())
+	if cfg.Posts != nil {
+		h.polls.Go(h.runTail)
+	}
 	return h
 }
 
@@ -163,16 +208,37 @@ func (h *Hub) Close() {
 // Stopping reports whether the hub was closed.
 func (h *Hub) Stopping() bool { return h.ctx.Err() != nil }
 
+// home returns the home of a user here, nil for none.
+func (h *Hub) home(user string) *userHome {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.homes[user]
+}
+
 // Wake says that this process wrote into user's home.
 func (h *Hub) Wake(user string) {
-	if h.open.Load() == 0 {
-		return
+	if hm := h.home(user); hm != nil {
+		hm.wake()
 	}
-	h.mu.RLock()
-	watched := h.homes[user]
-	h.mu.RUnlock()
-	if watched != nil {
-		watched.wake()
+}
+
+// Posted says that this process stored a post.
+func (h *Hub) Posted(user, post string) { h.hint(user, post, nearTry) }
+
+// Removed says that this process removed a user's profile.
+func (h *Hub) Removed(user string) {
+	if hm := h.home(user); hm != nil {
+		select {
+		case hm.doubted <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Heard says that this process changed whether user's home shows the posts of another user.
+func (h *Hub) Heard(user, other string, heard bool) {
+	if hm := h.home(user); hm != nil {
+		h.readers.change(hm, edge{h.readers.hash(other), heard})
 	}
 }
 
@@ -198,14 +264,23 @@ func (h *Hub) Open(ctx context.Context, who Caller, last string) (*Stream, error
 	if owed := h.shares.owes(who.User); owed > 0 {
 		return nil, &OwesError{owed}
 	}
+	wait, ok := h.budget.take(unitsOfOpening, mostOpeningWait)
+	if !ok {
+		return nil, &BusyError{wait}
+	}
+	defer h.budget.use(-unitsOfOpening) // its reads have counted what they used
 	st, err := h.admit(who)
 	if err != nil {
 		return nil, err
 	}
-	if err := st.begin(ctx, last); err != nil {
+	if err = backoff.Wait(ctx, wait); err == nil {
+		err = st.begin(ctx, last)
+	}
+	if err != nil {
 		st.Close()
 		return nil, err
 	}
+	st.opening = false
 	return st, nil
 }
 
@@ -225,7 +300,7 @@ func (h *Hub) admit(who Caller) (*Stream, error) {
 		hm = newHome(h, who.User)
 		h.homes[who.User] = hm
 		h.polls.Go(hm.run)
-		h.polls.Go(hm.watchProfile)
+		h.polls.Go(hm.keep)
 	}
 	hm.open[who.Service]++
 	h.open.Add(1)
@@ -256,5 +331,6 @@ func (h *Hub) leave(hm *userHome, service string) {
 	if h.homes[hm.user] == hm {
 		delete(h.homes, hm.user)
 	}
+	h.readers.drop(hm)
 	hm.stop(nil)
 }

@@ -41,6 +41,9 @@ type api struct {
 	charged float64
 	// gets is the number of looks at profiles.
 	gets int
+	// tailAge is the age of the last read of new posts, and unlisted the number of homes without a list.
+	tailAge  time.Duration
+	unlisted int
 	// ended are the reasons of the ends of streams.
 	ended []string
 	// services are the units that were charged to each service, and owed how long each owes.
@@ -53,7 +56,11 @@ type api struct {
 	latency time.Duration
 }
 
-func newAPI(t *testing.T, store table.Store) *api {
+// poll is the time between two looks at a home without a hint, as an operator may set it.
+const poll = time.Second
+
+// newAPI returns a process that alone writes a table, and looks at homes each poll.
+func newAPI(t *testing.T, store table.Store, change ...func(*live.Config)) *api {
 	t.Helper()
 	wakes := new(live.Wakes)
 	a := &api{store: wakes.Store(store), ids: id.NewGenerator(time.Now), services: map[string]float64{}, owed: map[string]time.Duration{}}
@@ -66,8 +73,8 @@ func newAPI(t *testing.T, store table.Store) *api {
 	})
 	service := feed.New(feed.Config{Access: way})
 	homes := home.New(home.Config{Access: way, Items: service, Mutes: service})
-	a.Hub = live.New(live.Config{
-		Homes: homes, Streams: 100, UserStreams: 10,
+	cfg := live.Config{
+		Homes: homes, SlowLook: poll, LikesEach: 2 * poll, Streams: 100, UserStreams: 10, Jitter: func() float64 { return 0 },
 		Frames: live.Frames{
 			Entry: func(item feed.HomeItem) ([]byte, error) { return []byte("entry " + item.Post.ID + "\n"), nil },
 			Likes: func(l home.PostLikes) ([]byte, error) {
@@ -90,7 +97,11 @@ func newAPI(t *testing.T, store table.Store) *api {
 			return a.owed[service]
 		},
 		Counters: a, Now: time.Now, Log: zap.NewNop(),
-	})
+	}
+	for _, c := range change {
+		c(&cfg)
+	}
+	a.Hub = live.New(cfg)
 	wakes.Wake(a.Hub)
 	t.Cleanup(a.Close)
 	a.profile(t, "ann", "ben", "user0", "user1")
@@ -99,6 +110,18 @@ func newAPI(t *testing.T, store table.Store) *api {
 
 func (*api) Streams(int)              {}
 func (*api) StreamEvents(string, int) {}
+
+func (a *api) StreamTail(age time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.tailAge = age
+}
+
+func (a *api) StreamsUnlisted(change int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.unlisted += change
+}
 
 func (a *api) StreamEnded(reason string) {
 	a.mu.Lock()
@@ -204,7 +227,7 @@ func (a *api) deliver(t *testing.T, author, post string, users ...string) {
 	var writes []table.BatchWrite
 	for _, user := range users {
 		writes = append(writes, table.BatchWrite{Put: &table.Item{
-			Key: table.Key{PK: schema.TimelinePK(user), SK: schema.EntrySK(post, author)}, Attrs: schema.EntryAttrs(time.Now().Add(time.Hour), 1),
+			Key: table.Key{PK: schema.TimelinePK(user), SK: schema.EntrySK(post, author)}, Attrs: schema.EntryAttrs(time.Now().Add(48*time.Hour), 1),
 		}})
 	}
 	_, err := a.store.BatchWrite(t.Context(), writes)
@@ -319,7 +342,7 @@ func TestClientsMoveBetweenProcesses(t *testing.T) {
 				}
 				<-time.After(time.Duration(rng.IntN(300)) * time.Millisecond)
 			}
-			<-time.After(2 * live.DefaultPoll)
+			<-time.After(2 * poll)
 			for i, c := range clients {
 				posts, _ := c.leave()
 				got[i] = append(got[i], posts...)
@@ -335,15 +358,15 @@ func TestAWriteOfTheProcessItselfWakesAHome(t *testing.T) {
 		store := tabletest.NewMemory()
 		here, there := newAPI(t, store), newAPI(t, store)
 		clients := []*client{here.client(t, "ann", ""), there.client(t, "ann", "")}
-		<-time.After(live.DefaultPoll / 2)
+		<-time.After(poll/2 + 200*time.Millisecond) // the openings' own looks are done
 		began := time.Now()
 		here.deliver(t, "author", here.post(t, "author"), "ann", "ben")
-		<-time.After(live.DefaultPoll)
+		<-time.After(poll)
 		for _, c := range clients {
 			c.leave()
 		}
 		assert.Zero(t, clients[0].at[0].Sub(began), "where the entry was written")
-		assert.Equal(t, live.DefaultPoll/2, clients[1].at[0].Sub(began), "elsewhere")
+		assert.Equal(t, poll/2, clients[1].at[0].Sub(began), "elsewhere")
 	})
 }
 
@@ -356,15 +379,16 @@ func TestLooksAreSharedAndPaced(t *testing.T) {
 		}
 		_, err := a.Open(t.Context(), live.Caller{User: "ann"}, "")
 		require.ErrorIs(t, err, live.ErrUserFull)
+		<-time.After(poll)
 		a.looked()
-		<-time.After(time.Minute + live.DefaultPoll/2)
+		<-time.After(time.Minute)
 		assert.Equal(t, 60, a.looked(), "ten streams of a user")
 		a.used()
 		for range 1000 { // 100 posts a second
 			a.deliver(t, "author", a.post(t, "author"), "ann")
 			<-time.After(10 * time.Millisecond)
 		}
-		<-time.After(10 * live.DefaultPoll)
+		<-time.After(10 * poll)
 		units, charged := a.used()
 		assert.LessOrEqual(t, units, 3100.0, "100 units a second, and 1,000 at once")
 		assert.InDelta(t, units, charged, 0)

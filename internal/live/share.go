@@ -77,7 +77,7 @@ func (hm *userHome) rest(ctx context.Context) error {
 // read runs a read of the home, for st, or for all streams if st is nil. One read of a home runs
 // at a time, and only while its user owes nothing. So a user is ahead of its share by burst and
 // one read at most.
-func (hm *userHome) read(ctx context.Context, st *Stream, read func(context.Context) error) error {
+func (hm *userHome) read(ctx context.Context, st *Stream, units float64, read func(context.Context) error) error {
 	for {
 		if err := hm.rest(ctx); err != nil {
 			return err
@@ -93,13 +93,22 @@ func (hm *userHome) read(ctx context.Context, st *Stream, read func(context.Cont
 		<-hm.reading // the read before this one was dear
 	}
 	defer func() { <-hm.reading }()
-	return hm.charged(ctx, st, read)
+	return hm.charged(ctx, st, units, read)
 }
 
-// charged runs a read and charges its units. Each table call of a stream is below it.
-func (hm *userHome) charged(ctx context.Context, st *Stream, read func(context.Context) error) error {
+// charged runs a read that needs some units, and charges those that it used. Each table call of a stream
+// is below it. A read of an opening has its units already.
+func (hm *userHome) charged(ctx context.Context, st *Stream, units float64, read func(context.Context) error) error {
+	if st != nil && st.opening {
+		units = 0
+	} else if err := hm.hub.budget.wait(ctx, units); err != nil {
+		return err
+	}
 	ctx, cost := access.WithCost(ctx)
-	defer func() { hm.charge(st, cost.Units()) }()
+	defer func() {
+		hm.hub.budget.use(cost.Units() - units)
+		hm.charge(st, cost.Units())
+	}()
 	return hm.hub.reading(ctx, read)
 }
 

@@ -126,6 +126,7 @@ func TestAUserThatReconnectsReadsNoMoreThanItsShare(t *testing.T) {
 					began := time.Now()
 					refused := flap(t, apis, last, 100*time.Millisecond, 30*time.Second)
 					lasts := time.Since(began)
+					<-time.After(time.Second) // the reads that were under way are over
 					for i, a := range apis {
 						units, charged := a.used()
 						t.Logf("process %d of %d, %s: %.0f units in %s, %.0f a second; %d openings refused at all processes", i, processes, name, units, lasts, units/lasts.Seconds(), refused)
@@ -177,7 +178,7 @@ func TestStreamsOfServicesAreChargedToThem(t *testing.T) {
 		assert.Equal(t, map[string]float64{"one": units}, a.usedBy())
 		assert.Equal(t, units, charged)
 		two := connect("two", "")
-		<-time.After(10*live.DefaultPoll + live.DefaultPoll/2)
+		<-time.After(10*poll + poll/2)
 		used := a.usedBy()
 		assert.Greater(t, used["two"], 40.0, "ten looks")
 		assert.Greater(t, used["two"], used["one"], "it has opened its stream, too")

@@ -16,6 +16,8 @@ type Stream struct {
 	home *userHome
 	// service has opened the stream, "" for the user itself.
 	service string
+	// opening is set until the stream has begun: Hub.Open has its units.
+	opening bool
 	// joined, seen and moved belong to the holder of the home's turn; before the stream has
 	// joined, to catchUp.
 	joined bool
@@ -36,7 +38,7 @@ type Stream struct {
 }
 
 func newStream(hm *userHome, service string) *Stream {
-	st := &Stream{home: hm, service: service, filled: make(chan struct{}, 1)}
+	st := &Stream{home: hm, service: service, filled: make(chan struct{}, 1), opening: true}
 	st.ended, st.end = context.WithCancelCause(hm.ctx)
 	return st
 }
@@ -45,7 +47,7 @@ func newStream(hm *userHome, service string) *Stream {
 // user without a profile.
 func (st *Stream) begin(ctx context.Context, last string) error {
 	hm := st.home
-	err := hm.read(ctx, st, func(ctx context.Context) (err error) {
+	err := hm.read(ctx, st, unitsOfLook, func(ctx context.Context) (err error) {
 		if last != "" {
 			if st.seen, err = hm.hub.cfg.Homes.HomeStreamed(ctx, hm.user, last); err != nil {
 				return err
@@ -57,14 +59,14 @@ func (st *Stream) begin(ctx context.Context, last string) error {
 		return err
 	}
 	return hm.locked(ctx, func() error {
-		if err := hm.look(ctx, st); err != nil || last != "" {
+		if err := hm.look(ctx, st, false); err != nil || last != "" {
 			return err
 		}
 		if st.seen = hm.seen.Clone(); !st.seen.Behind() {
 			return hm.join(ctx, st)
 		}
 		// The joined streams still lack posts that were there before this one.
-		err := hm.read(ctx, st, func(ctx context.Context) (err error) {
+		err := hm.read(ctx, st, unitsOfLook, func(ctx context.Context) (err error) {
 			st.seen, err = hm.hub.cfg.Homes.HomeStreamed(ctx, hm.user, "")
 			return err
 		})
@@ -180,7 +182,7 @@ func (st *Stream) tryToJoin(ctx context.Context) error {
 func (st *Stream) replay(ctx context.Context) ([]byte, error) {
 	hm := st.home
 	var frames []byte
-	err := hm.read(ctx, st, func(ctx context.Context) error {
+	err := hm.read(ctx, st, unitsOfLook, func(ctx context.Context) error {
 		for items, err := range hm.hub.cfg.Homes.Arrivals(ctx, hm.user, st.seen) {
 			if err != nil {
 				return err

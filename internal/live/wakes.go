@@ -8,8 +8,8 @@ import (
 	"fanfare/internal/table"
 )
 
-// Wakes makes the writes of a process wake the streams of the homes that they change. The
-// streams of other processes wait for their next look.
+// Wakes makes the writes of a process wake the streams of the homes that they change, and hint those that
+// they may change. The streams of other processes find out by themselves.
 type Wakes struct{ hub atomic.Pointer[Hub] }
 
 // Wake sends the wakes to h.
@@ -25,35 +25,92 @@ type waking struct {
 	wakes *Wakes
 }
 
-// wake wakes the streams of n keys.
-func (w *waking) wake(n int, key func(i int) table.Key) {
+// written is a write of one item: put is nil for all but a put.
+type written struct {
+	key     table.Key
+	put     *table.Item
+	deleted bool
+}
+
+// wake wakes and hints the streams that n writes are about. A home is also woken by a write that failed,
+// because it may have happened.
+func (w *waking) wake(err error, n int, write func(i int) written) {
 	hub := w.wakes.hub.Load()
 	if hub == nil || hub.open.Load() == 0 {
 		return
 	}
 	for i := range n {
-		if user, ok := schema.UserOfHome(key(i).PK); ok {
+		wr := write(i)
+		if user, ok := schema.UserOfHome(wr.key.PK); ok {
 			hub.Wake(user)
+		}
+		if err == nil && (wr.put != nil || wr.deleted) {
+			hub.wrote(wr)
 		}
 	}
 }
 
+// wrote takes a put or a delete: of a post, of an edge or a mute, of a profile.
+func (h *Hub) wrote(wr written) {
+	if user, ok := schema.UserOfFollowing(wr.key.PK); ok {
+		if other, ok := schema.UserOfSK(wr.key.SK); ok {
+			h.Heard(user, other, !wr.deleted)
+		}
+		return
+	}
+	if other, ok := schema.MutedOfSK(wr.key.SK); ok {
+		if user, ok := schema.UserOfHome(wr.key.PK); ok {
+			h.Heard(user, other, wr.deleted)
+		}
+		return
+	}
+	if wr.key.SK != schema.SortInfo {
+		return
+	}
+	if user, ok := schema.UserOfProfile(wr.key); ok && wr.deleted {
+		h.Removed(user)
+		return
+	}
+	if post, ok := schema.PostOfSK(wr.key.PK); ok && wr.put != nil && wr.put.Int(schema.AttrDeleted) == 0 {
+		h.Posted(wr.put.Str(schema.AttrAuthor), post)
+	}
+}
+
 func (w *waking) Put(ctx context.Context, in table.PutInput) (table.WriteResult, error) {
-	defer w.wake(1, func(int) table.Key { return in.Item.Key })
-	return w.Store.Put(ctx, in)
+	res, err := w.Store.Put(ctx, in)
+	w.wake(err, 1, func(int) written { return written{key: in.Item.Key, put: &in.Item} })
+	return res, err
 }
 
 func (w *waking) Update(ctx context.Context, in table.UpdateInput) (table.WriteResult, error) {
-	defer w.wake(1, func(int) table.Key { return in.Key })
-	return w.Store.Update(ctx, in)
+	res, err := w.Store.Update(ctx, in)
+	w.wake(err, 1, func(int) written { return written{key: in.Key} })
+	return res, err
+}
+
+func (w *waking) Delete(ctx context.Context, in table.DeleteInput) (table.WriteResult, error) {
+	res, err := w.Store.Delete(ctx, in)
+	w.wake(err, 1, func(int) written { return written{key: in.Key, deleted: true} })
+	return res, err
 }
 
 func (w *waking) BatchWrite(ctx context.Context, writes []table.BatchWrite) (table.WriteResult, error) {
-	defer w.wake(len(writes), func(i int) table.Key { return writes[i].Key() })
-	return w.Store.BatchWrite(ctx, writes)
+	res, err := w.Store.BatchWrite(ctx, writes)
+	w.wake(err, len(writes), func(i int) written {
+		return written{key: writes[i].Key(), put: writes[i].Put, deleted: writes[i].Put == nil}
+	})
+	return res, err
 }
 
 func (w *waking) Transact(ctx context.Context, in table.TransactInput) (table.WriteResult, error) {
-	defer w.wake(len(in.Ops), func(i int) table.Key { return in.Ops[i].Key() })
-	return w.Store.Transact(ctx, in)
+	res, err := w.Store.Transact(ctx, in)
+	w.wake(err, len(in.Ops), func(i int) written {
+		op := in.Ops[i]
+		wr := written{key: op.Key(), deleted: op.Delete != nil}
+		if op.Put != nil {
+			wr.put = &op.Put.Item
+		}
+		return wr
+	})
+	return res, err
 }

@@ -49,6 +49,8 @@ type Metrics struct {
 	streams     prometheus.Gauge
 	events      *prometheus.CounterVec
 	polls       *prometheus.CounterVec
+	tailAge     prometheus.Gauge
+	unlisted    prometheus.Gauge
 	ended       *prometheus.CounterVec
 	likeLag     prometheus.Histogram
 	handled     *prometheus.HistogramVec
@@ -119,6 +121,12 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 		polls: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "fanfare_stream_polls_total", Help: "Looks at homes for their streams.",
 		}, []string{"result"}),
+		tailAge: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "fanfare_stream_tail_age_seconds", Help: "Age of the last read of all new posts, while there are streams. Without it their events come up to FANFARE_STREAM_POLL late.",
+		}),
+		unlisted: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "fanfare_streams_unlisted", Help: "Homes with streams whose followees are too many to be kept in memory: they are looked at each 10 s.",
+		}),
 		ended: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "fanfare_streams_ended_total", Help: "Streams that the server ended: slow for a client that did not keep up, stop for a stop of the process, removed for a user who has no profile any more.",
 		}, []string{"reason"}),
@@ -127,7 +135,7 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 	m.addMessages()
 	for _, c := range []prometheus.Collector{
 		m.posts, m.deliveries, m.skipped, m.likes, m.likeWrites, m.lostWindows, m.fences, m.pruned, m.ledgers, m.heads, m.visible, m.units, m.calls, m.throttles, m.requests, m.requestTime,
-		m.streams, m.events, m.polls, m.ended, m.likeLag, m.handled, m.age, m.dead, m.overdue, buildInfo(),
+		m.streams, m.events, m.polls, m.tailAge, m.unlisted, m.ended, m.likeLag, m.handled, m.age, m.dead, m.overdue, buildInfo(),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	} {
 		if err := reg.Register(c); err != nil {
@@ -208,6 +216,12 @@ func (m *Metrics) StreamEvents(kind string, n int) { m.events.WithLabelValues(ki
 
 // StreamPoll counts a look at a home for its streams.
 func (m *Metrics) StreamPoll(err error) { m.polls.WithLabelValues(result(err)).Inc() }
+
+// StreamTail sets the age of the last read of new posts.
+func (m *Metrics) StreamTail(age time.Duration) { m.tailAge.Set(age.Seconds()) }
+
+// StreamsUnlisted changes the number of homes whose followees are not kept.
+func (m *Metrics) StreamsUnlisted(change int) { m.unlisted.Add(float64(change)) }
 
 // StreamEnded counts a stream that the server ended.
 func (m *Metrics) StreamEnded(reason string) { m.ended.WithLabelValues(reason).Inc() }

@@ -54,6 +54,12 @@ func UserPK(user string) string { return "u#" + user }
 // ProfileKey names a user's profile.
 func ProfileKey(user string) table.Key { return table.Key{PK: UserPK(user), SK: SortInfo} }
 
+// UserOfProfile is the reverse of ProfileKey.
+func UserOfProfile(key table.Key) (user string, ok bool) {
+	user, ok = strings.CutPrefix(key.PK, "u#")
+	return user, ok && key.SK == SortInfo
+}
+
 // SortForgotten is the sort key of the note of a user's removal.
 const SortForgotten = "forgotten"
 
@@ -92,6 +98,14 @@ func FollowersPK(author string) string { return "u#" + author + "#follower" }
 // FollowingPK is the partition of the authors that user follows; its sort keys
 // are UserSK.
 func FollowingPK(user string) string { return "u#" + user + "#following" }
+
+// UserOfFollowing is the reverse of FollowingPK.
+func UserOfFollowing(pk string) (user string, ok bool) {
+	if pk, ok = strings.CutPrefix(pk, "u#"); !ok {
+		return "", false
+	}
+	return strings.CutSuffix(pk, "#following")
+}
 
 // FollowerKey names the edge under the followed author.
 func FollowerKey(author, follower string) table.Key {

@@ -1,0 +1,221 @@
+package live
+
+import (
+	"sync"
+	"time"
+
+	"fanfare/internal/feed/home"
+)
+
+const (
+	// mostHints is the number of posts that are hinted for a home at once (I9). A hint beyond them
+	// names no post.
+	mostHints = 64
+	// missedAge is how long a hint is remembered whose post did not come.
+	missedAge = 5 * time.Minute
+	// jitterPart is the part of the time to the next slow look that is drawn, so that homes that were
+	// looked at together drift apart.
+	jitterPart = 0.05
+	// hintTry is the time from a hint to its first look: it lets an ordinary delivery be done. nearTry is
+	// that time for a post that this process stored: the post's entries wake the homes by themselves, and
+	// a home that pulls the author needs no delivery.
+	hintTry = 200 * time.Millisecond
+	nearTry = 50 * time.Millisecond
+	// aWrite and somePost are the names of hints without a post: of a write of this process into the
+	// home, and of the other ones. No post has such an id.
+	aWrite   = ""
+	somePost = "+"
+)
+
+// laterTries returns the times after a hint at which the home is looked at again until the post was
+// seen.
+func laterTries() []time.Duration {
+	return []time.Duration{time.Second, 2 * time.Second, 5 * time.Second, 15 * time.Second}
+}
+
+// hint tells that a post by an author exists. It brings a look at the home forward, and no event is made
+// from it.
+type hint struct {
+	author author
+	at     time.Time
+	// since is the number of looks that had begun when the hint came: they do not answer it.
+	since int
+	// due are the times of the looks that are left. Without one the hint only explains a late post.
+	due []time.Time
+}
+
+// pass counts the looks that were due until now as made.
+func (h *hint) pass(now time.Time) {
+	for len(h.due) > 0 && !h.due[0].After(now) {
+		h.due = h.due[1:]
+	}
+}
+
+// agenda is when a home is looked at: at the latest one slow look after the last one, whatever else
+// happens, and sooner for hints. Its methods may be called at the same time.
+type agenda struct {
+	jitter func() float64
+	// changed has a value if the agenda may have a sooner look than before.
+	changed chan struct{}
+
+	mu sync.Mutex
+	// slow is the time between two looks without a hint, and likes that between two looks at like counts.
+	slow, likes     time.Duration
+	slowAt, likesAt time.Time
+	// free is when the next look may begin, and begun the number of looks that have begun.
+	free  time.Time
+	begun int
+	// hints are by post, or by the name of a hint without one.
+	hints map[string]*hint
+}
+
+func newAgenda(slow, likes time.Duration, jitter func() float64) *agenda {
+	now := time.Now()
+	a := &agenda{
+		jitter: jitter, changed: make(chan struct{}, 1), slow: slow, likes: likes, likesAt: now.Add(likes), hints: map[string]*hint{},
+	}
+	a.slowAt = a.slowAfter(now)
+	return a
+}
+
+func (a *agenda) slowAfter(t time.Time) time.Time {
+	return t.Add(time.Duration(float64(a.slow) * (1 - jitterPart*a.jitter())))
+}
+
+func (a *agenda) tell() {
+	select {
+	case a.changed <- struct{}{}:
+	default:
+	}
+}
+
+// hint takes a hint whose first look is due after first. A hint of a post that is known changes
+// nothing. A hint without a post ends with the first look that succeeds, so one whose look may have
+// begun begins again.
+func (a *agenda) hint(post string, by author, first time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := time.Now()
+	named := post != aWrite && post != somePost
+	if named && a.hints[post] == nil && len(a.hints) >= mostHints && !a.forgetMissed() {
+		post, named = somePost, false
+	}
+	if known := a.hints[post]; known != nil && (named || len(known.due) > 0 && known.due[0].After(now)) {
+		return
+	}
+	h := &hint{author: by, at: now, since: a.begun, due: []time.Time{now.Add(first)}}
+	for _, after := range laterTries() {
+		h.due = append(h.due, now.Add(after))
+	}
+	a.hints[post] = h
+	a.tell()
+}
+
+// forgetMissed makes room for a hint: it forgets one whose post did not come.
+func (a *agenda) forgetMissed() bool {
+	for post, h := range a.hints {
+		if len(h.due) == 0 && post != aWrite && post != somePost {
+			delete(a.hints, post)
+			return true
+		}
+	}
+	return false
+}
+
+// next returns when the home is to be looked at.
+func (a *agenda) next() time.Time {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	at := a.slowAt
+	if a.likesAt.Before(at) {
+		at = a.likesAt
+	}
+	for _, h := range a.hints {
+		if len(h.due) > 0 && h.due[0].Before(at) {
+			at = h.due[0]
+		}
+	}
+	if at.Before(a.free) {
+		return a.free
+	}
+	return at
+}
+
+// wants returns whether a look at the home is due now, and whether a look at its like counts is. The
+// latter counts as made: one that fails is not made up for.
+func (a *agenda) wants() (look, likes bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := time.Now()
+	look = !a.slowAt.After(now)
+	for _, h := range a.hints {
+		look = look || len(h.due) > 0 && !h.due[0].After(now)
+	}
+	if likes = !a.likesAt.After(now); likes {
+		a.likesAt = now.Add(a.likes)
+	}
+	return look, likes
+}
+
+// setSlow changes the time between two looks without a hint.
+func (a *agenda) setSlow(slow time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.slow = slow; a.slowAt.After(time.Now().Add(slow)) {
+		a.slowAt = a.slowAfter(time.Now())
+		a.tell()
+	}
+}
+
+// begin counts a look, and returns its number and its time.
+func (a *agenda) begin() (look int, at time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.begun++
+	return a.begun, time.Now()
+}
+
+// looked ends the look of a number, which began at began, whatever came of it: the next one begins gap
+// later at the earliest. A look that failed is not made up for, so a table that fails is looked at less
+// often, and never more.
+func (a *agenda) looked(look int, began time.Time, gap time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.free = began.Add(gap)
+	a.slowAt = a.slowAfter(began)
+	for _, h := range a.hints {
+		if h.since < look {
+			h.pass(began)
+		}
+	}
+}
+
+// answer ends the hints of posts in seen, and those that the look of a number answers if it has
+// succeeded; 0 is for no look. The caller has the home's turn.
+func (a *agenda) answer(seen *home.Streamed, look int, began time.Time) (of []came) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for post, h := range a.hints {
+		named := post != aWrite && post != somePost
+		switch {
+		case named && seen.Saw(post):
+			of = append(of, came{author: h.author, late: len(h.due) == 0})
+			delete(a.hints, post)
+		case h.since >= look: // the look may have begun before the post came
+		case !named, began.Sub(h.at) > missedAge:
+			delete(a.hints, post)
+		case len(h.due) > 0:
+			if h.pass(began); len(h.due) == 0 {
+				of = append(of, came{author: h.author, missed: true})
+			}
+		}
+	}
+	return of
+}
+
+// came is what became of a hinted post: it came, came after the last look for its hint (late), or has
+// not come by that look (missed).
+type came struct {
+	author       author
+	late, missed bool
+}

@@ -1,0 +1,260 @@
+package live
+
+import (
+	"hash/maphash"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// mostEdges bounds the authors of all homes together (I9): an edge takes some 60 bytes.
+	mostEdges = 4_000_000
+	// mostAuthors is the number of authors up to which a home is listed.
+	mostAuthors = 5000
+	// strikes is the number of an author's posts that did not come one after the other, after which it
+	// leaves the list of a home.
+	strikes = 5
+	// behindTime is how long deliveries count as behind after a post that came late.
+	behindTime = 5 * time.Minute
+)
+
+// author is the hash of a user id. Two authors with one hash cost a look for nothing.
+type author uint64
+
+// readers knows whose posts come into which homes here, for hints. A wrong list costs a late event or a
+// look for nothing, and never a wrong event.
+type readers struct {
+	seed maphash.Seed
+	most int
+	// count counts the homes without a list.
+	count func(change int)
+
+	mu    sync.RWMutex
+	homes map[author][]*userHome
+	edges int
+	// late are the last authors whose posts came late, and the times.
+	late [3]struct {
+		author author
+		at     time.Time
+	}
+}
+
+// authors are the authors of one home. readers.mu guards them.
+type authors struct {
+	listed []author
+	// missed counts the posts of an author that did not come one after the other.
+	missed map[author]int
+	// changes are made to the list while it is read.
+	reading bool
+	changes []edge
+	// unlisted is set if there is no room for the list.
+	unlisted bool
+	// closed is set once the home has no streams any more.
+	closed bool
+}
+
+// edge is a change of a list: its user follows the author or not.
+type edge struct {
+	author author
+	heard  bool
+}
+
+func newReaders(most int, count func(change int)) *readers {
+	return &readers{seed: maphash.MakeSeed(), most: most, count: count, homes: map[author][]*userHome{}}
+}
+
+func (r *readers) hash(user string) author { return author(maphash.String(r.seed, user)) }
+
+// of returns the homes that may show posts of an author.
+func (r *readers) of(by author) []*userHome {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return slices.Clone(r.homes[by])
+}
+
+// begin notes that the list of a home is about to be read.
+func (r *readers) begin(hm *userHome) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	hm.authors.reading, hm.authors.changes = true, nil
+}
+
+// set replaces the list of a home by the one that was read, with the changes since begin. It returns
+// false if the list is not whole, or if there is no room for it: then the home has none.
+func (r *readers) set(hm *userHome, users []string, whole bool) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l := &hm.authors
+	changes := l.changes
+	l.reading, l.changes = false, nil
+	if l.closed {
+		return true
+	}
+	r.clear(hm)
+	if !whole || r.edges+len(users) > r.most {
+		r.unlisted(hm, true)
+		return false
+	}
+	r.unlisted(hm, false)
+	for _, user := range users {
+		r.add(hm, r.hash(user))
+	}
+	for _, e := range changes {
+		r.apply(hm, e)
+	}
+	return true
+}
+
+// unlisted counts the homes without a list. The caller holds mu.
+func (r *readers) unlisted(hm *userHome, is bool) {
+	switch l := &hm.authors; {
+	case is && !l.unlisted:
+		r.count(1)
+	case !is && l.unlisted:
+		r.count(-1)
+	}
+	hm.authors.unlisted = is
+}
+
+// fail ends a read of a list that failed.
+func (r *readers) fail(hm *userHome) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	hm.authors.reading, hm.authors.changes = false, nil
+}
+
+// drop removes the list of a home that has no streams any more.
+func (r *readers) drop(hm *userHome) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.clear(hm)
+	r.unlisted(hm, false)
+	hm.authors.closed = true
+}
+
+// clear removes the list of a home. The caller holds mu.
+func (r *readers) clear(hm *userHome) {
+	l := &hm.authors
+	for _, by := range l.listed {
+		r.remove(hm, by)
+	}
+	l.listed, l.missed = nil, map[author]int{}
+}
+
+// change makes an edge of a home that a call through this process has changed.
+func (r *readers) change(hm *userHome, e edge) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if hm.authors.closed || hm.authors.unlisted {
+		return
+	}
+	if hm.authors.reading {
+		hm.authors.changes = append(hm.authors.changes, e)
+	}
+	r.apply(hm, e)
+}
+
+func (r *readers) apply(hm *userHome, e edge) {
+	delete(hm.authors.missed, e.author)
+	if e.heard {
+		r.add(hm, e.author)
+		return
+	}
+	r.unlist(hm, e.author)
+}
+
+func (r *readers) add(hm *userHome, by author) {
+	if r.edges >= r.most || slices.Contains(r.homes[by], hm) {
+		return
+	}
+	hm.authors.listed = append(hm.authors.listed, by)
+	r.homes[by] = append(r.homes[by], hm)
+	r.edges++
+}
+
+func (r *readers) unlist(hm *userHome, by author) {
+	if i := slices.Index(hm.authors.listed, by); i >= 0 {
+		hm.authors.listed = slices.Delete(hm.authors.listed, i, i+1)
+		r.remove(hm, by)
+	}
+}
+
+// remove takes a home from the homes of an author.
+func (r *readers) remove(hm *userHome, by author) {
+	homes := r.homes[by]
+	i := slices.Index(homes, hm)
+	if i < 0 {
+		return
+	}
+	r.edges--
+	homes[i] = homes[len(homes)-1]
+	homes[len(homes)-1] = nil // the array is kept, and must not keep the home
+	if homes = homes[:len(homes)-1]; len(homes) == 0 {
+		delete(r.homes, by)
+		return
+	}
+	r.homes[by] = homes
+}
+
+// judge takes what became of hinted posts. An author whose posts did not come several times in a row
+// leaves the list until it is read again: its user may have unfollowed it elsewhere. That rests while
+// deliveries are behind.
+func (r *readers) judge(hm *userHome, posts []came) {
+	if len(posts) == 0 {
+		return
+	}
+	now := time.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l := &hm.authors
+	for _, p := range posts {
+		switch {
+		case p.late:
+			r.cameLate(p.author, now)
+			delete(l.missed, p.author)
+		case !p.missed:
+			delete(l.missed, p.author)
+		case !r.behind(now) && slices.Contains(l.listed, p.author):
+			if l.missed[p.author]++; l.missed[p.author] >= strikes {
+				r.unlist(hm, p.author)
+				delete(l.missed, p.author)
+			}
+		}
+	}
+}
+
+// shown lists an author of whom a look shows a post: it had left the list, or was followed elsewhere.
+func (r *readers) shown(hm *userHome, user string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !hm.authors.closed && !hm.authors.unlisted {
+		r.add(hm, r.hash(user))
+	}
+}
+
+// cameLate notes an author whose post came after all looks for its hint.
+func (r *readers) cameLate(by author, now time.Time) {
+	oldest := 0
+	for i, l := range r.late {
+		if l.author == by {
+			oldest = i
+			break
+		}
+		if l.at.Before(r.late[oldest].at) {
+			oldest = i
+		}
+	}
+	r.late[oldest].author, r.late[oldest].at = by, now
+}
+
+// behind reports whether deliveries are behind: the posts of several authors came late. One alone may
+// have very many followers.
+func (r *readers) behind(now time.Time) bool {
+	for _, l := range r.late {
+		if now.Sub(l.at) > behindTime {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,135 @@
+package live
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+
+	"fanfare/internal/feed/access"
+	"fanfare/internal/feed/home"
+	"fanfare/internal/panics"
+)
+
+const (
+	// tailGap is the time between two ticks of the tail, and tailTime ends a tick whose reads hang.
+	tailGap  = time.Second
+	tailTime = 5 * time.Second
+	// tailBack is how far a tick reads back behind the last one: the index lags, and clocks differ. A long
+	// tick, each longEach ticks, reads further back for entries of the index that came late.
+	tailBack = 3 * time.Second
+	tailLong = 30 * time.Second
+	longEach = 10
+	// tailMost is the furthest that a tick reads back, and so how long posts are remembered.
+	tailMost = time.Minute
+)
+
+// Posts has the new posts of all authors.
+type Posts interface {
+	PostsMade(ctx context.Context, low time.Time) ([]home.Made, error)
+}
+
+// tail reads the new posts while there are streams, and hints the homes that may show them. It makes no
+// event, and if it fails, homes have their slow looks, never sooner ones: a table that is short of
+// capacity must not get more reads.
+type tail struct {
+	hub *Hub
+	// good is the time of the last tick that read the posts.
+	good  time.Time
+	ticks int
+	// known are the posts that were hinted, and until when they are remembered.
+	known map[string]time.Time
+}
+
+func (h *Hub) runTail() {
+	t := &tail{hub: h, good: h.cfg.Now(), known: map[string]time.Time{}}
+	tick := time.NewTicker(tailGap)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-h.ctx.Done():
+			return
+		}
+		if h.open.Load() == 0 {
+			t.good = h.cfg.Now()
+		} else if err := panics.Catch(func() error { return t.tick(h.ctx) }); err != nil && h.ctx.Err() == nil {
+			h.cfg.Log.Debug("new posts not read for streams", zap.Error(err))
+		}
+		h.cfg.Counters.StreamTail(h.cfg.Now().Sub(t.good))
+	}
+}
+
+// tick reads the new posts once. The tick takes its units before all looks.
+func (t *tail) tick(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, tailTime)
+	defer cancel()
+	ctx, cost := access.WithCost(ctx)
+	now := t.hub.cfg.Now()
+	made, err := t.hub.cfg.Posts.PostsMade(ctx, t.from(now))
+	t.hub.budget.use(cost.Units())
+	if err != nil {
+		return err
+	}
+	for _, post := range made {
+		if _, known := t.known[post.Post]; !known {
+			at := access.TimeOf(post.Post)
+			t.known[post.Post] = at.Add(tailMost)
+			t.hub.saw(at)
+			t.hub.hint(post.Author, post.Post, hintTry)
+		}
+	}
+	if t.good = now; t.ticks%longEach == 0 {
+		for post, until := range t.known {
+			if until.Before(now) {
+				delete(t.known, post)
+			}
+		}
+	}
+	t.ticks++
+	return nil
+}
+
+// from returns the time from which a tick reads. The newest post that was seen may be below the clock: the
+// clock of this process may be ahead.
+func (t *tail) from(now time.Time) time.Time {
+	from := now
+	for _, at := range []time.Time{t.good, t.hub.newestPost()} {
+		if !at.IsZero() && at.Before(from) {
+			from = at
+		}
+	}
+	from = from.Add(-tailBack)
+	if long := now.Add(-tailLong); t.ticks%longEach == 0 && long.Before(from) {
+		from = long
+	}
+	if most := now.Add(-tailMost); from.Before(most) {
+		return most
+	}
+	return from
+}
+
+// hint tells the homes that may show a post of it.
+func (h *Hub) hint(user, post string, first time.Duration) {
+	by := h.readers.hash(user)
+	for _, hm := range h.readers.of(by) {
+		hm.agenda.hint(post, by, first)
+	}
+}
+
+// saw notes the time of a post.
+func (h *Hub) saw(at time.Time) {
+	for ms := at.UnixMilli(); ; {
+		if known := h.newest.Load(); ms <= known || h.newest.CompareAndSwap(known, ms) {
+			return
+		}
+	}
+}
+
+// newestPost returns the time of the newest post that was seen, zero for none.
+func (h *Hub) newestPost() (at time.Time) {
+	if ms := h.newest.Load(); ms > 0 {
+		at = time.UnixMilli(ms)
+	}
+	return at
+}
