@@ -130,7 +130,7 @@ func idle(t *testing.T, entries int, likes time.Duration) (opening, hour, tail f
 // tick of the tail costs half a unit for each shard of the index, and one more half in each long tick of
 // the quarter of an hour about the end of a bucket.
 func TestWhatAnIdleStreamCosts(t *testing.T) {
-	for _, entries := range []int{20, 40, 100} {
+	for _, entries := range []int{20, 100} {
 		opening, hour, tail := idle(t, entries, 1000*time.Hour)
 		t.Logf("%d entries, without like counts: opening %.1f, %.4f a second, tail %.2f a tick", entries, opening, hour/3600, tail/3600)
 		assert.LessOrEqual(t, opening, 40.0)
@@ -165,9 +165,9 @@ func TestHowLongAnEventTakes(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := tabletest.NewMemory()
-				a, looks, ticks := newHinted(t, store)
+				a, _, _ := newHinted(t, store)
 				rng := rand.New(rand.NewPCG(1, 2))
-				const homes, authors, posts = 10, 200, 300
+				const homes, authors, posts = 10, 200, 200
 				var clients []*client
 				for h := range homes {
 					reader := longName("m", h)
@@ -179,11 +179,9 @@ func TestHowLongAnEventTakes(t *testing.T) {
 					<-time.After(time.Duration(rng.IntN(3000)) * ms)
 				}
 				<-time.After(2 * time.Minute)
-				looks.take()
-				ticks.take()
-				began, made := time.Now(), map[string]time.Time{}
+				made := map[string]time.Time{}
 				for range posts {
-					<-time.After(time.Duration(rng.ExpFloat64() * float64(24*time.Hour) / 200))
+					<-time.After(time.Duration(rng.ExpFloat64() * float64(15*time.Second)))
 					author := longName("a", rng.IntN(authors))
 					post := a.post(t, author)
 					made[post] = time.Now()
@@ -197,7 +195,6 @@ func TestHowLongAnEventTakes(t *testing.T) {
 					})
 				}
 				<-time.After(10 * time.Minute)
-				seconds := time.Since(began).Seconds()
 				var all []time.Duration
 				for h, cl := range clients {
 					got, _ := cl.leave()
@@ -208,8 +205,7 @@ func TestHowLongAnEventTakes(t *testing.T) {
 				}
 				slices.Sort(all)
 				p99 := all[len(all)*99/100]
-				t.Logf("%d events: p50 %s, p99 %s, most %s; %.4f units a second and stream, tail %.2f",
-					len(all), all[len(all)/2], p99, all[len(all)-1], looks.take()/seconds/homes, ticks.take()/seconds)
+				t.Logf("%d events: p50 %s, p99 %s, most %s", len(all), all[len(all)/2], p99, all[len(all)-1])
 				assert.LessOrEqual(t, p99, c.p99)
 				assert.LessOrEqual(t, all[len(all)-1], c.most)
 			})
