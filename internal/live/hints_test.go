@@ -96,6 +96,7 @@ func longName(prefix string, i int) string { return fmt.Sprintf("%s%0*d", prefix
 // idle returns the units of an opening, of an hour of one stream, and of an hour of the tail, of a reader
 // with 200 followees and 20 liked posts at least.
 func idle(t *testing.T, entries int, likes time.Duration) (opening, hour, tail float64) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		store := tabletest.NewMemory()
 		a, looks, ticks := newHinted(t, store, func(c *live.Config) { c.LikesEach = likes })
@@ -236,6 +237,7 @@ type due struct{ author, post string }
 // schedule runs a schedule of 150 posts for two users, and returns the number of events and how long the
 // latest one took from its entry.
 func schedule(t *testing.T, seed uint64) (events int, latest time.Duration) {
+	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 2))
 	store := tabletest.NewMemory()
 	first, _, _ := newHinted(t, store)
