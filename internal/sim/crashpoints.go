@@ -18,7 +18,7 @@ func crashPoints() []string {
 		{"api", []string{
 			"batch_get block", "batch_get following", "batch_get home", "batch_get likecount", "batch_get likelist", "batch_get post", "batch_get post by id", "batch_get user", "get block", "get comment", "get lifetimes", "get likelist", "get post", "get post by id",
 			"get user", "publish backfills", "publish likes", "publish posts", "put home", "put idempotency", "put lifetimes", "put user", "query comment",
-			"query following", "query home", "query like", "query post", "query timeline", "query user",
+			"query following", "query home", "query like", "query post", "query posts made", "query timeline", "query user",
 			"transact block", "transact comment", "transact follower", "transact home", "transact post", "transact user", "update post",
 		}},
 		{"fanout", []string{

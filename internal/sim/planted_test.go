@@ -71,6 +71,9 @@ func bugs() []bug {
 		heads    = "internal/feed/home/heads.go"
 		shared   = "internal/memory/shared_reads.go"
 		arrivals = "internal/feed/home/arrivals.go"
+		agenda   = "internal/live/agenda.go"
+		hub      = "internal/live/home.go"
+		tail     = "internal/live/tail.go"
 		consume  = "internal/queue/consume.go"
 		blocks   = "internal/feed/blocks.go"
 		forget   = "internal/feed/removal/forget.go"
@@ -219,6 +222,23 @@ func bugs() []bug {
 		// About live homes.
 		{"stream that goes on behind its newest post", "I7", []edit{{arrivals, `floor: posts[0], posts: posts[1:],`, `floor: posts[len(posts)-1],`}}},
 		{"position without the newest post", "I7", []edit{{arrivals, `for _, post := range v.posts {`, `for _, post := range v.posts[:max(0, len(v.posts)-1)] {`}}},
+		{"no slow look at a live home", "I7", []edit{{agenda, `at := a.slowAt`, `at := a.likesAt`}, {agenda, `look = !a.slowAt.After(now)`, `look = false`}}},
+		{"hint dropped before its look", "I7", []edit{{agenda, `look = look || len(h.due) > 0 && !h.due[0].After(now)`, `if len(h.due) > 0 && !h.due[0].After(now) { look, h.due = true, nil }`}}},
+		{"look that forgets the window when it was hinted", "I7", []edit{{hub, `		for items, err := range hm.hub.cfg.Homes.Arrivals(`, `		hm.agenda.mu.Lock()
+		hinted := len(hm.agenda.hints) > 0
+		hm.agenda.mu.Unlock()
+		if hinted {
+			seen, err := hm.hub.cfg.Homes.HomeStreamed(ctx, hm.user, "")
+			if err != nil {
+				return err
+			}
+			hm.seen = seen
+		}
+		for items, err := range hm.hub.cfg.Homes.Arrivals(`}}},
+		{"event made from the hint", "I2 I7", []edit{{tail, `"fanfare/internal/feed/access"`, `"fanfare/internal/feed"; "fanfare/internal/feed/access"`}, {tail, `hm.agenda.hint(post, by, first)`, `hm.agenda.hint(post, by, first)
+		if err := hm.locked(h.ctx, func() error { return hm.publish([]feed.HomeItem{{Post: feed.Post{ID: post, AuthorID: user}}}) }); err != nil {
+			return
+		}`}}},
 		{"look that takes old references for fresh ones", "I2", []edit{{arrivals, `now.Sub(began) > refsAge`, `began.IsZero()`}}},
 		{"stream that takes a home by pull for empty", "I7", []edit{{"internal/feed/home/source.go", `if err != nil || !byPull {`, `if err != nil || !byPull || s.of.Up {`}}},
 		// About away readers.

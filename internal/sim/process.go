@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"fanfare/internal/lifetime"
+	"fanfare/internal/live"
 )
 
 // Proc is one process. When it crashes, only the table and the queues are left.
@@ -24,16 +25,18 @@ type Proc struct {
 	limit int64        // the push limit of a fan-out worker
 	// lifetimes is the view of a process that shows or writes homes.
 	lifetimes *lifetime.View
-	back      time.Time // when its clock was set back
-	paused    time.Time // until when
-	asleep    bool      // paused for so long that its requests are void
-	ending    bool      // stopped, and not ended yet
-	dead      bool
-	begin     func(p *Proc) // starts its goroutines
-	bootAt    time.Time     // of a dead one
-	boots     int
-	subs      []*subscription
-	work      sync.WaitGroup
+	// wakes are for the streams of an API.
+	wakes  live.Wakes
+	back   time.Time // when its clock was set back
+	paused time.Time // until when
+	asleep bool      // paused for so long that its requests are void
+	ending bool      // stopped, and not ended yet
+	dead   bool
+	begin  func(p *Proc) // starts its goroutines
+	bootAt time.Time     // of a dead one
+	boots  int
+	subs   []*subscription
+	work   sync.WaitGroup
 }
 
 // life is one life of a process: from a boot to a crash, or to the end of a stop. What

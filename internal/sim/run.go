@@ -96,6 +96,7 @@ func run(t *testing.T, seed uint64, shape Shape, o Options) Result {
 	w.build(w.load)
 	w.live(t.Context(), o)
 	w.keptStorm(t.Context(), o)
+	w.liveHomesStorm(t.Context(), o)
 	w.measure(t.Context(), o)
 	w.shutDown()
 	return Result{
@@ -285,10 +286,15 @@ func (w *World) idle() bool {
 // checkCalmly reads homes and counts through a service without faults and delays.
 func (w *World) checkCalmly(ctx context.Context) {
 	w.checkAudit(ctx)
-	w.checkQuiet(ctx, newDomain(access.Config{
+	w.checkQuiet(ctx, w.direct())
+}
+
+// direct returns a domain on the table itself.
+func (w *World) direct() *domain {
+	return newDomain(access.Config{
 		Store: w.store, Publisher: noPublisher{}, IDs: id.NewSeededGenerator(time.Now, entropy(w.rng.Uint64())), Now: time.Now,
 		Lifetimes: w.lifetimesNow(), Jitter: func() float64 { return 0 }, Log: zap.NewNop(),
-	}, feed.Config{LikesByUser: w.seed%2 == 0}, home.Config{}))
+	}, feed.Config{LikesByUser: w.seed%2 == 0}, home.Config{})
 }
 
 // pass lets days or weeks pass in some worlds: entries and marks expire and are deleted
@@ -391,7 +397,12 @@ func (w *World) skew() {
 // build starts two APIs, two fan-out workers, three aggregators and an audit of the product.
 func (w *World) build(l *workload) {
 	for i := range 2 {
-		l.apis = append(l.apis, w.start("api", i, func(p *Proc) { l.serve[p] = w.service(p) }))
+		l.apis = append(l.apis, w.start("api", i, func(p *Proc) {
+			l.serve[p] = w.service(p)
+			if w.liveStorm != nil {
+				w.liveStorm.serve(p)
+			}
+		}))
 	}
 	for i := range 2 {
 		w.start("fanout", i, w.fanout)
@@ -413,7 +424,7 @@ func (w *World) service(p *Proc) *domain {
 		heads = headAge
 	}
 	return newDomain(access.Config{
-		Store: p.Store(), Local: w.seed%8 == 7, Publisher: p.Broker(), IDs: id.NewSeededGenerator(p.Now, entropy(w.rng.Uint64())), Now: p.Now,
+		Store: p.wakes.Store(p.Store()), Local: w.seed%8 == 7, Publisher: p.Broker(), IDs: id.NewSeededGenerator(p.Now, entropy(w.rng.Uint64())), Now: p.Now,
 		Lifetimes: p.lifetimes, ActiveDays: w.activeDays(), LikeWindow: shared, Jitter: jitter(w.rng.Uint64()), RequestID: p.requestID, Log: zap.NewNop(),
 	}, feed.Config{
 		RecentPosts: w.shape.Recent, LikesByUser: w.seed%2 == 0, FollowersPerLikeShard: int64(w.shape.PerShard),

@@ -80,6 +80,7 @@ type World struct {
 	probe     *probe          // the last part of some worlds, nil before it
 	lives     lives           // of a user, who goes and comes back in the storms
 	kept      *kept           // nil before the storm about it
+	liveStorm *liveStorm      // nil outside of it
 
 	// decided has every TTL that was ever decided, and views what the table had.
 	decided []schema.Lifetime
