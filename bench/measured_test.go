@@ -9,12 +9,20 @@ import (
 	"fanfare/internal/ops/capacity"
 )
 
-// likeFlow is the like flow of an estimate: likes of one day, m of them in a window.
-func likeFlow(likes, m float64) capacity.Flow {
+// likeRow is the row of likes of an estimate: likes of one day, m of them in a window.
+func likeRow(t *testing.T, likes, m float64) capacity.Row {
+	t.Helper()
+	prices, err := capacity.ListPrices()
+	require.NoError(t, err)
 	l := capacity.DefaultLoad()
-	l.Users, l.PostsPerDay, l.ReadsPerDay, l.LikesPerDay, l.LikesAWindow, l.LikesByUser = 1, 0, 0, likes, m, false
-	flows := capacity.New(l, capacity.DefaultPrices()).Push.Flows
-	return flows[len(flows)-1]
+	l.Users, l.LikesPerDay, l.LikesAWindow, l.LikesByUser = 1, likes, m, false
+	for _, r := range capacity.New(l, capacity.DefaultDeployment(), prices).Rows {
+		if r.Name == capacity.RowLikes {
+			return r
+		}
+	}
+	t.Fatal("the estimate has no row of likes")
+	return capacity.Row{}
 }
 
 // The estimate has the units that an aggregator uses. The reads of the API are an
@@ -26,11 +34,11 @@ func TestTheEstimateHasTheUnitsOfLikes(t *testing.T) {
 		run, err := e.countLikes(t.Context(), 10*perWindow, perWindow)
 		require.NoError(t, err)
 		likes := float64(run.likes)
-		f := likeFlow(likes, likes/float64(run.windows))
-		api := likeFlow(likes, math.MaxFloat64).RCU // no window is left that reads
-		if f.Name != "likes" || !near(f.WCU, run.units.Write) || !near(f.RCU-api, run.units.Read) {
-			t.Errorf("%d likes: the estimate of %s has %v WCU and %v RCU beside the API's; %d windows cost %+v",
-				run.likes, f.Name, f.WCU, f.RCU-api, run.windows, run.units)
+		r := likeRow(t, likes, likes/float64(run.windows))
+		api := likeRow(t, likes, math.MaxFloat64).Reads // no window is left that reads
+		if !near(r.Writes, run.units.Write) || !near(r.Reads-api, run.units.Read) {
+			t.Errorf("%d likes: the estimate has %v WCU and %v RCU beside the API's; %d windows cost %+v",
+				run.likes, r.Writes, r.Reads-api, run.windows, run.units)
 		}
 	}
 }

@@ -34,24 +34,41 @@ import (
 // measure it, or read it from docs/ACCESS_PATTERNS.md, which feed's tests hold. The units
 // of an aggregator are compared in bench, which runs one.
 
-// flow returns the flow of w with a name.
-func flow(t *testing.T, w Way, name string) Flow {
+// estimate is an estimate on demand, at the prices of the binary.
+func estimate(t *testing.T, l Load) Estimate {
 	t.Helper()
-	for _, f := range w.Flows {
-		if f.Name == name {
-			return f
+	return New(l, DefaultDeployment(), listed(t))
+}
+
+// listed returns the prices of the binary.
+func listed(t *testing.T) Prices {
+	t.Helper()
+	p, err := ListPrices()
+	require.NoError(t, err)
+	return p
+}
+
+// row returns the row of e with a name.
+func row(t *testing.T, e Estimate, name string) Row {
+	t.Helper()
+	for _, r := range e.Rows {
+		if r.Name == name {
+			return r
 		}
 	}
-	t.Fatalf("no flow %q", name)
-	return Flow{}
+	t.Fatalf("no row %q", name)
+	return Row{}
 }
 
 // one estimates the load of a single user, idle but for the settings of change.
-func one(change func(*Load)) Estimate {
-	l := DefaultLoad()
-	l.Users, l.Followers, l.PostsPerDay, l.ReadsPerDay, l.LikesPerDay, l.LikesByUser = 1, 20, 0, 0, 0, false
+func one(t *testing.T, change func(*Load)) Estimate {
+	t.Helper()
+	l := Load{
+		Users: 1, Followers: 20, LikesAWindow: 1, Peak: 1, PulledPosts: 1, ActiveDays: 14, TimelineDays: 30,
+		DeliveriesPerCPU: 1, RequestsPerCPU: 1, LikesPerCPU: 1, Utilisation: 1,
+	}
 	change(&l)
-	return New(l, DefaultPrices())
+	return estimate(t, l)
 }
 
 const month = 30 * 24 * time.Hour
@@ -73,11 +90,7 @@ func TestTheEstimateHasTheUnitsOfTheAccessPatterns(t *testing.T) {
 		t.Fatalf("docs/ACCESS_PATTERNS.md has no %q with a number in column %d", name, column)
 		return 0
 	}
-	const readRCU, writeRCU, writeWCU = 4, 4, 5
-	post := one(func(l *Load) { l.PostsPerDay = 1 })
-	home := one(func(l *Load) { l.ReadsPerDay, l.LikesByUser = 1, true })
-	like := one(func(l *Load) { l.LikesPerDay, l.LikesAWindow = 1, math.MaxFloat64 })
-	indexed := one(func(l *Load) { l.LikesPerDay, l.LikesAWindow, l.LikesByUser = 1, math.MaxFloat64, true })
+	const rcu, wcu = 4, 5
 	puts := regexp.MustCompile(`put of a like costs (\d+) WCU, and (\d+) with`).FindSubmatch(page)
 	require.NotNil(t, puts, "docs/ACCESS_PATTERNS.md does not state the cost of putting a like")
 	put := func(i int) float64 {
@@ -85,21 +98,80 @@ func TestTheEstimateHasTheUnitsOfTheAccessPatterns(t *testing.T) {
 		require.NoError(t, err)
 		return v
 	}
+	all := one(t, func(l *Load) {
+		l.PostsPerDay, l.ReadsPerDay, l.LikesPerDay, l.FollowsPerDay, l.UnfollowsPerDay, l.CommentsPerDay, l.PollsPerDay = 1, 1, 1, 1, 1, 1, 1
+		l.DeletedShare, l.LikesAWindow, l.LikesByUser, l.TimelineDays = 1, math.MaxFloat64, true, 0
+	})
+	bare := one(t, func(l *Load) { l.LikesPerDay, l.LikesAWindow = 1, math.MaxFloat64 })
+	keyed := one(t, func(l *Load) { l.PostsPerDay, l.KeyedShare = 1, 1 })
+	deletedOne, deletedFive := "home by push, a post of the page deleted", "home by push, five posts of the page deleted"
 	for _, tt := range []struct {
 		what      string
 		got, want float64
 	}{
-		{"post, writes", flow(t, post.Push, "posts").WCU, unit("post", writeWCU)},
-		{"post, reads", flow(t, post.Push, "posts").RCU, unit("post", writeRCU)},
-		{"home by push", flow(t, home.Push, "homes").RCU, unit("home by push", readRCU)},
-		{"home by pull, of the sample's 20 followees", flow(t, home.Pull, "homes").RCU, unit("home by pull", readRCU)},
-		{"like, reads of the API", flow(t, like.Push, "likes").RCU, unit("like or unlike", writeRCU)},
-		{"like, writes", flow(t, like.Push, "likes").WCU, unit("like or unlike", writeWCU) + put(1)},
-		{"like, writes with the index", flow(t, indexed.Push, "likes").WCU, unit("like or unlike", writeWCU) + put(2)},
+		{"post, writes", row(t, all, RowPosts).Writes, unit("post", wcu)},
+		{"post with a key, writes", row(t, keyed, RowPosts).Writes, unit("post with an Idempotency-Key", wcu)},
+		{"post, reads", row(t, all, RowPosts).Reads, unit("post", rcu)},
+		{"home", row(t, all, RowHomes).Reads, unit("home by push", rcu)},
+		{"home, one deleted post", refillRCU(1), unit(deletedOne, rcu) - unit("home by push", rcu)},
+		{"home, five deleted posts", refillRCU(5), unit(deletedFive, rcu) - unit("home by push", rcu)},
+		{"home, the minute after a follow", followedRCU, (unit("home by push, within a minute after 20 follows", rcu) - unit("home by push", rcu)) / 20},
+		{"like, reads of the API", row(t, all, RowLikes).Reads, unit("like or unlike", rcu)},
+		{"like, writes", row(t, bare, RowLikes).Writes, unit("like or unlike", wcu) + put(1)},
+		{"like, writes with the index", row(t, all, RowLikes).Writes, unit("like or unlike", wcu) + put(2)},
+		{"follow, writes of the API", followWCU, unit("follow", wcu)},
+		{"follow, reads of the API", followRCU, unit("follow", rcu)},
+		{"unfollow, writes", row(t, all, RowUnfollows).Writes, unit("unfollow", wcu)},
+		{"unfollow, reads", row(t, all, RowUnfollows).Reads, unit("unfollow", rcu)},
+		{"comment, writes", row(t, all, RowComments).Writes, unit("comment", wcu)},
+		{"comment, reads", row(t, all, RowComments).Reads, unit("comment", rcu)},
+		{"poll", row(t, all, RowPolls).Reads, unit("news of a home, none", rcu)},
+		{"delete, writes", row(t, all, RowDeletes).Writes, unit("delete a post", wcu)},
+		{"delete, reads", row(t, all, RowDeletes).Reads, unit("delete a post", rcu)},
 	} {
 		assert.Truef(t, near(tt.got, tt.want),
 			"%s: the estimate has %v, docs/ACCESS_PATTERNS.md has %v", tt.what, tt.got, tt.want)
 	}
+}
+
+// The prices of a page that lacks more posts are those of feed's TestAHomePageWithDeletedPostsReadsFewMore.
+func TestTheEstimateHasThePriceOfEachRefill(t *testing.T) {
+	for missing, want := range map[int]float64{1: 36.5, 2: 38.5, 3: 40.5, 5: 45.5, 10: 63.5, 20: 152.5} {
+		assert.InDeltaf(t, want, homeRCU+refillRCU(missing), 0, "%d posts of a page are missing", missing)
+	}
+	for missing := 2; missing <= pagePosts; missing++ {
+		assert.GreaterOrEqual(t, refillRCU(missing), refillRCU(missing-1))
+	}
+	l := DefaultLoad()
+	l.DeletedShare = 1
+	assert.InDelta(t, l.Users*l.ReadsPerDay*120, deletedRow(l).Reads, 1, "pages of which every post is deleted")
+	l.DeletedShare = 0
+	assert.Zero(t, deletedRow(l).Count)
+}
+
+// meter adds up the units of a table.
+type meter struct {
+	mu    sync.Mutex
+	units table.Units
+}
+
+// metered returns a table whose units the meter adds up.
+func metered(s table.Store) (table.Store, *meter) {
+	m := &meter{}
+	return table.Measure(s, func(_ table.Op, u table.Units, _ error) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.units = m.units.Plus(u)
+	}), m
+}
+
+// take returns the units since the last call.
+func (m *meter) take() table.Units {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	got := m.units
+	m.units = table.Units{}
+	return got
 }
 
 // outbox is a publisher that keeps the messages.
@@ -124,15 +196,9 @@ func TestTheEstimateHasTheUnitsOfAFanOut(t *testing.T) {
 
 func holdFanOut(t *testing.T, followers int) {
 	t.Helper()
-	var mu sync.Mutex
-	var units table.Units
 	out := &outbox{}
 	store := tabletest.NewMemory()
-	measured := table.Measure(store, func(_ table.Op, u table.Units, _ error) {
-		mu.Lock()
-		defer mu.Unlock()
-		units = units.Plus(u)
-	})
+	measured, units := metered(store)
 	ids := id.NewGenerator(time.Now)
 	f := feed.New(feed.Config{Access: access.New(access.Config{Store: measured, Publisher: out, IDs: ids, Now: time.Now, Lifetimes: lifetime.Fixed(month), Log: zap.NewNop()})})
 	worker := fanout.New(fanout.Config{
@@ -157,17 +223,10 @@ func holdFanOut(t *testing.T, followers int) {
 			t.Fatal(err)
 		}
 	}
-	take := func() table.Units {
-		mu.Lock()
-		defer mu.Unlock()
-		got := units
-		units = table.Units{}
-		return got
-	}
-	take()
+	units.take()
 	_, err = f.CreatePost(t.Context(), author, feed.PostInput{Text: strings.Repeat("x", 280)})
 	require.NoError(t, err)
-	post := take()
+	post := units.take()
 	postRequests := out.sends + 2*len(out.queued)
 	messagesTaken := 0
 	for out.sends = 0; messagesTaken < len(out.queued); messagesTaken++ {
@@ -179,19 +238,19 @@ func holdFanOut(t *testing.T, followers int) {
 		}
 		require.NoError(t, handle(t.Context(), e))
 	}
-	fanout, requests := take(), float64(out.sends+2*(messagesTaken-1))
+	fanout, requests := units.take(), float64(out.sends+2*(messagesTaken-1))
 
-	e := one(func(l *Load) { l.Followers, l.PostsPerDay = float64(followers), 1 })
-	posts, deliveries := flow(t, e.Push, "posts"), flow(t, e.Push, "fan-out")
-	if posts.WCU != post.Write || posts.RCU != post.Read || posts.SQS != float64(postRequests) {
+	e := one(t, func(l *Load) { l.Followers, l.PostsPerDay = float64(followers), 1 })
+	posts, deliveries := row(t, e, RowPosts), row(t, e, RowFanOut)
+	if posts.Writes != post.Write || posts.Reads != post.Read || posts.Requests != float64(postRequests) {
 		t.Errorf("the estimate of a post is %+v; it cost %+v and %d requests", posts, post, postRequests)
 	}
-	if deliveries.WCU != fanout.Write || deliveries.RCU != fanout.Read {
-		t.Errorf("the estimate has %v WCU and %v RCU; the fan-out cost %v and %v", deliveries.WCU, deliveries.RCU, fanout.Write, fanout.Read)
+	if deliveries.Writes != fanout.Write || deliveries.Reads != fanout.Read {
+		t.Errorf("the estimate has %v WCU and %v RCU; the fan-out cost %v and %v", deliveries.Writes, deliveries.Reads, fanout.Write, fanout.Read)
 	}
 	// The estimate may be one too high: a planner's first sends are smaller.
-	if deliveries.SQS < requests || deliveries.SQS > requests+1 {
-		t.Errorf("the estimate has %v queue requests, the fan-out took %v", deliveries.SQS, requests)
+	if deliveries.Requests < requests || deliveries.Requests > requests+1 {
+		t.Errorf("the estimate has %v queue requests, the fan-out took %v", deliveries.Requests, requests)
 	}
 }
 
@@ -210,6 +269,7 @@ func TestTheEstimateHasTheSizesOfItems(t *testing.T) {
 	}
 	like := schema.Like{Post: post, User: a, Liked: true, Version: post, Flush: schema.Flush{Inc: "261121abcdef", Seq: 1}}
 	byline := schema.Byline{Name: strings.Repeat("n", 20), ImageURL: strings.Repeat("i", 60), V: at.UnixMilli()}
+	comment := schema.Comment{ID: post, Post: post, Author: b, Text: strings.Repeat("x", 280)}
 	indexed := like
 	indexed.Indexed = true
 	for _, tt := range []struct {
@@ -222,8 +282,13 @@ func TestTheEstimateHasTheSizesOfItems(t *testing.T) {
 		{"both edges", edgeBytes, sizes(schema.FollowerItem(a, b, at), schema.FollowingItem(b, a, at, post))},
 		{"a follower", followerBytes, float64(table.Size(schema.FollowerItem(a, b, at)))},
 		{"a post", postBytes, sizes(schema.Post{ID: post, Author: a, Text: strings.Repeat("x", 280), Byline: byline}.Item(), schema.PostRef{ID: post, Author: a}.Item())},
+		{"the part of the index", postIndexBytes, sizes(schema.PostRef{ID: post, Author: a}.Item()) / 2},
+		{"a post in its author's list", listedPostBytes, float64(table.Size(schema.Post{ID: post, Author: a, Text: strings.Repeat("x", 280), Byline: byline}.Item()))},
 		{"a like", likeBytes, sizes(like.Item())},
 		{"an indexed like", indexedLikeBytes, sizes(indexed.Item())},
+		{"its part of the index", likeIndexBytes, sizes(indexed.Item()) / 2},
+		{"a comment", commentBytes, sizes(comment.Item())},
+		{"its part of the index", commentIndexed, sizes(comment.Item()) / 2},
 		{"a plan", planBytes, sizes(schema.Plan{Post: post, Author: a, Planned: 101, Started: at, Attempts: 1, TTL: at}.Item())},
 		{"the chunk of an inline delivery", lastChunkBytes, sizes(schema.Chunk{Post: post, Done: at, Delivered: 101, TTL: at}.Item())},
 		{"a chunk", chunkBytes, sizes(schema.Chunk{Post: post, First: a, End: b, Done: at, Delivered: 4000, TTL: at}.Item())},
@@ -231,95 +296,5 @@ func TestTheEstimateHasTheSizesOfItems(t *testing.T) {
 		// The size of a number depends on its digits, so an item may be a few bytes off.
 		assert.LessOrEqualf(t, math.Abs(tt.got-tt.want), 3.0,
 			"%s: %v bytes in the estimate, %v in the table", tt.what, tt.got, tt.want)
-	}
-}
-
-// about rounds to a number of significant digits.
-func about(v float64, digits int) string {
-	unit := math.Pow(10, math.Floor(math.Log10(math.Abs(v)))-float64(digits-1))
-	return Number(math.Round(v/unit) * unit)
-}
-
-func TestTheCapacityDocumentHasTheNumbersOfTheEstimate(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "CAPACITY.md"))
-	require.NoError(t, err)
-	page := strings.Join(strings.Fields(string(text)), " ")
-	estimate := func(users, followers float64, changes ...func(*Load)) Way {
-		l := DefaultLoad()
-		l.Users, l.Followers = users, followers
-		for _, change := range changes {
-			change(&l)
-		}
-		return New(l, DefaultPrices()).Push
-	}
-	week := func(l *Load) { l.TimelineDays = 7 }
-	noIndex := func(l *Load) { l.LikesByUser = false }
-	threeLikes := func(l *Load) { l.LikesAWindow = 3 }
-	small, middle, large := estimate(1e4, 50), estimate(1e7, 200), estimate(1e9, 300, threeLikes)
-	middleWeek, middleOff, largeWeek := estimate(1e7, 200, week), estimate(1e7, 200, noIndex), estimate(1e9, 300, threeLikes, week)
-	away := func(l *Load) { l.AwayShare = 0.4 }
-	pulled := func(l *Load) { l.PulledShare = 0.1 }
-	row := func(name string, w Way) string {
-		return fmt.Sprintf("| %s | %s million | %s million | $%s | $%s |", name, about(w.Total.WCU/1e6, 3), about(w.Total.RCU/1e6, 3),
-			about(w.Bill.Total, 3), about(w.Bill.Provisioned, 3))
-	}
-	prices := DefaultPrices()
-	part := prices.ProvisionedWCU / 3600 * 1e6 / prices.TableUse / prices.WCU
-	million := func(v float64) string { return about(v/1e6, 2) }
-	each := func(of func(Flow) float64, followers float64) string {
-		return about(of(delivery(followers))/followers, 2)
-	}
-	rcu, sqs := func(f Flow) float64 { return f.RCU }, func(f Flow) float64 { return f.SQS }
-
-	for _, want := range []string{
-		fmt.Sprintf("| post | %d: four items in a transaction, and its place in the index of posts by time | %d | %d at most |", postWCU, postRCU, messageRequests),
-		fmt.Sprintf("| delivery to a follower, of an author with up to %s | 1 | %s: the follower's edge, ids of 36 characters | none |",
-			Number(inlineFollowers), each(rcu, inlineFollowers)),
-		fmt.Sprintf("| %s with 100,000, %s with %s: the edge, again at half price for the planner, and %s for the first page | at most %s with 100,000, %s with %[3]s |",
-			each(rcu, 1e5), each(rcu, inlineFollowers+1), Number(inlineFollowers+1), Number(pageRCU(inlineFollowers)), each(sqs, 1e5), each(sqs, inlineFollowers+1)),
-		fmt.Sprintf("| 2; above %s followers 1, and 2 for each chunk of %s |", Number(inlineFollowers), Number(chunkFollowers)),
-		fmt.Sprintf("above %s followers 4, 3 for each chunk, and 4 for each %d chunks after the first %[2]d |", Number(inlineFollowers), planChunks),
-		fmt.Sprintf("| home by push, page of 20 | | %v:", homePushRCU),
-		fmt.Sprintf("| home by pull | | %v and %d for each followee |", homePushRCU+mutesRCU, followeeRCU),
-		fmt.Sprintf("| like | %d + %d/m, and %d for the index by user | %v + %v/m |", likeWCU, countWCU, indexWCU, likeRCU, countRCU),
-		fmt.Sprintf("(%s followers in the example)", about(New(DefaultLoad(), DefaultPrices()).Crossover, 2)),
-		fmt.Sprintf("above %s followers it is cut in chunks of %s", Number(inlineFollowers), Number(chunkFollowers)),
-
-		fmt.Sprintf("%s WCU/s and %s RCU/s at the peak. On AWS $%s a month, of which $%s are three CPUs",
-			Number(small.PeakWCU), Number(small.PeakRCU), Number(small.Bill.Total), Number(small.Bill.CPUs)),
-		fmt.Sprintf("the %s GB that AWS bills", about(small.Total.Stored, 2)),
-		fmt.Sprintf("%.0f %% of what likes take to store", 100*(1-float64(likeBytes)/indexedLikeBytes)),
-
-		fmt.Sprintf("At the peak %s WCU/s and %s RCU/s; %v CPUs of api and one each of fanout and likeagg",
-			about(middle.PeakWCU, 2), about(middle.PeakRCU, 3), middle.APIWorkers),
-		fmt.Sprintf("$%s a month: writes $%s, reads $%s, %s TB $%s, queues $%s, CPUs $%s.",
-			about(middle.Bill.Total, 2), about(middle.Bill.Writes, 2), about(middle.Bill.Reads, 2),
-			about(middle.Total.Stored/1e3, 2), about(middle.Bill.Storage, 2), about(middle.Bill.Queues, 2), about(middle.Bill.CPUs, 2)),
-		fmt.Sprintf("7 days instead of 30 save %s TB, $%s a month",
-			about((middle.Total.Stored-middleWeek.Total.Stored)/1e3, 1), about(middle.Bill.Total-middleWeek.Bill.Total, 2)),
-		fmt.Sprintf("`FANFARE_LIKES_BY_USER=off` costs $%s a month more", about(middleOff.Bill.Total-middle.Bill.Total, 2)),
-		fmt.Sprintf("it adds %v read units to each home page", likesByKeyRCU),
-
-		row("before: every follower is written to", middle),
-		row("40 % of the users are away", estimate(1e7, 200, away)),
-		row("10 % of the deliveries are pulled", estimate(1e7, 200, pulled)),
-		row("both", estimate(1e7, 200, away, pulled)),
-		fmt.Sprintf("Of the $%s for queues $%s are the surcharge of $%.2f for a million messages with a group id", about(middle.Bill.Queues, 2),
-			about(middle.Total.Messages*daysAMonth*prices.Group/1e6, 2), prices.Group),
-		fmt.Sprintf("a unit of provisioned capacity that is used by %.0f %% costs %.0f %% of one on demand, and %.0f %% with half of it reserved for a year",
-			100*prices.TableUse, 100*part, 100*part*(1-prices.Reserved*prices.Discount)),
-		fmt.Sprintf("$%v and $%v for a write and a read unit in an hour", prices.ProvisionedWCU, prices.ProvisionedRCU),
-		fmt.Sprintf("| refresh of a reader's edges, each %d days with 14 active days | 1 for each followee, and %d |", refreshAhead, refreshWCU),
-		fmt.Sprintf("| return of a reader | 1 for each followee, %d, and the entries: up to %d, and with more than %d followees up to %d |",
-			returnWCU, returnFew, returnFollowees, returnMany),
-
-		fmt.Sprintf("At the peak %s million WCU/s and %s million RCU/s; %v CPUs of api, %v of fanout, %v of likeagg.",
-			million(large.PeakWCU), million(large.PeakRCU), large.APIWorkers, large.FanoutWorkers, large.LikeWorkers),
-		fmt.Sprintf("$%s million a month, $%s a user: writes $%s million, reads $%s million, %s PB $%s, queues $%s, CPUs $%s.",
-			million(large.Bill.Total), about(large.Bill.Total/1e9, 1), million(large.Bill.Writes), million(large.Bill.Reads),
-			million(large.Total.Stored), about(large.Bill.Storage, 2), about(large.Bill.Queues, 2), about(large.Bill.CPUs, 2)),
-		fmt.Sprintf("takes %s PB, $%s a month, off", million(large.Total.Stored-largeWeek.Total.Stored), about(large.Bill.Total-largeWeek.Bill.Total, 2)),
-	} {
-		assert.Contains(t, page, want, "docs/CAPACITY.md does not say")
 	}
 }

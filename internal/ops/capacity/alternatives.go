@@ -1,0 +1,84 @@
+package capacity
+
+import (
+	"fmt"
+	"math"
+	"strings"
+)
+
+// Alternative is another way to serve the load. Its cost is arithmetic: none of them was run
+// beside Fanfare on AWS.
+type Alternative struct {
+	Name string `json:"name"`
+	// Dollars are those of a month, 0 if they are not known for this load.
+	Dollars float64 `json:"dollars_per_month"`
+	Note    string  `json:"note"`
+}
+
+// The work of one machine with the embedded engine in microseconds of a CPU (docs/PERFORMANCE.md),
+// and the largest disk of a machine.
+const (
+	machineDelivery, machinePost, machinePage, machineLike = 1.4, 135, 160, 100
+	machineCPUs                                            = 2
+	machineMost                                            = 64
+	diskGB                                                 = 16_384
+)
+
+// alternatives are the other ways of a load, the cheapest first where all of them carry it.
+func alternatives(e *Estimate, p Prices) []Alternative {
+	l := e.Load
+	var all []Alternative
+	if one, carried := machine(e, p); carried {
+		all = append(
+			all,
+			Alternative{"one fanfare up", one, "everything in one process; a lost machine is down until it is restored, and loses what its last backup lacks"},
+			Alternative{"two fanfare up", 2 * one, "a standby does not exist yet: this is what it would cost"},
+		)
+	} else {
+		all = append(all, Alternative{"one fanfare up", 0, "no one machine carries this load"})
+	}
+	var fanOut, dollars float64
+	for _, r := range e.Rows {
+		if r.Name == RowFanOut {
+			fanOut = r.Writes*daysAMonth/million*p.of(priceWrite) + l.Users*l.PostsPerDay*l.Followers*(1-l.PulledShare)*(1-l.AwayShare)*l.TimelineDays*entryBytes/gigabyte*p.of(priceStorage)
+		}
+	}
+	dollars = e.Dollars - 0.75*fanOut
+	if e.Deployment.Billing == OnDemand {
+		all = append(all, Alternative{"timelines in Redis beside DynamoDB", dollars, "a quarter of fan-out and its storage; entries have to be rebuilt when Redis is lost"})
+	}
+	return append(all, Alternative{"Postgres by pull, Multi-AZ", 0, "some $250 at 100,000 users and $1,400 at a million, with 100 followers each"})
+}
+
+// machine is the price of one machine with its disk, snapshots, address and egress, if one carries
+// the load.
+func machine(e *Estimate, p Prices) (dollars float64, carried bool) {
+	l := e.Load
+	perDay := l.Users * (l.PostsPerDay*(l.Followers*machineDelivery+machinePost) + l.ReadsPerDay*machinePage + l.LikesPerDay*machineLike)
+	cpus := math.Max(machineCPUs, math.Ceil(perDay/million*l.Peak/secondsADay/l.Utilisation))
+	if cpus > machineMost || e.Total.Stored > diskGB {
+		return 0, false
+	}
+	egress := egressDollars(e.Total.Egress*daysAMonth, p)
+	return hoursAMonth*(cpus*p.of(priceMachineCPU)+p.of(priceAddress)) + e.Total.Stored*(p.of(priceDisk)+p.of(priceSnapshot)) + egress, true
+}
+
+// verdict is the honest comparison in one sentence.
+func (e *Estimate) verdict() string {
+	share := 0.
+	for _, line := range e.Lines {
+		if strings.HasPrefix(line.Name, LineTasks) {
+			share = line.Dollars / e.Dollars
+		}
+	}
+	const small, middle = 100_000, 1_000_000
+	switch users := e.Load.Users; {
+	case users < small:
+		return fmt.Sprintf("Below 100,000 users one machine is the cheap way: %.0f %% of this bill are tasks that mostly idle.", 100*share)
+	case users < middle:
+		return "Below a million users take this shape for availability, not for its price."
+	case e.Deployment.Billing == OnDemand:
+		return "On demand this is the dearest of the usual ways. It buys that a machine or a zone may die without a lost answer, no operations, and no cliff."
+	}
+	return "This shape buys that a machine or a zone may die without a lost answer, no operations, and no cliff."
+}

@@ -1,0 +1,90 @@
+package capacity
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// Each limit is warned of above its edge, and not at it.
+func TestEachLimitIsWarnedOfAtItsEdge(t *testing.T) {
+	const day = secondsADay
+	calm := func() (Load, Deployment) {
+		l, d := DefaultLoad(), DefaultDeployment()
+		l.Users, l.Followers, l.Peak = day, 0, 1
+		l.PostsPerDay, l.ReadsPerDay, l.LikesPerDay, l.FollowsPerDay, l.UnfollowsPerDay, l.CommentsPerDay, l.DeletedShare = 0, 0, 0, 0, 0, 0, 0
+		l.RequestsPerCPU, l.LikesPerCPU, l.DeliveriesPerCPU, l.KeyedShare = 1e9, 1e9, 1e9, 0
+		return l, d
+	}
+	for name, tt := range map[string]struct {
+		limit string
+		edge  float64 // the largest value without a warning
+		set   func(l *Load, d *Deployment, value float64)
+	}{
+		"posts a second": {LimitPosts, 5600, func(l *Load, _ *Deployment, v float64) { l.PostsPerDay = v }},
+		"posts at the peak": {LimitPosts, 5600, func(l *Load, _ *Deployment, v float64) {
+			l.PostsPerDay, l.Peak = v/3, 3
+		}},
+		"api processes and a post": {LimitItem, 15, func(l *Load, _ *Deployment, v float64) { l.ReadsPerDay, l.RequestsPerCPU, l.Utilisation = v, 1, 1 }},
+		"api processes and a user": {LimitUser, 50, func(l *Load, _ *Deployment, v float64) { l.ReadsPerDay, l.RequestsPerCPU, l.Utilisation = v, 1, 1 }},
+		"an author's followers":    {LimitAuthor, 50_000, func(l *Load, _ *Deployment, v float64) { l.LargestAuthor = v }},
+		"an author who is pushed below a limit": {LimitAuthor, 50_000, func(l *Load, _ *Deployment, v float64) {
+			l.LargestAuthor, l.PushLimit = v, 80_000
+		}},
+		"follows of an author":  {LimitFollows, 500, func(l *Load, _ *Deployment, v float64) { l.HotFollows = v }},
+		"likes of a post":       {LimitLikes, 1000, func(l *Load, _ *Deployment, v float64) { l.HotLikes = v }},
+		"likes a window":        {LimitLikes, 1000, func(l *Load, _ *Deployment, v float64) { l.LikesAWindow = v }},
+		"comments of a post":    {LimitComments, 100, func(l *Load, _ *Deployment, v float64) { l.HotComments = v }},
+		"likes in flight":       {LimitFlight, 40_000, func(l *Load, _ *Deployment, v float64) { l.LikesPerDay = v }},
+		"failing likes":         {LimitFlight, 60_000 / 301.5, func(l *Load, _ *Deployment, v float64) { l.LikesPerDay, l.FailingShare = v, 1 }},
+		"quota of writes":       {LimitQuota, 40_000 / 9., func(l *Load, _ *Deployment, v float64) { l.PostsPerDay, l.PulledShare = v, 1 }},
+		"quota of reads":        {LimitQuota, 40_000 / 32.5, func(l *Load, _ *Deployment, v float64) { l.ReadsPerDay = v }},
+		"quota, half used":      {LimitQuota, 20_000 / 32.5, func(l *Load, d *Deployment, v float64) { l.ReadsPerDay, d.Billing, d.ReadUse = v, Provisioned, 0.5 }},
+		"a new table":           {LimitNew, 4000 / 9., func(l *Load, _ *Deployment, v float64) { l.PostsPerDay, l.PulledShare = v, 1 }},
+		"a ceiling of writes":   {LimitCeiling, 800 / 9., func(l *Load, d *Deployment, v float64) { l.PostsPerDay, l.PulledShare, d.MaxWrite = v, 1, 1000 }},
+		"a ceiling of reads":    {LimitCeiling, 800 / 32.5, func(l *Load, d *Deployment, v float64) { l.ReadsPerDay, d.MaxRead = v, 1000 }},
+		"live homes of 2 tasks": {LimitStreams, 2 * 0.7 * 4096. / day, func(l *Load, _ *Deployment, v float64) { l.Streams = v }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			warned := func(value float64) bool {
+				l, d := calm()
+				tt.set(&l, &d, value)
+				return slices.ContainsFunc(New(l, d, listed(t)).Warnings, func(w Warning) bool { return w.Limit == tt.limit })
+			}
+			below, above := tt.edge*(1-1e-9), tt.edge*(1+1e-6)
+			if tt.edge == math.Trunc(tt.edge) && tt.edge > 0 {
+				below = tt.edge
+			}
+			if tt.limit == LimitPosts || tt.limit == LimitFlight { // sums of fractions
+				below = tt.edge * (1 - 1e-9)
+			}
+			assert.Falsef(t, warned(below), "at %v", below)
+			assert.Truef(t, warned(above), "above %v", tt.edge)
+		})
+	}
+}
+
+func TestAPulledAuthorReachesNoLimitOfItsFollowers(t *testing.T) {
+	l := DefaultLoad()
+	l.LargestAuthor, l.PushLimit = 900_000, 50_000
+	for _, w := range estimate(t, l).Warnings {
+		assert.NotEqual(t, LimitAuthor, w.Limit)
+	}
+}
+
+func TestATableWithProvisionedCapacityIsNoNewOne(t *testing.T) {
+	l, d := DefaultLoad(), DefaultDeployment()
+	l.Users, l.Followers, d.Billing = 1e7, 200, Provisioned
+	for _, w := range New(l, d, listed(t)).Warnings {
+		assert.NotEqual(t, LimitNew, w.Limit)
+	}
+}
+
+// 100 million users who post 14.4 times a day need six times the index of posts by time.
+func TestTheIndexOfPostsByTimeIsNamed(t *testing.T) {
+	l := DefaultLoad()
+	l.Users, l.Followers, l.PostsPerDay = 1e8, 200, 14.4
+	assert.Contains(t, estimate(t, l).String(), "limit, posts by time: 50,000 posts/s at the peak; the index of posts by time takes 8,000")
+}

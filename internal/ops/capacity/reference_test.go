@@ -1,0 +1,170 @@
+package capacity
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "write the golden files and the tables of docs/CAPACITY.md")
+
+// designLines are the lines of the bill in their order, and designBills the bills of the design: by
+// network the three deployments of the page, in dollars a month.
+func designLines() []string {
+	return []string{LineWrites, LineReads, LineStorage, LineRecovery, LineQueues, LineTasks, LineEgress, LineBalancer, LineNetwork, LineLogs}
+}
+
+func designBills() [][3][]float64 {
+	return [][3][]float64{
+		{{16, 14, 0, 2, 5, 216, 0, 30, 22, 20}, {16, 25, 0, 2, 5, 216, 0, 30, 22, 20}, {8, 14, 0, 2, 5, 216, 0, 30, 22, 20}},
+		{{254, 137, 52, 30, 27, 216, 24, 30, 22, 20}, {254, 226, 52, 30, 27, 216, 24, 30, 22, 20}, {120, 125, 52, 30, 27, 216, 24, 30, 22, 20}},
+		{{2536, 1373, 572, 295, 247, 216, 319, 53, 22, 20}, {2536, 2233, 572, 295, 248, 288, 325, 53, 29, 26}, {1201, 1241, 572, 295, 248, 288, 325, 53, 29, 26}},
+		{{44365, 13802, 7579, 4397, 2447, 360, 3144, 316, 36, 32}, {44365, 22715, 7579, 4397, 2455, 1405, 3247, 325, 142, 117}, {21011, 12619, 7579, 4397, 2455, 1405, 3247, 325, 142, 117}},
+	}
+}
+
+// Each line is within 2 % or $2 of the design, but for two lines whose assumptions a test corrects:
+// the design left an indexed like's 315 bytes out of the table and counted 232 (recovery: 12 %),
+// and it guessed the size of a comment and 20 alarms where the stack has 35 (storage and logs: 8 %).
+// The design has no Idempotency-Keys, which are 1 % of the writes at most. A whole bill is within 2 %.
+func TestTheReferenceNetworksHaveTheBillsOfTheDesign(t *testing.T) {
+	for i, n := range referenceNetworks() {
+		for j, deploy := range []struct {
+			name    string
+			streams float64
+			billing string
+		}{{"without live homes", 0, OnDemand}, {"live homes", referenceStreams, OnDemand}, {"live homes, provisioned", referenceStreams, Provisioned}} {
+			d := DefaultDeployment()
+			d.Billing = deploy.billing
+			e, sum := New(n.load(deploy.streams), d, listed(t)), 0.
+			for k, name := range designLines() {
+				want, share := designBills()[i][j][k], 0.02
+				sum += want
+				switch name {
+				case LineRecovery:
+					share = 0.12
+				case LineStorage, LineLogs:
+					share = 0.08
+				}
+				assert.InDeltaf(t, want, line(t, e, name), math.Max(2, share*want), "%s, %s: %s", n.name, deploy.name, name)
+			}
+			assert.InEpsilonf(t, sum, e.Dollars, 0.02, "%s, %s: all", n.name, deploy.name)
+		}
+	}
+}
+
+// The alarms of a bill are those of the stack.
+func TestTheBillHasTheAlarmsOfTheStack(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "deploy", "cloudformation", "alarms.yaml"))
+	require.NoError(t, err)
+	assert.Equal(t, alarms, strings.Count(string(text), "Type: AWS::CloudWatch::Alarm\n"))
+}
+
+// One machine costs about as much as the design says: $60, $100 and $400 with the same egress.
+func TestOneMachineCarriesUpToAMillionUsers(t *testing.T) {
+	for i, n := range referenceNetworks() {
+		e := New(n.load(0), DefaultDeployment(), listed(t))
+		one := e.Alternatives[0]
+		if i == 3 {
+			assert.Zero(t, one.Dollars, "30 TB are on no disk of a machine")
+			continue
+		}
+		want := []float64{60, 100 + 24, 400 + 319}[i]
+		assert.InEpsilonf(t, want, one.Dollars, 0.15, n.name)
+	}
+}
+
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		require.NoError(t, os.MkdirAll("testdata", 0o750))
+		require.NoError(t, os.WriteFile(path, got, 0o600))
+		return
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Equal(t, string(want), string(got), "write it with go test . -run Golden -update")
+}
+
+func TestTheGoldenOutput(t *testing.T) {
+	l := DefaultLoad()
+	l.Users, l.Followers, l.Streams, l.LargestAuthor = 1e7, 200, 0.01, 1e6
+	for name, billing := range map[string]string{"on-demand": OnDemand, "provisioned": Provisioned} {
+		d := DefaultDeployment()
+		d.Billing = billing
+		e := New(l, d, listed(t))
+		golden(t, name+".txt", []byte(e.String()))
+		text, err := json.MarshalIndent(e, "", " ")
+		require.NoError(t, err)
+		golden(t, name+".json", append(text, '\n'))
+	}
+}
+
+// The sentences of docs/CAPACITY.md have few figures, each of which is one of the command's.
+func TestTheSentencesOfTheCapacityDocumentHaveTheFiguresOfTheCommand(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "CAPACITY.md"))
+	require.NoError(t, err)
+	page, p, l, d := strings.Join(strings.Fields(string(text)), " "), listed(t), DefaultLoad(), DefaultDeployment()
+	entry := p.of(priceWrite) + p.of(priceRead)*followerBytes/readBytes + p.of(priceStorage)*entryBytes/gigabyte*million
+	postgres := New(l, d, p).Alternatives[3]
+	for _, want := range []string{
+		fmt.Sprintf("adds %v read units to each home page", likesByKeyRCU),
+		fmt.Sprintf("A worker on AWS reads %s followers as one page", Number(inlineFollowers)),
+		"above some $500 of table cost a month",
+		fmt.Sprintf("about %.1f home pages for each post", entry/p.of(priceRead)),
+		fmt.Sprintf("finds %s followers as the limit", Number(authorMeant)),
+		fmt.Sprintf("%.0f and %.0f %% are used", 100*d.TableUse, 100*d.ReadUse),
+		fmt.Sprintf("| api | %s requests", Number(l.RequestsPerCPU)),
+		fmt.Sprintf("| fanout | %s deliveries", Number(l.DeliveriesPerCPU)),
+		fmt.Sprintf("| likeagg | %s likes", Number(l.LikesPerCPU)),
+		fmt.Sprintf("return once in %.0f days", 1/l.ReturnsPerDay),
+		"some $250 a month for the second network and $1,400 for the third",
+	} {
+		assert.Contains(t, page, want)
+	}
+	assert.Contains(t, postgres.Note, "some $250 at 100,000 users and $1,400 at a million")
+}
+
+// README.md says how small a part of the writes likes are.
+func TestTheReadmeHasTheShareOfLikes(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "README.md"))
+	require.NoError(t, err)
+	share := func(n referenceNetwork) float64 {
+		e := New(n.load(0), DefaultDeployment(), listed(t))
+		return 100 * row(t, e, RowLikes).Writes / e.Total.Writes
+	}
+	all := referenceNetworks()
+	assert.Contains(t, string(text), fmt.Sprintf("likes are %.0f %% of the writes of a million users with 100 followers each, and %.0f %% of ten million with 200", share(all[2]), share(all[3])))
+}
+
+// docs/CAPACITY.md has the tables that the command prints, between marks with their names.
+func TestTheCapacityDocumentHasTheTablesOfTheCommand(t *testing.T) {
+	path := filepath.Join("..", "..", "..", "docs", "CAPACITY.md")
+	page, err := os.ReadFile(path)
+	require.NoError(t, err)
+	for _, table := range referenceTables(listed(t)) {
+		begin, end := "<!-- table: "+table.name+" -->\n", "<!-- end -->\n"
+		before, rest, ok := bytes.Cut(page, []byte(begin))
+		require.Truef(t, ok, "docs/CAPACITY.md has no %s", begin)
+		old, after, ok := bytes.Cut(rest, []byte(end))
+		require.Truef(t, ok, "the table %s of docs/CAPACITY.md has no end", table.name)
+		if *update {
+			page = bytes.Join([][]byte{before, []byte(begin), []byte(table.text), []byte(end), after}, nil)
+			continue
+		}
+		assert.Equalf(t, table.text, string(old), "the table %s: go test ./internal/ops/capacity -run Document -update", table.name)
+	}
+	if *update {
+		require.NoError(t, os.WriteFile(path, page, 0o600))
+	}
+}
