@@ -25,7 +25,7 @@ the same load.
 A delivery is a post in a home, and the author's own home counts too. The processes that
 --admin names report capacity units; wcu_per_delivery is the write units of the fan-out
 for each delivery to a follower, wcu_per_like those of like counting for each like, and
-wcu_by_flow all of them. skipped counts deliveries to readers that were away.
+wcu_by_flow and rcu_by_flow all units. skipped counts deliveries to readers that were away.
 
 With --away, a share of the readers was last seen longer ago than FANFARE_ACTIVE_DAYS when
 the first post comes. Their homes are read at the end only, and have to be complete at once;

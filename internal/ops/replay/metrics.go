@@ -170,11 +170,11 @@ func unitsOf(families map[string]*dto.MetricFamily) units {
 	return sum
 }
 
-// byFlow returns the write units of each flow.
-func (u units) byFlow() map[string]float64 {
+// byFlow returns the units of a kind of each flow.
+func (u units) byFlow(kind string) map[string]float64 {
 	flows := map[string]float64{}
 	for key, n := range u {
-		if key[1] == "write" {
+		if key[1] == kind {
 			flows[key[0]] = round(n)
 		}
 	}

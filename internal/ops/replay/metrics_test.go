@@ -73,7 +73,8 @@ func TestUnitsAreSummedOverProcesses(t *testing.T) {
 	if !ok || used.writes("likes") != 5+7 || used.writes("") != 14 || used.reads() != 1.5 {
 		t.Errorf("used %v, %v", used, ok)
 	}
-	assert.Equal(t, map[string]float64{"likes": 12, "api": 2}, used.byFlow())
+	assert.Equal(t, map[string]float64{"likes": 12, "api": 2}, used.byFlow("write"))
+	assert.Equal(t, map[string]float64{"api": 1.5}, used.byFlow("read"))
 	assert.Equal(t, 7.0, used[skips])
 	for name, again := range map[string]string{
 		"started again":                     process("300", units("likes", "write", "107")),

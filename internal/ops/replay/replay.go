@@ -102,8 +102,10 @@ type Report struct {
 	// follower. The author's own entry is written with the post.
 	WCUPerDelivery *float64 `json:"wcu_per_delivery"`
 	WCUPerLike     *float64 `json:"wcu_per_like"`
-	// WCUByFlow are the write units by flow: api, fanout and likes.
+	// WCUByFlow and RCUByFlow are the units by flow: api, fanout and likes. The reads of the API
+	// include the homes that are watched for new posts.
 	WCUByFlow map[string]float64 `json:"wcu_by_flow"`
+	RCUByFlow map[string]float64 `json:"rcu_by_flow"`
 	// Skipped counts the deliveries that were left out because their readers were away.
 	Skipped *float64 `json:"skipped"`
 	// WCUReturns are the write units of the homes that were rebuilt while they were read back.
@@ -249,7 +251,7 @@ func (p *player) play(ctx context.Context, perSecond float64) (Report, error) {
 			all[key] += n
 		}
 		wcu, rcu := all.writes(""), all.reads()
-		report.WCU, report.RCU, report.WCUByFlow = &wcu, &rcu, all.byFlow()
+		report.WCU, report.RCU, report.WCUByFlow, report.RCUByFlow = &wcu, &rcu, all.byFlow("write"), all.byFlow("read")
 		report.Skipped = new(all[skips])
 	}
 	if report.Away > 0 {

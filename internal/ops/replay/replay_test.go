@@ -87,7 +87,7 @@ func TestTheReportKeepsItsShape(t *testing.T) {
 	raw, err := json.Marshal(Report{WCU: &wcu})
 	require.NoError(t, err)
 	want := `{"users":0,"edges":0,"posts":0,"likes":0,"away":0,"pulled":0,"expected_deliveries":0,"delivered":0,"missing":0,"unexpected":0,"duplicated":0,` +
-		`"wrong_counts":0,"visible_ms":{"p50":0,"p99":0,"max":0},"deliveries_per_s":0,"wcu":3,"rcu":null,"wcu_per_delivery":null,"wcu_per_like":null,"wcu_by_flow":null,"skipped":null,"wcu_returns":null,"seconds":0}`
+		`"wrong_counts":0,"visible_ms":{"p50":0,"p99":0,"max":0},"deliveries_per_s":0,"wcu":3,"rcu":null,"wcu_per_delivery":null,"wcu_per_like":null,"wcu_by_flow":null,"rcu_by_flow":null,"skipped":null,"wcu_returns":null,"seconds":0}`
 	assert.Equal(t, want, string(raw))
 }
 
