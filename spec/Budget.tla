@@ -1,5 +1,5 @@
 ------------------------------ MODULE Budget ------------------------------
-(* What the calls of one user cause in an hour: docs/decisions/0047. A step is *)
+(* What the calls of one user cause in an hour: docs/decisions/0044. A step is *)
 (* one request to the table or the queue, and any two processes interleave     *)
 (* between requests. All calls are large posts with an Idempotency-Key, and    *)
 (* each counts one. Each rule is a constant: TRUE is the protocol, FALSE the   *)

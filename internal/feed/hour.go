@@ -15,7 +15,7 @@ import (
 )
 
 // This file bounds the capacity units that the calls of one user cause in an hour, over all
-// processes (docs/decisions/0047). The counts of the user keep the sum.
+// processes (docs/decisions/0044). The counts of the user keep the sum.
 
 // The units that a call counts for, by its own table calls as docs/ACCESS_PATTERNS.md has them, and
 // by the work that follows the answer.

@@ -51,7 +51,7 @@ type Config struct {
 	// an author's posts get one more partition. Default 100,000.
 	FollowersPerLikeShard int64
 	// UserUnits is the number of capacity units that the calls of one user may cause in an hour, over all
-	// processes (docs/decisions/0047). 0 is no limit.
+	// processes (docs/decisions/0044). 0 is no limit.
 	UserUnits int64
 	// Posted is called once for each accepted post. A call that repeats another
 	// one, whose post is in the table already, accepts none.

@@ -9,7 +9,7 @@ import (
 )
 
 // Hour is an hour, counted from 1970. The counts of a user keep what the user's calls of an hour
-// cause (docs/decisions/0047).
+// cause (docs/decisions/0044).
 type Hour int64
 
 // HourOf returns the hour of a time.

@@ -15,7 +15,7 @@ import (
 // are 800 a second, and the author's partition takes 500 (docs/CAPACITY.md).
 const followLanes = 8
 
-// HourLane is the number of the lane of a user's large calls (docs/decisions/0047). The lanes below it
+// HourLane is the number of the lane of a user's large calls (docs/decisions/0044). The lanes below it
 // are of the user's followers.
 const HourLane = followLanes
 
