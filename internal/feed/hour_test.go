@@ -375,7 +375,7 @@ func (s *slowTable) wait() {
 	s.mu.Lock()
 	d := time.Duration(1+s.rng.IntN(20)) * time.Millisecond
 	s.mu.Unlock()
-	time.Sleep(d)
+	<-time.After(d)
 }
 
 func (s *slowTable) Get(ctx context.Context, in table.GetInput) (table.GetResult, error) {
@@ -406,6 +406,7 @@ func TestAnHourUnder384CallsAtOnceOverTwelveProcesses(t *testing.T) {
 }
 
 func storm(t *testing.T, followers, before int64) {
+	t.Helper()
 	const processes, calls, limit = 12, 32, 1_000_000
 	clock, store := newClock(), &slowTable{Store: tabletest.NewMemory(), rng: rand.New(rand.NewPCG(1, 2))}
 	var worlds []*world

@@ -161,10 +161,10 @@ func bugs() []bug {
 		{"tombstone not checked before a page", "I2", []edit{{chunk, "if err != nil || ref.Deleted {", "if ref.Deleted = false; err != nil {"}}},
 		{"posts of a home read with eventual consistency", "I1 I2", []edit{{reads, `return a.BatchGet(ctx, keys, true)`, `return a.BatchGet(ctx, keys, false)`}}},
 		{"count changed outside the transaction", "I4", []edit{{follows,
-			"\t\t{Update: s.oneMoreFollowing(follower, until, enrols)},\n", ""},
+			"\t\t{Update: count},\n\t\t{Update: access.AddTo(schema.FollowerCountKey(author, follower), schema.AttrN, 1)},\n", "\t\t{Update: access.AddTo(schema.FollowerCountKey(author, follower), schema.AttrN, 1)},\n"},
 			{follows, "\t// The follow is durable, and the mark", "\tif _, err := s.access.Store.Update(ctx, *access.AddTo(schema.CountsKey(follower), schema.AttrFollowing, 1)); err != nil {\n\t\treturn false, fault.Wrap(\"table\", err)\n\t}\n\t// The follow is durable, and the mark"},
 		}},
-		{"answered before it is durable", "I5", []edit{{publish, `err := s.access.PublishPost(ctx, post); err != nil {`, `err := s.access.PublishPost(ctx, post); err != nil && in.IdempotencyKey == "never" {`}}},
+		{"answered before it is durable", "I5", []edit{{publish, `err := s.access.PublishPost(ctx, d.post); err != nil {`, `err := s.access.PublishPost(ctx, d.post); err != nil && key == "never" {`}}},
 		{"cursor inclusive", "I1 I7", []edit{{"internal/feed/access/span.go", `q.After = schema.PostSK(s.High) // which sorts below each entry of that post`, `q.High = schema.PostSK(s.High) + "~"`}}},
 		{"cursor of comments inclusive", "I7", []edit{{comments, `q.After = schema.CommentSK(after)`, `q.Low = schema.CommentSK(after)`}}},
 		{"comment answered before it is durable", "I7", []edit{{comments, `byID, 1, write); err != nil {`, `byID, 1, write); err != nil && text == "" {`}}},
@@ -324,7 +324,7 @@ func bugs() []bug {
 		{"byline replaced by an older one", "I5", []edit{{bylines, `If: table.Less{Name: schema.AttrBylineV, Value: table.N(b.V)},`, `If: table.Exists{},`}, {bylines, `p.Byline.V >= b.V`, `p.Byline.V == b.V`}}},
 		{"byline of a new post not compared with the profile", "I5", []edit{{posts, `if compare && profile != nil`, `if !compare && profile != nil`}}},
 		{"change of a name sent after it is made", "I5", []edit{
-			{users, `if err := s.access.Publish(ctx, queue.TopicBackfills, &messages.ProfileChanged{UserID: user, V: profile.V}); err != nil {`, `if err != nil {`},
+			{users, `if err := s.access.Publish(ctx, queue.TopicBackfills, &messages.ProfileChanged{UserID: profile.User, V: profile.V}); err != nil {`, `if err != nil {`},
 			{users, `s.cfg.Authors.forget(user)`, `if err := s.access.Publish(ctx, queue.TopicBackfills, &messages.ProfileChanged{UserID: user, V: profile.V}); err != nil {
 		return User{}, err
 	}`},
@@ -373,7 +373,7 @@ func bugs() []bug {
 		}},
 		{"new life without a gap above the clock", "I12", []edit{{life, `id.Floor(latest.Add(LifeGap))`, `max(note.Event, id.Floor(latest))`}}},
 		{"repeat that trusts the record of a former life", "I12", []edit{{life, `return after != "" && at.UnixMilli() <= access.TimeOf(after).UnixMilli()`, `return after == "never"`}}},
-		{"idempotency key of a former life", "I12", []edit{{"internal/feed/idempotency.go", `if after != "" {`, `if after == "never" {`}}},
+		{"idempotency key of a former life", "I12", []edit{{"internal/feed/idempotency.go", `if d.after != "" {`, `if d.after == "never" {`}}},
 		{"times of a new life by the clock", "I12", []edit{{life, `	if isFormer(at, after) {
 		return`, `	if after == "never" {
 		return`}}},
