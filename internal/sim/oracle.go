@@ -108,6 +108,7 @@ func (w *World) checkQuiet(ctx context.Context, service *domain) {
 	w.checkAnswered(ctx, service)
 	w.checkMessages()
 	w.checkModes()
+	w.checkHours()
 	living := map[string]map[string]bool{} // author -> posts
 	for _, user := range l.users {
 		living[user] = map[string]bool{}

@@ -88,6 +88,7 @@ func bugs() []bug {
 		life     = "internal/feed/lives.go"
 		sweep    = "internal/feed/removal/sweep.go"
 		last     = "internal/fanout/forget.go"
+		hour     = "internal/feed/hour.go"
 	)
 	return []bug{
 		{"no fence", "I3 I9", []edit{{ledger, `case a.receives < w.cfg.FenceAfter && !w.inLastHour(a):`,
@@ -424,6 +425,39 @@ func bugs() []bug {
 			continue
 		}
 		checks = append(checks, table`}}},
+		{"units counted again when a key is repeated", "I11", []edit{{publish, `		if found != nil {
+			return *found, nil
+		}
+		d.post, d.use.hour`, `		if found != nil {
+			_ = s.countAlone(ctx, d.use)
+			return *found, nil
+		}
+		d.post, d.use.hour`}}},
+		{"key looked up after the refusal", "I11", []edit{{publish, `if refused != nil && key == "" {`, `if refused != nil {`}}},
+		{"key bound by a refused call", "I11", []edit{
+			{"internal/feed/idempotency.go", `	if refused != nil {
+		old, err`, `	if refused != nil && key == "" {
+		old, err`},
+			{"internal/feed/idempotency.go", `err == nil {
+		return p, nil, nil
+	} else`, `err == nil {
+		return p, nil, refused
+	} else`},
+		}},
+		{"units counted beside the transaction", "I11", []edit{{publish, `	u.countTo(count)
+`, `	_ = s.countAlone(ctx, u)
+`}}},
+		{"units of a lost post counted by nobody", "I11", []edit{{publish, `		u = s.useOfPost(e.AuthorID, e.PostID, followers, items)
+`, `		_ = followers
+`}}},
+		{"units of a lost post counted in the hour of the worker", "I11", []edit{{publish, `u := s.useOf(author, access.TimeOf(post), unitsOfPost+followers,`, `u := s.useOf(author, s.access.Now(), unitsOfPost+followers,`}}},
+		{"units of an unfollow not counted", "I11", []edit{{follows, `schema.AttrFollowing, -1)
+	now.use.countTo(count)`, `schema.AttrFollowing, -1)`}}},
+		{"hours never removed", "I9", []edit{{hour, `	update.Remove = append(update.Remove, u.hour.Former(u.counts)...)
+`, ``}}},
+		{"the hour before removed", "I11", []edit{{"internal/schema/hours.go", `Hour(of) < h-1 {`, `Hour(of) < h {`}}},
+		{"no call refused", "I11", []edit{{hour, `	if u.counts.Int(u.hour.AttrUnits()) < s.cfg.UserUnits {`, `	if u.counts.Int(u.hour.AttrUnits()) >= 0 {`}}},
+		{"first posts of an hour refused", "I11", []edit{{hour, `u.counts.Int(u.hour.AttrMade()) < alwaysPosts {`, `u.counts.Int(u.hour.AttrMade()) < alwaysPosts-2 {`}}},
 		{"no last look", "I12 I8", []edit{{last, `case rest > 0:`, `case rest > 2*forgetLast:`}}},
 		{"lost backfill never asked for again", "I6", []edit{{timeline, `late := slices.Concat(read.late, p.homes.hiding(left))`, `late := p.homes.hiding(left)`}}},
 	}

@@ -427,7 +427,7 @@ func (w *World) service(p *Proc) *domain {
 		Store: p.wakes.Store(p.Store()), Local: w.seed%8 == 7, Publisher: p.Broker(), IDs: id.NewSeededGenerator(p.Now, entropy(w.rng.Uint64())), Now: p.Now,
 		Lifetimes: p.lifetimes, ActiveDays: w.activeDays(), LikeWindow: shared, Jitter: jitter(w.rng.Uint64()), RequestID: p.requestID, Log: zap.NewNop(),
 	}, feed.Config{
-		RecentPosts: w.shape.Recent, LikesByUser: w.seed%2 == 0, FollowersPerLikeShard: int64(w.shape.PerShard),
+		RecentPosts: w.shape.Recent, LikesByUser: w.seed%2 == 0, FollowersPerLikeShard: int64(w.shape.PerShard), UserUnits: w.shape.Units,
 	}, home.Config{StreamPart: 2, RemoveFrom: 1, HeadAge: heads})
 }
 

@@ -176,6 +176,9 @@ func call1[R any](ctx context.Context, s store, c *call, effect func(part float6
 		res, err = effect(part)
 		s.p.w.sawRead(c)
 		s.p.w.sawRefusal(c, err)
+		if err == nil {
+			s.p.w.sawUse(c)
+		}
 		s.p.w.acting = nil
 		return err
 	}

@@ -51,6 +51,8 @@ type Shape struct {
 	// Long makes the days between two storms weeks. Ages means that likes are left open
 	// before them.
 	Long, Ages bool
+	// Units is the number of units that a user's calls may cause in an hour, 0 for no limit.
+	Units int64
 	// TTLs means that processes start with different TTLs of homes.
 	TTLs bool
 	// Hot means that partitions fill for seconds.
@@ -114,7 +116,9 @@ func shapeOf(seed uint64, o Options) Shape {
 	s := plain()
 	if !o.Calm && !o.Plain {
 		s.draw(rand.New(rand.NewPCG(seed, 1<<40)))
-		s.TTLs = s.TTLs && seed%probeEvery != 0 // the calm part counts calls
+		if seed%probeEvery == 0 { // the calm part counts calls
+			s.TTLs, s.Units = false, 0
+		}
 	}
 	if o.Operations > 0 {
 		s.Operations = o.Operations
@@ -174,6 +178,7 @@ func (s *Shape) draw(r *rand.Rand) {
 	s.Events = r.IntN(2) == 0
 	s.TTLs = r.IntN(3) == 0
 	s.Hot = r.IntN(3) == 0
+	s.Units = int64(one(0, 0, 100, 300, 2000))
 }
 
 // drawn returns the user who makes an operation, as an index, and its kind, by the
@@ -246,7 +251,7 @@ func (s Shape) String() string {
 		}
 	}
 	slices.Sort(more)
-	return fmt.Sprintf("%d users, %d operations of mix %s, pages of %d, chunks of %d, plans of %d, follows show %d, %d followers a like shard, %d held, push limit %d, %d active days, pace %d, storm %.1f, early %s, %s; left out: %s",
-		s.Users, s.Operations, s.Mix, s.Page, s.Chunk, s.Plan, s.Recent, s.PerShard, s.Held, s.Limit, s.Days, s.Pace, s.Storm, s.Early,
+	return fmt.Sprintf("%d users, %d operations of mix %s, pages of %d, chunks of %d, plans of %d, follows show %d, %d followers a like shard, %d held, push limit %d, %d active days, %d units an hour, pace %d, storm %.1f, early %s, %s; left out: %s",
+		s.Users, s.Operations, s.Mix, s.Page, s.Chunk, s.Plan, s.Recent, s.PerShard, s.Held, s.Limit, s.Days, s.Units, s.Pace, s.Storm, s.Early,
 		cmp.Or(strings.Join(more, ", "), "nothing more"), cmp.Or(strings.Join(s.Off, ", "), "nothing"))
 }

@@ -160,9 +160,11 @@ func (w *World) published(_ string, payload []byte) {
 		return
 	}
 	w.sawMessage(e)
+	w.counting.wrote[e.Head().RequestID]++
 	l := w.load
 	switch e := e.(type) {
 	case *messages.PostCreated:
+		w.counting.own[e.PostID] = w.counting.own[e.PostID] || e.LikeShards > 0
 		if _, known := l.created[e.PostID]; !known && e.AuthorID != leaver {
 			l.created[e.PostID] = e.AuthorID
 		}
@@ -228,6 +230,7 @@ func (l *workload) run(op *operation, api *Proc) {
 	op.done = make(chan struct{})
 	l.busy[op.user] = op
 	name := op.id()
+	l.w.begins(op)
 	l.w.note("start %s %s %s at %s", name, op.user, op.name, api.Name)
 	service := l.serve[api]
 	op.api = api
@@ -253,6 +256,7 @@ func (l *workload) settled() {
 		case <-op.done:
 			delete(l.busy, user)
 			l.w.note("end %s %s: %v", user, op.name, op.err)
+			l.w.checkRefused(op)
 			op.settle(op.err)
 		default:
 		}
@@ -337,6 +341,7 @@ func (l *workload) createPost(r *rand.Rand, p planned) *operation {
 		in.IdempotencyKey = fmt.Sprintf("key-%d", r.IntN(4))
 		in.Text = in.IdempotencyKey
 	}
+	bound := in.IdempotencyKey != "" && l.keys[user+" "+in.IdempotencyKey] != "" && l.w.binds(l.keys[user+" "+in.IdempotencyKey])
 	made := &operation{
 		name: "post " + in.Text, user: user,
 		do: func(ctx context.Context, s *domain) (err error) {
@@ -344,6 +349,9 @@ func (l *workload) createPost(r *rand.Rand, p planned) *operation {
 			return err
 		},
 		settle: func(err error) {
+			if bound && refusedByHour(err) {
+				l.fail("I11", "the key %s of %s is bound, and its call was refused: %v", in.IdempotencyKey, user, err)
+			}
 			if err != nil {
 				return
 			}
