@@ -79,6 +79,8 @@ func typesOfSettings() map[string]setting {
 			types[name] = setting{"list", []any{"X-One", "X-Two"}, "X-One,X-Two"}
 		case name == "FANFARE_LOG_LEVEL":
 			types[name] = setting{"level", "info", "info"}
+		case name == "FANFARE_USER_UNITS":
+			types[name] = setting{"whole", 1000000.0, "1000000"}
 		case kind == reflect.TypeFor[config.Switch]():
 			types[name] = setting{"switch", false, "off"}
 		case kind == reflect.TypeFor[time.Duration]():
