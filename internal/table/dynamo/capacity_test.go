@@ -116,6 +116,10 @@ func TestCreateComparesTheCapacityOfATableThatExists(t *testing.T) {
 			plan: provisioned(), want: []string{"its billing mode is PAY_PER_REQUEST, not PROVISIONED"},
 			mend: `aws dynamodb update-table --table-name t --billing-mode PROVISIONED --provisioned-throughput '{"WriteCapacityUnits":500,"ReadCapacityUnits":1000}' --global-secondary-index-updates '[{"Update":{"IndexName":"GSI1","ProvisionedThroughput":{"WriteCapacityUnits":50,"ReadCapacityUnits":20}}}]'`,
 		},
+		"provisioned in place of ceilings": {
+			table: onDemand(700, 2000), index: onDemand(700, 2000), plan: provisioned(), want: []string{"its billing mode is PAY_PER_REQUEST, not PROVISIONED"},
+			mend: `aws dynamodb update-table --table-name t --billing-mode PROVISIONED --provisioned-throughput '{"WriteCapacityUnits":500,"ReadCapacityUnits":1000}' --global-secondary-index-updates '[{"Update":{"IndexName":"GSI1","ProvisionedThroughput":{"WriteCapacityUnits":50,"ReadCapacityUnits":20}}}]'`,
+		},
 		"another index": {
 			table: units(700, 1000), index: units(10, 2000), plan: provisioned(),
 			want: []string{"writes of the index have 10 units, not 50 to 1000", "reads of the index have 2000 units, not 20 to 1000"},
