@@ -79,7 +79,7 @@ func TestUnderThrottlingTheLeastUrgentWorkSlowsDownFirst(t *testing.T) {
 			// urgent get all, the others next to nothing.
 			slow throttle.Urgency
 		}{{500, 4}, {200, throttle.Backfills}, {100, throttle.Chunks}, {60, throttle.Posts}} {
-			limited.SetLimit(step.limit)
+			limited.SetLimit(tabletest.Writes, step.limit, 0)
 			<-time.After(8 * time.Second)
 			const period = 12
 			var before, rates [4]int64
@@ -104,7 +104,7 @@ func TestUnderThrottlingTheLeastUrgentWorkSlowsDownFirst(t *testing.T) {
 			}
 		}
 		stop()
-		limited.SetLimit(1e6)
+		limited.SetLimit(tabletest.Writes, 1e6, 0)
 		running.Wait()
 		for _, kind := range kinds {
 			items, _, err := table.Collect(memory.Query(t.Context(), table.Query{PK: fmt.Sprint("k", kind.urgency)}), 0)

@@ -3,6 +3,7 @@ package tabletest
 import (
 	"context"
 	"errors"
+	"iter"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -11,42 +12,75 @@ import (
 	"fanfare/internal/table"
 )
 
+// Kind is a kind of capacity. A table has a limit for each.
+type Kind int
+
+// The kinds. The index has capacity of its own, and is part of no other kind.
+const (
+	Writes Kind = iota
+	Reads
+	IndexWrites
+	IndexReads
+	kinds
+)
+
 // Limited is a table of so many write units a second, with a second's units in reserve.
-// Its partitions may have a limit each, too. Each write takes 5 ms. It is refused when there
-// is no unit left, and sent again and given up as package dynamo does it. Reads are not limited.
+// SetLimit limits the other kinds of capacity, and its partitions may have a limit each, too.
+// Each request takes 5 ms. It is refused when there is no unit left, and sent again and given
+// up as package dynamo does it. A full index refuses the writes of the table that change it.
 type Limited struct {
 	table.Store
 
 	mu    sync.Mutex
-	all   bucket
+	all   [kinds]bucket
+	used  [kinds]Usage
 	each  float64 // of a partition, 0 for no limit
 	parts map[string]*bucket
 	// refusals is how often a write was refused.
 	refusals int
 }
 
-// bucket has the units of a second at most.
+// Usage is the use of one kind of capacity. Tries and Refused count reads by the request and writes by the
+// item, each time that they were sent. They count no index write: these are part of a table's.
+type Usage struct {
+	Units          float64
+	Tries, Refused int
+}
+
+// bucket has the units of a second at most, or its reserve if that is larger. An open one has no limit.
 type bucket struct {
-	rate, left float64
-	at         time.Time
+	rate, left, reserve float64
+	at                  time.Time
+	open                bool
 }
 
 // has reports whether there is a unit left.
 func (b *bucket) has(now time.Time) bool {
-	b.left, b.at = min(b.left+now.Sub(b.at).Seconds()*b.rate, b.rate), now
-	return b.left > 0
+	b.left, b.at = min(b.left+now.Sub(b.at).Seconds()*b.rate, max(b.rate, b.reserve)), now
+	return b.left > 0 || b.open
 }
 
-// NewLimited returns s with a limit.
+// NewLimited returns s with a limit of writes, and none of the other kinds.
 func NewLimited(s table.Store, unitsPerSecond float64) *Limited {
-	return &Limited{Store: s, all: bucket{unitsPerSecond, unitsPerSecond, time.Now()}, parts: make(map[string]*bucket)}
+	l := &Limited{Store: s, parts: make(map[string]*bucket)}
+	for k := range l.all {
+		l.all[k] = bucket{at: time.Now(), open: true}
+	}
+	l.all[Writes] = bucket{rate: unitsPerSecond, left: unitsPerSecond, at: time.Now()}
+	return l
 }
 
-// SetLimit changes the limit.
-func (l *Limited) SetLimit(unitsPerSecond float64) {
+// SetLimit changes a limit, and the units in reserve if these are more than a second's.
+func (l *Limited) SetLimit(k Kind, unitsPerSecond, reserve float64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.all.rate, l.all.left = unitsPerSecond, min(l.all.left, unitsPerSecond)
+	b, most := &l.all[k], max(unitsPerSecond, reserve)
+	if b.open {
+		b.left = most
+	} else {
+		b.has(time.Now())
+	}
+	b.rate, b.reserve, b.left, b.open = unitsPerSecond, reserve, min(b.left, most), false
 }
 
 // SetPartitionLimit gives each partition a limit.
@@ -63,40 +97,106 @@ func (l *Limited) Refusals() int {
 	return l.refusals
 }
 
-// admit takes the units of writes to partitions, and returns which of the writes it refuses. A
-// request may take more than there are. If whole, it refuses all or none.
-func (l *Limited) admit(keys []string, units float64, whole bool) (refused []int) {
+// Used returns the use of a kind so far.
+func (l *Limited) Used(k Kind) Usage {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.used[k]
+}
+
+// spend takes units of a request that was done. It may take more than there are.
+func (l *Limited) spend(k Kind, units float64) {
+	l.all[k].left -= units
+	l.used[k].Units += units
+}
+
+// write does the writes for which there is capacity, and returns which of them it refuses. If whole,
+// it does all or none.
+func (l *Limited) write(ops []table.TransactOp, whole bool, do func(taken []int) (table.WriteResult, error)) (refused []int, res table.WriteResult, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
-	short := !l.all.has(now)
-	for i, pk := range keys {
-		if short || l.each > 0 && !l.part(pk, now).has(now) {
+	short, full := !l.all[Writes].has(now), !l.all[IndexWrites].has(now)
+	taken, inIndex := make([]int, 0, len(ops)), 0.0
+	for i, op := range ops {
+		units := l.indexUnits(op)
+		if short || full && units > 0 || l.each > 0 && !l.part(op.Key().PK, now).has(now) {
 			refused = append(refused, i)
-		} else if l.each > 0 && !whole {
-			l.parts[pk].left -= units
+			continue
 		}
+		taken, inIndex = append(taken, i), inIndex+units
 	}
+	l.used[Writes].Tries += len(ops)
+	l.used[Writes].Refused += len(refused)
 	if len(refused) > 0 {
 		l.refusals++
 	}
-	if whole && len(refused) > 0 {
-		return refused
+	if len(taken) == 0 || whole && len(refused) > 0 {
+		return refused, res, nil
 	}
-	if whole && l.each > 0 {
-		for _, pk := range keys {
-			l.parts[pk].left -= units
+	if res, err = do(taken); err != nil {
+		inIndex = 0 // a condition that did not hold costs nothing there
+	}
+	units := table.Billed(res, err).Write
+	l.spend(Writes, units-inIndex)
+	l.spend(IndexWrites, inIndex)
+	for _, i := range taken {
+		if l.each > 0 {
+			l.parts[ops[i].Key().PK].left -= units / float64(len(taken))
 		}
 	}
-	l.all.left -= units * float64(len(keys)-len(refused))
-	return refused
+	return refused, res, err
+}
+
+// indexUnits returns the units of a write that are the index's.
+func (l *Limited) indexUnits(op table.TransactOp) float64 {
+	if l.all[IndexWrites].open {
+		return 0
+	}
+	old, err := l.Store.Get(context.Background(), table.GetInput{Key: op.Key(), Consistent: true})
+	if err != nil {
+		return 0
+	}
+	after, err := op.Apply(old.Item)
+	if err != nil { // the write fails for the same cause
+		return 0
+	}
+	// In a transaction the table's share costs twice, and the index's does not.
+	return 2*table.WriteCost(old.Item, after).Write - table.TransactCost(old.Item, after).Write
 }
 
 func (l *Limited) part(pk string, now time.Time) *bucket {
 	if l.parts[pk] == nil {
-		l.parts[pk] = &bucket{l.each, l.each, now}
+		l.parts[pk] = &bucket{rate: l.each, left: l.each, at: now}
 	}
 	return l.parts[pk]
+}
+
+// admit waits until a read may be done. Like package dynamo it gives up after some tries.
+func (l *Limited) admit(ctx context.Context, op table.Op, k Kind, attempts int) error {
+	for attempt := range attempts {
+		if err := wait(ctx, op, attempt); err != nil {
+			return err
+		}
+		l.mu.Lock()
+		has := l.all[k].has(time.Now())
+		l.used[k].Tries++
+		if !has {
+			l.used[k].Refused++
+		}
+		l.mu.Unlock()
+		if has {
+			return nil
+		}
+	}
+	return &table.UnavailableError{Op: string(op), Err: errLimited, Reason: table.ShortUnknown}
+}
+
+// read counts the units of a read that was done.
+func (l *Limited) read(k Kind, units table.Units) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.spend(k, units.Read)
 }
 
 var errLimited = errors.New("throttled")
@@ -113,36 +213,88 @@ func wait(ctx context.Context, op table.Op, attempt int) error {
 	}
 }
 
+// Get implements table.Store.
+func (l *Limited) Get(ctx context.Context, in table.GetInput) (table.GetResult, error) {
+	if err := l.admit(ctx, table.OpGet, Reads, singleAttempts); err != nil {
+		return table.GetResult{}, err
+	}
+	res, err := l.Store.Get(ctx, in)
+	l.read(Reads, res.Units)
+	return res, err
+}
+
+// BatchGet implements table.Store. A request of it is refused whole.
+func (l *Limited) BatchGet(ctx context.Context, in table.BatchGetInput) (all table.BatchGetResult, err error) {
+	for keys := range slices.Chunk(in.Keys, table.MaxBatchGet) {
+		if err := l.admit(ctx, table.OpBatchGet, Reads, batchAttempts); err != nil {
+			return all, err
+		}
+		part := in
+		part.Keys = keys
+		res, err := l.Store.BatchGet(ctx, part)
+		l.read(Reads, res.Units)
+		if err != nil {
+			return all, err
+		}
+		all.Items, all.Units = append(all.Items, res.Items...), all.Units.Plus(res.Units)
+	}
+	return all, nil
+}
+
+// Query implements table.Store. Each page is a request.
+func (l *Limited) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page, error] {
+	k := Reads
+	if q.Index {
+		k = IndexReads
+	}
+	return func(yield func(table.Page, error) bool) {
+		if err := l.admit(ctx, table.OpQuery, k, singleAttempts); err != nil {
+			yield(table.Page{}, err)
+			return
+		}
+		for page, err := range l.Store.Query(ctx, q) {
+			l.read(k, page.Units)
+			if !yield(page, err) || !page.More {
+				return
+			}
+			if err := l.admit(ctx, table.OpQuery, k, singleAttempts); err != nil {
+				yield(table.Page{}, err)
+				return
+			}
+		}
+	}
+}
+
 // single does a write of one item.
-func (l *Limited) single(ctx context.Context, op table.Op, key table.Key, do func() (table.WriteResult, error)) (table.WriteResult, error) {
-	var refused []string
+func (l *Limited) single(ctx context.Context, op table.Op, w table.TransactOp, do func() (table.WriteResult, error)) (table.WriteResult, error) {
+	var before []string
 	for attempt := range singleAttempts {
 		if err := wait(ctx, op, attempt); err != nil {
-			return table.WriteResult{Refused: refused}, err
+			return table.WriteResult{Refused: before}, err
 		}
-		if len(l.admit([]string{key.PK}, 1, true)) == 0 {
-			res, err := do()
-			res.Refused = refused
+		refused, res, err := l.write([]table.TransactOp{w}, true, func([]int) (table.WriteResult, error) { return do() })
+		if len(refused) == 0 {
+			res.Refused = before
 			return res, err
 		}
-		refused = append(refused, key.PK)
+		before = append(before, w.Key().PK)
 	}
-	return table.WriteResult{Refused: refused}, &table.UnavailableError{Op: string(op), Err: errLimited, Reason: table.ShortUnknown}
+	return table.WriteResult{Refused: before}, &table.UnavailableError{Op: string(op), Err: errLimited, Reason: table.ShortUnknown}
 }
 
 // Put implements table.Store.
 func (l *Limited) Put(ctx context.Context, in table.PutInput) (table.WriteResult, error) {
-	return l.single(ctx, table.OpPut, in.Item.Key, func() (table.WriteResult, error) { return l.Store.Put(ctx, in) })
+	return l.single(ctx, table.OpPut, table.TransactOp{Put: &in}, func() (table.WriteResult, error) { return l.Store.Put(ctx, in) })
 }
 
 // Update implements table.Store.
 func (l *Limited) Update(ctx context.Context, in table.UpdateInput) (table.WriteResult, error) {
-	return l.single(ctx, table.OpUpdate, in.Key, func() (table.WriteResult, error) { return l.Store.Update(ctx, in) })
+	return l.single(ctx, table.OpUpdate, table.TransactOp{Update: &in}, func() (table.WriteResult, error) { return l.Store.Update(ctx, in) })
 }
 
 // Delete implements table.Store.
 func (l *Limited) Delete(ctx context.Context, in table.DeleteInput) (table.WriteResult, error) {
-	return l.single(ctx, table.OpDelete, in.Key, func() (table.WriteResult, error) { return l.Store.Delete(ctx, in) })
+	return l.single(ctx, table.OpDelete, table.TransactOp{Delete: &in}, func() (table.WriteResult, error) { return l.Store.Delete(ctx, in) })
 }
 
 // Transact implements table.Store. Like DynamoDB it cancels a transaction for lack of capacity,
@@ -151,14 +303,13 @@ func (l *Limited) Transact(ctx context.Context, in table.TransactInput) (table.W
 	if err := wait(ctx, table.OpTransact, 0); err != nil {
 		return table.WriteResult{}, err
 	}
-	keys := make([]string, len(in.Ops))
+	refused, res, err := l.write(in.Ops, true, func([]int) (table.WriteResult, error) { return l.Store.Transact(ctx, in) })
+	if len(refused) == 0 {
+		return res, err
+	}
 	cancelled := &table.CancelledError{Reasons: make([]table.CancelledOp, len(in.Ops))}
 	for i, op := range in.Ops {
-		keys[i], cancelled.Reasons[i].Key = op.Key().PK, op.Key()
-	}
-	refused := l.admit(keys, 2, true)
-	if len(refused) == 0 {
-		return l.Store.Transact(ctx, in)
+		cancelled.Reasons[i].Key = op.Key()
 	}
 	for _, i := range refused {
 		cancelled.Reasons[i].Reason = table.CancelThrottled
@@ -183,28 +334,32 @@ func (l *Limited) batch(ctx context.Context, left []table.BatchWrite) (all table
 		if err := wait(ctx, table.OpBatchWrite, attempt); err != nil {
 			return all, err
 		}
-		keys := make([]string, len(left))
+		ops := make([]table.TransactOp, len(left))
 		for i, w := range left {
-			keys[i] = w.Key().PK
-		}
-		refused := l.admit(keys, 1, false)
-		var done, again []table.BatchWrite
-		for i, w := range left {
-			if slices.Contains(refused, i) {
-				again = append(again, w)
-				all.Refused = append(all.Refused, w.Key().PK)
+			if w.Put != nil {
+				ops[i].Put = &table.PutInput{Item: *w.Put}
 			} else {
-				done = append(done, w)
+				ops[i].Delete = &table.DeleteInput{Key: w.Delete}
 			}
 		}
-		if len(done) > 0 {
-			res, err := l.Store.BatchWrite(ctx, done)
-			if all = all.Plus(res); err != nil || len(again) == 0 {
-				return all, err
+		pick := func(at []int) (some []table.BatchWrite) {
+			for _, i := range at {
+				some = append(some, left[i])
 			}
+			return some
+		}
+		refused, res, err := l.write(ops, false, func(taken []int) (table.WriteResult, error) { return l.Store.BatchWrite(ctx, pick(taken)) })
+		all = all.Plus(res)
+		for _, i := range refused {
+			all.Refused = append(all.Refused, left[i].Key().PK)
+		}
+		if err != nil || len(refused) == 0 {
+			return all, err
+		}
+		if len(refused) < len(left) {
 			attempt = -1 // the batch made progress
 		}
-		left = again
+		left = pick(refused)
 	}
 	return all, &table.UnavailableError{Op: string(table.OpBatchWrite), Err: errLimited, Reason: table.ShortUnknown}
 }
