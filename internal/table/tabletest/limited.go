@@ -41,7 +41,7 @@ type Limited struct {
 }
 
 // Usage is the use of one kind of capacity. Tries and Refused count reads by the request and writes by the
-// item, each time that they were sent. They count no index write: these are part of a table's.
+// item, each time that they were sent. A write of the table that changes the index is one of both.
 type Usage struct {
 	Units          float64
 	Tries, Refused int
@@ -120,6 +120,12 @@ func (l *Limited) write(ops []table.TransactOp, whole bool, do func(taken []int)
 	taken, inIndex := make([]int, 0, len(ops)), 0.0
 	for i, op := range ops {
 		units := l.indexUnits(op)
+		if units > 0 {
+			l.used[IndexWrites].Tries++
+			if full {
+				l.used[IndexWrites].Refused++
+			}
+		}
 		if short || full && units > 0 || l.each > 0 && !l.part(op.Key().PK, now).has(now) {
 			refused = append(refused, i)
 			continue
