@@ -21,7 +21,7 @@ SIM_TIMEOUT ?= 60m
 EACH = scripts/each-module.sh
 LINT = $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
 
-.PHONY: up up-aws build module release changes test-modules test-tools test test-long test-crash import-crash test-upgrade test-platform lint bench sim sim-reach sim-commit sim-planted mutants spec soak vuln image
+.PHONY: up up-aws build module release changes test-modules test-tools test test-long test-crash import-crash test-upgrade test-platform lint bench day sim sim-reach sim-commit sim-planted mutants spec soak vuln image
 
 up: bin/fanfare
 	./bin/fanfare up --demo $(FLAGS)
@@ -126,6 +126,13 @@ lint:
 bench:
 	-scripts/need.sh redis-server:redis-server pg_ctlcluster:postgresql
 	$(GO) run -C bench . $(FLAGS)
+
+# A day of 10 million users at 1 : 1,000 in virtual time, on demand and with provisioned capacity that
+# follows the load: cost, throttling, delays. DAY=evening is an hour of the peak at 1 : 100, and
+# FLAGS="-day-json FILE" writes the report. It takes minutes, and 6 GB.
+DAY ?= all
+day:
+	$(GO) test -C bench -count=1 -timeout 120m -v -run '^TestADayOfANetworkOnBothBillingModes$$' . -day $(DAY) $(FLAGS)
 
 # Deterministic: a seed that fails is shrunk and prints the command that replays it.
 # sim-reach also fails if fewer than one seed of a hundred comes to each rare state.

@@ -389,7 +389,7 @@ func (l *life) compare(ctx context.Context, h history) (c comparison, err error)
 			}
 			slices.Sort(want)
 			slices.Reverse(want)
-			got, err := l.home(ctx, name)
+			got, err := wholeHome(ctx, l.homes, name)
 			if err != nil {
 				return c, err
 			}
@@ -409,11 +409,11 @@ func (l *life) compare(ctx context.Context, h history) (c comparison, err error)
 	return c, nil
 }
 
-// home returns the ids of all posts of a home.
-func (l *life) home(ctx context.Context, name string) (ids []string, err error) {
+// wholeHome returns the ids of all posts of a home.
+func wholeHome(ctx context.Context, homes *home.Homes, name string) (ids []string, err error) {
 	in := page.Request{Limit: page.MaxLimit}
 	for {
-		read, err := l.homes.Home(ctx, name, home.Query{}, in)
+		read, err := homes.Home(ctx, name, home.Query{}, in)
 		if err != nil {
 			return nil, err
 		}

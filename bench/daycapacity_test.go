@@ -1,0 +1,192 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"fanfare/internal/table/tabletest"
+)
+
+// The billing modes.
+const onDemand, provisioned = "on demand", "provisioned"
+
+// Target tracking as DynamoDB does it: capacity grows after two minutes above the target and shrinks
+// after fifteen minutes below four fifths of it, and a change takes effect two minutes later. A table
+// and an index may shrink four times a day, and once more after each hour without that: 27 times.
+const (
+	growAfter, shrinkAfter = 2, 15
+	shrinkBelow            = 0.8
+	takesEffect            = 2
+	freeShrinks            = 4
+	shrinkEvery            = 60
+)
+
+// List prices of us-east-1: an hour of a provisioned unit, and a unit on demand.
+const (
+	writeHour, readHour         = 0.00065, 0.00013
+	writeOnDemand, readOnDemand = 0.625e-6, 0.125e-6
+	daysAMonth                  = 30.4
+)
+
+// The same day in a model of flows alone, with a spike of 1.5: dollars a month, and the share of the
+// writes and reads that is used.
+const (
+	flowsOnDemand, flowsProvisioned = 55_590, 27_483
+	flowsWrites, flowsReads         = 60.7, 52.2
+)
+
+// shrinks counts how often a table or an index has become smaller today.
+type shrinks struct{ today, last int }
+
+func (s *shrinks) allowed(minute int) bool {
+	return s.today < freeShrinks || minute-s.last >= shrinkEvery
+}
+
+// tracked is the capacity of one kind, in units a second, which follows its use.
+type tracked struct {
+	kind tabletest.Kind
+	// target is the share of the capacity that is to be used, 0 on demand.
+	target          float64
+	capacity, least float64
+	// reserve is the units of the largest action. The table keeps two of them, because an action of a
+	// scaled network is as large as one of the real network, and its table is not.
+	reserve      float64
+	above, below int // minutes
+	// next is the capacity from the minute due on, 0 for no change.
+	next        float64
+	due         int
+	began, last tabletest.Usage
+	// held is the capacity since the beginning, in units.
+	held    float64
+	changes int
+	shrinks *shrinks
+}
+
+// minute counts the use of the minute that ended, and changes the capacity.
+func (c *tracked) minute(minute int, now tabletest.Usage) {
+	used := (now.Units - c.last.Units) / 60
+	c.last, c.held = now, c.held+60*c.capacity
+	if c.target == 0 { // on demand a table takes twice its former peak
+		c.capacity = max(c.capacity, 2*used)
+		return
+	}
+	if c.next > 0 && minute >= c.due {
+		if c.next < c.capacity {
+			c.shrinks.today, c.shrinks.last = c.shrinks.today+1, minute
+		}
+		c.capacity, c.next, c.above, c.below = c.next, 0, 0, 0
+		c.changes++
+	}
+	c.above, c.below = longer(c.above, used > c.target*c.capacity), longer(c.below, used < shrinkBelow*c.target*c.capacity)
+	if c.next == 0 && (c.above >= growAfter || c.below >= shrinkAfter && c.shrinks.allowed(minute)) {
+		c.next, c.due = max(c.least, used/c.target), minute+takesEffect
+	}
+}
+
+// units is the units that were used since the beginning.
+func (c *tracked) units() float64 { return c.last.Units - c.began.Units }
+
+// refused is the share of the tries that were refused, in percent.
+func (c *tracked) refused() float64 {
+	return 100 * float64(c.last.Refused-c.began.Refused) / float64(max(1, c.last.Tries-c.began.Tries))
+}
+
+// longer counts minutes in a row.
+func longer(minutes int, still bool) int {
+	if still {
+		return minutes + 1
+	}
+	return 0
+}
+
+// billed is the capacity of a scaled table with all its kinds.
+type billed struct {
+	table *tabletest.Limited
+	kinds []*tracked
+	scale float64
+	begun time.Time
+}
+
+// newBilled returns the capacity of a table that has no limits yet, and begins to count its use.
+func newBilled(table *tabletest.Limited, scale float64) *billed {
+	ofTable, ofIndex := new(shrinks), new(shrinks)
+	b := &billed{table: table, scale: scale, begun: time.Now(), kinds: []*tracked{
+		{kind: tabletest.Writes, target: 0.7, least: 1000 / scale, reserve: largestWrites, shrinks: ofTable},
+		{kind: tabletest.Reads, target: 0.6, least: 1000 / scale, reserve: largestReads, shrinks: ofTable},
+		{kind: tabletest.IndexWrites, target: 0.5, least: 100 / scale, reserve: 5, shrinks: ofIndex},
+		{kind: tabletest.IndexReads, target: 0.5, least: 100 / scale, reserve: 5, shrinks: ofIndex},
+	}}
+	for _, c := range b.kinds {
+		c.began = table.Used(c.kind)
+	}
+	return b
+}
+
+// limit gives the table its first capacity: provisioned by its use so far, and on demand by the peak of
+// the day before, which was so many times as high.
+func (b *billed) limit(mode string, peak float64) {
+	for _, c := range b.kinds {
+		used := b.table.Used(c.kind)
+		rate := (used.Units - c.began.Units) / time.Since(b.begun).Seconds()
+		c.capacity, c.began, c.last = max(c.least, rate/c.target), used, used
+		if mode == onDemand {
+			c.capacity, c.target = 2*peak*rate, 0
+		}
+		b.table.SetLimit(c.kind, c.capacity, 2*c.reserve)
+	}
+	b.begun = time.Now()
+}
+
+func (b *billed) minute(minute int) {
+	for _, c := range b.kinds {
+		c.minute(minute, b.table.Used(c.kind))
+		b.table.SetLimit(c.kind, c.capacity, 2*c.reserve)
+	}
+}
+
+// month is the cost of the unscaled table in a month of such days, in dollars.
+func (b *billed) month() float64 {
+	sum := 0.0
+	for _, c := range b.kinds {
+		hour, unit := writeHour, writeOnDemand
+		if c.kind == tabletest.Reads || c.kind == tabletest.IndexReads {
+			hour, unit = readHour, readOnDemand
+		}
+		if c.target > 0 {
+			sum += c.held / 3600 * hour
+		} else {
+			sum += c.units() * unit
+		}
+	}
+	return sum * b.scale * daysAMonth * oneDay.Seconds() / time.Since(b.begun).Seconds()
+}
+
+// results are the rows of the table. Those of a whole day stand beside the model.
+func (b *billed) results(mode string) []Result {
+	whole := time.Since(b.begun) >= oneDay
+	month := Result{Name: "a month of the table, scaled back", Value: b.month(), Unit: "$", Note: fmt.Sprintf("1 : %.0f", b.scale)}.reported()
+	if whole {
+		month = month.below("a model of flows", map[string]float64{onDemand: flowsOnDemand, provisioned: flowsProvisioned}[mode])
+	}
+	rows := []Result{month}
+	for i, name := range []string{"writes", "reads", "writes of the index", "reads of the index"} {
+		c := b.kinds[i]
+		if mode == provisioned {
+			row := Result{Name: "used capacity for " + name, Value: 100 * c.units() / c.held, Unit: "%", Note: fmt.Sprintf("%d changes of the capacity", c.changes)}.reported()
+			if model := []float64{flowsWrites, flowsReads}; whole && i < len(model) {
+				row = row.beside("a model of flows", model[i])
+			}
+			rows = append(rows, row)
+		}
+		refused := Result{Name: "refused tries of " + name, Value: c.refused(), Unit: "%"}
+		switch {
+		case mode == onDemand:
+			rows = append(rows, refused.reach("0", refused.Value == 0))
+		case c.kind == tabletest.Writes:
+			rows = append(rows, refused.reach("> 0, so that the rows below show a throttled table", refused.Value > 0))
+		default:
+			rows = append(rows, refused.reported())
+		}
+	}
+	return rows
+}
