@@ -45,7 +45,7 @@ type lives struct {
 	// ahead are the records whose ids are of more than a minute after their writes: their process's clock
 	// was ahead. A removal may take them for records of a later life.
 	ahead map[table.Key]bool
-	ids  map[string]string
+	ids   map[string]string
 	// owed is the life in which a call for a record was last answered, by kind of record.
 	owed map[string]owed
 }
