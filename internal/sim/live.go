@@ -32,6 +32,8 @@ const (
 	mostLive, liveCrowd = 3, 16
 	// liveOperations is the number of operations of the storm.
 	liveOperations = 30
+	// openAgain is the wait of a client whose stream was refused.
+	openAgain = time.Second
 )
 
 // liveStorm is that part of a world. Its oracle knows that an event comes from a look alone, comes once,
@@ -75,6 +77,8 @@ type liveClient struct {
 	watch
 	// ended is set once the stream has ended.
 	ended bool
+	// again is when the client opens a stream after one that was refused.
+	again time.Time
 }
 
 // write takes the frames of a stream.
@@ -202,7 +206,11 @@ func (s *liveStorm) serve(p *Proc) {
 
 // open opens a stream where the one before ended.
 func (s *liveStorm) open(c *liveClient, api *Proc) *operation {
-	op := &operation{name: "open a stream", user: c.user, settle: func(error) {}}
+	op := &operation{name: "open a stream", user: c.user, settle: func(err error) {
+		if err != nil {
+			c.again = time.Now().Add(openAgain)
+		}
+	}}
 	c.mu.Lock()
 	last := c.last
 	c.mu.Unlock()
@@ -363,7 +371,7 @@ func (s *liveStorm) next(due *[]planned) bool {
 		return false
 	}
 	for _, c := range s.clients {
-		if !c.open() && l.busy[c.user] == nil {
+		if !c.open() && l.busy[c.user] == nil && !time.Now().Before(c.again) {
 			s.run(s.open(c, api), api)
 			return true
 		}
