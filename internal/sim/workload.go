@@ -24,6 +24,7 @@ import (
 // user are in order. Users call at the same time.
 type operation struct {
 	number int // 0 if it is not of the workload
+	serial int // of the operations of its user that are not of the workload
 	api    *Proc
 	name   string
 	user   string
@@ -37,10 +38,10 @@ type operation struct {
 }
 
 // id names the operation, also in its events. An operation of the world itself has the number 0,
-// and is named by its user, too.
+// and is named by its user and its serial number, too.
 func (op *operation) id() string {
 	if op.number == 0 {
-		return "op0-" + op.user
+		return fmt.Sprintf("op0-%s-%d", op.user, op.serial)
 	}
 	return fmt.Sprintf("op%d", op.number)
 }
@@ -79,6 +80,7 @@ type workload struct {
 
 	posts    []string       // answered ids, in order
 	number   map[string]int // of the operation that made the post
+	serials  map[string]int // of the operations of a user that are not of the workload
 	owner    map[string]string
 	accepted map[string]bool // posts answered with success
 	deleted  map[string]bool // deletes answered with success
@@ -140,7 +142,7 @@ func draws(seed uint64, number, stream int) *rand.Rand {
 func newWorkload(w *World) *workload {
 	return &workload{
 		w: w, users: w.shape.names(), clients: append(w.shape.names(), lifeClients()...), serve: map[*Proc]*domain{}, busy: map[string]*operation{},
-		number: map[string]int{}, comments: map[string]*comment{}, texts: map[string]*text{}, owner: map[string]string{}, accepted: map[string]bool{}, deleted: map[string]bool{}, doubtful: map[string]bool{},
+		number: map[string]int{}, serials: map[string]int{}, comments: map[string]*comment{}, texts: map[string]*text{}, owner: map[string]string{}, accepted: map[string]bool{}, deleted: map[string]bool{}, doubtful: map[string]bool{},
 		mutes: map[pair]*hidden{}, blocks: map[pair]*hidden{}, contested: map[pair]bool{},
 		follows: map[pair]bool{}, maybe: map[pair]map[bool]bool{}, created: map[string]string{}, likes: map[likeKey]published{},
 		keys: map[string]string{}, seen: map[homeOf]map[string]string{}, watches: map[string]*watch{},
@@ -226,6 +228,9 @@ func (p *Proc) up() bool { return !p.dead && !p.ending && !time.Now().Before(p.p
 func (l *workload) run(op *operation, api *Proc) {
 	if op.number > 0 {
 		l.made++
+	} else {
+		l.serials[op.user]++
+		op.serial = l.serials[op.user]
 	}
 	op.done = make(chan struct{})
 	l.busy[op.user] = op
