@@ -362,7 +362,7 @@ func bugs() []bug {
 		{"profile removed without its note", "I12", []edit{{life, `	s.cfg.Authors.forget(user)
 	return removal,`, `	s.cfg.Authors.forget(user); if now.Profile != nil { ops = ops[1:] }
 	return removal,`}}},
-		{"old removal that takes a new profile", "I12", []edit{
+		{"old removal that takes a new profile", "I12 stuck", []edit{
 			{forget, `return p != nil && p.After < event`, `return p != nil`},
 			{forget, `overtaken = event < removal.Event`, `overtaken = false`},
 			{life, `table.Equal{Name: schema.AttrEvent, Value: table.S(event)},
