@@ -105,3 +105,5 @@ require (
 	gopkg.in/tomb.v1 v1.0.0-20141024135613-dd632973f1e7 // indirect
 	gopkg.in/yaml.v3 v3.0.1 // indirect
 )
+
+exclude google.golang.org/genproto v0.0.0-20230410155749-daa745c078e1

@@ -2,12 +2,14 @@ package access
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"go.uber.org/zap"
 
+	"fanfare/internal/table"
 	"fanfare/internal/table/tabletest"
 )
 
@@ -33,4 +35,25 @@ func TestASettingThatIsGivenStays(t *testing.T) {
 	assert.Same(t, log, c.Log)
 	assert.InDelta(t, 0.25, c.Jitter(), 0)
 	assert.Equal(t, "r1", c.RequestID(t.Context()))
+}
+
+// busy cancels each transaction for lack of capacity.
+type busy struct {
+	table.Store
+	cancelled func()
+}
+
+func (b busy) Transact(context.Context, table.TransactInput) (table.WriteResult, error) {
+	b.cancelled()
+	return table.WriteResult{}, &table.CancelledError{Reasons: []table.CancelledOp{{Reason: table.CancelThrottled}}}
+}
+
+// The caller of a deletion asks for a purge unless it knows that the transaction did nothing.
+func TestATransactionWhoseCallerLeavesBetweenTwoTriesIsKnownToDoNothing(t *testing.T) {
+	ctx, leave := context.WithCancel(t.Context())
+	a := New(Config{Store: busy{cancelled: leave}, Now: time.Now})
+	err := a.Transact(ctx)
+	assert.ErrorIs(t, err, context.Canceled)
+	_, known := errors.AsType[*table.CancelledError](err)
+	assert.True(t, known, "%v", err)
 }

@@ -75,8 +75,8 @@ func (a *Access) TransactAs(ctx context.Context, in table.TransactInput) error {
 		if !ok || !cancelled.Retryable() || attempt == maxConflicts {
 			return err
 		}
-		if err := backoff.Wait(ctx, waits.Jittered(attempt, a.Jitter())); err != nil {
-			return fmt.Errorf("retry a transaction: %w", err)
+		if ended := backoff.Wait(ctx, waits.Jittered(attempt, a.Jitter())); ended != nil {
+			return fmt.Errorf("retry a transaction: %w: %w", ended, err) // its caller knows that it did nothing
 		}
 	}
 }
