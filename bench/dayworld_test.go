@@ -111,6 +111,7 @@ type answeredPost struct {
 }
 
 func newNetworkDay(t *testing.T, shape dayShape) *networkDay {
+	t.Helper()
 	d := &networkDay{
 		T: t, shape: shape, rng: rand.New(rand.NewPCG(41, 0)),
 		memory: tabletest.NewMemory(), server: sqstest.New(5 * time.Millisecond), likes: map[string]map[int]bool{},
