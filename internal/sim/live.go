@@ -206,17 +206,22 @@ func (s *liveStorm) serve(p *Proc) {
 
 // open opens a stream where the one before ended.
 func (s *liveStorm) open(c *liveClient, api *Proc) *operation {
-	op := &operation{name: "open a stream", user: c.user, settle: func(err error) {
-		if err != nil {
-			c.again = time.Now().Add(openAgain)
-		}
-	}}
 	c.mu.Lock()
 	last := c.last
 	c.mu.Unlock()
-	if last == "" { // all that may be there now may stay out
-		maps.Copy(c.old, setOf(s.w.listed))
+	stays := func() { // a stream without a position begins with all that is there when it opens
+		if last == "" {
+			maps.Copy(c.old, setOf(s.w.listed))
+		}
 	}
+	stays()
+	op := &operation{name: "open a stream", user: c.user, settle: func(err error) {
+		if err != nil {
+			c.again = time.Now().Add(openAgain)
+			return
+		}
+		stays()
+	}}
 	hub, life := s.hubs[api], api.life.ctx
 	op.do = func(ctx context.Context, _ *domain) error {
 		st, err := hub.Open(ctx, live.Caller{User: c.user}, last)
