@@ -29,8 +29,8 @@ type hours struct {
 	// transaction counted since.
 	left   map[string][]schema.Hour
 	newest map[string]schema.Hour
-	// since is the number of these transactions: the reads of one may be older than the quiet.
-	since map[string]int
+	// again are the hours that calls counted since: a key that was bound in a former hour counts there.
+	again map[spent]bool
 }
 
 // spent names an hour of a user.
@@ -65,7 +65,7 @@ func (w *World) begins(op *operation) {
 func newHours() *hours {
 	return &hours{
 		names: map[string]string{}, begun: map[string]begun{}, own: map[string]bool{}, counted: map[string]bool{}, alone: map[string]int{}, wrote: map[string]int{},
-		spent: map[spent]int64{}, posts: map[string]map[schema.Hour]int64{}, left: map[string][]schema.Hour{}, newest: map[string]schema.Hour{}, since: map[string]int{},
+		spent: map[spent]int64{}, posts: map[string]map[schema.Hour]int64{}, left: map[string][]schema.Hour{}, newest: map[string]schema.Hour{}, again: map[spent]bool{},
 	}
 }
 
@@ -232,7 +232,7 @@ func (w *World) sawCount(c *call, n *count, made *effect, alone bool) {
 		return
 	}
 	h.newest[n.user] = max(h.newest[n.user], n.hour)
-	h.since[n.user]++
+	h.again[n.spent] = true
 	switch {
 	case made == nil:
 		w.load.fail("I11", "%s (%s) counts %d units of %s in a transaction without an effect", c.op, h.names[c.op], n.units, n.user)
@@ -295,7 +295,7 @@ func (w *World) checkHours() {
 		}
 		for _, was := range h.left[user] {
 			for _, hour := range now {
-				if hour == was && !sleepers && !w.hours && h.newest[user] > was+1 && h.since[user] > 1 {
+				if hour == was && !sleepers && !w.hours && h.newest[user] > was+1 && !h.again[spent{user, was}] {
 					w.load.fail("I9", "the counts of %s keep the hour %d, and have counted the hour %d since", user, was, h.newest[user])
 				}
 			}
@@ -306,5 +306,5 @@ func (w *World) checkHours() {
 		}
 	}
 	clear(h.newest)
-	clear(h.since)
+	clear(h.again)
 }
