@@ -405,7 +405,7 @@ func (s *liveStorm) calm(ctx context.Context) {
 	w, l := s.w, s.w.load
 	w.faults, w.tight = Rates{}, nil
 	here, there := l.apis[0], l.apis[1]
-	if !here.up() || !there.up() {
+	if slices.ContainsFunc(w.procs, func(p *Proc) bool { return !p.up() }) {
 		return // it sleeps for hours
 	}
 	s.start()
