@@ -102,7 +102,7 @@ func (c *cluster) quiet(t *testing.T) (m meter) {
 	return m
 }
 
-// cost returns the units of each flow that act causes, and those of single items that the fan-out read.
+// cost returns the units of each flow that act causes, and the units of the single items that the fan-out read.
 func (c *cluster) cost(t *testing.T, act func()) (flows map[string]readWrite, gets float64) {
 	t.Helper()
 	before := c.quiet(t)

@@ -88,7 +88,7 @@ func (r *capacityRun) run(c *cobra.Command, _ []string) error {
 	return err
 }
 
-// readPrices returns the prices of the file, or those of the binary without one.
+// readPrices returns the prices of the file, or the prices of the binary without a file.
 func (r *capacityRun) readPrices() (capacity.Prices, error) {
 	if r.prices == "" {
 		return capacity.ListPrices()

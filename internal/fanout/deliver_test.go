@@ -133,7 +133,7 @@ func TestAPlanThatExpiresWhileAWorkerSleepsStaysGone(t *testing.T) {
 		}
 		return do()
 	}
-	require.Error(t, handle(t.Context(), w.worker, e), "the message comes again")
+	require.Error(t, handle(t.Context(), w.worker, e), "the message has to fail")
 	require.Nil(t, w.store.around, "the plan was not updated")
 	res, err := w.mem.Get(t.Context(), table.GetInput{Key: plan, Consistent: true})
 	w.must(err)

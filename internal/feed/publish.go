@@ -96,7 +96,7 @@ func (s *Service) newPost(ctx context.Context, author string, in PostInput) (mad
 	}, nil
 }
 
-// useOfPost returns the use of a new post that is pushed to followers. items are those of its author.
+// useOfPost returns the use of a new post that is pushed to followers. items are the items of the author.
 func (s *Service) useOfPost(author, post string, followers int64, items []table.Item) use {
 	u := s.useOf(author, access.TimeOf(post), unitsOfPost+followers, countsItem(author, items))
 	u.post = true

@@ -72,7 +72,7 @@ const (
 	denied         // an error that nobody knows, no effect
 	invalid        // an error that says that nothing was written
 	panicked       // the effect, and then a panic
-	short          // an error that says that nothing was done for lack of capacity
+	short          // an error of a call that did nothing for lack of capacity
 )
 
 // step runs f in virtual time and on one thread: the timers of a bubble share one

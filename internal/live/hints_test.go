@@ -52,7 +52,7 @@ func metered(store table.Store, m *meter) *home.Homes {
 }
 
 // hinted makes a process that reads the posts of other processes, and counts the units of its looks and
-// those of its tail apart.
+// the units of its tail apart.
 func hinted(looks, tail *meter, change ...func(*live.Config)) func(*live.Config, table.Store) {
 	return func(c *live.Config, store table.Store) {
 		c.Homes, c.Posts, c.Units = metered(store, looks), metered(store, tail), live.DefaultUnits

@@ -1,6 +1,6 @@
 // Package live streams homes: it sends each post that comes into a home to the open streams
 // of its user, once. The streams of one user share their looks at the table: one after a minute at the
-// latest, and sooner when a hint says that a post may have come (docs/decisions/0023). Only a look makes
+// latest, and sooner when a hint tells of a post that may have come (docs/decisions/0023). Only a look makes
 // an event.
 //
 // It must never wait for a client: a stream whose buffer is full ends, and its client comes
@@ -222,10 +222,10 @@ func (h *Hub) Wake(user string) {
 	}
 }
 
-// Posted says that this process stored a post.
+// Posted reports a post that this process stored.
 func (h *Hub) Posted(user, post string) { h.hint(user, post, nearTry) }
 
-// Removed says that this process removed a user's profile.
+// Removed reports a user whose profile this process removed.
 func (h *Hub) Removed(user string) {
 	if hm := h.home(user); hm != nil {
 		select {
@@ -235,7 +235,7 @@ func (h *Hub) Removed(user string) {
 	}
 }
 
-// Heard says that this process changed whether user's home shows the posts of another user.
+// Heard reports that this process changed whether user's home shows the posts of another user.
 func (h *Hub) Heard(user, other string, heard bool) {
 	if hm := h.home(user); hm != nil {
 		h.readers.change(hm, edge{h.readers.hash(other), heard})

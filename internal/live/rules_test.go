@@ -19,7 +19,7 @@ import (
 	"fanfare/internal/table/tabletest"
 )
 
-// posts has the posts that a test says other processes made.
+// posts has the posts that other processes made, as a test has it.
 type posts struct {
 	mu    sync.Mutex
 	made  []home.Made
@@ -168,7 +168,7 @@ func TestABurstOfHintsCostsTheSameLooks(t *testing.T) {
 	})
 }
 
-// A tail that fails makes no look sooner, and its age says so. Once it is back it reads from where it was,
+// A tail that fails makes no look sooner, and its age grows. Once it is back it reads from where it was,
 // a minute back at most.
 func TestATailThatFailsMakesNoLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

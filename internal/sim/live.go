@@ -234,7 +234,7 @@ func (s *liveStorm) open(c *liveClient, api *Proc) *operation {
 		c.mu.Unlock()
 		api.run(func() {
 			defer st.Close()
-			_ = st.Serve(serving, c.write) // the client goes on with the next one
+			_ = st.Serve(serving, c.write) // a stream may fail: the client opens the next one
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			c.ended = true
@@ -277,7 +277,7 @@ func (s *liveStorm) learn() {
 	facts := &liveFacts{deleted: clone2(l.deleted), unfollowed: map[string][]string{}, begun: maps.Clone(s.begun)}
 	for _, c := range s.clients {
 		if l.busy[c.user] == nil {
-			facts.unfollowed[c.user], _ = l.certain(c.user)
+			facts.unfollowed[c.user], _ = l.certain(c.user) // a home need not have all followees
 		}
 	}
 	s.facts.Store(facts)
@@ -400,7 +400,7 @@ func (s *liveStorm) next(due *[]planned) bool {
 const liveNumber = 100_000
 
 // calm opens all streams at one API and lets another one make posts. There is no fault. Each stream has
-// all posts of its home then, and gets the others in time.
+// all posts of its home then, and gets each later post in time.
 func (s *liveStorm) calm(ctx context.Context) {
 	w, l := s.w, s.w.load
 	w.faults, w.tight = Rates{}, nil

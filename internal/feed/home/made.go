@@ -25,7 +25,7 @@ const madeAtOnce = 5000
 type Made struct{ Post, Author string }
 
 // PostsMade returns the posts by all authors that were made from low on, as far as the index of posts by
-// time has them: also those of clocks that are ahead, up to messages.MaxAhead.
+// time has them: also posts of clocks that are ahead, up to messages.MaxAhead.
 func (h *Homes) PostsMade(ctx context.Context, low time.Time) ([]Made, error) {
 	first, last := id.Floor(low), schema.BucketOf(id.Floor(h.access.Now().Add(messages.MaxAhead)))
 	var ranges []access.MadeRange

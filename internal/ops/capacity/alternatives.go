@@ -10,7 +10,7 @@ import (
 // beside Fanfare on AWS.
 type Alternative struct {
 	Name string `json:"name"`
-	// Dollars are those of a month, 0 if they are not known for this load.
+	// Dollars are the cost of a month, 0 if it is not known for this load.
 	Dollars float64 `json:"dollars_per_month"`
 	Note    string  `json:"note"`
 }

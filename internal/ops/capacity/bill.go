@@ -143,7 +143,7 @@ func support(dollars float64, p Prices) float64 {
 	}))
 }
 
-// tier is a price for so many units after those of the tiers before it.
+// tier is a price for so many units, counted after the units of the tiers before it.
 type tier struct{ size, price float64 }
 
 func tiers(amount float64, all []tier) (dollars float64) {

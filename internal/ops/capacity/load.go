@@ -37,7 +37,7 @@ type Load struct {
 	// PulledPosts is how many posts a pulled author makes in a day: the more, the fewer of
 	// them a home has to read.
 	PulledPosts float64 `json:"pulled_posts_per_day"`
-	// ActiveDays is FANFARE_ACTIVE_DAYS. ReturnsPerDay are those of an away user.
+	// ActiveDays is FANFARE_ACTIVE_DAYS. ReturnsPerDay are the returns of an away user.
 	ActiveDays    float64 `json:"active_days"`
 	ReturnsPerDay float64 `json:"returns_per_day"`
 	TimelineDays  float64 `json:"timeline_days"`

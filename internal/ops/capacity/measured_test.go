@@ -134,7 +134,7 @@ func TestTheEstimateHasTheUnitsOfTheAccessPatterns(t *testing.T) {
 	}
 }
 
-// The prices of a page that lacks more posts are those of feed's TestAHomePageWithDeletedPostsReadsFewMore.
+// feed's TestAHomePageWithDeletedPostsReadsFewMore has the prices of a page that lacks more posts.
 func TestTheEstimateHasThePriceOfEachRefill(t *testing.T) {
 	for missing, want := range map[int]float64{1: 36.5, 2: 38.5, 3: 40.5, 5: 45.5, 10: 63.5, 20: 152.5} {
 		assert.InDeltaf(t, want, homeRCU+refillRCU(missing), 0, "%d posts of a page are missing", missing)

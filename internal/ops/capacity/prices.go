@@ -37,7 +37,7 @@ const monthLayout = "2006-01"
 // freshMonths is how many months after its own month a price is fresh.
 const freshMonths = 12
 
-// The names of the prices, which are those of prices.json.
+// The names of the prices, as prices.json has them.
 const (
 	priceWrite            = "table_write"
 	priceRead             = "table_read"

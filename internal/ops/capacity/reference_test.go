@@ -62,14 +62,14 @@ func TestTheReferenceNetworksHaveTheBillsOfTheDesign(t *testing.T) {
 	}
 }
 
-// The alarms of a bill are those of the stack.
+// A bill has the alarms of the stack.
 func TestTheBillHasTheAlarmsOfTheStack(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "deploy", "cloudformation", "alarms.yaml"))
 	require.NoError(t, err)
 	assert.Equal(t, alarms, strings.Count(string(text), "Type: AWS::CloudWatch::Alarm\n"))
 }
 
-// One machine costs about as much as the design says: $60, $100 and $400 with the same egress.
+// One machine costs about as much as in the design: $60, $100 and $400 with the same egress.
 func TestOneMachineCarriesUpToAMillionUsers(t *testing.T) {
 	for i, n := range referenceNetworks() {
 		e := New(n.load(0), DefaultDeployment(), listed(t))
@@ -135,7 +135,7 @@ func TestTheSentencesOfTheCapacityDocumentHaveTheFiguresOfTheCommand(t *testing.
 	assert.Contains(t, postgres.Note, "some $250 at 100,000 users and $1,400 at a million")
 }
 
-// README.md says how small a part of the writes likes are.
+// README.md has the part of the writes that likes are.
 func TestTheReadmeHasTheShareOfLikes(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "README.md"))
 	require.NoError(t, err)

@@ -65,7 +65,7 @@ const (
 	partitionRCU = 3000
 )
 
-// The units of live homes, and of the most that one user may do. They are those of the design of
+// The units of live homes, and of the most that one user may do. They are units of the design of
 // live homes, and tests of internal/live hold the stream, the tail and the opening.
 const (
 	streamRCU       = 0.046 // an idle stream, in a second

@@ -53,7 +53,7 @@ func ceiling(units int64) string {
 // Range is the least and the most units that a policy scales to.
 type Range struct{ Least, Most int64 }
 
-// Ranges are those of the writes and of the reads.
+// Ranges are the ranges of the writes and of the reads.
 type Ranges struct{ Write, Read Range }
 
 // Plan is a capacity that somebody asks for. The zero Plan asks for none: a new table is on demand
