@@ -1,0 +1,107 @@
+package config
+
+import (
+	"net"
+	"time"
+)
+
+// This file has the values of settings that depend on others where they are not set.
+
+// AdminHost is the host of AdminAddr, empty if it listens on all addresses.
+func (c Config) AdminHost() string {
+	host, _, err := net.SplitHostPort(c.AdminAddr)
+	if err != nil { // check has refused it
+		return ""
+	}
+	return host
+}
+
+// AdminIsPublic reports whether other machines may reach AdminAddr.
+func (c Config) AdminIsPublic() bool { return !loopback(c.AdminAddr) }
+
+// RequestsPerSecond is the rate limit of a user, 0 for none.
+func (c Config) RequestsPerSecond() int {
+	switch {
+	case c.RateLimit != nil:
+		return *c.RateLimit
+	case c.Auth == AuthDev:
+		return 0
+	default:
+		return 100
+	}
+}
+
+// ServiceRequestsPerSecond is the rate limit of a service, 0 for none.
+func (c Config) ServiceRequestsPerSecond() int {
+	switch {
+	case c.ServiceRateLimit != nil:
+		return *c.ServiceRateLimit
+	case c.Auth == AuthDev:
+		return 0
+	default:
+		return 1000
+	}
+}
+
+// UnitsPerHour is the number of capacity units that one user's calls may cause in an hour, 0 for no
+// limit.
+func (c Config) UnitsPerHour() int64 {
+	switch {
+	case c.UserUnits != nil:
+		return *c.UserUnits
+	case c.Engine == EngineEmbedded:
+		return 0
+	default:
+		return 1_000_000
+	}
+}
+
+// HasConsole reports whether the API serves the console.
+func (c Config) HasConsole() bool {
+	if c.Console != nil {
+		return bool(*c.Console)
+	}
+	return c.Engine == EngineEmbedded
+}
+
+// HasCanary reports whether an API has a canary.
+func (c Config) HasCanary() bool { return c.Canary != nil && bool(*c.Canary) }
+
+// HasAuditor reports whether a process has an auditor.
+func (c Config) HasAuditor() bool { return c.Auditor != nil && bool(*c.Auditor) }
+
+// FollowersPushed is the number of followers up to which an author is pushed, 0 for any.
+func (c Config) FollowersPushed() int64 {
+	switch {
+	case c.PushLimit != nil:
+		return *c.PushLimit
+	case c.Engine == EngineEmbedded:
+		return 50_000
+	default:
+		return 0
+	}
+}
+
+// DrainTime is the time for which an API serves on after a stop was asked for.
+func (c Config) DrainTime() time.Duration {
+	switch {
+	case c.Drain != nil:
+		return *c.Drain
+	case c.Engine == EngineEmbedded:
+		return 0
+	default:
+		return 10 * time.Second
+	}
+}
+
+// LikesTime is the time between two looks at the like counts of a live home.
+func (c Config) LikesTime() time.Duration {
+	switch {
+	case c.StreamLikes != nil:
+		return *c.StreamLikes
+	case c.Engine == EngineEmbedded:
+		return 2 * time.Second
+	default:
+		return time.Minute
+	}
+}
