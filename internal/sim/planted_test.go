@@ -136,7 +136,7 @@ func bugs() []bug {
 		}`}}},
 		{"mutes of a removed user ended", "I5", []edit{{forget, `q := table.Query{PK: schema.MarksPK(sw.user), Low: schema.SortMute, High: schema.SortMuteEnd, Consistent: true}`,
 			`q := table.Query{PK: schema.MutersPK(sw.user), Consistent: true}`}}},
-		{"ttl on a kept block", "I5 I6", []edit{{"internal/schema/blocks.go", `	return it
+		{"ttl on a kept block", "I5 I6 audit", []edit{{"internal/schema/blocks.go", `	return it
 }
 
 // BlockedSince`, `	it.Attrs = append(it.Attrs, num(table.AttrTTL, b.Since.Add(365*24*time.Hour).Unix()))
@@ -179,7 +179,7 @@ func bugs() []bug {
 			`Low: schema.UserSK(r.first), After: func() string { if after == "" && r.first != "" { return schema.UserSK(r.first) }; return after }(),`}}},
 		{"planner that skips a page boundary", "I1 I6", []edit{{plan, `next = schema.Chunk{Post: pl.p.id, First: user, TTL`,
 			`next = schema.Chunk{Post: pl.p.id, First: user + "0", TTL`}}},
-		{"followers read before the post is in the table", "I1 I5", []edit{
+		{"followers read before the post is in the table", "I1 I5 audit", []edit{
 			{posts, "\tstored, err := w.cfg.Posts.EnsurePost(ctx, e)\n\tif err != nil {\n\t\treturn err\n\t}\n\tif stored.Deleted {",
 				"\tstored := schema.Post{ID: e.PostID, Author: e.AuthorID, LikeShards: max(1, e.LikeShards)}\n\tctx = context.WithValue(ctx, \"ensure\", func() (schema.Post, error) { return w.cfg.Posts.EnsurePost(ctx, e) })\n\tif stored.Deleted {"},
 			{posts, "\tstate, begun, err := w.begin(ctx, plan)",
