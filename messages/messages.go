@@ -115,6 +115,11 @@ type PostCreated struct {
 	// later. Fanfare's API always fills it. Another producer leaves it out: then the
 	// worker decides it, and writes the post without a look for the API's write.
 	LikeShards int `json:"like_shards,omitempty" jsonschema:"minimum=0,maximum=100"`
+	// PostKind, Data, Mentions and ExpiresAt are optional: see post.go.
+	PostKind  string          `json:"kind,omitempty" jsonschema:"pattern=^[a-z][a-z0-9_.-]{0\\,31}$"`
+	Data      json.RawMessage `json:"data,omitempty" jsonschema:"type=object"`
+	Mentions  []string        `json:"mentions,omitempty" jsonschema:"maxItems=50,uniqueItems=true,pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
+	ExpiresAt *time.Time      `json:"expires_at,omitempty"`
 }
 
 // Liked says that a user likes a post. EventID is the version of the user's action:
@@ -170,6 +175,8 @@ type PostDeleted struct {
 	Header
 	PostID   string `json:"post_id" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
 	AuthorID string `json:"author_id" jsonschema:"pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
+	// Mentions are the users whom the post mentioned.
+	Mentions []string `json:"mentions,omitempty" jsonschema:"maxItems=50,uniqueItems=true,pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
 }
 
 // UserForgotten asks for the removal of a user, and of all that the user made before it.
@@ -354,7 +361,7 @@ func (e *PostDelivered) Group() string { return e.AuthorID }
 func (e *LikeCounted) Group() string { return e.PostID }
 
 func (e *PostCreated) check() error {
-	return errors.Join(postID(e.PostID), userID("author_id", e.AuthorID), shards(e.LikeShards))
+	return errors.Join(postID(e.PostID), userID("author_id", e.AuthorID), shards(e.LikeShards), e.checkOptional())
 }
 
 func (e *Like) check() error {
@@ -383,7 +390,7 @@ func (e *Unfollowed) check() error {
 }
 
 func (e *PostDeleted) check() error {
-	return errors.Join(postID(e.PostID), userID("author_id", e.AuthorID))
+	return errors.Join(postID(e.PostID), userID("author_id", e.AuthorID), checkMentions(e.Mentions))
 }
 
 func (e *UserForgotten) check() error { return userID("user_id", e.UserID) }

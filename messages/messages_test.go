@@ -41,6 +41,11 @@ func events() map[string]messages.Event {
 			Header: messages.Header{EventID: eventID, Time: time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)},
 			PostID: postID, AuthorID: "ann", Text: "no more than a producer must say",
 		},
+		"post_created_custom": &messages.PostCreated{
+			Header: header(), PostID: postID, AuthorID: "ann", Text: "Two photos <of> the harbour", LikeShards: 1,
+			PostKind: "photo-album.v2", Data: json.RawMessage(`{"b":1e2,"a":[{"url":"https://example.com/1.jpg?x=1&y=2"},0.10,-0,12345678901234567890,"\u00e9é\ufffe"]}`),
+			Mentions: []string{"bob", "auth0|5f7c"}, ExpiresAt: new(time.Date(2026, 11, 22, 9, 30, 0, 0, time.UTC)),
+		},
 		"post_created_unicode": &messages.PostCreated{Header: header(), PostID: postID, AuthorID: "ann", Text: "👩‍👩‍👧 שלום \x00\x01\x7f\u2028\uFFFE\uFFFF\U0001FFFE end"},
 		"liked":                &messages.Liked{Like: like},
 		"unliked":              &messages.Unliked{Like: like},
@@ -49,7 +54,7 @@ func events() map[string]messages.Event {
 		"seen":                 &messages.Seen{Header: header(), UserID: "fan"},
 		"returned":             &messages.Returned{Header: header(), UserID: "fan", V: 2},
 		"unfollowed":           &messages.Unfollowed{Header: header(), FollowerID: "fan", AuthorID: "ann", MarkVersion: eventID, Before: postID},
-		"post_deleted":         &messages.PostDeleted{Header: header(), PostID: postID, AuthorID: "ann"},
+		"post_deleted":         &messages.PostDeleted{Header: header(), PostID: postID, AuthorID: "ann", Mentions: []string{"bob", "auth0|5f7c"}},
 		"user_forgotten":       &messages.UserForgotten{Header: header(), UserID: "ann"},
 		"profile_changed":      &messages.ProfileChanged{Header: header(), UserID: "ann", V: 1795252200123, Before: postID},
 		"fanout_plan":          &messages.FanoutPlan{Header: header(), PostID: postID, AuthorID: "ann", First: "bob"},
@@ -170,6 +175,10 @@ func TestEncodeRefusesEventsThatNoConsumerAccepts(t *testing.T) {
 		"no header":   &messages.Liked{Like: messages.Like{PostID: postID, UserID: "fan"}},
 		"no user":     &messages.Liked{Like: messages.Like{Header: header(), PostID: postID}},
 		"no return":   &messages.Returned{Header: header(), UserID: "fan"},
+		"kind":        &messages.PostCreated{Header: header(), PostID: postID, AuthorID: "ann", PostKind: "Album"},
+		"data":        &messages.PostCreated{Header: header(), PostID: postID, AuthorID: "ann", Data: json.RawMessage(`{"a":1,"a":2}`)},
+		"mentions":    &messages.PostDeleted{Header: header(), PostID: postID, AuthorID: "ann", Mentions: []string{"bob", "bob"}},
+		"an end":      &messages.PostCreated{Header: header(), PostID: postID, AuthorID: "ann", ExpiresAt: new(time.Unix(1, 0))},
 		"shards":      &messages.Liked{Like: messages.Like{Header: header(), PostID: postID, UserID: "fan", LikeShards: 101}},
 	} {
 		payload, err := messages.Encode(event)

@@ -25,6 +25,10 @@ const (
 	AttrImageURL   = "img"       // profile, post
 	AttrCreated    = "created"   // profile: when it was made
 	AttrEditedAt   = "edited"    // post
+	AttrPostKind   = "kd"        // post; absent for ""
+	AttrData       = "data"      // post, comment, profile: custom data, as compact JSON
+	AttrMentions   = "to"        // post, comment: the mentioned users, with a space between them
+	AttrMentioning = "mn"        // post by id: 1 if the post mentions users
 	AttrBylineName = "an"        // post: the author's name
 	AttrBylineImg  = "ai"        // post: the author's image
 	AttrBylineV    = "av"        // profile: its version; post: that of the profile with this name and image

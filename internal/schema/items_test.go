@@ -2,6 +2,7 @@ package schema_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -64,9 +65,15 @@ func TestItemsComeBack(t *testing.T) {
 		comesBack(t, imported, schema.ImportedFollowingItem(u, v, born, p, imported.V), schema.ParseEdge)
 		post := schema.Post{ID: p, Author: u, Text: text, ImageURL: text, EditedAt: at, LikeShards: shards, Comments: n}
 		comesBack(t, post, post.Item(), schema.ParsePost)
-		ref := schema.PostRef{ID: p, Author: u, LikeShards: shards, Deleted: yes, TTL: ttl}
+		custom := rapid.SampledFrom([]string{"", `{}`, `{"a":[1,"` + strings.Repeat("x", 4000) + `"]}`}).Draw(t, "custom")
+		mentions := rapid.SampledFrom([][]string{nil, {v}, {v, u, "auth0|5f7c"}}).Draw(t, "mentions")
+		post.Kind, post.Data, post.Mentions = rapid.SampledFrom([]string{"", "album"}).Draw(t, "post kind"), custom, mentions
+		comesBack(t, post, post.Item(), schema.ParsePost)
+		profile.Data = custom
+		comesBack(t, profile, profile.Item(), schema.ParseProfile)
+		ref := schema.PostRef{ID: p, Author: u, LikeShards: shards, Mentions: mentions != nil, Deleted: yes, TTL: ttl}
 		comesBack(t, ref, ref.Item(), schema.ParsePostRef)
-		comment := schema.Comment{ID: q, Post: p, Author: u, Text: text}
+		comment := schema.Comment{ID: q, Post: p, Author: u, Text: text, Data: custom, Mentions: mentions}
 		comesBack(t, comment, comment.Item(), schema.ParseComment)
 		entry := schema.Entry{Post: p, Author: v, LikeShards: shards}
 		entryKey := table.Key{PK: schema.TimelinePK(u), SK: schema.EntrySK(p, v)}

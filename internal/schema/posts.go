@@ -12,6 +12,9 @@ type Post struct {
 	ID, Author, Text, ImageURL string
 	EditedAt                   time.Time
 	LikeShards                 int
+	// Kind, Data and Mentions are the author's. Data is the compact form of a JSON object, "" for none.
+	Kind, Data string
+	Mentions   []string
 	// Byline may be absent, as of an imported post.
 	Byline Byline
 	// Comments is the exact number of comments (I4).
@@ -56,6 +59,10 @@ func (p Post) Item() table.Item {
 	if p.Byline != (Byline{}) {
 		attrs = append(attrs, p.Byline.Attrs()...)
 	}
+	if p.Kind != "" {
+		attrs = append(attrs, str(AttrPostKind, p.Kind))
+	}
+	attrs = appendCustom(attrs, p.Data, p.Mentions)
 	return table.Item{Key: PostKey(p.Author, p.ID), Attrs: appendShards(attrs, p.LikeShards)}
 }
 
@@ -70,7 +77,27 @@ func ParsePost(it table.Item) (Post, error) {
 		ID: post, Author: author, Text: it.Str(AttrText), ImageURL: it.Str(AttrImageURL),
 		EditedAt: timeOf(&it, AttrEditedAt), LikeShards: parseShards(it), Comments: it.Int(AttrComments),
 		Byline: Byline{it.Str(AttrBylineName), it.Str(AttrBylineImg), it.Int(AttrBylineV)},
+		Kind:   it.Str(AttrPostKind), Data: it.Str(AttrData), Mentions: mentionsOf(&it),
 	}, nil
+}
+
+// appendCustom adds custom data and mentions, each where there is any.
+func appendCustom(attrs []table.Attr, data string, mentions []string) []table.Attr {
+	if data != "" {
+		attrs = append(attrs, str(AttrData, data))
+	}
+	if len(mentions) > 0 {
+		attrs = append(attrs, str(AttrMentions, strings.Join(mentions, " ")))
+	}
+	return attrs
+}
+
+// mentionsOf returns the mentioned users of a post or a comment, nil for none.
+func mentionsOf(it *table.Item) []string {
+	if to := it.Str(AttrMentions); to != "" {
+		return strings.Split(to, " ")
+	}
+	return nil
 }
 
 // PostRef is the post by id: a small item that is read before each page of a fan-out,
@@ -78,7 +105,9 @@ func ParsePost(it table.Item) (Post, error) {
 type PostRef struct {
 	ID, Author string
 	LikeShards int
-	Deleted    bool
+	// Mentions reports that the post mentions users.
+	Mentions bool
+	Deleted  bool
 	// TTL is the time when a tombstone expires, zero for never.
 	TTL time.Time
 	// Purged means that a tombstone's purge is over.
@@ -88,6 +117,9 @@ type PostRef struct {
 // Item encodes r. Only a living post is in the index of posts by time.
 func (r PostRef) Item() table.Item {
 	attrs := appendShards([]table.Attr{str(AttrAuthor, r.Author)}, r.LikeShards)
+	if r.Mentions {
+		attrs = append(attrs, num(AttrMentioning, 1))
+	}
 	if r.Deleted {
 		attrs = append(attrs, num(AttrDeleted, 1))
 		if r.Purged {
@@ -106,18 +138,25 @@ func ParsePostRef(it table.Item) (PostRef, error) {
 	if !ok || it.Key.SK != SortInfo || it.Str(AttrAuthor) == "" {
 		return PostRef{}, &ParseError{it.Key, "not a post by id"}
 	}
-	return PostRef{post, it.Str(AttrAuthor), parseShards(it), it.Int(AttrDeleted) != 0, ttlOf(it), it.Int(AttrPurged) != 0}, nil
+	return PostRef{
+		ID: post, Author: it.Str(AttrAuthor), LikeShards: parseShards(it), Mentions: it.Int(AttrMentioning) != 0,
+		Deleted: it.Int(AttrDeleted) != 0, TTL: ttlOf(it), Purged: it.Int(AttrPurged) != 0,
+	}, nil
 }
 
-// Comment is a comment of a post.
-type Comment struct{ ID, Post, Author, Text string }
+// Comment is a comment of a post. Data is as a post's.
+type Comment struct {
+	ID, Post, Author, Text, Data string
+	Mentions                     []string
+}
 
 // Item encodes c.
 func (c Comment) Item() table.Item {
-	return table.Item{Key: CommentKey(c.Post, c.ID), Attrs: []table.Attr{
+	attrs := []table.Attr{
 		str(AttrAuthor, c.Author), str(AttrText, c.Text),
 		str(table.AttrGSI1PK, UserCommentsPK(c.Author)), str(table.AttrGSI1SK, CommentSK(c.ID)),
-	}}
+	}
+	return table.Item{Key: CommentKey(c.Post, c.ID), Attrs: appendCustom(attrs, c.Data, c.Mentions)}
 }
 
 // ParseComment decodes a comment, read from the table or from the index.
@@ -128,7 +167,10 @@ func ParseComment(it table.Item) (Comment, error) {
 	if !ok || !ok2 || !ok3 {
 		return Comment{}, &ParseError{it.Key, "not a comment"}
 	}
-	return Comment{comment, post, it.Str(AttrAuthor), it.Str(AttrText)}, nil
+	return Comment{
+		ID: comment, Post: post, Author: it.Str(AttrAuthor), Text: it.Str(AttrText),
+		Data: it.Str(AttrData), Mentions: mentionsOf(&it),
+	}, nil
 }
 
 // Idempotency is the record of an Idempotency-Key.

@@ -21,6 +21,8 @@ func userOf(pk, suffix string) (string, bool) {
 type Profile struct {
 	User, Name, Bio, ImageURL string
 	CreatedAt                 time.Time
+	// Data is the user's custom data, as a post's.
+	Data string
 	// V is the version of Name and ImageURL. It grows with each change of them, and is 0 for a
 	// profile that a repair made.
 	V int64
@@ -44,6 +46,9 @@ func (p Profile) Item() table.Item {
 	if p.V != 0 {
 		attrs = append(attrs, num(AttrBylineV, p.V))
 	}
+	if p.Data != "" {
+		attrs = append(attrs, str(AttrData, p.Data))
+	}
 	if p.After != "" {
 		attrs = append(append(attrs, str(AttrAfter, p.After)), p.Former.attrs()...)
 	}
@@ -56,7 +61,7 @@ func ParseProfile(it table.Item) (Profile, error) {
 	if !ok || it.Key.SK != SortInfo {
 		return Profile{}, &ParseError{it.Key, "not a profile"}
 	}
-	p := Profile{User: user, Name: it.Str(AttrName), Bio: it.Str("bio"), ImageURL: it.Str(AttrImageURL), CreatedAt: timeOf(&it, AttrCreated), V: it.Int(AttrBylineV)}
+	p := Profile{User: user, Name: it.Str(AttrName), Bio: it.Str("bio"), ImageURL: it.Str(AttrImageURL), CreatedAt: timeOf(&it, AttrCreated), V: it.Int(AttrBylineV), Data: it.Str(AttrData)}
 	if p.After = it.Str(AttrAfter); p.After != "" {
 		p.Former = removalOf(user, it)
 	}

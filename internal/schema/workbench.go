@@ -34,7 +34,7 @@ func facets() []facet {
 	mute, muter := Mute{User: bob, Author: "carol", Since: later}.Items()
 	return []facet{
 		{"Profile", ProfileKey("USER"), []table.Item{
-			Profile{User: alice, Name: "Alice", Bio: "Trumpets.", ImageURL: "https://img.example/alice.png", CreatedAt: at, V: at.UnixMilli()}.Item(),
+			Profile{User: alice, Name: "Alice", Bio: "Trumpets.", ImageURL: "https://img.example/alice.png", CreatedAt: at, V: at.UnixMilli(), Data: `{"pronouns":"she/her"}`}.Item(),
 			Profile{User: bob, Name: "Bob", CreatedAt: at, After: action, Former: Removal{Event: post, At: at}}.Item(),
 		}},
 		{"Note of a removal", ForgottenKey("USER"), []table.Item{Removal{User: "dave", Event: action, At: later}.Item()}},
@@ -55,12 +55,17 @@ func facets() []facet {
 		{"Following", FollowingKey("FOLLOWER", "AUTHOR"), []table.Item{FollowingItem(bob, alice, at, post)}},
 		{"Post", PostKey("AUTHOR", "POST"), []table.Item{
 			Post{ID: post, Author: alice, Text: "Hello", ImageURL: "https://img.example/hello.png", EditedAt: later, LikeShards: 1, Comments: 1, Byline: Byline{"Alice", "https://img.example/alice.png", at.UnixMilli()}}.Item(),
+			Post{ID: action, Author: alice, Text: "Two photos of the harbour.", LikeShards: 1, Kind: "album", Data: `{"photos":[{"url":"https://img.example/1.jpg"},{"url":"https://img.example/2.jpg"}]}`, Mentions: []string{bob, "carol"}}.Item(),
 		}},
 		{"Post by id", PostByIDKey("POST"), []table.Item{
 			PostRef{ID: post, Author: alice, LikeShards: 1}.Item(),
-			PostRef{ID: action, Author: alice, Deleted: true, TTL: expiry}.Item(),
+			PostRef{ID: action, Author: alice, LikeShards: 1, Mentions: true}.Item(),
+			PostRef{ID: comment, Author: alice, Deleted: true, TTL: expiry}.Item(),
 		}},
-		{"Comment", CommentKey("POST", "COMMENT"), []table.Item{Comment{comment, post, bob, "Well said"}.Item()}},
+		{"Comment", CommentKey("POST", "COMMENT"), []table.Item{
+			Comment{ID: comment, Post: post, Author: bob, Text: "Well said"}.Item(),
+			Comment{ID: action, Post: post, Author: bob, Text: "Look, @carol", Data: `{"at":12.5}`, Mentions: []string{"carol"}}.Item(),
+		}},
 		{"Like", LikeKey("POST", "USER", 1), []table.Item{
 			Like{Post: post, User: bob, Liked: true, Version: action, Flush: flush, LikeShards: 1, Indexed: true}.Item(),
 			Like{Post: post, User: alice, Version: action, Flush: flush, TTL: expiry, LikeShards: 1, Indexed: true}.Item(),

@@ -1,0 +1,60 @@
+package strictjson
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Object returns a text that is one object without the white space between its tokens. Else it
+// keeps the text as it is: the order of members and the spelling of numbers and strings. Only
+// U+FFFE and U+FFFF become escapes, as queues refuse both.
+//
+// It refuses an object with more than most bytes in this form, with more than depth levels, and
+// with a number that no float64 has.
+func Object(text []byte, most, depth int) (string, error) {
+	if err := checkObject(text, depth); err != nil {
+		return "", err
+	}
+	compact := jsontext.Value(bytes.Clone(text))
+	if err := compact.Compact(); err != nil {
+		return "", wrap(err)
+	}
+	compact = bytes.ReplaceAll(compact, []byte("\uFFFE"), []byte(`\ufffe`))
+	compact = bytes.ReplaceAll(compact, []byte("\uFFFF"), []byte(`\uffff`))
+	if len(compact) > most {
+		return "", &Error{Detail: fmt.Sprintf("has %d bytes without white space: it may have %d", len(compact), most)}
+	}
+	return string(compact), nil
+}
+
+// checkObject reads a text that is one object, token by token.
+func checkObject(text []byte, depth int) error {
+	dec := jsontext.NewDecoder(bytes.NewReader(text))
+	if kind := dec.PeekKind(); kind != '{' && kind != 0 {
+		if err := all(dec); err != nil {
+			return wrap(err)
+		}
+		return errObject
+	}
+	for {
+		token, err := dec.ReadToken()
+		if err != nil {
+			return wrap(err)
+		}
+		if dec.StackDepth() > depth {
+			return &Error{Field: field(dec.StackPointer()), Detail: fmt.Sprintf("is deeper than %d levels", depth)}
+		}
+		if token.Kind() == '0' {
+			if _, err := strconv.ParseFloat(token.String(), 64); errors.Is(err, strconv.ErrRange) {
+				return &Error{Field: field(dec.StackPointer()), Detail: "has a number that is out of range"}
+			}
+		}
+		if dec.StackDepth() == 0 {
+			return wrap(end(dec))
+		}
+	}
+}
