@@ -67,6 +67,9 @@ const (
 	AttrDelivered  = "n"         // chunk: entries written
 	AttrSkipped    = "skip"      // chunk: followers that were away
 	AttrAttempts   = "tries"     // plan: how often a worker began
+	AttrActs       = "w"         // notification: its newest actions
+	AttrRevision   = "r"         // notification: the number of its writes
+	AttrReadTo     = "place"     // mark of notifications: the highest place that is read
 	AttrUpto       = "upto"      // plan: the end of its summary; its other attributes are below
 	AttrSumChunks  = "sc"
 	AttrSumEntries = "sn"

@@ -103,6 +103,13 @@ func TestItemsComeBack(t *testing.T) {
 		open := schema.Chunk{Post: p}
 		comesBack(t, open, open.Item(), schema.ParseChunk)
 
+		notice := schema.Notice{User: u, Kind: schema.NoticeFollow, Revision: 1 + n&7, TTL: ttl, Acts: []schema.Act{{q, p, schema.ActHolds, v}, {p, "", "", u}}}
+		comesBack(t, notice, notice.Item(), schema.ParseNotice)
+		notice.Kind, notice.Target, notice.Acts[0].State = schema.NoticeLike, p, "love"
+		comesBack(t, notice, notice.Item(), schema.ParseNotice)
+		readTo := schema.NoticeMarkItem(u, q)
+		assert.Equal(t, q, schema.NoticeMark(&readTo))
+
 		flush := schema.Flush{Inc: "20251120abcd", Seq: rapid.Int64Range(1, 1<<62).Draw(t, "seq")}
 		like := schema.Like{Post: p, User: u, Liked: yes, Version: q, Flush: flush, Base: !yes, TTL: ttl, LikeShards: shards, Indexed: true}
 		stored := like
@@ -154,6 +161,7 @@ func FuzzParsersNeverPanic(f *testing.F) {
 	f.Add("u#a", "count#mode", "mode", "later", int64(3))
 	f.Add("p#", "chunk#", schema.AttrKind, "pulled", int64(0))
 	f.Add("u#a#home", schema.SortPresence, schema.AttrPresence, "gone", int64(0))
+	f.Add("u#a#notif", "n#like#P", schema.AttrActs, "v:p:like:a v:::b", int64(3))
 	f.Add("idem#u#", "k", "post", "", int64(1)<<62)
 	f.Fuzz(func(t *testing.T, pk, sk, name, text string, n int64) {
 		it := table.Item{Key: table.Key{PK: pk, SK: sk}, Attrs: []table.Attr{attr(name, table.S(text)), attr(table.AttrTTL, table.N(n))}}
@@ -174,6 +182,7 @@ func FuzzParsersNeverPanic(f *testing.F) {
 			func() error { _, err := schema.ParseIdempotency(it); return err },
 			func() error { _, err := schema.ParsePlan(it); return err },
 			func() error { _, err := schema.ParseChunk(it); return err },
+			func() error { _, err := schema.ParseNotice(it); return err },
 		} {
 			err := parse()
 			if refused, ok := errors.AsType[*schema.ParseError](err); err != nil && (!ok || refused.Key != it.Key) {

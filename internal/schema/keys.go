@@ -294,6 +294,24 @@ const SortHasBlocks = "blocks"
 // HasBlocksKey names that note.
 func HasBlocksKey(user string) table.Key { return table.Key{PK: UserPK(user), SK: SortHasBlocks} }
 
+// noticesSuffix ends the name of the partition of a user's notifications.
+const noticesSuffix = "#notif"
+
+// NoticesPK is the partition of user's notifications and of the mark up to which they are read.
+// It is also the index partition of the listed ones, whose sort keys there are places.
+func NoticesPK(user string) string { return "u#" + user + noticesSuffix }
+
+// SortNotice is the prefix of the sort keys of notifications.
+const SortNotice = "n#"
+
+// NoticeKey names user's notification of one kind about target, which is "" for a follow.
+func NoticeKey(user string, kind NoticeKind, target string) table.Key {
+	return table.Key{PK: NoticesPK(user), SK: SortNotice + string(kind) + "#" + target}
+}
+
+// NoticeMarkKey names the mark up to which user has read its notifications.
+func NoticeMarkKey(user string) table.Key { return table.Key{PK: NoticesPK(user), SK: "read"} }
+
 // DeliveryPK is the partition of a post's delivery record: SortPlan and its chunks.
 func DeliveryPK(post string) string { return "p#" + post + "#delivery" }
 

@@ -77,11 +77,14 @@ func TestKeysAreApart(t *testing.T) {
 			add("note of blocks of "+u, schema.HasBlocksKey(u))
 			add("mute of "+u, schema.MuteKey(u, other))
 			add("muter of "+u, schema.MuterKey(u, other))
+			add("notification of a follow of "+u, schema.NoticeKey(u, schema.NoticeFollow, ""))
+			add("mark of "+u+"'s notifications", schema.NoticeMarkKey(u))
 			add("idempotency of "+u, schema.IdempotencyKey(u, "!~"))
 			for _, p := range posts {
 				add(u+"'s post "+p, schema.PostKey(u, p))
 				add(u+"'s like of "+p, schema.LikeKey(p, u, shards))
 				add("entry of "+p+" in "+u, table.Key{PK: schema.TimelinePK(u), SK: schema.EntrySK(p, u)})
+				add("notification of likes of "+p+" for "+u, schema.NoticeKey(u, schema.NoticeLike, p))
 				add("chunk of "+p+" from "+u, schema.DeliveryChunkKey(p, u))
 			}
 		}

@@ -96,6 +96,11 @@ func facets() []facet {
 		{"Presence of a reader", PresenceKey("USER"), []table.Item{
 			Presence{User: bob, State: PresenceHere, Until: 20301, V: 1, At: later, Lo: post, Hi: action}.Item(),
 		}},
+		{"Notification", NoticeKey("USER", "KIND", "TARGET"), []table.Item{
+			Notice{User: alice, Kind: NoticeLike, Target: post, Acts: []Act{{action, action, "like", bob}}, Revision: 1, TTL: expiry}.Item(),
+			Notice{User: alice, Kind: NoticeFollow, Acts: []Act{{action, action, ActHolds, bob}}, Revision: 1, TTL: expiry}.Item(),
+		}},
+		{"Mark of read notifications", NoticeMarkKey("USER"), []table.Item{NoticeMarkItem(alice, action)}},
 		{"Delivery plan", DeliveryPlanKey("POST"), []table.Item{
 			Plan{Post: post, Author: alice, Planned: 2, Started: at, Attempts: 1, TTL: expiry}.Item(),
 		}},
@@ -199,7 +204,7 @@ func WorkbenchModel(tableName string) ([]byte, error) {
 		ModelMetadata: map[string]string{
 			"Author": "Fanfare", "AWSService": "Amazon DynamoDB", "Version": "3.0",
 			"DateCreated": "Jul 18, 2025, 12:00 AM", "DateLastModified": "Jul 18, 2025, 12:00 AM",
-			"Description": "Posts, follows, comments, likes and home timelines in one table. Names in capitals stand for values; times are milliseconds since 1970, ttl seconds.",
+			"Description": "Posts, follows, comments, likes, home timelines and notifications in one table. Names in capitals stand for values; times are milliseconds since 1970, ttl seconds.",
 		},
 		DataModel: []wbTable{t},
 	}, "", "  ")

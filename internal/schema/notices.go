@@ -1,0 +1,164 @@
+package schema
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"fanfare/internal/table"
+)
+
+// NoticeKind is the kind of action that a notification is about.
+type NoticeKind string
+
+// The kinds of notifications. The target of a follow is "", the target of the other kinds is a post.
+const (
+	NoticeLike    NoticeKind = "like"
+	NoticeComment NoticeKind = "comment"
+	NoticeFollow  NoticeKind = "follow"
+	NoticeMention NoticeKind = "mention"
+)
+
+// NoticeKinds are all kinds of notifications.
+var NoticeKinds = []NoticeKind{NoticeLike, NoticeComment, NoticeFollow, NoticeMention} //nolint:gochecknoglobals // a constant in all but name
+
+// byAction reports whether two actions of one user on one target are two actions: each comment and
+// each mention holds for itself, and the latest like or follow of a user replaces the former one.
+func (k NoticeKind) byAction() bool { return k == NoticeComment || k == NoticeMention }
+
+// NoticeActs is the number of actions that a notification keeps: the newest ones.
+const NoticeActs = 5
+
+// ActHolds is the state of an action that holds and has no kind of its own: any but a like.
+const ActHolds = "1"
+
+// Act is one action of a notification.
+type Act struct {
+	// Version is the id of the action: of a like and of a follow the event's, of a comment the
+	// comment's, of a mention the id of the post or comment.
+	Version string
+	// Place is the ULID that the notification lies at while this is its newest action that holds.
+	// It is "" of an action that never held.
+	Place string
+	// State is "" once the action was taken back: it is final of a comment and of a mention. A like
+	// that holds has the kind of the reaction, any other action ActHolds.
+	State string
+	User  string
+}
+
+// Holds reports whether the action was not taken back.
+func (a Act) Holds() bool { return a.State != "" }
+
+// Key returns what two actions have in common if the newer one replaces the other.
+func (a Act) Key(kind NoticeKind) string {
+	if kind.byAction() {
+		return a.Version
+	}
+	return a.User
+}
+
+// Replaces reports whether a, which has the key of b, is the newer of the two. A comment and its
+// deletion have one version, and the deletion is the newer one.
+func (a Act) Replaces(b Act) bool {
+	return a.Version > b.Version || a.Version == b.Version && b.Holds() && !a.Holds()
+}
+
+// Notice is a notification: the newest actions of one kind on one target of the user (I13). It has
+// no number, because the number that readers see is the count that exists.
+type Notice struct {
+	User   string
+	Kind   NoticeKind
+	Target string
+	// Acts are NoticeActs at most, the highest version first.
+	Acts []Act
+	// Revision grows with each write. It is 0 if there is no item.
+	Revision int64
+	TTL      time.Time
+}
+
+// Place returns the place at which the notification is listed, "" if it is not: the highest place
+// of an action that holds. Of a full list of which none holds, older actions may hold, so it is
+// listed at the lowest place.
+func (n Notice) Place() string {
+	highest, lowest := "", ""
+	for _, act := range n.Acts {
+		if act.Holds() {
+			highest = max(highest, act.Place)
+		}
+		if act.Place != "" && (lowest == "" || act.Place < lowest) {
+			lowest = act.Place
+		}
+	}
+	if highest == "" && len(n.Acts) == NoticeActs {
+		return lowest
+	}
+	return highest
+}
+
+// Highest returns the highest place of any action, "" for none.
+func (n Notice) Highest() string {
+	highest := ""
+	for _, act := range n.Acts {
+		highest = max(highest, act.Place)
+	}
+	return highest
+}
+
+// Find returns the action that has the key of act.
+func (n Notice) Find(act Act) (kept Act, ok bool) {
+	i := slices.IndexFunc(n.Acts, func(a Act) bool { return a.Key(n.Kind) == act.Key(n.Kind) })
+	if i < 0 {
+		return Act{}, false
+	}
+	return n.Acts[i], true
+}
+
+// Key names the item.
+func (n Notice) Key() table.Key { return NoticeKey(n.User, n.Kind, n.Target) }
+
+// Item encodes n. Only a listed notification is in the index.
+func (n Notice) Item() table.Item {
+	entries := make([]string, len(n.Acts))
+	for i, act := range n.Acts {
+		entries[i] = strings.Join([]string{act.Version, act.Place, act.State, act.User}, ":")
+	}
+	attrs := []table.Attr{str(AttrActs, strings.Join(entries, " ")), num(AttrRevision, n.Revision)}
+	attrs = appendTTL(attrs, n.TTL)
+	if place := n.Place(); place != "" {
+		attrs = append(attrs, str(table.AttrGSI1PK, NoticesPK(n.User)), str(table.AttrGSI1SK, place))
+	}
+	return table.Item{Key: n.Key(), Attrs: attrs}
+}
+
+// ParseNotice decodes a notification, read from the table or from the index.
+func ParseNotice(it table.Item) (Notice, error) {
+	user, ok := userOf(it.Key.PK, noticesSuffix)
+	rest, ok2 := strings.CutPrefix(it.Key.SK, SortNotice)
+	kind, target, ok3 := strings.Cut(rest, "#")
+	n := Notice{User: user, Kind: NoticeKind(kind), Target: target, Revision: it.Int(AttrRevision), TTL: ttlOf(it)}
+	if !ok || !ok2 || !ok3 || !slices.Contains(NoticeKinds, n.Kind) || (target == "") != (n.Kind == NoticeFollow) || n.Revision < 1 {
+		return Notice{}, &ParseError{it.Key, "not a notification"}
+	}
+	for entry := range strings.SplitSeq(it.Str(AttrActs), " ") {
+		parts := strings.SplitN(entry, ":", 4)
+		if len(parts) != 4 || parts[0] == "" || parts[3] == "" {
+			return Notice{}, &ParseError{it.Key, "an action of the notification is cut off"}
+		}
+		n.Acts = append(n.Acts, Act{Version: parts[0], Place: parts[1], State: parts[2], User: parts[3]})
+	}
+	return n, nil
+}
+
+// NoticeMarkItem encodes a user's mark: every notification at or below the place is read (I14).
+func NoticeMarkItem(user, place string) table.Item {
+	return table.Item{Key: NoticeMarkKey(user), Attrs: []table.Attr{str(AttrReadTo, place)}}
+}
+
+// NoticeMark returns the place of a mark. It takes nil for a user who has none: "" is below every
+// place.
+func NoticeMark(it *table.Item) string {
+	if it == nil {
+		return ""
+	}
+	return it.Str(AttrReadTo)
+}
