@@ -1,13 +1,14 @@
-------------------------------- MODULE Likes -------------------------------
-(* How the likes of one post are counted: docs/LIKES.md. A step is one      *)
-(* request to the table, so any two windows interleave between requests.     *)
+------------------------------- MODULE Kinds -------------------------------
+(* How the reactions of one post are counted by kind: docs/LIKES.md. A step  *)
+(* is one request to the table, so any two windows interleave between        *)
+(* requests.                                                                 *)
 (* Each rule is a constant: TRUE is the protocol, FALSE the protocol without *)
 (* it. The invariants at the end have to fail without any one of them.       *)
 EXTENDS Integers, FiniteSets, TLC
 
 CONSTANTS
   U, A, W,         \* users, aggregators, windows 1..n: a window runs once
-  Versions,        \* actions of a user: odd versions like, even ones unlike
+  Versions,        \* actions of a user: 1 likes, 2 loves, 3 takes it back, 4 likes, ...
   Incs,            \* the most incarnations
   Batch,           \* the most messages of a window
   Lates,           \* requests whose answer is lost, or that land late
@@ -35,15 +36,18 @@ CONSTANTS
   RefuseOld,          \* refuse messages older than MsgDays
   TtlLong,            \* an unlike's item outlives each message that it refuses
   TtlUncounted,       \* an item that owes the count its -1 has no ttl
+  BothSides,          \* a change of kind takes 1 from the kind that was counted
+  BaseKind,           \* the item keeps which kind was counted, not only that one was
+  OneFlush,           \* all kinds of a window are added in one request
   StopFirst,          \* no process from before a restore writes to the restored table
   CountOpen,          \* after a restore, apply again the likes that it left open
-  AddDifference       \* after a restore, add what the count lacks by its own ledger
+  AddDifference       \* after a restore, add what each count lacks by its own ledger
 
 VARIABLES
   sent,     \* the number of actions of each user
   acked,    \* answered messages
   like,     \* the like item of each user
-  count, d, x,     \* the count item: the count, flushed seq by incarnation, fences
+  count, d, x,     \* the count item: the count of each kind, flushed seq by incarnation, fences
   note,     \* incarnations whose clean end is noted
   applied,  \* flushes that happened: for the invariants
   cur, own, next, seqs, born,  \* incarnations: current, owner, next name, last seq, day
@@ -54,28 +58,34 @@ VARIABLES
   restored, \* the first incarnation after the restore, 0 before it
   kept,     \* the messages that were unanswered at the restore
   walk,     \* the users whose likes the repair has not looked at
-  lacks     \* what the count lacks by its own ledger
+  lacks     \* what the count of each kind lacks by its own ledger
 
 items == <<like, count, d, x, note, applied>>
 names == <<cur, own, next, seqs, born, ending>>
 past  == <<copy, restored, kept, walk, lacks>>
 vars  == <<sent, acked, items, names, win, net, lates, crashes, day, saw, past>>
 
+Kinds == {1, 2}    \* like, love; 0 is none
 None  == [f |-> <<0, 0>>, v |-> 0, st |-> 0, base |-> 0, day |-> 0]
 I     == 1..Incs
-St(v) == v % 2
+St(v) == v % 3
+Zero  == [k \in Kinds |-> 0]
+One(k) == [j \in Kinds |-> IF j = k THEN 1 ELSE 0]
+Plus(a, b) == [k \in Kinds |-> a[k] + b[k]]
+Minus(a, b) == [k \in Kinds |-> a[k] - b[k]]
+Tally(part) == [k \in Kinds |-> Cardinality({u \in U : part[u] = k})]
 Max(a, b) == IF a > b THEN a ELSE b
 Running(w) == win[w].pc \notin {"idle", "done", "lost", "dead"}
 Aged(i) == born[i] < day
 
 Init ==
   /\ sent \in [U -> 0..Versions] /\ acked = {}
-  /\ like = [u \in U |-> None] /\ count = 0
+  /\ like = [u \in U |-> None] /\ count = Zero
   /\ d = [i \in I |-> 0] /\ x = [i \in I |-> FALSE] /\ note = {} /\ applied = {}
   /\ cur = [a \in A |-> 0] /\ own = [i \in I |-> 0] /\ next = 1
   /\ seqs = [i \in I |-> 0] /\ born = [i \in I |-> 0] /\ ending = {}
   /\ win = [w \in W |-> [pc |-> "idle"]] /\ net = {} /\ lates = 0 /\ crashes = 0 /\ day = 0
-  /\ saw = {} /\ copy = [p \in {} |-> 0] /\ restored = 0 /\ kept = {} /\ walk = {} /\ lacks = 0
+  /\ saw = {} /\ copy = [p \in {} |-> 0] /\ restored = 0 /\ kept = {} /\ walk = {} /\ lacks = Zero
 
 Messages == {m \in U \X (1..Versions) : m[2] <= sent[m[1]]}
 Fresh == ~RefuseOld \/ day <= MsgDays      \* all messages are of day 0
@@ -88,7 +98,7 @@ End(r, pc) == [pc |-> pc, my |-> r.my]
 Go(w, pc) == Set(w, IF pc \in {"done", "lost"} THEN End(win[w], pc) ELSE [win[w] EXCEPT !.pc = pc])
 \* The next action of the window, or its flush.
 Onward(r) ==
-  [r EXCEPT !.pc = IF r.todo # {} THEN "look" ELSE IF r.stamped /\ (EmptyFlush \/ r.delta # 0) THEN "flush" ELSE "ack",
+  [r EXCEPT !.pc = IF r.todo # {} THEN "look" ELSE IF r.stamped /\ (EmptyFlush \/ r.delta # Zero) THEN "flush" ELSE "ack",
             !.one = Blank]
 Past(r) == Onward([r EXCEPT !.todo = @ \ {r.one.m}])
 
@@ -106,15 +116,16 @@ Start(w, a) ==
         /\ seqs' = [seqs EXCEPT ![i] = s]
         /\ Set(w, [pc |-> "look", a |-> a, my |-> <<i, s>>, ms |-> ms,
                    todo |-> {m \in ms : \A o \in ms : o[1] = m[1] => o[2] <= m[2]},
-                   one |-> Blank, delta |-> 0, stamped |-> FALSE])
+                   one |-> Blank, delta |-> Zero, stamped |-> FALSE])
   /\ UNCHANGED <<sent, acked, items, ending, net, lates, crashes, day, saw>>
 
 \* One action of the window: the like is read, by a put that fails or by a get.
-Stamped(r, l) == Past([r EXCEPT !.stamped = TRUE, !.delta = @ + l.st - l.base])
+From(l) == IF ~BothSides /\ l.st # 0 THEN 0 ELSE l.base
+Stamped(r, l) == Past([r EXCEPT !.stamped = TRUE, !.delta = Plus(@, Minus(One(l.st), One(From(l))))])
 Chosen(r, counted) ==
   LET m == r.one.m old == r.one.old st == St(m[2]) newer == old.v >= m[2]
       to(s, v, b) == [r EXCEPT !.pc = "put", !.one = [Blank EXCEPT !.m = m, !.old = old,
-                        !.new = [f |-> r.my, v |-> v, st |-> s, base |-> b, day |-> day]]] IN
+                        !.new = [f |-> r.my, v |-> v, st |-> s, base |-> IF BaseKind \/ b = 0 THEN b ELSE 1, day |-> day]]] IN
   IF counted THEN IF newer THEN Past(r) ELSE to(st, m[2], old.st)
   ELSE IF newer THEN to(old.st, old.v, old.base) ELSE to(st, m[2], old.base)
 
@@ -187,7 +198,7 @@ Put(w) ==
 
 FlushHolds(f) == d[f[1]] < f[2] /\ ~x[f[1]]
 FlushNow(f, delta) ==
-  /\ count' = count + delta /\ d' = [d EXCEPT ![f[1]] = Max(@, f[2])] /\ applied' = applied \cup {f}
+  /\ count' = Plus(count, delta) /\ d' = [d EXCEPT ![f[1]] = Max(@, f[2])] /\ applied' = applied \cup {f}
 Nothing == UNCHANGED <<count, d, applied>>
 
 Retire(w) == IF EndAfterLost /\ cur[win[w].a] = win[w].my[1]
@@ -197,13 +208,18 @@ Retire(w) == IF EndAfterLost /\ cur[win[w].a] = win[w].my[1]
 Flush(w) ==
   LET r == win[w] f == r.my holds == FlushHolds(f) \/ (~FlushOnce /\ r.one.doubt) IN
   /\ r.pc = "flush"
-  /\ \/ /\ holds /\ FlushNow(f, r.delta) /\ Go(w, "ack") /\ UNCHANGED <<net, lates, cur, ending>>
+  /\ \/ /\ holds /\ OneFlush /\ FlushNow(f, r.delta) /\ Go(w, "ack") /\ UNCHANGED <<net, lates, cur, ending>>
+     \/ /\ holds /\ ~OneFlush /\ FlushNow(f, [r.delta EXCEPT ![2] = 0]) /\ Go(w, "rest") /\ UNCHANGED <<net, lates, cur, ending>>
      \/ /\ ~holds /\ d[f[1]] >= f[2] /\ Nothing /\ Go(w, "ack") /\ UNCHANGED <<net, lates, cur, ending>>
      \/ /\ ~holds /\ d[f[1]] < f[2] /\ Nothing /\ Go(w, "lost") /\ Retire(w) /\ UNCHANGED <<net, lates>>
      \/ /\ holds /\ Late /\ FlushNow(f, r.delta) /\ Set(w, [r EXCEPT !.one.doubt = TRUE]) /\ UNCHANGED <<net, cur, ending>>
      \/ /\ Late /\ net' = net \cup {[k |-> "flush", f |-> f, delta |-> r.delta]} /\ Nothing
         /\ Set(w, [r EXCEPT !.one.doubt = TRUE]) /\ UNCHANGED <<cur, ending>>
   /\ UNCHANGED <<sent, acked, like, x, note, own, next, seqs, born, crashes, day, saw>>
+
+Rest(w) ==
+  /\ win[w].pc = "rest" /\ count' = [count EXCEPT ![2] = @ + win[w].delta[2]] /\ Go(w, "ack")
+  /\ UNCHANGED <<sent, acked, like, d, x, note, applied, names, net, lates, crashes, day, saw>>
 
 Ack(w) ==
   /\ win[w].pc = "ack" /\ acked' = acked \cup win[w].ms /\ Go(w, "done")
@@ -285,14 +301,12 @@ Copy(p) ==
 
 \* The table goes back to its copy. Answered messages stay answered, others stay in the queue.
 \* A flush counts as applied if the items of the copy prove it.
-RECURSIVE SumOf(_, _)
-SumOf(S, part) == IF S = {} THEN 0 ELSE LET u == CHOOSE u \in S : TRUE IN part[u] + SumOf(S \ {u}, part)
 Restore ==
   /\ restored = 0 /\ DOMAIN copy = DOMAIN Parts
   /\ like' = copy.likes /\ count' = copy.count[1] /\ d' = copy.count[2] /\ x' = copy.count[3] /\ note' = copy.notes
   /\ LET proved == {u \in U : like'[u] # None /\ Judged(u)' = "counted"}
          part == [u \in U |-> IF u \in proved THEN like'[u].st ELSE like'[u].base] IN
-     applied' = {like'[u].f : u \in proved} /\ lacks' = SumOf(U, part) - count'
+     applied' = {like'[u].f : u \in proved} /\ lacks' = Minus(Tally(part), count')
   /\ restored' = next /\ kept' = Messages \ acked /\ walk' = U /\ copy' = [p \in {} |-> 0]
   /\ IF StopFirst THEN /\ win' = [w \in W |-> IF Running(w) THEN End(win[w], "dead") ELSE win[w]]
                        /\ cur' = [a \in A |-> 0] /\ ending' = {} /\ net' = {}
@@ -306,15 +320,15 @@ Walk(u) ==
   /\ acked' = IF CountOpen /\ like[u] # None /\ like[u].f[1] < restored /\ Judged(u) # "counted"
               THEN acked \ {<<u, like[u].v>>} ELSE acked
   /\ UNCHANGED <<sent, items, names, win, net, lates, crashes, day, saw, copy, restored, kept, lacks>>
-\* The likes are read between two equal readings of the ledger, and the difference is added once.
+\* The likes are read between two equal readings of the ledger, and the differences are added once.
 Mend ==
-  /\ AddDifference /\ lacks # 0
-  /\ count' = SumOf(U, [u \in U |-> IF like[u] # None /\ Judged(u) = "counted" THEN like[u].st ELSE like[u].base])
-  /\ lacks' = 0
+  /\ AddDifference /\ lacks # Zero
+  /\ count' = Tally([u \in U |-> IF like[u] # None /\ Judged(u) = "counted" THEN like[u].st ELSE like[u].base])
+  /\ lacks' = Zero
   /\ UNCHANGED <<sent, acked, like, d, x, note, applied, names, win, net, lates, crashes, day, saw, copy, restored, kept, walk>>
 
 Step == \/ \E w \in W : (\E a \in A : Start(w, a)) \/ Look(w) \/ Ledger(w) \/ ReadNote(w) \/ Fence(w)
-                        \/ Put(w) \/ Flush(w) \/ Ack(w) \/ EarlyAck(w) \/ GiveUp(w)
+                        \/ Put(w) \/ Flush(w) \/ Rest(w) \/ Ack(w) \/ EarlyAck(w) \/ GiveUp(w)
         \/ \E a \in A : Crash(a) \/ Rotate(a)
         \/ \E i \in I : Note(i) \/ Prune(i)
         \/ \E n \in net : Land(n)
@@ -329,17 +343,15 @@ Symm == Permutations(U) \cup Permutations(A)
 \* ------------------------------------------------------------- invariants
 \* The claim behind it all: a like is counted exactly when its stamp's flush happened.
 Part(u) == IF like[u] = None THEN 0 ELSE IF like[u].f \in applied THEN like[u].st ELSE like[u].base
-RECURSIVE Sum(_)
-Sum(S) == IF S = {} THEN 0 ELSE LET u == CHOOSE u \in S : TRUE IN Part(u) + Sum(S \ {u})
-Exact == count + lacks = Sum(U)
+Exact == (\A w \in W : win[w].pc # "rest") => Plus(count, lacks) = Tally([u \in U |-> Part(u)])
 
 Counted == \A u \in U : like[u] # None /\ Judged(u) = "counted" => like[u].f \in applied
 Never   == \A u \in U : like[u] # None /\ Judged(u) = "never" => like[u].f \notin applied
 
-\* I3 at quiescence: the users whose latest action is like, or was like in the restored table and
-\* by the messages that were kept.
-Liked == {u \in U : IF restored = 0 THEN sent[u] > 0 /\ St(sent[u]) = 1 ELSE like[u].st = 1}
+\* I3 at quiescence: of each kind the users whose latest action is it, or was it in the restored
+\* table and by the messages that were kept.
+Latest == [u \in U |-> IF restored = 0 THEN St(sent[u]) ELSE like[u].st]
 Quiet == net = {} /\ Messages \subseteq acked /\ \A w \in W : ~Running(w)
-Repaired == walk = {} /\ (AddDifference => lacks = 0)
-Settled == Quiet /\ Repaired => count = Cardinality(Liked) /\ \A m \in kept : like[m[1]].v >= m[2]
+Repaired == walk = {} /\ (AddDifference => lacks = Zero)
+Settled == Quiet /\ Repaired => count = Tally(Latest) /\ \A m \in kept : like[m[1]].v >= m[2]
 =============================================================================
