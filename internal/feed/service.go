@@ -19,8 +19,8 @@
 //
 //   - I1: a new follower misses no post. Follow, in follows.go, says why.
 //   - I2: unfollowed authors and deleted posts never come back. Unfollow in
-//     follows.go, DeletePost in posts.go and the home's consistent reads do this.
-//   - I4: counts are exact. They change in the transactions of follows.go,
+//     unfollows.go, DeletePost in posts.go and the home's consistent reads do this.
+//   - I4: counts are exact. They change in the transactions of follows.go, unfollows.go,
 //     publish.go, posts.go and comments.go.
 //   - I5: an accepted call is durable. See CreatePost and Like.
 //   - I7, I10: every list is made by package page.

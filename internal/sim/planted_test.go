@@ -58,6 +58,7 @@ func bugs() []bug {
 		walk     = "internal/fanout/walk.go"
 		mode     = "internal/fanout/mode.go"
 		follows  = "internal/feed/follows.go"
+		unfollow = "internal/feed/unfollows.go"
 		lives    = "internal/schema/lifetimes.go"
 		comments = "internal/feed/comments.go"
 		likes    = "internal/feed/likes.go"
@@ -115,8 +116,8 @@ func bugs() []bug {
 		{"nack that drops the rest of a batch", "I6 stuck", []edit{{collect, `answerer.Answer(ctx, msg, err, ctx.Err() != nil)`, `answerer.Answer(ctx, msg, err, ctx.Err() != nil); if err != nil { return }`}}},
 		{"dead letter dropped", "I6", []edit{{consume, `a.Dead.DeadLetter(ctx, a.Topic, msg, reason); dlErr != nil {`, `error(nil); dlErr != nil && reason != "" {`}}},
 		{"event from ahead made a dead letter", "I6", []edit{{"messages/messages.go", `case wait > MaxWait:`, `case wait > 0:`}}},
-		{"mark expires while entries remain", "I1 I2", []edit{{follows, `TTL: s.access.Now().Add(lives.Longest() + unfollowedSlack),`, `TTL: s.access.Now().Add(0*lives.Longest() + time.Minute),`}}},
-		{"mark not written on unfollow", "I1 I2", []edit{{follows,
+		{"mark expires while entries remain", "I1 I2", []edit{{unfollow, `TTL: s.access.Now().Add(lives.Longest() + unfollowedSlack),`, `TTL: s.access.Now().Add(lives.Longest() / 43_200),`}}},
+		{"mark not written on unfollow", "I1 I2", []edit{{unfollow,
 			"-1)},\n\t\t{Put: &table.PutInput{Item: mark.Item(), If: s.unchanged(now.mark)}},",
 			"-1)},\n\t\t{Check: &table.CheckInput{Key: schema.MarkKey(mark.User, mark.User), If: table.Absent{}}},"}}},
 		{"entries of muted authors shown", "I1 I2", []edit{{timeline, ` && !p.marks.muted[r.Author]`, ``}}},
@@ -186,7 +187,7 @@ func bugs() []bug {
 				"\tif ensure, ok := ctx.Value(\"ensure\").(func() (schema.Post, error)); ok {\n\t\tif ref, err := ensure(); err != nil || ref.Deleted {\n\t\t\treturn err\n\t\t}\n\t}\n\tstate, begun, err := w.begin(ctx, plan)"},
 		}},
 		{"follower page read with eventual consistency", "I1", []edit{{chunk, `PageSize: w.cfg.PageSize, Consistent: true, Project: []string{},`, `PageSize: w.cfg.PageSize, Project: []string{},`}}},
-		{"late follow not stopped by the mark", "I2 I5", []edit{{follows, `if mark == nil { // absent, or expired and not deleted yet`, `if s != nil { return nil }; if mark == nil {`}}},
+		{"late follow not stopped by the mark", "I2 I5", []edit{{unfollow, `if mark == nil { // absent, or expired and not deleted yet`, `if s != nil { return nil }; if mark == nil {`}}},
 		{"post deleted without its flag in the post by id", "I2", []edit{{deletion, "\tbyID.Deleted = true\n", ""}}},
 		{"post deleted without a tombstone", "I2 I6", []edit{{deletion, `table.TransactOp{Put: &table.PutInput{Item: tombstone.Item(), If: living}}`,
 			`table.TransactOp{Delete: &table.DeleteInput{Key: tombstone.Item().Key, If: living}}`}}},
@@ -451,7 +452,7 @@ func bugs() []bug {
 `, `		_ = followers
 `}}},
 		{"units of a lost post counted in the hour of the worker", "I11", []edit{{publish, `u := s.useOf(author, access.TimeOf(post), unitsOfPost+followers,`, `u := s.useOf(author, s.access.Now(), unitsOfPost+followers,`}}},
-		{"units of an unfollow not counted", "I11", []edit{{follows, `schema.AttrFollowing, -1)
+		{"units of an unfollow not counted", "I11", []edit{{unfollow, `schema.AttrFollowing, -1)
 	now.use.countTo(count)`, `schema.AttrFollowing, -1)`}}},
 		{"hours never removed", "I9", []edit{{hour, `	update.Remove = append(update.Remove, u.hour.Former(u.counts)...)
 `, ``}}},

@@ -1,0 +1,131 @@
+package feed
+
+import (
+	"context"
+
+	"fanfare/internal/fault"
+	"fanfare/internal/feed/access"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+	"fanfare/messages"
+)
+
+// unfollowedSlack is how much longer than a timeline entry the mark of an unfollow
+// lives. Messages in flight at the unfollow, above all a backfill, may still write
+// entries of posts that were made after it. But no consumer handles a message older
+// than MaxAge, so those posts are at most MaxAge younger than the unfollow, and the
+// mark outlives their entries.
+const unfollowedSlack = messages.MaxAge
+
+// Unfollow is the reverse of Follow, and may be repeated too.
+//
+// It takes effect at once, whatever messages are in flight (I2). The transaction that
+// removes the edges also writes a mark; every home read begins with a consistent read
+// of the marks; and the mark outlives every entry that chunks and backfills in flight
+// may still write. An earlier backfill cannot end the mark, because the mark has
+// another version. So no entry has to be purged: entries expire by their ttl. A home that
+// meets many of them asks a worker to remove them.
+func (s *Service) Unfollow(ctx context.Context, follower, author string) error {
+	if err := notSelf(follower, author); err != nil {
+		return err
+	}
+	return s.access.RetryChanged(func() (bool, error) { return s.unfollow(ctx, follower, author) })
+}
+
+// unfollow tries once. changed reports that another call has changed the follow since
+// this one read it.
+func (s *Service) unfollow(ctx context.Context, follower, author string) (changed bool, err error) {
+	var also []table.Key
+	if s.cfg.UserUnits > 0 {
+		also = []table.Key{schema.CountsKey(follower)}
+	}
+	now, err := s.readFollow(ctx, follower, author, also...)
+	if err != nil || now.edge == nil {
+		return false, err
+	}
+	now.use = s.useOf(follower, s.access.Now(), unitsOfUnfollow, now.counts)
+	err = s.inTurn(ctx, now.use, func(u use) (err error) {
+		if err = s.refused(u); err == nil {
+			now.use = u
+			changed, err = s.endFollow(ctx, follower, author, now)
+		}
+		return err
+	})
+	return changed, err
+}
+
+// EndFollow ends a follow for which ends holds, as it is stored, and reports whether it did. The
+// profiles may be gone.
+func (s *Service) EndFollow(ctx context.Context, follower, author string, ends func(schema.Edge) (bool, error)) (ended bool, err error) {
+	err = s.access.RetryChanged(func() (bool, error) {
+		now, err := s.readEdge(ctx, follower, author)
+		if err != nil || now.edge == nil {
+			return false, err
+		}
+		edge, err := schema.ParseEdge(*now.edge)
+		if err != nil {
+			return false, fault.Wrap("table", err)
+		}
+		if ok, err := ends(edge); err != nil || !ok {
+			return false, err
+		}
+		changed, err := s.endFollow(ctx, follower, author, now)
+		ended = err == nil
+		return changed, err
+	})
+	return ended, err
+}
+
+// endFollow makes an unfollow's transaction. changed reports that another call has changed the
+// follow since now was read.
+func (s *Service) endFollow(ctx context.Context, follower, author string, now following) (changed bool, err error) {
+	ops, err := s.endOf(ctx, follower, author, now)
+	if err != nil {
+		return false, err
+	}
+	err = s.access.TransactFollow(ctx, follower, author, ops...)
+	if access.ConditionFailed(err) {
+		return true, err
+	}
+	return false, fault.Wrap("table", err)
+}
+
+// endOf returns the operations of an unfollow's transaction.
+func (s *Service) endOf(ctx context.Context, follower, author string, now following) ([]table.TransactOp, error) {
+	mark, err := s.unfollowed(ctx, follower, author)
+	if err != nil {
+		return nil, err
+	}
+	count := access.AddTo(schema.CountsKey(follower), schema.AttrFollowing, -1)
+	now.use.countTo(count)
+	return []table.TransactOp{
+		{Delete: &table.DeleteInput{Key: schema.FollowerKey(author, follower), If: table.Exists{}}},
+		{Delete: &table.DeleteInput{Key: schema.FollowingKey(follower, author), If: sameEdge(*now.edge)}},
+		{Update: count},
+		{Update: access.AddTo(schema.FollowerCountKey(author, follower), schema.AttrN, -1)},
+		{Put: &table.PutInput{Item: mark.Item(), If: s.unchanged(now.mark)}},
+	}, nil
+}
+
+// unfollowed returns a new mark of an unfollow.
+func (s *Service) unfollowed(ctx context.Context, follower, author string) (schema.Mark, error) {
+	lives, err := s.access.Lives(ctx)
+	if err != nil {
+		return schema.Mark{}, err
+	}
+	version, err := s.access.IDs.New()
+	return schema.Mark{
+		User: follower, Author: author, Kind: schema.MarkUnfollowed, Version: version,
+		TTL: s.access.Now().Add(lives.Longest() + unfollowedSlack),
+	}, err
+}
+
+// unchanged holds while the home mark is still the one that was read, nil for none. A
+// transaction that timed out may reach the table after later ones were answered. It
+// then finds another mark and fails, and does not undo the later ones (I2).
+func (s *Service) unchanged(mark *table.Item) table.Cond {
+	if mark == nil { // absent, or expired and not deleted yet
+		return table.Any{table.Absent{}, table.Less{Name: table.AttrTTL, Value: table.N(s.access.Now().Unix() + 1)}}
+	}
+	return table.Equal{Name: schema.AttrVersion, Value: mark.Get(schema.AttrVersion)}
+}
