@@ -59,6 +59,9 @@ type Result struct {
 
 // Report is a whole run.
 type Report struct {
+	// Date is the day of the run (UTC), Fanfare the version and the commit of the binary.
+	Date    string   `json:"date"`
+	Fanfare string   `json:"fanfare"`
 	Machine Machine  `json:"machine"`
 	Results []Result `json:"results"`
 	// Failed names the benchmarks that could not be measured, and why.
@@ -132,7 +135,10 @@ func Run(ctx context.Context, cfg Config) (report Report, err error) {
 			return Report{}, err
 		}
 	}
-	report.Machine = thisMachine(dir)
+	report.Date, report.Machine = time.Now().UTC().Format(time.DateOnly), thisMachine(dir)
+	if report.Fanfare, err = versionOf(ctx, cfg.Fanfare); err != nil {
+		return report, err
+	}
 	var failed error
 	for _, b := range benchmarks() {
 		if len(cfg.Only) > 0 && !slices.Contains(cfg.Only, b.id) {

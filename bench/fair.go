@@ -92,7 +92,7 @@ func besides(engine, note string, pairs []pair) []Result {
 			Note: fmt.Sprintf("%d posts beside it and %d without, by turns; p50 %.1f and %.1f ms. %s",
 				p.beside.TotalCount(), p.quiet.TotalCount(), beside.P50, quiet.P50, note),
 		}
-		results = append(results, r.below("the same posts without it", quiet.P99).reach("≤ 1.2 × without", r.Value <= 1.2*quiet.P99))
+		results = append(results, r.below("the same posts without it", quiet.P99).reach("≤ 1.3 × without", r.Value <= 1.3*quiet.P99))
 		note = ""
 	}
 	return results

@@ -116,6 +116,15 @@ func standInCommand() *cobra.Command {
 	}
 }
 
+// versionOf returns the line in which a fanfare names its version and its commit.
+func versionOf(ctx context.Context, binary string) (string, error) {
+	line, err := exec.CommandContext(ctx, binary, "--version").Output()
+	if err != nil {
+		return "", fmt.Errorf("bench: ask %s for its version: %w", binary, err)
+	}
+	return strings.TrimSpace(string(line)), nil
+}
+
 // buildFanfare builds the product as its own module does, so that the versions of its
 // dependencies are those that ship.
 func buildFanfare(ctx context.Context, dir string) (string, error) {

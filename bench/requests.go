@@ -44,12 +44,12 @@ func homePages(ctx context.Context, e *env) (results []Result, err error) {
 				Note: fmt.Sprintf("%d connections, pages of 20 of %d homes, each of %d authors and more posts than a page; the load runs on the same cores",
 					conns, homeUsers, homeFollowees),
 			}
-			results = append(results, r.reach("≥ 4,000/s, ≤ 300 µs CPU each", r.Value >= 4000 && cost.cpuEach() <= 300))
+			results = append(results, r.reported())
 		}
 		base, err := e.redisPages(ctx, dir, conns, period)
 		if base != nil {
 			last := &results[len(results)-1]
-			*last = last.beside(pagesOnRedis, base.rate())
+			*last = last.beside(pagesOnRedis, base.rate()).reach("≥ 1.3 × baseline", last.Value >= 1.3*base.rate())
 			last.BaselineCost, last.Note = base, last.Note+"; "+pagesPromiseLess
 		}
 		return err
@@ -87,7 +87,7 @@ func likesOverHTTP(ctx context.Context, e *env) ([]Result, error) {
 	again.Note = fmt.Sprintf("%d connections, %d users one after the other, each with a new like each time, one post after the other", conns, regulars)
 	first.Note = fmt.Sprintf("%d connections, distinct users, each with its first request; the cost is that of the server, which counts meanwhile", conns)
 	if base != nil {
-		first = first.beside(likesOnRedis, base.rate())
+		first = first.beside(likesOnRedis, base.rate()).reach("≥ 0.35 × baseline", first.Value >= 0.35*base.rate())
 		first.BaselineCost, first.Note = base, first.Note+"; "+likesPromiseLess
 	}
 	return []Result{first, again}, nil
@@ -126,5 +126,5 @@ func (e *env) likes(ctx context.Context, s *server, conns int, d time.Duration, 
 		return errors.Join(wrong, err)
 	})
 	r := Result{ID: "T18", Value: cost.rate(), Unit: "likes/s", Cost: &cost, Latency: latencyOf(times)}
-	return r.reach("≥ 10,000/s, ≤ 100 µs CPU each", r.Value >= 10_000 && cost.cpuEach() <= 100), err
+	return r.reported(), err
 }

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/ops/capacity"
+)
+
+// dated is a result with the day on which it was measured.
+type dated struct {
+	Result
+	day string
+}
+
+// newest returns the newest result of each row that has a target, in the order of the benchmarks.
+func newest(t *testing.T) (rows []dated) {
+	t.Helper()
+	files, err := filepath.Glob("results/*.json") // in the order of their days
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		var report Report
+		require.NoErrorf(t, json.Unmarshal(text, &report), "%s", file)
+		require.Equal(t, report.Date+".json", filepath.Base(file))
+		for _, r := range report.Results {
+			require.Containsf(t, IDs(), r.ID, "%s", file)
+			if r.Met == nil {
+				continue
+			}
+			rows = slices.DeleteFunc(rows, func(old dated) bool {
+				return old.ID == r.ID && old.Name == r.Name && old.BaselineName == r.BaselineName
+			})
+			rows = append(rows, dated{r, report.Date})
+		}
+	}
+	slices.SortStableFunc(rows, func(a, b dated) int { return slices.Index(IDs(), a.ID) - slices.Index(IDs(), b.ID) })
+	return rows
+}
+
+// worst returns the result with the least ratio of the rows with one target, or one that misses it.
+func worst(rows []dated) (shown []dated) {
+	rank := func(r dated) (met int, ratio float64) {
+		if *r.Met {
+			met = 1
+		}
+		if r.Ratio != nil {
+			ratio = *r.Ratio
+		}
+		return met, ratio
+	}
+	for _, r := range rows {
+		at := slices.IndexFunc(shown, func(s dated) bool { return s.ID == r.ID && s.Target == r.Target })
+		if at < 0 {
+			shown = append(shown, r)
+			continue
+		}
+		met, ratio := rank(r)
+		shownMet, shownRatio := rank(shown[at])
+		if cmp.Or(cmp.Compare(met, shownMet), cmp.Compare(ratio, shownRatio)) < 0 {
+			shown[at] = r
+		}
+	}
+	return shown
+}
+
+func TestThePageHasTheNewestResults(t *testing.T) {
+	const page, begin, end = "../docs/PERFORMANCE.md", "<!-- results: cd bench && go test . -run TestThePage -update -->\n", "<!-- end of the results -->"
+	var table strings.Builder
+	table.WriteString("| id | what | value | baseline | ratio | target | met | day |\n|---|---|---|---|---|---|---|---|\n")
+	for _, r := range worst(newest(t)) {
+		baseline, ratio, met := "", "", "yes"
+		if r.Baseline != nil {
+			baseline, ratio = capacity.Number(*r.Baseline)+", "+r.BaselineName, capacity.Number(*r.Ratio)
+		}
+		if !*r.Met {
+			met = "**no**"
+		}
+		fmt.Fprintf(&table, "| %s | %s | %s %s | %s | %s | %s | %s | %s |\n", r.ID, r.Name, capacity.Number(r.Value), r.Unit, baseline, ratio, r.Target, met, r.day)
+	}
+	text, err := os.ReadFile(page)
+	require.NoError(t, err)
+	before, rest, ok := strings.Cut(string(text), begin)
+	require.True(t, ok)
+	now, after, ok := strings.Cut(rest, end)
+	require.True(t, ok)
+	if *update {
+		require.NoError(t, os.WriteFile(page, []byte(before+begin+table.String()+end+after), 0o600))
+		return
+	}
+	assert.Equal(t, table.String(), now, "write it: cd bench && go test . -run TestThePage -update")
+}
