@@ -29,7 +29,7 @@ for less than a second on most machines. Every write that was answered before is
 backup. DIR takes as much room as the data. A backup that fails removes its files.
 
 With --offline it copies a data directory that no process has open. On AWS use
-point-in-time recovery: see docs/OPERATIONS.md.`,
+point-in-time recovery: see docs/BACKUP.md.`,
 		Args: cobra.ExactArgs(1),
 	}
 	c.Flags().BoolVar(&offline, "offline", false, "copy a data directory that no process has open")
@@ -68,7 +68,7 @@ point-in-time recovery: see docs/OPERATIONS.md.`,
 func (a *app) loadEmbedded(c *cobra.Command, flags map[string]string) (config.Config, error) {
 	cfg, err := a.load(config.Tool, c, flags)
 	if err == nil && cfg.Engine == config.EngineAWS {
-		err = wrongUse(errors.New("FANFARE_ENGINE: backup and restore are for the embedded engine: on AWS use point-in-time recovery, see docs/OPERATIONS.md"))
+		err = wrongUse(errors.New("FANFARE_ENGINE: backup and restore are for the embedded engine: on AWS use point-in-time recovery, see docs/BACKUP.md"))
 	}
 	return cfg, err
 }

@@ -21,10 +21,13 @@ import (
 	"fanfare/internal/queue"
 )
 
-var update = flag.Bool("update", false, "write the table of metrics in docs/OPERATIONS.md")
+var update = flag.Bool("update", false, "write the table of metrics in docs/METRICS.md")
 
-// page is where operators find the metrics.
-const page = "../../docs/OPERATIONS.md"
+// Operators find the metrics and the runbooks on these pages.
+const (
+	metricsPage  = "../../docs/METRICS.md"
+	runbooksPage = "../../docs/OPERATIONS.md"
+)
 
 // metric is a row of the page.
 type metric struct{ kind, labels, help string }
@@ -113,17 +116,17 @@ func TestThePageHasEachMetric(t *testing.T) {
 		fmt.Fprintf(&rows, "| `%s` | %s | %s | %s | %s |\n", name, m.kind, m.labels, m.help, movers(name))
 	}
 	const begin, end = "<!-- metrics: go test ./internal/obs -update -->\n", "<!-- end of the metrics -->"
-	text, err := os.ReadFile(page)
+	text, err := os.ReadFile(metricsPage)
 	require.NoError(t, err)
 	before, rest, ok := strings.Cut(string(text), begin)
 	require.True(t, ok, "the page lacks %s", begin)
 	now, after, ok := strings.Cut(rest, end)
 	require.True(t, ok, "the page lacks %s", end)
 	if *update {
-		require.NoError(t, os.WriteFile(page, []byte(before+begin+rows.String()+end+after), 0o600))
+		require.NoError(t, os.WriteFile(metricsPage, []byte(before+begin+rows.String()+end+after), 0o600))
 		return
 	}
-	assert.Equal(t, rows.String(), now, "write it anew: go test ./internal/obs -update")
+	assert.Equal(t, rows.String(), now, "write it: go test ./internal/obs -update")
 }
 
 // A rule or a panel about a metric that does not exist would be silent for ever.
@@ -149,7 +152,7 @@ func TestRulesAndPanelsNameMetricsThatExist(t *testing.T) {
 // A runbook is a section of the page that names its alert, and the day on which somebody last
 // followed it.
 func TestEachAlertHasARunbookThatWasFollowed(t *testing.T) {
-	text, err := os.ReadFile(page)
+	text, err := os.ReadFile(runbooksPage)
 	require.NoError(t, err)
 	sections := map[string]string{}
 	for part := range strings.SplitSeq(string(text), "\n### ") {

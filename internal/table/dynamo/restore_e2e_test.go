@@ -22,9 +22,9 @@ import (
 )
 
 // Before a table is restored to a time, its operator scans it for the removals and the blocks since that
-// time. The test makes the scans of docs/OPERATIONS.md.
+// time. The test makes the scans of docs/BACKUP.md.
 func TestTheScansOfARestoreFindRemovalsAndBlocks(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/OPERATIONS.md")
+	page, err := os.ReadFile("../../../docs/BACKUP.md")
 	require.NoError(t, err)
 	scans := regexp.MustCompile(`(?m)^aws dynamodb scan(?:.*\\\n)+.*$`).FindAllString(string(page), -1)
 	require.Len(t, scans, 2)
