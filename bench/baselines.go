@@ -141,7 +141,7 @@ func (e *env) redisApp(ctx context.Context, dir string, g graph) (*plainApp, err
 	return e.startPlain(ctx, r.cmd.Process.Pid, r.stop, "--redis", r.address)
 }
 
-// measure runs what a baseline does, if there is one, and stops it.
+// measure runs the baseline, if there is one, and stops the baseline.
 func (a *plainApp) measure(run func() error) error {
 	if a == nil {
 		return nil

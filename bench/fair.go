@@ -225,7 +225,7 @@ const (
 
 func fanOutsName(followers int) string { return "fan-outs to " + capacity.Number(float64(followers)) }
 
-// crowdedPosts makes the posts of the author whom a crowd will follow.
+// crowdedPosts makes the posts of an author with a crowd of later followers.
 func (e *env) crowdedPosts(ctx context.Context, dir string) (err error) {
 	s, err := e.up(ctx, dir)
 	if err != nil {

@@ -58,7 +58,7 @@ func homePages(ctx context.Context, e *env) (results []Result, err error) {
 }
 
 // likesOverHTTP is T18: PUT /v1/posts/{id}/like until the counts are exact. The first run has
-// a new user for each like, who has made no request before. The second one has users who have.
+// a new user for each like, without a former request. The second one has users who have.
 func likesOverHTTP(ctx context.Context, e *env) ([]Result, error) {
 	const conns, users, regulars, posts = 64, 200_000, 5000, 50
 	nobody := graph{users: users, name: user, follows: func(func(follow) bool) {}}

@@ -25,7 +25,7 @@ const (
 
 // Live iterates over the posts that come into the caller's home, and over like counts of its
 // newest posts, until ctx ends or the loop does. It begins after the post last or at a Place,
-// and with "" at what comes from now on.
+// and with "" at the present.
 //
 // When a connection breaks it opens a new one that goes on where the former was: the loop
 // gets each post once. If the service cannot be reached in as many attempts as WithAttempts

@@ -225,7 +225,7 @@ func executes(t *testing.T, resources map[string]any) []string {
 	return pairs
 }
 
-// The tags of the stack are on what it makes, and by this on the tasks of its services.
+// The resources of the stack have its tags, and so have the tasks of its services.
 func TestTheTasksOfTheStackHaveItsTags(t *testing.T) {
 	t.Parallel()
 	resources := stack(t, "services.yaml", given())

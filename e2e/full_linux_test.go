@@ -264,7 +264,7 @@ func (s *shelf) check(t *testing.T) {
 }
 
 // TestUpOnAReadOnlyDirectoryDoesNotStart makes a used data directory and its parent read
-// only: by a mount if this user may mount, and by permissions, as a user who is not root.
+// only: by a mount if this user may mount, and by permissions, as a user other than root.
 func TestUpOnAReadOnlyDirectoryDoesNotStart(t *testing.T) {
 	t.Parallel()
 	u := newUp(t)

@@ -176,7 +176,7 @@ func TestTheChartHandsEverySettingOnOrSetsItItself(t *testing.T) {
 	}
 }
 
-// A daemon of the chart reads what the values mean, not just their texts.
+// A daemon of the chart reads the meaning of the values, not just their texts.
 func TestAnAPIOfTheChartReadsItsSettings(t *testing.T) {
 	t.Parallel()
 	all, err := install(t, "fanfare", `

@@ -80,7 +80,7 @@ func install(t *testing.T, release, values string, flags ...string) (map[string]
 	return objects(t, manifests), nil
 }
 
-// deployments are the Deployments of the chart, with the role of what they run.
+// deployments are the Deployments of the chart, with the role of each.
 func deployments() map[string]config.Role {
 	all := daemons()
 	all["canary"] = config.API

@@ -73,7 +73,7 @@ func (a *app) confirm(in io.Reader, question, want string) error {
 	return nil
 }
 
-// output is a stream that remembers why it failed: cobra drops the errors of what it prints.
+// output is a stream that remembers why it failed: cobra drops errors of its writes.
 type output struct {
 	io.Writer
 	mu     sync.Mutex

@@ -321,7 +321,7 @@ func TestAReplayThatBreaksOffGoesOnAtItsPosition(t *testing.T) {
 }
 
 // The references of a look are a second old at most. A client that takes longer for a part
-// gets nothing more of an author who was unfollowed meanwhile (I2), and the rest.
+// gets nothing more of an unfollowed author (I2), and the rest.
 func TestASlowReplayHeedsAnUnfollow(t *testing.T) {
 	for _, hidden := range []int{0, 20} {
 		w := newWorld(t)

@@ -110,7 +110,7 @@ func (l *lateTable) take() (item, partition string, items, queries int) {
 	return item, partition, items, queries
 }
 
-// A crowd is 300 users who do the same thing at once in one process.
+// A crowd is 300 equal calls of 300 users at once in one process.
 const crowd = 300
 
 // hotReads is what each of a crowd does, and the most reads of one item and queries of one partition
@@ -282,7 +282,7 @@ func TestACallAfterADeletionSharesNoReadFromBefore(t *testing.T) {
 	}
 }
 
-// A profile that was changed shows at once, whoever reads it at the same time.
+// A changed profile shows at once to all its readers.
 func TestACallAfterAChangeOfAProfileSharesNoReadFromBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		late := &lateTable{}

@@ -119,13 +119,3 @@ func (s *Service) unfollowed(ctx context.Context, follower, author string) (sche
 		TTL: s.access.Now().Add(lives.Longest() + unfollowedSlack),
 	}, err
 }
-
-// unchanged holds while the home mark is still the one that was read, nil for none. A
-// transaction that timed out may reach the table after later ones were answered. It
-// then finds another mark and fails, and does not undo the later ones (I2).
-func (s *Service) unchanged(mark *table.Item) table.Cond {
-	if mark == nil { // absent, or expired and not deleted yet
-		return table.Any{table.Absent{}, table.Less{Name: table.AttrTTL, Value: table.N(s.access.Now().Unix() + 1)}}
-	}
-	return table.Equal{Name: schema.AttrVersion, Value: mark.Get(schema.AttrVersion)}
-}

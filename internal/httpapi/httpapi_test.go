@@ -512,7 +512,7 @@ func TestADearRequestCountsMoreThanOnce(t *testing.T) {
 	assert.Equal(t, "3", res.Header().Get("Retry-After"))
 }
 
-// A request counts what it causes after its answer, too.
+// A request counts its later work, too.
 func TestARequestIsChargedWhatItCauses(t *testing.T) {
 	const rate = 50 // 500 tokens at once
 	store := tabletest.NewMemory()

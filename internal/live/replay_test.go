@@ -97,7 +97,7 @@ func TestAReplayThatFailsGetsFurther(t *testing.T) {
 }
 
 // A stream joins the streams of its user while these have a thousand posts before them. It begins
-// with what comes.
+// with each event.
 func TestANewStreamSendsNothingThatWasThereBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t, tabletest.NewMemory())

@@ -187,7 +187,7 @@ func bugs() []bug {
 				"\tif ensure, ok := ctx.Value(\"ensure\").(func() (schema.Post, error)); ok {\n\t\tif ref, err := ensure(); err != nil || ref.Deleted {\n\t\t\treturn err\n\t\t}\n\t}\n\tstate, begun, err := w.begin(ctx, plan)"},
 		}},
 		{"follower page read with eventual consistency", "I1", []edit{{chunk, `PageSize: w.cfg.PageSize, Consistent: true, Project: []string{},`, `PageSize: w.cfg.PageSize, Project: []string{},`}}},
-		{"late follow not stopped by the mark", "I2 I5", []edit{{unfollow, `if mark == nil { // absent, or expired and not deleted yet`, `if s != nil { return nil }; if mark == nil {`}}},
+		{"late follow not stopped by the mark", "I2 I5", []edit{{follows, `if mark == nil { // absent, or expired and not deleted yet`, `if s != nil { return nil }; if mark == nil {`}}},
 		{"post deleted without its flag in the post by id", "I2", []edit{{deletion, "\tbyID.Deleted = true\n", ""}}},
 		{"post deleted without a tombstone", "I2 I6", []edit{{deletion, `table.TransactOp{Put: &table.PutInput{Item: tombstone.Item(), If: living}}`,
 			`table.TransactOp{Delete: &table.DeleteInput{Key: tombstone.Item().Key, If: living}}`}}},

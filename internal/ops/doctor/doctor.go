@@ -1,4 +1,4 @@
-// Package doctor examines what a process needs before it runs: settings, table, queues,
+// Package doctor examines the needs of a process before it runs: settings, table, queues,
 // permissions, clock and keys. The table of permissions is also the source of the policies of
 // IAM. It changes nothing.
 package doctor
