@@ -230,7 +230,7 @@ func (e *env) naiveLikes(ctx context.Context, dir string) (_ Cost, err error) {
 	end := time.Now().Add(3 * time.Second)
 	return e.parallel(ctx, 256, func() error {
 		for time.Now().Before(end) {
-			like := schema.Like{Post: h.post, User: user(int(next.Add(1))), Liked: true, Version: h.post, Flush: schema.Flush{Inc: "x", Seq: 1}}
+			like := schema.Like{Post: h.post, User: user(int(next.Add(1))), Kind: schema.KindLike, Version: h.post, Flush: schema.Flush{Inc: "x", Seq: 1}}
 			if _, err := h.store.Put(ctx, table.PutInput{Item: like.Item(), If: table.Absent{}}); err != nil {
 				return err
 			}

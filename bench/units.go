@@ -355,7 +355,7 @@ func (h *likes) count(ctx context.Context) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return schema.ParseLikeCount(res.Item).Likes, nil
+	return schema.ParseLikeCount(res.Item).Likes(), nil
 }
 
 // likeUnits is T7.

@@ -75,6 +75,7 @@ func hostileValues() []parameterValue {
 		kept("EventsQueue", "FANFARE_EVENTS_QUEUE", "1e3", func(c config.Config) any { return c.EventsQueue }, "1e3"),
 		{parameter: "DrainSeconds", value: "0", variable: "FANFARE_DRAIN", want: "0s", meaning: func(c config.Config) any { return c.DrainTime() }, is: time.Duration(0)},
 		{parameter: "DrainSeconds", value: "90", variable: "FANFARE_DRAIN", want: "90s"},
+		line("FANFARE_REACTIONS", "love, wow", func(c config.Config) any { return c.Reactions }, []string{"love", "wow"}),
 		line("FANFARE_LIKES_BY_USER", "off", func(c config.Config) any { return bool(c.LikesByUser) }, false),
 		line("FANFARE_CORS_ORIGINS", "https://a.example, https://b.example:8443", origins, []string{"https://a.example", "https://b.example:8443"}),
 		line("FANFARE_SERVICE_SCOPE", "a$$b$(FANFARE_TABLE)${C}#d:{{x}}", func(c config.Config) any { return c.ServiceScope }, "a$$b$(FANFARE_TABLE)${C}#d:{{x}}"),

@@ -21,7 +21,7 @@ var updateSchema = flag.Bool("update-schema", false, "write the JSON Schema file
 func TestSchemaFilesFollowTheTypes(t *testing.T) {
 	reflector := jsonschema.Reflector{Anonymous: true, DoNotReference: true, AllowAdditionalProperties: true}
 	for _, event := range []messages.Event{
-		&messages.PostCreated{}, &messages.Liked{}, &messages.Unliked{}, &messages.Followed{}, &messages.Unfollowed{}, &messages.PostDeleted{}, &messages.UserForgotten{}, &messages.ProfileChanged{}, &messages.MarkWalk{}, &messages.Seen{}, &messages.Returned{}, &messages.FanoutPlan{}, &messages.FanoutChunk{},
+		&messages.PostCreated{}, &messages.Liked{}, &messages.Unliked{}, &messages.Reacted{}, &messages.Followed{}, &messages.Unfollowed{}, &messages.PostDeleted{}, &messages.UserForgotten{}, &messages.ProfileChanged{}, &messages.MarkWalk{}, &messages.Seen{}, &messages.Returned{}, &messages.FanoutPlan{}, &messages.FanoutChunk{},
 		&messages.PostDelivered{}, &messages.LikeCounted{},
 	} {
 		schema := reflector.Reflect(event)

@@ -44,6 +44,7 @@ const (
 	KindPostCreated    Kind = "PostCreated"
 	KindLiked          Kind = "Liked"
 	KindUnliked        Kind = "Unliked"
+	KindReacted        Kind = "Reacted"
 	KindFollowed       Kind = "Followed"
 	KindUnfollowed     Kind = "Unfollowed"
 	KindPostDeleted    Kind = "PostDeleted"
@@ -126,10 +127,17 @@ type PostCreated struct {
 // the action with the higher id is the later one.
 type Liked struct{ Like }
 
-// Unliked says that a user no longer likes a post.
+// Unliked says that a user has no reaction to a post any more, of whatever kind it was.
 type Unliked struct{ Like }
 
-// Like is the content of Liked and Unliked.
+// Reacted says that a user's reaction to a post is of a kind other than like. It replaces the
+// user's former one.
+type Reacted struct {
+	Like
+	Reaction string `json:"kind" jsonschema:"pattern=^[a-z][a-z0-9]{0\\,11}$"`
+}
+
+// Like is the content of Liked, Unliked and Reacted. The ids of all three are versions in one order.
 type Like struct {
 	Header
 	PostID string `json:"post_id" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
@@ -138,6 +146,9 @@ type Like struct {
 	// producer may leave them out; then the consumer reads them from the table.
 	AuthorID   string `json:"author_id,omitempty" jsonschema:"pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
 	LikeShards int    `json:"like_shards,omitempty" jsonschema:"minimum=0,maximum=100"`
+	// Stored is a hint that the user acted on the post before. A read then replaces a put that
+	// would fail.
+	Stored bool `json:"stored,omitempty"`
 }
 
 // Followed says that a follow was committed. It asks for the backfill: a copy of the
@@ -266,8 +277,9 @@ type LikeCounted struct {
 	PostID   string `json:"post_id" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
 	AuthorID string `json:"author_id" jsonschema:"pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
 	UserID   string `json:"user_id" jsonschema:"pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
-	// Liked is the user's state, false after an Unliked.
-	Liked bool `json:"liked"`
+	// Reaction is the kind of the user's reaction, "" for none, and Liked reports whether it is like.
+	Reaction string `json:"kind" jsonschema:"pattern=^([a-z][a-z0-9]{0\\,11})?$"`
+	Liked    bool   `json:"liked"`
 	// LikeCount is the post's count with this action and others of the same flush. It is
 	// absent if the event is sent for a flush of an earlier attempt.
 	LikeCount *int64 `json:"like_count,omitempty" jsonschema:"minimum=0"`
@@ -281,6 +293,9 @@ func (*Liked) Kind() Kind { return KindLiked }
 
 // Kind implements Event.
 func (*Unliked) Kind() Kind { return KindUnliked }
+
+// Kind implements Event.
+func (*Reacted) Kind() Kind { return KindReacted }
 
 // Kind implements Event.
 func (*Followed) Kind() Kind { return KindFollowed }
@@ -372,6 +387,14 @@ func (e *Like) check() error {
 	return err
 }
 
+func (e *Reacted) check() error {
+	err := e.Like.check()
+	if !ValidReaction(e.Reaction) || e.Reaction == KindLike {
+		err = errors.Join(err, fmt.Errorf("kind %q is no reaction: it must be 1 to %d of a-z 0-9 that begin with a letter, and like is a Liked", e.Reaction, MaxReaction))
+	}
+	return err
+}
+
 func (e *Followed) check() error {
 	err := errors.Join(userID("follower_id", e.FollowerID), userID("author_id", e.AuthorID),
 		ulid("from", e.From), ulid("mark_version", e.MarkVersion))
@@ -441,7 +464,11 @@ func (e *PostDelivered) check() error {
 }
 
 func (e *LikeCounted) check() error {
-	return errors.Join(postID(e.PostID), userID("author_id", e.AuthorID), userID("user_id", e.UserID))
+	err := errors.Join(postID(e.PostID), userID("author_id", e.AuthorID), userID("user_id", e.UserID))
+	if e.Reaction != "" && !ValidReaction(e.Reaction) || e.Liked != (e.Reaction == KindLike) {
+		err = errors.Join(err, fmt.Errorf("kind %q and liked %v do not go together", e.Reaction, e.Liked))
+	}
+	return err
 }
 
 func postID(s string) error { return ulid("post_id", s) }
@@ -504,6 +531,8 @@ func newEvent(kind Kind) (Event, bool) {
 		return new(Liked), true
 	case KindUnliked:
 		return new(Unliked), true
+	case KindReacted:
+		return new(Reacted), true
 	case KindFollowed:
 		return new(Followed), true
 	case KindUnfollowed:

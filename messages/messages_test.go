@@ -35,6 +35,8 @@ func header() messages.Header {
 // file, and some that are hard for a transport.
 func events() map[string]messages.Event {
 	like := messages.Like{Header: header(), PostID: postID, UserID: "fan", AuthorID: "ann", LikeShards: 16}
+	stored := like
+	stored.Stored = true
 	return map[string]messages.Event{
 		"post_created": &messages.PostCreated{Header: header(), PostID: postID, AuthorID: "ann", Text: "Hello <world> & all", ImageURL: "https://example.com/a.png?x=1&y=2", LikeShards: 16},
 		"post_created_minimal": &messages.PostCreated{
@@ -49,6 +51,7 @@ func events() map[string]messages.Event {
 		"post_created_unicode": &messages.PostCreated{Header: header(), PostID: postID, AuthorID: "ann", Text: "👩‍👩‍👧 שלום \x00\x01\x7f\u2028\uFFFE\uFFFF\U0001FFFE end"},
 		"liked":                &messages.Liked{Like: like},
 		"unliked":              &messages.Unliked{Like: like},
+		"reacted":              &messages.Reacted{Like: stored, Reaction: "love"},
 		"followed":             &messages.Followed{Header: header(), FollowerID: "fan", AuthorID: "ann", From: id.Min, MarkVersion: eventID, FollowID: eventID},
 		"mark_walk":            &messages.MarkWalk{Header: header(), AuthorID: "ann", Walker: eventID},
 		"seen":                 &messages.Seen{Header: header(), UserID: "fan"},
@@ -61,7 +64,7 @@ func events() map[string]messages.Event {
 		"fanout_chunk":         &messages.FanoutChunk{Header: header(), PostID: postID, AuthorID: "ann", First: "bob", End: "zoe"},
 		"fanout_chunk_wide":    &messages.FanoutChunk{Header: header(), PostID: postID, AuthorID: "000123.0a1b2c.0456", First: "auth0|5f7c", End: "auth0|5f7c.@:|-_"},
 		"post_delivered":       &messages.PostDelivered{Header: header(), PostID: postID, AuthorID: "ann", Delivered: 7, Skipped: 2, Pulled: true},
-		"like_counted":         &messages.LikeCounted{Header: header(), PostID: postID, AuthorID: "ann", UserID: "fan", Liked: true, LikeCount: new(int64(3))},
+		"like_counted":         &messages.LikeCounted{Header: header(), PostID: postID, AuthorID: "ann", UserID: "fan", Reaction: "like", Liked: true, LikeCount: new(int64(3))},
 	}
 }
 
@@ -179,6 +182,12 @@ func TestEncodeRefusesEventsThatNoConsumerAccepts(t *testing.T) {
 		"data":        &messages.PostCreated{Header: header(), PostID: postID, AuthorID: "ann", Data: json.RawMessage(`{"a":1,"a":2}`)},
 		"mentions":    &messages.PostDeleted{Header: header(), PostID: postID, AuthorID: "ann", Mentions: []string{"bob", "bob"}},
 		"an end":      &messages.PostCreated{Header: header(), PostID: postID, AuthorID: "ann", ExpiresAt: new(time.Unix(1, 0))},
+		"no kind":     &messages.Reacted{Like: messages.Like{Header: header(), PostID: postID, UserID: "fan"}},
+		"like":        &messages.Reacted{Like: messages.Like{Header: header(), PostID: postID, UserID: "fan"}, Reaction: "like"},
+		"upper case":  &messages.Reacted{Like: messages.Like{Header: header(), PostID: postID, UserID: "fan"}, Reaction: "Love"},
+		"long kind":   &messages.Reacted{Like: messages.Like{Header: header(), PostID: postID, UserID: "fan"}, Reaction: "abcdefghijklm"},
+		"digit first": &messages.Reacted{Like: messages.Like{Header: header(), PostID: postID, UserID: "fan"}, Reaction: "1up"},
+		"liked love":  &messages.LikeCounted{Header: header(), PostID: postID, AuthorID: "ann", UserID: "fan", Reaction: "love", Liked: true},
 		"shards":      &messages.Liked{Like: messages.Like{Header: header(), PostID: postID, UserID: "fan", LikeShards: 101}},
 	} {
 		payload, err := messages.Encode(event)
@@ -214,7 +223,7 @@ func TestAgeIsTakenFromTheID(t *testing.T) {
 
 func TestGroupsKeepFairness(t *testing.T) {
 	for name, want := range map[string]string{
-		"post_created": "ann", "liked": postID, "unliked": postID, "followed": "fan", "unfollowed": "fan", "seen": "fan", "returned": "fan", "fanout_plan": "ann", "fanout_chunk": "ann",
+		"post_created": "ann", "liked": postID, "unliked": postID, "reacted": postID, "followed": "fan", "unfollowed": "fan", "seen": "fan", "returned": "fan", "fanout_plan": "ann", "fanout_chunk": "ann",
 		"post_delivered": "ann", "like_counted": postID,
 	} {
 		assert.Equal(t, want, events()[name].Group(), name)

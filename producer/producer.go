@@ -74,7 +74,18 @@ func (p *Producer) Like(user, post string) (*messages.Liked, error) {
 	return checked(&messages.Liked{Like: messages.Like{Header: head, PostID: post, UserID: user}})
 }
 
-// Unlike returns the event of a user who takes a like back. It refuses the same ids as Like.
+// React returns the event of a user whose reaction to a post is of a kind other than like, one that
+// FANFARE_REACTIONS names. It replaces the user's former reaction. React refuses the same ids as Like.
+func (p *Producer) React(user, post, kind string) (*messages.Reacted, error) {
+	head, err := p.header()
+	if err != nil {
+		return nil, err
+	}
+	return checked(&messages.Reacted{Like: messages.Like{Header: head, PostID: post, UserID: user}, Reaction: kind})
+}
+
+// Unlike returns the event of a user who takes a reaction back, of whatever kind it is. It refuses the
+// same ids as Like.
 func (p *Producer) Unlike(user, post string) (*messages.Unliked, error) {
 	head, err := p.header()
 	if err != nil {
@@ -121,9 +132,9 @@ func Encode(e messages.Event) (Message, error) {
 		if topic = TopicPosts; e != nil {
 			bad = checkPost(e)
 		}
-	case *messages.Liked, *messages.Unliked:
+	case *messages.Liked, *messages.Unliked, *messages.Reacted:
 	default:
-		return Message{}, fmt.Errorf("encode %T: other producers send PostCreated, Liked and Unliked only", e)
+		return Message{}, fmt.Errorf("encode %T: other producers send PostCreated, Liked, Unliked and Reacted only", e)
 	}
 	payload, err := messages.Encode(e)
 	if err = errors.Join(err, bad); err != nil {

@@ -62,6 +62,16 @@ func (c Config) check(role Role) []string {
 }
 
 func (c Config) checkLists() (faults []string) {
+	if n := len(c.Reactions); n > mostReactions {
+		faults = append(faults, fmt.Sprintf("FANFARE_REACTIONS: %d kinds are more than %d", n, mostReactions))
+	}
+	for i, kind := range c.Reactions {
+		if !reaction(kind) {
+			faults = append(faults, fmt.Sprintf("FANFARE_REACTIONS: %q is not 1 to 12 of a-z 0-9, a letter first", kind))
+		} else if kind == "like" || slices.Contains(c.Reactions[:i], kind) {
+			faults = append(faults, fmt.Sprintf("FANFARE_REACTIONS: %s is there already: name each kind once, and like never", kind))
+		}
+	}
 	for _, origin := range c.CORSOrigins {
 		if fault := originFault(origin); fault != "" {
 			faults = append(faults, "FANFARE_CORS_ORIGINS: "+fault)
@@ -107,6 +117,14 @@ func (c Config) checkAuth() []string {
 			"set it to jwt, set FANFARE_HTTP_ADDR to a loopback address, or FANFARE_DEV_AUTH_PUBLIC=allow for a test system", c.HTTPAddr))
 	}
 	return faults
+}
+
+// mostReactions bounds the kinds of reaction, and so the size of a post's like count.
+const mostReactions = 16
+
+// reaction reports whether s can be a kind of reaction.
+func reaction(s string) bool {
+	return s != "" && len(s) <= 12 && s[0] >= 'a' && s[0] <= 'z' && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789") == ""
 }
 
 func tableName(s string) bool {

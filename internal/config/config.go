@@ -99,6 +99,9 @@ type Config struct {
 	// LikesByUser keeps the index of a user's likes: on (default) or off. It
 	// costs one write unit a like.
 	LikesByUser Switch `env:"FANFARE_LIKES_BY_USER" envDefault:"on"`
+	// Reactions are the kinds of reaction besides like, separated by commas: 16 at most. None by
+	// default.
+	Reactions []string `env:"FANFARE_REACTIONS"`
 	// RateLimit is the number of requests that a user may make in a second; 0 is no
 	// limit. The default is 100, and 0 with dev tokens.
 	RateLimit *int `env:"FANFARE_RATE_LIMIT"`

@@ -29,21 +29,21 @@ func TestEveryNameIsRead(t *testing.T) {
 		"FANFARE_ENGINE=aws", "FANFARE_DATA_DIR=/d", "FANFARE_TABLE=t.1", "FANFARE_QUEUE_PREFIX=q", "FANFARE_EVENTS_QUEUE=q-events",
 		"FANFARE_HTTP_ADDR=:1", "FANFARE_ADMIN_ADDR=[::1]:2", "FANFARE_AUTH=jwt", "FANFARE_JWT_ISSUER=https://i",
 		"FANFARE_JWT_AUDIENCE=a, b", "FANFARE_JWKS_URL=https://i/keys", "FANFARE_LIKE_WINDOW=250ms",
-		"FANFARE_TIMELINE_TTL=24h", "FANFARE_PUSH_LIMIT=5", "FANFARE_ACTIVE_DAYS=2", "FANFARE_MAX_FOLLOWING=6", "FANFARE_LIKES_BY_USER=off", "FANFARE_RATE_LIMIT=7",
+		"FANFARE_TIMELINE_TTL=24h", "FANFARE_PUSH_LIMIT=5", "FANFARE_ACTIVE_DAYS=2", "FANFARE_MAX_FOLLOWING=6", "FANFARE_LIKES_BY_USER=off", "FANFARE_REACTIONS=love, wow", "FANFARE_RATE_LIMIT=7",
 		"FANFARE_CORS_ORIGINS=https://a.example, http://localhost:3000", "FANFARE_DEV_SECRET=" + strings.Repeat("s", 32),
 		"FANFARE_DEV_AUTH_ON_AWS=allow", "FANFARE_DEV_AUTH_PUBLIC=allow", "FANFARE_DEV_AUTH_HOSTS=api, api.internal", "FANFARE_LOG_LEVEL=debug", "FANFARE_PPROF=on",
 		"FANFARE_METRICS_ADDR=:9091", "FANFARE_CORS_HEADERS=X-Trace", "FANFARE_STREAMS=9", "FANFARE_STREAMS_PER_USER=2", "FANFARE_STREAM_POLL=3s", "FANFARE_STREAM_LIKES=5s",
 		"FANFARE_CONSOLE=on", "FANFARE_CANARY=on", "FANFARE_AUDIT=on", "FANFARE_JWT_USER_CLAIM=uid", "FANFARE_SERVICE_SCOPE=fanfare/act", "FANFARE_DELETE_SCOPE=fanfare/delete", "FANFARE_SERVICE_RATE_LIMIT=8", "FANFARE_USER_UNITS=90000", "FANFARE_DRAIN=4s",
 	}, config.API)
 	require.NoError(t, err)
-	if c.Table != "t.1" || c.FollowersPushed() != 5 || c.ActiveDays != 2 || c.MaxFollowing != 6 || bool(c.LikesByUser) || c.RequestsPerSecond() != 7 ||
+	if c.Table != "t.1" || c.FollowersPushed() != 5 || c.ActiveDays != 2 || c.MaxFollowing != 6 || bool(c.LikesByUser) || !slices.Equal(c.Reactions, []string{"love", "wow"}) || c.RequestsPerSecond() != 7 ||
 		!slices.Equal(c.CORSOrigins, []string{"https://a.example", "http://localhost:3000"}) ||
 		c.LikeWindow != 250*time.Millisecond || !bool(c.Pprof) || c.MetricsAddr != ":9091" || c.AdminIsPublic() || c.LogLevel != zapcore.DebugLevel ||
 		!c.HasConsole() || !c.HasCanary() || !c.HasAuditor() || c.EventsQueue != "q-events" || c.Streams != 9 || c.StreamsPerUser != 2 || c.StreamPoll != 3*time.Second || c.LikesTime() != 5*time.Second ||
 		!slices.Equal(c.JWTAudience, []string{"a", "b"}) || c.JWTUserClaim != "uid" || c.ServiceScope != "fanfare/act" || c.DeleteScope != "fanfare/delete" || c.ServiceRequestsPerSecond() != 8 || c.UnitsPerHour() != 90_000 || c.DrainTime() != 4*time.Second {
 		t.Errorf("read %+v", c)
 	}
-	assert.Len(t, config.Names(), 40, "names: a new one needs a line here")
+	assert.Len(t, config.Names(), 41, "names: a new one needs a line here")
 }
 
 func TestBadEnvironmentNamesEachFault(t *testing.T) {
@@ -58,6 +58,10 @@ func TestBadEnvironmentNamesEachFault(t *testing.T) {
 		{"engine", []string{"FANFARE_ENGINE=gcp"}, config.Worker, []string{`FANFARE_ENGINE: "gcp"`}},
 		{"auth", []string{"FANFARE_AUTH=none"}, config.API, []string{`FANFARE_AUTH: "none"`}},
 		{"table", []string{"FANFARE_TABLE=a b c"}, config.Worker, []string{"FANFARE_TABLE"}},
+		{"reactions", []string{"FANFARE_REACTIONS=love,like,Wow,2fast,abcdefghijklm,love,"}, config.Worker, []string{
+			"FANFARE_REACTIONS: like is there already", `FANFARE_REACTIONS: "Wow" is not`, `FANFARE_REACTIONS: "2fast"`, `FANFARE_REACTIONS: "abcdefghijklm"`, "FANFARE_REACTIONS: love is there already", `FANFARE_REACTIONS: "" is not`,
+		}},
+		{"too many reactions", []string{"FANFARE_REACTIONS=a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q"}, config.Worker, []string{"FANFARE_REACTIONS: 17 kinds are more than 16"}},
 		{"queue prefix", []string{"FANFARE_QUEUE_PREFIX=a.b"}, config.Worker, []string{"FANFARE_QUEUE_PREFIX"}},
 		{"events queue", []string{"FANFARE_EVENTS_QUEUE=a.fifo"}, config.Worker, []string{"FANFARE_EVENTS_QUEUE"}},
 		{"events queue of its own", []string{"FANFARE_EVENTS_QUEUE=fanfare-likes-dlq"}, config.Worker, []string{`FANFARE_EVENTS_QUEUE: "fanfare-likes-dlq" is a queue of Fanfare`}},

@@ -34,7 +34,7 @@ func TestNoSettingTakesBlanksAroundIt(t *testing.T) {
 		"FANFARE_RATE_LIMIT": "5", "FANFARE_SERVICE_RATE_LIMIT": "5", "FANFARE_USER_UNITS": "50000", "FANFARE_CANARY": "on", "FANFARE_AUDIT": "on", "FANFARE_STREAMS": "50", "FANFARE_STREAMS_PER_USER": "5", "FANFARE_STREAM_POLL": "60s", "FANFARE_STREAM_LIKES": "60s",
 		"FANFARE_DEV_SECRET": strings.Repeat("s", 40), "FANFARE_DEV_AUTH_ON_AWS": "allow", "FANFARE_DEV_AUTH_PUBLIC": "allow", "FANFARE_DRAIN": "1s", "FANFARE_LOG_LEVEL": "info",
 	}
-	lists := map[string]string{"FANFARE_JWT_AUDIENCE": "a,b", "FANFARE_CORS_ORIGINS": "https://a.example,https://b.example", "FANFARE_CORS_HEADERS": "X-A,X-B", "FANFARE_DEV_AUTH_HOSTS": "api,api.internal"}
+	lists := map[string]string{"FANFARE_JWT_AUDIENCE": "a,b", "FANFARE_CORS_ORIGINS": "https://a.example,https://b.example", "FANFARE_CORS_HEADERS": "X-A,X-B", "FANFARE_DEV_AUTH_HOSTS": "api,api.internal", "FANFARE_REACTIONS": "love,wow"}
 	for _, name := range config.Names() {
 		value, single := values[name]
 		if !single {

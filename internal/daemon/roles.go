@@ -52,7 +52,7 @@ type domain struct {
 func (p *process) newDomain(store table.Store) domain {
 	way := access.New(access.Config{
 		Store: store, Local: p.eng.local, Publisher: p.eng.broker, IDs: p.ids, Now: p.opt.Now, Clock: p.clock,
-		Lifetimes: p.lifetimes, LikeWindow: p.cfg.LikeWindow, ActiveDays: p.cfg.ActiveDays,
+		Lifetimes: p.lifetimes, LikeWindow: p.cfg.LikeWindow, Reactions: p.cfg.Reactions, ActiveDays: p.cfg.ActiveDays,
 		RequestID: obs.RequestID, Log: p.work.Named("feed"),
 	})
 	service := feed.New(feed.Config{
@@ -138,7 +138,7 @@ func (p *process) startLikes() {
 	seen := p.metrics.Receives("likeagg", queue.TopicLikes)
 	aggregator := likeagg.New(likeagg.Config{
 		Store: table.Measure(p.eng.store, p.metrics.Table(obs.FlowLikes)), Broker: p.eng.broker, Now: p.opt.Now, Clock: p.clock,
-		Window: p.cfg.LikeWindow, MaxMessages: likesInFlight, IndexLikes: bool(p.cfg.LikesByUser),
+		Window: p.cfg.LikeWindow, MaxMessages: likesInFlight, IndexLikes: bool(p.cfg.LikesByUser), Kinds: p.cfg.Reactions,
 		Grace: p.opt.Grace, Log: p.work.Named("likes"), Tracer: p.traces.Tracer(),
 		Observe: func(o likeagg.Outcome) {
 			if o.Flushed {

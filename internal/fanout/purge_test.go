@@ -32,7 +32,7 @@ func (w *world) discussed(shards, n int) *messages.PostDeleted {
 	}
 	for i := range n {
 		put(schema.Comment{ID: w.newID(), Post: e.PostID, Author: follower(i), Text: "x"}.Item())
-		put(schema.Like{Post: e.PostID, User: follower(i), Liked: true, Version: w.newID(), LikeShards: shards, Flush: schema.Flush{Inc: "test", Seq: 1}, Indexed: true}.Item())
+		put(schema.Like{Post: e.PostID, User: follower(i), Kind: schema.KindLike, Version: w.newID(), LikeShards: shards, Flush: schema.Flush{Inc: "test", Seq: 1}, Indexed: true}.Item())
 	}
 	if n > 0 {
 		put(table.Item{Key: schema.LikeCountKey(e.PostID), Attrs: []table.Attr{{Name: schema.AttrLikes, Value: table.N(int64(n))}}})

@@ -457,7 +457,7 @@ func operationsOf(calls []call) string {
 // likeUnits is the cost of the aggregator's put of a new like.
 func likeUnits(indexed bool) float64 {
 	like := schema.Like{
-		Post: "01J00000000000000000000000", User: "viewer", Liked: true, Version: "01J00000000000000000000000",
+		Post: "01J00000000000000000000000", User: "viewer", Kind: schema.KindLike, Version: "01J00000000000000000000000",
 		Flush: schema.Flush{Inc: "261121abcdef", Seq: 1}, Indexed: indexed,
 	}
 	it := like.Item()
@@ -508,7 +508,8 @@ hour 1 WCU more.
 
 const accessPatternsLikes = `
 The aggregator's put of a like costs %g WCU, and %g with the index of likes by user: one more
-for each like. ` + "`FANFARE_LIKES_BY_USER=off`" + ` saves it and switches off "posts liked by U".
+for each like. ` + "`FANFARE_LIKES_BY_USER=off`" + ` saves it and switches off "posts liked by U". A reaction of any
+kind costs what a like does, and each read of reactions what the read of likes does.
 
 The units of an action at the aggregator, with m actions of a post in one window, are held by
 ` + "`TestWhatEachKindOfActionCosts`" + `, and for a post of weeks with ten aggregators by
@@ -518,7 +519,8 @@ The units of an action at the aggregator, with m actions of a post in one window
 |---|---|---|---|
 | first like | 1 + 1/m | 2 + 1/m | 0.5/m |
 | unlike | 1 + 1/m | 2 + 1/m | 1 + 0.5/m |
-| like again, or of one who likes the post already | 2 + 1/m | 3 + 1/m | 0.5/m |
+| another kind, a like again, or a like of one who likes the post already, by the API | 1 + 1/m | 2 + 1/m | 1 + 0.5/m |
+| the same by another producer | 2 + 1/m | 3 + 1/m | 0.5/m |
 
 Where another aggregator counted a user's last action, the window reads the ledger once, and
 once the note of an end that it does not know: 1 RCU each. An aggregator writes the note of its end once a day, at 1 WCU. A flush costs 1 WCU while the

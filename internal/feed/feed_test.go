@@ -195,10 +195,10 @@ func (w *world) deliver() {
 			w.fanOut(e)
 		case *messages.Followed:
 			w.backfill(e)
-		case *messages.Liked:
-			w.count(e.Like, true)
-		case *messages.Unliked:
-			w.count(e.Like, false)
+		default:
+			if like, kind, ok := messages.ActionOf(e); ok {
+				w.count(*like, kind)
+			}
 		}
 	}
 }
@@ -249,10 +249,10 @@ func (w *world) entry(user, author, post string, likeShards int) {
 }
 
 // count stands in for the aggregator. It counts one like in a window of its own.
-func (w *world) count(e messages.Like, liked bool) {
+func (w *world) count(e messages.Like, kind string) {
 	w.t.Helper()
 	like := schema.Like{
-		Post: e.PostID, User: e.UserID, Liked: liked, Version: e.EventID, LikeShards: e.LikeShards,
+		Post: e.PostID, User: e.UserID, Kind: kind, Version: e.EventID, LikeShards: e.LikeShards,
 		Flush: schema.Flush{Inc: "test", Seq: 1}, Indexed: true,
 	}
 	res, err := w.store.Get(w.t.Context(), table.GetInput{Key: like.Item().Key, Consistent: true})
@@ -260,25 +260,31 @@ func (w *world) count(e messages.Like, liked bool) {
 	if res.Item != nil && res.Item.Str(schema.AttrVersion) >= e.EventID {
 		return // the later of two actions wins
 	}
-	was := res.Item != nil && res.Item.Int(schema.AttrState) == 1
+	var was schema.Like
+	if res.Item != nil {
+		was, err = schema.ParseLike(*res.Item)
+		require.NoError(w.t, err)
+	}
 	_, err = w.store.Put(w.t.Context(), table.PutInput{Item: like.Item()})
 	require.NoError(w.t, err)
-	delta := int64(0)
-	switch {
-	case liked && !was:
-		delta = 1
-	case !liked && was:
-		delta = -1
+	delta := map[string]int64{}
+	delta[kind]++
+	delta[was.Kind]--
+	for kind, by := range delta {
+		if kind != "" {
+			w.addReactions(e.PostID, kind, by)
+		}
 	}
-	w.addLikes(e.PostID, delta)
 }
 
 // addLikes changes a post's like count.
-func (w *world) addLikes(post string, delta int64) {
+func (w *world) addLikes(post string, delta int64) { w.addReactions(post, schema.KindLike, delta) }
+
+func (w *world) addReactions(post, kind string, delta int64) {
 	w.t.Helper()
 	_, err := w.store.Update(w.t.Context(), table.UpdateInput{
 		Key: schema.LikeCountKey(post),
-		Add: []table.Attr{{Name: schema.AttrLikes, Value: table.N(delta)}},
+		Add: []table.Attr{{Name: schema.AttrCount(kind), Value: table.N(delta)}},
 		Set: []table.Attr{{Name: schema.AttrAsOf, Value: table.N(w.clock.now().UnixMilli())}},
 	})
 	require.NoError(w.t, err)

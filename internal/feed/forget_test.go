@@ -29,7 +29,7 @@ func (w *world) forget(user, event string, most int) (all removal.Forgotten) {
 		require.LessOrEqual(w.t, done.Sum(), most, "%+v", done)
 		for _, e := range w.published.take() {
 			if e, ok := e.(*messages.Unliked); ok {
-				w.count(e.Like, false)
+				w.count(e.Like, "")
 			}
 		}
 		if done.Sum() == 0 {
@@ -59,7 +59,7 @@ func full(t *testing.T) (w *world, own, others feed.Post) {
 	}
 	for _, e := range w.published.take() {
 		if e, ok := e.(*messages.Liked); ok {
-			w.count(e.Like, true)
+			w.count(e.Like, schema.KindLike)
 		}
 	}
 	w.clock.add(time.Second)
@@ -108,7 +108,7 @@ func TestAUserWhoComesBackKeepsWhatCameAfter(t *testing.T) {
 	require.NoError(t, w.Like(t.Context(), "ann", others.ID))
 	for _, e := range w.published.take() {
 		if e, ok := e.(*messages.Liked); ok {
-			w.count(e.Like, true)
+			w.count(e.Like, schema.KindLike)
 		}
 	}
 	w.forget("ann", event, 1000)
@@ -126,7 +126,7 @@ func TestAUserWhoComesBackKeepsWhatCameAfter(t *testing.T) {
 func TestNothingIsLeftOfAForgottenUserUnderPostsThatAreGone(t *testing.T) {
 	w, _, others := full(t)
 	orphans := []table.Item{
-		schema.Like{Post: others.ID, User: "ann", LikeShards: 1, Liked: true, Version: others.ID, Flush: schema.Flush{Inc: others.ID, Seq: 1}, Indexed: true}.Item(),
+		schema.Like{Post: others.ID, User: "ann", LikeShards: 1, Kind: schema.KindLike, Version: others.ID, Flush: schema.Flush{Inc: others.ID, Seq: 1}, Indexed: true}.Item(),
 		schema.Comment{ID: others.ID, Post: others.ID, Author: "ann", Text: "a word"}.Item(),
 	}
 	require.NoError(t, w.DeletePost(t.Context(), "bob", others.ID))
@@ -273,7 +273,7 @@ func TestWhatCameAfterTheEventGoesWithoutANewProfile(t *testing.T) {
 	})
 	require.NoError(t, err)
 	assert.True(t, post.Deleted)
-	w.count(messages.Like{Header: messages.Header{EventID: late[1]}, PostID: others.ID, UserID: "ann", LikeShards: 1}, true)
+	w.count(messages.Like{Header: messages.Header{EventID: late[1]}, PostID: others.ID, UserID: "ann", LikeShards: 1}, schema.KindLike)
 	w.put(schema.FollowerItem("ann", "bob", w.clock.now()), schema.FollowingItem("bob", "ann", w.clock.now(), late[0]))
 	w.clock.add(time.Second)
 	all := w.forget("ann", event, 1000)

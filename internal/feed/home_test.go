@@ -61,9 +61,7 @@ func TestHomeItemsSayAuthorLikesAndOwnLike(t *testing.T) {
 		for viewer, liked := range map[string]bool{"ann": true, "cid": false} {
 			items := w.home(viewer, 20, home.Query{Pull: pull})
 			want := feed.HomeItem{Post: p, Author: feed.HomeAuthor{ID: "bob", Name: "Name of bob"}, LikeCount: 1, Liked: liked}
-			if len(items) != 1 || items[0] != want {
-				t.Errorf("%s, pull %v: %+v, want %+v", viewer, pull, items, want)
-			}
+			assert.Equal(t, []feed.HomeItem{want}, items, "%s, pull %v", viewer, pull)
 		}
 	}
 }
@@ -377,7 +375,7 @@ func (w *world) sparse(viewer string, blocks int) (living []string) {
 		for range 99 {
 			for _, post := range w.ids(4) {
 				items = append(items, schema.Like{
-					Post: post, User: viewer, Liked: true, Version: post, Flush: schema.Flush{Inc: "test", Seq: 1}, Indexed: true,
+					Post: post, User: viewer, Kind: schema.KindLike, Version: post, Flush: schema.Flush{Inc: "test", Seq: 1}, Indexed: true,
 				}.Item())
 			}
 			w.entry(viewer, names[0], w.deletedPosts(names[0], 1)[0], 1)

@@ -52,7 +52,7 @@ func (w *world) page(viewer string, limit int) []feed.HomeItem {
 	return l.Items
 }
 
-// The page has 20 posts of 20 authors, and the viewer likes them all.
+// The page has 20 posts of 20 authors, and the viewer likes them all. Other kinds of reaction cost a page nothing.
 func TestAHomePageReadsOwnLikesByOneQuery(t *testing.T) {
 	const (
 		timeline, posts, others = 2, 20, 10 // timeline and marks; counts at half price
@@ -60,13 +60,15 @@ func TestAHomePageReadsOwnLikesByOneQuery(t *testing.T) {
 	)
 	for _, c := range []struct {
 		index bool
+		kinds []string
 		want  float64
 	}{
 		{index: true, want: timeline + posts + others + query},
+		{index: true, kinds: []string{"love", "wow"}, want: timeline + posts + others + query},
 		{index: false, want: timeline + posts + others + byKey},
 	} {
 		var m meter
-		s := newSample(t, newClock(), m.onto, func(cfg *config) { cfg.LikesByUser = c.index })
+		s := newSample(t, newClock(), m.onto, func(cfg *config) { cfg.LikesByUser, cfg.Reactions = c.index, c.kinds })
 		liked := 0
 		got := m.of(func() {
 			for _, item := range s.page("viewer", 20) {

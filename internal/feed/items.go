@@ -26,7 +26,7 @@ const likesForEachPost = 3
 func (s *Service) Hydrate(ctx context.Context, calls *page.Budget, viewer string, refs []access.Ref, posts map[table.Key]table.Item) ([]HomeItem, error) {
 	keys := homeKeysOf(refs)
 	var found map[table.Key]table.Item
-	var liked map[string]bool
+	var own map[string]string
 	bylines := s.bylinesFrom()
 	authors := authorKeys(keys, func(i int) bool { return refs[i].Post < bylines })
 	ifKept := authorKeys(keys, func(i int) bool { return refs[i].Post >= bylines })
@@ -35,7 +35,7 @@ func (s *Service) Hydrate(ctx context.Context, calls *page.Budget, viewer string
 			found, err = s.access.Recent.Get(ctx, append(countKeys(keys), authors...), ifKept...)
 			return err
 		},
-		func(ctx context.Context) (err error) { liked, err = s.ownLikes(ctx, calls, viewer, refs); return err },
+		func(ctx context.Context) (err error) { own, err = s.ownReactions(ctx, calls, viewer, refs); return err },
 	}
 	if posts == nil {
 		reads = append(reads, func(ctx context.Context) (err error) { posts, err = s.access.Posts(ctx, itemPosts(keys)); return err })
@@ -56,7 +56,7 @@ func (s *Service) Hydrate(ctx context.Context, calls *page.Budget, viewer string
 		}
 		maps.Copy(found, profiles)
 	}
-	return itemParts{posts, found, liked, bylines}.items(refs, keys)
+	return s.items(itemParts{posts, found, own, bylines}, refs, keys)
 }
 
 // FillUp is Hydrate for a page that lacks missing items because posts were deleted, so
@@ -79,11 +79,11 @@ func (s *Service) FillUp(ctx context.Context, viewer string, refs []access.Ref, 
 	if err != nil {
 		return nil, false, err
 	}
-	liked, err := likedOf(viewer, shown, found)
+	own, err := reactionsOf(viewer, shown, found)
 	if err != nil {
 		return nil, false, err
 	}
-	items, err = itemParts{posts, found, liked, bylines}.items(shown, keys)
+	items, err = s.items(itemParts{posts, found, own, bylines}, shown, keys)
 	return items, len(living) > missing, err
 }
 
@@ -134,16 +134,16 @@ func authorKeys(of []homeKeys, some func(i int) bool) []table.Key {
 func lacksByline(post table.Item) bool { return post.Str(schema.AttrBylineName) == "" }
 
 // itemParts are the reads of home items: the posts, in found their counts and authors, and the
-// viewer's own likes. Posts from the id bylines on show their bylines.
+// viewer's own reactions. Posts from the id bylines on show their bylines.
 type itemParts struct {
 	posts, found map[table.Key]table.Item
-	liked        map[string]bool
+	own          map[string]string
 	bylines      string
 }
 
 // items returns the items of the living posts among refs, whose keys are keys. It takes the
 // byline of a post that shows it, unless found has the same profile or a newer one.
-func (p itemParts) items(refs []access.Ref, keys []homeKeys) ([]HomeItem, error) {
+func (s *Service) items(p itemParts, refs []access.Ref, keys []homeKeys) ([]HomeItem, error) {
 	items := make([]HomeItem, 0, len(refs))
 	for i, r := range refs {
 		it, ok := p.posts[keys[i].post]
@@ -154,7 +154,7 @@ func (p itemParts) items(refs []access.Ref, keys []homeKeys) ([]HomeItem, error)
 		if err != nil {
 			return nil, fault.Wrap("table", err)
 		}
-		item := HomeItem{Post: postOf(post), Author: HomeAuthor{ID: r.Author}, Liked: p.liked[r.Post], CommentCount: max(0, post.Comments)}
+		item := HomeItem{Post: postOf(post), Author: HomeAuthor{ID: r.Author}, Liked: p.own[r.Post] == schema.KindLike, CommentCount: max(0, post.Comments)}
 		by := schema.Byline{V: -1}
 		if r.Post >= p.bylines && post.Byline.Name != "" {
 			by = post.Byline
@@ -169,20 +169,25 @@ func (p itemParts) items(refs []access.Ref, keys []homeKeys) ([]HomeItem, error)
 			}
 		}
 		item.Author.Name, item.Author.ImageURL = by.Name, by.ImageURL
+		var count schema.LikeCount
 		if it, ok := p.found[keys[i].count]; ok {
-			item.LikeCount = schema.ParseLikeCount(&it).Shown()
+			count = schema.ParseLikeCount(&it)
+		}
+		item.LikeCount = count.Shown()
+		if len(s.access.Reactions) > 0 {
+			item.Reactions, item.Reaction = s.access.ShownReactions(count), p.own[r.Post]
 		}
 		items = append(items, item)
 	}
 	return items, nil
 }
 
-// ownLikes returns which of the posts viewer likes. It asks the index of likes by user for
-// the likes between the page's oldest and newest post. If viewer has liked very many posts
+// ownReactions returns viewer's reactions to posts. It asks the index of likes by user for
+// the reactions between the page's oldest and newest post. If viewer has liked very many posts
 // in that time, it reads the rest of the page by key (docs/decisions/0020). Neither read is
 // consistent. The caller has counted one table call.
-func (s *Service) ownLikes(ctx context.Context, calls *page.Budget, viewer string, refs []access.Ref) (map[string]bool, error) {
-	liked := make(map[string]bool, len(refs))
+func (s *Service) ownReactions(ctx context.Context, calls *page.Budget, viewer string, refs []access.Ref) (map[string]string, error) {
+	own := make(map[string]string, len(refs))
 	if s.cfg.LikesByUser && len(refs) > 1 {
 		older := func(a, b access.Ref) int { return strings.Compare(a.Post, b.Post) }
 		q := table.Query{
@@ -199,7 +204,7 @@ func (s *Service) ownLikes(ctx context.Context, calls *page.Budget, viewer strin
 				if err != nil {
 					return nil, fault.Wrap("table", err)
 				}
-				liked[like.Post] = like.Liked
+				own[like.Post] = like.Kind
 			}
 			if n := len(page.Items); page.More && n > 0 {
 				rest = page.Items[n-1].Str(table.AttrGSI1SK)
@@ -213,9 +218,9 @@ func (s *Service) ownLikes(ctx context.Context, calls *page.Budget, viewer strin
 	if err != nil {
 		return nil, err
 	}
-	byKey, err := likedOf(viewer, refs, found)
-	maps.Copy(liked, byKey)
-	return liked, err
+	byKey, err := reactionsOf(viewer, refs, found)
+	maps.Copy(own, byKey)
+	return own, err
 }
 
 func likeKeys(viewer string, refs []access.Ref) []table.Key {
@@ -226,17 +231,17 @@ func likeKeys(viewer string, refs []access.Ref) []table.Key {
 	return keys
 }
 
-// likedOf returns which of the posts viewer likes by the items of likeKeys.
-func likedOf(viewer string, refs []access.Ref, found map[table.Key]table.Item) (map[string]bool, error) {
-	liked := make(map[string]bool, len(refs))
+// reactionsOf returns viewer's reactions to posts by the items of likeKeys.
+func reactionsOf(viewer string, refs []access.Ref, found map[table.Key]table.Item) (map[string]string, error) {
+	own := make(map[string]string, len(refs))
 	for _, r := range refs {
 		if it, ok := found[schema.LikeKey(r.Post, viewer, r.LikeShards)]; ok {
 			like, err := schema.ParseLike(it)
 			if err != nil {
 				return nil, fault.Wrap("table", err)
 			}
-			liked[r.Post] = like.Liked
+			own[r.Post] = like.Kind
 		}
 	}
-	return liked, nil
+	return own, nil
 }

@@ -15,12 +15,22 @@ import (
 	"fanfare/messages"
 )
 
-// Like accepts that user likes a post. When it returns nil the event is durable (I5);
-// the count follows later (I3). The event's id is the version of the action, so of two
-// actions the later one wins, in whatever order they arrive. It is above the version of
+// Like is React with the kind like.
+func (s *Service) Like(ctx context.Context, user, post string) error {
+	return s.React(ctx, user, post, schema.KindLike)
+}
+
+// React accepts user's reaction to a post, which replaces the former one. When it returns nil the
+// event is durable (I5); the counts follow later (I3). The event's id is the version of the action,
+// so of two actions the later one wins, in whatever order they arrive. It is above the version of
 // the stored action, which another process may have made with a clock that is ahead. So the
 // stored action is read consistently (I3).
-func (s *Service) Like(ctx context.Context, user, post string) error {
+func (s *Service) React(ctx context.Context, user, post, kind string) error {
+	if kind != schema.KindLike && !slices.Contains(s.access.Reactions, kind) {
+		var bad checks
+		bad.refuse("kind", "%q is no kind of reaction here: use %s", kind, strings.Join(append([]string{schema.KindLike}, s.access.Reactions...), ", "))
+		return bad.err()
+	}
 	like, floor, err := s.likeEvent(ctx, user, post)
 	if err != nil {
 		return err
@@ -28,10 +38,10 @@ func (s *Service) Like(ctx context.Context, user, post string) error {
 	if err := s.notBlockedSoon(ctx, user, like.AuthorID); err != nil {
 		return err
 	}
-	return s.access.PublishAbove(ctx, queue.TopicLikes, &messages.Liked{Like: like}, floor)
+	return s.access.PublishAbove(ctx, queue.TopicLikes, messages.Action(like, kind), floor)
 }
 
-// Unlike accepts that user no longer likes a post.
+// Unlike accepts that user has no reaction to a post any more, of whatever kind it was.
 func (s *Service) Unlike(ctx context.Context, user, post string) error {
 	like, floor, err := s.likeEvent(ctx, user, post)
 	if err != nil {
@@ -45,7 +55,7 @@ func (s *Service) Unlike(ctx context.Context, user, post string) error {
 // shard, so that one is read before the number is known.
 func (s *Service) likeEvent(ctx context.Context, user, post string) (like messages.Like, floor string, err error) {
 	var byID schema.PostRef
-	var after, stored string
+	var after, stored string // the version of the stored action
 	read := func(ctx context.Context, shards int) error {
 		it, err := s.access.Get(ctx, schema.LikeKey(post, user, shards), true) // a stored action never wins over this one
 		if it != nil {
@@ -63,13 +73,19 @@ func (s *Service) likeEvent(ctx context.Context, user, post string) (like messag
 	if err == nil && byID.LikeShards > 1 {
 		err = read(ctx, byID.LikeShards)
 	}
-	return messages.Like{PostID: post, UserID: user, AuthorID: byID.Author, LikeShards: byID.LikeShards}, max(after, stored), err
+	return messages.Like{PostID: post, UserID: user, AuthorID: byID.Author, LikeShards: byID.LikeShards, Stored: stored != ""}, max(after, stored), err
 }
 
-// Likers lists the users who like a post, by user id. If the like list has many
-// shards, it reads a page of each and merges the pages.
+// Likers lists the users who like a post, by user id.
 func (s *Service) Likers(ctx context.Context, post string, in page.Request) (page.List[Liker], error) {
+	return s.Reactions(ctx, post, schema.KindLike, in)
+}
+
+// Reactions lists the users with a reaction to a post, by user id: of one kind, or of all with "".
+// If the like list has many shards, it reads a page of each and merges the pages.
+func (s *Service) Reactions(ctx context.Context, post, kind string, in page.Request) (page.List[Liker], error) {
 	scope := page.ListByUser("likers", post)
+	scope.Filter = kind
 	position, err := scope.Position(in.Cursor)
 	if err != nil {
 		return page.List[Liker]{}, err
@@ -91,7 +107,7 @@ func (s *Service) Likers(ctx context.Context, post string, in page.Request) (pag
 		lists := make([]page.MergedList[Liker], len(part))
 		for i, shard := range part {
 			lists[i] = func(ctx context.Context, after string, want, size int) (page.Stretch[Liker], error) {
-				return s.likersOfShard(ctx, schema.LikesPK(post, shard, byID.LikeShards), cmp.Or(after, position), want, size)
+				return s.reactionsOfShard(ctx, schema.LikesPK(post, shard, byID.LikeShards), kind, cmp.Or(after, position), want, size)
 			}
 		}
 		if likers, err = merge.Lists(ctx, likers, lists); err != nil {
@@ -101,19 +117,30 @@ func (s *Service) Likers(ctx context.Context, post string, in page.Request) (pag
 	return page.Of(likers, in.Size(), scope, userID), nil
 }
 
-func (s *Service) likersOfShard(ctx context.Context, pk, position string, want, size int) (page.Stretch[Liker], error) {
+func (s *Service) reactionsOfShard(ctx context.Context, pk, kind, position string, want, size int) (page.Stretch[Liker], error) {
 	q := table.Query{PK: pk, PageSize: size}
 	if position != "" {
 		q.After = schema.UserSK(position)
 	}
 	return page.Collect(ctx, s.access.Store, q, want, page.Refill{Budget: &page.Budget{}, Calls: 1}, page.Each(func(it table.Item) (Liker, bool, error) {
 		like, err := schema.ParseLike(it)
-		return Liker{like.User, access.TimeOf(like.Version)}, like.Liked, err
+		return likerOf(like), like.Kind != "" && (kind == "" || like.Kind == kind), err
 	}))
 }
 
+func likerOf(like schema.Like) Liker { return Liker{like.User, access.TimeOf(like.Version), like.Kind} }
+
 // LikeOf returns user's like of a post.
 func (s *Service) LikeOf(ctx context.Context, post, user string) (Liker, error) {
+	reaction, err := s.ReactionOf(ctx, post, user)
+	if err == nil && reaction.Kind != schema.KindLike {
+		return Liker{}, fault.NotFoundf("user %s does not like post %s", user, post)
+	}
+	return reaction, err
+}
+
+// ReactionOf returns user's reaction to a post.
+func (s *Service) ReactionOf(ctx context.Context, post, user string) (Liker, error) {
 	byID, err := s.access.LivingPost(ctx, post)
 	if err != nil {
 		return Liker{}, err
@@ -128,13 +155,13 @@ func (s *Service) LikeOf(ctx context.Context, post, user string) (Liker, error) 
 			return Liker{}, fault.Wrap("table", err)
 		}
 	}
-	if !like.Liked {
-		return Liker{}, fault.NotFoundf("user %s does not like post %s", user, post)
+	if like.Kind == "" {
+		return Liker{}, fault.NotFoundf("user %s has no reaction to post %s", user, post)
 	}
-	return Liker{user, access.TimeOf(like.Version)}, nil
+	return likerOf(like), nil
 }
 
-// LikeCount returns a post's like count. The count of a post that nobody ever liked is
+// LikeCount returns a post's counts of reactions. The count of a post that nobody ever liked is
 // 0, as of its creation.
 func (s *Service) LikeCount(ctx context.Context, post string) (LikeCount, error) {
 	var it *table.Item
@@ -152,7 +179,7 @@ func (s *Service) LikeCount(ctx context.Context, post string) (LikeCount, error)
 	if count.AsOf.IsZero() {
 		count.AsOf = access.TimeOf(post)
 	}
-	return LikeCount{count.Shown(), count.AsOf}, nil
+	return LikeCount{count.Shown(), s.access.ShownReactions(count), count.AsOf}, nil
 }
 
 // LikesByUser lists the living posts that user likes, newest post first, from the
@@ -164,10 +191,20 @@ func (s *Service) LikesByUser(ctx context.Context, user string, in page.Request)
 
 // LikesWithPosts is LikesByUser, and returns the posts by id, too.
 func (s *Service) LikesWithPosts(ctx context.Context, user string, in page.Request) (page.List[LikedPost], map[string]schema.PostRef, error) {
+	return s.reactionsWithPosts(ctx, user, schema.KindLike, in)
+}
+
+// ReactionsByUser is LikesByUser for reactions of all kinds.
+func (s *Service) ReactionsByUser(ctx context.Context, user string, in page.Request) (page.List[LikedPost], error) {
+	list, _, err := s.reactionsWithPosts(ctx, user, "", in)
+	return list, err
+}
+
+func (s *Service) reactionsWithPosts(ctx context.Context, user, kind string, in page.Request) (page.List[LikedPost], map[string]schema.PostRef, error) {
 	if !s.cfg.LikesByUser {
 		return page.List[LikedPost]{}, nil, &fault.Error{Kind: fault.IndexOff, Detail: "likes by user are switched off here"}
 	}
-	scope := page.ListByID("likes-by-user", user, "")
+	scope := page.ListByID("likes-by-user", user, kind)
 	before, err := scope.Position(in.Cursor)
 	if err != nil {
 		return page.List[LikedPost]{}, nil, err
@@ -178,7 +215,7 @@ func (s *Service) LikesWithPosts(ctx context.Context, user string, in page.Reque
 	}
 	parse := page.Each(func(it table.Item) (LikedPost, bool, error) {
 		like, err := schema.ParseLike(it)
-		return LikedPost{like.Post, access.TimeOf(like.Version)}, like.Liked, err
+		return LikedPost{like.Post, access.TimeOf(like.Version), like.Kind}, like.Kind != "" && (kind == "" || like.Kind == kind), err
 	})
 	refs := map[string]schema.PostRef{}
 	postID := func(l LikedPost) string { return l.PostID }

@@ -49,7 +49,7 @@ func TestAnActionIsAboveTheStoredOne(t *testing.T) {
 		require.NoError(t, err)
 		at, err := id.Time(again)
 		require.NoError(t, err)
-		assert.Equal(t, feed.Liker{UserID: "bob", LikedAt: at}, liker)
+		assert.Equal(t, feed.Liker{UserID: "bob", LikedAt: at, Kind: schema.KindLike}, liker)
 	}
 }
 
@@ -67,7 +67,7 @@ func (w withoutLikes) Get(ctx context.Context, in table.GetInput) (table.GetResu
 // have it yet. The next action wins all the same, at an API whose clock is right (I3).
 func TestAnActionWinsOverAStoredOneOfAnAPIThatIsAhead(t *testing.T) {
 	for _, likeShards := range []int{1, 3} {
-		for _, liked := range []bool{true, false} {
+		for _, kind := range []string{schema.KindLike, "love", ""} {
 			w := newWorld(t, func(c *config) { c.Store = withoutLikes{c.Store} })
 			w.users("ann", "bob")
 			p := w.post("ann", "hello")
@@ -75,11 +75,13 @@ func TestAnActionWinsOverAStoredOneOfAnAPIThatIsAhead(t *testing.T) {
 			ahead := func() time.Time { return w.clock.now().Add(time.Minute) }
 			version, err := id.NewGenerator(ahead).New()
 			require.NoError(t, err)
-			w.put(schema.Like{Post: p.ID, User: "bob", LikeShards: likeShards, Liked: liked, Version: version, Flush: schema.Flush{Inc: "0", Seq: 1}}.Item())
+			w.put(schema.Like{Post: p.ID, User: "bob", LikeShards: likeShards, Kind: kind, Version: version, Flush: schema.Flush{Inc: "0", Seq: 1}}.Item())
 			w.published.take()
-			if liked {
+			if kind != "" {
 				require.NoError(t, w.Unlike(t.Context(), "bob", p.ID))
-				assert.Greater(t, w.published.take()[0].(*messages.Unliked).EventID, version)
+				unliked := w.published.take()[0].(*messages.Unliked)
+				assert.Greater(t, unliked.EventID, version)
+				assert.True(t, unliked.Stored, "the aggregator is told that there is an item")
 			} else {
 				require.NoError(t, w.Like(t.Context(), "bob", p.ID))
 				assert.Greater(t, w.published.take()[0].(*messages.Liked).EventID, version)

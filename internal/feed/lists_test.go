@@ -132,7 +132,7 @@ func TestACountOfNoLikesIsAsOfThePost(t *testing.T) {
 	p := w.post("ann", "x")
 	count, err := w.LikeCount(t.Context(), p.ID)
 	assert.NoError(t, err)
-	assert.Equal(t, feed.LikeCount{AsOf: p.CreatedAt}, count)
+	assert.Equal(t, feed.LikeCount{Kinds: map[string]int64{}, AsOf: p.CreatedAt}, count)
 }
 
 func TestFollowsThatConflictEndExact(t *testing.T) {

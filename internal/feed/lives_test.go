@@ -351,7 +351,7 @@ func TestALikeIsTakenBackByAnIDBelowTheNewLife(t *testing.T) {
 				version = w.ids(1)[0]
 				assert.Greater(t, version, event)
 			}
-			w.count(messages.Like{Header: messages.Header{EventID: version}, PostID: others.ID, UserID: "ann", LikeShards: 1}, true)
+			w.count(messages.Like{Header: messages.Header{EventID: version}, PostID: others.ID, UserID: "ann", LikeShards: 1}, schema.KindLike)
 			taken := map[string]bool{}
 			for range 3 {
 				_, err = w.Forget(t.Context(), "ann", event, 1000)

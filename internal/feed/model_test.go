@@ -205,12 +205,9 @@ func (m *model) actions() map[string]func(*rapid.T) {
 			}
 			// The aggregator has its own tests. Here each like is counted at once.
 			for _, e := range w.published.take() {
-				switch e := e.(type) {
-				case *messages.Liked:
-					w.count(e.Like, true)
-				case *messages.Unliked:
-					w.count(e.Like, false)
-				default:
+				if like, kind, ok := messages.ActionOf(e); ok {
+					w.count(*like, kind)
+				} else {
 					m.pending = append(m.pending, e)
 				}
 			}
@@ -430,7 +427,7 @@ func (m *model) checkLists(t *rapid.T, user string, limit int) {
 	var likes []feed.LikedPost
 	for _, p := range slices.Backward(m.posts) {
 		if at, liked := m.likes[[2]string{user, p.ID}]; liked && !p.deleted {
-			likes = append(likes, feed.LikedPost{PostID: p.ID, LikedAt: at})
+			likes = append(likes, feed.LikedPost{PostID: p.ID, LikedAt: at, Kind: messages.KindLike})
 		}
 	}
 	same(t, "likes by user", likes, list(w.t, limit, func(in page.Request) (page.List[feed.LikedPost], error) { return w.LikesByUser(ctx, user, in) }))
@@ -469,7 +466,7 @@ func (m *model) checkPost(t *rapid.T, p *modelPost, limit int) {
 			continue
 		}
 		answer(t, err, 0)
-		same(t, "like", feed.Liker{UserID: user, LikedAt: at}, l)
+		same(t, "like", feed.Liker{UserID: user, LikedAt: at, Kind: messages.KindLike}, l)
 		likers = append(likers, l)
 	}
 	same(t, "likers", likers, list(w.t, limit, func(in page.Request) (page.List[feed.Liker], error) { return w.Likers(ctx, p.ID, in) }))

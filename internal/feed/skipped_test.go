@@ -247,7 +247,7 @@ func TestCommentsAndLikesOfThousandsOfDeletedPosts(t *testing.T) {
 	w, tp := tapped(t)
 	w.users("ann", "bob")
 	like := func(post string) table.Item {
-		return schema.Like{Post: post, User: "ann", Liked: true, Version: post, Flush: schema.Flush{Inc: "test", Seq: 1}, Indexed: true}.Item()
+		return schema.Like{Post: post, User: "ann", Kind: schema.KindLike, Version: post, Flush: schema.Flush{Inc: "test", Seq: 1}, Indexed: true}.Item()
 	}
 	comment := func(comment, post string) table.Item {
 		return schema.Comment{ID: comment, Post: post, Author: "ann", Text: "x"}.Item()
@@ -290,12 +290,12 @@ func TestLikersBehindThousandsOfTakenBackLikes(t *testing.T) {
 		var items []table.Item
 		var want []string
 		for i, user := range numbered(users, "user") {
-			liked := i%4999 == 4998
-			if liked {
-				want = append(want, user)
+			kind := []string{"", "love"}[i%2]
+			if i%4999 == 4998 {
+				kind, want = schema.KindLike, append(want, user)
 			}
 			items = append(items, schema.Like{
-				Post: post, User: user, Liked: liked, Version: post, LikeShards: shards, Flush: schema.Flush{Inc: "test", Seq: 1},
+				Post: post, User: user, Kind: kind, Version: post, LikeShards: shards, Flush: schema.Flush{Inc: "test", Seq: 1},
 			}.Item())
 		}
 		w.put(items...)

@@ -353,7 +353,7 @@ func TestAPageThatSkipsAnItemReadsFewMore(t *testing.T) {
 		}
 		for _, user := range numbered(200, longName("")[4:]) {
 			w.put(
-				schema.Like{Post: posts[4].ID, User: user, Liked: true, Version: posts[4].ID, Flush: schema.Flush{Inc: "test", Seq: 1}}.Item(),
+				schema.Like{Post: posts[4].ID, User: user, Kind: schema.KindLike, Version: posts[4].ID, Flush: schema.Flush{Inc: "test", Seq: 1}}.Item(),
 				schema.Comment{ID: w.ids(1)[0], Post: posts[4].ID, Author: user, Text: strings.Repeat("x", sampleText)}.Item(),
 				schema.FollowerItem(posts[4].AuthorID, user, w.clock.now()), schema.FollowerItem(viewer, user, w.clock.now()),
 				schema.Block{User: viewer, Other: user, Since: w.clock.now()}.Item(),

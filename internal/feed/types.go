@@ -6,6 +6,7 @@ import (
 	"fanfare/internal/feed/access"
 	"fanfare/internal/page"
 	"fanfare/internal/schema"
+	"fanfare/messages"
 )
 
 // ProfileInput is a profile as its user writes it.
@@ -51,22 +52,25 @@ type Comment struct {
 	CreatedAt                  time.Time
 }
 
-// Liker is a user who likes a post.
+// Liker is a user with a reaction of a kind to a post, made at LikedAt.
 type Liker struct {
 	UserID  string
 	LikedAt time.Time
+	Kind    string
 }
 
-// LikeCount is the number of likes of a post at the time AsOf.
+// LikeCount has the number of likes of a post at the time AsOf, and all counts by kind of reaction.
 type LikeCount struct {
 	Count int64
+	Kinds map[string]int64
 	AsOf  time.Time
 }
 
-// LikedPost is a post that a user likes.
+// LikedPost is a post to which a user has a reaction of a kind, made at LikedAt.
 type LikedPost struct {
 	PostID  string
 	LikedAt time.Time
+	Kind    string
 }
 
 // HomeItem is one entry of a home.
@@ -75,6 +79,10 @@ type HomeItem struct {
 	Author    HomeAuthor
 	LikeCount int64
 	Liked     bool
+	// Reactions are the counts by kind of reaction, likes among them, and Reaction is the viewer's kind.
+	// Where only likes are configured, they are nil and "".
+	Reactions map[string]int64
+	Reaction  string
 	// CommentCount is exact at the time of the read (I4).
 	CommentCount int64
 }
@@ -94,8 +102,11 @@ func (c Comment) JSONBytes() int { return page.FieldBytes + page.JSONBytes(c.Tex
 
 // JSONBytes returns the size of the item in JSON, or more.
 func (i HomeItem) JSONBytes() int {
-	return i.Post.JSONBytes() + page.JSONBytes(i.Author.Name) + page.JSONBytes(i.Author.ImageURL)
+	return i.Post.JSONBytes() + page.JSONBytes(i.Author.Name) + page.JSONBytes(i.Author.ImageURL) + reactionBytes*len(i.Reactions)
 }
+
+// reactionBytes is more than the JSON of one count by kind.
+const reactionBytes = messages.MaxReaction + 24
 
 func postOf(p schema.Post) Post {
 	return Post{ID: p.ID, AuthorID: p.Author, Text: p.Text, ImageURL: p.ImageURL, CreatedAt: access.TimeOf(p.ID), EditedAt: p.EditedAt}

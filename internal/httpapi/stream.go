@@ -59,7 +59,7 @@ func (a *API) newStreams(cfg Streams) *live.Hub {
 				return event("entry", item.Post.ID, toHomeItem(item))
 			},
 			Likes: func(likes home.PostLikes) ([]byte, error) {
-				return event("likes", "", LikesChange(likes))
+				return event("likes", "", LikesChange{likes.PostID, likes.Count})
 			},
 			// A block without data is no event: it sets the client's Last-Event-ID.
 			Position:  func(position string) []byte { return []byte("id: " + position + "\n\n") },

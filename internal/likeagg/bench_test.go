@@ -69,7 +69,7 @@ func BenchmarkHotPost(b *testing.B) {
 	running.Wait()
 	res, err := store.Get(context.Background(), table.GetInput{Key: schema.LikeCountKey(post), Consistent: true})
 	require.NoError(b, err)
-	assert.Equal(b, int64(b.N), schema.ParseLikeCount(res.Item).Likes)
+	assert.Equal(b, int64(b.N), schema.ParseLikeCount(res.Item).Likes())
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "likes/s")
 	b.ReportMetric(float64(flushes.Load()), "flushes")
 	b.ReportMetric(float64(written.Load())/float64(b.N), "WCU/like")

@@ -50,7 +50,7 @@ func TestTheUsersNextClickOverridesALikeFromAhead(t *testing.T) {
 				})
 				w.run()
 				ahead := id.Floor(time.Now().Add(messages.MaxAhead - time.Second))
-				w.queue.publish(encode(ahead, w.post, "alice", true))
+				w.queue.publish(encode(ahead, w.post, "alice", "like"))
 				w.settle()
 				w.wantCount(1)
 				for _, liked := range tt.clicks {

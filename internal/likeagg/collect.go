@@ -52,8 +52,10 @@ type postWindows struct {
 // nobody wants the older ones any more.
 type action struct {
 	user, version string
-	liked         bool
-	messages      []*message.Message
+	// kind is the reaction, "" for none. stored is a hint that there is a like.
+	kind     string
+	stored   bool
+	messages []*message.Message
 	// receives is the highest receive count of the messages.
 	receives int
 	// judged is when it was last read in which life of its user the action was made.
@@ -132,7 +134,7 @@ func (c *collector) take(working context.Context, msg *message.Message) {
 	if c.cfg.Taken != nil {
 		c.cfg.Taken(msg.UUID)
 	}
-	like, liked, err := c.decode(msg)
+	like, kind, err := c.decode(msg)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.held++
@@ -151,7 +153,7 @@ func (c *collector) take(working context.Context, msg *message.Message) {
 		c.opened = append(c.opened, p.next)
 	}
 	w := p.next
-	w.add(like, liked, msg)
+	w.add(like, kind, msg)
 	if w.messages >= max(1, c.cfg.MaxMessages/2) {
 		w.closed = true
 		c.start(working, w.post)
@@ -159,7 +161,7 @@ func (c *collector) take(working context.Context, msg *message.Message) {
 }
 
 // add lets msg into a window that collects.
-func (w *window) add(like *messages.Like, liked bool, msg *message.Message) {
+func (w *window) add(like *messages.Like, kind string, msg *message.Message) {
 	w.messages++
 	a := w.byUser[like.UserID]
 	if a == nil {
@@ -168,33 +170,32 @@ func (w *window) add(like *messages.Like, liked bool, msg *message.Message) {
 		w.actions = append(w.actions, a)
 	}
 	if like.EventID > a.version {
-		a.version, a.liked = like.EventID, liked
+		a.version, a.kind = like.EventID, kind
 	}
+	a.stored = a.stored || like.Stored
 	a.messages = append(a.messages, msg)
 	a.receives = max(a.receives, queue.ReceiveOf(msg).Receives)
 }
 
-// decode returns the like that msg carries. Its errors are permanent, or depend on the time.
-func (c *collector) decode(msg *message.Message) (like *messages.Like, liked bool, err error) {
+// decode returns the like that msg carries, and its kind of reaction. Its errors are permanent, or
+// depend on the time.
+func (c *collector) decode(msg *message.Message) (like *messages.Like, kind string, err error) {
 	event, err := queue.Event(msg)
 	if err != nil {
-		return nil, false, err
+		return nil, "", err
 	}
 	if err := c.cfg.checkAge(event.Head().EventID); err != nil {
-		return nil, false, err
+		return nil, "", err
 	}
-	switch e := event.(type) {
-	case *messages.Liked:
-		like, liked = &e.Like, true
-	case *messages.Unliked:
-		like = &e.Like
-	default:
-		return nil, false, messages.Permanent(messages.ReasonWrongTopic, "%s on %s", event.Kind(), queue.TopicLikes)
+	like, kind, ok := messages.ActionOf(event)
+	if !ok {
+		return nil, "", messages.Permanent(messages.ReasonWrongTopic, "%s on %s", event.Kind(), queue.TopicLikes)
 	}
+	receive := queue.ReceiveOf(msg)
 	if posted, err := id.Time(like.PostID); err == nil {
-		queue.ReceiveOf(msg).Due(posted) // a like waits for its post
+		receive.Due(posted) // a like waits for its post
 	}
-	return like, liked, nil
+	return like, kind, c.cfg.checkKind(kind, receive.Receives)
 }
 
 // stop closes all windows. The channel is closed when every message is answered.

@@ -26,10 +26,11 @@ const (
 	directReceive = 2
 )
 
-// UserAction is what Direct applies: a like, or one that is taken back.
+// UserAction is what Direct applies: a reaction of some kind, or one that is taken back.
 type UserAction struct {
 	Post, User string
-	Liked      bool
+	// Kind is the reaction, "" for none.
+	Kind string
 	// Version is the id of the action's event.
 	Version string
 }
@@ -37,19 +38,16 @@ type UserAction struct {
 func (a UserAction) event() (messages.Event, error) {
 	at, err := id.Time(a.Version)
 	like := messages.Like{Header: messages.Header{EventID: a.Version, Time: at}, PostID: a.Post, UserID: a.User}
-	if a.Liked {
-		return &messages.Liked{Like: like}, err
-	}
-	return &messages.Unliked{Like: like}, err
+	return messages.Action(like, a.Kind), err
 }
 
 // Direct runs an aggregator for actions that no queue holds: likes of an import's files, and actions
 // that another aggregator left uncounted for good. give calls add with each. Direct returns once all
 // of them are counted, and calls counted, if it is not nil, after each. It sets Broker, FenceAfter,
-// AnyAge and Answered of cfg.
+// AnyAge, AnyKind and Answered of cfg.
 func Direct(ctx context.Context, cfg Config, counted func(), give func(ctx context.Context, add func(UserAction) error) error) error {
 	q := newDirectQueue(counted)
-	cfg.Broker, cfg.Answered, cfg.FenceAfter, cfg.AnyAge, cfg.stay = q, q.answered, directReceive, true, true
+	cfg.Broker, cfg.Answered, cfg.FenceAfter, cfg.AnyAge, cfg.AnyKind, cfg.stay = q, q.answered, directReceive, true, true, true
 	running, stop := context.WithCancel(ctx)
 	defer stop()
 	ended := make(chan error, 1)

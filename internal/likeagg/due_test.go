@@ -17,7 +17,7 @@ import (
 func TestALikeIsDueWithItsPost(t *testing.T) {
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	for ahead, want := range map[time.Duration]time.Time{-time.Hour: now, time.Minute: now.Add(time.Minute)} {
-		msg := message.NewMessage("m", encode(id.Floor(now), id.Floor(now.Add(ahead)), "ann", true))
+		msg := message.NewMessage("m", encode(id.Floor(now), id.Floor(now.Add(ahead)), "ann", "like"))
 		msg.SetContext(queue.WithReceive(t.Context(), queue.NewReceive(1)))
 		_, _, err := newCollector(Config{}.withDefaults()).decode(msg)
 		require.NoError(t, err)
@@ -32,6 +32,6 @@ func TestALikeIsNotedWhenItIsReceived(t *testing.T) {
 	var noted []string
 	c := newCollector(Config{Taken: func(id string) { noted = append(noted, id) }}.withDefaults())
 	now := id.Floor(time.Now())
-	c.take(t.Context(), message.NewMessage("m", encode(now, now, "ann", true)))
+	c.take(t.Context(), message.NewMessage("m", encode(now, now, "ann", "like")))
 	assert.Equal(t, []string{"m"}, noted)
 }

@@ -18,13 +18,13 @@ func (w *window) tell(ctx context.Context) {
 	var told []*action
 	var events []messages.Event
 	for _, a := range w.actions {
-		liked, counted := a.counted()
+		kind, counted := a.counted()
 		if !counted {
 			continue
 		}
 		e := &messages.LikeCounted{
 			Header: messages.Header{EventID: a.version, Time: w.cfg.Now().UTC()},
-			PostID: w.post, AuthorID: w.author, UserID: a.user, Liked: liked,
+			PostID: w.post, AuthorID: w.author, UserID: a.user, Reaction: kind, Liked: kind == schema.KindLike,
 		}
 		if w.flushed != nil {
 			count := schema.ParseLikeCount(w.flushed).Shown()
@@ -46,12 +46,12 @@ func (w *window) tell(ctx context.Context) {
 const mostTold = 500
 
 // counted reports whether the state of a is counted, unless a later action replaced it: that
-// one has a message of its own. liked is the state.
-func (a *action) counted() (liked, counted bool) {
+// one has a message of its own. kind is the state.
+func (a *action) counted() (kind string, counted bool) {
 	for _, like := range []*schema.Like{a.stamped, a.old} {
 		if a.err == nil && like != nil && like.Version == a.version {
-			return like.Liked, true
+			return like.Kind, true
 		}
 	}
-	return false, false
+	return "", false
 }

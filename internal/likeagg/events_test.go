@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/queue"
+	"fanfare/internal/schema"
 	"fanfare/messages"
 )
 
@@ -71,26 +72,27 @@ func TestCountedLikesAreTold(t *testing.T) {
 func TestACrashBetweenFlushAndEventLosesNoEvent(t *testing.T) {
 	step(t, func(w *world) {
 		out := listener{down: true}
-		w.tune = func(c *Config) { c.Events = out.listen }
+		w.tune = func(c *Config) { c.Events, c.Kinds = out.listen, []string{"love"} }
 		w.run()
-		versions := []string{w.send("ann", true), w.send("bob", true), w.send("ann", false)}
+		versions := []string{w.send("ann", true), w.send("bob", true), w.send("ann", false), w.react("eve", "love")}
 		pass(5 * time.Second)
-		w.wantCount(1)
-		require.Equal(t, 3, w.queue.len(), "a message was acked before its event was sent")
+		w.wantKinds(map[string]int64{"like": 1, "love": 1})
+		require.Equal(t, 4, w.queue.len(), "a message was acked before its event was sent")
 		out.set(false)
 		w.run() // another process, whose windows meet likes of the first
 		w.settle()
-		w.wantCount(1)
-		told := map[string]bool{}
+		w.wantKinds(map[string]int64{"like": 1, "love": 1})
+		told := map[string]string{}
 		for _, e := range out.sent {
-			told[e.EventID] = e.Liked
+			told[e.EventID] = e.Reaction
+			assert.Equal(t, e.Reaction == schema.KindLike, e.Liked)
 		}
-		assert.Equal(t, map[string]bool{versions[1]: true, versions[2]: false}, told)
+		assert.Equal(t, map[string]string{versions[1]: "like", versions[2]: "", versions[3]: "love"}, told)
 		w.wantDead(0, "")
 	})
 }
 
-// TestACrashBetweenFlushAndEventLosesNoEvent has both kinds of message that an aggregator
+// TestACrashBetweenFlushAndEventLosesNoEvent has the kinds of message that an aggregator
 // handles. A kind more needs a row there.
 func TestAnAggregatorHandlesNoOtherKind(t *testing.T) {
 	files, err := filepath.Glob("../../messages/testdata/*.json")
@@ -104,7 +106,7 @@ func TestAnAggregatorHandlesNoOtherKind(t *testing.T) {
 			e, err := messages.Decode(payload)
 			require.NoError(t, err)
 			switch e.(type) {
-			case *messages.Liked, *messages.Unliked:
+			case *messages.Liked, *messages.Unliked, *messages.Reacted:
 				continue
 			}
 			e.Head().EventID = w.newID() // one that is not too old

@@ -144,7 +144,7 @@ func TestOnlyRequestsForOneLikeAreLeft(t *testing.T) {
 					return none
 				}
 				orphan := others(1)
-				w.store(schema.Like{User: "bob", Liked: true, Version: w.newID(), Flush: orphan})
+				w.store(schema.Like{User: "bob", Kind: schema.KindLike, Version: w.newID(), Flush: orphan})
 				answers := w.answers()
 				w.send("alice", true)
 				if op == "user" {
@@ -265,7 +265,7 @@ func TestAnImportLeavesNoLike(t *testing.T) {
 		p := &proc{w: w, dead: make(chan struct{})}
 		counted := 0
 		err := Direct(w.t.Context(), Config{Store: p, PutConcurrency: 4, Random: func() uint64 { return 1 }}, func() { counted++ }, func(_ context.Context, add func(UserAction) error) error {
-			return add(UserAction{Post: w.post, User: "hot", Liked: true, Version: w.newID()})
+			return add(UserAction{Post: w.post, User: "hot", Kind: schema.KindLike, Version: w.newID()})
 		})
 		require.NoError(t, err)
 		assert.Equal(t, 1, counted)

@@ -70,7 +70,7 @@ func (w *window) judge(ctx context.Context, met []*action) error {
 	for _, a := range met {
 		switch {
 		case a.old == nil: // the like expired meanwhile
-			a.next = &schema.Like{Liked: a.liked, Version: a.version}
+			a.next = &schema.Like{Kind: a.kind, Version: a.version}
 		case a.old.Flush.Inc == w.stamp.Inc:
 			w.checkOwn(a.old.Flush)
 			a.choose(true) // windows of a post are serial, and an incarnation ends with a lost one

@@ -22,7 +22,7 @@ const (
 // mayBeOver reports whether the life of an action's user has to be asked for.
 func (w *window) mayBeOver(a *action) bool {
 	at, err := id.Time(a.version) // attempt refuses a version without a time
-	return err == nil && a.liked && !w.cfg.AnyAge && w.cfg.Now().Sub(at) >= lateLike && time.Since(a.judged) >= judged
+	return err == nil && a.kind != "" && !w.cfg.AnyAge && w.cfg.Now().Sub(at) >= lateLike && time.Since(a.judged) >= judged
 }
 
 // ofFormerLife reports whether an action is a like of a user's former life. Such a like is as good as

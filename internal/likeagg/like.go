@@ -14,7 +14,7 @@ import (
 const (
 	// Outlived is an age above that of each message that is applied, on clocks that differ too.
 	Outlived = messages.MaxAge + 3*24*time.Hour
-	// likeTTL is the life of an item that is neither liked nor counted. It must refuse older messages.
+	// likeTTL is the life of an item without a reaction that is not counted either. It must refuse older messages.
 	likeTTL = Outlived
 )
 
@@ -27,9 +27,11 @@ func (w *window) act(ctx context.Context, a *action) error {
 		if err != nil {
 			return err
 		}
-		a.liked = a.liked && !former
-		a.next = &schema.Like{Liked: a.liked, Version: a.version}
-		if !a.liked || a.receives > 1 {
+		if former {
+			a.kind = ""
+		}
+		a.next = &schema.Like{Kind: a.kind, Version: a.version}
+		if a.kind == "" || a.stored || a.receives > 1 {
 			// There nearly always is a like: a read is cheaper than a put that fails.
 			if old, err := w.read(ctx, a); err != nil || old != nil {
 				w.meet(a, old)
@@ -61,7 +63,7 @@ func (w *window) meet(a *action, old *schema.Like) {
 // that one was counted. It leaves a.next nil if there is nothing to do.
 func (a *action) choose(counted bool) {
 	old := a.old
-	next := &schema.Like{Liked: a.liked, Version: a.version, Base: old.Liked}
+	next := &schema.Like{Kind: a.kind, Version: a.version, Base: old.Kind}
 	if counted {
 		if old.Version < a.version {
 			a.next = next
@@ -70,7 +72,7 @@ func (a *action) choose(counted bool) {
 	}
 	next.Base = old.Base
 	if old.Version >= a.version { // newer than this action, and now this window's to count
-		next.Liked, next.Version = old.Liked, old.Version
+		next.Kind, next.Version = old.Kind, old.Version
 	}
 	a.next = next
 }
@@ -81,7 +83,7 @@ func (w *window) put(ctx context.Context, a *action) (now *schema.Like, written 
 	next := a.next
 	next.Post, next.User, next.LikeShards = w.post, a.user, w.shards
 	next.Flush, next.Indexed = w.stamp, w.cfg.IndexLikes
-	if !next.Liked && !next.Base {
+	if next.Kind == "" && next.Base == "" {
 		// By a clock that is behind it might expire before messages that it has to refuse.
 		if ttl := w.cfg.Now().Add(likeTTL); w.cfg.Clock.Doubt() == nil {
 			next.TTL = ttl

@@ -1,8 +1,8 @@
 // Package likeagg counts likes exactly (I3), at one write for each like and one for
 // each window: m likes of a post that meet in one window cost 1 + 1/m writes each, and
-// one more each with the index of a user's likes. It reads Liked and Unliked, stores
-// each user's latest action, and adds the change of a whole window to the post's count
-// in one UpdateItem.
+// one more each with the index of a user's likes. It reads Liked, Unliked and Reacted,
+// stores each user's latest action, and adds the change of a whole window to the post's
+// counts of all kinds in one UpdateItem.
 //
 // # How
 //
@@ -42,6 +42,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"slices"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -50,6 +51,7 @@ import (
 
 	"fanfare/internal/clock"
 	"fanfare/internal/queue"
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/messages"
 )
@@ -85,6 +87,10 @@ type Config struct {
 	// stay means that no like is left for later while the table has no capacity for it, since no
 	// queue holds its message.
 	stay bool
+	// Kinds are the reactions besides like that messages may have. A stored one of another kind stays
+	// counted, and is taken back as ever. AnyKind takes all kinds.
+	Kinds   []string
+	AnyKind bool
 	// IndexLikes puts likes into the index of a user's likes, at one more write unit a
 	// like.
 	IndexLikes bool
@@ -165,6 +171,18 @@ func (cfg *Config) checkAge(version string) error {
 		return nil
 	}
 	return cfg.Clock.CheckAge("event_id", version, cfg.Now())
+}
+
+// checkKind returns why a reaction of a kind must not be applied now. The setting may reach this
+// process later than the one that sent the message, so the message waits before it is refused.
+func (cfg *Config) checkKind(kind string, receives int) error {
+	if kind == "" || kind == schema.KindLike || cfg.AnyKind || slices.Contains(cfg.Kinds, kind) {
+		return nil
+	}
+	if receives > queue.MaxAttempts {
+		return messages.Permanent(messages.ReasonRefused, "kind %q is not in FANFARE_REACTIONS", kind)
+	}
+	return &queue.Later{After: queue.Backoff(receives), Counts: true, Reason: "its kind of reaction is not in FANFARE_REACTIONS"}
 }
 
 func cryptoRandom() uint64 {

@@ -49,12 +49,12 @@ func TestOneFenceSettlesAllThatADeadAggregatorLeft(t *testing.T) {
 		left.Seq++
 		w.setCount(table.Attr{Name: schema.AttrLikes, Value: table.N(15)}, table.Attr{Name: schema.AttrFlushed(counted.Inc), Value: table.N(counted.Seq)})
 		for i := range 30 {
-			l := schema.Like{User: fmt.Sprintf("user%d", i), Liked: true, Version: w.newID(), Flush: left}
+			l := schema.Like{User: fmt.Sprintf("user%d", i), Kind: schema.KindLike, Version: w.newID(), Flush: left}
 			if i%2 == 0 {
 				l.Flush = counted
 			}
 			w.store(l)
-			w.queue.publish(encode(l.Version, w.post, l.User, true))
+			w.queue.publish(encode(l.Version, w.post, l.User, "like"))
 		}
 		w.run()
 		w.settle()
@@ -71,12 +71,12 @@ func TestAFencedLikeKeepsItsNewerStateAndItsBase(t *testing.T) {
 	step(t, func(w *world) {
 		g, older := others(1), w.newID()
 		version := w.newID()
-		w.store(schema.Like{User: "alice", Liked: false, Version: version, Flush: g, Base: true})
+		w.store(schema.Like{User: "alice", Version: version, Flush: g, Base: schema.KindLike})
 		w.setCount(table.Attr{Name: schema.AttrLikes, Value: table.N(1)}, table.Attr{Name: schema.AttrFenced(g.Inc), Value: table.N(1)})
 		w.run()
-		w.queue.publish(encode(older, w.post, "alice", true))
+		w.queue.publish(encode(older, w.post, "alice", "like"))
 		w.settle()
-		if l := w.likes(1)[0]; l.Liked || !l.Base || l.Version != version {
+		if l := w.likes(1)[0]; l.Kind != "" || l.Base != schema.KindLike || l.Version != version {
 			t.Errorf("the like is %+v, want the unlike %s with the base of the like before it", l, version)
 		}
 		w.wantCount(0)
@@ -138,8 +138,8 @@ func TestALikeWaitsForItsPostThenBecomesADeadLetter(t *testing.T) {
 	step(t, func(w *world) {
 		w.run()
 		early, never := w.newID(), w.newID()
-		w.queue.publish(encode(w.newID(), early, "alice", true))
-		w.queue.publish(encode(w.newID(), never, "alice", true))
+		w.queue.publish(encode(w.newID(), early, "alice", "like"))
+		w.queue.publish(encode(w.newID(), never, "alice", "like"))
 		pass(10 * time.Second)
 		ref := schema.PostRef{ID: early, Author: "author"}
 		_, err := w.mem.Put(t.Context(), table.PutInput{Item: ref.Item()})
@@ -167,12 +167,12 @@ func TestAMessageThatCanNeverBeAppliedBecomesADeadLetterAtOnce(t *testing.T) {
 		{"unknown version", "version 9", func(*world) []byte { return []byte(`{"type":"Liked","version":9}`) }},
 		{"another kind", string(messages.ReasonWrongTopic), func(w *world) []byte { return followed(w.newID()) }},
 		{"too old", "older than", func(w *world) []byte {
-			payload := encode(w.newID(), w.post, "alice", true)
+			payload := encode(w.newID(), w.post, "alice", "like")
 			pass(messages.MaxAge + time.Second)
 			return payload
 		}},
 		{"too far ahead", "ahead of the clock", func(w *world) []byte {
-			return encode("7"+strings.Repeat("Z", 25), w.post, "alice", true)
+			return encode("7"+strings.Repeat("Z", 25), w.post, "alice", "like")
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -408,7 +408,7 @@ func TestAPartitionThatRefusesHoldsUpNobodyElse(t *testing.T) {
 				for i := range many {
 					user := fmt.Sprint("user", i)
 					if op == "ledger" { // they meet likes that others stamped
-						w.store(schema.Like{User: user, Liked: true, Version: w.newID(), Flush: others(uint64(i))})
+						w.store(schema.Like{User: user, Kind: schema.KindLike, Version: w.newID(), Flush: others(uint64(i))})
 					}
 					w.send(user, op != "like") // an unlike reads its like
 				}
@@ -444,7 +444,7 @@ func TestAHotPostCostsOneWriteALikeAndOneAWindow(t *testing.T) {
 			w.run()
 		}
 		began := time.Now()
-		flushes, _ := w.costs(t, 3000, 3*time.Millisecond, "user", true, 1)
+		flushes, _ := w.costs(t, 3000, 3*time.Millisecond, "user", "like", 1)
 		windows := 3 * (1 + int(time.Since(began)/time.Second))
 		w.wantCount(3000)
 		// T8: at most one write of the count item a window and aggregator.
@@ -456,14 +456,14 @@ func TestAHotPostCostsOneWriteALikeAndOneAWindow(t *testing.T) {
 // costs sends an action of each of n users and waits. It fails if a like costs more than
 // T7 allows, which is each write of its item, its share of the flush and 0.01. The notes
 // of ends are not in it: they are one write a process and day, whatever it counts.
-func (w *world) costs(t *testing.T, n int, every time.Duration, user string, liked bool, item float64) (flushes, pruned int) {
+func (w *world) costs(t *testing.T, n int, every time.Duration, user, kind string, item float64) (flushes, pruned int) {
 	t.Helper()
 	w.mu.Lock()
 	w.units = 0
 	ended := len(w.out)
 	w.mu.Unlock()
 	for i := range n {
-		w.send(fmt.Sprint(user, i), liked)
+		w.react(fmt.Sprint(user, i), kind)
 		pass(every)
 	}
 	w.settle()
@@ -486,21 +486,33 @@ func TestWhatEachKindOfActionCosts(t *testing.T) {
 		name    string
 		indexed bool
 		// writes of the item by a first like, a like of one who likes the post already,
-		// an unlike, and a like again
-		first, repeated, unlike, again float64
+		// an unlike, a like again, another kind, and one whose message has the hint that
+		// there is an item
+		first, repeated, unlike, again, changed, hinted float64
 	}{
-		{"without the index", false, 1, 2, 1, 2},
-		{"with the index", true, 2, 3, 2, 3},
+		{"without the index", false, 1, 2, 1, 2, 2, 1},
+		{"with the index", true, 2, 3, 2, 3, 3, 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			step(t, func(w *world) {
-				w.tune = func(cfg *Config) { cfg.MaxMessages, cfg.IndexLikes = 10_000, tt.indexed }
+				w.tune = func(cfg *Config) {
+					cfg.MaxMessages, cfg.IndexLikes, cfg.Kinds = 10_000, tt.indexed, []string{"love", "wow"}
+				}
 				w.run()
-				w.costs(t, 200, 10*time.Millisecond, "user", true, tt.first)
-				w.costs(t, 200, 10*time.Millisecond, "user", true, tt.repeated)
-				w.costs(t, 200, 10*time.Millisecond, "user", false, tt.unlike)
-				w.costs(t, 200, 10*time.Millisecond, "user", true, tt.again)
+				w.costs(t, 200, 10*time.Millisecond, "user", "like", tt.first)
+				w.costs(t, 200, 10*time.Millisecond, "user", "like", tt.repeated)
+				w.costs(t, 200, 10*time.Millisecond, "user", "", tt.unlike)
+				w.costs(t, 200, 10*time.Millisecond, "user", "like", tt.again)
 				w.wantCount(200)
+				w.costs(t, 200, 10*time.Millisecond, "user", "love", tt.changed)
+				w.hint = true
+				reads := w.requested["like"]
+				w.costs(t, 200, 10*time.Millisecond, "user", "wow", tt.hinted)
+				assert.Equal(t, 200, w.requested["like"]-reads, "a hint is one read")
+				w.wantKinds(map[string]int64{"wow": 200})
+				w.hint = false
+				w.costs(t, 200, 10*time.Millisecond, "other", "love", tt.first)
+				w.wantKinds(map[string]int64{"wow": 200, "love": 200})
 			})
 		})
 	}
@@ -527,7 +539,7 @@ func TestALedgerOfWeeksCostsNoMoreThanANewOne(t *testing.T) {
 		}
 		for n := range 3 {
 			began := time.Now()
-			flushes, _ := w.costs(t, 1000, 20*time.Millisecond, fmt.Sprintf("user%d-", n), true, 1)
+			flushes, _ := w.costs(t, 1000, 20*time.Millisecond, fmt.Sprintf("user%d-", n), "like", 1)
 			windows := 10 * (1 + int(time.Since(began)/time.Second))
 			assert.LessOrEqualf(t, flushes, windows, "%d flushes in %d windows", flushes, windows)
 			sent += 1000

@@ -31,7 +31,7 @@ var rewrite = flag.Bool("rewrite", false, "write the output of the scenarios int
 //
 //	aggregator NAME                              starts an aggregator with a window of 1 s
 //	versions V...                                the API takes actions in this order
-//	deliver NAME like|unlike USER V [RECEIVES]   the aggregator receives a message
+//	deliver NAME KIND|unlike USER V [RECEIVES]   the aggregator receives a message: a reaction
 //	close-window; advance DURATION               1 s passes; so much time passes: 2m, 33d
 //	lose-answer NAME OP                          the next such request is done, and not answered
 //	delay NAME OP                                the next one is done two minutes later, and not answered
@@ -126,7 +126,7 @@ func (s *scenario) do(command string, args []string) {
 		}
 	case "deliver":
 		receives, _ := strconv.Atoi(args[4]) // without: the first
-		msg := message.NewMessage(args[3], encode(s.version(args[3]), s.post, args[2], op == "like"))
+		msg := message.NewMessage(args[3], encode(s.version(args[3]), s.post, args[2], strings.TrimSuffix(op, "unlike")))
 		msg.SetContext(queue.WithReceive(context.Background(), queue.NewReceive(max(1, receives))))
 		st.out = append(st.out, msg)
 		st.in <- msg
@@ -171,7 +171,7 @@ func (s *scenario) do(command string, args []string) {
 func (s *scenario) aggregator(name string) {
 	st := &station{in: make(chan *message.Message), next: map[string]fault{}, hold: map[string]chan struct{}{}}
 	s.named[name] = st
-	s.tune = func(cfg *Config) { cfg.PutConcurrency, cfg.Grace = 1, 0 }
+	s.tune = func(cfg *Config) { cfg.PutConcurrency, cfg.Grace, cfg.AnyKind = 1, 0, true }
 	first, made := uint64(len(s.named))<<32, uint64(0)
 	st.proc = s.start(name, st, func() uint64 { // next to no jitter
 		made++
@@ -249,7 +249,11 @@ func (s *scenario) text(r request) string {
 	for _, set := range r.in.Set {
 		switch inc := s.incs[set.Name[1:]]; set.Name[0] {
 		case 'd':
-			said = fmt.Sprintf("flushes %+d as %s#%d", r.in.Add[0].Value.Int(), inc, set.Value.Int())
+			said = fmt.Sprintf("flushes %+d", r.in.Add[0].Value.Int())
+			for _, add := range r.in.Add[1:] {
+				said += fmt.Sprintf(" %s%+d", add.Name, add.Value.Int())
+			}
+			said += fmt.Sprintf(" as %s#%d", inc, set.Value.Int())
 		case 'x':
 			said = "fences " + inc
 		}
@@ -262,7 +266,10 @@ func (s *scenario) text(r request) string {
 
 func (s *scenario) table() {
 	for _, l := range s.likes(1) {
-		said := fmt.Sprintf("%s: st=%d ver=%s base=%d f=%s#%d", l.User, likes(l.Liked), s.versions[l.Version], likes(l.Base), s.incs[l.Flush.Inc], l.Flush.Seq)
+		state := func(kind string) string {
+			return strings.TrimSuffix(map[bool]string{true: "0", false: "1:" + kind}[kind == ""], ":"+schema.KindLike)
+		}
+		said := fmt.Sprintf("%s: st=%s ver=%s base=%s f=%s#%d", l.User, state(l.Kind), s.versions[l.Version], state(l.Base), s.incs[l.Flush.Inc], l.Flush.Seq)
 		if !l.TTL.IsZero() {
 			said += fmt.Sprintf(" ttl=%.0fd", time.Until(l.TTL).Hours()/24)
 		}
@@ -270,7 +277,12 @@ func (s *scenario) table() {
 	}
 	count := s.count()
 	var said strings.Builder
-	said.WriteString(fmt.Sprintf("count: likes=%d", count.Likes))
+	said.WriteString(fmt.Sprintf("count: likes=%d", count.Likes()))
+	for _, kind := range slices.Sorted(maps.Keys(count.Kinds)) {
+		if kind != schema.KindLike {
+			said.WriteString(fmt.Sprintf(" %s=%d", schema.AttrCount(kind), count.Kinds[kind]))
+		}
+	}
 	for _, inc := range slices.Sorted(maps.Keys(count.Done)) {
 		said.WriteString(fmt.Sprintf(" d<%s>=%d", s.incs[inc], count.Done[inc]))
 	}

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -152,32 +154,38 @@ func unknownPost(post string, receives int, now time.Time) error {
 
 // finish flushes the changes of the actions, if they stamped anything.
 func (w *window) finish(ctx context.Context) {
-	var delta, stamped int64
+	delta, stamped := map[string]int64{}, int64(0)
 	for _, a := range w.actions {
 		if a.stamped != nil {
 			invariants.Check(a.stamped.Flush == w.stamp, "I3: window %s is to count a like stamped %s", w.stamp, a.stamped.Flush)
 			stamped++
-			delta += likes(a.stamped.Liked) - likes(a.stamped.Base)
+			delta[a.stamped.Kind]++
+			delta[a.stamped.Base]--
 		}
 	}
 	if stamped == 0 {
 		w.end(ctx, nil)
 		return
 	}
-	invariants.Check(-stamped <= delta && delta <= stamped, "I3: %d users change the count of post %s by %d", stamped, w.post, delta)
-	w.end(ctx, w.flush(ctx, delta))
+	w.end(ctx, w.flush(ctx, w.changes(delta, stamped)))
 }
 
-// likes is the part of one user in a post's count.
-func likes(liked bool) int64 {
-	if liked {
-		return 1
+// changes returns what a window adds to the counts of kinds. It adds to likes in any case, also 0.
+func (w *window) changes(delta map[string]int64, stamped int64) []table.Attr {
+	add := []table.Attr{{Name: schema.AttrLikes, Value: table.N(delta[schema.KindLike])}}
+	for _, kind := range slices.Sorted(maps.Keys(delta)) {
+		by := delta[kind]
+		invariants.Check(-stamped <= by && by <= stamped, "I3: %d users change the count of kind %q of post %s by %d", stamped, kind, w.post, by)
+		if kind != "" && kind != schema.KindLike && by != 0 {
+			add = append(add, table.Attr{Name: schema.AttrCount(kind), Value: table.N(by)})
+		}
 	}
-	return 0
+	return add
 }
 
-// flush adds delta to the post's count, once, and enters itself in the ledger.
-func (w *window) flush(ctx context.Context, delta int64) error {
+// flush adds to the post's counts of all kinds, once, and enters itself in the ledger. All that is one
+// update: the ledger counts the kinds of a window together.
+func (w *window) flush(ctx context.Context, add []table.Attr) error {
 	invariants.Check(w.unresolved.Load() == 0, "I3: flush %s of post %s while %d requests have an unknown outcome", w.stamp, w.post, w.unresolved.Load())
 	in := table.UpdateInput{
 		Key: schema.LikeCountKey(w.post),
@@ -185,7 +193,7 @@ func (w *window) flush(ctx context.Context, delta int64) error {
 			{Name: schema.AttrFlushed(w.stamp.Inc), Value: table.N(w.stamp.Seq)},
 			{Name: schema.AttrAsOf, Value: table.N(w.cfg.Now().UnixMilli())},
 		},
-		Add:       []table.Attr{{Name: schema.AttrLikes, Value: table.N(delta)}},
+		Add:       add,
 		If:        table.All{notFlushed(w.stamp), table.AttrAbsent{Name: schema.AttrFenced(w.stamp.Inc)}},
 		ReturnNew: true,
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -33,6 +34,8 @@ type world struct {
 	ids   *id.Generator
 	procs []*proc
 	tune  func(*Config)
+	// hint makes messages say that there is an item.
+	hint  bool
 	lates sync.WaitGroup
 	// fault decides the fault that a request meets. ended, if set, is called after its
 	// effect.
@@ -284,23 +287,29 @@ func (p *proc) Update(_ context.Context, in table.UpdateInput) (table.WriteResul
 	})
 }
 
-func encode(version, post, user string, liked bool) []byte {
+func encode(version, post, user, kind string) []byte {
 	like := messages.Like{Header: messages.Header{EventID: version, Time: time.Now()}, PostID: post, UserID: user}
-	var event messages.Event = &messages.Liked{Like: like}
-	if !liked {
-		event = &messages.Unliked{Like: like}
-	}
-	payload, err := messages.Encode(event)
+	return encodeAction(like, kind)
+}
+
+func encodeAction(like messages.Like, kind string) []byte {
+	payload, err := messages.Encode(messages.Action(like, kind))
 	if err != nil {
 		panic(err)
 	}
 	return payload
 }
 
-// send publishes an action and returns its version.
+// send publishes a like, or an unlike, and returns its version.
 func (w *world) send(user string, liked bool) string {
+	return w.react(user, map[bool]string{true: schema.KindLike}[liked])
+}
+
+// react publishes a reaction of a kind, "" for none, and returns its version.
+func (w *world) react(user, kind string) string {
 	version := w.newID()
-	w.queue.publish(encode(version, w.post, user, liked))
+	like := messages.Like{Header: messages.Header{EventID: version, Time: time.Now()}, PostID: w.post, UserID: user, Stored: w.hint}
+	w.queue.publish(encodeAction(like, kind))
 	return version
 }
 
@@ -373,8 +382,16 @@ func (w *world) endOf(inc string) *schema.LikeEnd {
 func (w *world) wantCount(likes int64) schema.LikeCount {
 	w.t.Helper()
 	count := w.count()
-	assert.Equal(w.t, likes, count.Likes)
+	assert.Equal(w.t, likes, count.Likes())
 	return count
+}
+
+// wantKinds compares the counts of kinds that users have.
+func (w *world) wantKinds(want map[string]int64) {
+	w.t.Helper()
+	counts := w.count().Kinds
+	maps.DeleteFunc(counts, func(_ string, n int64) bool { return n == 0 })
+	assert.Equal(w.t, want, counts)
 }
 
 // wantWrites compares the writes of likes, and of the count by flushes and fences.
@@ -413,9 +430,9 @@ func (w *world) leftBy(g schema.Flush, users int) {
 	w.t.Helper()
 	w.setCount(table.Attr{Name: schema.AttrLikes, Value: table.N(int64(users))}, table.Attr{Name: schema.AttrFlushed(g.Inc), Value: table.N(g.Seq)})
 	for i := range users {
-		w.store(schema.Like{User: fmt.Sprint("fan", i), Liked: true, Version: w.newID(), Flush: g})
+		w.store(schema.Like{User: fmt.Sprint("fan", i), Kind: schema.KindLike, Version: w.newID(), Flush: g})
 	}
-	w.store(schema.Like{User: "orphan", Liked: true, Version: w.newID(), Flush: schema.Flush{Inc: g.Inc, Seq: g.Seq + 1}})
+	w.store(schema.Like{User: "orphan", Kind: schema.KindLike, Version: w.newID(), Flush: schema.Flush{Inc: g.Inc, Seq: g.Seq + 1}})
 }
 
 // ended notes the clean end of an incarnation.

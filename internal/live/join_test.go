@@ -110,7 +110,7 @@ func TestPlantedBugsAreFound(t *testing.T) {
 			"TestStreamsKeepTheirOwnWindows", "of a home of",
 		},
 		"windows share the memory of their like counts": {
-			planttest.Edit{File: arrivals, Old: "likes: map[string]int64{}, behind: v.behind}", New: "likes: v.likes, behind: v.behind}"},
+			planttest.Edit{File: arrivals, Old: "likes: map[string]PostLikes{}, behind: v.behind}", New: "likes: v.likes, behind: v.behind}"},
 			"TestStreamsKeepTheirOwnWindows", "Not equal",
 		},
 		"replays do not rest": {

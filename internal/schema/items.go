@@ -52,10 +52,11 @@ const (
 	AttrWalkedAt   = "wat"       // mode: when the walk last went on
 	AttrVersion    = "ver"       // mark, like
 	AttrFollowID   = "fo"        // mark of a backfill: the id of the follow, if it is not "ver", or noFollowID
-	AttrState      = "st"        // like: 1 liked, 0 not
+	AttrState      = "st"        // like: 1 a reaction, 0 none
+	AttrReaction   = "k"         // like: the kind of its state; absent is like
 	AttrFlush      = "f"         // like: the flush that counts it
 	AttrBase       = "base"      // like: the state that was counted before that flush
-	AttrLikes      = "likes"     // like count
+	AttrLikes      = "likes"     // like count; the counts of other kinds have names of their own
 	AttrAsOf       = "at"        // like count: when it was last flushed; presence: when the last return ended; removal, and a profile after one: when the former profile went
 	AttrEvent      = "e"         // removal, and a profile after one: the newest event that asked for it
 	AttrAfter      = "after"     // profile: an id above all of the user's former lives
@@ -75,6 +76,8 @@ const (
 	AttrSumEntries = "sn"
 	AttrSumSkipped = "ss"
 	AttrSumDone    = "sd"
+	// AttrBaseReaction is the kind of AttrBase; absent is like.
+	AttrBaseReaction = "bk"
 )
 
 // ParseError is the refusal of a stored item that does not fit its key.

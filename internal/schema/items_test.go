@@ -111,19 +111,20 @@ func TestItemsComeBack(t *testing.T) {
 		assert.Equal(t, q, schema.NoticeMark(&readTo))
 
 		flush := schema.Flush{Inc: "20251120abcd", Seq: rapid.Int64Range(1, 1<<62).Draw(t, "seq")}
-		like := schema.Like{Post: p, User: u, Liked: yes, Version: q, Flush: flush, Base: !yes, TTL: ttl, LikeShards: shards, Indexed: true}
+		reaction := rapid.SampledFrom([]string{"", schema.KindLike, "love"})
+		like := schema.Like{Post: p, User: u, Kind: reaction.Draw(t, "reaction"), Version: q, Flush: flush, Base: reaction.Draw(t, "base"), TTL: ttl, LikeShards: shards, Indexed: true}
 		stored := like
-		stored.LikeShards, stored.Indexed = 0, yes // the key has the shards, and only liked items are indexed
+		stored.LikeShards, stored.Indexed = 0, like.Kind != "" // the key has the shards, and only reactions are indexed
 		comesBack(t, stored, like.Item(), schema.ParseLike)
 	})
 }
 
 func TestLikeCountsAndUsersAreReadFromTheirItems(t *testing.T) {
 	it := table.Item{Key: schema.LikeCountKey("P"), Attrs: []table.Attr{
-		attr(schema.AttrLikes, table.N(7)), attr(schema.AttrAsOf, table.N(1500)),
+		attr(schema.AttrLikes, table.N(7)), attr(schema.AttrCount("dx"), table.N(2)), attr(schema.AttrAsOf, table.N(1500)),
 		attr(schema.AttrFlushed("inc"), table.N(3)), attr(schema.AttrFenced("gone"), table.N(1)),
 	}}
-	want := schema.LikeCount{Likes: 7, AsOf: time.UnixMilli(1500).UTC(), Done: map[string]int64{"inc": 3}, Fenced: map[string]bool{"gone": true}}
+	want := schema.LikeCount{Kinds: map[string]int64{"like": 7, "dx": 2}, AsOf: time.UnixMilli(1500).UTC(), Done: map[string]int64{"inc": 3}, Fenced: map[string]bool{"gone": true}}
 	assert.Empty(t, cmp.Diff(want, schema.ParseLikeCount(&it)), "like count differs (-want +got)")
 	assert.Empty(t, cmp.Diff(schema.LikeCount{}, schema.ParseLikeCount(nil)), "absent like count differs (-want +got)")
 

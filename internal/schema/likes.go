@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -31,18 +32,21 @@ func ParseFlush(s string) (Flush, error) {
 	return Flush{inc, seq}, nil
 }
 
-// Like is a user's latest applied action on a post.
+// KindLike is the kind of reaction that every system has, and that an item without a kind has.
+const KindLike = "like"
+
+// Like is a user's latest applied action on a post: a reaction of some kind, or none.
 type Like struct {
 	Post, User string
-	// Liked is the state, Version the ULID of the action that set it.
-	Liked   bool
+	// Kind is the user's reaction, "" for none, and Version the ULID of the action that set it.
+	Kind    string
 	Version string
-	// Flush is the flush that counts this state. Base is true if the user was counted
-	// before it.
+	// Flush is the flush that counts this state. Base is the kind for which the user was counted
+	// before it, "" for none.
 	Flush Flush
-	Base  bool
+	Base  string
 	// TTL is the time after which the item may be deleted, zero for never. Only an
-	// item that is neither liked nor counted has one.
+	// item without a reaction that is not counted either has one.
 	TTL time.Time
 	// LikeShards is the post's. The key depends on it.
 	LikeShards int
@@ -50,14 +54,16 @@ type Like struct {
 	Indexed bool
 }
 
-// Item encodes l. Only a liked item is in the index of the user's likes.
+// Item encodes l. Only an item with a reaction is in the index of the user's likes.
 func (l Like) Item() table.Item {
 	attrs := []table.Attr{
-		num(AttrState, bit(l.Liked)), str(AttrVersion, l.Version),
-		str(AttrFlush, l.Flush.String()), num(AttrBase, bit(l.Base)),
+		num(AttrState, bit(l.Kind != "")), str(AttrVersion, l.Version),
+		str(AttrFlush, l.Flush.String()), num(AttrBase, bit(l.Base != "")),
 	}
+	attrs = appendKind(attrs, AttrReaction, l.Kind)
+	attrs = appendKind(attrs, AttrBaseReaction, l.Base)
 	attrs = appendTTL(attrs, l.TTL)
-	if l.Indexed && l.Liked {
+	if l.Indexed && l.Kind != "" {
 		attrs = append(attrs, str(table.AttrGSI1PK, UserLikesPK(l.User)), str(table.AttrGSI1SK, PostSK(l.Post)))
 	}
 	return table.Item{Key: LikeKey(l.Post, l.User, l.LikeShards), Attrs: attrs}
@@ -76,9 +82,24 @@ func ParseLike(it table.Item) (Like, error) {
 		return Like{}, &ParseError{it.Key, err.Error()}
 	}
 	return Like{
-		Post: post, User: user, Liked: it.Int(AttrState) != 0, Version: it.Str(AttrVersion),
-		Flush: flush, Base: it.Int(AttrBase) != 0, Indexed: table.InIndex(&it), TTL: ttlOf(it),
+		Post: post, User: user, Kind: kindOf(it, AttrState, AttrReaction), Version: it.Str(AttrVersion),
+		Flush: flush, Base: kindOf(it, AttrBase, AttrBaseReaction), Indexed: table.InIndex(&it), TTL: ttlOf(it),
 	}, nil
+}
+
+func appendKind(attrs []table.Attr, name, kind string) []table.Attr {
+	if kind == "" || kind == KindLike {
+		return attrs
+	}
+	return append(attrs, str(name, kind))
+}
+
+// kindOf returns the kind that goes with a state, "" for none.
+func kindOf(it table.Item, state, name string) string {
+	if it.Int(state) == 0 {
+		return ""
+	}
+	return cmp.Or(it.Str(name), KindLike)
 }
 
 func bit(b bool) int64 {
@@ -88,9 +109,10 @@ func bit(b bool) int64 {
 	return 0
 }
 
-// LikeCount is a post's like count and its ledger of flushes.
+// LikeCount has a post's counts of reactions and its ledger of flushes.
 type LikeCount struct {
-	Likes int64
+	// Kinds are the counts by kind.
+	Kinds map[string]int64
 	// AsOf is the time of the last flush, zero for never.
 	AsOf time.Time
 	// Done is the highest flushed seq of each incarnation, Fenced the
@@ -99,8 +121,22 @@ type LikeCount struct {
 	Fenced map[string]bool
 }
 
-// Shown is the count for readers, who never see fewer likes than none.
-func (c LikeCount) Shown() int64 { return max(0, c.Likes) }
+// Likes is the count of the kind like.
+func (c LikeCount) Likes() int64 { return c.Kinds[KindLike] }
+
+// Shown is the like count for readers, who never see fewer likes than none.
+func (c LikeCount) Shown() int64 { return max(0, c.Likes()) }
+
+// AttrCount names the count item's attribute for the reactions of a kind.
+func AttrCount(kind string) string {
+	if kind == KindLike {
+		return AttrLikes
+	}
+	return kindPrefix + kind
+}
+
+// kindPrefix begins the names of the counts of kinds other than like.
+const kindPrefix = "k"
 
 // AttrFlushed names the count item's attribute for inc's highest flushed seq.
 func AttrFlushed(inc string) string { return "d" + inc }
@@ -150,11 +186,13 @@ func ParseLikeCount(it *table.Item) LikeCount {
 	if it == nil {
 		return c
 	}
-	c.Done, c.Fenced = map[string]int64{}, map[string]bool{}
+	c.Kinds, c.Done, c.Fenced = map[string]int64{}, map[string]int64{}, map[string]bool{}
 	for _, a := range it.Attrs {
 		switch {
 		case a.Name == AttrLikes:
-			c.Likes = a.Value.Int()
+			c.Kinds[KindLike] = a.Value.Int()
+		case strings.HasPrefix(a.Name, kindPrefix):
+			c.Kinds[a.Name[len(kindPrefix):]] = a.Value.Int()
 		case a.Name == AttrAsOf:
 			c.AsOf = timeOf(it, AttrAsOf)
 		case strings.HasPrefix(a.Name, "d"):

@@ -67,14 +67,14 @@ func facets() []facet {
 			Comment{ID: action, Post: post, Author: bob, Text: "Look, @carol", Data: `{"at":12.5}`, Mentions: []string{"carol"}}.Item(),
 		}},
 		{"Like", LikeKey("POST", "USER", 1), []table.Item{
-			Like{Post: post, User: bob, Liked: true, Version: action, Flush: flush, LikeShards: 1, Indexed: true}.Item(),
+			Like{Post: post, User: bob, Kind: KindLike, Version: action, Flush: flush, LikeShards: 1, Indexed: true}.Item(),
 			Like{Post: post, User: alice, Version: action, Flush: flush, TTL: expiry, LikeShards: 1, Indexed: true}.Item(),
 		}},
 		{"Like of a sharded post", anyShard(LikeKey("POST", "USER", 16)), []table.Item{
-			Like{Post: comment, User: bob, Liked: true, Version: action, Flush: flush, LikeShards: 16, Indexed: true}.Item(),
+			Like{Post: comment, User: bob, Kind: "love", Version: action, Flush: flush, LikeShards: 16, Indexed: true}.Item(),
 		}},
 		{"Like count", LikeCountKey("POST"), []table.Item{
-			{Key: LikeCountKey(post), Attrs: []table.Attr{num(AttrLikes, 1), millis(AttrAsOf, later), num(AttrFlushed(inc), 1), num(AttrFenced(inc), 1)}},
+			{Key: LikeCountKey(post), Attrs: []table.Attr{num(AttrLikes, 1), num(AttrCount("love"), 1), millis(AttrAsOf, later), num(AttrFlushed(inc), 1), num(AttrFenced(inc), 1)}},
 		}},
 		{"Like aggregator's end", LikeEndKey("INCARNATION"), []table.Item{
 			LikeEnd{Inc: inc, Lost: map[string]bool{post: true}}.Item(),

@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -122,7 +123,9 @@ func (w *World) change(in table.UpdateInput) table.Key {
 
 // miscount makes a like count wrong, past the oracle of the ledger, too: it would see that at once.
 func (w *World) miscount(key table.Key) table.Key {
-	in := table.UpdateInput{Key: key, Add: []table.Attr{{Name: schema.AttrLikes, Value: table.N(40)}}, If: table.Exists{}}
+	in := table.UpdateInput{Key: key, If: table.Exists{}, Add: []table.Attr{
+		{Name: schema.AttrLikes, Value: table.N(40)}, {Name: schema.AttrCount(kinds()[1]), Value: table.N(3)},
+	}}
 	if _, err := w.store.Update(context.Background(), in); err != nil {
 		w.load.fail("oracle", "%v", err)
 	}
@@ -138,7 +141,7 @@ func (w *World) damage(posts []string) map[audit.Kind][]table.Key {
 	put := func(it table.Item) table.Key { w.write(it); return it.Key }
 	long := time.Now().Add(-40 * 24 * time.Hour)
 	lost := schema.Like{
-		Post: posts[4], User: damaged(2), LikeShards: w.refOf(posts[4]).LikeShards, Liked: true, Version: id.Floor(long), Indexed: w.seed%2 == 0,
+		Post: posts[4], User: damaged(2), LikeShards: w.refOf(posts[4]).LikeShards, Kind: kinds()[0], Version: id.Floor(long), Indexed: w.seed%2 == 0,
 		Flush: schema.Flush{Inc: strconv.FormatInt(long.Unix()/(24*60*60), 36) + "00000000", Seq: 1},
 	}
 	put(lost.Item()) // its aggregator died before it counted the like
@@ -238,8 +241,11 @@ func (w *World) checkMended(posts []string, told int) {
 			w.load.fail("audit", "after repairs the post by id of %s is %+v", post, ref)
 		}
 	}
-	if likes := w.book.counts[posts[4]].Likes; likes != 2 {
-		w.load.fail("I3", "after repairs post %s counts %d, want the two users who like it", posts[4], likes)
+	if count := w.book.counts[posts[4]]; count.Likes() != 1 || count.Kinds[kinds()[0]] != 1 {
+		w.load.fail("I3", "after repairs post %s counts %v, want a user who likes it and one who loves it", posts[4], count.Kinds)
+	}
+	if count := schema.ParseLikeCount(w.items[schema.LikeCountKey(posts[2])]); !maps.Equal(some(count.Kinds), w.book.sum(posts[2])) {
+		w.load.fail("I3", "after repairs post %s counts %v, want %v", posts[2], count.Kinds, w.book.sum(posts[2]))
 	}
 	if now := len(w.told.follows); now != told {
 		w.load.fail("I6", "repairs told others of %d follows", now-told)

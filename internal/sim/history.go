@@ -74,11 +74,11 @@ func (w *World) lostWindow(post string, count *table.UpdateInput) {
 	}
 	w.write(schema.LikeEnd{Inc: inc, Lost: map[string]bool{post: true}}.Item())
 	w.write(schema.Like{
-		Post: post, User: user, Liked: true, Version: version, Flush: schema.Flush{Inc: inc, Seq: 3}, LikeShards: ref.LikeShards, Indexed: w.seed%2 == 0,
+		Post: post, User: user, Kind: schema.KindLike, Version: version, Flush: schema.Flush{Inc: inc, Seq: 3}, LikeShards: ref.LikeShards, Indexed: w.seed%2 == 0,
 	}.Item())
 	count.Set = append(count.Set,
 		table.Attr{Name: schema.AttrFlushed(inc), Value: table.N(5)}, table.Attr{Name: schema.AttrFenced(inc), Value: table.N(1)})
 	count.Add = []table.Attr{{Name: schema.AttrLikes, Value: table.N(1)}}
-	l.likes[key] = published{version, true, 1}
+	l.likes[key] = published{version, schema.KindLike, 1}
 	w.past[version] = true
 }

@@ -255,13 +255,12 @@ func (l *lives) isBacklog(seed uint64, payload []byte) bool {
 	if !l.on || seed%3 > 0 {
 		return false
 	}
-	switch e := decoded(payload).(type) {
-	case *messages.PostCreated:
-		return e.AuthorID == leaver
-	case *messages.Liked:
-		return e.UserID == leaver
+	e := decoded(payload)
+	if post, ok := e.(*messages.PostCreated); ok {
+		return post.AuthorID == leaver
 	}
-	return false
+	like, kind, ok := messages.ActionOf(e)
+	return ok && kind != "" && like.UserID == leaver
 }
 
 // sawLife takes over a write. A removal ends the life that its call has read, and no later one.
@@ -380,14 +379,9 @@ func (w *World) lostEvents() bool {
 				if e.AuthorID == leaver {
 					return true
 				}
-			case *messages.Liked:
-				if e.UserID == leaver {
-					return true
-				}
-			case *messages.Unliked:
-				if e.UserID == leaver {
-					return true
-				}
+			}
+			if like := likeOf(decoded(d.Payload)); like != nil && like.UserID == leaver {
+				return true
 			}
 		}
 	}

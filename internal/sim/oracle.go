@@ -268,19 +268,22 @@ func (w *World) checkHome(ctx context.Context, service *domain, user string, pul
 	return posts
 }
 
-// checkLikes checks I3: the count is the number of users whose latest durable action
-// was a like. It leaves out posts with such an action among the dead letters.
+// checkLikes checks I3: the count of each kind is the number of users whose latest durable action
+// was that kind. It leaves out posts with such an action among the dead letters.
 func (w *World) checkLikes(ctx context.Context, service *domain, living map[string]map[string]bool) {
 	l := w.load
 	held := map[string]bool{}
 	for _, d := range w.queue("likes").dead {
 		held[d.ID] = true
 	}
-	want := map[string]int64{}
+	want := map[string]map[string]int64{}
 	unsure := map[string]bool{}
 	for k, p := range l.likes {
-		if p.liked {
-			want[k.post]++
+		if want[k.post] == nil {
+			want[k.post] = map[string]int64{}
+		}
+		if p.kind != "" {
+			want[k.post][p.kind]++
 		}
 		unsure[k.post] = unsure[k.post] || held[p.version]
 	}
@@ -298,12 +301,12 @@ func (w *World) checkLikes(ctx context.Context, service *domain, living map[stri
 		got, err := service.LikeCount(ctx, post)
 		if err != nil {
 			l.fail("I3", "like count of %s: %v", post, err)
-		} else if got.Count != want[post] {
-			l.fail("I3", "post %s has %d likes, want %d", post, got.Count, want[post])
+		} else if got.Count != want[post][schema.KindLike] || !maps.Equal(got.Kinds, want[post]) {
+			l.fail("I3", "post %s has %d likes of %v, want %v", post, got.Count, got.Kinds, want[post])
 		}
 		stored, err := w.store.Get(ctx, table.GetInput{Key: schema.LikeCountKey(post), Consistent: true})
-		if count := schema.ParseLikeCount(stored.Item); err != nil || count.Likes != want[post] {
-			l.fail("I3", "post %s has %d likes stored, want %d: %v", post, count.Likes, want[post], err)
+		if count := schema.ParseLikeCount(stored.Item); err != nil || !maps.Equal(some(count.Kinds), want[post]) {
+			l.fail("I3", "post %s has %v stored, want %v: %v", post, count.Kinds, want[post], err)
 		}
 	}
 }

@@ -80,8 +80,8 @@ func (w *World) heard(e messages.Event) {
 		if ref == nil || ref.Deleted {
 			return // the purge removed the item, and a message that came again may have made another
 		}
-		if like.Version < e.EventID || !w.book.counted(like) || like.Liked != e.Liked || e.LikeCount != nil && *e.LikeCount < 0 {
-			w.load.fail("I3", "the event says that %s likes %s: %v (%s), its item is %+v", e.UserID, e.PostID, e.Liked, e.EventID, like)
+		if like.Version < e.EventID || !w.book.counted(like) || like.Kind != e.Reaction || e.LikeCount != nil && *e.LikeCount < 0 {
+			w.load.fail("I3", "the event says that the reaction of %s to %s is %q (%s), its item is %+v", e.UserID, e.PostID, e.Reaction, e.EventID, like)
 		}
 		if ref.Author != e.AuthorID {
 			w.load.fail("I3", "the event of a like of %s names the author %s", e.PostID, e.AuthorID)

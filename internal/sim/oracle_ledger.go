@@ -14,8 +14,8 @@ import (
 
 // likeBook is the oracle's own copy of every like, like count and note of an incarnation's
 // end. It holds I3 at every moment, not only when the world is quiet (docs/LIKES.md): the
-// count of a post is the sum over its likes of st, where the ledger has the flush that the
-// stamp names, and of base where it does not.
+// count of a kind is the number of the post's likes of that kind, in st where the ledger has the
+// flush that the stamp names, and in base where it does not.
 type likeBook struct {
 	likes  map[string]map[string]schema.Like // by post and user
 	counts map[string]schema.LikeCount       // by post
@@ -50,14 +50,25 @@ func (b *likeBook) counted(like schema.Like) bool {
 	return noted && !end.Lost[like.Post]
 }
 
-// sum returns the count that the likes of a post add up to.
-func (b *likeBook) sum(post string) (likes int64) {
+// sum returns the counts by kind that the likes of a post add up to.
+func (b *likeBook) sum(post string) map[string]int64 {
+	sum := map[string]int64{}
 	for _, like := range b.likes[post] {
-		if counted := b.counted(like); counted && like.Liked || !counted && like.Base {
-			likes++
+		if b.counted(like) {
+			sum[like.Kind]++
+		} else {
+			sum[like.Base]++
 		}
 	}
-	return likes
+	delete(sum, "")
+	return sum
+}
+
+// some returns counts without kinds that nobody has.
+func some(counts map[string]int64) map[string]int64 {
+	kinds := maps.Clone(counts)
+	maps.DeleteFunc(kinds, func(_ string, n int64) bool { return n == 0 })
+	return kinds
 }
 
 // abandoned reports whether a like of the post of a like count is not counted although each message
@@ -66,7 +77,7 @@ func (b *likeBook) abandoned(countPK string) bool {
 	post, _, _ := postOfLikes(countPK)
 	for _, like := range b.likes[post] {
 		made, err := id.Time(like.Version)
-		if err == nil && !b.counted(like) && like.Liked != like.Base && time.Since(made) > messages.MaxAge {
+		if err == nil && !b.counted(like) && like.Kind != like.Base && time.Since(made) > messages.MaxAge {
 			return true
 		}
 	}
@@ -110,9 +121,9 @@ func (w *World) checkLedger(key table.Key, it *table.Item) {
 		w.load.fail("I3", "%v", err)
 	}
 	for _, post := range posts {
-		if sum, is := b.sum(post), b.counts[post].Likes; sum != is && w.tombs[post] == 0 && !b.broken[post] {
+		if sum, is := b.sum(post), some(b.counts[post].Kinds); !maps.Equal(sum, is) && w.tombs[post] == 0 && !b.broken[post] {
 			b.broken[post] = true
-			w.load.fail("I3", "after a write of %s / %s post %s counts %d, its likes and its ledger say %d", key.PK, key.SK, post, is, sum)
+			w.load.fail("I3", "after a write of %s / %s post %s counts %v, its likes and its ledger say %v", key.PK, key.SK, post, is, sum)
 		}
 	}
 }

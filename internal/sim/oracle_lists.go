@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -111,11 +112,11 @@ func (w *World) checkLists(ctx context.Context, service *domain, living map[stri
 	}
 }
 
-// checkLikers checks the users who like a post (I3), and did-I-like of each who ever acted
-// on it and of one more. It leaves out users whose latest action is a dead letter.
+// checkLikers checks the users with a reaction to a post (I3), those who like it, and the reaction of
+// each who ever acted on it and of one more. It leaves out users whose latest action is a dead letter.
 func (r *reader) checkLikers(ctx context.Context, post string) {
 	l := r.w.load
-	var want []string
+	want := map[string][]string{} // by kind, "" for all
 	unsure := map[string]bool{}
 	asked := append([]string{l.users[r.r.IntN(len(l.users))]}, l.likersOf(post)...)
 	for i, user := range asked {
@@ -123,20 +124,23 @@ func (r *reader) checkLikers(ctx context.Context, post string) {
 		if unsure[user] = r.held[p.version]; unsure[user] {
 			continue
 		}
-		if p.liked && i > 0 {
-			want = append(want, stamped(user, p.version))
+		if p.kind != "" && i > 0 {
+			want[""] = append(want[""], p.kind+" "+stamped(user, p.version))
+			want[p.kind] = append(want[p.kind], p.kind+" "+stamped(user, p.version))
 		}
-		got, err := r.LikeOf(ctx, post, user)
-		if failure, ok := errors.AsType[*fault.Error](err); ok && failure.Kind == fault.NotFound && !p.liked {
+		got, err := r.ReactionOf(ctx, post, user)
+		if failure, ok := errors.AsType[*fault.Error](err); ok && failure.Kind == fault.NotFound && p.kind == "" {
 			continue
 		}
-		if err != nil || !p.liked || at(got.UserID, got.LikedAt) != stamped(user, p.version) {
-			l.fail("I3", "like of %s by %s: %+v, want liked=%v by %s: %v", post, user, got, p.liked, p.version, err)
+		if err != nil || got.Kind != p.kind || at(got.UserID, got.LikedAt) != stamped(user, p.version) {
+			l.fail("I3", "reaction of %s to %s: %+v, want %q by %s: %v", user, post, got, p.kind, p.version, err)
 		}
 	}
-	got, err := whole(r, func(page page.Request) (page.List[feed.Liker], error) { return r.Likers(ctx, post, page) })
-	got = slices.DeleteFunc(got, func(l feed.Liker) bool { return unsure[l.UserID] })
-	r.same("I3", "likers of "+post, lines(got, func(l feed.Liker) string { return at(l.UserID, l.LikedAt) }), err, want)
+	for _, kind := range []string{"", schema.KindLike, kinds()[0]} {
+		got, err := whole(r, func(page page.Request) (page.List[feed.Liker], error) { return r.Reactions(ctx, post, kind, page) })
+		got = slices.DeleteFunc(got, func(l feed.Liker) bool { return unsure[l.UserID] })
+		r.same("I3", "reactions to "+post+" of kind "+kind, lines(got, func(l feed.Liker) string { return l.Kind + " " + at(l.UserID, l.LikedAt) }), err, want[kind])
+	}
 }
 
 // likersOf returns the users who ever acted on a post, in order.
@@ -161,16 +165,21 @@ func (r *reader) checkLikesByUser(ctx context.Context, user string, living map[s
 		for post := range living[author] {
 			p := r.w.load.likes[likeKey{post, user}]
 			unsure[post] = r.held[p.version]
-			if p.liked && !unsure[post] {
-				want = append(want, stamped(post, p.version))
+			if p.kind != "" && !unsure[post] {
+				want = append(want, stamped(post, p.version)+" "+p.kind)
 			}
 		}
 	}
 	slices.Sort(want)
 	slices.Reverse(want)
-	got, err := whole(r, func(page page.Request) (page.List[feed.LikedPost], error) { return r.LikesByUser(ctx, user, page) })
+	line := func(l feed.LikedPost) string { return at(l.PostID, l.LikedAt) + " " + l.Kind }
+	got, err := whole(r, func(page page.Request) (page.List[feed.LikedPost], error) { return r.ReactionsByUser(ctx, user, page) })
 	got = slices.DeleteFunc(got, func(l feed.LikedPost) bool { return unsure[l.PostID] })
-	r.same("I3", "likes of "+user, lines(got, func(l feed.LikedPost) string { return at(l.PostID, l.LikedAt) }), err, want)
+	r.same("I3", "reactions of "+user, lines(got, line), err, want)
+	got, err = whole(r, func(page page.Request) (page.List[feed.LikedPost], error) { return r.LikesByUser(ctx, user, page) })
+	got = slices.DeleteFunc(got, func(l feed.LikedPost) bool { return unsure[l.PostID] })
+	want = slices.DeleteFunc(want, func(line string) bool { return !strings.HasSuffix(line, " "+schema.KindLike) })
+	r.same("I3", "likes of "+user, lines(got, line), err, want)
 }
 
 // checkComments checks that a user's comments are those that the posts show (I5).
@@ -250,21 +259,21 @@ func (r *reader) checkEdges(ctx context.Context, user string) {
 // count of its likes and the viewer's own like (I3).
 func (r *reader) checkEntry(viewer string, it feed.HomeItem) {
 	l := r.w.load
-	var likes int64
+	counts := map[string]int64{}
 	unsure := false
 	for _, user := range l.likersOf(it.Post.ID) {
 		p := l.likes[likeKey{it.Post.ID, user}]
 		unsure = unsure || r.held[p.version]
-		if p.liked {
-			likes++
+		if p.kind != "" {
+			counts[p.kind]++
 		}
 	}
 	mine := l.likes[likeKey{it.Post.ID, viewer}]
-	if !unsure && it.LikeCount != likes {
-		l.fail("I3", "home of %s shows %s with %d likes, want %d", viewer, it.Post.ID, it.LikeCount, likes)
+	if !unsure && (it.LikeCount != counts[schema.KindLike] || !maps.Equal(it.Reactions, counts)) {
+		l.fail("I3", "home of %s shows %s with %d likes of %v, want %v", viewer, it.Post.ID, it.LikeCount, it.Reactions, counts)
 	}
-	if !r.held[mine.version] && it.Liked != mine.liked {
-		l.fail("I3", "home of %s shows %s with liked=%v, want %v", viewer, it.Post.ID, it.Liked, mine.liked)
+	if !r.held[mine.version] && (it.Reaction != mine.kind || it.Liked != (mine.kind == schema.KindLike)) {
+		l.fail("I3", "home of %s shows %s with liked=%v and the reaction %q, want %q", viewer, it.Post.ID, it.Liked, it.Reaction, mine.kind)
 	}
 	var name string
 	if profile := r.w.items[schema.ProfileKey(it.Post.AuthorID)]; profile != nil {

@@ -30,7 +30,7 @@ func TestLikesOfALatePostAreRedriven(t *testing.T) {
 	r := draws(1, 1, 1)
 	q := w.queue(queue.TopicLikes)
 	bury := func(post, reason string) string {
-		version := w.load.send(r, "like", post, "u0", true)
+		version := w.load.send(r, "like", post, "u0", schema.KindLike)
 		payload := q.messages[len(q.messages)-1].payload
 		q.messages = nil
 		q.dead = append(q.dead, queue.DeadLetter{ID: version, Topic: queue.TopicLikes, Payload: payload, Reason: reason})
@@ -79,7 +79,7 @@ func TestEventsThatFailAfterTheStormAreRedriven(t *testing.T) {
 // consumer, whose lease had ended, made another one. Only the second one is redriven.
 func TestOneOfTwoDeadLettersMayStay(t *testing.T) {
 	w := quietWorld()
-	w.load.send(draws(1, 1, 1), "like", postID, "u0", true)
+	w.load.send(draws(1, 1, 1), "like", postID, "u0", schema.KindLike)
 	q := w.queue(queue.TopicLikes)
 	second := queue.DeadLetter{ID: q.messages[0].id, Topic: queue.TopicLikes, Payload: q.messages[0].payload, Reason: messages.ReasonAttempts.Because("its consumer failed")}
 	w.backstop(queue.TopicLikes, q.messages[0])

@@ -67,8 +67,8 @@ func (w *World) checkLikeItem(old *table.Item, now table.Item) {
 	if err != nil {
 		return // the ledger's oracle reports it
 	}
-	if expires, neither := !next.TTL.IsZero(), !next.Liked && !next.Base; expires != neither {
-		w.load.fail("I3", "the like of %s by %s expires: %v, liked %v, base %v", next.Post, next.User, expires, next.Liked, next.Base)
+	if expires, neither := !next.TTL.IsZero(), next.Kind == "" && next.Base == ""; expires != neither {
+		w.load.fail("I3", "the like of %s by %s expires: %v, kind %q, base %q", next.Post, next.User, expires, next.Kind, next.Base)
 	} else if acted, err := id.Time(next.Version); expires && (err != nil ||
 		next.TTL.Before(acted.Add(unlikeKept-clocksMost)) || next.TTL.After(time.Now().Add(unlikeKept+clocksMost))) {
 		w.load.fail("I3", "the unlike of %s by %s expires at %v, it was made at %v", next.Post, next.User, next.TTL, acted)

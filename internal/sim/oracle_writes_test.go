@@ -42,8 +42,8 @@ func (w *written) call(it table.Item) {
 // TestAWriteAgainstTheRulesOfItsItemIsFound writes items as a wrong product would.
 func TestAWriteAgainstTheRulesOfItsItemIsFound(t *testing.T) {
 	flush := schema.Flush{Inc: "inc", Seq: 1}
-	like := func(w *written, liked, base bool, ttl time.Time) table.Item {
-		return schema.Like{Post: w.post, User: "u0", Liked: liked, Base: base, Version: w.post, Flush: flush, TTL: ttl, LikeShards: 1}.Item()
+	like := func(w *written, kind, base string, ttl time.Time) table.Item {
+		return schema.Like{Post: w.post, User: "u0", Kind: kind, Base: base, Version: w.post, Flush: flush, TTL: ttl, LikeShards: 1}.Item()
 	}
 	kept := func(w *written, more time.Duration) time.Time {
 		return w.made.Add(timelineTTL + schema.DeliveryKept + more)
@@ -65,11 +65,11 @@ func TestAWriteAgainstTheRulesOfItsItemIsFound(t *testing.T) {
 		do   func(w *written)
 		want string // the beginning of the one violation, "" for none
 	}{
-		"a like":                                {func(w *written) { w.call(like(w, true, false, time.Time{})) }, ""},
-		"an unlike that expires":                {func(w *written) { w.call(like(w, false, false, w.made.Add(unlikeKept))) }, ""},
-		"an unlike that does not expire":        {func(w *written) { w.call(like(w, false, false, time.Time{})) }, "I3: the like of"},
-		"an unlike that expires too early":      {func(w *written) { w.call(like(w, false, false, w.made.Add(messages.MaxAge))) }, "I3: the unlike of"},
-		"an unlike that is counted and expires": {func(w *written) { w.call(like(w, true, true, w.made.Add(unlikeKept))) }, "I3: the like of"},
+		"a like":                                {func(w *written) { w.call(like(w, "like", "", time.Time{})) }, ""},
+		"an unlike that expires":                {func(w *written) { w.call(like(w, "", "", w.made.Add(unlikeKept))) }, ""},
+		"an unlike that does not expire":        {func(w *written) { w.call(like(w, "", "", time.Time{})) }, "I3: the like of"},
+		"an unlike that expires too early":      {func(w *written) { w.call(like(w, "", "", w.made.Add(messages.MaxAge))) }, "I3: the unlike of"},
+		"an unlike that is counted and expires": {func(w *written) { w.call(like(w, "love", "like", w.made.Add(unlikeKept))) }, "I3: the like of"},
 		"an entry":                              {func(w *written) { w.call(entry(w, 0)) }, ""},
 		"an entry that lives too long":          {func(w *written) { w.call(entry(w, time.Hour)) }, "I1: the entry"},
 		"a plan":                                {func(w *written) { w.call(schema.Plan{Post: w.post, TTL: kept(w, 0)}.Item()) }, ""},

@@ -409,7 +409,7 @@ func (w *World) act(post string, from, to int, liked bool, refusals ...*refusal)
 func (w *World) send(post string, from, to int, liked bool) {
 	for i := from; i < to; i++ {
 		r := draws(w.seed, w.steps, i)
-		w.load.send(r, "calm "+strconv.Itoa(w.steps)+" "+strconv.Itoa(i), post, measuredFollower(i), liked)
+		w.load.send(r, "calm "+strconv.Itoa(w.steps)+" "+strconv.Itoa(i), post, measuredFollower(i), map[bool]string{true: schema.KindLike}[liked])
 	}
 }
 
@@ -555,7 +555,7 @@ func (w *World) measureStop(post string) {
 }
 
 func (w *World) likesOf(post string) int64 {
-	return schema.ParseLikeCount(w.items[schema.LikeCountKey(post)]).Likes
+	return schema.ParseLikeCount(w.items[schema.LikeCountKey(post)]).Likes()
 }
 
 // measurePrune gives the ledger of a post the entries of weeks, all of which may go: an hour

@@ -27,7 +27,7 @@ func (l *workload) stray(r *rand.Rand, p planned) *operation {
 		name: "stray", user: p.user,
 		do: func(context.Context, *domain) error { return nil },
 		settle: func(error) {
-			l.bad = append(l.bad, l.send(r, fmt.Sprintf("stray-%d", p.number), post, p.user, true))
+			l.bad = append(l.bad, l.send(r, fmt.Sprintf("stray-%d", p.number), post, p.user, schema.KindLike))
 		},
 	}
 }
@@ -74,7 +74,7 @@ func (w *World) redriveUnsent() (some bool) {
 	return some
 }
 
-// burst sends likes and unlikes of many users of one post at once. So windows hold
+// burst sends reactions, and their ends, of many users of one post at once. So windows hold
 // several users, and several actions of one.
 func (l *workload) burst(r *rand.Rand, p planned) *operation {
 	if len(l.posts) == 0 {
@@ -86,25 +86,22 @@ func (l *workload) burst(r *rand.Rand, p planned) *operation {
 		do: func(context.Context, *domain) error { return nil },
 		settle: func(error) {
 			for n := range 1 + r.IntN(8) {
-				l.send(r, fmt.Sprintf("burst-%d>%d", p.number, n), post, l.users[r.IntN(len(l.users))], r.IntN(5) < 3)
+				kind := []string{schema.KindLike, schema.KindLike, kinds()[0], "", ""}
+				l.send(r, fmt.Sprintf("burst-%d>%d", p.number, n), post, l.users[r.IntN(len(l.users))], kind[r.IntN(len(kind))])
 			}
 		},
 	}
 }
 
-// send puts a like or unlike on the queue and returns its id.
-func (l *workload) send(r *rand.Rand, name, post, user string, liked bool) string {
+// send puts a reaction of a kind, "" for none, on the queue and returns its id.
+func (l *workload) send(r *rand.Rand, name, post, user, kind string) string {
 	version, err := id.NewSeededGenerator(time.Now, entropy(r.Uint64())).New()
 	if err != nil {
 		l.fail("oracle", "%v", err)
 		return ""
 	}
 	like := messages.Like{Header: messages.Header{EventID: version, Time: time.Now()}, PostID: post, UserID: user}
-	var e messages.Event = &messages.Liked{Like: like}
-	if !liked {
-		e = &messages.Unliked{Like: like}
-	}
-	payload, err := messages.Encode(e)
+	payload, err := messages.Encode(messages.Action(like, kind))
 	if err != nil {
 		l.fail("oracle", "%v", err)
 		return ""

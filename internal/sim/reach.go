@@ -34,6 +34,7 @@ func RareStates() []string {
 		"three aggregators hold open stamps of one post",
 		"a window leaves its newer state to another",
 		"an action follows one that was never counted",
+		"a kind replaces one that another window left open",
 		"an action comes after a newer one of its user",
 		"a like is settled days after its stamp",
 		"an incarnation ends but for a lost window",
@@ -282,7 +283,9 @@ func (r *reach) likeWritten(e event, post string) {
 	}
 	if r.never(old.Flush, post) {
 		r.when(next.Version == old.Version, "a window leaves its newer state to another")
-		r.when(next.Version > old.Version && old.Liked != old.Base, "an action follows one that was never counted")
+		r.when(next.Version > old.Version && old.Kind != old.Base, "an action follows one that was never counted")
+		kinds := map[string]bool{"": true, next.Kind: true, old.Kind: true}
+		r.when(next.Version > old.Version && len(kinds) == 3, "a kind replaces one that another window left open")
 	}
 	acted, err := id.Time(old.Version)
 	r.when(err == nil && e.at.Sub(acted) > 24*time.Hour, "a like is settled days after its stamp")
@@ -492,13 +495,8 @@ func (r *reach) delivered(e event) {
 
 // likeOf returns the like that an event carries, nil for other events.
 func likeOf(e messages.Event) *messages.Like {
-	switch e := e.(type) {
-	case *messages.Liked:
-		return &e.Like
-	case *messages.Unliked:
-		return &e.Like
-	}
-	return nil
+	like, _, _ := messages.ActionOf(e)
+	return like
 }
 
 func (r *reach) crashed(e event) {

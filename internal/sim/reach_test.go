@@ -56,7 +56,13 @@ func refused(by string, stored, wanted *table.Item) event {
 
 // likeItem is a like by version, stamped by the first flush of an incarnation.
 func likeItem(user, version, inc string, liked, base bool) *table.Item {
-	return new(schema.Like{Post: postID, User: user, Version: version, Flush: schema.Flush{Inc: inc, Seq: 1}, Liked: liked, Base: base}.Item())
+	kind := map[bool]string{true: schema.KindLike}
+	return kindItem(user, version, inc, kind[liked], kind[base])
+}
+
+// kindItem is likeItem for a reaction of a kind.
+func kindItem(user, version, inc, kind, base string) *table.Item {
+	return new(schema.Like{Post: postID, User: user, Version: version, Flush: schema.Flush{Inc: inc, Seq: 1}, Kind: kind, Base: base}.Item())
 }
 
 // countItem is a like count with these attributes of its ledger.
@@ -124,28 +130,29 @@ func traces() map[string][]event {
 	again, aside := deliver(nil), event{kind: eventAside, running: 1}
 	again.running = 1
 	return map[string][]event{
-		"a fence lands between a put and its flush":       {put, fence},
-		"a fence comes after its aggregator died":         {put, crash("likeagg-0"), fence},
-		"a flush is quicker than the fence":               {refused("likeagg-1", flush, countItem("xinc0"))},
-		"a fenced flush is refused":                       {refused("likeagg-0", countItem("xinc0"), flush)},
-		"a sleeper wakes and its flush is refused":        {put, after(time.Second, event{kind: eventPause, by: "likeagg-0"}), refused("likeagg-0", countItem("xinc0"), flush)},
-		"a flush finds that it happened":                  {refused("likeagg-0", flush, flush)},
-		"a put finds its own stamp":                       {refused("likeagg-0", put.now, put.now)},
-		"two windows want the same like":                  {restamp},
-		"two fences stand on one post":                    {put, wrote("likeagg-2", countItem("xinc1"), countItem("xinc1", "xinc0"))},
-		"three aggregators hold open stamps of one post":  {put, wrote("likeagg-1", nil, likeItem("bob", v1, "inc1", true, false)), wrote("likeagg-2", nil, likeItem("cat", v1, "inc2", true, false))},
-		"a window leaves its newer state to another":      {put, fence, wrote("likeagg-1", put.now, likeItem("ann", v1, "inc1", true, false))},
-		"an action follows one that was never counted":    {put, fence, wrote("likeagg-1", put.now, likeItem("ann", v2, "inc1", false, false))},
-		"an action comes after a newer one of its user":   {wrote("likeagg-0", nil, likeItem("ann", v2, "inc0", true, false)), deliver(likeMessage(v1))},
-		"a like is settled days after its stamp":          {put, after(48*time.Hour, wrote("likeagg-1", put.now, likeItem("ann", v2, "inc1", false, true)))},
-		"an incarnation ends but for a lost window":       {wrote("likeagg-0", nil, new(schema.LikeEnd{Inc: "inc0", Lost: map[string]bool{postID: true}}.Item()))},
-		"an incarnation of a former day ends":             {put, after(24*time.Hour, wrote("likeagg-0", nil, new(schema.LikeEnd{Inc: "inc0"}.Item())))},
-		"a window crosses midnight":                       {after(12*time.Hour-1, put), after(12*time.Hour, wrote("likeagg-0", nil, flush))},
-		"an aggregator dies between a put and its flush":  {put, crash("likeagg-0")},
-		"an aggregator dies between a flush and its acks": {put, wrote("likeagg-0", nil, flush), acks},
-		"no aggregator is alive":                          {crash("likeagg-0"), crash("likeagg-1"), crash("likeagg-2")},
-		"a post is deleted between a put and its flush":   {put, tomb},
-		"an unlike expires":                               {wrote("", likeItem("ann", v1, "inc0", false, false), nil)},
+		"a fence lands between a put and its flush":         {put, fence},
+		"a fence comes after its aggregator died":           {put, crash("likeagg-0"), fence},
+		"a flush is quicker than the fence":                 {refused("likeagg-1", flush, countItem("xinc0"))},
+		"a fenced flush is refused":                         {refused("likeagg-0", countItem("xinc0"), flush)},
+		"a sleeper wakes and its flush is refused":          {put, after(time.Second, event{kind: eventPause, by: "likeagg-0"}), refused("likeagg-0", countItem("xinc0"), flush)},
+		"a flush finds that it happened":                    {refused("likeagg-0", flush, flush)},
+		"a put finds its own stamp":                         {refused("likeagg-0", put.now, put.now)},
+		"two windows want the same like":                    {restamp},
+		"two fences stand on one post":                      {put, wrote("likeagg-2", countItem("xinc1"), countItem("xinc1", "xinc0"))},
+		"three aggregators hold open stamps of one post":    {put, wrote("likeagg-1", nil, likeItem("bob", v1, "inc1", true, false)), wrote("likeagg-2", nil, likeItem("cat", v1, "inc2", true, false))},
+		"a window leaves its newer state to another":        {put, fence, wrote("likeagg-1", put.now, likeItem("ann", v1, "inc1", true, false))},
+		"an action follows one that was never counted":      {put, fence, wrote("likeagg-1", put.now, likeItem("ann", v2, "inc1", false, false))},
+		"a kind replaces one that another window left open": {put, fence, wrote("likeagg-1", put.now, kindItem("ann", v2, "inc1", "love", ""))},
+		"an action comes after a newer one of its user":     {wrote("likeagg-0", nil, likeItem("ann", v2, "inc0", true, false)), deliver(likeMessage(v1))},
+		"a like is settled days after its stamp":            {put, after(48*time.Hour, wrote("likeagg-1", put.now, likeItem("ann", v2, "inc1", false, true)))},
+		"an incarnation ends but for a lost window":         {wrote("likeagg-0", nil, new(schema.LikeEnd{Inc: "inc0", Lost: map[string]bool{postID: true}}.Item()))},
+		"an incarnation of a former day ends":               {put, after(24*time.Hour, wrote("likeagg-0", nil, new(schema.LikeEnd{Inc: "inc0"}.Item())))},
+		"a window crosses midnight":                         {after(12*time.Hour-1, put), after(12*time.Hour, wrote("likeagg-0", nil, flush))},
+		"an aggregator dies between a put and its flush":    {put, crash("likeagg-0")},
+		"an aggregator dies between a flush and its acks":   {put, wrote("likeagg-0", nil, flush), acks},
+		"no aggregator is alive":                            {crash("likeagg-0"), crash("likeagg-1"), crash("likeagg-2")},
+		"a post is deleted between a put and its flush":     {put, tomb},
+		"an unlike expires":                                 {wrote("", likeItem("ann", v1, "inc0", false, false), nil)},
 
 		"a like is left that the table has no capacity for": {{kind: eventAnswer, by: "likeagg-0", left: leaveFor}},
 
@@ -222,5 +229,5 @@ func TestTheLedgerSaysWhichLikesCount(t *testing.T) {
 		_, err := book.note(it.Key, it)
 		assert.NoError(t, err)
 	}
-	assert.Equal(t, int64(3), book.sum(postID), "ann and dan by their flushes, cat by base")
+	assert.Equal(t, map[string]int64{"like": 3}, book.sum(postID), "ann and dan by their flushes, cat by base")
 }

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -129,13 +130,13 @@ func (w *World) damagedLike(post string, liked map[int]bool) {
 
 // wantLikers compares the count of a post with the likes that are stored (I3).
 func (w *World) wantLikers(post, when string) {
-	var likers int64
+	users := map[string]int64{}
 	for _, like := range w.book.likes[post] {
-		if like.Liked {
-			likers++
+		if like.Kind != "" {
+			users[like.Kind]++
 		}
 	}
-	if count := w.book.counts[post].Likes; count != likers {
-		w.load.fail("I3", "%s post %s counts %d, and %d users like it", when, post, count, likers)
+	if counts := some(w.book.counts[post].Kinds); !maps.Equal(counts, users) {
+		w.load.fail("I3", "%s post %s counts %v, and users have %v", when, post, counts, users)
 	}
 }

@@ -293,7 +293,7 @@ func (w *World) checkCalmly(ctx context.Context) {
 func (w *World) direct() *domain {
 	return newDomain(access.Config{
 		Store: w.store, Publisher: noPublisher{}, IDs: id.NewSeededGenerator(time.Now, entropy(w.rng.Uint64())), Now: time.Now,
-		Lifetimes: w.lifetimesNow(), Jitter: func() float64 { return 0 }, Log: zap.NewNop(),
+		Lifetimes: w.lifetimesNow(), Reactions: kinds(), Jitter: func() float64 { return 0 }, Log: zap.NewNop(),
 	}, feed.Config{LikesByUser: w.seed%2 == 0}, home.Config{})
 }
 
@@ -425,7 +425,7 @@ func (w *World) service(p *Proc) *domain {
 	}
 	return newDomain(access.Config{
 		Store: p.wakes.Store(p.Store()), Local: w.seed%8 == 7, Publisher: p.Broker(), IDs: id.NewSeededGenerator(p.Now, entropy(w.rng.Uint64())), Now: p.Now,
-		Lifetimes: p.lifetimes, ActiveDays: w.activeDays(), LikeWindow: shared, Jitter: jitter(w.rng.Uint64()), RequestID: p.requestID, Log: zap.NewNop(),
+		Lifetimes: p.lifetimes, ActiveDays: w.activeDays(), LikeWindow: shared, Reactions: kinds(), Jitter: jitter(w.rng.Uint64()), RequestID: p.requestID, Log: zap.NewNop(),
 	}, feed.Config{
 		RecentPosts: w.shape.Recent, LikesByUser: w.seed%2 == 0, FollowersPerLikeShard: int64(w.shape.PerShard), UserUnits: w.shape.Units,
 	}, home.Config{StreamPart: 2, RemoveFrom: 1, HeadAge: heads})
@@ -529,7 +529,7 @@ func (w *World) likeagg(p *Proc) {
 	}
 	aggregator := likeagg.New(likeagg.Config{
 		Store: store, Broker: p.Broker(), Now: p.Now, Window: likeWindow, MaxMessages: w.shape.Held, PutConcurrency: 4, Grace: grace,
-		IndexLikes: w.seed%2 == 0, Random: random(w.rng.Uint64()), Log: zap.NewNop(),
+		IndexLikes: w.seed%2 == 0, Kinds: kinds(), Random: random(w.rng.Uint64()), Log: zap.NewNop(),
 		Events: w.tell(p), Observe: func(o likeagg.Outcome) { w.sawOutcome(p, o) },
 	})
 	p.Go(func(ctx context.Context) { w.ended(ctx, p, "likes", aggregator.Run(ctx)) })

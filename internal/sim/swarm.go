@@ -69,13 +69,13 @@ type share struct {
 func mixes() map[string][]share {
 	return map[string][]share{
 		"even": {
-			{"post", 20}, {"delete", 6}, {"follow", 12}, {"unfollow", 9}, {"like", 15}, {"unlike", 8},
+			{"post", 20}, {"delete", 6}, {"follow", 12}, {"unfollow", 9}, {"like", 11}, {"react", 6}, {"unlike", 6},
 			{"poison", 2}, {"stray", 1}, {"profile", 2}, {"home", 7}, {"stream", 2},
 			{"mute", 2}, {"unmute", 1}, {"block", 1}, {"unblock", 1},
 			{"comment", 5}, {"uncomment", 3}, {"comments", 1}, {"edit", 2},
 		},
 		"likes": {
-			{"post", 4}, {"delete", 1}, {"follow", 3}, {"unfollow", 1}, {"like", 38}, {"unlike", 30},
+			{"post", 4}, {"delete", 1}, {"follow", 3}, {"unfollow", 1}, {"like", 24}, {"react", 20}, {"unlike", 24},
 			{"burst", 20}, {"poison", 1}, {"stray", 1}, {"home", 1},
 		},
 		"follows": {
@@ -83,14 +83,14 @@ func mixes() map[string][]share {
 			{"mute", 2}, {"unmute", 1}, {"block", 1}, {"unblock", 1},
 		},
 		"posts": {
-			{"post", 30}, {"delete", 23}, {"follow", 8}, {"unfollow", 4}, {"like", 6}, {"unlike", 2}, {"burst", 2},
+			{"post", 30}, {"delete", 23}, {"follow", 8}, {"unfollow", 4}, {"like", 4}, {"react", 2}, {"unlike", 2}, {"burst", 2},
 			{"home", 5}, {"stream", 3}, {"comment", 5}, {"uncomment", 3}, {"comments", 1}, {"edit", 8},
 		},
 		away: {
 			{"post", 24}, {"delete", 3}, {"follow", 16}, {"unfollow", 12}, {"home", 34}, {"stream", 6}, {"mute", 1}, {"unmute", 1}, {"edit", 1}, {"poison", 1}, {"profile", 1},
 		},
 		crowd: {
-			{"post", 20}, {"delete", 5}, {"follow", 16}, {"unfollow", 14}, {"like", 14}, {"unlike", 8}, {"burst", 8},
+			{"post", 20}, {"delete", 5}, {"follow", 16}, {"unfollow", 14}, {"like", 10}, {"react", 4}, {"unlike", 8}, {"burst", 8},
 			{"home", 8}, {"stream", 2}, {"comment", 3}, {"edit", 2},
 		},
 	}

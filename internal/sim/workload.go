@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -61,7 +62,7 @@ type homeOf struct {
 // published is the latest action on a like that became durable.
 type published struct {
 	version string
-	liked   bool
+	kind    string // the reaction, "" for none
 	events  int
 }
 
@@ -164,23 +165,21 @@ func (w *World) published(_ string, payload []byte) {
 	w.sawMessage(e)
 	w.counting.wrote[e.Head().RequestID]++
 	l := w.load
-	switch e := e.(type) {
-	case *messages.PostCreated:
+	if e, ok := e.(*messages.PostCreated); ok {
 		w.counting.own[e.PostID] = w.counting.own[e.PostID] || e.LikeShards > 0
 		if _, known := l.created[e.PostID]; !known && e.AuthorID != leaver {
 			l.created[e.PostID] = e.AuthorID
 		}
-	case *messages.Liked:
-		l.liked(&e.Like, true)
-	case *messages.Unliked:
-		l.liked(&e.Like, false)
+	}
+	if like, kind, ok := messages.ActionOf(e); ok {
+		l.reacted(like, kind)
 	}
 }
 
-// liked notes an action. The latest one is that of the highest id: of two actions of one user the
+// reacted notes an action. The latest one is that of the highest id: of two actions of one user the
 // later one may have the lower id, if the clocks of their APIs differ, but only as long as the first
 // is not stored when the second begins.
-func (l *workload) liked(e *messages.Like, state bool) {
+func (l *workload) reacted(e *messages.Like, kind string) {
 	k := likeKey{e.PostID, e.UserID}
 	stored := l.w.book.likes[e.PostID][e.UserID].Version // "" once the post was deleted beside the action
 	if op := l.busy[e.UserID]; op != nil && op.id() == e.RequestID && e.EventID <= op.stored && op.stored <= stored {
@@ -189,7 +188,7 @@ func (l *workload) liked(e *messages.Like, state bool) {
 	p := l.likes[k]
 	p.events++
 	if e.EventID > p.version {
-		p.version, p.liked = e.EventID, state
+		p.version, p.kind = e.EventID, kind
 	}
 	l.likes[k] = p
 }
@@ -282,9 +281,11 @@ func (l *workload) pick(r *rand.Rand, p planned) *operation {
 	case "unfollow":
 		op = l.follow(r, user, false)
 	case "like":
-		op = l.like(r, user, true)
+		op = l.react(r, user, schema.KindLike)
+	case "react":
+		op = l.react(r, user, kinds()[r.IntN(len(kinds()))])
 	case "unlike":
-		op = l.like(r, user, false)
+		op = l.react(r, user, "")
 	case "comment":
 		op = l.comment(r, p)
 	case "uncomment":
@@ -504,7 +505,11 @@ func (l *workload) followOf(user, author string, on bool, retries int) *operatio
 // unsure reports whether a call without an answer may still follow or unfollow.
 func (l *workload) unsure(p pair) bool { return len(l.maybe[p]) > 0 || l.contested[p] }
 
-func (l *workload) like(r *rand.Rand, user string, on bool) *operation {
+// kinds are the reactions of the worlds besides like.
+func kinds() []string { return []string{"love", "wow"} }
+
+// react makes the call of a user whose reaction to a post becomes kind, "" for none.
+func (l *workload) react(r *rand.Rand, user, kind string) *operation {
 	if len(l.posts) == 0 {
 		return nil
 	}
@@ -515,22 +520,22 @@ func (l *workload) like(r *rand.Rand, user string, on bool) *operation {
 	}
 	before := l.likes[likeKey{post, user}].events
 	refused := func() {}
-	if on {
+	if kind != "" {
 		refused = l.refusedFor(user, l.owner[post], blockSeen)
 	}
 	var op *operation
 	op = &operation{
 		stored: l.w.book.likes[post][user].Version,
-		name:   map[bool]string{true: "like ", false: "unlike "}[on] + post, user: user,
+		name:   cmp.Or(kind, "unlike") + " " + post, user: user,
 		do: func(ctx context.Context, s *domain) error {
-			if on {
-				return s.Like(ctx, user, post)
+			if kind == "" {
+				return s.Unlike(ctx, user, post)
 			}
-			return s.Unlike(ctx, user, post)
+			return s.React(ctx, user, post, kind)
 		},
 		settle: func(err error) {
 			if err == nil && l.likes[likeKey{post, user}].events == before {
-				l.fail("I5", "a like or unlike of %s by %s was answered, no event is durable", post, user)
+				l.fail("I5", "a reaction to %s by %s was answered, no event is durable", post, user)
 			}
 			if err == nil && time.Since(op.api.back) >= blockSeen {
 				refused()

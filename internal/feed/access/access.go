@@ -33,8 +33,8 @@ type Config struct {
 	// Local means that Store is in this process. A request then makes its reads one after
 	// the other and shares none of those of posts and profiles.
 	Local bool
-	// Publisher takes PostCreated, PostDeleted, Followed, Unfollowed, Seen, Returned, Liked and
-	// Unliked.
+	// Publisher takes PostCreated, PostDeleted, Followed, Unfollowed, Seen, Returned, Liked,
+	// Unliked and Reacted.
 	Publisher message.Publisher
 	// IDs makes the ids of posts, comments and events. A process has one.
 	IDs *id.Generator
@@ -47,6 +47,8 @@ type Config struct {
 	// LikeWindow is the window of the like aggregators. The reads through this Access share
 	// like counts for half of it, and authors' names for a minute. With 0 each reads them.
 	LikeWindow time.Duration
+	// Reactions are the kinds of reaction besides like that reads show.
+	Reactions []string
 	// ActiveDays is how many days ahead the edges of readers are dated. 0 enrols nobody.
 	ActiveDays int
 	// Jitter returns a number in [0, 1) that spreads retries. Default random.

@@ -51,6 +51,10 @@ func newRecentReads(a *Access) *Recent {
 	if err != nil {
 		panic(err) // unreachable: it refuses a size below 1, and maxRecent is a constant
 	}
+	project := []string{schema.AttrName, schema.AttrImageURL, schema.AttrBylineV, schema.AttrLikes, schema.AttrAsOf}
+	for _, kind := range a.Reactions {
+		project = append(project, schema.AttrCount(kind))
+	}
 	return &Recent{
 		kept: kept, now: a.Now,
 		age: func(key table.Key) time.Duration {
@@ -66,9 +70,21 @@ func newRecentReads(a *Access) *Recent {
 			return 0
 		},
 		read: func(ctx context.Context, keys []table.Key) (map[table.Key]table.Item, error) {
-			return a.BatchGet(ctx, keys, false, schema.AttrName, schema.AttrImageURL, schema.AttrBylineV, schema.AttrLikes, schema.AttrAsOf)
+			return a.BatchGet(ctx, keys, false, project...)
 		},
 	}
+}
+
+// ShownReactions returns the counts that reads show: of like and of the other configured kinds, as far
+// as a user has one.
+func (a *Access) ShownReactions(count schema.LikeCount) map[string]int64 {
+	shown := make(map[string]int64, 1+len(a.Reactions))
+	for _, kind := range append([]string{schema.KindLike}, a.Reactions...) {
+		if n := count.Kinds[kind]; n > 0 {
+			shown[kind] = n
+		}
+	}
+	return shown
 }
 
 // Get reads distinct keys, or takes answers that are recent enough. It also returns the items of

@@ -47,7 +47,7 @@ type Streamed struct {
 	// shown are the newest posts of the home, and likes their counts as far as the reader
 	// knows them.
 	shown []string
-	likes map[string]int64
+	likes map[string]PostLikes
 	// behind reports that the home has posts above the last look.
 	behind bool
 }
@@ -58,7 +58,7 @@ func (v *Streamed) Behind() bool { return v.behind }
 
 // Clone returns a copy for another reader, who knows no like counts.
 func (v *Streamed) Clone() *Streamed {
-	return &Streamed{floor: v.floor, posts: slices.Clone(v.posts), shown: slices.Clone(v.shown), likes: map[string]int64{}, behind: v.behind}
+	return &Streamed{floor: v.floor, posts: slices.Clone(v.posts), shown: slices.Clone(v.shown), likes: map[string]PostLikes{}, behind: v.behind}
 }
 
 // Add adds a post, and reports whether it is new.
@@ -128,7 +128,7 @@ func decodeStreamed(position string) (*Streamed, bool) {
 		}
 		posts = append(posts, post)
 	}
-	return &Streamed{floor: posts[0], posts: posts[1:], likes: map[string]int64{}}, true
+	return &Streamed{floor: posts[0], posts: posts[1:], likes: map[string]PostLikes{}}, true
 }
 
 // HomeStreamed returns the part of viewer's home that a reader has seen who goes on after last:
@@ -162,7 +162,7 @@ func (h *Homes) HomeStreamed(ctx context.Context, viewer, last string) (*Streame
 		return nil, err
 	}
 	slices.Reverse(refs.Items)
-	seen := &Streamed{floor: refs.Cut, likes: map[string]int64{}}
+	seen := &Streamed{floor: refs.Cut, likes: map[string]PostLikes{}}
 	if len(refs.Items) == want {
 		seen.floor, refs.Items = refs.Items[0].Post, refs.Items[1:]
 	}
@@ -192,7 +192,7 @@ func (h *Homes) homeRefs(ctx context.Context, viewer string, of access.Span, wan
 // show takes the references of a home, oldest first, of which like counts are to be read.
 func (v *Streamed) show(refs []access.Ref) {
 	v.shown = nil
-	likes := make(map[string]int64, windowLeast)
+	likes := make(map[string]PostLikes, windowLeast)
 	for _, r := range slices.Backward(refs[max(0, len(refs)-windowLeast):]) {
 		v.shown = append(v.shown, r.Post)
 		if count, ok := v.likes[r.Post]; ok {
@@ -269,7 +269,7 @@ func (v *Streamed) note(items []feed.HomeItem, known []string) {
 		v.Add(post)
 	}
 	for _, item := range items {
-		v.likes[item.Post.ID] = item.LikeCount
+		v.likes[item.Post.ID] = PostLikes{item.Post.ID, item.LikeCount, item.Reactions}
 	}
 }
 
@@ -324,13 +324,15 @@ func postsOf(items []feed.HomeItem) []string {
 	return posts
 }
 
-// PostLikes is the like count of a post.
+// PostLikes is the like count of a post. Reactions are all its counts by kind of reaction, nil where
+// only likes are configured.
 type PostLikes struct {
-	PostID string
-	Count  int64
+	PostID    string
+	Count     int64
+	Reactions map[string]int64
 }
 
-// LikeChanges returns the like counts of the newest posts of a home that differ from those
+// LikeChanges returns the counts of the newest posts of a home of which one differs from those
 // that seen knows, and notes them. Counts that it does not know differ from 0.
 func (h *Homes) LikeChanges(ctx context.Context, seen *Streamed) ([]PostLikes, error) {
 	keys := make([]table.Key, len(seen.shown))
@@ -344,12 +346,16 @@ func (h *Homes) LikeChanges(ctx context.Context, seen *Streamed) ([]PostLikes, e
 	var changes []PostLikes
 	var changed []table.Key
 	for _, post := range seen.shown {
-		count := int64(0)
+		var count schema.LikeCount
 		if it, ok := found[schema.LikeCountKey(post)]; ok {
-			count = schema.ParseLikeCount(&it).Shown()
+			count = schema.ParseLikeCount(&it)
 		}
-		if count != seen.likes[post] {
-			changes = append(changes, PostLikes{post, count})
+		now := PostLikes{post, count.Shown(), nil}
+		if len(h.access.Reactions) > 0 {
+			now.Reactions = h.access.ShownReactions(count)
+		}
+		if known := seen.likes[post]; now.Count != known.Count || !maps.Equal(now.Reactions, known.Reactions) {
+			changes = append(changes, now)
 			changed = append(changed, schema.PostByIDKey(post))
 		}
 	}
@@ -362,7 +368,7 @@ func (h *Homes) LikeChanges(ctx context.Context, seen *Streamed) ([]PostLikes, e
 		if !ok {
 			return true
 		}
-		seen.likes[c.PostID] = c.Count // also of a deleted post, which is not looked up again
+		seen.likes[c.PostID] = c // also of a deleted post, which is not looked up again
 		return it.Int(schema.AttrDeleted) != 0
 	}), nil
 }

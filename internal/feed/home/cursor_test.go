@@ -63,7 +63,7 @@ func TestPositionsOfStreamsAscend(t *testing.T) {
 
 // A replay of any length keeps the like counts of its window only (I9).
 func TestAStreamKeepsTheLikeCountsOfItsWindow(t *testing.T) {
-	seen := &Streamed{likes: map[string]int64{}}
+	seen := &Streamed{likes: map[string]PostLikes{}}
 	for n := range 10 * windowPosts {
 		post := id.Floor(time.UnixMilli(int64(n)))
 		seen.note([]feed.HomeItem{{Post: feed.Post{ID: post}, LikeCount: 1}}, []string{post})

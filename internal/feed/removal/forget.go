@@ -311,7 +311,7 @@ func (sw *sweep) comments(ctx context.Context) error {
 func (sw *sweep) likes(ctx context.Context) error {
 	return sw.each(ctx, table.Query{Index: true, PK: schema.UserLikesPK(sw.user)}, func(it table.Item, former string) error {
 		like, err := schema.ParseLike(it)
-		if err != nil || !like.Liked || like.Version > former {
+		if err != nil || like.Kind == "" || like.Version > former {
 			return fault.Wrap("table", err)
 		}
 		_, err = sw.r.access.LivingPost(ctx, like.Post)

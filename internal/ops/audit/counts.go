@@ -134,7 +134,7 @@ func (r *run) judge(ctx context.Context, read func(context.Context) (counted, er
 			continue
 		}
 		return r.found(ctx, c.kind, c.keys[0], fmt.Sprintf("the count of %s is %d, and the list has %d", c.what, c.count, before.n), func() (bool, error) {
-			return r.add(ctx, c.items, c.keys[0], c.attr, before.n-c.count)
+			return r.add(ctx, c.items, c.keys[0], table.Attr{Name: c.attr, Value: table.N(before.n - c.count)})
 		})
 	}
 	r.sum.Undecided++
@@ -149,10 +149,10 @@ func unchangedIn(items map[table.Key]table.Item, key table.Key, attr string) tab
 	return table.Absent{}
 }
 
-// add adds a difference to a count, once. Traffic changes the count and its list alike, so
-// the difference is the same whenever this lands. The repair leaves its name, and lands only
+// add adds differences to counts of one item, once. Traffic changes a count and its list alike, so
+// a difference is the same whenever this lands. The repair leaves its name, and lands only
 // on the repair that it was decided after.
-func (r *run) add(ctx context.Context, items map[table.Key]table.Item, key table.Key, attr string, by int64) (bool, error) {
+func (r *run) add(ctx context.Context, items map[table.Key]table.Item, key table.Key, by ...table.Attr) (bool, error) {
 	name, err := r.cfg.IDs.New()
 	if err != nil {
 		return false, err
@@ -163,7 +163,7 @@ func (r *run) add(ctx context.Context, items map[table.Key]table.Item, key table
 	}
 	return r.transact(ctx, table.TransactOp{Update: &table.UpdateInput{
 		Key: key, If: former,
-		Add: []table.Attr{{Name: attr, Value: table.N(by)}}, Set: []table.Attr{{Name: schema.AttrFixed, Value: table.S(name)}},
+		Add: by, Set: []table.Attr{{Name: schema.AttrFixed, Value: table.S(name)}},
 	}})
 }
 

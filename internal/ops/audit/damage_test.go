@@ -190,6 +190,25 @@ func damages() []damage {
 			w.must(err)
 			return n.Count == 2
 		}},
+		{"the counts of kinds are wrong", audit.LikeCount, func(w *world, posts []string) table.Key {
+			w.change(schema.LikeCountKey(posts[4]), nil, []table.Attr{attr(schema.AttrLikes, table.N(-1)), attr(schema.AttrCount("love"), table.N(1)), attr(schema.AttrCount("wow"), table.N(-7))})
+			return schema.LikeCountKey(posts[4])
+		}, func(w *world, posts []string) bool {
+			counts := schema.ParseLikeCount(w.item(schema.LikeCountKey(posts[4]))).Kinds
+			return counts["like"] == 2 && counts["love"] == 0 && counts["wow"] == 0
+		}},
+		{"a reaction was counted as another kind", audit.LikeCount, func(w *world, posts []string) table.Key {
+			key := schema.LikeKey(posts[4], "fan0", 1)
+			w.change(key, []table.Attr{attr(schema.AttrReaction, table.S("love"))}, nil)
+			return schema.LikeCountKey(posts[4])
+		}, func(w *world, posts []string) bool {
+			counts := schema.ParseLikeCount(w.item(schema.LikeCountKey(posts[4]))).Kinds
+			w.must(w.Unlike(w.t.Context(), "fan0", posts[4]))
+			w.quiet()
+			n, err := w.LikeCount(w.t.Context(), posts[4])
+			w.must(err)
+			return counts["like"] == 1 && counts["love"] == 1 && n.Count == 1
+		}},
 		{"a counted like is lost", audit.LikeCount, func(w *world, posts []string) table.Key {
 			w.drop(schema.LikeKey(posts[5], "fan0", 1))
 			return schema.LikeCountKey(posts[5])
@@ -242,7 +261,7 @@ func uncounted(w *world, post, user string, ago time.Duration) schema.Like {
 	version, err := id.NewGenerator(func() time.Time { return at }).New()
 	w.must(err)
 	inc := strconv.FormatInt(at.Unix()/(24*60*60), 36) + "00000000"
-	return schema.Like{Post: post, User: user, LikeShards: 1, Liked: true, Version: version, Flush: schema.Flush{Inc: inc, Seq: 1}, Indexed: true}
+	return schema.Like{Post: post, User: user, LikeShards: 1, Kind: schema.KindLike, Version: version, Flush: schema.Flush{Inc: inc, Seq: 1}, Indexed: true}
 }
 
 // madeUp returns the id of a post that nobody made.

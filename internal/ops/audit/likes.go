@@ -3,7 +3,9 @@ package audit
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"fanfare/internal/id"
@@ -22,10 +24,20 @@ const (
 
 // likesOf sums up the likes of a post by its ledger.
 type likesOf struct {
-	// counted is the part of the likes in the count.
-	counted int64
+	// counted is the part of the likes in the counts, by kind of reaction.
+	counted map[string]int64
 	// uncounted are the likes that nobody will count: liked ones and ones that were taken back.
 	uncounted, unliked int
+}
+
+// differences returns what counts by kind lack.
+func (l likesOf) differences(counts map[string]int64) map[string]int64 {
+	lack := maps.Clone(l.counted)
+	for kind, n := range counts {
+		lack[kind] -= n
+	}
+	maps.DeleteFunc(lack, func(_ string, n int64) bool { return n == 0 })
+	return lack
 }
 
 // likeCount checks the like count of a living post. The likes are read between two equal
@@ -40,11 +52,15 @@ func (r *run) likeCount(ctx context.Context, ref schema.PostRef) error {
 		}
 		before := found[key]
 		count := schema.ParseLikeCount(&before)
-		if r.cfg.Most > 0 && count.Likes > int64(r.cfg.Most) {
+		all := int64(0)
+		for _, n := range count.Kinds {
+			all += n
+		}
+		if r.cfg.Most > 0 && all > int64(r.cfg.Most) {
 			return nil
 		}
 		sum, err := r.likes(ctx, ref, count, nil)
-		if err != nil || sum == (likesOf{counted: count.Likes}) {
+		if err != nil || sum.uncounted == 0 && len(sum.differences(count.Kinds)) == 0 {
 			return err
 		}
 		found, err = r.get(ctx, true, key, schema.PostByIDKey(ref.ID))
@@ -66,11 +82,14 @@ func (r *run) likeCount(ctx context.Context, ref schema.PostRef) error {
 // likesFound makes the findings of a count and of likes that were read under one ledger.
 func (r *run) likesFound(ctx context.Context, ref schema.PostRef, count schema.LikeCount, sum likesOf, items map[table.Key]table.Item) error {
 	key := schema.LikeCountKey(ref.ID)
-	if sum.counted != count.Likes {
-		detail := fmt.Sprintf("the count is %d, and the likes by its ledger are %d", count.Likes, sum.counted)
-		err := r.found(ctx, LikeCount, key, detail, func() (bool, error) {
-			return r.add(ctx, items, key, schema.AttrLikes, sum.counted-count.Likes)
-		})
+	if lack := sum.differences(count.Kinds); len(lack) > 0 {
+		var details []string
+		var by []table.Attr
+		for _, kind := range slices.Sorted(maps.Keys(lack)) {
+			details = append(details, fmt.Sprintf("the count of kind %s is %d, and the reactions by its ledger are %d", kind, count.Kinds[kind], sum.counted[kind]))
+			by = append(by, table.Attr{Name: schema.AttrCount(kind), Value: table.N(lack[kind])})
+		}
+		err := r.found(ctx, LikeCount, key, strings.Join(details, "; "), func() (bool, error) { return r.add(ctx, items, key, by...) })
 		if err != nil {
 			return err
 		}
@@ -93,7 +112,7 @@ func (r *run) countAgain(ctx context.Context, ref schema.PostRef, ledger schema.
 	}
 	return likeagg.Direct(ctx, cfg, nil, func(ctx context.Context, add func(likeagg.UserAction) error) error {
 		_, err := r.likes(ctx, ref, ledger, func(l schema.Like) error {
-			return add(likeagg.UserAction{Post: l.Post, User: l.User, Liked: l.Liked, Version: l.Version})
+			return add(likeagg.UserAction{Post: l.Post, User: l.User, Kind: l.Kind, Version: l.Version})
 		})
 		return err
 	})
@@ -106,6 +125,7 @@ func sameItem(a, b table.Item) bool {
 // likes sums up the likes of a post by a ledger. The notes of ends are read after the ledger.
 // uncounted, if not nil, is called with each like that nobody will count.
 func (r *run) likes(ctx context.Context, ref schema.PostRef, ledger schema.LikeCount, uncounted func(schema.Like) error) (sum likesOf, err error) {
+	sum.counted = map[string]int64{}
 	ended := map[string]bool{}
 	one := func(it table.Item) error {
 		like, err := schema.ParseLike(it)
@@ -119,13 +139,17 @@ func (r *run) likes(ctx context.Context, ref schema.PostRef, ledger schema.LikeC
 			}
 		}
 		counted := likeagg.Counted(like.Flush, ledger, ended[inc])
-		if counted && like.Liked || !counted && like.Base {
-			sum.counted++
+		kind := like.Base
+		if counted {
+			kind = like.Kind
 		}
-		if counted || like.Liked == like.Base || !r.abandoned(like) {
+		if kind != "" {
+			sum.counted[kind]++
+		}
+		if counted || like.Kind == like.Base || !r.abandoned(like) {
 			return nil
 		}
-		if sum.uncounted++; !like.Liked {
+		if sum.uncounted++; like.Kind == "" {
 			sum.unliked++
 		}
 		if uncounted == nil {

@@ -131,7 +131,7 @@ func (r *run) likeItem(ctx context.Context, it table.Item) error {
 	}
 	wrong := func(it table.Item) bool {
 		l, err := schema.ParseLike(it)
-		if err != nil || l.Liked && !l.Indexed && !r.cfg.LikesByUser {
+		if err != nil || l.Kind != "" && !l.Indexed && !r.cfg.LikesByUser {
 			return false
 		}
 		right, _ := want(it)

@@ -115,7 +115,7 @@ func (w *world) likers(post string) (n int64) {
 func (w *world) likeCount(post string) int64 {
 	w.t.Helper()
 	it := w.item(schema.LikeCountKey(post))
-	return schema.ParseLikeCount(it).Likes
+	return schema.ParseLikeCount(it).Likes()
 }
 
 // The table is copied between the stamps of ten likes and their flush. The flush happens, and the

@@ -267,7 +267,7 @@ func TestTheEstimateHasTheSizesOfItems(t *testing.T) {
 		}
 		return sum
 	}
-	like := schema.Like{Post: post, User: a, Liked: true, Version: post, Flush: schema.Flush{Inc: "261121abcdef", Seq: 1}}
+	like := schema.Like{Post: post, User: a, Kind: schema.KindLike, Version: post, Flush: schema.Flush{Inc: "261121abcdef", Seq: 1}}
 	byline := schema.Byline{Name: strings.Repeat("n", 20), ImageURL: strings.Repeat("i", 60), V: at.UnixMilli()}
 	comment := schema.Comment{ID: post, Post: post, Author: b, Text: strings.Repeat("x", 280)}
 	indexed := like

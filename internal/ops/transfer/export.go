@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"fanfare/internal/feed/access"
 
@@ -20,6 +21,7 @@ import (
 	"fanfare/internal/page"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
+	"fanfare/messages"
 )
 
 // exporter is one export. Of all users it keeps the ids in memory, and of one post the likes.
@@ -195,11 +197,11 @@ func (e *exporter) likes(ctx context.Context, p schema.Post) error {
 	for shard := range p.LikeShards {
 		err := e.each(ctx, schema.LikesPK(p.ID, shard, p.LikeShards), func(it table.Item) error {
 			like, err := schema.ParseLike(it)
-			if err != nil || !like.Liked || !e.users[like.User] {
+			if err != nil || like.Kind == "" || !e.users[like.User] {
 				return err
 			}
 			at, err := id.Time(like.Version)
-			likes = append(likes, record{Type: kindLike, PostID: p.ID, UserID: like.User, Time: at})
+			likes = append(likes, likeRecord(p.ID, like.User, like.Kind, at))
 			return err
 		})
 		if err != nil {
@@ -213,6 +215,14 @@ func (e *exporter) likes(ctx context.Context, p schema.Post) error {
 		}
 	}
 	return nil
+}
+
+// likeRecord leaves out the kind like: a line without a kind is one.
+func likeRecord(post, user, kind string, at time.Time) record {
+	if kind == messages.KindLike {
+		kind = ""
+	}
+	return record{Type: kindLike, PostID: post, UserID: user, Kind: kind, Time: at}
 }
 
 // ExportUser writes the records of one user: the profile, the follows in both directions, the
@@ -257,8 +267,8 @@ func ExportUser(ctx context.Context, cfg Config, user string, out io.Writer) err
 	if err != nil {
 		return err
 	}
-	err = pages(func(page page.Request) (page.List[feed.LikedPost], error) { return s.LikesByUser(ctx, user, page) }, func(l feed.LikedPost) error {
-		return writeRecord(e.out, record{Type: kindLike, PostID: l.PostID, UserID: user, Time: l.LikedAt})
+	err = pages(func(page page.Request) (page.List[feed.LikedPost], error) { return s.ReactionsByUser(ctx, user, page) }, func(l feed.LikedPost) error {
+		return writeRecord(e.out, likeRecord(l.PostID, user, l.Kind, l.LikedAt))
 	})
 	if err != nil {
 		return err

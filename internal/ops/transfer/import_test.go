@@ -153,7 +153,7 @@ func TestAnImportedNetworkReadsAsIfItHadBeenMadeHere(t *testing.T) {
 	assert.EqualValues(t, 2, count.Count, "a like of two years ago counts as any other")
 	likers, err := s.Likers(t.Context(), old.ID, page.Request{})
 	require.NoError(t, err)
-	assert.Equal(t, []feed.Liker{{UserID: "bob", LikedAt: today.Add(-700 * day)}, {UserID: "cid", LikedAt: today.Add(-2 * day)}}, likers.Items)
+	assert.Equal(t, []feed.Liker{{UserID: "bob", LikedAt: today.Add(-700 * day), Kind: "like"}, {UserID: "cid", LikedAt: today.Add(-2 * day), Kind: "like"}}, likers.Items)
 	comments, err := s.Comments(t.Context(), old.ID, page.Request{})
 	require.NoError(t, err)
 	require.Len(t, comments.Items, 1)
@@ -287,6 +287,8 @@ func TestFaultsAreNamedByFileLineAndFieldBeforeAnyWrite(t *testing.T) {
 		"\x1f\x8b\x08",
 		rec{"type": "like", "post_id": 7, "user_id": "ann", "time": ago(day)},
 		rec{"type": "follow", "follower_id": "ann", "author_id": "ann", "time": ago(day)},
+		rec{"type": "like", "post_id": "p", "user_id": "ann", "kind": "Love", "time": ago(day)},
+		rec{"type": "comment", "id": "c", "post_id": "p", "author_id": "ann", "text": "x", "kind": "love", "time": ago(day)},
 	)
 	_, err := transfer.Import(t.Context(), config(store), []string{name})
 	var invalid *transfer.InvalidError
@@ -306,6 +308,8 @@ func TestFaultsAreNamedByFileLineAndFieldBeforeAnyWrite(t *testing.T) {
 		`10: is compressed: unpack the file first`,
 		`11: post_id: must not be a JSON number`,
 		`12: author_id: is the follower's own id`,
+		`13: kind: "Love" is not a kind of reaction: use 1 to 12 of a-z 0-9, a letter first`,
+		`14: kind: is not a field of a comment`,
 	}
 	for i, line := range want {
 		want[i] = name + ":" + line

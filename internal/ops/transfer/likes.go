@@ -25,7 +25,7 @@ func (im *importer) likes(ctx context.Context) error {
 			if err != nil {
 				return fmt.Errorf("%s: %w", at, err)
 			}
-			return add(likeagg.UserAction{Post: post, User: r.UserID, Liked: true, Version: version})
+			return add(likeagg.UserAction{Post: post, User: r.UserID, Kind: r.reaction(), Version: version})
 		})
 	})
 	ph.finish()

@@ -17,6 +17,7 @@ package transfer
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -31,6 +32,7 @@ import (
 	"fanfare/internal/id"
 	"fanfare/internal/strictjson"
 	"fanfare/internal/terminal"
+	"fanfare/messages"
 )
 
 // kind is the type of a record.
@@ -65,7 +67,7 @@ func (k kind) fields() (required, optional []string) {
 	case kindComment:
 		return []string{"id", "post_id", "author_id", "text", "time"}, nil
 	case kindLike:
-		return []string{"post_id", "user_id", "time"}, nil
+		return []string{"post_id", "user_id", "time"}, []string{"kind"}
 	}
 	return nil, nil
 }
@@ -84,6 +86,7 @@ type record struct {
 	Text       string     `json:"text,omitempty"`
 	ImageURL   string     `json:"image_url,omitempty"`
 	From       string     `json:"from,omitempty"`
+	Kind       string     `json:"kind,omitempty"`
 	Time       time.Time  `json:"time"`
 	EditedAt   *time.Time `json:"edited_at,omitempty"`
 }
@@ -187,6 +190,8 @@ func (r *record) field(name string) any {
 		return &r.ImageURL
 	case "from":
 		return &r.From
+	case "kind":
+		return &r.Kind
 	case "time":
 		return &r.Time
 	case "edited_at":
@@ -259,6 +264,9 @@ func (r *record) check(now time.Time) (faults []defect) {
 	case kindLike:
 		own("post_id", r.PostID)
 		user("user_id", r.UserID)
+		if !messages.ValidReaction(r.reaction()) {
+			refuse("kind", "%q is not a kind of reaction: use 1 to %d of a-z 0-9, a letter first", r.Kind, messages.MaxReaction)
+		}
 	}
 	return faults
 }
@@ -272,9 +280,16 @@ func (r *record) madeID() (string, error) {
 	return id.Named(r.Time, string(r.Type)+"\x00"+r.ID)
 }
 
-// version returns the version of a like.
+// reaction returns the kind of a like.
+func (r *record) reaction() string { return cmp.Or(r.Kind, messages.KindLike) }
+
+// version returns the version of a like. Of two kinds at one time the same one wins in each import.
 func (r *record) version(post string) (string, error) {
-	return id.Named(r.Time, post+"\x00"+r.UserID)
+	name := post + "\x00" + r.UserID
+	if kind := r.reaction(); kind != messages.KindLike {
+		name += "\x00" + kind
+	}
+	return id.Named(r.Time, name)
 }
 
 // writeRecord writes one line.

@@ -1,11 +1,13 @@
 package transfer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -214,7 +216,7 @@ const countTries = 8
 
 // settled compares a count with the items it counts until they are equal, or countTries
 // times: users may change both between the reads.
-func (v *verifier) settled(ctx context.Context, what string, count func(context.Context) (counted, items int64, err error)) error {
+func (v *verifier) settled(ctx context.Context, what string, count func(context.Context) (counted, items string, err error)) error {
 	waits := backoff.Exponential{First: 100 * time.Millisecond, Most: 5 * time.Second}
 	for try := 1; ; try++ {
 		counted, items, err := count(ctx)
@@ -222,7 +224,7 @@ func (v *verifier) settled(ctx context.Context, what string, count func(context.
 			return err
 		}
 		if try == countTries {
-			v.miss("%s: the count is %d, and there are %d", what, counted, items)
+			v.miss("%s: the count is %s, and there are %s", what, counted, items)
 			return nil
 		}
 		if err := backoff.Wait(ctx, waits.Bound(try)); err != nil {
@@ -247,17 +249,18 @@ func (v *verifier) users(ctx context.Context) error {
 					{"followers of ", schema.FollowersPK(user), func(c schema.Counts) int64 { return c.Followers }},
 					{"users that follow from ", schema.FollowingPK(user), func(c schema.Counts) int64 { return c.Following }},
 				} {
-					err := v.settled(ctx, c.what+user, func(ctx context.Context) (int64, int64, error) {
+					err := v.settled(ctx, c.what+user, func(ctx context.Context) (counted, listed string, err error) {
 						items, _, err := table.Collect(v.store.Query(ctx, table.Query{PK: schema.UserPK(user), Consistent: true}), 0)
 						if err != nil {
-							return 0, 0, err
+							return "", "", err
 						}
 						_, counts, err := schema.ParseUser(items)
 						if err != nil {
-							return 0, 0, err
+							return "", "", err
 						}
-						there, err := v.count(ctx, c.pk, func(table.Item) bool { return true })
-						return c.of(counts), there, err
+						there := 0
+						err = v.each(ctx, c.pk, func(table.Item) error { there++; return nil })
+						return fmt.Sprint(c.of(counts)), fmt.Sprint(there), err
 					})
 					if err != nil {
 						return err
@@ -270,21 +273,21 @@ func (v *verifier) users(ctx context.Context) error {
 	})
 }
 
-func (v *verifier) count(ctx context.Context, pk string, counts func(table.Item) bool) (n int64, err error) {
-	for page, err := range v.store.Query(ctx, table.Query{PK: pk, Consistent: true, Project: []string{schema.AttrState}}) {
+func (v *verifier) each(ctx context.Context, pk string, visit func(table.Item) error, project ...string) error {
+	for page, err := range v.store.Query(ctx, table.Query{PK: pk, Consistent: true, Project: append([]string{}, project...)}) {
 		if err != nil {
-			return 0, err
+			return err
 		}
 		for _, it := range page.Items {
-			if counts(it) {
-				n++
+			if err := visit(it); err != nil {
+				return err
 			}
 		}
 	}
-	return n, nil
+	return nil
 }
 
-// likeCounts compares the like counts of the files' posts with the likes (I3).
+// likeCounts compares the counts of reactions to the files' posts with the reactions, by kind (I3).
 func (v *verifier) likeCounts(ctx context.Context) error {
 	ph := newPhase(v.im.cfg.Progress, "verify counts of likes", len(v.im.index.posts))
 	defer ph.finish()
@@ -301,21 +304,36 @@ func (v *verifier) likeCounts(ctx context.Context) error {
 				if err != nil || ref.Deleted {
 					return err
 				}
-				return v.settled(ctx, "likes of post "+post, func(ctx context.Context) (counted, likes int64, err error) {
+				return v.settled(ctx, "likes of post "+post, func(ctx context.Context) (counted, stored string, err error) {
+					likes := schema.LikeCount{Kinds: map[string]int64{}}
 					for shard := range ref.LikeShards {
-						n, err := v.count(ctx, schema.LikesPK(post, shard, ref.LikeShards), func(it table.Item) bool { return it.Int(schema.AttrState) != 0 })
+						err := v.each(ctx, schema.LikesPK(post, shard, ref.LikeShards), func(it table.Item) error {
+							like, err := schema.ParseLike(it)
+							likes.Kinds[like.Kind]++
+							return err
+						}, schema.AttrState, schema.AttrReaction, schema.AttrFlush)
 						if err != nil {
-							return 0, 0, err
+							return "", "", err
 						}
-						likes += n
 					}
 					it, err := v.store.Get(ctx, table.GetInput{Key: schema.LikeCountKey(post), Consistent: true})
-					return schema.ParseLikeCount(it.Item).Likes, likes, err
+					return kindsText(schema.ParseLikeCount(it.Item)), kindsText(likes), err
 				})
 			})
 		}
 		return nil
 	})
+}
+
+// kindsText writes counts by kind, without kinds that nobody has.
+func kindsText(count schema.LikeCount) string {
+	var parts []string
+	for _, kind := range slices.Sorted(maps.Keys(count.Kinds)) {
+		if n := count.Kinds[kind]; kind != "" && n != 0 {
+			parts = append(parts, fmt.Sprintf("%s=%d", kind, n))
+		}
+	}
+	return cmp.Or(strings.Join(parts, " "), "0")
 }
 
 // nearlyExpired is the rest of an entry's life in which nobody looks for it any more.

@@ -49,6 +49,9 @@ so it may be a text as well. The faults do not quote values: one may be a secret
   {{- fail "FANFARE_CORS_ORIGINS: browsers leave the port out if it is the scheme's own: remove :443 or :80" }}
 {{- else if and (eq .name "FANFARE_CORS_HEADERS") (regexMatch "(?i)(^|, *)fanfare-user(,|$)" $text) }}
   {{- fail "FANFARE_CORS_HEADERS: Fanfare-User goes with the token of a service, which no page may hold: remove it" }}
+{{- else if eq .name "FANFARE_REACTIONS" }}
+  {{- $kinds := regexSplit ", *" $text -1 }}
+  {{- if or (has "like" $kinds) (ne (len $kinds) (len (uniq $kinds))) }}{{ fail "FANFARE_REACTIONS: name each kind once, and like never" }}{{ end }}
 {{- end }}
 {{- $text }}
 {{- end }}

@@ -1,0 +1,206 @@
+package likeagg
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+	"fanfare/messages"
+)
+
+// lovable configures the kinds love and wow.
+func lovable(c *Config) { c.Kinds = []string{"love", "wow"} }
+
+// The latest action of each user counts, whether its kind changes within a window or between two.
+func TestEachUserCountsForTheLatestKind(t *testing.T) {
+	step(t, func(w *world) {
+		w.tune = lovable
+		w.run()
+		for _, kind := range []string{"love", "like", "wow"} {
+			w.react("ann", kind)
+		}
+		w.react("bob", "love")
+		w.react("cat", "like")
+		w.settle()
+		w.wantKinds(map[string]int64{"wow": 1, "love": 1, "like": 1})
+		w.wantWrites(3, 1)
+		w.react("ann", "like") // from wow
+		w.react("bob", "")
+		w.react("cat", "love")
+		w.settle()
+		w.wantKinds(map[string]int64{"like": 1, "love": 1})
+		w.react("ann", "")
+		w.react("cat", "")
+		w.settle()
+		w.wantKinds(map[string]int64{})
+		for _, l := range w.likes(1) {
+			assert.Equal(t, l.Base == "", !l.TTL.IsZero(), "%+v", l)
+		}
+	})
+}
+
+// The flush of two dead aggregators' kinds is judged by the stamp, and base has the kind that was
+// counted.
+func TestAKindThatWasNeverCountedKeepsTheCountedOne(t *testing.T) {
+	for _, counted := range []bool{true, false} {
+		t.Run(fmt.Sprint("flushed: ", counted), func(t *testing.T) {
+			step(t, func(w *world) {
+				w.tune = lovable
+				g := others(1)
+				w.store(schema.Like{User: "ann", Kind: "love", Base: "wow", Version: w.newID(), Flush: g})
+				attrs := []table.Attr{{Name: schema.AttrCount("wow"), Value: table.N(1)}}
+				if counted {
+					attrs = []table.Attr{{Name: schema.AttrCount("love"), Value: table.N(1)}, {Name: schema.AttrFlushed(g.Inc), Value: table.N(g.Seq)}}
+				}
+				w.setCount(attrs...)
+				w.run()
+				w.react("ann", "like")
+				w.settle()
+				w.wantKinds(map[string]int64{"like": 1})
+			})
+		})
+	}
+}
+
+// A reaction of a kind that is not configured waits, because the setting may be on its way, and then
+// becomes a dead letter with its reason.
+func TestAKindThatIsNotConfiguredWaits(t *testing.T) {
+	step(t, func(w *world) {
+		w.run() // with likes alone
+		w.react("ann", "love")
+		w.react("bob", "like")
+		pass(10 * time.Second)
+		w.wantKinds(map[string]int64{"like": 1})
+		w.wantDead(0, "")
+		w.procs[0].stop()
+		<-w.procs[0].ended
+		w.tune = lovable
+		w.run()
+		w.settle()
+		w.wantKinds(map[string]int64{"like": 1, "love": 1})
+		w.react("ann", "shrug")
+		w.settle()
+		w.wantDead(1, `its values are refused: kind "shrug" is not in FANFARE_REACTIONS`)
+		w.wantKinds(map[string]int64{"like": 1, "love": 1})
+	})
+}
+
+// A kind that is taken out of the setting stays counted, also where another aggregator has left it
+// uncounted, and can be taken back or replaced.
+func TestReactionsSwitchedOffAndOnLoseNothing(t *testing.T) {
+	step(t, func(w *world) {
+		w.tune = lovable
+		on := w.run()
+		w.react("ann", "love")
+		w.react("bob", "love")
+		w.react("cat", "like")
+		w.settle()
+		on.stop()
+		<-on.ended
+		w.store(schema.Like{User: "dan", Kind: "wow", Version: w.newID(), Flush: others(1)}) // whose aggregator died
+		w.tune = nil
+		off := w.run()
+		w.react("ann", "like")
+		w.settle()
+		w.wantKinds(map[string]int64{"like": 2, "love": 1})
+		w.react("dan", "")
+		w.react("bob", "")
+		w.settle()
+		w.wantKinds(map[string]int64{"like": 2})
+		off.stop()
+		<-off.ended
+		w.tune = lovable
+		w.run()
+		w.react("ann", "love")
+		w.settle()
+		w.wantKinds(map[string]int64{"like": 1, "love": 1})
+		w.wantDead(0, "")
+	})
+}
+
+// Imports and repairs apply kinds that are not configured, too: their owner asked for them.
+func TestDirectCountsEachKind(t *testing.T) {
+	step(t, func(w *world) {
+		err := Direct(w.t.Context(), Config{Store: w.mem, Window: time.Second}, nil, func(_ context.Context, add func(UserAction) error) error {
+			for i, kind := range []string{"like", "love", "love", ""} {
+				if err := add(UserAction{Post: w.post, User: fmt.Sprint("u", i), Kind: kind, Version: w.newID()}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		require.NoError(w.t, err)
+		w.wantKinds(map[string]int64{"like": 1, "love": 2})
+	})
+}
+
+// A producer's hint that there is an item costs a read where it is wrong, and no count.
+func TestAWrongHintCountsOnce(t *testing.T) {
+	step(t, func(w *world) {
+		w.tune, w.hint = lovable, true
+		w.run()
+		w.react("ann", "love")
+		w.settle()
+		w.wantKinds(map[string]int64{"love": 1})
+		w.wantWrites(1, 1)
+		assert.Equal(t, 1, w.requested["like"])
+	})
+}
+
+// Each write of a change of kind may lose its answer, land late or fail, and the flush, too.
+func TestAChangeOfKindIsExactAfterEachFault(t *testing.T) {
+	for _, met := range []fault{failed, lost, late, slow, crashed, panicked, short} {
+		for _, op := range []string{"like1", "put2", "put3", "flush2", "fence1", "ledger1"} {
+			t.Run(fmt.Sprint(op, " ", met), func(t *testing.T) {
+				step(t, func(w *world) {
+					w.tune = lovable
+					w.faults = map[string]fault{op: met}
+					w.run()
+					w.react("ann", "love")
+					pass(5 * time.Second)
+					w.run()
+					w.react("ann", "wow")
+					w.settle()
+					w.wantKinds(map[string]int64{"wow": 1})
+				})
+			})
+		}
+	}
+}
+
+// The window sums kinds as a vector: users who change places leave all counts as they are, and the
+// flush happens all the same.
+func TestKindsThatChangePlacesAreFlushed(t *testing.T) {
+	step(t, func(w *world) {
+		w.tune = lovable
+		w.run()
+		w.react("ann", "love")
+		w.react("bob", "wow")
+		w.settle()
+		before := w.count()
+		w.react("ann", "wow")
+		w.react("bob", "love")
+		w.settle()
+		w.wantKinds(map[string]int64{"love": 1, "wow": 1})
+		after := w.count()
+		assert.NotEqual(t, before.Done, after.Done)
+		for _, l := range w.likes(1) {
+			assert.Contains(t, after.Done, l.Flush.Inc)
+		}
+	})
+}
+
+func TestAnActionOfAReactionIsReadBack(t *testing.T) {
+	for _, kind := range []string{"", messages.KindLike, "love"} {
+		like, got, ok := messages.ActionOf(messages.Action(messages.Like{UserID: "ann"}, kind))
+		assert.True(t, ok)
+		assert.Equal(t, kind, got)
+		assert.Equal(t, "ann", like.UserID)
+	}
+}

@@ -1,0 +1,82 @@
+package transfer_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/feed"
+	"fanfare/internal/ops/transfer"
+	"fanfare/internal/page"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+	"fanfare/internal/table/tabletest"
+)
+
+// Kinds of reaction go in, are counted, and come out, whether they are configured or not.
+func TestKindsOfReactionGoInAndOut(t *testing.T) {
+	lines := append(network(),
+		rec{"type": "like", "post_id": "p-new", "user_id": "bob", "kind": "love", "time": ago(day)},
+		rec{"type": "like", "post_id": "p-new", "user_id": "ann", "kind": "like", "time": ago(day)},
+		// Of two kinds of one time the same one wins, in whatever order they are.
+		rec{"type": "like", "post_id": "p-old", "user_id": "ann", "kind": "wow", "time": ago(day)},
+		rec{"type": "like", "post_id": "p-old", "user_id": "ann", "kind": "sad", "time": ago(day)},
+	)
+	here, there := tabletest.NewMemory(), tabletest.NewMemory()
+	name := file(t, lines...)
+	for range 2 { // the second one finds all
+		_, err := transfer.Import(t.Context(), config(here), []string{name})
+		require.NoError(t, err)
+	}
+	s := service(here, today)
+	posts, err := s.PostsByUser(t.Context(), "ann", feed.PostRange{}, page.Request{})
+	require.NoError(t, err)
+	res, err := here.Get(t.Context(), table.GetInput{Key: schema.LikeCountKey(posts.Items[0].ID)})
+	require.NoError(t, err)
+	assert.Equal(t, map[string]int64{"like": 2, "love": 1}, schema.ParseLikeCount(res.Item).Kinds)
+	reaction, err := s.ReactionOf(t.Context(), posts.Items[1].ID, "ann")
+	require.NoError(t, err)
+
+	out := export(t, here)
+	assert.Equal(t, 1, strings.Count(out, `"kind":"love"`), out)
+	assert.Zero(t, strings.Count(out, `"kind":"like"`), out)
+	copied := filepath.Join(t.TempDir(), "export.jsonl")
+	require.NoError(t, os.WriteFile(copied, []byte(out), 0o600))
+	_, err = transfer.Import(t.Context(), config(there), []string{copied})
+	require.NoError(t, err)
+	assert.Equal(t, out, export(t, there))
+	var own bytes.Buffer
+	require.NoError(t, transfer.ExportUser(t.Context(), config(there), "bob", &own))
+	assert.Contains(t, own.String(), `"user_id":"bob","kind":"love"`)
+
+	lines[len(lines)-1], lines[len(lines)-2] = lines[len(lines)-2], lines[len(lines)-1]
+	again := tabletest.NewMemory()
+	_, err = transfer.Import(t.Context(), config(again), []string{file(t, lines...)})
+	require.NoError(t, err)
+	same, err := service(again, today).ReactionOf(t.Context(), posts.Items[1].ID, "ann")
+	require.NoError(t, err)
+	assert.Equal(t, reaction, same)
+}
+
+// An import finds a count of a kind that its likes do not have.
+func TestAnImportVerifiesEachKind(t *testing.T) {
+	store := tabletest.NewMemory()
+	name := file(t, append(network(), rec{"type": "like", "post_id": "p-new", "user_id": "bob", "kind": "love", "time": ago(day)})...)
+	_, err := transfer.Import(t.Context(), config(store), []string{name})
+	require.NoError(t, err)
+	posts, err := service(store, today).PostsByUser(t.Context(), "ann", feed.PostRange{}, page.Request{})
+	require.NoError(t, err)
+	_, err = store.Update(t.Context(), table.UpdateInput{Key: schema.LikeCountKey(posts.Items[0].ID), Add: []table.Attr{
+		{Name: schema.AttrLikes, Value: table.N(1)}, {Name: schema.AttrCount("love"), Value: table.N(-1)},
+	}})
+	require.NoError(t, err)
+	_, err = transfer.Import(t.Context(), config(store), []string{name})
+	var missing *transfer.MissingError
+	require.ErrorAs(t, err, &missing)
+	assert.Equal(t, []string{"likes of post " + posts.Items[0].ID + ": the count is like=2, and there are like=1 love=1"}, missing.Faults)
+}
