@@ -38,6 +38,8 @@ const (
 	Blocked
 	// IndexOff: the list needs the index of likes by user, which is switched off.
 	IndexOff
+	// NotificationsOff: the call is about notifications, which are switched off.
+	NotificationsOff
 	// TooSoon: a call that may be made once in a while was made before, or the user's calls of this hour have
 	// caused all units that they may; again after RetryAfter.
 	TooSoon
@@ -66,6 +68,8 @@ func (k Kind) String() string {
 		return "blocked"
 	case IndexOff:
 		return "index off"
+	case NotificationsOff:
+		return "notifications off"
 	case TooSoon:
 		return "too soon"
 	case Unavailable:

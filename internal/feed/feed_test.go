@@ -17,6 +17,7 @@ import (
 	"fanfare/internal/feed/access"
 	"fanfare/internal/feed/delivery"
 	"fanfare/internal/feed/home"
+	"fanfare/internal/feed/notices"
 	"fanfare/internal/feed/removal"
 	"fanfare/internal/feed/view"
 	"fanfare/internal/id"
@@ -115,6 +116,7 @@ type config struct {
 	way
 	service
 	homes
+	noNotices bool
 }
 
 // domain has all parts of the domain.
@@ -124,6 +126,7 @@ type domain struct {
 	*view.Views
 	*delivery.Deliveries
 	*removal.Removals
+	notices *notices.Notices
 }
 
 func newDomain(c config) *domain {
@@ -131,7 +134,7 @@ func newDomain(c config) *domain {
 	c.service.Access = a
 	s := feed.New(c.service)
 	c.homes.Access, c.homes.Items, c.homes.Mutes = a, s, s
-	return &domain{s, home.New(c.homes), view.New(a, s), delivery.New(a), removal.New(a, s)}
+	return &domain{s, home.New(c.homes), view.New(a, s), delivery.New(a), removal.New(a, s), notices.New(a, s, !c.noNotices)}
 }
 
 // world is a domain on a table in memory. A test that wants its posts delivered calls

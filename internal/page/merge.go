@@ -255,10 +255,12 @@ func sortKey(q table.Query, it table.Item) string {
 }
 
 // PositionOf returns the id in a sort key of a list: of the post, the comment or the
-// user. An entry's sort key names the author after the post.
+// user. An entry's sort key names the author after the post. The place of a notification stands alone.
 func PositionOf(sk string) string {
-	_, position, _ := strings.Cut(sk, "#")
-	position, _, _ = strings.Cut(position, "#")
+	if _, named, ok := strings.Cut(sk, "#"); ok {
+		sk = named
+	}
+	position, _, _ := strings.Cut(sk, "#")
 	return position
 }
 

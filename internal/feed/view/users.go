@@ -144,11 +144,11 @@ func (v *Views) relations(ctx context.Context, viewer string, users []string) (m
 	var following, followers map[string]bool
 	err := v.access.All(ctx,
 		func(ctx context.Context) (err error) {
-			following, err = v.edgesTo(ctx, schema.FollowingPK(viewer), users)
+			following, err = v.access.EdgesTo(ctx, schema.FollowingPK(viewer), users)
 			return err
 		},
 		func(ctx context.Context) (err error) {
-			followers, err = v.edgesTo(ctx, schema.FollowersPK(viewer), users)
+			followers, err = v.access.EdgesTo(ctx, schema.FollowersPK(viewer), users)
 			return err
 		},
 	)
@@ -157,46 +157,4 @@ func (v *Views) relations(ctx context.Context, viewer string, users []string) (m
 		views[user] = User{feed.HomeAuthor{ID: user}, following[user], followers[user]}
 	}
 	return views, err
-}
-
-// edgesForEachUser bounds the query of a viewer's own edges: it reads this many edges for each
-// user of the page.
-const edgesForEachUser = 3
-
-// edgesTo returns to which of users a partition of the viewer's edges has one. As ownLikes
-// does, it asks for the edges between the first and the last of them, and reads the rest by
-// key if there are very many. Both reads are consistent: a follow shows at once.
-func (v *Views) edgesTo(ctx context.Context, pk string, users []string) (map[string]bool, error) {
-	has := make(map[string]bool, len(users))
-	if len(users) > 1 {
-		q := table.Query{
-			PK: pk, Low: schema.UserSK(slices.Min(users)), High: schema.UserSK(slices.Max(users)),
-			PageSize: edgesForEachUser * len(users), Consistent: true, Project: []string{},
-		}
-		last := "" // the sort key up to which all edges were read
-		for read, err := range v.access.Store.Query(ctx, q) {
-			if err != nil {
-				return nil, fault.Wrap("table", err)
-			}
-			for _, it := range read.Items {
-				has[page.PositionOf(it.Key.SK)], last = true, it.Key.SK
-			}
-			if !read.More {
-				return has, nil
-			}
-			if len(read.Items) > 0 {
-				break
-			}
-		}
-		users = slices.DeleteFunc(slices.Clone(users), func(user string) bool { return schema.UserSK(user) <= last })
-	}
-	keys := make([]table.Key, len(users))
-	for i, user := range users {
-		keys[i] = table.Key{PK: pk, SK: schema.UserSK(user)}
-	}
-	found, err := v.access.BatchGet(ctx, keys, true)
-	for key := range found {
-		has[page.PositionOf(key.SK)] = true
-	}
-	return has, err
 }

@@ -1,0 +1,53 @@
+package access
+
+import (
+	"context"
+	"slices"
+
+	"fanfare/internal/fault"
+	"fanfare/internal/page"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+)
+
+// edgesForEachUser bounds the query of a user's edges: it reads this many edges for each
+// user of the page.
+const edgesForEachUser = 3
+
+// EdgesTo returns to which of users a partition of one user's edges or blocks has an item. As ownLikes
+// does, it asks for the items between the first and the last of them, and reads the rest by
+// key if there are very many. Both reads are consistent: a follow shows at once.
+func (a *Access) EdgesTo(ctx context.Context, pk string, users []string) (map[string]bool, error) {
+	has := make(map[string]bool, len(users))
+	if len(users) > 1 {
+		q := table.Query{
+			PK: pk, Low: schema.UserSK(slices.Min(users)), High: schema.UserSK(slices.Max(users)),
+			PageSize: edgesForEachUser * len(users), Consistent: true, Project: []string{},
+		}
+		last := "" // the sort key up to which all edges were read
+		for read, err := range a.Store.Query(ctx, q) {
+			if err != nil {
+				return nil, fault.Wrap("table", err)
+			}
+			for _, it := range read.Items {
+				has[page.PositionOf(it.Key.SK)], last = true, it.Key.SK
+			}
+			if !read.More {
+				return has, nil
+			}
+			if len(read.Items) > 0 {
+				break
+			}
+		}
+		users = slices.DeleteFunc(slices.Clone(users), func(user string) bool { return schema.UserSK(user) <= last })
+	}
+	keys := make([]table.Key, len(users))
+	for i, user := range users {
+		keys[i] = table.Key{PK: pk, SK: schema.UserSK(user)}
+	}
+	found, err := a.BatchGet(ctx, keys, true)
+	for key := range found {
+		has[page.PositionOf(key.SK)] = true
+	}
+	return has, err
+}

@@ -1,0 +1,191 @@
+package notices
+
+import (
+	"context"
+	"slices"
+
+	"fanfare/internal/fault"
+	"fanfare/internal/feed/access"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+)
+
+// This file decides by consistent reads which notifications show, and the users that they name.
+
+// mostActors is the number of actors that a notification shows.
+const mostActors = 3
+
+// visible returns the notifications that show, with their actors.
+func (r *reader) visible(ctx context.Context, all []Notice) ([]Notice, error) {
+	if err := r.lookAtTargets(ctx, all); err != nil {
+		return nil, err
+	}
+	all = slices.DeleteFunc(all, func(of Notice) bool { return of.Kind != schema.NoticeFollow && r.refs[of.Target].Post == "" })
+	if err := r.hideActs(ctx, all); err != nil {
+		return nil, err
+	}
+	// Of a full list that names nobody an older action may hold: its number tells.
+	return slices.DeleteFunc(all, func(of Notice) bool {
+		return len(of.Actors) == 0 && (len(of.acts) < schema.NoticeActs || of.Kind == schema.NoticeMention)
+	}), nil
+}
+
+// lookAtTargets reads the posts that the notifications are about. The reader is the author of those that were
+// liked or commented, so their keys are known.
+func (r *reader) lookAtTargets(ctx context.Context, all []Notice) error {
+	var mentions []string
+	var refs []access.Ref
+	for _, of := range all {
+		switch of.Kind {
+		case schema.NoticeMention:
+			mentions = append(mentions, of.Target)
+		case schema.NoticeLike, schema.NoticeComment:
+			refs = append(refs, access.Ref{Post: of.Target, Author: r.user})
+		case schema.NoticeFollow:
+		}
+	}
+	if len(mentions) > 0 {
+		living := map[string]schema.PostRef{}
+		if err := r.n.access.LivingPosts(ctx, mentions, living); err != nil {
+			return err
+		}
+		for _, post := range living {
+			refs = append(refs, access.Ref{Post: post.ID, Author: post.Author})
+		}
+	}
+	refs = slices.DeleteFunc(refs, func(of access.Ref) bool { _, known := r.refs[of.Post]; r.refs[of.Post] = access.Ref{}; return known })
+	found, err := r.n.access.Posts(ctx, access.PostKeys(refs))
+	if err != nil {
+		return err
+	}
+	for _, ref := range refs {
+		it, ok := found[schema.PostKey(ref.Author, ref.Post)]
+		if !ok {
+			continue
+		}
+		post, err := schema.ParsePost(it)
+		if err != nil {
+			return fault.Wrap("table", err)
+		}
+		ref.LikeShards = post.LikeShards
+		r.refs[ref.Post], r.posts[it.Key] = ref, it
+	}
+	return nil
+}
+
+// hideActs sets the actors of the notifications: the newest users whose action holds, without muted and blocked
+// users, users without a profile, and, of a follow, users that follow the reader no more.
+func (r *reader) hideActs(ctx context.Context, all []Notice) error {
+	users := usersOf(all, func(Notice) bool { return true })
+	var blocked, follow map[string]bool
+	reads := []func(context.Context) error{}
+	if r.blocks && len(users) > 0 {
+		reads = append(reads, func(ctx context.Context) (err error) {
+			blocked, err = r.n.access.EdgesTo(ctx, schema.BlocksPK(r.user), users)
+			return err
+		})
+	}
+	if followers := usersOf(all, func(of Notice) bool { return of.Kind == schema.NoticeFollow }); len(followers) > 0 {
+		reads = append(reads, func(ctx context.Context) (err error) {
+			follow, err = r.n.access.EdgesTo(ctx, schema.FollowersPK(r.user), followers)
+			return err
+		})
+	}
+	if err := r.n.access.All(ctx, reads...); err != nil {
+		return err
+	}
+	for i := range all {
+		of := &all[i]
+		of.acts = slices.Clone(of.acts)
+		for j := range of.acts {
+			act := &of.acts[j]
+			switch {
+			case !act.Holds():
+			case of.Kind == schema.NoticeFollow && !follow[act.User]:
+				act.State = ""
+			case r.muted[act.User] || blocked[act.User]:
+				act.State, of.hidden = "", of.hidden+1
+			}
+		}
+	}
+	return r.name(ctx, all)
+}
+
+// name chooses the actors among the users whose action holds. It asks for as few profiles as it can: for three users
+// of each notification, and for a further one in the place of each that has no profile.
+func (r *reader) name(ctx context.Context, all []Notice) error {
+	profiles := map[string]bool{}
+	for {
+		var unknown []table.Key
+		for i := range all {
+			of := &all[i]
+			of.Actors = of.Actors[:0]
+			for _, act := range of.acts {
+				has, known := profiles[act.User]
+				if !act.Holds() || known && !has || slices.ContainsFunc(of.Actors, func(a Actor) bool { return a.UserID == act.User }) {
+					continue
+				}
+				if key := schema.ProfileKey(act.User); !known && !slices.Contains(unknown, key) {
+					unknown = append(unknown, key)
+				}
+				of.Actors = append(of.Actors, actorOf(of.Kind, act))
+				if len(of.Actors) == mostActors {
+					break
+				}
+			}
+		}
+		if len(unknown) == 0 {
+			break
+		}
+		if err := r.lookAtProfiles(ctx, unknown, profiles); err != nil {
+			return err
+		}
+	}
+	for i := range all {
+		for _, act := range all[i].acts {
+			if has, known := profiles[act.User]; act.Holds() && known && !has {
+				all[i].hidden++
+			}
+		}
+	}
+	return nil
+}
+
+func actorOf(kind schema.NoticeKind, act schema.Act) Actor {
+	actor := Actor{UserID: act.User, At: access.TimeOf(act.Version)}
+	if kind == schema.NoticeLike {
+		actor.Reaction = act.State
+	}
+	return actor
+}
+
+// lookAtProfiles adds to known whether users have profiles. A profile may be a minute old, as the names of lists
+// are. One that is absent is asked for once more, consistently.
+func (r *reader) lookAtProfiles(ctx context.Context, keys []table.Key, known map[string]bool) error {
+	found, err := r.n.access.Recent.Get(ctx, keys)
+	if err != nil {
+		return err
+	}
+	absent := slices.DeleteFunc(slices.Clone(keys), func(key table.Key) bool { _, ok := found[key]; return ok })
+	again, err := r.n.access.BatchGet(ctx, absent, true)
+	for _, key := range keys {
+		user, _ := schema.UserOfProfile(key)
+		_, there := found[key]
+		_, late := again[key]
+		known[user] = there || late
+	}
+	return err
+}
+
+// usersOf returns the users of the actions that hold, each once, of some of the notifications.
+func usersOf(all []Notice, some func(Notice) bool) []string {
+	var users []string
+	for _, of := range all {
+		for _, act := range of.acts {
+			if act.Holds() && some(of) && !slices.Contains(users, act.User) {
+				users = append(users, act.User)
+			}
+		}
+	}
+	return users
+}

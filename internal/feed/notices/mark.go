@@ -1,0 +1,105 @@
+package notices
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"fanfare/internal/fault"
+	"fanfare/internal/feed/access"
+	"fanfare/internal/id"
+	"fanfare/internal/page"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+)
+
+// MaxUnread is the most notifications that Unread counts, and DefaultUnread the most that a first page
+// and a stream count.
+const (
+	MaxUnread     = 100
+	DefaultUnread = 10
+)
+
+// Unread returns the number of notifications above the user's mark; most stands for most or more. It
+// reads no posts, edges or blocks, so it may count a notification that a page hides.
+func (n *Notices) Unread(ctx context.Context, user string, most int) (int, error) {
+	if err := n.requireOn(); err != nil {
+		return 0, err
+	}
+	it, err := n.access.Get(ctx, schema.NoticeMarkKey(user), true)
+	if err != nil {
+		return 0, err
+	}
+	return n.above(ctx, user, schema.NoticeMark(it), most)
+}
+
+// above counts the notifications above a place, most at most. The query reads further keys only where
+// notifications have expired.
+func (n *Notices) above(ctx context.Context, user, place string, most int) (int, error) {
+	q := table.Query{Index: true, PK: schema.NoticesPK(user), Project: []string{}}
+	if place != "" {
+		q.Low = place + "!" // above the place itself, and below every higher one
+	}
+	fill := page.Refill{Budget: page.BudgetAfter(2), Calls: 1, Most: page.MostRefill}
+	found, err := page.Collect(ctx, n.access.Store, q, most, fill, page.Each(func(table.Item) (struct{}, bool, error) {
+		return struct{}{}, true, nil
+	}))
+	return len(found.Items), err
+}
+
+// mostAhead is how far a place may be ahead of the clock of this process without a look at the index. Workers
+// give places that are minutes ahead at most.
+const mostAhead = time.Hour
+
+// markScope is the scope of the tokens of a mark.
+func markScope(user string) page.Scope { return page.ListByID("notifications-read", user, "") }
+
+// MarkRead moves the user's mark up to the place of a page's ReadTo, and returns the number of unread
+// notifications. The mark only grows (I14): calls of several devices may come in any order.
+func (n *Notices) MarkRead(ctx context.Context, user, readTo string) (unread int, err error) {
+	if err := n.requireOn(); err != nil {
+		return 0, err
+	}
+	place, err := markScope(user).Position(readTo)
+	if err != nil || place == "" {
+		return 0, notGiven()
+	}
+	if err := n.access.RequireWriter(ctx, user); err != nil {
+		return 0, err
+	}
+	if access.TimeOf(place).Sub(n.access.Now()) > mostAhead {
+		// Anybody can make the token of a place, and workers give places above a mark. So a place that is far
+		// ahead must be in the list.
+		reached, err := n.above(ctx, user, place[:len(place)-1], 1)
+		if err != nil {
+			return 0, err
+		}
+		if reached == 0 {
+			return 0, notGiven()
+		}
+	}
+	if err := n.raise(ctx, user, place); err != nil {
+		return 0, err
+	}
+	return n.Unread(ctx, user, DefaultUnread)
+}
+
+func notGiven() error {
+	return &fault.Error{Kind: fault.Malformed, Detail: "read_to is not of a page of your notifications: list them again"}
+}
+
+// raise stores a place as the user's mark, unless the mark is as high. The lowest place is the mark of a user
+// without one.
+func (n *Notices) raise(ctx context.Context, user, place string) error {
+	if place == id.Min {
+		return nil
+	}
+	mark := schema.NoticeMarkItem(user, place)
+	_, err := n.access.Store.Put(ctx, table.PutInput{Item: mark, If: table.Any{
+		table.Absent{}, table.Less{Name: schema.AttrReadTo, Value: mark.Get(schema.AttrReadTo)},
+	}})
+	if _, higher := errors.AsType[*table.ConditionError](err); higher {
+		return nil
+	}
+	return fault.Wrap("table", err)
+}

@@ -1,0 +1,118 @@
+// Package notices reads a user's notifications: the list, the number of unread ones, and the mark up to
+// which they are read. Workers write notifications; see package schema for the item.
+//
+// # It must never
+//
+//   - Write anything but the mark.
+//   - Show a notification about a post that is gone, or by a muted or blocked user.
+//   - Keep a number: each number that a page shows is a count that exists.
+//   - Walk over a whole partition in one request: page.TableCalls is the bound (I11).
+//
+// # The invariants it keeps
+//
+//   - I7: a page continues behind a place, never behind a number of items. See List.
+//   - I14: the mark of a page is the highest place that the page looked at, and a mark only grows. See
+//     MarkRead.
+package notices
+
+import (
+	"context"
+	"time"
+
+	"fanfare/internal/fault"
+	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
+	"fanfare/internal/page"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+)
+
+// domain is the part of the domain that pages need. feed.Service has it.
+type domain interface {
+	User(ctx context.Context, user string) (feed.User, error)
+	MutesOf(ctx context.Context, user string) (map[string]bool, error)
+	Hydrate(ctx context.Context, calls *page.Budget, viewer string, refs []access.Ref, posts map[table.Key]table.Item) ([]feed.HomeItem, error)
+}
+
+// Notices reads notifications. Its methods may be called at the same time.
+type Notices struct {
+	access *access.Access
+	feed   domain
+	on     bool
+}
+
+// New returns the Notices of a feed. If they are not on, each call answers NotificationsOff.
+func New(a *access.Access, f domain, on bool) *Notices { return &Notices{a, f, on} }
+
+// On reports whether notifications are switched on.
+func (n *Notices) On() bool { return n.on }
+
+func (n *Notices) requireOn() error {
+	if n.on {
+		return nil
+	}
+	return &fault.Error{Kind: fault.NotificationsOff, Detail: "notifications are switched off here"}
+}
+
+// Notice is a notification as its reader sees it.
+type Notice struct {
+	// ID is the same while the notification moves.
+	ID     string
+	Kind   schema.NoticeKind
+	Target string
+	// Actors acted last, the newest first. There are none if only older actions hold.
+	Actors []Actor
+	// Count is the number that exists: of likes, comments or followers. It is nil for a mention, and where the
+	// reader's own comments are too many to be left out.
+	Count *int64
+	// At is the time of the notification's place.
+	At     time.Time
+	Unread bool
+	// On is the post that the notification is about, nil for a follow.
+	On *feed.HomeItem
+
+	place string
+	acts  []schema.Act
+	// hidden is the number of kept actions that hold and do not show.
+	hidden int
+}
+
+// Actor is a user who acted.
+type Actor struct {
+	UserID string
+	// Reaction is the kind of a like, "" for any other action.
+	Reaction string
+	At       time.Time
+}
+
+// Page is a page of notifications, the highest place first.
+type Page[T any] struct {
+	page.List[T]
+	// ReadTo is the token of the highest place that the page looked at, or of the mark if it looked at none.
+	ReadTo string
+	// Unread is the number of unread notifications, DefaultUnread at most. Only the first page has it.
+	Unread *int
+}
+
+// reader reads one page.
+type reader struct {
+	n    *Notices
+	user string
+	size int
+	// mark is the user's mark, muted the users that the user mutes, and blocks is set if there were any blocks of
+	// the user.
+	mark   string
+	muted  map[string]bool
+	blocks bool
+	// top is the highest place that was looked at, and above the number of keys above the mark. low is set once a
+	// key was not above it.
+	top   string
+	above int
+	low   bool
+	// shown is the number of notifications on the page so far, and seen has the ids of all that were looked at.
+	shown int
+	seen  map[string]bool
+	// posts are the posts that were read, and refs the living ones among them.
+	posts map[table.Key]table.Item
+	refs  map[string]access.Ref
+}

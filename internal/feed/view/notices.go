@@ -1,0 +1,52 @@
+package view
+
+import (
+	"context"
+
+	"fanfare/internal/feed/notices"
+	"fanfare/internal/page"
+)
+
+// Notice is a notification with the view of its post, and with the users who acted.
+type Notice struct {
+	notices.Notice
+	Users []User
+}
+
+// JSONBytes returns the size of the notification in JSON, or more.
+func (n Notice) JSONBytes() int {
+	size := page.FieldBytes
+	if n.On != nil {
+		size += n.On.JSONBytes()
+	}
+	for _, user := range n.Users {
+		size += user.JSONBytes()
+	}
+	return size
+}
+
+// NoticeViews adds the views of the users to a page of notifications, which has the posts.
+func (v *Views) NoticeViews(ctx context.Context, viewer string, list notices.Page[notices.Notice]) (notices.Page[Notice], error) {
+	var users []string
+	for _, of := range list.Items {
+		for _, actor := range of.Actors {
+			users = append(users, actor.UserID)
+		}
+	}
+	var views map[string]User
+	if len(users) > 0 {
+		var err error
+		if views, err = v.userViews(ctx, viewer, users, false); err != nil {
+			return notices.Page[Notice]{}, err
+		}
+	}
+	items := make([]Notice, len(list.Items))
+	for i, of := range list.Items {
+		items[i].Notice = of
+		for _, actor := range of.Actors {
+			items[i].Users = append(items[i].Users, views[actor.UserID])
+		}
+	}
+	with := page.With(list.List, items, func(n Notice) notices.Notice { return n.Notice })
+	return notices.Page[Notice]{List: with, ReadTo: list.ReadTo, Unread: list.Unread}, nil
+}
