@@ -21,7 +21,7 @@ SIM_TIMEOUT ?= 60m
 EACH = scripts/each-module.sh
 LINT = $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
 
-.PHONY: up up-aws build module release changes test-modules test-tools test test-long test-crash import-crash test-upgrade test-platform lint bench day sim sim-reach sim-commit sim-planted mutants spec soak vuln image
+.PHONY: up up-aws build module release changes test-modules test-tools test test-long test-crash import-crash test-upgrade test-platform lint bench day sim sim-reach sim-commit sim-planted mutants spec explore soak vuln image
 
 up: bin/fanfare
 	./bin/fanfare up --demo $(FLAGS)
@@ -158,6 +158,10 @@ mutants:
 spec:
 	scripts/spec.sh install
 	scripts/spec.sh run $(FLAGS)
+
+# Every order of steps of the notifications' small worlds, also of those of millions of states. It takes minutes.
+explore:
+	$(GO) test -count=1 -timeout 60m ./internal/notify -run '^TestExplore' -every-world
 
 # Runs for hours: new seeds, then real processes that are killed again and again.
 soak:

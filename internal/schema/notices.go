@@ -77,8 +77,9 @@ type Notice struct {
 }
 
 // Place returns the place at which the notification is listed, "" if it is not: the highest place
-// of an action that holds. Of a full list of which none holds, older actions may hold, so it is
-// listed at the lowest place.
+// of an action that holds. Behind a full list of which none holds, older actions may hold, so it is
+// listed at the lowest place. A full list has no place if each action was taken back before a worker
+// met it: then it is listed at the oldest version.
 func (n Notice) Place() string {
 	highest, lowest := "", ""
 	for _, act := range n.Acts {
@@ -89,10 +90,13 @@ func (n Notice) Place() string {
 			lowest = act.Place
 		}
 	}
-	if highest == "" && len(n.Acts) == NoticeActs {
+	switch {
+	case highest != "" || len(n.Acts) < NoticeActs:
+		return highest
+	case lowest != "":
 		return lowest
 	}
-	return highest
+	return n.Acts[NoticeActs-1].Version
 }
 
 // Highest returns the highest place of any action, "" for none.
