@@ -94,6 +94,29 @@ func (c *Client) Unmute(ctx context.Context, id string) error {
 // Mutes lists the users that the caller mutes, by user id.
 func (c *Client) Mutes() List[Edge] { return list[Edge](c, nil, "v1", "me", "mutes") }
 
+// Bookmark keeps a post in the caller's own list of bookmarks. It is idempotent.
+func (c *Client) Bookmark(ctx context.Context, post string) error {
+	return c.do(ctx, call{method: http.MethodPut, path: path("v1", "me", "bookmarks", post)}, nil)
+}
+
+// Unbookmark ends a bookmark. It is idempotent.
+func (c *Client) Unbookmark(ctx context.Context, post string) error {
+	return c.do(ctx, call{method: http.MethodDelete, path: path("v1", "me", "bookmarks", post)}, nil)
+}
+
+// BookmarkOf reads the caller's bookmark of a post. It is ErrNotFound if there is none.
+func (c *Client) BookmarkOf(ctx context.Context, post string) (Bookmark, error) {
+	return get[Bookmark](ctx, c, path("v1", "me", "bookmarks", post))
+}
+
+// Bookmarks lists the caller's bookmarks, the newest bookmark first.
+func (c *Client) Bookmarks() List[Bookmark] { return list[Bookmark](c, nil, "v1", "me", "bookmarks") }
+
+// BookmarkViews lists the caller's bookmarks as Bookmarks does, with all that a page shows of the posts.
+func (c *Client) BookmarkViews() List[PostView] {
+	return list[PostView](c, view(), "v1", "me", "bookmarks")
+}
+
 // Relationship reads the follows between id and other.
 func (c *Client) Relationship(ctx context.Context, id, other string) (Relationship, error) {
 	return get[Relationship](ctx, c, path("v1", "users", id, "relationships", other))

@@ -119,6 +119,12 @@ type LikedPost struct {
 	LikedAt time.Time `json:"liked_at"`
 }
 
+// Bookmark is a post that the caller keeps.
+type Bookmark struct {
+	PostID       string    `json:"post_id"`
+	BookmarkedAt time.Time `json:"bookmarked_at"`
+}
+
 // HomeItem is one post in a home.
 type HomeItem struct {
 	Post      Post   `json:"post"`
@@ -133,6 +139,8 @@ type PostView struct {
 	CommentCount int64 `json:"comment_count"`
 	// LikedAt is when the user of a list of liked posts liked the post, zero elsewhere.
 	LikedAt time.Time `json:"liked_at,omitzero"`
+	// BookmarkedAt is when the caller made the bookmark in BookmarkViews, zero elsewhere.
+	BookmarkedAt time.Time `json:"bookmarked_at,omitzero"`
 }
 
 // Found is the answer to a question about several ids.

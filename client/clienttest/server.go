@@ -45,13 +45,15 @@ type Server struct {
 	follows map[string]map[string]time.Time // by follower, then author
 	mutes   map[string]map[string]time.Time // by the user who mutes
 	blocks  map[string]map[string]time.Time // by the user who blocks
-	posts   map[string]client.Post
-	byUser  map[string][]string // post ids, ascending
-	likes   map[string]map[string]time.Time
-	keys    map[[2]string]keyed
-	left    map[string]bool // readers that were away once
-	away    map[string]bool
-	made    map[string]client.Delivery // by post
+	// bookmarks are by the user who keeps them, the oldest first.
+	bookmarks map[string][]client.Bookmark
+	posts     map[string]client.Post
+	byUser    map[string][]string // post ids, ascending
+	likes     map[string]map[string]time.Time
+	keys      map[[2]string]keyed
+	left      map[string]bool // readers that were away once
+	away      map[string]bool
+	made      map[string]client.Delivery // by post
 }
 
 type keyed struct {
@@ -64,8 +66,8 @@ func New() *Server {
 	s := &Server{
 		mux: http.NewServeMux(), ids: id.NewGenerator(time.Now),
 		users: map[string]client.User{}, follows: map[string]map[string]time.Time{}, mutes: map[string]map[string]time.Time{},
-		blocks: map[string]map[string]time.Time{},
-		posts:  map[string]client.Post{}, byUser: map[string][]string{},
+		blocks: map[string]map[string]time.Time{}, bookmarks: map[string][]client.Bookmark{},
+		posts: map[string]client.Post{}, byUser: map[string][]string{},
 		likes: map[string]map[string]time.Time{}, keys: map[[2]string]keyed{},
 		left: map[string]bool{}, away: map[string]bool{}, made: map[string]client.Delivery{},
 	}
@@ -86,6 +88,10 @@ func New() *Server {
 		"PUT /v1/me/blocks/{id}":                   s.hide(s.blocks, s.endFollows),
 		"DELETE /v1/me/blocks/{id}":                s.show(s.blocks),
 		"GET /v1/me/blocks":                        s.hidden(s.blocks),
+		"PUT /v1/me/bookmarks/{post}":              s.bookmark,
+		"DELETE /v1/me/bookmarks/{post}":           s.unbookmark,
+		"GET /v1/me/bookmarks/{post}":              s.bookmarkOf,
+		"GET /v1/me/bookmarks":                     s.listBookmarks,
 		"POST /v1/posts":                           s.createPost,
 		"GET /v1/posts/{id}":                       s.post,
 		"PATCH /v1/posts/{id}":                     s.editPost,
@@ -345,6 +351,7 @@ func (s *Server) deleteMe(user string, _ *http.Request) (int, any) {
 	delete(s.follows, user)
 	delete(s.mutes, user)
 	delete(s.blocks, user)
+	delete(s.bookmarks, user)
 	for _, authors := range s.follows { // mutes and blocks of the user stay
 		delete(authors, user)
 	}

@@ -34,6 +34,8 @@ const (
 	FollowingLimit
 	// MuteLimit: the user mutes as many users as one may.
 	MuteLimit
+	// BookmarkLimit: the user has as many bookmarks as one may.
+	BookmarkLimit
 	// Blocked: there is a block between the user and the other one.
 	Blocked
 	// IndexOff: the list needs the index of likes by user, which is switched off.
@@ -64,6 +66,8 @@ func (k Kind) String() string {
 		return "following limit"
 	case MuteLimit:
 		return "mute limit"
+	case BookmarkLimit:
+		return "bookmark limit"
 	case Blocked:
 		return "blocked"
 	case IndexOff:

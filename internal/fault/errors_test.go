@@ -20,6 +20,7 @@ func TestAnErrorNamesItsKindItsFieldsAndItsCause(t *testing.T) {
 		"feed: profile missing: x":           {Kind: fault.ProfileMissing, Detail: "x"},
 		"feed: following limit: x":           {Kind: fault.FollowingLimit, Detail: "x"},
 		"feed: mute limit: x":                {Kind: fault.MuteLimit, Detail: "x"},
+		"feed: bookmark limit: x":            {Kind: fault.BookmarkLimit, Detail: "x"},
 		"feed: blocked: x":                   {Kind: fault.Blocked, Detail: "x"},
 		"feed: index off: x":                 {Kind: fault.IndexOff, Detail: "x"},
 		"feed: too soon: x":                  {Kind: fault.TooSoon, Detail: "x"},

@@ -235,6 +235,24 @@ func readPatterns() []accessPattern {
 			_, err := s.PostsMade(ctx, s.cold().clock.now())
 			return err
 		}},
+		{"bookmarks", "`u#U#bookmark`, descending; `p#P` / `info` of the posts", func(ctx context.Context, s *sample) error {
+			for _, author := range s.authors {
+				s.bookmark("viewer", s.world.post(author, strings.Repeat("x", sampleText)))
+			}
+			s.measure()
+			return pageOf(s.Bookmarks(ctx, "viewer", first))
+		}},
+		{"views of bookmarks", "the same, with posts, authors, counts and own likes", func(ctx context.Context, s *sample) error {
+			return pageOf(s.cold().BookmarkViews(ctx, "viewer", first))
+		}},
+		{"did U bookmark P", "`p#P` / `info`, then `u#U#bookmark` / `p#P`", func(ctx context.Context, s *sample) error {
+			list, err := s.Bookmarks(ctx, "viewer", page.Request{Limit: 1})
+			if err == nil {
+				s.measure()
+				_, err = s.BookmarkOf(ctx, "viewer", list.Items[0].PostID)
+			}
+			return err
+		}},
 	}
 }
 
@@ -301,6 +319,9 @@ func writePatterns() []accessPattern {
 		{"mute", "both halves of the mute", func(ctx context.Context, s *sample) error { return s.Mute(ctx, "viewer", s.authors[0]) }},
 		{"mute again", "nothing", func(ctx context.Context, s *sample) error { return s.Mute(ctx, "viewer", s.authors[0]) }},
 		{"unmute", "both halves of the mute", func(ctx context.Context, s *sample) error { return s.Unmute(ctx, "viewer", s.authors[0]) }},
+		{"bookmark", "both halves of the bookmark", func(ctx context.Context, s *sample) error { return s.Bookmark(ctx, "viewer", s.ids[0]) }},
+		{"bookmark again", "nothing", func(ctx context.Context, s *sample) error { return s.Bookmark(ctx, "viewer", s.ids[0]) }},
+		{"end a bookmark", "both halves of the bookmark", func(ctx context.Context, s *sample) error { return s.Unbookmark(ctx, "viewer", s.ids[0]) }},
 		{"block of a friend", "both sides, two notes, and two unfollows", func(ctx context.Context, s *sample) error { return s.Block(ctx, "viewer", s.authors[1]) }},
 		{"block again", "nothing", func(ctx context.Context, s *sample) error { return s.Block(ctx, "viewer", s.authors[1]) }},
 		{"unblock", "both sides", func(ctx context.Context, s *sample) error { return s.Unblock(ctx, "viewer", s.authors[1]) }},
@@ -486,7 +507,7 @@ const accessPatternsWrites = `
 A list that is empty also reads the profile of its user, to tell an empty list from an
 unknown user. A home reads one entry further than its page, but not that entry's post. Where
 much has to be skipped, a list goes on to 12 calls at most, and answers a short page with a
-cursor. A page from which few deleted posts were left out first reads few more (a home, likes and
+cursor. A page from which few deleted posts were left out first reads few more (a home, bookmarks, likes and
 comments by user): 3 calls more at most. If these are deleted too, or more than half of the page is,
 it reads 100 at a time, at 104 units. Views take 5 calls more at most. Beside names that are known, a view costs half a unit
 for its like count, and the page its reader's own likes or edges.
@@ -499,7 +520,7 @@ have 14 active days: the presence is read by the Query of the marks, and written
 follow. With ` + "`FANFARE_ACTIVE_DAYS=0`" + ` that costs as much as a later one. A refresh or an
 enrolment costs 1 WCU for each followee, and 2 or 4 more; a return 1 WCU for each followee, 2
 more, and 1 for each post that was missed, 200 at most. A sweep of a removal reads the profile and
-the note, 8 ranges of the user, and the profile once more for each page: 1 RCU.
+the note, 9 ranges of the user, and the profile once more for each page: 1 RCU.
 The limit of an hour is on (` + "`FANFARE_USER_UNITS`" + `). Without it an unfollow costs 1 RCU less, a comment 1 WCU, and a
 rename 3 WCU. A call that causes more than a thousandth of the limit costs 1 RCU more, and the first comment of an
 hour 1 WCU more.

@@ -3,6 +3,7 @@ package feed
 import (
 	"context"
 	"maps"
+	"slices"
 	"time"
 
 	"fanfare/internal/fault"
@@ -322,6 +323,35 @@ func (s *Service) notBlockedSoon(ctx context.Context, user, author string) error
 		err = fault.BlockedBy(author)
 	}
 	return err
+}
+
+// callsOfBlocks is the number of table calls that blockedAmong makes for the authors of a page.
+const callsOfBlocks = 3
+
+// blockedAmong returns the authors between whom and user there is a block. It reads their sides only if
+// user ever had a block, and consistently.
+func (s *Service) blockedAmong(ctx context.Context, user string, authors []string) (map[string]bool, error) {
+	if len(authors) == 0 {
+		return nil, nil
+	}
+	noted, err := s.access.Get(ctx, schema.HasBlocksKey(user), true)
+	if err != nil || noted == nil {
+		return nil, err
+	}
+	keys := make([]table.Key, 0, len(authors))
+	for _, author := range authors {
+		if key := schema.BlockKey(user, author); !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	found, err := s.access.BatchGet(ctx, keys, true)
+	blocked := make(map[string]bool, len(found))
+	for key := range found {
+		if author, ok := schema.UserOfSK(key.SK); ok {
+			blocked[author] = true
+		}
+	}
+	return blocked, err
 }
 
 // Blocks lists the users whom user blocks, by user id.

@@ -172,6 +172,19 @@ func operations() []operation {
 			},
 		},
 		{
+			name: "Bookmark", writes: 1, durable: never,
+			do: func(w *world, s stage) error { return w.Bookmark(ctx, "ann", s.post.ID) },
+			done: func(w *world, s stage) bool {
+				l, err := w.Bookmarks(ctx, "ann", page.Request{})
+				return err == nil && len(l.Items) == 1 && l.Items[0].PostID == s.post.ID && len(w.partition(schema.BookmarksPK("ann"))) == 2
+			},
+		},
+		{
+			name: "Unbookmark", writes: 1, durable: never,
+			do:   func(w *world, s stage) error { return w.Unbookmark(ctx, "cid", s.post.ID) },
+			done: func(w *world, _ stage) bool { return len(w.partition(schema.BookmarksPK("cid"))) == 0 },
+		},
+		{
 			name: "Block", writes: 1, durable: never,
 			do: func(w *world, _ stage) error { return w.Block(ctx, "cid", "ann") },
 			done: func(w *world, _ stage) bool {
@@ -257,6 +270,7 @@ func newStage(t *testing.T) (*world, *tap, stage) {
 	w.block("eve", "ann")
 	var s stage
 	s.post = w.post("bob", "old")
+	w.bookmark("cid", s.post)
 	var err error
 	s.comment, err = w.CreateComment(t.Context(), "ann", s.post.ID, "old")
 	require.NoError(t, err)

@@ -14,6 +14,7 @@ import (
 	"fanfare/internal/feed/access"
 	"fanfare/internal/feed/removal"
 	"fanfare/internal/id"
+	"fanfare/internal/page"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/messages"
@@ -53,6 +54,10 @@ func repeats(t *testing.T) []repeat {
 			return side != nil && side.Has(schema.AttrSince) && back != nil && back.Has(schema.AttrBlockedBy)
 		}
 	}
+	bookmarked := func(w *world, others feed.Post) bool {
+		l, err := w.Bookmarks(ctx, "ann", page.Request{})
+		return err == nil && len(l.Items) == 1 && l.Items[0].PostID == others.ID && len(w.partition(schema.BookmarksPK("ann"))) == 2
+	}
 	return []repeat{
 		{"a follow", func(w *world, _ feed.Post) error { return w.Follow(ctx, "ann", "bob") }, follow("ann", "bob")},
 		{"a follow of the user", func(w *world, _ feed.Post) error { return w.Follow(ctx, "bob", "ann") }, follow("bob", "ann")},
@@ -60,6 +65,8 @@ func repeats(t *testing.T) []repeat {
 		{"a mute of the user", func(w *world, _ feed.Post) error { return w.Mute(ctx, "bob", "ann") }, mute("bob", "ann")},
 		{"a block", func(w *world, _ feed.Post) error { return w.Block(ctx, "ann", "bob") }, block("ann", "bob")},
 		{"a block of the user", func(w *world, _ feed.Post) error { return w.Block(ctx, "bob", "ann") }, block("bob", "ann")},
+		{"a bookmark", func(w *world, others feed.Post) error { return w.Bookmark(ctx, "ann", others.ID) }, bookmarked},
+		{"an imported bookmark", func(w *world, others feed.Post) error { return w.ImportBookmark(ctx, "ann", others.ID, longAgo) }, bookmarked},
 		{"a like", func(w *world, others feed.Post) error { return w.Like(ctx, "ann", others.ID) }, func(w *world, others feed.Post) bool {
 			_, err := w.LikeOf(ctx, others.ID, "ann")
 			count, err2 := w.LikeCount(ctx, others.ID)
@@ -163,6 +170,8 @@ func everythingOfANewLife(t *testing.T, wait time.Duration) {
 	w.follow("bob", "ann")
 	w.mute("ann", "bob")
 	w.mute("bob", "ann")
+	w.bookmark("ann", others)
+	assert.Greater(t, w.item(schema.BookmarkOfKey("ann", others.ID)).Str(schema.AttrVersion), after)
 	assert.Greater(t, w.post("ann", "mine").ID, after)
 	assert.Greater(t, w.comment("ann", others.ID).ID, after)
 	require.NoError(t, w.Like(t.Context(), "ann", others.ID))

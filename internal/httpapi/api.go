@@ -153,6 +153,7 @@ func New(cfg Config) (*API, error) {
 	a.registerUsers()
 	a.registerFollows()
 	a.registerMutes()
+	a.registerBookmarks()
 	a.registerPosts()
 	a.registerDelivery()
 	a.registerComments()

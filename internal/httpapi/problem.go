@@ -35,6 +35,7 @@ const (
 	typeFollowingLimit   = "following-limit"
 	typeBlocked          = "blocked"
 	typeMuteLimit        = "mute-limit"
+	typeBookmarkLimit    = "bookmark-limit"
 	typeTimeout          = "timeout"
 	typeTooLarge         = "too-large"
 	typeMediaType        = "unsupported-media-type"
@@ -208,6 +209,8 @@ func (a *API) toProblem(err error) *Problem {
 		return newProblem(http.StatusForbidden, typeBlocked, "Blocked", e.Detail)
 	case fault.MuteLimit:
 		return newProblem(http.StatusConflict, typeMuteLimit, "Mute limit", e.Detail)
+	case fault.BookmarkLimit:
+		return newProblem(http.StatusConflict, typeBookmarkLimit, "Bookmark limit", e.Detail)
 	case fault.IndexOff:
 		return newProblem(http.StatusNotFound, typeIndexOff, "Index off", e.Detail)
 	case fault.TooSoon:

@@ -18,6 +18,7 @@ type PostView struct {
 	HomeItem
 	CommentCount int64      `json:"comment_count" doc:"The number of comments at the time of the read. The like count follows soon, this one is exact at once."`
 	LikedAt      *time.Time `json:"liked_at,omitempty" doc:"In a list of liked posts: when the user of the list liked the post."`
+	BookmarkedAt *time.Time `json:"bookmarked_at,omitempty" doc:"In your list of bookmarks: when you made the bookmark."`
 }
 
 // UserView is a user as a list shows it.
@@ -71,6 +72,10 @@ func toPostView(v view.Post) PostView {
 	if !v.LikedAt.IsZero() {
 		liked := v.LikedAt.UTC()
 		out.LikedAt = &liked
+	}
+	if !v.BookmarkedAt.IsZero() {
+		kept := v.BookmarkedAt.UTC()
+		out.BookmarkedAt = &kept
 	}
 	return out
 }

@@ -50,7 +50,7 @@ const (
 	AttrWalked     = "walked"    // mode: the last follower of the mark walk so far
 	AttrWalker     = "walker"    // mode: the event that the mark walk began with
 	AttrWalkedAt   = "wat"       // mode: when the walk last went on
-	AttrVersion    = "ver"       // mark, like
+	AttrVersion    = "ver"       // mark, like, bookmark by its post
 	AttrFollowID   = "fo"        // mark of a backfill: the id of the follow, if it is not "ver", or noFollowID
 	AttrState      = "st"        // like: 1 a reaction, 0 none
 	AttrReaction   = "k"         // like: the kind of its state; absent is like
@@ -61,7 +61,7 @@ const (
 	AttrEvent      = "e"         // removal, and a profile after one: the newest event that asked for it
 	AttrAfter      = "after"     // profile: an id above all of the user's former lives
 	AttrEdgeV      = "v"         // following edge of an import: the time in whose place it stands
-	AttrKeyPost    = "post"      // idempotency key: the post that it stands for
+	AttrKeyPost    = "post"      // idempotency key, bookmark: the post that it stands for
 	AttrFixed      = "fix"       // counts, follower and like count: the last repair
 	AttrEnd        = "end"       // chunk: the lowest follower after it
 	AttrDone       = "done"      // chunk: when it was done

@@ -59,6 +59,10 @@ func TestItemsComeBack(t *testing.T) {
 		mute, muter := schema.Mute{User: u, Author: v, Since: born}.Items()
 		comesBack(t, schema.Mute{User: u, Author: v, Since: born}, mute, schema.ParseMute)
 		comesBack(t, schema.Mute{User: u, Author: v, Since: born}, muter, schema.ParseMute)
+		bookmark := schema.Bookmark{User: u, Post: p, V: q}
+		listed, byPost := bookmark.Items()
+		comesBack(t, bookmark, listed, schema.ParseBookmark)
+		comesBack(t, bookmark, byPost, schema.ParseBookmark)
 		comesBack(t, schema.Edge{Other: v, Since: born, From: p}, schema.FollowingItem(u, v, born, p), schema.ParseEdge)
 		comesBack(t, schema.Edge{Other: v, Since: born, From: p}, schema.ImportedFollowingItem(u, v, born, p, born), schema.ParseEdge)
 		imported := schema.Edge{Other: v, Since: born, From: p, V: born.Add(time.Minute)}

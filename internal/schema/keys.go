@@ -312,6 +312,32 @@ func NoticeKey(user string, kind NoticeKind, target string) table.Key {
 // NoticeMarkKey names the mark up to which user has read its notifications.
 func NoticeMarkKey(user string) table.Key { return table.Key{PK: NoticesPK(user), SK: "read"} }
 
+// BookmarksPK is the partition of user's bookmarks. Its sort keys are BookmarkSK, in the order in which the user
+// made them, and PostSK, by which a post finds its bookmark.
+func BookmarksPK(user string) string { return "u#" + user + "#bookmark" }
+
+// SortBookmark is the prefix of the sort keys of the list of bookmarks, and SortBookmarkEnd is above all of them.
+const (
+	SortBookmark    = "b#"
+	SortBookmarkEnd = SortBookmark + sortEnd
+)
+
+// BookmarkSK is the sort key of a bookmark of this version in the list.
+func BookmarkSK(v string) string { return SortBookmark + v }
+
+// BookmarkOfSK is the reverse of BookmarkSK.
+func BookmarkOfSK(sk string) (v string, ok bool) { return strings.CutPrefix(sk, SortBookmark) }
+
+// BookmarkKey names the place of user's bookmark of this version in the list.
+func BookmarkKey(user, v string) table.Key {
+	return table.Key{PK: BookmarksPK(user), SK: BookmarkSK(v)}
+}
+
+// BookmarkOfKey names the half of user's bookmark by which the post finds it.
+func BookmarkOfKey(user, post string) table.Key {
+	return table.Key{PK: BookmarksPK(user), SK: PostSK(post)}
+}
+
 // DeliveryPK is the partition of a post's delivery record: SortPlan and its chunks.
 func DeliveryPK(post string) string { return "p#" + post + "#delivery" }
 

@@ -83,6 +83,8 @@ func TestKeysAreApart(t *testing.T) {
 			for _, p := range posts {
 				add(u+"'s post "+p, schema.PostKey(u, p))
 				add(u+"'s like of "+p, schema.LikeKey(p, u, shards))
+				add(u+"'s bookmark "+p, schema.BookmarkKey(u, p))
+				add(u+"'s bookmark of "+p, schema.BookmarkOfKey(u, p))
 				add("entry of "+p+" in "+u, table.Key{PK: schema.TimelinePK(u), SK: schema.EntrySK(p, u)})
 				add("notification of likes of "+p+" for "+u, schema.NoticeKey(u, schema.NoticeLike, p))
 				add("chunk of "+p+" from "+u, schema.DeliveryChunkKey(p, u))
@@ -114,6 +116,8 @@ func TestRangesHoldWhatTheySay(t *testing.T) {
 		if schema.ChunkSK(u) >= schema.SortChunkEnd || schema.FollowerCountKey(u, v).SK >= schema.SortCountEnd {
 			t.Error("a range's end is below what it should hold")
 		}
+		bookmark := schema.BookmarkSK(a)
+		assert.True(t, schema.SortBookmark < bookmark && bookmark < schema.SortBookmarkEnd && schema.SortBookmarkEnd < schema.PostSK(b))
 		// Readers of the marks meet the mutes first.
 		mute := schema.MuteSK(u)
 		assert.True(t, schema.SortMute < mute && mute < schema.SortMuteEnd && schema.SortMuteEnd < schema.SortPresence)

@@ -32,6 +32,7 @@ func facets() []facet {
 	later, expiry := at.Add(time.Minute), at.Add(30*24*time.Hour)
 	flush := Flush{Inc: inc, Seq: 1}
 	mute, muter := Mute{User: bob, Author: "carol", Since: later}.Items()
+	bookmark, bookmarkOf := Bookmark{User: bob, Post: post, V: action}.Items()
 	return []facet{
 		{"Profile", ProfileKey("USER"), []table.Item{
 			Profile{User: alice, Name: "Alice", Bio: "Trumpets.", ImageURL: "https://img.example/alice.png", CreatedAt: at, V: at.UnixMilli(), Data: `{"pronouns":"she/her"}`}.Item(),
@@ -93,6 +94,8 @@ func facets() []facet {
 			Block{User: bob, Other: "carol", Since: at, By: later}.Item(), Block{User: "carol", Other: bob, Since: later, By: at}.Item(),
 		}},
 		{"Note of blocks", HasBlocksKey("USER"), []table.Item{BlocksItem(bob, at)}},
+		{"Bookmark", BookmarkKey("USER", "BOOKMARK"), []table.Item{bookmark}},
+		{"Bookmark, by its post", BookmarkOfKey("USER", "POST"), []table.Item{bookmarkOf}},
 		{"Presence of a reader", PresenceKey("USER"), []table.Item{
 			Presence{User: bob, State: PresenceHere, Until: 20301, V: 1, At: later, Lo: post, Hi: action}.Item(),
 		}},

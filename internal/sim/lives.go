@@ -180,6 +180,9 @@ func (l *lives) records(seed uint64) []lifeRecord {
 		{"blocked", func(ctx context.Context, s *domain) ([]table.Key, error) {
 			return made(s.Block(ctx, foe, leaver), schema.BlockKey(leaver, foe), schema.BlockKey(foe, leaver))
 		}},
+		{"bookmark", func(ctx context.Context, s *domain) ([]table.Key, error) {
+			return made(s.Bookmark(ctx, leaver, l.post), schema.BookmarkOfKey(leaver, l.post))
+		}},
 		{"post", func(ctx context.Context, s *domain) ([]table.Key, error) {
 			p, err := s.CreatePost(ctx, leaver, feed.PostInput{Text: "again", IdempotencyKey: "again"})
 			return made(err, schema.PostKey(leaver, p.ID))
@@ -292,6 +295,8 @@ func isAhead(it table.Item) bool {
 		of, ok = post, true
 	} else if like, err := schema.ParseLike(it); err == nil {
 		of, ok = like.Version, true
+	} else if b, err := schema.ParseBookmark(it); err == nil {
+		of, ok = b.V, true
 	}
 	at, err := id.Time(of)
 	return ok && err == nil && time.Until(at) > time.Minute
@@ -299,6 +304,7 @@ func isAhead(it table.Item) bool {
 
 // checkLife checks a rule of any moment: where no profile is, the note of a removal is.
 func (w *World) checkLife() {
+	w.checkKeptHalves(leaver)
 	if w.lives.on && w.life() == "" && w.items[schema.ForgottenKey(leaver)] == nil {
 		w.load.fail("I12", "%s has neither a profile nor the note of a removal", leaver)
 	}
@@ -358,6 +364,11 @@ func (w *World) ofLeaver() []table.Item {
 	for _, key := range own {
 		if it := w.items[key]; it != nil && (key != schema.LikeKey(w.lives.post, leaver, 1) || it.Int(schema.AttrState) == 1 && w.seed%2 == 0) {
 			all = append(all, *it)
+		}
+	}
+	for _, it := range w.partition(schema.BookmarksPK(leaver)) {
+		if _, listed := schema.BookmarkOfSK(it.Key.SK); listed {
+			all = append(all, it)
 		}
 	}
 	for _, it := range w.partition(schema.CommentsPK(w.lives.post)) {

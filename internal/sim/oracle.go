@@ -72,6 +72,7 @@ func (w *World) checkCounts() {
 			}
 		}
 		w.checkHidden(user)
+		w.checkKeptHalves(user)
 	}
 }
 
@@ -149,6 +150,7 @@ func (w *World) checkQuiet(ctx context.Context, service *domain) {
 	}
 	w.checkLikes(ctx, service, living)
 	w.checkLists(ctx, service, living)
+	w.checkBookmarks(ctx, service, living)
 	w.checkDeleted(ctx, service)
 	w.checkTexts(ctx, service, living)
 	w.checkDeliveries(ctx, service, living)

@@ -59,6 +59,7 @@ func bugs() []bug {
 		mode     = "internal/fanout/mode.go"
 		follows  = "internal/feed/follows.go"
 		unfollow = "internal/feed/unfollows.go"
+		bookmark = "internal/feed/bookmarks.go"
 		lives    = "internal/schema/lifetimes.go"
 		comments = "internal/feed/comments.go"
 		likes    = "internal/feed/likes.go"
@@ -402,6 +403,20 @@ func bugs() []bug {
 	for page, err := range sw.r.access.Store.Query(ctx, q) {`}}},
 		{"sweep that spares what is above the event", "I12", []edit{{sweep, `return id.Max, err`, `return min(id.Max, sw.event), err`}}},
 		{"sweep that takes a new life", "I12", []edit{{sweep, `return max(it.Str(schema.AttrAfter), sw.event), nil`, `return id.Max, nil`}}},
+		{"sweep that takes a renewed bookmark", "I12 I4", []edit{{bookmark, `If: table.Any{table.Absent{}, sameBookmark(b)}`, `If: nil`}}},
+		{"bookmark kept after removal", "I12", []edit{{forget, `sw.mutes, sw.bookmarks, sw.comments`, `sw.mutes, sw.comments`}}},
+		{"bookmark of a new life that leaves the former place", "I4 I12", []edit{{bookmark, `[]table.TransactOp{{Delete: &table.DeleteInput{Key: schema.BookmarkKey(user, stored.V)}}}`, `nil`}}},
+		{"end of a bookmark that leaves its place", "I4", []edit{{bookmark, `		{Delete: &table.DeleteInput{Key: schema.BookmarkKey(b.User, b.V)}},
+`, ``}}},
+		{"bookmarks of deleted posts shown", "I2", []edit{{bookmark, `shown, err := living(items)`, `shown, err := living(items)
+		if err == nil {
+			shown, err = page.Each(func(it table.Item) (Bookmarked, bool, error) {
+				b, err := schema.ParseBookmark(it)
+				return bookmarkedOf(b), true, err
+			})(items)
+		}`}}},
+		{"bookmarks shown over a block", "I2", []edit{{bookmark, `return blocked[refs[b.PostID].Author] }), err`, `return blocked[b.PostID] }), err`}}},
+		{"bookmarks read with eventual consistency", "I5", []edit{{bookmark, `Descending: true, Consistent: true}`, `Descending: true}`}}},
 		{"sweep that takes a renewed mute", "I12", []edit{{"internal/feed/mutes.go", `If: table.Any{table.Absent{}, sameMute(m)}`, `If: nil`}}},
 		{"like taken back by an id that the next life reaches", "I12", []edit{{forget, `version, err := sw.r.access.IDs.Before(sw.event)`, `version, err := sw.r.access.IDs.After(id.Floor(sw.r.access.Now().Add(2 * feed.LifeGap)))`}}},
 		{"like that is above its removal not taken back", "I12 stuck", []edit{{forget, `if err == nil && version <= like {`, `if err == nil && version == like {`}}},

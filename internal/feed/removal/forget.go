@@ -154,8 +154,8 @@ func (r *Removals) beginForget(ctx context.Context, user, event string) (removal
 }
 
 // Forget removes up to most things of a user that asked for it by an event with this id: the
-// profile, the posts, the follows in both directions, comments, likes, and the user's own mutes and
-// blocks. Mutes and blocks of the user, by other users, are kept (feed/kept.go). Posts and follows
+// profile, the posts, the follows in both directions, comments, likes, bookmarks, and the user's own mutes
+// and blocks. Mutes and blocks of the user, by other users, are kept (feed/kept.go). Posts and follows
 // go as their users' own calls would make them go, so homes leave them out at once (I2) and
 // counts stay exact (I4); a like is taken back by an event, and gone once that is counted
 // (I3). Nothing else is left if it removes nothing. It may be repeated at any time.
@@ -176,7 +176,7 @@ func (r *Removals) Forget(ctx context.Context, user, event string, most int) (do
 	}
 	sw := &sweep{r: r, user: user, event: event, most: most, done: &done}
 	for _, walk := range []func(context.Context) error{
-		sw.posts, sw.follows, sw.mutes, sw.comments, sw.likes,
+		sw.posts, sw.follows, sw.mutes, sw.bookmarks, sw.comments, sw.likes,
 		sw.blocks, // the last, because each call reads all kept blocks of the user again
 	} {
 		err := walk(ctx)
@@ -263,6 +263,25 @@ func (sw *sweep) mutes(ctx context.Context) error {
 			return err
 		}
 		return sw.took(&sw.done.Mutes, ended)
+	})
+}
+
+// bookmarks removes the user's bookmarks, the oldest first.
+func (sw *sweep) bookmarks(ctx context.Context) error {
+	q := table.Query{PK: schema.BookmarksPK(sw.user), Low: schema.SortBookmark, High: schema.SortBookmarkEnd, Consistent: true}
+	return sw.each(ctx, q, func(it table.Item, former string) error {
+		b, err := schema.ParseBookmark(it)
+		if err != nil {
+			return fault.Wrap("table", err)
+		}
+		if b.V > former {
+			return errBehind
+		}
+		ended, err := sw.r.feed.EndBookmark(ctx, b)
+		if err != nil {
+			return err
+		}
+		return sw.took(&sw.done.Bookmarks, ended)
 	})
 }
 

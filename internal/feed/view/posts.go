@@ -17,6 +17,10 @@ type Post struct {
 	feed.HomeItem
 	// LikedAt is set in a list of liked posts only: when its user liked the post.
 	LikedAt time.Time
+	// BookmarkedAt is set in a list of bookmarks only.
+	BookmarkedAt time.Time
+	// place is the version of the bookmark.
+	place string
 }
 
 // PostView returns the view of a living post.
@@ -84,6 +88,24 @@ func (v *Views) LikedPostViews(ctx context.Context, viewer, user string, in page
 		views[i].LikedAt = at[views[i].Post.ID]
 	}
 	return page.With(list, views, func(p Post) feed.LikedPost { return feed.LikedPost{PostID: p.Post.ID} }), err
+}
+
+// BookmarkViews is Bookmarks with the views of the posts.
+func (v *Views) BookmarkViews(ctx context.Context, user string, in page.Request) (page.List[Post], error) {
+	list, living, err := v.feed.BookmarksWithPosts(ctx, user, in)
+	if err != nil {
+		return page.List[Post]{}, err
+	}
+	refs, of := make([]access.Ref, len(list.Items)), map[string]feed.Bookmarked{}
+	for i, b := range list.Items {
+		refs[i], of[b.PostID] = refTo(living[b.PostID]), b
+	}
+	views, err := v.posts(ctx, user, refs, nil)
+	for i := range views {
+		b := of[views[i].Post.ID]
+		views[i].BookmarkedAt, views[i].place = b.BookmarkedAt, b.Version
+	}
+	return page.With(list, views, func(p Post) feed.Bookmarked { return feed.Bookmarked{Version: p.place} }), err
 }
 
 // CommentOnPost is a comment with the view of its post.

@@ -13,7 +13,7 @@ import (
 // methodRows tell one story: ann posts, ben follows, likes and comments, each hides the other one
 // for a while, and both leave. A row relies on the effects of the rows above it.
 func methodRows() []methodRow {
-	return slices.Concat(profileMethods(), followMethods(), postMethods(), homeMethods(), likeMethods(), commentMethods(), hideMethods(), leaveMethods())
+	return slices.Concat(profileMethods(), followMethods(), postMethods(), homeMethods(), likeMethods(), commentMethods(), keepMethods(), hideMethods(), leaveMethods())
 }
 
 func profileMethods() []methodRow {
@@ -236,6 +236,29 @@ func commentMethods() []methodRow {
 		}},
 		{method: "DeleteComment", path: "/v1/posts/p/comments/c", call: func(ctx context.Context, s *callers) error {
 			return errors.Join(s.ann.DeleteComment(ctx, s.first.ID, s.comment.ID), listed(ctx, s.ann.Comments(s.first.ID), comment))
+		}},
+	}
+}
+
+// keepMethods keep posts for oneself.
+func keepMethods() []methodRow {
+	bookmark := func(b client.Bookmark) string { return b.PostID }
+	return []methodRow{
+		{method: "Bookmark", path: "/v1/me/bookmarks/p", call: func(ctx context.Context, s *callers) error {
+			return errors.Join(s.ben.Bookmark(ctx, s.second.ID), s.ben.Bookmark(ctx, s.first.ID), s.ben.Bookmark(ctx, s.second.ID))
+		}},
+		{method: "BookmarkOf", path: "/v1/me/bookmarks/p", call: func(ctx context.Context, s *callers) error {
+			_, none := s.ann.BookmarkOf(ctx, s.first.ID)
+			return errors.Join(refused(none, http.StatusNotFound), answer(s.ben.BookmarkOf(ctx, s.first.ID))(func(b client.Bookmark) bool { return b.PostID == s.first.ID && !b.BookmarkedAt.IsZero() }))
+		}},
+		{method: "Bookmarks", path: "/v1/me/bookmarks", call: func(ctx context.Context, s *callers) error {
+			return errors.Join(listed(ctx, s.ben.Bookmarks(), bookmark, s.first.ID, s.second.ID), listed(ctx, s.ann.Bookmarks(), bookmark))
+		}},
+		{method: "BookmarkViews", path: "/v1/me/bookmarks?expand=view", call: func(ctx context.Context, s *callers) error {
+			return listed(ctx, s.ben.BookmarkViews(), postView, s.first.ID, s.second.ID)
+		}},
+		{method: "Unbookmark", path: "/v1/me/bookmarks/p", call: func(ctx context.Context, s *callers) error {
+			return errors.Join(s.ben.Unbookmark(ctx, s.second.ID), listed(ctx, s.ben.Bookmarks(), bookmark, s.first.ID))
 		}},
 	}
 }

@@ -395,6 +395,7 @@ func listRows(target Target) []row {
 		ofPost("comments", object{"id": "{early}"}, object{"id": "{late}"}),
 		ofPost("likes", ben, cat),
 		{"mutes", "ann", "/v1/me/mutes", "", "", "", ben, cat},
+		{"bookmarks", "ann", "/v1/me/bookmarks", "", "", "", object{"post_id": "{news}"}, object{"post_id": "{free}"}},
 		{"home", "ann", "/v1/home", "", "", "", object{"post": object{"id": "{news}"}}, object{"post": object{"id": "{free}"}}},
 	}
 	if target.LikesByUser {
@@ -403,6 +404,8 @@ func listRows(target Target) []row {
 	rows := []row{
 		{name: "ann mutes ben", as: "ann", method: "PUT", path: "/v1/me/mutes/{ben}", status: 204},
 		{name: "ann mutes cat", as: "ann", method: "PUT", path: "/v1/me/mutes/{cat}", status: 204},
+		{name: "ann bookmarks a post", as: "ann", method: "PUT", path: "/v1/me/bookmarks/{free}", status: 204},
+		{name: "ann bookmarks the news", as: "ann", method: "PUT", path: "/v1/me/bookmarks/{news}", status: 204},
 		{name: "cat follows for good", as: "cat", method: "PUT", path: "/v1/me/following/{ann}", status: 204},
 		{name: "and is followed", as: "ann", method: "PUT", path: "/v1/me/following/{cat}", status: 204},
 		{name: "early comment", as: "ben", method: "POST", path: "/v1/posts/{news}/comments", body: `{"text":"early"}`, status: 201, save: "early"},
@@ -564,7 +567,8 @@ func protocolRows() []row {
 	// Every call that needs a token refuses a stranger.
 	for _, call := range []string{
 		"GET /v1/me", "PUT /v1/me", "GET /v1/users/u", "GET /v1/users/u/followers", "GET /v1/users/u/following", "GET /v1/users/u/friends",
-		"PUT /v1/me/following/u", "DELETE /v1/me/following/u", "PUT /v1/me/blocks/u", "DELETE /v1/me/blocks/u", "GET /v1/me/blocks", "PUT /v1/me/mutes/u", "DELETE /v1/me/mutes/u", "GET /v1/me/mutes", "GET /v1/users/u/relationships/v", "POST /v1/posts",
+		"PUT /v1/me/following/u", "DELETE /v1/me/following/u", "PUT /v1/me/blocks/u", "DELETE /v1/me/blocks/u", "GET /v1/me/blocks", "PUT /v1/me/mutes/u", "DELETE /v1/me/mutes/u", "GET /v1/me/mutes",
+		"PUT /v1/me/bookmarks/{post}", "DELETE /v1/me/bookmarks/{post}", "GET /v1/me/bookmarks/{post}", "GET /v1/me/bookmarks", "GET /v1/users/u/relationships/v", "POST /v1/posts",
 		"GET /v1/posts/{post}", "PATCH /v1/posts/{post}", "DELETE /v1/posts/{post}", "GET /v1/users/u/posts",
 		"POST /v1/posts/{post}/comments", "GET /v1/posts/{post}/comments", "DELETE /v1/posts/{post}/comments/{post}", "GET /v1/users/u/comments",
 		"PUT /v1/posts/{post}/like", "DELETE /v1/posts/{post}/like", "GET /v1/posts/{post}/likes", "GET /v1/posts/{post}/likes/count",

@@ -33,7 +33,7 @@ type exporter struct {
 	ph    *phase
 }
 
-// Export writes the records of a table: each user with its follows and posts, and each post
+// Export writes the records of a table: each user with its follows, bookmarks and posts, and each post
 // with its comments and likes. The same records are always the same lines in the same order.
 // It is no snapshot: what changes meanwhile is in it as it was before, or after.
 //
@@ -120,6 +120,9 @@ func (e *exporter) user(ctx context.Context, user string) error {
 	if err := e.hidden(ctx, user); err != nil {
 		return err
 	}
+	if err := e.bookmarks(ctx, user); err != nil {
+		return err
+	}
 	return e.each(ctx, schema.PostsPK(user), func(it table.Item) error {
 		p, err := schema.ParsePost(it)
 		if err != nil {
@@ -154,6 +157,62 @@ func (e *exporter) hidden(ctx context.Context, user string) error {
 		}
 		return writeRecord(e.out, record{Type: kindBlock, UserID: user, OtherID: b.Other, Time: b.Since})
 	})
+}
+
+// bookmarks writes the bookmarks of a user by post id, so that two of one moment have an order. It leaves out
+// posts that are not in the export, because no import takes the bookmark then.
+func (e *exporter) bookmarks(ctx context.Context, user string) error {
+	q := table.Query{PK: schema.BookmarksPK(user), Low: schema.PostSK(id.Min), Consistent: true, PageSize: table.MaxBatchGet}
+	for page, err := range e.store.Query(ctx, q) {
+		if err != nil {
+			return err
+		}
+		living, err := e.living(ctx, page.Items)
+		if err != nil {
+			return err
+		}
+		for _, it := range page.Items {
+			b, err := schema.ParseBookmark(it)
+			if err != nil {
+				return err
+			}
+			if !living[b.Post] {
+				continue
+			}
+			at, err := id.Time(b.V)
+			if err != nil {
+				return err
+			}
+			if err := writeRecord(e.out, record{Type: kindBookmark, PostID: b.Post, UserID: user, Time: at}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// living returns the posts of bookmarks that the export has: living ones, of users.
+func (e *exporter) living(ctx context.Context, bookmarks []table.Item) (map[string]bool, error) {
+	if len(bookmarks) == 0 {
+		return nil, nil
+	}
+	keys, living := make([]table.Key, len(bookmarks)), map[string]bool{}
+	for i, it := range bookmarks {
+		post, _ := schema.PostOfSK(it.Key.SK) // the query reads no other items
+		keys[i] = schema.PostByIDKey(post)
+	}
+	res, err := e.store.BatchGet(ctx, table.BatchGetInput{Keys: keys, Consistent: true})
+	if err != nil {
+		return nil, err
+	}
+	for _, it := range res.Items {
+		ref, err := schema.ParsePostRef(it)
+		if err != nil {
+			return nil, err
+		}
+		living[ref.ID] = !ref.Deleted && (e.users == nil || e.users[ref.Author])
+	}
+	return living, nil
 }
 
 // followRecord leaves out the lowest id: an import takes it for all posts.
@@ -226,7 +285,7 @@ func likeRecord(post, user, kind string, at time.Time) record {
 }
 
 // ExportUser writes the records of one user: the profile, the follows in both directions, the
-// user's own mutes and blocks, the posts, and the user's own comments and likes of living posts. Without the index of likes
+// user's own mutes and blocks, the posts, and the user's own comments, likes and bookmarks of living posts. Without the index of likes
 // by user it has no likes, and its error says so.
 func ExportUser(ctx context.Context, cfg Config, user string, out io.Writer) error {
 	cfg = cfg.withDefaults()
@@ -249,6 +308,9 @@ func ExportUser(ctx context.Context, cfg Config, user string, out io.Writer) err
 		}
 	}
 	if err := e.hidden(ctx, user); err != nil {
+		return err
+	}
+	if err := e.bookmarks(ctx, user); err != nil {
 		return err
 	}
 	err = e.each(ctx, schema.PostsPK(user), func(it table.Item) error {

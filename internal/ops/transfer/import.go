@@ -78,13 +78,14 @@ func (c Config) withDefaults() Config {
 
 // Imported is the result of an import.
 type Imported struct {
-	Users    int `json:"users"`
-	Follows  int `json:"follows"`
-	Mutes    int `json:"mutes"`
-	Blocks   int `json:"blocks"`
-	Posts    int `json:"posts"`
-	Comments int `json:"comments"`
-	Likes    int `json:"likes"`
+	Users     int `json:"users"`
+	Follows   int `json:"follows"`
+	Mutes     int `json:"mutes"`
+	Blocks    int `json:"blocks"`
+	Posts     int `json:"posts"`
+	Comments  int `json:"comments"`
+	Likes     int `json:"likes"`
+	Bookmarks int `json:"bookmarks"`
 	// Entries counts the timeline entries that were found in followers' homes.
 	Entries int `json:"entries"`
 	// WCU are the write units of the import.
@@ -144,7 +145,7 @@ func Import(ctx context.Context, cfg Config, files []string) (Imported, error) {
 func (im *importer) run(ctx context.Context) (Imported, error) {
 	counts := im.index.counts
 	out := Imported{
-		Users: counts[kindUser], Follows: counts[kindFollow], Mutes: counts[kindMute], Blocks: counts[kindBlock], Posts: counts[kindPost], Comments: counts[kindComment], Likes: counts[kindLike],
+		Users: counts[kindUser], Follows: counts[kindFollow], Mutes: counts[kindMute], Blocks: counts[kindBlock], Posts: counts[kindPost], Comments: counts[kindComment], Likes: counts[kindLike], Bookmarks: counts[kindBookmark],
 	}
 	// Follows before posts: a post's delivery writes pages of entries, a follow's backfill few.
 	err := im.write(ctx, kindUser, func(r *record) string { return r.ID }, im.user)
@@ -172,6 +173,11 @@ func (im *importer) run(ctx context.Context) (Imported, error) {
 	}
 	if err == nil {
 		err = im.likes(ctx)
+	}
+	if err == nil {
+		err = im.write(ctx, kindBookmark, ofUser, func(ctx context.Context, r *record) error {
+			return im.feed.ImportBookmark(ctx, r.UserID, im.index.postID(r.PostID), r.Time)
+		})
 	}
 	out.WCU = im.spent.units()
 	if err == nil {

@@ -74,6 +74,8 @@ func network() []any {
 		rec{"type": "post", "id": "p-old", "author_id": "ann", "text": "two years ago", "time": ago(701 * day), "edited_at": ago(600 * day)},
 		rec{"type": "post", "id": "p-new", "author_id": "ann", "text": "this week", "image_url": "https://example.com/a.png", "time": ago(3 * day)},
 		rec{"type": "post", "id": "b-new", "author_id": "bob", "text": "bob's", "time": ago(4 * day)},
+		rec{"type": "bookmark", "post_id": "p-old", "user_id": "cid", "time": ago(20 * day)},
+		rec{"type": "bookmark", "post_id": "b-new", "user_id": "cid", "time": ago(30 * day)},
 		"",
 		rec{"type": "follow", "follower_id": "bob", "author_id": "ann", "time": ago(705 * day)},
 		rec{"type": "follow", "follower_id": "cid", "author_id": "ann", "time": ago(704 * day)},
@@ -158,6 +160,10 @@ func TestAnImportedNetworkReadsAsIfItHadBeenMadeHere(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, comments.Items, 1)
 	assert.Equal(t, today.Add(-699*day), comments.Items[0].CreatedAt)
+	bookmarks, err := s.Bookmarks(t.Context(), "cid", page.Request{})
+	require.NoError(t, err)
+	require.Len(t, bookmarks.Items, 2)
+	assert.Equal(t, []any{old.ID, today.Add(-20 * day)}, []any{bookmarks.Items[0].PostID, bookmarks.Items[0].BookmarkedAt})
 	edges, err := s.Followers(t.Context(), "ann", page.Request{})
 	require.NoError(t, err)
 	assert.Equal(t, []feed.Edge{{UserID: "bob", Since: today.Add(-705 * day)}, {UserID: "cid", Since: today.Add(-704 * day)}}, edges.Items)
@@ -302,7 +308,7 @@ func TestFaultsAreNamedByFileLineAndFieldBeforeAnyWrite(t *testing.T) {
 		`5: text: has 0 characters: it must have 1 to 5000`,
 		`5: image_url: is not an http or https URL`,
 		`6: time: is not a time of RFC 3339, such as "2024-01-31T12:00:00Z"`,
-		`7: type: is "poke": it must be user, follow, mute, block, post, comment or like`,
+		`7: type: is "poke": it must be user, follow, mute, block, post, comment, like or bookmark`,
 		`8: is not a JSON object`,
 		`9: begins with a byte order mark: save the file without it`,
 		`10: is compressed: unpack the file first`,
@@ -371,6 +377,7 @@ func TestNamesOfOtherRecordsMustBeInTheFilesOrInTheTable(t *testing.T) {
 	bad := file(t, append(more,
 		rec{"type": "like", "post_id": "p-old", "user_id": "dan", "time": ago(day)},
 		rec{"type": "like", "post_id": id.Max, "user_id": "eve", "time": ago(day)},
+		rec{"type": "bookmark", "post_id": id.Max, "user_id": "dan", "time": ago(day)},
 		rec{"type": "follow", "follower_id": "dan", "author_id": "bob", "time": ago(day)},
 		rec{"type": "follow", "follower_id": "dan", "author_id": "cid", "time": ago(day)},
 		rec{"type": "follow", "follower_id": "dan", "author_id": "fay", "time": ago(day)},
@@ -382,8 +389,8 @@ func TestNamesOfOtherRecordsMustBeInTheFilesOrInTheTable(t *testing.T) {
 		bad + `:4: post_id: "p-old" is not the id of a post of the files`,
 		bad + `:5: post_id: post ` + id.Max + ` is neither in the files nor in the table`,
 		bad + `:5: user_id: user eve is neither in the files nor in the table`,
-		bad + `:8: follower_id: dan follows more than 3 users, the most of FANFARE_MAX_FOLLOWING`,
-		bad + `:8: author_id: user fay is neither in the files nor in the table`,
+		bad + `:9: follower_id: dan follows more than 3 users, the most of FANFARE_MAX_FOLLOWING`,
+		bad + `:9: author_id: user fay is neither in the files nor in the table`,
 	}, invalid.Faults)
 
 	_, err = transfer.Import(t.Context(), config(store), []string{file(t, more...)})

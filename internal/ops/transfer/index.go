@@ -127,15 +127,17 @@ type index struct {
 	comments map[hashed]struct{}
 	// mutes has the number of mutes of each user of the files, and blocks the pairs of users
 	// with a block between them.
-	mutes  map[string]int
-	blocks map[hashed]struct{}
-	counts map[kind]int
+	mutes map[string]int
+	// bookmarks has the number of bookmarks of each user of the files.
+	bookmarks map[string]int
+	blocks    map[hashed]struct{}
+	counts    map[kind]int
 }
 
 // read checks all lines of the files, and that each record that a line names is in the files
 // or in the table. It writes nothing. Its error is an *InvalidError if there are faults.
 func read(ctx context.Context, store table.Store, files []string, maxFollowing int64, now time.Time) (*index, error) {
-	ix := &index{now: now, users: map[string]int64{}, posts: map[hashed]hashed{}, comments: map[hashed]struct{}{}, mutes: map[string]int{}, blocks: map[hashed]struct{}{}, counts: map[kind]int{}}
+	ix := &index{now: now, users: map[string]int64{}, posts: map[hashed]hashed{}, comments: map[hashed]struct{}{}, mutes: map[string]int{}, bookmarks: map[string]int{}, blocks: map[hashed]struct{}{}, counts: map[kind]int{}}
 	invalid := &InvalidError{}
 	err := CheckFiles(files)
 	if err != nil {
@@ -191,6 +193,10 @@ func (ix *index) define(r *record) (faults []defect) {
 		if ix.mutes[r.UserID]++; ix.mutes[r.UserID] == feed.MaxMutes+1 {
 			return []defect{{"user_id", fmt.Sprintf("%s mutes more than %d users", r.UserID, feed.MaxMutes)}}
 		}
+	case kindBookmark:
+		if ix.bookmarks[r.UserID]++; ix.bookmarks[r.UserID] == feed.MaxBookmarks+1 {
+			return []defect{{"user_id", fmt.Sprintf("%s has more than %d bookmarks", r.UserID, feed.MaxBookmarks)}}
+		}
 	case kindBlock:
 		ix.blocks[pairOf(r.UserID, r.OtherID)] = struct{}{}
 	case kindFollow, kindLike: // they have no id
@@ -223,7 +229,7 @@ func (r *record) names() (users []name, post name) {
 		return []name{{"author_id", r.AuthorID}}, name{}
 	case kindComment:
 		return []name{{"author_id", r.AuthorID}}, name{"post_id", r.PostID}
-	case kindLike:
+	case kindLike, kindBookmark:
 		return []name{{"user_id", r.UserID}}, name{"post_id", r.PostID}
 	case kindUser:
 	}

@@ -1,11 +1,11 @@
 // Package transfer moves a network in and out as JSON lines: users, follows, mutes, blocks,
-// posts, comments and likes, each with its time. It owns the format of the lines, the ids that lines get, the
+// posts, comments, likes and bookmarks, each with its time. It owns the format of the lines, the ids that lines get, the
 // order of an import's writes, and the check at its end. docs/IMPORT.md is for its users.
 //
 // # How an import stays exact
 //
 // Each write is one that the product makes anyway, by the same code and under the same
-// conditions: feed makes users, follows, mutes, blocks, posts and comments, fanout delivers posts that homes
+// conditions: feed makes users, follows, mutes, blocks, posts, comments and bookmarks, fanout delivers posts that homes
 // still show and copies them to followers, likeagg counts likes. So an import may run beside
 // the daemons, twice at once, or again after kill -9. The ids of posts and comments, and the
 // versions of likes, follow from the lines alone, so a line that is met again is met in the
@@ -40,17 +40,18 @@ type kind string
 
 // The kinds, in the order of their import: each needs those before it.
 const (
-	kindUser    kind = "user"
-	kindFollow  kind = "follow"
-	kindMute    kind = "mute"
-	kindBlock   kind = "block"
-	kindPost    kind = "post"
-	kindComment kind = "comment"
-	kindLike    kind = "like"
+	kindUser     kind = "user"
+	kindFollow   kind = "follow"
+	kindMute     kind = "mute"
+	kindBlock    kind = "block"
+	kindPost     kind = "post"
+	kindComment  kind = "comment"
+	kindLike     kind = "like"
+	kindBookmark kind = "bookmark"
 )
 
 func kinds() []kind {
-	return []kind{kindUser, kindFollow, kindMute, kindBlock, kindPost, kindComment, kindLike}
+	return []kind{kindUser, kindFollow, kindMute, kindBlock, kindPost, kindComment, kindLike, kindBookmark}
 }
 
 // fields returns the names of a kind's fields, the required ones first.
@@ -68,6 +69,8 @@ func (k kind) fields() (required, optional []string) {
 		return []string{"id", "post_id", "author_id", "text", "time"}, nil
 	case kindLike:
 		return []string{"post_id", "user_id", "time"}, []string{"kind"}
+	case kindBookmark:
+		return []string{"post_id", "user_id", "time"}, nil
 	}
 	return nil, nil
 }
@@ -133,7 +136,7 @@ func parse(line []byte, now time.Time) (r record, faults []defect) {
 	}
 	required, optional := r.Type.fields()
 	if required == nil {
-		refuse("type", "is %q: it must be user, follow, mute, block, post, comment or like", r.Type)
+		refuse("type", "is %q: it must be user, follow, mute, block, post, comment, like or bookmark", r.Type)
 		return r, faults
 	}
 	for _, name := range required {
@@ -261,7 +264,7 @@ func (r *record) check(now time.Time) (faults []defect) {
 		own("post_id", r.PostID)
 		user("author_id", r.AuthorID)
 		values(feed.CheckComment(r.Text))
-	case kindLike:
+	case kindLike, kindBookmark:
 		own("post_id", r.PostID)
 		user("user_id", r.UserID)
 		if !messages.ValidReaction(r.reaction()) {

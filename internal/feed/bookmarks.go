@@ -1,0 +1,213 @@
+package feed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"fanfare/internal/fault"
+	"fanfare/internal/feed/access"
+	"fanfare/internal/id"
+	"fanfare/internal/page"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+)
+
+// This file holds bookmarks (docs/decisions/0050). A bookmark is seen by its user alone, and changes
+// nothing of the post.
+
+// MaxBookmarks is the number of bookmarks that one user may have. Each new one reads all of them, so the
+// bound holds its cost (I11). Bookmarks that are made at the same time may exceed it by their number.
+const MaxBookmarks = 1000
+
+// Bookmarked is a post in a user's list of bookmarks. Version is its place.
+type Bookmarked struct {
+	PostID, Version string
+	BookmarkedAt    time.Time
+}
+
+func bookmarkedOf(b schema.Bookmark) Bookmarked {
+	return Bookmarked{b.Post, b.V, access.TimeOf(b.V)}
+}
+
+// Bookmark puts a post at the head of user's list. It may be repeated: the post keeps its place.
+func (s *Service) Bookmark(ctx context.Context, user, post string) error {
+	after, byID, err := s.access.WriterAndPost(ctx, user, post)
+	if err == nil {
+		err = s.notBlocked(ctx, user, byID.Author)
+	}
+	if err != nil {
+		return err
+	}
+	return s.makeBookmark(ctx, user, post, after, func() (string, error) { return s.access.IDs.After(after) })
+}
+
+// makeBookmark makes a bookmark, unless the user has made it in this life: its version is above after then.
+func (s *Service) makeBookmark(ctx context.Context, user, post, after string, version func() (string, error)) error {
+	return s.access.RetryChanged(func() (changed bool, err error) {
+		stored, err := s.storedBookmark(ctx, user, post)
+		if err != nil || stored.V > after {
+			return false, err
+		}
+		same, ops := table.Cond(table.Absent{}), []table.TransactOp(nil)
+		if stored.V != "" { // of a former life, so a removal may be about to take it
+			same, ops = sameBookmark(stored), []table.TransactOp{{Delete: &table.DeleteInput{Key: schema.BookmarkKey(user, stored.V)}}}
+		} else if err := s.mayBookmarkMore(ctx, user); err != nil {
+			return false, err
+		}
+		v, err := version()
+		if err != nil {
+			return false, fmt.Errorf("feed: %w", err)
+		}
+		listed, byPost := schema.Bookmark{User: user, Post: post, V: v}.Items()
+		err = s.access.Transact(ctx, append(ops, table.TransactOp{Put: &table.PutInput{Item: byPost, If: same}}, table.TransactOp{Put: &table.PutInput{Item: listed}})...)
+		return access.ConditionFailed(err), fault.Wrap("table", err)
+	})
+}
+
+// ImportBookmark makes a bookmark of a time before, unless the post was deleted.
+func (s *Service) ImportBookmark(ctx context.Context, user, post string, at time.Time) error {
+	after, _, err := s.access.WriterAndPost(ctx, user, post)
+	if gone, ok := errors.AsType[*fault.Error](err); ok && gone.Kind == fault.NotFound {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return s.makeBookmark(ctx, user, post, after, func() (string, error) { return id.Named(above(after, at), post+"\x00"+user) })
+}
+
+// deadBookmarks is the number of bookmarks of deleted posts that one call ends.
+const deadBookmarks = 10
+
+// mayBookmarkMore refuses one bookmark more than MaxBookmarks. Bookmarks of deleted posts end first: no
+// list shows them, so their user could not end them.
+func (s *Service) mayBookmarkMore(ctx context.Context, user string) error {
+	var all []schema.Bookmark
+	q := table.Query{PK: schema.BookmarksPK(user), Low: schema.SortBookmark, High: schema.SortBookmarkEnd}
+	err := s.access.EachItem(ctx, q, func(it table.Item) error {
+		b, err := schema.ParseBookmark(it)
+		all = append(all, b)
+		return fault.Wrap("table", err)
+	})
+	if err != nil || len(all) < MaxBookmarks {
+		return err
+	}
+	posts, living := make([]string, len(all)), map[string]schema.PostRef{}
+	for i, b := range all {
+		posts[i] = b.Post
+	}
+	if err := s.access.LivingPosts(ctx, posts, living); err != nil {
+		return err
+	}
+	dead := slices.DeleteFunc(all, func(b schema.Bookmark) bool { return living[b.Post].ID != "" })
+	if len(dead) == 0 {
+		return &fault.Error{Kind: fault.BookmarkLimit, Detail: fmt.Sprintf("you have %d bookmarks, the most that you may: delete one first", MaxBookmarks)}
+	}
+	for _, b := range dead[:min(len(dead), deadBookmarks)] {
+		if _, err := s.EndBookmark(ctx, b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Unbookmark is the reverse of Bookmark, and may be repeated too. The post may be deleted.
+func (s *Service) Unbookmark(ctx context.Context, user, post string) error {
+	if err := s.access.RequireWriter(ctx, user); err != nil {
+		return err
+	}
+	stored, err := s.storedBookmark(ctx, user, post)
+	if err != nil || stored.V == "" {
+		return err
+	}
+	_, err = s.EndBookmark(ctx, stored)
+	return err
+}
+
+// EndBookmark ends a bookmark as it was read, and reports whether nothing of it is left: another call may
+// have renewed it.
+func (s *Service) EndBookmark(ctx context.Context, b schema.Bookmark) (ended bool, err error) {
+	return s.transactIfUnchanged(ctx, []table.TransactOp{
+		{Delete: &table.DeleteInput{Key: schema.BookmarkOfKey(b.User, b.Post), If: table.Any{table.Absent{}, sameBookmark(b)}}},
+		{Delete: &table.DeleteInput{Key: schema.BookmarkKey(b.User, b.V)}},
+	})
+}
+
+// sameBookmark holds while a bookmark is the one that was read.
+func sameBookmark(b schema.Bookmark) table.Cond {
+	return table.Equal{Name: schema.AttrVersion, Value: table.S(b.V)}
+}
+
+// storedBookmark returns user's bookmark of a post, without a version if there is none.
+func (s *Service) storedBookmark(ctx context.Context, user, post string) (schema.Bookmark, error) {
+	it, err := s.access.Get(ctx, schema.BookmarkOfKey(user, post), true)
+	if err != nil || it == nil {
+		return schema.Bookmark{}, err
+	}
+	b, err := schema.ParseBookmark(*it)
+	return b, fault.Wrap("table", err)
+}
+
+// BookmarkOf returns user's bookmark of a post, if the list of bookmarks shows it.
+func (s *Service) BookmarkOf(ctx context.Context, user, post string) (Bookmarked, error) {
+	byID, err := s.access.LivingPost(ctx, post)
+	if err != nil {
+		return Bookmarked{}, err
+	}
+	stored, err := s.storedBookmark(ctx, user, post)
+	if err != nil {
+		return Bookmarked{}, err
+	}
+	blocked, err := s.blockedAmong(ctx, user, []string{byID.Author})
+	if err != nil {
+		return Bookmarked{}, err
+	}
+	if stored.V == "" || blocked[byID.Author] {
+		return Bookmarked{}, fault.NotFoundf("you have no bookmark of post %s", post)
+	}
+	return bookmarkedOf(stored), nil
+}
+
+// Bookmarks lists user's bookmarks of living posts, the newest bookmark first. It leaves out posts of
+// authors while there is a block between them and user.
+func (s *Service) Bookmarks(ctx context.Context, user string, in page.Request) (page.List[Bookmarked], error) {
+	list, _, err := s.BookmarksWithPosts(ctx, user, in)
+	return list, err
+}
+
+// BookmarksWithPosts is Bookmarks, and returns the posts by id, too.
+func (s *Service) BookmarksWithPosts(ctx context.Context, user string, in page.Request) (page.List[Bookmarked], map[string]schema.PostRef, error) {
+	scope := page.ListByID("bookmarks", user, "")
+	before, err := scope.Position(in.Cursor)
+	if err != nil {
+		return page.List[Bookmarked]{}, nil, err
+	}
+	q := table.Query{PK: schema.BookmarksPK(user), Low: schema.SortBookmark, High: schema.SortBookmarkEnd, Descending: true, Consistent: true}
+	if before != "" {
+		q.After = schema.BookmarkSK(before)
+	}
+	refs := map[string]schema.PostRef{}
+	living := access.OfLivingPosts(ctx, s.access, page.Each(func(it table.Item) (Bookmarked, bool, error) {
+		b, err := schema.ParseBookmark(it)
+		return bookmarkedOf(b), true, err
+	}), func(b Bookmarked) string { return b.PostID }, refs)
+	fill := access.RefillOfLivingPosts()
+	fill.Budget.Spend(callsOfBlocks)
+	fill.Calls += callsOfBlocks
+	read, err := page.Collect(ctx, s.access.Store, q, in.Size()+1, fill, func(items []table.Item) ([]Bookmarked, error) {
+		shown, err := living(items)
+		if err != nil {
+			return nil, err
+		}
+		authors := make([]string, len(shown))
+		for i, b := range shown {
+			authors[i] = refs[b.PostID].Author
+		}
+		blocked, err := s.blockedAmong(ctx, user, authors)
+		return slices.DeleteFunc(shown, func(b Bookmarked) bool { return blocked[refs[b.PostID].Author] }), err
+	})
+	return page.Of(read, in.Size(), scope, func(b Bookmarked) string { return b.Version }), refs, err
+}
