@@ -27,14 +27,13 @@ func (e Exponential) Jittered(failures int, random float64) time.Duration {
 	return time.Duration(random * float64(e.Bound(failures)))
 }
 
-// Wait returns nil after d, or the cause of ctx's end if that comes first.
+// Wait returns nil after d, or the cause of ctx's end if that comes first or at the same time.
 func Wait(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-		return context.Cause(ctx)
 	case <-timer.C:
-		return nil
 	}
+	return context.Cause(ctx)
 }

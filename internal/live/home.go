@@ -170,10 +170,8 @@ func (hm *userHome) requireProfile(ctx context.Context, consistent bool) error {
 
 // locked runs f in the turn of this caller.
 func (hm *userHome) locked(ctx context.Context, f func() error) error {
-	select {
-	case hm.turn <- struct{}{}:
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	if err := enter(ctx, hm.turn); err != nil {
+		return err
 	}
 	defer func() { <-hm.turn }()
 	return f()

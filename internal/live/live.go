@@ -242,12 +242,24 @@ func (h *Hub) Heard(user, other string, heard bool) {
 	}
 }
 
+// enter takes a place of a channel, or returns the cause of ctx's end. A select takes one of two that are
+// ready by chance, and what is not wanted any more must not be read.
+func enter(ctx context.Context, places chan struct{}) error {
+	select {
+	case places <- struct{}{}:
+		if ctx.Err() == nil {
+			return nil
+		}
+		<-places
+	case <-ctx.Done():
+	}
+	return context.Cause(ctx)
+}
+
 // reading runs a look at a home when one of the few slots is free.
 func (h *Hub) reading(ctx context.Context, look func(context.Context) error) error {
-	select {
-	case h.reads <- struct{}{}:
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	if err := enter(ctx, h.reads); err != nil {
+		return err
 	}
 	defer func() { <-h.reads }()
 	ctx, cancel := context.WithTimeout(ctx, readTime)

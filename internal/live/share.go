@@ -82,10 +82,8 @@ func (hm *userHome) read(ctx context.Context, st *Stream, units float64, read fu
 		if err := hm.rest(ctx); err != nil {
 			return err
 		}
-		select {
-		case hm.reading <- struct{}{}:
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if err := enter(ctx, hm.reading); err != nil {
+			return err
 		}
 		if hm.hub.shares.owes(hm.user) == 0 {
 			break

@@ -125,6 +125,9 @@ func (st *Stream) serve(ctx context.Context, write func([]byte) error) error {
 		frame := st.home.hub.cfg.Frames.Heartbeat
 		select {
 		case <-st.filled:
+			if ctx.Err() != nil { // it came at the same moment
+				return context.Cause(ctx)
+			}
 			frames, release := st.take()
 			err := write(bytes.Join(frames, nil))
 			release()

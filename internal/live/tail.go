@@ -51,6 +51,9 @@ func (h *Hub) runTail() {
 		case <-h.ctx.Done():
 			return
 		}
+		if h.ctx.Err() != nil { // it came at the same moment
+			return
+		}
 		if h.open.Load() == 0 {
 			t.good = h.cfg.Now()
 		} else if err := panics.Catch(func() error { return t.tick(h.ctx) }); err != nil && h.ctx.Err() == nil {

@@ -172,10 +172,9 @@ func watchHome(ctx context.Context, s *domain, user, last string, looks int, who
 func sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
-		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
+	return context.Cause(ctx)
 }
 
 // came takes over the posts of a stream, and checks them. If the stream was whole, its position has

@@ -131,6 +131,8 @@ func (r *Recent) Get(ctx context.Context, keys []table.Key, ifKept ...table.Key)
 			select {
 			case <-it.done:
 			case <-ctx.Done():
+			}
+			if ctx.Err() != nil { // both may have come at the same moment
 				return nil, fault.Wrap("table", context.Cause(ctx))
 			}
 		}
