@@ -55,7 +55,7 @@ const (
 	KindProfileChanged Kind = "ProfileChanged"
 	KindFanoutPlan     Kind = "FanoutPlan"
 	KindFanoutChunk    Kind = "FanoutChunk"
-	// KindPostDelivered and KindLikeCounted are sent to others only: see PostDelivered.
+	// KindPostDelivered is sent to others only, KindLikeCounted also to the notices: see PostDelivered.
 	KindPostDelivered Kind = "PostDelivered"
 	KindLikeCounted   Kind = "LikeCounted"
 )
@@ -254,8 +254,8 @@ type FanoutChunk struct {
 	End string `json:"end,omitempty"`
 }
 
-// PostDelivered says that the delivery of a post is complete. Fanfare sends it, LikeCounted
-// and Followed to the queue that FANFARE_EVENTS_QUEUE names, and reads them nowhere. The
+// PostDelivered says that the delivery of a post is complete. Fanfare sends it, LikeCounted,
+// Followed and Notified to the queue that FANFARE_EVENTS_QUEUE names, and reads nothing there. The
 // event's id is the post's.
 type PostDelivered struct {
 	Header
@@ -557,6 +557,12 @@ func newEvent(kind Kind) (Event, bool) {
 		return new(PostDelivered), true
 	case KindLikeCounted:
 		return new(LikeCounted), true
+	case KindCommented:
+		return new(Commented), true
+	case KindMentioned:
+		return new(Mentioned), true
+	case KindNotified:
+		return new(Notified), true
 	}
 	return nil, false
 }

@@ -64,6 +64,9 @@ func events() map[string]messages.Event {
 		"fanout_chunk":         &messages.FanoutChunk{Header: header(), PostID: postID, AuthorID: "ann", First: "bob", End: "zoe"},
 		"fanout_chunk_wide":    &messages.FanoutChunk{Header: header(), PostID: postID, AuthorID: "000123.0a1b2c.0456", First: "auth0|5f7c", End: "auth0|5f7c.@:|-_"},
 		"post_delivered":       &messages.PostDelivered{Header: header(), PostID: postID, AuthorID: "ann", Delivered: 7, Skipped: 2, Pulled: true},
+		"commented":            &messages.Commented{Header: header(), PostID: postID, AuthorID: "ann", CommentID: eventID, UserID: "fan", Deleted: true},
+		"mentioned":            &messages.Mentioned{Header: header(), UserID: "bob", ActorID: "ann", PostID: postID, CommentID: eventID, Deleted: true},
+		"notified":             &messages.Notified{Header: header(), UserID: "ann", NoticeKind: "like", Target: postID, ActorID: "fan"},
 		"like_counted":         &messages.LikeCounted{Header: header(), PostID: postID, AuthorID: "ann", UserID: "fan", Reaction: "like", Liked: true, LikeCount: new(int64(3))},
 	}
 }
@@ -89,8 +92,12 @@ func TestWireFormatIsPinned(t *testing.T) {
 
 // Tests of other packages take an event of each kind from the golden files.
 func TestEveryKindHasAGoldenFile(t *testing.T) {
-	source, err := os.ReadFile("messages.go")
-	require.NoError(t, err)
+	var source []byte
+	for _, file := range []string{"messages.go", "notices.go"} {
+		part, err := os.ReadFile(file)
+		require.NoError(t, err)
+		source = append(source, part...)
+	}
 	declared := regexp.MustCompile(`(?m)^\tKind\w+ +Kind = "(\w+)"$`).FindAllStringSubmatch(string(source), -1)
 	require.NotEmpty(t, declared)
 	golden := map[messages.Kind]bool{}
