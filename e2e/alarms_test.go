@@ -107,7 +107,7 @@ func row(name string, first map[string][]int) string {
 	return fmt.Sprintf("| %s | %s |", name, strings.Join(cells, ", "))
 }
 
-// The alarms of the four queues are alike, so one situation of each kind is enough.
+// The alarms of the five queues are alike, so one situation of each kind is enough.
 func TestTheAlarmsOfAllQueuesAreAlike(t *testing.T) {
 	t.Parallel()
 	resources := stack(t, "alarms.yaml", map[string]string{"QueuePrefix": "q", "ServicesStack": "test"})
@@ -185,5 +185,5 @@ func TestTheDashboardShowsTheMetricsOfTheAlarms(t *testing.T) {
 			shown++
 		}
 	}
-	assert.Equal(t, 5*4+4+2*8, shown)
+	assert.Equal(t, 5*5+4+2*8, shown)
 }

@@ -90,7 +90,7 @@ func settingsOf(t *testing.T, name string) map[string]any {
 		all[fmt.Sprint("index ", part)] = at(t, described, "GlobalSecondaryIndexes", 0, part)
 	}
 	all["ttl"] = ask("dynamodb", "DynamoDB_20120810.DescribeTimeToLive", table)
-	for _, queue := range []string{"posts", "backfills", "chunks", "likes"} {
+	for _, queue := range []string{"posts", "backfills", "chunks", "likes", "notices"} {
 		for _, suffix := range []string{"", "-dlq"} {
 			found := ask("sqs", "AmazonSQS.GetQueueUrl", fmt.Sprintf(`{"QueueName":%q}`, name+"-"+queue+suffix))
 			attributes := ask("sqs", "AmazonSQS.GetQueueAttributes", fmt.Sprintf(`{"QueueUrl":%q,"AttributeNames":["All"]}`,

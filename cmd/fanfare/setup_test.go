@@ -70,7 +70,7 @@ func TestCreateNamesTheTableAndTheQueues(t *testing.T) {
 	}
 	for _, tt := range []struct{ of, text string }{
 		{"table", "table fanfare exists already\n"},
-		{"queues", "queues p-posts, p-backfills, p-chunks, p-likes exist\n"},
+		{"queues", "queues p-posts, p-backfills, p-chunks, p-likes, p-notices exist\n"},
 	} {
 		if code, stdout, stderr := result(t, env, "fanfare", tt.of, "create"); code != 0 || stdout != tt.text || strings.Contains(stderr, `"action":"queues create"`) != (tt.of == "queues") {
 			t.Errorf("%s create: exit %d, stdout %q, stderr %q", tt.of, code, stdout, stderr)
@@ -87,5 +87,5 @@ func TestCreateNamesTheTableAndTheQueues(t *testing.T) {
 		}
 	}
 	assert.Equal(t, "fanfare", made.Table)
-	assert.Equal(t, []string{"p-posts", "p-backfills", "p-chunks", "p-likes"}, made.Queues)
+	assert.Equal(t, []string{"p-posts", "p-backfills", "p-chunks", "p-likes", "p-notices"}, made.Queues)
 }

@@ -28,6 +28,8 @@ func (c Config) check(role Role) []string {
 		{!address(c.AdminAddr), fmt.Sprintf("FANFARE_ADMIN_ADDR: %q is not HOST:PORT", c.AdminAddr)},
 		{c.MetricsAddr != "" && !address(c.MetricsAddr), fmt.Sprintf("FANFARE_METRICS_ADDR: %q is not HOST:PORT", c.MetricsAddr)},
 		{c.LikeWindow < 10*time.Millisecond || c.LikeWindow > time.Minute, fmt.Sprintf("FANFARE_LIKE_WINDOW: %s is not between 10ms and 1m", c.LikeWindow)},
+		{c.NotifyWindow < 10*time.Millisecond || c.NotifyWindow > time.Minute, fmt.Sprintf("FANFARE_NOTIFY_WINDOW: %s is not between 10ms and 1m", c.NotifyWindow)},
+		{c.NotificationTTL < 816*time.Hour || c.NotificationTTL > 10*365*24*time.Hour, fmt.Sprintf("FANFARE_NOTIFICATION_TTL: %s is not between 816h and 87600h", c.NotificationTTL)},
 		{c.TimelineTTL < time.Minute || c.TimelineTTL > 10*365*24*time.Hour, fmt.Sprintf("FANFARE_TIMELINE_TTL: %s is not between 1m and 87600h", c.TimelineTTL)},
 		{c.FollowersPushed() < 0, fmt.Sprintf("FANFARE_PUSH_LIMIT: %d is negative: 0 is never to pull", c.FollowersPushed())},
 		{c.ActiveDays == 1 || c.ActiveDays < 0 || c.ActiveDays > 3650, fmt.Sprintf("FANFARE_ACTIVE_DAYS: %d is neither 0 (off) nor between 2 and 3650", c.ActiveDays)},
@@ -144,7 +146,7 @@ func queueName(s string) bool {
 // ownsQueue reports whether a queue has the name of a topic, or of its dead letters.
 func (c Config) ownsQueue(s string) bool {
 	topic, own := strings.CutPrefix(strings.TrimSuffix(s, "-dlq"), c.QueuePrefix+"-")
-	return own && slices.Contains([]string{"posts", "backfills", "chunks", "likes"}, topic)
+	return own && slices.Contains([]string{"posts", "backfills", "chunks", "likes", "notices"}, topic)
 }
 
 func address(s string) bool {

@@ -85,6 +85,13 @@ type Config struct {
 	// LikeWindow is the time in which likes of a post are collected before its count
 	// is written.
 	LikeWindow time.Duration `env:"FANFARE_LIKE_WINDOW" envDefault:"1s"`
+	// Notifications keeps notifications of likes, comments, follows and mentions: on or off. The default
+	// is on for embedded, and off for aws.
+	Notifications *Switch `env:"FANFARE_NOTIFICATIONS"`
+	// NotifyWindow is the time in which events about one notification are collected before it is written.
+	NotifyWindow time.Duration `env:"FANFARE_NOTIFY_WINDOW" envDefault:"2s"`
+	// NotificationTTL is how long a notification is kept after its last change.
+	NotificationTTL time.Duration `env:"FANFARE_NOTIFICATION_TTL" envDefault:"2160h"`
 	// TimelineTTL is the time that a post stays in homes.
 	TimelineTTL time.Duration `env:"FANFARE_TIMELINE_TTL" envDefault:"720h"`
 	// PushLimit is the number of followers above which an author is pulled, 0 to push

@@ -28,7 +28,7 @@ func TestEveryNameIsRead(t *testing.T) {
 	c, err := config.Load([]string{
 		"FANFARE_ENGINE=aws", "FANFARE_DATA_DIR=/d", "FANFARE_TABLE=t.1", "FANFARE_QUEUE_PREFIX=q", "FANFARE_EVENTS_QUEUE=q-events",
 		"FANFARE_HTTP_ADDR=:1", "FANFARE_ADMIN_ADDR=[::1]:2", "FANFARE_AUTH=jwt", "FANFARE_JWT_ISSUER=https://i",
-		"FANFARE_JWT_AUDIENCE=a, b", "FANFARE_JWKS_URL=https://i/keys", "FANFARE_LIKE_WINDOW=250ms",
+		"FANFARE_JWT_AUDIENCE=a, b", "FANFARE_JWKS_URL=https://i/keys", "FANFARE_LIKE_WINDOW=250ms", "FANFARE_NOTIFICATIONS=on", "FANFARE_NOTIFY_WINDOW=3s", "FANFARE_NOTIFICATION_TTL=900h",
 		"FANFARE_TIMELINE_TTL=24h", "FANFARE_PUSH_LIMIT=5", "FANFARE_ACTIVE_DAYS=2", "FANFARE_MAX_FOLLOWING=6", "FANFARE_LIKES_BY_USER=off", "FANFARE_REACTIONS=love, wow", "FANFARE_RATE_LIMIT=7",
 		"FANFARE_CORS_ORIGINS=https://a.example, http://localhost:3000", "FANFARE_DEV_SECRET=" + strings.Repeat("s", 32),
 		"FANFARE_DEV_AUTH_ON_AWS=allow", "FANFARE_DEV_AUTH_PUBLIC=allow", "FANFARE_DEV_AUTH_HOSTS=api, api.internal", "FANFARE_LOG_LEVEL=debug", "FANFARE_PPROF=on",
@@ -38,12 +38,12 @@ func TestEveryNameIsRead(t *testing.T) {
 	require.NoError(t, err)
 	if c.Table != "t.1" || c.FollowersPushed() != 5 || c.ActiveDays != 2 || c.MaxFollowing != 6 || bool(c.LikesByUser) || !slices.Equal(c.Reactions, []string{"love", "wow"}) || c.RequestsPerSecond() != 7 ||
 		!slices.Equal(c.CORSOrigins, []string{"https://a.example", "http://localhost:3000"}) ||
-		c.LikeWindow != 250*time.Millisecond || !bool(c.Pprof) || c.MetricsAddr != ":9091" || c.AdminIsPublic() || c.LogLevel != zapcore.DebugLevel ||
+		c.LikeWindow != 250*time.Millisecond || !c.HasNotifications() || c.NotifyWindow != 3*time.Second || c.NotificationTTL != 900*time.Hour || !bool(c.Pprof) || c.MetricsAddr != ":9091" || c.AdminIsPublic() || c.LogLevel != zapcore.DebugLevel ||
 		!c.HasConsole() || !c.HasCanary() || !c.HasAuditor() || c.EventsQueue != "q-events" || c.Streams != 9 || c.StreamsPerUser != 2 || c.StreamPoll != 3*time.Second || c.LikesTime() != 5*time.Second ||
 		!slices.Equal(c.JWTAudience, []string{"a", "b"}) || c.JWTUserClaim != "uid" || c.ServiceScope != "fanfare/act" || c.DeleteScope != "fanfare/delete" || c.ServiceRequestsPerSecond() != 8 || c.UnitsPerHour() != 90_000 || c.DrainTime() != 4*time.Second {
 		t.Errorf("read %+v", c)
 	}
-	assert.Len(t, config.Names(), 41, "names: a new one needs a line here")
+	assert.Len(t, config.Names(), 44, "names: a new one needs a line here")
 }
 
 func TestBadEnvironmentNamesEachFault(t *testing.T) {

@@ -100,6 +100,9 @@ func TestTheDocumentListsEveryVariableWithItsDefault(t *testing.T) {
 		if field.Name == "Console" && (config.Config{Engine: config.EngineEmbedded}).HasConsole() && !(config.Config{Engine: config.EngineAWS}).HasConsole() {
 			value = "`on`, on `aws` `off`"
 		}
+		if field.Name == "Notifications" && (config.Config{Engine: config.EngineEmbedded}).HasNotifications() && !(config.Config{Engine: config.EngineAWS}).HasNotifications() {
+			value = "`on`, on `aws` `off`"
+		}
 		if field.Name == "Canary" && !(config.Config{}).HasCanary() { // the command up turns it on
 			value = "`off`, with `up` `on`"
 		}

@@ -64,6 +64,14 @@ func (c Config) HasConsole() bool {
 	return c.Engine == EngineEmbedded
 }
 
+// HasNotifications reports whether notifications are kept.
+func (c Config) HasNotifications() bool {
+	if c.Notifications != nil {
+		return bool(*c.Notifications)
+	}
+	return c.Engine == EngineEmbedded
+}
+
 // HasCanary reports whether an API has a canary.
 func (c Config) HasCanary() bool { return c.Canary != nil && bool(*c.Canary) }
 

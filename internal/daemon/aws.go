@@ -21,11 +21,14 @@ import (
 	"fanfare/internal/queue/sqs"
 	"fanfare/internal/table"
 	"fanfare/internal/table/dynamo"
+	"fanfare/messages"
 )
 
 // awsWorkers are the workers of one process on AWS, where each step waits for the
 // network.
-func awsWorkers() fanoutWorkers { return fanoutWorkers{posts: 32, backfills: 16, walks: 4, chunks: 16} }
+func awsWorkers() fanoutWorkers {
+	return fanoutWorkers{posts: 32, backfills: 16, walks: 4, chunks: 16, notices: 16}
+}
 
 // awsWriters bounds the writes of one page that are under way at once.
 const awsWriters = 8
@@ -105,7 +108,7 @@ func (p *process) openEvents(ctx context.Context, e *engine) error {
 		return fmt.Errorf("FANFARE_EVENTS_QUEUE: %w", err)
 	}
 	p.cleanups.addCloser("events", broker.Close)
-	sender := events.New(broker, name, p.log.Named("events"))
+	sender := events.New(broker.Send, name, messages.Event.Group, p.log.Named("events"))
 	e.events = sender.Send
 	e.checks = append(e.checks,
 		admin.Check{Name: "events queue", Ask: func(ctx context.Context) error {

@@ -13,8 +13,10 @@ import (
 	"fanfare/internal/config"
 	"fanfare/internal/datadir"
 	"fanfare/internal/disk"
+	"fanfare/internal/events"
 	"fanfare/internal/feed"
 	"fanfare/internal/live"
+	"fanfare/internal/notify"
 	"fanfare/internal/obs"
 	"fanfare/internal/queue"
 	queueembedded "fanfare/internal/queue/embedded"
@@ -48,8 +50,9 @@ type engine struct {
 	backups admin.Backuper
 	// devSecret signs dev tokens.
 	devSecret []byte
-	// events, if not nil, sends the events of applied work to others.
-	events func(ctx context.Context, events ...messages.Event) error
+	// events, if not nil, sends the events of applied work to others, and notices to the topic of
+	// notifications.
+	events, notices func(ctx context.Context, events ...messages.Event) error
 	// watch, if not nil, runs until ctx ends or the engine can no longer work.
 	watch func(ctx context.Context) error
 }
@@ -78,12 +81,12 @@ const likesInFlight = 20_000
 
 // fanoutWorkers are the numbers of workers of each topic of the fan-out. No topic takes
 // the workers of another (I8). Mark walks take some of the workers of the backfills.
-type fanoutWorkers struct{ posts, backfills, walks, chunks int }
+type fanoutWorkers struct{ posts, backfills, walks, chunks, notices int }
 
 // embeddedWorkers are the workers of a process on the embedded engine, which waits for the
 // disk and shares its processors with the API.
 func embeddedWorkers() fanoutWorkers {
-	return fanoutWorkers{posts: 16, backfills: 4, walks: 1, chunks: 4}
+	return fanoutWorkers{posts: 16, backfills: 4, walks: 1, chunks: 4, notices: 4}
 }
 
 func (w fanoutWorkers) maxInFlight() map[string]int {
@@ -92,7 +95,18 @@ func (w fanoutWorkers) maxInFlight() map[string]int {
 		queue.TopicBackfills: 2 * w.backfills,
 		queue.TopicChunks:    2 * w.chunks,
 		queue.TopicLikes:     likesInFlight,
+		queue.TopicNotices:   notify.MaxMessages,
 	}
+}
+
+// openNotices opens the way of events to the topic of notifications, if there are any.
+func (p *process) openNotices(e *engine) {
+	if !p.cfg.HasNotifications() {
+		return
+	}
+	sender := events.New(e.broker.Publish, queue.TopicNotices, notify.Recipient, p.log.Named("notices"))
+	e.notices = notify.Sender(sender.Send)
+	e.checks = append(e.checks, admin.Check{Name: "notices are not sent", Ask: func(context.Context) error { return sender.Failing() }, Warn: true})
 }
 
 // openDirectory opens the data directory, nil on AWS. No other process can open it then.
@@ -119,6 +133,7 @@ func (p *process) openEngine(ctx context.Context, dir *datadir.Dir) (err error) 
 	if err := p.openEvents(ctx, p.eng); err != nil {
 		return err
 	}
+	p.openNotices(p.eng)
 	p.eng.wakes = new(live.Wakes)
 	if p.opt.Roles.API {
 		p.eng.store = p.eng.wakes.Store(p.eng.store)

@@ -62,7 +62,7 @@ func TestAPostWaitsForNoBackfill(t *testing.T) {
 	require.NoError(t, err)
 	store := stuckMarks{tabletest.NewMemory(), make(chan struct{})}
 	p := &process{opt: Options{Now: time.Now, Grace: time.Minute}, log: zap.NewNop(), work: zap.NewNop(), ids: id.NewGenerator(time.Now), metrics: metrics}
-	p.eng = &engine{store: store, broker: broker, writers: 1, workers: fanoutWorkers{1, 1, 1, 1}}
+	p.eng = &engine{store: store, broker: broker, writers: 1, workers: fanoutWorkers{1, 1, 1, 1, 1}}
 	p.lifetimes = lifetime.Fixed(time.Hour)
 	users := p.newDomain(store).feed
 	profile := func(user string) {

@@ -3,6 +3,7 @@ package daemon
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -16,10 +17,12 @@ import (
 	"fanfare/internal/feed/view"
 	"fanfare/internal/httpapi"
 	"fanfare/internal/likeagg"
+	"fanfare/internal/notify"
 	"fanfare/internal/obs"
 	"fanfare/internal/queue"
 	"fanfare/internal/table"
 	"fanfare/internal/throttle"
+	"fanfare/messages"
 )
 
 // startRoles starts the roots of the roles and returns the API's address.
@@ -33,6 +36,7 @@ func (p *process) startRoles(ctx context.Context) (string, error) {
 	}
 	if p.opt.Roles.Fanout {
 		p.startFanout()
+		p.startNotices()
 	}
 	if p.opt.Roles.Likes {
 		p.startLikes()
@@ -56,7 +60,7 @@ func (p *process) newDomain(store table.Store) domain {
 		RequestID: obs.RequestID, Log: p.work.Named("feed"),
 	})
 	service := feed.New(feed.Config{
-		Access: way, Authors: p.eng.authors, LikesByUser: bool(p.cfg.LikesByUser), MaxFollowing: p.cfg.MaxFollowing, UserUnits: p.cfg.UnitsPerHour(), Posted: p.metrics.Post,
+		Access: way, Authors: p.eng.authors, LikesByUser: bool(p.cfg.LikesByUser), MaxFollowing: p.cfg.MaxFollowing, UserUnits: p.cfg.UnitsPerHour(), Notices: p.eng.notices, Posted: p.metrics.Post,
 	})
 	homes := home.New(home.Config{Access: way, Items: service, Mutes: service, HeadAge: time.Second, HeadsHeld: p.metrics.Heads})
 	return domain{service, homes, view.New(way, service), delivery.New(way), removal.New(way, service)}
@@ -123,7 +127,7 @@ func (p *process) startFanout() {
 		worker := fanout.New(fanout.Config{
 			Store: store, Posts: parts.feed, Users: users{parts.removals}, Publisher: p.eng.broker, IDs: p.ids, Now: p.opt.Now, Clock: p.clock,
 			Lifetimes: p.lifetimes, PushLimit: p.cfg.FollowersPushed(), ActiveDays: p.cfg.ActiveDays, Writers: p.eng.writers, PageSize: cmp.Or(p.opt.ChunkSize, p.eng.pageSize), ChunkSize: p.opt.ChunkSize,
-			Walks: p.eng.workers.walks, Observe: p.metrics.Delivered, Skipped: p.metrics.Skipped, Events: p.eng.events, Log: p.work.Named("fanout"),
+			Walks: p.eng.workers.walks, Observe: p.metrics.Delivered, Skipped: p.metrics.Skipped, Events: p.eng.events, Notices: p.eng.notices, Log: p.work.Named("fanout"),
 		})
 		seen := p.metrics.Receives("fanout", c.topic)
 		consumer := &queue.Consumer{
@@ -147,7 +151,44 @@ func (p *process) startLikes() {
 			}
 			p.metrics.LikeWindow(o.Lost, o.Fences, o.Pruned)
 		},
-		Events: p.eng.events, Taken: seen.Taken, Answered: seen.Answered,
+		Events: each(p.eng.events, p.eng.notices), Taken: seen.Taken, Answered: seen.Answered,
 	})
 	p.roots.start("likes", aggregator.Run)
+}
+
+// each returns a sender to all of several queues, nil if there is none.
+func each(queues ...func(context.Context, ...messages.Event) error) func(context.Context, ...messages.Event) error {
+	queues = slices.DeleteFunc(queues, func(send func(context.Context, ...messages.Event) error) bool { return send == nil })
+	if len(queues) == 0 {
+		return nil
+	}
+	return func(ctx context.Context, events ...messages.Event) error {
+		for _, send := range queues {
+			if err := send(ctx, events...); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// startNotices starts the notifier. Where notifications are off, it empties the queue: events that
+// were sent before must not wait for 14 days.
+func (p *process) startNotices() {
+	seen := p.metrics.Receives("fanout", queue.TopicNotices)
+	if !p.cfg.HasNotifications() {
+		drain := &queue.Consumer{
+			Topic: queue.TopicNotices, Broker: p.eng.broker, Handle: func(context.Context, messages.Event) error { return nil }, Workers: 1,
+			Grace: p.opt.Grace, Now: p.opt.Now, Clock: p.clock, Taken: seen.Taken, Observe: seen.Answered, Log: p.work.Named("notices"),
+		}
+		p.roots.start("notices", drain.Run)
+		return
+	}
+	notifier := notify.New(notify.Config{
+		Store: p.shares.Store(table.Measure(p.eng.store, p.metrics.Table(obs.FlowNotices)), throttle.Backfills), Broker: p.eng.broker, IDs: p.ids, Now: p.opt.Now, Clock: p.clock,
+		Window: p.cfg.NotifyWindow, TTL: p.cfg.NotificationTTL, Workers: p.eng.workers.notices,
+		Grace: p.opt.Grace, Log: p.work.Named("notices"), Observe: func(o notify.Outcome) { p.metrics.Notice(string(o.Kind), string(o.Result), o.Messages, o.Lag) },
+		Held: p.metrics.NoticesHeld, Events: p.eng.events, Taken: seen.Taken, Answered: seen.Answered,
+	})
+	p.roots.start("notices", notifier.Run)
 }

@@ -1,5 +1,5 @@
 // Package events sends the events of applied work to a queue of the operator's choice, so
-// that notifications, a search and the like can be built outside. It must never decide
+// that push, a search and the like can be built outside, and to the topic of notices. It must never decide
 // which work has an event, hold up that work for longer than SendTime, or read the queue.
 //
 // The order is: the effect, then the event, then the ack of the work's message
@@ -27,18 +27,12 @@ const SendTime = 5 * time.Second
 // pause is the time between two tries while the queue fails.
 const pause = time.Second
 
-// Queue is a queue by its own name.
-type Queue interface {
-	// Send returns nil only when all messages are durable. The context of the first message
-	// bounds the wait.
-	Send(name string, msgs ...*message.Message) error
-}
-
 // Sender sends events to one queue. Goroutines may share it.
 type Sender struct {
-	queue Queue
-	name  string
-	log   *zap.Logger
+	publish func(name string, msgs ...*message.Message) error
+	name    string
+	group   func(messages.Event) string
+	log     *zap.Logger
 
 	mu sync.Mutex
 	// failed is the last failure, nil while the queue works; failedAt is its time.
@@ -48,9 +42,10 @@ type Sender struct {
 	trying bool
 }
 
-// New returns a sender to the queue of this name.
-func New(q Queue, name string, log *zap.Logger) *Sender {
-	return &Sender{queue: q, name: name, log: log}
+// New returns a sender to the queue of this name, with the group keys of group. publish returns nil only
+// when all messages are durable, and the context of the first message bounds its wait.
+func New(publish func(name string, msgs ...*message.Message) error, name string, group func(messages.Event) string, log *zap.Logger) *Sender {
+	return &Sender{publish: publish, name: name, group: group, log: log}
 }
 
 // Send returns nil when the queue has all events. Its error is a *queue.UnsentError.
@@ -92,9 +87,10 @@ func (s *Sender) send(ctx context.Context, events []messages.Event) error {
 		if err != nil {
 			return err
 		}
+		msg.Metadata.Set(queue.MetaGroup, s.group(e))
 		msgs = append(msgs, msg)
 	}
-	return s.queue.Send(s.name, msgs...)
+	return s.publish(s.name, msgs...)
 }
 
 // end notes the outcome of a send. A send that its caller cut says nothing about the queue.

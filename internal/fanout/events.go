@@ -30,6 +30,9 @@ type delivery struct{ post, requestID string }
 // at the same time finds all of them done. A plan may find the delivery done by a repetition
 // of the post's own message, whose worker died before it sent the event.
 func (d delivery) tell(ctx context.Context, w *Worker) error {
+	if w.cfg.Events == nil {
+		return nil
+	}
 	res, err := w.cfg.Store.Get(ctx, table.GetInput{Key: schema.DeliveryPlanKey(d.post), Consistent: true})
 	if err != nil {
 		return fmt.Errorf("read the delivery plan of post %s: %w", d.post, err)
@@ -91,5 +94,38 @@ func (f follow) tell(ctx context.Context, w *Worker) error {
 	}
 	out := messages.Followed(f)
 	out.EventID, out.MarkVersion = f.FollowID, f.FollowID
-	return w.cfg.Events(ctx, &out)
+	for _, send := range []func(context.Context, ...messages.Event) error{w.cfg.Events, w.cfg.Notices} {
+		if send != nil {
+			if err := send(ctx, &out); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// mentions is a post that is stored, with the users whom it mentions.
+type mentions struct {
+	post *messages.PostCreated
+	delivery
+}
+
+// tell sends the events of the delivery, and Mentioned for each mentioned user. The delivery's work is done,
+// so notices that cannot be sent hold up no post.
+func (m mentions) tell(ctx context.Context, w *Worker) error {
+	if err := m.delivery.tell(ctx, w); err != nil || w.cfg.Notices == nil {
+		return err
+	}
+	var notices []messages.Event
+	for _, user := range m.post.Mentions {
+		head, err := w.header(m.requestID)
+		if err != nil {
+			return err
+		}
+		notices = append(notices, &messages.Mentioned{Header: head, UserID: user, ActorID: m.post.AuthorID, PostID: m.post.PostID})
+	}
+	if len(notices) == 0 {
+		return nil
+	}
+	return w.cfg.Notices(ctx, notices...)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -52,9 +53,12 @@ func (w *Worker) postDeleted(ctx context.Context, e *messages.PostDeleted) error
 	for shard := range ref.LikeShards {
 		lists = append(lists, schema.LikesPK(ref.ID, shard, ref.LikeShards))
 	}
+	if err := w.purgeNotices(ctx, ref, e.Mentions); err != nil {
+		return err
+	}
 	pages := 0
 	for _, pk := range lists {
-		if err := w.purge(ctx, pk, &pages); err != nil {
+		if err := w.purge(ctx, ref.ID, pk, &pages); err != nil {
 			return err
 		}
 	}
@@ -77,6 +81,36 @@ func (w *Worker) postDeleted(ctx context.Context, e *messages.PostDeleted) error
 	return nil
 }
 
+// purgeNotices deletes the notifications of a post: its author's and those of its mentioned users. A
+// worker writes none of a deleted post but within a minute of its read, and longer ago the post lived.
+func (w *Worker) purgeNotices(ctx context.Context, ref schema.PostRef, mentioned []string) error {
+	if w.cfg.Notices == nil {
+		return nil
+	}
+	keys := []table.Key{schema.NoticeKey(ref.Author, schema.NoticeLike, ref.ID), schema.NoticeKey(ref.Author, schema.NoticeComment, ref.ID)}
+	if _, err := w.cfg.Store.BatchWrite(ctx, deletesOf(append(keys, noticesOfMentions(ref.ID, slices.Clone(mentioned))...))); err != nil {
+		return fmt.Errorf("delete the notifications of post %s: %w", ref.ID, err)
+	}
+	return nil
+}
+
+// noticesOfMentions names the notifications of the mentioned users, each once.
+func noticesOfMentions(post string, users []string) (keys []table.Key) {
+	slices.Sort(users)
+	for _, user := range slices.Compact(users) {
+		keys = append(keys, schema.NoticeKey(user, schema.NoticeMention, post))
+	}
+	return keys
+}
+
+func deletesOf(keys []table.Key) []table.BatchWrite {
+	writes := make([]table.BatchWrite, len(keys))
+	for i, key := range keys {
+		writes[i].Delete = key
+	}
+	return writes
+}
+
 // endPurge notes in the tombstone that its purge is over, so no auditor asks for another one.
 func (w *Worker) endPurge(ctx context.Context, ref schema.PostRef) error {
 	if ref.Purged {
@@ -92,11 +126,12 @@ func (w *Worker) endPurge(ctx context.Context, ref schema.PostRef) error {
 	return nil
 }
 
-// purge deletes the items of a partition. It adds to pages, and stops at purgePages. It
+// purge deletes the items of a partition of a post, and the notifications of the users that comments
+// among them mention. It adds to pages, and stops at purgePages. It
 // writes one part at a time and leaves the number of writers alone: one partition takes few
 // writes, and its throttling must not slow down the fan-out of others (I8).
-func (w *Worker) purge(ctx context.Context, pk string, pages *int) error {
-	for page, err := range w.cfg.Store.Query(ctx, table.Query{PK: pk, PageSize: w.cfg.PageSize, Consistent: true, Project: []string{}}) {
+func (w *Worker) purge(ctx context.Context, post, pk string, pages *int) error {
+	for page, err := range w.cfg.Store.Query(ctx, table.Query{PK: pk, PageSize: w.cfg.PageSize, Consistent: true, Project: []string{schema.AttrMentions}}) {
 		if err != nil {
 			return fmt.Errorf("read %s: %w", pk, err)
 		}
@@ -107,11 +142,16 @@ func (w *Worker) purge(ctx context.Context, pk string, pages *int) error {
 			return &queue.Later{Reason: "more of the post is left"}
 		}
 		*pages++
-		writes := make([]table.BatchWrite, len(page.Items))
-		for i, it := range page.Items {
-			writes[i].Delete = it.Key
+		var keys []table.Key
+		var mentioned []string
+		for _, it := range page.Items {
+			keys = append(keys, it.Key)
+			mentioned = append(mentioned, schema.MentionsOf(it)...)
 		}
-		if _, err := w.cfg.Store.BatchWrite(ctx, writes); err != nil {
+		if w.cfg.Notices != nil {
+			keys = append(keys, noticesOfMentions(post, mentioned)...)
+		}
+		if _, err := w.cfg.Store.BatchWrite(ctx, deletesOf(keys)); err != nil {
 			return fmt.Errorf("delete a page of %s: %w", pk, err)
 		}
 	}

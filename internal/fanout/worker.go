@@ -141,8 +141,8 @@ type Config struct {
 	Observe func(entries int, sincePost time.Duration)
 	// Skipped is called for followers that were away: how many at once.
 	Skipped func(followers int)
-	// Events, if not nil, sends the events of applied work to others.
-	Events func(ctx context.Context, events ...messages.Event) error
+	// Events, if not nil, sends the events of applied work to others, and Notices those that notify users.
+	Events, Notices func(ctx context.Context, events ...messages.Event) error
 	// Log takes the worker's log. Default none.
 	Log *zap.Logger
 }
@@ -226,7 +226,7 @@ func (w *Worker) HandleChunks(ctx context.Context, e messages.Event) error {
 // the work was found done: an earlier attempt may have ended before it sent them (I6).
 func (w *Worker) handle(ctx context.Context, e messages.Event) error {
 	about, err := w.apply(ctx, e)
-	if err == nil && w.cfg.Events != nil {
+	if err == nil {
 		err = about.tell(ctx, w)
 	}
 	if err != nil {
@@ -240,7 +240,7 @@ func (w *Worker) handle(ctx context.Context, e messages.Event) error {
 func (w *Worker) apply(ctx context.Context, e messages.Event) (subject, error) {
 	switch e := e.(type) {
 	case *messages.PostCreated:
-		return delivery{e.PostID, e.RequestID}, w.postCreated(ctx, e)
+		return mentions{e, delivery{e.PostID, e.RequestID}}, w.postCreated(ctx, e)
 	case *messages.FanoutPlan:
 		return delivery{e.PostID, e.RequestID}, w.plan(ctx, e)
 	case *messages.FanoutChunk:

@@ -543,6 +543,18 @@ The units of an action at the aggregator, with m actions of a post in one window
 | another kind, a like again, or a like of one who likes the post already, by the API | 1 + 1/m | 2 + 1/m | 1 + 0.5/m |
 | the same by another producer | 2 + 1/m | 3 + 1/m | 0.5/m |
 
+With ` + "`FANFARE_NOTIFICATIONS=on`" + ` the notifier writes each notification once a window, with m′ events
+about it. ` + "`TestUnitsOfANotice`" + ` holds the units; off, nothing is sent or written:
+
+| window | operations | RCU | WCU |
+|---|---|---|---|
+| of a new notification | BatchGetItem of 3: the notification, the mark, and the post by id or the profile; BatchGetItem (eventual) of the actors' mutes; PutItem | 3 + 0.5 an unknown actor | 2 |
+| later | the same | 3 + 0.5 an unknown actor | 3 |
+| that moves nothing: behind the top, taken back | the same, or without mutes | 3 | 2 |
+| of events that are known | BatchGetItem of 3 | 3 | 0 |
+| of mentions | the profile and the block, too | 4 + 1 an unknown actor | as above |
+| of comments | each comment, too | 1 a comment more | as above |
+
 Where another aggregator counted a user's last action, the window reads the ledger once, and
 once the note of an end that it does not know: 1 RCU each. An aggregator writes the note of its end once a day, at 1 WCU. A flush costs 1 WCU while the
 count with its ledger has at most 1 KB: some 50 aggregators that flush one post in a day. With

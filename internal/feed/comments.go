@@ -32,6 +32,7 @@ func (s *Service) CreateComment(ctx context.Context, user, post, text string) (C
 		return Comment{}, err
 	}
 	c := schema.Comment{ID: comment, Post: post, Author: user, Text: text}
+	s.noticeComment(ctx, byID, c)
 	write := table.TransactOp{Put: &table.PutInput{Item: c.Item(), If: table.Absent{}}}
 	if err := s.transactComment(ctx, user, byID, 1, write); err != nil {
 		return Comment{}, fault.Wrap("table", err)
@@ -88,6 +89,10 @@ func (s *Service) DeleteComment(ctx context.Context, user, post, comment string)
 	}
 	if user != c.Author && user != byID.Author {
 		return s.access.Refuse(ctx, user, "neither the comment nor its post is yours")
+	}
+	// Refused if the notices cannot be sent: else a notification would show a comment that is gone.
+	if err := s.tellOfComment(ctx, byID, c, true); err != nil {
+		return err
 	}
 	err = s.transactComment(ctx, user, byID, -1, table.TransactOp{Delete: &table.DeleteInput{Key: key, If: table.Exists{}}})
 	if access.ConditionFailed(err) {

@@ -31,6 +31,7 @@ import (
 
 	"fanfare/internal/feed/access"
 	"fanfare/internal/memory"
+	"fanfare/messages"
 )
 
 // Config holds the parts and settings of a Service. Access is required; the zero value of each
@@ -53,6 +54,8 @@ type Config struct {
 	// UserUnits is the number of capacity units that the calls of one user may cause in an hour, over all
 	// processes (docs/decisions/0044). 0 is no limit.
 	UserUnits int64
+	// Notices, if not nil, sends the events that notify users.
+	Notices func(ctx context.Context, events ...messages.Event) error
 	// Posted is called once for each accepted post. A call that repeats another
 	// one, whose post is in the table already, accepts none.
 	Posted func()

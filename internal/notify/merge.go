@@ -1,5 +1,3 @@
-// Package notify keeps the notifications of users: who acted lately on their posts, who mentions
-// and who follows them (docs/decisions/0049).
 package notify
 
 import (

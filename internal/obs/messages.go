@@ -14,6 +14,14 @@ func (m *Metrics) addMessages() {
 		Name: "fanfare_like_lag_seconds", Help: "Time from the first like of a window to the write of its count.",
 		Buckets: waits(),
 	})
+	m.notices = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "fanfare_notices_total", Help: "Events about notifications, by kind of notification and the end of their window: written, unchanged, hidden (the post is gone), again (a part of the window at least is redelivered).",
+	}, []string{"kind", "result"})
+	m.noticesHeld = prometheus.NewGauge(prometheus.GaugeOpts{Name: "fanfare_notices_held", Help: "Events about notifications that this process holds in windows, at most 5000."})
+	m.noticeLag = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "fanfare_notice_lag_seconds", Help: "Time from the first event of a window to the write of its notification.",
+		Buckets: waits(),
+	})
 	m.handled = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "fanfare_message_seconds", Help: "Time from the receive of a message to its answer, by result: done, again (it failed), later (it waits by design), handed_back (at a stop), refused or attempts (dead letters).",
 		Buckets: waits(),
@@ -27,6 +35,15 @@ func (m *Metrics) addMessages() {
 	}, []string{"topic", "reason"})
 	m.overdue = newOverdues()
 }
+
+// Notice counts the events of a window of the notifier.
+func (m *Metrics) Notice(kind, result string, events int, lag time.Duration) {
+	m.notices.WithLabelValues(kind, result).Add(float64(events))
+	m.noticeLag.Observe(lag.Seconds())
+}
+
+// NoticesHeld adds to the number of events that the notifier holds.
+func (m *Metrics) NoticesHeld(change int) { m.noticesHeld.Add(float64(change)) }
 
 // answered counts the end of a receive of a message.
 func (m *Metrics) answered(a queue.Answered) {

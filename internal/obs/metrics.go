@@ -23,6 +23,8 @@ const (
 	FlowAPI    Flow = "api"
 	FlowFanout Flow = "fanout"
 	FlowLikes  Flow = "likes"
+	// FlowNotices is a part of the process fanout.
+	FlowNotices Flow = "notices"
 	// FlowAudit is left out of Metrics.Units.
 	FlowAudit Flow = "audit"
 )
@@ -53,6 +55,9 @@ type Metrics struct {
 	unlisted    prometheus.Gauge
 	ended       *prometheus.CounterVec
 	likeLag     prometheus.Histogram
+	notices     *prometheus.CounterVec
+	noticesHeld prometheus.Gauge
+	noticeLag   prometheus.Histogram
 	handled     *prometheus.HistogramVec
 	age         *prometheus.HistogramVec
 	dead        *prometheus.CounterVec
@@ -135,7 +140,7 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 	m.addMessages()
 	for _, c := range []prometheus.Collector{
 		m.posts, m.deliveries, m.skipped, m.likes, m.likeWrites, m.lostWindows, m.fences, m.pruned, m.ledgers, m.heads, m.visible, m.units, m.calls, m.throttles, m.requests, m.requestTime,
-		m.streams, m.events, m.polls, m.tailAge, m.unlisted, m.ended, m.likeLag, m.handled, m.age, m.dead, m.overdue, buildInfo(),
+		m.streams, m.events, m.polls, m.tailAge, m.unlisted, m.ended, m.likeLag, m.notices, m.noticesHeld, m.noticeLag, m.handled, m.age, m.dead, m.overdue, buildInfo(),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	} {
 		if err := reg.Register(c); err != nil {

@@ -49,10 +49,15 @@ const (
 	TopicChunks = "chunks"
 	// TopicLikes carries Liked and Unliked.
 	TopicLikes = "likes"
+	// TopicNotices carries LikeCounted, Followed, Commented and Mentioned. Its group key is the
+	// recipient of the notification.
+	TopicNotices = "notices"
 )
 
 // Topics returns the names of all topics.
-func Topics() []string { return []string{TopicPosts, TopicBackfills, TopicChunks, TopicLikes} }
+func Topics() []string {
+	return []string{TopicPosts, TopicBackfills, TopicChunks, TopicLikes, TopicNotices}
+}
 
 // Metadata keys that backends know.
 const (

@@ -158,8 +158,8 @@ func NoticeMarkItem(user, place string) table.Item {
 	return table.Item{Key: NoticeMarkKey(user), Attrs: []table.Attr{str(AttrReadTo, place)}}
 }
 
-// NoticeMark returns the place of a mark. It takes nil for a user who has none: "" is below every
-// place.
+// NoticeMark returns the place of a mark. It is "", which is below every place, for a user without a
+// mark: nil.
 func NoticeMark(it *table.Item) string {
 	if it == nil {
 		return ""

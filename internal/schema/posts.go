@@ -77,7 +77,7 @@ func ParsePost(it table.Item) (Post, error) {
 		ID: post, Author: author, Text: it.Str(AttrText), ImageURL: it.Str(AttrImageURL),
 		EditedAt: timeOf(&it, AttrEditedAt), LikeShards: parseShards(it), Comments: it.Int(AttrComments),
 		Byline: Byline{it.Str(AttrBylineName), it.Str(AttrBylineImg), it.Int(AttrBylineV)},
-		Kind:   it.Str(AttrPostKind), Data: it.Str(AttrData), Mentions: mentionsOf(&it),
+		Kind:   it.Str(AttrPostKind), Data: it.Str(AttrData), Mentions: MentionsOf(it),
 	}, nil
 }
 
@@ -92,8 +92,8 @@ func appendCustom(attrs []table.Attr, data string, mentions []string) []table.At
 	return attrs
 }
 
-// mentionsOf returns the mentioned users of a post or a comment, nil for none.
-func mentionsOf(it *table.Item) []string {
+// MentionsOf returns the mentioned users of a post or a comment, nil for none.
+func MentionsOf(it table.Item) []string {
 	if to := it.Str(AttrMentions); to != "" {
 		return strings.Split(to, " ")
 	}
@@ -169,7 +169,7 @@ func ParseComment(it table.Item) (Comment, error) {
 	}
 	return Comment{
 		ID: comment, Post: post, Author: it.Str(AttrAuthor), Text: it.Str(AttrText),
-		Data: it.Str(AttrData), Mentions: mentionsOf(&it),
+		Data: it.Str(AttrData), Mentions: MentionsOf(it),
 	}, nil
 }
 

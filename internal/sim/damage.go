@@ -171,8 +171,21 @@ func (w *World) damage(posts []string) map[audit.Kind][]table.Key {
 		audit.LikeUncounted: {schema.LikeCountKey(posts[4])},
 		audit.LikeIndex:     {w.change(table.UpdateInput{Key: schema.LikeKey(posts[3], damaged(1), ref.LikeShards), Set: elsewhere})},
 		audit.CommentIndex:  {w.change(table.UpdateInput{Key: comments[0].Key, Set: elsewhere})},
+		audit.NoticeIndex:   {put(w.misplaced(posts[2]))},
 		audit.CommentCount:  {w.change(table.UpdateInput{Key: schema.PostKey(author, posts[4]), Add: n(schema.AttrComments, 7)})},
 	}
+}
+
+// misplaced returns a notification whose place is not that of its action.
+func (w *World) misplaced(post string) table.Item {
+	n := schema.Notice{User: damaged(1), Kind: schema.NoticeFollow, Revision: 1, Acts: []schema.Act{{Version: post, Place: post, State: schema.ActHolds, User: damaged(0)}}}
+	it := n.Item()
+	for i := range it.Attrs {
+		if it.Attrs[i].Name == table.AttrGSI1SK {
+			it.Attrs[i].Value = table.S(id.Max)
+		}
+	}
+	return it
 }
 
 // mostWalks is the number of walks after which nothing is damaged any more: a repair may show

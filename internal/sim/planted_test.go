@@ -348,8 +348,8 @@ func bugs() []bug {
 		{"change of a name that reaches the last minutes only", "I5", []edit{{bylines, `-2 * schema.BylineShown`, `-schema.BylineShown / 144`}}},
 		{"change of a name that ends after its first pages", "I5", []edit{{bylines, `if last == "" {`, `if last == "" || e != nil {`}}},
 		{"worker that changes the event that it handles", "I5", []edit{{
-			worker, `return delivery{e.PostID, e.RequestID}, w.postCreated(ctx, e)`,
-			`e.RequestID += "!"; return delivery{e.PostID, e.RequestID}, w.postCreated(ctx, e)`,
+			worker, `return mentions{e, delivery{e.PostID, e.RequestID}}, w.postCreated(ctx, e)`,
+			`e.RequestID += "!"; return mentions{e, delivery{e.PostID, e.RequestID}}, w.postCreated(ctx, e)`,
 		}}},
 		// About audits and repairs.
 		{"audit that owes the posts below a follow's first", "audit", []edit{{entries, `p.plan.Post < listed.Str(schema.AttrFrom)`, `"~" < listed.Str(schema.AttrFrom)`}, {entries, `m.Hides(p.plan.Post) || `, ``}}},

@@ -154,8 +154,8 @@ func (r *Removals) beginForget(ctx context.Context, user, event string) (removal
 }
 
 // Forget removes up to most things of a user that asked for it by an event with this id: the
-// profile, the posts, the follows in both directions, comments, likes, bookmarks, and the user's own mutes
-// and blocks. Mutes and blocks of the user, by other users, are kept (feed/kept.go). Posts and follows
+// profile, the posts, the follows in both directions, comments, likes, bookmarks, the user's own mutes blocks,
+// and and notifications of the user. Mutes and blocks of the user, by other users, are kept (feed/kept.go). Posts and follows
 // go as their users' own calls would make them go, so homes leave them out at once (I2) and
 // counts stay exact (I4); a like is taken back by an event, and gone once that is counted
 // (I3). Nothing else is left if it removes nothing. It may be repeated at any time.
@@ -176,7 +176,7 @@ func (r *Removals) Forget(ctx context.Context, user, event string, most int) (do
 	}
 	sw := &sweep{r: r, user: user, event: event, most: most, done: &done}
 	for _, walk := range []func(context.Context) error{
-		sw.posts, sw.follows, sw.mutes, sw.bookmarks, sw.comments, sw.likes,
+		sw.posts, sw.follows, sw.mutes, sw.bookmarks, sw.comments, sw.likes, sw.notices,
 		sw.blocks, // the last, because each call reads all kept blocks of the user again
 	} {
 		err := walk(ctx)
@@ -282,6 +282,37 @@ func (sw *sweep) bookmarks(ctx context.Context) error {
 			return err
 		}
 		return sw.took(&sw.done.Bookmarks, ended)
+	})
+}
+
+// notices deletes the user's notifications and the mark up to which they are read. A notification is of a
+// new life if its post is, or one of its places: in a new life these are above the life's beginning.
+func (sw *sweep) notices(ctx context.Context) error {
+	return sw.each(ctx, table.Query{PK: schema.NoticesPK(sw.user), Consistent: true}, func(it table.Item, former string) error {
+		newest := schema.NoticeMark(&it)
+		same := table.Equal{Name: schema.AttrReadTo, Value: table.S(newest)}
+		if newest == "" {
+			n, err := schema.ParseNotice(it)
+			if err != nil {
+				return fault.Wrap("table", err)
+			}
+			newest = n.Highest()
+			if n.Kind == schema.NoticeLike || n.Kind == schema.NoticeComment { // the post is the user's
+				newest = n.Target
+			}
+			same = table.Equal{Name: schema.AttrRevision, Value: table.N(n.Revision)}
+		}
+		if newest > former {
+			return nil
+		}
+		_, err := sw.r.access.Store.Delete(ctx, table.DeleteInput{Key: it.Key, If: same})
+		if _, changed := errors.AsType[*table.ConditionError](err); changed {
+			return nil // the next sweep meets it again
+		}
+		if err != nil {
+			return fault.Wrap("table", err)
+		}
+		return sw.took(&sw.done.Notices, true)
 	})
 }
 

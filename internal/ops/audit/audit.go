@@ -126,8 +126,8 @@ type Walk struct {
 	// RestoredTo is the time that the table was restored to, zero for never: what work from before
 	// left open is not done by anybody any more.
 	RestoredTo time.Time
-	// Tidy ends kept blocks and mutes whose time is over, and asks again for purges whose event was
-	// lost. They are no findings: a late worker looks alike.
+	// Tidy ends kept blocks and mutes whose time is over, takes actions out of notifications that hold no
+	// more, and asks again for purges whose event was lost. They are no findings: a late worker looks alike.
 	Tidy bool
 	// Spend is called after each call with its units, and waits as long as the walk should.
 	// nil does not wait.
@@ -208,6 +208,8 @@ func (r *run) item(ctx context.Context, it table.Item) error {
 			return err
 		}
 		return r.blockItem(ctx, it)
+	case isUser && list == "notif":
+		return r.noticeItem(ctx, it)
 	case isUser && list == "home":
 		if err := r.keptMute(ctx, it); err != nil {
 			return err

@@ -237,6 +237,12 @@ func damages() []damage {
 			w.change(it.Key, []table.Attr{attr(table.AttrGSI1PK, table.S(schema.UserCommentsPK("eve")))}, nil)
 			return it.Key
 		}, nil},
+		{"a notification lies at another place", audit.NoticeIndex, func(w *world, posts []string) table.Key {
+			n := schema.Notice{User: "ann", Kind: schema.NoticeLike, Target: posts[6], Revision: 1, Acts: []schema.Act{{Version: posts[6], Place: posts[6], State: "like", User: "fan0"}}}
+			w.put(n.Item())
+			w.change(n.Key(), []table.Attr{attr(table.AttrGSI1SK, table.S(posts[7]))}, nil)
+			return n.Key()
+		}, nil},
 		{"the number of a post's comments is wrong", audit.CommentCount, func(w *world, posts []string) table.Key {
 			key := schema.PostKey("ann", posts[6])
 			w.change(key, nil, []table.Attr{attr(schema.AttrComments, table.N(7))})

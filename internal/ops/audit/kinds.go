@@ -34,6 +34,8 @@ const (
 	LikeIndex Kind = "like-index"
 	// CommentIndex is a comment whose place in the index of comments by user is wrong.
 	CommentIndex Kind = "comment-index"
+	// NoticeIndex is a notification whose place in the user's list is wrong.
+	NoticeIndex Kind = "notice-index"
 	// CommentCount is a post whose number of comments is not that of its comments.
 	CommentCount Kind = "comment-count"
 )
@@ -55,6 +57,7 @@ func (k Kind) advice() string {
 		LikeUncounted:   "the aggregator died and the messages are gone, by a restore or after 30 days: the repair counts the likes",
 		LikeIndex:       "the user's list of likes is wrong: the repair sets the keys of the index",
 		CommentIndex:    "the user's list of comments is wrong: the repair sets the keys of the index",
+		NoticeIndex:     "the user's list of notifications is wrong: the repair sets the keys of the index",
 		CommentCount:    "the repair adds the difference",
 	}[k]
 }
@@ -63,6 +66,6 @@ func (k Kind) advice() string {
 func Kinds() []Kind {
 	return []Kind{
 		FollowHalf, HomeMark, BlockHalf, UserCount, ProfileMissing, PostID, PostMissing,
-		EntryMissing, EntryOrphan, EntryUnfollowed, LikeCount, LikeUncounted, LikeIndex, CommentIndex, CommentCount,
+		EntryMissing, EntryOrphan, EntryUnfollowed, LikeCount, LikeUncounted, LikeIndex, CommentIndex, NoticeIndex, CommentCount,
 	}
 }

@@ -45,8 +45,8 @@ const (
 	freeEgressGB  = 100
 
 	idleReceives   = minutesADay * 12 // of a process and topic: one receive each five seconds
-	fanoutTopics   = 3
-	queuesAScraper = 8 // each topic has two queues
+	fanoutTopics   = 4
+	queuesAScraper = 10 // each topic has two queues
 
 	balancerNewConnections = 25 // a second, of a capacity unit
 	requestsAConnection    = 20
@@ -59,7 +59,7 @@ const (
 
 	insightMetrics = 8 // of a task
 	logGBADay      = 0.03
-	alarms         = 35 // of deploy/cloudformation/alarms.yaml
+	alarms         = 39 // of deploy/cloudformation/alarms.yaml
 )
 
 // tasks counts the processes that the rows need at the peak.

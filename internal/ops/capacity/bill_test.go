@@ -60,9 +60,9 @@ func TestAnEstimateMultipliesTheMeasuredUnits(t *testing.T) {
 		{"addresses", line(t, e, LineNetwork), 6 * 729.6 * 0.005},
 		{"balancer", line(t, e, LineBalancer), 729.6 * (0.0225 + 2*0.005 + 0.008)},
 		{"egress, below the free 100 GB", line(t, e, LineEgress), 0},
-		// 2 processes of 3 topics and 2 of one, a receive each five seconds; 6 processes ask 8 queues each 30 s.
-		{"queues", line(t, e, LineQueues), ((6000+1500+(2*3+2)*17_280+6*8*2880)*30.4-1e6)*0.4/1e6 + (2000+5000)*30.4*0.1/1e6},
-		{"logs", line(t, e, LineLogs), 6*(8*0.30+0.03*30.4*0.5) + 35*0.10},
+		// 2 processes of 4 topics and 2 of one, a receive each five seconds; 6 processes ask 10 queues each 30 s.
+		{"queues", line(t, e, LineQueues), ((6000+1500+(2*4+2)*17_280+6*10*2880)*30.4-1e6)*0.4/1e6 + (2000+5000)*30.4*0.1/1e6},
+		{"logs", line(t, e, LineLogs), 6*(8*0.30+0.03*30.4*0.5) + 39*0.10},
 	} {
 		assert.Truef(t, near(tt.got, tt.want), "%s = %v, want %v", tt.what, tt.got, tt.want)
 	}

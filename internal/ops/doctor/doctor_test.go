@@ -192,7 +192,7 @@ func TestDoctorFindsEachFaultOfADeployment(t *testing.T) {
 		},
 		"no sends": {workers: true, denied: "SendMessageBatch", waits: true, want: [][]string{
 			{"fault calls to posts", "sqs:SendMessage is refused"}, {"warning calls to posts", "sqs:ReceiveMessage could not be checked", "1 messages wait"}, {"fault calls to posts", "dead-letter"},
-			{"fault calls to backfills"}, {"fault calls to backfills"}, {"fault calls to chunks"}, {"fault calls to chunks"}, {"fault calls to likes"}, {"fault calls to likes"},
+			{"fault calls to backfills"}, {"fault calls to backfills"}, {"fault calls to chunks"}, {"fault calls to chunks"}, {"fault calls to likes"}, {"fault calls to likes"}, {"fault calls to notices"}, {"fault calls to notices"},
 		}},
 		"a clock that is hours off": {skew: 3 * time.Hour, want: [][]string{{"fault clock", "behind"}}},
 		"a clock that is a bit off": {skew: -time.Minute, want: [][]string{{"warning clock", "off"}}},

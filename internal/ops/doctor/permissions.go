@@ -63,7 +63,7 @@ func permissions() []permission {
 		dead = append(dead, topic+sqs.DeadSuffix)
 	}
 	queues := slices.Concat(queue.Topics(), dead)
-	delivers := []string{queue.TopicPosts, queue.TopicBackfills, queue.TopicChunks}
+	delivers := []string{queue.TopicPosts, queue.TopicBackfills, queue.TopicChunks, queue.TopicNotices}
 	deadOf := func(topics ...string) (out []string) {
 		for _, topic := range topics {
 			out = append(out, topic+sqs.DeadSuffix)
@@ -96,13 +96,13 @@ func permissions() []permission {
 		{"sqs:GetQueueAttributes", queues, []string{api, fanout, likeagg, setup, operator}},
 		{"sqs:CreateQueue", queues, []string{setup}},
 		{"sqs:SetQueueAttributes", queues, []string{setup}},
-		{"sqs:SendMessage", []string{queue.TopicPosts, queue.TopicBackfills, queue.TopicLikes}, []string{api}},
+		{"sqs:SendMessage", []string{queue.TopicPosts, queue.TopicBackfills, queue.TopicLikes, queue.TopicNotices}, []string{api}},
 		{"sqs:SendMessage", []string{queue.TopicBackfills}, []string{dutyAuditor}}, // a purge whose event was lost
 		// A consumer also sends to the queues that it reads: a copy of each message that waits.
 		{"sqs:SendMessage", slices.Concat(queue.Topics(), deadOf(delivers...)), []string{fanout}},
 		{"sqs:GetQueueUrl", []string{theEvents}, []string{fanout, likeagg}},
 		{"sqs:SendMessage", []string{theEvents}, []string{fanout, likeagg}},
-		{"sqs:SendMessage", slices.Concat([]string{queue.TopicLikes}, deadOf(queue.TopicLikes)), []string{likeagg}},
+		{"sqs:SendMessage", slices.Concat([]string{queue.TopicLikes, queue.TopicNotices}, deadOf(queue.TopicLikes)), []string{likeagg}},
 		{"sqs:SendMessage", queue.Topics(), []string{operator}},
 		{"sqs:ReceiveMessage", delivers, []string{fanout}},
 		{"sqs:ReceiveMessage", []string{queue.TopicLikes}, []string{likeagg}},

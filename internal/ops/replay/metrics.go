@@ -21,7 +21,7 @@ const (
 	depthMetric = "fanfare_queue_depth" // topic, state
 	flowFanout  = "fanout"
 	flowLikes   = "likes"
-	topics      = 4 // a process leaves out a topic that does not answer
+	topics      = 5 // a process leaves out a topic that does not answer
 )
 
 // metrics reads the admin addresses of the processes.

@@ -31,7 +31,7 @@ func TestDepthIsCountedOnceForAllProcesses(t *testing.T) {
 	queues := func(states ...string) string {
 		var text strings.Builder
 		text.WriteString("# TYPE fanfare_queue_depth gauge\n")
-		for _, topic := range []string{"posts", "backfills", "chunks", "likes"} {
+		for _, topic := range []string{"posts", "backfills", "chunks", "likes", "notices"} {
 			text.WriteString(`fanfare_queue_depth{topic="` + topic + `",state="ready"} 0` + "\n")
 		}
 		for _, state := range states {

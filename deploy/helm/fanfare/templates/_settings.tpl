@@ -7,7 +7,7 @@ so it may be a text as well. The faults do not quote values: one may be a secret
 {{- define "fanfare.text" -}}
 {{- $whole := dict "FANFARE_PUSH_LIMIT" (list 0 9007199254740991) "FANFARE_ACTIVE_DAYS" (list 0 3650) "FANFARE_MAX_FOLLOWING" (list 0 9007199254740991)
   "FANFARE_RATE_LIMIT" (list 0 1000000) "FANFARE_SERVICE_RATE_LIMIT" (list 0 1000000) "FANFARE_USER_UNITS" (list 0 1000000000000) "FANFARE_STREAMS" (list 1 1000000) "FANFARE_STREAMS_PER_USER" (list 1 1000000) }}
-{{- $times := dict "FANFARE_LIKE_WINDOW" (list "10ms" "1m") "FANFARE_TIMELINE_TTL" (list "1m" "87600h") "FANFARE_STREAM_POLL" (list "1s" "5m") "FANFARE_STREAM_LIKES" (list "1s" "1h") }}
+{{- $times := dict "FANFARE_LIKE_WINDOW" (list "10ms" "1m") "FANFARE_NOTIFY_WINDOW" (list "10ms" "1m") "FANFARE_NOTIFICATION_TTL" (list "816h" "87600h") "FANFARE_TIMELINE_TTL" (list "1m" "87600h") "FANFARE_STREAM_POLL" (list "1s" "5m") "FANFARE_STREAM_LIKES" (list "1s" "1h") }}
 {{- $fault := printf "%s: YAML has read its value as a %s, which may have changed it: write it in quotes, or with --set-string" .name (kindOf .value) }}
 {{- $text := .value }}
 {{- if kindIs "bool" .value }}
@@ -108,7 +108,7 @@ so it may be a text as well. The faults do not quote values: one may be a secret
   {{- $seen = append $seen .name }}
   {{- $_ := unset $env .name }}
 {{- end }}
-{{- if regexMatch (printf "^%s-(posts|backfills|chunks|likes)(-dlq)?$" (toString $values.aws.queuePrefix)) (get $env "FANFARE_EVENTS_QUEUE" | toString) }}
+{{- if regexMatch (printf "^%s-(posts|backfills|chunks|likes|notices)(-dlq)?$" (toString $values.aws.queuePrefix)) (get $env "FANFARE_EVENTS_QUEUE" | toString) }}
   {{- fail "FANFARE_EVENTS_QUEUE: it is a queue of Fanfare's own work: name another" }}
 {{- end }}
 {{- if eq (get $env "FANFARE_DELETE_SCOPE" | default "fanfare:delete") (get $env "FANFARE_SERVICE_SCOPE" | default "fanfare:act") }}

@@ -1,0 +1,66 @@
+package fanout_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/fanout"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+	"fanfare/messages"
+)
+
+func (o *others) notified(c *fanout.Config) { c.Notices = o.send }
+
+func TestMentionedUsersAreToldAfterTheDelivery(t *testing.T) {
+	var out others
+	w := newWorld(t, 3, out.notified)
+	e := w.post()
+	e.Mentions = []string{"bob", "cid"}
+	out.err = errors.New("planned")
+	require.ErrorIs(t, handle(t.Context(), w.worker, e), out.err)
+	assert.Equal(t, "complete", w.deliveryState(e.PostID), "notices that fail hold up a post")
+	out.err = nil
+	w.must(handle(t.Context(), w.worker, e))
+	var users []string
+	for _, sent := range out.sent {
+		m, ok := sent.(*messages.Mentioned)
+		require.True(t, ok)
+		assert.Equal(t, []string{author, e.PostID, ""}, []string{m.ActorID, m.PostID, m.CommentID})
+		users = append(users, m.UserID)
+	}
+	assert.Equal(t, []string{"bob", "cid"}, users)
+}
+
+func TestTheNotificationsOfADeletedPostGo(t *testing.T) {
+	var out others
+	w := newWorld(t, 0, out.notified)
+	e := w.discussed(1, 3)
+	e.Mentions = []string{"bob", author, "bob"}
+	put := func(it table.Item) table.Key {
+		_, err := w.mem.Put(t.Context(), table.PutInput{Item: it})
+		w.must(err)
+		return it.Key
+	}
+	put(schema.Comment{ID: w.newID(), Post: e.PostID, Author: "zoe", Text: "x", Mentions: []string{"cid", author}}.Item())
+	put(schema.Comment{ID: w.newID(), Post: e.PostID, Author: "zoe", Text: "x", Mentions: []string{"cid"}}.Item())
+	notice := func(user string, kind schema.NoticeKind, post string) table.Key {
+		return put(schema.Notice{User: user, Kind: kind, Target: post, Revision: 1, Acts: []schema.Act{{Version: post, Place: post, State: schema.ActHolds, User: "zoe"}}}.Item())
+	}
+	other := notice(author, schema.NoticeLike, w.newID())
+	gone := []table.Key{
+		notice(author, schema.NoticeLike, e.PostID), notice(author, schema.NoticeComment, e.PostID), notice(author, schema.NoticeMention, e.PostID),
+		notice("bob", schema.NoticeMention, e.PostID), notice("cid", schema.NoticeMention, e.PostID),
+	}
+	w.deletePost(e.PostID)
+	w.now = w.now.Add(10 * time.Minute)
+	w.must(w.worker.HandleBackfills(t.Context(), e))
+	res, err := w.mem.BatchGet(t.Context(), table.BatchGetInput{Keys: append(gone, other), Consistent: true})
+	w.must(err)
+	require.Len(t, res.Items, 1)
+	assert.Equal(t, other, res.Items[0].Key)
+}

@@ -1,0 +1,243 @@
+package notify
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"go.uber.org/zap"
+
+	"fanfare/internal/invariants"
+	"fanfare/internal/panics"
+	"fanfare/internal/queue"
+	"fanfare/internal/table"
+)
+
+// collector is the state of one Run. It takes messages into windows and gives these to workers.
+type collector struct {
+	cfg Config
+	// wake gets a value when there is room for messages again, or a window waits again.
+	wake chan struct{}
+	// ready are the windows whose time has ended. It has room for all.
+	ready chan *window
+
+	mu sync.Mutex
+	// held counts the unanswered messages.
+	held int
+	// open are the windows that collect, and due has them in the order in which their time ends.
+	open map[subject]*window
+	due  []*window
+	// slow are the lengths of the windows of users whose writes the table refused lately.
+	slow map[string]time.Duration
+	// idle is closed after the stop, when every message is answered.
+	idle     chan struct{}
+	stopping bool
+}
+
+// window is the messages about one notification of some time.
+type window struct {
+	about   subject
+	actions []*action
+	// began is the time of the first message, ends when the window does.
+	began, ends time.Time
+}
+
+func newCollector(cfg Config) *collector {
+	return &collector{
+		cfg: cfg, wake: make(chan struct{}, 1), ready: make(chan *window, cfg.MaxMessages),
+		open: map[subject]*window{}, slow: map[string]time.Duration{}, idle: make(chan struct{}),
+	}
+}
+
+// collect takes messages until ctx is cancelled or in is closed, and ends windows in time.
+func (c *collector) collect(ctx context.Context, in <-chan *message.Message) {
+	timer := time.NewTimer(c.cfg.Window)
+	defer timer.Stop()
+	for ctx.Err() == nil {
+		next, full := c.endDue()
+		if !next.IsZero() {
+			timer.Reset(time.Until(next))
+		}
+		from := in
+		if full {
+			from = nil
+		}
+		select {
+		case <-ctx.Done():
+		case <-c.wake:
+		case <-timer.C:
+		case msg, more := <-from:
+			if !more {
+				return
+			}
+			c.take(ctx, msg)
+		}
+	}
+}
+
+// endDue ends the windows whose time is over, or all windows if there is no room for more messages. It
+// returns when the next window ends, zero for none, and whether there is no room.
+func (c *collector) endDue() (next time.Time, full bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	full = c.held >= c.cfg.MaxMessages
+	for len(c.due) > 0 {
+		w := c.due[0]
+		if w.ends.After(now) && !full {
+			return w.ends, full
+		}
+		c.end(w)
+	}
+	return time.Time{}, full
+}
+
+// end gives a window that collects to the workers. The caller holds mu.
+func (c *collector) end(w *window) {
+	c.due = slices.DeleteFunc(c.due, func(other *window) bool { return other == w })
+	delete(c.open, w.about)
+	c.ready <- w
+}
+
+// take puts a message into the window of its notification, or answers it.
+func (c *collector) take(ctx context.Context, msg *message.Message) {
+	if c.cfg.Taken != nil {
+		c.cfg.Taken(msg.UUID)
+	}
+	about, a, err := c.cfg.decode(msg)
+	c.add(1)
+	if err != nil || about.user == "" {
+		c.answer(ctx, msg, err)
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.join(about, time.Now(), a)
+}
+
+// join adds actions to the window of their notification, which it opens if there is none. The caller
+// holds mu.
+func (c *collector) join(about subject, began time.Time, actions ...*action) {
+	w := c.open[about]
+	if w == nil {
+		w = &window{about: about, began: began, ends: time.Now().Add(max(c.cfg.Window, c.slow[about.user]))}
+		c.open[about] = w
+		at, _ := slices.BinarySearchFunc(c.due, w, func(a, b *window) int {
+			if a.ends.After(b.ends) {
+				return 1
+			}
+			return -1
+		})
+		c.due = slices.Insert(c.due, at, w)
+	}
+	w.actions = append(w.actions, actions...)
+	if len(w.actions) >= fullWindow {
+		c.end(w)
+	}
+}
+
+// work writes windows until there are no more.
+func (c *collector) work(ctx context.Context) {
+	for w := range c.ready {
+		var result Result
+		err := panics.Catch(func() (err error) {
+			result, err = (&writer{&c.cfg, w}).write(ctx)
+			return err
+		})
+		if caught, ok := errors.AsType[*panics.Error](err); ok {
+			c.cfg.Log.Error("a window of notices panicked", zap.Any("panic", caught.Value), zap.String("stack", caught.Stack))
+		}
+		if c.again(ctx, w, err) {
+			continue
+		}
+		if err != nil {
+			result = ResultAgain
+		}
+		for _, a := range w.actions {
+			if a.err == nil {
+				a.err = err
+			} else {
+				result = ResultAgain
+			}
+			c.answer(ctx, a.msg, a.err)
+		}
+		c.cfg.Observe(Outcome{w.about.kind, result, len(w.actions), time.Since(w.began)})
+	}
+}
+
+// again reports whether a window whose write the table refused collects once more, for twice as long
+// as before: the partition of a user has no capacity, and a longer window writes less. Messages
+// that were left in the queue instead would be received again and again.
+func (c *collector) again(ctx context.Context, w *window, err error) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	away, ok := errors.AsType[*table.UnavailableError](err)
+	if refused := ok && away.Reason != ""; !refused {
+		if err == nil {
+			delete(c.slow, w.about.user)
+		}
+		return false
+	}
+	if len(c.slow) < c.cfg.MaxMessages {
+		c.slow[w.about.user] = min(2*max(c.cfg.Window, c.slow[w.about.user]), longestWindow)
+	}
+	collecting := 0
+	if next := c.open[w.about]; next != nil {
+		collecting = len(next.actions)
+	}
+	if c.stopping || ctx.Err() != nil || collecting+len(w.actions) >= fullWindow {
+		return false
+	}
+	for _, a := range w.actions {
+		a.err, a.done = nil, false
+	}
+	c.join(w.about, w.began, w.actions...)
+	c.signal()
+	return true
+}
+
+// answer answers a message by the rules of queue.Handler.
+func (c *collector) answer(ctx context.Context, msg *message.Message, err error) {
+	defer c.add(-1)
+	queue.Answerer{Topic: queue.TopicNotices, Dead: c.cfg.Broker, Observe: c.cfg.Answered, Log: c.cfg.Log}.
+		Answer(ctx, msg, err, ctx.Err() != nil)
+}
+
+// add changes the number of held messages.
+func (c *collector) add(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.held += n
+	c.cfg.Held(n)
+	invariants.Check(c.held >= 0 && c.held <= c.cfg.MaxMessages, "I9: %d messages are held, %d may be", c.held, c.cfg.MaxMessages)
+	if c.stopping && c.held == 0 {
+		close(c.idle)
+	}
+	if n < 0 {
+		c.signal()
+	}
+}
+
+func (c *collector) signal() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// stop ends all windows. The channel is closed when every message is answered.
+func (c *collector) stop() (idle <-chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stopping = true
+	for len(c.due) > 0 {
+		c.end(c.due[0])
+	}
+	if c.held == 0 {
+		close(c.idle)
+	}
+	return c.idle
+}

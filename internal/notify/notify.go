@@ -1,0 +1,173 @@
+// Package notify keeps the notifications of users: who acted lately on their posts, who mentions
+// and who follows them (docs/decisions/0049). It reads the events that are sent anyway. A
+// notification holds the newest actions and no number: the number that readers see is the count that
+// exists, so there is nothing to count here.
+//
+// # How
+//
+// A window collects the events about one notification for a moment. Then a worker reads the
+// notification, its user's mark and its post, merges the actions by their versions (merge.go), writes
+// the notification on the condition that nobody wrote it meanwhile, and acks the events.
+//
+// # It must never
+//
+//   - Ack an event before its action is in the table.
+//   - Write a notification on any other condition than the revision that it read, nor later than
+//     longestStep after the read: the purge of a deleted post would miss it.
+//   - Believe an event that a comment is there, or is gone: the table knows.
+//   - Drop an action that was taken back before five newer ones push it out.
+//   - Give an action another place than its first, nor give one at or below the user's mark.
+//
+// It keeps I13 (a notification is true), I14 (unread), I5 (an event is acked when its effect is
+// durable), I6 and I9: at most MaxMessages events are held and Workers requests are out.
+package notify
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"go.uber.org/zap"
+
+	"fanfare/internal/clock"
+	"fanfare/internal/id"
+	"fanfare/internal/queue"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+	"fanfare/messages"
+)
+
+// MaxMessages is the default of Config.MaxMessages. SQS lets 120,000 messages of a queue be in
+// flight: half of them are for twelve processes.
+const MaxMessages = 5000
+
+const (
+	// fullWindow is the number of messages at which a window ends before its time, and the most that a
+	// user's refused writes may hold: more of them are redelivered later, so that nobody else waits.
+	fullWindow = 500
+	// longestWindow bounds the windows of a user whose writes the table refuses.
+	longestWindow = time.Minute
+	// longestStep is the longest time from a read to the write that depends on it.
+	longestStep = time.Minute
+	// unlistedTTL is how long a notification stays that is not listed: its actions refuse older
+	// messages, which are up to messages.MaxAge old.
+	unlistedTTL = messages.MaxAge + 3*24*time.Hour
+)
+
+// MinTTL is the least value of Config.TTL: the actions of a notification refuse older messages.
+const MinTTL = unlistedTTL + 24*time.Hour
+
+// Config holds the parts and settings of a Notifier. Store, Broker and IDs are required, the rest has
+// defaults.
+type Config struct {
+	Store  table.Store
+	Broker interface {
+		message.Subscriber
+		queue.DeadLetters
+	}
+	IDs *id.Generator
+	// Now is the clock of places, ages and expiries; time.Now if nil. Windows are timed by package time.
+	Now func() time.Time
+	// Clock, if not nil, says when Now must not decide by age, nor give a place.
+	Clock *clock.Clock
+	// Window is the time for which a notification collects events, from the first one; 2 s if 0.
+	Window time.Duration
+	// TTL is how long a notification is kept after its last change; 90 days if 0.
+	TTL time.Duration
+	// MaxMessages bounds the unanswered messages.
+	MaxMessages int
+	// Workers bounds the windows that are written at the same time; 16 if 0.
+	Workers int
+	// Grace is the time that windows have after the stop. Then their messages are handed back.
+	Grace time.Duration
+	Log   *zap.Logger
+	// Observe, if not nil, is called with each window that ended. Several goroutines call it, and it
+	// must be quick. Held is called with each change of the number of unanswered messages.
+	Observe func(Outcome)
+	Held    func(change int)
+	// Events, if not nil, sends Notified for each action that has a place, before the messages are
+	// acked. While it fails, they are redelivered.
+	Events func(ctx context.Context, events ...messages.Event) error
+	// Taken, if not nil, is called with the id of each message that is received, and Answered with
+	// the end of each receive, as Observe is.
+	Taken    func(id string)
+	Answered func(queue.Answered)
+}
+
+// Result is the kind of end of a window.
+type Result string
+
+// The results. A hidden notification has a post that is gone. Again means that a part of the events
+// at least is redelivered.
+const (
+	ResultWritten   Result = "written"
+	ResultUnchanged Result = "unchanged"
+	ResultHidden    Result = "hidden"
+	ResultAgain     Result = "again"
+)
+
+// Outcome is the end of one window.
+type Outcome struct {
+	Kind     schema.NoticeKind
+	Result   Result
+	Messages int
+	// Lag is the time from the window's first message to its end.
+	Lag time.Duration
+}
+
+func (cfg Config) withDefaults() Config {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Window <= 0 {
+		cfg.Window = 2 * time.Second
+	}
+	if cfg.TTL <= 0 {
+		cfg.TTL = 90 * 24 * time.Hour
+	}
+	if cfg.MaxMessages <= 0 {
+		cfg.MaxMessages = MaxMessages
+	}
+	if cfg.Workers <= 0 {
+		cfg.Workers = 16
+	}
+	if cfg.Observe == nil {
+		cfg.Observe = func(Outcome) {}
+	}
+	if cfg.Held == nil {
+		cfg.Held = func(int) {}
+	}
+	if cfg.Log == nil {
+		cfg.Log = zap.NewNop()
+	}
+	return cfg
+}
+
+// Notifier writes notifications.
+type Notifier struct{ cfg Config }
+
+// New returns a notifier. Run starts it.
+func New(cfg Config) *Notifier {
+	cfg = cfg.withDefaults()
+	cfg.Store = table.HideExpired(cfg.Store, cfg.Now)
+	return &Notifier{cfg}
+}
+
+// Run writes notifications until ctx ends, then stops in two phases as queue.Session does: it ends
+// all windows and waits for them, Grace at most. It returns when all that it started has ended. Its
+// error is nil after a stop.
+func (n *Notifier) Run(ctx context.Context) error {
+	session := queue.Session{Subscriber: n.cfg.Broker, Topic: queue.TopicNotices, Grace: n.cfg.Grace}
+	return session.Run(ctx, func(working context.Context, in <-chan *message.Message) {
+		c := newCollector(n.cfg)
+		var workers sync.WaitGroup
+		for range n.cfg.Workers {
+			workers.Go(func() { c.work(working) })
+		}
+		c.collect(ctx, in)
+		<-c.stop() // once working ends, so does every request, and with it every window
+		close(c.ready)
+		workers.Wait()
+	})
+}

@@ -1,0 +1,280 @@
+package notify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"fanfare/internal/id"
+	"fanfare/internal/queue"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+	"fanfare/messages"
+)
+
+const (
+	// mostReads bounds the reads of a window whose notification others write at the same time. Each
+	// process writes it once a window, so that many do not meet.
+	mostReads = 20
+	// settled is the age of an event from which a comment is certainly made, or never will be; and so
+	// its deletion.
+	settled = messages.MaxAhead + 2*time.Minute
+)
+
+// writer writes one window.
+type writer struct {
+	cfg *Config
+	w   *window
+}
+
+// stored is the part of the table that a window depends on, read at a time.
+type stored struct {
+	at     time.Time
+	notice schema.Notice
+	mark   string
+	// unknown means that the recipient of a follow or a mention has no profile, and after is an id above
+	// all of its former lives. The author of a living post needs no look.
+	unknown bool
+	after   string
+	// post is the target, nil if there is none or no more.
+	post *schema.PostRef
+	// comments are those of the window's actions.
+	comments map[string]bool
+}
+
+// write merges the actions of a window into their notification and sends the events of that. The
+// messages are answered after that: by the error of their action, else by err.
+func (wr *writer) write(ctx context.Context) (result Result, err error) {
+	for range mostReads {
+		now, err := wr.read(ctx)
+		if err != nil {
+			return "", err
+		}
+		if wr.w.about.target != "" && now.post == nil {
+			if err = wr.remove(ctx, now.notice); err == nil {
+				return ResultHidden, nil
+			}
+		} else if result, err = wr.merge(ctx, now); err == nil {
+			return result, nil
+		}
+		if _, changed := errors.AsType[*table.ConditionError](err); !changed && !errors.Is(err, errSlept) {
+			return "", err
+		}
+	}
+	return "", &queue.Later{After: -1, Reason: "other processes write the same notification"}
+}
+
+// errSlept means that the reads of a window are too old to write by them.
+var errSlept = errors.New("the worker stood still")
+
+// read reads consistently. The mark is in the partition of the notification, so it is as new (I14).
+func (wr *writer) read(ctx context.Context) (stored, error) {
+	about := wr.w.about
+	now := stored{at: wr.cfg.Now(), notice: schema.Notice{User: about.user, Kind: about.kind, Target: about.target}, comments: map[string]bool{}}
+	keys := []table.Key{now.notice.Key(), schema.NoticeMarkKey(about.user)}
+	if about.target != "" {
+		keys = append(keys, schema.PostByIDKey(about.target))
+	}
+	profile := schema.ProfileKey(about.user)
+	if now.unknown = about.kind == schema.NoticeFollow || about.kind == schema.NoticeMention; now.unknown {
+		keys = append(keys, profile)
+	}
+	asked := map[string]bool{}
+	for _, a := range wr.w.actions {
+		if a.comment != "" && !asked[a.comment] {
+			asked[a.comment] = true
+			keys = append(keys, schema.CommentKey(about.target, a.comment))
+		}
+	}
+	res, err := wr.cfg.Store.BatchGet(ctx, table.BatchGetInput{Keys: keys, Consistent: true})
+	if err != nil {
+		return now, fmt.Errorf("read a notification of %s: %w", about.user, err)
+	}
+	for _, it := range res.Items {
+		switch it.Key {
+		case keys[0]:
+			now.notice, err = schema.ParseNotice(it)
+		case keys[1]:
+			now.mark = schema.NoticeMark(&it)
+		case profile:
+			now.unknown, now.after = false, it.Str(schema.AttrAfter)
+		case schema.PostByIDKey(about.target):
+			var ref schema.PostRef
+			if ref, err = schema.ParsePostRef(it); !ref.Deleted {
+				now.post = &ref
+			}
+		default:
+			var c schema.Comment
+			c, err = schema.ParseComment(it)
+			now.comments[c.ID] = true
+		}
+		if err != nil {
+			return now, err
+		}
+	}
+	return now, nil
+}
+
+// merge writes the notification with the actions in it, if they change it.
+func (wr *writer) merge(ctx context.Context, now stored) (Result, error) {
+	acts := wr.confirmed(now)
+	leftOut, err := wr.unwanted(ctx, now, acts)
+	if err != nil {
+		return "", err
+	}
+	merged := Merge(now.notice, acts, Rules{
+		LeftOut: leftOut,
+		Place: func(above string) (place string) {
+			// By the clock, but above the mark (I14) and the item's places. The random bits of the generator
+			// keep the places of two notifications apart (I7).
+			var made string
+			if made, err = wr.cfg.IDs.After(max(above, now.mark, now.after)); err != nil {
+				return above
+			}
+			return made
+		},
+	})
+	if err != nil {
+		return "", fmt.Errorf("place an action of a notification: %w", err)
+	}
+	result := ResultUnchanged
+	if !slices.Equal(merged.Acts, now.notice.Acts) {
+		if err := wr.put(ctx, now, merged); err != nil {
+			return "", err
+		}
+		result = ResultWritten
+	}
+	return result, wr.tell(ctx, now.notice, merged)
+}
+
+// confirmed returns the actions that the table confirms. A comment is there or gone by the table alone: an
+// event that came before its transaction waits, and is dropped if the transaction never happened.
+func (wr *writer) confirmed(now stored) (acts []schema.Act) {
+	for _, a := range wr.w.actions {
+		a.err, a.done = nil, false
+		if a.comment == "" || now.comments[a.comment] == a.act.Holds() {
+			acts = append(acts, a.act)
+			continue
+		}
+		age := now.at.Sub(a.at)
+		if a.err = wr.cfg.Clock.Doubt(); a.err == nil && age < settled {
+			a.err = &queue.Later{After: max(time.Second, min(age, settled-age)), Reason: "the comment is not there yet, or not gone"}
+		}
+		a.done = a.err == nil
+	}
+	return acts
+}
+
+// unwanted returns the rule by which actions that begin to hold are left out: actions of muted users,
+// mentions over a block, and all actions for a recipient without a profile. While the clock is in
+// doubt, such an action waits, since its place would be wrong.
+func (wr *writer) unwanted(ctx context.Context, now stored, acts []schema.Act) (leftOut func(schema.Act) bool, err error) {
+	n := now.notice
+	begin := map[string]bool{} // the users of the actions that begin to hold
+	var keys []table.Key
+	for _, act := range acts {
+		if old, ok := n.Find(act); !act.Holds() || ok && (old.Holds() || !act.Replaces(old)) || begin[act.User] {
+			continue
+		}
+		begin[act.User] = true
+		keys = append(keys, schema.MuteKey(n.User, act.User))
+		if n.Kind == schema.NoticeMention {
+			keys = append(keys, schema.BlockKey(n.User, act.User))
+		}
+	}
+	if doubt := wr.cfg.Clock.Doubt(); doubt != nil {
+		for _, a := range wr.w.actions {
+			if begin[a.act.User] && a.act.Holds() {
+				a.err = doubt
+			}
+		}
+		now.unknown = true
+	}
+	if now.unknown || len(keys) == 0 {
+		return func(act schema.Act) bool { return begin[act.User] }, nil
+	}
+	res, err := wr.cfg.Store.BatchGet(ctx, table.BatchGetInput{Keys: keys})
+	if err != nil {
+		return nil, fmt.Errorf("read the mutes of %s: %w", n.User, err)
+	}
+	unwanted := map[string]bool{}
+	for _, it := range res.Items {
+		other, muted := schema.MutedOfSK(it.Key.SK)
+		if !muted {
+			other, _ = schema.UserOfSK(it.Key.SK)
+		}
+		unwanted[other] = true
+	}
+	return func(act schema.Act) bool { return unwanted[act.User] }, nil
+}
+
+// put writes a notification on the condition that it is as it was read.
+func (wr *writer) put(ctx context.Context, was stored, n schema.Notice) error {
+	n.TTL = wr.expiry(was, n)
+	unchanged := table.Cond(table.Equal{Name: schema.AttrRevision, Value: table.N(n.Revision)})
+	if n.Revision == 0 { // a first revision is of its time, so that no revision of an earlier item is met again
+		unchanged = table.Any{table.Absent{}, table.Less{Name: table.AttrTTL, Value: table.N(was.at.Unix() + 1)}}
+		n.Revision = max(1, was.at.UnixMilli()) - 1
+	}
+	n.Revision++
+	if wr.cfg.Now().Sub(was.at) > longestStep {
+		return errSlept
+	}
+	_, err := wr.cfg.Store.Put(ctx, table.PutInput{Item: n.Item(), If: unchanged})
+	if err != nil {
+		return fmt.Errorf("write a notification of %s: %w", n.User, err)
+	}
+	return nil
+}
+
+// expiry returns when a notification expires. A clock that is behind lets no notification expire before
+// the messages of its actions are too old.
+func (wr *writer) expiry(was stored, n schema.Notice) time.Time {
+	from := was.at
+	if at, err := id.Time(n.Acts[0].Version); err == nil && at.After(from) {
+		from = at
+	}
+	if n.Place() == "" {
+		return from.Add(unlistedTTL)
+	}
+	return from.Add(wr.cfg.TTL)
+}
+
+// remove deletes the notification of a post that is gone.
+func (wr *writer) remove(ctx context.Context, n schema.Notice) error {
+	if n.Revision == 0 {
+		return nil
+	}
+	_, err := wr.cfg.Store.Delete(ctx, table.DeleteInput{Key: n.Key(), If: table.Equal{Name: schema.AttrRevision, Value: table.N(n.Revision)}})
+	if err != nil {
+		return fmt.Errorf("delete a notification of %s: %w", n.User, err)
+	}
+	return nil
+}
+
+// tell sends Notified for the actions that got a place now, and for those that were found done: an
+// earlier try may have ended before it sent the event (I6). The event's id is the place, so a
+// repetition has the same.
+func (wr *writer) tell(ctx context.Context, was, n schema.Notice) error {
+	if wr.cfg.Events == nil {
+		return nil
+	}
+	var events []messages.Event
+	for _, a := range wr.w.actions {
+		act, ok := n.Find(a.act)
+		old, known := was.Find(a.act)
+		if !ok || a.err != nil || a.done || !act.Holds() || act.Version != a.act.Version || known && old.Place != "" && old.Version != act.Version {
+			continue
+		}
+		events = append(events, &messages.Notified{
+			Header: messages.Header{EventID: act.Place, Time: wr.cfg.Now().UTC()},
+			UserID: n.User, NoticeKind: string(n.Kind), Target: n.Target, ActorID: act.User,
+		})
+	}
+	if len(events) == 0 {
+		return nil
+	}
+	return wr.cfg.Events(ctx, events...)
+}
