@@ -60,7 +60,7 @@ func readers() []reader {
 		{begins: "aws cloudformation deploy --stack-name fanfare ", notRun: "ECS of a real account"},
 		{begins: "aws cloudformation deploy --stack-name fanfare-alarms", notRun: "CloudWatch of a real account: TestTheAlarmsOfTheStackFireWhenAndOnlyWhenSomethingIsWrong computes the alarms"},
 		{begins: "aws dynamodb scan", notRun: "the AWS CLI: TestTheScansOfARestoreFindRemovalsAndBlocks makes both scans"},
-		{begins: "aws sqs create-queue", notRun: "the AWS CLI: TestEventsReachTheNotificationsExample makes such a queue"},
+		{begins: "aws sqs create-queue", notRun: "the AWS CLI: TestEventsReachTheirQueue makes such a queue"},
 		{begins: "export FANFARE_ENGINE=aws AWS_REGION=eu-central-1\n", notRun: "a user pool of a real account"},
 		{begins: "TOKEN=$(aws cognito-idp", notRun: "a user pool of a real account"},
 		{ // A cluster would get these manifests.

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fanfare/client"
+	"fanfare/messages"
 )
 
 // buildExample builds an example, a module of its own, and returns the binary.
@@ -84,10 +85,12 @@ func TestProducersInGoAndPythonPostAndLike(t *testing.T) {
 	c.stop(t)
 }
 
-// createQueue makes an SQS queue on LocalStack.
-func createQueue(t *testing.T, name string) {
+// createQueue makes an SQS queue on LocalStack and returns its URL.
+func createQueue(t *testing.T, name string) string {
 	t.Helper()
-	callSQS(t, "CreateQueue", map[string]any{"QueueName": name}, nil)
+	var made struct{ QueueUrl string }
+	callSQS(t, "CreateQueue", map[string]any{"QueueName": name}, &made)
+	return made.QueueUrl
 }
 
 // callSQS makes a call to the emulator. No entry of a batch may fail.
@@ -112,33 +115,45 @@ func callSQS(t *testing.T, operation string, in, out any) {
 	}
 }
 
-// TestEventsReachTheNotificationsExample follows, posts and likes, and expects a notification
-// of each.
-func TestEventsReachTheNotificationsExample(t *testing.T) {
+// TestEventsReachTheirQueue follows, posts, mentions and likes, and expects the events of these.
+func TestEventsReachTheirQueue(t *testing.T) {
 	t.Parallel()
 	queue := "e2e-events-" + strings.ToLower(rand.Text()[:10])
-	createQueue(t, queue)
-	c := newClusterOf(t, []string{"api", "fanout", "likeagg"}, "FANFARE_EVENTS_QUEUE="+queue)
-	example := startBinary(t, c.env, buildExample(t, "notifications"), "-queue", queue)
+	url := createQueue(t, queue)
+	c := newClusterOf(t, []string{"api", "fanout", "likeagg"}, "FANFARE_EVENTS_QUEUE="+queue, "FANFARE_NOTIFICATIONS=on")
 	ann, bob := signUp(t, connect(t, c.http), "ann"), signUp(t, connect(t, c.http), "bob")
-	require.NoError(t, bob.Follow(t.Context(), "ann"))
-	notified := func(text string) {
+	got := map[string]messages.Event{}
+	arrives := func(kind string) {
 		t.Helper()
-		await(t, text, 2*time.Minute, func() bool {
-			log, err := os.ReadFile(example.log)
-			require.NoError(t, err)
-			return strings.Contains(string(log), text)
+		await(t, kind, 2*time.Minute, func() bool {
+			var received struct{ Messages []struct{ Body, ReceiptHandle string } }
+			callSQS(t, "ReceiveMessage", map[string]any{"QueueUrl": url, "MaxNumberOfMessages": 10, "WaitTimeSeconds": 1}, &received)
+			for _, m := range received.Messages {
+				e, err := messages.Decode([]byte(m.Body))
+				require.NoError(t, err)
+				name := string(e.Kind())
+				if n, ok := e.(*messages.Notified); ok {
+					name += " " + n.NoticeKind
+				}
+				got[name] = e
+				callSQS(t, "DeleteMessage", map[string]any{"QueueUrl": url, "ReceiptHandle": m.ReceiptHandle}, nil)
+			}
+			return got[kind] != nil
 		})
 	}
-	notified("@ann: bob follows you")
+	require.NoError(t, bob.Follow(t.Context(), "ann"))
+	arrives("Followed")
+	arrives("Notified follow")
 	post, err := ann.CreatePost(t.Context(), client.PostInput{Text: "Hello"})
 	require.NoError(t, err)
 	require.NoError(t, bob.Like(t.Context(), post.ID))
-	notified("@ann: your post " + post.ID + " is in 1 homes")
-	notified("@ann: bob likes your post " + post.ID)
-	log, err := os.ReadFile(example.log)
+	_, err = bob.CreateComment(t.Context(), post.ID, "Hi")
 	require.NoError(t, err)
-	assert.Equal(t, 3, strings.Count(string(log), "\n"), string(log))
+	for _, kind := range []string{"PostDelivered", "LikeCounted", "Notified like", "Notified comment"} {
+		arrives(kind)
+	}
+	liked, ok := got["Notified like"].(*messages.Notified)
+	require.True(t, ok)
+	assert.Equal(t, []string{"ann", post.ID, "bob"}, []string{liked.UserID, liked.Target, liked.ActorID})
 	c.stop(t)
-	example.stop(t)
 }

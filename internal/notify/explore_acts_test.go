@@ -55,9 +55,9 @@ type actsState struct {
 	gone                       int8 // ticks since the deletion, 0 before it, 3 after the purge
 }
 
-func (w actsWorld) world() world[actsState] {
+func (w actsWorld) world() explored[actsState] {
 	start := actsState{is: filled(w.room), again: w.again, crashes: w.crashes, lost: w.lost, lags: w.late}
-	return world[actsState]{start, w.broken, w.steps}
+	return explored[actsState]{start, w.broken, w.steps}
 }
 
 // begin is the read of a worker: of a target that is gone, the notification is removed, and the ack is

@@ -45,12 +45,12 @@ type pagingWorld struct {
 	byTruth     bool // the promise is about the acts and not about the views
 }
 
-func (w pagingWorld) world() world[pagingState] {
+func (w pagingWorld) world() explored[pagingState] {
 	s := pagingState{places: [3]string{"\x08\x18", "\x10\x28", "\x20"}, next: 6, cursor: cursorFirst, moves: w.moves}
 	if w.onePlace {
 		s.places[2] = "\x28"
 	}
-	return world[pagingState]{s, w.broken, w.steps}
+	return explored[pagingState]{s, w.broken, w.steps}
 }
 
 func lastPlace(places string) int {

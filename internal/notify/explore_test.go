@@ -20,8 +20,8 @@ import (
 
 var everyWorld = flag.Bool("every-world", false, "explore the large worlds, too")
 
-// world is a small world of states.
-type world[S comparable] struct {
+// explored is a small world of states.
+type explored[S comparable] struct {
 	start S
 	// broken names the rule that a state breaks, "" for none.
 	broken func(s S) string
@@ -38,7 +38,7 @@ type found struct {
 }
 
 // walk visits all states breadth first, so the way to the first broken one is a shortest.
-func walk[S comparable](w world[S]) found {
+func walk[S comparable](w explored[S]) found {
 	states := []S{w.start}
 	parents := []int{-1}
 	known := map[S]struct{}{states[0]: {}}
@@ -65,7 +65,7 @@ func walk[S comparable](w world[S]) found {
 }
 
 // wayTo makes the steps again that lead to a state, for their texts.
-func wayTo[S comparable](w world[S], states []S, parents []int, at int) []string {
+func wayTo[S comparable](w explored[S], states []S, parents []int, at int) []string {
 	var way []string
 	for ; parents[at] >= 0; at = parents[at] {
 		text := ""
@@ -85,7 +85,7 @@ type run[S comparable] struct {
 	name string
 	// wrong begins the text of the violation that the walk has to find, "" for none.
 	wrong string
-	world world[S]
+	world explored[S]
 	// large leaves the run to make explore.
 	large bool
 }

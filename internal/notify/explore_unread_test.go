@@ -105,10 +105,10 @@ type unreadState struct {
 	placed        uint8   // users with a place, four for each notification
 }
 
-func (w unreadWorld) world() world[unreadState] {
+func (w unreadWorld) world() explored[unreadState] {
 	s := unreadState{time: firstTick, waiting: 1<<len(w.acts) - 1, lists: w.lists, hides: w.hides}
 	s.is = [2]notice{filled(w.room), filled(w.room)}
-	return world[unreadState]{s, w.broken, w.steps}
+	return explored[unreadState]{s, w.broken, w.steps}
 }
 
 func (w unreadWorld) broken(s unreadState) string {
@@ -148,7 +148,7 @@ func clocksApart() unreadWorld {
 }
 
 // with changes a world.
-func (w unreadWorld) with(acts []act, change func(*unreadWorld)) world[unreadState] {
+func (w unreadWorld) with(acts []act, change func(*unreadWorld)) explored[unreadState] {
 	w.acts = acts
 	change(&w)
 	return w.world()

@@ -17,7 +17,7 @@ func TestTheWalkTakesBackUntrueActions(t *testing.T) {
 	w.people("ann", "bob", "eve", "zoe")
 	const post, comment, version = "01K0D4N8R8T5M2V9X7C3B6Z1QA", "01K0D4NSS8H1J4K7N2P5R8T3VB", "01K0D4PB9RW6Y3A8D1F4G7J2KC"
 	w.put(schema.PostRef{ID: post, Author: "ann", LikeShards: 16}.Item())
-	w.put(schema.Like{Post: post, User: "bob", Liked: true, Version: version, LikeShards: 16, Flush: schema.Flush{Inc: "inc", Seq: 1}}.Item())
+	w.put(schema.Like{Post: post, User: "bob", Kind: "like", Version: version, LikeShards: 16, Flush: schema.Flush{Inc: "inc", Seq: 1}}.Item())
 	w.put(schema.Like{Post: post, User: "eve", Version: version, LikeShards: 16, Flush: schema.Flush{Inc: "inc", Seq: 1}}.Item())
 	w.put(schema.Comment{ID: comment, Post: post, Author: "bob", Text: "!"}.Item())
 	w.must(w.Follow(t.Context(), "bob", "ann"))
