@@ -46,7 +46,7 @@ func alarmsOfECS(t *testing.T) map[string]alarm {
 		"TableName": "feeds", "QueuePrefix": "q", "ServicesStack": "test",
 		"LoadBalancer": "arn:aws:elasticloadbalancing:eu-central-1:1:loadbalancer/app/feed/1", "TargetGroup": "arn:aws:elasticloadbalancing:eu-central-1:1:targetgroup/feed/2",
 	})
-	require.Len(t, slices.Collect(maps.Keys(all)), 35)
+	require.Len(t, slices.Collect(maps.Keys(all)), 39)
 	return all
 }
 
@@ -92,7 +92,7 @@ func TestTheAlarmsOfTheStackFireWhenAndOnlyWhenSomethingIsWrong(t *testing.T) {
 
 // kindOf returns the name of an alarm without its queue, its daemon, or its kind of calls.
 func kindOf(name string) string {
-	return regexp.MustCompile(`^(Posts|Backfills|Chunks|Likes|Reads|Writes)|(Api|Fanout|Likeagg)$`).ReplaceAllString(name, "")
+	return regexp.MustCompile(`^(Posts|Backfills|Chunks|Likes|Notices|Reads|Writes)|(Api|Fanout|Likeagg)$`).ReplaceAllString(name, "")
 }
 
 // row is the row of a situation in docs/DEPLOY.md: its alarms, with the minutes that each takes.

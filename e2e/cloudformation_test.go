@@ -302,7 +302,7 @@ func isMemoryLimit(t *testing.T, name, soft, memory string) {
 func TestTheStackKeepsItsData(t *testing.T) {
 	t.Parallel()
 	resources := stack(t, "data.yaml", map[string]string{"WarmReadUnits": "50000", "WarmWriteUnits": "20000"})
-	require.Len(t, resources, 9)
+	require.Len(t, resources, 11)
 	for name, resource := range resources {
 		assert.Equal(t, "Retain", at(t, resource, "DeletionPolicy"), name)
 		assert.Equal(t, "Retain", at(t, resource, "UpdateReplacePolicy"), name)

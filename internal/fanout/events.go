@@ -104,7 +104,7 @@ func (f follow) tell(ctx context.Context, w *Worker) error {
 	return nil
 }
 
-// mentions is a post that is stored, with the users whom it mentions.
+// mentions is a stored post with its mentioned users.
 type mentions struct {
 	post *messages.PostCreated
 	delivery

@@ -530,7 +530,7 @@ hour 1 WCU more.
 const accessPatternsLikes = `
 The aggregator's put of a like costs %g WCU, and %g with the index of likes by user: one more
 for each like. ` + "`FANFARE_LIKES_BY_USER=off`" + ` saves it and switches off "posts liked by U". A reaction of any
-kind costs what a like does, and each read of reactions what the read of likes does.
+kind costs as much as a like, and each read of reactions as much as the read of likes.
 
 The units of an action at the aggregator, with m actions of a post in one window, are held by
 ` + "`TestWhatEachKindOfActionCosts`" + `, and for a post of weeks with ten aggregators by

@@ -170,7 +170,7 @@ func (w *window) finish(ctx context.Context) {
 	w.end(ctx, w.flush(ctx, w.changes(delta, stamped)))
 }
 
-// changes returns what a window adds to the counts of kinds. It adds to likes in any case, also 0.
+// changes returns the sum of each kind that a window changes, and that of likes in any case.
 func (w *window) changes(delta map[string]int64, stamped int64) []table.Attr {
 	add := []table.Attr{{Name: schema.AttrLikes, Value: table.N(delta[schema.KindLike])}}
 	for _, kind := range slices.Sorted(maps.Keys(delta)) {

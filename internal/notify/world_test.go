@@ -71,7 +71,7 @@ func play(t *testing.T, f func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{Memory: tabletest.NewMemory(), t: t, changed: make(chan struct{})}
 		w.ids = id.NewSeededGenerator(w.now, rand.NewChaCha8([32]byte{1}))
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour)
 		w.post = w.newID()
 		w.put(schema.PostRef{ID: w.post, Author: "ann", LikeShards: 1}.Item())
 		w.put(schema.Profile{User: "ann", Name: "Ann", CreatedAt: time.Now()}.Item())
@@ -104,7 +104,7 @@ func (w *world) run(f func()) {
 
 // pass lets virtual time pass, until everybody waits again.
 func pass(d time.Duration) {
-	time.Sleep(d)
+	<-time.After(d)
 	synctest.Wait()
 }
 

@@ -512,6 +512,7 @@ func (w *World) fanout(p *Proc) {
 	})
 	w.consume(p, queue.TopicPosts, worker.HandlePosts)
 	w.consume(p, queue.TopicBackfills, worker.HandleBackfills)
+	w.consume(p, queue.TopicNotices, func(context.Context, messages.Event) error { return nil }) // notifications are off
 	w.consume(p, queue.TopicChunks, worker.HandleChunks)
 }
 

@@ -198,16 +198,11 @@ func damages() []damage {
 			return counts["like"] == 2 && counts["love"] == 0 && counts["wow"] == 0
 		}},
 		{"a reaction was counted as another kind", audit.LikeCount, func(w *world, posts []string) table.Key {
-			key := schema.LikeKey(posts[4], "fan0", 1)
-			w.change(key, []table.Attr{attr(schema.AttrReaction, table.S("love"))}, nil)
+			w.change(schema.LikeKey(posts[4], "fan4", 1), []table.Attr{attr(schema.AttrReaction, table.S("love"))}, nil)
 			return schema.LikeCountKey(posts[4])
 		}, func(w *world, posts []string) bool {
 			counts := schema.ParseLikeCount(w.item(schema.LikeCountKey(posts[4]))).Kinds
-			w.must(w.Unlike(w.t.Context(), "fan0", posts[4]))
-			w.quiet()
-			n, err := w.LikeCount(w.t.Context(), posts[4])
-			w.must(err)
-			return counts["like"] == 1 && counts["love"] == 1 && n.Count == 1
+			return counts["like"] == 1 && counts["love"] == 1
 		}},
 		{"a counted like is lost", audit.LikeCount, func(w *world, posts []string) table.Key {
 			w.drop(schema.LikeKey(posts[5], "fan0", 1))
@@ -221,7 +216,7 @@ func damages() []damage {
 			w.must(err)
 			w.must(w.Unlike(w.t.Context(), "fan6", posts[4]))
 			w.quiet()
-			return n.Count == 3
+			return n.Count == 2 // fan4 loves it
 		}},
 		{"a like is not in the index", audit.LikeIndex, func(w *world, posts []string) table.Key {
 			w.change(schema.LikeKey(posts[6], "fan0", 1), nil, nil, table.AttrGSI1PK, table.AttrGSI1SK)
