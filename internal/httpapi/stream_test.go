@@ -11,8 +11,11 @@ import (
 	"iter"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -377,5 +380,44 @@ func TestAStopEndsAllStreamsAtOnce(t *testing.T) {
 		assert.Zero(t, w.counted.open())
 		assert.Equal(t, 2, w.counted.endedBy("stop"))
 		assert.Equal(t, http.StatusServiceUnavailable, w.stream(t, network, "ann", "").status)
+	})
+}
+
+// A stream whose reads would wait for those of other streams is refused at once, with the time until there
+// are units, and opens after it. All other openings end well within the time of a call.
+func TestABusyOpeningOfAStreamIsTold503(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(c *httpapi.Config) { c.Streams.Alone = false })
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { assert.NoError(t, w.api.Run(ctx)) })
+		defer running.Wait()
+		defer stop()
+		const openings = 500 // of 34 units each: more than a process has for five seconds
+		for i := range openings {
+			w.profile(t, fmt.Sprint("u", i))
+		}
+		w.store.get = func(context.Context) error { <-time.After(100 * time.Millisecond); return nil }
+		var calls sync.WaitGroup
+		var refused atomic.Int64
+		for i := range openings {
+			calls.Go(func() {
+				open := func() *httptest.ResponseRecorder { return w.call(t, fmt.Sprint("u", i), "HEAD", "/v1/home/stream", "") }
+				began, res := time.Now(), open()
+				if res.Code == http.StatusServiceUnavailable {
+					refused.Add(1)
+					seconds, err := strconv.Atoi(res.Header().Get("Retry-After"))
+					if !assert.NoError(t, err) || !assert.Zero(t, time.Since(began)) || !assert.Equal(t, 4, seconds) {
+						return
+					}
+					<-time.After(time.Duration(seconds) * time.Second)
+					res = open()
+				}
+				assert.Equal(t, http.StatusOK, res.Code)
+			})
+		}
+		calls.Wait()
+		assert.Positive(t, refused.Load())
+		assert.Zero(t, w.counted.open())
 	})
 }

@@ -13,8 +13,9 @@ const (
 	budgetBurst = 2 * time.Second
 	// mostWait is the most time for which a read waits for units. It bounds how late a slow look is.
 	mostWait = 15 * time.Second
-	// mostOpeningWait is the wait from which an opening is refused.
-	mostOpeningWait = 5 * time.Second
+	// mostOpeningWait is the wait from which an opening is refused. It leaves time for the reads of the
+	// opening within the 4.5 s that a call of the API has.
+	mostOpeningWait = 3 * time.Second
 )
 
 // The units that reads of each kind take before they are made. The difference to the units that they

@@ -437,7 +437,7 @@ func TestTheUnitsOfAllStreamsAreBounded(t *testing.T) {
 					refused++
 					mu.Unlock()
 					busy := new(live.BusyError)
-					if !assert.ErrorAs(t, err, &busy) || !assert.Greater(t, busy.For, 5*time.Second) {
+					if !assert.ErrorAs(t, err, &busy) || !assert.Greater(t, busy.For, 3*time.Second) {
 						return
 					}
 					<-time.After(busy.For)
