@@ -2,7 +2,6 @@ package throttle
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"fanfare/internal/table"
@@ -29,9 +28,21 @@ type shared struct {
 	places chan struct{}
 }
 
-// write does a write of r's kind.
+// write does a write of r's kind. While the table is short for all, a write that it refused is sent again.
 func (s *shared) write(ctx context.Context, r request, do func() (table.WriteResult, error)) (table.WriteResult, error) {
 	r.u, r.came = s.u, time.Now()
+	for before := (table.WriteResult{}); ; {
+		res, err := s.attempt(ctx, r, do)
+		res.Units, res.Refused = before.Units.Plus(res.Units), append(before.Refused, res.Refused...)
+		if !s.Throttle.again(r, err) {
+			return res, err
+		}
+		before = res
+	}
+}
+
+// attempt does a write of r's kind once.
+func (s *shared) attempt(ctx context.Context, r request, do func() (table.WriteResult, error)) (table.WriteResult, error) {
 	if r.op == table.OpBatchWrite && s.Yield.AtOnce > 0 && s.Yield.yields(s.u) {
 		waiting, cancel := context.WithDeadlineCause(ctx, r.came.Add(mostWait), &ShortError{r.op})
 		defer cancel()
@@ -82,27 +93,32 @@ func (s *shared) Transact(ctx context.Context, in table.TransactInput) (table.Wr
 	return s.write(ctx, r, func() (table.WriteResult, error) { return s.Store.Transact(ctx, in) })
 }
 
-// BatchWrite writes all at once, or in parts so that more urgent writes come in between: in
-// single requests while there is a limit, and in larger parts while it yields.
+// BatchWrite writes all at once, or in parts so that more urgent writes come in between: in parts of a
+// limit while there is one, and in larger parts while it yields.
 func (s *shared) BatchWrite(ctx context.Context, writes []table.BatchWrite) (all table.WriteResult, err error) {
-	size, key := max(1, len(writes)), oneKey(writes)
-	if s.Throttle.limits(s.u, key) {
-		size = table.MaxBatchWrite
-	} else {
-		size = s.Yield.batch(s.u, size)
-	}
-	if len(writes) > size {
-		if err := table.ValidateBatch(writes); err != nil { // no part shows that a key is in two of them
-			return all, err
+	key, came, whole := oneKey(writes), time.Now(), true
+	for len(writes) > 0 {
+		size := s.Throttle.atOnce(s.u, key)
+		if size == 0 {
+			size = s.Yield.batch(s.u, len(writes))
 		}
-	}
-	for part := range slices.Chunk(writes, size) {
-		r := request{op: table.OpBatchWrite, key: key, writes: len(part), units: len(part)}
-		res, err := s.write(ctx, r, func() (table.WriteResult, error) { return s.Store.BatchWrite(ctx, part) })
+		if whole && size < len(writes) { // no part shows that a key is in two of them
+			if err := table.ValidateBatch(writes); err != nil {
+				return all, err
+			}
+		}
+		whole = false
+		part := writes[:min(size, len(writes))]
+		r := request{op: table.OpBatchWrite, u: s.u, key: key, writes: len(part), units: len(part), came: came}
+		res, err := s.attempt(ctx, r, func() (table.WriteResult, error) { return s.Store.BatchWrite(ctx, part) })
 		all = all.Plus(res)
+		if s.Throttle.again(r, err) {
+			continue // in smaller parts, if the limit is lower now
+		}
 		if err != nil {
 			return all, err
 		}
+		writes, came = writes[len(part):], time.Now()
 	}
 	return all, nil
 }

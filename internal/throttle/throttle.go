@@ -75,21 +75,22 @@ func (t *Throttle) take(ctx context.Context, r request) error {
 
 // waitFor waits until v has credit, and takes the units of r from it. The caller holds mu.
 func (t *Throttle) waitFor(ctx context.Context, v *valve, r request) error {
-	v.waiting[r.u]++
-	defer func() { v.waiting[r.u]-- }()
+	v.waiting[r.u] = append(v.waiting[r.u], &r)
+	defer func() { v.waiting[r.u] = slices.DeleteFunc(v.waiting[r.u], func(w *request) bool { return w == &r }) }()
 	for {
 		now := time.Now()
 		v.pass(now)
-		wait := v.wait(r.u)
+		wait := v.wait(&r)
 		if wait == 0 {
 			v.spend(float64(r.units))
 			return nil
 		}
-		if now.Sub(r.came) >= mostWait {
+		left := mostWait - now.Sub(r.came)
+		if left <= 0 {
 			return &ShortError{r.op}
 		}
 		t.mu.Unlock()
-		sleep(ctx, wait)
+		sleep(ctx, min(wait, left))
 		t.mu.Lock()
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -97,13 +98,33 @@ func (t *Throttle) waitFor(ctx context.Context, v *valve, r request) error {
 	}
 }
 
-// limits reports whether the writes of a kind of work to a key may have to wait for their units.
-func (t *Throttle) limits(u Urgency, key string) bool {
+// atOnce returns how many of the writes of a kind of work to a key may be sent at once, 0 for no bound:
+// no more than the units of a second, so that a small table takes them, and one batch at most.
+func (t *Throttle) atOnce(u Urgency, key string) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := time.Now()
 	t.all.pass(now)
-	return u != API && t.all.limit > 0 || u.large() && t.keys.of(now, key) != nil
+	switch {
+	case u != API && t.all.limit > 0:
+		return max(1, min(int(t.all.limit), table.MaxBatchWrite))
+	case u.large() && t.keys.of(now, key) != nil:
+		return table.MaxBatchWrite
+	}
+	return 0
+}
+
+// again reports whether a write that failed is to wait for its units and be sent again: the table is short
+// of capacity for all, and the write had no effect that sending it again would not have. A message that
+// failed instead would write all its entries again, and a small table would be used up by that.
+func (t *Throttle) again(r request, err error) bool {
+	failed, ok := errors.AsType[*table.UnavailableError](err)
+	if !ok || r.u == API || !failed.Throttled() || !failed.Undone && r.op != table.OpBatchWrite || time.Since(r.came) >= mostWait {
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.all.limit > 0
 }
 
 // done counts a write that ended.

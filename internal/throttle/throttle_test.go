@@ -220,3 +220,36 @@ func TestRareRefusalsDoNotLowerALimit(t *testing.T) {
 		assert.Greater(p, p.Throttle.Limit(), 20*limit)
 	})
 }
+
+// Two processes deliver posts to 200 followers on a table whose capacity is below a batch a second. Their
+// limits find it, and no write fails: a message that fails writes all its entries again, so a small table
+// would be used up by the repetitions.
+func TestASmallTableIsUsedOnlyOnce(t *testing.T) {
+	for rate, posts := range map[float64]int{5: 5, 20: 20} {
+		synctest.Test(t, func(t *testing.T) {
+			memory := tabletest.NewMemory()
+			limited := tabletest.NewLimited(memory, rate)
+			const processes, followers = 2, 200
+			var all sync.WaitGroup
+			began := time.Now()
+			for process := range processes {
+				var shares throttle.Shares
+				store := shares.Store(limited, throttle.Posts)
+				for post := range posts {
+					writes := make([]table.BatchWrite, followers)
+					for i := range writes {
+						writes[i].Put = &table.Item{Key: table.Key{PK: fmt.Sprint("u", i), SK: fmt.Sprint(process, post)}}
+					}
+					all.Go(func() {
+						_, err := store.BatchWrite(t.Context(), writes)
+						assert.NoError(t, err)
+					})
+				}
+			}
+			all.Wait()
+			used, seconds := limited.Used(tabletest.Writes).Units, time.Since(began).Seconds()
+			assert.InEpsilon(t, processes*posts*followers, used, 0.02, "hardly an entry is written twice")
+			assert.LessOrEqual(t, seconds, 1.3*used/rate, "the table is used")
+		})
+	}
+}

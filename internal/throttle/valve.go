@@ -2,6 +2,7 @@ package throttle
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"fanfare/internal/table"
@@ -15,8 +16,9 @@ const (
 	limitRest   = time.Second
 	limitGrowth = 1.2
 	limitCalm   = time.Minute
-	// leastLimit is the lowest limit, a batch a second.
-	leastLimit = table.MaxBatchWrite
+	// leastLimit is the lowest limit: the least capacity that a table can have. A limit below a batch
+	// a second is too low to be found by the units of one second, so it falls by limitCut alone.
+	leastLimit = 1
 	// peakFade is the part of its peak that a tally keeps each second.
 	peakFade = 0.96
 	// shortestWait is the least time for which a write waits.
@@ -56,8 +58,8 @@ type valve struct {
 	at, refused, lowered time.Time
 	// written is the units that were written through the valve.
 	written tally
-	// waiting is the number of writes that wait.
-	waiting [urgencies]int
+	// waiting are the writes that wait.
+	waiting [urgencies][]*request
 }
 
 // pass brings the valve up to now.
@@ -84,7 +86,7 @@ func (v *valve) lower(now time.Time, least float64) {
 	if v.limit == 0 {
 		v.limit = max(limitCut*max(v.written.rate(), v.written.peak), least)
 	} else {
-		v.limit = max(limitCut*min(v.limit, v.written.rate()), leastLimit)
+		v.limit = max(limitCut*min(v.limit, max(v.written.rate(), table.MaxBatchWrite)), leastLimit)
 	}
 	v.credit = min(v.credit, 0)
 }
@@ -96,18 +98,20 @@ func (v *valve) spend(units float64) {
 	}
 }
 
-// wait returns how long a write has to wait before it looks again. The most urgent go first.
-func (v *valve) wait(u Urgency) time.Duration {
+// wait returns how long a write has to wait before it looks again. The most urgent go first, and of these
+// the one that has waited for the longest time, so that none waits for ever.
+func (v *valve) wait(r *request) time.Duration {
 	if v.limit == 0 {
 		return 0
 	}
 	wait := time.Duration(-v.credit / v.limit * float64(time.Second))
-	for _, n := range v.waiting[:u] {
-		if n > 0 { // these take what there is
+	for _, more := range v.waiting[:r.u] {
+		if len(more) > 0 { // these take what there is
 			return max(wait, time.Duration(table.MaxBatchWrite/v.limit*float64(time.Second)), shortestWait)
 		}
 	}
-	if v.credit > 0 {
+	first := slices.MinFunc(v.waiting[r.u], func(a, b *request) int { return a.came.Compare(b.came) })
+	if v.credit > 0 && first == r {
 		return 0
 	}
 	return max(wait, shortestWait)

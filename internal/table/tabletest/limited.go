@@ -285,7 +285,7 @@ func (l *Limited) single(ctx context.Context, op table.Op, w table.TransactOp, d
 		}
 		before = append(before, w.Key().PK)
 	}
-	return table.WriteResult{Refused: before}, &table.UnavailableError{Op: string(op), Err: errLimited, Reason: table.ShortUnknown}
+	return table.WriteResult{Refused: before}, &table.UnavailableError{Op: string(op), Err: errLimited, Reason: table.ShortUnknown, Undone: true}
 }
 
 // Put implements table.Store.
