@@ -327,7 +327,7 @@ func writePatterns() []accessPattern {
 		{"unblock", "both sides", func(ctx context.Context, s *sample) error { return s.Unblock(ctx, "viewer", s.authors[1]) }},
 		{"block of a stranger", "both sides", func(ctx context.Context, s *sample) error { return s.Block(ctx, "viewer", s.authors[1]) }},
 		{"like of an author with blocks", "the event only", func(ctx context.Context, s *sample) error { return s.Like(ctx, "newcomer", s.ids[1]) }},
-		{"remove oneself", "the note of the removal in the place of the profile, after the event", func(ctx context.Context, s *sample) error { return s.DeleteProfile(ctx, "newcomer") }},
+		{"remove oneself", "the note of the removal in the place of the profile and in GSI1 `made#T#n`, after the event", func(ctx context.Context, s *sample) error { return s.DeleteProfile(ctx, "newcomer") }},
 		{"remove oneself again", "nothing", func(ctx context.Context, s *sample) error { return s.DeleteProfile(ctx, "newcomer") }},
 		{"make a profile after a removal", "the profile in the place of the note", func(ctx context.Context, s *sample) error {
 			_, err := s.PutProfile(ctx, "newcomer", feed.ProfileInput{Name: "Newcomer"})

@@ -65,7 +65,7 @@ func sameLife(p schema.Profile) table.Cond {
 // removal lowers the note.
 func (s *Service) EndLife(ctx context.Context, user, event string, now Standing) (schema.Removal, error) {
 	removal := schema.Removal{User: user, Event: event, At: s.access.Now()}
-	ops := []table.TransactOp{{Put: &table.PutInput{Item: removal.Item(), If: table.Any{
+	ops := []table.TransactOp{{Put: &table.PutInput{Item: removal.NewItem(id.Floor(removal.At)), If: table.Any{
 		table.Absent{}, table.Less{Name: schema.AttrEvent, Value: table.S(event)}, table.Equal{Name: schema.AttrEvent, Value: table.S(event)},
 	}}}}
 	if now.Profile != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/feed/access"
-	"fanfare/internal/feed/home"
+	"fanfare/internal/schema"
 )
 
 // The new posts of all authors are read across the end of a bucket of time, which is nine hours long, and
@@ -17,21 +17,21 @@ import (
 func TestNewPostsAreReadAcrossTheEndOfABucket(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann", "ben")
-	var want []home.Made
+	var want []schema.PostRef
 	for i := range 80 {
 		p := w.post([]string{"ann", "ben"}[i%2], fmt.Sprint(i))
-		want = append(want, home.Made{Post: p.ID, Author: p.AuthorID})
+		want = append(want, schema.PostRef{ID: p.ID, Author: p.AuthorID, LikeShards: 1})
 		w.clock.add(15 * time.Minute)
 	}
 	for i := range 40 {
-		made, err := w.PostsMade(t.Context(), access.TimeOf(want[len(want)-i-1].Post))
+		made, err := w.PostsMade(t.Context(), access.TimeOf(want[len(want)-i-1].ID))
 		require.NoError(t, err)
-		assert.ElementsMatch(t, want[len(want)-i-1:], made, "%d posts back", i+1)
+		assert.ElementsMatch(t, want[len(want)-i-1:], made.Posts, "%d posts back", i+1)
 	}
 	w.clock.add(-19 * time.Minute) // the last post is four minutes ahead
 	made, err := w.PostsMade(t.Context(), w.clock.now())
 	require.NoError(t, err)
-	assert.Equal(t, want[79:], made)
+	assert.Equal(t, want[79:], made.Posts)
 }
 
 // A home shows the posts of its user and of the followees without the muted ones.

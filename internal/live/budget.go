@@ -24,7 +24,6 @@ const (
 	unitsOfLook    = 3
 	unitsOfLikes   = 10
 	unitsOfList    = 5
-	unitsOfProfile = 0.5
 	unitsOfOpening = 34
 )
 

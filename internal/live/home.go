@@ -28,7 +28,7 @@ type userHome struct {
 	// agenda is when the home is looked at, and authors whose posts it shows.
 	agenda  *agenda
 	authors authors
-	// doubted has a value if this process removed the user's profile.
+	// doubted has a value if the user's profile was removed.
 	doubted chan struct{}
 	// turn holds one value while somebody looks at the home, or joins. It guards seen and the answers to
 	// hints.
@@ -88,18 +88,19 @@ func (hm *userHome) run() {
 // keep reads the list of the home's authors, and looks at the profile of its user, once for all streams.
 func (hm *userHome) keep() {
 	failed := backoff.Exponential{First: failedLook, Most: profileLook}
-	profileAt := time.Now().Add(profileLook)
-	for failures, listAt, next := 0, time.Now(), time.Now(); hm.untilDoubt(next); {
+	profileAt, doubted := time.Now().Add(profileLook), false
+	for failures, listAt, next := 0, time.Now(), time.Now(); hm.untilDoubt(next, &doubted); {
 		now := time.Now()
 		var err error
-		if !now.Before(listAt) {
-			if err = hm.list(); err == nil {
-				listAt = now.Add(listAge)
+		if doubted || !now.Before(profileAt) {
+			if err = hm.askProfile(doubted); err == nil {
+				profileAt, doubted = now.Add(profileLook), false
 			}
 		}
-		if err == nil && now.Before(next) || !now.Before(profileAt) {
-			if err = hm.askProfile(now.Before(next)); err == nil {
-				profileAt = now.Add(profileLook)
+		if !now.Before(listAt) {
+			listErr := hm.list()
+			if err = errors.Join(err, listErr); listErr == nil {
+				listAt = now.Add(listAge)
 			}
 		}
 		if failures++; err != nil {
@@ -113,22 +114,29 @@ func (hm *userHome) keep() {
 	}
 }
 
-// untilDoubt waits until a time, or until the profile of the user may be gone. It returns false at the end
-// of the home.
-func (hm *userHome) untilDoubt(next time.Time) bool {
+// untilDoubt waits until a time, or until the profile of the user may be gone, which sets doubted. It
+// returns false at the end of the home.
+func (hm *userHome) untilDoubt(next time.Time, doubted *bool) bool {
 	timer := time.NewTimer(time.Until(next))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+		select {
+		case <-hm.doubted: // it came at the same moment
+			*doubted = true
+		default:
+		}
 	case <-hm.doubted:
+		*doubted = true
 	case <-hm.ctx.Done():
 	}
 	return hm.ctx.Err() == nil
 }
 
-// askProfile ends the streams if their user has no profile: a removed user reads nothing.
+// askProfile ends the streams if their user has no profile: a removed user reads nothing. So it waits for
+// no units.
 func (hm *userHome) askProfile(consistent bool) error {
-	err := hm.charged(hm.ctx, nil, unitsOfProfile, func(ctx context.Context) error { return hm.requireProfile(ctx, consistent) })
+	err := hm.charged(hm.ctx, nil, 0, func(ctx context.Context) error { return hm.requireProfile(ctx, consistent) })
 	if errors.Is(err, ErrNoProfile) {
 		hm.stop(ErrNoProfile)
 	}

@@ -53,8 +53,9 @@ const (
 	failedLook = time.Second
 	mostGap    = 30 * time.Second
 	// profileLook is the time between two looks at the profile of a user with streams. With the lag
-	// of a replica, which is mostly below a second, and the wait for units it is the minute in which the
-	// streams of a user without a profile end. A removal by this process ends them at once.
+	// of a replica, which is mostly below a second, it is the minute in which the streams of a user without
+	// a profile end, if the tail has missed the removal. A removal by this process ends them at once, and
+	// one that the tail reads does so within seconds.
 	profileLook = 50 * time.Second
 	// mostPending is the size of a stream's buffer.
 	mostPending = 1 << 20
@@ -225,7 +226,7 @@ func (h *Hub) Wake(user string) {
 // Posted reports a post that this process stored.
 func (h *Hub) Posted(user, post string) { h.hint(user, post, nearTry) }
 
-// Removed reports a user whose profile this process removed.
+// Removed reports a user whose profile was removed, by this process or by another one.
 func (h *Hub) Removed(user string) {
 	if hm := h.home(user); hm != nil {
 		select {

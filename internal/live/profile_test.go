@@ -6,10 +6,16 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 
+	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
+	"fanfare/internal/feed/removal"
 	"fanfare/internal/id"
+	"fanfare/internal/lifetime"
 	"fanfare/internal/live"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -99,5 +105,75 @@ func TestTheLookAtAProfileIsShared(t *testing.T) {
 		for _, c := range clients {
 			assert.Empty(t, c.done, "it outlives a table that fails")
 		}
+	})
+}
+
+// silent is a queue that takes all messages.
+type silent struct{ message.Publisher }
+
+func (silent) Publish(string, ...*message.Message) error { return nil }
+
+// removals removes users as another process does.
+func removals(store table.Store) *removal.Removals {
+	way := access.New(access.Config{
+		Store: store, Publisher: silent{}, IDs: id.NewGenerator(time.Now), Now: time.Now, Lifetimes: lifetime.Fixed(time.Hour), Log: zap.NewNop(),
+	})
+	return removal.New(way, feed.New(feed.Config{Access: way}))
+}
+
+// A removal by another process ends the streams of its user within seconds, whenever it comes, and also
+// while their process has used up its units.
+func TestStreamsEndSoonAfterARemovalByAnotherProcess(t *testing.T) {
+	for _, units := range []int{live.DefaultUnits, 3} {
+		for after := time.Duration(0); after < 50*time.Second; after += 7 * time.Second {
+			synctest.Test(t, func(t *testing.T) {
+				store := tabletest.NewMemory()
+				a, _, _ := newHinted(t, store, func(c *live.Config) { c.Units = units })
+				ann := a.client(t, "ann", "")
+				<-time.After(time.Minute + after)
+				began := time.Now()
+				for _, user := range []string{"ben", "ann"} {
+					_, err := removals(store).AskToForget(t.Context(), user)
+					require.NoError(t, err)
+				}
+				require.ErrorIs(t, <-ann.done, live.ErrNoProfile)
+				assert.LessOrEqual(t, time.Since(began), 2*time.Second)
+				assert.Equal(t, []string{"removed"}, a.ended)
+			})
+		}
+	}
+}
+
+// A note that the index shows late ends no stream of the user's next life, and only one look asks for it.
+func TestANoteOfAFormerLifeEndsNoStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := tabletest.NewMemory()
+		a, looks, _ := newHinted(t, store, func(c *live.Config) { c.LikesEach = 1000 * time.Hour })
+		ann := a.client(t, "ann", "")
+		<-time.After(10 * time.Second)
+		synctest.Wait()
+		looks.take()
+		put(t, store, schema.Removal{User: "ann", Event: id.Floor(time.Now()), At: time.Now()}.NewItem(id.Floor(time.Now())))
+		<-time.After(30 * time.Second)
+		synctest.Wait()
+		assert.Equal(t, 1.0, looks.take(), "one consistent read of the profile")
+		assert.Empty(t, ann.done)
+	})
+}
+
+// A table that fails while a removal is in doubt does not let the doubt be forgotten.
+func TestADoubtOutlivesATableThatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := tabletest.NewMemory()
+		here := newAPI(t, store)
+		ann := here.client(t, "ann", "")
+		<-time.After(time.Second)
+		here.failReads(true)
+		here.removeProfile(t, "ann")
+		<-time.After(2 * time.Second)
+		here.failReads(false)
+		began := time.Now()
+		require.ErrorIs(t, <-ann.done, live.ErrNoProfile)
+		assert.LessOrEqual(t, time.Since(began), 15*time.Second)
 	})
 }

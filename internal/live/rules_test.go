@@ -22,17 +22,17 @@ import (
 // posts has the posts that other processes made, as a test has it.
 type posts struct {
 	mu    sync.Mutex
-	made  []home.Made
+	made  home.Made
 	lows  []time.Time
 	fails bool
 }
 
-func (p *posts) PostsMade(_ context.Context, low time.Time) ([]home.Made, error) {
+func (p *posts) PostsMade(_ context.Context, low time.Time) (home.Made, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.lows = append(p.lows, low)
 	if p.fails {
-		return nil, errors.New("down")
+		return home.Made{}, errors.New("down")
 	}
 	return p.made, nil
 }
@@ -41,7 +41,7 @@ func (p *posts) add(author string, ids ...string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, post := range ids {
-		p.made = append(p.made, home.Made{Post: post, Author: author})
+		p.made.Posts = append(p.made.Posts, schema.PostRef{ID: post, Author: author})
 	}
 }
 

@@ -95,12 +95,15 @@ func (hm *userHome) read(ctx context.Context, st *Stream, units float64, read fu
 }
 
 // charged runs a read that needs some units, and charges those that it used. Each table call of a stream
-// is below it. A read of an opening has its units already.
+// is below it. A read of an opening has its units already, and a read that needs none does not wait.
 func (hm *userHome) charged(ctx context.Context, st *Stream, units float64, read func(context.Context) error) error {
 	if st != nil && st.opening {
 		units = 0
-	} else if err := hm.hub.budget.wait(ctx, units); err != nil {
-		return err
+	}
+	if units > 0 {
+		if err := hm.hub.budget.wait(ctx, units); err != nil {
+			return err
+		}
 	}
 	ctx, cost := access.WithCost(ctx)
 	defer func() {

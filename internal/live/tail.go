@@ -24,20 +24,20 @@ const (
 	tailMost = time.Minute
 )
 
-// Posts has the new posts of all authors.
+// Posts has the new posts of all authors, and the newest removals of users.
 type Posts interface {
-	PostsMade(ctx context.Context, low time.Time) ([]home.Made, error)
+	PostsMade(ctx context.Context, low time.Time) (home.Made, error)
 }
 
-// tail reads the new posts while there are streams, and hints the homes that may show them. It makes no
-// event, and if it fails, homes have their slow looks, never sooner ones: a table that is short of
+// tail reads the new posts while there are streams, and hints the homes that may show them. It lets the
+// streams of removed users ask for their profile. It makes no event, and if it fails, homes have their slow looks, never sooner ones: a table that is short of
 // capacity must not get more reads.
 type tail struct {
 	hub *Hub
 	// good is the time of the last tick that read the posts.
 	good  time.Time
 	ticks int
-	// known are the posts that were hinted, and until when they are remembered.
+	// known are the posts that were hinted, the events of removals, and until when they are remembered.
 	known map[string]time.Time
 }
 
@@ -74,12 +74,15 @@ func (t *tail) tick(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, post := range made {
-		if _, known := t.known[post.Post]; !known {
-			at := access.TimeOf(post.Post)
-			t.known[post.Post] = at.Add(tailMost)
+	for _, post := range made.Posts {
+		if at := access.TimeOf(post.ID); t.learns(post.ID, at) {
 			t.hub.saw(at)
-			t.hub.hint(post.Author, post.Post, hintTry)
+			t.hub.hint(post.Author, post.ID, hintTry)
+		}
+	}
+	for _, removal := range made.Removals {
+		if t.learns(removal.Event, removal.At) {
+			t.hub.Removed(removal.User)
 		}
 	}
 	if t.good = now; t.ticks%longEach == 0 {
@@ -91,6 +94,13 @@ func (t *tail) tick(ctx context.Context) error {
 	}
 	t.ticks++
 	return nil
+}
+
+// learns notes something that happened at a time, and reports whether it was unknown.
+func (t *tail) learns(what string, at time.Time) bool {
+	_, known := t.known[what]
+	t.known[what] = at.Add(tailMost)
+	return !known
 }
 
 // from returns the time from which a tick reads. The newest post that was seen may be below the clock: the

@@ -26,6 +26,14 @@ func (r Removal) Item() table.Item {
 	return table.Item{Key: ForgottenKey(r.User), Attrs: append(r.attrs(), num(table.AttrTTL, r.At.Add(removalKept).Unix()))}
 }
 
+// NewItem is Item in the index of posts by time, where processes with streams of the user find it. made is
+// an id of the time when the profile went.
+func (r Removal) NewItem(made string) table.Item {
+	it, in := r.Item(), PostsMadePK(BucketOf(made), shardOf(r.User, PostShards))
+	it.Attrs = append(it.Attrs, str(table.AttrGSI1PK, in), str(table.AttrGSI1SK, PostSK(made)+"#"+r.User))
+	return it
+}
+
 func (r Removal) attrs() []table.Attr {
 	return []table.Attr{str(AttrEvent, r.Event), millis(AttrAsOf, r.At)}
 }
@@ -33,6 +41,12 @@ func (r Removal) attrs() []table.Attr {
 // removalOf reads a removal from a note, or from a profile.
 func removalOf(user string, it table.Item) Removal {
 	return Removal{user, it.Str(AttrEvent), timeOf(&it, AttrAsOf)}
+}
+
+// ParseRemoval decodes a note. ok reports whether the item is one.
+func ParseRemoval(it table.Item) (r Removal, ok bool) {
+	user, ok := userOf(it.Key.PK, "")
+	return removalOf(user, it), ok && it.Key.SK == SortForgotten
 }
 
 // NoteOf returns the note among the items of a user, nil for none.

@@ -38,7 +38,7 @@ func facets() []facet {
 			Profile{User: alice, Name: "Alice", Bio: "Trumpets.", ImageURL: "https://img.example/alice.png", CreatedAt: at, V: at.UnixMilli(), Data: `{"pronouns":"she/her"}`}.Item(),
 			Profile{User: bob, Name: "Bob", CreatedAt: at, After: action, Former: Removal{Event: post, At: at}}.Item(),
 		}},
-		{"Note of a removal", ForgottenKey("USER"), []table.Item{Removal{User: "dave", Event: action, At: later}.Item()}},
+		{"Note of a removal", ForgottenKey("USER"), []table.Item{Removal{User: "dave", Event: action, At: later}.NewItem(action)}},
 		{"Counts", CountsKey("USER"), []table.Item{
 			{Key: CountsKey(alice), Attrs: []table.Attr{num(AttrPosts, 1), num(AttrFollowing, 0), str(AttrLastDel, action), num(HourOf(at).AttrUnits(), 12), num(HourOf(at).AttrMade(), 1)}},
 			{Key: CountsKey(bob), Attrs: []table.Attr{num(AttrPosts, 0), num(AttrFollowing, 1), num(AttrUptoDay, 20301)}},

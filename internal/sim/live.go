@@ -140,7 +140,7 @@ func (h liveHomes) Heard(ctx context.Context, user string, most int) ([]string, 
 	return h.domain.Heard(h.as(ctx, "list of "+user), user, most)
 }
 
-func (h liveHomes) PostsMade(ctx context.Context, low time.Time) ([]home.Made, error) {
+func (h liveHomes) PostsMade(ctx context.Context, low time.Time) (home.Made, error) {
 	return h.domain.PostsMade(h.as(ctx, "tail"), low)
 }
 
@@ -432,6 +432,9 @@ func (s *liveStorm) calm(ctx context.Context) {
 		s.noIndex = false
 		// The hint comes long before the entry.
 		s.event(there, author, "timeline", 8*time.Second)
+	}
+	if !apart {
+		s.removal(here, there)
 	}
 	s.stop()
 	w.quieten(ctx)

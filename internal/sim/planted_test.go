@@ -255,6 +255,8 @@ func bugs() []bug {
 		if err := hm.locked(h.ctx, func() error { return hm.publish([]feed.HomeItem{{Post: feed.Post{ID: post, AuthorID: user}}}) }); err != nil {
 			return
 		}`}}},
+		{"tail that passes over removals", "I2", []edit{{tail, `t.hub.Removed(removal.User)`, `_ = removal.User`}}},
+		{"removal that no tail can read", "I2", []edit{{life, `removal.NewItem(id.Floor(removal.At))`, `removal.Item()`}}},
 		{"look that takes old references for fresh ones", "I2", []edit{{arrivals, `now.Sub(began) > refsAge`, `began.IsZero()`}}},
 		{"stream that takes a home by pull for empty", "I7", []edit{{"internal/feed/home/source.go", `if err != nil || !byPull {`, `if err != nil || !byPull || s.of.Up {`}}},
 		// About away readers.

@@ -18,9 +18,16 @@ type MadeRange struct {
 	Low, High, After string
 }
 
+// MadePage is a page of the index of posts by time. The notes of removals lie between the posts.
+type MadePage struct {
+	Posts    []schema.PostRef
+	Removals []schema.Removal
+	More     bool
+}
+
 // Made reads a page of the index of posts by time, of limit posts at most. The index is eventually
-// consistent.
-func (a *Access) Made(ctx context.Context, of MadeRange, limit int) (refs []schema.PostRef, more bool, err error) {
+// consistent. A page with no post is the last one.
+func (a *Access) Made(ctx context.Context, of MadeRange, limit int) (made MadePage, err error) {
 	q := table.Query{Index: true, PK: schema.PostsMadePK(of.Bucket, of.Shard), Low: schema.PostSK(of.Low), PageSize: limit}
 	if of.High != "" {
 		q.High = schema.PostSK(of.High)
@@ -30,20 +37,24 @@ func (a *Access) Made(ctx context.Context, of MadeRange, limit int) (refs []sche
 	}
 	for page, err := range a.Store.Query(ctx, q) {
 		if err != nil {
-			return nil, false, fault.Wrap("table", err)
+			return MadePage{}, fault.Wrap("table", err)
 		}
 		for _, it := range page.Items {
+			if removal, ok := schema.ParseRemoval(it); ok {
+				made.Removals = append(made.Removals, removal)
+				continue
+			}
 			ref, err := schema.ParsePostRef(it)
 			if err != nil {
-				return nil, false, fault.Wrap("table", err)
+				return MadePage{}, fault.Wrap("table", err)
 			}
-			refs = append(refs, ref)
+			made.Posts = append(made.Posts, ref)
 		}
-		if len(refs) > 0 || !page.More {
-			return refs, page.More, nil
+		if made.More = page.More; len(made.Posts) > 0 || !page.More {
+			break
 		}
 	}
-	return refs, false, nil
+	return made, nil
 }
 
 // EndOf returns the last id of a bucket of time.

@@ -68,17 +68,17 @@ func (d *Deliveries) reconcile(ctx context.Context, since, until time.Time, curs
 		if at.bucket > schema.BucketOf(high) {
 			return done, nil
 		}
-		refs, more, err := d.access.Made(ctx, access.MadeRange{Bucket: at.bucket, Shard: at.shard, Low: low, High: high, After: at.after}, limit-done.Checked)
+		made, err := d.access.Made(ctx, access.MadeRange{Bucket: at.bucket, Shard: at.shard, Low: low, High: high, After: at.after}, limit-done.Checked)
 		if err != nil {
 			return Reconciled{}, err
 		}
-		published, err := d.publishIncomplete(ctx, refs)
+		published, err := d.publishIncomplete(ctx, made.Posts)
 		if err != nil {
 			return Reconciled{}, err
 		}
-		done.Checked += len(refs)
+		done.Checked += len(made.Posts)
 		done.Published += published
-		if at, err = at.next(refs, more); err != nil {
+		if at, err = at.next(made.Posts, made.More); err != nil {
 			return Reconciled{}, err
 		}
 	}

@@ -21,12 +21,12 @@ import (
 // madeAtOnce is the number of posts of a shard that one PostsMade reads at most (I11).
 const madeAtOnce = 5000
 
-// Made is a post, of which the index of posts by time knows the author.
-type Made struct{ Post, Author string }
+// Made is a page of the index of posts by time: what happened in the network.
+type Made = access.MadePage
 
-// PostsMade returns the posts by all authors that were made from low on, as far as the index of posts by
-// time has them: also posts of clocks that are ahead, up to messages.MaxAhead.
-func (h *Homes) PostsMade(ctx context.Context, low time.Time) ([]Made, error) {
+// PostsMade returns the posts by all authors that were made from low on, and the removals of users, as far
+// as the index of posts by time has them: also by clocks that are ahead, up to messages.MaxAhead.
+func (h *Homes) PostsMade(ctx context.Context, low time.Time) (all Made, err error) {
 	first, last := id.Floor(low), schema.BucketOf(id.Floor(h.access.Now().Add(messages.MaxAhead)))
 	var ranges []access.MadeRange
 	for bucket := schema.BucketOf(first); bucket <= last; {
@@ -35,34 +35,34 @@ func (h *Homes) PostsMade(ctx context.Context, low time.Time) ([]Made, error) {
 		}
 		next, err := access.BucketAfter(bucket)
 		if err != nil {
-			return nil, fault.Wrap("home", err)
+			return Made{}, fault.Wrap("home", err)
 		}
 		bucket = next
 	}
-	parts := make([][]Made, len(ranges))
+	parts := make([]Made, len(ranges))
 	reads := make([]func(context.Context) error, len(ranges))
 	for i, of := range ranges {
 		reads[i] = func(ctx context.Context) (err error) { parts[i], err = h.madeIn(ctx, of); return err }
 	}
 	if err := h.access.All(ctx, reads...); err != nil {
-		return nil, err
+		return Made{}, err
 	}
-	var all []Made
 	for _, part := range parts {
-		all = append(all, part...)
+		all.Posts, all.Removals = append(all.Posts, part.Posts...), append(all.Removals, part.Removals...)
 	}
 	return all, nil
 }
 
-// madeIn returns the posts of a range.
-func (h *Homes) madeIn(ctx context.Context, of access.MadeRange) (found []Made, err error) {
-	for more := true; more && len(found) < madeAtOnce; {
-		var refs []schema.PostRef
-		if refs, more, err = h.access.Made(ctx, of, 1000); err != nil {
-			return nil, err
+// madeIn returns the posts of a range, and the removals between them.
+func (h *Homes) madeIn(ctx context.Context, of access.MadeRange) (found Made, err error) {
+	for found.More = true; found.More && len(found.Posts) < madeAtOnce; {
+		page, err := h.access.Made(ctx, of, 1000)
+		if err != nil {
+			return Made{}, err
 		}
-		for _, ref := range refs {
-			found, of.After = append(found, Made{ref.ID, ref.Author}), ref.ID
+		found.Posts, found.Removals, found.More = append(found.Posts, page.Posts...), append(found.Removals, page.Removals...), page.More
+		if n := len(page.Posts); n > 0 {
+			of.After = page.Posts[n-1].ID
 		}
 	}
 	return found, nil
