@@ -48,6 +48,7 @@ func (a *app) capacityCommand() *cobra.Command {
 		f.Float64Var(s.Value, s.Name, *s.Value, s.Usage)
 	}
 	f.BoolVar(&l.LikesByUser, "likes-by-user", l.LikesByUser, "keep the index of likes by user")
+	f.BoolVar(&l.Notifications, "notifications", l.Notifications, "keep notifications (FANFARE_NOTIFICATIONS)")
 	f.BoolVar(&l.StreamLikes, "stream-likes", l.StreamLikes, "send like counts to live homes, once a minute")
 	f.StringVar(&d.Billing, "billing", d.Billing, "how the table is paid for: on-demand or provisioned")
 	f.StringVar(&d.Network, "network", d.Network, "the way out of the tasks: addresses (one each) or nat (two gateways)")

@@ -25,6 +25,15 @@ type Load struct {
 	// LikesAWindow is m: the likes of one post that one window collects.
 	LikesAWindow float64 `json:"likes_a_window"`
 	LikesByUser  bool    `json:"likes_by_user"`
+	// ReactionsPerDay are the reactions of a user in a day that are no likes.
+	ReactionsPerDay float64 `json:"reactions_per_day"`
+	// Notifications is FANFARE_NOTIFICATIONS. NoticesAWindow are the actions on one target that one window
+	// of the notifier collects, NewNotices is the share of the windows that make a new notification, and
+	// NoticePagesPerDay are the pages of notifications that a user reads and marks in a day.
+	Notifications     bool    `json:"notifications"`
+	NoticesAWindow    float64 `json:"notices_a_window"`
+	NewNotices        float64 `json:"new_notices_share"`
+	NoticePagesPerDay float64 `json:"notice_pages_per_day"`
 	// Streams is the share of the users with a live home open at an average time. Each is opened
 	// OpeningsPerHour times an hour, as phones do.
 	Streams         float64 `json:"streams_share"`
@@ -67,7 +76,7 @@ type Load struct {
 func DefaultLoad() Load {
 	return Load{
 		Users: 1e6, Followers: 100, PostsPerDay: 1, ReadsPerDay: 10, LikesPerDay: 5, FollowsPerDay: 1. / 7, UnfollowsPerDay: 0.2 / 7,
-		CommentsPerDay: 0.2, KeyedShare: 1, DeletedShare: 0.01, LikesAWindow: 1, LikesByUser: true, StreamLikes: true, OpeningsPerHour: 4,
+		CommentsPerDay: 0.2, KeyedShare: 1, DeletedShare: 0.01, LikesAWindow: 1, LikesByUser: true, NoticesAWindow: 1, NewNotices: 0.5, NoticePagesPerDay: 1, StreamLikes: true, OpeningsPerHour: 4,
 		PulledPosts: 10, ActiveDays: 14, ReturnsPerDay: 0.02, TimelineDays: 30, KeptDays: 365, Peak: 3, PageKB: 12,
 		DeliveriesPerCPU: 200_000, RequestsPerCPU: 2000, LikesPerCPU: 5000, Utilisation: 0.5,
 	}
@@ -103,6 +112,10 @@ func (l *Load) Settings() []Setting {
 		{"keyed-share", &l.KeyedShare, 0, 1, "share of posts with an Idempotency-Key, from 0 to 1: the Go client always sends one"},
 		{"deleted-share", &l.DeletedShare, 0, 1, "share of posts that their authors delete, from 0 to 1"},
 		{"likes-a-window", &l.LikesAWindow, 1, most, "likes of one post that one window collects"},
+		{"reactions-per-day", &l.ReactionsPerDay, 0, most, "reactions of a user in a day that are no likes"},
+		{"notices-a-window", &l.NoticesAWindow, 1, most, "actions on one target that one window of the notifier collects"},
+		{"new-notices", &l.NewNotices, 0, 1, "share of these windows that make a new notification, from 0 to 1: the others change one"},
+		{"notice-pages-per-day", &l.NoticePagesPerDay, 0, most, "pages of notifications that a user reads and marks in a day"},
 		{"streams", &l.Streams, 0, 1, "share of the users with a live home open, from 0 to 1"},
 		{"openings-per-hour", &l.OpeningsPerHour, 0, 3600, "how often an hour an open live home is opened again"},
 		{"away-share", &l.AwayShare, 0, 1, "away users, and deliveries that are skipped, from 0 to 1"},

@@ -34,6 +34,10 @@ const (
 	RowUnfollows = "unfollows"
 	RowComments  = "comments"
 	RowPolls     = "polls"
+	RowReactions = "reactions"
+	RowNotices   = "notifications"
+	RowNoticed   = "notifications: pages"
+	RowUnread    = "streams: unread"
 	RowAway      = "away"
 	RowStreams   = "streams: idle"
 	RowArrivals  = "streams: arrivals"
@@ -53,7 +57,7 @@ func (r Row) plus(o Row) Row {
 func rows(l Load) []Row {
 	all := []Row{postRow(l), fanOutRow(l), homeRow(l)}
 	for _, r := range []Row{
-		deletedRow(l), deleteRow(l), likeRow(l), followRow(l), followedRow(l),
+		deletedRow(l), deleteRow(l), likeRow(RowLikes, l, l.LikesPerDay), likeRow(RowReactions, l, l.ReactionsPerDay), followRow(l), followedRow(l),
 		l.single(RowUnfollows, l.UnfollowsPerDay, Row{Writes: unfollowWCU, Reads: unfollowRCU}),
 		l.single(RowComments, l.CommentsPerDay, Row{
 			Writes: commentWCU, Reads: commentRCU, Stored: commentBytes * l.KeptDays / gigabyte, Index: commentIndexed * l.KeptDays / gigabyte,
@@ -67,6 +71,9 @@ func rows(l Load) []Row {
 	}
 	if l.Streams > 0 {
 		all = append(all, streamRows(l)...)
+	}
+	if l.Notifications {
+		all = append(all, noticeRows(l)...)
 	}
 	return all
 }
@@ -184,7 +191,8 @@ func refillRCU(missing int) float64 {
 	return price
 }
 
-func likeRow(l Load) Row {
+// likeRow is the row of reactions of any kind: each has the cost of a like.
+func likeRow(name string, l Load, perDay float64) Row {
 	one := Row{
 		Writes: likeWCU + countWCU/l.LikesAWindow, Reads: likeRCU + countRCU/l.LikesAWindow, Messages: 1,
 		Requests: messageRequests / math.Min(requestMessages, l.LikesAWindow), Stored: likeBytes * l.KeptDays / gigabyte,
@@ -193,7 +201,7 @@ func likeRow(l Load) Row {
 		one.Writes += indexWCU
 		one.Stored, one.Index = indexedLikeBytes*l.KeptDays/gigabyte, likeIndexBytes*l.KeptDays/gigabyte
 	}
-	r := l.single(RowLikes, l.LikesPerDay, one)
+	r := l.single(name, perDay, one)
 	r.likeagg = r.Count / l.LikesPerCPU
 	return r
 }

@@ -79,5 +79,21 @@ const (
 	streamsAProcess = 4096
 )
 
+// The units of notifications, by their design (docs/ACCESS_PATTERNS.md). A window of actions on one target
+// makes a notification or moves it in the index, which deletes its entry and writes the next one.
+const (
+	newNoticeWCU     = 2
+	laterNoticeWCU   = 3
+	noticeRCU        = 2      // of a window: the notification with the mark, and the target
+	noticeActorRCU   = 0.5    // an actor of an action, at most
+	noticeCommentRCU = 2      // more for a comment
+	noticePageRCU    = 35 + 3 // a page of 20, its mark, and the unread count after it
+	noticeMarkWCU    = 1
+	unreadStreamRCU  = 0.025 // the unread count of an open live home, in a second
+	noticeBytes      = 1512  // with user ids of 36 characters, in the table and, whole, in the index
+	noticeIndexBytes = 756   // of it
+	noticeDays       = 90    // FANFARE_NOTIFICATION_TTL
+)
+
 // streamsFull is the share of its streams that a process has at the most when processes are counted.
 const streamsFull = 0.7

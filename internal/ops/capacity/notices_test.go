@@ -1,0 +1,43 @@
+package capacity
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// A notification costs two write units when it is new and three when it moves, and nothing while
+// notifications are off. The design's network of ten million users makes 100 to 150 million units a day.
+func TestNotificationsCostTwoOrThreeWritesAWindow(t *testing.T) {
+	l := DefaultLoad()
+	l.Users, l.CommentsPerDay, l.FollowsPerDay = 1e7, 0, 0
+	for _, r := range estimate(t, l).Rows {
+		assert.NotContains(t, []string{RowNotices, RowNoticed, RowUnread, RowReactions}, r.Name, "off by default")
+	}
+	off := estimate(t, l)
+	l.Notifications, l.Streams = true, 0.01
+	for fresh, want := range map[float64]float64{1: 1e8, 0: 1.5e8} {
+		l.NewNotices = fresh
+		e := estimate(t, l)
+		assert.InDelta(t, want, row(t, e, RowNotices).Writes, 1)
+		assert.InDelta(t, 1.25e8, row(t, e, RowNotices).Reads, 1, "two for a window, and half a unit for an actor")
+		assert.InDelta(t, 1.5e8, row(t, e, RowNotices).Requests, 1, "each action alone")
+		assert.InDelta(t, 1e7*38, row(t, e, RowNoticed).Reads, 1)
+		assert.InDelta(t, 1e7, row(t, e, RowNoticed).Writes, 1)
+		assert.InDelta(t, 1e5*0.025*secondsADay, row(t, e, RowUnread).Reads, 1)
+		assert.Greater(t, line(t, e, LineQueues), line(t, off, LineQueues), "the notifier's queue idles, too")
+	}
+	l.NoticesAWindow = 100
+	assert.InDelta(t, 1.5e6, row(t, estimate(t, l), RowNotices).Writes, 1)
+	assert.InDelta(t, 1.5e7, row(t, estimate(t, l), RowNotices).Requests, 1, "in tens")
+}
+
+// A reaction of any kind has the cost of a like.
+func TestAReactionCostsWhatALikeCosts(t *testing.T) {
+	l := DefaultLoad()
+	l.ReactionsPerDay = l.LikesPerDay
+	e := estimate(t, l)
+	likes, reactions := row(t, e, RowLikes), row(t, e, RowReactions)
+	likes.Name = reactions.Name
+	assert.Equal(t, likes, reactions)
+}
