@@ -117,6 +117,30 @@ func (c *Client) BookmarkViews() List[PostView] {
 	return list[PostView](c, view(), "v1", "me", "bookmarks")
 }
 
+// SetMarker moves the caller's read marker of a name forward, and returns it as it is then: a position that is not
+// above the stored one changes nothing. It may be repeated.
+func (c *Client) SetMarker(ctx context.Context, name, position string) (Marker, error) {
+	body := struct {
+		Position string `json:"position"`
+	}{position}
+	var marker Marker
+	err := c.do(ctx, call{method: http.MethodPut, path: path("v1", "me", "markers", name), body: body}, &marker)
+	return marker, err
+}
+
+// Marker reads a read marker. It is ErrNotFound if there is none.
+func (c *Client) Marker(ctx context.Context, name string) (Marker, error) {
+	return get[Marker](ctx, c, path("v1", "me", "markers", name))
+}
+
+// DeleteMarker deletes a read marker. It is idempotent.
+func (c *Client) DeleteMarker(ctx context.Context, name string) error {
+	return c.do(ctx, call{method: http.MethodDelete, path: path("v1", "me", "markers", name)}, nil)
+}
+
+// Markers lists the caller's read markers, by name.
+func (c *Client) Markers() List[Marker] { return list[Marker](c, nil, "v1", "me", "markers") }
+
 // Relationship reads the follows between id and other.
 func (c *Client) Relationship(ctx context.Context, id, other string) (Relationship, error) {
 	return get[Relationship](ctx, c, path("v1", "users", id, "relationships", other))

@@ -125,6 +125,13 @@ type Bookmark struct {
 	BookmarkedAt time.Time `json:"bookmarked_at"`
 }
 
+// Marker is how far the caller has read a list of its own naming.
+type Marker struct {
+	Name      string    `json:"name"`
+	Position  string    `json:"position"`
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
 // HomeItem is one post in a home.
 type HomeItem struct {
 	Post      Post   `json:"post"`

@@ -47,6 +47,7 @@ type Server struct {
 	blocks  map[string]map[string]time.Time // by the user who blocks
 	// bookmarks are by the user who keeps them, the oldest first.
 	bookmarks map[string][]client.Bookmark
+	markers   map[string]map[string]client.Marker // by their user, then by name
 	posts     map[string]client.Post
 	byUser    map[string][]string // post ids, ascending
 	likes     map[string]map[string]time.Time
@@ -66,7 +67,7 @@ func New() *Server {
 	s := &Server{
 		mux: http.NewServeMux(), ids: id.NewGenerator(time.Now),
 		users: map[string]client.User{}, follows: map[string]map[string]time.Time{}, mutes: map[string]map[string]time.Time{},
-		blocks: map[string]map[string]time.Time{}, bookmarks: map[string][]client.Bookmark{},
+		blocks: map[string]map[string]time.Time{}, bookmarks: map[string][]client.Bookmark{}, markers: map[string]map[string]client.Marker{},
 		posts: map[string]client.Post{}, byUser: map[string][]string{},
 		likes: map[string]map[string]time.Time{}, keys: map[[2]string]keyed{},
 		left: map[string]bool{}, away: map[string]bool{}, made: map[string]client.Delivery{},
@@ -92,6 +93,10 @@ func New() *Server {
 		"DELETE /v1/me/bookmarks/{post}":           s.unbookmark,
 		"GET /v1/me/bookmarks/{post}":              s.bookmarkOf,
 		"GET /v1/me/bookmarks":                     s.listBookmarks,
+		"PUT /v1/me/markers/{name}":                s.putMarker,
+		"DELETE /v1/me/markers/{name}":             s.deleteMarker,
+		"GET /v1/me/markers/{name}":                s.marker,
+		"GET /v1/me/markers":                       s.listMarkers,
 		"POST /v1/posts":                           s.createPost,
 		"GET /v1/posts/{id}":                       s.post,
 		"PATCH /v1/posts/{id}":                     s.editPost,
@@ -352,6 +357,7 @@ func (s *Server) deleteMe(user string, _ *http.Request) (int, any) {
 	delete(s.mutes, user)
 	delete(s.blocks, user)
 	delete(s.bookmarks, user)
+	delete(s.markers, user)
 	for _, authors := range s.follows { // mutes and blocks of the user stay
 		delete(authors, user)
 	}

@@ -19,7 +19,8 @@ import (
 	"fanfare/internal/ops/transfer"
 )
 
-const importHelp = `Imports users, follows, mutes, blocks, posts, comments, likes and bookmarks from files of JSON lines,
+const importHelp = `Imports users, follows, mutes, blocks, posts, comments, likes, bookmarks and read
+markers from files of JSON lines,
 each with its time, which may be years ago. docs/IMPORT.md describes the lines.
 
 All lines are checked first: a fault is named with its file, line and field, and nothing is
@@ -36,7 +37,7 @@ const awsRate = 1000
 func (a *app) importCommand() *cobra.Command {
 	var rate float64
 	var asJSON bool
-	c := &cobra.Command{Use: "import FILE...", Short: "Import users, follows, mutes, blocks, posts, comments, likes and bookmarks", Long: importHelp, Args: cobra.MinimumNArgs(1)}
+	c := &cobra.Command{Use: "import FILE...", Short: "Import users, follows, mutes, blocks, posts, comments, likes, bookmarks and read markers", Long: importHelp, Args: cobra.MinimumNArgs(1)}
 	c.Flags().Float64Var(&rate, "rate", 0, "most write units a second, 0 for no limit (default 1000 on AWS)")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return a.onData(c, func(ctx context.Context, cfg config.Config, t transfer.Config, args []string) error {
@@ -48,7 +49,7 @@ func (a *app) importCommand() *cobra.Command {
 		}
 		done, err := transfer.Import(ctx, t, args)
 		a.trail(cfg).Note(ctx, "import", int(done.WCU), err, zap.Int("users", done.Users), zap.Int("follows", done.Follows), zap.Int("mutes", done.Mutes), zap.Int("blocks", done.Blocks),
-			zap.Int("posts", done.Posts), zap.Int("comments", done.Comments), zap.Int("likes", done.Likes), zap.Int("bookmarks", done.Bookmarks))
+			zap.Int("posts", done.Posts), zap.Int("comments", done.Comments), zap.Int("likes", done.Likes), zap.Int("bookmarks", done.Bookmarks), zap.Int("markers", done.Markers))
 		if err != nil {
 			a.printFaults(err)
 			return err
@@ -56,22 +57,23 @@ func (a *app) importCommand() *cobra.Command {
 		if asJSON {
 			return a.printJSON(done)
 		}
-		return a.println("imported %d users, %d follows, %d mutes, %d blocks, %d posts, %d comments, %d likes and %d bookmarks: all are in the table, and %d timeline entries; %.0f write units",
-			done.Users, done.Follows, done.Mutes, done.Blocks, done.Posts, done.Comments, done.Likes, done.Bookmarks, done.Entries, done.WCU)
+		return a.println("imported %d users, %d follows, %d mutes, %d blocks, %d posts, %d comments, %d likes, %d bookmarks and %d markers: all are in the table, and %d timeline entries; %.0f write units",
+			done.Users, done.Follows, done.Mutes, done.Blocks, done.Posts, done.Comments, done.Likes, done.Bookmarks, done.Markers, done.Entries, done.WCU)
 	})
 }
 
-const exportHelp = `Writes users, follows, mutes, blocks, posts, comments, likes and bookmarks as JSON lines to the standard
-output: the lines of fanfare import, so that a network can move to another table. The same
+const exportHelp = `Writes users, follows, mutes, blocks, posts, comments, likes, bookmarks and read markers as
+JSON lines to the standard output: the lines of fanfare import, so that a network can move to another table. The same
 data is always the same lines. With --user it writes one user: the profile, the follows
-in both directions, the user's mutes and blocks, the posts, and the user's comments, likes and bookmarks.
+in both directions, the user's mutes, blocks and read markers, the posts, and the user's comments, likes
+and bookmarks.
 
 With FANFARE_ENGINE=aws it reads the whole table, and may run beside the daemons. Otherwise it
 opens the data directory, so stop fanfare up first.`
 
 func (a *app) exportCommand() *cobra.Command {
 	var user string
-	c := &cobra.Command{Use: "export", Short: "Write users, follows, mutes, blocks, posts, comments, likes and bookmarks as JSON lines", Long: exportHelp, Args: cobra.NoArgs}
+	c := &cobra.Command{Use: "export", Short: "Write users, follows, mutes, blocks, posts, comments, likes, bookmarks and read markers as JSON lines", Long: exportHelp, Args: cobra.NoArgs}
 	c.Flags().StringVar(&user, "user", "", "write the records of this `USER` only")
 	return a.onData(c, func(ctx context.Context, _ config.Config, t transfer.Config, _ []string) error {
 		if err := checkIDs(user); err != nil {
@@ -85,7 +87,7 @@ func (a *app) exportCommand() *cobra.Command {
 }
 
 const forgetHelp = `Removes a user: the profile, the posts, the follows in both directions, the user's mutes, blocks,
-comments, likes and bookmarks. Homes of others show nothing of the user any more. Mutes and blocks of the
+comments, likes, bookmarks and read markers. Homes of others show nothing of the user any more. Mutes and blocks of the
 user, by other users, stay. A user can do the same by DELETE /v1/me.
 
 It asks for the user's id again, unless --yes. It may be repeated, and goes on where it was

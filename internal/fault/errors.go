@@ -36,6 +36,8 @@ const (
 	MuteLimit
 	// BookmarkLimit: the user has as many bookmarks as one may.
 	BookmarkLimit
+	// MarkerLimit: the user has as many read markers as one may.
+	MarkerLimit
 	// Blocked: there is a block between the user and the other one.
 	Blocked
 	// IndexOff: the list needs the index of likes by user, which is switched off.
@@ -68,6 +70,8 @@ func (k Kind) String() string {
 		return "mute limit"
 	case BookmarkLimit:
 		return "bookmark limit"
+	case MarkerLimit:
+		return "marker limit"
 	case Blocked:
 		return "blocked"
 	case IndexOff:

@@ -21,6 +21,7 @@ func TestAnErrorNamesItsKindItsFieldsAndItsCause(t *testing.T) {
 		"feed: following limit: x":           {Kind: fault.FollowingLimit, Detail: "x"},
 		"feed: mute limit: x":                {Kind: fault.MuteLimit, Detail: "x"},
 		"feed: bookmark limit: x":            {Kind: fault.BookmarkLimit, Detail: "x"},
+		"feed: marker limit: x":              {Kind: fault.MarkerLimit, Detail: "x"},
 		"feed: blocked: x":                   {Kind: fault.Blocked, Detail: "x"},
 		"feed: index off: x":                 {Kind: fault.IndexOff, Detail: "x"},
 		"feed: too soon: x":                  {Kind: fault.TooSoon, Detail: "x"},

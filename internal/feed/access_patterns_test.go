@@ -253,6 +253,17 @@ func readPatterns() []accessPattern {
 			}
 			return err
 		}},
+		{"read markers", "`u#U#marker`", func(ctx context.Context, s *sample) error {
+			if _, err := s.SetMarker(ctx, "viewer", "home", s.post.ID); err != nil {
+				return err
+			}
+			s.measure()
+			return pageOf(s.Markers(ctx, "viewer", first))
+		}},
+		{"a read marker", "`u#U#marker` / `m#NAME`", func(ctx context.Context, s *sample) error {
+			_, err := s.MarkerOf(ctx, "viewer", "home")
+			return err
+		}},
 	}
 }
 
@@ -322,6 +333,19 @@ func writePatterns() []accessPattern {
 		{"bookmark", "both halves of the bookmark", func(ctx context.Context, s *sample) error { return s.Bookmark(ctx, "viewer", s.ids[0]) }},
 		{"bookmark again", "nothing", func(ctx context.Context, s *sample) error { return s.Bookmark(ctx, "viewer", s.ids[0]) }},
 		{"end a bookmark", "both halves of the bookmark", func(ctx context.Context, s *sample) error { return s.Unbookmark(ctx, "viewer", s.ids[0]) }},
+		{"first position of a read marker", "the marker", func(ctx context.Context, s *sample) error {
+			_, err := s.SetMarker(ctx, "viewer", "news", s.ids[1])
+			return err
+		}},
+		{"next position of a read marker", "the marker", func(ctx context.Context, s *sample) error {
+			_, err := s.SetMarker(ctx, "viewer", "news", s.ids[2])
+			return err
+		}},
+		{"lower position of a read marker", "nothing", func(ctx context.Context, s *sample) error {
+			_, err := s.SetMarker(ctx, "viewer", "news", s.ids[1])
+			return err
+		}},
+		{"delete a read marker", "the marker", func(ctx context.Context, s *sample) error { return s.DeleteMarker(ctx, "viewer", "news") }},
 		{"block of a friend", "both sides, two notes, and two unfollows", func(ctx context.Context, s *sample) error { return s.Block(ctx, "viewer", s.authors[1]) }},
 		{"block again", "nothing", func(ctx context.Context, s *sample) error { return s.Block(ctx, "viewer", s.authors[1]) }},
 		{"unblock", "both sides", func(ctx context.Context, s *sample) error { return s.Unblock(ctx, "viewer", s.authors[1]) }},
@@ -520,7 +544,7 @@ have 14 active days: the presence is read by the Query of the marks, and written
 follow. With ` + "`FANFARE_ACTIVE_DAYS=0`" + ` that costs as much as a later one. A refresh or an
 enrolment costs 1 WCU for each followee, and 2 or 4 more; a return 1 WCU for each followee, 2
 more, and 1 for each post that was missed, 200 at most. A sweep of a removal reads the profile and
-the note, 9 ranges of the user, and the profile once more for each page: 1 RCU.
+the note, 10 ranges of the user, and the profile once more for each page: 1 RCU.
 The limit of an hour is on (` + "`FANFARE_USER_UNITS`" + `). Without it an unfollow costs 1 RCU less, a comment 1 WCU, and a
 rename 3 WCU. A call that causes more than a thousandth of the limit costs 1 RCU more, and the first comment of an
 hour 1 WCU more.

@@ -185,6 +185,19 @@ func operations() []operation {
 			done: func(w *world, _ stage) bool { return len(w.partition(schema.BookmarksPK("cid"))) == 0 },
 		},
 		{
+			name: "SetMarker", writes: 1, durable: never,
+			do: func(w *world, _ stage) error { _, err := w.SetMarker(ctx, "ann", "home", "2"); return err },
+			done: func(w *world, _ stage) bool {
+				m, err := w.MarkerOf(ctx, "ann", "home")
+				return err == nil && m.Position == "2"
+			},
+		},
+		{
+			name: "DeleteMarker", writes: 1, durable: never,
+			do:   func(w *world, _ stage) error { return w.DeleteMarker(ctx, "cid", "home") },
+			done: func(w *world, _ stage) bool { return w.item(schema.MarkerKey("cid", "home")) == nil },
+		},
+		{
 			name: "Block", writes: 1, durable: never,
 			do: func(w *world, _ stage) error { return w.Block(ctx, "cid", "ann") },
 			done: func(w *world, _ stage) bool {
@@ -271,6 +284,7 @@ func newStage(t *testing.T) (*world, *tap, stage) {
 	var s stage
 	s.post = w.post("bob", "old")
 	w.bookmark("cid", s.post)
+	w.marker("cid", "home", "1", "1")
 	var err error
 	s.comment, err = w.CreateComment(t.Context(), "ann", s.post.ID, "old")
 	require.NoError(t, err)

@@ -36,7 +36,7 @@ func (w *world) forget(user, event string, most int) (all removal.Forgotten) {
 			return all
 		}
 		all.Posts, all.Follows, all.Comments, all.Likes = all.Posts+done.Posts, all.Follows+done.Follows, all.Comments+done.Comments, all.Likes+done.Likes
-		all.Mutes, all.Blocks, all.Bookmarks = all.Mutes+done.Mutes, all.Blocks+done.Blocks, all.Bookmarks+done.Bookmarks
+		all.Mutes, all.Blocks, all.Bookmarks, all.Markers = all.Mutes+done.Mutes, all.Blocks+done.Blocks, all.Bookmarks+done.Bookmarks, all.Markers+done.Markers
 	}
 }
 
@@ -144,8 +144,8 @@ func TestNothingIsLeftOfAForgottenUserUnderPostsThatAreGone(t *testing.T) {
 }
 
 func TestTheSumOfForgottenThings(t *testing.T) {
-	f := removal.Forgotten{Posts: 1, Follows: 2, Mutes: 4, Blocks: 8, Comments: 16, Likes: 32, Bookmarks: 64}
-	assert.Equal(t, 127, f.Sum())
+	f := removal.Forgotten{Posts: 1, Follows: 2, Mutes: 4, Blocks: 8, Comments: 16, Likes: 32, Bookmarks: 64, Markers: 128}
+	assert.Equal(t, 255, f.Sum())
 }
 
 // everything gives ann something of everything, asks to forget her, and returns the event and
@@ -165,6 +165,7 @@ func everything(w *world) (event string, others feed.Post) {
 	w.block("ann", "dan")
 	w.block("eve", "ann")
 	w.bookmark("ann", others)
+	w.marker("ann", "home", others.ID, others.ID)
 	w.deliver()
 	w.clock.add(time.Second)
 	event, err := w.AskToForget(w.t.Context(), "ann")
@@ -181,7 +182,7 @@ func (w *world) nothingLeft(others feed.Post) {
 	w.deliver()
 	for _, pk := range []string{
 		schema.PostsPK("ann"), schema.FollowersPK("ann"), schema.FollowingPK("ann"), schema.CommentsPK(others.ID),
-		schema.BlocksPK("dan"), schema.MutersPK("cid"), schema.BookmarksPK("ann"),
+		schema.BlocksPK("dan"), schema.MutersPK("cid"), schema.BookmarksPK("ann"), schema.MarkersPK("ann"),
 	} {
 		assert.Empty(w.t, w.partition(pk), pk)
 	}
@@ -217,7 +218,7 @@ func TestTwoWorkersForgetAUserAtOnce(t *testing.T) {
 			if calls++; calls == nth {
 				done, err := worker.Forget(t.Context(), "ann", event, 1000)
 				require.NoError(t, err)
-				require.LessOrEqual(t, done.Sum(), 11)
+				require.LessOrEqual(t, done.Sum(), 12)
 			}
 			return works
 		})
@@ -240,6 +241,7 @@ func TestOneCallForgetsNoMoreThanItsShare(t *testing.T) {
 		"mutes":     func(w *world, _ feed.Post, other string) { w.mute("ann", other) },
 		"blocks":    func(w *world, _ feed.Post, other string) { w.block("ann", other) },
 		"comments":  func(w *world, post feed.Post, _ string) { w.comment("ann", post.ID) },
+		"markers":   func(w *world, _ feed.Post, other string) { w.marker("ann", other, "1", "1") },
 		"bookmarks": func(w *world, _ feed.Post, other string) { w.bookmark("ann", w.post(other, "x")) },
 		"likes": func(w *world, _ feed.Post, other string) {
 			require.NoError(t, w.Like(t.Context(), "ann", w.post(other, "x").ID))

@@ -67,6 +67,8 @@ func repeats(t *testing.T) []repeat {
 		{"a block of the user", func(w *world, _ feed.Post) error { return w.Block(ctx, "bob", "ann") }, block("bob", "ann")},
 		{"a bookmark", func(w *world, others feed.Post) error { return w.Bookmark(ctx, "ann", others.ID) }, bookmarked},
 		{"an imported bookmark", func(w *world, others feed.Post) error { return w.ImportBookmark(ctx, "ann", others.ID, longAgo) }, bookmarked},
+		{"a read marker", func(w *world, _ feed.Post) error { _, err := w.SetMarker(ctx, "ann", "home", "1"); return err }, has(schema.MarkerKey("ann", "home"))},
+		{"an imported read marker", func(w *world, _ feed.Post) error { return w.ImportMarker(ctx, "ann", "home", "1", longAgo) }, has(schema.MarkerKey("ann", "home"))},
 		{"a like", func(w *world, others feed.Post) error { return w.Like(ctx, "ann", others.ID) }, func(w *world, others feed.Post) bool {
 			_, err := w.LikeOf(ctx, others.ID, "ann")
 			count, err2 := w.LikeCount(ctx, others.ID)
@@ -171,6 +173,8 @@ func everythingOfANewLife(t *testing.T, wait time.Duration) {
 	w.mute("ann", "bob")
 	w.mute("bob", "ann")
 	w.bookmark("ann", others)
+	w.marker("ann", "home", "1", "1")
+	assert.Greater(t, w.item(schema.MarkerKey("ann", "home")).Int(schema.AttrAsOf), access.TimeOf(after).UnixMilli())
 	assert.Greater(t, w.item(schema.BookmarkOfKey("ann", others.ID)).Str(schema.AttrVersion), after)
 	assert.Greater(t, w.post("ann", "mine").ID, after)
 	assert.Greater(t, w.comment("ann", others.ID).ID, after)

@@ -154,6 +154,7 @@ func New(cfg Config) (*API, error) {
 	a.registerFollows()
 	a.registerMutes()
 	a.registerBookmarks()
+	a.registerMarkers()
 	a.registerPosts()
 	a.registerDelivery()
 	a.registerComments()
@@ -228,7 +229,7 @@ func operation(r route, status int, errs ...int) huma.Operation {
 // register adds a call. Its errors are worded by problem.
 func register[I, O any](a *API, op huma.Operation, call func(context.Context, *I) (*O, error)) {
 	op.Errors = append(op.Errors, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge)
-	if op.Method == http.MethodPost || op.Method == http.MethodPatch || op.OperationID == "put-me" {
+	if op.Method == http.MethodPost || op.Method == http.MethodPatch || op.OperationID == "put-me" || op.OperationID == "put-marker" {
 		op.Errors = append(op.Errors, http.StatusUnsupportedMediaType)
 	}
 	huma.Register(a.huma, op, func(ctx context.Context, in *I) (*O, error) {

@@ -267,7 +267,7 @@ func TestDocumentNamesEveryCall(t *testing.T) {
 			}
 		}
 	}
-	assert.Equal(t, 42, calls, "calls: a new one needs rows in apitest and a number here")
+	assert.Equal(t, 46, calls, "calls: a new one needs rows in apitest and a number here")
 }
 
 func TestDocsPageNeedsNoOtherHost(t *testing.T) {

@@ -36,6 +36,7 @@ const (
 	typeBlocked          = "blocked"
 	typeMuteLimit        = "mute-limit"
 	typeBookmarkLimit    = "bookmark-limit"
+	typeMarkerLimit      = "marker-limit"
 	typeTimeout          = "timeout"
 	typeTooLarge         = "too-large"
 	typeMediaType        = "unsupported-media-type"
@@ -211,6 +212,8 @@ func (a *API) toProblem(err error) *Problem {
 		return newProblem(http.StatusConflict, typeMuteLimit, "Mute limit", e.Detail)
 	case fault.BookmarkLimit:
 		return newProblem(http.StatusConflict, typeBookmarkLimit, "Bookmark limit", e.Detail)
+	case fault.MarkerLimit:
+		return newProblem(http.StatusConflict, typeMarkerLimit, "Marker limit", e.Detail)
 	case fault.IndexOff:
 		return newProblem(http.StatusNotFound, typeIndexOff, "Index off", e.Detail)
 	case fault.TooSoon:

@@ -88,7 +88,7 @@ func (a *API) registerUsers() {
 			return converted(toUser)(u, err)
 		})
 
-	del := operation(route{http.MethodDelete, "/v1/me", "delete-me", tag, "Delete yourself with your posts, follows, mutes, blocks, bookmarks, comments and likes (the profile goes at once, the rest soon, such as your name in your posts; after a return at most once a minute)"}, http.StatusAccepted)
+	del := operation(route{http.MethodDelete, "/v1/me", "delete-me", tag, "Delete yourself with your posts, follows, mutes, blocks, bookmarks, read markers, comments and likes (the profile goes at once, the rest soon, such as your name in your posts; after a return at most once a minute)"}, http.StatusAccepted)
 	del.Description = "A token of a service needs the scope fanfare:delete besides, unless the service names another one: else it is 403. " +
 		"Mutes and blocks of you, by other users, stay for when you return."
 	del.Metadata = map[string]any{deletesUser: true}

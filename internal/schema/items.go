@@ -57,7 +57,8 @@ const (
 	AttrFlush      = "f"         // like: the flush that counts it
 	AttrBase       = "base"      // like: the state that was counted before that flush
 	AttrLikes      = "likes"     // like count; the counts of other kinds have names of their own
-	AttrAsOf       = "at"        // like count: when it was last flushed; presence: when the last return ended; removal, and a profile after one: when the former profile went
+	AttrAsOf       = "at"        // like count: when it was last flushed; presence: when the last return ended; removal, and a profile after one: when the former profile went; read marker: when it moved
+	AttrPosition   = "pos"       // read marker: the position
 	AttrEvent      = "e"         // removal, and a profile after one: the newest event that asked for it
 	AttrAfter      = "after"     // profile: an id above all of the user's former lives
 	AttrEdgeV      = "v"         // following edge of an import: the time in whose place it stands

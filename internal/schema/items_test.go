@@ -59,6 +59,8 @@ func TestItemsComeBack(t *testing.T) {
 		mute, muter := schema.Mute{User: u, Author: v, Since: born}.Items()
 		comesBack(t, schema.Mute{User: u, Author: v, Since: born}, mute, schema.ParseMute)
 		comesBack(t, schema.Mute{User: u, Author: v, Since: born}, muter, schema.ParseMute)
+		marker := schema.Marker{User: u, Name: v, Position: p, At: born}
+		comesBack(t, marker, marker.Item(), schema.ParseMarker)
 		bookmark := schema.Bookmark{User: u, Post: p, V: q}
 		listed, byPost := bookmark.Items()
 		comesBack(t, bookmark, listed, schema.ParseBookmark)

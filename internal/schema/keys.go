@@ -338,6 +338,20 @@ func BookmarkOfKey(user, post string) table.Key {
 	return table.Key{PK: BookmarksPK(user), SK: PostSK(post)}
 }
 
+// MarkersPK is the partition of user's read markers; its sort keys are MarkerSK.
+func MarkersPK(user string) string { return "u#" + user + "#marker" }
+
+// MarkerSK is the sort key of the marker of a name.
+func MarkerSK(name string) string { return "m#" + name }
+
+// MarkerOfSK is the reverse of MarkerSK.
+func MarkerOfSK(sk string) (name string, ok bool) { return strings.CutPrefix(sk, "m#") }
+
+// MarkerKey names user's marker of a name.
+func MarkerKey(user, name string) table.Key {
+	return table.Key{PK: MarkersPK(user), SK: MarkerSK(name)}
+}
+
 // DeliveryPK is the partition of a post's delivery record: SortPlan and its chunks.
 func DeliveryPK(post string) string { return "p#" + post + "#delivery" }
 

@@ -77,6 +77,7 @@ func TestKeysAreApart(t *testing.T) {
 			add("note of blocks of "+u, schema.HasBlocksKey(u))
 			add("mute of "+u, schema.MuteKey(u, other))
 			add("muter of "+u, schema.MuterKey(u, other))
+			add("marker of "+u, schema.MarkerKey(u, other))
 			add("notification of a follow of "+u, schema.NoticeKey(u, schema.NoticeFollow, ""))
 			add("mark of "+u+"'s notifications", schema.NoticeMarkKey(u))
 			add("idempotency of "+u, schema.IdempotencyKey(u, "!~"))

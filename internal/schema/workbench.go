@@ -96,6 +96,7 @@ func facets() []facet {
 		{"Note of blocks", HasBlocksKey("USER"), []table.Item{BlocksItem(bob, at)}},
 		{"Bookmark", BookmarkKey("USER", "BOOKMARK"), []table.Item{bookmark}},
 		{"Bookmark, by its post", BookmarkOfKey("USER", "POST"), []table.Item{bookmarkOf}},
+		{"Read marker", MarkerKey("USER", "NAME"), []table.Item{Marker{User: bob, Name: "home", Position: post, At: later}.Item()}},
 		{"Presence of a reader", PresenceKey("USER"), []table.Item{
 			Presence{User: bob, State: PresenceHere, Until: 20301, V: 1, At: later, Lo: post, Hi: action}.Item(),
 		}},

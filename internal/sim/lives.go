@@ -183,6 +183,10 @@ func (l *lives) records(seed uint64) []lifeRecord {
 		{"bookmark", func(ctx context.Context, s *domain) ([]table.Key, error) {
 			return made(s.Bookmark(ctx, leaver, l.post), schema.BookmarkOfKey(leaver, l.post))
 		}},
+		{"marker", func(ctx context.Context, s *domain) ([]table.Key, error) {
+			_, err := s.SetMarker(ctx, leaver, "home", "1")
+			return made(err, schema.MarkerKey(leaver, "home"))
+		}},
 		{"post", func(ctx context.Context, s *domain) ([]table.Key, error) {
 			p, err := s.CreatePost(ctx, leaver, feed.PostInput{Text: "again", IdempotencyKey: "again"})
 			return made(err, schema.PostKey(leaver, p.ID))
@@ -357,7 +361,7 @@ func (w *World) hasRecord(kind string, key table.Key) bool {
 // ofLeaver returns the records of the leaver, but for the mutes and blocks of others.
 func (w *World) ofLeaver() []table.Item {
 	all := slices.Concat(w.partition(schema.FollowingPK(leaver)), w.partition(schema.FollowersPK(leaver)), w.partition(schema.PostsPK(leaver)))
-	own := []table.Key{schema.MuteKey(leaver, mate), schema.LikeKey(w.lives.post, leaver, 1)}
+	own := []table.Key{schema.MarkerKey(leaver, "home"), schema.MuteKey(leaver, mate), schema.LikeKey(w.lives.post, leaver, 1)}
 	if it := w.items[schema.BlockKey(leaver, foe)]; it != nil && it.Has(schema.AttrSince) {
 		own = append(own, it.Key)
 	}

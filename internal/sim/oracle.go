@@ -151,6 +151,7 @@ func (w *World) checkQuiet(ctx context.Context, service *domain) {
 	w.checkLikes(ctx, service, living)
 	w.checkLists(ctx, service, living)
 	w.checkBookmarks(ctx, service, living)
+	w.checkMarkers(ctx, service)
 	w.checkDeleted(ctx, service)
 	w.checkTexts(ctx, service, living)
 	w.checkDeliveries(ctx, service, living)

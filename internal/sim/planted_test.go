@@ -60,6 +60,7 @@ func bugs() []bug {
 		follows  = "internal/feed/follows.go"
 		unfollow = "internal/feed/unfollows.go"
 		bookmark = "internal/feed/bookmarks.go"
+		marker   = "internal/feed/markers.go"
 		lives    = "internal/schema/lifetimes.go"
 		comments = "internal/feed/comments.go"
 		likes    = "internal/feed/likes.go"
@@ -405,8 +406,15 @@ func bugs() []bug {
 	for page, err := range sw.r.access.Store.Query(ctx, q) {`}}},
 		{"sweep that spares what is above the event", "I12", []edit{{sweep, `return id.Max, err`, `return min(id.Max, sw.event), err`}}},
 		{"sweep that takes a new life", "I12", []edit{{sweep, `return max(it.Str(schema.AttrAfter), sw.event), nil`, `return id.Max, nil`}}},
+		{"marker lowered", "I5", []edit{{marker, `If: forward})`, `If: nil})`}}},
+		{"marker that is behind its answer", "I5", []edit{{marker, `m, err = schema.ParseMarker(it)
+			return`, `_, err = schema.ParseMarker(it)
+			return`}}},
+		{"marker kept after removal", "I12", []edit{{forget, `sw.bookmarks, sw.markers, sw.comments`, `sw.bookmarks, sw.comments`}}},
+		{"marker of a former life that counts", "I12", []edit{{marker, `if after != "" {`, `if after == "never" {`}}},
+		{"sweep that takes a renewed marker", "I12", []edit{{marker, `table.DeleteInput{Key: schema.MarkerKey(m.User, m.Name), If: same}`, `table.DeleteInput{Key: schema.MarkerKey(m.User, m.Name)}`}, {marker, `same := table.Any`, `_ = table.Any`}}},
 		{"sweep that takes a renewed bookmark", "I12 I4", []edit{{bookmark, `If: table.Any{table.Absent{}, sameBookmark(b)}`, `If: nil`}}},
-		{"bookmark kept after removal", "I12", []edit{{forget, `sw.mutes, sw.bookmarks, sw.comments`, `sw.mutes, sw.comments`}}},
+		{"bookmark kept after removal", "I12", []edit{{forget, `sw.mutes, sw.bookmarks, sw.markers`, `sw.mutes, sw.markers`}}},
 		{"bookmark of a new life that leaves the former place", "I4 I12", []edit{{bookmark, `[]table.TransactOp{{Delete: &table.DeleteInput{Key: schema.BookmarkKey(user, stored.V)}}}`, `nil`}}},
 		{"end of a bookmark that leaves its place", "I4", []edit{{bookmark, `		{Delete: &table.DeleteInput{Key: schema.BookmarkKey(b.User, b.V)}},
 `, ``}}},

@@ -46,6 +46,7 @@ func (w *World) wrote(keys ...table.Key) error {
 		w.sawEdge(key, res.Item)
 		w.sawLife(key, res.Item)
 		w.sawKept(key, res.Item)
+		w.sawMarker(key, res.Item)
 		w.sawWrite(key, res.Item)
 		w.checkLedger(key, res.Item)
 		w.copied.saw(w, key)

@@ -69,8 +69,8 @@ type share struct {
 func mixes() map[string][]share {
 	return map[string][]share{
 		"even": {
-			{"post", 19}, {"delete", 6}, {"follow", 12}, {"unfollow", 9}, {"like", 11}, {"react", 6}, {"unlike", 6},
-			{"poison", 2}, {"stray", 1}, {"profile", 2}, {"home", 5}, {"stream", 2}, {"bookmark", 2}, {"unbookmark", 1},
+			{"post", 19}, {"delete", 6}, {"follow", 12}, {"unfollow", 9}, {"like", 10}, {"react", 6}, {"unlike", 5},
+			{"poison", 2}, {"stray", 1}, {"profile", 2}, {"home", 5}, {"stream", 2}, {"bookmark", 2}, {"unbookmark", 1}, {"marker", 2},
 			{"mute", 2}, {"unmute", 1}, {"block", 1}, {"unblock", 1},
 			{"comment", 5}, {"uncomment", 3}, {"comments", 1}, {"edit", 2},
 		},
@@ -83,8 +83,8 @@ func mixes() map[string][]share {
 			{"mute", 2}, {"unmute", 1}, {"block", 1}, {"unblock", 1},
 		},
 		"posts": {
-			{"post", 30}, {"delete", 20}, {"follow", 8}, {"unfollow", 4}, {"like", 4}, {"react", 2}, {"unlike", 2}, {"burst", 2},
-			{"home", 5}, {"stream", 3}, {"comment", 5}, {"uncomment", 3}, {"comments", 1}, {"edit", 8}, {"bookmark", 2}, {"unbookmark", 1},
+			{"post", 30}, {"delete", 20}, {"follow", 7}, {"unfollow", 4}, {"like", 3}, {"react", 2}, {"unlike", 2}, {"burst", 2},
+			{"home", 5}, {"stream", 3}, {"comment", 5}, {"uncomment", 3}, {"comments", 1}, {"edit", 8}, {"bookmark", 2}, {"unbookmark", 1}, {"marker", 2},
 		},
 		away: {
 			{"post", 24}, {"delete", 3}, {"follow", 16}, {"unfollow", 12}, {"home", 34}, {"stream", 6}, {"mute", 1}, {"unmute", 1}, {"edit", 1}, {"poison", 1}, {"profile", 1},

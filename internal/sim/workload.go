@@ -95,6 +95,7 @@ type workload struct {
 
 	mutes, blocks map[pair]*hidden
 	kept          map[likeKey]*hidden // bookmarks
+	marks         map[table.Key]*marked
 	// contested are the follows that another user's block may end at any time.
 	contested map[pair]bool
 
@@ -145,7 +146,7 @@ func newWorkload(w *World) *workload {
 	return &workload{
 		w: w, users: w.shape.names(), clients: append(w.shape.names(), lifeClients()...), serve: map[*Proc]*domain{}, busy: map[string]*operation{},
 		number: map[string]int{}, serials: map[string]int{}, comments: map[string]*comment{}, texts: map[string]*text{}, owner: map[string]string{}, accepted: map[string]bool{}, deleted: map[string]bool{}, doubtful: map[string]bool{},
-		mutes: map[pair]*hidden{}, blocks: map[pair]*hidden{}, kept: map[likeKey]*hidden{}, contested: map[pair]bool{},
+		mutes: map[pair]*hidden{}, blocks: map[pair]*hidden{}, kept: map[likeKey]*hidden{}, marks: map[table.Key]*marked{}, contested: map[pair]bool{},
 		follows: map[pair]bool{}, maybe: map[pair]map[bool]bool{}, created: map[string]string{}, likes: map[likeKey]published{},
 		keys: map[string]string{}, seen: map[homeOf]map[string]string{}, watches: map[string]*watch{},
 	}
@@ -301,6 +302,8 @@ func (l *workload) pick(r *rand.Rand, p planned) *operation {
 		op = l.stray(r, p)
 	case "burst":
 		op = l.burst(r, p)
+	case "marker":
+		op = l.marker(r, p)
 	case "bookmark", "unbookmark":
 		op = l.bookmark(r, user, p.kind == "bookmark")
 	case "mute", "unmute", "block", "unblock":

@@ -154,8 +154,8 @@ func (r *Removals) beginForget(ctx context.Context, user, event string) (removal
 }
 
 // Forget removes up to most things of a user that asked for it by an event with this id: the
-// profile, the posts, the follows in both directions, comments, likes, bookmarks, the user's own mutes blocks,
-// and and notifications of the user. Mutes and blocks of the user, by other users, are kept (feed/kept.go). Posts and follows
+// profile, the posts, the follows in both directions, comments, likes, bookmarks, read markers,
+// notifications, and the user's own mutes and blocks. Mutes and blocks of the user, by other users, are kept (feed/kept.go). Posts and follows
 // go as their users' own calls would make them go, so homes leave them out at once (I2) and
 // counts stay exact (I4); a like is taken back by an event, and gone once that is counted
 // (I3). Nothing else is left if it removes nothing. It may be repeated at any time.
@@ -176,7 +176,7 @@ func (r *Removals) Forget(ctx context.Context, user, event string, most int) (do
 	}
 	sw := &sweep{r: r, user: user, event: event, most: most, done: &done}
 	for _, walk := range []func(context.Context) error{
-		sw.posts, sw.follows, sw.mutes, sw.bookmarks, sw.comments, sw.likes, sw.notices,
+		sw.posts, sw.follows, sw.mutes, sw.bookmarks, sw.markers, sw.comments, sw.likes, sw.notices,
 		sw.blocks, // the last, because each call reads all kept blocks of the user again
 	} {
 		err := walk(ctx)
@@ -282,6 +282,21 @@ func (sw *sweep) bookmarks(ctx context.Context) error {
 			return err
 		}
 		return sw.took(&sw.done.Bookmarks, ended)
+	})
+}
+
+// markers removes the user's read markers.
+func (sw *sweep) markers(ctx context.Context) error {
+	return sw.each(ctx, table.Query{PK: schema.MarkersPK(sw.user), Consistent: true}, func(it table.Item, former string) error {
+		m, err := schema.ParseMarker(it)
+		if err != nil || m.At.After(access.TimeOf(former)) {
+			return fault.Wrap("table", err)
+		}
+		ended, err := sw.r.feed.EndMarker(ctx, m)
+		if err != nil {
+			return err
+		}
+		return sw.took(&sw.done.Markers, ended)
 	})
 }
 

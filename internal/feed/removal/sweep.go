@@ -14,7 +14,7 @@ import (
 // Forgotten is the result of one Forget.
 type Forgotten struct {
 	// Posts and so on count the things that were removed.
-	Posts, Follows, Mutes, Blocks, Bookmarks, Comments, Likes, Notices int
+	Posts, Follows, Mutes, Blocks, Bookmarks, Markers, Comments, Likes, Notices int
 	// Left is the time when the profile went.
 	Left time.Time
 	// Overtaken means that nothing was done, because a newer event asks for the same.
@@ -23,7 +23,7 @@ type Forgotten struct {
 
 // Sum is the number of all things.
 func (f Forgotten) Sum() int {
-	return f.Posts + f.Follows + f.Mutes + f.Blocks + f.Bookmarks + f.Comments + f.Likes + f.Notices
+	return f.Posts + f.Follows + f.Mutes + f.Blocks + f.Bookmarks + f.Markers + f.Comments + f.Likes + f.Notices
 }
 
 // errEnough ends a walk of Forget that has removed its share.

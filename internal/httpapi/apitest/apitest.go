@@ -106,7 +106,7 @@ func Exercise(t *testing.T, target Target) {
 	s.names["absent"] = "nobody-" + run
 	s.names["nopost"] = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 	rows := slices.Concat(tokenRows(target), userRows(), postRows(), commentRows(), likeRows(target), viewRows(target), idRows(),
-		homeRows(), muteRows(), blockRows(), bookmarkRows(), returnRows(), listRows(target), bodyRows(target), protocolRows(), serviceRows(), lastRows(target))
+		homeRows(), muteRows(), blockRows(), bookmarkRows(), markerRows(), returnRows(), listRows(target), bodyRows(target), protocolRows(), serviceRows(), lastRows(target))
 	for _, r := range rows {
 		if target.Lacks != nil && target.Lacks(r.path, r.status) {
 			continue

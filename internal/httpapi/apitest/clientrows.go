@@ -260,6 +260,24 @@ func keepMethods() []methodRow {
 		{method: "Unbookmark", path: "/v1/me/bookmarks/p", call: func(ctx context.Context, s *callers) error {
 			return errors.Join(s.ben.Unbookmark(ctx, s.second.ID), listed(ctx, s.ben.Bookmarks(), bookmark, s.first.ID))
 		}},
+		{method: "SetMarker", path: "/v1/me/markers/n", call: func(ctx context.Context, s *callers) error {
+			at := func(position string) func(client.Marker) bool {
+				return func(m client.Marker) bool { return m.Name == "home" && m.Position == position && !m.UpdatedAt.IsZero() }
+			}
+			return errors.Join(answer(s.ben.SetMarker(ctx, "home", s.second.ID))(at(s.second.ID)), answer(s.ben.SetMarker(ctx, "home", s.first.ID))(at(s.second.ID)))
+		}},
+		{method: "Marker", path: "/v1/me/markers/n", call: func(ctx context.Context, s *callers) error {
+			return answer(s.ben.Marker(ctx, "home"))(func(m client.Marker) bool { return m.Position == s.second.ID })
+		}},
+		{method: "Markers", path: "/v1/me/markers", call: func(ctx context.Context, s *callers) error {
+			name := func(m client.Marker) string { return m.Name }
+			return errors.Join(listed(ctx, s.ben.Markers(), name, "home"), listed(ctx, s.ann.Markers(), name))
+		}},
+		{method: "DeleteMarker", path: "/v1/me/markers/n", call: func(ctx context.Context, s *callers) error {
+			err := s.ben.DeleteMarker(ctx, "home")
+			_, gone := s.ben.Marker(ctx, "home")
+			return errors.Join(err, refused(gone, http.StatusNotFound))
+		}},
 	}
 }
 

@@ -396,6 +396,7 @@ func listRows(target Target) []row {
 		ofPost("likes", ben, cat),
 		{"mutes", "ann", "/v1/me/mutes", "", "", "", ben, cat},
 		{"bookmarks", "ann", "/v1/me/bookmarks", "", "", "", object{"post_id": "{news}"}, object{"post_id": "{free}"}},
+		{"markers", "ann", "/v1/me/markers", "", "", "", object{"name": "a"}, object{"name": "b"}},
 		{"home", "ann", "/v1/home", "", "", "", object{"post": object{"id": "{news}"}}, object{"post": object{"id": "{free}"}}},
 	}
 	if target.LikesByUser {
@@ -406,6 +407,8 @@ func listRows(target Target) []row {
 		{name: "ann mutes cat", as: "ann", method: "PUT", path: "/v1/me/mutes/{cat}", status: 204},
 		{name: "ann bookmarks a post", as: "ann", method: "PUT", path: "/v1/me/bookmarks/{free}", status: 204},
 		{name: "ann bookmarks the news", as: "ann", method: "PUT", path: "/v1/me/bookmarks/{news}", status: 204},
+		{name: "ann marks one list", as: "ann", method: "PUT", path: "/v1/me/markers/b", body: `{"position":"1"}`, status: 200},
+		{name: "ann marks another list", as: "ann", method: "PUT", path: "/v1/me/markers/a", body: `{"position":"1"}`, status: 200},
 		{name: "cat follows for good", as: "cat", method: "PUT", path: "/v1/me/following/{ann}", status: 204},
 		{name: "and is followed", as: "ann", method: "PUT", path: "/v1/me/following/{cat}", status: 204},
 		{name: "early comment", as: "ben", method: "POST", path: "/v1/posts/{news}/comments", body: `{"text":"early"}`, status: 201, save: "early"},
@@ -464,6 +467,7 @@ func bodyRows(target Target) []row {
 		{"profile", "PUT", "/v1/me", "name", 100},
 		{"post", "POST", "/v1/posts", "text", 5000},
 		{"edit", "PATCH", "/v1/posts/{free}", "", 5000},
+		{"marker", "PUT", "/v1/me/markers/body", "position", 128},
 		{"comment", "POST", "/v1/posts/{free}/comments", "text", 5000},
 	}
 	var rows []row
@@ -568,7 +572,8 @@ func protocolRows() []row {
 	for _, call := range []string{
 		"GET /v1/me", "PUT /v1/me", "GET /v1/users/u", "GET /v1/users/u/followers", "GET /v1/users/u/following", "GET /v1/users/u/friends",
 		"PUT /v1/me/following/u", "DELETE /v1/me/following/u", "PUT /v1/me/blocks/u", "DELETE /v1/me/blocks/u", "GET /v1/me/blocks", "PUT /v1/me/mutes/u", "DELETE /v1/me/mutes/u", "GET /v1/me/mutes",
-		"PUT /v1/me/bookmarks/{post}", "DELETE /v1/me/bookmarks/{post}", "GET /v1/me/bookmarks/{post}", "GET /v1/me/bookmarks", "GET /v1/users/u/relationships/v", "POST /v1/posts",
+		"PUT /v1/me/bookmarks/{post}", "DELETE /v1/me/bookmarks/{post}", "GET /v1/me/bookmarks/{post}", "GET /v1/me/bookmarks",
+		"PUT /v1/me/markers/n", "DELETE /v1/me/markers/n", "GET /v1/me/markers/n", "GET /v1/me/markers", "GET /v1/users/u/relationships/v", "POST /v1/posts",
 		"GET /v1/posts/{post}", "PATCH /v1/posts/{post}", "DELETE /v1/posts/{post}", "GET /v1/users/u/posts",
 		"POST /v1/posts/{post}/comments", "GET /v1/posts/{post}/comments", "DELETE /v1/posts/{post}/comments/{post}", "GET /v1/users/u/comments",
 		"PUT /v1/posts/{post}/like", "DELETE /v1/posts/{post}/like", "GET /v1/posts/{post}/likes", "GET /v1/posts/{post}/likes/count",

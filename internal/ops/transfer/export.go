@@ -33,7 +33,7 @@ type exporter struct {
 	ph    *phase
 }
 
-// Export writes the records of a table: each user with its follows, bookmarks and posts, and each post
+// Export writes the records of a table: each user with its follows, markers, bookmarks and posts, and each post
 // with its comments and likes. The same records are always the same lines in the same order.
 // It is no snapshot: what changes meanwhile is in it as it was before, or after.
 //
@@ -117,10 +117,7 @@ func (e *exporter) user(ctx context.Context, user string) error {
 	if err != nil {
 		return err
 	}
-	if err := e.hidden(ctx, user); err != nil {
-		return err
-	}
-	if err := e.bookmarks(ctx, user); err != nil {
+	if err := e.own(ctx, user); err != nil {
 		return err
 	}
 	return e.each(ctx, schema.PostsPK(user), func(it table.Item) error {
@@ -135,6 +132,26 @@ func (e *exporter) user(ctx context.Context, user string) error {
 			return err
 		}
 		return e.likes(ctx, p)
+	})
+}
+
+// own writes what a user keeps for itself: mutes and blocks, also of removed users, read markers and bookmarks.
+func (e *exporter) own(ctx context.Context, user string) error {
+	for _, write := range []func(context.Context, string) error{e.hidden, e.markers, e.bookmarks} {
+		if err := write(ctx, user); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *exporter) markers(ctx context.Context, user string) error {
+	return e.each(ctx, schema.MarkersPK(user), func(it table.Item) error {
+		m, err := schema.ParseMarker(it)
+		if err != nil {
+			return err
+		}
+		return writeRecord(e.out, record{Type: kindMarker, UserID: user, Name: m.Name, Position: m.Position, Time: m.At})
 	})
 }
 
@@ -285,7 +302,7 @@ func likeRecord(post, user, kind string, at time.Time) record {
 }
 
 // ExportUser writes the records of one user: the profile, the follows in both directions, the
-// user's own mutes and blocks, the posts, and the user's own comments, likes and bookmarks of living posts. Without the index of likes
+// user's own mutes, blocks and read markers, the posts, and the user's own comments, likes and bookmarks of living posts. Without the index of likes
 // by user it has no likes, and its error says so.
 func ExportUser(ctx context.Context, cfg Config, user string, out io.Writer) error {
 	cfg = cfg.withDefaults()
@@ -307,10 +324,7 @@ func ExportUser(ctx context.Context, cfg Config, user string, out io.Writer) err
 			return err
 		}
 	}
-	if err := e.hidden(ctx, user); err != nil {
-		return err
-	}
-	if err := e.bookmarks(ctx, user); err != nil {
+	if err := e.own(ctx, user); err != nil {
 		return err
 	}
 	err = e.each(ctx, schema.PostsPK(user), func(it table.Item) error {

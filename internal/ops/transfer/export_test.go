@@ -30,7 +30,7 @@ func TestAnExportImportedElsewhereIsExportedAlike(t *testing.T) {
 	_, err := transfer.Import(t.Context(), config(here), []string{file(t, network()...)})
 	require.NoError(t, err)
 	first := export(t, here)
-	assert.Equal(t, 15, strings.Count(first, "\n"), first)
+	assert.Equal(t, 16, strings.Count(first, "\n"), first)
 
 	name := filepath.Join(t.TempDir(), "export.jsonl")
 	require.NoError(t, os.WriteFile(name, []byte(first), 0o600))
@@ -54,7 +54,7 @@ func TestAnExportHasNothingThatWasDeleted(t *testing.T) {
 	all := export(t, store)
 	assert.NotContains(t, all, posts.Items[1].ID)
 	assert.NotContains(t, all, `"author_id":"bob","follower_id":"cid"`)
-	assert.Equal(t, 9, strings.Count(all, "\n"), all)
+	assert.Equal(t, 10, strings.Count(all, "\n"), all)
 }
 
 func TestAnExportOfAUserHasAllThatIsTheUsers(t *testing.T) {
@@ -63,7 +63,7 @@ func TestAnExportOfAUserHasAllThatIsTheUsers(t *testing.T) {
 	require.NoError(t, err)
 	for user, want := range map[string]map[string]int{
 		"ann": {"user": 1, "follow": 2, "post": 2},
-		"cid": {"user": 1, "follow": 2, "comment": 1, "like": 2, "bookmark": 2},
+		"cid": {"user": 1, "follow": 2, "comment": 1, "like": 2, "bookmark": 2, "marker": 1},
 	} {
 		var out bytes.Buffer
 		require.NoError(t, transfer.ExportUser(t.Context(), config(store), user, &out))

@@ -86,8 +86,8 @@ func TestMutesAndBlocksAreCheckedBeforeTheyAreWritten(t *testing.T) {
 	var invalid *transfer.InvalidError
 	require.ErrorAs(t, err, &invalid)
 	assert.ElementsMatch(t, []string{
-		name + ":11: author_id: there is a block between bob and ann in the files",
-		name + ":18: user_id: user eve is neither in the files nor in the table",
+		name + ":12: author_id: there is a block between bob and ann in the files",
+		name + ":19: user_id: user eve is neither in the files nor in the table",
 	}, invalid.Faults)
 	many := network()
 	for n := range feed.MaxMutes + 1 {
@@ -98,9 +98,9 @@ func TestMutesAndBlocksAreCheckedBeforeTheyAreWritten(t *testing.T) {
 	_, err = transfer.Import(t.Context(), config(store), []string{name})
 	require.ErrorAs(t, err, &invalid)
 	assert.Equal(t, []string{
-		name + ":1017: user_id: ann mutes more than 1000 users",
-		name + ":1018: other_id: is the user's own id",
-		name + ":1019: other_id: is missing",
+		name + ":1018: user_id: ann mutes more than 1000 users",
+		name + ":1019: other_id: is the user's own id",
+		name + ":1020: other_id: is missing",
 	}, invalid.Faults)
 	items, _, err := table.Collect(store.Query(t.Context(), table.Query{PK: schema.MarksPK("ann")}), 0)
 	require.NoError(t, err)

@@ -86,6 +86,7 @@ type Imported struct {
 	Comments  int `json:"comments"`
 	Likes     int `json:"likes"`
 	Bookmarks int `json:"bookmarks"`
+	Markers   int `json:"markers"`
 	// Entries counts the timeline entries that were found in followers' homes.
 	Entries int `json:"entries"`
 	// WCU are the write units of the import.
@@ -145,7 +146,7 @@ func Import(ctx context.Context, cfg Config, files []string) (Imported, error) {
 func (im *importer) run(ctx context.Context) (Imported, error) {
 	counts := im.index.counts
 	out := Imported{
-		Users: counts[kindUser], Follows: counts[kindFollow], Mutes: counts[kindMute], Blocks: counts[kindBlock], Posts: counts[kindPost], Comments: counts[kindComment], Likes: counts[kindLike], Bookmarks: counts[kindBookmark],
+		Users: counts[kindUser], Follows: counts[kindFollow], Mutes: counts[kindMute], Blocks: counts[kindBlock], Posts: counts[kindPost], Comments: counts[kindComment], Likes: counts[kindLike], Bookmarks: counts[kindBookmark], Markers: counts[kindMarker],
 	}
 	// Follows before posts: a post's delivery writes pages of entries, a follow's backfill few.
 	err := im.write(ctx, kindUser, func(r *record) string { return r.ID }, im.user)
@@ -177,6 +178,11 @@ func (im *importer) run(ctx context.Context) (Imported, error) {
 	if err == nil {
 		err = im.write(ctx, kindBookmark, ofUser, func(ctx context.Context, r *record) error {
 			return im.feed.ImportBookmark(ctx, r.UserID, im.index.postID(r.PostID), r.Time)
+		})
+	}
+	if err == nil {
+		err = im.write(ctx, kindMarker, ofUser, func(ctx context.Context, r *record) error {
+			return im.feed.ImportMarker(ctx, r.UserID, r.Name, r.Position, r.Time)
 		})
 	}
 	out.WCU = im.spent.units()

@@ -75,6 +75,7 @@ func network() []any {
 		rec{"type": "post", "id": "p-new", "author_id": "ann", "text": "this week", "image_url": "https://example.com/a.png", "time": ago(3 * day)},
 		rec{"type": "post", "id": "b-new", "author_id": "bob", "text": "bob's", "time": ago(4 * day)},
 		rec{"type": "bookmark", "post_id": "p-old", "user_id": "cid", "time": ago(20 * day)},
+		rec{"type": "marker", "user_id": "cid", "name": "home", "position": "page:12", "time": ago(5 * day)},
 		rec{"type": "bookmark", "post_id": "b-new", "user_id": "cid", "time": ago(30 * day)},
 		"",
 		rec{"type": "follow", "follower_id": "bob", "author_id": "ann", "time": ago(705 * day)},
@@ -160,6 +161,9 @@ func TestAnImportedNetworkReadsAsIfItHadBeenMadeHere(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, comments.Items, 1)
 	assert.Equal(t, today.Add(-699*day), comments.Items[0].CreatedAt)
+	marker, err := s.MarkerOf(t.Context(), "cid", "home")
+	require.NoError(t, err)
+	assert.Equal(t, feed.Marker{Name: "home", Position: "page:12", UpdatedAt: today.Add(-5 * day)}, marker)
 	bookmarks, err := s.Bookmarks(t.Context(), "cid", page.Request{})
 	require.NoError(t, err)
 	require.Len(t, bookmarks.Items, 2)
@@ -295,6 +299,7 @@ func TestFaultsAreNamedByFileLineAndFieldBeforeAnyWrite(t *testing.T) {
 		rec{"type": "follow", "follower_id": "ann", "author_id": "ann", "time": ago(day)},
 		rec{"type": "like", "post_id": "p", "user_id": "ann", "kind": "Love", "time": ago(day)},
 		rec{"type": "comment", "id": "c", "post_id": "p", "author_id": "ann", "text": "x", "kind": "love", "time": ago(day)},
+		rec{"type": "marker", "user_id": "ann", "name": ".n", "position": "a b", "time": ago(day)},
 	)
 	_, err := transfer.Import(t.Context(), config(store), []string{name})
 	var invalid *transfer.InvalidError
@@ -308,7 +313,7 @@ func TestFaultsAreNamedByFileLineAndFieldBeforeAnyWrite(t *testing.T) {
 		`5: text: has 0 characters: it must have 1 to 5000`,
 		`5: image_url: is not an http or https URL`,
 		`6: time: is not a time of RFC 3339, such as "2024-01-31T12:00:00Z"`,
-		`7: type: is "poke": it must be user, follow, mute, block, post, comment, like or bookmark`,
+		`7: type: is "poke": it must be user, follow, mute, block, post, comment, like, bookmark or marker`,
 		`8: is not a JSON object`,
 		`9: begins with a byte order mark: save the file without it`,
 		`10: is compressed: unpack the file first`,
@@ -316,6 +321,8 @@ func TestFaultsAreNamedByFileLineAndFieldBeforeAnyWrite(t *testing.T) {
 		`12: author_id: is the follower's own id`,
 		`13: kind: "Love" is not a kind of reaction: use 1 to 12 of a-z 0-9, a letter first`,
 		`14: kind: is not a field of a comment`,
+		`13: name: ".n" is not a name: use ` + id.UserGrammar,
+		`13: position: has another character than visible ASCII`,
 	}
 	for i, line := range want {
 		want[i] = name + ":" + line

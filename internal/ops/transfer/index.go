@@ -128,16 +128,16 @@ type index struct {
 	// mutes has the number of mutes of each user of the files, and blocks the pairs of users
 	// with a block between them.
 	mutes map[string]int
-	// bookmarks has the number of bookmarks of each user of the files.
-	bookmarks map[string]int
-	blocks    map[hashed]struct{}
-	counts    map[kind]int
+	// bookmarks and markers have the numbers of them of each user of the files.
+	bookmarks, markers map[string]int
+	blocks             map[hashed]struct{}
+	counts             map[kind]int
 }
 
 // read checks all lines of the files, and that each record that a line names is in the files
 // or in the table. It writes nothing. Its error is an *InvalidError if there are faults.
 func read(ctx context.Context, store table.Store, files []string, maxFollowing int64, now time.Time) (*index, error) {
-	ix := &index{now: now, users: map[string]int64{}, posts: map[hashed]hashed{}, comments: map[hashed]struct{}{}, mutes: map[string]int{}, bookmarks: map[string]int{}, blocks: map[hashed]struct{}{}, counts: map[kind]int{}}
+	ix := &index{now: now, users: map[string]int64{}, posts: map[hashed]hashed{}, comments: map[hashed]struct{}{}, mutes: map[string]int{}, bookmarks: map[string]int{}, markers: map[string]int{}, blocks: map[hashed]struct{}{}, counts: map[kind]int{}}
 	invalid := &InvalidError{}
 	err := CheckFiles(files)
 	if err != nil {
@@ -197,6 +197,10 @@ func (ix *index) define(r *record) (faults []defect) {
 		if ix.bookmarks[r.UserID]++; ix.bookmarks[r.UserID] == feed.MaxBookmarks+1 {
 			return []defect{{"user_id", fmt.Sprintf("%s has more than %d bookmarks", r.UserID, feed.MaxBookmarks)}}
 		}
+	case kindMarker:
+		if ix.markers[r.UserID]++; ix.markers[r.UserID] == feed.MaxMarkers+1 {
+			return []defect{{"user_id", fmt.Sprintf("%s has more than %d markers", r.UserID, feed.MaxMarkers)}}
+		}
 	case kindBlock:
 		ix.blocks[pairOf(r.UserID, r.OtherID)] = struct{}{}
 	case kindFollow, kindLike: // they have no id
@@ -223,7 +227,7 @@ func (r *record) names() (users []name, post name) {
 	switch r.Type {
 	case kindFollow:
 		return []name{{"follower_id", r.FollowerID}, {"author_id", r.AuthorID}}, name{}
-	case kindMute, kindBlock:
+	case kindMute, kindBlock, kindMarker:
 		return []name{{"user_id", r.UserID}}, name{} // the other user may have been removed
 	case kindPost:
 		return []name{{"author_id", r.AuthorID}}, name{}

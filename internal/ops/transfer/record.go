@@ -1,11 +1,11 @@
 // Package transfer moves a network in and out as JSON lines: users, follows, mutes, blocks,
-// posts, comments, likes and bookmarks, each with its time. It owns the format of the lines, the ids that lines get, the
+// posts, comments, likes, bookmarks and read markers, each with its time. It owns the format of the lines, the ids that lines get, the
 // order of an import's writes, and the check at its end. docs/IMPORT.md is for its users.
 //
 // # How an import stays exact
 //
 // Each write is one that the product makes anyway, by the same code and under the same
-// conditions: feed makes users, follows, mutes, blocks, posts, comments and bookmarks, fanout delivers posts that homes
+// conditions: feed makes users, follows, mutes, blocks, posts, comments, bookmarks and markers, fanout delivers posts that homes
 // still show and copies them to followers, likeagg counts likes. So an import may run beside
 // the daemons, twice at once, or again after kill -9. The ids of posts and comments, and the
 // versions of likes, follow from the lines alone, so a line that is met again is met in the
@@ -48,10 +48,11 @@ const (
 	kindComment  kind = "comment"
 	kindLike     kind = "like"
 	kindBookmark kind = "bookmark"
+	kindMarker   kind = "marker"
 )
 
 func kinds() []kind {
-	return []kind{kindUser, kindFollow, kindMute, kindBlock, kindPost, kindComment, kindLike, kindBookmark}
+	return []kind{kindUser, kindFollow, kindMute, kindBlock, kindPost, kindComment, kindLike, kindBookmark, kindMarker}
 }
 
 // fields returns the names of a kind's fields, the required ones first.
@@ -71,6 +72,8 @@ func (k kind) fields() (required, optional []string) {
 		return []string{"post_id", "user_id", "time"}, []string{"kind"}
 	case kindBookmark:
 		return []string{"post_id", "user_id", "time"}, nil
+	case kindMarker:
+		return []string{"user_id", "name", "position", "time"}, nil
 	}
 	return nil, nil
 }
@@ -90,6 +93,7 @@ type record struct {
 	ImageURL   string     `json:"image_url,omitempty"`
 	From       string     `json:"from,omitempty"`
 	Kind       string     `json:"kind,omitempty"`
+	Position   string     `json:"position,omitempty"`
 	Time       time.Time  `json:"time"`
 	EditedAt   *time.Time `json:"edited_at,omitempty"`
 }
@@ -136,7 +140,7 @@ func parse(line []byte, now time.Time) (r record, faults []defect) {
 	}
 	required, optional := r.Type.fields()
 	if required == nil {
-		refuse("type", "is %q: it must be user, follow, mute, block, post, comment, like or bookmark", r.Type)
+		refuse("type", "is %q: it must be user, follow, mute, block, post, comment, like, bookmark or marker", r.Type)
 		return r, faults
 	}
 	for _, name := range required {
@@ -191,6 +195,8 @@ func (r *record) field(name string) any {
 		return &r.Text
 	case "image_url":
 		return &r.ImageURL
+	case "position":
+		return &r.Position
 	case "from":
 		return &r.From
 	case "kind":
@@ -264,6 +270,9 @@ func (r *record) check(now time.Time) (faults []defect) {
 		own("post_id", r.PostID)
 		user("author_id", r.AuthorID)
 		values(feed.CheckComment(r.Text))
+	case kindMarker:
+		user("user_id", r.UserID)
+		values(feed.CheckMarker(r.Name, r.Position))
 	case kindLike, kindBookmark:
 		own("post_id", r.PostID)
 		user("user_id", r.UserID)

@@ -161,7 +161,7 @@ func (v *verifier) postOf(r *record) (string, error) {
 		return r.madeID()
 	case kindComment, kindLike, kindBookmark:
 		return v.im.index.postID(r.PostID), nil
-	case kindUser, kindFollow, kindMute, kindBlock:
+	case kindUser, kindFollow, kindMute, kindBlock, kindMarker:
 	}
 	return "", nil
 }
@@ -187,6 +187,8 @@ func (v *verifier) keysOf(r *record, post string, ref schema.PostRef) ([]table.K
 		return []table.Key{schema.CommentKey(post, made)}, err
 	case kindLike:
 		return []table.Key{schema.LikeKey(post, r.UserID, ref.LikeShards)}, nil
+	case kindMarker:
+		return []table.Key{schema.MarkerKey(r.UserID, r.Name)}, nil
 	case kindBookmark:
 		return []table.Key{schema.BookmarkOfKey(r.UserID, post)}, nil
 	}

@@ -1,0 +1,158 @@
+package feed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"fanfare/internal/fault"
+	"fanfare/internal/feed/access"
+	"fanfare/internal/id"
+	"fanfare/internal/page"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+)
+
+// This file holds read markers (docs/decisions/0050). A marker is a position in a list that its user names. It
+// only moves forward, so two devices and repeated calls in any order end at the highest position.
+
+const (
+	// MaxMarkers is the number of markers that one user may have. Each new name reads all of them, so the
+	// bound holds its cost (I11).
+	MaxMarkers = 1000
+	// maxPosition is the number of bytes of a position.
+	maxPosition = 128
+)
+
+// Marker is how far a user has read the list Name.
+type Marker struct {
+	Name, Position string
+	UpdatedAt      time.Time
+}
+
+func markerOf(m schema.Marker) Marker { return Marker{m.Name, m.Position, m.At} }
+
+// CheckMarker returns the faults of a marker.
+func CheckMarker(name, position string) (all []fault.FieldError) {
+	if !id.ValidUser(name) {
+		all = append(all, fault.FieldError{Field: "name", Detail: fmt.Sprintf("%q is not a name: use %s", name, id.UserGrammar)})
+	}
+	for i := range len(position) {
+		if c := position[i]; c < '!' || c > '~' {
+			return append(all, fault.FieldError{Field: "position", Detail: "has another character than visible ASCII"})
+		}
+	}
+	if position == "" || len(position) > maxPosition {
+		all = append(all, fault.FieldError{Field: "position", Detail: fmt.Sprintf("has %d characters: it must have 1 to %d", len(position), maxPosition)})
+	}
+	return all
+}
+
+// SetMarker moves a marker forward to a position and returns it as it is then: a position that is not above the
+// stored one changes nothing. Positions are compared by their bytes.
+func (s *Service) SetMarker(ctx context.Context, user, name, position string) (Marker, error) {
+	return s.setMarker(ctx, schema.Marker{User: user, Name: name, Position: position, At: s.access.Now()})
+}
+
+// ImportMarker is SetMarker with a time before.
+func (s *Service) ImportMarker(ctx context.Context, user, name, position string, at time.Time) error {
+	_, err := s.setMarker(ctx, schema.Marker{User: user, Name: name, Position: position, At: at})
+	return err
+}
+
+func (s *Service) setMarker(ctx context.Context, m schema.Marker) (Marker, error) {
+	if all := CheckMarker(m.Name, m.Position); len(all) > 0 {
+		return Marker{}, &fault.Error{Kind: fault.Invalid, Fields: all}
+	}
+	key, profile, asked := schema.MarkerKey(m.User, m.Name), schema.ProfileKey(m.User), m.At
+	err := s.access.RetryChanged(func() (changed bool, err error) {
+		found, err := s.access.BatchGet(ctx, []table.Key{key, profile}, true)
+		if err != nil {
+			return false, err
+		}
+		if _, ok := found[profile]; !ok {
+			return false, fault.NoProfile(m.User)
+		}
+		after := found[profile].Str(schema.AttrAfter)
+		m.At = above(after, asked)
+		forward := table.Any{table.Absent{}, table.Less{Name: schema.AttrPosition, Value: table.S(m.Position)}}
+		if after != "" { // a marker of a former life does not count
+			forward = append(forward, table.Less{Name: schema.AttrAsOf, Value: table.N(access.TimeOf(after).UnixMilli() + 1)})
+		}
+		it, there := found[key]
+		if there && !table.Holds(forward, &it) {
+			m, err = schema.ParseMarker(it)
+			return false, fault.Wrap("table", err)
+		}
+		if !there {
+			if err := s.mayMarkMore(ctx, m.User); err != nil {
+				return false, err
+			}
+		}
+		_, err = s.access.Store.Put(ctx, table.PutInput{Item: m.Item(), If: forward})
+		_, changed = errors.AsType[*table.ConditionError](err)
+		return changed, fault.Wrap("table", err)
+	})
+	return markerOf(m), err
+}
+
+// mayMarkMore refuses one marker more than MaxMarkers.
+func (s *Service) mayMarkMore(ctx context.Context, user string) error {
+	n := 0
+	err := s.access.EachItem(ctx, table.Query{PK: schema.MarkersPK(user), Project: []string{}}, func(table.Item) error { n++; return nil })
+	if err == nil && n >= MaxMarkers {
+		err = &fault.Error{Kind: fault.MarkerLimit, Detail: fmt.Sprintf("you have %d markers, the most that you may: delete one first", MaxMarkers)}
+	}
+	return err
+}
+
+// MarkerOf returns a marker of user.
+func (s *Service) MarkerOf(ctx context.Context, user, name string) (Marker, error) {
+	it, err := s.access.Get(ctx, schema.MarkerKey(user, name), true)
+	if err == nil && it == nil {
+		err = fault.NotFoundf("you have no marker %s", name)
+	}
+	if err != nil {
+		return Marker{}, err
+	}
+	m, err := schema.ParseMarker(*it)
+	return markerOf(m), fault.Wrap("table", err)
+}
+
+// Markers lists the markers of user, by name.
+func (s *Service) Markers(ctx context.Context, user string, in page.Request) (page.List[Marker], error) {
+	scope := page.ListByUser("markers", user) // a name has the grammar of a user id
+	position, err := scope.Position(in.Cursor)
+	if err != nil {
+		return page.List[Marker]{}, err
+	}
+	q := table.Query{PK: schema.MarkersPK(user), Consistent: true}
+	if position != "" {
+		q.After = schema.MarkerSK(position)
+	}
+	read, err := page.Collect(ctx, s.access.Store, q, in.Size()+1, page.Refill{}, page.Each(func(it table.Item) (Marker, bool, error) {
+		m, err := schema.ParseMarker(it)
+		return markerOf(m), true, err
+	}))
+	return page.Of(read, in.Size(), scope, func(m Marker) string { return m.Name }), err
+}
+
+// DeleteMarker deletes a marker, and may be repeated.
+func (s *Service) DeleteMarker(ctx context.Context, user, name string) error {
+	if err := s.access.RequireWriter(ctx, user); err != nil {
+		return err
+	}
+	_, err := s.access.Store.Delete(ctx, table.DeleteInput{Key: schema.MarkerKey(user, name)})
+	return fault.Wrap("table", err)
+}
+
+// EndMarker deletes a marker as it was read, and reports whether it is gone: another call may have moved it.
+func (s *Service) EndMarker(ctx context.Context, m schema.Marker) (ended bool, err error) {
+	same := table.Any{table.Absent{}, table.Equal{Name: schema.AttrAsOf, Value: table.N(m.At.UnixMilli())}}
+	_, err = s.access.Store.Delete(ctx, table.DeleteInput{Key: schema.MarkerKey(m.User, m.Name), If: same})
+	if _, changed := errors.AsType[*table.ConditionError](err); changed {
+		return false, nil
+	}
+	return err == nil, fault.Wrap("table", err)
+}
