@@ -32,8 +32,7 @@ func facets() []facet {
 	later, expiry := at.Add(time.Minute), at.Add(30*24*time.Hour)
 	flush := Flush{Inc: inc, Seq: 1}
 	mute, muter := Mute{User: bob, Author: "carol", Since: later}.Items()
-	bookmark, bookmarkOf := Bookmark{User: bob, Post: post, V: action}.Items()
-	return []facet{
+	return append([]facet{
 		{"Profile", ProfileKey("USER"), []table.Item{
 			Profile{User: alice, Name: "Alice", Bio: "Trumpets.", ImageURL: "https://img.example/alice.png", CreatedAt: at, V: at.UnixMilli(), Data: `{"pronouns":"she/her"}`}.Item(),
 			Profile{User: bob, Name: "Bob", CreatedAt: at, After: action, Former: Removal{Event: post, At: at}}.Item(),
@@ -94,9 +93,6 @@ func facets() []facet {
 			Block{User: bob, Other: "carol", Since: at, By: later}.Item(), Block{User: "carol", Other: bob, Since: later, By: at}.Item(),
 		}},
 		{"Note of blocks", HasBlocksKey("USER"), []table.Item{BlocksItem(bob, at)}},
-		{"Bookmark", BookmarkKey("USER", "BOOKMARK"), []table.Item{bookmark}},
-		{"Bookmark, by its post", BookmarkOfKey("USER", "POST"), []table.Item{bookmarkOf}},
-		{"Read marker", MarkerKey("USER", "NAME"), []table.Item{Marker{User: bob, Name: "home", Position: post, At: later}.Item()}},
 		{"Presence of a reader", PresenceKey("USER"), []table.Item{
 			Presence{User: bob, State: PresenceHere, Until: 20301, V: 1, At: later, Lo: post, Hi: action}.Item(),
 		}},
@@ -115,6 +111,16 @@ func facets() []facet {
 		{"Idempotency key", IdempotencyKey("USER", "KEY"), []table.Item{
 			Idempotency{User: alice, Key: "hello-1", Post: post, BodyHash: "n4bQgYhMfWWaL-qgxVrQFaO_TxsrC4Is0V1sFbDwCgg", LikeShards: 1, TTL: at.Add(24 * time.Hour)}.Item(),
 		}},
+	}, ownFacets(bob, post, action, later)...)
+}
+
+// ownFacets returns the types of item that only their user sees.
+func ownFacets(user, post, bookmark string, at time.Time) []facet {
+	listed, byPost := Bookmark{User: user, Post: post, V: bookmark}.Items()
+	return []facet{
+		{"Bookmark", BookmarkKey("USER", "BOOKMARK"), []table.Item{listed}},
+		{"Bookmark, by its post", BookmarkOfKey("USER", "POST"), []table.Item{byPost}},
+		{"Read marker", MarkerKey("USER", "NAME"), []table.Item{Marker{User: user, Name: "home", Position: post, At: at}.Item()}},
 	}
 }
 
