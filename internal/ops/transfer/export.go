@@ -135,7 +135,7 @@ func (e *exporter) user(ctx context.Context, user string) error {
 	})
 }
 
-// own writes what a user keeps for itself: mutes and blocks, also of removed users, read markers and bookmarks.
+// own writes the private records of a user: mutes and blocks, also of removed users, read markers and bookmarks.
 func (e *exporter) own(ctx context.Context, user string) error {
 	for _, write := range []func(context.Context, string) error{e.hidden, e.markers, e.bookmarks} {
 		if err := write(ctx, user); err != nil {
