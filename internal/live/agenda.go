@@ -62,6 +62,8 @@ type agenda struct {
 	// slow is the time between two looks without a hint, and likes that between two looks at like counts.
 	slow, likes     time.Duration
 	slowAt, likesAt time.Time
+	// noticed is set if the number of unread notifications may have changed.
+	noticed bool
 	// free is when the next look may begin, and begun the number of looks that have begun.
 	free  time.Time
 	begun int
@@ -111,6 +113,14 @@ func (a *agenda) hint(post string, by author, first time.Duration) {
 	a.tell()
 }
 
+// notice asks for the number of unread notifications.
+func (a *agenda) notice() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.noticed = true
+	a.tell()
+}
+
 // forgetMissed makes room for a hint: it forgets one whose post did not come.
 func (a *agenda) forgetMissed() bool {
 	for post, h := range a.hints {
@@ -126,6 +136,9 @@ func (a *agenda) forgetMissed() bool {
 func (a *agenda) next() time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.noticed {
+		return a.free
+	}
 	at := a.slowAt
 	if a.likesAt.Before(at) {
 		at = a.likesAt
@@ -141,20 +154,37 @@ func (a *agenda) next() time.Time {
 	return at
 }
 
-// wants returns whether a look at the home is due now, and whether a look at its like counts is. The
-// latter counts as made: one that fails is not made up for.
-func (a *agenda) wants() (look, likes bool) {
+// wanted are the parts of a look.
+type wanted struct {
+	// home is a look at the home itself, likes one at its like counts, and unread one at the number of unread
+	// notifications.
+	home, likes, unread bool
+}
+
+// wants returns the parts of a look that are due now. The like counts and the unread notifications count as
+// looked at: a look that fails is not made up for before the next slow one. Each slow look looks at the unread
+// notifications, too.
+func (a *agenda) wants() (w wanted) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := time.Now()
-	look = !a.slowAt.After(now)
+	w.home = !a.slowAt.After(now)
+	w.unread = w.home || a.noticed
+	a.noticed = false
 	for _, h := range a.hints {
-		look = look || len(h.due) > 0 && !h.due[0].After(now)
+		w.home = w.home || len(h.due) > 0 && !h.due[0].After(now)
 	}
-	if likes = !a.likesAt.After(now); likes {
+	if w.likes = !a.likesAt.After(now); w.likes {
 		a.likesAt = now.Add(a.likes)
 	}
-	return look, likes
+	return w
+}
+
+// rest keeps the next look of any kind from beginning before gap is over.
+func (a *agenda) rest(gap time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.free = time.Now().Add(gap)
 }
 
 // setSlow changes the time between two looks without a hint.

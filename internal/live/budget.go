@@ -23,6 +23,7 @@ const (
 const (
 	unitsOfLook    = 3
 	unitsOfLikes   = 10
+	unitsOfUnread  = 1.5
 	unitsOfList    = 5
 	unitsOfOpening = 34
 )

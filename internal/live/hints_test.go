@@ -1,6 +1,7 @@
 package live_test
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"math"
@@ -17,6 +18,7 @@ import (
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/access"
 	"fanfare/internal/feed/home"
+	"fanfare/internal/feed/notices"
 	"fanfare/internal/id"
 	"fanfare/internal/lifetime"
 	"fanfare/internal/live"
@@ -42,20 +44,26 @@ func (m *meter) take() float64 {
 }
 
 // metered is a domain on a table whose read units a meter counts, as a process on AWS has it.
-func metered(store table.Store, m *meter) *home.Homes {
+func metered(store table.Store, m *meter) (*home.Homes, *notices.Notices) {
 	way := access.New(access.Config{
 		Store: table.Measure(store, func(_ table.Op, u table.Units, _ error) { m.mu.Lock(); m.units += u.Read; m.mu.Unlock() }),
 		IDs:   id.NewGenerator(time.Now), Now: time.Now, Lifetimes: lifetime.Fixed(30 * 24 * time.Hour), LikeWindow: time.Second,
 	})
 	service := feed.New(feed.Config{Access: way, LikesByUser: true})
-	return home.New(home.Config{Access: way, Items: service, Mutes: service, HeadAge: time.Second})
+	return home.New(home.Config{Access: way, Items: service, Mutes: service, HeadAge: time.Second}), notices.New(way, service, true)
 }
 
 // hinted makes a process that reads the posts of other processes, and counts the units of its looks and
 // the units of its tail apart.
 func hinted(looks, tail *meter, change ...func(*live.Config)) func(*live.Config, table.Store) {
 	return func(c *live.Config, store table.Store) {
-		c.Homes, c.Posts, c.Units = metered(store, looks), metered(store, tail), live.DefaultUnits
+		var unread *notices.Notices
+		c.Homes, unread = metered(store, looks)
+		c.Unread = func(ctx context.Context, user string) (int, error) {
+			return unread.Unread(ctx, user, notices.DefaultUnread)
+		}
+		c.Posts, _ = metered(store, tail)
+		c.Units = live.DefaultUnits
 		c.SlowLook, c.LikesEach, c.Streams = live.DefaultSlowLook, live.DefaultLikes, 5000
 		c.Jitter = rand.Float64
 		for _, ch := range change {
@@ -95,11 +103,11 @@ func longName(prefix string, i int) string { return fmt.Sprintf("%s%0*d", prefix
 
 // idle returns the units of an opening, of an hour of one stream, and of an hour of the tail, of a reader
 // with 200 followees and 20 liked posts at least.
-func idle(t *testing.T, entries int, likes time.Duration) (opening, hour, tail float64) {
+func idle(t *testing.T, entries int, likes time.Duration, change ...func(*live.Config)) (opening, hour, tail float64) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		store := tabletest.NewMemory()
-		a, looks, ticks := newHinted(t, store, func(c *live.Config) { c.LikesEach = likes })
+		a, looks, ticks := newHinted(t, store, append(change, func(c *live.Config) { c.LikesEach = likes })...)
 		reader := longName("m", 0)
 		a.profile(t, reader)
 		for i := range entries {
@@ -127,16 +135,20 @@ func idle(t *testing.T, entries int, likes time.Duration) (opening, hour, tail f
 	return opening, hour, tail
 }
 
-// T19: a stream for which nothing comes costs 0.05 read units a second, and 0.25 with like counts. A
+// T19: a stream for which nothing comes costs 0.05 read units a second, and 0.25 with like counts and unread
+// notifications, which cost 0.025. A
 // tick of the tail costs half a unit for each shard of the index, and one more half in each long tick of
 // the quarter of an hour about the end of a bucket.
 func TestWhatAnIdleStreamCosts(t *testing.T) {
 	for _, entries := range []int{20, 100} {
-		opening, hour, tail := idle(t, entries, 1000*time.Hour)
+		opening, hour, tail := idle(t, entries, 1000*time.Hour, func(c *live.Config) { c.Unread = nil })
 		t.Logf("%d entries, without like counts: opening %.1f, %.4f a second, tail %.2f a tick", entries, opening, hour/3600, tail/3600)
 		assert.LessOrEqual(t, opening, 40.0)
 		assert.LessOrEqual(t, hour, 0.05*3600)
 		assert.InDelta(t, 4.0, tail/3600, 0.01)
+		_, notified, _ := idle(t, entries, 1000*time.Hour)
+		t.Logf("%d entries, with unread notifications: %.4f a second", entries, notified/3600)
+		assert.InDelta(t, 0.025*3600, notified-hour, 0.05*0.025*3600)
 		opening, hour, _ = idle(t, entries, live.DefaultLikes)
 		t.Logf("%d entries, with like counts: opening %.1f, %.4f a second", entries, opening, hour/3600)
 		assert.LessOrEqual(t, opening, 40.0)

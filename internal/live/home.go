@@ -37,6 +37,9 @@ type userHome struct {
 	reading chan struct{}
 	// seen is what every joined stream has seen or does not want; nil before the first look.
 	seen *home.Streamed
+	// unread is the last number of unread notifications that the joined streams got, -1 for none. The holder of
+	// the turn has it.
+	unread int
 	// failures counts the looks since the last one that succeeded. The holder of the turn has it.
 	failures int
 
@@ -47,7 +50,7 @@ type userHome struct {
 
 func newHome(h *Hub, user string) *userHome {
 	hm := &userHome{
-		hub: h, user: user, open: map[string]int{}, streams: map[*Stream]struct{}{},
+		hub: h, user: user, unread: -1, open: map[string]int{}, streams: map[*Stream]struct{}{},
 		agenda: newAgenda(h.cfg.SlowLook, h.cfg.LikesEach, h.cfg.Jitter), doubted: make(chan struct{}, 1), turn: make(chan struct{}, 1), reading: make(chan struct{}, 1),
 	}
 	hm.ctx, hm.stop = context.WithCancelCause(h.ctx)
@@ -196,14 +199,19 @@ func (hm *userHome) poll(ctx context.Context) error {
 			return nil
 		}
 		hm.hub.readers.judge(hm, hm.agenda.answer(hm.seen, 0, time.Time{}))
-		look, likes := hm.agenda.wants()
-		switch {
-		case look:
-			return hm.look(ctx, nil, likes)
-		case likes:
-			return hm.read(ctx, nil, unitsOfLikes, func(ctx context.Context) error { return hm.lookAtLikes(ctx, hm.seen, hm.joined()...) })
+		w := hm.agenda.wants()
+		if w.home {
+			return hm.look(ctx, nil, w)
 		}
-		return nil
+		var errs []error
+		if w.likes {
+			errs = append(errs, hm.read(ctx, nil, unitsOfLikes, func(ctx context.Context) error { return hm.lookAtLikes(ctx, hm.seen, hm.joined()...) }))
+		}
+		if w.unread {
+			defer hm.agenda.rest(leastGap)
+			errs = append(errs, hm.read(ctx, nil, unitsOfUnread, hm.lookAtUnread))
+		}
+		return errors.Join(errs...)
 	})
 }
 
@@ -214,9 +222,10 @@ func (hm *userHome) joined() []*Stream {
 	return slices.Collect(maps.Keys(hm.streams))
 }
 
-// look sends to the streams the posts that have come into the home since the last look, and like counts
-// if likes is set. It is made for st, or for all streams if st is nil. The caller has the turn.
-func (hm *userHome) look(ctx context.Context, st *Stream, likes bool) error {
+// look sends to the streams the posts that have come into the home since the last look, and the parts of w. The
+// number of unread notifications is looked at after each post, too. The look is made for st, or for all streams
+// if st is nil. The caller has the turn.
+func (hm *userHome) look(ctx context.Context, st *Stream, w wanted) error {
 	number, began := hm.agenda.begin()
 	err := hm.read(ctx, st, unitsOfLook, func(ctx context.Context) error {
 		if len(hm.joined()) == 0 { // nobody waits for the posts since the last look
@@ -231,9 +240,16 @@ func (hm *userHome) look(ctx context.Context, st *Stream, likes bool) error {
 			if err := hm.publish(items); err != nil {
 				return err
 			}
+			w.unread = w.unread || len(items) > 0
 		}
-		if streams := hm.joined(); likes && len(streams) > 0 {
-			return hm.lookAtLikes(ctx, hm.seen, streams...)
+		streams := hm.joined()
+		if w.likes && len(streams) > 0 {
+			if err := hm.lookAtLikes(ctx, hm.seen, streams...); err != nil {
+				return err
+			}
+		}
+		if w.unread && len(streams) > 0 {
+			return hm.lookAtUnread(ctx)
 		}
 		return nil
 	})
@@ -295,21 +311,50 @@ func (hm *userHome) lookAtLikes(ctx context.Context, seen *home.Streamed, stream
 	return nil
 }
 
+// lookAtUnread sends the number of unread notifications to the joined streams if it has changed. The caller has
+// the turn.
+func (hm *userHome) lookAtUnread(ctx context.Context) error {
+	if hm.hub.cfg.Unread == nil {
+		return nil
+	}
+	n, err := hm.hub.cfg.Unread(ctx, hm.user)
+	if err != nil || n == hm.unread {
+		return err
+	}
+	return hm.sendUnread(n, hm.joined()...)
+}
+
+func (hm *userHome) sendUnread(n int, streams ...*Stream) error {
+	frame, err := hm.hub.cfg.Frames.Unread(n)
+	if err != nil {
+		return err
+	}
+	hm.unread = n
+	for _, st := range streams {
+		st.push("notifications", frame, nil)
+	}
+	return nil
+}
+
 // join adds a stream that has seen everything that is visible now, and sends it the like
-// counts that it does not know. The caller has the turn. What comes into the home within the next
-// moments, as after a return of its reader, has a look of its own.
+// counts that it does not know and the number of unread notifications. The caller has the turn. The posts of
+// the next moments, as after a return of the reader, have a look of their own.
 func (hm *userHome) join(ctx context.Context, st *Stream) error {
 	others := hm.joined()
 	if len(others) == 0 { // what came before is of no use to anybody
 		hm.seen = st.seen.Clone()
 	}
+	unread := -1
 	err := hm.read(ctx, st, unitsOfLikes, func(ctx context.Context) error {
 		// First the others', so that the next look finds nothing new.
 		var err error
 		if len(others) > 0 {
 			err = hm.lookAtLikes(ctx, hm.seen, others...)
 		}
-		return errors.Join(err, hm.lookAtLikes(ctx, st.seen, st))
+		if err = errors.Join(err, hm.lookAtLikes(ctx, st.seen, st)); err == nil && hm.hub.cfg.Unread != nil {
+			unread, err = hm.hub.cfg.Unread(ctx, hm.user)
+		}
+		return err
 	})
 	if err != nil {
 		return err
@@ -322,6 +367,16 @@ func (hm *userHome) join(ctx context.Context, st *Stream) error {
 	hm.mu.Unlock()
 	st.joined, st.moved = true, true
 	st.settle(hm.hub.cfg.Now())
+	switch {
+	case unread < 0:
+	case unread != hm.unread:
+		err = hm.sendUnread(unread, hm.joined()...)
+	default:
+		err = hm.sendUnread(unread, st)
+	}
+	if err != nil {
+		return err
+	}
 	hm.agenda.hint(somePost, 0, hintTry)
 	return nil
 }

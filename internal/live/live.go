@@ -104,6 +104,7 @@ type Homes interface {
 type Frames struct {
 	Entry    func(feed.HomeItem) ([]byte, error)
 	Likes    func(home.PostLikes) ([]byte, error)
+	Unread   func(n int) ([]byte, error)
 	Position func(string) []byte
 	// Heartbeat is a sign of life without a meaning.
 	Heartbeat []byte
@@ -129,6 +130,8 @@ type Counters interface {
 type Config struct {
 	Homes  Homes
 	Frames Frames
+	// Unread returns the number of a user's unread notifications. It is nil if there are none.
+	Unread func(ctx context.Context, user string) (int, error)
 	// Posts, if not nil, has the posts that other processes make. Without it each post is made by this
 	// process.
 	Posts Posts
@@ -220,6 +223,13 @@ func (h *Hub) home(user string) *userHome {
 func (h *Hub) Wake(user string) {
 	if hm := h.home(user); hm != nil {
 		hm.wake()
+	}
+}
+
+// Noticed reports that this process wrote a notification of user's, or the mark of its notifications.
+func (h *Hub) Noticed(user string) {
+	if hm := h.home(user); hm != nil && h.cfg.Unread != nil {
+		hm.agenda.notice()
 	}
 }
 

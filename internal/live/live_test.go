@@ -80,6 +80,7 @@ func newAPI(t *testing.T, store table.Store, change ...func(*live.Config)) *api 
 			Likes: func(l home.PostLikes) ([]byte, error) {
 				return fmt.Appendf(nil, "likes %s %d\n", l.PostID, l.Count), nil
 			},
+			Unread:    func(n int) ([]byte, error) { return fmt.Appendf(nil, "unread %d\n", n), nil },
 			Position:  func(position string) []byte { return []byte("position " + position + "\n") },
 			Heartbeat: []byte("beat\n"),
 		},
@@ -242,9 +243,11 @@ type client struct {
 	mu    sync.Mutex
 	posts []string
 	likes []string
-	at    []time.Time
-	beats int
-	last  string
+	// unread are the numbers of unread notifications.
+	unread []string
+	at     []time.Time
+	beats  int
+	last   string
 }
 
 func (a *api) client(t *testing.T, user, last string) *client {
@@ -290,6 +293,8 @@ func (c *client) write(frames []byte) error {
 			c.posts, c.at = append(c.posts, value), append(c.at, time.Now())
 		case "likes":
 			c.likes = append(c.likes, value)
+		case "unread":
+			c.unread = append(c.unread, value)
 		case "position":
 			c.last = value
 		case "beat":

@@ -59,7 +59,7 @@ func (st *Stream) begin(ctx context.Context, last string) error {
 		return err
 	}
 	return hm.locked(ctx, func() error {
-		if err := hm.look(ctx, st, false); err != nil || last != "" {
+		if err := hm.look(ctx, st, wanted{}); err != nil || last != "" {
 			return err
 		}
 		if st.seen = hm.seen.Clone(); !st.seen.Behind() {

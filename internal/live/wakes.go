@@ -32,8 +32,8 @@ type written struct {
 	deleted bool
 }
 
-// wake wakes and hints the streams that n writes are about. A home is also woken by a write that failed,
-// because it may have happened.
+// wake wakes and hints the streams that n writes are about. A failed write wakes
+// a stream, too, because it may have happened.
 func (w *waking) wake(err error, n int, write func(i int) written) {
 	hub := w.wakes.hub.Load()
 	if hub == nil || hub.open.Load() == 0 {
@@ -43,6 +43,8 @@ func (w *waking) wake(err error, n int, write func(i int) written) {
 		wr := write(i)
 		if user, ok := schema.UserOfHome(wr.key.PK); ok {
 			hub.Wake(user)
+		} else if user, ok := schema.UserOfNotices(wr.key.PK); ok {
+			hub.Noticed(user)
 		}
 		if err == nil && (wr.put != nil || wr.deleted) {
 			hub.wrote(wr)

@@ -301,6 +301,14 @@ const noticesSuffix = "#notif"
 // It is also the index partition of the listed ones, whose sort keys there are places.
 func NoticesPK(user string) string { return "u#" + user + noticesSuffix }
 
+// UserOfNotices is the reverse of NoticesPK.
+func UserOfNotices(pk string) (user string, ok bool) {
+	if pk, ok = strings.CutPrefix(pk, "u#"); !ok {
+		return "", false
+	}
+	return strings.CutSuffix(pk, noticesSuffix)
+}
+
 // SortNotice is the prefix of the sort keys of notifications.
 const SortNotice = "n#"
 
