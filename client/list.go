@@ -27,17 +27,22 @@ type Page[T any] struct {
 // Page reads one page of at most limit items (1..100; 0 is the service's default) from
 // cursor on ("" is the first page).
 func (l List[T]) Page(ctx context.Context, cursor string, limit int) (Page[T], error) {
-	query := make(url.Values, len(l.query)+2)
-	maps.Copy(query, l.query)
+	var page Page[T]
+	err := l.client.do(ctx, call{method: http.MethodGet, path: l.path, query: paged(l.query, cursor, limit)}, &page)
+	return page, err
+}
+
+// paged returns a query for one page.
+func paged(of url.Values, cursor string, limit int) url.Values {
+	query := make(url.Values, len(of)+2)
+	maps.Copy(query, of)
 	if cursor != "" {
 		query.Set("cursor", cursor)
 	}
 	if limit != 0 {
 		query.Set("limit", strconv.Itoa(limit))
 	}
-	var page Page[T]
-	err := l.client.do(ctx, call{method: http.MethodGet, path: l.path, query: query}, &page)
-	return page, err
+	return query
 }
 
 // All iterates over the whole list and reads a page of 100 when the loop needs it. An error

@@ -23,8 +23,8 @@ const (
 	maxEvent = 1 << 20
 )
 
-// Live iterates over the posts that come into the caller's home, and over like counts of its
-// newest posts, until ctx ends or the loop does. It begins after the post last or at a Place,
+// Live iterates over the posts that come into the caller's home, over like counts of its
+// newest posts, and over numbers of unread notifications, until ctx ends or the loop does. It begins after the post last or at a Place,
 // and with "" at the present.
 //
 // When a connection breaks it opens a new one that goes on where the former was: the loop
@@ -143,6 +143,10 @@ func (s *live) update(name, id, data string) (u Update, ok bool, err error) {
 	case name == "likes":
 		u.Likes = new(LikesUpdate)
 		err = json.Unmarshal([]byte(data), u.Likes)
+	case name == "notifications":
+		var n unread
+		err = json.Unmarshal([]byte(data), &n)
+		u.Unread = &n.Unread
 	default:
 		return Update{}, false, nil
 	}

@@ -25,7 +25,7 @@ func TestALiveHomeGoesOnWhereItWas(t *testing.T) {
 			{status: 200, body: "id: place1\n\n: heartbeat\n\n" + entry("b") + entry("a") + "event: entry\nid: c\ndata: {\"po"},
 			{status: 503, header: after("3")},
 			{},
-			{status: 200, body: entry("a") + entry("b") + entry("c") + "id: place2\n\nevent: likes\ndata: {\"post_id\":\"a\",\"count\":3}\n\nevent: other\ndata: 1\n\n"},
+			{status: 200, body: entry("a") + entry("b") + entry("c") + "id: place2\n\nevent: likes\ndata: {\"post_id\":\"a\",\"count\":3}\n\nevent: notifications\ndata: {\"unread\":2}\n\nevent: other\ndata: 1\n\n"},
 			{status: 200, body: entry("d")},
 			{status: 403, header: http.Header{"Content-Type": {"application/problem+json"}}, body: `{"type":"forbidden"}`},
 		}}
@@ -37,6 +37,8 @@ func TestALiveHomeGoesOnWhereItWas(t *testing.T) {
 				end = err
 			case u.Entry != nil:
 				got = append(got, u.Place+" "+u.Entry.Post.ID)
+			case u.Unread != nil:
+				got = append(got, fmt.Sprint(u.Place, " unread ", *u.Unread))
 			default:
 				got = append(got, fmt.Sprint(u.Place, " ", u.Likes.PostID, " ", u.Likes.Count))
 			}
@@ -44,7 +46,7 @@ func TestALiveHomeGoesOnWhereItWas(t *testing.T) {
 		p, _ := errors.AsType[*Problem](end)
 		require.NotNil(t, p)
 		assert.Equal(t, http.StatusForbidden, p.Status)
-		assert.Equal(t, []string{"place1 b", "place1 a", "place1 c", "place2 a 3", "place2 d"}, got)
+		assert.Equal(t, []string{"place1 b", "place1 a", "place1 c", "place2 a 3", "place2 unread 2", "place2 d"}, got)
 		var places []string
 		for _, r := range s.requests {
 			places = append(places, r.Header.Get("Last-Event-ID"))

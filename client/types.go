@@ -170,12 +170,15 @@ type News struct {
 	ETag string `json:"-"`
 }
 
-// Update is one event of a live home: an entry or a like count. The other is nil.
+// Update is one event of a live home: an entry, a like count, or a number of unread notifications. The rest is
+// nil.
 type Update struct {
 	// Entry is a post that came into the home. It may be older than the one before.
 	Entry *HomeItem
 	// Likes is the new like count of a post.
 	Likes *LikesUpdate
+	// Unread is the number of unread notifications; 10 is 10 or more.
+	Unread *int
 	// Place is where the stream is: Live goes on after it. It covers all updates before this
 	// one.
 	Place string

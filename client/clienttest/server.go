@@ -1,6 +1,6 @@
 // Package clienttest is Fanfare's HTTP contract in memory, for tests of programs
 // that call it and for the client's own examples. It has no comments, likes by user,
-// live homes, pull homes or ranges of time, and no times of deliveries. It refuses few values, and a
+// live homes, notifications of comments and mentions, pull homes or ranges of time, and no times of deliveries. It refuses few values, and a
 // method that a path does not allow is not found. The rest keeps the contract, with deliveries and like
 // counts that are immediate: a test of the client runs the contract's rows against it.
 // It must never be taken for the product, because its tokens are unsigned.
@@ -52,7 +52,8 @@ type Server struct {
 	byUser    map[string][]string // post ids, ascending
 	likes     map[string]map[string]time.Time
 	keys      map[[2]string]keyed
-	left      map[string]bool // readers that were away once
+	read    map[string]time.Time // up to when a user has read its notifications
+	left      map[string]bool      // readers that were away once
 	away      map[string]bool
 	made      map[string]client.Delivery // by post
 }
@@ -70,7 +71,7 @@ func New() *Server {
 		blocks: map[string]map[string]time.Time{}, bookmarks: map[string][]client.Bookmark{}, markers: map[string]map[string]client.Marker{},
 		posts: map[string]client.Post{}, byUser: map[string][]string{},
 		likes: map[string]map[string]time.Time{}, keys: map[[2]string]keyed{},
-		left: map[string]bool{}, away: map[string]bool{}, made: map[string]client.Delivery{},
+		read: map[string]time.Time{}, left: map[string]bool{}, away: map[string]bool{}, made: map[string]client.Delivery{},
 	}
 	for pattern, answer := range map[string]func(string, *http.Request) (int, any){
 		"GET /v1/me":                               s.me,
@@ -109,6 +110,9 @@ func New() *Server {
 		"GET /v1/posts/{id}/likes/{user}":          s.likeOf,
 		"GET /v1/posts/{id}/delivery":              s.delivery,
 		"GET /v1/home":                             s.home,
+		"GET /v1/me/notifications":                 s.notifications,
+		"GET /v1/me/notifications/unread":          s.unread,
+		"PUT /v1/me/notifications/read":            s.readNotifications,
 		"POST /v1/dev/away":                        s.beAway,
 		"GET /v1/users":                            s.usersByID,
 		"GET /v1/posts":                            s.postsByID,

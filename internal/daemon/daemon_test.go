@@ -116,11 +116,11 @@ func devTokens(t *testing.T, dir string) func(t *testing.T, user string, scopes 
 
 func TestContractOnEmbedded(t *testing.T) {
 	for _, index := range []string{"on", "off"} {
-		t.Run("likes by user "+index, func(t *testing.T) {
+		t.Run("likes by user and notifications "+index, func(t *testing.T) {
 			dir := t.TempDir()
-			at, _ := start(t, settings(t, dir, "FANFARE_LIKES_BY_USER="+index))
+			at, _ := start(t, settings(t, dir, "FANFARE_LIKES_BY_USER="+index, "FANFARE_NOTIFICATIONS="+index))
 			apitest.Exercise(t, apitest.Target{
-				URL: "http://" + at.HTTP, Token: tokens(t, dir), Service: services(t, dir), LikesByUser: index == "on", DevTokens: true,
+				URL: "http://" + at.HTTP, Token: tokens(t, dir), Service: services(t, dir), LikesByUser: index == "on", Notifications: index == "on", DevTokens: true,
 			})
 			// Each part of the process counts the calls of the rows.
 			for _, name := range []string{

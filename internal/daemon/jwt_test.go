@@ -76,7 +76,7 @@ func TestContractWithTokensOfAnIssuer(t *testing.T) {
 	i := newIssuer(t)
 	at, _ := start(t, i.settings())
 	apitest.Exercise(t, apitest.Target{
-		URL: "http://" + at.HTTP, LikesByUser: true,
+		URL: "http://" + at.HTTP, LikesByUser: true, Notifications: true,
 		Token: func(_ *testing.T, user string) string { return i.token(user, i.key, nil) },
 		Service: func(_ *testing.T, subject string, deletes bool) string {
 			scopes := []string{"fanfare:act"}

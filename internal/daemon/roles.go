@@ -13,6 +13,7 @@ import (
 	"fanfare/internal/feed/access"
 	"fanfare/internal/feed/delivery"
 	"fanfare/internal/feed/home"
+	"fanfare/internal/feed/notices"
 	"fanfare/internal/feed/removal"
 	"fanfare/internal/feed/view"
 	"fanfare/internal/httpapi"
@@ -49,6 +50,7 @@ type domain struct {
 	feed       *feed.Service
 	homes      *home.Homes
 	views      *view.Views
+	notices    *notices.Notices
 	deliveries *delivery.Deliveries
 	removals   *removal.Removals
 }
@@ -63,7 +65,7 @@ func (p *process) newDomain(store table.Store) domain {
 		Access: way, Authors: p.eng.authors, LikesByUser: bool(p.cfg.LikesByUser), MaxFollowing: p.cfg.MaxFollowing, UserUnits: p.cfg.UnitsPerHour(), Notices: p.eng.notices, Posted: p.metrics.Post,
 	})
 	homes := home.New(home.Config{Access: way, Items: service, Mutes: service, HeadAge: time.Second, HeadsHeld: p.metrics.Heads})
-	return domain{service, homes, view.New(way, service), delivery.New(way), removal.New(way, service)}
+	return domain{service, homes, view.New(way, service), notices.New(way, service, p.cfg.HasNotifications()), delivery.New(way), removal.New(way, service)}
 }
 
 func (p *process) startAPI(ctx context.Context) (string, error) {
@@ -78,7 +80,7 @@ func (p *process) startAPI(ctx context.Context) (string, error) {
 	}
 	reads := p.newDomain(store)
 	api, err := httpapi.New(httpapi.Config{
-		Feed: reads.feed, Homes: reads.homes, Views: reads.views, Deliveries: reads.deliveries, Removals: reads.removals,
+		Feed: reads.feed, Homes: reads.homes, Views: reads.views, Notices: reads.notices, Deliveries: reads.deliveries, Removals: reads.removals,
 		Verifier: p.authn.verifier, Tokens: p.authn.tokens,
 		OwnHost: p.authn.tokens != nil, Hosts: p.cfg.DevAuthHosts,
 		Health: p.health, RateLimit: p.cfg.RequestsPerSecond(), ServiceRateLimit: p.cfg.ServiceRequestsPerSecond(), Scopes: p.scopes(), Origins: p.cfg.CORSOrigins, PageHeaders: p.cfg.CORSHeaders,

@@ -33,6 +33,7 @@ import (
 	"fanfare/internal/auth"
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/delivery"
+	"fanfare/internal/feed/notices"
 	"fanfare/internal/feed/removal"
 	"fanfare/internal/feed/view"
 	"fanfare/internal/live"
@@ -66,6 +67,7 @@ type Config struct {
 	Feed       *feed.Service
 	Homes      *home.Homes
 	Views      *view.Views
+	Notices    *notices.Notices
 	Deliveries *delivery.Deliveries
 	Removals   *removal.Removals
 	Verifier   auth.Verifier
@@ -106,6 +108,7 @@ type API struct {
 	feed       *feed.Service
 	homes      *home.Homes
 	views      *view.Views
+	notices    *notices.Notices
 	deliveries *delivery.Deliveries
 	removals   *removal.Removals
 	verifier   auth.Verifier
@@ -139,7 +142,7 @@ func New(cfg Config) (*API, error) {
 	cfg.Streams.Process = cmp.Or(cfg.Streams.Process, maxStreams)
 	cfg.Limits.ServiceStreams = cmp.Or(cfg.Limits.ServiceStreams, max(1, cfg.Streams.Process/4))
 	a := &API{
-		feed: cfg.Feed, homes: cfg.Homes, views: cfg.Views, deliveries: cfg.Deliveries, removals: cfg.Removals, verifier: cfg.Verifier, tokens: cfg.Tokens, ownHost: cfg.OwnHost, hosts: cfg.Hosts,
+		feed: cfg.Feed, homes: cfg.Homes, views: cfg.Views, notices: cfg.Notices, deliveries: cfg.Deliveries, removals: cfg.Removals, verifier: cfg.Verifier, tokens: cfg.Tokens, ownHost: cfg.OwnHost, hosts: cfg.Hosts,
 		limiter: newLimiter(cfg.RateLimit, maxBuckets), services: newLimiter(cfg.ServiceRateLimit, maxServices),
 		scopes:  cfg.Scopes.OrDefault(),
 		origins: cfg.Origins, headers: strings.Join(append([]string{pageHeaders}, cfg.PageHeaders...), ", "), work: newAdmission(cfg.Limits),
@@ -159,6 +162,7 @@ func New(cfg Config) (*API, error) {
 	a.registerDelivery()
 	a.registerComments()
 	a.registerLikes()
+	a.registerNotifications()
 	a.registerHome()
 	a.registerFound()
 	a.registerStream()
@@ -229,7 +233,7 @@ func operation(r route, status int, errs ...int) huma.Operation {
 // register adds a call. Its errors are worded by problem.
 func register[I, O any](a *API, op huma.Operation, call func(context.Context, *I) (*O, error)) {
 	op.Errors = append(op.Errors, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge)
-	if op.Method == http.MethodPost || op.Method == http.MethodPatch || op.OperationID == "put-me" || op.OperationID == "put-marker" {
+	if op.Method == http.MethodPost || op.Method == http.MethodPatch || op.OperationID == "put-me" || op.OperationID == "put-marker" || op.OperationID == "read-notifications" {
 		op.Errors = append(op.Errors, http.StatusUnsupportedMediaType)
 	}
 	huma.Register(a.huma, op, func(ctx context.Context, in *I) (*O, error) {

@@ -37,6 +37,7 @@ import (
 	"fanfare/internal/fault"
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/delivery"
+	"fanfare/internal/feed/notices"
 	"fanfare/internal/feed/view"
 	"fanfare/internal/httpapi"
 	"fanfare/internal/id"
@@ -179,6 +180,7 @@ func serve(c *httpapi.Config, way access.Config, settings feed.Config) {
 	c.Feed = feed.New(settings)
 	c.Homes = home.New(home.Config{Access: settings.Access, Items: c.Feed, Mutes: c.Feed})
 	c.Views = view.New(settings.Access, c.Feed)
+	c.Notices = notices.New(settings.Access, c.Feed, false)
 	c.Deliveries = delivery.New(settings.Access)
 	c.Removals = removal.New(settings.Access, c.Feed)
 }
@@ -267,7 +269,7 @@ func TestDocumentNamesEveryCall(t *testing.T) {
 			}
 		}
 	}
-	assert.Equal(t, 46, calls, "calls: a new one needs rows in apitest and a number here")
+	assert.Equal(t, 49, calls, "calls: a new one needs rows in apitest and a number here")
 }
 
 func TestDocsPageNeedsNoOtherHost(t *testing.T) {

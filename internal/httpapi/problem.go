@@ -29,6 +29,7 @@ const (
 	typeForbidden        = "forbidden"
 	typeNotFound         = "not-found"
 	typeIndexOff         = "index-off"
+	typeNotificationsOff = "notifications-off"
 	typeMethodNotAllowed = "method-not-allowed"
 	typeMisdirected      = "misdirected"
 	typeProfileMissing   = "profile-missing"
@@ -216,6 +217,8 @@ func (a *API) toProblem(err error) *Problem {
 		return newProblem(http.StatusConflict, typeMarkerLimit, "Marker limit", e.Detail)
 	case fault.IndexOff:
 		return newProblem(http.StatusNotFound, typeIndexOff, "Index off", e.Detail)
+	case fault.NotificationsOff:
+		return newProblem(http.StatusNotFound, typeNotificationsOff, "Notifications off", e.Detail)
 	case fault.TooSoon:
 		return newProblem(http.StatusTooManyRequests, typeRateLimited, "Too many requests", e.Detail).retryAfter(e.RetryAfter)
 	case fault.Unavailable:

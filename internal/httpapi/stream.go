@@ -17,6 +17,7 @@ import (
 	"fanfare/internal/fault"
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/home"
+	"fanfare/internal/feed/notices"
 	"fanfare/internal/live"
 	"fanfare/internal/panics"
 )
@@ -61,6 +62,7 @@ func (a *API) newStreams(cfg Streams) *live.Hub {
 			Likes: func(likes home.PostLikes) ([]byte, error) {
 				return event("likes", "", LikesChange{likes.PostID, likes.Count})
 			},
+			Unread: func(n int) ([]byte, error) { return event("notifications", "", Unread{n}) },
 			// A block without data is no event: it sets the client's Last-Event-ID.
 			Position:  func(position string) []byte { return []byte("id: " + position + "\n\n") },
 			Heartbeat: []byte(": heartbeat\n\n"),
@@ -75,6 +77,11 @@ func (a *API) newStreams(cfg Streams) *live.Hub {
 		Charge:        func(user string, units float64) time.Duration { return a.limiter.carry(user, units, a.now()) },
 		ChargeService: func(service string, units float64) time.Duration { return a.services.carry(service, units, a.now()) },
 		Counters:      a.counters, Now: a.now, Log: a.log,
+	}
+	if a.notices.On() {
+		of.Unread = func(ctx context.Context, user string) (int, error) {
+			return a.notices.Unread(ctx, user, notices.DefaultUnread)
+		}
 	}
 	if !cfg.Alone {
 		of.Posts, of.Units = a.homes, live.DefaultUnits
@@ -125,14 +132,16 @@ func (a *API) registerStream() {
 	op := operation(route{http.MethodGet, "/v1/home/stream", "stream-home", "Home", "Receive the posts of your home as they come"}, http.StatusOK, http.StatusConflict)
 	schemas := a.huma.OpenAPI().Components.Schemas
 	entry, likes := huma.SchemaFromType(schemas, reflect.TypeFor[HomeItem]()), huma.SchemaFromType(schemas, reflect.TypeFor[LikesChange]())
+	unread := huma.SchemaFromType(schemas, reflect.TypeFor[Unread]())
 	op.Responses = map[string]*huma.Response{"200": {
 		Description: "Server-sent events until the client or the server ends them, with a comment every 15 seconds. " +
 			"`entry` is a post that came into the home; its id is the post's. It may be older than the one before: deliveries take their time. It comes mostly within two seconds of the post, and a minute after the post came into the home at the latest, unless the server is set otherwise. " +
 			"`likes` is a new like count of one of the newest 20 posts. " +
+			"`notifications` is the number of your unread notifications: one comes at the start, and one within a minute after the number has changed. None comes where notifications are switched off. " +
 			"Lines with an id and without data give the place of the stream after all events before them. " +
 			"A client that sends this id as Last-Event-ID gets each later event, and none twice; one that sends the id of a post gets newer posts only. Clients that follow the standard send the last id by themselves.",
 		Content: map[string]*huma.MediaType{"text/event-stream": {
-			Schema:  &huma.Schema{Description: "One event.", OneOf: []*huma.Schema{eventSchema("entry", entry), eventSchema("likes", likes)}},
+			Schema:  &huma.Schema{Description: "One event.", OneOf: []*huma.Schema{eventSchema("entry", entry), eventSchema("likes", likes), eventSchema("notifications", unread)}},
 			Example: map[string]string{"event": "likes", "data": `{"post_id":"01JZ0000000000000000000000","count":3}`},
 		}},
 	}}

@@ -31,6 +31,8 @@ type Target struct {
 	Service func(t *testing.T, subject string, deletes bool) string
 	// LikesByUser reports whether the index of likes by user is on.
 	LikesByUser bool
+	// Notifications reports whether notifications are on.
+	Notifications bool
 	// DevTokens reports whether the API has /v1/dev/token.
 	DevTokens bool
 	// Lacks, if not nil, reports whether the API does not promise this status for a path.
@@ -92,7 +94,7 @@ func Exercise(t *testing.T, target Target) {
 	}
 	t.Cleanup(s.client.CloseIdleConnections)
 	run := rand.Text()[:8]
-	for _, user := range []string{"ann", "ben", "cat", "new", "far", "zoe", "sam", "vic", "eve", "rex"} {
+	for _, user := range []string{"ann", "ben", "cat", "new", "far", "zoe", "sam", "vic", "eve", "rex", "nia", "oli"} {
 		s.names[user] = user + "-" + run
 	}
 	// Ids as identity providers make them; one begins with the other.
@@ -106,7 +108,7 @@ func Exercise(t *testing.T, target Target) {
 	s.names["absent"] = "nobody-" + run
 	s.names["nopost"] = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 	rows := slices.Concat(tokenRows(target), userRows(), postRows(), commentRows(), likeRows(target), viewRows(target), idRows(),
-		homeRows(), muteRows(), blockRows(), bookmarkRows(), markerRows(), returnRows(), listRows(target), bodyRows(target), protocolRows(), serviceRows(), lastRows(target))
+		homeRows(), muteRows(), blockRows(), bookmarkRows(), markerRows(), returnRows(), listRows(target), bodyRows(target), protocolRows(), serviceRows(), notificationRows(target), lastRows(target))
 	for _, r := range rows {
 		if target.Lacks != nil && target.Lacks(r.path, r.status) {
 			continue

@@ -13,7 +13,7 @@ import (
 // methodRows tell one story: ann posts, ben follows, likes and comments, each hides the other one
 // for a while, and both leave. A row relies on the effects of the rows above it.
 func methodRows() []methodRow {
-	return slices.Concat(profileMethods(), followMethods(), postMethods(), homeMethods(), likeMethods(), commentMethods(), keepMethods(), hideMethods(), leaveMethods())
+	return slices.Concat(profileMethods(), followMethods(), postMethods(), homeMethods(), likeMethods(), notificationMethods(), commentMethods(), keepMethods(), hideMethods(), leaveMethods())
 }
 
 func profileMethods() []methodRow {
@@ -204,6 +204,40 @@ func likeMethods() []methodRow {
 		{method: "LikeOf", path: "/v1/posts/p/likes/u", soon: true, call: func(ctx context.Context, s *callers) error {
 			_, err := s.ann.LikeOf(ctx, s.first.ID, s.benID)
 			return refused(err, http.StatusNotFound)
+		}},
+	}
+}
+
+// notificationMethods are for a target whose notifications are on.
+func notificationMethods() []methodRow {
+	liked := func(s *callers, p client.NotificationPage) (n client.Notification) {
+		if at := slices.IndexFunc(p.Items, func(n client.Notification) bool { return n.ID == "like:"+s.second.ID }); at >= 0 {
+			n = p.Items[at]
+		}
+		return n
+	}
+	return []methodRow{
+		{method: "Notifications", path: "/v1/me/notifications", soon: true, call: func(ctx context.Context, s *callers) error {
+			return answer(s.ann.Notifications(ctx, "", 0))(func(p client.NotificationPage) bool {
+				n := liked(s, p)
+				return p.Unread != nil && n.Target == s.second.ID && n.Unread && len(n.Actors) == 1 && n.Actors[0].UserID == s.benID && *n.Count == 1
+			})
+		}},
+		{method: "NotificationViews", path: "/v1/me/notifications", call: func(ctx context.Context, s *callers) error {
+			return answer(s.ann.NotificationViews(ctx, "", 0))(func(p client.NotificationPage) bool {
+				n := liked(s, p)
+				return n.Post != nil && n.Post.Post.ID == s.second.ID && n.Actors[0].User.Name == "Ben"
+			})
+		}},
+		{method: "Unread", path: "/v1/me/notifications/unread", call: func(ctx context.Context, s *callers) error {
+			return answer(s.ann.Unread(ctx, 1))(func(n int) bool { return n == 1 })
+		}},
+		{method: "ReadNotifications", path: "/v1/me/notifications/read", soon: true, call: func(ctx context.Context, s *callers) error {
+			page, err := s.ann.Notifications(ctx, "", 1)
+			if err != nil {
+				return err
+			}
+			return answer(s.ann.ReadNotifications(ctx, page.ReadTo))(func(n int) bool { return n == 0 })
 		}},
 	}
 }

@@ -1,0 +1,87 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+// Notification is one kind of action on one target of the caller: likes or comments of a post, follows, or a
+// mention.
+type Notification struct {
+	// ID stays while the notification moves: keep one notification for each ID.
+	ID   string `json:"id"`
+	Kind string `json:"kind"` // like, comment, follow or mention
+	// Target is a post, "" for a follow.
+	Target string `json:"target,omitempty"`
+	// Actors are the users that acted last, 3 at most.
+	Actors []Actor `json:"actors"`
+	// Count is the count that exists, without the caller's own part. It is nil for a mention.
+	Count  *int64    `json:"count,omitempty"`
+	At     time.Time `json:"at"`
+	Unread bool      `json:"unread"`
+	// Post is nil without NotificationViews.
+	Post *PostView `json:"post,omitempty"`
+}
+
+// Actor is a user in a notification.
+type Actor struct {
+	UserID string `json:"user_id"`
+	// Reaction is the kind of a like.
+	Reaction string    `json:"reaction,omitempty"`
+	At       time.Time `json:"at"`
+	// User is nil without NotificationViews.
+	User *UserView `json:"user,omitempty"`
+}
+
+// NotificationPage is a page of notifications.
+type NotificationPage struct {
+	Page[Notification]
+
+	// ReadTo is for ReadNotifications, once the page was seen.
+	ReadTo string `json:"read_to"`
+	// Unread is the number of unread notifications; 10 is 10 or more. Only the first page has it.
+	Unread *int `json:"unread,omitempty"`
+}
+
+// Notifications reads a page of at most limit notifications (1..100; 0 is the service's default) from cursor on,
+// the newest first. A notification that moves up while pages are read is on the first page.
+func (c *Client) Notifications(ctx context.Context, cursor string, limit int) (NotificationPage, error) {
+	return c.notifications(ctx, url.Values{}, cursor, limit)
+}
+
+// NotificationViews reads a page as Notifications does, with posts and users.
+func (c *Client) NotificationViews(ctx context.Context, cursor string, limit int) (NotificationPage, error) {
+	return c.notifications(ctx, view(), cursor, limit)
+}
+
+func (c *Client) notifications(ctx context.Context, of url.Values, cursor string, limit int) (NotificationPage, error) {
+	return query[NotificationPage](ctx, c, paged(of, cursor, limit), "v1", "me", "notifications")
+}
+
+// Unread counts the caller's unread notifications up to most (1..100; 0 is the service's default).
+func (c *Client) Unread(ctx context.Context, most int) (int, error) {
+	of := url.Values{}
+	if most != 0 {
+		of.Set("most", strconv.Itoa(most))
+	}
+	out, err := query[unread](ctx, c, of, "v1", "me", "notifications", "unread")
+	return out.Unread, err
+}
+
+type unread struct {
+	Unread int `json:"unread"`
+}
+
+// ReadNotifications marks the caller's notifications as read up to the ReadTo of a page. It returns the number of
+// unread ones; 10 is 10 or more.
+func (c *Client) ReadNotifications(ctx context.Context, readTo string) (int, error) {
+	body := struct {
+		ReadTo string `json:"read_to"`
+	}{readTo}
+	var out unread
+	err := c.do(ctx, call{method: http.MethodPut, path: path("v1", "me", "notifications", "read"), body: body}, &out)
+	return out.Unread, err
+}
