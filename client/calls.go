@@ -251,6 +251,39 @@ func (c *Client) Unlike(ctx context.Context, post string) error {
 	return c.do(ctx, call{method: http.MethodDelete, path: path("v1", "posts", post, "like")}, nil)
 }
 
+// React makes a reaction of a kind the caller's one to a post. The counts follow within two like
+// windows.
+func (c *Client) React(ctx context.Context, post, kind string) error {
+	return c.do(ctx, call{method: http.MethodPut, path: path("v1", "posts", post, "reactions", kind)}, nil)
+}
+
+// Unreact takes the caller's reaction back, of whatever kind it is.
+func (c *Client) Unreact(ctx context.Context, post string) error { return c.Unlike(ctx, post) }
+
+// Reactions lists the users with a reaction to a post, by user id: of one kind, or of all with "".
+func (c *Client) Reactions(post, kind string) List[Reactor] {
+	query := url.Values{}
+	if kind != "" {
+		query.Set("kind", kind)
+	}
+	return list[Reactor](c, query, "v1", "posts", post, "reactions")
+}
+
+// ReactionCount counts the reactions to a post by kind.
+func (c *Client) ReactionCount(ctx context.Context, post string) (ReactionCount, error) {
+	return get[ReactionCount](ctx, c, path("v1", "posts", post, "reactions", "count"))
+}
+
+// ReactionOf reads a user's reaction to a post. It is ErrNotFound if there is none.
+func (c *Client) ReactionOf(ctx context.Context, post, user string) (Reactor, error) {
+	return get[Reactor](ctx, c, path("v1", "posts", post, "reactions", "by", user))
+}
+
+// ReactionsByUser lists the posts to which a user has a reaction, newest first.
+func (c *Client) ReactionsByUser(id string) List[PostReaction] {
+	return list[PostReaction](c, nil, "v1", "users", id, "reactions")
+}
+
 // Likers lists the users who like a post, by user id.
 func (c *Client) Likers(post string) List[Liker] {
 	return list[Liker](c, nil, "v1", "posts", post, "likes")

@@ -15,13 +15,15 @@ import (
 // TestClienttestKeepsTheContract runs the contract's rows against the server in memory,
 // except those of parts that its package comment leaves out.
 func TestClienttestKeepsTheContract(t *testing.T) {
-	server := httptest.NewServer(clienttest.New())
+	fake := clienttest.New()
+	fake.Reactions = []string{"love", "wow"}
+	server := httptest.NewServer(fake)
 	defer server.Close()
 	anyone, err := client.New(server.URL)
 	require.NoError(t, err)
 	defer anyone.CloseIdleConnections()
 	apitest.Exercise(t, apitest.Target{
-		URL: server.URL, DevTokens: true, Notifications: true,
+		URL: server.URL, DevTokens: true, Notifications: true, Reactions: true,
 		Token: func(t *testing.T, user string) string {
 			t.Helper()
 			token, err := anyone.DevToken(t.Context(), user, 0)
@@ -39,7 +41,7 @@ func TestClienttestKeepsTheContract(t *testing.T) {
 			return token.Token
 		},
 		Lacks: func(path string, status int) bool {
-			for _, part := range []string{"/comments", "/delivery", "/home/stream", "day=", "since=", "until=", "source=", "users/{ben}/likes", "users/u/likes", "/../"} {
+			for _, part := range []string{"/comments", "/delivery", "/home/stream", "day=", "since=", "until=", "source=", "users/{ben}/likes", "users/u/likes", "users/{ben}/reactions", "users/u/reactions", "/../"} {
 				if strings.Contains(path, part) {
 					return true
 				}

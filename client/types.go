@@ -132,12 +132,36 @@ type Marker struct {
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
+// Reactor is a user with a reaction to a post.
+type Reactor struct {
+	UserID string    `json:"user_id"`
+	Kind   string    `json:"kind"`
+	At     time.Time `json:"at"`
+}
+
+// ReactionCount has the numbers of users with a reaction to a post at AsOf, by kind.
+type ReactionCount struct {
+	Counts map[string]int64 `json:"counts"`
+	AsOf   time.Time        `json:"as_of"`
+}
+
+// PostReaction is a post to which a user has a reaction.
+type PostReaction struct {
+	PostID string    `json:"post_id"`
+	Kind   string    `json:"kind"`
+	At     time.Time `json:"at"`
+}
+
 // HomeItem is one post in a home.
 type HomeItem struct {
 	Post      Post   `json:"post"`
 	Author    Author `json:"author"`
 	LikeCount int64  `json:"like_count"`
 	Liked     bool   `json:"liked"`
+	// Reactions are the counts by kind of reaction, likes among them, and Reaction is the caller's kind, ""
+	// for none. Where only likes are configured, they are nil and "".
+	Reactions map[string]int64 `json:"reactions,omitzero"`
+	Reaction  string           `json:"reaction,omitempty"`
 }
 
 // PostView is a post with all that a page shows of it.
@@ -188,6 +212,8 @@ type Update struct {
 type LikesUpdate struct {
 	PostID string `json:"post_id"`
 	Count  int64  `json:"count"`
+	// Reactions are all counts by kind, nil where only likes are configured.
+	Reactions map[string]int64 `json:"reactions,omitzero"`
 }
 
 // Author holds the values of an author that a home shows.

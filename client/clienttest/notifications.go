@@ -13,10 +13,10 @@ import (
 
 // notificationsOf returns the likes of user's posts and the follows of user, the newest first.
 func (s *Server) notificationsOf(user string, views bool) (all []client.Notification) {
-	add := func(kind, target string, acts map[string]time.Time) {
+	add := func(kind, target string, acts map[string]client.Reactor) {
 		n := client.Notification{ID: kind + ":" + target, Kind: kind, Target: target, Actors: []client.Actor{}}
 		others := int64(0)
-		for actor, at := range acts {
+		for actor, act := range acts {
 			if actor == user {
 				continue
 			}
@@ -24,11 +24,7 @@ func (s *Server) notificationsOf(user string, views bool) (all []client.Notifica
 			if _, muted := s.mutes[user][actor]; muted || s.blocked(user, actor) {
 				continue
 			}
-			of := client.Actor{UserID: actor, At: at, User: s.viewIf(views, user, actor)}
-			if kind == "like" {
-				of.Reaction = kind
-			}
-			n.Actors = append(n.Actors, of)
+			n.Actors = append(n.Actors, client.Actor{UserID: actor, Reaction: act.Kind, At: act.At, User: s.viewIf(views, user, actor)})
 		}
 		if len(n.Actors) == 0 {
 			return
@@ -45,7 +41,11 @@ func (s *Server) notificationsOf(user string, views bool) (all []client.Notifica
 	for _, post := range s.byUser[user] {
 		add("like", post, s.likes[post])
 	}
-	add("follow", "", s.followersOf(user))
+	follows := map[string]client.Reactor{}
+	for follower, at := range s.followersOf(user) {
+		follows[follower] = client.Reactor{UserID: follower, At: at}
+	}
+	add("follow", "", follows)
 	slices.SortFunc(all, func(a, b client.Notification) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(b.ID, a.ID)) })
 	return all
 }

@@ -1,5 +1,5 @@
 // Package clienttest is Fanfare's HTTP contract in memory, for tests of programs
-// that call it and for the client's own examples. It has no comments, likes by user,
+// that call it and for the client's own examples. It has no comments, likes and reactions by user,
 // live homes, notifications of comments and mentions, pull homes or ranges of time, and no times of deliveries. It refuses few values, and a
 // method that a path does not allow is not found. The rest keeps the contract, with deliveries and like
 // counts that are immediate: a test of the client runs the contract's rows against it.
@@ -29,6 +29,8 @@ import (
 type Server struct {
 	// AlterHome changes the items of a viewer's home, newest first, before paging.
 	AlterHome func(viewer string, items []client.HomeItem) []client.HomeItem
+	// Reactions are the kinds of reaction besides like.
+	Reactions []string
 	// AlterCount changes a post's like count.
 	AlterCount func(post string, count int64) int64
 	// AlterUser changes a profile as it is read.
@@ -49,10 +51,10 @@ type Server struct {
 	bookmarks map[string][]client.Bookmark
 	markers   map[string]map[string]client.Marker // by their user, then by name
 	posts     map[string]client.Post
-	byUser    map[string][]string // post ids, ascending
-	likes     map[string]map[string]time.Time
+	byUser    map[string][]string                  // post ids, ascending
+	likes     map[string]map[string]client.Reactor // by post and user
 	keys      map[[2]string]keyed
-	read    map[string]time.Time // up to when a user has read its notifications
+	read      map[string]time.Time // up to when a user has read its notifications
 	left      map[string]bool      // readers that were away once
 	away      map[string]bool
 	made      map[string]client.Delivery // by post
@@ -70,7 +72,7 @@ func New() *Server {
 		users: map[string]client.User{}, follows: map[string]map[string]time.Time{}, mutes: map[string]map[string]time.Time{},
 		blocks: map[string]map[string]time.Time{}, bookmarks: map[string][]client.Bookmark{}, markers: map[string]map[string]client.Marker{},
 		posts: map[string]client.Post{}, byUser: map[string][]string{},
-		likes: map[string]map[string]time.Time{}, keys: map[[2]string]keyed{},
+		likes: map[string]map[string]client.Reactor{}, keys: map[[2]string]keyed{},
 		read: map[string]time.Time{}, left: map[string]bool{}, away: map[string]bool{}, made: map[string]client.Delivery{},
 	}
 	for pattern, answer := range map[string]func(string, *http.Request) (int, any){
@@ -108,6 +110,11 @@ func New() *Server {
 		"GET /v1/posts/{id}/likes":                 s.likers,
 		"GET /v1/posts/{id}/likes/count":           s.likeCount,
 		"GET /v1/posts/{id}/likes/{user}":          s.likeOf,
+		"PUT /v1/posts/{id}/reactions/{kind}":      s.react,
+		"DELETE /v1/posts/{id}/reactions/{kind}":   s.unlike,
+		"GET /v1/posts/{id}/reactions":             s.reactions,
+		"GET /v1/posts/{id}/reactions/count":       s.reactionCount,
+		"GET /v1/posts/{id}/reactions/by/{user}":   s.reactionOf,
 		"GET /v1/posts/{id}/delivery":              s.delivery,
 		"GET /v1/home":                             s.home,
 		"GET /v1/me/notifications":                 s.notifications,
@@ -570,54 +577,6 @@ func (s *Server) postsByUser(viewer string, r *http.Request) (int, any) {
 		return page(r, views, func(v client.PostView) string { return v.Post.ID })
 	}
 	return page(r, posts, func(p client.Post) string { return p.ID })
-}
-
-func (s *Server) like(user string, r *http.Request) (int, any) {
-	post := r.PathValue("id")
-	if s.blocked(user, s.posts[post].AuthorID) {
-		return failBlocked()
-	}
-	if s.likes[post] == nil {
-		s.likes[post] = map[string]time.Time{}
-	}
-	if _, ok := s.likes[post][user]; !ok {
-		s.likes[post][user] = time.Now().UTC()
-	}
-	return http.StatusAccepted, nil
-}
-
-func (s *Server) unlike(user string, r *http.Request) (int, any) {
-	delete(s.likes[r.PathValue("id")], user)
-	return http.StatusAccepted, nil
-}
-
-func (s *Server) likers(viewer string, r *http.Request) (int, any) {
-	var out []client.Liker
-	for user, at := range s.likes[r.PathValue("id")] {
-		out = append(out, client.Liker{UserID: user, LikedAt: at, User: s.viewIf(expand(r), viewer, user)})
-	}
-	slices.SortFunc(out, func(a, b client.Liker) int { return cmp.Compare(a.UserID, b.UserID) })
-	return page(r, out, func(l client.Liker) string { return l.UserID })
-}
-
-func (s *Server) count(post string) int64 {
-	n := int64(len(s.likes[post]))
-	if s.AlterCount != nil {
-		n = s.AlterCount(post, n)
-	}
-	return n
-}
-
-func (s *Server) likeCount(_ string, r *http.Request) (int, any) {
-	return http.StatusOK, client.LikeCount{Count: s.count(r.PathValue("id")), AsOf: time.Now().UTC()}
-}
-
-func (s *Server) likeOf(_ string, r *http.Request) (int, any) {
-	at, ok := s.likes[r.PathValue("id")][r.PathValue("user")]
-	if !ok {
-		return fail(http.StatusNotFound)
-	}
-	return http.StatusOK, client.Liker{UserID: r.PathValue("user"), LikedAt: at}
 }
 
 func (s *Server) home(user string, r *http.Request) (int, any) {

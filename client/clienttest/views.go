@@ -21,10 +21,14 @@ type profile struct {
 // item returns a post as viewer's home shows it.
 func (s *Server) item(viewer, post string) client.HomeItem {
 	u := s.users[s.posts[post].AuthorID]
-	_, liked := s.likes[post][viewer]
-	return client.HomeItem{
-		Post: s.posts[post], Author: client.Author{ID: u.ID, Name: u.Name, ImageURL: u.ImageURL}, LikeCount: s.count(post), Liked: liked,
+	own := s.likes[post][viewer].Kind
+	item := client.HomeItem{
+		Post: s.posts[post], Author: client.Author{ID: u.ID, Name: u.Name, ImageURL: u.ImageURL}, LikeCount: s.count(post), Liked: own == kindLike,
 	}
+	if len(s.Reactions) > 0 {
+		item.Reactions, item.Reaction = s.counts(post), own
+	}
+	return item
 }
 
 func (s *Server) userView(viewer, user string) client.UserView {

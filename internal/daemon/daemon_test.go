@@ -118,9 +118,9 @@ func TestContractOnEmbedded(t *testing.T) {
 	for _, index := range []string{"on", "off"} {
 		t.Run("likes by user and notifications "+index, func(t *testing.T) {
 			dir := t.TempDir()
-			at, _ := start(t, settings(t, dir, "FANFARE_LIKES_BY_USER="+index, "FANFARE_NOTIFICATIONS="+index))
+			at, _ := start(t, settings(t, dir, "FANFARE_LIKES_BY_USER="+index, "FANFARE_NOTIFICATIONS="+index, "FANFARE_REACTIONS="+map[string]string{"on": "love,wow"}[index]))
 			apitest.Exercise(t, apitest.Target{
-				URL: "http://" + at.HTTP, Token: tokens(t, dir), Service: services(t, dir), LikesByUser: index == "on", Notifications: index == "on", DevTokens: true,
+				URL: "http://" + at.HTTP, Token: tokens(t, dir), Service: services(t, dir), LikesByUser: index == "on", Notifications: index == "on", Reactions: index == "on", DevTokens: true,
 			})
 			// Each part of the process counts the calls of the rows.
 			for _, name := range []string{

@@ -163,6 +163,7 @@ func New(cfg Config) (*API, error) {
 	a.registerComments()
 	a.registerLikes()
 	a.registerNotifications()
+	a.registerReactions()
 	a.registerHome()
 	a.registerFound()
 	a.registerStream()

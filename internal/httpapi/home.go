@@ -20,6 +20,8 @@ type HomeItem struct {
 	Author    HomeAuthor `json:"author"`
 	LikeCount int64      `json:"like_count"`
 	Liked     bool       `json:"liked" doc:"True if you like the post."`
+	Reactions Reactions  `json:"reactions,omitzero" doc:"The number of users of each kind of reaction that somebody has, likes among them. Absent where only likes are configured."`
+	Reaction  string     `json:"reaction,omitempty" doc:"The kind of your reaction. Absent if you have none, or where only likes are configured."`
 }
 
 // HomeAuthor holds the values of an author that a home shows.
@@ -30,7 +32,7 @@ type HomeAuthor struct {
 }
 
 func toHomeItem(it feed.HomeItem) HomeItem {
-	return HomeItem{Post: toPost(it.Post), Author: HomeAuthor(it.Author), LikeCount: it.LikeCount, Liked: it.Liked}
+	return HomeItem{Post: toPost(it.Post), Author: HomeAuthor(it.Author), LikeCount: it.LikeCount, Liked: it.Liked, Reactions: it.Reactions, Reaction: it.Reaction}
 }
 
 // HomePage is a page of a home.

@@ -269,7 +269,7 @@ func TestDocumentNamesEveryCall(t *testing.T) {
 			}
 		}
 	}
-	assert.Equal(t, 49, calls, "calls: a new one needs rows in apitest and a number here")
+	assert.Equal(t, 55, calls, "calls: a new one needs rows in apitest and a number here")
 }
 
 func TestDocsPageNeedsNoOtherHost(t *testing.T) {
@@ -541,6 +541,8 @@ func TestARequestIsChargedWhatItCauses(t *testing.T) {
 		{"a post to 4,000 followers", []string{"POST", "/v1/posts", `{"text":"x"}`}, 1 + 200},
 		{"a post to more followers than a burst", []string{"POST", "/v1/posts", `{"text":"x"}`}, 1 + 500},
 		{"a like", []string{"PUT", "/v1/posts/POST/like", ""}, 5},
+		{"a reaction", []string{"PUT", "/v1/posts/POST/reactions/like", ""}, 5},
+		{"the end of a reaction", []string{"DELETE", "/v1/posts/POST/reactions/like", ""}, 5},
 		{"a follow of an author with 100 posts", []string{"PUT", "/v1/me/following/author", ""}, 1 + (18+4+4+3*100)/20},
 		{"a rename of a user with 100 posts", []string{"PUT", "/v1/me", `{"name":"New"}`}, 1 + (2+100+16)/20},
 	} {
@@ -734,7 +736,7 @@ func TestAHungQueueAnswersAWriteWithinFiveSeconds(t *testing.T) {
 		w.profile(t, "bob")
 		post := postID(t, w.call(t, "bob", "POST", "/v1/posts", `{"text":"t"}`))
 		first := len(w.published.messages)
-		write := []string{"POST /v1/posts", "PUT /v1/posts/" + post + "/like", "DELETE /v1/posts/" + post + "/like", "DELETE /v1/me"}
+		write := []string{"POST /v1/posts", "PUT /v1/posts/" + post + "/like", "DELETE /v1/posts/" + post + "/like", "PUT /v1/posts/" + post + "/reactions/like", "DELETE /v1/me"}
 		call := func(line string) *httptest.ResponseRecorder {
 			method, path, _ := strings.Cut(line, " ")
 			body := ""

@@ -35,18 +35,13 @@ func (a *API) registerLikes() {
 		do                                 func(ctx context.Context, user, post string) error
 	}{
 		{http.MethodPut, "like", "Like a post (the count follows soon)", refusesBlocked + " That holds within a few seconds of the block.", a.feed.Like},
-		{http.MethodDelete, "unlike", "Take your like back (the count follows soon)", "", a.feed.Unlike},
+		{http.MethodDelete, "unlike", "Take your like back (the count follows soon)", "It takes back a reaction of another kind, too.", a.feed.Unlike},
 	} {
 		op := operation(route{l.method, "/v1/posts/{id}/like", l.name, tag, l.summary}, http.StatusAccepted, http.StatusNotFound, http.StatusConflict)
 		op.Description = l.description
 		register(a, op,
 			func(ctx context.Context, in *PostPath) (*empty, error) {
-				a.chargeLike(callerOf(ctx))
-				if err := l.do(ctx, userOf(ctx), in.ID); err != nil {
-					return nil, err
-				}
-				a.counters.Like()
-				return nil, nil // an answer without a body
+				return a.act(ctx, func() error { return l.do(ctx, userOf(ctx), in.ID) })
 			})
 	}
 
@@ -102,6 +97,16 @@ func (a *API) registerLikes() {
 			list, err := a.feed.LikesByUser(ctx, in.ID, in.request())
 			return anyOf(func(l page.List[feed.LikedPost]) List[LikedPost] { return toList(toLikedPost, l) }, list, err)
 		})
+}
+
+// act makes a call that changes the caller's reaction.
+func (a *API) act(ctx context.Context, do func() error) (*empty, error) {
+	a.chargeLike(callerOf(ctx))
+	if err := do(); err != nil {
+		return nil, err
+	}
+	a.counters.Like()
+	return nil, nil // an answer without a body
 }
 
 func toLikedPost(p feed.LikedPost) LikedPost { return LikedPost{p.PostID, p.LikedAt.UTC()} }

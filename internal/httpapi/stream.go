@@ -46,8 +46,9 @@ const stopTime = time.Second
 
 // LikesChange is the data of the event likes.
 type LikesChange struct {
-	PostID string `json:"post_id"`
-	Count  int64  `json:"count"`
+	PostID    string    `json:"post_id"`
+	Count     int64     `json:"count"`
+	Reactions Reactions `json:"reactions,omitzero" doc:"All counts by kind of reaction. Absent where only likes are configured."`
 }
 
 // newStreams returns the hub of the streams. Their bytes and their capacity units count as
@@ -60,7 +61,7 @@ func (a *API) newStreams(cfg Streams) *live.Hub {
 				return event("entry", item.Post.ID, toHomeItem(item))
 			},
 			Likes: func(likes home.PostLikes) ([]byte, error) {
-				return event("likes", "", LikesChange{likes.PostID, likes.Count})
+				return event("likes", "", LikesChange{likes.PostID, likes.Count, likes.Reactions})
 			},
 			Unread: func(n int) ([]byte, error) { return event("notifications", "", Unread{n}) },
 			// A block without data is no event: it sets the client's Last-Event-ID.
@@ -136,7 +137,7 @@ func (a *API) registerStream() {
 	op.Responses = map[string]*huma.Response{"200": {
 		Description: "Server-sent events until the client or the server ends them, with a comment every 15 seconds. " +
 			"`entry` is a post that came into the home; its id is the post's. It may be older than the one before: deliveries take their time. It comes mostly within two seconds of the post, and a minute after the post came into the home at the latest, unless the server is set otherwise. " +
-			"`likes` is a new like count of one of the newest 20 posts. " +
+			"`likes` has the new counts of one of the newest 20 posts. " +
 			"`notifications` is the number of your unread notifications: one comes at the start, and one within a minute after the number has changed. None comes where notifications are switched off. " +
 			"Lines with an id and without data give the place of the stream after all events before them. " +
 			"A client that sends this id as Last-Event-ID gets each later event, and none twice; one that sends the id of a post gets newer posts only. Clients that follow the standard send the last id by themselves.",

@@ -118,7 +118,10 @@ document.addEventListener("click", e => {
 
 // --- answers, drawn: each returns the markup of a JSON answer
 
-const entry = item => markup("entry", { ...item, ...face(item.post.author_id, item.author.name), author: { name: item.author.name || item.post.author_id }, ago: ago(item.post.created_at) });
+// kinds shows the counts of reactions other than likes.
+const kinds = reactions => Object.entries(reactions ?? {}).filter(([kind]) => kind !== "like").map(([kind, n]) => `${kind} ${n}`).sort().join(" · ");
+
+const entry = item => markup("entry", { ...item, kinds: kinds(item.reactions), ...face(item.post.author_id, item.author.name), author: { name: item.author.name || item.post.author_id }, ago: ago(item.post.created_at) });
 const posted = post => markup("posted", { ...post, ago: ago(post.created_at) });
 
 // shown is the number of followees that are listed.
@@ -162,11 +165,12 @@ const views = {
   },
 };
 
-// count shows a like count.
-function count(post, likes) {
+// count shows the counts of a post.
+function count(post, likes, reactions) {
   const e = document.getElementById("p-" + post)?.querySelector(".count");
   if (!e) return;
   e.textContent = likes;
+  document.getElementById("p-" + post).querySelector(".kinds").textContent = kinds(reactions);
   e.classList.remove("counting");
 }
 
@@ -177,7 +181,7 @@ function settle(post) {
   document.getElementById("p-" + post).querySelector(".count").classList.add("counting");
   setTimeout(() => {
     if (!waits()) return;
-    call("GET", `/v1/posts/${encodeURIComponent(post)}/likes/count`, me.token).then(c => { if (waits()) count(post, c.count); }, e => toast(e.message));
+    call("GET", `/v1/posts/${encodeURIComponent(post)}/reactions/count`, me.token).then(c => { if (waits()) count(post, c.counts.like ?? 0, c.counts); }, e => toast(e.message));
   }, Number(document.body.dataset.likesCounted));
 }
 
@@ -276,7 +280,7 @@ document.addEventListener("htmx:sse:before:message", e => {
   const { message } = e.detail, data = JSON.parse(message.data);
   if (message.event === "likes") {
     e.preventDefault();
-    count(data.post_id, data.count);
+    count(data.post_id, data.count, data.reactions);
   } else if (message.event === "entry") {
     message.data = entry(data).replace('class="card entry"', 'class="card entry fresh"');
     message.event = ""; // htmx swaps messages without a name

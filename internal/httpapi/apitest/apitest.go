@@ -33,6 +33,8 @@ type Target struct {
 	LikesByUser bool
 	// Notifications reports whether notifications are on.
 	Notifications bool
+	// Reactions reports whether the kinds love and wow are configured, or like alone.
+	Reactions bool
 	// DevTokens reports whether the API has /v1/dev/token.
 	DevTokens bool
 	// Lacks, if not nil, reports whether the API does not promise this status for a path.
@@ -107,7 +109,7 @@ func Exercise(t *testing.T, target Target) {
 	s.tokens["deleter"] = target.Service(t, "deleter-"+run, true)
 	s.names["absent"] = "nobody-" + run
 	s.names["nopost"] = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
-	rows := slices.Concat(tokenRows(target), userRows(), postRows(), commentRows(), likeRows(target), viewRows(target), idRows(),
+	rows := slices.Concat(tokenRows(target), userRows(), postRows(), commentRows(), likeRows(target), reactionRows(target), viewRows(target), idRows(),
 		homeRows(), muteRows(), blockRows(), bookmarkRows(), markerRows(), returnRows(), listRows(target), bodyRows(target), protocolRows(), serviceRows(), notificationRows(target), lastRows(target))
 	for _, r := range rows {
 		if target.Lacks != nil && target.Lacks(r.path, r.status) {

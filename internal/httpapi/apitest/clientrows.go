@@ -12,8 +12,8 @@ import (
 
 // methodRows tell one story: ann posts, ben follows, likes and comments, each hides the other one
 // for a while, and both leave. A row relies on the effects of the rows above it.
-func methodRows() []methodRow {
-	return slices.Concat(profileMethods(), followMethods(), postMethods(), homeMethods(), likeMethods(), notificationMethods(), commentMethods(), keepMethods(), hideMethods(), leaveMethods())
+func methodRows(target Target) []methodRow {
+	return slices.Concat(profileMethods(), followMethods(), postMethods(), homeMethods(), likeMethods(), notificationMethods(), reactionMethods(target.Reactions), commentMethods(), keepMethods(), hideMethods(), leaveMethods())
 }
 
 func profileMethods() []methodRow {

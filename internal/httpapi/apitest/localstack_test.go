@@ -27,7 +27,7 @@ func onLocalStack(t *testing.T, likesByUser string) config.Config {
 	name := "contract-" + strings.ToLower(rand.Text()[:10])
 	cfg, err := config.Load([]string{
 		"FANFARE_ENGINE=aws", "FANFARE_TABLE=" + name, "FANFARE_QUEUE_PREFIX=" + name,
-		"FANFARE_DEV_AUTH_ON_AWS=allow", "FANFARE_DEV_SECRET=" + rand.Text() + rand.Text(), "FANFARE_LIKES_BY_USER=" + likesByUser,
+		"FANFARE_DEV_AUTH_ON_AWS=allow", "FANFARE_DEV_SECRET=" + rand.Text() + rand.Text(), "FANFARE_LIKES_BY_USER=" + likesByUser, "FANFARE_REACTIONS=" + map[string]string{"on": "love,wow"}[likesByUser],
 		"FANFARE_HTTP_ADDR=127.0.0.1:0", "FANFARE_ADMIN_ADDR=127.0.0.1:0", "FANFARE_LIKE_WINDOW=100ms",
 	}, config.API)
 	require.NoError(t, err)
@@ -71,7 +71,7 @@ func TestContractOnLocalStack(t *testing.T) {
 			dev, err := auth.NewDev([]byte(cfg.DevSecret), time.Now)
 			require.NoError(t, err)
 			apitest.Exercise(t, apitest.Target{
-				URL: "http://" + at.HTTP, LikesByUser: index == "on", DevTokens: true,
+				URL: "http://" + at.HTTP, LikesByUser: index == "on", Reactions: index == "on", DevTokens: true,
 				Service: func(t *testing.T, subject string, deletes bool) string {
 					t.Helper()
 					scopes := []string{auth.ActScope}

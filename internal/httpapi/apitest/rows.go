@@ -319,6 +319,7 @@ func idRows() []row {
 		"GET /v1/posts/%", "PATCH /v1/posts/%", "DELETE /v1/posts/%", "GET /v1/posts/%/delivery",
 		"POST /v1/posts/%/comments", "DELETE /v1/posts/%/comments/{reply}", "PUT /v1/posts/%/like", "DELETE /v1/posts/%/like",
 		"GET /v1/posts/%/likes/count", "GET /v1/posts/%/likes/{ben}",
+		"PUT /v1/posts/%/reactions/like", "DELETE /v1/posts/%/reactions/like", "GET /v1/posts/%/reactions/count", "GET /v1/posts/%/reactions/by/{ben}",
 	} {
 		method, path, _ := strings.Cut(call, " ")
 		body := ""
@@ -393,14 +394,16 @@ func listRows(target Target) []row {
 		ofUser("posts", "{ann}", "{ben}", object{"id": "{news}"}, object{"id": "{free}"}),
 		ofUser("comments", "{ben}", "{cat}", object{"id": "{late}"}, object{"id": "{early}"}),
 		ofPost("comments", object{"id": "{early}"}, object{"id": "{late}"}),
-		ofPost("likes", ben, cat),
+		ofPost("likes", ben, cat), ofPost("reactions", ben, cat),
 		{"mutes", "ann", "/v1/me/mutes", "", "", "", ben, cat},
 		{"bookmarks", "ann", "/v1/me/bookmarks", "", "", "", object{"post_id": "{news}"}, object{"post_id": "{free}"}},
 		{"markers", "ann", "/v1/me/markers", "", "", "", object{"name": "a"}, object{"name": "b"}},
 		{"home", "ann", "/v1/home", "", "", "", object{"post": object{"id": "{news}"}}, object{"post": object{"id": "{free}"}}},
 	}
 	if target.LikesByUser {
-		lists = append(lists, ofUser("likes", "{ben}", "{cat}", object{"post_id": "{news}"}, object{"post_id": "{post}"}))
+		for _, name := range []string{"likes", "reactions"} {
+			lists = append(lists, ofUser(name, "{ben}", "{cat}", object{"post_id": "{news}"}, object{"post_id": "{post}"}))
+		}
 	}
 	rows := []row{
 		{name: "ann mutes ben", as: "ann", method: "PUT", path: "/v1/me/mutes/{ben}", status: 204},
@@ -577,7 +580,9 @@ func protocolRows() []row {
 		"GET /v1/posts/{post}", "PATCH /v1/posts/{post}", "DELETE /v1/posts/{post}", "GET /v1/users/u/posts",
 		"POST /v1/posts/{post}/comments", "GET /v1/posts/{post}/comments", "DELETE /v1/posts/{post}/comments/{post}", "GET /v1/users/u/comments",
 		"PUT /v1/posts/{post}/like", "DELETE /v1/posts/{post}/like", "GET /v1/posts/{post}/likes", "GET /v1/posts/{post}/likes/count",
-		"GET /v1/posts/{post}/likes/u", "GET /v1/users/u/likes", "GET /v1/users?ids=u", "GET /v1/posts?ids={post}", "GET /v1/home", "GET /v1/home/stream", "GET /v1/posts/{post}/delivery",
+		"GET /v1/posts/{post}/likes/u", "GET /v1/users/u/likes",
+		"PUT /v1/posts/{post}/reactions/like", "DELETE /v1/posts/{post}/reactions/like", "GET /v1/posts/{post}/reactions", "GET /v1/posts/{post}/reactions/count",
+		"GET /v1/posts/{post}/reactions/by/u", "GET /v1/users/u/reactions", "GET /v1/users?ids=u", "GET /v1/posts?ids={post}", "GET /v1/home", "GET /v1/home/stream", "GET /v1/posts/{post}/delivery",
 	} {
 		method, path, _ := strings.Cut(call, " ")
 		rows = append(rows, bad("stranger "+strings.ReplaceAll(call, "/", "."), "", method, path, "", 401, "unauthenticated"))
