@@ -22,13 +22,8 @@ const (
 // has met a like that another flush is to count.
 func (w *window) act(ctx context.Context, a *action) error {
 	if a.next == nil {
-		var former bool
-		err := w.attempt(ctx, a, func() (err error) { former, err = w.ofFormerLife(ctx, a); return err })
-		if err != nil {
+		if err := w.withinLife(ctx, a); err != nil {
 			return err
-		}
-		if former {
-			a.kind = ""
 		}
 		a.next = &schema.Like{Kind: a.kind, Version: a.version}
 		if a.kind == "" || a.stored || a.receives > 1 {
@@ -49,6 +44,17 @@ func (w *window) act(ctx context.Context, a *action) error {
 		w.meet(a, old)
 	}
 	return nil
+}
+
+// withinLife takes a reaction of a user's former life for one that is taken back.
+func (w *window) withinLife(ctx context.Context, a *action) error {
+	return w.attempt(ctx, a, func() error {
+		former, err := w.ofFormerLife(ctx, a)
+		if err == nil && former {
+			a.kind = ""
+		}
+		return err
+	})
 }
 
 // meet takes the like that an action found, nil for none.
