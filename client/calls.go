@@ -210,14 +210,16 @@ func (span PostRange) query() url.Values {
 	return query
 }
 
-// CreateComment comments on a post. It is sent once, since the service could not
-// distinguish a repetition from a second comment.
+// CreateComment is AddComment for a comment of a text alone.
 func (c *Client) CreateComment(ctx context.Context, post, text string) (Comment, error) {
-	body := struct {
-		Text string `json:"text"`
-	}{text}
+	return c.AddComment(ctx, post, CommentInput{Text: text})
+}
+
+// AddComment comments on a post. It is sent once, since the service could not distinguish a
+// repetition from a second comment.
+func (c *Client) AddComment(ctx context.Context, post string, in CommentInput) (Comment, error) {
 	var comment Comment
-	err := c.do(ctx, call{method: http.MethodPost, path: path("v1", "posts", post, "comments"), body: body}, &comment)
+	err := c.do(ctx, call{method: http.MethodPost, path: path("v1", "posts", post, "comments"), body: in}, &comment)
 	return comment, err
 }
 

@@ -1,12 +1,20 @@
 package client
 
-import "time"
+import (
+	"encoding/json"
+	"time"
+)
 
-// ProfileInput holds the values of a profile that its user sets. Only Name is required.
+// NoData, as the data of a ProfileInput or a PostEdit, removes the data that is there.
+var NoData = json.RawMessage("null") //nolint:gochecknoglobals // a constant that Go has no constant for
+
+// ProfileInput holds the values of a profile that its user sets. Only Name is required. Data is a
+// JSON object: nil leaves the data as it is, and NoData removes it.
 type ProfileInput struct {
-	Name     string `json:"name"`
-	Bio      string `json:"bio,omitempty"`
-	ImageURL string `json:"image_url,omitempty"`
+	Name     string          `json:"name"`
+	Bio      string          `json:"bio,omitempty"`
+	ImageURL string          `json:"image_url,omitempty"`
+	Data     json.RawMessage `json:"data,omitempty"`
 }
 
 // User is a profile and its counts.
@@ -17,6 +25,8 @@ type User struct {
 	ImageURL  string    `json:"image_url"`
 	CreatedAt time.Time `json:"created_at"`
 	Counts    Counts    `json:"counts"`
+	// Data is nil if the user has none.
+	Data json.RawMessage `json:"data,omitempty"`
 	// Following is true if the caller follows the user, FollowedBy if the user follows the
 	// caller. Only Profile sets them.
 	Following  bool `json:"following,omitempty"`
@@ -54,29 +64,44 @@ type Relationship struct {
 	Friends    bool `json:"friends"`
 }
 
-// PostInput is a new post.
+// PostInput is a new post. Only Text is required. Kind is a name of your own, such as "album",
+// Data a JSON object, and Mentions are ids of users.
 type PostInput struct {
-	Text     string `json:"text"`
-	ImageURL string `json:"image_url,omitempty"`
+	Text     string          `json:"text"`
+	ImageURL string          `json:"image_url,omitempty"`
+	Kind     string          `json:"kind,omitempty"`
+	Data     json.RawMessage `json:"data,omitempty"`
+	Mentions []string        `json:"mentions,omitempty"`
 	// IdempotencyKey lets repeated calls create only one post, even after a restart of
 	// the caller. If it is empty, CreatePost makes one for its own retries.
 	IdempotencyKey string `json:"-"`
 }
 
-// PostEdit changes the fields that are not nil.
+// PostEdit changes the fields that are not nil. NoData removes the data.
 type PostEdit struct {
-	Text     *string `json:"text,omitempty"`
-	ImageURL *string `json:"image_url,omitempty"`
+	Text     *string         `json:"text,omitempty"`
+	ImageURL *string         `json:"image_url,omitempty"`
+	Data     json.RawMessage `json:"data,omitempty"`
 }
 
 // Post is a post. EditedAt is zero if it was never edited.
 type Post struct {
-	ID        string    `json:"id"`
-	AuthorID  string    `json:"author_id"`
-	Text      string    `json:"text"`
-	ImageURL  string    `json:"image_url"`
-	CreatedAt time.Time `json:"created_at"`
-	EditedAt  time.Time `json:"edited_at,omitzero"`
+	ID        string          `json:"id"`
+	AuthorID  string          `json:"author_id"`
+	Text      string          `json:"text"`
+	ImageURL  string          `json:"image_url"`
+	CreatedAt time.Time       `json:"created_at"`
+	EditedAt  time.Time       `json:"edited_at,omitzero"`
+	Kind      string          `json:"kind,omitempty"`
+	Data      json.RawMessage `json:"data,omitempty"`
+	Mentions  []string        `json:"mentions,omitempty"`
+}
+
+// CommentInput is a new comment. Only Text is required.
+type CommentInput struct {
+	Text     string          `json:"text"`
+	Data     json.RawMessage `json:"data,omitempty"`
+	Mentions []string        `json:"mentions,omitempty"`
 }
 
 // PostRange selects posts by time: a day in UTC (YYYY-MM-DD), or the time from Since
@@ -88,11 +113,13 @@ type PostRange struct {
 
 // Comment is a comment on a post.
 type Comment struct {
-	ID        string    `json:"id"`
-	PostID    string    `json:"post_id"`
-	AuthorID  string    `json:"author_id"`
-	Text      string    `json:"text"`
-	CreatedAt time.Time `json:"created_at"`
+	ID        string          `json:"id"`
+	PostID    string          `json:"post_id"`
+	AuthorID  string          `json:"author_id"`
+	Text      string          `json:"text"`
+	CreatedAt time.Time       `json:"created_at"`
+	Data      json.RawMessage `json:"data,omitempty"`
+	Mentions  []string        `json:"mentions,omitempty"`
 	// Author is nil without WithUsers.
 	Author *UserView `json:"author,omitempty"`
 	// Post is nil without CommentViewsByUser.

@@ -53,10 +53,14 @@ func MentionFaults(users []string) iter.Seq2[int, string] {
 	}
 }
 
-// CompactData returns the compact form of custom data with at most a number of bytes. If it is
-// refused, the error is a *strictjson.Error.
-func CompactData(data []byte, most int) (string, error) {
-	return strictjson.Object(data, most, MaxDataDepth)
+// CompactData returns the compact form of custom data, which has at most a number of bytes. If the
+// data is refused, it returns the fault, and the path of the member that has it.
+func CompactData(data []byte, most int) (compact, place, fault string) {
+	compact, err := strictjson.Object(data, most, MaxDataDepth)
+	if refused, ok := errors.AsType[*strictjson.Error](err); ok {
+		return "", refused.Field, refused.Detail
+	}
+	return compact, "", ""
 }
 
 // End returns the time from which on no read shows the post, in whole seconds. It is zero for a
@@ -75,7 +79,7 @@ func (e *PostCreated) checkOptional() error {
 		err = errors.Join(err, fmt.Errorf("kind is not a lower-case letter and up to %d lower-case letters, digits, or characters of \"_.-\"", MaxKind-1))
 	}
 	if e.Data != nil {
-		if _, bad := CompactData(e.Data, MaxPostData); bad != nil {
+		if _, bad := strictjson.Object(e.Data, MaxPostData, MaxDataDepth); bad != nil {
 			err = errors.Join(err, fmt.Errorf("data: %w", bad))
 		}
 	}

@@ -9,10 +9,12 @@
 package clienttest
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -317,6 +319,18 @@ func decode(r *http.Request, into any) error {
 	return decoder.Decode(into)
 }
 
+// changed returns custom data after a call: none given leaves it, and null removes it.
+func changed(data, given json.RawMessage) json.RawMessage {
+	var compact bytes.Buffer
+	switch {
+	case given == nil || json.Compact(&compact, given) != nil:
+		return data
+	case compact.String() == "null":
+		return nil
+	}
+	return compact.Bytes()
+}
+
 func badText(text string, least, most int) bool {
 	n := utf8.RuneCountInString(text)
 	return n < least || n > most
@@ -354,6 +368,7 @@ func (s *Server) putMe(user string, r *http.Request) (int, any) {
 		u = client.User{ID: user, CreatedAt: time.Now().UTC()}
 	}
 	u.Name, u.Bio, u.ImageURL = in.Name, in.Bio, in.ImageURL
+	u.Data = changed(u.Data, in.Data)
 	s.users[user] = u
 	return http.StatusOK, s.readUser(user)
 }
@@ -510,10 +525,10 @@ func (s *Server) createPost(user string, r *http.Request) (int, any) {
 	if err := decode(r, &in); err != nil || badText(in.Text, 1, 5000) {
 		return fail(http.StatusUnprocessableEntity, "text")
 	}
-	in.IdempotencyKey = r.Header.Get("Idempotency-Key")
+	in.IdempotencyKey, in.Data = r.Header.Get("Idempotency-Key"), changed(nil, in.Data)
 	key := [2]string{user, in.IdempotencyKey}
 	if before, ok := s.keys[key]; ok && in.IdempotencyKey != "" {
-		if before.in != in {
+		if !reflect.DeepEqual(before.in, in) {
 			return fail(http.StatusUnprocessableEntity, "Idempotency-Key")
 		}
 		return http.StatusCreated, before.post
@@ -522,7 +537,7 @@ func (s *Server) createPost(user string, r *http.Request) (int, any) {
 	if err != nil {
 		panic(fmt.Sprintf("clienttest: %v", err)) // crypto/rand never fails
 	}
-	post := client.Post{ID: postID, AuthorID: user, Text: in.Text, ImageURL: in.ImageURL, CreatedAt: time.Now().UTC()}
+	post := client.Post{ID: postID, AuthorID: user, Text: in.Text, ImageURL: in.ImageURL, CreatedAt: time.Now().UTC(), Kind: in.Kind, Data: in.Data, Mentions: in.Mentions}
 	s.posts[post.ID] = post
 	s.byUser[user] = append(s.byUser[user], post.ID)
 	s.keys[key] = keyed{in, post}
@@ -552,6 +567,7 @@ func (s *Server) editPost(user string, r *http.Request) (int, any) {
 	if in.ImageURL != nil {
 		post.ImageURL = *in.ImageURL
 	}
+	post.Data = changed(post.Data, in.Data)
 	post.EditedAt = time.Now().UTC()
 	s.posts[post.ID] = post
 	return http.StatusOK, post

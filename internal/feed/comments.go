@@ -12,9 +12,14 @@ import (
 	"fanfare/internal/table"
 )
 
-// CreateComment comments on a living post, and counts the comment.
+// CreateComment is AddComment for a comment of a text alone.
 func (s *Service) CreateComment(ctx context.Context, user, post, text string) (Comment, error) {
-	if err := validateComment(text); err != nil {
+	return s.AddComment(ctx, user, post, CommentInput{Text: text})
+}
+
+// AddComment comments on a living post, and counts the comment.
+func (s *Service) AddComment(ctx context.Context, user, post string, in CommentInput) (Comment, error) {
+	if err := in.validate(); err != nil {
 		return Comment{}, err
 	}
 	after, byID, err := s.access.WriterAndPost(ctx, user, post)
@@ -31,7 +36,7 @@ func (s *Service) CreateComment(ctx context.Context, user, post, text string) (C
 	if err := s.countAlone(ctx, s.useOf(user, access.TimeOf(comment), unitsOfComment, nil)); err != nil {
 		return Comment{}, err
 	}
-	c := schema.Comment{ID: comment, Post: post, Author: user, Text: text}
+	c := schema.Comment{ID: comment, Post: post, Author: user, Text: in.Text, Data: in.Data, Mentions: in.Mentions}
 	s.noticeComment(ctx, byID, c)
 	write := table.TransactOp{Put: &table.PutInput{Item: c.Item(), If: table.Absent{}}}
 	if err := s.transactComment(ctx, user, byID, 1, write); err != nil {

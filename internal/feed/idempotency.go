@@ -34,7 +34,7 @@ type draft struct {
 func (s *Service) bindKey(ctx context.Context, key string, d draft, refused error) (bound schema.Post, found *schema.Post, err error) {
 	now, p := s.access.Now(), d.post
 	record := schema.Idempotency{
-		User: p.Author, Key: key, Post: p.ID, BodyHash: hashBody(p.Text, p.ImageURL),
+		User: p.Author, Key: key, Post: p.ID, BodyHash: hashBody(append([]string{p.Text, p.ImageURL, p.Kind, p.Data}, p.Mentions...)...),
 		LikeShards: p.LikeShards, TTL: now.Add(keyLife),
 	}
 	free := table.Any{

@@ -21,8 +21,8 @@ func (in ProfileInput) Check() []fault.FieldError { return faults(in.validate())
 // Check returns the faults of a post.
 func (in PostInput) Check() []fault.FieldError { return faults(in.validate()) }
 
-// CheckComment returns the faults of a comment's text.
-func CheckComment(text string) []fault.FieldError { return faults(validateComment(text)) }
+// Check returns the faults of a comment.
+func (in CommentInput) Check() []fault.FieldError { return faults(in.validate()) }
 
 func faults(err error) []fault.FieldError {
 	if invalid, ok := errors.AsType[*fault.Error](err); ok {
@@ -44,6 +44,9 @@ func (s *Service) ImportUser(ctx context.Context, user string, in ProfileInput, 
 		return err
 	}
 	profile := schema.Profile{User: user, Name: in.Name, Bio: in.Bio, ImageURL: in.ImageURL, CreatedAt: made}
+	if in.Data != nil {
+		profile.Data = *in.Data
+	}
 	if err := s.beginLife(&profile, now.Note); err != nil {
 		return fmt.Errorf("feed: %w", err)
 	}
@@ -139,12 +142,14 @@ func (s *Service) ImportBlock(ctx context.Context, user, other string, since tim
 	})
 }
 
-// ImportPost makes a post of an id, author, text, image and time of the last edit, and returns the stored post by id. It may have become a tombstone,
-// and stays one (I2). A post that no home shows any more has no timeline entry.
+// ImportPost makes a post as its author wrote and edited it, and returns the stored post by id. It
+// may have become a tombstone, and stays one (I2). A post that no home shows any more has no timeline entry.
 func (s *Service) ImportPost(ctx context.Context, post schema.Post) (schema.PostRef, error) {
-	if err := (PostInput{Text: post.Text, ImageURL: post.ImageURL}).validate(); err != nil {
+	in := PostInput{Text: post.Text, ImageURL: post.ImageURL, Kind: post.Kind, Data: post.Data, Mentions: post.Mentions}
+	if err := in.validate(); err != nil {
 		return schema.PostRef{}, err
 	}
+	post.Data = in.Data
 	it, err := s.access.Get(ctx, schema.PostByIDKey(post.ID), true)
 	if err != nil {
 		return schema.PostRef{}, err
@@ -174,10 +179,11 @@ func (s *Service) ImportPost(ctx context.Context, post schema.Post) (schema.Post
 
 // ImportComment makes a comment of a post, unless the post was deleted.
 func (s *Service) ImportComment(ctx context.Context, c Comment) error {
-	if err := validateComment(c.Text); err != nil {
+	in := CommentInput{c.Text, c.Data, c.Mentions}
+	if err := in.validate(); err != nil {
 		return err
 	}
-	stored := schema.Comment{ID: c.ID, Post: c.PostID, Author: c.AuthorID, Text: c.Text}
+	stored := schema.Comment{ID: c.ID, Post: c.PostID, Author: c.AuthorID, Text: c.Text, Data: in.Data, Mentions: c.Mentions}
 	found, err := s.access.BatchGet(ctx, []table.Key{stored.Item().Key, schema.PostByIDKey(c.PostID)}, true)
 	if err != nil {
 		return err

@@ -65,7 +65,7 @@ func onTransact(t *testing.T, change ...func(*config)) (*world, *between) {
 func TestAnImportNamesTheFaultsOfItsThings(t *testing.T) {
 	assert.Empty(t, feed.ProfileInput{Name: "Ann"}.Check())
 	assert.Empty(t, feed.PostInput{Text: "a"}.Check())
-	assert.Empty(t, feed.CheckComment("a"))
+	assert.Empty(t, feed.CommentInput{Text: "a"}.Check())
 	for field, faults := range map[string][]fault.FieldError{
 		"name": feed.ProfileInput{}.Check(), "text": feed.PostInput{}.Check(), "image_url": feed.PostInput{Text: "a", ImageURL: "x"}.Check(),
 	} {
@@ -73,8 +73,8 @@ func TestAnImportNamesTheFaultsOfItsThings(t *testing.T) {
 		assert.Equal(t, field, faults[0].Field)
 		assert.NotEmpty(t, faults[0].Detail)
 	}
-	require.Len(t, feed.CheckComment(""), 1)
-	assert.Equal(t, "text", feed.CheckComment("")[0].Field)
+	require.Len(t, feed.CommentInput{}.Check(), 1)
+	assert.Equal(t, "text", feed.CommentInput{}.Check()[0].Field)
 }
 
 func TestAnImportedUserWasMadeWhenItSays(t *testing.T) {

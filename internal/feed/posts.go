@@ -80,6 +80,13 @@ func (s *Service) EditPost(ctx context.Context, user, post string, edit PostEdit
 	default:
 		up.Set = append(up.Set, table.Attr{Name: schema.AttrImageURL, Value: table.S(*edit.ImageURL)})
 	}
+	switch {
+	case edit.Data == nil:
+	case *edit.Data == "":
+		up.Remove = append(up.Remove, schema.AttrData)
+	default:
+		up.Set = append(up.Set, table.Attr{Name: schema.AttrData, Value: table.S(*edit.Data)})
+	}
 	res, err := s.access.Store.Update(ctx, up)
 	if _, failed := errors.AsType[*table.ConditionError](err); failed {
 		return Post{}, fault.NotFoundf("post %s was deleted", post)
@@ -122,6 +129,12 @@ func (s *Service) DeletePost(ctx context.Context, user, post string) error {
 	if err != nil {
 		return err
 	}
+	var mentions []string
+	if byID.Mentions { // after the deletion nobody can read them
+		if mentions, err = s.mentionsOf(ctx, user, post); err != nil {
+			return err
+		}
+	}
 	byID.Deleted = true
 	byID.TTL = s.access.Now().Add(lives.Longest() + schema.DeliveryKept)
 	goes := table.TransactOp{Delete: &table.DeleteInput{Key: schema.PostKey(user, post), If: table.Exists{}}}
@@ -130,12 +143,12 @@ func (s *Service) DeletePost(ctx context.Context, user, post string) error {
 		raise := *lower
 		raise.Set = []table.Attr{{Name: schema.AttrLastDel, Value: table.S(post)}}
 		raise.If = table.Any{table.AttrAbsent{Name: schema.AttrLastDel}, table.Less{Name: schema.AttrLastDel, Value: table.S(post)}}
-		if err = s.bury(ctx, byID, goes, table.TransactOp{Update: &raise}); !access.ConditionFailed(err) {
+		if err = s.bury(ctx, byID, mentions, goes, table.TransactOp{Update: &raise}); !access.ConditionFailed(err) {
 			return fault.Wrap("table", err)
 		}
 		// The post is gone, or a newer one was deleted since the read.
 	}
-	if err = s.bury(ctx, byID, goes, table.TransactOp{Update: lower}); access.ConditionFailed(err) {
+	if err = s.bury(ctx, byID, mentions, goes, table.TransactOp{Update: lower}); access.ConditionFailed(err) {
 		return fault.NotFoundf("post %s was deleted", post)
 	}
 	return fault.Wrap("table", err)
@@ -144,26 +157,42 @@ func (s *Service) DeletePost(ctx context.Context, user, post string) error {
 // askForPurge bounds how long a deletion waits for the queue.
 const askForPurge = time.Second
 
-// AskToPurge publishes PostDeleted, also for a caller that has left. If that fails, an auditor
-// asks again.
+// AskToPurge publishes PostDeleted for a post whose purge is overdue. Nobody knows its mentions
+// any more.
 func (s *Service) AskToPurge(ctx context.Context, user, post string) {
+	s.askToPurge(ctx, &messages.PostDeleted{PostID: post, AuthorID: user})
+}
+
+// askToPurge publishes e, also for a caller that has left. If that fails, an auditor asks again.
+func (s *Service) askToPurge(ctx context.Context, e *messages.PostDeleted) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askForPurge)
 	defer cancel()
-	if err := s.access.Publish(ctx, queue.TopicBackfills, &messages.PostDeleted{PostID: post, AuthorID: user}); err != nil {
+	if err := s.access.Publish(ctx, queue.TopicBackfills, e); err != nil {
 		s.access.Log.Warn("the comments and likes of a deleted post stay until an auditor finds them", zap.String("request_id", s.access.RequestID(ctx)), trace.ID(ctx),
-			zap.String("post", post), zap.Error(err))
+			zap.String("post", e.PostID), zap.Error(err))
 	}
 }
 
 // bury makes the transaction of a deletion: the tombstone beside ops. Every deletion goes through
-// it. It asks for the purge if it made the tombstone, or may have.
-func (s *Service) bury(ctx context.Context, tombstone schema.PostRef, ops ...table.TransactOp) error {
+// it. It asks for the purge if it made the tombstone, or may have. mentions are the ids that the post
+// mentioned.
+func (s *Service) bury(ctx context.Context, tombstone schema.PostRef, mentions []string, ops ...table.TransactOp) error {
 	living := table.All{table.Exists{}, table.AttrAbsent{Name: schema.AttrDeleted}}
 	err := s.access.Transact(ctx, append(ops, table.TransactOp{Put: &table.PutInput{Item: tombstone.Item(), If: living}})...)
 	if _, cancelled := errors.AsType[*table.CancelledError](err); !cancelled {
-		s.AskToPurge(ctx, tombstone.Author, tombstone.ID)
+		s.askToPurge(ctx, &messages.PostDeleted{PostID: tombstone.ID, AuthorID: tombstone.Author, Mentions: mentions})
 	}
 	return err
+}
+
+// mentionsOf returns the ids that a post mentions.
+func (s *Service) mentionsOf(ctx context.Context, author, post string) ([]string, error) {
+	it, err := s.access.Get(ctx, schema.PostKey(author, post), true)
+	if err != nil || it == nil { // deleted meanwhile
+		return nil, err
+	}
+	p, err := schema.ParsePost(*it)
+	return p.Mentions, fault.Wrap("table", err)
 }
 
 // PostsByUser lists user's living posts in a range of time, newest first. Ids begin

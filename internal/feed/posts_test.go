@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -31,7 +32,7 @@ func TestPostsComeBackAsTheyWereSent(t *testing.T) {
 	require.NoError(t, err)
 	want := feed.Post{ID: made.ID, AuthorID: "ann", Text: hostile, ImageURL: "https://example.com/a.png", CreatedAt: w.clock.now()}
 	got, err := w.Post(t.Context(), made.ID)
-	if err != nil || made != want || got != want {
+	if err != nil || !cmp.Equal(made, want) || !cmp.Equal(got, want) {
 		t.Errorf("made %+v, got %+v, want %+v: %v", made, got, want, err)
 	}
 	e := w.published.take()[0].(*messages.PostCreated)
@@ -42,11 +43,11 @@ func TestPostsComeBackAsTheyWereSent(t *testing.T) {
 	text, none := "edited", ""
 	want.EditedAt = w.clock.now()
 	want.Text = text
-	if got, err := w.EditPost(t.Context(), "ann", made.ID, feed.PostEdit{Text: &text}); err != nil || got != want {
+	if got, err := w.EditPost(t.Context(), "ann", made.ID, feed.PostEdit{Text: &text}); err != nil || !cmp.Equal(got, want) {
 		t.Errorf("edited %+v, want %+v: %v", got, want, err)
 	}
 	want.ImageURL = ""
-	if got, err := w.EditPost(t.Context(), "ann", made.ID, feed.PostEdit{ImageURL: &none}); err != nil || got != want {
+	if got, err := w.EditPost(t.Context(), "ann", made.ID, feed.PostEdit{ImageURL: &none}); err != nil || !cmp.Equal(got, want) {
 		t.Errorf("edited %+v, want %+v: %v", got, want, err)
 	}
 }
@@ -350,7 +351,7 @@ func TestOneKeyIsOnePost(t *testing.T) {
 		require.NoError(t, w.DeletePost(t.Context(), "ann", first.ID))
 		w.published.take()
 		deleted, err := w.CreatePost(t.Context(), "ann", in)
-		if err != nil || deleted != first || len(w.published.take()) > 0 {
+		if err != nil || !cmp.Equal(deleted, first) || len(w.published.take()) > 0 {
 			t.Errorf("after the deletion: %+v, %v, want %+v", deleted, err, first)
 		}
 		w.clock.add(24 * time.Hour)
@@ -408,7 +409,7 @@ func TestEnsurePostHealsAndKeepsTombstones(t *testing.T) {
 			if ref, err := w.EnsurePost(t.Context(), e); ref.Deleted || err != nil {
 				t.Fatal(ref, err)
 			}
-			if got, err := w.Post(t.Context(), p.ID); err != nil || got != p {
+			if got, err := w.Post(t.Context(), p.ID); err != nil || !cmp.Equal(got, p) {
 				t.Fatalf("%+v, want %+v: %v", got, p, err)
 			}
 			w.homes("ann", "x")

@@ -91,7 +91,7 @@ func (s *Service) newPost(ctx context.Context, author string, in PostInput) (mad
 	}
 	s.cfg.Authors.note(author, post, authorRead{})
 	return draft{
-		post:  schema.Post{ID: post, Author: author, Text: in.Text, ImageURL: in.ImageURL, LikeShards: read.shards, Byline: read.byline},
+		post:  schema.Post{ID: post, Author: author, Text: in.Text, ImageURL: in.ImageURL, LikeShards: read.shards, Byline: read.byline, Kind: in.Kind, Data: in.Data, Mentions: in.Mentions},
 		after: read.after, followers: read.followers, use: s.useOfPost(author, post, read.followers, items),
 	}, nil
 }
@@ -194,8 +194,7 @@ func (s *Service) EnsurePost(ctx context.Context, e *messages.PostCreated) (sche
 	if err := s.access.Clock.CheckAge("post_id", e.PostID, s.access.Now()); err != nil {
 		return schema.Post{}, err
 	}
-	post := schema.Post{ID: e.PostID, Author: e.AuthorID, Text: e.Text, ImageURL: e.ImageURL, LikeShards: e.LikeShards}
-	s.cfg.Authors.note(post.Author, post.ID, authorRead{}) // it may be of an earlier process
+	s.cfg.Authors.note(e.AuthorID, e.PostID, authorRead{}) // it may be of an earlier process
 	if e.LikeShards > 0 {
 		found, err := s.lookForPost(ctx, e.AuthorID, e.PostID)
 		if err != nil {
@@ -205,9 +204,14 @@ func (s *Service) EnsurePost(ctx context.Context, e *messages.PostCreated) (sche
 			return *found, nil
 		}
 	}
+	in := PostInput{Text: e.Text, ImageURL: e.ImageURL, Kind: e.PostKind, Data: string(e.Data), Mentions: e.Mentions}
 	// Nothing has checked the values of another producer yet.
-	if err := (PostInput{Text: e.Text, ImageURL: e.ImageURL}).validate(); err != nil {
+	if err := in.validate(); err != nil {
 		return schema.Post{}, messages.Permanent(messages.ReasonRefused, "%v", err)
+	}
+	post := schema.Post{
+		ID: e.PostID, Author: e.AuthorID, Text: e.Text, ImageURL: e.ImageURL, LikeShards: e.LikeShards,
+		Kind: in.Kind, Data: in.Data, Mentions: in.Mentions,
 	}
 	items, err := s.userItems(ctx, e.AuthorID)
 	if err != nil {
@@ -246,7 +250,7 @@ func (s *Service) EnsurePost(ctx context.Context, e *messages.PostCreated) (sche
 }
 
 func refOf(p schema.Post) schema.PostRef {
-	return schema.PostRef{ID: p.ID, Author: p.Author, LikeShards: p.LikeShards}
+	return schema.PostRef{ID: p.ID, Author: p.Author, LikeShards: p.LikeShards, Mentions: len(p.Mentions) > 0}
 }
 
 // ownedError is the failure of a post whose id belongs to another author.

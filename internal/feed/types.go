@@ -9,14 +9,18 @@ import (
 	"fanfare/messages"
 )
 
-// ProfileInput is a profile as its user writes it.
-type ProfileInput struct{ Name, Bio, ImageURL string }
+// ProfileInput is a profile as its user writes it. Data is the JSON text of an object: nil leaves
+// the data as it is, and "" removes it.
+type ProfileInput struct {
+	Name, Bio, ImageURL string
+	Data                *string
+}
 
 // User is a profile and its counts.
 type User struct {
-	ID, Name, Bio, ImageURL string
-	CreatedAt               time.Time
-	Counts                  Counts
+	ID, Name, Bio, ImageURL, Data string
+	CreatedAt                     time.Time
+	Counts                        Counts
 }
 
 // Counts are exact (I4).
@@ -31,25 +35,37 @@ type Edge struct {
 // Relationship says which of two users follows the other.
 type Relationship struct{ Following, FollowedBy, Friends bool }
 
-// PostInput is a post to make. IdempotencyKey is optional.
-type PostInput struct{ Text, ImageURL, IdempotencyKey string }
+// PostInput is a post to make. All but Text is optional. Data is the JSON text of an object.
+type PostInput struct {
+	Text, ImageURL, IdempotencyKey, Kind, Data string
+	Mentions                                   []string
+}
 
-// PostEdit is a change of a post. It leaves fields that are nil as they are.
-type PostEdit struct{ Text, ImageURL *string }
+// PostEdit is a change of a post. It leaves fields that are nil as they are. Data "" removes the
+// data.
+type PostEdit struct{ Text, ImageURL, Data *string }
 
 // Post is a living post. EditedAt is zero if it was never edited.
 type Post struct {
-	ID, AuthorID, Text, ImageURL string
-	CreatedAt, EditedAt          time.Time
+	ID, AuthorID, Text, ImageURL, Kind, Data string
+	Mentions                                 []string
+	CreatedAt, EditedAt                      time.Time
 }
 
 // PostRange is a range of time: Since included, Until excluded, zero for open.
 type PostRange struct{ Since, Until time.Time }
 
+// CommentInput is a comment to make. Data is the JSON text of an object, "" for none.
+type CommentInput struct {
+	Text, Data string
+	Mentions   []string
+}
+
 // Comment is a comment of a post.
 type Comment struct {
-	ID, PostID, AuthorID, Text string
-	CreatedAt                  time.Time
+	ID, PostID, AuthorID, Text, Data string
+	Mentions                         []string
+	CreatedAt                        time.Time
 }
 
 // Liker is a user with a reaction of a kind to a post, made at LikedAt.
@@ -94,11 +110,22 @@ type HomeAuthor struct{ ID, Name, ImageURL string }
 
 // JSONBytes returns the size of the post in JSON, or more.
 func (p Post) JSONBytes() int {
-	return page.FieldBytes + page.JSONBytes(p.Text) + page.JSONBytes(p.ImageURL)
+	return page.FieldBytes + page.JSONBytes(p.Text) + page.JSONBytes(p.ImageURL) + customBytes(p.Kind, p.Data, p.Mentions)
 }
 
 // JSONBytes returns the size of the comment in JSON, or more.
-func (c Comment) JSONBytes() int { return page.FieldBytes + page.JSONBytes(c.Text) }
+func (c Comment) JSONBytes() int {
+	return page.FieldBytes + page.JSONBytes(c.Text) + customBytes("", c.Data, c.Mentions)
+}
+
+// customBytes returns the size of optional fields in JSON, or more. Data is JSON already.
+func customBytes(kind, data string, mentions []string) int {
+	n := len(kind) + len(data)
+	for _, user := range mentions {
+		n += len(user) + len(`"",`)
+	}
+	return n
+}
 
 // JSONBytes returns the size of the item in JSON, or more.
 func (i HomeItem) JSONBytes() int {
@@ -109,9 +136,9 @@ func (i HomeItem) JSONBytes() int {
 const reactionBytes = messages.MaxReaction + 24
 
 func postOf(p schema.Post) Post {
-	return Post{ID: p.ID, AuthorID: p.Author, Text: p.Text, ImageURL: p.ImageURL, CreatedAt: access.TimeOf(p.ID), EditedAt: p.EditedAt}
+	return Post{ID: p.ID, AuthorID: p.Author, Text: p.Text, ImageURL: p.ImageURL, Kind: p.Kind, Data: p.Data, Mentions: p.Mentions, CreatedAt: access.TimeOf(p.ID), EditedAt: p.EditedAt}
 }
 
 func commentOf(c schema.Comment) Comment {
-	return Comment{ID: c.ID, PostID: c.Post, AuthorID: c.Author, Text: c.Text, CreatedAt: access.TimeOf(c.ID)}
+	return Comment{ID: c.ID, PostID: c.Post, AuthorID: c.Author, Text: c.Text, Data: c.Data, Mentions: c.Mentions, CreatedAt: access.TimeOf(c.ID)}
 }

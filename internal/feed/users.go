@@ -44,11 +44,18 @@ func (s *Service) putProfile(ctx context.Context, user string, in ProfileInput) 
 	}
 	now := s.access.Now().UTC().Truncate(time.Millisecond)
 	profile := schema.Profile{User: user, Name: in.Name, Bio: in.Bio, ImageURL: in.ImageURL, CreatedAt: now}
+	if in.Data != nil {
+		profile.Data = *in.Data
+	}
 	same := table.Cond(table.Absent{})
 	note := schema.NoteOf(user, items)
 	if old != nil {
 		profile.CreatedAt, profile.V, profile.After, profile.Former = old.CreatedAt, old.V, old.After, old.Former
 		same, note = table.All{sameProfile(old.V), sameLife(*old)}, nil
+		if in.Data == nil { // a call that leaves the data must not undo another one that changes it
+			profile.Data = old.Data
+			same = table.All{same, unchangedAttr(old.Item(), schema.AttrData)}
+		}
 	} else if err := s.beginLife(&profile, note); err != nil {
 		return User{}, fmt.Errorf("feed: %w", err)
 	}
@@ -67,8 +74,10 @@ func (s *Service) putProfile(ctx context.Context, user string, in ProfileInput) 
 		return User{}, err
 	}
 	s.cfg.Authors.forget(user)
+	made := userOf(profile, counts)
+	profile.Data = "" // homes do not show it
 	s.access.Recent.Keep(profile.Item())
-	return userOf(profile, counts), nil
+	return made, nil
 }
 
 // rename makes a change of a name or an image, unless the user's hour is used up. The event comes before
@@ -193,7 +202,7 @@ func parseUser(user string, items []table.Item) (*schema.Profile, schema.Counts,
 }
 
 func userOf(p schema.Profile, c schema.Counts) User {
-	return User{ID: p.User, Name: p.Name, Bio: p.Bio, ImageURL: p.ImageURL, CreatedAt: p.CreatedAt, Counts: Counts{c.Followers, c.Following, c.Posts}}
+	return User{ID: p.User, Name: p.Name, Bio: p.Bio, ImageURL: p.ImageURL, Data: p.Data, CreatedAt: p.CreatedAt, Counts: Counts{c.Followers, c.Following, c.Posts}}
 }
 
 // hasProfile fails a transaction if the user has no profile.

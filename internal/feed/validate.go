@@ -2,6 +2,7 @@ package feed
 
 import (
 	"fmt"
+	"strings"
 	"unicode/utf8"
 
 	"fanfare/internal/display"
@@ -19,7 +20,7 @@ const (
 )
 
 // checks collects the faults of all fields of one call, so that users see them
-// together. No check changes a value: text is stored as it was sent.
+// together. No check changes a value but data: text is stored as it was sent.
 type checks []fault.FieldError
 
 func (c *checks) refuse(field, format string, args ...any) {
@@ -53,6 +54,34 @@ func (c *checks) imageURL(value string) {
 	}
 }
 
+// data checks custom data, and returns its compact form.
+func (c *checks) data(text string, most int) string {
+	if text == "" {
+		return ""
+	}
+	compact, place, fault := messages.CompactData([]byte(text), most)
+	if fault != "" {
+		c.refuse(strings.TrimSuffix("data."+place, "."), "%s", fault)
+	}
+	return compact
+}
+
+func (c *checks) kind(kind string) {
+	if kind != "" && !messages.ValidKind(kind) {
+		c.refuse("kind", `is not a lower-case letter and up to %d lower-case letters, digits, or characters of "_.-"`, messages.MaxKind-1)
+	}
+}
+
+func (c *checks) mentions(users []string) {
+	if len(users) > messages.MaxMentions {
+		c.refuse("mentions", "has %d users: it may have %d", len(users), messages.MaxMentions)
+		return
+	}
+	for place, detail := range messages.MentionFaults(users) {
+		c.refuse(fmt.Sprintf("mentions[%d]", place), "%s", detail)
+	}
+}
+
 func (c *checks) idempotencyKey(value string) {
 	const field = "Idempotency-Key"
 	if len(value) > maxKeyBytes {
@@ -74,26 +103,38 @@ func (c *checks) err() error {
 	return &fault.Error{Kind: fault.Invalid, Detail: "some values are not valid", Fields: *c}
 }
 
-func (in ProfileInput) validate() error {
+// validate returns the faults of a profile, and brings its data into the compact form.
+func (in *ProfileInput) validate() error {
 	var c checks
 	c.shown("name", in.Name, 1, maxName, display.NameFault)
 	c.shown("bio", in.Bio, 0, maxBio, display.LinesFault)
 	c.imageURL(in.ImageURL)
+	if in.Data != nil {
+		in.Data = new(c.data(*in.Data, messages.MaxSmallData))
+	}
 	return c.err()
 }
 
-func (in PostInput) validate() error {
+// validate returns the faults of a post, and brings its data into the compact form.
+func (in *PostInput) validate() error {
 	var c checks
 	c.text("text", in.Text, 1, maxText)
 	c.imageURL(in.ImageURL)
 	c.idempotencyKey(in.IdempotencyKey)
+	c.kind(in.Kind)
+	in.Data = c.data(in.Data, messages.MaxPostData)
+	c.mentions(in.Mentions)
 	return c.err()
 }
 
-func (e PostEdit) validate() error {
+// validate returns the faults of an edit, and brings its data into the compact form.
+func (e *PostEdit) validate() error {
 	var c checks
-	if e.Text == nil && e.ImageURL == nil {
-		c.refuse("text", "is missing, and so is image_url: give at least one")
+	if *e == (PostEdit{}) {
+		c.refuse("text", "is missing, and so are image_url and data: give at least one")
+	}
+	if e.Data != nil {
+		e.Data = new(c.data(*e.Data, messages.MaxPostData))
 	}
 	if e.Text != nil {
 		c.text("text", *e.Text, 1, maxText)
@@ -104,8 +145,11 @@ func (e PostEdit) validate() error {
 	return c.err()
 }
 
-func validateComment(text string) error {
+// validate returns the faults of a comment, and brings its data into the compact form.
+func (in *CommentInput) validate() error {
 	var c checks
-	c.text("text", text, 1, maxText)
+	c.text("text", in.Text, 1, maxText)
+	in.Data = c.data(in.Data, messages.MaxSmallData)
+	c.mentions(in.Mentions)
 	return c.err()
 }

@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -196,13 +197,16 @@ func checkBody(body []byte) ([]FieldError, *Problem) {
 	for _, m := range members {
 		var decoded any
 		switch kind := m.Value.Kind(); {
-		case kind == 'n': // huma takes it for absent
+		case kind == 'n' && m.Name != dataField: // huma takes it for absent
 			faults = append(faults, FieldError{m.Name, "is null: leave it out instead"})
 		case kind != '"' && json.Unmarshal(m.Value, &decoded) != nil: // a well-formed value fails by its numbers only
-			faults, readable = append(faults, FieldError{m.Name, "has a number that is out of range"}), false
+			faults, readable = append(faults, outOfRange(m)), false
 		}
 	}
 	if fault, ok := errors.AsType[*strictjson.Error](err); ok {
+		if field, _, _ := strings.Cut(fault.Field, "."); field == dataField && json.Valid(body) && utf8.Valid(body) { // half a surrogate
+			return nil, invalid(append(faults, FieldError{fault.Field, "has half a surrogate, which readers take in different ways"})...)
+		}
 		if fault.Malformed && fault.Field != "" {
 			return nil, malformed("the body " + fault.Detail + ", in " + fault.Field)
 		}
@@ -215,6 +219,19 @@ func checkBody(body []byte) ([]FieldError, *Problem) {
 		return nil, invalid(faults...)
 	}
 	return faults, nil
+}
+
+// dataField is the name of custom data in every body that has some. The domain checks it: null is
+// a value of its own there.
+const dataField = "data"
+
+// outOfRange returns the fault of a member that has a number which no float64 has.
+func outOfRange(m strictjson.Member) FieldError {
+	_, err := strictjson.Object(m.Value, MaxBodyBytes, MaxBodyBytes)
+	if fault, ok := errors.AsType[*strictjson.Error](err); ok && fault.Field != "" {
+		return FieldError{m.Name + "." + fault.Field, fault.Detail}
+	}
+	return FieldError{m.Name, "has a number that is out of range"}
 }
 
 // unmarshal reads a body. JSON Schema, and so huma, takes 60.0 and 6e1 for integers, but

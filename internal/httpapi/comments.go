@@ -16,17 +16,21 @@ type Comment struct {
 	AuthorID  string    `json:"author_id"`
 	Text      string    `json:"text"`
 	CreatedAt time.Time `json:"created_at"`
+	Data      Data      `json:"data,omitempty"`
+	Mentions  []string  `json:"mentions,omitempty" nullable:"false" doc:"Ids of users, also of unknown ones."`
 	Author    *UserView `json:"author,omitempty" doc:"Only in a list of a post's comments with expand=view."`
 	Post      *PostView `json:"post,omitempty" doc:"Only in a list of a user's comments with expand=view."`
 }
 
 // CommentInput is a new comment.
 type CommentInput struct {
-	Text string `json:"text" minLength:"1" maxLength:"5000" example:"Well said"`
+	Text     string   `json:"text" minLength:"1" maxLength:"5000" example:"Well said"`
+	Data     Data     `json:"data,omitempty"`
+	Mentions []string `json:"mentions,omitempty" nullable:"false" maxItems:"50" pattern:"^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0,63}$" patternDescription:"a user id" doc:"Ids of users, each once. Unknown ones are kept."`
 }
 
 func toComment(c feed.Comment) Comment {
-	return Comment{ID: c.ID, PostID: c.PostID, AuthorID: c.AuthorID, Text: c.Text, CreatedAt: c.CreatedAt.UTC()}
+	return Comment{ID: c.ID, PostID: c.PostID, AuthorID: c.AuthorID, Text: c.Text, CreatedAt: c.CreatedAt.UTC(), Data: Data(c.Data), Mentions: c.Mentions}
 }
 
 func toCommentOnPost(c view.CommentOnPost) Comment {
@@ -49,7 +53,7 @@ func (a *API) registerComments() {
 	create.Description = refusesBlocked + " " + usesHour
 	register(a, create,
 		func(ctx context.Context, in *createIn) (*createOut, error) {
-			c, err := a.feed.CreateComment(ctx, userOf(ctx), in.ID, in.Body.Text)
+			c, err := a.feed.AddComment(ctx, userOf(ctx), in.ID, feed.CommentInput{Text: in.Body.Text, Data: string(in.Body.Data), Mentions: in.Body.Mentions})
 			if err != nil {
 				return nil, err
 			}

@@ -22,19 +22,26 @@ type Post struct {
 	ImageURL  string     `json:"image_url"`
 	CreatedAt time.Time  `json:"created_at"`
 	EditedAt  *time.Time `json:"edited_at,omitempty" doc:"Absent if the post was never edited."`
+	Kind      string     `json:"kind,omitempty" doc:"The kind that the author gave, such as album."`
+	Data      Data       `json:"data,omitempty"`
+	Mentions  []string   `json:"mentions,omitempty" nullable:"false" doc:"Ids of users, also of unknown ones."`
 }
 
 // PostInput is a new post.
 type PostInput struct {
-	Text     string `json:"text" minLength:"1" maxLength:"5000" example:"Hello"`
-	ImageURL string `json:"image_url,omitempty" maxLength:"2048" pattern:"^([hH][tT][tT][pP][sS]?://.*)?$" patternDescription:"an http(s) URL"`
+	Text     string   `json:"text" minLength:"1" maxLength:"5000" example:"Hello"`
+	ImageURL string   `json:"image_url,omitempty" maxLength:"2048" pattern:"^([hH][tT][tT][pP][sS]?://.*)?$" patternDescription:"an http(s) URL"`
+	Kind     string   `json:"kind,omitempty" pattern:"^[a-z][a-z0-9_.-]{0,31}$" patternDescription:"a kind" doc:"A kind of your own, such as album. It never changes." example:"album"`
+	Data     Data     `json:"data,omitempty"`
+	Mentions []string `json:"mentions,omitempty" nullable:"false" maxItems:"50" pattern:"^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0,63}$" patternDescription:"a user id" doc:"Ids of users, each once. Unknown ones are kept. They never change."`
 }
 
 // PostEdit changes the fields that are given.
 type PostEdit struct {
-	_        struct{} `minProperties:"1"`
-	Text     *string  `json:"text,omitempty" minLength:"1" maxLength:"5000"`
-	ImageURL *string  `json:"image_url,omitempty" maxLength:"2048" pattern:"^([hH][tT][tT][pP][sS]?://.*)?$" patternDescription:"an http(s) URL"`
+	_        struct{}      `minProperties:"1"`
+	Text     *string       `json:"text,omitempty" minLength:"1" maxLength:"5000"`
+	ImageURL *string       `json:"image_url,omitempty" maxLength:"2048" pattern:"^([hH][tT][tT][pP][sS]?://.*)?$" patternDescription:"an http(s) URL"`
+	Data     RemovableData `json:"data,omitempty"`
 }
 
 // PostPath names a post in the path.
@@ -45,7 +52,7 @@ type PostPath struct {
 type postOut struct{ Body Post }
 
 func toPost(p feed.Post) Post {
-	out := Post{ID: p.ID, AuthorID: p.AuthorID, Text: p.Text, ImageURL: p.ImageURL, CreatedAt: p.CreatedAt.UTC()}
+	out := Post{ID: p.ID, AuthorID: p.AuthorID, Text: p.Text, ImageURL: p.ImageURL, CreatedAt: p.CreatedAt.UTC(), Kind: p.Kind, Data: Data(p.Data), Mentions: p.Mentions}
 	if !p.EditedAt.IsZero() {
 		edited := p.EditedAt.UTC()
 		out.EditedAt = &edited
@@ -69,7 +76,10 @@ func (a *API) registerPosts() {
 	create.Description = usesHour + " The first four posts of an hour always pass. A call with an Idempotency-Key that is bound is answered as before, and never 429 for the hour."
 	register(a, create,
 		func(ctx context.Context, in *createIn) (*createOut, error) {
-			p, err := a.feed.CreatePost(ctx, userOf(ctx), feed.PostInput{Text: in.Body.Text, ImageURL: in.Body.ImageURL, IdempotencyKey: in.Key})
+			p, err := a.feed.CreatePost(ctx, userOf(ctx), feed.PostInput{
+				Text: in.Body.Text, ImageURL: in.Body.ImageURL, IdempotencyKey: in.Key,
+				Kind: in.Body.Kind, Data: string(in.Body.Data), Mentions: in.Body.Mentions,
+			})
 			if err != nil {
 				return nil, err
 			}
@@ -96,10 +106,11 @@ func (a *API) registerPosts() {
 	}
 	register(a, operation(route{http.MethodPatch, "/v1/posts/{id}", "edit-post", tag, "Change your post"}, http.StatusOK, http.StatusForbidden, http.StatusNotFound, http.StatusConflict),
 		func(ctx context.Context, in *editIn) (*postOut, error) {
-			if in.Body.Text == nil && in.Body.ImageURL == nil {
-				return nil, invalid(FieldError{"body", "changes nothing: give text, image_url or both"})
+			edit := feed.PostEdit{Text: in.Body.Text, ImageURL: in.Body.ImageURL, Data: in.Body.Data.change()}
+			if edit == (feed.PostEdit{}) {
+				return nil, invalid(FieldError{"body", "changes nothing: give text, image_url or data"})
 			}
-			return converted(toPostOut)(a.feed.EditPost(ctx, userOf(ctx), in.ID, feed.PostEdit{Text: in.Body.Text, ImageURL: in.Body.ImageURL}))
+			return converted(toPostOut)(a.feed.EditPost(ctx, userOf(ctx), in.ID, edit))
 		})
 
 	register(a, operation(route{http.MethodDelete, "/v1/posts/{id}", "delete-post", tag, "Delete your post for good"}, http.StatusNoContent, http.StatusForbidden, http.StatusNotFound, http.StatusConflict),

@@ -19,6 +19,7 @@ type User struct {
 	ImageURL  string    `json:"image_url"`
 	CreatedAt time.Time `json:"created_at"`
 	Counts    Counts    `json:"counts"`
+	Data      Data      `json:"data,omitempty"`
 	// Pointers, because they are absent without expand=view.
 	Following  *bool `json:"following,omitempty" doc:"True if you follow the user. Only with expand=view."`
 	FollowedBy *bool `json:"followed_by,omitempty" doc:"True if the user follows you. Only with expand=view."`
@@ -47,9 +48,10 @@ type Relationship struct {
 
 // ProfileInput holds the values of a profile that its user sets.
 type ProfileInput struct {
-	Name     string `json:"name" minLength:"1" maxLength:"100" example:"Alice" doc:"One line that shows something, without characters that cannot be seen or change the direction of text, but where a language or an emoji needs them."`
-	Bio      string `json:"bio,omitempty" maxLength:"500"`
-	ImageURL string `json:"image_url,omitempty" maxLength:"2048" pattern:"^([hH][tT][tT][pP][sS]?://.*)?$" patternDescription:"an http(s) URL"`
+	Name     string        `json:"name" minLength:"1" maxLength:"100" example:"Alice" doc:"One line that shows something, without characters that cannot be seen or change the direction of text, but where a language or an emoji needs them."`
+	Bio      string        `json:"bio,omitempty" maxLength:"500"`
+	ImageURL string        `json:"image_url,omitempty" maxLength:"2048" pattern:"^([hH][tT][tT][pP][sS]?://.*)?$" patternDescription:"an http(s) URL"`
+	Data     RemovableData `json:"data,omitempty"`
 }
 
 // UserPath names a user in the path. It is exported because huma ignores embedded types
@@ -62,7 +64,7 @@ type userOut struct{ Body User }
 
 func toUser(u feed.User) *userOut {
 	return &userOut{User{
-		ID: u.ID, Name: u.Name, Bio: u.Bio, ImageURL: u.ImageURL, CreatedAt: u.CreatedAt.UTC(),
+		ID: u.ID, Name: u.Name, Bio: u.Bio, ImageURL: u.ImageURL, CreatedAt: u.CreatedAt.UTC(), Data: Data(u.Data),
 		Counts: Counts{u.Counts.Followers, u.Counts.Following, u.Counts.Posts},
 	}}
 }
@@ -101,7 +103,7 @@ func (a *API) registerUsers() {
 	put.Description = "A change of the name or the image counts in the hour of its user, as a post does."
 	register(a, put,
 		func(ctx context.Context, in *profileIn) (*userOut, error) {
-			return converted(toUser)(a.feed.PutProfile(ctx, userOf(ctx), feed.ProfileInput{Name: in.Body.Name, Bio: in.Body.Bio, ImageURL: in.Body.ImageURL}))
+			return converted(toUser)(a.feed.PutProfile(ctx, userOf(ctx), feed.ProfileInput{Name: in.Body.Name, Bio: in.Body.Bio, ImageURL: in.Body.ImageURL, Data: in.Body.Data.change()}))
 		})
 
 	type userIn struct {

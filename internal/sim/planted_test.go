@@ -447,9 +447,9 @@ func bugs() []bug {
 // askForPurge`}}},
 		{"purge asked for by a deletion that was refused", "I11", []edit{{deletion, `if _, cancelled := errors.AsType[*table.CancelledError](err); !cancelled {`, `if cancelled, _ := errors.AsType[*table.CancelledError](err); cancelled == nil || err != nil {`}}},
 		{"purge not asked for after a deletion", "I11", []edit{{deletion, `if _, cancelled := errors.AsType[*table.CancelledError](err); !cancelled {`, `if _, cancelled := errors.AsType[*table.CancelledError](err); !cancelled && err != nil {`}}},
-		{"purge asked for twice", "I11", []edit{{deletion, `		s.AskToPurge(ctx, tombstone.Author, tombstone.ID)
+		{"purge asked for twice", "I11", []edit{{deletion, `		s.askToPurge(ctx, &messages.PostDeleted{PostID: tombstone.ID, AuthorID: tombstone.Author, Mentions: mentions})
 	}
-	return err`, `		s.AskToPurge(ctx, tombstone.Author, tombstone.ID)
+	return err`, `		s.askToPurge(ctx, &messages.PostDeleted{PostID: tombstone.ID, AuthorID: tombstone.Author, Mentions: mentions})
 		s.AskToPurge(ctx, tombstone.Author, tombstone.ID)
 	}
 	return err`}}},

@@ -9,9 +9,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Object returns a text that is one object without the white space between its tokens. Else it
-// keeps the text as it is: the order of members and the spelling of numbers and strings. Only
-// U+FFFE and U+FFFF become escapes, as queues refuse both.
+// Object returns a text that is one object in its compact form: without white space between
+// tokens, and each string in its shortest spelling, so that two texts which differ in escapes
+// alone have one form. The order of members and the spelling of numbers stay.
 //
 // It refuses an object with more than most bytes in this form, with more than depth levels, and
 // with a number that no float64 has.
@@ -20,11 +20,9 @@ func Object(text []byte, most, depth int) (string, error) {
 		return "", err
 	}
 	compact := jsontext.Value(bytes.Clone(text))
-	if err := compact.Compact(); err != nil {
+	if err := compact.Format(); err != nil {
 		return "", wrap(err)
 	}
-	compact = bytes.ReplaceAll(compact, []byte("\uFFFE"), []byte(`\ufffe`))
-	compact = bytes.ReplaceAll(compact, []byte("\uFFFF"), []byte(`\uffff`))
 	if len(compact) > most {
 		return "", &Error{Detail: fmt.Sprintf("has %d bytes without white space: it may have %d", len(compact), most)}
 	}

@@ -121,7 +121,7 @@ document.addEventListener("click", e => {
 // kinds shows the counts of reactions other than likes.
 const kinds = reactions => Object.entries(reactions ?? {}).filter(([kind]) => kind !== "like").map(([kind, n]) => `${kind} ${n}`).sort().join(" · ");
 
-const entry = item => markup("entry", { ...item, kinds: kinds(item.reactions), ...face(item.post.author_id, item.author.name), author: { name: item.author.name || item.post.author_id }, ago: ago(item.post.created_at) });
+const entry = item => markup("entry", { ...item, kinds: kinds(item.reactions), ...face(item.post.author_id, item.author.name), author: { name: item.author.name || item.post.author_id }, ago: ago(item.post.created_at), data: item.post.data && JSON.stringify(item.post.data, null, 2) });
 const posted = post => markup("posted", { ...post, ago: ago(post.created_at) });
 
 // shown is the number of followees that are listed.

@@ -59,7 +59,12 @@ func (a *Access) PublishAs(ctx context.Context, topic string, e messages.Event, 
 
 // PublishPost publishes PostCreated for a post: workers deliver it.
 func (a *Access) PublishPost(ctx context.Context, p schema.Post) error {
-	return a.Publish(ctx, queue.TopicPosts, &messages.PostCreated{
+	e := &messages.PostCreated{
 		PostID: p.ID, AuthorID: p.Author, Text: p.Text, ImageURL: p.ImageURL, LikeShards: p.LikeShards,
-	})
+		PostKind: p.Kind, Mentions: p.Mentions,
+	}
+	if p.Data != "" {
+		e.Data = []byte(p.Data)
+	}
+	return a.Publish(ctx, queue.TopicPosts, e)
 }

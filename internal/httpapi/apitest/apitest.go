@@ -96,7 +96,7 @@ func Exercise(t *testing.T, target Target) {
 	}
 	t.Cleanup(s.client.CloseIdleConnections)
 	run := rand.Text()[:8]
-	for _, user := range []string{"ann", "ben", "cat", "new", "far", "zoe", "sam", "vic", "eve", "rex", "nia", "oli"} {
+	for _, user := range []string{"ann", "ben", "cat", "new", "far", "zoe", "sam", "vic", "eve", "rex", "nia", "oli", "dot"} {
 		s.names[user] = user + "-" + run
 	}
 	// Ids as identity providers make them; one begins with the other.
@@ -110,7 +110,7 @@ func Exercise(t *testing.T, target Target) {
 	s.names["absent"] = "nobody-" + run
 	s.names["nopost"] = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 	rows := slices.Concat(tokenRows(target), userRows(), postRows(), commentRows(), likeRows(target), reactionRows(target), viewRows(target), idRows(),
-		homeRows(), muteRows(), blockRows(), bookmarkRows(), markerRows(), returnRows(), listRows(target), bodyRows(target), protocolRows(), serviceRows(), notificationRows(target), lastRows(target))
+		homeRows(), muteRows(), blockRows(), bookmarkRows(), markerRows(), returnRows(), listRows(target), bodyRows(target), protocolRows(), serviceRows(), notificationRows(target), lastRows(target), dataRows())
 	for _, r := range rows {
 		if target.Lacks != nil && target.Lacks(r.path, r.status) {
 			continue

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"reflect"
 	"slices"
 	"time"
 
@@ -27,8 +28,8 @@ func profileMethods() []methodRow {
 		}},
 		{method: "PutMe", path: "/v1/me", call: func(ctx context.Context, s *callers) error {
 			_, err := s.ben.PutMe(ctx, client.ProfileInput{Name: "Ben"})
-			return errors.Join(err, answer(s.ann.PutMe(ctx, client.ProfileInput{Name: "Ann", Bio: "about ann"}))(func(u client.User) bool {
-				return u.ID == s.annID && u.Name == "Ann" && u.Bio == "about ann"
+			return errors.Join(err, answer(s.ann.PutMe(ctx, client.ProfileInput{Name: "Ann", Bio: "about ann", Data: []byte(`{}`)}))(func(u client.User) bool {
+				return u.ID == s.annID && u.Name == "Ann" && u.Bio == "about ann" && u.Data != nil
 			}))
 		}},
 		{method: "ActAs", path: "/v1/me", call: func(ctx context.Context, s *callers) error {
@@ -81,22 +82,26 @@ func postMethods() []methodRow {
 			if s.first, err = s.ann.CreatePost(ctx, in); err != nil {
 				return err
 			}
-			if err := answer(s.ann.CreatePost(ctx, in))(func(p client.Post) bool { return p == s.first && p.AuthorID == s.annID }); err != nil {
+			if err := answer(s.ann.CreatePost(ctx, in))(func(p client.Post) bool { return reflect.DeepEqual(p, s.first) && p.AuthorID == s.annID }); err != nil {
 				return err
 			}
-			s.second, err = s.ann.CreatePost(ctx, client.PostInput{Text: "second", ImageURL: image})
+			s.second, err = s.ann.CreatePost(ctx, client.PostInput{Text: "second", ImageURL: image, Kind: "album", Data: []byte(`{"photos": [2.0]}`), Mentions: []string{s.benID}})
 			return err
 		}},
 		{method: "Post", path: "/v1/posts/p", call: func(ctx context.Context, s *callers) error {
-			return answer(s.ben.Post(ctx, s.second.ID))(func(p client.Post) bool { return p == s.second && p.ImageURL == image })
+			return answer(s.ben.Post(ctx, s.second.ID))(func(p client.Post) bool {
+				return reflect.DeepEqual(p, s.second) && p.ImageURL == image && p.Kind == "album" && string(p.Data) == `{"photos":[2.0]}` && slices.Equal(p.Mentions, []string{s.benID})
+			})
 		}},
 		{method: "EditPost", path: "/v1/posts/p", call: func(ctx context.Context, s *callers) error {
 			return answer(s.ann.EditPost(ctx, s.second.ID, client.PostEdit{Text: &edited}))(func(p client.Post) bool {
-				return p.Text == edited && p.ImageURL == image && !p.EditedAt.IsZero()
+				return p.Text == edited && p.ImageURL == image && !p.EditedAt.IsZero() && p.Data != nil
 			})
 		}},
 		{method: "PostView", path: "/v1/posts/p?expand=view", call: func(ctx context.Context, s *callers) error {
-			return answer(s.ben.PostView(ctx, s.first.ID))(func(p client.PostView) bool { return p.Post == s.first && p.Author.Name == "Ann" && !p.Liked })
+			return answer(s.ben.PostView(ctx, s.first.ID))(func(p client.PostView) bool {
+				return reflect.DeepEqual(p.Post, s.first) && p.Author.Name == "Ann" && !p.Liked
+			})
 		}},
 		{method: "PostViews", path: "/v1/posts?ids=", call: func(ctx context.Context, s *callers) error {
 			return answer(s.ben.PostViews(ctx, s.first.ID, "01ARZ3NDEKTSV4RRFFQ69G5FAV"))(func(f client.Found[client.PostView]) bool {
@@ -247,6 +252,13 @@ func commentMethods() []methodRow {
 		{method: "CreateComment", path: "/v1/posts/p/comments", call: func(ctx context.Context, s *callers) (err error) {
 			s.comment, err = s.ben.CreateComment(ctx, s.first.ID, "a comment")
 			return errors.Join(err, expect(s.comment.PostID == s.first.ID && s.comment.AuthorID == s.benID && s.comment.Text == "a comment", s.comment))
+		}},
+		{method: "AddComment", path: "/v1/posts/p/comments", call: func(ctx context.Context, s *callers) error {
+			c, err := s.ben.AddComment(ctx, s.first.ID, client.CommentInput{Text: "with data", Data: []byte(`{"at": 1.50}`), Mentions: []string{s.annID}})
+			if err != nil {
+				return err
+			}
+			return errors.Join(expect(string(c.Data) == `{"at":1.50}` && slices.Equal(c.Mentions, []string{s.annID}), c), s.ben.DeleteComment(ctx, s.first.ID, c.ID))
 		}},
 		{method: "Comments", path: "/v1/posts/p/comments", call: func(ctx context.Context, s *callers) error {
 			withAuthor := func(c client.Comment) string {

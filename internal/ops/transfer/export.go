@@ -104,7 +104,7 @@ func (e *exporter) user(ctx context.Context, user string) error {
 	if err != nil {
 		return err
 	}
-	if err := writeRecord(e.out, record{Type: kindUser, ID: user, Name: p.Name, Bio: p.Bio, ImageURL: p.ImageURL, Time: p.CreatedAt}); err != nil {
+	if err := writeRecord(e.out, record{Type: kindUser, ID: user, Name: p.Name, Bio: p.Bio, ImageURL: p.ImageURL, Data: rawData(p.Data), Time: p.CreatedAt}); err != nil {
 		return err
 	}
 	err = e.each(ctx, schema.FollowingPK(user), func(it table.Item) error {
@@ -246,7 +246,7 @@ func (e *exporter) post(p schema.Post) error {
 	if err != nil {
 		return err
 	}
-	r := record{Type: kindPost, ID: p.ID, AuthorID: p.Author, Text: p.Text, ImageURL: p.ImageURL, Time: made}
+	r := record{Type: kindPost, ID: p.ID, AuthorID: p.Author, Text: p.Text, ImageURL: p.ImageURL, Kind: p.Kind, Data: rawData(p.Data), Mentions: p.Mentions, Time: made}
 	if !p.EditedAt.IsZero() {
 		r.EditedAt = &p.EditedAt
 	}
@@ -263,7 +263,7 @@ func (e *exporter) comments(ctx context.Context, post string) error {
 		if err != nil {
 			return err
 		}
-		return writeRecord(e.out, record{Type: kindComment, ID: c.ID, PostID: post, AuthorID: c.Author, Text: c.Text, Time: made})
+		return writeRecord(e.out, record{Type: kindComment, ID: c.ID, PostID: post, AuthorID: c.Author, Text: c.Text, Data: rawData(c.Data), Mentions: c.Mentions, Time: made})
 	})
 }
 
@@ -315,7 +315,7 @@ func ExportUser(ctx context.Context, cfg Config, user string, out io.Writer) err
 	if err != nil {
 		return err
 	}
-	err = writeRecord(e.out, record{Type: kindUser, ID: user, Name: profile.Name, Bio: profile.Bio, ImageURL: profile.ImageURL, Time: profile.CreatedAt})
+	err = writeRecord(e.out, record{Type: kindUser, ID: user, Name: profile.Name, Bio: profile.Bio, ImageURL: profile.ImageURL, Data: rawData(profile.Data), Time: profile.CreatedAt})
 	if err != nil {
 		return err
 	}

@@ -315,7 +315,7 @@ func (im *importer) write(ctx context.Context, k kind, key func(*record) string,
 }
 
 func (im *importer) user(ctx context.Context, r *record) error {
-	return im.feed.ImportUser(ctx, r.ID, feed.ProfileInput{Name: r.Name, Bio: r.Bio, ImageURL: r.ImageURL}, r.Time)
+	return im.feed.ImportUser(ctx, r.ID, r.profile(), r.Time)
 }
 
 func (im *importer) follow(ctx context.Context, r *record) error {
@@ -335,7 +335,7 @@ func (im *importer) post(ctx context.Context, r *record) error {
 	if err != nil {
 		return err
 	}
-	post := schema.Post{ID: made, Author: r.AuthorID, Text: r.Text, ImageURL: r.ImageURL}
+	post := schema.Post{ID: made, Author: r.AuthorID, Text: r.Text, ImageURL: r.ImageURL, Kind: r.Kind, Data: string(r.Data), Mentions: r.Mentions}
 	if r.EditedAt != nil {
 		post.EditedAt = *r.EditedAt
 	}
@@ -354,7 +354,7 @@ func (im *importer) comment(ctx context.Context, r *record) error {
 	if err != nil {
 		return err
 	}
-	return im.feed.ImportComment(ctx, feed.Comment{ID: made, PostID: im.index.postID(r.PostID), AuthorID: r.AuthorID, Text: r.Text})
+	return im.feed.ImportComment(ctx, feed.Comment{ID: made, PostID: im.index.postID(r.PostID), AuthorID: r.AuthorID, Text: r.Text, Data: string(r.Data), Mentions: r.Mentions})
 }
 
 // tries is how often a step is tried that time may mend.

@@ -70,9 +70,9 @@ func network() []any {
 		rec{"type": "like", "post_id": "p-old", "user_id": "bob", "time": ago(700 * day)},
 		rec{"type": "like", "post_id": "p-new", "user_id": "cid", "time": ago(day)},
 		rec{"type": "like", "post_id": "p-old", "user_id": "cid", "time": ago(2 * day)},
-		rec{"type": "comment", "id": "c1", "post_id": "p-old", "author_id": "cid", "text": "first!", "time": ago(699 * day)},
+		rec{"type": "comment", "id": "c1", "post_id": "p-old", "author_id": "cid", "text": "first!", "data": rec{"at": 12}, "mentions": []string{"ann"}, "time": ago(699 * day)},
 		rec{"type": "post", "id": "p-old", "author_id": "ann", "text": "two years ago", "time": ago(701 * day), "edited_at": ago(600 * day)},
-		rec{"type": "post", "id": "p-new", "author_id": "ann", "text": "this week", "image_url": "https://example.com/a.png", "time": ago(3 * day)},
+		rec{"type": "post", "id": "p-new", "author_id": "ann", "text": "this week", "image_url": "https://example.com/a.png", "kind": "album", "data": rec{"a": "\u202eé", "b": []any{1.5}}, "mentions": []string{"bob", "cid"}, "time": ago(3 * day)},
 		rec{"type": "post", "id": "b-new", "author_id": "bob", "text": "bob's", "time": ago(4 * day)},
 		rec{"type": "bookmark", "post_id": "p-old", "user_id": "cid", "time": ago(20 * day)},
 		rec{"type": "marker", "user_id": "cid", "name": "home", "position": "page:12", "time": ago(5 * day)},
@@ -81,7 +81,7 @@ func network() []any {
 		rec{"type": "follow", "follower_id": "bob", "author_id": "ann", "time": ago(705 * day)},
 		rec{"type": "follow", "follower_id": "cid", "author_id": "ann", "time": ago(704 * day)},
 		rec{"type": "follow", "follower_id": "cid", "author_id": "bob", "time": ago(10 * day)},
-		rec{"type": "user", "id": "ann", "name": "Ann", "bio": "hello", "time": ago(710 * day)},
+		rec{"type": "user", "id": "ann", "name": "Ann", "bio": "hello", "data": rec{"x": nil}, "time": ago(710 * day)},
 		rec{"type": "user", "id": "bob", "name": "Bob", "time": ago(709 * day)},
 		rec{"type": "user", "id": "cid", "name": "Cid", "time": ago(708 * day)},
 	}
@@ -148,7 +148,11 @@ func TestAnImportedNetworkReadsAsIfItHadBeenMadeHere(t *testing.T) {
 	posts, err := s.PostsByUser(t.Context(), "ann", feed.PostRange{}, page.Request{})
 	require.NoError(t, err)
 	require.Len(t, posts.Items, 2)
-	old := posts.Items[1]
+	assert.Equal(t, `{"x":null}`, ann.Data)
+	album, old := posts.Items[0], posts.Items[1]
+	assert.Equal(t, "album", album.Kind)
+	assert.Equal(t, "{\"a\":\"\u202eé\",\"b\":[1.5]}", album.Data)
+	assert.Equal(t, []string{"bob", "cid"}, album.Mentions)
 	assert.Equal(t, today.Add(-701*day), old.CreatedAt)
 	assert.Equal(t, today.Add(-600*day), old.EditedAt)
 	count, err := s.LikeCount(t.Context(), old.ID)
@@ -161,6 +165,8 @@ func TestAnImportedNetworkReadsAsIfItHadBeenMadeHere(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, comments.Items, 1)
 	assert.Equal(t, today.Add(-699*day), comments.Items[0].CreatedAt)
+	assert.Equal(t, `{"at":12}`, comments.Items[0].Data)
+	assert.Equal(t, []string{"ann"}, comments.Items[0].Mentions)
 	marker, err := s.MarkerOf(t.Context(), "cid", "home")
 	require.NoError(t, err)
 	assert.Equal(t, feed.Marker{Name: "home", Position: "page:12", UpdatedAt: today.Add(-5 * day)}, marker)

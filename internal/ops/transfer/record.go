@@ -59,15 +59,15 @@ func kinds() []kind {
 func (k kind) fields() (required, optional []string) {
 	switch k {
 	case kindUser:
-		return []string{"id", "name", "time"}, []string{"bio", "image_url"}
+		return []string{"id", "name", "time"}, []string{"bio", "image_url", "data"}
 	case kindFollow:
 		return []string{"follower_id", "author_id", "time"}, []string{"from"}
 	case kindMute, kindBlock:
 		return []string{"user_id", "other_id", "time"}, nil
 	case kindPost:
-		return []string{"id", "author_id", "text", "time"}, []string{"image_url", "edited_at"}
+		return []string{"id", "author_id", "text", "time"}, []string{"image_url", "edited_at", "kind", "data", "mentions"}
 	case kindComment:
-		return []string{"id", "post_id", "author_id", "text", "time"}, nil
+		return []string{"id", "post_id", "author_id", "text", "time"}, []string{"data", "mentions"}
 	case kindLike:
 		return []string{"post_id", "user_id", "time"}, []string{"kind"}
 	case kindBookmark:
@@ -96,6 +96,22 @@ type record struct {
 	Position   string     `json:"position,omitempty"`
 	Time       time.Time  `json:"time"`
 	EditedAt   *time.Time `json:"edited_at,omitempty"`
+	// Data is an object, nil for none.
+	Data     json.RawMessage `json:"data,omitempty"`
+	Mentions []string        `json:"mentions,omitempty"`
+}
+
+// profile returns the values of a user.
+func (r *record) profile() feed.ProfileInput {
+	return feed.ProfileInput{Name: r.Name, Bio: r.Bio, ImageURL: r.ImageURL, Data: new(string(r.Data))}
+}
+
+// rawData returns stored data for a line.
+func rawData(data string) json.RawMessage {
+	if data == "" {
+		return nil
+	}
+	return json.RawMessage(data)
 }
 
 // defect is why a field of a line cannot be imported. Field is "" if it is the whole line.
@@ -205,6 +221,10 @@ func (r *record) field(name string) any {
 		return &r.Time
 	case "edited_at":
 		return &r.EditedAt
+	case "data":
+		return &r.Data
+	case "mentions":
+		return &r.Mentions
 	}
 	return nil
 }
@@ -242,7 +262,7 @@ func (r *record) check(now time.Time) (faults []defect) {
 	switch r.Type {
 	case kindUser:
 		user("id", r.ID)
-		values(feed.ProfileInput{Name: r.Name, Bio: r.Bio, ImageURL: r.ImageURL}.Check())
+		values(r.profile().Check())
 	case kindFollow:
 		user("follower_id", r.FollowerID)
 		user("author_id", r.AuthorID)
@@ -261,7 +281,7 @@ func (r *record) check(now time.Time) (faults []defect) {
 	case kindPost:
 		own("id", r.ID)
 		user("author_id", r.AuthorID)
-		values(feed.PostInput{Text: r.Text, ImageURL: r.ImageURL}.Check())
+		values(feed.PostInput{Text: r.Text, ImageURL: r.ImageURL, Kind: r.Kind, Data: string(r.Data), Mentions: r.Mentions}.Check())
 		if r.EditedAt != nil {
 			at("edited_at", *r.EditedAt)
 		}
@@ -269,7 +289,7 @@ func (r *record) check(now time.Time) (faults []defect) {
 		own("id", r.ID)
 		own("post_id", r.PostID)
 		user("author_id", r.AuthorID)
-		values(feed.CheckComment(r.Text))
+		values(feed.CommentInput{Text: r.Text, Data: string(r.Data), Mentions: r.Mentions}.Check())
 	case kindMarker:
 		user("user_id", r.UserID)
 		values(feed.CheckMarker(r.Name, r.Position))
