@@ -130,6 +130,34 @@ func TestAListOfNotificationsShowsWhoActedLastAndTheCountThatExists(t *testing.T
 	assert.True(t, views.Items[1].Users[0].FollowedBy)
 }
 
+func TestTwoNotificationsOfAPostOnBothSidesOfAHiddenOne(t *testing.T) {
+	w := newWorld(t)
+	w.users("ann", "bob", "cat")
+	p, hidden := w.post("ann", "mine"), w.post("ann", "liked by a muted user")
+	w.notified(schema.NoticeComment, p.ID, "bob")
+	w.notified(schema.NoticeLike, hidden.ID, "cat")
+	w.notified(schema.NoticeLike, p.ID, "bob")
+	require.NoError(t, w.Mute(t.Context(), "ann", "cat"))
+	var got []string
+	for _, of := range w.notices(page.Request{Limit: 2}).Items {
+		got = append(got, of.ID)
+	}
+	assert.Equal(t, []string{"like:" + p.ID, "comment:" + p.ID}, got)
+}
+
+func TestTheNumberOfANotificationOfLikesHasAllReactions(t *testing.T) {
+	w := newWorld(t, withKinds)
+	w.users("ann", "bob", "cat", "dan")
+	p := w.post("ann", "mine")
+	for user, kind := range map[string]string{"ann": "love", "bob": "love", "cat": schema.KindLike} {
+		require.NoError(t, w.React(t.Context(), user, p.ID, kind))
+	}
+	w.deliver()
+	w.clock.add(time.Minute)
+	w.notified(schema.NoticeLike, p.ID, "bob")
+	assert.Equal(t, []string{"like by bob of 2"}, w.noticed())
+}
+
 // I13: a hidden user or post hides its notifications at the next read, and they come back with it.
 func TestNotificationsHideAtOnce(t *testing.T) {
 	w := newWorld(t)

@@ -53,7 +53,13 @@ func (r *reader) lookAtTargets(ctx context.Context, all []Notice) error {
 			refs = append(refs, access.Ref{Post: post.ID, Author: post.Author})
 		}
 	}
-	refs = slices.DeleteFunc(refs, func(of access.Ref) bool { _, known := r.refs[of.Post]; r.refs[of.Post] = access.Ref{}; return known })
+	refs = slices.DeleteFunc(refs, func(of access.Ref) bool {
+		_, known := r.refs[of.Post]
+		if !known {
+			r.refs[of.Post] = access.Ref{}
+		}
+		return known
+	})
 	found, err := r.n.access.Posts(ctx, access.PostKeys(refs))
 	if err != nil {
 		return err

@@ -76,11 +76,7 @@ func (r *reader) numbered(ctx context.Context, all []Notice) ([]Notice, error) {
 func (of *Notice) number(own map[string]int64, user feed.User) *int64 {
 	switch of.Kind {
 	case schema.NoticeLike:
-		n := of.On.LikeCount
-		if of.On.Liked {
-			n--
-		}
-		return new(max(0, n))
+		return new(max(0, of.reactions()))
 	case schema.NoticeComment:
 		mine, known := own[of.Target]
 		n := max(0, of.On.CommentCount-mine)
@@ -92,6 +88,20 @@ func (of *Notice) number(own map[string]int64, user feed.User) *int64 {
 	case schema.NoticeMention:
 	}
 	return nil
+}
+
+// reactions returns the number of all reactions to the post, but for the reader's.
+func (of *Notice) reactions() int64 {
+	n := of.On.LikeCount
+	for kind, count := range of.On.Reactions {
+		if kind != schema.KindLike {
+			n += count
+		}
+	}
+	if of.On.Liked || of.On.Reaction != "" {
+		n--
+	}
+	return n
 }
 
 // ownComments returns the number of the reader's comments on each of posts. It reads the newest ones, and has no
