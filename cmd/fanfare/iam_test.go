@@ -39,7 +39,7 @@ func TestPolicyHasTheCallsOfTheNamedDaemonsOnTheConfiguredNames(t *testing.T) {
 		assert.NotContains(t, s.Action, "dynamodb:BatchWriteItem")
 	}
 	assert.Contains(t, both.Statement, doctor.Statement{Effect: "Allow", Action: []string{"sqs:SendMessage"}, Resource: []string{
-		"arn:aws:sqs:*:*:q-backfills", "arn:aws:sqs:*:*:q-likes", "arn:aws:sqs:*:*:q-likes-dlq", "arn:aws:sqs:*:*:q-posts",
+		"arn:aws:sqs:*:*:q-backfills", "arn:aws:sqs:*:*:q-likes", "arn:aws:sqs:*:*:q-likes-dlq", "arn:aws:sqs:*:*:q-notices", "arn:aws:sqs:*:*:q-posts",
 	}})
 	for _, args := range [][]string{nil, {"--daemon", "mail"}} {
 		code, out, errs := result(t, env, "fanfare", append([]string{"iam", "policy"}, args...)...)

@@ -239,8 +239,8 @@ func bugs() []bug {
 		// About live homes.
 		{"stream that goes on behind its newest post", "I7", []edit{{arrivals, `floor: posts[0], posts: posts[1:],`, `floor: posts[len(posts)-1],`}}},
 		{"position without the newest post", "I7", []edit{{arrivals, `for _, post := range v.posts {`, `for _, post := range v.posts[:max(0, len(v.posts)-1)] {`}}},
-		{"no slow look at a live home", "I7", []edit{{agenda, `at := a.slowAt`, `at := a.likesAt`}, {agenda, `look = !a.slowAt.After(now)`, `look = false`}}},
-		{"hint dropped before its look", "I7", []edit{{agenda, `look = look || len(h.due) > 0 && !h.due[0].After(now)`, `if len(h.due) > 0 && !h.due[0].After(now) { look, h.due = true, nil }`}}},
+		{"no slow look at a live home", "I7", []edit{{agenda, `at := a.slowAt`, `at := a.likesAt`}, {agenda, `w.home = !a.slowAt.After(now)`, `w.home = false`}}},
+		{"hint dropped before its look", "I7", []edit{{agenda, `w.home = w.home || len(h.due) > 0 && !h.due[0].After(now)`, `if len(h.due) > 0 && !h.due[0].After(now) { w.home, h.due = true, nil }`}}},
 		{"look that forgets the window when it was hinted", "I7", []edit{{hub, `		for items, err := range hm.hub.cfg.Homes.Arrivals(`, `		hm.agenda.mu.Lock()
 		hinted := len(hm.agenda.hints) > 0
 		hm.agenda.mu.Unlock()
