@@ -126,7 +126,9 @@ func TestEventsReachTheirQueue(t *testing.T) {
 	arrives := func(kind string) {
 		t.Helper()
 		await(t, kind, 2*time.Minute, func() bool {
-			var received struct{ Messages []struct{ Body, ReceiptHandle string } }
+			var received struct {
+				Messages []struct{ Body, ReceiptHandle string }
+			}
 			callSQS(t, "ReceiveMessage", map[string]any{"QueueUrl": url, "MaxNumberOfMessages": 10, "WaitTimeSeconds": 1}, &received)
 			for _, m := range received.Messages {
 				e, err := messages.Decode([]byte(m.Body))
