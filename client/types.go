@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// NoData, as the data of a ProfileInput or a PostEdit, removes the data that is there.
+// NoData is the data of a ProfileInput or a PostEdit that removes the stored data.
 var NoData = json.RawMessage("null") //nolint:gochecknoglobals // a constant that Go has no constant for
 
 // ProfileInput holds the values of a profile that its user sets. Only Name is required. Data is a

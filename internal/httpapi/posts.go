@@ -41,7 +41,7 @@ type PostEdit struct {
 	_        struct{}      `minProperties:"1"`
 	Text     *string       `json:"text,omitempty" minLength:"1" maxLength:"5000"`
 	ImageURL *string       `json:"image_url,omitempty" maxLength:"2048" pattern:"^([hH][tT][tT][pP][sS]?://.*)?$" patternDescription:"an http(s) URL"`
-	Data     RemovableData `json:"data,omitempty"`
+	Data     RemovableData `json:"data,omitempty"` //nolint:modernize // huma reads omitempty as optional
 }
 
 // PostPath names a post in the path.

@@ -51,7 +51,7 @@ type ProfileInput struct {
 	Name     string        `json:"name" minLength:"1" maxLength:"100" example:"Alice" doc:"One line that shows something, without characters that cannot be seen or change the direction of text, but where a language or an emoji needs them."`
 	Bio      string        `json:"bio,omitempty" maxLength:"500"`
 	ImageURL string        `json:"image_url,omitempty" maxLength:"2048" pattern:"^([hH][tT][tT][pP][sS]?://.*)?$" patternDescription:"an http(s) URL"`
-	Data     RemovableData `json:"data,omitempty"`
+	Data     RemovableData `json:"data,omitempty"` //nolint:modernize // huma reads omitempty as optional
 }
 
 // UserPath names a user in the path. It is exported because huma ignores embedded types

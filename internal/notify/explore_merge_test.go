@@ -90,7 +90,7 @@ func (n *notice) stored() schema.Notice {
 	return schema.Notice{User: "ann", Kind: schema.NoticeLike, Target: "post", Acts: acts}
 }
 
-var states = []string{"", "like", "love"} //nolint:gochecknoglobals // a constant in all but name
+var states = []string{"", "like", "love"}
 
 func actOf(e entry) schema.Act {
 	return schema.Act{User: string(rune(e.user)), Version: placeOf(int16(e.version)), State: states[e.state], Place: placeOf(e.place)}

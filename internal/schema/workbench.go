@@ -93,23 +93,12 @@ func facets() []facet {
 			Block{User: bob, Other: "carol", Since: at, By: later}.Item(), Block{User: "carol", Other: bob, Since: later, By: at}.Item(),
 		}},
 		{"Note of blocks", HasBlocksKey("USER"), []table.Item{BlocksItem(bob, at)}},
-		{"Presence of a reader", PresenceKey("USER"), []table.Item{
-			Presence{User: bob, State: PresenceHere, Until: 20301, V: 1, At: later, Lo: post, Hi: action}.Item(),
-		}},
-		{"Notification", NoticeKey("USER", "KIND", "TARGET"), []table.Item{
-			Notice{User: alice, Kind: NoticeLike, Target: post, Acts: []Act{{action, action, "like", bob}}, Revision: 1, TTL: expiry}.Item(),
-			Notice{User: alice, Kind: NoticeFollow, Acts: []Act{{action, action, ActHolds, bob}}, Revision: 1, TTL: expiry}.Item(),
-		}},
-		{"Mark of read notifications", NoticeMarkKey("USER"), []table.Item{NoticeMarkItem(alice, action)}},
 		{"Delivery plan", DeliveryPlanKey("POST"), []table.Item{
 			Plan{Post: post, Author: alice, Planned: 2, Started: at, Attempts: 1, TTL: expiry}.Item(),
 		}},
 		{"Delivery chunk", DeliveryChunkKey("POST", "FIRST"), []table.Item{
 			Chunk{Post: post, End: "m", Done: later, Delivered: 1, TTL: expiry}.Item(),
 			Chunk{Post: post, First: "m", TTL: expiry}.Item(),
-		}},
-		{"Idempotency key", IdempotencyKey("USER", "KEY"), []table.Item{
-			Idempotency{User: alice, Key: "hello-1", Post: post, BodyHash: "n4bQgYhMfWWaL-qgxVrQFaO_TxsrC4Is0V1sFbDwCgg", LikeShards: 1, TTL: at.Add(24 * time.Hour)}.Item(),
 		}},
 	}, ownFacets(bob, post, action, later)...)
 }
@@ -118,6 +107,17 @@ func facets() []facet {
 func ownFacets(user, post, bookmark string, at time.Time) []facet {
 	listed, byPost := Bookmark{User: user, Post: post, V: bookmark}.Items()
 	return []facet{
+		{"Notification", NoticeKey("USER", "KIND", "TARGET"), []table.Item{
+			Notice{User: user, Kind: NoticeLike, Target: post, Acts: []Act{{bookmark, bookmark, "like", "carol"}}, Revision: 1}.Item(),
+			Notice{User: user, Kind: NoticeFollow, Acts: []Act{{bookmark, bookmark, ActHolds, "carol"}}, Revision: 1}.Item(),
+		}},
+		{"Mark of read notifications", NoticeMarkKey("USER"), []table.Item{NoticeMarkItem(user, bookmark)}},
+		{"Presence of a reader", PresenceKey("USER"), []table.Item{
+			Presence{User: user, State: PresenceHere, Until: 20301, V: 1, At: at, Lo: post, Hi: bookmark}.Item(),
+		}},
+		{"Idempotency key", IdempotencyKey("USER", "KEY"), []table.Item{
+			Idempotency{User: user, Key: "hello-1", Post: post, BodyHash: "n4bQgYhMfWWaL-qgxVrQFaO_TxsrC4Is0V1sFbDwCgg", LikeShards: 1, TTL: at.Add(24 * time.Hour)}.Item(),
+		}},
 		{"Bookmark", BookmarkKey("USER", "BOOKMARK"), []table.Item{listed}},
 		{"Bookmark, by its post", BookmarkOfKey("USER", "POST"), []table.Item{byPost}},
 		{"Read marker", MarkerKey("USER", "NAME"), []table.Item{Marker{User: user, Name: "home", Position: post, At: at}.Item()}},

@@ -151,7 +151,7 @@ func TestAnImportedNetworkReadsAsIfItHadBeenMadeHere(t *testing.T) {
 	assert.Equal(t, `{"x":null}`, ann.Data)
 	album, old := posts.Items[0], posts.Items[1]
 	assert.Equal(t, "album", album.Kind)
-	assert.Equal(t, "{\"a\":\"\u202eé\",\"b\":[1.5]}", album.Data)
+	assert.Equal(t, "{\"a\":\"\u202eé\",\"b\":[1.5]}", album.Data) //nolint:testifylint // each byte counts
 	assert.Equal(t, []string{"bob", "cid"}, album.Mentions)
 	assert.Equal(t, today.Add(-701*day), old.CreatedAt)
 	assert.Equal(t, today.Add(-600*day), old.EditedAt)
@@ -327,8 +327,8 @@ func TestFaultsAreNamedByFileLineAndFieldBeforeAnyWrite(t *testing.T) {
 		`12: author_id: is the follower's own id`,
 		`13: kind: "Love" is not a kind of reaction: use 1 to 12 of a-z 0-9, a letter first`,
 		`14: kind: is not a field of a comment`,
-		`13: name: ".n" is not a name: use ` + id.UserGrammar,
-		`13: position: has another character than visible ASCII`,
+		`15: name: ".n" is not a name: use ` + id.UserGrammar,
+		`15: position: has another character than visible ASCII`,
 	}
 	for i, line := range want {
 		want[i] = name + ":" + line
