@@ -82,7 +82,7 @@ func (c *cluster) read(t *testing.T) meter {
 			}
 		}
 		require.NoError(t, resp.Body.Close())
-		m.known = m.known && topics == 4*3
+		m.known = m.known && topics == 5*3
 	}
 	return m
 }

@@ -77,6 +77,10 @@ func typesOfSettings() map[string]setting {
 		switch {
 		case name == "FANFARE_CORS_HEADERS":
 			types[name] = setting{"list", []any{"X-One", "X-Two"}, "X-One,X-Two"}
+		case name == "FANFARE_REACTIONS":
+			types[name] = setting{"list", []any{"love", "laugh"}, "love,laugh"}
+		case name == "FANFARE_NOTIFICATION_TTL":
+			types[name] = setting{"duration", "2160h0m0s", "2160h0m0s"}
 		case name == "FANFARE_LOG_LEVEL":
 			types[name] = setting{"level", "info", "info"}
 		case name == "FANFARE_USER_UNITS":

@@ -73,5 +73,5 @@ func (m *member) inFlight(t *testing.T) (n int, known bool) {
 			n += of
 		}
 	}
-	return n, topics == 4
+	return n, topics == 5
 }

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"math"
 	"net/http"
 	"path"
 	"slices"
@@ -194,12 +195,31 @@ func (a *API) route(w http.ResponseWriter, r *http.Request) {
 	}
 	probe := &discard{header: http.Header{}}
 	handler.ServeHTTP(probe, r)
-	if allow := probe.header.Get("Allow"); probe.status == http.StatusMethodNotAllowed && allow != "" {
+	if allow := a.ofClosest(r, probe.header.Get("Allow")); probe.status == http.StatusMethodNotAllowed && allow != "" {
 		newProblem(http.StatusMethodNotAllowed, typeMethodNotAllowed, "Method not allowed",
 			"the methods of this path are "+allow).header("Allow", allow).write(w)
 		return
 	}
 	noSuchPath().write(w)
+}
+
+// ofClosest returns the methods of a list that the pattern closest to the path has. The path
+// /v1/posts/1/reactions/count has methods of its own, and it has those of {kind}, too.
+func (a *API) ofClosest(r *http.Request, allow string) string {
+	var closest []string
+	least := math.MaxInt
+	for method := range strings.SplitSeq(allow, ", ") {
+		as := r.Clone(r.Context())
+		as.Method = method
+		_, pattern := a.mux.Handler(as)
+		switch wild := strings.Count(pattern, "{"); {
+		case wild < least:
+			least, closest = wild, []string{method}
+		case wild == least:
+			closest = append(closest, method)
+		}
+	}
+	return strings.Join(closest, ", ")
 }
 
 func noSuchPath() *Problem {

@@ -253,7 +253,7 @@ func newDeployment(t *testing.T) *deployment {
 	})
 	name := "iam-" + strings.ToLower(rand.Text()[:10])
 	cfg, err := config.Load([]string{
-		"FANFARE_ENGINE=aws", "FANFARE_TABLE=" + name, "FANFARE_QUEUE_PREFIX=" + name, "FANFARE_EVENTS_QUEUE=" + name + "-events", "FANFARE_LIKE_WINDOW=50ms", "FANFARE_PUSH_LIMIT=2",
+		"FANFARE_ENGINE=aws", "FANFARE_TABLE=" + name, "FANFARE_QUEUE_PREFIX=" + name, "FANFARE_EVENTS_QUEUE=" + name + "-events", "FANFARE_LIKE_WINDOW=50ms", "FANFARE_NOTIFICATIONS=on", "FANFARE_PUSH_LIMIT=2",
 		"FANFARE_HTTP_ADDR=127.0.0.1:0", "FANFARE_ADMIN_ADDR=127.0.0.1:0",
 		"FANFARE_DEV_AUTH_ON_AWS=allow", "FANFARE_DEV_SECRET=" + rand.Text() + rand.Text(),
 	}, config.API)
