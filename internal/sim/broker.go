@@ -106,6 +106,7 @@ func (b broker) Publish(topic string, messages ...*message.Message) error {
 			q.messages = append(q.messages, &copied)
 			b.p.w.published(topic, copied.payload)
 			b.p.w.sawEvent(c.op, copied.payload)
+			b.p.w.sawPurge(c.op, copied.payload)
 			b.p.w.see(event{kind: eventPublish, by: b.p.Name, op: c.op, message: decoded(copied.payload)})
 		}
 		return nil

@@ -52,6 +52,22 @@ func (w *World) sawAnswer(c *call, err error) {
 	}
 }
 
+// sawPurge remembers the posts whose purge was asked for.
+func (w *World) sawPurge(op string, payload []byte) {
+	if e, ok := decoded(payload).(*messages.PostDeleted); ok {
+		w.purges[e.PostID] = op
+	}
+}
+
+// keepPurge drops what an earlier operation asked for when an operation buries a post: the earlier
+// one has deleted nothing, and its event has no effect on a living post. An operation whose
+// transaction lands late has asked for itself.
+func (w *World) keepPurge(post string) {
+	if w.acting == nil || w.acting.op != w.purges[post] {
+		delete(w.purges, post)
+	}
+}
+
 // checkDeletions checks, once the world is quiet, that each deletion has asked for the purge, unless
 // its process died.
 func (w *World) checkDeletions() {

@@ -213,8 +213,6 @@ func (w *World) sawMessage(e messages.Event) {
 		if w.madeAt[e.PostID] == 0 {
 			w.madeAt[e.PostID] = w.steps
 		}
-	case *messages.PostDeleted:
-		w.purges[e.PostID] = true
 	case *messages.Followed:
 		if e.FollowID != "" { // else others get no event of it
 			w.backfills[e.FollowID] = fmt.Sprintf("%s of %s", e.FollowerID, e.AuthorID)

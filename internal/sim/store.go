@@ -67,9 +67,12 @@ func (w *World) buried(it *table.Item) {
 	if it == nil || it.Int(schema.AttrDeleted) == 0 {
 		return
 	}
-	if ref, err := schema.ParsePostRef(*it); err == nil && w.tombs[ref.ID] == 0 {
-		w.tombs[ref.ID] = w.steps
+	ref, err := schema.ParsePostRef(*it)
+	if err != nil || w.tombs[ref.ID] != 0 {
+		return
 	}
+	w.tombs[ref.ID] = w.steps
+	w.keepPurge(ref.ID)
 }
 
 // delivers checks I2 where no home shows it: a worker that begins to handle a message

@@ -72,7 +72,7 @@ type World struct {
 	countAt   map[string]int                   // step in which an author's number of followers changed
 	followers map[string]map[string][]follower // by author and user
 	madeAt    map[string]int                   // step in which a post's event became durable
-	purges    map[string]bool                  // posts whose purge was asked for
+	purges    map[string]string                // posts whose purge was asked for, and by which operation
 	deletions deletions
 	backfills map[string]string // that were asked for, by the id of the follow
 	told      told
@@ -162,7 +162,7 @@ func newWorld(seed uint64, shape Shape) *World {
 	w := &World{
 		seed: seed, shape: shape, rng: rand.New(pcg), pcg: pcg, released: map[string]int{}, names: map[string]string{}, aliases: aliases{map[string]string{}, map[string]int{}}, Fired: Counters{}, Met: Counters{},
 		store: tabletest.NewMemory(), stale: replica{store: tabletest.NewMemory()}, queues: map[string]*queueState{}, ttls: map[table.Key]int64{}, off: map[string]bool{}, began: map[string]int{}, tombs: map[string]int{}, listed: map[string]listing{}, set: map[string]bool{}, modes: modes{}, book: newLikeBook(), items: map[table.Key]*table.Item{}, armed: map[string]int{},
-		countBy: map[table.Key]string{}, countAt: map[string]int{}, followers: map[string]map[string][]follower{}, madeAt: map[string]int{}, purges: map[string]bool{}, deletions: deletions{}, backfills: map[string]string{},
+		countBy: map[table.Key]string{}, countAt: map[string]int{}, followers: map[string]map[string][]follower{}, madeAt: map[string]int{}, purges: map[string]string{}, deletions: deletions{}, backfills: map[string]string{},
 		told: told{map[string]bool{}, map[string]bool{}, map[string]bool{}}, past: map[string]bool{}, counting: newHours(),
 	}
 	w.reach, w.slowed = newReach(&w.book), w.slow()
