@@ -1,0 +1,107 @@
+package clienttest
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+
+	"fanfare/client"
+)
+
+func write(w http.ResponseWriter, status int, body any) {
+	if body == nil {
+		w.WriteHeader(status)
+		return
+	}
+	kind := "application/json"
+	if status >= 400 {
+		kind = "application/problem+json"
+	}
+	w.Header().Set("Content-Type", kind)
+	w.WriteHeader(status)
+	if err := json.NewEncoder(w).Encode(body); err != nil {
+		panic(http.ErrAbortHandler) // the caller is gone; net/http ends the request
+	}
+}
+
+// kinds are the contract's types of problem (docs/openapi.json).
+func kinds() map[int]string {
+	return map[int]string{
+		http.StatusBadRequest: "malformed", http.StatusUnauthorized: "unauthenticated", http.StatusForbidden: "forbidden",
+		http.StatusNotFound: "not-found", http.StatusConflict: "profile-missing", http.StatusUnprocessableEntity: "invalid",
+	}
+}
+
+func problem(status int, fields ...string) client.Problem {
+	p := client.Problem{Type: kinds()[status], Title: http.StatusText(status), Status: status, Detail: "clienttest refuses the request"}
+	for _, field := range fields {
+		p.Errors = append(p.Errors, client.FieldError{Field: field, Detail: "is not valid"})
+	}
+	return p
+}
+
+func fail(status int, fields ...string) (int, any) { return status, problem(status, fields...) }
+
+func failBlocked() (int, any) {
+	p := problem(http.StatusForbidden)
+	p.Type = "blocked"
+	return http.StatusForbidden, p
+}
+
+type listed[T any] struct {
+	Items  []T    `json:"items"`
+	Next   string `json:"next_cursor,omitempty"`
+	Unread *int   `json:"unread,omitempty"`
+}
+
+// page cuts one page of items that are sorted by key in the list's order.
+func page[T any](r *http.Request, items []T, key func(T) string) (int, any) {
+	limit := 20
+	if given := r.URL.Query().Get("limit"); given != "" {
+		var err error
+		if limit, err = strconv.Atoi(given); err != nil || limit < 1 || limit > 100 {
+			return fail(http.StatusUnprocessableEntity, "limit")
+		}
+	}
+	if cursor := r.URL.Query().Get("cursor"); cursor != "" {
+		at := slices.IndexFunc(items, func(item T) bool { return key(item) == cursor })
+		if at < 0 {
+			return fail(http.StatusBadRequest, "cursor")
+		}
+		items = items[at+1:]
+	}
+	out := listed[T]{Items: items[:min(limit, len(items))]}
+	if len(items) > limit {
+		out.Next = key(items[limit-1])
+	}
+	if out.Items == nil {
+		out.Items = []T{}
+	}
+	return http.StatusOK, out
+}
+
+func decode(r *http.Request, into any) error {
+	decoder := json.NewDecoder(r.Body)
+	decoder.DisallowUnknownFields()
+	return decoder.Decode(into)
+}
+
+// changed returns custom data after a call: none given leaves it, and null removes it.
+func changed(data, given json.RawMessage) json.RawMessage {
+	var compact bytes.Buffer
+	switch {
+	case given == nil || json.Compact(&compact, given) != nil:
+		return data
+	case compact.String() == "null":
+		return nil
+	}
+	return compact.Bytes()
+}
+
+func badText(text string, least, most int) bool {
+	n := utf8.RuneCountInString(text)
+	return n < least || n > most
+}

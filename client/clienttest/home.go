@@ -1,0 +1,66 @@
+package clienttest
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"fanfare/client"
+)
+
+func (s *Server) home(user string, r *http.Request) (int, any) {
+	delete(s.away, user)
+	var items []client.HomeItem
+	add := func(author string) {
+		for _, postID := range s.byUser[author] {
+			items = append(items, s.item(user, postID))
+		}
+	}
+	add(user)
+	for author := range s.follows[user] {
+		if _, muted := s.mutes[user][author]; !muted {
+			add(author)
+		}
+	}
+	slices.SortFunc(items, func(a, b client.HomeItem) int { return cmp.Compare(b.Post.ID, a.Post.ID) })
+	if s.AlterHome != nil {
+		items = s.AlterHome(user, items)
+	}
+	postID := func(i client.HomeItem) string { return i.Post.ID }
+	if !r.URL.Query().Has("after") {
+		return page(r, items, postID)
+	}
+	after := r.URL.Query().Get("after")
+	if len(after) != 26 {
+		return fail(http.StatusUnprocessableEntity, "after")
+	}
+	items = slices.DeleteFunc(items, func(i client.HomeItem) bool { return i.Post.ID <= after })
+	status, body := page(r, items, postID)
+	news, ok := body.(listed[client.HomeItem])
+	if !ok {
+		return status, body
+	}
+	etag := `"`
+	for _, item := range news.Items {
+		etag += item.Post.ID
+	}
+	unread := min(len(items), 100)
+	etag += strconv.Itoa(unread) + `"`
+	if known := strings.Join(r.Header.Values("If-None-Match"), ", "); known == "*" || strings.Contains(known, etag) {
+		return http.StatusNotModified, tagged{etag, nil}
+	}
+	if r.URL.Query().Get("cursor") == "" {
+		news.Unread = &unread
+	}
+	return status, tagged{etag, news}
+}
+
+func (s *Server) beAway(user string, _ *http.Request) (int, any) {
+	s.left[user], s.away[user] = true, true
+	return http.StatusNoContent, nil
+}
+
+// Returned reports whether a reader was away and has read its home since. Only a hook may ask.
+func (s *Server) Returned(user string) bool { return s.left[user] && !s.away[user] }

@@ -1,0 +1,118 @@
+package clienttest
+
+import (
+	"fmt"
+	"net/http"
+	"reflect"
+	"slices"
+	"time"
+
+	"fanfare/client"
+)
+
+type keyed struct {
+	in   client.PostInput
+	post client.Post
+}
+
+func (s *Server) createPost(user string, r *http.Request) (int, any) {
+	var in client.PostInput
+	if err := decode(r, &in); err != nil || badText(in.Text, 1, 5000) {
+		return fail(http.StatusUnprocessableEntity, "text")
+	}
+	in.IdempotencyKey, in.Data = r.Header.Get("Idempotency-Key"), changed(nil, in.Data)
+	key := [2]string{user, in.IdempotencyKey}
+	if before, ok := s.keys[key]; ok && in.IdempotencyKey != "" {
+		if !reflect.DeepEqual(before.in, in) {
+			return fail(http.StatusUnprocessableEntity, "Idempotency-Key")
+		}
+		return http.StatusCreated, before.post
+	}
+	postID, err := s.ids.New()
+	if err != nil {
+		panic(fmt.Sprintf("clienttest: %v", err)) // crypto/rand never fails
+	}
+	post := client.Post{ID: postID, AuthorID: user, Text: in.Text, ImageURL: in.ImageURL, CreatedAt: time.Now().UTC(), Kind: in.Kind, Data: in.Data, Mentions: in.Mentions}
+	s.posts[post.ID] = post
+	s.byUser[user] = append(s.byUser[user], post.ID)
+	s.keys[key] = keyed{in, post}
+	s.deliver(post)
+	return http.StatusCreated, post
+}
+
+func (s *Server) post(viewer string, r *http.Request) (int, any) {
+	if expand(r) {
+		return http.StatusOK, client.PostView{HomeItem: s.item(viewer, r.PathValue("id"))}
+	}
+	return http.StatusOK, s.posts[r.PathValue("id")]
+}
+
+func (s *Server) editPost(user string, r *http.Request) (int, any) {
+	post := s.posts[r.PathValue("id")]
+	var in client.PostEdit
+	switch err := decode(r, &in); {
+	case err != nil || in.Text != nil && badText(*in.Text, 1, 5000):
+		return fail(http.StatusUnprocessableEntity, "text")
+	case post.AuthorID != user:
+		return fail(http.StatusForbidden)
+	}
+	if in.Text != nil {
+		post.Text = *in.Text
+	}
+	if in.ImageURL != nil {
+		post.ImageURL = *in.ImageURL
+	}
+	post.Data = changed(post.Data, in.Data)
+	post.EditedAt = time.Now().UTC()
+	s.posts[post.ID] = post
+	return http.StatusOK, post
+}
+
+func (s *Server) deletePost(user string, r *http.Request) (int, any) {
+	post := s.posts[r.PathValue("id")]
+	if post.AuthorID != user {
+		return fail(http.StatusForbidden)
+	}
+	delete(s.posts, post.ID)
+	s.byUser[user] = slices.DeleteFunc(s.byUser[user], func(p string) bool { return p == post.ID })
+	return http.StatusNoContent, nil
+}
+
+func (s *Server) postsByUser(viewer string, r *http.Request) (int, any) {
+	var posts []client.Post
+	var views []client.PostView
+	for _, post := range slices.Backward(s.byUser[r.PathValue("id")]) {
+		posts, views = append(posts, s.posts[post]), append(views, client.PostView{HomeItem: s.item(viewer, post)})
+	}
+	if expand(r) {
+		return page(r, views, func(v client.PostView) string { return v.Post.ID })
+	}
+	return page(r, posts, func(p client.Post) string { return p.ID })
+}
+
+// deliver notes the delivery of a new post.
+func (s *Server) deliver(post client.Post) {
+	planned, skipped, none := int64(1), int64(0), int64(0)
+	for follower := range s.followersOf(post.AuthorID) {
+		planned++
+		if s.away[follower] {
+			skipped++
+		}
+	}
+	delivered := planned - skipped
+	s.made[post.ID] = client.Delivery{
+		State: client.DeliveryComplete, Planned: &planned, Delivered: &delivered, Skipped: &skipped, ChunksDone: &none, ChunksTotal: &none,
+	}
+}
+
+func (s *Server) delivery(user string, r *http.Request) (int, any) {
+	post := s.posts[r.PathValue("id")]
+	if post.AuthorID != user {
+		return fail(http.StatusForbidden)
+	}
+	d := s.made[post.ID]
+	if s.AlterDelivery != nil {
+		d = s.AlterDelivery(post.ID, d)
+	}
+	return http.StatusOK, d
+}
