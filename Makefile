@@ -159,7 +159,7 @@ spec:
 	scripts/spec.sh install
 	scripts/spec.sh run $(FLAGS)
 
-# Every order of steps of the notifications' small worlds, also of those of millions of states. It takes minutes.
+# Every order of steps of the notifications' small worlds, of the worlds with millions of states too. It takes minutes.
 explore:
 	$(GO) test -count=1 -timeout 60m ./internal/notify -run '^TestExplore' -every-world
 

@@ -126,10 +126,10 @@ type PostCreated struct {
 // the action with the higher id is the later one.
 type Liked struct{ Like }
 
-// Unliked says that a user has no reaction to a post any more, of whatever kind it was.
+// Unliked is the event that a user has no reaction to a post any more, of whatever kind it was.
 type Unliked struct{ Like }
 
-// Reacted says that a user's reaction to a post is of a kind other than like. It replaces the
+// Reacted is the event that a user's reaction to a post is of a kind other than like. It replaces the
 // user's former one.
 type Reacted struct {
 	Like

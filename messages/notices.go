@@ -10,7 +10,7 @@ const (
 	KindNotified Kind = "Notified"
 )
 
-// Commented says that a comment is being made, or deleted. The API sends it before the
+// Commented is the event that a comment is being made, or deleted. The API sends it before the
 // transaction, so that a crash in between loses nothing. The consumer asks the table for the comment.
 type Commented struct {
 	Header
@@ -22,7 +22,7 @@ type Commented struct {
 	Deleted   bool   `json:"deleted,omitempty"`
 }
 
-// Mentioned says that a post or a comment mentions a user. Of a comment it is sent with Commented,
+// Mentioned is the event that a post or a comment mentions a user. Of a comment it is sent with Commented,
 // and like Commented.
 type Mentioned struct {
 	Header
@@ -35,7 +35,7 @@ type Mentioned struct {
 	Deleted   bool   `json:"deleted,omitempty"`
 }
 
-// Notified says that a user has a new notification, or news in one. Mutes and blocks were asked
+// Notified is the event that a user has a new notification, or news in one. Mutes and blocks were asked
 // for, so a push or a mail can follow. The event's id is the place of the action in the user's list.
 type Notified struct {
 	Header

@@ -81,7 +81,7 @@ func (w *Worker) postDeleted(ctx context.Context, e *messages.PostDeleted) error
 	return nil
 }
 
-// purgeNotices deletes the notifications of a post: its author's and those of its mentioned users. A
+// purgeNotices deletes the notifications of a post: of its author and of its mentioned users. A
 // worker writes none of a deleted post but within a minute of its read, and longer ago the post lived.
 func (w *Worker) purgeNotices(ctx context.Context, ref schema.PostRef, mentioned []string) error {
 	if w.cfg.Notices == nil {

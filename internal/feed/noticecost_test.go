@@ -17,7 +17,7 @@ import (
 	"fanfare/internal/table"
 )
 
-// noticed is the user that the patterns of notifications are measured with. Its id, and those of its actors, have
+// noticed is the user that the patterns of notifications are measured with. Its id, and the ids of its actors, have
 // 20 characters.
 const noticed = "reader-of-20-letters"
 

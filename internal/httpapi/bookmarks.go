@@ -42,7 +42,7 @@ func (a *API) registerBookmarks() {
 		Views
 	}
 	list := either[List[Bookmark], List[PostView]](a, operation(route{http.MethodGet, "/v1/me/bookmarks", "list-bookmarks", tag, "List your bookmarks, the newest bookmark first"}, http.StatusOK))
-	list.Description = "It leaves out deleted posts, and those of a user while there is a block between the two of you."
+	list.Description = "It leaves out deleted posts, and posts of a user while there is a block between the two of you."
 	register(a, list, func(ctx context.Context, in *listIn) (*anyOut, error) {
 		if in.wanted() {
 			views, err := a.views.BookmarkViews(ctx, userOf(ctx), in.request())

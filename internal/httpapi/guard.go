@@ -204,7 +204,7 @@ func (a *API) route(w http.ResponseWriter, r *http.Request) {
 }
 
 // ofClosest returns the methods of a list that the pattern closest to the path has. The path
-// /v1/posts/1/reactions/count has methods of its own, and it has those of {kind}, too.
+// /v1/posts/1/reactions/count has methods of its own, and it matches the pattern of {kind}, too.
 func (a *API) ofClosest(r *http.Request, allow string) string {
 	var closest []string
 	least := math.MaxInt

@@ -383,7 +383,7 @@ func TestAStopEndsAllStreamsAtOnce(t *testing.T) {
 	})
 }
 
-// A stream whose reads would wait for those of other streams is refused at once, with the time until there
+// A stream whose reads would wait for the reads of other streams is refused at once, with the time until there
 // are units, and opens after it. All other openings end well within the time of a call.
 func TestABusyOpeningOfAStreamIsTold503(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -34,7 +34,7 @@ type world struct {
 	ids   *id.Generator
 	procs []*proc
 	tune  func(*Config)
-	// hint makes messages say that there is an item.
+	// hint sets Stored in the messages.
 	hint  bool
 	lates sync.WaitGroup
 	// fault decides the fault that a request meets. ended, if set, is called after its

@@ -254,7 +254,7 @@ func (h *Hub) Heard(user, other string, heard bool) {
 }
 
 // enter takes a place of a channel, or returns the cause of ctx's end. A select takes one of two that are
-// ready by chance, and what is not wanted any more must not be read.
+// ready by chance, and a cancelled read must not begin.
 func enter(ctx context.Context, places chan struct{}) error {
 	select {
 	case places <- struct{}{}:

@@ -10,7 +10,7 @@ import (
 
 // The worlds merge by the product's own code. A rule that is left out is a change before or after it.
 
-// withoutInMerge names the rules of the merge that a world leaves out, and withoutInList those of the place.
+// withoutInMerge names the rules of the merge that a world leaves out, and withoutInList the rules of the place.
 type withoutInMerge struct {
 	newest    bool // the last message wins, whatever its version
 	takeBacks bool // a take-back removes the entry

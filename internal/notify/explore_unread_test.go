@@ -56,7 +56,7 @@ type unreadWorld struct {
 	left         unreadLeft
 
 	// Rules of the product that this world can do without.
-	aboveOwn bool // a place is above those of its notification
+	aboveOwn bool // a place is above the other places of its notification
 
 	// Promises that do not hold, and the changes that break or hold them.
 	atMostNow  bool // a page marks at most the time of the process that lists

@@ -89,7 +89,7 @@ func TestMergeIsTheNewestActionsInWhateverOrderTheyCome(t *testing.T) {
 		}
 		assert.Empty(t, gocmp.Diff(newest(kind, acts), withoutPlaces(n.Acts)), "merged differs from the model (-model +merged)")
 		again := notify.Merge(n, acts, rules)
-		assert.Empty(t, gocmp.Diff(n, again), "messages that come again change something")
+		assert.Empty(t, gocmp.Diff(n, again), "repeated messages change something")
 	})
 }
 

@@ -69,7 +69,7 @@ type Config struct {
 	IDs *id.Generator
 	// Now is the clock of places, ages and expiries; time.Now if nil. Windows are timed by package time.
 	Now func() time.Time
-	// Clock, if not nil, says when Now must not decide by age, nor give a place.
+	// Clock, if not nil, reports when Now must not decide by age, nor give a place.
 	Clock *clock.Clock
 	// Window is the time for which a notification collects events, from the first one; 2 s if 0.
 	Window time.Duration

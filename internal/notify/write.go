@@ -40,7 +40,7 @@ type stored struct {
 	after   string
 	// post is the target, nil if there is none or no more.
 	post *schema.PostRef
-	// comments are those of the window's actions.
+	// comments are the comments that the window's actions are about.
 	comments map[string]bool
 }
 

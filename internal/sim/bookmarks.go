@@ -100,7 +100,7 @@ func (w *World) checkKeptHalves(user string) {
 	}
 }
 
-// checkBookmarks checks that bookmarks are as their answers say (I5), and that the list shows them, the newest first,
+// checkBookmarks checks that bookmarks agree with their answers (I5), and that the list shows them, the newest first,
 // but for deleted posts and those over a block (I2).
 func (w *World) checkBookmarks(ctx context.Context, service *domain, living map[string]map[string]bool) {
 	r := w.reader(service)
@@ -120,7 +120,7 @@ func (w *World) checkBookmarks(ctx context.Context, service *domain, living map[
 		r.same("I2", "bookmarks of "+user, lines(got, func(b feed.Bookmarked) string { return b.PostID }), err, want)
 		for _, post := range w.load.posts {
 			if h := w.load.kept[likeKey{post, user}]; h != nil && !h.doubtful && h.on != there[post] {
-				w.load.fail("I5", "%s was answered of %s: bookmarked=%v, the table says %v", user, post, h.on, there[post])
+				w.load.fail("I5", "%s was answered of %s: bookmarked=%v, the table has %v", user, post, h.on, there[post])
 			}
 		}
 	}

@@ -17,7 +17,7 @@ import (
 // The operations here are read markers, and their part of the oracle: no write lowers a marker, and each is at
 // the highest position that was answered at least.
 
-// marked is a marker, as the answers say.
+// marked is a marker by its answers.
 type marked struct {
 	// least is the highest answered position since the last deletion began.
 	least string
@@ -81,7 +81,7 @@ func (w *World) sawMarker(key table.Key, now *table.Item) {
 	}
 }
 
-// checkMarkers checks that markers are where their answers say (I5), and that the reads show them so.
+// checkMarkers checks that markers agree with their answers (I5), and that the reads show them so.
 func (w *World) checkMarkers(ctx context.Context, service *domain) {
 	r := w.reader(service)
 	for _, user := range w.load.users {

@@ -81,7 +81,7 @@ func (w *World) heard(e messages.Event) {
 			return // the purge removed the item, and a message that came again may have made another
 		}
 		if like.Version < e.EventID || !w.book.counted(like) || like.Kind != e.Reaction || e.LikeCount != nil && *e.LikeCount < 0 {
-			w.load.fail("I3", "the event says that the reaction of %s to %s is %q (%s), its item is %+v", e.UserID, e.PostID, e.Reaction, e.EventID, like)
+			w.load.fail("I3", "by the event the reaction of %s to %s is %q (%s), its item is %+v", e.UserID, e.PostID, e.Reaction, e.EventID, like)
 		}
 		if ref.Author != e.AuthorID {
 			w.load.fail("I3", "the event of a like of %s names the author %s", e.PostID, e.AuthorID)

@@ -175,7 +175,7 @@ func TestASeedReplaysByteForByte(t *testing.T) {
 	}
 }
 
-// replays compares the trace of a seed with those of further runs.
+// replays compares the trace of a seed with the traces of further runs.
 func replays(t *testing.T, seed uint64, runs int) {
 	t.Helper()
 	o := Options{KeepTrace: runs > 1}

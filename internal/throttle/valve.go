@@ -106,7 +106,7 @@ func (v *valve) wait(r *request) time.Duration {
 	}
 	wait := time.Duration(-v.credit / v.limit * float64(time.Second))
 	for _, more := range v.waiting[:r.u] {
-		if len(more) > 0 { // these take what there is
+		if len(more) > 0 { // these take all units
 			return max(wait, time.Duration(table.MaxBatchWrite/v.limit*float64(time.Second)), shortestWait)
 		}
 	}

@@ -116,7 +116,7 @@ func (r *reader) notice(stored schema.Notice, place string) Notice {
 	}
 }
 
-// unread returns the number of unread notifications. more says that keys follow those that were read.
+// unread returns the number of unread notifications. more reports that further keys follow.
 func (r *reader) unread(ctx context.Context, more bool) (int, error) {
 	if r.low || !more || r.above >= DefaultUnread {
 		return min(r.above, DefaultUnread), nil

@@ -114,7 +114,7 @@ func (l *Load) Settings() []Setting {
 		{"likes-a-window", &l.LikesAWindow, 1, most, "likes of one post that one window collects"},
 		{"reactions-per-day", &l.ReactionsPerDay, 0, most, "reactions of a user in a day that are no likes"},
 		{"notices-a-window", &l.NoticesAWindow, 1, most, "actions on one target that one window of the notifier collects"},
-		{"new-notices", &l.NewNotices, 0, 1, "share of these windows that make a new notification, from 0 to 1: the others change one"},
+		{"new-notices", &l.NewNotices, 0, 1, "share of these windows that make a new notification, from 0 to 1: each other window changes one"},
 		{"notice-pages-per-day", &l.NoticePagesPerDay, 0, most, "pages of notifications that a user reads and marks in a day"},
 		{"streams", &l.Streams, 0, 1, "share of the users with a live home open, from 0 to 1"},
 		{"openings-per-hour", &l.OpeningsPerHour, 0, 3600, "how often an hour an open live home is opened again"},
