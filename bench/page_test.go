@@ -36,13 +36,12 @@ func newest(t *testing.T) (rows []dated) {
 		require.Equal(t, report.Date+".json", filepath.Base(file))
 		for _, r := range report.Results {
 			require.Containsf(t, IDs(), r.ID, "%s", file)
-			if r.Met == nil {
-				continue
-			}
 			rows = slices.DeleteFunc(rows, func(old dated) bool {
 				return old.ID == r.ID && old.Name == r.Name && old.BaselineName == r.BaselineName
 			})
-			rows = append(rows, dated{r, report.Date})
+			if r.Met != nil { // a row without a target is not on the page any more
+				rows = append(rows, dated{r, report.Date})
+			}
 		}
 	}
 	slices.SortStableFunc(rows, func(a, b dated) int { return slices.Index(IDs(), a.ID) - slices.Index(IDs(), b.ID) })

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"fanfare/client"
@@ -87,6 +88,15 @@ func decode(r *http.Request, into any) error {
 	decoder := json.NewDecoder(r.Body)
 	decoder.DisallowUnknownFields()
 	return decoder.Decode(into)
+}
+
+// unknownField returns the field that made decode fail, if the contract has no such field.
+func unknownField(err error) (name string, unknown bool) {
+	if err == nil {
+		return "", false
+	}
+	rest, unknown := strings.CutPrefix(err.Error(), `json: unknown field "`)
+	return strings.TrimSuffix(rest, `"`), unknown
 }
 
 // changed returns custom data after a call: none given leaves it, and null removes it.

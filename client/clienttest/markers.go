@@ -15,11 +15,13 @@ func (s *Server) putMarker(user string, r *http.Request) (int, any) {
 	var in struct {
 		Position string `json:"position"`
 	}
-	switch err := decode(r, &in); {
+	err := decode(r, &in)
+	field, unknown := unknownField(err)
+	switch {
 	case !id.ValidUser(name):
 		return fail(http.StatusUnprocessableEntity, "name")
-	case err != nil && in.Position != "":
-		return fail(http.StatusUnprocessableEntity, "version")
+	case unknown:
+		return fail(http.StatusUnprocessableEntity, field)
 	case err != nil, in.Position == "", len(in.Position) > 128, slices.ContainsFunc([]byte(in.Position), func(c byte) bool { return c < '!' || c > '~' }):
 		return fail(http.StatusUnprocessableEntity, "position")
 	}

@@ -161,11 +161,11 @@ func (s *Service) BookmarkOf(ctx context.Context, user, post string) (Bookmarked
 	if err != nil {
 		return Bookmarked{}, err
 	}
-	blocked, err := s.blockedAmong(ctx, user, []string{byID.Author})
+	blocked, err := s.access.Get(ctx, schema.BlockKey(user, byID.Author), true)
 	if err != nil {
 		return Bookmarked{}, err
 	}
-	if stored.V == "" || blocked[byID.Author] {
+	if stored.V == "" || blocked != nil {
 		return Bookmarked{}, fault.NotFoundf("you have no bookmark of post %s", post)
 	}
 	return bookmarkedOf(stored), nil
@@ -194,13 +194,17 @@ func (s *Service) BookmarksWithPosts(ctx context.Context, user string, in page.R
 		b, err := schema.ParseBookmark(it)
 		return bookmarkedOf(b), true, err
 	}), func(b Bookmarked) string { return b.PostID }, refs)
+	noted, err := s.access.Get(ctx, schema.HasBlocksKey(user), true)
+	if err != nil {
+		return page.List[Bookmarked]{}, nil, err
+	}
 	fill := access.RefillOfLivingPosts()
-	fill.Budget.Spend(callsOfBlocks)
+	fill.Budget.Spend(1 + callsOfBlocks)
 	fill.Calls += callsOfBlocks
 	read, err := page.Collect(ctx, s.access.Store, q, in.Size()+1, fill, func(items []table.Item) ([]Bookmarked, error) {
 		shown, err := living(items)
-		if err != nil {
-			return nil, err
+		if err != nil || noted == nil {
+			return shown, err
 		}
 		authors := make([]string, len(shown))
 		for i, b := range shown {

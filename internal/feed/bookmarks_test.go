@@ -170,7 +170,7 @@ func TestBookmarksBehindHundredsOfHiddenOnes(t *testing.T) {
 	w.bookmark("ann", young)
 	w.block("ann", "cid")
 	for _, limit := range skippedLimits {
-		got := wholeList(t, tp, limit, tableCalls+smallCalls+1, 14, func(in page.Request) (page.List[feed.Bookmarked], error) {
+		got := wholeList(t, tp, limit, tableCalls+smallCalls, 14, func(in page.Request) (page.List[feed.Bookmarked], error) {
 			return w.Bookmarks(t.Context(), "ann", in)
 		})
 		wantSame(t, limit, []string{got[0].PostID, got[len(got)-1].PostID}, []string{young.ID, old.ID})

@@ -204,7 +204,7 @@ func checkBody(body []byte) ([]FieldError, *Problem) {
 		}
 	}
 	if fault, ok := errors.AsType[*strictjson.Error](err); ok {
-		if field, _, _ := strings.Cut(fault.Field, "."); field == dataField && json.Valid(body) && utf8.Valid(body) { // half a surrogate
+		if field, _, _ := strings.Cut(fault.Field, "."); fault.Malformed && field == dataField && json.Valid(body) && utf8.Valid(body) { // half a surrogate
 			return nil, invalid(append(faults, FieldError{fault.Field, "has half a surrogate, which readers take in different ways"})...)
 		}
 		if fault.Malformed && fault.Field != "" {
