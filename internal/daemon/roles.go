@@ -187,7 +187,7 @@ func (p *process) startNotices() {
 		return
 	}
 	notifier := notify.New(notify.Config{
-		Store: p.shares.Store(table.Measure(p.eng.store, p.metrics.Table(obs.FlowNotices)), throttle.Backfills), Broker: p.eng.broker, IDs: p.ids, Now: p.opt.Now, Clock: p.clock,
+		Store: p.shares.Store(table.Measure(p.eng.store, p.metrics.Table(obs.FlowNotices)), throttle.Notices), Broker: p.eng.broker, IDs: p.ids, Now: p.opt.Now, Clock: p.clock,
 		Window: p.cfg.NotifyWindow, TTL: p.cfg.NotificationTTL, Workers: p.eng.workers.notices,
 		Grace: p.opt.Grace, Log: p.work.Named("notices"), Observe: func(o notify.Outcome) { p.metrics.Notice(string(o.Kind), string(o.Result), o.Messages, o.Lag) },
 		Held: p.metrics.NoticesHeld, Events: p.eng.events, Taken: seen.Taken, Answered: seen.Answered,

@@ -31,13 +31,15 @@ type shared struct {
 // write does a write of r's kind. While the table is short for all, a write that it refused is sent again.
 func (s *shared) write(ctx context.Context, r request, do func() (table.WriteResult, error)) (table.WriteResult, error) {
 	r.u, r.came = s.u, time.Now()
-	for before := (table.WriteResult{}); ; {
+	pause := shortestWait // so that one full partition does not take the units of all in vain
+	for before := (table.WriteResult{}); ; pause = min(2*pause, time.Second) {
 		res, err := s.attempt(ctx, r, do)
 		res.Units, res.Refused = before.Units.Plus(res.Units), append(before.Refused, res.Refused...)
 		if !s.Throttle.again(r, err) {
 			return res, err
 		}
 		before = res
+		sleep(ctx, pause)
 	}
 }
 

@@ -253,3 +253,55 @@ func TestASmallTableIsUsedOnlyOnce(t *testing.T) {
 		})
 	}
 }
+
+// counter is a table that only counts its writes, each of which takes 3 to 11 ms. It refuses all
+// while refuses is set.
+type counter struct {
+	table.Store
+	refuses        atomic.Bool
+	writes, stored atomic.Int64
+}
+
+func (c *counter) Put(_ context.Context, in table.PutInput) (table.WriteResult, error) {
+	n := c.writes.Add(1)
+	time.Sleep(3*time.Millisecond + time.Duration(n*7919%8_000)*time.Microsecond)
+	if c.refuses.Load() {
+		return table.WriteResult{Refused: []string{in.Item.Key.PK}}, &table.UnavailableError{Op: "put", Err: errors.New("planned"), Reason: table.ShortKeyRange, Undone: true}
+	}
+	c.stored.Add(1)
+	return table.WriteResult{Units: table.Units{Write: 1}}, nil
+}
+
+// A burst of refusals leaves a limit of thousands of units a second, which many small writes use, though
+// the oldest write goes first.
+func TestManySmallWritesUseTheLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var counted counter
+		var shares throttle.Shares
+		store := shares.Store(&counted, throttle.Posts)
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		for i := range 1024 {
+			running.Go(func() {
+				for n := 0; ctx.Err() == nil; n++ {
+					_, _ = store.Put(ctx, table.PutInput{Item: table.Item{Key: table.Key{PK: fmt.Sprint("u", i, "-", n), SK: "x"}}}) // a refused one is no matter here
+				}
+			})
+		}
+		<-time.After(1100 * time.Millisecond) // the units of a second are known
+		counted.refuses.Store(true)
+		<-time.After(300 * time.Millisecond)
+		counted.refuses.Store(false)
+		<-time.After(50 * time.Millisecond) // the last refusals are counted
+		before, limit := counted.stored.Load(), 0.0
+		for range 5 {
+			limit += shares.Throttle.Limit() / 10
+			<-time.After(100 * time.Millisecond)
+		}
+		used := counted.stored.Load() - before
+		stop()
+		running.Wait()
+		assert.Greater(t, limit, 1_000.0)
+		assert.GreaterOrEqual(t, float64(used), 0.8*limit)
+	})
+}

@@ -28,11 +28,14 @@ const (
 	Posts
 	Chunks
 	Backfills
+	// Notices wait for a table that is short for all, and not for a hot key: their worker waits for
+	// its users by windows, and its places are for the other users meanwhile.
+	Notices
 	urgencies
 )
 
 // large reports whether the work is of chunks or backfills, which nobody waits for.
-func (u Urgency) large() bool { return u > Posts }
+func (u Urgency) large() bool { return u == Chunks || u == Backfills }
 
 // request is a write that waits for its units.
 type request struct {
@@ -53,6 +56,9 @@ const mostWait = 2 * time.Minute
 // ShortError is the failure of a write that was not sent, because the table is short of
 // capacity or slow, and other work goes first.
 type ShortError struct{ Op table.Op }
+
+// Throttled reports true: the write was not sent for lack of capacity.
+func (*ShortError) Throttled() bool { return true }
 
 func (e *ShortError) Error() string {
 	return fmt.Sprintf("table: %s: the write was not sent: the table or the partition of its key is short of write capacity or slow, and other work goes first: see \"Table throttles\" in docs/OPERATIONS.md", e.Op)

@@ -2,7 +2,6 @@ package throttle
 
 import (
 	"math"
-	"slices"
 	"time"
 
 	"fanfare/internal/table"
@@ -99,7 +98,7 @@ func (v *valve) spend(units float64) {
 }
 
 // wait returns how long a write has to wait before it looks again. The most urgent go first, and of these
-// the one that has waited for the longest time, so that none waits for ever.
+// each goes once the credit covers the units of all that came before it, so that none waits for ever.
 func (v *valve) wait(r *request) time.Duration {
 	if v.limit == 0 {
 		return 0
@@ -110,8 +109,13 @@ func (v *valve) wait(r *request) time.Duration {
 			return max(wait, time.Duration(table.MaxBatchWrite/v.limit*float64(time.Second)), shortestWait)
 		}
 	}
-	first := slices.MinFunc(v.waiting[r.u], func(a, b *request) int { return a.came.Compare(b.came) })
-	if v.credit > 0 && first == r {
+	ahead := 0
+	for _, other := range v.waiting[r.u] {
+		if other != r && other.came.Before(r.came) {
+			ahead += other.units
+		}
+	}
+	if v.credit > float64(ahead) {
 		return 0
 	}
 	return max(wait, shortestWait)
