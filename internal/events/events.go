@@ -93,12 +93,13 @@ func (s *Sender) send(ctx context.Context, events []messages.Event) error {
 	return s.publish(s.name, msgs...)
 }
 
-// end notes the outcome of a send. A send that its caller cut says nothing about the queue.
+// end notes the outcome of a send. A send that its caller cancelled proves nothing of the queue. A send
+// that outlasts its caller's time has failed: the queue may hang.
 func (s *Sender) end(ctx context.Context, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.trying = false
-	if err != nil && ctx.Err() != nil || errors.Is(err, queue.ErrInvalid) || errors.Is(err, queue.ErrTooLarge) {
+	if err != nil && errors.Is(context.Cause(ctx), context.Canceled) || errors.Is(err, queue.ErrInvalid) || errors.Is(err, queue.ErrTooLarge) {
 		return
 	}
 	if err != nil && s.failed == nil {

@@ -124,3 +124,17 @@ func TestASendThatItsCallerCutSaysNothingAboutTheQueue(t *testing.T) {
 	require.ErrorAs(t, s.Send(ctx, event()), new(*queue.UnsentError))
 	assert.NoError(t, s.Failing())
 }
+
+// A caller has less time than a send. A queue that hangs is known all the same.
+func TestASendThatOutlastsItsCallersTimeHasFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		h := &hole{black: true}
+		s := events.New(h.Send, "out", messages.Event.Group, zap.NewNop())
+		require.ErrorAs(t, s.Send(ctx, event()), new(*queue.UnsentError))
+		require.Error(t, s.Failing())
+		require.Error(t, s.Send(t.Context(), event()), "fails at once")
+		assert.Equal(t, 1, h.count())
+	})
+}

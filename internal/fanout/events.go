@@ -13,8 +13,8 @@ import (
 // message ends the work, and each one that finds it done, sends the events of the subject
 // (docs/decisions/0033).
 type subject interface {
-	// tell sends the events that are due by the table. Each has an id that follows from the
-	// subject, so a repetition does no harm.
+	// tell sends the events that are due by the table. A repetition does no harm: each event for
+	// others has an id that follows from the subject, and notices are merged by their posts.
 	tell(ctx context.Context, w *Worker) error
 }
 

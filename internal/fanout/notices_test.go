@@ -64,3 +64,39 @@ func TestTheNotificationsOfADeletedPostGo(t *testing.T) {
 	require.Len(t, res.Items, 1)
 	assert.Equal(t, other, res.Items[0].Key)
 }
+
+// Nobody finds the notifications of mentions once the comments that mention are gone.
+func TestAPurgeDeletesTheNotificationsOfMentionsBeforeTheComments(t *testing.T) {
+	var out others
+	w := newWorld(t, 0, out.notified)
+	e := w.discussed(1, 0)
+	users := make([]string, messages.MaxMentions)
+	for i := range users {
+		users[i] = follower(i)
+	}
+	for range 3 {
+		_, err := w.mem.Put(t.Context(), table.PutInput{Item: schema.Comment{ID: w.newID(), Post: e.PostID, Author: "zoe", Text: "x", Mentions: users}.Item()})
+		w.must(err)
+	}
+	w.deletePost(e.PostID)
+	w.now = w.now.Add(10 * time.Minute)
+	var deleted []string
+	w.store.around = func(op table.Op, keys []table.Key, do func() error) error {
+		if op == table.OpBatchWrite {
+			ofComments := 0
+			for _, key := range keys {
+				if key.PK == schema.CommentsPK(e.PostID) {
+					ofComments++
+				}
+			}
+			require.Contains(t, []int{0, len(keys)}, ofComments, "the comments are a batch of one partition, which the throttle knows")
+			deleted = append(deleted, map[bool]string{true: "comments", false: "notifications"}[ofComments > 0])
+			if ofComments == 0 {
+				assert.LessOrEqual(t, len(keys), schema.NoticedMentions, "a comment notifies no more users")
+			}
+		}
+		return do()
+	}
+	w.must(w.worker.HandleBackfills(t.Context(), e))
+	assert.Equal(t, []string{"notifications", "notifications", "comments"}, deleted, "of the post, of the mentions, and then the comments")
+}

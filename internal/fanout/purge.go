@@ -127,8 +127,7 @@ func (w *Worker) endPurge(ctx context.Context, ref schema.PostRef) error {
 }
 
 // purge deletes the items of a partition of a post, and the notifications of the users that comments
-// among them mention. It adds to pages, and stops at purgePages. It
-// writes one part at a time and leaves the number of writers alone: one partition takes few
+// among them mention. It adds to pages, and stops at purgePages. It writes one part at a time and leaves the number of writers alone: one partition takes few
 // writes, and its throttling must not slow down the fan-out of others (I8).
 func (w *Worker) purge(ctx context.Context, post, pk string, pages *int) error {
 	for page, err := range w.cfg.Store.Query(ctx, table.Query{PK: pk, PageSize: w.cfg.PageSize, Consistent: true, Project: []string{schema.AttrMentions}}) {
@@ -146,10 +145,14 @@ func (w *Worker) purge(ctx context.Context, post, pk string, pages *int) error {
 		var mentioned []string
 		for _, it := range page.Items {
 			keys = append(keys, it.Key)
-			mentioned = append(mentioned, schema.MentionsOf(it)...)
+			users := schema.MentionsOf(it)
+			mentioned = append(mentioned, users[:min(len(users), schema.NoticedMentions)]...)
 		}
-		if w.cfg.Notices != nil {
-			keys = append(keys, noticesOfMentions(post, mentioned)...)
+		// The notifications go first: nobody finds them once the comments are gone.
+		if notices := noticesOfMentions(post, mentioned); w.cfg.Notices != nil && len(notices) > 0 {
+			if _, err := w.cfg.Store.BatchWrite(ctx, deletesOf(notices)); err != nil {
+				return fmt.Errorf("delete the notifications of mentions of post %s: %w", post, err)
+			}
 		}
 		if _, err := w.cfg.Store.BatchWrite(ctx, deletesOf(keys)); err != nil {
 			return fmt.Errorf("delete a page of %s: %w", pk, err)

@@ -17,8 +17,6 @@ import (
 const (
 	// noticeTime bounds how long a comment waits for the queue of notices.
 	noticeTime = time.Second
-	// noticedMentions is the most mentions of one comment that notify users.
-	noticedMentions = 10
 	// unitsOfNotice are the units that one notification takes, at the most.
 	unitsOfNotice = 8
 )
@@ -30,7 +28,7 @@ func (s *Service) tellOfComment(ctx context.Context, post schema.PostRef, c sche
 		return nil
 	}
 	events := []messages.Event{&messages.Commented{PostID: c.Post, AuthorID: post.Author, CommentID: c.ID, UserID: c.Author, Deleted: deleted}}
-	for _, user := range c.Mentions[:min(len(c.Mentions), noticedMentions)] {
+	for _, user := range c.Mentions[:min(len(c.Mentions), schema.NoticedMentions)] {
 		events = append(events, &messages.Mentioned{UserID: user, ActorID: c.Author, PostID: c.Post, CommentID: c.ID, Deleted: deleted})
 	}
 	for _, e := range events {

@@ -13,7 +13,6 @@ import (
 	"fanfare/internal/invariants"
 	"fanfare/internal/panics"
 	"fanfare/internal/queue"
-	"fanfare/internal/table"
 )
 
 // collector is the state of one Run. It takes messages into windows and gives these to workers.
@@ -30,8 +29,10 @@ type collector struct {
 	// open are the windows that collect, and due has them in the order in which their time ends.
 	open map[subject]*window
 	due  []*window
-	// slow are the lengths of the windows of users whose writes the table refused lately.
-	slow map[string]time.Duration
+	// slow are the lengths of the windows of users whose writes the table refused lately, and waiting
+	// the numbers of their messages in windows that collect once more.
+	slow    map[string]time.Duration
+	waiting map[string]int
 	// idle is closed after the stop, when every message is answered.
 	idle     chan struct{}
 	stopping bool
@@ -43,12 +44,14 @@ type window struct {
 	actions []*action
 	// began is the time of the first message, ends when the window does.
 	began, ends time.Time
+	// refused counts the actions whose write the table refused before.
+	refused int
 }
 
 func newCollector(cfg Config) *collector {
 	return &collector{
 		cfg: cfg, wake: make(chan struct{}, 1), ready: make(chan *window, cfg.MaxMessages),
-		open: map[subject]*window{}, slow: map[string]time.Duration{}, idle: make(chan struct{}),
+		open: map[subject]*window{}, slow: map[string]time.Duration{}, waiting: map[string]int{}, idle: make(chan struct{}),
 	}
 }
 
@@ -110,7 +113,8 @@ func (c *collector) take(ctx context.Context, msg *message.Message) {
 	about, a, err := c.cfg.decode(msg)
 	c.add(1)
 	if err != nil || about.user == "" {
-		c.answer(ctx, msg, err)
+		// A worker answers it, because a dead letter is a call that may hang.
+		c.ready <- &window{actions: []*action{{msg: msg, err: err}}}
 		return
 	}
 	c.mu.Lock()
@@ -118,9 +122,9 @@ func (c *collector) take(ctx context.Context, msg *message.Message) {
 	c.join(about, time.Now(), a)
 }
 
-// join adds actions to the window of their notification, which it opens if there is none. The caller
-// holds mu.
-func (c *collector) join(about subject, began time.Time, actions ...*action) {
+// join adds actions to the window of their notification, which it opens if there is none, and returns
+// the window. The caller holds mu.
+func (c *collector) join(about subject, began time.Time, actions ...*action) *window {
 	w := c.open[about]
 	if w == nil {
 		w = &window{about: about, began: began, ends: time.Now().Add(max(c.cfg.Window, c.slow[about.user]))}
@@ -137,11 +141,16 @@ func (c *collector) join(about subject, began time.Time, actions ...*action) {
 	if len(w.actions) >= fullWindow {
 		c.end(w)
 	}
+	return w
 }
 
 // work writes windows until there are no more.
 func (c *collector) work(ctx context.Context) {
 	for w := range c.ready {
+		if w.about.user == "" {
+			c.answer(ctx, w.actions[0].msg, w.actions[0].err)
+			continue
+		}
 		var result Result
 		err := panics.Catch(func() (err error) {
 			result, err = (&writer{&c.cfg, w}).write(ctx)
@@ -174,29 +183,49 @@ func (c *collector) work(ctx context.Context) {
 func (c *collector) again(ctx context.Context, w *window, err error) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	away, ok := errors.AsType[*table.UnavailableError](err)
-	if refused := ok && away.Reason != ""; !refused {
+	user := w.about.user
+	c.wait(user, -w.refused)
+	short, ok := errors.AsType[interface {
+		error
+		Throttled() bool
+	}](err)
+	if !ok || !short.Throttled() {
 		if err == nil {
-			delete(c.slow, w.about.user)
+			c.quicken(user)
 		}
 		return false
 	}
 	if len(c.slow) < c.cfg.MaxMessages {
-		c.slow[w.about.user] = min(2*max(c.cfg.Window, c.slow[w.about.user]), longestWindow)
+		c.slow[user] = min(2*max(c.cfg.Window, c.slow[user]), longestWindow)
 	}
 	collecting := 0
 	if next := c.open[w.about]; next != nil {
 		collecting = len(next.actions)
 	}
-	if c.stopping || ctx.Err() != nil || collecting+len(w.actions) >= fullWindow {
+	if c.stopping || ctx.Err() != nil || max(collecting, c.waiting[user])+len(w.actions) >= fullWindow {
 		return false
 	}
 	for _, a := range w.actions {
 		a.err, a.done = nil, false
 	}
-	c.join(w.about, w.began, w.actions...)
+	c.join(w.about, w.began, w.actions...).refused += len(w.actions)
+	c.wait(user, len(w.actions))
 	c.signal()
 	return true
+}
+
+// wait changes the number of a user's messages that collect once more. The caller holds mu.
+func (c *collector) wait(user string, n int) {
+	if c.waiting[user] += n; c.waiting[user] == 0 {
+		delete(c.waiting, user)
+	}
+}
+
+// quicken halves the windows of a user, since the table took a write. The caller holds mu.
+func (c *collector) quicken(user string) {
+	if c.slow[user] /= 2; c.slow[user] <= c.cfg.Window {
+		delete(c.slow, user)
+	}
 }
 
 // answer answers a message by the rules of queue.Handler.

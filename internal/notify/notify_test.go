@@ -15,6 +15,8 @@ import (
 	"fanfare/internal/id"
 	"fanfare/internal/notify"
 	"fanfare/internal/schema"
+	"fanfare/internal/table"
+	"fanfare/internal/throttle"
 	"fanfare/messages"
 )
 
@@ -302,11 +304,59 @@ func TestAHotRecipientHasLongerWindows(t *testing.T) {
 			open.Store(true)
 			w.settle()
 			assert.Equal(t, []string{"bob"}, w.likers())
+			for i := range 5 { // each write that is taken halves the window
+				w.like(fmt.Sprint("fan", i), true)
+				w.settle()
+			}
 			puts := w.puts
 			w.like("carl", true)
 			pass(3 * time.Second)
 			assert.Equal(t, puts+1, w.puts, "windows are short again")
 			w.settle()
+		})
+	})
+}
+
+// A write that the throttle did not send is as good as refused: its window collects once more.
+func TestAWriteThatWasNotSentWaitsInItsWindow(t *testing.T) {
+	play(t, func(w *world) {
+		w.beforePut = func(n int) error {
+			if n == 1 {
+				return &throttle.ShortError{Op: table.OpPut}
+			}
+			return nil
+		}
+		w.run(func() {
+			w.like("bob", true)
+			w.settle()
+			assert.Equal(t, []string{"bob"}, w.likers())
+			assert.Equal(t, 1, w.receives, "no message is left for that")
+		})
+	})
+}
+
+// Refused writes of one user hold 500 messages at most, of however many posts they are.
+func TestRefusedWritesOfOneUserHoldFewMessages(t *testing.T) {
+	play(t, func(w *world) {
+		w.cfg.MaxMessages = 2000
+		var open atomic.Bool
+		w.beforePut = func(int) error {
+			if open.Load() {
+				return nil
+			}
+			return refused()
+		}
+		var held atomic.Int64
+		w.cfg.Held = func(n int) { held.Add(int64(n)) }
+		w.run(func() {
+			for i := range 1500 {
+				post := w.newID()
+				w.put(schema.PostRef{ID: post, Author: "ann", LikeShards: 1}.Item())
+				w.send(counted(w.newID(), post, fmt.Sprint("fan", i), true))
+			}
+			pass(2*time.Second + 900*time.Millisecond) // the first windows have ended
+			assert.LessOrEqual(t, held.Load(), int64(500))
+			open.Store(true)
 		})
 	})
 }

@@ -219,9 +219,13 @@ func (wr *writer) put(ctx context.Context, was stored, n schema.Notice) error {
 		n.Revision = max(1, was.at.UnixMilli()) - 1
 	}
 	n.Revision++
-	if wr.cfg.Now().Sub(was.at) > longestStep {
+	left := longestStep - wr.cfg.Now().Sub(was.at)
+	if left < 0 {
 		return errSlept
 	}
+	// The write may wait for its units, and must not land after the purge of the post.
+	ctx, cancel := context.WithTimeoutCause(ctx, left, errSlept)
+	defer cancel()
 	_, err := wr.cfg.Store.Put(ctx, table.PutInput{Item: n.Item(), If: unchanged})
 	if err != nil {
 		return fmt.Errorf("write a notification of %s: %w", n.User, err)
@@ -254,9 +258,10 @@ func (wr *writer) remove(ctx context.Context, n schema.Notice) error {
 	return nil
 }
 
-// tell sends Notified for the actions that got a place now, and for those that were found done: an
+// tell sends Notified for the actions that got a place now, and for the actions that were found done: an
 // earlier try may have ended before it sent the event (I6). The event's id is the place, so a
-// repetition has the same.
+// repetition has the same. An action that a later one replaced, or five newer ones pushed out, before
+// its event was sent, has no event.
 func (wr *writer) tell(ctx context.Context, was, n schema.Notice) error {
 	if wr.cfg.Events == nil {
 		return nil

@@ -29,6 +29,9 @@ func (k NoticeKind) byAction() bool { return k == NoticeComment || k == NoticeMe
 // NoticeActs is the number of actions that a notification keeps: the newest ones.
 const NoticeActs = 5
 
+// NoticedMentions is the most mentions of one comment that notify users.
+const NoticedMentions = 10
+
 // ActHolds is the state of an action that holds and has no kind of its own: any but a like.
 const ActHolds = "1"
 
