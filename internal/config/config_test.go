@@ -61,6 +61,7 @@ func TestBadEnvironmentNamesEachFault(t *testing.T) {
 		{"reactions", []string{"FANFARE_REACTIONS=love,like,Wow,2fast,abcdefghijklm,love,"}, config.Worker, []string{
 			"FANFARE_REACTIONS: like is there already", `FANFARE_REACTIONS: "Wow" is not`, `FANFARE_REACTIONS: "2fast"`, `FANFARE_REACTIONS: "abcdefghijklm"`, "FANFARE_REACTIONS: love is there already", `FANFARE_REACTIONS: "" is not`,
 		}},
+		{"reaction with a path of its own", []string{"FANFARE_REACTIONS=love,count"}, config.Worker, []string{"FANFARE_REACTIONS: count is the path"}},
 		{"too many reactions", []string{"FANFARE_REACTIONS=a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q"}, config.Worker, []string{"FANFARE_REACTIONS: 17 kinds are more than 16"}},
 		{"queue prefix", []string{"FANFARE_QUEUE_PREFIX=a.b"}, config.Worker, []string{"FANFARE_QUEUE_PREFIX"}},
 		{"events queue", []string{"FANFARE_EVENTS_QUEUE=a.fifo"}, config.Worker, []string{"FANFARE_EVENTS_QUEUE"}},

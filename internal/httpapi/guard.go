@@ -195,7 +195,8 @@ func (a *API) route(w http.ResponseWriter, r *http.Request) {
 	}
 	probe := &discard{header: http.Header{}}
 	handler.ServeHTTP(probe, r)
-	if allow := a.ofClosest(r, probe.header.Get("Allow")); probe.status == http.StatusMethodNotAllowed && allow != "" {
+	if allow := probe.header.Get("Allow"); probe.status == http.StatusMethodNotAllowed && allow != "" {
+		allow = a.ofClosest(r, allow)
 		newProblem(http.StatusMethodNotAllowed, typeMethodNotAllowed, "Method not allowed",
 			"the methods of this path are "+allow).header("Allow", allow).write(w)
 		return

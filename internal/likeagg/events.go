@@ -15,6 +15,10 @@ func (w *window) tell(ctx context.Context) {
 	if w.cfg.Events == nil {
 		return
 	}
+	var count *int64
+	if w.flushed != nil {
+		count = new(schema.ParseLikeCount(w.flushed).Shown())
+	}
 	var told []*action
 	var events []messages.Event
 	for _, a := range w.actions {
@@ -24,11 +28,7 @@ func (w *window) tell(ctx context.Context) {
 		}
 		e := &messages.LikeCounted{
 			Header: messages.Header{EventID: a.version, Time: w.cfg.Now().UTC()},
-			PostID: w.post, AuthorID: w.author, UserID: a.user, Reaction: kind, Liked: kind == schema.KindLike,
-		}
-		if w.flushed != nil {
-			count := schema.ParseLikeCount(w.flushed).Shown()
-			e.LikeCount = &count
+			PostID: w.post, AuthorID: w.author, UserID: a.user, Reaction: kind, Liked: kind == schema.KindLike, LikeCount: count,
 		}
 		told, events = append(told, a), append(events, e)
 	}

@@ -79,7 +79,10 @@ func newRecentReads(a *Access) *Recent {
 // as a user has one.
 func (a *Access) ShownReactions(count schema.LikeCount) map[string]int64 {
 	shown := make(map[string]int64, 1+len(a.Reactions))
-	for _, kind := range append([]string{schema.KindLike}, a.Reactions...) {
+	if n := count.Kinds[schema.KindLike]; n > 0 {
+		shown[schema.KindLike] = n
+	}
+	for _, kind := range a.Reactions {
 		if n := count.Kinds[kind]; n > 0 {
 			shown[kind] = n
 		}
