@@ -68,11 +68,12 @@ func (c Config) checkLists() (faults []string) {
 		faults = append(faults, fmt.Sprintf("FANFARE_REACTIONS: %d kinds are more than %d", n, mostReactions))
 	}
 	for i, kind := range c.Reactions {
-		if kind == "count" {
+		switch {
+		case kind == "count":
 			faults = append(faults, "FANFARE_REACTIONS: count is the path of the counts: name the kind otherwise")
-		} else if !reaction(kind) {
+		case !reaction(kind):
 			faults = append(faults, fmt.Sprintf("FANFARE_REACTIONS: %q is not 1 to 12 of a-z 0-9, a letter first", kind))
-		} else if kind == "like" || slices.Contains(c.Reactions[:i], kind) {
+		case kind == "like" || slices.Contains(c.Reactions[:i], kind):
 			faults = append(faults, fmt.Sprintf("FANFARE_REACTIONS: %s is there already: name each kind once, and like never", kind))
 		}
 	}

@@ -76,7 +76,7 @@ func (c *collector) collect(ctx context.Context, in <-chan *message.Message) {
 			if !more {
 				return
 			}
-			c.take(ctx, msg)
+			c.take(msg)
 		}
 	}
 }
@@ -106,7 +106,7 @@ func (c *collector) end(w *window) {
 }
 
 // take puts a message into the window of its notification, or answers it.
-func (c *collector) take(ctx context.Context, msg *message.Message) {
+func (c *collector) take(msg *message.Message) {
 	if c.cfg.Taken != nil {
 		c.cfg.Taken(msg.UUID)
 	}
