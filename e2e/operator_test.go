@@ -47,19 +47,27 @@ func TestTheOperatorsPageShowsAYoungDemo(t *testing.T) {
 	page.until("five charts are drawn", `drawn().length === 5 && drawn().every(l => l.length >= 3)`)
 	assert.Empty(t, page.text(`wrong()`), "labels that are cut off or repeated, of a wide page")
 
-	// Times of any size fit.
-	page.run(chromedp.Evaluate(`(() => {
-		const figure = document.querySelector("[data-chart=lag]").cloneNode(true);
-		figure.querySelectorAll(".keys, .plot").forEach(e => e.replaceChildren());
-		document.querySelector(".charts").append(figure);
-		window.late = figure;
-		window.addLate = plot(figure, [["late"]]);
-	})()`, nil))
-	for ms, want := range map[string]string{"2482": "2.5 s", "999": "999 ms", "1785000": "30 min", "0.25": "0.3 ms", "86400000000": "1,440,000 min"} {
-		page.run(chromedp.Evaluate(`addLate(Date.now() / 1000, [`+ms+`])`, nil))
-		assert.Equal(t, want, page.text(`late.querySelector(".keys b").textContent`))
-		page.until("it is drawn", `labels.get(late.querySelector("canvas"))?.length >= 3`)
-		assert.Empty(t, page.text(`wrong()`), "labels that are cut off or repeated, beside %s", want)
+	// Times of any size fit, as the first value of a chart and beside the largest one.
+	for _, time := range []struct{ ms, want string }{
+		{"2482", "2.5 s"}, {"999", "999 ms"}, {"1785000", "30 min"}, {"0.25", "0.3 ms"}, {"86400000000", "1,440,000 min"},
+	} {
+		page.run(chromedp.Evaluate(`(() => {
+			window.late?.remove();
+			const figure = document.querySelector("[data-chart=lag]").cloneNode(true);
+			figure.querySelectorAll(".keys, .plot").forEach(e => e.replaceChildren());
+			document.querySelector(".charts").append(figure);
+			window.late = figure;
+			window.addLate = plot(figure, [["late"]]);
+		})()`, nil))
+		for _, before := range []string{"", "86400000000"} {
+			if before != "" {
+				page.run(chromedp.Evaluate(`addLate(Date.now() / 1000, [`+before+`])`, nil))
+			}
+			page.run(chromedp.Evaluate(`labels.delete(late.querySelector("canvas")); addLate(Date.now() / 1000, [`+time.ms+`])`, nil))
+			assert.Equal(t, time.want, page.text(`late.querySelector(".keys b").textContent`))
+			page.until(time.ms+" is drawn", `labels.get(late.querySelector("canvas"))?.length >= 3`)
+			assert.Empty(t, page.text(`wrong()`), "labels that are cut off or repeated, with %s", time.ms)
+		}
 	}
 	page.run(chromedp.EmulateViewport(390, 900))
 	page.until("the charts are narrow", `[...labels.keys()].filter(c => c.isConnected).every(c => c.clientWidth < 390)`)

@@ -66,7 +66,7 @@ const measures = {
   count: { text: short, incrs: steps, ticks: ticks => ticks.map(short) },
   time: {
     text: duration,
-    incrs: [.1, .2, .5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 15e3, 3e4, 6e4, 12e4, 3e5, 6e5, 18e5, 36e5, 72e5, 216e5, 864e5],
+    incrs: [.1, .2, .5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 15e3, 3e4, 6e4, 12e4, 3e5, 6e5, 18e5, 36e5, 72e5, 216e5, ...steps.map(days => days * 864e5)],
     ticks: ticks => {
       const [size, name] = unit(ticks.at(-1) ?? 0);
       return ticks.map(ms => ms === 0 ? "0" : Math.round(ms / size * 100) / 100 + " " + name);
