@@ -119,6 +119,7 @@ lint:
 	test -z "$$(gofmt -l $$(git ls-files '*.go'))"
 	$(EACH) $(GO) mod tidy -diff
 	$(EACH) $(LINT) run ./...
+	$(GO) tool -modfile=tools/go.mod actionlint
 	$(GO) vet -C examples/testcontainers -tags docker ./...
 
 # Each target beside its baseline; FLAGS="--quick" or "--only T1,T3". Without Redis or
