@@ -48,8 +48,8 @@ FORCE:
 module:
 	scripts/module.sh $(MODULE)
 
-# The archives of a release in bin/release, with checksums and SBOMs; the same commit and the
-# same Go make the same bytes: make release VERSION=v0.2.0
+# The files of a release in bin/release: archives, SBOMs, images, the chart, provenance and checksums. The same
+# commit and the same Go make the same bytes: make release VERSION=v0.2.0
 release:
 	$(GO) run -C release . build $(VERSION)
 

@@ -1,17 +1,15 @@
 package main
 
 import (
-	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"debug/buildinfo"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -27,26 +25,46 @@ type release struct {
 	at              time.Time
 }
 
-// build makes the files for each platform, and then their checksums.
+// build makes the files for each platform, the chart, and then the provenance and the checksums of all.
 func (r release) build(ctx context.Context, platforms []string) error {
 	if err := os.MkdirAll(r.out, 0o755); err != nil { //nolint:gosec // to publish
 		return err
 	}
-	var sums []string
+	sums := map[string]string{}
+	write := func(name string, content []byte) error {
+		sums[name] = fmt.Sprintf("%x", sha256.Sum256(content))
+		return os.WriteFile(filepath.Join(r.out, name), content, 0o644) //nolint:gosec // to publish
+	}
 	for _, platform := range platforms {
 		files, err := r.buildFor(ctx, platform)
 		if err != nil {
 			return fmt.Errorf("%s: %w", platform, err)
 		}
 		for name, content := range files {
-			if err := os.WriteFile(filepath.Join(r.out, name), content, 0o644); err != nil { //nolint:gosec // to publish
+			if err := write(name, content); err != nil {
 				return err
 			}
-			sums = append(sums, fmt.Sprintf("%x  %s\n", sha256.Sum256(content), name))
 		}
 	}
-	slices.SortFunc(sums, func(a, b string) int { return strings.Compare(a[64:], b[64:]) })
-	return os.WriteFile(filepath.Join(r.out, "SHA256SUMS"), []byte(strings.Join(sums, "")), 0o644) //nolint:gosec // to publish
+	chart, err := r.chart()
+	if err != nil {
+		return err
+	}
+	if err := write("fanfare-"+r.version[1:]+".tgz", chart); err != nil { // Helm's form of a name
+		return err
+	}
+	provenance, err := r.provenance(sums)
+	if err != nil {
+		return err
+	}
+	if err := write("fanfare_"+r.version+".provenance.json", provenance); err != nil {
+		return err
+	}
+	var list strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(sums)) {
+		fmt.Fprintf(&list, "%s  %s\n", sums[name], name)
+	}
+	return os.WriteFile(filepath.Join(r.out, "SHA256SUMS"), []byte(list.String()), 0o644) //nolint:gosec // to publish
 }
 
 // buildFor returns the files of a platform by their names.
@@ -64,11 +82,15 @@ func (r release) buildFor(ctx context.Context, platform string) (map[string][]by
 		return nil, err
 	}
 	name := fmt.Sprintf("fanfare_%s_%s_%s", r.version, goos, goarch)
-	archive, err := r.archive(name, binary)
+	archive, err := r.programs(name, binary)
 	if err != nil {
 		return nil, err
 	}
-	return map[string][]byte{name + ".tar.gz": archive, name + ".cdx.json": bom}, nil
+	files := map[string][]byte{name + ".tar.gz": archive, name + ".cdx.json": bom}
+	if goos == "linux" {
+		files[name+".image.tar"], err = r.image(goarch, binary)
+	}
+	return files, err
 }
 
 // compile returns the binary. Nothing of the environment takes part but Go itself and its
@@ -88,43 +110,6 @@ func (r release) compile(ctx context.Context, goos, goarch string) ([]byte, erro
 		return nil, fmt.Errorf("go build: %w\n%s", err, text)
 	}
 	return os.ReadFile(to)
-}
-
-// archive returns the archive of a binary, with the daemons as links to it. Its files have the
-// time of the release and no owner.
-func (r release) archive(name string, binary []byte) ([]byte, error) {
-	var out bytes.Buffer
-	zip := gzip.NewWriter(&out)
-	files := tar.NewWriter(zip)
-	var err error
-	add := func(h tar.Header, content []byte) {
-		h.Name, h.Size, h.ModTime, h.Format = path.Join(name, h.Name), int64(len(content)), r.at, tar.FormatPAX
-		if h.Typeflag == tar.TypeDir {
-			h.Name += "/"
-		}
-		if err == nil {
-			err = files.WriteHeader(&h)
-		}
-		if err == nil {
-			_, err = files.Write(content)
-		}
-	}
-	add(tar.Header{Typeflag: tar.TypeDir, Mode: 0o755}, nil)
-	for _, page := range []string{"CHANGELOG.md", "LICENSE", "README.md"} {
-		text, err := os.ReadFile(filepath.Join(r.root, page))
-		if err != nil {
-			return nil, err
-		}
-		add(tar.Header{Typeflag: tar.TypeReg, Name: page, Mode: 0o644}, text)
-	}
-	add(tar.Header{Typeflag: tar.TypeDir, Name: "bin", Mode: 0o755}, nil)
-	for _, daemon := range []string{"api", "fanout"} {
-		add(tar.Header{Typeflag: tar.TypeSymlink, Name: "bin/" + daemon, Linkname: "fanfare", Mode: 0o777}, nil)
-	}
-	add(tar.Header{Typeflag: tar.TypeReg, Name: "bin/fanfare", Mode: 0o755}, binary)
-	add(tar.Header{Typeflag: tar.TypeSymlink, Name: "bin/likeagg", Linkname: "fanfare", Mode: 0o777}, nil)
-	err = errors.Join(err, files.Close(), zip.Close())
-	return out.Bytes(), err
 }
 
 // bom returns the software bill of materials of a binary: the modules that are linked into it.

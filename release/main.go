@@ -1,6 +1,7 @@
-// Command release makes the files of a release: an archive for each platform, a list of its
-// modules (CycloneDX), checksums, and the page of changes. The same tree and the same Go make
-// the same bytes, in any folder, on any machine and at any time.
+// Command release makes the files of a release: for each platform an archive and a list of its
+// modules (CycloneDX), for Linux an image (OCI); the chart's package, the provenance, checksums,
+// and the page of changes. The same tree and the same Go make the same bytes, in any folder, on
+// any machine and at any time.
 //
 // It must never sign, tag or publish anything.
 package main
@@ -26,7 +27,8 @@ const usage = `usage:
   release [-root DIR] changes VERSION
 
 build makes the archives of VERSION (vMAJOR.MINOR.PATCH) for linux and darwin on amd64 and
-arm64, with SHA256SUMS and an SBOM each. changes moves the lines under Unreleased in
+arm64 with an SBOM each, the images for linux, the Helm chart, a statement of provenance, and
+SHA256SUMS. changes moves the lines under Unreleased in
 CHANGELOG.md, and the fragments in changes/, below a heading of VERSION.
 `
 
@@ -75,14 +77,14 @@ func run(ctx context.Context, args []string) error {
 func source(ctx context.Context, root string) (commit string, at time.Time, err error) {
 	commit = "unknown"
 	epoch := os.Getenv("SOURCE_DATE_EPOCH")
-	text, err := output(ctx, root, "git", "log", "-1", "--format=%H %ct")
+	text, err := git(ctx, root, "log", "-1", "--format=%H %ct")
 	if err == nil {
 		var seconds string
 		commit, seconds, _ = strings.Cut(text, " ") // the format has one space
 		if epoch == "" {
 			epoch = seconds
 		}
-		if changed, err := output(ctx, root, "git", "status", "--porcelain"); err != nil || changed != "" {
+		if changed, err := git(ctx, root, "status", "--porcelain"); err != nil || changed != "" {
 			commit += " with changes"
 		}
 	}
@@ -93,13 +95,13 @@ func source(ctx context.Context, root string) (commit string, at time.Time, err 
 	return commit, time.Unix(seconds, 0).UTC(), nil
 }
 
-// output runs a command and returns its output without the last newline.
-func output(ctx context.Context, dir, name string, args ...string) (string, error) {
-	c := exec.CommandContext(ctx, name, args...)
+// git runs a command of git and returns its output without the last newline.
+func git(ctx context.Context, dir string, args ...string) (string, error) {
+	c := exec.CommandContext(ctx, "git", args...)
 	c.Dir = dir
 	text, err := c.Output()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		err = fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, exit.Stderr)
+		err = fmt.Errorf("git %s: %w: %s", strings.Join(args, " "), err, exit.Stderr)
 	}
 	return strings.TrimSuffix(string(text), "\n"), err
 }

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"time"
+)
+
+// archive writes a tar whose files have the time of the release, and no owner unless the header
+// names one. Its first error is that of close.
+type archive struct {
+	to  *tar.Writer
+	at  time.Time
+	err error
+}
+
+func newArchive(to io.Writer, at time.Time) *archive {
+	return &archive{to: tar.NewWriter(to), at: at}
+}
+
+func (a *archive) add(h tar.Header, content []byte) {
+	h.Size, h.ModTime, h.Format = int64(len(content)), a.at, tar.FormatPAX
+	if a.err == nil {
+		a.err = a.to.WriteHeader(&h)
+	}
+	if a.err == nil {
+		_, a.err = a.to.Write(content)
+	}
+}
+
+func (a *archive) folder(name string) {
+	a.add(tar.Header{Typeflag: tar.TypeDir, Name: name + "/", Mode: 0o755}, nil)
+}
+
+func (a *archive) file(name string, content []byte) {
+	a.add(tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644}, content)
+}
+
+// program writes the binary below dir, and the daemons as links to it.
+func (a *archive) program(dir string, binary []byte) {
+	a.folder(dir)
+	for _, daemon := range []string{"api", "fanout", "likeagg"} {
+		a.add(tar.Header{Typeflag: tar.TypeSymlink, Name: path.Join(dir, daemon), Linkname: "fanfare", Mode: 0o777}, nil)
+	}
+	a.add(tar.Header{Typeflag: tar.TypeReg, Name: path.Join(dir, "fanfare"), Mode: 0o755}, binary)
+}
+
+func (a *archive) close() error { return errors.Join(a.err, a.to.Close()) }
+
+// zipped returns what write writes, compressed by gzip.
+func (r release) zipped(write func(*archive) error) ([]byte, error) {
+	var out bytes.Buffer
+	zip := gzip.NewWriter(&out)
+	files := newArchive(zip, r.at)
+	err := errors.Join(write(files), files.close(), zip.Close())
+	return out.Bytes(), err
+}
+
+// programs returns the archive of a binary with the pages beside it.
+func (r release) programs(name string, binary []byte) ([]byte, error) {
+	return r.zipped(func(a *archive) error {
+		a.folder(name)
+		for _, page := range []string{"CHANGELOG.md", "LICENSE", "README.md"} {
+			text, err := os.ReadFile(filepath.Join(r.root, page))
+			if err != nil {
+				return err
+			}
+			a.file(path.Join(name, page), text)
+		}
+		a.program(path.Join(name, "bin"), binary)
+		return nil
+	})
+}
+
+// chart returns the package of the Helm chart: its version and that of its image are the release's.
+func (r release) chart() ([]byte, error) {
+	version := regexp.MustCompile(`(?m)^((?:appV|v)ersion: ).*$`)
+	root := os.DirFS(filepath.Join(r.root, "deploy", "helm"))
+	return r.zipped(func(a *archive) error {
+		return fs.WalkDir(root, "fanfare", func(name string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() {
+				return err
+			}
+			text, err := fs.ReadFile(root, name)
+			if name == "fanfare/Chart.yaml" {
+				text = version.ReplaceAll(text, []byte("${1}"+r.version[1:]))
+			}
+			a.file(name, text)
+			return err
+		})
+	})
+}
