@@ -1,0 +1,220 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/client"
+)
+
+// example is examples/browser on an origin of its own, beside the API that it calls, as its comment says.
+type example struct {
+	*upright
+
+	t    *testing.T
+	p    *process
+	site *httptest.Server
+}
+
+func newExample(t *testing.T) *example {
+	t.Helper()
+	site := httptest.NewServer(http.FileServer(http.Dir("../examples/browser")))
+	t.Cleanup(site.Close)
+	u := newUp(t)
+	u.env = append(u.env, "FANFARE_CORS_ORIGINS="+site.URL, "FANFARE_LIKE_WINDOW=100ms", "FANFARE_NOTIFY_WINDOW=100ms")
+	return &example{u, t, u.start(t), site}
+}
+
+// open opens the page as a user.
+func (e *example) open(window *tab, user string) *tab {
+	e.t.Helper()
+	token, err := connect(e.t, e.http).DevToken(e.t.Context(), user, 0)
+	require.NoError(e.t, err)
+	page := window.open(e.site.URL)
+	page.run(chromedp.SetValue(`[name=api]`, "http://"+e.http, chromedp.ByQuery),
+		chromedp.SetValue(`[name=token]`, token.Token, chromedp.ByQuery), chromedp.Click(`#connect button`, chromedp.ByQuery))
+	page.until(user+"'s home is live", `document.querySelector("#state").value === "live" && !document.querySelector("#bell").hidden`)
+	return page
+}
+
+// toggleLike uses the like of a post, with the keyboard.
+func (b *tab) toggleLike(post string) {
+	b.t.Helper()
+	like := fmt.Sprintf(`[id="%s"] .like`, post)
+	b.until("the post is shown", fmt.Sprintf(`document.querySelector('%s')`, like))
+	b.run(chromedp.Focus(like, chromedp.ByQuery), chromedp.KeyEvent(" "))
+}
+
+// number returns the value of an expression.
+func (b *tab) number(expression string) float64 {
+	b.t.Helper()
+	var value float64
+	b.run(chromedp.Evaluate(expression, &value))
+	return value
+}
+
+// isClean checks the pages.
+func (e *example) isClean(pages ...*tab) {
+	e.t.Helper()
+	for _, page := range pages {
+		page.isClean(strings.TrimPrefix(e.site.URL, "http://"), e.http)
+	}
+}
+
+// notified waits until the list of a user's notifications has a length.
+func notified(t *testing.T, user *client.Client, length int) {
+	t.Helper()
+	await(t, fmt.Sprint(length, " notifications"), time.Minute, func() bool {
+		page, err := user.Notifications(t.Context(), "", 100)
+		return err == nil && len(page.Items) == length
+	})
+}
+
+// TestThePageOfTheExamplesShowsALiveHome opens examples/browser in a real browser.
+func TestThePageOfTheExamplesShowsALiveHome(t *testing.T) {
+	t.Parallel()
+	e := newExample(t)
+	ann, bob := signUp(t, connect(t, e.http), "ann"), signUp(t, connect(t, e.http), "bob")
+	require.NoError(t, bob.Follow(t.Context(), "ann"))
+	before, err := ann.CreatePost(t.Context(), client.PostInput{Text: "Before"})
+	require.NoError(t, err)
+
+	window := newWindow(t)
+	start := window.open(e.site.URL)
+	page := e.open(window, "bob")
+	page.until("the earlier post is shown", fmt.Sprintf(`document.getElementById(%q)`, before.ID))
+	post, err := ann.CreatePost(t.Context(), client.PostInput{Text: hostile})
+	require.NoError(t, err)
+	shown := fmt.Sprintf(`document.getElementById(%q)`, post.ID)
+	page.until("the post is shown", shown)
+	assert.Equal(t, "ann"+hostile+"0 likes", page.text(shown+`.textContent`))
+	assert.Equal(t, post.ID, page.text(`document.querySelector("#home li").id`), "the newest is on top")
+	require.NoError(t, bob.Like(t.Context(), post.ID))
+	page.until("the like is shown", shown+`.textContent.endsWith("1 like")`)
+	for name, tab := range map[string]*tab{"example-start": start, "example-home": page} {
+		e.isClean(tab)
+		tab.isOpenToAll()
+		tab.pictures(name, 1280, 320)
+	}
+	e.p.stop(t)
+}
+
+// TestABellShowsWhoLikedAPost has Ann on two pages, and Bob on one.
+func TestABellShowsWhoLikedAPost(t *testing.T) {
+	t.Parallel()
+	e := newExample(t)
+	ann, bob := signUp(t, connect(t, e.http), "ann"), signUp(t, connect(t, e.http), "bob")
+	_, err := bob.PutMe(t.Context(), client.ProfileInput{Name: "Bob " + hostile})
+	require.NoError(t, err)
+	require.NoError(t, bob.Follow(t.Context(), "ann"))
+	notified(t, ann, 1) // of the follow
+	page, err := ann.Notifications(t.Context(), "", 0)
+	require.NoError(t, err)
+	_, err = ann.ReadNotifications(t.Context(), page.ReadTo)
+	require.NoError(t, err)
+	post, err := ann.CreatePost(t.Context(), client.PostInput{Text: "Hello, " + hostile})
+	require.NoError(t, err)
+
+	window := newWindow(t)
+	first, second, his := e.open(window, "ann"), e.open(window, "ann"), e.open(window, "bob")
+	his.until("he has her post", fmt.Sprintf(`document.getElementById(%q)`, post.ID))
+	require.NoError(t, bob.Unfollow(t.Context(), "ann")) // so that the list has nothing else
+	notified(t, ann, 0)
+	first.run(chromedp.Evaluate(`window.sameDocument = true`, nil))
+	his.toggleLike(post.ID)
+	const badge = `document.querySelector("#badge")`
+	for _, page := range []*tab{first, second} {
+		page.until("the bell is at 1", badge+`.textContent === "1" && !`+badge+`.hidden`)
+	}
+	assert.Equal(t, "true", first.text(`String(window.sameDocument)`), "the page was not loaded again")
+
+	first.run(chromedp.Focus(`#bell`, chromedp.ByQuery), chromedp.KeyEvent("\r"))
+	const row = `document.querySelector("#list li")`
+	first.until("the list names Bob", row)
+	assert.Equal(t, "New: Bob "+hostile+" likes your post", first.text(row+`.querySelector("p").textContent`))
+	assert.Equal(t, "Hello, "+hostile, first.text(row+`.querySelector(".about").textContent`))
+	for _, page := range []*tab{first, second, e.open(window, "ann")} {
+		page.until("the bell is empty", badge+`.hidden && document.title === "A live home"`)
+	}
+	first.isOpenToAll()
+	first.pictures("example-bell", 1280, 320)
+
+	his.toggleLike(post.ID)
+	notified(t, ann, 0)
+	first.run(chromedp.KeyEvent("\x1b"))
+	first.until("the list is closed", `!document.querySelector(":popover-open")`)
+	first.run(chromedp.Focus(`#bell`, chromedp.ByQuery), chromedp.KeyEvent("\r"))
+	first.until("the list is empty", `document.querySelector(":popover-open") && !`+row)
+	first.until("and says so", `document.querySelector("#none").checkVisibility()`)
+	e.isClean(first, second, his)
+	e.p.stop(t)
+}
+
+// TestABellThatScrollsShowsEachNotificationOnce scrolls a list of 25 while notifications come and move up.
+func TestABellThatScrollsShowsEachNotificationOnce(t *testing.T) {
+	t.Parallel()
+	const before, more = 25, 3 // at most 9 unread ones: from 10 on the number does not change
+	e := newExample(t)
+	ann, bob, cara := signUp(t, connect(t, e.http), "ann"), signUp(t, connect(t, e.http), "bob"), signUp(t, connect(t, e.http), "cara")
+	posts := make([]client.Post, before+more)
+	for i := range posts {
+		var err error
+		posts[i], err = ann.CreatePost(t.Context(), client.PostInput{Text: fmt.Sprint("Post ", i)})
+		require.NoError(t, err)
+	}
+	for _, post := range posts[:before] {
+		require.NoError(t, bob.Like(t.Context(), post.ID))
+	}
+	notified(t, ann, before)
+
+	page := e.open(newWindow(t), "ann")
+	page.run(chromedp.Evaluate(`window.twice = []; window.watched = null;
+		new MutationObserver(() => {
+			const ids = [...document.querySelectorAll("#list li")].map(row => row.dataset.id);
+			twice.push(...ids.filter((id, i) => ids.indexOf(id) !== i));
+		}).observe(document.querySelector("#list"), { childList: true })`, nil))
+	page.until("many are unread", `document.querySelector("#badge").textContent === "10+"`)
+	page.run(chromedp.Click(`#bell`, chromedp.ByQuery))
+	page.until("the first page is there, and marked as read", `document.querySelectorAll("#list li").length >= 10 && document.querySelector("#badge").hidden`)
+	for i := range more {
+		page.run(chromedp.Evaluate(fmt.Sprintf(`document.querySelector("#list").children[%d].scrollIntoView()`, 2+i), nil))
+		// The row that is on top of the window does not move while others come above it.
+		const top = `(watched = [...document.querySelectorAll("#list li")].find(row => row.getBoundingClientRect().top >= document.querySelector("#scroller").getBoundingClientRect().top)).getBoundingClientRect().top`
+		was := page.number(top)
+		moved := []string{posts[i].ID, posts[15+i].ID} // on the last page, and on the first
+		for _, post := range moved {
+			require.NoError(t, cara.Like(t.Context(), post))
+		}
+		require.NoError(t, bob.Like(t.Context(), posts[before+i].ID))
+		page.until("all three are in the list, which names who acted last", fmt.Sprintf(`[%q, %q, %q].every((post, i) =>
+			document.querySelector('#list [data-id="like:' + post + '"] strong')?.textContent === (i < 2 ? "cara" : "bob"))`, moved[0], moved[1], posts[before+i].ID))
+		assert.InDelta(t, was, page.number(`watched.getBoundingClientRect().top`), 1)
+	}
+	page.until("the bell counts what came", `document.querySelector("#badge").textContent === "9"`)
+	page.until("the end comes by scrolling", fmt.Sprintf(`(document.querySelector("#more").scrollIntoView(), document.querySelectorAll("#list li").length === %d)`, before+more))
+
+	list, err := ann.Notifications(t.Context(), "", 100)
+	require.NoError(t, err)
+	ids := make([]string, len(list.Items))
+	for i, n := range list.Items {
+		ids[i] = n.ID
+	}
+	assert.Equal(t, strings.Join(ids, " "), page.text(`[...document.querySelectorAll("#list li")].map(row => row.dataset.id).join(" ")`))
+	assert.Empty(t, page.text(`twice.join(" ")`), "two rows of one notification")
+	page.run(chromedp.Evaluate(`document.querySelector("#scroller").scrollTo(0, 0)`, nil))
+	page.until("the top was seen, so all is read", `document.querySelector("#badge").hidden`)
+	page.isOpenToAll()
+	page.pictures("example-bell-full", 1280, 320)
+	e.isClean(page)
+	e.p.stop(t)
+}

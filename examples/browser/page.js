@@ -1,0 +1,84 @@
+import { Bell } from './bell.js';
+import { Service } from './service.js';
+
+const $ = name => document.getElementById(name);
+const home = $('home');
+
+let counts; // by post: the last event about likes, which may come before its post
+let service;
+
+// Posts may come in any order, and by the stream and by the list: each goes to its place, once.
+function entry({ post, author, like_count, liked }) {
+  if ($(post.id)) return;
+  const by = document.createElement('strong');
+  by.textContent = author.name || author.id;
+  const text = document.createElement('p');
+  text.textContent = post.text;
+  const like = document.createElement('button');
+  like.type = 'button';
+  like.className = 'like';
+  like.setAttribute('aria-pressed', liked);
+  like.addEventListener('click', () => toggle(post.id, like));
+  const item = document.createElement('li');
+  item.id = post.id;
+  item.append(by, text, like);
+  show(like, counts.get(post.id) ?? like_count);
+  home.insertBefore(item, [...home.children].find(other => other.id < post.id) ?? null);
+}
+
+function show(like, count) {
+  like.textContent = count === 1 ? '1 like' : `${count} likes`;
+}
+
+function likes({ post_id, count }) {
+  counts.set(post_id, count);
+  const like = $(post_id)?.querySelector('.like');
+  if (like) show(like, count);
+}
+
+// A like is an event: the answer says that it is durable, and the count follows by the stream.
+async function toggle(post, like) {
+  const liked = like.getAttribute('aria-pressed') !== 'true';
+  like.setAttribute('aria-pressed', liked);
+  try {
+    await service.call(liked ? 'PUT' : 'DELETE', `/v1/posts/${post}/like`);
+  } catch (error) {
+    like.setAttribute('aria-pressed', !liked);
+    problem(error);
+  }
+}
+
+function problem(error) {
+  $('problem').textContent = error?.message ?? '';
+}
+
+let open;
+$('connect').addEventListener('submit', async event => {
+  event.preventDefault();
+  open?.abort();
+  const { signal } = open = new AbortController();
+  home.replaceChildren();
+  counts = new Map();
+  problem();
+  const form = new FormData(event.target);
+  service = new Service({ base: form.get('api').replace(/\/$/, ''), token: form.get('token').trim(), signal });
+  const bell = new Bell(service, problem);
+  await service.live({
+    entry,
+    likes,
+    unread: n => bell.ring(n),
+    state: async (state, error) => {
+      $('state').value = state;
+      problem(error);
+      if (state !== 'live') return;
+      $('feed').hidden = false;
+      $('connection').open = false;
+      // The stream is open, so a post is in this list, or comes by the stream.
+      try {
+        (await service.call('GET', '/v1/home')).items.forEach(entry);
+      } catch (error) {
+        problem(error);
+      }
+    },
+  });
+});
