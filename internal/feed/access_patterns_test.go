@@ -94,7 +94,7 @@ func pageOf[T any](_ page.List[T], err error) error { return err }
 
 func readPatterns() []accessPattern {
 	var first page.Request
-	return []accessPattern{
+	patterns := []accessPattern{
 		{"profile", "`u#U`", func(ctx context.Context, s *sample) error { _, err := s.User(ctx, "viewer"); return err }},
 		{"counts", "`u#U`, the same query", func(ctx context.Context, s *sample) error { _, err := s.User(ctx, "viewer"); return err }},
 		{"followers", "`u#U#follower`", func(ctx context.Context, s *sample) error { return pageOf(s.Followers(ctx, "viewer", first)) }},
@@ -265,6 +265,7 @@ func readPatterns() []accessPattern {
 			return err
 		}},
 	}
+	return append(patterns, noticePatterns()...)
 }
 
 // homeWithout reads the home after some posts of its first page were deleted. Some may be deleted already.
@@ -358,6 +359,7 @@ func writePatterns() []accessPattern {
 			return err
 		}},
 		{"follow again after a removal", "two edges, and a look for a block", func(ctx context.Context, s *sample) error { return s.Follow(ctx, "newcomer", s.authors[0]) }},
+		markPattern(),
 	}
 }
 
@@ -419,7 +421,7 @@ func measurePatterns(t *testing.T, store table.Store, clock *clock) []measured {
 		units = table.Units{}
 	}
 	var all []measured
-	for _, p := range append(readPatterns(), writePatterns()...) {
+	for _, p := range slices.Concat(readPatterns(), writePatterns(), windowPatterns()) {
 		s.measure()
 		require.NoError(t, p.do(t.Context(), s), p.name)
 		mu.Lock()
@@ -446,16 +448,20 @@ func accessPatternsPage(got, localStack []measured) string {
 		fmt.Fprintf(&b, "| %d. %s | %s | %s | %g | %s |\n", i+1, p.name, m.Operations, p.keys, m.Read, l)
 	}
 	b.WriteString(accessPatternsWrites)
-	b.WriteString("| call | operations | writes | RCU | WCU | on LocalStack |\n|---|---|---|---|---|---|\n")
-	for i, p := range writePatterns() {
-		m := got[len(reads)+i]
-		l := "–"
-		if there, ok := onLocalStack(localStack, m); ok {
-			l = fmt.Sprintf("%g, %g", there.Read, there.Write)
+	rows := func(first string, patterns []accessPattern, got []measured) {
+		fmt.Fprintf(&b, "| %s | operations | writes | RCU | WCU | on LocalStack |\n|---|---|---|---|---|---|\n", first)
+		for i, p := range patterns {
+			l := "–"
+			if there, ok := onLocalStack(localStack, got[i]); ok {
+				l = fmt.Sprintf("%g, %g", there.Read, there.Write)
+			}
+			fmt.Fprintf(&b, "| %s | %s | %s | %g | %g | %s |\n", p.name, got[i].Operations, p.keys, got[i].Read, got[i].Write, l)
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %g | %g | %s |\n", p.name, m.Operations, p.keys, m.Read, m.Write, l)
 	}
+	rows("call", writePatterns(), got[len(reads):])
 	fmt.Fprintf(&b, accessPatternsLikes, likeUnits(false), likeUnits(true))
+	rows("window", windowPatterns(), got[len(reads)+len(writePatterns()):])
+	b.WriteString(accessPatternsEnd)
 	return b.String()
 }
 
@@ -567,18 +573,13 @@ The units of an action at the aggregator, with m actions of a post in one window
 | another kind, a like again, or a like of one who likes the post already, by the API | 1 + 1/m | 2 + 1/m | 1 + 0.5/m |
 | the same by another producer | 2 + 1/m | 3 + 1/m | 0.5/m |
 
-With ` + "`FANFARE_NOTIFICATIONS=on`" + ` the notifier writes each notification once a window, with m′ events
-about it. ` + "`TestUnitsOfANotice`" + ` holds the units; off, nothing is sent or written:
+With ` + "`FANFARE_NOTIFICATIONS=on`" + ` the notifier writes each notification once a window; off, nothing is sent
+or written. Each row is a window of one event. A further unknown actor costs half an RCU more (one in a window of
+mentions), a further comment one. An open stream reads the unread ones once a minute (` + "`TestWhatAnIdleStreamCosts`" + `).
 
-| window | operations | RCU | WCU |
-|---|---|---|---|
-| of a new notification | BatchGetItem of 3: the notification, the mark, and the post by id or the profile; BatchGetItem (eventual) of the actors' mutes; PutItem | 3 + 0.5 an unknown actor | 2 |
-| later | the same | 3 + 0.5 an unknown actor | 3 |
-| that moves nothing: behind the top, taken back | the same, or without mutes | 3 | 2 |
-| of events that are known | BatchGetItem of 3 | 3 | 0 |
-| of mentions | the profile and the block, too | 4 + 1 an unknown actor | as above |
-| of comments | each comment, too | 1 a comment more | as above |
+`
 
+const accessPatternsEnd = `
 Where another aggregator counted a user's last action, the window reads the ledger once, and
 once the note of an end that it does not know: 1 RCU each. An aggregator writes the note of its end once a day, at 1 WCU. A flush costs 1 WCU while the
 count with its ledger has at most 1 KB: some 50 aggregators that flush one post in a day. With

@@ -2,35 +2,44 @@ package feed_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"sync"
-	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
+	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"fanfare/internal/feed/notices"
 	"fanfare/internal/id"
+	"fanfare/internal/notify"
 	"fanfare/internal/page"
+	"fanfare/internal/queue"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
+	"fanfare/messages"
 )
 
 // noticed is the user that the patterns of notifications are measured with. Its id, and the ids of its actors, have
 // 20 characters.
 const noticed = "reader-of-20-letters"
 
-// notify20 gives noticed n posts with five likes each, by users of their own, and a notification of each post.
-func (w *world) notify20(n int) {
+// sampleNotices is the number of notifications of noticed.
+const sampleNotices = 100
+
+// listNotices gives noticed posts with five likes each, and a notification of each post. The likes of the newest
+// posts, which are on a page, are by users of their own.
+func (w *world) listNotices() {
 	w.t.Helper()
 	w.users(noticed)
-	for i := range n {
+	for i := range sampleNotices {
 		p := w.post(noticed, "liked")
 		of := schema.Notice{User: noticed, Kind: schema.NoticeLike, Target: p.ID, Revision: 1, TTL: w.clock.now().Add(90 * 24 * time.Hour)}
 		for j := range schema.NoticeActs {
-			user := fmt.Sprintf("actor-%014d", i*schema.NoticeActs+j)
-			w.users(user)
+			user := fmt.Sprintf("actor-%014d", max(0, i-sampleNotices+sampleUsers)*schema.NoticeActs+j)
+			if i == 0 || i > sampleNotices-sampleUsers {
+				w.users(user)
+			}
 			w.clock.add(time.Millisecond)
 			act := id.Floor(w.clock.now())
 			of.Acts = append([]schema.Act{{Version: act, Place: act, State: "like", User: user}}, of.Acts...)
@@ -61,11 +70,12 @@ func noticePatterns() []accessPattern {
 	return []accessPattern{
 		{"unread notifications, none", "`u#U#notif` / `read`, and GSI1 `u#U#notif` above it", unread(notices.DefaultUnread)},
 		{"unread notifications, 10", "the same", func(ctx context.Context, s *sample) error {
-			s.notify20(sampleUsers)
+			s.listNotices()
 			s.measure()
 			return unread(notices.DefaultUnread)(ctx, s)
 		}},
-		{"unread notifications, 20", "the same", unread(notices.MaxUnread)},
+		{"unread notifications, 20", "the same", unread(20)},
+		{"unread notifications, 100", "the same", unread(notices.MaxUnread)},
 		{"notifications", "`u#U#notif` / `read`, the note of blocks, and the mutes; GSI1 `u#U#notif`, descending; posts, and profiles of three actors each; counts and own likes", func(ctx context.Context, s *sample) error {
 			_, err := list(ctx, s.cold())
 			return err
@@ -96,29 +106,96 @@ func markPattern() accessPattern {
 	}}
 }
 
-// The price list of the reads of notifications.
-func TestWhatNotificationsCostToRead(t *testing.T) {
-	var mu sync.Mutex
-	var units table.Units
-	w := newWorld(t, sharing, func(c *config) {
-		c.Store = table.Measure(c.Store, func(_ table.Op, u table.Units, _ error) {
-			mu.Lock()
-			defer mu.Unlock()
-			units = units.Plus(u)
-		})
+// oneMessage is the queue of a window of one event. A dead letter fails the test.
+type oneMessage struct {
+	queue.DeadLetters
+	msg *message.Message
+}
+
+func (q oneMessage) Subscribe(ctx context.Context, _ string) (<-chan *message.Message, error) {
+	in := make(chan *message.Message, 1)
+	in <- q.msg
+	context.AfterFunc(ctx, func() { close(in) })
+	return in, nil
+}
+
+func (oneMessage) Close() error { return nil }
+
+// notify writes a window of one event, as the notifier does.
+func (s *sample) notify(ctx context.Context, e messages.Event) error {
+	if e.Head().EventID == "" {
+		s.clock.add(time.Millisecond)
+		e.Head().EventID, e.Head().Time = id.Floor(s.clock.now()), s.clock.now()
+	}
+	msg, err := queue.Message(ctx, e)
+	if err != nil {
+		return err
+	}
+	msg.SetContext(queue.WithReceive(ctx, queue.NewReceive(1)))
+	running, stop := context.WithCancel(ctx)
+	var run errgroup.Group
+	run.Go(func() error {
+		return notify.New(notify.Config{
+			Store: s.store, Broker: oneMessage{msg: msg}, IDs: id.NewGenerator(s.clock.now), Now: s.clock.now, Window: time.Millisecond,
+		}).Run(running)
 	})
-	s := &sample{world: w, measure: func() {
-		mu.Lock()
-		defer mu.Unlock()
-		units = table.Units{}
-	}}
-	w.users(noticed)
-	want := []table.Units{{Read: 1.5}, {Read: 2}, {Read: 2.5}, {Read: 65}, {Read: 35}, {Read: 67}, {Read: 37}, {Read: 2.5, Write: 1}}
-	for i, p := range append(noticePatterns(), markPattern()) {
-		s.measure()
-		require.NoError(t, p.do(t.Context(), s), p.name)
-		mu.Lock()
-		assert.Equal(t, want[i], units, p.name)
-		mu.Unlock()
+	select {
+	case <-msg.Acked():
+	case <-msg.Nacked():
+		err = errors.New("the notifier failed")
+	}
+	stop()
+	return errors.Join(err, run.Wait())
+}
+
+// windowPatterns are the windows of the notifier, each of one event.
+func windowPatterns() []accessPattern {
+	var post string
+	var first *messages.LikeCounted
+	const same = "the same"
+	like := func(user, reaction string) *messages.LikeCounted {
+		return &messages.LikeCounted{PostID: post, AuthorID: noticed, UserID: user, Liked: reaction != "", Reaction: reaction}
+	}
+	return []accessPattern{
+		{"a new like", "the notification, in GSI1 too. It, the mark, the post by id and the actor's mute are read", func(ctx context.Context, s *sample) error {
+			post = s.world.post(noticed, "noticed").ID
+			s.measure()
+			first = like(s.authors[0], schema.KindLike)
+			return s.notify(ctx, first)
+		}},
+		{"a later like", "the same, to another place in GSI1", func(ctx context.Context, s *sample) error {
+			return s.notify(ctx, like(s.authors[1], schema.KindLike))
+		}},
+		{"a like that is taken back, behind the top", same, func(ctx context.Context, s *sample) error {
+			return s.notify(ctx, like(s.authors[0], ""))
+		}},
+		{"a like that is taken back, at the top", "the same, which leaves GSI1", func(ctx context.Context, s *sample) error {
+			return s.notify(ctx, like(s.authors[1], ""))
+		}},
+		{"an event that is redelivered", "nothing", func(ctx context.Context, s *sample) error { return s.notify(ctx, first) }},
+		{"a new comment", "the same; the comment is read, too", func(ctx context.Context, s *sample) error {
+			c, err := s.CreateComment(ctx, s.authors[2], post, "noticed")
+			if err != nil {
+				return err
+			}
+			s.measure()
+			return s.notify(ctx, &messages.Commented{PostID: post, AuthorID: noticed, CommentID: c.ID, UserID: s.authors[2]})
+		}},
+		{"a new mention", "the same; the profile and the block are read, too", func(ctx context.Context, s *sample) error {
+			return s.notify(ctx, &messages.Mentioned{UserID: noticed, ActorID: s.authors[3], PostID: s.ids[2]})
+		}},
+		{"a new follow", "the same, with the profile in the place of the post", func(ctx context.Context, s *sample) error {
+			return s.notify(ctx, &messages.Followed{FollowerID: s.authors[4], AuthorID: noticed, From: id.Min, MarkVersion: id.Floor(s.clock.now())})
+		}},
+		{"a like of a post that is gone", "the notification goes, from GSI1 too", func(ctx context.Context, s *sample) error {
+			if err := s.notify(ctx, like(s.authors[5], schema.KindLike)); err != nil {
+				return err
+			}
+			if err := s.DeletePost(ctx, noticed, post); err != nil {
+				return err
+			}
+			s.measure()
+			return s.notify(ctx, like(s.authors[6], schema.KindLike))
+		}},
 	}
 }

@@ -84,10 +84,10 @@ const (
 const (
 	newNoticeWCU     = 2
 	laterNoticeWCU   = 3
-	noticeRCU        = 2      // of a window: the notification with the mark, and the target
-	noticeActorRCU   = 0.5    // an actor of an action, at most
-	noticeCommentRCU = 2      // more for a comment
-	noticePageRCU    = 35 + 3 // a page of 20, its mark, and the unread count after it
+	noticeRCU        = 3        // of a window: the notification, the mark, and the target
+	noticeActorRCU   = 0.5      // an actor of an action, at most
+	noticeCommentRCU = 1        // more for a comment
+	noticePageRCU    = 35 + 2.5 // a page of 20, its mark, and the unread count after it
 	noticeMarkWCU    = 1
 	unreadStreamRCU  = 0.025 // the unread count of an open live home, in a second
 	noticeBytes      = 1512  // with user ids of 36 characters, in the table and, whole, in the index
