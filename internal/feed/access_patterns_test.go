@@ -27,6 +27,7 @@ import (
 	"fanfare/internal/table"
 	"fanfare/internal/table/embedded"
 	"fanfare/internal/table/tabletest"
+	"fanfare/messages"
 )
 
 var update = flag.Bool("update", false, "write docs/ACCESS_PATTERNS.md")
@@ -376,7 +377,25 @@ func TestAccessPatternsCostWhatTheirPageSays(t *testing.T) {
 	text, err := os.ReadFile(localStackUnits)
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(text, &localStack))
-	golden(t, filepath.Join("..", "..", "docs", "ACCESS_PATTERNS.md"), accessPatternsPage(got, localStack))
+	large := measurePatterns(t, tabletest.NewMemory(), newClock(), withData(`{"a":"`+strings.Repeat("x", 1016)+`"}`))
+	golden(t, filepath.Join("..", "..", "docs", "ACCESS_PATTERNS.md"), accessPatternsPage(got, localStack, large))
+}
+
+// withData gives each post, comment and profile of a world custom data.
+func withData(data string) func(*config) { return func(c *config) { c.data = data } }
+
+// A mechanism that a row does not use costs it no units.
+func TestAnUnusedMechanismCostsNothing(t *testing.T) {
+	want := measurePatterns(t, tabletest.NewMemory(), newClock())
+	for name, change := range map[string]func(*config){
+		"small custom data": withData(`{"a":1}`),
+		"reactions":         func(c *config) { c.Reactions = []string{"love", "wow"} },
+		"notifications": func(c *config) {
+			c.Notices = func(context.Context, ...messages.Event) error { return nil }
+		},
+	} {
+		assert.Empty(t, cmp.Diff(want, measurePatterns(t, tabletest.NewMemory(), newClock(), change)), "%s (-without +with)", name)
+	}
 }
 
 const localStackUnits = "testdata/units_localstack.json"
@@ -401,19 +420,19 @@ type measured struct {
 }
 
 // measurePatterns measures all patterns on a table: the reads, then the writes.
-func measurePatterns(t *testing.T, store table.Store, clock *clock) []measured {
+func measurePatterns(t *testing.T, store table.Store, clock *clock, change ...func(*config)) []measured {
 	t.Helper()
 	var mu sync.Mutex
 	var units table.Units
 	var tp *tap
-	s := newSample(t, clock, sharing, active(14), withLimit(1_000_000), func(c *config) {
+	s := newSample(t, clock, append(change, sharing, active(14), withLimit(1_000_000), func(c *config) {
 		tp = &tap{Store: table.Measure(store, func(_ table.Op, u table.Units, _ error) {
 			mu.Lock()
 			defer mu.Unlock()
 			units = units.Plus(u)
 		})}
 		c.Store = tp
-	})
+	})...)
 	s.measure = func() {
 		tp.take()
 		mu.Lock()
@@ -433,8 +452,8 @@ func measurePatterns(t *testing.T, store table.Store, clock *clock) []measured {
 
 // accessPatternsPage writes the measured patterns as docs/ACCESS_PATTERNS.md. The
 // operations on LocalStack must be the same. The second number of units is
-// LocalStack's own.
-func accessPatternsPage(got, localStack []measured) string {
+// LocalStack's own. large has the units with 1 KB of custom data.
+func accessPatternsPage(got, localStack, large []measured) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, accessPatternsHead, sampleUsers, sampleText)
 	b.WriteString("| pattern | operations | keys | RCU | on LocalStack |\n|---|---|---|---|---|\n")
@@ -462,6 +481,12 @@ func accessPatternsPage(got, localStack []measured) string {
 	fmt.Fprintf(&b, accessPatternsLikes, likeUnits(false), likeUnits(true))
 	rows("window", windowPatterns(), got[len(reads)+len(writePatterns()):])
 	b.WriteString(accessPatternsEnd)
+	b.WriteString("| pattern | RCU | WCU |\n|---|---|---|\n")
+	for i, m := range large {
+		if m != got[i] {
+			fmt.Fprintf(&b, "| %s | %g | %g |\n", m.Name, m.Read, m.Write)
+		}
+	}
 	return b.String()
 }
 
@@ -584,4 +609,10 @@ Where another aggregator counted a user's last action, the window reads the ledg
 once the note of an end that it does not know: 1 RCU each. An aggregator writes the note of its end once a day, at 1 WCU. A flush costs 1 WCU while the
 count with its ledger has at most 1 KB: some 50 aggregators that flush one post in a day. With
 70 of them it costs 2 or 3. A like that waited for 50 minutes reads its user's profile and note: 2 RCU.
+
+## With custom data
+
+Custom data costs its KBs and nothing else (` + "`TestAnUnusedMechanismCostsNothing`" + `). With 1 KB on each post, comment and
+profile these rows differ. A comment rewrites its post, so 4 KB on the post make each comment cost 8 WCU more.
+
 `

@@ -2,7 +2,9 @@ package feed_test
 
 import (
 	"context"
+	"iter"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -137,4 +139,70 @@ func TestDataCountsForTheSizeOfAPage(t *testing.T) {
 	assert.Greater(t, feed.Post{Data: data}.JSONBytes(), len(data))
 	assert.Greater(t, feed.Comment{Data: data, Mentions: []string{strings.Repeat("u", 64)}}.JSONBytes(), len(data)+64)
 	assert.Greater(t, feed.HomeItem{Post: feed.Post{Data: data}}.JSONBytes(), len(data))
+}
+
+// dataReads is a table that counts the profiles that are read with their custom data.
+type dataReads struct {
+	table.Store
+	read atomic.Int64
+}
+
+func (d *dataReads) count(items ...table.Item) {
+	for _, it := range items {
+		if _, profile := schema.UserOfProfile(it.Key); profile && it.Has(schema.AttrData) {
+			d.read.Add(1)
+		}
+	}
+}
+
+func (d *dataReads) Get(ctx context.Context, in table.GetInput) (table.GetResult, error) {
+	res, err := d.Store.Get(ctx, in)
+	if res.Item != nil {
+		d.count(*res.Item)
+	}
+	return res, err
+}
+
+func (d *dataReads) BatchGet(ctx context.Context, in table.BatchGetInput) (table.BatchGetResult, error) {
+	res, err := d.Store.BatchGet(ctx, in)
+	d.count(res.Items...)
+	return res, err
+}
+
+func (d *dataReads) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page, error] {
+	return func(yield func(table.Page, error) bool) {
+		for page, err := range d.Store.Query(ctx, q) {
+			d.count(page.Items...)
+			if !yield(page, err) {
+				return
+			}
+		}
+	}
+}
+
+// Only a read that shows the custom data of a profile reads it, and so does a write that reads a profile beside
+// other items. A like, a comment and a bookmark ask whether a profile is there.
+func TestProfilesAreReadWithoutTheirData(t *testing.T) {
+	store := &dataReads{}
+	s := newSample(t, newClock(), withData(`{"a":1}`), sharing, active(14), withLimit(1_000_000), func(c *config) { store.Store, c.Store = c.Store, store })
+	s.measure = func() { store.read.Store(0) }
+	readers := func(patterns []accessPattern) (names []string) {
+		for _, p := range patterns {
+			s.measure()
+			require.NoError(t, p.do(t.Context(), s), p.name)
+			if store.read.Load() > 0 {
+				names = append(names, p.name)
+			}
+		}
+		return names
+	}
+	assert.Equal(t, []string{"profile", "counts"}, readers(readPatterns()))
+	s.clock.add(schema.BylineShown) // from now on homes read the names of authors
+	assert.Empty(t, readers([]accessPattern{{name: "home that is filled up", do: func(ctx context.Context, s *sample) error {
+		return s.homeWithout(ctx, s.ids[10:15])
+	}}}))
+	writes := readers(writePatterns())
+	for _, p := range []string{"like or unlike", "comment", "delete a comment", "bookmark", "edit", "delete a post", "mark notifications as read"} {
+		assert.NotContains(t, writes, p)
+	}
 }

@@ -1,6 +1,7 @@
 package feed_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -117,6 +118,7 @@ type config struct {
 	service
 	homes
 	noNotices bool
+	data      string
 }
 
 // domain has all parts of the domain.
@@ -145,6 +147,24 @@ type world struct {
 	store     table.Store
 	clock     *clock
 	published *recorder
+	// data is the custom data of posts, comments and profiles that a test makes without.
+	data string
+}
+
+func (w *world) CreatePost(ctx context.Context, author string, in feed.PostInput) (feed.Post, error) {
+	in.Data = cmp.Or(in.Data, w.data)
+	return w.domain.CreatePost(ctx, author, in)
+}
+
+func (w *world) CreateComment(ctx context.Context, user, post, text string) (feed.Comment, error) {
+	return w.AddComment(ctx, user, post, feed.CommentInput{Text: text, Data: w.data})
+}
+
+func (w *world) PutProfile(ctx context.Context, user string, in feed.ProfileInput) (feed.User, error) {
+	if in.Data == nil && w.data != "" {
+		in.Data = &w.data
+	}
+	return w.domain.PutProfile(ctx, user, in)
 }
 
 func newWorld(t *testing.T, change ...func(*config)) *world {
@@ -162,7 +182,7 @@ func newWorldAt(t *testing.T, clock *clock, change ...func(*config)) *world {
 	for _, c := range change {
 		c(&cfg)
 	}
-	w.store = cfg.Store
+	w.store, w.data = cfg.Store, cfg.data
 	w.domain = newDomain(cfg)
 	return w
 }

@@ -75,7 +75,7 @@ func (s *Service) FillUp(ctx context.Context, viewer string, refs []access.Ref, 
 	keys := homeKeysOf(shown)
 	bylines := s.bylinesFrom()
 	authors := authorKeys(keys, func(i int) bool { return shown[i].Post < bylines || lacksByline(posts[keys[i].post]) })
-	found, err := s.access.BatchGet(ctx, slices.Concat(countKeys(keys), authors, likeKeys(viewer, shown)), false)
+	found, err := s.access.BatchGet(ctx, slices.Concat(countKeys(keys), authors, likeKeys(viewer, shown)), false, append(s.access.Shown(), schema.LikeAttrs()...)...)
 	if err != nil {
 		return nil, false, err
 	}

@@ -87,6 +87,9 @@ func ParseLike(it table.Item) (Like, error) {
 	}, nil
 }
 
+// LikeAttrs returns the attributes from which ParseLike takes the user's reaction.
+func LikeAttrs() []string { return []string{AttrState, AttrReaction, AttrVersion, AttrFlush} }
+
 func appendKind(attrs []table.Attr, name, kind string) []table.Attr {
 	if kind == "" || kind == KindLike {
 		return attrs

@@ -143,7 +143,7 @@ func UserPage[T any](ctx context.Context, a *Access, read page.Stretch[T], in pa
 // profileAfter returns the id of a profile below which the user's former lives are, "" in the first
 // life, and the error of missing if the user has no profile.
 func (a *Access) profileAfter(ctx context.Context, user string, missing func(user string) error) (after string, err error) {
-	it, err := a.Get(ctx, schema.ProfileKey(user), true)
+	it, err := a.Get(ctx, schema.ProfileKey(user), true, schema.AttrAfter)
 	if err != nil {
 		return "", err
 	}

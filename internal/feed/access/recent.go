@@ -51,10 +51,7 @@ func newRecentReads(a *Access) *Recent {
 	if err != nil {
 		panic(err) // unreachable: it refuses a size below 1, and maxRecent is a constant
 	}
-	project := []string{schema.AttrName, schema.AttrImageURL, schema.AttrBylineV, schema.AttrLikes, schema.AttrAsOf}
-	for _, kind := range a.Reactions {
-		project = append(project, schema.AttrCount(kind))
-	}
+	shown := a.Shown()
 	return &Recent{
 		kept: kept, now: a.Now,
 		age: func(key table.Key) time.Duration {
@@ -70,9 +67,18 @@ func newRecentReads(a *Access) *Recent {
 			return 0
 		},
 		read: func(ctx context.Context, keys []table.Key) (map[table.Key]table.Item, error) {
-			return a.BatchGet(ctx, keys, false, project...)
+			return a.BatchGet(ctx, keys, false, shown...)
 		},
 	}
+}
+
+// Shown returns the attributes of authors and like counts that reads show. A ledger and custom data stay behind.
+func (a *Access) Shown() []string {
+	shown := []string{schema.AttrName, schema.AttrImageURL, schema.AttrBylineV, schema.AttrLikes, schema.AttrAsOf}
+	for _, kind := range a.Reactions {
+		shown = append(shown, schema.AttrCount(kind))
+	}
+	return shown
 }
 
 // ShownReactions returns the counts that reads show: of like and of the other configured kinds, as far

@@ -15,9 +15,9 @@ import (
 	"fanfare/internal/table"
 )
 
-// Get reads one item, nil if it is absent.
-func (a *Access) Get(ctx context.Context, key table.Key, consistent bool) (*table.Item, error) {
-	res, err := a.Store.Get(ctx, table.GetInput{Key: key, Consistent: consistent})
+// Get reads one item, nil if it is absent. If attributes are named, it returns only these.
+func (a *Access) Get(ctx context.Context, key table.Key, consistent bool, project ...string) (*table.Item, error) {
+	res, err := a.Store.Get(ctx, table.GetInput{Key: key, Consistent: consistent, Project: project})
 	if err != nil {
 		return nil, fault.Wrap("table", err)
 	}

@@ -98,6 +98,6 @@ func New(cfg Config) *Homes {
 // HasProfile reports whether a reader has a profile. The read costs half as much if it need not be
 // consistent: then a profile that is gone may be seen for as long as a replica is behind.
 func (h *Homes) HasProfile(ctx context.Context, viewer string, consistent bool) (bool, error) {
-	it, err := h.access.Get(ctx, schema.ProfileKey(viewer), consistent)
+	it, err := h.access.Get(ctx, schema.ProfileKey(viewer), consistent, schema.AttrAfter)
 	return it != nil, err
 }

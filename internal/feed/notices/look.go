@@ -173,7 +173,7 @@ func (r *reader) lookAtProfiles(ctx context.Context, keys []table.Key, known map
 		return err
 	}
 	absent := slices.DeleteFunc(slices.Clone(keys), func(key table.Key) bool { _, ok := found[key]; return ok })
-	again, err := r.n.access.BatchGet(ctx, absent, true)
+	again, err := r.n.access.BatchGet(ctx, absent, true, schema.AttrName)
 	for _, key := range keys {
 		user, _ := schema.UserOfProfile(key)
 		_, there := found[key]

@@ -69,7 +69,7 @@ func (sw *sweep) each(ctx context.Context, q table.Query, take func(it table.Ite
 // former returns the highest id that something of a former life may have now: any id without a
 // profile.
 func (sw *sweep) former(ctx context.Context) (string, error) {
-	it, err := sw.r.access.Get(ctx, schema.ProfileKey(sw.user), true)
+	it, err := sw.r.access.Get(ctx, schema.ProfileKey(sw.user), true, schema.AttrAfter)
 	if err != nil || it == nil {
 		return id.Max, err
 	}

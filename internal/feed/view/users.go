@@ -115,7 +115,7 @@ func (v *Views) userViews(ctx context.Context, viewer string, users []string, as
 	}
 	if ask {
 		absent := slices.DeleteFunc(keys, func(key table.Key) bool { _, ok := profiles[key]; return ok })
-		found, err := v.access.BatchGet(ctx, absent, true)
+		found, err := v.access.BatchGet(ctx, absent, true, schema.AttrName, schema.AttrImageURL)
 		if err != nil {
 			return nil, err
 		}
