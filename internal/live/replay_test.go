@@ -1,7 +1,10 @@
 package live_test
 
 import (
+	"context"
 	"fmt"
+	"iter"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,6 +12,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"fanfare/internal/feed"
+	"fanfare/internal/feed/home"
 	"fanfare/internal/live"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -157,4 +162,30 @@ func (c *client) wait(t *testing.T, n int) {
 		default:
 		}
 	}
+}
+
+// countingHomes counts the looks at homes.
+type countingHomes struct {
+	live.Homes
+	looks atomic.Int64
+}
+
+func (h *countingHomes) Arrivals(ctx context.Context, viewer string, seen *home.Streamed) iter.Seq2[[]feed.HomeItem, error] {
+	h.looks.Add(1)
+	return h.Homes.Arrivals(ctx, viewer, seen)
+}
+
+// A process may stop while a stream opens. Then the stream reads nothing, because nobody waits for it.
+func TestAStreamOfAStoppedHubReadsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		homes := &countingHomes{}
+		a := newAPI(t, tabletest.NewMemory(), func(c *live.Config) { homes.Homes, c.Homes = c.Homes, homes })
+		_, last := a.client(t, "ann", "").leave()
+		st, err := a.Open(t.Context(), live.Caller{User: "ann"}, last)
+		require.NoError(t, err)
+		defer st.Close()
+		a.Close()
+		require.NoError(t, st.Serve(t.Context(), func([]byte) error { return nil }))
+		assert.Zero(t, homes.looks.Load())
+	})
 }

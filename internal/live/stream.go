@@ -97,6 +97,9 @@ func (st *Stream) Serve(ctx context.Context, write func([]byte) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(st.ended, func() { cancel(context.Cause(st.ended)) })()
+	if st.ended.Err() != nil { // AfterFunc ends ctx a moment later
+		cancel(context.Cause(st.ended))
+	}
 	catching.Go(func() {
 		if err := panics.Catch(func() error { return st.catchUp(ctx) }); err != nil {
 			cancel(err)
