@@ -24,6 +24,8 @@ const (
 	// directReceive makes an aggregator read a like before it writes one, because an earlier run may
 	// have written it, and fence an unflushed like at once, because nobody waits for its message.
 	directReceive = 2
+	// directGrace is the least time for the note of the end of Direct's incarnation.
+	directGrace = 5 * time.Second
 )
 
 // UserAction is what Direct applies: a reaction of some kind, or one that is taken back.
@@ -47,6 +49,7 @@ func (a UserAction) event() (messages.Event, error) {
 // AnyAge, AnyKind and Answered of cfg.
 func Direct(ctx context.Context, cfg Config, counted func(), give func(ctx context.Context, add func(UserAction) error) error) error {
 	q := newDirectQueue(counted)
+	cfg.Grace = max(cfg.Grace, directGrace)
 	cfg.Broker, cfg.Answered, cfg.FenceAfter, cfg.AnyAge, cfg.AnyKind, cfg.stay = q, q.answered, directReceive, true, true, true
 	running, stop := context.WithCancel(ctx)
 	defer stop()

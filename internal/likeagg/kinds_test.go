@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"fanfare/internal/backoff"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/messages"
@@ -203,4 +204,33 @@ func TestAnActionOfAReactionIsReadBack(t *testing.T) {
 		assert.Equal(t, kind, got)
 		assert.Equal(t, "ann", like.UserID)
 	}
+}
+
+// slowStore is a table whose writes take a time, and fail if their context ends before.
+type slowStore struct{ table.Store }
+
+func (s slowStore) Put(ctx context.Context, in table.PutInput) (table.WriteResult, error) {
+	if err := backoff.Wait(ctx, 10*time.Millisecond); err != nil {
+		return table.WriteResult{}, err
+	}
+	return s.Store.Put(ctx, in)
+}
+
+// Without the note of its end, the ledger entries of each repair would stay in the like counts.
+func TestDirectNotesTheEndOfItsIncarnation(t *testing.T) {
+	step(t, func(w *world) {
+		const random = 7
+		err := Direct(w.t.Context(), Config{Store: slowStore{w.mem}, Random: func() uint64 { return random }}, nil, func(_ context.Context, add func(UserAction) error) error {
+			return add(UserAction{Post: w.post, User: "u", Kind: schema.KindLike, Version: w.newID()})
+		})
+		require.NoError(t, err)
+		res, err := w.mem.Get(t.Context(), table.GetInput{Key: schema.LikeCountKey(w.post), Consistent: true})
+		require.NoError(t, err)
+		for inc := range schema.ParseLikeCount(res.Item).Done {
+			end, err := w.mem.Get(t.Context(), table.GetInput{Key: schema.LikeEndKey(inc), Consistent: true})
+			require.NoError(t, err)
+			assert.NotNil(t, end.Item, inc)
+		}
+		assert.NotEmpty(t, schema.ParseLikeCount(res.Item).Done)
+	})
 }
