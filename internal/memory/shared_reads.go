@@ -67,16 +67,13 @@ func (s *Reads[K, V]) Get(ctx context.Context, keys []K) (map[K]V, error) {
 	if err := panics.All(ctx, reads...); err != nil {
 		return nil, err
 	}
-	if len(waits) > 0 {
-		select {
-		case <-on.done:
-		case <-ctx.Done():
-		}
+	if len(waits) == 0 {
+		return found, context.Cause(ctx)
 	}
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+	if err := Await(ctx, on.done); err != nil {
+		return nil, err
 	}
-	if len(waits) > 0 && on.err != nil {
+	if on.err != nil {
 		return nil, on.err
 	}
 	for _, key := range waits {
@@ -147,4 +144,25 @@ func (s *Reads[K, V]) readBatch(ctx context.Context, t, ahead *batch[K, V]) {
 	s.running = nil
 	s.mu.Unlock()
 	close(t.done)
+}
+
+// Await waits until the read of another request is done, or returns the cause of ctx's end if that comes
+// first or at the same time.
+func Await(ctx context.Context, done <-chan struct{}) error {
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+	if turn, ok := ctx.Value(turnKey{}).(func(context.Context)); ok {
+		turn(ctx)
+	}
+	return context.Cause(ctx)
+}
+
+type turnKey struct{}
+
+// WithTurn returns a context whose requests call turn when they have waited for the read of another request.
+// Many requests continue at once then. A simulation lets them continue one after the other.
+func WithTurn(ctx context.Context, turn func(context.Context)) context.Context {
+	return context.WithValue(ctx, turnKey{}, turn)
 }

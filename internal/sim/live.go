@@ -119,7 +119,7 @@ type liveHomes struct {
 }
 
 func (h liveHomes) as(ctx context.Context, name string) context.Context {
-	ctx = withOp(ctx, name)
+	ctx = h.p.withTurns(withOp(ctx, name))
 	h.p.requestID(ctx)
 	return ctx
 }
@@ -329,6 +329,7 @@ func (s *liveStorm) start() {
 			s.serve(api)
 		}
 	}
+	s.w.settle() // a hub reads its clock before the world changes it
 }
 
 // stop ends all streams and hubs.

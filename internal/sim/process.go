@@ -11,6 +11,7 @@ import (
 
 	"fanfare/internal/lifetime"
 	"fanfare/internal/live"
+	"fanfare/internal/memory"
 )
 
 // Proc is one process. When it crashes, only the table and the queues are left.
@@ -109,6 +110,11 @@ func (p *Proc) requestID(ctx context.Context) string {
 	return of
 }
 
+// withTurns returns a context whose requests continue one after the other when one read has answered them.
+func (p *Proc) withTurns(ctx context.Context) context.Context {
+	return memory.WithTurn(ctx, func(ctx context.Context) { p.requestID(ctx) })
+}
+
 // do parks a call until the driver lets it go on. The error is the effect's, or that of
 // a fault.
 func (p *Proc) do(ctx context.Context, l *life, c *call) error {
@@ -138,7 +144,7 @@ func (w *World) start(role string, n int, begin func(p *Proc)) *Proc {
 func (w *World) boot(p *Proc) {
 	p.life = &life{}
 	ctx, kill := context.WithCancelCause(context.Background())
-	p.life.ctx, p.life.kill = ctx, func() { kill(errCrashed) }
+	p.life.ctx, p.life.kill = p.withTurns(ctx), func() { kill(errCrashed) }
 	p.ctx, p.stop = context.WithCancel(p.life.ctx)
 	p.dead, p.ending, p.asleep, p.paused, p.subs = false, false, false, time.Time{}, nil
 	p.boots++

@@ -438,6 +438,8 @@ type domain struct {
 	*view.Views
 	*delivery.Deliveries
 	*removal.Removals
+	// turn waits until it is the turn of an operation to begin.
+	turn func(ctx context.Context) string
 }
 
 func newDomain(way access.Config, posts feed.Config, homes home.Config) *domain {
@@ -445,7 +447,7 @@ func newDomain(way access.Config, posts feed.Config, homes home.Config) *domain 
 	posts.Access = a
 	service := feed.New(posts)
 	homes.Access, homes.Items, homes.Mutes = a, service, service
-	return &domain{service, home.New(homes), view.New(a, service), delivery.New(a), removal.New(a, service)}
+	return &domain{service, home.New(homes), view.New(a, service), delivery.New(a), removal.New(a, service), way.RequestID}
 }
 
 // usersOf is the Forget of package removal as the fan-out calls it.

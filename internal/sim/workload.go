@@ -391,14 +391,20 @@ func (l *workload) createPost(r *rand.Rand, p planned) *operation {
 	return made
 }
 
-// beside does several things of one user at the same time. The oracle takes the answer of do alone.
+// beside does several things of one user at the same time. Each begins in a turn of its own, because the
+// first one makes a read that they share. The oracle takes the answer of do alone.
 func beside(do func(context.Context, *domain) error, others ...func(context.Context, *domain) error) func(context.Context, *domain) error {
 	return func(ctx context.Context, s *domain) error {
 		var all sync.WaitGroup
 		for i, other := range others {
-			all.Go(func() { _ = other(withOp(ctx, fmt.Sprintf("%s beside %d", opOf(ctx), i)), s) }) // no answer is part of the oracle
+			all.Go(func() {
+				ctx := withOp(ctx, fmt.Sprintf("%s beside %d", opOf(ctx), i))
+				s.turn(ctx)
+				_ = other(ctx, s) // no answer is part of the oracle
+			})
 		}
 		defer all.Wait()
+		s.turn(ctx)
 		return do(ctx, s)
 	}
 }

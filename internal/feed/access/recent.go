@@ -137,12 +137,8 @@ func (r *Recent) Get(ctx context.Context, keys []table.Key, ifKept ...table.Key)
 		select {
 		case <-it.done: // nearly always: a look at two channels costs several times one at one
 		default:
-			select {
-			case <-it.done:
-			case <-ctx.Done():
-			}
-			if ctx.Err() != nil { // both may have come at the same moment
-				return nil, fault.Wrap("table", context.Cause(ctx))
+			if err := memory.Await(ctx, it.done); err != nil {
+				return nil, fault.Wrap("table", err)
 			}
 		}
 		if it.err != nil {

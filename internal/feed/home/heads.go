@@ -85,12 +85,8 @@ func (h *heads) get(ctx context.Context, author, oldest string, want int) (page.
 	} else {
 		h.mu.Unlock()
 	}
-	select {
-	case <-it.done:
-	case <-ctx.Done():
-	}
-	if ctx.Err() != nil {
-		return page.Stretch[access.Ref]{}, fault.Wrap("table", context.Cause(ctx))
+	if err := memory.Await(ctx, it.done); err != nil {
+		return page.Stretch[access.Ref]{}, fault.Wrap("table", err)
 	}
 	return it.from(oldest, want), it.err
 }
