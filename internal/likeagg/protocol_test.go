@@ -510,12 +510,36 @@ func TestWhatEachKindOfActionCosts(t *testing.T) {
 				w.costs(t, 200, 10*time.Millisecond, "user", "wow", tt.hinted)
 				assert.Equal(t, 200, w.requested["like"]-reads, "a hint is one read")
 				w.wantKinds(map[string]int64{"wow": 200})
+				w.costs(t, 200, 10*time.Millisecond, "user", "", tt.unlike)
+				reads = w.requested["like"]
+				w.costs(t, 200, 10*time.Millisecond, "user", "wow", tt.hinted)
+				assert.Equal(t, 200, w.requested["like"]-reads, "again, with a hint, is one read")
 				w.hint = false
 				w.costs(t, 200, 10*time.Millisecond, "other", "love", tt.first)
 				w.wantKinds(map[string]int64{"wow": 200, "love": 200})
 			})
 		})
 	}
+}
+
+// A like costs the same units and requests whether other kinds are configured or not.
+func TestALikeCostsTheSameWithOtherKinds(t *testing.T) {
+	cost := func(kinds ...string) (units []float64, requested map[string]int) {
+		step(t, func(w *world) {
+			w.tune = func(cfg *Config) { cfg.MaxMessages, cfg.IndexLikes, cfg.Kinds = 10_000, true, kinds }
+			w.run()
+			for _, kind := range []string{"like", "like", "", "like"} {
+				w.costs(t, 100, 10*time.Millisecond, "user", kind, 3)
+				units = append(units, w.units)
+			}
+			requested = maps.Clone(w.requested)
+		})
+		return units, requested
+	}
+	units, requested := cost()
+	with, and := cost("love", "wow")
+	assert.Equal(t, units, with)
+	assert.Equal(t, requested, and)
 }
 
 // T7 and T8 hold for a post that ten aggregators count for weeks. Its ledger does not
