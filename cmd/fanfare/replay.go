@@ -33,6 +33,9 @@ they are read again after --rebuilt-after, when they have been rebuilt (wcu_retu
 deliveries of all posts are compared, too: followers that are away are skipped, and only
 posts of authors with more followers than --push-limit may be pulled.
 
+Likes are of kind like and of the kinds in FANFARE_REACTIONS, which the target must have, too;
+then the counts of each kind are compared.
+
 With --journal it records every call before it sends it, and then the answer. If a run
 is cut short, --check reads the journal and only verifies: a call that was answered with
 success must have had its effect, a call without an answer may have had it once.`
@@ -137,6 +140,7 @@ func (r *replayRun) complete(c *cobra.Command) error {
 	if !c.Flags().Changed("push-limit") {
 		r.cfg.PushLimit = int(env.FollowersPushed())
 	}
+	r.cfg.Reactions = env.Reactions
 	r.cfg.Log, r.cfg.Admin = r.stderr, r.admin
 	if !c.Flags().Changed("admin") {
 		r.own = env.AdminAddr

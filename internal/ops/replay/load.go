@@ -16,24 +16,28 @@ type load struct {
 	actions     []action
 }
 
-// action creates or likes the post with the number post.
+// action creates the post with the number post, or reacts to it.
 type action struct {
 	post, user int
-	like       bool
+	like       string // the kind of the reaction, "" for a post
 }
+
+// kindLike is the kind of reaction that every service has.
+const kindLike = "like"
 
 // likeSkew makes likes heavy-tailed: a few posts get most of them, as in real feeds.
 const likeSkew = 1.1
 
 // newLoad draws posts in proportion to their authors' followers, since popular users write
-// most, and likes by Zipf's law. away is the share of the users that are away; their homes
-// are not watched.
-func newLoad(g *Graph, posts, likes int, seed uint64, away float64) (*load, error) {
+// most, and likes by Zipf's law, each of one of the kinds. A share of the users is away; their
+// homes are not watched.
+func newLoad(cfg Config) (*load, error) {
+	g, posts, likes := cfg.Graph, cfg.Posts, cfg.Likes
 	if posts < 0 || likes < 0 || likes > posts*len(g.Names) {
 		return nil, fmt.Errorf("%w: %d likes of %d posts by %d users cannot all be different ones", ErrUsage, likes, posts, len(g.Names))
 	}
-	random := rand.New(rand.NewPCG(seed, 0))
-	l := &load{graph: g, followOrder: random.Perm(len(g.Edges)), away: awayUsers(len(g.Names), away, seed)}
+	random, kinds := rand.New(rand.NewPCG(cfg.Seed, 0)), append([]string{kindLike}, cfg.Reactions...)
+	l := &load{graph: g, followOrder: random.Perm(len(g.Edges)), away: awayUsers(len(g.Names), cfg.Away, cfg.Seed)}
 	followers := make([][]int, len(g.Names))
 	for _, e := range g.Edges {
 		followers[e.To] = append(followers[e.To], e.From)
@@ -57,6 +61,7 @@ func newLoad(g *Graph, posts, likes int, seed uint64, away float64) (*load, erro
 	if likes > 0 {
 		popular := random.Perm(posts)
 		zipf := rand.NewZipf(random, likeSkew, 1, uint64(posts-1))
+		ofKind := rand.New(rand.NewPCG(cfg.Seed, 2)) // apart, so that a seed has the same likes with more kinds
 		likers := make([]map[int]bool, posts)
 		for range likes {
 			rank := int(zipf.Uint64()) // below posts
@@ -71,7 +76,7 @@ func newLoad(g *Graph, posts, likes int, seed uint64, away float64) (*load, erro
 				likers[post] = map[int]bool{}
 			}
 			likers[post][user] = true
-			l.actions = append(l.actions, action{post: post, user: user, like: true})
+			l.actions = append(l.actions, action{post: post, user: user, like: kinds[ofKind.IntN(len(kinds))]})
 			order = append(order, float64(post)+random.Float64()*float64(posts-post))
 		}
 	}

@@ -20,7 +20,7 @@ func TestTheSeedDecidesTheLoad(t *testing.T) {
 	loads := make([]*load, 3)
 	for i, seed := range []uint64{1, 1, 2} {
 		var err error
-		loads[i], err = newLoad(g, 100, 1000, seed, 0)
+		loads[i], err = newLoad(Config{Graph: g, Posts: 100, Likes: 1000, Seed: seed})
 		require.NoError(t, err)
 	}
 	if !reflect.DeepEqual(loads[0], loads[1]) || reflect.DeepEqual(loads[0], loads[2]) {
@@ -31,12 +31,12 @@ func TestTheSeedDecidesTheLoad(t *testing.T) {
 func TestALoadHasTheRequestedSize(t *testing.T) {
 	g := reed(t, 40)
 	for _, size := range [][2]int{{0, 0}, {1, 0}, {1, 40}, {100, 4000}, {200, 900}} {
-		l, err := newLoad(g, size[0], size[1], 7, 0)
+		l, err := newLoad(Config{Graph: g, Posts: size[0], Likes: size[1], Seed: 7})
 		require.NoError(t, err)
 		posted, likes := map[int]bool{}, map[[2]int]bool{}
 		most := map[int]int{}
 		for _, a := range l.actions {
-			if !a.like {
+			if a.like == "" {
 				posted[a.post] = true
 				continue
 			}
@@ -58,6 +58,6 @@ func TestALoadHasTheRequestedSize(t *testing.T) {
 			t.Errorf("900 likes went to %d of 200 posts: no heavy tail", len(most))
 		}
 	}
-	_, err := newLoad(g, 2, 81, 1, 0)
+	_, err := newLoad(Config{Graph: g, Posts: 2, Likes: 81, Seed: 1})
 	assert.ErrorIs(t, err, ErrUsage, "more likes than pairs")
 }

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,8 +13,14 @@ type facts struct {
 	users   map[string]bool            // sure?
 	follows map[string]map[string]bool // follower, author, sure?
 	posts   []postFact
-	likes   map[string]map[string]bool // post id, user, sure?
-	away    map[string]bool            // sure?
+	likes   map[string]map[string]reaction // post id, user
+	away    map[string]bool                // sure?
+}
+
+// reaction is a reaction that was sent.
+type reaction struct {
+	kind string
+	sure bool
 }
 
 // postFact is a post that was sent. ID is "" if its answer is unknown.
@@ -21,7 +28,7 @@ type postFact struct{ author, text, id string }
 
 func factsOf(calls []entry) *facts {
 	f := &facts{
-		users: map[string]bool{}, follows: map[string]map[string]bool{}, likes: map[string]map[string]bool{}, away: map[string]bool{},
+		users: map[string]bool{}, follows: map[string]map[string]bool{}, likes: map[string]map[string]reaction{}, away: map[string]bool{},
 	}
 	note := func(of map[string]map[string]bool, a, b string, sure bool) {
 		if of[a] == nil {
@@ -40,7 +47,12 @@ func factsOf(calls []entry) *facts {
 		case callPost:
 			f.posts = append(f.posts, postFact{author: call.User, text: call.Object, id: call.ID})
 		case callLike:
-			note(f.likes, call.Object, call.User, call.OK)
+			of := f.likes[call.Object]
+			if of == nil {
+				of = map[string]reaction{}
+				f.likes[call.Object] = of
+			}
+			of[call.User] = reaction{cmp.Or(call.Kind, kindLike), of[call.User].sure || call.OK}
 		}
 	}
 	return f
@@ -70,7 +82,8 @@ type truth struct {
 	away      map[string]bool     // readers that were away for all posts
 	// awayFollowers are the numbers of those followers of each author.
 	awayFollowers map[string]int
-	likers        map[string]map[string]bool // by post; every post is in it
+	likers        map[string]map[string]string // by post, every one of them, and user: the kind of reaction
+	kinds         map[string]int               // the reactions by kind
 	edges         int
 	repeated      int // posts that one call created twice
 }
@@ -79,7 +92,7 @@ type truth struct {
 func (f *facts) settle(a *answers) *truth {
 	t := &truth{
 		following: map[string][]string{}, followers: map[string]int{},
-		posts: map[string][]string{}, likers: map[string]map[string]bool{},
+		posts: map[string][]string{}, likers: map[string]map[string]string{}, kinds: map[string]int{},
 		authors: map[string]string{}, away: map[string]bool{}, awayFollowers: map[string]int{},
 	}
 	if f.absencesSure() {
@@ -113,13 +126,14 @@ func (f *facts) settle(a *answers) *truth {
 		}
 		for _, id := range ids {
 			t.posts[post.author] = append(t.posts[post.author], id)
-			t.likers[id], t.authors[id] = map[string]bool{}, post.author
+			t.likers[id], t.authors[id] = map[string]string{}, post.author
 		}
 	}
 	for post, users := range f.likes {
-		for user, sure := range users {
-			if (sure || a.likes[post][user]) && t.likers[post] != nil {
-				t.likers[post][user] = true
+		for user, of := range users {
+			if (of.sure || a.likes[post][user]) && t.likers[post] != nil {
+				t.likers[post][user] = of.kind
+				t.kinds[of.kind]++
 			}
 		}
 	}
@@ -155,6 +169,23 @@ func (t *truth) likes() int {
 	return n
 }
 
+// reactions returns the likes by kind, nil if all are of kind like.
+func (t *truth) reactions() map[string]int {
+	if len(t.kinds) == 0 || len(t.kinds) == 1 && t.kinds[kindLike] > 0 {
+		return nil
+	}
+	return t.kinds
+}
+
+// counts returns the reactions to a post by kind.
+func (t *truth) counts(post string) map[string]int64 {
+	counts := map[string]int64{}
+	for _, kind := range t.likers[post] {
+		counts[kind]++
+	}
+	return counts
+}
+
 // finding is the result of one comparison with the truth.
 type finding struct {
 	delivered, missing, unexpected, duplicated, wrong int
@@ -184,6 +215,9 @@ type shown struct {
 	post  string
 	likes int64
 	liked bool
+	// reactions are the counts by kind, nil where only likes are configured, and reaction is the viewer's.
+	reactions map[string]int64
+	reaction  string
 }
 
 // checkHome compares a home with the truth.
@@ -202,7 +236,7 @@ func (t *truth) checkHome(viewer string, home []shown) finding {
 			f.note("post " + item.post + " does not belong in the home of " + viewer)
 		default:
 			f.delivered++
-			if likers := t.likers[item.post]; item.likes != int64(len(likers)) || item.liked != likers[viewer] {
+			if !t.rightReactions(viewer, item) {
 				f.wrong++
 				f.note("post " + item.post + " has wrong likes in the home of " + viewer)
 			}
@@ -216,6 +250,18 @@ func (t *truth) checkHome(viewer string, home []shown) finding {
 		}
 	}
 	return f
+}
+
+// rightReactions reports whether a post of a home has the right counts and the viewer's reaction.
+func (t *truth) rightReactions(viewer string, item shown) bool {
+	counts, own := t.counts(item.post), t.likers[item.post][viewer]
+	if item.likes != counts[kindLike] || item.liked != (own == kindLike) {
+		return false
+	}
+	if item.reactions == nil && t.reactions() == nil {
+		return true
+	}
+	return maps.Equal(item.reactions, counts) && item.reaction == own
 }
 
 // checkCounts compares a profile's counts with the truth.
@@ -237,12 +283,17 @@ func (t *truth) checkCounts(user string, followers, following, posts int64) find
 	return f
 }
 
-// checkLikes compares a post's like count with the truth.
-func (t *truth) checkLikes(post string, count int64) finding {
+// checkLikes compares a post's like count, and its counts by kind, with the truth.
+func (t *truth) checkLikes(post string, count int64, counts map[string]int64) finding {
 	var f finding
-	if want := int64(len(t.likers[post])); count != want {
+	want := t.counts(post)
+	if count != want[kindLike] {
 		f.wrong++
-		f.note(countOff("likes of post "+post, count, want))
+		f.note(countOff("likes of post "+post, count, want[kindLike]))
+	}
+	if !maps.Equal(counts, want) {
+		f.wrong++
+		f.note(fmt.Sprintf("reactions to post %s: %v, want %v", post, counts, want))
 	}
 	return f
 }

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"fmt"
 	"testing"
 
@@ -32,11 +33,14 @@ func drawCalls(t *rapid.T) []entry {
 	for range rapid.IntRange(0, 10).Draw(t, "likes") {
 		if posts > 0 {
 			post := fmt.Sprintf("p%d", rapid.IntRange(0, posts-1).Draw(t, "post"))
-			calls = append(calls, entry{Call: callLike, User: user.Draw(t, "liker"), Object: post, OK: answered.Draw(t, "answered")})
+			calls = append(calls, entry{Call: callLike, User: user.Draw(t, "liker"), Object: post, Kind: kindOf(post), OK: answered.Draw(t, "answered")})
 		}
 	}
 	return calls
 }
+
+// kindOf is the kind of the reactions to a post, "" for likes.
+func kindOf(post string) string { return map[string]string{"p0": "love", "p1": "wow"}[post] }
 
 // drawAnswers decides each maybe by a coin. A post may also have been created twice.
 func drawAnswers(t *rapid.T, f *facts) *answers {
@@ -120,7 +124,7 @@ func TestTheOracleAgreesWithBruteForce(t *testing.T) {
 			}
 			var right []shown
 			for id := range want {
-				right = append(right, shown{id, int64(len(likes[id])), likes[id][viewer]})
+				right = append(right, shownAs(truth, id, viewer, likes[id]))
 			}
 			if found := truth.checkHome(viewer, right); !found.clean() || found.delivered != len(want) {
 				t.Fatalf("the right home of %s is found to have %+v", viewer, found)
@@ -132,6 +136,26 @@ func TestTheOracleAgreesWithBruteForce(t *testing.T) {
 			require.Lenf(t, users, len(likes[id]), "likes of %s: %v, want %v", id, users, likes[id])
 		}
 	})
+}
+
+// shownAs is a post of a right home, whose likers react in one kind.
+func shownAs(truth *truth, post, viewer string, likers map[string]bool) shown {
+	of := shown{post: post}
+	kind := cmp.Or(kindOf(post), kindLike)
+	if n := int64(len(likers)); n > 0 && kind == kindLike {
+		of.likes, of.liked = n, likers[viewer]
+	}
+	if truth.reactions() == nil {
+		return of
+	}
+	of.reactions = map[string]int64{}
+	if n := int64(len(likers)); n > 0 {
+		of.reactions[kind] = n
+	}
+	if likers[viewer] {
+		of.reaction = kind
+	}
+	return of
 }
 
 // checkPlanted changes a right home in one known way at a time.
@@ -155,5 +179,10 @@ func checkPlanted(t *rapid.T, truth *truth, viewer string, right []shown) {
 	changed[at].liked = !changed[at].liked
 	if f := truth.checkHome(viewer, changed); f.wrong != 1 || f.missing+f.unexpected+f.duplicated != 0 {
 		t.Fatalf("a wrong like is found as %+v", f)
+	}
+	changed[at] = right[at]
+	changed[at].reaction, changed[at].reactions = "shrug", map[string]int64{"shrug": 1}
+	if f := truth.checkHome(viewer, changed); f.wrong != 1 || f.missing+f.unexpected+f.duplicated != 0 {
+		t.Fatalf("a wrong reaction is found as %+v", f)
 	}
 }

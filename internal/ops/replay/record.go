@@ -31,7 +31,8 @@ type entry struct {
 	User    string `json:"user,omitempty"`   // the caller
 	Object  string `json:"object,omitempty"` // the author followed, the post's text, the post liked
 	OK      bool   `json:"ok,omitempty"`
-	ID      string `json:"id,omitempty"` // the new post
+	Kind    string `json:"kind,omitempty"` // of the reaction; a like has none
+	ID      string `json:"id,omitempty"`   // the new post
 	Error   string `json:"error,omitempty"`
 }
 

@@ -36,6 +36,8 @@ type Config struct {
 	Graph        *Graph
 	Posts, Likes int
 	Seed         uint64
+	// Reactions are kinds of reaction of the target besides like. Each like is of a kind that the seed draws.
+	Reactions []string
 	// Away is the share of the users whose homes are read at the end only, from 0 to 1. To
 	// the target they were last seen longer ago than its active days.
 	Away float64
@@ -81,6 +83,8 @@ type Report struct {
 	Edges int `json:"edges"`
 	Posts int `json:"posts"`
 	Likes int `json:"likes"`
+	// Reactions are the likes by kind, nil if none has another kind than like.
+	Reactions map[string]int `json:"reactions,omitempty"`
 	// Away counts the readers that were away, and Pulled the posts that homes merge in.
 	Away   int `json:"away"`
 	Pulled int `json:"pulled"`
@@ -129,7 +133,11 @@ func (r Report) Exact() bool {
 // String formats the report for people.
 func (r Report) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "users %d, edges %d, posts %d, likes %d\n", r.Users, r.Edges, r.Posts, r.Likes)
+	fmt.Fprintf(&b, "users %d, edges %d, posts %d, likes %d", r.Users, r.Edges, r.Posts, r.Likes)
+	for _, kind := range slices.Sorted(maps.Keys(r.Reactions)) {
+		fmt.Fprintf(&b, "; %s %d", kind, r.Reactions[kind])
+	}
+	b.WriteByte('\n')
 	fmt.Fprintf(&b, "deliveries %d of %d: missing %d, unexpected %d, duplicated %d; wrong counts %d\n",
 		r.Delivered, r.ExpectedDeliveries, r.Missing, r.Unexpected, r.Duplicated, r.WrongCounts)
 	if r.Away+r.Pulled > 0 {
@@ -176,7 +184,7 @@ type player struct {
 // right.
 func Run(ctx context.Context, cfg Config) (Report, error) {
 	began := time.Now()
-	load, err := newLoad(cfg.Graph, cfg.Posts, cfg.Likes, cfg.Seed, cfg.Away)
+	load, err := newLoad(cfg)
 	if err != nil {
 		return Report{}, err
 	}
@@ -322,15 +330,19 @@ func (p *player) postsAndLikes(ctx context.Context, perSecond float64) error {
 			return err
 		}
 		a := p.load.actions[i]
-		if a.like {
+		if a.like != "" {
 			select {
 			case <-posts[a.post].done:
 			case <-ctx.Done():
 				return context.Cause(ctx)
 			}
 			id := posts[a.post].id
-			return p.call(entry{Call: callLike, User: p.name(a.user), Object: id}, func(c *client.Client) (string, error) {
-				return "", p.like(ctx, c, id)
+			e := entry{Call: callLike, User: p.name(a.user), Object: id}
+			if a.like != kindLike {
+				e.Kind = a.like
+			}
+			return p.call(e, func(c *client.Client) (string, error) {
+				return "", p.react(ctx, c, id, e.Kind)
 			})
 		}
 		text := fmt.Sprintf("replay %s, post %d", p.run, a.post)
@@ -356,12 +368,16 @@ func (p *player) postsAndLikes(ctx context.Context, perSecond float64) error {
 	return err
 }
 
-// like likes a post whose call was answered. If the table was down at that time, the post
-// is durable, but it can be liked only after a worker has written it.
-func (p *player) like(ctx context.Context, c *client.Client, post string) error {
+// react reacts to a post whose call was answered, with a like if kind is "". If the table was down at
+// that time, the post is durable, but it can be liked only after a worker has written it.
+func (p *player) react(ctx context.Context, c *client.Client, post, kind string) error {
+	do := func() error { return c.Like(ctx, post) }
+	if kind != "" {
+		do = func() error { return c.React(ctx, post, kind) }
+	}
 	until := time.Now().Add(likeWithin)
 	for {
-		err := c.Like(ctx, post)
+		err := do()
 		if !gone(err) || time.Now().After(until) || backoff.Wait(ctx, likeAgain) != nil {
 			return err
 		}

@@ -48,7 +48,7 @@ func config(t *testing.T, target string, log io.Writer) Config {
 // expected counts deliveries from the load alone.
 func expected(t *testing.T, cfg Config) int {
 	t.Helper()
-	l, err := newLoad(cfg.Graph, cfg.Posts, cfg.Likes, cfg.Seed, 0)
+	l, err := newLoad(cfg)
 	require.NoError(t, err)
 	n := len(l.authors)
 	for _, author := range l.authors {
@@ -82,6 +82,34 @@ func TestARightServiceIsFoundExact(t *testing.T) {
 	}
 }
 
+// The likes of a run are of each kind that the target has. A check compares the counts by kind: as many reactions, of
+// which one has another kind, are a fault.
+func TestReactionsOfEachKindAreCompared(t *testing.T) {
+	fake := clienttest.New()
+	fake.Reactions = []string{"love", "wow"}
+	cfg := config(t, serve(t, fake, nil), nil)
+	cfg.Reactions, cfg.Journal = fake.Reactions, filepath.Join(t.TempDir(), "journal")
+	report, err := Run(t.Context(), cfg)
+	require.NoError(t, err)
+	assert.True(t, report.Exact(), "%+v", report)
+	assert.Equal(t, 120, report.Likes)
+	sum := 0
+	for _, kind := range []string{"like", "love", "wow"} {
+		assert.Greater(t, report.Reactions[kind], 20, kind)
+		sum += report.Reactions[kind]
+	}
+	assert.Equal(t, 120, sum)
+	assert.Contains(t, report.String(), fmt.Sprintf("likes 120; like %d; love %d; wow %d", report.Reactions["like"], report.Reactions["love"], report.Reactions["wow"]))
+
+	loved := journaled(t, cfg.Journal, callLike, true)
+	loved = slices.DeleteFunc(loved, func(e entry) bool { return e.Kind != "love" })
+	require.NoError(t, as(t, cfg.Service, loved[0].User).React(t.Context(), loved[0].Object, "wow"))
+	report, err = Check(t.Context(), cfg.Journal, cfg.Service)
+	require.NoError(t, err)
+	assert.Positive(t, report.WrongCounts)
+	assert.Zero(t, report.Missing+report.Unexpected+report.Duplicated)
+}
+
 func TestTheReportKeepsItsShape(t *testing.T) {
 	wcu := 3.0
 	raw, err := json.Marshal(Report{WCU: &wcu})
@@ -89,6 +117,15 @@ func TestTheReportKeepsItsShape(t *testing.T) {
 	want := `{"users":0,"edges":0,"posts":0,"likes":0,"away":0,"pulled":0,"expected_deliveries":0,"delivered":0,"missing":0,"unexpected":0,"duplicated":0,` +
 		`"wrong_counts":0,"visible_ms":{"p50":0,"p99":0,"max":0},"deliveries_per_s":0,"wcu":3,"rcu":null,"wcu_per_delivery":null,"wcu_per_like":null,"wcu_by_flow":null,"rcu_by_flow":null,"skipped":null,"wcu_returns":null,"seconds":0}`
 	assert.Equal(t, want, string(raw))
+}
+
+// as returns a client of a user.
+func as(t *testing.T, s Service, user string) *client.Client {
+	t.Helper()
+	sessions, err := newSessions(s)
+	require.NoError(t, err)
+	t.Cleanup(sessions.close)
+	return sessions.of(user)
 }
 
 // victim remembers the first pair that a fault is asked about.
@@ -313,13 +350,6 @@ func journaled(t *testing.T, journal, call string, ok bool) []entry {
 
 func TestACheckFindsTheEffectsOfACrash(t *testing.T) {
 	edges := len(reed(t, 20).Edges)
-	as := func(t *testing.T, s Service, user string) *client.Client {
-		t.Helper()
-		sessions, err := newSessions(s)
-		require.NoError(t, err)
-		t.Cleanup(sessions.close)
-		return sessions.of(user)
-	}
 	for name, tt := range map[string]struct {
 		harm func(t *testing.T, journal string, s Service)
 		want func(r Report) bool

@@ -193,7 +193,7 @@ func (o *observer) read(ctx context.Context, t *truth, u unit) (finding, error) 
 			if err != nil {
 				return finding{}, err
 			}
-			home = append(home, shown{item.Post.ID, item.LikeCount, item.Liked})
+			home = append(home, shown{item.Post.ID, item.LikeCount, item.Liked, item.Reactions, item.Reaction})
 		}
 		return t.checkHome(u.name, home), nil
 	case deliveryOf:
@@ -222,7 +222,11 @@ func (o *observer) read(ctx context.Context, t *truth, u unit) (finding, error) 
 		if err != nil {
 			return finding{}, err
 		}
-		return t.checkLikes(u.name, count.Count), nil
+		by, err := o.sessions.of(t.users[0]).ReactionCount(ctx, u.name)
+		if err != nil {
+			return finding{}, err
+		}
+		return t.checkLikes(u.name, count.Count, by.Counts), nil
 	}
 }
 
@@ -251,7 +255,7 @@ func (o *observer) report(t *truth, findings []finding) Report {
 		o.progress.say(fmt.Sprintf("and %d more with faults", told-maxExamples))
 	}
 	return Report{
-		Users: len(t.users), Edges: t.edges, Posts: len(t.likers), Likes: t.likes(),
+		Users: len(t.users), Edges: t.edges, Posts: len(t.likers), Likes: t.likes(), Reactions: t.reactions(),
 		ExpectedDeliveries: t.deliveries(), Delivered: sum.delivered, Away: len(t.away), Pulled: sum.pulled,
 		Missing: sum.missing, Unexpected: sum.unexpected, Duplicated: sum.duplicated, WrongCounts: sum.wrong,
 	}
@@ -286,8 +290,8 @@ func (f *facts) maybes() *maybes {
 		}
 	}
 	for post, users := range f.likes {
-		for user, sure := range users {
-			if !sure {
+		for user, of := range users {
+			if !of.sure {
 				m.likes = append(m.likes, [2]string{post, user})
 			}
 		}
@@ -348,7 +352,7 @@ func (o *observer) ask(ctx context.Context, m *maybes) (*answers, error) {
 	}
 	for _, like := range m.likes {
 		asks = append(asks, func(ctx context.Context) error {
-			_, err := o.sessions.of(like[1]).LikeOf(ctx, like[0], like[1])
+			_, err := o.sessions.of(like[1]).ReactionOf(ctx, like[0], like[1])
 			mu.Lock()
 			defer mu.Unlock()
 			if a.likes[like[0]] == nil {
