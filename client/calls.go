@@ -184,6 +184,17 @@ func (c *Client) DeletePost(ctx context.Context, id string) error {
 	return c.do(ctx, call{method: http.MethodDelete, path: path("v1", "posts", id)}, nil)
 }
 
+// TakeDown deletes a post of any user for good, with a reason of one line for its author. The token must be a service's
+// with the scopes fanfare:act and fanfare:delete, and ActAs has no effect. The first reason stays: a repetition returns it.
+func (c *Client) TakeDown(ctx context.Context, post, reason string) (TakenDown, error) {
+	body := struct {
+		Reason string `json:"reason"`
+	}{reason}
+	var down TakenDown
+	err := c.do(ctx, call{method: http.MethodPut, path: path("v1", "posts", post, "takedown"), body: body}, &down)
+	return down, err
+}
+
 // PostsByUser lists a user's posts, newest first.
 func (c *Client) PostsByUser(id string, span PostRange) List[Post] {
 	return list[Post](c, span.query(), "v1", "users", id, "posts")

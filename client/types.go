@@ -285,6 +285,15 @@ type Delivery struct {
 	StartedAt   *time.Time    `json:"started_at"`
 	CompletedAt *time.Time    `json:"completed_at"`
 	Attempts    *int64        `json:"attempts"`
+	// TakenDown is nil unless a service took the post down.
+	TakenDown *TakenDown `json:"taken_down,omitempty"`
+}
+
+// TakenDown is the deletion of a post by a service: the reason, the sub of the service's token, and the time.
+type TakenDown struct {
+	Reason string    `json:"reason"`
+	By     string    `json:"by"`
+	At     time.Time `json:"at"`
 }
 
 // DevToken is a token of a service in development mode.

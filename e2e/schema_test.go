@@ -22,7 +22,7 @@ func TestSchemaFilesFollowTheTypes(t *testing.T) {
 	reflector := jsonschema.Reflector{Anonymous: true, DoNotReference: true, AllowAdditionalProperties: true}
 	for _, event := range []messages.Event{
 		&messages.PostCreated{}, &messages.Liked{}, &messages.Unliked{}, &messages.Reacted{}, &messages.Followed{}, &messages.Unfollowed{}, &messages.PostDeleted{}, &messages.UserForgotten{}, &messages.ProfileChanged{}, &messages.MarkWalk{}, &messages.Seen{}, &messages.Returned{}, &messages.FanoutPlan{}, &messages.FanoutChunk{},
-		&messages.PostDelivered{}, &messages.LikeCounted{}, &messages.Commented{}, &messages.Mentioned{}, &messages.Notified{},
+		&messages.PostDelivered{}, &messages.LikeCounted{}, &messages.Commented{}, &messages.Mentioned{}, &messages.Notified{}, &messages.PostTakenDown{},
 	} {
 		schema := reflector.Reflect(event)
 		schema.Title = string(event.Kind())

@@ -58,6 +58,8 @@ const (
 	// KindPostDelivered is sent to others only, KindLikeCounted also to the notices: see PostDelivered.
 	KindPostDelivered Kind = "PostDelivered"
 	KindLikeCounted   Kind = "LikeCounted"
+	// KindPostTakenDown is sent to others only.
+	KindPostTakenDown Kind = "PostTakenDown"
 )
 
 // The limits of a post, in Unicode code points.
@@ -254,7 +256,7 @@ type FanoutChunk struct {
 }
 
 // PostDelivered says that the delivery of a post is complete. Fanfare sends it, LikeCounted,
-// Followed and Notified to the queue that FANFARE_EVENTS_QUEUE names, and reads nothing there. The
+// Followed, Notified and PostTakenDown to the queue that FANFARE_EVENTS_QUEUE names, and reads nothing there. The
 // event's id is the post's.
 type PostDelivered struct {
 	Header
@@ -556,6 +558,8 @@ func newEvent(kind Kind) (Event, bool) {
 		return new(PostDelivered), true
 	case KindLikeCounted:
 		return new(LikeCounted), true
+	case KindPostTakenDown:
+		return new(PostTakenDown), true
 	case KindCommented:
 		return new(Commented), true
 	case KindMentioned:

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"time"
+	"unicode/utf8"
 
 	"fanfare/internal/id"
 	"fanfare/internal/strictjson"
@@ -85,4 +87,36 @@ func checkMentions(users []string) error {
 		errs = append(errs, fmt.Errorf("mentions[%d] %s", i, fault))
 	}
 	return errors.Join(errs...)
+}
+
+// MaxReason is the limit of the reason of a take-down, in Unicode code points.
+const MaxReason = 500
+
+// PostTakenDown is the event that a service deleted a post, and that the post's comments and likes are
+// gone, too. The event's id is the post's.
+type PostTakenDown struct {
+	Header
+	PostID   string `json:"post_id" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
+	AuthorID string `json:"author_id" jsonschema:"pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
+	// Reason is one line. By is the sub of the service's token, At the time of the take-down.
+	Reason string    `json:"reason" jsonschema:"minLength=1,maxLength=500"`
+	By     string    `json:"by" jsonschema:"minLength=1"`
+	At     time.Time `json:"at"`
+}
+
+// Kind implements Event.
+func (*PostTakenDown) Kind() Kind { return KindPostTakenDown }
+
+// Group implements Event.
+func (e *PostTakenDown) Group() string { return e.AuthorID }
+
+func (e *PostTakenDown) check() error {
+	err := errors.Join(postID(e.PostID), userID("author_id", e.AuthorID))
+	if n := utf8.RuneCountInString(e.Reason); n < 1 || n > MaxReason {
+		err = errors.Join(err, fmt.Errorf("reason has %d characters: it must have 1 to %d", n, MaxReason))
+	}
+	if e.By == "" || e.At.IsZero() {
+		err = errors.Join(err, errors.New("by or at is missing"))
+	}
+	return err
 }

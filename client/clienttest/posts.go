@@ -5,9 +5,11 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"fanfare/client"
+	"fanfare/internal/display"
 )
 
 type keyed struct {
@@ -73,9 +75,54 @@ func (s *Server) deletePost(user string, r *http.Request) (int, any) {
 	if post.AuthorID != user {
 		return fail(http.StatusForbidden)
 	}
-	delete(s.posts, post.ID)
-	s.byUser[user] = slices.DeleteFunc(s.byUser[user], func(p string) bool { return p == post.ID })
+	s.remove(post)
 	return http.StatusNoContent, nil
+}
+
+func (s *Server) remove(post client.Post) {
+	delete(s.posts, post.ID)
+	s.byUser[post.AuthorID] = slices.DeleteFunc(s.byUser[post.AuthorID], func(p string) bool { return p == post.ID })
+}
+
+// takenDown is a post that a service deleted.
+type takenDown struct {
+	post client.Post
+	down client.TakenDown
+}
+
+// takeDown needs the token of a service that may delete users, and no user.
+func (s *Server) takeDown(w http.ResponseWriter, r *http.Request) {
+	token, authed := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	service, may := strings.CutPrefix(token, servicePrefix+deletePrefix)
+	var in struct {
+		Reason string `json:"reason"`
+	}
+	err := decode(r, &in)
+	field, unknown := unknownField(err)
+	id := r.PathValue("id")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	post, there := s.posts[id]
+	before, again := s.taken[id]
+	switch {
+	case !authed:
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		write(w, http.StatusUnauthorized, problem(http.StatusUnauthorized))
+	case !may:
+		write(w, http.StatusForbidden, problem(http.StatusForbidden))
+	case unknown:
+		write(w, http.StatusUnprocessableEntity, problem(http.StatusUnprocessableEntity, field))
+	case err != nil, badText(in.Reason, 1, 500), display.NameFault(in.Reason) != "":
+		write(w, http.StatusUnprocessableEntity, problem(http.StatusUnprocessableEntity, "reason"))
+	case again:
+		write(w, http.StatusOK, before.down)
+	case !there:
+		write(w, http.StatusNotFound, problem(http.StatusNotFound))
+	default:
+		s.remove(post)
+		s.taken[id] = takenDown{post, client.TakenDown{Reason: in.Reason, By: service, At: time.Now().UTC()}}
+		write(w, http.StatusOK, s.taken[id].down)
+	}
 }
 
 func (s *Server) postsByUser(viewer string, r *http.Request) (int, any) {
@@ -106,11 +153,18 @@ func (s *Server) deliver(post client.Post) {
 }
 
 func (s *Server) delivery(user string, r *http.Request) (int, any) {
-	post := s.posts[r.PathValue("id")]
+	post, there := s.posts[r.PathValue("id")]
+	taken := s.taken[r.PathValue("id")]
+	if !there {
+		post = taken.post
+	}
 	if post.AuthorID != user {
 		return fail(http.StatusForbidden)
 	}
 	d := s.made[post.ID]
+	if !there {
+		d.TakenDown = &taken.down
+	}
 	if s.AlterDelivery != nil {
 		d = s.AlterDelivery(post.ID, d)
 	}

@@ -47,6 +47,7 @@ type Server struct {
 	bookmarks map[string][]client.Bookmark
 	markers   map[string]map[string]client.Marker // by their user, then by name
 	posts     map[string]client.Post
+	taken     map[string]takenDown                 // by post
 	byUser    map[string][]string                  // post ids, ascending
 	likes     map[string]map[string]client.Reactor // by post and user
 	keys      map[[2]string]keyed
@@ -62,7 +63,7 @@ func New() *Server {
 		mux: http.NewServeMux(), ids: id.NewGenerator(time.Now),
 		users: map[string]client.User{}, follows: map[string]map[string]time.Time{}, mutes: map[string]map[string]time.Time{},
 		blocks: map[string]map[string]time.Time{}, bookmarks: map[string][]client.Bookmark{}, markers: map[string]map[string]client.Marker{},
-		posts: map[string]client.Post{}, byUser: map[string][]string{},
+		posts: map[string]client.Post{}, taken: map[string]takenDown{}, byUser: map[string][]string{},
 		likes: map[string]map[string]client.Reactor{}, keys: map[[2]string]keyed{},
 		read: map[string]time.Time{}, left: map[string]bool{}, away: map[string]bool{}, made: map[string]client.Delivery{},
 	}
@@ -118,6 +119,7 @@ func New() *Server {
 		s.mux.HandleFunc(pattern, s.authed(answer))
 	}
 	s.mux.HandleFunc("POST /v1/dev/token", s.devToken)
+	s.mux.HandleFunc("PUT /v1/posts/{id}/takedown", s.takeDown)
 	s.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		write(w, http.StatusNotFound, problem(http.StatusNotFound))
 	})

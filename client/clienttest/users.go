@@ -2,6 +2,7 @@ package clienttest
 
 import (
 	"net/http"
+	"strings"
 	"time"
 
 	"fanfare/client"
@@ -84,7 +85,9 @@ func (s *Server) known(user string, r *http.Request) (int, any) {
 		_, isUser := s.users[named]
 		_, muted := s.mutes[user][named] // a mute or a block of a removed user stays
 		_, blocked := s.blocks[user][named]
-		if _, isPost := s.posts[named]; named != "" && !isUser && !isPost && !muted && !blocked {
+		_, taken := s.taken[named]
+		taken = taken && strings.HasSuffix(r.URL.Path, "/delivery")
+		if _, isPost := s.posts[named]; named != "" && !taken && !isUser && !isPost && !muted && !blocked {
 			return fail(http.StatusNotFound)
 		}
 	}

@@ -150,8 +150,16 @@ func (a *app) showDelivery() func(d delivery.Progress, last bool) error {
 // barWidth is the number of characters of a whole bar.
 const barWidth = 30
 
-// deliveryLine is a delivery as a bar and a sentence.
+// deliveryLine is a delivery as a bar and a sentence, and the take-down of its post.
 func deliveryLine(d delivery.Progress) string {
+	line := progressLine(d)
+	if down := d.TakenDown; down != nil {
+		line += fmt.Sprintf("; %s took the post down at %s: %s", down.By, down.At.UTC().Format(time.RFC3339), down.Reason)
+	}
+	return line
+}
+
+func progressLine(d delivery.Progress) string {
 	at := func(t *time.Time) string {
 		if t == nil {
 			return "an unknown time"

@@ -82,6 +82,24 @@ func (w *Worker) chain(ctx context.Context, postID string, sum schema.Chain) (sc
 	return sum, nil
 }
 
+// deletion is a deleted post whose comments and likes are gone.
+type deletion struct {
+	post      schema.PostRef
+	requestID string
+}
+
+// tell sends PostTakenDown if a service deleted the post.
+func (d deletion) tell(ctx context.Context, w *Worker) error {
+	down := d.post.TakenDown
+	if w.cfg.Events == nil || down == nil {
+		return nil
+	}
+	return w.cfg.Events(ctx, &messages.PostTakenDown{
+		Header: messages.Header{EventID: d.post.ID, Time: w.cfg.Now().UTC(), RequestID: d.requestID},
+		PostID: d.post.ID, AuthorID: d.post.Author, Reason: down.Reason, By: down.By, At: down.At,
+	})
+}
+
 // follow is a follow whose backfill is done.
 type follow messages.Followed
 

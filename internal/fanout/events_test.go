@@ -125,6 +125,12 @@ func works() map[string]applied {
 			w.now = w.now.Add(time.Hour)
 			return e
 		}),
+		"a take-down": {begin: func(w *world) ([]messages.Event, string) {
+			e := w.discussed(1, 3)
+			w.takeDown(e.PostID)
+			w.now = w.now.Add(time.Hour)
+			return []messages.Event{e}, e.PostID
+		}},
 		"a removal of a user": untold(func(w *world) messages.Event {
 			e := &messages.UserForgotten{Header: w.header(), UserID: author}
 			w.now = w.now.Add(2 * time.Hour)
@@ -237,6 +243,34 @@ func TestEveryMessageThatFindsItsWorkDoneSendsItsEvent(t *testing.T) {
 			require.ErrorContainsf(t, handle(t.Context(), e), string(messages.ReasonWrongTopic), "%s has a handler and no row", kind)
 		}
 	}
+}
+
+// Others learn of a take-down when the comments and likes are gone, with the first reason, by one id.
+func TestATakeDownIsTold(t *testing.T) {
+	var out others
+	w := newWorld(t, 0, small, out.listen)
+	e := w.discussed(1, 2*4*20) // more than the pages of one receive
+	w.takeDown(e.PostID)
+	later, waits := errors.AsType[*queue.Later](handle(t.Context(), w.worker, e))
+	require.True(t, waits, "the deletion may still be under way")
+	require.Empty(t, out.sent)
+	w.now = w.now.Add(later.After)
+	for {
+		items, _ := w.left(e.PostID, 1)
+		err := handle(t.Context(), w.worker, e)
+		if err == nil {
+			break
+		}
+		require.ErrorAs(t, err, &later)
+		require.NotZero(t, items)
+		require.Empty(t, out.sent, "something is left of the post")
+	}
+	require.NoError(t, handle(t.Context(), w.worker, e))
+	want := &messages.PostTakenDown{
+		Header: messages.Header{EventID: e.PostID, Time: w.now, RequestID: "request"},
+		PostID: e.PostID, AuthorID: author, Reason: "forged shoes", By: "moderation", At: takenAt,
+	}
+	assert.Equal(t, []messages.Event{want, want}, out.sent)
 }
 
 func TestADeletedPostIsNotTold(t *testing.T) {

@@ -32,39 +32,39 @@ const (
 //
 // One receive removes purgePages pages at most, then the message waits for its turn again.
 // Removed items are not met again, so the message needs no position.
-func (w *Worker) postDeleted(ctx context.Context, e *messages.PostDeleted) error {
+func (w *Worker) postDeleted(ctx context.Context, e *messages.PostDeleted) (subject, error) {
 	asked, err := id.Time(e.EventID)
 	if err != nil {
-		return err
+		return nothing{}, err
 	}
 	due := asked.Add(purgeAfter)
 	queue.Due(ctx, due)
 	if wait := due.Sub(w.cfg.Now()); wait > 0 {
-		return &queue.Later{After: wait, Reason: "the deletion may still be under way"}
+		return nothing{}, &queue.Later{After: wait, Reason: "the deletion may still be under way"}
 	}
 	if err := w.cfg.Clock.Doubt(); err != nil {
-		return err
+		return nothing{}, err
 	}
 	ref, err := w.postRef(ctx, e.PostID, e.AuthorID)
 	if err != nil || !ref.Deleted {
-		return err
+		return nothing{}, err
 	}
 	lists := []string{schema.CommentsPK(ref.ID)}
 	for shard := range ref.LikeShards {
 		lists = append(lists, schema.LikesPK(ref.ID, shard, ref.LikeShards))
 	}
 	if err := w.purgeNotices(ctx, ref, e.Mentions); err != nil {
-		return err
+		return nothing{}, err
 	}
 	pages := 0
 	for _, pk := range lists {
 		if err := w.purge(ctx, ref.ID, pk, &pages); err != nil {
-			return err
+			return nothing{}, err
 		}
 	}
 	lives, err := w.cfg.Lifetimes.Current(ctx)
 	if err != nil {
-		return err
+		return nothing{}, err
 	}
 	_, err = w.cfg.Store.Update(ctx, table.UpdateInput{
 		Key: schema.LikeCountKey(ref.ID),
@@ -72,13 +72,13 @@ func (w *Worker) postDeleted(ctx context.Context, e *messages.PostDeleted) error
 		If:  table.Exists{},
 	})
 	if _, unliked := errors.AsType[*table.ConditionError](err); err != nil && !unliked {
-		return fmt.Errorf("end the like count of post %s: %w", ref.ID, err)
+		return nothing{}, fmt.Errorf("end the like count of post %s: %w", ref.ID, err)
 	}
 	if err := w.endPurge(ctx, ref); err != nil {
-		return err
+		return nothing{}, err
 	}
 	w.cfg.Log.Debug("purged", zap.String("post_id", ref.ID), zap.Int("pages", pages), zap.String("request_id", e.RequestID), trace.ID(ctx))
-	return nil
+	return deletion{ref, e.RequestID}, nil
 }
 
 // purgeNotices deletes the notifications of a post: of its author and of its mentioned users. A

@@ -250,7 +250,7 @@ func (w *Worker) apply(ctx context.Context, e messages.Event) (subject, error) {
 	case *messages.Unfollowed:
 		return nothing{}, w.unfollowed(ctx, e)
 	case *messages.PostDeleted:
-		return nothing{}, w.postDeleted(ctx, e)
+		return w.postDeleted(ctx, e)
 	case *messages.UserForgotten:
 		return nothing{}, w.userForgotten(ctx, e)
 	case *messages.ProfileChanged:

@@ -207,6 +207,18 @@ func (w *world) deletePost(postID string) {
 	w.must(err)
 }
 
+var takenAt = time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
+
+// takeDown is deletePost by a service.
+func (w *world) takeDown(postID string) {
+	w.Helper()
+	w.deletePost(postID)
+	_, err := w.mem.Put(w.Context(), table.PutInput{Item: schema.PostRef{
+		ID: postID, Author: author, LikeShards: 1, Deleted: true, TakenDown: &schema.TakeDown{Reason: "forged shoes", By: "moderation", At: takenAt},
+	}.Item()})
+	w.must(err)
+}
+
 func (w *world) enqueue(events ...messages.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

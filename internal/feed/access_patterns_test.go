@@ -361,6 +361,10 @@ func writePatterns() []accessPattern {
 		}},
 		{"follow again after a removal", "two edges, and a look for a block", func(ctx context.Context, s *sample) error { return s.Follow(ctx, "newcomer", s.authors[0]) }},
 		markPattern(),
+		{"take a post down", "post, post by id (leaves GSI1), count", func(ctx context.Context, s *sample) error {
+			_, err := s.TakeDown(ctx, "moderation", s.ids[3], strings.Repeat("x", 100))
+			return err
+		}},
 	}
 }
 

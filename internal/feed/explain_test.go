@@ -261,6 +261,14 @@ var stories = []telling{
 		require.NoError(s.t, s.DeletePost(s.t.Context(), "ann", p.ID))
 		return p
 	}, "its author deleted it"},
+	{"taken down", settings{}, home.ReasonTakenDown, func(s *story) feed.Post {
+		s.followed()
+		p := s.post("ann", "hello")
+		s.workAll()
+		_, err := s.TakeDown(s.t.Context(), "moderation", p.ID, "forged shoes")
+		require.NoError(s.t, err)
+		return p
+	}, "moderation took it down at 2026-11-21T13:00:00Z: forged shoes"},
 	{"expired", settings{}, home.ReasonExpired, func(s *story) feed.Post {
 		s.followed()
 		p := s.post("ann", "hello")

@@ -256,6 +256,17 @@ func operations() []operation {
 			},
 		},
 		{
+			name: "TakeDown", writes: 1, durable: never,
+			do: func(w *world, s stage) error {
+				_, err := w.TakeDown(ctx, "moderation", s.post.ID, "a reason")
+				return err
+			},
+			done: func(w *world, s stage) bool {
+				d, err := w.Delivery(ctx, "bob", s.post.ID)
+				return err == nil && d.TakenDown != nil && d.TakenDown.Reason == "a reason"
+			},
+		},
+		{
 			name: "CreateComment", writes: 1, durable: never,
 			do: func(w *world, s stage) error { _, err := w.CreateComment(ctx, "cid", s.post.ID, "new"); return err },
 			done: func(w *world, s stage) bool {

@@ -125,6 +125,12 @@ func (s *Service) DeletePost(ctx context.Context, user, post string) error {
 	if err != nil {
 		return err
 	}
+	return s.deletePost(ctx, byID, counts)
+}
+
+// deletePost deletes a living post. counts are those of its author, nil for none.
+func (s *Service) deletePost(ctx context.Context, byID schema.PostRef, counts *table.Item) error {
+	user, post := byID.Author, byID.ID
 	lives, err := s.access.Lives(ctx)
 	if err != nil {
 		return err

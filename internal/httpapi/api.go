@@ -234,7 +234,7 @@ func operation(r route, status int, errs ...int) huma.Operation {
 // register adds a call. Its errors are worded by problem.
 func register[I, O any](a *API, op huma.Operation, call func(context.Context, *I) (*O, error)) {
 	op.Errors = append(op.Errors, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge)
-	if op.Method == http.MethodPost || op.Method == http.MethodPatch || op.OperationID == "put-me" || op.OperationID == "put-marker" || op.OperationID == "read-notifications" {
+	if op.Method == http.MethodPost || op.Method == http.MethodPatch || op.OperationID == "put-me" || op.OperationID == "put-marker" || op.OperationID == "take-down-post" || op.OperationID == "read-notifications" {
 		op.Errors = append(op.Errors, http.StatusUnsupportedMediaType)
 	}
 	huma.Register(a.huma, op, func(ctx context.Context, in *I) (*O, error) {

@@ -24,7 +24,7 @@ const userPattern = `^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0,63}$`
 
 // caller is the party behind a request.
 type caller struct {
-	// user is the user whose rights the request has.
+	// user is the user whose rights the request has, "" for a service that acts for nobody.
 	user string
 	// service is the service that acts for user, "" if nobody does. deletes reports whether it may
 	// delete user.
@@ -37,8 +37,11 @@ type caller struct {
 // keys returns the names under which the work of the caller counts. The first is that of the
 // party that takes the answers. No user id has a space.
 func (c caller) keys() []string {
-	if c.service == "" {
+	switch {
+	case c.service == "":
 		return []string{c.user}
+	case c.user == "":
+		return []string{servicePrefix + c.service}
 	}
 	return []string{servicePrefix + c.service, c.user}
 }
@@ -50,6 +53,9 @@ const tokenChecked = 15 * time.Second
 
 // deletesUser marks an operation that deletes its user: a service needs a scope for it.
 const deletesUser = "deletes user"
+
+// actsAlone marks an operation of a service itself: it needs a token with both scopes, and acts for nobody.
+const actsAlone = "acts alone"
 
 type callerKey struct{}
 
@@ -73,7 +79,11 @@ func (a *API) authenticate(ctx huma.Context, next func(huma.Context)) {
 		return
 	}
 	r, w := humago.Unwrap(ctx)
-	who, err := a.identify(r)
+	identify := a.identify
+	if ctx.Operation().Metadata[actsAlone] == true {
+		identify = a.identifyService
+	}
+	who, err := identify(r)
 	if err != nil {
 		a.problem(r.Context(), err).write(w)
 		return
@@ -90,7 +100,7 @@ func (a *API) authenticate(ctx huma.Context, next func(huma.Context)) {
 			"you send more requests, or dearer ones, than the limit allows: slow down").retryAfter(wait).write(w)
 		return
 	}
-	if who.service != "" {
+	if who.service != "" && who.user != "" {
 		// The level is at least the logger's own, so no FANFARE_LOG_LEVEL hides the line.
 		a.log.Log(max(zap.InfoLevel, a.log.Level()), "acted for a user", zap.String("service", who.service), zap.String("user_id", who.user),
 			zap.String("method", r.Method), zap.String("route", ctx.Operation().Path), zap.String("request_id", obs.RequestID(r.Context())), trace.ID(r.Context()))
@@ -98,13 +108,32 @@ func (a *API) authenticate(ctx huma.Context, next func(huma.Context)) {
 	next(huma.WithValue(ctx, callerKey{}, who))
 }
 
-// identify returns the caller of a request. Its error is a *Problem, or one of the verifier.
-func (a *API) identify(r *http.Request) (caller, error) {
+// verify returns the identity of a request's token. Its error is a *Problem, or one of the verifier.
+func (a *API) verify(r *http.Request) (auth.Identity, error) {
 	token, p := bearer(r)
 	if p != nil {
-		return caller{}, p
+		return auth.Identity{}, p
 	}
-	id, err := a.verifier.Verify(r.Context(), token)
+	return a.verifier.Verify(r.Context(), token)
+}
+
+// identifyService returns the service behind a request that acts for nobody.
+func (a *API) identifyService(r *http.Request) (caller, error) {
+	id, err := a.verify(r)
+	switch {
+	case err != nil:
+		return caller{}, err
+	case id.Service == "":
+		return caller{}, lacksScope(a.scopes.Act, "it is no token of a service")
+	case !id.Deletes:
+		return caller{}, lacksScope(a.scopes.Delete, "it takes no post down")
+	}
+	return caller{service: id.Service, deletes: true, until: id.Until}, nil
+}
+
+// identify returns the caller of a request. Its error is as that of verify.
+func (a *API) identify(r *http.Request) (caller, error) {
+	id, err := a.verify(r)
 	if err != nil {
 		return caller{}, err
 	}
@@ -143,6 +172,9 @@ func (a *API) take(c caller) time.Duration {
 			return wait
 		}
 	}
+	if c.user == "" {
+		return 0
+	}
 	return a.limiter.take(c.user, a.now())
 }
 
@@ -151,7 +183,9 @@ func (a *API) charge(c caller, units float64) {
 	if c.service != "" {
 		a.services.charge(c.service, units, a.now())
 	}
-	a.limiter.charge(c.user, units, a.now())
+	if c.user != "" {
+		a.limiter.charge(c.user, units, a.now())
+	}
 }
 
 // tokensOfLike is the number of tokens that a like, or one that is taken back, costs its user. The likes of

@@ -129,6 +129,51 @@ func TestOnlyAScopeOfItsOwnLetsAServiceDeleteUsers(t *testing.T) {
 	problem(t, w.call(t, "ann", "GET", "/v1/me", ""), 409, "profile-missing")
 }
 
+// A take-down is a service's own call: it needs both scopes, names no user, and counts for the service alone.
+func TestOnlyAServiceWithBothScopesTakesAPostDown(t *testing.T) {
+	core, logged := observer.New(zapcore.WarnLevel)
+	w := newWorld(t, func(c *httpapi.Config) {
+		c.Log, c.RateLimit, c.ServiceRateLimit, c.Now = zap.New(core), 1, 2, func() time.Time { return time.Unix(1e9, 0) }
+	})
+	w.profile(t, "ann")
+	p, err := w.cfg.Feed.CreatePost(t.Context(), "ann", feed.PostInput{Text: "secret text"})
+	require.NoError(t, err)
+	path, body := "/v1/posts/"+p.ID+"/takedown", `{"reason":"secret reason"}`
+	token := func(subject string, scopes ...string) string {
+		token, _, err := w.dev.Issue(subject, time.Hour, scopes...)
+		require.NoError(t, err)
+		return token
+	}
+	for scope, token := range map[string]string{
+		auth.ActScope: token("moderation", auth.DeleteScope), auth.DeleteScope: token("moderation", auth.ActScope),
+	} {
+		res := w.with(t, token, "PUT", path, body)
+		assert.Contains(t, problem(t, res, 403, "forbidden").Detail, scope)
+		assert.Contains(t, res.Header().Get("WWW-Authenticate"), scope)
+	}
+	problem(t, w.call(t, "ann", "PUT", path, body), 403, "forbidden")
+	require.Zero(t, logged.Len(), "nobody acted")
+	both := token("moderation", auth.ActScope, auth.DeleteScope)
+	for i, users := range [][]string{nil, {"ann"}, {"a b", ""}} {
+		res := w.with(t, both, "PUT", path, body, users...)
+		require.Equal(t, 200, res.Code, res.Body)
+		assert.Contains(t, res.Body.String(), `"by":"moderation"`)
+		lines := logged.All()
+		require.Len(t, lines, i+1)
+		fields := lines[i].ContextMap()
+		assert.Equal(t, "takes a post down moderation "+p.ID, fmt.Sprint(lines[i].Message, " ", fields["service"], " ", fields["post_id"]))
+		assert.NotContains(t, fmt.Sprint(fields), "secret")
+	}
+	for range 17 {
+		require.Equal(t, 200, w.with(t, both, "PUT", path, body).Code)
+	}
+	problem(t, w.with(t, both, "PUT", path, body), 429, "rate-limited") // 20 for the service
+	require.Equal(t, 404, w.call(t, "ann", "GET", "/v1/posts/"+p.ID, "").Code, "ann's own calls are left")
+	// A subject that is no user id may act alone.
+	w = newWorld(t, func(c *httpapi.Config) { c.Verifier = nobody{} })
+	problem(t, w.with(t, "x", "PUT", path, body), 403, "forbidden")
+}
+
 // The calls of a service count for it, and for the user that it names.
 func TestAServiceHasALimitOfItsOwn(t *testing.T) {
 	var mu sync.Mutex

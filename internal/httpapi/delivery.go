@@ -20,6 +20,8 @@ type Delivery struct {
 	StartedAt   *time.Time     `json:"started_at"`
 	CompletedAt *time.Time     `json:"completed_at"`
 	Attempts    int64          `json:"attempts" doc:"The number of times that a worker began."`
+
+	TakenDown *delivery.TakenDown `json:"taken_down,omitempty" doc:"Absent unless a service took the post down."`
 }
 
 func (a *API) registerDelivery() {

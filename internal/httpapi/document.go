@@ -55,7 +55,7 @@ func complete(doc *huma.OpenAPI) error {
 			for _, param := range op.Parameters {
 				plain(param.Schema)
 			}
-			if len(op.Security[0]) > 0 {
+			if len(op.Security[0]) > 0 && op.Metadata[actsAlone] != true {
 				op.Parameters = append(op.Parameters, &huma.Param{Ref: "#/components/parameters/" + userHeader})
 			}
 		}

@@ -20,6 +20,8 @@ const (
 	AttrN          = "n"         // a share of the follower count
 	AttrDeleted    = "del"       // post by id: 1
 	AttrPurged     = "purged"    // tombstone: 1 when nothing hangs on it any more
+	AttrWhy        = "why"       // tombstone of a take-down: the reason
+	AttrWho        = "who"       // tombstone of a take-down: the service
 	AttrText       = "text"      // post, comment
 	AttrName       = "name"      // profile
 	AttrImageURL   = "img"       // profile, post
@@ -57,7 +59,7 @@ const (
 	AttrFlush      = "f"         // like: the flush that counts it
 	AttrBase       = "base"      // like: the state that was counted before that flush
 	AttrLikes      = "likes"     // like count; the counts of other kinds have names of their own
-	AttrAsOf       = "at"        // like count: when it was last flushed; presence: when the last return ended; removal, and a profile after one: when the former profile went; read marker: when it moved
+	AttrAsOf       = "at"        // like count: when it was last flushed; presence: when the last return ended; removal, and a profile after one: when the former profile went; read marker: when it moved; tombstone: when the post was taken down
 	AttrPosition   = "pos"       // read marker: the position
 	AttrEvent      = "e"         // removal, and a profile after one: the newest event that asked for it
 	AttrAfter      = "after"     // profile: an id above all of the user's former lives

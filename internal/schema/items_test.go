@@ -79,6 +79,10 @@ func TestItemsComeBack(t *testing.T) {
 		comesBack(t, profile, profile.Item(), schema.ParseProfile)
 		ref := schema.PostRef{ID: p, Author: u, LikeShards: shards, Mentions: mentions != nil, Deleted: yes, TTL: ttl}
 		comesBack(t, ref, ref.Item(), schema.ParsePostRef)
+		if ref.Deleted {
+			ref.TakenDown = &schema.TakeDown{Reason: "a reason", By: "moderation", At: at}
+			comesBack(t, ref, ref.Item(), schema.ParsePostRef)
+		}
 		comment := schema.Comment{ID: q, Post: p, Author: u, Text: text, Data: custom, Mentions: mentions}
 		comesBack(t, comment, comment.Item(), schema.ParseComment)
 		entry := schema.Entry{Post: p, Author: v, LikeShards: shards}

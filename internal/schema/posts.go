@@ -112,6 +112,14 @@ type PostRef struct {
 	TTL time.Time
 	// Purged means that a tombstone's purge is over.
 	Purged bool
+	// TakenDown, if not nil, means that a service deleted the post.
+	TakenDown *TakeDown
+}
+
+// TakeDown is the deletion of a post by a service.
+type TakeDown struct {
+	Reason, By string
+	At         time.Time
 }
 
 // Item encodes r. Only a living post is in the index of posts by time.
@@ -124,6 +132,9 @@ func (r PostRef) Item() table.Item {
 		attrs = append(attrs, num(AttrDeleted, 1))
 		if r.Purged {
 			attrs = append(attrs, num(AttrPurged, 1))
+		}
+		if down := r.TakenDown; down != nil {
+			attrs = append(attrs, str(AttrWhy, down.Reason), str(AttrWho, down.By), millis(AttrAsOf, down.At))
 		}
 	} else {
 		made := PostsMadePK(BucketOf(r.ID), shardOf(r.ID, PostShards))
@@ -138,10 +149,14 @@ func ParsePostRef(it table.Item) (PostRef, error) {
 	if !ok || it.Key.SK != SortInfo || it.Str(AttrAuthor) == "" {
 		return PostRef{}, &ParseError{it.Key, "not a post by id"}
 	}
-	return PostRef{
+	ref := PostRef{
 		ID: post, Author: it.Str(AttrAuthor), LikeShards: parseShards(it), Mentions: it.Int(AttrMentioning) != 0,
 		Deleted: it.Int(AttrDeleted) != 0, TTL: ttlOf(it), Purged: it.Int(AttrPurged) != 0,
-	}, nil
+	}
+	if reason := it.Str(AttrWhy); reason != "" {
+		ref.TakenDown = &TakeDown{Reason: reason, By: it.Str(AttrWho), At: timeOf(&it, AttrAsOf)}
+	}
+	return ref, nil
 }
 
 // Comment is a comment of a post. Data is as a post's.

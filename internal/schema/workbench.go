@@ -60,7 +60,7 @@ func facets() []facet {
 		{"Post by id", PostByIDKey("POST"), []table.Item{
 			PostRef{ID: post, Author: alice, LikeShards: 1}.Item(),
 			PostRef{ID: action, Author: alice, LikeShards: 1, Mentions: true}.Item(),
-			PostRef{ID: comment, Author: alice, Deleted: true, TTL: expiry}.Item(),
+			PostRef{ID: comment, Author: alice, Deleted: true, TTL: expiry, TakenDown: &TakeDown{"Forged shoes", "moderation", later}}.Item(),
 		}},
 		{"Comment", CommentKey("POST", "COMMENT"), []table.Item{
 			Comment{ID: comment, Post: post, Author: bob, Text: "Well said"}.Item(),

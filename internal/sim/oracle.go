@@ -153,6 +153,7 @@ func (w *World) checkQuiet(ctx context.Context, service *domain) {
 	w.checkBookmarks(ctx, service, living)
 	w.checkMarkers(ctx, service)
 	w.checkDeleted(ctx, service)
+	w.checkTaken()
 	w.checkTexts(ctx, service, living)
 	w.checkDeliveries(ctx, service, living)
 	w.checkMarks()

@@ -18,6 +18,7 @@ type told struct {
 	posts   map[string]bool // by id
 	follows map[string]bool // by the id of the follow
 	likes   map[string]bool // by the version of the action
+	taken   map[string]bool // posts that were taken down
 }
 
 // tell returns the sender of events of a process, nil in the other worlds.
@@ -86,6 +87,9 @@ func (w *World) heard(e messages.Event) {
 		if ref.Author != e.AuthorID {
 			w.load.fail("I3", "the event of a like of %s names the author %s", e.PostID, e.AuthorID)
 		}
+	case *messages.PostTakenDown:
+		w.told.taken[e.PostID] = true
+		w.heardTakenDown(e)
 	default:
 		w.load.fail("I6", "an event of the kind %s is sent", e.Kind())
 	}
@@ -125,6 +129,7 @@ func (w *World) checkTold(living map[string]map[string]bool) {
 			w.load.fail("I6", "no event says that %s follows, by %s", w.backfills[version], version)
 		}
 	}
+	w.checkTakenTold()
 	for _, author := range w.load.users {
 		for _, post := range sorted(living[author]) {
 			if w.complete(post) && !w.told.posts[post] {

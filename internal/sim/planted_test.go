@@ -69,6 +69,7 @@ func bugs() []bug {
 		items    = "internal/feed/items.go"
 		publish  = "internal/feed/publish.go"
 		deletion = "internal/feed/posts.go"
+		takeDown = "internal/feed/takedown.go"
 		reads    = "internal/feed/access/table.go"
 		timeline = "internal/feed/home/timeline.go"
 		heads    = "internal/feed/home/heads.go"
@@ -453,6 +454,9 @@ func bugs() []bug {
 		s.AskToPurge(ctx, tombstone.Author, tombstone.ID)
 	}
 	return err`}}},
+		{"take-down without its reason", "I5", []edit{{takeDown, `byID.TakenDown = &schema.TakeDown{`, `_ = &schema.TakeDown{`}}},
+		{"take-down answered with another reason", "I5", []edit{{takeDown, `	return TakeDown(*post.TakenDown), nil`, `	return TakeDown{Reason: "the rules", By: post.TakenDown.By, At: post.TakenDown.At}, nil`}}},
+		{"take-down not told of by a message that finds its purge done", "I6", []edit{{events, `if w.cfg.Events == nil || down == nil {`, `if w.cfg.Events == nil || down == nil || d.post.Purged {`}}},
 		{"kept block ended without a look at the note", "I5", []edit{{"internal/feed/kept.go", `range []table.Key{schema.ProfileKey(user), schema.ForgottenKey(user)} {`, `range []table.Key{schema.ProfileKey(user)} {`}}},
 		{"kept block ended in a transaction that does not check the note", "I5", []edit{{"internal/feed/kept.go", `		checks = append(checks, table`, `		if key == schema.ForgottenKey(user) {
 			continue

@@ -86,6 +86,8 @@ type workload struct {
 	accepted map[string]bool // posts answered with success
 	deleted  map[string]bool // deletes answered with success
 	doubtful map[string]bool // deletes without an answer
+	// taken are the answered take-downs, by post.
+	taken map[string]feed.TakeDown
 
 	follows map[pair]bool // the last answered state
 	// maybe are follows (true) and unfollows without an answer, which may still happen.
@@ -145,7 +147,7 @@ func draws(seed uint64, number, stream int) *rand.Rand {
 func newWorkload(w *World) *workload {
 	return &workload{
 		w: w, users: w.shape.names(), clients: append(w.shape.names(), lifeClients()...), serve: map[*Proc]*domain{}, busy: map[string]*operation{},
-		number: map[string]int{}, serials: map[string]int{}, comments: map[string]*comment{}, texts: map[string]*text{}, owner: map[string]string{}, accepted: map[string]bool{}, deleted: map[string]bool{}, doubtful: map[string]bool{},
+		number: map[string]int{}, serials: map[string]int{}, comments: map[string]*comment{}, texts: map[string]*text{}, owner: map[string]string{}, accepted: map[string]bool{}, deleted: map[string]bool{}, doubtful: map[string]bool{}, taken: map[string]feed.TakeDown{},
 		mutes: map[pair]*hidden{}, blocks: map[pair]*hidden{}, kept: map[likeKey]*hidden{}, marks: map[table.Key]*marked{}, contested: map[pair]bool{},
 		follows: map[pair]bool{}, maybe: map[pair]map[bool]bool{}, created: map[string]string{}, likes: map[likeKey]published{},
 		keys: map[string]string{}, seen: map[homeOf]map[string]string{}, watches: map[string]*watch{},
@@ -426,6 +428,9 @@ func (l *workload) deletePost(r *rand.Rand, user string) *operation {
 		post = l.choose(r, late)
 	}
 	l.doubtful[post] = true // its effect may come before its answer
+	if r.IntN(3) == 0 {
+		return l.takeDown(user, post)
+	}
 	return &operation{
 		name: "delete " + post, user: user,
 		do: func(ctx context.Context, s *domain) error { return s.DeletePost(ctx, user, post) },

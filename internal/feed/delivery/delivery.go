@@ -54,6 +54,15 @@ type Progress struct {
 	CompletedAt *time.Time `json:"completed_at"`
 	// Attempts counts the times that a worker began.
 	Attempts int64 `json:"attempts"`
+	// TakenDown is nil unless a service deleted the post.
+	TakenDown *TakenDown `json:"taken_down,omitempty"`
+}
+
+// TakenDown is the deletion of a post by a service, and its JSON.
+type TakenDown struct {
+	Reason string    `json:"reason" doc:"The reason that the service gave."`
+	By     string    `json:"by" doc:"The service: the sub of its token."`
+	At     time.Time `json:"at"`
 }
 
 // Deliveries reads the deliveries of posts. Its methods may be called at the same time.
@@ -93,7 +102,7 @@ func (d *Deliveries) delivery(ctx context.Context, ref schema.PostRef) (Progress
 	if err != nil {
 		return Progress{}, err
 	}
-	p := Progress{State: Queued, AcceptedAt: access.TimeOf(ref.ID)}
+	p := Progress{State: Queued, AcceptedAt: access.TimeOf(ref.ID), TakenDown: (*TakenDown)(ref.TakenDown)}
 	if plan != nil {
 		delivered := chain.Delivered + 1
 		p.State, p.Attempts, p.StartedAt = Running, plan.Attempts, &plan.Started

@@ -45,6 +45,8 @@ const (
 	ReasonByPull Reason = "by_pull"
 	// ReasonDeleted: its author deleted it.
 	ReasonDeleted Reason = "deleted"
+	// ReasonTakenDown: a service deleted it.
+	ReasonTakenDown Reason = "taken_down"
 	// ReasonExpired: it is older than homes show posts.
 	ReasonExpired Reason = "expired"
 	// ReasonUnfollowed: the user has unfollowed the author, which hides it.
@@ -80,8 +82,9 @@ type Explanation struct {
 	// followed or unfollowed, the letter dead, the post expired, the merging ends, the user went
 	// away or was back.
 	At time.Time
-	// Letter is the dead letter of ReasonDeadLetter.
-	Letter queue.DeadLetter
+	// Letter is the dead letter of ReasonDeadLetter, TakenDown the take-down of ReasonTakenDown.
+	Letter    queue.DeadLetter
+	TakenDown *schema.TakeDown
 	// link is that chunk, nil if it is not planned.
 	link *schema.Chunk
 }
@@ -114,6 +117,8 @@ func (e Explanation) String() string {
 		return fmt.Sprintf("the home is read by pull, as %s is away since %s or returns", e.User, at)
 	case ReasonDeleted:
 		return "its author deleted it"
+	case ReasonTakenDown:
+		return fmt.Sprintf("%s took it down at %s: %s", e.TakenDown.By, at, e.TakenDown.Reason)
 	case ReasonExpired:
 		return "it expired at " + at
 	case ReasonUnfollowed:
@@ -204,6 +209,10 @@ func (h *Homes) explain(ctx context.Context, user, post string) (Explanation, er
 		return e, err
 	}
 	e.Author = ref.Author
+	if e.TakenDown = ref.TakenDown; e.TakenDown != nil {
+		e.Reason, e.At = ReasonTakenDown, e.TakenDown.At
+		return e, nil
+	}
 	if ref.Deleted {
 		e.Reason = ReasonDeleted
 		return e, nil

@@ -107,10 +107,11 @@ func Exercise(t *testing.T, target Target) {
 	}
 	s.tokens["service"] = target.Service(t, "service-"+run, false)
 	s.tokens["deleter"] = target.Service(t, "deleter-"+run, true)
+	s.names["deleter"] = "deleter-" + run
 	s.names["absent"] = "nobody-" + run
 	s.names["nopost"] = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 	rows := slices.Concat(tokenRows(target), userRows(), postRows(), commentRows(), likeRows(target), reactionRows(target), viewRows(target), idRows(),
-		homeRows(), muteRows(), blockRows(), bookmarkRows(), markerRows(), returnRows(), listRows(target), bodyRows(target), protocolRows(), serviceRows(), notificationRows(target), lastRows(target), dataRows())
+		homeRows(), muteRows(), blockRows(), bookmarkRows(), markerRows(), returnRows(), listRows(target), bodyRows(target), protocolRows(), serviceRows(), takeDownRows(), notificationRows(target), lastRows(target), dataRows())
 	for _, r := range rows {
 		if target.Lacks != nil && target.Lacks(r.path, r.status) {
 			continue

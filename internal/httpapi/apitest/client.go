@@ -31,7 +31,8 @@ type methodRow struct {
 
 // callers are the users of a run, each with a client, and the objects that earlier rows made.
 type callers struct {
-	ann, ben, service    *client.Client
+	ann, ben             *client.Client
+	service, deleter     *client.Client
 	annID, benID         string
 	first, second, after client.Post
 	comment              client.Comment
@@ -81,7 +82,8 @@ func newCallers(t *testing.T, target Target) *callers {
 		t.Cleanup(c.CloseIdleConnections)
 		return c
 	}
-	s.ann, s.ben, s.service = of(target.Token(t, s.annID)), of(target.Token(t, s.benID)), of(target.Service(t, "client-service-"+run, false))
+	s.ann, s.ben = of(target.Token(t, s.annID)), of(target.Token(t, s.benID))
+	s.service, s.deleter = of(target.Service(t, "client-service-"+run, false)), of(target.Service(t, "client-deleter-"+run, true))
 	return s
 }
 

@@ -357,6 +357,14 @@ func leaveMethods() []methodRow {
 			_, gone := s.ben.Post(ctx, s.second.ID)
 			return errors.Join(err, refused(gone, http.StatusNotFound))
 		}},
+		{method: "TakeDown", path: "/v1/posts/p/takedown", call: func(ctx context.Context, s *callers) error {
+			_, without := s.service.TakeDown(ctx, s.first.ID, "a reason")
+			down, err := s.deleter.TakeDown(ctx, s.first.ID, "a reason")
+			again, err2 := s.deleter.TakeDown(ctx, s.first.ID, "another")
+			seen, err3 := s.ann.Delivery(ctx, s.first.ID)
+			return errors.Join(refused(without, http.StatusForbidden), err, err2, err3,
+				expect(down.Reason == "a reason" && down.By != "" && !down.At.IsZero() && again == down && seen.TakenDown != nil && *seen.TakenDown == down, seen))
+		}},
 		{method: "DeleteMe", path: "/v1/me", call: func(ctx context.Context, s *callers) error {
 			err := errors.Join(s.ann.DeleteMe(ctx), s.ben.DeleteMe(ctx))
 			_, gone := s.service.ActAs(s.benID).User(ctx, s.annID)

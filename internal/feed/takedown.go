@@ -1,0 +1,49 @@
+package feed
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"fanfare/internal/display"
+	"fanfare/internal/fault"
+	"fanfare/internal/schema"
+	"fanfare/messages"
+)
+
+// TakeDown is the deletion of a post by a service, By, with a reason for the author.
+type TakeDown schema.TakeDown
+
+// TakeDown deletes a post as DeletePost does, for the service by. The tombstone keeps the first reason, and a
+// repetition returns it. A post that its author deleted before is gone, so it is NotFound.
+func (s *Service) TakeDown(ctx context.Context, by, post, reason string) (TakeDown, error) {
+	var c checks
+	if c.shown("reason", reason, 1, messages.MaxReason, display.NameFault); len(c) > 0 {
+		return TakeDown{}, c.err()
+	}
+	byID, err := s.access.PostByID(ctx, post)
+	if err != nil || byID.Deleted {
+		return takenDown(byID, err)
+	}
+	counts, err := s.access.Get(ctx, schema.CountsKey(byID.Author), true)
+	if err != nil {
+		return TakeDown{}, err
+	}
+	byID.TakenDown = &schema.TakeDown{Reason: reason, By: by, At: s.access.Now().UTC().Truncate(time.Millisecond)}
+	err = s.deletePost(ctx, byID, counts)
+	if lost, ok := errors.AsType[*fault.Error](err); ok && lost.Kind == fault.NotFound {
+		byID, err = s.access.PostByID(ctx, post) // another deletion was first
+	}
+	return takenDown(byID, err)
+}
+
+// takenDown returns the take-down of a deleted post.
+func takenDown(post schema.PostRef, err error) (TakeDown, error) {
+	switch {
+	case err != nil:
+		return TakeDown{}, err
+	case post.TakenDown == nil:
+		return TakeDown{}, fault.NotFoundf("post %s was deleted by its author", post.ID)
+	}
+	return TakeDown(*post.TakenDown), nil
+}
