@@ -35,7 +35,7 @@ type metric struct{ kind, labels, help string }
 // listing is a registerer that notes the metrics that it is given.
 type listing map[string]metric
 
-var described = regexp.MustCompile(`fqName: "(.*?)", help: "(.*?)", constLabels: \{(.*?)\}, variableLabels: \{(.*?)\}`)
+var described = regexp.MustCompile(`fqName: "(.*?)", help: "(.*?)", unit: ".*?", constLabels: \{(.*?)\}, variableLabels: \{(.*?)\}`)
 
 func (l listing) Register(c prometheus.Collector) error {
 	descs := make(chan *prometheus.Desc, 100)
