@@ -71,7 +71,7 @@ func TestWhatIsNoTakeDownChangesNothing(t *testing.T) {
 		wantKind(t, err, fault.NotFound)
 		assert.NotContains(t, err.Error(), "moderation", name)
 	}
-	assert.Zero(t, w.item(schema.PostByIDKey(gone.ID)).Str(schema.AttrWhy), "the author's own deletion has no reason")
+	assert.Empty(t, w.item(schema.PostByIDKey(gone.ID)).Str(schema.AttrWhy), "the author's own deletion has no reason")
 	assert.Len(t, w.published.take(), 1)
 }
 

@@ -159,6 +159,7 @@ func New(cfg Config) (*API, error) {
 	a.registerBookmarks()
 	a.registerMarkers()
 	a.registerPosts()
+	a.registerTakeDown()
 	a.registerDelivery()
 	a.registerComments()
 	a.registerLikes()

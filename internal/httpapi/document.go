@@ -55,7 +55,7 @@ func complete(doc *huma.OpenAPI) error {
 			for _, param := range op.Parameters {
 				plain(param.Schema)
 			}
-			if len(op.Security[0]) > 0 && op.Metadata[actsAlone] != true {
+			if actsForUsers(op) {
 				op.Parameters = append(op.Parameters, &huma.Param{Ref: "#/components/parameters/" + userHeader})
 			}
 		}
@@ -66,6 +66,11 @@ func complete(doc *huma.OpenAPI) error {
 		}
 	}
 	return nil
+}
+
+// actsForUsers reports whether a service may name a user.
+func actsForUsers(op *huma.Operation) bool {
+	return len(op.Security[0]) > 0 && op.Metadata[actsAlone] != true
 }
 
 // plain turns huma's own word for a pattern into a description. huma has taken the word

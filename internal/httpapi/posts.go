@@ -8,14 +8,10 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
-	"go.uber.org/zap"
 
 	"fanfare/internal/feed"
-	"fanfare/internal/feed/delivery"
-	"fanfare/internal/obs"
 	"fanfare/internal/page"
 	"fanfare/internal/rfc3339"
-	"fanfare/internal/trace"
 )
 
 // Post is a post.
@@ -46,11 +42,6 @@ type PostEdit struct {
 	Text     *string       `json:"text,omitempty" minLength:"1" maxLength:"5000"`
 	ImageURL *string       `json:"image_url,omitempty" maxLength:"2048" pattern:"^([hH][tT][tT][pP][sS]?://.*)?$" patternDescription:"an http(s) URL"`
 	Data     RemovableData `json:"data,omitempty"` //nolint:modernize // huma reads omitempty as optional
-}
-
-// TakeDownInput has the reason of a take-down.
-type TakeDownInput struct {
-	Reason string `json:"reason" minLength:"1" maxLength:"500" example:"It advertises forged shoes." doc:"One line that shows something, as a name does. The author sees it."`
 }
 
 // PostPath names a post in the path.
@@ -126,24 +117,6 @@ func (a *API) registerPosts() {
 		func(ctx context.Context, in *PostPath) (*empty, error) {
 			return nil, a.feed.DeletePost(ctx, userOf(ctx), in.ID)
 		})
-
-	type takeDownIn struct {
-		PostPath
-		Body TakeDownInput
-	}
-	type takeDownOut struct{ Body delivery.TakenDown }
-	takeDown := operation(route{http.MethodPut, "/v1/posts/{id}/takedown", "take-down-post", tag, "Take a post of any user down, as a service"}, http.StatusOK, http.StatusNotFound)
-	takeDown.Description = "Only for a token of a service with the scope fanfare:delete besides, unless the service names other ones. The service acts for nobody here: the header Fanfare-User has no effect. " +
-		"The post is deleted for good, as by its author, who sees the reason in the delivery of the post. The first reason stays: a repetition is answered with it. A post that its author deleted before is 404. " +
-		"A PostTakenDown goes to the operator's queue of events some six minutes later, when the comments and likes are gone, too."
-	takeDown.Metadata = map[string]any{actsAlone: true}
-	register(a, takeDown, func(ctx context.Context, in *takeDownIn) (*takeDownOut, error) {
-		// The level is at least the logger's own, so no FANFARE_LOG_LEVEL hides the line.
-		a.log.Log(max(zap.InfoLevel, a.log.Level()), "takes a post down", zap.String("service", callerOf(ctx).service), zap.String("post_id", in.ID),
-			zap.String("request_id", obs.RequestID(ctx)), trace.ID(ctx))
-		down, err := a.feed.TakeDown(ctx, callerOf(ctx).service, in.ID, in.Body.Reason)
-		return &takeDownOut{delivery.TakenDown(down)}, err
-	})
 
 	type byUserIn struct {
 		UserPath
