@@ -138,11 +138,16 @@ day:
 # Deterministic: a seed that fails is shrunk and prints the command that replays it.
 # sim-reach also fails if fewer than one seed of a hundred comes to each rare state.
 # sim-commit takes its seeds from the commit, so each commit meets seeds that none has met.
+# sim-commit and soak append their runs to internal/sim/runs.jsonl, unless the tree has changes: no
+# commit has those.
+RUNS = $(if $(shell git status --porcelain -- . ':!internal/sim/runs.jsonl' ':!docs/BUGS.md'),,-record runs.jsonl -commit $(shell git rev-parse HEAD | cut -c1-12))
+sim-commit: RECORD = $(RUNS)
 sim-commit: SEEDS = 5000
 sim-commit: FROM = $(shell echo $$((0x$$(git rev-parse HEAD | cut -c1-15))))
 sim sim-reach sim-commit:
 	$(GO) test -tags invariants -c -o bin/sim.test ./internal/sim
-	cd internal/sim && ../../bin/sim.test -test.timeout $(SIM_TIMEOUT) -test.v -test.run '^TestSeeds$$' -seeds $(SEEDS) -from $(FROM) $(if $(filter sim-reach,$@),-reach)
+	cd internal/sim && ../../bin/sim.test -test.timeout $(SIM_TIMEOUT) -test.v -test.run '^TestSeeds$$' -seeds $(SEEDS) -from $(FROM) $(if $(filter sim-reach,$@),-reach) $(RECORD)
+	$(if $(RECORD),$(GO) test ./docs -run RecordOfRuns -update)
 
 # Tests the simulation: it has to find each planted bug within 1,000 seeds.
 sim-planted:
@@ -166,7 +171,7 @@ explore:
 
 # Runs for hours: new seeds, then real processes that are killed again and again.
 soak:
-	$(MAKE) sim SEEDS=20000 FROM=$$(date +%s) SIM_TIMEOUT=0
+	$(MAKE) sim SEEDS=20000 FROM=$$(date +%s) SIM_TIMEOUT=0 RECORD='$(RUNS)'
 	$(MAKE) test-crash ROUNDS=200
 
 # Needs the vulnerability database, so lint leaves it out.

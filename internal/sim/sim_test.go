@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -93,6 +94,9 @@ func TestSeeds(t *testing.T) {
 	cpu = cpuTime(t) - cpu
 	summary = fmt.Sprintf("%d seeds, %d violations; %.0f virtual days, %d calls, %.0f calls a CPU-second",
 		ran, violations, days, calls, float64(calls)/max(cpu.Seconds(), .01))
+	if *record != "" && !masked {
+		appendRun(t, *record, seedRun{today(), *commit, *from, ran, math.Round(days), calls, math.Round(cpu.Hours()*1e4) / 1e4, violations})
+	}
 }
 
 // cpuTime returns the processor time that the process has taken.
