@@ -12,7 +12,7 @@ import (
 func (p *process) auditOf() audit.Config {
 	store := p.shares.Store(table.Measure(p.eng.store, p.metrics.Table(obs.FlowAudit)), throttle.Backfills)
 	return audit.Config{
-		Store: store, Feed: p.newDomain(store).feed, IDs: p.ids, Now: p.opt.Now, Clock: p.clock,
+		Store: store, Local: p.eng.local, Feed: p.newDomain(store).feed, IDs: p.ids, Now: p.opt.Now, Clock: p.clock,
 		Lifetimes: p.lifetimes, LikesByUser: bool(p.cfg.LikesByUser), Log: p.work.Named("audit"),
 	}
 }

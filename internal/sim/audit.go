@@ -129,7 +129,7 @@ func (w *World) checkAudit(ctx context.Context) {
 // auditAll walks over the whole table at a right clock.
 func (w *World) auditAll(ctx context.Context, store table.Store, feed audit.Feed, walk audit.Walk) (found []audit.Finding, sum audit.Summary) {
 	config := w.audits
-	config.Store, config.Feed, config.Now = store, feed, time.Now
+	config.Store, config.Local, config.Feed, config.Now = store, true, feed, time.Now
 	config.Lifetimes = w.lifetimesNow()
 	walk.Found = func(f audit.Finding) error { found = append(found, f); return nil }
 	sum, err := audit.New(config).Run(ctx, walk)

@@ -5,13 +5,19 @@ import (
 	"fmt"
 	"hash/fnv"
 	"slices"
+	"time"
 
+	"fanfare/internal/backoff"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
 
-// decisions is how often a count is judged that traffic changes meanwhile.
-const decisions = 3
+const (
+	// decisions is how often a count is judged that traffic changes meanwhile.
+	decisions = 3
+	// visible bounds the time from the first visible item of a transaction to the last one.
+	visible = 10 * time.Second
+)
 
 // list is a partition as one reading found it: the number of its items, and a hash of their
 // names and versions. Two equal readings had the same items all the time in between, because
@@ -107,7 +113,8 @@ func countsOf(user string, items map[table.Key]table.Item) []counted {
 
 // judge decides about the count that read returns, without keys if nothing is to be counted:
 // the list is read before and after a transaction that checks the count. If both readings are
-// equal, the list was so at the moment of the transaction.
+// equal, the list was so at the moment of the transaction. DynamoDB shows the items of a transaction
+// one by one, so both have to stay for as long as the last item may take.
 func (r *run) judge(ctx context.Context, read func(context.Context) (counted, error)) error {
 	for range decisions {
 		c, err := read(ctx)
@@ -117,6 +124,11 @@ func (r *run) judge(ctx context.Context, read func(context.Context) (counted, er
 		before, err := r.list(ctx, c.pk, true)
 		if err != nil || before.n == c.count {
 			return err
+		}
+		if !r.cfg.Local {
+			if err := backoff.Wait(ctx, visible); err != nil {
+				return err
+			}
 		}
 		checks := make([]table.TransactOp, len(c.keys))
 		for i, key := range c.keys {

@@ -129,7 +129,7 @@ func (w *world) run(store table.Store) {
 		running.Wait()
 	}
 	t.Cleanup(w.stop)
-	w.cfg = audit.Config{Store: store, Feed: w.Service, IDs: ids, Now: w.now, Lifetimes: lifetime.Fixed(timelineTTL), LikesByUser: true}
+	w.cfg = audit.Config{Store: store, Local: true, Feed: w.Service, IDs: ids, Now: w.now, Lifetimes: lifetime.Fixed(timelineTTL), LikesByUser: true}
 	w.audit = audit.New(w.cfg)
 }
 

@@ -1,0 +1,91 @@
+package audit_test
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
+	"fanfare/internal/id"
+	"fanfare/internal/lifetime"
+	"fanfare/internal/ops/audit"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+	"fanfare/internal/table/tabletest"
+)
+
+// veiled is a table on which the last item of a transaction becomes visible seconds after its first one.
+type veiled struct {
+	table.Store
+	key   table.Key
+	until time.Time
+}
+
+func (s veiled) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page, error] {
+	return func(yield func(table.Page, error) bool) {
+		for page, err := range s.Store.Query(ctx, q) {
+			if time.Now().Before(s.until) {
+				page.Items = slices.DeleteFunc(page.Items, func(it table.Item) bool { return it.Key == s.key })
+			}
+			if !yield(page, err) {
+				return
+			}
+		}
+	}
+}
+
+// nowhere takes the messages of calls whose work no test looks at.
+type nowhere struct{}
+
+func (nowhere) Publish(string, ...*message.Message) error { return nil }
+func (nowhere) Close() error                              { return nil }
+
+// DynamoDB shows the items of a transaction one by one until it answers, to consistent reads too. A count
+// that is visible before its edge is no damage, and no repair may land on it (I4).
+func TestACountIsNotJudgedWhileItsTransactionBecomesVisible(t *testing.T) {
+	for name, damaged := range map[string]bool{"sound": false, "damaged": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				mem, ids := tabletest.NewMemory(), id.NewGenerator(time.Now)
+				service := feed.New(feed.Config{Access: access.New(access.Config{
+					Store: mem, Local: true, Publisher: nowhere{}, IDs: ids, Now: time.Now, Lifetimes: lifetime.Fixed(timelineTTL),
+				})})
+				for _, user := range []string{"ann", "eve"} {
+					_, err := service.PutProfile(t.Context(), user, feed.ProfileInput{Name: user})
+					require.NoError(t, err)
+				}
+				require.NoError(t, service.Follow(t.Context(), "eve", "ann"))
+				edge := schema.FollowerKey("ann", "eve")
+				if damaged {
+					_, err := mem.Delete(t.Context(), table.DeleteInput{Key: edge})
+					require.NoError(t, err)
+				}
+				store := veiled{mem, edge, time.Now().Add(5 * time.Second)}
+				var counts []audit.Finding
+				_, err := audit.New(audit.Config{Store: store, Feed: service, IDs: ids, Now: time.Now, Lifetimes: lifetime.Fixed(timelineTTL)}).Run(t.Context(), audit.Walk{
+					Repair: true, Found: func(f audit.Finding) error {
+						if f.Kind == audit.UserCount {
+							counts = append(counts, f)
+						}
+						return nil
+					},
+				})
+				require.NoError(t, err)
+				if damaged {
+					require.Len(t, counts, 1, "a wrong count that stays")
+					assert.True(t, counts[0].Mended)
+					return
+				}
+				assert.Empty(t, counts, "a count whose edge is not visible yet")
+			})
+		})
+	}
+}
