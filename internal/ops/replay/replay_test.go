@@ -507,7 +507,7 @@ func TestUnitsAndDepthsComeFromTheAdminAddresses(t *testing.T) {
 		fmt.Fprintf(w, "%s{flow=\"likes\",op=\"put\",kind=\"write\"} %d\n", unitsMetric, 2*likes.Load())
 		fmt.Fprintf(w, "%s{flow=\"fanout\",op=\"query\",kind=\"read\"} %d\n", unitsMetric, 7+posts.Load())
 		fmt.Fprintf(w, "# TYPE %[1]s gauge\n%[1]s{topic=\"posts\",state=\"ready\"} %[2]d\n", depthMetric, depth.Load()%5)
-		fmt.Fprintf(w, "%[1]s{topic=\"chunks\",state=\"ready\"} 0\n%[1]s{topic=\"likes\",state=\"ready\"} 0\n%[1]s{topic=\"backfills\",state=\"ready\"} 0\n", depthMetric)
+		fmt.Fprintf(w, "%[1]s{topic=\"notices\",state=\"ready\"} 0\n%[1]s{topic=\"chunks\",state=\"ready\"} 0\n%[1]s{topic=\"likes\",state=\"ready\"} 0\n%[1]s{topic=\"backfills\",state=\"ready\"} 0\n", depthMetric)
 		fmt.Fprintf(w, "%s{topic=\"posts\",state=\"dead\"} %d\n", depthMetric, min(1, posts.Load()))
 	}))
 	defer admin.Close()
