@@ -65,7 +65,7 @@ func (p *process) newDomain(store table.Store) domain {
 		Access: way, Authors: p.eng.authors, LikesByUser: bool(p.cfg.LikesByUser), MaxFollowing: p.cfg.MaxFollowing, UserUnits: p.cfg.UnitsPerHour(), Notices: p.eng.notices, Posted: p.metrics.Post,
 	})
 	homes := home.New(home.Config{Access: way, Items: service, Mutes: service, HeadAge: time.Second, HeadsHeld: p.metrics.Heads})
-	return domain{service, homes, view.New(way, service), notices.New(way, service, p.cfg.HasNotifications()), delivery.New(way), removal.New(way, service)}
+	return domain{service, homes, view.New(way, service), notices.New(way, service, p.cfg.HasNotifications(), p.metrics.UnreadRead), delivery.New(way), removal.New(way, service)}
 }
 
 func (p *process) startAPI(ctx context.Context) (string, error) {

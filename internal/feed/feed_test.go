@@ -117,8 +117,9 @@ type config struct {
 	way
 	service
 	homes
-	noNotices bool
-	data      string
+	noNotices  bool
+	unreadRead func()
+	data       string
 }
 
 // domain has all parts of the domain.
@@ -136,7 +137,7 @@ func newDomain(c config) *domain {
 	c.service.Access = a
 	s := feed.New(c.service)
 	c.homes.Access, c.homes.Items, c.homes.Mutes = a, s, s
-	return &domain{s, home.New(c.homes), view.New(a, s), delivery.New(a), removal.New(a, s), notices.New(a, s, !c.noNotices)}
+	return &domain{s, home.New(c.homes), view.New(a, s), delivery.New(a), removal.New(a, s), notices.New(a, s, !c.noNotices, c.unreadRead)}
 }
 
 // world is a domain on a table in memory. A test that wants its posts delivered calls

@@ -376,6 +376,21 @@ func TestUnreadCountsUpToItsMost(t *testing.T) {
 	w.unread(1)
 }
 
+// The calls for a number and for a mark read it, and streams do by the same call. A page that has the number counts
+// its own keys.
+func TestReadsOfTheUnreadNumberAreCounted(t *testing.T) {
+	reads := 0
+	w := newWorld(t, func(c *config) { c.unreadRead = func() { reads++ } })
+	w.users("ann")
+	_, err := w.domain.notices.Unread(t.Context(), "ann", 10)
+	require.NoError(t, err)
+	assert.Equal(t, 1, reads)
+	list := w.notices(page.Request{})
+	assert.Equal(t, 1, reads)
+	w.markRead(list.ReadTo)
+	assert.Equal(t, 2, reads)
+}
+
 // Tokens and cursors are of one user, one list and one use, and no token moves a mark far ahead.
 func TestForeignTokensOfNotificationsAreRefused(t *testing.T) {
 	w := newWorld(t)

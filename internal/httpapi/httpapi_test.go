@@ -180,7 +180,7 @@ func serve(c *httpapi.Config, way access.Config, settings feed.Config) {
 	c.Feed = feed.New(settings)
 	c.Homes = home.New(home.Config{Access: settings.Access, Items: c.Feed, Mutes: c.Feed})
 	c.Views = view.New(settings.Access, c.Feed)
-	c.Notices = notices.New(settings.Access, c.Feed, false)
+	c.Notices = notices.New(settings.Access, c.Feed, false, nil)
 	c.Deliveries = delivery.New(settings.Access)
 	c.Removals = removal.New(settings.Access, c.Feed)
 }

@@ -26,7 +26,7 @@ func newNotified(t *testing.T) *world {
 	w := newWorld(t)
 	w.cfg.Notices = notices.New(access.New(access.Config{
 		Store: w.store, IDs: id.NewGenerator(time.Now), Now: time.Now, Lifetimes: lifetime.Fixed(time.Hour),
-	}), w.cfg.Feed, true)
+	}), w.cfg.Feed, true, nil)
 	var err error
 	w.api, err = httpapi.New(w.cfg)
 	require.NoError(t, err)

@@ -50,7 +50,7 @@ func metered(store table.Store, m *meter) (*home.Homes, *notices.Notices) {
 		IDs:   id.NewGenerator(time.Now), Now: time.Now, Lifetimes: lifetime.Fixed(30 * 24 * time.Hour), LikeWindow: time.Second,
 	})
 	service := feed.New(feed.Config{Access: way, LikesByUser: true})
-	return home.New(home.Config{Access: way, Items: service, Mutes: service, HeadAge: time.Second}), notices.New(way, service, true)
+	return home.New(home.Config{Access: way, Items: service, Mutes: service, HeadAge: time.Second}), notices.New(way, service, true, nil)
 }
 
 // hinted makes a process that reads the posts of other processes, and counts the units of its looks and

@@ -22,6 +22,9 @@ func (m *Metrics) addMessages() {
 		Name: "fanfare_notice_lag_seconds", Help: "Time from the first event of a window to the write of its notification.",
 		Buckets: waits(),
 	})
+	m.unreadReads = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "fanfare_unread_reads_total", Help: "Reads of a number of unread notifications, for calls of the API and open streams.",
+	})
 	m.handled = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "fanfare_message_seconds", Help: "Time from the receive of a message to its answer, by result: done, again (it failed), later (it waits by design), handed_back (at a stop), refused or attempts (dead letters).",
 		Buckets: waits(),
@@ -44,6 +47,9 @@ func (m *Metrics) Notice(kind, result string, events int, lag time.Duration) {
 
 // NoticesHeld adds to the number of events that the notifier holds.
 func (m *Metrics) NoticesHeld(change int) { m.noticesHeld.Add(float64(change)) }
+
+// UnreadRead counts a read of a number of unread notifications.
+func (m *Metrics) UnreadRead() { m.unreadReads.Inc() }
 
 // answered counts the end of a receive of a message.
 func (m *Metrics) answered(a queue.Answered) {

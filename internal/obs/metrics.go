@@ -57,6 +57,7 @@ type Metrics struct {
 	likeLag     prometheus.Histogram
 	notices     *prometheus.CounterVec
 	noticesHeld prometheus.Gauge
+	unreadReads prometheus.Counter
 	noticeLag   prometheus.Histogram
 	handled     *prometheus.HistogramVec
 	age         *prometheus.HistogramVec
@@ -140,7 +141,7 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 	m.addMessages()
 	for _, c := range []prometheus.Collector{
 		m.posts, m.deliveries, m.skipped, m.likes, m.likeWrites, m.lostWindows, m.fences, m.pruned, m.ledgers, m.heads, m.visible, m.units, m.calls, m.throttles, m.requests, m.requestTime,
-		m.streams, m.events, m.polls, m.tailAge, m.unlisted, m.ended, m.likeLag, m.notices, m.noticesHeld, m.noticeLag, m.handled, m.age, m.dead, m.overdue, buildInfo(),
+		m.streams, m.events, m.polls, m.tailAge, m.unlisted, m.ended, m.likeLag, m.notices, m.noticesHeld, m.noticeLag, m.unreadReads, m.handled, m.age, m.dead, m.overdue, buildInfo(),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	} {
 		if err := reg.Register(c); err != nil {

@@ -62,6 +62,7 @@ func TestMetricsCountEvents(t *testing.T) {
 	}))
 	m.Post()
 	m.Like()
+	m.UnreadRead()
 	m.Flush(1500)
 	m.LikeWindow(true, 2, 30)
 	m.Delivered(40, time.Second)
@@ -83,7 +84,7 @@ func TestMetricsCountEvents(t *testing.T) {
 	observe(table.OpTransact, table.Units{}, &table.CancelledError{Reasons: []table.CancelledOp{{Reason: table.CancelConflict}}})
 	text := scrape(t, reg)
 	for _, want := range []string{
-		"fanfare_posts_total 1", "fanfare_likes_total 1", "fanfare_deliveries_total 40", "fanfare_post_visible_seconds_count 1",
+		"fanfare_posts_total 1", "fanfare_unread_reads_total 1", "fanfare_likes_total 1", "fanfare_deliveries_total 40", "fanfare_post_visible_seconds_count 1",
 		"fanfare_like_flushes_total 1", "fanfare_like_windows_lost_total 1", "fanfare_like_fences_total 2", "fanfare_like_ledger_pruned_total 30",
 		`fanfare_like_ledger_bytes_bucket{le="2048"} 1`,
 		`fanfare_table_capacity_units_total{flow="fanout",kind="read",op="query"} 2.5`,

@@ -26,6 +26,7 @@ func (n *Notices) Unread(ctx context.Context, user string, most int) (int, error
 	if err := n.requireOn(); err != nil {
 		return 0, err
 	}
+	n.unreadRead()
 	it, err := n.access.Get(ctx, schema.NoticeMarkKey(user), true)
 	if err != nil {
 		return 0, err

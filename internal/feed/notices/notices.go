@@ -39,10 +39,18 @@ type Notices struct {
 	access *access.Access
 	feed   domain
 	on     bool
+	// unreadRead is called with each read of a number of unread notifications.
+	unreadRead func()
 }
 
-// New returns the Notices of a feed. If they are not on, each call answers NotificationsOff.
-func New(a *access.Access, f domain, on bool) *Notices { return &Notices{a, f, on} }
+// New returns the Notices of a feed. If they are not on, each call answers NotificationsOff. unreadRead, if
+// not nil, is called with each read of a number of unread notifications.
+func New(a *access.Access, f domain, on bool, unreadRead func()) *Notices {
+	if unreadRead == nil {
+		unreadRead = func() {}
+	}
+	return &Notices{a, f, on, unreadRead}
+}
 
 // On reports whether notifications are switched on.
 func (n *Notices) On() bool { return n.on }
