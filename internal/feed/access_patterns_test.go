@@ -2,7 +2,6 @@ package feed_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -377,12 +376,8 @@ func TestAccessPatternsCostWhatTheirPageSays(t *testing.T) {
 	got := measurePatterns(t, store, newClock())
 	diff := cmp.Diff(got, measurePatterns(t, tabletest.NewMemory(), newClock()))
 	assert.Empty(t, diff, "embedded and the table in memory bill differently (-embedded +memory)")
-	var localStack []measured // measured by the same test with the tag e2e
-	text, err := os.ReadFile(localStackUnits)
-	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(text, &localStack))
 	large := measurePatterns(t, tabletest.NewMemory(), newClock(), withData(`{"a":"`+strings.Repeat("x", 1016)+`"}`))
-	golden(t, filepath.Join("..", "..", "docs", "ACCESS_PATTERNS.md"), accessPatternsPage(got, localStack, large))
+	golden(t, filepath.Join("..", "..", "docs", "ACCESS_PATTERNS.md"), accessPatternsPage(got, large))
 }
 
 // withData gives each post, comment and profile of a world custom data.
@@ -401,8 +396,6 @@ func TestAnUnusedMechanismCostsNothing(t *testing.T) {
 		assert.Empty(t, cmp.Diff(want, measurePatterns(t, tabletest.NewMemory(), newClock(), change)), "%s (-without +with)", name)
 	}
 }
-
-const localStackUnits = "testdata/units_localstack.json"
 
 // golden compares a file with its new contents, or writes it.
 func golden(t *testing.T, file, got string) {
@@ -454,31 +447,20 @@ func measurePatterns(t *testing.T, store table.Store, clock *clock, change ...fu
 	return all
 }
 
-// accessPatternsPage writes the measured patterns as docs/ACCESS_PATTERNS.md. The
-// operations on LocalStack must be the same. The second number of units is
-// LocalStack's own. large has the units with 1 KB of custom data.
-func accessPatternsPage(got, localStack, large []measured) string {
+// accessPatternsPage writes the measured patterns as docs/ACCESS_PATTERNS.md. large has the units with 1 KB of custom data.
+func accessPatternsPage(got, large []measured) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, accessPatternsHead, sampleUsers, sampleText)
-	b.WriteString("| pattern | operations | keys | RCU | on LocalStack |\n|---|---|---|---|---|\n")
+	b.WriteString("| pattern | operations | keys | RCU |\n|---|---|---|---|\n")
 	reads := readPatterns()
 	for i, p := range reads {
-		m := got[i]
-		l := "–"
-		if there, ok := onLocalStack(localStack, m); ok {
-			l = fmt.Sprintf("%g", there.Read)
-		}
-		fmt.Fprintf(&b, "| %d. %s | %s | %s | %g | %s |\n", i+1, p.name, m.Operations, p.keys, m.Read, l)
+		fmt.Fprintf(&b, "| %d. %s | %s | %s | %g |\n", i+1, p.name, got[i].Operations, p.keys, got[i].Read)
 	}
 	b.WriteString(accessPatternsWrites)
 	rows := func(first string, patterns []accessPattern, got []measured) {
-		fmt.Fprintf(&b, "| %s | operations | writes | RCU | WCU | on LocalStack |\n|---|---|---|---|---|---|\n", first)
+		fmt.Fprintf(&b, "| %s | operations | writes | RCU | WCU |\n|---|---|---|---|---|\n", first)
 		for i, p := range patterns {
-			l := "–"
-			if there, ok := onLocalStack(localStack, got[i]); ok {
-				l = fmt.Sprintf("%g, %g", there.Read, there.Write)
-			}
-			fmt.Fprintf(&b, "| %s | %s | %s | %g | %g | %s |\n", p.name, got[i].Operations, p.keys, got[i].Read, got[i].Write, l)
+			fmt.Fprintf(&b, "| %s | %s | %s | %g | %g |\n", p.name, got[i].Operations, p.keys, got[i].Read, got[i].Write)
 		}
 	}
 	rows("call", writePatterns(), got[len(reads):])
@@ -492,15 +474,6 @@ func accessPatternsPage(got, localStack, large []measured) string {
 		}
 	}
 	return b.String()
-}
-
-// onLocalStack finds a pattern that was measured on LocalStack since its calls last changed.
-func onLocalStack(measuredThere []measured, m measured) (measured, bool) {
-	i := slices.IndexFunc(measuredThere, func(l measured) bool { return l.Name == m.Name && l.Operations == m.Operations })
-	if i < 0 {
-		return measured{}, false
-	}
-	return measuredThere[i], true
 }
 
 // operationsOf lists the kinds of calls of a pattern with their numbers.
@@ -546,54 +519,47 @@ func likeUnits(indexed bool) float64 {
 
 const accessPatternsHead = `# Access patterns and their cost
 
-Each pattern of the data model, with the calls that package feed makes for it and the
-capacity units that DynamoDB bills. A test measures this page and holds the code to it:
+For people who change a read or a write, or who plan capacity: each call of the API with its keys
+and the capacity units that DynamoDB bills. A test holds the page to the code:
 ` + "`go test ./internal/feed -run AccessPatterns -update`" + ` writes it.
 
 The sample: a user who follows %[1]d authors and is followed by them, each with two posts
 of %[2]d characters; %[1]d comments and %[1]d likes by the user, and as many of one post. Lists are
 read as pages of 20. Reads are consistent unless marked eventual, at half the price.
-No request scans. The units are those of the embedded table, by DynamoDB's size rules, and
-beside them those of LocalStack, which bills nothing for a read that finds nothing, and
-two for any transaction; a dash is a pattern that was not measured there since its calls
-changed. Dynoxide bills as this page does.
+No request scans. The units are those of the embedded table, by DynamoDB's size rules.
+LocalStack bills by other rules: ` + "`internal/feed/testdata/units_localstack.json`" + ` has its units.
 
 ## Reads
 
 `
 
 const accessPatternsWrites = `
-A list that is empty also reads the profile of its user, to tell an empty list from an
-unknown user. A home reads one entry further than its page, but not that entry's post. Where
-much has to be skipped, a list goes on to 12 calls at most, and answers a short page with a
-cursor. A page from which few deleted posts were left out first reads few more (a home, bookmarks, likes and
-comments by user): 3 calls more at most. If these are deleted too, or more than half of the page is,
-it reads 100 at a time, at 104 units. Views take 5 calls more at most. Beside names that are known, a view costs half a unit
-for its like count, and the page its reader's own likes or edges.
+An empty list also reads the profile of its user, to tell it from an unknown user. Where much
+has to be skipped, a list makes 12 calls at most, and answers a short page with a cursor. A page
+that lacks few deleted posts (a home, bookmarks, likes and comments by user) first reads few more,
+in 3 calls more at most; then it reads 100 at a time, at 104 units. Views take 5 calls more at
+most. Beside names that are known, a view costs half a unit for its like count, and the page its
+reader's own likes or edges.
 
 ## Writes
 
 In a transaction each write costs twice. A comment rewrites its post's item: 2 WCU for each KB
-of the post. Reads that a call makes first are in RCU. Readers
-have 14 active days: the presence is read by the Query of the marks, and written by the first
-follow. With ` + "`FANFARE_ACTIVE_DAYS=0`" + ` that costs as much as a later one. A refresh or an
-enrolment costs 1 WCU for each followee, and 2 or 4 more; a return 1 WCU for each followee, 2
-more, and 1 for each post that was missed, 200 at most. A sweep of a removal reads the profile and
-the note, 10 ranges of the user, and the profile once more for each page: 1 RCU.
-The limit of an hour is on (` + "`FANFARE_USER_UNITS`" + `). Without it an unfollow costs 1 RCU less, a comment 1 WCU, and a
-rename 3 WCU. A call that causes more than a thousandth of the limit costs 1 RCU more, and the first comment of an
-hour 1 WCU more.
+of the post. RCU are the reads that a call makes first. Readers have 14 active days: the Query of
+the marks reads the presence, and the first follow writes it. A refresh or an enrolment costs
+1 WCU for each followee, and 2 or 4 more; a return 1 WCU for each followee, 2 more, and 1 for
+each post that was missed, 200 at most. A sweep of a removal reads the profile and the note, 10
+ranges of the user, and the profile once more for each page: 1 RCU. The limit of an hour is on
+(` + "`FANFARE_USER_UNITS`" + `): without it an unfollow costs 1 RCU less, a comment 1 WCU, and a rename
+3 WCU; a call that causes more than a thousandth of the limit costs 1 RCU more, and the first
+comment of an hour 1 WCU more.
 
 `
 
 const accessPatternsLikes = `
 The aggregator's put of a like costs %g WCU, and %g with the index of likes by user: one more
 for each like. ` + "`FANFARE_LIKES_BY_USER=off`" + ` saves it and switches off "posts liked by U". A reaction of any
-kind costs as much as a like, and each read of reactions as much as the read of likes.
-
-The units of an action at the aggregator, with m actions of a post in one window, are held by
-` + "`TestWhatEachKindOfActionCosts`" + `, and for a post of weeks with ten aggregators by
-` + "`TestALedgerOfWeeksCostsNoMoreThanANewOne`" + `:
+kind costs as much as a like. The aggregator's units, with m actions of a post in one window
+(` + "`TestWhatEachKindOfActionCosts`, `TestALedgerOfWeeksCostsNoMoreThanANewOne`" + `):
 
 | action | WCU without the index | WCU with it | RCU |
 |---|---|---|---|

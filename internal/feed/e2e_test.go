@@ -54,6 +54,8 @@ func TestAccessPatternsCostTheSameOnDynoxide(t *testing.T) {
 	assert.Empty(t, cmp.Diff(want, got), "(-memory +Dynoxide)")
 }
 
+const localStackUnits = "testdata/units_localstack.json"
+
 // LocalStack's units are its own, but the calls must be the same.
 func TestAccessPatternsOnLocalStack(t *testing.T) {
 	want := measurePatterns(t, tabletest.NewMemory(), present())
