@@ -72,6 +72,8 @@ type PostInput struct {
 	Kind     string          `json:"kind,omitempty"`
 	Data     json.RawMessage `json:"data,omitempty"`
 	Mentions []string        `json:"mentions,omitempty"`
+	// ExpiresAt is the end of the post, zero for never.
+	ExpiresAt time.Time `json:"expires_at,omitzero"`
 	// IdempotencyKey lets repeated calls create only one post, even after a restart of
 	// the caller. If it is empty, CreatePost makes one for its own retries.
 	IdempotencyKey string `json:"-"`
@@ -84,7 +86,7 @@ type PostEdit struct {
 	Data     json.RawMessage `json:"data,omitempty"`
 }
 
-// Post is a post. EditedAt is zero if it was never edited.
+// Post is a post. EditedAt is zero if it was never edited, ExpiresAt if it has no end.
 type Post struct {
 	ID        string          `json:"id"`
 	AuthorID  string          `json:"author_id"`
@@ -95,6 +97,7 @@ type Post struct {
 	Kind      string          `json:"kind,omitempty"`
 	Data      json.RawMessage `json:"data,omitempty"`
 	Mentions  []string        `json:"mentions,omitempty"`
+	ExpiresAt time.Time       `json:"expires_at,omitzero"`
 }
 
 // CommentInput is a new comment. Only Text is required.
@@ -276,6 +279,7 @@ const (
 // Delivery is the progress of a post's delivery. Nil fields are not known yet.
 type Delivery struct {
 	State       DeliveryState `json:"state"`
+	Reason      string        `json:"reason,omitempty"` // why it is cancelled
 	Planned     *int64        `json:"planned"`
 	Delivered   *int64        `json:"delivered"`
 	Skipped     *int64        `json:"skipped"` // followers that were away

@@ -118,10 +118,11 @@ type PostCreated struct {
 	// later. Fanfare's API always fills it. Another producer leaves it out: then the
 	// worker decides it, and writes the post without a look for the API's write.
 	LikeShards int `json:"like_shards,omitempty" jsonschema:"minimum=0,maximum=100"`
-	// PostKind, Data and Mentions are optional: see post.go.
-	PostKind string          `json:"kind,omitempty" jsonschema:"pattern=^[a-z][a-z0-9_.-]{0\\,31}$"`
-	Data     json.RawMessage `json:"data,omitempty" jsonschema:"type=object"`
-	Mentions []string        `json:"mentions,omitempty" jsonschema:"maxItems=50,uniqueItems=true,pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
+	// PostKind, Data, Mentions and ExpiresAt are optional: see post.go.
+	PostKind  string          `json:"kind,omitempty" jsonschema:"pattern=^[a-z][a-z0-9_.-]{0\\,31}$"`
+	Data      json.RawMessage `json:"data,omitempty" jsonschema:"type=object"`
+	Mentions  []string        `json:"mentions,omitempty" jsonschema:"maxItems=50,uniqueItems=true,pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
+	ExpiresAt *time.Time      `json:"expires_at,omitempty"`
 }
 
 // Liked says that a user likes a post. EventID is the version of the user's action:

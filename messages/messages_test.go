@@ -46,7 +46,7 @@ func events() map[string]messages.Event {
 		"post_created_custom": &messages.PostCreated{
 			Header: header(), PostID: postID, AuthorID: "ann", Text: "Two photos <of> the harbour", LikeShards: 1,
 			PostKind: "photo-album.v2", Data: json.RawMessage(`{"b":1e2,"a":[{"url":"https://example.com/1.jpg?x=1&y=2"},0.10,-0,12345678901234567890,"\u00e9é\ufffe"]}`),
-			Mentions: []string{"bob", "auth0|5f7c"},
+			Mentions: []string{"bob", "auth0|5f7c"}, ExpiresAt: new(time.Date(2026, 11, 22, 9, 30, 0, 0, time.UTC)),
 		},
 		"post_created_unicode": &messages.PostCreated{Header: header(), PostID: postID, AuthorID: "ann", Text: "👩‍👩‍👧 שלום \x00\x01\x7f\u2028\uFFFE\uFFFF\U0001FFFE end"},
 		"liked":                &messages.Liked{Like: like},
@@ -189,6 +189,7 @@ func TestEncodeRefusesEventsThatNoConsumerAccepts(t *testing.T) {
 		"kind":        &messages.PostCreated{Header: header(), PostID: postID, AuthorID: "ann", PostKind: "Album"},
 		"data":        &messages.PostCreated{Header: header(), PostID: postID, AuthorID: "ann", Data: json.RawMessage(`{"a":1,"a":2}`)},
 		"mentions":    &messages.PostDeleted{Header: header(), PostID: postID, AuthorID: "ann", Mentions: []string{"bob", "bob"}},
+		"an end":      &messages.PostCreated{Header: header(), PostID: postID, AuthorID: "ann", ExpiresAt: new(time.Unix(1, 0))},
 		"no kind":     &messages.Reacted{Like: messages.Like{Header: header(), PostID: postID, UserID: "fan"}},
 		"like":        &messages.Reacted{Like: messages.Like{Header: header(), PostID: postID, UserID: "fan"}, Reaction: "like"},
 		"upper case":  &messages.Reacted{Like: messages.Like{Header: header(), PostID: postID, UserID: "fan"}, Reaction: "Love"},

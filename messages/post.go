@@ -64,6 +64,15 @@ func CompactData(data []byte, most int) (compact, place, fault string) {
 	return compact, "", ""
 }
 
+// End returns the time from which on no read shows the post, in whole seconds. It is zero for a
+// post without an end.
+func (e *PostCreated) End() time.Time {
+	if e.ExpiresAt == nil {
+		return time.Time{}
+	}
+	return e.ExpiresAt.UTC().Truncate(time.Second)
+}
+
 // checkOptional returns the errors of the fields that a post may lack.
 func (e *PostCreated) checkOptional() error {
 	err := checkMentions(e.Mentions)
@@ -74,6 +83,9 @@ func (e *PostCreated) checkOptional() error {
 		if _, bad := strictjson.Object(e.Data, MaxPostData, MaxDataDepth); bad != nil {
 			err = errors.Join(err, fmt.Errorf("data: %w", bad))
 		}
+	}
+	if at, bad := id.Time(e.PostID); bad == nil && e.ExpiresAt != nil && !e.End().After(at) {
+		err = errors.Join(err, errors.New("expires_at is not after the post, in whole seconds"))
 	}
 	return err
 }

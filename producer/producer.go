@@ -49,7 +49,8 @@ type Producer struct {
 func New() *Producer { return &Producer{id.NewGenerator(time.Now), time.Now} }
 
 // Post returns the event of a new post. The event's PostID is the id of the post, and has the
-// time of the post: keep the event, and send it again if a send fails. ImageURL, PostKind, Data and Mentions may be added.
+// time of the post: keep the event, and send it again if a send fails. ImageURL, PostKind, Data, Mentions
+// and ExpiresAt may be added.
 // Post refuses a bad author or text, and names each.
 func (p *Producer) Post(author, text string) (*messages.PostCreated, error) {
 	post, err := p.ids.New()

@@ -30,16 +30,28 @@ func (s *Server) createPost(user string, r *http.Request) (int, any) {
 		}
 		return http.StatusCreated, before.post
 	}
+	if ahead := time.Until(in.ExpiresAt); !in.ExpiresAt.IsZero() && (ahead < time.Minute-time.Second || ahead > 366*24*time.Hour) {
+		return fail(http.StatusUnprocessableEntity, "expires_at")
+	}
 	postID, err := s.ids.New()
 	if err != nil {
 		panic(fmt.Sprintf("clienttest: %v", err)) // crypto/rand never fails
 	}
-	post := client.Post{ID: postID, AuthorID: user, Text: in.Text, ImageURL: in.ImageURL, CreatedAt: time.Now().UTC(), Kind: in.Kind, Data: in.Data, Mentions: in.Mentions}
+	post := client.Post{ID: postID, AuthorID: user, Text: in.Text, ImageURL: in.ImageURL, CreatedAt: time.Now().UTC(), Kind: in.Kind, Data: in.Data, Mentions: in.Mentions, ExpiresAt: in.ExpiresAt.UTC().Truncate(time.Second)}
 	s.posts[post.ID] = post
 	s.byUser[user] = append(s.byUser[user], post.ID)
 	s.keys[key] = keyed{in, post}
 	s.deliver(post)
 	return http.StatusCreated, post
+}
+
+// endPosts takes away the posts that have ended.
+func (s *Server) endPosts() {
+	for _, post := range s.posts {
+		if !post.ExpiresAt.IsZero() && !post.ExpiresAt.After(time.Now()) {
+			s.remove(post)
+		}
+	}
 }
 
 func (s *Server) post(viewer string, r *http.Request) (int, any) {

@@ -190,6 +190,7 @@ func (s *Server) authed(answer func(string, *http.Request) (int, any)) http.Hand
 			return
 		}
 		s.mu.Lock()
+		s.endPosts()
 		status, body := s.known(user, r)
 		if status == 0 {
 			status, body = answer(user, r)

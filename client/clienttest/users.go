@@ -16,7 +16,11 @@ func (s *Server) readUser(user string) client.User {
 			u.Counts.Followers++
 		}
 	}
-	u.Counts.Posts = int64(len(s.byUser[user]))
+	for _, post := range s.byUser[user] {
+		if s.posts[post].ExpiresAt.IsZero() {
+			u.Counts.Posts++
+		}
+	}
 	if s.AlterUser != nil {
 		u = s.AlterUser(u)
 	}

@@ -196,7 +196,7 @@ func progressLine(d delivery.Progress) string {
 	case "pulled":
 		return "pulled: homes merge it in, nothing is delivered"
 	case "cancelled":
-		return "cancelled: the post was deleted before its delivery was complete"
+		return "cancelled: " + d.Reason + " before its delivery was complete"
 	}
 	full := int(share * barWidth)
 	return fmt.Sprintf("[%s%s] %3.0f %% %s%s", strings.Repeat("#", full), strings.Repeat(".", barWidth-full), 100*share, d.State, text)

@@ -247,7 +247,7 @@ func TestAWatchEndsWithTheDelivery(t *testing.T) {
 		"finished":                {someDeliveries()[5:], true, someLines[strings.LastIndex(someLines[:len(someLines)-1], "\n")+1:], 1},
 		"one look":                {someDeliveries(), false, someLines[:strings.Index(someLines, "\n")+1], 1},
 		"pulled":                  {[]delivery.Progress{{State: "pulled"}}, true, "pulled: homes merge it in, nothing is delivered\n", 1},
-		"cancelled":               {[]delivery.Progress{{State: "cancelled"}}, true, "cancelled: the post was deleted before its delivery was complete\n", 1},
+		"cancelled":               {[]delivery.Progress{{State: "cancelled", Reason: "the post was deleted"}}, true, "cancelled: the post was deleted before its delivery was complete\n", 1},
 		"complete without record": {[]delivery.Progress{{State: "complete"}}, true, "[##############################] 100 % complete, and its record has expired\n", 1},
 	} {
 		synctest.Test(t, func(t *testing.T) {

@@ -274,7 +274,7 @@ func (w *Worker) missedPosts(ctx context.Context, p schema.Presence, most int) (
 func (w *Worker) newestPosts(ctx context.Context, author, from string, most int) (posts []schema.Post, err error) {
 	for page, err := range w.cfg.Store.Query(ctx, table.Query{
 		PK: schema.PostsPK(author), Low: schema.PostSK(from), Descending: true, PageSize: most, Consistent: true,
-		Project: []string{schema.AttrLikeShards},
+		Project: []string{schema.AttrLikeShards, table.AttrTTL},
 	}) {
 		if err != nil {
 			return nil, fmt.Errorf("read the posts of %s: %w", author, err)
@@ -283,6 +283,12 @@ func (w *Worker) newestPosts(ctx context.Context, author, from string, most int)
 			post, err := schema.ParsePost(it)
 			if err != nil {
 				return nil, err
+			}
+			if gone, err := w.gone(post.Ref(0)); gone || err != nil {
+				if err != nil {
+					return nil, err
+				}
+				continue
 			}
 			if posts = append(posts, post); len(posts) == most {
 				return posts, nil
@@ -295,13 +301,10 @@ func (w *Worker) newestPosts(ctx context.Context, author, from string, most int)
 // writeMissed writes entries of posts, unless the worker slept after its first read.
 func (w *Worker) writeMissed(ctx context.Context, user string, missed []schema.Post, began time.Time) error {
 	var writes []table.BatchWrite
+	var err error
 	for _, stored := range missed {
-		p, err := w.newPost(ctx, stored.ID, stored.Author, stored.LikeShards)
-		if err != nil {
+		if writes, err = w.appendEntry(ctx, writes, user, stored); err != nil {
 			return err
-		}
-		if !p.expired {
-			writes = append(writes, table.BatchWrite{Put: &table.Item{Key: table.Key{PK: schema.TimelinePK(user), SK: p.sk}, Attrs: p.attrs}})
 		}
 	}
 	if len(writes) == 0 {

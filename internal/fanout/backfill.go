@@ -116,7 +116,7 @@ func (w *Worker) copyPosts(ctx context.Context, mark schema.Mark, began time.Tim
 	}
 	for page, err := range w.cfg.Store.Query(ctx, table.Query{
 		PK: schema.PostsPK(mark.Author), Low: schema.PostSK(oldest), PageSize: w.cfg.PageSize, Consistent: true,
-		Project: []string{schema.AttrLikeShards},
+		Project: []string{schema.AttrLikeShards, table.AttrTTL},
 	}) {
 		if err != nil {
 			return copied, fmt.Errorf("read the posts of %s: %w", mark.Author, err)
@@ -127,13 +127,8 @@ func (w *Worker) copyPosts(ctx context.Context, mark schema.Mark, began time.Tim
 			if err != nil {
 				return copied, err
 			}
-			p, err := w.newPost(ctx, stored.ID, mark.Author, stored.LikeShards)
-			if err != nil {
+			if writes, err = w.appendEntry(ctx, writes, mark.User, stored); err != nil {
 				return copied, err
-			}
-			if !p.expired {
-				key := table.Key{PK: schema.TimelinePK(mark.User), SK: p.sk}
-				writes = append(writes, table.BatchWrite{Put: &table.Item{Key: key, Attrs: p.attrs}})
 			}
 		}
 		if len(writes) == 0 {

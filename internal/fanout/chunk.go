@@ -69,13 +69,15 @@ func (w *Worker) deliverChunk(ctx context.Context, author string, c schema.Chunk
 	if err != nil {
 		return err
 	}
-	p, err := w.newPost(ctx, c.Post, author, next.ref.LikeShards)
+	p, err := w.newPost(ctx, next.ref)
 	if err != nil {
 		return err
 	}
 	for more := true; more && !p.expired; {
-		if next.ref.Deleted {
-			w.cfg.Log.Info("delivery stopped: the post was deleted", zap.String("post_id", p.id), trace.ID(ctx))
+		if gone, err := w.gone(next.ref); err != nil {
+			return err
+		} else if gone {
+			w.cfg.Log.Info("delivery stopped: the post was deleted or has ended", zap.String("post_id", p.id), trace.ID(ctx))
 			return nil
 		}
 		current := next

@@ -213,9 +213,16 @@ func TestFollowersComeAndGoAtAnyCall(t *testing.T) {
 	require.GreaterOrEqualf(t, at, 30, "only %d calls", at)
 }
 
-// TestADeletedPostIsNotDeliveredAnyFurther deletes the post at each port call in turn.
-// Only pages that were read before the deletion may still be written.
 func TestADeletedPostIsNotDeliveredAnyFurther(t *testing.T) {
+	goneWhileDelivered(t, (*world).deletePost)
+}
+
+func TestAnEndedPostIsNotDeliveredAnyFurther(t *testing.T) { goneWhileDelivered(t, (*world).endPost) }
+
+// goneWhileDelivered lets the post go at each port call in turn. Only pages that were read before may
+// still be written.
+func goneWhileDelivered(t *testing.T, goes func(w *world, post string)) {
+	t.Helper()
 	const n = 24
 	at := 0
 	for fired := true; fired; at++ {
@@ -225,7 +232,7 @@ func TestADeletedPostIsNotDeliveredAnyFurther(t *testing.T) {
 		w.must(err)
 		before := 0
 		change := w.atCall(at, func() {
-			w.deletePost(e.PostID)
+			goes(w, e.PostID)
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			before = w.observed
@@ -237,10 +244,10 @@ func TestADeletedPostIsNotDeliveredAnyFurther(t *testing.T) {
 		}
 		// One page was being written, and the next had been read.
 		assert.LessOrEqualf(t, w.observed, before+2*4,
-			"delete at call %d: %d entries were written after it", at, w.observed-before)
+			"gone at call %d: %d entries were written after it", at, w.observed-before)
 		d := w.delivery(e.PostID)
 		if d.State != delivery.Cancelled && (d.State != delivery.Complete || *d.Delivered != n+1) {
-			t.Errorf("delete at call %d: delivery is %s with %d", at, d.State, *d.Delivered)
+			t.Errorf("gone at call %d: delivery is %s with %d", at, d.State, *d.Delivered)
 		}
 	}
 	require.GreaterOrEqualf(t, at, 30, "only %d calls", at)

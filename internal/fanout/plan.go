@@ -53,11 +53,13 @@ func (w *Worker) plan(ctx context.Context, e *messages.FanoutPlan) error {
 	if err != nil {
 		return err
 	}
-	if ref.Deleted {
-		w.cfg.Log.Info("planning stopped: the post was deleted", zap.String("post_id", e.PostID), zap.String("request_id", e.RequestID), trace.ID(ctx))
+	if gone, err := w.gone(ref); err != nil {
+		return err
+	} else if gone {
+		w.cfg.Log.Info("planning stopped: the post was deleted or has ended", zap.String("post_id", e.PostID), zap.String("request_id", e.RequestID), trace.ID(ctx))
 		return nil
 	}
-	p, err := w.newPost(ctx, e.PostID, e.AuthorID, ref.LikeShards)
+	p, err := w.newPost(ctx, ref)
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ func (w *Worker) postCreated(ctx context.Context, e *messages.PostCreated) error
 		return err
 	}
 	if stored.Deleted {
-		w.cfg.Log.Info("not delivered: the post was deleted, or its author removed", zap.String("post_id", e.PostID), zap.String("request_id", e.RequestID), trace.ID(ctx))
+		w.cfg.Log.Info("not delivered: the post was deleted or has ended, or its author was removed", zap.String("post_id", e.PostID), zap.String("request_id", e.RequestID), trace.ID(ctx))
 		return nil
 	}
 	// The like shards of the event may be absent.
@@ -42,11 +42,11 @@ func (w *Worker) postCreated(ctx context.Context, e *messages.PostCreated) error
 // Deliver begins the delivery of a post of any age that is in the table, as a PostCreated
 // does. The caller has read or written the post before (I1).
 func (w *Worker) Deliver(ctx context.Context, ref schema.PostRef) error {
-	return w.deliver(ctx, schema.Post{ID: ref.ID, Author: ref.Author, LikeShards: ref.LikeShards}, false, "")
+	return w.deliver(ctx, schema.Post{ID: ref.ID, Author: ref.Author, LikeShards: ref.LikeShards, End: ref.End}, false, "")
 }
 
 func (w *Worker) deliver(ctx context.Context, stored schema.Post, compare bool, requestID string) error {
-	p, err := w.newPost(ctx, stored.ID, stored.Author, stored.LikeShards)
+	p, err := w.newPost(ctx, stored.Ref(0))
 	if err != nil {
 		return err
 	}

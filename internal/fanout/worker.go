@@ -284,8 +284,9 @@ type post struct {
 	recordTTL time.Time
 }
 
-func (w *Worker) newPost(ctx context.Context, postID, author string, likeShards int) (post, error) {
-	at, err := id.Time(postID)
+// newPost returns a post by its post by id.
+func (w *Worker) newPost(ctx context.Context, of schema.PostRef) (post, error) {
+	at, err := id.Time(of.ID)
 	if err != nil {
 		return post{}, err
 	}
@@ -299,10 +300,34 @@ func (w *Worker) newPost(ctx context.Context, postID, author string, likeShards 
 		return post{}, err
 	}
 	return post{
-		id: postID, author: author, at: at, day: schema.DayOf(at), sk: schema.EntrySK(postID, author),
-		attrs: schema.EntryAttrs(ttl, likeShards), expired: expired,
+		id: of.ID, author: of.Author, at: at, day: schema.DayOf(at), sk: schema.EntrySK(of.ID, of.Author),
+		// An entry that is written after the end is hidden at once.
+		attrs: schema.EntryAttrs(of.Until(ttl), of.LikeShards), expired: expired,
 		recordTTL: ttl.Add(schema.DeliveryKept),
 	}, nil
+}
+
+// gone reports whether a post was deleted or has ended. A clock in doubt ends no post: the message
+// is redelivered.
+func (w *Worker) gone(ref schema.PostRef) (bool, error) {
+	if ref.Deleted || ref.End.IsZero() {
+		return ref.Deleted, nil
+	}
+	return w.passed(ref.End)
+}
+
+// appendEntry adds the entry of a stored post in a user's timeline to writes, unless no home shows the post
+// any more.
+func (w *Worker) appendEntry(ctx context.Context, writes []table.BatchWrite, user string, stored schema.Post) ([]table.BatchWrite, error) {
+	p, err := w.newPost(ctx, stored.Ref(0))
+	if err != nil || p.expired {
+		return writes, err
+	}
+	if gone, err := w.gone(stored.Ref(0)); gone || err != nil {
+		return writes, err
+	}
+	key := table.Key{PK: schema.TimelinePK(user), SK: p.sk}
+	return append(writes, table.BatchWrite{Put: &table.Item{Key: key, Attrs: p.attrs}}), nil
 }
 
 // oldestShown returns the lowest post id that homes show.

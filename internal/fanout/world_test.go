@@ -172,7 +172,7 @@ func (w *world) EnsurePost(ctx context.Context, e *messages.PostCreated) (schema
 	}
 	if res.Item != nil {
 		ref, err := schema.ParsePostRef(*res.Item)
-		return schema.Post{ID: ref.ID, Author: ref.Author, LikeShards: ref.LikeShards, Deleted: ref.Deleted}, err
+		return schema.Post{ID: ref.ID, Author: ref.Author, LikeShards: ref.LikeShards, End: ref.End, Deleted: ref.Gone(w.clock())}, err
 	}
 	at, err := id.Time(e.PostID)
 	if err != nil {
@@ -203,6 +203,15 @@ func (w *world) deletePost(postID string) {
 	w.must(err)
 	_, err = w.mem.Update(w.Context(), table.UpdateInput{
 		Key: schema.PostByIDKey(postID), Set: []table.Attr{{Name: schema.AttrDeleted, Value: table.N(1)}, {Name: schema.AttrAuthor, Value: table.S(author)}},
+	})
+	w.must(err)
+}
+
+// endPost lets a post end now.
+func (w *world) endPost(postID string) {
+	w.Helper()
+	_, err := w.mem.Update(w.Context(), table.UpdateInput{
+		Key: schema.PostByIDKey(postID), Set: []table.Attr{{Name: schema.AttrEnds, Value: table.N(w.now.Unix())}},
 	})
 	w.must(err)
 }

@@ -36,7 +36,7 @@ func (s *Service) AddComment(ctx context.Context, user, post string, in CommentI
 	if err := s.countAlone(ctx, s.useOf(user, access.TimeOf(comment), unitsOfComment, nil)); err != nil {
 		return Comment{}, err
 	}
-	c := schema.Comment{ID: comment, Post: post, Author: user, Text: in.Text, Data: in.Data, Mentions: in.Mentions}
+	c := schema.Comment{ID: comment, Post: post, Author: user, Text: in.Text, Data: in.Data, Mentions: in.Mentions, TTL: byID.End}
 	s.noticeComment(ctx, byID, c)
 	write := table.TransactOp{Put: &table.PutInput{Item: c.Item(), If: table.Absent{}}}
 	if err := s.transactComment(ctx, user, byID, 1, write); err != nil {

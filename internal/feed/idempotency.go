@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
+	"strconv"
 	"time"
 
 	"fanfare/internal/fault"
@@ -34,7 +35,7 @@ type draft struct {
 func (s *Service) bindKey(ctx context.Context, key string, d draft, refused error) (bound schema.Post, found *schema.Post, err error) {
 	now, p := s.access.Now(), d.post
 	record := schema.Idempotency{
-		User: p.Author, Key: key, Post: p.ID, BodyHash: hashBody(append([]string{p.Text, p.ImageURL, p.Kind, p.Data}, p.Mentions...)...),
+		User: p.Author, Key: key, Post: p.ID, BodyHash: hashBody(append([]string{p.Text, p.ImageURL, p.Kind, p.Data, strconv.FormatInt(p.End.Unix(), 10)}, p.Mentions...)...),
 		LikeShards: p.LikeShards, TTL: now.Add(keyLife),
 	}
 	free := table.Any{

@@ -145,11 +145,11 @@ func (s *Service) ImportBlock(ctx context.Context, user, other string, since tim
 // ImportPost makes a post as its author wrote and edited it, and returns the stored post by id. It
 // may have become a tombstone, and stays one (I2). A post that no home shows any more has no timeline entry.
 func (s *Service) ImportPost(ctx context.Context, post schema.Post) (schema.PostRef, error) {
-	in := PostInput{Text: post.Text, ImageURL: post.ImageURL, Kind: post.Kind, Data: post.Data, Mentions: post.Mentions}
+	in := PostInput{Text: post.Text, ImageURL: post.ImageURL, Kind: post.Kind, Data: post.Data, Mentions: post.Mentions, ExpiresAt: post.End}
 	if err := in.validate(); err != nil {
 		return schema.PostRef{}, err
 	}
-	post.Data = in.Data
+	post.Data, post.End = in.Data, in.ExpiresAt
 	it, err := s.access.Get(ctx, schema.PostByIDKey(post.ID), true)
 	if err != nil {
 		return schema.PostRef{}, err
@@ -173,6 +173,16 @@ func (s *Service) ImportPost(ctx context.Context, post schema.Post) (schema.Post
 	if err != nil {
 		return schema.PostRef{}, err
 	}
+	if lives, err := s.access.Lives(ctx); err != nil {
+		return schema.PostRef{}, err
+	} else if ref := post.Ref(lives.Longest()); ref.Gone(s.access.Now()) { // left out: its comments and likes find it gone
+		ref.Deleted, ref.Purged, ref.TTL = true, true, s.access.Now().Add(lives.Longest()+schema.DeliveryKept)
+		_, err := s.access.Store.Put(ctx, table.PutInput{Item: ref.Item(), If: table.Absent{}})
+		if access.ConditionFailed(err) { // an earlier try was not answered
+			err = nil
+		}
+		return ref, fault.Wrap("table", err)
+	}
 	ref, _, err := s.putPost(ctx, post, use{}, false, post.ID >= oldest)
 	return ref, err
 }
@@ -193,9 +203,10 @@ func (s *Service) ImportComment(ctx context.Context, c Comment) error {
 		return fault.NotFoundf("there is no post %s", c.PostID)
 	}
 	post, err := schema.ParsePostRef(it)
-	if _, there := found[stored.Item().Key]; there || post.Deleted || err != nil {
+	if _, there := found[stored.Item().Key]; there || post.Gone(s.access.Now()) || err != nil {
 		return fault.Wrap("table", err)
 	}
+	stored.TTL = post.End
 	write := table.TransactOp{Put: &table.PutInput{Item: stored.Item(), If: table.Absent{}}}
 	err = s.transactComment(ctx, c.AuthorID, post, 1, write)
 	if deleted, ok := errors.AsType[*fault.Error](err); access.ConditionFailed(err) || ok && deleted.Kind == fault.NotFound {

@@ -103,7 +103,7 @@ func gone(found map[table.Key]table.Item, key table.Key) table.TransactOp {
 // counts the post that was lost.
 func (s *Service) BuryLost(ctx context.Context, post string) (buried bool, err error) {
 	ref, err := s.access.PostByID(ctx, post)
-	if err != nil || ref.Deleted {
+	if err != nil || ref.Gone(s.access.Now()) {
 		return false, err
 	}
 	key := schema.CountsKey(ref.Author)

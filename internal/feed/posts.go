@@ -144,7 +144,10 @@ func (s *Service) deletePost(ctx context.Context, byID schema.PostRef, counts *t
 	byID.Deleted = true
 	byID.TTL = s.access.Now().Add(lives.Longest() + schema.DeliveryKept)
 	goes := table.TransactOp{Delete: &table.DeleteInput{Key: schema.PostKey(user, post), If: table.Exists{}}}
-	lower := access.AddTo(schema.CountsKey(user), schema.AttrPosts, -1)
+	lower := &table.UpdateInput{Key: schema.CountsKey(user)}
+	if byID.End.IsZero() { // else it was never counted
+		lower = access.AddTo(lower.Key, schema.AttrPosts, -1)
+	}
 	if counts == nil || counts.Str(schema.AttrLastDel) < post {
 		raise := *lower
 		raise.Set = []table.Attr{{Name: schema.AttrLastDel, Value: table.S(post)}}
@@ -154,7 +157,11 @@ func (s *Service) deletePost(ctx context.Context, byID schema.PostRef, counts *t
 		}
 		// The post is gone, or a newer one was deleted since the read.
 	}
-	if err = s.bury(ctx, byID, mentions, goes, table.TransactOp{Update: lower}); access.ConditionFailed(err) {
+	ops := []table.TransactOp{goes}
+	if len(lower.Add) > 0 {
+		ops = append(ops, table.TransactOp{Update: lower})
+	}
+	if err = s.bury(ctx, byID, mentions, ops...); access.ConditionFailed(err) {
 		return fault.NotFoundf("post %s was deleted", post)
 	}
 	return fault.Wrap("table", err)
@@ -284,8 +291,8 @@ func (s *Service) lookForPost(ctx context.Context, author, post string) (*schema
 			if err != nil {
 				return nil, fault.Wrap("table", err)
 			}
-			if ref.Deleted && ref.Author == author {
-				return &schema.Post{ID: post, Author: author, LikeShards: ref.LikeShards, Deleted: true}, nil
+			if ref.Gone(s.access.Now()) && ref.Author == author {
+				return &schema.Post{ID: post, Author: author, LikeShards: ref.LikeShards, End: ref.End, Deleted: true}, nil
 			}
 		}
 		if waited >= lookFor {

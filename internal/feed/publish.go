@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,7 +44,7 @@ func (s *Service) CreatePost(ctx context.Context, author string, in PostInput) (
 // publishDraft makes the post of a draft, unless the author's hour is used up, or returns the post that an
 // earlier call with the key made. A bound key is never refused, and a refused call binds none.
 func (s *Service) publishDraft(ctx context.Context, key string, d draft) (schema.Post, error) {
-	refused := s.refused(d.use)
+	refused := cmp.Or(s.endFault(d.post), s.refused(d.use))
 	if refused != nil && key == "" {
 		return schema.Post{}, refused
 	}
@@ -91,7 +92,7 @@ func (s *Service) newPost(ctx context.Context, author string, in PostInput) (mad
 	}
 	s.cfg.Authors.note(author, post, authorRead{})
 	return draft{
-		post:  schema.Post{ID: post, Author: author, Text: in.Text, ImageURL: in.ImageURL, LikeShards: read.shards, Byline: read.byline, Kind: in.Kind, Data: in.Data, Mentions: in.Mentions},
+		post:  schema.Post{ID: post, Author: author, Text: in.Text, ImageURL: in.ImageURL, LikeShards: read.shards, Byline: read.byline, Kind: in.Kind, Data: in.Data, Mentions: in.Mentions, End: in.ExpiresAt},
 		after: read.after, followers: read.followers, use: s.useOfPost(author, post, read.followers, items),
 	}, nil
 }
@@ -194,6 +195,10 @@ func (s *Service) EnsurePost(ctx context.Context, e *messages.PostCreated) (sche
 	if err := s.access.Clock.CheckAge("post_id", e.PostID, s.access.Now()); err != nil {
 		return schema.Post{}, err
 	}
+	if end := e.End(); !end.IsZero() && !s.access.Now().Before(end) {
+		// A clock in doubt ends no post.
+		return schema.Post{ID: e.PostID, Author: e.AuthorID, LikeShards: e.LikeShards, End: end, Deleted: true}, s.access.Clock.Doubt()
+	}
 	s.cfg.Authors.note(e.AuthorID, e.PostID, authorRead{}) // it may be of an earlier process
 	if e.LikeShards > 0 {
 		found, err := s.lookForPost(ctx, e.AuthorID, e.PostID)
@@ -204,14 +209,14 @@ func (s *Service) EnsurePost(ctx context.Context, e *messages.PostCreated) (sche
 			return *found, nil
 		}
 	}
-	in := PostInput{Text: e.Text, ImageURL: e.ImageURL, Kind: e.PostKind, Data: string(e.Data), Mentions: e.Mentions}
+	in := PostInput{Text: e.Text, ImageURL: e.ImageURL, Kind: e.PostKind, Data: string(e.Data), Mentions: e.Mentions, ExpiresAt: e.End()}
 	// Nothing has checked the values of another producer yet.
 	if err := in.validate(); err != nil {
 		return schema.Post{}, messages.Permanent(messages.ReasonRefused, "%v", err)
 	}
 	post := schema.Post{
 		ID: e.PostID, Author: e.AuthorID, Text: e.Text, ImageURL: e.ImageURL, LikeShards: e.LikeShards,
-		Kind: in.Kind, Data: in.Data, Mentions: in.Mentions,
+		Kind: in.Kind, Data: in.Data, Mentions: in.Mentions, End: in.ExpiresAt,
 	}
 	items, err := s.userItems(ctx, e.AuthorID)
 	if err != nil {
@@ -245,12 +250,8 @@ func (s *Service) EnsurePost(ctx context.Context, e *messages.PostCreated) (sche
 	if !made {
 		post.Byline = schema.Byline{}
 	}
-	post.LikeShards, post.Deleted = stored.LikeShards, stored.Deleted
+	post.LikeShards, post.End, post.Deleted = stored.LikeShards, stored.End, stored.Gone(s.access.Now())
 	return post, err
-}
-
-func refOf(p schema.Post) schema.PostRef {
-	return schema.PostRef{ID: p.ID, Author: p.Author, LikeShards: p.LikeShards, Mentions: len(p.Mentions) > 0}
 }
 
 // ownedError is the failure of a post whose id belongs to another author.
@@ -278,16 +279,21 @@ func (s *Service) putPost(ctx context.Context, p schema.Post, u use, lazy, shown
 		return schema.PostRef{}, false, err
 	}
 	at := access.TimeOf(p.ID)
+	byID, count := p.Ref(lives.Longest()), &table.UpdateInput{Key: schema.CountsKey(p.Author)}
+	if p.End.IsZero() { // a post with an end is never counted (I15): nobody would lower the count at its end
+		count = access.AddTo(count.Key, schema.AttrPosts, 1)
+	}
+	u.countTo(count)
 	entry := table.Item{
 		Key:   table.Key{PK: schema.TimelinePK(p.Author), SK: schema.EntrySK(p.ID, p.Author)},
-		Attrs: schema.EntryAttrs(at.Add(lives.Written(at)), p.LikeShards),
+		Attrs: schema.EntryAttrs(byID.Until(at.Add(lives.Written(at))), p.LikeShards),
 	}
-	byID, count := refOf(p), access.AddTo(schema.CountsKey(p.Author), schema.AttrPosts, 1)
-	u.countTo(count)
 	ops := []table.TransactOp{
 		{Put: &table.PutInput{Item: p.Item(), If: table.Absent{}}},
 		{Put: &table.PutInput{Item: byID.Item(), If: table.Absent{}}},
-		{Update: count},
+	}
+	if len(count.Add) > 0 {
+		ops = append(ops, table.TransactOp{Update: count})
 	}
 	if shown {
 		ops = append(ops, table.TransactOp{Put: &table.PutInput{Item: entry}})

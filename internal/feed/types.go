@@ -39,17 +39,19 @@ type Relationship struct{ Following, FollowedBy, Friends bool }
 type PostInput struct {
 	Text, ImageURL, IdempotencyKey, Kind, Data string
 	Mentions                                   []string
+	// ExpiresAt is the end of the post, zero for never. Seconds count.
+	ExpiresAt time.Time
 }
 
 // PostEdit is a change of a post. It leaves fields that are nil as they are. Data "" removes the
 // data.
 type PostEdit struct{ Text, ImageURL, Data *string }
 
-// Post is a living post. EditedAt is zero if it was never edited.
+// Post is a living post. EditedAt is zero if it was never edited, ExpiresAt if it has no end.
 type Post struct {
 	ID, AuthorID, Text, ImageURL, Kind, Data string
 	Mentions                                 []string
-	CreatedAt, EditedAt                      time.Time
+	CreatedAt, EditedAt, ExpiresAt           time.Time
 }
 
 // PostRange is a range of time: Since included, Until excluded, zero for open.
@@ -136,7 +138,7 @@ func (i HomeItem) JSONBytes() int {
 const reactionBytes = messages.MaxReaction + 24
 
 func postOf(p schema.Post) Post {
-	return Post{ID: p.ID, AuthorID: p.Author, Text: p.Text, ImageURL: p.ImageURL, Kind: p.Kind, Data: p.Data, Mentions: p.Mentions, CreatedAt: access.TimeOf(p.ID), EditedAt: p.EditedAt}
+	return Post{ID: p.ID, AuthorID: p.Author, Text: p.Text, ImageURL: p.ImageURL, Kind: p.Kind, Data: p.Data, Mentions: p.Mentions, CreatedAt: access.TimeOf(p.ID), EditedAt: p.EditedAt, ExpiresAt: p.End}
 }
 
 func commentOf(c schema.Comment) Comment {

@@ -3,10 +3,13 @@ package feed
 import (
 	"fmt"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"fanfare/internal/display"
 	"fanfare/internal/fault"
+	"fanfare/internal/feed/access"
+	"fanfare/internal/schema"
 	"fanfare/messages"
 )
 
@@ -66,6 +69,28 @@ func (c *checks) data(text string, most int) string {
 	return compact
 }
 
+// The bounds of the end of a post when the API takes it.
+const (
+	leastLife = time.Minute
+	mostLife  = 366 * 24 * time.Hour
+)
+
+// endFault refuses a post that would end too soon or too late. It is no fault of a call that repeats an
+// earlier one. The id of the post may be ahead of the clock, and a post ends after the time of its id.
+func (s *Service) endFault(p schema.Post) error {
+	now := s.access.Now()
+	soonest := now.Add(leastLife - time.Second) // an end in whole seconds is rounded down
+	if at := access.TimeOf(p.ID); at.After(soonest) {
+		soonest = at
+	}
+	if p.End.IsZero() || p.End.After(soonest) && p.End.Sub(now) <= mostLife {
+		return nil
+	}
+	var c checks
+	c.refuse("expires_at", "is %s: it must be 60 seconds to 366 days ahead", p.End.Format(time.RFC3339))
+	return c.err()
+}
+
 func (c *checks) kind(kind string) {
 	if kind != "" && !messages.ValidKind(kind) {
 		c.refuse("kind", `is not a lower-case letter and up to %d lower-case letters, digits, or characters of "_.-"`, messages.MaxKind-1)
@@ -122,6 +147,7 @@ func (in *PostInput) validate() error {
 	c.imageURL(in.ImageURL)
 	c.idempotencyKey(in.IdempotencyKey)
 	c.kind(in.Kind)
+	in.ExpiresAt = in.ExpiresAt.UTC().Truncate(time.Second)
 	in.Data = c.data(in.Data, messages.MaxPostData)
 	c.mentions(in.Mentions)
 	return c.err()

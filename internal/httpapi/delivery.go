@@ -11,6 +11,7 @@ import (
 // Delivery is the progress of a post's delivery. Values that are not known yet are null.
 type Delivery struct {
 	State       delivery.State `json:"state" enum:"queued,running,complete,pulled,cancelled"`
+	Reason      string         `json:"reason,omitempty" doc:"Why the delivery is cancelled, such as: the post ended at 2026-01-01T00:00:00Z."`
 	Planned     *int64         `json:"planned" doc:"The homes to reach: followers when the fan-out began, and the author."`
 	Delivered   *int64         `json:"delivered" doc:"The homes that have the post."`
 	Skipped     *int64         `json:"skipped" doc:"The followers that were away. Their homes show the post when they come back."`

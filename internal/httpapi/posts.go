@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"reflect"
 	"strings"
@@ -25,15 +26,27 @@ type Post struct {
 	Kind      string     `json:"kind,omitempty" doc:"The kind that the author gave, such as album."`
 	Data      Data       `json:"data,omitempty"`
 	Mentions  []string   `json:"mentions,omitempty" nullable:"false" doc:"Ids of users, also of unknown ones."`
+	ExpiresAt *time.Time `json:"expires_at,omitempty" doc:"From then on no call shows the post."`
 }
 
 // PostInput is a new post.
 type PostInput struct {
-	Text     string   `json:"text" minLength:"1" maxLength:"5000" example:"Hello"`
-	ImageURL string   `json:"image_url,omitempty" maxLength:"2048" pattern:"^([hH][tT][tT][pP][sS]?://.*)?$" patternDescription:"an http(s) URL"`
-	Kind     string   `json:"kind,omitempty" pattern:"^[a-z][a-z0-9_.-]{0,31}$" patternDescription:"a kind" doc:"A kind of your own, such as album. It never changes." example:"album"`
-	Data     Data     `json:"data,omitempty"`
-	Mentions []string `json:"mentions,omitempty" nullable:"false" maxItems:"50" pattern:"^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0,63}$" patternDescription:"a user id" doc:"Ids of users, each once. Unknown ones are kept. They never change."`
+	Text      string   `json:"text" minLength:"1" maxLength:"5000" example:"Hello"`
+	ImageURL  string   `json:"image_url,omitempty" maxLength:"2048" pattern:"^([hH][tT][tT][pP][sS]?://.*)?$" patternDescription:"an http(s) URL"`
+	Kind      string   `json:"kind,omitempty" pattern:"^[a-z][a-z0-9_.-]{0,31}$" patternDescription:"a kind" doc:"A kind of your own, such as album. It never changes." example:"album"`
+	Data      Data     `json:"data,omitempty"`
+	Mentions  []string `json:"mentions,omitempty" nullable:"false" maxItems:"50" pattern:"^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0,63}$" patternDescription:"a user id" doc:"Ids of users, each once. Unknown ones are kept. They never change."`
+	ExpiresAt bound    `json:"expires_at,omitempty" doc:"The end of the post, in whole seconds, 60 seconds to 366 days ahead. From then on no call shows the post, its comments and its likes. It never changes, and counts.posts leaves the post out."` //nolint:modernize // huma reads omitempty as optional
+}
+
+// end returns the end of the post, the zero time for none.
+func (in *PostInput) end() (time.Time, error) {
+	var faults []FieldError
+	end := in.ExpiresAt.parse("expires_at", &faults)
+	if len(faults) > 0 {
+		return end, invalid(faults...)
+	}
+	return end, nil
 }
 
 // PostEdit changes the fields that are given.
@@ -57,6 +70,9 @@ func toPost(p feed.Post) Post {
 		edited := p.EditedAt.UTC()
 		out.EditedAt = &edited
 	}
+	if !p.ExpiresAt.IsZero() {
+		out.ExpiresAt = &p.ExpiresAt
+	}
 	return out
 }
 
@@ -76,9 +92,13 @@ func (a *API) registerPosts() {
 	create.Description = usesHour + " The first four posts of an hour always pass. A call with an Idempotency-Key that is bound is answered as before, and never 429 for the hour."
 	register(a, create,
 		func(ctx context.Context, in *createIn) (*createOut, error) {
+			end, err := in.Body.end()
+			if err != nil {
+				return nil, err
+			}
 			p, err := a.feed.CreatePost(ctx, userOf(ctx), feed.PostInput{
 				Text: in.Body.Text, ImageURL: in.Body.ImageURL, IdempotencyKey: in.Key,
-				Kind: in.Body.Kind, Data: string(in.Body.Data), Mentions: in.Body.Mentions,
+				Kind: in.Body.Kind, Data: string(in.Body.Data), Mentions: in.Body.Mentions, ExpiresAt: end,
 			})
 			if err != nil {
 				return nil, err
@@ -141,7 +161,7 @@ func (a *API) registerPosts() {
 		})
 }
 
-// bound is an optional end of a range of time. It needs given, because a client may well
+// bound is an optional time: an end of a range, or of a post. It needs given, because a client may well
 // send the first instant of the calendar, which is Go's zero time.
 type bound struct {
 	text  string
@@ -159,6 +179,12 @@ func (b *bound) Receiver() reflect.Value { return reflect.ValueOf(&b.text).Elem(
 
 // OnParamSet implements huma.ParamReactor.
 func (b *bound) OnParamSet(isSet bool, _ any) { b.given = isSet }
+
+// UnmarshalJSON implements json.Unmarshaler, for a body.
+func (b *bound) UnmarshalJSON(text []byte) error {
+	b.given = true
+	return json.Unmarshal(text, &b.text)
+}
 
 // parse returns the moment of b, the zero time if it was not given.
 func (b *bound) parse(name string, faults *[]FieldError) time.Time {

@@ -158,14 +158,8 @@ func (w *window) readEnds(ctx context.Context, actions []*action) error {
 // fence makes sure that g never happens, unless it already did. The answer brings the
 // ledger.
 func (w *window) fence(ctx context.Context, g schema.Flush) error {
-	var res table.WriteResult
-	err := w.attempt(ctx, nil, func() (err error) {
-		res, err = w.cfg.Store.Update(ctx, table.UpdateInput{
-			Key: schema.LikeCountKey(w.post),
-			Set: []table.Attr{{Name: schema.AttrFenced(g.Inc), Value: table.N(1)}},
-			If:  notFlushed(g), ReturnNew: true,
-		})
-		return err
+	res, err := w.updateCount(ctx, table.UpdateInput{
+		Set: []table.Attr{{Name: schema.AttrFenced(g.Inc), Value: table.N(1)}}, If: notFlushed(g), ReturnNew: true,
 	})
 	if failed, ok := errors.AsType[*table.ConditionError](err); ok {
 		w.setLedger(failed.Old)

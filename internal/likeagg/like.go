@@ -16,6 +16,9 @@ const (
 	Outlived = messages.MaxAge + 3*24*time.Hour
 	// likeTTL is the life of an item without a reaction that is not counted either. It must refuse older messages.
 	likeTTL = Outlived
+	// keptAfterEnd is how long the likes of a post with an end, and their count, outlive the post:
+	// longer than any window.
+	keptAfterEnd = 24 * time.Hour
 )
 
 // act brings an action one step further. After it the action is stamped, has failed, or
@@ -94,6 +97,9 @@ func (w *window) put(ctx context.Context, a *action) (now *schema.Like, written 
 		if ttl := w.cfg.Now().Add(likeTTL); w.cfg.Clock.Doubt() == nil {
 			next.TTL = ttl
 		}
+	}
+	if !w.expiry.IsZero() { // no like has an effect after the end, so none has to be refused
+		next.TTL = w.expiry
 	}
 	var unchanged table.Cond = table.Absent{}
 	if a.old != nil {

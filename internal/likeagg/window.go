@@ -46,6 +46,8 @@ type window struct {
 	// author.
 	shards int
 	author string
+	// expiry is when the post's likes and their count may be deleted, zero for never.
+	expiry time.Time
 	// gate holds back the window's turns while many of its requests wait.
 	gate gate
 	// unresolved counts the requests of unknown outcome. Only assertions read it.
@@ -74,9 +76,14 @@ func (w *window) begin(ctx context.Context) {
 		w.end(ctx, nil)
 	case ref.Deleted: // likes of a deleted post have no effect
 		w.end(ctx, nil)
+	case ref.Gone(w.cfg.Now()): // neither have those of a post that has ended, unless the clock is in doubt
+		w.end(ctx, w.cfg.Clock.Doubt())
 	default:
 		w.shards = ref.LikeShards
 		w.author = ref.Author
+		if !ref.End.IsZero() {
+			w.expiry = ref.End.Add(keptAfterEnd)
+		}
 		w.round(ctx, w.actions)
 	}
 }
@@ -188,7 +195,6 @@ func (w *window) changes(delta map[string]int64, stamped int64) []table.Attr {
 func (w *window) flush(ctx context.Context, add []table.Attr) error {
 	invariants.Check(w.unresolved.Load() == 0, "I3: flush %s of post %s while %d requests have an unknown outcome", w.stamp, w.post, w.unresolved.Load())
 	in := table.UpdateInput{
-		Key: schema.LikeCountKey(w.post),
 		Set: []table.Attr{
 			{Name: schema.AttrFlushed(w.stamp.Inc), Value: table.N(w.stamp.Seq)},
 			{Name: schema.AttrAsOf, Value: table.N(w.cfg.Now().UnixMilli())},
@@ -197,11 +203,7 @@ func (w *window) flush(ctx context.Context, add []table.Attr) error {
 		If:        table.All{notFlushed(w.stamp), table.AttrAbsent{Name: schema.AttrFenced(w.stamp.Inc)}},
 		ReturnNew: true,
 	}
-	var res table.WriteResult
-	err := w.attempt(ctx, nil, func() (err error) {
-		res, err = w.cfg.Store.Update(ctx, in)
-		return err
-	})
+	res, err := w.updateCount(ctx, in)
 	if failed, ok := errors.AsType[*table.ConditionError](err); ok {
 		if seq := schema.ParseLikeCount(failed.Old).Done[w.stamp.Inc]; seq >= w.stamp.Seq {
 			invariants.Check(seq == w.stamp.Seq, "I3: post %s has flush %d of incarnation %s before flush %d", w.post, seq, w.stamp.Inc, w.stamp.Seq)
@@ -215,6 +217,19 @@ func (w *window) flush(ctx context.Context, add []table.Attr) error {
 	}
 	w.flushed = res.Item
 	return nil
+}
+
+// updateCount updates the post's count item, which may be its first write.
+func (w *window) updateCount(ctx context.Context, in table.UpdateInput) (res table.WriteResult, err error) {
+	in.Key = schema.LikeCountKey(w.post)
+	if !w.expiry.IsZero() {
+		in.Set = append(in.Set, table.Attr{Name: table.AttrTTL, Value: table.N(w.expiry.Unix())})
+	}
+	err = w.attempt(ctx, nil, func() (err error) {
+		res, err = w.cfg.Store.Update(ctx, in)
+		return err
+	})
+	return res, err
 }
 
 // end answers the window's messages, prunes, and makes way for the post's next window.

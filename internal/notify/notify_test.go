@@ -209,6 +209,39 @@ func TestTheNoticeOfAPostThatIsGoneGoes(t *testing.T) {
 	})
 }
 
+// I15: a notification expires with its post, listed or not, and no worker writes one after the end.
+func TestTheNoticeOfAPostWithAnEndExpiresWithIt(t *testing.T) {
+	play(t, func(w *world) {
+		end := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
+		w.put(schema.PostRef{ID: w.post, Author: "ann", LikeShards: 1, End: end}.Item())
+		w.clock = clock.New(w.now)
+		w.cfg.Clock = w.clock
+		w.run(func() {
+			for _, liked := range []bool{true, false, true} {
+				w.like("bob", liked)
+				w.settle()
+				assert.Equal(t, end, w.notice(schema.NoticeLike, w.post).TTL)
+			}
+			w.clock.Observe(time.Now(), 0)
+			w.skew = 2 * time.Hour // the clock of this process jumps
+			w.clock.Observe(time.Now(), 0)
+			version, err := id.Named(time.Now(), "later")
+			require.NoError(t, err)
+			w.send(counted(version, w.post, "carl", true))
+			pass(10 * time.Second)
+			assert.Equal(t, 1, w.left(), "a clock in doubt ends no post")
+			w.skew = 0
+			w.settle()
+			assert.Equal(t, []string{"carl", "bob"}, w.likers())
+			pass(time.Hour)
+			w.like("dora", true)
+			w.settle()
+			assert.Equal(t, []string{"carl", "bob"}, w.likers())
+			assert.Equal(t, "hidden", w.results()[strings.LastIndex(w.results(), " ")+1:])
+		})
+	})
+}
+
 // Between a worker's read and its put, another one writes, the mark rises, the worker sleeps.
 func TestAPutMeetsWhatItRead(t *testing.T) {
 	play(t, func(w *world) {

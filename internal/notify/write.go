@@ -38,8 +38,9 @@ type stored struct {
 	// all of its former lives. The author of a living post needs no look.
 	unknown bool
 	after   string
-	// post is the target, nil if there is none or no more.
-	post *schema.PostRef
+	// post is the target, nil if there is none or no more. ended means that its end has come.
+	post  *schema.PostRef
+	ended bool
 	// comments are the comments that the window's actions are about.
 	comments map[string]bool
 }
@@ -51,6 +52,9 @@ func (wr *writer) write(ctx context.Context) (result Result, err error) {
 		now, err := wr.read(ctx)
 		if err != nil {
 			return "", err
+		}
+		if now.ended { // the notification has expired with its post, unless the clock is in doubt
+			return ResultHidden, wr.cfg.Clock.Doubt()
 		}
 		if wr.w.about.target != "" && now.post == nil {
 			if err = wr.remove(ctx, now.notice); err == nil {
@@ -103,7 +107,7 @@ func (wr *writer) read(ctx context.Context) (stored, error) {
 		case schema.PostByIDKey(about.target):
 			var ref schema.PostRef
 			if ref, err = schema.ParsePostRef(it); !ref.Deleted {
-				now.post = &ref
+				now.post, now.ended = &ref, ref.Gone(now.at)
 			}
 		default:
 			var c schema.Comment
@@ -240,10 +244,14 @@ func (wr *writer) expiry(was stored, n schema.Notice) time.Time {
 	if at, err := id.Time(n.Acts[0].Version); err == nil && at.After(from) {
 		from = at
 	}
+	ttl := from.Add(wr.cfg.TTL)
 	if n.Place() == "" {
-		return from.Add(unlistedTTL)
+		ttl = from.Add(unlistedTTL)
 	}
-	return from.Add(wr.cfg.TTL)
+	if was.post != nil { // I15
+		return was.post.Until(ttl)
+	}
+	return ttl
 }
 
 // remove deletes the notification of a post that is gone.

@@ -31,6 +31,7 @@ const (
 	AttrData       = "data"      // post, comment, profile: custom data, as compact JSON
 	AttrMentions   = "to"        // post, comment: the mentioned users, with a space between them
 	AttrMentioning = "mn"        // post by id: 1 if the post mentions users
+	AttrEnds       = "exp"       // post by id: the end of the post, in seconds; a post has it as its ttl
 	AttrBylineName = "an"        // post: the author's name
 	AttrBylineImg  = "ai"        // post: the author's image
 	AttrBylineV    = "av"        // profile: its version; post: that of the profile with this name and image

@@ -45,8 +45,8 @@ type Like struct {
 	// before it, "" for none.
 	Flush Flush
 	Base  string
-	// TTL is the time after which the item may be deleted, zero for never. Only an
-	// item without a reaction that is not counted either has one.
+	// TTL is the time after which the item may be deleted, zero for never. Of a post without an
+	// end, only an item without a reaction that is not counted either has one.
 	TTL time.Time
 	// LikeShards is the post's. The key depends on it.
 	LikeShards int

@@ -15,6 +15,8 @@ type Post struct {
 	// Kind, Data and Mentions are the author's. Data is the compact form of a JSON object, "" for none.
 	Kind, Data string
 	Mentions   []string
+	// End is the time from which on no read shows the post, in whole seconds; zero for never.
+	End time.Time
 	// Byline may be absent, as of an imported post.
 	Byline Byline
 	// Comments is the exact number of comments (I4).
@@ -63,7 +65,17 @@ func (p Post) Item() table.Item {
 		attrs = append(attrs, str(AttrPostKind, p.Kind))
 	}
 	attrs = appendCustom(attrs, p.Data, p.Mentions)
-	return table.Item{Key: PostKey(p.Author, p.ID), Attrs: appendShards(attrs, p.LikeShards)}
+	return table.Item{Key: PostKey(p.Author, p.ID), Attrs: appendTTL(appendShards(attrs, p.LikeShards), p.End)}
+}
+
+// Ref returns the post by id of a living post. longest is the longest time for which homes show
+// any post: the post by id of a post that ended outlives all of the post's messages.
+func (p Post) Ref(longest time.Duration) PostRef {
+	ref := PostRef{ID: p.ID, Author: p.Author, LikeShards: p.LikeShards, Mentions: len(p.Mentions) > 0, End: p.End}
+	if !p.End.IsZero() {
+		ref.TTL = p.End.Add(longest + DeliveryKept)
+	}
+	return ref
 }
 
 // ParsePost decodes a post.
@@ -77,7 +89,7 @@ func ParsePost(it table.Item) (Post, error) {
 		ID: post, Author: author, Text: it.Str(AttrText), ImageURL: it.Str(AttrImageURL),
 		EditedAt: timeOf(&it, AttrEditedAt), LikeShards: parseShards(it), Comments: it.Int(AttrComments),
 		Byline: Byline{it.Str(AttrBylineName), it.Str(AttrBylineImg), it.Int(AttrBylineV)},
-		Kind:   it.Str(AttrPostKind), Data: it.Str(AttrData), Mentions: MentionsOf(it),
+		Kind:   it.Str(AttrPostKind), Data: it.Str(AttrData), Mentions: MentionsOf(it), End: ttlOf(it),
 	}, nil
 }
 
@@ -107,7 +119,9 @@ type PostRef struct {
 	LikeShards int
 	// Mentions reports that the post mentions users.
 	Mentions bool
-	Deleted  bool
+	// End is the end of the post, zero for never. It never changes.
+	End     time.Time
+	Deleted bool
 	// TTL is the time when a tombstone expires, zero for never.
 	TTL time.Time
 	// Purged means that a tombstone's purge is over.
@@ -128,6 +142,9 @@ func (r PostRef) Item() table.Item {
 	if r.Mentions {
 		attrs = append(attrs, num(AttrMentioning, 1))
 	}
+	if !r.End.IsZero() {
+		attrs = append(attrs, num(AttrEnds, r.End.Unix()))
+	}
 	if r.Deleted {
 		attrs = append(attrs, num(AttrDeleted, 1))
 		if r.Purged {
@@ -143,14 +160,32 @@ func (r PostRef) Item() table.Item {
 	return table.Item{Key: PostByIDKey(r.ID), Attrs: appendTTL(attrs, r.TTL)}
 }
 
+// Gone reports whether the post was deleted or has ended (I15). Every use of a post by id that asks
+// whether the post lives asks this.
+func (r PostRef) Gone(now time.Time) bool {
+	return r.Deleted || !r.End.IsZero() && !now.Before(r.End)
+}
+
+// Until returns the earlier one of the post's end and a time.
+func (r PostRef) Until(at time.Time) time.Time {
+	if !r.End.IsZero() && r.End.Before(at) {
+		return r.End
+	}
+	return at
+}
+
 // ParsePostRef decodes a post by id.
 func ParsePostRef(it table.Item) (PostRef, error) {
 	post, ok := PostOfSK(it.Key.PK)
 	if !ok || it.Key.SK != SortInfo || it.Str(AttrAuthor) == "" {
 		return PostRef{}, &ParseError{it.Key, "not a post by id"}
 	}
+	var end time.Time
+	if at := it.Int(AttrEnds); at != 0 {
+		end = time.Unix(at, 0).UTC()
+	}
 	ref := PostRef{
-		ID: post, Author: it.Str(AttrAuthor), LikeShards: parseShards(it), Mentions: it.Int(AttrMentioning) != 0,
+		End: end, ID: post, Author: it.Str(AttrAuthor), LikeShards: parseShards(it), Mentions: it.Int(AttrMentioning) != 0,
 		Deleted: it.Int(AttrDeleted) != 0, TTL: ttlOf(it), Purged: it.Int(AttrPurged) != 0,
 	}
 	if reason := it.Str(AttrWhy); reason != "" {
@@ -163,6 +198,8 @@ func ParsePostRef(it table.Item) (PostRef, error) {
 type Comment struct {
 	ID, Post, Author, Text, Data string
 	Mentions                     []string
+	// TTL is the end of the post, zero for never.
+	TTL time.Time
 }
 
 // Item encodes c.
@@ -171,7 +208,7 @@ func (c Comment) Item() table.Item {
 		str(AttrAuthor, c.Author), str(AttrText, c.Text),
 		str(table.AttrGSI1PK, UserCommentsPK(c.Author)), str(table.AttrGSI1SK, CommentSK(c.ID)),
 	}
-	return table.Item{Key: CommentKey(c.Post, c.ID), Attrs: appendCustom(attrs, c.Data, c.Mentions)}
+	return table.Item{Key: CommentKey(c.Post, c.ID), Attrs: appendTTL(appendCustom(attrs, c.Data, c.Mentions), c.TTL)}
 }
 
 // ParseComment decodes a comment, read from the table or from the index.
@@ -184,7 +221,7 @@ func ParseComment(it table.Item) (Comment, error) {
 	}
 	return Comment{
 		ID: comment, Post: post, Author: it.Str(AttrAuthor), Text: it.Str(AttrText),
-		Data: it.Str(AttrData), Mentions: MentionsOf(it),
+		Data: it.Str(AttrData), Mentions: MentionsOf(it), TTL: ttlOf(it),
 	}, nil
 }
 

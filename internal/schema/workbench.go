@@ -31,6 +31,7 @@ func facets() []facet {
 	at := time.UnixMilli(1752796000000).UTC() // when alice posted
 	later, expiry := at.Add(time.Minute), at.Add(30*24*time.Hour)
 	flush := Flush{Inc: inc, Seq: 1}
+	album := Post{ID: action, Author: alice, Text: "Two photos of the harbour.", LikeShards: 1, Kind: "album", Data: `{"photos":[{"url":"https://img.example/1.jpg"},{"url":"https://img.example/2.jpg"}]}`, Mentions: []string{bob, "carol"}, End: at.Add(24 * time.Hour)}
 	mute, muter := Mute{User: bob, Author: "carol", Since: later}.Items()
 	return append([]facet{
 		{"Profile", ProfileKey("USER"), []table.Item{
@@ -55,11 +56,11 @@ func facets() []facet {
 		{"Following", FollowingKey("FOLLOWER", "AUTHOR"), []table.Item{FollowingItem(bob, alice, at, post)}},
 		{"Post", PostKey("AUTHOR", "POST"), []table.Item{
 			Post{ID: post, Author: alice, Text: "Hello", ImageURL: "https://img.example/hello.png", EditedAt: later, LikeShards: 1, Comments: 1, Byline: Byline{"Alice", "https://img.example/alice.png", at.UnixMilli()}}.Item(),
-			Post{ID: action, Author: alice, Text: "Two photos of the harbour.", LikeShards: 1, Kind: "album", Data: `{"photos":[{"url":"https://img.example/1.jpg"},{"url":"https://img.example/2.jpg"}]}`, Mentions: []string{bob, "carol"}}.Item(),
+			album.Item(),
 		}},
 		{"Post by id", PostByIDKey("POST"), []table.Item{
 			PostRef{ID: post, Author: alice, LikeShards: 1}.Item(),
-			PostRef{ID: action, Author: alice, LikeShards: 1, Mentions: true}.Item(),
+			album.Ref(30 * 24 * time.Hour).Item(),
 			PostRef{ID: comment, Author: alice, Deleted: true, TTL: expiry, TakenDown: &TakeDown{"Forged shoes", "moderation", later}}.Item(),
 		}},
 		{"Comment", CommentKey("POST", "COMMENT"), []table.Item{

@@ -308,7 +308,7 @@ func bugs() []bug {
 		{"friend skipped by a leap", "I4", []edit{{"internal/feed/friends.go", `low = next[1].Other`, `low = justAfter(next[1].Other)`}}},
 		{"chunk that counts its away readers below zero", "I1", []edit{{chunk, `c.Skipped += skipped`, `c.Skipped -= skipped`}}},
 		{"unlike that never expires", "I3", []edit{{like, `next.TTL = ttl`, `_ = ttl`}}},
-		{"entry that outlives the timeline", "I1", []edit{{worker, `schema.EntryAttrs(ttl, likeShards)`, `schema.EntryAttrs(ttl.Add(time.Hour), likeShards)`}}},
+		{"entry that outlives the timeline", "I1", []edit{{worker, `schema.EntryAttrs(of.Until(ttl), of.LikeShards)`, `schema.EntryAttrs(of.Until(ttl.Add(time.Hour)), of.LikeShards)`}}},
 		{"delivery record that ends with the entries", "I6", []edit{{worker, `recordTTL: ttl.Add(schema.DeliveryKept),`, `recordTTL: ttl,`}}},
 		{"mark that ends with its merging", "I1", []edit{{backfill, `ttl := until.Add(markSlack)`, `ttl := until`}}},
 		{"fence at the first receive", "I3", []edit{{ledger, `case a.receives < w.cfg.FenceAfter && !w.inLastHour(a):`, `case a.receives < 0:`}}},

@@ -121,7 +121,10 @@ document.addEventListener("click", e => {
 // kinds shows the counts of reactions other than likes.
 const kinds = reactions => Object.entries(reactions ?? {}).filter(([kind]) => kind !== "like").map(([kind, n]) => `${kind} ${n}`).sort().join(" · ");
 
-const entry = item => markup("entry", { ...item, kinds: kinds(item.reactions), ...face(item.post.author_id, item.author.name), author: { name: item.author.name || item.post.author_id }, ago: ago(item.post.created_at), data: item.post.data && JSON.stringify(item.post.data, null, 2) });
+// ends shows the end of a post, if it has one.
+const ends = post => post.expires_at && "ends " + new Date(post.expires_at).toLocaleString();
+
+const entry = item => markup("entry", { ...item, kinds: kinds(item.reactions), ...face(item.post.author_id, item.author.name), author: { name: item.author.name || item.post.author_id }, ago: ago(item.post.created_at), ends: ends(item.post), data: item.post.data && JSON.stringify(item.post.data, null, 2) });
 const posted = post => markup("posted", { ...post, ago: ago(post.created_at) });
 
 // shown is the number of followees that are listed.
@@ -147,7 +150,7 @@ const views = {
     const took = d.completed_at && new Date(d.completed_at) - new Date(d.accepted_at);
     const some = (n, one) => n.toLocaleString("en") + " " + one + (n === 1 ? "" : "s");
     const words = {
-      pulled: "this author is large: homes merge its posts in when they are read", cancelled: "the post was deleted",
+      pulled: "this author is large: homes merge its posts in when they are read", cancelled: d.reason,
       queued: "queued",
     }[d.state] ?? `${(d.delivered ?? 0).toLocaleString("en")} of ${some(d.planned ?? 0, "home")} · ${d.chunks_done ?? 0} of ${some(d.chunks_total ?? 0, "chunk")}`
       + (d.skipped ? ` · ${d.skipped} away` : "") + (took === null ? "" : ` · ${Math.max(1, took)} ms`);
@@ -310,7 +313,10 @@ if (document.body.dataset.page === "people") {
       if (e.key === "Enter" && (e.ctrlKey || e.metaKey)) e.target.form.requestSubmit();
     });
     document.getElementById("text").addEventListener("input", e => { delete e.target.form.dataset.key; });
-    setInterval(() => { for (const e of document.querySelectorAll("time")) e.textContent = ago(e.dateTime); }, 5000);
+    setInterval(() => {
+      for (const e of document.querySelectorAll("time")) e.textContent = ago(e.dateTime);
+      for (const e of document.querySelectorAll("[data-ends]")) if (new Date(e.dataset.ends) <= new Date()) e.remove();
+    }, 5000);
   } else {
     main.replaceChildren(draw("signin", {}));
   }

@@ -66,5 +66,8 @@ func (a *Access) PublishPost(ctx context.Context, p schema.Post) error {
 	if p.Data != "" {
 		e.Data = []byte(p.Data)
 	}
+	if !p.End.IsZero() {
+		e.ExpiresAt = &p.End
+	}
 	return a.Publish(ctx, queue.TopicPosts, e)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"fanfare/internal/fault"
 	"fanfare/internal/page"
@@ -27,16 +28,24 @@ func (a *Access) PostByID(ctx context.Context, post string) (schema.PostRef, err
 	return byID, fault.Wrap("table", err)
 }
 
-// LivingPost is PostByID, but answers NotFound for a deleted post.
+// LivingPost is PostByID, but answers NotFound for a post that was deleted or has ended.
 func (a *Access) LivingPost(ctx context.Context, post string) (schema.PostRef, error) {
 	byID, err := a.PostByID(ctx, post)
-	if err == nil && byID.Deleted {
-		return schema.PostRef{}, fault.NotFoundf("post %s was deleted", post)
+	if err == nil && byID.Gone(a.Now()) {
+		return schema.PostRef{}, fault.NotFoundf("post %s %s", post, WhyGone(byID))
 	}
 	return byID, err
 }
 
-// LivingPosts adds the posts that exist and are not deleted to living, by id.
+// WhyGone returns what happened to a post that is gone.
+func WhyGone(post schema.PostRef) string {
+	if post.Deleted {
+		return "was deleted"
+	}
+	return "ended at " + post.End.Format(time.RFC3339)
+}
+
+// LivingPosts adds the posts that exist and are not gone to living, by id.
 func (a *Access) LivingPosts(ctx context.Context, posts []string, living map[string]schema.PostRef) error {
 	keys := make([]table.Key, 0, len(posts))
 	for _, post := range posts {
@@ -53,7 +62,7 @@ func (a *Access) LivingPosts(ctx context.Context, posts []string, living map[str
 		if err != nil {
 			return fault.Wrap("table", err)
 		}
-		if !ref.Deleted {
+		if !ref.Gone(a.Now()) {
 			living[ref.ID] = ref
 		}
 	}

@@ -31,7 +31,7 @@ const (
 	Complete State = "complete"
 	// Pulled: the post is not delivered, because homes merge the author's posts in.
 	Pulled State = schema.PlanPulled
-	// Cancelled: the post was deleted before its delivery was complete.
+	// Cancelled: the post was deleted, or has ended, before its delivery was complete.
 	Cancelled State = "cancelled"
 )
 
@@ -39,6 +39,8 @@ const (
 // known yet are nil.
 type Progress struct {
 	State State `json:"state"`
+	// Reason is why the delivery is cancelled.
+	Reason string `json:"reason,omitempty"`
 	// Planned counts the followers when the fan-out began, and the author. Delivered
 	// counts the entries of done chunks, and the author's own, which came with the post.
 	// Skipped counts the followers of done chunks that were away.
@@ -116,8 +118,8 @@ func (d *Deliveries) delivery(ctx context.Context, ref schema.PostRef) (Progress
 		p.State = Pulled
 	case plan != nil && chain.Ended && chain.Done == chain.Total:
 		p.State, p.CompletedAt = Complete, &chain.Last
-	case ref.Deleted:
-		p.State = Cancelled
+	case ref.Gone(d.access.Now()):
+		p.State, p.Reason = Cancelled, "the post "+access.WhyGone(ref)
 	case plan == nil && !d.access.Now().Before(lives.End(p.AcceptedAt).Add(schema.DeliveryKept)):
 		p.State = Complete
 	}

@@ -309,7 +309,7 @@ func (h *Homes) arrived(ctx context.Context, viewer string, refs []access.Ref, o
 		if err != nil {
 			return nil, nil, fault.Wrap("table", err)
 		}
-		if byID.Deleted {
+		if byID.Gone(h.access.Now()) {
 			known = append(known, byID.ID)
 		}
 	}
@@ -368,7 +368,8 @@ func (h *Homes) LikeChanges(ctx context.Context, seen *Streamed) ([]PostLikes, e
 		if !ok {
 			return true
 		}
-		seen.likes[c.PostID] = c // also of a deleted post, which is not looked up again
-		return it.Int(schema.AttrDeleted) != 0
+		seen.likes[c.PostID] = c // also of a post that is gone, which is not looked up again
+		ref, err := schema.ParsePostRef(it)
+		return err != nil || ref.Gone(h.access.Now())
 	}), nil
 }

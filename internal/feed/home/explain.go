@@ -45,6 +45,8 @@ const (
 	ReasonByPull Reason = "by_pull"
 	// ReasonDeleted: its author deleted it.
 	ReasonDeleted Reason = "deleted"
+	// ReasonEnded: it had an end, which has come.
+	ReasonEnded Reason = "ended"
 	// ReasonTakenDown: a service deleted it.
 	ReasonTakenDown Reason = "taken_down"
 	// ReasonExpired: it is older than homes show posts.
@@ -117,6 +119,8 @@ func (e Explanation) String() string {
 		return fmt.Sprintf("the home is read by pull, as %s is away since %s or returns", e.User, at)
 	case ReasonDeleted:
 		return "its author deleted it"
+	case ReasonEnded:
+		return "the post ended at " + at
 	case ReasonTakenDown:
 		return fmt.Sprintf("%s took it down at %s: %s", e.TakenDown.By, at, e.TakenDown.Reason)
 	case ReasonExpired:
@@ -213,8 +217,10 @@ func (h *Homes) explain(ctx context.Context, user, post string) (Explanation, er
 		e.Reason, e.At = ReasonTakenDown, e.TakenDown.At
 		return e, nil
 	}
-	if ref.Deleted {
-		e.Reason = ReasonDeleted
+	if ref.Gone(h.access.Now()) {
+		if e.Reason = ReasonDeleted; !ref.Deleted {
+			e.Reason, e.At = ReasonEnded, ref.End
+		}
 		return e, nil
 	}
 	lives, err := h.access.Lives(ctx)

@@ -219,7 +219,7 @@ func (h *Homes) stillShown(ctx context.Context, viewer string, posts []string) (
 		if err != nil {
 			return nil, fault.Wrap("table", err)
 		}
-		if !byID.Deleted {
+		if !byID.Gone(h.access.Now()) {
 			refs = append(refs, access.Ref{Post: byID.ID, Author: byID.Author, LikeShards: byID.LikeShards})
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -29,7 +30,9 @@ var (
 // adopterRows post the posts of adopters, and read each as it was sent.
 func adopterRows() []row {
 	var rows []row
-	for _, post := range []struct{ name, body string }{{"album", album}, {"question", question}, {"job", job}, {"listing", listing}, {"story", story}} {
+	tomorrow := time.Now().Add(24 * time.Hour).UTC().Format(time.RFC3339)
+	ending := strings.Replace(story, "2026-01-01T18:00:00Z", tomorrow, 1)
+	for _, post := range []struct{ name, body string }{{"album", album}, {"question", question}, {"job", job}, {"listing", listing}, {"story", ending}} {
 		same := func(t *testing.T, res *response) {
 			t.Helper()
 			var sent, got object
@@ -146,5 +149,19 @@ func dataRows() []row {
 		bad("comment, kind", "ben", "POST", "/v1/posts/{custom}/comments", with("kind", `"a"`), 422, "invalid", "kind"),
 		bad("comment, mention of no user id", "ben", "POST", "/v1/posts/{custom}/comments", with("mentions", `["a","b c"]`), 422, "invalid", "mentions[1]"),
 	}
+	ends := func(ahead time.Duration) string { return strconv.Quote(time.Now().Add(ahead).Format(time.RFC3339Nano)) }
+	rows = append(rows,
+		row{name: "post with an end", as: "dot", method: "POST", path: "/v1/posts", body: with("expires_at", ends(time.Hour)), status: 201, save: "custom", want: object{"expires_at": "*"}},
+		get("end of a post", "/v1/posts/{custom}", object{"expires_at": "*"}, nil),
+		bad("edit, end", "dot", "PATCH", "/v1/posts/{custom}", `{"expires_at":"2030-01-01T00:00:00Z"}`, 422, "invalid", "expires_at"),
+		bad("end too near", "dot", "POST", "/v1/posts", with("expires_at", ends(50*time.Second)), 422, "invalid", "expires_at"),
+		bad("end too far", "dot", "POST", "/v1/posts", with("expires_at", ends(367*24*time.Hour)), 422, "invalid", "expires_at"),
+		bad("end in the past", "dot", "POST", "/v1/posts", with("expires_at", ends(-time.Hour)), 422, "invalid", "expires_at"),
+		bad("end empty", "dot", "POST", "/v1/posts", with("expires_at", `""`), 422, "invalid", "expires_at"),
+		bad("end null", "dot", "POST", "/v1/posts", with("expires_at", `null`), 422, "invalid", "expires_at"),
+		bad("end without a zone", "dot", "POST", "/v1/posts", with("expires_at", `"2030-01-01T00:00:00"`), 422, "invalid", "expires_at"),
+		bad("end of a comment", "ben", "POST", "/v1/posts/{custom}/comments", with("expires_at", ends(time.Hour)), 422, "invalid", "expires_at"),
+		bad("end no time", "dot", "POST", "/v1/posts", with("expires_at", `"tomorrow"`), 422, "invalid", "expires_at"),
+		bad("end a number", "dot", "POST", "/v1/posts", with("expires_at", `1764000000`), 422, "invalid", "expires_at"))
 	return append(rows, adopterRows()...)
 }

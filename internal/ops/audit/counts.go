@@ -27,7 +27,10 @@ type list struct{ n, hash int64 }
 func (r *run) list(ctx context.Context, pk string, consistent bool) (list, error) {
 	var l list
 	h := fnv.New64a()
-	err := r.each(ctx, table.Query{PK: pk, Consistent: consistent, Project: []string{schema.AttrSince}}, func(it table.Item) error {
+	err := r.each(ctx, table.Query{PK: pk, Consistent: consistent, Project: []string{schema.AttrSince, table.AttrTTL}}, func(it table.Item) error {
+		if _, post := schema.PostOfSK(it.Key.SK); post && it.Has(table.AttrTTL) {
+			return nil // a post with an end is never counted (I15)
+		}
 		l.n++
 		_, _ = fmt.Fprintf(h, "%s %d\n", it.Key.SK, it.Int(schema.AttrSince)) // a hash's Write never fails
 		return nil
@@ -209,8 +212,8 @@ func (r *run) profile(ctx context.Context, user string, items map[table.Key]tabl
 // one transaction with the number.
 func (r *run) commentCount(ctx context.Context, seen schema.Post) error {
 	key, pk := schema.PostKey(seen.Author, seen.ID), schema.CommentsPK(seen.ID)
-	if r.cfg.Most > 0 && seen.Comments > int64(r.cfg.Most) {
-		return nil
+	if r.cfg.Most > 0 && seen.Comments > int64(r.cfg.Most) || seen.Ref(0).Gone(r.cfg.Now().Add(clocksApart)) {
+		return nil // the table deletes an ended post and its comments one by one
 	}
 	if l, err := r.list(ctx, pk, false); err != nil || l.n == seen.Comments {
 		return err

@@ -78,10 +78,10 @@ func (r *run) planItem(ctx context.Context, it table.Item) error {
 		return err
 	}
 	ref, err := schema.ParsePostRef(found[key])
-	if err != nil || ref.Deleted || ref.Author != plan.Author {
+	if err != nil || ref.Gone(r.cfg.Now().Add(leavesSoon)) || ref.Author != plan.Author {
 		return nil //nolint:nilerr // there is none, or it cannot be read
 	}
-	p := delivered{plan: plan, attrs: schema.EntryAttrs(ttl, ref.LikeShards)}
+	p := delivered{plan: plan, attrs: schema.EntryAttrs(ref.Until(ttl), ref.LikeShards)}
 	own := table.Item{Key: schema.PostKey(plan.Author, plan.Post)} // its transaction writes the entry, too
 	if err := r.entries(ctx, p, []owed{{plan.Author, own}}); err != nil || plan.State == schema.PlanPulled {
 		return err

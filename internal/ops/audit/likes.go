@@ -67,7 +67,7 @@ func (r *run) likeCount(ctx context.Context, ref schema.PostRef) error {
 		if err != nil {
 			return err
 		}
-		if now, err := schema.ParsePostRef(found[schema.PostByIDKey(ref.ID)]); err != nil || now.Deleted {
+		if now, err := schema.ParsePostRef(found[schema.PostByIDKey(ref.ID)]); err != nil || now.Gone(r.cfg.Now()) {
 			return nil //nolint:nilerr // its likes are being removed
 		}
 		if !sameItem(before, found[key]) {

@@ -46,7 +46,11 @@ func (r *run) postItem(ctx context.Context, it table.Item) error {
 		if removed {
 			return r.transact(ctx, append(goes, still)...)
 		}
-		made := schema.PostRef{ID: post.ID, Author: post.Author, LikeShards: post.LikeShards}
+		lives, err := r.cfg.Lifetimes.Current(ctx)
+		if err != nil {
+			return false, err
+		}
+		made := post.Ref(lives.Longest())
 		return r.transact(ctx, check(it.Key, table.Exists{}), table.TransactOp{Put: &table.PutInput{Item: made.Item(), If: now}}, still)
 	})
 }
@@ -74,6 +78,9 @@ func (r *run) refItem(ctx context.Context, it table.Item) error {
 	if ref.Deleted {
 		return r.tombstone(ctx, ref)
 	}
+	if ref.Gone(r.cfg.Now().Add(clocksApart)) { // the table deletes its post and its likes
+		return nil
+	}
 	key := schema.PostKey(ref.Author, ref.ID)
 	found, err := r.get(ctx, false, key)
 	if err != nil {
@@ -90,6 +97,9 @@ func (r *run) refItem(ctx context.Context, it table.Item) error {
 		return r.cfg.Feed.BuryLost(ctx, ref.ID)
 	})
 }
+
+// clocksApart bounds how far the clock that lets items expire is ahead of this process's.
+const clocksApart = 10 * time.Minute
 
 // purgeLate is how long after its deletion a post is surely purged, unless its event was lost or
 // its workers are late. Another event does no harm then.

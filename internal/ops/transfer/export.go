@@ -227,7 +227,7 @@ func (e *exporter) living(ctx context.Context, bookmarks []table.Item) (map[stri
 		if err != nil {
 			return nil, err
 		}
-		living[ref.ID] = !ref.Deleted && (e.users == nil || e.users[ref.Author])
+		living[ref.ID] = !ref.Gone(e.cfg.Now()) && (e.users == nil || e.users[ref.Author])
 	}
 	return living, nil
 }
@@ -249,6 +249,9 @@ func (e *exporter) post(p schema.Post) error {
 	r := record{Type: kindPost, ID: p.ID, AuthorID: p.Author, Text: p.Text, ImageURL: p.ImageURL, Kind: p.Kind, Data: rawData(p.Data), Mentions: p.Mentions, Time: made}
 	if !p.EditedAt.IsZero() {
 		r.EditedAt = &p.EditedAt
+	}
+	if !p.End.IsZero() {
+		r.ExpiresAt = &p.End
 	}
 	return writeRecord(e.out, r)
 }

@@ -335,12 +335,12 @@ func (im *importer) post(ctx context.Context, r *record) error {
 	if err != nil {
 		return err
 	}
-	post := schema.Post{ID: made, Author: r.AuthorID, Text: r.Text, ImageURL: r.ImageURL, Kind: r.Kind, Data: string(r.Data), Mentions: r.Mentions}
+	post := schema.Post{ID: made, Author: r.AuthorID, Text: r.Text, ImageURL: r.ImageURL, Kind: r.Kind, Data: string(r.Data), Mentions: r.Mentions, End: r.end()}
 	if r.EditedAt != nil {
 		post.EditedAt = *r.EditedAt
 	}
 	ref, err := im.feed.ImportPost(ctx, post)
-	if err != nil || ref.Deleted {
+	if err != nil || ref.Gone(im.cfg.Now()) {
 		return err
 	}
 	if shown, err := im.shown(ctx, made, 0); err != nil || !shown {

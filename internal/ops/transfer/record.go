@@ -65,7 +65,7 @@ func (k kind) fields() (required, optional []string) {
 	case kindMute, kindBlock:
 		return []string{"user_id", "other_id", "time"}, nil
 	case kindPost:
-		return []string{"id", "author_id", "text", "time"}, []string{"image_url", "edited_at", "kind", "data", "mentions"}
+		return []string{"id", "author_id", "text", "time"}, []string{"image_url", "edited_at", "kind", "data", "mentions", "expires_at"}
 	case kindComment:
 		return []string{"id", "post_id", "author_id", "text", "time"}, []string{"data", "mentions"}
 	case kindLike:
@@ -99,6 +99,16 @@ type record struct {
 	// Data is an object, nil for none.
 	Data     json.RawMessage `json:"data,omitempty"`
 	Mentions []string        `json:"mentions,omitempty"`
+	// ExpiresAt is the end of a post, nil for never.
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+}
+
+// end returns the end of a post, zero for never.
+func (r *record) end() time.Time {
+	if r.ExpiresAt == nil {
+		return time.Time{}
+	}
+	return *r.ExpiresAt
 }
 
 // profile returns the values of a user.
@@ -225,6 +235,8 @@ func (r *record) field(name string) any {
 		return &r.Data
 	case "mentions":
 		return &r.Mentions
+	case "expires_at":
+		return &r.ExpiresAt
 	}
 	return nil
 }
@@ -284,6 +296,9 @@ func (r *record) check(now time.Time) (faults []defect) {
 		values(feed.PostInput{Text: r.Text, ImageURL: r.ImageURL, Kind: r.Kind, Data: string(r.Data), Mentions: r.Mentions}.Check())
 		if r.EditedAt != nil {
 			at("edited_at", *r.EditedAt)
+		}
+		if end := r.end(); !end.IsZero() && !end.Truncate(time.Second).After(r.Time) {
+			refuse("expires_at", "is not after time, in whole seconds")
 		}
 	case kindComment:
 		own("id", r.ID)

@@ -168,7 +168,7 @@ func (v *verifier) postOf(r *record) (string, error) {
 
 // keysOf returns the keys of the items of a record, none if its post was deleted.
 func (v *verifier) keysOf(r *record, post string, ref schema.PostRef) ([]table.Key, error) {
-	if ref.Deleted {
+	if ref.Gone(v.im.cfg.Now()) {
 		return nil, nil
 	}
 	switch r.Type {
@@ -263,7 +263,12 @@ func (v *verifier) users(ctx context.Context) error {
 							return "", "", err
 						}
 						there := 0
-						err = v.each(ctx, c.pk, func(table.Item) error { there++; return nil })
+						err = v.each(ctx, c.pk, func(it table.Item) error {
+							if !it.Has(table.AttrTTL) { // a post with an end is never counted (I15)
+								there++
+							}
+							return nil
+						})
 						return fmt.Sprint(c.of(counts)), fmt.Sprint(there), err
 					})
 					if err != nil {
@@ -305,7 +310,7 @@ func (v *verifier) likeCounts(ctx context.Context) error {
 					return err
 				}
 				ref, err := schema.ParsePostRef(*it.Item)
-				if err != nil || ref.Deleted {
+				if err != nil || ref.Gone(v.im.cfg.Now()) {
 					return err
 				}
 				return v.settled(ctx, "likes of post "+post, func(ctx context.Context) (counted, stored string, err error) {
@@ -379,8 +384,7 @@ func (v *verifier) delivered(ctx context.Context, author, post string) (entries 
 	if err != nil {
 		return 0, err
 	}
-	ref := head[schema.PostByIDKey(post)]
-	if ref.Int(schema.AttrDeleted) != 0 {
+	if ref, err := schema.ParsePostRef(head[schema.PostByIDKey(post)]); err == nil && ref.Gone(v.im.cfg.Now().Add(nearlyExpired)) {
 		return 0, nil
 	}
 	if it, there := head[schema.DeliveryPlanKey(post)]; !there {

@@ -1,0 +1,46 @@
+package audit_test
+
+import (
+	"testing"
+	"time"
+
+	"fanfare/internal/feed"
+	"fanfare/internal/feed/delivery"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+)
+
+// I15: a post with an end is no damage before its end, at it, while the table deletes its items one
+// after the other, and when a part of them is left.
+func TestAPostWithAnEndIsNoFinding(t *testing.T) {
+	for name, open := range backends {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, open(t))
+			w.people("ann", "bob", "eve")
+			w.must(w.Follow(t.Context(), "bob", "ann"))
+			w.post("ann")
+			p, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Text: "story", ExpiresAt: w.now().Add(20 * time.Hour)})
+			w.must(err)
+			made, err := w.CreateComment(t.Context(), "bob", p.ID, "yes")
+			w.must(err)
+			_, err = w.CreateComment(t.Context(), "eve", p.ID, "no")
+			w.must(err)
+			w.must(w.Like(t.Context(), "bob", p.ID))
+			w.until("a count and a delivery", func() bool {
+				n, err := w.LikeCount(t.Context(), p.ID)
+				d, _ := w.AnyDelivery(t.Context(), p.ID)
+				return err == nil && n.Count == 1 && d.State == delivery.Complete
+			})
+			w.tidy("before the end")
+			w.ahead.Store(int64(20*time.Hour - 5*time.Minute))
+			w.drop(schema.CommentKey(p.ID, made.ID)) // by a clock that is ahead
+			w.tidy("near the end")
+			w.ahead.Store(int64(20 * time.Hour))
+			w.tidy("at the end")
+			for _, key := range []table.Key{schema.PostKey("ann", p.ID), entryKey("bob", p.ID, "ann"), schema.LikeCountKey(p.ID)} {
+				w.drop(key)
+				w.tidy("after the end")
+			}
+		})
+	}
+}
