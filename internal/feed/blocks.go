@@ -309,7 +309,7 @@ func (s *Service) notBlocked(ctx context.Context, user, author string) error {
 }
 
 // notBlockedSoon is notBlocked for a like. It reads the blocks of authors only of whom there
-// were any, and that is shared for keptBlocks.
+// were any, and that is shared for keptBlocks. A consistent read confirms a refusal: the block may have ended.
 func (s *Service) notBlockedSoon(ctx context.Context, user, author string) error {
 	if user == author {
 		return nil
@@ -319,10 +319,10 @@ func (s *Service) notBlockedSoon(ctx context.Context, user, author string) error
 		return err
 	}
 	it, err := s.access.Get(ctx, schema.BlockKey(user, author), false)
-	if err == nil && it != nil {
-		err = fault.BlockedBy(author)
+	if err != nil || it == nil {
+		return err
 	}
-	return err
+	return s.notBlocked(ctx, user, author)
 }
 
 // callsOfBlocks is the number of table calls that blockedAmong makes for the authors of a page.

@@ -256,6 +256,18 @@ func TestALikeIsRefusedSoonAfterABlock(t *testing.T) {
 	assert.NoError(t, err)
 }
 
+// A block that has ended refuses no like, although eventually consistent reads still show it.
+func TestALikeIsTakenAfterAnUnblock(t *testing.T) {
+	for seed := range uint64(20) {
+		w := newWorldAt(t, newClock(), func(c *config) { c.Store = tabletest.Stale(tabletest.NewMemory(), seed) })
+		w.users("ann", "bob")
+		p := w.post("ann", "a")
+		require.NoError(t, w.Block(t.Context(), "ann", "bob"))
+		require.NoError(t, w.Unblock(t.Context(), "ann", "bob"))
+		require.NoError(t, w.Like(t.Context(), "bob", p.ID), "seed %d", seed)
+	}
+}
+
 // A forgotten user takes its blocks along. Blocks by others stay.
 func TestNothingIsLeftOfTheBlocksByAForgottenUser(t *testing.T) {
 	for _, most := range []int{1, 1000} {
