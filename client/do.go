@@ -25,8 +25,9 @@ type call struct {
 	open   bool   // needs no token
 	known  string // If-None-Match
 	etag   *string
-	accept string // the media type of the answer, "" for JSON
-	last   string // Last-Event-ID
+	accept string    // the media type of the answer, "" for JSON
+	last   string    // Last-Event-ID
+	lines  io.Writer // of an answer of lines, which is not kept
 }
 
 func path(parts ...string) string {
@@ -147,6 +148,9 @@ func (c *Client) send(ctx context.Context, k call, body []byte, out any) error {
 		return lost(ctx, err)
 	}
 	defer resp.Body.Close()
+	if k.lines != nil && resp.StatusCode == http.StatusOK {
+		return copyRecords(k.lines, resp.Body)
+	}
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxBody+1))
 	switch {
 	case err != nil:

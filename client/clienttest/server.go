@@ -1,6 +1,6 @@
 // Package clienttest is Fanfare's HTTP contract in memory, for tests of programs
 // that call it and for the client's own examples. It has no comments, likes and reactions by user,
-// live homes, notifications of comments and mentions, pull homes or ranges of time, and no times of
+// live homes, exports, notifications of comments and mentions, pull homes or ranges of time, and no times of
 // deliveries. It refuses few values, and a method that a path does not allow is not found. The rest keeps the contract, with deliveries and like
 // counts that are immediate: a test of the client runs the contract's rows against it.
 // It must never be taken for the product, because its tokens are unsigned.

@@ -3,12 +3,15 @@ package daemon
 import (
 	"cmp"
 	"context"
+	"errors"
+	"io"
 	"slices"
 	"time"
 
 	"go.uber.org/zap"
 
 	"fanfare/internal/fanout"
+	"fanfare/internal/fault"
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/access"
 	"fanfare/internal/feed/delivery"
@@ -20,6 +23,7 @@ import (
 	"fanfare/internal/likeagg"
 	"fanfare/internal/notify"
 	"fanfare/internal/obs"
+	"fanfare/internal/ops/transfer"
 	"fanfare/internal/queue"
 	"fanfare/internal/table"
 	"fanfare/internal/throttle"
@@ -80,7 +84,7 @@ func (p *process) startAPI(ctx context.Context) (string, error) {
 	}
 	reads := p.newDomain(store)
 	api, err := httpapi.New(httpapi.Config{
-		Feed: reads.feed, Homes: reads.homes, Views: reads.views, Notices: reads.notices, Deliveries: reads.deliveries, Removals: reads.removals,
+		Feed: reads.feed, Homes: reads.homes, Views: reads.views, Notices: reads.notices, Deliveries: reads.deliveries, Removals: reads.removals, Export: p.exportUser(store),
 		Verifier: p.authn.verifier, Tokens: p.authn.tokens,
 		OwnHost: p.authn.tokens != nil, Hosts: p.cfg.DevAuthHosts,
 		Health: p.health, RateLimit: p.cfg.RequestsPerSecond(), ServiceRateLimit: p.cfg.ServiceRequestsPerSecond(), Scopes: p.scopes(), Origins: p.cfg.CORSOrigins, PageHeaders: p.cfg.CORSHeaders,
@@ -110,6 +114,18 @@ func (p *process) startAPI(ctx context.Context) (string, error) {
 		return serve(ctx, newServer(leaving(p.health, api), p.log), bounded(listener, files), p.opt.Grace)
 	})
 	return listener.Addr().String(), nil
+}
+
+// exportUser returns the export of one user. Where likes by user are off it has none.
+func (p *process) exportUser(store table.Store) func(context.Context, string, io.Writer) error {
+	cfg := transfer.Config{Store: store, Now: p.opt.Now, TTL: p.cfg.TimelineTTL, LikesByUser: bool(p.cfg.LikesByUser)}
+	return func(ctx context.Context, user string, out io.Writer) error {
+		err := transfer.ExportUser(ctx, cfg, user, out)
+		if off, ok := errors.AsType[*fault.Error](err); ok && off.Kind == fault.IndexOff {
+			return nil
+		}
+		return err
+	}
 }
 
 func (p *process) startFanout() {

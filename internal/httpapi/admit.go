@@ -15,7 +15,6 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"fanfare/internal/feed/access"
-	"fanfare/internal/live"
 )
 
 const (
@@ -293,7 +292,7 @@ func (a *API) admit(ctx huma.Context, next func(huma.Context)) {
 		return
 	}
 	if out.stream != nil {
-		a.serve(w, r, who, out.stream)
+		out.stream(w, r)
 		return
 	}
 	size := out.body.Len()
@@ -344,7 +343,7 @@ type answer struct {
 	status int
 	body   bytes.Buffer
 	// stream, if not nil, is to be sent instead.
-	stream *live.Stream
+	stream func(http.ResponseWriter, *http.Request)
 }
 
 func (o *answer) Header() http.Header { return o.header }

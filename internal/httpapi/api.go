@@ -18,6 +18,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -70,7 +71,9 @@ type Config struct {
 	Notices    *notices.Notices
 	Deliveries *delivery.Deliveries
 	Removals   *removal.Removals
-	Verifier   auth.Verifier
+	// Export, if not nil, adds GET /v1/me/export to the API. It writes the records of a user, a line of JSON each.
+	Export   func(ctx context.Context, user string, out io.Writer) error
+	Verifier auth.Verifier
 	// Tokens, if not nil, adds POST /v1/dev/token and POST /v1/dev/away to the API.
 	Tokens TokenIssuer
 	// OwnHost refuses requests that name another host than this machine, or one of Hosts.
@@ -111,6 +114,8 @@ type API struct {
 	notices    *notices.Notices
 	deliveries *delivery.Deliveries
 	removals   *removal.Removals
+	export     func(ctx context.Context, user string, out io.Writer) error
+	exports    *exports
 	verifier   auth.Verifier
 	tokens     TokenIssuer
 	ownHost    bool
@@ -142,7 +147,7 @@ func New(cfg Config) (*API, error) {
 	cfg.Streams.Process = cmp.Or(cfg.Streams.Process, maxStreams)
 	cfg.Limits.ServiceStreams = cmp.Or(cfg.Limits.ServiceStreams, max(1, cfg.Streams.Process/4))
 	a := &API{
-		feed: cfg.Feed, homes: cfg.Homes, views: cfg.Views, notices: cfg.Notices, deliveries: cfg.Deliveries, removals: cfg.Removals, verifier: cfg.Verifier, tokens: cfg.Tokens, ownHost: cfg.OwnHost, hosts: cfg.Hosts,
+		feed: cfg.Feed, homes: cfg.Homes, views: cfg.Views, notices: cfg.Notices, deliveries: cfg.Deliveries, removals: cfg.Removals, export: cfg.Export, exports: newExports(), verifier: cfg.Verifier, tokens: cfg.Tokens, ownHost: cfg.OwnHost, hosts: cfg.Hosts,
 		limiter: newLimiter(cfg.RateLimit, maxBuckets), services: newLimiter(cfg.ServiceRateLimit, maxServices),
 		scopes:  cfg.Scopes.OrDefault(),
 		origins: cfg.Origins, headers: strings.Join(append([]string{pageHeaders}, cfg.PageHeaders...), ", "), work: newAdmission(cfg.Limits),
@@ -168,6 +173,9 @@ func New(cfg Config) (*API, error) {
 	a.registerHome()
 	a.registerFound()
 	a.registerStream()
+	if a.export != nil {
+		a.registerExport()
+	}
 	if a.tokens != nil {
 		a.registerTokens()
 		a.registerAway()

@@ -94,8 +94,11 @@ func (a *API) newStreams(cfg Streams) *live.Hub {
 	return hub
 }
 
-// Run ends the streams when ctx ends.
-func (a *API) Run(ctx context.Context) error { return a.streams.Run(ctx) }
+// Run ends the streams and the exports when ctx ends.
+func (a *API) Run(ctx context.Context) error {
+	defer context.AfterFunc(ctx, a.exports.stop)()
+	return a.streams.Run(ctx)
+}
 
 // event encodes a server-sent event.
 func event(name, id string, data any) ([]byte, error) {
@@ -176,7 +179,7 @@ func (a *API) registerStream() {
 		}
 		return &huma.StreamResponse{Body: func(ctx huma.Context) {
 			_, w := humago.Unwrap(ctx)
-			w.(*answer).stream = st //nolint:forcetypeassert // admit gives each operation one
+			w.(*answer).stream = func(w http.ResponseWriter, r *http.Request) { a.serve(w, r, who, st) } //nolint:forcetypeassert // admit gives each operation one
 		}}, nil
 	})
 }

@@ -71,6 +71,9 @@ type row struct {
 	keep func(body object) (name, text string)
 }
 
+// linesType is the content type of lines of JSON.
+const linesType = "application/x-ndjson"
+
 type response struct {
 	status int
 	header http.Header
@@ -111,7 +114,7 @@ func Exercise(t *testing.T, target Target) {
 	s.names["absent"] = "nobody-" + run
 	s.names["nopost"] = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 	rows := slices.Concat(tokenRows(target), userRows(), postRows(), commentRows(), likeRows(target), reactionRows(target), viewRows(target), idRows(),
-		homeRows(), muteRows(), blockRows(), bookmarkRows(), markerRows(), returnRows(), listRows(target), bodyRows(target), protocolRows(), serviceRows(), takeDownRows(), notificationRows(target), lastRows(target), dataRows())
+		homeRows(), muteRows(), blockRows(), bookmarkRows(), markerRows(), returnRows(), listRows(target), bodyRows(target), protocolRows(), serviceRows(), takeDownRows(), notificationRows(target), exportRows(target), lastRows(target), dataRows())
 	for _, r := range rows {
 		if target.Lacks != nil && target.Lacks(r.path, r.status) {
 			continue
@@ -187,7 +190,7 @@ func (s *suite) send(t *testing.T, r row) *response {
 	res := &response{status: httpRes.StatusCode, header: httpRes.Header}
 	res.raw, err = io.ReadAll(httpRes.Body)
 	require.NoError(t, err)
-	if bytes.HasPrefix(res.raw, []byte("{")) {
+	if bytes.HasPrefix(res.raw, []byte("{")) && res.header.Get("Content-Type") != linesType {
 		if err := json.Unmarshal(res.raw, &res.body); err != nil {
 			t.Fatalf("answer is not JSON: %v: %s", err, res.raw)
 		}
@@ -220,6 +223,10 @@ func (s *suite) compare(r row, res *response) []string {
 		}
 	case r.status >= 400 && contentType != "application/problem+json":
 		fault("content type is " + contentType)
+	case strings.HasSuffix(r.path, "/export") && r.status < 300:
+		if contentType != linesType {
+			fault("content type is " + contentType)
+		}
 	case r.status < 300 && strings.HasPrefix(r.path, "/v1/") && contentType != "application/json":
 		fault("content type is " + contentType)
 	}

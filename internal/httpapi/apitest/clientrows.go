@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"fanfare/client"
@@ -364,6 +365,13 @@ func leaveMethods() []methodRow {
 			seen, err3 := s.ann.Delivery(ctx, s.first.ID)
 			return errors.Join(refused(without, http.StatusForbidden), err, err2, err3,
 				expect(down.Reason == "a reason" && down.By != "" && !down.At.IsZero() && again == down && seen.TakenDown != nil && *seen.TakenDown == down, seen))
+		}},
+		{method: "Export", path: "/v1/me/export", call: func(ctx context.Context, s *callers) error {
+			var out strings.Builder
+			err := s.ann.Export(ctx, &out)
+			all := out.String()
+			return errors.Join(err, refused(s.service.ActAs(s.annID).Export(ctx, &out), http.StatusForbidden),
+				expect(strings.HasPrefix(all, `{"type":"user","id":"`+s.annID+`"`) && !strings.Contains(all, `"end"`) && strings.HasSuffix(all, "}\n"), all))
 		}},
 		{method: "DeleteMe", path: "/v1/me", call: func(ctx context.Context, s *callers) error {
 			err := errors.Join(s.ann.DeleteMe(ctx), s.ben.DeleteMe(ctx))

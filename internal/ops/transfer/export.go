@@ -306,11 +306,12 @@ func likeRecord(post, user, kind string, at time.Time) record {
 
 // ExportUser writes the records of one user: the profile, the follows in both directions, the
 // user's own mutes, blocks and read markers, the posts, and the user's own comments, likes and bookmarks of living posts. Without the index of likes
-// by user it has no likes, and its error says so.
+// by user it writes all but the likes, and returns a fault.IndexOff.
 func ExportUser(ctx context.Context, cfg Config, user string, out io.Writer) error {
 	cfg = cfg.withDefaults()
-	e := &exporter{cfg: cfg, store: table.HideExpired(cfg.Store, cfg.Now), out: bufio.NewWriter(out)}
-	s := feed.New(feed.Config{Access: access.New(access.Config{Store: cfg.Store, IDs: id.NewGenerator(cfg.Now), Now: cfg.Now, Lifetimes: lifetime.Fixed(cfg.TTL)}), LikesByUser: cfg.LikesByUser})
+	way := access.New(access.Config{Store: cfg.Store, IDs: id.NewGenerator(cfg.Now), Now: cfg.Now, Lifetimes: lifetime.Fixed(cfg.TTL)})
+	e := &exporter{cfg: cfg, store: way.Store, out: bufio.NewWriterSize(out, exportBuffer)}
+	s := feed.New(feed.Config{Access: way, LikesByUser: cfg.LikesByUser})
 	profile, err := s.User(ctx, user)
 	if unknown, ok := errors.AsType[*fault.Error](err); ok && unknown.Kind == fault.NotFound {
 		return fmt.Errorf("%s: check the id, nothing was written", unknown.Detail)
@@ -341,7 +342,7 @@ func ExportUser(ctx context.Context, cfg Config, user string, out io.Writer) err
 		return err
 	}
 	err = pages(func(page page.Request) (page.List[feed.Comment], error) { return s.CommentsByUser(ctx, user, page) }, func(c feed.Comment) error {
-		return writeRecord(e.out, record{Type: kindComment, ID: c.ID, PostID: c.PostID, AuthorID: user, Text: c.Text, Time: c.CreatedAt})
+		return writeRecord(e.out, record{Type: kindComment, ID: c.ID, PostID: c.PostID, AuthorID: user, Text: c.Text, Data: rawData(c.Data), Mentions: c.Mentions, Time: c.CreatedAt})
 	})
 	if err != nil {
 		return err
@@ -349,11 +350,17 @@ func ExportUser(ctx context.Context, cfg Config, user string, out io.Writer) err
 	err = pages(func(page page.Request) (page.List[feed.LikedPost], error) { return s.ReactionsByUser(ctx, user, page) }, func(l feed.LikedPost) error {
 		return writeRecord(e.out, likeRecord(l.PostID, user, l.Kind, l.LikedAt))
 	})
-	if err != nil {
+	if off, ok := errors.AsType[*fault.Error](err); err != nil && (!ok || off.Kind != fault.IndexOff) {
 		return err
 	}
-	return e.out.Flush()
+	if flushed := e.out.Flush(); flushed != nil {
+		return flushed
+	}
+	return err
 }
+
+// exportBuffer is the number of bytes that the export of a user writes at once.
+const exportBuffer = 32 << 10
 
 // follow writes a follow of a user, or one of its followers: that follower's edge has the
 // lowest post.

@@ -2,8 +2,10 @@ package transfer_test
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"fanfare/internal/fault"
 	"fanfare/internal/feed"
 	"fanfare/internal/ops/transfer"
 	"fanfare/internal/page"
@@ -76,4 +79,36 @@ func TestAnExportOfAUserHasAllThatIsTheUsers(t *testing.T) {
 		assert.Equal(t, want, got, user)
 	}
 	assert.Error(t, transfer.ExportUser(t.Context(), config(store), "nobody", &bytes.Buffer{}))
+}
+
+// The export of a user has lines of the whole export, letter by letter, and no private ones of others. Without the index
+// of likes by user it has all lines but the likes.
+func TestAnExportOfAUserHasTheLinesOfTheWholeOne(t *testing.T) {
+	store := tabletest.NewMemory()
+	lines := append(network(), rec{"type": "mute", "user_id": "bob", "other_id": "cid", "time": ago(day)}, rec{"type": "block", "user_id": "ann", "other_id": "gone", "time": ago(day)})
+	_, err := transfer.Import(t.Context(), config(store), []string{file(t, lines...)})
+	require.NoError(t, err)
+	all := slices.Collect(strings.Lines(export(t, store)))
+	for _, user := range []string{"ann", "bob", "cid"} {
+		var out, rest bytes.Buffer
+		require.NoError(t, transfer.ExportUser(t.Context(), config(store), user, &out))
+		var withoutLikes strings.Builder
+		for line := range strings.Lines(out.String()) {
+			assert.Contains(t, all, line)
+			for _, kind := range []string{"mute", "block", "bookmark", "marker"} {
+				if strings.HasPrefix(line, `{"type":"`+kind+`"`) {
+					assert.Contains(t, line, `"user_id":"`+user+`"`)
+				}
+			}
+			if !strings.HasPrefix(line, `{"type":"like"`) {
+				withoutLikes.WriteString(line)
+			}
+		}
+		off := config(store)
+		off.LikesByUser = false
+		missing, ok := errors.AsType[*fault.Error](transfer.ExportUser(t.Context(), off, user, &rest))
+		require.True(t, ok)
+		assert.Equal(t, fault.IndexOff, missing.Kind)
+		assert.Equal(t, withoutLikes.String(), rest.String())
+	}
 }
