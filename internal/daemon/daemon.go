@@ -159,6 +159,7 @@ func (p *process) run(ctx context.Context) error {
 	if err := p.decideLifetimes(ctx); err != nil {
 		return err
 	}
+	p.noteSettings(ctx)
 	p.roots = newRoots(context.WithoutCancel(ctx), p.log) // they outlive ctx by the drain
 	defer p.roots.cancel()
 	audits := p.auditOf()

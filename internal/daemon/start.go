@@ -14,12 +14,16 @@ import (
 	"fanfare/internal/backoff"
 	"fanfare/internal/lifetime"
 	"fanfare/internal/obs"
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/internal/table/dynamo"
 )
 
 // waitLogged is the time between two lines of the log about a start that waits.
 const waitLogged = time.Minute
+
+// noteTime bounds the note of a process's settings.
+const noteTime = 5 * time.Second
 
 // startRetries are the waits between two looks at the dependencies of a start.
 func startRetries() backoff.Exponential {
@@ -94,6 +98,24 @@ func (p *process) decideLifetimes(ctx context.Context) error {
 		p.work.Warn("waiting for the TTL of homes", zap.Error(err))
 		if backoff.Wait(ctx, startRetries().Bound(tries)) != nil {
 			return err
+		}
+	}
+}
+
+// noteSettings stores the settings that all daemons must share, for fanfare doctor. An embedded process shares
+// them with nobody. Nothing waits for the note: a start without it is as good.
+func (p *process) noteSettings(ctx context.Context) {
+	if p.eng.local {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, noteTime)
+	defer cancel()
+	store := table.Measure(p.eng.store, p.metrics.Table(obs.FlowFanout))
+	for _, role := range p.opt.Roles.Names() {
+		note := schema.Settings{Role: role, At: p.opt.Now(), Values: p.cfg.Shared(role)}
+		if _, err := store.Put(ctx, table.PutInput{Item: note.Item()}); err != nil {
+			p.work.Warn("the settings of this process are not known to fanfare doctor", zap.Error(err))
+			return
 		}
 	}
 }

@@ -2,7 +2,9 @@ package daemon_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -84,6 +86,46 @@ func TestAFaultThatNeedsAnOperatorFailsTheStartAtOnce(t *testing.T) {
 			}
 			assert.EqualValues(t, 1, asked.Load(), "the table was asked")
 		})
+	}
+}
+
+// A start on AWS notes the settings that all daemons must share, for fanfare doctor.
+func TestAStartOnAWSNotesItsSettings(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	queues := sqstest.New(0)
+	var noted atomic.Value
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		service, op, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
+		if service == "AmazonSQS" {
+			queues.ServeHTTP(w, r)
+			return
+		}
+		body, err := io.ReadAll(r.Body)
+		assert.NoError(t, err)
+		reply := "{}"
+		switch op {
+		case "GetItem":
+			reply = found(body)
+		case "PutItem":
+			if bytes.Contains(body, []byte("settings")) {
+				noted.Store(string(body))
+				stop()
+			}
+		}
+		_, _ = w.Write([]byte(reply)) // the client may have left
+	}))
+	defer server.Close()
+	awsAt(t, server.URL)
+	cfg, err := config.Load([]string{"FANFARE_ENGINE=aws", "FANFARE_TABLE=mine", "FANFARE_ADMIN_ADDR=127.0.0.1:0", "FANFARE_REACTIONS=love,wow"}, config.Worker)
+	require.NoError(t, err)
+	broker, err := daemon.OpenQueues(t.Context(), cfg)
+	require.NoError(t, err)
+	require.NoError(t, broker.Create(t.Context()))
+	require.NoError(t, broker.Close())
+	require.NoError(t, daemon.Run(ctx, daemon.Options{Config: cfg, Roles: daemon.Roles{Likes: true}, Log: zap.NewNop()}))
+	for _, want := range []string{`"SK":{"S":"likeagg"}`, `"FANFARE_REACTIONS":{"S":"love,wow"}`, `"FANFARE_NOTIFICATIONS":{"S":"off"}`, `"FANFARE_LIKE_WINDOW":{"S":"1s"}`} {
+		assert.Contains(t, noted.Load(), want)
 	}
 }
 

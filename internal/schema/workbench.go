@@ -52,6 +52,9 @@ func facets() []facet {
 		{"Lifetimes of posts in homes", LifetimesKey(), []table.Item{
 			Lifetimes{{time.UnixMilli(0), 30 * 24 * time.Hour}, {later, 365 * 24 * time.Hour}}.Item(),
 		}},
+		{"Settings that daemons share", SettingsKey("ROLE"), []table.Item{
+			Settings{Role: "fanout", At: later, Values: map[string]string{"FANFARE_NOTIFICATIONS": "on"}}.Item(),
+		}},
 		{"Follower", FollowerKey("AUTHOR", "FOLLOWER"), []table.Item{DatedFollowerItem(alice, bob, at, 20301)}},
 		{"Following", FollowingKey("FOLLOWER", "AUTHOR"), []table.Item{FollowingItem(bob, alice, at, post)}},
 		{"Post", PostKey("AUTHOR", "POST"), []table.Item{

@@ -188,6 +188,7 @@ func (e *examination) aws(ctx context.Context) {
 	e.ok("AWS", "there are a region and credentials")
 	if !e.faults.In("FANFARE_TABLE") && e.table(ctx, store) && e.format(ctx, store) {
 		e.lifetimes(ctx, store)
+		e.shared(ctx, store)
 		e.tableCalls(ctx, store)
 	}
 	if !e.faults.In("FANFARE_QUEUE_PREFIX") {

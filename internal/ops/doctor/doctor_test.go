@@ -55,6 +55,11 @@ func markOf(format int) string {
 	return fmt.Sprintf(`{"Item":{"PK":{"S":"format"},"SK":{"S":"format"},"format":{"N":"%d"}}}`, format)
 }
 
+// settingsOf is an item of DynamoDB with the settings of a role, and a comma.
+func settingsOf(role, values string) string {
+	return `{"PK":{"S":"settings"},"SK":{"S":"` + role + `"},"at":{"N":"1795698000000"},` + values + `},`
+}
+
 func newAmazon(t *testing.T) *amazon {
 	t.Helper()
 	a := &amazon{Server: sqstest.New(0), answers: map[string]string{
@@ -80,6 +85,10 @@ func newAmazon(t *testing.T) *amazon {
 		}
 		if body, _ := io.ReadAll(r.Body); op == "GetItem" && bytes.Contains(body, []byte("lifetimes")) && !strings.Contains(a.answers[op], "__type") {
 			op = "lifetimes"
+		}
+		if items := strings.TrimSuffix(a.answers["settings"], ","); op == "BatchGetItem" && items != "" {
+			_, _ = fmt.Fprintf(w, `{"Responses":{"mine":[%s]}}`, items)
+			return
 		}
 		if strings.Contains(a.answers[op], "__type") {
 			w.WriteHeader(http.StatusBadRequest)
@@ -166,6 +175,15 @@ func TestDoctorFindsEachFaultOfADeployment(t *testing.T) {
 			answers: answers{"lifetimes": `{"Item":{"PK":{"S":"lifetimes"},"SK":{"S":"info"},"ttls":{"S":"0:604800000"}}}`},
 			want:    [][]string{{"warning TTL of homes", "for 168h0m0s, and FANFARE_TIMELINE_TTL is 720h0m0s"}},
 		},
+		"settings that differ": {
+			answers: answers{"settings": settingsOf("api", `"FANFARE_NOTIFICATIONS":{"S":"on"},"FANFARE_REACTIONS":{"S":"love"}`) + settingsOf("fanout", `"FANFARE_NOTIFICATIONS":{"S":"off"}`) +
+				settingsOf("likeagg", `"FANFARE_NOTIFICATIONS":{"S":"on"},"FANFARE_REACTIONS":{"S":"none"}`)},
+			want: [][]string{
+				{"warning shared settings", "FANFARE_NOTIFICATIONS is off at here, fanout (started 2026-11-26T13:00:00Z), and on at api (started", ", likeagg (started"},
+				{"warning shared settings", "FANFARE_REACTIONS is love at api (started", ", and none at here, likeagg"},
+			},
+		},
+		"settings that agree": {answers: answers{"settings": settingsOf("api", `"FANFARE_NOTIFICATIONS":{"S":"off"}`) + settingsOf("fanout", `"FANFARE_NOTIFICATIONS":{"S":"off"}`)}},
 		"a damaged TTL of homes": {
 			answers: answers{"lifetimes": `{"Item":{"PK":{"S":"lifetimes"},"SK":{"S":"info"}}}`}, want: [][]string{{"fault TTL of homes"}},
 		},
