@@ -519,8 +519,8 @@ func likeUnits(indexed bool) float64 {
 
 const accessPatternsHead = `# Access patterns and their cost
 
-For people who change a read or a write, or who plan capacity: each call of the API with its keys
-and the capacity units that DynamoDB bills. A test holds the page to the code:
+For people who change a read or a write, or who plan capacity. After this page you know the keys and
+the capacity units of each call of the API, as DynamoDB bills them. A test holds the page to the code:
 ` + "`go test ./internal/feed -run AccessPatterns -update`" + ` writes it.
 
 The sample: a user who follows %[1]d authors and is followed by them, each with two posts

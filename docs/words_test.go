@@ -1,0 +1,61 @@
+package docs
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// People finish a page that is short, and find the one that they need in a set that is small.
+const (
+	maxWords       = 63_000
+	maxWordsOfPage = 4_000
+)
+
+func TestPagesAreShort(t *testing.T) {
+	words, pages := 0, 0
+	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if name := entry.Name(); entry.IsDir() && path != ".." && (name == "bin" || name == "node_modules" || strings.HasPrefix(name, ".")) {
+			return filepath.SkipDir
+		}
+		if filepath.Ext(path) != ".md" {
+			return nil
+		}
+		n := len(strings.Fields(read(t, path)))
+		assert.LessOrEqualf(t, n, maxWordsOfPage, "%s: move a part to a page of its own, or cut history, measurements and repetition", path)
+		words, pages = words+n, pages+1
+		return nil
+	})
+	require.NoError(t, err)
+	t.Logf("%d words on %d pages", words, pages)
+	assert.GreaterOrEqualf(t, pages, 70, "only %d pages were found", pages)
+	assert.LessOrEqual(t, words, maxWords, "cut as many words as the change adds")
+}
+
+// opening matches a page that begins with its readers and with the use that they have of it.
+var opening = regexp.MustCompile(`^# [^\n]+\n\n?For [^\n]+\. After this page\b`)
+
+func TestEachPageBeginsWithItsReaders(t *testing.T) {
+	pages := []string{"../README.md", "../bench/README.md"}
+	all, err := filepath.Glob("*.md")
+	require.NoError(t, err)
+	for _, page := range append(pages, all...) {
+		// The index and the dictionary are looked up, not read.
+		if slices.Contains([]string{"README.md", "GLOSSARY.md"}, page) {
+			continue
+		}
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		assert.Regexpf(t, opening, string(text), "%s begins with a sentence \"For …\" about its readers, and \"After this page …\"", page)
+	}
+}
