@@ -33,7 +33,7 @@ func (s *Service) AddComment(ctx context.Context, user, post string, in CommentI
 	if err != nil {
 		return Comment{}, fmt.Errorf("feed: %w", err)
 	}
-	if err := s.countAlone(ctx, s.useOf(user, access.TimeOf(comment), unitsOfComment, nil)); err != nil {
+	if err := s.countAlone(ctx, s.useOf(user, access.TimeOf(comment), unitsOfComment+unitsOfCommentKB*customKB(in.Data, in.Mentions), nil)); err != nil {
 		return Comment{}, err
 	}
 	c := schema.Comment{ID: comment, Post: post, Author: user, Text: in.Text, Data: in.Data, Mentions: in.Mentions, TTL: byID.End}

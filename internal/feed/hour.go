@@ -26,11 +26,15 @@ const (
 	// removal of the entry after an unfollow. It also counts the read of these posts once more.
 	unitsOfFollow, unitsOfCopy = 18, 3
 	unitsOfUnfollow            = 15
-	// A comment counts the most that one may: the text of 5,000 characters is in the table and in the
-	// index, and the comment rewrites its post, which may be as long.
+	// A comment counts the most that one without data may: the text of 5,000 characters is in the table and
+	// in the index, and the comment rewrites its post, which may be as long and have data.
 	unitsOfComment = 120
+	// Each KB of data and mentions counts besides: in a transaction, and of a comment in the index, too.
+	unitsOfPostKB, unitsOfCommentKB = 2, 3
 	// A rename also counts one for each post that it rewrites, and one for each KB of these posts.
 	unitsOfRename = 6
+	// unitsOfNotice are the units that one notification takes, at the most. The rate limit counts it.
+	unitsOfNotice = 8
 )
 
 const (
@@ -102,6 +106,23 @@ func (s *Service) usedUp(u use) error {
 		Kind: fault.TooSoon, RetryAfter: max(time.Second, end.Sub(s.access.Now())),
 		Detail: fmt.Sprintf("your calls of this hour have caused %d units of work, the most that the limit allows: try again after %s", s.cfg.UserUnits, end.Format(time.RFC3339)),
 	}
+}
+
+// customKB returns the KB that data and mentions take in an item.
+func customKB(data string, mentions []string) int64 {
+	size := len(data)
+	for _, user := range mentions {
+		size += len(user) + 1
+	}
+	return int64(size+1023) / 1024
+}
+
+// unitsOfNotices returns the units that n mentions cause.
+func (s *Service) unitsOfNotices(n int) int64 {
+	if s.cfg.Notices == nil {
+		return 0
+	}
+	return int64(unitsOfNotice * n)
 }
 
 // large reports whether a use is more than a thousandth of the limit.

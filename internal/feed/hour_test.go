@@ -85,12 +85,20 @@ func TestAnHourHasWhatItsCallsCause(t *testing.T) {
 			_, err := w.CreatePost(ctx, "ann", feed.PostInput{Text: "2", IdempotencyKey: "k"})
 			return err
 		}},
-		{"a follow whose backfill has two posts", "bob", 18 + 2*3 + 1, func(ctx context.Context) error { return w.Follow(ctx, "bob", "ann") }},
+		{"a post with 2 KB of data and mentions", "ann", 11 + 1 + 2*2, func(ctx context.Context) error {
+			_, err := w.CreatePost(ctx, "ann", feed.PostInput{Text: "3", Data: `{"a":"` + strings.Repeat("x", 1012) + `"}`, Mentions: []string{"bob", "nobody"}})
+			return err
+		}},
+		{"a follow whose backfill has three posts", "bob", 18 + 3*3 + 1, func(ctx context.Context) error { return w.Follow(ctx, "bob", "ann") }},
 		{"a follow again", "bob", 0, func(ctx context.Context) error { return w.Follow(ctx, "bob", "ann") }},
 		{"an unfollow", "bob", 15, func(ctx context.Context) error { return w.Unfollow(ctx, "bob", "ann") }},
 		{"an unfollow again", "bob", 0, func(ctx context.Context) error { return w.Unfollow(ctx, "bob", "ann") }},
+		{"a comment with data", "bob", 120 + 3, func(ctx context.Context) error {
+			_, err := w.AddComment(ctx, "bob", p.ID, feed.CommentInput{Text: "well said", Data: `{"a":1}`})
+			return err
+		}},
 		{"a comment", "bob", 120, func(ctx context.Context) error { _, err := w.CreateComment(ctx, "bob", p.ID, "well said"); return err }},
-		{"a rename with two posts", "ann", 6 + 2 + 4, func(ctx context.Context) error { return w.rename(ctx, "ann", "Ann") }},
+		{"a rename with three posts", "ann", 6 + 3 + 4, func(ctx context.Context) error { return w.rename(ctx, "ann", "Ann") }},
 		{"the name again", "ann", 0, func(ctx context.Context) error { return w.rename(ctx, "ann", "Ann") }},
 		{"another bio", "ann", 0, func(ctx context.Context) error {
 			_, err := w.PutProfile(ctx, "ann", feed.ProfileInput{Name: "Ann", Bio: "Trumpets."})
@@ -122,10 +130,15 @@ func TestNoCallCausesMoreThanItCounts(t *testing.T) {
 	w := newWorld(t, withLimit(1_000_000), m.onto)
 	w.users("ann", "bob")
 	longest := strings.Repeat("\U0001F3BA", 5000)
-	p, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Text: longest, ImageURL: "https://" + strings.Repeat("i", 2040)})
+	data := func(bytes int) string { return `{"a":"` + strings.Repeat("x", bytes-len(`{"a":""}`)) + `"}` }
+	var mentions []string
+	for i := range messages.MaxMentions {
+		mentions = append(mentions, fmt.Sprintf("%02d", i)+strings.Repeat("m", 62))
+	}
+	p, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Text: longest, ImageURL: "https://" + strings.Repeat("i", 2040), Data: data(messages.MaxPostData), Mentions: mentions})
 	require.NoError(t, err)
 	before := m.sum()
-	_, err = w.CreateComment(t.Context(), "bob", p.ID, longest)
+	_, err = w.AddComment(t.Context(), "bob", p.ID, feed.CommentInput{Text: longest, Data: data(messages.MaxSmallData), Mentions: mentions})
 	require.NoError(t, err)
 	assert.LessOrEqual(t, m.sum()-before, float64(w.units("bob")))
 	assert.Greater(t, m.sum()-before, 0.9*float64(w.units("bob")))

@@ -14,12 +14,8 @@ import (
 	"fanfare/messages"
 )
 
-const (
-	// noticeTime bounds how long a comment waits for the queue of notices.
-	noticeTime = time.Second
-	// unitsOfNotice are the units that one notification takes, at the most.
-	unitsOfNotice = 8
-)
+// noticeTime bounds how long a comment waits for the queue of notices.
+const noticeTime = time.Second
 
 // tellOfComment sends the notices of a comment that is being made or deleted. It goes before the
 // transaction, so that no crash in between loses them; their worker asks the table for the comment.
@@ -39,7 +35,7 @@ func (s *Service) tellOfComment(ctx context.Context, post schema.PostRef, c sche
 		*e.Head() = messages.Header{EventID: eventID, Time: s.access.Now().UTC(), RequestID: s.access.RequestID(ctx)}
 	}
 	if !deleted {
-		access.Cause(ctx, int64(unitsOfNotice*(len(events)-1)))
+		access.Cause(ctx, s.unitsOfNotices(len(events)-1))
 	}
 	ctx, cancel := context.WithTimeout(ctx, noticeTime)
 	defer cancel()

@@ -62,7 +62,7 @@ func (s *Service) publishDraft(ctx context.Context, key string, d draft) (schema
 		return schema.Post{}, err
 	}
 	s.cfg.Posted()
-	access.Cause(ctx, d.followers)
+	access.Cause(ctx, d.followers+s.unitsOfNotices(len(d.post.Mentions)))
 	if _, _, err := s.writePost(ctx, d.post, d.use, true); err != nil {
 		if s.large(d.use) {
 			s.unwritten.add(d.post.Author, d.post.ID)
@@ -283,6 +283,7 @@ func (s *Service) putPost(ctx context.Context, p schema.Post, u use, lazy, shown
 	if p.End.IsZero() { // a post with an end is never counted (I15): nobody would lower the count at its end
 		count = access.AddTo(count.Key, schema.AttrPosts, 1)
 	}
+	u.units += unitsOfPostKB * customKB(p.Data, p.Mentions)
 	u.countTo(count)
 	entry := table.Item{
 		Key:   table.Key{PK: schema.TimelinePK(p.Author), SK: schema.EntrySK(p.ID, p.Author)},

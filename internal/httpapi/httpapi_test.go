@@ -525,7 +525,7 @@ func TestARequestIsChargedWhatItCauses(t *testing.T) {
 		c.Now = func() time.Time { return now }
 		serve(c, access.Config{
 			Store: store, Publisher: &published{}, IDs: id.NewGenerator(time.Now), Now: time.Now, Lifetimes: lifetime.Fixed(time.Hour),
-		}, feed.Config{})
+		}, feed.Config{Notices: func(context.Context, ...messages.Event) error { return nil }})
 	})
 	followers := func(user string, n int64) {
 		t.Helper()
@@ -541,6 +541,8 @@ func TestARequestIsChargedWhatItCauses(t *testing.T) {
 		{"a post to nobody", []string{"POST", "/v1/posts", `{"text":"x"}`}, 1},
 		{"a post to 4,000 followers", []string{"POST", "/v1/posts", `{"text":"x"}`}, 1 + 200},
 		{"a post to more followers than a burst", []string{"POST", "/v1/posts", `{"text":"x"}`}, 1 + 500},
+		{"a post with 25 mentions", []string{"POST", "/v1/posts", `{"text":"x","mentions":[` + mentions(25) + `]}`}, 1 + (11+25*8)/20},
+		{"a comment with mentions, of which ten notify", []string{"POST", "/v1/posts/POST/comments", `{"text":"x","mentions":[` + mentions(25) + `]}`}, 1 + (8+10*8)/20},
 		{"a like", []string{"PUT", "/v1/posts/POST/like", ""}, 5},
 		{"a reaction", []string{"PUT", "/v1/posts/POST/reactions/like", ""}, 5},
 		{"the end of a reaction", []string{"DELETE", "/v1/posts/POST/reactions/like", ""}, 5},
@@ -574,6 +576,15 @@ func TestARequestIsChargedWhatItCauses(t *testing.T) {
 		}
 		assert.Equal(t, max(0, 10*rate-1-c.want), left, c.name)
 	}
+}
+
+// mentions are n users in JSON.
+func mentions(n int) string {
+	users := make([]string, n)
+	for i := range users {
+		users[i] = fmt.Sprintf(`"m%d"`, i)
+	}
+	return strings.Join(users, ",")
 }
 
 // make makes posts past the API.
