@@ -107,3 +107,39 @@ func comments(source []byte) func(yield func(string) bool) {
 		}
 	}
 }
+
+// maxIdiom is how often in 1,000 words a page may use an idiom that this one's anchors hardly use.
+const maxIdiom = 0.3
+
+// Each idiom hides a noun, or has a standard word: shows, is redelivered, continues, previous.
+func TestPagesHaveFewIdioms(t *testing.T) {
+	idioms := map[string]*regexp.Regexp{
+		"says":        regexp.MustCompile(`(?i)\b(says?|said)\b`),
+		"comes again": regexp.MustCompile(`(?i)\b(comes?|came) again\b|\banew\b`),
+		"goes on":     regexp.MustCompile(`(?i)\b(goes|go|went|going) on\b`),
+		"of before":   regexp.MustCompile(`(?i)\b(of|the one|than|as) before\b`),
+		"those of":    regexp.MustCompile(`(?i)\bthose (of|that|which)\b|\bof them that\b|\bthe others\b`),
+	}
+	words, hits := 0, map[string][]string{}
+	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || filepath.Ext(path) != ".md" || strings.Contains(path, "node_modules") {
+			return err
+		}
+		text := read(t, path)
+		words += len(strings.Fields(text))
+		for idiom, pattern := range idioms {
+			for line := range strings.Lines(text) {
+				for _, at := range pattern.FindAllStringIndex(line, -1) {
+					hits[idiom] = append(hits[idiom], path+": "+line[max(0, at[0]-40):min(len(line), at[1]+40)])
+				}
+			}
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	assert.GreaterOrEqualf(t, words, 30_000, "only %d words were found", words)
+	for idiom, places := range hits {
+		t.Logf("%q: %.2f in 1,000 words", idiom, 1000*float64(len(places))/float64(words))
+		assert.Lessf(t, 1000*float64(len(places))/float64(words), maxIdiom, "%q is in too many places:\n%s", idiom, strings.Join(places, "\n"))
+	}
+}
