@@ -325,7 +325,7 @@ func (e *env) during(ctx context.Context, s *server, victim string, a misbehavio
 	return e.watch(ctx, s, victim, period)
 }
 
-// slowDial opens a connection that takes hardly a byte that its owner does not read.
+// slowDial opens a connection with the smallest receive buffer.
 func slowDial(ctx context.Context, host string) (net.Conn, error) {
 	d := net.Dialer{Timeout: 5 * time.Second, Control: func(_, _ string, c syscall.RawConn) error {
 		var set error

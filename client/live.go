@@ -55,9 +55,8 @@ func (c *Client) Live(ctx context.Context, last string) iter.Seq2[Update, error]
 // live is the state of Live between two connections.
 type live struct {
 	call call
-	// since are the posts that came after the place that call names. A new connection brings
-	// them again: behind that place, or, if its process read some lists before, behind a place
-	// that it names soon.
+	// since are the posts that were yielded after the place that call names. A new connection
+	// may send them again.
 	since map[string]bool
 	// opened is the beginning of this connection.
 	opened time.Time

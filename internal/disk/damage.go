@@ -60,7 +60,7 @@ func (db *DB) Past(from, upper []byte) []byte {
 	for common < min(len(from), len(upper)) && from[common] == upper[common] {
 		common++
 	}
-	// A place is the number of a key, when the bytes behind the common ones are digits.
+	// place turns the suffix of a key, behind the common bytes, into an integer.
 	place := func(key []byte) *big.Int {
 		digits := make([]byte, placeBytes)
 		copy(digits, key[common:])

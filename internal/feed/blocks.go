@@ -308,8 +308,8 @@ func (s *Service) notBlocked(ctx context.Context, user, author string) error {
 	return err
 }
 
-// notBlockedSoon is notBlocked for a like. It reads the blocks of authors only of whom there
-// were any, and that is shared for keptBlocks. A consistent read confirms a refusal: the block may have ended.
+// notBlockedSoon is notBlocked for a like. It reads a block only if the author ever had one;
+// that fact is shared for keptBlocks. A consistent read confirms a refusal: the block may have ended.
 func (s *Service) notBlockedSoon(ctx context.Context, user, author string) error {
 	if user == author {
 		return nil

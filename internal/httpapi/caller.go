@@ -34,8 +34,8 @@ type caller struct {
 	until time.Time
 }
 
-// keys returns the names under which the work of the caller counts. The first is that of the
-// party that takes the answers. No user id has a space.
+// keys returns the names under which the work of the caller counts. The first name is the
+// service, or else the user: it takes the answers. No user id has a space, so the two differ.
 func (c caller) keys() []string {
 	switch {
 	case c.service == "":

@@ -11,9 +11,9 @@ import (
 
 // pool runs the requests of all windows on a bounded number of workers (I9). The
 // windows take turns, one request each, so that a hot post does not hold up the
-// others. A worker that waits before it repeats a request gives its place to another
-// one meanwhile, so neither does a partition that refuses. The order of the requests
-// follows from the order of the calls alone, so that a simulation can replay it.
+// others. A worker that backs off frees its place, so a throttled partition blocks nobody.
+// The order of the requests follows from the order of the calls alone, so that a
+// simulation can replay it.
 type pool struct {
 	places  int
 	workers sync.WaitGroup

@@ -134,8 +134,8 @@ var errHangs = errors.New("it hangs")
 
 // run runs the suite's binary in the folder of its package, as the mutant of that number, 0
 // for none, and returns the processor time that it used. It hangs if it needs more than
-// limit: a machine has other things to do, so a clock says nothing. A mutant may take all
-// memory, so it gets 3 GiB of addresses; and it may have started programs, which end with it.
+// limit, which is CPU time, because wall time depends on the load of the machine. A mutant may
+// take all memory, so it gets 3 GiB of addresses; programs that it started end with it.
 func (r *runner) run(ctx context.Context, s suite, number int, limit time.Duration, args ...string) (out string, used time.Duration, err error) {
 	limits := fmt.Sprintf(`ulimit -v 3145728; ulimit -t %d; exec "$0" "$@"`, int(math.Ceil(limit.Seconds())))
 	cmd := exec.CommandContext(ctx, "sh", append([]string{"-c", limits, s.binary}, args...)...)

@@ -259,8 +259,8 @@ func (w *World) throttled(c *call) error {
 	return &table.UnavailableError{Op: c.kind, Err: errThrottled, Reason: table.ShortUnknown, Undone: !c.batch}
 }
 
-// cancelled returns the answer to a transaction that some of its operations prevented,
-// for the reason why.
+// cancelled returns the error of a transaction that the operations which is selects cancel,
+// with the reason why.
 func cancelled(ops []table.TransactOp, why table.CancelReason, is func(i int) bool) error {
 	e := &table.CancelledError{Reasons: make([]table.CancelledOp, len(ops))}
 	for i, op := range ops {

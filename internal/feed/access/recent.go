@@ -135,7 +135,7 @@ func (r *Recent) Get(ctx context.Context, keys []table.Key, ifKept ...table.Key)
 	}
 	for i, it := range items {
 		select {
-		case <-it.done: // nearly always: a look at two channels costs several times one at one
+		case <-it.done: // the fast path: a select of one channel is cheaper
 		default:
 			if err := memory.Await(ctx, it.done); err != nil {
 				return nil, fault.Wrap("table", err)

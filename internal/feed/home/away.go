@@ -20,8 +20,8 @@ import (
 // Fan-out skips the away readers: docs/HYBRID.md, section 2. A home read obeys the
 // reader's presence, and never the setting of its own process. The home misses nothing (I1):
 // each edge of the reader has the presence's day at least, or none, so each post up to the end
-// of that day was pushed. From that day on the home is read by pull until its entries are
-// rebuilt, a day before any post can have been skipped: clocks differ by less than that.
+// of that day was pushed. From that day on a home read rebuilds the entries, and the home is
+// read by pull until they are there. That is a day early, as a margin for clock skew.
 
 const (
 	// returnLinger is how long a home is read by pull after its return: the read may have taken
@@ -91,7 +91,7 @@ func (h *Homes) askForReturn(ctx context.Context, p schema.Presence, now bool) {
 	}
 }
 
-// send publishes messages for workers beside the posts.
+// send publishes to the topic of backfills, beside the posts.
 func (h *Homes) send(msgs ...*message.Message) error {
 	return panics.Catch(func() error { return h.access.Publisher.Publish(queue.TopicBackfills, msgs...) })
 }

@@ -131,7 +131,7 @@ func (s *Store) recall(key table.Key, project []string) (_ *table.Item, size int
 	return projected(it, project), size, slot, true, nil
 }
 
-// recallPage is pageReader.read: for the first page of a partition from memory if it can.
+// recallPage reads a page, from memory if it is the first page of its partition and is kept there.
 func (s *Store) recallPage(p *pageReader, partition uint64, first bool, lower, upper []byte) (settled bool, err error) {
 	seq, settled := s.commits.last(slotOf(partition))
 	key := recentKey{Key: table.Key{PK: p.q.PK}, pageSize: p.q.PageSize, descending: p.q.Descending}
