@@ -2,6 +2,7 @@ package docs
 
 import (
 	"encoding/json"
+	"flag"
 	"fmt"
 	"os"
 	"regexp"
@@ -12,6 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
+
+var update = flag.Bool("update", false, "write the sum of the runs in BUGS.md")
 
 // seedRun is a run of the simulation, as internal/sim records it.
 type seedRun struct {
