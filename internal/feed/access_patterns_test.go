@@ -487,7 +487,7 @@ func operationsOf(calls []call) string {
 	for _, c := range calls {
 		name := names[c.op]
 		if !isWrite(c) && !c.consistent {
-			name += " (eventual)"
+			name += "~"
 		}
 		if count[name] == 0 {
 			order = append(order, name)
@@ -498,10 +498,10 @@ func operationsOf(calls []call) string {
 	slices.Sort(order) // calls at the same time have no order
 	for i, name := range order {
 		if strings.HasPrefix(name, "BatchGet") || strings.HasPrefix(name, "Transact") {
-			order[i] += fmt.Sprintf(" of %d", keys[name])
+			order[i] += fmt.Sprintf("(%d)", keys[name])
 		}
 		if count[name] > 1 {
-			order[i] = fmt.Sprintf("%d × %s", count[name], order[i])
+			order[i] += fmt.Sprintf("×%d", count[name])
 		}
 	}
 	return strings.Join(order, ", ")
@@ -525,7 +525,7 @@ the capacity units of each call of the API, as DynamoDB bills them. A test holds
 
 The sample: a user who follows %[1]d authors and is followed by them, each with two posts
 of %[2]d characters; %[1]d comments and %[1]d likes by the user, and as many of one post. Lists are
-read as pages of 20. Reads are consistent unless marked eventual, at half the price.
+read as pages of 20. ` + "`BatchGetItem(20)` reads 20 items, `×2` is two calls, and `~` is eventually consistent, at half the price." + `
 No request scans. The units are those of the embedded table, by DynamoDB's size rules.
 LocalStack bills by other rules: ` + "`internal/feed/testdata/units_localstack.json`" + ` has its units.
 
