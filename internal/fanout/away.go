@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"fanfare/internal/backoff"
 	"fanfare/internal/panics"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -177,14 +178,27 @@ func presenceError(err error, user string) error {
 }
 
 // raise notes a day in the reader's counts, and then raises all edges to it. It returns the
-// number of followees.
+// number of followees. The counts have the number of edges that must be met. If fewer are, the
+// transaction of a follow may be visible in part: its edge was made before the note, and has a
+// lower day. Then the edges are raised once more, when that edge is visible (I1).
 func (w *Worker) raise(ctx context.Context, user string, until schema.Day) (followees int, err error) {
 	day := table.N(int64(until))
-	_, err = w.cfg.Store.Update(ctx, table.UpdateInput{
-		Key: schema.CountsKey(user), Set: []table.Attr{{Name: schema.AttrUptoDay, Value: day}},
+	res, err := w.cfg.Store.Update(ctx, table.UpdateInput{
+		Key: schema.CountsKey(user), Set: []table.Attr{{Name: schema.AttrUptoDay, Value: day}}, ReturnNew: true,
 		If: table.Any{table.AttrAbsent{Name: schema.AttrUptoDay}, table.Less{Name: schema.AttrUptoDay, Value: day}},
 	})
+	counts := res.Item
+	if noted, ok := errors.AsType[*table.ConditionError](err); ok {
+		counts = noted.Old
+	}
 	if err := presenceError(err, user); err != nil {
+		return 0, err
+	}
+	followees, err = w.raiseEdges(ctx, user, until)
+	if err != nil || counts == nil || int64(followees) >= counts.Int(schema.AttrFollowing) {
+		return followees, err
+	}
+	if err := backoff.Wait(ctx, table.VisibleWithin); err != nil {
 		return 0, err
 	}
 	return w.raiseEdges(ctx, user, until)

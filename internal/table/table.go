@@ -9,6 +9,8 @@
 //   - An error that is none of ConditionError, CancelledError and InvalidError
 //     means the outcome is unknown: the write may have happened, or may still.
 //   - Conditions and transactions are atomic and serializable under concurrency.
+//   - Before it is answered, and for VisibleWithin if its answer is lost, a transaction may be
+//     visible in part to reads of several items, also to consistent ones.
 //   - Consistent reads see every write that returned before they began; the
 //     others, and every index read, may be stale.
 //   - An expired item (attribute ttl) may still be read, for days. HideExpired
@@ -22,6 +24,7 @@ package table
 import (
 	"context"
 	"iter"
+	"time"
 )
 
 // Limits of DynamoDB that every backend enforces with an InvalidError.
@@ -37,6 +40,9 @@ const (
 	// MaxItemBytes is the largest size of an item, names included.
 	MaxItemBytes = 400 * 1024
 )
+
+// VisibleWithin bounds the time from the first visible item of a transaction to the last one.
+const VisibleWithin = 10 * time.Second
 
 // Names of the attributes that have a meaning in the table's schema.
 const (

@@ -5,19 +5,14 @@ import (
 	"fmt"
 	"hash/fnv"
 	"slices"
-	"time"
 
 	"fanfare/internal/backoff"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
 
-const (
-	// decisions is how often a count is judged that traffic changes meanwhile.
-	decisions = 3
-	// visible bounds the time from the first visible item of a transaction to the last one.
-	visible = 10 * time.Second
-)
+// decisions is how often a count is judged that traffic changes meanwhile.
+const decisions = 3
 
 // list is a partition as one reading found it: the number of its items, and a hash of their
 // names and versions. Two equal readings had the same items all the time in between, because
@@ -129,7 +124,7 @@ func (r *run) judge(ctx context.Context, read func(context.Context) (counted, er
 			return err
 		}
 		if !r.cfg.Local {
-			if err := backoff.Wait(ctx, visible); err != nil {
+			if err := backoff.Wait(ctx, table.VisibleWithin); err != nil {
 				return err
 			}
 		}
