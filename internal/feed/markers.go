@@ -52,7 +52,7 @@ func CheckMarker(name, position string) (all []fault.FieldError) {
 // SetMarker moves a marker forward to a position and returns it as it is then: a position that is not above the
 // stored one changes nothing. Positions are compared by their bytes.
 func (s *Service) SetMarker(ctx context.Context, user, name, position string) (Marker, error) {
-	return s.setMarker(ctx, schema.Marker{User: user, Name: name, Position: position, At: s.access.Now()})
+	return s.setMarker(ctx, schema.Marker{User: user, Name: name, Position: position, At: s.access.Now().UTC().Truncate(time.Millisecond)})
 }
 
 // ImportMarker is SetMarker with a time before.
