@@ -27,12 +27,13 @@ func (s *Service) tellOfComment(ctx context.Context, post schema.PostRef, c sche
 	for _, user := range c.Mentions[:min(len(c.Mentions), schema.NoticedMentions)] {
 		events = append(events, &messages.Mentioned{UserID: user, ActorID: c.Author, PostID: c.Post, CommentID: c.ID, Deleted: deleted})
 	}
+	requestID := s.access.RequestID(ctx)
 	for _, e := range events {
 		eventID, err := s.access.IDs.New()
 		if err != nil {
 			return fmt.Errorf("feed: %w", err)
 		}
-		*e.Head() = messages.Header{EventID: eventID, Time: s.access.Now().UTC(), RequestID: s.access.RequestID(ctx)}
+		*e.Head() = messages.Header{EventID: eventID, Time: s.access.Now().UTC(), RequestID: requestID}
 	}
 	if !deleted {
 		access.Cause(ctx, s.unitsOfNotices(len(events)-1))

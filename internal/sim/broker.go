@@ -231,7 +231,7 @@ func (w *World) redrive(topic string, refuse func(queue.DeadLetter) error) {
 
 // awaits lets a dead letter wait for its redrive, if the backstop made it or its event is unsent.
 func (w *World) awaits(d queue.DeadLetter) {
-	if d.Has(messages.ReasonReceived) || w.shape.Events && d.Has(messages.ReasonUnsent) {
+	if d.Has(messages.ReasonReceived) || (w.shape.Events || w.shape.Notices) && d.Has(messages.ReasonUnsent) {
 		w.set[d.ID] = true
 	}
 }

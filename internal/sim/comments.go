@@ -15,6 +15,7 @@ import (
 // comment is a comment whose creation was answered.
 type comment struct {
 	post, author, text string
+	mentions           []string
 	number             int  // of its operation
 	deleted            bool // its delete was answered
 	doubtful           bool // a delete was not answered
@@ -43,17 +44,18 @@ func (l *workload) comment(r *rand.Rand, p planned) *operation {
 	post := l.choose(r, living)
 	said := fmt.Sprintf("comment %d", p.number)
 	var made feed.Comment
+	in := feed.CommentInput{Text: said, Mentions: l.mentions(r)}
 	refused := l.refusedFor(p.user, l.owner[post], 0)
 	return &operation{
 		name: "comment " + post, user: p.user,
 		do: func(ctx context.Context, s *domain) (err error) {
-			made, err = s.CreateComment(ctx, p.user, post, said)
+			made, err = s.AddComment(ctx, p.user, post, in)
 			return err
 		},
 		settle: func(err error) {
 			if err == nil {
 				refused()
-				l.comments[made.ID] = &comment{post: post, author: p.user, text: said, number: p.number}
+				l.comments[made.ID] = &comment{post: post, author: p.user, text: said, mentions: in.Mentions, number: p.number}
 			}
 		},
 	}

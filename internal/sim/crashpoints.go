@@ -16,22 +16,23 @@ func crashPoints() []string {
 		calls []string
 	}{
 		{"api", []string{
-			"batch_get block", "batch_get following", "batch_get home", "batch_get likecount", "batch_get likelist", "batch_get marker", "batch_get post", "batch_get post by id", "batch_get user", "get block", "get bookmark", "get comment", "get idempotency", "get lifetimes", "get likelist", "get post", "get post by id",
+			"batch_get block", "batch_get follower", "batch_get following", "batch_get home", "batch_get likecount", "batch_get notif", "batch_get likelist", "batch_get marker", "batch_get post", "batch_get post by id", "batch_get user", "get block", "get bookmark", "get comment", "get idempotency", "get lifetimes", "get likelist", "get post", "get post by id",
 			"get user", "publish backfills", "publish likes", "publish posts", "put home", "put idempotency", "put lifetimes", "put marker", "put user", "query bookmark", "query comment",
-			"query following", "query home", "query like", "query marker", "query post", "query posts made", "query timeline", "query user",
+			"get notif", "publish notices", "put notif", "query block", "query follower", "query following", "query home", "query like", "query marker", "query notif", "query post", "query posts made", "query timeline", "query user",
 			"transact block", "transact bookmark", "transact comment", "transact follower", "transact home", "transact post", "transact user", "update post", "update user", "delete marker",
 		}},
 		{"fanout", []string{
 			"batch_get block", "batch_get following", "batch_get user", "batch_write comment", "batch_write likelist", "batch_write timeline", "dead_letter backfills", "dead_letter chunks", "dead_letter notices", "dead_letter posts",
-			"delete marker", "get comment", "get delivery", "get home", "get lifetimes", "get post by id", "get post", "get user", "publish backfills", "publish chunks", "publish likes", "put delivery", "put home", "put lifetimes", "put user",
+			"delete marker", "get comment", "get delivery", "get home", "get lifetimes", "get post by id", "get post", "get user", "publish backfills", "publish chunks", "publish likes", "publish notices", "batch_write notif", "delete notif", "put delivery", "put home", "put lifetimes", "put user",
 			"query block", "query bookmark", "query comment", "query delivery", "query follower", "query following", "query home", "query like", "query likelist", "query marker", "query notif", "query post", "query timeline", "query user",
 			"send events", "transact block", "transact bookmark", "transact comment", "transact follower", "transact home", "transact post", "transact timeline", "transact user", "update delivery", "update follower", "update home",
 			"update likecount", "update post by id", "update post", "update user",
 		}},
 		{"likeagg", []string{
 			"batch_get like end", "batch_get user", "dead_letter likes", "get likecount", "get likelist", "get post by id", "put like end", "put likelist", "send events",
-			"update likecount",
+			"publish notices", "update likecount",
 		}},
+		{"notify", []string{"batch_get home", "batch_get notif", "dead_letter notices", "delete notif", "put notif", "send events"}},
 		{"audit", []string{"batch_get", "get", "publish", "put", "query", "scan", "transact"}},
 	} {
 		for _, call := range of.calls {
@@ -61,23 +62,30 @@ type target struct {
 	after bool
 }
 
-// rarePoints are the crash points that few seeds come to in a storm.
+// rarePoints are the crash points that few seeds come to in a storm. The points that one seed in ten comes to, or
+// fewer, are there several times.
 func rarePoints() []string {
-	return []string{
-		"api batch_get block", "api batch_get home", "api batch_get marker", "api batch_get post by id", "api batch_get user", "api delete marker", "api get bookmark", "api get comment", "api get idempotency", "api get lifetimes",
+	rare := []string{
+		"api batch_get block", "api batch_get home", "api batch_get marker", "api batch_get post by id", "api batch_get user", "api get bookmark", "api get lifetimes",
 		"api get post", "api put lifetimes", "api put marker", "api put user", "api query bookmark", "api query comment", "api query like", "api query marker", "api transact block", "api transact bookmark", "api transact comment",
 		"api transact home", "api transact user", "api update post", "api update user", "audit publish", "audit put", "fanout batch_get block", "fanout batch_get following", "fanout batch_get user", "fanout batch_write comment",
-		"fanout batch_write likelist", "fanout dead_letter backfills", "fanout dead_letter chunks", "fanout dead_letter notices", "fanout dead_letter posts", "fanout delete marker", "fanout get comment", "fanout get lifetimes",
-		"fanout get user", "fanout publish backfills", "fanout publish chunks", "fanout publish likes", "fanout put home", "fanout put lifetimes", "fanout put user", "fanout query block", "fanout query bookmark", "fanout query delivery",
+		"fanout batch_write likelist", "fanout dead_letter backfills", "fanout dead_letter chunks", "fanout dead_letter posts", "fanout delete marker", "fanout get comment", "fanout get lifetimes",
+		"fanout get user", "fanout publish backfills", "fanout publish chunks", "fanout put lifetimes", "fanout query block", "fanout query bookmark", "fanout query delivery",
 		"fanout query home", "fanout query like", "fanout query marker", "fanout query notif", "fanout transact block", "fanout transact bookmark", "fanout transact comment", "fanout transact follower", "fanout transact user",
 		"fanout update post", "fanout update user", "likeagg batch_get user",
+		"api batch_get follower", "api get notif", "api put notif", "api publish notices", "fanout batch_write notif", "fanout publish notices", "fanout update follower", "likeagg publish notices", "notify put notif", "notify send events",
 	}
+	rarest := []string{
+		"api delete marker", "api get comment", "api get idempotency", "api put home", "api query block", "api query follower", "fanout dead_letter notices", "fanout delete notif", "fanout publish likes", "fanout put home",
+		"fanout put user", "notify dead_letter notices", "notify delete notif",
+	}
+	return slices.Concat(rare, rarest, rarest, rarest, rarest)
 }
 
 // aims and rareAims are the numbers of crash points that a seed aims at, among all and among
-// the rare ones. So in 1,000 seeds 70 or more aim at each rare point, before and after its
-// effect, and 7 or more of them come to it.
-const aims, rareAims = 3, 4
+// the rare ones. So in 1,000 seeds 40 or more aim at each rare point, before and after its
+// effect, and 200 at each of the rarest.
+const aims, rareAims = 3, 10
 
 func (w *World) aim() {
 	if w.off[FaultCrash] {

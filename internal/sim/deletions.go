@@ -36,6 +36,9 @@ func buried(ops []table.TransactOp) string {
 // sawAnswer takes over the answer to a call: to a deletion, which made the tombstone unless it was
 // cancelled, or to the message that asks for the purge.
 func (w *World) sawAnswer(c *call, err error) {
+	if told, ok := c.sent.(*messages.Commented); ok {
+		w.notices.asked[told.CommentID] = true
+	}
 	if purge, ok := c.sent.(*messages.PostDeleted); ok {
 		of := deletion{c.op, purge.PostID}
 		if w.deletions[of] == nil {

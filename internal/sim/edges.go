@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -18,6 +19,8 @@ const (
 	mostTransit = 5 * time.Minute
 	// mostSkew bounds the skew of clocks, in most worlds.
 	mostSkew = 2 * time.Second
+	// noticeSkew bounds the skew of the clocks that give places: none of them is in doubt.
+	noticeSkew = time.Minute
 	// clocksApart bounds the skew of a world whose clocks are apart by hours.
 	clocksApart = 6 * time.Hour
 	day         = 24 * time.Hour
@@ -89,12 +92,33 @@ func (w *World) fireArmed() {
 		w.fire(FaultBury, w.bury)
 	}
 	if until := w.armed[FaultSleep]; until > 0 {
-		p := moment("put likelist", func(any) bool { return true })
+		p := cmp.Or(w.readsFirst(), moment("put likelist", func(any) bool { return true }))
 		if w.steps > until || p != nil || !w.shape.Ages && w.rng.IntN(20) == 0 {
 			delete(w.armed, FaultSleep)
 			w.fire(FaultSleep, func() bool { return w.suspend(p) })
 		}
 	}
+}
+
+// readsFirst returns a worker, in a part of the worlds, that reads a notification that nobody has written yet. If the
+// worker slept after the read and put later, the purge of a deleted post would miss that put.
+func (w *World) readsFirst() *Proc {
+	for _, c := range w.ready() {
+		if w.seed%3 == 0 && c.class == "batch_get notif" && c.proc.role == "notify" && c.due == 0 && !c.proc.asleep && !c.proc.ending && !w.isStored(c.about) {
+			return c.proc
+		}
+	}
+	return nil
+}
+
+// isStored reports whether the item of a key is there, by the text of the key.
+func (w *World) isStored(about string) bool {
+	for key := range w.items {
+		if key.PK+key.SK == about {
+			return true
+		}
+	}
+	return false
 }
 
 // leavesMuch reports whether a write of a like count is a flush, and in half of the worlds one
@@ -151,7 +175,7 @@ func (w *World) finishStops() {
 // that waits for an answer. Its requests that are on their way happen before the sleep,
 // or never.
 func (w *World) suspend(p *Proc) bool {
-	all := w.awake("")
+	all := slices.DeleteFunc(w.awake(""), func(p *Proc) bool { return w.hours && p.Name == "notify-0" })
 	busy := slices.DeleteFunc(w.ready(), func(c *call) bool { return !slices.Contains(all, c.proc) })
 	if len(all) == 0 || p != nil && !slices.Contains(all, p) {
 		return false
@@ -176,7 +200,7 @@ func (w *World) suspend(p *Proc) bool {
 	parked := slices.Clone(w.parked)
 	w.mu.Unlock()
 	for _, c := range parked {
-		if c.proc == p && c.due == 0 && w.rng.IntN(2) == 0 {
+		if c.proc == p && c.due == 0 && (p.role == "notify" || w.rng.IntN(2) == 0) {
 			c.due, c.answered = w.steps, c.effect(1)
 			w.note("effect %s before a sleep: %v", c.label, c.answered)
 		}
@@ -217,7 +241,10 @@ func (w *World) setClock() bool {
 // apart draws the skew of the clock of a process.
 func (w *World) apart(p *Proc) time.Duration {
 	most := mostSkew
-	if w.hours {
+	switch {
+	case p.role == "notify" && (!w.hours || p.Name == "notify-0"): // somebody has to give places
+		most = noticeSkew
+	case w.hours:
 		most = clocksApart
 	}
 	if p == w.audited {

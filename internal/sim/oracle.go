@@ -160,6 +160,7 @@ func (w *World) checkQuiet(ctx context.Context, service *domain) {
 	w.checkPurged()
 	w.checkDeletions()
 	w.checkTold(living)
+	w.checkNotices(ctx, service, living)
 	w.checkLives()
 }
 

@@ -87,6 +87,8 @@ func (w *World) heard(e messages.Event) {
 		if ref.Author != e.AuthorID {
 			w.load.fail("I3", "the event of a like of %s names the author %s", e.PostID, e.AuthorID)
 		}
+	case *messages.Notified:
+		w.heardNotified(e)
 	case *messages.PostTakenDown:
 		w.told.taken[e.PostID] = true
 		w.heardTakenDown(e)

@@ -509,7 +509,7 @@ func bugs() []bug {
 // sim-planted.
 func TestEveryPlantedBugIsFound(t *testing.T) {
 	root := planttest.Root(t)
-	for _, b := range bugs() {
+	for _, b := range slices.Concat(bugs(), noticeBugs()) {
 		if *onlyBug != "" && b.name != *onlyBug {
 			continue
 		}

@@ -97,22 +97,26 @@ func opOf(ctx context.Context) string {
 // time, and ask for their name before they draw an id: each waits for its turn, so a seed has the same
 // ids in each run.
 func (p *Proc) requestID(ctx context.Context) string {
-	of := opOf(ctx)
-	t := ticket{p, of, make(chan struct{})}
+	p.turn(ctx)
+	return opOf(ctx)
+}
+
+// turn waits until every other goroutine is blocked, and those whose operation has a lower name have had their turn.
+func (p *Proc) turn(ctx context.Context) {
+	t := ticket{p, opOf(ctx), make(chan struct{})}
 	p.w.mu.Lock()
 	if p.life.over {
 		p.w.mu.Unlock()
-		return of
+		return
 	}
 	p.w.tickets = append(p.w.tickets, t)
 	p.w.mu.Unlock()
 	<-t.begin
-	return of
 }
 
 // withTurns returns a context whose requests continue one after the other when one read has answered them.
 func (p *Proc) withTurns(ctx context.Context) context.Context {
-	return memory.WithTurn(ctx, func(ctx context.Context) { p.requestID(ctx) })
+	return memory.WithTurn(ctx, p.turn)
 }
 
 // do parks a call until the driver lets it go on. The error is the effect's, or that of

@@ -20,7 +20,7 @@ import (
 
 // RareStates returns the name of each rare state.
 func RareStates() []string {
-	return []string{
+	return append([]string{
 		// Likes.
 		"a fence lands between a put and its flush",
 		"a fence comes after its aggregator died",
@@ -81,7 +81,7 @@ func RareStates() []string {
 		"a dead letter is redriven after days",
 		"a dead letter is too old for a redrive",
 		"a process dies again within a minute",
-	}
+	}, noticeStates()...)
 }
 
 // leaveFor is the wait of a like that the table has no capacity for, as the product has it.
@@ -103,6 +103,7 @@ const (
 	eventBoot      = "boot"
 	eventCrash     = "crash"
 	eventPause     = "pause"
+	eventRead      = "read" // a worker has read a notification
 )
 
 // event is one thing that happens in a world. Each kind has some of the fields.
@@ -144,13 +145,14 @@ type reach struct {
 	deleted map[string]bool
 	unsent  map[string]bool // process and op that stored a chunk and sent nothing since
 	ackless map[string]bool // messages whose ack was lost
+	notices noticeReach
 }
 
 func newReach(book *likeBook) *reach {
 	return &reach{
 		met: Counters{}, book: book, boots: map[string]int{}, alive: map[string]bool{}, booted: map[string]time.Time{}, paused: map[string]time.Time{},
 		owner: map[string]string{}, stamped: map[string]time.Time{}, marks: map[table.Key]schema.Mark{}, plans: map[string]string{},
-		chunks: map[string]map[string]schema.Chunk{}, deleted: map[string]bool{}, unsent: map[string]bool{}, ackless: map[string]bool{},
+		chunks: map[string]map[string]schema.Chunk{}, deleted: map[string]bool{}, unsent: map[string]bool{}, ackless: map[string]bool{}, notices: newNoticeReach(),
 	}
 }
 
@@ -200,6 +202,8 @@ func (r *reach) see(e event) {
 		r.crashed(e)
 	case eventPause:
 		r.paused[e.by] = e.at
+	case eventRead:
+		r.noticeRead(e)
 	}
 }
 
@@ -237,6 +241,8 @@ func (r *reach) wrote(e event) {
 		r.tombstone(e)
 	case kind == "delivery":
 		r.deliveryWritten(e)
+	case kind == "notif":
+		r.noticeWritten(e)
 	case kind == "timeline" && e.now != nil:
 		r.entryWritten(e)
 	case kind == "home":
@@ -421,6 +427,8 @@ func (r *reach) refused(e event) {
 	switch {
 	case strings.HasPrefix(e.key.PK, "idem#"):
 		r.when(true, "an idempotency key is bound by another try")
+	case strings.HasSuffix(e.key.PK, "#notif"):
+		r.when(strings.HasPrefix(e.key.SK, schema.SortNotice), "two workers put one notification")
 	case strings.HasSuffix(e.key.PK, "#post"):
 		r.when(true, "an edit meets the delete")
 	case strings.HasSuffix(e.key.PK, "#home"):

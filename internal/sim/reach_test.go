@@ -2,6 +2,7 @@ package sim
 
 import (
 	"flag"
+	"strings"
 	"testing"
 	"time"
 
@@ -85,6 +86,18 @@ func chunkItem(first, end string, done bool) *table.Item {
 func markItem(kind schema.MarkKind, from, version string) *table.Item {
 	return new(schema.Mark{User: "ann", Author: "bob", Kind: kind, From: from, Version: version}.Item())
 }
+
+// noticeItem is a notification of likes with an action of each user; "-" before the name means that it was taken back.
+func noticeItem(users ...string) *table.Item {
+	n := schema.Notice{User: "ann", Kind: schema.NoticeLike, Target: postID, Revision: 1}
+	for _, user := range users {
+		user, back := strings.CutPrefix(user, "-")
+		n.Acts = append(n.Acts, schema.Act{Version: v1, Place: v1, State: map[bool]string{false: "like"}[back], User: user})
+	}
+	return new(n.Item())
+}
+
+func noticed(users ...string) event { return wrote("notify-0", nil, noticeItem(users...)) }
 
 func likeMessage(version string) messages.Event {
 	return &messages.Liked{Like: messages.Like{Header: messages.Header{EventID: version}, PostID: postID, UserID: "ann"}}
@@ -190,6 +203,14 @@ func traces() map[string][]event {
 		"a dead letter is redriven after days":                            {after(48*time.Hour, event{kind: eventRedrive, since: began})},
 		"a dead letter is too old for a redrive":                          {{kind: eventTooOld}},
 		"a process dies again within a minute":                            {crash("likeagg-0"), boot("likeagg-0"), crash("likeagg-0")},
+
+		"six users in one notification":             {noticed("a"), noticed("b", "c", "d", "e"), noticed("f", "b", "c", "d", "e")},
+		"a full notification of take-backs":         {noticed("-a", "-b", "-c", "-d", "-e")},
+		"an action holds again and keeps its place": {wrote("notify-0", noticeItem("-a"), noticeItem("a"))},
+		"a mark between a worker's read and its put": {
+			{kind: eventRead, by: "notify-0", key: noticeItem("a").Key}, wrote("api-0", nil, new(schema.NoticeMarkItem("ann", v1))), noticed("a"),
+		},
+		"two workers put one notification": {refused("notify-0", noticeItem("a"), noticeItem("b"))},
 	}
 }
 

@@ -24,6 +24,7 @@ import (
 	"fanfare/internal/fanout"
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/delivery"
+	"fanfare/internal/feed/notices"
 	"fanfare/internal/feed/view"
 	"fanfare/internal/id"
 	"fanfare/internal/likeagg"
@@ -140,7 +141,7 @@ func (w *World) live(ctx context.Context, o Options) {
 	if w.shape.Ages {
 		first = o.Operations * 3 / 4
 	}
-	l.due = w.lives.beside(w.seed, l.plan(o, 1, first))
+	l.due = w.besideNotices(w.lives.beside(w.seed, l.plan(o, 1, first)))
 	w.untilMidnight()
 	w.storm()
 	w.quieten(ctx)
@@ -148,7 +149,7 @@ func (w *World) live(ctx context.Context, o Options) {
 		w.quieten(ctx)
 	}
 	w.begin(5)
-	l.due = w.lives.beside(w.seed, l.plan(o, first+1, o.Operations))
+	l.due = w.besideNotices(w.lives.beside(w.seed, l.plan(o, first+1, o.Operations)))
 	if !o.Calm {
 		w.faults = w.shape.rates()
 	}
@@ -411,6 +412,11 @@ func (w *World) build(l *workload) {
 		w.start("likeagg", i, w.likeagg)
 	}
 	w.audited = w.start("audit", 0, w.auditing)
+	for i := range notifiers {
+		if w.shape.Notices {
+			w.start("notify", i, w.notify)
+		}
+	}
 }
 
 func (w *World) service(p *Proc) *domain {
@@ -423,12 +429,14 @@ func (w *World) service(p *Proc) *domain {
 	if w.shape.Heads {
 		heads = headAge
 	}
-	return newDomain(access.Config{
+	served := newDomain(access.Config{
 		Store: p.wakes.Store(p.Store()), Local: w.seed%8 == 7, Publisher: p.Broker(), IDs: id.NewSeededGenerator(p.Now, entropy(w.rng.Uint64())), Now: p.Now,
 		Lifetimes: p.lifetimes, ActiveDays: w.activeDays(), LikeWindow: shared, Reactions: kinds(), Jitter: jitter(w.rng.Uint64()), RequestID: p.requestID, Log: zap.NewNop(),
 	}, feed.Config{
-		RecentPosts: w.shape.Recent, LikesByUser: w.seed%2 == 0, FollowersPerLikeShard: int64(w.shape.PerShard), UserUnits: w.shape.Units,
+		RecentPosts: w.shape.Recent, LikesByUser: w.seed%2 == 0, FollowersPerLikeShard: int64(w.shape.PerShard), UserUnits: w.shape.Units, Notices: w.notifies(p),
 	}, home.Config{StreamPart: 2, RemoveFrom: 1, HeadAge: heads})
+	served.turn = p.turn
+	return served
 }
 
 // domain is the part of a process that the API serves.
@@ -438,8 +446,9 @@ type domain struct {
 	*view.Views
 	*delivery.Deliveries
 	*removal.Removals
-	// turn waits until it is the turn of an operation to begin.
-	turn func(ctx context.Context) string
+	notices *notices.Notices
+	// turn waits until every other goroutine is blocked.
+	turn func(context.Context)
 }
 
 func newDomain(way access.Config, posts feed.Config, homes home.Config) *domain {
@@ -447,7 +456,7 @@ func newDomain(way access.Config, posts feed.Config, homes home.Config) *domain 
 	posts.Access = a
 	service := feed.New(posts)
 	homes.Access, homes.Items, homes.Mutes = a, service, service
-	return &domain{service, home.New(homes), view.New(a, service), delivery.New(a), removal.New(a, service), way.RequestID}
+	return &domain{service, home.New(homes), view.New(a, service), delivery.New(a), removal.New(a, service), notices.New(a, service, true, nil), nil}
 }
 
 // usersOf is the Forget of package removal as the fan-out calls it.
@@ -508,13 +517,15 @@ func (w *World) fanout(p *Proc) {
 	p.limit = w.pushLimit()
 	worker := fanout.New(fanout.Config{
 		Store: table.HideExpired(p.Store(), p.Now), Posts: service, Users: usersOf{service.Removals}, Publisher: p.Broker(),
-		IDs: ids, Now: p.Now, Lifetimes: p.lifetimes, PushLimit: p.limit, Events: w.tell(p),
+		IDs: ids, Now: p.Now, Lifetimes: p.lifetimes, PushLimit: p.limit, Events: w.tell(p), Notices: w.notifies(p),
 		Observe: func(n int, since time.Duration) { w.sawEntries(n, since) }, Skipped: func(n int) { w.sawEntries(-n, 0) },
 		ActiveDays: w.activeDays(), ReturnPosts: w.returnPosts, Writers: 2, PageSize: w.pageSize(p), ChunkSize: w.chunkSize(p), PlanChunks: w.shape.Plan, Log: zap.NewNop(),
 	})
 	w.consume(p, queue.TopicPosts, worker.HandlePosts)
 	w.consume(p, queue.TopicBackfills, worker.HandleBackfills)
-	w.consume(p, queue.TopicNotices, func(context.Context, messages.Event) error { return nil }) // notifications are off
+	if !w.shape.Notices { // the queue is emptied
+		w.consume(p, queue.TopicNotices, func(context.Context, messages.Event) error { return nil })
+	}
 	w.consume(p, queue.TopicChunks, worker.HandleChunks)
 }
 
@@ -533,7 +544,7 @@ func (w *World) likeagg(p *Proc) {
 	aggregator := likeagg.New(likeagg.Config{
 		Store: store, Broker: p.Broker(), Now: p.Now, Window: likeWindow, MaxMessages: w.shape.Held, PutConcurrency: 4, Grace: grace,
 		IndexLikes: w.seed%2 == 0, Kinds: kinds(), Random: random(w.rng.Uint64()), Log: zap.NewNop(),
-		Events: w.tell(p), Observe: func(o likeagg.Outcome) { w.sawOutcome(p, o) },
+		Events: w.applied(p), Observe: func(o likeagg.Outcome) { w.sawOutcome(p, o) },
 	})
 	p.Go(func(ctx context.Context) { w.ended(ctx, p, "likes", aggregator.Run(ctx)) })
 }

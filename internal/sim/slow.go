@@ -30,6 +30,7 @@ func slowAway() []string {
 func slowInMix() map[string][]string {
 	return map[string][]string{
 		"follows": {"fanout transact timeline"}, "likes": {"likeagg update likecount"}, "posts": {"api update post", "api update post", "api transact comment"},
+		noticedMix: {"notify put notif", "notify batch_get home"},
 	}
 }
 
@@ -38,6 +39,9 @@ func slowInMix() map[string][]string {
 func (w *World) slow() string {
 	if w.seed%11 == 3 && w.shape.Mix != crowd {
 		return "audit"
+	}
+	if w.shape.Notices && w.shape.Mix != crowd && w.seed%3 == 1 {
+		return "notify put notif"
 	}
 	if w.shape.Mix == crowd {
 		return []string{"fanout publish chunks", "fanout put delivery", "fanout put delivery", "fanout put delivery"}[w.seed%4]

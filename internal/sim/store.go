@@ -45,6 +45,8 @@ func (w *World) wrote(keys ...table.Key) error {
 		w.checkWrite(key, res.Item)
 		w.sawEdge(key, res.Item)
 		w.sawLife(key, res.Item)
+		w.sawNotice(key, res.Item)
+		w.sawComment(key, res.Item)
 		w.sawKept(key, res.Item)
 		w.sawMarker(key, res.Item)
 		w.sawWrite(key, res.Item)
@@ -71,7 +73,7 @@ func (w *World) buried(it *table.Item) {
 	if err != nil || w.tombs[ref.ID] != 0 {
 		return
 	}
-	w.tombs[ref.ID] = w.steps
+	w.tombs[ref.ID], w.notices.buried[ref.ID] = w.steps, time.Now()
 	w.keepPurge(ref.ID)
 }
 
@@ -218,6 +220,7 @@ func (s store) BatchGet(ctx context.Context, in table.BatchGetInput) (table.Batc
 		if err != nil {
 			return table.BatchGetResult{}, err
 		}
+		s.p.w.sawNoticeRead(c, in.Keys)
 		return from.BatchGet(context.Background(), in)
 	})
 }
@@ -235,6 +238,7 @@ func (s store) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page, e
 				if err != nil {
 					return table.Page{}, err
 				}
+				s.p.w.sawNoticeQuery(c, q, from)
 				for page, err := range from.Query(context.Background(), q) {
 					if strings.HasPrefix(q.PK, "made#") {
 						page.Items = slices.DeleteFunc(slices.Clone(page.Items), s.p.w.liveStorm.hides)

@@ -57,6 +57,8 @@ type Shape struct {
 	TTLs bool
 	// Hot means that partitions fill for seconds.
 	Hot bool
+	// Notices means that users have notifications.
+	Notices bool
 }
 
 // share is the percentage of a kind of operation.
@@ -89,12 +91,19 @@ func mixes() map[string][]share {
 		away: {
 			{"post", 24}, {"delete", 3}, {"follow", 16}, {"unfollow", 12}, {"home", 34}, {"stream", 6}, {"mute", 1}, {"unmute", 1}, {"edit", 1}, {"poison", 1}, {"profile", 1},
 		},
+		noticedMix: {
+			{"post", 6}, {"delete", 4}, {"follow", 9}, {"unfollow", 7}, {"like", 32}, {"unlike", 22}, {"burst", 5}, {"mute", 2}, {"unmute", 1}, {"block", 1}, {"unblock", 1},
+			{"comment", 6}, {"uncomment", 3}, {"home", 1},
+		},
 		crowd: {
 			{"post", 20}, {"delete", 5}, {"follow", 16}, {"unfollow", 14}, {"like", 10}, {"react", 4}, {"unlike", 8}, {"burst", 8},
 			{"home", 8}, {"stream", 2}, {"comment", 3}, {"edit", 2},
 		},
 	}
 }
+
+// noticedMix is the mix of a world whose users act on few posts, for notifications.
+const noticedMix = "noticed"
 
 // crowd is the mix of many users most of whom follow the first one.
 const crowd = "crowd"
@@ -117,7 +126,7 @@ func shapeOf(seed uint64, o Options) Shape {
 	if !o.Calm && !o.Plain {
 		s.draw(rand.New(rand.NewPCG(seed, 1<<40)))
 		if seed%probeEvery == 0 { // the calm part counts calls
-			s.TTLs, s.Units = false, 0
+			s.TTLs, s.Units, s.Notices = false, 0, false
 		}
 	}
 	if o.Operations > 0 {
@@ -179,6 +188,10 @@ func (s *Shape) draw(r *rand.Rand) {
 	s.TTLs = r.IntN(3) == 0
 	s.Hot = r.IntN(3) == 0
 	s.Units = int64(one(0, 0, 100, 300, 2000))
+	s.Notices = r.IntN(2) == 0
+	if s.Notices && s.Mix == "even" && r.IntN(2) == 0 {
+		s.Mix = noticedMix
+	}
 }
 
 // drawn returns the user who makes an operation, as an index, and its kind, by the
@@ -245,7 +258,7 @@ func (s Shape) rates() Rates {
 
 func (s Shape) String() string {
 	var more []string
-	for what, is := range map[string]bool{"ids are prefixes": s.Prefixes, "clocks hours apart": s.Hours, "midnight": s.Midnight, "weeks": s.Long, "likes left open": s.Ages, "shared heads": s.Heads, "events": s.Events, "TTLs change": s.TTLs, "full partitions": s.Hot} {
+	for what, is := range map[string]bool{"ids are prefixes": s.Prefixes, "clocks hours apart": s.Hours, "midnight": s.Midnight, "weeks": s.Long, "likes left open": s.Ages, "shared heads": s.Heads, "events": s.Events, "TTLs change": s.TTLs, "full partitions": s.Hot, "notifications": s.Notices} {
 		if is {
 			more = append(more, what)
 		}

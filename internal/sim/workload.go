@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -161,11 +162,12 @@ func (l *workload) fail(invariant, format string, args ...any) {
 }
 
 // published is called with every message that became durable on a topic.
-func (w *World) published(_ string, payload []byte) {
+func (w *World) published(topic string, payload []byte) {
 	e, err := messages.Decode(payload)
 	if err != nil || w.load == nil {
 		return
 	}
+	w.sawNoticeSent(topic, e)
 	w.sawMessage(e)
 	w.counting.wrote[e.Head().RequestID]++
 	l := w.load
@@ -323,6 +325,8 @@ func (l *workload) pick(r *rand.Rand, p planned) *operation {
 		op = l.stream(r, user)
 	case "life":
 		op = l.lifeOp(r, p)
+	case "notices", "notice page", "notice mark":
+		op = l.readNotices(r, p)
 	}
 	if op == nil {
 		op = l.home(r, user)
@@ -440,8 +444,14 @@ func (l *workload) deletePost(r *rand.Rand, user string) *operation {
 	}
 }
 
-// underWay reports whether a transaction on a post is to have its effect after its answer.
+// underWay reports whether a transaction on a post is to have its effect after its answer, or a worker that sleeps has
+// read a notification about it.
 func (w *World) underWay(post string) bool {
+	for _, c := range w.parked {
+		if c.proc.asleep && c.due > 0 && c.class == "batch_get notif" && strings.HasSuffix(c.about, post) {
+			return true
+		}
+	}
 	return slices.ContainsFunc(w.lates, func(l lateEffect) bool {
 		return slices.ContainsFunc(l.ops, func(op table.TransactOp) bool { return op.Key() == schema.PostByIDKey(post) })
 	})

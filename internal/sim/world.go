@@ -78,9 +78,10 @@ type World struct {
 	told      told
 	past      map[string]bool // versions of likes of before the run
 	probe     *probe          // the last part of some worlds, nil before it
-	lives     lives           // of a user, who goes and comes back in the storms
-	kept      *kept           // nil before the storm about it
-	liveStorm *liveStorm      // nil outside of it
+	notices   noticeBook
+	lives     lives      // of a user, who goes and comes back in the storms
+	kept      *kept      // nil before the storm about it
+	liveStorm *liveStorm // nil outside of it
 	counting  *hours
 
 	// decided has every TTL that was ever decided, and views what the table had.
@@ -128,8 +129,8 @@ type call struct {
 	// sent is the first event of a publish, life the life of the process that deletes a post.
 	sent messages.Event
 	life *life
-	// parked is the step in which a slow call began to wait.
-	parked int
+	// made is the step in which it was made, and parked that in which a slow call began to wait.
+	made, parked int
 	// effect does it. part is below 1 for a batch that is done in part.
 	effect func(part float64) error
 	// spare writes the part of a batch for which there is capacity.
@@ -163,7 +164,7 @@ func newWorld(seed uint64, shape Shape) *World {
 		seed: seed, shape: shape, rng: rand.New(pcg), pcg: pcg, released: map[string]int{}, names: map[string]string{}, aliases: aliases{map[string]string{}, map[string]int{}}, Fired: Counters{}, Met: Counters{},
 		store: tabletest.NewMemory(), stale: replica{store: tabletest.NewMemory()}, queues: map[string]*queueState{}, ttls: map[table.Key]int64{}, off: map[string]bool{}, began: map[string]int{}, tombs: map[string]int{}, listed: map[string]listing{}, set: map[string]bool{}, modes: modes{}, book: newLikeBook(), items: map[table.Key]*table.Item{}, armed: map[string]int{},
 		countBy: map[table.Key]string{}, countAt: map[string]int{}, followers: map[string]map[string][]follower{}, madeAt: map[string]int{}, purges: map[string]string{}, deletions: deletions{}, backfills: map[string]string{},
-		told: told{map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}}, past: map[string]bool{}, counting: newHours(),
+		told: told{map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}}, past: map[string]bool{}, counting: newHours(), notices: newNotices(),
 	}
 	w.reach, w.slowed = newReach(&w.book), w.slow()
 	w.firstTTL()
@@ -186,7 +187,7 @@ func (w *World) settle() {
 	})
 	for _, c := range w.parked {
 		if c.name == "" {
-			c.name = c.proc.Name + " " + c.op + " " + c.class + " " + w.aliases.in(c.op, c.about)
+			c.made, c.name = w.steps, c.proc.Name+" "+c.op+" "+c.class+" "+w.aliases.in(c.op, c.about)
 		}
 	}
 }

@@ -1,0 +1,221 @@
+package sim
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"fanfare/internal/queue"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+	"fanfare/messages"
+)
+
+// Once the world is quiet, each notification is that of the actions themselves (I13): the actions that became
+// durable, and the records in the table.
+
+// actorHidden reports whether user has ever muted other, or blocked or been blocked: its actions may be
+// left out, or hidden.
+func (l *workload) actorHidden(user, other string) bool {
+	return l.mutes[pair{user, other}] != nil || l.blocks[pair{user, other}] != nil || l.blocks[pair{other, user}] != nil
+}
+
+// expected is a notification as the actions say.
+type expected struct {
+	user   string
+	kind   schema.NoticeKind
+	target string
+	// acts are the latest actions whose event was sent, by their keys, of all users.
+	acts map[string]schema.Act
+	// unsure means that more may have happened.
+	unsure bool
+}
+
+// add adds an action, unless a later one is known.
+func (e *expected) add(act schema.Act) {
+	key := act.Key(e.kind)
+	if old, there := e.acts[key]; !there || act.Replaces(old) {
+		e.acts[key] = act
+	}
+}
+
+// checkNotices checks I13 once the world is quiet: each notification is in the index exactly if one of its
+// actions holds, its entries are the latest actions, and the newest action is among them.
+func (w *World) checkNotices(ctx context.Context, service *domain, living map[string]map[string]bool) {
+	if !w.shape.Notices {
+		return
+	}
+	w.checkNoticeIndex()
+	w.checkNoticeReads(ctx, service)
+	lost := slices.ContainsFunc(w.queue(queue.TopicNotices).dead, func(d queue.DeadLetter) bool { return decoded(d.Payload) != nil })
+	if w.aged || lost {
+		return // some messages are too old
+	}
+	for _, user := range w.load.users {
+		all := []*expected{w.followNotice(user)}
+		for _, post := range sorted(living[user]) {
+			all = append(all, w.likeNotice(user, post), w.commentNotice(user, schema.NoticeComment, post))
+		}
+		for _, author := range w.load.users[:min(len(w.load.users), liveCrowd)] {
+			for _, post := range sorted(living[author]) {
+				all = append(all, w.commentNotice(user, schema.NoticeMention, post))
+			}
+		}
+		for _, e := range all {
+			w.checkNotice(e)
+		}
+	}
+}
+
+func (w *World) checkNotice(e *expected) {
+	l := w.load
+	n := schema.Notice{User: e.user, Kind: e.kind, Target: e.target}
+	if it := w.items[n.Key()]; it != nil {
+		parsed, err := schema.ParseNotice(*it)
+		if err != nil {
+			l.fail("I13", "%v", err)
+			return
+		}
+		n = parsed
+	}
+	for _, act := range n.Acts {
+		if want, there := e.acts[act.Key(e.kind)]; act.Holds() && !e.unsure && (!there || want.Version != act.Version || want.State != act.State) {
+			l.fail("I13", "%v has %+v, the latest action is %+v", n.Key(), act, want)
+		}
+	}
+	var newest schema.Act
+	holds, some := false, 0
+	for _, key := range sorted(e.acts) {
+		act := e.acts[key]
+		some++
+		if l.actorHidden(e.user, act.User) {
+			e.unsure = true
+			continue
+		}
+		holds = holds || act.Holds()
+		if act.Version > newest.Version {
+			newest = act
+		}
+	}
+	listed := n.Place() != ""
+	switch {
+	case holds && !listed:
+		l.fail("I13", "%v is not listed, and of its actions %v one holds: %+v", n.Key(), e.acts, n.Acts)
+	case !holds && !e.unsure && listed && some < schema.NoticeActs:
+		l.fail("I13", "%v is listed, and none of its actions %v holds: %+v", n.Key(), e.acts, n.Acts)
+	}
+	if kept, there := n.Find(newest); newest.Holds() && (!there || kept.Version != newest.Version) && !e.pushedOut(newest, l) {
+		l.fail("I13", "%v lacks %+v, the newest action: %+v", n.Key(), newest, n.Acts)
+	}
+}
+
+// pushedOut reports whether five newer actions of users with a mute or a block may push act out.
+func (e *expected) pushedOut(act schema.Act, l *workload) bool {
+	newer := 0
+	for _, other := range e.acts {
+		if other.Version > act.Version && l.actorHidden(e.user, other.User) {
+			newer++
+		}
+	}
+	return newer >= schema.NoticeActs
+}
+
+// likeNotice returns the notification of a post's likes, by the actions that became durable.
+func (w *World) likeNotice(author, post string) *expected {
+	e := &expected{author, schema.NoticeLike, post, map[string]schema.Act{}, false}
+	for _, d := range w.queue(queue.TopicLikes).dead {
+		if like := likeOf(decoded(d.Payload)); like != nil && like.PostID == post {
+			e.unsure = true
+		}
+	}
+	for _, user := range w.load.likersOf(post) {
+		p := w.load.likes[likeKey{post, user}]
+		if user == author || w.past[p.version] {
+			e.unsure = e.unsure || w.past[p.version]
+			continue
+		}
+		e.add(schema.Act{Version: p.version, State: p.kind, User: user})
+	}
+	if e.unsure { // an action that is a dead letter is known to nobody
+		e.acts = map[string]schema.Act{}
+	}
+	return e
+}
+
+// commentNotice returns the notification of a post's comments, or of those that mention a user, by the table and
+// the events that were sent. Where clocks are hours apart, a worker may drop an event before its comment is made.
+func (w *World) commentNotice(user string, kind schema.NoticeKind, post string) *expected {
+	e := &expected{user, kind, post, map[string]schema.Act{}, w.hours}
+	notifies := func(author string, mentions []string) bool {
+		return author != user && (kind == schema.NoticeComment || slices.Contains(mentions, user))
+	}
+	for _, it := range w.partition(schema.CommentsPK(post)) {
+		c, err := schema.ParseComment(it)
+		var told messages.Event = &messages.Commented{CommentID: c.ID}
+		if kind == schema.NoticeMention {
+			told = &messages.Mentioned{UserID: user, CommentID: c.ID}
+		}
+		if err == nil && notifies(c.Author, c.Mentions) && w.notices.sent[noticeOf(told)] && !w.hours {
+			e.add(schema.Act{Version: c.ID, State: schema.ActHolds, User: c.Author})
+		}
+	}
+	for _, id := range sorted(w.load.comments) {
+		if c := w.load.comments[id]; c.post == post && notifies(c.author, c.mentions) && w.items[schema.CommentKey(post, id)] == nil {
+			e.add(schema.Act{Version: id, User: c.author})
+		}
+	}
+	return e
+}
+
+// followNotice returns the notification of a user's followers, by the events that were sent.
+func (w *World) followNotice(user string) *expected {
+	e := &expected{user, schema.NoticeFollow, "", map[string]schema.Act{}, false}
+	for _, version := range sorted(w.backfills) {
+		follower, ok := strings.CutSuffix(w.backfills[version], " of "+user)
+		if ok && w.notices.sent["follow "+version] {
+			e.add(schema.Act{Version: version, State: schema.ActHolds, User: follower})
+		}
+	}
+	return e
+}
+
+// checkNoticeIndex checks what holds of all stored notifications: none is of a post whose purge is over, and
+// places are in the index.
+func (w *World) checkNoticeIndex() {
+	for _, key := range sortedKeys(w.items) {
+		it := w.items[key]
+		if _, ok := recipientOf(key); !ok || !strings.HasPrefix(key.SK, schema.SortNotice) {
+			continue
+		}
+		n, err := schema.ParseNotice(*it)
+		if err != nil {
+			w.load.fail("I13", "%v", err)
+			continue
+		}
+		if n.Place() != it.Str(table.AttrGSI1SK) {
+			w.load.fail("I13", "%v is in the index at %q, its place is %q", key, it.Str(table.AttrGSI1SK), n.Place())
+		}
+		if n.Kind == schema.NoticeMention && !slices.ContainsFunc(n.Acts, schema.Act.Holds) {
+			continue // the comments are gone, so no purge knows whom they mentioned; it expires
+		}
+		if ref := w.refOf(n.Target); n.Target != "" && !w.aged && w.purges[n.Target] != "" && ref != nil && ref.Deleted {
+			w.load.fail("I13", "%v is left of a deleted post", key)
+		}
+	}
+}
+
+func sortedKeys(items map[table.Key]*table.Item) []table.Key {
+	all := make([]table.Key, 0, len(items))
+	for key := range items {
+		all = append(all, key)
+	}
+	slices.SortFunc(all, func(a, b table.Key) int { return strings.Compare(a.PK+" "+a.SK, b.PK+" "+b.SK) })
+	return all
+}
+
+// heardNotified checks the event of a notification: its action has the place, so it was in the table.
+func (w *World) heardNotified(e *messages.Notified) {
+	if w.notices.places[e.EventID] == "" {
+		w.load.fail("I13", "the event says that %s has a notification at %s, and no action got that place", e.UserID, e.EventID)
+	}
+}
