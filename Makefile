@@ -67,7 +67,8 @@ test-modules:
 test-tools: test-modules
 	scripts/python-tools.sh install schemathesis
 	scripts/producer-python.sh install
-	scripts/redocly.sh install
+	scripts/node-tools.sh install scripts/redocly
+	scripts/node-tools.sh install client/typescript
 	scripts/chromium.sh install
 	scripts/axe.sh install
 	scripts/python-tools.sh install deploy-lint

@@ -28,7 +28,12 @@ type example struct {
 
 func newExample(t *testing.T) *example {
 	t.Helper()
-	site := httptest.NewServer(http.FileServer(http.Dir("../examples/browser")))
+	built, err := typescript()
+	require.NoError(t, err)
+	files := http.NewServeMux()
+	files.Handle("/examples/browser/", http.StripPrefix("/examples/browser/", http.FileServer(http.Dir("../examples/browser"))))
+	files.Handle("/client/typescript/dist/", http.StripPrefix("/client/typescript/", http.FileServer(http.Dir(built))))
+	site := httptest.NewServer(files)
 	t.Cleanup(site.Close)
 	u := newUp(t)
 	u.env = append(u.env, "FANFARE_CORS_ORIGINS="+site.URL, "FANFARE_LIKE_WINDOW=100ms", "FANFARE_NOTIFY_WINDOW=100ms")
@@ -40,7 +45,7 @@ func (e *example) open(window *tab, user string) *tab {
 	e.t.Helper()
 	token, err := connect(e.t, e.http).DevToken(e.t.Context(), user, 0)
 	require.NoError(e.t, err)
-	page := window.open(e.site.URL)
+	page := window.open(e.site.URL + "/examples/browser/")
 	page.run(chromedp.SetValue(`[name=api]`, "http://"+e.http, chromedp.ByQuery),
 		chromedp.SetValue(`[name=token]`, token.Token, chromedp.ByQuery), chromedp.Click(`#connect button`, chromedp.ByQuery))
 	page.until(user+"'s home is live", `document.querySelector("#state").value === "live" && !document.querySelector("#bell").hidden`)
@@ -90,7 +95,7 @@ func TestThePageOfTheExamplesShowsALiveHome(t *testing.T) {
 	require.NoError(t, err)
 
 	window := newWindow(t)
-	start := window.open(e.site.URL)
+	start := window.open(e.site.URL + "/examples/browser/")
 	page := e.open(window, "bob")
 	page.until("the earlier post is shown", fmt.Sprintf(`document.getElementById(%q)`, before.ID))
 	post, err := ann.CreatePost(t.Context(), client.PostInput{Text: hostile})

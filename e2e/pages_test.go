@@ -233,7 +233,7 @@ func TestEveryCommandOfThePagesRuns(t *testing.T) {
 					roles[i] = left[at]
 					left = slices.Delete(left, at, at+1)
 				case b.language != "sh":
-					assert.Containsf(t, []string{"text", "json", "yaml", "go"}, b.language, "%s: the language of\n%s", name, b.text)
+					assert.Containsf(t, []string{"text", "json", "yaml", "go", "ts"}, b.language, "%s: the language of\n%s", name, b.text)
 					assert.NotRegexpf(t, commandLine, b.text, "%s: a command in a block of %s, which nobody runs", name, b.language)
 				}
 			}

@@ -11,7 +11,7 @@ const end = new IntersectionObserver(events => events.at(-1).isIntersecting && c
 // A Bell shows the number of unread notifications, and lists them while it is open. A notification moves
 // up with each new action on its target, so the list has one for each id: as the last page showed it.
 export class Bell {
-  #service;
+  #fanfare;
   #problem;
   #unread = 0;
   #items = [];  // newest first
@@ -19,9 +19,9 @@ export class Bell {
   #readTo;      // of the first page, until it is marked as read
   #turn = Promise.resolve();
 
-  constructor(service, problem) {
+  constructor(fanfare, problem) {
     current = this;
-    this.#service = service;
+    this.#fanfare = fanfare;
     this.#problem = problem;
     this.#draw();
     $('none').hidden = true; // until the list was read
@@ -58,7 +58,7 @@ export class Bell {
   }
 
   async #refresh() {
-    const page = await this.#page('');
+    const page = await this.#page();
     const ids = new Set(page.items.map(n => n.id));
     // Whatever lies below a notification that has not moved was read before. But one that lay above it and is
     // not there any more is gone, or has fallen. Then the rest is read again, by scrolling.
@@ -79,14 +79,14 @@ export class Bell {
   async #mark() {
     const readTo = this.#readTo;
     if (!readTo) return;
-    const { unread } = await this.#service.call('PUT', '/v1/me/notifications/read', { read_to: readTo });
+    const { unread } = await this.#fanfare.put('/v1/me/notifications/read', { body: { read_to: readTo } });
     this.#readTo = undefined;
     this.#count(unread);
     if (unread) this.look(); // it came after the page
   }
 
   #page(cursor) {
-    return this.#service.call('GET', `/v1/me/notifications?${new URLSearchParams({ limit: 10, expand: 'view', ...(cursor && { cursor }) })}`);
+    return this.#fanfare.get('/v1/me/notifications', { query: { limit: 10, expand: 'view', cursor } });
   }
 
   // Two reads at a time would mix their pages.

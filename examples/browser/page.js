@@ -1,11 +1,12 @@
+import { Fanfare } from 'fanfare-client';
+
 import { Bell } from './bell.js';
-import { Service } from './service.js';
 
 const $ = name => document.getElementById(name);
 const home = $('home');
 
 let counts; // by post: the last event about likes, which may come before its post
-let service;
+let fanfare;
 
 // Posts may come in any order, and by the stream and by the list: each goes to its place, once.
 function entry({ post, author, like_count, liked }) {
@@ -41,7 +42,7 @@ async function toggle(post, like) {
   const liked = like.getAttribute('aria-pressed') !== 'true';
   like.setAttribute('aria-pressed', liked);
   try {
-    await service.call(liked ? 'PUT' : 'DELETE', `/v1/posts/${post}/like`);
+    await fanfare[liked ? 'put' : 'delete']('/v1/posts/{id}/like', { path: { id: post } });
   } catch (error) {
     like.setAttribute('aria-pressed', !liked);
     problem(error);
@@ -61,24 +62,36 @@ $('connect').addEventListener('submit', async event => {
   counts = new Map();
   problem();
   const form = new FormData(event.target);
-  service = new Service({ base: form.get('api').replace(/\/$/, ''), token: form.get('token').trim(), signal });
-  const bell = new Bell(service, problem);
-  await service.live({
-    entry,
-    likes,
-    unread: n => bell.ring(n),
-    state: async (state, error) => {
-      $('state').value = state;
-      problem(error);
-      if (state !== 'live') return;
-      $('feed').hidden = false;
-      $('connection').open = false;
-      // The stream is open, so a post is in this list, or comes by the stream.
-      try {
-        (await service.call('GET', '/v1/home')).items.forEach(entry);
-      } catch (error) {
-        problem(error);
+  fanfare = new Fanfare({ baseUrl: form.get('api'), token: form.get('token').trim(), signal });
+  const bell = new Bell(fanfare, problem);
+  try {
+    for await (const event of fanfare.live()) {
+      switch (event.event) {
+        case 'open': opened(); break;
+        case 'interrupted': state('interrupted', event.error); break;
+        case 'entry': entry(event.item); break;
+        case 'likes': likes(event.likes); break;
+        case 'notifications': bell.ring(event.unread); break;
       }
-    },
-  });
+    }
+  } catch (error) {
+    if (!signal.aborted) state('refused', error);
+  }
 });
+
+async function opened() {
+  state('live');
+  $('feed').hidden = false;
+  $('connection').open = false;
+  // The stream is open, so a post is in this list, or comes by the stream.
+  try {
+    (await fanfare.get('/v1/home')).items.forEach(entry);
+  } catch (error) {
+    problem(error);
+  }
+}
+
+function state(now, error) {
+  $('state').value = now;
+  problem(error);
+}

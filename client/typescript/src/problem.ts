@@ -1,0 +1,51 @@
+export interface FieldError {
+  field: string;
+  detail: string;
+}
+
+// A Problem is an answer that refuses a call (RFC 9457). Decide by its type or its status.
+export class Problem extends Error {
+  override readonly name = 'Problem';
+
+  constructor(
+    readonly status: number,
+    readonly type: string,
+    readonly title: string,
+    readonly detail: string,
+    readonly errors: readonly FieldError[], // each bad field
+    readonly retryAfter: number, // the seconds that the service asks to wait, 0 if none
+  ) {
+    super([`${status} ${title}`, detail, ...errors.map(e => `${e.field}: ${e.detail}`)].filter(Boolean).join('; '));
+  }
+}
+
+// NoAnswer is a call that was not answered.
+export class NoAnswer extends Error {
+  override readonly name = 'NoAnswer';
+}
+
+// isUnanswered reports whether the effect of a failed call is unknown.
+export function isUnanswered(error: unknown): boolean {
+  return error instanceof NoAnswer || (error instanceof Problem && [502, 503, 504].includes(error.status));
+}
+
+// problemOf reads any answer that is no success, also one of a proxy.
+export async function problemOf(response: Response): Promise<Problem> {
+  const text = await response.text();
+  let body: Partial<Problem> = { detail: text.trim().slice(0, 200) };
+  if (response.headers.get('Content-Type')?.startsWith('application/problem+json')) {
+    try {
+      body = JSON.parse(text) as Partial<Problem>;
+    } catch {
+      // the text stays the detail
+    }
+  }
+  return new Problem(response.status, body.type ?? 'about:blank', body.title ?? response.statusText, body.detail ?? '', body.errors ?? [],
+    secondsOf(response.headers.get('Retry-After')));
+}
+
+function secondsOf(retryAfter: string | null): number {
+  if (!retryAfter) return 0;
+  const seconds = /^\d+$/.test(retryAfter) ? Number(retryAfter) : (Date.parse(retryAfter) - Date.now()) / 1000;
+  return Math.max(0, seconds || 0);
+}
