@@ -195,7 +195,7 @@ func (c *collector) decode(msg *message.Message) (like *messages.Like, kind stri
 	if posted, err := id.Time(like.PostID); err == nil {
 		receive.Due(posted) // a like waits for its post
 	}
-	return like, kind, c.cfg.checkKind(kind, receive.Receives)
+	return like, kind, c.cfg.checkKind(kind, like.EventID, receive.Receives)
 }
 
 // stop closes all windows. The channel is closed when every message is answered.

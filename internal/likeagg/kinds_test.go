@@ -86,6 +86,8 @@ func TestAKindThatIsNotConfiguredWaits(t *testing.T) {
 		w.settle()
 		w.wantKinds(map[string]int64{"like": 1, "love": 1})
 		w.react("ann", "shrug")
+		pass(23 * time.Hour)
+		w.wantDead(0, "")
 		w.settle()
 		w.wantDead(1, `its values are refused: kind "shrug" is not in FANFARE_REACTIONS`)
 		w.wantKinds(map[string]int64{"like": 1, "love": 1})

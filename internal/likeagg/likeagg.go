@@ -42,6 +42,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"fmt"
 	"slices"
 	"time"
 
@@ -50,6 +51,7 @@ import (
 	"go.uber.org/zap"
 
 	"fanfare/internal/clock"
+	"fanfare/internal/id"
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -173,13 +175,21 @@ func (cfg *Config) checkAge(version string) error {
 	return cfg.Clock.CheckAge("event_id", version, cfg.Now())
 }
 
+// kindWait is how long a reaction waits for a process that has its kind.
+const kindWait = 24 * time.Hour
+
 // checkKind returns why a reaction of a kind must not be applied now. The setting may reach this
-// process later than the one that sent the message, so the message waits before it is refused.
-func (cfg *Config) checkKind(kind string, receives int) error {
+// process later than the one that sent the message, so the message waits before it is refused. Receives
+// alone refuse nothing: an outage uses them up before a process without the kind meets the message.
+func (cfg *Config) checkKind(kind, version string, receives int) error {
 	if kind == "" || kind == schema.KindLike || cfg.AnyKind || slices.Contains(cfg.Kinds, kind) {
 		return nil
 	}
-	if receives > queue.MaxAttempts {
+	at, err := id.Time(version)
+	if err != nil {
+		return fmt.Errorf("read the time of a reaction: %w", err) // unreachable: checkAge refused it
+	}
+	if receives > queue.MaxAttempts && cfg.Now().Sub(at) > kindWait && cfg.Clock.Doubt() == nil {
 		return messages.Permanent(messages.ReasonRefused, "kind %q is not in FANFARE_REACTIONS", kind)
 	}
 	return &queue.Later{After: queue.Backoff(receives), Counts: true, Reason: "its kind of reaction is not in FANFARE_REACTIONS"}
