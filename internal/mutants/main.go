@@ -42,6 +42,7 @@ func product() map[string]part {
 		"internal/likeagg": {alone: true}, "internal/fanout": {alone: true},
 		"internal/feed": {}, "internal/feed/access": {also: "internal/feed"}, "internal/feed/home": {also: "internal/feed"},
 		"internal/feed/delivery": {also: "internal/feed"}, "internal/feed/removal": {also: "internal/feed"}, "internal/feed/view": {also: "internal/feed"},
+		"internal/feed/notices": {also: "internal/feed"}, "internal/notify": {},
 		"internal/fault": {also: "internal/feed"}, "internal/memory": {also: "internal/feed"}, "internal/page": {also: "internal/feed"},
 		"internal/live": {}, "internal/ops/audit": {}, "internal/ops/transfer": {}, "internal/table/embedded": {},
 		"internal/queue": {files: []string{"consume.go", "session.go"}},
@@ -122,6 +123,12 @@ func parse(ctx context.Context) (options, error) {
 	return o, err
 }
 
+// hasTests reports whether a folder has tests. The tests of other packages see one without.
+func hasTests(folder string) bool {
+	files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
+	return err == nil && len(files) > 0
+}
+
 // score counts the mutants of a package.
 type score struct{ mutants, killed, alone, asked int }
 
@@ -173,7 +180,7 @@ func measure(ctx context.Context, o options, out io.Writer) (err error) {
 	for folder := range sources {
 		j.scores[folder] = &score{}
 		for _, of := range []string{folder, o.packages[folder].also} {
-			if o.only == "sim" || of == "" {
+			if o.only == "sim" || of == "" || !hasTests(filepath.Join(o.root, of)) {
 				continue
 			}
 			tests, err := j.ofPackage(ctx, of)

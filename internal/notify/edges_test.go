@@ -1,0 +1,77 @@
+package notify_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/id"
+	"fanfare/internal/notify"
+	"fanfare/internal/schema"
+)
+
+// Without settings a window takes two seconds of the real clock.
+func TestTheZeroValueOfASettingIsItsDefault(t *testing.T) {
+	play(t, func(w *world) {
+		w.cfg = notify.Config{Store: w, Broker: w, IDs: w.ids}
+		w.run(func() {
+			w.like("bob", true)
+			pass(1900 * time.Millisecond)
+			assert.Empty(t, w.likers())
+			pass(200 * time.Millisecond)
+			assert.Equal(t, []string{"bob"}, w.likers())
+			assert.WithinDuration(t, time.Now().Add(90*24*time.Hour), w.notice(schema.NoticeLike, w.post).TTL, 5*time.Second)
+		})
+	})
+}
+
+// A user who is muted after a take-back has no part in the notification with the next like.
+func TestALikeAgainOfAMutedUserIsLeftOut(t *testing.T) {
+	play(t, func(w *world) {
+		w.run(func() {
+			w.like("bob", true)
+			w.settle()
+			w.like("bob", false)
+			w.settle()
+			mute, _ := schema.Mute{User: "ann", Author: "bob", Since: time.Now()}.Items()
+			w.put(mute)
+			w.like("bob", true)
+			w.settle()
+			assert.Empty(t, w.likers())
+		})
+	})
+}
+
+// A notification that expires in the second of a write makes room for the new one at once.
+func TestANoticeThatExpiresNowIsReplacedAtOnce(t *testing.T) {
+	play(t, func(w *world) {
+		w.run(func() {
+			for _, left := range []time.Duration{time.Second, 2 * time.Second} { // the window ends in two seconds
+				post := w.newID()
+				w.put(schema.PostRef{ID: post, Author: "ann", LikeShards: 1}.Item())
+				old := schema.Notice{User: "ann", Kind: schema.NoticeLike, Target: post, Revision: 7, TTL: time.Now().Add(left)}
+				w.put(old.Item())
+				puts := w.puts
+				w.send(counted(w.newID(), post, "bob", true))
+				w.settle()
+				assert.Equal(t, puts+1, w.puts, "expires in %s", left)
+				assert.True(t, w.notice(schema.NoticeLike, post).Acts[0].Holds())
+			}
+		})
+	})
+}
+
+// A notification of an action that is late is kept as long as any other one.
+func TestALateActionKeepsItsNoticeAsLong(t *testing.T) {
+	play(t, func(w *world) {
+		w.run(func() {
+			version, err := id.Named(time.Now().Add(-30*time.Minute), "late")
+			require.NoError(t, err)
+			w.send(counted(version, w.post, "bob", true))
+			w.settle()
+			assert.WithinDuration(t, time.Now().Add(90*24*time.Hour), w.notice(schema.NoticeLike, w.post).TTL, 5*time.Second)
+		})
+	})
+}
