@@ -129,6 +129,7 @@ func bugs() []bug {
 		{"viewer's reaction of another kind shown as a like", "I3", []edit{{items, `Liked: p.own[r.Post] == schema.KindLike,`, `Liked: p.own[r.Post] != "",`}}},
 		{"reactions of all kinds listed as likes", "I3", []edit{{likes, `likerOf(like), like.Kind != "" && (kind == "" || like.Kind == kind), err`, `likerOf(like), like.Kind != "", err`}}},
 		{"repair of one kind alone", "I3 audit", []edit{{tally, `by = append(by, table.Attr{Name: schema.AttrCount(kind), Value: table.N(lack[kind])})`, `by = []table.Attr{{Name: schema.AttrCount(kind), Value: table.N(lack[kind])}}`}}},
+		{"reaction refused while its kind is switched off", "I3 I6", []edit{{"internal/likeagg/likeagg.go", `if receives > queue.MaxAttempts && cfg.Now().Sub(at) > kindWait && cfg.Clock.Doubt() == nil {`, `if receives > 0 && !at.IsZero() {`}}},
 		{"nack that drops the rest of a batch", "I6 stuck", []edit{{collect, `answerer.Answer(ctx, msg, err, ctx.Err() != nil)`, `answerer.Answer(ctx, msg, err, ctx.Err() != nil); if err != nil { return }`}}},
 		{"dead letter dropped", "I6", []edit{{consume, `a.Dead.DeadLetter(ctx, a.Topic, msg, reason); dlErr != nil {`, `error(nil); dlErr != nil && reason != "" {`}}},
 		{"event from ahead made a dead letter", "I6", []edit{{"messages/messages.go", `case wait > MaxWait:`, `case wait > 0:`}}},

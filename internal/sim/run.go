@@ -543,7 +543,7 @@ func (w *World) likeagg(p *Proc) {
 	}
 	aggregator := likeagg.New(likeagg.Config{
 		Store: store, Broker: p.Broker(), Now: p.Now, Window: likeWindow, MaxMessages: w.shape.Held, PutConcurrency: 4, Grace: grace,
-		IndexLikes: w.seed%2 == 0, Kinds: kinds(), Random: random(w.rng.Uint64()), Log: zap.NewNop(),
+		IndexLikes: w.seed%2 == 0, Kinds: w.kindsAt(p), Random: random(w.rng.Uint64()), Log: zap.NewNop(),
 		Events: w.applied(p), Observe: func(o likeagg.Outcome) { w.sawOutcome(p, o) },
 	})
 	p.Go(func(ctx context.Context) { w.ended(ctx, p, "likes", aggregator.Run(ctx)) })

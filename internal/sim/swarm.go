@@ -57,6 +57,8 @@ type Shape struct {
 	TTLs bool
 	// Hot means that partitions fill for seconds.
 	Hot bool
+	// Kinds means that an aggregator has no kinds of reaction in some of its lives.
+	Kinds bool
 	// Notices means that users have notifications.
 	Notices bool
 }
@@ -188,6 +190,9 @@ func (s *Shape) draw(r *rand.Rand) {
 	s.TTLs = r.IntN(3) == 0
 	s.Hot = r.IntN(3) == 0
 	s.Units = int64(one(0, 0, 100, 300, 2000))
+	if s.Kinds = r.IntN(4) == 0 && !s.Long; s.Kinds { // a reaction waits a day for an aggregator that has its kind
+		s.Off = append(s.Off, FaultDays, FaultNights, FaultSleep)
+	}
 	s.Notices = r.IntN(2) == 0
 	if s.Notices && s.Mix == "even" && r.IntN(2) == 0 {
 		s.Mix = noticedMix

@@ -532,9 +532,6 @@ func (l *workload) followOf(user, author string, on bool, retries int) *operatio
 // unsure reports whether a call without an answer may still follow or unfollow.
 func (l *workload) unsure(p pair) bool { return len(l.maybe[p]) > 0 || l.contested[p] }
 
-// kinds are the reactions of the worlds besides like.
-func kinds() []string { return []string{"love", "wow"} }
-
 // react makes the call of a user whose reaction to a post becomes kind, "" for none.
 func (l *workload) react(r *rand.Rand, user, kind string) *operation {
 	if len(l.posts) == 0 {
