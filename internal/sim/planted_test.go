@@ -455,7 +455,7 @@ func bugs() []bug {
 		s.AskToPurge(ctx, tombstone.Author, tombstone.ID)
 	}
 	return err`}}},
-		{"take-down without its reason", "I5", []edit{{takeDown, `byID.TakenDown = &schema.TakeDown{`, `_ = &schema.TakeDown{`}}},
+		{"take-down without its reason", "I5", []edit{{"internal/schema/posts.go", `if down := r.TakenDown; down != nil {`, `if down := r.TakenDown; down != nil && !r.Deleted {`}}},
 		{"take-down answered with another reason", "I5", []edit{{takeDown, `	return TakeDown(*post.TakenDown), nil`, `	return TakeDown{Reason: "the rules", By: post.TakenDown.By, At: post.TakenDown.At}, nil`}}},
 		{"take-down not told of by a message that finds its purge done", "I6", []edit{{events, `if w.cfg.Events == nil || down == nil {`, `if w.cfg.Events == nil || down == nil || d.post.Purged {`}}},
 		{"kept block ended without a look at the note", "I5", []edit{{"internal/feed/kept.go", `range []table.Key{schema.ProfileKey(user), schema.ForgottenKey(user)} {`, `range []table.Key{schema.ProfileKey(user)} {`}}},

@@ -48,7 +48,7 @@ func (w *World) checkTaken() {
 	for _, post := range sorted(w.load.taken) {
 		down := w.load.taken[post]
 		if ref := w.refOf(post); ref != nil && (ref.TakenDown == nil || feed.TakeDown(*ref.TakenDown) != down) {
-			w.load.fail("I5", "the take-down of %s was answered with %v, and its tombstone is %+v", post, down, *ref)
+			w.load.fail("I5", "the take-down of %s was answered with %v, and its tombstone has %v", post, down, ref.TakenDown)
 		}
 	}
 }
@@ -62,7 +62,7 @@ func (w *World) heardTakenDown(e *messages.PostTakenDown) {
 	}
 	want := schema.TakeDown{Reason: e.Reason, By: e.By, At: e.At}
 	if e.EventID != e.PostID || e.AuthorID != ref.Author || !ref.Deleted || !ref.Purged || ref.TakenDown == nil || *ref.TakenDown != want {
-		w.load.fail("I6", "the event says that a post was taken down: %+v, its tombstone is %+v", *e, *ref)
+		w.load.fail("I6", "the event says that a post was taken down: %+v, its tombstone of %s has %v, deleted=%v, purged=%v", *e, ref.Author, ref.TakenDown, ref.Deleted, ref.Purged)
 	}
 }
 
