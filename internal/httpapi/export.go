@@ -137,7 +137,11 @@ func (a *API) sendExport(w http.ResponseWriter, r *http.Request, who caller) {
 	case !out.began:
 		a.problem(ctx, fault.Wrap("table", err)).write(w)
 	default:
-		a.sampled.Warn("an export ended early", zap.String("user_id", who.user), zap.String("request_id", obs.RequestID(ctx)), trace.ID(ctx), zap.Error(err))
+		level := zap.WarnLevel
+		if r.Context().Err() != nil { // the client is gone
+			level = zap.DebugLevel
+		}
+		a.sampled.Log(level, "an export ended early", zap.String("user_id", who.user), zap.String("request_id", obs.RequestID(ctx)), trace.ID(ctx), zap.Error(err))
 		panic(http.ErrAbortHandler)
 	}
 }
