@@ -68,6 +68,23 @@ func TestBackfillLeavesOutWhatIsTooOldForATimeline(t *testing.T) {
 	w.wantHome("new", posts[2])
 }
 
+// I15: no entry outlives its post, and a post that has ended needs none.
+func TestBackfillKeepsTheEndsOfPosts(t *testing.T) {
+	w := newWorld(t, 0, small)
+	posts := w.stored(3)
+	end := w.now.Add(time.Hour)
+	for post, ttl := range map[string]time.Time{posts[0]: w.now, posts[1]: end} {
+		_, err := w.mem.Update(t.Context(), table.UpdateInput{Key: schema.PostKey(author, post), Set: []table.Attr{{Name: table.AttrTTL, Value: table.N(ttl.Unix())}}})
+		w.must(err)
+	}
+	w.follow("new", id.Min)
+	w.drain(w.worker)
+	w.wantHome("new", posts[1], posts[2])
+	res, err := w.mem.Get(t.Context(), table.GetInput{Key: table.Key{PK: schema.TimelinePK("new"), SK: schema.EntrySK(posts[1], author)}})
+	w.must(err)
+	assert.Equal(t, end.Unix(), res.Item.Int(table.AttrTTL))
+}
+
 func TestBackfillThatIsDoneCostsOneRead(t *testing.T) {
 	w := newWorld(t, 0, small)
 	w.stored(3)

@@ -18,7 +18,7 @@ func crashPoints() []string {
 		{"api", []string{
 			"batch_get block", "batch_get follower", "batch_get following", "batch_get home", "batch_get likecount", "batch_get notif", "batch_get likelist", "batch_get marker", "batch_get post", "batch_get post by id", "batch_get user", "get block", "get bookmark", "get comment", "get idempotency", "get lifetimes", "get likelist", "get post", "get post by id",
 			"get user", "publish backfills", "publish likes", "publish posts", "put home", "put idempotency", "put lifetimes", "put marker", "put user", "query bookmark", "query comment",
-			"get notif", "publish notices", "put notif", "query block", "query follower", "query following", "query home", "query like", "query marker", "query notif", "query post", "query posts made", "query timeline", "query user",
+			"get notif", "publish notices", "put notif", "query block", "query follower", "query following", "query home", "query like", "query likelist", "query marker", "query notif", "query post", "query posts made", "query timeline", "query user",
 			"transact block", "transact bookmark", "transact comment", "transact follower", "transact home", "transact post", "transact user", "update post", "update user", "delete marker",
 		}},
 		{"fanout", []string{

@@ -45,10 +45,20 @@ func (w *World) checkWrite(key table.Key, now *table.Item) {
 	case " likelist":
 		w.checkLikeItem(old, *now)
 	case " likecount":
+		if post, _, _ := postOfLikes(key.PK); w.tombs[post] == 0 { // a purge keeps it for longer
+			w.checkEndingItem(post, *now, likesKept)
+		}
 		w.checkCountItem(c, key, old, now)
 		w.countBy[key] = c.proc.Name
 	case " timeline":
 		w.checkEntryItem(*now)
+	case " post":
+		post, _ := schema.PostOfSK(key.SK)
+		w.checkEndingItem(post, *now, 0)
+	case " comment":
+		if comment, err := schema.ParseComment(*now); err == nil {
+			w.checkEndingItem(comment.Post, *now, 0)
+		}
 	case " home":
 		if _, mark := schema.UserOfSK(key.SK); mark && !c.hasAnswer() { // else the presence, or a mute
 			w.checkMarkItem(*now)
@@ -61,13 +71,15 @@ func (w *World) checkWrite(key table.Key, now *table.Item) {
 }
 
 // checkLikeItem checks I3: an item that is neither liked nor counted expires, and no other
-// does. The version of a like never goes back.
+// does, but for likes of a story (I15). The version of a like never goes back.
 func (w *World) checkLikeItem(old *table.Item, now table.Item) {
 	next, err := schema.ParseLike(now)
 	if err != nil {
 		return // the ledger's oracle reports it
 	}
-	if expires, neither := !next.TTL.IsZero(), next.Kind == "" && next.Base == ""; expires != neither {
+	if !w.endOf(next.Post).IsZero() {
+		w.checkEndingItem(next.Post, now, likesKept)
+	} else if expires, neither := !next.TTL.IsZero(), next.Kind == "" && next.Base == ""; expires != neither {
 		w.load.fail("I3", "the like of %s by %s expires: %v, kind %q, base %q", next.Post, next.User, expires, next.Kind, next.Base)
 	} else if acted, err := id.Time(next.Version); expires && (err != nil ||
 		next.TTL.Before(acted.Add(unlikeKept-clocksMost)) || next.TTL.After(time.Now().Add(unlikeKept+clocksMost))) {
@@ -150,7 +162,9 @@ func (w *World) checkEntryItem(now table.Item) {
 		return
 	}
 	made, err := id.Time(e.Post)
-	if err != nil || !w.byAView(func(l schema.Lifetimes) bool { return now.Int(table.AttrTTL) == made.Add(l.Written(made)).Unix() }) {
+	if err != nil || !w.byAView(func(l schema.Lifetimes) bool {
+		return now.Int(table.AttrTTL) == w.storyLife(e.Post, made.Add(l.Written(made))).Unix()
+	}) {
 		w.load.fail("I1", "the entry %s expires at %d, its post was made at %v", now.Key.SK, now.Int(table.AttrTTL), made)
 	}
 	if stored := w.items[schema.PostByIDKey(e.Post)]; stored != nil {

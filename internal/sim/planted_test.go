@@ -93,6 +93,8 @@ func bugs() []bug {
 		sweep    = "internal/feed/removal/sweep.go"
 		last     = "internal/fanout/forget.go"
 		hour     = "internal/feed/hour.go"
+		living   = "internal/feed/access/living.go"
+		postItem = "internal/schema/posts.go"
 	)
 	return []bug{
 		{"no fence", "I3 I9", []edit{{ledger, `case a.receives < w.cfg.FenceAfter && !w.inLastHour(a):`,
@@ -501,6 +503,18 @@ func bugs() []bug {
 		{"no call refused", "I11", []edit{{hour, `	if u.counts.Int(u.hour.AttrUnits()) < s.cfg.UserUnits {`, `	if u.counts.Int(u.hour.AttrUnits()) >= 0 {`}}},
 		{"first posts of an hour refused", "I11", []edit{{hour, `u.counts.Int(u.hour.AttrMade()) < alwaysPosts {`, `u.counts.Int(u.hour.AttrMade()) < alwaysPosts-2 {`}}},
 		{"no last look", "I12 I8", []edit{{last, `case rest > 0:`, `case rest > 2*forgetLast:`}}},
+		{"end without exp on the post by id", "I15", []edit{{postItem, `Mentions: len(p.Mentions) > 0, End: p.End}`, `Mentions: len(p.Mentions) > 0}`}}},
+		{"post without the ttl of its end", "I15", []edit{{postItem, `appendTTL(appendShards(attrs, p.LikeShards), p.End)`, `appendTTL(appendShards(attrs, p.LikeShards), time.Time{})`}}},
+		{"post with an end counted", "I4", []edit{{publish, `if p.End.IsZero() { // a post with an end is never counted (I15): nobody would lower the count at its end`, `if true {`}}},
+		{"deletion of a post with an end lowers the count", "I4", []edit{{deletion, `if byID.End.IsZero() { // else it was never counted`, `if true {`}}},
+		{"entry that outlives the end of its post", "I15 I1", []edit{{worker, `schema.EntryAttrs(of.Until(ttl), of.LikeShards)`, `schema.EntryAttrs(ttl, of.LikeShards)`}}},
+		{"own entry that outlives the end of its post", "I15 I1", []edit{{publish, `byID.Until(at.Add(lives.Written(at)))`, `at.Add(lives.Written(at))`}}},
+		{"comment that outlives the end of its post", "I15", []edit{{comments, `Mentions: in.Mentions, TTL: byID.End}`, `Mentions: in.Mentions}`}}},
+		{"like of a post with an end without its ttl", "I15", []edit{{like, `next.TTL = w.expiry`, `_ = w.expiry`}}},
+		{"like count of a post with an end without its ttl", "I15", []edit{{window, `if !w.expiry.IsZero() {`, `if false {`}}},
+		{"comments and likes of an ended post shown", "I15", []edit{{living, `if err == nil && byID.Gone(a.Now()) {`, `if err == nil && byID.Deleted {`}}},
+		{"ended posts in the lists of a user", "I15", []edit{{living, `if !ref.Gone(a.Now()) {`, `if !ref.Deleted {`}}},
+		{"audit that takes an ended post for a lost one", "audit", []edit{{"internal/ops/audit/posts.go", `if ref.Gone(r.cfg.Now().Add(clocksApart)) { // the table deletes its post and its likes`, `if false {`}}},
 		{"lost backfill never asked for again", "I6", []edit{{timeline, `late := slices.Concat(read.late, p.homes.hiding(left))`, `late := p.homes.hiding(left)`}}},
 	}
 }

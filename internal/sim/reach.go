@@ -50,6 +50,7 @@ func RareStates() []string {
 		"a planner meets another planner's chain",
 		"a chunk lies out of the chain",
 		"a delete between plan and chunk",
+		"an end between two chunks",
 		"two workers finish one chunk",
 		"the last chunk is done before an earlier one",
 		"a delivery begins again",
@@ -143,8 +144,9 @@ type reach struct {
 	plans   map[string]string // posts with a plan -> author
 	chunks  map[string]map[string]schema.Chunk
 	deleted map[string]bool
-	unsent  map[string]bool // process and op that stored a chunk and sent nothing since
-	ackless map[string]bool // messages whose ack was lost
+	ends    map[string]time.Time // of posts with an end
+	unsent  map[string]bool      // process and op that stored a chunk and sent nothing since
+	ackless map[string]bool      // messages whose ack was lost
 	notices noticeReach
 }
 
@@ -152,7 +154,7 @@ func newReach(book *likeBook) *reach {
 	return &reach{
 		met: Counters{}, book: book, boots: map[string]int{}, alive: map[string]bool{}, booted: map[string]time.Time{}, paused: map[string]time.Time{},
 		owner: map[string]string{}, stamped: map[string]time.Time{}, marks: map[table.Key]schema.Mark{}, plans: map[string]string{},
-		chunks: map[string]map[string]schema.Chunk{}, deleted: map[string]bool{}, unsent: map[string]bool{}, ackless: map[string]bool{}, notices: newNoticeReach(),
+		chunks: map[string]map[string]schema.Chunk{}, deleted: map[string]bool{}, ends: map[string]time.Time{}, unsent: map[string]bool{}, ackless: map[string]bool{}, notices: newNoticeReach(),
 	}
 }
 
@@ -238,6 +240,9 @@ func (r *reach) wrote(e event) {
 	case strings.HasPrefix(e.key.PK, "inc#") && e.now != nil:
 		r.ended(e)
 	case e.key.SK == schema.SortInfo && strings.HasPrefix(e.key.PK, "p#"):
+		if post, _ := schema.PostOfSK(e.key.PK); e.now != nil && e.now.Has(schema.AttrEnds) {
+			r.ends[post] = time.Unix(e.now.Int(schema.AttrEnds), 0)
+		}
 		r.tombstone(e)
 	case kind == "delivery":
 		r.deliveryWritten(e)
@@ -394,6 +399,15 @@ func (r *reach) pending(post string) bool {
 	return !chain.Ended || chain.Done < chain.Total
 }
 
+// halfDone reports whether some chunks of a post are done, and some are not.
+func (r *reach) halfDone(post string) bool {
+	done, open := false, false
+	for _, c := range r.chunks[post] {
+		done, open = done || !c.Done.IsZero(), open || c.Done.IsZero()
+	}
+	return done && open
+}
+
 // delivering reports whether a post of the author is being delivered.
 func (r *reach) delivering(author string) bool {
 	for post, of := range r.plans {
@@ -495,6 +509,9 @@ func (r *reach) delivered(e event) {
 	switch m := e.message.(type) {
 	case *messages.PostCreated:
 		r.when(r.deleted[m.PostID], "a post's event comes after its delete")
+	case *messages.FanoutChunk:
+		end, ends := r.ends[m.PostID]
+		r.when(ends && !e.at.Before(end) && r.halfDone(m.PostID), "an end between two chunks")
 	case *messages.Followed:
 		mark, marked := r.marks[schema.MarkKey(m.FollowerID, m.AuthorID)]
 		r.when(marked && mark.Version != m.MarkVersion, "a backfill comes after its mark was replaced")

@@ -173,7 +173,8 @@ func (w *World) published(topic string, payload []byte) {
 	l := w.load
 	if e, ok := e.(*messages.PostCreated); ok {
 		w.counting.own[e.PostID] = w.counting.own[e.PostID] || e.LikeShards > 0
-		if _, known := l.created[e.PostID]; !known && e.AuthorID != leaver {
+		w.stories.sawEvent(e)
+		if _, known := l.created[e.PostID]; !known && e.AuthorID != leaver && e.AuthorID != teller {
 			l.created[e.PostID] = e.AuthorID
 		}
 	}

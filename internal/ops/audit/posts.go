@@ -99,7 +99,7 @@ func (r *run) refItem(ctx context.Context, it table.Item) error {
 }
 
 // clocksApart bounds how far the clock that lets items expire is ahead of this process's.
-const clocksApart = 10 * time.Minute
+const clocksApart = time.Hour
 
 // purgeLate is how long after its deletion a post is surely purged, unless its event was lost or
 // its workers are late. Another event does no harm then.

@@ -1,0 +1,399 @@
+package sim
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"fanfare/internal/feed"
+	"fanfare/internal/feed/home"
+	"fanfare/internal/page"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+	"fanfare/messages"
+)
+
+// In some worlds a last storm is about posts with an end, stories (docs/decisions/0047). Their author
+// and its followers are no users of the workload, so the other oracles know nothing of them.
+
+const (
+	teller = "teller"
+	// endsEvery and endsAt choose the worlds. None of them has a calm part.
+	endsEvery, endsAt = 3, 2
+	storyOperations   = 70
+	// likesKept is how long the likes of a story outlive it.
+	likesKept = day
+)
+
+func listeners() []string { return []string{"la", "lb", "lc", "ld", "le"} }
+
+// stories is the oracle's knowledge of the storm.
+type stories struct {
+	w *World
+	// ends has the posts of the teller whose event is durable, and their ends by that event; zero for none.
+	ends map[string]time.Time
+	// made are the answered posts. gone may have been deleted.
+	made []string
+	gone map[string]bool
+}
+
+// endsStorm is that storm, with the checks before and after the last end.
+func (w *World) endsStorm(ctx context.Context, o Options) {
+	if o.Calm || o.Plain || o.Fans > 0 || w.seed%endsEvery != endsAt || len(w.load.violations) > 0 {
+		return
+	}
+	s := &stories{w: w, ends: map[string]time.Time{}, gone: map[string]bool{}}
+	w.stories = s
+	for _, user := range append(listeners(), teller) {
+		w.write(schema.Profile{User: user, Name: user, CreatedAt: time.Now()}.Item())
+	}
+	w.begin(40)
+	w.faults = w.shape.rates()
+	due := s.plan()
+	for len(due) > 0 && w.steps < mostSteps {
+		s.passAnEnd()
+		w.step(func() bool { return s.next(&due) })
+		w.load.settled()
+		if w.steps%50 == 0 {
+			s.checkCount()
+		}
+	}
+	w.heldBack = false
+	clear(w.armed)
+	w.quieten(ctx)
+	if len(w.load.violations) == 0 {
+		s.checkEnds(ctx)
+	}
+}
+
+// plan returns the kinds of the operations, in order. The follows come first.
+func (s *stories) plan() (due []string) {
+	for range listeners() {
+		due = append(due, "listen")
+	}
+	mix := []share{
+		{"story", 24}, {"plain post", 6}, {"like", 14}, {"unlike", 6}, {"comment", 12}, {"bookmark", 4}, {"delete", 4}, {"listen", 5}, {"stop", 3}, {"look", 22},
+	}
+	for range storyOperations {
+		x := s.w.rng.IntN(100)
+		for _, of := range mix {
+			if x -= of.percent; x < 0 {
+				due = append(due, of.kind)
+				break
+			}
+		}
+	}
+	return due
+}
+
+// next starts the next operation at an API that is there, in the place of a user who is free.
+func (s *stories) next(due *[]string) bool {
+	w, l := s.w, s.w.load
+	client := slices.IndexFunc(l.users, func(user string) bool { return l.busy[user] == nil })
+	api := l.apis[w.rng.IntN(len(l.apis))]
+	if len(*due) == 0 || client < 0 || !api.up() {
+		return false
+	}
+	kind := (*due)[0]
+	*due = (*due)[1:]
+	if op := s.operation(kind, l.users[client], api); op != nil {
+		l.run(op, api)
+	}
+	return true
+}
+
+func (s *stories) operation(kind, client string, api *Proc) *operation {
+	r := s.w.rng
+	fan := listeners()[r.IntN(len(listeners()))]
+	post := ""
+	if n := len(s.made); n > 0 {
+		post = s.made[n-1-r.IntN(min(n, 3))]
+	}
+	op := &operation{name: kind, user: client, settle: func(error) {}}
+	switch {
+	case kind == "story" || kind == "plain post":
+		s.tell(op, api)
+	case kind == "listen":
+		op.do = func(ctx context.Context, d *domain) error { return d.Follow(ctx, fan, teller) }
+	case kind == "stop":
+		op.do = func(ctx context.Context, d *domain) error { return d.Unfollow(ctx, fan, teller) }
+	case post == "":
+		return nil
+	case kind == "like":
+		op.do = func(ctx context.Context, d *domain) error { return d.Like(ctx, fan, post) }
+	case kind == "unlike":
+		op.do = func(ctx context.Context, d *domain) error { return d.Unlike(ctx, fan, post) }
+	case kind == "comment":
+		op.do = func(ctx context.Context, d *domain) error { _, err := d.CreateComment(ctx, fan, post, "!"); return err }
+	case kind == "bookmark":
+		op.do = func(ctx context.Context, d *domain) error { return d.Bookmark(ctx, fan, post) }
+	case kind == "delete":
+		s.gone[post] = true
+		op.do = func(ctx context.Context, d *domain) error { return d.DeletePost(ctx, teller, post) }
+	default:
+		s.look(op, r, api, fan, post)
+	}
+	return op
+}
+
+// tell makes a post. A story ends soon, or after all that the storm does.
+func (s *stories) tell(op *operation, api *Proc) {
+	in := feed.PostInput{Text: op.name}
+	if op.name == "story" {
+		in.ExpiresAt = api.Now().Add(time.Minute + time.Duration(s.w.rng.IntN(60_000))*time.Millisecond)
+		if s.w.rng.IntN(4) == 0 {
+			in.ExpiresAt = api.Now().Add(7 * day)
+		}
+	}
+	var post feed.Post
+	op.do = func(ctx context.Context, d *domain) (err error) {
+		post, err = d.CreatePost(ctx, teller, in)
+		return err
+	}
+	op.settle = func(err error) {
+		if err == nil {
+			s.made = append(s.made, post.ID)
+		}
+	}
+}
+
+// look makes a read of a drawn kind: it shows no story that had ended by the clock of its API when it
+// began (I15).
+func (s *stories) look(op *operation, r *rand.Rand, api *Proc, fan, post string) {
+	reads := storyReads()
+	name := sorted(reads)[r.IntN(len(reads))]
+	began, clock := time.Now(), api.Now()
+	op.name = name + " by " + fan
+	var shown []string
+	op.do = func(ctx context.Context, d *domain) (err error) {
+		shown, err = reads[name].do(ctx, d, fan, post)
+		return err
+	}
+	op.settle = func(err error) {
+		if err != nil || api.back.After(began) {
+			return
+		}
+		for _, post := range shown {
+			s.checkShown(op.name, post, clock)
+		}
+	}
+}
+
+func (s *stories) checkShown(read, post string, now time.Time) {
+	if end := s.ends[post]; !end.IsZero() && !now.Before(end) {
+		s.w.load.fail("I15", "%s shows %s at %v, and it ended at %v", read, post, now, end)
+	}
+}
+
+// storyRead is a read of a fan, and returns the posts that it shows. If it is one, it reads the given post.
+type storyRead struct {
+	one, home bool
+	do        func(ctx context.Context, d *domain, fan, post string) ([]string, error)
+}
+
+// ofTeller is the read of the teller's list of posts.
+const ofTeller = "posts of the teller"
+
+func storyReads() map[string]storyRead {
+	all := page.Request{Limit: page.MaxLimit}
+	homeBy := func(pull bool) storyRead {
+		return storyRead{home: true, do: func(ctx context.Context, d *domain, fan, _ string) ([]string, error) {
+			list, err := d.Home(ctx, fan, home.Query{Pull: pull}, all)
+			return lines(list.Items, func(i feed.HomeItem) string { return i.Post.ID }), err
+		}}
+	}
+	one := func(read func(ctx context.Context, d *domain, fan, post string) error) storyRead {
+		return storyRead{one: true, do: func(ctx context.Context, d *domain, fan, post string) ([]string, error) {
+			return []string{post}, read(ctx, d, fan, post)
+		}}
+	}
+	return map[string]storyRead{
+		"home": homeBy(false), "home by pull": homeBy(true),
+		"post": one(func(ctx context.Context, d *domain, _, post string) error { _, err := d.Post(ctx, post); return err }),
+		"view": one(func(ctx context.Context, d *domain, fan, post string) error {
+			_, err := d.PostView(ctx, fan, post)
+			return err
+		}),
+		"like count": one(func(ctx context.Context, d *domain, _, post string) error {
+			_, err := d.LikeCount(ctx, post)
+			return err
+		}),
+		"likers": one(func(ctx context.Context, d *domain, _, post string) error {
+			_, err := d.Likers(ctx, post, all)
+			return err
+		}),
+		"comments": one(func(ctx context.Context, d *domain, _, post string) error {
+			_, err := d.Comments(ctx, post, all)
+			return err
+		}),
+		ofTeller: {do: func(ctx context.Context, d *domain, _, _ string) ([]string, error) {
+			list, err := d.PostsByUser(ctx, teller, feed.PostRange{}, all)
+			return lines(list.Items, func(p feed.Post) string { return p.ID }), err
+		}},
+		"comments of the fan": {do: func(ctx context.Context, d *domain, fan, _ string) ([]string, error) {
+			list, err := d.CommentsByUser(ctx, fan, all)
+			return lines(list.Items, func(c feed.Comment) string { return c.PostID }), err
+		}},
+		"likes of the fan": {do: func(ctx context.Context, d *domain, fan, _ string) ([]string, error) {
+			list, err := d.ReactionsByUser(ctx, fan, all)
+			return lines(list.Items, func(p feed.LikedPost) string { return p.PostID }), err
+		}},
+		"bookmarks": {do: func(ctx context.Context, d *domain, fan, _ string) ([]string, error) {
+			list, err := d.Bookmarks(ctx, fan, all)
+			return lines(list.Items, func(b feed.Bookmarked) string { return b.PostID }), err
+		}},
+	}
+}
+
+// passAnEnd lets time pass to about the end of a story, most often of one whose delivery is under way.
+func (s *stories) passAnEnd() {
+	odds, soon := 200, time.Time{}
+	for _, post := range sorted(s.ends) {
+		end := s.ends[post]
+		if left := time.Until(end); left <= 0 || left > 5*time.Minute {
+			continue
+		}
+		if s.w.reach.halfDone(post) {
+			odds, soon = 4, end
+			break
+		}
+		if soon.IsZero() || end.Before(soon) {
+			soon = end
+		}
+	}
+	if !soon.IsZero() && s.w.rng.IntN(odds) == 0 {
+		s.w.pause(max(0, time.Until(soon)+time.Duration(s.w.rng.IntN(2500)-500)*time.Millisecond))
+	}
+}
+
+// sawEvent takes over a durable event of a post.
+func (s *stories) sawEvent(e *messages.PostCreated) {
+	if s != nil && e.AuthorID == teller {
+		s.ends[e.PostID] = e.End()
+	}
+}
+
+// checkCount checks a rule of any moment: counts.posts is the number of posts without an end (I4, I15),
+// and a post that does not end soon has the number of its comments.
+func (s *stories) checkCount() {
+	posts := 0
+	for _, it := range s.w.partition(schema.PostsPK(teller)) {
+		post, _ := schema.PostOfSK(it.Key.SK)
+		if end := s.ends[post]; end.IsZero() {
+			posts++
+		} else if time.Until(end) < clocksMost {
+			continue
+		}
+		s.w.checkCommentCount(it)
+	}
+	counted := int64(0)
+	if counts := s.w.items[schema.CountsKey(teller)]; counts != nil {
+		counted = counts.Int(schema.AttrPosts)
+	}
+	if counted != int64(posts) {
+		s.w.load.fail("I4", "%s has %d posts without an end, and counts %d", teller, posts, counted)
+	}
+}
+
+// checkEnds checks the quiet world: now, after the last end, and once the table has deleted all that has
+// expired.
+func (s *stories) checkEnds(ctx context.Context) {
+	s.check(ctx)
+	last := time.Now()
+	for _, end := range s.ends {
+		if end.After(last) {
+			last = end
+		}
+	}
+	s.w.pause(time.Until(last))
+	s.check(ctx)
+	s.w.pause(likesKept + time.Second)
+	for _, key := range s.w.expired() {
+		if err := s.w.sweep(key); err != nil {
+			s.w.load.fail("oracle", "%v", err)
+		}
+	}
+	s.check(ctx)
+	s.w.checkAudit(ctx)
+	for post, end := range s.ends {
+		if count := s.w.items[schema.LikeCountKey(post)]; count != nil && !end.IsZero() && !s.gone[post] {
+			s.w.load.fail("I15", "the like count of %s stays after its end at %v", post, end)
+		}
+	}
+}
+
+// check checks that each read shows the posts that have not ended, and no other ones.
+func (s *stories) check(ctx context.Context) {
+	s.checkCount()
+	service, now := s.w.direct(), time.Now()
+	living := map[string]bool{}
+	for _, post := range s.made {
+		if end := s.ends[post]; !s.gone[post] && (end.IsZero() || end.Sub(now) > clocksMost) {
+			living[post] = true
+		}
+	}
+	s.w.checkLikes(ctx, service, map[string]map[string]bool{teller: living})
+	reads := storyReads()
+	for _, name := range sorted(reads) {
+		for _, fan := range listeners() {
+			s.checkRead(ctx, service, name, reads[name], fan, living)
+		}
+	}
+}
+
+// checkRead checks a read, of each post if it is a read of one.
+func (s *stories) checkRead(ctx context.Context, service *domain, name string, read storyRead, fan string, living map[string]bool) {
+	asked, shown, now := sorted(s.ends), map[string]bool{}, time.Now()
+	if !read.one {
+		asked = asked[:min(1, len(asked))]
+	}
+	for _, post := range asked {
+		posts, err := read.do(ctx, service, fan, post)
+		for _, post := range posts {
+			if err == nil {
+				s.checkShown(name+" by "+fan, post, now)
+				shown[post] = true
+			}
+		}
+	}
+	for _, post := range sorted(living) {
+		followed, from := s.w.edge(fan, teller)
+		if owed := read.one || name == ofTeller || read.home && followed && post >= from && !s.w.mayHaveExpired(post); owed && !shown[post] {
+			s.w.load.fail("I5", "%s by %s lacks %s, which ends at %v", name, fan, post, s.ends[post])
+		}
+	}
+}
+
+// endOf returns the end of a post by its event, zero for none.
+func (w *World) endOf(post string) time.Time {
+	if w.stories == nil {
+		return time.Time{}
+	}
+	return w.stories.ends[post]
+}
+
+// likesExpire reports whether the table may delete the likes of a story, and their count, one by one.
+func (w *World) likesExpire(post string) bool {
+	end := w.endOf(post)
+	return !end.IsZero() && !time.Now().Add(w.early()).Before(end.Add(likesKept))
+}
+
+// checkEndingItem checks that an item of a story expires with it, and an item of another post as ever.
+func (w *World) checkEndingItem(post string, now table.Item, after time.Duration) {
+	end := w.endOf(post)
+	if end.IsZero() {
+		return
+	}
+	if want := end.Add(after).Unix(); now.Int(table.AttrTTL) != want {
+		w.load.fail("I15", "%v expires at %d, its post ends at %v", now.Key, now.Int(table.AttrTTL), end)
+	}
+}
+
+// storyLife returns the time of a post's entry: the timeline's, or the end of the post.
+func (w *World) storyLife(post string, timeline time.Time) time.Time {
+	if end := w.endOf(post); !end.IsZero() && end.Before(timeline) {
+		return end
+	}
+	return timeline
+}
