@@ -461,6 +461,34 @@ func TestASweepWritesNoNoteBesideANewProfile(t *testing.T) {
 	assert.Nil(t, w.item(note))
 }
 
+// The transaction of a removal is visible in part: the profile has gone, and no read shows the note yet. A
+// profile that is made now belongs to a new life (I12).
+func TestAProfileIsMadeWhileTheNoteOfItsRemovalBecomesVisible(t *testing.T) {
+	w, tp := tapped(t)
+	w.users("ann")
+	_, err := w.AskToForget(t.Context(), "ann")
+	require.NoError(t, err)
+	note := w.item(schema.ForgottenKey("ann"))
+	require.NotNil(t, note)
+	_, err = w.store.Delete(t.Context(), table.DeleteInput{Key: note.Key})
+	require.NoError(t, err)
+	visible := false
+	tp.set(func(c call) failure {
+		if c.key == schema.ProfileKey("ann") && (c.op == table.OpPut || c.op == table.OpTransact) && !visible {
+			_, err := tp.Store.Put(t.Context(), table.PutInput{Item: *note})
+			require.NoError(t, err)
+			visible = true
+		}
+		return works
+	})
+	w.users("ann")
+	tp.set(nil)
+	made, err := schema.ParseProfile(*w.item(schema.ProfileKey("ann")))
+	require.NoError(t, err)
+	assert.NotEmpty(t, made.After, "the life that the profile begins")
+	assert.Nil(t, w.item(note.Key))
+}
+
 func TestNobodyIsForgottenWhileTheClockIsInDoubt(t *testing.T) {
 	at := newClock()
 	clk := fanclock.New(at.now)

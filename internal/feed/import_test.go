@@ -102,7 +102,7 @@ func TestAnImportedUserWhoIsMadeMeanwhileStaysAsItIs(t *testing.T) {
 	w, tp := tapped(t)
 	other := schema.Profile{User: "ann", Name: "Other", CreatedAt: w.clock.now()}.Item()
 	tp.set(func(c call) failure {
-		if c.op == table.OpPut {
+		if c.op == table.OpTransact {
 			_, err := tp.Store.Put(t.Context(), table.PutInput{Item: other})
 			require.NoError(t, err)
 		}

@@ -98,10 +98,15 @@ func (s *Service) beginLife(profile *schema.Profile, note *schema.Removal) error
 }
 
 // writeProfile writes a profile on a condition of the one before it. The note that was read, nil
-// for none, ends in the same transaction: it is in the profile. So does the use of the call.
+// for none, ends in the same transaction: it is in the profile. So does the use of the call. A first
+// profile checks that there is no note: the transaction of a removal may be visible in part, and its
+// profile may have gone before its note is seen (I12).
 func (s *Service) writeProfile(ctx context.Context, profile schema.Profile, same table.Cond, note *schema.Removal, u use) error {
 	put := table.PutInput{Item: profile.Item(), If: same}
 	ops := []table.TransactOp{{Put: &put}}
+	if _, first := same.(table.Absent); first && note == nil {
+		ops = append(ops, table.TransactOp{Check: &table.CheckInput{Key: schema.ForgottenKey(profile.User), If: table.Absent{}}})
+	}
 	if note != nil {
 		ops = append(ops, table.TransactOp{Delete: &table.DeleteInput{
 			Key: schema.ForgottenKey(profile.User), If: table.Equal{Name: schema.AttrEvent, Value: table.S(note.Event)},

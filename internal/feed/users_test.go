@@ -71,7 +71,7 @@ func TestAProfileThatOthersMakeOrRemoveMeanwhile(t *testing.T) {
 	w, tp := tapped(t)
 	key := schema.ProfileKey("ann")
 	others := schema.Profile{User: "ann", Name: "Other", CreatedAt: w.clock.now().Add(-time.Hour)}
-	onNth(tp, 1, call{op: table.OpPut, key: key}, func() {
+	onNth(tp, 1, call{op: table.OpTransact, key: key}, func() {
 		_, err := tp.Store.Put(t.Context(), table.PutInput{Item: others.Item()})
 		assert.NoError(t, err)
 	})
