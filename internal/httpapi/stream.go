@@ -80,8 +80,9 @@ func (a *API) newStreams(cfg Streams) *live.Hub {
 		Counters:      a.counters, Now: a.now, Log: a.log,
 	}
 	if a.notices.On() {
-		of.Unread = func(ctx context.Context, user string) (int, error) {
-			return a.notices.Unread(ctx, user, notices.DefaultUnread)
+		of.Unread = func(ctx context.Context, user string) (live.Unread, error) {
+			n, mark, err := a.notices.UnreadAbove(ctx, user, notices.DefaultUnread)
+			return live.Unread{Number: n, Mark: mark}, err
 		}
 	}
 	if !cfg.Alone {

@@ -59,8 +59,9 @@ func hinted(looks, tail *meter, change ...func(*live.Config)) func(*live.Config,
 	return func(c *live.Config, store table.Store) {
 		var unread *notices.Notices
 		c.Homes, unread = metered(store, looks)
-		c.Unread = func(ctx context.Context, user string) (int, error) {
-			return unread.Unread(ctx, user, notices.DefaultUnread)
+		c.Unread = func(ctx context.Context, user string) (live.Unread, error) {
+			n, mark, err := unread.UnreadAbove(ctx, user, notices.DefaultUnread)
+			return live.Unread{Number: n, Mark: mark}, err
 		}
 		c.Posts, _ = metered(store, tail)
 		c.Units = live.DefaultUnits

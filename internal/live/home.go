@@ -37,9 +37,8 @@ type userHome struct {
 	reading chan struct{}
 	// seen is what every joined stream has seen or does not want; nil before the first look.
 	seen *home.Streamed
-	// unread is the last number of unread notifications that the joined streams got, -1 for none. The holder of
-	// the turn has it.
-	unread int
+	// unread is what the joined streams got last, nil for nothing. The holder of the turn has it.
+	unread *Unread
 	// failures counts the looks since the last one that succeeded. The holder of the turn has it.
 	failures int
 
@@ -50,7 +49,7 @@ type userHome struct {
 
 func newHome(h *Hub, user string) *userHome {
 	hm := &userHome{
-		hub: h, user: user, unread: -1, open: map[string]int{}, streams: map[*Stream]struct{}{},
+		hub: h, user: user, open: map[string]int{}, streams: map[*Stream]struct{}{},
 		agenda: newAgenda(h.cfg.SlowLook, h.cfg.LikesEach, h.cfg.Jitter), doubted: make(chan struct{}, 1), turn: make(chan struct{}, 1), reading: make(chan struct{}, 1),
 	}
 	hm.ctx, hm.stop = context.WithCancelCause(h.ctx)
@@ -311,25 +310,25 @@ func (hm *userHome) lookAtLikes(ctx context.Context, seen *home.Streamed, stream
 	return nil
 }
 
-// lookAtUnread sends the number of unread notifications to the joined streams if it has changed. The caller has
-// the turn.
+// lookAtUnread sends the number of unread notifications to the joined streams if it or the mark has changed. The
+// caller has the turn.
 func (hm *userHome) lookAtUnread(ctx context.Context) error {
 	if hm.hub.cfg.Unread == nil {
 		return nil
 	}
 	n, err := hm.hub.cfg.Unread(ctx, hm.user)
-	if err != nil || n == hm.unread {
+	if err != nil || hm.unread != nil && n == *hm.unread {
 		return err
 	}
 	return hm.sendUnread(n, hm.joined()...)
 }
 
-func (hm *userHome) sendUnread(n int, streams ...*Stream) error {
-	frame, err := hm.hub.cfg.Frames.Unread(n)
+func (hm *userHome) sendUnread(n Unread, streams ...*Stream) error {
+	frame, err := hm.hub.cfg.Frames.Unread(n.Number)
 	if err != nil {
 		return err
 	}
-	hm.unread = n
+	hm.unread = &n
 	for _, st := range streams {
 		st.push("notifications", frame, nil)
 	}
@@ -344,7 +343,7 @@ func (hm *userHome) join(ctx context.Context, st *Stream) error {
 	if len(others) == 0 { // what came before is of no use to anybody
 		hm.seen = st.seen.Clone()
 	}
-	unread := -1
+	var unread *Unread
 	err := hm.read(ctx, st, unitsOfLikes, func(ctx context.Context) error {
 		// First the others', so that the next look finds nothing new.
 		var err error
@@ -352,7 +351,9 @@ func (hm *userHome) join(ctx context.Context, st *Stream) error {
 			err = hm.lookAtLikes(ctx, hm.seen, others...)
 		}
 		if err = errors.Join(err, hm.lookAtLikes(ctx, st.seen, st)); err == nil && hm.hub.cfg.Unread != nil {
-			unread, err = hm.hub.cfg.Unread(ctx, hm.user)
+			var n Unread
+			n, err = hm.hub.cfg.Unread(ctx, hm.user)
+			unread = &n
 		}
 		return err
 	})
@@ -368,11 +369,11 @@ func (hm *userHome) join(ctx context.Context, st *Stream) error {
 	st.joined, st.moved = true, true
 	st.settle(hm.hub.cfg.Now())
 	switch {
-	case unread < 0:
-	case unread != hm.unread:
-		err = hm.sendUnread(unread, hm.joined()...)
+	case unread == nil:
+	case hm.unread == nil || *unread != *hm.unread:
+		err = hm.sendUnread(*unread, hm.joined()...)
 	default:
-		err = hm.sendUnread(unread, st)
+		err = hm.sendUnread(*unread, st)
 	}
 	if err != nil {
 		return err

@@ -126,12 +126,19 @@ type Counters interface {
 	StreamEnded(reason string)
 }
 
+// Unread is the number of a user's unread notifications, and the mark above which they are. A client that moves
+// the mark gets a number from that call, so the former number above another mark is news (I14).
+type Unread struct {
+	Number int
+	Mark   string
+}
+
 // Config holds the parts and settings of a Hub.
 type Config struct {
 	Homes  Homes
 	Frames Frames
-	// Unread returns the number of a user's unread notifications. It is nil if there are none.
-	Unread func(ctx context.Context, user string) (int, error)
+	// Unread returns a user's unread notifications. It is nil if there are none.
+	Unread func(ctx context.Context, user string) (Unread, error)
 	// Posts, if not nil, has the posts that other processes make. Without it each post is made by this
 	// process.
 	Posts Posts

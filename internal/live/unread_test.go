@@ -20,6 +20,7 @@ import (
 type badge struct {
 	mu    sync.Mutex
 	n     int
+	mark  string
 	reads int
 	fail  error
 }
@@ -36,11 +37,18 @@ func (b *badge) fails(err error) {
 	b.fail = err
 }
 
-func (b *badge) unread(context.Context, string) (int, error) {
+// moveMark gives the badge another mark.
+func (b *badge) moveMark(to string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.mark = to
+}
+
+func (b *badge) unread(context.Context, string) (live.Unread, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.reads++
-	return b.n, b.fail
+	return live.Unread{Number: b.n, Mark: b.mark}, b.fail
 }
 
 // read returns the number of reads since the last call.
@@ -94,11 +102,17 @@ func TestStreamsShowTheNumberOfUnreadNotifications(t *testing.T) {
 		b.set(5)
 		<-time.After(time.Minute)
 		assert.Equal(t, "2 3 0 5", c.got(), "by a slow look")
+		// A client read all, and got 0 from that call. As many came between two looks.
+		b.moveMark("02")
+		<-time.After(time.Minute)
+		assert.Equal(t, "2 3 0 5 5", c.got(), "the same number above another mark")
+		b.read()
+		<-time.After(time.Minute)
 		assert.Equal(t, 1, b.read())
 		b.set(6)
 		a.deliver(t, "author", a.post(t, "author"), "ann")
 		<-time.After(time.Second)
-		assert.Equal(t, "2 3 0 5 6", c.got(), "after a post")
+		assert.Equal(t, "2 3 0 5 5 6", c.got(), "after a post")
 		b.read()
 		<-time.After(time.Hour)
 		assert.InDelta(t, 60, b.read(), 2)
@@ -109,7 +123,7 @@ func TestStreamsShowTheNumberOfUnreadNotifications(t *testing.T) {
 		third := a.client(t, "ann", "")
 		assert.Equal(t, "7", third.got())
 		assert.Equal(t, "6 7", second.got())
-		assert.Equal(t, "2 3 0 5 6 7", c.got())
+		assert.Equal(t, "2 3 0 5 5 6 7", c.got())
 		for _, c := range []*client{c, second, third} {
 			c.leave()
 		}

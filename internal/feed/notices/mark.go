@@ -23,15 +23,23 @@ const (
 // Unread returns the number of notifications above the user's mark; most stands for most or more. It
 // reads no posts, edges or blocks, so it may count a notification that a page hides.
 func (n *Notices) Unread(ctx context.Context, user string, most int) (int, error) {
+	unread, _, err := n.UnreadAbove(ctx, user, most)
+	return unread, err
+}
+
+// UnreadAbove is Unread, and returns the mark, too.
+func (n *Notices) UnreadAbove(ctx context.Context, user string, most int) (unread int, mark string, err error) {
 	if err := n.requireOn(); err != nil {
-		return 0, err
+		return 0, "", err
 	}
 	n.unreadRead()
 	it, err := n.access.Get(ctx, schema.NoticeMarkKey(user), true)
 	if err != nil {
-		return 0, err
+		return 0, "", err
 	}
-	return n.above(ctx, user, schema.NoticeMark(it), most)
+	mark = schema.NoticeMark(it)
+	unread, err = n.above(ctx, user, mark, most)
+	return unread, mark, err
 }
 
 // above counts the notifications above a place, most at most. The query reads further keys only where
