@@ -198,7 +198,7 @@ func (w *World) checkNoticeIndex() {
 		if n.Kind == schema.NoticeMention && !slices.ContainsFunc(n.Acts, schema.Act.Holds) {
 			continue // the comments are gone, so no purge knows whom they mentioned; it expires
 		}
-		if ref := w.refOf(n.Target); n.Target != "" && !w.aged && w.purges[n.Target] != "" && ref != nil && ref.Deleted {
+		if ref := w.refOf(n.Target); n.Target != "" && !w.aged && !w.hours && w.purges[n.Target] != "" && ref != nil && ref.Deleted {
 			w.load.fail("I13", "%v is left of a deleted post", key)
 		}
 	}
