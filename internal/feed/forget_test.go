@@ -122,6 +122,40 @@ func TestAUserWhoComesBackKeepsWhatCameAfter(t *testing.T) {
 	assert.EqualValues(t, 1, count.Count)
 }
 
+// Ids never go back. So a process whose clock was set back has ids ahead of the time, which would be above the
+// next life (I12).
+func TestNoRemovalBeginsWithAnIDThatIsAhead(t *testing.T) {
+	at := newClock()
+	w := newWorldAt(t, at)
+	w.users("ann")
+	at.add(3 * time.Minute)
+	w.post("ann", "its id is ahead soon")
+	at.add(-3 * time.Minute)
+	w.published.take()
+	wantKind(t, w.DeleteProfile(t.Context(), "ann"), fault.Unavailable)
+	assert.Empty(t, w.published.take())
+	at.add(3 * time.Minute)
+	require.NoError(t, w.DeleteProfile(t.Context(), "ann"))
+	assert.Len(t, w.published.take(), 1)
+}
+
+// An id of a clock that is far ahead would be above the next life, which the removal would end, too (I12).
+func TestNoRemovalBeginsWhileTheClockIsInDoubt(t *testing.T) {
+	at := newClock()
+	clk := fanclock.New(at.now)
+	w := newWorldAt(t, at, func(c *config) { c.Clock = clk })
+	w.users("ann")
+	w.published.take()
+	clk.Observe(at.now().Add(-6*time.Minute), 0)
+	_, err := w.AskToForget(t.Context(), "ann")
+	wantKind(t, err, fault.Unavailable)
+	wantKind(t, w.DeleteProfile(t.Context(), "ann"), fault.Unavailable)
+	assert.Empty(t, w.published.take())
+	clk.Observe(at.now(), 0)
+	require.NoError(t, w.DeleteProfile(t.Context(), "ann"))
+	assert.Len(t, w.published.take(), 1)
+}
+
 // A purge that missed things, or the clock of a process, leaves them without their post.
 func TestNothingIsLeftOfAForgottenUserUnderPostsThatAreGone(t *testing.T) {
 	w, _, others := full(t)

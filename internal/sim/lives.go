@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"fanfare/internal/fault"
 	"fanfare/internal/feed"
 	"fanfare/internal/id"
 	"fanfare/internal/queue"
@@ -141,6 +142,9 @@ func (l *workload) leaveOrReturn(r *rand.Rand, client string) *operation {
 	return &operation{
 		name: "leave", user: client,
 		do: func(ctx context.Context, s *domain) error {
+			if s.ahead() {
+				return &fault.Error{Kind: fault.Unavailable} // as removal.askToForget, whose process has no clock here
+			}
 			if command {
 				_, err := s.AskToForget(ctx, leaver)
 				return err

@@ -436,7 +436,7 @@ func (w *World) service(p *Proc) *domain {
 	}, feed.Config{
 		RecentPosts: w.shape.Recent, LikesByUser: w.seed%2 == 0, FollowersPerLikeShard: int64(w.shape.PerShard), UserUnits: w.shape.Units, Notices: w.notifies(p),
 	}, home.Config{StreamPart: 2, RemoveFrom: 1, HeadAge: heads})
-	served.turn = p.turn
+	served.turn, served.ahead = p.turn, func() bool { return w.load.farAhead(p) }
 	return served
 }
 
@@ -450,6 +450,8 @@ type domain struct {
 	notices *notices.Notices
 	// turn waits until every other goroutine is blocked.
 	turn func(context.Context)
+	// ahead reports whether the clock of the process is in doubt, if it knows the time.
+	ahead func() bool
 }
 
 func newDomain(way access.Config, posts feed.Config, homes home.Config) *domain {
@@ -457,7 +459,7 @@ func newDomain(way access.Config, posts feed.Config, homes home.Config) *domain 
 	posts.Access = a
 	service := feed.New(posts)
 	homes.Access, homes.Items, homes.Mutes = a, service, service
-	return &domain{service, home.New(homes), view.New(a, service), delivery.New(a), removal.New(a, service), notices.New(a, service, true, nil), nil}
+	return &domain{service, home.New(homes), view.New(a, service), delivery.New(a), removal.New(a, service), notices.New(a, service, true, nil), nil, nil}
 }
 
 // usersOf is the Forget of package removal as the fan-out calls it.

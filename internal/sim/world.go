@@ -82,7 +82,7 @@ type World struct {
 	lives     lives      // of a user, who goes and comes back in the storms
 	kept      *kept      // nil before the storm about it
 	liveStorm *liveStorm // nil outside of it
-	stories   *stories        // nil before the storm about them
+	stories   *stories   // nil before the storm about them
 	counting  *hours
 
 	// decided has every TTL that was ever decided, and views what the table had.

@@ -32,6 +32,10 @@ func (r *Removals) AskToForget(ctx context.Context, user string) (event string, 
 
 // askToForget is AskToForget with the state of the user as it was read.
 func (r *Removals) askToForget(ctx context.Context, user string, now feed.Standing) (event string, err error) {
+	// An id of a clock that is far ahead would end the next life, too, if this call is repeated elsewhere (I12).
+	if err := r.access.Clock.Doubt(); err != nil {
+		return "", &fault.Error{Kind: fault.Unavailable, Detail: "the clock of this process is in doubt: try again", RetryAfter: fault.RetryAfter, Err: err}
+	}
 	floor := now.Removal().Event
 	if now.Profile != nil {
 		floor = max(floor, now.Profile.After)
@@ -41,8 +45,13 @@ func (r *Removals) askToForget(ctx context.Context, user string, now feed.Standi
 		return "", fmt.Errorf("removal: %w", err)
 	}
 	// A process that slept since the read would make an id above a life that began meanwhile. Such a
-	// life is above feed.LifeGap after the read, so an id of the first half of that time does not end it.
-	if r.access.Now().Sub(now.Asked) > feed.LifeGap/2 {
+	// life is above feed.LifeGap after the read, so an id of the first half of that time does not end it. Ids
+	// of a process whose clock was ahead stay ahead until the time comes.
+	latest := now.Asked
+	if at := access.TimeOf(floor); at.After(latest) {
+		latest = at
+	}
+	if r.access.Now().Sub(now.Asked) > feed.LifeGap/2 || access.TimeOf(event).Sub(latest) > feed.LifeGap/2 {
 		return "", &fault.Error{Kind: fault.Unavailable, Detail: "the removal took too long to begin: try again", RetryAfter: fault.RetryAfter}
 	}
 	e := &messages.UserForgotten{UserID: user}
