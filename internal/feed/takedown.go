@@ -7,6 +7,7 @@ import (
 
 	"fanfare/internal/display"
 	"fanfare/internal/fault"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/schema"
 	"fanfare/messages"
 )
@@ -15,14 +16,14 @@ import (
 type TakeDown schema.TakeDown
 
 // TakeDown deletes a post as DeletePost does, for the service by. The tombstone keeps the first reason, and a
-// repetition returns it. A post that its author deleted before is gone, so it is NotFound.
+// repetition returns it. A post that its author deleted before, or that has ended (I15), is NotFound.
 func (s *Service) TakeDown(ctx context.Context, by, post, reason string) (TakeDown, error) {
 	var c checks
 	if c.shown("reason", reason, 1, messages.MaxReason, display.NameFault); len(c) > 0 {
 		return TakeDown{}, c.err()
 	}
 	byID, err := s.access.PostByID(ctx, post)
-	if err != nil || byID.Deleted {
+	if err != nil || byID.Gone(s.access.Now()) {
 		return takenDown(byID, err)
 	}
 	counts, err := s.access.Get(ctx, schema.CountsKey(byID.Author), true)
@@ -37,13 +38,15 @@ func (s *Service) TakeDown(ctx context.Context, by, post, reason string) (TakeDo
 	return takenDown(byID, err)
 }
 
-// takenDown returns the take-down of a deleted post.
+// takenDown returns the take-down of a post that is gone.
 func takenDown(post schema.PostRef, err error) (TakeDown, error) {
 	switch {
 	case err != nil:
 		return TakeDown{}, err
-	case post.TakenDown == nil:
+	case post.TakenDown == nil && post.Deleted:
 		return TakeDown{}, fault.NotFoundf("post %s was deleted by its author", post.ID)
+	case post.TakenDown == nil: // the clock that lets the post expire may be ahead of this process's
+		return TakeDown{}, fault.NotFoundf("post %s %s", post.ID, access.WhyGone(post))
 	}
 	return TakeDown(*post.TakenDown), nil
 }

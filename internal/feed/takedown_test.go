@@ -75,6 +75,25 @@ func TestWhatIsNoTakeDownChangesNothing(t *testing.T) {
 	assert.Len(t, w.published.take(), 1)
 }
 
+// I15: from its end on a post is gone for a service, too, before and after the table has deleted its item.
+func TestAPostThatHasEndedIsNotTakenDown(t *testing.T) {
+	w := newWorld(t)
+	w.users("ann")
+	p, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Text: "story", ExpiresAt: w.clock.now().Add(time.Hour)})
+	require.NoError(t, err)
+	w.clock.add(time.Hour)
+	for _, deleted := range []bool{false, true} {
+		if deleted {
+			_, err := w.store.Delete(t.Context(), table.DeleteInput{Key: schema.PostKey("ann", p.ID)})
+			require.NoError(t, err)
+		}
+		_, err = w.TakeDown(t.Context(), "moderation", p.ID, "a reason")
+		wantKind(t, err, fault.NotFound)
+		require.ErrorContains(t, err, "ended at")
+		assert.Zero(t, w.item(schema.PostByIDKey(p.ID)).Int(schema.AttrDeleted))
+	}
+}
+
 // Several services and the author delete a post at once. If a service was first, all services get its reason, else
 // none has one.
 func TestOfSeveralDeletionsAtOnceTheFirstStands(t *testing.T) {

@@ -24,7 +24,7 @@ func (a *API) registerTakeDown() {
 	type takeDownOut struct{ Body delivery.TakenDown }
 	takeDown := operation(route{http.MethodPut, "/v1/posts/{id}/takedown", "take-down-post", "Posts", "Take a post of any user down, as a service"}, http.StatusOK, http.StatusNotFound)
 	takeDown.Description = "Only for a token of a service with the scope fanfare:delete besides, unless the service names other ones. The service acts for nobody here: the header Fanfare-User has no effect. " +
-		"The post is deleted for good, as by its author, who sees the reason in the delivery of the post. The first reason stays: a repetition is answered with it. A post that its author deleted before is 404. " +
+		"The post is deleted for good, as by its author, who sees the reason in the delivery of the post. The first reason stays: a repetition is answered with it. A post that its author deleted before, or that has ended, is 404. " +
 		"A PostTakenDown goes to the operator's queue of events some six minutes later, when the comments and likes are gone, too."
 	takeDown.Metadata = map[string]any{actsAlone: true}
 	register(a, takeDown, func(ctx context.Context, in *takeDownIn) (*takeDownOut, error) {
