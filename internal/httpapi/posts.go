@@ -43,6 +43,9 @@ type PostInput struct {
 func (in *PostInput) end() (time.Time, error) {
 	var faults []FieldError
 	end := in.ExpiresAt.parse("expires_at", &faults)
+	if in.ExpiresAt.given && len(faults) == 0 && end.Truncate(time.Second).IsZero() { // for the domain that is no end
+		faults = append(faults, FieldError{"expires_at", "is " + in.ExpiresAt.text + ": it must be 60 seconds to 366 days ahead"})
+	}
 	if len(faults) > 0 {
 		return end, invalid(faults...)
 	}

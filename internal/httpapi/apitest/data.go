@@ -157,6 +157,7 @@ func dataRows() []row {
 		bad("end too near", "dot", "POST", "/v1/posts", with("expires_at", ends(50*time.Second)), 422, "invalid", "expires_at"),
 		bad("end too far", "dot", "POST", "/v1/posts", with("expires_at", ends(367*24*time.Hour)), 422, "invalid", "expires_at"),
 		bad("end in the past", "dot", "POST", "/v1/posts", with("expires_at", ends(-time.Hour)), 422, "invalid", "expires_at"),
+		bad("end in the first second of the calendar", "dot", "POST", "/v1/posts", with("expires_at", `"0001-01-01T00:00:00.5Z"`), 422, "invalid", "expires_at"),
 		bad("end empty", "dot", "POST", "/v1/posts", with("expires_at", `""`), 422, "invalid", "expires_at"),
 		bad("end null", "dot", "POST", "/v1/posts", with("expires_at", `null`), 422, "invalid", "expires_at"),
 		bad("end without a zone", "dot", "POST", "/v1/posts", with("expires_at", `"2030-01-01T00:00:00"`), 422, "invalid", "expires_at"),

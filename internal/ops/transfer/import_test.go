@@ -358,6 +358,7 @@ func TestLinesThatTheAPIWouldRefuseAreFaults(t *testing.T) {
 		{`{"type":"user","id":"ann","name":"Ann","time":1706702400}`, `time: is not a time of RFC 3339, such as "2024-01-31T12:00:00Z"`},
 		{`{"type":"user","id":"ann","name":"Ann","time":null}`, "time: is null: leave it out instead"},
 		{`{"type":"post","id":"p","author_id":"bob","text":"x","time":"2024-01-31T12:00:00.5Z","expires_at":"2024-01-31T12:00:00.9Z"}`, "expires_at: is not after time, in whole seconds"},
+		{`{"type":"post","id":"p","author_id":"bob","text":"x","time":"2024-01-31T12:00:00Z","expires_at":"0001-01-01T00:00:00Z"}`, "expires_at: is not after time, in whole seconds"},
 		{`{"type":"post","id":"p","author_id":"bob","text":"x","time":"2024-01-31T12:00:00Z","expires_at":"tomorrow"}`, `expires_at: is not a time of RFC 3339, such as "2024-01-31T12:00:00Z"`},
 		{`{"type":"comment","id":"c","post_id":"p","author_id":"bob","text":"x","time":"2024-01-31T12:00:00Z","expires_at":"2024-02-01T00:00:00Z"}`, "expires_at: is not a field of a comment"},
 		{`{"type":null}`, "type: is null: leave it out instead"},

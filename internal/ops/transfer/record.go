@@ -297,7 +297,7 @@ func (r *record) check(now time.Time) (faults []defect) {
 		if r.EditedAt != nil {
 			at("edited_at", *r.EditedAt)
 		}
-		if end := r.end(); !end.IsZero() && !end.Truncate(time.Second).After(r.Time) {
+		if r.ExpiresAt != nil && !r.ExpiresAt.Truncate(time.Second).After(r.Time) {
 			refuse("expires_at", "is not after time, in whole seconds")
 		}
 	case kindComment:
