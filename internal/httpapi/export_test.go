@@ -192,6 +192,27 @@ func TestAnExportThatEndsEarlyShowsIt(t *testing.T) {
 	}
 }
 
+// A process that stops begins no export, also if its streams end before all that waits for the stop has run.
+func TestNoExportBeginsOnceTheProcessStops(t *testing.T) {
+	for range 10 {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, exporting(1, nothing))
+			w.profile(t, "ann")
+			ctx, stop := context.WithCancel(t.Context())
+			stopped := make(chan error, 1)
+			go func() { stopped <- w.api.Run(ctx) }()
+			for range 50_000 {
+				context.AfterFunc(ctx, func() {})
+			}
+			synctest.Wait()
+			stop()
+			require.NoError(t, <-stopped)
+			synctest.Wait()
+			problem(t, w.call(t, "ann", "GET", "/v1/me/export", ""), 503, "unavailable")
+		})
+	}
+}
+
 // An export is charged what it reads: it waits where that is more than its user's rate, and the next request waits, too.
 func TestAnExportIsChargedWhatItReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -97,7 +97,8 @@ func (a *API) newStreams(cfg Streams) *live.Hub {
 
 // Run ends the streams and the exports when ctx ends.
 func (a *API) Run(ctx context.Context) error {
-	defer context.AfterFunc(ctx, a.exports.stop)()
+	defer a.exports.stop() // else a new export may still begin when Run returns
+	context.AfterFunc(ctx, a.exports.stop)
 	return a.streams.Run(ctx)
 }
 
