@@ -49,9 +49,7 @@ func facets() []facet {
 		{"Mode of a large author", ModeKey("AUTHOR"), []table.Item{
 			Mode{Author: alice, State: ModePull, V: 2, Since: post, At: at}.Item(),
 		}},
-		{"Lifetimes of posts in homes", LifetimesKey(), []table.Item{
-			Lifetimes{{time.UnixMilli(0), 30 * 24 * time.Hour}, {later, 365 * 24 * time.Hour}}.Item(),
-		}},
+		{"Lifetimes of posts in homes", LifetimesKey(), []table.Item{Lifetimes{{time.UnixMilli(0), 30 * 24 * time.Hour}, {later, 365 * 24 * time.Hour}}.Item()}},
 		{"Settings that daemons share", SettingsKey("ROLE"), []table.Item{
 			Settings{Role: "fanout", At: later, Values: map[string]string{"FANFARE_NOTIFICATIONS": "on"}}.Item(),
 		}},

@@ -244,8 +244,9 @@ func kindName(kind jsontext.Kind) string {
 		return "object"
 	case '[':
 		return "array"
+	default:
+		return "value of this kind"
 	}
-	return "value of this kind"
 }
 
 // field returns a JSON pointer as a path with dots.
