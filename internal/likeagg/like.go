@@ -21,6 +21,14 @@ const (
 	keptAfterEnd = 24 * time.Hour
 )
 
+// Expiry returns when the likes of a post and their count may be deleted, zero for never.
+func Expiry(post schema.PostRef) time.Time {
+	if post.End.IsZero() {
+		return time.Time{}
+	}
+	return post.End.Add(keptAfterEnd)
+}
+
 // act brings an action one step further. After it the action is stamped, has failed, or
 // has met a like that another flush is to count.
 func (w *window) act(ctx context.Context, a *action) error {

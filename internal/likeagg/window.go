@@ -81,9 +81,7 @@ func (w *window) begin(ctx context.Context) {
 	default:
 		w.shards = ref.LikeShards
 		w.author = ref.Author
-		if !ref.End.IsZero() {
-			w.expiry = ref.End.Add(keptAfterEnd)
-		}
+		w.expiry = Expiry(*ref)
 		w.round(ctx, w.actions)
 	}
 }

@@ -144,7 +144,7 @@ func (r *run) judge(ctx context.Context, read func(context.Context) (counted, er
 			continue
 		}
 		return r.found(ctx, c.kind, c.keys[0], fmt.Sprintf("the count of %s is %d, and the list has %d", c.what, c.count, before.n), func() (bool, error) {
-			return r.add(ctx, c.items, c.keys[0], table.Attr{Name: c.attr, Value: table.N(before.n - c.count)})
+			return r.add(ctx, c.items, c.keys[0], nil, table.Attr{Name: c.attr, Value: table.N(before.n - c.count)})
 		})
 	}
 	r.sum.Undecided++
@@ -161,8 +161,8 @@ func unchangedIn(items map[table.Key]table.Item, key table.Key, attr string) tab
 
 // add adds differences to counts of one item, once. Traffic changes a count and its list alike, so
 // a difference is the same whenever this lands. The repair leaves its name, and lands only
-// on the repair that it was decided after.
-func (r *run) add(ctx context.Context, items map[table.Key]table.Item, key table.Key, by ...table.Attr) (bool, error) {
+// on the repair that it was decided after. It also sets attributes, since it may make the item.
+func (r *run) add(ctx context.Context, items map[table.Key]table.Item, key table.Key, set []table.Attr, by ...table.Attr) (bool, error) {
 	name, err := r.cfg.IDs.New()
 	if err != nil {
 		return false, err
@@ -173,7 +173,7 @@ func (r *run) add(ctx context.Context, items map[table.Key]table.Item, key table
 	}
 	return r.transact(ctx, table.TransactOp{Update: &table.UpdateInput{
 		Key: key, If: former,
-		Add: by, Set: []table.Attr{{Name: schema.AttrFixed, Value: table.S(name)}},
+		Add: by, Set: append(set, table.Attr{Name: schema.AttrFixed, Value: table.S(name)}),
 	}})
 }
 

@@ -4,8 +4,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/delivery"
+	"fanfare/internal/ops/audit"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
@@ -43,4 +46,24 @@ func TestAPostWithAnEndIsNoFinding(t *testing.T) {
 			}
 		})
 	}
+}
+
+// I15: a count that a repair makes again expires with the other items of its post. No deletion takes
+// it away, and no later like may come.
+func TestACountThatIsMadeAgainExpiresWithItsPost(t *testing.T) {
+	w := newWorld(t, backends["memory"](t))
+	w.people("ann", "bob")
+	p, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Text: "story", ExpiresAt: w.now().Add(20 * time.Hour)})
+	w.must(err)
+	w.must(w.Like(t.Context(), "bob", p.ID))
+	key := schema.LikeCountKey(p.ID)
+	w.until("a count", func() bool { return w.item(key) != nil })
+	w.quiet()
+	like, err := schema.ParseLike(*w.item(schema.LikeKey(p.ID, "bob", 1)))
+	w.must(err)
+	w.put(schema.LikeEnd{Inc: like.Flush.Inc}.Item()) // it flushed everything
+	w.drop(key)
+	found := w.repaired(time.Time{})
+	assert.Equal(t, 1, found[audit.LikeCount], found)
+	assert.Equal(t, p.ExpiresAt.Add(24*time.Hour).Unix(), w.item(key).Int(table.AttrTTL))
 }

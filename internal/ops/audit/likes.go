@@ -89,7 +89,11 @@ func (r *run) likesFound(ctx context.Context, ref schema.PostRef, count schema.L
 			details = append(details, fmt.Sprintf("the count of kind %s is %d, and the reactions by its ledger are %d", kind, count.Kinds[kind], sum.counted[kind]))
 			by = append(by, table.Attr{Name: schema.AttrCount(kind), Value: table.N(lack[kind])})
 		}
-		err := r.found(ctx, LikeCount, key, strings.Join(details, "; "), func() (bool, error) { return r.add(ctx, items, key, by...) })
+		var set []table.Attr
+		if expiry := likeagg.Expiry(ref); !expiry.IsZero() { // the count may be lost
+			set = []table.Attr{{Name: table.AttrTTL, Value: table.N(expiry.Unix())}}
+		}
+		err := r.found(ctx, LikeCount, key, strings.Join(details, "; "), func() (bool, error) { return r.add(ctx, items, key, set, by...) })
 		if err != nil {
 			return err
 		}
