@@ -198,8 +198,8 @@ func (a *API) chargeLike(c caller) {
 	a.limiter.carry(c.user, (tokensOfLike-1)*unitsOfRequest, a.now())
 }
 
-// errToken is the end of a stream whose token is not valid any more.
-var errToken = errors.New("the token of the stream is not valid any more")
+// errToken is the end of a stream or an export whose token is not valid any more.
+var errToken = errors.New("the token is not valid any more")
 
 // untilRefused returns when the token of a stream is refused (I10): at the end of the token's time,
 // whether the issuer answers or not, and soon after the issuer withdrew its key.

@@ -134,6 +134,8 @@ func (a *API) sendExport(w http.ResponseWriter, r *http.Request, who caller) {
 	}
 	switch {
 	case err == nil:
+	case !out.began && errors.Is(context.Cause(ctx), errToken):
+		a.problem(ctx, unauthenticated("the token is not valid any more")).write(w)
 	case !out.began:
 		a.problem(ctx, fault.Wrap("table", err)).write(w)
 	default:

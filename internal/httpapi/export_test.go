@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/auth"
+	"fanfare/internal/fault"
 	"fanfare/internal/feed/access"
 	"fanfare/internal/httpapi"
 )
@@ -190,6 +191,18 @@ func TestAnExportThatEndsEarlyShowsIt(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A token that ends before an export has sent anything is refused as any other: no repetition with it can succeed.
+func TestAnExportWhoseTokenEndsBeforeItsFirstLineIsUnauthenticated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, exporting(1, func(ctx context.Context, _ int) error {
+			<-ctx.Done()
+			return fault.Wrap("table", context.Cause(ctx))
+		}))
+		w.profile(t, "ann")
+		problem(t, w.call(t, "ann", "GET", "/v1/me/export", ""), 401, "unauthenticated") // after an hour
+	})
 }
 
 // A process that stops begins no export, also if its streams end before all that waits for the stop has run.
