@@ -15,7 +15,7 @@ import (
 
 // People finish a page that is short, and find the one that they need in a set that is small.
 const (
-	maxWords       = 64_000
+	maxWords       = 60_000
 	maxWordsOfPage = 4_000
 )
 
