@@ -110,7 +110,6 @@ func Exercise(t *testing.T, target Target) {
 	}
 	s.tokens["service"] = target.Service(t, "service-"+run, false)
 	s.tokens["deleter"] = target.Service(t, "deleter-"+run, true)
-	s.names["deleter"] = "deleter-" + run
 	s.names["absent"] = "nobody-" + run
 	s.names["nopost"] = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 	rows := slices.Concat(tokenRows(target), userRows(), postRows(), commentRows(), likeRows(target), reactionRows(target), viewRows(target), idRows(),
