@@ -169,9 +169,14 @@ func traces() map[string][]event {
 
 		"a like is left that the table has no capacity for": {{kind: eventAnswer, by: "likeagg-0", left: leaveFor}},
 
-		"a planner meets another planner's chain":                {refused("fanout-0", chunkItem("", "c", false), chunkItem("", "b", false))},
-		"a chunk lies out of the chain":                          {chunk("", "c"), chunk("b", "d")},
-		"a delete between plan and chunk":                        {plan, chunk("", ""), tomb},
+		"a planner meets another planner's chain": {refused("fanout-0", chunkItem("", "c", false), chunkItem("", "b", false))},
+		"a chunk lies out of the chain":           {chunk("", "c"), chunk("b", "d")},
+		"a delete between plan and chunk":         {plan, chunk("", ""), tomb},
+		"an end between two chunks": {
+			wrote("api-0", nil, new(schema.PostRef{ID: postID, Author: "bob", End: began.Add(time.Minute)}.Item())),
+			plan, chunk("", "b"), chunk("b", ""), wrote("fanout-0", chunkItem("", "b", false), chunkItem("", "b", true)),
+			after(time.Hour, deliver(&messages.FanoutChunk{PostID: postID})),
+		},
 		"two workers finish one chunk":                           {refused("fanout-0", chunkItem("", "", true), done)},
 		"the last chunk is done before an earlier one":           {plan, chunk("", "b"), chunk("b", ""), wrote("fanout-0", chunkItem("b", "", false), chunkItem("b", "", true))},
 		"a delivery begins again":                                {refused("fanout-0", plan.now, plan.now)},
