@@ -154,7 +154,7 @@ func seed(t *testing.T, u *upright) (token string, ids realIDs) {
 		must(err)
 		return p.ID
 	}
-	for i := range 80 {
+	for i := range 120 {
 		ids.Deletable = append(ids.Deletable, post(i))
 	}
 	for i := range 8 {

@@ -4,7 +4,7 @@ Generated ids fit their grammar but name nothing, so nearly all calls would end 
 The test passes the ids of the things that it made, as JSON in E2E_REAL_IDS:
   users     all users except the caller, whose token is used
   posts     posts of the caller, liked by all users
-  deletable posts of the caller that only deletes may use
+  deletable posts of the caller that only deletes and take-downs may use
   comments  [post, comment] pairs of the caller that only deletes may use
 Calls act for the caller, and a removal of a user for a user of its own.
 One valid path in four keeps its generated ids. So do paths that break the grammar on
@@ -25,6 +25,7 @@ IDS = json.loads(os.environ["E2E_REAL_IDS"])
 DELETABLE = itertools.cycle(IDS["deletable"])
 COMMENTS = itertools.cycle(IDS["comments"])
 CALLS = itertools.count(1)
+ENDS_OF_POSTS = {("delete", "/v1/posts/{id}"), ("put", "/v1/posts/{id}/takedown")}
 
 
 def act(case):
@@ -71,10 +72,12 @@ def filter_failure(context, failure, case, response):
 def real(operation, path, call):
     user = IDS["users"][call % len(IDS["users"])]
     post = IDS["posts"][call % len(IDS["posts"])]
+    if operation.path == "/v1/me/bookmarks/{id}":
+        return {"id": post}
     if not operation.path.startswith("/v1/posts/"):
         return {name: user for name in path}
     if operation.method.lower() == "delete" and "comment" in path:
         return dict(zip(("id", "comment"), next(COMMENTS)))
-    if operation.method.lower() == "delete" and operation.path == "/v1/posts/{id}":
+    if (operation.method.lower(), operation.path) in ENDS_OF_POSTS:
         return {"id": next(DELETABLE)}
     return {"id": post, "user": user} if "user" in path else {"id": post}
