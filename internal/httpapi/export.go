@@ -72,7 +72,7 @@ func (a *API) registerExport() {
 	op.Responses = map[string]*huma.Response{"200": {
 		Description: "One record a line, each with a `type`. The last line has the type `end` and the number of the lines before it. An export without it is not whole: an error, or the end of your token, cuts the connection.",
 		Content: map[string]*huma.MediaType{exportType: {
-			Schema:  &huma.Schema{Description: "One line.", Type: huma.TypeObject, Required: []string{"type"}, Properties: map[string]*huma.Schema{"type": {Type: huma.TypeString}}},
+			Schema:  &huma.Schema{Description: "One line.", Type: huma.TypeObject, Required: []string{"type"}, Properties: map[string]*huma.Schema{"type": {Type: huma.TypeString}}, AdditionalProperties: true},
 			Example: map[string]any{"type": "end", "records": 12},
 		}},
 	}}
