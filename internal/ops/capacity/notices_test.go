@@ -27,7 +27,7 @@ func TestNotificationsCostTwoOrThreeWritesAWindow(t *testing.T) {
 		assert.InDelta(t, 1e5*0.025*secondsADay, row(t, e, RowUnread).Reads, 1)
 		assert.Greater(t, line(t, e, LineQueues), line(t, off, LineQueues), "the notifier's queue idles, too")
 	}
-	l.NoticesAWindow = 100
+	l.NewNotices, l.NoticesAWindow = 0, 100
 	assert.InDelta(t, 1.5e6, row(t, estimate(t, l), RowNotices).Writes, 1)
 	assert.InDelta(t, 1.5e7, row(t, estimate(t, l), RowNotices).Requests, 1, "in tens")
 }
