@@ -171,7 +171,7 @@ func (s *stories) look(op *operation, r *rand.Rand, api *Proc, fan, post string)
 		return err
 	}
 	op.settle = func(err error) {
-		if err != nil || api.back.After(began) {
+		if err != nil || !api.back.Before(began) { // time may stand still between the two
 			return
 		}
 		for _, post := range shown {
