@@ -2,6 +2,7 @@ package sim
 
 import (
 	"slices"
+	"time"
 
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
@@ -47,11 +48,14 @@ func (m modes) wrote(key table.Key, it *table.Item, step int, by string) error {
 	return nil
 }
 
-// handled takes over that a handling was done with a message. A post that was deleted, or
-// became a dead letter, asks for no walk.
+// handled takes over that a handling was done with a message. A post that was deleted, may have
+// ended, or became a dead letter asks for no walk.
 func (w *World) handled(q *queueState, m *queued, by string) {
 	post, ok := decoded(m.payload).(*messages.PostCreated)
 	if !ok || w.tombs[post.PostID] > 0 || slices.ContainsFunc(q.dead, func(d queue.DeadLetter) bool { return d.ID == m.id }) {
+		return
+	}
+	if end := post.End(); !end.IsZero() && time.Until(end) < clocksMost {
 		return
 	}
 	if c, changing := w.modes[post.AuthorID]; changing && (c.by == by || w.began[by] > c.step) {
