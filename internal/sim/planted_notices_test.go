@@ -69,7 +69,7 @@ func noticeBugs() []bug {
 	s.noticeComment(ctx, byID, c)
 	return commentOf(c), nil`},
 		}},
-		{"cursor of notifications by number", "I7", []edit{
+		{"cursor of notifications by number", "I7 I14", []edit{
 			{list, `	"slices"
 `, `	"fmt"
 	"slices"
