@@ -17,7 +17,7 @@ import (
 	"fanfare/client"
 )
 
-// example is examples/browser on an origin of its own, beside the API that it calls, as its comment says.
+// example is examples/browser on an origin of its own, beside the API that it calls.
 type example struct {
 	*upright
 

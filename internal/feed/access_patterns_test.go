@@ -526,7 +526,7 @@ the capacity units of each call of the API, as DynamoDB bills them. A test holds
 The sample: a user who follows %[1]d authors and is followed by them, each with two posts
 of %[2]d characters; %[1]d comments and %[1]d likes by the user, and as many of one post. Lists are
 read as pages of 20. ` + "`BatchGetItem(20)` reads 20 items, `×2` is two calls, and `~` is eventually consistent, at half the price." + `
-No request scans. The units are those of the embedded table, by DynamoDB's size rules.
+No request scans. The embedded table bills the units by DynamoDB's size rules.
 LocalStack bills by other rules: ` + "`internal/feed/testdata/units_localstack.json`" + ` has its units.
 
 ## Reads

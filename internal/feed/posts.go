@@ -128,7 +128,7 @@ func (s *Service) DeletePost(ctx context.Context, user, post string) error {
 	return s.deletePost(ctx, byID, counts)
 }
 
-// deletePost deletes a living post. counts are those of its author, nil for none.
+// deletePost deletes a living post. counts is the author's count item, nil for none.
 func (s *Service) deletePost(ctx context.Context, byID schema.PostRef, counts *table.Item) error {
 	user, post := byID.Author, byID.ID
 	lives, err := s.access.Lives(ctx)

@@ -76,7 +76,7 @@ func (w *window) begin(ctx context.Context) {
 		w.end(ctx, nil)
 	case ref.Deleted: // likes of a deleted post have no effect
 		w.end(ctx, nil)
-	case ref.Gone(w.cfg.Now()): // neither have those of a post that has ended, unless the clock is in doubt
+	case ref.Gone(w.cfg.Now()): // nor have likes of an ended post an effect, unless the clock is in doubt
 		w.end(ctx, w.cfg.Clock.Doubt())
 	default:
 		w.shards = ref.LikeShards

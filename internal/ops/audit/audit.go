@@ -86,7 +86,7 @@ type Feed interface {
 // Config configures an Audit. Store, Feed, IDs, Now and Lifetimes are required.
 type Config struct {
 	Store table.Store
-	// Local says that the store is in this process, and shows all items of a transaction at once.
+	// Local is true if the store is in this process: it shows all items of a transaction at once.
 	Local bool
 	Feed  Feed
 	// IDs names repairs.
