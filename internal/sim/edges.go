@@ -1,13 +1,14 @@
 package sim
 
 import (
-	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"fanfare/internal/id"
 	"fanfare/internal/queue"
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
 
@@ -92,33 +93,51 @@ func (w *World) fireArmed() {
 		w.fire(FaultBury, w.bury)
 	}
 	if until := w.armed[FaultSleep]; until > 0 {
-		p := cmp.Or(w.readsFirst(), moment("put likelist", func(any) bool { return true }))
-		if w.steps > until || p != nil || !w.shape.Ages && w.rng.IntN(20) == 0 {
+		first, post := w.readsFirst()
+		p := first
+		if !w.sleepsOverNotices() {
+			p = moment("put likelist", func(any) bool { return true })
+		}
+		if w.steps > until || p != nil || !w.shape.Ages && !w.sleepsOverNotices() && w.rng.IntN(20) == 0 {
 			delete(w.armed, FaultSleep)
-			w.fire(FaultSleep, func() bool { return w.suspend(p) })
+			w.fire(FaultSleep, func() bool { return w.suspend(p) && (first == nil || w.deleteBeside(post)) })
 		}
 	}
 }
 
-// readsFirst returns a worker, in a part of the worlds, that reads a notification that nobody has written yet. If the
-// worker slept after the read and put later, the purge of a deleted post would miss that put.
-func (w *World) readsFirst() *Proc {
+// sleepsOverNotices reports whether the sleepers of the world are workers that write notifications.
+func (w *World) sleepsOverNotices() bool { return w.shape.Notices && w.seed%3 == 0 }
+
+// readsFirst returns such a worker that reads a notification about a post that nobody has written yet, and the post. If
+// the worker slept after the read and put later, the purge of a deleted post would miss that put.
+func (w *World) readsFirst() (*Proc, string) {
+	if !w.sleepsOverNotices() {
+		return nil, ""
+	}
 	for _, c := range w.ready() {
-		if w.seed%3 == 0 && c.class == "batch_get notif" && c.proc.role == "notify" && c.due == 0 && !c.proc.asleep && !c.proc.ending && !w.isStored(c.about) {
-			return c.proc
+		read, ok := c.in.(table.BatchGetInput)
+		if !ok || c.proc.role != "notify" || c.due != 0 || c.proc.asleep || c.proc.ending {
+			continue
+		}
+		for _, key := range read.Keys {
+			target, ok := strings.CutPrefix(key.SK, schema.SortNotice)
+			if _, post, _ := strings.Cut(target, "#"); ok && post != "" && w.items[key] == nil {
+				return c.proc, post
+			}
 		}
 	}
-	return nil
+	return nil, ""
 }
 
-// isStored reports whether the item of a key is there, by the text of the key.
-func (w *World) isStored(about string) bool {
-	for key := range w.items {
-		if key.PK+key.SK == about {
-			return true
-		}
+// deleteBeside deletes a post while a worker sleeps that has read a notification of the post.
+func (w *World) deleteBeside(post string) bool {
+	l := w.load
+	api := l.apis[w.rng.IntN(len(l.apis))]
+	if author := l.owner[post]; author != "" && !l.deleted[post] && l.busy[author] == nil && api.up() {
+		l.doubtful[post] = true
+		l.run(l.deleteOf(author, post), api)
 	}
-	return false
+	return true
 }
 
 // leavesMuch reports whether a write of a like count is a flush, and in half of the worlds one

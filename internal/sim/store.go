@@ -211,7 +211,7 @@ func (s store) BatchGet(ctx context.Context, in table.BatchGetInput) (table.Batc
 	if len(in.Keys) == 0 {
 		return table.BatchGetResult{}, nil
 	}
-	c := &call{kind: "table.batch_get", class: class("batch_get", in.Keys[0].PK), about: in.Keys[0].PK + in.Keys[0].SK, label: label("batch_get", in)}
+	c := &call{kind: "table.batch_get", in: in, class: class("batch_get", in.Keys[0].PK), about: in.Keys[0].PK + in.Keys[0].SK, label: label("batch_get", in)}
 	for _, key := range in.Keys {
 		c.pks = append(c.pks, key.PK)
 	}

@@ -436,6 +436,10 @@ func (l *workload) deletePost(r *rand.Rand, user string) *operation {
 	if r.IntN(3) == 0 {
 		return l.takeDown(user, post)
 	}
+	return l.deleteOf(user, post)
+}
+
+func (l *workload) deleteOf(user, post string) *operation {
 	return &operation{
 		name: "delete " + post, user: user,
 		do: func(ctx context.Context, s *domain) error { return s.DeletePost(ctx, user, post) },
