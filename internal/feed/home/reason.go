@@ -1,0 +1,145 @@
+package home
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"fanfare/internal/feed/delivery"
+	"fanfare/internal/queue"
+	"fanfare/internal/schema"
+)
+
+// Reason is the one reason why a home by push shows a post, or does not.
+type Reason string
+
+// The reasons. Homes show the posts of the first eight only.
+const (
+	// ReasonOwn: the user wrote it.
+	ReasonOwn Reason = "own"
+	// ReasonPushed: the fan-out of the post wrote its entry.
+	ReasonPushed Reason = "pushed"
+	// ReasonCopied: the post is older than the follow, whose backfill copied it.
+	ReasonCopied Reason = "copied"
+	// ReasonMerged: the home merges it in, because the follow's backfill has not ended, or
+	// ended less than a minute ago.
+	ReasonMerged Reason = "merged"
+	// ReasonPulled: the home merges it in, because the author is pulled.
+	ReasonPulled Reason = "pulled"
+	// ReasonSkipped: the user is away, and fan-out skipped it. The home is read by pull, or
+	// where the gap is, so the next read shows it.
+	ReasonSkipped Reason = "skipped"
+	// ReasonReturned: fan-out skipped followers, and the user's return wrote the entry.
+	ReasonReturned Reason = "returned"
+	// ReasonByPull: no entry is there, but the home is read by pull, because the user is away
+	// or returns.
+	ReasonByPull Reason = "by_pull"
+	// ReasonDeleted: its author deleted it.
+	ReasonDeleted Reason = "deleted"
+	// ReasonEnded: it had an end, which has come.
+	ReasonEnded Reason = "ended"
+	// ReasonTakenDown: a service deleted it.
+	ReasonTakenDown Reason = "taken_down"
+	// ReasonExpired: it is older than homes show posts.
+	ReasonExpired Reason = "expired"
+	// ReasonUnfollowed: the user has unfollowed the author, which hides it.
+	ReasonUnfollowed Reason = "unfollowed"
+	// ReasonMuted: the user mutes the author, which hides it. Without the mute the home would
+	// show it, or soon will.
+	ReasonMuted Reason = "muted"
+	// ReasonNotFollowed: the user does not follow the author.
+	ReasonNotFollowed Reason = "not_followed"
+	// ReasonBeforeFollow: it is older than the first post that the follow shows.
+	ReasonBeforeFollow Reason = "before_follow"
+	// ReasonQueued: the delivery has not come to the user yet.
+	ReasonQueued Reason = "queued"
+	// ReasonDeadLetter: the delivery stopped at a dead letter.
+	ReasonDeadLetter Reason = "dead_letter"
+	// ReasonMissing: none of the others. This breaks I1.
+	ReasonMissing Reason = "missing"
+)
+
+// Shown reports whether homes show a post for this reason.
+func (r Reason) Shown() bool {
+	return slices.Contains([]Reason{ReasonOwn, ReasonPushed, ReasonCopied, ReasonMerged, ReasonPulled, ReasonSkipped, ReasonReturned, ReasonByPull}, r)
+}
+
+// Explanation is the reason of one post in one home.
+type Explanation struct {
+	Post, Author, User string
+	Reason             Reason
+	// Chunk is the number of the chunk of the post's delivery that has the user, from 1 on;
+	// 0 if it is not planned, or not among the first DeliveryPage.
+	Chunk int
+	// At is the time of the reason, zero if it has none: when the chunk was done, the author
+	// followed or unfollowed, the letter dead, the post expired, the merging ends, the user went
+	// away or was back.
+	At time.Time
+	// Letter is the dead letter of ReasonDeadLetter, TakenDown the take-down of ReasonTakenDown.
+	Letter    queue.DeadLetter
+	TakenDown *schema.TakeDown
+	// link is that chunk, nil if it is not planned.
+	link *schema.Chunk
+}
+
+// String is the reason as a sentence.
+func (e Explanation) String() string {
+	at := e.At.UTC().Format(time.RFC3339)
+	switch e.Reason {
+	case ReasonOwn:
+		return e.User + " wrote it"
+	case ReasonPushed:
+		if e.At.IsZero() {
+			return "it was pushed, by a chunk that is not done yet"
+		}
+		return fmt.Sprintf("chunk %s pushed it, done at %s", e.number(), at)
+	case ReasonCopied:
+		return fmt.Sprintf("the backfill copied it, after %s followed %s at %s", e.User, e.Author, at)
+	case ReasonMerged:
+		if !e.At.IsZero() {
+			return "the mark of the follow merges it in until " + at
+		}
+		return fmt.Sprintf("the mark of the follow merges it in, until the posts of %s are copied", e.Author)
+	case ReasonPulled:
+		return fmt.Sprintf("a mark merges it in, because %s is pulled", e.Author)
+	case ReasonSkipped:
+		return fmt.Sprintf("fan-out skipped it, as %s is away since %s: the home is read by pull there", e.User, at)
+	case ReasonReturned:
+		return fmt.Sprintf("the return of %s wrote it, done at %s", e.User, at)
+	case ReasonByPull:
+		return fmt.Sprintf("the home is read by pull, as %s is away since %s or returns", e.User, at)
+	case ReasonDeleted:
+		return "its author deleted it"
+	case ReasonEnded:
+		return "the post ended at " + at
+	case ReasonTakenDown:
+		return fmt.Sprintf("%s took it down at %s: %s", e.TakenDown.By, at, e.TakenDown.Reason)
+	case ReasonExpired:
+		return "it expired at " + at
+	case ReasonUnfollowed:
+		return fmt.Sprintf("%s unfollowed %s at %s", e.User, e.Author, at)
+	case ReasonMuted:
+		return fmt.Sprintf("it is hidden by a mute: %s muted %s at %s", e.User, e.Author, at)
+	case ReasonNotFollowed:
+		return fmt.Sprintf("%s does not follow %s", e.User, e.Author)
+	case ReasonBeforeFollow:
+		return fmt.Sprintf("it is older than the posts that are shown since %s followed %s at %s", e.User, e.Author, at)
+	case ReasonQueued:
+		if e.link == nil {
+			return "its delivery is still queued"
+		}
+		return fmt.Sprintf("its delivery is still queued: chunk %s is not done", e.number())
+	case ReasonDeadLetter:
+		return fmt.Sprintf("its delivery stopped at dead letter %s of %s at %s: %s", e.Letter.ID, e.Letter.Topic, at, e.Letter.Reason)
+	case ReasonMissing:
+		return "nothing accounts for it: please report this as a defect"
+	}
+	return string(e.Reason)
+}
+
+func (e Explanation) number() string {
+	if e.Chunk == 0 {
+		return fmt.Sprintf("above %d", delivery.PageSize)
+	}
+	return fmt.Sprint(e.Chunk)
+}
