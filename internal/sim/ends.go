@@ -231,6 +231,15 @@ func storyReads() map[string]storyRead {
 			list, err := d.PostsByUser(ctx, teller, feed.PostRange{}, all)
 			return lines(list.Items, func(p feed.Post) string { return p.ID }), err
 		}},
+		"notifications of the teller": {do: func(ctx context.Context, d *domain, _, _ string) (posts []string, err error) {
+			list, err := d.notices.List(ctx, teller, all)
+			for _, n := range list.Items {
+				if n.On != nil {
+					posts = append(posts, n.Target)
+				}
+			}
+			return posts, err
+		}},
 		"comments of the fan": {do: func(ctx context.Context, d *domain, fan, _ string) ([]string, error) {
 			list, err := d.CommentsByUser(ctx, fan, all)
 			return lines(list.Items, func(c feed.Comment) string { return c.PostID }), err
