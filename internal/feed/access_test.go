@@ -37,8 +37,8 @@ func (u *uneven) Get(ctx context.Context, in table.GetInput) (table.GetResult, e
 	return u.Store.Get(ctx, in)
 }
 
-// A writer without a profile is told of that, though the post is missing too. A read that
-// failed says neither.
+// A writer without a profile gets the error of the missing profile, even if the post is
+// missing too. A failed read gives neither error.
 func TestTheSameErrorComesFirstWhicheverReadEndsFirst(t *testing.T) {
 	profile, post := schema.ProfileKey("nobody"), schema.PostByIDKey(id.Min)
 	for _, late := range []table.Key{profile, post} {

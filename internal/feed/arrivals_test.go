@@ -20,7 +20,8 @@ import (
 	"fanfare/messages"
 )
 
-// watch returns the part of viewer's home that a stream has seen that goes on after last.
+// watch returns the part of viewer's home that a stream that continues after last has
+// seen.
 func (w *world) watch(viewer, last string) *home.Streamed {
 	w.t.Helper()
 	seen, err := w.HomeStreamed(w.t.Context(), viewer, last)
@@ -53,7 +54,7 @@ func (w *world) stored(viewer, author string, posts ...string) {
 }
 
 // A post comes into the home up to 30 posts, or minutes, after posts with higher ids. The
-// stream breaks off now and then, and goes on at its position.
+// stream breaks now and then, and resumes at its position.
 func TestPostsThatComeInAnyOrderAreStreamedOnce(t *testing.T) {
 	for seed := range uint64(5) {
 		w := newWorld(t)
@@ -440,7 +441,8 @@ func TestAHomeThatHasToBeGatheredIsNotStreamed(t *testing.T) {
 	wantKind(t, err, fault.Unavailable)
 }
 
-// A stream tells a count once, of the newest 20 posts. It forgets the counts of the others.
+// A stream sends a count once, of the newest 20 posts. It forgets the counts of older
+// posts.
 func TestAStreamTellsACountAgainWhereItForgotIt(t *testing.T) {
 	w := newWorld(t)
 	w.crowd("ann", 1, 30)

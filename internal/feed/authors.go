@@ -11,31 +11,32 @@ import (
 )
 
 const (
-	// authorsBytes bounds the memory for known authors, and authorBytes is that of one
-	// without the text of its ids.
+	// authorsBytes bounds the memory for known authors. authorBytes is the size of one
+	// author, without the text of the ids.
 	authorsBytes, authorBytes = 4 << 20, 320
 )
 
-// Authors remembers the authors of new posts: that they have a profile, until
-// it is removed, the highest id of their posts, and for a minute the items that were read. It
-// is right only in the one process that writes the table, and all Services there share it.
-// It saves a post the reads that its own write made invalid in the table's memory.
+// Authors remembers the authors of new posts: that an author has a profile (until the profile
+// is removed), the highest id of the author's posts, and for a minute the items that were
+// read. This memory is right only in the one process that writes the table, where all
+// Services share it. It saves the reads of each post: the author's own writes keep those
+// items out of the table's cache.
 type Authors struct {
 	mu    sync.Mutex
 	kept  *simplelru.LRU[string, knownAuthor]
 	bytes int
 }
 
-// knownAuthor is an author. newest is the highest id of its posts, living or deleted, at
-// least as of the last read.
+// knownAuthor is an author. newest is the highest id of the author's posts, living or
+// deleted, as of the last read or later.
 type knownAuthor struct {
 	newest string
 	read   authorRead
 }
 
-// authorRead is the part of an author that a new post takes: the number of like shards, 0 before it
-// was read, the byline, which a worker compares with the profile later, and an id above the
-// author's former lives.
+// authorRead is the part of an author that a new post takes. It has the number of like shards (0
+// before the first read), the byline, which a worker compares with the profile later, and an id
+// above all ids of the author's former lives.
 type authorRead struct {
 	at     time.Time
 	shards int
@@ -71,7 +72,7 @@ func (a *Authors) Bytes() int64 {
 }
 
 // known returns the highest id of an author's posts and the items of the author that were read. It
-// reports false if they have to be read.
+// returns false if the items have to be read.
 func (a *Authors) known(author string, now time.Time) (newest string, read authorRead, ok bool) {
 	if a == nil {
 		return "", authorRead{}, false
@@ -95,8 +96,8 @@ func (a *Authors) forget(author string) {
 	a.kept.Remove(author)
 }
 
-// note keeps the id of an author's post if it is the highest one, and read, the items of the
-// author, unless read is zero.
+// note keeps the id of an author's post if no kept id is higher. It keeps read, the items of
+// the author, unless read is zero.
 func (a *Authors) note(author, post string, read authorRead) {
 	if a == nil {
 		return

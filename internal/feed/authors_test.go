@@ -53,8 +53,8 @@ func TestAnUnknownAuthorIsReadUntilItHasAProfile(t *testing.T) {
 	w.post("ann", "hello")
 }
 
-// The ids of an author's posts grow: above those of an earlier process whose clock was ahead,
-// that its queue still held, and above deleted ones.
+// The ids of an author's posts grow: above the ids of an earlier process whose clock was
+// ahead and whose queue still held the posts, and above deleted ids.
 func TestPostsOfAKnownAuthorAreAboveThoseOfAnEarlierProcess(t *testing.T) {
 	w, _, known := knowing(t)
 	w.users("ann")

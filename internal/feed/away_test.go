@@ -133,8 +133,8 @@ func TestAFollowAboveTheLimitOfFollowsEnrolsNobody(t *testing.T) {
 	require.NoError(t, w.Follow(t.Context(), "ann", "bob"))
 }
 
-// A home read says that its reader was seen, if it has no presence, or half of the days have
-// passed, and within the last week: once an hour.
+// A home read reports its reader as seen once an hour, if the reader has no presence, if
+// half of the days have passed, or within the last week.
 func TestAHomeReadAsksForTheReadersDays(t *testing.T) {
 	seen := []messages.Kind{messages.KindSeen}
 	w := newWorld(t)

@@ -19,8 +19,8 @@ import (
 // Block makes user block other. It may be repeated.
 //
 // One transaction writes both sides of the block and ends both follows, so counts stay exact
-// (I4). No follow outlasts it: the transaction of a follow checks that there is no block, and
-// that of a block that no follow was made since it looked.
+// (I4). No follow outlasts the block: the transaction of a follow checks that there is no
+// block, and the transaction of a block checks that no follow was made since the read.
 func (s *Service) Block(ctx context.Context, user, other string) error {
 	if err := notSelfBlocked(user, other); err != nil {
 		return err
@@ -41,9 +41,9 @@ func (s *Service) Block(ctx context.Context, user, other string) error {
 	})
 }
 
-// block makes b.User block b.Other since b.Since, unless that block is there already. also are operations that
-// belong to it. changed reports that another call has changed the blocks or the follows since now
-// was read.
+// block makes b.User block b.Other since b.Since, unless that block exists. The transaction also
+// makes the operations in also. changed reports that another call has changed the blocks or the
+// follows since the read of now.
 func (s *Service) block(ctx context.Context, b schema.Block, now pair, also ...table.TransactOp) (changed bool, err error) {
 	user, other := b.User, b.Other
 	own, back, err := now.times(user, other)
@@ -105,8 +105,8 @@ func (s *Service) Unblock(ctx context.Context, user, other string) error {
 	})
 }
 
-// EndBlock ends a block as it was read, and reports whether it did: another call may have ended or
-// renewed it. The profiles may be gone.
+// EndBlock ends a block if nobody changed it since the read, and reports whether it did: another
+// call may have ended or renewed the block. The profiles may be gone.
 func (s *Service) EndBlock(ctx context.Context, b schema.Block) (ended bool, err error) {
 	err = s.access.RetryChanged(func() (bool, error) {
 		now, err := s.readBlocks(ctx, b.User, b.Other)
@@ -125,7 +125,7 @@ func (s *Service) EndBlock(ctx context.Context, b schema.Block) (ended bool, err
 }
 
 // endBlock ends user's block of other. changed reports that another call has changed the blocks
-// between the two since now was read.
+// between the two users since the read of now.
 func (s *Service) endBlock(ctx context.Context, user, other string, now pair) (changed bool, err error) {
 	_, back, err := now.times(user, other)
 	if err != nil {
@@ -143,9 +143,8 @@ func (s *Service) endBlock(ctx context.Context, user, other string, now pair) (c
 }
 
 // MendBlock makes both sides of the blocks between two users agree, and reports whether it wrote
-// anything. Each side names its own user's block, and a side that is lost is made again from the
-// other side, unless mayStand refuses it. A block by a removed user ends. Calls of other processes
-// win.
+// anything. Each side names its own user's block. A lost side is made from the other side, unless
+// mayStand refuses it. A block by a removed user ends. Concurrent calls of other processes win.
 func (s *Service) MendBlock(ctx context.Context, user, other string) (mended bool, err error) {
 	now, err := s.readBlocks(ctx, user, other)
 	if err != nil {
@@ -181,7 +180,7 @@ func (s *Service) MendBlock(ctx context.Context, user, other string) (mended boo
 }
 
 // mayStand fails a repair of the blocks between two users if one of them has no profile. A removed
-// user who has no block of its own, since own, may have kept blocks.
+// user without a block since own may have kept blocks.
 func mayStand(found map[table.Key]table.Item, user string, own time.Time) table.TransactOp {
 	if note := schema.ForgottenKey(user); own.IsZero() && found[note].Has(schema.AttrEvent) {
 		return table.TransactOp{Check: &table.CheckInput{Key: note, If: table.Exists{}}}
@@ -200,7 +199,8 @@ func (s *Service) addNotes(ctx context.Context, found map[table.Key]table.Item, 
 	return err
 }
 
-// transactIfUnchanged reports whether a transaction was made, false if a condition failed.
+// transactIfUnchanged reports whether it made a transaction. It returns false if a
+// condition failed.
 func (s *Service) transactIfUnchanged(ctx context.Context, ops []table.TransactOp) (done bool, err error) {
 	err = s.access.Transact(ctx, ops...)
 	if access.ConditionFailed(err) {
@@ -223,8 +223,8 @@ func (s *Service) readBlocks(ctx context.Context, user, other string) (pair, err
 	return s.access.BatchGet(ctx, keys, true)
 }
 
-// mayBlock refuses a call by a user without a profile, or about one without a profile. A block
-// that is there, since own, may be of a removed user.
+// mayBlock refuses a call if the caller or the other user has no profile. A block that exists
+// since own may name a removed user.
 func (p pair) mayBlock(user, other string, own time.Time) error {
 	if _, ok := p[schema.ProfileKey(user)]; !ok {
 		return fault.NoProfile(user)
@@ -235,8 +235,8 @@ func (p pair) mayBlock(user, other string, own time.Time) error {
 	return nil
 }
 
-// times returns when user blocked other, and when other blocked user, by each user's own side.
-// They are zero for no block.
+// times returns when user blocked other, and when other blocked user, each from the blocker's
+// side. A zero time means no block.
 func (p pair) times(user, other string) (own, back time.Time, err error) {
 	for _, of := range []struct {
 		key  table.Key
@@ -266,9 +266,9 @@ func (p pair) follow(follower, author string) (f following) {
 	return f
 }
 
-// set returns the operations that make both sides say that user blocked other at own, and
-// other blocked user at back, if they do not say so yet. Each is on the condition of its side
-// as it was read.
+// set returns the operations that store user's block of other since own, and other's block of
+// user since back, on both sides. It returns none for a side that has both already. Each
+// operation has the condition that its side is unchanged since the read.
 func (p pair) set(user, other string, own, back time.Time) (ops []table.TransactOp) {
 	for _, next := range []schema.Block{{User: user, Other: other, Since: own, By: back}, {User: other, Other: user, Since: back, By: own}} {
 		key := schema.BlockKey(next.User, next.Other)
@@ -295,8 +295,8 @@ func notSelfBlocked(user, other string) error {
 	return nil
 }
 
-// notBlocked refuses a comment by user on something of author's if there is a block between
-// them. The read is consistent: a block holds from its answer on.
+// notBlocked refuses a comment by user on a thing of author's if there is a block between
+// user and author. The read is consistent: a block holds as soon as its call is answered.
 func (s *Service) notBlocked(ctx context.Context, user, author string) error {
 	if user == author {
 		return nil
@@ -358,7 +358,7 @@ func (s *Service) Blocks(ctx context.Context, user string, in page.Request) (pag
 	if position != "" {
 		q.After = schema.UserSK(position)
 	}
-	// Blocks by others may be in the way, as many as there are.
+	// Blocks by others may lie between the user's own, and their number has no bound.
 	fill := page.Refill{Budget: page.BudgetAfter(1), Calls: 1, Most: page.MostRefill}
 	blocks, err := page.Collect(ctx, s.access.Store, q, in.Size()+1, fill, page.Each(func(it table.Item) (Edge, bool, error) {
 		b, err := schema.ParseBlock(it)

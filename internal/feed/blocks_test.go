@@ -340,7 +340,7 @@ func (w *world) sides() (s sides) {
 	return s
 }
 
-// Each side says of its own user what holds. A side that is lost is made from the other one.
+// Each side has its own user's block. A lost side is made from the other side.
 func TestSidesOfBlocksAreMadeToAgree(t *testing.T) {
 	first, second, wrong, none := longAgo, longAgo.Add(time.Hour), longAgo.Add(2*time.Hour), time.Time{}
 	for left, want := range map[sides]sides{

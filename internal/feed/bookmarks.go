@@ -18,11 +18,12 @@ import (
 // This file holds bookmarks (docs/decisions/0050). A bookmark is seen by its user alone, and changes
 // nothing of the post.
 
-// MaxBookmarks is the number of bookmarks that one user may have. Each new one reads all of them, so the
-// bound holds its cost (I11). Bookmarks that are made at the same time may exceed it by their number.
+// MaxBookmarks is the number of bookmarks that one user may have. Each new bookmark reads all of the
+// user's bookmarks, so the bound limits its cost (I11). Concurrent calls may exceed the bound by
+// their number.
 const MaxBookmarks = 1000
 
-// Bookmarked is a post in a user's list of bookmarks. Version is its place.
+// Bookmarked is a post in a user's list of bookmarks. Version is its place in the list.
 type Bookmarked struct {
 	PostID, Version string
 	BookmarkedAt    time.Time
@@ -44,7 +45,8 @@ func (s *Service) Bookmark(ctx context.Context, user, post string) error {
 	return s.makeBookmark(ctx, user, post, after, func() (string, error) { return s.access.IDs.After(after) })
 }
 
-// makeBookmark makes a bookmark, unless the user has made it in this life: its version is above after then.
+// makeBookmark makes a bookmark, unless the user has made it in this life: then the
+// version of the stored bookmark is above after.
 func (s *Service) makeBookmark(ctx context.Context, user, post, after string, version func() (string, error)) error {
 	return s.access.RetryChanged(func() (changed bool, err error) {
 		stored, err := s.storedBookmark(ctx, user, post)
@@ -67,7 +69,7 @@ func (s *Service) makeBookmark(ctx context.Context, user, post, after string, ve
 	})
 }
 
-// ImportBookmark makes a bookmark of a time before, unless the post was deleted.
+// ImportBookmark makes a bookmark with a past time, unless the post was deleted.
 func (s *Service) ImportBookmark(ctx context.Context, user, post string, at time.Time) error {
 	after, _, err := s.access.WriterAndPost(ctx, user, post)
 	if gone, ok := errors.AsType[*fault.Error](err); ok && gone.Kind == fault.NotFound {
@@ -82,7 +84,7 @@ func (s *Service) ImportBookmark(ctx context.Context, user, post string, at time
 // deadBookmarks is the number of bookmarks of deleted posts that one call ends.
 const deadBookmarks = 10
 
-// mayBookmarkMore refuses one bookmark more than MaxBookmarks. Bookmarks of deleted posts end first: no
+// mayBookmarkMore refuses a bookmark beyond MaxBookmarks. Bookmarks of deleted posts end first: no
 // list shows them, so their user could not end them.
 func (s *Service) mayBookmarkMore(ctx context.Context, user string) error {
 	var all []schema.Bookmark
@@ -114,7 +116,8 @@ func (s *Service) mayBookmarkMore(ctx context.Context, user string) error {
 	return nil
 }
 
-// Unbookmark is the reverse of Bookmark, and may be repeated too. The post may be deleted.
+// Unbookmark is the reverse of Bookmark, and may be repeated too. It also takes a deleted
+// post.
 func (s *Service) Unbookmark(ctx context.Context, user, post string) error {
 	if err := s.access.RequireWriter(ctx, user); err != nil {
 		return err
@@ -127,8 +130,8 @@ func (s *Service) Unbookmark(ctx context.Context, user, post string) error {
 	return err
 }
 
-// EndBookmark ends a bookmark as it was read, and reports whether nothing of it is left: another call may
-// have renewed it.
+// EndBookmark ends a bookmark if nobody renewed it since the read, and reports whether the bookmark
+// is gone.
 func (s *Service) EndBookmark(ctx context.Context, b schema.Bookmark) (ended bool, err error) {
 	return s.transactIfUnchanged(ctx, []table.TransactOp{
 		{Delete: &table.DeleteInput{Key: schema.BookmarkOfKey(b.User, b.Post), If: table.Any{table.Absent{}, sameBookmark(b)}}},
@@ -136,7 +139,7 @@ func (s *Service) EndBookmark(ctx context.Context, b schema.Bookmark) (ended boo
 	})
 }
 
-// sameBookmark holds while a bookmark is the one that was read.
+// sameBookmark holds while a bookmark is unchanged since the read.
 func sameBookmark(b schema.Bookmark) table.Cond {
 	return table.Equal{Name: schema.AttrVersion, Value: table.S(b.V)}
 }
@@ -171,8 +174,8 @@ func (s *Service) BookmarkOf(ctx context.Context, user, post string) (Bookmarked
 	return bookmarkedOf(stored), nil
 }
 
-// Bookmarks lists user's bookmarks of living posts, the newest bookmark first. It leaves out posts of
-// authors while there is a block between them and user.
+// Bookmarks lists user's bookmarks of living posts, the newest bookmark first. It leaves out a post
+// while there is a block between its author and user.
 func (s *Service) Bookmarks(ctx context.Context, user string, in page.Request) (page.List[Bookmarked], error) {
 	list, _, err := s.BookmarksWithPosts(ctx, user, in)
 	return list, err

@@ -145,7 +145,8 @@ func (w *world) living(author string, n int) []string {
 	return posts
 }
 
-// A user may have MaxBookmarks. Those of deleted posts make room, because no list shows them.
+// A user may have MaxBookmarks. Bookmarks of deleted posts make room, because no list
+// shows them.
 func TestBookmarksHaveABound(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann", "bob")

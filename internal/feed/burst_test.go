@@ -69,8 +69,8 @@ func (s *contended) enter(in table.TransactInput) error {
 	return nil
 }
 
-// Within a process the follows of one author never conflict. Those of several processes
-// do, but seldom.
+// Within a process the follows of one author never conflict. Follows of several processes
+// conflict, but seldom.
 func TestAThousandFollowersAtOnceAllSucceed(t *testing.T) {
 	const crowd = 1000
 	for _, test := range []struct {

@@ -108,7 +108,7 @@ func TestAChangeOfANameOrImageIsSentBeforeItIsMade(t *testing.T) {
 			assert.Equal(t, last, w.profile("ann").V, "nothing was changed")
 			w.published.failWith(nil)
 		}
-		w.clock.add(-time.Minute) // versions grow whatever the clock says
+		w.clock.add(-time.Minute) // versions grow even if the clock is set back
 		_, err := w.PutProfile(t.Context(), "ann", step.in)
 		require.NoError(t, err)
 		events, p := w.published.take(), w.profile("ann")
@@ -128,7 +128,7 @@ func TestAChangeOfANameOrImageIsSentBeforeItIsMade(t *testing.T) {
 	}
 }
 
-// Posts of before the removal may keep the former name.
+// Posts from before the removal may keep the former name.
 func TestAUserWhoComesBackTellsTheNewName(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann")

@@ -95,7 +95,8 @@ func (s *Service) DeleteComment(ctx context.Context, user, post, comment string)
 	if user != c.Author && user != byID.Author {
 		return s.access.Refuse(ctx, user, "neither the comment nor its post is yours")
 	}
-	// Refused if the notices cannot be sent: else a notification would show a comment that is gone.
+	// The deletion fails if the notices cannot be sent: else a notification would show a
+	// deleted comment.
 	if err := s.tellOfComment(ctx, byID, c, true); err != nil {
 		return err
 	}
@@ -137,10 +138,10 @@ func (s *Service) CommentsWithPosts(ctx context.Context, user string, in page.Re
 	return list, refs, err
 }
 
-// transactComment writes or deletes a comment by op, and changes the number of comments that
-// the post has, in one transaction (I4, docs/decisions/0028). The transactions about one post
-// write one item, so they take turns in this process, user by user. The error is the transaction's
-// own if op's condition failed.
+// transactComment writes or deletes a comment by op, and changes the post's number of comments, in
+// one transaction (I4, docs/decisions/0028). All transactions about one post write one item, so
+// they take turns in this process, user by user. If op's condition failed, the transaction's own
+// error is returned.
 func (s *Service) transactComment(ctx context.Context, user string, post schema.PostRef, delta int64, op table.TransactOp) error {
 	count := access.AddTo(schema.PostKey(post.Author, post.ID), schema.AttrComments, delta)
 	count.If = table.Exists{}

@@ -11,7 +11,7 @@ import (
 	"fanfare/internal/feed/access"
 )
 
-// The units of each call are those of docs/ACCESS_PATTERNS.md.
+// The units of each call equal the units in docs/ACCESS_PATTERNS.md.
 func TestTheCostOfARequestIsThatOfItsTableCalls(t *testing.T) {
 	var m meter
 	w := newWorld(t, m.onto)

@@ -44,8 +44,8 @@ func (g *graveyard) ListDead(_ context.Context, topic string, limit int) (dead [
 	return dead, nil
 }
 
-// story is a world with the product's own fan-out worker, whose messages wait until the
-// story goes on. Its workers read four followers at once.
+// story is a world with the product's own fan-out worker. Messages wait until the story
+// continues. Its workers read four followers at once.
 type story struct {
 	*world
 	graveyard

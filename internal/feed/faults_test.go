@@ -21,8 +21,9 @@ import (
 	"fanfare/messages"
 )
 
-// checkCounts compares the counts of users with the stored edges and posts (I4), those of
-// posts with the comments, and edges and posts with their counterparts. No failure may leave a half-written change.
+// checkCounts compares the counts of users with the stored edges and posts (I4), the counts of posts
+// with the comments, and edges and posts with their counterparts. No failure may leave a half-written
+// change.
 func (w *world) checkCounts(users ...string) {
 	w.t.Helper()
 	for _, user := range users {

@@ -20,9 +20,9 @@ import (
 	"fanfare/messages"
 )
 
-// Follow makes follower follow author. It may be repeated: if follower follows author
-// already, nothing changes, but for a follow of a former life of one of them, which a removal is
-// about to take: that one is renewed.
+// Follow makes follower follow author. It may be repeated: a follow that exists does not change.
+// The exception is a follow of a former life of follower or author, which a removal is about to
+// delete: Follow renews it.
 //
 // A new follower misses no post (I1) for these reasons. One transaction writes the
 // edge and the home mark. The mark makes home reads merge in the author's own post
@@ -30,15 +30,15 @@ import (
 // fan-out puts the post into the table before it reads followers. So each post
 // reaches the follower in one of two ways:
 //
-//   - The fan-out reads the page of followers, consistently, after this transaction.
-//     Then it sees the edge.
-//   - It reads the page before this transaction. Then the post was in the table
-//     earlier still, and both the merge and the backfill see it: they begin after the
-//     transaction and read the post list consistently.
+//   - The fan-out reads the page of followers, consistently, after this transaction. Then
+//     the fan-out sees the edge.
+//   - The fan-out reads the page before this transaction. Then the post was in the table
+//     even earlier, and both the merge and the backfill see the post: they begin after
+//     the transaction and read the post list consistently.
 //
 // `from` is read before the transaction, so every post made after the follow is above
-// it. Merge, backfill and pull all use the same `from`, and a home read leaves out the
-// author's entries below it: those of an earlier follow, or of a fan-out that runs late.
+// `from`. Merge, backfill and pull all use the same `from`. A home read leaves out the
+// author's entries below it: entries of an earlier follow, or of a late fan-out.
 func (s *Service) Follow(ctx context.Context, follower, author string) error {
 	if err := notSelf(follower, author); err != nil {
 		return err
@@ -46,8 +46,8 @@ func (s *Service) Follow(ctx context.Context, follower, author string) error {
 	return s.access.RetryChanged(func() (bool, error) { return s.follow(ctx, follower, author) })
 }
 
-// follow tries once. changed reports that another call has changed the follow since this
-// one read it.
+// follow tries once. changed reports that another call has changed the follow since the
+// read of this try.
 func (s *Service) follow(ctx context.Context, follower, author string) (changed bool, err error) {
 	now, err := s.readFollow(ctx, follower, author, schema.CountsKey(follower))
 	if err != nil {
@@ -99,7 +99,7 @@ func (s *Service) follow(ctx context.Context, follower, author string) (changed 
 }
 
 // makeFollow makes a follow's transaction, with its home mark. changed reports that another call has
-// changed the follow since now was read.
+// changed the follow since the read of now.
 func (s *Service) makeFollow(ctx context.Context, now following, mark schema.Mark, since time.Time) (changed bool, err error) {
 	follower, author := mark.User, mark.Author
 	until, enrols := s.edgeUntil(now.upto)
@@ -135,9 +135,9 @@ func (s *Service) makeFollow(ctx context.Context, now following, mark schema.Mar
 	return false, nil
 }
 
-// renewFollow brings a follow of a former life into the present one, and counts nothing. since is the
-// time that the follow shows, v the time in whose place it stands. changed reports that another call
-// has changed the follow since now was read.
+// renewFollow brings a follow of a former life into the present life, and counts nothing. since is
+// the time that the follow shows, v the time of its version. changed reports that another call has
+// changed the follow since the read of now.
 func (s *Service) renewFollow(ctx context.Context, follower, author string, now following, since, v time.Time) (changed bool, err error) {
 	item := schema.ImportedFollowingItem(follower, author, since, now.edge.Str(schema.AttrFrom), v)
 	under := &table.UpdateInput{
@@ -156,14 +156,14 @@ func (s *Service) renewFollow(ctx context.Context, follower, author string, now 
 	return false, fault.Wrap("table", err)
 }
 
-// sameEdge holds while an edge is the one that was read.
+// sameEdge holds while an edge is unchanged since the read.
 func sameEdge(it table.Item) table.Cond {
 	return table.All{table.Exists{}, unchangedAttr(it, schema.AttrSince), unchangedAttr(it, schema.AttrEdgeV)}
 }
 
-// edgeUntil returns the day of a new edge of a reader whose counts have the day upto, 0 for
-// none: that is the presence's day at least. enrols reports whether the follow makes the
-// presence, because an edge has a day only beside one.
+// edgeUntil returns the day of a new edge of a reader whose counts have the day upto. The
+// day is the presence's day or a later one, or 0 for none. enrols reports whether the
+// follow makes the presence, because only a reader with a presence has edges with a day.
 func (s *Service) edgeUntil(upto schema.Day) (until schema.Day, enrols bool) {
 	if upto == 0 && s.access.ActiveDays == 0 {
 		return 0, false
@@ -172,9 +172,9 @@ func (s *Service) edgeUntil(upto schema.Day) (until schema.Day, enrols bool) {
 }
 
 // oneMoreFollowing adds 1 to the number of users whom follower follows, which must be below
-// the limit. The count is exact (I4), and so is the limit. The day of the new edge must not
-// be below a day that the reader's edges are being raised to: whoever raises them may have
-// read the edges before this one.
+// the limit. The count is exact (I4), and so is the limit. A worker that raises the days of
+// the reader's edges may have read the edges before this one exists, so the day of the new
+// edge must not be below the worker's day.
 func (s *Service) oneMoreFollowing(follower string, until schema.Day, enrols bool) *table.UpdateInput {
 	update := access.AddTo(schema.CountsKey(follower), schema.AttrFollowing, 1)
 	raised := table.Any{table.AttrAbsent{Name: schema.AttrUptoDay}}
@@ -211,9 +211,9 @@ func notSelf(user, other string) error {
 	return nil
 }
 
-// following is the stored state of a follow: the edge under the follower, and the home
-// mark. Each is nil if it is absent. upto is the day of the follower's counts, after the id
-// below which the former lives of the two are. use is the use of the call that changes the follow.
+// following is the stored state of a follow: the edge under the follower, and the home mark. Each
+// is nil if it is absent. upto is the day of the follower's counts. after is an id above all ids
+// of the former lives of the two users. use is the use of the call that changes the follow.
 type following struct {
 	edge, mark, counts *table.Item
 	upto               schema.Day
@@ -221,8 +221,8 @@ type following struct {
 	use                use
 }
 
-// readFollow reads a follow consistently, with both profiles, which must exist, and with
-// other keys.
+// readFollow reads a follow, both profiles, which must exist, and the keys in also,
+// consistently.
 func (s *Service) readFollow(ctx context.Context, follower, author string, also ...table.Key) (following, error) {
 	edge, mark := schema.FollowingKey(follower, author), schema.MarkKey(follower, author)
 	found, err := s.access.BatchGet(ctx, append([]table.Key{edge, mark, schema.ProfileKey(follower), schema.ProfileKey(author)}, also...), true)
@@ -249,7 +249,7 @@ func (s *Service) readFollow(ctx context.Context, follower, author string, also 
 	return now, nil
 }
 
-// readEdge is readFollow for users whose profile may be gone.
+// readEdge is readFollow without the profiles.
 func (s *Service) readEdge(ctx context.Context, follower, author string) (now following, err error) {
 	edge, mark := schema.FollowingKey(follower, author), schema.MarkKey(follower, author)
 	found, err := s.access.BatchGet(ctx, []table.Key{edge, mark}, true)
@@ -262,10 +262,9 @@ func (s *Service) readEdge(ctx context.Context, follower, author string) (now fo
 	return now, err
 }
 
-// followFrom returns the lowest post id that a new follow of author shows: the id of
-// the author's Config.RecentPosts-th newest post, or id.Min if there are fewer. It does not look
-// at posts that homes no longer show because of their age. It also returns the units that the backfill of
-// the posts causes.
+// followFrom returns the lowest post id that a new follow of author shows: the id of the author's
+// Config.RecentPosts-th newest post, or id.Min if there are fewer. It skips posts that are too old
+// for homes. It also returns the units that the backfill of the posts causes.
 func (s *Service) followFrom(ctx context.Context, author string) (from string, backfill int64, err error) {
 	oldest, err := s.access.OldestShown(ctx)
 	if err != nil {
@@ -343,9 +342,9 @@ func (s *Service) Relationship(ctx context.Context, user, other string) (Relatio
 	return Relationship{following, followedBy, following && followedBy}, nil
 }
 
-// unchanged holds while the home mark is still the one that was read, nil for none. A
-// transaction that timed out may reach the table after later ones were answered. It
-// then finds another mark and fails, and does not undo the later ones (I2).
+// unchanged holds while the home mark is unchanged since the read; a nil mark stands for
+// none. A transaction that timed out may reach the table after later transactions were
+// answered. It then finds another mark, fails, and does not undo the later ones (I2).
 func (s *Service) unchanged(mark *table.Item) table.Cond {
 	if mark == nil { // absent, or expired and not deleted yet
 		return table.Any{table.Absent{}, table.Less{Name: table.AttrTTL, Value: table.N(s.access.Now().Unix() + 1)}}

@@ -14,12 +14,12 @@ import (
 // friendsPage is the number of edges of one side that are read at a time.
 const friendsPage = 64
 
-// Friends lists the users who follow user and whom user follows, by user id. A
-// friendship is as old as its younger half. Both partitions are sorted by the same
-// key, so one pass merges them, and each side leaps to the position of the other. It
-// stores no extra items and holds two small pages in memory (I9). Two long lists without a
-// common user would take many calls: then the page ends after the last user read of the
-// side that lags, since all users up to that one have been compared.
+// Friends lists the users who follow user and whom user follows, by user id. A friendship
+// is as old as its younger half. Both partitions are sorted by the same key, so one pass
+// merges them, and each side leaps to the position of the other side. Friends stores no
+// extra items and holds two small pages in memory (I9). Two long lists without a common
+// user would take many calls. Then the page ends after the last user that the slower side
+// has read, since all users up to that one have been compared.
 func (s *Service) Friends(ctx context.Context, user string, in page.Request) (page.List[Edge], error) {
 	scope := page.ListByUser("friends", user)
 	position, err := scope.Position(in.Cursor)
@@ -77,17 +77,17 @@ type edgeReader struct {
 	read []schema.Edge
 	// last is the user of the last edge that was read.
 	last string
-	// end says that no edge follows those in read.
+	// end means that no edge follows the edges in read.
 	end bool
 }
 
-// reads reports whether seek has to read the table.
+// reads reports whether seek needs a read of the table.
 func (r *edgeReader) reads(low string) bool {
 	return !r.end && (len(r.read) == 0 || r.last < low)
 }
 
-// seek returns the first edge whose user is low or greater, nil if there is none. It
-// cannot go back.
+// seek returns the first edge whose user is low or greater, nil if there is none. A later
+// call must not have a smaller low.
 func (r *edgeReader) seek(ctx context.Context, low string) (*schema.Edge, error) {
 	at, _ := slices.BinarySearchFunc(r.read, low, func(e schema.Edge, low string) int { return strings.Compare(e.Other, low) })
 	r.read = r.read[at:]

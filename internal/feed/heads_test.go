@@ -371,7 +371,7 @@ func TestWithoutAnAgeNoHeadIsKept(t *testing.T) {
 	assert.Equal(t, []string{"y", "x"}, texts(w.page("ann", 20)))
 }
 
-// The shared posts fill a page of any size, and the pages behind it go on where they end.
+// The shared posts fill a page of any size, and the next pages continue at their end.
 func TestAHomeOfOnePulledAuthorIsWhole(t *testing.T) {
 	w := newWorld(t, sharingHeads)
 	w.users("ann", "large")

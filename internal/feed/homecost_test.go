@@ -130,7 +130,7 @@ const likeWindow = time.Second
 func sharing(c *config) { c.LikeWindow = likeWindow }
 
 // A process shares names for a minute and counts for half the like window. Posts of the last day
-// tell their authors' names themselves.
+// have their authors' names in themselves.
 func TestHomePagesCostLessInAProcessThatIsWarm(t *testing.T) {
 	const (
 		entries, marks, posts, ownLikes = 1, 1, 20 * 1, 0.5
@@ -199,7 +199,7 @@ func TestHomeReadsAtTheSameTimeShareOneReadOfNamesAndCounts(t *testing.T) {
 func TestSharedNamesAndCountsAreReadAnewInTime(t *testing.T) {
 	w := newWorld(t, sharing)
 	w.crowd("viewer", 1, 1)
-	w.clock.add(schema.BylineShown + 2*time.Hour) // the post no longer tells the name
+	w.clock.add(schema.BylineShown + 2*time.Hour) // the post no longer has the name
 	other := newWorldAt(t, w.clock, sharing, func(c *config) { c.Store = w.store })
 	shown := func(w *world) string {
 		item := w.page("viewer", 20)[0]

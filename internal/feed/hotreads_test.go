@@ -30,7 +30,8 @@ type lateTable struct {
 	latency time.Duration
 
 	mu sync.Mutex
-	// items counts consistent reads by key, and queries those of a partition, or of a part of it.
+	// items counts consistent reads by key, and queries counts the queries of a
+	// partition, or of a part of it.
 	items, queries map[string]int
 }
 

@@ -17,23 +17,26 @@ import (
 // This file bounds the capacity units that the calls of one user cause in an hour, over all
 // processes (docs/decisions/0044). The counts of the user keep the sum.
 
-// The units that a call counts for, by its own table calls as docs/ACCESS_PATTERNS.md has them, and
-// by the work that follows the answer.
+// The units that a call counts for: its own table calls, as in docs/ACCESS_PATTERNS.md, and the
+// work that follows the answer.
 const (
 	// A post also counts one for each follower to whom it is pushed.
 	unitsOfPost = 11
 	// A follow also counts unitsOfCopy for each post that its backfill copies: the entry, and the
-	// removal of the entry after an unfollow. It also counts the read of these posts once more.
+	// removal of the entry after an unfollow. The read of these posts counts once more.
 	unitsOfFollow, unitsOfCopy = 18, 3
 	unitsOfUnfollow            = 15
-	// A comment counts the most that one without data may: the text of 5,000 characters is in the table and
-	// in the index, and the comment rewrites its post, which may be as long and have data.
+	// A comment counts the most that a comment without data may cost. A text of 5,000 characters is
+	// in the table and in the index. The comment also rewrites its post, which may be as long and
+	// have data.
 	unitsOfComment = 120
-	// Each KB of data and mentions counts besides: in a transaction, and of a comment in the index, too.
+	// Each KB of data and mentions counts in addition: in a transaction, and for a
+	// comment in the index, too.
 	unitsOfPostKB, unitsOfCommentKB = 2, 3
 	// A rename also counts one for each post that it rewrites, and one for each KB of these posts.
 	unitsOfRename = 6
-	// unitsOfNotice are the units that one notification takes, at the most. The rate limit counts it.
+	// unitsOfNotice is the most units that one notification takes. The rate limit counts
+	// it.
 	unitsOfNotice = 8
 )
 
@@ -41,8 +44,8 @@ const (
 	// alwaysPosts is the number of posts of an hour that no limit refuses: an author with very many
 	// followers may post, too.
 	alwaysPosts = 4
-	// largePart of the limit is a large call. One call of this size runs at a time for each user in a
-	// process, so a limit is overshot by one such call a process.
+	// A call is large if it uses more than one in largePart of the limit. A process runs one large
+	// call at a time for each user, so each process overshoots a limit by at most one such call.
 	largePart = 1000
 )
 
@@ -55,12 +58,13 @@ type use struct {
 	post  bool
 	// counts are the counts of the user as they were read.
 	counts table.Item
-	// late is the refusal of a large call as long as a former one is not in the counts.
+	// late is the refusal of a large call while an earlier large call is not yet in the
+	// counts.
 	late error
 }
 
-// useOf returns the use of a call, the zero one without a limit. at is the time of the id that the call
-// makes: a repetition takes it of the same hour.
+// useOf returns the use of a call, or zero without a limit. at is the time of the id that the call
+// makes, so a repetition of the call uses the same hour.
 func (s *Service) useOf(user string, at time.Time, units int64, counts *table.Item) use {
 	if s.cfg.UserUnits == 0 {
 		return use{}
@@ -72,8 +76,8 @@ func (s *Service) useOf(user string, at time.Time, units int64, counts *table.It
 	return u
 }
 
-// countTo adds u to an update of the user's counts. The update is a part of the transaction of the
-// call, so an effect is counted once, whoever repeats the call.
+// countTo adds u to an update of the user's counts. The update is a part of the call's
+// transaction, so an effect is counted once, whoever repeats the call.
 func (u use) countTo(update *table.UpdateInput) {
 	if u.user == "" {
 		return
@@ -85,7 +89,7 @@ func (u use) countTo(update *table.UpdateInput) {
 	update.Remove = append(update.Remove, u.hour.Former(u.counts)...)
 }
 
-// refused returns the refusal of a call in an hour that is used up, nil for a call that may go on.
+// refused returns the refusal of a call in an hour that is used up, or nil.
 func (s *Service) refused(u use) error {
 	if u.late != nil {
 		return u.late
@@ -99,7 +103,7 @@ func (s *Service) refused(u use) error {
 	return s.usedUp(u)
 }
 
-// usedUp is the refusal of a call, with the time from which the user may call again.
+// usedUp returns the refusal of a call, with the time from which the user may call again.
 func (s *Service) usedUp(u use) error {
 	end := u.hour.End()
 	return &fault.Error{
@@ -128,14 +132,14 @@ func (s *Service) unitsOfNotices(n int) int64 {
 // large reports whether a use is more than a thousandth of the limit.
 func (s *Service) large(u use) bool { return u.user != "" && u.units > s.cfg.UserUnits/largePart }
 
-// inTurn calls do with u. If u is large, it waits until no other large call of the user runs in this
-// process, and reads the counts again: those calls have changed them.
+// inTurn calls do with u. If u is large, inTurn waits until no other large call of the user runs in
+// this process. Then it reads the counts again, because those calls have changed them.
 func (s *Service) inTurn(ctx context.Context, u use, do func(use) error) error {
 	if !s.large(u) {
 		return do(u)
 	}
 	return s.access.InTurn(ctx, access.Lane{Author: u.user, Number: access.HourLane}, u.user, func() error {
-		u.late = s.formerWritten(ctx, u.user) // before the counts are read: then they have the former one
+		u.late = s.formerWritten(ctx, u.user) // before the read of the counts, which then include the earlier call
 		counts, err := s.access.Get(ctx, schema.CountsKey(u.user), true)
 		if err != nil {
 			return err

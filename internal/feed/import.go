@@ -12,8 +12,8 @@ import (
 	"fanfare/internal/table"
 )
 
-// This file holds the writes of an import: those of the API, for things of any age. Each may
-// be repeated, and leaves things that are there as they are. None publishes an event.
+// This file holds the writes of an import: the writes of the API, for things of any age.
+// Each may be repeated, and leaves existing things as they are. None publishes an event.
 
 // Check returns the faults of a profile.
 func (in ProfileInput) Check() []fault.FieldError { return faults(in.validate()) }
@@ -31,7 +31,7 @@ func faults(err error) []fault.FieldError {
 	return nil
 }
 
-// ImportUser makes a user that was made at a time before.
+// ImportUser makes a user with a past time of creation.
 func (s *Service) ImportUser(ctx context.Context, user string, in ProfileInput, made time.Time) error {
 	if err := in.validate(); err != nil {
 		return err
@@ -57,12 +57,13 @@ func (s *Service) ImportUser(ctx context.Context, user string, in ProfileInput, 
 	return fault.Wrap("table", err)
 }
 
-// mostRemoval is the time after which a removal that met no outage is over: its last look, and the
-// sweeps that follow it.
+// mostRemoval is the time after which a removal without an outage is over: its last look, and the
+// sweeps that follow.
 const mostRemoval = 75 * time.Minute
 
-// notBeingRemoved refuses an import for a user whose removal may still be at work: it would take
-// the records, whose ids have the times of the file, for records of the former life.
+// notBeingRemoved refuses an import for a user whose removal may still run. The removal would
+// delete the imported records: their ids have the times of the file, so they look like records
+// of the former life.
 func (s *Service) notBeingRemoved(user string, now Standing) error {
 	over := now.Removal().At.Add(mostRemoval)
 	if s.access.Now().After(over) {
@@ -74,9 +75,9 @@ func (s *Service) notBeingRemoved(user string, now Standing) error {
 	}
 }
 
-// ImportFollow makes a follow of a time before that shows the author's posts from the id
-// `from` on. pending reports whether its posts still have to be copied: Followed asks for
-// that. Until then homes merge them in.
+// ImportFollow makes a follow with a past time that shows the author's posts from the id
+// `from` on. pending reports that the posts still have to be copied, for which the caller
+// sends Followed. Until the copy is done, homes merge the posts in.
 func (s *Service) ImportFollow(ctx context.Context, follower, author, from string, since time.Time) (pending bool, err error) {
 	if err := notSelf(follower, author); err != nil {
 		return false, err
@@ -102,15 +103,16 @@ func (s *Service) ImportFollow(ctx context.Context, follower, author, from strin
 		if err != nil {
 			return false, err
 		}
-		// Without a FollowID: an import tells others nothing, whoever asks for its backfill.
+		// There is no FollowID, because an import notifies nobody, whoever asks for its
+		// backfill.
 		mark := schema.Mark{User: follower, Author: author, Kind: schema.MarkBackfill, From: from, Version: version}
 		return s.makeFollow(ctx, now, mark, since)
 	})
 	return pending, err
 }
 
-// ImportMute makes a mute of a time before. The author may be a removed user: an export has kept
-// mutes, too.
+// ImportMute makes a mute with a past time. The author may be a removed user: an export contains
+// kept mutes, too.
 func (s *Service) ImportMute(ctx context.Context, user, author string, since time.Time) error {
 	return s.access.RetryChanged(func() (bool, error) {
 		found, err := s.readMute(ctx, user, author, schema.ForgottenKey(author))
@@ -121,8 +123,8 @@ func (s *Service) ImportMute(ctx context.Context, user, author string, since tim
 	})
 }
 
-// ImportBlock makes a block of a time before. It ends the follows between the two. The other user
-// may be a removed user, as for ImportMute.
+// ImportBlock makes a block with a past time. It ends the follows between the two users. The
+// other user may be a removed user, as for ImportMute.
 func (s *Service) ImportBlock(ctx context.Context, user, other string, since time.Time) error {
 	if err := notSelfBlocked(user, other); err != nil {
 		return err
@@ -142,8 +144,9 @@ func (s *Service) ImportBlock(ctx context.Context, user, other string, since tim
 	})
 }
 
-// ImportPost makes a post as its author wrote and edited it, and returns the stored post by id. It
-// may have become a tombstone, and stays one (I2). A post that no home shows any more has no timeline entry.
+// ImportPost makes a post as its author wrote and edited it, and returns the stored post by id. A
+// post that has become a tombstone stays one (I2). A post that is too old for homes gets no timeline
+// entry.
 func (s *Service) ImportPost(ctx context.Context, post schema.Post) (schema.PostRef, error) {
 	in := PostInput{Text: post.Text, ImageURL: post.ImageURL, Kind: post.Kind, Data: post.Data, Mentions: post.Mentions, ExpiresAt: post.End}
 	if err := in.validate(); err != nil {

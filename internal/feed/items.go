@@ -20,9 +20,9 @@ const likesForEachPost = 3
 
 // Hydrate turns references into home items and leaves out deleted posts.
 //
-// Posts are read consistently, so that no post shows after its deletion was answered
-// (I2). Authors, counts and the viewer's likes are not. posts has the posts if the caller has
-// read them, nil if not.
+// Posts are read consistently, so that no post shows after its deletion was answered (I2).
+// Authors, counts and the viewer's likes may be older. posts has the posts if the caller has
+// read them, or is nil.
 func (s *Service) Hydrate(ctx context.Context, calls *page.Budget, viewer string, refs []access.Ref, posts map[table.Key]table.Item) ([]HomeItem, error) {
 	keys := homeKeysOf(refs)
 	var found map[table.Key]table.Item
@@ -59,9 +59,9 @@ func (s *Service) Hydrate(ctx context.Context, calls *page.Budget, viewer string
 	return s.items(itemParts{posts, found, own, bylines}, refs, keys)
 }
 
-// FillUp is Hydrate for a page that lacks missing items because posts were deleted, so
-// more of the next ones may be. It reads the posts first, and the rest only of those to
-// show. more reports whether a living post follows them.
+// FillUp is Hydrate for a page that lacks missing items because posts were deleted: the
+// next posts may be deleted, too. So it reads the posts first, and the counts, authors
+// and likes only of posts that show. more reports whether a living post follows the page.
 func (s *Service) FillUp(ctx context.Context, viewer string, refs []access.Ref, missing int) (items []HomeItem, more bool, err error) {
 	posts, err := s.access.Posts(ctx, access.PostKeys(refs))
 	if err != nil {
@@ -90,7 +90,8 @@ func (s *Service) FillUp(ctx context.Context, viewer string, refs []access.Ref, 
 // bylinesFrom returns the id from which on posts show their bylines.
 func (s *Service) bylinesFrom() string { return id.Floor(s.access.Now().Add(-schema.BylineShown)) }
 
-// homeKeys are the keys of the items of one ref. Each is made once: it is two strings.
+// homeKeys are the keys of the items of one reference. Each key is two strings, so it is
+// made once.
 type homeKeys struct{ post, count, author table.Key }
 
 func homeKeysOf(refs []access.Ref) []homeKeys {
@@ -110,7 +111,7 @@ func itemPosts(of []homeKeys) []table.Key {
 	return keys
 }
 
-// countKeys returns the keys of the like counts, with room for those of the authors.
+// countKeys returns the keys of the like counts, with room for the keys of the authors.
 func countKeys(of []homeKeys) []table.Key {
 	keys := make([]table.Key, len(of), 2*len(of))
 	for i, k := range of {
@@ -182,10 +183,10 @@ func (s *Service) items(p itemParts, refs []access.Ref, keys []homeKeys) ([]Home
 	return items, nil
 }
 
-// ownReactions returns viewer's reactions to posts. It asks the index of likes by user for
-// the reactions between the page's oldest and newest post. If viewer has liked very many posts
-// in that time, it reads the rest of the page by key (docs/decisions/0020). Neither read is
-// consistent. The caller has counted one table call.
+// ownReactions returns viewer's reactions to posts. It asks the index of likes by user for the
+// reactions between the page's oldest and newest post. If viewer has liked very many posts of
+// that time, it reads the remaining likes of the page by key (docs/decisions/0020). Neither
+// read is consistent. The caller has counted one table call.
 func (s *Service) ownReactions(ctx context.Context, calls *page.Budget, viewer string, refs []access.Ref) (map[string]string, error) {
 	own := make(map[string]string, len(refs))
 	if s.cfg.LikesByUser && len(refs) > 1 {

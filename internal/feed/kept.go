@@ -9,13 +9,13 @@ import (
 	"fanfare/internal/table"
 )
 
-// This file holds kept blocks and mutes. A kept block or mute is of a removed user, and was made
-// by another user. It is that user's decision, so a removed user who returns meets it again
-// (docs/decisions/0034). The note of the removal keeps it. It has no ttl of its own, which would
-// expire while the user is back, and on the two sides of a block at different times.
+// This file holds kept blocks and mutes. A kept block or mute names a removed user, and was made
+// by another user. It is the decision of the user who made it, so it holds again if the removed
+// user returns (docs/decisions/0034). The note of the removal keeps it. A ttl of its own could
+// expire while the user is back, and at different times on the two sides of a block.
 
-// keeps returns the operations by which a note keeps an imported block or mute of a user, none if
-// the user has a profile or a note. found has both as they were read.
+// keeps returns the operations by which a note keeps an imported block or mute of a user. It
+// returns none if the user has a profile or a note. found has the profile and the note.
 func (s *Service) keeps(found map[table.Key]table.Item, user string) []table.TransactOp {
 	profile, note := schema.ProfileKey(user), schema.ForgottenKey(user)
 	for _, key := range []table.Key{profile, note} {
@@ -23,7 +23,7 @@ func (s *Service) keeps(found map[table.Key]table.Item, user string) []table.Tra
 			return nil
 		}
 	}
-	// The removal was elsewhere, so none of its work is under way here.
+	// The removal happened in another installation, so none of its work runs here.
 	at := s.access.Now().Add(-24 * time.Hour)
 	removal := schema.Removal{User: user, Event: id.Floor(at), At: at}
 	return []table.TransactOp{
@@ -33,7 +33,7 @@ func (s *Service) keeps(found map[table.Key]table.Item, user string) []table.Tra
 }
 
 // goneForGood returns the checks that a user has neither a profile nor the note of a removal. ok
-// reports whether that held when found was read.
+// reports whether found has neither.
 func goneForGood(found map[table.Key]table.Item, user string) (checks []table.TransactOp, ok bool) {
 	for _, key := range []table.Key{schema.ProfileKey(user), schema.ForgottenKey(user)} {
 		if _, there := found[key]; there {
@@ -45,7 +45,7 @@ func goneForGood(found map[table.Key]table.Item, user string) (checks []table.Tr
 }
 
 // EndKeptBlock ends user's block of other if other has neither a profile nor the note of a
-// removal, and reports whether it did. Calls of other processes win.
+// removal, and reports whether it did. Concurrent calls of other processes win.
 func (s *Service) EndKeptBlock(ctx context.Context, user, other string) (ended bool, err error) {
 	now, err := s.readBlocks(ctx, user, other)
 	if err != nil {

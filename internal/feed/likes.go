@@ -20,11 +20,11 @@ func (s *Service) Like(ctx context.Context, user, post string) error {
 	return s.React(ctx, user, post, schema.KindLike)
 }
 
-// React accepts user's reaction to a post, which replaces the former one. When it returns nil the
-// event is durable (I5); the counts follow later (I3). The event's id is the version of the action,
-// so of two actions the later one wins, in whatever order they arrive. It is above the version of
-// the stored action, which another process may have made with a clock that is ahead. So the
-// stored action is read consistently (I3).
+// React accepts user's reaction to a post, which replaces the user's former reaction. When it
+// returns nil, the event is durable (I5); the counts follow later (I3). The event's id is the
+// version of the action, so the later of two actions wins, in whatever order they arrive. The id is
+// above the version of the stored action. Another process may have made the stored action with a
+// clock that is ahead, so it is read consistently (I3).
 func (s *Service) React(ctx context.Context, user, post, kind string) error {
 	if kind != schema.KindLike && !slices.Contains(s.access.Reactions, kind) {
 		var bad checks
@@ -41,7 +41,7 @@ func (s *Service) React(ctx context.Context, user, post, kind string) error {
 	return s.access.PublishAbove(ctx, queue.TopicLikes, messages.Action(like, kind), floor)
 }
 
-// Unlike accepts that user has no reaction to a post any more, of whatever kind it was.
+// Unlike accepts that user takes back the reaction to a post, of whatever kind.
 func (s *Service) Unlike(ctx context.Context, user, post string) error {
 	like, floor, err := s.likeEvent(ctx, user, post)
 	if err != nil {
@@ -50,9 +50,9 @@ func (s *Service) Unlike(ctx context.Context, user, post string) error {
 	return s.access.PublishAbove(ctx, queue.TopicLikes, &messages.Unliked{Like: like}, floor)
 }
 
-// likeEvent returns the content of an action, and an id that the action's own must be above: the
-// version of the stored action, and all of the user's former lives. Most posts have one like
-// shard, so that one is read before the number is known.
+// likeEvent returns the content of an action, and an id that the action's own id must be above:
+// the version of the stored action, and all ids of the user's former lives. Most posts have one
+// like shard, so that shard is read before the number of shards is known.
 func (s *Service) likeEvent(ctx context.Context, user, post string) (like messages.Like, floor string, err error) {
 	var byID schema.PostRef
 	var after, stored string // the version of the stored action

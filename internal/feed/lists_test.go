@@ -40,7 +40,7 @@ func TestFriendsAreTheUsersInBothLists(t *testing.T) {
 		w := newWorld(t)
 		w.users("ann")
 		early, late := w.clock.now(), w.clock.now().Add(time.Hour)
-		// Runs of the one list between two of the other make the reader leap.
+		// Runs of one list between two users of the other list make the reader leap.
 		var want []feed.Edge
 		for i, kind := range rapid.SliceOfN(rapid.IntRange(0, 20), 0, 300).Draw(rt, "kinds") {
 			user := fmt.Sprintf("u%04d", i)
@@ -174,7 +174,8 @@ func TestFollowsThatConflictEndExact(t *testing.T) {
 	})
 }
 
-// A page of long texts ends before its JSON exceeds 256 KiB, and the next one goes on.
+// A page of long texts ends before its JSON exceeds 256 KiB, and the next page continues
+// there.
 func TestAPageOfLongTextsEndsAfterItsBytes(t *testing.T) {
 	for name, text := range map[string]string{
 		"letters of four bytes": strings.Repeat("\U0001F600", 5000), "escapes": strings.Repeat("\x00", 5000), "line separators": strings.Repeat("\u2028", 5000),

@@ -11,11 +11,12 @@ import (
 	"fanfare/internal/table"
 )
 
-// This file holds the rules by which the lives of a user under one id are told apart
+// This file holds the rules that tell the lives of a user under one id apart
 // (docs/decisions/0030). All ids and versions of a life are above its profile's After.
 
-// LifeGap is the least time between a removal, or the return if that is later, and the ids of the next
-// life. Calls that were under way made ids above that of the removal; the gap covers them, and
+// LifeGap is the least time between a removal (or the return, if that is later) and the ids of the
+// next life. Concurrent calls made ids above the removal's id; the gap covers them, and clock skew
+// below it.
 // clocks that differ by less.
 const LifeGap = time.Minute
 
@@ -60,9 +61,9 @@ func sameLife(p schema.Profile) table.Cond {
 	return table.All{unchangedAttr(it, schema.AttrCreated), unchangedAttr(it, schema.AttrAfter)}
 }
 
-// EndLife makes the transaction of a removal: the profile that was read goes, and the note of the
-// event stands in its place. Nobody takes the removal of a user for damage, and no earlier
-// removal lowers the note.
+// EndLife makes the transaction of a removal: it deletes the profile that was read, and puts the
+// note of the event in its place. The note shows that the removal is no damage. An earlier
+// removal never lowers the note.
 func (s *Service) EndLife(ctx context.Context, user, event string, now Standing) (schema.Removal, error) {
 	removal := schema.Removal{User: user, Event: event, At: s.access.Now()}
 	ops := []table.TransactOp{{Put: &table.PutInput{Item: removal.NewItem(id.Floor(removal.At)), If: table.Any{
@@ -77,13 +78,14 @@ func (s *Service) EndLife(ctx context.Context, user, event string, now Standing)
 	return removal, s.access.Transact(ctx, ops...)
 }
 
-// beginLife makes profile the first one of a new life if the note of a removal was read, and leaves it
-// as it is otherwise.
+// beginLife makes profile the first one of a new life if it has the note of a removal. Otherwise it
+// leaves profile unchanged.
 func (s *Service) beginLife(profile *schema.Profile, note *schema.Removal) error {
 	if note == nil {
 		return nil
 	}
-	// The event may be days old, as its message may be late: the profile went just now, and the calls
+	// A message may be late, so the event may be days old. The profile went just now, and
+	// concurrent calls that read the profile made ids of now.
 	// that read it made ids of now.
 	latest := access.TimeOf(note.Event)
 	if now := s.access.Now(); now.After(latest) {
@@ -97,10 +99,10 @@ func (s *Service) beginLife(profile *schema.Profile, note *schema.Removal) error
 	return nil
 }
 
-// writeProfile writes a profile on a condition of the one before it. The note that was read, nil
-// for none, ends in the same transaction: it is in the profile. So does the use of the call. A first
-// profile checks that there is no note: the transaction of a removal may be visible in part, and its
-// profile may have gone before its note is seen (I12).
+// writeProfile writes a profile on a condition of the previous profile. The same transaction deletes
+// the note that was read (nil for none), because the profile has its content, and counts the use of
+// the call. A first profile checks that there is no note: a removal's transaction may be visible in
+// part, and then the profile is gone before its note is seen (I12).
 func (s *Service) writeProfile(ctx context.Context, profile schema.Profile, same table.Cond, note *schema.Removal, u use) error {
 	put := table.PutInput{Item: profile.Item(), If: same}
 	ops := []table.TransactOp{{Put: &put}}
@@ -124,14 +126,13 @@ func (s *Service) writeProfile(ctx context.Context, profile schema.Profile, same
 	return s.access.Transact(ctx, ops...)
 }
 
-// afterOf returns the id below which the former lives of two users are, by their profiles as they
-// were read.
+// afterOf returns an id above all ids of the former lives of two users, by the profiles in found.
 func afterOf(found map[table.Key]table.Item, user, other string) string {
 	return max(found[schema.ProfileKey(user)].Str(schema.AttrAfter), found[schema.ProfileKey(other)].Str(schema.AttrAfter))
 }
 
 // isFormer reports whether a record of this time is not above after. Such a record is being removed,
-// so a call that repeats it writes it again. Records keep milliseconds.
+// so a repeated call writes it again. Records keep milliseconds.
 func isFormer(at time.Time, after string) bool {
 	return after != "" && at.UnixMilli() <= access.TimeOf(after).UnixMilli()
 }
@@ -144,7 +145,7 @@ func above(after string, at time.Time) time.Time {
 	return at
 }
 
-// unchangedAttr holds while an attribute of an item is as it was read.
+// unchangedAttr holds while an attribute of an item is unchanged since the read.
 func unchangedAttr(old table.Item, name string) table.Cond {
 	if !old.Has(name) {
 		return table.AttrAbsent{Name: name}

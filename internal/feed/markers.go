@@ -18,8 +18,8 @@ import (
 // only moves forward, so two devices and repeated calls in any order end at the highest position.
 
 const (
-	// MaxMarkers is the number of markers that one user may have. Each new name reads all of them, so the
-	// bound holds its cost (I11).
+	// MaxMarkers is the number of markers that one user may have. Each new name reads all of the
+	// user's markers, so the bound limits its cost (I11).
 	MaxMarkers = 1000
 	// maxPosition is the number of bytes of a position.
 	maxPosition = 128
@@ -49,13 +49,13 @@ func CheckMarker(name, position string) (all []fault.FieldError) {
 	return all
 }
 
-// SetMarker moves a marker forward to a position and returns it as it is then: a position that is not above the
-// stored one changes nothing. Positions are compared by their bytes.
+// SetMarker moves a marker forward to a position and returns the marker. A position that is not above
+// the stored position changes nothing. Positions are compared by their bytes.
 func (s *Service) SetMarker(ctx context.Context, user, name, position string) (Marker, error) {
 	return s.setMarker(ctx, schema.Marker{User: user, Name: name, Position: position, At: s.access.Now().UTC().Truncate(time.Millisecond)})
 }
 
-// ImportMarker is SetMarker with a time before.
+// ImportMarker is SetMarker with a past time.
 func (s *Service) ImportMarker(ctx context.Context, user, name, position string, at time.Time) error {
 	_, err := s.setMarker(ctx, schema.Marker{User: user, Name: name, Position: position, At: at})
 	return err
@@ -97,7 +97,7 @@ func (s *Service) setMarker(ctx context.Context, m schema.Marker) (Marker, error
 	return markerOf(m), err
 }
 
-// mayMarkMore refuses one marker more than MaxMarkers.
+// mayMarkMore refuses a marker beyond MaxMarkers.
 func (s *Service) mayMarkMore(ctx context.Context, user string) error {
 	n := 0
 	err := s.access.EachItem(ctx, table.Query{PK: schema.MarkersPK(user), Project: []string{}}, func(table.Item) error { n++; return nil })
@@ -147,7 +147,8 @@ func (s *Service) DeleteMarker(ctx context.Context, user, name string) error {
 	return fault.Wrap("table", err)
 }
 
-// EndMarker deletes a marker as it was read, and reports whether it is gone: another call may have moved it.
+// EndMarker deletes a marker if nobody moved it since the read, and reports whether the
+// marker is gone.
 func (s *Service) EndMarker(ctx context.Context, m schema.Marker) (ended bool, err error) {
 	same := table.Any{table.Absent{}, table.Equal{Name: schema.AttrAsOf, Value: table.N(m.At.UnixMilli())}}
 	_, err = s.access.Store.Delete(ctx, table.DeleteInput{Key: schema.MarkerKey(m.User, m.Name), If: same})

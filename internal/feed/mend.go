@@ -13,16 +13,16 @@ import (
 	"fanfare/messages"
 )
 
-// MendFollow makes a follow whole that lost some of its items: the edge under the author,
-// the edge under the follower, the home mark. It reports whether it wrote anything.
+// MendFollow repairs a follow that lost some of its items: the edge under the author, the edge
+// under the follower, the home mark. It reports whether it wrote anything.
 //
-// Half a follow becomes a whole one, as if it was just made, so that posts which were missed
-// are backfilled (I1). It becomes none if the home mark says unfollowed, or there is a block. A
-// follow whose home hides the author gets a new mark. Where nobody follows, the home hides the
-// author as after an unfollow (I2). Half a follow of or by a removed user becomes none, and
-// a whole one is left to the removal. Nothing is made of a user without a profile. One transaction
-// does it, on the condition of all that was read, so calls of other processes win. The counts stay:
-// they count the items that were lost.
+// Half a follow becomes a whole one, as if it was just made, so that missed posts are backfilled
+// (I1). It becomes none if the home mark is one of an unfollow, or if there is a block. A follow
+// whose home hides the author gets a new mark. Without a follow, the home hides the author as after
+// an unfollow (I2). Half a follow of or by a removed user becomes none, and a whole one is left to
+// the removal. A user without a profile gets nothing new. One transaction makes the repair, on the
+// condition that nothing changed since the read, so concurrent calls of other processes win. The
+// counts stay: they include the lost items.
 func (s *Service) MendFollow(ctx context.Context, follower, author string) (mended bool, err error) {
 	under, edge, markKey := schema.FollowerKey(author, follower), schema.FollowingKey(follower, author), schema.MarkKey(follower, author)
 	block := schema.BlockKey(follower, author)
@@ -64,7 +64,7 @@ func (s *Service) MendFollow(ctx context.Context, follower, author string) (mend
 		if listed {
 			since = known.Get(schema.AttrSince)
 		}
-		// Without a FollowID: others were told of the follow when it was made.
+		// There is no FollowID: users were notified of the follow when it was made.
 		next = schema.Mark{User: follower, Author: author, Kind: schema.MarkBackfill, From: from, Version: version}
 		event = &messages.Followed{FollowerID: follower, AuthorID: author, From: from, MarkVersion: version}
 		ops = append(ops, hasProfile(follower), hasProfile(author), kept(found, table.Item{Key: under, Attrs: []table.Attr{{Name: schema.AttrSince, Value: since}}}),
@@ -82,7 +82,7 @@ func (s *Service) MendFollow(ctx context.Context, follower, author string) (mend
 	return true, s.access.Publish(ctx, queue.TopicBackfills, event)
 }
 
-// kept checks an edge that was found, and puts it if it was not.
+// kept checks an edge that was found, and puts a missing one.
 func kept(found map[table.Key]table.Item, it table.Item) table.TransactOp {
 	if old, ok := found[it.Key]; ok {
 		return table.TransactOp{Check: &table.CheckInput{Key: it.Key, If: sameEdge(old)}}
@@ -90,7 +90,7 @@ func kept(found map[table.Key]table.Item, it table.Item) table.TransactOp {
 	return table.TransactOp{Put: &table.PutInput{Item: it, If: table.Absent{}}}
 }
 
-// gone deletes an edge that was found, and checks that there is none if it was not.
+// gone deletes an edge that was found, and checks that a missing one is absent.
 func gone(found map[table.Key]table.Item, key table.Key) table.TransactOp {
 	if old, ok := found[key]; ok {
 		return table.TransactOp{Delete: &table.DeleteInput{Key: key, If: sameEdge(old)}}
@@ -98,9 +98,9 @@ func gone(found map[table.Key]table.Item, key table.Key) table.TransactOp {
 	return table.TransactOp{Check: &table.CheckInput{Key: key, If: table.Absent{}}}
 }
 
-// BuryLost deletes a post whose item is lost, so that its remains go as those of any deleted
-// post. It reports whether it did. Nothing can bring the text back. The count stays: it
-// counts the post that was lost.
+// BuryLost deletes a post whose item is lost, so that a purge removes its remains as after
+// any deletion. It reports whether it did. Nothing can restore the text. The count stays: it
+// includes the lost post.
 func (s *Service) BuryLost(ctx context.Context, post string) (buried bool, err error) {
 	ref, err := s.access.PostByID(ctx, post)
 	if err != nil || ref.Gone(s.access.Now()) {

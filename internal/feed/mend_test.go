@@ -60,8 +60,8 @@ func (w *world) followItems() (all []table.Item) {
 	return all
 }
 
-// Half a follow becomes a whole one, or none if its home mark says unfollowed or there is a
-// block. Where nobody follows, the home hides the author.
+// Half a follow becomes a whole one, or none if its home mark is one of an unfollow or if
+// there is a block. Without a follow, the home hides the author.
 func TestAFollowThatLostItemsIsMended(t *testing.T) {
 	const none, backfill, unfollowed = schema.MarkKind(""), schema.MarkBackfill, schema.MarkUnfollowed
 	const whole, hidden, left = "whole", "hidden", "left as it is"

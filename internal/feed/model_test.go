@@ -32,7 +32,7 @@ import (
 // model is the reference model of the feed. It keeps its state in the simplest way.
 type model struct {
 	w *world
-	// stale says that eventually consistent reads may return old data.
+	// stale means that eventually consistent reads may return old data.
 	stale    bool
 	users    []string
 	posts    []*modelPost

@@ -12,12 +12,12 @@ import (
 )
 
 // This file holds mutes (docs/decisions/0034). A mute hides the posts of an author from one
-// home when it is read, and changes nothing else: the follow stays, entries are written, and
-// without the mute the home shows them again at once.
+// home when the home is read, and changes nothing else. The follow stays and entries are
+// written, so without the mute the home shows them again at once.
 
 // MaxMutes is the number of authors whom one user may mute. Each home read reads all mutes of
-// its user, so the bound holds its cost (I11). Mutes that are made at the same time may exceed
-// it by their number.
+// its user, so the bound limits its cost (I11). Concurrent calls may exceed the bound by their
+// number.
 const MaxMutes = 1000
 
 // Mute hides the posts of author from user's home. It may be repeated.
@@ -34,8 +34,9 @@ func (s *Service) Mute(ctx context.Context, user, author string) error {
 	})
 }
 
-// mute makes a mute, unless it is there already. also are operations that belong to it. changed
-// reports that another call has changed the mute, or a thing of also, since found was read.
+// mute makes a mute, unless it exists. The transaction also makes the operations in also.
+// changed reports that another call has changed the mute, or an item of also, since the read of
+// found.
 func (s *Service) mute(ctx context.Context, m schema.Mute, found map[table.Key]table.Item, also ...table.TransactOp) (changed bool, err error) {
 	stored, muted, err := storedMute(found, m.User, m.Author)
 	after := afterOf(found, m.User, m.Author)
@@ -57,7 +58,7 @@ func (s *Service) mute(ctx context.Context, m schema.Mute, found map[table.Key]t
 	return access.ConditionFailed(err), fault.Wrap("table", err)
 }
 
-// mayMuteMore refuses one mute more than MaxMutes.
+// mayMuteMore refuses a mute beyond MaxMutes.
 func (s *Service) mayMuteMore(ctx context.Context, user string) error {
 	mutes, err := s.MutesOf(ctx, user)
 	if err == nil && len(mutes) >= MaxMutes {
@@ -83,8 +84,7 @@ func (s *Service) Unmute(ctx context.Context, user, author string) error {
 	return err
 }
 
-// EndMute ends a mute as it was read, and reports whether none of it is left: another call may have
-// renewed it.
+// EndMute ends a mute if nobody renewed it since the read, and reports whether the mute is gone.
 func (s *Service) EndMute(ctx context.Context, m schema.Mute) (ended bool, err error) {
 	err = s.access.Transact(ctx,
 		table.TransactOp{Delete: &table.DeleteInput{Key: schema.MuteKey(m.User, m.Author), If: table.Any{table.Absent{}, sameMute(m)}}},
@@ -96,12 +96,12 @@ func (s *Service) EndMute(ctx context.Context, m schema.Mute) (ended bool, err e
 	return err == nil, fault.Wrap("table", err)
 }
 
-// sameMute holds while a mute is the one that was read.
+// sameMute holds while a mute is unchanged since the read.
 func sameMute(m schema.Mute) table.Cond {
 	return table.Equal{Name: schema.AttrSince, Value: table.N(m.Since.UnixMilli())}
 }
 
-// storedMute returns user's mute of author as it was read.
+// storedMute returns user's mute of author from the items in found.
 func storedMute(found map[table.Key]table.Item, user, author string) (m schema.Mute, muted bool, err error) {
 	it, muted := found[schema.MuteKey(user, author)]
 	if muted {
@@ -110,8 +110,8 @@ func storedMute(found map[table.Key]table.Item, user, author string) (m schema.M
 	return m, muted, fault.Wrap("table", err)
 }
 
-// readMute reads user's mute of author, the profiles of both, and other keys, consistently. The
-// user must have a profile.
+// readMute reads user's mute of author, the profiles of both users, and the keys in also,
+// consistently. The user must have a profile.
 func (s *Service) readMute(ctx context.Context, user, author string, also ...table.Key) (map[table.Key]table.Item, error) {
 	if user == author {
 		return nil, &fault.Error{Kind: fault.Invalid, Detail: "a mute is of another user, and this is your own id", Fields: []fault.FieldError{{Field: "id", Detail: "is your own id"}}}
@@ -127,7 +127,7 @@ func (s *Service) readMute(ctx context.Context, user, author string, also ...tab
 	return found, nil
 }
 
-// mayMute refuses a call about an author without a profile. A mute that is there shows that the
+// mayMute refuses a call about an author without a profile. An existing mute proves that the
 // author was a user.
 func mayMute(found map[table.Key]table.Item, user, author string) error {
 	_, muted := found[schema.MuteKey(user, author)]

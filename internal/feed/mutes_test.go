@@ -116,7 +116,7 @@ func TestRefusedMutes(t *testing.T) {
 	w.put(items...)
 	wantKind(t, w.Mute(t.Context(), "ann", "bob"), fault.MuteLimit)
 	w.mute("bob", "ann")
-	w.users("muted0007") // the other muted ones have no profile
+	w.users("muted0007") // only this muted user has a profile
 	w.unmute("ann", "muted0007")
 	w.mute("ann", "bob")
 }
@@ -196,7 +196,7 @@ func TestAHomeReadsTheMutesWithTheMarks(t *testing.T) {
 }
 
 // More followees than one request reads are muted: their posts are not gathered, and a mute
-// hides those that were gathered before.
+// hides posts that were gathered before it.
 func TestMutesOfThousandsOfFolloweesByPull(t *testing.T) {
 	w := newWorld(t)
 	names := w.followees("ann", 1500)

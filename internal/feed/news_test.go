@@ -24,7 +24,8 @@ func (w *world) news(viewer string, query home.Query, limit int) home.News {
 	return news
 }
 
-// Five of the posts are deleted, and an unfollowed author has as many posts as the others.
+// Five of the posts are deleted, and an unfollowed author has as many posts as each other
+// author.
 func TestNewsAreThePostsAfterAnID(t *testing.T) {
 	w := newWorld(t)
 	names := w.crowd("viewer", 3, 0)
@@ -119,7 +120,7 @@ func TestPollsForNewsCost(t *testing.T) {
 		{0, entries + marks},
 		{1, entries + marks + 1 + 0.5 + 0.5},      // the post, its count, one's own like by key
 		{20, entries + marks + 20 + 20*0.5 + 0.5}, // own likes by a query
-		{30, 32.5 + entries + marks + 10*0.5},     // another look at the timeline, and at the other posts
+		{30, 32.5 + entries + marks + 10*0.5},     // another look at the timeline, and at the remaining posts
 		{300, 32.5 + 2*entries + marks + 100*0.5},
 	} {
 		for i := range step.posts {

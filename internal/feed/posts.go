@@ -54,8 +54,7 @@ func (s *Service) ownPost(ctx context.Context, user, post string) (schema.PostRe
 	return byID, nil
 }
 
-// EditPost changes a post of user's. It writes one item: everything else refers to
-// that item.
+// EditPost changes a post of user's. It writes one item, to which all other items refer.
 func (s *Service) EditPost(ctx context.Context, user, post string, edit PostEdit) (Post, error) {
 	if err := edit.validate(); err != nil {
 		return Post{}, err
@@ -101,17 +100,17 @@ func (s *Service) EditPost(ctx context.Context, user, post string, edit PostEdit
 	return postOf(p), nil
 }
 
-// DeletePost deletes a post of user's for good. One transaction takes the post out of
-// its author's list, turns the post by id into a tombstone, which fan-outs read before
-// each page of followers, and lowers the author's count (I4). Homes leave out deleted
-// posts when they are read, so no timeline entry has to be found (I2).
+// DeletePost deletes a post of user's for good. One transaction takes the post out of its
+// author's list, turns the post by id into a tombstone, and lowers the author's count
+// (I4). Fan-outs read the tombstone before each page of followers. Home reads leave out
+// deleted posts, so no timeline entry has to be found (I2).
 //
-// The call whose transaction made the tombstone publishes PostDeleted, so each deletion has one. A
-// crash or a queue that fails in between leaves a tombstone without a purge, which the auditor
-// finds. A queue that fails does not hold the deletion up.
+// The call whose transaction made the tombstone publishes PostDeleted, so each deletion has one
+// event. A crash or a failing queue in between leaves a tombstone without a purge, which the
+// auditor finds. A failing queue does not delay the deletion.
 //
-// No message brings the post back: writePost asks for the absence of the post by id, and
-// the tombstone outlives every message that might (I2).
+// No message restores the post: writePost requires that the post by id is absent, and the
+// tombstone outlives every message that might restore the post (I2).
 func (s *Service) DeletePost(ctx context.Context, user, post string) error {
 	var byID schema.PostRef
 	var counts *table.Item
@@ -170,13 +169,14 @@ func (s *Service) deletePost(ctx context.Context, byID schema.PostRef, counts *t
 // askForPurge bounds how long a deletion waits for the queue.
 const askForPurge = time.Second
 
-// AskToPurge publishes PostDeleted for a post whose purge is overdue. Nobody knows its mentions
-// any more.
+// AskToPurge publishes PostDeleted for a post whose purge is overdue. The ids that the post
+// mentioned are no longer known.
 func (s *Service) AskToPurge(ctx context.Context, user, post string) {
 	s.askToPurge(ctx, &messages.PostDeleted{PostID: post, AuthorID: user})
 }
 
-// askToPurge publishes e, also for a caller that has left. If that fails, an auditor asks again.
+// askToPurge publishes e, even if the caller has left. If that fails, an auditor asks
+// again.
 func (s *Service) askToPurge(ctx context.Context, e *messages.PostDeleted) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askForPurge)
 	defer cancel()
@@ -186,8 +186,8 @@ func (s *Service) askToPurge(ctx context.Context, e *messages.PostDeleted) {
 	}
 }
 
-// bury makes the transaction of a deletion: the tombstone beside ops. Every deletion goes through
-// it. It asks for the purge if it made the tombstone, or may have. mentions are the ids that the post
+// bury makes the transaction of a deletion: the tombstone, and ops. Every deletion goes through bury.
+// It asks for the purge if it made the tombstone, or may have. mentions are the ids that the post
 // mentioned.
 func (s *Service) bury(ctx context.Context, tombstone schema.PostRef, mentions []string, ops ...table.TransactOp) error {
 	living := table.All{table.Exists{}, table.AttrAbsent{Name: schema.AttrDeleted}}
@@ -262,9 +262,10 @@ func ceilMilli(t time.Time) time.Time {
 	return t
 }
 
-// lookForPost reads a post and, if it is not in its author's list, its tombstone, again
-// and again until it finds one or lookFor is over. Then it returns nil. A living post by
-// id alone does not count: the items of a transaction may become visible one by one.
+// lookForPost reads a post and, if the post is not in its author's list, the post's
+// tombstone. It repeats both reads until it finds one or lookFor is over; then it returns
+// nil. A living post by id alone does not count: the items of a transaction may become
+// visible one by one.
 func (s *Service) lookForPost(ctx context.Context, author, post string) (*schema.Post, error) {
 	waits := backoff.Exponential{First: lookAgain, Most: lookFor}
 	if s.access.Local {
@@ -306,9 +307,9 @@ func (s *Service) lookForPost(ctx context.Context, author, post string) (*schema
 	}
 }
 
-// lookFor is how long a worker, or a call that repeats another one, waits for the post
-// to appear before it writes the post itself. That is long enough for the API's own
-// transaction, so that the two do not conflict.
+// lookFor is how long a worker, or a repeated call, waits for the post to appear before
+// it writes the post itself. It is long enough for the API's own transaction, so that the
+// two transactions do not conflict.
 const lookFor = 200 * time.Millisecond
 
 // The wait before the second look is about as long as the API's transaction takes, on

@@ -494,7 +494,7 @@ func TestPostsOfOtherProducersWaitForNobody(t *testing.T) {
 			post, err := ids.New()
 			require.NoError(t, err)
 			e := &messages.PostCreated{PostID: post, AuthorID: fmt.Sprintf("author%d", i), Text: "from elsewhere"}
-			for range 2 { // its message may come again
+			for range 2 { // its message may be redelivered
 				tp.take()
 				if ref, err := w.EnsurePost(t.Context(), e); err != nil || ref.Deleted {
 					t.Fatal(ref, err)
@@ -503,7 +503,7 @@ func TestPostsOfOtherProducersWaitForNobody(t *testing.T) {
 				assert.LessOrEqualf(t, len(calls), 2, "post %d took %d calls: %v", i, len(calls), calls)
 			}
 		}
-		// One worker after the other: only the table's answers take time.
+		// Workers run one after the other, so only the table's answers take time.
 		assert.LessOrEqualf(t, time.Since(began), posts*2*2*tp.latency, "%d posts, each sent twice", posts)
 		tp.latency = 0
 		w.homes("author63", "from elsewhere")

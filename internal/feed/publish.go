@@ -41,8 +41,9 @@ func (s *Service) CreatePost(ctx context.Context, author string, in PostInput) (
 	return postOf(draft.post), nil
 }
 
-// publishDraft makes the post of a draft, unless the author's hour is used up, or returns the post that an
-// earlier call with the key made. A bound key is never refused, and a refused call binds none.
+// publishDraft makes the post of a draft, unless the author's hour is used up, or returns the post
+// that an earlier call with the key made. A call with a bound key is never refused, and a refused
+// call binds no key.
 func (s *Service) publishDraft(ctx context.Context, key string, d draft) (schema.Post, error) {
 	refused := cmp.Or(s.endFault(d.post), s.refused(d.use))
 	if refused != nil && key == "" {
@@ -97,7 +98,8 @@ func (s *Service) newPost(ctx context.Context, author string, in PostInput) (mad
 	}, nil
 }
 
-// useOfPost returns the use of a new post that is pushed to followers. items are the items of the author.
+// useOfPost returns the use of a new post that is pushed to followers. items are the
+// author's items.
 func (s *Service) useOfPost(author, post string, followers int64, items []table.Item) use {
 	u := s.useOf(author, access.TimeOf(post), unitsOfPost+followers, countsItem(author, items))
 	u.post = true
@@ -113,8 +115,9 @@ func followersPushed(author string, items []table.Item, counts schema.Counts) (i
 	return counts.Followers, nil
 }
 
-// readAuthor returns the highest id of an author's posts, living or deleted, and what a new one
-// takes from the author, who must have a profile. It also returns the items of the author.
+// readAuthor returns the highest id of an author's posts, living or deleted, and the part of
+// the author that a new post takes. The author must have a profile. It also returns the
+// author's items.
 func (s *Service) readAuthor(ctx context.Context, author string) (highest string, read authorRead, items []table.Item, err error) {
 	read.at = s.access.Now()
 	err = s.access.All(ctx,
@@ -143,9 +146,9 @@ func (s *Service) readAuthor(ctx context.Context, author string) (highest string
 // clock is wrong, another process may take the post.
 const mostRetryAfter = time.Minute
 
-// checkAhead refuses the id of a new post that workers would not deliver yet. It is ahead
-// because the author's newest post is: it was made by a process whose clock is ahead, or
-// the clock of this one is behind.
+// checkAhead refuses the id of a new post if workers would not deliver the post yet. Such
+// an id is ahead because the author's newest post is ahead: another process with a fast
+// clock made that post, or this process's clock is slow.
 func (s *Service) checkAhead(post string) error {
 	ahead := access.TimeOf(post).Sub(s.access.Now()) - messages.MaxAhead
 	if ahead <= 0 {
@@ -165,8 +168,8 @@ func (s *Service) likeShards(counts schema.Counts) int {
 }
 
 // newestPost returns the id of author's newest post in the list, or "" if there is none.
-// The next id must be above it, and above the newest deleted one, which the counts name:
-// replicas make ids, and their clocks differ.
+// The next id must be above this id, and above the newest deleted one, which the counts
+// name: replicas make ids, and their clocks differ.
 func (s *Service) newestPost(ctx context.Context, author string) (string, error) {
 	q := table.Query{PK: schema.PostsPK(author), Descending: true, Consistent: true, Project: []string{}}
 	read, err := page.Collect(ctx, s.access.Store, q, 1, page.Refill{}, page.Each(func(it table.Item) (string, bool, error) {
@@ -179,24 +182,23 @@ func (s *Service) newestPost(ctx context.Context, author string) (string, error)
 	return read.Items[0], nil
 }
 
-// EnsurePost makes sure that the post of an event is in the table before a worker
-// delivers it, and returns the stored post, or what is known of it: its author, its like shards
-// and whether it was deleted. A post of a former life of its author counts as deleted, and is not
-// written. If another write of it came first, the version of its byline is
-// taken for 0.
+// EnsurePost makes sure that the post of an event is in the table before a worker delivers it. It
+// returns the stored post, or the known part: its author, its like shards and whether it was
+// deleted. A post of a former life of its author counts as deleted, and is not written. If
+// another call wrote the post first, the version of its byline counts as 0.
 //
 // If no retry can help, the error is a *messages.PermanentError. If the post is ahead of
 // the clock, it is a *messages.EarlyError, and if the clock is in doubt, a *clock.DoubtError.
 //
-// CreatePost writes the post itself and always names its like shards, so EnsurePost
-// looks for such a post first. An event without like shards is of another producer:
-// nobody else writes its post, and no worker waits for it.
+// CreatePost writes the post itself and always sets its like shards, so EnsurePost looks
+// for such a post first. An event without like shards comes from another producer: nobody
+// else writes its post, and no worker waits for it.
 func (s *Service) EnsurePost(ctx context.Context, e *messages.PostCreated) (schema.Post, error) {
 	if err := s.access.Clock.CheckAge("post_id", e.PostID, s.access.Now()); err != nil {
 		return schema.Post{}, err
 	}
 	if end := e.End(); !end.IsZero() && !s.access.Now().Before(end) {
-		// A clock in doubt ends no post.
+		// A post is not given up while the clock is in doubt.
 		return schema.Post{ID: e.PostID, Author: e.AuthorID, LikeShards: e.LikeShards, End: end, Deleted: true}, s.access.Clock.Doubt()
 	}
 	s.cfg.Authors.note(e.AuthorID, e.PostID, authorRead{}) // it may be of an earlier process
@@ -234,7 +236,7 @@ func (s *Service) EnsurePost(ctx context.Context, e *messages.PostCreated) (sche
 		post.Byline = profile.Byline()
 	}
 	var u use
-	if post.LikeShards == 0 { // of another producer, whose posts count for no hour
+	if post.LikeShards == 0 { // of another producer, whose posts count in no hour
 		post.LikeShards = s.likeShards(counts)
 	} else {
 		followers, err := followersPushed(e.AuthorID, items, counts)
@@ -254,25 +256,25 @@ func (s *Service) EnsurePost(ctx context.Context, e *messages.PostCreated) (sche
 	return post, err
 }
 
-// ownedError is the failure of a post whose id belongs to another author.
+// ownedError means that the id of a post belongs to a post of another author.
 type ownedError struct{ post, author, owner string }
 
 func (e *ownedError) Error() string {
 	return fmt.Sprintf("post %s of %s: the id belongs to a post of %s", e.post, e.author, e.owner)
 }
 
-// writePost makes a post in one transaction: the post, the post by id, the author's
-// count (I4) with its use, and the author's own timeline entry. If the post is there already, that
-// is success. writePost returns the stored post by id, and reports whether it made it. If the
-// post has become a tombstone, it stays one for good (I2).
+// writePost makes a post in one transaction: the post, the post by id, the author's count (I4)
+// with its use, and the author's own timeline entry. If the post exists already, that is success.
+// writePost returns the stored post by id, and made reports whether this call made it. A post that
+// has become a tombstone stays one (I2).
 //
-// If it is lazy, the post's event is durable and not handled yet: a worker that finds no
-// post repeats the transaction, and one that finds it waits until it is durable.
+// If lazy is set, the post's event is durable and not handled yet. A worker that finds no
+// post repeats the transaction; a worker that finds the post waits until it is durable.
 func (s *Service) writePost(ctx context.Context, p schema.Post, u use, lazy bool) (stored schema.PostRef, made bool, err error) {
 	return s.putPost(ctx, p, u, lazy, true)
 }
 
-// putPost is writePost, and leaves out the author's entry of a post that no home shows.
+// putPost is writePost. It leaves out the author's entry if no home shows the post.
 func (s *Service) putPost(ctx context.Context, p schema.Post, u use, lazy, shown bool) (stored schema.PostRef, made bool, err error) {
 	lives, err := s.access.Lives(ctx)
 	if err != nil {

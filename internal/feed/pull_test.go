@@ -78,8 +78,8 @@ func TestAHomeOfFiveThousandFolloweesByPullReadsEachListOnce(t *testing.T) {
 	assert.Equal(t, want, homeIDs(w.home("viewer", 100, home.Query{})), "by push")
 }
 
-// Requests of one reader that gather a home take turns, so that the calls under way are those of
-// one. Another reader waits for nobody.
+// Requests of one reader that gather a home take turns, so that only one request's calls run at
+// a time. Another reader does not wait for them.
 func TestRequestsThatGatherAHomeTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, tp := tapped(t)
@@ -233,7 +233,7 @@ func TestGatheredPostsAreLeftOutIfTheyMustNotShowAnyMore(t *testing.T) {
 	assert.Empty(t, got, "expired")
 }
 
-// Push and pull share their cursors, also those of a gathering.
+// Push and pull share their cursors, including cursors of a gathering.
 func TestCursorsOfGatherings(t *testing.T) {
 	w, posts, cursor := gathered(t, 9)
 	first := w.pulled("viewer", page.Request{Limit: 4, Cursor: cursor})

@@ -1,10 +1,9 @@
 // Package feed is the domain: users, follows, posts, comments, likes. Of the folders below, package
 // home computes homes, package view views, package delivery reads deliveries, package removal removes
-// users, and package access is the way of all of them to the table and the queue.
-// Each access pattern of docs/ACCESS_PATTERNS.md is one method of the domain. The
-// package uses the table and the queue through their ports and knows neither AWS
-// nor HTTP. Callers have checked the grammar of user ids and ULIDs; this package
-// checks the values of the domain, such as the length of a text.
+// users, and package access gives all of them the table and the queue. Each access pattern of
+// docs/ACCESS_PATTERNS.md is one method of the domain. The package uses the table and the queue
+// through their ports and knows neither AWS nor HTTP. Callers have checked the grammar of user ids
+// and ULIDs; this package checks the values of the domain, such as the length of a text.
 //
 // # It must never
 //
@@ -17,7 +16,8 @@
 //
 // # The invariants it keeps
 //
-//   - I1: a new follower misses no post. Follow, in follows.go, says why.
+//   - I1: a new follower misses no post. The comment of Follow, in follows.go, gives the
+//     reason.
 //   - I2: unfollowed authors and deleted posts never come back. Unfollow in
 //     unfollows.go, DeletePost in posts.go and the home's consistent reads do this.
 //   - I4: counts are exact. They change in the transactions of follows.go, unfollows.go,
@@ -38,26 +38,26 @@ import (
 // other field takes its default.
 type Config struct {
 	Access *access.Access
-	// Authors, if not nil, spares known authors the reads before a post. Only a process that
-	// alone writes the table may have it, one for all its Services.
+	// Authors, if not nil, spares known authors the reads before a post. It is only for a
+	// process that alone writes the table; all its Services share one.
 	Authors *Authors
-	// LikesByUser says that likes are in the index of likes by user.
+	// LikesByUser means that likes are in the index of likes by user.
 	LikesByUser bool
 	// RecentPosts is how many of an author's newest posts a new follow shows. Default
 	// 100.
 	RecentPosts int
 	// MaxFollowing is the number of users whom one user may follow. 0 is no limit.
 	MaxFollowing int64
-	// FollowersPerLikeShard is the number of followers for which the like lists of
-	// an author's posts get one more partition. Default 100,000.
+	// FollowersPerLikeShard is the number of followers for which the like lists of an
+	// author's posts get one more partition. Default 100,000.
 	FollowersPerLikeShard int64
 	// UserUnits is the number of capacity units that the calls of one user may cause in an hour, over all
 	// processes (docs/decisions/0044). 0 is no limit.
 	UserUnits int64
 	// Notices, if not nil, sends the events that notify users.
 	Notices func(ctx context.Context, events ...messages.Event) error
-	// Posted is called once for each accepted post. A call that repeats another
-	// one, whose post is in the table already, accepts none.
+	// Posted is called once for each accepted post. A repeated call, whose post is in the
+	// table already, accepts none.
 	Posted func()
 }
 

@@ -26,8 +26,8 @@ import (
 // it merges.
 const tableCalls = 12
 
-// smallCalls is the most that a small first refill adds to it: references, their posts, and the
-// likes of those that show.
+// smallCalls is the most calls that a small first refill adds: references, their posts, and the
+// likes of the posts that show.
 const smallCalls = 3
 
 // put writes items as they are.

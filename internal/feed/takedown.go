@@ -15,8 +15,9 @@ import (
 // TakeDown is the deletion of a post by a service, By, with a reason for the author.
 type TakeDown schema.TakeDown
 
-// TakeDown deletes a post as DeletePost does, for the service by. The tombstone keeps the first reason, and a
-// repetition returns it. A post that its author deleted before, or that has ended (I15), is NotFound.
+// TakeDown deletes a post as DeletePost does, for the service by. The tombstone keeps the first
+// reason, and a repetition returns it. A post that its author has deleted, or that has ended (I15),
+// is NotFound.
 func (s *Service) TakeDown(ctx context.Context, by, post, reason string) (TakeDown, error) {
 	var c checks
 	if c.shown("reason", reason, 1, messages.MaxReason, display.NameFault); len(c) > 0 {

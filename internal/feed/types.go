@@ -9,8 +9,8 @@ import (
 	"fanfare/messages"
 )
 
-// ProfileInput is a profile as its user writes it. Data is the JSON text of an object: nil leaves
-// the data as it is, and "" removes it.
+// ProfileInput is a profile as its user writes it. Data is the JSON text of an object: nil keeps
+// the stored data, and "" removes it.
 type ProfileInput struct {
 	Name, Bio, ImageURL string
 	Data                *string
@@ -32,7 +32,7 @@ type Edge struct {
 	Since  time.Time
 }
 
-// Relationship says which of two users follows the other.
+// Relationship reports which of two users follows the other.
 type Relationship struct{ Following, FollowedBy, Friends bool }
 
 // PostInput is a post to make. All but Text is optional. Data is the JSON text of an object.
@@ -43,8 +43,7 @@ type PostInput struct {
 	ExpiresAt time.Time
 }
 
-// PostEdit is a change of a post. It leaves fields that are nil as they are. Data "" removes the
-// data.
+// PostEdit is a change of a post. A field that is nil does not change. Data "" removes the data.
 type PostEdit struct{ Text, ImageURL, Data *string }
 
 // Post is a living post. EditedAt is zero if it was never edited, ExpiresAt if it has no end.
@@ -97,8 +96,8 @@ type HomeItem struct {
 	Author    HomeAuthor
 	LikeCount int64
 	Liked     bool
-	// Reactions are the counts by kind of reaction, likes among them, and Reaction is the viewer's kind.
-	// Where only likes are configured, they are nil and "".
+	// Reactions are the counts by kind of reaction, including likes, and Reaction is the viewer's
+	// kind. If only likes are configured, they are nil and "".
 	Reactions map[string]int64
 	Reaction  string
 	// CommentCount is exact at the time of the read (I4).
@@ -106,8 +105,8 @@ type HomeItem struct {
 }
 
 // HomeAuthor is an author as a home shows it. A changed Name or ImageURL shows once a worker has
-// brought it to the post. Both are "" for an author without a profile: a post of another
-// producer may have one, and an old post of a user who is being removed.
+// written it to the post. Both are "" for an author without a profile: another producer may post
+// for such an author, and a user who is being removed may have old posts.
 type HomeAuthor struct{ ID, Name, ImageURL string }
 
 // JSONBytes returns the size of the post in JSON, or more.

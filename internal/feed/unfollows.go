@@ -10,20 +10,21 @@ import (
 	"fanfare/messages"
 )
 
-// unfollowedSlack is how much longer than a timeline entry the mark of an unfollow
-// lives. Messages in flight at the unfollow, above all a backfill, may still write
-// entries of posts that were made after it. But no consumer handles a message older
-// than MaxAge, so those posts are at most MaxAge younger than the unfollow, and the
-// mark outlives their entries.
+// unfollowedSlack is how much longer than a timeline entry the mark of an unfollow lives.
+// Messages in flight at the unfollow, above all a backfill, may still write entries of
+// posts that were made after it. But no consumer handles a message older than MaxAge. So
+// these posts are at most MaxAge younger than the unfollow, and the mark outlives their
+// entries.
 const unfollowedSlack = messages.MaxAge
 
 // Unfollow is the reverse of Follow, and may be repeated too.
 //
-// It takes effect at once, whatever messages are in flight (I2). The transaction that
-// removes the edges also writes a mark; every home read begins with a consistent read
-// of the marks; and the mark outlives every entry that chunks and backfills in flight
-// may still write. An earlier backfill cannot end the mark, because the mark has
-// another version. So no entry has to be purged: entries expire by their ttl. A home that
+// It takes effect at once, whatever messages are in flight (I2), for three reasons. The
+// transaction that removes the edges also writes a mark. Every home read begins with a
+// consistent read of the marks. The mark outlives every entry that chunks and backfills
+// in flight may still write. An earlier backfill cannot end the mark, because the mark
+// has another version. So no entry has to be purged: entries expire by their ttl. A home
+// read that meets many of them asks a worker to remove them.
 // meets many of them asks a worker to remove them.
 func (s *Service) Unfollow(ctx context.Context, follower, author string) error {
 	if err := notSelf(follower, author); err != nil {
@@ -32,8 +33,8 @@ func (s *Service) Unfollow(ctx context.Context, follower, author string) error {
 	return s.access.RetryChanged(func() (bool, error) { return s.unfollow(ctx, follower, author) })
 }
 
-// unfollow tries once. changed reports that another call has changed the follow since
-// this one read it.
+// unfollow tries once. changed reports that another call has changed the follow since the
+// read of this try.
 func (s *Service) unfollow(ctx context.Context, follower, author string) (changed bool, err error) {
 	var also []table.Key
 	if s.cfg.UserUnits > 0 {
@@ -54,7 +55,7 @@ func (s *Service) unfollow(ctx context.Context, follower, author string) (change
 	return changed, err
 }
 
-// EndFollow ends a follow for which ends holds, as it is stored, and reports whether it did. The
+// EndFollow ends a stored follow for which ends returns true, and reports whether it did. The
 // profiles may be gone.
 func (s *Service) EndFollow(ctx context.Context, follower, author string, ends func(schema.Edge) (bool, error)) (ended bool, err error) {
 	err = s.access.RetryChanged(func() (bool, error) {
@@ -77,7 +78,7 @@ func (s *Service) EndFollow(ctx context.Context, follower, author string, ends f
 }
 
 // endFollow makes an unfollow's transaction. changed reports that another call has changed the
-// follow since now was read.
+// follow since the read of now.
 func (s *Service) endFollow(ctx context.Context, follower, author string, now following) (changed bool, err error) {
 	ops, err := s.endOf(ctx, follower, author, now)
 	if err != nil {

@@ -32,7 +32,7 @@ func (s *Service) PutProfile(ctx context.Context, user string, in ProfileInput) 
 }
 
 // putProfile is one try of PutProfile. Its condition fails if another call has changed the name or
-// the image since it read them.
+// the image since the read.
 func (s *Service) putProfile(ctx context.Context, user string, in ProfileInput) (User, error) {
 	items, err := s.userItems(ctx, user)
 	if err != nil {
@@ -52,7 +52,7 @@ func (s *Service) putProfile(ctx context.Context, user string, in ProfileInput) 
 	if old != nil {
 		profile.CreatedAt, profile.V, profile.After, profile.Former = old.CreatedAt, old.V, old.After, old.Former
 		same, note = table.All{sameProfile(old.V), sameLife(*old)}, nil
-		if in.Data == nil { // a call that leaves the data must not undo another one that changes it
+		if in.Data == nil { // a call without data must not undo a concurrent change of the data
 			profile.Data = old.Data
 			same = table.All{same, unchangedAttr(old.Item(), schema.AttrData)}
 		}
@@ -62,10 +62,11 @@ func (s *Service) putProfile(ctx context.Context, user string, in ProfileInput) 
 	write := func(u use) error { return s.writeProfile(ctx, profile, same, note, u) }
 	renamed := old == nil || in.Name != old.Name || in.ImageURL != old.ImageURL
 	if renamed {
-		// A version that counts from the time is above those of a profile that was removed.
+		// Versions count from the time, so this version is above the versions of a
+		// removed profile.
 		profile.V = max(above(profile.After, now).UnixMilli(), profile.V+1)
 	}
-	if renamed && (old != nil || counts != (schema.Counts{})) { // a user who never was here has no post that keeps another name
+	if renamed && (old != nil || counts != (schema.Counts{})) { // a new user has no post that keeps another name
 		err = s.rename(ctx, profile, counts, countsItem(user, items), write)
 	} else {
 		err = write(use{})
@@ -80,8 +81,8 @@ func (s *Service) putProfile(ctx context.Context, user string, in ProfileInput) 
 	return made, nil
 }
 
-// rename makes a change of a name or an image, unless the user's hour is used up. The event comes before
-// the change, so that no crash loses it (docs/decisions/0037).
+// rename changes a name or an image, unless the user's hour is used up. It sends the event before the
+// change, so that no crash loses the event (docs/decisions/0037).
 func (s *Service) rename(ctx context.Context, profile schema.Profile, counts schema.Counts, item *table.Item, write func(use) error) error {
 	u := s.useOf(profile.User, s.access.Now(), unitsOfRename, item)
 	if err := s.refused(u); err != nil {
@@ -110,8 +111,8 @@ func (s *Service) rename(ctx context.Context, profile schema.Profile, counts sch
 // mostCounted is the number of posts that a rename counts: one page.
 const mostCounted = 1000
 
-// rewritten returns the units that a worker needs for the bylines of a user's posts: one for each post that
-// it rewrites, and one for each KB of these posts. If there are more than a page of such posts, all posts of the
+// rewritten returns the units that a worker needs for the bylines of a user's posts: one for each
+// rewritten post, and one for each KB of these posts. If the posts exceed one page, all posts of the
 // user count, each with the mean size of the page.
 func (s *Service) rewritten(ctx context.Context, user string, counts schema.Counts) (units int64, err error) {
 	oldest := id.Floor(s.access.Now().Add(-2 * schema.BylineShown)) // as the worker
@@ -128,8 +129,8 @@ func (s *Service) rewritten(ctx context.Context, user string, counts schema.Coun
 	return 0, nil
 }
 
-// sameProfile holds for a profile of a version. Two different names never get one version, and a
-// profile that was removed does not come back.
+// sameProfile holds for a profile of a version. Two different names never get the same version,
+// and a removed profile never exists again.
 func sameProfile(v int64) table.Cond {
 	if v == 0 {
 		return table.All{table.Exists{}, table.AttrAbsent{Name: schema.AttrBylineV}}
@@ -150,7 +151,8 @@ func (s *Service) User(ctx context.Context, user string) (User, error) {
 	return userOf(*stored.profile, stored.counts), nil
 }
 
-// storedUser is the answer of readUser. Several requests may hold it: it must not be changed.
+// storedUser is the answer of readUser. Several requests may share it, so it must not be
+// changed.
 type storedUser struct {
 	profile *schema.Profile
 	counts  schema.Counts
@@ -211,7 +213,7 @@ func hasProfile(user string) table.TransactOp {
 }
 
 // removed reports whether a user was removed, or is being removed, and has no profile since. found
-// has the user's profile and note as they were read.
+// has the user's profile and note.
 func removed(found map[table.Key]table.Item, user string) bool {
 	_, profile := found[schema.ProfileKey(user)]
 	_, note := found[schema.ForgottenKey(user)]

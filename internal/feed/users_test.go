@@ -322,7 +322,7 @@ func TestAUserFollowsAsManyAsTheLimitAllows(t *testing.T) {
 	w.follow("ann", shown[0]) // is no new follow
 	require.NoError(t, w.Unfollow(t.Context(), "ann", shown[0]))
 	w.follow("ann", shown[0])
-	// Another process has a lower limit: the follows of before stay.
+	// Another process has a lower limit: earlier follows stay.
 	lower := newDomain(config{way: way{
 		Store: w.store, Publisher: w.published, IDs: id.NewGenerator(w.clock.now), Now: w.clock.now, Lifetimes: lifetime.Fixed(timelineTTL),
 	}, service: service{MaxFollowing: 2}})

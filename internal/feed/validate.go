@@ -22,8 +22,8 @@ const (
 	maxKeyBytes = 255
 )
 
-// checks collects the faults of all fields of one call, so that users see them
-// together. No check changes a value but data: text is stored as it was sent.
+// checks collects the faults of all fields of one call, so that users see all of them at
+// once. A check changes data only: text is stored as it was sent.
 type checks []fault.FieldError
 
 func (c *checks) refuse(field, format string, args ...any) {
@@ -40,7 +40,7 @@ func (c *checks) text(field, value string, least, most int) {
 	}
 }
 
-// shown is text for a value whose characters are looked at, too.
+// shown checks a text that people see: its length, and its characters.
 func (c *checks) shown(field, value string, least, most int, faultOf func(string) string) {
 	before := len(*c)
 	if c.text(field, value, least, most); len(*c) > before {
@@ -75,8 +75,8 @@ const (
 	mostLife  = 366 * 24 * time.Hour
 )
 
-// endFault refuses a post that would end too soon or too late. It is no fault of a call that repeats an
-// earlier one. The id of the post may be ahead of the clock, and a post ends after the time of its id.
+// endFault refuses a post that would end too soon or too late. A repeated call has no such fault. The
+// id of the post may be ahead of the clock, and a post ends after the time of its id.
 func (s *Service) endFault(p schema.Post) error {
 	now := s.access.Now()
 	soonest := now.Add(leastLife - time.Second) // an end in whole seconds is rounded down

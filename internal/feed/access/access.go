@@ -1,12 +1,12 @@
-// Package access is the way of the domain to its table and its queue: reads, transactions,
-// events, and the checks that several access patterns share. Each process has one Access, so its
-// requests share their reads: like counts and names as long as they may be old, and posts only
-// with requests that wait for the same read.
+// Package access gives the domain its table and its queue: reads, transactions, events, and the
+// checks that several access patterns share. Each process has one Access, so its requests share
+// reads. They share like counts and names for as long as these may be old. They share a read of
+// a post only while all of them wait for it.
 //
 // # It must never
 //
 //   - Return a post from a read that began before the request (I2).
-//   - Decide more about users, posts and follows than whether they are there.
+//   - Decide more about users, posts and follows than whether they exist.
 //   - Read a whole partition into memory, or Scan (I9).
 package access
 
@@ -31,7 +31,7 @@ type Config struct {
 	// Store is the table. It may return expired items: New hides them.
 	Store table.Store
 	// Local means that Store is in this process. A request then makes its reads one after
-	// the other and shares none of those of posts and profiles.
+	// the other, and shares no reads of posts and profiles.
 	Local bool
 	// Publisher takes PostCreated, PostDeleted, Followed, Unfollowed, Seen, Returned, Liked,
 	// Unliked and Reacted.
@@ -40,12 +40,13 @@ type Config struct {
 	IDs *id.Generator
 	// Now is the clock.
 	Now func() time.Time
-	// Clock, if not nil, reports when Now must not decide by age.
+	// Clock, if not nil, reports when Now is too uncertain to decide by age.
 	Clock *clock.Clock
 	// Lifetimes are how long posts stay in homes, by the times of their ids.
 	Lifetimes *lifetime.View
 	// LikeWindow is the window of the like aggregators. The reads through this Access share
-	// like counts for half of it, and authors' names for a minute. With 0 each reads them.
+	// like counts for half of it, and authors' names for a minute. With 0 nothing is
+	// shared.
 	LikeWindow time.Duration
 	// Reactions are the kinds of reaction besides like that reads show.
 	Reactions []string
@@ -80,8 +81,8 @@ type Access struct {
 	Config
 	// Recent has the authors and like counts that may be a moment old.
 	Recent *Recent
-	// posts reads posts by their keys, and refs posts by their ids, consistently. Each has
-	// batches of its own, so that likes do not hold up homes.
+	// posts reads posts by their keys, and refs reads posts by their ids, consistently.
+	// Each has batches of its own, so that likes do not delay homes.
 	posts, refs func(context.Context, []table.Key) (map[table.Key]table.Item, error)
 	turns       *turns
 }

@@ -7,8 +7,8 @@ import (
 	"fanfare/internal/table"
 )
 
-// Cost counts the capacity units that the table calls of one request used, and those that it caused. A read that
-// several requests share is counted for the one that makes it.
+// Cost counts the capacity units that the table calls of one request used or caused. If several
+// requests share a read, its units count for the request that makes it.
 type Cost struct{ halves atomic.Int64 } // half a unit is the least that a call uses
 
 type costKey struct{}
@@ -19,14 +19,14 @@ func WithCost(ctx context.Context) (context.Context, *Cost) {
 	return context.WithValue(ctx, costKey{}, cost), cost
 }
 
-// Cause adds units that a request will use after its answer, by the work that it asks for.
+// Cause adds units that work after the answer will use.
 func Cause(ctx context.Context, units int64) {
 	if cost, ok := ctx.Value(costKey{}).(*Cost); ok {
 		cost.halves.Add(2 * units)
 	}
 }
 
-// Measure runs a part of a request and returns the units that it used.
+// Measure runs a part of a request and returns the units of that part.
 func Measure(ctx context.Context, do func(context.Context) error) (units float64, err error) {
 	part, cost := WithCost(ctx)
 	err = do(part)
@@ -36,7 +36,7 @@ func Measure(ctx context.Context, do func(context.Context) error) (units float64
 	return cost.Units(), err
 }
 
-// Units returns the units that were used or caused so far.
+// Units returns the units that the request used or caused so far.
 func (c *Cost) Units() float64 { return float64(c.halves.Load()) / 2 }
 
 // addCost is the observer of a Service's table calls.

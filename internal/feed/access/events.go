@@ -22,7 +22,8 @@ func (a *Access) Message(ctx context.Context, e messages.Event, floor string) (*
 	return a.messageAs(ctx, e, eventID)
 }
 
-// messageAs is Message for an event with this id, whose header has the request already.
+// messageAs is Message for an event with the id eventID, whose header already has the
+// request's id.
 func (a *Access) messageAs(ctx context.Context, e messages.Event, eventID string) (*message.Message, error) {
 	head := e.Head()
 	head.EventID, head.Time = eventID, a.Now().UTC()
@@ -47,7 +48,7 @@ func (a *Access) PublishAbove(ctx context.Context, topic string, e messages.Even
 	return fault.Wrap("queue", a.Publisher.Publish(topic, msg))
 }
 
-// PublishAs is Publish for an event with this id.
+// PublishAs is Publish for an event with the given id.
 func (a *Access) PublishAs(ctx context.Context, topic string, e messages.Event, eventID string) error {
 	e.Head().RequestID = a.RequestID(ctx)
 	msg, err := a.messageAs(ctx, e, eventID)

@@ -13,7 +13,8 @@ import (
 )
 
 // PostByID reads a post's author and state by its id. The read is consistent: it must
-// find each post that was answered, and no post whose deletion was answered (I2).
+// find each post whose creation was answered, and no post whose deletion was answered
+// (I2).
 func (a *Access) PostByID(ctx context.Context, post string) (schema.PostRef, error) {
 	key := schema.PostByIDKey(post)
 	found, err := a.PostRefs(ctx, []table.Key{key})
@@ -69,9 +70,9 @@ func (a *Access) LivingPosts(ctx context.Context, posts []string, living map[str
 	return nil
 }
 
-// WriterAndPost returns a post for a write about it, and an id that the write must be above: all
-// of the user's former lives is below it. The user must have a profile, and the post must not be
-// deleted.
+// WriterAndPost returns a post for a write about it, and an id that the write's own id must be
+// above: all ids of the user's former lives are below. The user must have a profile, and the
+// post must not be deleted.
 func (a *Access) WriterAndPost(ctx context.Context, user, post string) (after string, byID schema.PostRef, err error) {
 	var missing, gone error
 	err = a.All(ctx,
@@ -90,7 +91,7 @@ func (a *Access) WriterAndPost(ctx context.Context, user, post string) (after st
 	return after, byID, gone
 }
 
-// failure returns err if a read failed, nil if err is the read's answer.
+// failure returns err if a read failed, nil if err is an answer of the read.
 func failure(err error) error {
 	if e, ok := errors.AsType[*fault.Error](err); ok && e.Kind != fault.Unavailable {
 		return nil
@@ -98,9 +99,10 @@ func failure(err error) error {
 	return err
 }
 
-// RefillOfLivingPosts is the refill of a list of one user's items that OfLivingPosts
-// reads: a page, and a request for its posts. The first page may take two requests for
-// its posts, and the user may have to be checked. A small first refill takes two calls more.
+// RefillOfLivingPosts is the refill of a list of one user's items that OfLivingPosts reads.
+// A refill reads a page, and then its posts with one request. The first page may take two
+// requests for its posts, and a check of the user. A small first refill takes two calls
+// more.
 func RefillOfLivingPosts() page.Refill {
 	return page.Refill{Budget: page.BudgetAfter(4), Calls: 2, Most: table.MaxBatchGet, Small: true}
 }
@@ -124,8 +126,8 @@ func OfLivingPosts[T any](ctx context.Context, a *Access, parse func([]table.Ite
 	}
 }
 
-// PostsBy returns references to author's first want posts of a span. It returns fewer
-// if there are no more, or if the budget cut the read. The first page reads size posts.
+// PostsBy returns references to author's first want posts of a span. It returns fewer if
+// the span has no more, or if the budget ends the read. The first page reads size posts.
 func (a *Access) PostsBy(ctx context.Context, calls *page.Budget, author string, of Span, want, size int) (page.Stretch[Ref], error) {
 	if of.Empty() {
 		return page.Stretch[Ref]{}, nil
@@ -138,8 +140,8 @@ func (a *Access) PostsBy(ctx context.Context, calls *page.Budget, author string,
 	}))
 }
 
-// UserPage is page for a list of one user's items. The user must exist. Only a list in
-// which nothing was found checks that, because a user who owns any item has a profile.
+// UserPage is page for a list of one user's items. The user must exist. Only an empty
+// list checks that, because a user who owns any item has a profile.
 func UserPage[T any](ctx context.Context, a *Access, read page.Stretch[T], in page.Request, scope page.Scope, position func(T) string) (page.List[T], error) {
 	if len(read.Items) == 0 && read.Cut == "" && in.Cursor == "" {
 		if err := a.RequireUser(ctx, scope.Owner); err != nil {
@@ -149,8 +151,8 @@ func UserPage[T any](ctx context.Context, a *Access, read page.Stretch[T], in pa
 	return page.Of(read, in.Size(), scope, position), nil
 }
 
-// profileAfter returns the id of a profile below which the user's former lives are, "" in the first
-// life, and the error of missing if the user has no profile.
+// profileAfter returns an id above all ids of the user's former lives, "" in the first life. If the
+// user has no profile, it returns the error of missing.
 func (a *Access) profileAfter(ctx context.Context, user string, missing func(user string) error) (after string, err error) {
 	it, err := a.Get(ctx, schema.ProfileKey(user), true, schema.AttrAfter)
 	if err != nil {
@@ -176,8 +178,8 @@ func (a *Access) RequireWriter(ctx context.Context, user string) error {
 }
 
 // Refuse returns the error for a write to a thing of another user. A user without a
-// profile is told of that first, as by every other write. Owners have a profile, so
-// only a refused user costs this read.
+// profile gets the error of a missing profile instead, as from every other write. Owners
+// have a profile, so only a refused user costs this read.
 func (a *Access) Refuse(ctx context.Context, user, detail string) error {
 	if err := a.RequireWriter(ctx, user); err != nil {
 		return err

@@ -17,16 +17,17 @@ import (
 const (
 	// KeptAuthors is how long a process shows the name of an author that it has read.
 	KeptAuthors = time.Minute
-	// keptBlocks is how long a process takes an author for one without blocks.
+	// keptBlocks is how long a process remembers that an author has no blocks.
 	keptBlocks = 2 * time.Second
 	// maxRecent is the number of items that a process keeps. An item has some 300 bytes,
 	// and 9 KB at most.
 	maxRecent = 16_384
 )
 
-// Recent shares the authors and like counts that reads show (docs/decisions/0020).
-// A key is read once at a time, for all requests that want it, and again when the answer is
-// too old. Nothing that has to be seen at once may be read through it: see memory.Reads.
+// Recent shares the authors and like counts that reads show (docs/decisions/0020). At any
+// time one read of a key runs, for all requests that want the key. A later request reads
+// the key again when the answer is too old. Data that must show at once may not be read
+// through Recent: see memory.Reads.
 type Recent struct {
 	read func(context.Context, []table.Key) (map[table.Key]table.Item, error)
 	now  func() time.Time
@@ -37,8 +38,8 @@ type Recent struct {
 	kept *simplelru.LRU[table.Key, *recentItem]
 }
 
-// recentItem is an item that is being read, or was. done is closed when item (nil if it is
-// absent) and err are set. All items of one read share it.
+// recentItem is an item that is being read, or was read. done is closed when item (nil if
+// it is absent) and err are set. All items of one read share the channel.
 type recentItem struct {
 	at   time.Time // the read began
 	done chan struct{}
@@ -57,7 +58,8 @@ func newRecentReads(a *Access) *Recent {
 		age: func(key table.Key) time.Duration {
 			switch {
 			case key.SK == schema.SortCount:
-				// The other half is for the aggregator: a count follows within two windows.
+				// The other half of the delay is for the aggregator: a count follows
+				// within two windows.
 				return a.LikeWindow / 2
 			case key.SK == schema.SortHasBlocks:
 				return min(keptBlocks, a.LikeWindow)
@@ -72,7 +74,8 @@ func newRecentReads(a *Access) *Recent {
 	}
 }
 
-// Shown returns the attributes of authors and like counts that reads show. A ledger and custom data stay behind.
+// Shown returns the attributes of authors and like counts that reads show. It leaves out
+// ledgers and custom data.
 func (a *Access) Shown() []string {
 	shown := []string{schema.AttrName, schema.AttrImageURL, schema.AttrBylineV, schema.AttrLikes, schema.AttrAsOf}
 	for _, kind := range a.Reactions {
@@ -81,8 +84,8 @@ func (a *Access) Shown() []string {
 	return shown
 }
 
-// ShownReactions returns the counts that reads show: of like and of the other configured kinds, as far
-// as a user has one.
+// ShownReactions returns the counts that reads show: of like, and of the other configured kinds that
+// a user has.
 func (a *Access) ShownReactions(count schema.LikeCount) map[string]int64 {
 	shown := make(map[string]int64, 1+len(a.Reactions))
 	if n := count.Kinds[schema.KindLike]; n > 0 {
@@ -97,7 +100,7 @@ func (a *Access) ShownReactions(count schema.LikeCount) map[string]int64 {
 }
 
 // Get reads distinct keys, or takes answers that are recent enough. It also returns the items of
-// the keys ifKept for which there are such answers.
+// the keys in ifKept that have such an answer.
 func (r *Recent) Get(ctx context.Context, keys []table.Key, ifKept ...table.Key) (map[table.Key]table.Item, error) {
 	items := make([]*recentItem, len(keys))
 	var own []table.Key
@@ -172,14 +175,14 @@ func (r *Recent) One(ctx context.Context, key table.Key) (*table.Item, error) {
 	return nil, err
 }
 
-// old reports whether the answer to a read of key must not be taken any more.
+// old reports whether the answer to a read of key is too old to be used.
 func (r *Recent) old(key table.Key, it *recentItem, now time.Time) bool {
 	return it.at.After(now) || now.Sub(it.at) >= r.age(key) // after now: the clock was set back
 }
 
-// fetch reads keys into items. It does not end with the request, because others wait for
-// it. A failed read is not kept, and neither is the absence of a profile: a request may name
-// a user that is about to come.
+// fetch reads keys into items. It does not end with the request, because other requests wait
+// for the read. A failed read is not kept. The absence of a profile is not kept either: the
+// named user may be about to make one.
 func (r *Recent) fetch(ctx context.Context, keys []table.Key, items []*recentItem) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), memory.ReadTime)
 	defer cancel()
@@ -204,7 +207,7 @@ func (r *Recent) fetch(ctx context.Context, keys []table.Key, items []*recentIte
 	}
 }
 
-// Keep puts an item that was just written in the place of the one that was read before.
+// Keep replaces the item that was read by the item that was just written.
 func (r *Recent) Keep(it table.Item) {
 	done := make(chan struct{})
 	close(done)

@@ -75,7 +75,7 @@ func (s Span) Query(pk string) table.Query {
 	return q
 }
 
-// Ref is a reference to a post. A home collects refs before it reads any post, so
+// Ref is a reference to a post. A home collects references before it reads any post, so
 // that many post lists fit in memory.
 type Ref struct {
 	Post, Author string

@@ -15,7 +15,8 @@ import (
 	"fanfare/internal/table"
 )
 
-// Get reads one item, nil if it is absent. If attributes are named, it returns only these.
+// Get reads one item, nil if it is absent. With projected attributes, it returns only
+// these.
 func (a *Access) Get(ctx context.Context, key table.Key, consistent bool, project ...string) (*table.Item, error) {
 	res, err := a.Store.Get(ctx, table.GetInput{Key: key, Consistent: consistent, Project: project})
 	if err != nil {
@@ -27,8 +28,8 @@ func (a *Access) Get(ctx context.Context, key table.Key, consistent bool, projec
 // Batches returns the number of requests in which BatchGet reads keys keys.
 func Batches(keys int) int { return (keys + table.MaxBatchGet - 1) / table.MaxBatchGet }
 
-// BatchGet reads distinct keys, in requests of 100 keys that run at the same time. If
-// attributes are named, it returns only these.
+// BatchGet reads distinct keys, in requests of 100 keys that run at the same time. With
+// projected attributes, it returns only these.
 func (a *Access) BatchGet(ctx context.Context, keys []table.Key, consistent bool, project ...string) (map[table.Key]table.Item, error) {
 	if len(keys) == 0 {
 		return nil, nil
@@ -55,12 +56,12 @@ func (a *Access) BatchGet(ctx context.Context, keys []table.Key, consistent bool
 	return found, nil
 }
 
-// maxConflicts is how often a transaction is sent that conflicts with other writes.
+// maxConflicts is how often a transaction is sent when it conflicts with other writes.
 const maxConflicts = 10
 
-// Transact sends a transaction, and sends it again while it only conflicts with
-// other writes of the same items. A failed condition, or a conflict that lasts, is a
-// *table.CancelledError. If the outcome is unknown it sends nothing again, but the
+// Transact sends a transaction, and retries it while it conflicts with other writes of
+// the same items. A failed condition, or a conflict that lasts, is a
+// *table.CancelledError. If the outcome is unknown, Transact does not retry, but the
 // service's caller may: every flow here can be repeated.
 func (a *Access) Transact(ctx context.Context, ops ...table.TransactOp) error {
 	return a.TransactAs(ctx, table.TransactInput{Ops: ops})
@@ -76,7 +77,7 @@ func (a *Access) TransactAs(ctx context.Context, in table.TransactInput) error {
 			return err
 		}
 		if ended := backoff.Wait(ctx, waits.Jittered(attempt, a.Jitter())); ended != nil {
-			return fmt.Errorf("retry a transaction: %w: %w", ended, err) // its caller knows that it did nothing
+			return fmt.Errorf("retry a transaction: %w: %w", ended, err) // the caller knows that the transaction did nothing
 		}
 	}
 }
@@ -88,8 +89,8 @@ func ConditionFailed(err error) bool {
 }
 
 // All runs reads and returns the first error. If the table is local, it runs one after the
-// other, on the request's own goroutine: another one begins with a small stack, which a read
-// of Pebble has to grow, and costs more than it saves.
+// other, on the request's own goroutine. A new goroutine begins with a small stack, which a
+// read of Pebble has to grow, and that costs more than it saves.
 func (a *Access) All(ctx context.Context, reads ...func(context.Context) error) error {
 	if !a.Local && len(reads) > 1 {
 		return panics.All(ctx, reads...)
@@ -107,7 +108,7 @@ func (a *Access) All(ctx context.Context, reads ...func(context.Context) error) 
 // (I9).
 const Readers = 20
 
-// RetryChanged calls try until no other call has changed the follow meanwhile.
+// RetryChanged calls try until no other call has changed the follow in between.
 func (a *Access) RetryChanged(try func() (changed bool, err error)) error {
 	for n := 1; ; n++ {
 		changed, err := try()
@@ -147,8 +148,8 @@ func (a *Access) Lives(ctx context.Context) (schema.Lifetimes, error) {
 	return lives, fault.Wrap("table", err)
 }
 
-// OldestShown returns the lowest post id that homes still show: by their entries, merged and
-// pulled alike. Entries may be older, if their TTL was longer.
+// OldestShown returns the lowest post id that homes still show: in entries, in merged lists
+// and in pulled lists. Entries may be older, if their TTL was longer.
 func (a *Access) OldestShown(ctx context.Context) (string, error) {
 	lives, err := a.Lives(ctx)
 	return id.Floor(lives.Oldest(a.Now())), err
@@ -166,7 +167,8 @@ func (a *Access) getAll(ctx context.Context, keys []table.Key) (map[table.Key]ta
 	return map[table.Key]table.Item{keys[0]: *it}, nil
 }
 
-// Posts reads posts by their keys, consistently, in one read with other requests for them.
+// Posts reads posts by their keys, consistently. It shares a read with other requests for
+// the same posts.
 func (a *Access) Posts(ctx context.Context, keys []table.Key) (map[table.Key]table.Item, error) {
 	found, err := a.posts(ctx, keys)
 	return found, fault.Wrap("table", err)

@@ -10,26 +10,27 @@ import (
 	"fanfare/internal/table"
 )
 
-// followLanes is the number of transactions on one author's followers that a process has
-// under way at once. More would only conflict: at 10 ms each, eight transactions at once
-// are 800 a second, and the author's partition takes 500 (docs/CAPACITY.md).
+// followLanes is the number of concurrent transactions on one author's followers in a
+// process. More would only conflict: at 10 ms each, eight concurrent transactions are 800
+// a second, and the author's partition takes 500 (docs/CAPACITY.md).
 const followLanes = 8
 
-// HourLane is the number of the lane of a user's large calls (docs/decisions/0044). The lanes below it
-// are of the user's followers.
+// HourLane is the number of the lane of a user's large calls (docs/decisions/0044). The lanes below
+// it are for the user's followers.
 const HourLane = followLanes
 
-// turns makes the transactions on an author's followers, and those on a post's comments, take
-// turns in this process, so that they do not conflict with each other. The shares of the follower
-// count are spread over followLanes lanes. Users have turns in a lane one after the other, and the
-// calls of one user in the order in which they came: a user with many calls holds up its own calls
-// alone. A lane exists while calls use it.
+// turns makes the transactions on an author's followers take turns in this process, and the
+// transactions on a post's comments, so that they do not conflict with each other. The shares of
+// the follower count are spread over followLanes lanes. In a lane, users have turns one after the
+// other, and one user's calls run in the order of their arrival. So a user with many calls delays
+// only the own calls. A lane exists while calls use it.
 type turns struct {
 	mu    sync.Mutex
 	lanes map[Lane]*lane
 }
 
-// Lane names a queue of transactions that would conflict, or of reads that are too many at once.
+// Lane names a queue of transactions that would conflict, or of reads whose number at a
+// time is limited.
 type Lane struct {
 	Author string // or a post, for its comments, or a home
 	Number int
@@ -39,8 +40,8 @@ type Lane struct {
 type lane struct {
 	// holder is the user of the call that holds the lane.
 	holder string
-	// next are the other users with calls that wait, in the order of their turns. The holder joins
-	// them when its call ends, so a new user waits for no second call of the holder.
+	// next are the other users with waiting calls, in the order of their turns. The holder joins
+	// them when its call ends, so a new user does not wait for a second call of the holder.
 	next []string
 	// waiting are the calls that wait, by user. A call has its turn when its channel is closed.
 	waiting map[string][]chan struct{}
@@ -56,7 +57,7 @@ func (t *turns) take(ctx context.Context, of Lane, user string) (done func(), er
 		if ctx.Err() == nil {
 			return func() { t.pass(of) }, nil
 		}
-		t.pass(of) // the select takes one of two that are ready, by chance
+		t.pass(of) // if both channels are ready, select takes one by chance
 	case <-ctx.Done():
 		t.leave(of, user, turn)
 	}
@@ -99,7 +100,7 @@ func (t *turns) pass(of Lane) {
 	close(turn)
 }
 
-// leave takes a call out of its lane whose context has ended.
+// leave takes a call whose context has ended out of its lane.
 func (t *turns) leave(of Lane, user string, turn chan struct{}) {
 	t.mu.Lock()
 	l := t.lanes[of] // it exists: this call waits in it, or holds it
@@ -110,7 +111,7 @@ func (t *turns) leave(of Lane, user string, turn chan struct{}) {
 		}
 	}
 	t.mu.Unlock()
-	if at < 0 { // it has got its turn meanwhile
+	if at < 0 { // its turn began in between
 		t.pass(of)
 	}
 }

@@ -1,10 +1,10 @@
-// Package delivery answers how far the delivery of a post is, and begins deliveries that were lost
-// again. Package fanout makes the deliveries.
+// Package delivery reports how far the delivery of a post is, and restarts lost deliveries.
+// Package fanout makes the deliveries.
 //
 // # It must never
 //
 //   - Write an item. A worker writes the plan, the chunks and the entries.
-//   - Read a whole record of a delivery in one request: PageSize is the bound (I9, I11).
+//   - Read all records of a delivery in one request: PageSize is the bound (I9, I11).
 package delivery
 
 import (
@@ -26,8 +26,8 @@ const (
 	Queued State = "queued"
 	// Running: a worker has begun.
 	Running State = "running"
-	// Complete: the chain reaches the open end, and all its chunks are done; or
-	// the record has expired, long after the entries have. Then no number is known.
+	// Complete: the chain reaches the open end, and all its chunks are done. Or the
+	// record has expired, long after the entries have; then no number is known.
 	Complete State = "complete"
 	// Pulled: the post is not delivered, because homes merge the author's posts in.
 	Pulled State = schema.PlanPulled
@@ -35,15 +35,16 @@ const (
 	Cancelled State = "cancelled"
 )
 
-// Progress is the progress of a post's delivery, and its JSON for operators. Values that are not
-// known yet are nil.
+// Progress is the progress of a post's delivery, and its JSON for operators. Unknown values are
+// nil.
 type Progress struct {
 	State State `json:"state"`
 	// Reason is why the delivery is cancelled.
 	Reason string `json:"reason,omitempty"`
-	// Planned counts the followers when the fan-out began, and the author. Delivered
-	// counts the entries of done chunks, and the author's own, which came with the post.
-	// Skipped counts the followers of done chunks that were away.
+	// Planned is the number of followers when the fan-out began, plus one for the author.
+	// Delivered is the number of entries of done chunks, plus the author's own entry,
+	// which was written with the post. Skipped is the number of away followers in done
+	// chunks.
 	Planned   *int64 `json:"planned"`
 	Delivered *int64 `json:"delivered"`
 	Skipped   *int64 `json:"skipped"`
@@ -54,7 +55,7 @@ type Progress struct {
 	AcceptedAt  time.Time  `json:"accepted_at"`
 	StartedAt   *time.Time `json:"started_at"`
 	CompletedAt *time.Time `json:"completed_at"`
-	// Attempts counts the times that a worker began.
+	// Attempts is the number of times that a worker began.
 	Attempts int64 `json:"attempts"`
 	// TakenDown is nil unless a service deleted the post.
 	TakenDown *TakenDown `json:"taken_down,omitempty"`
@@ -126,12 +127,12 @@ func (d *Deliveries) delivery(ctx context.Context, ref schema.PostRef) (Progress
 	return p, nil
 }
 
-// PageSize is the number of chunks that one read of a delivery looks at: the bound of
-// its cost. It is far above the number that workers leave behind the plan's summary.
+// PageSize is the number of chunks that one read of a delivery looks at: the bound of its
+// cost. Workers leave far fewer chunks after the plan's summary.
 const PageSize = 1000
 
 // readDelivery reads a post's plan, and then a page of its chunks from the end of the plan's
-// summary on. While a delivery runs, done chunks beyond that page are not counted yet.
+// summary on. While a delivery runs, done chunks beyond that page do not count yet.
 func (d *Deliveries) readDelivery(ctx context.Context, post string) (*schema.Plan, schema.Chain, error) {
 	it, err := d.access.Get(ctx, schema.DeliveryPlanKey(post), true)
 	if err != nil || it == nil {

@@ -27,20 +27,22 @@ type Reconciled struct {
 const (
 	// reconcileCalls is the number of pages that one Reconcile reads of the index.
 	reconcileCalls = 50
-	// reconcileMargin is the time that a worker has to take a post before it is too old.
+	// reconcileMargin is the time that a worker needs to take a post before it is too
+	// old.
 	reconcileMargin = time.Hour
 )
 
-// Reconcile finds posts whose fan-out was lost, such as with its queue, and begins it again.
-// It looks at limit living posts at most that were made from since on and before until, and
-// publishes again each one whose delivery is not complete. A worker then resumes from the
-// stored chain, so delivered entries stay, and a fan-out that was only slow does no harm.
+// Reconcile finds posts whose fan-out was lost, for example with its queue, and restarts it.
+// It looks at limit living posts at most that were made from since on and before until. It
+// publishes each post again whose delivery is not complete. A worker then resumes from the
+// stored chain, so delivered entries stay. A second message for a slow fan-out does no harm.
 //
-// Posts that homes do not show any more are left out, and so are posts that workers refuse for
-// their age (messages.MaxAge). The index is eventually consistent,
-// so until should be some minutes ago, long enough also for ordinary fan-outs to be done.
+// Reconcile leaves out posts that are too old for homes, and posts that are too old for
+// workers (messages.MaxAge). The index is eventually consistent, so until should be some
+// minutes ago, long enough for ordinary fan-outs to be done.
 //
-// It fails if the clock is in doubt: it would leave posts out for their age without a word.
+// Reconcile fails if the clock is in doubt: it would silently leave out posts for their
+// age.
 func (d *Deliveries) Reconcile(ctx context.Context, since, until time.Time, cursor string, limit int) (Reconciled, error) {
 	done, err := d.reconcile(ctx, since, until, cursor, limit)
 	if doubt := d.access.Clock.Doubt(); doubt != nil {
@@ -112,7 +114,7 @@ func parsePosition(cursor, first string) (position, error) {
 	return position{}, &fault.Error{Kind: fault.Malformed, Detail: "the cursor is not one of reconcile: begin without one"}
 }
 
-// next returns the position behind a page of posts.
+// next returns the position after a page of posts.
 func (p position) next(read []schema.PostRef, more bool) (position, error) {
 	if more && len(read) > 0 {
 		return position{p.bucket, p.shard, read[len(read)-1].ID}, nil

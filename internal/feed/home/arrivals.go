@@ -16,39 +16,41 @@ import (
 	"fanfare/internal/table"
 )
 
-// Posts come into a home in any order: a fan-out takes its time, and clocks differ. So a
-// live home cannot go on after the newest id that it sent. It remembers the posts in a
+// Posts come into a home in any order: a fan-out takes time, and clocks differ. So a live
+// home cannot continue from the newest id that it sent. It remembers the posts of a
 // window, and looks through the window each time (docs/decisions/0023).
 const (
-	// windowPosts is the most posts that a window holds, and windowLeast the number of the
-	// newest ones that it holds at any age.
+	// windowPosts is the most posts that a window holds, and windowLeast the number of
+	// newest posts that it holds at any age.
 	windowPosts = 100
 	windowLeast = page.DefaultLimit
-	// windowTime is longer than clocks differ and fan-outs take.
+	// windowTime is longer than any clock skew and any fan-out.
 	windowTime = 10 * time.Minute
-	// lookPosts is the number of posts that a look reads, those of the window included. It
-	// bounds a look (I11), and is above windowPosts, so that each look gets further.
+	// lookPosts is the number of posts that a look reads, including the posts of the
+	// window. It bounds a look (I11), and is above windowPosts, so that each look makes
+	// progress.
 	lookPosts = windowPosts + 1000
 	// refsAge is the age from which references are checked again before their posts are sent:
-	// a follow may have ended since (I2).
+	// a follow may have ended in between (I2).
 	refsAge = time.Second
-	// lookTime is how long a look sends posts, if it did not read their references for longer.
-	// A slow table makes the next look read them again, and those that came meanwhile.
+	// lookTime is how long a look sends posts after it read their references. If the table is
+	// slow, the next look reads the references again, together with new ones.
 	lookTime = 10 * time.Second
 	// commitTime is longer than the items of one transaction take to become visible.
 	commitTime = 10 * time.Second
 )
 
-// Streamed is the part of a home that a reader has seen: all posts up to floor, and posts.
+// Streamed is the part of a home that a reader has seen: all posts up to floor, and the
+// posts in posts.
 type Streamed struct {
 	floor string
 	// posts ascend.
 	posts []string
-	// shown are the newest posts of the home, and likes their counts as far as the reader
-	// knows them.
+	// shown are the newest posts of the home, and likes has the counts that the reader
+	// knows.
 	shown []string
 	likes map[string]PostLikes
-	// behind reports that the home has posts above the last look.
+	// behind reports that the last look ended before the end of the home.
 	behind bool
 }
 
@@ -74,13 +76,13 @@ func (v *Streamed) Add(post string) bool {
 	return true
 }
 
-// Saw reports whether a post is one of those that were seen.
+// Saw reports whether the reader has seen a post.
 func (v *Streamed) Saw(post string) bool {
 	_, found := slices.BinarySearch(v.posts, post)
 	return found || post <= v.floor
 }
 
-// KnowLikes takes the like counts that another reader of the same home knows.
+// KnowLikes adds the like counts that another reader of the same home knows.
 func (v *Streamed) KnowLikes(of *Streamed) { maps.Copy(v.likes, of.likes) }
 
 func (v *Streamed) dropFirst() {
@@ -131,8 +133,8 @@ func decodeStreamed(position string) (*Streamed, bool) {
 	return &Streamed{floor: posts[0], posts: posts[1:], likes: map[string]PostLikes{}}, true
 }
 
-// HomeStreamed returns the part of viewer's home that a reader has seen who goes on after last:
-// a post id, a Position, or "" for all that is in the home now.
+// HomeStreamed returns the part of viewer's home that a reader has seen who continues after
+// last: a post id, a Position, or "" for all posts that are in the home now.
 func (h *Homes) HomeStreamed(ctx context.Context, viewer, last string) (*Streamed, error) {
 	if last != "" && !id.Valid(last) {
 		position, err := streamScope(viewer).Position(last)
@@ -189,7 +191,8 @@ func (h *Homes) homeRefs(ctx context.Context, viewer string, of access.Span, wan
 	return refs, err
 }
 
-// show takes the references of a home, oldest first, of which like counts are to be read.
+// show sets the newest posts, whose like counts are to be read, from the references of a
+// home, oldest first.
 func (v *Streamed) show(refs []access.Ref) {
 	v.shown = nil
 	likes := make(map[string]PostLikes, windowLeast)
@@ -203,10 +206,10 @@ func (v *Streamed) show(refs []access.Ref) {
 }
 
 // Arrivals looks once at viewer's home: it returns the posts that are not in seen, a few at a
-// time, oldest first, and adds them to seen. A post that becomes visible meanwhile may be left
-// for the next look. A look reads lookPosts posts at most, so its work is bounded however much
-// is above the window (I11), and each look gets further: it sends its first part whatever time
-// that takes. While seen.Behind, more is left for the next look.
+// time, oldest first, and adds them to seen. It may leave a post that becomes visible during
+// the look for the next look. A look reads lookPosts posts at most, so its work is bounded
+// however many posts are above the window (I11). Each look makes progress: it sends its first
+// part, however long that takes. While seen.Behind() is true, posts remain for the next look.
 func (h *Homes) Arrivals(ctx context.Context, viewer string, seen *Streamed) iter.Seq2[[]feed.HomeItem, error] {
 	return func(yield func([]feed.HomeItem, error) bool) {
 		seen.behind = true
@@ -247,9 +250,9 @@ func (h *Homes) Arrivals(ctx context.Context, viewer string, seen *Streamed) ite
 	}
 }
 
-// looked ends a look at refs, which are oldest first. If it did not reach the end of the home,
-// the next look begins at the last windowPosts of them, or behind the hidden posts that used up
-// the budget: else a look might end where it began.
+// looked ends a look at refs, which are oldest first. If the look did not reach the end of the
+// home, the next look begins at the last windowPosts of refs, or after the hidden posts that
+// used up the budget. Otherwise a look might end where it began.
 func (v *Streamed) looked(refs page.Stretch[access.Ref], now time.Time) {
 	v.show(refs.Items)
 	switch n := len(refs.Items); {
@@ -263,7 +266,7 @@ func (v *Streamed) looked(refs page.Stretch[access.Ref], now time.Time) {
 	}
 }
 
-// note adds the items that arrived, and the other posts that are known.
+// note adds the items that arrived, and the other known posts.
 func (v *Streamed) note(items []feed.HomeItem, known []string) {
 	for _, post := range known {
 		v.Add(post)
@@ -273,9 +276,9 @@ func (v *Streamed) note(items []feed.HomeItem, known []string) {
 	}
 }
 
-// arrived returns the items of refs, which are oldest first, and the posts that are known by
-// that: shown or deleted. The entry of a post may be visible before the post is. If the
-// references are old, they are checked while their posts are read.
+// arrived returns the items of refs, which are oldest first, and the posts that are known
+// now: shown or deleted. The entry of a post may be visible before the post is. Old
+// references are checked while their posts are read.
 func (h *Homes) arrived(ctx context.Context, viewer string, refs []access.Ref, old bool) (items []feed.HomeItem, known []string, err error) {
 	shown := refs
 	reads := []func(context.Context) error{
@@ -324,7 +327,7 @@ func postsOf(items []feed.HomeItem) []string {
 	return posts
 }
 
-// PostLikes is the like count of a post. Reactions are all its counts by kind of reaction, nil where
+// PostLikes is the like count of a post. Reactions are all its counts by kind of reaction, nil if
 // only likes are configured.
 type PostLikes struct {
 	PostID    string
@@ -332,8 +335,8 @@ type PostLikes struct {
 	Reactions map[string]int64
 }
 
-// LikeChanges returns the counts of the newest posts of a home of which one differs from those
-// that seen knows, and notes them. Counts that it does not know differ from 0.
+// LikeChanges returns the counts of the newest posts of a home that differ from the counts in
+// seen, and notes them. A post without a count in seen counts as 0.
 func (h *Homes) LikeChanges(ctx context.Context, seen *Streamed) ([]PostLikes, error) {
 	keys := make([]table.Key, len(seen.shown))
 	for i, post := range seen.shown {
@@ -368,7 +371,7 @@ func (h *Homes) LikeChanges(ctx context.Context, seen *Streamed) ([]PostLikes, e
 		if !ok {
 			return true
 		}
-		seen.likes[c.PostID] = c // also of a post that is gone, which is not looked up again
+		seen.likes[c.PostID] = c // also of a post that is gone, so that it is not looked up again
 		ref, err := schema.ParsePostRef(it)
 		return err != nil || ref.Gone(h.access.Now())
 	}), nil

@@ -17,23 +17,23 @@ import (
 	"fanfare/messages"
 )
 
-// Fan-out skips the away readers: docs/HYBRID.md, section 2. A home read obeys the
-// reader's presence, and never the setting of its own process. The home misses nothing (I1):
-// each edge of the reader has the presence's day at least, or none, so each post up to the end
-// of that day was pushed. From that day on a home read rebuilds the entries, and the home is
-// read by pull until they are there. That is a day early, as a margin for clock skew.
+// Fan-out skips the away readers: docs/HYBRID.md, section 2. A home read obeys the reader's
+// presence, and never the setting of its own process. The home misses nothing (I1): each edge
+// of the reader has a day at or after the presence's day, or none, so each post up to the end
+// of that day was pushed. From that day on, a home read rebuilds the entries, and the home is
+// read by pull until the entries exist. That is a day early, as a margin for clock skew.
 
 const (
-	// returnLinger is how long a home is read by pull after its return: the read may have taken
-	// its entries before the return wrote them, and the presence after.
+	// returnLinger is how long a home is read by pull after its return: a read may have read
+	// its entries before the return wrote them, and the presence afterwards.
 	returnLinger = time.Minute
 	// mostAhead bounds how long before the presence's day a read asks for a refresh.
 	mostAhead = 7 * 24 * time.Hour
 )
 
-// byPull reports whether the home of the reader is read by pull now. If the reader returns it
-// says so in the table first, and then asks for the entries. seen reports whether a worker has
-// to date the reader's edges.
+// byPull reports whether the home of the reader is read by pull now. If the reader returns,
+// byPull first records that in the table, and then asks for the entries. seen reports whether
+// a worker has to date the reader's edges.
 func (h *Homes) byPull(ctx context.Context, viewer string, p *schema.Presence) (pull, seen bool) {
 	now := h.access.Now()
 	switch {
@@ -53,8 +53,8 @@ func (h *Homes) byPull(ctx context.Context, viewer string, p *schema.Presence) (
 }
 
 // beginReturn makes the presence returning. If another read did, or the table fails, the next
-// read of the home goes on. The gap begins behind the last day whose posts were all pushed, or
-// where an older gap begins.
+// read of the home continues the return. The gap begins after the last day whose posts were
+// all pushed, or where an older gap begins.
 func (h *Homes) beginReturn(ctx context.Context, p schema.Presence) {
 	next := schema.Presence{
 		User: p.User, State: schema.PresenceReturning, Until: p.Until, V: p.V + 1, Lo: id.Floor((p.Until + 1).Start()),
@@ -91,12 +91,12 @@ func (h *Homes) askForReturn(ctx context.Context, p schema.Presence, now bool) {
 	}
 }
 
-// send publishes to the topic of backfills, beside the posts.
+// send publishes to the topic of backfills, which is separate from the topic of posts.
 func (h *Homes) send(msgs ...*message.Message) error {
 	return panics.Catch(func() error { return h.access.Publisher.Publish(queue.TopicBackfills, msgs...) })
 }
 
-// inGap reports whether posts of the gap may be among those of a span.
+// inGap reports whether a span may contain posts of the gap.
 func inGap(p *schema.Presence, of access.Span) bool {
 	return p != nil && of.Low < p.Hi && (of.High == "" || p.Lo < of.High)
 }

@@ -17,12 +17,12 @@ import (
 	"fanfare/messages"
 )
 
-// Explain explains a post in user's home. With no post it explains the DefaultLimit newest
-// posts of user's first 1,000 followees. It is for operators: it names dead letters, and
-// posts of everybody.
+// Explain explains a post in user's home. Without a post it explains the DefaultLimit newest
+// posts of user's first 1,000 followees. It is for operators: it names dead letters, and posts
+// of everybody.
 //
-// It reads the records of the delivery first, and then the items of a home read. So a chunk that
-// is done has written its entry before Explain looks for it.
+// It reads the records of the delivery first, and then the items of a home read. So a done chunk
+// has written its entry before Explain looks for the entry.
 func (h *Homes) Explain(ctx context.Context, letters queue.DeadLetters, user, post string) ([]Explanation, error) {
 	if err := h.access.RequireUser(ctx, user); err != nil {
 		return nil, err
@@ -64,8 +64,8 @@ func (h *Homes) followeesPosts(ctx context.Context, user string) ([]string, erro
 	return posts, err
 }
 
-// explain explains a post without a look for dead letters. A post that is not in the table is
-// queued, without an author.
+// explain explains a post without a look for dead letters. A post that is not in the table
+// counts as queued, without an author.
 func (h *Homes) explain(ctx context.Context, user, post string) (Explanation, error) {
 	e := Explanation{Post: post, User: user}
 	ref, err := h.access.PostByID(ctx, post)
@@ -95,8 +95,8 @@ func (h *Homes) explain(ctx context.Context, user, post string) (Explanation, er
 		e.Reason, e.At = ReasonExpired, lives.End(access.TimeOf(post))
 		return e, nil
 	}
-	// A follow between the reads of its edge and of its mark looks like a missing entry. The
-	// second time both are there.
+	// A follow between the read of its edge and the read of its mark looks like a missing
+	// entry. The second round sees both.
 	for range 2 {
 		if e, err = h.explainShown(ctx, e); err != nil || e.Reason != ReasonMissing {
 			return e, err
@@ -185,7 +185,7 @@ func (h *Homes) explainShown(ctx context.Context, e Explanation) (Explanation, e
 	return e, nil
 }
 
-// pulls reports whether a home with this presence is read by pull where a post is.
+// pulls reports whether a home with this presence is read by pull at the place of a post.
 func (h *Homes) pulls(p schema.Presence, post string) bool {
 	now := h.access.Now()
 	return p.User != "" && (p.State == schema.PresenceReturning || !now.Before(p.Until.Start()) || now.Sub(p.At) < returnLinger ||
@@ -193,7 +193,7 @@ func (h *Homes) pulls(p schema.Presence, post string) bool {
 }
 
 // explainedChunk reads the plan of a post, nil for none, and finds the chunk that has the
-// user. It reads the chunks up to that one, but DeliveryPage at most.
+// user. It reads the chunks up to that chunk, but DeliveryPage at most.
 func (h *Homes) explainedChunk(ctx context.Context, e *Explanation) (*schema.Plan, error) {
 	it, err := h.access.Get(ctx, schema.DeliveryPlanKey(e.Post), true)
 	if err != nil || it == nil {
@@ -253,10 +253,10 @@ func (h *Homes) findDead(ctx context.Context, letters queue.DeadLetters, all []E
 	return nil
 }
 
-// maxDead is the number of dead letters of a topic that are looked at.
+// maxDead is the number of dead letters that are read of a topic.
 const maxDead = 1000
 
-// stopAt makes a dead letter the reason if it is the one that the delivery to the user needs.
+// stopAt makes a dead letter the reason if the delivery to the user needs its message.
 func (e *Explanation) stopAt(event messages.Event, letter queue.DeadLetter) {
 	var post, author string
 	switch event := event.(type) {

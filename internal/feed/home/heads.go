@@ -23,8 +23,8 @@ const (
 )
 
 // heads shares the newest posts of pulled authors among the first pages of homes, because
-// all their followers read the same lists. A head is read once at a time. Its posts may
-// have been deleted since: homes read posts themselves afterwards (I2).
+// all followers of an author read the same list. One read of a head runs at a time. Posts
+// of a head may have been deleted since: homes read the posts themselves afterwards (I2).
 type heads struct {
 	read     func(ctx context.Context, author, oldest string, size int) (page.Stretch[access.Ref], error)
 	now      func() time.Time
@@ -37,14 +37,14 @@ type heads struct {
 	bytes int
 }
 
-// headKey names a head: pages of different sizes have heads of their own.
+// headKey names a head. Pages of different sizes have different heads.
 type headKey struct {
 	author string
 	size   int
 }
 
-// head is the newest posts of an author, or the read of them. done is closed when posts
-// and err are set.
+// head is the newest posts of an author, or a read of them in progress. done is closed
+// when posts and err are set.
 type head struct {
 	at     time.Time // the read began
 	oldest string    // the lowest id that was asked for
@@ -68,7 +68,7 @@ func newHeads(cfg Config) *heads {
 	return h
 }
 
-// get returns author's want newest posts from oldest on, as they were at most h.age ago.
+// get returns author's want newest posts from oldest on, at most h.age old.
 func (h *heads) get(ctx context.Context, author, oldest string, want int) (page.Stretch[access.Ref], error) {
 	key := headKey{author, page.DefaultLimit + 1}
 	if want > key.size {
@@ -91,8 +91,7 @@ func (h *heads) get(ctx context.Context, author, oldest string, want int) (page.
 	return it.from(oldest, want), it.err
 }
 
-// put keeps a head in the place of the one before, and drops those that were not used for
-// the longest time.
+// put replaces the previous head of a key, and evicts the least recently used heads.
 func (h *heads) put(key headKey, it *head) {
 	h.kept.Remove(key)
 	it.bytes = headBytes + refBytes*len(it.posts.Items)
@@ -103,8 +102,8 @@ func (h *heads) put(key headKey, it *head) {
 	h.held(h.bytes)
 }
 
-// fetch reads a head. It does not end with the request, because others wait for it. A
-// failed read is not kept.
+// fetch reads a head. It does not end with the request, because other requests wait for
+// the read. A failed read is not kept.
 func (h *heads) fetch(ctx context.Context, key headKey, it *head) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), memory.ReadTime)
 	defer cancel()
@@ -116,7 +115,7 @@ func (h *heads) fetch(ctx context.Context, key headKey, it *head) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch kept, _ := h.kept.Peek(key); {
-	case kept != it: // another one has its place, or none has
+	case kept != it: // a newer head has replaced it, or it was evicted
 	case it.err != nil:
 		h.kept.Remove(key)
 		h.held(h.bytes)
@@ -125,8 +124,8 @@ func (h *heads) fetch(ctx context.Context, key headKey, it *head) {
 	}
 }
 
-// reaches reports whether the head answers for posts from oldest on. A head that is full,
-// or was cut, says where it ends.
+// reaches reports whether the head has all posts from oldest on. A full or cut head ends
+// at its last post.
 func (it *head) reaches(oldest string, size int) bool {
 	if it.oldest <= oldest {
 		return true

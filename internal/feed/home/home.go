@@ -10,14 +10,14 @@ import (
 	"fanfare/internal/table"
 )
 
-// Home returns a page of viewer's home: the posts of the followees and of the viewer,
-// newest first. By push it takes two round trips to the table, three with a marked author,
-// and one more for each further 100 marked authors. It takes more only for authors of posts
-// without a byline, to fill up a page from which hidden posts were left out, or to read more
-// than a page of marks.
+// Home returns a page of viewer's home: the posts of the followees and of the viewer, newest
+// first. By push it takes two round trips to the table, three with a marked author, and one
+// more for each further 100 marked authors. Further round trips are only for authors of
+// posts without a byline, for a page from which hidden posts were left out, and for more
+// than one page of marks.
 //
-// If the page is not full when the budget is used up, it ends at the last reference that
-// was looked at.
+// If the page is not full when the budget is used up, the page ends at the last reference
+// that was looked at.
 func (h *Homes) Home(ctx context.Context, viewer string, query Query, in page.Request) (page.List[feed.HomeItem], error) {
 	scope := page.ListByID("home", viewer, query.After)
 	at, gathers, err := homeAt(viewer, query.After, in.Cursor)
@@ -25,7 +25,7 @@ func (h *Homes) Home(ctx context.Context, viewer string, query Query, in page.Re
 		return page.List[feed.HomeItem]{}, err
 	}
 	before := at.before
-	// Kept for the first page: the entries and the marks, then its items.
+	// Reserved for the first page: the entries and the marks, then its items.
 	calls := page.BudgetAfter(2 + access.Batches(in.Size()) + access.Batches(2*in.Size()) + 1)
 	of, err := h.newerThan(ctx, query.After)
 	if err != nil {
@@ -83,12 +83,12 @@ func (h *Homes) Home(ctx context.Context, viewer string, query Query, in page.Re
 	}
 }
 
-// homeRefill returns how many references a page that lacks missing items reads next, of how many
-// of them it reads the posts, and the budget of the read, nil if calls has not enough left. small is
-// the size of a small refill, 0 for none, and again the number of calls that references take.
+// homeRefill returns how many references a page that lacks missing items reads next, how many of
+// their posts it reads, and the budget of the read, nil if calls has not enough left. small is the
+// size of a small refill, 0 for none. again is the number of calls for more references.
 //
-// A small refill takes the calls of merged lists from the budget, and only if that leaves the calls of a
-// large refill. Else a page could end earlier than without it.
+// A small refill takes the calls of merged lists from the budget, and only if that leaves the calls
+// of a large refill. Otherwise a page could end earlier than without a small refill.
 func homeRefill(calls *page.Budget, small, again, missing int) (want, look int, own *page.Budget) {
 	large := again + 1 + access.Batches(3*missing)
 	if small > 0 && calls.TakeBefore(again-1, large) {
@@ -100,8 +100,8 @@ func homeRefill(calls *page.Budget, small, again, missing int) (want, look int, 
 	return 0, 0, nil
 }
 
-// homePage returns a page that continues after the post last, "" for the last page. It ends
-// earlier where the next item does not fit.
+// homePage returns a page that continues after the post last, "" for the last page. The
+// page ends earlier if the next item does not fit.
 func homePage(items []feed.HomeItem, last string, scope page.Scope) page.List[feed.HomeItem] {
 	for i := 1; invariants.Enabled && i < len(items); i++ {
 		invariants.Check(items[i].Post.ID < items[i-1].Post.ID, "I7: a page of a home repeats or mixes up posts: %s, %s", items[i-1].Post.ID, items[i].Post.ID)

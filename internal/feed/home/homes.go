@@ -5,8 +5,8 @@
 //
 // # It must never
 //
-//   - Write more than the reader's presence: workers write entries, and a home read asks them
-//     for it. Only PutAway, for development, dates edges back.
+//   - Write more than the reader's presence: workers write entries, at the request of a home
+//     read. Only PutAway, for development, dates edges back.
 //   - Show a post whose deletion, or whose author's unfollow, was answered before the read (I2).
 //   - Walk over a whole partition in one request: page.TableCalls is the bound (I11).
 //   - Hold more than a page of a list in memory (I9).
@@ -47,7 +47,7 @@ type Config struct {
 	Items  items
 	Mutes  mutes
 	// HeadAge is how old the newest posts of a pulled author may be on a first page of a
-	// home. First pages share them for so long. With 0 each reads them.
+	// home. First pages share them for that time. With 0 nothing is shared.
 	HeadAge time.Duration
 	// HeadBytes bounds the memory of the shared posts. Default 16 MiB.
 	HeadBytes int
@@ -55,9 +55,10 @@ type Config struct {
 	HeadsHeld func(bytes int)
 	// StreamPart is how many posts a look at a live home reads and sends at once. Default 20.
 	StreamPart int
-	// RemoveFrom is the number of entries of an unfollowed author from which a home read
-	// that had to skip them asks for their removal. Default 100: an entry costs two write
-	// units to remove, and reading 100 entries costs two read units.
+	// RemoveFrom is a number of entries of an unfollowed author. A home read that had to
+	// skip at least this number asks for the removal of the entries. Default 100: an
+	// entry costs two write units to remove, and reading 100 entries costs two read
+	// units.
 	RemoveFrom int
 }
 
@@ -95,8 +96,8 @@ func New(cfg Config) *Homes {
 	return h
 }
 
-// HasProfile reports whether a reader has a profile. The read costs half as much if it need not be
-// consistent: then a profile that is gone may be seen for as long as a replica is behind.
+// HasProfile reports whether a reader has a profile. A read that is not consistent costs half as
+// much: it may see a profile that is gone, for as long as a replica is behind.
 func (h *Homes) HasProfile(ctx context.Context, viewer string, consistent bool) (bool, error) {
 	it, err := h.access.Get(ctx, schema.ProfileKey(viewer), consistent, schema.AttrAfter)
 	return it != nil, err

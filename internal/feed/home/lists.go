@@ -8,8 +8,8 @@ import (
 	"fanfare/internal/page"
 )
 
-// followee is an author whose own post list a home reads, with the lowest post id
-// that the home shows of it, "" for all.
+// followee is an author whose own post list a home reads. from is the lowest post id that
+// the home shows of the author, "" for all.
 type followee struct {
 	author, from string
 	// pulled means that all homes of the author's followers read this list.
@@ -30,9 +30,9 @@ type wantedPosts struct {
 	want  int
 }
 
-// mergedPosts merges the followees' posts into top and returns it, want references at most. Once top is full, or the budget has cut it, it reads only the posts that come before
-// the end of top. It reads 100 lists at a time, so its memory does not grow with the followees
-// (I9).
+// mergedPosts merges the followees' posts into top and returns top, with want references at most.
+// Once top is full, or the budget has cut it, mergedPosts reads only the posts that come before the
+// end of top. It reads 100 lists at a time, so its memory does not grow with the followees (I9).
 func (h *Homes) mergedPosts(ctx context.Context, w wantedPosts, followees []followee, top page.Stretch[access.Ref]) (page.Stretch[access.Ref], error) {
 	of, begins := w.of, w.of.High == ""
 	merge := page.Merge[access.Ref]{
@@ -61,20 +61,22 @@ func (h *Homes) mergedPosts(ctx context.Context, w wantedPosts, followees []foll
 	return top, nil
 }
 
-// headOf is PostsBy for a span without an upper bound, whose newest posts are shared.
+// headOf is PostsBy for a span without an upper bound. It shares the newest posts among
+// requests.
 func (h *Homes) headOf(ctx context.Context, author string, of access.Span, want, size int) (page.Stretch[access.Ref], error) {
 	if !of.Up {
 		return h.heads.get(ctx, author, of.Low, want)
 	}
 	head, err := h.heads.get(ctx, author, of.Low, page.MaxLimit)
-	if err == nil && (head.Cut != "" || len(head.Items) == page.MaxLimit) { // the oldest posts may be below it
+	if err == nil && (head.Cut != "" || len(head.Items) == page.MaxLimit) { // the oldest posts may be below the head
 		return h.access.PostsBy(ctx, &page.Budget{}, author, of, want, size)
 	}
 	slices.Reverse(head.Items)
 	return head, err
 }
 
-// newerThan returns the span of a home behind the post after, "" for all that is still shown.
+// newerThan returns the span of a home after the post after, "" for all posts that the
+// home still shows.
 func (h *Homes) newerThan(ctx context.Context, after string) (access.Span, error) {
 	oldest, err := h.access.OldestShown(ctx)
 	if after == "" {
@@ -86,10 +88,10 @@ func (h *Homes) newerThan(ctx context.Context, after string) (access.Span, error
 // homeReaders is the number of post lists that one home read reads at the same time.
 const homeReaders = 100
 
-// Query is the way to compute a home: from the timeline (push), or from the
-// followees' post lists alone (pull). Both give the same list and share their cursors.
-// After, if it is not "", leaves out that post and all older ones; such a list has cursors
-// of its own.
+// Query is the way to compute a home: from the timeline (push), or only from the
+// followees' post lists (pull). Both give the same list and share their cursors. A
+// non-empty After leaves out that post and all older ones; such a list has cursors of its
+// own.
 type Query struct {
 	Pull  bool
 	After string

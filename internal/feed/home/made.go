@@ -14,18 +14,19 @@ import (
 	"fanfare/messages"
 )
 
-// This file reads what tells a process with live homes that a look at one may find a post: new posts
-// of all authors, and whose posts a home shows. Nothing of it is shown to anybody, so the reads need
-// not be consistent.
+// This file reads the facts by which a process with live homes knows that a look at one may find a
+// post: new posts of all authors, and the authors whose posts a home shows. No user sees these
+// facts, so the reads need not be consistent.
 
 // madeAtOnce is the number of posts of a shard that one PostsMade reads at most (I11).
 const madeAtOnce = 5000
 
-// Made is a page of the index of posts by time: what happened in the network.
+// Made is a page of the index of posts by time: new posts and removals.
 type Made = access.MadePage
 
-// PostsMade returns the posts by all authors that were made from low on, and the removals of users, as far
-// as the index of posts by time has them: also by clocks that are ahead, up to messages.MaxAhead.
+// PostsMade returns the posts by all authors that were made from low on, and the removals of users,
+// as the index of posts by time has them. It includes posts by clocks that are ahead, up to
+// messages.MaxAhead.
 func (h *Homes) PostsMade(ctx context.Context, low time.Time) (all Made, err error) {
 	first, last := id.Floor(low), schema.BucketOf(id.Floor(h.access.Now().Add(messages.MaxAhead)))
 	var ranges []access.MadeRange
@@ -68,8 +69,8 @@ func (h *Homes) madeIn(ctx context.Context, of access.MadeRange) (found Made, er
 	return found, nil
 }
 
-// Heard returns the authors whose posts viewer's home shows: viewer, and whom it follows and does not
-// mute. whole is false if there are more than most.
+// Heard returns the authors whose posts viewer's home shows: viewer, and the followees that viewer
+// does not mute. whole is false if there are more than most.
 func (h *Homes) Heard(ctx context.Context, viewer string, most int) (authors []string, whole bool, err error) {
 	var followees page.Stretch[string]
 	muted := map[string]bool{}

@@ -14,11 +14,11 @@ import (
 const MaxUnread = 100
 
 // HomeNews returns a page of the posts of viewer's home that are newer than query.After,
-// newest first, and their number. Finding none takes the reads of the timeline and of the
-// marks only. If there are more than a page, it also reads which of the next MaxUnread live,
-// and not consistently: it shows nothing of them. Of a home that is gathered it counts the
-// gathered posts. The number is too low if more hidden posts are in the way than TableCalls
-// bounds.
+// newest first, and their number. If it finds none, it makes only the reads of the timeline
+// and of the marks. If a page is not enough, it also reads which of the next MaxUnread posts
+// live. This read is not consistent, because the page shows only their number. In a gathered
+// home it counts the gathered posts. The number is too low if the home has more hidden posts
+// than TableCalls allows to skip.
 func (h *Homes) HomeNews(ctx context.Context, viewer string, query Query, in page.Request) (News, error) {
 	first, err := h.Home(ctx, viewer, query, in)
 	if err != nil || in.Cursor != "" {
@@ -68,10 +68,10 @@ func (h *Homes) HomeNews(ctx context.Context, viewer string, query Query, in pag
 	}
 }
 
-// News is a page of the part of a home that is newer than Query.After.
+// News is a page of the posts of a home that are newer than Query.After.
 type News struct {
 	page.List[feed.HomeItem]
-	// Unread is the number of all newer posts, MaxUnread for that many or more. Only the
-	// first page has it.
+	// Unread is the number of all newer posts. MaxUnread stands for MaxUnread or more.
+	// Only the first page has it.
 	Unread int
 }

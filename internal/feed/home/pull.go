@@ -15,13 +15,13 @@ import (
 )
 
 // This file computes homes by pull: from the post lists of the followees and of the viewer.
-// For a viewer of few followees each request reads the list of each. For a viewer of more, a
-// request gathers the next posts in its cursor, of which it and the next ones make pages
-// (docs/decisions/0012).
+// For a viewer of few followees, each request reads all lists. For a viewer of more, a
+// request gathers the next posts in its cursor. This request and the next ones make pages of
+// the gathered posts (docs/decisions/0012).
 
 const (
-	// followeesPage is the number of followees that are held at a time, and up to which each
-	// page reads the list of each.
+	// followeesPage is the number of followees in memory at a time. A home of at most so
+	// many followees reads all lists for each page.
 	followeesPage = 10 * homeReaders
 	// gatherPages is the number of pages of followees whose lists one request of a gathering
 	// reads: 5,000 followees, the default of FANFARE_MAX_FOLLOWING.
@@ -46,7 +46,7 @@ func (p *pullSource) next(ctx context.Context, calls *page.Budget, last string, 
 }
 
 // followees returns the first want of viewer's followees after the user after, "" for the
-// first ones, with the mutes among them. Both reads are consistent, for I1 and I2.
+// first ones, and whether each is muted. Both reads are consistent, for I1 and I2.
 func (h *Homes) followees(ctx context.Context, viewer, after string, want int) ([]followee, error) {
 	q := table.Query{PK: schema.FollowingPK(viewer), Consistent: true}
 	if after != "" {
@@ -70,9 +70,9 @@ func (h *Homes) followees(ctx context.Context, viewer, after string, want int) (
 	return read.Items, err
 }
 
-// gathering is how far a home by pull of many followees has come; the cursor carries it.
-// First the lists of all followees are read, by one request if it can, and the newest posts of
-// all are kept. Then pages are made of these, and after them the next gathering begins.
+// gathering is how far a home by pull of many followees has come; the cursor carries it. First
+// the lists of all followees are read, by one request if possible, and the newest posts are
+// kept. Then pages are made of these posts, and then the next gathering begins.
 type gathering struct {
 	// before is the post id below which the home continues, "" for its start.
 	before string
@@ -80,7 +80,7 @@ type gathering struct {
 	// the posts are complete.
 	after string
 	// end is the post id at which the posts end, because a list was not read below it, or
-	// because there were enough. "" means that they end with the lists.
+	// because there were enough. If it is "", the posts end with the lists.
 	end string
 	// posts are the ids of the newest posts of the lists read so far, newest first.
 	posts []string
@@ -89,9 +89,9 @@ type gathering struct {
 // everyFollowee is above each user id.
 const everyFollowee = "~"
 
-// gather returns a page of viewer's home that is gathered. It is empty only if lists are left, because
-// one request does not read so many or the table is slow, or if all its posts were hidden since they
-// were gathered.
+// gather returns a page of viewer's home that is gathered. The page is empty only if lists remain to
+// be read (one request does not read so many, or the table is slow), or if all its posts were hidden
+// since the gathering.
 func (h *Homes) gather(ctx context.Context, viewer string, query Query, at gathering, limit int) (page.List[feed.HomeItem], error) {
 	if at.after != everyFollowee {
 		var err error
@@ -105,8 +105,8 @@ func (h *Homes) gather(ctx context.Context, viewer string, query Query, at gathe
 	return h.gatheredPage(ctx, viewer, query, at, limit)
 }
 
-// gathered returns a gathering that has come further: it reads the lists of the next followees,
-// which are those after at.after.
+// gathered returns a gathering that has come further: it reads the lists of the next followees
+// after at.after.
 func (h *Homes) gathered(ctx context.Context, viewer string, query Query, at gathering) (gathering, error) {
 	top := page.Stretch[access.Ref]{Cut: at.end}
 	for _, post := range at.posts {
@@ -130,11 +130,11 @@ func (h *Homes) gathered(ctx context.Context, viewer string, query Query, at gat
 	return at, nil
 }
 
-// gatherLists merges the posts of viewer and of the followees after the user after ("" for all)
-// into top: the wanted ones, each page of followees within a budget of its own. It reads the lists of
-// gatherPages pages of followees at most, and fewer if the time of the request would not be enough for
-// the next page. It returns the last followee, everyFollowee at the end. A reader's requests do so one
-// after the other, so the calls that one user has under way do not grow with the user's requests (I11).
+// gatherLists merges the posts of viewer and of the followees after the user after ("" for all) into
+// top: the wanted ones, each page of followees within a budget of its own. It reads the lists of
+// gatherPages pages of followees at most, and fewer if the time of the request is too short for the
+// next page. It returns the last followee, everyFollowee at the end. A reader's requests gather one
+// after the other, so one user's concurrent calls do not grow with the user's requests (I11).
 func (h *Homes) gatherLists(ctx context.Context, viewer, after string, wanted wantedPosts, top page.Stretch[access.Ref]) (_ page.Stretch[access.Ref], last string, err error) {
 	err = h.access.InTurn(ctx, access.Lane{Author: "home of " + viewer}, viewer, func() error {
 		for range gatherPages {
@@ -197,9 +197,9 @@ func (at gathering) page(viewer string, query Query, items []feed.HomeItem) page
 	return page.List[feed.HomeItem]{Items: items, NextCursor: byGathering(viewer, query.After).Cursor(at.encode())}
 }
 
-// stillShown returns references to the gathered posts that viewer's home shows
-// now: posts were deleted, have expired, and authors were unfollowed or muted since (I2). A cursor
-// grants nothing either: the posts that it names may be of anybody (I10).
+// stillShown returns references to the gathered posts that viewer's home shows now. Since the
+// gathering, posts may have been deleted or expired, and authors unfollowed or muted (I2). A
+// cursor grants no access: it may name posts of any author (I10).
 func (h *Homes) stillShown(ctx context.Context, viewer string, posts []string) ([]access.Ref, error) {
 	keys := make([]table.Key, len(posts))
 	for i, post := range posts {
@@ -226,8 +226,8 @@ func (h *Homes) stillShown(ctx context.Context, viewer string, posts []string) (
 	return h.stillFollowed(ctx, viewer, refs)
 }
 
-// stillFollowed returns the references that viewer's home shows now: authors may have been
-// unfollowed or muted since they were read, and posts may have expired (I2).
+// stillFollowed returns the references that viewer's home shows now. Since the read,
+// authors may have been unfollowed or muted, and posts may have expired (I2).
 func (h *Homes) stillFollowed(ctx context.Context, viewer string, refs []access.Ref) ([]access.Ref, error) {
 	var keys []table.Key
 	for _, r := range refs {
@@ -267,8 +267,8 @@ func byGathering(viewer, after string) page.Scope {
 	return page.Scope{List: "home", Owner: viewer, Filter: "gathering" + after, Valid: func(state string) bool { _, ok := decodeGathering(state); return ok }}
 }
 
-// homeAt reads a cursor of viewer's home. gathers reports whether it is one of a gathering,
-// from whose start a home by push continues.
+// homeAt reads a cursor of viewer's home. gathers reports whether the cursor is one of a
+// gathering; a home by push continues from the gathering's start.
 func homeAt(viewer, after, cursor string) (at gathering, gathers bool, err error) {
 	if at.before, err = page.ListByID("home", viewer, after).Position(cursor); err == nil {
 		return at, false, nil
@@ -280,7 +280,7 @@ func homeAt(viewer, after, cursor string) (at gathering, gathers bool, err error
 	return gathering{}, false, err
 }
 
-// encode returns at as bytes: the user id with its length before it, and each post id in
+// encode returns at as bytes: the user id with its length in front, and each post id in
 // 16 bytes, which are zero for "".
 func (at gathering) encode() string {
 	raw := append([]byte{byte(len(at.after))}, at.after...)
@@ -290,8 +290,8 @@ func (at gathering) encode() string {
 	return string(raw)
 }
 
-// decodeGathering is the reverse of encode. It refuses a state that gather and its pages
-// cannot have: the posts descend, from below before to end.
+// decodeGathering is the reverse of encode. It refuses a state that no gathering can
+// have: the posts descend, and lie between before and end.
 func decodeGathering(state string) (at gathering, ok bool) {
 	if state == "" || len(state) <= int(state[0]) {
 		return gathering{}, false

@@ -26,36 +26,36 @@ const (
 	ReasonMerged Reason = "merged"
 	// ReasonPulled: the home merges it in, because the author is pulled.
 	ReasonPulled Reason = "pulled"
-	// ReasonSkipped: the user is away, and fan-out skipped it. The home is read by pull, or
-	// where the gap is, so the next read shows it.
+	// ReasonSkipped: the user is away, and fan-out skipped the user. The home is read by
+	// pull, at least in the gap, so the next read shows the post.
 	ReasonSkipped Reason = "skipped"
-	// ReasonReturned: fan-out skipped followers, and the user's return wrote the entry.
+	// ReasonReturned: fan-out skipped the user, and the user's return wrote the entry.
 	ReasonReturned Reason = "returned"
-	// ReasonByPull: no entry is there, but the home is read by pull, because the user is away
-	// or returns.
+	// ReasonByPull: the entry is missing, but the home is read by pull, because the user is
+	// away or returns.
 	ReasonByPull Reason = "by_pull"
 	// ReasonDeleted: its author deleted it.
 	ReasonDeleted Reason = "deleted"
-	// ReasonEnded: it had an end, which has come.
+	// ReasonEnded: the post's end has come.
 	ReasonEnded Reason = "ended"
 	// ReasonTakenDown: a service deleted it.
 	ReasonTakenDown Reason = "taken_down"
-	// ReasonExpired: it is older than homes show posts.
+	// ReasonExpired: it is too old for homes.
 	ReasonExpired Reason = "expired"
 	// ReasonUnfollowed: the user has unfollowed the author, which hides it.
 	ReasonUnfollowed Reason = "unfollowed"
-	// ReasonMuted: the user mutes the author, which hides it. Without the mute the home would
-	// show it, or soon will.
+	// ReasonMuted: the user mutes the author, which hides the post. Without the mute the home
+	// would show the post, or soon will.
 	ReasonMuted Reason = "muted"
 	// ReasonNotFollowed: the user does not follow the author.
 	ReasonNotFollowed Reason = "not_followed"
 	// ReasonBeforeFollow: it is older than the first post that the follow shows.
 	ReasonBeforeFollow Reason = "before_follow"
-	// ReasonQueued: the delivery has not come to the user yet.
+	// ReasonQueued: the delivery has not reached the user yet.
 	ReasonQueued Reason = "queued"
 	// ReasonDeadLetter: the delivery stopped at a dead letter.
 	ReasonDeadLetter Reason = "dead_letter"
-	// ReasonMissing: none of the others. This breaks I1.
+	// ReasonMissing: no other reason holds. This breaks I1.
 	ReasonMissing Reason = "missing"
 )
 
@@ -68,17 +68,17 @@ func (r Reason) Shown() bool {
 type Explanation struct {
 	Post, Author, User string
 	Reason             Reason
-	// Chunk is the number of the chunk of the post's delivery that has the user, from 1 on;
-	// 0 if it is not planned, or not among the first DeliveryPage.
+	// Chunk is the number of the chunk of the post's delivery that has the user, from 1 on.
+	// It is 0 if the chunk is not planned, or not among the first DeliveryPage.
 	Chunk int
-	// At is the time of the reason, zero if it has none: when the chunk was done, the author
-	// followed or unfollowed, the letter dead, the post expired, the merging ends, the user went
-	// away or was back.
+	// At is the time of the reason, or zero. The time is when the chunk was done, the author was
+	// followed or unfollowed, the letter became dead, the post expired, the merging ends, or the
+	// user went away or returned.
 	At time.Time
 	// Letter is the dead letter of ReasonDeadLetter, TakenDown the take-down of ReasonTakenDown.
 	Letter    queue.DeadLetter
 	TakenDown *schema.TakeDown
-	// link is that chunk, nil if it is not planned.
+	// link is the chunk of number Chunk, nil if it is not planned.
 	link *schema.Chunk
 }
 

@@ -35,8 +35,8 @@ func newReminders(now func() time.Time) *reminders {
 	return &reminders{now: now, sent: map[string]struct{}{}}
 }
 
-// allow reports whether a reminder may be sent now for the mark of this version. If
-// so, it records the reminder.
+// allow reports whether a reminder may be sent now for the mark of this version. If it
+// may, allow records the reminder.
 func (r *reminders) allow(version string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -72,7 +72,7 @@ func newSeenReaders(now func() time.Time) *seenReaders {
 	return &seenReaders{now: now, sent: sent}
 }
 
-// allow reports whether Seen may be sent now for a reader. If so, it records that.
+// allow reports whether Seen may be sent now for a reader. If it may, allow records that.
 func (r *seenReaders) allow(user string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -84,7 +84,7 @@ func (r *seenReaders) allow(user string) bool {
 	return true
 }
 
-// forget takes back what allow recorded.
+// forget undoes the record of allow.
 func (r *seenReaders) forget(user string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -94,6 +94,6 @@ func (r *seenReaders) forget(user string) {
 // seenEvery is the least time between two events Seen of one reader in a process.
 const seenEvery = time.Hour
 
-// maxSeen is the number of readers that a process remembers for that. Above it some are
-// sent more often.
+// maxSeen is the number of readers that seenReaders remembers. Above it, some readers are
+// reported more often.
 const maxSeen = 65_536

@@ -9,8 +9,8 @@ import (
 	"fanfare/internal/page"
 )
 
-// source lists the references of a span of a home. A home by push becomes one by pull where its
-// entries are not all there.
+// source lists the references of a span of a home. A home by push becomes a home by pull if
+// some of its entries are missing.
 type source struct {
 	homes  *Homes
 	viewer string
@@ -19,7 +19,7 @@ type source struct {
 	push *pushSource
 	pull *pullSource
 	// gathers means that the home by pull is gathered, because its cursor is one of a gathering or
-	// it has more than a page of followees.
+	// the viewer has more than a page of followees.
 	gathers bool
 }
 
@@ -38,9 +38,8 @@ var errGathered = errors.New("the home by pull of a reader of so many followees 
 func (s *source) gathered() bool { return s.push == nil && s.gathers }
 
 // next returns the first want references that follow the post id last ("" for the start), fewer
-// only at the end or if the budget cut the read. Some may be of deleted posts. It passes over
-// hidden ones as long as calls lasts. It also returns the number of table calls that it makes in
-// any case.
+// only at the end or if the budget ends the read. Some may name deleted posts. It skips hidden
+// posts as long as calls lasts. It also returns the number of table calls that it always makes.
 func (s *source) next(ctx context.Context, calls *page.Budget, last string, want int) (page.Stretch[access.Ref], int, error) {
 	if s.push != nil {
 		refs, again, byPull, err := s.push.next(ctx, calls, last, want)
@@ -63,8 +62,8 @@ func (s *source) next(ctx context.Context, calls *page.Budget, last string, want
 	return s.pull.next(ctx, calls, last, want)
 }
 
-// whole is next, also for a home that has to be gathered. It fails if one request does not read
-// the lists of so many followees.
+// whole is next. For a gathered home it reads all lists, and fails if one request cannot read
+// so many.
 func (s *source) whole(ctx context.Context, calls *page.Budget, last string, want int) (page.Stretch[access.Ref], int, error) {
 	refs, again, err := s.next(ctx, calls, last, want)
 	if err != nil || !s.gathered() {

@@ -29,9 +29,10 @@ type pushSource struct {
 	marks *marks
 }
 
-// marksPage is the number of marks that are held at a time. A home has a mark for each
-// busy author that it followed within the timeline's TTL, and for each author that it
-// unfollowed within that and 30 days. So one page is enough for nearly every home.
+// marksPage is the number of marks in memory at a time. A home has a mark for each busy
+// author that its user followed within the timeline's TTL, and for each author that its
+// user unfollowed within the TTL and 30 days more. So one page is enough for nearly every
+// home.
 const marksPage = 1000
 
 // marks is a page of a home's marks, in the order of their authors.
@@ -49,7 +50,7 @@ type marks struct {
 	presence *schema.Presence
 }
 
-// next is source.next. byPull reports that the entries are not all there.
+// next is source.next. byPull reports that some entries are missing.
 func (p *pushSource) next(ctx context.Context, calls *page.Budget, last string, want int) (top page.Stretch[access.Ref], again int, byPull bool, err error) {
 	part := p.of.After(last)
 	var entries page.Stretch[access.Ref]
@@ -91,7 +92,7 @@ func (p *pushSource) next(ctx context.Context, calls *page.Budget, last string, 
 		if len(top.Items) == want || !entries.More {
 			break
 		}
-		// Fill up for the entries that were left out.
+		// Read more entries in the place of the ones that were left out.
 		end := entries.Items[len(entries.Items)-1].Post
 		if !calls.Take(1) {
 			top.Cut = end
@@ -180,8 +181,8 @@ func (p *pushSource) entries(ctx context.Context, of access.Span, want int) (pag
 	}))
 }
 
-// readMarks reads the page of viewer's marks that follows the author after, "" for the
-// first page. The first page has the muted authors; for later ones they are given. The read is
+// readMarks reads the page of viewer's marks after the author after, "" for the first page.
+// The first page reads the muted authors; later pages get them in muted. The read is
 // consistent, for I2.
 func (h *Homes) readMarks(ctx context.Context, viewer, after string, muted map[string]bool) (*marks, error) {
 	q := table.Query{PK: schema.MarksPK(viewer), Consistent: true}
@@ -226,7 +227,7 @@ func (h *Homes) readMarks(ctx context.Context, viewer, after string, muted map[s
 }
 
 const (
-	// lateAfter is the age from which a backfill that has not ended looks lost.
+	// lateAfter is the age from which a backfill that has not ended counts as lost.
 	lateAfter = 10 * time.Second
 )
 
@@ -242,9 +243,9 @@ func (h *Homes) hiding(left map[schema.Mark]int) (many []schema.Mark) {
 	return many
 }
 
-// remind publishes, at a limited rate, Followed again for marks whose event may have been
-// lost in a crash, Unfollowed for marks that hide many entries, and Seen. Without it the home
-// is right too, but each read costs more.
+// remind publishes events at a limited rate: Followed for marks whose event may have been
+// lost in a crash, Unfollowed for marks that hide many entries, and Seen. Without remind,
+// homes are right too, but each read costs more.
 func (h *Homes) remind(ctx context.Context, viewer string, late []schema.Mark, seen bool) {
 	var msgs []*message.Message
 	ctx, cancel := context.WithTimeout(ctx, remindFor)

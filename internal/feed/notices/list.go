@@ -15,8 +15,9 @@ import (
 
 // List returns a page of the user's notifications.
 //
-// The cursor is the place of the last one (I7): a notification to which nothing happens keeps its place, so it
-// is on one page, and one that moves up is above the cursor, on the first page.
+// The cursor is the place of the page's last notification (I7). A notification without a new action
+// keeps its place, so it is on one page. A notification that moves up is above the cursor, on the
+// first page.
 func (n *Notices) List(ctx context.Context, user string, in page.Request) (Page[Notice], error) {
 	if err := n.requireOn(); err != nil {
 		return Page[Notice]{}, err
@@ -51,8 +52,8 @@ func (n *Notices) List(ctx context.Context, user string, in page.Request) (Page[
 	return out, nil
 }
 
-// prepare reads the mark, the mutes, and the note of blocks. All of it is consistent: a mark, a mute and a block
-// show at the next read.
+// prepare reads the mark, the mutes, and the note of blocks. All reads are consistent: a mark, a mute
+// and a block take effect at the next read.
 func (r *reader) prepare(ctx context.Context) error {
 	r.posts, r.refs = map[table.Key]table.Item{}, map[string]access.Ref{}
 	return r.n.access.All(ctx,
@@ -69,9 +70,9 @@ func (r *reader) prepare(ctx context.Context) error {
 	)
 }
 
-// page returns the notifications of a page of the index that show. It looks at as many as the first page needs,
-// and at all keys where some of those were hidden. If none was, the next one is returned without a look: it only
-// shows that the list continues.
+// page returns the notifications of a page of the index that show. It first looks at as many keys as
+// the page needs, and at all keys if some of these were hidden. If none was hidden, it returns the
+// next notification without a look: that one only shows that the list continues.
 func (r *reader) page(ctx context.Context, items []table.Item) ([]Notice, error) {
 	all := make([]Notice, 0, len(items))
 	for _, it := range items {
@@ -102,7 +103,8 @@ func (r *reader) page(ctx context.Context, items []table.Item) ([]Notice, error)
 	return shown, nil
 }
 
-// notice returns a stored notification with the place that the index shows, and counts it if it is unread.
+// notice returns a stored notification with its place in the index, and counts an unread
+// one.
 func (r *reader) notice(stored schema.Notice, place string) Notice {
 	unread := place > r.mark
 	if unread {
@@ -116,7 +118,8 @@ func (r *reader) notice(stored schema.Notice, place string) Notice {
 	}
 }
 
-// unread returns the number of unread notifications. more reports that further keys follow.
+// unread returns the number of unread notifications. more reports that further keys
+// follow.
 func (r *reader) unread(ctx context.Context, more bool) (int, error) {
 	if r.low || !more || r.above >= DefaultUnread {
 		return min(r.above, DefaultUnread), nil

@@ -10,7 +10,8 @@ import (
 	"fanfare/internal/table"
 )
 
-// This file decides by consistent reads which notifications show, and the users that they name.
+// This file decides by consistent reads which notifications show, and which users they
+// name.
 
 // mostActors is the number of actors that a notification shows.
 const mostActors = 3
@@ -30,8 +31,8 @@ func (r *reader) visible(ctx context.Context, all []Notice) ([]Notice, error) {
 	}), nil
 }
 
-// lookAtTargets reads the posts that the notifications are about. The reader is the author of those that were
-// liked or commented, so their keys are known.
+// lookAtTargets reads the posts that the notifications are about. Likes and comments are on posts of
+// the reader, so the keys of these posts are known.
 func (r *reader) lookAtTargets(ctx context.Context, all []Notice) error {
 	var mentions []string
 	var refs []access.Ref
@@ -79,8 +80,9 @@ func (r *reader) lookAtTargets(ctx context.Context, all []Notice) error {
 	return nil
 }
 
-// hideActs sets the actors of the notifications: the newest users whose action holds, without muted and blocked
-// users, users without a profile, and, of a follow, users that follow the reader no more.
+// hideActs sets the actors of the notifications: the newest users whose action holds. It leaves out
+// muted and blocked users, users without a profile, and, for a follow, users that no longer follow
+// the reader.
 func (r *reader) hideActs(ctx context.Context, all []Notice) error {
 	users := usersOf(all, func(Notice) bool { return true })
 	var blocked, follow map[string]bool
@@ -117,8 +119,8 @@ func (r *reader) hideActs(ctx context.Context, all []Notice) error {
 	return r.name(ctx, all)
 }
 
-// name chooses the actors among the users whose action holds. It asks for as few profiles as it can: for three users
-// of each notification, and for a further one in the place of each that has no profile.
+// name chooses the actors among the users whose action holds. It reads as few profiles as it can: of
+// three users for each notification, and of one more user for each that has no profile.
 func (r *reader) name(ctx context.Context, all []Notice) error {
 	profiles := map[string]bool{}
 	for {
@@ -165,8 +167,8 @@ func actorOf(kind schema.NoticeKind, act schema.Act) Actor {
 	return actor
 }
 
-// lookAtProfiles adds to known whether users have profiles. A profile may be a minute old, as the names of lists
-// are. One that is absent is asked for once more, consistently.
+// lookAtProfiles adds to known whether users have profiles. A profile may be a minute old, as names
+// in lists are. An absent profile is read once more, consistently.
 func (r *reader) lookAtProfiles(ctx context.Context, keys []table.Key, known map[string]bool) error {
 	found, err := r.n.access.Recent.Get(ctx, keys)
 	if err != nil {
@@ -183,7 +185,8 @@ func (r *reader) lookAtProfiles(ctx context.Context, keys []table.Key, known map
 	return err
 }
 
-// usersOf returns the users of the actions that hold, each once, of some of the notifications.
+// usersOf returns the users of actions that hold, each once, of the notifications that
+// some selects.
 func usersOf(all []Notice, some func(Notice) bool) []string {
 	var users []string
 	for _, of := range all {

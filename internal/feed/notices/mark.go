@@ -13,7 +13,7 @@ import (
 	"fanfare/internal/table"
 )
 
-// MaxUnread is the most notifications that Unread counts, and DefaultUnread the most that a first page
+// MaxUnread is the most notifications that Unread counts. DefaultUnread is the most that a first page
 // and a stream count.
 const (
 	MaxUnread     = 100
@@ -42,8 +42,8 @@ func (n *Notices) UnreadAbove(ctx context.Context, user string, most int) (unrea
 	return unread, mark, err
 }
 
-// above counts the notifications above a place, most at most. The query reads further keys only where
-// notifications have expired.
+// above counts the notifications above a place, most at most. The query reads further keys only if it
+// meets expired notifications.
 func (n *Notices) above(ctx context.Context, user, place string, most int) (int, error) {
 	q := table.Query{Index: true, PK: schema.NoticesPK(user), Project: []string{}}
 	if place != "" {
@@ -56,8 +56,8 @@ func (n *Notices) above(ctx context.Context, user, place string, most int) (int,
 	return len(found.Items), err
 }
 
-// mostAhead is how far a place may be ahead of the clock of this process without a look at the index. Workers
-// give places that are minutes ahead at most.
+// mostAhead is how far a place may be ahead of this process's clock without a look at the index.
+// Workers give places that are minutes ahead at most.
 const mostAhead = time.Hour
 
 // markScope is the scope of the tokens of a mark.
@@ -77,8 +77,8 @@ func (n *Notices) MarkRead(ctx context.Context, user, readTo string) (unread int
 		return 0, err
 	}
 	if access.TimeOf(place).Sub(n.access.Now()) > mostAhead {
-		// Anybody can make the token of a place, and workers give places above a mark. So a place that is far
-		// ahead must be in the list.
+		// Anybody can make the token of a place, and workers give new notifications places above the
+		// mark. So a place that is far ahead must exist in the list.
 		reached, err := n.above(ctx, user, place[:len(place)-1], 1)
 		if err != nil {
 			return 0, err
@@ -97,8 +97,8 @@ func notGiven() error {
 	return &fault.Error{Kind: fault.Malformed, Detail: "read_to is not of a page of your notifications: list them again"}
 }
 
-// raise stores a place as the user's mark, unless the mark is as high. The lowest place is the mark of a user
-// without one.
+// raise stores a place as the user's mark, unless the mark is at least as high. The lowest place is
+// the mark of a user without a stored mark.
 func (n *Notices) raise(ctx context.Context, user, place string) error {
 	if place == id.Min {
 		return nil

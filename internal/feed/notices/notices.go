@@ -5,12 +5,12 @@
 //
 //   - Write anything but the mark.
 //   - Show a notification about a post that is gone, or by a muted or blocked user.
-//   - Keep a number: each number that a page shows is a count that exists.
+//   - Store a number: each number that a page shows is a count that exists.
 //   - Walk over a whole partition in one request: page.TableCalls is the bound (I11).
 //
 // # The invariants it keeps
 //
-//   - I7: a page continues behind a place, never behind a number of items. See List.
+//   - I7: a page continues after a place, never after a number of items. See List.
 //   - I14: the mark of a page is the highest place that the page looked at, and a mark only grows. See
 //     MarkRead.
 package notices
@@ -43,8 +43,8 @@ type Notices struct {
 	unreadRead func()
 }
 
-// New returns the Notices of a feed. If they are not on, each call answers NotificationsOff. unreadRead, if
-// not nil, is called with each read of a number of unread notifications.
+// New returns the Notices of a feed. If on is false, each call answers NotificationsOff. unreadRead,
+// if not nil, is called with each read of a number of unread notifications.
 func New(a *access.Access, f domain, on bool, unreadRead func()) *Notices {
 	if unreadRead == nil {
 		unreadRead = func() {}
@@ -64,14 +64,14 @@ func (n *Notices) requireOn() error {
 
 // Notice is a notification as its reader sees it.
 type Notice struct {
-	// ID is the same while the notification moves.
+	// ID stays the same when the notification moves.
 	ID     string
 	Kind   schema.NoticeKind
 	Target string
-	// Actors acted last, the newest first. There are none if only older actions hold.
+	// Actors acted last, the newest first. The list is empty if only older actions hold.
 	Actors []Actor
-	// Count is the number that exists: of likes, comments or followers. It is nil for a mention, and where the
-	// reader's own comments are too many to be left out.
+	// Count is the stored number of likes, comments or followers. It is nil for a mention, and if the
+	// reader has too many own comments to subtract.
 	Count *int64
 	// At is the time of the notification's place.
 	At     time.Time
@@ -81,7 +81,7 @@ type Notice struct {
 
 	place string
 	acts  []schema.Act
-	// hidden is the number of kept actions that hold and do not show.
+	// hidden is the number of kept actions that hold but do not show.
 	hidden int
 }
 
@@ -107,20 +107,21 @@ type reader struct {
 	n    *Notices
 	user string
 	size int
-	// mark is the user's mark, muted the users that the user mutes, and blocks is set if there were any blocks of
-	// the user.
+	// mark is the user's mark, muted the users that the user mutes. blocks reports whether the user
+	// ever had a block.
 	mark   string
 	muted  map[string]bool
 	blocks bool
-	// top is the highest place that was looked at, and above the number of keys above the mark. low is set once a
-	// key was not above it.
+	// top is the highest place that was looked at, and above the number of keys above the mark. low
+	// is set once a key was not above the mark.
 	top   string
 	above int
 	low   bool
-	// shown is the number of notifications on the page so far, and seen has the ids of all that were looked at.
+	// shown is the number of notifications on the page so far. seen has the ids of all
+	// notifications that were looked at.
 	shown int
 	seen  map[string]bool
-	// posts are the posts that were read, and refs the living ones among them.
+	// posts are the posts that were read, and refs the living posts among them.
 	posts map[table.Key]table.Item
 	refs  map[string]access.Ref
 }

@@ -14,17 +14,18 @@ import (
 	"fanfare/internal/table"
 )
 
-// This file reads the numbers of notifications: counts that exist, less the reader's own part.
+// This file computes the numbers of notifications: stored counts, minus the reader's own
+// part.
 
 const (
 	// ownComments is the number of the reader's newest comments that a page reads.
 	ownComments = 100
-	// clockSkew is how far the id of a comment may be below that of its post.
+	// clockSkew is how far the id of a comment may be below the id of its post.
 	clockSkew = 10 * time.Minute
 )
 
-// numbered adds the posts and the numbers, and leaves out a notification without actors whose number has no
-// action that may show.
+// numbered adds the posts and the numbers. It leaves out a notification without actors if its number
+// includes no action that may show.
 func (r *reader) numbered(ctx context.Context, all []Notice) ([]Notice, error) {
 	var refs []access.Ref
 	var commented []string
@@ -90,7 +91,7 @@ func (of *Notice) number(own map[string]int64, user feed.User) *int64 {
 	return nil
 }
 
-// reactions returns the number of all reactions to the post, but for the reader's.
+// reactions returns the number of all reactions to the post, except the reader's.
 func (of *Notice) reactions() int64 {
 	n := of.On.LikeCount
 	for kind, count := range of.On.Reactions {
@@ -104,8 +105,8 @@ func (of *Notice) reactions() int64 {
 	return n
 }
 
-// ownComments returns the number of the reader's comments on each of posts. It reads the newest ones, and has no
-// number for a post that is older than those.
+// ownComments returns the number of the reader's comments on each of posts. It reads the newest
+// comments, and returns no number for a post that is older than these.
 func (r *reader) ownComments(ctx context.Context, posts []string) (map[string]int64, error) {
 	since := id.Floor(access.TimeOf(slices.Min(posts)).Add(-clockSkew))
 	q := table.Query{

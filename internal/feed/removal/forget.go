@@ -21,7 +21,7 @@ import (
 
 // AskToForget begins to remove a user and all that the user made. The event is the durable
 // commit (I5): workers do the rest, by Forget. The profile goes at once, so the user can write
-// nothing more. The user may make a new profile, and keeps all that is made in its life.
+// nothing more. The user may make a new profile, and keeps all that the new life makes.
 func (r *Removals) AskToForget(ctx context.Context, user string) (event string, err error) {
 	now, err := r.feed.Standing(ctx, user)
 	if err != nil {
@@ -30,9 +30,10 @@ func (r *Removals) AskToForget(ctx context.Context, user string) (event string, 
 	return r.askToForget(ctx, user, now)
 }
 
-// askToForget is AskToForget with the state of the user as it was read.
+// askToForget is AskToForget with the state of the user that was read.
 func (r *Removals) askToForget(ctx context.Context, user string, now feed.Standing) (event string, err error) {
-	// An id of a clock that is far ahead would end the next life, too, if this call is repeated elsewhere (I12).
+	// If this process's clock is far ahead and another process repeats the call, the
+	// event's id would end the next life, too (I12).
 	if err := r.access.Clock.Doubt(); err != nil {
 		return "", &fault.Error{Kind: fault.Unavailable, Detail: "the clock of this process is in doubt: try again", RetryAfter: fault.RetryAfter, Err: err}
 	}
@@ -44,9 +45,10 @@ func (r *Removals) askToForget(ctx context.Context, user string, now feed.Standi
 	if err != nil {
 		return "", fmt.Errorf("removal: %w", err)
 	}
-	// A process that slept since the read would make an id above a life that began meanwhile. Such a
-	// life is above feed.LifeGap after the read, so an id of the first half of that time does not end it. Ids
-	// of a process whose clock was ahead stay ahead until the time comes.
+	// A process that slept since the read would make an id above a life that began in between. The
+	// ids of such a life are at least feed.LifeGap after the read, so an id of the first half of that
+	// time does not end the life. If the process's clock was ahead, its ids stay ahead until the time
+	// comes.
 	latest := now.Asked
 	if at := access.TimeOf(floor); at.After(latest) {
 		latest = at
@@ -65,8 +67,8 @@ func (r *Removals) askToForget(ctx context.Context, user string, now feed.Standi
 	return e.EventID, nil
 }
 
-// Remove removes a user and all that the user made, but for likes that workers have to count
-// first: the event that they work by stays in the queue. It calls progress with the number of
+// Remove removes a user and all that the user made, except likes. Workers have to count likes
+// first: the event stays in the queue for them. Remove calls progress with the number of
 // removed things.
 func (r *Removals) Remove(ctx context.Context, user string, progress func(removed int)) error {
 	event, err := r.AskToForget(ctx, user)
@@ -120,8 +122,8 @@ func (r *Removals) Remembered(ctx context.Context, user string) (Knowledge, erro
 // user. Each removal has a message that waits for an hour, so a user has 60 of them at most (I11).
 const removalEvery = time.Minute
 
-// DeleteProfile is AskToForget for the user's own call. While a removal is under way, nothing is to be
-// done: its event was sent before its note was written.
+// DeleteProfile is AskToForget for the user's own call. It does nothing while a removal is in
+// progress: the event was sent before the note was written.
 func (r *Removals) DeleteProfile(ctx context.Context, user string) error {
 	now, err := r.feed.Standing(ctx, user)
 	if err != nil || now.Profile == nil && now.Note != nil {
@@ -144,7 +146,7 @@ func endsBy(now feed.Standing, event string) bool {
 }
 
 // beginForget ends the life that an event asks to end, if the call that sent the event could not. It
-// returns the removal of the event, and reports whether there is a newer one.
+// returns the removal of the event. overtaken reports that a newer removal exists.
 func (r *Removals) beginForget(ctx context.Context, user, event string) (removal schema.Removal, overtaken bool, err error) {
 	err = r.access.RetryChanged(func() (changed bool, err error) {
 		now, err := r.feed.Standing(ctx, user)
@@ -162,15 +164,16 @@ func (r *Removals) beginForget(ctx context.Context, user, event string) (removal
 	return removal, overtaken, err
 }
 
-// Forget removes up to most things of a user that asked for it by an event with this id: the
-// profile, the posts, the follows in both directions, comments, likes, bookmarks, read markers,
-// notifications, and the user's own mutes and blocks. Mutes and blocks of the user, by other users, are kept (feed/kept.go). Posts and follows
-// go as their users' own calls would make them go, so homes leave them out at once (I2) and
-// counts stay exact (I4); a like is taken back by an event, and gone once that is counted
-// (I3). Nothing else is left if it removes nothing. It may be repeated at any time.
+// Forget removes up to most things of a user whose removal the event with this id began: the profile,
+// the posts, the follows in both directions, comments, likes, bookmarks, read markers, notifications,
+// and the user's own mutes and blocks. Mutes and blocks of the user, by other users, are kept
+// (feed/kept.go). Posts and follows go in the transactions of their users' own calls, so homes leave
+// them out at once (I2) and counts stay exact (I4). An event takes a like back; the like is gone once
+// the event is counted (I3). If Forget removes nothing, nothing is left. It may be repeated at any
+// time.
 //
-// Events of the user that were on their way may still be applied, so it is repeated later. If
-// the user has a new profile by then, only things of former lives go.
+// Messages in flight may still add things of the user, so Forget is repeated later. If the
+// user has a new profile by then, only things of former lives go.
 func (r *Removals) Forget(ctx context.Context, user, event string, most int) (done Forgotten, err error) {
 	if err := r.access.Clock.Doubt(); err != nil {
 		return done, fault.Wrap("clock", err)
@@ -246,8 +249,8 @@ func (sw *sweep) follows(ctx context.Context) error {
 	return nil
 }
 
-// isFormer reports whether a stored follow is of a former life. read is the edge that the sweep met,
-// under the follower or under the author.
+// isFormer reports whether a stored follow is of a former life. read is the edge that the sweep
+// read, under the follower or under the author.
 func (sw *sweep) isFormer(ctx context.Context, now, read schema.Edge) (bool, error) {
 	if !now.Since.Equal(read.Since) { // another call has renewed it
 		return false, nil
@@ -309,8 +312,9 @@ func (sw *sweep) markers(ctx context.Context) error {
 	})
 }
 
-// notices deletes the user's notifications and the mark up to which they are read. A notification is of a
-// new life if its post is, or one of its places: in a new life these are above the life's beginning.
+// notices deletes the user's notifications and the mark up to which they are read. A notification
+// belongs to a new life if its post does, or if one of its places does: the places of a new life are
+// above its beginning.
 func (sw *sweep) notices(ctx context.Context) error {
 	return sw.each(ctx, table.Query{PK: schema.NoticesPK(sw.user), Consistent: true}, func(it table.Item, former string) error {
 		newest := schema.NoticeMark(&it)
@@ -408,8 +412,9 @@ func (sw *sweep) likes(ctx context.Context) error {
 }
 
 // withdrawal returns the version of the action that takes back a like of a former life. It is above
-// that of the like, and below all versions of a new life: if the user likes the post again, the
-// aggregator refuses the later of the two messages, whichever that is. So it is no new id of now.
+// the like's version, and below all versions of a new life, so it is not a new id of now. If the
+// user likes the post again, the aggregator refuses the later of the two messages, whichever that
+// is.
 func (sw *sweep) withdrawal(like string) (string, error) {
 	version, err := sw.r.access.IDs.Before(sw.event)
 	if err == nil && version <= like {

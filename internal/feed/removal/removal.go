@@ -1,13 +1,13 @@
-// Package removal removes users with all that they made. A removal begins with an event, the durable
-// commit: the profile goes at once, and workers take the rest by Forget. A user may return with a new
-// profile; feed/lives.go has the rules by which the lives under one id are told apart.
+// Package removal removes users and all that they made. A removal begins with an event, the durable
+// commit: the profile goes at once, and workers remove the rest by Forget. A user may return with a
+// new profile; feed/lives.go has the rules that tell the lives under one id apart.
 //
 // # It must never
 //
 //   - Take a thing of a new life: sweep.each reads a page before the profile.
 //   - End a block or a mute of the removed user by another user: these are kept (feed/kept.go).
-//   - Write an item itself, but to delete one that belongs to nothing. Package feed ends posts,
-//     follows, mutes, blocks and comments as the calls of their users do.
+//   - Write an item itself, except to delete one that belongs to nothing. Package feed ends
+//     posts, follows, mutes, blocks and comments as the calls of their users do.
 //
 // # The invariants it keeps
 //

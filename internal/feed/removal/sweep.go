@@ -13,11 +13,11 @@ import (
 
 // Forgotten is the result of one Forget.
 type Forgotten struct {
-	// Posts and so on count the things that were removed.
+	// Posts and the other fields count the removed things.
 	Posts, Follows, Mutes, Blocks, Bookmarks, Markers, Comments, Likes, Notices int
-	// Left is the time when the profile went.
+	// Left is the time when the profile was removed.
 	Left time.Time
-	// Overtaken means that nothing was done, because a newer event asks for the same.
+	// Overtaken means that nothing was done, because of a newer event for the same user.
 	Overtaken bool
 }
 
@@ -26,7 +26,7 @@ func (f Forgotten) Sum() int {
 	return f.Posts + f.Follows + f.Mutes + f.Blocks + f.Bookmarks + f.Markers + f.Comments + f.Likes + f.Notices
 }
 
-// errEnough ends a walk of Forget that has removed its share.
+// errEnough ends a walk of Forget that has removed most things.
 var errEnough = errors.New("enough removed")
 
 // sweep is one Forget.
@@ -37,12 +37,13 @@ type sweep struct {
 	done        *Forgotten
 }
 
-// errBehind ends the walk over a range behind whose place nothing is of a former life.
+// errBehind ends the walk over a range: nothing after this place is of a former life.
 var errBehind = errors.New("nothing more of a former life")
 
 // each calls take with the things of a range, in pages. It reads a page, and then the highest id of a
-// former life: a thing in a page from before the new profile is of a former life, though calls
-// that were under way made its id above the removal's. The other order would take things of the new life.
+// former life. A thing in a page from before the new profile is of a former life, even if a
+// concurrent call made its id above the removal's id. The other order would take things of the new
+// life.
 func (sw *sweep) each(ctx context.Context, q table.Query, take func(it table.Item, former string) error) error {
 	for page, err := range sw.r.access.Store.Query(ctx, q) {
 		if err != nil {
@@ -66,8 +67,8 @@ func (sw *sweep) each(ctx context.Context, q table.Query, take func(it table.Ite
 	return nil
 }
 
-// former returns the highest id that something of a former life may have now: any id without a
-// profile.
+// former returns the highest id that a thing of a former life may have now. Without a profile,
+// that is any id.
 func (sw *sweep) former(ctx context.Context) (string, error) {
 	it, err := sw.r.access.Get(ctx, schema.ProfileKey(sw.user), true, schema.AttrAfter)
 	if err != nil || it == nil {
@@ -82,7 +83,7 @@ func (sw *sweep) drop(ctx context.Context, key table.Key) error {
 	return fault.Wrap("table", err)
 }
 
-// took counts a thing in n if it is gone, and ends the sweep that has removed its share.
+// took counts a thing in n if it is gone, and ends a sweep that has removed most things.
 func (sw *sweep) took(n *int, gone bool) error {
 	if gone {
 		*n++

@@ -7,13 +7,14 @@ import (
 )
 
 // Found is the answer to a question about several ids, in their order and each once. Missing
-// are the ids of nothing, or of deleted posts. Rest are the ids that do not fit into an answer.
+// are ids of nothing, or of deleted posts. Rest are ids that do not fit into the answer.
 type Found[T any] struct {
 	Items         []T
 	Missing, Rest []string
 }
 
-// found sorts ids into ids of items, which it cuts to fit into an answer, and ids of nothing.
+// found sorts ids into three lists: ids of items, cut to fit into an answer, the ids cut
+// off, and ids of nothing.
 func found[T any](ids []string, items []T, id func(T) string) Found[T] {
 	n := page.Fitting(items)
 	out := Found[T]{Items: items[:n]}

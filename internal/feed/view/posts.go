@@ -141,7 +141,7 @@ func (v *Views) CommentViewsByUser(ctx context.Context, viewer, user string, in 
 	}
 	var items []CommentOnPost
 	for _, c := range list.Items {
-		if post, ok := on[c.PostID]; ok { // else it was deleted since
+		if post, ok := on[c.PostID]; ok { // otherwise it was deleted since
 			items = append(items, CommentOnPost{c, post})
 		}
 	}
@@ -153,8 +153,8 @@ func refTo(post schema.PostRef) access.Ref {
 }
 
 // posts returns the views of the living posts among refs. read has the posts if they were
-// read already. It takes one round trip and 5 table calls at most. A round trip and a call
-// more is for authors of posts without a byline.
+// read already. It takes one round trip and 5 table calls at most. Authors of posts
+// without a byline take one round trip and one call more.
 func (v *Views) posts(ctx context.Context, viewer string, refs []access.Ref, read map[table.Key]table.Item) ([]Post, error) {
 	if len(refs) == 0 {
 		return nil, nil

@@ -95,9 +95,9 @@ func withUsers[T any](ctx context.Context, v *Views, viewer string, list page.Li
 	return page.With(list, items, func(w WithUser[T]) T { return w.Item }), nil
 }
 
-// userViews returns the views of users by their ids. A name may be a minute old.
-// If ask is true, it leaves out users without a profile, and asks again, consistently,
-// before it does.
+// userViews returns the views of users by their ids. A name may be a minute old. If ask
+// is true, it leaves out users without a profile, after a second, consistent read of the
+// profile.
 func (v *Views) userViews(ctx context.Context, viewer string, users []string, ask bool) (map[string]User, error) {
 	users = once(users)
 	keys := make([]table.Key, len(users))
@@ -139,7 +139,7 @@ func (v *Views) userViews(ctx context.Context, viewer string, users []string, as
 	return views, nil
 }
 
-// relations returns views of users with their ids and follows alone.
+// relations returns views of users that have only their ids and follows.
 func (v *Views) relations(ctx context.Context, viewer string, users []string) (map[string]User, error) {
 	var following, followers map[string]bool
 	err := v.access.All(ctx,

@@ -1,5 +1,5 @@
-// Package view computes views: posts and users with all that a page shows of them. A view adds to
-// posts, and to pages of lists that package feed made.
+// Package view computes views: posts and users with all that a page shows of them. It reads
+// single posts and users, and adds views to pages of lists that package feed made.
 //
 // # It must never
 //
