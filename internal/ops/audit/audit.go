@@ -162,14 +162,21 @@ func (a *Audit) Run(ctx context.Context, w Walk) (Summary, error) {
 			if err := r.item(ctx, it); err != nil {
 				return r.sum, err
 			}
+			if err := r.judge(ctx, false); err != nil {
+				return r.sum, err
+			}
 			r.sum.Items++
+		}
+		last := page.Next == table.Key{}
+		if err := r.judge(ctx, last); err != nil {
+			return r.sum, err
 		}
 		if w.Progress != nil {
 			if err := w.Progress(r.sum); err != nil {
 				return r.sum, err
 			}
 		}
-		if in.After = page.Next; in.After == (table.Key{}) {
+		if in.After = page.Next; last {
 			return r.sum, nil
 		}
 	}
@@ -186,6 +193,8 @@ type run struct {
 	// user is the last user whose counts were checked, modes are those of the page's authors.
 	user  string
 	modes map[string]schema.Mode
+	// suspects are the counts that judge has not decided yet, the oldest first.
+	suspects []suspect
 }
 
 // item makes the checks that begin with an item. Items of other kinds, and those that a later

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"slices"
+	"time"
 
 	"fanfare/internal/backoff"
 	"fanfare/internal/schema"
@@ -70,11 +71,11 @@ func (r *run) userItem(ctx context.Context, user string) error {
 			}
 			continue
 		}
-		err := r.judge(ctx, func(ctx context.Context) (counted, error) {
+		err := r.suspect(ctx, suspect{read: func(ctx context.Context) (counted, error) {
 			items, err := r.userItems(ctx, user)
 			all := countsOf(user, items)
 			return all[slices.IndexFunc(all, func(again counted) bool { return again.what == c.what })], err
-		})
+		}})
 		if err != nil {
 			return err
 		}
@@ -109,46 +110,82 @@ func countsOf(user string, items map[table.Key]table.Item) []counted {
 	}
 }
 
-// judge decides about the count that read returns, without keys if nothing is to be counted:
-// the list is read before and after a transaction that checks the count. If both readings are
-// equal, the list was so at the moment of the transaction. DynamoDB shows the items of a transaction
-// one by one, so both have to stay for as long as the last item may take.
-func (r *run) judge(ctx context.Context, read func(context.Context) (counted, error)) error {
-	for range decisions {
-		c, err := read(ctx)
-		if err != nil || len(c.keys) == 0 {
-			return err
-		}
-		before, err := r.list(ctx, c.pk, true)
-		if err != nil || before.n == c.count {
-			return err
-		}
-		if !r.cfg.Local {
-			if err := backoff.Wait(ctx, table.VisibleWithin); err != nil {
+// suspect is a count that differs from its list, as both were read at a time.
+type suspect struct {
+	// read returns the count, without keys if nothing is to be counted.
+	read    func(context.Context) (counted, error)
+	counted counted
+	before  list
+	at      time.Time
+	tries   int
+}
+
+// mostSuspects bounds the suspects that wait.
+const mostSuspects = 1000
+
+// suspect reads a count and its list, and keeps both for judge if they differ. DynamoDB shows the items of a
+// transaction one by one, so both have to stay for as long as the last item may take; the walk does not stop for that.
+func (r *run) suspect(ctx context.Context, s suspect) (err error) {
+	if s.counted, err = s.read(ctx); err != nil || len(s.counted.keys) == 0 {
+		return err
+	}
+	if s.before, err = r.list(ctx, s.counted.pk, true); err != nil || s.before.n == s.counted.count {
+		return err
+	}
+	s.at = time.Now() // not the audit's clock, which may be set
+	r.suspects = append(r.suspects, s)
+	return nil
+}
+
+// judge decides about the suspects that are old enough, and waits for the other ones if all are to be decided or too
+// many wait.
+func (r *run) judge(ctx context.Context, all bool) error {
+	for len(r.suspects) > 0 {
+		s := r.suspects[0]
+		if wait := table.VisibleWithin - time.Since(s.at); !r.cfg.Local && wait > 0 {
+			if !all && len(r.suspects) < mostSuspects {
+				return nil
+			}
+			if err := backoff.Wait(ctx, wait); err != nil {
 				return err
 			}
 		}
-		checks := make([]table.TransactOp, len(c.keys))
-		for i, key := range c.keys {
-			checks[i] = check(key, unchangedIn(c.items, key, c.attr))
-		}
-		still, err := r.transact(ctx, checks...)
+		r.suspects = r.suspects[1:]
+		decided, err := r.decide(ctx, s)
 		if err != nil {
 			return err
 		}
-		after, err := r.list(ctx, c.pk, true)
-		if err != nil {
-			return err
-		}
-		if !still || before != after {
+		if decided {
 			continue
 		}
-		return r.found(ctx, c.kind, c.keys[0], fmt.Sprintf("the count of %s is %d, and the list has %d", c.what, c.count, before.n), func() (bool, error) {
-			return r.add(ctx, c.items, c.keys[0], nil, table.Attr{Name: c.attr, Value: table.N(before.n - c.count)})
-		})
+		if s.tries++; s.tries == decisions {
+			r.sum.Undecided++
+		} else if err := r.suspect(ctx, s); err != nil {
+			return err
+		}
 	}
-	r.sum.Undecided++
 	return nil
+}
+
+// decide reads the list again after a transaction that checks the count. If both readings of the list are equal, the
+// list was so at the moment of the transaction.
+func (r *run) decide(ctx context.Context, s suspect) (bool, error) {
+	c := s.counted
+	checks := make([]table.TransactOp, len(c.keys))
+	for i, key := range c.keys {
+		checks[i] = check(key, unchangedIn(c.items, key, c.attr))
+	}
+	still, err := r.transact(ctx, checks...)
+	if err != nil {
+		return false, err
+	}
+	after, err := r.list(ctx, c.pk, true)
+	if err != nil || !still || s.before != after {
+		return false, err
+	}
+	return true, r.found(ctx, c.kind, c.keys[0], fmt.Sprintf("the count of %s is %d, and the list has %d", c.what, c.count, after.n), func() (bool, error) {
+		return r.add(ctx, c.items, c.keys[0], nil, table.Attr{Name: c.attr, Value: table.N(after.n - c.count)})
+	})
 }
 
 // unchangedIn holds while an attribute is as it was read, also of an item that was absent.
@@ -213,11 +250,11 @@ func (r *run) commentCount(ctx context.Context, seen schema.Post) error {
 	if l, err := r.list(ctx, pk, false); err != nil || l.n == seen.Comments {
 		return err
 	}
-	return r.judge(ctx, func(ctx context.Context) (counted, error) {
+	return r.suspect(ctx, suspect{read: func(ctx context.Context) (counted, error) {
 		found, err := r.get(ctx, true, key)
 		if _, there := found[key]; err != nil || !there { // its comments are being removed
 			return counted{}, err
 		}
 		return counted{CommentCount, "comments", pk, found[key].Int(schema.AttrComments), []table.Key{key}, schema.AttrComments, found}, nil
-	})
+	}})
 }
