@@ -19,28 +19,29 @@ import (
 	"fanfare/messages"
 )
 
-// Away readers are skipped: docs/HYBRID.md, section 2. Each edge of a reader has the
-// day of the reader's presence at least, or none (I1): an edge gets a day only beside a
-// presence, and edges are raised before the presence is. A follow that commits before a walk
-// over the followees reads them is raised by the walk, and a later one meets the day upto,
-// which the walk raises first.
+// Away readers are skipped: docs/HYBRID.md, section 2. Each edge of a reader has a day at or
+// after the reader's presence, or none (I1). Only a reader with a presence has edges with a
+// day, and edges are raised before the presence is. A walk over the followees raises each
+// follow that commits before the walk reads it. A later follow reads the day upto, which the
+// walk raises first.
 
 // awayReaders is the number of edges that a refresh or a return raises at the same time, and
-// of post lists that a return reads.
+// the number of post lists that a return reads at the same time.
 const awayReaders = walkWriters
 
 const (
-	// manyFollowees is the number of followees above which one round trip does not hold all the
-	// lists that a page in the gap reads.
+	// manyFollowees is the number of followees above which a page in the gap needs more than
+	// one round trip for their lists.
 	manyFollowees = 100
-	// fewEntries are two pages of a home and more than a look of a live home needs. manyEntries
-	// hold the largest page, and the window of a live home.
+	// fewEntries fill two pages of a home, and are more than a look of a live home needs.
+	// manyEntries fill the largest page, and the window of a live home.
 	fewEntries, manyEntries = 50, 200
 )
 
-// ReturnPosts returns the number of posts that a return writes as entries, for a reader of so
-// many followees. An entry costs a write unit, whether it is read or not. A page in the gap
-// reads the list of each followee, and only if the reader goes so far: docs/decisions/0035.
+// ReturnPosts returns the number of posts that a return writes as entries, for a reader of
+// that many followees. An entry costs a write unit, even if nobody reads it. A page in the
+// gap reads the list of each followee, but only if the reader scrolls that far:
+// docs/decisions/0035.
 func ReturnPosts(followees int) int {
 	if followees > manyFollowees {
 		return manyEntries
@@ -48,8 +49,9 @@ func ReturnPosts(followees int) int {
 	return fewEntries
 }
 
-// seen enrols a reader, or raises the days of its edges and then of its presence. It may end
-// anywhere: edges without a day are pushed always, and those above the presence's for longer.
+// seen enrols a reader, or raises the days of its edges and then of its presence. A crash at
+// any point does no harm: edges without a day are always pushed to, and edges with a later
+// day than the presence are pushed to for longer.
 func (w *Worker) seen(ctx context.Context, e *messages.Seen) error {
 	until := schema.DayOf(w.cfg.Now()) + schema.DaysAhead(w.cfg.ActiveDays)
 	if err := w.cfg.Clock.Doubt(); err != nil {
@@ -72,8 +74,8 @@ func (w *Worker) seen(ctx context.Context, e *messages.Seen) error {
 	if _, err := w.raise(ctx, e.UserID, until); err != nil {
 		return err
 	}
-	// If the refresh came too late, posts may have been skipped before an edge was raised. The
-	// presence stays, and the reader returns.
+	// If the refresh is late, fan-out may have skipped posts before an edge was raised. Then
+	// the presence stays, and the reader returns.
 	if err := w.cfg.Clock.Doubt(); err != nil {
 		return err
 	}
@@ -89,7 +91,7 @@ func (w *Worker) seen(ctx context.Context, e *messages.Seen) error {
 	return presenceError(err, e.UserID)
 }
 
-// enrol makes the presence of a reader, unless another worker or a follow does.
+// enrol makes the presence of a reader, unless another worker or a follow has made it.
 func (w *Worker) enrol(ctx context.Context, user string, until schema.Day) (enrolled bool, err error) {
 	first := schema.Presence{User: user, State: schema.PresenceHere, Until: until}
 	_, err = w.cfg.Store.Transact(ctx, table.TransactInput{Ops: []table.TransactOp{
@@ -106,8 +108,9 @@ func (w *Worker) enrol(ctx context.Context, user string, until schema.Day) (enro
 }
 
 // returned ends the return of a reader: it raises the edges, and then writes the newest posts
-// that may have been skipped as entries. So a post meets the raised edge, or was stored before
-// its author's posts are read here. The presence comes last; until then the home is pulled.
+// that fan-out may have skipped as entries. So each post either meets the raised edge, or was
+// stored before its author's posts are read here. The presence is written last; until then the
+// home is pulled.
 func (w *Worker) returned(ctx context.Context, e *messages.Returned) error {
 	began := w.cfg.Now()
 	if err := w.cfg.Clock.Doubt(); err != nil {
@@ -168,8 +171,8 @@ func (w *Worker) presence(ctx context.Context, user string) (*schema.Presence, e
 	return &p, err
 }
 
-// presenceError wraps the error of a write of a presence. That another worker has changed it
-// is none.
+// presenceError wraps the error of a write of a presence. A presence that another worker has
+// changed is no error.
 func presenceError(err error, user string) error {
 	if _, changed := errors.AsType[*table.ConditionError](err); changed || err == nil {
 		return nil
@@ -178,9 +181,10 @@ func presenceError(err error, user string) error {
 }
 
 // raise notes a day in the reader's counts, and then raises all edges to it. It returns the
-// number of followees. The counts have the number of edges that must be met. If fewer are, the
-// transaction of a follow may be visible in part: its edge was made before the note, and has a
-// lower day. Then the edges are raised once more, when that edge is visible (I1).
+// number of followees. The counts contain the expected number of edges. If the walk finds
+// fewer, a follow's transaction may be visible in part: its edge was made before the note, and
+// has a lower day. Then raise waits until that edge is visible, and raises the edges again
+// (I1).
 func (w *Worker) raise(ctx context.Context, user string, until schema.Day) (followees int, err error) {
 	day := table.N(int64(until))
 	res, err := w.cfg.Store.Update(ctx, table.UpdateInput{
@@ -204,8 +208,8 @@ func (w *Worker) raise(ctx context.Context, user string, until schema.Day) (foll
 	return w.raiseEdges(ctx, user, until)
 }
 
-// raiseEdges raises the day of each of the reader's edges, if the edge exists and has a lower
-// day or none. It returns the number of followees.
+// raiseEdges raises the day of each of the reader's edges that exists and has a lower day or
+// none. It returns the number of followees.
 func (w *Worker) raiseEdges(ctx context.Context, user string, until schema.Day) (followees int, err error) {
 	return w.eachFollowee(ctx, user, func(author schema.Edge) error {
 		day := table.N(int64(until))
@@ -220,7 +224,7 @@ func (w *Worker) raiseEdges(ctx context.Context, user string, until schema.Day) 
 	})
 }
 
-// eachFollowee calls do for all followees of a reader, which are read consistently, for
+// eachFollowee reads all followees of a reader, consistently, and calls do for each, for
 // awayReaders of them at the same time. It returns their number.
 func (w *Worker) eachFollowee(ctx context.Context, user string, do func(schema.Edge) error) (followees int, err error) {
 	for page, err := range w.cfg.Store.Query(ctx, table.Query{
@@ -253,8 +257,8 @@ func (w *Worker) eachFollowee(ctx context.Context, user string, do func(schema.E
 	return followees, nil
 }
 
-// missedPosts returns the newest most of the followees' living posts from the begin of the
-// reader's gap on, newest first.
+// missedPosts returns the followees' newest living posts since the reader's gap began,
+// newest first, most at most.
 func (w *Worker) missedPosts(ctx context.Context, p schema.Presence, most int) ([]schema.Post, error) {
 	var mu sync.Mutex
 	var newest []schema.Post
@@ -284,7 +288,7 @@ func (w *Worker) missedPosts(ctx context.Context, p schema.Presence, most int) (
 	return newest, err
 }
 
-// newestPosts returns the newest most posts of an author from an id on.
+// newestPosts returns an author's newest posts from an id on, most at most.
 func (w *Worker) newestPosts(ctx context.Context, author, from string, most int) (posts []schema.Post, err error) {
 	for page, err := range w.cfg.Store.Query(ctx, table.Query{
 		PK: schema.PostsPK(author), Low: schema.PostSK(from), Descending: true, PageSize: most, Consistent: true,

@@ -18,22 +18,22 @@ import (
 // began before the posts were copied still merges them in.
 const markLinger = time.Minute
 
-// markSlack is how much longer than it merges posts, or than the entries that it hides, a
-// home mark lives, as clocks differ: the table may delete it early by as much.
+// markSlack is how much longer a home mark lives than it merges posts, and than the
+// entries that it hides. Clocks differ: the table may delete the mark early by as much.
 const markSlack = time.Hour
 
 // followed copies the author's posts, from the first that the follow shows, into the
 // follower's timeline. Then it ends the merging of the home mark and lets the mark expire.
 //
-// The mark hides entries of posts below the follow's first one: of an earlier follow, or
-// of a fan-out that runs late. They have expired when that first post expires. Of an
-// author whose every post is shown no entry has to be hidden.
+// The mark hides entries of posts below the follow's first post: entries of an earlier
+// follow, or of a late fan-out. Those entries have expired when the first post expires.
+// If the follow shows every post of the author, no entry has to be hidden.
 //
-// The post list is read consistently, so it holds every post that was committed before
-// the follow. The fan-out of later posts sees the edge (I1). Of a pulled author, or one that
-// soon will be, nothing is copied: the mark goes on merging.
+// The post list is read consistently, so it holds every post that was committed before the
+// follow. The fan-out of later posts sees the edge (I1). Posts of a pulled author, or of one
+// that soon will be, are not copied: the mark continues to merge them.
 //
-// The mark that is stored counts, not the version in the event: a later follow has written
+// The stored mark counts, not the version in the event: a later follow may have written
 // another mark, and a mark walk gives a mark a new version. An unfollow during the copying
 // is safe too: its mark makes homes leave the author out, and makes the last write fail.
 func (w *Worker) followed(ctx context.Context, e *messages.Followed) error {
@@ -57,10 +57,10 @@ func (w *Worker) followed(ctx context.Context, e *messages.Followed) error {
 }
 
 // endMark ends the mark of a backfill, or makes it pulled. It returns false if the mark has
-// changed meanwhile.
+// changed since the read.
 func (w *Worker) endMark(ctx context.Context, mark schema.Mark, began time.Time, requestID string) (ended bool, err error) {
-	// The mode is read after the mark. The other way round, an unfollow and a new follow
-	// between the two reads would make a mark that neither the walk nor this backfill saw.
+	// The mode is read after the mark. In the other order, an unfollow and a new follow
+	// between the two reads could make a mark that neither the walk nor this backfill saw.
 	mode, _, _, err := w.readAuthor(ctx, mark.Author)
 	if err != nil {
 		return false, err
@@ -103,8 +103,8 @@ func (w *Worker) endMark(ctx context.Context, mark schema.Mark, began time.Time,
 	return true, nil
 }
 
-// copyPosts writes entries for the posts that the mark makes homes merge in. It leaves
-// out posts too old for a timeline.
+// copyPosts writes entries for the posts that homes merge in because of the mark. It
+// leaves out posts that are too old for a timeline.
 func (w *Worker) copyPosts(ctx context.Context, mark schema.Mark, began time.Time) (copied int, err error) {
 	oldest, err := w.oldestShown(ctx)
 	if err != nil {
@@ -112,7 +112,7 @@ func (w *Worker) copyPosts(ctx context.Context, mark schema.Mark, began time.Tim
 	}
 	oldest = max(mark.From, oldest)
 	if err := w.cfg.Clock.Doubt(); err != nil {
-		return 0, err // homes merge the posts meanwhile
+		return 0, err // homes merge the posts until then
 	}
 	for page, err := range w.cfg.Store.Query(ctx, table.Query{
 		PK: schema.PostsPK(mark.Author), Low: schema.PostSK(oldest), PageSize: w.cfg.PageSize, Consistent: true,

@@ -21,10 +21,10 @@ const bylinesMost = 500
 // profileChanged brings a new name or image to the bylines of its user's posts
 // (docs/decisions/0037). spec/Bylines.tla is its model.
 //
-// The event is sent before the profile changes, so this waits for the change. It gives up when no
-// post of before the event shows its byline any more. A change that a newer one has overtaken
-// leaves the walk to that one's event, so many changes at once cost one walk (I11). Posts that
-// are made meanwhile are compared when they are delivered.
+// The event is sent before the profile changes, so profileChanged waits for the change. It gives
+// up when no post from before the event shows its byline any more. If a newer change has
+// overtaken this one, the newer event makes the walk, so many changes at once cost one walk
+// (I11). A delivery compares the byline of a post that is made during the walk.
 func (w *Worker) profileChanged(ctx context.Context, e *messages.ProfileChanged) error {
 	asked, err := id.Time(e.EventID)
 	if err != nil {
@@ -39,7 +39,7 @@ func (w *Worker) profileChanged(ctx context.Context, e *messages.ProfileChanged)
 		return fmt.Errorf("read the profile of %s: %w", e.UserID, err)
 	}
 	if res.Item == nil {
-		return nil // the user was forgotten, and the posts are removed
+		return nil // the user was removed, and so were the posts
 	}
 	profile, err := schema.ParseProfile(*res.Item)
 	if err != nil {
@@ -48,13 +48,13 @@ func (w *Worker) profileChanged(ctx context.Context, e *messages.ProfileChanged)
 	switch {
 	case profile.V < e.V && now.Sub(asked) < schema.BylineShown:
 		return &queue.Later{After: -1, Reason: "the change of the profile may still be under way"}
-	case profile.V < e.V: // it was never made, so nothing is late
+	case profile.V < e.V: // the change was never made, so nothing is late
 		queue.Due(ctx, asked.Add(schema.BylineShown))
 		return nil
 	case profile.V > e.V:
 		return nil
 	}
-	oldest := id.Floor(now.Add(-2 * schema.BylineShown)) // twice, for clocks that are hours apart
+	oldest := id.Floor(now.Add(-2 * schema.BylineShown)) // two times the span, because clocks may be hours apart
 	last, changed, err := w.changeBylines(ctx, e.UserID, e.Before, oldest, profile.Byline())
 	if err != nil {
 		return err
@@ -70,8 +70,8 @@ func (w *Worker) profileChanged(ctx context.Context, e *messages.ProfileChanged)
 	return w.publish(ctx, queue.TopicBackfills, &messages.ProfileChanged{Header: head, UserID: e.UserID, V: e.V, Before: last})
 }
 
-// changeBylines gives b to the posts from oldest to below before that keep an older byline. It
-// returns the last post that it looked at if it stopped before the end.
+// changeBylines gives b to the posts of author from oldest to before (excluded) that have an
+// older byline. It returns the last post that it looked at if it stopped before the end.
 func (w *Worker) changeBylines(ctx context.Context, author, before, oldest string, b schema.Byline) (last string, changed int, err error) {
 	q := table.Query{
 		PK: schema.PostsPK(author), Low: schema.PostSK(oldest), Descending: true, PageSize: w.cfg.PageSize,
@@ -110,7 +110,8 @@ func (w *Worker) changeBylines(ctx context.Context, author, before, oldest strin
 	return "", changed, nil
 }
 
-// sign gives a post the byline b, unless it keeps one that is as new, or none, or was deleted.
+// sign gives a post the byline b, unless the post has a byline that is as new, has none,
+// or was deleted.
 func (w *Worker) sign(ctx context.Context, author, post string, b schema.Byline) error {
 	_, err := w.cfg.Store.Update(ctx, table.UpdateInput{
 		Key: schema.PostKey(author, post), Set: b.Attrs(), If: table.Less{Name: schema.AttrBylineV, Value: table.N(b.V)},

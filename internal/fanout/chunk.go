@@ -21,10 +21,10 @@ type span struct{ first, end string }
 // page is one page of followers.
 type page struct {
 	items []table.Item
-	// more says that another page may follow.
+	// more means that another page may follow.
 	more bool
-	// ref is the post as it was read before the page. Of a deleted post no followers
-	// are read.
+	// ref is the post as it was read before the page. The followers of a deleted post are
+	// not read.
 	ref schema.PostRef
 }
 
@@ -103,8 +103,8 @@ func (w *Worker) deliverChunk(ctx context.Context, author string, c schema.Chunk
 	return w.markDone(ctx, c)
 }
 
-// markDone marks a chunk done. If several workers deliver it, the first one's mark and
-// count stay.
+// markDone marks a chunk done. If several workers deliver it, the mark and the count of
+// the first worker stay.
 func (w *Worker) markDone(ctx context.Context, c schema.Chunk) error {
 	_, err := w.cfg.Store.Update(ctx, table.UpdateInput{
 		Key: schema.DeliveryChunkKey(c.Post, c.First),
@@ -126,7 +126,7 @@ func (w *Worker) markDone(ctx context.Context, c schema.Chunk) error {
 }
 
 // readPage reads the post and then, unless the post was deleted, the page of c's
-// followers that comes after the sort key after, "" for the first page.
+// followers after the sort key after, "" for the first page.
 func (w *Worker) readPage(ctx context.Context, author string, c schema.Chunk, after string) (page, error) {
 	ref, err := w.postRef(ctx, c.Post, author)
 	if err != nil || ref.Deleted {
@@ -137,8 +137,8 @@ func (w *Worker) readPage(ctx context.Context, author string, c schema.Chunk, af
 	return p, err
 }
 
-// followers reads the page of a range that comes after the sort key after, "" for the
-// first page. Only the last page may be empty.
+// followers reads the page of a range after the sort key after, "" for the first page.
+// Only the last page may be empty.
 func (w *Worker) followers(ctx context.Context, author string, r span, after string) (page, error) {
 	q := table.Query{
 		PK: schema.FollowersPK(author), Low: schema.UserSK(r.first), After: after,

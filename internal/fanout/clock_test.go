@@ -13,8 +13,8 @@ import (
 )
 
 // A worker whose clock is in doubt leaves nothing out for its age: no entries that only seem
-// to be expired, no chain whose record does, no post of a backfill. The messages come again,
-// and are done once the clock is right.
+// expired, no chain with a record that seems expired, no post of a backfill. The messages
+// are redelivered, and succeed once the clock is right.
 func TestAClockInDoubtLeavesNothingOut(t *testing.T) {
 	wrong := 0 * time.Second
 	var w *world

@@ -126,8 +126,8 @@ func TestPlannersMessagesStayBounded(t *testing.T) {
 	w.drain(w.worker)
 	w.wantDelivered(e.PostID, 990)
 	// 124 chunks in five plans. The first plan sends 1, 2, 4, 8 and 10 chunks and the
-	// next plan. The others send 10, 10, and 5 with the next plan or the last 4. The
-	// first plan was sent too.
+	// next plan. Each later plan sends 10, 10, and 5 with the next plan or the last 4.
+	// The first plan was sent too.
 	if w.sent != 124+5 || w.publish != 1+6+4*3 {
 		t.Errorf("%d messages in %d sends", w.sent, w.publish)
 	}

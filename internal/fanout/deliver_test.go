@@ -311,8 +311,8 @@ func TestAPostFromAheadWaitsUntilItIsDue(t *testing.T) {
 	w.wantDelivered(e.PostID, 2)
 }
 
-// TestAPlanGoesOnWhereAStoredChunkEnds sends plans that begin at any follower. Only those
-// that begin where a stored chunk ends may add to the delivery record.
+// TestAPlanGoesOnWhereAStoredChunkEnds sends plans that begin at any follower. A plan may
+// add to the delivery record only if it begins at the end of a stored chunk.
 func TestAPlanGoesOnWhereAStoredChunkEnds(t *testing.T) {
 	const n = 24
 	w := newWorld(t, n, small)
@@ -384,8 +384,9 @@ func TestAPageOfFollowersGoesOnWithAChainThatIsThereByThen(t *testing.T) {
 	w.wantDelivered(e.PostID, 3)
 }
 
-// TestAPlanIsFoundBehindChunksOutOfTheChain goes on where a chunk ends that many chunks
-// out of the chain follow: another planner had stored them when it lost to this chunk.
+// TestAPlanIsFoundBehindChunksOutOfTheChain continues where a chunk ends, although many
+// chunks out of the chain follow: another planner stored them before it lost to this
+// chunk.
 func TestAPlanIsFoundBehindChunksOutOfTheChain(t *testing.T) {
 	const n = 60
 	w := newWorld(t, n, small)

@@ -9,16 +9,16 @@ import (
 	"fanfare/messages"
 )
 
-// subject is the part of the table that a message works on, seen by others. Whichever
-// message ends the work, and each one that finds it done, sends the events of the subject
-// (docs/decisions/0033).
+// subject is the part of the table that a message works on, about which events notify
+// others. The message that ends the work sends the subject's events, and so does each
+// message that finds the work done (docs/decisions/0033).
 type subject interface {
-	// tell sends the events that are due by the table. A repetition does no harm: each event for
-	// others has an id that follows from the subject, and notices are merged by their posts.
+	// tell sends the events that the stored state requires. A repetition does no harm: each
+	// event has an id that follows from the subject, and notices are merged by their posts.
 	tell(ctx context.Context, w *Worker) error
 }
 
-// nothing is the subject of work that others get no event of.
+// nothing is the subject of work without events.
 type nothing struct{}
 
 func (nothing) tell(context.Context, *Worker) error { return nil }
@@ -26,9 +26,9 @@ func (nothing) tell(context.Context, *Worker) error { return nil }
 // delivery is the delivery of a post.
 type delivery struct{ post, requestID string }
 
-// tell sends PostDelivered if the delivery is complete. The last of several chunks that end
-// at the same time finds all of them done. A plan may find the delivery done by a repetition
-// of the post's own message, whose worker died before it sent the event.
+// tell sends PostDelivered if the delivery is complete. If several chunks end at the same
+// time, the last one finds all of them done. A repeated message of the post may find the
+// delivery done, because a worker died before it sent the event.
 func (d delivery) tell(ctx context.Context, w *Worker) error {
 	if w.cfg.Events == nil {
 		return nil
@@ -58,8 +58,8 @@ func (d delivery) tell(ctx context.Context, w *Worker) error {
 	return w.cfg.Events(ctx, e)
 }
 
-// chain adds the chunks behind a summary to it, up to the first page with a chunk that is
-// not done.
+// chain adds the chunks after a summary to the summary, up to the first page with a chunk
+// that is not done.
 func (w *Worker) chain(ctx context.Context, postID string, sum schema.Chain) (schema.Chain, error) {
 	for page, err := range w.cfg.Store.Query(ctx, table.Query{
 		PK: schema.DeliveryPK(postID), Low: schema.ChunkSK(sum.Upto), High: schema.SortChunkEnd,
@@ -103,9 +103,9 @@ func (d deletion) tell(ctx context.Context, w *Worker) error {
 // follow is a follow whose backfill is done.
 type follow messages.Followed
 
-// tell sends Followed to others, unless the follow is an import's or a repair's. A walk may give
-// the mark another version before the backfill is asked for again, so the id of the follow is
-// that of the event, and names the mark in it.
+// tell sends Followed, unless the follow comes from an import or a repair. A walk may give the
+// mark a new version before the backfill is requested again, so the id of the event is the id of
+// the follow.
 func (f follow) tell(ctx context.Context, w *Worker) error {
 	if f.FollowID == "" {
 		return nil
@@ -128,8 +128,8 @@ type mentions struct {
 	delivery
 }
 
-// tell sends the events of the delivery, and Mentioned for each mentioned user. The delivery's work is done,
-// so notices that cannot be sent hold up no post.
+// tell sends the events of the delivery, and Mentioned for each mentioned user. The delivery's work
+// is done, so a notice that cannot be sent does not delay the post.
 func (m mentions) tell(ctx context.Context, w *Worker) error {
 	if err := m.delivery.tell(ctx, w); err != nil || w.cfg.Notices == nil {
 		return err

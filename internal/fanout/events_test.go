@@ -284,9 +284,9 @@ func TestADeletedPostIsNotTold(t *testing.T) {
 	assert.Empty(t, out.sent)
 }
 
-// A walk gives the mark of a waiting backfill a new version, and a home asks for the backfill
-// again by that one. Others are told of one follow all the same. Nobody follows anew by a repair
-// or an import, so nobody is told of them, however the backfill is asked for.
+// A walk gives the mark of a waiting backfill a new version, and a home requests the backfill
+// again by that version. One follow still sends one event. A repair or an import makes no new
+// follow, so it sends no event, however the backfill is requested.
 func TestOneFollowIsToldUnderOneID(t *testing.T) {
 	var out others
 	w := newWorld(t, 0, out.listen)

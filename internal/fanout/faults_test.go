@@ -26,9 +26,9 @@ var errLost = &table.UnavailableError{Op: "test", Err: errors.New("injected")}
 // faults are the ways in which one port call can go wrong.
 var faults = []struct {
 	name string
-	// done says that the call has its effect although it fails.
+	// done means that the call has its effect although it fails.
 	done bool
-	// dies says that every later call of the same handler fails too.
+	// dies means that every later call of the same handler fails too.
 	dies bool
 }{
 	{name: "call fails"},
@@ -310,8 +310,8 @@ func TestOnlyTheThrottledPartIsWrittenAgain(t *testing.T) {
 }
 
 // TestAPanicAtAnyCallIsAnErrorOfItsMessage makes each port call of a delivery panic in
-// turn. This test recovers a panic on the handler's own goroutine, as the consumer
-// does; the worker recovers the others. The message is delivered again.
+// turn. This test recovers a panic on the handler's own goroutine, as the consumer does;
+// the worker recovers a panic on any other goroutine. The message is redelivered.
 func TestAPanicAtAnyCallIsAnErrorOfItsMessage(t *testing.T) {
 	const n = 170 // three chunks, the first two of two pages; a page has three parts
 	for at, fired := 0, true; fired; at++ {

@@ -16,17 +16,18 @@ import (
 const (
 	// forgetMost is the number of things that one receive of a message removes.
 	forgetMost = 500
-	// forgetAgain is the time after which the rest is looked for: likes that were taken back
-	// are counted by then.
+	// forgetAgain is the time after which a worker looks for remaining things: by then
+	// aggregators have counted the likes that were taken back.
 	forgetAgain = 10 * time.Second
-	// forgetLast is how long after the profile went a user is looked for once more: calls and events
-	// of the user that were on their way have been applied by then.
+	// forgetLast is how long after the profile was removed the last look is: by then calls and
+	// events in flight have been applied.
 	forgetLast = time.Hour
 )
 
-// userForgotten removes a user and all that the user made, step by step, until nothing is
-// left. Removed things are not met again, or soon are not, so the message needs no position.
-// It looks once more an hour after the profile went: a worker that is late may have removed it just now.
+// userForgotten removes a user and all that the user made, step by step, until nothing is left. A
+// later step does not find removed things again, or soon does not, so the message needs no position.
+// The last look is an hour after the profile was removed, because a late worker may have removed the
+// profile only now.
 func (w *Worker) userForgotten(ctx context.Context, e *messages.UserForgotten) error {
 	if w.cfg.Users == nil {
 		return &queue.Later{After: time.Minute, Reason: "this worker removes no users"}

@@ -12,15 +12,15 @@ import (
 	"fanfare/messages"
 )
 
-// The mode of an author says whether its posts are pushed or pulled (docs/HYBRID.md). A
+// The mode of an author decides whether its posts are pushed or pulled (docs/HYBRID.md). A
 // follower F misses no post P that was pulled (I1): the worker read the mode pull after P
 // was stored, so the mark walk was complete by then. If F's edge was committed before the
 // walk read its page, the walk left a mark from which F's home merges P. Otherwise the
-// follow left a mark that merges P, and its backfill, which reads the mode after the mark,
-// keeps it.
+// follow left a mark that merges P. The backfill of the follow reads the mode after the
+// mark, and keeps the mark.
 
-// readAuthor reads the mode, the number of followers and the profile of an author, nil for
-// none, consistently.
+// readAuthor reads the mode, the number of followers and the profile (nil for none) of an
+// author, consistently.
 func (w *Worker) readAuthor(ctx context.Context, author string) (mode schema.Mode, followers int64, profile *schema.Profile, err error) {
 	items, _, err := table.Collect(w.cfg.Store.Query(ctx, table.Query{PK: schema.UserPK(author), Consistent: true}), 0)
 	if err != nil {
@@ -34,15 +34,16 @@ func (w *Worker) readAuthor(ctx context.Context, author string) (mode schema.Mod
 	return mode, counts.Followers, profile, err
 }
 
-// restTime is the least time between two changes of an author's mode. No worker of the walk
-// of before writes any more, and processes with different limits cannot make an author
-// change with every post.
+// restTime is the least time between two changes of an author's mode. After it no worker of
+// the previous walk writes any more. It also keeps processes with different limits from
+// changing an author with every post.
 const restTime = 2 * time.Hour
 
 // steer changes the mode of an author whose number of followers has passed the limit, and
-// sends the first message of the mark walk. It sends that again for every post that meets
-// a walk: a crash between the change and the message is mended by the author's next post.
-// It returns the mode by which the post is handled: a post that changes it is pushed.
+// sends the first message of the mark walk. It sends that message again for every post
+// during a walk: if a worker crashes between the change and the message, the author's
+// next post repairs that. It returns the mode by which the post is handled: a post that
+// changes the mode is pushed.
 func (w *Worker) steer(ctx context.Context, mode schema.Mode, followers int64, requestID string) (schema.Mode, error) {
 	limit, now := w.cfg.PushLimit, w.cfg.Now()
 	next := schema.Mode{Author: mode.Author, V: mode.V + 1, Since: mode.Since, At: now}

@@ -177,7 +177,8 @@ func TestTheLimitsOfAChangeOfMode(t *testing.T) {
 	}
 }
 
-// A walk changes a mark as docs/HYBRID.md says, and each change gives it a new version.
+// A walk changes a mark as in docs/HYBRID.md, and each change gives the mark a new
+// version.
 func TestTheMarksThatAWalkChanges(t *testing.T) {
 	w := newWorld(t, 1, small)
 	before, since, behind, at := w.newID(), w.newID(), w.newID(), w.now.Add(-time.Minute)
@@ -345,8 +346,8 @@ func TestFollowsDuringAChangeOfMode(t *testing.T) {
 	}
 }
 
-// Mark walks have a number of workers of their own. One more walk is left for later and
-// begins when another has ended, so the other workers of the topic are free for backfills.
+// Mark walks have a number of workers of their own. A further walk waits until another
+// walk has ended, so the remaining workers of the topic are free for backfills.
 func TestMarkWalksTakeNoMoreWorkersThanTheirs(t *testing.T) {
 	w := newWorld(t, 0, func(c *fanout.Config) { c.Walks = 2 })
 	begun, release := make(chan struct{}, 2), make(chan struct{})
@@ -378,7 +379,7 @@ func TestMarkWalksTakeNoMoreWorkersThanTheirs(t *testing.T) {
 }
 
 // Two workers get the first message of one walk. The second one waits until the first has
-// rested for a while, and goes on where it ended.
+// paused for a while, and continues where the first ended.
 func TestOfTwoWalksOneGoesOn(t *testing.T) {
 	w := newWorld(t, 30, limit(3))
 	w.must(w.worker.HandlePosts(t.Context(), w.post()))

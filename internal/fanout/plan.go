@@ -18,17 +18,17 @@ import (
 	"fanfare/messages"
 )
 
-// sendBatch is the most chunks that are stored and sent together, as many as one SQS
-// request takes. A planner begins with one and doubles, so that the first deliveries
-// do not wait for ten chunks.
+// sendBatch is the most chunks that are stored and sent together: one SQS request takes
+// as many. A planner begins with one and doubles, so that the first deliveries do not
+// wait for ten chunks.
 const sendBatch = 10
 
 // planner cuts the followers of one post into chunks, from one key on.
 //
-// The stored chain is the only truth: the first chunk begins at "", and each other one
-// begins where the one before it ends. Chunks are stored if absent, up to ten at once.
-// If another planner has stored a chunk with another end, this planner goes on from
-// that end. Chunks that it stored above that end may then be out of the chain: no
+// The stored chain is the only truth: the first chunk begins at "", and each later chunk
+// begins where the previous one ends. Chunks are stored if absent, up to ten at once. If
+// another planner has stored a chunk with another end, this planner continues from that
+// end. Chunks that this planner stored above that end may then be out of the chain: no
 // message is sent for them, and no reader of the chain sees them.
 type planner struct {
 	w         *Worker
@@ -40,7 +40,7 @@ type planner struct {
 	left int
 	// batch is the number of chunks that are stored and sent together.
 	batch int
-	// ended says that the chain has reached the open end.
+	// ended means that the chain has reached the open end.
 	ended bool
 	// outbox holds messages for chunks that are stored, but not sent yet.
 	outbox []messages.Event
@@ -100,10 +100,9 @@ func (w *Worker) plan(ctx context.Context, e *messages.FanoutPlan) error {
 }
 
 // requireChunkBefore returns a *messages.PermanentError unless a stored chunk of the post
-// ends at first. A planner stores that chunk before it sends the plan for the rest.
-// Without this check each plan that somebody makes up would add chunks to the delivery
-// record. The chunk is the last one below first, or a few chunks out of the chain lie
-// between.
+// ends at first. A planner stores that chunk before it sends the next plan. Without this
+// check, each forged plan would add chunks to the delivery record. The chunk is the last
+// one below first, or only a few chunks out of the chain lie between.
 func (w *Worker) requireChunkBefore(ctx context.Context, postID, first string) error {
 	for page, err := range w.cfg.Store.Query(ctx, table.Query{
 		PK: schema.DeliveryPK(postID), Low: schema.ChunkSK(""), After: schema.ChunkSK(first), Descending: true,
@@ -142,7 +141,7 @@ func (pl *planner) follow(ctx context.Context) error {
 			case c.First < pl.from:
 				continue // out of the chain
 			case c.First > pl.from:
-				return nil // the chain ends below it
+				return nil // the chain ends before the chunk
 			}
 			if err := pl.link(ctx, c); err != nil {
 				return err
@@ -185,18 +184,18 @@ func (pl *planner) send(ctx context.Context) error {
 	return err
 }
 
-// extend reads the followers from the end of the chain on and stores new chunks. The
-// last follower of each page ends one chunk and begins the next. It stops at the last
+// extend reads the followers from the end of the chain on and stores new chunks. The last
+// follower of each page ends one chunk and begins the next. extend stops at the last
 // page, when this message may add no more chunks, or at another planner's chunk with
-// another end. The read need not be consistent, because it only decides where to cut:
-// the ranges also cover followers that it does not see.
+// another end. The read need not be consistent, because it only decides where to cut: the
+// ranges also cover followers that the read misses.
 func (pl *planner) extend(ctx context.Context) error {
 	var cuts []schema.Chunk
 	next := schema.Chunk{Post: pl.p.id, First: pl.from, TTL: pl.p.recordTTL}
 	q := table.Query{
 		PK: schema.FollowersPK(pl.p.author), Low: schema.UserSK(""), PageSize: pl.w.cfg.ChunkSize, EndsOnly: true,
 	}
-	if pl.from != "" { // pl.from is the first follower of this chunk, so it cannot end it
+	if pl.from != "" { // pl.from is the first follower of this chunk, so it cannot be its end
 		q.After = schema.UserSK(pl.from)
 	}
 	for page, err := range pl.w.cfg.Store.Query(ctx, q) {
@@ -260,7 +259,7 @@ func (pl *planner) store(ctx context.Context, cuts []schema.Chunk) (linked bool,
 	return true, nil
 }
 
-// publish sends events to a topic. After an error any of them may have been sent.
+// publish sends events to a topic. After an error some of them may have been sent.
 func (w *Worker) publish(ctx context.Context, topic string, events ...messages.Event) error {
 	msgs := make([]*message.Message, 0, len(events))
 	for _, e := range events {

@@ -40,7 +40,7 @@ func (w *Worker) postCreated(ctx context.Context, e *messages.PostCreated) error
 }
 
 // Deliver begins the delivery of a post of any age that is in the table, as a PostCreated
-// does. The caller has read or written the post before (I1).
+// does. The caller has read or written the post (I1).
 func (w *Worker) Deliver(ctx context.Context, ref schema.PostRef) error {
 	return w.deliver(ctx, schema.Post{ID: ref.ID, Author: ref.Author, LikeShards: ref.LikeShards, End: ref.End}, false, "")
 }
@@ -50,8 +50,9 @@ func (w *Worker) deliver(ctx context.Context, stored schema.Post, compare bool, 
 	if err != nil {
 		return err
 	}
-	// The mode is read after the post was stored: see mode.go (I1). So is the profile: a walk
-	// that began later meets the post, and no walk has to meet it if its byline is as new.
+	// The mode is read after the post was stored: see mode.go (I1). The profile is read after
+	// it, too: a byline walk that began later reads this post, and an earlier walk need not,
+	// because the profile here is as new.
 	mode, followers, profile, err := w.readAuthor(ctx, p.author)
 	if err != nil {
 		return err
@@ -81,7 +82,7 @@ func (w *Worker) deliver(ctx context.Context, stored schema.Post, compare bool, 
 	if err != nil || state == schema.PlanPulled {
 		return err
 	}
-	if plan.State == schema.PlanPulled { // an earlier attempt met another mode, and its decision stays
+	if plan.State == schema.PlanPulled { // an earlier attempt found another mode, and its decision stays
 		if first, err = w.followers(ctx, p.author, span{}, ""); err != nil {
 			return err
 		}
@@ -102,7 +103,7 @@ func (w *Worker) deliver(ctx context.Context, stored schema.Post, compare bool, 
 }
 
 // begin writes the plan of the delivery. If an earlier attempt has begun the delivery,
-// it adds an attempt to the stored plan. The stored state decides.
+// begin adds an attempt to the stored plan, and the stored state decides.
 func (w *Worker) begin(ctx context.Context, plan schema.Plan) (state string, begun bool, err error) {
 	_, err = w.cfg.Store.Put(ctx, table.PutInput{Item: plan.Item(), If: table.Absent{}})
 	if _, begun = errors.AsType[*table.ConditionError](err); begun {
@@ -111,7 +112,7 @@ func (w *Worker) begin(ctx context.Context, plan schema.Plan) (state string, beg
 			Key: schema.DeliveryPlanKey(plan.Post), ReturnNew: true,
 			Add: []table.Attr{{Name: schema.AttrAttempts, Value: table.N(1)}},
 			// A worker may sleep after its put until the plan has expired. A plan that this update
-			// made would never expire; instead the message fails, and its next try puts a plan.
+			// made would never expire. So the message fails instead, and its next try puts a plan.
 			If: table.Exists{},
 		})
 		if err == nil {
@@ -124,8 +125,8 @@ func (w *Worker) begin(ctx context.Context, plan schema.Plan) (state string, beg
 	return plan.State, begun, nil
 }
 
-// inline delivers to all followers as one chunk, which is stored when it is done. A
-// crash before that leaves only entries, which the next try writes again.
+// inline delivers to all followers as one chunk, which is stored when it is done. A crash
+// before the store leaves only entries, which the next try writes again.
 func (w *Worker) inline(ctx context.Context, p post, all page, requestID string) error {
 	var delivered, skipped int64
 	if !p.expired {
@@ -138,7 +139,7 @@ func (w *Worker) inline(ctx context.Context, p post, all page, requestID string)
 	describe(ctx, chunk)
 	_, err := w.cfg.Store.Put(ctx, table.PutInput{Item: chunk.Item(), If: table.Absent{}})
 	if failed, ok := errors.AsType[*table.ConditionError](err); ok && failed.Old != nil {
-		// Another worker has planned the delivery meanwhile, and its chain decides.
+		// Another worker has planned the delivery since the read, and its chain decides.
 		stored, err := schema.ParseChunk(*failed.Old)
 		if err != nil {
 			return err

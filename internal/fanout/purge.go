@@ -18,20 +18,20 @@ import (
 )
 
 const (
-	// purgeAfter is how long after its event a deletion is certainly over: made, or given
-	// up, by whichever clock. By then nobody writes comments or likes of the post any more,
-	// but for a process that stood still. Items that it writes stay, and nobody sees them.
+	// purgeAfter is how long after its event a deletion is certainly over, by any clock:
+	// made, or given up. From then on nobody writes comments or likes of the post, except a
+	// process that was suspended. Items of such a process stay, and nobody sees them.
 	purgeAfter = messages.MaxAhead + time.Minute
 	// purgePages is the number of pages that one receive of a message removes.
 	purgePages = 20
 )
 
 // postDeleted removes the comments and likes of a deleted post, and lets its like count
-// expire: the ledger there has to outlive every like that is in flight (docs/LIKES.md).
+// expire: the ledger in the count has to outlive every like in flight (docs/LIKES.md).
 // The tombstone, the delivery record and the entries expire by themselves.
 //
-// One receive removes purgePages pages at most, then the message waits for its turn again.
-// Removed items are not met again, so the message needs no position.
+// One receive removes purgePages pages at most, then the message waits for its next turn.
+// A later receive does not find removed items again, so the message needs no position.
 func (w *Worker) postDeleted(ctx context.Context, e *messages.PostDeleted) (subject, error) {
 	asked, err := id.Time(e.EventID)
 	if err != nil {
@@ -82,7 +82,7 @@ func (w *Worker) postDeleted(ctx context.Context, e *messages.PostDeleted) (subj
 }
 
 // purgeNotices deletes the notifications of a post: of its author and of its mentioned users. A
-// worker writes none of a deleted post but within a minute of its read, and longer ago the post lived.
+// worker writes such a notification at most a minute after it has read that the post lives.
 func (w *Worker) purgeNotices(ctx context.Context, ref schema.PostRef, mentioned []string) error {
 	if w.cfg.Notices == nil {
 		return nil
@@ -111,7 +111,8 @@ func deletesOf(keys []table.Key) []table.BatchWrite {
 	return writes
 }
 
-// endPurge notes in the tombstone that its purge is over, so no auditor asks for another one.
+// endPurge notes in the tombstone that its purge is over, so that no auditor requests
+// another purge.
 func (w *Worker) endPurge(ctx context.Context, ref schema.PostRef) error {
 	if ref.Purged {
 		return nil
@@ -127,8 +128,9 @@ func (w *Worker) endPurge(ctx context.Context, ref schema.PostRef) error {
 }
 
 // purge deletes the items of a partition of a post, and the notifications of the users that comments
-// among them mention. It adds to pages, and stops at purgePages. It writes one part at a time and leaves the number of writers alone: one partition takes few
-// writes, and its throttling must not slow down the fan-out of others (I8).
+// in it mention. It adds to pages, and stops at purgePages. It writes one part at a time and does not
+// change the number of writers: one partition takes few writes, and its throttling must not slow down
+// the fan-out of other posts (I8).
 func (w *Worker) purge(ctx context.Context, post, pk string, pages *int) error {
 	for page, err := range w.cfg.Store.Query(ctx, table.Query{PK: pk, PageSize: w.cfg.PageSize, Consistent: true, Project: []string{schema.AttrMentions}}) {
 		if err != nil {

@@ -111,7 +111,7 @@ func TestWhatIsLeftOfADeletedPostGoes(t *testing.T) {
 			if items, count := w.left(e.PostID, shards); items > 0 || !count.After(w.now.Add(messages.MaxAge)) {
 				t.Errorf("%d items are left, the count until %s", items, count)
 			}
-			for range 2 { // its message may come again
+			for range 2 { // its message may be redelivered
 				assert.Nil(t, receive(bare))
 			}
 			for post, purged := range map[string]bool{e.PostID: true, bare.PostID: true, other.PostID: false} {

@@ -14,7 +14,7 @@ import (
 	"fanfare/messages"
 )
 
-// removalRetry is the time after which a removal goes on that met another write of the same
+// removalRetry is the time until the retry of a removal that met another write of the same
 // items, or a lack of capacity.
 const removalRetry = time.Second
 
@@ -24,7 +24,7 @@ const removalRetry = time.Second
 // The user may follow the author again at any moment, and the backfill of that follow
 // writes entries that must stay (I1). So entries are deleted in transactions that check
 // the mark of the unfollow. The new follow replaces this mark before its backfill begins.
-// A transaction that comes after that, however late, deletes nothing.
+// A transaction after the new follow, however late, deletes nothing.
 func (w *Worker) unfollowed(ctx context.Context, e *messages.Unfollowed) error {
 	key := schema.MarkKey(e.FollowerID, e.AuthorID)
 	res, err := w.cfg.Store.Get(ctx, table.GetInput{Key: key, Consistent: true})
@@ -65,8 +65,8 @@ func (w *Worker) unfollowed(ctx context.Context, e *messages.Unfollowed) error {
 
 // entriesOf reads the page of user's timeline below the post before, "" for the first
 // page, and returns the keys of the author's entries. It also returns the last post of the
-// page, "" if the timeline ends. The read need not be consistent: homes leave out an entry
-// that it misses.
+// page, "" if the timeline ends. The read need not be consistent: if it misses an entry,
+// homes leave the entry out.
 func (w *Worker) entriesOf(ctx context.Context, user, author, before string) (entries []table.Key, last string, err error) {
 	q := table.Query{PK: schema.TimelinePK(user), Descending: true, PageSize: w.cfg.PageSize, Project: []string{}}
 	if before != "" {
@@ -89,15 +89,15 @@ func (w *Worker) entriesOf(ctx context.Context, user, author, before string) (en
 		if !page.More {
 			return entries, "", nil
 		}
-		if last != "" { // a page whose entries have all expired gives no position
+		if last != "" { // a page whose entries have all expired has no position
 			break
 		}
 	}
 	return entries, last, nil
 }
 
-// removeEntries deletes entries, as many in a transaction as it may have beside the check
-// of the mark. It reports whether the mark is still that of the unfollow.
+// removeEntries deletes entries, as many in a transaction as fit beside the check of the
+// mark. It reports whether the mark is still the mark of the unfollow.
 func (w *Worker) removeEntries(ctx context.Context, e *messages.Unfollowed, entries []table.Key) (still bool, err error) {
 	ops := make([]table.TransactOp, 0, table.MaxTransact)
 	for len(entries) > 0 {

@@ -9,7 +9,7 @@ import (
 	"fanfare/internal/schema"
 )
 
-// describe adds a delivered chunk to the span of ctx, if that is recorded.
+// describe adds a delivered chunk to the span of ctx, if the span is recorded.
 func describe(ctx context.Context, c schema.Chunk) {
 	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() {

@@ -9,13 +9,13 @@ import (
 	"fanfare/internal/table"
 )
 
-// summarize moves the summary of a long chain on, so that a reader of the delivery needs
-// no more than the plan and a page of chunks. It is called after each chunk that is done.
+// summarize advances the summary of a long chain, so that a reader of the delivery needs
+// only the plan and a page of chunks. It is called after each chunk that is done.
 //
 // The summary grows by pages of PlanChunks chunks that are all done. The worker that ends
-// the last chunk of a page finds the page done, and goes on to the next one. A worker that
-// dies before that receives its message again. A chunk that is done never changes, so it
-// does not matter which worker writes the summary.
+// the last chunk of a page finds the page done, and continues with the next one. If the
+// worker dies before that, its message is redelivered. A chunk that is done never changes,
+// so any worker may write the summary.
 func (w *Worker) summarize(ctx context.Context, postID string) error {
 	key := schema.DeliveryPlanKey(postID)
 	res, err := w.cfg.Store.Get(ctx, table.GetInput{Key: key, Consistent: true})
@@ -56,8 +56,8 @@ func (w *Worker) summarize(ctx context.Context, postID string) error {
 	return nil
 }
 
-// donePage adds the page of chunks behind a summary to it. done reports whether they are
-// all done and the last chunk of the chain is not among them.
+// donePage adds the page of chunks after a summary to the summary. done reports whether
+// they are all done and the last chunk of the chain is not among them.
 func (w *Worker) donePage(ctx context.Context, postID string, sum schema.Chain) (_ schema.Chain, done bool, err error) {
 	before := sum.Total
 	for page, err := range w.cfg.Store.Query(ctx, table.Query{

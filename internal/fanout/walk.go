@@ -20,23 +20,23 @@ import (
 
 const (
 	// walkWriters is the number of marks that one walk writes at the same time. It is far
-	// below the writers of deliveries, which go first.
+	// below the writers of deliveries, because deliveries have priority.
 	walkWriters = 16
-	// walkRest is the time without a step after which another message may go on with a
+	// walkRest is the time without a step after which another message may continue a
 	// walk.
 	walkRest = 30 * time.Second
 	// longestStep is the longest time from a read to the writes that depend on it. A worker
-	// that slept for longer reads again: the mark of an unfollow outlives every entry, and
-	// every mark that could be written under it, by more than that (I2).
+	// that slept for longer reads again. The mark of an unfollow lives longer than this
+	// beyond every entry, and beyond every mark that could be written under it (I2).
 	longestStep = time.Hour
 )
 
-// walk goes on with the mark walk of an author, from the stored last follower on, by
-// PlanChunks pages at most. The walk that handles the last page changes the mode.
+// walk continues the mark walk of an author from the stored last follower, by PlanChunks
+// pages at most. The walk that handles the last page changes the mode.
 //
-// Each page of followers is read consistently after the mode was. So a follower whose edge
-// it does not show followed later, and the backfill of that follow meets the mode. A page
-// that is walked twice, or by two walks, changes nothing the second time.
+// Each page of followers is read consistently, after the mode was read. So a follower
+// without an edge on its page followed later, and the backfill of that follow meets the
+// mode. A second walk over a page changes nothing.
 func (w *Worker) walk(ctx context.Context, e *messages.MarkWalk) error {
 	walker := e.Walker
 	if walker == "" {
@@ -54,7 +54,7 @@ func (w *Worker) walk(ctx context.Context, e *messages.MarkWalk) error {
 
 // walkPages walks PlanChunks pages, in one of the few places for walks: the workers of the
 // topic are there for backfills (I8). It reports whether more pages follow. The place is
-// free again before the message for these is sent.
+// free again before the next message is sent.
 func (w *Worker) walkPages(ctx context.Context, author, walker string) (more bool, err error) {
 	select {
 	case w.walks <- struct{}{}:
@@ -92,7 +92,7 @@ func (w *Worker) walkPages(ctx context.Context, author, walker string) (more boo
 	return true, nil
 }
 
-// walked stores how far the walk has come, unless another walk is further or at its end.
+// walked stores how far the walk has come, unless another walk is further or complete.
 func (w *Worker) walked(ctx context.Context, mode schema.Mode, last, walker string) error {
 	user, ok := schema.UserOfSK(last)
 	if !ok {
@@ -116,7 +116,8 @@ func (w *Worker) walked(ctx context.Context, mode schema.Mode, last, walker stri
 	return nil
 }
 
-// endWalk ends the change of mode whose walk is complete, unless another walk has.
+// endWalk ends the change of mode whose walk is complete, unless another walk has ended
+// it.
 func (w *Worker) endWalk(ctx context.Context, mode schema.Mode) error {
 	end := schema.ModePull
 	if mode.State == schema.ModeLeaving {
@@ -143,7 +144,7 @@ func (w *Worker) markPage(ctx context.Context, mode schema.Mode, followers []tab
 			return err
 		}
 		errs, versions := make([]error, len(part)), make([]string, len(part))
-		for i := range part { // in the order of the followers, so that a simulation can replay it
+		for i := range part { // in the order of the followers, so that a simulation can replay the page
 			if versions[i], errs[i] = w.cfg.IDs.New(); errs[i] != nil {
 				return errs[i]
 			}
@@ -172,7 +173,7 @@ func (w *Worker) markPage(ctx context.Context, mode schema.Mode, followers []tab
 }
 
 // awake returns an error if a worker slept since began: then its reads are too old to
-// write by them.
+// base writes on.
 func (w *Worker) awake(began time.Time) error {
 	if slept := w.cfg.Now().Sub(began); slept > longestStep {
 		return &queue.Later{Reason: fmt.Sprintf("the worker stood still for %s", slept)}
@@ -181,8 +182,8 @@ func (w *Worker) awake(began time.Time) error {
 }
 
 // beginPull makes the home of a follower merge the author's posts in, if its mark allows
-// that. A mark of an unfollow stays, and so does that of a later walk. The entries that the
-// home shows so far stay too, so a mark that was absent hides nothing.
+// that. The mark of an unfollow stays, and so does the mark of a later walk. The entries
+// that the home has shown so far stay too, so an absent mark hides nothing.
 func (w *Worker) beginPull(ctx context.Context, mode schema.Mode, user, version string) error {
 	fresh := schema.Mark{User: user, Author: mode.Author, Kind: schema.MarkPulled, Pull: mode.Since, V: mode.V, Version: version}
 	for {
@@ -206,7 +207,7 @@ func (w *Worker) beginPull(ctx context.Context, mode schema.Mode, user, version 
 }
 
 // endPull lets the pulled mark of a follower expire when every pulled post has left the
-// homes. A backfill that runs may have read the mode of before and be about to make its mark
+// homes. A running backfill may have read the previous mode and be about to make its mark
 // pulled, so its mark gets a new version.
 func (w *Worker) endPull(ctx context.Context, mode schema.Mode, user string) error {
 	for {
@@ -236,8 +237,9 @@ func (w *Worker) endPull(ctx context.Context, mode schema.Mode, user string) err
 	}
 }
 
-// replaceMark writes a mark in the place of the version old, "" for no mark. If it has that
-// version itself it gets a new one. If there is another one it returns that, or an empty item if it has gone.
+// replaceMark writes m in the place of the mark with version old, "" for no mark. If m has version
+// old itself, m gets a new version. If another mark is stored, replaceMark returns it. If none is
+// stored any more, it returns an empty item.
 func (w *Worker) replaceMark(ctx context.Context, m schema.Mark, old string) (stored *table.Item, err error) {
 	same := table.Cond(table.Absent{})
 	if old != "" {

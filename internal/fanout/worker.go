@@ -1,11 +1,10 @@
-// Package fanout delivers posts. It writes an entry for each post into the timeline of
-// every follower, copies an author's posts into the timeline of each new follower, and
-// removes the entries of unfollowed authors, and the comments and likes of deleted posts. It
-// brings a changed name to the bylines of posts.
-// Posts of very large authors it does not deliver: it prepares homes to merge them in.
-// It owns the order of those writes and each post's delivery record: the plan, and the
-// chain of chunks. It must never answer HTTP, decide which users may post, or hold state
-// that a crash could lose.
+// Package fanout delivers posts. It writes an entry for each post into the timeline of every
+// follower, and copies an author's posts into the timeline of each new follower. It removes
+// the entries of unfollowed authors, and the comments and likes of deleted posts. It writes
+// a changed name into the bylines of posts. It does not deliver posts of very large authors:
+// it prepares homes to merge them in. It owns the order of those writes and each post's
+// delivery record: the plan, and the chain of chunks. It must never answer HTTP, decide
+// which users may post, or hold state that a crash could lose.
 //
 // # How a post travels
 //
@@ -19,11 +18,11 @@
 //
 //   - I1: the post is in the table before any follower is read, and pages of followers
 //     are read consistently. So a page shows a new follower's edge, or the follow was
-//     committed after the post was, and then its backfill sees the post.
-//   - I1: the chunks of a post cover every possible user id, because the first begins
-//     and the last ends open. Each begins where the one before it ends. A chunk is
-//     stored, if absent, before its message is sent, so planners that run again, or at
-//     the same time, follow the stored chain.
+//     committed after the post, and then its backfill sees the post.
+//   - I1: the chunks of a post cover every possible user id, because the first chunk
+//     begins open and the last one ends open. Each chunk begins where the previous one
+//     ends. A chunk is stored, if absent, before its message is sent. So planners that
+//     run again, or at the same time, follow the stored chain.
 //   - I2: before each page of followers the post is read, and the delivery of a
 //     deleted post stops. Homes leave out deleted posts in any case.
 //   - I5, I6: a handler returns nil only when its work is durable. Every step may be
@@ -32,13 +31,13 @@
 //   - I8: chunks have their own topic, and a group for each author. Backfills have
 //     their own topic too. So neither delays the posts of other authors. Mark walks share
 //     that topic, and take Config.Walks of its workers at most.
-//   - I9: memory does not grow with the number of followers. A handler holds one page
-//     of followers and the next. A planner reads only the last key of each page, and
-//     holds a page of at most Config.PlanChunks stored chunks and ten new ones. A page
-//     is written by Config.Writers goroutines at most, new chunks are stored by ten.
+//   - I9: memory does not grow with the number of followers. A handler holds one page of
+//     followers and the next. A planner reads only the last key of each page, and holds a
+//     page of at most Config.PlanChunks stored chunks and ten new ones. Config.Writers
+//     goroutines at most write a page. New chunks are stored by ten.
 //
-// The order of port calls depends on their answers alone. So a simulation that lets
-// one call through at a time can replay a run.
+// The order of port calls depends only on their answers. So a simulation that runs one
+// call at a time can replay a run.
 package fanout
 
 import (
@@ -61,28 +60,30 @@ import (
 
 // Posts makes sure that a post is in the table.
 type Posts interface {
-	// EnsurePost returns the post of e once it, the post by id, its author's post count
-	// and its author's own timeline entry are in the table: its id, author and like shards,
-	// and the version of its byline, 0 if that is not known. The post may
-	// have been deleted. If it can never be stored, such as one with the id of
-	// another author's post, the error is a *messages.PermanentError.
+	// EnsurePost returns the post of e once the table has the post, the post by id, its
+	// author's post count and its author's own timeline entry. It returns its id, author
+	// and like shards, and the version of its byline, 0 if unknown. The post may have been
+	// deleted. If it can never be stored, for example because its id is the id of another
+	// author's post, the error is a *messages.PermanentError.
 	EnsurePost(ctx context.Context, e *messages.PostCreated) (schema.Post, error)
 }
 
 // Users removes users.
 type Users interface {
-	// Forget removes up to most things of a user that an event with this id asked to forget.
+	// Forget removes up to most things of a user whose removal the event with this id
+	// began.
 	Forget(ctx context.Context, user, event string, most int) (Forgotten, error)
 }
 
 // Forgotten is the result of one Forget.
 type Forgotten struct {
-	// Removed counts the things that were removed: nothing is left if it is 0. Unliked of them are
-	// likes, which are met again until an aggregator has counted that they were taken back.
+	// Removed counts the removed things: if it is 0, nothing is left. Unliked is the number of
+	// likes among them. A later Forget finds a like again until an aggregator has counted that the
+	// like was taken back.
 	Removed, Unliked int
-	// Left is the time when the profile went, zero if it is not known.
+	// Left is the time when the profile was removed, zero if it is not known.
 	Left time.Time
-	// Overtaken means that a newer event asks for the same.
+	// Overtaken means that a newer event removes the same user.
 	Overtaken bool
 }
 
@@ -100,48 +101,50 @@ type Config struct {
 	Publisher message.Publisher
 	IDs       *id.Generator
 	Now       func() time.Time
-	// Clock, if not nil, says when Now must not decide by age.
+	// Clock, if not nil, reports when Now is too uncertain to decide by age.
 	Clock *clock.Clock
 	// Lifetimes are how long after a post's time its entries live.
 	Lifetimes *lifetime.View
 	// Users removes users; nil if the worker must not.
 	Users Users
 	// PushLimit is the number of followers above which an author's posts are no longer
-	// delivered: homes pull them. Below 80 % of it the author is pushed again. 0 means
-	// never, and ends the pull of all authors who post.
+	// delivered: homes pull them. Below 80 % of it the author is pushed again. 0 means no
+	// limit, and ends the pull of all authors who post.
 	PushLimit int64
 	// ActiveDays is how many days ahead the edges of readers are dated. 0 skips no reader.
 	ActiveDays int
-	// Writers is the number of writes of one page that may be under way at the same
-	// time. 1 suits a store that takes a page in one request, more a store that needs
-	// many requests for it. Default 1.
+	// Writers is the number of concurrent writes of one page. 1 suits a store that takes
+	// a page in one request. A store that needs many requests for a page needs more.
+	// Default 1.
 	Writers int
-	// PageSize is the number of followers that are read at once, and so the most that
-	// a post is delivered to without chunks. Default 1,024.
+	// PageSize is the number of followers that are read at once. A post with at most so
+	// many followers is delivered without chunks. Default 1,024.
 	PageSize int
-	// ChunkSize is the number of followers in a chunk when it is planned. The default
-	// is DefaultChunkSize. A chunk costs two write units and up to three queue requests,
-	// so that is 1.0005 units a delivery and at most 0.75 requests per 1,000 deliveries.
-	// Four default pages, or one of 4,096, hold such a chunk and leave room for new
+	// ChunkSize is the number of followers in a chunk when it is planned. The default is
+	// DefaultChunkSize. A chunk costs two write units and up to three queue requests, so
+	// a delivery costs 1.0005 units, and 1,000 deliveries cost at most 0.75 requests.
+	// Four default pages, or one page of 4,096, hold such a chunk and leave room for new
 	// followers.
 	ChunkSize int
 	// PlanChunks is the number of chunks that one FanoutPlan message plans, and the
-	// number of pages of a timeline that one Unfollowed message cleans. The rest is left
-	// to another message. Default DefaultPlanChunks.
+	// number of pages of a timeline that one Unfollowed message cleans. Another message
+	// continues. Default DefaultPlanChunks.
 	PlanChunks int
-	// Walks is the number of mark walks that go on at the same time. A walk takes a worker
-	// of the backfills for minutes, and the others are left for later. Default 1.
+	// Walks is the number of mark walks that run at the same time. A walk takes a worker
+	// of the backfills for minutes; further walks wait. Default 1.
 	Walks int
-	// ReturnPosts returns the number of posts that a return writes as entries, for a reader of so
-	// many followees: 1 at least. Older ones are left to the gap. The default is ReturnPosts.
+	// ReturnPosts returns the number of posts that a return writes as entries, for a reader of
+	// that many followees: 1 at least. Older posts are left to the gap. The default is
+	// ReturnPosts.
 	ReturnPosts func(followees int) int
-	// Observe is called for entries that were written for followers: how many at
-	// once, and how long after the post's time. If a message is delivered again, its
-	// entries are observed again.
+	// Observe is called for entries that were written for followers: how many at once,
+	// and how long after the post's time. If a message is redelivered, its entries are
+	// observed again.
 	Observe func(entries int, sincePost time.Duration)
 	// Skipped is called for followers that were away: how many at once.
 	Skipped func(followers int)
-	// Events, if not nil, sends the events of applied work to others, and Notices those that notify users.
+	// Events, if not nil, sends the events of applied work to other programs, and
+	// Notices the events that notify users.
 	Events, Notices func(ctx context.Context, events ...messages.Event) error
 	// Log takes the worker's log. Default none.
 	Log *zap.Logger
@@ -181,7 +184,7 @@ type Worker struct {
 	writers parallelism
 	// buffers holds *buffers, one for each page that is being written.
 	buffers sync.Pool
-	// walks has a value for each mark walk that goes on.
+	// walks has a value for each running mark walk.
 	walks chan struct{}
 }
 
@@ -222,8 +225,8 @@ func (w *Worker) HandleChunks(ctx context.Context, e messages.Event) error {
 	return unexpected(e, queue.TopicChunks)
 }
 
-// handle does the work of an event. Then it sends the events of that work to others, also if
-// the work was found done: an earlier attempt may have ended before it sent them (I6).
+// handle does the work of an event. Then it sends the events of that work, even if the work
+// was found done: an earlier attempt may have ended before it sent them (I6).
 func (w *Worker) handle(ctx context.Context, e messages.Event) error {
 	about, err := w.apply(ctx, e)
 	if err == nil {
@@ -235,8 +238,8 @@ func (w *Worker) handle(ctx context.Context, e messages.Event) error {
 	return nil
 }
 
-// apply does the work of an event, or finds it done. For each kind it names the subject of
-// the events that others get.
+// apply does the work of an event, or finds it done. It returns the subject of the events
+// that the work sends.
 func (w *Worker) apply(ctx context.Context, e messages.Event) (subject, error) {
 	switch e := e.(type) {
 	case *messages.PostCreated:
@@ -278,13 +281,13 @@ type post struct {
 	// sk and attrs are the sort key and the attributes of all its timeline entries.
 	sk    string
 	attrs []table.Attr
-	// expired says that its entries would be expired before they are written.
+	// expired means that its entries would be expired before they are written.
 	expired bool
 	// recordTTL is when its delivery record expires.
 	recordTTL time.Time
 }
 
-// newPost returns a post by its post by id.
+// newPost returns a post from its post by id.
 func (w *Worker) newPost(ctx context.Context, of schema.PostRef) (post, error) {
 	at, err := id.Time(of.ID)
 	if err != nil {
@@ -307,8 +310,8 @@ func (w *Worker) newPost(ctx context.Context, of schema.PostRef) (post, error) {
 	}, nil
 }
 
-// gone reports whether a post was deleted or has ended. A clock in doubt ends no post: the message
-// is redelivered.
+// gone reports whether a post was deleted or has ended. If the clock is in doubt, no post has
+// ended, and the message is redelivered.
 func (w *Worker) gone(ref schema.PostRef) (bool, error) {
 	if ref.Deleted || ref.End.IsZero() {
 		return ref.Deleted, nil
@@ -316,8 +319,8 @@ func (w *Worker) gone(ref schema.PostRef) (bool, error) {
 	return w.passed(ref.End)
 }
 
-// appendEntry adds the entry of a stored post in a user's timeline to writes, unless no home shows the post
-// any more.
+// appendEntry adds the entry of a stored post in a user's timeline to writes, unless the post is too
+// old for homes.
 func (w *Worker) appendEntry(ctx context.Context, writes []table.BatchWrite, user string, stored schema.Post) ([]table.BatchWrite, error) {
 	p, err := w.newPost(ctx, stored.Ref(0))
 	if err != nil || p.expired {
@@ -336,8 +339,8 @@ func (w *Worker) oldestShown(ctx context.Context) (string, error) {
 	return id.Floor(lives.Oldest(w.cfg.Now())), err
 }
 
-// passed reports whether a time has passed. Nothing is left out by a clock in doubt: the
-// error is a *clock.DoubtError then, and the message comes again.
+// passed reports whether a time has passed. If the clock is in doubt, nothing is left
+// out: the error is a *clock.DoubtError, and the message is redelivered.
 func (w *Worker) passed(at time.Time) (bool, error) {
 	if at.After(w.cfg.Now()) {
 		return false, nil
@@ -345,8 +348,8 @@ func (w *Worker) passed(at time.Time) (bool, error) {
 	return true, w.cfg.Clock.Doubt()
 }
 
-// postRef reads the author and the state of a post that was stored before the message
-// was sent. If the post is absent, or another author's, the message is wrong for good.
+// postRef reads the author and the state of a post that was stored before the message was
+// sent. If the post is absent, or another author's, no retry can help.
 func (w *Worker) postRef(ctx context.Context, postID, author string) (ref schema.PostRef, err error) {
 	res, err := w.cfg.Store.Get(ctx, table.GetInput{Key: schema.PostByIDKey(postID), Consistent: true})
 	if err != nil {

@@ -310,7 +310,7 @@ func (w *world) delivery(postID string) delivery.Progress {
 }
 
 // wantDelivered checks that n followers and the author have the post, and that the
-// delivery record says so.
+// delivery record shows this.
 func (w *world) wantDelivered(postID string, n int) {
 	w.Helper()
 	w.wantHome(author, postID)

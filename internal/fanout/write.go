@@ -13,7 +13,7 @@ import (
 	"fanfare/internal/table"
 )
 
-// buffers is memory that is used for one page of writes after the other.
+// buffers is memory that is reused for one page of writes after another.
 type buffers struct {
 	keys   []byte
 	ends   []int
@@ -21,10 +21,10 @@ type buffers struct {
 	writes []table.BatchWrite
 }
 
-// write puts the post's entries into the timelines of a page of followers, given by
-// their edges, but not of those that are away for the post: the day of its id decides, so a
-// post that comes late is judged as it would have been in time. It returns the numbers of
-// entries and of skipped followers.
+// write puts the post's entries into the timelines of a page of followers, given by their
+// edges. It skips followers that are away for the post: the day of the post's id decides,
+// so a late delivery skips the same followers. It returns the numbers of entries and of
+// skipped followers.
 func (w *Worker) write(ctx context.Context, p post, followers []table.Item) (delivered, skipped int64, err error) {
 	away := func(edge table.Item) bool { return !schema.Pushed(&edge, p.day) }
 	if skipped = int64(len(followers)); w.cfg.ActiveDays != 0 && slices.ContainsFunc(followers, away) {
@@ -72,12 +72,13 @@ func (b *buffers) entries(p post, followers []table.Item) ([]table.BatchWrite, e
 	return b.writes, nil
 }
 
-// writeAll writes a page in as many parts at once as w.writers allows. If all goes
-// well the next page may have one part more. If the store was short of capacity, it
-// has half as many. The parts that failed here are written again in half as many,
-// until a single part fails. Then the message has to wait. The store itself waits
-// before it fails a write, so writeAll does not wait. Few refusals are those of a hot
-// partition, which the next pages need not meet: they change nothing for these (I8).
+// writeAll writes a page in as many concurrent parts as w.writers allows. If all parts
+// succeed, the next page may have one part more. If the store was short of capacity, the
+// next page has half as many parts. The parts that failed are written again in half as
+// many parts, until a single part fails. Then the message has to wait. writeAll itself
+// does not wait, because the store waits before it fails a write. If only a few writes
+// are refused, one partition is hot. The next pages need not write to it, so their number
+// of parts does not change (I8).
 func (w *Worker) writeAll(ctx context.Context, writes []table.BatchWrite) error {
 	if invariants.Enabled {
 		seen := make(map[table.Key]bool, len(writes))
@@ -110,7 +111,8 @@ func (w *Worker) writeAll(ctx context.Context, writes []table.BatchWrite) error 
 	}
 }
 
-// tenth is the part of a page whose refusals show that the store is short for all.
+// tenth is the part of a page whose refusals show that the whole store is short of
+// capacity.
 const tenth = 10
 
 // writeParts writes up to limit parts at once, and returns how many writes the store refused
@@ -165,8 +167,8 @@ func (p *parallelism) raise() {
 	p.limit = min(p.limit+1, p.most)
 }
 
-// halve halves the limit that a page was written with. Pages that are written at the
-// same time and fail together halve it once.
+// halve halves the limit that a page was written with. If several pages are written at
+// the same time and fail together, they halve it once.
 func (p *parallelism) halve(used int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
