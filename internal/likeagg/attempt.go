@@ -14,12 +14,12 @@ import (
 	"fanfare/messages"
 )
 
-// maxUnexplained bounds the failures in a row of one request that neither its outcome
-// nor time explains. After them its window is lost.
+// maxUnexplained bounds the consecutive failures of one request that neither its outcome
+// nor time explains. After them the window is lost.
 const maxUnexplained = 5
 
-// lostError ends a window as a crash would: the window sends nothing more and acks
-// nothing, and its incarnation is not used again.
+// lostError ends a window as a crash would: the window sends no further request and acks
+// no message, and its incarnation is not used again.
 type lostError struct {
 	reason string
 	err    error
@@ -34,9 +34,10 @@ func (e *lostError) Error() string {
 
 func (e *lostError) Unwrap() error { return e.err }
 
-// attempt sends one request until its outcome is known. Its error is nil, a refusal,
-// which wrote nothing, or a lostError. a is the action that the request is for, nil if it is for
-// the whole window: the items that refuse a message that is too old may have expired.
+// attempt sends one request until its outcome is known. Its error is nil, a refusal, which wrote
+// nothing, or a lostError. a is the action that the request is for, or nil for the whole window.
+// Before each try it checks the age, because the items that refuse a too old message may have
+// expired.
 func (w *window) attempt(ctx context.Context, a *action, send func() error) error {
 	w.unresolved.Add(1)
 	sent := false
@@ -44,7 +45,8 @@ func (w *window) attempt(ctx context.Context, a *action, send func() error) erro
 	err := w.collector.repeat(ctx, &w.gate, leave, func() error {
 		if a != nil {
 			err := w.cfg.checkAge(a.version)
-			// Only a clock that was set back finds a message early that it took before.
+			// A message that was not early before is early now only if the clock was set
+			// back.
 			if _, early := errors.AsType[*messages.EarlyError](err); err != nil && !early {
 				if !sent {
 					return err
@@ -67,11 +69,11 @@ func (w *window) leave(a *action) bool {
 	return a.left
 }
 
-// repeat sends a request until its outcome is known. Once the answer of a try is
-// missing, that try may still have happened: then only success and the request's own
-// condition say how the request ended, and another refusal is just one more failure.
-// A request of which every try did nothing ends with a queue.Later after leaveAfter tries, if leave
-// allows it: it wrote nothing and never will.
+// repeat sends a request until its outcome is known. If the answer of a try is missing, the try may
+// still take effect. From then on only success and the request's own condition show how the request
+// ended, and any other refusal counts as one more failure. If all of leaveAfter tries had no
+// effect, the request ends with a queue.Later, if leave allows it: the request wrote nothing and
+// never will.
 func (c *collector) repeat(ctx context.Context, g *gate, leave func() bool, send func() error) error {
 	delay := backoff.Exponential{First: 50 * time.Millisecond, Most: 5 * time.Second}
 	unexplained, doubtful := 0, false
@@ -96,8 +98,8 @@ func (c *collector) repeat(ctx context.Context, g *gate, leave func() bool, send
 	}
 }
 
-// decides reports whether err is the outcome of a request. doubtful means that an
-// earlier try of it may have happened.
+// decides reports whether err is the outcome of a request. doubtful means that an earlier
+// try of the request may have taken effect.
 func decides(err error, doubtful bool) bool {
 	if _, ok := errors.AsType[*lostError](err); ok {
 		return true
@@ -108,7 +110,8 @@ func decides(err error, doubtful bool) bool {
 	return !doubtful && refused(err)
 }
 
-// refused reports whether err says that a try wrote nothing, other than by its condition.
+// refused reports whether err means that a try wrote nothing, for a reason other than its
+// condition.
 func refused(err error) bool {
 	if _, ok := errors.AsType[*table.InvalidError](err); ok {
 		return true
@@ -120,8 +123,8 @@ func refused(err error) bool {
 	return ok
 }
 
-// undone reports whether a try had no effect and will have none. A panic, a lost connection and an
-// answer that is late are no such tries.
+// undone reports whether a try had no effect and will have none. After a panic, a lost connection
+// or a late answer, that is unknown.
 func undone(err error) bool {
 	away, ok := errors.AsType[*table.UnavailableError](err)
 	return ok && away.Undone

@@ -19,8 +19,8 @@ import (
 	"fanfare/messages"
 )
 
-// A failure that nobody knows ends a window after the fifth in a row. One that time mends
-// begins the row anew.
+// Five consecutive failures of an unknown kind end a window. A failure that time mends
+// resets the number.
 func TestAWindowIsLostAfterFiveUnknownFailuresInARow(t *testing.T) {
 	four := []fault{denied, denied, denied, denied}
 	for name, tt := range map[string]struct {

@@ -13,7 +13,7 @@ import (
 	"fanfare/internal/table"
 )
 
-// told lets the replies of the table tell aggregators the time.
+// told makes the replies of the table set the clocks of the aggregators.
 func (w *world) told() {
 	var clocks []*clock.Clock
 	w.tune = func(cfg *Config) {

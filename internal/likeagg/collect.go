@@ -31,10 +31,10 @@ type collector struct {
 	// idle is closed after the stop, when every message is answered.
 	idle     chan struct{}
 	stopping bool
-	// inc is the incarnation of the next window, nil before the first one and after a
-	// lost one.
+	// inc is the incarnation of the next window. It is nil before the first window and
+	// after a lost one.
 	inc *incarnation
-	// alarmed is when a large ledger was last told.
+	// alarmed is the time of the last alarm about a large ledger.
 	alarmed time.Time
 
 	ends   ends
@@ -49,7 +49,7 @@ type postWindows struct {
 }
 
 // action is a user's newest action in a window. It settles all messages of that user:
-// nobody wants the older ones any more.
+// older actions have no effect any more.
 type action struct {
 	user, version string
 	// kind is the reaction, "" for none. stored is a hint that there is a like.
@@ -58,15 +58,17 @@ type action struct {
 	messages []*message.Message
 	// receives is the highest receive count of the messages.
 	receives int
-	// judged is when it was last read in which life of its user the action was made.
+	// judged is the time of the last read that showed in which life of its user the
+	// action was made.
 	judged time.Time
 
-	// old is the like that the action met, which another flush is to count, and next
-	// the one to write; nil for none. stamped is the like as stored, nil if nothing had
-	// to be written. err is the reason why the action was not applied.
+	// old is the like that the action met, which another flush is to count. next is the
+	// like to write. Each is nil for none. stamped is the like as stored, nil if nothing
+	// had to be written. err is the reason why the action was not applied.
 	old, next, stamped *schema.Like
 	err                error
-	// left means that the messages count as left for later, because the table did nothing for them.
+	// left means that the messages count as left for later, because no request for them
+	// had an effect.
 	left bool
 }
 
@@ -108,8 +110,8 @@ func (c *collector) collect(ctx, working context.Context, in <-chan *message.Mes
 }
 
 // closeDue closes the windows whose time has ended, or all windows if there is no room
-// for more messages. It returns when the next window is due, zero for none, and
-// whether there is no room.
+// for more messages. due is the time when the next window is due, zero for none. full
+// reports that there is no room.
 func (c *collector) closeDue(working context.Context) (due time.Time, full bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -160,7 +162,7 @@ func (c *collector) take(working context.Context, msg *message.Message) {
 	}
 }
 
-// add lets msg into a window that collects.
+// add puts a message into a window that collects.
 func (w *window) add(like *messages.Like, kind string, msg *message.Message) {
 	w.messages++
 	a := w.byUser[like.UserID]
@@ -177,8 +179,8 @@ func (w *window) add(like *messages.Like, kind string, msg *message.Message) {
 	a.receives = max(a.receives, queue.ReceiveOf(msg).Receives)
 }
 
-// decode returns the like that msg carries, and its kind of reaction. Its errors are permanent, or
-// depend on the time.
+// decode returns the like that msg carries, and its kind of reaction. A retry helps only against
+// an error that depends on the time.
 func (c *collector) decode(msg *message.Message) (like *messages.Like, kind string, err error) {
 	event, err := queue.Event(msg)
 	if err != nil {
@@ -213,8 +215,8 @@ func (c *collector) stop(working context.Context) (idle <-chan struct{}) {
 	return c.idle
 }
 
-// start runs the post's next window if that is closed and no other one runs. The
-// caller holds mu.
+// start runs the post's next window if that window is closed and no other window of the
+// post runs. The caller holds mu.
 func (c *collector) start(working context.Context, post string) {
 	p := c.posts[post]
 	if p == nil || p.next == nil || !p.next.closed || p.running != nil {
@@ -226,7 +228,7 @@ func (c *collector) start(working context.Context, post string) {
 	c.pool.enqueue(&w.gate, 1, func(int) { w.begin(working) }, nil)
 }
 
-// ended makes way for the next window of w's post. All messages of w are answered.
+// ended lets the next window of w's post start. All messages of w are answered.
 func (c *collector) ended(working context.Context, w *window, lost bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -47,8 +47,8 @@ func TestAFenceOnItsWayWhileAnotherPrunes(t *testing.T) {
 	})
 }
 
-// A fence may even land when the entry is pruned: it says nothing of an aggregator that
-// noted its end.
+// A fence may even land when the entry is pruned: it proves nothing about an aggregator
+// that noted its end.
 func TestAFenceThatLandsAfterThePrune(t *testing.T) {
 	step(t, func(w *world) {
 		g := others(1)
@@ -138,8 +138,8 @@ func TestWhatIsPruned(t *testing.T) {
 	})
 }
 
-// A like whose aggregator died, and whose message never came again, is counted with the
-// user's next action.
+// If an aggregator died and the message of its like was never redelivered, the like is
+// counted with the user's next action.
 func TestALikeThatWasNeverCountedIsSettledByTheNextAction(t *testing.T) {
 	for name, next := range map[string]bool{"unlike": false, "like": true} {
 		t.Run(name, func(t *testing.T) {
@@ -183,7 +183,7 @@ func TestALikeNearItsAgeLimitIsSettledOrRefused(t *testing.T) {
 	}
 }
 
-// A refusal says that its own try wrote nothing, and nothing of a try before it.
+// A refusal means that its own try wrote nothing. It proves nothing about an earlier try.
 func TestARefusalAfterALostAnswerDecidesNothing(t *testing.T) {
 	for name, first := range map[string]fault{"lands": lost, "lands late": late} {
 		t.Run(name, func(t *testing.T) {
@@ -225,9 +225,8 @@ func TestAClockThatJumpsWhileALikeIsJudged(t *testing.T) {
 	})
 }
 
-// A ledger that nothing can be dropped from stops its post at the limit of an item:
-// the likes become dead letters with that reason, and outcomes tell of the size long
-// before.
+// A ledger from which nothing can be dropped stops its post at the limit of an item. The
+// likes become dead letters with that reason, and outcomes report the size long before.
 func TestAFullLedgerLosesNoLike(t *testing.T) {
 	step(t, func(w *world) {
 		fill := func(size int) { w.setCount(table.Attr{Name: "ledger", Value: table.S(strings.Repeat(" ", size))}) }

@@ -21,14 +21,15 @@ const (
 	directAgain = 1000
 	// directTries is how often an action of Direct is tried.
 	directTries = 10
-	// directReceive makes an aggregator read a like before it writes one, because an earlier run may
-	// have written it, and fence an unflushed like at once, because nobody waits for its message.
+	// directReceive makes an aggregator read a like before it writes the like, because an earlier
+	// run may have written it. It also makes the aggregator fence an unflushed like at once, because
+	// nobody waits for its message.
 	directReceive = 2
 	// directGrace is the least time for the note of the end of Direct's incarnation.
 	directGrace = 5 * time.Second
 )
 
-// UserAction is what Direct applies: a reaction of some kind, or one that is taken back.
+// UserAction is the input of Direct: a reaction of some kind, or the end of one.
 type UserAction struct {
 	Post, User string
 	// Kind is the reaction, "" for none.
@@ -43,10 +44,10 @@ func (a UserAction) event() (messages.Event, error) {
 	return messages.Action(like, a.Kind), err
 }
 
-// Direct runs an aggregator for actions that no queue holds: likes of an import's files, and actions
-// that another aggregator left uncounted for good. give calls add with each. Direct returns once all
-// of them are counted, and calls counted, if it is not nil, after each. It sets Broker, FenceAfter,
-// AnyAge, AnyKind and Answered of cfg.
+// Direct runs an aggregator for actions without a queue: likes from an import's files, and actions
+// that another aggregator will never count. give calls add with each action. Direct returns once all
+// actions are counted. It calls counted, if it is not nil, after each one. It sets Broker,
+// FenceAfter, AnyAge, AnyKind and Answered of cfg.
 func Direct(ctx context.Context, cfg Config, counted func(), give func(ctx context.Context, add func(UserAction) error) error) error {
 	q := newDirectQueue(counted)
 	cfg.Grace = max(cfg.Grace, directGrace)
@@ -71,20 +72,20 @@ func Direct(ctx context.Context, cfg Config, counted func(), give func(ctx conte
 	return err
 }
 
-// directQueue gives actions to an aggregator, in memory. A process that dies loses them, so their
-// caller has to find them again.
+// directQueue gives actions to an aggregator, in memory. If the process dies, they are lost, so
+// the caller has to find them again.
 type directQueue struct {
 	out chan *message.Message
 	// wake gets a value when a like was answered.
 	wake    chan struct{}
 	counted func()
 
-	// sending is held while out is sent on, or closed.
+	// sending is held while a message is sent on out, and while out is closed.
 	sending sync.Mutex
 	closed  bool
 
 	mu sync.Mutex
-	// sent has the actions that are not counted, by the message's id.
+	// sent has the uncounted actions, by the id of the message.
 	sent  map[string]*sentAction
 	again []*sentAction
 	given int
@@ -124,7 +125,7 @@ func (q *directQueue) DeadLetter(_ context.Context, _ string, _ *message.Message
 	return nil
 }
 
-// The rest of queue.DeadLetters is for operators of a queue.
+// The remaining methods of queue.DeadLetters are for operators of a queue.
 var errNoQueue = errors.New("actions that no queue holds have no dead letters")
 
 // ListDead implements queue.DeadLetters.
@@ -210,7 +211,7 @@ func (q *directQueue) send(ctx context.Context, like *sentAction) error {
 	}
 }
 
-// settle gives likes to the aggregator again, until fewer than most of them wait for that.
+// settle gives failed likes to the aggregator again, until fewer than most of them wait.
 // With 0 it waits until all likes are counted.
 func (q *directQueue) settle(ctx context.Context, most int) error {
 	for {

@@ -9,8 +9,9 @@ import (
 )
 
 // tell sends LikeCounted for the actions that are counted: by this window's flush, or by a
-// flush whose aggregator perhaps died before it sent the event. The messages are acked after
-// that. If the send fails, they come again, find their likes counted, and send it again.
+// flush whose aggregator may have died before it sent the event. The messages are acked
+// afterwards. If the send fails, the messages are redelivered, a window finds their likes
+// counted, and sends the event again.
 func (w *window) tell(ctx context.Context) {
 	if w.cfg.Events == nil {
 		return
@@ -42,11 +43,12 @@ func (w *window) tell(ctx context.Context) {
 	}
 }
 
-// mostTold is the number of events that are sent at once. Their send has a limit of time.
+// mostTold is the number of events that are sent at once, because a send has a time
+// limit.
 const mostTold = 500
 
-// counted reports whether the state of a is counted, unless a later action replaced it: that
-// one has a message of its own. kind is the state.
+// counted reports whether the state of a is counted, unless a later action replaced the
+// state: that action has a message of its own. kind is the state.
 func (a *action) counted() (kind string, counted bool) {
 	for _, like := range []*schema.Like{a.stamped, a.old} {
 		if a.err == nil && like != nil && like.Version == a.version {

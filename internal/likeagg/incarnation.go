@@ -13,9 +13,9 @@ import (
 	"fanfare/internal/table"
 )
 
-// The name of an incarnation begins with its day, the days since 1970 in dayDigits
-// digits of base dayBase. 40 random bits follow. Only people read the day:
-// nothing is concluded from it.
+// The name of an incarnation begins with its day, the days since 1970 in dayDigits digits
+// of base dayBase. 40 random bits follow. The day is only for people: no decision depends
+// on it.
 const (
 	dayDigits  = 3
 	dayBase    = 36
@@ -24,8 +24,8 @@ const (
 	randAlpha  = "0123456789abcdefghjkmnpqrstvwxyz"
 )
 
-// maxLost bounds the posts that the note of an incarnation's end excepts. One that lost
-// windows of more posts notes nothing, and its entries stay.
+// maxLost bounds the excepted posts in the note of an incarnation's end. An incarnation
+// that lost windows of more posts writes no note, and its entries stay.
 const maxLost = 1000
 
 func dayOf(t time.Time) int64 { return t.Unix() / (24 * 60 * 60) }
@@ -44,7 +44,7 @@ func newIncarnation(day int64, random uint64) string {
 }
 
 // Began returns the day on which an incarnation began, by the clock of its aggregator, and false if
-// its name has none. No count depends on it.
+// its name has no day. No count depends on the day.
 func Began(inc string) (day time.Time, ok bool) {
 	if len(inc) != dayDigits+randDigits {
 		return time.Time{}, false
@@ -57,14 +57,15 @@ func Began(inc string) (day time.Time, ok bool) {
 type incarnation struct {
 	name     string
 	day, seq int64
-	// running counts its windows that have not ended, lost has the posts of those that
+	// running counts the windows that have not ended. lost has the posts whose windows
 	// ended without their flush.
 	running int
 	lost    map[string]bool
 }
 
-// stamp names the flush of a window that starts, and makes it a window of its
-// incarnation. There is a new one each day and after a lost window. The caller holds mu.
+// stamp names the flush of a window that starts, and makes it a window of the current
+// incarnation. A new incarnation begins each day and after a lost window. The caller
+// holds mu.
 func (c *collector) stamp(working context.Context, w *window) {
 	today := dayOf(c.cfg.Now())
 	if c.inc != nil && c.inc.day != today {
@@ -88,7 +89,7 @@ func (c *collector) leave(working context.Context) {
 	}
 }
 
-// left takes a window that ended from its incarnation. The caller holds mu.
+// left removes an ended window from its incarnation. The caller holds mu.
 func (c *collector) left(working context.Context, w *window, lost bool) {
 	w.inc.running--
 	if lost {
@@ -103,8 +104,8 @@ func (c *collector) left(working context.Context, w *window, lost bool) {
 }
 
 // over notes the end of an incarnation whose windows have all ended: the outcome of each
-// flush is known. A process that dies instead, or cannot write, leaves no note, and
-// nothing is concluded but from the ledgers. The caller holds mu.
+// flush is known. A process that dies or cannot write leaves no note; then only the
+// ledgers show the outcome. The caller holds mu.
 func (c *collector) over(working context.Context, inc *incarnation) {
 	if len(inc.lost) > maxLost {
 		c.cfg.Log.Warn("an incarnation lost too many windows to note its end", zap.String("incarnation", inc.name), zap.Int("posts", len(inc.lost)))
@@ -124,14 +125,14 @@ func (c *collector) over(working context.Context, inc *incarnation) {
 	}, nil)
 }
 
-// ends are the notes of incarnations' ends, as far as this process read them.
+// ends are the notes of incarnations' ends that this process has read.
 type ends struct {
 	mu    sync.Mutex
 	known map[string]knownEnd
 }
 
-// knownEnd holds the note of one incarnation, or that it has none yet. at is the time
-// of the note's first reading, or of the last look for it.
+// knownEnd holds the note of one incarnation, or the fact that it has none yet. at is the
+// time when the note was first read, or of the last look for it.
 type knownEnd struct {
 	ended bool
 	lost  map[string]bool
@@ -141,10 +142,10 @@ type knownEnd struct {
 const (
 	// maxEnds bounds the incarnations whose ends are remembered.
 	maxEnds = 20_000
-	// settled is the time from the reading of a note to the first prune by it, and from
-	// one look for a missing note to the next one. A request that was sent before the
-	// note can no longer be on its way after it: AWS refuses one that is older than some
-	// minutes. It is measured by this process's monotonic clock alone.
+	// settled is the time from the read of a note to the first prune by it, and from one
+	// look for a missing note to the next one. A request from before the note cannot
+	// arrive so much later: AWS refuses a request that is older than some minutes. Only
+	// this process's monotonic clock measures the time.
 	settled = time.Hour
 )
 

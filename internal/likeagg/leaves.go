@@ -9,23 +9,25 @@ import (
 )
 
 const (
-	// leaveAfter is the number of tries after which a like is left for later, if none of them did
-	// anything. One user may fill a partition for hours, of the index of its likes for example, and a
-	// window that waited for this user would count nobody's like.
+	// leaveAfter is the number of tries after which a like is left for later, if none of them had an
+	// effect. One user can use up the capacity of a partition for hours, for example in the index of
+	// the user's likes. A window that waited for this user would count nobody's like.
 	leaveAfter = 5
 	// leaveFor is how long the messages of such a like wait. It is above queue.LongWait, so these
-	// receives do not count: such a like has all its attempts once the table takes it, and fences nobody.
+	// receives do not count. Once the table has capacity again, the like has all its attempts left,
+	// and no fence happens because of the wait.
 	leaveFor = queue.LongWait + time.Second
-	// mostLeft bounds the messages of a process that are left at the same time (I9). Further likes wait
-	// in their windows, as each did before it was left.
+	// mostLeft bounds the messages of a process that are left at the same time (I9). Further likes
+	// wait in their windows.
 	mostLeft = 2000
 )
 
-// leaves counts the messages that are left for later because the table did nothing for them.
+// leaves counts the messages that are left for later because no request for them had an
+// effect.
 type leaves struct {
 	mu sync.Mutex
-	// open is the number of those whose window has not ended. back is when each other one is
-	// redelivered, the soonest first.
+	// open is the number of messages whose window has not ended. back are the times when the
+	// remaining messages are redelivered, the soonest first.
 	open int
 	back []time.Time
 }
@@ -45,7 +47,7 @@ func (l *leaves) take(n int) bool {
 	return true
 }
 
-// ended takes the answer of n messages that take counted.
+// ended moves n messages that take counted from open to back.
 func (l *leaves) ended(n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

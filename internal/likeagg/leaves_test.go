@@ -45,8 +45,8 @@ func TestOneHotUserDoesNotFreezeTheCountOfAPost(t *testing.T) {
 	})
 }
 
-// A like is left only if each of its tries did nothing: one that may have happened makes its put
-// doubtful for ever, whatever the later tries say.
+// A like is left only if each of its tries had no effect. After one doubtful try the outcome of
+// its put stays unknown, whatever the later tries return.
 func TestALikeIsLeftOnlyIfNoneOfItsTriesCanHaveHappened(t *testing.T) {
 	shorts := slices.Repeat([]fault{short}, 2*leaveAfter)
 	for name, tt := range map[string]struct {
@@ -242,7 +242,7 @@ func TestTheMessagesThatAreLeftAreCounted(t *testing.T) {
 		assert.True(t, l.take(mostLeft-1))
 		assert.False(t, l.take(2))
 		assert.True(t, l.take(1))
-		pass(10 * leaveFor) // the windows go on
+		pass(10 * leaveFor) // the windows continue
 		assert.False(t, l.take(1))
 		l.ended(mostLeft - 1)
 		pass(time.Second)

@@ -21,8 +21,8 @@ import (
 const (
 	maxAgeDays = int64(messages.MaxAge / (24 * time.Hour))
 	maxPruned  = 100 // attributes that one prune drops
-	// lastHour is the rest of a message's life in which it waits for nobody: it might
-	// be too old when it comes again.
+	// lastHour is the last part of a message's life, in which the message does not wait
+	// for another aggregator: it might be too old when it is redelivered.
 	lastHour = time.Hour
 	// lookFrom is a count item's size from which the notes of its incarnations are read,
 	// so that they are known and settled when a flush begins to cost two units.
@@ -41,8 +41,8 @@ const (
 	flushNever                     // a fence keeps it from happening
 )
 
-// stateOf returns the state of the flush g by a ledger, and by a note, read after the
-// ledger, that g's incarnation flushed everything on the post.
+// stateOf returns the state of the flush g. ended is a note, read after the ledger, that
+// g's incarnation flushed everything on the post.
 func stateOf(g schema.Flush, ledger schema.LikeCount, ended bool) flushState {
 	seq, flushed := ledger.Done[g.Inc]
 	switch {
@@ -56,20 +56,20 @@ func stateOf(g schema.Flush, ledger schema.LikeCount, ended bool) flushState {
 	return flushOpen
 }
 
-// Counted reports whether the state of a like is in its post's count, by a ledger, and by a
-// note, read after the ledger, that the incarnation of its stamp flushed everything on the
-// post. Where it is not, the like's base is.
+// Counted reports whether the state of a like is in its post's count. ended is a note, read
+// after the ledger, that the incarnation of the like's stamp flushed everything on the
+// post. If the state is not in the count, the like's base is.
 func Counted(stamp schema.Flush, ledger schema.LikeCount, ended bool) bool {
 	return stateOf(stamp, ledger, ended) == flushCounted
 }
 
-// judge decides what follows the likes that the actions have met. Each action ends with
-// a next state or an error, or has nothing to do.
+// judge decides how the actions that have met a like continue. Each action gets a next
+// state or an error, or needs no change.
 func (w *window) judge(ctx context.Context, met []*action) error {
-	var rest []*action // whose like is another incarnation's
+	var rest []*action // whose like belongs to another incarnation
 	for _, a := range met {
 		switch {
-		case a.old == nil: // the like expired meanwhile
+		case a.old == nil: // the like expired after the read
 			a.next = &schema.Like{Kind: a.kind, Version: a.version}
 		case a.old.Flush.Inc == w.stamp.Inc:
 			w.checkOwn(a.old.Flush)
@@ -121,22 +121,22 @@ func (w *window) checkOwn(g schema.Flush) {
 	}
 }
 
-// inLastHour reports whether a's message will soon be too old.
+// inLastHour reports whether a's message is nearly too old.
 func (w *window) inLastHour(a *action) bool {
 	at, err := id.Time(a.version)
 	return err == nil && w.cfg.Now().Sub(at) > messages.MaxAge-lastHour
 }
 
-// ended reports whether inc is known to have flushed all that it stamped on the post.
+// ended reports whether inc has noted that it flushed all its stamps on the post.
 func (w *window) ended(inc string) bool {
 	end, _ := w.collector.ends.get(inc)
 	return end.ended && !end.lost[w.post]
 }
 
-// readEnds looks for the notes of the incarnations that the likes of actions name and
-// the ledger does not have the flush of. That must come after the ledger was read: an entry that
-// was missing then may have been pruned before the note is read, never after. An entry of an
-// earlier flush and a note are both there in a restored table whose items are of several moments.
+// readEnds reads the notes of the incarnations that the likes of actions name, if the ledger
+// lacks their flush. It must follow the read of the ledger: a missing entry may have been pruned,
+// and then the note exists before the prune. Both an entry of an earlier flush and a note exist
+// in a restored table whose items are from several moments.
 func (w *window) readEnds(ctx context.Context, actions []*action) error {
 	incs := map[string]bool{}
 	for _, a := range actions {
@@ -155,7 +155,7 @@ func (w *window) readEnds(ctx context.Context, actions []*action) error {
 	return nil
 }
 
-// fence makes sure that g never happens, unless it already did. The answer brings the
+// fence makes sure that g never happens, unless it has happened. The answer contains the
 // ledger.
 func (w *window) fence(ctx context.Context, g schema.Flush) error {
 	res, err := w.updateCount(ctx, table.UpdateInput{
@@ -180,8 +180,8 @@ func notFlushed(g schema.Flush) table.Cond {
 	return table.Any{table.AttrAbsent{Name: done}, table.Less{Name: done, Value: table.N(g.Seq)}}
 }
 
-// readLedger reads the post's count item. A window reads it once: an older answer is as
-// good, as a state other than open never changes, and a fence is written on a condition.
+// readLedger reads the post's count item, once a window. An older answer is as good: a
+// state other than open never changes, and a fence is written on a condition.
 func (w *window) readLedger(ctx context.Context) error {
 	var res table.GetResult
 	err := w.attempt(ctx, nil, func() (err error) {
@@ -200,9 +200,8 @@ func (w *window) setLedger(count *table.Item) {
 	w.ledger = &ledger
 }
 
-// prune drops the entries of incarnations that ended from the count item that the flush
-// left, if the next flush is cheaper without them. Nothing depends on it, so it is tried
-// once.
+// prune drops the entries of ended incarnations from the count item after the flush, if
+// that makes the next flush cheaper. Nothing depends on it, so it is tried once.
 func (w *window) prune(ctx context.Context, count table.Item) (pruned int, err error) {
 	size := table.Size(count)
 	if size >= largeLedger {
@@ -248,8 +247,8 @@ func (w *window) prune(ctx context.Context, count table.Item) (pruned int, err e
 	return len(names), err
 }
 
-// prunable reports whether the entries of inc may go. They may once its end was noted
-// and no request of it is on its way, whatever is fenced meanwhile.
+// prunable reports whether the entries of inc may be dropped. They may, even after a
+// fence, once the end of inc is noted and none of its requests is in flight.
 func (w *window) prunable(inc string) bool {
 	end, _ := w.collector.ends.get(inc)
 	return end.ended && !end.lost[w.post] && time.Since(end.at) >= settled
@@ -263,7 +262,7 @@ func keys(done map[string]int64) map[string]bool {
 	return set
 }
 
-// alarm says once an hour that a ledger has grown large.
+// alarm logs once an hour that a ledger has grown large.
 func (c *collector) alarm(post string, bytes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -11,23 +11,23 @@ import (
 )
 
 const (
-	// lateLike is the age of a Liked from which its user may have been removed since, with the last
-	// look of the removal behind it (docs/decisions/0030).
+	// lateLike is an age of a Liked. Since an older one, its user may have been removed, and the
+	// removal may have had its last look (docs/decisions/0030).
 	lateLike = 50 * time.Minute
-	// judged is how long an answer about the life of a user holds. With lateLike it is the hour after
-	// which a removal looks for the last time.
+	// judged is how long an answer about the life of a user is valid. lateLike and judged together
+	// are the hour after which a removal has its last look.
 	judged = 10 * time.Minute
 )
 
-// mayBeOver reports whether the life of an action's user has to be asked for.
+// mayBeOver reports whether the life of an action's user has to be read.
 func (w *window) mayBeOver(a *action) bool {
 	at, err := id.Time(a.version) // attempt refuses a version without a time
 	return err == nil && a.kind != "" && !w.cfg.AnyAge && w.cfg.Now().Sub(at) >= lateLike && time.Since(a.judged) >= judged
 }
 
-// ofFormerLife reports whether an action is a like of a user's former life. Such a like is as good as
-// taken back: nothing of the user may come back out of a backlog. An Unliked is always applied, since
-// it may be the removal's own.
+// ofFormerLife reports whether an action is a like of a user's former life. Such a like counts as
+// taken back: a backlog must not restore anything of the user. An Unliked is always applied, since it
+// may come from the removal.
 func (w *window) ofFormerLife(ctx context.Context, a *action) (former bool, err error) {
 	if !w.mayBeOver(a) {
 		return false, nil

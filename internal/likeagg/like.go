@@ -12,12 +12,14 @@ import (
 )
 
 const (
-	// Outlived is an age above that of each message that is applied, on clocks that differ too.
+	// Outlived is longer than the age of any message that is applied, even if clocks
+	// differ.
 	Outlived = messages.MaxAge + 3*24*time.Hour
-	// likeTTL is the life of an item without a reaction that is not counted either. It must refuse older messages.
+	// likeTTL is the life of an uncounted item without a reaction. The item must refuse
+	// older messages.
 	likeTTL = Outlived
-	// keptAfterEnd is how long the likes of a post with an end, and their count, outlive the post:
-	// longer than any window.
+	// keptAfterEnd is how long the likes of a post with an end, and their count, outlive the post.
+	// It is longer than any window.
 	keptAfterEnd = 24 * time.Hour
 )
 
@@ -29,7 +31,7 @@ func Expiry(post schema.PostRef) time.Time {
 	return post.End.Add(keptAfterEnd)
 }
 
-// act brings an action one step further. After it the action is stamped, has failed, or
+// act takes an action one step further. Afterwards the action is stamped, has failed, or
 // has met a like that another flush is to count.
 func (w *window) act(ctx context.Context, a *action) error {
 	if a.next == nil {
@@ -38,7 +40,7 @@ func (w *window) act(ctx context.Context, a *action) error {
 		}
 		a.next = &schema.Like{Kind: a.kind, Version: a.version}
 		if a.kind == "" || a.stored || a.receives > 1 {
-			// There nearly always is a like: a read is cheaper than a put that fails.
+			// The like nearly always exists, and a read is cheaper than a put that fails.
 			if old, err := w.read(ctx, a); err != nil || old != nil {
 				w.meet(a, old)
 				return err
@@ -57,7 +59,7 @@ func (w *window) act(ctx context.Context, a *action) error {
 	return nil
 }
 
-// withinLife takes a reaction of a user's former life for one that is taken back.
+// withinLife turns a reaction of a user's former life into one that is taken back.
 func (w *window) withinLife(ctx context.Context, a *action) error {
 	return w.attempt(ctx, a, func() error {
 		former, err := w.ofFormerLife(ctx, a)
@@ -68,7 +70,7 @@ func (w *window) withinLife(ctx context.Context, a *action) error {
 	})
 }
 
-// meet takes the like that an action found, nil for none.
+// meet records the like that an action found, nil for none.
 func (w *window) meet(a *action, old *schema.Like) {
 	a.old, a.next = old, nil
 	if old != nil && old.Flush == w.stamp {
@@ -76,8 +78,8 @@ func (w *window) meet(a *action, old *schema.Like) {
 	}
 }
 
-// choose sets the state that follows the like that a met, once it is known whether
-// that one was counted. It leaves a.next nil if there is nothing to do.
+// choose sets the next state of an action that met a like; counted reports whether that
+// like was counted. a.next stays nil if nothing has to be written.
 func (a *action) choose(counted bool) {
 	old := a.old
 	next := &schema.Like{Kind: a.kind, Version: a.version, Base: old.Kind}
@@ -94,19 +96,20 @@ func (a *action) choose(counted bool) {
 	a.next = next
 }
 
-// put writes a's next state with this window's stamp, if the like still is the one that
-// it was chosen for. Otherwise it returns the stored like, nil for none.
+// put writes a's next state with this window's stamp, if the stored like is still a.old.
+// Otherwise it returns the stored like, nil for none.
 func (w *window) put(ctx context.Context, a *action) (now *schema.Like, written bool, err error) {
 	next := a.next
 	next.Post, next.User, next.LikeShards = w.post, a.user, w.shards
 	next.Flush, next.Indexed = w.stamp, w.cfg.IndexLikes
 	if next.Kind == "" && next.Base == "" {
-		// By a clock that is behind it might expire before messages that it has to refuse.
+		// If this process's clock is slow, the item might expire before messages that it
+		// has to refuse.
 		if ttl := w.cfg.Now().Add(likeTTL); w.cfg.Clock.Doubt() == nil {
 			next.TTL = ttl
 		}
 	}
-	if !w.expiry.IsZero() { // no like has an effect after the end, so none has to be refused
+	if !w.expiry.IsZero() { // no like has an effect after the end, so no message has to be refused
 		next.TTL = w.expiry
 	}
 	var unchanged table.Cond = table.Absent{}
@@ -131,7 +134,7 @@ func (w *window) put(ctx context.Context, a *action) (now *schema.Like, written 
 			if over := w.mayBeOver(a); over && tried {
 				return &lostError{"its user may have been removed", nil}
 			} else if over {
-				return nil // the process slept since it asked
+				return nil // the process slept since the read
 			}
 			tried = true
 			_, err := w.cfg.Store.Put(ctx, in)

@@ -7,35 +7,34 @@
 // # How
 //
 // A window holds the messages of one post unanswered, and closes by time or by their
-// number. It writes each like with a stamp: the flush that is to count it, named by
-// an incarnation of this aggregator and a number. The count item keeps a ledger of the
-// flushes that happened. So anyone who meets a like learns from its stamp and the
-// ledger whether its state was counted. A fence in the ledger turns "not yet" into
-// "never", atomically with the flush. docs/LIKES.md is the whole protocol, and
-// testdata shows it in scenarios. The code is collect.go (messages into windows),
-// window.go (the life of a window), like.go (one like), ledger.go (fences, pruning),
-// incarnation.go (stamps, the notes of ends), attempt.go (a request until its outcome
-// is known), leaves.go (likes that the table has no capacity for) and direct.go (actions
+// number. It writes each like with a stamp. The stamp is the flush that is to count the
+// like: an incarnation of this aggregator, and a number. The count item keeps a ledger of
+// the flushes that happened. So the stamp and the ledger show whether the state of a
+// stored like was counted. A fence in the ledger turns "not yet" into "never", atomically
+// with the flush. docs/LIKES.md is the whole protocol, and testdata shows it in
+// scenarios. The code is collect.go (messages into windows), window.go (the life of a
+// window), like.go (one like), ledger.go (fences, pruning), incarnation.go (stamps, the
+// notes of ends), attempt.go (a request until its outcome is known), leaves.go (likes
+// that the table has no capacity for) and direct.go (actions without a queue).
 // that no queue holds).
 //
 // # It must never
 //
 //   - Flush while one of the window's writes has an unknown outcome, nor leave a like for later
-//     while one of its tries may have happened.
-//   - Run two windows of one post at the same time. The ledger keeps the highest
-//     number only, so a later flush would hide that an earlier one never happened.
-//   - Go on with an incarnation that stamped something and did not flush it.
+//     while one of its tries may have taken effect.
+//   - Run two windows of one post at the same time. The ledger keeps only the highest number,
+//     so a later flush would hide that an earlier one never happened.
+//   - Continue an incarnation that stamped a like and did not flush it.
 //   - Answer a message before the flush that counts it is known to have happened.
-//   - Drop a ledger entry of an incarnation whose clean end is not noted, nor note the
-//     end while a window of it may still be flushed.
-//   - Go on after a panic of its own: its memory might be wrong by then. Such a panic
-//     ends the process, which costs only time, as the messages come again and are
-//     counted once. A panic of the table is a failure of unknown outcome like others,
-//     and ends at most the window.
+//   - Drop a ledger entry of an incarnation whose clean end is not noted, nor note the end
+//     while a window of it may still be flushed.
+//   - Continue after a panic of its own, because its memory might be wrong. Such a panic ends
+//     the process. That costs only time: the messages are redelivered and counted once. A panic
+//     of the table is a failure with an unknown outcome, and ends at most the window.
 //
 // It keeps I3 (likes exact), I5 (a message is acked when its effect is durable), I6 (a
-// message that can never be applied becomes a dead letter with its reason) and I9: at
-// most MaxMessages are held and PutConcurrency requests are out.
+// message that can never be applied becomes a dead letter with its reason) and I9: it
+// holds at most MaxMessages messages and has at most PutConcurrency requests in flight.
 package likeagg
 
 import (
@@ -58,7 +57,7 @@ import (
 	"fanfare/messages"
 )
 
-// Config configures an Aggregator. Store and Broker are required, the rest has
+// Config configures an Aggregator. Store and Broker are required, all other fields have
 // defaults.
 type Config struct {
 	Store  table.Store
@@ -69,48 +68,49 @@ type Config struct {
 	// Now is the clock of ages, incarnations and as-of times; time.Now if nil.
 	// Windows are timed by package time.
 	Now func() time.Time
-	// Clock, if not nil, says when Now must not decide by age.
+	// Clock, if not nil, reports when Now is too uncertain to decide by age.
 	Clock *clock.Clock
-	// Window is the time for which a post's window collects, from its first message;
-	// 1 s if 0. A longer window is cheaper and later.
+	// Window is the time for which a post's window collects, from its first message; 1 s
+	// if 0. With a longer window, likes are cheaper and counted later.
 	Window time.Duration
-	// MaxMessages bounds the unanswered messages; 20,000 if 0. At that number all
-	// windows close, and a window with half of it closes alone. The broker should let
-	// as many out.
+	// MaxMessages bounds the unanswered messages; 20,000 if 0. At that number all windows
+	// close, and a single window closes at half of it. The broker should allow as many
+	// messages in flight.
 	MaxMessages int
-	// PutConcurrency bounds the requests that are out; 256 if 0.
+	// PutConcurrency bounds the requests in flight; 256 if 0.
 	PutConcurrency int
-	// FenceAfter is a receive count; 4 if 0. From it on a message that meets an
-	// unflushed like fences its aggregator instead of waiting for it.
+	// FenceAfter is a receive count; 4 if 0. From this count on, a message that meets an
+	// unflushed like fences its aggregator instead of waiting for the flush.
 	FenceAfter int
-	// AnyAge takes actions of any age: those of an import, which come from a file. From a
-	// queue, an action above messages.MaxAge would undo a later one that has expired.
+	// AnyAge allows actions of any age. It is for imports, whose actions come from a
+	// file. An action from a queue with an age above messages.MaxAge would undo a later
+	// action that has expired.
 	AnyAge bool
-	// stay means that no like is left for later while the table has no capacity for it, since no
-	// queue holds its message.
+	// stay means that no like is left for later when the table has no capacity for it, because
+	// no queue holds its message.
 	stay bool
-	// Kinds are the reactions besides like that messages may have. A stored one of another kind stays
-	// counted, and is taken back as ever. AnyKind takes all kinds.
+	// Kinds are the reactions besides like that messages may have. A stored reaction of another kind
+	// stays counted until it is taken back. AnyKind allows all kinds.
 	Kinds   []string
 	AnyKind bool
 	// IndexLikes puts likes into the index of a user's likes, at one more write unit a
 	// like.
 	IndexLikes bool
-	// Random decides incarnations' names and jitter; crypto/rand if nil. It is
-	// called by one goroutine at a time.
+	// Random decides incarnations' names and jitter; crypto/rand if nil. One goroutine at
+	// a time calls it.
 	Random func() uint64
 	// Grace is the time that windows have after the stop. Then their messages are
-	// handed back.
+	// returned to the queue.
 	Grace time.Duration
 	Log   *zap.Logger
-	// Observe is called with each window that ended, if it is not nil. Several
-	// goroutines call it, and it must be quick.
+	// Observe, if not nil, is called with each window that ended. Several goroutines call
+	// it, and it must return quickly.
 	Observe func(Outcome)
 	// Events, if not nil, sends an event for each user whose latest action is counted, before
-	// the messages are acked. While it fails, they come again.
+	// the messages are acked. While it fails, the messages are redelivered.
 	Events func(ctx context.Context, events ...messages.Event) error
-	// Taken, if not nil, is called with the id of each message that is received, and Answered with
-	// the end of each receive, as Observe is.
+	// Taken, if not nil, is called with the id of each received message, and Answered with the end
+	// of each receive. Both are called as Observe is.
 	Taken    func(id string)
 	Answered func(queue.Answered)
 	// Tracer, if not nil, makes a span for each window with a like that is traced.
@@ -119,18 +119,18 @@ type Config struct {
 
 // Outcome is the result of one window.
 type Outcome struct {
-	// Messages is their number in the window, Applied the number of users whose
+	// Messages is the number of messages in the window, Applied the number of users whose
 	// actions were stored and counted.
 	Messages, Applied int
 	// Flushed reports whether the window wrote the count.
 	Flushed bool
-	// Lost reports whether the window ended as by a crash: another aggregator fenced
-	// it, its message grew too old while it was written, or it was stopped.
+	// Lost reports whether the window ended as by a crash: another aggregator fenced it,
+	// a message grew too old during its write, or the window was stopped.
 	Lost bool
 	// Fences is the number of other incarnations that the window fenced.
 	Fences int
 	// Pruned is the number of ledger entries that were dropped, LedgerBytes the size of
-	// the count item before that.
+	// the count item before the prune.
 	Pruned, LedgerBytes int
 	// Lag is the time from the window's first message to its end.
 	Lag time.Duration
@@ -167,7 +167,7 @@ func (cfg Config) withDefaults() Config {
 	return cfg
 }
 
-// checkAge returns why an action of this version must not be applied now.
+// checkAge returns the reason why an action of this version must not be applied now.
 func (cfg *Config) checkAge(version string) error {
 	if cfg.AnyAge {
 		return nil
@@ -175,12 +175,13 @@ func (cfg *Config) checkAge(version string) error {
 	return cfg.Clock.CheckAge("event_id", version, cfg.Now())
 }
 
-// kindWait is how long a reaction waits for a process that has its kind.
+// kindWait is how long a reaction waits for a process that knows its kind.
 const kindWait = 24 * time.Hour
 
-// checkKind returns why a reaction of a kind must not be applied now. The setting may reach this
-// process later than the one that sent the message, so the message waits before it is refused. Receives
-// alone refuse nothing: an outage uses them up before a process without the kind meets the message.
+// checkKind returns the reason why a reaction of a kind must not be applied now. The setting may
+// reach this process later than the sender of the message, so the message waits before it is refused.
+// The count of receives is not a reason to refuse: an outage may use the receives up before a process
+// with the kind gets the message.
 func (cfg *Config) checkKind(kind, version string, receives int) error {
 	if kind == "" || kind == schema.KindLike || cfg.AnyKind || slices.Contains(cfg.Kinds, kind) {
 		return nil
@@ -197,20 +198,20 @@ func (cfg *Config) checkKind(kind, version string, receives int) error {
 
 func cryptoRandom() uint64 {
 	var b [8]byte
-	_, _ = rand.Read(b[:]) // never fails: it ends the process instead
+	_, _ = rand.Read(b[:]) // never fails: a failure ends the process
 	return binary.LittleEndian.Uint64(b[:])
 }
 
 // Run aggregates until ctx ends, then stops in two phases as queue.Session does: it
-// closes all windows and waits for them, Grace at most. It returns when everything it
-// started has ended. Its error is nil after a stop.
+// closes all windows and waits for them, Grace at most. It returns when all its
+// goroutines have ended. Its error is nil after a stop.
 func (a *Aggregator) Run(ctx context.Context) error {
 	session := queue.Session{Subscriber: a.cfg.Broker, Topic: queue.TopicLikes, Grace: a.cfg.Grace}
 	return session.Run(ctx, func(working context.Context, in <-chan *message.Message) {
 		c := newCollector(a.cfg)
 		c.pool.start()
 		c.collect(ctx, working, in)
-		<-c.stop(working) // once working ends, so does every request, and with it every window
+		<-c.stop(working) // once working ends, so do all requests and all windows
 		c.mu.Lock()
 		c.leave(working)
 		c.mu.Unlock()

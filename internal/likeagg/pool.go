@@ -9,10 +9,10 @@ import (
 	"fanfare/internal/backoff"
 )
 
-// pool runs the requests of all windows on a bounded number of workers (I9). The
-// windows take turns, one request each, so that a hot post does not hold up the
-// others. A worker that backs off frees its place, so a throttled partition blocks nobody.
-// The order of the requests follows from the order of the calls alone, so that a
+// pool runs the requests of all windows on a bounded number of workers (I9). The windows
+// take turns, one request each, so that a hot post does not delay other posts. A worker
+// that backs off frees its place, so a throttled partition blocks nobody. The order of the
+// requests follows only from the order of the calls, so that a simulation can replay it.
 // simulation can replay it.
 type pool struct {
 	places  int
@@ -22,10 +22,10 @@ type pool struct {
 	more    *sync.Cond
 	turns   []*batch
 	stopped bool
-	// working is the number of places that are taken, waiting that of the workers that
-	// gave theirs away.
+	// working is the number of taken places. waiting is the number of workers that wait
+	// without a place.
 	working, waiting int
-	// back are the workers that waited and want a place again.
+	// back are the workers that have waited and need a place again.
 	back []chan struct{}
 }
 
@@ -38,12 +38,12 @@ type batch struct {
 	then          func()
 }
 
-// gate counts the workers of one window that wait. A window that has as many as the
-// pool has places gets no more turns until one of them is back.
+// gate counts the waiting workers of one window. A window with as many waiting workers as
+// the pool has places gets no more turns until one of them is back.
 type gate struct{ waiting int }
 
-// waitersPerPlace bounds the workers that wait without a place. More of them keep
-// theirs: by then most of the table refuses.
+// waitersPerPlace bounds the workers that wait without a place. Further workers keep
+// their places while they wait: by then most of the table refuses requests.
 const waitersPerPlace = 16
 
 func newPool(places int) *pool {
@@ -60,8 +60,7 @@ func (p *pool) start() {
 	}
 }
 
-// enqueue queues a batch and returns; n is at least 1, then may be nil, and so may the
-// gate.
+// enqueue queues a batch and returns. n is at least 1; then and the gate may be nil.
 func (p *pool) enqueue(g *gate, n int, do func(i int), then func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -82,8 +81,8 @@ func (p *pool) stop() {
 	p.workers.Wait()
 }
 
-// wait lets a worker wait for d or for the end of ctx. Another one has its place
-// meanwhile.
+// wait lets a worker wait for d or for the end of ctx. Another worker has its place in
+// the meantime.
 func (p *pool) wait(ctx context.Context, d time.Duration, g *gate) {
 	p.mu.Lock()
 	if p.waiting >= waitersPerPlace*p.places {
@@ -122,8 +121,8 @@ func (p *pool) turn() *batch {
 	return nil
 }
 
-// work is one worker. It ends when the pool has stopped, or when it gives its place to
-// one that waited.
+// work is one worker. It ends when the pool has stopped, or when it gives its place to a
+// worker that has waited.
 func (p *pool) work() {
 	p.mu.Lock()
 	for {

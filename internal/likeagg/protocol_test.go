@@ -178,7 +178,7 @@ func TestAMessageThatCanNeverBeAppliedBecomesADeadLetterAtOnce(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			step(t, func(w *world) {
 				payload := tt.payload(w)
-				w.queue.refuse = 2 // the dead letter is not stored at first, then the message comes again
+				w.queue.refuse = 2 // the dead letter is not stored at first, then the message is redelivered
 				w.run()
 				w.queue.publish(payload)
 				w.settle()
@@ -238,7 +238,7 @@ func TestAWindowWhoseMessageGrewTooOldSendsNothingMore(t *testing.T) {
 		w.send("alice", true)
 		pass(messages.MaxAge - 5*time.Second)
 		w.run()
-		pass(6150 * time.Millisecond) // at once, and before the message comes again
+		pass(6150 * time.Millisecond) // at once, and before the message is redelivered
 		w.wantWrites(1, 0)
 		if out := w.outcomes(); len(out) != 1 || !out[0].Lost {
 			t.Errorf("it ended as %+v, want it lost", out)
@@ -261,7 +261,7 @@ func TestEachIncarnationNotesItsEnd(t *testing.T) {
 			case r.op == "flush" && strings.Contains(r.key.PK, first) && len(w.outcomes()) == 3:
 				return denied
 			case r.op == "put" && strings.Contains(r.key.PK, second):
-				return slow // its window runs when the other one is lost
+				return slow // its window still runs when the first post loses its window
 			}
 			return none
 		}
@@ -480,7 +480,7 @@ func (w *world) costs(t *testing.T, n int, every time.Duration, user, kind strin
 	return flushes, pruned
 }
 
-// What docs/ACCESS_PATTERNS.md says of each kind of action.
+// The costs of each kind of action, as in docs/ACCESS_PATTERNS.md.
 func TestWhatEachKindOfActionCosts(t *testing.T) {
 	for _, tt := range []struct {
 		name    string

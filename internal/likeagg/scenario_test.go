@@ -228,7 +228,7 @@ func (s *scenario) meet(r request) fault {
 		s.say("%s: on its way, no answer", s.text(r))
 	case crashed:
 		s.say("%s: dies before", s.text(r))
-	default: // the others are told when the request ends
+	default: // any other fault is printed when the request ends
 	}
 	return met
 }

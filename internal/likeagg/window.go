@@ -22,28 +22,28 @@ import (
 	"fanfare/messages"
 )
 
-// window is one post's messages of some time. It collects them, is closed, looks the
-// post up, stamps the likes, flushes once and answers the messages. Its steps run on
-// the pool's workers.
+// window has the messages of one post from a span of time. It collects them, is closed,
+// looks the post up, stamps the likes, flushes once and answers the messages. Its steps
+// run on the pool's workers.
 type window struct {
 	cfg       *Config
 	collector *collector
 	post      string
 	openedAt  time.Time
 
-	// The collector's mutex guards these while the window collects.
+	// The collector's mutex guards these fields while the window collects.
 	closed   bool
 	messages int
-	// actions are one a user, in the order of arrival.
+	// actions has one action for each user, in the order of arrival.
 	actions []*action
 	byUser  map[string]*action
 
-	// inc is the incarnation of the window, stamp the flush that is to count the likes
+	// inc is the incarnation of the window. stamp is the flush that is to count the likes
 	// that the window writes.
 	inc   *incarnation
 	stamp schema.Flush
-	// shards is the number of the post's like shards, as stored with the post, author its
-	// author.
+	// shards is the number of the post's like shards, as stored with the post. author is
+	// the post's author.
 	shards int
 	author string
 	// expiry is when the post's likes and their count may be deleted, zero for never.
@@ -52,17 +52,17 @@ type window struct {
 	gate gate
 	// unresolved counts the requests of unknown outcome. Only assertions read it.
 	unresolved atomic.Int64
-	// ledger is the count item as last read, nil before that. Only the worker that
-	// judges uses it.
+	// ledger is the count item as last read, nil before the first read. Only the worker
+	// that judges uses it.
 	ledger *schema.LikeCount
 	fences int
-	// flushed is the count item as the flush left it, nil before that.
+	// flushed is the count item after the flush, nil before the flush.
 	flushed *table.Item
-	// span is that of the window, nil if it has none.
+	// span is the span of the window, nil if it has none.
 	span oteltrace.Span
 }
 
-// begin looks the post up, once a window, and lets the pool apply the actions.
+// begin looks the post up, once for each window, and lets the pool apply the actions.
 func (w *window) begin(ctx context.Context) {
 	ctx = w.traced(ctx)
 	ref, err := w.lookup(ctx)
@@ -86,8 +86,9 @@ func (w *window) begin(ctx context.Context) {
 	}
 }
 
-// round brings actions one step further, side by side. Then one worker judges the likes
-// that they met, and the next round writes those that follow, until nothing is left.
+// round takes actions one step further, side by side. Then one worker judges the likes
+// that the actions met, and the next round writes the next states, until no action is
+// left.
 func (w *window) round(ctx context.Context, actions []*action) {
 	w.collector.pool.enqueue(&w.gate, len(actions), func(i int) {
 		actions[i].err = w.act(ctx, actions[i])
@@ -120,10 +121,10 @@ func (w *window) round(ctx context.Context, actions []*action) {
 	})
 }
 
-// lookup reads the post by id, nil if there is none. The window needs to know whether
-// it was deleted, and the number of its shards, which an event may have wrong. A
-// stale answer is good enough for both: the shards never change, and a delete may as
-// well come a moment later. Only the absence of the post needs a consistent read.
+// lookup reads the post by id, nil if there is none. The window needs to know whether the
+// post was deleted, and the number of its shards, which an event may have wrong. A stale
+// answer is good enough for both: the shards never change, and the deletion could also
+// come a moment later. Only the absence of the post needs a consistent read.
 func (w *window) lookup(ctx context.Context) (*schema.PostRef, error) {
 	for _, consistent := range []bool{false, true} {
 		var res table.GetResult
@@ -145,8 +146,8 @@ func (w *window) lookup(ctx context.Context) (*schema.PostRef, error) {
 	return nil, nil
 }
 
-// unknownPost waits for a post whose event may be on its way, then gives up. The event of
-// a post from ahead waits until it is due, and so does the like.
+// unknownPost waits for a post whose event may be in flight, then gives up. If the post
+// is ahead of the clock, its event waits until it is due, and so does the like.
 func unknownPost(post string, receives int, now time.Time) error {
 	if early, ok := errors.AsType[*messages.EarlyError](messages.CheckIDAge("post_id", post, now)); ok {
 		return &queue.Later{After: early.Wait, Reason: "its post is not due yet"}
@@ -175,7 +176,8 @@ func (w *window) finish(ctx context.Context) {
 	w.end(ctx, w.flush(ctx, w.changes(delta, stamped)))
 }
 
-// changes returns the sum of each kind that a window changes, and that of likes in any case.
+// changes returns the sum of each kind that a window changes. It always includes the sum
+// of likes.
 func (w *window) changes(delta map[string]int64, stamped int64) []table.Attr {
 	add := []table.Attr{{Name: schema.AttrLikes, Value: table.N(delta[schema.KindLike])}}
 	for _, kind := range slices.Sorted(maps.Keys(delta)) {
@@ -188,8 +190,8 @@ func (w *window) changes(delta map[string]int64, stamped int64) []table.Attr {
 	return add
 }
 
-// flush adds to the post's counts of all kinds, once, and enters itself in the ledger. All that is one
-// update: the ledger counts the kinds of a window together.
+// flush adds to the post's counts of all kinds, once, and adds its entry to the ledger. One update
+// does both, because the ledger counts all kinds of a window together.
 func (w *window) flush(ctx context.Context, add []table.Attr) error {
 	invariants.Check(w.unresolved.Load() == 0, "I3: flush %s of post %s while %d requests have an unknown outcome", w.stamp, w.post, w.unresolved.Load())
 	in := table.UpdateInput{
@@ -217,7 +219,7 @@ func (w *window) flush(ctx context.Context, add []table.Attr) error {
 	return nil
 }
 
-// updateCount updates the post's count item, which may be its first write.
+// updateCount updates the post's count item. It may be the first write of the item.
 func (w *window) updateCount(ctx context.Context, in table.UpdateInput) (res table.WriteResult, err error) {
 	in.Key = schema.LikeCountKey(w.post)
 	if !w.expiry.IsZero() {
@@ -230,8 +232,8 @@ func (w *window) updateCount(ctx context.Context, in table.UpdateInput) (res tab
 	return res, err
 }
 
-// end answers the window's messages, prunes, and makes way for the post's next window.
-// err fails all of them.
+// end answers the window's messages, prunes, and lets the post's next window start. A
+// non-nil err fails all messages.
 func (w *window) end(ctx context.Context, err error) {
 	lost, isLost := errors.AsType[*lostError](err)
 	out := Outcome{Messages: w.messages, Flushed: w.flushed != nil, Lost: isLost, Fences: w.fences}

@@ -73,7 +73,7 @@ const (
 	slow           // the effect after ten seconds, and then the answer
 	crashed        // the process dies before the effect
 	denied         // an error that nobody knows, no effect
-	invalid        // an error that says that nothing was written
+	invalid        // an error that means that nothing was written
 	panicked       // the effect, and then a panic
 	short          // an error of a call that did nothing for lack of capacity
 )
