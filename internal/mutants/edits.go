@@ -17,6 +17,8 @@ type mutant struct {
 	offset, end int
 	text        string // the text between them, in the mutant
 	in          *ast.FuncDecl
+	// planted is true for a bug that every run judges.
+	planted bool
 	// key names the edit by file, function and text, so it outlives edits elsewhere.
 	key string
 }

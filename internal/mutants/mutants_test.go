@@ -43,7 +43,7 @@ func TestMutantsAreKilledOrSurvive(t *testing.T) {
 	} {
 		assert.Contains(t, out, line)
 	}
-	assert.Regexp(t, toy+` +5 +3 +60\.0 % +20\.0 %`, out)
+	assert.Regexp(t, toy+` +5 +0 +3 +60\.0 % +20\.0 %`, out)
 }
 
 // A mutant that the compiler refuses says nothing of the tests.
@@ -59,6 +59,8 @@ func TestEquivalentMutantsAreSubtractedWhileTheyFitTheCode(t *testing.T) {
 	out, err := toys(t, "# a comment\n\n"+key+"\n\tNobody is 18.\n", func(o *options) { o.list = true })
 	require.NoError(t, err)
 	assert.NotContains(t, out, "age > 18\n")
+	out, _ = toys(t, key+"\n\tNobody is 18.\n", func(o *options) { o.only, o.match = "tests", regexp.MustCompile("age >") })
+	assert.Regexp(t, toy+` +3 +1 +1 +50\.0 %`, out, "the equivalent one is drawn and not judged")
 	_, err = toys(t, key+"\n", func(o *options) { o.list = true })
 	require.ErrorContains(t, err, "no reason")
 	_, err = toys(t, toy+"/toy.go: Grown: age < 18 => age > 18\n\tGone.\n", func(o *options) { o.list = true })
@@ -73,14 +75,55 @@ func TestASampleIsDecidedByItsSeed(t *testing.T) {
 	}
 	all := draw("a", 0)
 	a, again, b := draw("a", 4), draw("a", 4), draw("b", 4)
+	rest, err := toys(t, keyOf(a[0])+"\n\tIt is only named.\n", func(o *options) { o.list, o.seed, o.sample = true, "a", 4 })
+	require.NoError(t, err)
+	assert.Equal(t, strings.Join(a[1:], ""), rest, "an equivalent that is found later changes nothing else")
 	require.Len(t, a, 4)
 	assert.Equal(t, a, again)
 	assert.NotEqual(t, a, b)
 	assert.Subset(t, all, b)
 }
 
-// The text of an equivalent that rots would hide a mutant.
-func TestTheNamedEquivalentsFitTheProduct(t *testing.T) {
+// keyOf returns the name of a mutant, which has no line, from a line that is printed.
+func keyOf(line string) string {
+	return regexp.MustCompile(`\.go:\d+:`).ReplaceAllString(strings.TrimSpace(line), ".go:")
+}
+
+// A planted bug is no part of a draw, and fails the run if nobody finds it, whatever the score is.
+func TestPlantedBugsAreAlwaysJudged(t *testing.T) {
+	bugs := []bug{
+		{"a low price", toy + "/toy.go", "n * 3", "n * 2"},
+		{"an age of four", toy + "/toy.go", "age >= 18", "age >= 4"},
+		{"an age of thirty", toy + "/toy.go", "age >= 18", "age >= 30"},
+	}
+	out, err := toys(t, "", func(o *options) { o.bugs, o.sample, o.slack = bugs, 1, time.Second })
+	require.ErrorContains(t, err, "1 planted bugs survive")
+	for _, line := range []string{
+		"killed " + toy + "/toy.go:15: planted: a low price |  | simulation: --- FAIL: TestSeeds",
+		"killed " + toy + "/toy.go:7: planted: an age of four | tests: --- FAIL: TestGrown",
+		"SURVIVES " + toy + "/toy.go:7: planted: an age of thirty\n",
+	} {
+		assert.Contains(t, out, line)
+	}
+	assert.Regexp(t, toy+` +1 +0 +`, out, "one mutant is drawn")
+	for _, rotten := range []bug{{"gone", toy + "/toy.go", "n * 7", ""}, {"twice", toy + "/toy.go", "return", ""}, {"refused", toy + "/toy.go", "n * 3", "n * x"}, {"no function", toy + "/toy.go", "package toy", "package  toy"}} {
+		_, err := toys(t, "", func(o *options) { o.list, o.bugs = true, []bug{rotten} })
+		require.ErrorContains(t, err, "planted: "+rotten.name)
+	}
+}
+
+// A run of the simulation cannot see a package that it does not link.
+func TestLinkedPackagesAreKnown(t *testing.T) {
+	root, err := filepath.Abs("../..")
+	require.NoError(t, err)
+	linked, err := links(t.Context(), root, "internal/sim")
+	require.NoError(t, err)
+	assert.True(t, linked["internal/feed"] && linked["internal/sim"])
+	assert.False(t, linked["internal/mutants"])
+}
+
+// The text of an equivalent or a planted bug that rots would hide a mutant.
+func TestTheNamedEquivalentsAndPlantedBugsFitTheProduct(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	require.NoError(t, err)
 	named, err := equivalents("equivalent.txt")
@@ -91,6 +134,9 @@ func TestTheNamedEquivalentsFitTheProduct(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.NoError(t, fit(sources, named))
+	found, err := plant(sources, planted(), regexp.MustCompile(""))
+	require.NoError(t, err)
+	assert.Len(t, found, len(planted()))
 }
 
 // A mutant may wait for ever, or go on for ever. The load of the machine decides neither.

@@ -97,13 +97,14 @@ func (s *source) check(files []*ast.File) error {
 	return err
 }
 
-// sample returns the mutants that compile and are not named, n at most if n is not 0. The
-// seed decides which ones.
-func sample(sources map[string]*source, named map[string]string, match *regexp.Regexp, seed string, n int) []mutant {
+// sample draws mutants that compile, n of them if n is not 0. The seed decides which ones. It
+// returns those that are not named as equivalent, and counts the named ones by folder: a draw
+// stays the same while its equivalents are found.
+func sample(sources map[string]*source, named map[string]string, match *regexp.Regexp, seed string, n int) (chosen []mutant, equivalent map[string]int) {
 	var all []mutant
 	for _, folder := range slices.Sorted(maps.Keys(sources)) {
 		for _, m := range sources[folder].mutants {
-			if named[m.key] == "" && match.MatchString(m.key) {
+			if match.MatchString(m.key) {
 				all = append(all, m)
 			}
 		}
@@ -112,16 +113,40 @@ func sample(sources map[string]*source, named map[string]string, match *regexp.R
 		rank := func(m mutant) string { sum := sha256.Sum256([]byte(seed + m.key)); return string(sum[:]) }
 		slices.SortFunc(all, func(a, b mutant) int { return strings.Compare(rank(a), rank(b)) })
 	}
-	var chosen []mutant
+	equivalent = map[string]int{}
+	drawn := 0
 	for _, m := range all {
-		if n > 0 && len(chosen) == n {
+		if n > 0 && drawn == n {
 			break
 		}
-		if sources[m.folder()].compiles(m) {
+		switch {
+		case !sources[m.folder()].compiles(m):
+			continue
+		case named[m.key] != "":
+			equivalent[m.folder()]++
+		default:
 			chosen = append(chosen, m)
 		}
+		drawn++
 	}
-	return chosen
+	return chosen, equivalent
+}
+
+// links returns the folders of the packages that a package's tests are built from.
+func links(ctx context.Context, root, folder string) (map[string]bool, error) {
+	list := exec.CommandContext(ctx, "go", "list", "-deps", "-test", "-tags", tags, "-f", "{{if not .Standard}}{{.Dir}}{{end}}", "./"+folder)
+	list.Dir, list.Stderr = root, os.Stderr
+	out, err := list.Output()
+	if err != nil {
+		return nil, fmt.Errorf("list what %s links: %w", folder, err)
+	}
+	linked := map[string]bool{}
+	for dir := range strings.FieldsSeq(string(out)) {
+		if name, err := filepath.Rel(root, dir); err == nil {
+			linked[filepath.ToSlash(name)] = true
+		}
+	}
+	return linked, nil
 }
 
 // equivalents reads the file of mutants that change nothing that can be seen: the key of
