@@ -17,6 +17,7 @@ import (
 	"math/big"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -496,10 +497,27 @@ func TestKeysAreNotTakenFromARedirectWithoutEncryption(t *testing.T) {
 			}
 		})
 	}
-	endless := httptest.NewTLSServer(http.RedirectHandler("/", http.StatusFound))
-	t.Cleanup(endless.Close)
-	err := auth.NewKeySet(endless.URL, endless.Client(), w.Now, zap.NewNop()).Ready(t.Context())
-	assert.ErrorContains(t, err, "more than 10 times", "endless redirects")
+}
+
+func TestTenRedirectsAreFollowed(t *testing.T) {
+	w := newWorld(t)
+	server := httptest.NewTLSServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		left, err := strconv.Atoi(strings.TrimPrefix(r.URL.Path, "/"))
+		switch {
+		case err != nil:
+			t.Error(err)
+		case left > 0:
+			http.Redirect(out, r, fmt.Sprintf("/%d", left-1), http.StatusFound)
+		default:
+			w.Config.Handler.ServeHTTP(out, r)
+		}
+	}))
+	t.Cleanup(server.Close)
+	ready := func(path string) error {
+		return auth.NewKeySet(server.URL+path, server.Client(), w.Now, zap.NewNop()).Ready(t.Context())
+	}
+	require.NoError(t, ready("/10"))
+	require.ErrorContains(t, ready("/11"), "more than 10 times")
 }
 
 func TestNothingIsAcceptedBeforeTheFirstKeys(t *testing.T) {
@@ -571,4 +589,23 @@ func TestADevTokenOfAServiceHasAnyName(t *testing.T) {
 	assert.Equal(t, name, who.Service)
 	_, _, err = dev.Issue(name, time.Hour)
 	assert.Error(t, err, "a user with this name")
+	_, _, err = dev.Issue(strings.Repeat("x", 255), time.Hour, auth.ActScope)
+	require.NoError(t, err)
+	for _, name := range []string{"", strings.Repeat("x", 256)} {
+		_, _, err = dev.Issue(name, time.Hour, auth.ActScope)
+		assert.ErrorContains(t, err, "1 to 255 bytes", name)
+	}
+}
+
+func TestADevTokenIsValidForASecondToAMonth(t *testing.T) {
+	dev, err := auth.NewDev([]byte(secret), time.Now)
+	require.NoError(t, err)
+	for _, ttl := range []time.Duration{time.Second, auth.MaxTokenTTL} {
+		_, _, err := dev.Issue("ann", ttl)
+		assert.NoError(t, err, ttl)
+	}
+	for _, ttl := range []time.Duration{-time.Hour, time.Second - 1, auth.MaxTokenTTL + 1} {
+		_, _, err := dev.Issue("ann", ttl)
+		assert.Error(t, err, ttl)
+	}
 }

@@ -3,10 +3,13 @@ package auth_test
 import (
 	"encoding/base64"
 	"encoding/json"
+	"maps"
+	"math/big"
 	"strings"
 	"testing"
 
 	"github.com/golang-jwt/jwt/v5"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
@@ -40,6 +43,40 @@ func TestAMalformedKeyLocksNobodyOut(t *testing.T) {
 	}
 	w.set = []byte(`{"keys":[` + string(own) + `],"x":"` + strings.Repeat("x", 1<<20) + `"}`)
 	require.ErrorContains(t, auth.NewKeySet(w.URL, w.Client(), w.Now, zap.NewNop()).Ready(t.Context()), "has more than 1048576 bytes")
+}
+
+// A set of nothing but such keys leaves no key to check a token with. One with the exponent 1 would
+// take every signature.
+func TestASetOfUnsoundKeysIsRefused(t *testing.T) {
+	w := newWorld(t)
+	changed := func(jwk map[string]any, names ...string) func(values ...any) map[string]any {
+		return func(values ...any) map[string]any {
+			out := maps.Clone(jwk)
+			for i, name := range names {
+				out[name] = values[i]
+			}
+			return out
+		}
+	}
+	_, rsaJWK := rsaKey(t, 2048, "r")
+	_, ecJWK := ecKey(t, "e")
+	exponent, point := changed(rsaJWK, "e"), changed(ecJWK, "x", "y")
+	long := func(bit uint) string { return b64(new(big.Int).Lsh(big.NewInt(1), bit)) }
+	small := b64(big.NewInt(1))
+	for name, key := range map[string]map[string]any{
+		"the exponent 1":                  exponent(small),
+		"the exponent 2":                  exponent(b64(big.NewInt(2))),
+		"an exponent of 32 bits":          exponent(long(31)),
+		"an exponent of 65 bits":          exponent(long(64)),
+		"an algorithm of another type":    changed(rsaJWK, "alg")("ES256"),
+		"an x of 257 bits":                point(long(256), small),
+		"a y of 257 bits":                 point(small, long(256)),
+		"a point that is not the curve's": point(small, small),
+	} {
+		w.publish(key)
+		err := auth.NewKeySet(w.URL, w.Client(), w.Now, zap.NewNop()).Ready(t.Context())
+		require.ErrorContains(t, err, "no sound signing key", name)
+	}
 }
 
 // Keys with one id are told apart by the algorithm of the token. If that is the same, too, each
@@ -77,6 +114,7 @@ func TestAHeaderIsReadStrictly(t *testing.T) {
 	_, rest, _ := strings.Cut(token, ".")
 	claims, _, _ := strings.Cut(rest, ".")
 	for _, header := range []string{
+		`{"alg":"RS256"}`, `{"alg":"RS256","kid":""}`, `{"alg":"RS256","kid":7}`,
 		`{"alg":"RS256","kid":"e1","kid":"r1"}`, `{"alg":"ES256","alg":"RS256","kid":"r1"}`, `{"alg":"RS256","kid":"r1","x":"\ud800"}`, `{"alg":"RS256","kid":"r1"}{}`, `["RS256"]`, `null`, ``,
 	} {
 		text := base64.RawURLEncoding.EncodeToString([]byte(header)) + "." + claims
@@ -85,4 +123,5 @@ func TestAHeaderIsReadStrictly(t *testing.T) {
 		_, err = w.verifier.Verify(t.Context(), text+"."+base64.RawURLEncoding.EncodeToString(signature))
 		refused(t, err)
 	}
+	assert.Zero(t, w.fetches.Load(), "none of them names a key to fetch")
 }

@@ -73,7 +73,7 @@ func NewKeySet(at string, client *http.Client, now func() time.Time, log *zap.Lo
 		switch {
 		case req.URL.Scheme != "https":
 			return errors.New("the issuer redirects to another scheme than https: set FANFARE_JWKS_URL to where the keys are")
-		case len(via) >= maxRedirects:
+		case len(via) > maxRedirects:
 			return fmt.Errorf("the issuer redirects more than %d times", maxRedirects)
 		}
 		return nil
