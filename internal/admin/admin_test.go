@@ -100,6 +100,11 @@ func TestAWarningIsNamedByAReadyProcess(t *testing.T) {
 	if want := `{"status":"ready","warnings":["little room"]}`; w.Code != http.StatusOK || strings.TrimSpace(w.Body.String()) != want {
 		t.Errorf("answered %d %s", w.Code, w.Body)
 	}
+	assert.Equal(t, http.Header{"Content-Type": {"application/json"}, "Cache-Control": {"no-store"}}, w.Header())
+	h.Drain()
+	w = httptest.NewRecorder()
+	h.Ready(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/readyz", http.NoBody))
+	assert.Equal(t, http.Header{"Content-Type": {"application/json"}, "Cache-Control": {"no-store"}, "Retry-After": {"1"}}, w.Header())
 }
 
 func TestDrainingIsNotReadyButAlive(t *testing.T) {
@@ -128,10 +133,12 @@ func TestAProcessServesWithoutItsDependenciesAndUnderLoad(t *testing.T) {
 	}
 }
 
-// call makes one request of a handler and returns the status of the answer.
+// call makes one request of a handler and returns the status of the answer, which must have a body.
 func call(t *testing.T, c admin.Config, method, path string, header http.Header, body string) int {
 	t.Helper()
-	c.Metrics, c.Now = prometheus.NewRegistry(), time.Now
+	metrics := prometheus.NewRegistry()
+	metrics.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "up"}))
+	c.Metrics, c.Now = metrics, time.Now
 	if c.Health == nil {
 		c.Health = admin.NewHealth()
 	}
@@ -145,6 +152,7 @@ func call(t *testing.T, c admin.Config, method, path string, header http.Header,
 	}
 	res := httptest.NewRecorder()
 	admin.NewHandler(c).ServeHTTP(res, req)
+	assert.NotEmptyf(t, res.Body, "%s %s answered %d with nothing", method, path, res.Code)
 	return res.Code
 }
 
@@ -187,7 +195,7 @@ func TestProfilesAreThereIfTheyAreWanted(t *testing.T) {
 func TestTheConsoleIsAtTheRootOfTheAdminAddress(t *testing.T) {
 	for _, path := range []string{"/", "/console/console.js"} {
 		assert.Equal(t, http.StatusNotFound, call(t, admin.Config{}, http.MethodGet, path, nil, ""), path)
-		c := admin.Config{Console: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
+		c := admin.Config{Console: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("x")) })}
 		assert.Equal(t, http.StatusOK, call(t, c, http.MethodGet, path, nil, ""), path)
 		assert.Equal(t, http.StatusMisdirectedRequest, call(t, c, http.MethodGet, path, http.Header{"Host": {"evil.example"}}, ""), path)
 	}

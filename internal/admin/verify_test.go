@@ -76,6 +76,21 @@ func TestAVerificationIsStreamedToItsEnd(t *testing.T) {
 			}
 		})
 	}
-	assert.Equal(t, http.StatusUnprocessableEntity, call(t, admin.Config{Verify: verifier(nil)}, http.MethodPost, "/admin/verify", nil, `{"rate":0}`))
+	assert.Equal(t, http.StatusUnprocessableEntity, call(t, admin.Config{Verify: verifier(nil)}, http.MethodPost, "/admin/verify", nil, `{"rate":0.5}`))
 	assert.Equal(t, http.StatusForbidden, call(t, admin.Config{Verify: verifier(nil)}, http.MethodPost, "/admin/verify", http.Header{"Sec-Fetch-Site": {"cross-site"}}, `{"rate":1}`))
+}
+
+// unreachable is an address whose requests must not have a time limit.
+type unreachable struct{ t *testing.T }
+
+func (u unreachable) RoundTrip(r *http.Request) (*http.Response, error) {
+	_, limited := r.Context().Deadline()
+	assert.False(u.t, limited, "a request for a walk has a time limit")
+	return nil, errors.New("away")
+}
+
+func TestAVerificationMayTakeLongerThanOtherCalls(t *testing.T) {
+	client := admin.NewClient("127.0.0.1:1", &http.Client{Timeout: time.Minute, Transport: unreachable{t}})
+	_, err := client.Verify(t.Context(), admin.Verification{Rate: 1}, nil)
+	require.ErrorContains(t, err, "the admin address does not answer")
 }
