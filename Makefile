@@ -48,9 +48,10 @@ FORCE:
 module:
 	scripts/module.sh $(MODULE)
 
-# The files of a release in bin/release: archives, SBOMs, images, the chart, provenance and checksums. The same
-# commit and the same Go make the same bytes: make release VERSION=v0.2.0
+# The files of a release in bin/release: archives, SBOMs, images, the chart, the TypeScript client, provenance and
+# checksums. The same commit and the same Go make the same bytes: make release VERSION=v0.2.0
 release:
+	scripts/node-tools.sh install client/typescript
 	$(GO) run -C release . build $(VERSION)
 
 # Before that: moves the lines under Unreleased and the fragments in changes/ below VERSION.

@@ -25,7 +25,8 @@ type release struct {
 	at              time.Time
 }
 
-// build makes the files for each platform, the chart, and then the provenance and the checksums of all.
+// build makes the files for each platform, the chart, the TypeScript client, and then the provenance and the
+// checksums of all.
 func (r release) build(ctx context.Context, platforms []string) error {
 	if err := os.MkdirAll(r.out, 0o755); err != nil { //nolint:gosec // to publish
 		return err
@@ -51,6 +52,13 @@ func (r release) build(ctx context.Context, platforms []string) error {
 		return err
 	}
 	if err := write("fanfare-"+r.version[1:]+".tgz", chart); err != nil { // Helm's form of a name
+		return err
+	}
+	typescript, err := r.typescript(ctx)
+	if err != nil {
+		return err
+	}
+	if err := write("fanfare-client-"+r.version[1:]+".tgz", typescript); err != nil { // npm's form of a name
 		return err
 	}
 	provenance, err := r.provenance(sums)

@@ -138,7 +138,7 @@ func statesItsFiles(t *testing.T, dir string) {
 		}
 	}
 	require.NoError(t, json.Unmarshal(text, &s))
-	require.Len(t, s.Subject, 4)
+	require.Len(t, s.Subject, 5)
 	sums, err := os.ReadFile(filepath.Join(dir, "SHA256SUMS"))
 	require.NoError(t, err)
 	for _, file := range s.Subject {

@@ -1,6 +1,6 @@
 // Command release makes the files of a release: for each platform an archive and a list of its
-// modules (CycloneDX), for Linux an image (OCI); the chart's package, the provenance, checksums,
-// and the page of changes. The same tree and the same Go make the same bytes, in any folder, on
+// modules (CycloneDX), for Linux an image (OCI); the packages of the chart and of the TypeScript
+// client, the provenance, checksums, and the page of changes. The same tree and the same Go make the same bytes, in any folder, on
 // any machine and at any time.
 //
 // It must never sign, tag or publish anything.
@@ -27,8 +27,8 @@ const usage = `usage:
   release [-root DIR] changes VERSION
 
 build makes the archives of VERSION (vMAJOR.MINOR.PATCH) for linux and darwin on amd64 and
-arm64 with an SBOM each, the images for linux, the Helm chart, a statement of provenance, and
-SHA256SUMS. changes moves the lines under Unreleased in
+arm64 with an SBOM each, the images for linux, the Helm chart, the TypeScript client, a statement
+of provenance, and SHA256SUMS. changes moves the lines under Unreleased in
 CHANGELOG.md, and the fragments in changes/, below a heading of VERSION.
 `
 

@@ -26,7 +26,7 @@ import (
 func copyTree(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	names, err := git(t.Context(), "..", "ls-files", "-coz", "--exclude-standard", "--", "cmd", "client", "deploy/helm", "internal", "messages", "go.mod", "go.sum", "CHANGELOG.md", "LICENSE", "README.md")
+	names, err := git(t.Context(), "..", "ls-files", "-coz", "--exclude-standard", "--", "cmd", "client", "deploy/helm", "docs", "internal", "messages", "scripts", "go.mod", "go.sum", "CHANGELOG.md", "LICENSE", "README.md")
 	require.NoError(t, err)
 	for name := range strings.SplitSeq(strings.TrimSuffix(names, "\x00"), "\x00") {
 		text, err := os.ReadFile(filepath.Join("..", name))
@@ -36,7 +36,7 @@ func copyTree(t *testing.T) (dir string) {
 		require.NoError(t, err)
 		to := filepath.Join(dir, name)
 		require.NoError(t, os.MkdirAll(filepath.Dir(to), 0o750))
-		require.NoError(t, os.WriteFile(to, text, 0o600))
+		require.NoError(t, os.WriteFile(to, text, 0o700)) // scripts/node-tools.sh is run
 	}
 	return dir
 }
@@ -56,6 +56,7 @@ func TestTwoBuildsAreEqual(t *testing.T) {
 		require.NoError(t, err, "%s", text)
 		if builds = append(builds, sumsOf(t, out)); len(builds) == 1 {
 			looksLikeARelease(t, out)
+			isInstalledAsTheReadmeSays(t, out)
 		}
 	}
 	assert.Equal(t, builds[0], builds[1])
@@ -81,7 +82,7 @@ func sumsOf(t *testing.T, dir string) map[string]string {
 			sums[name.Name()] = fmt.Sprintf("%x", sha256.Sum256(text))
 		}
 	}
-	require.Len(t, sums, 5)
+	require.Len(t, sums, 6)
 	assert.Equal(t, sums, listed)
 	return sums
 }
