@@ -3,16 +3,19 @@
 package e2e
 
 import (
+	"os"
 	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
-// TestTheOpenAPIDocumentKeepsRedoclysRules checks the committed document by Redocly's
+// TestTheDocumentsOfTheAPIsKeepRedoclysRules checks the committed documents of OpenAPI and AsyncAPI by Redocly's
 // recommended rules, of which a warning fails, too.
-func TestTheOpenAPIDocumentKeepsRedoclysRules(t *testing.T) {
+func TestTheDocumentsOfTheAPIsKeepRedoclysRules(t *testing.T) {
 	t.Parallel()
 	others := newOutsiders(t)
 	check := func(document string) (string, error) {
@@ -27,5 +30,22 @@ func TestTheOpenAPIDocumentKeepsRedoclysRules(t *testing.T) {
 	out, err = check("testdata/openapi_without_servers.json")
 	require.Error(t, err, out)
 	assert.Contains(t, out, "no-empty-servers")
+	out, err = check("../docs/asyncapi.json")
+	require.NoError(t, err, out)
+	assert.Contains(t, out, `"warnings": 0`)
+	out, err = check(withAnUnknownAction(t))
+	require.Error(t, err, out)
 	others.none(t)
+}
+
+// withAnUnknownAction is the AsyncAPI document with an action that AsyncAPI does not know.
+func withAnUnknownAction(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../docs/asyncapi.json")
+	require.NoError(t, err)
+	broken := strings.Replace(string(text), `"action": "send"`, `"action": "shout"`, 1)
+	require.NotEqual(t, string(text), broken)
+	file := filepath.Join(t.TempDir(), "asyncapi.json")
+	require.NoError(t, os.WriteFile(file, []byte(broken), 0o644))
+	return file
 }
