@@ -8,8 +8,8 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 )
 
-// topicName matches the names that SQS allows for a queue, with room for a prefix and
-// for the ending of the dead-letter queue.
+// topicName matches the names that SQS allows for a queue, with room for a prefix and for
+// the suffix of the dead-letter queue.
 var topicName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,60}$`)
 
 // CheckTopic refuses a topic that no backend could name. Its error wraps ErrInvalid.
@@ -20,9 +20,9 @@ func CheckTopic(topic string) error {
 	return nil
 }
 
-// Check is for backends. It refuses a message that SQS would refuse, so that all
-// backends accept the same messages. They call it before they send anything. Its errors
-// wrap ErrTooLarge or ErrInvalid.
+// Check is for backends. It refuses a message that SQS would refuse, so that all backends
+// accept the same messages. A backend calls Check before it sends anything. The error
+// wraps ErrTooLarge or ErrInvalid.
 func Check(msgs ...*message.Message) error {
 	for _, msg := range msgs {
 		if err := check(msg); err != nil {
@@ -96,8 +96,8 @@ func CheckText[T ~string | ~[]byte](what string, text T) error {
 	return nil
 }
 
-// printable reports whether text has characters, and all of them are printable ASCII, as in
-// nearly every message.
+// printable reports whether text is not empty and all its characters are printable ASCII,
+// as in nearly every message.
 func printable[T ~string | ~[]byte](text T) bool {
 	for i := range len(text) {
 		if c := text[i]; c < ' ' || c > '~' {

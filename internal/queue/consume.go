@@ -22,30 +22,30 @@ import (
 // nor permanent. After that it becomes a dead letter with its error.
 const MaxAttempts = 20
 
-// MaxUnsent is how often a message may come whose work is done and whose event was not sent,
-// some half a minute in all. After that it becomes a dead letter with the error.
+// MaxUnsent is how often a message is redelivered whose work is done and whose event was not
+// sent, for about half a minute in all. After that it becomes a dead letter with the error.
 const MaxUnsent = 5
 
 // Handler processes one event. Its error decides the message's next step:
 //
 //   - nil: the message is removed.
 //   - *messages.PermanentError: it becomes a dead letter at once, with the reason.
-//   - *Later: it comes again after the delay, and never becomes a dead letter for that.
-//   - *messages.EarlyError: it comes again with backoff, at the latest when it is due, and
-//     never becomes a dead letter for that.
-//   - *clock.DoubtError: it comes again with backoff, and never becomes a dead letter for that.
-//   - an *UnsentError: it comes again with backoff. When it was received more than MaxUnsent
-//     times, it becomes a dead letter with the error, and a redrive sends the event.
-//   - an error for which Transient is true: it comes again with backoff.
-//   - any other: it comes again with backoff. When it was received more than
-//     MaxAttempts times, it becomes a dead letter with the error.
+//   - *Later: it is redelivered after the delay. This never makes it a dead letter.
+//   - *messages.EarlyError: it is redelivered with backoff, at the latest when it is due. This
+//     never makes it a dead letter.
+//   - *clock.DoubtError: it is redelivered with backoff. This never makes it a dead letter.
+//   - an *UnsentError: it is redelivered with backoff. After more than MaxUnsent receives it
+//     becomes a dead letter with the error, and a redrive sends the event.
+//   - an error for which Transient is true: it is redelivered with backoff.
+//   - any other: it is redelivered with backoff. After more than MaxAttempts receives it
+//     becomes a dead letter with the error.
 type Handler func(ctx context.Context, e messages.Event) error
 
 // Later is the answer of a Handler that postpones a message on purpose.
 type Later struct { //nolint:errname // a handler asks for it in words: return &queue.Later{…}
-	// After is the delay. If it is negative, the delay is Backoff's, which grows with the receives. A
-	// receive with a delay above LongWait does not count, unless Counts is set: a message that waits
-	// its turn for hours has all its attempts after that.
+	// After is the delay. A negative delay stands for Backoff's delay, which grows with the receives.
+	// A receive with a delay above LongWait does not count, unless Counts is set: a message that
+	// waits for hours then still has all its attempts.
 	After  time.Duration
 	Counts bool
 	Reason string
@@ -63,24 +63,25 @@ type Consumer struct {
 	Handle Handler
 	// Workers is how many messages are handled at the same time.
 	Workers int
-	// Grace is how long handlers may go on after the stop before their context
-	// is cancelled.
+	// Grace is how long handlers may continue after the stop before their context is
+	// cancelled.
 	Grace time.Duration
-	// Now is the clock that decides whether an event is too old, while Clock, if not nil,
-	// does not doubt it.
+	// Now is the clock that decides whether an event is too old. It does not decide while
+	// Clock, if not nil, doubts it.
 	Now   func() time.Time
 	Clock *clock.Clock
-	// Taken, if not nil, is called with the id of each message whose work begins, and Observe is
+	// Taken, if not nil, is called with the id of each message whose work begins. Observe is
 	// Answerer's.
 	Taken   func(id string)
 	Observe func(Answered)
 	Log     *zap.Logger
-	// Tracer, if not nil, makes a span for each event, in the trace of its message.
+	// Tracer, if not nil, makes a span for each event, in the trace of the event's
+	// message.
 	Tracer oteltrace.Tracer
 }
 
-// Run consumes until ctx ends, then stops as Session does. It returns when everything it
-// started has ended.
+// Run consumes until ctx ends, then stops as Session does. It returns when all its
+// goroutines have ended.
 func (c *Consumer) Run(ctx context.Context) error {
 	session := Session{Subscriber: c.Broker, Topic: c.Topic, Grace: c.Grace}
 	return session.Run(ctx, func(working context.Context, in <-chan *message.Message) {
@@ -135,9 +136,9 @@ type Answerer struct {
 // Result is the kind of an answer.
 type Result string
 
-// The results. A message is redelivered after ResultAgain because it failed, and after ResultLater
-// because it was left for later or is not due yet: the first is a fault, the second is none. A dead letter
-// was refused by its handler for good, or failed MaxAttempts times.
+// The results. ResultAgain means that the message failed and is redelivered. ResultLater means that
+// the message was left for later or is not due yet, which is no fault. A dead letter was refused by
+// its handler for good, or failed MaxAttempts times.
 const (
 	ResultDone       Result = "done"
 	ResultAgain      Result = "again"
@@ -150,7 +151,7 @@ const (
 // Answered is the end of one receive of a message.
 type Answered struct {
 	Topic string
-	// ID is the message's.
+	// ID is the message's id.
 	ID     string
 	Result Result
 	// Took is the time since the receive.
@@ -161,8 +162,8 @@ type Answered struct {
 	After time.Duration
 }
 
-// Answer acks msg, makes it a dead letter, or nacks it. If stopping is true, a message
-// that failed is handed back whatever the error.
+// Answer acks msg, makes it a dead letter, or nacks it. If stopping is true, it returns a
+// failed message to the queue, whatever the error.
 func (a Answerer) Answer(ctx context.Context, msg *message.Message, err error, stopping bool) {
 	result := ResultDone
 	if err == nil {
@@ -202,7 +203,7 @@ func (a Answerer) answerFailed(ctx context.Context, msg *message.Message, err er
 		result = ResultLater
 		receive.RetryAfter(min(early.Wait, receive.Delay()))
 		log.Warn("from ahead of the clock, the message comes again: set the clocks of the processes right")
-	case isDoubt: // the log has the doubt once
+	case isDoubt: // the log reports a doubt once
 		log.Debug("left until the clock is right")
 	case isPermanent, isUnsent && receive.Receives > MaxUnsent, receive.Receives > MaxAttempts && !Transient(err):
 		reason := err.Error()
@@ -230,9 +231,9 @@ func (a Answerer) answerFailed(ctx context.Context, msg *message.Message, err er
 	return result
 }
 
-// handle decodes msg and runs the handler. A panic there costs one message an attempt,
-// and does not end the process. A panic that the handler caught on another goroutine
-// comes as its error.
+// handle decodes msg and runs the handler. A panic of the handler costs one message an
+// attempt, and does not end the process. A panic that the handler caught on another
+// goroutine arrives as its error.
 func (c *Consumer) handle(ctx context.Context, msg *message.Message) error {
 	err := panics.Catch(func() error {
 		event, err := Event(msg)

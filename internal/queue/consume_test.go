@@ -363,8 +363,8 @@ func TestLaterNeverKillsAMessage(t *testing.T) {
 }
 
 // TestAnEventFromAheadWaitsUntilItIsDue delivers an event of a process whose clock is an
-// hour ahead, or to a consumer whose clock is an hour behind. It comes again soon, because
-// another consumer may have the right clock.
+// hour ahead, or to a consumer whose clock is an hour behind. The event is redelivered
+// soon, because another consumer may have the right clock.
 func TestAnEventFromAheadWaitsUntilItIsDue(t *testing.T) {
 	var handled time.Time
 	consuming(t, func(context.Context, messages.Event) error { handled = time.Now(); return nil }, func(t *testing.T, b *broker, _ func()) {

@@ -70,8 +70,8 @@ func ParseDeadLetter(topic string, msg *message.Message) DeadLetter {
 		d.Reason = messages.ReasonReceived.Because("without an answer")
 	}
 	take(MetaSource) // the caller knows the topic
-	// If another tool wrote the time or the number in another form, it stays zero:
-	// people see it, and no code uses it.
+	// If another tool wrote the time or the number in another form, the field stays zero:
+	// it is only for people, and no code uses it.
 	if at, err := rfc3339.Parse(take(MetaFailedAt)); err == nil {
 		d.FailedAt = at
 	}
@@ -92,8 +92,9 @@ func (d *DeadLetter) Note(note string) {
 	d.Reason = cut(d.Reason, MaxReason-len(note)) + note
 }
 
-// Refusal is for backends. It returns the reason why Redrive leaves d where it is: no
-// backend takes such a message, or the caller refuses it. refuse may be nil.
+// Refusal is for backends. It returns the reason why Redrive leaves d in the dead-letter
+// queue: no backend takes such a message, or the caller refuses the letter. refuse may be
+// nil.
 func (d *DeadLetter) Refusal(refuse func(DeadLetter) error) error {
 	if err := Check(d.Original()); err != nil {
 		return err
@@ -107,7 +108,7 @@ func (d *DeadLetter) Refusal(refuse func(DeadLetter) error) error {
 // Has reports whether d became a dead letter for a reason.
 func (d *DeadLetter) Has(r messages.Reason) bool { return strings.Contains(d.Reason, string(r)) }
 
-// cut returns as much of s as fits in n bytes.
+// cut returns the longest prefix of s that fits in n bytes.
 func cut(s string, n int) string {
 	if len(s) <= n {
 		return s

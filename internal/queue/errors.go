@@ -9,11 +9,11 @@ import (
 )
 
 // ErrInvalid is wrapped by Publish for a topic or a message that some backend cannot
-// carry unharmed. Nothing of that call was published.
+// carry unchanged. That call published nothing.
 var ErrInvalid = errors.New("invalid message")
 
-// ErrTooLarge is wrapped by Publish for a message over MaxMessageBytes or with more
-// than MaxMetadata entries. Nothing of that call was published.
+// ErrTooLarge is wrapped by Publish for a message over MaxMessageBytes or with more than
+// MaxMetadata entries. That call published nothing.
 var ErrTooLarge = errors.New("message too large")
 
 // ErrClosed is wrapped by calls on a closed Publisher or Subscriber.
@@ -23,12 +23,13 @@ var ErrClosed = errors.New("queue is closed")
 // refused.
 var ErrNotMeant = errors.New("this dead letter is not meant")
 
-// ErrEnough is ErrNotMeant for this letter and all that would follow.
+// ErrEnough is ErrNotMeant for this letter and all later ones.
 var ErrEnough = errors.New("enough dead letters")
 
-// UnsentError is the answer of a handler whose work is done, and whose event for others was
-// not sent. The message comes again, as the work may be repeated, but no more than
-// MaxUnsent times: an event queue that fails for long must not fill the queues of the work.
+// UnsentError is the answer of a handler whose work is done, and whose event for other
+// programs was not sent. The message is redelivered, since the work may be repeated, but no
+// more than MaxUnsent times: a long failure of the event queue must not fill the queues of
+// the work.
 type UnsentError struct {
 	// Queue is the name of the queue of events.
 	Queue string
@@ -41,9 +42,8 @@ func (e *UnsentError) Error() string {
 
 func (e *UnsentError) Unwrap() error { return e.Err }
 
-// UnavailableError wraps a failure that another try may mend: throttling, a lost
-// connection, a timeout. Whether the call took effect is unknown. Callers answer 503
-// or back off.
+// UnavailableError wraps a failure that a retry may mend: throttling, a lost connection,
+// a timeout. Whether the call took effect is unknown. Callers answer 503 or back off.
 type UnavailableError struct {
 	Op  string
 	Err error
@@ -59,8 +59,8 @@ func (e *UnavailableError) Unwrap() error { return e.Err }
 func (*UnavailableError) Unavailable() {}
 
 // Transient reports whether time alone can mend err: a backend is unavailable, the queue
-// was closed at the stop of the process, or a context ended. Each backend knows which of
-// its failures those are, and returns them as an error with the method Unavailable: the
+// was closed at the stop of the process, or a context ended. Each backend knows its
+// transient failures, and returns them as an error with the method Unavailable: the
 // UnavailableError of this package or of package table.
 func Transient(err error) bool {
 	_, unavailable := errors.AsType[interface {

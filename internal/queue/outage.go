@@ -13,12 +13,13 @@ import (
 )
 
 const (
-	// outageGroups is the number of groups whose last answers an Outage knows, outageLeast the
-	// smallest number of failing groups that is an outage.
+	// outageGroups is the number of groups whose last answers an Outage keeps. outageLeast is
+	// the smallest number of failing groups that counts as an outage.
 	outageGroups = 64
 	outageLeast  = 4
-	// outageRest is the longest rest. outageMemory is the age after which an answer does not count:
-	// longer than the longest rest, so that an outage without an end is not forgotten in between.
+	// outageRest is the longest rest. outageMemory is the age after which an answer does not count.
+	// It is longer than the longest rest, so that a lasting outage is not forgotten between two
+	// rests.
 	outageRest   = 10 * time.Second
 	outageMemory = 15 * time.Second
 )
@@ -30,21 +31,22 @@ const (
 	RestLook = time.Second
 )
 
-// Outage is for backends. It slows the receives of one subscription while its messages mostly fail:
-// further ones would only fail, too, and hide from processes whose work succeeds. The share of the
-// groups decides and not that of the messages, so one user's failing messages slow nobody else
-// (I8). Rests never stop the receives: the next message must be able to find that the outage is over.
+// Outage is for backends. It slows the receives of one subscription while its messages mostly fail.
+// Further messages would fail too, and processes whose work succeeds could not receive them. The
+// share of failing groups decides, not the share of failing messages, so one user's failing messages
+// slow nobody else (I8). Rests never stop the receives: the next message must be able to show that
+// the outage is over.
 //
-// Failures are transient and unexplained errors. A message that its handler left for later is none.
-// Neither is one whose event was not sent, because its work is done, nor a dead letter, because
-// somebody who sends messages that are refused must not slow everybody.
+// Failures are transient and unexplained errors. Three results are no failures: a message that its
+// handler left for later; a message whose event was not sent, because its work is done; and a dead
+// letter, because a sender of refused messages must not slow everybody.
 type Outage struct {
 	seed maphash.Seed
 
 	mu sync.Mutex
 	// first has successes, and failures of messages that were received for the first time. again has
-	// failures of messages that failed before. These say little about other messages, and there
-	// are many of them: they count only while nothing succeeds.
+	// failures of messages that failed before. Repeated failures prove little about other messages,
+	// and there are many, so they count only while nothing succeeds.
 	first, again answers
 }
 
@@ -69,8 +71,8 @@ func (o *Outage) Answered(msg *message.Message, acked bool) {
 	}
 }
 
-// Rest returns how long the subscription has to rest before it receives further messages: 0 while no
-// more than half of the groups fail, and up to outageRest as the share grows.
+// Rest returns how long the subscription has to rest before it receives further messages. It is 0
+// while at most half of the groups fail, and grows with the share up to outageRest.
 func (o *Outage) Rest() time.Duration {
 	after := time.Now().Add(-outageMemory)
 	o.mu.Lock()
@@ -99,7 +101,7 @@ func (o *Outage) Wait(ctx context.Context) error {
 	}
 }
 
-// answers are the last answers of the groups that were answered last, as many as it has room for.
+// answers are the last answers of the most recently answered groups, up to its capacity.
 type answers []answer
 
 type answer struct {
@@ -108,7 +110,7 @@ type answer struct {
 	failed bool
 }
 
-// add replaces the former answer of the group, or the oldest one of all.
+// add replaces the former answer of the group, or else the oldest answer.
 func (all *answers) add(a answer) {
 	oldest := 0
 	for i, known := range *all {

@@ -1,30 +1,30 @@
 // Package queue is the transport port: Watermill's Publisher and Subscriber, the topics,
 // and the services that a backend adds (group keys, receive counts, delays, dead letters,
 // depth). It also has the code that all consumers share: the subscription with its stop
-// (session.go), the loop that handles events (consume.go), and the decision which errors
-// are transient (errors.go). It must never know the meaning of an event, or a table.
+// (session.go), the loop that handles events (consume.go), and the rule which errors are
+// transient (errors.go). It must never know the meaning of an event, or a table.
 //
 // # Contract of every backend
 //
-//   - Publish returns nil only when all its messages are durable (I5). After an
-//     error any of them may have been published.
-//   - Each message is delivered at least once. There is no order. A message that was
-//     neither acked nor nacked is delivered again after its visibility timeout. While a
-//     consumer holds the message, the backend extends the timeout.
-//   - Ack removes a message soon, in the background. An acked message may come again
-//     if the removal fails.
-//   - Nack gives a message back after a delay: the one set by Receive.RetryAfter, else
-//     Backoff of its receive count.
-//   - A message waits for others with the same group key, and not for those of other
+//   - Publish returns nil only when all its messages are durable (I5). After an error
+//     some of them may have been published.
+//   - Each message is delivered at least once. There is no order. A message without an
+//     answer is redelivered after its visibility timeout. While a consumer holds the
+//     message, the backend extends the timeout.
+//   - Ack removes a message soon, in the background. If the removal fails, the acked
+//     message may be redelivered.
+//   - Nack returns a message to the queue after a delay: the delay set by
+//     Receive.RetryAfter, else Backoff of its receive count.
+//   - A message waits for messages with the same group key, and not for messages of other
 //     groups (I8). The group key orders nothing.
-//   - A backend in the process of the publisher may bring the published event with its
-//     message, so that nothing is decoded. Neither side changes it.
+//   - A backend in the process of the publisher may deliver the published event with its
+//     message, so that nothing is decoded. Neither side changes the event.
 //   - At most MaxInFlight messages of a subscription are unanswered (I9). While the messages of
-//     most groups fail, it receives few (Outage).
-//   - Close stops receiving, waits as long as the grace for unanswered messages, hands
-//     the rest back with delay 0, then closes the channel.
-//   - A dead letter is stored with its reason for 14 days, unless somebody sends it again
-//     or drops it before (I6).
+//     most groups fail, the subscription receives few messages (Outage).
+//   - Close stops receiving, waits for unanswered messages as long as the grace, returns
+//     the remaining messages to the queue with delay 0, then closes the channel.
+//   - A dead letter is stored with its reason for 14 days, unless an operator redrives or
+//     drops it earlier (I6).
 package queue
 
 import (
@@ -44,8 +44,8 @@ const (
 	// MarkWalk, Seen and Returned. Each follower is a group of its own, so on the topic of posts
 	// a crowd that follows one author would delay every post (I8).
 	TopicBackfills = "backfills"
-	// TopicChunks carries FanoutPlan and FanoutChunk. They have a topic of their own
-	// so that no ordinary post waits for the chunks of a celebrity (I8).
+	// TopicChunks carries FanoutPlan and FanoutChunk. Chunks have their own topic so that
+	// no ordinary post waits for the chunks of a celebrity (I8).
 	TopicChunks = "chunks"
 	// TopicLikes carries Liked and Unliked.
 	TopicLikes = "likes"
@@ -72,7 +72,7 @@ const (
 	// MetaReceives is the number of receives of a message before it became a dead
 	// letter.
 	MetaReceives = "receives"
-	// MetaWait is for the transport alone, which puts its notes there about a message that waits. No
+	// MetaWait is only for the transport, which keeps its notes about a waiting message in it. No
 	// publisher may set it, and no consumer sees it.
 	MetaWait = "fanfare_wait"
 )
@@ -82,8 +82,8 @@ const (
 	// MaxMessageBytes bounds payload and metadata together. It is SQS's limit of
 	// 1 MiB, less room for the metadata that a dead letter adds.
 	MaxMessageBytes = 1<<20 - 4096
-	// MaxMetadata is the largest number of metadata entries. SQS takes ten
-	// attributes, and one of them is Watermill's message id.
+	// MaxMetadata is the largest number of metadata entries. SQS takes ten attributes,
+	// and Watermill's message id uses one.
 	MaxMetadata = 9
 )
 
@@ -98,27 +98,27 @@ type Broker interface {
 
 // Depth has the numbers of messages of a topic, by state.
 type Depth struct {
-	// Ready messages may be received now, Delayed ones later. InFlight messages were
+	// Ready messages may be received now, Delayed messages later. InFlight messages were
 	// received and are unanswered.
 	Ready, Delayed, InFlight int64
 	// Dead is the number of dead letters.
 	Dead int64
 }
 
-// DeadLetters stores messages that can never be processed, and sends them again (I6).
+// DeadLetters stores messages that can never be processed, and redrives them (I6).
 type DeadLetters interface {
-	// DeadLetter stores a copy of msg, received from topic, durably with the reason.
-	// The caller acks msg afterwards, or nacks it on an error.
+	// DeadLetter stores a copy of msg, received from topic, durably with the reason. The
+	// caller acks msg afterwards, or nacks msg on an error.
 	DeadLetter(ctx context.Context, topic string, msg *message.Message, reason string) error
 
 	// ListDead returns up to limit dead letters of topic. The oldest comes first if
 	// the backend keeps an order. It removes nothing.
 	ListDead(ctx context.Context, topic string, limit int) ([]DeadLetter, error)
 
-	// Redrive publishes dead letters again and removes them: those with an ID in ids,
-	// or all if ids is empty. If refuse is not nil and returns an error for a letter,
+	// Redrive publishes dead letters again and removes them: the letters in ids, or all
+	// letters if ids is empty. If refuse is not nil and returns an error for a letter,
 	// that letter stays. Redrive returns how many letters it sent and how many were
-	// refused. A letter that is ErrNotMeant is neither, and ErrEnough ends the call.
+	// refused. A letter with ErrNotMeant counts as neither, and ErrEnough ends the call.
 	Redrive(ctx context.Context, topic string, ids []string, refuse func(DeadLetter) error) (sent, refused int, err error)
 
 	// DropDead removes dead letters for good. It selects them as Redrive does.
@@ -137,36 +137,37 @@ type DeadLetter struct {
 	Receives int
 }
 
-// Receive is one receive of a message. It travels in the context of the message;
-// ReceiveOf returns it.
+// Receive is one receive of a message. The context of the message carries it; ReceiveOf
+// returns it.
 type Receive struct {
-	// Receives is how often the message was received, this time included. Receives
-	// that ended with a hand-back count too, and receives that ended with a long Later do not.
+	// Receives is how often the message was received, including this time. A receive counts
+	// even if the message was returned unprocessed, but not if it ended with a long Later.
 	Receives int
-	// Original is the published event, if the backend has it and not only its payload.
+	// Original is the published event, if the backend has more than its payload.
 	Original Original
 	// at is the time of the receive.
 	at time.Time
 	// due is the time from which the age of the message counts, zero if it is unknown.
 	due time.Time
-	// retryAfter is the delay after a Nack. If it is negative, Backoff(Receives) is.
+	// retryAfter is the delay after a Nack. A negative value stands for
+	// Backoff(Receives).
 	retryAfter time.Duration
 	// group is the group of the event, once it is known.
 	group string
-	// failed means that the Nack is for work that failed, left that it is for a long Later.
+	// failed means that the Nack is for failed work, left that it is for a long Later.
 	failed, left bool
 }
 
-// LongWait is the longest wait after which a receive that was left for later counts: SQS counts the
-// receives of a message that waits for less.
+// LongWait is the longest wait after which a receive that was left for later counts: SQS counts a
+// receive with a shorter wait.
 const LongWait = 10 * time.Second
 
-// NewReceive is for backends. It returns the receive with this number.
+// NewReceive is for backends. It returns the receive with the given number.
 func NewReceive(receives int) *Receive {
 	return &Receive{Receives: receives, at: time.Now(), retryAfter: -1}
 }
 
-// RetryAfter sets the delay for the Nack that follows, 12 hours at most.
+// RetryAfter sets the delay for the next Nack, 12 hours at most.
 func (r *Receive) RetryAfter(delay time.Duration) { r.retryAfter = min(max(delay, 0), 12*time.Hour) }
 
 // Delay is for backends. It returns how long the message stays invisible after a Nack.
@@ -177,7 +178,7 @@ func (r *Receive) Delay() time.Duration {
 	return Backoff(r.Receives)
 }
 
-// Behind is for backends. It returns how many receives a message has behind it after a Nack.
+// Behind is for backends. It returns how many receives of the message count after a Nack.
 func (r *Receive) Behind() int {
 	if r.left {
 		return r.Receives - 1
@@ -185,11 +186,11 @@ func (r *Receive) Behind() int {
 	return r.Receives
 }
 
-// Due lets the age of the message count from at, unless it counts from a later time already.
-// The age counts from the time of the event (Event), and a wait that the event does not ask for
-// is part of it: for a worker, for other work, and after a failure. A consumer whose event must
-// not be done before a certain time calls Due at each receive: no backend stores the time, so
-// nothing can lose it on the way through redeliveries, copies and dead letters.
+// Due counts the age of the message from at, unless a later time is set already. Without a
+// call, the age counts from the time of the event (Event). The age includes every wait that the
+// event did not request: for a worker, for other work, and after a failure. A consumer whose
+// event must not be done before a certain time calls Due at each receive. No backend stores the
+// time, so redeliveries, copies and dead letters cannot lose it.
 func (r *Receive) Due(at time.Time) {
 	if at.After(r.due) {
 		r.due = at
@@ -210,8 +211,8 @@ func WithReceive(ctx context.Context, r *Receive) context.Context {
 	return context.WithValue(ctx, receiveKey{}, r)
 }
 
-// ReceiveOf returns the receive that msg came by. If msg did not come from a backend, it
-// returns a first receive whose RetryAfter has no effect.
+// ReceiveOf returns the receive that delivered msg. If msg did not come from a backend,
+// it returns a first receive whose RetryAfter has no effect.
 func ReceiveOf(msg *message.Message) *Receive {
 	if r, ok := msg.Context().Value(receiveKey{}).(*Receive); ok {
 		return r
@@ -219,8 +220,8 @@ func ReceiveOf(msg *message.Message) *Receive {
 	return NewReceive(1)
 }
 
-// Backoff returns the delay after this many receives of a message that failed: 1 second
-// after the first, doubled for each later one, and 5 minutes at most.
+// Backoff returns the delay after the given number of receives of a failing message: 1
+// second after the first, doubled for each later one, and 5 minutes at most.
 func Backoff(receives int) time.Duration {
 	return backoff.Exponential{First: time.Second, Most: 5 * time.Minute}.Bound(receives)
 }

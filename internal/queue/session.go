@@ -15,17 +15,17 @@ import (
 type Session struct {
 	Subscriber message.Subscriber
 	Topic      string
-	// Grace is how long work may go on after the stop before it is cancelled.
+	// Grace is how long work may continue after the stop before it is cancelled.
 	Grace time.Duration
 }
 
 // Run subscribes and calls work once. When ctx ends, work must take no more messages,
-// finish those it holds and return. It has Grace for that; then the context that it was
-// given ends too. When work has returned, Run ends the subscription and hands back the
-// messages that nobody took. Its error is nil after a stop.
+// finish the messages that it holds and return. It has Grace for that; then its context
+// ends too. When work has returned, Run ends the subscription and returns messages that
+// nobody took to the queue. Its error is nil after a stop.
 func (s Session) Run(ctx context.Context, work func(working context.Context, in <-chan *message.Message)) error {
-	// Neither context ends with ctx: an ended subscription takes back the messages
-	// that work still holds.
+	// Neither context ends with ctx, because an ended subscription takes back the
+	// messages that work still holds.
 	subscription, unsubscribe := context.WithCancel(context.WithoutCancel(ctx))
 	defer unsubscribe()
 	in, err := s.Subscriber.Subscribe(subscription, s.Topic)
@@ -55,7 +55,8 @@ func (s Session) Run(ctx context.Context, work func(working context.Context, in 
 	return nil
 }
 
-// HandBack nacks a message that was received and not processed: it comes again at once.
+// HandBack nacks a message that was received and not processed, so that it is redelivered
+// at once.
 func HandBack(msg *message.Message) {
 	ReceiveOf(msg).RetryAfter(0)
 	msg.Nack()

@@ -12,8 +12,8 @@ import (
 	"fanfare/messages"
 )
 
-// traced calls the handler within a span, a child of the one that published the message. Each
-// receive has one.
+// traced calls the handler within a span, a child of the span that published the message.
+// Each receive has a span.
 func (c *Consumer) traced(ctx context.Context, msg *message.Message, event messages.Event) (err error) {
 	head, receive, began := event.Head(), ReceiveOf(msg), c.Now()
 	ctx, span := c.Tracer.Start(ctx, "process "+string(event.Kind()), trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(

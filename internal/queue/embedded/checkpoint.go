@@ -6,9 +6,9 @@ import (
 )
 
 // Checkpoint copies the queue into the new directory dir, see disk.DB.Checkpoint, and then
-// calls then. Until that has returned, the queue stands still: no message is published,
-// answered or moved for good. So a table that then copies belongs to the queue as after a
-// crash. Publishes wait meanwhile.
+// calls then. Until then has returned, the queue does not change: no message is published,
+// answered or moved for good. So a table that then copies matches the queue as after a
+// crash. Publishes wait in the meantime.
 func (b *Broker) Checkpoint(ctx context.Context, dir string, then func() error) error {
 	if err := b.db.Health(); err != nil {
 		return unavailable(err)

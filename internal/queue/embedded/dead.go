@@ -19,7 +19,7 @@ import (
 const (
 	// deadAtOnce bounds how many dead letters are moved in one batch.
 	deadAtOnce = 256
-	// deadRetention is how long a dead letter is kept: the longest that SQS keeps one.
+	// deadRetention is how long a dead letter is kept: as long as SQS keeps one at most.
 	deadRetention = 14 * 24 * time.Hour
 	// deadSweepEvery is the pause between two sweeps for old dead letters. Each removes at
 	// most deadBatches batches of each topic.
@@ -41,8 +41,8 @@ func (b *Broker) DeadLetter(ctx context.Context, name string, msg *message.Messa
 	return nil
 }
 
-// deadLetter reads a stored dead letter. If its record cannot be read, the letter has
-// the record's bytes in hex and no metadata, and cannot be redriven.
+// deadLetter reads a stored dead letter. If the record cannot be read, the letter has the
+// record's bytes in hex and no metadata, and cannot be redriven.
 func deadLetter(topic string, at position, value record) queue.DeadLetter {
 	msg, err := value.decode()
 	if err != nil {
@@ -76,8 +76,8 @@ func (b *Broker) ListDead(ctx context.Context, name string, limit int) ([]queue.
 	return letters, nil
 }
 
-// eachDead scans the dead letters. The caller holds redriving, which keeps the store
-// open meanwhile.
+// eachDead scans the dead letters. The caller holds redriving, which keeps the store open
+// during the scan.
 func (b *Broker) eachDead(ctx context.Context, t *topic, from position, yield func(position, record) bool) error {
 	select {
 	case <-b.stop:
@@ -131,9 +131,8 @@ func (b *Broker) DropDead(ctx context.Context, name string, ids []string) (dropp
 	return dropped, nil
 }
 
-// moveDead passes the selected dead letters to move, which fills in their target or
-// keeps them as not wanted, and may ask for no more. It leaves letters alone that arrive
-// meanwhile.
+// moveDead passes the selected dead letters to move, which sets their target or keeps
+// them as not wanted, and may end the walk. Letters that arrive during the call stay.
 func (b *Broker) moveDead(ctx context.Context, name string, ids []string, move func(*queue.DeadLetter, *change) (more, wanted bool)) (moved int, err error) {
 	t, err := b.topic(name)
 	if err != nil {
@@ -160,13 +159,13 @@ func (b *Broker) moveDead(ctx context.Context, name string, ids []string, move f
 	return moved, err
 }
 
-// lockDead takes redriving, and waits for the outcome of the move before.
+// lockDead takes redriving, and waits for the outcome of the previous move.
 func (b *Broker) lockDead(ctx context.Context) error {
 	b.redriving.Lock()
 	if b.moving == nil {
 		return nil
 	}
-	// The caller of that move was told that the outcome is unknown.
+	// The previous move's caller knows that the outcome is unknown.
 	if _, err := disk.Await(ctx, b.db, b.moving); err != nil {
 		b.redriving.Unlock()
 		return unavailable(err)
@@ -175,9 +174,10 @@ func (b *Broker) lockDead(ctx context.Context) error {
 	return nil
 }
 
-// moveSome moves up to deadAtOnce dead letters in one batch, and sets from to where the next
-// batch begins. pick fills in the target of a letter, or reports that it is not wanted. more
-// is false if pick found the end, or there is no further letter. The caller holds redriving.
+// moveSome moves up to deadAtOnce dead letters in one batch, and sets from to the start of
+// the next batch. pick sets the target of a letter, or reports that it is not wanted. more
+// is false if pick ended the walk, or there is no further letter. The caller holds
+// redriving.
 func (b *Broker) moveSome(ctx context.Context, t *topic, from *position, pick func(record, *change) (found, wanted bool)) (moved int, more bool, err error) {
 	var changes []change
 	err = b.eachDead(ctx, t, *from, func(at position, value record) bool {
@@ -234,8 +234,8 @@ func (b *Broker) sweepDead(ctx context.Context) {
 	}
 }
 
-// dropOld removes the dead letters of t that are older than deadRetention, as many as one
-// sweep may. The oldest are the first.
+// dropOld removes the dead letters of t that are older than deadRetention, oldest first,
+// as many as one sweep may.
 func (b *Broker) dropOld(ctx context.Context, t *topic) (dropped int, err error) {
 	more := true
 	for batches := 0; more && err == nil && batches < deadBatches; batches++ {

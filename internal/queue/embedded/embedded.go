@@ -2,26 +2,26 @@
 // of its own.
 //
 // A Publish that returns nil has been synced to disk (I5). Publishes that wait at the
-// same time share one sync. Messages are delivered at least once, round robin over
-// their groups (I8). They are removed soon after the ack, so messages that were acked
-// just before a crash may come again. The backlog stays on disk: memory holds a buffer
-// of each topic's next messages, with the events that this process published, and the
-// messages that are out for delivery (I9).
+// same time share one sync. Messages are delivered at least once, round robin over their
+// groups (I8). They are removed soon after the ack, so a message that was acked just
+// before a crash may be redelivered. The backlog stays on disk. Memory holds a buffer of
+// each topic's next messages, with the events that this process published, and the
+// messages in flight (I9).
 //
 // A consumer cannot vanish without its process, so there is no visibility timeout. A
-// message stays out until it is answered, its subscription ends or the process ends.
-// Receive counts are written with the answer. The next Open adds one receive and one
-// crash to each message that was out when the process died: so a message that kills the
-// process shows, and becomes a dead letter (suspects.go).
+// message stays in flight until it is answered, its subscription ends or the process
+// ends. Receive counts are written with the answer. The next Open adds one receive and
+// one crash to each message that was in flight when the process died. So a message that
+// kills the process is noticed, and becomes a dead letter (suspects.go).
 //
-// While the disk is full and after it failed, calls return an UnavailableError and the
-// process goes on (package disk). The package must never end the process, nor keep a
-// backlog in memory.
+// While the disk is full, and after a disk failure, calls return an UnavailableError and
+// the process continues (package disk). The package must never end the process, nor keep
+// a backlog in memory.
 //
 // Dead letters are kept for 14 days (dead.go).
 //
-// One goroutine writes for all topics (writer.go), one removes old dead letters. A subscription has one goroutine,
-// and one more for each message that is out. Locks: no goroutine holds a topic's mu and
+// One goroutine writes for all topics (writer.go), one removes old dead letters. A subscription has
+// one goroutine, and one more for each message in flight. Locks: no goroutine holds a topic's mu and
 // the broker's mu at the same time.
 package embedded
 
@@ -56,18 +56,18 @@ type Options struct {
 	FS vfs.FS
 	// Now is the clock of delays; nil is time.Now.
 	Now func() time.Time
-	// Doubt returns an error while the clock must not decide that a dead letter is old. nil
-	// never doubts.
+	// Doubt returns an error while the clock is too uncertain to decide that a dead letter
+	// is old. nil means no doubt.
 	Doubt func() error
 	// MaxInFlight bounds, by topic, the unanswered messages of each subscription.
 	MaxInFlight map[string]int
-	// Grace is the time that an ending subscription waits for answers before it takes
-	// its unanswered messages back. Consumers that stop in two phases, as
-	// queue.Consumer does, need none.
+	// Grace is the time that an ending subscription waits for answers before it takes its
+	// unanswered messages back. Consumers that stop in two phases, as queue.Consumer
+	// does, need no grace.
 	Grace time.Duration
 	// Stop ends an Open that waits for room on a full disk. It may be nil.
 	Stop <-chan struct{}
-	// Log receives the errors of the background; nil drops them.
+	// Log receives the errors of background work. If it is nil, nothing is logged.
 	Log *zap.Logger
 }
 
@@ -79,9 +79,9 @@ type Broker struct {
 	maxInFlight map[string]int
 	grace       time.Duration
 	log         *zap.Logger
-	// unsynced says that the writer's last batch was not synced.
+	// unsynced means that the writer's last batch was not synced.
 	unsynced bool
-	// callers is the number of those that shared the writer's last sync.
+	// callers is the number of callers that shared the writer's last sync.
 	callers  int
 	suspects suspects
 
@@ -103,8 +103,9 @@ type Broker struct {
 	sweeper   sync.WaitGroup
 	// redriving allows one redrive, drop or sweep at a time, so that none moves a message twice.
 	redriving sync.Mutex
-	// moving, under redriving, receives the outcome of a move that was left to a disk in
-	// trouble. The next move waits for it, or it would move the same messages.
+	// moving, under redriving, receives the outcome of a move whose caller left because
+	// of a disk in trouble. The next move waits for the outcome, because otherwise it
+	// would move the same messages.
 	moving    <-chan error
 	closeOnce sync.Once
 	closeErr  error
@@ -112,9 +113,9 @@ type Broker struct {
 
 var _ queue.Broker = (*Broker)(nil)
 
-// Open opens the queue in dir, or makes it. A directory that is open already is
-// disk.ErrInUse, one of a newer format a *disk.FormatError. On a full disk it waits for
-// room.
+// Open opens the queue in dir, or makes it. The error is disk.ErrInUse for a directory
+// that is already open, and a *disk.FormatError for one of a newer format. On a full disk
+// Open waits for room.
 func Open(dir string, o Options) (*Broker, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -150,8 +151,8 @@ func Open(dir string, o Options) (*Broker, error) {
 func pebbleOptions() *pebble.Options {
 	return &pebble.Options{
 		CacheSize: 8 << 20,
-		// Pinned, so that an upgrade of the library alone does not shut out the version
-		// of Fanfare that ran before.
+		// Pinned, so that an upgrade of only the library does not lock out the previous
+		// version of Fanfare.
 		FormatMajorVersion: pebble.FormatTableFormatV6,
 		// Most messages are removed before their memtable is full and never
 		// reach a table on disk.
@@ -159,7 +160,7 @@ func pebbleOptions() *pebble.Options {
 	}
 }
 
-// load reads the topics, and counts a receive of each message that was out when the
+// load reads the topics, and counts a receive of each message that was in flight when the
 // process died.
 func (b *Broker) load() error {
 	it, err := b.db.NewIter(&pebble.IterOptions{LowerBound: []byte{stateSpace}, UpperBound: []byte{stateSpace + 1}})
@@ -183,8 +184,8 @@ func (b *Broker) load() error {
 	return b.begin()
 }
 
-// recover gives the messages that were out at a crash a new place in the queue. There
-// are no more of them than the subscriptions may have had out. It writes them in parts.
+// recover gives the messages that were in flight at a crash a new place in the queue.
+// Their number is bounded by the subscriptions' limits. It writes them in parts.
 func (b *Broker) recover(t *topic) error {
 	last := t.state.popped
 	for {
@@ -276,7 +277,8 @@ func (b *Broker) submitAndWait(ctx context.Context, changes []change) error {
 	return b.await(ctx, done)
 }
 
-// await returns the outcome that done brings, or sooner the reason why it is unknown.
+// await returns the outcome that done delivers, or earlier the reason why the outcome is
+// unknown.
 func (b *Broker) await(ctx context.Context, done <-chan error) error {
 	outcome, err := disk.Await(ctx, b.db, done)
 	switch {
@@ -320,8 +322,8 @@ func (b *Broker) Depth(ctx context.Context, name string) (queue.Depth, error) {
 
 // Close ends the subscriptions, takes unanswered messages back, writes all pending
 // changes and closes the directory. Later calls fail with queue.ErrClosed. On a disk in
-// trouble it gives up instead of waiting: the process should end, and the next one
-// finds every published message.
+// trouble it gives up instead of waiting. Then the process should end, and the next
+// process finds every published message.
 func (b *Broker) Close() error {
 	b.closeOnce.Do(func() {
 		b.mu.Lock()

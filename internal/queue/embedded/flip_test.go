@@ -13,9 +13,9 @@ import (
 	"fanfare/internal/disk/disktest"
 )
 
-// Whatever file is damaged: Open refuses the directory, or the broker reports the damage
-// and goes on with the other messages, or all messages are there. The exception is the end
-// of the log, which a power cut may tear.
+// Whatever file is damaged, one of three things happens: Open refuses the directory, the
+// broker reports the damage and delivers the undamaged messages, or all messages are
+// delivered. The exception is the end of the log, which a power cut may tear.
 func TestDamagedFilesAreNeverServed(t *testing.T) {
 	const messages = 60
 	fs := vfs.NewCrashableMem()

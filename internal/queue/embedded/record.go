@@ -18,9 +18,9 @@ import (
 //	version 1 | flow 8 | receives 4 | uuid | entries | key value … | payload
 //
 // Numbers of fixed width are big endian. The first byte of receives is the number of
-// crashes, the other three are the receives. A string is its length as a varint and its
-// bytes; the payload is the rest. Flow is the hash of the group key. It is in the head,
-// so that a message can be moved without decoding it.
+// crashes, the other three bytes are the receives. A string is its length as a varint and
+// its bytes; the payload is the remaining bytes. Flow is the hash of the group key. It is
+// in the head, so that a message can be moved without decoding.
 const (
 	recordVersion = 1
 	flowAt        = 1
@@ -74,10 +74,10 @@ func (r record) setReceives(n int) {
 	binary.BigEndian.PutUint32(r[receivesAt:], uint32(r[receivesAt])<<24|uint32(min(max(n, 0), maxReceives)))
 }
 
-// crashes returns how often the process died while the message was out.
+// crashes returns how often the process died while the message was in flight.
 func (r record) crashes() int { return int(r[receivesAt]) }
 
-// withCrash returns a copy of r that was received once more, by a process that died.
+// withCrash returns a copy of r with one more receive, by a process that died.
 func (r record) withCrash() record {
 	c := r.withReceives(r.receives() + 1)
 	c[receivesAt] = byte(min(r.crashes()+1, math.MaxUint8))
@@ -193,14 +193,14 @@ func end(where place, topic string) []byte {
 	return append(append([]byte{byte(where)}, topic...), 1)
 }
 
-// state is the stored part of a topic beside its messages.
+// state is the stored part of a topic, apart from its messages.
 type state struct {
-	// number is the last number that was given to a message.
+	// number is the number of the newest message.
 	number uint64
-	// popped is the highest position that was taken out for delivery. After a crash,
-	// the ready messages at or below it had been received.
+	// popped is the highest position that was taken out for delivery. After a crash, the
+	// ready messages at or below popped count as received.
 	popped position
-	// The numbers of messages. Messages out for delivery count as ready.
+	// The numbers of messages. Messages in flight count as ready.
 	ready, delayed, dead uint64
 }
 

@@ -13,16 +13,16 @@ import (
 	"fanfare/messages"
 )
 
-// subscription is the delivery of one topic's messages to one channel. The channel has
-// no buffer: a message that waits there would delay one of another group.
+// subscription is the delivery of one topic's messages to one channel. The channel has no
+// buffer, because a waiting message in it would delay a message of another group.
 type subscription struct {
 	b       *Broker
 	t       *topic
 	channel chan *message.Message
 	max     int
-	// inFlight is under the topic's mu, and so are the fields of the rests in an outage: batch is the
-	// number of messages since the last rest, which ended at rested. alarmed means that a timer will
-	// wake the subscription.
+	// The topic's mu guards inFlight and the fields of the rests in an outage. batch is the number of
+	// messages since the last rest, which ended at rested. alarmed means that a timer will wake the
+	// subscription.
 	inFlight, batch int
 	rested          time.Time
 	alarmed         bool
@@ -94,8 +94,9 @@ func (s *subscription) stopped(ctx context.Context) bool {
 // readRetry is the time after which a failed read is tried again.
 const readRetry = time.Second
 
-// next waits for a message and room for it, and returns it: after a crash some messages,
-// because each batch costs a sync. It returns none when the subscription ends.
+// next waits for a message and room for it, and returns it. Shortly after a crash it
+// returns several messages, because each batch costs a sync. It returns none when the
+// subscription ends.
 func (s *subscription) next(ctx context.Context) (batch []entry) {
 	s.t.mu.Lock()
 	defer s.t.mu.Unlock()
@@ -126,8 +127,8 @@ func (s *subscription) next(ctx context.Context) (batch []entry) {
 	return nil
 }
 
-// mayTake reports whether the subscription may take another message. In an outage it may take
-// queue.RestBatch after each rest. The caller holds the topic's mu.
+// mayTake reports whether the subscription may take another message. During an outage it may
+// take queue.RestBatch messages after each rest. The caller holds the topic's mu.
 func (s *subscription) mayTake() bool {
 	rest := s.outage.Rest()
 	if rest == 0 {

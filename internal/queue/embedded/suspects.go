@@ -10,28 +10,28 @@ import (
 	"go.uber.org/zap"
 )
 
-// A message that kills the process would be delivered again after each start. All
-// messages that were out when the process died are suspects. The more crashes a suspect
-// has seen, the fewer suspects are out beside it: in the end it is out alone, over all
-// topics. So the innocent ones are acked, and the one that kills reaches maxCrashes.
+// A message that kills the process would be redelivered after each start. All messages
+// that were in flight when the process died are suspects. The more crashes a suspect has
+// seen, the fewer suspects are in flight beside it, until it is the only one over all
+// topics. So the innocent messages are acked, and the deadly one reaches maxCrashes.
 
 const (
 	// maxCrashes is the number of crashes after which a suspect is a dead letter. At the
-	// last four it was out alone.
+	// last four crashes it was in flight alone.
 	maxCrashes = 10
-	// carefulTime is the time after a crash in which a message is noted as out before it
-	// is delivered, so that one that kills at once is counted, too.
+	// carefulTime is the time after a crash in which a message is noted as in flight
+	// before it is delivered, so that a message that kills at once is counted, too.
 	carefulTime  = time.Minute
 	carefulBatch = 64
 )
 
-// together returns how many suspects may be out at once, beside one with this many
-// crashes.
+// together returns how many suspects may be in flight at once, including one with the
+// given number of crashes.
 func together(crashes int) int64 { return max(1, int64(maxOut)>>(3*crashes)) }
 
 func suspicious(r record) bool { return r.check() == nil && r.crashes() > 0 }
 
-// suspects counts the suspects that are out.
+// suspects counts the suspects in flight.
 type suspects struct {
 	out atomic.Int64
 	// until is the end of the careful time, set by Open.
@@ -40,7 +40,7 @@ type suspects struct {
 
 func (s *suspects) careful(now time.Time) bool { return now.Before(s.until) }
 
-// admit reports whether a message may be out now, and counts it.
+// admit reports whether a message may be in flight now, and counts it.
 func (s *suspects) admit(r record) bool {
 	if !suspicious(r) {
 		return true
@@ -52,8 +52,8 @@ func (s *suspects) admit(r record) bool {
 	return false
 }
 
-// acquit frees the room of a suspect once its answer is on the disk: the crash of
-// another one must not bring it back.
+// acquit frees the room of a suspect once its answer is on the disk: another suspect's
+// crash must not cause its redelivery.
 func (b *Broker) acquit(answered <-chan error) {
 	if err := b.await(context.Background(), answered); err != nil {
 		b.log.Error("answer not written", zap.Error(err))
@@ -64,7 +64,7 @@ func (b *Broker) acquit(answered <-chan error) {
 	}
 }
 
-// noteOut returns when the receives of the messages that are out are on the disk.
+// noteOut returns when the receives of the messages in flight are on the disk.
 func (b *Broker) noteOut(ctx context.Context) {
 	done := make(chan error, 1)
 	if err := b.submit(request{done: done}, false, true); err != nil {
@@ -75,11 +75,11 @@ func (b *Broker) noteOut(ctx context.Context) {
 	}
 }
 
-// running returns the key that is there while a process has the directory open.
+// running returns the key that exists while a process has the directory open.
 func running() []byte { return []byte{formatSpace, 'r'} }
 
-// begin notes that a process has the directory open. It finds out whether the last one
-// died.
+// begin notes that a process has the directory open. It also detects that the previous
+// process died.
 func (b *Broker) begin() error {
 	_, closer, err := b.db.Get(running())
 	switch {
@@ -92,7 +92,7 @@ func (b *Broker) begin() error {
 	return closer.Close()
 }
 
-// end notes that the process ended in order.
+// end notes that the process stopped properly.
 func (b *Broker) end() {
 	if err := b.db.Delete(running(), pebble.Sync); err != nil {
 		b.log.Warn("the next start takes this stop for a crash", zap.Error(err))

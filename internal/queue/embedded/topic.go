@@ -19,8 +19,8 @@ const (
 	// bufferMessages and bufferBytes bound the ready messages in memory.
 	bufferMessages = 2048
 	bufferBytes    = 8 << 20
-	// maxOut bounds, over all subscriptions, the messages that were taken and whose
-	// answer is not yet on disk.
+	// maxOut bounds, over all subscriptions, the messages in flight, including the
+	// messages whose answer is not yet on disk.
 	maxOut = 1 << 17
 	// dueAtOnce bounds how many delayed messages become ready in one batch.
 	dueAtOnce = 1024
@@ -30,8 +30,8 @@ const (
 
 // topic is the head of a topic's queue in memory; the queue itself is on disk.
 //
-// Its buffer has all ready messages below bound, in order, except those that are out.
-// The writer adds new messages below bound to it, so a queue that stays short is never
+// The buffer of a topic has all ready messages below bound, in order, except the messages
+// in flight. The writer adds new messages below bound to it, so a short queue is never
 // read from disk.
 type topic struct {
 	name string
@@ -42,19 +42,18 @@ type topic struct {
 	state  state
 	buffer []entry
 	bytes  int
-	// bound is the end of the buffer; whole says that the queue ends there, too.
+	// bound is the end of the buffer. whole means that the queue ends there, too.
 	bound position
 	whole bool
-	// inserted is the last number that the writer put into the buffer or left above
-	// bound. A message on disk with a higher number will come through the writer.
+	// inserted is the number of the last message that the writer put into the buffer or
+	// left above bound. The writer will deliver any message on disk with a higher number.
 	inserted uint64
-	// out has the numbers of messages that were taken and whose change is not yet on
-	// disk.
+	// out has the numbers of messages in flight, until their change is on disk.
 	out map[uint64]struct{}
-	// dirty says that popped moved after the state was written.
+	// dirty means that popped changed after the state was written.
 	dirty bool
 
-	// The rest is the writer's alone.
+	// Only the writer uses the following fields.
 	rounds  rounds
 	number  uint64
 	nextDue uint64
@@ -65,8 +64,8 @@ type topic struct {
 type entry struct {
 	at    position
 	value record
-	// original is the published event. There is none for a message that was read from disk or
-	// that comes again.
+	// original is the published event. A message that was read from disk, or is redelivered,
+	// has none.
 	original queue.Original
 }
 
@@ -134,7 +133,7 @@ func (t *topic) insert(e entry) {
 	}
 }
 
-// cut drops the second half of the buffer; it is read from disk later.
+// cut drops the second half of the buffer; a later refill reads it from disk.
 func (t *topic) cut() {
 	half := len(t.buffer) / 2
 	t.bound, t.whole = t.buffer[half].at, false
@@ -165,8 +164,8 @@ func (t *topic) refill(db *disk.DB) error {
 }
 
 // scan calls yield for the messages of a place and topic from a position on, until yield
-// returns false. A value is valid only during its call. Messages in damaged data stay
-// where they are, and scan goes on behind them.
+// returns false. A value is valid only during its call. scan skips messages in damaged
+// data, which stay on disk.
 func scan(db *disk.DB, where place, topic string, from position, yield func(position, record) bool) error {
 	upper := end(where, topic)
 	for lower := from.key(where, topic); lower != nil; {

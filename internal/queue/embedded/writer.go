@@ -14,18 +14,19 @@ import (
 const maxBatchBytes = 4 << 20
 
 // lazyWait is the time that removals and receive counts wait for other changes before
-// they are written and synced. A crash may undo those of about this time.
+// they are written and synced. A crash may undo about as much time of them.
 const lazyWait = 20 * time.Millisecond
 
-// A sync takes the CPU time of many publishes. So after a sync for crowd callers, the next
-// one waits for gather, and more of them share it. A few callers never wait for others.
+// A sync takes the CPU time of many publishes. So after a sync for at least crowd callers,
+// the next sync waits for gather, and more callers share it. A few callers never wait for
+// other callers.
 const (
 	crowd  = 8
 	gather = 2 * time.Millisecond
 )
 
 // change moves one message from a place to another. Stored messages change in no other
-// way: a publish comes from nowhere, an ack goes to nowhere.
+// way: a publish moves a message from nowhere, an ack moves it to nowhere.
 type change struct {
 	topic *topic
 	from  place
@@ -42,8 +43,8 @@ type change struct {
 // request is a list of changes that are written together.
 type request struct {
 	changes []change
-	// done receives the outcome when it is durable. If done is nil, no caller waits,
-	// and a crash within lazyWait may undo the changes.
+	// done receives the outcome when the changes are durable. If done is nil, no caller
+	// waits, and a crash within lazyWait may undo the changes.
 	done chan error
 }
 
@@ -55,8 +56,8 @@ func (r *request) bytes() int {
 	return n
 }
 
-// submit passes changes to the writer. After Close began it refuses external calls, but
-// still takes the last answers of subscriptions.
+// submit passes changes to the writer. Once Close has begun, it refuses external calls,
+// but still takes the last answers of subscriptions.
 func (b *Broker) submit(r request, external, urgent bool) error {
 	b.mu.Lock()
 	if external && b.closed {
@@ -74,7 +75,7 @@ func (b *Broker) submit(r request, external, urgent bool) error {
 	return nil
 }
 
-// poke wakes the receiver of c, unless a wake-up is waiting for it already.
+// poke wakes the receiver of c, unless a wake-up is pending already.
 func poke(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -82,8 +83,8 @@ func poke(c chan struct{}) {
 	}
 }
 
-// write is the one goroutine that writes. Publishers that wait at the same time
-// share a batch and its sync.
+// write is the one writing goroutine. Publishers that wait at the same time share a batch
+// and its sync.
 func (b *Broker) write() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -137,8 +138,8 @@ func (b *Broker) untilDue() time.Duration {
 	return min(max(time.Duration(int64(next)-b.now().UnixNano()), 0), time.Hour)
 }
 
-// flush writes one batch, and syncs it if durable is set or a caller waits. It reports
-// whether there is more to write at once.
+// flush writes one batch, and syncs the batch if durable is set or a caller waits. more
+// reports that further changes are ready to be written.
 func (b *Broker) flush(durable bool) (more bool) {
 	requests, more := b.takePending()
 	var changes []*change
@@ -194,7 +195,7 @@ func (b *Broker) takePending() (requests []request, more bool) {
 	return requests, false
 }
 
-// due returns the changes that make delayed messages ready once their time has come.
+// due returns the changes that make delayed messages ready when they are due.
 func (b *Broker) due(t *topic) ([]change, error) {
 	now := uint64(b.now().UnixNano())
 	if t.nextDue > now {

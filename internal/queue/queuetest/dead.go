@@ -67,8 +67,8 @@ func deadLetterKept(t *testing.T, backend Backend) {
 	}
 }
 
-// dueAtEachReceive has a consumer that learns at each receive when the message is due: its
-// event is ten minutes old, and asks for a wait of six.
+// dueAtEachReceive has a consumer that sets at each receive when the message is due: its
+// event is ten minutes old, and requests a wait of six.
 func dueAtEachReceive(t *testing.T, backend Backend) {
 	t.Helper()
 	b := backend.Open(t, Options{})
@@ -230,7 +230,7 @@ func consumer(t *testing.T, backend Backend) {
 	go func() { ended <- c.Run(ctx) }()
 	waitDead(t, b, bad.UUID, unreadable.UUID)
 	waitDepth(t, b, queue.Depth{Dead: 2})
-	eventually(t, func() string { // SQS counts messages that are on their way in no state
+	eventually(t, func() string { // SQS counts messages in transit in no state
 		if n, tries := done.Load(), postponed.Load(); n < 2 || tries < 2 {
 			return fmt.Sprintf("%d done, %d tries of the postponed, want 2 and 2", n, tries)
 		}

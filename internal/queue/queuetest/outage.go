@@ -166,7 +166,8 @@ func allFail(t *outageTest) {
 	waitDepth(t.T, t.b, queue.Depth{})
 }
 
-// quietTopic has few messages, so one success ends the outage. Former messages fail on.
+// quietTopic has few messages, so one success ends the outage. Former messages continue
+// to fail.
 func quietTopic(t *outageTest) {
 	t.fail(func(string) error { return unavailable() })
 	t.publish(users("u", 6)...)
@@ -235,7 +236,7 @@ func oneUserFails(t *outageTest) {
 	t.wantDone(time.Second, users("u", 60)...)
 }
 
-// noFailures has messages that come again by design.
+// noFailures has messages that are redelivered by design.
 func noFailures(t *outageTest) {
 	for name, err := range map[string]error{
 		"later":  &queue.Later{After: 20 * time.Second, Reason: "not yet"},

@@ -1,7 +1,7 @@
 // Package queuetest is the one suite that every queue.Broker passes. The tests of each
-// backend call Run, and RunWatermill for Watermill's own conformance suite. It tests the
-// contract of package queue, and must never test how a backend keeps it. The product must
-// never import it.
+// backend call Run, and RunWatermill for Watermill's own conformance suite. The suite
+// tests the contract of package queue, and must never test how a backend keeps the
+// contract. The product must never import it.
 package queuetest
 
 import (
@@ -25,13 +25,13 @@ const Patience = 2 * time.Minute
 // thirds are left, and must manage that before the end on a busy machine.
 const visibility = 9 * time.Second
 
-// Options are a test's settings for the broker that it opens. The backend chooses a value
-// for zero fields.
+// Options are a test's settings for the broker that it opens. For a zero field the
+// backend chooses a value.
 type Options struct {
 	// MaxInFlight bounds the unanswered messages of each subscription.
 	MaxInFlight int
-	// Visibility is the time after which the message of a consumer that vanished comes
-	// again.
+	// Visibility is the time after which the message of a vanished consumer is
+	// redelivered.
 	Visibility time.Duration
 }
 
@@ -40,10 +40,11 @@ type Backend struct {
 	// Open opens a broker on the storage and closes it at the end of the test. Tests
 	// call it again after a Close or Crash.
 	Open func(t *testing.T, o Options) queue.Broker
-	// Crash ends a broker as kill -9 would: it hands nothing back and writes nothing.
+	// Crash ends a broker as kill -9 would: it returns no message to the queue and writes
+	// nothing.
 	Crash func(t *testing.T, b queue.Broker)
-	// Fair says that the backend itself is fair by group key. If it is false, the
-	// service that the backend uses is.
+	// Fair means that the backend itself is fair by group key. Otherwise the service
+	// behind the backend is fair.
 	Fair bool
 }
 
@@ -131,7 +132,7 @@ func subscribeUntil(t *testing.T, b queue.Broker) (<-chan *message.Message, cont
 	return in, cancel
 }
 
-// endSubscription ends a subscription and hands back the messages that it still brings.
+// endSubscription ends a subscription and hands back the messages that it still delivers.
 func endSubscription(in <-chan *message.Message, cancel context.CancelFunc) {
 	cancel()
 	for msg := range in {
@@ -152,7 +153,7 @@ func receive(t *testing.T, in <-chan *message.Message) *message.Message {
 	return nil
 }
 
-// receiveAll acks messages until each message of want came at least once.
+// receiveAll acks messages until each message of want was received at least once.
 func receiveAll(t *testing.T, in <-chan *message.Message, want []*message.Message) {
 	t.Helper()
 	missing := map[string]bool{}
@@ -166,7 +167,7 @@ func receiveAll(t *testing.T, in <-chan *message.Message, want []*message.Messag
 	}
 }
 
-// nothingFor fails if a message comes within d.
+// nothingFor fails if a message arrives within d.
 func nothingFor(t *testing.T, in <-chan *message.Message, d time.Duration) {
 	t.Helper()
 	select {

@@ -35,8 +35,8 @@ func receivedAsSent(t *testing.T, backend Backend) {
 	assert.Equal(t, 1, queue.ReceiveOf(got).Receives, "receive count")
 }
 
-// eventReceived also holds a backend that brings the published event itself: a message that comes
-// again, and one whose payload was replaced, have the event of their payload.
+// eventReceived also tests a backend that delivers the published event itself. A redelivered
+// message, and one whose payload was replaced, have the event of their payload.
 func eventReceived(t *testing.T, backend Backend) {
 	t.Helper()
 	b := backend.Open(t, Options{})
@@ -192,7 +192,7 @@ func refused(t *testing.T, backend Backend) {
 	for _, name := range []string{"", "a b", "a/b", strings.Repeat("x", 61)} {
 		assert.ErrorIsf(t, b.Publish(name, newMessage("g", 1)), queue.ErrInvalid, "topic %q", name)
 	}
-	waitDepth(t, b, queue.Depth{}) // no good message of the same calls was sent
+	waitDepth(t, b, queue.Depth{}) // none of the good messages of the same calls was sent
 }
 
 func ackRemoves(t *testing.T, backend Backend) {
@@ -340,8 +340,8 @@ func maxInFlight(t *testing.T, backend Backend) {
 
 func handsBack(t *testing.T, backend Backend) {
 	t.Helper()
-	// The visibility timeout is longer than the suite's patience, so a message that comes
-	// was handed back.
+	// The visibility timeout is longer than the suite's patience, so a message that
+	// arrives was handed back.
 	b := backend.Open(t, Options{Visibility: 10 * Patience})
 	sent := newMessages("g", 25)
 	publish(t, b, sent...)
@@ -458,7 +458,7 @@ func fair(t *testing.T, backend Backend) {
 	small := []*message.Message{newMessage("ordinary", 1), newMessage("another", 2)}
 	publish(t, b, small...)
 	// The broker may have received one message of the large group already. Each round has
-	// one more of them.
+	// one more message of this group.
 	position := map[string]int{}
 	for i := range 6 {
 		msg := receive(t, in)

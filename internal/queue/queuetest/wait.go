@@ -12,7 +12,8 @@ import (
 	"fanfare/internal/queue"
 )
 
-// waitsForLong has waits of more than ten seconds, the longest that a message may be in flight for.
+// waitsForLong has waits of more than ten seconds, the longest time that a waiting
+// message may be in flight.
 func waitsForLong(t *testing.T, backend Backend) {
 	t.Helper()
 	b := backend.Open(t, Options{})
@@ -49,7 +50,8 @@ func waitsForLong(t *testing.T, backend Backend) {
 	waitDepth(t, b, queue.Depth{})
 }
 
-// leftForLong has a message that waits its turn. It has all its attempts after that.
+// leftForLong has a message that is left for a long time. Afterwards it has all its
+// attempts.
 func leftForLong(t *testing.T, backend Backend) {
 	t.Helper()
 	b := backend.Open(t, Options{})

@@ -22,9 +22,9 @@ import (
 // groups, order or exactly-once delivery.
 func features() tests.Features { return tests.Features{Persistent: true} }
 
-// RunWatermill runs Watermill's conformance suite, in its short mode under -short.
-// Each pair of publisher and subscriber has handles of its own on a broker that open
-// returns. prepare makes a topic, since the suite invents its topics.
+// RunWatermill runs Watermill's conformance suite, in its short mode under -short. Each
+// pair of publisher and subscriber has handles of its own on a broker that open returns.
+// The suite invents topics, so prepare makes each one.
 func RunWatermill(t *testing.T, open func(t *testing.T) queue.Broker, prepare func(ctx context.Context, b queue.Broker, topic string) error) {
 	t.Helper()
 	f := features()
@@ -32,7 +32,7 @@ func RunWatermill(t *testing.T, open func(t *testing.T) queue.Broker, prepare fu
 	tests.TestPubSub(t, f, func(t *testing.T) (message.Publisher, message.Subscriber) {
 		t.Helper()
 		b := open(t)
-		// The suite closes one of the pair and goes on with the other.
+		// The suite closes one of the pair and continues with the other.
 		return &handle{broker: b, prepare: prepare, closing: make(chan struct{})},
 			&handle{broker: b, prepare: prepare, closing: make(chan struct{})}
 	}, nil)
@@ -120,9 +120,9 @@ const listSkips = "FANFARE_LIST_WATERMILL_SKIPS"
 
 var skipLine = regexp.MustCompile(`^\s*--- SKIP: [^/]+/(Test\w+)/`)
 
-// CheckWatermillSkips fails if Watermill's suite skips other tests for our features than
-// those that the file names. Each line of the file has a name, a colon and the reason. The
-// check runs the test that calls it again, in a child process.
+// CheckWatermillSkips fails unless Watermill's suite skips exactly the tests for our
+// features that the file names. Each line of the file has a name, a colon and the reason.
+// The check runs the test that calls it a second time, in a child process.
 func CheckWatermillSkips(t *testing.T, file string) {
 	t.Helper()
 	if os.Getenv(listSkips) != "" {

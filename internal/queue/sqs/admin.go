@@ -19,11 +19,11 @@ import (
 
 // The settings of the queues that Create makes.
 const (
-	// retention is the longest that SQS allows, for both kinds of queue. An outage of the
-	// workers may last that long before messages are lost (I6).
+	// retention is the longest time that SQS allows, for both kinds of queue. An outage
+	// of the workers may last that long before messages are lost (I6).
 	retention = 14 * 24 * time.Hour
-	// maxReceiveCount is the limit of SQS's own redrive policy. It stops messages
-	// whose consumers always die before they answer. A subscription has the same limit for the
+	// maxReceiveCount is the limit of SQS's own redrive policy. It stops messages whose
+	// consumers always die before they answer. A subscription applies the same limit to the
 	// receives of a message and its copies together.
 	maxReceiveCount = 1000
 	// maxBody is the largest message that SQS allows.
@@ -40,12 +40,12 @@ const (
 
 type redrivePolicy struct {
 	Target string `json:"deadLetterTargetArn"` //nolint:tagliatelle // SQS's names
-	// MaxReceives is a number, or the same as a string: tools write both.
+	// MaxReceives is a number, or a number as text: tools write both.
 	MaxReceives json.Number `json:"maxReceiveCount"` //nolint:tagliatelle // SQS's names
 }
 
-// Create makes the queues of the topics and their dead-letter queues. If no topic is named,
-// it does so for all of queue.Topics. It corrects the settings of queues that exist.
+// Create makes the queues of the topics and their dead-letter queues. Without topics it
+// makes the queues of all queue.Topics. It corrects the settings of queues that exist.
 func (b *Broker) Create(ctx context.Context, topics ...string) error {
 	ctx = awsclient.Patient(ctx, requestTimeout)
 	if len(topics) == 0 {
@@ -97,8 +97,8 @@ func (b *Broker) settings(deadARN string) (map[string]string, error) {
 	}, nil
 }
 
-// createOne makes a queue with these attributes, or sets them if it exists. It returns the
-// URL.
+// createOne makes a queue with the given attributes, or sets them if the queue exists. It
+// returns the URL.
 func (b *Broker) createOne(ctx context.Context, name string, attributes map[string]string) (string, error) {
 	created, err := b.client.CreateQueue(ctx, &sqs.CreateQueueInput{QueueName: &name, Attributes: attributes})
 	if err == nil {
@@ -138,8 +138,8 @@ func (b *Broker) attributes(ctx context.Context, url string, names ...types.Queu
 	return out.Attributes, nil
 }
 
-// Ping fails if the queue of some topic cannot be reached. It asks for all topics at once:
-// the time that a health check has does not shrink with their number.
+// Ping fails if the queue of some topic cannot be reached. It asks for all topics at once,
+// so that the time of a health check does not grow with their number.
 func (b *Broker) Ping(ctx context.Context) error {
 	asked, ctx := errgroup.WithContext(ctx)
 	for _, topic := range queue.Topics() {

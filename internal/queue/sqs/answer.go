@@ -52,8 +52,8 @@ func (s *subscription) ack(h *held) {
 	}, "delete")
 }
 
-// handBack makes the message visible after delay. It waits for an extension that is under
-// way: if that came later, it would hide the message from all consumers.
+// handBack makes the message visible after delay. It first waits for a running extension:
+// a later extension would hide the message from all consumers.
 func (s *subscription) handBack(h *held, delay time.Duration) {
 	h.cancel()
 	s.mu.Lock()
@@ -71,7 +71,7 @@ func (s *subscription) handBack(h *held, delay time.Duration) {
 }
 
 // answered sends an answer, waits for its outcome and frees the room. If the answer fails,
-// or the drain ends first, the message returns after its visibility timeout.
+// or the drain ends first, the message is redelivered after its visibility timeout.
 func (s *subscription) answered(h *held, send func(func(error)), what string) {
 	done := make(chan error, 1)
 	send(func(err error) { done <- err })

@@ -10,14 +10,14 @@ const (
 	maxEntries = 10
 	// maxBatchBytes is SQS's limit on the size of a batch of messages.
 	maxBatchBytes = 1 << 20
-	// linger is how long an entry waits for others to share its request while another
-	// request is under way. When none is, the entry does not wait.
+	// linger is how long an entry waits for other entries to share its request while
+	// another request is running. Otherwise the entry does not wait.
 	linger = 3 * time.Millisecond
 )
 
-// batcher joins the entries of many callers in requests of ten. If no request is under way,
-// the next one starts at once. Else it starts when it is full or its first entry has waited
-// for linger, and when fewer than parallel requests are under way.
+// batcher joins the entries of many callers in requests of ten. If no request is running,
+// the next one starts at once. Otherwise it starts when it is full, or its first entry has
+// waited for linger, and when fewer than parallel requests are running.
 type batcher[T any] struct {
 	// do makes one request and returns an error, or nil, for each entry.
 	do       func(entries []T) []error
@@ -26,9 +26,9 @@ type batcher[T any] struct {
 	mu      sync.Mutex
 	waiting []queued[T]
 	running int
-	// timer runs while an entry waits that is not in a full batch.
+	// timer runs while an entry outside of a full batch waits.
 	timer *time.Timer
-	// unanswered counts the entries that are not answered. Close waits for it.
+	// unanswered counts the entries without an answer. Close waits for it.
 	unanswered sync.WaitGroup
 }
 
@@ -43,7 +43,7 @@ func newBatcher[T any](parallel int, do func([]T) []error) *batcher[T] {
 	return &batcher[T]{do: do, parallel: parallel}
 }
 
-// add queues entries. done is called once for each of them, from another goroutine. size
+// add queues entries. done is called once for each entry, from another goroutine. size
 // returns the bytes of an entry that count against maxBatchBytes.
 func (b *batcher[T]) add(done func(error), size func(i int) int, entries ...T) {
 	b.unanswered.Add(len(entries))

@@ -23,21 +23,21 @@ import (
 )
 
 const (
-	// metaPacked is the one metadata entry of a dead letter with too many for SQS's ten
-	// attributes: a JSON object of all of them.
+	// metaPacked is the one metadata entry of a dead letter that has too many for SQS's
+	// ten attributes: a JSON object of all its metadata.
 	metaPacked = "metadata"
 	// ownEntries is the number of metadata entries that a dead letter adds.
 	ownEntries = 4
 	// maxDeadID bounds the id of a dead letter, in bytes.
 	maxDeadID = 1000
-	// maxDeadMetadata bounds the metadata of a dead letter that is too large as it is,
-	// in bytes. JSON may make it six times as long.
+	// maxDeadMetadata bounds the metadata, in bytes, of a dead letter that is too large
+	// unchanged. JSON may make the metadata six times as long.
 	maxDeadMetadata = 64 << 10
-	// walkHold is how long a walk through dead letters hides those that it received.
-	// If the process dies, the letters are visible again after that.
+	// walkHold is how long a walk through dead letters hides the letters that it
+	// received. If the process dies, the letters are visible again after walkHold.
 	walkHold = 2 * time.Minute
-	// walkWait makes the receives of a walk long polls. SQS asks all its servers for
-	// those, so an empty reply means that there are no more letters.
+	// walkWait makes the receives of a walk long polls. For a long poll SQS asks all its
+	// servers, so an empty reply means that there are no more letters.
 	walkWait = time.Second
 	// maxWalk bounds the letters that a walk hides. SQS allows 120,000 in flight.
 	maxWalk = 50_000
@@ -66,9 +66,9 @@ func (b *Broker) DeadLetter(ctx context.Context, topic string, msg *message.Mess
 }
 
 // storable returns d as a letter that SQS takes, whatever the message is. SQS takes a
-// message of 1 MiB, to which a dead letter adds, and bytes that no string attribute may
-// have. Text replaces such bytes (base64), and the parts that do not fit are cut. The
-// reason says so.
+// message of 1 MiB, but a dead letter adds metadata to it, and some bytes are not allowed
+// in a string attribute. storable encodes such bytes as text (base64), and cuts parts
+// that do not fit. The reason names these changes.
 func storable(d queue.DeadLetter) (queue.DeadLetter, error) {
 	var encoded, dropped []string
 	for _, key := range slices.Sorted(maps.Keys(d.Metadata)) {
@@ -116,7 +116,7 @@ func storable(d queue.DeadLetter) (queue.DeadLetter, error) {
 	return packed, nil
 }
 
-// excess returns by how many bytes d is too large for SQS, if its reason is a long one.
+// excess returns by how many bytes d is too large for SQS, for the longest reason.
 func excess(d queue.DeadLetter) int {
 	return queue.Size(d.Message()) - len(d.Reason) + queue.MaxReason - maxBatchBytes
 }
@@ -128,8 +128,8 @@ func metadataSize(d queue.DeadLetter) (size int) {
 	return size
 }
 
-// pack puts all metadata into one entry, if d has too many entries as a message, or some
-// with the names of a dead letter's own.
+// pack puts all metadata into one entry, if d has too many entries for a message, or
+// entries with the names that a dead letter adds.
 func pack(d queue.DeadLetter) (queue.DeadLetter, error) {
 	names := d.Message().Metadata
 	_, taken := d.Metadata[metaPacked]
@@ -177,10 +177,10 @@ func (b *Broker) ListDead(ctx context.Context, topic string, limit int) ([]queue
 	return letters, nil
 }
 
-// Redrive implements queue.DeadLetters. It removes a letter after it was sent, so after a
-// crash between the two the letter is sent twice. If a message becomes a dead letter again
-// during the call, that letter stays. It reads 50,000 letters at most; call it again for
-// more.
+// Redrive implements queue.DeadLetters. It removes a letter after it sent the letter, so a
+// crash between the two sends the letter twice. If a message becomes a dead letter again
+// during the call, that letter stays. Redrive reads 50,000 letters at most; call it again
+// for more.
 func (b *Broker) Redrive(ctx context.Context, topic string, ids []string, refuse func(queue.DeadLetter) error) (sent, refused int, err error) {
 	resent := map[string]bool{}
 	err = b.walk(ctx, topic, maxWalk, func(found []found) (remove []string, more bool, err error) {
@@ -246,8 +246,8 @@ type found struct {
 }
 
 // walk receives dead letters in tens, limit at most, and gives them to visit, which returns
-// the receipts of those to remove. The others stay hidden until the end of the walk, so
-// that no letter is visited twice.
+// the receipts of the letters to remove. The remaining letters stay hidden until the end of
+// the walk, so that no letter is visited twice.
 func (b *Broker) walk(ctx context.Context, topic string, limit int, visit func([]found) (remove []string, more bool, err error)) (err error) {
 	end, err := b.begin(&b.calls)
 	if err != nil {
@@ -297,12 +297,14 @@ func (b *Broker) walk(ctx context.Context, topic string, limit int, visit func([
 	return nil
 }
 
-// receiveDead returns the next letters and adds them to visited. At the end there are none.
+// receiveDead returns the next letters and adds them to visited. At the end it returns
+// none.
 func (b *Broker) receiveDead(ctx context.Context, q *remoteQueue, topic string, n int, visited map[string]bool) ([]found, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	// It is not cancelled with ctx: a reply that nobody reads would hide its letters.
+	// The poll is not cancelled with ctx: a reply that nobody reads would hide its
+	// letters.
 	polling, cancel := b.within(context.WithoutCancel(ctx), walkWait+pollTimeout)
 	defer cancel()
 	out, err := b.client.ReceiveMessage(awsclient.Patient(polling, walkWait), &sqs.ReceiveMessageInput{
@@ -331,7 +333,7 @@ func (b *Broker) receiveDead(ctx context.Context, q *remoteQueue, topic string, 
 	return batch, nil
 }
 
-// ignoreLasting drops the error of a letter that could not be shown again because its
+// ignoreLasting drops the error of a letter that could not be made visible because its
 // receipt had expired: such a letter is visible already.
 func ignoreLasting(err error) error {
 	if failed, ok := errors.AsType[*entryError](err); ok && failed.lasting() {

@@ -61,8 +61,8 @@ func binary(value string) types.MessageAttributeValue {
 	return types.MessageAttributeValue{DataType: aws.String("Binary"), BinaryValue: []byte(value)}
 }
 
-// What SQS takes as a message, it must take as a dead letter: one that can neither be
-// handled nor put away would come again for days.
+// SQS must take every message as a dead letter, too: a message that can neither be
+// handled nor put away would be redelivered for days.
 func TestEveryMessageCanBecomeADeadLetter(t *testing.T) {
 	const mib = 1 << 20
 	many := func(n int, value string) map[string]types.MessageAttributeValue {
@@ -125,7 +125,7 @@ func TestEveryMessageCanBecomeADeadLetter(t *testing.T) {
 	}
 }
 
-// A letter that SQS would refuse as a message stays, and does not keep the others back.
+// A letter that SQS would refuse as a message stays, and does not block later letters.
 func TestRedriveLeavesALetterThatNoQueueTakes(t *testing.T) {
 	inBubble(t, 0, func(t *bubble) {
 		meta := map[string]string{}

@@ -26,8 +26,8 @@ func (b *Broker) classify(op string, err error) error {
 	return fmt.Errorf("%s: %w", op, err)
 }
 
-// Refused returns the last refusal of a call that an operator has to mend, for some
-// minutes. Ping may succeed meanwhile: it needs no key and no right to send.
+// Refused returns the last refusal that an operator has to mend, for some minutes. Ping
+// may succeed at the same time: it needs no key and no right to send.
 func (b *Broker) Refused() error { return b.refusals.Err() }
 
 // entryError is the failure of one entry of a batch.

@@ -16,15 +16,14 @@ import (
 	"fanfare/internal/awsclient"
 )
 
-// Difference is a setting of a queue that is not as Create makes it.
+// Difference is a setting of a queue that differs from Create's.
 type Difference struct {
 	Problem string
-	// Loses reports whether messages may be lost for it.
+	// Loses reports whether messages may be lost because of the difference.
 	Loses bool
 }
 
-// Examine compares the queue of a topic and its dead-letter queue with the settings that
-// Create makes.
+// Examine compares the queue of a topic and its dead-letter queue with Create's settings.
 func (b *Broker) Examine(ctx context.Context, topic string) ([]Difference, error) {
 	dead, err := b.described(ctx, topic, DeadSuffix)
 	if err != nil {
@@ -108,17 +107,18 @@ const (
 	CallChange  Call = "ChangeMessageVisibility"
 )
 
-// UntriedError says that a permission could not be tried without harm.
+// UntriedError means that a permission could not be tried without harm.
 type UntriedError struct{ Reason string }
 
 func (e *UntriedError) Error() string { return e.Reason }
 
-// noReceipt is no receipt of any message.
+// noReceipt is not a receipt of any message.
 const noReceipt = "none"
 
 // Try returns nil if this process may make a call on the queue of a topic, or with dead on
 // its dead-letter queue. It makes calls that SQS must refuse for another reason, so that no
-// message is sent, hidden or removed. It receives only where nothing waits to be received.
+// message is sent, hidden or removed. It receives only from a queue without waiting
+// messages.
 func (b *Broker) Try(ctx context.Context, topic string, dead bool, call Call) error {
 	suffix := ""
 	if dead {
@@ -154,7 +154,7 @@ func (b *Broker) Try(ctx context.Context, topic string, dead bool, call Call) er
 	return b.judge(string(call), failed, err)
 }
 
-// TrySend is Try of a send for a queue that is not Fanfare's, by its own name.
+// TrySend is Try of a send for a queue outside of Fanfare, by its own name.
 func (b *Broker) TrySend(ctx context.Context, name string) error {
 	q, err := b.find(ctx, name)
 	if err != nil {
@@ -166,7 +166,7 @@ func (b *Broker) TrySend(ctx context.Context, name string) error {
 }
 
 // trySend sends a message that SQS refuses: no body may have this character, and no message
-// waits for more than 15 minutes.
+// may be delayed for more than 15 minutes.
 func (b *Broker) trySend(ctx context.Context, q *remoteQueue) error {
 	var failed []types.BatchResultErrorEntry
 	out, err := b.client.SendMessageBatch(ctx, &sqs.SendMessageBatchInput{QueueUrl: &q.url, Entries: []types.SendMessageBatchRequestEntry{
@@ -178,8 +178,8 @@ func (b *Broker) trySend(ctx context.Context, q *remoteQueue) error {
 	return b.judge(string(CallSend), failed, err)
 }
 
-// tryReceive receives from a queue that seems to be empty. If a message comes in at this
-// moment, it is hidden for a second.
+// tryReceive receives from a queue that seems to be empty. A message that arrives at this
+// moment is hidden for a second.
 func (b *Broker) tryReceive(ctx context.Context, topic, suffix string, q *remoteQueue) error {
 	depth, err := b.counts(ctx, topic, suffix)
 	if err != nil {
@@ -188,7 +188,8 @@ func (b *Broker) tryReceive(ctx context.Context, topic, suffix string, q *remote
 	if depth.Ready > 0 {
 		return &UntriedError{fmt.Sprintf("%d messages wait there, and a receive would count as one of theirs", depth.Ready)}
 	}
-	// The SDK sends no zero, and without a time the receive waits as long as the queue says.
+	// The SDK omits a zero, and without a time the receive waits as long as the queue's
+	// setting.
 	_, err = b.client.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: &q.url, MaxNumberOfMessages: 1, VisibilityTimeout: 1, WaitTimeSeconds: 1})
 	if err != nil {
 		return b.classify(string(CallReceive), err)
@@ -196,8 +197,8 @@ func (b *Broker) tryReceive(ctx context.Context, topic, suffix string, q *remote
 	return nil
 }
 
-// judge returns nil if SQS refused a call for a fault of its entry: then it would
-// have made a right one.
+// judge returns nil if SQS refused a call for a fault of its entry: then SQS would have
+// accepted a correct entry.
 func (b *Broker) judge(op string, failed []types.BatchResultErrorEntry, err error) error {
 	if _, answered := errors.AsType[smithy.APIError](err); answered && !awsclient.Transient(err) {
 		return &UntriedError{"SQS refused the whole call, and perhaps before it looked at the permission: " + err.Error()}

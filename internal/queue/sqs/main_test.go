@@ -154,7 +154,7 @@ func (t *bubble) wantLeft(n int) {
 }
 
 // wantHeld wants all messages to be held since their first receive, and their handlers to
-// go on.
+// be running.
 func (t *bubble) wantHeld(held []*message.Message) {
 	t.Helper()
 	for _, msg := range held {

@@ -23,9 +23,9 @@ const (
 	requestTimeout = 20 * time.Second
 )
 
-// remoteQueue is one queue of SQS: its URL, and a batcher for each kind of request. The
-// requests do not end at the stop of their callers: an answer that is under way when a
-// process stops should arrive. They end within requestTimeout, or when Close cuts them.
+// remoteQueue is one queue of SQS: its URL, and a batcher for each kind of request. A
+// request does not end when its caller stops: an answer that is in flight when a process
+// stops should arrive. A request ends within requestTimeout, or when Close cuts it.
 type remoteQueue struct {
 	url        string
 	send       *batcher[types.SendMessageBatchRequestEntry]
@@ -97,8 +97,8 @@ type reply struct {
 	failed    []types.BatchResultErrorEntry
 }
 
-// retryAlone makes a request for all entries. An entry that failed in it, and may succeed,
-// is sent again alone, until b cuts its requests.
+// retryAlone makes a request for all entries. It sends an entry that failed, and may
+// succeed, again in a request of its own, until b cuts its requests.
 func retryAlone[T any](b *Broker, op string, entries []T, request func(context.Context, []T) (reply, error)) []error {
 	pause := backoff.Exponential{First: 50 * time.Millisecond, Most: time.Second}
 	errs := try(b, op, entries, request)
@@ -142,7 +142,7 @@ func try[T any](b *Broker, op string, entries []T, request func(context.Context,
 		id := aws.ToString(r.failed[i].Id)
 		at, err := strconv.Atoi(id)
 		if err != nil || at < 0 || at >= len(errs) || errs[at] != nil {
-			// Nobody knows which entry failed. To repeat one that was done loses nothing.
+			// The failed entry is unknown. To repeat a successful entry loses nothing.
 			return failAll(&queue.UnavailableError{Op: op, Err: fmt.Errorf("the reply has an entry %q that was not sent", id)})
 		}
 		failed := newEntryError(&r.failed[i])

@@ -1,19 +1,20 @@
 // Package sqs is the queue on Amazon SQS: a transport that batches, with Watermill's
-// Publisher and Subscriber. The wire format is that of watermill-aws's marshaler.
+// Publisher and Subscriber. The wire format is the format of watermill-aws's marshaler.
 //
-// SQS takes sends, deletes and changes of visibility in tens. So each kind is joined over
-// all callers (batcher.go). A subscription holds many messages at a time, MaxInFlight at
-// most (I9), and extends their visibility timeout while it holds them. SQS itself is fair
-// by group key, through MessageGroupId (I8). A message that waits is not held (wait.go).
+// SQS takes sends, deletes and changes of visibility in tens. So requests of each kind
+// are joined over all callers (batcher.go). A subscription holds many messages at a time,
+// MaxInFlight at most (I9), and extends their visibility timeout while it holds them. SQS
+// itself is fair by group key, through MessageGroupId (I8). A message that waits is not
+// held (wait.go).
 //
 // It must never
 //
 //   - keep a message in memory only: Publish returns when SQS has the message (I5);
 //   - leave a received batch to its visibility timeout at a stop: polls are not cancelled,
-//     and messages that they bring after the stop are handed back at once;
+//     and messages that arrive after the stop are handed back at once;
 //   - wait for AWS without end at a stop. When the drain of a subscription is over, it
 //     leaves its messages to their visibility timeout. When the drain of Close is over, it
-//     cuts the requests that are under way.
+//     cuts the running requests.
 package sqs
 
 import (
@@ -47,7 +48,7 @@ const (
 	DefaultRequests    = 16
 )
 
-// drainTime is how long a subscription that ends waits for answers after its last poll, and
+// drainTime is how long an ending subscription waits for answers after its last poll, and
 // how long Close waits for requests after the last subscription.
 const drainTime = 4 * time.Second
 
@@ -63,30 +64,30 @@ var (
 type Options struct {
 	// Prefix begins the names of the queues: prefix-topic and prefix-topic-dlq.
 	Prefix string
-	// Visibility is the visibility timeout, in whole seconds: after it, the message of
-	// a consumer that vanished comes again. While a consumer holds a message, its
-	// timeout is extended.
+	// Visibility is the visibility timeout, in whole seconds: after it, the message of a
+	// vanished consumer is redelivered. While a consumer holds a message, its timeout is
+	// extended.
 	Visibility time.Duration
 	// Pollers is how many receives of a subscription may run at the same time.
 	// While the queue has few messages, only one runs.
 	Pollers int
-	// PollWait is how long a receive waits for messages, in whole seconds, 20 at
-	// most. The stop of a subscription takes up to that long, and four seconds
-	// more when AWS does not answer.
+	// PollWait is how long a receive waits for messages, in whole seconds, 20 at most.
+	// The stop of a subscription takes up to PollWait, and four seconds more if AWS does
+	// not answer.
 	PollWait time.Duration
-	// Requests is how many sends may run at the same time for each queue, and how many
-	// deletes, and how many changes of visibility.
+	// Requests is how many sends may run at the same time for each queue. It is also the
+	// limit for deletes, and for changes of visibility.
 	Requests int
 	// MaxInFlight bounds, by topic, the unanswered messages of each subscription.
 	MaxInFlight map[string]int
-	// Grace is how long a subscription that ends waits for the answers of its
-	// consumer before it hands the messages back. Consumers that use queue.Session
-	// have answered by then, and need no grace here.
+	// Grace is how long an ending subscription waits for the answers of its consumer
+	// before it hands the messages back. Consumers that use queue.Session have answered
+	// by then, and need no grace here.
 	Grace time.Duration
 	// Now is the clock of dead letters and of waiting messages, time.Now if nil.
 	Now func() time.Time
-	// Doubt returns an error while the clock must not decide that a message is not due. nil
-	// stands for a clock that nobody doubts.
+	// Doubt returns an error while the clock is too uncertain to decide that a message is
+	// not due. nil means no doubt.
 	Doubt func() error
 	// Log receives the errors of background work. If it is nil, nothing is logged.
 	Log *zap.Logger
@@ -104,7 +105,7 @@ type Broker struct {
 
 	// stopping is closed when Close begins.
 	stopping chan struct{}
-	// life ends when Close calls cut, and with it the requests that are under way.
+	// life ends when Close calls cut, and the running requests end with it.
 	life context.Context //nolint:containedctx // requests outlive the calls that made them
 	cut  context.CancelCauseFunc
 	// Close waits for the subscriptions and calls.
@@ -160,7 +161,8 @@ func (b *Broker) begin(running *sync.WaitGroup) (end func(), err error) {
 	return running.Done, nil
 }
 
-// within returns a context that also ends after timeout, and when Close cuts the requests.
+// within returns a context that also ends after timeout, and when Close cuts the
+// requests.
 func (b *Broker) within(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	unhook := context.AfterFunc(b.life, cancel)
@@ -200,18 +202,18 @@ func (b *Broker) findTopic(ctx context.Context, topic, suffix string) (*remoteQu
 	return b.find(ctx, b.queueName(topic)+suffix)
 }
 
-// Publish implements message.Publisher. The context of the first message bounds the
-// wait. Requests that are under way go on.
+// Publish implements message.Publisher. The context of the first message bounds the wait.
+// Running requests continue.
 func (b *Broker) Publish(topic string, msgs ...*message.Message) error {
 	return b.publish(topic, func(ctx context.Context) (*remoteQueue, error) { return b.findTopic(ctx, topic, "") }, msgs)
 }
 
-// Send is Publish for a queue that is not Fanfare's, by its own name.
+// Send is Publish for a queue outside of Fanfare, by its own name.
 func (b *Broker) Send(name string, msgs ...*message.Message) error {
 	return b.publish(name, func(ctx context.Context) (*remoteQueue, error) { return b.find(ctx, name) }, msgs)
 }
 
-// Find returns nil once SQS has a queue of this name, which Send then knows.
+// Find returns nil once SQS has a queue of this name, which Send can use from then on.
 func (b *Broker) Find(ctx context.Context, name string) error {
 	_, err := b.find(ctx, name)
 	return err
@@ -259,7 +261,7 @@ func (q *remoteQueue) sendAll(ctx context.Context, msgs []*message.Message) erro
 	for range msgs {
 		select {
 		case err := <-done:
-			// The error of a batch comes for each of its messages.
+			// Each message of a batch has the same error.
 			if err != nil && !slices.ContainsFunc(errs, func(e error) bool { return e.Error() == err.Error() }) {
 				errs = append(errs, err)
 			}
@@ -280,8 +282,8 @@ func marshal(msg *message.Message) (types.SendMessageBatchRequestEntry, error) {
 	return entry, nil
 }
 
-// groupOf returns the MessageGroupId of m, which a producer may have set, else that of msg's group
-// key, nil for none.
+// groupOf returns the MessageGroupId of m, which a producer may have set, else the id of msg's
+// group key, nil for none.
 func groupOf(m *types.Message, msg *message.Message) *string {
 	if id := m.Attributes[string(types.MessageSystemAttributeNameMessageGroupId)]; id != "" {
 		return &id
@@ -292,17 +294,18 @@ func groupOf(m *types.Message, msg *message.Message) *string {
 	return nil
 }
 
-// unmarshal returns the message without the attribute of copies, so dead letters and redrives have none.
+// unmarshal returns the message without the attribute of copies, so that dead letters and
+// redrives do not have it.
 func unmarshal(m *types.Message) (*message.Message, error) {
 	delete(m.MessageAttributes, queue.MetaWait)
 	if a, ok := m.MessageAttributes[wsqs.UUIDAttribute]; ok && a.StringValue == nil {
-		delete(m.MessageAttributes, wsqs.UUIDAttribute) // another producer set it, and not to a string
+		delete(m.MessageAttributes, wsqs.UUIDAttribute) // another producer set it, and not as a string
 	}
 	return wsqs.DefaultMarshalerUnmarshaler{}.Unmarshal(m)
 }
 
-// groupID returns a group key as a MessageGroupId. It returns a hash if the key has
-// characters that SQS does not take there, or is too long.
+// groupID returns a group key as a MessageGroupId. It returns a hash if the key is too
+// long, or has characters that SQS does not allow.
 func groupID(group string) string {
 	const allowed = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
 	ok := len(group) <= 128
@@ -317,10 +320,10 @@ func groupID(group string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Close ends the subscriptions, hands their messages back and waits for the requests that
-// are under way. If some last longer than drainTime after the last subscription, it cuts
-// them and returns an error; their messages come again. Calls fail with queue.ErrClosed
-// from then on.
+// Close ends the subscriptions, hands their messages back and waits for the running
+// requests. If some last longer than drainTime after the last subscription, Close cuts
+// them and returns an error; their messages are redelivered. Later calls fail with
+// queue.ErrClosed.
 func (b *Broker) Close() error {
 	b.mu.Lock()
 	if !b.closed {

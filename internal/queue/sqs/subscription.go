@@ -30,7 +30,7 @@ const (
 //
 // It has a goroutine for each poller, for each unanswered message, and for the heartbeat.
 // run waits for all of them. Whatever SQS does, the subscription ends drainTime after the
-// last poll should have ended.
+// end of the last poll.
 type subscription struct {
 	b       *Broker
 	topic   string
@@ -39,27 +39,27 @@ type subscription struct {
 	max     int
 	// abandon is closed when the grace after the stop is over.
 	abandon chan struct{}
-	// life ends when the drain is over: nothing waits for SQS from then on.
+	// life ends when the drain is over: from then on nothing waits for SQS.
 	life    context.Context //nolint:containedctx // it is the life of the subscription
 	answers sync.WaitGroup
 	outage  *queue.Outage
 
 	mu   sync.Mutex
 	wake sync.Cond
-	// out has the messages that were received and whose answer SQS does not have.
+	// out has the received messages whose answer SQS does not have.
 	out map[*held]struct{}
-	// polling is the number of polls under way, reserved the messages that they may
-	// bring.
+	// polling is the number of running polls. reserved is the number of messages that
+	// they may deliver.
 	reserved, polling int
-	// wanted is how many polls may run. It grows when a poll comes back full, and
-	// shrinks when one comes back empty.
+	// wanted is how many polls may run. A full poll makes it grow, and an empty poll
+	// makes it shrink.
 	wanted int
-	// extensions is the number of extensions under way.
+	// extensions is the number of running extensions.
 	extensions int
 	stopped    bool
 }
 
-// held is a message that was received and not answered.
+// held is a received message without an answer.
 type held struct {
 	receipt string
 	// message, id and group are for a copy.
@@ -67,9 +67,9 @@ type held struct {
 	id      string
 	group   *string
 	past    carried
-	// until is the end of the visibility timeout, if it is not extended.
+	// until is the end of the visibility timeout without another extension.
 	until time.Time
-	// extending says that an extension is under way. After answered is set, none
+	// extending means that an extension is running. After answered is set, no extension
 	// may begin.
 	extending, answered bool
 	cancel              context.CancelFunc
@@ -142,8 +142,8 @@ func (s *subscription) run(ctx context.Context) {
 }
 
 // reserve waits until another poll may run. It returns how many messages the poll may ask
-// for, and 0 at the stop. If there is any room, one poll runs. Others wait until there is
-// room for ten messages.
+// for, and 0 at the stop. One poll runs if there is any room. Further polls wait until
+// there is room for ten messages.
 func (s *subscription) reserve() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -162,7 +162,8 @@ func (s *subscription) reserve() int {
 	}
 }
 
-// release ends a poll that had reserved room for n messages, and notes those that came.
+// release ends a poll that had reserved room for n messages, and notes the messages that
+// came.
 func (s *subscription) release(n int, came []*held) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -213,8 +214,8 @@ func (s *subscription) poll(taking context.Context) {
 	}
 }
 
-// receive makes one request. The stop does not cancel it, but the end of the drain does: a
-// reply that nobody reads hides its messages for their visibility timeout.
+// receive makes one request. The stop does not cancel the request, but the end of the
+// drain does: a reply that nobody reads hides its messages for their visibility timeout.
 func (s *subscription) receive(n int) ([]types.Message, error) {
 	ctx, cancel := context.WithTimeout(s.life, s.b.opt.PollWait+pollTimeout)
 	defer cancel()
@@ -233,12 +234,13 @@ func (s *subscription) receive(n int) ([]types.Message, error) {
 	return out.Messages, nil
 }
 
-// open makes a Watermill message of m. If that is not possible, the message is nil.
+// open makes a Watermill message of m. The message is nil if m cannot be read.
 func (s *subscription) open(taking context.Context, m *types.Message) (*message.Message, *held) {
 	h := &held{receipt: aws.ToString(m.ReceiptHandle), until: time.Now().Add(s.b.opt.Visibility), cancel: func() {}, message: m, past: carriedBy(m)}
 	msg, err := unmarshal(m)
 	if err != nil {
-		// It comes again until SQS's own redrive policy makes it a dead letter.
+		// The message is redelivered until SQS's own redrive policy makes it a dead
+		// letter.
 		s.b.opt.Log.Error("message cannot be read", zap.String("topic", s.topic), zap.String("sqs_message_id", aws.ToString(m.MessageId)), zap.Error(err))
 		return nil, h
 	}
@@ -253,7 +255,7 @@ func (s *subscription) open(taking context.Context, m *types.Message) (*message.
 		}
 	}
 	receives += h.past.receives
-	// The message's context outlives the subscription's by the grace.
+	// The message's context outlives the subscription's context by the grace.
 	msgCtx, cancel := context.WithCancel(queue.WithReceive(context.WithoutCancel(taking), queue.NewReceive(receives)))
 	h.cancel = cancel
 	msg.SetContext(msgCtx)
@@ -287,7 +289,7 @@ func (s *subscription) deliver(taking context.Context, msg *message.Message, h *
 }
 
 // heartbeat extends the visibility timeout of the held messages until ctx ends. Then it
-// waits for the extensions that are under way.
+// waits for the running extensions.
 func (s *subscription) heartbeat(ctx context.Context) {
 	tick := time.NewTicker(s.b.opt.Visibility / 6)
 	defer tick.Stop()
@@ -315,8 +317,9 @@ func (s *subscription) heartbeat(ctx context.Context) {
 	}
 }
 
-// extended notes the outcome of an extension. If SQS does not let us hold the message any
-// more, it goes to another consumer: the end of the message's context tells the handler.
+// extended notes the outcome of an extension. If SQS refuses the extension, the message
+// goes to another consumer, and the handler learns that from the end of the message's
+// context.
 func (s *subscription) extended(h *held, began time.Time, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

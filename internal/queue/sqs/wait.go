@@ -18,25 +18,26 @@ import (
 	"fanfare/messages"
 )
 
-// A message that waits by its visibility timeout is in flight, and SQS delivers nothing of a queue
-// with some 120,000 messages in flight. A delayed message is not in flight. So a message that has to
-// wait for longer than holdMost is replaced by a delayed copy. SQS delays a message for delayMost
-// at most: the copy carries the time at which it is due, and before that it is replaced by the next
+// A message that waits by its visibility timeout is in flight, and SQS delivers nothing from a queue
+// with some 120,000 messages in flight. A delayed message is not in flight. So a message with a
+// longer wait than holdMost is replaced by a delayed copy. SQS delays a message for delayMost at
+// most. So the copy carries the time at which it is due, and until then it is replaced by the next
 // copy, without a handler. Each replacement is a hop. docs/decisions/0041 has the rules.
 const (
 	// holdMost is the longest wait by the visibility timeout.
 	holdMost = queue.LongWait
 	// delayMost is the longest delay of SQS.
 	delayMost = 15 * time.Minute
-	// copyPause is how long a process sends no copies after a replacement that failed.
+	// copyPause is how long a process sends no copies after a failed replacement.
 	copyPause = time.Minute
 	// maxAttributes is SQS's limit on the attributes of a message.
 	maxAttributes = 10
 )
 
-// carried is the part of a message's past that a copy carries. The first message of an id has none.
+// carried is the part of a message's past that a copy carries. The first message of an id
+// has none.
 type carried struct {
-	// receives counts the receives by handlers: a hop is none.
+	// receives counts the receives by handlers, without hops.
 	receives int
 	// first is when the first message was sent, by the clock of SQS.
 	first time.Time
@@ -48,7 +49,8 @@ func (c carried) String() string {
 	return fmt.Sprintf("%d %d %d", c.receives, c.first.UnixMilli(), c.due.UnixMilli())
 }
 
-// carriedBy returns what m carries. It returns the zero carried for an attribute that no copy has.
+// carriedBy returns the past that m carries, or the zero value if the attribute is not
+// one of a copy.
 func carriedBy(m *types.Message) (c carried) {
 	fields := strings.Split(aws.ToString(m.MessageAttributes[queue.MetaWait].StringValue), " ")
 	var numbers [3]int64
@@ -65,8 +67,8 @@ func carriedBy(m *types.Message) (c carried) {
 	return carried{int(numbers[0]), time.UnixMilli(numbers[1]), time.UnixMilli(numbers[2])}
 }
 
-// notDue returns how long a copy still has to wait, 0 if its handler may have it. A clock in doubt
-// holds no message back, and no copy waits for longer than a consumer can ask for.
+// notDue returns how long a copy still has to wait, 0 if its handler may have it. If the clock is
+// in doubt, the copy does not wait. No copy waits for longer than a consumer can request.
 func (b *Broker) notDue(c carried) time.Duration {
 	wait := c.due.Sub(b.opt.Now())
 	if wait <= holdMost || wait > maxDelay || b.opt.Doubt() != nil {
@@ -75,8 +77,8 @@ func (b *Broker) notDue(c carried) time.Duration {
 	return wait
 }
 
-// copyOf returns a copy of h's message that is due after wait. It reports false if SQS does not take
-// a message with one attribute more.
+// copyOf returns a copy of h's message that is due after wait. fits is false if SQS does not take
+// the message with one attribute more.
 func (b *Broker) copyOf(h *held, receives int, wait time.Duration) (entry types.SendMessageBatchRequestEntry, size int, fits bool) {
 	attributes := maps.Clone(h.message.MessageAttributes)
 	if attributes == nil {
@@ -97,15 +99,15 @@ func (b *Broker) copyOf(h *held, receives int, wait time.Duration) (entry types.
 	return entry, size, len(attributes) <= maxAttributes && size <= maxBody
 }
 
-// hop returns the delay of the next copy. Hops of a wait are of one length, so that the last one is
-// not too short for a copy.
+// hop returns the delay of the next copy. All hops of a wait have the same length, so that the last
+// hop is long enough for a copy.
 func hop(wait time.Duration) time.Duration {
 	hops := (wait + delayMost - 1) / delayMost
 	return (wait + hops - 1) / hops
 }
 
-// putOff lets h's message come again after wait, with this number of receives behind it. The message
-// is extended until its copy is sent, so no other consumer receives it meanwhile.
+// putOff makes h's message return after wait, with the given number of receives. It extends the
+// message until its copy is sent, so that no other consumer receives the message before.
 func (s *subscription) putOff(h *held, receives int, wait time.Duration) {
 	h.cancel()
 	if wait > holdMost && s.sendCopy(h, receives, wait) {
@@ -115,8 +117,8 @@ func (s *subscription) putOff(h *held, receives int, wait time.Duration) {
 	s.handBack(h, wait)
 }
 
-// sendCopy reports whether SQS has a copy of h's message. If it reports false, the message has to
-// wait by its visibility timeout.
+// sendCopy reports whether SQS has a copy of h's message. Otherwise the message has to wait by
+// its visibility timeout.
 func (s *subscription) sendCopy(h *held, receives int, wait time.Duration) bool {
 	entry, size, fits := s.b.copyOf(h, receives, wait)
 	if !fits || !s.b.copies.allowed() {
@@ -130,15 +132,15 @@ func (s *subscription) sendCopy(h *held, receives int, wait time.Duration) bool 
 	case <-s.life.Done():
 		return false
 	}
-	if err != nil { // SQS may have the copy all the same
+	if err != nil { // SQS may have the copy even so
 		s.b.copies.ended(err)
 		s.b.opt.Log.Warn("copy not sent, the message waits by its visibility timeout", zap.String("topic", s.topic), zap.Error(err))
 	}
 	return err == nil
 }
 
-// bury makes a dead letter of a message that was received too often in all: SQS counts the receives
-// of each copy alone.
+// bury makes a dead letter of a message that was received too often. SQS counts the receives of
+// each copy separately, so this count adds them.
 func (s *subscription) bury(h *held, msg *message.Message) {
 	reason := messages.ReasonReceived.Because("more than %d times since %s", maxReceiveCount, h.past.first.UTC().Format(time.RFC3339))
 	if err := s.b.DeadLetter(msg.Context(), s.topic, msg, reason); err != nil {
@@ -150,17 +152,20 @@ func (s *subscription) bury(h *held, msg *message.Message) {
 	s.ack(h)
 }
 
-// breaker stops the copies of a process whose replacements fail: where no delete succeeds, each copy
-// would be one message more.
+// breaker stops the copies of a process whose replacements fail: if deletes fail, each copy would be
+// one message more.
 type breaker struct {
 	mu sync.Mutex
-	// failed is when a delete or a copy failed, zero if one succeeded since its pause.
+	// failed is the time when a delete or a copy failed, zero once one has succeeded
+	// after the pause.
 	failed time.Time
-	// trying means that one copy is under way after a pause. Its end decides about further copies.
+	// trying means that one copy is in progress after a pause. Its outcome decides about
+	// further copies.
 	trying bool
 }
 
-// allowed reports whether a copy may be sent. After a pause it allows one, until that has ended.
+// allowed reports whether a copy may be sent. After a pause it allows one copy, until
+// that has an outcome.
 func (c *breaker) allowed() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -174,7 +179,7 @@ func (c *breaker) allowed() bool {
 	return true
 }
 
-// ended notes the outcome of a delete, or a copy that failed.
+// ended notes the outcome of a delete, or a failed copy.
 func (c *breaker) ended(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

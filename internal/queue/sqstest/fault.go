@@ -7,28 +7,28 @@ import (
 
 // Fault is one way in which a request fails.
 type Fault struct {
-	// Status and Code refuse the request, which has no effect then.
+	// Status and Code refuse the request, which then has no effect.
 	Status int
 	Code   string
-	// Cut breaks the connection within the reply, Lost before it. The request has its
-	// effect.
+	// Cut breaks the connection within the reply, Lost before the reply. The request has
+	// its effect.
 	Cut, Lost bool
-	// Entries fails entries of a batch, by their id. They have no effect.
+	// Entries fails entries of a batch, by their id. Failed entries have no effect.
 	Entries map[string]EntryFault
-	// Delay is added to the latency, before the effect of the request. Hold comes after
-	// the effect, before the reply.
+	// Delay is added to the latency, before the effect of the request. Hold is a wait
+	// after the effect, before the reply.
 	Delay, Hold time.Duration
 }
 
-// EntryFault is the failure of an entry of a batch: its code, and whether SQS calls it the
-// fault of the sender. Without a code, the reply leaves the entry out.
+// EntryFault is the failure of an entry of a batch: its code, and whether SQS reports it
+// as the sender's fault. Without a code, the reply leaves the entry out.
 type EntryFault struct {
 	Code   string
 	Sender bool
 }
 
-// SetFault lets choose decide how each request fails, by its operation. A request does not
-// fail if choose returns nil, or is nil. It is called by one goroutine at a time.
+// SetFault lets choose decide how each request fails, by its operation. If choose is nil,
+// or returns nil, the request does not fail. One goroutine at a time calls choose.
 func (s *Server) SetFault(choose func(op string) *Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,18 +14,18 @@ import (
 // fifo is one queue. Its operations take constant or logarithmic time, since benchmarks
 // put hundreds of thousands of messages into it.
 //
-// It is fair as SQS's standard queues are: messages of a noisy group are received only when
-// there is no other. A group becomes noisy when it has at least noisyMessages in flight and
-// more than a tenth of all, and is quiet again when none of its messages is ready. SQS also
+// It is fair as SQS's standard queues are: messages of a noisy group are received only when no
+// other group has messages. A group becomes noisy when it has at least noisyMessages in flight
+// and more than a tenth of all, and is quiet again when none of its messages is ready. SQS also
 // counts the time that a group's messages take; the fake does not, so SQS is as fair or fairer.
 type fifo struct {
-	// ready has the messages that may be received, as *stored. Of a noisy group they are in
-	// loud, or move there when they come to the front.
+	// ready has the messages that may be received, as *stored. The messages of a noisy
+	// group are in loud, or move to loud when they come to the front.
 	ready, loud *list.List
 	// groups has the groups with messages.
 	groups map[string]*group
-	// hidden has the messages in flight, delayed the messages that were sent with a delay and have not been
-	// received. The next one to become ready comes first.
+	// hidden has the messages in flight, delayed the messages that were sent with a delay and have
+	// not been received. In both, the first message is the next to become ready.
 	hidden, delayed byTime
 	// out has the messages by the receipt of their last receive.
 	out map[string]*stored
@@ -44,7 +44,8 @@ type stored struct {
 	sent                          time.Time
 	// waiting is the place in ready, nil if the message is hidden or delayed.
 	waiting *list.Element
-	// until is the end of the visibility timeout or of the delay, at the place in its heap.
+	// until is the end of the visibility timeout or of the delay. at is the place in its
+	// heap.
 	until time.Time
 	at    int
 }
@@ -88,7 +89,8 @@ func (q *fifo) wake() {
 	q.arrived = make(chan struct{})
 }
 
-// receive returns messages. SQS has a quota of messages in flight: a long poll brings none above it.
+// receive returns messages. SQS has a quota of messages in flight: above it a long poll
+// returns none.
 func (q *fifo) receive(now time.Time, most int, visibility time.Duration) []received {
 	q.show(now)
 	most = min(most, maxInFlight-len(q.hidden))
@@ -124,7 +126,7 @@ type attribute struct {
 	BinaryValue           []byte
 }
 
-// check refuses a message that SQS refuses, and returns the size of the others.
+// check refuses a message that SQS refuses, and returns the size of any other message.
 func (e *entry) check() (size int, err error) {
 	var attributes map[string]attribute
 	if len(e.MessageAttributes) > 0 {
@@ -154,7 +156,7 @@ func (e *entry) check() (size int, err error) {
 	return size, nil
 }
 
-// isText reports whether s has characters, and only those of XML 1.0.
+// isText reports whether s is not empty and has only characters of XML 1.0.
 func isText(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
 		return r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == '\uFFFE' || r == '\uFFFF'
@@ -246,7 +248,7 @@ func (q *fifo) front() *stored {
 	return q.loud.Front().Value.(*stored)
 }
 
-// makeReady puts a message behind the others.
+// makeReady puts a message at the end.
 func (q *fifo) makeReady(m *stored) {
 	m.waiting = q.ready.PushBack(m)
 	q.moved(m.group, 1, 0)
@@ -254,7 +256,7 @@ func (q *fifo) makeReady(m *stored) {
 
 // unready takes a message out of the list that it waits in.
 func (q *fifo) unready(m *stored) {
-	q.ready.Remove(m.waiting) // nothing happens in the list that it is not in
+	q.ready.Remove(m.waiting) // to remove it from the list that it is not in has no effect
 	q.loud.Remove(m.waiting)
 	m.waiting = nil
 	q.moved(m.group, -1, 0)
