@@ -5,11 +5,11 @@ import (
 	"math"
 )
 
-// The effect of a write on an item, for backends that compute it themselves.
+// The effect of a write on an item, for backends that compute effects themselves.
 
 // Apply returns the item after the update of old; nil stands for an absent item. An Add
-// to a string or beyond the range of a number is an InvalidError, and so is a result
-// that is too large. Apply ignores the condition.
+// to a string or beyond the range of a number is an InvalidError. A result that is too
+// large is one, too. Apply ignores the condition.
 func (in UpdateInput) Apply(old *Item) (*Item, error) {
 	after := Item{Key: in.Key}
 	if old != nil {

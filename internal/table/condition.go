@@ -2,9 +2,9 @@ package table
 
 import "strings"
 
-// Cond is a condition on one item, checked atomically with the write that carries
-// it. The set of conditions is closed: Holds evaluates each, and a backend that
-// speaks expressions translates each.
+// Cond is a condition on one item, checked atomically with its write. The set of
+// conditions is closed: Holds evaluates each, and a backend with expressions translates
+// each.
 type Cond interface{ holds(it *Item) bool }
 
 // Holds reports whether c holds on an item; nil stands for an absent item. A nil

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// ConditionError is the failure of a single write whose condition did not hold. Nothing
-// was written, but the write is billed.
+// ConditionError is the failure of a single write whose condition did not hold. It wrote
+// nothing, but the write is billed.
 type ConditionError struct {
 	Key Key
 	// Old is the item as the condition saw it, nil if there was none.
@@ -18,21 +18,21 @@ func (e *ConditionError) Error() string {
 	return fmt.Sprintf("table: the condition on %s / %s did not hold", e.Key.PK, e.Key.SK)
 }
 
-// CancelReason is the reason why one operation cancelled a transaction.
+// CancelReason is the reason for which one operation cancelled a transaction.
 type CancelReason uint8
 
-// The reasons. An operation that did not object has CancelNone.
+// The reasons. An operation without an objection has CancelNone.
 const (
 	CancelNone CancelReason = iota
 	CancelCondition
-	// CancelConflict means that another write met the same item at the same time.
+	// CancelConflict means that another write changed the same item at the same time.
 	// Retry with jitter.
 	CancelConflict
 	// CancelThrottled means a lack of capacity. Retry with backoff.
 	CancelThrottled
 )
 
-// CancelledError is the failure of a transaction of which nothing was done.
+// CancelledError is the failure of a transaction that had no effect.
 type CancelledError struct {
 	// Reasons has one entry for each operation, in their order.
 	Reasons []CancelledOp
@@ -69,7 +69,7 @@ func (e *CancelledError) Failed(i int) bool {
 	return i < len(e.Reasons) && e.Reasons[i].Reason == CancelCondition
 }
 
-// Retryable reports whether another try can succeed, because no condition failed.
+// Retryable reports whether a retry can succeed, because no condition failed.
 func (e *CancelledError) Retryable() bool {
 	for _, r := range e.Reasons {
 		if r.Reason == CancelCondition {
@@ -84,16 +84,17 @@ type InvalidError struct{ Problem string }
 
 func (e *InvalidError) Error() string { return "table: invalid request: " + e.Problem }
 
-// Shortage is the reason why a table has no capacity for a call. Its text is the value of a metric's label.
+// Shortage is the reason for which a table has no capacity for a call. Its text is the
+// value of a metric's label.
 type Shortage string
 
-// The reasons. An operator does something else for each.
+// The reasons. Each needs another action of an operator.
 const (
 	// ShortKeyRange means that one partition is full: more capacity does not help.
 	ShortKeyRange Shortage = "key_range"
 	// ShortAccount means that the account's quota for a table is used up.
 	ShortAccount Shortage = "account"
-	// ShortMaxOnDemand means that the maximum that its owner set is used up.
+	// ShortMaxOnDemand means that the maximum set by the table's owner is used up.
 	ShortMaxOnDemand Shortage = "max_on_demand"
 	// ShortProvisioned means that the provisioned capacity is used up.
 	ShortProvisioned Shortage = "provisioned"
@@ -101,27 +102,29 @@ const (
 	ShortUnknown Shortage = "unknown"
 )
 
-// Refusal is a try of a call that the table refused for lack of capacity, or did in part.
+// Refusal is a try of a call that the table refused for lack of capacity, in whole or in
+// part.
 type Refusal struct {
 	Op     Op
 	Reason Shortage
 	// Index means that the index was short.
 	Index bool
-	// PK is a partition key of the call, of the index if that was short and the call names one. A scan
-	// has none.
+	// PK is a partition key of the call, or of the index if the index was short and the call names
+	// its key. A scan has none.
 	PK string
 }
 
-// UnavailableError is a failure that another try may mend: throttling, a lost
-// connection, a timeout. Whether a write happened is unknown, unless Undone is set.
-// Callers answer 503 or back off.
+// UnavailableError is a failure that a retry may mend: throttling, a lost connection, a
+// timeout. Whether a write happened is unknown, unless Undone is set. Callers answer 503
+// or back off.
 type UnavailableError struct {
 	Op  string
 	Err error
-	// Reason is why the table was short of capacity, "" if it was not. Index means that its index was.
+	// Reason is the shortage of capacity, "" for none. Index means that the index was
+	// short.
 	Reason Shortage
 	Index  bool
-	// Undone means that the call had no effect and will have none: the table refused each of its
+	// Undone means that the call had no effect and will have none: the table refused all its
 	// tries for lack of capacity, or no try had a connection.
 	Undone bool
 }

@@ -1,18 +1,17 @@
-// Package table is the storage port: one table with DynamoDB's operations, narrow
-// enough that a test can reason about it. It owns DynamoDB's size rules (units.go) and
-// limits (validate.go). It must never know an item: keys and attributes are package
-// schema's.
+// Package table is the storage port: one table with DynamoDB's operations, narrow enough
+// that a test can reason about it. It owns DynamoDB's size rules (units.go) and limits
+// (validate.go). It must never know an item: package schema owns the keys and attributes.
 //
 // # The contract of every backend
 //
 //   - A nil error from a write means durable: the effect survives kill -9 (I5).
-//   - An error that is none of ConditionError, CancelledError and InvalidError
-//     means the outcome is unknown: the write may have happened, or may still.
+//   - Any error but ConditionError, CancelledError and InvalidError means that the
+//     outcome is unknown: the write may have happened, or may still happen.
 //   - Conditions and transactions are atomic and serializable under concurrency.
-//   - Before it is answered, and for VisibleWithin if its answer is lost, a transaction may be
-//     visible in part to reads of several items, also to consistent ones.
-//   - Consistent reads see every write that returned before they began; the
-//     others, and every index read, may be stale.
+//   - A transaction may be visible in part to reads of several items, even to consistent ones,
+//     until its answer, or for VisibleWithin if the answer is lost.
+//   - Consistent reads see every write that returned before they began. Other reads, and
+//     all index reads, may be stale.
 //   - An expired item (attribute ttl) may still be read, for days. HideExpired
 //     wraps a Store so that reads treat it as absent; conditions still see it.
 //   - Every result and every typed error has the capacity units of its call.
@@ -157,8 +156,8 @@ type Store interface {
 
 	// Scan reads a page of the whole table, in an order of the backend's choice. It is for
 	// verification, never for a request: it is eventually consistent and no snapshot. A walk
-	// that begins with the zero After and goes on with each Next comes to each item that is
-	// there from its beginning to its end, and to none twice that keeps its key.
+	// begins with the zero After and continues with each Next. It returns each item that
+	// exists during the whole walk, and no item twice that keeps its key.
 	Scan(ctx context.Context, in ScanInput) (ScanPage, error)
 
 	// Put writes a whole item and replaces the one with its key. A condition that
@@ -216,20 +215,20 @@ type BatchGetResult struct {
 
 // Query names a range of one partition.
 type Query struct {
-	// Index reads GSI1: PK and the bounds then speak of GSI1PK and GSI1SK.
-	// Index reads are eventually consistent, and return the attributes that the
-	// index projects (all).
+	// Index reads GSI1: PK and the bounds are then values of GSI1PK and GSI1SK. Index
+	// reads are eventually consistent, and return the attributes that the index projects
+	// (all).
 	Index bool
 	PK    string
 	// Low and High bound the sort key, both included; "" leaves that end open.
 	Low, High string
-	// After is the sort key at which a former page ended. The read starts at the
-	// next one in the direction of reading; "" starts at the bound. The item
-	// itself need not exist any more.
+	// After is the sort key at which the previous page ended. The read starts at the next
+	// key in the direction of reading; "" starts at the bound. The item itself may be
+	// deleted.
 	After string
 	// Descending reads from high to low.
 	Descending bool
-	// PageSize is the largest number of items of one page; 0 leaves it to the
+	// PageSize is the largest number of items of one page. 0 leaves the size to the
 	// backend (about 1 MB).
 	PageSize   int
 	Consistent bool
@@ -244,16 +243,16 @@ type Query struct {
 // Page is one answer of a query.
 type Page struct {
 	Items []Item
-	// More is true as long as the backend does not know whether this was the last
-	// page. At least one more page is read if the caller goes on.
+	// More is true as long as the backend does not know whether this was the last page. A
+	// caller that continues reads at least one more page.
 	More  bool
 	Units Units
 }
 
 // ScanInput names a page of the whole table.
 type ScanInput struct {
-	// After is the Next of the former page; the zero Key begins. The item itself need not
-	// exist any more.
+	// After is the Next of the previous page; the zero Key begins. The item itself may be
+	// deleted.
 	After Key
 	// PageSize is the largest number of items; 0 leaves it to the backend (about 1 MB).
 	PageSize int
@@ -267,7 +266,7 @@ type ScanPage struct {
 	Units Units
 }
 
-// PutInput is an item to write, on a condition (nil: always).
+// PutInput is an item to write, on a condition (nil means always).
 type PutInput struct {
 	Item Item
 	If   Cond
@@ -279,7 +278,7 @@ type UpdateInput struct {
 	Key Key
 	// Set gives attributes these values.
 	Set []Attr
-	// Add adds to numbers; an absent one counts as 0.
+	// Add adds to numbers; an absent number counts as 0.
 	Add []Attr
 	// Remove drops attributes.
 	Remove []string
@@ -288,7 +287,7 @@ type UpdateInput struct {
 	ReturnNew bool
 }
 
-// DeleteInput names an item to remove, on a condition (nil: always).
+// DeleteInput names an item to remove, on a condition (nil means always).
 type DeleteInput struct {
 	Key Key
 	If  Cond
@@ -308,12 +307,12 @@ func (w BatchWrite) Key() Key {
 	return w.Delete
 }
 
-// TransactInput is a transaction. On AWS every retry that the backend makes inside
-// one call carries the same request token, so a lost answer does not do it twice.
+// TransactInput is a transaction. On AWS all tries inside one call have the same request
+// token, so a lost answer does not repeat the effect.
 type TransactInput struct {
 	Ops []TransactOp
-	// Lazy says that something durable repeats the writes if they are lost. A backend may
-	// answer before they are durable then, but shows them to no reader before that.
+	// Lazy means that a durable message repeats the writes if they are lost. A backend
+	// may answer before the writes are durable, but shows them to no reader before.
 	Lazy bool
 }
 
@@ -337,8 +336,8 @@ type WriteResult struct {
 	Item  *Item
 	Units Units
 	// Refused has the partition key of each write that the table refused for lack of capacity,
-	// once for each time that it was sent. It is set with an error, too, but for a CancelledError,
-	// which has its reasons. A caller that sends much should send less at once.
+	// once for each try. It is set with an error, too, except for a CancelledError, which has its
+	// reasons. A caller with many writes should then send fewer at once.
 	Refused []string
 }
 

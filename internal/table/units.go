@@ -43,7 +43,8 @@ func SizeOfNumber(n int64) int {
 	for rest%10 == 0 {
 		rest /= 10
 	}
-	// log10(2) is a bit more than 1233/4096, so this is the number of digits or one less.
+	// log10(2) is a bit more than 1233/4096, so digits is the number of digits or one
+	// less.
 	digits := bits.Len64(rest) * 1233 >> 12
 	if rest >= powersOfTen[digits] {
 		digits++
@@ -61,8 +62,8 @@ var powersOfTen = [...]uint64{ //nolint:gochecknoglobals // a table that does no
 // and one at least.
 func WriteUnits(size int) float64 { return max(1, math.Ceil(float64(size)/1024)) }
 
-// ReadUnits returns the cost of one read of size bytes: one unit for each 4 KB begun,
-// and one at least. An eventually consistent read costs half of that.
+// ReadUnits returns the cost of one read of size bytes: one unit for each 4 KB begun, and
+// one at least. An eventually consistent read costs half as much.
 func ReadUnits(size int, consistent bool) float64 {
 	n := max(1, math.Ceil(float64(size)/4096))
 	if !consistent {
@@ -71,9 +72,9 @@ func ReadUnits(size int, consistent bool) float64 {
 	return n
 }
 
-// WriteCost returns the cost of a write that turns before into after; nil stands for an
-// absent item. It is the cost of the larger item and the index's share, outside of a
-// transaction.
+// WriteCost returns the cost of a write that turns before into after, outside of a
+// transaction; nil stands for an absent item. It is the cost of the larger item, and the
+// index's share.
 func WriteCost(before, after *Item) Units {
 	return Units{Write: tableCost(before, after) + indexCost(before, after)}
 }
@@ -84,8 +85,9 @@ func TransactCost(before, after *Item) Units {
 	return Units{Write: 2*tableCost(before, after) + indexCost(before, after)}
 }
 
-// FailedCost returns the cost of a write outside of a transaction whose condition did
-// not hold: that of the larger of the old item and the new one, which was not written.
+// FailedCost returns the cost of a write outside of a transaction whose condition did not
+// hold. It is the cost of the larger of the old item and the new item, which was not
+// written.
 func FailedCost(op TransactOp, old *Item) Units {
 	after, err := op.Apply(old)
 	if err != nil { // there is no new item
@@ -105,9 +107,9 @@ func tableCost(before, after *Item) float64 {
 	return WriteUnits(size)
 }
 
-// indexCost returns the share of GSI1, which projects every attribute: nothing for an
-// item that is not in the index or does not change, one write for an item that enters,
-// leaves or changes, and two writes for one that moves.
+// indexCost returns the share of GSI1, which projects every attribute. An item that is
+// not in the index, or does not change, costs nothing. An item that enters, leaves or
+// changes costs one write. An item that moves costs two.
 func indexCost(before, after *Item) float64 {
 	was, is := InIndex(before), InIndex(after)
 	switch {

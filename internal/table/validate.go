@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// The checks of requests are the same for every backend, because an emulator that is
-// more lenient than DynamoDB must not hide a defect. All of them return nil or an
+// The checks of requests are the same for every backend, because an emulator that is more
+// lenient than DynamoDB must not hide a defect. Each check returns nil or an
 // *InvalidError.
 
 // Limits of keys in bytes, the index's included, and of a transaction's puts.
@@ -283,7 +283,7 @@ func ValidateBatch(writes []BatchWrite) error {
 			key = put.Key
 		}
 		if put != nil && checked != nil && key.SK == checked.Key.SK && slices.Equal(put.Attrs, checked.Attrs) && writes[i].Delete == (Key{}) {
-			// The entries of one post differ in the partition key alone.
+			// The entries of one post differ only in the partition key.
 			if err := validKeyPart(AttrPK, key.PK, MaxPKBytes); err != nil {
 				return err
 			}
@@ -298,7 +298,7 @@ func ValidateBatch(writes []BatchWrite) error {
 		ascending = ascending && last.less(key) // no key is empty
 		last = key
 	}
-	if ascending { // the keys of a fan-out are: none can occur twice
+	if ascending { // the keys of a fan-out ascend, so no key can occur twice
 		return nil
 	}
 	seen := make(map[Key]struct{}, len(writes))

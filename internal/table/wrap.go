@@ -9,8 +9,8 @@ import (
 )
 
 // HideExpired wraps s so that reads leave out items whose ttl has passed, because
-// DynamoDB deletes them days late. Conditions still see such items. A condition that
-// must count them as absent names Less on AttrTTL.
+// DynamoDB deletes items days late. Conditions still see such items. To count them as
+// absent, a condition uses Less on AttrTTL.
 func HideExpired(s Store, now func() time.Time) Store { return &hideExpired{s, now} }
 
 // Expired reports whether the item's ttl is at or before now.
@@ -103,8 +103,8 @@ const (
 )
 
 // Measure wraps s so that observe is called for each answer, with the kind of call, its
-// units and its error. For a query it is called once a page. It runs on the caller's
-// goroutine and must be quick.
+// units and its error. For a query it is called once for each page. observe runs on the
+// caller's goroutine and must be quick.
 func Measure(s Store, observe func(Op, Units, error)) Store {
 	return MeasureContext(s, func(_ context.Context, op Op, u Units, err error) { observe(op, u, err) })
 }
@@ -179,7 +179,7 @@ func (m *measured) write(ctx context.Context, op Op) func(WriteResult, error) (W
 	}
 }
 
-// Billed returns the units of a write. A condition that did not hold costs as well.
+// Billed returns the units of a write. A failed condition costs units as well.
 func Billed(res WriteResult, err error) Units {
 	if failed, ok := errors.AsType[*ConditionError](err); ok {
 		return failed.Units

@@ -36,8 +36,8 @@ func (s *Store) BatchGet(ctx context.Context, in table.BatchGetInput) (table.Bat
 	return all, err
 }
 
-// getChunk reads the keys of one request to the end. Its items and units are in res
-// even if it fails.
+// getChunk reads the keys of one request to the end. res has its items and units even if
+// it fails.
 func (s *Store) getChunk(ctx context.Context, in table.BatchGetInput, keys []table.Key, res *table.BatchGetResult) error {
 	var e expr
 	want := types.KeysAndAttributes{
@@ -88,8 +88,8 @@ func (s *Store) BatchWrite(ctx context.Context, writes []table.BatchWrite) (tabl
 	return all, err
 }
 
-// writeChunk does the writes of one request to the end. Its units and refusals are in res even
-// if it fails.
+// writeChunk does the writes of one request to the end. res has its units and refusals even if
+// it fails.
 func (s *Store) writeChunk(ctx context.Context, writes []table.BatchWrite, res *table.WriteResult) error {
 	left := writes
 	return s.untilDone(ctx, table.OpBatchWrite, len(left), func() (int, error) {
@@ -131,8 +131,8 @@ func (s *Store) batchWrite(ctx context.Context, writes []table.BatchWrite) (*dyn
 	})
 }
 
-// unprocessed returns the writes that a reply names. It fails if one of them was not sent, for
-// then a write would be lost.
+// unprocessed returns the writes that a reply names. It fails if one of them was not sent,
+// because then a write would be lost.
 func unprocessed(sent []table.BatchWrite, requests []types.WriteRequest) ([]table.BatchWrite, error) {
 	left := make([]table.BatchWrite, 0, len(requests))
 	for _, r := range requests {
@@ -155,7 +155,8 @@ func unprocessed(sent []table.BatchWrite, requests []types.WriteRequest) ([]tabl
 	return left, nil
 }
 
-// each runs the parts of a batch, some of them at once. The first error ends the others.
+// each runs the parts of a batch, some of them at once. The first error stops the
+// remaining parts.
 func (s *Store) each(ctx context.Context, n int, part func(ctx context.Context, i int) error) error {
 	if n == 1 || s.parallel == 1 {
 		for i := range n {
@@ -182,14 +183,15 @@ func (s *Store) each(ctx context.Context, n int, part func(ctx context.Context, 
 	return group.Wait()
 }
 
-// maxStalled tries in a row, about a second, may do nothing.
+// After maxStalled consecutive tries without an effect, about a second, a batch fails.
 const maxStalled = 6
 
-// untilDone calls send until none of n parts is left unprocessed. DynamoDB answers 200
-// with the rest if it ran out of capacity on the way, and an error if it could do nothing
-// at all: both mean the same here. After maxStalled tries that did nothing, untilDone
-// gives up with an UnavailableError, so that a caller that writes in bulk sees the
-// throttling and can send less at once (the fan-out halves its limit).
+// untilDone calls send until none of n parts is left unprocessed. If DynamoDB runs out of
+// capacity during a request, it answers 200 with the unprocessed parts. If it has no
+// capacity at all, it answers with an error. untilDone handles both in the same way.
+// After maxStalled tries without an effect, it gives up with an UnavailableError, so that
+// a bulk writer sees the throttling and can send less at once (the fan-out halves its
+// limit).
 func (s *Store) untilDone(ctx context.Context, op table.Op, n int, send func() (left int, err error)) error {
 	for attempt := 1; ; attempt++ {
 		left, err := send()
@@ -212,8 +214,7 @@ func (s *Store) untilDone(ctx context.Context, op table.Op, n int, send func() (
 	}
 }
 
-// stalledError is the failure of a batch of which parts were not done for lack of
-// capacity.
+// stalledError is the failure of a batch with unprocessed parts, for lack of capacity.
 type stalledError struct {
 	left int
 	err  error // nil if DynamoDB answered that it left them

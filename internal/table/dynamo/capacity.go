@@ -32,7 +32,7 @@ type Capacity struct {
 	Index Units `json:"index"`
 }
 
-// Text describes the capacity to people.
+// Text describes the capacity for people.
 func (c Capacity) Text() string {
 	switch {
 	case c.Billing == Provisioned:
@@ -56,18 +56,20 @@ type Range struct{ Least, Most int64 }
 // Ranges are the ranges of the writes and of the reads.
 type Ranges struct{ Write, Read Range }
 
-// Plan is a capacity that somebody asks for. The zero Plan asks for none: a new table is on demand
-// without a ceiling, and a table that exists may have any capacity.
+// Plan is a requested capacity. The zero Plan requests none: a new table is on demand without a
+// ceiling, and an existing table may have any capacity.
 type Plan struct {
 	// Billing is a mode, "" for any.
 	Billing string
-	// MaxWrite and MaxRead are ceilings of the table and again of its index, 0 for none, nil for any.
+	// MaxWrite and MaxRead are ceilings of the table, and also of its index. 0 stands for
+	// no ceiling, nil for any.
 	MaxWrite, MaxRead *int64
-	// Table and Index are the ranges of provisioned units. A new table begins with the least.
+	// Table and Index are the ranges of provisioned units. A new table begins with the
+	// least units.
 	Table, Index Ranges
 }
 
-// CapacityError is the failure to use a table with another capacity than was asked for.
+// CapacityError means that the table has another capacity than was requested.
 type CapacityError struct {
 	Table       string
 	Differences []string
@@ -81,13 +83,14 @@ func (e *CapacityError) Error() string {
 
 // Dimension is one of the four numbers of units that a table has.
 type Dimension struct {
-	// Of names it to people.
+	// Of is its name for people.
 	Of           string
 	Write, Index bool
 	// Resource and Name are its names in Application Auto Scaling.
 	Resource, Name string
-	// Target is the share of the units, in percent, that a policy lets be used. Fan-out slows its writes
-	// down when they are short, and nothing slows reads down. A full index refuses writes of the table.
+	// Target is the share of the units, in percent, that a policy allows to be used. Fan-out slows
+	// its writes down when capacity is short, but nothing slows reads down. A full index refuses
+	// writes of the table.
 	Target int64
 }
 
@@ -102,8 +105,8 @@ func Dimensions(tableName string) []Dimension {
 	}
 }
 
-// Bound returns the units that a dimension may take: the provisioned ones, or its ceiling on demand, 0
-// for none.
+// Bound returns the units that a dimension may use: the provisioned units, or the ceiling on demand,
+// 0 for none.
 func (c Capacity) Bound(d Dimension) int64 {
 	if c.Billing == Provisioned {
 		return c.Table.of(c.Index, d)
@@ -133,7 +136,7 @@ func (p Plan) Range(d Dimension) Range {
 	return ranges.Read
 }
 
-// ceiling returns the ceiling that the plan has for a dimension, nil for any.
+// ceiling returns the plan's ceiling for a dimension, nil for any.
 func (p Plan) ceiling(d Dimension) *int64 {
 	if d.Write {
 		return p.MaxWrite
@@ -141,7 +144,7 @@ func (p Plan) ceiling(d Dimension) *int64 {
 	return p.MaxRead
 }
 
-// differs names the reason why a dimension of c is not as p asks for, "" if it is.
+// differs returns the reason why a dimension of c does not match p, "" if it does.
 func (p Plan) differs(c Capacity, d Dimension) string {
 	most, within := p.ceiling(d), p.Range(d)
 	switch {
@@ -155,7 +158,7 @@ func (p Plan) differs(c Capacity, d Dimension) string {
 	return ""
 }
 
-// differences names the reasons why c is not the capacity that p asks for.
+// differences returns the reasons why the capacity c does not match p.
 func (p Plan) differences(c Capacity) (out []string) {
 	switch {
 	case p.Billing != "" && p.Billing != c.Billing:
@@ -173,8 +176,9 @@ func (p Plan) differences(c Capacity) (out []string) {
 	return out
 }
 
-// update returns the command that gives a table with the capacity c the plan's. AWS refuses a command
-// that sets units to their present values, so the command names the table and the index only if they change.
+// update returns the command that changes a table with the capacity c to the plan. AWS refuses a
+// command that sets units to their present values, so the command names the table and the index only
+// if they change.
 func (p Plan) update(tableName string, c Capacity) string {
 	command := "aws dynamodb update-table --table-name " + tableName
 	kind, billing := "OnDemandThroughput", OnDemand

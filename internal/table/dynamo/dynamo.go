@@ -1,20 +1,19 @@
-// Package dynamo is the storage port on DynamoDB, by the AWS SDK. It translates
-// requests, answers and errors, splits batches, sends again the parts that DynamoDB
-// left unprocessed, and makes the table. It must never know the meaning of an item,
-// nor decide how to go on after a failed condition or a conflict.
+// Package dynamo is the storage port on DynamoDB, by the AWS SDK. It translates requests,
+// answers and errors, splits batches, sends unprocessed parts again, and makes the table.
+// It must never know the meaning of an item, nor decide how to continue after a failed
+// condition or a conflict.
 //
 // # Rules
 //
-//   - A write is sent again only if that is safe. Unconditional puts, deletes
-//     and sets have the same effect done twice, and a transaction carries a request
-//     token. Any other write is sent again only if the first try certainly did
-//     nothing: after a lost answer a second try of "if absent" would fail on its own
-//     work, and one of "add 1" would count twice (I3, I4). The outcome of such a write
-//     is unknown: UnavailableError.
+//   - A write is retried only if that is safe. Unconditional puts, deletes and sets may
+//     be done twice, and a transaction has a request token. Any other write is retried
+//     only if the first try certainly had no effect: after a lost answer, a retry of "if
+//     absent" would fail because of its own first try, and a retry of "add 1" would count
+//     twice (I3, I4). The outcome of such a write is unknown: UnavailableError.
 //   - No part of a batch is dropped (I6): the batch ends written, or with an error.
 //   - Requests in flight are bounded for each call (I9).
 //   - The SDK makes every call. Only the JSON of BatchWriteItem is our own (encode.go).
-//   - A failed condition is billed, but DynamoDB does not say how much. The cost is
+//   - A failed condition is billed, but DynamoDB does not return its cost. The cost is
 //     computed from the old item.
 package dynamo
 
@@ -38,8 +37,8 @@ const indexName = table.IndexName
 
 // Store is one DynamoDB table.
 type Store struct {
-	// client sends a failed call again; exact does so only if the call certainly did
-	// nothing.
+	// client retries a failed call; exact does so only if the call certainly had no
+	// effect.
 	client, exact *dynamodb.Client
 	name          string
 	// place is where the table is, for errors.
@@ -47,7 +46,8 @@ type Store struct {
 	parallel int
 	backoff  func(attempt int) time.Duration
 	refusals awsclient.Refusals
-	// observe is called with each try that DynamoDB refused for lack of capacity, if it is not nil.
+	// observe, if not nil, is called with each try that DynamoDB refused for lack of
+	// capacity.
 	observe func(table.Refusal)
 }
 
@@ -60,15 +60,15 @@ type Option func(*Store)
 // The default is 8.
 func WithParallel(n int) Option { return func(s *Store) { s.parallel = max(1, n) } }
 
-// WithBackoff sets the wait before unprocessed parts of a batch are sent again.
-// Attempt counts from 1 since the last progress. The default is full jitter, doubling
-// from 25 ms to 2 s.
+// WithBackoff sets the wait before unprocessed parts of a batch are sent again. attempt
+// counts from 1 since the last progress. The default is full jitter, doubling from 25 ms
+// to 2 s.
 func WithBackoff(backoff func(attempt int) time.Duration) Option {
 	return func(s *Store) { s.backoff = backoff }
 }
 
-// WithRefusals sets an observer of the tries that DynamoDB refuses for lack of capacity, and of the parts
-// of batches that it leaves. Several goroutines call it, and it must be quick.
+// WithRefusals sets an observer of the tries that DynamoDB refuses for lack of capacity, and of the
+// unprocessed parts of batches. Several goroutines call it, and it must be quick.
 func WithRefusals(observe func(table.Refusal)) Option { return func(s *Store) { s.observe = observe } }
 
 // New makes a Store of the table name. It sends nothing: see Create and Ping.
@@ -177,13 +177,12 @@ func (s *Store) Delete(ctx context.Context, in table.DeleteInput) (table.WriteRe
 	return written(in.Key, out.ConsumedCapacity, out.ResultMetadata), nil
 }
 
-// written is the result of a write of one item that DynamoDB took.
+// written is the result of a successful write of one item.
 func written(key table.Key, c *types.ConsumedCapacity, answered middleware.Metadata) table.WriteResult {
 	return table.WriteResult{Units: writeUnits(c), Refused: slices.Repeat([]string{key.PK}, refusedTries(answered))}
 }
 
-// clientFor returns the client for a write. A repeatable write has the same effect
-// done twice.
+// clientFor returns the client for a write. A repeatable write may be done twice.
 func (s *Store) clientFor(repeatable bool) *dynamodb.Client {
 	if repeatable {
 		return s.client

@@ -12,8 +12,9 @@ import (
 	"fanfare/internal/table"
 )
 
-// batchProtocol is the SDK's protocol for one BatchWriteItem, with the body written here. A
-// fan-out consists of such calls, and the SDK would need a map and its values for each item.
+// batchProtocol is the SDK's protocol for one BatchWriteItem, except for the body, which is
+// written here. A fan-out consists of such calls, and the SDK would need a map and its
+// values for each item.
 type batchProtocol struct {
 	smithyhttp.ClientProtocol
 	table  string
@@ -53,7 +54,7 @@ func appendBatchWrite(b []byte, name string, writes []table.BatchWrite) []byte {
 		}
 		b = append(b, `{"PutRequest":{"Item":{"PK":{"S":`...)
 		b = appendString(b, w.Put.Key.PK)
-		// The entries of one post differ in the partition key alone.
+		// The entries of one post differ only in the partition key.
 		if last != nil && last.Key.SK == w.Put.Key.SK && slices.Equal(last.Attrs, w.Put.Attrs) {
 			b = append(b, b[from:to]...)
 			continue

@@ -20,8 +20,8 @@ import (
 	"fanfare/internal/table"
 )
 
-// fail is the one place that classifies a failed call. Failed conditions and cancelled
-// transactions are translated before.
+// fail is the one place that classifies a failed call. Callers have already translated
+// failed conditions and cancelled transactions.
 func (s *Store) fail(op table.Op, err error) error {
 	if _, ok := errors.AsType[*smithy.InvalidParamsError](err); ok {
 		return &table.InvalidError{Problem: err.Error()}
@@ -51,8 +51,8 @@ func reads(op table.Op) bool {
 	return slices.Contains([]table.Op{table.OpGet, table.OpBatchGet, table.OpQuery, table.OpScan}, op)
 }
 
-// Refused returns the last refusal of a call that an operator has to mend, for some
-// minutes. Ping may succeed meanwhile: the policy may allow reads, and no writes.
+// Refused returns the last refusal that an operator has to mend, for some minutes. Ping
+// may succeed at the same time: the policy may allow reads but no writes.
 func (s *Store) Refused() error { return s.refusals.Err() }
 
 // invalid reports whether an error code means that a request can never succeed.
@@ -72,7 +72,8 @@ func (s *Store) failWrite(client *dynamodb.Client, name table.Op, op table.Trans
 		res, last := table.WriteResult{Refused: slices.Repeat([]string{op.Key().PK}, refusals(err))}, err
 		err = s.fail(name, err)
 		if away, ok := errors.AsType[*table.UnavailableError](err); ok {
-			// The SDK keeps the error of the last try. exact tries again only if the try before did nothing.
+			// The SDK keeps the error of the last try. exact retries only if the previous
+			// try had no effect.
 			away.Undone = client == s.exact && undone(last)
 		}
 		return res, err
@@ -84,8 +85,8 @@ func (s *Store) failWrite(client *dynamodb.Client, name table.Op, op table.Trans
 	return table.WriteResult{}, &table.ConditionError{Key: op.Key(), Old: old, Units: table.FailedCost(op, old)}
 }
 
-// throttled reports whether DynamoDB did nothing for lack of capacity. A code counts with the status
-// 400 only: a server or a proxy that fails with the code of a throttle may have done the work.
+// throttled reports whether a call had no effect for lack of capacity. A code counts only with the
+// status 400: a server or a proxy that fails with the code of a throttle may have done the work.
 func throttled(err error) bool {
 	api, answered := errors.AsType[smithy.APIError](err)
 	reply, ok := errors.AsType[*smithyhttp.ResponseError](err)
@@ -99,7 +100,7 @@ func throttled(err error) bool {
 	return false
 }
 
-// undone reports whether a try did nothing, for lack of capacity or of a connection.
+// undone reports whether a try had no effect, for lack of capacity or of a connection.
 func undone(err error) bool {
 	dial, ok := errors.AsType[*net.OpError](err)
 	return ok && dial.Op == "dial" || throttled(err)
@@ -117,7 +118,7 @@ func refusedTries(answered middleware.Metadata) (n int) {
 }
 
 // refusals returns how many tries of a failed call were refused for lack of capacity. The SDK keeps
-// the last one only, and the others failed for the same cause as a rule.
+// only the last try's error. As a rule the earlier tries failed for the same cause.
 func refusals(err error) int {
 	if !throttled(err) {
 		return 0
@@ -128,7 +129,7 @@ func refusals(err error) int {
 	return 1
 }
 
-// refused reports whether a call certainly did nothing and may succeed the next time.
+// refused reports whether a call certainly had no effect and a retry may succeed.
 func refused(err error) bool {
 	if api, ok := errors.AsType[smithy.APIError](err); ok && api.ErrorCode() == "TransactionConflictException" {
 		return true // another transaction is writing the item
@@ -136,8 +137,8 @@ func refused(err error) bool {
 	return undone(err)
 }
 
-// refusedOnly is a retry policy. It sends a call again if the policy below it would and
-// the call certainly did nothing.
+// refusedOnly is a retry policy. It retries a call if the policy below it would and the
+// call certainly had no effect.
 type refusedOnly struct{ aws.Retryer }
 
 // IsErrorRetryable implements aws.Retryer.

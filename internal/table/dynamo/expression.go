@@ -10,10 +10,10 @@ import (
 	"fanfare/internal/table"
 )
 
-// expr collects the names and values that the expressions of one request refer to
-// by placeholders (#0, :0), so that an attribute's name can be a reserved word. The
-// SDK's expression builder is not used: the conditions are a closed set of seven, and
-// the builder encodes values by reflection, which would be the larger part of the work.
+// expr collects the names and values of one request's expressions, which refer to them by
+// placeholders (#0, :0), so that an attribute's name can be a reserved word. The SDK's
+// expression builder is not used: the conditions are a closed set of seven, and the
+// builder encodes values by reflection, which would be most of the work.
 type expr struct {
 	names  map[string]string
 	values map[string]types.AttributeValue
@@ -45,7 +45,7 @@ func (e *expr) value(v table.Value) string {
 	return placeholder
 }
 
-// projection asks for the key and these attributes, or for all if names is nil.
+// projection requests the key and the named attributes, or all if names is nil.
 func (e *expr) projection(names []string) *string {
 	if names == nil {
 		return nil
@@ -53,7 +53,7 @@ func (e *expr) projection(names []string) *string {
 	return e.list(append([]string{table.AttrPK, table.AttrSK}, names...))
 }
 
-// list asks for attributes.
+// list requests attributes.
 func (e *expr) list(names []string) *string {
 	var parts []string
 	for _, name := range names {
@@ -64,7 +64,7 @@ func (e *expr) list(names []string) *string {
 	return new(strings.Join(parts, ", "))
 }
 
-// condition translates a condition that table.ValidateCond let pass. It returns nil for
+// condition translates a condition that table.ValidateCond accepted. It returns nil for
 // no condition.
 func (e *expr) condition(c table.Cond) *string {
 	if c == nil {
@@ -90,7 +90,7 @@ func (e *expr) cond(c table.Cond) string {
 	case table.Any:
 		return e.join(c, " OR ")
 	}
-	return "" // ValidateCond lets no other pass
+	return "" // ValidateCond accepts no other kind
 }
 
 func (e *expr) join(cs []table.Cond, operator string) string {
@@ -104,8 +104,8 @@ func (e *expr) join(cs []table.Cond, operator string) string {
 	return strings.Join(parts, operator)
 }
 
-// part translates a condition within a larger one. Parentheses are written only here,
-// because DynamoDB refuses doubled ones.
+// part translates a condition within a larger one. Only part writes parentheses, because
+// DynamoDB refuses doubled ones.
 func (e *expr) part(c table.Cond) string {
 	switch c.(type) {
 	case table.All, table.Any:

@@ -200,7 +200,7 @@ func TestABatchHasABoundedNumberOfRequestsInFlight(t *testing.T) {
 type write struct {
 	name string
 	do   func(context.Context, *dynamo.Store) error
-	// repeatable says that it may be sent again after a lost answer.
+	// repeatable means that it may be sent again after a lost answer.
 	repeatable bool
 	op         string
 }
@@ -246,8 +246,8 @@ func writes() []write {
 	}
 }
 
-// A write whose answer was lost is sent again only if it has the same effect done twice.
-// Otherwise the caller gets an error that says that the outcome is unknown.
+// A write whose answer was lost is sent again only if it may be done twice. Otherwise the
+// caller gets an error which means that the outcome is unknown.
 func TestOnlyRepeatableWritesAreSentAgainAfterALostAnswer(t *testing.T) {
 	for fault, lost := range map[string]reply{
 		"cut reply":      {body: object{"ConsumedCapacity": object{"CapacityUnits": 1.0}}, cut: true},

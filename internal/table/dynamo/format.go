@@ -8,19 +8,19 @@ import (
 	"fanfare/internal/table"
 )
 
-// format is the format of the table's items: the one that this version writes, and the only
-// one that it reads. Development versions before v0.1.0 wrote none into their tables. From
-// v0.1.0 on each format stays readable.
+// format is the format of the table's items. This version writes and reads only this
+// format. Development versions before v0.1.0 wrote no format into their tables. From v0.1.0
+// on each format stays readable.
 const format = 1
 
 // attrFormat is the attribute of the item that holds the format.
 const attrFormat = "format"
 
-// formatKey returns the key of the item that holds the table's format. It is a table's first
-// item.
+// formatKey returns the key of the item that holds the table's format. This item is the
+// table's first one.
 func formatKey() table.Key { return table.Key{PK: "format", SK: "format"} }
 
-// FormatError is the failure to use a table whose items this version does not read.
+// FormatError means that this version cannot read the table's items.
 type FormatError struct {
 	Table string
 	// Found is the format of the items, 0 if the table has none.
@@ -35,7 +35,7 @@ func (e *FormatError) Error() string {
 }
 
 // Ping returns nil if the table answers and has this version's format. It reads one item, for
-// half a read unit, because that needs no other permissions than the work itself.
+// half a read unit, which needs only the permissions of normal work.
 func (s *Store) Ping(ctx context.Context) error {
 	for _, consistent := range []bool{false, true} { // a stale read may miss a new format
 		res, err := s.Get(ctx, table.GetInput{Key: formatKey(), Consistent: consistent})

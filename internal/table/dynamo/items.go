@@ -35,7 +35,7 @@ func encodeItem(it table.Item) map[string]types.AttributeValue {
 	return out
 }
 
-// decodeOptional decodes an item. Without any attribute there is no item.
+// decodeOptional decodes an item. A map without attributes stands for no item.
 func decodeOptional(m map[string]types.AttributeValue) (*table.Item, error) {
 	if len(m) == 0 {
 		return nil, nil
@@ -47,8 +47,8 @@ func decodeOptional(m map[string]types.AttributeValue) (*table.Item, error) {
 	return &it, nil
 }
 
-// decodeItem decodes an item and sorts its attributes by name. Attributes of other
-// kinds than strings and integers are an error: another program wrote them.
+// decodeItem decodes an item and sorts its attributes by name. An attribute that is
+// neither a string nor an integer is an error: another program wrote it.
 func decodeItem(m map[string]types.AttributeValue) (table.Item, error) {
 	it := table.Item{Attrs: make([]table.Attr, 0, max(0, len(m)-2))}
 	for name, av := range m {

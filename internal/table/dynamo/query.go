@@ -40,14 +40,15 @@ func (s *Store) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page, 
 	}
 }
 
-// queryPage asks for one page. It returns the key of its end, too, if more pages follow.
+// queryPage requests one page. If more pages follow, it also returns the key at the
+// page's end.
 func (s *Store) queryPage(ctx context.Context, in *dynamodb.QueryInput, q table.Query) (page table.Page, last map[string]types.AttributeValue, err error) {
 	out, err := s.client.Query(about(ctx, subject{op: table.OpQuery, pk: q.PK}), in)
 	if err != nil {
 		return page, nil, s.fail(table.OpQuery, err)
 	}
 	page.Units, page.More = readUnits(out.ConsumedCapacity), len(out.LastEvaluatedKey) > 0
-	if !q.EndsOnly { // an emulator may have sent some all the same
+	if !q.EndsOnly { // an emulator may have sent items even so
 		page.Items, err = decodeItems(out.Items)
 		for i := range page.Items {
 			if !q.Index {
@@ -72,7 +73,7 @@ func trim(items []table.Item, q table.Query, r keyRange) []table.Item {
 		return items
 	}
 	for len(items) > 0 && items[0].Str(table.AttrGSI1SK) == r.skip {
-		items = items[1:] // they come first, since the range begins with them
+		items = items[1:] // the range begins with these items
 	}
 	if q.Project != nil && !slices.Contains(q.Project, table.AttrGSI1SK) {
 		for i := range items {
@@ -95,11 +96,12 @@ type keyRange struct {
 }
 
 // rangeOf narrows the bounds of q by After. On the table, After becomes an exclusive
-// start key: DynamoDB takes any key within the bounds, whether the item exists or not.
-// The index wants the whole key of an item, and After is only a part of it, so there
-// the range itself is made narrower. DynamoDB has no range with one open and one closed
-// bound; such a range begins with After itself, which trim leaves out. Then a page may
-// be one item short, or empty although more follow; but every page makes progress.
+// start key: DynamoDB takes any key within the bounds, whether the item exists or not. An
+// exclusive start key of the index must be the whole key of an item, and After is only a
+// part of it, so for the index rangeOf narrows the range itself. DynamoDB has no range
+// with one open and one closed bound. Such a range begins with After itself, which trim
+// leaves out. Then a page may be one item short, or empty although more follow; but every
+// page makes progress.
 func rangeOf(q table.Query) keyRange {
 	r := keyRange{low: q.Low, high: q.High}
 	after := q.After
@@ -164,7 +166,7 @@ func (s *Store) queryInput(q table.Query, r keyRange) *dynamodb.QueryInput {
 		project = append([]string{table.AttrGSI1SK}, project...) // trim needs it
 	}
 	if in.ProjectionExpression = e.projection(project); project != nil && !q.Index {
-		in.ProjectionExpression = e.list(append([]string{sk}, project...)) // the partition key is that of q
+		in.ProjectionExpression = e.list(append([]string{sk}, project...)) // the partition key is q's
 	}
 	if q.EndsOnly {
 		in.Select = types.SelectCount

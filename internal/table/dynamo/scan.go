@@ -10,7 +10,7 @@ import (
 	"fanfare/internal/table"
 )
 
-// Scan implements table.Store. The order is that of the hashes of the partition keys.
+// Scan implements table.Store. It reads in the order of the partition keys' hashes.
 func (s *Store) Scan(ctx context.Context, in table.ScanInput) (table.ScanPage, error) {
 	if err := in.Validate(); err != nil {
 		return table.ScanPage{}, err

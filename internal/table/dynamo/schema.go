@@ -25,7 +25,7 @@ type Description struct {
 	// Items and Bytes are up to some hours old: DynamoDB counts them now and then.
 	Items int64 `json:"items"`
 	Bytes int64 `json:"bytes"`
-	// TTL is the attribute that items expire by, "" if they do not.
+	// TTL is the attribute by which items expire, "" for none.
 	TTL string `json:"ttl"`
 	// DeletionProtection reports whether DynamoDB refuses to delete the table.
 	DeletionProtection bool `json:"deletion_protection"`
@@ -33,7 +33,7 @@ type Description struct {
 	Differences []string `json:"differences"`
 }
 
-// SchemaError is the failure to use a table of this name that is not Fanfare's.
+// SchemaError means that a table of this name exists but is not Fanfare's.
 type SchemaError struct {
 	Table       string
 	Differences []string
@@ -47,8 +47,8 @@ func (e *SchemaError) Error() string {
 const (
 	// pollInterval is the wait between Create's looks at a table that is being made.
 	pollInterval = 500 * time.Millisecond
-	// createTime is added to the time of the calls of Create: an emulator may only
-	// begin to start at the first one.
+	// createTime is added to the time of the calls of Create: an emulator may start only
+	// at the first call.
 	createTime = 20 * time.Second
 )
 
@@ -56,10 +56,10 @@ const (
 func (s *Store) Create(ctx context.Context) (made bool, err error) { return s.CreateAs(ctx, Plan{}) }
 
 // CreateAs makes the table unless it exists, switches expiry on, writes its format, and returns
-// when the table can be used. A table with another schema is a SchemaError, one with another
-// capacity than plan a CapacityError, one with items of another format a FormatError. All are left
-// alone. It reports whether this call made the table. CreateAs may run any number of times, also at
-// once.
+// when the table can be used. A table with another schema is a SchemaError, a table with another
+// capacity than plan a CapacityError, and a table with items of another format a FormatError.
+// CreateAs does not change such a table. made reports whether this call made the table. CreateAs
+// may run any number of times, also concurrently.
 func (s *Store) CreateAs(ctx context.Context, plan Plan) (made bool, err error) {
 	ctx = awsclient.Patient(ctx, createTime)
 	for {
@@ -95,7 +95,7 @@ func (s *Store) finish(ctx context.Context, d Description) error {
 				AttributeName: aws.String(table.AttrTTL), Enabled: aws.Bool(true),
 			},
 		})
-		// Another Create may have been quicker, so only the state of the table counts.
+		// Another Create may have been faster, so only the state of the table counts.
 		again, descErr := s.Describe(ctx)
 		if descErr != nil {
 			return descErr

@@ -13,7 +13,8 @@ import (
 	"fanfare/internal/table"
 )
 
-// shortage returns why DynamoDB refused a try for lack of capacity, "" if it did not.
+// shortage returns the reason for which DynamoDB refused a try for lack of capacity, ""
+// for another error.
 func shortage(err error) (reason table.Shortage, index bool) {
 	if !throttled(err) {
 		return "", false
@@ -29,8 +30,8 @@ func shortage(err error) (reason table.Shortage, index bool) {
 	return mostTelling(reasons)
 }
 
-// limits returns the ends of DynamoDB's reasons. The reason that tells an operator most comes first: a
-// ceiling explains a full partition, and not the other way round.
+// limits returns the ends of DynamoDB's reasons, the most useful reason for an operator first: a
+// ceiling explains a full partition, but a full partition does not explain a ceiling.
 func limits() []limit {
 	return []limit{
 		{"MaxOnDemandThroughputExceeded", table.ShortMaxOnDemand}, {"AccountLimitExceeded", table.ShortAccount},
@@ -43,7 +44,7 @@ type limit struct {
 	reason table.Shortage
 }
 
-// mostTelling returns the reason of several that tells most, of the index if both are short of it. A
+// mostTelling returns the most useful of several reasons, of the index if both are short of it. A
 // reason is the resource, the kind of call and the limit: TableWriteKeyRangeThroughputExceeded.
 func mostTelling(reasons []types.ThrottlingReason) (reason table.Shortage, index bool) {
 	known := limits()
@@ -71,8 +72,8 @@ func mostTelling(reasons []types.ThrottlingReason) (reason table.Shortage, index
 	return known[best].reason, index
 }
 
-// subject is the kind of a call, and the partition keys that its refusals name: of the table, and of the
-// index if the call names one.
+// subject is the kind of a call, and the partition keys for its refusals: a key of the table, and a
+// key of the index if the call has one.
 type subject struct {
 	op        table.Op
 	pk, index string
@@ -120,7 +121,8 @@ func (s *Store) note(ctx context.Context, reason table.Shortage, index bool) {
 	s.observe(table.Refusal{Op: of.op, Reason: reason, Index: index, PK: of.pk})
 }
 
-// watch notes each refused try: the SDK repeats most of them, and its caller sees the last one only.
+// watch notes each refused try: the SDK retries most of them, and its caller sees only
+// the last try.
 func (s *Store) watch(o *dynamodb.Options) {
 	watcher := middleware.FinalizeMiddlewareFunc("Refusals", func(ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler) (middleware.FinalizeOutput, middleware.Metadata, error) {
 		out, metadata, err := next.HandleFinalize(ctx, in)

@@ -20,8 +20,8 @@ import (
 	"fanfare/internal/table/dynamo"
 )
 
-// throttle is a refusal in DynamoDB's own words. ThrottlingException spells its field otherwise than the
-// other two.
+// throttle is a refusal in DynamoDB's own words. The field has another spelling in
+// ThrottlingException than in the two other errors.
 func throttle(code string, reasons ...string) reply {
 	list := make([]object, len(reasons))
 	for i, r := range reasons {

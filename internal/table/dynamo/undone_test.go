@@ -19,9 +19,9 @@ import (
 	"fanfare/internal/table/dynamo"
 )
 
-// paths are the calls whose failure may have done nothing: reads, and writes that are sent again only if
-// the try before did nothing. doubtful are the other ones: of a failed batch or of a write that is
-// repeated, the last try shows nothing about the tries before.
+// sure are the calls whose failure can prove that they had no effect: reads, and writes that are
+// retried only if the previous try had no effect. doubtful are a failed batch, and a write that is
+// repeated: its last try proves nothing about earlier tries.
 func paths() (sure, doubtful []write) {
 	for _, w := range writes() {
 		if w.repeatable {
@@ -109,7 +109,7 @@ func awayOf(t *testing.T, err error) *table.UnavailableError {
 	return away
 }
 
-// A repeatable write may have happened by its first try, whatever the later ones say.
+// The first try of a repeatable write may have taken effect, whatever later tries return.
 func TestALostAnswerBeforeRefusalsIsNotUndone(t *testing.T) {
 	_, doubtful := paths()
 	for _, call := range doubtful {

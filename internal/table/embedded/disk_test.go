@@ -124,7 +124,7 @@ func TestAFullDiskIsWaitedOut(t *testing.T) {
 			wantUnavailable(t, put("meanwhile"), disk.ErrFull)
 			wantUnavailable(t, put("later"), disk.ErrFull)
 			assert.ErrorIs(t, s.Health(), disk.ErrFull)
-			assert.Equal(t, int64(1), number(t, s, "before")) // reads go on
+			assert.Equal(t, int64(1), number(t, s, "before")) // reads continue
 
 			fs.Set(nil)
 			disktest.Until(t, func() bool { return s.Health() == nil })
@@ -225,7 +225,7 @@ func TestADiskThatRefusesNewFilesEndsWritesAndLosesNothing(t *testing.T) {
 			if err := s.Health(); !errors.Is(err, disk.ErrStuck) || !errors.Is(err, errno) {
 				t.Errorf("Health: %v, want disk.ErrStuck for %v", err, errno)
 			}
-			if got := number(t, s, "p"); got < written { // reads go on
+			if got := number(t, s, "p"); got < written { // reads continue
 				t.Errorf("number = %d, but %d was answered", got, written)
 			}
 			fs.Set(nil)

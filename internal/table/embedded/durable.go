@@ -14,13 +14,13 @@ import (
 
 // # How an answer becomes durable
 //
-// Pebble shows a batch to readers once it is in memory, before its log record is
-// synced. No answer may rest on a write that a crash can still take back. So the store
-// keeps the last commit of each partition that may not be durable yet (its slot), and
-// an answer from the partition waits for it. A write does not wait for the writes that
-// its decision saw: they are before it in the log, so its own sync covers them. Locks
-// are held until a batch is in memory, never during a sync, so that writers of one key
-// share a sync like all others.
+// Pebble shows a batch to readers once it is in memory, before its log record is synced.
+// No answer may depend on a write that a crash can still undo. So the store keeps the
+// last commit of each partition that may not be durable yet (its slot), and an answer
+// from the partition waits for this commit. A write does not wait for the writes that its
+// decision saw: they precede it in the log, so its own sync covers them. Locks are held
+// until a batch is in memory, never during a sync, so that writers of one key share syncs
+// like all other writers.
 //
 // Lock order: locks in ascending order of their index, then commits.mu.
 
@@ -29,14 +29,14 @@ const (
 	slotCount = 1 << 16
 )
 
-// locks are the locks of all keys. They keep decisions and writes of a key apart: a
-// caller that reads a key and decides on it holds the key's lock alone. Writers that
-// read nothing share the lock, because Pebble puts them in order itself.
+// locks are the locks of all keys. They keep decisions and writes of a key apart. A
+// caller that reads a key and decides on it holds the key's lock exclusively. Writers
+// that read nothing share the lock, because Pebble orders them itself.
 type locks struct {
 	stripes [lockCount]sync.RWMutex
 }
 
-// lockOne takes one key's lock alone and returns the call that releases it.
+// lockOne takes one key's lock exclusively and returns the call that releases it.
 func (l *locks) lockOne(hash uint64) (unlock func()) {
 	stripe := &l.stripes[hash%lockCount]
 	stripe.Lock()
@@ -102,14 +102,16 @@ type commit struct {
 	over    atomic.Bool   // whether done is closed, for each read to ask
 }
 
-// A sync takes the CPU time of many commits. So after a sync for crowd commits, the next one
-// waits for gather, and more of them share it. A few writers never wait for others.
+// A sync takes the CPU time of many commits. So after a sync for at least crowd commits, the
+// next sync waits for gather, and more commits share it. A few writers never wait for other
+// writers.
 const (
 	crowd  = 8
 	gather = 2 * time.Millisecond
 )
 
-// pause returns how long the next sync waits, after one with so many commits not answered yet.
+// pause returns how long the next sync waits, after a sync that left so many commits
+// waiting.
 func pause(waiting int64) time.Duration {
 	if waiting < crowd {
 		return 0
@@ -138,7 +140,7 @@ func newCommits(db *pebble.DB, waiting *atomic.Int64) *commits {
 	return c
 }
 
-// close waits until all commits are done. No new one may begin.
+// close waits until all commits are done. No further commit may begin.
 func (c *commits) close() {
 	close(c.queue)
 	<-c.ended
@@ -198,7 +200,7 @@ func (c *commits) pending(slot uint32) *commit {
 	return last
 }
 
-// last returns the number of the slot's last commit, and reports whether it and all before
+// last returns the number of the slot's last commit, and reports whether all commits up to
 // it are durable.
 func (c *commits) last(slot uint32) (seq uint64, settled bool) {
 	last := c.slots[slot].Load()

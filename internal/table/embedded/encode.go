@@ -10,16 +10,16 @@ import (
 	"fanfare/internal/table"
 )
 
-// The stored format. Open checks its version, and each item's value begins with a
-// version of its own, so that either can change.
+// The stored format. Open checks its version, and each item's value begins with its own
+// version, so that either can change.
 //
 //	m"format"                              version of the store
 //	i LEN PK SK                            an item: its attributes
 //	x LEN GSI1PK esc(GSI1SK) 00 01 LEN PK SK   a hint that the item may be there
 //
-// LEN is two bytes, so a partition is one range of keys, and the ranges of partitions
-// do not overlap. esc writes the byte 00 as 00 FF, which keeps sort keys of the index in
-// order although something follows them. The keys of a partition's items are in the byte
+// LEN is two bytes, so a partition is one range of keys, and the ranges of partitions do
+// not overlap. esc writes the byte 00 as 00 FF, so that sort keys of the index stay in
+// order with other bytes after them. The keys of a partition's items are in the byte
 // order of SK.
 
 const (
@@ -244,7 +244,8 @@ func (r *reader[T]) bytes() T {
 	return b
 }
 
-// next returns the next attribute. Text is its value if it is a string, num if not.
+// next returns the next attribute. text is its value if it is a string, num if it is a
+// number.
 func (r *reader[T]) next() (name, text T, num int64, kind table.ValueKind) {
 	name = r.bytes()
 	if r.bad || len(r.rest) == 0 {
@@ -294,8 +295,8 @@ func sizeOf(keyBytes int, value []byte) (int, error) {
 	return size, err
 }
 
-// appendProjected appends the attributes of an encoded item that names lists, and returns the
-// billed size of the whole item.
+// appendProjected appends the named attributes of an encoded item, and returns the billed
+// size of the whole item.
 func appendProjected(dst []table.Attr, keyBytes int, value []byte, names []string) ([]table.Attr, int, error) {
 	size := len(table.AttrPK) + len(table.AttrSK) + keyBytes
 	r := reader[[]byte]{rest: value}

@@ -153,20 +153,22 @@ type pageReader struct {
 	page  table.Page
 	size  int
 	last  []byte
-	// next is the sort key that follows a descending page, "" if none does.
+	// next is the sort key that follows a descending page, "" for none.
 	next string
 	// text is the sort key and value of one item. In a projected page it is the sort keys of
-	// all items, and attrs is the attributes of all; those of each item end at ends.
+	// all items, and attrs is the attributes of all; each item's attributes end at its place
+	// in ends.
 	text  []byte
 	attrs []table.Attr
 	ends  []itemEnd
 	// count is the number of items.
 	count int
-	// items reads the items that hints name, nil before the first hint. key is
-	// the buffer for the key of the last one.
+	// items reads the items that hints name, nil before the first hint. key is the buffer
+	// for the key of the last such item.
 	items *pebble.Iterator
 	key   []byte
-	// waits are the slots whose last commits the page saw and that may not be durable.
+	// waits are the slots whose last commits the page saw and that may not be durable
+	// yet.
 	waits []uint32
 }
 
@@ -231,11 +233,11 @@ func (p *pageReader) full() bool {
 	return p.size >= pageBytes || (p.q.PageSize > 0 && p.count == p.q.PageSize)
 }
 
-// largePage is the number of items after which a projected page takes the memory for a whole
-// page, so that it grows once.
+// largePage is the number of items after which a projected page allocates the memory for a
+// whole page, so that it grows only once.
 const largePage = 64
 
-// grow takes the memory for a whole page of items like those before.
+// grow allocates the memory for a whole page of items like the items so far.
 func (p *pageReader) grow() {
 	left := min(p.q.PageSize-p.count, (pageBytes-p.size)*p.count/p.size)
 	if left > 0 {
@@ -289,7 +291,8 @@ func (p *pageReader) addHinted(hints *pebble.Iterator) (err error) {
 		return err
 	}
 	if p.items == nil {
-		// It sees the state that hints sees: the hints and the items are of the same moment.
+		// The items and the hints are of the same moment, because the iterator is a
+		// clone.
 		if p.items, err = hints.Clone(pebble.CloneOptions{IterOptions: &pebble.IterOptions{}}); err != nil {
 			return err
 		}
@@ -320,8 +323,8 @@ func (p *pageReader) addHinted(hints *pebble.Iterator) (err error) {
 	return nil
 }
 
-// passBy leaves out an item that is not in the index any more. The write that took it out may not
-// have read it, so only the slot of the item's own partition has that commit.
+// passBy skips an item that is not in the index any more. The write that removed it may not have
+// read it, so only the slot of the item's own partition has that commit.
 func (p *pageReader) passBy(key table.Key) {
 	if slot := slotOf(p.store.hash.partition(key.PK)); p.store.commits.pending(slot) != nil {
 		p.waits = append(p.waits, slot)

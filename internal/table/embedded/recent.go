@@ -11,12 +11,12 @@ import (
 	"fanfare/internal/table"
 )
 
-// recent holds the items and the first pages of partitions that were read last, decoded,
-// within a number of bytes.
+// recent is a cache, bounded in bytes, of the decoded items and first pages of partitions
+// that were read most recently.
 //
 // An entry is right as long as its slot has no newer commit, because a commit is noted in
-// its slots before it shows (commits.apply). So a write does nothing for an entry and no
-// reader sees an old one. An entry's commit is durable, so nobody waits for it.
+// its slots before it shows (commits.apply). So a write need not update an entry, and no
+// reader sees an old entry. An entry's commit is durable, so no reader waits for it.
 type recent struct {
 	shards [recentShards]recentShard
 	used   atomic.Int64
@@ -36,7 +36,7 @@ type recentShard struct {
 	used, most int64
 }
 
-// recentKey names an item, or the first page of a partition: then it has no sort key.
+// recentKey names an item, or the first page of a partition, which has no sort key.
 type recentKey struct {
 	table.Key
 	pageSize   int
@@ -48,10 +48,10 @@ type recentRead struct {
 	items []table.Item // one for an item
 	// size is the billed size.
 	size int
-	// seq is the last commit of the slot when it was read.
+	// seq is the last commit of the slot at the time of the read.
 	seq uint64
 	// low is the bound of a page. If there is more, next is the sort key that follows: a
-	// descending page is the same for each bound up to it.
+	// descending page is the same for each bound up to next.
 	low, next string
 	more      bool
 }
@@ -92,7 +92,7 @@ func (r *recent) get(key recentKey, hash, seq uint64) (recentRead, bool) {
 	return it, ok && it.seq == seq
 }
 
-// put keeps a read in the shard of its hash.
+// put keeps a read in the shard of its key's hash.
 func (r *recent) put(key recentKey, hash uint64, read recentRead) {
 	s := r.shard(hash)
 	s.mu.Lock()
@@ -106,8 +106,8 @@ func (r *recent) put(key recentKey, hash uint64, read recentRead) {
 	r.used.Add(s.used - before)
 }
 
-// recall is read for an answer: from memory if it can, else from Pebble. settled reports
-// whether the answer is durable; if not, the caller waits for the slot.
+// recall is read for an answer: from memory if possible, else from Pebble. settled
+// reports whether the answer is durable; if not, the caller waits for the slot.
 func (s *Store) recall(key table.Key, project []string) (_ *table.Item, size int, slot uint32, settled bool, err error) {
 	hash, partition := s.hash.of(key)
 	slot = slotOf(partition)
@@ -121,17 +121,18 @@ func (s *Store) recall(key table.Key, project []string) (_ *table.Item, size int
 	if err != nil {
 		return nil, 0, slot, false, err
 	}
-	// A commit that came meanwhile may have shown or not.
+	// A commit that came during the read may be visible in it or not.
 	if now, _ := s.commits.last(slot); !settled || now != seq {
 		return projected(it, project), size, slot, false, nil
 	}
-	if it != nil { // an absent one is mostly read to be written, and filters make it cheap
+	if it != nil { // a write mostly follows the read of an absent item, and filters make that read cheap
 		s.recent.put(recentKey{Key: key}, hash, recentRead{items: []table.Item{*it}, size: size, seq: seq})
 	}
 	return projected(it, project), size, slot, true, nil
 }
 
-// recallPage reads a page, from memory if it is the first page of its partition and is kept there.
+// recallPage reads a page. If it is the first page of its partition and the cache has it,
+// it comes from memory.
 func (s *Store) recallPage(p *pageReader, partition uint64, first bool, lower, upper []byte) (settled bool, err error) {
 	seq, settled := s.commits.last(slotOf(partition))
 	key := recentKey{Key: table.Key{PK: p.q.PK}, pageSize: p.q.PageSize, descending: p.q.Descending}
@@ -172,7 +173,7 @@ func ownItems(items []table.Item) []table.Item {
 	return own
 }
 
-// projected returns an item of the caller's own, with the attributes that project names, nil
+// projected returns a copy of an item for the caller, with the attributes in project, nil
 // for all.
 func projected(it *table.Item, project []string) *table.Item {
 	if it == nil {

@@ -18,9 +18,9 @@ import (
 	"fanfare/internal/table"
 )
 
-// Readers take items from memory while writers change them in every way. A read shows at
-// least the writes that were answered before it began, and at most those that had begun when
-// it ended; so what one reader sees never goes back.
+// Readers read items from memory while writers change them in every way. A read shows at
+// least the writes that were answered before it began, and at most the writes that had begun
+// when it ended. So a reader never sees an older state after a newer one.
 func TestItemsInMemoryAreAsNewAsTheTable(t *testing.T) {
 	const writes, readers = 400, 4
 	s := open(t, "data", Options{FS: vfs.NewMem(), SweepEvery: -1})
@@ -125,7 +125,7 @@ func TestItemsInMemoryStayWithinTheirBytes(t *testing.T) {
 }
 
 // One store keeps its reads in memory, the other does not. Their answers are the same, to
-// the unit, though bounds rise and items come and go.
+// the unit, even while bounds rise and items come and go.
 func TestPagesInMemoryAreThoseOfTheTable(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	with := open(t, "data", Options{FS: vfs.NewMem(), SweepEvery: -1})

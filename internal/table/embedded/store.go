@@ -1,18 +1,18 @@
-// Package embedded is the table of a single process, on Pebble: the table that a
-// newcomer runs, as large as one machine can carry. It keeps the contract of package
-// table. Conditions and transactions never conflict, they wait for each other. It
-// computes capacity units by DynamoDB's size rules.
+// Package embedded is the table of a single process, on Pebble: the table that a newcomer
+// runs, as large as one machine can hold. It keeps the contract of package table.
+// Conditions and transactions never conflict: they wait for each other. It computes
+// capacity units by DynamoDB's size rules.
 //
-// It must never answer from a write that a crash may still take back (I5; durable.go
-// explains how), never end the process because of its disk (package disk), and never
-// hold memory that grows with the table (I9).
+// It must never answer from a write that a crash may still undo (I5; see durable.go),
+// never end the process because of its disk (package disk), and never hold memory that
+// grows with the table (I9).
 //
-// The index is kept as hints: a hint says that an item may be in the index, and the
-// item itself decides. So a batch can put items that are not in the index without
-// reading the items that they replace, which makes deliveries cheap. If such a put
-// replaces an indexed item, it leaves a wrong hint: reads skip it and the sweep removes
-// it. The one deviation from the contract has the same cause: such a put is billed by
-// its own size, even if it replaces a larger or an indexed item.
+// The index is kept as hints: a hint means that an item may be in the index, and the item
+// itself decides. So a batch can put items without index keys without a read of the items
+// that they replace, which makes deliveries cheap. If such a put replaces an indexed
+// item, it leaves a wrong hint: reads skip the hint and the sweep removes it. The same
+// fact causes the one deviation from the contract: such a put is billed by its own size,
+// even if it replaces a larger or an indexed item.
 package embedded
 
 import (
@@ -41,7 +41,7 @@ var ErrClosed = errors.New("embedded: the store is closed")
 func format() disk.Format { return disk.Format{Key: append([]byte{kindMeta}, "format"...), Known: 1} }
 
 // pebbleFormat is the format of Pebble's own files. It is pinned, so that an upgrade of
-// the library alone does not shut out the version of Fanfare that ran before.
+// only the library does not lock out the previous version of Fanfare.
 const pebbleFormat = pebble.FormatValueSeparation
 
 // Options are the settings of a Store. The zero value is usable.
@@ -50,10 +50,10 @@ type Options struct {
 	FS vfs.FS
 	// Now is the clock that the sweep compares ttl with; nil is time.Now.
 	Now func() time.Time
-	// Doubt returns an error while the clock must not decide that an item has expired: the
-	// sweep deletes nothing then. nil never doubts.
+	// Doubt returns an error while the clock is too uncertain to decide that an item has
+	// expired: then the sweep deletes nothing. nil means no doubt.
 	Doubt func() error
-	// Log receives the trouble of the disk and failed sweeps; nil drops them.
+	// Log receives the errors of the disk and of sweeps. If it is nil, nothing is logged.
 	Log *zap.Logger
 	// SweepEvery is the pause between two sweeps for expired items. 0 is ten minutes;
 	// below 0 the store never sweeps by itself.
@@ -85,7 +85,7 @@ type Store struct {
 	workspaces sync.Pool // of *workspace
 	keys       sync.Pool // of *[]byte: keys of reads, which escape to the heap
 
-	life   sync.RWMutex // each call holds it shared, Close holds it alone
+	life   sync.RWMutex // each call holds it shared, Close holds it exclusively
 	closed bool
 
 	stopSweep context.CancelFunc
@@ -97,9 +97,9 @@ type Store struct {
 
 var _ table.Store = (*Store)(nil)
 
-// Open opens the table in dir, or makes it. A directory that is open already is
-// disk.ErrInUse, one of a newer format a *disk.FormatError. On a full disk it waits for
-// room.
+// Open opens the table in dir, or makes it. The error is disk.ErrInUse for a directory
+// that is already open, and a *disk.FormatError for one of a newer format. On a full disk
+// Open waits for room.
 func Open(dir string, opts Options) (*Store, error) {
 	if opts.Now == nil {
 		opts.Now = time.Now
@@ -140,8 +140,8 @@ func pebbleOptions(memoryBytes int64) *pebble.Options {
 		CacheSize:                   memoryBytes - memoryBytes/recentShare,
 		MemTableSize:                uint64(memoryBytes / memTables),
 		MemTableStopWritesThreshold: memTables,
-		// Compaction takes most of a delivery's CPU time. It begins late and on one
-		// core, takes another core when much is left to do, and never stalls writes.
+		// Compaction takes most of a delivery's CPU time. It begins late and on one core,
+		// uses another core when its backlog is large, and never stalls writes.
 		L0CompactionThreshold:      8,
 		L0StopWritesThreshold:      1000,
 		LBaseMaxBytes:              64 << 20,
@@ -155,7 +155,7 @@ func pebbleOptions(memoryBytes int64) *pebble.Options {
 }
 
 // Health returns the reason why the store cannot write, nil if it can: disk.ErrFull or
-// disk.ErrStuck, which may pass, or disk.ErrFailed. Reads go on meanwhile.
+// disk.ErrStuck, which may pass, or disk.ErrFailed. Reads continue to work.
 func (s *Store) Health() error { return s.db.Health() }
 
 // Damage returns disk.ErrDamaged once a read met damaged data.
@@ -182,9 +182,9 @@ func (s *Store) Checkpoint(ctx context.Context, dir string) error {
 
 const opCheckpoint = table.Op("checkpoint")
 
-// Close waits for calls that have begun and closes the table. Answered writes are
-// durable without it. On a disk in trouble it gives up instead of waiting: the process
-// should end, and the next one finds every answered write.
+// Close waits for calls that have begun and closes the table. Answered writes are durable
+// without Close. On a disk in trouble it gives up instead of waiting. Then the process
+// should end, and the next process finds every answered write.
 func (s *Store) Close() error {
 	s.stopSweep()
 	s.closing.Do(func() {
@@ -227,7 +227,7 @@ func (s *Store) enter(ctx context.Context, op table.Op) error {
 
 func (s *Store) leave() { s.life.RUnlock() }
 
-// failure returns the error of a call. Another try mends all but damaged data.
+// failure returns the error of a call. A retry mends all failures but damaged data.
 func (s *Store) failure(op table.Op, err error) error {
 	if _, typed := errors.AsType[*table.UnavailableError](err); err == nil || typed {
 		return err
@@ -238,7 +238,7 @@ func (s *Store) failure(op table.Op, err error) error {
 	return &table.UnavailableError{Op: string(op), Err: err}
 }
 
-// await waits until a commit is durable. If ctx ends sooner, the outcome is unknown.
+// await waits until a commit is durable. If ctx ends earlier, the outcome is unknown.
 func (s *Store) await(ctx context.Context, c *commit) error {
 	if c == nil {
 		return nil

@@ -13,9 +13,9 @@ import (
 	"fanfare/internal/table"
 )
 
-// The sweep walks over the whole table in parts, with a pause after each. So its cost
-// is a bounded share of the machine however large the table is. An expired item stays
-// readable until the sweep deletes it, as on DynamoDB.
+// The sweep walks over the whole table in parts, with a pause after each part. So its
+// cost is a bounded share of the machine, however large the table is. An expired item
+// stays readable until the sweep deletes it, as on DynamoDB.
 
 const (
 	sweepPart  = 2000 // records
@@ -60,7 +60,8 @@ func (s *Store) sweep(ctx context.Context, pause time.Duration) (int, error) {
 	return deleted, nil
 }
 
-// sweepSome sweeps one part and returns the key at which the next begins, nil at the end.
+// sweepSome sweeps one part and returns the key at which the next part begins, nil at the
+// end.
 func (s *Store) sweepSome(ctx context.Context, kind byte, from []byte) (int, []byte, error) {
 	if err := s.enterWrite(ctx, opSweep); err != nil {
 		return 0, nil, err
@@ -81,8 +82,8 @@ func (s *Store) sweepSome(ctx context.Context, kind byte, from []byte) (int, []b
 	return deleted, next, nil
 }
 
-// sweepThese deletes the candidates that, read under their locks, still are expired or
-// wrong.
+// sweepThese reads the candidates again, under their locks, and deletes each that is
+// still expired or wrong.
 func (s *Store) sweepThese(ctx context.Context, kind byte, found []candidate) (int, error) {
 	var set lockSet
 	for _, c := range found {
@@ -123,8 +124,8 @@ type candidate struct {
 	pk, sk string
 }
 
-// candidates reads one part of the table. It goes on behind damaged data, which the
-// sweep cannot mend.
+// candidates reads one part of the table. It skips damaged data, which the sweep cannot
+// mend.
 func (s *Store) candidates(kind byte, from []byte) (found []candidate, next []byte, err error) {
 	upper := []byte{kind + 1}
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: upper})
@@ -148,7 +149,7 @@ func (s *Store) candidatesOf(kind byte, it *pebble.Iterator, last []byte) (found
 			return found, last, slices.Clone(it.Key())
 		}
 		last = append(last[:0], it.Key()...)
-		// A record that cannot be read stays.
+		// An unreadable record stays.
 		if c, seems, err := s.candidate(kind, it, now); err == nil && seems {
 			found = append(found, c)
 		} else if err != nil {

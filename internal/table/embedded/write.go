@@ -103,8 +103,8 @@ func (s *Store) Transact(ctx context.Context, in table.TransactInput) (table.Wri
 	return table.WriteResult{Units: units}, answer
 }
 
-// transact stages all operations. If the transaction fails, it returns the answer that
-// says why.
+// transact stages all operations. If the transaction fails, answer is the error with the
+// reasons.
 func (st *stage) transact(ops []table.TransactOp) (units table.Units, answer, err error) {
 	reasons := make([]table.CancelledOp, len(ops))
 	var failed table.Units
@@ -146,8 +146,8 @@ const (
 	maxBatchBytes = 4 << 20
 )
 
-// BatchWrite implements table.Store. It writes thousands of items in one batch of
-// Pebble. It reads the old item only for a delete and for an item of the index.
+// BatchWrite implements table.Store. It writes thousands of items in one batch of Pebble.
+// It reads the old item only for a delete and for an item with index keys.
 func (s *Store) BatchWrite(ctx context.Context, writes []table.BatchWrite) (table.WriteResult, error) {
 	var res table.WriteResult
 	space, ok := s.workspaces.Get().(*workspace)
@@ -186,7 +186,7 @@ func (s *Store) BatchWrite(ctx context.Context, writes []table.BatchWrite) (tabl
 			return table.WriteResult{}, s.failure(table.OpBatchWrite, err)
 		}
 	}
-	// A delete that found nothing was not written: it waits for the writes that it saw.
+	// A delete that found nothing wrote nothing: it waits for the writes that it saw.
 	if err := s.settle(ctx, space.seen...); err != nil {
 		return table.WriteResult{}, s.failure(table.OpBatchWrite, err)
 	}
@@ -248,21 +248,22 @@ func (s *Store) writeBatch(space *workspace, writes []table.BatchWrite, from, to
 	return c, units, nil
 }
 
-// workspace is the memory that a BatchWrite needs beside its batch. Calls reuse it; it
-// holds no data between them.
+// workspace is the memory that a BatchWrite needs in addition to its batch. Calls reuse
+// it; between them it holds no data.
 type workspace struct {
 	keys, partitions []uint64 // hashes
 	slots, seen      []uint32
 	last             encodedAttrs
 }
 
-// encodedAttrs are attributes as they are stored. The entries of one post share theirs, so they
-// are encoded once for all of them.
+// encodedAttrs are attributes as they are stored. All entries of one post have the same
+// attributes, so these are encoded once.
 type encodedAttrs struct {
 	attrs []table.Attr
 	value []byte
 	size  int // billed, with an empty key
-	// blind reports whether a put of them needs no read of the item that it replaces.
+	// blind reports whether a put of the attributes needs no read of the item that it
+	// replaces.
 	blind bool
 }
 

@@ -62,7 +62,7 @@ func batchTests() []test {
 				require.NoError(t, err)
 				s.units(t, "units of the batch", res.Units, table.Units{Write: float64(len(writes))})
 			}
-			for i := range int64(20) { // a backend may forget by chance, too
+			for i := range int64(20) { // a backend may lose it by chance, too
 				shared[0].Value = table.N(i)
 				write(shared, shared)
 			}
@@ -94,7 +94,7 @@ func batchTests() []test {
 			}
 		}},
 		{"GetOfLargeItemsReadsThemAll", func(t *testing.T, s *suite) {
-			// These exceed the 16 MB of one answer, so the rest is left unprocessed.
+			// These exceed the 16 MB of one answer, so some are left unprocessed.
 			pk := s.partition()
 			var want []table.Item
 			var keys []table.Key

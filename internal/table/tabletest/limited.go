@@ -15,7 +15,7 @@ import (
 // Kind is a kind of capacity. A table has a limit for each.
 type Kind int
 
-// The kinds. The index has capacity of its own, and is part of no other kind.
+// The kinds. The index has capacity of its own, which belongs to no other kind.
 const (
 	Writes Kind = iota
 	Reads
@@ -24,10 +24,10 @@ const (
 	kinds
 )
 
-// Limited is a table of so many write units a second, with a second's units in reserve.
-// SetLimit limits the other kinds of capacity, and its partitions may have a limit each, too.
-// Each request takes 5 ms. It is refused when there is no unit left, and sent again and given
-// up as package dynamo does it. A full index refuses the writes of the table that change it.
+// Limited is a table with a limit of write units a second, and a second's units in reserve.
+// SetLimit limits the other kinds of capacity, and its partitions may each have a limit, too.
+// Each request takes 5 ms. It is refused when no unit is left, and is retried and given up as
+// in package dynamo. A full index refuses the writes of the table that change it.
 type Limited struct {
 	table.Store
 
@@ -40,14 +40,15 @@ type Limited struct {
 	refusals int
 }
 
-// Usage is the use of one kind of capacity. Tries and Refused count reads by the request and writes by the
-// item, each time that they were sent. A write of the table that changes the index is one of both.
+// Usage is the use of one kind of capacity. Tries and Refused count each try: reads by request, and
+// writes by item. A write of the table that changes the index counts for both kinds.
 type Usage struct {
 	Units          float64
 	Tries, Refused int
 }
 
-// bucket has the units of a second at most, or its reserve if that is larger. An open one has no limit.
+// bucket has the units of a second at most, or its reserve if that is larger. An open
+// bucket has no limit.
 type bucket struct {
 	rate, left, reserve float64
 	at                  time.Time
@@ -104,13 +105,14 @@ func (l *Limited) Used(k Kind) Usage {
 	return l.used[k]
 }
 
-// spend takes units of a request that was done. It may take more than there are.
+// spend takes the units of a request that was done. It may take more units than the
+// bucket has.
 func (l *Limited) spend(k Kind, units float64) {
 	l.all[k].left -= units
 	l.used[k].Units += units
 }
 
-// write does the writes for which there is capacity, and returns which of them it refuses. If whole,
+// write does the writes for which there is capacity, and returns the refused ones. If whole is set,
 // it does all or none.
 func (l *Limited) write(ops []table.TransactOp, whole bool, do func(taken []int) (table.WriteResult, error)) (refused []int, res table.WriteResult, err error) {
 	l.mu.Lock()
@@ -154,7 +156,7 @@ func (l *Limited) write(ops []table.TransactOp, whole bool, do func(taken []int)
 	return refused, res, err
 }
 
-// indexUnits returns the units of a write that are the index's.
+// indexUnits returns the index's part of the units of a write.
 func (l *Limited) indexUnits(op table.TransactOp) float64 {
 	if l.all[IndexWrites].open {
 		return 0
@@ -229,7 +231,7 @@ func (l *Limited) Get(ctx context.Context, in table.GetInput) (table.GetResult, 
 	return res, err
 }
 
-// BatchGet implements table.Store. A request of it is refused whole.
+// BatchGet implements table.Store. One of its requests is refused as a whole.
 func (l *Limited) BatchGet(ctx context.Context, in table.BatchGetInput) (all table.BatchGetResult, err error) {
 	for keys := range slices.Chunk(in.Keys, table.MaxBatchGet) {
 		if err := l.admit(ctx, table.OpBatchGet, Reads, batchAttempts); err != nil {
@@ -334,7 +336,7 @@ func (l *Limited) BatchWrite(ctx context.Context, writes []table.BatchWrite) (al
 	return all, nil
 }
 
-// batch does one request's writes, and sends those again that were refused.
+// batch does one request's writes, and sends refused writes again.
 func (l *Limited) batch(ctx context.Context, left []table.BatchWrite) (all table.WriteResult, err error) {
 	for attempt := 0; attempt < batchAttempts; attempt++ {
 		if err := wait(ctx, table.OpBatchWrite, attempt); err != nil {

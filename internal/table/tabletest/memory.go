@@ -136,7 +136,7 @@ func (m *Memory) page(q table.Query, last *row) (table.Page, *row) {
 	return page, last
 }
 
-// Scan implements table.Store. The order is that of the keys.
+// Scan implements table.Store. It reads in the order of the keys.
 func (m *Memory) Scan(ctx context.Context, in table.ScanInput) (table.ScanPage, error) {
 	var page table.ScanPage
 	if err := begin(ctx, in.Validate()); err != nil {
@@ -174,7 +174,7 @@ func begun(q table.Query, sk string) bool {
 	return q.Descending && (q.High == "" || sk <= q.High) || !q.Descending && sk >= q.Low
 }
 
-// ended reports whether sk is behind the range of q, in reading order.
+// ended reports whether sk is after the range of q, in reading order.
 func ended(q table.Query, sk string) bool {
 	return q.Descending && sk < q.Low || !q.Descending && q.High != "" && sk > q.High
 }

@@ -139,7 +139,7 @@ func (m *model) transactOp(p part, returnNew bool) table.TransactOp {
 	return table.TransactOp{Update: in}
 }
 
-// do runs one operation on both and compares the answers.
+// do runs one operation on the backend and on the reference, and compares the answers.
 func (m *model) do(t *rapid.T, o op) {
 	ctx := t.Context()
 	run := func(s table.Store) (table.WriteResult, error) {
@@ -168,7 +168,7 @@ func (m *model) do(t *rapid.T, o op) {
 	want, wantErr := run(m.want)
 	require.Equalf(t, showError(wantErr), showError(gotErr), "%+v:\n got", o)
 	require.Equalf(t, show(want.Item), show(got.Item), "%+v", o)
-	// A backend may bill a batch without a look at the items that it replaces.
+	// A backend may bill a batch without a read of the items that it replaces.
 	if o.Kind != "batch" && m.opts.approximateUnits == "" && got.Units != want.Units {
 		t.Fatalf("%+v: units = %+v, want %+v", o, got.Units, want.Units)
 	}
@@ -207,7 +207,8 @@ func showError(err error) string {
 	return err.Error()
 }
 
-// compare compares all items of both, in the table and in the index.
+// compare compares all items of the backend and of the reference, in the table and in the
+// index.
 func (m *model) compare(t *rapid.T) {
 	for _, descending := range []bool{false, true} {
 		for i := range 2 {

@@ -144,7 +144,7 @@ func queryTests() []test {
 			} {
 				assert.Equalf(t, tt.want, ends(tt.q), "%+v ends with", tt.q)
 			}
-			// Only some backends know that a page that reaches the end is the last.
+			// Only some backends know that a page at the end is the last one.
 			if got := ends(table.Query{PageSize: 7}); got != "" && got != "g" {
 				t.Errorf("a page of all items ends with %q", got)
 			}
@@ -298,8 +298,8 @@ func indexTests() []test {
 			s.eventualItems(t, table.Query{Index: true, PK: gsi},
 				[]table.Item{item(a, indexed(gsi, "a")...), item(b, indexed(gsi, "b")...), item(c, indexed(gsi, "c")...)})
 
-			// A put without index keys and a delete take items out of the index, in
-			// any kind of write.
+			// A put without index keys and a delete remove items from the index, in any
+			// kind of write.
 			bare := item(a)
 			_, err := s.BatchWrite(t.Context(), []table.BatchWrite{{Put: &bare}, {Delete: b}})
 			require.NoError(t, err)
@@ -317,7 +317,8 @@ func indexTests() []test {
 			indexLetters := func(letters string) []table.Item {
 				items := []table.Item{}
 				for _, l := range letters {
-					// The items' order in the table is not the index's.
+					// The order of the items in the table differs from their order in the
+					// index.
 					key := table.Key{PK: fmt.Sprintf("%s#%d", pk, 'z'-l), SK: "s"}
 					items = append(items, item(key, append(indexed(gsi, string(l)), str("v", string(l)))...))
 				}

@@ -200,7 +200,7 @@ func singleTests() []test {
 	}
 }
 
-// texts are strings that a layer may spoil.
+// texts are strings that a layer may corrupt.
 func texts() []string {
 	return []string{
 		"plain", "ünïcödé", "emoji 👩‍👩‍👧‍👦 🏳️‍🌈", "مرحبا بالعالم \u202e", "NUL\x00NUL", "\x00", "\x00é",
@@ -291,8 +291,8 @@ type conditionRow struct {
 	holds bool
 }
 
-// conditions returns each kind of condition with states on which it holds and on which
-// it does not. A nil old is an absent item.
+// conditions returns each kind of condition, with states for which it holds and states
+// for which it does not. A nil old is an absent item.
 func conditions() []conditionRow {
 	there := []table.Attr{num("n", 5), str("s", "m"), str("empty", "")}
 	n, S := table.N, table.S

@@ -11,9 +11,9 @@ import (
 	"fanfare/internal/table"
 )
 
-// Stale wraps s so that eventually consistent reads and reads of the index are often
-// out of date. Each write keeps the former version of its items, and the seed chooses
-// the later reads that see it. Consistent reads, writes and conditions are those of s.
+// Stale wraps s so that eventually consistent reads and reads of the index are often out
+// of date. Each write keeps the former version of its items, and the seed chooses the
+// later reads that see it. Consistent reads, writes and conditions go to s unchanged.
 // Stale knows only the writes that go through it. After a few stale answers an item is
 // fresh again, so a caller that repeats its read succeeds.
 func Stale(s table.Store, seed uint64) table.Store {
@@ -37,8 +37,8 @@ type version struct {
 // maxStaleAnswers is the most reads that may miss one write.
 const maxStaleAnswers = 3
 
-// keep remembers items before a write. Sometimes it leaves an older version that is
-// still being served, so that a read may miss several writes at once.
+// keep stores items as they are before a write. Sometimes it leaves an older version that
+// reads still see, so that a read may miss several writes at once.
 func (s *stale) keep(ctx context.Context, keys ...table.Key) error {
 	before, err := s.Store.BatchGet(ctx, table.BatchGetInput{Keys: keys, Consistent: true})
 	if err != nil {
@@ -170,8 +170,8 @@ func (s *stale) Scan(ctx context.Context, in table.ScanInput) (table.ScanPage, e
 	return page, nil
 }
 
-// formerOf lists, in order, the keys of the items that are in a view of a partition or
-// were in it before.
+// formerOf lists, in order, the keys of the items that are in a view of a partition, or
+// were in it earlier.
 func (s *stale) formerOf(q table.Query, view *Memory) []table.Key {
 	var keys []table.Key
 	for key, v := range s.former {

@@ -3,10 +3,10 @@
 // answers where the contract allows them (Stale), because emulators and embedded
 // engines hide the staleness of production.
 //
-// The suite makes few calls, because emulators of DynamoDB do only some hundred a
-// second. Its partitions have names of their own, so that one table can serve many
-// runs. It must never expect an eventually consistent answer to be fresh: it reads
-// consistently, or until the answer is right.
+// The suite makes few calls, because emulators of DynamoDB do only some hundred a second.
+// Its partitions have names of their own, so that one table can serve many runs. It must
+// never expect an eventually consistent answer to be fresh: it reads consistently, or
+// until the answer is right.
 package tabletest
 
 import (
@@ -36,13 +36,13 @@ type options struct {
 }
 
 // ApproximateUnits is for a backend whose capacity units do not follow DynamoDB's rules
-// exactly; why is the reason. The suite then only checks that there are units.
+// exactly, for the given reason. The suite then only checks that there are units.
 func ApproximateUnits(reason string) Option {
 	return func(o *options) { o.approximateUnits = reason }
 }
 
-// BillsProjection is for a backend that bills a projected read by the size of its
-// answer and not of the items; why is the reason.
+// BillsProjection is for a backend that bills a projected read by the size of its answer
+// and not of the items, for the given reason.
 func BillsProjection(reason string) Option {
 	return func(o *options) { o.billsProjection = reason }
 }
@@ -64,7 +64,7 @@ func Run(t *testing.T, open func(t *testing.T) table.Store, opts ...Option) {
 		name  string
 		tests []test
 	}{
-		{"Scan", scanTests()}, // first: a walk over all that the others write takes minutes on an emulator
+		{"Scan", scanTests()}, // first: a walk over the items of all other tests takes minutes on an emulator
 		{"Single", singleTests()},
 		{"Conditions", conditionTests()},
 		{"Batch", batchTests()},
@@ -160,7 +160,7 @@ func (s *suite) lacks(t *testing.T, key table.Key) {
 	equal(t, "stored item", s.read(t, key), nil)
 }
 
-// equal compares items without regard to the order of their attributes.
+// equal compares items. The order of their attributes does not matter.
 func equal(t *testing.T, what string, got, want *table.Item) {
 	t.Helper()
 	require.Emptyf(t, cmp.Diff(show(want), show(got)), "%s differs (-want +got)", what)
@@ -182,7 +182,7 @@ func showAll(items []table.Item) []string {
 	return out
 }
 
-// show returns the one text that stands for an item.
+// show returns the text of an item. Equal items have the same text.
 func show(it *table.Item) string {
 	if it == nil {
 		return "absent"

@@ -96,7 +96,7 @@ func transactTests() []test {
 			s.transact(t, ops...)
 			equalItems(t, "items", s.query(t, table.Query{PK: pk, Consistent: true}), want)
 
-			// The last of a hundred operations fails them all.
+			// The failure of the last of a hundred operations fails all of them.
 			pk = s.partition()
 			ops = ops[:0]
 			for i := range table.MaxTransact - 1 {
@@ -186,7 +186,7 @@ func concurrencyTests() []test {
 			}
 			together(t, 4, func(who int) error {
 				for i := range 6 {
-					// Each moves a debt of 1 from one account to the next, in either
+					// Each call moves a debt of 1 from one account to the next, in either
 					// order, and counts the move.
 					from, to := account(who+i), account(who+i+1)
 					ops := []table.TransactOp{
@@ -213,8 +213,8 @@ func concurrencyTests() []test {
 			}
 		}},
 		{"BatchesAndConditionsOnOneKeyAreSerial", func(t *testing.T, s *suite) {
-			// A batch overwrites a counter that others raise. Each raise must start
-			// from the value of the batch or of another raise.
+			// A batch overwrites a counter while concurrent calls raise it. Each raise
+			// must start from the value of the batch or of another raise.
 			key := s.key()
 			s.put(t, item(key, num("n", 0)))
 			together(t, 3, func(who int) error {

@@ -204,8 +204,8 @@ func unitTests() []test {
 	}
 }
 
-// eventualUnits waits until a read is billed want. An eventually consistent read may be
-// billed for an older item first.
+// eventualUnits waits until a read is billed want. An eventually consistent read may
+// first be billed for an older item.
 func (s *suite) eventualUnits(t *testing.T, what string, want table.Units, call func() (table.Units, error)) {
 	t.Helper()
 	eventually(t, func() string {
