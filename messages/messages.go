@@ -4,8 +4,9 @@
 // An event is one flat JSON object: type, version, event_id, time, and the
 // fields of its type. The wire rules:
 //
-//   - Unknown fields are ignored, so that a newer producer may add some. Else the JSON is
-//     strict (package strictjson): a name counts letter by letter, and occurs once.
+//   - Unknown fields are ignored, so that a newer producer may add fields. Otherwise the
+//     JSON is strict (package strictjson): a name matches letter by letter, and occurs
+//     once.
 //   - An unknown type, an unknown version or a bad payload is a *PermanentError:
 //     redelivery cannot help, so the consumer dead-letters it with the reason (I6).
 //   - Consumers learn a new version before any producer sends it.
@@ -32,7 +33,7 @@ import (
 	"fanfare/internal/strictjson"
 )
 
-// Version is the schema version that this package writes and the newest that it
+// Version is the schema version that this package writes, and the newest version that it
 // reads.
 const Version = 1
 
@@ -55,10 +56,11 @@ const (
 	KindProfileChanged Kind = "ProfileChanged"
 	KindFanoutPlan     Kind = "FanoutPlan"
 	KindFanoutChunk    Kind = "FanoutChunk"
-	// KindPostDelivered is sent to others only, KindLikeCounted also to the notices: see PostDelivered.
+	// KindPostDelivered is sent only to other programs, KindLikeCounted also to the
+	// notices: see PostDelivered.
 	KindPostDelivered Kind = "PostDelivered"
 	KindLikeCounted   Kind = "LikeCounted"
-	// KindPostTakenDown is sent to others only.
+	// KindPostTakenDown is sent only to other programs.
 	KindPostTakenDown Kind = "PostTakenDown"
 )
 
@@ -68,9 +70,9 @@ const (
 	MaxImageURL = 2048
 )
 
-// MaxAge is the largest age, by the time of its id, at which a consumer applies an
-// event and a redrive sends it again. So it is enough that the guards against a second
-// application live longer; docs/LIKES.md names those of likes.
+// MaxAge is the largest age, by the time of its id, at which a consumer applies an event
+// and a redrive sends it again. The guards against a second application only have to live
+// longer than MaxAge; docs/LIKES.md names the guards of likes.
 const MaxAge = 30 * 24 * time.Hour
 
 // MaxAhead bounds how far the id of an event, or of its post, may be ahead of a
@@ -81,13 +83,13 @@ const MaxAhead = 5 * time.Minute
 // the 14 days for which SQS keeps a message.
 const MaxWait = 24 * time.Hour
 
-// Event is one of the pointer types of this package.
+// Event is one of this package's pointer types.
 type Event interface {
 	Kind() Kind
 	// Head returns the part that all events share, to read and to fill.
 	Head() *Header
 	// Group is the key of fairness: a message waits for the messages of its own group,
-	// not for those of other groups.
+	// and not for messages of other groups.
 	Group() string
 	// check returns the errors of the fields of this type.
 	check() error
@@ -106,17 +108,17 @@ type Header struct {
 // Head implements Event.
 func (h *Header) Head() *Header { return h }
 
-// PostCreated says that a post exists: it is the durable commit of a post, put on
-// the queue before the table is written.
+// PostCreated means that a post exists: it is the durable commit of a post, put on the
+// queue before the table is written.
 type PostCreated struct {
 	Header
 	PostID   string `json:"post_id" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
 	AuthorID string `json:"author_id" jsonschema:"pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
 	Text     string `json:"text"`
 	ImageURL string `json:"image_url,omitempty"`
-	// LikeShards is the number of partitions of the post's like list. It never changes
-	// later. Fanfare's API always fills it. Another producer leaves it out: then the
-	// worker decides it, and writes the post without a look for the API's write.
+	// LikeShards is the number of partitions of the post's like list. It never changes.
+	// Fanfare's API always sets it. Another producer omits it: then the worker decides
+	// the number, and writes the post without a look for the API's write.
 	LikeShards int `json:"like_shards,omitempty" jsonschema:"minimum=0,maximum=100"`
 	// PostKind, Data, Mentions and ExpiresAt are optional: see post.go.
 	PostKind  string          `json:"kind,omitempty" jsonschema:"pattern=^[a-z][a-z0-9_.-]{0\\,31}$"`
@@ -125,15 +127,15 @@ type PostCreated struct {
 	ExpiresAt *time.Time      `json:"expires_at,omitempty"`
 }
 
-// Liked says that a user likes a post. EventID is the version of the user's action:
-// the action with the higher id is the later one.
+// Liked means that a user likes a post. EventID is the version of the user's action: the
+// action with the higher id is the later one.
 type Liked struct{ Like }
 
-// Unliked is the event that a user has no reaction to a post any more, of whatever kind it was.
+// Unliked means that a user has no reaction to a post any more, of whatever kind it was.
 type Unliked struct{ Like }
 
-// Reacted is the event that a user's reaction to a post is of a kind other than like. It replaces the
-// user's former one.
+// Reacted means that a user's reaction to a post has a kind other than like. It replaces the user's
+// former reaction.
 type Reacted struct {
 	Like
 	Reaction string `json:"kind" jsonschema:"pattern=^[a-z][a-z0-9]{0\\,11}$"`
@@ -144,16 +146,16 @@ type Like struct {
 	Header
 	PostID string `json:"post_id" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
 	UserID string `json:"user_id" jsonschema:"pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
-	// AuthorID is the post's author and LikeShards its number of like shards. A
-	// producer may leave them out; then the consumer reads them from the table.
+	// AuthorID is the post's author and LikeShards its number of like shards. A producer
+	// may omit them; then the consumer reads them from the table.
 	AuthorID   string `json:"author_id,omitempty" jsonschema:"pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
 	LikeShards int    `json:"like_shards,omitempty" jsonschema:"minimum=0,maximum=100"`
-	// Stored is a hint that the user acted on the post before. A read then replaces a put that
-	// would fail.
+	// Stored is a hint that the user has acted on the post before. Then the consumer reads
+	// first, because its put would fail.
 	Stored bool `json:"stored,omitempty"`
 }
 
-// Followed says that a follow was committed. It asks for the backfill: a copy of the
+// Followed means that a follow was committed. It requests the backfill: a copy of the
 // author's recent posts into the follower's timeline.
 type Followed struct {
 	Header
@@ -163,27 +165,27 @@ type Followed struct {
 	From string `json:"from" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
 	// MarkVersion is the version of the home mark that this backfill may end.
 	MarkVersion string `json:"mark_version" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
-	// FollowID is the id of the event that others get of the follow. It is absent if they get
-	// none: nobody follows anew by an import or a repair.
+	// FollowID is the id of the event about the follow for other programs. It is absent if
+	// there is no such event: an import or a repair makes no new follow.
 	FollowID string `json:"follow_id,omitempty" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
 }
 
-// Unfollowed asks for the removal of an unfollowed author's entries from the timeline of a
-// former follower. A home that had to skip many of them sends it.
+// Unfollowed requests the removal of an unfollowed author's entries from the timeline of a
+// former follower. A home read that had to skip many entries sends it.
 type Unfollowed struct {
 	Header
 	FollowerID string `json:"follower_id" jsonschema:"pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
 	AuthorID   string `json:"author_id" jsonschema:"pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
 	// MarkVersion is the version of the home mark of the unfollow. The removal ends when
-	// there is another mark.
+	// another mark is stored.
 	MarkVersion string `json:"mark_version" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
-	// Before is the post below which the removal goes on, "" for the newest entry.
+	// Before is the post below which the removal continues, "" for the newest entry.
 	Before string `json:"before,omitempty" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
 }
 
-// PostDeleted tells of a deleted post, and asks for the removal of the post's comments and
-// likes. The call whose transaction deleted the post, or may have, sends the message after the
-// transaction. If a crash in between loses it, an auditor sends it.
+// PostDeleted means that a post was deleted, and requests the removal of the post's comments
+// and likes. The call whose transaction deleted the post, or may have, sends the message after
+// the transaction. If a crash in between loses the message, an auditor sends it.
 type PostDeleted struct {
 	Header
 	PostID   string `json:"post_id" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
@@ -192,50 +194,51 @@ type PostDeleted struct {
 	Mentions []string `json:"mentions,omitempty" jsonschema:"maxItems=50,uniqueItems=true,pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
 }
 
-// UserForgotten asks for the removal of a user, and of all that the user made before it.
+// UserForgotten requests the removal of a user, and of all that the user made before the
+// event.
 type UserForgotten struct {
 	Header
 	UserID string `json:"user_id" jsonschema:"pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
 }
 
-// ProfileChanged says that a user wants another name or image. It is sent before the change,
-// so that a crash in between loses nothing. It asks for the change in the user's recent posts.
+// ProfileChanged requests the change of a user's name or image in the user's recent posts. It
+// is sent before the profile changes, so that a crash in between loses nothing.
 type ProfileChanged struct {
 	Header
 	UserID string `json:"user_id" jsonschema:"pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
 	// V is the version of the changed profile.
 	V int64 `json:"v" jsonschema:"minimum=1"`
-	// Before is the post below which the change goes on, "" for the newest post.
+	// Before is the post below which the change continues, "" for the newest post.
 	Before string `json:"before,omitempty" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
 }
 
-// MarkWalk asks for the next step of the mark walk of an author whose mode is changing: it
-// prepares the homes of all followers for posts that are pulled, or ends that.
+// MarkWalk requests the next step of the mark walk of an author whose mode is changing.
+// The walk prepares the homes of all followers for pulled posts, or ends that.
 type MarkWalk struct {
 	Header
 	AuthorID string `json:"author_id" jsonschema:"pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
-	// Walker is the event that the walk began with, "" in that event itself. Of several
-	// walks one goes on, the others wait.
+	// Walker is the first event of the walk, "" in that event itself. If there are
+	// several walks, one continues and the others wait.
 	Walker string `json:"walker,omitempty" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
 }
 
-// Seen says that a reader read its home, and that the days of its edges are due: none has
-// one yet, or the last day is near.
+// Seen means that a reader read its home, and that its edges need later days: they have
+// no day yet, or their last day is near.
 type Seen struct {
 	Header
 	UserID string `json:"user_id" jsonschema:"pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
 }
 
-// Returned says that a reader came back after posts may have been skipped. It asks for the
-// entries that its home lacks.
+// Returned means that a reader came back after fan-out may have skipped posts. It requests
+// the entries that the reader's home lacks.
 type Returned struct {
 	Header
 	UserID string `json:"user_id" jsonschema:"pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
-	// V is the number of the return. Only that return is ended.
+	// V is the number of the return. The message ends only this return.
 	V int64 `json:"v" jsonschema:"minimum=1"`
 }
 
-// FanoutPlan asks a planner to go on cutting a post's followers into chunks.
+// FanoutPlan asks a planner to continue to cut a post's followers into chunks.
 type FanoutPlan struct {
 	Header
 	PostID   string `json:"post_id" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
@@ -256,24 +259,24 @@ type FanoutChunk struct {
 	End string `json:"end,omitempty"`
 }
 
-// PostDelivered says that the delivery of a post is complete. Fanfare sends it, LikeCounted,
-// Followed, Notified and PostTakenDown to the queue that FANFARE_EVENTS_QUEUE names, and reads nothing there. The
-// event's id is the post's.
+// PostDelivered means that the delivery of a post is complete. Fanfare sends it, LikeCounted,
+// Followed, Notified and PostTakenDown to the queue that FANFARE_EVENTS_QUEUE names, and never reads
+// that queue. The event's id is the post's id.
 type PostDelivered struct {
 	Header
 	PostID   string `json:"post_id" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
 	AuthorID string `json:"author_id" jsonschema:"pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
-	// Delivered is the number of followers with the post in their timelines, Skipped the
-	// number of those that were away: they get it when they come back.
+	// Delivered is the number of followers with the post in their timelines. Skipped is
+	// the number of away followers: they get the post when they return.
 	Delivered int64 `json:"delivered" jsonschema:"minimum=0"`
 	Skipped   int64 `json:"skipped" jsonschema:"minimum=0"`
-	// Pulled says that the post is in no timeline: its author has very many followers, and homes
-	// read its posts from the author's own list.
+	// Pulled means that the post is in no timeline: its author has very many followers, and
+	// homes read its posts from the author's own list.
 	Pulled bool `json:"pulled"`
 }
 
-// LikeCounted says that a user's action on a post is in the post's like count. The event's id
-// is that of the Liked or Unliked.
+// LikeCounted means that a user's action on a post is in the post's like count. The event's
+// id is the id of the action's event.
 type LikeCounted struct {
 	Header
 	PostID   string `json:"post_id" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
@@ -282,8 +285,8 @@ type LikeCounted struct {
 	// Reaction is the kind of the user's reaction, "" for none, and Liked reports whether it is like.
 	Reaction string `json:"kind" jsonschema:"pattern=^([a-z][a-z0-9]{0\\,11})?$"`
 	Liked    bool   `json:"liked"`
-	// LikeCount is the post's count with this action and others of the same flush. It is
-	// absent if the event is sent for a flush of an earlier attempt.
+	// LikeCount is the post's count with this action and other actions of the same flush.
+	// It is absent if an earlier attempt made the flush.
 	LikeCount *int64 `json:"like_count,omitempty" jsonschema:"minimum=0"`
 }
 
@@ -353,7 +356,7 @@ func (e *PostDeleted) Group() string { return e.AuthorID }
 // Group implements Event.
 func (e *UserForgotten) Group() string { return e.UserID }
 
-// Group implements Event: a user who changes a profile often delays nobody else (I8).
+// Group implements Event. A user who often changes a profile delays nobody else (I8).
 func (e *ProfileChanged) Group() string { return e.UserID }
 
 // Group implements Event: an author's walks wait for each other.
@@ -509,10 +512,11 @@ func shards(n int) error {
 const MaxLikeShards = 100
 
 // EarlyError postpones an event whose id is further ahead of the consumer's clock than
-// MaxAhead. Either clock may be wrong, and time mends both, so the message comes again.
+// MaxAhead. Either clock may be wrong, and time mends both, so the message is
+// redelivered.
 type EarlyError struct {
 	Reason string
-	// Wait is how long it takes until the event is due by the consumer's clock.
+	// Wait is the time until the event is due by the consumer's clock.
 	Wait time.Duration
 }
 
@@ -571,8 +575,8 @@ func newEvent(kind Kind) (Event, bool) {
 	return nil, false
 }
 
-// Encode returns the JSON of an event. It fails on fields that no consumer would
-// accept, so that a defect shows at its source.
+// Encode returns the JSON of an event. It fails on fields that no consumer would accept,
+// so that a defect is found at its source.
 func Encode(e Event) ([]byte, error) {
 	if e == nil || reflect.ValueOf(e).IsNil() {
 		return nil, errors.New("encode an event: it is nil")
@@ -597,8 +601,8 @@ func opening(kind Kind) string {
 	return `{"type":"` + string(kind) + `","version":` + strconv.Itoa(Version) + `,`
 }
 
-// envelopeOf reads the type and the version of an event. Where they come first, as Encode
-// writes them, that takes no decoder.
+// envelopeOf reads the type and the version of an event. If they come first, as Encode
+// writes them, it needs no decoder.
 func envelopeOf(payload []byte) (env envelope, err error) {
 	if rest, ok := bytes.CutPrefix(payload, []byte(`{"type":"`)); ok {
 		kind, _, _ := bytes.Cut(rest, []byte(`"`))
@@ -631,9 +635,9 @@ func Decode(payload []byte) (Event, error) {
 	return e, nil
 }
 
-// CheckAge refuses an event by the time of its id. If it is further ahead than MaxAhead,
-// the error is an *EarlyError. If it is older than MaxAge, or would have to wait for longer
-// than MaxWait, the error is a *PermanentError.
+// CheckAge refuses an event by the time of its id. An event that is further ahead than
+// MaxAhead is an *EarlyError. An event that is older than MaxAge, or would have to wait for
+// longer than MaxWait, is a *PermanentError.
 func CheckAge(e Event, now time.Time) error {
 	return CheckIDAge("event_id", e.Head().EventID, now)
 }

@@ -6,24 +6,24 @@ import "errors"
 const (
 	KindCommented Kind = "Commented"
 	KindMentioned Kind = "Mentioned"
-	// KindNotified is sent to others only: see PostDelivered.
+	// KindNotified is sent only to other programs: see PostDelivered.
 	KindNotified Kind = "Notified"
 )
 
-// Commented is the event that a comment is being made, or deleted. The API sends it before the
-// transaction, so that a crash in between loses nothing. The consumer asks the table for the comment.
+// Commented means that a comment is being made or deleted. The API sends it before the transaction,
+// so that a crash in between loses nothing. The consumer looks the comment up in the table.
 type Commented struct {
 	Header
 	PostID string `json:"post_id" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
-	// AuthorID is the post's author, UserID the comment's.
+	// AuthorID is the post's author, UserID the comment's author.
 	AuthorID  string `json:"author_id" jsonschema:"pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
 	CommentID string `json:"comment_id" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
 	UserID    string `json:"user_id" jsonschema:"pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
 	Deleted   bool   `json:"deleted,omitempty"`
 }
 
-// Mentioned is the event that a post or a comment mentions a user. Of a comment it is sent with Commented,
-// and like Commented.
+// Mentioned means that a post or a comment mentions a user. For a comment it is sent together with
+// Commented.
 type Mentioned struct {
 	Header
 	// UserID is the mentioned user, ActorID the author of the post or the comment.
@@ -35,8 +35,9 @@ type Mentioned struct {
 	Deleted   bool   `json:"deleted,omitempty"`
 }
 
-// Notified is the event that a user has a new notification, or news in one. Mutes and blocks were asked
-// for, so a push or a mail can follow. The event's id is the place of the action in the user's list.
+// Notified means that a user has a new notification, or that one has changed. It is sent after the
+// check of mutes and blocks, so a push or a mail can follow. The event's id is the place of the
+// action in the user's list.
 type Notified struct {
 	Header
 	UserID string `json:"user_id" jsonschema:"pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`

@@ -54,8 +54,8 @@ func MentionFaults(users []string) iter.Seq2[int, string] {
 	}
 }
 
-// CompactData returns the compact form of custom data, which has at most a number of bytes. If the
-// data is refused, it returns the fault, and the path of the member that has it.
+// CompactData returns the compact form of custom data, which has at most most bytes. If it refuses
+// the data, it returns the fault, and the path of the faulty member.
 func CompactData(data []byte, most int) (compact, place, fault string) {
 	compact, err := strictjson.Object(data, most, MaxDataDepth)
 	if refused, ok := errors.AsType[*strictjson.Error](err); ok {
@@ -64,7 +64,7 @@ func CompactData(data []byte, most int) (compact, place, fault string) {
 	return compact, "", ""
 }
 
-// End returns the time from which on no read shows the post, in whole seconds. It is zero for a
+// End returns the time from which no read shows the post, in whole seconds. It is zero for a
 // post without an end.
 func (e *PostCreated) End() time.Time {
 	if e.ExpiresAt == nil {
@@ -73,7 +73,7 @@ func (e *PostCreated) End() time.Time {
 	return e.ExpiresAt.UTC().Truncate(time.Second)
 }
 
-// checkOptional returns the errors of the fields that a post may lack.
+// checkOptional returns the errors of the optional fields of a post.
 func (e *PostCreated) checkOptional() error {
 	err := checkMentions(e.Mentions)
 	if e.PostKind != "" && !ValidKind(e.PostKind) {
@@ -104,8 +104,8 @@ func checkMentions(users []string) error {
 // MaxReason is the limit of the reason of a take-down, in Unicode code points.
 const MaxReason = 500
 
-// PostTakenDown is the event that a service deleted a post, and that the post's comments and likes are
-// gone, too. The event's id is the post's.
+// PostTakenDown means that a service deleted the post, and that the post's comments and likes are
+// gone, too. The event's id is the post's id.
 type PostTakenDown struct {
 	Header
 	PostID   string `json:"post_id" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`

@@ -14,7 +14,7 @@ func ValidReaction(s string) bool {
 	return s != "" && len(s) <= MaxReaction && s[0] >= 'a' && s[0] <= 'z' && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789") == ""
 }
 
-// Action returns the event of a user whose reaction to a post is now of a kind, "" for none.
+// Action returns the event for a user's new reaction to a post, "" for none.
 func Action(like Like, reaction string) Event {
 	switch reaction {
 	case "":

@@ -2,8 +2,8 @@ package messages
 
 import "fmt"
 
-// Reason is the kind of a dead letter. The reason that a dead letter has for people is a sentence
-// that contains it. docs/OPERATIONS.md has the cause of each and what to do.
+// Reason is the kind of a dead letter. A dead letter's reason is a sentence for people that
+// contains the kind. docs/OPERATIONS.md has the cause and the cure of each kind.
 type Reason string
 
 // The reasons of messages that no consumer can ever process, as in a PermanentError.
@@ -40,11 +40,11 @@ func (r Reason) Because(format string, args ...any) string {
 	return string(r) + ": " + fmt.Sprintf(format, args...)
 }
 
-// PermanentError refuses an event that redelivery cannot help. The consumer sends it to
-// the dead-letter queue.
+// PermanentError refuses an event if no redelivery can help. The consumer sends the event
+// to the dead-letter queue.
 type PermanentError struct {
 	Reason Reason
-	// Detail names the values that were refused.
+	// Detail names the refused values.
 	Detail string
 }
 
