@@ -6,16 +6,16 @@ import (
 	"fanfare/internal/table"
 )
 
-// Block is one user's side of the blocks between two users. The side of Other says the same
-// the other way round. The item is there while one of the two blocks the other one.
+// Block is one user's side of the blocks between two users. The other user's side has the
+// same facts in reverse. The item exists while one of the two blocks the other.
 type Block struct {
 	User, Other string
-	// Since is the time when User blocked Other, and By when Other blocked User. Each is zero
-	// if there is no such block.
+	// Since is the time when User blocked Other, and By is when Other blocked User. A zero
+	// time means no block.
 	Since, By time.Time
 }
 
-// Item encodes b, which has one of the times at least.
+// Item encodes b, which has at least one of the times.
 func (b Block) Item() table.Item {
 	it := table.Item{Key: BlockKey(b.User, b.Other)}
 	if !b.Since.IsZero() {
@@ -27,7 +27,7 @@ func (b Block) Item() table.Item {
 	return it
 }
 
-// BlockedSince returns since when a side says that its user is blocked, zero for no block.
+// BlockedSince returns the time since which a side's user is blocked, zero for no block.
 func BlockedSince(side table.Item) time.Time { return timeOf(&side, AttrBlockedBy) }
 
 // ParseBlock decodes one side of the blocks between two users.

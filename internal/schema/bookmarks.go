@@ -7,8 +7,8 @@ import (
 // Bookmark is a post that a user keeps for itself. V is a ULID of the time when the user made the bookmark.
 type Bookmark struct{ User, Post, V string }
 
-// Items encodes b: its place in the list, and the half by which the post finds that place. The two are in
-// one partition.
+// Items encodes b in two items of one partition: its place in the list, and the half by which a post
+// finds its place.
 func (b Bookmark) Items() (listed, byPost table.Item) {
 	return table.Item{Key: BookmarkKey(b.User, b.V), Attrs: []table.Attr{str(AttrKeyPost, b.Post)}},
 		table.Item{Key: BookmarkOfKey(b.User, b.Post), Attrs: []table.Attr{str(AttrVersion, b.V)}}

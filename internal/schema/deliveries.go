@@ -17,11 +17,12 @@ type Plan struct {
 	// Planned is the number of the author's followers when the fan-out began, plus one
 	// for the author's own home.
 	Planned int64
-	// Started is the time when a worker began.
+	// Started is the time when the first worker began.
 	Started time.Time
-	// Attempts counts the times that a worker began.
+	// Attempts is the number of times that a worker began.
 	Attempts int64
-	// State is "" for a fan-out that runs or ran, else the reason why there is none.
+	// State is "" for a fan-out that runs or ran. Otherwise it is the reason why there is
+	// no fan-out.
 	State string
 	// TTL is the time when the plan expires, zero for never.
 	TTL time.Time
@@ -29,14 +30,14 @@ type Plan struct {
 	Sum Chain
 }
 
-// Chain sums up a post's chain from the open start on, link by link.
+// Chain sums up a post's chain from the open start on, chunk by chunk.
 type Chain struct {
-	// Upto is the end of the last link, "" before the first one and at the open end.
+	// Upto is the end of the last link, "" before the first link and at the open end.
 	Upto string
-	// Ended says that the last link has the open end.
+	// Ended means that the last link has the open end.
 	Ended bool
-	// Total counts the links, Done those that are done, Delivered their entries, and Skipped
-	// their followers that were away.
+	// Total is the number of links and Done the number of done ones. Delivered is the number
+	// of their entries, Skipped the number of their away followers.
 	Total, Done, Delivered, Skipped int64
 	// Last is the time when the latest link was done.
 	Last time.Time
@@ -60,9 +61,9 @@ func (c *Chain) Add(link Chunk) {
 	}
 }
 
-// DeliveryKept is how long a delivery record outlives the entries of its post. A
-// tombstone lives as much longer than the timeline's TTL after the deletion. That is above
-// messages.MaxAge, so a consumer that handles a message finds them.
+// DeliveryKept is how long a delivery record outlives the entries of its post. After a
+// deletion, a tombstone lives for the timeline's TTL and as much longer. That is above
+// messages.MaxAge, so a consumer that handles a message finds both.
 const DeliveryKept = 31 * 24 * time.Hour
 
 // Item encodes p.
@@ -98,9 +99,9 @@ type Chunk struct {
 	// First is the lowest id of the range, "" for the open start. End is the lowest id
 	// after the range, which is the next chunk's First, "" for the open end.
 	First, End string
-	// Done is the time of its delivery, zero before that.
+	// Done is the time when the chunk was delivered, or zero.
 	Done time.Time
-	// Delivered counts its entries, Skipped its followers that were away.
+	// Delivered is the number of its entries, Skipped the number of its away followers.
 	Delivered, Skipped int64
 	// TTL is the time when the chunk expires, zero for never.
 	TTL time.Time

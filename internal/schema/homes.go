@@ -29,14 +29,15 @@ func ParseEntry(it table.Item) (Entry, error) {
 	return Entry{post, author, parseShards(it)}, nil
 }
 
-// MarkKind is the reason why a home treats an author in another way than by its entries.
+// MarkKind is the reason why a home treats an author differently.
 type MarkKind string
 
 // The kinds of home mark.
 const (
 	// MarkUnfollowed leaves the author out.
 	MarkUnfollowed MarkKind = "unfollowed"
-	// MarkBackfill merges the author's posts in until they have been copied, and Until.
+	// MarkBackfill merges the author's posts in until they are copied, and then until
+	// Until.
 	MarkBackfill MarkKind = "backfill"
 	// MarkPulled always merges the author's posts in.
 	MarkPulled MarkKind = "pulled"
@@ -48,15 +49,15 @@ type Mark struct {
 	Kind         MarkKind
 	// From is the lowest post id that the home shows, "" for all entries that it has.
 	From string
-	// Pull is the lowest post id that is merged in. In items it is absent if it is From.
+	// Pull is the lowest post id that is merged in. An item without it has From's value.
 	Pull string
 	// V is the number of the change of mode that made the mark pulled, 0 for other kinds.
 	V int64
 	// Version is a ULID, new with each change.
 	Version string
-	// FollowID is the id of the event that tells others of the follow, "" for none. It is the
-	// first version of the mark of a backfill, and stays while the version changes, so that one
-	// follow is told under one id. Marks of other kinds have none.
+	// FollowID is the id of the event about the follow for other programs, "" for none. It is
+	// the first version of the mark of a backfill. It stays when the version changes, so that
+	// one follow has one id. Marks of other kinds have none.
 	FollowID string
 	// Until is the time until which the posts of a finished backfill are merged in.
 	Until time.Time
@@ -64,7 +65,7 @@ type Mark struct {
 	TTL time.Time
 }
 
-// noFollowID marks a follow that others get no event of.
+// noFollowID marks a follow without an event for other programs.
 const noFollowID = "-"
 
 // Item encodes m.
@@ -93,13 +94,13 @@ func (m Mark) Merges(now time.Time) bool {
 	return m.Kind == MarkPulled || m.Kind == MarkBackfill && (m.Until.IsZero() || now.Before(m.Until))
 }
 
-// Hides reports whether homes leave out the author's entry of a post.
+// Hides reports whether homes leave the author's entry of a post out.
 func (m Mark) Hides(post string) bool {
 	return m.Kind == MarkUnfollowed || post < m.From
 }
 
 // KnownMark reports whether an item of a home partition is a mark of a known kind. Readers
-// pass by other items, which a later version may write.
+// skip other items, which a later version may write.
 func KnownMark(it table.Item) bool {
 	_, author := UserOfSK(it.Key.SK)
 	switch MarkKind(it.Str(AttrKind)) {

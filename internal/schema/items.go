@@ -8,9 +8,9 @@ import (
 )
 
 // The item codecs have a file for each kind of partition. Each type has a method Item,
-// which encodes it, and a Parse function, which refuses any other item. Attribute names are
-// short where an item is billed often. Times are milliseconds since 1970, except that ttl
-// has seconds.
+// which encodes it, and a Parse function, which refuses any other item. Names of attributes
+// are short in items that are often billed. Times are milliseconds since 1970, except ttl,
+// which has seconds.
 
 // Names of the attributes that other packages use in conditions and updates.
 const (
@@ -84,7 +84,7 @@ const (
 	AttrBaseReaction = "bk"
 )
 
-// ParseError is the refusal of a stored item that does not fit its key.
+// ParseError means that a stored item does not fit its key.
 type ParseError struct {
 	Key     table.Key
 	Problem string
@@ -115,7 +115,7 @@ func appendShards(attrs []table.Attr, shards int) []table.Attr {
 	return attrs
 }
 
-// appendTTL adds the time of expiry, unless it is zero for never.
+// appendTTL adds the time of expiry, unless the time is zero for never.
 func appendTTL(attrs []table.Attr, ttl time.Time) []table.Attr {
 	if ttl.IsZero() {
 		return attrs

@@ -8,11 +8,11 @@ import (
 	"fanfare/internal/table"
 )
 
-// The keys of all items. docs/ACCESS_PATTERNS.md names the reads of each. The ids are those
-// of package id and have no '#', so no key can be read in two ways.
+// The keys of all items. docs/ACCESS_PATTERNS.md names the reads of each key. The ids are
+// package id's and have no '#', so no key can be read in two ways.
 
-// Collection returns the kind of a partition by its key: follower of u#ann#follower, made of a partition of
-// the index of posts by time, user and post of the partitions of single items.
+// Collection returns the kind of a partition by its key: follower for u#ann#follower, made for a
+// partition of the index of posts by time, user and post for the partitions of single items.
 func Collection(pk string) string {
 	parts := strings.Split(pk, "#")
 	switch kind := parts[0]; {
@@ -28,16 +28,16 @@ func Collection(pk string) string {
 }
 
 // FollowerShards is the number of items that share an author's follower count, so that
-// few follows of one author at once conflict. It may grow, because readers add up all
-// shares. It was 8 before, so a share may be negative; their sum never is.
+// few concurrent follows of one author conflict. It may grow, because readers add up all
+// shares. It once was 8, so a share may be negative; the sum of all shares never is.
 const FollowerShards = 64
 
-// SortInfo is the sort key of an item that is alone of its kind in its partition: a
-// profile, a post by id.
+// SortInfo is the sort key of an item that is the only one of its kind in its partition:
+// a profile, a post by id.
 const SortInfo = "info"
 
-// SortCount is the sort key of a user's posts and following, and of a post's
-// likes.
+// SortCount is the sort key of a user's counts of posts and following, and of a post's
+// like count.
 const SortCount = "count"
 
 // SortCountEnd is above the sort keys of all of a user's counts, which begin with
@@ -63,7 +63,8 @@ func UserOfProfile(key table.Key) (user string, ok bool) {
 // SortForgotten is the sort key of the note of a user's removal.
 const SortForgotten = "forgotten"
 
-// ForgottenKey names that note. It lies beside the profile, whose absence it explains.
+// ForgottenKey names the note of a user's removal. The note lies beside the profile,
+// whose absence it explains.
 func ForgottenKey(user string) table.Key { return table.Key{PK: UserPK(user), SK: SortForgotten} }
 
 // CountsKey names a user's counts of posts and following.
@@ -136,11 +137,11 @@ func PostSK(post string) string { return "p#" + post }
 func PostOfSK(sk string) (post string, ok bool) { return strings.CutPrefix(sk, "p#") }
 
 // PostByIDKey names the small item that has a post's author, the number of shards of its
-// like list, and whether it was deleted.
+// like list, and whether the post was deleted.
 func PostByIDKey(post string) table.Key { return table.Key{PK: "p#" + post, SK: SortInfo} }
 
-// PostShards is the number of index partitions that the posts of one bucket of time are
-// spread over. An index partition takes 1,000 new posts a second.
+// PostShards is the number of index partitions over which the posts of one bucket of time
+// are spread. An index partition takes 1,000 new posts a second.
 const PostShards = 8
 
 // BucketOf returns the bucket of time that a post was made in: the first five of the ten
@@ -168,8 +169,8 @@ func CommentOfSK(sk string) (comment string, ok bool) { return strings.CutPrefix
 // UserCommentsPK is the index partition of a user's comments.
 func UserCommentsPK(user string) string { return "u#" + user + "#comment" }
 
-// LikesPK is the partition of the likes of a post by the users of one shard. A
-// post with one shard has the name without a number. Its sort keys are UserSK.
+// LikesPK is the partition of the likes of a post by the users of one shard. If the post
+// has one shard, the name has no number. Its sort keys are UserSK.
 func LikesPK(post string, shard, shards int) string {
 	if shards <= 1 {
 		return "p#" + post + "#likelist"
@@ -177,8 +178,8 @@ func LikesPK(post string, shard, shards int) string {
 	return fmt.Sprintf("p#%s#likelist#%02d", post, shard)
 }
 
-// LikeKey names a user's like of a post whose like list has this many shards. The
-// number is stored with the post and never changes, because a user's likes of a post
+// LikeKey names a user's like of a post whose like list has the given number of shards.
+// The number is stored with the post and never changes, because a user's likes of a post
 // must always meet the same item (I3).
 func LikeKey(post, user string, shards int) table.Key {
 	return table.Key{PK: LikesPK(post, LikeShard(user, shards), shards), SK: UserSK(user)}
@@ -214,8 +215,8 @@ func AppendTimelinePK(dst []byte, user string) []byte {
 	return append(dst, "#timeline"...)
 }
 
-// EntrySK is the sort key of a timeline entry: the post, then its author, so that
-// an entry needs no attribute but its ttl.
+// EntrySK is the sort key of a timeline entry: the post, then its author, so that an
+// entry needs only the attribute ttl.
 func EntrySK(post, author string) string { return "p#" + post + "#u#" + author }
 
 // ParseEntrySK is the reverse of EntrySK.
@@ -232,8 +233,8 @@ func ParseEntrySK(sk string) (post, author string, ok bool) {
 // presence.
 func MarksPK(user string) string { return "u#" + user + "#home" }
 
-// SortPresence is the sort key of a presence, below those of the marks: the Query of the
-// marks reads it, too.
+// SortPresence is the sort key of a presence. It is below the keys of the marks, so the
+// Query of the marks reads it, too.
 const SortPresence = "presence"
 
 // PresenceKey names the presence of a reader.
@@ -254,8 +255,8 @@ func UserOfHome(pk string) (user string, ok bool) {
 // MarkKey names user's home mark for author.
 func MarkKey(user, author string) table.Key { return table.Key{PK: MarksPK(user), SK: UserSK(author)} }
 
-// SortMute is the prefix of the sort keys of mutes, and SortMuteEnd is above all of them. They
-// lie in the partition of the home marks and below these, so the Query that reads the marks
+// SortMute is the prefix of the sort keys of mutes, and SortMuteEnd is above all of them.
+// Mutes lie in the partition of the home marks and below the marks, so the Query of the marks
 // reads all mutes first.
 const (
 	SortMute    = "mute#"
@@ -271,8 +272,8 @@ func MuteSK(author string) string { return SortMute + UserSK(author) }
 // MutedOfSK is the reverse of MuteSK.
 func MutedOfSK(sk string) (author string, ok bool) { return strings.CutPrefix(sk, SortMute+"u#") }
 
-// MutersPK is the partition of the users who mute author; its sort keys are UserSK. Nobody
-// reads it but the removal of the author.
+// MutersPK is the partition of the users who mute author; its sort keys are UserSK. Only
+// the removal of the author reads it.
 func MutersPK(author string) string { return "u#" + author + "#muter" }
 
 // MuterKey names the other half of user's mute of author.
@@ -291,14 +292,14 @@ func BlockKey(user, other string) table.Key {
 // SortHasBlocks is the sort key of the note that there were blocks of a user, or by it.
 const SortHasBlocks = "blocks"
 
-// HasBlocksKey names that note.
+// HasBlocksKey names the note that there were blocks of a user, or by it.
 func HasBlocksKey(user string) table.Key { return table.Key{PK: UserPK(user), SK: SortHasBlocks} }
 
 // noticesSuffix ends the name of the partition of a user's notifications.
 const noticesSuffix = "#notif"
 
 // NoticesPK is the partition of user's notifications and of the mark up to which they are read.
-// It is also the index partition of the listed ones, whose sort keys there are places.
+// It is also the index partition of the listed notifications, whose sort keys there are places.
 func NoticesPK(user string) string { return "u#" + user + noticesSuffix }
 
 // UserOfNotices is the reverse of NoticesPK.
@@ -320,8 +321,8 @@ func NoticeKey(user string, kind NoticeKind, target string) table.Key {
 // NoticeMarkKey names the mark up to which user has read its notifications.
 func NoticeMarkKey(user string) table.Key { return table.Key{PK: NoticesPK(user), SK: "read"} }
 
-// BookmarksPK is the partition of user's bookmarks. Its sort keys are BookmarkSK, in the order in which the user
-// made them, and PostSK, by which a post finds its bookmark.
+// BookmarksPK is the partition of user's bookmarks. It has two sort keys for each: BookmarkSK, in the
+// order in which the user made them, and PostSK, by which a post finds its bookmark.
 func BookmarksPK(user string) string { return "u#" + user + "#bookmark" }
 
 // SortBookmark is the prefix of the sort keys of the list of bookmarks, and SortBookmarkEnd is above all of them.
@@ -330,18 +331,18 @@ const (
 	SortBookmarkEnd = SortBookmark + sortEnd
 )
 
-// BookmarkSK is the sort key of a bookmark of this version in the list.
+// BookmarkSK is the sort key in the list of a bookmark of version v.
 func BookmarkSK(v string) string { return SortBookmark + v }
 
 // BookmarkOfSK is the reverse of BookmarkSK.
 func BookmarkOfSK(sk string) (v string, ok bool) { return strings.CutPrefix(sk, SortBookmark) }
 
-// BookmarkKey names the place of user's bookmark of this version in the list.
+// BookmarkKey names the place in the list of user's bookmark of version v.
 func BookmarkKey(user, v string) table.Key {
 	return table.Key{PK: BookmarksPK(user), SK: BookmarkSK(v)}
 }
 
-// BookmarkOfKey names the half of user's bookmark by which the post finds it.
+// BookmarkOfKey names the half of user's bookmark by which the post finds the bookmark.
 func BookmarkOfKey(user, post string) table.Key {
 	return table.Key{PK: BookmarksPK(user), SK: PostSK(post)}
 }

@@ -13,11 +13,12 @@ import (
 const AttrLifetimes = "ttls"
 
 const (
-	// changeAhead is the time from the decision about a TTL until it is in force. By then each
-	// process has read it, and each entry has been written that an unfollow of before could
-	// not know: of a post of an hour later, by a clock half a day ahead.
+	// changeAhead is the time from the decision for a TTL until the TTL is in force. By then
+	// each process has read the decision. By then each entry is written that an earlier
+	// unfollow could not know: an entry of a post of an hour later, by a clock half a day
+	// ahead.
 	changeAhead = 24 * time.Hour
-	// changeFixed is the time before a TTL is in force in which no decision takes it back: a
+	// changeFixed is the time before a TTL is in force in which no decision changes it: a
 	// process whose clock is half a day ahead may use it already.
 	changeFixed = 14 * time.Hour
 )
@@ -29,16 +30,17 @@ type Lifetime struct {
 }
 
 // Lifetimes are the TTLs of homes, in the order of their times. They are one stored item, so
-// all processes show the same posts whatever their settings are. A post leaves the homes once
-// it is older than the shortest TTL that was in force since it was made. So a post whose
-// entries have expired never returns (I1, I2).
+// all processes show the same posts, whatever their settings are. A post leaves the homes
+// once it is older than the shortest TTL that was in force since its creation. So a post
+// whose entries have expired never returns (I1, I2).
 type Lifetimes []Lifetime
 
 // LifetimesKey names the item of the lifetimes.
 func LifetimesKey() table.Key { return table.Key{PK: "lifetimes", SK: SortInfo} }
 
 // Oldest returns the time of the oldest post that homes show. An entry expires in the second in
-// which its post becomes as old as its TTL, and so does the post in a home by pull.
+// which its post becomes as old as its TTL. In the same second a home by pull leaves the post
+// out.
 func (l Lifetimes) Oldest(now time.Time) time.Time {
 	second := time.Unix(now.Unix()+1, 0).UTC()
 	var oldest time.Time
@@ -63,7 +65,8 @@ func (l Lifetimes) Oldest(now time.Time) time.Time {
 }
 
 // Written returns the TTL of the entries and the delivery record of a post that was made at a
-// time, whenever they are written: the one in force then. Homes show it no longer than that.
+// time, whenever they are written: the TTL in force at that time. Homes show the post no
+// longer than that.
 func (l Lifetimes) Written(made time.Time) (ttl time.Duration) {
 	for i, step := range l {
 		if i == 0 || !step.From.After(made) {
@@ -74,7 +77,7 @@ func (l Lifetimes) Written(made time.Time) (ttl time.Duration) {
 }
 
 // End returns the time when a post that was made at a time leaves the homes. A later decision
-// may bring it forward, and none puts it off.
+// may make this time earlier, but never later.
 func (l Lifetimes) End(made time.Time) time.Time {
 	end := made.Add(l.Written(made))
 	for _, step := range l {
@@ -89,7 +92,7 @@ func (l Lifetimes) End(made time.Time) time.Time {
 	return end
 }
 
-// Longest returns the longest time for which homes show any post that is made until the next
+// Longest returns the longest time for which homes show a post that is made before the next
 // decision is in force.
 func (l Lifetimes) Longest() (longest time.Duration) {
 	for _, step := range l {
@@ -98,8 +101,8 @@ func (l Lifetimes) Longest() (longest time.Duration) {
 	return longest
 }
 
-// Decided returns the lifetimes after the decision for a TTL, which are l if that is the last
-// TTL already. The first decision is in force at once.
+// Decided returns the lifetimes after the decision for ttl. If ttl is already the last one,
+// they are l. The first decision is in force at once.
 func (l Lifetimes) Decided(ttl time.Duration, now time.Time) Lifetimes {
 	ttl = ttl.Truncate(time.Millisecond)
 	if len(l) == 0 {

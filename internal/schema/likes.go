@@ -12,7 +12,8 @@ import (
 	"fanfare/internal/table"
 )
 
-// Flush names one flush of one aggregator (docs/LIKES.md). The zero Flush is none.
+// Flush names one flush of one aggregator (docs/LIKES.md). The zero Flush stands for
+// none.
 type Flush struct {
 	// Inc is the aggregator's incarnation, 11 characters without '#'.
 	Inc string
@@ -42,13 +43,13 @@ type Like struct {
 	Kind    string
 	Version string
 	// Flush is the flush that counts this state. Base is the kind for which the user was counted
-	// before it, "" for none.
+	// before Flush, "" for none.
 	Flush Flush
 	Base  string
-	// TTL is the time after which the item may be deleted, zero for never. Of a post without an
-	// end, only an item without a reaction that is not counted either has one.
+	// TTL is the time after which the item may be deleted, zero for never. If the post has no
+	// end, only an uncounted item without a reaction has a TTL.
 	TTL time.Time
-	// LikeShards is the post's. The key depends on it.
+	// LikeShards is the post's number of like shards. The key depends on it.
 	LikeShards int
 	// Indexed puts the item into the index of the user's likes.
 	Indexed bool
@@ -97,7 +98,7 @@ func appendKind(attrs []table.Attr, name, kind string) []table.Attr {
 	return append(attrs, str(name, kind))
 }
 
-// kindOf returns the kind that goes with a state, "" for none.
+// kindOf returns the kind for a state, "" for none.
 func kindOf(it table.Item, state, name string) string {
 	if it.Int(state) == 0 {
 		return ""
@@ -127,7 +128,7 @@ type LikeCount struct {
 // Likes is the count of the kind like.
 func (c LikeCount) Likes() int64 { return c.Kinds[KindLike] }
 
-// Shown is the like count for readers, who never see fewer likes than none.
+// Shown is the like count for readers, never below 0.
 func (c LikeCount) Shown() int64 { return max(0, c.Likes()) }
 
 // AttrCount names the count item's attribute for the reactions of a kind.
@@ -147,12 +148,12 @@ func AttrFlushed(inc string) string { return "d" + inc }
 // AttrFenced names the count item's attribute that fences inc.
 func AttrFenced(inc string) string { return "x" + inc }
 
-// LikeEnd notes that an incarnation of a like aggregator ended cleanly: it will stamp no
-// like and flush no window any more, and all that it stamped is flushed, except for likes
-// of the posts in Lost. It stays for good, as stamps do.
+// LikeEnd notes that an incarnation of a like aggregator ended cleanly. The incarnation
+// will stamp no like and flush no window any more, and all its stamps are flushed, except
+// on the posts in Lost. The note stays for good, as stamps do.
 type LikeEnd struct {
 	Inc string
-	// Lost are the posts of which a window ended without its flush.
+	// Lost are the posts with a window that ended without its flush.
 	Lost map[string]bool
 }
 
@@ -183,7 +184,7 @@ func ParseLikeEnd(it table.Item) (LikeEnd, error) {
 	return e, nil
 }
 
-// ParseLikeCount decodes a like count. It takes nil for a post that has none.
+// ParseLikeCount decodes a like count; nil stands for no count.
 func ParseLikeCount(it *table.Item) LikeCount {
 	var c LikeCount
 	if it == nil {

@@ -11,12 +11,13 @@ import (
 // removalKept is how long the note of a removal lives.
 const removalKept = 365 * 24 * time.Hour
 
-// Removal is the end of a life. While the user has no profile it is a note of its own, which the
-// transaction that deletes the profile writes, so a missing profile without a note is damage. The
-// transaction that makes the next profile moves it there.
+// Removal is the end of a life. While the user has no profile, it is a note of its own. The
+// transaction that deletes the profile writes the note, so a missing profile without a note is
+// damage. The transaction that makes the next profile moves the note's content into the profile.
 type Removal struct {
 	User string
-	// Event is the newest event that asked for the removal, At the time when the profile went.
+	// Event is the newest event that requested the removal. At is the time when the
+	// profile was deleted.
 	Event string
 	At    time.Time
 }
@@ -26,8 +27,8 @@ func (r Removal) Item() table.Item {
 	return table.Item{Key: ForgottenKey(r.User), Attrs: append(r.attrs(), num(table.AttrTTL, r.At.Add(removalKept).Unix()))}
 }
 
-// NewItem is Item in the index of posts by time, where processes with streams of the user find it. made is
-// an id of the time when the profile went.
+// NewItem is Item with an entry in the index of posts by time, where processes with streams of the
+// user find it. made is an id of the time when the profile was deleted.
 func (r Removal) NewItem(made string) table.Item {
 	it, in := r.Item(), PostsMadePK(BucketOf(made), shardOf(r.User, PostShards))
 	it.Attrs = append(it.Attrs, str(table.AttrGSI1PK, in), str(table.AttrGSI1SK, PostSK(made)+"#"+r.User))
@@ -43,7 +44,7 @@ func removalOf(user string, it table.Item) Removal {
 	return Removal{user, it.Str(AttrEvent), timeOf(&it, AttrAsOf)}
 }
 
-// ParseRemoval decodes a note. ok reports whether the item is one.
+// ParseRemoval decodes a note. ok reports whether the item is a note.
 func ParseRemoval(it table.Item) (r Removal, ok bool) {
 	user, ok := userOf(it.Key.PK, "")
 	return removalOf(user, it), ok && it.Key.SK == SortForgotten
@@ -60,8 +61,8 @@ func NoteOf(user string, items []table.Item) *Removal {
 	return nil
 }
 
-// OfFormerLife reports whether something of a user with this id, or version, was made in a life that
-// is over. note is the note of the user's removal, nil for none.
+// OfFormerLife reports whether a thing of a user, with the given id or version, was made in a former
+// life. note is the note of the user's removal, nil for none.
 func OfFormerLife(profile *Profile, note *Removal, version string) bool {
 	if profile == nil {
 		return note != nil

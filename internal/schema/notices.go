@@ -22,37 +22,38 @@ const (
 // NoticeKinds are all kinds of notifications.
 var NoticeKinds = []NoticeKind{NoticeLike, NoticeComment, NoticeFollow, NoticeMention} //nolint:gochecknoglobals // a constant in all but name
 
-// byAction reports whether two actions of one user on one target are two actions: each comment and
-// each mention holds for itself, and the latest like or follow of a user replaces the former one.
+// byAction reports whether two actions of one user on one target are two actions. Each comment and
+// each mention counts separately; the latest like or follow of a user replaces the former one.
 func (k NoticeKind) byAction() bool { return k == NoticeComment || k == NoticeMention }
 
 // NoticeActs is the number of actions that a notification keeps: the newest ones.
 const NoticeActs = 5
 
-// NoticedMentions is the most mentions of one comment that notify users.
+// NoticedMentions is the number of mentions of one comment that notify users, at most.
 const NoticedMentions = 10
 
-// ActHolds is the state of an action that holds and has no kind of its own: any but a like.
+// ActHolds is the state of an action that holds and has no kind of its own, which is any
+// action but a like.
 const ActHolds = "1"
 
 // Act is one action of a notification.
 type Act struct {
-	// Version is the id of the action: of a like and of a follow the event's, of a comment the
-	// comment's, of a mention the id of the post or comment.
+	// Version is the id of the action: the event's id for a like and a follow, the comment's
+	// id for a comment, the id of the post or comment for a mention.
 	Version string
-	// Place is the ULID that the notification lies at while this is its newest action that holds.
-	// It is "" of an action that never held.
+	// Place is the ULID at which the notification lies while this action is its newest one that
+	// holds. It is "" for an action that never held.
 	Place string
-	// State is "" once the action was taken back: it is final of a comment and of a mention. A like
-	// that holds has the kind of the reaction, any other action ActHolds.
+	// State is "" once the action was taken back, which is final for a comment and a mention. A
+	// like that holds has the kind of the reaction, and any other action ActHolds.
 	State string
 	User  string
 }
 
-// Holds reports whether the action was not taken back.
+// Holds reports whether the action still holds.
 func (a Act) Holds() bool { return a.State != "" }
 
-// Key returns what two actions have in common if the newer one replaces the other.
+// Key returns the part that is equal in two actions if the newer one replaces the other.
 func (a Act) Key(kind NoticeKind) string {
 	if kind.byAction() {
 		return a.Version
@@ -60,29 +61,29 @@ func (a Act) Key(kind NoticeKind) string {
 	return a.User
 }
 
-// Replaces reports whether a, which has the key of b, is the newer of the two. A comment and its
-// deletion have one version, and the deletion is the newer one.
+// Replaces reports whether a, which has the key of b, is newer than b. A comment and its
+// deletion have the same version, and the deletion is newer.
 func (a Act) Replaces(b Act) bool {
 	return a.Version > b.Version || a.Version == b.Version && b.Holds() && !a.Holds()
 }
 
-// Notice is a notification: the newest actions of one kind on one target of the user (I13). It has
-// no number, because the number that readers see is the count that exists.
+// Notice is a notification: the newest actions of one kind on one target of the user (I13). It
+// stores no number, because readers see a stored count.
 type Notice struct {
 	User   string
 	Kind   NoticeKind
 	Target string
-	// Acts are NoticeActs at most, the highest version first.
+	// Acts has NoticeActs actions at most, the highest version first.
 	Acts []Act
 	// Revision grows with each write. It is 0 if there is no item.
 	Revision int64
 	TTL      time.Time
 }
 
-// Place returns the place at which the notification is listed, "" if it is not: the highest place
-// of an action that holds. Behind a full list of which none holds, older actions may hold, so it is
-// listed at the lowest place. A full list has no place if each action was taken back before a worker
-// met it: then it is listed at the oldest version.
+// Place returns the place at which the notification is listed, "" if it is not listed: the highest
+// place of an action that holds. If none of a full list holds, older actions may hold, so the
+// notification is listed at the lowest place. If each action was taken back before a worker handled
+// it, a full list has no place. Then the notification is listed at the oldest version.
 func (n Notice) Place() string {
 	highest, lowest := "", ""
 	for _, act := range n.Acts {
@@ -161,8 +162,8 @@ func NoticeMarkItem(user, place string) table.Item {
 	return table.Item{Key: NoticeMarkKey(user), Attrs: []table.Attr{str(AttrReadTo, place)}}
 }
 
-// NoticeMark returns the place of a mark. It is "", which is below every place, for a user without a
-// mark: nil.
+// NoticeMark returns the place of a mark. For a user without a mark, nil, it is "", which is below
+// every place.
 func NoticeMark(it *table.Item) string {
 	if it == nil {
 		return ""

@@ -12,21 +12,23 @@ type Post struct {
 	ID, Author, Text, ImageURL string
 	EditedAt                   time.Time
 	LikeShards                 int
-	// Kind, Data and Mentions are the author's. Data is the compact form of a JSON object, "" for none.
+	// The author set Kind, Data and Mentions. Data is the compact form of a JSON object,
+	// "" for none.
 	Kind, Data string
 	Mentions   []string
-	// End is the time from which on no read shows the post, in whole seconds; zero for never.
+	// End is the time from which no read shows the post, in whole seconds; zero for
+	// never.
 	End time.Time
-	// Byline may be absent, as of an imported post.
+	// Byline may be absent, for example in an imported post.
 	Byline Byline
 	// Comments is the exact number of comments (I4).
 	Comments int64
-	// Deleted is set of a post of which there is only the tombstone. No stored post has it.
+	// Deleted is set if only the tombstone of the post exists. No stored post has it.
 	Deleted bool
 }
 
-// Byline is what a post keeps of its author's profile, so that a home need not read the profile
-// (docs/decisions/0037). It shows nothing if Name is "".
+// Byline is the part of its author's profile that a post stores, so that a home need not read
+// the profile (docs/decisions/0037). It shows nothing if Name is "".
 type Byline struct {
 	Name, ImageURL string
 	// V is the version of the profile.
@@ -34,14 +36,14 @@ type Byline struct {
 }
 
 // BylineShown is how long after the time of a post homes show its byline. A change of the
-// profile has to reach the posts of so long, and no others.
+// profile has to reach only posts of this age.
 const BylineShown = 24 * time.Hour
 
-// maxByline is the number of bytes above which a post keeps no byline: it would be written and
-// read in more units than the profile costs.
+// maxByline is the number of bytes above which a post stores no byline: it would cost more
+// units to write and read than the profile.
 const maxByline = 400
 
-// Attrs encodes b. It names all its attributes, so it replaces another byline.
+// Attrs encodes b. It names all attributes of b, so it replaces another byline.
 func (b Byline) Attrs() []table.Attr {
 	return []table.Attr{str(AttrBylineName, b.Name), str(AttrBylineImg, b.ImageURL), num(AttrBylineV, b.V)}
 }
@@ -69,7 +71,7 @@ func (p Post) Item() table.Item {
 }
 
 // Ref returns the post by id of a living post. longest is the longest time for which homes show
-// any post: the post by id of a post that ended outlives all of the post's messages.
+// any post. The post by id of an ended post outlives all of the post's messages.
 func (p Post) Ref(longest time.Duration) PostRef {
 	ref := PostRef{ID: p.ID, Author: p.Author, LikeShards: p.LikeShards, Mentions: len(p.Mentions) > 0, End: p.End}
 	if !p.End.IsZero() {
@@ -93,7 +95,7 @@ func ParsePost(it table.Item) (Post, error) {
 	}, nil
 }
 
-// appendCustom adds custom data and mentions, each where there is any.
+// appendCustom adds custom data and mentions, if the item has any.
 func appendCustom(attrs []table.Attr, data string, mentions []string) []table.Attr {
 	if data != "" {
 		attrs = append(attrs, str(AttrData, data))
@@ -112,8 +114,8 @@ func MentionsOf(it table.Item) []string {
 	return nil
 }
 
-// PostRef is the post by id: a small item that is read before each page of a fan-out,
-// and wherever the author is enough. That of a deleted post is the tombstone.
+// PostRef is the post by id: a small item that is read before each page of a fan-out, and
+// whenever the author is enough. After a deletion it is the tombstone.
 type PostRef struct {
 	ID, Author string
 	LikeShards int
@@ -160,8 +162,8 @@ func (r PostRef) Item() table.Item {
 	return table.Item{Key: PostByIDKey(r.ID), Attrs: appendTTL(attrs, r.TTL)}
 }
 
-// Gone reports whether the post was deleted or has ended (I15). Every use of a post by id that asks
-// whether the post lives asks this.
+// Gone reports whether the post was deleted or has ended (I15). Every check that a post lives calls
+// Gone.
 func (r PostRef) Gone(now time.Time) bool {
 	return r.Deleted || !r.End.IsZero() && !now.Before(r.End)
 }
@@ -194,7 +196,7 @@ func ParsePostRef(it table.Item) (PostRef, error) {
 	return ref, nil
 }
 
-// Comment is a comment of a post. Data is as a post's.
+// Comment is a comment of a post. Data has the form of a post's data.
 type Comment struct {
 	ID, Post, Author, Text, Data string
 	Mentions                     []string
@@ -230,7 +232,8 @@ type Idempotency struct {
 	User, Key string
 	// Post is the id that the key stands for, BodyHash the hash of the request's body.
 	Post, BodyHash string
-	// LikeShards is the post's, so that all publishes of it agree.
+	// LikeShards is the post's number of like shards, so that all publishes of the post
+	// agree.
 	LikeShards int
 	TTL        time.Time
 }

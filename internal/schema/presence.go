@@ -21,7 +21,8 @@ func (d Day) Start() time.Time { return time.Unix(int64(d)*int64(dayLength/time.
 // Length returns the time of so many days.
 func (d Day) Length() time.Duration { return time.Duration(d) * dayLength }
 
-// offDays is how far a process dates the edges of an enrolled reader if the feature is off.
+// offDays is how far ahead a process dates the edges of an enrolled reader if the feature
+// is off.
 const offDays = 90
 
 // DaysAhead returns how many days ahead a process with this number of active days dates the
@@ -33,30 +34,31 @@ func DaysAhead(activeDays int) Day {
 	return Day(activeDays)
 }
 
-// PresenceState says how the home of an enrolled reader is read.
+// PresenceState is the way in which the home of an enrolled reader is read.
 type PresenceState string
 
 // The states of a presence.
 const (
-	// PresenceHere reads the home by push. Posts of the gap are missing there.
+	// PresenceHere reads the home by push. The timeline lacks the posts of the gap.
 	PresenceHere PresenceState = "here"
 	// PresenceReturning reads the home by pull, until its entries are rebuilt.
 	PresenceReturning PresenceState = "returning"
 )
 
-// Presence is the state of a reader whose edges have days. A reader without one has no
-// dated edge, and fan-out skips none of its edges.
+// Presence is the state of a reader whose edges have days. A reader without a presence
+// has no edge with a day, and fan-out skips none of its edges.
 type Presence struct {
 	User  string
 	State PresenceState
-	// Until is the day that each dated edge of the reader has at least.
+	// Until is a day. Each edge of the reader with a day has this day or a later one.
 	Until Day
 	// V grows by one with each return.
 	V int64
 	// At is the time when the last return ended, zero for none.
 	At time.Time
-	// Lo and Hi bound the gap, the ids of posts that were perhaps not pushed: from Lo on,
-	// below Hi. Both are "" if there is no gap, and Hi is "" while the reader returns.
+	// Lo and Hi bound the gap, the ids of posts that may not have been pushed: from Lo
+	// on, below Hi. Both are "" if there is no gap, and Hi is "" while the reader
+	// returns.
 	Lo, Hi string
 }
 

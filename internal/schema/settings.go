@@ -9,7 +9,8 @@ import (
 )
 
 // Settings are the settings of one role that all daemons of a deployment must share, as the
-// process that started last has them. Nothing decides by them: they are for comparisons.
+// process that started last has them. They are only for comparisons: no decision depends on
+// them.
 type Settings struct {
 	Role string
 	At   time.Time // of the start

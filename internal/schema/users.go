@@ -21,13 +21,13 @@ func userOf(pk, suffix string) (string, bool) {
 type Profile struct {
 	User, Name, Bio, ImageURL string
 	CreatedAt                 time.Time
-	// Data is the user's custom data, as a post's.
+	// Data is the user's custom data, in the form of a post's data.
 	Data string
 	// V is the version of Name and ImageURL. It grows with each change of them, and is 0 for a
 	// profile that a repair made.
 	V int64
-	// After is an id above all that the user made in former lives, "" in the first life. Former is
-	// the removal that ended the life before this one.
+	// After is an id above all ids of former lives, "" in the first life. Former is the removal
+	// that ended the previous life.
 	After  string
 	Former Removal
 }
@@ -102,8 +102,8 @@ func ParseUser(items []table.Item) (profile *Profile, counts Counts, err error) 
 // ModeState is the stage of an author between push and pull.
 type ModeState string
 
-// The states of a mode. In all but ModePull new posts are pushed. In all but ModePush some
-// followers' homes may merge the author's posts in.
+// The states of a mode. In all states but ModePull new posts are pushed. In all states but
+// ModePush some followers' homes may merge the author's posts in.
 const (
 	ModePush      ModeState = "push"
 	ModeSwitching ModeState = "switching" // a mark walk prepares the homes of all followers
@@ -111,7 +111,7 @@ const (
 	ModeLeaving   ModeState = "leaving" // a mark walk ends the marks
 )
 
-// Mode is an author's mode (docs/HYBRID.md). An author without the item is pushed.
+// Mode is an author's mode (docs/HYBRID.md). An author without this item is pushed.
 type Mode struct {
 	Author string
 	State  ModeState
@@ -120,7 +120,7 @@ type Mode struct {
 	// Since is the lowest post id that may be pulled: a ULID made at the change to
 	// ModeSwitching.
 	Since string
-	// At is the time of that change.
+	// At is the time of the last change.
 	At time.Time
 	// Walked is the last follower whose mark the last walk has handled, "" for
 	// none. Walker is the event that began the walk, and WalkedAt the time of its last step.
@@ -128,7 +128,7 @@ type Mode struct {
 	WalkedAt       time.Time
 }
 
-// Pulls reports whether a post that is handled now is pulled.
+// Pulls reports whether a post is pulled if it is handled now.
 func (m Mode) Pulls(post string) bool { return m.State == ModePull && post >= m.Since }
 
 // Item encodes a mode whose walk has not begun.
@@ -158,13 +158,13 @@ func ParseMode(author string, items []table.Item) (Mode, error) {
 	return Mode{Author: author, State: ModePush}, nil
 }
 
-// Edge is one direction of a follow. Other is the user that its sort key names.
+// Edge is one direction of a follow. Other is the user in its sort key.
 type Edge struct {
 	Other string
 	Since time.Time
 	// From is the lowest post id that the follow shows; on the following edge only.
 	From string
-	// V is the later time in whose place an imported follow stands, zero for Since; on the
+	// V is the later time of an imported follow's version, zero for Since; on the
 	// following edge only. It is above the user's former lives.
 	V time.Time
 	// Until is the last day whose posts are pushed along the edge, 0 for every day; on the
@@ -178,7 +178,7 @@ func Pushed(edge *table.Item, day Day) bool {
 	return until.IsZero() || Day(until.Int()) >= day
 }
 
-// DatedFollowerItem is FollowerItem for an edge whose posts are pushed until a day.
+// DatedFollowerItem is FollowerItem for an edge with a last day of pushes.
 func DatedFollowerItem(author, follower string, since time.Time, until Day) table.Item {
 	it := FollowerItem(author, follower, since)
 	if until != 0 {
@@ -197,7 +197,7 @@ func FollowingItem(follower, author string, since time.Time, from string) table.
 	return table.Item{Key: FollowingKey(follower, author), Attrs: []table.Attr{millis(AttrSince, since), str(AttrFrom, from)}}
 }
 
-// ImportedFollowingItem is FollowingItem for a follow that stands in the place of the later time v.
+// ImportedFollowingItem is FollowingItem for a follow whose version has the later time v.
 func ImportedFollowingItem(follower, author string, since time.Time, from string, v time.Time) table.Item {
 	it := FollowingItem(follower, author, since, from)
 	if !v.Equal(since) {
@@ -215,7 +215,7 @@ func ParseEdge(it table.Item) (Edge, error) {
 	return Edge{other, timeOf(&it, AttrSince), it.Str(AttrFrom), timeOf(&it, AttrEdgeV), Day(it.Int(AttrUntil))}, nil
 }
 
-// Version returns the time that decides of which life of its users a follow is.
+// Version returns the time that decides to which life of its users a follow belongs.
 func (e Edge) Version() time.Time {
 	if e.V.IsZero() {
 		return e.Since

@@ -13,7 +13,7 @@ import (
 // facet is one type of item: the form of its key, and samples.
 type facet struct {
 	name string
-	// key has names in capitals in the place of values.
+	// key has names in capitals for values.
 	key     table.Key
 	samples []table.Item
 }
@@ -126,7 +126,7 @@ func ownFacets(user, post, bookmark string, at time.Time) []facet {
 	}
 }
 
-// anyShard puts a name in the place of the shard's number at the end of a key's part.
+// anyShard replaces the shard's number at the end of a key's part by a name.
 func anyShard(k table.Key) table.Key {
 	const digits = "0123456789"
 	named := func(s string) string {
@@ -198,7 +198,7 @@ func WorkbenchModel(tableName string) ([]byte, error) {
 					kinds[a.Name] = kind
 					t.NonKeyAttributes = append(t.NonKeyAttributes, wbAttribute{a.Name, kind})
 				case kind:
-				default: // it would have to be two attributes there
+				default: // it would need two attributes there
 					return nil, fmt.Errorf("table: attribute %s is both %s and %s", a.Name, kinds[a.Name], kind)
 				}
 				if !inView[a.Name] {
