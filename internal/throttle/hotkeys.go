@@ -7,15 +7,15 @@ import (
 )
 
 const (
-	// A partition key is hot once so many units of it were refused within hotWithin: hotLarge with
-	// large work, or hotUrgent whoever wrote them. The API sends each of its writes four times, and
-	// hotLarge alone would make a key hot for few of them. The first limit of a hot key is hotLeast
-	// or more.
+	// A partition key becomes hot when a number of its units are refused within hotWithin: hotLarge
+	// with large work, or hotUrgent with any work. The API sends each of its writes four times, so
+	// hotLarge alone would make a key hot for few API writes. The first limit of a hot key is
+	// hotLeast or more.
 	hotLarge  = table.MaxBatchWrite
 	hotUrgent = 4 * table.MaxBatchWrite
 	hotWithin = 2 * time.Second
 	hotLeast  = 4 * table.MaxBatchWrite
-	// mostKeys is the number of keys that are remembered, hot or not. Without room the refusals of
+	// mostKeys is the number of keys in memory, hot or not. If there is no room, the refusals of
 	// another key count for the table.
 	mostKeys = 512
 )
@@ -26,17 +26,17 @@ type hotKeys struct {
 	swept time.Time
 }
 
-// hotKey is a partition key with refusals. It is hot while it has a limit.
+// hotKey is a partition key with refusals. While it is hot, it has a limit.
 type hotKey struct {
 	valve
-	// began is when the count of refused units began.
+	// began is the time when the count of refused units began.
 	began        time.Time
 	refusedUnits float64
 }
 
-// refuse counts refused units of a key. It reports whether they count for the table: the first
-// refusals of a key do, so that a table that is short for all is seen however few keys the work has.
-// Later ones lower the limit of the key.
+// refuse counts refused units of a key. It reports whether they count for the table. The first
+// refusals of a key do, so that a table that is short for all is noticed even if the work has few
+// keys. Later refusals lower the limit of the key.
 func (h *hotKeys) refuse(now time.Time, u Urgency, pk string, units float64) (forTable bool) {
 	key := h.remember(now, pk)
 	if key == nil {
@@ -75,7 +75,8 @@ func (h *hotKeys) remember(now time.Time, pk string) *hotKey {
 	return key
 }
 
-// sweep forgets the keys that are not hot any more, or did not become hot in time, once a second.
+// sweep forgets, once a second, the keys that are not hot any more or did not become hot
+// in time.
 func (h *hotKeys) sweep(now time.Time) {
 	if now.Sub(h.swept) < time.Second {
 		return
@@ -88,7 +89,7 @@ func (h *hotKeys) sweep(now time.Time) {
 	}
 }
 
-// of returns the key if it is hot, else nil.
+// of returns the key if it is hot, or nil.
 func (h *hotKeys) of(now time.Time, pk string) *hotKey {
 	key := h.keys[pk]
 	if key == nil {

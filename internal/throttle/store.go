@@ -7,8 +7,8 @@ import (
 	"fanfare/internal/table"
 )
 
-// Shares shares a table between the kinds of work of a process, each of which has a Store of its
-// own. The zero value is ready.
+// Shares shares a table between the kinds of work of a process. Each kind has a Store. The zero
+// value is ready.
 type Shares struct {
 	Throttle Throttle
 	Yield    Yield
@@ -24,14 +24,15 @@ type shared struct {
 	table.Store
 	*Shares
 	u Urgency
-	// places has a value for each of the batches that AtOnce bounds.
+	// places has a value for each running batch that AtOnce bounds.
 	places chan struct{}
 }
 
-// write does a write of r's kind. While the table is short for all, a write that it refused is sent again.
+// write does a write of r's kind. While the table is short for all, a refused write is
+// retried.
 func (s *shared) write(ctx context.Context, r request, do func() (table.WriteResult, error)) (table.WriteResult, error) {
 	r.u, r.came = s.u, time.Now()
-	pause := shortestWait // so that one full partition does not take the units of all in vain
+	pause := shortestWait // so that one full partition does not use up the units of all for nothing
 	for before := (table.WriteResult{}); ; pause = min(2*pause, time.Second) {
 		res, err := s.attempt(ctx, r, do)
 		res.Units, res.Refused = before.Units.Plus(res.Units), append(before.Refused, res.Refused...)
@@ -85,8 +86,8 @@ func (s *shared) Delete(ctx context.Context, in table.DeleteInput) (table.WriteR
 	return s.write(ctx, single(table.OpDelete, in.Key), func() (table.WriteResult, error) { return s.Store.Delete(ctx, in) })
 }
 
-// Transact takes the key of its last operation for its own: the first ones of large work check
-// conditions elsewhere, and the operations after these have one key.
+// Transact uses the key of its last operation: the first operations of large work check
+// conditions on other keys, and all later operations have one key.
 func (s *shared) Transact(ctx context.Context, in table.TransactInput) (table.WriteResult, error) {
 	r := request{op: table.OpTransact, writes: max(1, len(in.Ops)), units: 2 * len(in.Ops)}
 	if n := len(in.Ops); n > 0 {
@@ -95,8 +96,8 @@ func (s *shared) Transact(ctx context.Context, in table.TransactInput) (table.Wr
 	return s.write(ctx, r, func() (table.WriteResult, error) { return s.Store.Transact(ctx, in) })
 }
 
-// BatchWrite writes all at once, or in parts so that more urgent writes come in between: in parts of a
-// limit while there is one, and in larger parts while it yields.
+// BatchWrite writes all entries at once, or in parts with more urgent writes in between. The parts
+// have the size of a limit while there is one, and are larger while it yields.
 func (s *shared) BatchWrite(ctx context.Context, writes []table.BatchWrite) (all table.WriteResult, err error) {
 	key, came, whole := oneKey(writes), time.Now(), true
 	for len(writes) > 0 {
@@ -125,7 +126,7 @@ func (s *shared) BatchWrite(ctx context.Context, writes []table.BatchWrite) (all
 	return all, nil
 }
 
-// oneKey returns the partition key of writes that all have the same, else "".
+// oneKey returns the partition key of writes that all have the same one, or "".
 func oneKey(writes []table.BatchWrite) string {
 	if len(writes) == 0 {
 		return ""

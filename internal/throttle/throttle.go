@@ -11,10 +11,11 @@ import (
 )
 
 const (
-	// The table is short of capacity for all once leastRefused units were refused, and refusedShare
-	// of all units: on demand a refusal is mostly one partition or one internal failure. The first
-	// limit of all is leastFirst or more, which every partition of a table on demand takes. A limit
-	// is lowered while stillRefused of all units are refused, so rare refusals do not keep it low.
+	// The table counts as short for all once leastRefused units and refusedShare of all units were
+	// refused. On demand, a refusal mostly has the cause of one partition or one internal failure.
+	// The first limit of all is leastFirst or more, which every partition of a table on demand
+	// takes. A limit falls while stillRefused of all units are refused, so rare refusals do not
+	// keep it low.
 	leastRefused = 2 * table.MaxBatchWrite
 	refusedShare = 0.1
 	stillRefused = 0.01
@@ -23,21 +24,21 @@ const (
 
 // Throttle limits the writes of a process while a table is short of capacity. The zero value has no
 // limit. While the table refuses few writes, units have no limit. When it refuses many, a limit of
-// write units a second begins. Writes wait for their units, and of the waiting writes the most urgent
-// go first. So it needs no knowledge of the table's capacity, nor of other processes, which
-// share it in the same way.
+// write units a second begins. Writes wait for their units, and the most urgent waiting writes go
+// first. So a Throttle needs no knowledge of the table's capacity, nor of other processes, which
+// share the capacity in the same way.
 //
-// A partition takes fewer units than its table. So a partition key with many refusals is hot: it
-// has a limit of its own, for which only chunks and backfills wait that write nothing but this key.
-// Its refusals do not slow down the work on other keys (I8).
+// A partition takes fewer units than its table. So a partition key with many refusals is hot, and
+// has a limit of its own. Only chunks and backfills that write nothing but this key wait for that
+// limit. The key's refusals do not slow down the work on other keys (I8).
 type Throttle struct {
 	mu sync.Mutex
-	// all limits all work but the API's, and keys limit large work on hot keys.
+	// all limits all work except the API's. keys limit large work on hot keys.
 	all  valve
 	keys hotKeys
-	// taken is the units that the table took of keys that are not hot, the API's included. refused
-	// is the units that it refused and that count for the table. takenAt and shortAt are the times
-	// of the last of these.
+	// taken is the units that the table took for keys that are not hot, including the API's.
+	// refused is the refused units that count for the table. takenAt and shortAt are the times of
+	// the last taken and refused units.
 	taken, refused   tally
 	takenAt, shortAt time.Time
 }
@@ -50,15 +51,15 @@ func (t *Throttle) Limit() float64 {
 	return t.all.limit
 }
 
-// HotKeys returns the number of partition keys that have a limit of their own.
+// HotKeys returns the number of partition keys with a limit of their own.
 func (t *Throttle) HotKeys() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.keys.hot(time.Now())
 }
 
-// take waits until the units of r may be written: by the limit of its key, if that is hot and the
-// work is large, and then by the limit of all.
+// take waits until the units of r may be written: first for the limit of its key, if the key is
+// hot and the work is large, and then for the limit of all.
 func (t *Throttle) take(ctx context.Context, r request) error {
 	if r.u == API {
 		return nil
@@ -98,8 +99,8 @@ func (t *Throttle) waitFor(ctx context.Context, v *valve, r request) error {
 	}
 }
 
-// atOnce returns how many of the writes of a kind of work to a key may be sent at once, 0 for no bound:
-// no more than the units of a second, so that a small table takes them, and one batch at most.
+// atOnce returns how many writes of a kind of work to a key may be sent at once, 0 for no bound. It
+// is the units of a second, so that a small table takes them, and one batch at most.
 func (t *Throttle) atOnce(u Urgency, key string) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -114,9 +115,9 @@ func (t *Throttle) atOnce(u Urgency, key string) int {
 	return 0
 }
 
-// again reports whether a write that failed is to wait for its units and be sent again: the table is short
-// of capacity for all, and the write had no effect that sending it again would not have. A message that
-// failed instead would write all its entries again, and a small table would be used up by that.
+// again reports whether a failed write is to wait for its units and be retried: the table is short of
+// capacity for all, and a retry has no other effect than the write. If the message failed instead, it
+// would write all its entries again, and that would use up a small table.
 func (t *Throttle) again(r request, err error) bool {
 	failed, ok := errors.AsType[*table.UnavailableError](err)
 	if !ok || r.u == API || !failed.Throttled() || !failed.Undone && r.op != table.OpBatchWrite || time.Since(r.came) >= mostWait {
@@ -127,7 +128,7 @@ func (t *Throttle) again(r request, err error) bool {
 	return t.all.limit > 0
 }
 
-// done counts a write that ended.
+// done counts an ended write.
 func (t *Throttle) done(r request, res table.WriteResult, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -140,7 +141,7 @@ func (t *Throttle) done(r request, res table.WriteResult, err error) {
 	t.learn(now, r, refused, max(res.Units.Write, float64(r.units))/float64(r.writes))
 }
 
-// count counts units that were written. A large item costs more than take asked for.
+// count counts written units. A large item costs more units than take took.
 func (t *Throttle) count(now time.Time, r request, written float64) {
 	t.all.pass(now)
 	t.taken.pass(now)
@@ -161,8 +162,8 @@ func (t *Throttle) count(now time.Time, r request, written float64) {
 	}
 }
 
-// learn lowers limits for refused writes to keys, of so many units each. While the table takes all
-// other writes, the refusals of hot keys do not lower the limit of all.
+// learn lowers limits for refused writes to keys, each of the given units. While the table takes
+// all other writes, the refusals of hot keys do not lower the limit of all.
 func (t *Throttle) learn(now time.Time, r request, keys []string, each float64) {
 	if len(keys) == 0 {
 		return
@@ -178,9 +179,9 @@ func (t *Throttle) learn(now time.Time, r request, keys []string, each float64) 
 	}
 }
 
-// short reports whether the table is short for all, by a refusal that came now. A first limit needs
-// the refusal of a key that is not hot. A later one needs such refusals lately, or that the table
-// took no write of such keys.
+// short reports whether a refusal now means that the table is short for all. A first limit needs
+// the refusal of a key that is not hot. A later limit needs recent refusals of such keys, or that
+// the table took no write of such keys.
 func (t *Throttle) short(now time.Time) bool {
 	refused, taken := t.refused.recent(), t.taken.recent()
 	if t.all.limit > 0 {
@@ -190,7 +191,7 @@ func (t *Throttle) short(now time.Time) bool {
 }
 
 // refusedKeys returns the partition key of each write that was refused for lack of capacity, once
-// for each time.
+// for each refusal.
 func refusedKeys(res table.WriteResult, err error) []string {
 	keys := slices.Clip(res.Refused)
 	if cancelled, ok := errors.AsType[*table.CancelledError](err); ok {

@@ -75,8 +75,8 @@ func TestUnderThrottlingTheLeastUrgentWorkSlowsDownFirst(t *testing.T) {
 		}
 		for _, step := range []struct {
 			limit float64
-			// slow is the kind that gets a part of its offer. Those that are more
-			// urgent get all, the others next to nothing.
+			// slow is the kind that gets a part of its offer. More urgent kinds get all,
+			// and less urgent kinds next to nothing.
 			slow throttle.Urgency
 		}{{500, 4}, {200, throttle.Backfills}, {100, throttle.Chunks}, {60, throttle.Posts}} {
 			limited.SetLimit(tabletest.Writes, step.limit, 0)

@@ -1,5 +1,6 @@
-// Package throttle shares a table between the kinds of work of a process: by a Throttle where the
-// table is short of capacity, and by a Yield where ordinary posts are delivered beside large work.
+// Package throttle shares a table between the kinds of work of a process: a Throttle does so when
+// the table is short of capacity, and a Yield when large work runs beside the delivery of ordinary
+// posts.
 //
 // # It must never
 //
@@ -16,45 +17,45 @@ import (
 	"fanfare/internal/table"
 )
 
-// Urgency orders the kinds of work of a process. Under throttling the kinds of the least
-// urgency slow down first.
+// Urgency orders the kinds of work of a process. Under throttling the least urgent kinds
+// slow down first.
 type Urgency int
 
 // The kinds of work, the most urgent first.
 const (
-	// API is for writes that a client waits for. They never wait here, so they
-	// take all that the table gives, and their refusals slow down all other work.
+	// API is for writes that a client waits for. They never wait here, so they take all
+	// that the table gives, and their refusals slow down all other work.
 	API Urgency = iota
 	Posts
 	Chunks
 	Backfills
 	// Notices wait for a table that is short for all, and not for a hot key: their worker waits for
-	// its users by windows, and its places are for the other users meanwhile.
+	// its users by windows, and its places are free for other users in that time.
 	Notices
 	urgencies
 )
 
-// large reports whether the work is of chunks or backfills, which nobody waits for.
+// large reports whether the work is chunks or backfills, for which nobody waits.
 func (u Urgency) large() bool { return u == Chunks || u == Backfills }
 
 // request is a write that waits for its units.
 type request struct {
 	op table.Op
 	u  Urgency
-	// key is the partition key if all its writes have the same, else "". writes is their number,
-	// and units the least that they cost.
+	// key is the partition key if all writes of the request have the same one, or "". writes is
+	// their number, and units the least that they cost.
 	key           string
 	writes, units int
-	// came is when it began to wait.
+	// came is the time when it began to wait.
 	came time.Time
 }
 
-// mostWait is the most time for which a write waits: then it fails. Work that reads, waits and
-// then writes relies on that (I2).
+// mostWait is the longest wait of a write; after it the write fails. Work that reads, waits
+// and then writes relies on this bound (I2).
 const mostWait = 2 * time.Minute
 
-// ShortError is the failure of a write that was not sent, because the table is short of
-// capacity or slow, and other work goes first.
+// ShortError means that a write was not sent, because the table is short of capacity or
+// slow, and other work goes first.
 type ShortError struct{ Op table.Op }
 
 // Throttled reports true: the write was not sent for lack of capacity.

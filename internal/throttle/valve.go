@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	// A refusal lowers a limit to limitCut of it, or of the units that were written in a second if
-	// that is less, once a limitRest. The limit grows by limitGrowth each second, and ends after
-	// limitCalm without a refusal.
+	// A refusal lowers a limit, at most once in each limitRest: to limitCut of the limit, or to
+	// limitCut of the units written in a second if these are fewer. The limit grows by limitGrowth
+	// each second, and ends after limitCalm without a refusal.
 	limitCut    = 0.7
 	limitRest   = time.Second
 	limitGrowth = 1.2
 	limitCalm   = time.Minute
-	// leastLimit is the lowest limit: the least capacity that a table can have. A limit below a batch
-	// a second is too low to be found by the units of one second, so it falls by limitCut alone.
+	// leastLimit is the lowest limit: the least capacity that a table can have. The units of one
+	// second cannot show a limit below a batch a second, so such a limit falls only by limitCut.
 	leastLimit = 1
 	// peakFade is the part of its peak that a tally keeps each second.
 	peakFade = 0.96
@@ -26,13 +26,13 @@ const (
 
 // tally counts units by the second.
 type tally struct {
-	// now is the units of the second that has begun, and last the units of the second before. peak
-	// is the most of a second, and fades.
+	// now is the units of the current second, and last the units of the previous one. peak is the
+	// highest number of units in a second, and fades.
 	began           time.Time
 	now, last, peak float64
 }
 
-// pass begins another second if the last one is over.
+// pass begins another second if the current one is over.
 func (t *tally) pass(now time.Time) {
 	if passed := now.Sub(t.began).Seconds(); passed >= 1 {
 		t.last, t.now, t.began = t.now/passed, 0, now
@@ -46,22 +46,22 @@ func (t *tally) recent() float64 { return t.now + t.last }
 // rate is the units of one second.
 func (t *tally) rate() float64 { return max(t.now, t.last) }
 
-// valve limits units a second, and finds the limit as TCP finds its own: refusals lower it, and
-// time raises it. Its owner holds Throttle.mu.
+// valve limits units a second, and finds the limit as TCP does: refusals lower it, and time
+// raises it. Its owner holds Throttle.mu.
 type valve struct {
-	// limit is in units a second, 0 for none. credit is the units that may be written now. It is
+	// limit is in units a second, 0 for none. credit is the units that may be written now; it is
 	// negative after a large write.
 	limit, credit float64
-	// at is the time of both, refused the time of the last refusal, lowered the time of the last
-	// lower limit.
+	// at is the time of limit and credit, refused the time of the last refusal, lowered the time
+	// of the last lower limit.
 	at, refused, lowered time.Time
 	// written is the units that were written through the valve.
 	written tally
-	// waiting are the writes that wait.
+	// waiting has the writes that wait.
 	waiting [urgencies][]*request
 }
 
-// pass brings the valve up to now.
+// pass adds the time up to now to the valve.
 func (v *valve) pass(now time.Time) {
 	passed := now.Sub(v.at).Seconds()
 	v.at = now
@@ -75,7 +75,8 @@ func (v *valve) pass(now time.Time) {
 	}
 }
 
-// lower lowers the limit for a refusal, once a limitRest. A first limit is least or more.
+// lower lowers the limit for a refusal, at most once in each limitRest. A first limit is
+// least or more.
 func (v *valve) lower(now time.Time, least float64) {
 	v.refused = now
 	if now.Sub(v.lowered) < limitRest {
@@ -97,15 +98,16 @@ func (v *valve) spend(units float64) {
 	}
 }
 
-// wait returns how long a write has to wait before it looks again. The most urgent go first, and of these
-// each goes once the credit covers the units of all that came before it, so that none waits for ever.
+// wait returns how long a write has to wait before it looks again. The most urgent writes go first.
+// Each of them goes once the credit covers the units of all earlier ones, so that none waits for
+// ever.
 func (v *valve) wait(r *request) time.Duration {
 	if v.limit == 0 {
 		return 0
 	}
 	wait := time.Duration(-v.credit / v.limit * float64(time.Second))
 	for _, more := range v.waiting[:r.u] {
-		if len(more) > 0 { // these take all units
+		if len(more) > 0 { // the more urgent writes take all units
 			return max(wait, time.Duration(table.MaxBatchWrite/v.limit*float64(time.Second)), shortestWait)
 		}
 	}

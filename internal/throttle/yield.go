@@ -8,10 +8,10 @@ import (
 )
 
 const (
-	// The entries of an ordinary post make chunks and backfills yield for yieldFor. They write
-	// yieldBatch entries at a time then. With Rest they write restBatch of them, and rest after
-	// each such write for yieldRest times its duration, or for mostRest where a slow disk makes
-	// that long.
+	// The entries of an ordinary post make chunks and backfills yield for yieldFor. During that
+	// time chunks and backfills write yieldBatch entries at a time. With Rest they write
+	// restBatch, and after each such write rest for yieldRest times its duration, for mostRest
+	// at most, because a slow disk makes writes long.
 	yieldFor   = time.Second
 	yieldBatch = 256
 	restBatch  = 128
@@ -19,15 +19,15 @@ const (
 	mostRest   = 200 * time.Millisecond
 )
 
-// Yield makes the batches of chunks and backfills yield while ordinary posts are delivered, those
-// that need no chunk (I8). A table in the process takes processors and a disk from
-// everybody, so there they rest. A table behind a network takes processors for each request
-// that is under way, so there is a bound for these. The zero value lets nothing yield.
+// Yield makes the batches of chunks and backfills yield while ordinary posts, which need no
+// chunk, are delivered (I8). A table in the process takes processors and a disk from all work, so
+// batches rest there. A table behind a network takes processors for each running request, so the
+// number of such requests has a bound. The zero value lets nothing yield.
 type Yield struct {
 	// Rest makes chunks and backfills sleep after each batch.
 	Rest bool
-	// AtOnce is the number of batches of one Store that may be under way at once, 0 for no bound.
-	// Neither Rest nor AtOnce may change once there is a Store.
+	// AtOnce is the number of batches of one Store that may run at once, 0 for no bound. Neither
+	// Rest nor AtOnce may change once a Store exists.
 	AtOnce int
 
 	mu sync.Mutex
@@ -58,8 +58,8 @@ func (y *Yield) batch(u Urgency, all int) int {
 	return yieldBatch
 }
 
-// done notes a write that ended, and returns how long its caller rests. A post that needs
-// chunks is planned without a batch, so it does not make its own chunks yield.
+// done notes an ended write, and returns how long its caller rests. A post with chunks is
+// planned without a batch, so it does not make its own chunks yield.
 func (y *Yield) done(r request, took time.Duration) (rest time.Duration) {
 	if r.op != table.OpBatchWrite {
 		return 0
