@@ -20,31 +20,31 @@ import (
 const (
 	// bodyTimeout is the time in which a body must arrive.
 	bodyTimeout = 5 * time.Second
-	// answerTimeout is the time in which a client must take an answer, and one second
-	// more for each answerRate bytes.
+	// answerTimeout is the time in which a client must take an answer. For each
+	// answerRate bytes it has one second more.
 	answerTimeout = 5 * time.Second
 	answerRate    = 128 << 10
 )
 
-// Limits bound the work that an API has in hand (I9). The limits of a user are below those
-// of the process, so that no user can stop it for the others.
+// Limits bound the work that an API has in hand (I9). A user's limits are below the limits
+// of the process, so that no user can use up the process alone.
 type Limits struct {
 	// Requests bounds the requests that are handled at once; 0 is 1,024.
 	Requests int
-	// UserRequests bounds the requests of one user whose body is read or that are
-	// handled; 0 is 32.
+	// UserRequests bounds the requests of one user whose body is being read or that are
+	// being handled; 0 is 32.
 	UserRequests int
-	// Unread bounds the bytes of the answers that clients have not taken; 0 is 64 MiB. If
-	// they are used up, those who hold the most make room for the others.
+	// Unread bounds the bytes of answers that clients have not taken; 0 is 64 MiB. If
+	// they are used up, the users with the most unread bytes lose answers first.
 	Unread int
 	// UserUnread is Unread for one user; 0 is 4 MiB.
 	UserUnread int
 	// ServiceRequests and ServiceUnread are the limits of a service that acts for users; 0 is
-	// 256 and 16 MiB, a quarter of those of the process. The answers that it takes count as its
-	// own.
+	// 256 and 16 MiB, a quarter of the limits of the process. Answers that the service takes
+	// count as its own.
 	ServiceRequests, ServiceUnread int
-	// ServiceStreams bounds the open streams of a service; 0 is a quarter of those of the
-	// process.
+	// ServiceStreams bounds the open streams of a service; 0 is a quarter of the streams
+	// of the process.
 	ServiceStreams int
 }
 
@@ -56,8 +56,7 @@ func (l Limits) withDefaults() Limits {
 	}
 }
 
-// admission counts the work in hand by the keys of callers. A key is in the map only while it
-// has some.
+// admission counts the work in hand by the keys of callers. The map has only keys with work.
 type admission struct {
 	limits Limits
 
@@ -65,21 +64,23 @@ type admission struct {
 	requests int
 	unread   int
 	users    map[string]*load
-	// now and before count the requests of this window and of the one before it.
+	// now and before count the requests of this window and of the previous one.
 	now, before tally
 }
 
-// overloadWindow is the time over which overloaded looks back, once or twice.
+// overloadWindow is the time over which overloaded looks back: this window, and the
+// previous one.
 const overloadWindow = 5 * time.Second
 
-// tally counts the requests that the process took, and those that it was too busy for.
+// tally counts the requests that the process took, and the requests that it refused
+// because it was too busy.
 type tally struct {
 	since       time.Time
 	taken, shed int
 }
 
-// load is the work of one user or service. unread is the size of the answers, the oldest comes
-// first. Only the streams of services are counted here.
+// load is the work of one user or service. unread has the sizes of the answers, oldest first.
+// Only services' streams are counted here.
 type load struct {
 	requests, unread, streams int
 	answers                   []*unread
@@ -105,8 +106,8 @@ func (l Limits) of(key string) (requests, unread int) {
 	return l.UserRequests, l.UserUnread
 }
 
-// enter reports whether a caller may send one more request now. Requests without a user, for
-// dev tokens, have no limit of their own. Each enter that succeeds needs a leave.
+// enter reports whether a caller may send another request now. Requests without a user,
+// which ask for dev tokens, have no limit of their own. Each successful enter needs a leave.
 func (a *admission) enter(c caller) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -131,15 +132,15 @@ func (a *admission) leave(c caller) {
 	}
 }
 
-// openStream reports whether a caller may open one more stream. Those of a user are counted
-// by the hub. Each openStream that succeeds needs a closeStream.
+// openStream reports whether a caller may open another stream. The hub counts the streams
+// of a user. Each successful openStream needs a closeStream.
 func (a *admission) openStream(c caller) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if c.service == "" {
 		return true
 	}
-	u := a.user(c.keys()[0]) // the request itself is counted there
+	u := a.user(c.keys()[0]) // its request counts there, too
 	if u.streams >= a.limits.ServiceStreams {
 		return false
 	}
@@ -156,8 +157,8 @@ func (a *admission) closeStream(c caller) {
 	}
 }
 
-// start reports whether the process may handle one more request now. Each start that
-// succeeds needs a finish.
+// start reports whether the process may handle another request now. Each successful start
+// needs a finish.
 func (a *admission) start() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -177,8 +178,9 @@ func (a *admission) finish() {
 }
 
 // hold lets an answer of size bytes wait in memory for its client, and returns nil if it may
-// not. One answer always may, whatever its size. The effect of a write has happened, so its
-// answer always may, too; it is small. Each answer that is held needs a release.
+// not. A user's first waiting answer is always allowed, whatever its size. A write has
+// already had its effect, so its answer, which is small, is always allowed, too. Each held
+// answer needs a release.
 func (a *admission) hold(user string, size int, read bool, cut func()) *unread {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -199,9 +201,9 @@ func (a *admission) hold(user string, size int, read bool, cut func()) *unread {
 }
 
 // room reports whether size more bytes may wait. To make room, it cuts the oldest answer of
-// the user who holds the most, as long as that is more than own. So slow readers, however
-// many, end each other's answers before those of anybody who holds less. The caller holds
-// the lock.
+// the user with the most waiting bytes, as long as these are more than own. So slow
+// readers, however many, end each other's answers before the answers of anybody with fewer
+// bytes. The caller holds the lock.
 func (a *admission) room(size, own int) bool {
 	for a.unread > 0 && a.unread+size > a.limits.Unread {
 		most := &load{}
@@ -227,7 +229,7 @@ func (a *admission) release(w *unread) {
 	a.forget(w.user)
 }
 
-// drop counts an answer no more, if it was not cut before. The caller holds the lock.
+// drop stops counting an answer, unless it was cut before. The caller holds the lock.
 func (a *admission) drop(w *unread) {
 	u := a.user(w.user)
 	if i := slices.Index(u.answers, w); i >= 0 {
@@ -238,8 +240,8 @@ func (a *admission) drop(w *unread) {
 }
 
 // overloaded reports whether the process was too busy for nearly all requests of the last
-// seconds. Requests above a user's own limits do not count: no user can bring it about
-// alone.
+// seconds. Requests above a user's own limits do not count, so that a single user cannot
+// cause an overload.
 func (a *admission) overloaded() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -248,7 +250,7 @@ func (a *admission) overloaded() bool {
 	return shed >= 100 && shed >= 9*taken
 }
 
-// window returns the tally of the present. The caller holds the lock.
+// window returns the tally of the current window. The caller holds the lock.
 func (a *admission) window() *tally {
 	now := time.Now()
 	if age := now.Sub(a.now.since); age >= overloadWindow {
@@ -261,8 +263,8 @@ func (a *admission) window() *tally {
 	return &a.now
 }
 
-// user returns the work of a user. The caller holds the lock, and calls forget where it may
-// have ended.
+// user returns the work of a user. The caller holds the lock, and calls forget when the
+// work may have ended.
 func (a *admission) user(user string) *load {
 	u, ok := a.users[user]
 	if !ok {
@@ -281,8 +283,9 @@ func (a *admission) forget(user string) {
 
 func busy() *Problem { return unavailable("the server is busy: try again", time.Second) }
 
-// admit bounds the work of one user. The answer is made in memory, and sent when the
-// request counts no more: a client that does not read holds its answer's bytes only.
+// admit bounds the work of one user. The answer is made in memory, and is sent after the
+// request has stopped counting: a client that does not read holds only its answer's
+// bytes.
 func (a *API) admit(ctx huma.Context, next func(huma.Context)) {
 	r, w := humago.Unwrap(ctx)
 	who := callerOf(ctx.Context())
@@ -309,8 +312,8 @@ func (a *API) admit(ctx huma.Context, next func(huma.Context)) {
 	write(w, out.status, out.body.Bytes())
 }
 
-// answer runs a request and returns its answer. It reports false if the caller has too much
-// in hand.
+// answer runs a request and returns its answer. It returns false if the caller has too much
+// work in hand.
 func (a *API) answer(ctx huma.Context, who caller, next func(huma.Context)) (*answer, bool) {
 	if !a.work.enter(who) {
 		return nil, false
@@ -323,7 +326,8 @@ func (a *API) answer(ctx huma.Context, who caller, next func(huma.Context)) (*an
 }
 
 // handle bounds the requests that the process handles at once, and charges the user for
-// the units that they used. One request more gets a fast 503 instead of a slow answer.
+// their capacity units. A request above the bound gets a fast 503 instead of a slow
+// answer.
 func (a *API) handle(ctx huma.Context, next func(huma.Context)) {
 	if !a.work.start() {
 		_, w := humago.Unwrap(ctx)
@@ -342,7 +346,7 @@ type answer struct {
 	header http.Header
 	status int
 	body   bytes.Buffer
-	// stream, if not nil, is to be sent instead.
+	// stream, if not nil, is sent instead.
 	stream func(http.ResponseWriter, *http.Request)
 }
 
@@ -355,7 +359,7 @@ func (o *answer) WriteHeader(status int) { o.status = status }
 // Unwrap lets http.ResponseController find the connection.
 func (o *answer) Unwrap() http.ResponseWriter { return o.to }
 
-// send sends a whole answer. A client that does not take it in time is cut.
+// send sends a whole answer. A client that does not take it in time is disconnected.
 func send(w http.ResponseWriter, status int, body []byte) {
 	limitTime(w, len(body))
 	write(w, status, body)
@@ -364,7 +368,7 @@ func send(w http.ResponseWriter, status int, body []byte) {
 // limitTime sets the time in which the client must take an answer.
 func limitTime(w http.ResponseWriter, size int) {
 	limit := answerTimeout + time.Duration(size)*time.Second/answerRate
-	// A connection without deadlines is a test's.
+	// Only a test has a connection without deadlines.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(limit))
 }
 

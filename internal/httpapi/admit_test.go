@@ -72,8 +72,8 @@ func (w *world) request(t *testing.T, user, line string, header ...string) strin
 	return line + " HTTP/1.1\r\nHost: fanfare\r\n" + strings.Join(append(header, "", ""), "\r\n")
 }
 
-// answers reads an answer from each connection. It returns the number of answers with each
-// status, whole ones only, and the number of the others as 0.
+// answers reads an answer from each connection. It returns the number of whole answers
+// with each status, and the number of broken ones as 0.
 func answers(t *testing.T, conns []net.Conn) map[int]int {
 	t.Helper()
 	found := map[int]int{}
@@ -102,8 +102,8 @@ func gone(t *testing.T, conns []net.Conn) {
 	assert.Equalf(t, len(conns), found[0], "statuses are %v", found)
 }
 
-// others is the number of connections of somebody who wants to stop the API for the
-// others. It is more than the requests that a process handles at once.
+// others is the number of connections of an attacker who wants to stop the API for all
+// users. It is more than the requests that a process handles at once.
 const others = 1060
 
 func TestStrangersWhoDoNotReadTheDocumentStopNobody(t *testing.T) {
@@ -252,8 +252,8 @@ func (w *world) largePost(t *testing.T) string {
 	return post.ID
 }
 
-// The answer of a write waits for its client although the user's share is used up: it says
-// that the write has happened.
+// The answer of a write waits for its client although the user's share is used up, because
+// it is the proof that the write has happened.
 func TestTheAnswerOfAWriteIsSentWhateverWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *httpapi.Config) { c.Limits.UserUnread = 1 })

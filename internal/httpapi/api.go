@@ -4,12 +4,13 @@
 // It decides nothing about feeds: it reads a request, calls the domain and words the
 // answer. It must never let a request without a valid token reach the domain (I10), read
 // a body or keep a list without a bound (I9), or answer success before the domain did
-// (I5). Errors become HTTP in one place, problem.go.
+// (I5). Errors become HTTP answers in one place, problem.go.
 //
 // A request passes ServeHTTP (request id, panics, metrics), cors, route (404, 405), then
 // huma's middlewares: authenticate, admit (the work of one user, the answer in memory),
 // checkRequest (the body) and handle (the work of the process), and the operation. A stream
-// (stream.go) is opened like that, and sent when it counts as a request no more.
+// (stream.go) is opened in the same way, and is sent after its request has stopped
+// counting.
 package httpapi
 
 import (
@@ -44,8 +45,8 @@ import (
 
 const (
 	// callTimeout bounds the time that a call waits for the table and the queue, so that its answer
-	// comes within five seconds. A write that is given up may have had its effect: its retry has the
-	// effect once, by what it is or by its Idempotency-Key.
+	// comes within five seconds. A write that timed out may have had its effect. Its retry has no
+	// second effect, because the write is idempotent or has an Idempotency-Key.
 	callTimeout = 4500 * time.Millisecond
 	// apiVersion is the version of the contract, not of the program.
 	apiVersion = "1.0.0"
@@ -71,36 +72,37 @@ type Config struct {
 	Notices    *notices.Notices
 	Deliveries *delivery.Deliveries
 	Removals   *removal.Removals
-	// Export, if not nil, adds GET /v1/me/export to the API. It writes the records of a user, a line of JSON each.
+	// Export, if not nil, adds GET /v1/me/export to the API. It writes the records of a
+	// user, one line of JSON for each.
 	Export   func(ctx context.Context, user string, out io.Writer) error
 	Verifier auth.Verifier
 	// Tokens, if not nil, adds POST /v1/dev/token and POST /v1/dev/away to the API.
 	Tokens TokenIssuer
-	// OwnHost refuses requests that name another host than this machine, or one of Hosts.
+	// OwnHost refuses requests whose Host is neither this machine nor one of Hosts.
 	OwnHost bool
 	Hosts   []string
 	Health  *admin.Health
 	// RateLimit is the number of requests that a user may make in a second; 0 is no limit.
 	RateLimit int
-	// ServiceRateLimit is RateLimit for a service that acts for users; it counts besides that
-	// of each user.
+	// ServiceRateLimit is RateLimit for a service that acts for users. A request counts
+	// against it and against the user's limit.
 	ServiceRateLimit int
-	// Scopes are the scopes of such a service, for the answers to tokens without them.
+	// Scopes are the scopes of such a service, for answers to tokens without them.
 	Scopes auth.Scopes
 	// Origins lists the origins of web pages that may call the API.
 	Origins []string
-	// PageHeaders are the headers that these pages may send besides those of the API and of
-	// tracing.
+	// PageHeaders are the headers that these pages may send in addition to the API's and
+	// tracing's headers.
 	PageHeaders []string
 	Limits      Limits
 	Streams     Streams
 	// Console, if not nil, answers at / and below /console/.
 	Console http.Handler
 	// Operations, if not nil, answers the console's page for operators: metrics, and dead
-	// letters to redrive. They need no token, so the address must be this machine's alone.
+	// letters to redrive. They need no token, so only this machine may reach the address.
 	Operations http.Handler
 	Counters   Counters
-	// Tracer, if not nil, makes a span for each request, in the trace that its caller names.
+	// Tracer, if not nil, makes a span for each request, in its caller's trace.
 	Tracer oteltrace.Tracer
 	Now    func() time.Time
 	Log    *zap.Logger
@@ -125,7 +127,7 @@ type API struct {
 	services *limiter
 	scopes   auth.Scopes
 	origins  []string
-	// headers are those that pages of origins may send.
+	// headers are the headers that pages of origins may send.
 	headers  string
 	work     *admission
 	streams  *live.Hub
@@ -134,7 +136,7 @@ type API struct {
 	tracer   oteltrace.Tracer
 	now      func() time.Time
 	log      *zap.Logger
-	// sampled takes the lines that strangers, or an outage, cause at any rate.
+	// sampled takes the log lines that strangers, or an outage, can cause at any rate.
 	sampled  *zap.Logger
 	mux      *http.ServeMux
 	huma     huma.API
@@ -208,7 +210,7 @@ func humaConfig() huma.Config {
 		"A page may be short, and even empty, and still have a next_cursor; its items have 256 KiB of JSON at most."
 	cfg.Info.License = &huma.License{Name: "Apache 2.0", Identifier: "Apache-2.0"}
 	cfg.Servers = []*huma.Server{{URL: "/", Description: "The service that gave this document."}}
-	// The document and its page are our own. Answers carry no $schema links.
+	// The document and its page are Fanfare's own. Answers have no $schema links.
 	cfg.OpenAPIPath, cfg.DocsPath, cfg.SchemasPath = "", "", ""
 	cfg.CreateHooks = nil
 	format := huma.Format{Marshal: huma.DefaultJSONFormat.Marshal, Unmarshal: unmarshal}
@@ -220,17 +222,17 @@ func humaConfig() huma.Config {
 	return cfg
 }
 
-// route is the route of a call, with its words in the document. name is its operation id.
+// route is the route of a call, with its texts in the document. name is its operation id.
 type route struct{ method, path, name, tag, summary string }
 
-// operation describes one call. It adds the values that all calls share.
+// operation describes one call. It adds the values that all calls have.
 func operation(r route, status int, errs ...int) huma.Operation {
 	return huma.Operation{
 		OperationID: r.name, Method: r.method, Path: r.path, Tags: []string{r.tag}, Summary: r.summary, DefaultStatus: status,
-		// huma refuses a body of exactly this size, so it never meets one: copyBody has
-		// refused every body above MaxBodyBytes.
+		// huma refuses a body of exactly MaxBodyBytes + 1, but never gets one: copyBody
+		// has refused every body above MaxBodyBytes.
 		MaxBodyBytes: MaxBodyBytes + 1,
-		// The body is in memory. A deadline for reading it would end the call.
+		// The body is in memory. A deadline for the read would end the call.
 		BodyReadTimeout: -1,
 		Security:        []map[string][]string{{"bearer": {}}},
 		Errors: append([]int{
@@ -273,7 +275,7 @@ type Token struct {
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
-// registerTokens adds the call that gives a dev token to anyone.
+// registerTokens adds the call that gives anybody a dev token.
 func (a *API) registerTokens() {
 	type tokenIn struct{ Body TokenRequest }
 	type tokenOut struct{ Body Token }
@@ -291,7 +293,7 @@ func (a *API) registerTokens() {
 	})
 }
 
-// registerAway adds the call that lets a developer see a home as after days of absence.
+// registerAway adds the call that shows a developer a home as after days of absence.
 func (a *API) registerAway() {
 	op := operation(route{http.MethodPost, "/v1/dev/away", "be-away", "Development",
 		"Become a reader that was last seen longer ago than FANFARE_ACTIVE_DAYS, until you read your home (only with FANFARE_AUTH=dev)"},
@@ -302,7 +304,7 @@ func (a *API) registerAway() {
 }
 
 // requireJSON refuses a body without a media type. A page of another site may send such a
-// body, and one with a media type only if the API allows its origin.
+// body. It may send a body with a media type only if the API allows its origin.
 func requireJSON(ctx huma.Context, next func(huma.Context)) {
 	if r, w := humago.Unwrap(ctx); r.Header.Get("Content-Type") == "" {
 		wrongMediaType().write(w)
@@ -319,7 +321,7 @@ type Page struct {
 
 func (p Page) request() page.Request { return page.Request{Limit: int(p.Limit), Cursor: p.Cursor} }
 
-// pageLimit is a page.Request's Limit. A tag could not name the constants.
+// pageLimit is a page.Request's Limit. A struct tag could not name the constants.
 type pageLimit int
 
 // Schema implements huma.SchemaProvider.
@@ -336,7 +338,7 @@ type List[T any] struct {
 // listOut is a List as an operation answers it.
 type listOut[T any] struct{ Body List[T] }
 
-// converted turns the result of a call of the domain into an operation's, by to.
+// converted applies to to the result of a domain call, and keeps the error.
 func converted[F, O any](to func(F) *O) func(F, error) (*O, error) {
 	return func(value F, err error) (*O, error) {
 		if err != nil {
@@ -346,7 +348,7 @@ func converted[F, O any](to func(F) *O) func(F, error) (*O, error) {
 	}
 }
 
-// listed is converted for a list, by item.
+// listed is converted for a list. It applies item to each item.
 func listed[F, T any](item func(F) T) func(page.List[F], error) (*listOut[T], error) {
 	return converted(func(in page.List[F]) *listOut[T] { return &listOut[T]{toList(item, in)} })
 }

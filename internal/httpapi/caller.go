@@ -22,15 +22,16 @@ const userHeader = "Fanfare-User"
 // userPattern is the pattern of a user id in the document.
 const userPattern = `^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0,63}$`
 
-// caller is the party behind a request.
+// caller is the user or service behind a request.
 type caller struct {
-	// user is the user whose rights the request has, "" for a service that acts for nobody.
+	// user is the user whose rights the request has, "" for a service that acts for no
+	// user.
 	user string
-	// service is the service that acts for user, "" if nobody does. deletes reports whether it may
-	// delete user.
+	// service is the service that acts for user, "" for none. deletes reports whether the service
+	// may delete user.
 	service string
 	deletes bool
-	// until is the first moment at which the token of the request is refused.
+	// until is the first moment at which the request's token is refused.
 	until time.Time
 }
 
@@ -54,7 +55,8 @@ const tokenChecked = 15 * time.Second
 // deletesUser marks an operation that deletes its user: a service needs a scope for it.
 const deletesUser = "deletes user"
 
-// actsAlone marks an operation of a service itself: it needs a token with both scopes, and acts for nobody.
+// actsAlone marks an operation of a service itself: it needs a token with both scopes,
+// and acts for no user.
 const actsAlone = "acts alone"
 
 type callerKey struct{}
@@ -72,7 +74,7 @@ func callerOf(ctx context.Context) caller {
 func userOf(ctx context.Context) string { return callerOf(ctx).user }
 
 // authenticate refuses requests without a valid token (I10), unless the operation needs
-// none. A service's token may name the user to act for.
+// no token. A service's token may name the user to act for.
 func (a *API) authenticate(ctx huma.Context, next func(huma.Context)) {
 	if len(ctx.Operation().Security[0]) == 0 {
 		next(ctx)
@@ -108,7 +110,8 @@ func (a *API) authenticate(ctx huma.Context, next func(huma.Context)) {
 	next(huma.WithValue(ctx, callerKey{}, who))
 }
 
-// verify returns the identity of a request's token. Its error is a *Problem, or one of the verifier.
+// verify returns the identity of a request's token. Its error is a *Problem, or the
+// verifier's error.
 func (a *API) verify(r *http.Request) (auth.Identity, error) {
 	token, p := bearer(r)
 	if p != nil {
@@ -117,7 +120,7 @@ func (a *API) verify(r *http.Request) (auth.Identity, error) {
 	return a.verifier.Verify(r.Context(), token)
 }
 
-// identifyService returns the service behind a request that acts for nobody.
+// identifyService returns the service behind a request that acts for no user.
 func (a *API) identifyService(r *http.Request) (caller, error) {
 	id, err := a.verify(r)
 	switch {
@@ -131,7 +134,7 @@ func (a *API) identifyService(r *http.Request) (caller, error) {
 	return caller{service: id.Service, deletes: true, until: id.Until}, nil
 }
 
-// identify returns the caller of a request. Its error is as that of verify.
+// identify returns the caller of a request. It returns the same errors as verify.
 func (a *API) identify(r *http.Request) (caller, error) {
 	id, err := a.verify(r)
 	if err != nil {
@@ -154,7 +157,7 @@ func (a *API) identify(r *http.Request) (caller, error) {
 	return caller{user: named[0], service: id.Service, deletes: id.Deletes, until: id.Until}, nil
 }
 
-// lacksScope is the answer to a token without a scope, with the consequence.
+// lacksScope is the answer to a token without a scope. so is the consequence.
 func lacksScope(scope, so string) *Problem {
 	return forbidden(fmt.Sprintf("the token lacks the scope %s, so %s", scope, so)).
 		header("WWW-Authenticate", fmt.Sprintf(`Bearer realm="fanfare", error="insufficient_scope", scope="%s"`, scope))
@@ -164,8 +167,8 @@ func forbidden(detail string) *Problem {
 	return newProblem(http.StatusForbidden, typeForbidden, "Forbidden", detail)
 }
 
-// take takes a token of each bucket that the caller has. If one is empty, it returns the
-// time until the next token.
+// take takes a token from each of the caller's buckets. If a bucket is empty, it returns
+// the time until its next token.
 func (a *API) take(c caller) time.Duration {
 	if c.service != "" {
 		if wait := a.services.take(c.service, a.now()); wait > 0 {
@@ -188,12 +191,13 @@ func (a *API) charge(c caller, units float64) {
 	}
 }
 
-// tokensOfLike is the number of tokens that a like, or one that is taken back, costs its user. The likes of
-// a user are in one partition of the index, which takes 1,000 writes a second from all processes together.
+// tokensOfLike is the number of tokens that a like, or the end of one, costs its user. The likes of a
+// user are in one partition of the index, which takes 1,000 writes a second from all processes
+// together.
 const tokensOfLike = 5
 
-// chargeLike takes the tokens for a like from its user, besides the one of the request. A service that acts
-// for users pays for the request only.
+// chargeLike takes the tokens for a like from its user, in addition to the token of the request. A
+// service that acts for users pays only for the request.
 func (a *API) chargeLike(c caller) {
 	a.limiter.carry(c.user, (tokensOfLike-1)*unitsOfRequest, a.now())
 }
@@ -202,7 +206,7 @@ func (a *API) chargeLike(c caller) {
 var errToken = errors.New("the token is not valid any more")
 
 // untilRefused returns when the token of a stream is refused (I10): at the end of the token's time,
-// whether the issuer answers or not, and soon after the issuer withdrew its key.
+// even if the issuer does not answer, and soon after the issuer withdrew its key.
 func (a *API) untilRefused(ctx context.Context, r *http.Request, who caller) error {
 	for {
 		left := who.until.Sub(a.now())
@@ -220,7 +224,8 @@ func (a *API) untilRefused(ctx context.Context, r *http.Request, who caller) err
 	}
 }
 
-// stillValid checks the token of a request again. An issuer that does not answer ends no stream.
+// stillValid checks the token of a request again. If the issuer does not answer, the
+// stream continues.
 func (a *API) stillValid(r *http.Request, who caller) error {
 	now, err := a.identify(r)
 	if _, unknown := errors.AsType[*auth.UnavailableError](err); unknown {

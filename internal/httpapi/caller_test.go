@@ -248,7 +248,7 @@ func TestAServicesRequestsLeaveSlotsForTheOthers(t *testing.T) {
 	})
 }
 
-// The service takes the answers, so they count as its own and not as those of its users.
+// The service takes the answers, so they count as its own and not as its users' answers.
 func TestAnswersThatAServiceDoesNotReadCountAsItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *httpapi.Config) { c.Limits = httpapi.Limits{ServiceUnread: 1 << 20, UserUnread: 4 << 20} })

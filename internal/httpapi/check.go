@@ -40,7 +40,7 @@ func bearer(r *http.Request) (string, *Problem) {
 	return token, nil
 }
 
-// checkRequest makes the checks that huma does not: parameters must be known, not empty and
+// checkRequest makes the checks that huma lacks: parameters must be known, not empty and
 // given once, unless they are lists, and a body must be strict JSON.
 func checkRequest(ctx huma.Context, next func(huma.Context)) {
 	r, w := humago.Unwrap(ctx)
@@ -107,11 +107,12 @@ func checkParams(op *huma.Operation, r *http.Request) *Problem {
 	return nil
 }
 
-// isList reports whether a header is a list, which a sender may spread over lines, or leave empty.
+// isList reports whether a header is a list. A sender may spread a list over lines, or
+// leave it empty.
 func isList(name string) bool { return name == "If-None-Match" }
 
-// joinLines makes one line of a header that is a list (RFC 9110, 5.3). A list without an element
-// is no header.
+// joinLines joins the lines of a header that is a list (RFC 9110, 5.3). A list without elements
+// counts as absent.
 func joinLines(h http.Header, name string) {
 	switch list := strings.Join(h.Values(name), ", "); {
 	case strings.Trim(list, ", \t") == "":
@@ -121,7 +122,7 @@ func joinLines(h http.Header, name string) {
 	}
 }
 
-// readBody returns the body of a request that has one.
+// readBody returns the body of a request that has a body.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *Problem) {
 	for _, contentType := range r.Header.Values("Content-Type") {
 		if media, _, err := mime.ParseMediaType(contentType); err != nil || media != "application/json" {
@@ -140,7 +141,7 @@ func wrongMediaType() *Problem {
 		"send the body as Content-Type: application/json")
 }
 
-// ignoreBody refuses a body that is too large, for an operation that takes none. A smaller
+// ignoreBody refuses a body that is too large, for an operation without a body. A smaller
 // body does no harm.
 func ignoreBody(w http.ResponseWriter, r *http.Request) *Problem {
 	if r.ContentLength >= 0 && r.ContentLength <= MaxBodyBytes { // nearly always 0
@@ -156,7 +157,8 @@ func copyBody(to io.Writer, w http.ResponseWriter, r *http.Request) *Problem {
 	}
 	_, err := io.Copy(to, http.MaxBytesReader(w, r.Body, MaxBodyBytes))
 	if err == nil {
-		// The server reads on, to see the client leave: a deadline would look like that.
+		// The server continues to read, to notice that the client leaves: a deadline
+		// would look the same.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 		return nil
 	}
@@ -176,7 +178,7 @@ func tooLarge() *Problem {
 
 type faultsKey struct{}
 
-// bodyFaults returns what checkBody found in the request of ctx.
+// bodyFaults returns the faults that checkBody found in the request of ctx.
 func bodyFaults(ctx context.Context) []FieldError {
 	faults, ok := ctx.Value(faultsKey{}).([]FieldError)
 	if !ok {
@@ -186,7 +188,7 @@ func bodyFaults(ctx context.Context) []FieldError {
 }
 
 // checkBody reads a body once, strictly: huma would change some texts, and take the last of two
-// values. Beside the returned faults huma looks for more; after a Problem it could not go on.
+// values. huma adds its faults to the returned ones; after a Problem it could not continue.
 func checkBody(body []byte) ([]FieldError, *Problem) {
 	if len(bytes.Trim(body, " \t\r\n")) == 0 {
 		return nil, malformed("the body is missing: send a JSON object")
@@ -197,7 +199,7 @@ func checkBody(body []byte) ([]FieldError, *Problem) {
 	for _, m := range members {
 		var decoded any
 		switch kind := m.Value.Kind(); {
-		case kind == 'n' && m.Name != dataField: // huma takes it for absent
+		case kind == 'n' && m.Name != dataField: // huma would ignore it
 			faults = append(faults, FieldError{m.Name, "is null: leave it out instead"})
 		case kind != '"' && json.Unmarshal(m.Value, &decoded) != nil: // a well-formed value fails by its numbers only
 			faults, readable = append(faults, outOfRange(m)), false
@@ -221,11 +223,11 @@ func checkBody(body []byte) ([]FieldError, *Problem) {
 	return faults, nil
 }
 
-// dataField is the name of custom data in every body that has some. The domain checks it: null is
-// a value of its own there.
+// dataField is the name of custom data in every body that has some. The domain checks the data:
+// null is a value of its own there.
 const dataField = "data"
 
-// outOfRange returns the fault of a member that has a number which no float64 has.
+// outOfRange returns the fault of a member with a number that no float64 can hold.
 func outOfRange(m strictjson.Member) FieldError {
 	_, err := strictjson.Object(m.Value, MaxBodyBytes, MaxBodyBytes)
 	if fault, ok := errors.AsType[*strictjson.Error](err); ok && fault.Field != "" {
@@ -234,9 +236,9 @@ func outOfRange(m strictjson.Member) FieldError {
 	return FieldError{m.Name, "has a number that is out of range"}
 }
 
-// unmarshal reads a body. JSON Schema, and so huma, takes 60.0 and 6e1 for integers, but
+// unmarshal reads a body. JSON Schema, and so huma, accepts 60.0 and 6e1 as integers, but
 // encoding/json rejects them for an int, with an error that names Go's types. So a number
-// is first written as encoding/json writes it: 60.
+// is first rewritten as encoding/json writes it: 60.
 func unmarshal(body []byte, v any) error {
 	err := json.Unmarshal(body, v)
 	if _, ok := errors.AsType[*json.UnmarshalTypeError](err); !ok {

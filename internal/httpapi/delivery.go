@@ -8,7 +8,7 @@ import (
 	"fanfare/internal/feed/delivery"
 )
 
-// Delivery is the progress of a post's delivery. Values that are not known yet are null.
+// Delivery is the progress of a post's delivery. Unknown values are null.
 type Delivery struct {
 	State       delivery.State `json:"state" enum:"queued,running,complete,pulled,cancelled"`
 	Reason      string         `json:"reason,omitempty" doc:"Why the delivery is cancelled, such as: the post ended at 2026-01-01T00:00:00Z."`

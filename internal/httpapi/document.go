@@ -8,14 +8,14 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// samples has an example in Go for each call, by package client: after a line "# ID", where
-// c is a client and ctx a context.
+// samples has an example in Go for each call, by package client. An example follows a line
+// "# ID"; in it, c is a client and ctx a context.
 //
 //go:embed samples.txt
 var samples string
 
-// complete adds to the document of the registered calls everything that huma does not
-// write: samples, and the headers of the answers that no operation sets.
+// complete adds to the document what huma does not write for the registered calls:
+// samples, and the headers of the answers that no operation sets.
 func complete(doc *huma.OpenAPI) error {
 	source := map[string]string{}
 	for _, sample := range strings.Split(samples, "# ")[1:] {
@@ -73,8 +73,8 @@ func actsForUsers(op *huma.Operation) bool {
 	return len(op.Security[0]) > 0 && op.Metadata[actsAlone] != true
 }
 
-// plain turns huma's own word for a pattern into a description. huma has taken the word
-// over into its messages by now.
+// plain turns huma's own name of a pattern into a description. huma has already copied
+// the name into its messages.
 func plain(s *huma.Schema) {
 	if s.PatternDescription != "" && s.Description == "" {
 		s.Description = "It is " + s.PatternDescription + "."

@@ -22,13 +22,15 @@ import (
 )
 
 const (
-	// maxExports bounds the exports under way in a process. Each holds a page of the table (I9).
+	// maxExports bounds the concurrent exports of a process. Each holds a page of the
+	// table (I9).
 	maxExports = 32
-	// exportAgain is when a user with an export under way may ask for another one.
+	// exportAgain is the time after which a user with a running export may ask for
+	// another one.
 	exportAgain = 30 * time.Second
 )
 
-// exports are the exports under way, one a user at most.
+// exports are the running exports, one for each user at most.
 type exports struct {
 	mu    sync.Mutex
 	users map[string]struct{}
@@ -42,7 +44,7 @@ func newExports() *exports {
 	return &exports{users: map[string]struct{}{}, stopping: ctx, stop: stop}
 }
 
-// begin returns nil if user may have an export now. Then it needs an end.
+// begin returns nil if user may have an export now. Then the caller must call end.
 func (e *exports) begin(user string) *Problem {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -97,8 +99,8 @@ func (a *API) registerExport() {
 	})
 }
 
-// sendExport sends an export as it is read. It holds no slot of a request. A failure is visible: the last line is
-// missing, and the connection is cut.
+// sendExport sends an export while it is read. It holds no slot of a request. The client can see a
+// failure: the last line is missing, and the connection is cut.
 func (a *API) sendExport(w http.ResponseWriter, r *http.Request, who caller) {
 	defer a.exports.end(who.user)
 	if rec, ok := w.(*recorder); ok {
@@ -110,7 +112,8 @@ func (a *API) sendExport(w http.ResponseWriter, r *http.Request, who caller) {
 		w.WriteHeader(http.StatusOK)
 		return
 	}
-	// Else the server takes the end of the time to read a request for the end of the client.
+	// Without this, the server would mistake the read deadline of the request for the end
+	// of the client.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // a connection without deadlines is a test's
 	ctx, cost := access.WithCost(r.Context())
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -148,21 +151,22 @@ func (a *API) sendExport(w http.ResponseWriter, r *http.Request, who caller) {
 	}
 }
 
-// errStopping is the end of an export when the process stops.
+// errStopping is the reason for which an export ends when the process stops.
 var errStopping = errors.New("the process stops")
 
 // lines sends the lines of an export, and counts them.
 type lines struct {
 	ctx context.Context //nolint:containedctx // of one request
 	to  http.ResponseWriter
-	// pay charges what was read since the last call, and returns how long the user owes.
+	// pay charges the reads since the last call, and returns how long the user owes.
 	pay func() time.Duration
-	// began means that the status is out. n counts the lines.
+	// began means that the status was sent. n counts the lines.
 	began bool
 	n     int
 }
 
-// Write implements io.Writer. It waits until the user owes nothing, so that an export takes the user's share.
+// Write implements io.Writer. It waits until the user owes nothing, so that an export
+// uses the user's share.
 func (l *lines) Write(p []byte) (int, error) {
 	if err := backoff.Wait(l.ctx, l.pay()); err != nil {
 		return 0, err

@@ -16,13 +16,13 @@ import (
 	"fanfare/internal/trace"
 )
 
-// recorder remembers the status of an answer.
+// recorder keeps the status of an answer.
 type recorder struct {
 	http.ResponseWriter
 	status int
-	// answered is the time at which a stream began; zero for other answers.
+	// answered is the time at which a stream began, zero for other answers.
 	answered time.Time
-	// who is the party behind the request, zero as long as no token was accepted.
+	// who is the caller, zero until a token was accepted.
 	who caller
 }
 
@@ -57,14 +57,15 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cache-Control", "no-store") // an answer belongs to one user
 	rec := &recorder{ResponseWriter: w}
 	if r.ContentLength != 0 {
-		// It holds for a body that nobody reads, too: the server waits for it before it
-		// sends the answer. A connection without deadlines is a test's.
+		// The deadline also holds for a body that nobody reads: the server waits for such
+		// a body before it sends the answer. Only a test has a connection without
+		// deadlines.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
 	}
 	ctx, span := a.traced(obs.WithRequestID(r.Context(), requestID), r)
 	r = r.WithContext(ctx)
-	// Ids in the path go into events that outlive the request. They must not keep the whole
-	// request line, which a stranger can make long (I9).
+	// Ids in the path go into events that outlive the request. The clone keeps an id from
+	// holding the whole request line in memory, which a stranger can make long (I9).
 	r.URL.Path, r.URL.RawPath = strings.Clone(r.URL.Path), strings.Clone(r.URL.RawPath)
 	defer func() {
 		if p := recover(); p != nil {
@@ -95,7 +96,7 @@ func (a *API) done(r *http.Request, rec *recorder, start time.Time, span oteltra
 	if !ok {
 		route = "none"
 	}
-	end := rec.answered // a stream's length is no time to answer
+	end := rec.answered // the length of a stream is not the time of an answer
 	if end.IsZero() {
 		end = a.now()
 	}
@@ -118,8 +119,8 @@ func (a *API) done(r *http.Request, rec *recorder, start time.Time, span oteltra
 	}
 }
 
-// refusal returns the line of the log about an answer that refuses a caller, "" for other answers.
-// The log has one a second of each, with the number of those that are not in it.
+// refusal returns the log line about an answer that refuses a caller, "" for other answers. The
+// log has at most one line a second for each kind of refusal, with the number of omitted ones.
 func refusal(status int) string {
 	switch status {
 	case http.StatusUnauthorized:
@@ -132,7 +133,7 @@ func refusal(status int) string {
 	return ""
 }
 
-// knownMethod keeps strangers from inventing metric labels.
+// knownMethod keeps strangers from adding metric labels.
 func knownMethod(method string) string {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
@@ -141,14 +142,14 @@ func knownMethod(method string) string {
 	return "other"
 }
 
-// pageHeaders are the headers that pages may always send: those of the API, and those that
-// browsers' tracing adds to every call.
+// pageHeaders are the headers that pages may always send: the API's headers, and the
+// headers that browsers' tracing adds to every call.
 const pageHeaders = "Authorization, Content-Type, Idempotency-Key, If-None-Match, Last-Event-ID, X-Request-Id, " +
 	"Traceparent, Tracestate, Baggage, Sentry-Trace"
 
 // cors lets pages of the configured origins call the API. There are no cookies, so no
-// credentials are allowed. It runs before anything that answers, or a page could not read
-// that the server is busy.
+// credentials are allowed. cors runs before every answer. Otherwise a page could not read
+// even the answer of a busy server.
 func (a *API) cors(w http.ResponseWriter, r *http.Request) {
 	if len(a.origins) == 0 {
 		a.route(w, r)
@@ -204,8 +205,8 @@ func (a *API) route(w http.ResponseWriter, r *http.Request) {
 	noSuchPath().write(w)
 }
 
-// ofClosest returns the methods of a list that the pattern closest to the path has. The path
-// /v1/posts/1/reactions/count has methods of its own, and it matches the pattern of {kind}, too.
+// ofClosest returns the methods in allow that the pattern closest to the path has. The path
+// /v1/posts/1/reactions/count has methods of its own, and matches the pattern of {kind}, too.
 func (a *API) ofClosest(r *http.Request, allow string) string {
 	var closest []string
 	least := math.MaxInt
@@ -227,7 +228,7 @@ func noSuchPath() *Problem {
 	return newProblem(http.StatusNotFound, typeNotFound, "Not found", "this path does not exist: see /docs")
 }
 
-// discard keeps the status and the header of an answer, and sends nothing.
+// discard keeps the status and the header of an answer, and drops the body.
 type discard struct {
 	header http.Header
 	status int

@@ -76,7 +76,7 @@ func (a *API) registerHome() {
 		if in.Cursor == "" {
 			out.Body.Unread = &news.Unread
 		}
-		if len(news.Items) == 0 && news.NextCursor != "" { // a page that says nothing yet
+		if len(news.Items) == 0 && news.NextCursor != "" { // a page from which no number follows yet
 			return out, nil
 		}
 		if out.ETag = etagOf(news); names(in.IfNoneMatch, out.ETag) {
@@ -86,7 +86,8 @@ func (a *API) registerHome() {
 	})
 }
 
-// etagOf returns the ETag of a page of news. It is weak: names and like counts may change.
+// etagOf returns the ETag of a page of news. It is weak, because names and like counts
+// may change.
 func etagOf(news home.News) string {
 	h := sha256.New()
 	fmt.Fprintln(h, news.Unread, news.NextCursor != "")
@@ -96,8 +97,8 @@ func etagOf(news home.News) string {
 	return `W/"` + base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:12]) + `"`
 }
 
-// names reports whether an If-None-Match header names an ETag, by RFC 9110's weak comparison. It
-// names none from the first element on that is no ETag: an opaque tag may have commas.
+// names reports whether an If-None-Match header contains an ETag, by RFC 9110's weak comparison.
+// It stops at the first element that is not an ETag, because an opaque tag may contain commas.
 func names(header, etag string) bool {
 	if header == "*" {
 		return true

@@ -12,12 +12,12 @@ import (
 // maxBuckets is the number of buckets in one generation.
 const maxBuckets = 50_000
 
-// maxServices is that number for services.
+// maxServices is maxBuckets for services.
 const maxServices = 1000
 
 // limiter holds a token bucket for each user. It keeps two generations of buckets and
-// drops the older one when the newer one is full, so its memory is bounded (I9). A user
-// whose bucket was dropped starts with a full one.
+// drops the older generation when the newer one is full, so its memory is bounded (I9).
+// If a user's bucket was dropped, the user starts with a full bucket.
 type limiter struct {
 	perSecond rate.Limit // 0 for no limit
 	burst     int
@@ -28,20 +28,21 @@ type limiter struct {
 	capacity int
 }
 
-// bucket holds the tokens of a user. units are used and not charged yet, less than a token's
-// worth; limiter.mu guards them.
+// bucket holds the tokens of a user. units are used but not charged yet, and worth less than
+// a token; limiter.mu guards them.
 type bucket struct {
 	*rate.Limiter
 
 	units float64
 }
 
-// newLimiter allows perSecond requests a second, and ten seconds' worth at once.
+// newLimiter allows perSecond requests a second, and a burst of ten seconds.
 func newLimiter(perSecond, capacity int) *limiter {
 	return &limiter{perSecond: rate.Limit(perSecond), burst: 10 * perSecond, capacity: capacity, young: map[string]*bucket{}}
 }
 
-// take takes one of user's tokens. If none is left it returns the time until the next one.
+// take takes one of user's tokens. If none is left, it returns the time until the next
+// token.
 func (l *limiter) take(user string, now time.Time) time.Duration {
 	if l.perSecond == 0 {
 		return 0
@@ -54,21 +55,22 @@ func (l *limiter) take(user string, now time.Time) time.Duration {
 	return wait
 }
 
-// unitsOfRequest is the number of capacity units of the table for which a request counts
-// once more: those that it used, and those that it causes after its answer.
+// unitsOfRequest is the number of capacity units for which a request counts as one more
+// request. It counts the units that the request used, and the units that work after its
+// answer will use.
 const unitsOfRequest = 20
 
-// charge takes user's tokens for a request that used units of the table, besides the one
-// that it took before, which pays for the units below unitsOfRequest. The bucket may owe tokens
-// then, so that the next requests wait. A request is charged a full bucket at most.
+// charge takes user's tokens for a request that used units of the table. The request has
+// already paid one token, which covers the units below unitsOfRequest. Afterwards the bucket
+// may owe tokens, so that the next requests wait. A request is charged at most a full bucket.
 func (l *limiter) charge(user string, units float64, now time.Time) {
 	if n := min(int(units/unitsOfRequest), l.burst); n > 0 {
 		l.carry(user, float64(n*unitsOfRequest), now)
 	}
 }
 
-// carry takes user's tokens for units for which no request took one. Units that are worth no
-// token yet are added to the next ones. It returns how long the bucket owes.
+// carry takes user's tokens for units for which no request took one. Units that are not yet
+// worth a token are added to later ones. It returns how long the bucket owes.
 func (l *limiter) carry(user string, units float64, now time.Time) (owed time.Duration) {
 	if l.perSecond == 0 {
 		return 0
@@ -78,7 +80,7 @@ func (l *limiter) carry(user string, units float64, now time.Time) (owed time.Du
 	defer l.mu.Unlock()
 	b.units += units
 	for b.units >= unitsOfRequest {
-		n := min(int(b.units/unitsOfRequest), l.burst) // it reserves no more at once
+		n := min(int(b.units/unitsOfRequest), l.burst) // the limiter reserves no more at once
 		b.units -= float64(n * unitsOfRequest)
 		b.ReserveN(now, n)
 	}

@@ -8,7 +8,7 @@ import (
 	"fanfare/internal/feed"
 )
 
-// Marker is how far the caller has read a list of its own naming.
+// Marker is how far the caller has read a list that the caller has named.
 type Marker struct {
 	Name      string    `json:"name"`
 	Position  string    `json:"position"`

@@ -41,7 +41,7 @@ type Unread struct {
 	Unread int `json:"unread" minimum:"0" maximum:"10" doc:"10 is 10 or more."`
 }
 
-// UnreadUpTo is a number of unread notifications up to a most.
+// UnreadUpTo is a number of unread notifications with an upper bound.
 type UnreadUpTo struct {
 	Unread int `json:"unread" minimum:"0" maximum:"100" doc:"most is that many or more. It may count a notification that the list hides, until the next page is marked as read."`
 	Most   int `json:"most" minimum:"1" maximum:"100"`

@@ -164,15 +164,15 @@ func (a *API) registerPosts() {
 		})
 }
 
-// bound is an optional time: an end of a range, or of a post. It needs given, because a client may well
-// send the first instant of the calendar, which is Go's zero time.
+// bound is an optional time: an end of a range, or of a post. given tells an absent time from Go's
+// zero time, which a client may well send: it is the first instant of the calendar.
 type bound struct {
 	text  string
 	given bool
 }
 
-// Schema implements huma.SchemaProvider. The format is for the document alone: huma would check
-// it by Go's dialect of RFC 3339.
+// Schema implements huma.SchemaProvider. The format is only for the document: huma would check
+// the format by Go's dialect of RFC 3339.
 func (bound) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeString, Extensions: map[string]any{"format": "date-time"}}
 }
@@ -189,7 +189,7 @@ func (b *bound) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, &b.text)
 }
 
-// parse returns the moment of b, the zero time if it was not given.
+// parse returns the time b, or the zero time if b was not given.
 func (b *bound) parse(name string, faults *[]FieldError) time.Time {
 	if !b.given {
 		return time.Time{}
@@ -231,7 +231,7 @@ func postRange(day string, since, until bound) (feed.PostRange, *Problem) {
 	return feed.PostRange{Since: start, Until: end(start.AddDate(0, 0, 1))}, nil
 }
 
-// end returns the end of a range for the domain, which takes the zero time for no bound.
+// end returns the end of a range for the domain, to which the zero time means no bound.
 // No post is older than the Unix epoch.
 func end(at time.Time) time.Time {
 	if at.IsZero() {

@@ -22,7 +22,7 @@ import (
 	"fanfare/internal/trace"
 )
 
-// The types of problem are part of the contract: clients decide by them.
+// The types of problems are part of the contract: clients decide by them.
 const (
 	typeMalformed        = "malformed"
 	typeUnauthenticated  = "unauthenticated"
@@ -121,11 +121,11 @@ func internal() *Problem {
 		"the server has a defect: report it with the request_id")
 }
 
-// maxErrors is the number of bad fields that an answer names.
+// maxErrors is the number of faulty fields that an answer names.
 const maxErrors = 20
 
 // distinct keeps the first error of each field, for the first maxErrors fields. It also
-// returns the number of the other bad fields.
+// returns the number of further faulty fields.
 func distinct(fields []FieldError) (named []FieldError, more int) {
 	named = make([]FieldError, 0, min(len(fields), maxErrors))
 	seen := make(map[string]struct{}, len(fields))
@@ -142,7 +142,7 @@ func distinct(fields []FieldError) (named []FieldError, more int) {
 }
 
 // problem turns any error into a Problem. It is the only place that does so. It also logs
-// the causes that a client must not see.
+// causes that a client must not see.
 func (a *API) problem(ctx context.Context, err error) *Problem {
 	p := a.toProblem(err)
 	if p.Status < http.StatusInternalServerError {
@@ -181,7 +181,7 @@ func (a *API) toProblem(err error) *Problem {
 	e, ok := errors.AsType[*fault.Error](err)
 	switch {
 	case ok:
-	case errors.Is(err, context.DeadlineExceeded): // the time of the request was over in a wait
+	case errors.Is(err, context.DeadlineExceeded): // the request's time ended during a wait
 		return busy()
 	default:
 		return internal()
@@ -254,8 +254,8 @@ var setHumaGlobals = sync.OnceFunc(func() { //nolint:gochecknoglobals // guards 
 	}
 })
 
-// fromHuma words an error that huma found in a request. faults are the faults of the body
-// that were found before.
+// fromHuma words an error that huma found in a request. faults are the earlier faults of
+// the body.
 func fromHuma(status int, msg string, errs []error, faults []FieldError) *Problem {
 	switch status {
 	case http.StatusUnprocessableEntity:

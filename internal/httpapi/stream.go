@@ -28,11 +28,11 @@ type Streams struct {
 	Process int
 	// User bounds the open streams of one user; 0 is 8.
 	User int
-	// SlowLook is the time between two looks at a home for which no hint comes, and Likes that between two
-	// looks at its like counts; 0 is live's default.
+	// SlowLook is the time between two looks at a home without hints. Likes is the time between two
+	// looks at its like counts. 0 is live's default.
 	SlowLook, Likes time.Duration
-	// Alone means that no other process writes the table. Else the process reads the posts that others
-	// make, and bounds the units of its streams.
+	// Alone means that no other process writes the table. Otherwise the process reads the posts of
+	// other processes, and bounds the units of its streams.
 	Alone bool
 	// Wakes, if not nil, wakes streams when this process writes into their homes.
 	Wakes *live.Wakes
@@ -41,7 +41,8 @@ type Streams struct {
 // maxStreams is the default of Streams.Process.
 const maxStreams = 4096
 
-// stopTime is the time that a client has to take the end of its stream when the process stops.
+// stopTime is the time in which a client has to take the end of its stream when the
+// process stops.
 const stopTime = time.Second
 
 // LikesChange is the data of the event likes.
@@ -51,8 +52,8 @@ type LikesChange struct {
 	Reactions Reactions `json:"reactions,omitzero" doc:"All counts by kind of reaction. Absent where only likes are configured."`
 }
 
-// newStreams returns the hub of the streams. Their bytes and their capacity units count as
-// those of answers do (I11).
+// newStreams returns the hub of the streams. Their bytes and capacity units count like
+// those of answers (I11).
 func (a *API) newStreams(cfg Streams) *live.Hub {
 	of := live.Config{
 		Homes: a.homes, SlowLook: cfg.SlowLook, LikesEach: cfg.Likes, Streams: cfg.Process, UserStreams: cmp.Or(cfg.User, 8),
@@ -64,7 +65,7 @@ func (a *API) newStreams(cfg Streams) *live.Hub {
 				return event("likes", "", LikesChange{likes.PostID, likes.Count, likes.Reactions})
 			},
 			Unread: func(n int) ([]byte, error) { return event("notifications", "", Unread{n}) },
-			// A block without data is no event: it sets the client's Last-Event-ID.
+			// A block without data is not an event: it sets the client's Last-Event-ID.
 			Position:  func(position string) []byte { return []byte("id: " + position + "\n\n") },
 			Heartbeat: []byte(": heartbeat\n\n"),
 		},
@@ -97,7 +98,7 @@ func (a *API) newStreams(cfg Streams) *live.Hub {
 
 // Run ends the streams and the exports when ctx ends.
 func (a *API) Run(ctx context.Context) error {
-	defer a.exports.stop() // else a new export may still begin when Run returns
+	defer a.exports.stop() // otherwise a new export could begin after Run has returned
 	context.AfterFunc(ctx, a.exports.stop)
 	return a.streams.Run(ctx)
 }
@@ -186,8 +187,8 @@ func (a *API) registerStream() {
 	})
 }
 
-// serve sends a stream until its end. It holds no slot of a request, and the time of one
-// event's bytes is limited as an answer's is.
+// serve sends a stream until its end. It holds no slot of a request. The time to take the
+// bytes of one event is limited like the time to take an answer.
 func (a *API) serve(w http.ResponseWriter, r *http.Request, who caller, st *live.Stream) {
 	defer a.work.closeStream(who)
 	defer st.Close()
@@ -201,7 +202,8 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, who caller, st *live
 		return
 	}
 	conn := http.NewResponseController(w)
-	// Else the server takes the end of the time to read a request for the end of the client.
+	// Without this, the server would mistake the read deadline of the request for the end
+	// of the client.
 	_ = conn.SetReadDeadline(time.Time{}) // a connection without deadlines is a test's
 	ctx, cancel := context.WithCancelCause(r.Context())
 	var watching sync.WaitGroup
@@ -211,7 +213,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, who caller, st *live
 	ended := func() {
 		left := time.Now().Add(stopTime)
 		if errors.Is(context.Cause(st.Ended()), live.ErrSlow) {
-			left = time.Unix(1, 0) // the client must not take half an event for a whole one
+			left = time.Unix(1, 0) // the client must not mistake half an event for a whole one
 		}
 		_ = conn.SetWriteDeadline(left) // as above
 	}

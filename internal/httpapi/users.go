@@ -20,7 +20,7 @@ type User struct {
 	CreatedAt time.Time `json:"created_at"`
 	Counts    Counts    `json:"counts"`
 	Data      Data      `json:"data,omitempty"`
-	// Pointers, because they are absent without expand=view.
+	// Pointers, because the fields are absent without expand=view.
 	Following  *bool `json:"following,omitempty" doc:"True if you follow the user. Only with expand=view."`
 	FollowedBy *bool `json:"followed_by,omitempty" doc:"True if the user follows you. Only with expand=view."`
 }
@@ -55,7 +55,7 @@ type ProfileInput struct {
 }
 
 // UserPath names a user in the path. It is exported because huma ignores embedded types
-// that are not.
+// that are not exported.
 type UserPath struct {
 	ID string `path:"id" pattern:"^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0,63}$" doc:"A user id." example:"alice"`
 }

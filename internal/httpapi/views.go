@@ -38,14 +38,15 @@ type Found[T any] struct {
 }
 
 // Views is the parameter of calls that answer views on demand. It is exported because huma
-// ignores embedded types that are not.
+// ignores embedded types that are not exported.
 type Views struct {
 	Expand string `query:"expand" enum:"view" doc:"view: answer with all that a page shows, in this one call."`
 }
 
 func (v Views) wanted() bool { return v.Expand != "" }
 
-// anyOut is an answer with a body of one of two types. its operation's document says which.
+// anyOut is an answer with a body of one of two types, which the operation's document
+// names.
 type anyOut struct{ Body any }
 
 // either describes an operation that answers an A, or a B with ?expand=view.
@@ -96,7 +97,7 @@ func toFound[F, T any](item func(F) T) func(view.Found[F], error) (*foundOut[T],
 
 type foundOut[T any] struct{ Body Found[T] }
 
-// withUser is item for an item with the view of its user.
+// withUser is item for an item together with the view of its user.
 func withUser[F, T any](item func(F) T, set func(*T, *UserView)) func(view.WithUser[F]) T {
 	return func(w view.WithUser[F]) T {
 		out, user := item(w.Item), toUserView(w.User)

@@ -1,6 +1,6 @@
 // Package apitest is the contract of the HTTP API as a table: a row for each call and for
-// each of its errors, over HTTP. It must never know more of the API under test than its
-// URL and its tokens, so that the same rows run against every engine.
+// each of its errors, over HTTP. It must know only the URL and the tokens of the API
+// under test, so that the same rows run against every engine.
 package apitest
 
 import (
@@ -26,14 +26,15 @@ type Target struct {
 	URL string
 	// Token returns a valid token of a user.
 	Token func(t *testing.T, user string) string
-	// Service returns a valid token of a service that acts for users, and of one that deletes them,
-	// too.
+	// Service returns a valid token of a service that acts for users. With deletes, the service may
+	// delete them, too.
 	Service func(t *testing.T, subject string, deletes bool) string
 	// LikesByUser reports whether the index of likes by user is on.
 	LikesByUser bool
 	// Notifications reports whether notifications are on.
 	Notifications bool
-	// Reactions reports whether the kinds love and wow are configured, or like alone.
+	// Reactions reports whether the kinds love and wow are configured, in addition to
+	// like.
 	Reactions bool
 	// DevTokens reports whether the API has /v1/dev/token.
 	DevTokens bool
@@ -56,7 +57,7 @@ type row struct {
 	header http.Header
 
 	status int
-	// problem is the type of the problem; fields are the fields that it names.
+	// problem is the type of the problem. fields are the fields in it.
 	problem string
 	fields  []string
 	// want is a subset of the answer's members. "*" matches any value but null.
@@ -67,7 +68,7 @@ type row struct {
 	soon bool
 	// save keeps the answer's id under this name, for {name} in later rows.
 	save string
-	// keep does the same with another member of the answer.
+	// keep is save for another member of the answer.
 	keep func(body object) (name, text string)
 }
 
@@ -89,8 +90,8 @@ type suite struct {
 	tokens map[string]string
 }
 
-// Exercise runs all rows against target, and then every method of the Go client. Its users are new, so several runs can share a
-// target.
+// Exercise runs all rows against target, and then every method of the Go client. Its users are new,
+// so several runs can share a target.
 func Exercise(t *testing.T, target Target) {
 	t.Helper()
 	s := &suite{
@@ -102,7 +103,7 @@ func Exercise(t *testing.T, target Target) {
 	for _, user := range []string{"ann", "ben", "cat", "new", "far", "zoe", "sam", "vic", "eve", "rex", "nia", "oli", "dot"} {
 		s.names[user] = user + "-" + run
 	}
-	// Ids as identity providers make them; one begins with the other.
+	// Ids as identity providers make them. One id begins with the other.
 	s.names["ben"] = "auth0|" + run
 	s.names["cat"] = s.names["ben"] + ".0456:cat@example"
 	for user, name := range s.names {

@@ -38,8 +38,8 @@ type callers struct {
 	comment              client.Comment
 }
 
-// exerciseClient calls every method of the Go client against target. A method that the client
-// gains, and that has no row here, fails the test.
+// exerciseClient calls every method of the Go client against target. A new method of the
+// client without a row here fails the test.
 func exerciseClient(t *testing.T, target Target) {
 	t.Helper()
 	s := newCallers(t, target)
@@ -67,7 +67,7 @@ func exerciseClient(t *testing.T, target Target) {
 			}
 		})
 		if !passed {
-			return // a later row relies on the effects of this one
+			return // a later row relies on this row's effects
 		}
 	}
 }
@@ -129,7 +129,7 @@ func listed[T any](ctx context.Context, list client.List[T], key func(T) string,
 	return expect(len(got) == len(want) && strings.Join(got, " ") == strings.Join(want, " "), items)
 }
 
-// refused expects the problem of a call to have a status.
+// refused returns an error unless a call fails with a problem of a status.
 func refused(err error, status int) error {
 	problem, ok := errors.AsType[*client.Problem](err)
 	return expect(ok && problem.Status == status, err)
@@ -137,7 +137,7 @@ func refused(err error, status int) error {
 
 func edge(e client.Edge) string { return e.UserID }
 
-// edgeView is the key of an edge that came with its user.
+// edgeView is the key of an edge that has its user's view.
 func edgeView(e client.Edge) string {
 	if e.User == nil {
 		return "without its user"

@@ -12,8 +12,8 @@ import (
 	"fanfare/client"
 )
 
-// methodRows tell one story: ann posts, ben follows, likes and comments, each hides the other one
-// for a while, and both leave. A row relies on the effects of the rows above it.
+// methodRows are one story: ann posts, ben follows, likes and comments, each hides the other for
+// a while, and both leave. A row relies on the effects of the rows above it.
 func methodRows(target Target) []methodRow {
 	return slices.Concat(profileMethods(), followMethods(), postMethods(), homeMethods(), likeMethods(), notificationMethods(), reactionMethods(target.Reactions), commentMethods(), keepMethods(), hideMethods(), leaveMethods())
 }
@@ -287,7 +287,7 @@ func commentMethods() []methodRow {
 	}
 }
 
-// keepMethods keep posts for oneself.
+// keepMethods keep posts for their user.
 func keepMethods() []methodRow {
 	bookmark := func(b client.Bookmark) string { return b.PostID }
 	return []methodRow{

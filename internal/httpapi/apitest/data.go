@@ -49,7 +49,7 @@ func adopterRows() []row {
 	return rows
 }
 
-// because adds that the answer gives a reason.
+// because adds the check that the answer has a reason.
 func because(r row, reason string) row {
 	r.check = func(t *testing.T, res *response) {
 		t.Helper()
@@ -58,7 +58,7 @@ func because(r row, reason string) row {
 	return r
 }
 
-// exactly checks that the answer's data has these very bytes.
+// exactly checks that the answer's data has exactly the given bytes.
 func exactly(data string) func(*testing.T, *response) {
 	return func(t *testing.T, res *response) {
 		t.Helper()

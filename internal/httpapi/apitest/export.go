@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// exportRows read the records of ann and ben after the other rows.
+// exportRows read the records of ann and ben after all other rows.
 func exportRows(target Target) []row {
 	const path = "/v1/me/export"
 	whole := func(wanted ...string) func(t *testing.T, res *response) {

@@ -9,7 +9,8 @@ import (
 	"fanfare/client"
 )
 
-// reactionRows act on ann's first post, which ben likes. Afterwards ben likes it as before.
+// reactionRows act on ann's first post, which ben likes. Afterwards ben likes the post as
+// before.
 func reactionRows(target Target) []row {
 	count := func(name string, counts object) row {
 		return row{name: name, as: "ann", method: "GET", path: "/v1/posts/{post}/reactions/count", status: 200, soon: true, want: object{"counts": counts, "as_of": "*"}}
@@ -67,7 +68,7 @@ func kindRows(act func(name, as, method, kind string) row, count func(name strin
 	}
 }
 
-// reactionMethods leave ben without a reaction to the first post.
+// reactionMethods leave the first post without a reaction of ben.
 func reactionMethods(kinds bool) []methodRow {
 	kind := "like"
 	if kinds {

@@ -371,8 +371,8 @@ func homeRows() []row {
 	}
 }
 
-// listRows page through every list. A cursor leads to the next page of its list; every
-// other list refuses it, and so does the same list of another user or with another filter.
+// listRows page through every list. A cursor leads to the next page of its list. All other
+// lists refuse it, and so does the same list of another user or with another filter.
 func listRows(target Target) []row {
 	type aList struct {
 		name, as, path string
@@ -458,7 +458,7 @@ func listRows(target Target) []row {
 	)
 }
 
-// bodyRows send each fault that a body may have to every other call with a body.
+// bodyRows send each possible fault of a body to every other call with a body.
 func bodyRows(target Target) []row {
 	type call struct {
 		name, method, path string
@@ -507,7 +507,7 @@ func bodyRows(target Target) []row {
 			fault("image too long", image("https://x/"+strings.Repeat("a", 2039)), 422, "invalid", "image_url")
 		}
 	}
-	// A call that takes no body ignores one, up to the limit.
+	// A call without a body ignores one, up to the limit.
 	for _, c := range []call{
 		{name: "like", method: "PUT", path: "/v1/posts/{free}/like"},
 		{name: "unlike", method: "DELETE", path: "/v1/posts/{free}/like"},
@@ -534,7 +534,7 @@ func bodyRows(target Target) []row {
 		bad("own profile after that", "zoe", "GET", "/v1/me", "", 409, "profile-missing"),
 		bad("profile of a deleted user", "ann", "GET", "/v1/users/{zoe}", "", 404, "not-found"),
 		row{name: "delete yourself again", as: "zoe", method: "DELETE", path: "/v1/me", status: 202})
-	// No refused request changed anything.
+	// No refused request has changed anything.
 	return append(rows,
 		row{name: "own profile is as it was", as: "ann", method: "GET", path: "/v1/me", status: 200, want: object{"name": "Änn 🎺", "counts": object{"posts": 6}}},
 		row{name: "the post is as it was", as: "ann", method: "GET", path: "/v1/posts/{free}", status: 200, want: object{"text": "free", "edited_at": nil}},
@@ -590,8 +590,7 @@ func protocolRows() []row {
 	return rows
 }
 
-// lastRows change the items that the other rows read.
-// serviceRows name a user in a header. Ben's id is one of an identity provider.
+// serviceRows name a user in a header. Ben's id is an id of an identity provider.
 func serviceRows() []row {
 	acting := func(name, as, user, method, path, body string, status int) row {
 		return row{name: "acting, " + name, as: as, method: method, path: path, body: body, header: headers("Fanfare-User", user), status: status}
@@ -625,6 +624,7 @@ func serviceRows() []row {
 	}
 }
 
+// lastRows change the items that all other rows read.
 func lastRows(target Target) []row {
 	home := func(posts ...string) object {
 		var items []any
