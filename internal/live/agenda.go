@@ -8,58 +8,61 @@ import (
 )
 
 const (
-	// mostHints is the number of posts that are hinted for a home at once (I9). A hint beyond them
+	// mostHints is the number of posts that are hinted for a home at once (I9). A further hint
 	// names no post.
 	mostHints = 64
-	// missedAge is how long a hint is remembered whose post did not come.
+	// missedAge is how long a hint is kept whose post did not come.
 	missedAge = 5 * time.Minute
-	// jitterPart is the part of the time to the next slow look that is drawn, so that homes that were
-	// looked at together drift apart.
+	// jitterPart is the random part of the time to the next slow look, so that homes with
+	// simultaneous looks drift apart.
 	jitterPart = 0.05
-	// hintTry is the time from a hint to its first look: it lets an ordinary delivery be done. nearTry is
-	// that time for a post that this process stored: the post's entries wake the homes by themselves, and
-	// a home that pulls the author needs no delivery.
+	// hintTry is the time from a hint to its first look: an ordinary delivery is done by then.
+	// nearTry is that time for a post that this process stored: the post's entries wake the homes by
+	// themselves, and a home that pulls the author needs no delivery.
 	hintTry = 200 * time.Millisecond
 	nearTry = 50 * time.Millisecond
-	// aWrite and somePost are the names of hints without a post: of a write of this process into the
-	// home, and of the other ones. No post has such an id.
+	// aWrite and somePost are the names of hints without a post. aWrite is for a write of this
+	// process into the home, and somePost for all other such hints. No post has such an id.
 	aWrite   = ""
 	somePost = "+"
 )
 
-// laterTries returns the times after a hint at which the home is looked at again until the post was
+// laterTries returns the times after a hint of the further looks at the home, until the post was
 // seen.
 func laterTries() []time.Duration {
 	return []time.Duration{time.Second, 2 * time.Second, 5 * time.Second, 15 * time.Second}
 }
 
-// hint tells that a post by an author exists. It brings a look at the home forward, and no event is made
-// from it.
+// hint means that a post by an author exists. It brings the next look at the home forward. It never
+// makes an event.
 type hint struct {
 	author author
 	at     time.Time
-	// since is the number of looks that had begun when the hint came: they do not answer it.
+	// since is the number of looks that had begun when the hint came: these looks do not
+	// answer it.
 	since int
-	// due are the times of the looks that are left. Without one the hint only explains a late post.
+	// due are the times of the remaining looks. Without one, the hint only explains a
+	// late post.
 	due []time.Time
 }
 
-// pass counts the looks that were due until now as made.
+// pass counts the looks that were due up to now as made.
 func (h *hint) pass(now time.Time) {
 	for len(h.due) > 0 && !h.due[0].After(now) {
 		h.due = h.due[1:]
 	}
 }
 
-// agenda is when a home is looked at: at the latest one slow look after the last one, whatever else
-// happens, and sooner for hints. Its methods may be called at the same time.
+// agenda is when a home is looked at: one slow look after the last look at the latest, and earlier
+// because of hints. Its methods may be called at the same time.
 type agenda struct {
 	jitter func() float64
-	// changed has a value if the agenda may have a sooner look than before.
+	// changed has a value if the agenda may have an earlier next look.
 	changed chan struct{}
 
 	mu sync.Mutex
-	// slow is the time between two looks without a hint, and likes that between two looks at like counts.
+	// slow is the time between two looks without a hint, and likes is the time between
+	// two looks at like counts.
 	slow, likes     time.Duration
 	slowAt, likesAt time.Time
 	// noticed is set if the number of unread notifications may have changed.
@@ -67,7 +70,7 @@ type agenda struct {
 	// free is when the next look may begin, and begun the number of looks that have begun.
 	free  time.Time
 	begun int
-	// hints are by post, or by the name of a hint without one.
+	// hints are by post, or by the name of a hint without a post.
 	hints map[string]*hint
 }
 
@@ -91,9 +94,9 @@ func (a *agenda) tell() {
 	}
 }
 
-// hint takes a hint whose first look is due after first. A hint of a post that is known changes
-// nothing. A hint without a post ends with the first look that succeeds, so one whose look may have
-// begun begins again.
+// hint adds a hint whose first look is due after first. If the post has a hint already, nothing
+// changes. A hint without a post ends with the first successful look. So such a hint begins again
+// if its look may have begun.
 func (a *agenda) hint(post string, by author, first time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -113,7 +116,7 @@ func (a *agenda) hint(post string, by author, first time.Duration) {
 	a.tell()
 }
 
-// notice asks for the number of unread notifications.
+// notice requests the number of unread notifications.
 func (a *agenda) notice() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -121,7 +124,7 @@ func (a *agenda) notice() {
 	a.tell()
 }
 
-// forgetMissed makes room for a hint: it forgets one whose post did not come.
+// forgetMissed makes room for a hint: it removes a hint whose post did not come.
 func (a *agenda) forgetMissed() bool {
 	for post, h := range a.hints {
 		if len(h.due) == 0 && post != aWrite && post != somePost {
@@ -156,14 +159,14 @@ func (a *agenda) next() time.Time {
 
 // wanted are the parts of a look.
 type wanted struct {
-	// home is a look at the home itself, likes one at its like counts, and unread one at the number of unread
-	// notifications.
+	// home is a look at the home itself, likes a look at its like counts, and unread a look at the
+	// number of unread notifications.
 	home, likes, unread bool
 }
 
-// wants returns the parts of a look that are due now. The like counts and the unread notifications count as
-// looked at: a look that fails is not made up for before the next slow one. Each slow look looks at the unread
-// notifications, too.
+// wants returns the parts of a look that are due now. It counts the like counts and the unread
+// notifications as looked at: if the look fails, the next slow look makes up for it. Each slow look
+// includes the unread notifications.
 func (a *agenda) wants() (w wanted) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -180,7 +183,7 @@ func (a *agenda) wants() (w wanted) {
 	return w
 }
 
-// rest keeps the next look of any kind from beginning before gap is over.
+// rest makes the next look of any kind begin after gap at the earliest.
 func (a *agenda) rest(gap time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -205,9 +208,9 @@ func (a *agenda) begin() (look int, at time.Time) {
 	return a.begun, time.Now()
 }
 
-// looked ends the look of a number, which began at began, whatever came of it: the next one begins gap
-// later at the earliest. A look that failed is not made up for, so a table that fails is looked at less
-// often, and never more.
+// looked ends the look with a number, which began at began, whatever its result: the next look begins
+// gap later at the earliest. A failed look is not made up for, so a failing table gets fewer looks,
+// and never more.
 func (a *agenda) looked(look int, began time.Time, gap time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -220,8 +223,9 @@ func (a *agenda) looked(look int, began time.Time, gap time.Duration) {
 	}
 }
 
-// answer ends the hints of posts in seen, and those that the look of a number answers if it has
-// succeeded; 0 is for no look. The caller has the home's turn.
+// answer ends the hints of posts in seen. If the look with the number look has succeeded, it
+// also ends the hints that this look answers; 0 stands for no look. The caller has the home's
+// turn.
 func (a *agenda) answer(seen *home.Streamed, look int, began time.Time) (of []came) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -243,7 +247,7 @@ func (a *agenda) answer(seen *home.Streamed, look int, began time.Time) (of []ca
 	return of
 }
 
-// came is what became of a hinted post: it came, came after the last look for its hint (late), or has
+// came is the outcome of a hinted post: it came, came after the last look for its hint (late), or had
 // not come by that look (missed).
 type came struct {
 	author       author

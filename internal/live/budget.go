@@ -9,17 +9,19 @@ import (
 )
 
 const (
-	// budgetBurst is how many units may be used at once beyond the rate: of two seconds.
+	// budgetBurst is how many units may be used at once above the rate: the units of two
+	// seconds.
 	budgetBurst = 2 * time.Second
-	// mostWait is the most time for which a read waits for units. It bounds how late a slow look is.
+	// mostWait is the longest wait of a read for units. It bounds how late a slow look
+	// is.
 	mostWait = 15 * time.Second
 	// mostOpeningWait is the wait from which an opening is refused. It leaves time for the reads of the
 	// opening within the 4.5 s that a call of the API has.
 	mostOpeningWait = 3 * time.Second
 )
 
-// The units that reads of each kind take before they are made. The difference to the units that they
-// used is settled after them.
+// The units that reads of each kind take in advance. After a read, the difference to its actual
+// units is settled.
 const (
 	unitsOfLook    = 3
 	unitsOfLikes   = 10
@@ -29,18 +31,18 @@ const (
 )
 
 // budget is the bucket of the units of all reads of a process for its streams. A read takes its place
-// in the queue when it comes, and keeps it.
+// in the queue on arrival, and keeps it.
 type budget struct {
 	// rate is the number of units a second, 0 for no bound.
 	rate float64
 
 	mu sync.Mutex
-	// paid is the time at which all units are paid for that were taken.
+	// paid is the time at which all taken units are paid for.
 	paid time.Time
 }
 
-// take takes units, and returns how long their taker has to wait for them. If that is above most, it
-// takes none.
+// take takes units, and returns how long the caller has to wait for them. If the wait is above most,
+// it takes none.
 func (b *budget) take(units float64, most time.Duration) (wait time.Duration, ok bool) {
 	if b.rate == 0 {
 		return 0, true
@@ -58,7 +60,8 @@ func (b *budget) take(units float64, most time.Duration) (wait time.Duration, ok
 	return max(0, wait), true
 }
 
-// use counts units that were used and not taken before, or fewer than were taken.
+// use counts used units that were not taken in advance. A negative number gives units
+// back.
 func (b *budget) use(units float64) {
 	if b.rate == 0 {
 		return

@@ -25,25 +25,29 @@ type userHome struct {
 	open map[string]int
 	ctx  context.Context //nolint:containedctx // its end stops the looks, and ends the streams
 	stop context.CancelCauseFunc
-	// agenda is when the home is looked at, and authors whose posts it shows.
+	// agenda is when the home is looked at. authors are the authors whose posts the home
+	// shows.
 	agenda  *agenda
 	authors authors
 	// doubted has a value if the user's profile was removed.
 	doubted chan struct{}
-	// turn holds one value while somebody looks at the home, or joins. It guards seen and the answers to
-	// hints.
+	// turn holds one value while somebody looks at the home, or joins the streams. It guards seen and
+	// the answers to hints.
 	turn chan struct{}
 	// reading holds one value while a read of the home runs.
 	reading chan struct{}
-	// seen is what every joined stream has seen or does not want; nil before the first look.
+	// seen has all posts that every joined stream has seen or does not want; nil before
+	// the first look.
 	seen *home.Streamed
-	// unread is what the joined streams got last, nil for nothing. The holder of the turn has it.
+	// unread is the last value that the joined streams got, nil for none. The holder of
+	// the turn guards it.
 	unread *Unread
-	// failures counts the looks since the last one that succeeded. The holder of the turn has it.
+	// failures counts the looks since the last successful one. The holder of the turn
+	// guards it.
 	failures int
 
 	mu sync.Mutex
-	// streams have joined: each new post is sent to them.
+	// streams are the joined streams: each new post is sent to all of them.
 	streams map[*Stream]struct{}
 }
 
@@ -87,7 +91,8 @@ func (hm *userHome) run() {
 	}
 }
 
-// keep reads the list of the home's authors, and looks at the profile of its user, once for all streams.
+// keep reads the list of the home's authors, and checks the profile of its user, once for
+// all streams.
 func (hm *userHome) keep() {
 	failed := backoff.Exponential{First: failedLook, Most: profileLook}
 	profileAt, doubted := time.Now().Add(profileLook), false
@@ -116,8 +121,8 @@ func (hm *userHome) keep() {
 	}
 }
 
-// untilDoubt waits until a time, or until the profile of the user may be gone, which sets doubted. It
-// returns false at the end of the home.
+// untilDoubt waits until next, or until the profile of the user may be gone, and then sets doubted.
+// It returns false at the end of the home.
 func (hm *userHome) untilDoubt(next time.Time, doubted *bool) bool {
 	timer := time.NewTimer(time.Until(next))
 	defer timer.Stop()
@@ -135,8 +140,8 @@ func (hm *userHome) untilDoubt(next time.Time, doubted *bool) bool {
 	return hm.ctx.Err() == nil
 }
 
-// askProfile ends the streams if their user has no profile: a removed user reads nothing. So it waits for
-// no units.
+// askProfile ends the streams if their user has no profile: a removed user reads nothing. For that
+// reason it does not wait for units.
 func (hm *userHome) askProfile(consistent bool) error {
 	err := hm.charged(hm.ctx, nil, 0, func(ctx context.Context) error { return hm.requireProfile(ctx, consistent) })
 	if errors.Is(err, ErrNoProfile) {
@@ -145,8 +150,9 @@ func (hm *userHome) askProfile(consistent bool) error {
 	return err
 }
 
-// list reads whose posts the home shows. A home without room for its list is looked at more often: no
-// hint comes for it. A hint without a post stands for those that came meanwhile.
+// list reads whose posts the home shows. If there is no room for the list, no hint comes for the
+// home, so the home is looked at more often. A hint without a post replaces the hints that came
+// during the read.
 func (hm *userHome) list() error {
 	readers := hm.hub.readers
 	readers.begin(hm)
@@ -187,8 +193,8 @@ func (hm *userHome) locked(ctx context.Context, f func() error) error {
 	return f()
 }
 
-// poll makes the looks that are due, if the home has streams. A hint of a post that was seen makes
-// none.
+// poll makes the due looks, if the home has streams. A hint of a post that was seen causes no
+// look.
 func (hm *userHome) poll(ctx context.Context) error {
 	return hm.locked(ctx, func() error {
 		if len(hm.joined()) == 0 {
@@ -221,9 +227,9 @@ func (hm *userHome) joined() []*Stream {
 	return slices.Collect(maps.Keys(hm.streams))
 }
 
-// look sends to the streams the posts that have come into the home since the last look, and the parts of w. The
-// number of unread notifications is looked at after each post, too. The look is made for st, or for all streams
-// if st is nil. The caller has the turn.
+// look sends to the streams the posts that have come into the home since the last look, and the parts
+// in w. After each post it also looks at the number of unread notifications. The look is made for st,
+// or for all streams if st is nil. The caller has the turn.
 func (hm *userHome) look(ctx context.Context, st *Stream, w wanted) error {
 	number, began := hm.agenda.begin()
 	err := hm.read(ctx, st, unitsOfLook, func(ctx context.Context) error {
@@ -310,8 +316,8 @@ func (hm *userHome) lookAtLikes(ctx context.Context, seen *home.Streamed, stream
 	return nil
 }
 
-// lookAtUnread sends the number of unread notifications to the joined streams if it or the mark has changed. The
-// caller has the turn.
+// lookAtUnread sends the number of unread notifications to the joined streams if the number or the
+// mark has changed. The caller has the turn.
 func (hm *userHome) lookAtUnread(ctx context.Context) error {
 	if hm.hub.cfg.Unread == nil {
 		return nil
@@ -335,17 +341,17 @@ func (hm *userHome) sendUnread(n Unread, streams ...*Stream) error {
 	return nil
 }
 
-// join adds a stream that has seen everything that is visible now, and sends it the like
-// counts that it does not know and the number of unread notifications. The caller has the turn. The posts of
-// the next moments, as after a return of the reader, have a look of their own.
+// join adds a stream that has seen all visible posts. It sends the stream the number of unread
+// notifications, and the like counts that the stream does not know. The caller has the turn. The
+// posts of the next moments, for example after a return of the reader, get a look of their own.
 func (hm *userHome) join(ctx context.Context, st *Stream) error {
 	others := hm.joined()
-	if len(others) == 0 { // what came before is of no use to anybody
+	if len(others) == 0 { // nobody needs earlier values
 		hm.seen = st.seen.Clone()
 	}
 	var unread *Unread
 	err := hm.read(ctx, st, unitsOfLikes, func(ctx context.Context) error {
-		// First the others', so that the next look finds nothing new.
+		// The joined streams are first, so that the next look finds nothing new.
 		var err error
 		if len(others) > 0 {
 			err = hm.lookAtLikes(ctx, hm.seen, others...)

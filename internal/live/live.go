@@ -1,12 +1,12 @@
-// Package live streams homes: it sends each post that comes into a home to the open streams
-// of its user, once. The streams of one user share their looks at the table: one after a minute at the
-// latest, and sooner when a hint tells of a post that may have come (docs/decisions/0023). Only a look makes
-// an event.
+// Package live streams homes: it sends each post that comes into a home to the open streams of its
+// user, once. The streams of one user share their looks at the table. A look follows the previous one
+// after a minute at the latest, and earlier if a hint means that a post may have come
+// (docs/decisions/0023). Only a look makes an event.
 //
-// It must never wait for a client: a stream whose buffer is full ends, and its client comes
-// back and goes on where it was. It must never hold anything that a reconnect needs: a
-// client may come back to another process, so everything is in the table and in the position
-// that the client sends.
+// It must never wait for a client: a stream with a full buffer ends, and its client
+// reconnects and resumes at its position. It must never hold anything that a reconnect
+// needs: a client may reconnect to another process, so all state is in the table and in the
+// position that the client sends.
 package live
 
 import (
@@ -32,9 +32,10 @@ import (
 const (
 	// Heartbeat is the time between two signs of life on a stream.
 	Heartbeat = 15 * time.Second
-	// DefaultSlowLook is the time between two looks at a home for which no hint comes.
+	// DefaultSlowLook is the time between two looks at a home without hints.
 	DefaultSlowLook = time.Minute
-	// unlistedLook is that time for a home whose authors do not fit into the list of all homes.
+	// unlistedLook is the same time for a home whose authors do not fit into the list of
+	// all homes.
 	unlistedLook = 10 * time.Second
 	// DefaultLikes is the time between two looks at the like counts of a home.
 	DefaultLikes = time.Minute
@@ -42,24 +43,26 @@ const (
 	DefaultUnits = 2000
 	// listAge is how long the list of a home's authors is kept.
 	listAge = 30 * time.Minute
-	// readTime ends a look whose table calls hang. A look at a table that takes seconds for a call
-	// ends by itself before.
+	// readTime ends a look whose table calls hang. If the calls only take seconds, a look ends
+	// earlier by itself.
 	readTime = 5 * time.Minute
-	// reads is the number of looks at once, of all streams.
+	// reads is the number of concurrent looks, of all streams.
 	reads = 64
 	// leastGap is the least time between two looks at one home.
 	leastGap = 20 * time.Millisecond
-	// failedLook and mostGap are the least and the most time from a look that failed to the next one.
+	// failedLook and mostGap are the least and the longest time from a failed look to the
+	// next one.
 	failedLook = time.Second
 	mostGap    = 30 * time.Second
-	// profileLook is the time between two looks at the profile of a user with streams. With the lag
-	// of a replica, which is mostly below a second, it is the minute in which the streams of a user without
-	// a profile end, if the tail has missed the removal. A removal by this process ends them at once, and
-	// one that the tail reads does so within seconds.
+	// profileLook is the time between two looks at the profile of a user with streams. The lag of a
+	// replica is mostly below a second, so the streams of a user without a profile end within a
+	// minute, even if the tail has missed the removal. A removal by this process ends them at once,
+	// and a removal that the tail reads ends them within seconds.
 	profileLook = 50 * time.Second
 	// mostPending is the size of a stream's buffer.
 	mostPending = 1 << 20
-	// replayBytes is the size from which the answers to one look are sent before the next.
+	// replayBytes is the size from which the answers to one look are sent before the next
+	// look.
 	replayBytes = 64 << 10
 )
 
@@ -80,15 +83,15 @@ func (e *OwesError) Error() string {
 	return "live: the streams of the user have to rest for " + e.For.String()
 }
 
-// BusyError is the refusal of a new stream because the reads of the other streams use all units of the
-// process. For is the time until there are some.
+// BusyError is the refusal of a new stream because the reads of all streams use all units of the
+// process. For is the time until units are free.
 type BusyError struct{ For time.Duration }
 
 func (e *BusyError) Error() string {
 	return "live: the reads of streams have to wait for " + e.For.String()
 }
 
-// ErrSlow is the end of a stream whose client does not keep up.
+// ErrSlow ends a stream whose client does not keep up.
 var ErrSlow = errors.New("live: the client is too slow")
 
 // Homes is the part of home.Homes that streams use.
@@ -106,7 +109,7 @@ type Frames struct {
 	Likes    func(home.PostLikes) ([]byte, error)
 	Unread   func(n int) ([]byte, error)
 	Position func(string) []byte
-	// Heartbeat is a sign of life without a meaning.
+	// Heartbeat is a sign of life without content.
 	Heartbeat []byte
 }
 
@@ -122,12 +125,12 @@ type Counters interface {
 	StreamTail(age time.Duration)
 	// StreamsUnlisted changes the number of homes whose authors do not fit into the list of all homes.
 	StreamsUnlisted(change int)
-	// StreamEnded counts the end of a stream that its client did not ask for.
+	// StreamEnded counts the end of a stream that the client did not end.
 	StreamEnded(reason string)
 }
 
-// Unread is the number of a user's unread notifications, and the mark above which they are. A client that moves
-// the mark gets a number from that call, so the former number above another mark is news (I14).
+// Unread is the number of a user's unread notifications above a mark. A client that moves the mark
+// gets a number from that call. So an equal number above another mark is sent again (I14).
 type Unread struct {
 	Number int
 	Mark   string
@@ -137,26 +140,26 @@ type Unread struct {
 type Config struct {
 	Homes  Homes
 	Frames Frames
-	// Unread returns a user's unread notifications. It is nil if there are none.
+	// Unread returns a user's unread notifications. It is nil if notifications are off.
 	Unread func(ctx context.Context, user string) (Unread, error)
-	// Posts, if not nil, has the posts that other processes make. Without it each post is made by this
-	// process.
+	// Posts, if not nil, has the posts of other processes. Without it, this process makes all posts.
 	Posts Posts
-	// SlowLook is the time between two looks at a home for which no hint comes, and LikesEach that
+	// SlowLook is the time between two looks at a home without hints, and LikesEach is the time
 	// between two looks at its like counts; 0 is the default.
 	SlowLook, LikesEach time.Duration
 	// Units bounds the read units that all streams use in a second, 0 for no bound. Edges bounds the
-	// authors of all homes; 0 is the default.
+	// number of authors in the lists of all homes; 0 is the default.
 	Units, Edges int
 	// Jitter returns a number in [0, 1) that spreads the looks at homes; nil is random.
 	Jitter func() float64
 	// Streams and UserStreams bound the open streams of the process, and of one user.
 	Streams, UserStreams int
 	// Hold counts bytes in the memory of user's streams until release is called, and returns
-	// nil if there is no room. cut is called if the room is needed for others.
+	// nil if there is no room. cut is called if another user needs the room.
 	Hold func(user string, size int, cut func()) (release func())
-	// Charge charges a user for the capacity units of its streams, and ChargeService a service
-	// that has some of them. They return how long the user or the service owes.
+	// Charge charges a user for the capacity units of its streams, and ChargeService charges a
+	// service that has opened some of the streams. They return how long the user or the
+	// service owes.
 	Charge        func(user string, units float64) (owed time.Duration)
 	ChargeService func(service string, units float64) (owed time.Duration)
 	Counters      Counters
@@ -177,7 +180,7 @@ type Hub struct {
 	budget budget
 	// readers are the homes by the authors whose posts they show.
 	readers *readers
-	// newest is the time of the newest post that was seen, in milliseconds.
+	// newest is the time of the newest post that this process has seen, in milliseconds.
 	newest atomic.Int64
 
 	mu    sync.RWMutex
@@ -219,31 +222,32 @@ func (h *Hub) Close() {
 // Stopping reports whether the hub was closed.
 func (h *Hub) Stopping() bool { return h.ctx.Err() != nil }
 
-// home returns the home of a user here, nil for none.
+// home returns the home of a user in this process, nil for none.
 func (h *Hub) home(user string) *userHome {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	return h.homes[user]
 }
 
-// Wake says that this process wrote into user's home.
+// Wake means that this process wrote into user's home.
 func (h *Hub) Wake(user string) {
 	if hm := h.home(user); hm != nil {
 		hm.wake()
 	}
 }
 
-// Noticed reports that this process wrote a notification of user's, or the mark of its notifications.
+// Noticed means that this process wrote a notification of user's, or the mark of its
+// notifications.
 func (h *Hub) Noticed(user string) {
 	if hm := h.home(user); hm != nil && h.cfg.Unread != nil {
 		hm.agenda.notice()
 	}
 }
 
-// Posted reports a post that this process stored.
+// Posted means that this process stored a post.
 func (h *Hub) Posted(user, post string) { h.hint(user, post, nearTry) }
 
-// Removed reports a user whose profile was removed, by this process or by another one.
+// Removed means that a user's profile was removed, by this or another process.
 func (h *Hub) Removed(user string) {
 	if hm := h.home(user); hm != nil {
 		select {
@@ -253,15 +257,16 @@ func (h *Hub) Removed(user string) {
 	}
 }
 
-// Heard reports that this process changed whether user's home shows the posts of another user.
+// Heard means that this process changed whether user's home shows the posts of another
+// user.
 func (h *Hub) Heard(user, other string, heard bool) {
 	if hm := h.home(user); hm != nil {
 		h.readers.change(hm, edge{h.readers.hash(other), heard})
 	}
 }
 
-// enter takes a place of a channel, or returns the cause of ctx's end. A select takes one of two that are
-// ready by chance, and a cancelled read must not begin.
+// enter takes a place of a channel, or returns the cause of ctx's end. If both cases are ready,
+// select takes one by chance, but a cancelled read must not begin.
 func enter(ctx context.Context, places chan struct{}) error {
 	select {
 	case places <- struct{}{}:
@@ -326,7 +331,7 @@ func (h *Hub) admit(who Caller) (*Stream, error) {
 		return nil, ErrFull
 	case hm != nil && hm.ctx.Err() == nil && hm.streamsOpen() >= h.cfg.UserStreams:
 		return nil, ErrUserFull
-	case hm == nil || hm.ctx.Err() != nil: // its user was removed, and may be back
+	case hm == nil || hm.ctx.Err() != nil: // its user was removed, and may have returned
 		hm = newHome(h, who.User)
 		h.homes[who.User] = hm
 		h.polls.Go(hm.run)
@@ -338,15 +343,15 @@ func (h *Hub) admit(who Caller) (*Stream, error) {
 	return newStream(hm, who.Service), nil
 }
 
-// services returns the services that have streams of a home, "" for the user's own ones, and
-// whether there are own ones.
+// services returns the services that have streams of a home. own reports whether the user
+// has own streams, which have the service "".
 func (h *Hub) services(hm *userHome) (services []string, own bool) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	return slices.Collect(maps.Keys(hm.open)), hm.open[""] > 0
 }
 
-// leave ends the count of a stream, and the looks at a home without streams.
+// leave stops counting a stream, and ends the looks at a home without streams.
 func (h *Hub) leave(hm *userHome, service string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

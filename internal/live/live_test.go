@@ -145,7 +145,8 @@ func (a *api) looked() int {
 	return len(a.looks)
 }
 
-// used returns the units that looks used since the last call, and those that were charged.
+// used returns the units that looks used since the last call, and the units that were
+// charged.
 func (a *api) used() (units, charged float64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -8,22 +8,24 @@ import (
 )
 
 const (
-	// mostEdges bounds the authors of all homes together (I9): an edge takes some 60 bytes.
+	// mostEdges bounds the number of authors in the lists of all homes (I9): an edge
+	// takes some 60 bytes.
 	mostEdges = 4_000_000
-	// mostAuthors is the number of authors up to which a home is listed.
+	// mostAuthors is the largest number of authors in the list of a home.
 	mostAuthors = 5000
-	// strikes is the number of an author's posts that did not come one after the other, after which it
+	// strikes is the number of consecutive posts of an author that did not come. After it the author
 	// leaves the list of a home.
 	strikes = 5
-	// behindTime is how long deliveries count as behind after a post that came late.
+	// behindTime is how long deliveries count as behind after a late post.
 	behindTime = 5 * time.Minute
 )
 
-// author is the hash of a user id. Two authors with one hash cost a look for nothing.
+// author is the hash of a user id. If two authors have the same hash, some looks find
+// nothing.
 type author uint64
 
-// readers knows whose posts come into which homes here, for hints. A wrong list costs a late event or a
-// look for nothing, and never a wrong event.
+// readers knows whose posts come into which homes of this process, for hints. If a list is wrong, an
+// event is late or a look finds nothing, but no event is wrong.
 type readers struct {
 	seed maphash.Seed
 	most int
@@ -33,7 +35,7 @@ type readers struct {
 	mu    sync.RWMutex
 	homes map[author][]*userHome
 	edges int
-	// late are the last authors whose posts came late, and the times.
+	// late are the last authors with late posts, and the times.
 	late [3]struct {
 		author author
 		at     time.Time
@@ -43,18 +45,18 @@ type readers struct {
 // authors are the authors of one home. readers.mu guards them.
 type authors struct {
 	listed []author
-	// missed counts the posts of an author that did not come one after the other.
+	// missed counts the consecutive posts of an author that did not come.
 	missed map[author]int
-	// changes are made to the list while it is read.
+	// While a list is read, changes to it are collected in changes.
 	reading bool
 	changes []edge
-	// unlisted is set if there is no room for the list.
+	// unlisted is set if there was no room for the list.
 	unlisted bool
-	// closed is set once the home has no streams any more.
+	// closed is set once the home has no more streams.
 	closed bool
 }
 
-// edge is a change of a list: its user follows the author or not.
+// edge is a change of a list: its user follows the author, or does not.
 type edge struct {
 	author author
 	heard  bool
@@ -80,8 +82,8 @@ func (r *readers) begin(hm *userHome) {
 	hm.authors.reading, hm.authors.changes = true, nil
 }
 
-// set replaces the list of a home by the one that was read, with the changes since begin. It returns
-// false if the list is not whole, or if there is no room for it: then the home has none.
+// set replaces the list of a home by the list that was read, with the changes since begin. It
+// returns false if the list is not whole or there is no room for it: then the home has no list.
 func (r *readers) set(hm *userHome, users []string, whole bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -117,14 +119,14 @@ func (r *readers) unlisted(hm *userHome, is bool) {
 	hm.authors.unlisted = is
 }
 
-// fail ends a read of a list that failed.
+// fail ends a failed read of a list.
 func (r *readers) fail(hm *userHome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	hm.authors.reading, hm.authors.changes = false, nil
 }
 
-// drop removes the list of a home that has no streams any more.
+// drop removes the list of a home that has no more streams.
 func (r *readers) drop(hm *userHome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -142,7 +144,7 @@ func (r *readers) clear(hm *userHome) {
 	l.listed, l.missed = nil, map[author]int{}
 }
 
-// change makes an edge of a home that a call through this process has changed.
+// change applies an edge of a home that a call through this process has changed.
 func (r *readers) change(hm *userHome, e edge) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -197,9 +199,9 @@ func (r *readers) remove(hm *userHome, by author) {
 	r.homes[by] = homes
 }
 
-// judge takes what became of hinted posts. An author whose posts did not come several times in a row
-// leaves the list until it is read again: its user may have unfollowed it elsewhere. That rests while
-// deliveries are behind.
+// judge uses the outcomes of hinted posts. If several consecutive posts of an author did not come,
+// the author leaves the list until the list is read again: its user may have unfollowed the author in
+// another process. While deliveries are behind, authors stay.
 func (r *readers) judge(hm *userHome, posts []came) {
 	if len(posts) == 0 {
 		return
@@ -224,7 +226,8 @@ func (r *readers) judge(hm *userHome, posts []came) {
 	}
 }
 
-// shown lists an author of whom a look shows a post: it had left the list, or was followed elsewhere.
+// shown lists the author of a post in a look: the author had left the list, or was
+// followed through another process.
 func (r *readers) shown(hm *userHome, user string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -248,8 +251,8 @@ func (r *readers) cameLate(by author, now time.Time) {
 	r.late[oldest].author, r.late[oldest].at = by, now
 }
 
-// behind reports whether deliveries are behind: the posts of several authors came late. One alone may
-// have very many followers.
+// behind reports whether deliveries are behind: several authors have late posts. A single author may
+// just have very many followers.
 func (r *readers) behind(now time.Time) bool {
 	for _, l := range r.late {
 		if now.Sub(l.at) > behindTime {

@@ -231,8 +231,8 @@ func TestATailWhoseClockIsAheadReadsFromTheNewestPost(t *testing.T) {
 	})
 }
 
-// A follow, an unfollow and a mute through this process change at once whose posts bring a look. So do
-// those that come while the list is read.
+// A follow, an unfollow and a mute through this process change at once whose posts cause a look, even
+// while the list is read.
 func TestEdgesThatThisProcessWritesCountAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, p, _ := rules(t)

@@ -13,13 +13,13 @@ const (
 	// unitTime is the time that a capacity unit takes from its user's share: the streams of a
 	// user use 100 units a second (I11).
 	unitTime = 10 * time.Millisecond
-	// burst is how far a user may be ahead of that: 1,000 units at once.
+	// burst is how far a user may be ahead of the share: 1,000 units at once.
 	burst = 1000 * unitTime
 )
 
 // shares paces the users of streams (I11). A user's share outlives its streams, so that a client
-// which reconnects gets no new one. The next sweep forgets the shares that are full again, ten
-// seconds after the last read. There are at most twice as many as the last sweep left, and 64 (I9).
+// that reconnects gets no new share. A sweep forgets the shares that are full again, ten seconds
+// after the last read. There are at most twice as many shares as the last sweep left, and 64 (I9).
 type shares struct {
 	mu sync.Mutex
 	// paid is the time at which a user has paid for the units that its streams used.
@@ -60,8 +60,8 @@ func (s *shares) use(user string, units float64, rest time.Duration) {
 	s.kept = len(s.paid)
 }
 
-// rest waits until the home's user owes nothing. A caller that is going to take the home's turn
-// rests first, so that it does not keep the turn meanwhile.
+// rest waits until the home's user owes nothing. A caller that needs the home's turn rests
+// before it takes the turn, so that it does not block the turn.
 func (hm *userHome) rest(ctx context.Context) error {
 	for {
 		owed := hm.hub.shares.owes(hm.user)
@@ -88,14 +88,15 @@ func (hm *userHome) read(ctx context.Context, st *Stream, units float64, read fu
 		if hm.hub.shares.owes(hm.user) == 0 {
 			break
 		}
-		<-hm.reading // the read before this one was dear
+		<-hm.reading // the previous read was expensive
 	}
 	defer func() { <-hm.reading }()
 	return hm.charged(ctx, st, units, read)
 }
 
-// charged runs a read that needs some units, and charges those that it used. Each table call of a stream
-// is below it. A read of an opening has its units already, and a read that needs none does not wait.
+// charged runs a read that needs some units, and charges the units that the read used. All table
+// calls of streams go through charged. A read of an opening has its units already, and a read that
+// needs no units does not wait.
 func (hm *userHome) charged(ctx context.Context, st *Stream, units float64, read func(context.Context) error) error {
 	if st != nil && st.opening {
 		units = 0
@@ -113,9 +114,9 @@ func (hm *userHome) charged(ctx context.Context, st *Stream, units float64, read
 	return hm.hub.reading(ctx, read)
 }
 
-// charge charges units to the user, and to the services that have the streams for which they
-// were used. The home rests while its user owes, and while each of its streams belongs to a
-// service and one of these owes.
+// charge charges units to the user, and to the services with streams that used the units.
+// The home rests while its user owes. It also rests while all its streams belong to services
+// and one of these services owes.
 func (hm *userHome) charge(st *Stream, units float64) {
 	services, own := hm.hub.services(hm)
 	if st != nil {

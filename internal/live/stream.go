@@ -14,18 +14,18 @@ import (
 // Stream is an open stream of a home.
 type Stream struct {
 	home *userHome
-	// service has opened the stream, "" for the user itself.
+	// service has opened the stream, "" if the user has opened it.
 	service string
-	// opening is set until the stream has begun: Hub.Open has its units.
+	// opening is set until the stream has begun: until then Hub.Open has its units.
 	opening bool
-	// joined, seen and moved belong to the holder of the home's turn; before the stream has
-	// joined, to catchUp.
+	// The holder of the home's turn guards joined, seen and moved. Before the stream has
+	// joined, catchUp does.
 	joined bool
 	seen   *home.Streamed
-	// moved says that the client's position is older than seen.
+	// moved means that the client's position is older than seen.
 	moved bool
 
-	// ended is closed at the end of the stream, whose reason is err.
+	// ended ends with the stream. Its cause is err.
 	ended context.Context //nolint:containedctx // its end ends the stream
 	end   context.CancelCauseFunc
 	// filled has a value if there are frames.
@@ -43,8 +43,8 @@ func newStream(hm *userHome, service string) *Stream {
 	return st
 }
 
-// begin finds the place where the stream begins. A table that does not answer shows here, and a
-// user without a profile.
+// begin finds the place where the stream begins. It fails if the table does not answer or the
+// user has no profile.
 func (st *Stream) begin(ctx context.Context, last string) error {
 	hm := st.home
 	err := hm.read(ctx, st, unitsOfLook, func(ctx context.Context) (err error) {
@@ -65,7 +65,7 @@ func (st *Stream) begin(ctx context.Context, last string) error {
 		if st.seen = hm.seen.Clone(); !st.seen.Behind() {
 			return hm.join(ctx, st)
 		}
-		// The joined streams still lack posts that were there before this one.
+		// The joined streams still lack some posts that existed before this stream.
 		err := hm.read(ctx, st, unitsOfLook, func(ctx context.Context) (err error) {
 			st.seen, err = hm.hub.cfg.Homes.HomeStreamed(ctx, hm.user, "")
 			return err
@@ -77,7 +77,7 @@ func (st *Stream) begin(ctx context.Context, last string) error {
 	})
 }
 
-// Close ends the stream. Nobody may be in Serve.
+// Close ends the stream. Serve must not be running.
 func (st *Stream) Close() {
 	st.end(nil)
 	st.home.remove(st)
@@ -86,7 +86,7 @@ func (st *Stream) Close() {
 	st.home.hub.leave(st.home, st.service)
 }
 
-// Ended returns a context that ends when the stream must not be written to any more.
+// Ended returns a context that ends when nothing may be written to the stream any more.
 func (st *Stream) Ended() context.Context { return st.ended }
 
 // Serve writes the stream until ctx ends, a write fails, or the stream ends. It returns nil
@@ -149,12 +149,12 @@ func (st *Stream) serve(ctx context.Context, write func([]byte) error) error {
 }
 
 // catchUp sends the posts that came into the home since the client's place, as fast as the client
-// takes them. After a look that reached the end of the home, the stream takes its turn, in which
-// nobody else looks at the home, and joins the others if hardly anything has come meanwhile.
+// takes them. After a look that reached the end of the home, the stream takes the home's turn, so
+// that no other look runs. It joins the other streams if hardly any post has come since.
 func (st *Stream) catchUp(ctx context.Context) error {
 	for !st.joined {
 		frames, err := st.replay(ctx)
-		if len(frames) > 0 { // also those of a look that failed: the client gets further
+		if len(frames) > 0 { // also the frames of a failed look, so that the client makes progress
 			err = errors.Join(st.written(ctx, frames), err)
 		}
 		if err == nil && !st.seen.Behind() {
@@ -170,8 +170,8 @@ func (st *Stream) catchUp(ctx context.Context) error {
 	return nil
 }
 
-// tryToJoin joins the others after one more look, if this reaches the end of the home. The caller
-// has the turn.
+// tryToJoin joins the other streams after one more look, if this look reaches the end of the
+// home. The caller has the turn.
 func (st *Stream) tryToJoin(ctx context.Context) error {
 	frames, err := st.replay(ctx)
 	if len(frames) > 0 {
@@ -183,8 +183,8 @@ func (st *Stream) tryToJoin(ctx context.Context) error {
 	return st.home.join(ctx, st)
 }
 
-// replay returns the frames of posts that the stream has not seen, with its place behind them.
-// No look takes a slot while a client is written to.
+// replay returns the frames of posts that the stream has not seen, and then a frame with its
+// new place. While frames are written to a client, no look holds a slot.
 func (st *Stream) replay(ctx context.Context) ([]byte, error) {
 	hm := st.home
 	var frames []byte
@@ -207,7 +207,7 @@ func (st *Stream) replay(ctx context.Context) ([]byte, error) {
 		}
 		return nil
 	})
-	if len(frames) > 0 || err == nil && st.seen.Behind() { // it may have passed by hidden posts
+	if len(frames) > 0 || err == nil && st.seen.Behind() { // it may have skipped hidden posts
 		frames = append(frames, hm.hub.cfg.Frames.Position(st.seen.Position(hm.user))...)
 	}
 	return frames, err
@@ -225,7 +225,7 @@ func (st *Stream) written(ctx context.Context, frames []byte) error {
 	}
 }
 
-// entry sends a post, if the stream has not seen it. The caller has the home's turn.
+// entry sends a post, unless the stream has seen it. The caller has the home's turn.
 func (st *Stream) entry(post string, frame []byte) {
 	if st.seen.Add(post) {
 		st.moved = true
@@ -243,8 +243,8 @@ func (st *Stream) settle(now time.Time) {
 	st.push("", st.home.hub.cfg.Frames.Position(st.seen.Position(st.home.user)), nil)
 }
 
-// push puts a frame into the buffer. It ends the stream if there is no room. written, if not
-// nil, is called when the frame was written, or never will be.
+// push puts a frame into the buffer. If there is no room, it ends the stream. written, if
+// not nil, is called when the frame was written or never will be.
 func (st *Stream) push(kind string, frame []byte, written func()) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -275,7 +275,7 @@ func (st *Stream) push(kind string, frame []byte, written func()) {
 
 func (st *Stream) tooSlow() { st.end(ErrSlow) }
 
-// take takes the frames of the buffer. They count until release is called.
+// take takes the frames out of the buffer. They count as held until release is called.
 func (st *Stream) take() (frames [][]byte, release func()) {
 	st.mu.Lock()
 	defer st.mu.Unlock()

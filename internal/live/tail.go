@@ -15,12 +15,13 @@ const (
 	// tailGap is the time between two ticks of the tail, and tailTime ends a tick whose reads hang.
 	tailGap  = time.Second
 	tailTime = 5 * time.Second
-	// tailBack is how far a tick reads back behind the last one: the index lags, and clocks differ. A long
-	// tick, each longEach ticks, reads further back for entries of the index that came late.
+	// tailBack is how far before the last tick a tick reads: the index lags, and clocks differ. Every
+	// longEach-th tick is long: it reads further back, for late entries of the index.
 	tailBack = 3 * time.Second
 	tailLong = 30 * time.Second
 	longEach = 10
-	// tailMost is the furthest that a tick reads back, and so how long posts are remembered.
+	// tailMost is the furthest that a tick reads back, and how long posts are kept in
+	// known.
 	tailMost = time.Minute
 )
 
@@ -29,15 +30,16 @@ type Posts interface {
 	PostsMade(ctx context.Context, low time.Time) (home.Made, error)
 }
 
-// tail reads the new posts while there are streams, and hints the homes that may show them. It lets the
-// streams of removed users ask for their profile. It makes no event, and if it fails, homes have their slow looks, never sooner ones: a table that is short of
-// capacity must not get more reads.
+// tail reads the new posts while there are streams, and hints the homes that may show them. It makes
+// the streams of removed users check their profile. It makes no event. If it fails, homes have only
+// their slow looks, and no earlier ones: a table that is short of capacity must not get more reads.
 type tail struct {
 	hub *Hub
 	// good is the time of the last tick that read the posts.
 	good  time.Time
 	ticks int
-	// known are the posts that were hinted, the events of removals, and until when they are remembered.
+	// known are the hinted posts and the events of removals, and until when they are
+	// kept.
 	known map[string]time.Time
 }
 
@@ -63,7 +65,7 @@ func (h *Hub) runTail() {
 	}
 }
 
-// tick reads the new posts once. The tick takes its units before all looks.
+// tick reads the new posts once. A tick takes its units before all looks.
 func (t *tail) tick(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, tailTime)
 	defer cancel()
@@ -96,15 +98,15 @@ func (t *tail) tick(ctx context.Context) error {
 	return nil
 }
 
-// learns notes something that happened at a time, and reports whether it was unknown.
+// learns notes an event of a time, and reports whether it was unknown.
 func (t *tail) learns(what string, at time.Time) bool {
 	_, known := t.known[what]
 	t.known[what] = at.Add(tailMost)
 	return !known
 }
 
-// from returns the time from which a tick reads. The newest post that was seen may be below the clock: the
-// clock of this process may be ahead.
+// from returns the time from which a tick reads. The time of the newest post may decide instead of
+// the clock, because the clock of this process may be ahead.
 func (t *tail) from(now time.Time) time.Time {
 	from := now
 	for _, at := range []time.Time{t.good, t.hub.newestPost()} {
@@ -122,7 +124,7 @@ func (t *tail) from(now time.Time) time.Time {
 	return from
 }
 
-// hint tells the homes that may show a post of it.
+// hint sends a hint of a post to the homes that may show it.
 func (h *Hub) hint(user, post string, first time.Duration) {
 	by := h.readers.hash(user)
 	for _, hm := range h.readers.of(by) {
@@ -139,7 +141,8 @@ func (h *Hub) saw(at time.Time) {
 	}
 }
 
-// newestPost returns the time of the newest post that was seen, zero for none.
+// newestPost returns the time of the newest post that this process has seen, zero for
+// none.
 func (h *Hub) newestPost() (at time.Time) {
 	if ms := h.newest.Load(); ms > 0 {
 		at = time.UnixMilli(ms)

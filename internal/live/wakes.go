@@ -8,11 +8,11 @@ import (
 	"fanfare/internal/table"
 )
 
-// Wakes makes the writes of a process wake the streams of the homes that they change, and hint those that
-// they may change. The streams of other processes find out by themselves.
+// Wakes makes the writes of a process wake the streams of the homes that they change, and hint the
+// homes that they may change. The streams of other processes find the changes by themselves.
 type Wakes struct{ hub atomic.Pointer[Hub] }
 
-// Wake sends the wakes to h.
+// Wake makes h the target of the wakes.
 func (w *Wakes) Wake(h *Hub) { w.hub.Store(h) }
 
 // Store wraps s.
@@ -25,15 +25,15 @@ type waking struct {
 	wakes *Wakes
 }
 
-// written is a write of one item: put is nil for all but a put.
+// written is a write of one item. put is nil unless the write is a put.
 type written struct {
 	key     table.Key
 	put     *table.Item
 	deleted bool
 }
 
-// wake wakes and hints the streams that n writes are about. A failed write wakes
-// a stream, too, because it may have happened.
+// wake wakes and hints the streams of the homes that n writes change. A failed write
+// wakes a stream, too, because it may have happened.
 func (w *waking) wake(err error, n int, write func(i int) written) {
 	hub := w.wakes.hub.Load()
 	if hub == nil || hub.open.Load() == 0 {
@@ -52,7 +52,7 @@ func (w *waking) wake(err error, n int, write func(i int) written) {
 	}
 }
 
-// wrote takes a put or a delete: of a post, of an edge or a mute, of a profile.
+// wrote handles a put or a delete: of a post, of an edge or a mute, of a profile.
 func (h *Hub) wrote(wr written) {
 	if user, ok := schema.UserOfFollowing(wr.key.PK); ok {
 		if other, ok := schema.UserOfSK(wr.key.SK); ok {
