@@ -18,19 +18,21 @@ import (
 // collector is the state of one Run. It takes messages into windows and gives these to workers.
 type collector struct {
 	cfg Config
-	// wake gets a value when there is room for messages again, or a window waits again.
+	// wake gets a value when there is room for messages again, or when a window is put
+	// back to wait.
 	wake chan struct{}
-	// ready are the windows whose time has ended. It has room for all.
+	// ready are the windows whose time has ended. The channel has room for all windows.
 	ready chan *window
 
 	mu sync.Mutex
 	// held counts the unanswered messages.
 	held int
-	// open are the windows that collect, and due has them in the order in which their time ends.
+	// open are the windows that collect. due has them in the order in which their time
+	// ends.
 	open map[subject]*window
 	due  []*window
-	// slow are the lengths of the windows of users whose writes the table refused lately, and waiting
-	// the numbers of their messages in windows that collect once more.
+	// slow are the lengths of the windows of users whose writes the table refused lately. waiting is
+	// the number of their messages in windows that collect again.
 	slow    map[string]time.Duration
 	waiting map[string]int
 	// idle is closed after the stop, when every message is answered.
@@ -38,13 +40,13 @@ type collector struct {
 	stopping bool
 }
 
-// window is the messages about one notification of some time.
+// window has the messages about one notification from a span of time.
 type window struct {
 	about   subject
 	actions []*action
-	// began is the time of the first message, ends when the window does.
+	// began is the time of the first message, ends the time when the window ends.
 	began, ends time.Time
-	// refused counts the actions whose write the table refused before.
+	// refused counts the actions whose earlier write the table refused.
 	refused int
 }
 
@@ -81,8 +83,8 @@ func (c *collector) collect(ctx context.Context, in <-chan *message.Message) {
 	}
 }
 
-// endDue ends the windows whose time is over, or all windows if there is no room for more messages. It
-// returns when the next window ends, zero for none, and whether there is no room.
+// endDue ends the windows whose time is over, or all windows if there is no room for more messages.
+// next is the time when the next window ends, zero for none. full reports that there is no room.
 func (c *collector) endDue() (next time.Time, full bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -113,7 +115,7 @@ func (c *collector) take(msg *message.Message) {
 	about, a, err := c.cfg.decode(msg)
 	c.add(1)
 	if err != nil || about.user == "" {
-		// A worker answers it, because a dead letter is a call that may hang.
+		// A worker makes the dead letter, because the call may hang.
 		c.ready <- &window{actions: []*action{{msg: msg, err: err}}}
 		return
 	}
@@ -144,7 +146,7 @@ func (c *collector) join(about subject, began time.Time, actions ...*action) *wi
 	return w
 }
 
-// work writes windows until there are no more.
+// work writes windows until none are left.
 func (c *collector) work(ctx context.Context) {
 	for w := range c.ready {
 		if w.about.user == "" {
@@ -177,9 +179,9 @@ func (c *collector) work(ctx context.Context) {
 	}
 }
 
-// again reports whether a window whose write the table refused collects once more, for twice as long
-// as before: the partition of a user has no capacity, and a longer window writes less. Messages
-// that were left in the queue instead would be received again and again.
+// again reports whether a window whose write the table refused collects again, for twice as long:
+// the partition of the user has no capacity, and a longer window writes less. If its messages were
+// left in the queue instead, they would be received again and again.
 func (c *collector) again(ctx context.Context, w *window, err error) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -214,14 +216,16 @@ func (c *collector) again(ctx context.Context, w *window, err error) bool {
 	return true
 }
 
-// wait changes the number of a user's messages that collect once more. The caller holds mu.
+// wait changes the number of a user's messages in windows that collect again. The caller
+// holds mu.
 func (c *collector) wait(user string, n int) {
 	if c.waiting[user] += n; c.waiting[user] == 0 {
 		delete(c.waiting, user)
 	}
 }
 
-// quicken halves the windows of a user, since the table took a write. The caller holds mu.
+// quicken halves the length of a user's windows, since the table took a write. The caller
+// holds mu.
 func (c *collector) quicken(user string) {
 	if c.slow[user] /= 2; c.slow[user] <= c.cfg.Window {
 		delete(c.slow, user)

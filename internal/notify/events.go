@@ -24,7 +24,8 @@ func Recipient(e messages.Event) string {
 	return about.user
 }
 
-// Sender returns the sender of events to the topic of notices: it drops those that notify nobody.
+// Sender returns the sender of events to the topic of notices. It drops events that
+// notify nobody.
 func Sender(send func(context.Context, ...messages.Event) error) func(context.Context, ...messages.Event) error {
 	return func(ctx context.Context, events ...messages.Event) error {
 		notices := slices.DeleteFunc(slices.Clone(events), func(e messages.Event) bool { return Recipient(e) == "" })
@@ -45,7 +46,7 @@ type subject struct {
 // action is an action with its message.
 type action struct {
 	act schema.Act
-	// comment, if not "", is the comment that the action is, or that mentions the user.
+	// comment, if not "", is the comment that is the action, or that mentions the user.
 	comment string
 	at      time.Time
 	msg     *message.Message
@@ -54,8 +55,8 @@ type action struct {
 	done bool
 }
 
-// read returns the notification that an event is about, and its action. It returns none for an event of
-// another kind.
+// read returns the notification that an event is about, and its action. For any other kind of event
+// it returns none.
 func read(e messages.Event) (subject, action) {
 	version := e.Head().EventID
 	switch e := e.(type) {
@@ -64,7 +65,7 @@ func read(e messages.Event) (subject, action) {
 	case *messages.Commented:
 		return subject{e.AuthorID, schema.NoticeComment, e.PostID},
 			action{act: schema.Act{Version: e.CommentID, State: there(e.Deleted), User: e.UserID}, comment: e.CommentID}
-	case *messages.Followed: // its sender put the id of the follow in the place of the mark's version
+	case *messages.Followed: // its sender replaced the mark's version by the id of the follow
 		return subject{e.AuthorID, schema.NoticeFollow, ""}, action{act: schema.Act{Version: e.MarkVersion, State: schema.ActHolds, User: e.FollowerID}}
 	case *messages.Mentioned:
 		return subject{e.UserID, schema.NoticeMention, e.PostID},
@@ -80,8 +81,8 @@ func there(deleted bool) string {
 	return schema.ActHolds
 }
 
-// decode returns the notification and the action of a message. Its errors are permanent, or depend on
-// the time. The user is "" if nobody is notified.
+// decode returns the notification and the action of a message. A retry helps only against an error
+// that depends on the time. The user is "" if nobody is notified.
 func (cfg *Config) decode(msg *message.Message) (about subject, a *action, err error) {
 	event, err := queue.Event(msg)
 	if err != nil {

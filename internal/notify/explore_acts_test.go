@@ -139,7 +139,7 @@ func (w actsWorld) takes(s actsState, i int, add func(actsState, string, func() 
 	}
 }
 
-// works lets a worker that has read go on.
+// works lets a worker that has read continue.
 func (w actsWorld) works(s actsState, i int, add func(actsState, string, func() string)) {
 	worker := s.workers[i]
 	n := s

@@ -151,7 +151,7 @@ func (n *notice) begins(a act) (i int, begins bool) {
 	return i, n.e[i].version < a.version && n.e[i].state == 0 && a.state != 0
 }
 
-// highest is the highest place of the entries, or of those that hold.
+// highest is the highest place of the entries, or of the entries that hold.
 func (n *notice) highest(holding bool) (place int16) {
 	for _, e := range n.entries() {
 		if e.state != 0 || !holding {

@@ -79,7 +79,7 @@ type unreadWorker struct {
 type token struct {
 	on            bool
 	to            int16
-	saw, had      uint8 // the acts that it saw, and those that had been put
+	saw, had      uint8 // the acts that it saw, and the acts that had been put
 	top, revision int8  // the topmost notification that it saw, 1 or 2, and its revision
 	at            int8
 }
@@ -98,7 +98,7 @@ type unreadState struct {
 	hides    int8
 
 	// For the checks.
-	covered, dark uint8   // acts: seen by a marked page, and those that may be dark
+	covered, dark uint8   // acts: seen by a marked page, and the acts that may be dark
 	put           uint8   // acts
 	readAt        [5]int8 // when the worker of an act read
 	readRevision  [5]int8 // and which revision, for onTop

@@ -7,7 +7,7 @@ import (
 	"fanfare/internal/schema"
 )
 
-// Rules decide about the actions that begin to hold.
+// Rules decide about actions that begin to hold.
 type Rules struct {
 	// LeftOut reports whether an action that begins to hold has no part in the notification.
 	LeftOut func(schema.Act) bool
@@ -15,15 +15,15 @@ type Rules struct {
 	Place func(above string) string
 }
 
-// Merge returns n with actions in it: of each user, or of each comment and mention, the newest
-// action, and of these the newest ones. The result does not depend on the order of the actions, nor
-// on how often each came, nor on how many calls they came by (I13), except for places.
+// Merge returns n with actions in it. It keeps the newest action of each user, or of each comment
+// and mention, and of these the newest ones. Except for places, the result depends neither on the
+// order of the actions, nor on repetitions, nor on the number of calls (I13).
 //
 //   - A take-back stays as an action that does not hold, so an older message of the same action
-//     finds it. Take-backs push out older actions as any other action does: a rule that kept what
-//     holds would depend on the order.
-//   - An action gets a place when it first holds, and keeps it whatever its state becomes: a like
-//     that was taken back and given again is no news (I14).
+//     finds it. Take-backs push out older actions as any other action does: a rule that kept only
+//     holding actions would depend on the order.
+//   - An action gets a place when it first holds, and keeps the place whatever its state becomes:
+//     a like that was taken back and given again is no news (I14).
 func Merge(n schema.Notice, acts []schema.Act, rules Rules) schema.Notice {
 	merged := n
 	merged.Acts = slices.Clone(n.Acts)
@@ -52,7 +52,7 @@ func Merge(n schema.Notice, acts []schema.Act, rules Rules) schema.Notice {
 	return merged
 }
 
-// add lets one action replace an older one that has its key.
+// add makes one action replace an older one with the same key.
 func add(n *schema.Notice, act schema.Act, leftOut func(schema.Act) bool) {
 	act.Place = ""
 	i := slices.IndexFunc(n.Acts, func(a schema.Act) bool { return a.Key(n.Kind) == act.Key(n.Kind) })

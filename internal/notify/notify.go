@@ -1,25 +1,27 @@
-// Package notify keeps the notifications of users: who acted lately on their posts, who mentions
-// and who follows them (docs/decisions/0049). It reads the events that are sent anyway. A
-// notification holds the newest actions and no number: the number that readers see is the count that
-// exists, so there is nothing to count here.
+// Package notify keeps the notifications of users: who acted lately on their posts, who mentions and
+// who follows them (docs/decisions/0049). It reads events that are sent in any case. A notification
+// holds the newest actions and no number: readers see a stored count, so this package counts
+// nothing.
 //
 // # How
 //
 // A window collects the events about one notification for a moment. Then a worker reads the
-// notification, its user's mark and its post, merges the actions by their versions (merge.go), writes
-// the notification on the condition that nobody wrote it meanwhile, and acks the events.
+// notification, its user's mark and its post, and merges the actions by their versions (merge.go). It
+// writes the notification on the condition that nobody has written it since the read, and acks the
+// events.
 //
 // # It must never
 //
 //   - Ack an event before its action is in the table.
 //   - Write a notification on any other condition than the revision that it read, nor later than
-//     longestStep after the read: the purge of a deleted post would miss it.
-//   - Believe an event that a comment is there, or is gone: the table knows.
-//   - Drop an action that was taken back before five newer ones push it out.
-//   - Give an action another place than its first, nor give one at or below the user's mark.
+//     longestStep after the read: the purge of a deleted post would miss the notification.
+//   - Trust an event that a comment exists, or is deleted: only the table shows that.
+//   - Drop an action that was taken back before five newer actions push it out.
+//   - Give an action another place than its first one, nor a place at or below the user's mark.
 //
 // It keeps I13 (a notification is true), I14 (unread), I5 (an event is acked when its effect is
-// durable), I6 and I9: at most MaxMessages events are held and Workers requests are out.
+// durable), I6 and I9: it holds at most MaxMessages events and has at most Workers requests in
+// flight.
 package notify
 
 import (
@@ -38,19 +40,20 @@ import (
 	"fanfare/messages"
 )
 
-// MaxMessages is the default of Config.MaxMessages. SQS lets 120,000 messages of a queue be in
-// flight: half of them are for twelve processes.
+// MaxMessages is the default of Config.MaxMessages. SQS allows 120,000 messages of a queue in
+// flight: with this default, twelve processes use half of them.
 const MaxMessages = 5000
 
 const (
-	// fullWindow is the number of messages at which a window ends before its time, and the most that a
-	// user's refused writes may hold: more of them are redelivered later, so that nobody else waits.
+	// fullWindow is the number of messages at which a window ends before its time. It is also the
+	// most messages that a user's refused writes may hold: further messages are redelivered later, so
+	// that no other user waits.
 	fullWindow = 500
 	// longestWindow bounds the windows of a user whose writes the table refuses.
 	longestWindow = time.Minute
 	// longestStep is the longest time from a read to the write that depends on it.
 	longestStep = time.Minute
-	// unlistedTTL is how long a notification stays that is not listed: its actions refuse older
+	// unlistedTTL is how long an unlisted notification stays: its actions refuse older
 	// messages, which are up to messages.MaxAge old.
 	unlistedTTL = messages.MaxAge + 3*24*time.Hour
 )
@@ -58,8 +61,8 @@ const (
 // MinTTL is the least value of Config.TTL: the actions of a notification refuse older messages.
 const MinTTL = unlistedTTL + 24*time.Hour
 
-// Config holds the parts and settings of a Notifier. Store, Broker and IDs are required, the rest has
-// defaults.
+// Config holds the parts and settings of a Notifier. Store, Broker and IDs are required, all other
+// fields have defaults.
 type Config struct {
 	Store  table.Store
 	Broker interface {
@@ -69,7 +72,8 @@ type Config struct {
 	IDs *id.Generator
 	// Now is the clock of places, ages and expiries; time.Now if nil. Windows are timed by package time.
 	Now func() time.Time
-	// Clock, if not nil, reports when Now must not decide by age, nor give a place.
+	// Clock, if not nil, reports when Now is too uncertain to decide by age, or to give a
+	// place.
 	Clock *clock.Clock
 	// Window is the time for which a notification collects events, from the first one; 2 s if 0.
 	Window time.Duration
@@ -79,27 +83,28 @@ type Config struct {
 	MaxMessages int
 	// Workers bounds the windows that are written at the same time; 16 if 0.
 	Workers int
-	// Grace is the time that windows have after the stop. Then their messages are handed back.
+	// Grace is the time that windows have after the stop. Then their messages are
+	// returned to the queue.
 	Grace time.Duration
 	Log   *zap.Logger
 	// Observe, if not nil, is called with each window that ended. Several goroutines call it, and it
-	// must be quick. Held is called with each change of the number of unanswered messages.
+	// must return quickly. Held is called with each change of the number of unanswered messages.
 	Observe func(Outcome)
 	Held    func(change int)
 	// Events, if not nil, sends Notified for each action that has a place, before the messages are
 	// acked. While it fails, they are redelivered.
 	Events func(ctx context.Context, events ...messages.Event) error
-	// Taken, if not nil, is called with the id of each message that is received, and Answered with
-	// the end of each receive, as Observe is.
+	// Taken, if not nil, is called with the id of each received message, and Answered with the end
+	// of each receive. Both are called as Observe is.
 	Taken    func(id string)
 	Answered func(queue.Answered)
 }
 
-// Result is the kind of end of a window.
+// Result is the way in which a window ended.
 type Result string
 
-// The results. A hidden notification has a post that is gone. Again means that a part of the events
-// at least is redelivered.
+// The results. Hidden means that the notification's post is gone. Again means that at least some of
+// the events are redelivered.
 const (
 	ResultWritten   Result = "written"
 	ResultUnchanged Result = "unchanged"
@@ -155,7 +160,7 @@ func New(cfg Config) *Notifier {
 }
 
 // Run writes notifications until ctx ends, then stops in two phases as queue.Session does: it ends
-// all windows and waits for them, Grace at most. It returns when all that it started has ended. Its
+// all windows and waits for them, Grace at most. It returns when all its goroutines have ended. Its
 // error is nil after a stop.
 func (n *Notifier) Run(ctx context.Context) error {
 	session := queue.Session{Subscriber: n.cfg.Broker, Topic: queue.TopicNotices, Grace: n.cfg.Grace}
@@ -166,7 +171,7 @@ func (n *Notifier) Run(ctx context.Context) error {
 			workers.Go(func() { c.work(working) })
 		}
 		c.collect(ctx, in)
-		<-c.stop() // once working ends, so does every request, and with it every window
+		<-c.stop() // once working ends, so do all requests and all windows
 		close(c.ready)
 		workers.Wait()
 	})

@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	// mostReads bounds the reads of a window whose notification others write at the same time. Each
-	// process writes it once a window, so that many do not meet.
+	// mostReads bounds the reads of a window whose notification other processes write at the same
+	// time. Each process writes it once for each window, so that many do not meet.
 	mostReads = 20
-	// settled is the age of an event from which a comment is certainly made, or never will be; and so
-	// its deletion.
+	// settled is the age of an event from which its comment, or the deletion of its comment, is
+	// certainly made or never will be.
 	settled = messages.MaxAhead + 2*time.Minute
 )
 
@@ -29,24 +29,25 @@ type writer struct {
 	w   *window
 }
 
-// stored is the part of the table that a window depends on, read at a time.
+// stored is the part of the table that a window depends on, as of the time of its read.
 type stored struct {
 	at     time.Time
 	notice schema.Notice
 	mark   string
-	// unknown means that the recipient of a follow or a mention has no profile, and after is an id above
-	// all of its former lives. The author of a living post needs no look.
+	// unknown means that the recipient of a follow or a mention has no profile. after is an id above
+	// all ids of the recipient's former lives. The author of a living post needs no look.
 	unknown bool
 	after   string
-	// post is the target, nil if there is none or no more. ended means that its end has come.
+	// post is the target, nil if there is none or it is deleted. ended means that its end
+	// has come.
 	post  *schema.PostRef
 	ended bool
 	// comments are the comments that the window's actions are about.
 	comments map[string]bool
 }
 
-// write merges the actions of a window into their notification and sends the events of that. The
-// messages are answered after that: by the error of their action, else by err.
+// write merges the actions of a window into their notification and sends its events. The
+// messages are answered afterwards: by the error of their action, or else by err.
 func (wr *writer) write(ctx context.Context) (result Result, err error) {
 	for range mostReads {
 		now, err := wr.read(ctx)
@@ -70,10 +71,11 @@ func (wr *writer) write(ctx context.Context) (result Result, err error) {
 	return "", &queue.Later{After: -1, Reason: "other processes write the same notification"}
 }
 
-// errSlept means that the reads of a window are too old to write by them.
+// errSlept means that the reads of a window are too old to base a write on them.
 var errSlept = errors.New("the worker stood still")
 
-// read reads consistently. The mark is in the partition of the notification, so it is as new (I14).
+// read reads consistently. The mark is in the partition of the notification, so both are
+// of the same time (I14).
 func (wr *writer) read(ctx context.Context) (stored, error) {
 	about := wr.w.about
 	now := stored{at: wr.cfg.Now(), notice: schema.Notice{User: about.user, Kind: about.kind, Target: about.target}, comments: map[string]bool{}}
@@ -131,8 +133,8 @@ func (wr *writer) merge(ctx context.Context, now stored) (Result, error) {
 	merged := Merge(now.notice, acts, Rules{
 		LeftOut: leftOut,
 		Place: func(above string) (place string) {
-			// By the clock, but above the mark (I14) and the item's places. The random bits of the generator
-			// keep the places of two notifications apart (I7).
+			// The place is by the clock, but above the mark (I14) and the item's places. The random
+			// bits of the generator keep the places of two notifications apart (I7).
 			var made string
 			if made, err = wr.cfg.IDs.After(max(above, now.mark, now.after)); err != nil {
 				return above
@@ -153,8 +155,9 @@ func (wr *writer) merge(ctx context.Context, now stored) (Result, error) {
 	return result, wr.tell(ctx, now.notice, merged)
 }
 
-// confirmed returns the actions that the table confirms. A comment is there or gone by the table alone: an
-// event that came before its transaction waits, and is dropped if the transaction never happened.
+// confirmed returns the actions that the table confirms. Only the table shows whether a comment
+// exists: an event from before its transaction waits, and is dropped if the transaction never
+// happened.
 func (wr *writer) confirmed(now stored) (acts []schema.Act) {
 	for _, a := range wr.w.actions {
 		a.err, a.done = nil, false
@@ -171,7 +174,7 @@ func (wr *writer) confirmed(now stored) (acts []schema.Act) {
 	return acts
 }
 
-// unwanted returns the rule by which actions that begin to hold are left out: actions of muted users,
+// unwanted returns the rule that leaves out actions that begin to hold: actions of muted users,
 // mentions over a block, and all actions for a recipient without a profile. While the clock is in
 // doubt, such an action waits, since its place would be wrong.
 func (wr *writer) unwanted(ctx context.Context, now stored, acts []schema.Act) (leftOut func(schema.Act) bool, err error) {
@@ -214,11 +217,11 @@ func (wr *writer) unwanted(ctx context.Context, now stored, acts []schema.Act) (
 	return func(act schema.Act) bool { return unwanted[act.User] }, nil
 }
 
-// put writes a notification on the condition that it is as it was read.
+// put writes a notification on the condition that nobody has written it since the read.
 func (wr *writer) put(ctx context.Context, was stored, n schema.Notice) error {
 	n.TTL = wr.expiry(was, n)
 	unchanged := table.Cond(table.Equal{Name: schema.AttrRevision, Value: table.N(n.Revision)})
-	if n.Revision == 0 { // a first revision is of its time, so that no revision of an earlier item is met again
+	if n.Revision == 0 { // the first revision comes from the time, so that it differs from all revisions of an earlier item
 		unchanged = table.Any{table.Absent{}, table.Less{Name: table.AttrTTL, Value: table.N(was.at.Unix() + 1)}}
 		n.Revision = max(1, was.at.UnixMilli()) - 1
 	}
@@ -237,7 +240,7 @@ func (wr *writer) put(ctx context.Context, was stored, n schema.Notice) error {
 	return nil
 }
 
-// expiry returns when a notification expires. A clock that is behind lets no notification expire before
+// expiry returns when a notification expires. If the clock is slow, no notification expires before
 // the messages of its actions are too old.
 func (wr *writer) expiry(was stored, n schema.Notice) time.Time {
 	from := was.at
@@ -266,10 +269,10 @@ func (wr *writer) remove(ctx context.Context, n schema.Notice) error {
 	return nil
 }
 
-// tell sends Notified for the actions that got a place now, and for the actions that were found done: an
-// earlier try may have ended before it sent the event (I6). The event's id is the place, so a
-// repetition has the same. An action that a later one replaced, or five newer ones pushed out, before
-// its event was sent, has no event.
+// tell sends Notified for the actions that got a place now. It also sends it for actions that were
+// found done: an earlier try may have ended before it sent the event (I6). The event's id is the
+// place, so a repetition has the same id. There is no event for an action that was replaced or pushed
+// out before its event was sent.
 func (wr *writer) tell(ctx context.Context, was, n schema.Notice) error {
 	if wr.cfg.Events == nil {
 		return nil
