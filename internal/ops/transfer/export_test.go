@@ -2,7 +2,9 @@ package transfer_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +17,8 @@ import (
 
 	"fanfare/internal/fault"
 	"fanfare/internal/feed"
+	"fanfare/internal/id"
+	"fanfare/internal/likeagg"
 	"fanfare/internal/ops/transfer"
 	"fanfare/internal/page"
 	"fanfare/internal/table"
@@ -34,6 +38,8 @@ func TestAnExportImportedElsewhereIsExportedAlike(t *testing.T) {
 	require.NoError(t, err)
 	first := export(t, here)
 	assert.Equal(t, 16, strings.Count(first, "\n"), first)
+	assert.NotContains(t, first, `"from"`, "these follows begin with any post")
+	assert.Equal(t, first, export(t, oneByOne{here}))
 
 	name := filepath.Join(t.TempDir(), "export.jsonl")
 	require.NoError(t, os.WriteFile(name, []byte(first), 0o600))
@@ -43,6 +49,55 @@ func TestAnExportImportedElsewhereIsExportedAlike(t *testing.T) {
 	push, pull := texts(t, service(there, today.Add(time.Hour)), "cid")
 	assert.Equal(t, []string{"this week", "bob's"}, push)
 	assert.Equal(t, push, pull)
+}
+
+// oneByOne is a table of small pages.
+type oneByOne struct{ table.Store }
+
+func (o oneByOne) Scan(ctx context.Context, in table.ScanInput) (table.ScanPage, error) {
+	in.PageSize = 1
+	return o.Store.Scan(ctx, in)
+}
+
+// A follow that began with a post begins with that post elsewhere.
+func TestAFollowKeepsItsFirstPost(t *testing.T) {
+	here, there := tabletest.NewMemory(), tabletest.NewMemory()
+	from := id.Floor(today.Add(-2 * day))
+	_, err := transfer.Import(t.Context(), config(here), []string{file(t, append(network(),
+		rec{"type": "follow", "follower_id": "bob", "author_id": "cid", "from": from, "time": ago(day)})...)})
+	require.NoError(t, err)
+	first := export(t, here)
+	assert.Equal(t, 1, strings.Count(first, `"from":"`+from+`"`), first)
+	_, err = transfer.Import(t.Context(), config(there), []string{file(t, slices.Collect(asAny(strings.Lines(first)))...)})
+	require.NoError(t, err)
+	assert.Equal(t, first, export(t, there))
+}
+
+func asAny(lines iter.Seq[string]) iter.Seq[any] {
+	return func(yield func(any) bool) {
+		for line := range lines {
+			if !yield(line) {
+				return
+			}
+		}
+	}
+}
+
+// A like that was taken back is stored for a while, and one of a user without a profile until a sweep.
+func TestAnExportHasTheLivingLikesOfUsersOnly(t *testing.T) {
+	store := tabletest.NewMemory()
+	_, err := transfer.Import(t.Context(), config(store), []string{file(t, network()...)})
+	require.NoError(t, err)
+	posts, err := service(store, today).PostsByUser(t.Context(), "ann", feed.PostRange{}, page.Request{})
+	require.NoError(t, err)
+	post := posts.Items[0].ID
+	assert.Equal(t, 1, strings.Count(export(t, store), `{"type":"like","post_id":"`+post+`"`))
+	cfg := likeagg.Config{Store: store, Now: func() time.Time { return today }, Window: 10 * time.Millisecond}
+	require.NoError(t, likeagg.Direct(t.Context(), cfg, nil, func(_ context.Context, add func(likeagg.UserAction) error) error {
+		return errors.Join(add(likeagg.UserAction{Post: post, User: "eve", Kind: "like", Version: id.Floor(today)}),
+			add(likeagg.UserAction{Post: post, User: "cid", Version: id.Floor(today)}))
+	}))
+	assert.Zero(t, strings.Count(export(t, store), `{"type":"like","post_id":"`+post+`"`))
 }
 
 func TestAnExportHasNothingThatWasDeleted(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -181,15 +182,19 @@ func TestAnImportedNetworkReadsAsIfItHadBeenMadeHere(t *testing.T) {
 
 // TestEveryPhaseEndsAtItsTotal runs an import, which checks what it wrote, and an export.
 func TestEveryPhaseEndsAtItsTotal(t *testing.T) {
-	ended := map[string]transfer.Progress{}
+	ended, underWay := map[string]transfer.Progress{}, map[string]bool{}
 	store := tabletest.NewMemory()
 	cfg := config(store)
-	cfg.Progress = func(p transfer.Progress) { ended[p.Phase] = p }
+	cfg.Progress = func(p transfer.Progress) {
+		ended[p.Phase] = p
+		underWay[p.Phase] = underWay[p.Phase] || p.Done > 0 && !p.Ended
+	}
 	_, err := transfer.Import(t.Context(), cfg, []string{file(t, network()...)})
 	require.NoError(t, err)
 	require.NoError(t, transfer.Export(t.Context(), cfg, io.Discard))
-	for _, phase := range []string{"users", "follows", "posts", "verify"} {
-		require.Contains(t, ended, phase)
+	for phase, total := range map[string]int{"users": 3, "follows": 3, "posts": 3, "comments": 1, "likes": 3, "bookmarks": 2, "markers": 1, "verify": 16} {
+		require.Equal(t, total, ended[phase].Total, phase)
+		require.True(t, underWay[phase], phase)
 	}
 	for name, p := range ended {
 		assert.True(t, p.Ended, "%s has not ended", name)
@@ -363,6 +368,9 @@ func TestLinesThatTheAPIWouldRefuseAreFaults(t *testing.T) {
 		{`{"type":"comment","id":"c","post_id":"p","author_id":"bob","text":"x","time":"2024-01-31T12:00:00Z","expires_at":"2024-02-01T00:00:00Z"}`, "expires_at: is not a field of a comment"},
 		{`{"type":null}`, "type: is null: leave it out instead"},
 		{`null`, "is not a JSON object"},
+		{`{"type":"follow","follower_id":"a#b","author_id":"bob","time":"2024-01-31T12:00:00Z"}`, `follower_id: "a#b" is not a user id: use ` + id.UserGrammar},
+		{`{"type":"follow","follower_id":"bob","author_id":"a#b","time":"2024-01-31T12:00:00Z"}`, `author_id: "a#b" is not a user id: use ` + id.UserGrammar},
+		{`{"type":"follow","follower_id":"ann","author_id":"bob","from":"x","time":"2024-01-31T12:00:00Z"}`, `from: "x" is not the id of a post`},
 	}
 	for _, row := range lines {
 		store := &dying{Store: tabletest.NewMemory(), left: 1, kill: func() { t.Errorf("%s was written", row.line) }}
@@ -377,6 +385,42 @@ func TestLinesThatTheAPIWouldRefuseAreFaults(t *testing.T) {
 		`{"type":"post","id":"p","author_id":"ann","text":"x","time":"2024-01-31T12:00:00+01:00","edited_at":"2024-02-01T00:00:00.123456789012Z"}`,
 	)})
 	require.NoError(t, err, "valid times")
+}
+
+func TestTwentyFaultsAreNamedAndAllAreCounted(t *testing.T) {
+	for _, total := range []int{19, 20, 21, 45} {
+		_, err := transfer.Import(t.Context(), config(tabletest.NewMemory()), []string{file(t, slices.Repeat([]any{"[]"}, total)...)})
+		var invalid *transfer.InvalidError
+		require.ErrorAs(t, err, &invalid)
+		assert.Equal(t, []int{min(20, total), total}, []int{len(invalid.Faults), invalid.Total})
+	}
+}
+
+func TestALineThatIsTooLongIsNamed(t *testing.T) {
+	name := file(t, network()[0], strings.Repeat("x", 1<<20))
+	_, err := transfer.Import(t.Context(), config(tabletest.NewMemory()), []string{name})
+	require.EqualError(t, err, name+":2: is longer than 1048576 bytes: is it JSON lines?")
+}
+
+func TestAUserMayHaveNoMoreThanTheAPIAllows(t *testing.T) {
+	for most, line := range map[string]rec{
+		"ann mutes more than 1000 users":   {"type": "mute", "user_id": "ann", "other_id": "bob", "time": ago(day)},
+		"ann has more than 1000 bookmarks": {"type": "bookmark", "user_id": "ann", "post_id": "p", "time": ago(day)},
+		"ann has more than 1000 markers":   {"type": "marker", "user_id": "ann", "name": "n", "position": "1", "time": ago(day)},
+	} {
+		lines := slices.Repeat([]any{line}, 1002)
+		lines[1001] = "[]"
+		for n, want := range map[int][]string{1001: {":1001: user_id: " + most, ":1002: is not a JSON object"}, 1000: {":1001: is not a JSON object"}} {
+			name := file(t, append(slices.Clone(lines[:n]), "[]")...)
+			_, err := transfer.Import(t.Context(), config(tabletest.NewMemory()), []string{name})
+			var invalid *transfer.InvalidError
+			require.ErrorAs(t, err, &invalid)
+			for i, fault := range want {
+				want[i] = name + fault
+			}
+			assert.Equal(t, want, invalid.Faults)
+		}
+	}
 }
 
 func TestNamesOfOtherRecordsMustBeInTheFilesOrInTheTable(t *testing.T) {
