@@ -138,7 +138,8 @@ day:
 	$(GO) test -C bench -count=1 -timeout 120m -v -run '^TestADayOfANetworkOnBothBillingModes$$' . -day $(DAY) $(FLAGS)
 
 # Deterministic: a seed that fails is shrunk and prints the command that replays it.
-# sim-reach also fails if fewer than one seed of a hundred comes to each rare state.
+# sim-reach also fails if fewer than one seed of a hundred comes to each rare state, or performs each
+# operation of the product under faults (internal/sim/operations.go).
 # sim-commit takes its seeds from the commit, so each commit meets seeds that none has met.
 # sim-commit and soak append their runs to internal/sim/runs.jsonl, unless the tree has changes: no
 # commit has those.

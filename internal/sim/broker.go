@@ -362,6 +362,7 @@ func (w *World) collectFrom(s *subscription) {
 		case <-r.msg.Acked():
 			w.see(event{kind: eventAnswer, by: s.p.Name, op: op})
 			w.handled(w.queue(s.topic), r.queued, op)
+			w.answered(r.queued.payload, op)
 			if w.strikes(FaultAckLost, w.faults.AckLost) {
 				w.note("ack lost %s by %s", r.queued.id, s.p.Name)
 				w.see(event{kind: eventAckLost, id: r.queued.id})

@@ -361,6 +361,8 @@ type Result struct {
 	// Reached counts the rare states that the run came to.
 	Reached Counters
 	Shape   Shape
+	// Performed counts what the storms performed, by Operation.By, if Options.Watch asked for it.
+	Performed Counters
 	// Lived is the time that passed in the world.
 	Lived time.Duration
 	// Trace is the hash of the run's trace, Lines its text if it was kept.

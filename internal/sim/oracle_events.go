@@ -36,7 +36,7 @@ func (w *World) tell(p *Proc) func(context.Context, ...messages.Event) error {
 			}
 			text[i] = string(payload)
 		}
-		c := &call{kind: "events.send", class: "send events", about: about, label: label("send events", text)}
+		c := &call{kind: "events.send", class: "send events", about: about, label: label("send events", text), events: events}
 		c.effect = func(float64) error {
 			for _, e := range events {
 				w.heard(e)

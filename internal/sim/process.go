@@ -125,6 +125,7 @@ func (p *Proc) do(ctx context.Context, l *life, c *call) error {
 	c.proc, c.ctx, c.done, c.at = p, ctx, make(chan struct{}), time.Now()
 	c.label = opOf(ctx) + " " + c.label
 	c.op = opOf(ctx)
+	c.stack = p.w.performed.stack()
 	p.w.mu.Lock()
 	if l.over {
 		p.w.mu.Unlock()

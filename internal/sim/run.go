@@ -43,6 +43,8 @@ type Options struct {
 	Plain bool
 	// KeepTrace returns the lines of the trace.
 	KeepTrace bool
+	// Watch counts what the storms perform of the product.
+	Watch bool
 	// Keep, if not nil, has the numbers of the operations that are made, from 1 on. The
 	// others are left out.
 	Keep []int
@@ -86,6 +88,7 @@ func Run(t *testing.T, seed uint64, o Options) Result {
 func run(t *testing.T, seed uint64, shape Shape, o Options) Result {
 	w, began := newWorld(seed, shape), time.Now()
 	w.trace.keep, w.likesTable = o.KeepTrace, o.LikesTable
+	w.performed = newPerformed(o)
 	for _, kind := range Faults() {
 		w.off[kind] = slices.Contains(shape.Off, kind) || o.Faults != nil && !slices.Contains(o.Faults, kind)
 	}
@@ -103,7 +106,7 @@ func run(t *testing.T, seed uint64, shape Shape, o Options) Result {
 	w.shutDown()
 	return Result{
 		Seed: seed, Violations: w.load.violations, Fired: w.Fired, Met: w.Met, Operations: w.load.made,
-		Shape: shape, Lived: time.Since(began), Steps: w.steps, Reached: w.reach.met, Trace: w.trace.sum, Lines: w.trace.lines,
+		Shape: shape, Lived: time.Since(began), Steps: w.steps, Reached: w.reach.met, Performed: w.performances(), Trace: w.trace.sum, Lines: w.trace.lines,
 	}
 }
 

@@ -32,7 +32,7 @@ var (
 const mostReruns = 200
 
 func TestSeeds(t *testing.T) {
-	fired, met, reached := Counters{}, Counters{}, Counters{}
+	fired, met, reached, performs := Counters{}, Counters{}, Counters{}, Counters{}
 	violations, ran, shrunk, calls := 0, 0, 0, 0
 	var days float64 // a time.Duration ends at 292 years
 	cpu := cpuTime(t)
@@ -40,7 +40,7 @@ func TestSeeds(t *testing.T) {
 	require.NoError(t, err)
 	kinds, err := ParseFaults(*faultsOnly)
 	require.NoError(t, err)
-	o := Options{KeepTrace: *trail, Keep: keep, Faults: kinds}
+	o := Options{KeepTrace: *trail, Keep: keep, Faults: kinds, Watch: *printReached}
 	masked := keep != nil || kinds != nil
 	for seed := *from; seed < *from+*seeds; seed++ {
 		res := Run(t, seed, o)
@@ -58,6 +58,9 @@ func TestSeeds(t *testing.T) {
 		}
 		for state := range res.Reached {
 			reached[state]++
+		}
+		for what := range res.Performed {
+			performs[what]++
 		}
 		if !masked {
 			ranTraces[seed] = res.Trace
@@ -90,6 +93,7 @@ func TestSeeds(t *testing.T) {
 	if violations == 0 && !masked {
 		checkCoverage(t, fired, met)
 		checkReached(t, reached)
+		checkPerformed(t, performs)
 	}
 	cpu = cpuTime(t) - cpu
 	summary = fmt.Sprintf("%d seeds, %d violations; %.0f virtual days, %d calls, %.0f calls a CPU-second",

@@ -267,6 +267,7 @@ func (l *workload) settled() {
 		case <-op.done:
 			delete(l.busy, user)
 			l.w.note("end %s %s: %v", user, op.name, op.err)
+			l.w.performed.ended(op.id(), op.err)
 			l.w.checkRefused(op)
 			op.settle(op.err)
 		default:

@@ -77,7 +77,8 @@ type World struct {
 	backfills map[string]string // that were asked for, by the id of the follow
 	told      told
 	past      map[string]bool // versions of likes of before the run
-	probe     *probe          // the last part of some worlds, nil before it
+	performed *performed
+	probe     *probe // the last part of some worlds, nil before it
 	notices   noticeBook
 	lives     lives      // of a user, who goes and comes back in the storms
 	kept      *kept      // nil before the storm about it
@@ -123,6 +124,9 @@ type call struct {
 	op    string // the operation or message that it works for
 	name  string // all of that: the same in a run without other operations
 	batch bool
+	// stack has the callers of a call and events the events that it sends, for performed.
+	stack  []uintptr
+	events []messages.Event
 	// pks are the partitions of a table call, ops the operations of a transaction.
 	pks []string
 	ops []table.TransactOp
@@ -439,6 +443,7 @@ func (w *World) answer(c *call, err error, how string) {
 	w.mu.Unlock()
 	w.sawAnswer(c, err)
 	c.err = err
+	w.called(c)
 	close(c.done)
 }
 

@@ -1,0 +1,194 @@
+package sim
+
+import "fanfare/messages"
+
+// Kinds of operation of the product.
+const (
+	Route   = "route"   // by its id in the OpenAPI document
+	Message = "message" // by its kind
+	Command = "command" // of the program fanfare, by its words
+	Loop    = "loop"    // in the background, by its function or by the root of a process
+)
+
+// Operation is an operation of the product, which the storms perform, or not for a reason. One with several parts has
+// several rows.
+type Operation struct {
+	Kind, Name string
+	// By shows that the storms perform it: a function of the product on the way to the table or the queues, a message or
+	// an event, or a kind of fault.
+	By string
+	// Why is the reason why the storms do not, "" if they do.
+	Why string
+}
+
+// Operations returns every operation of the product. Tests compare it with the routes, the kinds of message, the
+// commands and the loops, and `make sim-reach` fails if the storms perform one in fewer than one seed of a hundred.
+func Operations() []Operation {
+	all := append(routes(), commands()...)
+	return append(append(all, loops()...), eventKinds()...)
+}
+
+func routes() []Operation {
+	by := func(name, function string) Operation { return Operation{Kind: Route, Name: name, By: function} }
+	not := func(name, why string) Operation { return Operation{Kind: Route, Name: name, Why: why} }
+	unread := func(name, function string) Operation {
+		return Operation{Route, name, function, "no storm calls it yet: the tests of its package do"}
+	}
+	return []Operation{
+		unread("be-away", "home.(*Homes).PutAway"),
+		not("issue-dev-token", "it signs a token, and reads and writes nothing"),
+		by("get-home", "home.(*Homes).Home"),
+		by("get-home", "home.(*Homes).HomeNews"),
+		by("stream-home", "live.(*Hub).Open"),
+		by("stream-home", "notices.(*Notices).UnreadAbove"),
+		by("get-me", "feed.(*Service).User"),
+		by("put-me", "feed.(*Service).PutProfile"),
+		by("delete-me", "removal.(*Removals).DeleteProfile"),
+		unread("export-me", "transfer.ExportUser"),
+		by("get-user", "feed.(*Service).User"),
+		unread("get-user", "view.(*Views).Relations"),
+		unread("get-users", "view.(*Views).UserViews"),
+		by("follow", "feed.(*Service).Follow"),
+		by("unfollow", "feed.(*Service).Unfollow"),
+		unread("get-relationship", "feed.(*Service).Relationship"),
+		unread("list-followers", "feed.(*Service).Followers"),
+		unread("list-followers", "view.(*Views).EdgeViews"),
+		unread("list-following", "feed.(*Service).Following"),
+		unread("list-friends", "feed.(*Service).Friends"),
+		by("mute", "feed.(*Service).Mute"),
+		by("unmute", "feed.(*Service).Unmute"),
+		unread("list-mutes", "feed.(*Service).Mutes"),
+		by("block", "feed.(*Service).Block"),
+		by("unblock", "feed.(*Service).Unblock"),
+		unread("list-blocks", "feed.(*Service).Blocks"),
+		by("bookmark", "feed.(*Service).Bookmark"),
+		by("unbookmark", "feed.(*Service).Unbookmark"),
+		unread("get-bookmark", "feed.(*Service).BookmarkOf"),
+		by("list-bookmarks", "feed.(*Service).Bookmarks"),
+		unread("list-bookmarks", "view.(*Views).BookmarkViews"),
+		by("put-marker", "feed.(*Service).SetMarker"),
+		unread("get-marker", "feed.(*Service).MarkerOf"),
+		by("delete-marker", "feed.(*Service).DeleteMarker"),
+		unread("list-markers", "feed.(*Service).Markers"),
+		by("list-notifications", "notices.(*Notices).List"),
+		unread("list-notifications", "view.(*Views).NoticeViews"),
+		by("count-unread", "notices.(*Notices).Unread"),
+		by("read-notifications", "notices.(*Notices).MarkRead"),
+		by("create-post", "feed.(*Service).CreatePost"),
+		by("get-post", "feed.(*Service).Post"),
+		by("get-post", "view.(*Views).PostView"),
+		unread("get-posts", "view.(*Views).PostViews"),
+		by("list-posts", "feed.(*Service).PostsByUser"),
+		unread("list-posts", "view.(*Views).PostViewsByUser"),
+		by("edit-post", "feed.(*Service).EditPost"),
+		by("delete-post", "feed.(*Service).DeletePost"),
+		by("take-down-post", "feed.(*Service).TakeDown"),
+		unread("get-delivery", "delivery.(*Deliveries).Delivery"),
+		by("create-comment", "feed.(*Service).AddComment"),
+		by("delete-comment", "feed.(*Service).DeleteComment"),
+		by("list-comments", "feed.(*Service).Comments"),
+		unread("list-comments", "view.(*Views).CommentViews"),
+		by("list-user-comments", "feed.(*Service).CommentsByUser"),
+		unread("list-user-comments", "view.(*Views).CommentViewsByUser"),
+		by("like", "feed.(*Service).Like"),
+		by("unlike", "feed.(*Service).Unlike"),
+		unread("get-like", "feed.(*Service).LikeOf"),
+		by("count-likes", "feed.(*Service).LikeCount"),
+		by("list-likers", "feed.(*Service).Likers"),
+		unread("list-likers", "view.(*Views).LikerViews"),
+		unread("list-liked-posts", "feed.(*Service).LikesByUser"),
+		unread("list-liked-posts", "view.(*Views).LikedPostViews"),
+		by("react", "feed.(*Service).React"),
+		by("unreact", "feed.(*Service).Unlike"),
+		unread("get-reaction", "feed.(*Service).ReactionOf"),
+		by("count-reactions", "feed.(*Service).LikeCount"),
+		by("list-reactions", "feed.(*Service).Reactions"),
+		by("list-reactions-by-user", "feed.(*Service).ReactionsByUser"),
+	}
+}
+
+func eventKinds() []Operation {
+	var all []Operation
+	for _, kind := range []messages.Kind{
+		messages.KindPostCreated, messages.KindLiked, messages.KindUnliked, messages.KindReacted, messages.KindFollowed,
+		messages.KindUnfollowed, messages.KindPostDeleted, messages.KindMarkWalk, messages.KindSeen, messages.KindReturned,
+		messages.KindUserForgotten, messages.KindProfileChanged, messages.KindFanoutPlan, messages.KindFanoutChunk,
+		messages.KindLikeCounted, messages.KindCommented, messages.KindMentioned,
+	} {
+		all = append(all, Operation{Kind: Message, Name: string(kind), By: handled(kind)})
+	}
+	for _, kind := range []messages.Kind{messages.KindPostDelivered, messages.KindPostTakenDown, messages.KindNotified} {
+		all = append(all, Operation{Kind: Message, Name: string(kind), By: sent(kind)})
+	}
+	return all
+}
+
+func commands() []Operation {
+	by := func(name, function string) Operation { return Operation{Kind: Command, Name: name, By: function} }
+	not := func(name, why string) Operation { return Operation{Kind: Command, Name: name, Why: why} }
+	return []Operation{
+		by("api", "feed.(*Service).CreatePost"),
+		by("fanout", "fanout.(*Worker).HandlePosts"),
+		by("likeagg", "likeagg.(*window).flush"),
+		not("explain", "no storm calls it yet: the tests of its package do"),
+		not("delivery", "no storm calls it yet: the tests of its package do"),
+		by("verify", "audit.(*Audit).Run"),
+		by("forget", "removal.(*Removals).AskToForget"),
+		by("dlq redrive", FaultRedrive),
+		not("import", "e2e kills it beside real processes (make import-crash); the storms import single follows"),
+		not("export", "e2e reads a table with it beside writers"),
+		not("backup", "e2e copies the files of a running process with it; the storms have no files"),
+		not("restore", "e2e copies files with it; the storms have no files"),
+		not("reconcile", "the package's tests hold it"),
+		not("up", "it runs all roles in one process; e2e kills it"),
+		not("token", "it signs a token, and reads and writes nothing"),
+		not("table create", "it sets a deployment up, before there is traffic"), not("table describe", "it prints"),
+		not("table model", "it prints"), not("queues create", "it sets a deployment up, before there is traffic"),
+		not("queues describe", "it prints"),
+		not("dlq ls", "it prints"), not("dlq show", "it prints"),
+		not("dlq drop", "whoever drops a letter gives its effect up"),
+		not("replay", "it is a client that makes load"),
+		not("capacity", "it computes"), not("doctor", "it looks at a deployment, and changes nothing"),
+		not("iam policy", "it prints"), not("health", "it asks a process"), not("version", "it prints"),
+		not("help", "it prints"),
+	}
+}
+
+func loops() []Operation {
+	by := func(name, function string) Operation { return Operation{Kind: Loop, Name: name, By: function} }
+	not := func(name, why string) Operation { return Operation{Kind: Loop, Name: name, Why: why} }
+	return []Operation{
+		by("root streams", "live.(*Hub).Open"),
+		by("live.(*Hub).runTail", "live.(*Hub).runTail"),
+		by("live.(*userHome).run", "live.(*userHome).run"),
+		by("live.(*Stream).serve", "live.(*userHome).look"),
+		by("root fanout of", "fanout.(*Worker).HandlePosts"),
+		by("root fanout of", "fanout.(*Worker).HandleBackfills"),
+		by("root fanout of", "fanout.(*Worker).HandleChunks"),
+		by("queue.(*Consumer).work", "queue.(*Consumer).work"),
+		by("root likes", "likeagg.(*window).flush"),
+		by("likeagg.(*collector).collect", "likeagg.(*window).put"),
+		by("root notices", "notify.(*Notifier).Run"),
+		by("notify.(*collector).collect", "notify.(*collector).work"),
+		by("root auditor", "audit.(*Audit).Run"),
+		not("audit.(*Auditor).Run", "it only paces the audit; the storms begin the walks themselves"),
+		not("canary.(*Canary).Run", "the storms make its posts and reads; it only measures them"),
+		not("root canary", "as canary.(*Canary).Run"),
+		not("daemon.watchClock", "it only logs"),
+		not("root clock", "it only logs"),
+		not("root http", "the storms call the domain, and no server"),
+		not("httpapi.(*API).untilRefused", "the storms have no tokens"),
+		not("root keys", "it reads keys over HTTP"),
+		not("auth.(*KeySet).Run", "it reads keys over HTTP"),
+		not("root disk", "a world has no files"),
+		not("daemon.watchDisk", "a world has no files"),
+		not("disk.(*scheduler).grantForever", "a world has no files"),
+		not("disk.Await", "a world has no files"),
+		not("disk.awaitRoom", "a world has no files"),
+		not("embedded.(*Store).sweepForever", "the table of a world deletes expired items itself"),
+		not("embedded.(*Broker).sweepDead", "the queues of a world keep dead letters"),
+		not("embedded.(*Broker).write", "a world has queues of its own"),
+		not("sqs.(*subscription).handBack", "a world has queues of its own"),
+		not("sqs.(*subscription).heartbeat", "a world has queues of its own"),
+	}
+}

@@ -1,0 +1,133 @@
+package sim
+
+import (
+	"runtime"
+	"strings"
+
+	"fanfare/messages"
+)
+
+// performed counts what the storms of a world perform of the product: the functions of the product that stood on the
+// stack of a call of a port, the messages that were handled, and the events that were sent. What an operation or a
+// message calls counts once it ended well. It is nil in a world that nobody asks.
+type performed struct {
+	done Counters
+	// open has the functions of operations and messages that have not ended, by their names.
+	open map[string]Counters
+	// names has the functions of a place in the program.
+	names map[uintptr][]string
+}
+
+func newPerformed(o Options) *performed {
+	if !o.Watch {
+		return nil
+	}
+	return &performed{done: Counters{}, open: map[string]Counters{}, names: map[uintptr][]string{}}
+}
+
+// stack returns the callers of a port.
+func (p *performed) stack() []uintptr {
+	if p == nil {
+		return nil
+	}
+	var places [80]uintptr
+	return append([]uintptr(nil), places[:runtime.Callers(3, places[:])]...)
+}
+
+// called takes a call that is answered while faults are on.
+func (w *World) called(c *call) {
+	p := w.performed
+	if p == nil || w.faults == (Rates{}) {
+		return
+	}
+	of := p.done
+	if name, _, _ := strings.Cut(c.op, " beside "); w.opens(name) {
+		if of = p.open[name]; of == nil {
+			of = Counters{}
+			p.open[name] = of
+		}
+	}
+	for _, place := range c.stack {
+		for _, function := range p.functions(place) {
+			of[function]++
+		}
+	}
+	if c.err == nil && c.kind == "events.send" {
+		for _, e := range c.events {
+			p.done[sent(e.Kind())]++
+		}
+	}
+}
+
+// opens reports whether a call works for an operation or a message, which has its end.
+func (w *World) opens(op string) bool {
+	_, message := w.began[op]
+	return message || strings.HasPrefix(op, "op")
+}
+
+// ended counts what an operation or a message called, if it ended well.
+func (p *performed) ended(op string, err error) {
+	if p == nil {
+		return
+	}
+	if err == nil {
+		for function, n := range p.open[op] {
+			p.done[function] += n
+		}
+	}
+	delete(p.open, op)
+}
+
+// answered counts a message that was handled, in a storm.
+func (w *World) answered(payload []byte, op string) {
+	if w.performed == nil {
+		return
+	}
+	w.performed.ended(op, nil)
+	if e := decoded(payload); e != nil && w.faults != (Rates{}) {
+		w.performed.done[handled(e.Kind())]++
+	}
+}
+
+// handled and sent name what shows that a message was handled, and that an event was sent to others.
+func handled(kind messages.Kind) string { return "handled " + string(kind) }
+func sent(kind messages.Kind) string    { return "sent " + string(kind) }
+
+// functions returns the functions of the module at a place, as Operation names them.
+func (p *performed) functions(place uintptr) []string {
+	names, known := p.names[place]
+	if known {
+		return names
+	}
+	for frames, more := runtime.CallersFrames([]uintptr{place}), true; more; {
+		var frame runtime.Frame
+		frame, more = frames.Next()
+		if strings.Contains(frame.Function, "/internal/") {
+			names = append(names, nameOfFunction(frame.Function))
+		}
+	}
+	p.names[place] = names
+	return names
+}
+
+// nameOfFunction drops the folders of a package, and the number of a function in a function.
+func nameOfFunction(function string) string {
+	function = function[strings.LastIndex(function, "/")+1:]
+	for _, inner := range []string{".func", "-range", ".gowrap", "[...]"} {
+		function, _, _ = strings.Cut(function, inner)
+	}
+	return function
+}
+
+// performances returns what the world's storms performed, with the faults that are calls of an operator.
+func (w *World) performances() Counters {
+	if w.performed == nil {
+		return nil
+	}
+	for _, kind := range Faults() {
+		if w.Fired[kind] > 0 {
+			w.performed.done[kind] += w.Fired[kind]
+		}
+	}
+	return w.performed.done
+}
