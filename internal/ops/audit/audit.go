@@ -1,26 +1,26 @@
-// Package audit checks the stored items against each other, online and beside traffic, and
-// mends the damage that it finds: a lost or foreign item, a wrong count, an entry that a
-// follower should have or should not have. fanfare verify walks over the whole table with it,
-// and the auditor of a process does so all the time, slowly.
+// Package audit checks the stored items against each other while the system runs, and repairs
+// the damage that it finds: a lost or foreign item, a wrong count, an entry that a follower
+// should have or should not have. fanfare verify uses it to walk over the whole table, and
+// the auditor of a process does so all the time, slowly.
 //
 // # No false finding
 //
-// The first reading of a check is cheap and may be stale: it only names suspects. A finding is
-// made by a second reading of a state of one moment. That is a transaction of checks alone,
-// which succeeds if the table holds exactly the broken state. Every writer of the product
-// changes such items in one transaction, or in an order that never passes through a state
-// that is called broken here; so no worker that is in the middle of its work makes one. Counts
-// are judged against lists that were the same before and after the count was checked, and
-// like counts against a ledger that was. Checks that traffic does not leave alone for so long
-// are undecided. docs/decisions/0027-audit.md has the argument for each kind.
+// The first read of a check is cheap and may be stale: it only names suspects. A second read
+// of a state of one moment makes a finding. It is a transaction of checks only, which succeeds
+// if the table holds exactly the broken state. Every writer of the product changes such items
+// in one transaction, or in an order without any state that counts as broken here. So a worker
+// in the middle of its work makes no broken state. A count is compared with a list that is the
+// same before and after the check of the count, and a like count with a ledger that is. If
+// traffic changes the items of a check for too long, the check is undecided.
+// docs/decisions/0027-audit.md has the argument for each kind.
 //
 // # It must never
 //
 //   - Write without a condition on the broken state, or in another way than the protocols do:
-//     follows, backfills, tombstones and removals are those of package feed (I1, I2).
-//   - Set a count: it adds the difference once, because traffic changes a count and its list
-//     alike, and so the difference stays (I3, I4). The number of a post's comments is removed
-//     instead, because package feed counts those of a post without one.
+//     package feed makes follows, backfills, tombstones and removals (I1, I2).
+//   - Set a count: it adds the difference once. Traffic changes a count and its list alike,
+//     so the difference stays the same (I3, I4). A post's number of comments is removed
+//     instead, because package feed counts the comments of a post without a number.
 //   - Hold a list in memory (I9), or decide by age while the clock is in doubt.
 //
 // A repair may be repeated, and two verifications may run at once.
@@ -47,37 +47,38 @@ import (
 // Finding is one damage.
 type Finding struct {
 	Kind Kind `json:"kind"`
-	// PK and SK are the key of the item that is wrong or missing.
+	// PK and SK are the key of the wrong or missing item.
 	PK string `json:"pk"`
 	SK string `json:"sk"`
-	// Detail says how, Advice names the remedy.
+	// Detail describes the damage, Advice names the remedy.
 	Detail string `json:"detail"`
 	Advice string `json:"advice"`
-	// Mended says that it was repaired.
+	// Mended means that the damage was repaired.
 	Mended bool `json:"mended"`
 }
 
-// Summary sums up a walk, so far or as a whole.
+// Summary is the result of a walk, so far or of the whole walk.
 type Summary struct {
-	// Items counts the items that were looked at, Undecided the checks that traffic or a
-	// conflict did not let come to an end.
+	// Items is the number of items that were looked at. Undecided is the number of checks
+	// that traffic or a conflict prevented.
 	Items     int `json:"items"`
 	Undecided int `json:"undecided"`
 	// Found and Mended count the findings by kind.
 	Found  map[Kind]int `json:"found"`
 	Mended map[Kind]int `json:"mended"`
-	// Left counts the findings that were not mended.
+	// Left is the number of findings that were not mended.
 	Left       int     `json:"left"`
 	ReadUnits  float64 `json:"read_units"`
 	WriteUnits float64 `json:"write_units"`
 }
 
-// Feed has the repairs that are flows of the domain.
+// Feed has the repairs that are flows of package feed.
 type Feed interface {
 	MendFollow(ctx context.Context, follower, author string) (bool, error)
 	MendBlock(ctx context.Context, user, other string) (bool, error)
 	BuryLost(ctx context.Context, post string) (bool, error)
-	// EndKeptBlock and EndKeptMute end a user's block or mute of a user without a profile and without a note.
+	// EndKeptBlock and EndKeptMute end a user's block or mute of a user who has neither a
+	// profile nor a note.
 	EndKeptBlock(ctx context.Context, user, other string) (bool, error)
 	EndKeptMute(ctx context.Context, user, author string) (bool, error)
 	AskToPurge(ctx context.Context, author, post string)
@@ -92,14 +93,15 @@ type Config struct {
 	// IDs names repairs.
 	IDs *id.Generator
 	Now func() time.Time
-	// Clock, if not nil, says when Now must not decide by age.
+	// Clock, if not nil, reports when Now is too uncertain to decide by age.
 	Clock *clock.Clock
 	// Lifetimes are how long homes show posts.
 	Lifetimes *lifetime.View
-	// LikesByUser says that likes are in the index of likes by user.
+	// LikesByUser means that likes are in the index of likes by user.
 	LikesByUser bool
-	// Most bounds the followers, likes and edges that one check looks at, 0 for all: of the
-	// followers of a post some are drawn, and longer lists are left out.
+	// Most bounds the followers, likes and edges that one check looks at, 0 for no bound.
+	// It checks a random part of the followers of a post, and skips other lists that are
+	// longer.
 	Most int
 	// Random returns numbers from 0 up to 1, for waits and for Most. Default math/rand.
 	Random func() float64
@@ -125,17 +127,18 @@ func New(cfg Config) *Audit {
 type Walk struct {
 	// Repair mends the findings.
 	Repair bool
-	// RestoredTo is the time that the table was restored to, zero for never: what work from before
-	// left open is not done by anybody any more.
+	// RestoredTo is the time that the table was restored to, zero for never. Nobody will do the
+	// open work from before this time.
 	RestoredTo time.Time
-	// Tidy ends kept blocks and mutes whose time is over, takes actions out of notifications that hold no
-	// more, and asks again for purges whose event was lost. They are no findings: a late worker looks alike.
+	// Tidy ends kept blocks and mutes whose time is over, removes actions that no longer hold from
+	// notifications, and requests purges again whose event was lost. These are no findings, because a
+	// late worker leaves the same state.
 	Tidy bool
-	// Spend is called after each call with its units, and waits as long as the walk should.
-	// nil does not wait.
+	// Spend is called after each call with its units, and waits as long as the walk should
+	// wait. A nil Spend does not wait.
 	Spend func(context.Context, table.Units) error
-	// Found is called with each finding, Progress after each page, with the sum so far. Both
-	// may be nil.
+	// Found is called with each finding, and Progress after each page with the sum so far.
+	// Both may be nil.
 	Found    func(Finding) error
 	Progress func(Summary) error
 }
@@ -156,7 +159,7 @@ func (a *Audit) Run(ctx context.Context, w Walk) (Summary, error) {
 		}
 		r.modes = map[string]schema.Mode{}
 		for _, it := range page.Items {
-			if table.Expired(it, a.cfg.Now().Add(margin)) { // it may go at any moment
+			if table.Expired(it, a.cfg.Now().Add(margin)) { // it may expire at any moment
 				continue
 			}
 			if err := r.item(ctx, it); err != nil {
@@ -182,23 +185,25 @@ func (a *Audit) Run(ctx context.Context, w Walk) (Summary, error) {
 	}
 }
 
-// margin is how long before its expiry an item is left alone, as clocks differ.
+// margin is how long before its expiry an item is no longer checked, because clocks
+// differ.
 const margin = 10 * time.Minute
 
-// run is a walk in work.
+// run is a running walk.
 type run struct {
 	*Audit
 	walk Walk
 	sum  Summary
-	// user is the last user whose counts were checked, modes are those of the page's authors.
+	// user is the last user whose counts were checked. modes are the modes of the page's
+	// authors.
 	user  string
 	modes map[string]schema.Mode
 	// suspects are the counts that judge has not decided yet, the oldest first.
 	suspects []suspect
 }
 
-// item makes the checks that begin with an item. Items of other kinds, and those that a later
-// version wrote, are passed by.
+// item makes the checks that begin with an item. It skips items of other kinds, and items
+// that a later version wrote.
 func (r *run) item(ctx context.Context, it table.Item) error {
 	pk, sk := it.Key.PK, it.Key.SK
 	rest, isUser := strings.CutPrefix(pk, "u#")
@@ -243,7 +248,8 @@ func (r *run) item(ctx context.Context, it table.Item) error {
 	return nil
 }
 
-// found makes a finding and mends it. mend reports whether it did; it is nil if there is no repair.
+// found makes a finding and repairs it. mend reports whether it made the repair; it is
+// nil if there is no repair.
 func (r *run) found(ctx context.Context, kind Kind, key table.Key, detail string, mend func() (bool, error)) error {
 	f := Finding{Kind: kind, PK: key.PK, SK: key.SK, Detail: detail, Advice: kind.advice()}
 	if r.walk.Repair && mend != nil {
@@ -303,11 +309,11 @@ func (r *run) each(ctx context.Context, q table.Query, do func(table.Item) error
 	return nil
 }
 
-// mostConflicts is how often a transaction is tried that meets others.
+// mostConflicts is how often a transaction is tried when it conflicts.
 const mostConflicts = 5
 
-// transact does all of ops, and reports false if a condition does not hold. If it meets other
-// transactions again and again, it counts as undecided.
+// transact makes all of ops, and returns false if a condition does not hold. If the
+// transaction conflicts too often, the check is undecided.
 func (r *run) transact(ctx context.Context, ops ...table.TransactOp) (bool, error) {
 	waits := backoff.Exponential{First: 20 * time.Millisecond, Most: time.Second}
 	for attempt := 1; ; attempt++ {
@@ -329,12 +335,12 @@ func (r *run) transact(ctx context.Context, ops ...table.TransactOp) (bool, erro
 	}
 }
 
-// check is a condition on an item, for transact.
+// check returns a condition on an item, for transact.
 func check(key table.Key, cond table.Cond) table.TransactOp {
 	return table.TransactOp{Check: &table.CheckInput{Key: key, If: cond}}
 }
 
-// same holds while an attribute of an item is as it was read.
+// same holds while an attribute of an item is unchanged since the read.
 func same(it table.Item, name string) table.Cond {
 	if !it.Has(name) {
 		return table.All{table.Exists{}, table.AttrAbsent{Name: name}}
@@ -342,7 +348,7 @@ func same(it table.Item, name string) table.Cond {
 	return table.Equal{Name: name, Value: it.Get(name)}
 }
 
-// living holds for a post by id that is not deleted.
+// living holds for a post by id that was not deleted.
 func living() table.Cond {
 	return table.All{table.Exists{}, table.AttrAbsent{Name: schema.AttrDeleted}}
 }

@@ -7,8 +7,8 @@ import (
 	"fanfare/internal/table"
 )
 
-// blockItem checks one side of the blocks between two users against the other one: each
-// transaction that changes a block writes both.
+// blockItem checks one side of the blocks between two users against the other side. Each
+// transaction that changes a block writes both sides.
 func (r *run) blockItem(ctx context.Context, it table.Item) error {
 	b, err := schema.ParseBlock(it)
 	if err != nil {

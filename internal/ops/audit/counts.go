@@ -12,12 +12,12 @@ import (
 	"fanfare/internal/table"
 )
 
-// decisions is how often a count is judged that traffic changes meanwhile.
+// decisions is how often a count is judged if traffic changes it in between.
 const decisions = 3
 
-// list is a partition as one reading found it: the number of its items, and a hash of their
-// names and versions. Two equal readings had the same items all the time in between, because
-// an edge that was made again has another time, and a post never comes again.
+// list is a partition as one read found it: the number of its items, and a hash of their
+// names and versions. If two reads are equal, the list did not change in between: an edge
+// that was made again has another time, and a deleted post is never made again.
 type list struct{ n, hash int64 }
 
 func (r *run) list(ctx context.Context, pk string, consistent bool) (list, error) {
@@ -39,12 +39,13 @@ func (r *run) list(ctx context.Context, pk string, consistent bool) (list, error
 type counted struct {
 	kind     Kind
 	what, pk string
-	// count is the number by the items that hold it.
+	// count is the number according to the items that hold it.
 	count int64
-	// items hold the number, in the attribute attr. The first one takes the difference.
+	// The items of keys hold the number, in the attribute attr. The first item gets the
+	// difference.
 	keys []table.Key
 	attr string
-	// items are the items of keys that were there, and perhaps more.
+	// items are the existing items of keys, and possibly further items.
 	items map[table.Key]table.Item
 }
 
@@ -167,7 +168,7 @@ func (r *run) judge(ctx context.Context, all bool) error {
 	return nil
 }
 
-// decide reads the list again after a transaction that checks the count. If both readings of the list are equal, the
+// decide reads the list again after a transaction that checks the count. If both reads of the list are equal, the
 // list was so at the moment of the transaction.
 func (r *run) decide(ctx context.Context, s suspect) (bool, error) {
 	c := s.counted
@@ -188,7 +189,7 @@ func (r *run) decide(ctx context.Context, s suspect) (bool, error) {
 	})
 }
 
-// unchangedIn holds while an attribute is as it was read, also of an item that was absent.
+// unchangedIn holds while an attribute is unchanged since the read, or still absent.
 func unchangedIn(items map[table.Key]table.Item, key table.Key, attr string) table.Cond {
 	if it, ok := items[key]; ok {
 		return same(it, attr)
@@ -197,15 +198,15 @@ func unchangedIn(items map[table.Key]table.Item, key table.Key, attr string) tab
 }
 
 // add adds differences to counts of one item, once. Traffic changes a count and its list alike, so
-// a difference is the same whenever this lands. The repair leaves its name, and lands only
-// on the repair that it was decided after. It also sets attributes, since it may make the item.
+// a difference is right whenever the repair lands. The repair leaves its name, and lands only on
+// the repair that preceded the decision. It also sets attributes, since it may make the item.
 func (r *run) add(ctx context.Context, items map[table.Key]table.Item, key table.Key, set []table.Attr, by ...table.Attr) (bool, error) {
 	name, err := r.cfg.IDs.New()
 	if err != nil {
 		return false, err
 	}
 	var former table.Cond = table.AttrAbsent{Name: schema.AttrFixed}
-	if it, ok := items[key]; ok { // it may go: a deleted post leaves no count behind
+	if it, ok := items[key]; ok { // the count may be deleted: a deleted post leaves no count behind
 		former = same(it, schema.AttrFixed)
 	}
 	return r.transact(ctx, table.TransactOp{Update: &table.UpdateInput{
@@ -214,9 +215,9 @@ func (r *run) add(ctx context.Context, items map[table.Key]table.Item, key table
 	}})
 }
 
-// profile checks that a user with followers or followees has a profile: each follow needs those of
-// both users, and a removal leaves a note in the transaction that deletes one. A count of posts
-// proves nothing, because other producers may post for users without a profile.
+// profile checks that a user with followers or followees has a profile: each follow needs the
+// profiles of both users, and a removal leaves a note in the transaction that deletes a profile. A
+// count of posts proves nothing, because other producers may post for users without a profile.
 func (r *run) profile(ctx context.Context, user string, items map[table.Key]table.Item) error {
 	key, note := schema.ProfileKey(user), schema.ForgottenKey(user)
 	if _, there := items[key]; there {
@@ -234,14 +235,14 @@ func (r *run) profile(ctx context.Context, user string, items map[table.Key]tabl
 		if err != nil || !broken {
 			return err
 		}
-		// No repair makes a profile: a user comes back only by a call of its own.
+		// No repair makes a profile: only the user's own call can.
 		return r.found(ctx, ProfileMissing, key, "the user has "+c.what, nil)
 	}
 	return nil
 }
 
-// commentCount checks the number of a living post's comments: a comment is made or deleted in
-// one transaction with the number.
+// commentCount checks the number of a living post's comments. One transaction makes or
+// deletes a comment and changes the number.
 func (r *run) commentCount(ctx context.Context, seen schema.Post) error {
 	key, pk := schema.PostKey(seen.Author, seen.ID), schema.CommentsPK(seen.ID)
 	if r.cfg.Most > 0 && seen.Comments > int64(r.cfg.Most) || seen.Ref(0).Gone(r.cfg.Now().Add(clocksApart)) {

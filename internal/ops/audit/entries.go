@@ -10,14 +10,15 @@ import (
 	"fanfare/internal/table"
 )
 
-// entryItem checks that an entry has its post, and its user a reason to see it.
+// entryItem checks that an entry has its post, and that its user has a reason to see the
+// post.
 func (r *run) entryItem(ctx context.Context, user string, it table.Item) error {
 	entry, err := schema.ParseEntry(it)
 	if err != nil {
 		return nil //nolint:nilerr // items that cannot be read are passed by
 	}
 	if shown, err := r.shownFor(ctx, entry.Post, 0); err != nil || !shown {
-		return err // an entry of a longer TTL, whose mark and tombstone may have expired
+		return err // an entry with a longer TTL, whose mark and tombstone may have expired
 	}
 	ref, post := schema.PostByIDKey(entry.Post), schema.PostKey(entry.Author, entry.Post)
 	edge, under, mark := schema.FollowingKey(user, entry.Author), schema.FollowerKey(entry.Author, user), schema.MarkKey(user, entry.Author)
@@ -26,7 +27,7 @@ func (r *run) entryItem(ctx context.Context, user string, it table.Item) error {
 		return err
 	}
 	if _, ok := found[ref]; !ok {
-		// The post is stored before any entry, and its tombstone outlives them all.
+		// The post is stored before any entry, and its tombstone outlives all entries.
 		none := []table.TransactOp{check(ref, table.Absent{}), check(post, table.Absent{})}
 		broken, err := r.transact(ctx, append(none, check(it.Key, table.Exists{}))...)
 		if err != nil || !broken {
@@ -47,7 +48,7 @@ func (r *run) entryItem(ctx context.Context, user string, it table.Item) error {
 	return r.found(ctx, EntryUnfollowed, it.Key, "the user does not follow the author, and no mark hides the entry", r.mendFollow(ctx, user, entry.Author))
 }
 
-// shownFor reports whether homes show a post for some time more.
+// shownFor reports whether homes show a post for at least more.
 func (r *run) shownFor(ctx context.Context, post string, more time.Duration) (bool, error) {
 	lives, err := r.cfg.Lifetimes.Current(ctx)
 	if err != nil {
@@ -56,9 +57,10 @@ func (r *run) shownFor(ctx context.Context, post string, more time.Duration) (bo
 	return post >= id.Floor(lives.Oldest(r.cfg.Now().Add(more))), nil
 }
 
-// leavesSoon is the end of a post's time at homes in which nobody is owed its entry. A worker whose
-// clock was half a day ahead (docs/decisions/0042) has left the post out for its age, and marked its
-// chunk done or ended its backfill. The hour is for the calls of that worker and of the audit.
+// leavesSoon is the last part of a post's time in homes, in which a missing entry is no finding. A
+// worker whose clock was half a day ahead (docs/decisions/0042) has left the post out for its age,
+// and marked its chunk done or ended its backfill. The hour is for the calls of that worker and of
+// the audit.
 const leavesSoon = 13 * time.Hour
 
 // planItem checks that a delivered post has its entries: the author's own, and the entries of the
@@ -88,7 +90,7 @@ func (r *run) planItem(ctx context.Context, it table.Item) error {
 	}
 	return r.each(ctx, table.Query{PK: it.Key.PK, Low: schema.ChunkSK(""), High: schema.SortChunkEnd, Consistent: true}, func(it table.Item) error {
 		chunk, err := schema.ParseChunk(it)
-		if err != nil || chunk.Done.IsZero() || chunk.Skipped > 0 { // which followers were away then is not known
+		if err != nil || chunk.Done.IsZero() || chunk.Skipped > 0 { // it is not known which followers were away then
 			return nil //nolint:nilerr // items that cannot be read are passed by
 		}
 		return r.chunk(ctx, p, chunk)
@@ -101,8 +103,8 @@ type delivered struct {
 	attrs []table.Attr
 }
 
-// owed is a user with a right to an entry, perhaps, while an item stays: the author has it by the
-// post, a follower by the edge under the author.
+// owed is a user who may have a right to an entry, while the item by exists: the author because
+// of the post, a follower because of the edge under the author.
 type owed struct {
 	user string
 	by   table.Item
@@ -138,7 +140,7 @@ func (r *run) chunk(ctx context.Context, p delivered, c schema.Chunk) error {
 				return nil
 			}
 		}
-		if low := schema.UserSK(c.First); r.cfg.Most > 0 && q.Low != low { // nobody was behind the drawn place
+		if low := schema.UserSK(c.First); r.cfg.Most > 0 && q.Low != low { // no user was after the drawn place
 			q.Low = low
 			continue
 		}
@@ -158,8 +160,8 @@ func (r *run) drawn() string {
 	return string(place)
 }
 
-// entries checks that users have the entry of a post. A chunk is done after its entries were
-// written, and only its expiry or the removal after an unfollow deletes an entry.
+// entries checks that users have the entry of a post. A worker marks a chunk done after it
+// wrote the entries, and only the expiry or the removal after an unfollow deletes an entry.
 func (r *run) entries(ctx context.Context, p delivered, users []owed) error {
 	keys := make([]table.Key, len(users))
 	for i, u := range users {
@@ -187,7 +189,7 @@ func (p delivered) entry(user string) table.Key {
 	return table.Key{PK: schema.TimelinePK(user), SK: schema.EntrySK(p.plan.Post, p.plan.Author)}
 }
 
-// entryMissing confirms that a user is owed the entry of a post and does not have it.
+// entryMissing confirms that a user is owed the entry of a post and lacks it.
 func (r *run) entryMissing(ctx context.Context, p delivered, u owed) error {
 	owes, err := r.owes(ctx, p, u)
 	if err != nil || owes == nil {
@@ -209,12 +211,12 @@ func (r *run) entryMissing(ctx context.Context, p delivered, u owed) error {
 	})
 }
 
-// owes returns the checks of a state in which a user is owed an entry, none if it is not owed.
+// owes returns the checks of a state in which a user is owed an entry, none if no entry is owed.
 //
 // A follower has each post that its follow shows, unless a mark hides the post or merges it in. A
-// fan-out that met the edge wrote the entry. One that did not had stored the post before the edge
-// came, and then the backfill copied it before it ended the mark, or made the mark pulled. Times do
-// not decide: an import brings an edge with the time of years ago.
+// fan-out that met the edge wrote the entry. A fan-out that did not meet the edge had stored the
+// post before the edge was made. Then the backfill copied the post before it ended the mark, or it
+// made the mark pulled. Times do not decide: an import makes an edge with a time of years ago.
 func (r *run) owes(ctx context.Context, p delivered, u owed) ([]table.TransactOp, error) {
 	if u.user == p.plan.Author {
 		return []table.TransactOp{check(u.by.Key, table.Exists{})}, nil
@@ -239,9 +241,9 @@ func (r *run) owes(ctx context.Context, p delivered, u owed) ([]table.TransactOp
 	return []table.TransactOp{check(u.by.Key, same(u.by, schema.AttrSince)), check(mark, marked)}, nil // each new follow has a new mark
 }
 
-// present returns the checks that the users of an entry have profiles, none if one has not: no
-// repair makes anything of a removed user. The author of a post may never have had a profile
-// (docs/PRODUCERS.md), and then has no follower.
+// present returns the checks that the users of an entry have profiles, none if one has no
+// profile: no repair makes anything of a removed user. The author of a post may never have had
+// a profile (docs/PRODUCERS.md), and then has no follower.
 func (r *run) present(ctx context.Context, p delivered, u owed) ([]table.TransactOp, error) {
 	if u.user == p.plan.Author {
 		removed, still, err := r.removed(ctx, u.user)

@@ -28,8 +28,8 @@ func (r *run) followerItem(ctx context.Context, author string, it table.Item) er
 	if err != nil || mode.State != schema.ModePull {
 		return err
 	}
-	// The walk that ended in this mode gave every follower of before a mark, and every follow
-	// since then came with one.
+	// The walk that ended in this mode gave every earlier follower a mark, and every later
+	// follow came with one.
 	broken, err := r.transact(ctx, check(schema.ModeKey(author), table.All{
 		table.Equal{Name: schema.AttrMode, Value: table.S(string(schema.ModePull))}, table.Equal{Name: schema.AttrModeV, Value: table.N(mode.V)},
 	}), check(it.Key, same(it, schema.AttrSince)), check(edge, table.Exists{}), check(mark, table.Absent{}))
@@ -65,8 +65,8 @@ func (r *run) followingItem(ctx context.Context, follower string, it table.Item)
 	return r.found(ctx, HomeMark, key, "the mark hides a followed author", r.mendFollow(ctx, follower, author))
 }
 
-// half confirms that an edge is there and the other one is not: follows and unfollows change
-// both in one transaction.
+// half confirms that one edge exists and the other one does not. Follows and unfollows
+// change both in one transaction.
 func (r *run) half(ctx context.Context, follower, author string, it table.Item, missing table.Key) error {
 	broken, err := r.transact(ctx, check(it.Key, same(it, schema.AttrSince)), check(missing, table.Absent{}))
 	if err != nil || !broken {

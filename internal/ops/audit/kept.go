@@ -8,7 +8,7 @@ import (
 	"fanfare/internal/table"
 )
 
-// keptBlock ends a kept block whose time is over, at the side of the user that blocks.
+// keptBlock ends a kept block whose time is over, from the side of the user who blocks.
 func (r *run) keptBlock(ctx context.Context, it table.Item) error {
 	b, err := schema.ParseBlock(it)
 	if err != nil || b.Since.IsZero() || !r.walk.Tidy {
@@ -29,9 +29,9 @@ func (r *run) keptMute(ctx context.Context, it table.Item) error {
 	return r.kept(ctx, m.User, m.Author, r.cfg.Feed.EndKeptMute)
 }
 
-// kept calls end if other has no profile, no note of a removal and no count. A user with a count and
-// without a profile has lost the profile by damage, and end would make the damage worse. end itself
-// asks again for the profile and the note, in its transaction.
+// kept calls end if other has no profile, no note of a removal and no count. A user who has a count
+// but no profile has lost the profile by damage, and end would make the damage worse. end itself
+// checks the profile and the note again, in its transaction.
 func (r *run) kept(ctx context.Context, user, other string, end func(ctx context.Context, user, other string) (bool, error)) error {
 	found, err := r.get(ctx, false, schema.ProfileKey(other), schema.ForgottenKey(other))
 	if err != nil || len(found) > 0 {

@@ -95,7 +95,7 @@ func TestTheWalkKeepsTheBlocksOfAUserWhoseProfileIsLost(t *testing.T) {
 	}
 }
 
-// A side of a block of a removed user that was lost is made again from the other side.
+// A lost side of a block of a removed user is made again from the other side.
 func TestARepairMakesAKeptBlockWhole(t *testing.T) {
 	for _, lost := range []table.Key{schema.BlockKey("bob", "ann"), schema.BlockKey("ann", "bob")} {
 		w := newWorld(t, tabletest.NewMemory())

@@ -12,7 +12,8 @@ const (
 	HomeMark Kind = "home-mark"
 	// BlockHalf is a block whose two sides do not agree.
 	BlockHalf Kind = "block-half"
-	// UserCount is a count of posts, followers or followees that is not that of the items.
+	// UserCount is a count of posts, followers or followees that differs from the number
+	// of items.
 	UserCount Kind = "user-count"
 	// ProfileMissing is a user with followers or followees and without a profile, who was not removed.
 	ProfileMissing Kind = "profile-missing"
@@ -26,9 +27,10 @@ const (
 	EntryOrphan Kind = "entry-orphan"
 	// EntryUnfollowed is an entry that shows an unfollowed author.
 	EntryUnfollowed Kind = "entry-unfollowed"
-	// LikeCount is a like count that is not that of the likes by its ledger.
+	// LikeCount is a like count that differs from the likes by its ledger.
 	LikeCount Kind = "like-count"
-	// LikeUncounted is a post with likes that its count does not have, although nobody is left to count them.
+	// LikeUncounted is a post with likes that its count lacks, and that no aggregator
+	// will count.
 	LikeUncounted Kind = "like-uncounted"
 	// LikeIndex is a like whose place in the index of likes by user is wrong.
 	LikeIndex Kind = "like-index"
@@ -36,7 +38,7 @@ const (
 	CommentIndex Kind = "comment-index"
 	// NoticeIndex is a notification whose place in the user's list is wrong.
 	NoticeIndex Kind = "notice-index"
-	// CommentCount is a post whose number of comments is not that of its comments.
+	// CommentCount is a post whose number of comments differs from its comments.
 	CommentCount Kind = "comment-count"
 )
 

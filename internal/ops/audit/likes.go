@@ -15,22 +15,23 @@ import (
 )
 
 const (
-	// restoreMargin is how far the clocks of a restored table may have been ahead of the time that
-	// the operator names.
+	// restoreMargin is how far the clocks of a restored table may have been ahead of the
+	// operator's time.
 	restoreMargin = 10 * time.Minute
 	// countedAtOnce bounds the requests of a repair that counts likes.
 	countedAtOnce = 8
 )
 
-// likesOf sums up the likes of a post by its ledger.
+// likesOf is the sum of a post's likes by its ledger.
 type likesOf struct {
 	// counted is the part of the likes in the counts, by kind of reaction.
 	counted map[string]int64
-	// uncounted are the likes that nobody will count: liked ones and ones that were taken back.
+	// uncounted are the likes that nobody will count: likes, and likes that were taken
+	// back.
 	uncounted, unliked int
 }
 
-// differences returns what counts by kind lack.
+// differences returns the differences by which counts by kind are too low.
 func (l likesOf) differences(counts map[string]int64) map[string]int64 {
 	lack := maps.Clone(l.counted)
 	for kind, n := range counts {
@@ -41,8 +42,8 @@ func (l likesOf) differences(counts map[string]int64) map[string]int64 {
 }
 
 // likeCount checks the like count of a living post. The likes are read between two equal
-// readings of the count with its ledger, so no flush came in between; and nothing but a flush
-// changes the part of a like in the count (docs/LIKES.md).
+// reads of the count with its ledger, so no flush came in between. Only a flush changes the
+// part of a like in the count (docs/LIKES.md).
 func (r *run) likeCount(ctx context.Context, ref schema.PostRef) error {
 	key := schema.LikeCountKey(ref.ID)
 	for range decisions {
@@ -79,7 +80,7 @@ func (r *run) likeCount(ctx context.Context, ref schema.PostRef) error {
 	return nil
 }
 
-// likesFound makes the findings of a count and of likes that were read under one ledger.
+// likesFound makes the findings of a count and the likes that were read under one ledger.
 func (r *run) likesFound(ctx context.Context, ref schema.PostRef, count schema.LikeCount, sum likesOf, items map[table.Key]table.Item) error {
 	key := schema.LikeCountKey(ref.ID)
 	if lack := sum.differences(count.Kinds); len(lack) > 0 {
@@ -105,9 +106,9 @@ func (r *run) likesFound(ctx context.Context, ref schema.PostRef, count schema.L
 	return r.found(ctx, LikeUncounted, key, detail, func() (bool, error) { return true, r.countAgain(ctx, ref, count) })
 }
 
-// countAgain lets an aggregator apply the stored actions again that nobody will count. It fences the
-// incarnations that stamped them, takes each like over and flushes, so a flush that is on its way
-// after all adds nothing twice.
+// countAgain makes an aggregator apply stored actions again that nobody will count. The aggregator
+// fences the incarnations that stamped them, takes each like over and flushes. So a flush that is
+// still in flight adds nothing a second time.
 func (r *run) countAgain(ctx context.Context, ref schema.PostRef, ledger schema.LikeCount) error {
 	random := func() uint64 { return uint64(r.cfg.Random()*(1<<32))<<32 | uint64(r.cfg.Random()*(1<<32)) }
 	cfg := likeagg.Config{
@@ -126,8 +127,8 @@ func sameItem(a, b table.Item) bool {
 	return len(a.Attrs) == len(b.Attrs) && !slices.ContainsFunc(a.Attrs, func(attr table.Attr) bool { return b.Get(attr.Name) != attr.Value })
 }
 
-// likes sums up the likes of a post by a ledger. The notes of ends are read after the ledger.
-// uncounted, if not nil, is called with each like that nobody will count.
+// likes computes the sum of a post's likes by a ledger. It reads the notes of ends after the
+// ledger. uncounted, if not nil, is called with each like that nobody will count.
 func (r *run) likes(ctx context.Context, ref schema.PostRef, ledger schema.LikeCount, uncounted func(schema.Like) error) (sum likesOf, err error) {
 	sum.counted = map[string]int64{}
 	ended := map[string]bool{}
@@ -170,10 +171,10 @@ func (r *run) likes(ctx context.Context, ref schema.PostRef, ledger schema.LikeC
 	return sum, nil
 }
 
-// abandoned reports whether nobody is left to count a like that its ledger does not have: the like
+// abandoned reports whether no aggregator is left to count a like that its ledger lacks: the like
 // and its stamp are from before a restore, or older than every message that is applied. An import
 // stamps likes of years ago now, and a window may stamp its likes after midnight, so both times
-// decide. A wrong answer costs an aggregator a window, and no count.
+// decide. A wrong answer costs an aggregator a window, but no count.
 func (r *run) abandoned(like schema.Like) bool {
 	last := r.cfg.Now().Add(-likeagg.Outlived)
 	if restored := r.walk.RestoredTo.Add(restoreMargin); !r.walk.RestoredTo.IsZero() && restored.After(last) {

@@ -9,9 +9,9 @@ import (
 	"fanfare/internal/table"
 )
 
-// noticeItem checks the place of a notification in the index. A walk that tidies also takes back actions
-// that hold no more by the table. These are no findings, because the event that takes them back may be
-// under way: it is merged all the same.
+// noticeItem checks the place of a notification in the index. A walk that tidies also takes back
+// actions that no longer hold by the table. These are no findings, because the event that takes them
+// back may be in flight, and merges as well afterwards.
 func (r *run) noticeItem(ctx context.Context, it table.Item) error {
 	wrong := func(it table.Item) bool {
 		n, err := schema.ParseNotice(it)
@@ -40,7 +40,7 @@ func (r *run) noticeItem(ctx context.Context, it table.Item) error {
 		return err
 	}
 	merged := notify.Merge(n, untrue, notify.Rules{
-		LeftOut: func(schema.Act) bool { return false }, Place: func(above string) string { return above }, // a take-back needs none
+		LeftOut: func(schema.Act) bool { return false }, Place: func(above string) string { return above }, // a take-back needs no place
 	})
 	merged.Revision++
 	res, err := r.cfg.Store.Put(ctx, table.PutInput{Item: merged.Item(), If: same(it, schema.AttrRevision)})
@@ -50,7 +50,7 @@ func (r *run) noticeItem(ctx context.Context, it table.Item) error {
 	return r.spend(ctx, res.Units, err)
 }
 
-// untrue returns the take-backs of the actions of a notification that hold there and not by the table. A
+// untrue returns the take-backs of the actions that hold in a notification but not by the table. A
 // like that is newer than its action has an event of its own.
 func (r *run) untrue(ctx context.Context, n schema.Notice) (acts []schema.Act, err error) {
 	shards := 1
@@ -61,7 +61,7 @@ func (r *run) untrue(ctx context.Context, n schema.Notice) (acts []schema.Act, e
 		}
 		ref, err := schema.ParsePostRef(found[schema.PostByIDKey(n.Target)])
 		if err != nil {
-			return nil, nil //nolint:nilerr // of a post without its post by id nothing is known
+			return nil, nil //nolint:nilerr // without its post by id, nothing is known about the post
 		}
 		shards = ref.LikeShards
 	}

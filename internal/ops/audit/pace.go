@@ -10,7 +10,7 @@ import (
 	"fanfare/internal/table"
 )
 
-// Rate returns a Walk.Spend that spends so many units a second.
+// Rate returns a Walk.Spend for a number of units a second.
 func Rate(unitsPerSecond float64) func(context.Context, table.Units) error {
 	return func(ctx context.Context, u table.Units) error {
 		return backoff.Wait(ctx, time.Duration((u.Read+u.Write)/unitsPerSecond*float64(time.Second)))
@@ -18,24 +18,24 @@ func Rate(unitsPerSecond float64) func(context.Context, table.Units) error {
 }
 
 const (
-	// share is the part of the units of a process that its auditor may spend, and least the
-	// units a second that it may spend in any case.
+	// share is the part of a process's units that its auditor may spend. least is the units
+	// a second that the auditor may always spend.
 	share, least = 0.01, 1.0
 	// rest is the time between two rounds, look that between two looks at the units.
 	rest, look = time.Minute, time.Second
-	// mostOfList is Config.Most of an auditor.
+	// mostOfList is the Config.Most of an auditor.
 	mostOfList = 1000
 )
 
-// Auditor makes rounds of an Audit, each a walk over the whole table that tidies and repairs nothing. All
-// fields are required.
+// Auditor makes rounds of an Audit. Each round is a walk over the whole table that tidies but repairs
+// nothing. All fields are required.
 type Auditor struct {
 	Config Config
-	// Used returns the units that the process has used, the auditor's own left out.
+	// Used returns the units that the process has used, without the auditor's units.
 	Used func() float64
 	// Looked is called after each page with the number of its items.
 	Looked func(items int)
-	// Found is called with each finding, Ended at the end of each round that went through.
+	// Found is called with each finding, Ended at the end of each complete round.
 	Found func(Finding)
 	Ended func(Summary)
 }
@@ -47,7 +47,7 @@ func (a *Auditor) Run(ctx context.Context) error {
 	audit := New(cfg)
 	for ctx.Err() == nil {
 		a.round(ctx, audit)
-		_ = backoff.Wait(ctx, rest) // it fails only if ctx ends
+		_ = backoff.Wait(ctx, rest) // it fails only when ctx ends
 	}
 	return nil
 }

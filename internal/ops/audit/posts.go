@@ -9,7 +9,8 @@ import (
 )
 
 // postItem checks that a listed post has its post by id, and the number of its comments. One
-// transaction makes both items, and one takes the post from the list and makes the tombstone.
+// transaction makes both items, and one transaction removes the post from the list and makes
+// the tombstone.
 func (r *run) postItem(ctx context.Context, it table.Item) error {
 	post, err := schema.ParsePost(it)
 	if err != nil {
@@ -38,7 +39,8 @@ func (r *run) postItem(ctx context.Context, it table.Item) error {
 		if ok {
 			return r.transact(ctx, goes...)
 		}
-		// A removal finds posts by their lists and deletes them by id, so it has missed this one.
+		// A removal finds posts by their lists and deletes them by id, so it has missed
+		// this post.
 		removed, still, err := r.removed(ctx, post.Author)
 		if err != nil {
 			return false, err
@@ -98,21 +100,23 @@ func (r *run) refItem(ctx context.Context, it table.Item) error {
 	})
 }
 
-// clocksApart bounds how far the clock that lets items expire is ahead of this process's.
+// clocksApart bounds how far the clock that expires items is ahead of this process's
+// clock.
 const clocksApart = time.Hour
 
 // purgeLate is how long after its deletion a post is surely purged, unless its event was lost or
-// its workers are late. Another event does no harm then.
+// its workers are late. Another event then does no harm.
 const purgeLate = time.Hour
 
-// tombstone asks for the purge of a deleted post whose event was lost: by a crash after the
-// deletion's transaction, or by a queue that failed.
+// tombstone requests the purge of a deleted post whose event was lost, by a crash after the
+// deletion's transaction or by a failing queue.
 func (r *run) tombstone(ctx context.Context, ref schema.PostRef) error {
 	lives, err := r.cfg.Lifetimes.Current(ctx)
 	if err != nil || !r.walk.Tidy || ref.Purged {
 		return err
 	}
-	// Of a deletion before a change of the longest TTL this time is early or late, which does no harm.
+	// If the longest TTL changed since the deletion, this time is too early or too late,
+	// which does no harm.
 	deleted := ref.TTL.Add(-lives.Longest() - schema.DeliveryKept)
 	if r.cfg.Now().After(deleted.Add(purgeLate)) {
 		r.cfg.Feed.AskToPurge(ctx, ref.Author, ref.ID)
@@ -154,8 +158,8 @@ func sameIndex(a, b table.Item) bool {
 	return a.Get(table.AttrGSI1PK) == b.Get(table.AttrGSI1PK) && a.Get(table.AttrGSI1SK) == b.Get(table.AttrGSI1SK)
 }
 
-// index confirms by a consistent read that the index keys of an item are wrong. They are part
-// of the item, and each write sets them with it.
+// index confirms by a consistent read that the index keys of an item are wrong. The keys are
+// part of the item, and each write of the item sets them.
 func (r *run) index(ctx context.Context, kind Kind, it table.Item, wrong func(table.Item) bool, want func(table.Item) (table.Item, table.Cond)) error {
 	if !wrong(it) {
 		return nil

@@ -1,10 +1,12 @@
-// Package backup copies the files of a data directory that stands still into a directory
-// of their own, and back into an empty one. docs/decisions/0032-backup.md has the reasons.
+// Package backup copies the files of a data directory that does not change into a
+// directory of their own, and back into an empty one. docs/decisions/0032-backup.md has
+// the reasons.
 //
-// A backup is whole or none (I5): the list of its files, with their sizes and checksums, is
-// written last, when all of them are on the disk. A restore accepts no directory without a
-// list and no file that differs from it; a data directory that it did not fill to the end
-// cannot be opened. It must never write over anything, and never know the stored data.
+// A backup is whole or does not exist (I5): the list of its files, with their sizes and
+// checksums, is written last, when all files are on the disk. A restore refuses a directory
+// without a list, and a file that differs from the list. A data directory that a restore
+// did not fill completely cannot be opened. The package must never overwrite anything, and
+// never know the stored data.
 package backup
 
 import (
@@ -28,7 +30,8 @@ import (
 	"fanfare/internal/strictjson"
 )
 
-// format is the format of a backup that this version writes and the newest that it reads.
+// format is the format of a backup that this version writes, and the newest format that
+// it reads.
 const format = 1
 
 // listFile is the file that makes a directory a backup.
@@ -37,9 +40,9 @@ const listFile = "backup.json"
 // Contents are the list of a backup.
 type Contents struct {
 	Format int `json:"format"`
-	// DataFormat is that of the data directory.
+	// DataFormat is the format of the data directory.
 	DataFormat int `json:"data_format"`
-	// MadeAt is the time at which the data stood still, Version the program's.
+	// MadeAt is the time of the data, Version the version of the program.
 	MadeAt  time.Time `json:"made_at"`
 	Version string    `json:"version"`
 	Files   []File    `json:"files"`
@@ -65,14 +68,14 @@ func (c Contents) Bytes() (sum int64) {
 type Source struct {
 	// Dir is the data directory, which this process has open.
 	Dir *datadir.Dir
-	// Stores is the directory with those of the table and the queue.
+	// Stores is the directory with the files of the table and the queue.
 	Stores string
-	// MadeAt and Version are those of the Contents.
+	// MadeAt and Version are copied into the Contents.
 	MadeAt  time.Time
 	Version string
 }
 
-// Prepare makes the directory of a backup, unless it is there and empty. It must not be in the
+// Prepare makes the directory of a backup, unless an empty one exists. It must not be in the
 // data directory data.
 func Prepare(dir, data string) error {
 	if in, err := within(data, dir); err != nil {
@@ -124,7 +127,7 @@ func Write(ctx context.Context, dir string, s Source) (_ Contents, err error) {
 	return c, datadir.WriteFile(filepath.Join(dir, listFile), append(list, '\n'))
 }
 
-// addStore copies the files of a store, which has no directories.
+// addStore copies the files of a store, which has no subdirectories.
 func (c *Contents) addStore(ctx context.Context, dir, from, store string) error {
 	entries, err := os.ReadDir(filepath.Join(from, store))
 	if err != nil {
@@ -151,7 +154,7 @@ func (c *Contents) add(ctx context.Context, source, dir, name string) error {
 	return err
 }
 
-// Read returns the list of the backup in dir, and refuses one that this version cannot
+// Read returns the list of the backup in dir, and refuses a list that this version cannot
 // restore. It does not look at the files.
 func Read(dir string) (c Contents, err error) {
 	text, err := readList(filepath.Join(dir, listFile))
@@ -206,10 +209,10 @@ func readList(name string) ([]byte, error) {
 // ErrRemains is the refusal to remove the remains of an earlier restore.
 var ErrRemains = errors.New("nothing was restored: the directory has the remains of a restore that did not end")
 
-// Restore copies the backup in dir into the data directory data, which must be new or
-// empty. If a restore into it did not end, Restore removes its remains, provided that remove
-// agrees. If it fails, the data directory is empty, or stays half restored and cannot be
-// opened.
+// Restore copies the backup in dir into the data directory data, which must be new or empty.
+// If an earlier restore into data did not end, Restore removes its remains, provided that
+// remove agrees. If Restore fails, the data directory is empty, or stays half restored and
+// cannot be opened.
 func Restore(ctx context.Context, dir, data string, remove func(remains []string) error) (c Contents, err error) {
 	if c, err = Read(dir); err != nil {
 		return c, err
@@ -259,7 +262,7 @@ func fill(ctx context.Context, dir, data string, c Contents) error {
 	return errors.Join(syncDir(filepath.Join(data, datadir.Table)), syncDir(filepath.Join(data, datadir.Queue)), syncDir(data))
 }
 
-// emptied removes these names from a directory, all if there are none.
+// emptied removes the given names from a directory, or all if there are none.
 func emptied(dir string, names ...string) error {
 	if len(names) == 0 {
 		entries, err := os.ReadDir(dir)
@@ -277,7 +280,7 @@ func emptied(dir string, names ...string) error {
 	return errors.Join(errs...)
 }
 
-// copyFile copies a file to a new one, on the disk when it returns.
+// copyFile copies a file to a new one, which is on the disk when copyFile returns.
 func copyFile(ctx context.Context, source, target string) (_ File, err error) {
 	in, err := os.Open(source)
 	if err != nil {
@@ -296,7 +299,7 @@ func copyFile(ctx context.Context, source, target string) (_ File, err error) {
 	return File{Bytes: n, SHA256: hex.EncodeToString(sum.Sum(nil))}, errors.Join(err, out.Close())
 }
 
-// reader is a file until ctx ends.
+// reader reads a file until ctx ends.
 type reader struct {
 	ctx context.Context //nolint:containedctx // the life of one copy
 	io.Reader

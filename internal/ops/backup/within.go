@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 )
 
-// within reports whether the directory inner is outer, or would be below it. It compares the
-// files, because a link or a mount gives a directory a second path.
+// within reports whether the directory inner is outer, or would be below outer. It compares
+// the files, because a link or a mount gives a directory a second path.
 func within(outer, inner string) (bool, error) {
 	out, err := os.Stat(outer)
 	if err != nil {
@@ -28,8 +28,8 @@ func within(outer, inner string) (bool, error) {
 	return false, err
 }
 
-// existing returns the path of a directory, or of the lowest one above it that is there, without
-// links.
+// existing returns the path, without links, of a directory or of the lowest existing one above
+// it.
 func existing(dir string) (string, error) {
 	at, err := filepath.Abs(dir)
 	for err == nil {

@@ -1,10 +1,11 @@
-// Package canary shows from the inside that Fanfare works: an author of its own posts, a
-// reader of its own waits for the post in its home, likes it and waits for the count. So a
-// queue that nobody reads, or a worker that hangs, is seen before a user complains.
+// Package canary shows from the inside that Fanfare works: an author of its own posts, and
+// a reader of its own waits for the post in its home, likes the post and waits for the
+// count. So a queue without consumers, or a worker that hangs, is noticed before a user
+// complains.
 //
-// It uses the domain as the API does, past HTTP and tokens. It must never touch the data of
-// another user, keep a post that it made, or end the process: its failures are metrics and
-// lines in the log.
+// It uses the domain as the API does, but without HTTP and tokens. It must never touch the
+// data of another user, keep a post that it made, or end the process: its failures are
+// metrics and lines in the log.
 package canary
 
 import (
@@ -28,9 +29,9 @@ const (
 	Reader = "fanfare-canary-reader"
 )
 
-// Steps of a round.
+// The steps of a round.
 const (
-	// StepPost makes the post, and the users and the follow once before that.
+	// StepPost makes the post. The first time it makes the users and the follow before.
 	StepPost = "post"
 	// StepVisible waits for the post in the reader's home.
 	StepVisible = "visible"
@@ -48,17 +49,18 @@ func Steps() []string { return []string{StepPost, StepVisible, StepLike, StepCou
 const (
 	// every is the time between the beginnings of two rounds.
 	every = 10 * time.Second
-	// patience bounds a step. One that takes longer has failed.
+	// patience bounds a step. A step that takes longer has failed.
 	patience = 30 * time.Second
 	// cleaning bounds the delete at a stop.
 	cleaning = 2 * time.Second
 	// beat is the time between two calls of Alive.
 	beat = 30 * time.Second
-	// page is the number of posts that are looked at. Other processes have canaries, too.
+	// newest is the number of posts that are looked at, because other processes have
+	// canaries, too.
 	newest = 10
 )
 
-// Feed is the domain, as far as the canary uses it.
+// Feed is the part of the domain that the canary uses.
 type Feed interface {
 	PutProfile(ctx context.Context, user string, in feed.ProfileInput) (feed.User, error)
 	Follow(ctx context.Context, follower, author string) error
@@ -68,7 +70,7 @@ type Feed interface {
 	DeletePost(ctx context.Context, user, post string) error
 }
 
-// Homes reads homes. home.Homes does.
+// Homes reads homes. home.Homes implements it.
 type Homes interface {
 	Home(ctx context.Context, viewer string, query home.Query, in page.Request) (page.List[feed.HomeItem], error)
 }
@@ -79,11 +81,11 @@ type Canary struct {
 	Homes Homes
 	// Passed is called for each step that succeeded, with the time that it took.
 	Passed func(step string, took time.Duration)
-	// Failed is called for each step that failed. The steps behind it are left out, except
-	// the delete.
+	// Failed is called for each step that failed. The later steps are left out, except the
+	// delete.
 	Failed func(step string)
 	// Alive, if not nil, is called when a round has passed, every 30 seconds at most. A dead canary
-	// fails no step, so an alarm has to miss these calls.
+	// fails no step, so an alarm has to notice that these calls are missing.
 	Alive func()
 	Log   *zap.Logger
 
@@ -106,7 +108,8 @@ func (c *Canary) Run(ctx context.Context) error {
 	}
 }
 
-// round logs the first round of several that fail, and the first one that succeeds again.
+// round logs the first of several failed rounds, and the first successful round after
+// them.
 func (c *Canary) round(ctx context.Context) {
 	post, failed, err := c.look(ctx)
 	if post != "" {
@@ -136,8 +139,8 @@ func (c *Canary) passed() {
 	}
 }
 
-// look posts, waits, likes and waits. It returns the post, "" if there is none, and the step
-// that failed.
+// look posts, waits, likes and waits. It returns the post, "" for none, and the step that
+// failed.
 func (c *Canary) look(ctx context.Context) (post, failed string, err error) {
 	for _, step := range []struct {
 		name string
@@ -159,7 +162,7 @@ func (c *Canary) look(ctx context.Context) (post, failed string, err error) {
 	return post, "", nil
 }
 
-// step runs one step and reports it. A stop is no failure.
+// step runs one step and reports its result. A stop is no failure.
 func (c *Canary) step(ctx context.Context, name string, patience time.Duration, run func(context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -200,7 +203,7 @@ func (c *Canary) counted(ctx context.Context, post string) (bool, error) {
 	return count.Count == 1, err
 }
 
-// remove deletes the post, also at a stop.
+// remove deletes the post, even at a stop.
 func (c *Canary) remove(ctx context.Context, post string) error {
 	limit := patience
 	if ctx.Err() != nil {
@@ -209,11 +212,11 @@ func (c *Canary) remove(ctx context.Context, post string) error {
 	return c.step(ctx, StepDelete, limit, func(ctx context.Context) error { return c.Feed.DeletePost(ctx, Author, post) })
 }
 
-// errLate is the failure of a wait.
+// errLate means that a wait took too long.
 var errLate = errors.New("it did not happen in time")
 
-// until looks until done is true. Looks that fail are made again: the error names the last
-// one of them.
+// until looks until done returns true. It repeats looks that fail: its error contains the
+// last failure.
 func until(ctx context.Context, done func() (bool, error)) error {
 	waits := backoff.Exponential{First: 10 * time.Millisecond, Most: 500 * time.Millisecond}
 	var last error

@@ -11,7 +11,7 @@ type Line struct {
 	Dollars float64 `json:"dollars"`
 }
 
-// The names of the lines. Those of tasks and of the network have more words.
+// The names of the lines. The lines of tasks and of the network have more words.
 const (
 	LineWrites   = "table writes"
 	LineReads    = "table reads"
@@ -30,14 +30,14 @@ type Tasks struct {
 	API     float64 `json:"api"`
 	FanOut  float64 `json:"fanout"`
 	LikeAgg float64 `json:"likeagg"`
-	// Busy is the number of api processes that requests need, without live homes.
+	// busy is the number of api processes that requests need, without live homes.
 	busy float64
 }
 
 func (t Tasks) sum() float64 { return t.API + t.FanOut + t.LikeAgg }
 
 const (
-	leastTasks = 2 // of each daemon, so that one may be lost
+	leastTasks = 2 // of each daemon, so that one may fail
 	taskGB     = 2
 
 	freeStorageGB = 25
@@ -54,7 +54,8 @@ const (
 	gateways               = 2
 	zones                  = 2
 
-	// The traffic between tasks and AWS, for the gateway that it passes without an endpoint.
+	// The traffic between tasks and AWS, which passes the gateway if there is no
+	// endpoint.
 	readKB, writeKB, requestKB = 0.6, 0.3, 2
 
 	insightMetrics = 8 // of a task
@@ -116,8 +117,9 @@ func calls(all []Row) (sum float64) {
 	return sum
 }
 
-// network is the way out of the tasks. With addresses the traffic to AWS costs nothing; a NAT gateway
-// bills that of the queues, and that of the table without an endpoint.
+// network is the cost of the tasks' way out. With public addresses the traffic to AWS costs nothing.
+// A NAT gateway bills the traffic of the queues, and without an endpoint also the traffic of the
+// table.
 func network(e *Estimate, p Prices) Line {
 	if e.Deployment.Network == Addresses {
 		return Line{LineNetwork, e.Tasks.sum() * hoursAMonth * p.of(priceAddress)}
@@ -136,14 +138,14 @@ func egressDollars(gb float64, p Prices) float64 {
 	})
 }
 
-// support prices a Business plan by the rest of the bill.
+// support prices a Business plan by the other lines of the bill.
 func support(dollars float64, p Prices) float64 {
 	return math.Max(p.of(priceSupportLeast), tiers(dollars, []tier{
 		{10_000, p.of(priceSupport10)}, {70_000, p.of(priceSupport80)}, {170_000, p.of(priceSupport250)}, {math.Inf(1), p.of(priceSupportAbove)},
 	}))
 }
 
-// tier is a price for so many units, counted after the units of the tiers before it.
+// tier is a price for a number of units, counted after the units of the previous tiers.
 type tier struct{ size, price float64 }
 
 func tiers(amount float64, all []tier) (dollars float64) {

@@ -1,10 +1,10 @@
 // Package capacity estimates the monthly bill of a network on AWS: capacity units, queue requests,
 // storage, processes and traffic of a load, line by line, with the limits that the load meets and
-// the cost of other ways. It multiplies units that tests measure on the product's own code by a
-// load that the caller gives; `fanfare capacity` prints the result.
+// the cost of alternatives. It multiplies units, which tests measure on the product's own code, by
+// a load that the caller gives; `fanfare capacity` prints the result.
 //
-// It must never measure, nor call anybody: the same load, deployment and prices give the same
-// estimate on every machine and every day. No invariant depends on it.
+// It must never measure, nor call another system: the same load, deployment and prices give
+// the same estimate on every machine and every day. No invariant depends on it.
 package capacity
 
 // Estimate is the bill of a load.
@@ -12,7 +12,8 @@ type Estimate struct {
 	Load       Load       `json:"load"`
 	Deployment Deployment `json:"deployment"`
 	Region     string     `json:"region"`
-	// OldestPrice is the month of the oldest price, and FromMemory names those that no source confirmed.
+	// OldestPrice is the month of the oldest price. FromMemory names the prices that no
+	// source confirmed.
 	OldestPrice string   `json:"oldest_price"`
 	FromMemory  []string `json:"prices_from_memory"`
 	// Rows are the flows of one day of all users, and Total their sum.
@@ -27,8 +28,8 @@ type Estimate struct {
 	Dollars float64 `json:"dollars_per_month"`
 	// Reservation is the cheapest reservation of a year, nil on demand.
 	Reservation *Reservation `json:"cheapest_reservation,omitempty"`
-	// PullCheaper tells for which authors pulling costs less than pushing: "always", or "below"
-	// Crossover followers.
+	// PullCheaper is the range of authors for which pulling costs less than pushing: "always",
+	// or "below" Crossover followers.
 	PullCheaper string  `json:"pull_cheaper"`
 	Crossover   float64 `json:"crossover_followers"`
 	// Warnings are the limits that the load meets.
@@ -65,8 +66,8 @@ func New(l Load, d Deployment, p Prices) Estimate {
 	return e
 }
 
-// crossover returns for which authors pulling is cheaper. Pushing costs the entries and, once for
-// each post, the delivery record. Pulling costs a query of the author's posts in each read.
+// crossover returns the authors for which pulling is cheaper. Pushing costs the entries and, once
+// for each post, the delivery record. Pulling costs a query of the author's posts in each read.
 func crossover(l Load, p Prices) (cheaper string, followers float64) {
 	entry := (p.of(priceWrite)+p.of(priceRead)*followerBytes/readBytes)/million + p.of(priceStorage)*entryBytes/gigabyte*l.TimelineDays/daysAMonth
 	push := l.PostsPerDay * entry

@@ -16,7 +16,7 @@ const (
 
 // Deployment is how the network is deployed and paid for.
 type Deployment struct {
-	// Billing is OnDemand or Provisioned. The next four are for Provisioned: the share of the
+	// Billing is OnDemand or Provisioned. The next four fields are for Provisioned: the share of the
 	// provisioned units that is used, and units that are reserved for a year and paid day and night.
 	Billing      string  `json:"billing"`
 	TableUse     float64 `json:"table_use"`
@@ -55,7 +55,7 @@ func (d *Deployment) Settings() []Setting {
 	}
 }
 
-// Given notes which flags were given, so that Check refuses those that have no effect.
+// Given notes which flags were given, so that Check refuses flags without an effect.
 func (d *Deployment) Given(changed func(flag string) bool) {
 	d.givenUse = changed("table-use") || changed("table-use-reads")
 	d.givenReserve = changed("reserved-wcu") || changed("reserved-rcu")

@@ -4,7 +4,8 @@ import "fmt"
 
 // Warning is a limit that the load meets.
 type Warning struct {
-	// Limit is the name of the limit, and Text what the load does to it and what helps.
+	// Limit is the name of the limit. Text describes the effect of the load on it and
+	// what helps.
 	Limit string `json:"limit"`
 	Text  string `json:"text"`
 }
@@ -33,15 +34,15 @@ const (
 	inFlight        = 120_000
 	likeSeconds     = 1.5 // that a like is in flight: its window, and half of one
 	hiddenSeconds   = 300 // that SQS hides a message which failed, at the most
-	itemReads       = 200 // of one item, in a second and process, as they are shared
+	itemReads       = 200 // of one item, in a second and process, because reads are shared
 	authorPushed    = 80_000
-	authorMeant     = 50_000 // followers from which on an author is to be pulled
+	authorMeant     = 50_000 // followers from which an author should be pulled
 	authorFollows   = 500
 	postComments    = 100
 	likesAPartition = partitionWCU
 )
 
-// warnings names the limits of AWS, and of the product, that the load meets.
+// warnings returns the limits of AWS, and of the product, that the load meets.
 func warnings(e *Estimate) []Warning {
 	out := []Warning{}
 	add := func(limit string, met bool, format string, args ...any) {

@@ -10,7 +10,7 @@ import (
 type Load struct {
 	Users     float64 `json:"users"`
 	Followers float64 `json:"followers"`
-	// The next eight count one user's actions in one day.
+	// The next eight fields count one user's actions in one day.
 	PostsPerDay     float64 `json:"posts_per_day"`
 	ReadsPerDay     float64 `json:"reads_per_day"`
 	LikesPerDay     float64 `json:"likes_per_day"`
@@ -22,10 +22,10 @@ type Load struct {
 	KeyedShare float64 `json:"keyed_share"`
 	// DeletedShare is the share of posts that their authors delete.
 	DeletedShare float64 `json:"deleted_share"`
-	// LikesAWindow is m: the likes of one post that one window collects.
+	// LikesAWindow is m, the number of likes of one post that one window collects.
 	LikesAWindow float64 `json:"likes_a_window"`
 	LikesByUser  bool    `json:"likes_by_user"`
-	// ReactionsPerDay are the reactions of a user in a day that are no likes.
+	// ReactionsPerDay are the reactions of a user in a day other than likes.
 	ReactionsPerDay float64 `json:"reactions_per_day"`
 	// Notifications is FANFARE_NOTIFICATIONS. NoticesAWindow are the actions on one target that one window
 	// of the notifier collects, NewNotices is the share of the windows that make a new notification, and
@@ -43,28 +43,29 @@ type Load struct {
 	// PulledShare is the share of deliveries whose authors are pulled.
 	AwayShare   float64 `json:"away_share"`
 	PulledShare float64 `json:"pulled_share"`
-	// PulledPosts is how many posts a pulled author makes in a day: the more, the fewer of
-	// them a home has to read.
+	// PulledPosts is how many posts a pulled author makes in a day: with more posts, a
+	// home has to read fewer pulled authors.
 	PulledPosts float64 `json:"pulled_posts_per_day"`
 	// ActiveDays is FANFARE_ACTIVE_DAYS. ReturnsPerDay are the returns of an away user.
 	ActiveDays    float64 `json:"active_days"`
 	ReturnsPerDay float64 `json:"returns_per_day"`
 	TimelineDays  float64 `json:"timeline_days"`
 	KeptDays      float64 `json:"kept_days"`
-	// Peak is the busiest second divided by the average one.
+	// Peak is the busiest second divided by the average second.
 	Peak float64 `json:"peak"`
-	// LargestAuthor is the number of followers of the author with most, PushLimit is
-	// FANFARE_PUSH_LIMIT, and the next three are the busiest second of one post or one author.
+	// LargestAuthor is the number of followers of the largest author, PushLimit is
+	// FANFARE_PUSH_LIMIT, and the next three fields are the busiest second of one post or one
+	// author.
 	LargestAuthor float64 `json:"largest_author"`
 	PushLimit     float64 `json:"push_limit"`
 	HotLikes      float64 `json:"hot_likes_per_s"`
 	HotComments   float64 `json:"hot_comments_per_s"`
 	HotFollows    float64 `json:"hot_follows_per_s"`
-	// FailingShare is the share of messages whose work fails, and which SQS hides meanwhile.
+	// FailingShare is the share of messages whose work fails, and which SQS then hides.
 	FailingShare float64 `json:"failing_share"`
 	// PageKB is the size of a home page on the wire.
 	PageKB float64 `json:"page_kb"`
-	// The next three are the work of one CPU-second. Utilisation is how busy a CPU
+	// The next three fields are the work of one CPU-second. Utilisation is how busy a CPU
 	// may be at the peak.
 	DeliveriesPerCPU float64 `json:"deliveries_per_cpu_second"`
 	RequestsPerCPU   float64 `json:"requests_per_cpu_second"`
@@ -82,8 +83,8 @@ func DefaultLoad() Load {
 	}
 }
 
-// Setting is a number that a flag sets, with the least and the greatest value that make sense. The
-// bounds keep each sum of an estimate finite.
+// Setting is a number that a flag sets, with the least and the greatest useful value. The bounds
+// keep each sum of an estimate finite.
 type Setting struct {
 	Name        string
 	Value       *float64

@@ -12,7 +12,7 @@ import (
 	"fanfare/internal/strictjson"
 )
 
-// Price is a list price: its value and unit, the month in which its source had it, and that source.
+// Price is a list price: its value and unit, its source, and the month of the source.
 type Price struct {
 	Value  float64 `json:"value"`
 	Unit   string  `json:"unit"`
@@ -75,7 +75,7 @@ const (
 // maxPrice is above each price that AWS has, and keeps sums finite.
 const maxPrice = 1e6
 
-// ListPrices returns the prices that the binary has.
+// ListPrices returns the prices in the binary.
 func ListPrices() (Prices, error) {
 	var p Prices
 	if err := strictjson.UnmarshalKnown(listPrices, &p); err != nil {
@@ -84,8 +84,8 @@ func ListPrices() (Prices, error) {
 	return p, nil
 }
 
-// ReadPrices reads a list that replaces the one in the binary. It needs the same prices in the
-// same units, so that a price for a thousand is never taken for a price for a million.
+// ReadPrices reads a list that replaces the list in the binary. It needs the same prices in
+// the same units, so that a price for a thousand is never used as a price for a million.
 func ReadPrices(text []byte) (Prices, error) {
 	list, err := ListPrices()
 	if err != nil {
@@ -166,7 +166,8 @@ func (p Prices) FromMemory() []string {
 	return names
 }
 
-// Stale returns a warning if a price was a year old at a time, or is dated after it, and "" else.
+// Stale returns a warning if a price is older than a year, or has a later date than now,
+// and "" otherwise.
 func (p Prices) Stale(now time.Time) string {
 	var old, ahead []string
 	for _, name := range slices.Sorted(maps.Keys(p.Prices)) {

@@ -9,7 +9,7 @@ import (
 type Reservation struct {
 	WCU float64 `json:"wcu"`
 	RCU float64 `json:"rcu"`
-	// Saves is how much less the bill of a month is with it than without any.
+	// Saves is the monthly saving of the reservation.
 	Saves float64 `json:"saves_per_month"`
 }
 
@@ -37,7 +37,7 @@ func throughput(e *Estimate, p Prices) ([]Line, *Reservation) {
 // hourly are the provisioned units of each hour of a day.
 type hourly [hoursADay]float64
 
-// dollars is the price of a month with a number of reserved units.
+// dollars returns the price of a month with a number of reserved units.
 func (h hourly) dollars(perHour, reserved, discount float64) float64 {
 	beyond := 0.
 	for _, units := range h {
@@ -46,7 +46,7 @@ func (h hourly) dollars(perHour, reserved, discount float64) float64 {
 	return daysAMonth * perHour * (beyond + hoursADay*reserved*(1-discount))
 }
 
-// cheapest is the number of reserved units with the least price.
+// cheapest returns the number of reserved units with the lowest price.
 func (h hourly) cheapest(perHour, discount float64) float64 {
 	best := 0.
 	for _, units := range slices.Sorted(slices.Values(h[:])) {

@@ -16,7 +16,7 @@ func Reference(p Prices) string {
 	return s.String()
 }
 
-// referenceTable is a table of docs/CAPACITY.md. Its name marks its place there.
+// referenceTable is a table of docs/CAPACITY.md. Its name marks its place in the page.
 type referenceTable struct{ name, text string }
 
 func referenceTables(p Prices) []referenceTable {
@@ -56,7 +56,8 @@ func markdown(rows [][]string) string {
 	return s.String()
 }
 
-// billTable has the lines of the four networks, and below them other deployments and other ways.
+// billTable has the lines of the four networks, and below them other deployments and
+// alternatives.
 func billTable(p Prices) string {
 	heading, lines, all, streams, provisioned, reserved := []string{"$ a month"}, [][]string{}, []string{"**all, on demand**"},
 		[]string{"and 1 % of the users on live homes"}, []string{"the same, provisioned"}, []string{"the same, with the cheapest reservation of a year"}
@@ -105,7 +106,7 @@ func billTable(p Prices) string {
 // plain prints dollars without their sign.
 func plain(v float64) string { return strings.TrimPrefix(dollars(v), "$") }
 
-// unitsTable has the units of each row, of one.
+// unitsTable has the units of one of each row.
 func unitsTable() string {
 	l := DefaultLoad()
 	l.AwayShare, l.Streams, l.PollsPerDay, l.PostsPerDay = 0, referenceStreams, 1, 1
@@ -117,13 +118,14 @@ func unitsTable() string {
 	return markdown(rows)
 }
 
-// rowsOfTwo are the rows of a load with 100 followers, so that a delivery is one of 100.
+// rowsOfTwo are the rows of a load with 100 followers, so that a delivery is one to 100
+// followers.
 func rowsOfTwo(l Load) []Row {
 	l.Followers = 100
 	return rows(l)
 }
 
-// unitOf is what a row counts.
+// unitOf returns the thing that a row counts.
 func unitOf(row string) string {
 	switch row {
 	case RowPosts:
@@ -176,7 +178,7 @@ func sharesTable(p Prices) string {
 	return markdown(rows)
 }
 
-// limitsTable has the limits that warnings name, and where each begins.
+// limitsTable has the limits in warnings, and where each begins.
 func limitsTable() string {
 	return markdown([][]string{
 		{"limit", "warned of", "what helps"},

@@ -9,7 +9,7 @@ type Row struct {
 	Count  float64 `json:"per_day"`
 	Writes float64 `json:"wcu_per_day"`
 	Reads  float64 `json:"rcu_per_day"`
-	// Requests are those to SQS. Messages are sent with a group id.
+	// Requests are the requests to SQS. Messages are sent with a group id.
 	Requests float64 `json:"sqs_requests_per_day"`
 	Messages float64 `json:"messages_per_day"`
 	// Egress is how many GB leave AWS in a day.
@@ -52,7 +52,7 @@ func (r Row) plus(o Row) Row {
 	}
 }
 
-// rows returns the flows of a day, but for the tails of live homes, which depend on the number of
+// rows returns the flows of a day, except the tails of live homes, which depend on the number of
 // processes.
 func rows(l Load) []Row {
 	all := []Row{postRow(l), fanOutRow(l), homeRow(l)}
@@ -84,7 +84,7 @@ const (
 	eventKB  = 2 // of a live home
 )
 
-// single is the row of an API call: perDay of each user, each at the cost of one.
+// single returns the row of an API call: perDay of each user, each at the cost of one.
 func (l Load) single(name string, perDay float64, one Row) Row {
 	n := l.Users * perDay
 	return Row{
@@ -104,8 +104,8 @@ func deleteRow(l Load) Row {
 	return l.single(RowDeletes, l.PostsPerDay*l.DeletedShare, Row{Writes: deleteWCU, Reads: deleteRCU, Requests: messageRequests, Messages: 1})
 }
 
-// fanOutRow counts deliveries, and stores the edges of all follows. The followers of pulled authors
-// are not read, and away readers are read and skipped.
+// fanOutRow counts deliveries, and stores the edges of all follows. Followers of pulled authors are
+// not read. Away readers are read and skipped.
 func fanOutRow(l Load) Row {
 	posts := l.Users * l.PostsPerDay * (1 - l.PulledShare)
 	read := posts * l.Followers
@@ -118,10 +118,10 @@ func fanOutRow(l Load) Row {
 	}
 }
 
-// delivery is the fan-out of one post. Stored counts the delivery record only.
+// delivery is the fan-out of one post. Stored counts only the delivery record.
 func delivery(followers float64) Row {
-	// It reads the post, the author's mode and all followers, and writes their entries, the plan and
-	// the chunk.
+	// A delivery reads the post, the author's mode and all followers, and writes their entries, the
+	// plan and the chunk.
 	r := Row{Writes: followers + 2, Reads: 2 + pageRCU(followers), Stored: (planBytes + lastChunkBytes) / gigabyte}
 	if followers <= inlineFollowers {
 		return r
@@ -136,8 +136,8 @@ func delivery(followers float64) Row {
 	// and the delivery record, each chunk the plan, and each plan but the first a page of
 	// the chunks before it, for two units.
 	r.Reads = 1 + pageRCU(inlineFollowers) + 1 + 1.5*pages + 2*plans + 2*(plans-1) + 3*chunks
-	// Chunks are sent in tens, the first ones in ones, twos, fours and eights. At worst
-	// each message is received and deleted alone.
+	// Chunks are sent in tens, the first ones in ones, twos, fours and eights. In the
+	// worst case each message is received and deleted in requests of its own.
 	r.Messages = plans + chunks
 	r.Requests = 2*r.Messages + math.Min(r.Messages, plans+math.Ceil(chunks/requestMessages)+3)
 	r.Stored = (planBytes + chunks*chunkBytes) / gigabyte
@@ -149,7 +149,7 @@ func pageRCU(followers float64) float64 {
 	return math.Max(1, math.Ceil(followers*followerBytes/readBytes))
 }
 
-// homeRow reads, beside the page, the list of each pulled followee.
+// homeRow reads the page, and the list of each pulled followee.
 func homeRow(l Load) Row {
 	one := homeRCU + math.Min(l.Followers, l.PulledShare*l.Followers*l.PostsPerDay/l.PulledPosts)*followeeRCU
 	if !l.LikesByUser {
@@ -158,8 +158,8 @@ func homeRow(l Load) Row {
 	return l.single(RowHomes, l.ReadsPerDay, Row{Reads: one, Egress: l.PageKB * kilobyte / gigabyte})
 }
 
-// deletedRow counts the pages that lack a deleted post. The number of deleted posts on a page is
-// drawn from the share of posts that are deleted.
+// deletedRow counts the pages that lack a deleted post. The number of deleted posts on a page
+// has a binomial distribution by the share of deleted posts.
 func deletedRow(l Load) Row {
 	pages, none, more := l.Users*l.ReadsPerDay, math.Pow(1-l.DeletedShare, pagePosts), 0.
 	for missing := 1; missing <= pagePosts; missing++ {
@@ -172,8 +172,8 @@ func deletedRow(l Load) Row {
 	return Row{Name: RowDeleted, Count: pages * (1 - none), Reads: pages * more}
 }
 
-// refillRCU is the price of filling up a page that lacks posts. Above half of a page a refill
-// reads 100 references and their posts.
+// refillRCU is the price of a refill of a page that lacks posts. If more than half of a page
+// is missing, a refill reads 100 references and their posts.
 func refillRCU(missing int) float64 {
 	if missing > pagePosts/2 {
 		return 120
@@ -207,7 +207,8 @@ func likeRow(name string, l Load, perDay float64) Row {
 }
 
 // followRow has the API's part and the backfill of a worker: the author's newest posts become
-// entries. These are stored with the entries of fan-out, which they replace in the long run.
+// entries. Stored counts them with the entries of fan-out, which they replace in the long
+// run.
 func followRow(l Load) Row {
 	copied := math.Min(backfillPosts, l.PostsPerDay*l.TimelineDays)
 	page := math.Max(1, math.Ceil(copied*listedPostBytes/readBytes)) // read by the API and by the worker
@@ -225,9 +226,9 @@ func followedRow(l Load) Row {
 	return Row{Name: RowFollowed, Count: pages, Reads: pages * followedRCU}
 }
 
-// awayRow is the cost of the readers who come and go: edges are dated for a time, and raised before
-// it ends, and a return raises them, reads the followees' posts and writes the newest ones as
-// entries.
+// awayRow is the cost of readers who leave and return. Edges are dated for a time, and raised
+// before that time ends. A return raises the edges, reads the followees' posts and writes the
+// newest ones as entries.
 func awayRow(l Load) Row {
 	r := Row{Name: RowAway}
 	if l.AwayShare == 0 {
@@ -254,7 +255,7 @@ func returnEntries(followees float64) float64 {
 	return returnFew
 }
 
-// streamRows are the live homes that are open: idle, with news, and opened again.
+// streamRows are the open live homes: idle, with news, and opened again.
 func streamRows(l Load) []Row {
 	open, idle := l.Users*l.Streams, streamRCU
 	if l.StreamLikes {
@@ -268,8 +269,8 @@ func streamRows(l Load) []Row {
 	}
 }
 
-// tailRow is the reading of the index of posts by time: each process with streams reads the newest
-// seconds of all shards, eventually, and at each tenth second more of them.
+// tailRow is the cost of reading the index of posts by time: each process with streams reads the
+// newest seconds of all shards, eventually consistent, and each tenth second more of them.
 func tailRow(l Load, processes float64) Row {
 	perShard := l.Users * l.PostsPerDay / secondsADay / postsShards
 	page := func(seconds float64) float64 { // half a page more, as the last one is not full

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// String is the estimate as `fanfare capacity` prints it.
+// String returns the estimate as `fanfare capacity` prints it.
 func (e Estimate) String() string {
 	var s strings.Builder
 	l := e.Load

@@ -1,8 +1,8 @@
 package capacity
 
 // The units of the product, with user ids of 36 characters. Tests (TestTheEstimateHas…) compare
-// each with docs/ACCESS_PATTERNS.md, with a fan-out and an aggregator that run, or with the size of
-// an item. Rates depend on the machine: they are in Load, with defaults from docs/PERFORMANCE.md.
+// each with docs/ACCESS_PATTERNS.md, with a running fan-out and aggregator, or with the size of an
+// item. Rates depend on the machine: they are in Load, with defaults from docs/PERFORMANCE.md.
 const (
 	postWCU, postRCU         = 9, 2  // the post's transaction and its place in the index, and the reads of the API before it
 	keyWCU                   = 1     // the record of an Idempotency-Key
@@ -65,8 +65,8 @@ const (
 	partitionRCU = 3000
 )
 
-// The units of live homes, and of the most that one user may do. They are units of the design of
-// live homes, and tests of internal/live hold the stream, the tail and the opening.
+// The units of live homes, and the most that one user may cause. They follow from the design of
+// live homes; tests of internal/live check the stream, the tail and the opening.
 const (
 	streamRCU       = 0.046 // an idle stream, in a second
 	streamLikesRCU  = 0.21  // the same with like counts each minute
@@ -79,8 +79,9 @@ const (
 	streamsAProcess = 4096
 )
 
-// The units of notifications, by their design (docs/ACCESS_PATTERNS.md). A window of actions on one target
-// makes a notification or moves it in the index, which deletes its entry and writes the next one.
+// The units of notifications, by their design (docs/ACCESS_PATTERNS.md). A window of actions on one
+// target makes a notification or moves it in the index. A move deletes the old entry of the index and
+// writes a new one.
 const (
 	newNoticeWCU     = 2
 	laterNoticeWCU   = 3
@@ -95,5 +96,6 @@ const (
 	noticeDays       = 90    // FANFARE_NOTIFICATION_TTL
 )
 
-// streamsFull is the share of its streams that a process has at the most when processes are counted.
+// streamsFull is the largest share of its streams that a process uses when processes are
+// counted.
 const streamsFull = 0.7

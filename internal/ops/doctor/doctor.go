@@ -1,6 +1,6 @@
-// Package doctor examines the needs of a process before it runs: settings, table, queues,
-// permissions, clock and keys. The table of permissions is also the source of the policies of
-// IAM. It changes nothing.
+// Package doctor examines the needs of a process before the process runs: settings, table,
+// queues, permissions, clock and keys. Its table of permissions is also the source of the IAM
+// policies. It changes nothing.
 package doctor
 
 import (
@@ -29,7 +29,7 @@ import (
 // Level is the weight of a Finding.
 type Level string
 
-// The levels. A process with a fault does not work, or loses something.
+// The levels. A process with a fault does not work, or loses data.
 const (
 	LevelOK      Level = "ok"
 	LevelWarning Level = "warning"
@@ -41,34 +41,35 @@ type Finding struct {
 	Level Level  `json:"level"`
 	Check string `json:"check"`
 	Says  string `json:"says"`
-	// Mend is the way out of a warning or a fault.
+	// Mend is the remedy for a warning or a fault.
 	Mend string `json:"mend,omitempty"`
 }
 
 const (
 	// examineTime bounds each part of an examination.
 	examineTime = time.Minute
-	// tokenSkew is the difference of clocks that tokens are accepted with.
+	// tokenSkew is the clock skew with which tokens are accepted.
 	tokenSkew = 30 * time.Second
 )
 
 // examination collects findings.
 type examination struct {
 	cfg config.Config
-	// faults are the faults of the environment, nil for none. With faults, cfg has the values that could be read.
+	// faults are the faults of the environment, nil for none. If there are faults, cfg
+	// has the values that could be read.
 	faults *config.Error
-	// duties are those whose calls are tried.
+	// duties are the duties whose calls are tried.
 	duties []string
 	now    func() time.Time
 	clock  *clock.Clock
 	found  []Finding
-	// away is the failure of the call by which an endpoint is found to be out of reach.
+	// away is the first failure of a call that shows an endpoint is out of reach.
 	away error
 }
 
-// Examine checks all that a process of these roles needs, or without a role an operator, and
-// changes nothing: its writes have conditions that fail, and its messages are refused. faults are the faults of the
-// environment, nil for none: the parts that need a faulty value are left out.
+// Examine checks all needs of a process with the given roles, or of an operator without a role. It
+// changes nothing: its writes have conditions that fail, and its messages are refused. faults are the
+// faults of the environment, nil for none: Examine leaves out parts that need a faulty value.
 func Examine(ctx context.Context, cfg config.Config, faults *config.Error, roles daemon.Roles, now func() time.Time) []Finding {
 	if faults == nil {
 		faults = new(config.Error)
@@ -200,7 +201,7 @@ func (e *examination) aws(ctx context.Context) {
 	e.time()
 }
 
-// table examines the table's shape. It reports whether calls can be tried.
+// table examines the table's shape. It reports whether calls of the table can be tried.
 func (e *examination) table(ctx context.Context, store *dynamo.Store) bool {
 	d, err := store.Describe(ctx)
 	switch {
@@ -236,20 +237,21 @@ func (e *examination) table(ctx context.Context, store *dynamo.Store) bool {
 	return true
 }
 
-// format examines the format of the table's items. It reports whether calls can be tried.
+// format examines the format of the table's items. It reports whether calls of the table
+// can be tried.
 func (e *examination) format(ctx context.Context, store *dynamo.Store) bool {
 	err := store.Ping(ctx)
 	if _, other := errors.AsType[*dynamo.FormatError](err); other {
 		e.note(LevelFault, "format", "make a new table with fanfare table create, or use the fanfare that wrote this one", "%w", err)
 		return false
 	}
-	if err == nil { // else a call is refused or fails, and those are tried next
+	if err == nil { // on an error a call is refused or fails, and calls are tried next
 		e.ok("format", "this version reads what %s has", e.cfg.Table)
 	}
 	return true
 }
 
-// safety examines the settings that save a table from people.
+// safety examines the settings that protect a table from mistakes.
 func (e *examination) safety(ctx context.Context, store *dynamo.Store, d dynamo.Description) {
 	if d.DeletionProtection {
 		e.ok("deletion protection", "it is on")
@@ -268,7 +270,7 @@ func (e *examination) safety(ctx context.Context, store *dynamo.Store, d dynamo.
 }
 
 // tableCalls tries each kind of call that the roles make. A write has a condition that no
-// item fulfils; a write without one deletes an item that does not exist.
+// item fulfils. A write without a condition deletes an item that does not exist.
 func (e *examination) tableCalls(ctx context.Context, store *dynamo.Store) {
 	key, other := table.Key{PK: "ping", SK: "ping"}, table.Key{PK: "ping", SK: "pong"}
 	put := table.PutInput{Item: table.Item{Key: other}, If: table.Exists{}}
@@ -326,7 +328,7 @@ type trial struct {
 	call       func() error
 }
 
-// try makes the trials that are needed, and notes one finding for all that are permitted.
+// try makes the needed trials, and reports one finding for all permitted calls.
 func (e *examination) try(check string, trials []trial) {
 	var permitted []string
 	for _, t := range trials {
@@ -350,7 +352,7 @@ func (e *examination) try(check string, trials []trial) {
 	}
 }
 
-// time judges the clock by the replies of AWS so far.
+// time checks the clock against the replies of AWS so far.
 func (e *examination) time() {
 	const mend = "let the machine take its time from NTP or chrony"
 	ahead := e.clock.Offset()

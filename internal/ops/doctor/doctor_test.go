@@ -34,7 +34,8 @@ import (
 // amazon is a table and queues as the product makes them.
 type amazon struct {
 	*sqstest.Server
-	// answers of DynamoDB by operation; those that begin with { and have a __type are errors.
+	// answers of DynamoDB by operation; an answer with { at the beginning and a __type is
+	// an error.
 	answers map[string]string
 	skew    time.Duration
 	// metrics answers CloudWatch.
@@ -126,7 +127,7 @@ func examine(t *testing.T, roles daemon.Roles, env ...string) []doctor.Finding {
 	return doctor.Examine(t.Context(), cfg, nil, roles, time.Now)
 }
 
-// notOK returns the findings that need somebody, and checks that each says how to mend it.
+// notOK returns the findings that need an operator, and checks that each has a remedy.
 func notOK(t *testing.T, found []doctor.Finding) []string {
 	t.Helper()
 	var out []string

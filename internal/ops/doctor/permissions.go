@@ -21,13 +21,12 @@ func Duties() []string { return []string{"api", "fanout", "likeagg", "setup", du
 
 const (
 	dutyOperator = "operator"
-	// dutyAuditor is of a daemon with FANFARE_AUDIT=on, besides its own: the calls of verify, those
-	// that end kept blocks, and the call for a purge whose event was lost.
+	// dutyAuditor is the additional duty of a daemon with FANFARE_AUDIT=on: the calls of verify,
+	// the calls that end kept blocks, and the request for a purge whose event was lost.
 	dutyAuditor = "auditor"
 )
 
-// withAuditor returns duties, and that of the auditor if a configuration gives one to daemons
-// among them.
+// withAuditor returns duties, and dutyAuditor if the configuration gives it to one of them.
 func withAuditor(cfg config.Config, duties []string) []string {
 	daemons := daemon.Roles{API: true, Fanout: true, Likes: true}.Names()
 	if cfg.HasAuditor() && slices.ContainsFunc(duties, func(duty string) bool { return slices.Contains(daemons, duty) }) {
@@ -36,26 +35,27 @@ func withAuditor(cfg config.Config, duties []string) []string {
 	return duties
 }
 
-// The resources of a permission. Others are names of queues without their prefix.
+// The resources of a permission. Any other value is the name of a queue without its
+// prefix.
 const (
 	theTable = "the table"
 	theIndex = "its index"
-	// anything stands for calls that IAM bounds to no resource.
+	// anything stands for calls that IAM does not restrict to a resource.
 	anything = "anything"
-	// theEvents is the queue of FANFARE_EVENTS_QUEUE, if there is one.
+	// theEvents is the queue of FANFARE_EVENTS_QUEUE, if it is set.
 	theEvents = "the queue of events for others"
 )
 
-// permission is an action of IAM that duties need on resources. TransactWriteItems and the
-// batches of SQS have no action of their own: AWS asks for those of their parts.
+// permission is an IAM action that duties need on resources. TransactWriteItems and the
+// batches of SQS have no action of their own: AWS requires the actions of their parts.
 type permission struct {
 	action string
 	on     []string
 	duties []string
 }
 
-// permissions are all calls of AWS that the code makes. A test records a run of each duty and
-// compares. Examine tries those of the daemons.
+// permissions are all AWS calls of the code. A test records a run of each duty and compares
+// it with them. Examine tries the calls of the daemons.
 func permissions() []permission {
 	onTable := []string{theTable}
 	var dead []string
@@ -91,14 +91,15 @@ func permissions() []permission {
 		{"application-autoscaling:DescribeScalingPolicies", []string{anything}, []string{operator}},
 		{"cloudwatch:GetMetricData", []string{anything}, []string{operator}},
 
-		// Readiness asks for the topics, and the metrics count dead letters, too.
+		// The readiness check asks for the topics, and the metrics count dead letters,
+		// too.
 		{"sqs:GetQueueUrl", queues, []string{api, fanout, likeagg, setup, operator}},
 		{"sqs:GetQueueAttributes", queues, []string{api, fanout, likeagg, setup, operator}},
 		{"sqs:CreateQueue", queues, []string{setup}},
 		{"sqs:SetQueueAttributes", queues, []string{setup}},
 		{"sqs:SendMessage", []string{queue.TopicPosts, queue.TopicBackfills, queue.TopicLikes, queue.TopicNotices}, []string{api}},
 		{"sqs:SendMessage", []string{queue.TopicBackfills}, []string{dutyAuditor}}, // a purge whose event was lost
-		// A consumer also sends to the queues that it reads: a copy of each message that waits.
+		// A consumer also sends to its own queues: a copy of each waiting message.
 		{"sqs:SendMessage", slices.Concat(queue.Topics(), deadOf(delivers...)), []string{fanout}},
 		{"sqs:GetQueueUrl", []string{theEvents}, []string{fanout, likeagg}},
 		{"sqs:SendMessage", []string{theEvents}, []string{fanout, likeagg}},
@@ -132,8 +133,8 @@ type Statement struct {
 	Resource []string `json:"Resource"` //nolint:tagliatelle // IAM's names
 }
 
-// PolicyOf returns the permissions that the named duties need, and no others, on the table
-// and the queues of a configuration.
+// PolicyOf returns exactly the permissions that the named duties need, on the table and
+// the queues of a configuration.
 func PolicyOf(cfg config.Config, at Account, duties ...string) (Policy, error) {
 	if len(duties) == 0 {
 		return Policy{}, errors.New("name at least one of " + strings.Join(Duties(), ", "))
@@ -144,7 +145,7 @@ func PolicyOf(cfg config.Config, at Account, duties ...string) (Policy, error) {
 		}
 	}
 	duties = withAuditor(cfg, duties)
-	// Actions with the same resources are one statement.
+	// Actions with the same resources form one statement.
 	on := map[string][]string{} // resources by action
 	var actions []string        // in the order of the table
 	for _, p := range permissions() {
@@ -177,7 +178,7 @@ func PolicyOf(cfg config.Config, at Account, duties ...string) (Policy, error) {
 	return policy, nil
 }
 
-// arn returns the name of a resource that IAM knows.
+// arn returns the IAM name of a resource.
 func (a Account) arn(cfg config.Config, resource string) string {
 	place := func(service string) string {
 		return fmt.Sprintf("arn:%s:%s:%s:%s:", cmp.Or(a.Partition, "aws"), service, cmp.Or(a.Region, "*"), cmp.Or(a.ID, "*"))

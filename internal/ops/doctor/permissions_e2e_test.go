@@ -55,9 +55,9 @@ type recorder struct {
 	fails map[string]bool
 	// only is the one operation that fails then, "" for all.
 	only string
-	// failed says that a call of the table failed.
+	// failed means that a call of the table failed.
 	failed bool
-	// chunks says that the topic of chunks joins them with its first message.
+	// chunks means that the topic of chunks joins them with its first message.
 	chunks bool
 }
 

@@ -18,12 +18,13 @@ import (
 )
 
 const (
-	// fullShare is the share of a bound that the busiest minute may take without a warning.
+	// fullShare is the share of a bound that the busiest minute may use without a
+	// warning.
 	fullShare = 0.8
-	// indexShare is the least share of the table's write units that the index needs. It takes one write
-	// for each post and like, and none for the deliveries.
+	// indexShare is the least share of the table's write units that the index needs. It gets one
+	// write for each post and like, and none for deliveries.
 	indexShare = 20
-	// consumedPeriod and provisionedPeriod are the seconds that CloudWatch has a number for.
+	// consumedPeriod and provisionedPeriod are the seconds of one value in CloudWatch.
 	consumedPeriod, provisionedPeriod = 60, 300
 )
 
@@ -35,7 +36,7 @@ func (e *examination) units(ctx context.Context, d dynamo.Description) {
 		e.note(LevelFault, "AWS", "see docs/CONFIGURATION.md, Variables of AWS and Go", "%w", err)
 		return
 	}
-	// A dimension with a policy may take the most that the policy scales to.
+	// A dimension with a policy may use the most units that the policy scales to.
 	bounds := map[string]int64{}
 	for _, dimension := range dynamo.Dimensions(d.Name) {
 		bounds[dimension.Name] = d.Bound(dimension)
@@ -56,8 +57,8 @@ func (e *examination) units(ctx context.Context, d dynamo.Description) {
 	}
 }
 
-// scaled examines the policies that scale provisioned units, and sets the bounds of the dimensions that
-// have one.
+// scaled examines the policies that scale provisioned units, and sets the bounds of the dimensions
+// with a policy.
 func (e *examination) scaled(ctx context.Context, client *applicationautoscaling.Client, d dynamo.Description, bounds map[string]int64) {
 	const check = "scaling"
 	dimensions := dynamo.Dimensions(d.Name)
@@ -110,7 +111,7 @@ func scaledRanges(ctx context.Context, client *applicationautoscaling.Client, re
 	return ranges, "", nil
 }
 
-// mendCall returns the way out of a call that failed.
+// mendCall returns the remedy for a call that failed.
 func mendCall(err error, action string) string {
 	if awsclient.Refused(err) {
 		return "allow " + action + " to whoever runs this"
@@ -119,7 +120,7 @@ func mendCall(err error, action string) string {
 	return "let this machine reach " + service + " of AWS, or run it elsewhere"
 }
 
-// used compares the units of the last day with the bounds.
+// used compares the use of the last day with the bounds.
 func (e *examination) used(ctx context.Context, client *cloudwatch.Client, d dynamo.Description, bounds map[string]int64) {
 	const check = "use of the last day"
 	days, err := e.lastDay(ctx, client, d)

@@ -16,8 +16,8 @@ import (
 	"fanfare/internal/ops/doctor"
 )
 
-// series are the values of a metric of CloudWatch, each a period after the one before, from an hour before
-// the examination.
+// series are the values of a metric of CloudWatch, one for each period, from an hour before the
+// examination on.
 type series map[string][]float64
 
 // cloudWatch answers with series by the ids of their queries: c for consumed units, p for provisioned ones,

@@ -13,15 +13,15 @@ import (
 	"fanfare/internal/backoff"
 )
 
-// A reader that is away posts and likes as all others do, so that a seed gives the same load.
-// Nobody reads its home before the end. Then the first reading has to be complete, although
-// no post was delivered there, and once more when the home is rebuilt.
+// An away reader posts and likes as all readers do, so that a seed gives the same load.
+// Nobody reads its home before the end. Then the first read has to be complete, although no
+// post was delivered to it, and so has a second read after the home is rebuilt.
 
-// returning bounds the homes of such readers that are read at once: each page of one reads the
-// post lists of all followees, while its return raises their edges.
+// returning bounds the homes of away readers that are read at once: each page of such a home
+// reads the post lists of all followees, while the return raises their edges.
 const returning = 4
 
-// awayUsers draws the users that are away: a share of all.
+// awayUsers draws the away users: a share of all users.
 func awayUsers(users int, share float64, seed uint64) []bool {
 	away := make([]bool, users)
 	random := rand.New(rand.NewPCG(seed, 1))
@@ -51,15 +51,15 @@ func (p *player) leave(ctx context.Context) error {
 	return err
 }
 
-// delivery is the progress of a post's delivery, with -1 for numbers that are not known yet.
+// delivery is the progress of a post's delivery, with -1 for unknown numbers.
 type delivery struct {
 	state                       client.DeliveryState
 	planned, delivered, skipped int64
 }
 
-// checkDelivery compares the delivery of a post with the truth. Followers that are away are
-// skipped. Posts of authors with more followers than the limit may be pulled: the first ones
-// are delivered, until the service has marked all homes.
+// checkDelivery compares the delivery of a post with the truth. Away followers are skipped.
+// Posts of authors with more followers than the limit may be pulled: their first posts are
+// delivered, until the service has marked all homes.
 func (t *truth) checkDelivery(post string, d delivery, pushLimit int) finding {
 	author := t.authors[post]
 	if d.state == client.DeliveryPulled && pushLimit > 0 && t.followers[author] > pushLimit {
@@ -96,8 +96,8 @@ func (o *observer) delivery(ctx context.Context, author, post string) (delivery,
 	return delivery{d.State, number(d.Planned), number(d.Delivered), number(d.Skipped)}, nil
 }
 
-// verifySure compares the state of the service with a truth that has no open questions. The
-// deliveries come first, because readers that are away return when their homes are read.
+// verifySure compares the state of the service with a truth without open questions. The
+// deliveries come first, because away readers return when their homes are read.
 func (o *observer) verifySure(ctx context.Context, t *truth, deliveries bool) (Report, error) {
 	var findings []finding
 	if deliveries {
@@ -137,14 +137,14 @@ func (o *observer) verifySure(ctx context.Context, t *truth, deliveries bool) (R
 			return Report{}, err
 		}
 		for _, f := range found {
-			f.delivered = 0 // the first reading counts
+			f.delivered = 0 // the first read counts
 			findings = append(findings, f)
 		}
 	}
 	return o.report(t, findings), nil
 }
 
-// settle compares units with the truth, again while they improve.
+// settle compares units with the truth, and repeats that while they improve.
 func (o *observer) settle(ctx context.Context, t *truth, units []unit) ([]finding, error) {
 	if len(units) == 0 {
 		return nil, nil

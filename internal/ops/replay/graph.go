@@ -18,7 +18,7 @@ type Graph struct {
 	Edges []Edge
 }
 
-// Edge says that the user numbered From follows the one numbered To.
+// Edge means that the user number From follows the user number To.
 type Edge struct{ From, To int }
 
 // ReadGraph reads an edge list from a file, plain or compressed with gzip.
@@ -107,7 +107,7 @@ func distinct(edges []Edge) []Edge {
 }
 
 // BestConnected returns the subgraph of the n users with the most edges. Among equals, the
-// users that the file names first come first.
+// order in the file decides.
 func (g *Graph) BestConnected(n int) *Graph {
 	if n >= len(g.Names) {
 		return g

@@ -25,12 +25,12 @@ type action struct {
 // kindLike is the kind of reaction that every service has.
 const kindLike = "like"
 
-// likeSkew makes likes heavy-tailed: a few posts get most of them, as in real feeds.
+// likeSkew makes likes heavy-tailed: a few posts get most likes, as in real feeds.
 const likeSkew = 1.1
 
 // newLoad draws posts in proportion to their authors' followers, since popular users write
-// most, and likes by Zipf's law, each of one of the kinds. A share of the users is away; their
-// homes are not watched.
+// most. It draws likes by Zipf's law, and a kind for each like. A share of the users is away;
+// their homes are not watched.
 func newLoad(cfg Config) (*load, error) {
 	g, posts, likes := cfg.Graph, cfg.Posts, cfg.Likes
 	if posts < 0 || likes < 0 || likes > posts*len(g.Names) {
@@ -61,7 +61,7 @@ func newLoad(cfg Config) (*load, error) {
 	if likes > 0 {
 		popular := random.Perm(posts)
 		zipf := rand.NewZipf(random, likeSkew, 1, uint64(posts-1))
-		ofKind := rand.New(rand.NewPCG(cfg.Seed, 2)) // apart, so that a seed has the same likes with more kinds
+		ofKind := rand.New(rand.NewPCG(cfg.Seed, 2)) // a generator of its own, so that a seed has the same likes with more kinds
 		likers := make([]map[int]bool, posts)
 		for range likes {
 			rank := int(zipf.Uint64()) // below posts

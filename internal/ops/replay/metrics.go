@@ -21,10 +21,10 @@ const (
 	depthMetric = "fanfare_queue_depth" // topic, state
 	flowFanout  = "fanout"
 	flowLikes   = "likes"
-	topics      = 5 // a process leaves out a topic that does not answer
+	topics      = 5 // a process omits a topic that does not answer
 )
 
-// metrics reads the admin addresses of the processes.
+// metrics reads the metrics of the processes at their admin addresses.
 type metrics struct {
 	addrs []string
 	http  *http.Client
@@ -46,7 +46,7 @@ func Probe(ctx context.Context, addr string) error {
 	return nil
 }
 
-// reading holds the metrics of all addresses at one time. An address that did not answer
+// reading holds the metrics of all addresses at one time. An address without an answer
 // has a nil family map.
 type reading []map[string]*dto.MetricFamily
 
@@ -87,12 +87,12 @@ func (m *metrics) scrape(ctx context.Context, addr string) (map[string]*dto.Metr
 }
 
 // depth returns the number of messages that are ready, delayed or in flight. Every process
-// reports the same queues, so the largest number of each queue counts. It is not ok if an
+// reports the same queues, so the largest number of each queue counts. ok is false if an
 // address did not answer, or if no process reported some queue.
 //
-// Of the backfills only ready messages count: homes are exact without them, and deletions
-// wait there for minutes, delayed or, on SQS, in flight. The canary deletes a post every 10
-// seconds.
+// Of the backfills only ready messages count: homes are exact without backfills, and
+// deletions wait in the topic for minutes, delayed or, on SQS, in flight. The canary
+// deletes a post every 10 seconds.
 func (r reading) depth() (float64, bool) {
 	return r.messages(func(topic, state string) bool {
 		return state == "ready" || topic != "backfills" && state != "dead"
@@ -125,14 +125,14 @@ func (r reading) messages(count func(topic, state string) bool) (sum float64, to
 	return sum, len(seen) == topics
 }
 
-// skips is the place among units of the deliveries to readers that were away.
+// skips is the key in units for the deliveries to away readers.
 var skips = [2]string{"", "skipped"} //nolint:gochecknoglobals // a name that does not change
 
 // units are capacity units by flow and kind ("read", "write"), and skips.
 type units map[[2]string]float64
 
-// since returns the units used after an earlier reading. They are unknown if a process did
-// not answer, or restarted meanwhile and so lost its counters.
+// since returns the units used since an earlier reading. They are unknown if a process did
+// not answer, or has restarted since and so lost its counters.
 func (r reading) since(before reading) (units, bool) {
 	used := units{}
 	for i, families := range r {
@@ -181,7 +181,7 @@ func (u units) byFlow(kind string) map[string]float64 {
 	return flows
 }
 
-// writes returns the write units of a flow, or of all for "".
+// writes returns the write units of a flow, or of all flows for "".
 func (u units) writes(flow string) float64 { return u.sum(flow, "write") }
 
 func (u units) reads() float64 { return u.sum("", "read") }

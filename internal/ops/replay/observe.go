@@ -36,8 +36,9 @@ func newObserver(ctx context.Context, s Service) (*observer, error) {
 	return o, nil
 }
 
-// reach makes sure that the target gives tokens. Without this check, a wrong target would
-// be reported only after many minutes, because calls and their tokens are both retried.
+// reach makes sure that the target issues tokens. Without this check, a wrong target
+// would be reported only after many minutes, because both calls and their tokens are
+// retried.
 func (o *observer) reach(ctx context.Context) error {
 	first := &token{anyone: o.sessions.anyone, user: "replay"}
 	if _, err := first.get(ctx); err != nil {
@@ -77,15 +78,16 @@ func (o *observer) each(ctx context.Context, label string, n int, do func(ctx co
 
 const (
 	depthInterval = 100 * time.Millisecond
-	// quietReads is the number of empty readings in a row that count as quiet: a message
-	// that one handler publishes for another shows in the next reading at the latest.
+	// quietReads is the number of consecutive empty readings that count as quiet: a
+	// message that one handler publishes for another shows in the next reading at the
+	// latest.
 	quietReads = 3
 	// stalled is the longest time without progress of the queues.
 	stalled = 2 * time.Minute
 )
 
 // awaitQuiet waits until the queues are empty by the numbers of the admin addresses. It
-// gives up when the numbers stop falling: the reads then find the missing posts.
+// gives up when the numbers stop falling: then the later reads find the missing posts.
 func (o *observer) awaitQuiet(ctx context.Context) {
 	if len(o.Admin) == 0 {
 		return

@@ -58,13 +58,13 @@ func factsOf(calls []entry) *facts {
 	return f
 }
 
-// absencesSure reports whether all readers that should be away are. While one may be here,
-// nothing is known of the deliveries.
+// absencesSure reports whether all readers that should be away are away. While one may not
+// be, the deliveries cannot be checked.
 func (f *facts) absencesSure() bool {
 	return !slices.Contains(slices.Collect(maps.Values(f.away)), false)
 }
 
-// answers say which maybes of facts happened.
+// answers are the results of the maybes of facts.
 type answers struct {
 	users   map[string]bool
 	follows map[string]map[string]bool
@@ -80,9 +80,9 @@ type truth struct {
 	posts     map[string][]string // by author
 	authors   map[string]string   // by post
 	away      map[string]bool     // readers that were away for all posts
-	// awayFollowers are the numbers of those followers of each author.
+	// awayFollowers has the number of away followers of each author.
 	awayFollowers map[string]int
-	likers        map[string]map[string]string // by post, every one of them, and user: the kind of reaction
+	likers        map[string]map[string]string // by post and user: the kind of reaction; every post has an entry
 	kinds         map[string]int               // the reactions by kind
 	edges         int
 	repeated      int // posts that one call created twice
@@ -215,7 +215,8 @@ type shown struct {
 	post  string
 	likes int64
 	liked bool
-	// reactions are the counts by kind, nil where only likes are configured, and reaction is the viewer's.
+	// reactions are the counts by kind, nil if only likes are configured. reaction is the
+	// viewer's kind.
 	reactions map[string]int64
 	reaction  string
 }

@@ -30,7 +30,7 @@ func newProgress(out io.Writer) *progress {
 	return &progress{out: out, bars: ok && term.IsTerminal(int(file.Fd()))}
 }
 
-// say writes one line. A failure to write is no reason to stop.
+// say writes one line. It ignores a failed write.
 func (p *progress) say(line string) { fmt.Fprintln(p.out, terminal.Escape(line)) }
 
 // phase is one part of a run.
@@ -67,7 +67,7 @@ func (ph *phase) add(n int) {
 	ph.done += n
 	switch {
 	case ph.bar != nil:
-		ph.bar.Add(n) //nolint:errcheck // a failure to draw is no reason to stop
+		ph.bar.Add(n) //nolint:errcheck // a failed drawing is ignored
 	case time.Since(ph.said) >= lineInterval:
 		ph.said = time.Now()
 		ph.of.say(fmt.Sprintf("%s: %d of %d", ph.label, ph.done, ph.total))

@@ -13,7 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// depths answers each scrape with the depth of the queue of posts. The other queues are empty.
+// depths answers each scrape with the depth of the queue of posts. All other queues are
+// empty.
 type depths func() int
 
 func (d depths) RoundTrip(*http.Request) (*http.Response, error) {

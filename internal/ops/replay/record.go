@@ -41,8 +41,8 @@ const journalVersion = 1
 // maxLine bounds a line of a journal, in bytes.
 const maxLine = 1 << 20
 
-// record keeps calls and answers in memory and, if it has a journal, in a file. Each line
-// is written at once, so the file survives the end of this process, but not a loss of power.
+// record keeps calls and answers in memory and, if it has a journal, in a file. Each line is
+// written at once, so the file survives a crash of this process, but not a loss of power.
 type record struct {
 	mu    sync.Mutex
 	file  *os.File
@@ -132,8 +132,8 @@ func (r *record) facts() *facts {
 	return factsOf(r.calls)
 }
 
-// readJournal reads the calls of a journal. The process died while it wrote an incomplete
-// last line: the call was not sent yet, or its answer is unknown.
+// readJournal reads the calls of a journal. If the last line is incomplete, the process
+// died during its write: the call was not sent yet, or its answer is unknown.
 func readJournal(file string) ([]entry, error) {
 	f, err := os.Open(file)
 	if err != nil {

@@ -2,12 +2,13 @@
 // whether every home and every count is right.
 //
 // It computes the right state itself (oracle.go), from its calls and their answers. It must
-// never use the product's code for that: it knows the service only by the public client.
-// It must never excuse a fault: the effect of every successful call must show once (I1, I3,
-// I4, I5), and nothing else. If the answer of a call is unknown, a read decides whether the
-// call had its effect; from then on the service must agree with that.
+// never use the product's code for that: it knows the service only by the public client. It
+// must never excuse a fault: the effect of every successful call must show once (I1, I3,
+// I4, I5), and no other effect. If the answer of a call is unknown, a read decides whether
+// the call had its effect; from then on the service must agree with the read.
 //
-// Its users carry the name of the run, so runs against one system do not meet.
+// The ids of its users contain the name of the run, so runs against one system do not
+// meet.
 package replay
 
 import (
@@ -36,10 +37,11 @@ type Config struct {
 	Graph        *Graph
 	Posts, Likes int
 	Seed         uint64
-	// Reactions are kinds of reaction of the target besides like. Each like is of a kind that the seed draws.
+	// Reactions are kinds of reaction of the target, in addition to like. The seed draws
+	// the kind of each like.
 	Reactions []string
-	// Away is the share of the users whose homes are read at the end only, from 0 to 1. To
-	// the target they were last seen longer ago than its active days.
+	// Away is the share of the users whose homes are read only at the end, from 0 to 1.
+	// The target treats them as away: their last visit is older than its active days.
 	Away float64
 	// Rate bounds the posts and likes in a second; 0 is no bound.
 	Rate float64
@@ -53,7 +55,7 @@ type Service struct {
 	// Target is the base URL of the API, which must issue dev tokens.
 	Target string
 	// Admin holds the admin addresses of all processes, for queue depths and capacity
-	// units. Without them the system counts as quiet when the reads stop changing.
+	// units. Without them the system counts as quiet when the reads no longer change.
 	Admin []string
 	// Concurrency bounds the calls in flight.
 	Concurrency int
@@ -61,11 +63,11 @@ type Service struct {
 	// 0 is 30 seconds.
 	Settle time.Duration
 	// PushLimit is the target's FANFARE_PUSH_LIMIT: only posts of authors with more followers
-	// may be pulled, and none if it is 0.
+	// may be pulled. If it is 0, none may.
 	PushLimit int
-	// Rebuilt is the time between the first and the second reading of the homes of readers
-	// that were away; 0 is no second one. A home is read by pull for a minute after its
-	// return.
+	// Rebuilt is the time between the first and the second read of the homes of away
+	// readers; with 0 there is no second read. A home is read by pull for a minute after
+	// its return.
 	Rebuilt time.Duration
 	// Attempts is the number of times that a call is sent before it counts as unanswered.
 	// 0 is 12, which outlasts the restart of a service, some 20 to 40 seconds.
@@ -85,10 +87,11 @@ type Report struct {
 	Likes int `json:"likes"`
 	// Reactions are the likes by kind, nil if none has another kind than like.
 	Reactions map[string]int `json:"reactions,omitempty"`
-	// Away counts the readers that were away, and Pulled the posts that homes merge in.
+	// Away is the number of away readers, and Pulled the number of posts that homes merge
+	// in.
 	Away   int `json:"away"`
 	Pulled int `json:"pulled"`
-	// A delivery is a post in a home. The author's own home counts too.
+	// A delivery is a post in a home, including the author's own home.
 	ExpectedDeliveries int `json:"expected_deliveries"`
 	Delivered          int `json:"delivered"`
 	Missing            int `json:"missing"`
@@ -110,15 +113,16 @@ type Report struct {
 	// include the homes that are watched for new posts.
 	WCUByFlow map[string]float64 `json:"wcu_by_flow"`
 	RCUByFlow map[string]float64 `json:"rcu_by_flow"`
-	// Skipped counts the deliveries that were left out because their readers were away.
+	// Skipped is the number of deliveries that were left out because their readers were
+	// away.
 	Skipped *float64 `json:"skipped"`
-	// WCUReturns are the write units of the homes that were rebuilt while they were read back.
-	// The units above end before that.
+	// WCUReturns are the write units of the homes that were rebuilt during the final reads.
+	// The fields above do not include them.
 	WCUReturns *float64 `json:"wcu_returns"`
 	Seconds    float64  `json:"seconds"`
 }
 
-// Quantiles of a time, in milliseconds.
+// Quantiles are quantiles of a time, in milliseconds.
 type Quantiles struct {
 	P50 float64 `json:"p50"`
 	P99 float64 `json:"p99"`
@@ -234,7 +238,7 @@ func (p *player) play(ctx context.Context, perSecond float64) (Report, error) {
 	}
 	p.awaitQuiet(ctx)
 	followed := p.metrics.read(ctx)
-	if err := p.leave(ctx); err != nil { // its units are no cost of a real absence
+	if err := p.leave(ctx); err != nil { // its units are not a cost of a real absence
 		return Report{}, err
 	}
 	between := p.metrics.read(ctx)
@@ -308,7 +312,7 @@ func (p *player) follows(ctx context.Context) error {
 }
 
 // postsAndLikes sends posts and likes in the order of the load. A like waits for its post,
-// which was sent before it, so there is no deadlock.
+// which was sent earlier, so there is no deadlock.
 func (p *player) postsAndLikes(ctx context.Context, perSecond float64) error {
 	limiter := rate.NewLimiter(rate.Inf, 1)
 	if perSecond > 0 {
@@ -369,7 +373,7 @@ func (p *player) postsAndLikes(ctx context.Context, perSecond float64) error {
 }
 
 // react reacts to a post whose call was answered, with a like if kind is "". If the table was down at
-// that time, the post is durable, but it can be liked only after a worker has written it.
+// that time, the post is durable, but it can only be liked after a worker has written it.
 func (p *player) react(ctx context.Context, c *client.Client, post, kind string) error {
 	do := func() error { return c.Like(ctx, post) }
 	if kind != "" {
@@ -386,14 +390,14 @@ func (p *player) react(ctx context.Context, c *client.Client, post, kind string)
 
 const (
 	likeAgain = 100 * time.Millisecond
-	// likeWithin is more than twice the time that a dead worker can hold the message of a
-	// post.
+	// likeWithin is more than twice the time for which a dead worker can hold the message
+	// of a post.
 	likeWithin = 150 * time.Second
 )
 
 func seconds(d time.Duration) float64 { return round(d.Seconds()) }
 
-// round keeps three decimals. More would be noise in a report.
+// round keeps three decimals. Further decimals would be noise in a report.
 func round(x float64) float64 {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return 0

@@ -39,7 +39,7 @@ func Check(ctx context.Context, journal string, s Service) (Report, error) {
 	return report, nil
 }
 
-// maxExamples bounds the faults that are reported one by one.
+// maxExamples bounds the faults that are reported in detail.
 const maxExamples = 20
 
 // recheck is the time between two readings of a unit with faults.
@@ -67,8 +67,8 @@ type patience struct {
 	since  time.Time
 }
 
-// over reports whether no unit is left to read again, or the faults of those that are left
-// have not become fewer for too long.
+// over reports whether no unit is left to read again, or whether the number of faults of
+// the remaining units has not fallen for too long.
 func (p *patience) over(open []int, findings []finding) bool {
 	off := 0
 	for _, i := range open {
@@ -80,9 +80,10 @@ func (p *patience) over(open []int, findings []finding) bool {
 	return len(open) == 0 || time.Since(p.since) > p.settle
 }
 
-// verify compares the state of the service with the facts. It reads units with missing
-// posts or wrong counts again while they improve, since deliveries and like counts come
-// soon, not at once. A post that must never show remains a fault in any later reading.
+// verify compares the state of the service with the facts. It repeats the reads of units
+// with missing posts or wrong counts while they improve, since deliveries and like counts
+// come soon, but not at once. A post that must never show remains a fault in every later
+// read.
 func (o *observer) verify(ctx context.Context, f *facts) (Report, error) {
 	maybes := f.maybes()
 	if maybes == nil {
@@ -128,12 +129,12 @@ func (t *truth) units() []unit {
 	return all
 }
 
-// comparison compares units with the truth, and finds something about each.
+// comparison compares units with the truth, and has a finding for each.
 type comparison struct {
 	truth    *truth
 	units    []unit
 	findings []finding
-	// open has the units to read again.
+	// open has the units that are read again.
 	open []int
 }
 
@@ -145,9 +146,9 @@ func newComparison(t *truth, units []unit) *comparison {
 	return c
 }
 
-// compare reads the units that are open, and stores the findings and the units to read
-// again. While there are questions, an unexpected post may only have come too early. The home
-// of a reader that was away has to be complete at once.
+// compare reads the open units, and stores the findings and the units to read again. While
+// there are questions, an unexpected post may only have come too early. The home of an away
+// reader has to be complete at once.
 func (o *observer) compare(ctx context.Context, c *comparison, questions bool) error {
 	var mu sync.Mutex
 	var again []int
@@ -170,7 +171,7 @@ func (o *observer) compare(ctx context.Context, c *comparison, questions bool) e
 			now.example = before.example
 		}
 		if !questions && u.kind == homeOf && c.truth.away[u.name] && before.missing > now.missing {
-			now.missing, now.example = before.missing, before.example // it was not complete at once
+			now.missing, now.example = before.missing, before.example // the first read was incomplete
 		}
 		c.findings[at] = now
 		return nil
@@ -180,8 +181,7 @@ func (o *observer) compare(ctx context.Context, c *comparison, questions bool) e
 	return err
 }
 
-// read compares one unit with the truth. A unit that does not exist, but must, is a
-// finding, not an error.
+// read compares one unit with the truth. A missing unit is a finding, not an error.
 func (o *observer) read(ctx context.Context, t *truth, u unit) (finding, error) {
 	switch u.kind {
 	case homeOf:

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// watching bounds the homes that are watched at once, so that the reads do not become
-	// the load. A post without a free place is not sampled.
+	// watching bounds the homes that are watched at once, so that these reads do not
+	// become the load. If there is no free place, the post is not sampled.
 	watching  = 4
 	firstLook = time.Millisecond
 	maxLook   = 50 * time.Millisecond
@@ -22,8 +22,8 @@ const (
 
 // visibility measures the time until a post shows in a follower's home.
 type visibility struct {
-	// unseen is the longest time that is measured. A later post counts with this time
-	// here, and as missing in the end if it never comes.
+	// unseen is the longest time that is measured. A later post counts with this time,
+	// and as missing at the end if it never comes.
 	unseen time.Duration
 	places chan struct{}
 	mu     sync.Mutex

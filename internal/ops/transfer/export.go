@@ -24,7 +24,8 @@ import (
 	"fanfare/messages"
 )
 
-// exporter is one export. Of all users it keeps the ids in memory, and of one post the likes.
+// exporter is one export. In memory it keeps the ids of all users, and the likes of one
+// post.
 type exporter struct {
 	cfg   Config
 	store table.Store
@@ -33,12 +34,13 @@ type exporter struct {
 	ph    *phase
 }
 
-// Export writes the records of a table: each user with its follows, markers, bookmarks and posts, and each post
-// with its comments and likes. The same records are always the same lines in the same order.
-// It is no snapshot: what changes meanwhile is in it as it was before, or after.
+// Export writes the records of a table: each user with its follows, markers, bookmarks and posts, and
+// each post with its comments and likes. The same records always give the same lines in the same
+// order. An export is not a snapshot: a record that changes during the export may be in it as before
+// or as after the change.
 //
-// Records by users without a profile, and follows of them, are left out, because no import takes
-// them.
+// Export leaves out records by users without a profile, and follows of them, because no import
+// takes them.
 func Export(ctx context.Context, cfg Config, out io.Writer) error {
 	cfg = cfg.withDefaults()
 	e := &exporter{cfg: cfg, store: table.HideExpired(cfg.Store, cfg.Now), out: bufio.NewWriter(out), users: map[string]bool{}}
@@ -176,8 +178,8 @@ func (e *exporter) hidden(ctx context.Context, user string) error {
 	})
 }
 
-// bookmarks writes the bookmarks of a user by post id, so that two of one moment have an order. It leaves out
-// posts that are not in the export, because no import takes the bookmark then.
+// bookmarks writes the bookmarks of a user by post id, so that two bookmarks of one moment have an
+// order. It leaves out bookmarks of posts that are not in the export, because no import takes them.
 func (e *exporter) bookmarks(ctx context.Context, user string) error {
 	q := table.Query{PK: schema.BookmarksPK(user), Low: schema.PostSK(id.Min), Consistent: true, PageSize: table.MaxBatchGet}
 	for page, err := range e.store.Query(ctx, q) {
@@ -208,7 +210,8 @@ func (e *exporter) bookmarks(ctx context.Context, user string) error {
 	return nil
 }
 
-// living returns the posts of bookmarks that the export has: living ones, of users.
+// living returns the posts of bookmarks that the export contains: living posts of users
+// with a profile.
 func (e *exporter) living(ctx context.Context, bookmarks []table.Item) (map[string]bool, error) {
 	if len(bookmarks) == 0 {
 		return nil, nil
@@ -232,7 +235,7 @@ func (e *exporter) living(ctx context.Context, bookmarks []table.Item) (map[stri
 	return living, nil
 }
 
-// followRecord leaves out the lowest id: an import takes it for all posts.
+// followRecord omits the lowest id: for an import, a line without it means all posts.
 func followRecord(follower, author string, edge schema.Edge) record {
 	from := edge.From
 	if from == id.Min {
@@ -296,7 +299,7 @@ func (e *exporter) likes(ctx context.Context, p schema.Post) error {
 	return nil
 }
 
-// likeRecord leaves out the kind like: a line without a kind is one.
+// likeRecord omits the kind like: a line without a kind is a like.
 func likeRecord(post, user, kind string, at time.Time) record {
 	if kind == messages.KindLike {
 		kind = ""
@@ -304,9 +307,10 @@ func likeRecord(post, user, kind string, at time.Time) record {
 	return record{Type: kindLike, PostID: post, UserID: user, Kind: kind, Time: at}
 }
 
-// ExportUser writes the records of one user: the profile, the follows in both directions, the
-// user's own mutes, blocks and read markers, the posts, and the user's own comments, likes and bookmarks of living posts. Without the index of likes
-// by user it writes all but the likes, and returns a fault.IndexOff.
+// ExportUser writes the records of one user: the profile, the follows in both directions, the user's
+// own mutes, blocks and read markers, the posts, and the user's own comments, likes and bookmarks of
+// living posts. Without the index of likes by user it writes all records but the likes, and returns a
+// fault.IndexOff.
 func ExportUser(ctx context.Context, cfg Config, user string, out io.Writer) error {
 	cfg = cfg.withDefaults()
 	way := access.New(access.Config{Store: cfg.Store, IDs: id.NewGenerator(cfg.Now), Now: cfg.Now, Lifetimes: lifetime.Fixed(cfg.TTL)})
@@ -362,8 +366,8 @@ func ExportUser(ctx context.Context, cfg Config, user string, out io.Writer) err
 // exportBuffer is the number of bytes that the export of a user writes at once.
 const exportBuffer = 32 << 10
 
-// follow writes a follow of a user, or one of its followers: that follower's edge has the
-// lowest post.
+// follow writes a follow of the user, or of one of its followers. The lowest post is in
+// the edge under the follower.
 func (e *exporter) follow(ctx context.Context, pk, user string, it table.Item) error {
 	edge, err := schema.ParseEdge(it)
 	if err != nil {

@@ -30,20 +30,21 @@ import (
 	"fanfare/messages"
 )
 
-// Config holds the parts and settings of a transfer: those of the daemons on the same table.
+// Config holds the parts and settings of a transfer. They must be the settings of the
+// daemons on the same table.
 type Config struct {
 	Store table.Store
 	Now   func() time.Time
-	// Clock, if not nil, says when Now must not decide by age.
+	// Clock, if not nil, reports when Now is too uncertain to decide by age.
 	Clock *clock.Clock
-	// TTL is how long homes show posts, unless the table has it.
+	// TTL is how long homes show posts, unless the table has a TTL.
 	TTL          time.Duration
 	LikeWindow   time.Duration
 	LikesByUser  bool
 	PushLimit    int64
 	ActiveDays   int
 	MaxFollowing int64
-	// Writers and PageSize are fanout's.
+	// Writers and PageSize are settings of package fanout.
 	Writers, PageSize int
 	// AtOnce is the number of records that are written at the same time. Default 64.
 	AtOnce int
@@ -87,7 +88,7 @@ type Imported struct {
 	Likes     int `json:"likes"`
 	Bookmarks int `json:"bookmarks"`
 	Markers   int `json:"markers"`
-	// Entries counts the timeline entries that were found in followers' homes.
+	// Entries is the number of timeline entries that were found in followers' homes.
 	Entries int `json:"entries"`
 	// WCU are the write units of the import.
 	WCU float64 `json:"wcu"`
@@ -108,9 +109,9 @@ type importer struct {
 	spent  meter
 }
 
-// Import brings the records of files into the table, and checks that all are there. If the
-// files have faults, it writes nothing and its error is an *InvalidError. It may be repeated:
-// records that are there stay as they are.
+// Import brings the records of files into the table, and checks that the table has all of
+// them. If the files have faults, it writes nothing and its error is an *InvalidError. It may
+// be repeated: existing records do not change.
 func Import(ctx context.Context, cfg Config, files []string) (Imported, error) {
 	cfg = cfg.withDefaults()
 	began := time.Now()
@@ -120,7 +121,7 @@ func Import(ctx context.Context, cfg Config, files []string) (Imported, error) {
 	if im.index, err = read(ctx, table.HideExpired(cfg.Store, cfg.Now), files, cfg.MaxFollowing, cfg.Now()); err != nil {
 		return Imported{}, err
 	}
-	if err := cfg.Clock.Doubt(); err != nil { // it would leave posts out for their age
+	if err := cfg.Clock.Doubt(); err != nil { // otherwise posts would be left out for their age
 		return Imported{}, err
 	}
 	im.lives = lifetime.New(lifetime.Config{Store: cfg.Store, Now: cfg.Now, TTL: cfg.TTL, Log: cfg.Log})
@@ -148,7 +149,8 @@ func (im *importer) run(ctx context.Context) (Imported, error) {
 	out := Imported{
 		Users: counts[kindUser], Follows: counts[kindFollow], Mutes: counts[kindMute], Blocks: counts[kindBlock], Posts: counts[kindPost], Comments: counts[kindComment], Likes: counts[kindLike], Bookmarks: counts[kindBookmark], Markers: counts[kindMarker],
 	}
-	// Follows before posts: a post's delivery writes pages of entries, a follow's backfill few.
+	// Follows are before posts, because the delivery of a post writes pages of entries,
+	// while the backfill of a follow writes few.
 	err := im.write(ctx, kindUser, func(r *record) string { return r.ID }, im.user)
 	if err == nil {
 		err = im.write(ctx, kindFollow, func(r *record) string { return r.FollowerID }, im.follow)
@@ -275,8 +277,8 @@ type located struct {
 	*record
 }
 
-// write writes the records of a kind, AtOnce at once. Those with the same key are written one
-// after the other, because they change the same counts.
+// write writes the records of a kind, AtOnce at the same time. Records with the same key are
+// written one after another, because they change the same counts.
 func (im *importer) write(ctx context.Context, k kind, key func(*record) string, do func(context.Context, *record) error) error {
 	ph := im.phase(k)
 	defer ph.finish()
@@ -357,10 +359,10 @@ func (im *importer) comment(ctx context.Context, r *record) error {
 	return im.feed.ImportComment(ctx, feed.Comment{ID: made, PostID: im.index.postID(r.PostID), AuthorID: r.AuthorID, Text: r.Text, Data: string(r.Data), Mentions: r.Mentions})
 }
 
-// tries is how often a step is tried that time may mend.
+// tries is how often a step is tried if time may mend its failure.
 const tries = 12
 
-// retry repeats a step that time may mend.
+// retry retries a step while time may mend its failure.
 func retry(ctx context.Context, do func() error) error {
 	waits := backoff.Exponential{First: 50 * time.Millisecond, Most: 30 * time.Second}
 	for try := 1; ; try++ {
@@ -384,9 +386,9 @@ func retry(ctx context.Context, do func() error) error {
 	}
 }
 
-// inline handles the events of the import's own worker at once, in place of a queue: a
-// chunk of a post, or a walk over an author's followers. Should the process die, the next
-// run begins the delivery again.
+// inline handles the events of the import's own worker at once, without a queue: a chunk
+// of a post, or a walk over an author's followers. If the process dies, the next run
+// begins the delivery again.
 type inline struct{ im *importer }
 
 // Publish implements message.Publisher.

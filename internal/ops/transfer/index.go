@@ -45,7 +45,7 @@ func CheckFiles(files []string) error {
 }
 
 // eachLine calls visit with each line of the files, in order. A line's bytes are valid until
-// visit returns. Empty lines are left out.
+// visit returns. It skips empty lines.
 func eachLine(ctx context.Context, files []string, visit func(at place, line []byte) error) error {
 	for _, name := range files {
 		if err := linesOf(ctx, name, visit); err != nil {
@@ -93,7 +93,7 @@ func (e *InvalidError) Error() string {
 	return fmt.Sprintf("%d faults in the files, nothing was imported: mend them and run the command again", e.Total)
 }
 
-// maxFaults is the number of faults that are named.
+// maxFaults is the number of faults that an error contains.
 const maxFaults = 20
 
 func (e *InvalidError) add(at place, f defect) {
@@ -107,7 +107,7 @@ func (e *InvalidError) add(at place, f defect) {
 	e.Faults = append(e.Faults, fmt.Sprintf("%s: %s: %s", at, f.field, f.detail))
 }
 
-// hashed stands for an id of a line.
+// hashed is the hash of an id in a line.
 type hashed [16]byte
 
 func hashOf(s string) hashed {
@@ -115,27 +115,28 @@ func hashOf(s string) hashed {
 	return hashed(sum[:16])
 }
 
-// index is all that an import keeps of the files in memory: some 100 bytes for each user,
-// post and comment.
+// index is the part of the files that an import keeps in memory: some 100 bytes for each
+// user, post and comment.
 type index struct {
 	now time.Time
-	// users has the number of follows of each user of the files.
+	// users has the number of follows of each user in the files.
 	users map[string]int64
 	// posts are the packed ids that posts get, by their ids in the files.
 	posts map[hashed]hashed
-	// comments are those of the files.
+	// comments are the comments in the files.
 	comments map[hashed]struct{}
-	// mutes has the number of mutes of each user of the files, and blocks the pairs of users
+	// mutes has the number of mutes of each user in the files, and blocks the pairs of users
 	// with a block between them.
 	mutes map[string]int
-	// bookmarks and markers have the numbers of them of each user of the files.
+	// bookmarks and markers have the numbers of bookmarks and markers of each user in the
+	// files.
 	bookmarks, markers map[string]int
 	blocks             map[hashed]struct{}
 	counts             map[kind]int
 }
 
 // read checks all lines of the files, and that each record that a line names is in the files
-// or in the table. It writes nothing. Its error is an *InvalidError if there are faults.
+// or in the table. It writes nothing. If there are faults, its error is an *InvalidError.
 func read(ctx context.Context, store table.Store, files []string, maxFollowing int64, now time.Time) (*index, error) {
 	ix := &index{now: now, users: map[string]int64{}, posts: map[hashed]hashed{}, comments: map[hashed]struct{}{}, mutes: map[string]int{}, bookmarks: map[string]int{}, markers: map[string]int{}, blocks: map[hashed]struct{}{}, counts: map[kind]int{}}
 	invalid := &InvalidError{}
@@ -208,10 +209,10 @@ func (ix *index) define(r *record) (faults []defect) {
 	return nil
 }
 
-// pairOf stands for two users in either order.
+// pairOf identifies two users in either order.
 func pairOf(a, b string) hashed { return hashOf(min(a, b) + " " + max(a, b)) }
 
-// postID returns the id that a post of the files gets. Any other post has its own.
+// postID returns the new id of a post in the files, or the id itself for any other post.
 func (ix *index) postID(named string) string {
 	if made, ok := ix.posts[hashOf(named)]; ok {
 		return id.Unpack(made[:])
@@ -222,7 +223,7 @@ func (ix *index) postID(named string) string {
 // name is a field that names another record.
 type name struct{ field, value string }
 
-// names returns the users and the post that have to be there for a record.
+// names returns the users and the post that a record needs.
 func (r *record) names() (users []name, post name) {
 	switch r.Type {
 	case kindFollow:
@@ -291,7 +292,7 @@ func (ix *index) checkNames(ctx context.Context, store table.Store, files []stri
 	return ix.findBlocks(ctx, store, files, followers, invalid)
 }
 
-// findBlocks looks for follows over a block that is in the table already.
+// findBlocks looks for follows between users with a block in the table.
 func (ix *index) findBlocks(ctx context.Context, store table.Store, files []string, followers map[string]struct{}, invalid *InvalidError) error {
 	notes := make([]table.Key, 0, len(followers))
 	for f := range followers {
@@ -311,7 +312,7 @@ func (ix *index) findBlocks(ctx context.Context, store table.Store, files []stri
 		return err
 	}
 	err := eachLine(ctx, files, func(line place, text []byte) error {
-		r, _ := parse(text, ix.now) // its faults were looked for before
+		r, _ := parse(text, ix.now) // its faults are checked already
 		if _, may := noted[schema.UserPK(r.FollowerID)]; r.Type != kindFollow || !may {
 			return nil
 		}
@@ -323,7 +324,7 @@ func (ix *index) findBlocks(ctx context.Context, store table.Store, files []stri
 	return errors.Join(err, look())
 }
 
-// present calls found with those of the keys whose items are in the table.
+// present calls found with each key whose item is in the table.
 func present(ctx context.Context, store table.Store, keys []table.Key, found func(table.Key)) error {
 	for part := range slices.Chunk(keys, table.MaxBatchGet) {
 		res, err := store.BatchGet(ctx, table.BatchGetInput{Keys: part, Consistent: true, Project: []string{}})
@@ -343,7 +344,7 @@ func ask(outside map[table.Key]asked, key table.Key, at place, field string) {
 	}
 }
 
-// findOutside looks for records of the table.
+// findOutside looks for the records outside the files in the table.
 func findOutside(ctx context.Context, store table.Store, outside map[table.Key]asked, invalid *InvalidError) error {
 	found := func(key table.Key) { delete(outside, key) }
 	if err := present(ctx, store, slices.Collect(maps.Keys(outside)), found); err != nil {

@@ -1,17 +1,18 @@
-// Package transfer moves a network in and out as JSON lines: users, follows, mutes, blocks,
-// posts, comments, likes, bookmarks and read markers, each with its time. It owns the format of the lines, the ids that lines get, the
-// order of an import's writes, and the check at its end. docs/IMPORT.md is for its users.
+// Package transfer moves a network in and out as JSON lines: users, follows, mutes, blocks, posts,
+// comments, likes, bookmarks and read markers, each with its time. It owns the format of the lines,
+// the ids of new records, the order of an import's writes, and the check at its end. docs/IMPORT.md
+// is for its users.
 //
 // # How an import stays exact
 //
-// Each write is one that the product makes anyway, by the same code and under the same
-// conditions: feed makes users, follows, mutes, blocks, posts, comments, bookmarks and markers, fanout delivers posts that homes
-// still show and copies them to followers, likeagg counts likes. So an import may run beside
-// the daemons, twice at once, or again after kill -9. The ids of posts and comments, and the
-// versions of likes, follow from the lines alone, so a line that is met again is met in the
-// table (I1, I3, I4).
+// Each write is one that the product makes in any case, by the same code and under the same
+// conditions: feed makes users, follows, mutes, blocks, posts, comments, bookmarks and markers,
+// fanout delivers posts that homes still show and copies them to followers, likeagg counts likes. So
+// an import may run beside the daemons, twice at once, or again after kill -9. The ids of posts and
+// comments, and the versions of likes, follow only from the lines, so a repeated line finds its
+// record in the table (I1, I3, I4).
 //
-// It must never write before all lines were checked, keep progress outside the table, or let
+// It must never write before all lines are checked, keep progress outside the table, or make
 // a queue's message wait for the import.
 package transfer
 
@@ -38,7 +39,7 @@ import (
 // kind is the type of a record.
 type kind string
 
-// The kinds, in the order of their import: each needs those before it.
+// The kinds, in the order of their import: each kind needs the kinds before it.
 const (
 	kindUser     kind = "user"
 	kindFollow   kind = "follow"
@@ -124,10 +125,11 @@ func rawData(data string) json.RawMessage {
 	return json.RawMessage(data)
 }
 
-// defect is why a field of a line cannot be imported. Field is "" if it is the whole line.
+// defect is the reason why a field of a line cannot be imported. field is "" for the
+// whole line.
 type defect struct{ field, detail string }
 
-// maxOwnID bounds an id that the line's author made up, in bytes.
+// maxOwnID bounds an id in the author's own form, in bytes.
 const maxOwnID = 256
 
 // parse reads one line and returns all its faults.
@@ -152,7 +154,7 @@ func parse(line []byte, now time.Time) (r record, faults []defect) {
 		present[m.Name] = true
 		field := r.field(m.Name)
 		switch {
-		case field == nil: // a name that no kind has: see below
+		case field == nil: // no kind has this name: see below
 		case m.Value.Kind() == 'n':
 			refuse(m.Name, "is null: leave it out instead")
 		default:
@@ -196,7 +198,8 @@ func defectOf(err error) defect {
 	return defect{fault.Field, fault.Detail}
 }
 
-// field returns where the value of a member goes, nil if no kind has such a member.
+// field returns the field of r for the value of a member, nil if no kind has such a
+// member.
 func (r *record) field(name string) any {
 	switch name {
 	case "type":
@@ -241,7 +244,7 @@ func (r *record) field(name string) any {
 	return nil
 }
 
-// check returns the faults of the values. Names of other records are the index's to check.
+// check returns the faults of the values. The index checks the names of other records.
 func (r *record) check(now time.Time) (faults []defect) {
 	refuse := func(field, format string, args ...any) {
 		faults = append(faults, defect{field, fmt.Sprintf(format, args...)})
@@ -318,8 +321,9 @@ func (r *record) check(now time.Time) (faults []defect) {
 	return faults
 }
 
-// madeID returns the id that a post or a comment gets: its own if that is an id of the
-// product with the record's time, as in an export, else one of its time and a hash.
+// madeID returns the new id of a post or a comment. An id of the product with the
+// record's time, as in an export, stays. Otherwise the id is made of the record's time
+// and a hash.
 func (r *record) madeID() (string, error) {
 	if at, err := id.Time(r.ID); err == nil && at.Equal(r.Time) {
 		return r.ID, nil
@@ -330,7 +334,8 @@ func (r *record) madeID() (string, error) {
 // reaction returns the kind of a like.
 func (r *record) reaction() string { return cmp.Or(r.Kind, messages.KindLike) }
 
-// version returns the version of a like. Of two kinds at one time the same one wins in each import.
+// version returns the version of a like. If a user has two kinds at one time, the same
+// kind wins in each import.
 func (r *record) version(post string) (string, error) {
 	name := post + "\x00" + r.UserID
 	if kind := r.reaction(); kind != messages.KindLike {

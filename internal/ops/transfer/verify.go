@@ -19,9 +19,10 @@ import (
 	"fanfare/internal/table"
 )
 
-// MissingError says that records of checked files are not in the table as they should be.
+// MissingError means that records of checked files are not in the table as they should
+// be.
 type MissingError struct {
-	// Faults are the first of them.
+	// Faults are the first missing records.
 	Faults []string
 	Total  int
 }
@@ -47,8 +48,8 @@ func (v *verifier) miss(format string, args ...any) {
 }
 
 // verify checks that all records of the files are in the table, that the counts of their
-// users and posts are exact, and that the posts are in the timelines of all followers. Its
-// error is a *MissingError if not.
+// users and posts are exact, and that the posts are in the timelines of all followers.
+// Otherwise its error is a *MissingError.
 func (im *importer) verify(ctx context.Context) (entries int, err error) {
 	v := &verifier{im: im, store: table.HideExpired(im.cfg.Store, im.cfg.Now)}
 	steps := []func(context.Context) error{v.records, v.users, v.likeCounts, func(ctx context.Context) (err error) {
@@ -66,7 +67,7 @@ func (im *importer) verify(ctx context.Context) (entries int, err error) {
 	return entries, nil
 }
 
-// side runs steps, AtOnce at once, until one fails.
+// side runs steps, AtOnce at the same time, until one fails.
 func (v *verifier) side(ctx context.Context, feed func(ctx context.Context, do func(func(context.Context) error)) error) error {
 	work, ctx := errgroup.WithContext(ctx)
 	work.SetLimit(v.im.cfg.AtOnce)
@@ -76,7 +77,7 @@ func (v *verifier) side(ctx context.Context, feed func(ctx context.Context, do f
 	return errors.Join(work.Wait(), err)
 }
 
-// records looks for each record, by the key that it has.
+// records looks for each record, by its key.
 func (v *verifier) records(ctx context.Context) error {
 	total := 0
 	for _, n := range v.im.index.counts {
@@ -107,8 +108,8 @@ func (v *verifier) records(ctx context.Context) error {
 	})
 }
 
-// look looks for a few records. Their posts are read first: a like's key depends on them, and
-// a deleted post takes its comments and likes with it.
+// look looks for a few records. It reads their posts first: a like's key depends on its post,
+// and the comments and likes of a deleted post are deleted, too.
 func (v *verifier) look(ctx context.Context, records []located) error {
 	posts := map[table.Key]bool{}
 	for _, r := range records {
@@ -215,11 +216,11 @@ func (v *verifier) get(ctx context.Context, keys map[table.Key]bool) (map[table.
 	return found, nil
 }
 
-// countTries is how often a count is compared that others may be changing.
+// countTries is how often a count is compared, because concurrent calls may change it.
 const countTries = 8
 
-// settled compares a count with the items it counts until they are equal, or countTries
-// times: users may change both between the reads.
+// settled compares a count with the items that it counts until they are equal, or
+// countTries times: users may change both between the reads.
 func (v *verifier) settled(ctx context.Context, what string, count func(context.Context) (counted, items string, err error)) error {
 	waits := backoff.Exponential{First: 100 * time.Millisecond, Most: 5 * time.Second}
 	for try := 1; ; try++ {
@@ -334,7 +335,7 @@ func (v *verifier) likeCounts(ctx context.Context) error {
 	})
 }
 
-// kindsText writes counts by kind, without kinds that nobody has.
+// kindsText writes counts by kind, without kinds whose count is 0.
 func kindsText(count schema.LikeCount) string {
 	var parts []string
 	for _, kind := range slices.Sorted(maps.Keys(count.Kinds)) {
@@ -345,11 +346,12 @@ func kindsText(count schema.LikeCount) string {
 	return cmp.Or(strings.Join(parts, " "), "0")
 }
 
-// nearlyExpired is the rest of an entry's life in which nobody looks for it any more.
+// nearlyExpired is the last part of an entry's life, in which a missing entry does not
+// count.
 const nearlyExpired = 10 * time.Minute
 
 // deliveries looks for the entry of each post that homes show, in the timeline of each
-// follower that it was pushed to.
+// follower to whom the post was pushed.
 func (v *verifier) deliveries(ctx context.Context) (entries int, err error) {
 	var mu sync.Mutex
 	ph := newPhase(v.im.cfg.Progress, "verify timelines", 0)
@@ -429,7 +431,7 @@ func (v *verifier) delivered(ctx context.Context, author, post string) (entries 
 	return entries, nil
 }
 
-// missed names an entry that is missing, unless its home leaves it out: the follow begins
+// missed reports a missing entry, unless its home leaves the entry out: the follow begins
 // with a later post, or has ended.
 func (v *verifier) missed(ctx context.Context, follower, author, post string) error {
 	edge, err := v.store.Get(ctx, table.GetInput{Key: schema.FollowingKey(follower, author), Consistent: true})
