@@ -389,7 +389,7 @@ func bugs() []bug {
 	}}}}`, `table.Exists{},
 	}}}}`},
 		}},
-		{"new life that begins with the event of the removal", "I12", []edit{
+		{"new life that begins with the event of the removal", "I12 I11", []edit{
 			{life, `profile.After, profile.Former = after, *note`, `profile.After, profile.Former = note.Event, *note; _ = after`},
 		}},
 		{"new life without a gap above the clock", "I12", []edit{{life, `id.Floor(latest.Add(LifeGap))`, `max(note.Event, id.Floor(latest))`}}},
