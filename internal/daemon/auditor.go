@@ -7,8 +7,8 @@ import (
 	"fanfare/internal/throttle"
 )
 
-// auditOf returns the configuration of the audits of a process. Their calls are a flow of
-// their own, and their writes wait like those of backfills.
+// auditOf returns the configuration of a process's audits. Their calls are a flow of
+// their own, and their writes wait as backfills' writes do.
 func (p *process) auditOf() audit.Config {
 	store := p.shares.Store(table.Measure(p.eng.store, p.metrics.Table(obs.FlowAudit)), throttle.Backfills)
 	return audit.Config{

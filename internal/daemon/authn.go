@@ -21,7 +21,8 @@ type authn struct {
 	checks []admin.Check
 	// run, if not nil, keeps the keys fresh.
 	run func(context.Context) error
-	// remembered returns the bytes for tokens that were verified. It is nil without an API.
+	// remembered returns the memory for verified tokens, in bytes. It is nil without an
+	// API.
 	remembered func() int64
 	// fetches counts the fetches of the issuer's keys. It is nil without an issuer.
 	fetches func() (done, failed int64)

@@ -30,17 +30,17 @@ func awsWorkers() fanoutWorkers {
 	return fanoutWorkers{posts: 32, backfills: 16, walks: 4, chunks: 16, notices: 16}
 }
 
-// awsWriters bounds the writes of one page that are under way at once.
+// awsWriters bounds the concurrent writes of one page.
 const awsWriters = 8
 
-// BatchesAtOnce bounds the batches of chunks, and those of backfills, that are under way at
-// once in a process on AWS while ordinary posts are delivered. Each request takes a processor
-// for some 0.1 ms, so with many of them under way each step of an ordinary post waits behind
-// them (I8, docs/decisions/0036-large-work-yields.md).
+// BatchesAtOnce bounds the concurrent batches of chunks in a process on AWS, and the
+// concurrent batches of backfills, while ordinary posts are delivered. Each request takes a
+// processor for some 0.1 ms, so each step of an ordinary post waits behind all running
+// requests (I8, docs/decisions/0036-large-work-yields.md).
 func BatchesAtOnce() int { return 6 * runtime.GOMAXPROCS(0) }
 
-// PageSize is the number of followers that a daemon on AWS reads at once. An author with
-// no more followers has a post delivered inline: by the worker that takes its message,
+// PageSize is the number of followers that a daemon on AWS reads at once. If an author
+// has no more followers, the worker that takes a post's message delivers the post itself,
 // without chunks. Pages are large because each page of a chunk costs a read of the post.
 const PageSize = 4096
 
@@ -50,7 +50,7 @@ const PageSize = 4096
 // still bounds memory (I9).
 const GCPercent = 400
 
-// CollectLater sets the process's GOGC to GCPercent, unless its environment sets one.
+// CollectLater sets the process's GOGC to GCPercent, unless its environment sets GOGC.
 func CollectLater(environ []string) {
 	for _, setting := range environ {
 		if strings.HasPrefix(setting, "GOGC=") {
@@ -96,8 +96,9 @@ func OpenSQS(ctx context.Context, opt sqs.Options, clk *clock.Clock) (*sqs.Broke
 	return sqs.New(awssqs.NewFromConfig(aws), opt), nil
 }
 
-// openEvents opens the queue of events for others, if the operator has named one. A start
-// fails if SQS does not have it. Its other failures end nothing: the process works without.
+// openEvents opens the queue of events for other programs, if the operator has named one. A
+// start fails if SQS does not have the queue. Any other failure does not stop the process,
+// which works without the queue.
 func (p *process) openEvents(ctx context.Context, e *engine) error {
 	name := p.cfg.EventsQueue
 	if name == "" || !p.opt.Roles.Fanout && !p.opt.Roles.Likes {
@@ -136,7 +137,8 @@ func pingTable(ctx context.Context, store *dynamo.Store) error {
 	return &dynamo.SchemaError{Table: described.Name, Differences: described.Differences}
 }
 
-// itemsOf returns the number of items by which DynamoDB describes a table. It is up to some hours old.
+// itemsOf returns the number of items in DynamoDB's description of a table. It is up to
+// some hours old.
 func itemsOf(store *dynamo.Store) func(context.Context) (int64, error) {
 	return func(ctx context.Context) (int64, error) {
 		d, err := store.Describe(ctx)

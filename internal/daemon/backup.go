@@ -28,8 +28,9 @@ type backups struct {
 	making  sync.Mutex
 }
 
-// Backup implements admin.Backuper. It copies the queue and then the table to a place on
-// their own disk, which is quick, and lets the queue go on before it copies them to dir.
+// Backup implements admin.Backuper. It first copies the queue and then the table to a
+// place on their own disk, which is quick. Then it lets the queue continue, and copies
+// the copies to dir.
 func (b *backups) Backup(ctx context.Context, dir string) (made admin.Backup, err error) {
 	if !b.making.TryLock() {
 		return made, errors.New("another backup is being made: wait for its end")

@@ -8,8 +8,8 @@ import (
 	"fanfare/internal/throttle"
 )
 
-// startCanary starts the canary of an API, if the configuration asks for one. Its calls are
-// counted with those of the API, and wait for nobody under throttling, as they do.
+// startCanary starts the canary of an API, if the configuration enables it. Its calls are
+// counted with the API's calls, and like them never wait under throttling.
 func (p *process) startCanary() error {
 	if !p.opt.Roles.API || !p.cfg.HasCanary() {
 		return nil

@@ -20,8 +20,8 @@ import (
 	"fanfare/internal/queue/sqstest"
 )
 
-// A process whose clock is wrong says so: in /readyz, as a metric, and once in the log. On
-// AWS the replies tell the time, on the embedded engine a step does.
+// A process whose clock is wrong reports that: in /readyz, as a metric, and once in the
+// log. On AWS the replies show the time, on the embedded engine a step does.
 func TestAWrongClockShows(t *testing.T) {
 	sqs := sqstest.New(0)
 	aws := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

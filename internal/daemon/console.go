@@ -12,10 +12,10 @@ import (
 	"fanfare/internal/queue"
 )
 
-// console returns the console of the API's address and the operations that its page for
-// operators calls, nil if the address has none. The operations ask for no token. So they are
-// there only where dev tokens let everybody be anybody already: on an address of this
-// machine alone.
+// console returns the console of the API's address and the operations for its operators'
+// page, nil if the address has none. The operations need no token. So they exist only where
+// dev tokens already let everybody act as any user: on an address that only this machine
+// reaches.
 func (p *process) console() (pages, operate http.Handler, err error) {
 	if !p.cfg.HasConsole() {
 		return nil, nil, nil
@@ -33,7 +33,7 @@ func (p *process) console() (pages, operate http.Handler, err error) {
 
 // described returns the description of p for its operators.
 func (p *process) described() console.Process {
-	host, _ := os.Hostname() // the page can do without
+	host, _ := os.Hostname() // the page does not need it
 	return console.Process{
 		Name: "fanfare " + strings.Join(p.opt.Roles.Names(), ", "), Host: host, Version: p.opt.Version, Since: p.opt.Now(),
 		Alone: p.cfg.Engine == config.EngineEmbedded,

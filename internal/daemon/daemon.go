@@ -2,11 +2,11 @@
 // names, checks that the dependencies answer, runs the roles, and stops in two phases. It
 // is the only place that knows all parts, and must never make their decisions.
 //
-// Start: each resource registers its cleanup at once, so a start that fails undoes its
-// steps in reverse. Stop: an API serves on for a drain, in which its balancer notices the
-// stop. Then the roots take no new work and get the grace period for the work that they hold.
-// Then the rest goes back to its queue, and the cleanups run in reverse under one deadline. Every answered call is durable (I5), so a stop, or kill -9, loses
-// nothing.
+// Start: each resource registers its cleanup at once, so a failed start undoes its steps in reverse.
+// Stop: an API continues to serve for a drain, in which its balancer notices the stop. Then the roots
+// take no new work and get the grace period for the work that they hold. Then the remaining work
+// returns to its queue, and the cleanups run in reverse under one deadline. Every answered call is
+// durable (I5), so neither a stop nor kill -9 loses anything.
 //
 // There is no global state, so a test can run several processes in one.
 package daemon
@@ -38,9 +38,9 @@ import (
 )
 
 const (
-	// defaultGrace is the default of Options.Grace. A stop must end within 30 seconds, after
+	// defaultGrace is the default of Options.Grace. A stop must end within 30 seconds after
 	// its drain: the grace, cleanupTime, five seconds for the last poll of a queue, and four
-	// for AWS to take the answers.
+	// seconds for AWS to take the answers.
 	defaultGrace = 15 * time.Second
 	cleanupTime  = 5 * time.Second
 	// keyTimeout bounds a fetch of the issuer's keys.
@@ -74,13 +74,14 @@ type Options struct {
 	// Version is the version of the program.
 	Version string
 	Log     *zap.Logger
-	// Environ is the environment, as os.Environ returns it. Its OTEL_* turn traces on.
+	// Environ is the environment, as os.Environ returns it. Its OTEL_* variables enable
+	// traces.
 	Environ []string
-	// Grace is the time that held work has after the stop; 0 is 15 s.
+	// Grace is the time after the stop for work in progress; 0 is 15 s.
 	Grace time.Duration
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
-	// Suggested are users to sign in as and to follow, on the console.
+	// Suggested are users to sign in as and to follow, for the console.
 	Suggested []string
 	// ChunkSize is the number of followers in a chunk of a delivery; 0 is the default.
 	ChunkSize int
@@ -90,15 +91,16 @@ type Options struct {
 
 // Addresses are the addresses of a process.
 type Addresses struct {
-	// HTTP is the address of the API, "" without that role.
+	// HTTP is the address of the API, "" without the API's role.
 	HTTP string
 	// Admin is the address of metrics and operations.
 	Admin string
-	// Metrics is the address of metrics alone, "" without one.
+	// Metrics is the address of only the metrics, "" for none.
 	Metrics string
 }
 
-// process is one run. Run makes the first fields, open the next ones, and run the roots.
+// process is one run. Run sets the first fields, open sets the next fields, and run sets
+// the roots.
 type process struct {
 	opt   Options
 	cfg   config.Config
@@ -109,12 +111,13 @@ type process struct {
 	lifetimes *lifetime.View
 	shares    throttle.Shares
 	cleanups  cleanups
-	// work is the log of messages and requests, sampled because an outage fails each of them.
+	// work is the log of messages and requests, sampled because an outage fails all of
+	// them.
 	work *zap.Logger
 
 	reg     *prometheus.Registry
 	metrics *obs.Metrics
-	// operator and scrapes are the addresses of the operations and of the metrics alone.
+	// operator is the address of the operations, scrapes the address of only the metrics.
 	operator, scrapes *front
 	eng               *engine
 	traces            *otlp.Traces
@@ -160,7 +163,7 @@ func (p *process) run(ctx context.Context) error {
 		return err
 	}
 	p.noteSettings(ctx)
-	p.roots = newRoots(context.WithoutCancel(ctx), p.log) // they outlive ctx by the drain
+	p.roots = newRoots(context.WithoutCancel(ctx), p.log) // the roots outlive ctx by the drain
 	defer p.roots.cancel()
 	audits := p.auditOf()
 	address, err := p.startRoles(ctx)
@@ -190,13 +193,13 @@ func (p *process) run(ctx context.Context) error {
 	return err
 }
 
-// open opens all that the roles need, and asks none of it yet.
+// open opens everything that the roles need, but makes no call yet.
 func (p *process) open(ctx context.Context) (err error) {
 	p.reg = prometheus.NewRegistry()
 	if p.metrics, err = obs.NewMetrics(p.reg); err != nil {
 		return err
 	}
-	dir, err := p.openDirectory() // before the addresses: its error tells a second process more than theirs
+	dir, err := p.openDirectory() // before the addresses: its error tells a second process more than "address in use"
 	if err != nil {
 		return err
 	}
@@ -259,8 +262,8 @@ func (p *process) operate(audits audit.Config, pages http.Handler) {
 	p.cleanups.add("metrics", p.scrapes.stop)
 }
 
-// front is an address beside the API's. It is open from before the stores are, and its
-// handler is exchanged when they work.
+// front is an additional address. It opens before the stores, and its handler is replaced
+// when they work.
 type front struct {
 	address string
 	now     atomic.Pointer[http.Handler]
@@ -272,7 +275,7 @@ func (f *front) set(h http.Handler) { f.now.Store(&h) }
 // ServeHTTP implements http.Handler.
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) { (*f.now.Load()).ServeHTTP(w, r) }
 
-// stop may be called again.
+// stop may be called more than once.
 func (f *front) stop(context.Context) error {
 	serving := f.roots
 	if serving == nil {
@@ -283,7 +286,7 @@ func (f *front) stop(context.Context) error {
 	return serving.wait()
 }
 
-// setting names a setting that has a flag, too. The daemons on AWS have no flags.
+// setting names a setting together with its flag. The daemons on AWS have no flags.
 func (p *process) setting(variable, flag string) string {
 	if p.cfg.Engine == config.EngineEmbedded {
 		return variable + " or " + flag
@@ -291,8 +294,8 @@ func (p *process) setting(variable, flag string) string {
 	return variable
 }
 
-// beside opens an address beside the API's, and serves on it. With no address it does
-// neither. It outlives the roots, so that an operator can watch a stop.
+// beside opens an additional address, and serves on it. Without an address it does
+// nothing. It outlives the roots, so that an operator can watch a stop.
 func (p *process) beside(ctx context.Context, name, variable, addr string, profiles bool) (*front, error) {
 	f := &front{}
 	f.set(admin.Starting())
@@ -305,7 +308,7 @@ func (p *process) beside(ctx context.Context, name, variable, addr string, profi
 	}
 	server := newServer(f, p.log)
 	if profiles {
-		server.WriteTimeout = 0 // pprof streams for as long as its caller asks
+		server.WriteTimeout = 0 // pprof streams for as long as its caller wants
 	}
 	f.address, f.roots = listener.Addr().String(), newRoots(context.WithoutCancel(ctx), p.log)
 	f.roots.start(name, func(ctx context.Context) error {

@@ -28,11 +28,11 @@ import (
 // engine is a table and a queue, with the settings of a process that uses them.
 type engine struct {
 	store table.Store
-	// local says that the store is in this process.
+	// local means that the store is in this process.
 	local bool
-	// authors are the known authors of a process that alone writes the table, else nil.
+	// authors are the known authors of a process that alone writes the table, or nil.
 	authors *feed.Authors
-	// wakes are for the streams of homes that this process writes into.
+	// wakes are for the streams of homes that this process changes.
 	wakes  *live.Wakes
 	broker queue.Broker
 	checks []admin.Check
@@ -50,8 +50,8 @@ type engine struct {
 	backups admin.Backuper
 	// devSecret signs dev tokens.
 	devSecret []byte
-	// events, if not nil, sends the events of applied work to others, and notices to the topic of
-	// notifications.
+	// events, if not nil, sends the events of applied work to other programs, and notices sends
+	// events to the topic of notifications.
 	events, notices func(ctx context.Context, events ...messages.Event) error
 	// watch, if not nil, runs until ctx ends or the engine can no longer work.
 	watch func(ctx context.Context) error
@@ -75,12 +75,12 @@ func (e *engine) register(reg prometheus.Registerer) error {
 	return nil
 }
 
-// likesInFlight bounds the unanswered likes of an aggregator: some windows of the busiest
-// posts.
+// likesInFlight bounds the unanswered likes of an aggregator: some windows of the most
+// liked posts.
 const likesInFlight = 20_000
 
 // fanoutWorkers are the numbers of workers of each topic of the fan-out. No topic takes
-// the workers of another (I8). Mark walks take some of the workers of the backfills.
+// the workers of another one (I8). Mark walks take some of the workers of the backfills.
 type fanoutWorkers struct{ posts, backfills, walks, chunks, notices int }
 
 // embeddedWorkers are the workers of a process on the embedded engine, which waits for the
@@ -99,7 +99,8 @@ func (w fanoutWorkers) maxInFlight() map[string]int {
 	}
 }
 
-// openNotices opens the way of events to the topic of notifications, if there are any.
+// openNotices opens the sender of events to the topic of notifications, if notifications
+// are on.
 func (p *process) openNotices(e *engine) {
 	if !p.cfg.HasNotifications() {
 		return
@@ -109,7 +110,8 @@ func (p *process) openNotices(e *engine) {
 	e.checks = append(e.checks, admin.Check{Name: "notices are not sent", Ask: func(context.Context) error { return sender.Failing() }, Warn: true})
 }
 
-// openDirectory opens the data directory, nil on AWS. No other process can open it then.
+// openDirectory opens the data directory, nil on AWS. Afterwards no other process can
+// open it.
 func (p *process) openDirectory() (*datadir.Dir, error) {
 	if p.cfg.Engine == config.EngineAWS {
 		return nil, nil //nolint:nilnil // AWS keeps the data
@@ -149,7 +151,7 @@ func (p *process) openEmbedded(ctx context.Context, dir *datadir.Dir) (_ *engine
 			return nil, err
 		}
 	}
-	// A process that died in a backup left it, with files that hold room.
+	// A process that died during a backup left these files, which take room.
 	if err := os.RemoveAll(dir.Path(checkpoint)); err != nil {
 		return nil, err
 	}
@@ -184,8 +186,8 @@ func (p *process) openEmbedded(ctx context.Context, dir *datadir.Dir) (_ *engine
 const diskLook = time.Second
 
 // watchDisk returns an error when the disk has failed. From then on nothing can be
-// written; a new start finds everything that was answered. It warns once when the disk is
-// nearly full.
+// written; a new start finds all answered writes. It warns once when the disk is nearly
+// full.
 func watchDisk(ctx context.Context, log *zap.Logger, room func() error, health ...func() error) error {
 	tick := time.NewTicker(diskLook)
 	defer tick.Stop()

@@ -13,12 +13,12 @@ import (
 	"fanfare/internal/backoff"
 )
 
-// Signals returns a context that ends at SIGINT, SIGTERM, or SIGHUP: a terminal that closes
-// stops a process in order, unless nohup started it. A second SIGINT or SIGTERM kills the
-// process. A second SIGHUP does not, for a terminal that closes may send two.
+// Signals returns a context that ends at SIGINT, SIGTERM or SIGHUP. So a closed terminal
+// stops a process properly, unless nohup started the process. A second SIGINT or SIGTERM
+// kills the process. A second SIGHUP does not, because a closed terminal may send two.
 //
-// From then on the process ignores SIGPIPE: it outlives the reader of its log. A command whose
-// output nobody reads fails by the error of its write.
+// Signals makes the process ignore SIGPIPE, so that it outlives the reader of its log. A
+// command whose output nobody reads fails by the error of its write.
 func Signals(ctx context.Context) (context.Context, context.CancelFunc) {
 	signal.Ignore(syscall.SIGPIPE)
 	asked, kill := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
@@ -26,15 +26,16 @@ func Signals(ctx context.Context) (context.Context, context.CancelFunc) {
 	if !signal.Ignored(syscall.SIGHUP) {
 		stopped, forget = signal.NotifyContext(asked, syscall.SIGHUP)
 	}
-	// Whoever sees that the context has ended may send the second signal, so kill comes before.
+	// A caller that sees the end of the context may send the second signal, so kill comes
+	// first.
 	ended, end := context.WithCancel(context.WithoutCancel(ctx))
 	context.AfterFunc(stopped, func() { kill(); end() })
 	return ended, func() { forget(); kill(); end() }
 }
 
-// drain returns when the roots have to stop: at once if one has failed, else when ctx has
-// ended and an API has served on for the drain, which its balancers need to notice the stop.
-// Workers stop at once: nobody sends them anything that they do not ask for.
+// drain returns when the roots have to stop: at once if a root has failed, else when ctx has
+// ended and an API has served for the drain, which its balancers need to notice the stop.
+// Workers stop at once, because they fetch their work themselves.
 func (p *process) drain(ctx context.Context) {
 	select {
 	case <-p.roots.ctx.Done():
@@ -43,13 +44,13 @@ func (p *process) drain(ctx context.Context) {
 	p.health.Drain()
 	if rest := p.cfg.DrainTime(); rest > 0 && p.opt.Roles.API && p.roots.ctx.Err() == nil {
 		p.log.Info("draining: /servez is 503, and requests are answered", zap.Duration("drain", rest))
-		_ = backoff.Wait(p.roots.ctx, rest) // a root that fails ends it early
+		_ = backoff.Wait(p.roots.ctx, rest) // a failed root ends it early
 	}
 	p.roots.cancel()
 }
 
-// cleanups undoes the steps of a start, the last one first. A failed start uses it as a
-// stop does.
+// cleanups undoes the steps of a start, the last one first. Both a failed start and a
+// stop use it.
 type cleanups struct{ stack []cleanup }
 
 type cleanup struct {
@@ -57,14 +58,14 @@ type cleanup struct {
 	undo func(context.Context) error
 }
 
-// add registers the way to undo a step, right after the step.
+// add registers the undo of a step, right after the step.
 func (c *cleanups) add(name string, undo func(context.Context) error) {
 	c.stack = append(c.stack, cleanup{name, undo})
 }
 
-// addCloser is add for a closer that takes no deadline. If it has not returned at the
-// deadline, it is named and left to end with the process. Nothing is lost by that, since
-// every answered call is durable (I5).
+// addCloser is add for a closer without a deadline. If the closer has not returned at the
+// deadline, the error names it, and it ends with the process. Nothing is lost by that,
+// since every answered call is durable (I5).
 func (c *cleanups) addCloser(name string, closer func() error) {
 	c.add(name, func(ctx context.Context) error {
 		closed := make(chan error, 1)
@@ -91,8 +92,8 @@ func (c *cleanups) run(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// roots are the named goroutines that start all others. The first root that ends before
-// the stop ends all of them.
+// roots are the named goroutines that start all others. If a root ends before the stop,
+// it ends all of them.
 type roots struct {
 	ctx    context.Context //nolint:containedctx // its end stops the roots
 	cancel context.CancelFunc
@@ -135,7 +136,7 @@ func (r *roots) guard(name string, run func(context.Context) error) (err error) 
 	return run(r.ctx)
 }
 
-// wait returns when all roots have ended. Its error names those that failed.
+// wait returns when all roots have ended. Its error names the failed ones.
 func (r *roots) wait() error {
 	r.wg.Wait()
 	r.cancel()

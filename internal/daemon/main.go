@@ -36,8 +36,8 @@ func Execute(roles Roles) int {
 	return Program{roles.Names()[0], roles, os.Environ(), os.Stdout, os.Stderr}.Main(ctx, os.Args[1:])
 }
 
-// Main runs the program until ctx ends, and returns the exit code. A failure is one line on
-// Stderr.
+// Main runs the program until ctx ends, and returns the exit code. It reports a failure as
+// one line on Stderr.
 func (p Program) Main(ctx context.Context, args []string) int {
 	if len(args) > 0 {
 		return p.about(args[0])
@@ -62,7 +62,7 @@ func (p Program) Main(ctx context.Context, args []string) int {
 	return ExitOK
 }
 
-// about answers the only arguments that a daemon takes.
+// about answers the only arguments that a daemon accepts.
 func (p Program) about(arg string) int {
 	switch arg {
 	case "-h", "-help", "--help":
@@ -85,12 +85,13 @@ func (p Program) printed(_ int, err error) int {
 
 func (p Program) fail(code int, err error) int {
 	// Nothing can be done about a stderr that is gone.
-	_, _ = fmt.Fprintf(p.Stderr, "%s: %s\n", p.Name, OneLine(err)) // if stderr is gone, the exit code is left
+	_, _ = fmt.Fprintf(p.Stderr, "%s: %s\n", p.Name, OneLine(err)) // if stderr is gone, only the exit code remains
 	return code
 }
 
 // OneLine formats an error as one line for a terminal. Joined errors have a line each, and the
-// command line's suggestions have one after their question. Strangers chose parts of some errors.
+// command line's suggestions have a line after their question. Some parts of errors come from
+// strangers.
 func OneLine(err error) string {
 	line := ""
 	for text := range strings.Lines(err.Error()) {

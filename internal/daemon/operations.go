@@ -18,7 +18,7 @@ import (
 )
 
 // OpenOperations returns the operations on the table of a configuration on AWS. The caller
-// calls end.
+// must call end.
 func OpenOperations(ctx context.Context, cfg config.Config) (o admin.Operations, end func() error, err error) {
 	clk := clock.New(time.Now)
 	store, err := OpenTable(ctx, cfg, clk)

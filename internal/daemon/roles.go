@@ -102,7 +102,7 @@ func (p *process) startAPI(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if p.authn.tokens != nil { // logged once the address is open: a failed start prints one line
+	if p.authn.tokens != nil { // only once the address is open, so that a failed start prints one line
 		// The level is at least the logger's own, so no FANFARE_LOG_LEVEL hides the line.
 		p.log.Log(max(zap.WarnLevel, p.log.Level()), "DEV TOKENS ARE ON: anyone who reaches this API can be any user (FANFARE_AUTH=dev)")
 	}
@@ -116,7 +116,8 @@ func (p *process) startAPI(ctx context.Context) (string, error) {
 	return listener.Addr().String(), nil
 }
 
-// exportUser returns the export of one user. Where likes by user are off it has none.
+// exportUser returns the export of one user. If likes by user are off, the export has no
+// likes.
 func (p *process) exportUser(store table.Store) func(context.Context, string, io.Writer) error {
 	cfg := transfer.Config{Store: store, Now: p.opt.Now, TTL: p.cfg.TimelineTTL, LikesByUser: bool(p.cfg.LikesByUser)}
 	return func(ctx context.Context, user string, out io.Writer) error {
@@ -174,7 +175,7 @@ func (p *process) startLikes() {
 	p.roots.start("likes", aggregator.Run)
 }
 
-// each returns a sender to all of several queues, nil if there is none.
+// each returns a sender to all given queues, nil for none.
 func each(queues ...func(context.Context, ...messages.Event) error) func(context.Context, ...messages.Event) error {
 	queues = slices.DeleteFunc(queues, func(send func(context.Context, ...messages.Event) error) bool { return send == nil })
 	if len(queues) == 0 {
@@ -190,8 +191,8 @@ func each(queues ...func(context.Context, ...messages.Event) error) func(context
 	}
 }
 
-// startNotices starts the notifier. Where notifications are off, it empties the queue: events that
-// were sent before must not wait for 14 days.
+// startNotices starts the notifier. If notifications are off, it empties the queue: earlier events
+// must not wait for 14 days.
 func (p *process) startNotices() {
 	seen := p.metrics.Receives("fanout", queue.TopicNotices)
 	if !p.cfg.HasNotifications() {

@@ -22,15 +22,17 @@ const (
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 20 * time.Second
 	writeTimeout      = 45 * time.Second
-	// idleTimeout is longer than that of balancers, which is 60 s by default on AWS. A balancer
-	// answers 502 to a request that it sent on a connection which this process closed.
+	// idleTimeout is longer than balancers' idle timeout, which is 60 s by default on AWS. If a
+	// process closes a connection first, a balancer may answer 502 to a request that it has
+	// just sent on this connection.
 	idleTimeout    = 2 * time.Minute
 	maxHeaderBytes = 32 << 10
 	// sendBuffer is the size of a connection's send buffer. Linux doubles it.
 	sendBuffer = 128 << 10
-	// maxConns bounds the connections of the API where there are more descriptors.
+	// maxConns bounds the connections of the API if the process may have more
+	// descriptors.
 	maxConns = 16384
-	// connsBeside bounds the connections of the admin and of the metrics address.
+	// connsBeside bounds the connections of the admin address and of the metrics address.
 	connsBeside = 64
 )
 
@@ -49,7 +51,7 @@ func connections(descriptors uint64) int {
 	return int(min(maxConns, max(1, descriptors-descriptors/4)))
 }
 
-// bounded bounds the connections. Further ones wait in the kernel until one ends.
+// bounded bounds the connections. Further connections wait in the kernel until one ends.
 func bounded(l net.Listener, descriptors uint64) net.Listener {
 	return netutil.LimitListener(l, connections(descriptors))
 }
@@ -67,8 +69,9 @@ func listen(ctx context.Context, what, variable, addr string) (net.Listener, err
 	return l, nil
 }
 
-// boundSends bounds the kernel's memory for what clients have not read. Connections inherit
-// it. The kernel's own limit is some 4 MiB for each, which a container's limit counts.
+// boundSends bounds the kernel's memory for bytes that clients have not read. Connections
+// inherit the bound. The kernel's own limit is some 4 MiB for each connection, and a
+// container's limit includes this memory.
 func boundSends(_, _ string, c syscall.RawConn) error {
 	var set error
 	err := c.Control(func(fd uintptr) {
@@ -85,8 +88,8 @@ func newServer(h http.Handler, log *zap.Logger) *http.Server {
 }
 
 // leaving closes each connection after its answer while the process drains, so that its client
-// comes back by a new connection, which the balancer leads elsewhere. It leaves idle
-// connections alone: the client may be sending on them.
+// opens a new one, which the balancer leads to another process. It does not close idle
+// connections: the client may be sending on them.
 func leaving(health *admin.Health, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if health.Draining() {
@@ -119,8 +122,8 @@ func (w *working) count() int {
 	return len(w.conns)
 }
 
-// serve answers on l until ctx ends. Then it takes no more requests, waits for the
-// unanswered ones for at most grace, and cuts the rest. It cuts connections without a
+// serve answers on l until ctx ends. Then it takes no more requests, waits at most grace
+// for unanswered requests, and cuts the remaining ones. It cuts connections without a
 // request, which probes and browsers open, and reports no error for them.
 func serve(ctx context.Context, srv *http.Server, l net.Listener, grace time.Duration) error {
 	requests := &working{conns: make(map[net.Conn]struct{})}

@@ -19,7 +19,7 @@ import (
 	"fanfare/internal/table/dynamo"
 )
 
-// waitLogged is the time between two lines of the log about a start that waits.
+// waitLogged is the time between two log lines about a start that waits.
 const waitLogged = time.Minute
 
 // noteTime bounds the note of a process's settings.
@@ -30,14 +30,13 @@ func startRetries() backoff.Exponential {
 	return backoff.Exponential{First: 250 * time.Millisecond, Most: 5 * time.Second}
 }
 
-// awaitDependencies asks all dependencies, and returns when those answer that the process
-// needs (admin.Check). It waits for them as long as they are away: a process that ended would
-// be started again, and a process that served could only refuse. It does not wait for the
-// rest. Its error names the dependencies that no waiting mends, or that were away at the end
-// of ctx.
+// awaitDependencies asks all dependencies, and returns when the needed ones answer
+// (admin.Check). It waits for them as long as they are away: a process that ended would be
+// restarted, and a process that served could only refuse requests. It does not wait for other
+// dependencies. Its error names the dependencies that no waiting mends, or that were away at
+// the end of ctx.
 func awaitDependencies(ctx context.Context, health *admin.Health, log *zap.Logger) error {
-	// reasons are the most telling failures, by dependency: a call that was cut short hides
-	// the cause.
+	// reasons are the last real failures, by dependency: a timeout hides the cause.
 	reasons := map[string]error{}
 	var logged time.Time
 	for looks := 1; ; looks++ {
@@ -102,8 +101,9 @@ func (p *process) decideLifetimes(ctx context.Context) error {
 	}
 }
 
-// noteSettings stores the settings that all daemons must share, for fanfare doctor. An embedded process shares
-// them with nobody. Nothing waits for the note: a start without it is as good.
+// noteSettings stores the settings that all daemons must share, for fanfare doctor. An embedded
+// process shares its settings with no other one. Nothing depends on the note, so a start does not
+// wait for it.
 func (p *process) noteSettings(ctx context.Context) {
 	if p.eng.local {
 		return
@@ -120,7 +120,7 @@ func (p *process) noteSettings(ctx context.Context) {
 	}
 }
 
-// unusable is the error of a start without the dependencies of these names.
+// unusable is the error of a start without the named dependencies.
 func unusable(names []string, reasons map[string]error) error {
 	var errs []error
 	for _, name := range names {

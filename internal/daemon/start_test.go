@@ -42,7 +42,7 @@ func startOnAWS(t *testing.T) error {
 }
 
 // No waiting mends a missing table, other keys or refused credentials: the start fails at
-// the first answer, and says what there is to mend.
+// the first answer, and its error names the remedy.
 func TestAFaultThatNeedsAnOperatorFailsTheStartAtOnce(t *testing.T) {
 	fail := func(code string) string {
 		return fmt.Sprintf(`{"__type":"com.amazonaws.dynamodb.v20120810#%s","message":"m"}`, code)

@@ -150,9 +150,9 @@ func stream(t *testing.T, addr, token string) (ended <-chan error) {
 	return end
 }
 
-// From the stop to the end of the drain, a client finds all as before but /servez, and is asked
-// to use a new connection, which its balancer leads elsewhere. A browser gives up a stream that
-// is refused, so new ones are accepted, and all end in order with the drain.
+// From the stop to the end of the drain, a client finds no change except in /servez, and is
+// asked to use a new connection, which its balancer leads to another process. A browser gives
+// up a refused stream, so new streams are accepted, and all end properly with the drain.
 func TestADrainingProcessAnswersAsBefore(t *testing.T) {
 	dir := t.TempDir()
 	at, stop := start(t, settings(t, dir, "FANFARE_METRICS_ADDR=127.0.0.1:0", "FANFARE_DRAIN=2s"))

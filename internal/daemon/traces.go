@@ -19,7 +19,7 @@ func (p *process) openTraces(ctx context.Context) (err error) {
 	}
 	p.traces, err = otlp.Open(ctx, p.opt.Environ, service, p.opt.Version, p.log.Named("traces"))
 	if p.traces != nil {
-		p.cleanups.add("traces", p.traces.Close) // before the stores: it has its share of the time
+		p.cleanups.add("traces", p.traces.Close) // before the stores: it needs its share of the time
 	}
 	return err
 }

@@ -167,7 +167,7 @@ const (
 	likeTrace = "4bf92f3577b34da6a3ce929d0e0e473" // and a digit
 )
 
-// The caller's trace goes on through the queue, to the last chunk.
+// The caller's trace continues through the queue, to the last chunk.
 func TestAPostIsOneTraceToItsLastChunk(t *testing.T) {
 	dir := t.TempDir()
 	_, stop := start(t, settings(t, dir))

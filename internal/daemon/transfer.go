@@ -27,8 +27,8 @@ import (
 )
 
 // OpenTransfer returns the parts of an import or an export of a configuration: on the table of
-// FANFARE_ENGINE=aws, or on a data directory that no other process has open. The caller calls
-// end.
+// FANFARE_ENGINE=aws, or on a data directory that no other process has open. The caller must
+// call end.
 func OpenTransfer(ctx context.Context, cfg config.Config, log *zap.Logger) (t transfer.Config, end func() error, err error) {
 	clk := clock.New(time.Now)
 	log = obs.Sampled(log, zap.WarnLevel)
@@ -57,13 +57,14 @@ func OpenTransfer(ctx context.Context, cfg config.Config, log *zap.Logger) (t tr
 	return t, func() error { return errors.Join(store.Close(), dir.Close(), synced(log)) }, nil
 }
 
-// synced writes the lines that a sampled logger holds. A terminal or a pipe cannot sync.
+// synced writes the lines that a sampled logger holds. An error to sync a terminal or a
+// pipe does not matter.
 func synced(log *zap.Logger) error {
 	_ = log.Sync() // its error is no loss of a line
 	return nil
 }
 
-// users is the Forget of package removal as the fan-out calls it.
+// users adapts the Forget of package removal to package fanout.
 type users struct{ removals *removal.Removals }
 
 func (u users) Forget(ctx context.Context, user, event string, most int) (fanout.Forgotten, error) {
@@ -72,7 +73,7 @@ func (u users) Forget(ctx context.Context, user, event string, most int) (fanout
 }
 
 // OpenRemovals returns the Removals of a configuration, on the data of OpenTransfer and with its
-// queues. The caller calls end.
+// queues. The caller must call end.
 func OpenRemovals(ctx context.Context, cfg config.Config, log *zap.Logger) (r *removal.Removals, end func() error, err error) {
 	t, closeTable, err := OpenTransfer(ctx, cfg, log)
 	if err != nil {

@@ -7,11 +7,11 @@ import (
 )
 
 // Checkpoint copies the store into the new directory dir: all writes that were answered
-// before the call, and a beginning of those during it, as a crash leaves them. It links
+// before the call, and a prefix of the writes during the call, as after a crash. It links
 // sorted files if it can, so dir belongs on the store's own file system; nothing may write
-// to these files. The parent of dir exists and holds nothing but checkpoints. A failure,
-// also for lack of room, is the caller's alone: dir goes away, and the store goes on.
-// Only one checkpoint may be made at a time.
+// to these files. The parent of dir exists and holds only checkpoints. A failure, even for
+// lack of room, affects only the caller: dir is removed, and the store continues. Only one
+// checkpoint may be made at a time.
 func (db *DB) Checkpoint(dir string) error {
 	if err := db.Health(); err != nil {
 		return err
@@ -22,8 +22,8 @@ func (db *DB) Checkpoint(dir string) error {
 	return db.DB.Checkpoint(dir, pebble.WithFlushedWAL())
 }
 
-// isCopy reports whether a file or directory belongs to a checkpoint that is being made:
-// the store can do without it.
+// isCopy reports whether a file or directory belongs to a running checkpoint: the store
+// does not need it.
 func (d *guard) isCopy(name string) bool {
 	around := d.copies.Load()
 	return around != nil && (name == *around || strings.HasPrefix(name, *around+"/"))

@@ -8,9 +8,9 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// scheduler lets as many compactions run at once as Pebble allows itself. After one that
-// failed it lets none begin for a while: Pebble would start it anew at once, and a block
-// that cannot be read fails it again.
+// scheduler runs as many concurrent compactions as Pebble allows. After a failed
+// compaction it pauses them: Pebble would restart the compaction at once, and an
+// unreadable block would fail it again.
 type scheduler struct {
 	db      pebble.DBForCompaction
 	stop    chan struct{}
@@ -24,12 +24,12 @@ type scheduler struct {
 }
 
 const (
-	// grantEvery is the time after which waiting compactions are looked at again.
+	// grantEvery is the time after which it looks at waiting compactions again.
 	grantEvery         = 100 * time.Millisecond
 	minPause, maxPause = time.Second, time.Minute
 )
 
-// ended hears of each compaction that ended.
+// ended is called at the end of each compaction.
 func (s *scheduler) ended(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

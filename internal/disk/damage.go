@@ -11,8 +11,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// ErrDamaged is wrapped by the errors of reads that met damaged data. No other try and
-// no room mends them.
+// ErrDamaged is wrapped by the errors of reads that met damaged data. Neither a retry nor
+// room mends them.
 var ErrDamaged = errors.New("stored data are damaged: restore the data directory from a backup")
 
 // damage is the first damage that a process met, nil for none.
@@ -35,7 +35,7 @@ func (db *DB) Damage() error {
 
 // Damaged returns err wrapped in ErrDamaged if a read met damaged data: a block that
 // Pebble refused, or a record for which the owner wrapped ErrDamaged itself. The store
-// then remembers it. For other errors Damaged returns nil.
+// then keeps the error. For any other error Damaged returns nil.
 func (db *DB) Damaged(err error) error {
 	wrapped := errors.Is(err, ErrDamaged)
 	if !wrapped && !pebble.IsCorruptionError(err) {
@@ -49,10 +49,10 @@ func (db *DB) Damaged(err error) error {
 	return fmt.Errorf("%w (%s)", ErrDamaged, text)
 }
 
-// placeBytes is the length of the part of a key that Past can tell apart.
+// placeBytes is the length of the part of a key that Past can distinguish.
 const placeBytes = 64
 
-// Past returns a key between from and upper, a little behind damaged data that begin at
+// Past returns a key between from and upper, shortly after damaged data that begin at
 // from, where the store can be read again. It returns nil if nothing can be read up to
 // upper. Pebble's iterators end at damaged data, so Past has to try keys.
 func (db *DB) Past(from, upper []byte) []byte {
@@ -60,7 +60,7 @@ func (db *DB) Past(from, upper []byte) []byte {
 	for common < min(len(from), len(upper)) && from[common] == upper[common] {
 		common++
 	}
-	// place turns the suffix of a key, behind the common bytes, into an integer.
+	// place turns the suffix of a key, after the common bytes, into an integer.
 	place := func(key []byte) *big.Int {
 		digits := make([]byte, placeBytes)
 		copy(digits, key[common:])
@@ -82,7 +82,7 @@ func (db *DB) Past(from, upper []byte) []byte {
 		bad.Set(step)
 	}
 	good.Sub(good, begin)
-	// Both are distances from begin now. The last 256th is not worth the tries.
+	// From here, both are distances from begin. The last 256th is not worth the tries.
 	for half := new(big.Int); ; {
 		apart := half.Sub(good, bad)
 		if apart.IsInt64() && apart.Int64() == 1 || apart.Lsh(apart, 8).Cmp(good) <= 0 {
@@ -97,8 +97,8 @@ func (db *DB) Past(from, upper []byte) []byte {
 	}
 }
 
-// readable reports whether the first record from a key on can be read. An error that is
-// no damage ends the search there: the caller meets it again.
+// readable reports whether the first record from a key on can be read. Any error but
+// damage ends the search: the caller meets that error again.
 func (db *DB) readable(from, upper []byte) bool {
 	it, err := db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: upper})
 	if err == nil {

@@ -1,17 +1,16 @@
-// Package disk opens Pebble so that a disk in trouble does not end the process. By
-// itself Pebble exits when it cannot write its log or its manifest. Here a write to a
-// full disk is tried again until there is room, and State tells the owner meanwhile
-// what to answer. Sorted files are tried again whatever the failure. After any other
-// failure nothing more is written until the process starts again. Damaged data are a
-// state of their own, because neither room nor time mends them (damage.go).
-// docs/decisions/0010-full-disk-guard.md and docs/decisions/0017-states-of-a-disk.md
-// have the reasons. The package also holds the one rule for the formats of stored data
+// Package disk opens Pebble so that a disk in trouble does not end the process. By itself
+// Pebble exits when it cannot write its log or its manifest. Here a write to a full disk
+// is retried until there is room, and State returns the trouble, so that the owner can
+// answer its callers in the meantime. Writes of sorted files are retried whatever the
+// failure. After any other failure nothing is written until the process restarts. Damaged
+// data are a state of their own, because neither room nor time mends them (damage.go).
+// docs/decisions/0010-full-disk-guard.md and docs/decisions/0017-states-of-a-disk.md have
+// the reasons. The package also holds the one rule for the formats of stored data
 // (format.go).
 //
-// It must never end the process, and never report a write to Pebble as done that the
-// disk refused (I5): everything that the owner answered before the trouble is there
-// after it. It knows neither tables nor queues, and leaves calls and their answers to
-// the owner.
+// It must never end the process, and never report a write to Pebble as done that the disk
+// refused (I5): everything that the owner answered before the trouble exists after it. It
+// knows neither tables nor queues, and leaves calls and their answers to the owner.
 package disk
 
 import (
@@ -34,37 +33,37 @@ import (
 // ErrFull is the state of a store whose disk has no room.
 var ErrFull = errors.New("the disk is full: make room, no answered write is lost")
 
-// ErrStuck is the state of a store that cannot write sorted files, for another reason
-// than room. It is tried again, and the log keeps everything meanwhile.
+// ErrStuck is the state of a store that cannot write sorted files, for a reason other
+// than room. The write is retried, and the log keeps all writes until then.
 var ErrStuck = errors.New("the disk refuses new files: mend it, or raise the limit of open files; no answered write is lost")
 
 // ErrFailed is the state of a store whose disk refused a write for another reason.
 var ErrFailed = errors.New("the disk failed: repair it and start again, no answered write is lost")
 
-// ErrInUse refuses a directory that another process, or another DB of this process,
-// has open.
+// ErrInUse means that another process, or another DB of this process, has the directory
+// open.
 var ErrInUse = errors.New("the data directory is in use: stop the process that has it open, or choose another directory")
 
 const (
 	retryWrite = 100 * time.Millisecond
 	retryFlush = time.Second
-	// Lines of one kind that a store logs in a minute.
+	// The number of lines of one kind that a store logs in a minute.
 	logLines, logTime = 3, time.Minute
 	// Pebble's names for the files of its background work.
 	flushes, compactions = "pebble-memtable-flush", "pebble-compaction"
 )
 
-// DB is a Pebble store on a disk that may be in trouble.
+// DB is a Pebble store. It survives trouble of its disk.
 type DB struct {
 	*pebble.DB
 	lock *pebble.Lock
 	disk *guard
 }
 
-// Open opens the store in dir, or makes it, and checks its format. On a full disk it
-// waits for room, until stop is closed, because Pebble has to write before it can read.
-// Open returns other errors of the disk. The FS of options may be nil, which is the
-// operating system's. Open wraps it, and sets Lock, Logger, EventListener and scheduler itself.
+// Open opens the store in dir, or makes it, and checks its format. On a full disk it waits for
+// room, until stop is closed, because Pebble has to write before it can read. Open returns any
+// other error of the disk. If the FS of options is nil, Open uses the operating system's. Open
+// wraps the FS, and sets Lock, Logger, EventListener and scheduler itself.
 func Open(stop <-chan struct{}, dir string, log *zap.Logger, options *pebble.Options, format Format) (*DB, error) {
 	fs := options.FS
 	if fs == nil {
@@ -115,7 +114,7 @@ func Open(stop <-chan struct{}, dir string, log *zap.Logger, options *pebble.Opt
 	return &DB{DB: o.db, lock: lock, disk: d}, nil
 }
 
-// Recover runs work, which makes the owner's first writes. Like Open it waits for room
+// Recover runs work, which makes the owner's first writes. Like Open, it waits for room
 // on a full disk until stop is closed.
 func (db *DB) Recover(stop <-chan struct{}, work func() error) error {
 	done := make(chan error, 1)
@@ -124,9 +123,9 @@ func (db *DB) Recover(stop <-chan struct{}, work func() error) error {
 	return errors.Join(outcome, err)
 }
 
-// awaitRoom returns the outcome that done brings. In trouble that is not ErrFull, or when
+// awaitRoom returns the outcome that done delivers. In any trouble but ErrFull, or when
 // stop is closed during ErrFull, it gives the store up. Without trouble the outcome comes
-// soon, so stop does not count.
+// soon, so stop is ignored.
 func awaitRoom[T any](d *guard, stop <-chan struct{}, done <-chan T) (outcome T, err error) {
 	for {
 		trouble, err := d.state()
@@ -149,13 +148,13 @@ func awaitRoom[T any](d *guard, stop <-chan struct{}, done <-chan T) (outcome T,
 	}
 }
 
-// State returns a channel that is closed when the disk gets into trouble, and the
-// trouble that it is in now, nil for none. ErrFull and ErrStuck may pass; after ErrFailed
-// only a new start helps.
+// State returns a channel that is closed when the disk gets into trouble, and the present
+// trouble, nil for none. ErrFull and ErrStuck may pass; after ErrFailed only a new start
+// helps.
 func (db *DB) State() (trouble <-chan struct{}, err error) { return db.disk.state() }
 
-// Await returns the result that done brings. If the disk gets into trouble or ctx ends
-// sooner, it returns that as an error: then the outcome is unknown.
+// Await returns the result that done delivers. If the disk gets into trouble or ctx ends
+// earlier, it returns that as an error: then the outcome is unknown.
 func Await[T any](ctx context.Context, db *DB, done <-chan T) (result T, err error) {
 	for {
 		trouble, err := db.State()
@@ -177,15 +176,15 @@ func Await[T any](ctx context.Context, db *DB, done <-chan T) (result T, err err
 	}
 }
 
-// Health returns the trouble that the disk is in now, nil for none.
+// Health returns the present trouble of the disk, nil for none.
 func (db *DB) Health() error {
 	_, err := db.State()
 	return err
 }
 
-// Close runs finish, which makes the owner's last writes, and closes the store. On a
-// disk in trouble it gives up for good and returns the trouble: the process should end,
-// and the next one finds every answered write.
+// Close runs finish, which makes the owner's last writes, and closes the store. On a disk
+// in trouble it gives up for good and returns the trouble. Then the process should end,
+// and the next process finds every answered write.
 func (db *DB) Close(finish func()) error {
 	trouble, err := db.State()
 	if err == nil {
@@ -203,7 +202,7 @@ func (db *DB) Close(finish func()) error {
 	return db.disk.giveUp()
 }
 
-// guard is the file system that Pebble gets: it retries or parks failing writes.
+// guard is the file system for Pebble: it retries or parks failing writes.
 type guard struct {
 	vfs.FS
 	dir string
@@ -233,7 +232,7 @@ func (d *guard) state() (trouble <-chan struct{}, err error) {
 func (d *guard) giveUp() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.err == nil { // there was room again a moment ago
+	if d.err == nil { // there was room again in between
 		d.err = ErrFull
 		close(d.trouble)
 	}
@@ -257,7 +256,7 @@ func (d *guard) fail(cause, err error, final bool) {
 	}
 }
 
-// recovered ends the trouble that cause began.
+// recovered ends the trouble of a cause.
 func (d *guard) recovered(cause error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -268,14 +267,15 @@ func (d *guard) recovered(cause error) {
 	}
 }
 
-// isFull reports whether err says that there is no room. A limit on the size of files
+// isFull reports whether err means that there is no room. A limit on the size of files
 // counts: like a quota, it can be raised while the process runs.
 func isFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)
 }
 
-// write repeats op until there is room. Pebble handles other errors of sorted files
-// itself: it writes them anew. Without its other files it cannot go on.
+// write repeats op until there is room. Pebble handles any other error of sorted files
+// itself: it writes the files again. After an error of its other files it cannot
+// continue.
 func (d *guard) write(category vfs.DiskWriteCategory, op func() error) error {
 	waited := false
 	for {
@@ -286,7 +286,7 @@ func (d *guard) write(category vfs.DiskWriteCategory, op func() error) error {
 				d.recovered(ErrFull)
 			}
 			return nil
-		case category == compactions: // its half-written files take room, and go with it
+		case category == compactions: // its half-written files take room, which its end frees
 			return err
 		case isFull(err):
 			waited = true
@@ -309,7 +309,7 @@ func (d *guard) write(category vfs.DiskWriteCategory, op func() error) error {
 	}
 }
 
-// pause waits for t, or for ever once the owner gave up.
+// pause waits for t, or for ever once the owner has given up.
 func (d *guard) pause(t time.Duration) {
 	timer := time.NewTimer(t)
 	defer timer.Stop()
@@ -321,8 +321,8 @@ func (d *guard) pause(t time.Duration) {
 }
 
 // park blocks one of Pebble's goroutines for ever. With the error, Pebble would end the
-// process. The owner answers its callers without this goroutine, and a process that
-// gave up is about to end.
+// process. The owner answers its callers without this goroutine, and a process that has
+// given up is about to end.
 func park() { select {} }
 
 func (d *guard) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
@@ -339,7 +339,7 @@ func (d *guard) OpenReadWrite(name string, category vfs.DiskWriteCategory, opts 
 func (d *guard) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	first := true
 	return d.open(category, func() (vfs.File, error) {
-		if first { // a rename that failed half-way cannot be tried again
+		if first { // a rename that failed half-way cannot be retried
 			first = false
 			return d.FS.ReuseForWrite(oldname, newname, category)
 		}
@@ -372,9 +372,8 @@ func (d *guard) open(category vfs.DiskWriteCategory, op func() (vfs.File, error)
 	return &file{File: f, disk: d, category: category}, nil
 }
 
-// file is a file whose writes and syncs the guard sees. Preallocate is not guarded:
-// Pebble asks for 36 MB for a log of some bytes, and a write that does not fit fails
-// later.
+// file is a file whose writes and syncs pass the guard. Preallocate does not: Pebble asks
+// for 36 MB for a log of some bytes, and a write that does not fit fails later.
 type file struct {
 	vfs.File
 	disk     *guard
@@ -411,8 +410,8 @@ func (f *file) SyncTo(length int64) (full bool, err error) {
 	return full, err
 }
 
-// sync never tries again: after a failed sync the system may have dropped the data, and
-// a second sync would succeed without them.
+// sync never retries: after a failed sync the system may have dropped the data, and a
+// second sync would succeed without them.
 func (f *file) sync(op func() error) error {
 	return f.disk.write(f.category, func() error {
 		if err := op(); err != nil {
@@ -459,8 +458,8 @@ func (d *guard) events() *pebble.EventListener {
 	}
 }
 
-// MakeDir makes a directory and its parents, and syncs them: a crash does not take them
-// back. A nil fs is the operating system's.
+// MakeDir makes a directory and its parents, and syncs them, so that they survive a
+// crash. If fs is nil, it uses the operating system's.
 func MakeDir(fs vfs.FS, dir string) error {
 	if fs == nil {
 		fs = vfs.Default
@@ -486,8 +485,8 @@ func MakeDir(fs vfs.FS, dir string) error {
 
 // lockError explains why a directory could not be locked.
 func lockError(dir string, err error) error {
-	// A lock file that cannot be made is a PathError. A lock that is held is a bare
-	// number, or Pebble's own text if this process holds it.
+	// If the lock file cannot be made, the error is a PathError. If the lock is held, the
+	// error is a bare number, or Pebble's own text if this process holds the lock.
 	_, path := errors.AsType[*fs.PathError](err)
 	locked := errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EACCES) || strings.Contains(err.Error(), "held by current process")
 	if locked && !path {

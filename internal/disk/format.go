@@ -14,7 +14,7 @@ import (
 type FormatError struct {
 	// Data names the data.
 	Data string
-	// Found is their format, Known the newest format that this version reads.
+	// Found is the format of the data, Known the newest format that this version reads.
 	Found, Known int
 }
 
@@ -22,10 +22,10 @@ func (e *FormatError) Error() string {
 	return fmt.Sprintf("%s has format %d, but this version of fanfare reads formats up to %d: use a newer fanfare", e.Data, e.Found, e.Known)
 }
 
-// CheckFormat is the one rule for the formats of stored data. It refuses a newer
-// format with a *FormatError and accepts an older one. The caller that accepts an
-// older one stores the known format before it writes, so that an older program does
-// not misread the data later.
+// CheckFormat is the one rule for the formats of stored data. It refuses a newer format
+// with a *FormatError and accepts an older one. After an older one, the caller stores the
+// known format before it writes, so that an older program does not misread the data
+// later.
 func CheckFormat(data, stored string, known int) error {
 	found, err := strconv.Atoi(stored)
 	switch {
@@ -41,7 +41,7 @@ func CheckFormat(data, stored string, known int) error {
 type Format struct {
 	// Key is where the store keeps its format.
 	Key []byte
-	// Known is the format that this version writes and the newest that it reads.
+	// Known is the format that this version writes, and the newest format that it reads.
 	Known int
 	// OneByte stores the format as a single byte and not in digits.
 	OneByte bool
@@ -68,12 +68,12 @@ func (f Format) check(db *pebble.DB) error {
 	return db.Set(f.Key, written, pebble.Sync)
 }
 
-// CheckStore refuses a store whose files are of a newer Pebble. It changes nothing, and the
+// CheckStore refuses a store with files of a newer Pebble. It changes nothing, and the
 // store may be in use.
 func CheckStore(dir string) error { return checkPebble(vfs.Default, dir) }
 
-// checkPebble refuses files of a Pebble that is newer than this version's, before
-// Pebble does so in its own words.
+// checkPebble refuses files of a Pebble that is newer than this version's. Without it,
+// Pebble would refuse them in its own words.
 func checkPebble(fs vfs.FS, dir string) error {
 	stored, err := atomicfs.ReadMarker(fs, dir, "format-version")
 	if err != nil || stored == "" { // a new directory has no marker

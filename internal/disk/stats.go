@@ -9,32 +9,34 @@ import (
 
 // Stats are the figures of a store at one moment.
 type Stats struct {
-	// FlushStalls counts the stalls of writes that came faster than the disk takes them:
-	// memory for more is bounded.
+	// FlushStalls counts the stalls of writes that came faster than the disk writes: the
+	// memory for waiting writes is bounded.
 	FlushStalls int64
-	// CompactionStalls counts the stalls because sorted files had piled up.
+	// CompactionStalls counts the stalls because of too many sorted files.
 	CompactionStalls int64
-	// FailedCompactions counts the compactions that met a full disk or damaged data.
+	// FailedCompactions counts the compactions that failed because of a full disk or
+	// damaged data.
 	FailedCompactions int64
-	// LogBytes are the bytes of the log that a start has to read again, MemtableBytes
-	// the writes in memory that are in no sorted file yet.
+	// LogBytes are the bytes of the log that a start has to read again. MemtableBytes are
+	// the writes in memory that are not yet in a sorted file.
 	LogBytes, MemtableBytes uint64
-	// ItemBytes are the bytes of decoded items and pages in memory, for a store that keeps some.
+	// ItemBytes are the bytes of decoded items and pages in memory, for a store that
+	// caches them.
 	ItemBytes int64
-	// L0Files and L0Sublevels are the sorted files that compactions have not merged yet,
-	// and how many of them a read may have to look into. DebtBytes are the bytes that
+	// L0Files are the sorted files that compactions have not merged yet. L0Sublevels is
+	// how many of them a read may have to look into. DebtBytes are the bytes that
 	// compactions still have to move.
 	L0Files, L0Sublevels int64
 	DebtBytes            uint64
-	// DiskBytes is the room that the files of the store take, as du counts it: logs that are kept
-	// for the next writes are large, and Pebble's own figure leaves them out. FreeBytes and TotalBytes are its disk's, 0 if
-	// the system does not say.
+	// DiskBytes is the room that the files of the store take, as du counts it. It includes the large
+	// logs that are kept for the next writes, which Pebble's own figure omits. FreeBytes and
+	// TotalBytes describe the disk, and are 0 if the system does not report them.
 	DiskBytes, FreeBytes, TotalBytes uint64
 	// Damaged is true once a read met damaged data.
 	Damaged bool
 }
 
-// Stats returns the figures of now. The store must be open.
+// Stats returns the present figures. The store must be open.
 func (db *DB) Stats() Stats {
 	m := db.Metrics()
 	free, total := db.space()
@@ -48,7 +50,7 @@ func (db *DB) Stats() Stats {
 	}
 }
 
-// size returns the bytes of the disk that the files of the store take.
+// size returns the bytes on the disk that the store's files take.
 func (db *DB) size() (bytes uint64) {
 	names, err := db.disk.List(db.disk.dir)
 	if err != nil { // a disk that fails is reported by State
@@ -56,7 +58,7 @@ func (db *DB) size() (bytes uint64) {
 	}
 	for _, name := range names {
 		info, err := db.disk.Stat(db.disk.PathJoin(db.disk.dir, name))
-		if err != nil { // it was deleted meanwhile
+		if err != nil { // it was deleted after the listing
 			continue
 		}
 		if stat, ok := info.Sys().(*syscall.Stat_t); ok {
@@ -72,20 +74,20 @@ func (db *DB) space() (free, total uint64) { return space(db.disk, db.disk.dir) 
 
 func space(fs vfs.FS, dir string) (free, total uint64) {
 	usage, err := fs.GetDiskUsage(dir)
-	if err != nil { // some file systems do not say
+	if err != nil { // some file systems do not report it
 		return 0, 0
 	}
 	return usage.AvailBytes, usage.TotalBytes
 }
 
-// Bounds of Room: a compaction rewrites up to some gigabytes before it frees any.
+// Bounds of Room: a compaction writes up to some gigabytes before it frees any.
 const (
 	leastRoom = 512 << 20
 	mostRoom  = 10 << 30
 )
 
-// Room returns an error if a tenth of the disk or less is free, or less than 512 MiB.
-// 10 GiB are enough on any disk.
+// Room returns an error if at most a tenth of the disk, or less than 512 MiB, is free. 10
+// GiB are enough on any disk.
 func (db *DB) Room() error { return room(db.disk, db.disk.dir) }
 
 // Room is DB.Room for the disk of a directory that may be in use.

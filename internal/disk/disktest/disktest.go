@@ -1,4 +1,4 @@
-// Package disktest helps to test stores. Its file system fails, fills up or holds up syncs
+// Package disktest helps to test stores. Its file system fails, fills up or delays syncs
 // on request. The product must never import it.
 package disktest
 
@@ -20,10 +20,10 @@ import (
 )
 
 // Fault returns the error of an operation (mkdir, create, write or sync) on a file, nil
-// for none. Size is the number of bytes of a write.
+// for none. size is the number of bytes of a write.
 type Fault func(op, name string, size int) error
 
-// FS is a file system whose operations fail as Set says. While a test holds Gate, syncs
+// FS is a file system whose operations fail as set by Set. While a test holds Gate, syncs
 // wait for it.
 type FS struct {
 	vfs.FS
@@ -34,7 +34,7 @@ type FS struct {
 // New returns an FS on fs that does not fail yet.
 func New(fs vfs.FS) *FS { return &FS{FS: fs} }
 
-// Set makes operations fail as fault says. With nil none fails.
+// Set makes operations fail with the errors of fault. With nil none fails.
 func (fs *FS) Set(fault Fault) {
 	if fault == nil {
 		fs.fault.Store(nil)
@@ -43,7 +43,7 @@ func (fs *FS) Set(fault Fault) {
 	fs.fault.Store(&fault)
 }
 
-// Fail makes these operations fail with err.
+// Fail makes the given operations fail with err.
 func (fs *FS) Fail(err error, ops ...string) {
 	fs.Set(func(op, _ string, _ int) error {
 		if slices.Contains(ops, op) {
@@ -53,7 +53,7 @@ func (fs *FS) Fail(err error, ops ...string) {
 	})
 }
 
-// Fill accepts room more bytes, and then none.
+// Fill accepts room more bytes, and none after that.
 func (fs *FS) Fill(room int64) {
 	var left atomic.Int64
 	left.Store(room)
@@ -132,7 +132,7 @@ func (f *file) sync(op func() error) error {
 	return op()
 }
 
-// Until polls until the background of a store has made done true.
+// Until polls until done returns true, through the background work of a store.
 func Until(t *testing.T, done func() bool) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
@@ -157,23 +157,24 @@ func Unzip(t *testing.T, archive string) (dir string) {
 	return dir
 }
 
-// Damage is one flipped bit of a file, or its end that was cut.
+// Damage is one flipped bit of a file, or a cut of its end.
 type Damage struct {
 	File     string
 	At, Size int
 	Cut      bool
 }
 
-// LooksTorn reports whether a log with this damage looks like one that a power cut tore: a
-// log was cut, or is damaged in its last two blocks. Pebble goes on without the rest of it.
+// LooksTorn reports whether a log with this damage looks like a log after a power cut: the
+// log was cut, or is damaged in its last two blocks. Pebble then continues without the end
+// of the log.
 func (d Damage) LooksTorn() bool {
 	const block = 32 << 10
 	return strings.HasSuffix(d.File, ".log") && (d.Cut || d.At/block >= (d.Size-1)/block-1)
 }
 
 // EachDamage calls check with a copy of dir for each damage: one bit of each file at some
-// places, and each file cut at its blocks, at no more than that many, six with -short.
-// check returns the outcome, and EachDamage logs how often each file had it.
+// places, and each file cut at its blocks. The number of places is bounded, with -short
+// to six. check returns the outcome, and EachDamage logs how often each file had it.
 func EachDamage(t *testing.T, fs vfs.FS, dir string, check func(vfs.FS, Damage) (outcome string)) {
 	t.Helper()
 	places := 1000
