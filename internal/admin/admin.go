@@ -1,10 +1,10 @@
-// Package admin is the admin address of a process: its metrics, profiles and health,
-// and the operations on dead letters and lost fan-outs with their client. The metrics
-// address has the metrics and the health alone, so that a scraper cannot operate.
+// Package admin is the admin address of a process: its metrics, profiles and health, and
+// the operations on dead letters and lost fan-outs with their client. The metrics address
+// has only the metrics and the health, so that a scraper cannot operate.
 //
-// The admin address asks for no token, so it must never answer or take a change from a web
-// page of another site, and the error of a dependency goes to the log, never into an answer
-// (I10). It decides nothing about messages: the queue and the messages do.
+// The admin address needs no token. So it must never answer a web page of another site, or
+// accept a change from one, and the error of a dependency goes to the log, never into an
+// answer (I10). It decides nothing about messages: the queue and package messages do.
 package admin
 
 import (
@@ -33,7 +33,7 @@ import (
 type Check struct {
 	Name string
 	Ask  func(context.Context) error
-	// Warn leaves the process ready while the check fails: /readyz only names it.
+	// Warn means that a failing check leaves the process ready: /readyz only names it.
 	Warn bool
 	// Needed makes a start wait until the check passes: the process can do nothing without
 	// the dependency.
@@ -43,21 +43,21 @@ type Check struct {
 const (
 	// checkTimeout is the time that a dependency has to answer.
 	checkTimeout = 2 * time.Second
-	// checkKept is the time for which /readyz keeps the result of a check. Anybody may ask
-	// it at any rate, and a check of AWS is paid for.
+	// checkKept is the time for which /readyz keeps the result of a check. Anybody may
+	// request it at any rate, and a check of AWS costs money.
 	checkKept = time.Second
 )
 
 // Health answers /healthz, /servez and /readyz. A process serves until it drains. It is ready
-// while every check passes and it is not overloaded, too.
+// while it serves, every check passes and it is not overloaded.
 type Health struct {
 	checks   []Check
 	draining atomic.Bool
 	// overloaded may be nil.
 	overloaded func() bool
 
-	// checking is held during a check for /readyz, so that the callers share it. It
-	// guards the result.
+	// checking is held during a check for /readyz, so that concurrent callers share the
+	// check. It guards the result.
 	checking chan struct{}
 	checked  time.Time
 	failing  []Failure
@@ -98,8 +98,8 @@ func (h *Health) Failing(ctx context.Context) []Failure {
 	return failing
 }
 
-// recent returns the failures of the last checkKept. One caller asks, and the others wait
-// for the answer.
+// recent returns the failures of the last checkKept. One caller asks, and concurrent
+// callers wait for the answer.
 func (h *Health) recent(ctx context.Context) ([]Failure, error) {
 	select {
 	case h.checking <- struct{}{}:
@@ -108,7 +108,7 @@ func (h *Health) recent(ctx context.Context) ([]Failure, error) {
 		return nil, ctx.Err()
 	}
 	if h.checked.IsZero() || time.Since(h.checked) >= checkKept {
-		// A caller that leaves must not fail the check for the others.
+		// If a caller leaves, the check must not fail for the callers that wait.
 		h.failing = h.Failing(context.WithoutCancel(ctx))
 		h.checked = time.Now()
 	}
@@ -123,19 +123,19 @@ type Failure struct {
 
 type healthBody struct {
 	Status string `json:"status"`
-	// Failing holds names only. The errors are for the log, not for strangers.
+	// Failing has only names. The errors are for the log, not for strangers.
 	Failing []string `json:"failing,omitempty"`
-	// Warnings are failures in spite of which the process is ready.
+	// Warnings are failures that leave the process ready.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// Live answers /healthz. The process is up if it can answer.
+// Live answers /healthz. A process that can answer is up.
 func (h *Health) Live(w http.ResponseWriter, _ *http.Request) {
 	writeHealth(w, http.StatusOK, healthBody{Status: "ok"})
 }
 
-// Serving answers /servez, for balancers. It asks no dependency: all processes share those, so
-// a dependency that is away would take all processes from the balancer at once.
+// Serving answers /servez, for balancers. It asks no dependency: all processes share the
+// dependencies, so one that is away would remove all processes from the balancer at once.
 func (h *Health) Serving(w http.ResponseWriter, _ *http.Request) {
 	if h.Draining() {
 		writeHealth(w, http.StatusServiceUnavailable, healthBody{Status: "draining"})
@@ -187,7 +187,7 @@ func writeHealth(w http.ResponseWriter, status int, body healthBody) {
 }
 
 // Starting returns the handler of the admin and metrics addresses of a process that does not
-// work yet. It answers /healthz, so that nobody takes a long recovery for a process that
+// work yet. It answers /healthz, so that a long recovery does not look like a process that
 // hangs.
 func Starting() http.Handler {
 	mux := http.NewServeMux()
@@ -202,14 +202,14 @@ func Starting() http.Handler {
 type Config struct {
 	Metrics prometheus.Gatherer
 	Health  *Health
-	// Log takes a line for each change by an operator; nil is none.
+	// Log gets a line for each change by an operator; nil logs nothing.
 	Log *zap.Logger
 	// Letters are the dead letters to operate on.
 	Letters queue.DeadLetters
 	Now     func() time.Time
 	// Posts are the posts to reconcile.
 	Posts Reconciler
-	// Explain accounts for posts in homes.
+	// Explain explains posts in homes.
 	Explain Explainer
 	// Backups, if not nil, makes backups.
 	Backups Backuper
@@ -252,10 +252,10 @@ func NewHandler(c Config) http.Handler {
 	return ownHost(c.Host, byActor(mux))
 }
 
-// operatorHeader has the name that a caller gives itself.
+// operatorHeader has the name that callers give themselves.
 const operatorHeader = "Fanfare-Operator"
 
-// byActor adds the party behind a request to its context.
+// byActor adds the caller of a request to its context.
 func byActor(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := r.Header.Get(operatorHeader)
@@ -267,7 +267,7 @@ func byActor(next http.Handler) http.Handler {
 const maxActor = 128
 
 // NewMetricsHandler returns the handler of the metrics address: /metrics, /healthz, /servez
-// and /readyz. Nothing there changes anything or belongs to a user, so any host may be named.
+// and /readyz. These paths change nothing and show no user's data, so any Host is allowed.
 func NewMetricsHandler(metrics prometheus.Gatherer, health *Health) *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
@@ -277,7 +277,7 @@ func NewMetricsHandler(metrics prometheus.Gatherer, health *Health) *http.ServeM
 	return mux
 }
 
-// ownHost passes on the requests that name this address as their host.
+// ownHost accepts only requests whose Host is this address.
 func ownHost(name string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !IsOwnHost(r.Host, name) {
@@ -289,9 +289,9 @@ func ownHost(name string, next http.Handler) http.Handler {
 }
 
 // IsOwnHost reports whether the Host of a request names this address: an IP address,
-// localhost, or one of names. A web page can give its own name the IP address of
-// this machine (DNS rebinding), and its browser then lets it read the answers. A request
-// without a host comes from no browser.
+// localhost, or one of names. A web page can give its own name the IP address of this
+// machine (DNS rebinding), and its browser then lets it read the answers. A request
+// without a Host does not come from a browser.
 func IsOwnHost(host string, names ...string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h

@@ -11,7 +11,7 @@ type Backup struct {
 	Dir   string `json:"dir"`
 	Files int    `json:"files"`
 	Bytes int64  `json:"bytes"`
-	// HeldMillis is the time for which the queue stood still.
+	// HeldMillis is the time for which the queue was stopped.
 	HeldMillis int64 `json:"held_ms"`
 }
 
@@ -20,12 +20,12 @@ type Backuper interface {
 	Backup(ctx context.Context, dir string) (Backup, error)
 }
 
-// BackupError says why there is no backup.
+// BackupError is the reason why there is no backup.
 type BackupError struct{ Detail string }
 
 func (e *BackupError) Error() string { return e.Detail }
 
-// noBackup is the answer that a backup failed. The client passes its text on.
+// noBackup is the status of a failed backup. The client returns the answer's text.
 const noBackup = http.StatusConflict
 
 type backupRequest struct {

@@ -22,7 +22,7 @@ func NewClient(addr string, client *http.Client) *Client {
 }
 
 // BaseURL returns the URL of an admin address (HOST:PORT) on this machine. An address without
-// a host is that of all of them.
+// a host stands for all addresses of the machine.
 func BaseURL(addr string) string {
 	if strings.HasPrefix(addr, ":") {
 		addr = "127.0.0.1" + addr
@@ -60,7 +60,7 @@ func (c *Client) call(ctx context.Context, method, path string, in, out any) err
 	return json.Unmarshal(text, out)
 }
 
-// request returns a request by the actor of ctx.
+// request returns a request by the actor in ctx.
 func (c *Client) request(ctx context.Context, method, path string, body io.Reader) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
 	if err != nil {

@@ -30,16 +30,17 @@ type DeadLetter struct {
 	Reason   string    `json:"reason"`
 	FailedAt time.Time `json:"failed_at"`
 	Receives int       `json:"receives"`
-	// Type and User are the event's, absent if the payload is none.
+	// Type and User are the event's, absent if the payload is not an event.
 	Type     string           `json:"type,omitempty"`
 	User     string           `json:"user,omitempty"`
 	Metadata message.Metadata `json:"metadata,omitempty"`
 	Payload  string           `json:"payload,omitempty"`
-	// Raw is the payload (base64 in JSON) where it is no text.
+	// Raw is the payload (base64 in JSON) if it is not text.
 	Raw []byte `json:"payload_base64,omitempty"`
 }
 
-// Selection names dead letters of a topic: those in IDs, or else all that fulfil the rest.
+// Selection names dead letters of a topic: the letters in IDs, or else all that match the
+// other fields.
 type Selection struct {
 	IDs []string `json:"ids,omitempty"`
 	All bool     `json:"all,omitempty"`
@@ -52,12 +53,12 @@ type Selection struct {
 	Limit int `json:"limit,omitempty"`
 }
 
-// Filtered reports whether s means some letters by their reason or age.
+// Filtered reports whether s selects letters by their reason or age.
 func (s Selection) Filtered() bool {
 	return s.Reason != "" || !s.Before.IsZero() || !s.After.IsZero()
 }
 
-// Means reports whether a letter has the reason and the age of s.
+// Means reports whether a letter has the reason and the age in s.
 func (s Selection) Means(l DeadLetter) bool { return s.matches(l.Reason, l.FailedAt) }
 
 func (s Selection) matches(reason string, failed time.Time) bool {
@@ -65,7 +66,7 @@ func (s Selection) matches(reason string, failed time.Time) bool {
 		(s.Before.IsZero() || failed.Before(s.Before)) && (s.After.IsZero() || failed.After(s.After))
 }
 
-// fault returns the fault of a selection for a change, "" if it has none.
+// fault returns the fault of a selection for a change, "" for none.
 func (s Selection) fault() string {
 	switch {
 	case s.All == (len(s.IDs) > 0):
@@ -79,13 +80,14 @@ func (s Selection) fault() string {
 }
 
 // Operator works on dead letters: on a broker, or through the admin address of the
-// process that owns the broker.
+// broker's process.
 type Operator interface {
-	// List looks at up to limit dead letters of a topic, and returns those that s means.
+	// List looks at up to limit dead letters of a topic, and returns the letters that s
+	// selects.
 	List(ctx context.Context, topic string, s Selection, limit int) ([]DeadLetter, error)
-	// Redrive sends the letters that s means again. Letters that are too old stay.
+	// Redrive sends the letters that s selects again. Letters that are too old stay.
 	Redrive(ctx context.Context, topic string, s Selection) (Redriven, error)
-	// Drop removes the letters that s means for good.
+	// Drop removes the letters that s selects for good.
 	Drop(ctx context.Context, topic string, s Selection) (dropped int, err error)
 }
 
@@ -119,8 +121,8 @@ func (b *brokerLetters) List(ctx context.Context, topic string, s Selection, lim
 	return out, nil
 }
 
-// shown returns a letter for people: with the kind of its event and the
-// user of that event, or with the bytes of a payload that is no text.
+// shown returns a letter for people: with the kind and the user of its event, or with the
+// bytes of a payload that is not text.
 func shown(l *queue.DeadLetter) DeadLetter {
 	d := DeadLetter{ID: l.ID, Topic: l.Topic, Reason: l.Reason, FailedAt: l.FailedAt, Receives: l.Receives, Metadata: l.Metadata}
 	var event struct {
@@ -275,7 +277,8 @@ func answer(w http.ResponseWriter, r *http.Request, do func(ctx context.Context,
 // maxBody bounds the body of an operation, in bytes.
 const maxBody = 1 << 20
 
-// read decodes the body of an operation. It answers one that it refuses, and names the form.
+// read decodes the body of an operation. If it refuses the body, it answers with the
+// right form.
 func read(w http.ResponseWriter, r *http.Request, in any, form string) bool {
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err == nil {

@@ -12,7 +12,7 @@ import (
 	"fanfare/internal/feed/home"
 )
 
-// Explanation is the reason why a post is, or is not, in a user's home.
+// Explanation is the reason why a user's home shows a post or does not.
 type Explanation struct {
 	Post   string      `json:"post_id"`
 	Author string      `json:"author_id"`
@@ -40,21 +40,22 @@ func explanation(x home.Explanation) Explanation {
 	return out
 }
 
-// Explainer accounts for posts in homes: by the table and the queues, or through the admin
-// address of the process that owns them.
+// Explainer explains posts in homes: from the table and the queues, or through the admin
+// address of their process.
 type Explainer interface {
-	// Explain explains a post in user's home, or with "" the newest ones of user's followees.
+	// Explain explains a post in user's home. With "" it explains the newest posts of
+	// user's followees.
 	Explain(ctx context.Context, user, post string) ([]Explanation, error)
 	// Delivery returns the progress of a post.
 	Delivery(ctx context.Context, post string) (delivery.Progress, error)
 }
 
-// NotFoundError says that there is no such user or post.
+// NotFoundError means that a user or a post does not exist.
 type NotFoundError struct{ Detail string }
 
 func (e *NotFoundError) Error() string { return e.Detail }
 
-// handleExplain adds the questions to mux.
+// handleExplain adds these operations to mux.
 func handleExplain(mux *http.ServeMux, e Explainer) {
 	mux.HandleFunc("GET /admin/explain/{user}", func(w http.ResponseWriter, r *http.Request) {
 		all, err := e.Explain(r.Context(), r.PathValue("user"), r.URL.Query().Get("post"))
@@ -66,8 +67,8 @@ func handleExplain(mux *http.ServeMux, e Explainer) {
 	})
 }
 
-// notFound is the answer about a user or post that is not there. Its status is not 404, by
-// which a version without these questions answers.
+// notFound is the status for a user or post that does not exist. It is not 404, because
+// older versions without this route answer 404.
 const notFound = http.StatusGone
 
 func writeFound(w http.ResponseWriter, out any, err error) {

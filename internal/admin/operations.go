@@ -13,8 +13,8 @@ import (
 	"fanfare/internal/queue"
 )
 
-// Operations are the operations on the table and the queues: made in this process by Domain,
-// or through the admin address of the process that owns them by Client.
+// Operations are the operations on the table and the queues. Domain makes them in this
+// process, and Client through the admin address of their process.
 type Operations interface {
 	Reconciler
 	Explainer
@@ -77,7 +77,7 @@ func (d Domain) Verify(ctx context.Context, in Verification, event func(VerifyEv
 	if d.Items != nil {
 		var err error
 		if total, err = d.Items(ctx); err != nil {
-			total = 0 // a walk needs no estimate, and its own reads name the failure
+			total = 0 // a walk needs no estimate, and its own reads return the failure
 		}
 	}
 	return d.Audit.Run(ctx, audit.Walk{

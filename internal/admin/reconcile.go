@@ -11,8 +11,8 @@ import (
 	"fanfare/internal/feed/delivery"
 )
 
-// Reconciler finds posts whose fan-out was lost and begins it again: on the table and the
-// queues, or through the admin address of the process that owns them.
+// Reconciler finds posts whose fan-out was lost and restarts it: on the table and the
+// queues, or through the admin address of their process.
 type Reconciler interface {
 	// Reconcile looks at up to limit posts that were made from since on and before until.
 	Reconcile(ctx context.Context, since, until time.Time, cursor string, limit int) (delivery.Reconciled, error)

@@ -10,8 +10,8 @@ import (
 	"fanfare/internal/ops/audit"
 )
 
-// Trail is the trace that operators leave: a line of the log for each change that one makes, with who made
-// it, of what, and how much. It has no payload, and no level of the log hides it.
+// Trail logs the changes of operators: a line for each change, with the operator, the action, its
+// target and its size. It has no payload, and no log level hides it.
 type Trail struct{ log *zap.Logger }
 
 // NewTrail returns a trail in a log.
@@ -19,9 +19,10 @@ func NewTrail(log *zap.Logger) Trail { return Trail{log} }
 
 type actorKey struct{}
 
-// Actor is the party behind a change. Neither part is proved: the admin address asks for no token.
+// Actor is the caller of a change. Neither field is verified: the admin address needs no
+// token.
 type Actor struct {
-	// Name is the name that the caller gives, "" for none.
+	// Name is the name that callers give themselves, "" for none.
 	Name string
 	// From is the address of a caller over the network.
 	From string
@@ -40,8 +41,8 @@ func actorOf(ctx context.Context) Actor {
 	return a
 }
 
-// Note writes the line of a call that changed so many things before it ended with err. A call that failed and
-// changed nothing has no line.
+// Note writes the line of a call that made a number of changes before it ended with err. A failed
+// call without a change has no line.
 func (t Trail) Note(ctx context.Context, action string, changed int, err error, fields ...zap.Field) {
 	if err != nil && changed == 0 {
 		return
@@ -72,7 +73,8 @@ func (l trailedLetters) Drop(ctx context.Context, topic string, s Selection) (in
 	return dropped, err
 }
 
-// fields describes the selection, without the text of its reason, which may be of a payload.
+// fields describes the selection, but omits the text of its reason, which may come from a
+// payload.
 func (s Selection) fields(topic string) []zap.Field {
 	return []zap.Field{zap.String("topic", topic), zap.Int("ids", len(s.IDs)), zap.Bool("all", s.All), zap.Bool("by_reason", s.Reason != "")}
 }
@@ -88,7 +90,7 @@ type trailedOperations struct {
 
 func (o trailedOperations) Reconcile(ctx context.Context, since, until time.Time, cursor string, limit int) (delivery.Reconciled, error) {
 	done, err := o.Operations.Reconcile(ctx, since, until, cursor, limit)
-	if cursor == "" || done.Published > 0 { // the other pages of a reconcile change nothing
+	if cursor == "" || done.Published > 0 { // pages of a reconcile without a change are not logged
 		o.trail.Note(ctx, "reconcile", done.Published, err, zap.Time("since", since), zap.Time("until", until), zap.Int("checked", done.Checked), zap.Int("published", done.Published))
 	}
 	return done, err

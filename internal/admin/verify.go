@@ -15,7 +15,7 @@ import (
 	"fanfare/internal/ops/audit"
 )
 
-// Verification asks for a walk.
+// Verification requests a walk.
 type Verification struct {
 	Repair bool `json:"repair"`
 	// RestoredTo is the time that the table was restored to, zero for never.
@@ -24,26 +24,27 @@ type Verification struct {
 	Rate float64 `json:"rate"`
 }
 
-// VerifyEvent is a part of the answer: Finding, Progress, Done or Error. The last event has Done or
+// VerifyEvent is a part of the answer: Finding, Progress, Done or Error. The last event is Done or
 // Error.
 type VerifyEvent struct {
 	Finding  *audit.Finding `json:"finding,omitempty"`
 	Progress *audit.Summary `json:"progress,omitempty"`
-	// Total goes with Progress: the number of items of the table by an estimate, 0 if there is none.
+	// Total belongs to Progress: an estimate of the number of items of the table, 0 for
+	// none.
 	Total int64          `json:"total,omitempty"`
 	Done  *audit.Summary `json:"done,omitempty"`
 	Error string         `json:"error,omitempty"`
 }
 
-// Verifier checks the stored items: on the table, or through the admin address of the process
-// that owns it.
+// Verifier checks the stored items: on the table, or through the admin address of its
+// process.
 type Verifier interface {
 	// Verify walks over the whole table once, and calls event with each finding and with the
 	// progress.
 	Verify(ctx context.Context, in Verification, event func(VerifyEvent) error) (audit.Summary, error)
 }
 
-// BusyError says that another walk is at work.
+// BusyError means that another walk is running.
 type BusyError struct{}
 
 func (BusyError) Error() string {
@@ -73,7 +74,7 @@ func handleVerify(mux *http.ServeMux, v Verifier) {
 		line := json.NewEncoder(w)
 		event := func(e VerifyEvent) error { return errors.Join(line.Encode(e), answer.Flush()) }
 		done, err := func() (audit.Summary, error) {
-			defer one.Unlock() // before the last line, after which the client may ask for the next walk
+			defer one.Unlock() // before the last line: after it the client may request the next walk
 			return v.Verify(r.Context(), in, event)
 		}()
 		last := VerifyEvent{Done: &done}
@@ -103,7 +104,7 @@ func (c *Client) Verify(ctx context.Context, in Verification, event func(VerifyE
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
-		why, _ := io.ReadAll(io.LimitReader(res.Body, 1<<10)) // the status says enough
+		why, _ := io.ReadAll(io.LimitReader(res.Body, 1<<10)) // the status is enough
 		if res.StatusCode == http.StatusConflict {
 			return audit.Summary{}, BusyError{}
 		}

@@ -1,10 +1,10 @@
 // Package auth identifies callers: it turns a bearer token into a user id, or into a service
 // that acts for users. Dev signs and checks its own tokens, for development. JWT checks the
-// tokens of an issuer by the keys that the issuer publishes.
+// tokens of an issuer with the issuer's published keys.
 //
 // It must never accept a token that is unsigned, expired, for another audience, or signed
-// with an algorithm that it does not name (I10), and never log or return a token. It knows
-// no HTTP but the fetching of keys, and no feed.
+// with an algorithm outside of its list (I10), and never log or return a token. It uses
+// HTTP only to fetch keys, and knows no feed.
 package auth
 
 import (
@@ -18,26 +18,27 @@ import (
 
 // Verifier checks tokens.
 type Verifier interface {
-	// Verify returns the caller that the token stands for. It returns an
+	// Verify returns the caller that the token identifies. It returns an
 	// *InvalidTokenError if it refuses the token, and an *UnavailableError if it cannot
 	// check the token now.
 	Verify(ctx context.Context, token string) (Identity, error)
 }
 
-// Identity is the caller that a token stands for.
+// Identity is the caller that a token identifies.
 type Identity struct {
 	// User is the user of the token. It is "" only for a service whose token names no user.
 	User string
-	// Service is the sub of a token whose scope lets it act for any user, "" for other
-	// tokens. Deletes reports whether another scope lets the service delete the users for whom
-	// it acts. A token without a Service deletes its own user alone, by no scope.
+	// Service is the sub of a token whose scope lets it act for any user, "" for any other
+	// token. Deletes reports whether another scope lets the service delete the users for whom
+	// it acts. A token without a Service may delete only its own user, and needs no scope for
+	// that.
 	Service string
 	Deletes bool
 	// Until is the first moment at which Verify refuses the token for its age.
 	Until time.Time
 }
 
-// InvalidTokenError is the refusal of a token. Its Reason quotes nothing of the token.
+// InvalidTokenError is the refusal of a token. Its Reason quotes no part of the token.
 type InvalidTokenError struct{ Reason string }
 
 func (e *InvalidTokenError) Error() string { return "invalid token: " + e.Reason }
@@ -54,7 +55,7 @@ func invalid(format string, args ...any) error {
 	return &InvalidTokenError{fmt.Sprintf(format, args...)}
 }
 
-// refusal words a refusal itself, because the parser's errors may quote the token.
+// refusal words a refusal without the parser's error, which may quote the token.
 func refusal(err error) error {
 	if _, ok := errors.AsType[*UnavailableError](err); ok {
 		return err

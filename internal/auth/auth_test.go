@@ -387,9 +387,9 @@ func TestUnknownKeysDoNotFloodTheIssuer(t *testing.T) {
 	assert.Equalf(t, int64(1), n, "the keys were fetched %d times", n)
 }
 
-// While the issuer stalls, tokens with invented key ids wait for nothing: one fetches, the
-// others get an answer at once. It is no refusal: the key may be the issuer's newest. A known
-// key is not asked for.
+// While the issuer does not answer, tokens with invented key ids do not wait: one caller
+// fetches, and all others get an answer at once. The answer is not a refusal, because the key
+// may be the issuer's newest. A known key needs no fetch.
 func TestUnknownKeysDoNotWaitForAStalledIssuer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		key, published := rsaKey(t, 2048, "r1")
@@ -453,7 +453,7 @@ func TestKeysSurviveAnOutage(t *testing.T) {
 		t.Errorf("during the outage: %+v, %v", user, err)
 	}
 	assert.NoError(t, w.keys.Ready(t.Context()), "not ready")
-	// An unknown key may be a new one. Only the issuer can tell.
+	// An unknown key may be a new one. Only the issuer knows that.
 	_, err := w.verifier.Verify(t.Context(), sign(t, jwt.SigningMethodRS256, w.rsa, "r2", w.claims(nil)))
 	assert.ErrorAs(t, err, new(*auth.UnavailableError), "unknown key during the outage")
 }

@@ -12,12 +12,12 @@ import (
 	"fanfare/internal/strictjson"
 )
 
-// Scopes are the scopes that make a token that of a service.
+// Scopes are the scopes that make a token the token of a service.
 type Scopes struct {
 	// Act lets a token act for any user; "" is ActScope.
 	Act string
-	// Delete lets a token with Act also delete its users; "" is DeleteScope. No
-	// deletion can be taken back, so Act alone is not enough.
+	// Delete lets a token with Act also delete its users; "" is DeleteScope. A deletion
+	// cannot be undone, so Act alone is not enough.
 	Delete string
 }
 
@@ -35,7 +35,7 @@ func (s Scopes) OrDefault() Scopes {
 // maxService is the length of the longest sub of a service. OpenID Connect allows no more.
 const maxService = 255
 
-// names are the claim of the user, and the scopes that are read.
+// names are the name of the user's claim, and the names of the scopes.
 type names struct {
 	user   string
 	scopes Scopes
@@ -50,15 +50,15 @@ type claims struct {
 	SCP      jsontext.Value `json:"scp"`
 
 	names names
-	// user is the claim of that name, "" if it is absent or no string.
+	// user is the claim with this name, "" if it is absent or not a string.
 	user string
 	// acts and deletes report whether the token has these scopes.
 	acts, deletes bool
 }
 
 // UnmarshalJSON implements json.Unmarshaler. Claims are matched by their exact names:
-// encoding/json would take "SCOPE" for scope, too. A claim that occurs twice is refused
-// (RFC 7519, 4).
+// encoding/json would accept "SCOPE" for scope, too. A repeated claim is refused (RFC
+// 7519, 4).
 func (c *claims) UnmarshalJSON(raw []byte) error {
 	type plain claims // without this method
 	if err := strictjson.Unmarshal(raw, (*plain)(c)); err != nil {
@@ -72,7 +72,7 @@ func (c *claims) UnmarshalJSON(raw []byte) error {
 			return err
 		}
 		if err := strictjson.Unmarshal(all[c.names.user], &c.user); err != nil {
-			c.user = "" // absent, or no string: identity says so
+			c.user = "" // absent, or not a string: identity refuses it
 		}
 	}
 	granted := append(scopes(c.Scope), scopes(c.SCP)...)
@@ -102,7 +102,7 @@ func scopes(raw jsontext.Value) []string {
 	}
 }
 
-// UserFault returns the fault of a user id, "" if it has none.
+// UserFault returns the fault of a user id, "" for none.
 func UserFault(user string) string {
 	if id.ValidUser(user) {
 		return ""
@@ -110,7 +110,7 @@ func UserFault(user string) string {
 	return "is not a user id (" + id.UserGrammar + ")"
 }
 
-// identity returns the caller of a token that was verified.
+// identity returns the caller of a verified token.
 func (c *claims) identity() (Identity, error) {
 	valid := id.ValidUser(c.user)
 	until := c.ExpiresAt.Add(leeway)

@@ -12,7 +12,8 @@ import (
 	"fanfare/internal/id"
 )
 
-// MinSecretBytes is the length of the shortest secret for dev tokens: that of the hash.
+// MinSecretBytes is the length of the shortest secret for dev tokens, which is the length
+// of the hash.
 const MinSecretBytes = 32
 
 // Limits of a dev token's life.
@@ -39,7 +40,8 @@ func NewDev(secret []byte, now func() time.Time) (*Dev, error) {
 	return &Dev{newSigned([]string{"HS256"}, devIssuer, names{"sub", Scopes{}.OrDefault()}, now), secret, now}, nil
 }
 
-// Issue returns a token for user with scopes, ActScope and DeleteScope, that is valid for ttl.
+// Issue returns a token for user with scopes, which may be ActScope and DeleteScope, that
+// is valid for ttl.
 func (d *Dev) Issue(user string, ttl time.Duration, scopes ...string) (token string, expiresAt time.Time, err error) {
 	switch service := slices.Contains(scopes, ActScope); {
 	case service && (user == "" || len(user) > maxService):

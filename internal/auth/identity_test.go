@@ -105,7 +105,7 @@ func TestEachAlgorithmIsForItsKeysOnly(t *testing.T) {
 	}
 }
 
-// A token of Ed25519 is remembered, and checked again by its key, as the others are.
+// A token of Ed25519 is remembered, and checked again by its key, as all tokens are.
 func TestATokenOfAnyKeyIsRemembered(t *testing.T) {
 	w := newWorld(t)
 	key, jwk := edKey(t, "ed")

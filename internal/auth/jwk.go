@@ -35,9 +35,9 @@ type jwk struct {
 	Y   string `json:"y"`
 }
 
-// parseKeySet returns the signing keys for algorithms by their ids. It leaves out all
+// parseKeySet returns the signing keys for algorithms, by their ids. It leaves out all
 // other keys and unsound ones: a set may hold keys for other purposes, and one bad key
-// must not lock out the users of the others. So each key is read by itself.
+// must not lock out the users of the good keys. So it reads each key separately.
 func parseKeySet(body []byte) (map[string][]*publicKey, error) {
 	entries, err := strictjson.Elements(body, "keys")
 	if err != nil {
@@ -53,7 +53,8 @@ func parseKeySet(body []byte) (map[string][]*publicKey, error) {
 		if k.Alg != "" {
 			algs = slices.DeleteFunc(algs, func(alg string) bool { return alg != k.Alg })
 		}
-		// RFC 7517, 4.5: keys of several types may share an id. The algorithm tells them apart.
+		// RFC 7517, 4.5: keys of several types may share an id. The algorithm
+		// distinguishes them.
 		if err == nil && len(algs) > 0 {
 			keys[k.Kid] = append(keys[k.Kid], &publicKey{algs, key})
 		}

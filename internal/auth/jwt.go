@@ -9,16 +9,16 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// leeway is by how much the clock of an issuer, or of another process, may differ.
+// leeway is the accepted clock skew of an issuer, or of another process.
 const leeway = 30 * time.Second
 
-// algorithms are those of an issuer's tokens. All have a public key, so nobody can take the
-// issuer's key for a secret (algorithm confusion).
+// algorithms are the accepted algorithms of an issuer's tokens. All use a public key, so
+// the issuer's key cannot be misused as a secret (algorithm confusion).
 var algorithms = []string{"RS256", "ES256", "PS256", "PS384", "PS512", "EdDSA"} //nolint:gochecknoglobals // a constant list
 
-// Rules are the demands on the tokens of an issuer.
+// Rules are the requirements on the tokens of an issuer.
 type Rules struct {
-	// Issuer is the iss. Audiences are those of which a token must name one.
+	// Issuer is the iss. A token must name one of Audiences.
 	Issuer    string
 	Audiences []string
 	// UserClaim names the claim that is the user id; "" is sub.
@@ -26,7 +26,7 @@ type Rules struct {
 	Scopes    Scopes
 }
 
-// JWT checks the tokens of one issuer by the keys that the issuer publishes.
+// JWT checks the tokens of one issuer with the issuer's published keys.
 //
 // The documented example is Amazon Cognito. Its access tokens have no aud: they name the
 // app client in client_id and have token_use access. Set the issuer to
@@ -55,7 +55,7 @@ func (j *JWT) Verify(ctx context.Context, token string) (Identity, error) {
 		for _, key := range found {
 			set.Keys = append(set.Keys, key.key)
 		}
-		return set, found[0], nil // the keys of one id come and go with their set
+		return set, found[0], nil // the keys of one id belong to one set
 	})
 	if err != nil {
 		return Identity{}, err

@@ -22,11 +22,11 @@ const (
 	// refreshEvery is the age at which the keys are fetched again.
 	refreshEvery = 15 * time.Minute
 	// refreshPause is the least time between two fetches for unknown key ids, since a
-	// stranger can invent any number of them.
+	// stranger can invent any number of ids.
 	refreshPause = 10 * time.Second
 	fetchTimeout = 5 * time.Second
-	// maxKeyAge is how long keys are in use after their last fetch. An issuer withdraws a
-	// stolen key, and its thief may keep the answers of the issuer from us.
+	// maxKeyAge is how long keys are used after their last fetch. An issuer withdraws a
+	// stolen key, but the thief may block the issuer's answers on their way.
 	maxKeyAge    = 24 * time.Hour
 	maxRedirects = 10
 	// maxAnswer bounds a key set, and a discovery document.
@@ -35,10 +35,11 @@ const (
 )
 
 // KeySet is a cache of the keys that an issuer publishes (a JWK set). It refreshes in the
-// background, and when a token names an unknown key. While the issuer is away it keeps
-// the keys that it has, for maxKeyAge.
+// background, and when a token names an unknown key. While the issuer does not answer, it
+// keeps its keys, for maxKeyAge.
 type KeySet struct {
-	// url is where the keys are. If it is "", the discovery document of issuer says it.
+	// url is where the keys are. If it is "", the discovery document of issuer has the
+	// URL.
 	url    string
 	issuer string
 	client *http.Client
@@ -49,7 +50,7 @@ type KeySet struct {
 	fetching chan struct{}
 
 	mu      sync.Mutex
-	keys    map[string][]*publicKey // by their ids; nil until the first fetch that worked
+	keys    map[string][]*publicKey // by their ids; nil until the first successful fetch
 	fetched time.Time               // the time of the keys
 	tried   time.Time
 	lastErr error
@@ -58,7 +59,7 @@ type KeySet struct {
 }
 
 // NewDiscoveredKeySet is NewKeySet for the keys that the discovery document of an issuer
-// names (OpenID Connect Discovery). Each fetch reads the document anew.
+// names (OpenID Connect Discovery). Each fetch reads the document again.
 func NewDiscoveredKeySet(issuer string, client *http.Client, now func() time.Time, log *zap.Logger) *KeySet {
 	s := NewKeySet("", client, now, log)
 	s.issuer = issuer
@@ -66,7 +67,7 @@ func NewDiscoveredKeySet(issuer string, client *http.Client, now func() time.Tim
 }
 
 // NewKeySet returns the set published at a URL. It fetches nothing yet. It follows redirects
-// to https only: others on the way could answer with keys of their own.
+// only to https: over http a machine in between could answer with keys of its own.
 func NewKeySet(at string, client *http.Client, now func() time.Time, log *zap.Logger) *KeySet {
 	own := *client
 	own.CheckRedirect = func(req *http.Request, via []*http.Request) error {
@@ -81,7 +82,7 @@ func NewKeySet(at string, client *http.Client, now func() time.Time, log *zap.Lo
 	return &KeySet{url: at, client: &own, now: now, log: log, fetching: make(chan struct{}, 1)}
 }
 
-// Fetches returns the numbers of fetches that worked and of those that failed.
+// Fetches returns the numbers of successful and of failed fetches.
 func (s *KeySet) Fetches() (done, failed int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,8 +105,8 @@ func (s *KeySet) Run(ctx context.Context) error {
 	}
 }
 
-// Ready returns nil if there are keys to check tokens with. If there are none, it fetches
-// them.
+// Ready returns nil if there are keys to check tokens with. Without keys, it fetches them
+// first.
 func (s *KeySet) Ready(ctx context.Context) error {
 	if s.loaded() {
 		return nil
@@ -122,8 +123,9 @@ func (s *KeySet) Key(ctx context.Context, kid, alg string) (crypto.PublicKey, er
 	return found[0].key, nil
 }
 
-// find returns the keys kid for the algorithm alg: one, unless the issuer gave an id twice. A token can name any kid, so of many callers
-// with an unknown one, one fetches and the others get an answer at once.
+// find returns the keys kid for the algorithm alg: one, unless the issuer gave an id twice. A token
+// can name any kid, so if many callers have an unknown kid, one caller fetches and all others get an
+// answer at once.
 func (s *KeySet) find(ctx context.Context, kid, alg string) ([]*publicKey, error) {
 	named, ok := s.lookup(kid)
 	if !ok {
@@ -132,7 +134,7 @@ func (s *KeySet) find(ctx context.Context, kid, alg string) ([]*publicKey, error
 		named, ok = s.lookup(kid)
 		switch {
 		case ok:
-		case err != nil: // also during another caller's fetch, which may bring the key
+		case err != nil: // also during another caller's fetch, which may find the key
 			return nil, &UnavailableError{err}
 		default:
 			return nil, invalid("the issuer has no such key")
@@ -166,11 +168,11 @@ func (s *KeySet) lookup(kid string) ([]*publicKey, bool) {
 	return named, ok
 }
 
-// usable reports whether there are keys that are not too old. The caller holds mu.
+// usable reports whether there are keys, and these are not too old. The caller holds mu.
 func (s *KeySet) usable() bool { return s.keys != nil && s.now().Sub(s.fetched) <= maxKeyAge }
 
-// refreshOnce is refresh for unknown key ids: at most once in a refreshPause, and without
-// a wait for a fetch that is under way.
+// refreshOnce is refresh for unknown key ids: at most once in each refreshPause, and
+// without a wait for a running fetch.
 func (s *KeySet) refreshOnce(ctx context.Context) error {
 	since := s.now().Add(-refreshPause)
 	if recent, err := s.triedAfter(since); recent {
@@ -187,8 +189,8 @@ func (s *KeySet) refreshOnce(ctx context.Context) error {
 
 var errFetching = errors.New("the issuer's keys are being fetched")
 
-// refresh fetches the keys. If another caller tried after since, it returns that result
-// instead; the zero since always fetches.
+// refresh fetches the keys. If another caller has tried after since, it returns that
+// caller's result instead; the zero since always fetches.
 func (s *KeySet) refresh(ctx context.Context, since time.Time) error {
 	select {
 	case s.fetching <- struct{}{}:
@@ -211,7 +213,7 @@ func (s *KeySet) refreshHeld(ctx context.Context, since time.Time) error {
 	if recent, err := s.triedAfter(since); recent {
 		return err
 	}
-	// A caller that gives up must not fail the fetch that other callers wait for.
+	// If the caller gives up, the fetch must not fail for the callers that wait for it.
 	fetchCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTimeout)
 	defer cancel()
 	keys, err := s.fetch(fetchCtx)
@@ -246,8 +248,9 @@ func (s *KeySet) fetch(ctx context.Context) (map[string][]*publicKey, error) {
 	return keys, nil
 }
 
-// discover returns the URL of the keys. The document must be of the issuer itself: else a
-// server could name another issuer's keys, or its own for another one's tokens.
+// discover returns the URL of the keys. The document must name the issuer itself.
+// Otherwise a server could name another issuer's keys, or name its own keys for another
+// issuer's tokens.
 func (s *KeySet) discover(ctx context.Context) (string, error) {
 	at := strings.TrimSuffix(s.issuer, "/") + "/.well-known/openid-configuration"
 	body, err := s.get(ctx, at)

@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// rememberedBytes bounds the memory for tokens whose signature was good.
+	// rememberedBytes bounds the memory for tokens with a good signature.
 	rememberedBytes = 8 << 20
-	// rememberedToken is more than the memory of one without its text.
+	// rememberedToken is more than the memory of one token without its text.
 	rememberedToken = 512
 )
 
-// signed checks tokens, and remembers those whose signature was good: a client sends the
-// same token with each request. Only the signature is remembered. Times are checked each
-// time, and so is the key, which the issuer may have withdrawn. It holds no token, only its
-// hash and its claims.
+// signed checks tokens, and remembers tokens with a good signature, because a client sends
+// the same token with each request. It remembers only the result of the signature's check.
+// The times of a token, and its key, which the issuer may have withdrawn, are checked each
+// time. It keeps a token's hash and claims, but never the token.
 type signed struct {
 	names     names
 	parser    *jwt.Parser
@@ -34,8 +34,8 @@ type signed struct {
 	used int64
 }
 
-// remembered is shared by the requests with a token: nothing changes it once verify has
-// returned it.
+// remembered is shared by the requests with a token, so nothing changes it after verify
+// has returned it.
 type remembered struct {
 	claims   claims
 	kid, alg string
@@ -64,8 +64,9 @@ func newSigned(algorithms []string, issuer string, names names, now func() time.
 	return s
 }
 
-// verify returns the claims of a token. keyOf returns the key of a key id and an algorithm,
-// and a comparable value that identifies it. header checks the rest of the token's header.
+// verify returns the claims of a token. keyOf returns the key for a key id and an
+// algorithm, and a comparable value that identifies the key. header checks all other
+// members of the token's header.
 func (s *signed) verify(token string, header func(map[string]any) (kid string, err error), keyOf func(kid, alg string) (key, id any, err error)) (*claims, error) {
 	sum := sha256.Sum256([]byte(token))
 	if known, ok := s.recall(sum); ok {
@@ -97,7 +98,8 @@ func (s *signed) verify(token string, header func(map[string]any) (kid string, e
 }
 
 // strictHeader reports whether the header of a token is an object that all readers understand
-// alike. The parser of the library takes the last of two members (RFC 7515, 4, allows either).
+// in the same way. The parser of the library takes the last of two members with one name (RFC
+// 7515, 4, allows that).
 func strictHeader(token string) bool {
 	encoded, _, _ := strings.Cut(token, ".")
 	header, err := base64.RawURLEncoding.DecodeString(encoded)
@@ -124,7 +126,7 @@ func (s *signed) keep(sum [sha256.Size]byte, r *remembered) {
 	}
 }
 
-// RememberedBytes returns the memory for tokens whose signature was good.
+// RememberedBytes returns the memory for tokens with a good signature.
 func (s *signed) RememberedBytes() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,17 +13,17 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 )
 
-// attemptTimeout is the time that the reply to one attempt has to begin, and each further
-// part of it to come. A connection that went dead costs that much, and then the call is
-// sent again over another one.
+// attemptTimeout is the time in which the reply to one attempt has to begin, and each
+// further part of it to arrive. A dead connection costs this time, and then the call is
+// retried over another connection.
 const attemptTimeout = 3 * time.Second
 
-// emulatorTimeout is attemptTimeout for an emulator beside this process. It shares the
-// machine's processors with its callers, and to ask it again makes it slower still.
+// emulatorTimeout is attemptTimeout for an emulator beside this process. The emulator
+// shares the machine's processors with its callers, and a retry makes it even slower.
 const emulatorTimeout = 20 * time.Second
 
-// timeoutOf returns the time for a host. No host of AWS is a loopback address, or a name
-// without a dot.
+// timeoutOf returns the time for a host. A loopback address, or a name without a dot, is
+// never a host of AWS.
 func timeoutOf(host string) time.Duration {
 	if ip := net.ParseIP(host); ip != nil && ip.IsLoopback() || ip == nil && !strings.Contains(host, ".") {
 		return emulatorTimeout
@@ -33,13 +33,13 @@ func timeoutOf(host string) time.Duration {
 
 type patientKey struct{}
 
-// Patient returns a context for calls that have so much more time: a receive that waits for
+// Patient returns a context for calls with additional time wait: a receive that waits for
 // messages, the making of a table.
 func Patient(ctx context.Context, wait time.Duration) context.Context {
 	return context.WithValue(ctx, patientKey{}, wait)
 }
 
-// silentError is the end of an attempt that got no reply in time. It is a net.Error.
+// silentError means that an attempt got no reply in time. It is a net.Error.
 type silentError struct{ after time.Duration }
 
 func (e *silentError) Error() string { return fmt.Sprintf("no reply of AWS within %s", e.after) }
@@ -98,7 +98,7 @@ func (b *replyBody) Close() error {
 	return err
 }
 
-// cause returns the reason for which the attempt was ended, or err if it was not.
+// cause returns the reason for which the attempt was ended, or err if nothing ended it.
 func (b *replyBody) cause(err error) error {
 	if silent, ok := errors.AsType[*silentError](context.Cause(b.ctx)); ok {
 		return silent

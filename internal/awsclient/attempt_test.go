@@ -71,8 +71,8 @@ func TestASilentEndpointCostsAnAttemptThreeSeconds(t *testing.T) {
 	}
 }
 
-// A long poll has the time that it asks for, and three seconds more. A slow reply that
-// goes on is not cut.
+// A long poll has the time that it asks for, and three seconds more. A slow reply with
+// progress is not cut.
 func TestAReplyThatIsExpectedLateIsWaitedFor(t *testing.T) {
 	isolate(t, "http://aws.test")
 	synctest.Test(t, func(t *testing.T) {
@@ -127,7 +127,7 @@ func TestAnEmulatorMayPauseWithinItsReply(t *testing.T) {
 	}
 }
 
-// Every reply that AWS numbered tells the time. A proxy's does not.
+// Every reply with a request id of AWS sets the clock. A proxy's reply does not.
 func TestRepliesOfAWSTellTheTime(t *testing.T) {
 	isolate(t, "http://aws.test")
 	synctest.Test(t, func(t *testing.T) {

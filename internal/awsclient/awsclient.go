@@ -1,12 +1,12 @@
-// Package awsclient makes the one AWS configuration of a process: the SDK's own
-// sources (environment, profile, instance role), one HTTP client and one retry
-// policy for all services. It must never know a service: callers make their clients
-// from the configuration that Load returns.
+// Package awsclient makes the one AWS configuration of a process: the SDK's own sources
+// (environment, profile, instance role), one HTTP client and one retry policy for all
+// services. It must never know a service: callers make their clients from the
+// configuration that Load returns.
 //
-// The HTTP client keeps its connections. The SDK's stock client loses them in two
-// ways: it closes the request body when a call returns, and net/http then drops a
-// connection whose answer came early; and it keeps ten idle connections a host, so
-// 256 callers dial most of the time. The number of connections is bounded (I9).
+// The HTTP client keeps its connections. The SDK's stock client loses them in two ways.
+// It closes the request body when a call returns, and net/http then drops a connection
+// whose answer came early. And it keeps ten idle connections for each host, so 256
+// callers dial most of the time. The number of connections is bounded (I9).
 package awsclient
 
 import (
@@ -31,12 +31,12 @@ import (
 )
 
 const (
-	// maxConns bounds the connections to one service, idle ones included. Further
-	// calls wait for a free connection.
+	// maxConns bounds the connections to one service, including idle ones. Further calls
+	// wait for a free connection.
 	maxConns = 512
-	// dialTimeout is short because a host that does not answer at once is down,
-	// and the retry finds another address. It is below attemptTimeout: a dial that failed
-	// is known to have sent nothing.
+	// dialTimeout is short because a host that does not answer at once is down, and the
+	// retry finds another address. It is below attemptTimeout: a failed dial certainly
+	// has sent nothing.
 	dialTimeout = 2 * time.Second
 	// writeBuffer holds the request of a batch, head and body, so that it is sent
 	// in one piece. Go's default is 4 KB.
@@ -49,17 +49,17 @@ const (
 	maxBackoff  = 2 * time.Second
 )
 
-// Load reads the configuration as every AWS tool does, AWS_ENDPOINT_URL, AWS_REGION
-// and AWS_CA_BUNDLE included. The caller's options win over Load's: config.WithLogger,
+// Load reads the configuration as every AWS tool does, including AWS_ENDPOINT_URL,
+// AWS_REGION and AWS_CA_BUNDLE. The caller's options override Load's: config.WithLogger,
 // for example, lets the SDK's warnings through.
 func Load(ctx context.Context, options ...func(*config.LoadOptions) error) (aws.Config, error) {
 	cfg, err := config.LoadDefaultConfig(ctx, append([]func(*config.LoadOptions) error{
-		// The SDK refuses AWS_CA_BUNDLE unless the client is a BuildableClient while
-		// the configuration is loaded. So it is wrapped below, not here.
+		// While it loads the configuration, the SDK refuses AWS_CA_BUNDLE unless the
+		// client is a BuildableClient. So the client is wrapped below, not here.
 		config.WithHTTPClient(newTransport()),
 		config.WithRetryer(newRetryer),
-		// The SDK's own lines would go to stderr beside our structured ones. Every
-		// failure is returned as an error as well.
+		// The SDK's own lines would go to stderr beside the structured log. Every failure
+		// is also returned as an error.
 		config.WithLogger(logging.Nop{}),
 	}, options...)...)
 	if err != nil {
@@ -78,8 +78,8 @@ func Load(ctx context.Context, options ...func(*config.LoadOptions) error) (aws.
 	return cfg, nil
 }
 
-// checkEndpoint returns an error for an endpoint that no call can be sent to. Without it
-// every call would fail, and be tried again.
+// checkEndpoint returns an error for an endpoint to which no call can be sent. Without
+// this check, every call would fail and be retried.
 func checkEndpoint(endpoint *string) error {
 	if endpoint == nil {
 		return nil
@@ -109,8 +109,8 @@ func Place(region string, endpoint *string) string {
 	return "in " + region + " at " + *endpoint
 }
 
-// Observed returns cfg with a client that gives observe the time that each reply of AWS names,
-// and how long the exchange took.
+// Observed returns cfg with a client that calls observe with the time in each reply of AWS,
+// and the duration of the exchange.
 func Observed(cfg aws.Config, observe func(server time.Time, took time.Duration)) aws.Config {
 	cfg.HTTPClient = observed{cfg.HTTPClient, observe}
 	return cfg
@@ -128,7 +128,8 @@ func (c observed) Do(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return res, err
 	}
-	// A proxy on the way may answer in AWS's place, so only replies that AWS numbered count.
+	// A proxy on the way may answer instead of AWS, so only replies with a request id of
+	// AWS count.
 	if date := res.Header.Get("Date"); date != "" && res.Header.Get("X-Amzn-Requestid") != "" {
 		if server, err := http.ParseTime(date); err == nil {
 			c.observe(server, time.Since(began))
@@ -148,14 +149,13 @@ func newTransport() *awshttp.BuildableClient {
 		})
 }
 
-// newRetryer returns the SDK's standard mode with a backoff that fits calls of a few
-// milliseconds; the stock one waits up to 2 seconds before the first retry. It
-// keeps the standard quota: when most calls fail, retries stop and the caller gets
-// the error.
+// newRetryer returns the SDK's standard mode with a backoff for calls of a few
+// milliseconds; the stock one waits up to 2 seconds before the first retry. It keeps the
+// standard quota: when most calls fail, retries stop and the caller gets the error.
 //
-// The adaptive mode is not used: it holds back all calls of a client when some are
-// throttled, and so lets one hot partition slow every other user. Callers that send
-// in bulk slow themselves down instead.
+// The adaptive mode is not used: if some calls of a client are throttled, it delays all
+// of them, and so one hot partition slows every user. Callers that send in bulk slow
+// themselves down instead.
 func newRetryer() aws.Retryer {
 	waits := backoff.Exponential{First: 25 * time.Millisecond, Most: maxBackoff}
 	return retry.NewStandard(func(o *retry.StandardOptions) {
@@ -166,14 +166,14 @@ func newRetryer() aws.Retryer {
 		})
 		o.Retryables = append(o.Retryables,
 			retry.IsErrorRetryableFunc(cutReply),
-			// Two writes met at one item, one of them in a transaction.
+			// Two writes changed one item at the same time, one of them in a transaction.
 			retry.RetryableErrorCode{Codes: map[string]struct{}{"TransactionConflictException": {}}},
 		)
 	})
 }
 
-// cutReply recognises a connection that was lost in the middle of a reply. The SDK
-// reports that as a reply that cannot be decoded.
+// cutReply recognises a connection that was lost during a reply. The SDK reports such a
+// reply as one that cannot be decoded.
 func cutReply(err error) aws.Ternary {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return aws.TrueTernary
@@ -182,13 +182,13 @@ func cutReply(err error) aws.Ternary {
 }
 
 // replayable gives net/http a copy of the request body. The SDK cannot close the copy,
-// and net/http can send it again on another connection. Bodies are in memory anyway
+// and net/http can send it again on another connection. Bodies are in memory in any case
 // and below 16 MB by the services' limits.
 type replayable struct{ next aws.HTTPClient }
 
 // Do implements aws.HTTPClient.
 func (c replayable) Do(req *http.Request) (*http.Response, error) {
-	if req.Body == nil || req.ContentLength <= 0 || req.GetBody != nil { // with GetBody it can be sent again already
+	if req.Body == nil || req.ContentLength <= 0 || req.GetBody != nil { // with GetBody net/http can send it again already
 		return c.next.Do(req)
 	}
 	body := make([]byte, req.ContentLength)

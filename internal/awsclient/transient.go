@@ -15,10 +15,10 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// Transient is the one list of the failures that are no fault of the request: time or an
-// operator mends them, so whatever needs the call waits, and nothing is given up (I6).
-// They are throttling, a failed server, a lost connection, a timeout, a cut reply, and all
-// that Refused names.
+// Transient is the one list of the failures that are no fault of the request. Time or an
+// operator mends them, so the work that needs the call waits, and nothing is given up
+// (I6). They are throttling, a failed server, a lost connection, a timeout, a cut reply,
+// and all failures for which Refused returns true.
 func Transient(err error) bool {
 	if api, ok := errors.AsType[smithy.APIError](err); ok && TransientCode(api.ErrorCode()) {
 		return true
@@ -27,19 +27,19 @@ func Transient(err error) bool {
 		(reply.HTTPStatusCode() >= http.StatusInternalServerError || reply.HTTPStatusCode() == http.StatusTooManyRequests) {
 		return true
 	}
-	// A reply that was cut cannot be decoded, or ends too early.
+	// A cut reply cannot be decoded, or ends too early.
 	if _, ok := errors.AsType[*smithy.DeserializationError](err); ok || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
 		return true
 	}
-	// There is no connection, or it broke or timed out.
+	// There is no connection, or the connection broke or timed out.
 	if _, ok := errors.AsType[net.Error](err); ok {
 		return true
 	}
 	return unanswered(err) || retry.IsErrorRetryables(retry.DefaultRetryables).IsErrorRetryable(err) == aws.TrueTernary
 }
 
-// unanswered reports whether a call of the SDK failed without an answer of the service, and
-// not for its parameters: no credentials can be had, for example.
+// unanswered reports whether a call of the SDK failed without an answer of the service, for
+// a reason other than its parameters, such as missing credentials.
 func unanswered(err error) bool {
 	_, called := errors.AsType[*smithy.OperationError](err)
 	_, answered := errors.AsType[smithy.APIError](err)
@@ -48,8 +48,8 @@ func unanswered(err error) bool {
 	return called && !answered && !invalid && !unwritable
 }
 
-// TransientCode reports whether an error code, of a call or of an entry of a batch, stands
-// for a transient failure.
+// TransientCode reports whether an error code, of a call or of an entry of a batch, means
+// a transient failure.
 func TransientCode(code string) bool {
 	if _, throttled := retry.DefaultThrottleErrorCodes[code]; throttled {
 		return true
@@ -60,7 +60,7 @@ func TransientCode(code string) bool {
 	switch code {
 	case "InternalError", "InternalFailure", "InternalServerError", "ServiceUnavailable",
 		"TransactionConflictException", "ReplicatedWriteConflictException",
-		// SQS allows so many messages in flight.
+		// SQS limits the messages in flight.
 		"OverLimit", "AWS.SimpleQueueService.OverLimit":
 		return true
 	}
@@ -68,14 +68,15 @@ func TransientCode(code string) bool {
 }
 
 // Refused reports whether AWS refuses this process, and not this request: its credentials,
-// its permissions, the state of an encryption key, a table or queue that is not there. An
-// operator has to mend that.
+// its permissions, the state of an encryption key, a missing table or queue. An operator
+// has to mend that.
 func Refused(err error) bool {
 	api, ok := errors.AsType[smithy.APIError](err)
 	return ok && refusedCode(api.ErrorCode())
 }
 
-// Missing reports whether AWS answers that a table or a queue is not there. It is Refused, too.
+// Missing reports whether AWS answers that a table or a queue does not exist. Refused is
+// true, too.
 func Missing(err error) bool {
 	api, ok := errors.AsType[smithy.APIError](err)
 	return ok && missingCode(api.ErrorCode())
@@ -98,22 +99,22 @@ func refusedCode(code string) bool {
 		"InvalidSignatureException", "SignatureDoesNotMatch", "AuthFailure", "RequestTimeTooSkewed", "OptInRequired":
 		return true
 	}
-	// KmsDisabled, KMS.DisabledException and others: SQS has two names of each.
+	// KmsDisabled, KMS.DisabledException and others: SQS has two names for each.
 	return missingCode(code) || strings.HasPrefix(code, "Kms") || strings.HasPrefix(code, "KMS")
 }
 
-// refusalKept is the time for which a refusal counts. A message that meets one comes again
-// within five minutes (queue.Backoff), and then renews it.
+// refusalKept is the time for which a refusal counts. A message that meets a refusal is
+// redelivered within five minutes (queue.Backoff), and then renews the refusal.
 const refusalKept = 6 * time.Minute
 
-// Refusals remembers the last refusal of a client. The zero value has none.
+// Refusals keeps the last refusal of a client. The zero value has none.
 type Refusals struct {
 	mu  sync.Mutex
 	at  time.Time
 	err error
 }
 
-// Note takes the error of a call.
+// Note records the error of a call.
 func (r *Refusals) Note(err error) {
 	if !Refused(err) {
 		return

@@ -138,8 +138,8 @@ func tableName(s string) bool {
 
 func queuePrefix(s string) bool { return len(s) >= 1 && len(s) <= 60 && queueName(s) }
 
-// eventsQueue accepts "" for none. A FIFO queue, whose name ends in .fifo, would order events
-// and slow them down for nothing.
+// eventsQueue accepts "" for none. It refuses a FIFO queue, whose name ends in .fifo: the
+// order would slow events down without a use.
 func eventsQueue(s string) bool { return len(s) <= 80 && queueName(s) }
 
 func queueName(s string) bool {
@@ -172,8 +172,8 @@ func httpURL(s string) bool {
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
 }
 
-// keysFault returns the fault of the URL of the issuer's keys, "" if it has none. It does not
-// quote the URL, which may have a password.
+// keysFault returns the fault of the URL of the issuer's keys, "" for none. It does not quote
+// the URL, which may have a password.
 func keysFault(s string) string {
 	u, err := url.Parse(s)
 	switch {

@@ -1,6 +1,6 @@
-// Package config reads the environment strictly: an unknown name FANFARE_*, or a value that
-// it cannot use, stops the start. It reports all faults at once, each with its name. It
-// must never read anything but the environment that it is given, and starts nothing.
+// Package config reads the environment strictly: an unknown name FANFARE_*, or an unusable
+// value, stops the start. It reports all faults at once, each with its name. It must never
+// read anything but the given environment, and starts nothing.
 package config
 
 import (
@@ -190,7 +190,7 @@ type Error struct{ Faults []string }
 
 func (e *Error) Error() string { return "environment: " + strings.Join(e.Faults, "; ") }
 
-// In reports whether a value of one of these variables is a fault.
+// In reports whether the value of one of the given variables is a fault.
 func (e *Error) In(variables ...string) bool {
 	return slices.ContainsFunc(e.Faults, func(fault string) bool {
 		return slices.ContainsFunc(variables, func(v string) bool {
@@ -209,8 +209,8 @@ func Names() []string {
 	return names
 }
 
-// Load reads environ (as os.Environ returns it) for a role. Its error is an *Error. The configuration then
-// has the values as far as they could be read, for a command that only looks.
+// Load reads environ (as os.Environ returns it) for a role. Its error is an *Error. With an error,
+// the configuration has the values that could be read, for a command that only looks.
 func Load(environ []string, role Role) (Config, error) {
 	vars := map[string]string{}
 	var faults []string
@@ -232,7 +232,7 @@ func Load(environ []string, role Role) (Config, error) {
 	}
 	faults = append(faults, removeUnclean(vars)...)
 	c, bad, err := parse(vars)
-	if len(bad) > 0 { // with defaults for the bad values, so that check sees the others
+	if len(bad) > 0 { // with defaults for the bad values, so that check sees all other faults
 		faults = append(faults, bad...)
 		c, _, err = parse(vars)
 	}

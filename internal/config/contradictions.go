@@ -6,14 +6,16 @@ import (
 	"strings"
 )
 
-// Contradiction is a setting that another one makes useless, or unsafe. It stops no start.
+// Contradiction is a setting that another setting makes useless or unsafe. It does not
+// stop a start.
 type Contradiction struct {
 	Says, Mend string
-	// Fatal means that a start fails all the same: two listeners cannot share an address.
+	// Fatal means that a start fails because of it: two listeners cannot share an
+	// address.
 	Fatal bool
 }
 
-// Contradictions returns those of c.
+// Contradictions returns the contradictions in c.
 func (c Config) Contradictions() []Contradiction {
 	var out []Contradiction
 	for _, rule := range []struct {

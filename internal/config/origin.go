@@ -11,7 +11,7 @@ import (
 )
 
 // originFault returns the fault of an origin that no browser sends, with the right spelling, ""
-// if it has none. Browsers compare origins letter by letter, and so does the API.
+// for none. Browsers compare origins letter by letter, and so does the API.
 func originFault(s string) string {
 	wrong := fmt.Sprintf("%q is not an origin such as https://app.example (each is named in full)", s)
 	if strings.Contains(s, "@") { // it may have a password
@@ -59,7 +59,8 @@ func browserHost(host string) (string, bool) {
 	return host, err != nil
 }
 
-// browserPort returns the port of an origin with its colon, "" for the scheme's own.
+// browserPort returns the port of an origin with its colon, "" for the default port of
+// the scheme.
 func browserPort(scheme, port string) (string, bool) {
 	if port == "" {
 		return "", true

@@ -14,7 +14,7 @@ const (
 	anAddr = `(?:[0-9.]+|\[[0-9a-fA-F:.]+\]):` + aPort
 )
 
-// platformLinks match the variables, whole, that Kubernetes makes for a Service whose name
+// platformLinks match the names and values that Kubernetes sets for a Service whose name
 // begins with fanfare (enableServiceLinks), and Docker for a legacy link with such an alias.
 // Name and value decide together: FANFARE_API_PORT=8080 is a person's mistake.
 func platformLinks() []*regexp.Regexp {
@@ -42,8 +42,8 @@ func dockerName() *regexp.Regexp {
 }
 
 // FromPlatform returns the names in environ, sorted, that a platform made and that have the
-// prefix of Fanfare's settings by chance. Load ignores them: a person who deploys Fanfare did
-// not choose them, and they change with every Service of the namespace.
+// prefix of Fanfare's settings by chance. Load ignores them: the person who deploys Fanfare
+// did not choose them, and they change with every Service of the namespace.
 func FromPlatform(environ []string) []string {
 	links, docker := platformLinks(), dockerName()
 	found := map[string]bool{}
@@ -57,7 +57,7 @@ func FromPlatform(environ []string) []string {
 		}
 		found[alias[1]+"_NAME"] = true
 		// A link copies the other container's environment, with any values. So a copy counts only
-		// beside the name of its link: FANFARE_ENV_ENGINE alone is a typing error.
+		// together with the name of its link: FANFARE_ENV_ENGINE alone is a typing error.
 		for _, copied := range environ {
 			if name, _, _ := strings.Cut(copied, "="); strings.HasPrefix(name, alias[1]+"_ENV_") {
 				found[name] = true

@@ -47,8 +47,8 @@ func TestAServiceOfAnyNameStopsNoStart(t *testing.T) {
 	}
 }
 
-// Docker gives a container with a legacy link these variables, and the environment of the
-// container at the other end with its names changed.
+// Docker sets these variables in a container with a legacy link, and copies the
+// environment of the other container with changed names.
 func TestALegacyLinkOfDockerStopsNoStart(t *testing.T) {
 	for _, alias := range []string{"FANFARE", "FANFARE_API", "FANFARE_API_1"} {
 		_, err := config.Load([]string{

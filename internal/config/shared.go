@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Shared returns the settings of a role that all daemons of a deployment must share, by variable. Where
-// daemons differ, one of them waits for messages, counts or index entries that no other one makes.
+// Shared returns the settings of a role that all daemons of a deployment must share, by variable. If
+// daemons differ, one of them waits for messages, counts or index entries that no other daemon makes.
 func (c Config) Shared(role string) map[string]string {
 	shared := map[string]string{"FANFARE_NOTIFICATIONS": word(c.HasNotifications())}
 	if role == "api" || role == "likeagg" {

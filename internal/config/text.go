@@ -8,11 +8,11 @@ import (
 	"unicode"
 )
 
-// TextFault returns the fault of a text that a platform, and no person, has put blanks or
-// control characters into, "" if it has none. It quotes nothing: the text may be a secret.
+// TextFault returns the fault of a text with blanks or control characters that a platform,
+// and not a person, has added, "" for none. It quotes nothing: the text may be a secret.
 //
 // Files of secrets, .env files and YAML blocks end in a newline. Such a text is another
-// directory or another name, and nothing looks wrong.
+// directory or another name, but looks right.
 func TextFault(text string) string {
 	outside := func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }
 	inner := strings.TrimFunc(text, outside)
@@ -31,7 +31,7 @@ func TextFault(text string) string {
 	return ""
 }
 
-// named names a character that cannot be seen.
+// named names an invisible character.
 func named(r rune) string {
 	switch r {
 	case '\n':
@@ -70,7 +70,7 @@ func removeUnclean(vars map[string]string) (faults []string) {
 }
 
 // uncleanAWS returns the faults of the variables that the AWS SDK reads. With a newline in one
-// of them every call fails as if AWS were away.
+// of them, every call fails as if AWS were unreachable.
 func uncleanAWS(environ []string) (faults []string) {
 	for _, entry := range environ {
 		if name, value, _ := strings.Cut(entry, "="); strings.HasPrefix(name, "AWS_") {

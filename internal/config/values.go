@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// This file has the values of settings that depend on others where they are not set.
+// This file has the values of settings that depend on other settings if they are not set.
 
 // AdminHost is the host of AdminAddr, empty if it listens on all addresses.
 func (c Config) AdminHost() string {
@@ -90,7 +90,7 @@ func (c Config) FollowersPushed() int64 {
 	}
 }
 
-// DrainTime is the time for which an API serves on after a stop was asked for.
+// DrainTime is the time for which an API continues to serve after a stop.
 func (c Config) DrainTime() time.Duration {
 	switch {
 	case c.Drain != nil:

@@ -14,12 +14,12 @@ type Audit struct {
 	ended    prometheus.Gauge
 
 	mu sync.Mutex
-	// former and now count the findings of the last round and of this one.
+	// former and now count the findings of the previous round and of the current one.
 	former, now map[string]int
 }
 
-// NewAudit registers the metrics of an auditor with these kinds of finding. They are there from
-// the beginning.
+// NewAudit registers the metrics of an auditor with these kinds of finding. All series exist
+// from the beginning.
 func NewAudit(reg prometheus.Registerer, kinds []string) (*Audit, error) {
 	a := &Audit{
 		looked: prometheus.NewCounter(prometheus.CounterOpts{Name: "fanfare_audit_checked_total", Help: "Stored items that the auditor looked at."}),

@@ -25,12 +25,12 @@ const (
 	FlowLikes  Flow = "likes"
 	// FlowNotices is a part of the process fanout.
 	FlowNotices Flow = "notices"
-	// FlowAudit is left out of Metrics.Units.
+	// FlowAudit is not part of Metrics.Units.
 	FlowAudit Flow = "audit"
 )
 
-// Metrics are the metrics of a process. The values of a label are few and come from the
-// code. A user, a post or a request is never one.
+// Metrics are the metrics of a process. A label has few values, which come from the code,
+// never a user, a post or a request.
 type Metrics struct {
 	posts       prometheus.Counter
 	deliveries  prometheus.Counter
@@ -64,7 +64,7 @@ type Metrics struct {
 	dead        *prometheus.CounterVec
 	overdue     *overdues
 	answers     *series[answer, answerSeries]
-	// halves counts half units, the least that a call takes.
+	// halves counts half units; a call takes at least half a unit.
 	halves atomic.Int64
 }
 
@@ -164,8 +164,8 @@ func buildInfo() prometheus.Collector {
 	return info
 }
 
-// waits are the buckets of times that a backlog makes long. Those from 1 to 2.5 are close to each
-// other: a like takes its window of a second and a little.
+// waits are the buckets of times that grow with a backlog. The buckets from 1 to 2.5 are close to
+// each other, because a like takes its window of a second and a little more.
 func waits() []float64 {
 	return []float64{.005, .01, .025, .05, .1, .25, .5, 1, 1.1, 1.25, 1.5, 2, 2.5, 5, 10, 30, 60, 300, 1800}
 }
@@ -182,7 +182,7 @@ func (m *Metrics) Flush(bytes int) {
 	m.ledgers.Observe(float64(bytes))
 }
 
-// LikeWindow counts the other outcomes of a window of likes: whether it was lost, how many
+// LikeWindow counts further outcomes of a window of likes: whether it was lost, how many
 // aggregators it fenced and how many ledger entries it dropped.
 func (m *Metrics) LikeWindow(lost bool, fences, pruned int) {
 	if lost {
@@ -226,7 +226,7 @@ func (m *Metrics) StreamPoll(err error) { m.polls.WithLabelValues(result(err)).I
 // StreamTail sets the age of the last read of new posts.
 func (m *Metrics) StreamTail(age time.Duration) { m.tailAge.Set(age.Seconds()) }
 
-// StreamsUnlisted changes the number of homes whose followees are not kept.
+// StreamsUnlisted changes the number of homes whose followees are not listed.
 func (m *Metrics) StreamsUnlisted(change int) { m.unlisted.Add(float64(change)) }
 
 // StreamEnded counts a stream that the server ended.
@@ -278,7 +278,7 @@ func result(err error) string {
 	return "error"
 }
 
-// figures are the metrics of one embedded store, of one moment each.
+// figures are the metrics of one embedded store. Each scrape reads figures of one moment.
 type figures struct {
 	stats func() disk.Stats
 	descs [len(storeFigures)]*prometheus.Desc

@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	// awaited is how long after its delay a failed message is expected back. After that another
-	// process has it.
+	// awaited is the longest time after its delay at which a failed message returns to this
+	// process. Later, another process has the message.
 	awaited = 2 * time.Minute
-	// mostUnfinished bounds the messages of one topic that are remembered. It is above the number
-	// that a process holds; in an outage the first to fail are the oldest.
+	// mostUnfinished bounds the messages of one topic in memory. It is above the number that a
+	// process holds. In an outage the first failures are the oldest messages, so these are kept.
 	mostUnfinished = 1 << 15
 )
 
@@ -57,12 +57,13 @@ type Receives struct {
 type unfinished struct {
 	// since is the time from which its age counts.
 	since time.Time
-	// until is the time after which a failed message is another process's, zero while this one holds it.
+	// until is the time after which another process has a failed message, zero while this
+	// process holds it.
 	until time.Time
 }
 
-// Receives returns the metrics of a topic. Its series exist from then on, so that an alert sees
-// the first failure.
+// Receives returns the metrics of a topic. Its series exist from this call on, so that an alert
+// sees the first failure.
 func (m *Metrics) Receives(role, topic string) *Receives {
 	for _, result := range []queue.Result{queue.ResultDone, queue.ResultAgain} {
 		m.handled.WithLabelValues(topic, string(result))
@@ -89,8 +90,8 @@ func (r *Receives) Taken(id string) {
 	r.keep(id, message)
 }
 
-// Answered counts the end of a receive. Only a failed message stays unfinished: one that is left for
-// later waits by design.
+// Answered counts the end of a receive. Only a failed message stays unfinished: a message that is
+// left for later waits by design.
 func (r *Receives) Answered(a queue.Answered) {
 	r.metrics.answered(a)
 	r.mu.Lock()
@@ -107,14 +108,15 @@ func (r *Receives) Answered(a queue.Answered) {
 	r.keep(a.ID, message)
 }
 
-// keep remembers a message, if there is room. The caller holds mu.
+// keep stores a message, if there is room. The caller holds mu.
 func (r *Receives) keep(id string, message unfinished) {
 	if _, known := r.unfinished[id]; known || len(r.unfinished) < mostUnfinished {
 		r.unfinished[id] = message
 	}
 }
 
-// oldest returns the age of the oldest unfinished message, and forgets those that another process has.
+// oldest returns the age of the oldest unfinished message, and removes messages that
+// another process has.
 func (r *Receives) oldest(now time.Time) (age time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 // depthTimeout bounds the time that a scrape waits for the queues.
 const depthTimeout = 3 * time.Second
 
-// depths reads the queues at each scrape, so its numbers are never stale. A topic whose queue does
-// not answer is not up and has no depth: a wrong number would be worse than none.
+// depths reads the queues at each scrape, so its numbers are never stale. If the queue of a topic
+// does not answer, the topic is not up and has no depth: a wrong number would be worse than none.
 type depths struct {
 	depth    func(context.Context, string) (queue.Depth, error)
 	desc, up *prometheus.Desc
@@ -30,8 +30,8 @@ func RegisterDepth(reg prometheus.Registerer, depth func(ctx context.Context, to
 // Describe implements prometheus.Collector.
 func (d *depths) Describe(ch chan<- *prometheus.Desc) { ch <- d.desc; ch <- d.up }
 
-// Collect implements prometheus.Collector. It asks all topics at once, so that one queue that does
-// not answer takes no time from the next.
+// Collect implements prometheus.Collector. It asks for all topics at once, so that one queue
+// without an answer does not delay the others' answers.
 func (d *depths) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), depthTimeout)
 	defer cancel()
@@ -45,7 +45,7 @@ func (d *depths) Collect(ch chan<- prometheus.Metric) {
 func (d *depths) collect(ctx context.Context, topic string, ch chan<- prometheus.Metric) {
 	depth, err := d.depth(ctx, topic)
 	up := 1.0
-	if err != nil { // /readyz names the failure
+	if err != nil { // /readyz reports the failure
 		up = 0
 	}
 	ch <- prometheus.MustNewConstMetric(d.up, prometheus.GaugeValue, up, topic)

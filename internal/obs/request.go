@@ -24,7 +24,7 @@ func RequestID(ctx context.Context) string {
 // NewRequestID returns a new, unique id.
 func NewRequestID() string { return rand.Text() }
 
-// ValidRequestID reports whether a client's id may go into logs and events: it has 1 to
+// ValidRequestID reports whether a client's id is allowed in logs and events: it has 1 to
 // 64 of A-Z a-z 0-9 . _ -.
 func ValidRequestID(id string) bool {
 	if len(id) < 1 || len(id) > 64 {

@@ -12,22 +12,22 @@ import (
 const (
 	// SampleTime is the time in which a sampled logger writes one line of a kind.
 	SampleTime = 10 * time.Second
-	// mostKinds bounds the kinds of a sampled logger (I9), because a text may hold the address of a
-	// stranger. All further lines are of one kind.
+	// mostKinds bounds the kinds of a sampled logger (I9), because a text may contain a stranger's
+	// address. All further lines have one kind.
 	mostKinds = 128
 )
 
-// Sampled returns a logger for the work of messages and requests. An outage fails each of them, and
-// strangers may send any number of requests, so one line each would be gigabytes. Lines of one kind have
-// the same logger, level, text and topic. The first one is written at once, and the last one after each
-// SampleTime. The field "lines" of each is the number of lines since the written line before it, itself
-// included, so a metric can sum it. Lines below the level least are not sampled. Sync writes the lines
-// that wait.
+// Sampled returns a logger for the work of messages and requests. An outage fails all of them, and
+// strangers may send any number of requests, so one line for each would be gigabytes. Lines of one
+// kind have the same logger, level, text and topic. The first line is written at once, and the last
+// line after each SampleTime. The field "lines" is the number of lines since the previous written
+// line, including this one, so a metric can add them up. Lines below the level least are not sampled.
+// Sync writes the waiting lines.
 func Sampled(log *zap.Logger, least zapcore.Level) *zap.Logger {
 	return SampledEvery(log, least, SampleTime)
 }
 
-// SampledEvery is Sampled with another time in the place of SampleTime.
+// SampledEvery is Sampled with another time than SampleTime.
 func SampledEvery(log *zap.Logger, least zapcore.Level, every time.Duration) *zap.Logger {
 	s := &sampler{least: least, every: every, kinds: map[kind]*burst{}}
 	return log.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core { return sampledCore{core, s, ""} }))
@@ -40,8 +40,8 @@ type kind struct {
 
 // burst are the lines of one kind.
 type burst struct {
-	// until is the end of the time of the last written line. lines counts those since that
-	// line, and last is the last of them.
+	// until is SampleTime after the last written line. lines counts the lines since then,
+	// and last is the last of them.
 	until time.Time
 	lines int
 	last  heldLine
@@ -102,7 +102,7 @@ func (c sampledCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	return c.Core.Write(e, counted(fields, 1))
 }
 
-// counted returns the fields of a line that stands for lines.
+// counted returns the fields of a line that represents lines lines.
 func counted(fields []zapcore.Field, lines int) []zapcore.Field {
 	return append(slices.Clone(fields), zap.Int("lines", lines))
 }

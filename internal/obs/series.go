@@ -2,8 +2,8 @@ package obs
 
 import "sync"
 
-// series keeps the series of vectors that were used. Finding one by its labels costs more
-// than the rest of an observation. Labels have few values, so there are few series.
+// series keeps the used series of vectors. To find one by its labels costs more than the
+// rest of an observation. Labels have few values, so there are few series.
 type series[K comparable, S any] struct {
 	find func(K) S
 

@@ -3,10 +3,10 @@ package page
 import "strings"
 
 const (
-	// pageBytes is the most JSON that the items of a page make. So an answer in memory has
-	// a bound that does not grow with the texts (I11).
+	// pageBytes is the most bytes of JSON for the items of a page. So an answer in memory
+	// has a bound that does not grow with the texts (I11).
 	pageBytes = 256 << 10
-	// FieldBytes is more than the JSON of an item without its texts and URLs.
+	// FieldBytes is more than the size of an item in JSON without its texts and URLs.
 	FieldBytes = 512
 )
 
@@ -24,7 +24,7 @@ func JSONBytes(s string) int {
 	return n
 }
 
-// Fitting returns the number of the first items that fit on a page, 1 at least. Items
+// Fitting returns the number of leading items that fit on a page, 1 at least. Items
 // without texts always fit.
 func Fitting[T any](items []T) int {
 	size := 0

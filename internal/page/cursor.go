@@ -9,11 +9,11 @@ import (
 	"fanfare/internal/id"
 )
 
-// Scope names the list that a cursor belongs to: its kind, the user or post that owns
-// it, and the filter. A cursor is the position of the last item shown, with a checksum
-// of the position and its scope. It holds no secret and grants nothing. The checksum
-// makes sure that a cursor which was changed, or belongs to another list, is refused
-// and not read as a position in this one.
+// Scope names the list that a cursor belongs to: its kind, the user or post that owns the
+// list, and the filter. A cursor is the position of the last shown item, with a checksum
+// of the position and the scope. It holds no secret and grants no access. Because of the
+// checksum, a changed cursor, or a cursor of another list, is refused and not read as a
+// position in this list.
 type Scope struct {
 	List, Owner, Filter string
 	// Valid reports whether a string can be a position in this list.
@@ -24,8 +24,8 @@ type Scope struct {
 const (
 	cursorVersion = 1
 	checksumBytes = 8
-	// maxCursor is the length of the longest cursor, in which a home by pull has gathered
-	// 100 posts and reached a user id of 64 bytes.
+	// maxCursor is the length of the longest cursor: a home by pull has gathered 100
+	// posts and reached a user id of 64 bytes.
 	maxCursor = (1 + checksumBytes + 1 + 64 + (2+MaxLimit)*id.PackedLen + 2) / 3 * 4
 )
 
@@ -58,8 +58,8 @@ func (s Scope) Position(cursor string) (string, error) {
 		return "", malformed
 	}
 	position := string(raw[1+checksumBytes:])
-	// Base64 can spell the same bytes in two ways. Comparing the whole text refuses
-	// the other spelling too.
+	// Base64 can spell the same bytes in two ways. The comparison of the whole text
+	// refuses the second spelling.
 	if !s.Valid(position) || s.Cursor(position) != cursor {
 		return "", malformed
 	}

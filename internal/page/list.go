@@ -4,17 +4,17 @@ package page
 type Request struct {
 	// Limit is 1 to MaxLimit; 0 is DefaultLimit.
 	Limit int
-	// Cursor is a former page's NextCursor, "" for the first page.
+	// Cursor is the NextCursor of an earlier page, "" for the first page.
 	Cursor string
 }
 
-// List is one page. NextCursor is "" on the last page. A page that has a cursor may be
-// short, and even empty, if the request met too much that must not show, and it is short
-// where one more item would make more than 256 KiB of JSON.
+// List is one page. NextCursor is "" on the last page. A page with a cursor may be short,
+// and even empty, if the request met too many hidden items. It is also short if one more
+// item would make more than 256 KiB of JSON.
 type List[T any] struct {
 	Items      []T
 	NextCursor string
-	// cursor returns the cursor that continues behind an item.
+	// cursor returns the cursor that continues after an item.
 	cursor func(T) string
 }
 

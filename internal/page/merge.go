@@ -13,9 +13,9 @@ import (
 
 // merge returns the first want items of the union of sorted lists, each once.
 //
-// Each list must be complete or have at least want items, or pages would skip items
-// (I7). An item that was cut off from a list cannot be among the first want of the
-// union, because want items of its own list come before it.
+// Each list must be complete or have at least want items, or pages would skip items (I7).
+// An item beyond the end of a cut list cannot be among the first want of the union,
+// because want items of its own list precede it.
 func merge[T any](want int, compare func(a, b T) int, lists ...[]T) []T {
 	all := slices.Concat(lists...)
 	slices.SortStableFunc(all, compare)
@@ -27,25 +27,25 @@ func merge[T any](want int, compare func(a, b T) int, lists ...[]T) []T {
 	return all
 }
 
-// TableCalls is how many table calls a list makes for one request, apart from the first
-// read of each list that a home or a sharded like list merges. Hidden data (entries of deleted
-// posts and of unfollowed authors, taken-back likes) may be in the way without end. A list that has made its calls answers the page that it has, which may
-// be short or empty, with a cursor at the last key that it read.
+// TableCalls is how many table calls a list makes for one request, apart from the first read of each
+// list that a home or a sharded like list merges. A list may contain any number of hidden items
+// (entries of deleted posts and of unfollowed authors, taken-back likes). After its calls, a list
+// answers with a page that may be short or empty, with a cursor at the last key that it read.
 const TableCalls = 12
 
-// Budget counts the table calls that are left to a request. A nil budget has no bound.
+// Budget counts the remaining table calls of a request. A nil budget has no bound.
 type Budget struct {
 	mu   sync.Mutex
 	left int
 }
 
-// BudgetAfter returns the budget of a request that needs calls in any case.
+// BudgetAfter returns the budget of a request that always makes calls calls.
 func BudgetAfter(calls int) *Budget { return &Budget{left: TableCalls - calls} }
 
 // Take takes calls from the budget, all or none of them.
 func (b *Budget) Take(calls int) bool { return b.TakeBefore(calls, 0) }
 
-// TakeBefore is take, if the budget has later calls left afterwards.
+// TakeBefore is Take, if the budget has later calls left afterwards.
 func (b *Budget) TakeBefore(calls, later int) bool {
 	if b == nil {
 		return true
@@ -59,7 +59,7 @@ func (b *Budget) TakeBefore(calls, later int) bool {
 	return true
 }
 
-// Spend takes calls that are made in any case.
+// Spend takes calls that are made even without a budget.
 func (b *Budget) Spend(calls int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -71,7 +71,7 @@ type Refill struct {
 	Budget *Budget
 	// Calls is the number of table calls of one more page.
 	Calls int
-	// Most is the largest page. 0 keeps the size of the first one.
+	// Most is the largest page. With 0 all pages have the size of the first one.
 	Most int
 	// Small means that the first refill is a SmallRefill, which takes nothing from the budget.
 	Small bool
@@ -87,11 +87,11 @@ const (
 	MostSmall = 28
 )
 
-// SmallRefill returns the number of keys that the first refill of a page of limit items reads if
-// each key costs a read of its own: of its post, to see whether the post lives. missing items
-// were left out of the page. Their share makes it likely that so many keys fill the page up. It
-// returns 0 where more than half of the page is missing, or the refill would not be small: much
-// more may have to be skipped there.
+// SmallRefill returns the number of keys for the first refill of a page of limit items, if each
+// key costs a read of its post, to see whether the post lives. missing items were left out of
+// the page. Their share makes it likely that the returned number of keys fills the page.
+// SmallRefill returns 0 if more than half of the page is missing, or if the refill would not be
+// small: then many more keys may have to be skipped.
 func SmallRefill(limit, missing int) int {
 	keys := missing + 1 + missing*missing/(limit-missing+1)
 	if missing == 0 || 2*missing > limit+1 || keys > MostSmall {
@@ -100,8 +100,8 @@ func SmallRefill(limit, missing int) int {
 	return keys
 }
 
-// Grown returns the size of the page that follows a page of size. Pages grow, because
-// where much was skipped, much more may have to be skipped.
+// Grown returns the size of the page that follows a page of size. Pages grow: after many
+// skipped items, many more may follow.
 func Grown(size, most int) int { return min(max(4*size, leastRefill), most) }
 
 // Stretch is a part of a sorted list.
@@ -109,8 +109,8 @@ type Stretch[T any] struct {
 	Items []T
 	// More reports whether the list may continue after items.
 	More bool
-	// Cut is the position of the last key read, if the budget ended the read. It is ""
-	// if items are as many as were wanted, or reach the end of the list.
+	// Cut is the position of the last key read, if the budget ended the read. It is "" if
+	// there are as many items as wanted, or they reach the end of the list.
 	Cut string
 }
 
@@ -125,7 +125,7 @@ type Runner func(ctx context.Context, reads ...func(context.Context) error) erro
 type Merge[T any] struct {
 	// All runs the reads of several lists.
 	All Runner
-	// Budget has the table calls for reads on, behind the first page of each list.
+	// Budget has the table calls for further reads, after the first page of each list.
 	Budget *Budget
 	// Want is the number of items of the union.
 	Want int
@@ -136,10 +136,10 @@ type Merge[T any] struct {
 
 // Lists merges the first items of lists into top.
 //
-// A page of each list is read in any case. It reads on only where a list was cut before
-// the last item that the merge needs, and as long as the budget lasts, the list first
-// whose cut comes first. Behind the first cut the merge is not complete, so those items
-// are left out.
+// Lists always reads one page of each list. It reads further pages only of lists that
+// were cut before the last item that the merge needs, as long as the budget lasts, the
+// list with the first cut first. After the first cut the merge is not complete, so it
+// leaves out those items.
 func (m Merge[T]) Lists(ctx context.Context, top Stretch[T], lists []MergedList[T]) (Stretch[T], error) {
 	read := make([]Stretch[T], len(lists))
 	sizes := make([]int, len(lists))
@@ -181,7 +181,7 @@ func (m Merge[T]) Lists(ctx context.Context, top Stretch[T], lists []MergedList[
 		if len(complete) == m.Want {
 			return Stretch[T]{Items: complete}, nil
 		}
-		if len(merged.Items) == m.Want { // nobody needs the items behind them
+		if len(merged.Items) == m.Want { // nobody needs items after these
 			last := m.Position(merged.Items[m.Want-1])
 			due = slices.DeleteFunc(due, func(i int) bool { return m.Compare(read[i].Cut, last) > 0 })
 		}
@@ -197,8 +197,8 @@ func (m Merge[T]) Lists(ctx context.Context, top Stretch[T], lists []MergedList[
 }
 
 // Collect reads pages until it has want items, the list ends, or the budget is used up.
-// parse returns the items of one page that are to be shown. The first page has want keys
-// if q names no size.
+// parse returns the items of one page that show. If q has no page size, the first page
+// has want keys.
 func Collect[T any](ctx context.Context, store table.Store, q table.Query, want int, fill Refill, parse func([]table.Item) ([]T, error)) (Stretch[T], error) {
 	var read Stretch[T]
 	last := ""
@@ -232,7 +232,7 @@ func Collect[T any](ctx context.Context, store table.Store, q table.Query, want 
 			switch {
 			case small > 0:
 				size = small
-			// A page without a key, whose items have all expired, gives no position.
+			// A page without a key, because all its items have expired, has no position.
 			case last != "" && !fill.Budget.Take(fill.Calls):
 				read.More, read.Cut = true, PositionOf(last)
 				return read, nil
@@ -246,7 +246,7 @@ func Collect[T any](ctx context.Context, store table.Store, q table.Query, want 
 	return read, nil
 }
 
-// sortKey returns the key by which q sorts it.
+// sortKey returns the key by which q sorts an item.
 func sortKey(q table.Query, it table.Item) string {
 	if q.Index {
 		return it.Str(table.AttrGSI1SK)
@@ -254,8 +254,8 @@ func sortKey(q table.Query, it table.Item) string {
 	return it.Key.SK
 }
 
-// PositionOf returns the id in a sort key of a list: of the post, the comment or the
-// user. An entry's sort key names the author after the post. The place of a notification stands alone.
+// PositionOf returns the id in a sort key of a list: of the post, the comment or the user. In the
+// sort key of an entry the author follows the post. The place of a notification has no prefix.
 func PositionOf(sk string) string {
 	if _, named, ok := strings.Cut(sk, "#"); ok {
 		sk = named
@@ -264,7 +264,7 @@ func PositionOf(sk string) string {
 	return position
 }
 
-// Each turns a parse function for one item into one for a page.
+// Each turns a parse function for one item into a parse function for a page.
 func Each[T any](parse func(table.Item) (item T, show bool, err error)) func([]table.Item) ([]T, error) {
 	return func(page []table.Item) ([]T, error) {
 		items := make([]T, 0, len(page))

@@ -1,6 +1,6 @@
-// Package page makes pages of sorted lists: it reads a list or merges several ones until a page
-// is full, bounds the table calls and the bytes of a page, and makes the cursor that continues
-// behind it.
+// Package page makes pages of sorted lists. It reads a list or merges several lists until a
+// page is full, bounds the table calls and the bytes of a page, and makes the cursor that
+// continues after it.
 //
 // # It must never
 //
@@ -14,10 +14,10 @@
 //   - I9: memory does not grow with a list. See Merge.
 package page
 
-// Of cuts a list for which one more item than limit was asked. If that item is
-// there, the page has a cursor, and the next page is not empty. A page that the budget
-// cut short continues after the last key that was read. A page also ends where the next item
-// does not fit.
+// Of cuts a list that was read with one more item than limit. If that item exists, the page
+// has a cursor, and the next page is not empty. If the budget cut the page short, it
+// continues after the last key that was read. A page also ends if the next item does not
+// fit.
 func Of[T any](read Stretch[T], limit int, s Scope, position func(T) string) List[T] {
 	limit = min(limit, max(1, Fitting(read.Items)))
 	list := List[T]{Items: read.Items, cursor: func(item T) string { return s.Cursor(position(item)) }}
@@ -30,8 +30,8 @@ func Of[T any](read Stretch[T], limit int, s Scope, position func(T) string) Lis
 	return list
 }
 
-// With returns list with items in the place of its own. It ends where the next item does not
-// fit. of returns the list's item that an item was made of.
+// With returns list with items instead of its own items. It ends if the next item does not
+// fit. of returns the original of an item.
 func With[T, U any](list List[T], items []U, of func(U) T) List[U] {
 	next := list.NextCursor
 	if n := Fitting(items); n < len(items) {
