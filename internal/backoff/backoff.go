@@ -1,6 +1,5 @@
-// Package backoff says how long to wait before a request is sent again, and waits.
-// It must never decide whether to send it again: its callers know which errors time
-// can mend.
+// Package backoff computes the wait before a retry, and waits. It must never decide
+// whether to retry: its callers know which errors time can mend.
 package backoff
 
 import (
@@ -11,8 +10,8 @@ import (
 // Exponential is a wait that doubles with each failure.
 type Exponential struct{ First, Most time.Duration }
 
-// Bound returns the longest wait after this many failures in a row, from 1: First,
-// doubled for each failure after the first one, and Most at most.
+// Bound returns the longest wait after a number of consecutive failures, from 1 on:
+// First, doubled for each failure after the first one, and Most at most.
 func (e Exponential) Bound(failures int) time.Duration {
 	bound := e.First
 	for ; failures > 1 && bound < e.Most; failures-- {
@@ -21,7 +20,7 @@ func (e Exponential) Bound(failures int) time.Duration {
 	return min(bound, e.Most)
 }
 
-// Jittered returns a wait below Bound. Random is in [0, 1): it spreads callers that
+// Jittered returns a wait below Bound. random is in [0, 1): it spreads callers that
 // failed together ("full jitter" in AWS's article "Exponential Backoff And Jitter").
 func (e Exponential) Jittered(failures int, random float64) time.Duration {
 	return time.Duration(random * float64(e.Bound(failures)))

@@ -1,6 +1,7 @@
-// Package clock judges the clock of a process: may it decide that something is too old? It
-// takes the time of AWS's replies, and compares the wall clock with the monotonic one. It
-// corrects no clock, and must never stop what needs no age (docs/decisions/0019).
+// Package clock decides whether the clock of a process is good enough to decide that
+// something is too old. It uses the time of AWS's replies, and compares the wall clock
+// with the monotonic clock. It corrects no clock, and must never stop work that needs no
+// age (docs/decisions/0019).
 package clock
 
 import (
@@ -14,19 +15,20 @@ import (
 )
 
 const (
-	// Margin is the largest offset of a clock that is in no doubt: clocks may differ by as
-	// much anyway.
+	// Margin is the largest offset of a clock without doubt: clocks may differ by as much
+	// in any case.
 	Margin = messages.MaxAhead
-	// settled is how long a clock goes on without a step until it is believed, where
+	// settled is how long a clock has to run without a step until it is trusted, if
 	// nothing else shows the time.
 	settled = time.Hour
-	// maxTook is the longest exchange whose time is believed. The reply may have waited in
-	// this process.
+	// maxTook is the longest exchange whose time is trusted. In a longer one, the reply
+	// may have waited in this process.
 	maxTook = time.Minute
 )
 
-// DoubtError says that the clock of this process must not decide that something is too old
-// or too early. Time mends it, or another process with a better clock takes the message.
+// DoubtError means that the clock of this process must not decide that something is too
+// old or too early. Time mends it, or another process with a better clock takes the
+// message.
 type DoubtError struct {
 	// Offset is how far the clock seems to be ahead.
 	Offset time.Duration
@@ -45,8 +47,8 @@ type Clock struct {
 	mu sync.Mutex
 	// right is the gap between wall and monotonic time at which the wall clock is right.
 	right time.Duration
-	// told says that AWS told the time. Without that, jump is the gap after the last step,
-	// and since is when that was, or the start.
+	// told means that AWS has told the time. Otherwise jump is the gap after the last
+	// step, and since is the time of that step, or of the start.
 	told  bool
 	jump  time.Duration
 	since time.Duration
@@ -60,14 +62,14 @@ func New(now func() time.Time) *Clock {
 	return c
 }
 
-// gap returns by how much the wall clock has gone further than the monotonic one since the
-// start, and how far that one has gone.
+// gap returns by how much the wall clock has advanced further than the monotonic clock
+// since the start, and how far the monotonic clock has advanced.
 func (c *Clock) gap() (gap, gone time.Duration) {
 	gone = time.Since(c.start)
-	return c.now().Round(0).Sub(c.start.Round(0)) - gone, gone // Round takes the monotonic time off
+	return c.now().Round(0).Sub(c.start.Round(0)) - gone, gone // Round removes the monotonic time
 }
 
-// Observe takes the time that a reply of AWS names, and how long the exchange took.
+// Observe takes the time in a reply of AWS, and the duration of the exchange.
 func (c *Clock) Observe(server time.Time, took time.Duration) {
 	if c == nil || took > maxTook {
 		return
@@ -78,8 +80,8 @@ func (c *Clock) Observe(server time.Time, took time.Duration) {
 	c.right, c.told = gap-c.now().Round(0).Sub(server), true
 }
 
-// offset returns how far the clock is ahead, and whether the process just began or the
-// clock just stepped, and AWS does not tell the time.
+// offset returns how far the clock is ahead. fresh reports that the process has just
+// begun, or the clock has just stepped, and AWS has not told the time.
 func (c *Clock) offset() (ahead time.Duration, fresh bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,7 +92,7 @@ func (c *Clock) offset() (ahead time.Duration, fresh bool) {
 	if (gap - c.jump).Abs() > Margin {
 		c.since = gone
 	}
-	c.jump = gap // a clock that is only slewed goes on being right
+	c.jump = gap // a clock that is only slewed stays right
 	fresh = gone-c.since < settled
 	if !fresh || (gap-c.right).Abs() <= Margin {
 		c.right = gap
@@ -112,7 +114,8 @@ func (c *Clock) Told() bool {
 }
 
 // Doubt returns a *DoubtError while the clock must not decide that something is too old,
-// and nil otherwise. A caller reads its clock first, so that Doubt sees a step before that.
+// and nil otherwise. A caller reads its clock first, so that Doubt sees every step before
+// that read.
 func (c *Clock) Doubt() error {
 	if c == nil {
 		return nil
@@ -131,10 +134,10 @@ func doubt(ahead time.Duration) *DoubtError {
 }
 
 // CheckAge is messages.CheckIDAge by the clock, which shows now. It returns a *DoubtError
-// where a clock in doubt would refuse the id for good, or where the right one would.
+// if a clock in doubt would refuse the id for good, or if the right clock would.
 //
-// An id from ahead is itself a sign that this clock is behind. So where AWS does not tell the
-// time, no clock refuses one that began, or stepped, less than an hour ago.
+// An id from ahead is itself a sign that this clock is slow. So if AWS does not tell the
+// time, a clock refuses no such id within an hour of its start or of a step.
 func (c *Clock) CheckAge(field, ulid string, now time.Time) error {
 	err := messages.CheckIDAge(field, ulid, now)
 	if c == nil {

@@ -23,7 +23,7 @@ type wall struct {
 
 func (w *wall) now() time.Time { return time.Now().Add(w.skew) }
 
-// aws tells the time.
+// aws observes a reply of AWS.
 func (w *wall) aws() { w.Observe(time.Now().Truncate(time.Second), time.Second) }
 
 func pass(d time.Duration) { <-time.After(d) }

@@ -1,11 +1,11 @@
-// Package console is the pages that people open in a browser: one to use a feed, and one to
-// operate a process. Everything that they load is embedded here.
+// Package console has the pages that people open in a browser: one page to use a feed, and
+// one to operate a process. All files that they load are embedded here.
 //
-// The pages have no rights of their own: the first calls the public API with the token of
-// its user, the second the metrics and dead letters of the address that serves it. So this
-// package must never read a feed, a queue or a request's token, name another host, or
-// allow a script or a style that is not a file of its own (Content-Security-Policy). A text
-// of a user becomes a text node (console.js), never markup.
+// The pages have no rights of their own: the first page calls the public API with its
+// user's token, the second page calls the metrics and dead letters of its own address. So
+// this package must never read a feed, a queue or a request's token, name another host, or
+// allow a script or a style outside of its files (Content-Security-Policy). A text of a
+// user becomes a text node (console.js), never markup.
 package console
 
 import (
@@ -24,7 +24,7 @@ import (
 //go:embed *.html assets third_party
 var files embed.FS
 
-// policy lets a page load files of its own host only, and run no script of its markup.
+// policy lets a page load only files of its own host, and run no inline script.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
@@ -34,15 +34,16 @@ type Config struct {
 	People *People
 	// Operator is the path of the page for operators, "" for none.
 	Operator string
-	// Topics are the topics whose dead letters that page lists.
+	// Topics are the topics whose dead letters the operators' page lists.
 	Topics []string
-	// Process is the process whose metrics that page shows.
+	// Process is the process whose metrics the operators' page shows.
 	Process Process
 }
 
 // Process describes a process to its operators.
 type Process struct {
-	// Name has its duties, and Host is the name of its machine, "" if that is unknown.
+	// Name has the duties of the process, and Host is the name of its machine, "" if it
+	// is unknown.
 	Name, Host, Version string
 	Since               time.Time
 	// Alone is true if no other process works on the same data.
@@ -51,7 +52,7 @@ type Process struct {
 
 // People are the settings of the page for users.
 type People struct {
-	// DevTokens lets everybody sign in as any user. Without it people bring a token.
+	// DevTokens lets everybody sign in as any user. Without it, people need a token.
 	DevTokens bool
 	// Suggested are the ids of users to try.
 	Suggested []string

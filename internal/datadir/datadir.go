@@ -1,7 +1,6 @@
-// Package datadir owns the directory in which the embedded engine keeps its data. It
-// makes the directory, holds the lock that keeps a second process out, checks the
-// format of the layout, keeps the secret that signs dev tokens, and marks a directory that
-// a restore fills.
+// Package datadir owns the directory in which the embedded engine keeps its data. It makes
+// the directory, holds the lock that keeps a second process out, checks the format of the
+// layout, keeps the secret that signs dev tokens, and marks a directory during a restore.
 //
 // It must never remove anything, and never look into the directories of the table and
 // the queue.
@@ -21,9 +20,9 @@ import (
 	"fanfare/internal/disk"
 )
 
-// format is the format of the directory and of all data in it: the one that this version
-// writes, and the only one that it reads. Development versions before v0.1.0 wrote lower ones.
-// From v0.1.0 on each format stays readable.
+// format is the format of the directory and of all data in it. This version writes and reads
+// only this format. Development versions before v0.1.0 wrote lower ones. From v0.1.0 on each
+// format stays readable.
 const format = 2
 
 // Names in the directory.
@@ -32,8 +31,8 @@ const (
 	formatFile = "FORMAT"
 )
 
-// The directories of the stores, and the file of the secret. With the format they are the
-// whole state.
+// The directories of the stores, and the file of the secret. Together with the format
+// they are the whole state.
 const (
 	Table      = "table"
 	Queue      = "queue"
@@ -41,7 +40,7 @@ const (
 )
 
 // restoring is the format of a directory that a restore has not filled yet, so that no
-// version takes its files for data.
+// version reads its files as data.
 const restoring = "restoring"
 
 // Dir is a data directory that this process owns.
@@ -50,8 +49,8 @@ type Dir struct {
 	lock *os.File
 }
 
-// Open takes the lock of the data directory at path, which it makes if needed. Its
-// errors name the path and tell the user how to go on.
+// Open takes the lock of the data directory at path, and makes the directory if needed.
+// Its errors name the path and the remedy.
 func Open(path string) (*Dir, error) {
 	if err := disk.MakeDir(nil, path); err != nil {
 		return nil, fmt.Errorf("data directory %s cannot be made: choose another: %w", path, err)
@@ -72,7 +71,7 @@ func takeLock(path string) (lock *os.File, err error) {
 		return nil, notWritable(path, err)
 	}
 	// The lock belongs to the open file. So it also keeps out a second instance in this
-	// process, and it ends with the process however that ends.
+	// process, and it ends with the process in any case.
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			err = fmt.Errorf("data directory %s is in use by another process: stop that one, or choose another directory", path)
@@ -86,12 +85,13 @@ func takeLock(path string) (lock *os.File, err error) {
 
 // State is the state of a data directory.
 type State struct {
-	// Exists reports whether there is one. InUse reports whether a process has it open.
+	// Exists reports whether the directory exists. InUse reports whether a process has it
+	// open.
 	Exists, InUse bool
 }
 
-// Look returns the state of the data directory at path. It changes nothing. Its error is the
-// one for which Open would fail, but for a directory that is in use.
+// Look returns the state of the data directory at path. It changes nothing. It returns the
+// same errors as Open, except for a directory in use.
 func Look(path string) (State, error) {
 	lock, err := os.Open(filepath.Join(path, lockFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -100,10 +100,10 @@ func Look(path string) (State, error) {
 	if err != nil {
 		return State{}, notWritable(path, err)
 	}
-	// A shared lock: a start at this very moment is refused, and nothing else.
+	// A shared lock only refuses a start at this very moment.
 	err = syscall.Flock(int(lock.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
 	state := State{Exists: true, InUse: errors.Is(err, syscall.EWOULDBLOCK)}
-	if err := lock.Close(); err != nil { // it ends the lock, too
+	if err := lock.Close(); err != nil { // the close ends the lock, too
 		return state, err
 	}
 	if err := syscall.Access(path, accessWrite); err != nil {
@@ -170,9 +170,9 @@ func ReadSecret(path string) ([]byte, error) {
 	return secret, nil
 }
 
-// OpenEmpty is Open for a restore. It refuses a directory that holds anything, but for the
-// remains of a restore that did not end, of which it returns the names. Nothing can open the
-// directory as data until Filled.
+// OpenEmpty is Open for a restore. It refuses a directory that is not empty, except for the
+// remains of an unfinished restore, whose names it returns. The directory cannot be opened
+// as data until Filled.
 func OpenEmpty(path string) (dir *Dir, remains []string, err error) {
 	if err := disk.MakeDir(nil, path); err != nil {
 		return nil, nil, fmt.Errorf("data directory %s cannot be made: choose another: %w", path, err)
@@ -208,7 +208,7 @@ func OpenEmpty(path string) (dir *Dir, remains []string, err error) {
 	return &Dir{path, lock}, remains, nil
 }
 
-// Filled makes a directory of OpenEmpty one with data, of the format of this version.
+// Filled marks the directory of OpenEmpty as one with data, of this version's format.
 func (d *Dir) Filled() error {
 	if err := WriteFile(d.Path(formatFile), []byte(strconv.Itoa(format)+"\n")); err != nil {
 		return notWritable(d.path, err)
@@ -216,13 +216,13 @@ func (d *Dir) Filled() error {
 	return nil
 }
 
-// Emptied makes a directory of OpenEmpty an empty one, once its remains are gone.
+// Emptied marks the directory of OpenEmpty as empty, once its remains are gone.
 func (d *Dir) Emptied() error { return os.Remove(d.Path(formatFile)) }
 
 // Format returns the format of the layout.
 func (d *Dir) Format() int { return format }
 
-// CheckFormat refuses data of a format that this version does not read.
+// CheckFormat refuses data of a format that this version cannot read.
 func CheckFormat(data, stored string) error {
 	if n, err := strconv.Atoi(stored); err == nil && 0 < n && n < format {
 		return fmt.Errorf("%s has format %d, which a development version before v0.1.0 wrote: choose a new directory", data, n)
@@ -270,7 +270,7 @@ func notWritable(path string, err error) error {
 	return fmt.Errorf("data directory %s is not writable: choose another, or let this user write to it: %w", path, err)
 }
 
-// WriteFile stores a file. After a crash the file is there whole or not at all.
+// WriteFile stores a file. After a crash the file is whole or absent.
 func WriteFile(path string, data []byte) (err error) {
 	tmp, err := os.OpenFile(path+".tmp", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {

@@ -1,7 +1,8 @@
 // Package display decides which short texts may stand beside other texts on a page: names, the
-// lines of a profile, and the URLs of images. It refuses characters that cannot be seen, that
-// change the direction of the text around them, or that end a line, a string or a URL. The API,
-// imports and producers ask it, so that one rule holds for all (docs/decisions/0043).
+// lines of a profile, and the URLs of images. It refuses invisible characters, characters that
+// change the direction of the text around them, and characters that end a line, a string or a
+// URL. The API, imports and producers use it, so that one rule holds for all
+// (docs/decisions/0043).
 //
 // It must never change a text, or refuse a character that a language or an emoji needs.
 package display
@@ -14,8 +15,8 @@ import (
 	"unicode/utf8"
 )
 
-// NameFault returns the fault of a name that is valid UTF-8, "" if it has none. A name is one line
-// and shows something.
+// NameFault returns the fault of a name that is valid UTF-8, "" for none. A name is one line with
+// at least one visible character.
 func NameFault(name string) string {
 	runes := []rune(name)
 	shows := false
@@ -35,8 +36,8 @@ func NameFault(name string) string {
 	return ""
 }
 
-// LinesFault returns the fault of a text of several lines that is valid UTF-8, "" if it has none.
-// Direction marks are fine there, and the controls that reach over other characters are not.
+// LinesFault returns the fault of a text of several lines that is valid UTF-8, "" for none.
+// Direction marks are allowed, but not the controls that affect further characters.
 func LinesFault(text string) string {
 	for _, r := range text {
 		switch {
@@ -50,7 +51,8 @@ func LinesFault(text string) string {
 	return ""
 }
 
-// ImageURLFault returns the fault of the URL of an image, "" if it has none. No URL is fine, too.
+// ImageURLFault returns the fault of the URL of an image, "" for none. An empty URL is
+// allowed.
 func ImageURLFault(value string, most int) string {
 	if value == "" {
 		return ""
@@ -78,7 +80,7 @@ func ImageURLFault(value string, most int) string {
 	return ""
 }
 
-// endsURL reports whether a page that shows a URL may take r for its end. So a URL with r
+// endsURL reports whether a page with a URL may mistake r for the URL's end. Such a URL
 // could add code to a careless page.
 func endsURL(r rune) bool {
 	return unicode.IsSpace(r) || unicode.IsControl(r) || strings.ContainsRune("\"'`<>", r)
@@ -94,7 +96,7 @@ func leaveOut(r rune, fault string) string {
 	return fmt.Sprintf("has U+%04X, which %s: leave it out", r, fault)
 }
 
-// faultOf returns the fault of a character in every place of a name, "" if it has none.
+// faultOf returns the fault of a character that no place of a name allows, "" for none.
 func faultOf(r rune) string {
 	switch {
 	case unicode.IsControl(r):

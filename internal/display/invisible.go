@@ -19,20 +19,21 @@ const (
 )
 
 // invisible reports whether a character has no shape of its own: Unicode's default ignorable
-// characters, and the other format characters without a glyph, unlike U+06DD.
+// characters, and format characters without a glyph (U+06DD has one).
 func invisible(r rune) bool {
 	return unicode.In(r, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) &&
 		!unicode.Is(unicode.Prepended_Concatenation_Mark, r)
 }
 
-// hasInk reports whether a character alone shows something. A character that Unicode had not
+// hasInk reports whether a character by itself is visible. A character that Unicode had not
 // assigned when Go's tables were made counts, because it may be a new letter or emoji.
 func hasInk(r rune) bool {
 	return !unicode.In(r, unicode.Z, unicode.M, unicode.Cc, unicode.Cf, unicode.Co, unicode.Other_Default_Ignorable_Code_Point) && r != brailleBlank && r != musicalBlank ||
 		unicode.Is(unicode.Prepended_Concatenation_Mark, r)
 }
 
-// needed reports whether the invisible character at i is a part of how its neighbours are written.
+// needed reports whether the invisible character at i belongs to the spelling of its
+// neighbours.
 func needed(runes []rune, i int) bool {
 	var next rune
 	if i+1 < len(runes) {
@@ -77,7 +78,7 @@ func joining(r rune) bool {
 }
 
 // pictograph reports whether a character may be a part of an emoji. The whole block counts, because
-// it gets new ones each year.
+// it gets new emoji each year.
 func pictograph(r rune) bool {
 	return unicode.In(r, unicode.So, unicode.Sm) && r > unicode.MaxLatin1 || r >= firstPictograph && r <= lastPictograph
 }

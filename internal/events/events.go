@@ -1,11 +1,12 @@
-// Package events sends the events of applied work to a queue of the operator's choice, so
-// that push, a search and the like can be built outside, and to the topic of notices. It must never decide
-// which work has an event, hold up that work for longer than SendTime, or read the queue.
+// Package events sends the events of applied work to a queue that the operator names, so that push,
+// search and other services can be built outside of Fanfare, and to the topic of notices. It must
+// never decide which work has an event, delay that work for longer than SendTime, or read the queue.
 //
 // The order is: the effect, then the event, then the ack of the work's message
 // (docs/decisions/0033-events-out.md). A crash in between repeats the event with the same
-// id, and never loses it (I6). While the queue fails, one send at a time tries it, and the
-// others fail at once: their messages come again, and become dead letters in the end.
+// id, and never loses it (I6). While the queue fails, one send at a time tries it. All
+// other sends fail at once: their messages are redelivered, and become dead letters in the
+// end.
 package events
 
 import (
@@ -38,11 +39,11 @@ type Sender struct {
 	// failed is the last failure, nil while the queue works; failedAt is its time.
 	failed   error
 	failedAt time.Time
-	// trying says that a send tries the failing queue.
+	// trying means that a send is trying the failing queue.
 	trying bool
 }
 
-// New returns a sender to the queue of this name, with the group keys of group. publish returns nil only
+// New returns a sender to the named queue, with the group keys of group. publish returns nil only
 // when all messages are durable, and the context of the first message bounds its wait.
 func New(publish func(name string, msgs ...*message.Message) error, name string, group func(messages.Event) string, log *zap.Logger) *Sender {
 	return &Sender{publish: publish, name: name, group: group, log: log}
@@ -64,7 +65,7 @@ func (s *Sender) Send(ctx context.Context, events ...messages.Event) error {
 	return nil
 }
 
-// begin returns the last failure, unless the queue works or it is time to try it.
+// begin returns the last failure, unless the queue works or another try is due.
 func (s *Sender) begin() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,8 +94,8 @@ func (s *Sender) send(ctx context.Context, events []messages.Event) error {
 	return s.publish(s.name, msgs...)
 }
 
-// end notes the outcome of a send. A send that its caller cancelled proves nothing of the queue. A send
-// that outlasts its caller's time has failed: the queue may hang.
+// end notes the outcome of a send. If the caller cancelled the send, that proves nothing about the
+// queue. If the send takes longer than the caller's time, it has failed: the queue may hang.
 func (s *Sender) end(ctx context.Context, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,7 +1,8 @@
-// Package fault is the failures of the domain that a caller decides on. Each has a kind, by the
-// caller's next step, and a sentence for users.
+// Package fault has the failures of the domain on which a caller decides. Each has a kind, by
+// the caller's next step, and a sentence for users.
 //
-// It must never choose an HTTP status, and never make a defect Unavailable: no retry mends one.
+// It must never choose an HTTP status, and never make a defect Unavailable, because no
+// retry mends a defect.
 package fault
 
 import (
@@ -30,25 +31,25 @@ const (
 	Malformed
 	// ProfileMissing: the user must make a profile before the first write.
 	ProfileMissing
-	// FollowingLimit: the user follows as many users as one may.
+	// FollowingLimit: the user follows as many users as allowed.
 	FollowingLimit
-	// MuteLimit: the user mutes as many users as one may.
+	// MuteLimit: the user mutes as many users as allowed.
 	MuteLimit
-	// BookmarkLimit: the user has as many bookmarks as one may.
+	// BookmarkLimit: the user has as many bookmarks as allowed.
 	BookmarkLimit
-	// MarkerLimit: the user has as many read markers as one may.
+	// MarkerLimit: the user has as many read markers as allowed.
 	MarkerLimit
-	// Blocked: there is a block between the user and the other one.
+	// Blocked: there is a block between the user and the other user.
 	Blocked
 	// IndexOff: the list needs the index of likes by user, which is switched off.
 	IndexOff
 	// NotificationsOff: the call is about notifications, which are switched off.
 	NotificationsOff
-	// TooSoon: a call that may be made once in a while was made before, or the user's calls of this hour have
-	// caused all units that they may; again after RetryAfter.
+	// TooSoon: the call is allowed only once in a while and was made already, or the user's calls of
+	// this hour have caused all allowed units. It may be repeated after RetryAfter.
 	TooSoon
-	// Unavailable: try again after RetryAfter. The outcome of a write may be
-	// unknown, but every write may be repeated.
+	// Unavailable: retry after RetryAfter. The outcome of a write may be unknown, but
+	// every write may be repeated.
 	Unavailable
 )
 
@@ -90,11 +91,11 @@ func (k Kind) String() string {
 // defect of the code or of the stored data.
 type Error struct {
 	Kind Kind
-	// Detail is a sentence for users: the fault, and the way out of it.
+	// Detail is a sentence for users: the fault, and its remedy.
 	Detail string
-	// Fields names each bad field of an Invalid.
+	// Fields names each faulty field of an Invalid.
 	Fields []FieldError
-	// RetryAfter is how long to wait before another try of an Unavailable or a TooSoon.
+	// RetryAfter is the wait before a retry of an Unavailable or a TooSoon.
 	RetryAfter time.Duration
 	// Err is the cause, if there is one. It is for logs, not for users.
 	Err error
@@ -123,7 +124,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// RetryAfter is short because a queue or a table comes back, or conflicts end, within
+// RetryAfter is short because a queue or a table recovers, or conflicts end, within
 // moments.
 const RetryAfter = time.Second
 
@@ -140,9 +141,9 @@ func NoProfile(user string) error {
 	return &Error{Kind: ProfileMissing, Detail: fmt.Sprintf("user %s has no profile yet: make one first (PUT /v1/me)", user)}
 }
 
-// Wrap wraps a failed call to the table or the queue. It does not make a
-// defect Unavailable, since no retry mends a defect. The ports say that after any
-// other error the outcome is unknown, so a retry makes sense.
+// Wrap wraps a failed call to the table or the queue. It does not make a defect
+// Unavailable, since no retry mends a defect. By the contract of the ports, any other
+// error leaves the outcome unknown, so a retry makes sense.
 func Wrap(what string, err error) error {
 	if err == nil {
 		return nil

@@ -1,9 +1,9 @@
 // Package id makes and checks the identifiers that Fanfare stores: ULIDs for
 // posts, comments and events, and the user ids that arrive as a token's sub.
 //
-// For each author id order is time order, so a Generator must never step back.
-// ulid.Make does, because it reads its clock outside its lock (476 steps back in 3.2
-// million across goroutines), and its entropy can be predicted.
+// For each author id order is time order, so a Generator must never step back. ulid.Make
+// steps back, because it reads its clock outside its lock (476 steps back in 3.2 million
+// across goroutines), and its entropy can be predicted.
 package id
 
 import (
@@ -22,8 +22,8 @@ import (
 // Len is the length in bytes of every ULID in its text form.
 const Len = ulid.EncodedSize
 
-// Min and Max are the lowest and the highest possible id. Every id lies between them,
-// both included, so they serve as open ends of a key range.
+// Min and Max are the lowest and the highest possible id. All ids lie between them, both
+// included, so they serve as open ends of a key range.
 const (
 	Min = "00000000000000000000000000"
 	Max = "7ZZZZZZZZZZZZZZZZZZZZZZZZZ"
@@ -32,8 +32,8 @@ const (
 // ErrMalformed is wrapped by every error about an id outside its grammar.
 var ErrMalformed = errors.New("malformed id")
 
-// Generator makes ULIDs that only grow, also when the clock steps back or many
-// goroutines call it at once. A process has one Generator.
+// Generator makes ULIDs that only grow, even when the clock steps back or many goroutines
+// call it at once. A process has one Generator.
 type Generator struct {
 	now     func() time.Time
 	mu      sync.Mutex
@@ -47,8 +47,8 @@ func NewGenerator(now func() time.Time) *Generator {
 	return newGenerator(now, rand.Reader)
 }
 
-// NewSeededGenerator returns a generator whose ids depend on now and entropy
-// alone. The simulation uses it: it must replay a seed byte for byte.
+// NewSeededGenerator returns a generator whose ids depend only on now and entropy. The
+// simulation uses it, because a seed must replay byte for byte.
 func NewSeededGenerator(now func() time.Time, entropy io.Reader) *Generator {
 	return newGenerator(now, entropy)
 }
@@ -62,11 +62,11 @@ func (g *Generator) New() (string, error) {
 	return g.After("")
 }
 
-// After returns an id above floor and above every id that this generator made before
-// from the clock. floor is the author's newest post, or "" for none: it keeps one
-// author's ids in order across replicas whose clocks differ. It raises this one id
-// only, so a replica that runs ahead does not drag every other author into the future.
-// Ids above one floor that is ahead of the clock are in the order of their clocks too.
+// After returns an id above floor and above every earlier id of this generator from the
+// clock. floor is the author's newest post, or "" for none: it keeps one author's ids in
+// order across replicas whose clocks differ. floor raises only this one id, so a replica
+// that runs ahead does not drag every other author into the future. Ids above one floor
+// that is ahead of the clock are in the order of their clocks, too.
 func (g *Generator) After(floor string) (string, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -99,7 +99,7 @@ func (g *Generator) After(floor string) (string, error) {
 	return next.String(), nil
 }
 
-// Before returns a new id of the millisecond before that of an id.
+// Before returns a new id of the millisecond before ceiling.
 func (g *Generator) Before(ceiling string) (string, error) {
 	below, err := Parse(ceiling)
 	if err != nil || below.Time() == 0 {
@@ -151,7 +151,7 @@ func Valid(s string) bool {
 // PackedLen is the length in bytes of an id that Pack has packed.
 const PackedLen = len(ulid.ULID{})
 
-// Pack returns an id as bytes, all zero for "", and for what Parse refuses.
+// Pack returns an id as bytes, all zero for "" and for any text that Parse refuses.
 func Pack(s string) []byte {
 	u, err := Parse(s)
 	if err != nil {
@@ -192,7 +192,7 @@ func Floor(t time.Time) string {
 	return u.String()
 }
 
-// Named returns the id of a time whose random part is a hash of name: each call with the
+// Named returns an id of time t whose random part is a hash of name: each call with the
 // same time and name returns the same id. A time outside a ULID's range is an error.
 func Named(t time.Time, name string) (string, error) {
 	var u ulid.ULID

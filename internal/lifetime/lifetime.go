@@ -1,6 +1,7 @@
 // Package lifetime is a process's view of how long homes show posts: a decision in the table,
-// which each process reads and none replaces by its own setting. It must never decide for a
-// process that only reads, or let a process act by a view that is older than viewUsable (I2).
+// which each process reads and no process replaces by its own setting. It must never decide
+// for a process that only reads, or let a process act by a view that is older than viewUsable
+// (I2).
 package lifetime
 
 import (
@@ -18,13 +19,13 @@ import (
 )
 
 const (
-	// viewFresh is the age from which a view is read again. So it costs a read unit a minute for
-	// each process, and a request nothing.
+	// viewFresh is the age from which a view is read again. So each process uses a read unit a
+	// minute for it, and no request pays for it.
 	viewFresh = time.Minute
-	// viewUsable is the age up to which a view is used while it cannot be read. It is far below
-	// the time from a decision until it is in force.
+	// viewUsable is the age up to which a view is used while the item cannot be read. It is far
+	// below the time from a decision until the decision is in force.
 	viewUsable = 15 * time.Minute
-	// viewRetry is the time between two reads of which the first failed.
+	// viewRetry is the time between a failed read and the next one.
 	viewRetry = 5 * time.Second
 )
 
@@ -32,12 +33,12 @@ const (
 type Config struct {
 	Store table.Store
 	Now   func() time.Time
-	// Clock, if not nil, reports when Now must not decide.
+	// Clock, if not nil, reports when Now is too uncertain to decide.
 	Clock *clock.Clock
-	// TTL is the process's own setting: what Decide decides. It counts as decided as long as
-	// the table has no decision.
+	// TTL is the process's own setting, which Decide stores. It counts as decided while the
+	// table has no decision.
 	TTL time.Duration
-	// Log takes the changes. Default none.
+	// Log gets the changes. By default nothing is logged.
 	Log *zap.Logger
 }
 
@@ -49,7 +50,8 @@ type View struct {
 	seen    atomic.Pointer[seen]
 }
 
-// seen holds the lifetimes of the last read that worked, and the time of a later read that failed.
+// seen holds the lifetimes of the last successful read, and the time of a later failed
+// read.
 type seen struct {
 	lifetimes    schema.Lifetimes
 	read, failed time.Time
@@ -63,7 +65,7 @@ func New(cfg Config) *View {
 	return &View{cfg: cfg, reading: make(chan struct{}, 1)}
 }
 
-// Fixed returns a View of one TTL that nobody changes, for a table of one process.
+// Fixed returns a View with one TTL that never changes, for a table of one process.
 func Fixed(ttl time.Duration) *View {
 	v := New(Config{TTL: ttl})
 	v.seen.Store(&seen{lifetimes: schema.Lifetimes{}.Decided(ttl, time.Time{})})
@@ -71,8 +73,8 @@ func Fixed(ttl time.Duration) *View {
 }
 
 // Current returns the lifetimes. Once a minute one request reads the item, while other requests
-// use the previous view. All requests wait if that view is not usable any more, such as after a
-// sleep of the process.
+// use the previous view. If that view is too old to be used, for example after a sleep of the
+// process, all requests wait.
 func (v *View) Current(ctx context.Context) (schema.Lifetimes, error) {
 	if known, usable, due := v.known(); usable {
 		if !due {
@@ -95,7 +97,7 @@ func (v *View) Current(ctx context.Context) (schema.Lifetimes, error) {
 		return known, nil // another request has read it
 	}
 	if end, ok := ctx.Deadline(); ok && !time.Now().Before(end) {
-		return nil, context.DeadlineExceeded // the request's time ended with that of the request that read
+		return nil, context.DeadlineExceeded // this request's time ended with the time of the request that read
 	}
 	_, err := v.read(ctx)
 	known, usable, _ := v.known()
@@ -106,7 +108,8 @@ func (v *View) Current(ctx context.Context) (schema.Lifetimes, error) {
 	return known, err
 }
 
-// known returns the view so far: whether it may be used, and whether it should be read again.
+// known returns the present view, whether it may be used, and whether it should be read
+// again.
 func (v *View) known() (l schema.Lifetimes, usable, due bool) {
 	at := v.seen.Load()
 	if at == nil {
@@ -121,8 +124,8 @@ func (v *View) known() (l schema.Lifetimes, usable, due bool) {
 	return at.lifetimes, usable, age < 0 || age >= viewFresh && now.Sub(at.failed) >= viewRetry
 }
 
-// read reads the item and takes it over, consistently: a stale view could be one of long ago.
-// stored reports whether there is one.
+// read reads the item and uses it as the view. The read is consistent, because a stale item
+// could be very old. stored reports whether the item exists.
 func (v *View) read(ctx context.Context) (stored bool, err error) {
 	began := v.cfg.Now()
 	res, err := v.cfg.Store.Get(ctx, table.GetInput{Key: schema.LifetimesKey(), Consistent: true})
@@ -140,14 +143,14 @@ func (v *View) read(ctx context.Context) (stored bool, err error) {
 	return res.Item != nil, nil
 }
 
-// Keep stores the process's own setting if the table has no decision, for a process that writes
-// entries beside the daemons.
+// Keep stores the process's own setting if the table has no decision. It is for a process that
+// writes entries beside the daemons.
 func (v *View) Keep(ctx context.Context) error {
 	return v.store(ctx, func(schema.Lifetimes) bool { return false })
 }
 
-// Decide stores the process's own setting as the last decision, before the process serves. A
-// clock in doubt decides nothing.
+// Decide stores the process's own setting as the last decision, before the process serves.
+// If the clock is in doubt, it decides nothing.
 func (v *View) Decide(ctx context.Context) error {
 	return v.store(ctx, func(stored schema.Lifetimes) bool {
 		if err := v.cfg.Clock.Doubt(); err != nil {
@@ -158,7 +161,8 @@ func (v *View) Decide(ctx context.Context) error {
 	})
 }
 
-// store stores the own setting if there is no decision, or if it may replace that one.
+// store stores the own setting if there is no decision, or if mayChange allows to replace
+// the decision.
 func (v *View) store(ctx context.Context, mayChange func(schema.Lifetimes) bool) error {
 	for {
 		stored, err := v.read(ctx)
@@ -178,7 +182,7 @@ func (v *View) store(ctx context.Context, mayChange func(schema.Lifetimes) bool)
 		}
 		_, err = v.cfg.Store.Put(ctx, table.PutInput{Item: next.Item(), If: same})
 		if _, other := errors.AsType[*table.ConditionError](err); other {
-			continue // another process decided meanwhile, or this write had an effect before
+			continue // another process has decided, or an earlier try of this write had an effect
 		}
 		if err != nil {
 			return fmt.Errorf("store the TTL of homes: %w", err)

@@ -13,15 +13,15 @@ import (
 	"fanfare/internal/panics"
 )
 
-// Reads lets requests that want the same items at the same time share one
-// consistent read. It exists because one item serves at most 3,000 read units a second
-// and cannot be split, while a celebrity's newest post is in very many homes, and a crowd likes it,
-// comments on it, and looks at its author.
+// Reads lets requests that need the same items at the same time share one consistent read. It
+// exists because one item serves at most 3,000 read units a second and cannot be split. But a
+// celebrity's newest post is in very many homes, and a crowd likes it, comments on it, and looks at
+// its author.
 //
-// A request never takes the answer of a read that was under way when it arrived,
-// because a deletion may have been answered since that read looked (I2). It reads a key
-// at once if nobody else is reading it. Else it waits for the next batch: one read of all
-// such keys, which begins when the batch before it has ended. So a key is in two reads
+// A request never uses the answer of a read that was running when it arrived, because a
+// deletion may have been answered since that read looked (I2). It reads a key at once if
+// no other request is reading the key. Otherwise it waits for the next batch: one read of
+// all such keys, which begins when the previous batch has ended. So a key is in two reads
 // at a time at most, and a request waits for two reads at most, at any rate of requests.
 type Reads[K comparable, V any] struct {
 	read func(context.Context, []K) (map[K]V, error)
@@ -29,15 +29,15 @@ type Reads[K comparable, V any] struct {
 	mu sync.Mutex
 	// single holds the keys that one request is reading for itself.
 	single map[K]bool
-	// running is the batch that is being read, and waiting the one that takes more keys.
-	// nil stands for none.
+	// running is the batch that is being read, and waiting is the batch that takes more
+	// keys. nil stands for none.
 	running, waiting *batch[K, V]
 }
 
-// batch is a read for several requests. The request that made it reads it, to the end even if
-// that request is cancelled.
+// batch is a read for several requests. The request that made the batch reads it to the end,
+// even if that request is cancelled.
 type batch[K comparable, V any] struct {
-	// keys are in the order in which they came, has holds the same ones.
+	// keys are in the order in which they came. has contains the same keys.
 	keys []K
 	has  map[K]bool
 	// done is closed when items and err are set.
@@ -46,7 +46,8 @@ type batch[K comparable, V any] struct {
 	err   error
 }
 
-// ReadTime bounds a read for several requests, which does not end with the request that makes it.
+// ReadTime bounds a read for several requests. Such a read does not end with the request
+// that makes it.
 const ReadTime = 10 * time.Second
 
 func (t *batch[K, V]) reads(key K) bool { return t != nil && t.has[key] }
@@ -84,8 +85,8 @@ func (s *Reads[K, V]) Get(ctx context.Context, keys []K) (map[K]V, error) {
 	return found, nil
 }
 
-// arrive sorts the keys: keys to read now, and keys that wait for a batch. readBatch is
-// not nil if this request made that batch. Then it must be called.
+// arrive sorts the keys: keys to read now, and keys that wait for a batch. If this
+// request made that batch, readBatch is not nil and must be called.
 func (s *Reads[K, V]) arrive(keys []K) (now, waits []K, on *batch[K, V], readBatch func(context.Context)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,8 +126,8 @@ func (s *Reads[K, V]) readNow(ctx context.Context, keys []K, found map[K]V) erro
 	return err
 }
 
-// readBatch waits for the batch ahead, nil for none, and then reads the keys of t. It ends
-// the batch whatever happens, because other requests wait for it.
+// readBatch waits for the previous batch ahead, nil for none, and then reads the keys of
+// t. It always ends the batch, because other requests wait for it.
 func (s *Reads[K, V]) readBatch(ctx context.Context, t, ahead *batch[K, V]) {
 	if ahead != nil {
 		<-ahead.done
@@ -136,7 +137,7 @@ func (s *Reads[K, V]) readBatch(ctx context.Context, t, ahead *batch[K, V]) {
 	s.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ReadTime)
 	defer cancel()
-	t.err = panics.Catch(func() (err error) { // else a panic would look to the others like a read that found nothing
+	t.err = panics.Catch(func() (err error) { // otherwise a panic would look to waiting requests like a read that found nothing
 		t.items, err = s.read(ctx, t.keys)
 		return err
 	})
@@ -161,8 +162,8 @@ func Await(ctx context.Context, done <-chan struct{}) error {
 
 type turnKey struct{}
 
-// WithTurn returns a context whose requests call turn when they have waited for the read of another request.
-// Many requests continue at once then. A simulation lets them continue one after the other.
+// WithTurn returns a context whose requests call turn after they have waited for the read of another
+// request. Then many requests continue at once. A simulation lets them continue one after another.
 func WithTurn(ctx context.Context, turn func(context.Context)) context.Context {
 	return context.WithValue(ctx, turnKey{}, turn)
 }

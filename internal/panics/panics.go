@@ -1,9 +1,9 @@
-// Package panics turns a panic into an error. recover works on its own goroutine only,
-// and a panic that nothing recovers ends the process. So code that starts goroutines
-// for one request or message runs each of them through Catch: the panic then fails that
-// request or message and no other.
+// Package panics turns a panic into an error. recover works only on its own goroutine,
+// and a panic without a recover ends the process. So code that starts goroutines for one
+// request or message runs each of them through Catch: then a panic fails only that
+// request or message.
 //
-// It must never decide how to handle the error, which goes the way of all errors. A
+// It must never decide how to handle the error, which is returned like all errors. A
 // goroutine whose state would be wrong after a panic must not use it.
 package panics
 
@@ -17,7 +17,7 @@ import (
 	"fanfare/internal/invariants"
 )
 
-// Error is a panic that was caught. It always is a defect of the code.
+// Error is a panic that was caught. It is always a defect of the code.
 type Error struct {
 	Value any
 	// Stack is the stack of the goroutine that panicked, for logs.
@@ -39,8 +39,8 @@ func Catch(f func() error) (err error) {
 	return f()
 }
 
-// All runs works at the same time and returns the first error, which ends the context of the
-// other works. A panic becomes an error, because the caller's recover does not see other goroutines.
+// All runs works at the same time and returns the first error, which ends the context of all works.
+// A panic becomes an error, because the caller's recover does not see other goroutines.
 func All(ctx context.Context, works ...func(context.Context) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for _, work := range works {

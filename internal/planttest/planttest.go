@@ -1,8 +1,8 @@
-// Package planttest plants bugs into the product, to prove that tests can fail. A
-// planted bug is an edit of the product's source. The compiler lays the edited copy
-// over the real file, so the product holds no switch for it.
+// Package planttest plants bugs into the product, to prove that tests can fail. A planted
+// bug is an edit of the product's source. The compiler uses the edited copy in place of
+// the real file, so the product has no switch for the bug.
 //
-// It must never change a file of the repository, and nothing but tests may import it.
+// It must never change a file of the repository, and only tests may import it.
 package planttest
 
 import (
@@ -21,8 +21,8 @@ import (
 )
 
 // Edit replaces text that occurs exactly once in a file, named from the repository's
-// root. If the product has changed so that the text does not fit, the test fails and
-// the bug has to be planted anew.
+// root. If the product has changed so that the text does not fit, the test fails and the
+// bug has to be planted again.
 type Edit struct{ File, Old, New string }
 
 // Root returns the repository's root, which is the folder of go.mod.
@@ -72,7 +72,7 @@ func Build(t *testing.T, overlay string) (binary string) {
 }
 
 // MustFail runs a test of a planted bug's binary, count times at most. It fails t unless
-// that test fails and prints want.
+// the planted test fails and prints want.
 func MustFail(t *testing.T, binary, test, want string, count int) {
 	t.Helper()
 	run := exec.CommandContext(t.Context(), binary, "-test.run", "^"+test+"$", "-test.failfast", "-test.count", strconv.Itoa(count))

@@ -1,10 +1,9 @@
-// Package rfc3339 reads times of RFC 3339, section 5.6, for every format that has one: queries,
-// events, records of an import, metadata of dead letters.
+// Package rfc3339 reads times of RFC 3339, section 5.6, for every format with such times:
+// queries, events, records of an import, metadata of dead letters.
 //
-// time.Parse reads a dialect: it refuses a lower-case t or z and second 60, which the RFC
-// allows, and takes a comma before the fraction and an hour of one digit, which the RFC does
-// not. This package must never take a text that the RFC refuses, nor return another moment than the
-// moment of the text.
+// time.Parse reads a dialect: it refuses a lower-case t or z and second 60, which the RFC allows,
+// and accepts a comma before the fraction and an hour of one digit, which the RFC forbids. This
+// package must never accept a text that the RFC refuses, nor return another moment than the text's.
 package rfc3339
 
 import (
@@ -24,8 +23,8 @@ var (
 	errYear  = errors.New("is not a time: in UTC it is outside the years 0000 to 9999")
 )
 
-// Parse returns the moment that s names, in UTC. A leap second becomes the second after it,
-// because Go's clock has none. Digits of a fraction below the nanosecond are cut off.
+// Parse returns the moment s, in UTC. A leap second becomes the next second, because Go's
+// clock has no leap seconds. Digits of a fraction below the nanosecond are cut off.
 func Parse(s string) (time.Time, error) {
 	const fixed = len("2006-01-02T15:04:05")
 	if len(s) <= fixed || s[4] != '-' || s[7] != '-' || s[10]|0x20 != 't' || s[13] != ':' || s[16] != ':' {
@@ -59,7 +58,7 @@ func Parse(s string) (time.Time, error) {
 	return at.Add(time.Duration(nanos)), nil
 }
 
-// number returns the value of a text of digits, -1 if it has another character.
+// number returns the value of a text of digits, -1 if it has any other character.
 func number(s string) (n int) {
 	for i := range len(s) {
 		if s[i] < '0' || s[i] > '9' {
@@ -83,7 +82,7 @@ func fraction(s string) (nanos int, rest string, ok bool) {
 	return nanos, s[digits:], digits > 1
 }
 
-// offsetOf returns how far ahead of UTC the clock of an offset is.
+// offsetOf returns how far ahead of UTC an offset is.
 func offsetOf(s string) (time.Duration, error) {
 	if s == "Z" || s == "z" {
 		return 0, nil

@@ -1,5 +1,6 @@
-// Package static serves files that are in the binary: compressed where the client takes that, and not
-// again while the client's copy is current. So a small request of a stranger costs no large answer twice.
+// Package static serves files that are in the binary: compressed if the client accepts that, and only
+// once while the client's copy is current. So the small request of a stranger does not cause a large
+// answer twice.
 package static
 
 import (
@@ -19,13 +20,13 @@ type File struct {
 	plain, zipped variant
 }
 
-// variant is the file in one coding, with the tag of its bytes.
+// variant is the file in one coding, with the tag of the coded bytes.
 type variant struct {
 	content []byte
 	tag     string
 }
 
-// New returns a file of this media type.
+// New returns a file of a media type.
 func New(kind string, content []byte) (*File, error) {
 	f := &File{kind: kind, plain: newVariant(content)}
 	var zipped bytes.Buffer
@@ -50,10 +51,11 @@ func newVariant(content []byte) variant {
 	return variant{content, `"` + hex.EncodeToString(sum[:16]) + `"`}
 }
 
-// Size returns the most bytes of an answer's body.
+// Size returns the largest number of bytes of an answer's body.
 func (f *File) Size() int { return len(f.plain.content) }
 
-// ServeHTTP implements http.Handler. A client asks again each time, and gets 304 while its copy is current.
+// ServeHTTP implements http.Handler. A client asks each time, and gets 304 while its copy
+// is current.
 func (f *File) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", f.kind)
@@ -69,8 +71,8 @@ func (f *File) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(v.content))
 }
 
-// takesGzip reads the header Accept-Encoding (RFC 9110, section 12.5.3). The weight of gzip counts
-// before the weight of *.
+// takesGzip reads the header Accept-Encoding (RFC 9110, section 12.5.3). The weight of gzip
+// overrides the weight of *.
 func takesGzip(lines []string) bool {
 	weight := map[string]float64{}
 	for part := range strings.SplitSeq(strings.Join(lines, ","), ",") {
@@ -79,7 +81,7 @@ func takesGzip(lines []string) bool {
 		weight[coding] = 1
 		if name, value, _ := strings.Cut(parameter, "="); weighted && strings.EqualFold(strings.TrimSpace(name), "q") {
 			q, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-			if err != nil { // a client that cannot be understood gets the plain file
+			if err != nil { // a client with an unreadable header gets the plain file
 				q = 0
 			}
 			weight[coding] = q

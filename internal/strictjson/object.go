@@ -10,10 +10,10 @@ import (
 )
 
 // Object returns a text that is one object in its compact form: without white space between
-// tokens, and each string in its shortest spelling, so that two texts which differ in escapes
-// alone have one form. The order of members and the spelling of numbers stay.
+// tokens, and with each string in its shortest spelling. So two texts that differ only in
+// escapes have one form. The order of members and the spelling of numbers stay.
 //
-// It refuses an object with more than most bytes in this form, with more than depth levels, and
+// It refuses an object with more than most bytes in this form, with more than depth levels, or
 // with a number that no float64 has.
 func Object(text []byte, most, depth int) (string, error) {
 	if err := checkObject(text, depth); err != nil {

@@ -1,13 +1,13 @@
 // Package strictjson reads the JSON of strangers: bodies of requests, events, lines of an
 // import, key sets, lists of backups. Every place that reads bytes of another program uses it,
-// so that no two places understand one text in two ways.
+// so that all places understand a text in the same way.
 //
-// It takes what RFC 8259 and RFC 7493 (I-JSON) take: UTF-8, one value and no data after it,
-// names that occur once in their object, surrogates in pairs, at most 10,000 levels. Names
-// count letter by letter, and times are of RFC 3339. encoding/json changes such input instead:
-// it writes U+FFFD, keeps the last of two members, and takes "ID" for "id".
+// It accepts what RFC 8259 and RFC 7493 (I-JSON) accept: UTF-8, one value and no data after
+// it, names that occur once in their object, surrogates in pairs, at most 10,000 levels. Names
+// match letter by letter, and times are of RFC 3339. encoding/json changes such input instead:
+// it writes U+FFFD, keeps the last of two members with one name, and accepts "ID" for "id".
 //
-// It must never change a value, nor bound the size of a text: its caller does.
+// It must never change a value, nor bound the size of a text, which is the caller's task.
 package strictjson
 
 import (
@@ -31,7 +31,7 @@ type Error struct {
 	Field string
 	// Detail completes a sentence that begins with the name of the field or of the text.
 	Detail string
-	// Malformed reports that the text is no JSON at all.
+	// Malformed reports that the text is not JSON.
 	Malformed bool
 }
 
@@ -42,12 +42,12 @@ func (e *Error) Error() string {
 	return e.Field + ": " + e.Detail
 }
 
-// Unmarshal reads a text into v. It ignores members that v has no field for.
+// Unmarshal reads a text into v. It ignores members without a field in v.
 func Unmarshal(text []byte, v any) error {
 	return wrap(json.Unmarshal(text, v, times))
 }
 
-// UnmarshalKnown reads a text into v. It refuses members that v has no field for.
+// UnmarshalKnown reads a text into v. It refuses members without a field in v.
 func UnmarshalKnown(text []byte, v any) error {
 	return wrap(json.Unmarshal(text, v, times, json.RejectUnknownMembers(true)))
 }
@@ -59,7 +59,7 @@ type Member struct {
 }
 
 // Members returns the members of a text that is one object, in their order. With an error it
-// returns those before the fault.
+// returns the members before the fault.
 func Members(text []byte) ([]Member, error) {
 	dec := jsontext.NewDecoder(bytes.NewReader(text))
 	if kind := dec.PeekKind(); kind != '{' && kind != 0 {
@@ -93,9 +93,9 @@ func Members(text []byte) ([]Member, error) {
 
 var errObject = &Error{Detail: "is not a JSON object"}
 
-// Elements returns the elements of the array in a member of an object. It is for lists whose
-// elements stand alone: it checks only what their borders need, so that a bad element spoils no
-// other one. Read each element with Unmarshal.
+// Elements returns the elements of the array in a member of an object. It is for lists with
+// independent elements: it checks only the borders of elements, so that a bad element does not
+// spoil the good ones. Read each element with Unmarshal.
 func Elements(text []byte, member string) ([]jsontext.Value, error) {
 	dec := jsontext.NewDecoder(bytes.NewReader(text), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	if kind := dec.PeekKind(); kind != '{' && kind != 0 {
@@ -170,7 +170,7 @@ func end(dec *jsontext.Decoder) error {
 }
 
 // times reads every time.Time by RFC 3339. It is made once, because the library caches
-// its findings about types in it.
+// data about types in it.
 //
 //nolint:gochecknoglobals // it never changes
 var times = json.WithUnmarshalers(json.UnmarshalFromFunc(func(dec *jsontext.Decoder, at *time.Time) error {
@@ -185,7 +185,7 @@ var times = json.WithUnmarshalers(json.UnmarshalFromFunc(func(dec *jsontext.Deco
 	return err
 }))
 
-// wrap words an error of the decoder as an *Error.
+// wrap turns an error of the decoder into an *Error.
 func wrap(err error) error {
 	if err == nil {
 		return nil
@@ -205,7 +205,7 @@ func wrap(err error) error {
 	return &Error{Detail: "is not well-formed JSON: " + reason(err), Malformed: true}
 }
 
-// reason words the cause of a text that is no JSON.
+// reason returns the reason why a text is not JSON.
 func reason(err error) string {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return "it ends too early"
@@ -213,7 +213,7 @@ func reason(err error) string {
 	return strings.TrimPrefix(err.Error(), "jsontext: ")
 }
 
-// meaning words the fault of a value of another type than its field's.
+// meaning returns the fault of a value with another type than its field.
 func meaning(e *json.SemanticError) string {
 	switch {
 	case errors.Is(e.Err, json.ErrUnknownName):

@@ -1,10 +1,10 @@
 // Package terminal shows texts of strangers on a terminal: names, reasons of dead letters, answers
-// of other programs. Such a text may have the control sequences of terminals, which write
-// elsewhere on the screen or change its title, characters that turn a line around, line breaks
-// that look like further output, or a megabyte.
+// of other programs. Such a text may contain control sequences of terminals, which write elsewhere
+// on the screen or change its title, characters that reverse a line, line breaks that look like
+// further output, or a megabyte.
 //
-// Whatever the text, it stays in its place and in its line. The package must never hide that it
-// changed a text: it quotes and escapes as Go does, and ends what it cuts with an ellipsis.
+// Every text stays in its place and in its line. The package must never hide that it changed a
+// text: it quotes and escapes as Go does, and a cut text ends with an ellipsis.
 package terminal
 
 import (
@@ -24,8 +24,8 @@ const (
 	Sentence = 2000
 )
 
-// Text returns s in one line of at most width columns: as it is, or quoted if it has characters
-// that do not show.
+// Text returns s in one line of at most width columns: unchanged, or quoted if it has invisible
+// characters.
 func Text(s string, width int) string {
 	if cut := Cut(s, width); plain(cut) {
 		return cut
@@ -33,8 +33,7 @@ func Text(s string, width int) string {
 	return Cut(strconv.Quote(firstBytes(s, width)), width)
 }
 
-// Escape returns s with Go's escapes for the characters that do not show, but for line breaks
-// and tabs.
+// Escape returns s with Go's escapes for invisible characters, except line breaks and tabs.
 func Escape(s string) string {
 	var out strings.Builder
 	for rest := s; rest != ""; {
@@ -50,8 +49,8 @@ func Escape(s string) string {
 	return out.String()
 }
 
-// JSON returns a text of JSON with the characters that do not show as JSON's own escapes: the
-// same text to every reader. They are in strings, for JSON has them nowhere else.
+// JSON returns a text of JSON in which JSON's own escapes replace invisible characters, so
+// its meaning does not change. JSON allows such characters only in strings.
 func JSON(text []byte) []byte {
 	s := string(text)
 	if plain(strings.ReplaceAll(s, "\n", "")) {
@@ -80,9 +79,8 @@ func appendHex(out []byte, r rune) []byte {
 	return append(out, digits[r>>12&0xf], digits[r>>8&0xf], digits[r>>4&0xf], digits[r&0xf])
 }
 
-// Cut returns s, or as many of its characters as a terminal shows in width columns with an
-// ellipsis. A character is what a reader takes for one, with all its marks, and has a bounded
-// number of those.
+// Cut returns s, or the part of s that fits in width columns together with an ellipsis. A
+// character here is what a reader sees as one, with a bounded number of marks.
 func Cut(s string, width int) string {
 	if len(s) <= width && plainASCII(s) {
 		return s
@@ -109,7 +107,7 @@ func Cut(s string, width int) string {
 // maxCluster bounds a character with its marks, in bytes: a family of emoji has 25.
 const maxCluster = 64
 
-// firstBytes returns the first bytes of s, more than fill width columns.
+// firstBytes returns enough leading bytes of s to fill more than width columns.
 func firstBytes(s string, width int) string {
 	if most := width * maxCluster; len(s) > most {
 		return s[:most]
@@ -117,7 +115,7 @@ func firstBytes(s string, width int) string {
 	return s
 }
 
-// plain reports whether all characters of s show, in one line.
+// plain reports whether all characters of s are visible, and in one line.
 func plain(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) })
 }
@@ -126,7 +124,7 @@ func plainASCII(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
-// Writer is Escape for all that is written to w in whole lines, such as a log.
+// Writer is Escape for a writer w of whole lines, such as a log.
 func Writer(w io.Writer) io.Writer { return &writer{w} }
 
 type writer struct{ to io.Writer }

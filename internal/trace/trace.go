@@ -1,10 +1,10 @@
 // Package trace carries the trace of a request (W3C Trace Context) through the metadata of
-// messages and into log lines. It knows the API of OpenTelemetry only: package otlp makes
+// messages and into log lines. It uses only the API of OpenTelemetry: package otlp makes
 // the spans and sends them.
 //
 // Without a trace in the context or the metadata each function returns at once and allocates
 // nothing. It must never start a span, nor carry baggage: a stranger's bytes would be in
-// every message, and nobody reads them.
+// every message, and no code reads them.
 package trace
 
 import (
@@ -15,7 +15,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// Names in the metadata of a message, and of the headers of a request.
+// Names in the metadata of a message, and in the headers of a request.
 const (
 	metaParent = "traceparent"
 	metaState  = "tracestate"
@@ -25,8 +25,8 @@ const (
 // messages of one post may be many.
 const maxState = 512
 
-// Inject writes the trace of ctx into the metadata of a message. That is one entry, and one
-// more if the caller sent a tracestate.
+// Inject writes the trace of ctx into the metadata of a message. It adds one entry, and a
+// second one if the caller sent a tracestate.
 func Inject(ctx context.Context, metadata map[string]string) {
 	if !trace.SpanContextFromContext(ctx).IsValid() {
 		return

@@ -1,7 +1,7 @@
 // Package otlp makes spans and sends them to a collector (OTLP over HTTP), if the standard
-// variables OTEL_* ask for it. It must never delay the work that it watches: spans that the
-// collector does not take in time are dropped, in memory that is bounded. It logs no header
-// of the collector, which may be a token.
+// variables OTEL_* enable that. It must never delay the work that it traces: spans that the
+// collector does not take in time are dropped, and the memory for spans is bounded. It does
+// not log headers for the collector, because they may contain a token.
 package otlp
 
 import (
@@ -32,14 +32,14 @@ type Traces struct {
 	log      *zap.Logger
 }
 
-// Open returns nil unless environ asks for traces: it names a collector in
+// Open returns nil unless environ enables traces: it names a collector in
 // OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, or
-// OTEL_TRACES_EXPORTER is otlp. Then it starts the sender. service and version name the
-// process, if OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES do not.
+// OTEL_TRACES_EXPORTER is otlp. Then Open starts the sender. service and version name the
+// process, unless OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES do.
 //
-// The SDK reads the other variables from the environment of the process. Open refuses the
-// values of those that decide about traces as a whole, where the SDK would go on without
-// them.
+// The SDK reads all other variables from the environment of the process. Open refuses bad
+// values of the variables that decide about traces as a whole. The SDK would ignore these
+// values.
 func Open(ctx context.Context, environ []string, service, version string, log *zap.Logger) (*Traces, error) {
 	vars := variables(environ)
 	if on, err := check(vars); err != nil || !on {
@@ -66,8 +66,8 @@ func (t *Traces) Tracer() trace.Tracer {
 	return t.provider.Tracer("fanfare")
 }
 
-// Close sends the spans that are left, for a second at most. The loss of some is a line
-// in the log, and no failure of the process.
+// Close sends the remaining spans, for a second at most. If some are lost, it logs a
+// line, and the process does not fail.
 func (t *Traces) Close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, flushTime)
 	defer cancel()
@@ -77,8 +77,8 @@ func (t *Traces) Close(ctx context.Context) error {
 	return nil
 }
 
-// logged logs when the collector stops taking spans, and when it takes them again. Without
-// it the SDK would print each failure past the log.
+// logged logs when the collector stops taking spans, and when it takes spans again.
+// Without it the SDK would print each failure outside of the log.
 type logged struct {
 	sdk.SpanExporter
 	log    *zap.Logger
@@ -108,7 +108,8 @@ func variables(environ []string) map[string]string {
 	return vars
 }
 
-// check reports whether vars ask for traces. Its error names the variables that are wrong.
+// check reports whether vars enable traces. Its error names the variables with bad
+// values.
 func check(vars map[string]string) (on bool, err error) {
 	endpoints := []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"}
 	exporter := vars["OTEL_TRACES_EXPORTER"]
