@@ -146,9 +146,9 @@ func readTrace(file string, graph *replay.Graph) ([]activity, error) {
 	return acts, nil
 }
 
-// powerLaw makes a network in which followers, followees, the pauses between two activities
-// and the time until a user leaves for good have power laws. A user with many
-// followers is active more often, once an hour at most.
+// powerLaw makes a network with power laws for followers, followees, the pauses between two
+// activities and the time until a user leaves for good. A user with many followers is
+// active more often, once an hour at most.
 func powerLaw(users int, days float64) history {
 	random := rand.New(rand.NewPCG(15, 0))
 	pareto := func(least, exponent float64) float64 { return least * math.Pow(1-random.Float64(), -1/exponent) }
@@ -192,17 +192,17 @@ const (
 	flowReturn   = "returns"
 )
 
-// life is a history that is played: the product's parts with a clock that is a variable.
+// life plays a history on the product's parts, with a clock that is a variable.
 type life struct {
 	now    time.Time
 	feed   *feed.Service
 	homes  *home.Homes
 	worker *fanout.Worker
 	posts  map[int][]string // by author, in order
-	// promised counts the deliveries to followers, and idle those of them to readers
-	// without activity for a week.
+	// promised is the number of deliveries to followers. idle is the number among them to
+	// readers without activity for a week.
 	promised, idle int64
-	// entries are those that were written for followers when the posts were delivered.
+	// entries is the number of entries that were written for followers by deliveries.
 	entries int64
 	// writes are the write units by flow.
 	writes map[string]float64
@@ -236,7 +236,7 @@ func (l *life) Publish(topic string, msgs ...*message.Message) error {
 // Close implements message.Publisher.
 func (*life) Close() error { return nil }
 
-// do runs a step, and books its write units on a flow.
+// do runs a step, and adds its write units to a flow.
 func (l *life) do(flow string, step func() error) error {
 	l.spent = 0
 	err := step()
@@ -247,7 +247,7 @@ func (l *life) do(flow string, step func() error) error {
 	return nil
 }
 
-// work handles all events, and those that they lead to.
+// work handles all events, and the events that follow from them.
 func (l *life) work(ctx context.Context) error {
 	for len(l.events) > 0 {
 		next := l.events[0]
@@ -297,7 +297,7 @@ func newLife(store table.Store, begin time.Time) *life {
 	return l
 }
 
-// live plays a history. The follows are made just before it begins.
+// live plays a history. The follows are made just before the history begins.
 func (e *env) live(ctx context.Context, h history) (*life, error) {
 	l := newLife(tabletest.NewMemory(), h.acts[0].at.Add(-time.Hour))
 	followers := make([][]int, len(h.graph.Names))
@@ -340,7 +340,7 @@ func (e *env) live(ctx context.Context, h history) (*life, error) {
 	return l, nil
 }
 
-// act lets a user read the home and post.
+// act makes a user read the home and post.
 func (l *life) act(ctx context.Context, name string, user int) error {
 	err := l.do(flowHome, func() error {
 		_, err := l.homes.Home(ctx, name, home.Query{}, page.Request{})
@@ -360,11 +360,11 @@ func (l *life) act(ctx context.Context, name string, user int) error {
 	return errors.Join(err, l.work(ctx))
 }
 
-// comparison is the result of reading all homes.
+// comparison is the result of a read of all homes.
 type comparison struct{ wrong, posts, returned int }
 
 // compare reads every home to its end and compares it with the graph and the posts, first
-// as the trace left it, and again when all returns have ended.
+// after the trace, and again when all returns have ended.
 func (l *life) compare(ctx context.Context, h history) (c comparison, err error) {
 	followees := make([][]int, len(h.graph.Names))
 	for _, edge := range h.graph.Edges {

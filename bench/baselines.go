@@ -25,7 +25,7 @@ import (
 	"fanfare/bench/plain"
 )
 
-// Names of the baselines, and the promises that they do not make.
+// Names of the baselines, and the promises that they lack.
 const (
 	pagesOnRedis = "put together from Redis"
 	likesOnRedis = "a set and a count in Redis, by a script"
@@ -68,7 +68,7 @@ type plainApp struct {
 	stopStore func() error
 }
 
-// startPlain starts an application on a store that runs. It stops the store if it fails.
+// startPlain starts an application on a running store. If it fails, it stops the store.
 func (e *env) startPlain(ctx context.Context, store int, stopStore func() error, args ...string) (*plainApp, error) {
 	p, err := start(nil, e.Self, append([]string{"plain"}, args...)...)
 	if err != nil {
@@ -113,7 +113,7 @@ func (a *plainApp) usage(ctx context.Context) (usage, error) {
 	return usage{at: time.Now(), cpu: app + store, allocs: heap.Allocs, allocBytes: heap.AllocBytes, loader: ownUsage().cpu}, err
 }
 
-// names returns the users of a graph. To the baselines they are tokens, too.
+// names returns the users of a graph. For the baselines a user is also a token.
 func (g graph) names() []string {
 	names := make([]string, g.users)
 	for i := range names {
@@ -141,7 +141,7 @@ func (e *env) redisApp(ctx context.Context, dir string, g graph) (*plainApp, err
 	return e.startPlain(ctx, r.cmd.Process.Pid, r.stop, "--redis", r.address)
 }
 
-// measure runs the baseline, if there is one, and stops the baseline.
+// measure runs the baseline, if it exists, and stops it.
 func (a *plainApp) measure(run func() error) error {
 	if a == nil {
 		return nil
@@ -149,8 +149,8 @@ func (a *plainApp) measure(run func() error) error {
 	return errors.Join(run(), a.stop())
 }
 
-// redisPages reads homes that are put together from Redis, as T17 reads ours. The cost is
-// nil if Redis is not installed.
+// redisPages reads homes that an application builds from Redis, in the way in which T17
+// reads Fanfare's. The cost is nil if Redis is not installed.
 func (e *env) redisPages(ctx context.Context, dir string, conns int, period time.Duration) (*Cost, error) {
 	a, err := e.redisApp(ctx, dir, ring())
 	if err != nil {
@@ -218,8 +218,8 @@ func (e *env) redisReads(ctx context.Context, dir string) (reads *Latency, cost 
 	return reads, cost, err
 }
 
-// redisLikes counts likes in Redis, as T18 has them counted. The cost is nil if Redis is
-// not installed.
+// redisLikes counts likes in Redis, in the way in which T18 counts them in Fanfare. The
+// cost is nil if Redis is not installed.
 func (e *env) redisLikes(ctx context.Context, dir string, conns int, period time.Duration, g graph) (*Cost, error) {
 	a, err := e.redisApp(ctx, dir, g)
 	if err != nil {
@@ -257,8 +257,8 @@ func (e *env) redisLikes(ctx context.Context, dir string, conns int, period time
 	return likes, err
 }
 
-// postgresPosts makes posts in PostgreSQL, as T12 makes ours. The cost is nil if PostgreSQL
-// is not installed.
+// postgresPosts makes posts in PostgreSQL, in the way in which T12 makes them in Fanfare.
+// The cost is nil if PostgreSQL is not installed.
 func (e *env) postgresPosts(ctx context.Context, dir string, conns int, period time.Duration, g graph) (_ *Cost, times *hdrhistogram.Histogram, err error) {
 	p, connection, err := e.startPostgres(ctx, dir)
 	if p == nil || err != nil {
@@ -297,8 +297,8 @@ func (e *env) postgresPosts(ctx context.Context, dir string, conns int, period t
 }
 
 // startPostgres starts a PostgreSQL with its default settings, on a socket in a directory
-// of its own. It refuses to run as root, so root runs it as the user that Debian's package
-// made. The process is nil if PostgreSQL is not installed.
+// of its own. PostgreSQL refuses to run as root, so root runs it as the user that Debian's
+// package made. The process is nil if PostgreSQL is not installed.
 func (e *env) startPostgres(ctx context.Context, dir string) (_ *process, connection string, err error) {
 	initdb, server := postgresPrograms()
 	if server == "" {
@@ -359,8 +359,8 @@ func postgresPrograms() (initdb, server string) {
 	return initdb, filepath.Join(filepath.Dir(initdb), "postgres")
 }
 
-// unprivileged gives data to a user without rights, which can pass the directories above it,
-// and returns that user. It returns nil if this process is not root's.
+// unprivileged gives data to a user without rights, who can pass the directories above it,
+// and returns that user. It returns nil if this process does not run as root.
 func unprivileged(data string, above ...string) (*syscall.Credential, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil //nolint:nilnil // nil is the user of this process

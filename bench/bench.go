@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Config says which benchmarks to run, and how.
+// Config selects the benchmarks to run, and their settings.
 type Config struct {
 	// Only names the benchmarks to run, all if empty.
 	Only []string
@@ -33,19 +33,19 @@ type Config struct {
 
 // Result is one measured number beside its baseline and target.
 type Result struct {
-	// ID is the target's, T1 to T18, or the name of a benchmark without a target.
+	// ID is the target's id, T1 to T18, or the name of a benchmark without a target.
 	ID    string  `json:"id"`
 	Name  string  `json:"name"`
 	Value float64 `json:"value"`
 	Unit  string  `json:"unit"`
-	// Baseline is nil where the target is a limit and not a comparison.
+	// Baseline is nil if the target is a limit and not a comparison.
 	Baseline     *float64 `json:"baseline"`
 	BaselineName string   `json:"baseline_name"`
-	// Ratio is value / baseline, or the reverse where less is better: above 1 is
-	// ahead of the baseline in both.
+	// Ratio is value / baseline, or the reverse if less is better: above 1 is better than
+	// the baseline in both cases.
 	Ratio  *float64 `json:"ratio"`
 	Target string   `json:"target"`
-	// Met is nil if the target is "reported", which nothing can miss.
+	// Met is nil if the target is "reported", which every value meets.
 	Met *bool `json:"met"`
 	// Cost is the cost of the value, if it was measured.
 	Cost *Cost `json:"cost,omitempty"`
@@ -53,7 +53,7 @@ type Result struct {
 	BaselineCost *Cost `json:"baseline_cost,omitempty"`
 	// Latency is in milliseconds.
 	Latency *Latency `json:"latency_ms,omitempty"`
-	// Note says in one line how the value was measured.
+	// Note is the method of the measurement, in one line.
 	Note string `json:"note,omitempty"`
 }
 
@@ -64,11 +64,11 @@ type Report struct {
 	Fanfare string   `json:"fanfare"`
 	Machine Machine  `json:"machine"`
 	Results []Result `json:"results"`
-	// Failed names the benchmarks that could not be measured, and why.
+	// Failed has the names of the benchmarks that could not be measured, and the reasons.
 	Failed []string `json:"failed,omitempty"`
 }
 
-// UnknownError is the error of a Config.Only that names no benchmark.
+// UnknownError is the error of a name in Config.Only without a benchmark.
 type UnknownError struct{ ID string }
 
 func (e *UnknownError) Error() string {
@@ -113,8 +113,8 @@ func IDs() []string {
 	return ids
 }
 
-// Run runs benchmarks one after the other. If one fails, the others still run, and its
-// error is part of the returned one.
+// Run runs benchmarks one after another. If one fails, the remaining ones still run, and
+// the returned error includes its error.
 func Run(ctx context.Context, cfg Config) (report Report, err error) {
 	for _, id := range cfg.Only {
 		if !slices.Contains(IDs(), id) {
@@ -207,14 +207,14 @@ func (e *env) tempDir() (dir string, remove func() error, err error) {
 	return dir, func() error { return os.RemoveAll(dir) }, nil
 }
 
-// beside completes r with a baseline of the same unit, where more is better.
+// beside completes r with a baseline in the same unit, if more is better.
 func (r Result) beside(name string, baseline float64) Result {
 	ratio := r.Value / baseline
 	r.BaselineName, r.Baseline, r.Ratio = name, &baseline, &ratio
 	return r
 }
 
-// below completes r with a baseline of the same unit, where less is better.
+// below completes r with a baseline in the same unit, if less is better.
 func (r Result) below(name string, baseline float64) Result {
 	ratio := baseline / r.Value
 	r.BaselineName, r.Baseline, r.Ratio = name, &baseline, &ratio
@@ -241,6 +241,6 @@ func ctxErr(ctx context.Context, err error) error {
 	return err
 }
 
-// collect runs the garbage collector, so that a measurement does not pay for garbage that
-// is older.
+// collect runs the garbage collector, so that a measurement does not pay for older
+// garbage.
 func collect() { runtime.GC() }

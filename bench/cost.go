@@ -24,8 +24,8 @@ type Cost struct {
 	AllocBytes uint64 `json:"alloc_bytes"`
 	// Units is the number of things done: deliveries, likes, messages.
 	Units int64 `json:"units"`
-	// LoadCPUSeconds are user and system time of the load generator, where it is a process
-	// of its own: it takes them from the server on the same cores.
+	// LoadCPUSeconds are user and system time of the load generator, if it is a process of
+	// its own, because it takes them from the server on the same cores.
 	LoadCPUSeconds float64 `json:"load_cpu_s,omitempty"`
 }
 
@@ -46,7 +46,7 @@ func (c Cost) cpuEach() float64 { return c.CPUSeconds * 1e6 / float64(max(1, c.U
 // rate is the number of things done in a second.
 func (c Cost) rate() float64 { return float64(c.Units) / c.WallSeconds }
 
-// plus sums up two measurements made one after the other.
+// plus adds two consecutive measurements.
 func (c Cost) plus(d Cost) Cost {
 	return Cost{
 		c.WallSeconds + d.WallSeconds, c.CPUSeconds + d.CPUSeconds,
@@ -61,11 +61,11 @@ type usage struct {
 	cpu        time.Duration
 	allocs     uint64
 	allocBytes uint64
-	// loader is the CPU time of the load generator, for a process that is not this one.
+	// loader is the CPU time of the load generator, if it is another process.
 	loader time.Duration
 }
 
-// since returns the cost of n things that were done between before and u.
+// since returns the cost of n things that were done since before.
 func (u usage) since(before usage, n int64) Cost {
 	return Cost{
 		WallSeconds: u.at.Sub(before.at).Seconds(), CPUSeconds: (u.cpu - before.cpu).Seconds(),
@@ -92,7 +92,7 @@ func cpuOf(pid int) (time.Duration, error) {
 	return p.cpu, err
 }
 
-// procStat is a process's parent, its CPU time, and that of its children that ended.
+// procStat is a process's parent, its CPU time, and the CPU time of its ended children.
 type procStat struct {
 	parent      int64
 	cpu, reaped time.Duration
@@ -103,9 +103,9 @@ func statOf(pid int) (procStat, error) {
 	if err != nil {
 		return procStat{}, err
 	}
-	// The name, in parentheses, may hold spaces. Of the fields after it, the parent is the
-	// 2nd, utime and stime the 12th and 13th, those of ended children the next two, all in
-	// hundredths of a second.
+	// The name, in parentheses, may contain spaces. Among the later fields, the parent is
+	// the 2nd, utime and stime are the 12th and 13th, and the next two belong to ended
+	// children, all in hundredths of a second.
 	_, rest, ok := strings.Cut(string(text), ") ")
 	fields := strings.Fields(rest)
 	if !ok || len(fields) < 15 {
@@ -138,7 +138,7 @@ func cpuOfFamily(pid int) (time.Duration, error) {
 		if err != nil {
 			continue // not a process
 		}
-		// A process that has ended meanwhile is not counted.
+		// A process that has ended since the listing is not counted.
 		if c, err := statOf(child); err == nil && c.parent == int64(pid) {
 			sum += c.cpu
 		}

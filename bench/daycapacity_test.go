@@ -161,7 +161,7 @@ func (b *billed) month() float64 {
 	return sum * b.scale * daysAMonth * oneDay.Seconds() / time.Since(b.begun).Seconds()
 }
 
-// results are the rows of the table. Those of a whole day stand beside the model.
+// results are the rows of the table. The rows of a whole day stand beside the model.
 func (b *billed) results(mode string) []Result {
 	whole := time.Since(b.begun) >= oneDay
 	month := Result{Name: "a month of the table, scaled back", Value: b.month(), Unit: "$", Note: fmt.Sprintf("1 : %.0f", b.scale)}.reported()

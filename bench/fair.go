@@ -44,7 +44,7 @@ const (
 func ordinary(i int) string { return fmt.Sprintf("ordinary-%d", i) }
 func reader(i int) string   { return fmt.Sprintf("reader-%d", i) }
 
-// fairness is T11: the time from an ordinary post to its place in a home, beside others.
+// fairness is T11: the time from an ordinary post to its place in a home, during a load.
 func fairness(ctx context.Context, e *env) ([]Result, error) {
 	embedded, err := e.fairEmbedded(ctx)
 	if err != nil {
@@ -54,18 +54,19 @@ func fairness(ctx context.Context, e *env) ([]Result, error) {
 	return append(embedded, onAWS...), err
 }
 
-// pair holds the times of ordinary posts beside a load, and of the same posts without it.
+// pair holds the times of ordinary posts during a load, and of the same posts without it.
 type pair struct {
 	name          string
 	quiet, beside *hdrhistogram.Histogram
 }
 
-// phase makes ordinary posts, with the load beside them or without, and waits until the load
-// has ended.
+// phase makes ordinary posts, during the load or without it, and waits until the load has
+// ended.
 type phase func(ctx context.Context, loaded bool, times *hdrhistogram.Histogram) error
 
-// inTurns runs a phase with and without its load by turns, and each of them first in every
-// other round: a machine changes its speed within a minute. A p99 needs a thousand posts.
+// inTurns runs a phase with and without its load by turns, and each of the two first in
+// every second round: a machine changes its speed within a minute. A p99 needs a thousand
+// posts.
 func (e *env) inTurns(ctx context.Context, name string, run phase) (pair, error) {
 	p := pair{name, newHistogram(), newHistogram()}
 	for round := range e.size(fairRounds, 1) {
@@ -117,7 +118,7 @@ func beside(ctx context.Context, load, run func(context.Context) error) error {
 
 func nothing(context.Context) error { return nil }
 
-// fairGraph is a celebrity, a bot, an author that a crowd has just followed, and ordinary
+// fairGraph is a celebrity, a bot, an author whom a crowd has just followed, and ordinary
 // authors with a follower each.
 func fairGraph(followers int) graph {
 	g := star(followers)
@@ -242,7 +243,8 @@ func (e *env) crowdedPosts(ctx context.Context, dir string) (err error) {
 	})
 }
 
-// drained waits until no message is left, so that a load does not reach into the next phase.
+// drained waits until no message is left, so that a load does not continue in the next
+// phase.
 func (s *server) drained(ctx context.Context) error {
 	var failed error
 	err := until(ctx, func() bool {
@@ -259,7 +261,7 @@ func (s *server) drained(ctx context.Context) error {
 	return errors.Join(err, failed)
 }
 
-// fanOuts makes one post of the large author after the other until ctx ends, and then waits
+// fanOuts makes posts of the large author one after another until ctx ends, and then waits
 // for the last one.
 func (s *server) fanOuts(ctx context.Context, followers int) error {
 	return s.withToken(author, func(c *caller, token string) error {
@@ -322,12 +324,12 @@ func (e *env) ordinaryPosts(ctx context.Context, s *server, times *hdrhistogram.
 	})
 }
 
-// visibleEvery is the pause between two looks at a home. A look that comes every 2 ms counts a
-// delay of a tenth of a millisecond as one of two, and T11 compares two delays.
+// visibleEvery is the pause between two looks at a home. T11 compares two delays, and with a
+// look every 2 ms a tenth of a millisecond could count as two.
 const visibleEvery = 500 * time.Microsecond
 
-// regularly calls do so many times a second, each call on a goroutine of its own, and waits
-// for all.
+// regularly calls do at a rate, each call on a goroutine of its own, and waits for all
+// calls.
 func (e *env) regularly(ctx context.Context, rate int, do func(i int)) {
 	var calls sync.WaitGroup
 	defer calls.Wait()
@@ -439,7 +441,7 @@ func (v *visibleTimes) turnTo(into *hdrhistogram.Histogram) int64 {
 
 // fairStandIn measures the fan-out on the DynamoDB store and the SQS transport, with the
 // workers of a daemon. SQS is fair by its own thresholds. The stand-in keeps no entries, so
-// a post is visible when its follower's entry was written.
+// a post counts as visible when its follower's entry is written.
 func (e *env) fairStandIn(ctx context.Context) (_ []Result, err error) {
 	const fans = 7 // so that the entries of an ordinary post are known by their number
 	followers := e.size(1_000_000, 100_000)
@@ -480,7 +482,7 @@ func (e *env) fairStandIn(ctx context.Context) (_ []Result, err error) {
 	}
 	at := func(ctx context.Context, rate int, author func(i int) string) {
 		e.regularly(ctx, rate, func(i int) {
-			_ = post(context.WithoutCancel(ctx), author(i)) // one that fails is missing in the row's count
+			_ = post(context.WithoutCancel(ctx), author(i)) // a failed post is missing in the row's count
 		})
 	}
 	loads := map[string]func(context.Context) error{
@@ -513,7 +515,7 @@ func (e *env) fairStandIn(ctx context.Context) (_ []Result, err error) {
 			}); err != nil {
 				return err
 			}
-			return until(ctx, func() bool { // a load must not reach into the next phase
+			return until(ctx, func() bool { // a load must not continue in the next phase
 				return queues.Len(scaleName+"-"+queue.TopicBackfills)+queues.Len(scaleName+"-"+queue.TopicPosts)+queues.Len(scaleName+"-"+queue.TopicChunks) == 0
 			})
 		})

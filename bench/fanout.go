@@ -20,7 +20,7 @@ import (
 const author = "celebrity"
 
 // fanoutEmbedded is T1. Posts and puts take turns, so that other work of the machine slows
-// both down.
+// both.
 func fanoutEmbedded(ctx context.Context, e *env) (_ []Result, err error) {
 	followers, rounds := 100_000, e.size(15, 5)
 	dir, remove, err := e.tempDir()
@@ -87,7 +87,8 @@ func fanoutEmbedded(ctx context.Context, e *env) (_ []Result, err error) {
 // fanoutRun is the cost of the deliveries of T1 and of its baselines.
 type fanoutRun struct {
 	followers int
-	// delivered is ours, put a bare Pebble's, added Redis's.
+	// delivered is Fanfare's cost, put the cost of a bare Pebble, added the cost of
+	// Redis.
 	delivered, put, added Cost
 	times                 *hdrhistogram.Histogram
 }

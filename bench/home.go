@@ -23,7 +23,7 @@ const (
 )
 
 // homeRead is T10: it reads homes at a rate while posts are written and delivered and
-// likes are given. The time of a read counts from the moment when it was due, so a read
+// likes are made. The time of a read counts from the moment when it was due, so a read
 // that waits for a slow one is slow, too.
 func homeRead(ctx context.Context, e *env) ([]Result, error) {
 	var idle, loaded *Latency
@@ -57,7 +57,7 @@ func homeRead(ctx context.Context, e *env) ([]Result, error) {
 		r := Result{ID: "T10", Name: "home read under write load, " + q.name, Value: q.value, Unit: "ms", Cost: &cost, Latency: loaded, Note: note}
 		results = append(results, r.below("the same reads without writes", q.base).reported())
 	}
-	// Both results have the same cost, latencies and note: the first prints them.
+	// Both results have the same cost, latencies and note, so only the first prints them.
 	results[1].Cost, results[1].Latency, results[1].Note = nil, nil, ""
 	if base != nil {
 		p50 := Result{ID: "T10", Name: "home read under write load, p50", Value: loaded.P50, Unit: "ms", Cost: &cost, BaselineCost: &baseCost}
@@ -70,7 +70,7 @@ func homeRead(ctx context.Context, e *env) ([]Result, error) {
 	return results, nil
 }
 
-// ring returns a graph of users who follow as many others as follow them.
+// ring returns a graph of users with as many followees as followers.
 func ring() graph {
 	return graph{users: homeUsers, name: user, follows: func(yield func(follow) bool) {
 		for i := range homeUsers {
@@ -83,7 +83,7 @@ func ring() graph {
 	}}
 }
 
-// fillHomes lets n users post once, and waits until all followers have the posts.
+// fillHomes makes n users post once, and waits until all followers have the posts.
 func (e *env) fillHomes(ctx context.Context, s *server, tokens []string, n int, posts *recent) error {
 	e.say("%d posts to %d followers each", n, homeFollowees)
 	before, err := s.metrics(ctx)
@@ -102,7 +102,7 @@ func (e *env) fillHomes(ctx context.Context, s *server, tokens []string, n int, 
 	return errors.Join(err, failed)
 }
 
-// postOnce lets each user post once.
+// postOnce makes each user post once.
 func (e *env) postOnce(ctx context.Context, s loaded, tokens []string, posts *recent) error {
 	_, _, err := e.load(ctx, s, 16, time.Minute, len(tokens), func(c *caller, i int) error {
 		post, err := c.post(tokens[i], "filling the homes")
@@ -178,8 +178,8 @@ func (e *env) readHomes(ctx context.Context, s loaded, tokens []string, posts *r
 	return latencyOf(reads.times), after.since(before, read.Load()), err
 }
 
-// openLoop makes calls at a rate on up to 32 connections, even if earlier calls are not
-// answered yet.
+// openLoop makes calls at a rate on up to 32 connections, even if earlier calls have no
+// answer yet.
 func openLoop(ctx context.Context, host string, rate int, period time.Duration, times *hdrhistogram.Histogram, call func(*caller) error) error {
 	const conns = 32
 	ctx, cancel := context.WithCancel(ctx)

@@ -20,7 +20,7 @@ import (
 // The load of the hostile benchmark.
 const (
 	hostileID = "hostile"
-	// victimRate is the rate of the other user's reads, below its limit.
+	// victimRate is the rate of the observed user's reads, below its limit.
 	victimRate = 50
 	// memoryLimit is the GOMEMLIMIT of docker-compose.yml, in MiB.
 	memoryLimit = 218
@@ -30,8 +30,8 @@ const (
 	overloadConns   = 2048
 )
 
-// hostile measures the home of one user while others misbehave, with the default limits and
-// the tokens of an issuer.
+// hostile measures the home of one user while other users misbehave, with the default
+// limits and the tokens of an issuer.
 func hostile(ctx context.Context, e *env) (_ []Result, err error) {
 	dir, remove, err := e.tempDir()
 	if err != nil {
@@ -83,8 +83,8 @@ func hostile(ctx context.Context, e *env) (_ []Result, err error) {
 	return append(results, more...), err
 }
 
-// fillLargestHome makes a user whose page of 100 posts is as large as a page can be, and
-// one with an ordinary home. It returns their tokens.
+// fillLargestHome makes a user whose page of 100 posts has the largest possible size, and
+// a user with an ordinary home. It returns their tokens.
 func (e *env) fillLargestHome(s *server) (large, ordinary string, err error) {
 	e.say("fill two homes")
 	text := map[string]string{"large": strings.Repeat("😀", 5000), "ordinary": strings.Repeat("x", 200)}
@@ -125,13 +125,13 @@ func (s *server) with(call func(*caller) error) error {
 	return errors.Join(call(c), c.close())
 }
 
-// watched is a measurement of the other user.
+// watched is a measurement of the observed user.
 type watched struct {
 	mu    sync.Mutex
 	times *hdrhistogram.Histogram
-	// statuses counts the answers, those that were cut as 0.
+	// statuses counts the answers by status, and cut answers as 0.
 	statuses map[int]int
-	// memory is the most memory of the server, without the pages of its binary, and
+	// memory is the most memory of the server without the pages of its binary, and
 	// resident the most with them, in MiB.
 	memory, resident float64
 	ready            int
@@ -147,7 +147,7 @@ func (w *watched) failed() int {
 	return n
 }
 
-// result is the p99 beside the quiet one, if that is given.
+// result is the p99, together with the p99 of quiet, if that is given.
 func (w *watched) result(name string, quiet *watched) Result {
 	l := latencyOf(w.times)
 	r := Result{
@@ -161,8 +161,8 @@ func (w *watched) result(name string, quiet *watched) Result {
 	return r
 }
 
-// mostMemory samples the memory of the server until done is closed. It returns the most of
-// it without the pages of the binary, and with them, in MiB.
+// mostMemory samples the memory of the server until done is closed. It returns the most
+// memory without the pages of the binary, and with them, in MiB.
 func (s *server) mostMemory(done <-chan struct{}) (anonymous, resident float64) {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
@@ -229,8 +229,8 @@ func (c *caller) again(failed error) error {
 	return nil
 }
 
-// misbehaviour is what many connections do at once. Each sends a request, reads nothing, and
-// is opened anew after a while.
+// misbehaviour is the behaviour of many connections at once. Each sends a request, reads
+// nothing, and is replaced after a while.
 type misbehaviour struct {
 	name    string
 	conns   int
@@ -280,7 +280,7 @@ func misbehaviours(s *server, keys *issuer, large string) ([]misbehaviour, error
 	}, nil
 }
 
-// during watches the other user while many connections misbehave.
+// during watches the observed user while many connections misbehave.
 func (e *env) during(ctx context.Context, s *server, victim string, a misbehaviour, period time.Duration) (*watched, error) {
 	e.say("%s", a.name)
 	ctx, cancel := context.WithCancel(ctx)
@@ -288,8 +288,8 @@ func (e *env) during(ctx context.Context, s *server, victim string, a misbehavio
 	defer running.Wait()
 	defer cancel()
 	var open atomic.Int64
-	// The connections begin one after the other, and keep their distance: who opens all in
-	// one moment is over in one moment, too.
+	// The connections begin one after another, and keep their distance: if all began in
+	// one moment, all would also end in one moment.
 	ramp := min(a.again, time.Duration(e.size(60, 1))*time.Second)
 	for i := range a.conns {
 		running.Go(func() {
@@ -335,7 +335,7 @@ func slowDial(ctx context.Context, host string) (net.Conn, error) {
 	return d.DialContext(ctx, "tcp", host)
 }
 
-// overload sends more posts than the machine can take, and watches the other user.
+// overload sends more posts than the machine can take, and watches the observed user.
 func (e *env) overload(ctx context.Context, s *server, victim string, quiet *watched) ([]Result, error) {
 	authors := make([]string, overloadAuthors)
 	for i := range authors {

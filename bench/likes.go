@@ -19,8 +19,8 @@ import (
 // Numbers of T9.
 const (
 	likeRate = 10_000
-	// offeredRate is a little more, because a sender never exceeds its rate and often
-	// falls short of it.
+	// offeredRate is a little more than likeRate, because a sender never exceeds its rate
+	// and is often below it.
 	offeredRate = likeRate * 102 / 100
 	likeWindow  = time.Second
 	// likesHeld is the number of unanswered likes that `fanfare up` allows.
@@ -91,7 +91,7 @@ func (run *hotPostRun) results(n, seconds int) []Result {
 	}
 }
 
-// likesThroughSQS counts the likes that wait in an SQS queue, for some windows.
+// likesThroughSQS counts the likes in an SQS queue, for some windows.
 func (e *env) likesThroughSQS(ctx context.Context, kind string) (_ Cost, err error) {
 	const waiting, windows = 100_000, 5
 	e.say("likes through SQS, %s transport", kind)
@@ -217,8 +217,7 @@ func (e *env) likesFromBacklog(ctx context.Context, dir string) (_ Cost, err err
 	return cost, errors.Join(err, stop())
 }
 
-// naiveLikes is the first solution that comes to mind: for each like a put and an ADD to
-// the count.
+// naiveLikes is the obvious solution: for each like a put and an ADD to the count.
 func (e *env) naiveLikes(ctx context.Context, dir string) (_ Cost, err error) {
 	e.say("a put and an ADD for each like")
 	h, err := openLikes(dir, 1)

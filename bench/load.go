@@ -10,16 +10,16 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// loaded is a server that calls are made to.
+// loaded is a server under load.
 type loaded interface {
 	address() string
-	// usage is that of all its processes.
+	// usage is the usage of all its processes.
 	usage(ctx context.Context) (usage, error)
 }
 
 func (s *server) address() string { return s.http }
 
-// load makes calls one after the other on each of many connections, for d or up to n calls,
+// load makes calls one after another on each of many connections, for d or up to n calls,
 // whichever ends first. The cost is the server's.
 func (e *env) load(ctx context.Context, s loaded, conns int, d time.Duration, n int, call func(c *caller, i int) error) (Cost, *hdrhistogram.Histogram, error) {
 	before, err := s.usage(ctx)

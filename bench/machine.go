@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// Machine describes the machine of a run. A fact that cannot be found out is left empty.
+// Machine describes the machine of a run. An unknown fact is left empty.
 type Machine struct {
 	CPU      string  `json:"cpu"`
 	CPUs     int     `json:"cpus"`

@@ -1,11 +1,11 @@
 // Command bench measures Fanfare beside baselines. Each benchmark runs the product's own
 // code and, in the same run on the same machine, the code that one would write without
 // it. Timings are for people and for ratios. Numbers that do not depend on the machine
-// (capacity units, queue requests) are counted exactly; tests of the packages hold them
+// (capacity units, queue requests) are counted exactly; tests of the packages check them,
 // too.
 //
 // No test may wait for it, and nothing imports it. It stops every server, worker, Redis
-// and PostgreSQL that it starts, by process id, and removes its one temporary directory.
+// and PostgreSQL that it started, by process id, and removes its one temporary directory.
 package main
 
 import (
@@ -125,8 +125,8 @@ func versionOf(ctx context.Context, binary string) (string, error) {
 	return strings.TrimSpace(string(line)), nil
 }
 
-// buildFanfare builds the product as its own module does, so that the versions of its
-// dependencies are those that ship.
+// buildFanfare builds the product as its own module does, so that its dependencies have
+// the shipped versions.
 func buildFanfare(ctx context.Context, dir string) (string, error) {
 	hint := "run bench in its own directory, or give --fanfare"
 	root, err := exec.CommandContext(ctx, "go", "list", "-f", "{{.Module.Dir}}", "fanfare/cmd/fanfare").Output()

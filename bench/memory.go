@@ -18,8 +18,8 @@ const (
 
 // memory is T2. The size of caches is a setting and must not decide the result. So each
 // server holds the same table, has read the list of the million followers before, and
-// delivers a million entries: one server as a hundred posts to 10,000 followers, the other
-// as one post to a million. Only the number of followers differs.
+// delivers a million entries: one server delivers a hundred posts to 10,000 followers, the
+// second delivers one post to a million. Only the number of followers differs.
 func memory(ctx context.Context, e *env) ([]Result, error) {
 	followers := e.size(1_000_000, 200_000)
 	few, _, err := e.peakOf(ctx, followers, middling, fewFollowers, followers/fewFollowers)
@@ -70,8 +70,8 @@ func memoryGraph(followers int) graph {
 	}
 }
 
-// peakOf delivers posts of an author to followers, of all that the graph has, and returns
-// the peak memory of the process in bytes.
+// peakOf delivers posts of an author to followers, out of all followers of the graph, and
+// returns the peak memory of the process in bytes.
 func (e *env) peakOf(ctx context.Context, all int, name string, followers, posts int, env ...string) (peak float64, cost Cost, err error) {
 	dir, remove, err := e.tempDir()
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"fanfare/internal/schema"
 )
 
-// postAPI is T12. Each author has one follower, so that fan-out takes its part of the
+// postAPI is T12. Each author has one follower, so that fan-out uses its part of the
 // cores.
 func postAPI(ctx context.Context, e *env) ([]Result, error) {
 	const conns, users = 128, 2000
@@ -62,8 +62,8 @@ func postAPI(ctx context.Context, e *env) ([]Result, error) {
 	return results, nil
 }
 
-// barePosts commits the keys of posts, as many as a post has, and syncs each post on its
-// own. It has a writer for each connection: Pebble joins their syncs.
+// barePosts commits the keys of posts, as many as a post has, and syncs each post
+// separately. It has a writer for each connection, because Pebble joins their syncs.
 func (e *env) barePosts(ctx context.Context, dir string, writers int, d time.Duration) (_ Cost, err error) {
 	b, err := openBare(dir, 1)
 	if err != nil {

@@ -38,12 +38,12 @@ type process struct {
 	cmd    *exec.Cmd
 	stderr *bytes.Buffer
 	copies *sync.WaitGroup
-	// out is the rest of its standard output.
+	// out is the unread part of its standard output.
 	out *bufio.Reader
 }
 
-// start runs a program. Its environment is the caller's without FANFARE_* and AWS_*,
-// and with env.
+// start runs a program. Its environment is the caller's without FANFARE_* and AWS_*, and
+// env.
 func start(env []string, program string, args ...string) (process, error) {
 	return startAs(nil, env, program, args...)
 }
@@ -75,7 +75,7 @@ func startAs(as *syscall.Credential, env []string, program string, args ...strin
 	p.copies.Go(func() {
 		// An error shows the child's stderr; 64 KiB of it are enough.
 		if _, err := io.CopyN(p.stderr, stderr, 64<<10); err == nil {
-			_, _ = io.Copy(io.Discard, stderr) // so that the rest does not block the child
+			_, _ = io.Copy(io.Discard, stderr) // otherwise a full pipe would block the child
 		}
 	})
 	return p, nil
@@ -89,7 +89,7 @@ func (p process) stop() error {
 		return err
 	}
 	kill := time.AfterFunc(30*time.Second, func() {
-		// An error means that it has ended meanwhile.
+		// An error means that the process has ended already.
 		_ = p.cmd.Process.Kill()
 	})
 	defer kill.Stop()
@@ -127,7 +127,7 @@ func (e *env) up(ctx context.Context, dir string, env ...string) (*server, error
 }
 
 // serve is up for a server without tokens of its own. It pushes all authors, and has no
-// canary and no auditor, unless env says otherwise.
+// canary and no auditor, unless env sets that.
 func (e *env) serve(ctx context.Context, dir string, env ...string) (*server, error) {
 	p, err := start(append([]string{"FANFARE_LOG_LEVEL=error", "FANFARE_PUSH_LIMIT=0", "FANFARE_CANARY=off", "FANFARE_AUDIT=off"}, env...),
 		e.Fanfare, "up", "--data-dir", dir, "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0")
@@ -153,7 +153,7 @@ func (s *server) token(user string) (string, error) {
 }
 
 // usage returns the CPU time and memory that the server has used, and the CPU time of this
-// process, which makes its load.
+// process, which makes the server's load.
 func (s *server) usage(ctx context.Context) (usage, error) {
 	m, err := s.metrics(ctx)
 	if err != nil {

@@ -53,7 +53,7 @@ func (q *queues) client(ctx context.Context, conns int) (*awssqs.Client, error) 
 	return awssqs.NewFromConfig(cfg), nil
 }
 
-// standInConfig is the product's configuration, its HTTP client included, for a stand-in.
+// standInConfig is the product's configuration for a stand-in, including its HTTP client.
 func standInConfig(ctx context.Context, url string, options ...func(*config.LoadOptions) error) (aws.Config, error) {
 	return awsclient.Load(ctx, append([]func(*config.LoadOptions) error{
 		config.WithRegion("us-east-1"), config.WithBaseEndpoint(url),
@@ -86,8 +86,8 @@ func (c requestCounts) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// counts returns the requests so far, without the long polls that brought no message and
-// the questions for the URL of a queue.
+// counts returns the requests so far, without the long polls that found no message and
+// the requests for the URL of a queue.
 func (q *queues) counts() requestCounts {
 	c := requestCounts(q.Requests())
 	c["ReceiveMessage"] = q.FullReceives()

@@ -30,7 +30,7 @@ func (e *env) startRedis(ctx context.Context, dir string, followers int) (_ *red
 	path, absent := exec.LookPath("redis-server")
 	if absent != nil {
 		e.say("redis-server is not installed (Debian: apt-get install redis-server): not compared")
-		return nil, nil //nolint:nilerr // the report says so
+		return nil, nil //nolint:nilerr // the report shows it
 	}
 	data := dir + "/redis"
 	if err := os.Mkdir(data, 0o700); err != nil {

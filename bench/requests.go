@@ -11,7 +11,7 @@ import (
 // restBetween is the time in which the server merges files after writes.
 const restBetween = 10 * time.Second
 
-// homePages is T17: homes are read as fast as the server answers, right after a load of
+// homePages is T17: it reads homes as fast as the server answers, right after a load of
 // posts and again after a rest.
 func homePages(ctx context.Context, e *env) (results []Result, err error) {
 	const conns, writes = 32, 1000
@@ -57,8 +57,9 @@ func homePages(ctx context.Context, e *env) (results []Result, err error) {
 	return results, err
 }
 
-// likesOverHTTP is T18: PUT /v1/posts/{id}/like until the counts are exact. The first run has
-// a new user for each like, without a former request. The second one has users who have.
+// likesOverHTTP is T18: PUT /v1/posts/{id}/like until the counts are exact. In the first run
+// each like has a new user, without a former request. In the second run the users have former
+// requests.
 func likesOverHTTP(ctx context.Context, e *env) ([]Result, error) {
 	const conns, users, regulars, posts = 64, 200_000, 5000, 50
 	nobody := graph{users: users, name: user, follows: func(func(follow) bool) {}}
@@ -70,7 +71,7 @@ func likesOverHTTP(ctx context.Context, e *env) ([]Result, error) {
 			return err
 		}
 		regular := func(i int) string { return tokens[i%regulars] }
-		// Not recorded: it makes the regulars known.
+		// This run is not recorded: it makes the regular users known.
 		if _, err := e.likes(ctx, s, conns, period, regulars, tokens[:1], regular); err != nil {
 			return err
 		}

@@ -33,7 +33,8 @@ const scaleName = "scale"
 type WorkerConfig struct {
 	// Table and Queue are the URLs of the stand-ins.
 	Table, Queue string
-	// Chunks is the number of concurrent chunks, Writers that of each one's requests.
+	// Chunks is the number of concurrent chunks, Writers the number of concurrent
+	// requests for each chunk.
 	Chunks, Writers int
 	// Environ is the environment. A GOGC in it overrides the daemons'.
 	Environ []string
@@ -63,8 +64,8 @@ type scaleParts struct {
 	broker *sqs.Broker
 }
 
-// scaleInFlight is small: a process receives few messages ahead, and leaves the rest to
-// others.
+// scaleInFlight is small, so that a process receives few messages in advance, and leaves
+// the remaining ones to other processes.
 func scaleInFlight() map[string]int {
 	return map[string]int{queue.TopicChunks: 8, queue.TopicPosts: 2}
 }
@@ -86,9 +87,9 @@ func openScale(ctx context.Context, tableURL, queueURL string, inFlight map[stri
 	}, nil
 }
 
-// scaling is T13. More processes help against the latency of a network, so each may make
-// so few concurrent requests that the network is its limit, and not the machine's two
-// cores, which all of them share.
+// scaling is T13. More processes help against the latency of a network. So each process
+// may make only few concurrent requests: then the network is its limit, and not the
+// machine's two cores, which all processes share.
 func scaling(ctx context.Context, e *env) ([]Result, error) {
 	const chunks, writers = 4, 2
 	followers := e.size(1_000_000, 200_000)
@@ -110,7 +111,7 @@ func scaling(ctx context.Context, e *env) ([]Result, error) {
 	return []Result{r.reach("≥ 3.2 × faster", *r.Ratio >= 3.2)}, nil
 }
 
-// fanoutBy delivers one post by n worker processes. Its time counts from the publish until
+// fanoutBy delivers one post with n worker processes. Its time is from the publish until
 // the delivery is complete.
 func (e *env) fanoutBy(ctx context.Context, n, followers, chunks, writers int) (took time.Duration, cost Cost, err error) {
 	e.say("%d worker processes", n)

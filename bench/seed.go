@@ -23,9 +23,9 @@ type graph struct {
 	follows func(yield func(follow) bool)
 }
 
-// seed makes a data directory that holds g as the API would have left it: profiles, both
-// edges of each follow, and the counts. It writes to the table itself, because a million
-// follows over HTTP take minutes.
+// seed makes a data directory that holds g as the API would have stored it: profiles,
+// both edges of each follow, and the counts. It writes to the table itself, because a
+// million follows over HTTP take minutes.
 func seed(ctx context.Context, dir string, g graph) (err error) {
 	data, err := datadir.Open(dir)
 	if err != nil {

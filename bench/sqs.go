@@ -30,7 +30,7 @@ type transport struct {
 	publish   func(topic string, msgs ...*message.Message) error
 	subscribe func(ctx context.Context, topic string) (<-chan *message.Message, error)
 	close     func() error
-	// prefix comes before the topic in the name of a queue.
+	// prefix precedes the topic in the name of a queue.
 	prefix string
 }
 
@@ -96,7 +96,7 @@ func openTransport(ctx context.Context, kind string, server *queues, inFlight ma
 		b := sqs.New(client, sqs.Options{Prefix: "bench", Pollers: connections, Requests: connections, PollWait: time.Second, MaxInFlight: inFlight})
 		return transport{b.Publish, b.Subscribe, b.Close, "bench-"}, nil
 	}
-	// It resolves the URL of a queue once, as ours does.
+	// It resolves the URL of a queue once, as Fanfare's transport does.
 	resolver := wsqs.NewGetQueueUrlByNameUrlResolver(wsqs.GetQueueUrlByNameUrlResolverConfig{})
 	publisher, err := wsqs.NewPublisher(wsqs.PublisherConfig{
 		AWSConfig: cfg, QueueUrlResolver: resolver, DoNotCreateQueueIfNotExists: true,
@@ -115,7 +115,7 @@ func openTransport(ctx context.Context, kind string, server *queues, inFlight ma
 	}, ""}, nil
 }
 
-// publishFor publishes one message after the other by each of many callers.
+// publishFor publishes messages one after another from each of many callers.
 func publishFor(ctx context.Context, t transport, d time.Duration) (Cost, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -181,7 +181,7 @@ func consumeFor(ctx context.Context, t transport, n int64, d time.Duration) (Cos
 	}
 	cost := ownUsage().since(before, got)
 	cancel()
-	for msg := range in { // the rest must not stay held
+	for msg := range in { // the remaining messages must not stay held
 		msg.Nack()
 	}
 	return cost, nil

@@ -19,15 +19,16 @@ const (
 	streamUsers     = 1000
 	streamFollowees = 10
 	streamPosts     = 100
-	// streamBreaks is the number of connections that are cut in a second, in the second part.
+	// streamBreaks is the number of connections that are cut each second, in the second
+	// part.
 	streamBreaks = 20
-	// streamMemory is GOMEMLIMIT, in MiB. T2 reaches 231 without a stream, and with 218 streams
-	// waited for seconds.
+	// streamMemory is GOMEMLIMIT, in MiB. T2 reaches 231 without a stream, and with a limit of
+	// 218 streams waited for seconds.
 	streamMemory = 384
 )
 
 // liveHomes opens streams of many homes while posts are written, and checks that each stream
-// brings each post of its home once. In a second part it cuts connections.
+// sends each post of its home once. In a second part it cuts connections.
 func liveHomes(ctx context.Context, e *env) (_ []Result, err error) {
 	dir, remove, err := e.tempDir()
 	if err != nil {
@@ -99,7 +100,7 @@ type liveResult struct {
 	events, gaps, repeats int
 	latency               *Latency
 	cost                  Cost
-	// memory is the most memory of the server, without the pages of its binary, and
+	// memory is the most memory of the server without the pages of its binary, and
 	// resident the most with them, in MiB.
 	memory, resident float64
 }
@@ -170,7 +171,7 @@ func (l *liveLoad) run(ctx context.Context, period time.Duration, breaks int) (r
 	if err != nil {
 		return res, errors.Join(err, context.Cause(reading))
 	}
-	// Each post is its author's own, too.
+	// A post also comes into its author's home.
 	want := len(l.posts) * (1 + streamFollowees)
 	settled, cancel := context.WithTimeout(reading, time.Minute)
 	defer cancel()
@@ -186,7 +187,7 @@ func (l *liveLoad) run(ctx context.Context, period time.Duration, breaks int) (r
 		return res, err
 	}
 	res.cost = after.since(before, int64(res.events))
-	if err := context.Cause(reading); err != nil { // a stream gave up: its gaps would say nothing
+	if err := context.Cause(reading); err != nil { // a stream gave up, so its gaps would prove nothing
 		return res, err
 	}
 	stop(nil)
@@ -195,7 +196,7 @@ func (l *liveLoad) run(ctx context.Context, period time.Duration, breaks int) (r
 	return res, nil
 }
 
-// cut closes random connections, so many a second.
+// cut closes random connections, breaks of them each second.
 func (l *liveLoad) cut(ctx context.Context, breaks int) {
 	if breaks == 0 {
 		return

@@ -31,7 +31,7 @@ import (
 )
 
 // The counts in this file are exact: they do not depend on the machine. The tests of
-// fanout, likeagg and sim hold the same limits.
+// fanout, likeagg and sim check the same limits.
 
 // timelineTTL is the product's default.
 const timelineTTL = 720 * time.Hour
@@ -102,7 +102,7 @@ func (e *env) unitsOfPost(ctx context.Context, dir string, followers int) (units
 }
 
 // queueRequests is T5: the requests that a fan-out sends to SQS, counted by the stand-in.
-// Receives that find nothing are left out, because an idle worker makes them, too.
+// Receives without messages are left out, because an idle worker makes them, too.
 func queueRequests(ctx context.Context, e *env) (_ []Result, err error) {
 	const followers = 100_000
 	store, remove, err := e.tempTable()
@@ -165,7 +165,7 @@ func newWorkers(store table.Store, broker queue.Broker, posts, writers int, obse
 	}), broker, posts}
 }
 
-// run consumes until the returned func is called, which waits for the end.
+// run consumes until its result stop is called, which waits for the end.
 func (w *workers) run(ctx context.Context, chunks int) (stop func() error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
@@ -203,7 +203,7 @@ func until(ctx context.Context, done func() bool) error {
 	return nil
 }
 
-// likeRun is the result of counting a number of likes of one post.
+// likeRun is the result of counting likes of one post.
 type likeRun struct {
 	likes, windows, flushes int64
 	units                   table.Units
@@ -225,7 +225,7 @@ func (e *env) countLikes(ctx context.Context, n, m int) (_ likeRun, err error) {
 	defer func() { err = errors.Join(err, h.close()) }()
 	stop := h.aggregate(ctx, likeagg.Config{Window: time.Minute, MaxMessages: 2 * m})
 	defer func() { err = errors.Join(err, stop()) }()
-	// One window after the other, so that each is full.
+	// Windows run one after another, so that each is full.
 	for at := 0; at < n; at += m {
 		if err := h.publishBatch(ctx, at, at+m); err != nil {
 			return likeRun{}, err
@@ -306,7 +306,7 @@ func (h *likes) publishBatch(ctx context.Context, from, to int) error {
 	return h.broker.Publish(queue.TopicLikes, msgs...)
 }
 
-// message is a like of user i.
+// message returns a like of user i.
 func (h *likes) message(ctx context.Context, i int) (*message.Message, error) {
 	version, err := h.ids.New()
 	if err != nil {
@@ -317,7 +317,7 @@ func (h *likes) message(ctx context.Context, i int) (*message.Message, error) {
 	}})
 }
 
-// aggregate counts until the returned func is called, which waits for the end.
+// aggregate counts until its result stop is called, which waits for the end.
 func (h *likes) aggregate(ctx context.Context, cfg likeagg.Config) (stop func() error) {
 	cfg.Store = table.Measure(h.store, func(op table.Op, units table.Units, _ error) {
 		h.mu.Lock()

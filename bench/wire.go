@@ -11,19 +11,19 @@ import (
 )
 
 // caller is one connection to an HTTP server, for one goroutine at a time. It writes its
-// own requests: load and server share the machine, so the CPU time of net/http's client
-// would be taken from the server.
+// own requests: load and server share the machine, so net/http's client would take CPU
+// time from the server.
 type caller struct {
 	host string
 	conn net.Conn
 	in   *bufio.Reader
 	out  []byte
 	body []byte
-	// header is that of the last answer.
+	// header is the header of the last answer.
 	header http.Header
 }
 
-// callTimeout ends a call that is not answered.
+// callTimeout ends a call without an answer.
 const callTimeout = 30 * time.Second
 
 func dial(host string) (*caller, error) {

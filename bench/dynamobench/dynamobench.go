@@ -1,11 +1,11 @@
 // Package dynamobench measures the cost of a delivery on the DynamoDB path: the real
 // fan-out worker on the real store, beside a plain loop on the AWS SDK that queries
 // follower pages and writes them by BatchWriteItem. Both run in this process with the
-// daemons' GOGC, one after the other, against a stand-in in a process of its own (package
+// daemons' GOGC, one after another, against a stand-in in a process of its own (package
 // standin).
 //
-// It counts CPU time, user and system, of the whole process, so the caller must do nothing
-// else meanwhile.
+// It measures CPU time, user and system, of the whole process, so the caller must do
+// nothing else during a measurement.
 package dynamobench
 
 import (
@@ -50,16 +50,16 @@ type Options struct {
 	// Endpoint is the URL of a stand-in whose authors have Followers followers.
 	Endpoint  string
 	Followers int
-	// Posts is the number of posts that the worker delivers in a run, one after the other.
+	// Posts is the number of posts that the worker delivers in a run, one after another.
 	Posts int
 	// Rounds is how often each setting is run. Default 1.
 	Rounds int
 	// Settings are the numbers of concurrent requests to try with the plain loop; the
-	// best counts. Default 8, 32 and 128.
+	// best result counts. Default 8, 32 and 128.
 	Settings []int
-	// Workers are the settings to try with the worker; the best counts. Without a
-	// network to wait for, concurrency only costs. Default 2 and 1, 4 and 2, and 16
-	// and 8, the setting of a process on AWS.
+	// Workers are the settings to try with the worker; the best result counts. Without a
+	// network to wait for, concurrency only costs. Default 2 and 1, 4 and 2, and 16 and
+	// 8, the setting of a process on AWS.
 	Workers []Setting
 	// Progress, if not nil, receives a line for each run.
 	Progress func(string)
@@ -103,7 +103,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Measure measures both by turns, because the speed of a shared machine changes.
+// Measure measures worker and loop by turns, because the speed of a shared machine
+// changes.
 func Measure(ctx context.Context, o Options) (Result, error) {
 	o = o.withDefaults()
 	defer debug.SetGCPercent(debug.SetGCPercent(daemon.GCPercent))
@@ -134,7 +135,7 @@ func better(a, b Run) Run {
 	return b
 }
 
-// load returns the configuration for the stand-in alone.
+// load returns the configuration for only the stand-in.
 func load(endpoint string) []func(*config.LoadOptions) error {
 	return []func(*config.LoadOptions) error{
 		config.WithBaseEndpoint(endpoint), config.WithRegion("us-east-1"),
@@ -193,7 +194,7 @@ func Ours(ctx context.Context, o Options, setting Setting) (Run, error) {
 	return run, err
 }
 
-// stored takes each post for stored.
+// stored treats each post as stored.
 type stored struct{}
 
 func (stored) EnsurePost(_ context.Context, e *messages.PostCreated) (schema.Post, error) {
@@ -324,7 +325,7 @@ func plainLoop(ctx context.Context, client *dynamodb.Client, post string, reques
 	return written.Load(), err
 }
 
-// putAll sends writes again and again until the table has taken all.
+// putAll repeats writes until the table has taken all of them.
 func putAll(ctx context.Context, client *dynamodb.Client, writes []types.WriteRequest) error {
 	for len(writes) > 0 {
 		out, err := client.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{

@@ -1,11 +1,11 @@
 // Package plain holds the applications that a team would write first for the requests that
 // people wait for: a home page and a like on Redis, a post on PostgreSQL, each behind
-// net/http with JSON in and out. Paths, bodies and answers are those of Fanfare's API, so
-// the same load reads both.
+// net/http with JSON in and out. Paths, bodies and answers have the form of Fanfare's API,
+// so the same load reads both.
 //
-// They are baselines: they promise less than Fanfare does, and bench/README.md says how
-// much less. A token is the user's id, and nothing is signed. There is no second page, no
-// deletion, no limit of a rate and no metric. The product must never import them.
+// They are baselines: they promise less than Fanfare does, as bench/README.md explains. A
+// token is the user's id, and nothing is signed. There is no second page, no deletion, no
+// rate limit and no metric. The product must never import them.
 package plain
 
 import (

@@ -12,7 +12,7 @@ import (
 	"fanfare/internal/id"
 )
 
-// tables has a row for each entry of a home, as the entries of a timeline are.
+// tables has a row for each entry of a home, like the entries of a timeline.
 const tables = `
 CREATE TABLE users (id text PRIMARY KEY, name text NOT NULL, posts bigint NOT NULL DEFAULT 0);
 CREATE TABLE follows (author text, follower text, PRIMARY KEY (author, follower));

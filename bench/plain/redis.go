@@ -13,8 +13,8 @@ import (
 	"fanfare/internal/id"
 )
 
-// Keys of Redis: hashes of users and posts, a set of each author's followers and of each
-// post's likers, a sorted set for each home.
+// Keys of Redis: hashes of users and posts, a set of each author's followers, a set of
+// each post's likers, and a sorted set for each home.
 const (
 	userPrefix      = "u:"
 	postPrefix      = "p:"
@@ -23,7 +23,7 @@ const (
 	homePrefix      = "h:"
 )
 
-// likeScript counts a user once: Redis runs a script alone.
+// likeScript counts a user once: Redis runs nothing else during a script.
 const likeScript = `
 if redis.call('EXISTS', KEYS[1]) == 0 then return -1 end
 if redis.call('SADD', KEYS[2], ARGV[1]) == 1 then redis.call('HINCRBY', KEYS[1], 'likes', 1) end

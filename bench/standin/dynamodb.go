@@ -21,8 +21,8 @@ const (
 	rowBytes  = 60
 )
 
-// Table is the name of the one table. The replies name it, and a client may refuse those
-// that name another one.
+// Table is the name of the one table. The replies name it, and a client may refuse a
+// reply with another name.
 const Table = "fanfare"
 
 // New returns the endpoint's handler.
