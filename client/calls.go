@@ -68,7 +68,7 @@ func (c *Client) Unfollow(ctx context.Context, id string) error {
 }
 
 // Block ends the follows between the caller and a user, and refuses follows, comments and likes
-// between the two: they are 403 of type blocked, for both. It is idempotent.
+// between the two: both get a 403 of type blocked. It is idempotent.
 func (c *Client) Block(ctx context.Context, id string) error {
 	return c.do(ctx, call{method: http.MethodPut, path: path("v1", "me", "blocks", id)}, nil)
 }
@@ -117,8 +117,8 @@ func (c *Client) BookmarkViews() List[PostView] {
 	return list[PostView](c, view(), "v1", "me", "bookmarks")
 }
 
-// SetMarker moves the caller's read marker of a name forward, and returns it as it is then: a position that is not
-// above the stored one changes nothing. It may be repeated.
+// SetMarker moves the caller's read marker of a name forward, and returns the marker. A position that
+// is not above the stored position changes nothing. It may be repeated.
 func (c *Client) SetMarker(ctx context.Context, name, position string) (Marker, error) {
 	body := struct {
 		Position string `json:"position"`
@@ -172,7 +172,7 @@ func (c *Client) PostViews(ctx context.Context, ids ...string) (Found[PostView],
 }
 
 // EditPost changes the caller's own post. It is sent once, since a repeated edit could undo
-// another one.
+// another edit.
 func (c *Client) EditPost(ctx context.Context, id string, edit PostEdit) (Post, error) {
 	var post Post
 	err := c.do(ctx, call{method: http.MethodPatch, path: path("v1", "posts", id), body: edit}, &post)
@@ -184,8 +184,9 @@ func (c *Client) DeletePost(ctx context.Context, id string) error {
 	return c.do(ctx, call{method: http.MethodDelete, path: path("v1", "posts", id)}, nil)
 }
 
-// TakeDown deletes a post of any user for good, with a reason of one line for its author. The token must be a service's
-// with the scopes fanfare:act and fanfare:delete, and ActAs has no effect. The first reason stays: a repetition returns it.
+// TakeDown deletes a post of any user for good, with a reason of one line for its author. The token
+// must be a service's, with the scopes fanfare:act and fanfare:delete, and ActAs has no effect. The
+// first reason stays: a repetition returns it.
 func (c *Client) TakeDown(ctx context.Context, post, reason string) (TakenDown, error) {
 	body := struct {
 		Reason string `json:"reason"`
@@ -221,7 +222,7 @@ func (span PostRange) query() url.Values {
 	return query
 }
 
-// CreateComment is AddComment for a comment of a text alone.
+// CreateComment is AddComment for a comment that has only a text.
 func (c *Client) CreateComment(ctx context.Context, post, text string) (Comment, error) {
 	return c.AddComment(ctx, post, CommentInput{Text: text})
 }
@@ -239,7 +240,8 @@ func (c *Client) Comments(post string) List[Comment] {
 	return list[Comment](c, nil, "v1", "posts", post, "comments")
 }
 
-// DeleteComment deletes a comment. Its author and the author of the post can do that.
+// DeleteComment deletes a comment. The comment's author and the post's author can do
+// that.
 func (c *Client) DeleteComment(ctx context.Context, post, comment string) error {
 	return c.do(ctx, call{method: http.MethodDelete, path: path("v1", "posts", post, "comments", comment)}, nil)
 }
@@ -264,8 +266,8 @@ func (c *Client) Unlike(ctx context.Context, post string) error {
 	return c.do(ctx, call{method: http.MethodDelete, path: path("v1", "posts", post, "like")}, nil)
 }
 
-// React makes a reaction of a kind the caller's one to a post. The counts follow within two like
-// windows.
+// React gives the caller a reaction of a kind to a post, instead of any former one. The counts
+// follow within two like windows.
 func (c *Client) React(ctx context.Context, post, kind string) error {
 	return c.do(ctx, call{method: http.MethodPut, path: path("v1", "posts", post, "reactions", kind)}, nil)
 }
@@ -273,7 +275,8 @@ func (c *Client) React(ctx context.Context, post, kind string) error {
 // Unreact takes the caller's reaction back, of whatever kind it is.
 func (c *Client) Unreact(ctx context.Context, post string) error { return c.Unlike(ctx, post) }
 
-// Reactions lists the users with a reaction to a post, by user id: of one kind, or of all with "".
+// Reactions lists the users with a reaction to a post, by user id: of one kind, or of all
+// kinds with "".
 func (c *Client) Reactions(post, kind string) List[Reactor] {
 	query := url.Values{}
 	if kind != "" {
@@ -332,8 +335,8 @@ func (c *Client) Home(source HomeSource) List[HomeItem] {
 }
 
 // News reads the posts of the caller's home that are newer than the post after, newest
-// first. last is the former answer to the same question, or the zero News: while no post has
-// come or gone, the service answers nothing, and News returns last.
+// first. last is the former answer to the same question, or the zero News. If the home has
+// not changed since last, the service answers without a body, and News returns last.
 func (c *Client) News(ctx context.Context, after string, last News) (News, error) {
 	var news News
 	query := url.Values{"after": {after}}
@@ -349,9 +352,9 @@ func (c *Client) Delivery(ctx context.Context, post string) (Delivery, error) {
 	return get[Delivery](ctx, c, path("v1", "posts", post, "delivery"))
 }
 
-// DevToken asks a service in development mode for a user's token that is valid for ttl; 0
-// is the service's default. The scope fanfare:act makes it the token of a service, for ActAs, and
-// fanfare:delete besides lets that service delete its users.
+// DevToken requests a user's token that is valid for ttl from a service in development mode; 0 is
+// the service's default. The scope fanfare:act makes it the token of a service, for ActAs. With
+// fanfare:delete in addition, that service may delete its users.
 func (c *Client) DevToken(ctx context.Context, user string, ttl time.Duration, scopes ...string) (DevToken, error) {
 	body := struct {
 		UserID string `json:"user_id"`
@@ -364,20 +367,20 @@ func (c *Client) DevToken(ctx context.Context, user string, ttl time.Duration, s
 	return token, err
 }
 
-// BeAway makes the caller a reader that was last seen longer ago than the service's active
-// days, until it reads its home. Only a service in development mode has this call.
+// BeAway makes the caller a reader whose last visit is older than the service's active
+// days, until the caller reads its home. Only a service in development mode has this call.
 func (c *Client) BeAway(ctx context.Context) error {
 	return c.do(ctx, call{method: http.MethodPost, path: path("v1", "dev", "away"), repeat: true}, nil)
 }
 
 // WithUsers returns a list of followers, followed, muted or blocked users, friends, likers or
-// comments of a post whose items have their users.
+// comments of a post whose items include their users.
 func WithUsers[T Edge | Liker | Comment](l List[T]) List[T] {
 	l.query = view()
 	return l
 }
 
-// view asks for all that a page shows.
+// view asks for everything that a page shows.
 func view() url.Values { return url.Values{"expand": {"view"}} }
 
 func query[T any](ctx context.Context, c *Client, query url.Values, parts ...string) (T, error) {

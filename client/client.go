@@ -2,13 +2,13 @@
 // values, typed problems, lists as iterators.
 //
 // It repeats a call only if that can do no harm: GET, PUT and DELETE are idempotent,
-// CreatePost carries an Idempotency-Key (the client makes one if the caller gave none), and
-// a call that was answered with 429 had no effect. Other calls are sent once, and Unanswered
-// reports whether their outcome is open. It must never repeat without a bound, before the
-// time in Retry-After, or after the end of the context.
+// CreatePost has an Idempotency-Key (the client makes one if the caller gave none), and a
+// call that was answered with 429 had no effect. All other calls are sent once, and
+// Unanswered reports whether their outcome is unknown. It must never repeat without a bound,
+// before the time in Retry-After, or after the end of the context.
 //
 // A Client is safe for concurrent use. Keep it, since it holds the connections. As returns
-// one for another user on the same connections.
+// a Client for another user on the same connections.
 package client
 
 import (
@@ -28,11 +28,11 @@ const (
 	baseBackoff     = 100 * time.Millisecond
 	maxBackoff      = 5 * time.Second
 	// maxRetryAfter is the longest Retry-After that the client waits for. If the service
-	// asks for more, as it does where a user's hour is used up, the caller gets the service's
-	// error and decides.
+	// requests a longer wait, for example because a user's hour is used up, the caller gets
+	// the service's error and decides.
 	maxRetryAfter = time.Minute
-	// maxBody bounds an answer. The largest is a page of 100 posts of 5,000 escaped
-	// characters each.
+	// maxBody bounds an answer. The largest answer is a page of 100 posts of 5,000
+	// escaped characters each.
 	maxBody = 16 << 20
 )
 
@@ -69,7 +69,7 @@ func WithHTTPClient(h *http.Client) Option {
 }
 
 // WithAttempts bounds the number of times that a call is sent. The default is 6, which
-// takes some 5 seconds unless a Retry-After asks for more. 1 means no retries.
+// takes some 5 seconds unless a Retry-After is longer. 1 means no retries.
 func WithAttempts(n int) Option {
 	return func(c *Client) { c.attempts = max(1, n) }
 }
@@ -105,9 +105,9 @@ func (c *Client) As(source TokenSource) *Client {
 // AsToken is As with one token.
 func (c *Client) AsToken(token string) *Client { return c.As(fixed(token)) }
 
-// ActAs returns a client that acts for a user with the token of a service: one with the scope
-// fanfare:act. It is for backends that call for their users. Service, options and connections
-// are the same.
+// ActAs returns a client that acts for a user with the token of a service, which has the
+// scope fanfare:act. It is for backends that make their users' calls. Service, options and
+// connections are the same.
 func (c *Client) ActAs(user string) *Client {
 	other := *c
 	other.user = user
@@ -122,7 +122,7 @@ func fixed(token string) TokenSource {
 }
 
 // newTransport keeps a connection for each concurrent caller. The standard library keeps
-// two for a host and would dial for every other request.
+// two for each host and would dial for every other request.
 func newTransport() *http.Transport {
 	return &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
@@ -143,7 +143,7 @@ func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastRe
 var errNoAnswer = errors.New("no answer")
 
 // Unanswered reports whether the effect of the failed call is unknown: no answer came, or
-// one that does not tell (502, 503, 504).
+// a 502, 503 or 504.
 func Unanswered(err error) bool {
 	if p, ok := errors.AsType[*Problem](err); ok {
 		switch p.Status {

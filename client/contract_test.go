@@ -13,7 +13,7 @@ import (
 )
 
 // TestClienttestKeepsTheContract runs the contract's rows against the server in memory,
-// except those of parts that its package comment leaves out.
+// except the rows of parts that its package comment excludes.
 func TestClienttestKeepsTheContract(t *testing.T) {
 	fake := clienttest.New()
 	fake.Reactions = []string{"love", "wow"}

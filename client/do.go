@@ -39,7 +39,7 @@ func path(parts ...string) string {
 	return b.String()
 }
 
-// repeatable reports whether a call that is sent twice has the effect of one.
+// repeatable reports whether a call may be sent twice with the effect of one.
 func (k call) repeatable() bool {
 	switch k.method {
 	case http.MethodGet, http.MethodPut, http.MethodDelete:
@@ -51,7 +51,7 @@ func (k call) repeatable() bool {
 }
 
 // do sends a call until it is answered or must not be repeated, and decodes the answer
-// into out, if that is not nil.
+// into out, if out is not nil.
 func (c *Client) do(ctx context.Context, k call, out any) error {
 	var body []byte
 	if k.body != nil {
@@ -67,7 +67,7 @@ func (c *Client) do(ctx context.Context, k call, out any) error {
 			return nil
 		}
 		if unanswered && k.method == http.MethodDelete && errors.Is(err, ErrNotFound) {
-			// An earlier attempt had this effect, and its answer was lost.
+			// An earlier attempt has had this effect, and its answer was lost.
 			return nil
 		}
 		unanswered = unanswered || Unanswered(err)
@@ -78,7 +78,7 @@ func (c *Client) do(ctx context.Context, k call, out any) error {
 	}
 }
 
-// backoff returns the wait before a failed attempt is repeated, if it is.
+// backoff returns the wait before the next attempt, and whether there is one.
 func (c *Client) backoff(k call, err error, attempt int) (time.Duration, bool) {
 	if attempt >= c.attempts {
 		return 0, false
@@ -93,7 +93,8 @@ func (c *Client) backoff(k call, err error, attempt int) (time.Duration, bool) {
 		return 0, false
 	}
 	ceiling := min(maxBackoff, baseBackoff<<min(attempt, 16))
-	// The wait is at least half of it, so that the attempts outlast a restart of the service.
+	// The wait is at least half of the ceiling, so that the attempts outlast a restart of
+	// the service.
 	jittered := ceiling/2 + time.Duration(c.jitter()*float64(ceiling/2))
 	return max(asked, jittered), true
 }
@@ -175,7 +176,7 @@ func (c *Client) send(ctx context.Context, k call, body []byte, out any) error {
 }
 
 // lost marks err as an attempt without an answer. If the context has ended, the call is not
-// repeated, but its outcome is just as open.
+// repeated, but its outcome is unknown as well.
 func lost(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)

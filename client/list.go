@@ -17,7 +17,7 @@ type List[T any] struct {
 	query  url.Values
 }
 
-// Page is one page of a list. NextCursor is "" on the last one. A page before it may be
+// Page is one page of a list. NextCursor is "" on the last page. An earlier page may be
 // short, and even empty.
 type Page[T any] struct {
 	Items      []T    `json:"items"`
@@ -25,7 +25,7 @@ type Page[T any] struct {
 }
 
 // Page reads one page of at most limit items (1..100; 0 is the service's default) from
-// cursor on ("" is the first page).
+// cursor on; "" stands for the first page.
 func (l List[T]) Page(ctx context.Context, cursor string, limit int) (Page[T], error) {
 	var page Page[T]
 	err := l.client.do(ctx, call{method: http.MethodGet, path: l.path, query: paged(l.query, cursor, limit)}, &page)
@@ -45,7 +45,7 @@ func paged(of url.Values, cursor string, limit int) url.Values {
 	return query
 }
 
-// All iterates over the whole list and reads a page of 100 when the loop needs it. An error
+// All iterates over the whole list and reads pages of 100 as the loop needs them. An error
 // is yielded once and ends the loop.
 func (l List[T]) All(ctx context.Context) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {

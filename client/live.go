@@ -14,23 +14,23 @@ import (
 )
 
 const (
-	// silence is the time without a sign of life after which a stream is taken for dead. The
+	// silence is the time without a sign of life after which a stream counts as dead. The
 	// service sends one every 15 seconds.
 	silence = 40 * time.Second
-	// mostLate is longer than an API shares lists with new streams.
+	// mostLate is longer than an API process shares lists with new streams.
 	mostLate = 10 * time.Second
 	// maxEvent bounds a line of a stream.
 	maxEvent = 1 << 20
 )
 
-// Live iterates over the posts that come into the caller's home, over like counts of its
-// newest posts, and over numbers of unread notifications, until ctx ends or the loop does. It begins after the post last or at a Place,
-// and with "" at the present.
+// Live iterates over the posts that come into the caller's home, over like counts of its newest
+// posts, and over numbers of unread notifications, until ctx or the loop ends. It begins after the
+// post last or at a Place, and with "" at the present.
 //
-// When a connection breaks it opens a new one that goes on where the former was: the loop
-// gets each post once. If the service cannot be reached in as many attempts as WithAttempts
-// allows, or refuses the stream, the error is yielded once and ends the loop. An HTTP client
-// of the caller's must not limit the time of a request.
+// When a connection breaks, Live opens a new one that resumes at the same place, so the loop
+// gets each post once. If the service cannot be reached in the attempts of WithAttempts, or
+// refuses the stream, the error is yielded once and ends the loop. An HTTP client of the
+// caller must not limit the time of a request.
 func (c *Client) Live(ctx context.Context, last string) iter.Seq2[Update, error] {
 	return func(yield func(Update, error) bool) {
 		s := &live{call: call{method: http.MethodGet, path: path("v1", "home", "stream"), accept: "text/event-stream", last: last}}
@@ -55,19 +55,19 @@ func (c *Client) Live(ctx context.Context, last string) iter.Seq2[Update, error]
 // live is the state of Live between two connections.
 type live struct {
 	call call
-	// since are the posts that were yielded after the place that call names. A new connection
-	// may send them again.
+	// since has the posts that were yielded after the place in call. A new connection may
+	// send them again.
 	since map[string]bool
-	// opened is the beginning of this connection.
+	// opened is the time when this connection began.
 	opened time.Time
-	// heard says that this connection was answered.
+	// heard means that this connection was answered.
 	heard bool
 }
 
 var errSilent = errors.New("the stream is silent")
 
-// receive opens a stream and yields its updates until it breaks. goOn is false if the loop
-// has ended.
+// receive opens a stream and yields its updates until the stream breaks. goOn is false if
+// the loop has ended.
 func (c *Client) receive(ctx context.Context, s *live, yield func(Update, error) bool) (goOn bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -111,7 +111,7 @@ func (c *Client) receive(ctx context.Context, s *live, yield func(Update, error)
 			if name, id, data = "", "", ""; err != nil {
 				return true, err
 			}
-			quiet.Stop() // the loop may take its time
+			quiet.Stop() // the loop may be slow
 			if ok && !yield(update, nil) {
 				return false, nil
 			}
@@ -163,7 +163,7 @@ func (s *live) update(name, id, data string) (u Update, ok bool, err error) {
 		s.since = map[string]bool{}
 	}
 	s.since[id] = true
-	if s.call.last == "" { // no place came before it
+	if s.call.last == "" { // no place came before this post
 		s.call.last = id
 	}
 	return u, true, nil

@@ -56,8 +56,9 @@ func TestALiveHomeGoesOnWhereItWas(t *testing.T) {
 	})
 }
 
-// The process that the client comes to shares a list that is older than a post that the client has.
-// So the first place that it names lacks the post, and the post comes again behind that place.
+// The client connects to a process that shares an old list, without a post that the client has. So
+// the first place from this process lacks the post, and the process sends the post again after that
+// place.
 func TestALiveHomeShowsAPostOnceThoughAProcessIsASecondLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{steps: []step{

@@ -11,14 +11,14 @@ import (
 // Notification is one kind of action on one target of the caller: likes or comments of a post, follows, or a
 // mention.
 type Notification struct {
-	// ID stays while the notification moves: keep one notification for each ID.
+	// ID stays the same when the notification moves: keep one notification for each ID.
 	ID   string `json:"id"`
 	Kind string `json:"kind"` // like, comment, follow or mention
 	// Target is a post, "" for a follow.
 	Target string `json:"target,omitempty"`
-	// Actors are the users that acted last, 3 at most.
+	// Actors are the users who acted last, 3 at most.
 	Actors []Actor `json:"actors"`
-	// Count is the count that exists, without the caller's own part. It is nil for a mention.
+	// Count is the stored count, without the caller's own part. It is nil for a mention.
 	Count  *int64    `json:"count,omitempty"`
 	At     time.Time `json:"at"`
 	Unread bool      `json:"unread"`
@@ -40,14 +40,15 @@ type Actor struct {
 type NotificationPage struct {
 	Page[Notification]
 
-	// ReadTo is for ReadNotifications, once the page was seen.
+	// ReadTo is for ReadNotifications, after the user has seen the page.
 	ReadTo string `json:"read_to"`
-	// Unread is the number of unread notifications; 10 is 10 or more. Only the first page has it.
+	// Unread is the number of unread notifications; 10 means 10 or more. Only the first
+	// page has it.
 	Unread *int `json:"unread,omitempty"`
 }
 
-// Notifications reads a page of at most limit notifications (1..100; 0 is the service's default) from cursor on,
-// the newest first. A notification that moves up while pages are read is on the first page.
+// Notifications reads a page of at most limit notifications (1..100; 0 is the service's default) from
+// cursor on, the newest first. A notification that moves up between two reads is on the first page.
 func (c *Client) Notifications(ctx context.Context, cursor string, limit int) (NotificationPage, error) {
 	return c.notifications(ctx, url.Values{}, cursor, limit)
 }
@@ -75,8 +76,8 @@ type unread struct {
 	Unread int `json:"unread"`
 }
 
-// ReadNotifications marks the caller's notifications as read up to the ReadTo of a page. It returns the number of
-// unread ones; 10 is 10 or more.
+// ReadNotifications marks the caller's notifications as read up to the ReadTo of a page. It returns
+// the number of unread notifications; 10 means 10 or more.
 func (c *Client) ReadNotifications(ctx context.Context, readTo string) (int, error) {
 	body := struct {
 		ReadTo string `json:"read_to"`

@@ -11,17 +11,17 @@ import (
 	"time"
 )
 
-// Problem is the answer to a failed call, as RFC 9457 problem details. Get it by
-// errors.AsType[*client.Problem](err).
+// Problem is the answer to a failed call, as RFC 9457 problem details.
+// errors.AsType[*client.Problem](err) returns it.
 type Problem struct { //nolint:errname // RFC 9457 calls it a problem
 	// Type is the stable name of the kind of problem. Decide by it or by Status.
 	Type   string `json:"type"`
 	Title  string `json:"title"`
 	Status int    `json:"status"`
 	Detail string `json:"detail"`
-	// Errors names each bad field of the request.
+	// Errors names each faulty field of the request.
 	Errors []FieldError `json:"errors"`
-	// RetryAfter is the wait that the service asks for, 0 if none.
+	// RetryAfter is the wait that the service requests, 0 for none.
 	RetryAfter time.Duration `json:"-"`
 }
 
@@ -31,7 +31,7 @@ type FieldError struct {
 	Detail string `json:"detail"`
 }
 
-// Error names the status, the title, the detail and each bad field.
+// Error names the status, the title, the detail and each faulty field.
 func (p *Problem) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d %s", p.Status, p.Title)

@@ -9,7 +9,7 @@ import (
 var NoData = json.RawMessage("null") //nolint:gochecknoglobals // a constant that Go has no constant for
 
 // ProfileInput holds the values of a profile that its user sets. Only Name is required. Data is a
-// JSON object: nil leaves the data as it is, and NoData removes it.
+// JSON object: nil keeps the stored data, and NoData removes it.
 type ProfileInput struct {
 	Name     string          `json:"name"`
 	Bio      string          `json:"bio,omitempty"`
@@ -74,8 +74,8 @@ type PostInput struct {
 	Mentions []string        `json:"mentions,omitempty"`
 	// ExpiresAt is the end of the post, zero for never.
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
-	// IdempotencyKey lets repeated calls create only one post, even after a restart of
-	// the caller. If it is empty, CreatePost makes one for its own retries.
+	// IdempotencyKey makes repeated calls create only one post, even after a restart of
+	// the caller. If it is empty, CreatePost makes a key for its own retries.
 	IdempotencyKey string `json:"-"`
 }
 
@@ -155,7 +155,7 @@ type Bookmark struct {
 	BookmarkedAt time.Time `json:"bookmarked_at"`
 }
 
-// Marker is how far the caller has read a list of its own naming.
+// Marker is how far the caller has read a list that the caller has named.
 type Marker struct {
 	Name      string    `json:"name"`
 	Position  string    `json:"position"`
@@ -188,8 +188,8 @@ type HomeItem struct {
 	Author    Author `json:"author"`
 	LikeCount int64  `json:"like_count"`
 	Liked     bool   `json:"liked"`
-	// Reactions are the counts by kind of reaction, likes among them, and Reaction is the caller's kind, ""
-	// for none. Where only likes are configured, they are nil and "".
+	// Reactions are the counts by kind of reaction, including likes, and Reaction is the caller's
+	// kind, "" for none. If only likes are configured, they are nil and "".
 	Reactions map[string]int64 `json:"reactions,omitzero"`
 	Reaction  string           `json:"reaction,omitempty"`
 }
@@ -198,9 +198,11 @@ type HomeItem struct {
 type PostView struct {
 	HomeItem
 	CommentCount int64 `json:"comment_count"`
-	// LikedAt is when the user of a list of liked posts liked the post, zero elsewhere.
+	// LikedAt is when the user of a list of liked posts liked the post, zero in any other
+	// list.
 	LikedAt time.Time `json:"liked_at,omitzero"`
-	// BookmarkedAt is when the caller made the bookmark in BookmarkViews, zero elsewhere.
+	// BookmarkedAt is when the caller made the bookmark in BookmarkViews, zero in any
+	// other list.
 	BookmarkedAt time.Time `json:"bookmarked_at,omitzero"`
 }
 
@@ -210,31 +212,31 @@ type Found[T any] struct {
 	Items []T `json:"items"`
 	// Missing are the ids that are unknown or were deleted.
 	Missing []string `json:"missing"`
-	// Rest are ids whose items did not fit into the answer. Ask for them once more.
+	// Rest are ids whose items did not fit into the answer. Ask for them in another call.
 	Rest []string `json:"rest,omitempty"`
 }
 
-// News is the part of the caller's home that is newer than a post.
+// News are the posts of the caller's home that are newer than a given post.
 type News struct {
-	// Items are the newest of them, 20 at most. Home lists the others, too.
+	// Items are the newest such posts, 20 at most. Home lists all of them.
 	Items []HomeItem `json:"items"`
-	// Unread is the number of all of them; 100 is 100 or more.
+	// Unread is the number of all such posts; 100 means 100 or more.
 	Unread int `json:"unread"`
 	// ETag names this answer.
 	ETag string `json:"-"`
 }
 
-// Update is one event of a live home: an entry, a like count, or a number of unread notifications. The rest is
-// nil.
+// Update is one event of a live home: an entry, a like count, or a number of unread notifications.
+// The other fields are nil.
 type Update struct {
-	// Entry is a post that came into the home. It may be older than the one before.
+	// Entry is a post that came into the home. It may be older than the previous one.
 	Entry *HomeItem
 	// Likes is the new like count of a post.
 	Likes *LikesUpdate
-	// Unread is the number of unread notifications; 10 is 10 or more.
+	// Unread is the number of unread notifications; 10 means 10 or more.
 	Unread *int
-	// Place is where the stream is: Live goes on after it. It covers all updates before this
-	// one.
+	// Place is the position of the stream, from which Live can continue. It covers all
+	// updates before this one.
 	Place string
 }
 
@@ -242,7 +244,7 @@ type Update struct {
 type LikesUpdate struct {
 	PostID string `json:"post_id"`
 	Count  int64  `json:"count"`
-	// Reactions are all counts by kind, nil where only likes are configured.
+	// Reactions are all counts by kind, nil if only likes are configured.
 	Reactions map[string]int64 `json:"reactions,omitzero"`
 }
 
@@ -276,7 +278,7 @@ const (
 	DeliveryCancelled DeliveryState = "cancelled"
 )
 
-// Delivery is the progress of a post's delivery. Nil fields are not known yet.
+// Delivery is the progress of a post's delivery. Unknown fields are nil.
 type Delivery struct {
 	State       DeliveryState `json:"state"`
 	Reason      string        `json:"reason,omitempty"` // why it is cancelled

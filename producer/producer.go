@@ -1,11 +1,11 @@
-// Package producer helps programs outside Fanfare to send it posts and likes. It makes
-// events with their ids, and encodes each with the name of its queue and its group key.
-// The caller sends them with any client of SQS: docs/PRODUCERS.md shows Watermill's, and
-// boto3. It must never send anything, and knows no queue, no table and no AWS.
+// Package producer helps programs outside Fanfare to send posts and likes to Fanfare. It
+// makes events with their ids, and encodes each with the name of its queue and its group
+// key. The caller sends them with any client of SQS: docs/PRODUCERS.md shows Watermill's
+// client and boto3. It must never send anything, and knows no queue, no table and no AWS.
 //
-// An event is sent until SQS has accepted it, each time the same one: consumers apply an
-// event once, by its ids, however often it comes. An event that no consumer would accept
-// is refused here, so that it does not become a dead letter.
+// Send an event until SQS has accepted it, and send the same event each time: consumers
+// apply an event once, by its ids, however often it arrives. This package refuses an
+// event that no consumer would accept, so that it does not become a dead letter.
 //
 //	p := producer.New()
 //	post, err := p.Post("ann", "Hello")
@@ -34,7 +34,7 @@ const (
 const (
 	// AttributeID holds the id of a message, for logs and dead letters. Watermill sets it.
 	AttributeID = "_watermill_message_uuid"
-	// AttributeGroup holds the group key, for dead letters that are sent again.
+	// AttributeGroup holds the group key, for dead letters that are redriven.
 	AttributeGroup = "group"
 )
 
@@ -64,9 +64,9 @@ func (p *Producer) Post(author, text string) (*messages.PostCreated, error) {
 	return checked(&messages.PostCreated{Header: head, PostID: post, AuthorID: author, Text: text})
 }
 
-// Like returns the event of a user who likes a post. Of several events of a user and a post
-// the one with the highest id counts, in whatever order they come. Like refuses a bad user id
-// or post id, and names each.
+// Like returns the event of a user who likes a post. If there are several events of a user
+// and a post, the event with the highest id counts, in whatever order they arrive. Like
+// refuses a bad user id or post id, and names each.
 func (p *Producer) Like(user, post string) (*messages.Liked, error) {
 	head, err := p.header()
 	if err != nil {
@@ -75,8 +75,9 @@ func (p *Producer) Like(user, post string) (*messages.Liked, error) {
 	return checked(&messages.Liked{Like: messages.Like{Header: head, PostID: post, UserID: user}})
 }
 
-// React returns the event of a user whose reaction to a post is of a kind other than like, one that
-// FANFARE_REACTIONS names. It replaces the user's former reaction. React refuses the same ids as Like.
+// React returns the event of a user whose reaction to a post has a kind other than like.
+// FANFARE_REACTIONS must contain the kind. The reaction replaces the user's former reaction. React
+// refuses the same ids as Like.
 func (p *Producer) React(user, post, kind string) (*messages.Reacted, error) {
 	head, err := p.header()
 	if err != nil {
@@ -85,8 +86,8 @@ func (p *Producer) React(user, post, kind string) (*messages.Reacted, error) {
 	return checked(&messages.Reacted{Like: messages.Like{Header: head, PostID: post, UserID: user}, Reaction: kind})
 }
 
-// Unlike returns the event of a user who takes a reaction back, of whatever kind it is. It refuses the
-// same ids as Like.
+// Unlike returns the event of a user who takes a reaction back, of whatever kind. It refuses the same
+// ids as Like.
 func (p *Producer) Unlike(user, post string) (*messages.Unliked, error) {
 	head, err := p.header()
 	if err != nil {
@@ -100,7 +101,7 @@ func (p *Producer) header() (messages.Header, error) {
 	return messages.Header{EventID: event, Time: p.now().UTC()}, err
 }
 
-// checked returns an event that Encode accepts, so that a bad id is refused where it is given.
+// checked returns an event that Encode accepts, so that a bad id is refused early.
 func checked[E messages.Event](e E) (E, error) {
 	if _, err := Encode(e); err != nil {
 		var none E
@@ -109,10 +110,10 @@ func checked[E messages.Event](e E) (E, error) {
 	return e, nil
 }
 
-// Message is an event as it goes to a queue.
+// Message is an encoded event for a queue.
 type Message struct {
 	Topic string
-	// ID is the event's.
+	// ID is the event's id.
 	ID string
 	// Group is the key of fairness, for MessageGroupId.
 	Group string
@@ -123,8 +124,7 @@ type Message struct {
 // Queue returns the name of the SQS queue of m for a FANFARE_QUEUE_PREFIX.
 func (m Message) Queue(prefix string) string { return prefix + "-" + m.Topic }
 
-// Encode returns an event as it goes to a queue. It refuses events that consumers would
-// refuse.
+// Encode encodes an event for its queue. It refuses events that consumers would refuse.
 func Encode(e messages.Event) (Message, error) {
 	topic := TopicLikes
 	var bad error

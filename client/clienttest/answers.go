@@ -90,7 +90,8 @@ func decode(r *http.Request, into any) error {
 	return decoder.Decode(into)
 }
 
-// unknownField returns the field that made decode fail, if the contract has no such field.
+// unknownField returns the field that made decode fail, if the contract does not have
+// this field.
 func unknownField(err error) (name string, unknown bool) {
 	if err == nil {
 		return "", false
@@ -99,7 +100,8 @@ func unknownField(err error) (name string, unknown bool) {
 	return strings.TrimSuffix(rest, `"`), unknown
 }
 
-// changed returns custom data after a call: none given leaves it, and null removes it.
+// changed returns custom data after a call: without given data it does not change, and
+// null removes it.
 func changed(data, given json.RawMessage) json.RawMessage {
 	var compact bytes.Buffer
 	switch {

@@ -1,9 +1,9 @@
-// Package clienttest is Fanfare's HTTP contract in memory, for tests of programs
-// that call it and for the client's own examples. It has no comments, likes and reactions by user,
-// live homes, exports, notifications of comments and mentions, pull homes or ranges of time, and no times of
-// deliveries. It refuses few values, and a method that a path does not allow is not found. The rest keeps the contract, with deliveries and like
-// counts that are immediate: a test of the client runs the contract's rows against it.
-// It must never be taken for the product, because its tokens are unsigned.
+// Package clienttest is Fanfare's HTTP contract in memory, for tests of programs that call it and for
+// the client's own examples. It lacks comments, likes and reactions by user, live homes, exports,
+// notifications of comments and mentions, pull homes, ranges of time, and times of deliveries. It
+// refuses few values, and answers 404 for a method that a path does not allow. Apart from that it
+// keeps the contract, with immediate deliveries and like counts: a test of the client runs the
+// contract's rows against it. It must never be used as the product, because its tokens are unsigned.
 //
 // A test plants faults by wrapping the handler, or by the Alter hooks.
 package clienttest
@@ -136,7 +136,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(w, r)
 }
 
-// An unsigned token is one of these and its user.
+// An unsigned token is one of these prefixes and its user.
 const (
 	tokenPrefix   = "for-"
 	servicePrefix = "service-" // with the scope to act for users

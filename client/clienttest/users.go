@@ -78,8 +78,8 @@ func (s *Server) user(viewer string, r *http.Request) (int, any) {
 	return http.StatusOK, profile{u, view.Following, view.FollowedBy}
 }
 
-// known refuses a write by a user without a profile, and a path that names an unknown
-// user or post; its status is 0 for any other request.
+// known refuses a write by a user without a profile, and a path with an unknown user or
+// post; its status is 0 for any other request.
 func (s *Server) known(user string, r *http.Request) (int, any) {
 	if _, ok := s.users[user]; !ok && r.Method != http.MethodGet && r.URL.Path != "/v1/me" {
 		return fail(http.StatusConflict)

@@ -11,7 +11,7 @@ import (
 // expand reports whether a request asks for views.
 func expand(r *http.Request) bool { return r.URL.Query().Get("expand") == "view" }
 
-// profile is a user whose follows are there even if they are false.
+// profile is a user whose follows are always in the JSON, even if they are false.
 type profile struct {
 	client.User
 	Following  bool `json:"following"`
