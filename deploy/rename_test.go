@@ -101,15 +101,15 @@ func assertImportsFound(t *testing.T, dir string) {
 	assert.Greater(t, own, 100, "imports of the tree's own packages")
 }
 
-// cached is the environment of Go commands whose compiled packages are good for the next copy of
-// this tree: with -trimpath they do not depend on its folder, and without cgo they are those of
-// the image and the release.
+// cached is the environment of Go commands that lets the next copy of this tree reuse compiled
+// packages: with -trimpath they do not depend on its folder, and without cgo they are the
+// packages of the image and the release.
 func cached(flags string) []string {
 	return []string{"GOWORK=off", "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false " + flags}
 }
 
-// useFromAnotherModule builds and runs a program that uses client and messages, as the
-// README says.
+// useFromAnotherModule builds and runs a program that uses client and messages, as in the
+// README.
 func useFromAnotherModule(t *testing.T, dir string) {
 	t.Helper()
 	other := t.TempDir()

@@ -11,7 +11,7 @@ import (
 )
 
 // rule matches the constant of a rule in a model, counterexample the run without one, and
-// pageRule the row of a page that says how long the way to the fault is.
+// pageRule the row of a page with the length of the way to the fault.
 var (
 	rule           = regexp.MustCompile(`(?m)^  ([A-Z][A-Za-z]*),? +\\\*`)
 	counterexample = regexp.MustCompile(`(?m)^([A-Z][A-Za-z]*) +(?:ok|[A-Z][a-z]*(?:/([0-9]+))?)`)

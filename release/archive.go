@@ -15,7 +15,7 @@ import (
 )
 
 // archive writes a tar whose files have the time of the release, and no owner unless the header
-// names one. Its first error is that of close.
+// sets one. close returns its first error.
 type archive struct {
 	to  *tar.Writer
 	at  time.Time
@@ -55,7 +55,7 @@ func (a *archive) program(dir string, binary []byte) {
 
 func (a *archive) close() error { return errors.Join(a.err, a.to.Close()) }
 
-// zipped returns what write writes, compressed by gzip.
+// zipped returns the output of write, compressed by gzip.
 func (r release) zipped(write func(*archive) error) ([]byte, error) {
 	var out bytes.Buffer
 	zip := gzip.NewWriter(&out)
@@ -64,7 +64,7 @@ func (r release) zipped(write func(*archive) error) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// programs returns the archive of a binary with the pages beside it.
+// programs returns the archive of a binary together with the pages.
 func (r release) programs(name string, binary []byte) ([]byte, error) {
 	return r.zipped(func(a *archive) error {
 		a.folder(name)
@@ -80,7 +80,8 @@ func (r release) programs(name string, binary []byte) ([]byte, error) {
 	})
 }
 
-// chart returns the package of the Helm chart: its version and that of its image are the release's.
+// chart returns the package of the Helm chart. Its version and its image's version are
+// the release's.
 func (r release) chart() ([]byte, error) {
 	version := regexp.MustCompile(`(?m)^((?:appV|v)ersion: ).*$`)
 	root := os.DirFS(filepath.Join(r.root, "deploy", "helm"))

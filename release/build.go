@@ -26,7 +26,7 @@ type release struct {
 }
 
 // build makes the files for each platform, the chart, the TypeScript client, and then the provenance and the
-// checksums of all.
+// checksums of all files.
 func (r release) build(ctx context.Context, platforms []string) error {
 	if err := os.MkdirAll(r.out, 0o755); err != nil { //nolint:gosec // to publish
 		return err
@@ -101,7 +101,7 @@ func (r release) buildFor(ctx context.Context, platform string) (map[string][]by
 	return files, err
 }
 
-// compile returns the binary. Nothing of the environment takes part but Go itself and its
+// compile returns the binary. From the environment it uses only Go itself and Go's
 // caches.
 func (r release) compile(ctx context.Context, goos, goarch string) ([]byte, error) {
 	dir, err := os.MkdirTemp("", "fanfare-release-")
@@ -120,7 +120,7 @@ func (r release) compile(ctx context.Context, goos, goarch string) ([]byte, erro
 	return os.ReadFile(to)
 }
 
-// bom returns the software bill of materials of a binary: the modules that are linked into it.
+// bom returns the software bill of materials of a binary: the modules in it.
 func (r release) bom(binary []byte) ([]byte, error) {
 	info, err := buildinfo.Read(bytes.NewReader(binary))
 	if err != nil {
@@ -149,7 +149,7 @@ func (r release) bom(binary []byte) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// golang is a Go module. Its sum is that of go.sum, which is no hash of a file.
+// golang is a Go module. Its sum comes from go.sum, and is not the hash of a file.
 func golang(name, version, sum string) cdx.Component {
 	url := fmt.Sprintf("pkg:golang/%s@%s", name, strings.TrimPrefix(version, "go"))
 	c := cdx.Component{BOMRef: url, Type: cdx.ComponentTypeLibrary, Name: name, Version: version, PackageURL: url}

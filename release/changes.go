@@ -16,7 +16,7 @@ func kinds() []string {
 	return []string{"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
 }
 
-// fragment is a file with one change that a user notices, in one line behind its kind.
+// fragment is a file with one change that a user notices, in one line after its kind.
 type fragment struct{ path, kind, line string }
 
 // readFragments returns the fragments of a directory, by name.
@@ -43,7 +43,7 @@ func readFragments(dir string) ([]fragment, error) {
 const unreleased = "## Unreleased\n"
 
 // joinChanges returns the page with the lines under Unreleased and the fragments below a
-// heading of version.
+// heading for version.
 func joinChanges(page string, fragments []fragment, version string, day time.Time) (string, error) {
 	head, rest, ok := strings.Cut(page, unreleased)
 	if !ok || strings.Contains(page, "\n## "+version+" ") {

@@ -25,7 +25,7 @@ import (
 // user is the owner of the data in the image, and of its processes.
 const user = 65532
 
-// config has the settings of deploy/Dockerfile's image: a test compares the two.
+// config has the settings of deploy/Dockerfile's image; a test compares both.
 func config() v1.Config {
 	return v1.Config{
 		Env: []string{"PATH=/bin"}, WorkingDir: "/data", Volumes: map[string]struct{}{"/data": {}}, User: "65532:65532",
@@ -36,8 +36,8 @@ func config() v1.Config {
 	}
 }
 
-// image returns the image of a binary as a tar that is both an OCI layout and an archive of docker save, so
-// that docker load, podman load and skopeo take it.
+// image returns the image of a binary as a tar that is both an OCI layout and an archive of docker
+// save, so that docker load, podman load and skopeo accept it.
 func (r release) image(goarch string, binary []byte) ([]byte, error) {
 	layer, err := r.layer(binary)
 	if err != nil {
@@ -109,7 +109,8 @@ func (r release) layer(binary []byte) (v1.Layer, error) {
 		tarball.WithMediaType(types.OCILayer), tarball.WithCompressedCaching)
 }
 
-// dockerManifest is the list by which docker load finds the files of an image among the blobs of the layout.
+// dockerManifest is the list in which docker load looks up the files of an image among
+// the blobs of the layout.
 func (r release) dockerManifest(image v1.Image) ([]byte, error) {
 	manifest, err := image.Manifest()
 	if err != nil {

@@ -73,7 +73,7 @@ func run(ctx context.Context, args []string) error {
 }
 
 // source returns the commit of a tree and its time, which every file of the release gets.
-// SOURCE_DATE_EPOCH overrides the time, and is needed where there is no git.
+// SOURCE_DATE_EPOCH overrides the time, and is needed without git.
 func source(ctx context.Context, root string) (commit string, at time.Time, err error) {
 	commit = "unknown"
 	epoch := os.Getenv("SOURCE_DATE_EPOCH")

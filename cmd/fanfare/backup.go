@@ -50,7 +50,7 @@ point-in-time recovery: see docs/BACKUP.md.`,
 			made, err = backupOffline(c.Context(), cfg.DataDir, dir)
 			a.trail(cfg).Note(c.Context(), "backup", 0, err, zap.String("dir", dir), zap.Int("files", made.Files), zap.Int64("bytes", made.Bytes))
 		} else {
-			// No timeout: a large backup takes its time, and Ctrl-C ends it.
+			// There is no timeout: a large backup takes long, and Ctrl-C ends it.
 			made, err = admin.NewClient(cfg.AdminAddr, &http.Client{}).Backup(c.Context(), dir)
 		}
 		if err != nil {

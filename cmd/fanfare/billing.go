@@ -39,7 +39,7 @@ func addBillingFlags(c *cobra.Command) *billingFlags {
 	return b
 }
 
-// plan returns the capacity that the flags ask for. An impossible one is wrong use.
+// plan returns the capacity that the flags request. An impossible capacity is wrong use.
 func (b *billingFlags) plan() (dynamo.Plan, error) {
 	var p dynamo.Plan
 	switch b.billing {
@@ -78,7 +78,7 @@ func (b *billingFlags) ceiling(name string, units int64, into **int64) error {
 	return nil
 }
 
-// within reads the range of a flag, which provisioned capacity needs and no other.
+// within reads the range of a flag, which only provisioned capacity has.
 func (b *billingFlags) within(name, text string, into *dynamo.Range) error {
 	provisioned := b.billing == "provisioned"
 	switch {
@@ -104,7 +104,7 @@ func (b *billingFlags) within(name, text string, into *dynamo.Range) error {
 	return nil
 }
 
-// scaling returns the commands that scale the units of a plan, none if they are not provisioned.
+// scaling returns the commands that scale the units of a plan, none for a plan on demand.
 func scaling(p dynamo.Plan, tableName string) []string {
 	var commands []string
 	if p.Billing != dynamo.Provisioned {

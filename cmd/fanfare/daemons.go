@@ -23,8 +23,8 @@ func services() []service {
 	}
 }
 
-// called returns the daemon that a program of this name runs. The image has links to
-// this binary by the daemons' names.
+// called returns the daemon that a program of this name runs. The image has links with
+// the daemons' names to this binary.
 func called(program string) (service, bool) {
 	for _, s := range services() {
 		if s.name == filepath.Base(program) {
@@ -44,7 +44,7 @@ type exitError struct{ code int }
 func (e *exitError) Error() string { return "the daemon failed" }
 
 // serviceCommand makes `fanfare api` and the like. The daemon parses its arguments, so
-// flags, help and exit codes are those of the daemon's own program.
+// flags, help and exit codes are the daemon's.
 func (a *app) serviceCommand(s service) *cobra.Command {
 	return &cobra.Command{
 		Use: s.name, Short: s.short, DisableFlagParsing: true,

@@ -26,7 +26,7 @@ func (a *app) deadLettersCommand() *cobra.Command {
 		a.deadLettersList(), a.deadLettersShow(), a.deadLettersRedrive(), a.deadLettersDrop())
 }
 
-// onDeadLetters gives c work on dead letters: in the queues of FANFARE_ENGINE=aws, or else
+// onDeadLetters lets c work on dead letters: in the queues of FANFARE_ENGINE=aws, or else
 // through the admin address of a running fanfare up.
 func (a *app) onDeadLetters(c *cobra.Command, do func(ctx context.Context, letters admin.Operator, args []string) error) *cobra.Command {
 	c.Flags().String("admin", "", "admin address of fanfare up (FANFARE_ADMIN_ADDR, default 127.0.0.1:9090)")
@@ -61,7 +61,7 @@ func reasonsHelp() string {
 	return help.String()
 }
 
-// choice is the flags that choose dead letters by their reason and age.
+// choice has the flags that select dead letters by their reason and age.
 type choice struct {
 	reason       string
 	older, newer time.Duration
@@ -157,7 +157,7 @@ func (a *app) deadLettersShow() *cobra.Command {
 	})
 }
 
-// selection returns the letters that a command is to work on.
+// selection returns the selected letters of a command.
 func selection(args []string, all bool, choose choice) (admin.Selection, error) {
 	s, err := choose.selection(time.Now())
 	if err != nil {
@@ -225,7 +225,7 @@ the letters that it would send.`,
 	})
 }
 
-// redriveSlowly sends the letters of s, s.Limit a second, until there are no more.
+// redriveSlowly sends the letters of s, s.Limit each second, until none is left.
 func redriveSlowly(ctx context.Context, letters admin.Operator, topic string, s admin.Selection, progress func(admin.Redriven)) (admin.Redriven, error) {
 	var total admin.Redriven
 	start := time.Now()
@@ -234,7 +234,7 @@ func redriveSlowly(ctx context.Context, letters admin.Operator, topic string, s 
 	for {
 		done, err := letters.Redrive(ctx, topic, s)
 		total.Sent += done.Sent
-		total.Refused = done.Refused // the last call comes to all letters that are left
+		total.Refused = done.Refused // the last call reads all letters that are left
 		if err != nil || s.Limit == 0 || done.Sent < s.Limit {
 			return total, err
 		}
@@ -256,7 +256,7 @@ func (a *app) wouldTouch(ctx context.Context, letters admin.Operator, topic stri
 	if err != nil {
 		return err
 	}
-	if len(s.IDs) > 0 { // the address of up lists by reason and age
+	if len(s.IDs) > 0 { // the admin address of up lists by reason and age
 		found = slices.DeleteFunc(found, func(l admin.DeadLetter) bool { return !slices.Contains(s.IDs, l.ID) })
 	}
 	if err := allFound(s, topic, len(found)); err != nil {
@@ -265,7 +265,7 @@ func (a *app) wouldTouch(ctx context.Context, letters admin.Operator, topic stri
 	return a.printDeadLetters(found, asJSON)
 }
 
-// allFound returns an error if fewer letters were found than the selection names.
+// allFound returns an error if fewer letters were found than the selection has ids.
 func allFound(s admin.Selection, topic string, found int) error {
 	ids := slices.Clone(s.IDs)
 	slices.Sort(ids)
@@ -320,8 +320,8 @@ func (a *app) deadLettersDrop() *cobra.Command {
 	})
 }
 
-// confirmDrop asks whether the letters that s means are to be removed. If there are none, it asks
-// nothing.
+// confirmDrop asks whether to remove the letters that s selects. If there are none, it does not
+// ask.
 func (a *app) confirmDrop(ctx context.Context, in io.Reader, letters admin.Operator, topic string, s admin.Selection) (none bool, err error) {
 	all, err := letters.List(ctx, topic, admin.Selection{}, admin.MaxDeadLetters)
 	if err != nil {

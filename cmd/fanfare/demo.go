@@ -16,18 +16,18 @@ import (
 )
 
 // The demo network: a few people with names and posts of their own, and a crowd. All of
-// the crowd follow the first of them, so that her posts have many homes to reach.
+// the crowd follow the first person, so that her posts have many homes to reach.
 const (
 	demoCrowd = 300
 	// demoWriters of the crowd write: one of each ten people.
 	demoWriters = demoCrowd / 10
-	// demoChunk is the number of followers in a chunk of a delivery: small, so that one can
-	// watch the chunks.
+	// demoChunk is the number of followers in a chunk of a delivery: small, so that people
+	// can watch the chunks.
 	demoChunk = 20
 	// demoBeat is the time between two acts of the demo: five likes, then a post. Each seventh
-	// post is by the one with the many followers.
+	// post is by the person with the many followers.
 	demoBeat = 250 * time.Millisecond
-	// demoLoaders bounds the calls of the load that are under way at once.
+	// demoLoaders bounds the concurrent calls of the load.
 	demoLoaders = 16
 )
 
@@ -89,7 +89,7 @@ func demoText(n int) string {
 }
 
 // demo loads the demo network through the public API, unless it is loaded already, and then
-// lives in it until ctx ends.
+// acts in it until ctx ends.
 func (a *app) demo(ctx context.Context, url string, log *zap.Logger) {
 	base, err := client.New(url)
 	if err != nil {
@@ -127,9 +127,9 @@ func (d *demoNetwork) as(ctx context.Context, user string) (*client.Client, erro
 	return d.base.AsToken(token.Token), nil
 }
 
-// load loads the network. The last post of the load is that of the crowd's last person: if it
-// exists, everything does. A load that was cut short is repeated, because each of its calls
-// is idempotent.
+// load loads the network. The last post of the load belongs to the crowd's last person: if
+// this post exists, everything does. An interrupted load is repeated, because each of its
+// calls is idempotent.
 func (d *demoNetwork) load(ctx context.Context) (loaded bool, err error) {
 	last := demoPerson(demoCrowd - 1)
 	user, err := d.as(ctx, last.id)
@@ -161,7 +161,7 @@ func (d *demoNetwork) load(ctx context.Context) (loaded bool, err error) {
 		func(u demoUser) error { return d.follows(ctx, u) },
 		func(u demoUser) error { return d.posts(ctx, u) },
 	}
-	for _, step := range steps { // the people with names first: they are there at once
+	for _, step := range steps { // the people with names first, so that they exist at once
 		if err := each(people[:named], step); err != nil {
 			return false, err
 		}
@@ -174,7 +174,7 @@ func (d *demoNetwork) load(ctx context.Context) (loaded bool, err error) {
 	return true, errors.Join(each(people[named:len(people)-1], steps[2]), steps[2](people[len(people)-1]))
 }
 
-// each calls do for all users, some at once, and returns an error of them.
+// each calls do for all users, some at once, and returns one of the errors.
 func each(users []demoUser, do func(demoUser) error) error {
 	work, failed := make(chan demoUser), make(chan error, demoLoaders)
 	var wg sync.WaitGroup
@@ -214,7 +214,8 @@ func (d *demoNetwork) profile(ctx context.Context, u demoUser) error {
 	return nil
 }
 
-// follows lets u follow people who exist already: the first people come before the crowd.
+// follows makes u follow people who exist already: the first people come before the
+// crowd.
 func (d *demoNetwork) follows(ctx context.Context, u demoUser) error {
 	user, err := d.as(ctx, u.id)
 	if err != nil {
@@ -228,7 +229,7 @@ func (d *demoNetwork) follows(ctx context.Context, u demoUser) error {
 	return nil
 }
 
-// posts writes the posts of u, and has some of the people with names like them.
+// posts writes the posts of u, and lets some of the people with names like them.
 func (d *demoNetwork) posts(ctx context.Context, u demoUser) error {
 	user, err := d.as(ctx, u.id)
 	if err != nil {
@@ -265,7 +266,7 @@ func (d *demoNetwork) like(ctx context.Context, fan, post string) error {
 // demoRecent is the number of posts that the crowd still likes.
 const demoRecent = 20
 
-// live has the crowd post and like until ctx ends. A call that fails is left out.
+// live makes the crowd post and like until ctx ends. It ignores a call that fails.
 func (d *demoNetwork) live(ctx context.Context) {
 	tick := time.NewTicker(demoBeat)
 	defer tick.Stop()
@@ -283,7 +284,7 @@ func (d *demoNetwork) live(ctx context.Context) {
 	}
 }
 
-// beat has somebody post or like.
+// beat makes a member of the crowd post or like.
 func (d *demoNetwork) beat(ctx context.Context, beat int, recent *[]string) error {
 	if beat%6 != 0 && len(*recent) > 0 {
 		// The newest posts get the most likes.

@@ -56,7 +56,7 @@ the admin address of a running fanfare up. A post takes some 9 read units.`,
 	})
 }
 
-// checkIDs refuses ids that no user, "" for none, and no post can have.
+// checkIDs refuses ids that are invalid for a user ("" is valid) or for a post.
 func checkIDs(user string, posts ...string) error {
 	if user != "" && !id.ValidUser(user) {
 		return wrongUse(fmt.Errorf("%s is no user id: give %s", printable(user), id.UserGrammar))
@@ -124,7 +124,8 @@ func watchDelivery(ctx context.Context, posts admin.Explainer, post string, watc
 	}
 }
 
-// showDelivery prints a line for each change. On a terminal each takes the place of the last.
+// showDelivery prints a line for each change. On a terminal each line replaces the
+// previous one.
 func (a *app) showDelivery() func(d delivery.Progress, last bool) error {
 	begin, end := "", "\n"
 	if isTerminal(a.stdout) {
@@ -184,7 +185,7 @@ func progressLine(d delivery.Progress) string {
 	case "queued":
 		text = " since " + at(&d.AcceptedAt) + ": no worker has begun"
 	case "running":
-		share = min(share, 0.99) // a chunk more may have to be done
+		share = min(share, 0.99) // one more chunk may follow
 		text += fmt.Sprintf(", attempt %d", d.Attempts)
 	case "complete":
 		share = 1

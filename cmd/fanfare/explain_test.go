@@ -34,8 +34,8 @@ import (
 	"fanfare/messages"
 )
 
-// offline does something at a time to a data directory that nobody runs on. Its messages are
-// lost, but for those of follows, which a worker handles.
+// offline applies do, at a time, to a data directory without a running process. Its messages
+// are lost, except messages of follows, which a worker handles.
 func offline(t *testing.T, path string, at time.Time, do func(*feed.Service)) {
 	t.Helper()
 	dir, err := datadir.Open(path)

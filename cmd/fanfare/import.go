@@ -169,7 +169,7 @@ func (a *app) forget(c *cobra.Command, removals *removal.Removals, f forgetting)
 			UserID  string            `json:"user_id"`
 			Was     removal.Knowledge `json:"was"`
 			Removed int               `json:"removed"`
-			// LikesStay says that likes are not removed, because no index has them.
+			// LikesStay means that likes are not removed, because no index has them.
 			LikesStay bool `json:"likes_stay"`
 		}{f.user, known, removed, !f.likesByUser})
 	}
@@ -186,7 +186,7 @@ func dataExists(cfg config.Config) error {
 	if cfg.Engine != config.EngineAWS && err == nil && !state.Exists {
 		return fmt.Errorf("there is no data directory %s: name it with --data-dir", cfg.DataDir)
 	}
-	return nil // opening the directory names the fault
+	return nil // the open of the directory returns the fault
 }
 
 // onData gives c the data of FANFARE_ENGINE=aws, or else a data directory that no process has
@@ -216,7 +216,7 @@ func (a *app) onData(c *cobra.Command, do func(ctx context.Context, cfg config.C
 	return c
 }
 
-// printFaults prints the faults that an error names, a line each.
+// printFaults prints the faults in an error, one line for each.
 func (a *app) printFaults(err error) {
 	var faults []string
 	if invalid, ok := errors.AsType[*transfer.InvalidError](err); ok {

@@ -1,6 +1,6 @@
 // Command fanfare is all of Fanfare in one binary: the whole system in one process (up),
-// the daemons of a deployment on AWS (api, fanout, likeagg), and the operator's tools.
-// Called by the name of a daemon, through a link, it is that daemon.
+// the daemons of a deployment on AWS (api, fanout, likeagg), and the operator's tools. If
+// a link with the name of a daemon calls it, it is that daemon.
 package main
 
 import (
@@ -66,7 +66,7 @@ func run(args, environ []string, stdout, stderr io.Writer) int {
 	if help := command.CommandPath() + " --help"; !*began && !strings.Contains(line, help) {
 		line += ": see " + help // cobra names the fault, but no remedy
 	}
-	_, _ = fmt.Fprintf(stderr, "fanfare: %s\n", line) // if stderr is gone, nobody is left to tell
+	_, _ = fmt.Fprintf(stderr, "fanfare: %s\n", line) // if stderr is gone, nobody can read the error
 	_, isConfig := errors.AsType[*config.Error](err)
 	_, isUsage := errors.AsType[*usageError](err)
 	if isConfig || isUsage || !*began {
@@ -75,8 +75,8 @@ func run(args, environ []string, stdout, stderr io.Writer) int {
 	return daemon.ExitFailure
 }
 
-// root returns the command tree. began becomes true when a command's own work begins:
-// an error before that is wrong use.
+// root returns the command tree. began becomes true when a command's own work begins: an
+// earlier error is wrong use.
 func (a *app) root() (root *cobra.Command, began *bool) {
 	root = &cobra.Command{
 		Use:   "fanfare",
@@ -142,7 +142,8 @@ func watch(c *cobra.Command, began *bool) {
 	}
 }
 
-// group returns a command that only holds others: to call it alone is wrong use.
+// group returns a command that only contains other commands: a call without one is wrong
+// use.
 func group(use, short string, subs ...*cobra.Command) *cobra.Command {
 	c := &cobra.Command{
 		Use: use, Short: short,
@@ -180,8 +181,8 @@ func (a *app) log(cfg config.Config) *zap.Logger {
 	return obs.NewLogger(a.stderr, cfg.LogLevel, isTerminal(a.stderr))
 }
 
-// trail returns the trail of the changes that a command makes itself. Those that it asks a process for
-// are in the log of that process.
+// trail returns the trail of the changes that a command makes itself. If a process makes the changes
+// for the command, they are in that process's log.
 func (a *app) trail(cfg config.Config) admin.Trail {
 	return admin.NewTrail(a.log(cfg).Named("operator"))
 }

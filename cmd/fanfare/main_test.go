@@ -123,7 +123,7 @@ func upWith(t *testing.T, env []string, dir string, args ...string) *running {
 func (r *running) stop(t *testing.T, sig os.Signal) int {
 	t.Helper()
 	require.NoError(t, r.Process.Signal(sig))
-	_ = r.Wait() // the exit code says it
+	_ = r.Wait() // the exit code shows it
 	return r.ProcessState.ExitCode()
 }
 

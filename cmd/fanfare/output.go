@@ -20,8 +20,8 @@ import (
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// printJSON writes v as one JSON object. Strangers choose some of its texts, and people read it
-// on terminals.
+// printJSON writes v as one JSON object. Some of its texts come from strangers, and people read
+// it on terminals.
 func (a *app) printJSON(v any) error {
 	var text bytes.Buffer
 	enc := json.NewEncoder(&text)
@@ -33,8 +33,8 @@ func (a *app) printJSON(v any) error {
 	return err
 }
 
-// printTable writes rows in columns. The first row is the heading. Strangers choose some texts
-// that a table shows.
+// printTable writes rows in columns. The first row is the heading. Some texts of a table come
+// from strangers.
 func (a *app) printTable(rows [][]string) error {
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
@@ -51,7 +51,7 @@ func (a *app) printTable(rows [][]string) error {
 	return w.Flush()
 }
 
-// printable returns the text of a stranger for a place in a sentence.
+// printable returns a stranger's text in a form that is safe in a sentence.
 func printable(s string) string { return terminal.Text(s, terminal.Sentence) }
 
 func (a *app) println(format string, args ...any) error {
@@ -59,10 +59,10 @@ func (a *app) println(format string, args ...any) error {
 	return err
 }
 
-// confirm asks a question on stderr, and returns an error unless the next line of in is want. All
-// commands that ask end by it with the exit code of wrong use.
+// confirm asks a question on stderr, and returns an error unless the next line of in is want. The
+// error gives all commands that ask the exit code of wrong use.
 func (a *app) confirm(in io.Reader, question, want string) error {
-	_, _ = fmt.Fprint(a.stderr, terminal.Escape(question)) // if it is gone, nobody answers
+	_, _ = fmt.Fprint(a.stderr, terminal.Escape(question)) // if stderr is gone, nobody answers
 	line, err := bufio.NewReader(in).ReadString('\n')
 	if err != nil || !isTerminal(in) { // no key has ended the line of the question
 		_, _ = fmt.Fprintln(a.stderr) // the answer counts without it
@@ -73,7 +73,7 @@ func (a *app) confirm(in io.Reader, question, want string) error {
 	return nil
 }
 
-// output is a stream that remembers why it failed: cobra drops errors of its writes.
+// output is a stream that keeps its first failure, because cobra drops errors of writes.
 type output struct {
 	io.Writer
 	mu     sync.Mutex
@@ -91,7 +91,7 @@ func (o *output) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// fault returns why the stream failed, nil if it did not.
+// fault returns the reason why the stream failed, nil if it did not.
 func (o *output) fault() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -101,7 +101,7 @@ func (o *output) fault() error {
 	return fmt.Errorf("standard output: %w", o.failed)
 }
 
-// isTerminal reports whether a stream is a terminal, where a person reads along.
+// isTerminal reports whether a stream is a terminal, where a person watches.
 func isTerminal(stream any) bool {
 	if o, ok := stream.(*output); ok {
 		stream = o.Writer

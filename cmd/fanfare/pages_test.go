@@ -48,8 +48,8 @@ func codeOf(page string) (whole, parts []string) {
 // fanfareCall matches a call of fanfare in a line of a shell, with its arguments.
 var fanfareCall = regexp.MustCompile(`(?:^|[(;&|] ?|[A-Z]=\S+ )(?:\./)?(?:bin/)?fanfare( +[a-z-][^|;&()<>]*)`)
 
-// resolves checks that the commands of a line exist. Those of a whole line have to have all
-// their arguments.
+// resolves checks that the commands of a line exist. The commands of a whole line must have
+// all their arguments.
 func resolves(line string, whole bool) (calls int, err error) {
 	for _, call := range fanfareCall.FindAllStringSubmatch(line, -1) {
 		calls++

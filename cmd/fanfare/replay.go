@@ -48,7 +48,7 @@ type replayRun struct {
 	directed     bool
 	maxUsers     int
 	admin        []string
-	own          string // the admin address of the environment, "" if others were given
+	own          string // the admin address of the environment, "" if flags gave addresses
 	asJSON       bool
 }
 
@@ -107,7 +107,7 @@ func (r *replayRun) run(c *cobra.Command, _ []string) error {
 	return nil
 }
 
-// complete checks the flags, and takes from the environment those that were not given.
+// complete checks the flags, and takes missing ones from the environment.
 func (r *replayRun) complete(c *cobra.Command) error {
 	if r.check != "" {
 		for _, name := range []string{"graph", "journal", "directed", "max-users", "posts", "likes", "rate", "seed", "away"} {
@@ -148,7 +148,7 @@ func (r *replayRun) complete(c *cobra.Command) error {
 	return nil
 }
 
-// probe looks whether the default admin address answers, unless addresses were given. Its error is the
+// probe checks that the default admin address answers, unless flags gave addresses. Its error is the
 // reason why the report will have no units and queue depths.
 func (r *replayRun) probe(ctx context.Context) error {
 	if r.own == "" {
@@ -165,7 +165,7 @@ func (r *replayRun) probe(ctx context.Context) error {
 func (r *replayRun) play(ctx context.Context) (report replay.Report, err error) {
 	away := r.probe(ctx)
 	defer func() {
-		if err == nil && away != nil { // beside another error it would hide that one
+		if err == nil && away != nil { // after another error it would hide that error
 			fmt.Fprintf(r.stderr, "no units and queue depths: %s\n", daemon.OneLine(away))
 		}
 	}()

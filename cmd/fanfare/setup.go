@@ -17,8 +17,8 @@ import (
 	"fanfare/internal/table/dynamo"
 )
 
-// setupCommand makes a command that does work with the configuration, and prints the
-// result for people or as JSON.
+// setupCommand makes a command that works with the configuration, and prints the result
+// for people or as JSON.
 func (a *app) setupCommand(use, short string, work func(ctx context.Context, cfg config.Config, asJSON bool) error) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs}

@@ -116,7 +116,7 @@ func TestADaemonOutlivesTheReaderOfItsLog(t *testing.T) {
 				"AWS_ENDPOINT_URL=http://127.0.0.1:1", "AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_EC2_METADATA_DISABLED=true",
 			}, s.name)
 			until(t, "it waits for its table", func() bool { return status("http://"+admin+"/servez") == http.StatusServiceUnavailable })
-			require.NoError(t, c.Process.Signal(syscall.SIGHUP)) // it fails, and says so to nobody
+			require.NoError(t, c.Process.Signal(syscall.SIGHUP)) // it fails, and nobody can read the error
 			_ = c.Wait()
 			assert.Equal(t, 1, c.ProcessState.ExitCode(), "%s ended by %s", s.name, c.ProcessState)
 		})
@@ -168,7 +168,7 @@ func TestACommandWhoseOutputNobodyReadsFails(t *testing.T) {
 	require.NoError(t, in.Close())
 	text, err := io.ReadAll(problems)
 	require.NoError(t, err)
-	_ = c.Wait() // the exit code says it
+	_ = c.Wait() // the exit code shows it
 	assert.Equal(t, 1, c.ProcessState.ExitCode())
 	assert.Contains(t, string(text), "broken pipe")
 }

@@ -14,7 +14,7 @@ import (
 	"fanfare/internal/rfc3339"
 )
 
-// verifyFlags are those of a verification.
+// verifyFlags are the flags of a verification.
 type verifyFlags struct {
 	repair, asJSON bool
 	restoredTo     time.Time
@@ -61,14 +61,16 @@ const (
 	mostListed, tellEvery = 10_000, 10 * time.Second
 )
 
-// verdict is the JSON object of a verification: the last walk, and the findings of all.
+// verdict is the JSON object of a verification: the last walk, and the findings of all
+// walks.
 type verdict struct {
 	audit.Summary
 	Walks    int             `json:"walks"`
 	Findings []audit.Finding `json:"findings"`
 }
 
-// walked is the progress of a walk as a line. The total is an estimate: an item may be new, or expired.
+// walked formats the progress of a walk as a line. The total is an estimate: an item may
+// be new, or expired.
 func walked(e admin.VerifyEvent, took time.Duration) string {
 	done, findings := int64(e.Progress.Items), fmt.Sprintf("%d findings left", e.Progress.Left)
 	switch {

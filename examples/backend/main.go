@@ -1,6 +1,6 @@
-// Backend is a backend for a frontend: a browser has a session with it and sees no token of
-// Fanfare. It calls Fanfare for the user of the session, with its own token, which has the
-// scope fanfare:act. README.md shows how to run it.
+// Backend is a backend for a frontend: a browser has a session with it and never sees a
+// token of Fanfare. It calls Fanfare for the session's user, with its own token, which has
+// the scope fanfare:act. README.md shows how to run it.
 package main
 
 import (
@@ -79,8 +79,9 @@ func (b *backend) handler() http.Handler {
 	return http.NewCrossOriginProtection().Handler(mux)
 }
 
-// login makes a session. This is the place to check a password, or to come back to from an
-// identity provider: the id of the user must never be the browser's choice, as it is here.
+// login makes a session. Here a real backend checks a password, or receives the answer of
+// an identity provider. The browser must never choose the id of the user, as it does in
+// this example.
 func (b *backend) login(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	user := r.PostFormValue("user")
@@ -96,7 +97,7 @@ func (b *backend) login(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	b.sessions[session] = user
-	// Secure: browsers send it by https only, and to localhost.
+	// Secure: browsers send the cookie only over https, and to localhost.
 	http.SetCookie(w, &http.Cookie{Name: cookie, Value: session, Path: "/", HttpOnly: true, Secure: true, SameSite: http.SameSiteLaxMode})
 	w.WriteHeader(http.StatusNoContent)
 }
@@ -110,7 +111,7 @@ func (b *backend) logout(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// forUser answers with the result of a call that is made for the user of the session.
+// forUser answers with the result of a call that is made for the session's user.
 func (b *backend) forUser(call func(*http.Request, *client.Client) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
@@ -132,12 +133,12 @@ func (b *backend) forUser(call func(*http.Request, *client.Client) (any, error))
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(answer) // a browser that went away needs no answer
+		_ = json.NewEncoder(w).Encode(answer) // a browser that has left needs no answer
 	}
 }
 
-// fail passes on the problem that Fanfare answered with. The token is this program's: a 401
-// or 403 is its own fault, and nothing that a user could mend.
+// fail passes Fanfare's problem on. The token belongs to this program: a 401 or 403 is this
+// program's fault, and the user cannot mend it.
 func fail(w http.ResponseWriter, err error) {
 	status := http.StatusBadGateway
 	if p, ok := errors.AsType[*client.Problem](err); ok && p.Status != http.StatusUnauthorized && p.Status != http.StatusForbidden {

@@ -2,7 +2,7 @@
 //
 //	go run . -author ann -fan bob -text "Hello from a producer"
 //
-// It prints the id of the post. The AWS SDK's own environment says where SQS is.
+// It prints the id of the post. The AWS SDK's own environment configures SQS.
 package main
 
 import (
@@ -73,7 +73,7 @@ func newPublisher(ctx context.Context) (message.Publisher, error) {
 	}, watermill.NopLogger{})
 }
 
-// fairly gives a message its group, so that it waits for those of its own group only.
+// fairly gives a message its group, so that it waits only for messages of its own group.
 func fairly(ctx context.Context, queue wsqs.QueueURL, msg *types.Message) (*sqs.SendMessageInput, error) {
 	in, err := wsqs.GenerateSendMessageInputDefault(ctx, queue, msg)
 	if group, ok := msg.MessageAttributes[producer.AttributeGroup]; ok && err == nil {

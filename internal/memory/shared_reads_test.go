@@ -232,7 +232,7 @@ func TestAPanicInASharedReadFailsItsRequestsAndEndsTheirTurns(t *testing.T) {
 			return items, err
 		})
 		var wg sync.WaitGroup
-		for range 5 { // the first reads, the second reads next, the others join it
+		for range 5 { // the first reads, the second reads next, the last three join it
 			wg.Go(func() {
 				err := panics.Catch(func() error { _, err := s.Get(t.Context(), keysOf("hot")); return err })
 				if _, ok := errors.AsType[*panics.Error](err); !ok {
