@@ -147,7 +147,7 @@ func TestTheAlarmsDoWithoutTheStackOfTheDaemons(t *testing.T) {
 	assert.ErrorContains(t, template.refusal(), "BalancerHasTargets")
 }
 
-// Each alarm names a section that says what to do.
+// Each alarm names a section with its remedy.
 func TestEachAlarmNamesItsRunbook(t *testing.T) {
 	t.Parallel()
 	for name, a := range alarmsOfECS(t) {

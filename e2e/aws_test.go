@@ -40,7 +40,7 @@ func newCluster(t *testing.T, env ...string) *cluster {
 	return newClusterOf(t, productionShape(), env...)
 }
 
-// productionShape returns the daemons of a cluster in which those of a kind compete.
+// productionShape returns the daemons of a cluster in which daemons of one kind compete.
 func productionShape() []string {
 	return []string{"api", "fanout", "fanout", "fanout", "likeagg", "likeagg"}
 }

@@ -10,8 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestABackupWithoutRoomHarmsNothing takes the room of the backup, and in another turn that of
-// the process: a backup fails, or waits for room with the process, which then goes on.
+// TestABackupWithoutRoomHarmsNothing takes the room of the backup, and in another turn the
+// room of the process: a backup fails, or waits for room together with the process, which then
+// continues.
 func TestABackupWithoutRoomHarmsNothing(t *testing.T) {
 	t.Parallel()
 	for name, room := range rooms(t) {
@@ -23,7 +24,7 @@ func TestABackupWithoutRoomHarmsNothing(t *testing.T) {
 			room.take(t, p)
 			dir := filepath.Join(room.dir, "backup")
 			c := start(t, u.env, "fanfare", "backup", dir, "--admin", u.admin)
-			if room.lasts { // the other disk is full, not that of the data
+			if room.lasts { // the other disk is full, not the disk of the data
 				<-c.exited
 				require.Equal(t, 1, code(c.err))
 				assert.Contains(t, tail(c.log), "no space left")

@@ -20,7 +20,8 @@ import (
 	"fanfare/internal/ops/capacity"
 )
 
-// tolerance is the share by which measured units may differ from those of the calculator (T23).
+// tolerance is the share by which measured units may differ from the calculator's units
+// (T23).
 const tolerance = 0.05
 
 // readWrite are units of reads and of writes.
@@ -37,8 +38,8 @@ type meter struct {
 	known   bool
 }
 
-// read reads the metrics of all processes. The units are those that the processes count, from the
-// answers of the table.
+// read reads the metrics of all processes. The processes count the units from the answers of the
+// table.
 func (c *cluster) read(t *testing.T) meter {
 	t.Helper()
 	m := meter{flows: map[string]readWrite{}, known: true}
@@ -240,8 +241,9 @@ func TestARunCostsWhatTheCalculatorPredicts(t *testing.T) {
 	c.stop(t)
 }
 
-// TestAReplayCostsWhatTheCalculatorPredicts plays a small graph on LocalStack's own table, and compares
-// the units that the replay reports: fan-out and likes there, and all writes on the other engine.
+// TestAReplayCostsWhatTheCalculatorPredicts plays a small graph on LocalStack's own table, and
+// compares the units in the replay's report: fan-out and likes there, and all writes on the other
+// engine.
 func TestAReplayCostsWhatTheCalculatorPredicts(t *testing.T) {
 	t.Parallel()
 	const users, posts, likes = 30, 60, 300

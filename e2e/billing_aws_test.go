@@ -46,7 +46,8 @@ func doctorSays(t *testing.T, env []string) map[string]string {
 	return says
 }
 
-// spend tells CloudWatch that a table took so many more write units in a minute.
+// spend reports to CloudWatch that a table took a number of further write units in a
+// minute.
 func spend(t *testing.T, table string, minute time.Time, units int) {
 	t.Helper()
 	form := url.Values{
@@ -104,8 +105,9 @@ func TestTheCommandMakesTheTableInBothModes(t *testing.T) {
 	})
 }
 
-// A table of the stack is as the command would make it, so the command has nothing to say to it. LocalStack's
-// CloudFormation leaves out the ceiling of a table: TestTheStackCapsTheTableAndItsIndex reads it.
+// A table of the stack equals a table of the command, so the command finds no difference.
+// LocalStack's CloudFormation leaves out the ceiling of a table: TestTheStackCapsTheTableAndItsIndex
+// reads it.
 func TestTheStackMakesTheTableThatTheCommandWants(t *testing.T) {
 	t.Parallel()
 	require.NotEmpty(t, os.Getenv("AWS_ENDPOINT_URL"), "AWS_ENDPOINT_URL is not set: run this with scripts/with-emulators.sh")

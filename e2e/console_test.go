@@ -65,7 +65,7 @@ func (b *tab) open(url string) *tab {
 	return opened
 }
 
-// seen returns the requests and problems so far. The page goes on meanwhile.
+// seen returns the requests and problems so far. The page continues to run.
 func (b *tab) seen() (requests, problems []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -346,7 +346,7 @@ func TestAnOperatorRedrivesADeadLetter(t *testing.T) {
 	for _, b := range []*tab{own, within} {
 		b.until("it is a dead letter no more", count+` === "1" && document.querySelector("[data-topic=likes] button") === null`)
 	}
-	// The other one fails again, for a reason of the product's.
+	// The other letter fails again, for a reason of the product's.
 	own.run(chromedp.Click(`[data-topic=posts] button`, chromedp.ByQuery))
 	own.until("it has failed again", `document.querySelector("[data-topic=posts] .reason")?.textContent.startsWith("of no use") === false`)
 	assert.Equal(t, hostile, own.text(`document.querySelector("[data-topic=posts] pre").textContent`))

@@ -53,9 +53,9 @@ func (b *browser) listen(event any) {
 	}
 }
 
-// browse opens a page in a new browser with a profile of its own and runs actions in
-// it. A browser looks for updates whatever its flags say, so it gets a proxy that lets
-// none of its requests out; b.requests holds those of the page alone.
+// browse opens a page in a new browser with a profile of its own and runs actions in it.
+// A browser looks for updates whatever its flags are, so it gets a proxy that lets none
+// of its requests out; b.requests has only the page's requests.
 func browse(t *testing.T, page string, actions ...chromedp.Action) *browser {
 	t.Helper()
 	tab, endTab := chromedp.NewContext(allocator(t))

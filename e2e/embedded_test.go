@@ -70,7 +70,7 @@ func TestASecondProcessOnTheDataDirectoryRefusesToStart(t *testing.T) {
 }
 
 // TestCrashOfUpLosesNothing kills `fanfare up` in the middle of a replay. In every other
-// round the replay dies too; otherwise it goes on by its retries.
+// round the replay dies too; otherwise its retries continue it.
 func TestCrashOfUpLosesNothing(t *testing.T) {
 	t.Parallel()
 	for round := range *crashRounds {

@@ -27,7 +27,7 @@ import (
 type room struct {
 	dir        string
 	take, give func(t *testing.T, p *process)
-	// lasts says that the lack of room outlives the process.
+	// lasts means that the lack of room outlives the process.
 	lasts bool
 }
 
@@ -96,8 +96,8 @@ func limitFiles(most uint64) func(*testing.T, *process) {
 }
 
 // TestUpOnAFullDiskRefusesAndLosesNothing takes the room of `fanfare up` under load. The
-// server refuses writes with the reason, and goes on when it has room again. Then the test
-// kills it while it has no room. No answered write is ever lost.
+// server refuses writes with the reason, and continues when it has room again. Then the
+// test kills it while it has no room. No answered write is ever lost.
 func TestUpOnAFullDiskRefusesAndLosesNothing(t *testing.T) {
 	t.Parallel()
 	for name, room := range rooms(t) {
@@ -154,7 +154,7 @@ func TestUpOnAFullDiskRefusesAndLosesNothing(t *testing.T) {
 	}
 }
 
-// startWithoutRoom starts the process on a full disk. It must live, and say that it
+// startWithoutRoom starts the process on a full disk. It must live, and report that it
 // waits for room.
 func (u *upright) startWithoutRoom(t *testing.T) *process {
 	t.Helper()
@@ -178,8 +178,8 @@ func (u *upright) startWithoutRoom(t *testing.T) *process {
 }
 
 // refuses takes the room and posts until the server refuses a post for lack of room and
-// /readyz names the failing stores. A store that removes old files makes room for itself, and
-// goes on: so each attempt takes the room anew.
+// /readyz names the failing stores. A store that removes old files makes room for itself and
+// continues, so each attempt takes the room again.
 func (u *upright) refuses(t *testing.T, p *process, room room, s *shelf) {
 	t.Helper()
 	await(t, "a post is refused and /readyz names the failing stores", 2*time.Minute, func() bool {

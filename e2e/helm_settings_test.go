@@ -157,8 +157,8 @@ func TestTheSchemaOfTheChartHasEverySettingWithItsType(t *testing.T) {
 	}
 }
 
-// One release with every setting: each reaches a daemon as it was meant. The chart refuses those
-// that it sets itself, and names what to write.
+// One release with every setting: each reaches a daemon as intended. The chart refuses settings
+// that it sets itself, and names the right value to write.
 func TestTheChartHandsEverySettingOnOrSetsItItself(t *testing.T) {
 	t.Parallel()
 	_, names := chartSchema(t)

@@ -24,7 +24,7 @@ import (
 
 const chart = "../deploy/helm/fanfare"
 
-// merge returns values with those of over in their place.
+// merge returns values, with over's values in their place.
 func merge(values, over map[string]any) map[string]any {
 	out := maps.Clone(values)
 	for name, v := range over {

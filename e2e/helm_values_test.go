@@ -120,8 +120,8 @@ func environmentIn(t *testing.T, all map[string]map[string]any, name string) map
 	return env
 }
 
-// Each value comes to each daemon as it was written, and the daemon starts with it, or the chart
-// refuses it and says which.
+// Each value reaches each daemon unchanged, and the daemon starts with it, or the chart refuses
+// the value and names it.
 func TestTheChartTakesWhatPeopleWriteOrRefusesIt(t *testing.T) {
 	t.Parallel()
 	rows := writtenValues(t)

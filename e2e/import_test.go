@@ -34,7 +34,7 @@ type past struct {
 	// records are the lines of the file, counted, and edges is its part of the graph, for replay.
 	records map[string]int
 	edges   string
-	// posts are those of homes, by author.
+	// posts are the posts of homes, by author.
 	posts map[string][]string
 	// follows are the authors that each user follows, and fans counts their followers.
 	follows map[string][]string
@@ -114,9 +114,9 @@ func networkOfThePast(t *testing.T, highest, posts int) *past {
 }
 
 // TestAnImportThatIsKilledThreeTimesIsExact kills an import in three phases and repeats it.
-// Then homes and counts are those of the file, the stored items have no damage, and the export
-// is the file again. It is also the export of an import that nobody killed, whose rate it
-// prints beside that of a replay.
+// Then homes and counts match the file, the stored items have no damage, and the export equals
+// the file. It also equals the export of an import that nobody killed, whose rate the test
+// prints beside a replay's rate.
 func TestAnImportThatIsKilledThreeTimesIsExact(t *testing.T) {
 	t.Parallel()
 	u := newUp(t)

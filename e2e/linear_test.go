@@ -120,9 +120,9 @@ func btoi(b bool) int {
 	return 0
 }
 
-// playFollows lets every follower's clients follow, unfollow and read concurrently, a number
-// of times each. The first follower has one client, the others two. beside, if not nil, runs
-// after some of these calls.
+// playFollows makes every follower's clients follow, unfollow and read concurrently, a
+// number of times each. The first follower has one client, each further follower has two.
+// beside, if not nil, runs after some of these calls.
 func playFollows(t *testing.T, addr string, seed uint64, times int, beside func()) *history {
 	t.Helper()
 	const author = "author"

@@ -20,7 +20,7 @@ import (
 
 // TestABackupUnderLoadMovesToAWSExactly restores a backup of a busy `fanfare up` elsewhere, and
 // imports its export on LocalStack, beside daemons. Both have the same export, and every user
-// sees the same there. Then the daemons go on with the users that came.
+// sees the same there. Then the daemons continue with the imported users.
 func TestABackupUnderLoadMovesToAWSExactly(t *testing.T) {
 	t.Parallel()
 	u, here := newUp(t), newUp(t)

@@ -95,9 +95,9 @@ func (m *member) readiness(t *testing.T) int {
 }
 
 // TestABadNetworkLosesNothing puts every fault between all daemons and AWS, one after
-// the other in an order and direction that the round decides, while a replay runs.
-// Replies are lost after their effect, requests before it, and messages with the
-// replies that carried them.
+// another in an order and direction that the round decides, while a replay runs. Replies
+// are lost after their effect, requests before it, and messages with the replies that
+// carried them.
 func TestABadNetworkLosesNothing(t *testing.T) {
 	t.Parallel()
 	n := newBadNetwork(t)

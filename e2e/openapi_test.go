@@ -62,8 +62,8 @@ type recorder struct {
 	failures []string               // requests that got 5xx
 }
 
-// record puts a recorder before u, whose operations are those of d. alter, if not nil,
-// changes its answers.
+// record puts a recorder with d's operations before u. alter, if not nil, changes its
+// answers.
 func record(t *testing.T, u *upright, d document, alter func(operation string, body []byte) []byte) *recorder {
 	t.Helper()
 	r := &recorder{alter: alter, routes: http.NewServeMux(), statuses: map[string]map[int]int{}}

@@ -12,8 +12,8 @@ import (
 	"fanfare/client"
 )
 
-// watchLabels notes the labels that the charts draw from now on, those of the last drawing for
-// each chart, and the labels that a chart is too small for.
+// watchLabels notes the labels that the charts draw from now on (for each chart the labels of
+// its last drawing), and the labels that a chart is too small for.
 const watchLabels = `(() => {
 	const drawing = CanvasRenderingContext2D.prototype, { fillText, clearRect } = drawing;
 	window.labels = new Map();

@@ -226,7 +226,7 @@ func TestEveryCommandOfThePagesRuns(t *testing.T) {
 			text, err := os.ReadFile(name)
 			require.NoError(t, err)
 			blocks := blocksOf(t, string(text))
-			// Each block of commands is run, or a reader says why not.
+			// Each block of commands is run, or has a reader with the reason.
 			roles := make([]reader, len(blocks))
 			for i, b := range blocks {
 				switch at := slices.IndexFunc(left, func(r reader) bool { return strings.HasPrefix(b.text, r.begins) }); {

@@ -33,7 +33,8 @@ type trial struct {
 	name string
 	// begin brings a sound deployment into the situation.
 	begin func(t *testing.T, d *observed)
-	// must are the alerts that fire, and may those that fire in the same outage later or by chance.
+	// must are the alerts that fire, and may are the alerts that fire in the same outage
+	// later or by chance.
 	must, may []string
 }
 

@@ -126,7 +126,7 @@ func TestPlatformOutagesLoseNothing(t *testing.T) {
 			player.plays(t, journal, 600)
 			written := c.logLines(t)
 			proxies, calls := []*breakable{one, all}, int64(20)
-			if o.alone { // it rests, and the other fan-out takes the messages
+			if o.alone { // it rests, and the second fan-out takes the messages
 				proxies, calls = proxies[:1], 4
 			}
 			for _, b := range proxies {

@@ -67,8 +67,8 @@ func build(m *testing.M) int {
 	return m.Run()
 }
 
-// environment returns that of the test without variables of Fanfare, and with vars. The
-// canary would add posts and likes to those that a test counts.
+// environment returns the test's environment without variables of Fanfare, and with vars.
+// The canary would add posts and likes to the numbers that a test counts.
 func environment(vars ...string) []string {
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "FANFARE_") })
 	return append(append(env, "FANFARE_CANARY=off"), vars...)
@@ -196,8 +196,8 @@ func (p *process) ready(t *testing.T, admin string) {
 var ports atomic.Uint32
 
 // freeAddress returns a new address at each call, on which nobody listens. Its port is below
-// those that the kernel gives to outgoing connections, so that nobody takes it before the
-// process listens, or while it is restarted.
+// the kernel's ports for outgoing connections, so that nobody takes it before the process
+// listens, or while it is restarted.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	for {

@@ -23,7 +23,7 @@ const (
 )
 
 // situation is a deployment in the eyes of CloudWatch. The metrics of SQS and of the log are recorded
-// from the real transport; the other series follow AWS's descriptions.
+// from the real transport; all further series follow AWS's descriptions.
 type situation struct {
 	name string
 	// recorded is the recording, without loads that of calm.

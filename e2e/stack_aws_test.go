@@ -108,8 +108,8 @@ func settingsOf(t *testing.T, name string) map[string]any {
 }
 
 // TestTheDeployedStackRunsTheSystemExactly deploys the table and the queues by CloudFormation.
-// They are those that Fanfare makes, and a replay on them is exact. LocalStack makes the table
-// without its protections: TestTheStackKeepsItsData reads them.
+// They equal the table and the queues that Fanfare makes, and a replay on them is exact.
+// LocalStack makes the table without its protections: TestTheStackKeepsItsData reads them.
 func TestTheDeployedStackRunsTheSystemExactly(t *testing.T) {
 	t.Parallel()
 	require.NotEmpty(t, os.Getenv("AWS_ENDPOINT_URL"),

@@ -8,7 +8,7 @@ import (
 )
 
 // TestUpStoppedUnderLoadLosesNothing stops `fanfare up` by SIGTERM while a replay runs, and
-// starts it again. The replay goes on by its retries.
+// starts it again. The replay's retries continue it.
 func TestUpStoppedUnderLoadLosesNothing(t *testing.T) {
 	t.Parallel()
 	u := newUp(t)

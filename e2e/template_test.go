@@ -148,7 +148,7 @@ func (s template) resolve(v any) any {
 
 // call evaluates one function.
 func (s template) call(name string, argument any) any {
-	if name == "Fn::If" { // the other branch may have no value
+	if name == "Fn::If" { // a branch that is not taken may have no value
 		parts := argument.([]any)
 		if s.holds(parts[0]) {
 			return s.resolve(parts[1])

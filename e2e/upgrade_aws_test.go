@@ -25,7 +25,7 @@ type upgrade struct {
 	kill        bool
 }
 
-// upgrades returns the orders to play. The first is the one that docs/OPERATIONS.md tells.
+// upgrades returns the orders to play. The first is the order in docs/OPERATIONS.md.
 func upgrades() []upgrade {
 	first := upgrade{
 		there: []string{"fanout", "likeagg", "api"}, back: []string{"api", "likeagg", "fanout"},
@@ -46,9 +46,9 @@ func upgrades() []upgrade {
 	return all
 }
 
-// TestDaemonsOfTwoVersionsWorkTogether exchanges the daemons of the former release for those
-// of this version, one after the other, and back, in the middle of a replay. Old and new ones
-// work beside each other on one table and its queues.
+// TestDaemonsOfTwoVersionsWorkTogether replaces the daemons of the former release by daemons
+// of this version, one after another, and back, in the middle of a replay. Old and new
+// daemons work beside each other on one table and its queues.
 func TestDaemonsOfTwoVersionsWorkTogether(t *testing.T) {
 	t.Parallel()
 	for _, way := range upgrades() {
