@@ -313,7 +313,7 @@ func likeRecord(post, user, kind string, at time.Time) record {
 // fault.IndexOff.
 func ExportUser(ctx context.Context, cfg Config, user string, out io.Writer) error {
 	cfg = cfg.withDefaults()
-	way := access.New(access.Config{Store: cfg.Store, IDs: id.NewGenerator(cfg.Now), Now: cfg.Now, Lifetimes: lifetime.Fixed(cfg.TTL)})
+	way := access.New(access.Config{Store: cfg.Store, IDs: cfg.IDs, Now: cfg.Now, Lifetimes: lifetime.Fixed(cfg.TTL)})
 	e := &exporter{cfg: cfg, store: way.Store, out: bufio.NewWriterSize(out, exportBuffer)}
 	s := feed.New(feed.Config{Access: way, LikesByUser: cfg.LikesByUser})
 	profile, err := s.User(ctx, user)

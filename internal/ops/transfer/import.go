@@ -50,6 +50,11 @@ type Config struct {
 	AtOnce int
 	// Rate is the most write units a second, 0 for no limit.
 	Rate float64
+	// IDs makes the ids of an import's marks. Default: ids of Now and crypto/rand.
+	IDs *id.Generator
+	// Random, if not nil, decides the waits of retries and the names of aggregators. Several
+	// goroutines may call it.
+	Random func() uint64
 	// Progress, if not nil, is called with the state of a phase, often.
 	Progress func(Progress)
 	Log      *zap.Logger
@@ -73,6 +78,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Log == nil {
 		c.Log = zap.NewNop()
+	}
+	if c.IDs == nil {
+		c.IDs = id.NewGenerator(c.Now)
 	}
 	return c
 }
@@ -128,15 +136,14 @@ func Import(ctx context.Context, cfg Config, files []string) (Imported, error) {
 	if err := im.lives.Keep(ctx); err != nil {
 		return Imported{}, err
 	}
-	ids := id.NewGenerator(cfg.Now)
 	im.feed = feed.New(feed.Config{
 		Access: access.New(access.Config{
-			Store: im.store, Publisher: inline{im}, IDs: ids, Now: cfg.Now, Clock: cfg.Clock, Lifetimes: im.lives, ActiveDays: cfg.ActiveDays, Log: cfg.Log,
+			Store: im.store, Publisher: inline{im}, IDs: cfg.IDs, Now: cfg.Now, Clock: cfg.Clock, Lifetimes: im.lives, ActiveDays: cfg.ActiveDays, Jitter: im.jitter, Log: cfg.Log,
 		}),
 		LikesByUser: cfg.LikesByUser,
 	})
 	im.worker = fanout.New(fanout.Config{
-		Store: im.store, Posts: im.feed, Publisher: inline{im}, IDs: ids, Now: cfg.Now, Clock: cfg.Clock, Lifetimes: im.lives,
+		Store: im.store, Posts: im.feed, Publisher: inline{im}, IDs: cfg.IDs, Now: cfg.Now, Clock: cfg.Clock, Lifetimes: im.lives,
 		PushLimit: cfg.PushLimit, ActiveDays: cfg.ActiveDays, Writers: cfg.Writers, PageSize: cfg.PageSize, Walks: cfg.AtOnce, Log: cfg.Log,
 	})
 	out, err := im.run(ctx)
@@ -288,7 +295,7 @@ func (im *importer) write(ctx context.Context, k kind, key func(*record) string,
 		queues[i] = make(chan located, 16)
 		writers.Go(func() error {
 			for r := range queues[i] {
-				if err := retry(ctx, func() error { return do(ctx, r.record) }); err != nil {
+				if err := im.retry(ctx, func() error { return do(ctx, r.record) }); err != nil {
 					return fmt.Errorf("%s: %w", r.at, err)
 				}
 				ph.add(1)
@@ -363,11 +370,11 @@ func (im *importer) comment(ctx context.Context, r *record) error {
 const tries = 12
 
 // retry retries a step while time may mend its failure.
-func retry(ctx context.Context, do func() error) error {
+func (im *importer) retry(ctx context.Context, do func() error) error {
 	waits := backoff.Exponential{First: 50 * time.Millisecond, Most: 30 * time.Second}
 	for try := 1; ; try++ {
 		err := do()
-		wait := waits.Jittered(try, rand.Float64())
+		wait := waits.Jittered(try, im.jitter())
 		down, isFeed := errors.AsType[*fault.Error](err)
 		later, isLater := errors.AsType[*queue.Later](err)
 		switch {
@@ -386,6 +393,14 @@ func retry(ctx context.Context, do func() error) error {
 	}
 }
 
+// jitter returns a number from 0 up to 1.
+func (im *importer) jitter() float64 {
+	if im.cfg.Random == nil {
+		return rand.Float64()
+	}
+	return float64(im.cfg.Random()>>11) / (1 << 53)
+}
+
 // inline handles the events of the import's own worker at once, without a queue: a chunk
 // of a post, or a walk over an author's followers. If the process dies, the next run
 // begins the delivery again.
@@ -402,7 +417,7 @@ func (p inline) Publish(topic string, msgs ...*message.Message) error {
 		if err != nil {
 			return err
 		}
-		if err := retry(msg.Context(), func() error { return handle(msg.Context(), event) }); err != nil {
+		if err := p.im.retry(msg.Context(), func() error { return handle(msg.Context(), event) }); err != nil {
 			return err
 		}
 	}

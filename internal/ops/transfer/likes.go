@@ -16,7 +16,7 @@ func (im *importer) likes(ctx context.Context) error {
 	ph := im.phase(kindLike)
 	cfg := likeagg.Config{
 		Store: im.store, Now: im.cfg.Now, Clock: im.cfg.Clock, Window: im.cfg.LikeWindow, MaxMessages: likesHeld,
-		PutConcurrency: im.cfg.AtOnce, IndexLikes: im.cfg.LikesByUser, Grace: time.Minute, Log: im.cfg.Log,
+		PutConcurrency: im.cfg.AtOnce, IndexLikes: im.cfg.LikesByUser, Grace: time.Minute, Random: im.cfg.Random, Log: im.cfg.Log,
 	}
 	err := likeagg.Direct(ctx, cfg, func() { ph.add(1) }, func(ctx context.Context, add func(likeagg.UserAction) error) error {
 		return im.eachRecord(ctx, kindLike, func(at place, r *record) error {

@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -72,7 +73,7 @@ func (v *verifier) side(ctx context.Context, feed func(ctx context.Context, do f
 	work, ctx := errgroup.WithContext(ctx)
 	work.SetLimit(v.im.cfg.AtOnce)
 	err := feed(ctx, func(step func(context.Context) error) {
-		work.Go(func() error { return retry(ctx, func() error { return step(ctx) }) })
+		work.Go(func() error { return v.im.retry(ctx, func() error { return step(ctx) }) })
 	})
 	return errors.Join(work.Wait(), err)
 }
@@ -243,7 +244,7 @@ func (v *verifier) users(ctx context.Context) error {
 	ph := newPhase(v.im.cfg.Progress, "verify counts of users", len(v.im.index.users))
 	defer ph.finish()
 	return v.side(ctx, func(_ context.Context, do func(func(context.Context) error)) error {
-		for user := range v.im.index.users {
+		for _, user := range slices.Sorted(maps.Keys(v.im.index.users)) {
 			do(func(ctx context.Context) error {
 				defer ph.add(1)
 				for _, c := range []struct {
@@ -302,7 +303,8 @@ func (v *verifier) likeCounts(ctx context.Context) error {
 	ph := newPhase(v.im.cfg.Progress, "verify counts of likes", len(v.im.index.posts))
 	defer ph.finish()
 	return v.side(ctx, func(_ context.Context, do func(func(context.Context) error)) error {
-		for _, packed := range v.im.index.posts {
+		byID := func(a, b hashed) int { return bytes.Compare(a[:], b[:]) }
+		for _, packed := range slices.SortedFunc(maps.Values(v.im.index.posts), byID) {
 			post := id.Unpack(packed[:])
 			do(func(ctx context.Context) error {
 				defer ph.add(1)
