@@ -26,11 +26,12 @@ const (
 // part is a table whose scan has a few items from a place on.
 type part struct {
 	table.Store
-	from table.Key
+	from  table.Key
+	items int
 }
 
 func (s part) Scan(ctx context.Context, in table.ScanInput) (table.ScanPage, error) {
-	in.After, in.PageSize = s.from, auditedAtOnce
+	in.After, in.PageSize = s.from, s.items
 	page, err := s.Store.Scan(ctx, in)
 	page.Next = table.Key{}
 	return page, err
@@ -62,7 +63,7 @@ func (l *workload) audit(r *rand.Rand) *operation {
 		pk = "p#" + posts[r.IntN(len(posts))] + []string{"", "", "", "#comment", "#delivery", "#likelist"}[r.IntN(6)]
 	}
 	config := l.w.audits
-	config.Store = part{config.Store, table.Key{PK: pk, SK: "!"}}
+	config.Store = part{config.Store, table.Key{PK: pk, SK: "!"}, auditedAtOnce}
 	var found []audit.Finding
 	var mended string
 	return &operation{

@@ -376,6 +376,9 @@ func (s *stories) checkRead(ctx context.Context, service *domain, name string, r
 
 // endOf returns the end of a post by its event, zero for none.
 func (w *World) endOf(post string) time.Time {
+	if w.moves != nil {
+		return w.moves.ends[post]
+	}
 	if w.stories == nil {
 		return time.Time{}
 	}

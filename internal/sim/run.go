@@ -102,6 +102,7 @@ func run(t *testing.T, seed uint64, shape Shape, o Options) Result {
 	w.keptStorm(t.Context(), o)
 	w.liveHomesStorm(t.Context(), o)
 	w.endsStorm(t.Context(), o)
+	w.movesStorm(t.Context(), o)
 	w.measure(t.Context(), o)
 	w.shutDown()
 	return Result{

@@ -83,6 +83,7 @@ type World struct {
 	lives     lives      // of a user, who goes and comes back in the storms
 	kept      *kept      // nil before the storm about it
 	liveStorm *liveStorm // nil outside of it
+	moves     *moves     // nil before the storm about them
 	stories   *stories   // nil before the storm about them
 	counting  *hours
 

@@ -1,0 +1,23 @@
+package sim
+
+// moveBugs are the planted bugs of the commands that move a network, and of repairs beside traffic (docs/IMPORT.md).
+func moveBugs() []bug {
+	const (
+		record = "internal/ops/transfer/record.go"
+		export = "internal/ops/transfer/export.go"
+		made   = "internal/feed/import.go"
+		counts = "internal/ops/audit/counts.go"
+	)
+	return []bug{
+		{"imported post with an id of the run", "I5 I7", []edit{{record, `	return id.Named(r.Time, string(r.Type)+"\x00"+r.ID)`, `	return id.Named(r.Time, string(r.Type)+time.Now().String()+r.ID)`}}},
+		{"repeated import that leaves the owed backfill", "I5", []edit{{made, `			pending = now.mark != nil && `, `			pending = now.mark == nil && now.edge == nil && `}}},
+		{"imported comment counted in each run", "I4", []edit{{made, `Put: &table.PutInput{Item: stored.Item(), If: table.Absent{}}}`, `Put: &table.PutInput{Item: stored.Item()}}`}}},
+		{"export of the first like shard", "I5", []edit{{export, `for shard := range p.LikeShards {`, `for shard := range min(1, p.LikeShards) {`}}},
+		{"export of a follow without its first post", "I5 I1", []edit{{export, `	from := edge.From
+`, `	from := id.Min
+`}}},
+		{"repair that lands after another repair", "I3 I4 audit", []edit{{counts, `		Key: key, If: former,
+`, `		Key: key, If: map[bool]table.Cond{false: former}[true],
+`}}},
+	}
+}
