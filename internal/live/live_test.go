@@ -437,6 +437,7 @@ func TestCloseEndsStreamsAndRefusesNewOnes(t *testing.T) {
 		stop()
 		require.NoError(t, a.Run(ctx))
 		assert.NoError(t, <-c.done)
+		assert.Equal(t, []string{"stop"}, a.ended)
 		_, err := a.Open(t.Context(), live.Caller{User: "ann"}, "")
 		assert.ErrorIs(t, err, live.ErrStopping)
 	})
