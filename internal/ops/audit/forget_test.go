@@ -224,3 +224,17 @@ func TestTheOwnEntryOfAnAuthorWithoutAProfileIsMended(t *testing.T) {
 	w.mended()
 	assert.NotNil(t, w.item(entryKey("nobody", post, "nobody")))
 }
+
+// The note of a former life stays beside the new profile for a while.
+func TestTheOwnEntryOfAUserWhoCameBackIsMended(t *testing.T) {
+	w := newWorld(t, tabletest.NewMemory())
+	w.people("ann")
+	event, err := w.cfg.IDs.New()
+	w.must(err)
+	w.put(schema.Removal{User: "ann", Event: event, At: w.now()}.NewItem(event))
+	post := w.post("ann")
+	w.quiet()
+	w.drop(entryKey("ann", post, "ann"))
+	w.mended()
+	assert.NotNil(t, w.item(entryKey("ann", post, "ann")))
+}

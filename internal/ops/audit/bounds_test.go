@@ -1,0 +1,125 @@
+package audit_test
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/ops/audit"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+	"fanfare/internal/table/tabletest"
+)
+
+// A check looks at lists up to Most, and at no longer ones. Of the followers of a post it draws Most.
+func TestAnAuditorLooksAtNoMoreThanItMay(t *testing.T) {
+	for name, c := range map[string]struct {
+		most   int // finds the damage, and one less does not
+		kind   audit.Kind
+		damage func(w *world, posts []string)
+	}{
+		"a count of a user": {8, audit.UserCount, func(w *world, _ []string) {
+			w.change(schema.FollowerCountKeys("ann")[0], nil, []table.Attr{attr(schema.AttrN, table.N(8-w.followers("ann")))})
+		}},
+		"a count of comments": {8, audit.CommentCount, func(w *world, posts []string) {
+			w.change(schema.PostKey("ann", posts[6]), nil, []table.Attr{attr(schema.AttrComments, table.N(7))})
+		}},
+		"an entry of the third follower": {3, audit.EntryMissing, func(w *world, posts []string) {
+			w.drop(entryKey("fan2", posts[6], "ann"))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, posts := town(t, tabletest.NewMemory())
+			w.quiet()
+			c.damage(w, posts)
+			cfg := w.cfg
+			cfg.Random = func() float64 { return 0 }
+			for most, want := range map[int]map[audit.Kind]int{c.most: {c.kind: 1}, c.most - 1: {}} {
+				cfg.Most = most
+				sum, err := audit.New(cfg).Run(t.Context(), audit.Walk{})
+				w.must(err)
+				assert.Equal(t, want, sum.Found, most)
+			}
+		})
+	}
+}
+
+// followers returns the count of a user's followers.
+func (w *world) followers(user string) (n int64) {
+	for _, key := range schema.FollowerCountKeys(user) {
+		if it := w.item(key); it != nil {
+			n += it.Int(schema.AttrN)
+		}
+	}
+	return n
+}
+
+// conflicting is a table whose transactions meet others, the first few times of each.
+type conflicting struct {
+	table.Store
+	times, left int
+}
+
+func (c *conflicting) Transact(ctx context.Context, in table.TransactInput) (table.WriteResult, error) {
+	if c.left--; c.left >= 0 {
+		return table.WriteResult{}, &table.CancelledError{Reasons: []table.CancelledOp{{Reason: table.CancelConflict}}}
+	}
+	c.left = c.times
+	return c.Store.Transact(ctx, in)
+}
+
+// A check that meets other transactions is made again, and counts as undecided in the end.
+func TestACheckThatMeetsOtherTransactionsIsRepeated(t *testing.T) {
+	w, posts := town(t, tabletest.NewMemory())
+	w.quiet()
+	w.put(table.Item{Key: entryKey("fan1", madeUp(posts[3]), "ann"), Attrs: schema.EntryAttrs(w.now().Add(time.Hour), 1)})
+	cfg := w.cfg
+	cfg.Random = func() float64 { return 0 }
+	for times, want := range map[int]audit.Summary{4: {Found: map[audit.Kind]int{audit.EntryOrphan: 1}}, 5: {Found: map[audit.Kind]int{}, Undecided: 1}} {
+		cfg.Store = &conflicting{w.store, times, times}
+		sum, err := audit.New(cfg).Run(t.Context(), audit.Walk{})
+		w.must(err)
+		assert.Equal(t, want, audit.Summary{Found: sum.Found, Undecided: sum.Undecided}, times)
+	}
+}
+
+func TestAWrongCountHidesNoLikesThatNobodyCounts(t *testing.T) {
+	w, posts := town(t, tabletest.NewMemory())
+	w.quiet()
+	w.put(uncounted(w, posts[4], "fan6", 40*24*time.Hour).Item())
+	w.change(schema.LikeCountKey(posts[4]), nil, []table.Attr{attr(schema.AttrCount("like"), table.N(5))})
+	sum, err := audit.New(w.cfg).Run(t.Context(), audit.Walk{})
+	w.must(err)
+	assert.Equal(t, map[audit.Kind]int{audit.LikeCount: 1, audit.LikeUncounted: 1}, sum.Found)
+}
+
+// away is a table that fails the second reading of a partition.
+type away struct {
+	table.Store
+	pk    string
+	reads int
+}
+
+func (a *away) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page, error] {
+	if q.PK == a.pk {
+		if a.reads++; a.reads == 2 {
+			return func(yield func(table.Page, error) bool) { yield(table.Page{}, errors.New("away")) }
+		}
+	}
+	return a.Store.Query(ctx, q)
+}
+
+func TestAJudgementThatCannotReadEndsTheWalk(t *testing.T) {
+	w, _ := town(t, tabletest.NewMemory())
+	w.quiet()
+	w.change(schema.FollowerCountKeys("ann")[0], nil, []table.Attr{attr(schema.AttrN, table.N(1))})
+	cfg := w.cfg
+	cfg.Store = &away{Store: w.store, pk: schema.UserPK("ann")}
+	_, err := audit.New(cfg).Run(t.Context(), audit.Walk{})
+	require.ErrorContains(t, err, "away")
+}
