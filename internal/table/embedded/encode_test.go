@@ -75,6 +75,25 @@ func TestBoundsHoldExactlyTheRange(t *testing.T) {
 	})
 }
 
+func TestAValueOfAnotherKindIsRefused(t *testing.T) {
+	attrs := []table.Attr{{Name: "a", Value: table.N(1)}}
+	value := appendValue(nil, attrs)
+	got, err := decodeAttrs(string(value))
+	require.NoError(t, err)
+	require.Equal(t, attrs, got)
+	for end := range value {
+		_, err := decodeAttrs(string(value[:end]))
+		require.ErrorIs(t, err, errCorrupt, end)
+	}
+	value[len(value)-2] = 'x' // the kind
+	for _, value := range [][]byte{value, value[:len(value)-1]} {
+		_, err := decodeAttrs(string(value))
+		require.ErrorIs(t, err, errCorrupt)
+		_, err = sizeOf(1, value)
+		require.ErrorIs(t, err, errCorrupt)
+	}
+}
+
 func FuzzDecodeValueNeverPanics(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{valueVersion, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1})
