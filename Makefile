@@ -54,7 +54,7 @@ release:
 	scripts/node-tools.sh install client/typescript
 	$(GO) run -C release . build $(VERSION)
 
-# Before that: moves the lines under Unreleased and the fragments in changes/ below VERSION.
+# Before that: moves the fragments in changes/ to CHANGELOG.md, below VERSION, which README.md names from then on.
 changes:
 	$(GO) run -C release . changes $(VERSION)
 

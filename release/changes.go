@@ -40,45 +40,29 @@ func readFragments(dir string) ([]fragment, error) {
 	return all, nil
 }
 
-const unreleased = "## Unreleased\n"
-
-// joinChanges returns the page with the lines under Unreleased and the fragments below a
-// heading for version.
+// joinChanges returns the page with the fragments below a heading for version, above the versions before it.
+// Nobody ran anything before the first version, so that one has no changes of earlier things.
 func joinChanges(page string, fragments []fragment, version string, day time.Time) (string, error) {
-	head, rest, ok := strings.Cut(page, unreleased)
-	if !ok || strings.Contains(page, "\n## "+version+" ") {
-		return "", fmt.Errorf("CHANGELOG.md has no Unreleased, or has %s already", version)
+	head, older := page, ""
+	shown := []string{"Added", "Security"}
+	if i := strings.Index(page, "\n## "); i >= 0 {
+		head, older, shown = page[:i], page[i:], kinds()
 	}
-	now, older := rest, ""
-	if i := strings.Index(rest, "\n## "); i >= 0 {
-		now, older = rest[:i], rest[i:]
+	if strings.Contains(older, "\n## "+version+" ") {
+		return "", fmt.Errorf("CHANGELOG.md has %s already", version)
 	}
-	order := kinds()
 	sections := map[string]string{}
-	for i, part := range strings.Split("\n"+now, "\n### ") {
-		heading, text, _ := strings.Cut(part, "\n")
-		text = strings.Trim(text, "\n")
-		if i == 0 && text != "" {
-			return "", errors.New("CHANGELOG.md has lines under Unreleased without a heading such as ### Added")
-		}
-		if i > 0 && text != "" {
-			sections[heading] = text + "\n"
-			if !slices.Contains(order, heading) {
-				order = append(order, heading)
-			}
-		}
-	}
 	for _, f := range fragments {
 		sections[f.kind] += "- " + f.line + "\n"
 	}
-	if len(sections) == 0 {
-		return "", errors.New("neither CHANGELOG.md nor changes/ has a change")
-	}
 	var parts []string
-	for _, kind := range order {
+	for _, kind := range shown {
 		if text := sections[kind]; text != "" {
 			parts = append(parts, "### "+kind+"\n"+text)
 		}
 	}
-	return fmt.Sprintf("%s%s\n## %s - %s\n%s%s", head, unreleased, version, day.UTC().Format(time.DateOnly), strings.Join(parts, "\n"), older), nil
+	if len(parts) == 0 {
+		return "", errors.New("changes/ has no change for this version")
+	}
+	return fmt.Sprintf("%s\n## %s - %s\n%s%s", head, version, day.UTC().Format(time.DateOnly), strings.Join(parts, "\n"), older), nil
 }

@@ -34,8 +34,10 @@ func isInstalledAsTheReadmeSays(t *testing.T, dir string) {
 	require.Len(t, blocks, 3)
 	files := httptest.NewServer(http.FileServer(http.Dir(dir)))
 	t.Cleanup(files.Close)
+	version := regexp.MustCompile(`^VERSION=v(\S+) `).FindStringSubmatch(blocks[0][1])
+	require.NotNil(t, version)
 	as := strings.NewReplacer("https://github.com/OWNER/fanfare/releases/download/$VERSION", files.URL,
-		"0.1.0", "0.2.0-rc.1", "linux_amd64", runtime.GOOS+"_"+runtime.GOARCH)
+		version[1], "0.2.0-rc.1", "linux_amd64", runtime.GOOS+"_"+runtime.GOARCH)
 	program, image, packages := as.Replace(blocks[0][1]), as.Replace(blocks[1][1]), as.Replace(blocks[2][1])
 	require.NotContains(t, program, "OWNER")
 

@@ -7,6 +7,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -15,6 +16,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -28,8 +30,8 @@ const usage = `usage:
 
 build makes the archives of VERSION (vMAJOR.MINOR.PATCH) for linux and darwin on amd64 and
 arm64 with an SBOM each, the images for linux, the Helm chart, the TypeScript client, a statement
-of provenance, and SHA256SUMS. changes moves the lines under Unreleased in
-CHANGELOG.md, and the fragments in changes/, below a heading of VERSION.
+of provenance, and SHA256SUMS. changes moves the fragments in changes/ to CHANGELOG.md, below a
+heading of VERSION, and has README.md name VERSION.
 `
 
 func main() {
@@ -124,10 +126,26 @@ func join(root, version string, now time.Time) error {
 	if err := os.WriteFile(page, []byte(joined), 0o644); err != nil { //nolint:gosec // a page to read
 		return err
 	}
+	if err := installs(filepath.Join(root, "README.md"), version); err != nil {
+		return err
+	}
 	for _, f := range fragments {
 		if err := os.Remove(f.path); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// installs makes the page install version in place of the one that it names.
+func installs(page, version string) error {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		return err
+	}
+	former := regexp.MustCompile(`(?m)^VERSION=v(\S+) `).FindSubmatch(text)
+	if former == nil {
+		return fmt.Errorf("%s has no line VERSION=v…", page)
+	}
+	return os.WriteFile(page, bytes.ReplaceAll(text, former[1], []byte(version[1:])), 0o644) //nolint:gosec // a page to read
 }

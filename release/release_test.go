@@ -171,16 +171,10 @@ func TestWrongUseIsRefused(t *testing.T) {
 func TestEachFragmentOfTheTreeIsValid(t *testing.T) {
 	fragments, err := readFragments("../changes")
 	require.NoError(t, err)
-	page, err := os.ReadFile("../CHANGELOG.md")
-	require.NoError(t, err)
-	joined, err := joinChanges(string(page), fragments, "v999.0.0", time.Now())
+	joined, err := joinChanges("# Changelog\n\n## v0.1.0 - 2026-01-01\n", append(fragments, fragment{kind: "Fixed", line: "A fault."}), "v0.2.0", time.Now())
 	require.NoError(t, err)
 	for _, f := range fragments {
 		assert.Contains(t, joined, "\n- "+f.line+"\n")
-	}
-	// Nothing of the page is lost.
-	for line := range strings.Lines(string(page)) {
-		assert.Contains(t, joined, line)
 	}
 }
 
@@ -202,18 +196,33 @@ func TestFragmentsAreJoinedBelowTheVersion(t *testing.T) {
 		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o750))
 		require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o600))
 	}
-	write("CHANGELOG.md", "# Changelog\n\n## Unreleased\n### Added\n- One.\n\n### Known limits\n- Three.\n\n## v0.1.0 - 2026-01-01\n### Added\n- All.\n")
+	const readme = "VERSION=%s PLATFORM=linux_amd64\nfanfare:%s fanfare-%s.tgz\n"
+	write("README.md", fmt.Sprintf(readme, "v0.1.0", "v0.1.0", "0.1.0"))
+	write("CHANGELOG.md", "# Changelog\nFor people.\n")
 	write("changes/README.md", "How.\n")
-	write("changes/b.txt", "Added: Two.\n")
-	write("changes/c.txt", "Fixed: Four.\n")
-	require.NoError(t, run(t.Context(), []string{"-root", root, "changes", "v0.2.0"}))
-	page, err := os.ReadFile(filepath.Join(root, "CHANGELOG.md"))
+	join := func(version string) (page string) {
+		require.NoError(t, run(t.Context(), []string{"-root", root, "changes", version}))
+		text, err := os.ReadFile(filepath.Join(root, "CHANGELOG.md"))
+		require.NoError(t, err)
+		left, err := filepath.Glob(filepath.Join(root, "changes", "*"))
+		require.NoError(t, err)
+		assert.Equal(t, []string{filepath.Join(root, "changes", "README.md")}, left)
+		return regexp.MustCompile(`( - )\d{4}-\d\d-\d\d`).ReplaceAllString(string(text), "${1}DAY")
+	}
+	write("changes/a.txt", "Fixed: Nobody had this.\n")
+	require.Error(t, run(t.Context(), []string{"-root", root, "changes", "v0.1.0"}), "the first version fixes nothing")
+	write("changes/b.txt", "Added: All.\n")
+	assert.Equal(t, "# Changelog\nFor people.\n\n## v0.1.0 - DAY\n### Added\n- All.\n", join("v0.1.0"))
+
+	write("changes/b.txt", "Fixed: Two.\n")
+	write("changes/a.txt", "Fixed: One.\n")
+	write("changes/c.txt", "Added: Three.\n")
+	want := "# Changelog\nFor people.\n\n## v0.2.0 - DAY\n### Added\n- Three.\n\n### Fixed\n- One.\n- Two.\n\n## v0.1.0 - DAY\n### Added\n- All.\n"
+	assert.Equal(t, want, join("v0.2.0"))
+	text, err := os.ReadFile(filepath.Join(root, "README.md"))
 	require.NoError(t, err)
-	want := "# Changelog\n\n## Unreleased\n\n## v0.2.0 - DAY\n### Added\n- One.\n- Two.\n\n### Fixed\n- Four.\n\n### Known limits\n- Three.\n\n## v0.1.0 - 2026-01-01\n### Added\n- All.\n"
-	assert.Equal(t, want, regexp.MustCompile(`(v0\.2\.0 - )\d{4}-\d\d-\d\d`).ReplaceAllString(string(page), "${1}DAY"))
-	left, err := filepath.Glob(filepath.Join(root, "changes", "*"))
-	require.NoError(t, err)
-	assert.Equal(t, []string{filepath.Join(root, "changes", "README.md")}, left)
-	require.Error(t, run(t.Context(), []string{"-root", root, "changes", "v0.2.0"}), "it is there already")
+	assert.Equal(t, fmt.Sprintf(readme, "v0.2.0", "v0.2.0", "0.2.0"), string(text))
 	require.Error(t, run(t.Context(), []string{"-root", root, "changes", "v0.3.0"}), "nothing changed")
+	write("changes/a.txt", "Fixed: Four.\n")
+	require.Error(t, run(t.Context(), []string{"-root", root, "changes", "v0.2.0"}), "it is there already")
 }
