@@ -101,9 +101,8 @@ import-crash:
 		-import-users 0 -import-posts 20000
 
 # The daemons of the former release beside those of this tree, exchanged in each order and
-# back, with kills, under load. It builds the former release from its commit, so it needs a
-# clone with history. Before the first release it builds this tree a second time instead, and
-# logs that.
+# back, with kills, under load. It builds the former release from its tag, which CHANGELOG.md names.
+# Before the first release it builds this tree a second time instead.
 test-upgrade:
 	scripts/with-emulators.sh $(GO) test -C e2e -tags $(TAGS),upgrade -timeout 60m -v -parallel 2 . \
 		-run 'TwoVersions|ChangesItsVersion|FormerRelease' -all-upgrades

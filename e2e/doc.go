@@ -8,8 +8,8 @@
 // schema files, because its module has the libraries for them.
 //
 // It tests I1, I3, I4 and I5 over kill -9 of every process, and over changes of version:
-// testdata/former names the release that it builds and runs beside this tree; before the first
-// release a second build of this tree takes its place. It must never
+// it builds the former release and runs it beside this tree; before the first release a second
+// build of this tree takes its place. It must never
 // reach beyond loopback, except that git gets that release for a shallow clone. It stops
 // every process that it starts, by process id, and keeps all data in directories of the
 // test.

@@ -4,9 +4,7 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -15,46 +13,30 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
-
-// formerFile names the former release: its version and its commit. Before the first release
-// it does not exist.
-const formerFile = "testdata/former"
 
 // former builds the programs of the former release, once, and returns their directory.
 var former = sync.OnceValues(buildFormer)
 
-// buildFormer builds the tree of the commit that formerFile names. It needs no tag. In a
-// shallow clone, which has no such commit, git gets it from where the clone came from. Without
-// a former release it builds this tree a second time.
+// buildFormer builds the tree of the former release. Before the first one it builds this tree a second time.
 func buildFormer() (dir string, err error) {
-	named, err := os.ReadFile(formerFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		dir = filepath.Join(binaries, "again")
-		return dir, buildAll("..", dir)
-	}
+	version, err := formerRelease("..")
 	if err != nil {
 		return "", err
 	}
-	version, commit, _ := strings.Cut(strings.TrimSpace(string(named)), " ")
+	if version == "" {
+		dir = filepath.Join(binaries, "again")
+		return dir, buildAll("..", dir)
+	}
 	dir = filepath.Join(binaries, version)
 	tree := filepath.Join(dir, "tree")
 	if err := os.MkdirAll(tree, 0o700); err != nil {
 		return "", err
 	}
 	archive := filepath.Join(dir, "tree.tar")
-	pack := func() error {
-		return runIn("..", "git", "archive", "--output="+archive, commit, "go.mod", "go.sum", "cmd", "client", "internal", "messages")
-	}
-	if err := pack(); err != nil {
-		if fetched := runIn("..", "git", "fetch", "--quiet", "--depth=1", "origin", commit); fetched != nil {
-			return "", fmt.Errorf("this clone has no %s: git fetch --unshallow: %w", version, errors.Join(err, fetched))
-		}
-		if err := pack(); err != nil {
-			return "", err
-		}
+	if err := runIn("..", "git", "archive", "--output="+archive, version, "go.mod", "go.sum", "cmd", "client", "internal", "messages"); err != nil {
+		return "", err
 	}
 	if err := runIn(tree, "tar", "-xf", archive); err != nil {
 		return "", err
@@ -82,32 +64,8 @@ func ofFormer(t *testing.T, name string) string {
 	t.Helper()
 	dir, err := former()
 	require.NoError(t, err)
-	if _, err := os.Stat(formerFile); errors.Is(err, fs.ErrNotExist) {
-		t.Log("there is no former release: the former", name, "is a second build of this tree")
-	}
+	t.Log("the former", name, "is of", filepath.Base(dir)) // "again" is a second build of this tree
 	return filepath.Join(dir, name)
-}
-
-// The commit of formerFile is the one that was released, in a clone that has its tag. Without
-// that file no release came before this tree.
-func TestTheFormerReleaseIsItsTag(t *testing.T) {
-	t.Parallel()
-	git := func(args ...string) string {
-		out, err := exec.CommandContext(t.Context(), "git", args...).Output()
-		require.NoError(t, err)
-		return strings.TrimSpace(string(out))
-	}
-	named, err := os.ReadFile(formerFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		assert.Empty(t, git("tag", "--list", "v*", "--no-contains", "HEAD"), "%s has to name the newest of these", formerFile)
-		return
-	}
-	require.NoError(t, err)
-	version, commit, _ := strings.Cut(strings.TrimSpace(string(named)), " ")
-	require.Regexp(t, `^v\d+\.\d+\.\d+ [0-9a-f]{40}$`, version+" "+commit)
-	if git("tag", "--list", version) != "" {
-		assert.Equal(t, commit, git("rev-parse", version+"^{commit}"))
-	}
 }
 
 // TestUpChangesItsVersionUnderLoad runs the former and this version of `fanfare up` by turns
