@@ -21,7 +21,7 @@ SIM_TIMEOUT ?= 60m
 EACH = scripts/each-module.sh
 LINT = $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
 
-.PHONY: up up-aws build module release changes test-modules test-tools test test-long test-crash import-crash test-upgrade test-platform lint bench day sim sim-reach sim-commit sim-planted mutants spec explore soak vuln image
+.PHONY: up up-aws build module release changes test-modules test-tools test test-long test-crash import-crash test-upgrade test-platform lint bench day sim sim-reach sim-commit sim-planted histories mutants spec explore soak vuln image
 
 up: bin/fanfare
 	./bin/fanfare up --demo $(FLAGS)
@@ -155,6 +155,12 @@ sim sim-reach sim-commit:
 sim-planted:
 	$(GO) test -tags invariants -c -o bin/sim.test ./internal/sim
 	cd internal/sim && ../../bin/sim.test -test.timeout 60m -test.run '^TestEveryPlantedBugIsFound$$' -planted
+
+# Some thousand short histories of follows and likes, of the simulation and of real processes, and of
+# the product with planted bugs, which have to be refused. It takes minutes.
+histories:
+	$(GO) test -C e2e -tags invariants -timeout 30m -v ./histories -planted -from $(FROM)
+	$(GO) test -C e2e -timeout 30m -v . -run '^TestHistoriesOfTheEmbeddedEngine$$'
 
 # Tests the tests: a change at one place of the product has to fail one of them. All mutants
 # take hours; test-long draws a hundred by the commit.

@@ -361,6 +361,8 @@ type Result struct {
 	// Reached counts the rare states that the run came to.
 	Reached Counters
 	Shape   Shape
+	// Calls are the histories, if the run asked for them.
+	Calls []Call
 	// Performed counts what the storms performed, by Operation.By, if Options.Watch asked for it.
 	Performed Counters
 	// Lived is the time that passed in the world.

@@ -53,6 +53,8 @@ type Options struct {
 	Faults []string
 	// LikesTable, if not nil, wraps the table of the aggregators: a test breaks it there.
 	LikesTable func(table.Store) table.Store
+	// Histories records calls of users beside the storms: Result.Calls.
+	Histories bool
 	// Fans, if above 0, is the number of users who like one post once each. Nothing else
 	// happens then.
 	Fans int
@@ -97,6 +99,7 @@ func run(t *testing.T, seed uint64, shape Shape, o Options) Result {
 	}
 	w.load = newWorkload(w)
 	w.lives = newLives(seed, shape, o)
+	w.recorded = newHistories(w, o)
 	w.build(w.load)
 	w.live(t.Context(), o)
 	w.keptStorm(t.Context(), o)
@@ -107,7 +110,7 @@ func run(t *testing.T, seed uint64, shape Shape, o Options) Result {
 	w.shutDown()
 	return Result{
 		Seed: seed, Violations: w.load.violations, Fired: w.Fired, Met: w.Met, Operations: w.load.made,
-		Shape: shape, Lived: time.Since(began), Steps: w.steps, Reached: w.reach.met, Performed: w.performances(), Trace: w.trace.sum, Lines: w.trace.lines,
+		Shape: shape, Lived: time.Since(began), Steps: w.steps, Calls: w.recorded.all(), Reached: w.reach.met, Performed: w.performances(), Trace: w.trace.sum, Lines: w.trace.lines,
 	}
 }
 
@@ -125,6 +128,7 @@ func (w *World) live(ctx context.Context, o Options) {
 		l.run(profile, l.apis[0])
 	}
 	w.lives.populate(w)
+	w.recorded.populate()
 	if w.shape.Mix == crowd {
 		w.quieten(ctx)
 		for _, user := range l.users[1:] {
@@ -150,6 +154,7 @@ func (w *World) live(ctx context.Context, o Options) {
 	w.untilMidnight()
 	w.storm()
 	w.quieten(ctx)
+	w.recorded.quiet()
 	if w.pass(o) && w.shape.Ages { // another storm would mend much
 		w.quieten(ctx)
 	}
@@ -163,6 +168,7 @@ func (w *World) live(ctx context.Context, o Options) {
 	w.heldBack = false
 	clear(w.armed)
 	w.quieten(ctx)
+	w.recorded.quiet()
 }
 
 // fans makes a hot post: one like each of so many users, published as other
@@ -209,7 +215,7 @@ func (w *World) storm() {
 	for len(w.load.due) > 0 && w.steps < mostSteps {
 		w.night()
 		w.audit()
-		w.step(w.load.next)
+		w.step(w.recorded.beside(w.load.next))
 		w.load.settled()
 		if w.steps%50 == 0 {
 			w.checkCounts()

@@ -174,11 +174,12 @@ func (w *World) published(topic string, payload []byte) {
 	if e, ok := e.(*messages.PostCreated); ok {
 		w.counting.own[e.PostID] = w.counting.own[e.PostID] || e.LikeShards > 0
 		w.stories.sawEvent(e)
-		if _, known := l.created[e.PostID]; !known && e.AuthorID != leaver && e.AuthorID != teller {
+		if _, known := l.created[e.PostID]; !known && e.AuthorID != leaver && e.AuthorID != teller && e.AuthorID != historian(0) {
 			l.created[e.PostID] = e.AuthorID
 		}
 	}
 	if like, kind, ok := messages.ActionOf(e); ok {
+		w.recorded.published(like)
 		l.reacted(like, kind)
 	}
 }

@@ -84,6 +84,7 @@ type World struct {
 	kept      *kept      // nil before the storm about it
 	liveStorm *liveStorm // nil outside of it
 	moves     *moves     // nil before the storm about them
+	recorded  *histories // nil if the run asks for none
 	stories   *stories   // nil before the storm about them
 	counting  *hours
 
