@@ -18,7 +18,38 @@ type bug struct {
 
 // planted are the bugs that no draw may miss.
 func planted() []bug {
-	return nil
+	const (
+		walk, counts, likes    = "internal/ops/audit/audit.go", "internal/ops/audit/counts.go", "internal/ops/audit/likes.go"
+		recent, write          = "internal/table/embedded/recent.go", "internal/table/embedded/write.go"
+		record, topic          = "internal/queue/embedded/record.go", "internal/queue/embedded/topic.go"
+		stream, agenda, budget = "internal/live/stream.go", "internal/live/agenda.go", "internal/live/budget.go"
+		imports, exports       = "internal/ops/transfer/import.go", "internal/ops/transfer/export.go"
+		jwk, letters, verify   = "internal/auth/jwk.go", "internal/admin/deadletters.go", "internal/admin/verify.go"
+	)
+	return []bug{
+		{"a count is judged by a list that changed meanwhile", counts, "if !still || before != after {", "if _ = after; !still {"},
+		{"a count is judged that changed meanwhile", counts, "if !still || before != after {", "if _ = still; before != after {"},
+		{"likes are judged by a ledger that changed meanwhile", likes, "if !sameItem(before, found[key]) {", "if false {"},
+		{"an item is read from a commit that is not durable", recent, "if now, _ := s.commits.last(slot); !settled || now != seq {", "if !settled {"},
+		{"a page is read from a commit that is not durable", recent, "if now, _ := s.commits.last(slotOf(partition)); !settled || now != seq {", "if !settled {"},
+		{"readers of the index do not wait for a removed hint", write, "\tif was {\n", "\tif false {\n"},
+		{"readers of the index do not wait for a new hint", write, "st.addSlot(after.Str(table.AttrGSI1PK))", ""},
+		{"a stream joins the others without a last look", stream, "frames, err := st.replay(ctx)\n\tif len(frames) > 0 {\n\t\tst.push", "frames, err := []byte(nil), error(nil)\n\tif len(frames) > 0 {\n\t\tst.push"},
+		{"an RSA key with the exponent 1 is taken", jwk, "e.Int64() < 3 ||", ""},
+		{"a point of 257 bits is taken", jwk, "x.BitLen() > 256 ||", ""},
+		{"a check that meets another transaction is given up", walk, "|| !cancelled.Retryable()", "|| true"},
+		{"a judgement does without what it cannot read", counts, "if err != nil || len(c.keys) == 0 {", "if len(c.keys) == 0 {"},
+		{"a hint during a look is taken for the look's", agenda, "known != nil && (named ||", "known != nil && (true ||"},
+		{"a read that waits for units gets them back", budget, "if err != nil {\n\t\tb.use(-units)", "if err == nil {\n\t\tb.use(-units)"},
+		{"delayed messages are forgotten at a restart", topic, "t.nextDue = 0", ""},
+		{"metadata before an empty payload cannot be read", record, "size > uint64(len(b)-n)", "size >= uint64(len(b)-n)"},
+		{"a record that was cut is read", record, "if n <= 0 || size >", "if size >"},
+		{"an import ends with the first moment of an outage", imports, "First: 50 * time.Millisecond", "First: 0"},
+		{"an export ends after the first page of users", exports, "next = page.Next", ""},
+		{"an export has likes that were taken back", exports, `like.Kind == "" ||`, ""},
+		{"a drop leaves letters and does not report it", letters, "if len(ids) == 0 && len(letters) == MaxDeadLetters {", "if false {"},
+		{"a walk ends with the time limit of other calls", verify, "patient.Timeout = 0", ""},
+	}
 }
 
 // plant returns the bugs of these packages as mutants. It fails if the text of a bug does not
