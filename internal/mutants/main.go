@@ -73,8 +73,10 @@ type options struct {
 	// as long as idle hangs.
 	slack, idle time.Duration
 	only        string
-	list        bool
-	match       *regexp.Regexp
+	// scores, if not "", is the file for the scores.
+	scores string
+	list   bool
+	match  *regexp.Regexp
 }
 
 func main() {
@@ -91,7 +93,7 @@ func main() {
 }
 
 func parse(ctx context.Context) (options, error) {
-	o := options{packages: map[string]part{}, bugs: planted(), simulation: "internal/sim", slack: 10 * time.Second, idle: 20 * time.Second}
+	o := options{packages: map[string]part{}, bugs: planted(), simulation: "internal/sim", slack: 10 * time.Second, idle: 30 * time.Second}
 	packages := flag.String("packages", "", "folders of the packages, separated by commas; all by default")
 	match := flag.String("match", "", "a regular expression for the mutants, as the survivors are printed")
 	flag.IntVar(&o.sample, "sample", 0, "how many mutants to draw, equivalent ones included; 0 takes all")
@@ -99,6 +101,7 @@ func parse(ctx context.Context) (options, error) {
 	flag.IntVar(&o.seeds, "seeds", 300, "seeds of the simulation for each mutant")
 	flag.IntVar(&o.jobs, "jobs", 1, "mutants at once")
 	flag.StringVar(&o.only, "only", "", "tests or sim: run these alone")
+	record := flag.Bool("record", false, "put the scores into internal/mutants/scores.jsonl")
 	flag.BoolVar(&o.list, "list", false, "print the mutants and run nothing")
 	flag.Parse()
 	if flag.NArg() > 0 || !slices.Contains([]string{"", "tests", "sim"}, o.only) {
@@ -118,6 +121,12 @@ func parse(ctx context.Context) (options, error) {
 	}
 	o.root = filepath.Dir(strings.TrimSpace(string(out)))
 	o.equivalent = filepath.Join(o.root, "internal/mutants/equivalent.txt")
+	if *record {
+		if *match != "" {
+			return o, errors.New("-record takes the scores of a draw, not of a -match")
+		}
+		o.scores = filepath.Join(o.root, "internal/mutants/scores.jsonl")
+	}
 	if o.seed == "" {
 		head := exec.CommandContext(ctx, "git", "-C", o.root, "rev-parse", "HEAD")
 		if out, err = head.Output(); err != nil {
@@ -150,7 +159,7 @@ type judge struct {
 	linked map[string]bool
 
 	mu        sync.Mutex
-	scores    map[string]*score // by folder
+	tallies   map[string]*score // by folder
 	survivors []string
 	// missed counts planted bugs that survive.
 	missed int
@@ -178,6 +187,9 @@ func measure(ctx context.Context, o options, out io.Writer) (err error) {
 	}
 	drawn, equivalent := sample(sources, named, o.match, o.seed, o.sample)
 	chosen := slices.Concat(bugs, drawn)
+	if len(chosen) == 0 {
+		return errors.New("no mutant was made")
+	}
 	if o.list {
 		for _, m := range chosen {
 			fmt.Fprintln(out, m)
@@ -189,12 +201,12 @@ func measure(ctx context.Context, o options, out io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
-	j := judge{options: o, runner: runner{root: o.root, temp: temp, slack: o.slack, idle: o.idle}, out: out, tests: map[string][]suite{}, scores: map[string]*score{}}
+	j := judge{options: o, runner: runner{root: o.root, temp: temp, slack: o.slack, idle: o.idle}, out: out, tests: map[string][]suite{}, tallies: map[string]*score{}}
 	if j.overlay, err = writeOverlay(o.root, temp, sources, chosen); err != nil {
 		return err
 	}
 	for folder := range sources {
-		j.scores[folder] = &score{equivalent: equivalent[folder]}
+		j.tallies[folder] = &score{equivalent: equivalent[folder]}
 		for _, of := range []string{folder, o.packages[folder].also} {
 			if o.only == "sim" || of == "" || !hasTests(filepath.Join(o.root, of)) {
 				continue
@@ -221,6 +233,11 @@ func measure(ctx context.Context, o options, out io.Writer) (err error) {
 	}
 	if err := group.Wait(); err != nil {
 		return err
+	}
+	if o.scores != "" {
+		if err := j.record(o.scores); err != nil {
+			return err
+		}
 	}
 	return j.report()
 }
@@ -264,7 +281,7 @@ func (j *judge) count(m mutant, asked, byTest, bySim bool) {
 		}
 		return
 	}
-	sc := j.scores[m.folder()]
+	sc := j.tallies[m.folder()]
 	sc.mutants++
 	if byTest || bySim {
 		sc.killed++
@@ -285,8 +302,8 @@ func (j *judge) report() error {
 	var sum score
 	var target int // percent of mutants
 	fmt.Fprintf(j.out, "\nof seed %s\n%-24s %8s %10s %8s %8s %18s\n", j.seed, "package", "drawn", "equivalent", "killed", "score", "simulation alone")
-	for _, folder := range slices.Sorted(maps.Keys(j.scores)) {
-		sc := j.scores[folder]
+	for _, folder := range slices.Sorted(maps.Keys(j.tallies)) {
+		sc := j.tallies[folder]
 		fmt.Fprintf(j.out, "%-24s %8d %10d %8d %8s %18s\n", folder, sc.mutants+sc.equivalent, sc.equivalent, sc.killed, percent(sc.killed, sc.mutants), percent(sc.alone, sc.asked))
 		sum = score{sum.equivalent + sc.equivalent, sum.mutants + sc.mutants, sum.killed + sc.killed, sum.alone + sc.alone, sum.asked + sc.asked}
 		if j.packages[folder].rim {
@@ -298,8 +315,6 @@ func (j *judge) report() error {
 	switch {
 	case j.missed > 0:
 		return fmt.Errorf("%d planted bugs survive", j.missed)
-	case sum.mutants == 0:
-		return errors.New("no mutant was made")
 	case j.only == "" && sum.killed*100 < target:
 		return fmt.Errorf("tests and simulation kill %s of the mutants, the target is %d %%", percent(sum.killed, sum.mutants), target/sum.mutants)
 	case j.only == "" && sum.alone*100 < targetSim*sum.asked:

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -110,6 +111,21 @@ func TestPlantedBugsAreAlwaysJudged(t *testing.T) {
 		_, err := toys(t, "", func(o *options) { o.list, o.bugs = true, []bug{rotten} })
 		require.ErrorContains(t, err, "planted: "+rotten.name)
 	}
+}
+
+// The file has the last scores of each package.
+func TestScoresReplaceTheFormerOnesOfTheirPackage(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "scores.jsonl")
+	other := `{"package":"internal/other","day":"2026-01-02","seed":"b","drawn":1,"equivalent":0,"killed":1,"survivors":[]}` + "\n"
+	require.NoError(t, os.WriteFile(file, []byte(other), 0o600))
+	j := judge{options: options{seed: "1"}, tallies: map[string]*score{toy: {equivalent: 1, mutants: 3, killed: 1}}, survivors: []string{toy + "/toy.go:7: b", toy + "/toy.go:7: a > b", "internal/other/x.go:1: c"}}
+	for _, j.seed = range []string{"1", "2"} {
+		require.NoError(t, j.record(file))
+	}
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	assert.Equal(t, fmt.Sprintf(`{"package":"%[1]s","day":"%[2]s","seed":"2","drawn":4,"equivalent":1,"killed":1,"survivors":["%[1]s/toy.go:7: a > b","%[1]s/toy.go:7: b"]}`+"\n"+other,
+		toy, time.Now().UTC().Format(time.DateOnly)), string(text))
 }
 
 // A run of the simulation cannot see a package that it does not link.
