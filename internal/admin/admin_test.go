@@ -137,7 +137,7 @@ func TestAProcessServesWithoutItsDependenciesAndUnderLoad(t *testing.T) {
 func call(t *testing.T, c admin.Config, method, path string, header http.Header, body string) int {
 	t.Helper()
 	metrics := prometheus.NewRegistry()
-	metrics.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "up"}))
+	metrics.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "up", Help: "Whether it is up."}))
 	c.Metrics, c.Now = metrics, time.Now
 	if c.Health == nil {
 		c.Health = admin.NewHealth()
