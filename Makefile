@@ -70,6 +70,7 @@ test-tools: test-modules
 	scripts/producer-python.sh install
 	scripts/node-tools.sh install scripts/redocly
 	scripts/node-tools.sh install client/typescript
+	scripts/node-tools.sh install examples/react
 	scripts/chromium.sh install
 	scripts/axe.sh install
 	scripts/python-tools.sh install deploy-lint

@@ -61,7 +61,7 @@ func TestEachPythonPackageHasItsHashes(t *testing.T) {
 }
 
 func TestEachPackageOfNPMHasItsHash(t *testing.T) {
-	for set, tool := range map[string]string{"scripts/redocly": "@redocly/cli", "client/typescript": "openapi-typescript"} {
+	for set, tool := range map[string]string{"scripts/redocly": "@redocly/cli", "client/typescript": "openapi-typescript", "examples/react": "react"} {
 		text := read(t, "../"+set+"/package-lock.json")
 		assert.NotContains(t, text, `"resolved"`, "the lock names a registry")
 		type pins map[string]string

@@ -17,13 +17,14 @@ import (
 	"fanfare/client"
 )
 
-// example is examples/browser on an origin of its own, beside the API that it calls.
+// example is a page of the examples on an origin of its own, beside the API that it calls.
 type example struct {
 	*upright
 
 	t    *testing.T
 	p    *process
 	site *httptest.Server
+	page string
 }
 
 func newExample(t *testing.T) *example {
@@ -33,23 +34,36 @@ func newExample(t *testing.T) *example {
 	files := http.NewServeMux()
 	files.Handle("/examples/browser/", http.StripPrefix("/examples/browser/", http.FileServer(http.Dir("../examples/browser"))))
 	files.Handle("/client/typescript/dist/", http.StripPrefix("/client/typescript/", http.FileServer(http.Dir(built))))
+	return newExampleAt(t, "/examples/browser/", files)
+}
+
+func newExampleAt(t *testing.T, page string, files http.Handler) *example {
+	t.Helper()
 	site := httptest.NewServer(files)
 	t.Cleanup(site.Close)
 	u := newUp(t)
 	u.env = append(u.env, "FANFARE_CORS_ORIGINS="+site.URL, "FANFARE_LIKE_WINDOW=100ms", "FANFARE_NOTIFY_WINDOW=100ms")
-	return &example{u, t, u.start(t), site}
+	return &example{u, t, u.start(t), site, site.URL + page}
 }
 
 // open opens the page as a user.
 func (e *example) open(window *tab, user string) *tab {
 	e.t.Helper()
+	page := window.open(e.page)
 	token, err := connect(e.t, e.http).DevToken(e.t.Context(), user, 0)
 	require.NoError(e.t, err)
-	page := window.open(e.site.URL + "/examples/browser/")
-	page.run(chromedp.SetValue(`[name=api]`, "http://"+e.http, chromedp.ByQuery),
-		chromedp.SetValue(`[name=token]`, token.Token, chromedp.ByQuery), chromedp.Click(`#connect button`, chromedp.ByQuery))
-	page.until(user+"'s home is live", `document.querySelector("#state").value === "live" && !document.querySelector("#bell").hidden`)
+	e.connect(page, token.Token)
+	page.until(user+"'s home is live", `document.querySelector("#state").value === "live" && document.querySelector("#bell")?.hidden === false`)
 	return page
+}
+
+// connect gives a token to the page.
+func (e *example) connect(page *tab, token string) {
+	e.t.Helper()
+	page.until("the form is there", `document.querySelector("#connect button")`)
+	page.run(chromedp.Evaluate(`document.querySelector("#connection").open = true`, nil),
+		chromedp.SetValue(`[name=api]`, "http://"+e.http, chromedp.ByQuery),
+		chromedp.SetValue(`[name=token]`, token, chromedp.ByQuery), chromedp.Click(`#connect button`, chromedp.ByQuery))
 }
 
 // toggleLike uses the like of a post, with the keyboard.
@@ -95,7 +109,7 @@ func TestThePageOfTheExamplesShowsALiveHome(t *testing.T) {
 	require.NoError(t, err)
 
 	window := newWindow(t)
-	start := window.open(e.site.URL + "/examples/browser/")
+	start := window.open(e.page)
 	page := e.open(window, "bob")
 	page.until("the earlier post is shown", fmt.Sprintf(`document.getElementById(%q)`, before.ID))
 	post, err := ann.CreatePost(t.Context(), client.PostInput{Text: hostile})

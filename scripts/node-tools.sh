@@ -8,6 +8,7 @@
 # The sets:
 #   scripts/redocly     redocly, which checks an OpenAPI document by rules
 #   client/typescript   openapi-typescript and tsc, which build the TypeScript client
+#   examples/react      React, esbuild and tsc, which build the example
 #
 # FOLDER/package.json names the versions; npm install --package-lock-only --omit-lockfile-registry-resolved in a
 # copy of FOLDER writes its package-lock.json.

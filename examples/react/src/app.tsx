@@ -1,0 +1,43 @@
+import '../../browser/style.css';
+
+import { Fanfare } from 'fanfare-client';
+import { StrictMode, useState } from 'react';
+import { createRoot } from 'react-dom/client';
+
+import { Bell } from './bell';
+import { useHome } from './useHome';
+
+function App() {
+  const [fanfare, setFanfare] = useState<Fanfare>();
+  const { state, error, items, unread, like } = useHome(fanfare);
+  const connect = (form: FormData) => setFanfare(new Fanfare({ baseUrl: String(form.get('api')), token: String(form.get('token')).trim() }));
+  return <>
+    <header>
+      <h1>A live home</h1>
+      <output id="state">{state}</output>
+      {fanfare && unread !== undefined && <Bell fanfare={fanfare} unread={unread} />}
+    </header>
+    <main>
+      <details id="connection" open={!fanfare}>
+        <summary>Connection</summary>
+        <form id="connect" onSubmit={event => { event.preventDefault(); connect(new FormData(event.currentTarget)); }}>
+          <label>API <input name="api" type="url" defaultValue="http://localhost:8080" required /></label>
+          <label>Token <input name="token" type="password" required autoComplete="off" spellCheck={false} /></label>
+          <button>Connect</button>
+        </form>
+      </details>
+      <p id="problem" role="alert">{error instanceof Error && error.message}</p>
+      <ol id="home" reversed>
+        {fanfare && items.map(item => <li key={item.post.id} id={item.post.id}>
+          <strong>{item.author.name || item.author.id}</strong>
+          <p>{item.post.text}</p>
+          <button type="button" className="like" aria-pressed={item.liked} onClick={() => like(fanfare, item)}>
+            {item.like_count === 1 ? '1 like' : `${item.like_count} likes`}
+          </button>
+        </li>)}
+      </ol>
+    </main>
+  </>;
+}
+
+createRoot(document.getElementById('root')!).render(<StrictMode><App /></StrictMode>);
