@@ -416,7 +416,6 @@ func bugs() []bug {
 			return`}}},
 		{"marker kept after removal", "I12", []edit{{forget, `sw.bookmarks, sw.markers, sw.comments`, `sw.bookmarks, sw.comments`}}},
 		{"marker of a former life that counts", "I12", []edit{{marker, `if after != "" {`, `if after == "never" {`}}},
-		{"sweep that takes a renewed marker", "I12", []edit{{marker, `table.DeleteInput{Key: schema.MarkerKey(m.User, m.Name), If: same}`, `table.DeleteInput{Key: schema.MarkerKey(m.User, m.Name)}`}, {marker, `same := table.Any`, `_ = table.Any`}}},
 		{"sweep that takes a renewed bookmark", "I12 I4", []edit{{bookmark, `If: table.Any{table.Absent{}, sameBookmark(b)}`, `If: nil`}}},
 		{"bookmark kept after removal", "I12", []edit{{forget, `sw.mutes, sw.bookmarks, sw.markers`, `sw.mutes, sw.markers`}}},
 		{"bookmark of a new life that leaves the former place", "I4 I12", []edit{{bookmark, `[]table.TransactOp{{Delete: &table.DeleteInput{Key: schema.BookmarkKey(user, stored.V)}}}`, `nil`}}},

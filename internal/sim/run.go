@@ -99,6 +99,7 @@ func run(t *testing.T, seed uint64, shape Shape, o Options) Result {
 	}
 	w.load = newWorkload(w)
 	w.lives = newLives(seed, shape, o)
+	w.slowed = w.lives.slow(seed, w.slowed)
 	w.recorded = newHistories(w, o)
 	w.build(w.load)
 	w.live(t.Context(), o)

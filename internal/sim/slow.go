@@ -61,6 +61,15 @@ func (w *World) slow() string {
 	return ""
 }
 
+// slow returns the kind of call that a world with lives slows down: in some of them the last call of a removal for a
+// bookmark, beside which a new life may make the bookmark again.
+func (l *lives) slow(seed uint64, kind string) string {
+	if l.on && seed%26 == 6 {
+		return "fanout transact bookmark"
+	}
+	return kind
+}
+
 // holds reports whether a call is slow, and must wait.
 func (w *World) holds(c *call) bool {
 	if !w.faults.Hold || w.off[FaultHold] || c.point() != w.slowed && c.proc.role != w.slowed {
