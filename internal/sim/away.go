@@ -116,7 +116,7 @@ func (l *workload) owed(user string, followed []string) map[string]string {
 	for _, author := range append(followed, user) {
 		_, from := l.w.edge(user, author)
 		for _, post := range l.posts {
-			if l.owner[post] == author && post >= from && !l.deleted[post] && !l.doubtful[post] && (author == user && l.w.listed[post].author == user || l.w.complete(post)) {
+			if l.owner[post] == author && post >= from && !l.deleted[post] && !l.doubtful[post] && !l.w.listed[post].at.After(time.Now()) && (author == user && l.w.listed[post].author == user || l.w.complete(post)) {
 				must[post] = author
 			}
 		}

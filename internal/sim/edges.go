@@ -220,7 +220,8 @@ func (w *World) suspend(p *Proc) bool {
 	w.mu.Unlock()
 	for _, c := range parked {
 		if c.proc == p && c.due == 0 && (p.role == "notify" || w.rng.IntN(2) == 0) {
-			c.due, c.answered = w.steps, c.effect(1)
+			c.answered = c.effect(1)
+			c.due = max(w.steps, c.whole)
 			w.note("effect %s before a sleep: %v", c.label, c.answered)
 		}
 	}
@@ -283,6 +284,7 @@ func (w *World) leap() bool {
 
 // pause lets time pass. The entries that a home showed may expire.
 func (w *World) pause(d time.Duration) {
+	w.mature(true)
 	time.Sleep(d)
 	w.note("time passes")
 	clear(w.load.seen)

@@ -19,6 +19,8 @@ type Rates struct {
 	Late    float64 // a call times out, and has its effect later
 	Partial float64 // a batch is done in part, and fails
 	Stale   float64 // an eventually consistent read is stale
+	Torn    float64 // the items of a transaction become visible one by one
+	Split   float64 // a batch or a page is read at two moments
 	Crash   float64 // a process is killed before or after the effect of a call
 	Pause   float64 // a process stands still for a while (a zombie)
 	Dup     float64 // a message is delivered, and stays visible
@@ -46,7 +48,7 @@ type Rates struct {
 // Stormy returns the rates of a faulty run.
 func Stormy() Rates {
 	return Rates{
-		Fail: .02, Unsent: .3, Lost: .015, Late: .03, Partial: .1, Stale: .4,
+		Fail: .02, Unsent: .3, Lost: .015, Late: .03, Partial: .1, Stale: .4, Torn: .15, Split: .04,
 		Crash: .0015, Pause: .0015, Dup: .04, Expire: .002, AckLost: .03, Backstop: .004,
 		Throttle: .003, Heat: .008, Conflict: .02, Hold: true,
 		Slow: .05, Stop: .001, Sleep: .0008, Step: .001, Leap: .0002, Bury: .0003, Sweep: .01, History: .0006,
@@ -62,7 +64,6 @@ const (
 	FaultLost    = "lost answer"
 	FaultLate    = "late effect"
 	FaultPartial = "partial batch"
-	FaultStale   = "stale read"
 	FaultCrash   = "crash"
 	FaultPause   = "zombie"
 	FaultDup     = "duplicate delivery"
@@ -98,14 +99,14 @@ const (
 
 // Faults returns every kind of fault.
 func Faults() []string {
-	return []string{
+	return append([]string{
 		FaultFail, FaultLost, FaultLate, FaultPartial, FaultStale, FaultCrash, FaultPause, FaultDup, FaultReorder,
 		FaultExpire, FaultAckLost, FaultTimeout, FaultSkew, FaultAhead, FaultDays, FaultTTL, FaultRedrive,
 		FaultThrottle, FaultConflict, FaultHold,
 		FaultSlow, FaultStop, FaultSleep, FaultStep, FaultHours, FaultMidnight, FaultLeap, FaultBury, FaultOld, FaultSweep,
 		FaultEarly, FaultHistory, FaultNights,
 		FaultHot,
-	}
+	}, unkindnesses()...)
 }
 
 // stretch is a number of steps, or a time, in which the table has no capacity for one partition, or
@@ -114,6 +115,8 @@ type stretch struct {
 	pk    string    // "" is all
 	until int       // step
 	hot   time.Time // until when, of a partition that is full
+	// writes means that only writes are refused: a partition has capacities of its own for reads and writes.
+	writes bool
 }
 
 func (s stretch) over(step int) bool {
@@ -165,8 +168,9 @@ func (w *World) fill(c *call) {
 		return
 	}
 	s := stretch{pk: c.pks[w.rng.IntN(len(c.pks))], hot: time.Now().Add(time.Duration(1+w.rng.IntN(40_000)) * time.Millisecond)}
+	s.writes = w.rng.IntN(2) == 0
 	w.tight = append(w.tight, s)
-	w.note("full %q until %s", s.pk, s.hot.Format("15:04:05.000"))
+	w.note("full %q until %s, for writes only: %v", s.pk, s.hot.Format("15:04:05.000"), s.writes)
 }
 
 // fillAfter fills, in some worlds, a partition of a call whose answer was lost: its caller tries again.
@@ -184,7 +188,7 @@ func (w *World) short(pk string) bool {
 // shortOf returns the fault for which the table has no capacity for a call, "" if it has.
 func (w *World) shortOf(c *call) (kind string) {
 	for _, s := range w.tight {
-		if !slices.ContainsFunc(c.pks, s.covers) {
+		if !slices.ContainsFunc(c.pks, s.covers) || s.writes && !c.writes() {
 			continue
 		}
 		if s.hot.IsZero() {
@@ -197,29 +201,6 @@ func (w *World) shortOf(c *call) (kind string) {
 
 // indexPartition names a partition of the index.
 func indexPartition(pk string) string { return "index " + pk }
-
-// partitionsOf returns the partitions of the table and of its index that a put of an item writes.
-func partitionsOf(it table.Item) []string {
-	pks := []string{it.Key.PK}
-	if pk := it.Str(table.AttrGSI1PK); pk != "" {
-		pks = append(pks, indexPartition(pk))
-	}
-	return pks
-}
-
-func partitionsOfWrite(wr table.BatchWrite) []string {
-	if wr.Put != nil {
-		return partitionsOf(*wr.Put)
-	}
-	return []string{wr.Delete.PK}
-}
-
-func partitionsOfOp(op table.TransactOp) []string {
-	if op.Put != nil {
-		return partitionsOf(op.Put.Item)
-	}
-	return []string{op.Key().PK}
-}
 
 // faultAt returns the fault of a call by its draw, "" for none.
 func (w *World) faultAt(x float64) string {
@@ -249,7 +230,7 @@ func unavailable(kind string) error {
 // has an effect then: it writes the part for which there is capacity.
 func (w *World) throttled(c *call) error {
 	if len(c.ops) > 0 {
-		return cancelled(c.ops, table.CancelThrottled, func(i int) bool { return slices.ContainsFunc(partitionsOfOp(c.ops[i]), w.short) })
+		return cancelled(c.ops, table.CancelThrottled, func(i int) bool { return slices.ContainsFunc(w.sidesOf(c.ops[i]), w.short) })
 	}
 	if c.spare != nil {
 		if err := c.spare(w.short); err != nil {

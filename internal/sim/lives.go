@@ -240,7 +240,7 @@ func ofClient(op string) bool {
 // sawRead remembers the life that an operation of a client reads.
 func (w *World) sawRead(c *call) {
 	if ofClient(c.op) && slices.Contains(c.pks, schema.UserPK(leaver)) {
-		w.lives.read[c.op] = w.life()
+		w.lives.read[c.op] = lifeOf(w.visible(schema.ProfileKey(leaver)))
 	}
 }
 

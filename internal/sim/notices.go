@@ -40,8 +40,9 @@ type noticeBook struct {
 	buried map[string]time.Time
 }
 
-// markRead is a user's mark as a worker has read it.
+// markRead is a user's mark as a worker has read it, or an older one if the call read at two moments.
 type markRead struct {
+	call     *call
 	step     int
 	place    string
 	revision int64
@@ -144,7 +145,11 @@ func (w *World) sawNoticeRead(c *call, keys []table.Key) {
 		if ok && strings.HasPrefix(key.SK, schema.SortNotice) {
 			of := c.proc.Name + " " + key.PK + key.SK
 			w.see(event{kind: eventRead, by: c.proc.Name, key: key})
-			w.notices.reads[of] = append(w.notices.reads[of], markRead{w.steps, schema.NoticeMark(w.items[schema.NoticeMarkKey(user)]), w.revision(key)})
+			reads, read := w.notices.reads[of], markRead{c, w.steps, schema.NoticeMark(w.items[schema.NoticeMarkKey(user)]), w.revision(key)}
+			if n := len(reads); n > 0 && reads[n-1].call == c { // the notification is in the rest of the batch
+				read.place, reads = reads[n-1].place, reads[:n-1]
+			}
+			w.notices.reads[of] = append(reads, read)
 		}
 	}
 }

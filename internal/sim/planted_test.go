@@ -514,6 +514,8 @@ func bugs() []bug {
 		{"comments and likes of an ended post shown", "I15", []edit{{living, `if err == nil && byID.Gone(a.Now()) {`, `if err == nil && byID.Deleted {`}}},
 		{"ended posts in the lists of a user", "I15", []edit{{living, `if !ref.Gone(a.Now()) {`, `if !ref.Deleted {`}}},
 		{"audit that takes an ended post for a lost one", "audit", []edit{{"internal/ops/audit/posts.go", `if ref.Gone(r.cfg.Now().Add(clocksApart)) { // the table deletes its post and its likes`, `if false {`}}},
+		// About a table that is as unkind as DynamoDB.
+		{"count judged while its transaction becomes visible", "audit I4", []edit{{counts, `if !r.cfg.Local {`, `if r.cfg.Local {`}}},
 		{"lost backfill never asked for again", "I6", []edit{{timeline, `late := slices.Concat(read.late, p.homes.hiding(left))`, `late := p.homes.hiding(left)`}}},
 	}
 }

@@ -82,6 +82,13 @@ func RareStates() []string {
 		"a dead letter is redriven after days",
 		"a dead letter is too old for a redrive",
 		"a process dies again within a minute",
+		// Reads.
+		"a read goes back in time",
+		"a read shows a part of a transaction",
+		"a batch or a page has items of two moments",
+		"an index is late by more than a minute",
+		"an item is read that expired two days ago",
+		"a write is refused for the index alone",
 	}, noticeStates()...)
 }
 
@@ -104,7 +111,10 @@ const (
 	eventBoot      = "boot"
 	eventCrash     = "crash"
 	eventPause     = "pause"
-	eventRead      = "read" // a worker has read a notification
+	eventRead      = "read"  // a worker has read a notification
+	eventShown     = "shown" // an item that changed of late was read, or one that expired long ago
+	eventRest      = "rest"  // the end of a batch or page was read later than its beginning
+	eventSide      = "side"  // a write was refused for the index alone
 )
 
 // event is one thing that happens in a world. Each kind has some of the fields.
@@ -127,6 +137,10 @@ type event struct {
 	clock    time.Time        // of the process
 	since    time.Time        // of the dead letter
 	held     []messages.Event // by a process that crashes
+	index    bool             // the item was read by the index
+	torn     bool             // other items of its transaction are visible
+	kept     bool             // it expired long ago
+	moved    bool             // the items of the rest have changed meanwhile
 }
 
 // reach recognises rare states. It knows of the world only the events that it sees.
@@ -147,6 +161,7 @@ type reach struct {
 	ends    map[string]time.Time // of posts with an end
 	unsent  map[string]bool      // process and op that stored a chunk and sent nothing since
 	ackless map[string]bool      // messages whose ack was lost
+	shown   map[shown]time.Time  // when the newest state of an item was read last
 	notices noticeReach
 }
 
@@ -154,7 +169,7 @@ func newReach(book *likeBook) *reach {
 	return &reach{
 		met: Counters{}, book: book, boots: map[string]int{}, alive: map[string]bool{}, booted: map[string]time.Time{}, paused: map[string]time.Time{},
 		owner: map[string]string{}, stamped: map[string]time.Time{}, marks: map[table.Key]schema.Mark{}, plans: map[string]string{},
-		chunks: map[string]map[string]schema.Chunk{}, deleted: map[string]bool{}, ends: map[string]time.Time{}, unsent: map[string]bool{}, ackless: map[string]bool{}, notices: newNoticeReach(),
+		chunks: map[string]map[string]schema.Chunk{}, deleted: map[string]bool{}, ends: map[string]time.Time{}, unsent: map[string]bool{}, ackless: map[string]bool{}, shown: map[shown]time.Time{}, notices: newNoticeReach(),
 	}
 }
 
@@ -206,6 +221,12 @@ func (r *reach) see(e event) {
 		r.paused[e.by] = e.at
 	case eventRead:
 		r.noticeRead(e)
+	case eventShown:
+		r.wasShown(e)
+	case eventRest:
+		r.when(e.moved, "a batch or a page has items of two moments")
+	case eventSide:
+		r.when(true, "a write is refused for the index alone")
 	}
 }
 

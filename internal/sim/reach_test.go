@@ -142,6 +142,7 @@ func traces() map[string][]event {
 	}
 	again, aside := deliver(nil), event{kind: eventAside, running: 1}
 	again.running = 1
+	read := event{kind: eventShown, key: ref.Item().Key}
 	return map[string][]event{
 		"a fence lands between a put and its flush":         {put, fence},
 		"a fence comes after its aggregator died":           {put, crash("likeagg-0"), fence},
@@ -208,6 +209,13 @@ func traces() map[string][]event {
 		"a dead letter is redriven after days":                            {after(48*time.Hour, event{kind: eventRedrive, since: began})},
 		"a dead letter is too old for a redrive":                          {{kind: eventTooOld}},
 		"a process dies again within a minute":                            {crash("likeagg-0"), boot("likeagg-0"), crash("likeagg-0")},
+
+		"a read goes back in time":                   {read, after(2*time.Second, event{kind: eventShown, key: ref.Item().Key, since: began.Add(-time.Second)})},
+		"a read shows a part of a transaction":       {{kind: eventShown, since: began, torn: true}},
+		"a batch or a page has items of two moments": {{kind: eventRest, moved: true}},
+		"an index is late by more than a minute":     {after(2*time.Minute, event{kind: eventShown, since: began, index: true})},
+		"an item is read that expired two days ago":  {{kind: eventShown, kept: true}},
+		"a write is refused for the index alone":     {{kind: eventSide}},
 
 		"six users in one notification":             {noticed("a"), noticed("b", "c", "d", "e"), noticed("f", "b", "c", "d", "e")},
 		"a full notification of take-backs":         {noticed("-a", "-b", "-c", "-d", "-e")},

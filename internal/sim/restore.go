@@ -52,14 +52,9 @@ func (w *World) likeItems(post string) []table.Item {
 // putBack replaces the items of the table by the items of a copy, past the oracle, which sees no write.
 func (w *World) putBack(c *likeCopy) {
 	write := func(key table.Key, it *table.Item) {
-		var err error
-		if it == nil {
-			_, err = w.store.Delete(context.Background(), table.DeleteInput{Key: key})
-		} else {
-			_, err = w.store.Put(context.Background(), table.PutInput{Item: *it})
-		}
+		err := w.replace(key, it)
 		if err == nil {
-			w.stale.log = append(w.stale.log, change{key, it, time.Now()})
+			w.replaced(key, it)
 			w.items[key] = it
 			_, err = w.book.note(key, it)
 		}

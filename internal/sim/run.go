@@ -530,7 +530,7 @@ func (w *World) fanout(p *Proc) {
 	ids := id.NewSeededGenerator(p.Now, entropy(w.rng.Uint64()))
 	p.limit = w.pushLimit()
 	worker := fanout.New(fanout.Config{
-		Store: table.HideExpired(p.Store(), p.Now), Posts: service, Users: usersOf{service.Removals}, Publisher: p.Broker(),
+		Store: p.Store(), Posts: service, Users: usersOf{service.Removals}, Publisher: p.Broker(),
 		IDs: ids, Now: p.Now, Lifetimes: p.lifetimes, PushLimit: p.limit, Events: w.tell(p), Notices: w.notifies(p),
 		Observe: func(n int, since time.Duration) { w.sawEntries(n, since) }, Skipped: func(n int) { w.sawEntries(-n, 0) },
 		ActiveDays: w.activeDays(), ReturnPosts: w.returnPosts, Writers: 2, PageSize: w.pageSize(p), ChunkSize: w.chunkSize(p), PlanChunks: w.shape.Plan, Log: zap.NewNop(),

@@ -16,22 +16,6 @@ import (
 	"fanfare/internal/table/tabletest"
 )
 
-// replica is the table as an eventually consistent read sees it: it has the changes of
-// the table in order, a second late at most.
-type replica struct {
-	store *tabletest.Memory
-	log   []change
-}
-
-// change is an item after a write, nil for deleted.
-type change struct {
-	key  table.Key
-	item *table.Item
-	at   time.Time
-}
-
-const mostLag = time.Second
-
 // wrote records the items after a write.
 func (w *World) wrote(keys ...table.Key) error {
 	for _, key := range keys {
@@ -39,7 +23,7 @@ func (w *World) wrote(keys ...table.Key) error {
 		if err != nil {
 			return fmt.Errorf("simulated table: read back: %w", err)
 		}
-		w.stale.log = append(w.stale.log, change{key, res.Item, time.Now()})
+		w.replaced(key, res.Item)
 		w.buried(res.Item)
 		w.sawPost(key, res.Item)
 		w.checkWrite(key, res.Item)
@@ -93,27 +77,6 @@ func (w *World) delivers(op string, writes []table.BatchWrite) {
 	}
 }
 
-// follow applies the first n changes, and all that are older than mostLag.
-func (r *replica) follow(n int) error {
-	for i, c := range r.log {
-		if i >= n && time.Since(c.at) < mostLag {
-			r.log = r.log[i:]
-			return nil
-		}
-		var err error
-		if c.item == nil {
-			_, err = r.store.Delete(context.Background(), table.DeleteInput{Key: c.key})
-		} else {
-			_, err = r.store.Put(context.Background(), table.PutInput{Item: *c.item})
-		}
-		if err != nil {
-			return fmt.Errorf("simulated table: replica: %w", err)
-		}
-	}
-	r.log = nil
-	return nil
-}
-
 // expire deletes some of the items whose ttl has passed, as lazily as DynamoDB.
 func (w *World) expire() error {
 	for _, key := range w.expired() {
@@ -152,20 +115,6 @@ func (w *World) sweep(key table.Key) error {
 	return w.wrote(key)
 }
 
-// source returns the store of a read: the table, or its replica, some changes late.
-func (w *World) source(consistent bool) (*tabletest.Memory, error) {
-	if consistent || !w.chance(w.faults.Stale) || w.off[FaultStale] {
-		return w.store, nil
-	}
-	if err := w.stale.follow(w.rng.IntN(len(w.stale.log) + 1)); err != nil {
-		return nil, err
-	}
-	if len(w.stale.log) > 0 {
-		w.Fired[FaultStale]++
-	}
-	return w.stale.store, nil
-}
-
 // store is the table as one process reaches it.
 type store struct {
 	p *Proc
@@ -199,15 +148,16 @@ func call1[R any](ctx context.Context, s store, c *call, effect func(part float6
 func (s store) Get(ctx context.Context, in table.GetInput) (table.GetResult, error) {
 	c := &call{kind: "table.get", class: class("get", in.Key.PK), about: in.Key.PK + in.Key.SK, pks: []string{in.Key.PK}, label: label("get", in)}
 	return call1(ctx, s, c, func(float64) (table.GetResult, error) {
-		from, err := s.p.w.source(in.Consistent)
-		if err != nil {
-			return table.GetResult{}, err
+		res, err := readAs(s.p.w, sightOfKeys(in.Consistent, in.Key), func(m *tabletest.Memory) (table.GetResult, error) { return m.Get(context.Background(), in) })
+		if res.Item != nil {
+			s.p.w.outlived(s.p, *res.Item)
 		}
-		return from.Get(context.Background(), in)
+		return res, err
 	})
 }
 
-func (s store) BatchGet(ctx context.Context, in table.BatchGetInput) (table.BatchGetResult, error) {
+// BatchGet is no snapshot: some calls read a part of the keys later.
+func (s store) BatchGet(ctx context.Context, in table.BatchGetInput) (res table.BatchGetResult, err error) {
 	if len(in.Keys) == 0 {
 		return table.BatchGetResult{}, nil
 	}
@@ -215,58 +165,108 @@ func (s store) BatchGet(ctx context.Context, in table.BatchGetInput) (table.Batc
 	for _, key := range in.Keys {
 		c.pks = append(c.pks, key.PK)
 	}
-	return call1(ctx, s, c, func(float64) (table.BatchGetResult, error) {
-		from, err := s.p.w.source(in.Consistent)
-		if err != nil {
-			return table.BatchGetResult{}, err
+	read := func(keys []table.Key) (table.BatchGetResult, error) {
+		part := in
+		part.Keys = keys
+		res, err := readAs(s.p.w, sightOfKeys(in.Consistent, keys...), func(m *tabletest.Memory) (table.BatchGetResult, error) { return m.BatchGet(context.Background(), part) })
+		s.p.w.outlived(s.p, res.Items...)
+		return res, err
+	}
+	_, err = call1(ctx, s, c, func(float64) (done struct{}, err error) {
+		keys := in.Keys
+		if n := s.p.w.cut(c, len(keys)); n > 0 {
+			keys = s.p.w.shuffled(keys)
+			rest := keys[n:]
+			keys = keys[:n]
+			s.p.w.restOf(c, sightOfKeys(in.Consistent, rest...), func() error {
+				s.p.w.sawNoticeRead(c, rest)
+				more, err := read(rest)
+				res = table.BatchGetResult{Items: append(res.Items, more.Items...), Units: res.Units.Plus(more.Units)}
+				return err
+			})
 		}
 		s.p.w.sawNoticeRead(c, in.Keys)
-		return from.BatchGet(context.Background(), in)
+		res, err = read(keys)
+		return done, err
 	})
+	if err != nil {
+		return table.BatchGetResult{}, err
+	}
+	return res, nil
 }
 
 // Query makes each page a call of its own, so that the world changes between them.
 func (s store) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page, error] {
 	return func(yield func(table.Page, error) bool) {
 		for {
-			c := &call{kind: "table.query", class: class("query", q.PK), about: q.PK + q.After, pks: []string{q.PK}, label: label("query", q)}
-			if q.Index {
-				c.pks[0] = indexPartition(q.PK)
-			}
-			page, err := call1(ctx, s, c, func(float64) (table.Page, error) {
-				from, err := s.p.w.source(q.Consistent && !q.Index)
-				if err != nil {
-					return table.Page{}, err
-				}
-				s.p.w.sawNoticeQuery(c, q, from)
-				for page, err := range from.Query(context.Background(), q) {
-					if strings.HasPrefix(q.PK, "made#") {
-						page.Items = slices.DeleteFunc(slices.Clone(page.Items), s.p.w.liveStorm.hides)
-					}
-					return page, err
-				}
-				return table.Page{}, nil
-			})
+			page, err := s.page(ctx, q)
 			if !yield(page, err) || err != nil || !page.More || len(page.Items) == 0 {
 				return
 			}
-			last := page.Items[len(page.Items)-1]
-			q.After = last.Key.SK
-			if q.Index {
-				q.After = last.Str(table.AttrGSI1SK)
-			}
+			q.After = sortKey(q, page.Items[len(page.Items)-1])
 		}
 	}
+}
+
+// sortKey returns the sort key of an item by which a query is sorted.
+func sortKey(q table.Query, it table.Item) string {
+	if q.Index {
+		return it.Str(table.AttrGSI1SK)
+	}
+	return it.Key.SK
+}
+
+// page reads the first page of a query. It is no snapshot: some calls read the end of it later.
+func (s store) page(ctx context.Context, q table.Query) (page table.Page, err error) {
+	c := &call{kind: "table.query", class: class("query", q.PK), about: q.PK + q.After, pks: []string{q.PK}, label: label("query", q)}
+	if q.Index {
+		c.pks[0] = indexPartition(q.PK)
+	}
+	_, err = call1(ctx, s, c, func(float64) (done struct{}, err error) {
+		if page, err = s.read(c, q); err != nil || q.EndsOnly || len(page.Items) > 0 && sortKey(q, page.Items[0]) == "" {
+			return done, err
+		}
+		if n := s.p.w.cut(c, len(page.Items)); n > 0 {
+			first, rest := page.Items[:n:n], q
+			rest.After = sortKey(q, first[n-1])
+			if q.PageSize > 0 {
+				rest.PageSize = q.PageSize - n
+			}
+			s.p.w.restOf(c, s.p.w.sightOf(rest), func() error {
+				more, err := s.read(c, rest)
+				page = table.Page{Items: append(first, more.Items...), More: more.More, Units: page.Units}
+				return err
+			})
+		}
+		return done, nil
+	})
+	if err != nil {
+		return table.Page{}, err
+	}
+	return page, nil
+}
+
+// read reads the first page of a query at one moment.
+func (s store) read(c *call, q table.Query) (table.Page, error) {
+	page, err := readAs(s.p.w, s.p.w.sightOf(q), func(m *tabletest.Memory) (table.Page, error) {
+		s.p.w.sawNoticeQuery(c, q, m)
+		for page, err := range m.Query(context.Background(), q) {
+			return page, err
+		}
+		return table.Page{}, nil
+	})
+	if strings.HasPrefix(q.PK, "made#") {
+		page.Items = slices.DeleteFunc(slices.Clone(page.Items), s.p.w.liveStorm.hides)
+	}
+	s.p.w.outlived(s.p, page.Items...)
+	return page, err
 }
 
 func (s store) Scan(ctx context.Context, in table.ScanInput) (table.ScanPage, error) {
 	c := &call{kind: "table.scan", class: class("scan", in.After.PK), about: in.After.PK + in.After.SK, pks: []string{in.After.PK}, label: label("scan", in)}
 	return call1(ctx, s, c, func(float64) (table.ScanPage, error) {
-		from, err := s.p.w.source(false)
-		if err != nil {
-			return table.ScanPage{}, err
-		}
-		return from.Scan(context.Background(), in)
+		all := sight{has: func(table.Key, *table.Item) bool { return true }}
+		return readAs(s.p.w, all, func(m *tabletest.Memory) (table.ScanPage, error) { return m.Scan(context.Background(), in) })
 	})
 }
 
@@ -284,9 +284,6 @@ func (s store) Delete(ctx context.Context, in table.DeleteInput) (table.WriteRes
 
 func (s store) write(ctx context.Context, op string, key table.Key, in any, do func() (table.WriteResult, error)) (table.WriteResult, error) {
 	c := &call{kind: "table." + op, in: in, class: class(op, key.PK), about: key.PK + key.SK, pks: []string{key.PK}, label: label(op, in)}
-	if put, ok := in.(table.PutInput); ok {
-		c.pks = partitionsOf(put.Item)
-	}
 	return call1(ctx, s, c, func(float64) (table.WriteResult, error) {
 		res, err := do()
 		if err == nil {
@@ -314,10 +311,7 @@ func (s store) BatchWrite(ctx context.Context, writes []table.BatchWrite) (table
 			text = append(text, wr.Delete)
 		}
 	}
-	c := &call{kind: "table.batch_write", class: class("batch_write", own[0].Key().PK), about: own[0].Key().PK + own[0].Key().SK, label: label("batch_write", text), batch: true}
-	for _, wr := range own {
-		c.pks = append(c.pks, partitionsOfWrite(wr)...)
-	}
+	c := &call{kind: "table.batch_write", class: class("batch_write", own[0].Key().PK), about: own[0].Key().PK + own[0].Key().SK, label: label("batch_write", text), batch: true, in: own}
 	write := func(some []table.BatchWrite) (table.WriteResult, error) {
 		s.p.w.delivers(c.op, some)
 		if len(some) == 0 {
@@ -333,7 +327,7 @@ func (s store) BatchWrite(ctx context.Context, writes []table.BatchWrite) (table
 	}
 	c.spare = func(short func(pk string) bool) error {
 		_, err := write(slices.DeleteFunc(slices.Clone(own), func(wr table.BatchWrite) bool {
-			return slices.ContainsFunc(partitionsOfWrite(wr), short)
+			return slices.ContainsFunc(s.p.w.sidesOf(opOfWrite(wr)), short)
 		}))
 		return err
 	}
@@ -363,13 +357,17 @@ func (s store) Transact(ctx context.Context, in table.TransactInput) (table.Writ
 	}
 	c := &call{kind: "table.transact", class: class("transact", pk), about: pk, label: label("transact", text)}
 	c.ops = in.Ops
-	for _, op := range in.Ops {
-		c.pks = append(c.pks, partitionsOfOp(op)...)
-	}
 	return call1(ctx, s, c, func(float64) (table.WriteResult, error) {
+		former := make([]*table.Item, len(keys))
+		for i, key := range keys {
+			former[i] = s.p.w.items[key]
+		}
 		res, err := s.p.w.store.Transact(context.Background(), in)
 		if err == nil {
 			err = s.p.w.wrote(keys...)
+		}
+		if err == nil {
+			s.p.w.tear(c, keys, former)
 		}
 		return res, err
 	})

@@ -61,6 +61,8 @@ type Shape struct {
 	Kinds bool
 	// Notices means that users have notifications.
 	Notices bool
+	// IndexLag is how late a read of the index may be.
+	IndexLag time.Duration
 }
 
 // share is the percentage of a kind of operation.
@@ -127,6 +129,7 @@ func shapeOf(seed uint64, o Options) Shape {
 	s := plain()
 	if !o.Calm && !o.Plain {
 		s.draw(rand.New(rand.NewPCG(seed, 1<<40)))
+		s.unkind(rand.New(rand.NewPCG(seed, 1<<41)))
 		if seed%probeEvery == 0 { // the calm part counts calls
 			s.TTLs, s.Units, s.Notices = false, 0, false
 		}
@@ -165,7 +168,7 @@ func (s *Shape) draw(r *rand.Rand) {
 	s.Storm = []float64{.3, 1, 1, 1.7}[r.IntN(4)]
 	if r.IntN(4) > 0 {
 		for _, kind := range Faults() {
-			if kind != FaultHot && r.IntN(4) == 0 { // Hot decides that one
+			if kind != FaultHot && !slices.Contains(unkindnesses(), kind) && r.IntN(4) == 0 { // Hot decides that one
 				s.Off = append(s.Off, kind)
 			}
 		}
@@ -241,7 +244,7 @@ func (s Shape) names() []string {
 func (s Shape) rates() Rates {
 	r := Stormy()
 	for _, rate := range []*float64{
-		&r.Fail, &r.Unsent, &r.Lost, &r.Late, &r.Partial, &r.Stale, &r.Crash, &r.Pause, &r.Dup, &r.Expire, &r.AckLost, &r.Backstop, &r.Throttle, &r.Heat, &r.Conflict,
+		&r.Fail, &r.Unsent, &r.Lost, &r.Late, &r.Partial, &r.Stale, &r.Torn, &r.Split, &r.Crash, &r.Pause, &r.Dup, &r.Expire, &r.AckLost, &r.Backstop, &r.Throttle, &r.Heat, &r.Conflict,
 		&r.Slow, &r.Stop, &r.Sleep, &r.Step, &r.Leap, &r.Bury, &r.Sweep, &r.History,
 	} {
 		*rate *= s.Storm
@@ -269,7 +272,7 @@ func (s Shape) String() string {
 		}
 	}
 	slices.Sort(more)
-	return fmt.Sprintf("%d users, %d operations of mix %s, pages of %d, chunks of %d, plans of %d, follows show %d, %d followers a like shard, %d held, push limit %d, %d active days, %d units an hour, pace %d, storm %.1f, early %s, %s; left out: %s",
-		s.Users, s.Operations, s.Mix, s.Page, s.Chunk, s.Plan, s.Recent, s.PerShard, s.Held, s.Limit, s.Days, s.Units, s.Pace, s.Storm, s.Early,
+	return fmt.Sprintf("%d users, %d operations of mix %s, pages of %d, chunks of %d, plans of %d, follows show %d, %d followers a like shard, %d held, push limit %d, %d active days, %d units an hour, pace %d, storm %.1f, early %s, index %s late, %s; left out: %s",
+		s.Users, s.Operations, s.Mix, s.Page, s.Chunk, s.Plan, s.Recent, s.PerShard, s.Held, s.Limit, s.Days, s.Units, s.Pace, s.Storm, s.Early, s.IndexLag,
 		cmp.Or(strings.Join(more, ", "), "nothing more"), cmp.Or(strings.Join(s.Off, ", "), "nothing"))
 }

@@ -44,10 +44,10 @@ type World struct {
 	targets []target
 	trace   trace
 
-	store *tabletest.Memory
-	stale replica
-	lates []lateEffect
-	procs []*Proc
+	store   *tabletest.Memory
+	shadows shadows
+	lates   []lateEffect
+	procs   []*Proc
 	// audited is the process of the audit, and audits its configuration.
 	audited *Proc
 	audits  audit.Config
@@ -132,7 +132,7 @@ type call struct {
 	// pks are the partitions of a table call, ops the operations of a transaction.
 	pks []string
 	ops []table.TransactOp
-	in  any // of a write of one item
+	in  any // of a write of one item, or a batch of writes
 	// sent is the first event of a publish, life the life of the process that deletes a post.
 	sent messages.Event
 	life *life
@@ -148,6 +148,10 @@ type call struct {
 	// that has not had it. answered is that answer.
 	due      int
 	answered error
+	// whole is the step in which the last item of a transaction becomes visible, or rest reads the end of
+	// a batch or page, 0 if the call happens at one moment.
+	whole int
+	rest  func() error
 }
 
 // ticket is a request that is about to draw an id.
@@ -169,7 +173,7 @@ func newWorld(seed uint64, shape Shape) *World {
 	pcg := rand.NewPCG(seed, 0)
 	w := &World{
 		seed: seed, shape: shape, rng: rand.New(pcg), pcg: pcg, released: map[string]int{}, names: map[string]string{}, aliases: aliases{map[string]string{}, map[string]int{}}, Fired: Counters{}, Met: Counters{},
-		store: tabletest.NewMemory(), stale: replica{store: tabletest.NewMemory()}, queues: map[string]*queueState{}, ttls: map[table.Key]int64{}, off: map[string]bool{}, began: map[string]int{}, tombs: map[string]int{}, listed: map[string]listing{}, set: map[string]bool{}, modes: modes{}, book: newLikeBook(), items: map[table.Key]*table.Item{}, armed: map[string]int{},
+		store: tabletest.NewMemory(), shadows: shadows{table: lag{most: mostLag}, index: lag{most: max(mostLag, shape.IndexLag)}}, queues: map[string]*queueState{}, ttls: map[table.Key]int64{}, off: map[string]bool{}, began: map[string]int{}, tombs: map[string]int{}, listed: map[string]listing{}, set: map[string]bool{}, modes: modes{}, book: newLikeBook(), items: map[table.Key]*table.Item{}, armed: map[string]int{},
 		countBy: map[table.Key]string{}, countAt: map[string]int{}, followers: map[string]map[string][]follower{}, madeAt: map[string]int{}, purges: map[string]string{}, deletions: deletions{}, backfills: map[string]string{},
 		told: told{map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}}, past: map[string]bool{}, counting: newHours(), notices: newNotices(),
 	}
@@ -195,6 +199,7 @@ func (w *World) settle() {
 	for _, c := range w.parked {
 		if c.name == "" {
 			c.made, c.name = w.steps, c.proc.Name+" "+c.op+" "+c.class+" "+w.aliases.in(c.op, c.about)
+			w.sides(c)
 		}
 	}
 }
@@ -223,6 +228,7 @@ func (w *World) step(next func() bool) {
 	// The goroutines that one of these wakes must be blocked again before the next decision.
 	w.settle()
 	w.applyLate()
+	w.mature(false)
 	w.answerEnded()
 	w.settle()
 	w.collect()
@@ -402,6 +408,7 @@ func (w *World) release(c *call) {
 	}
 	if short := w.shortOf(c); short != "" {
 		w.Fired[short]++
+		w.sideAlone(c)
 		w.answer(c, w.throttled(c), "throttled")
 		return
 	}
@@ -417,12 +424,17 @@ func (w *World) release(c *call) {
 		w.answer(c, unavailable(c.kind), "partial")
 		return
 	}
+	due := 0
 	if w.strikes(FaultSlow, f.Slow) {
-		c.due, c.answered = w.steps+1+w.rng.IntN(60), c.effect(1)
-		w.note("effect %s before its answer: %v", c.label, c.answered)
+		due = w.steps + 1 + w.rng.IntN(60)
+	}
+	err := c.effect(1)
+	if due = max(due, c.whole); due == 0 {
+		w.answer(c, err, "done")
 		return
 	}
-	w.answer(c, c.effect(1), "done")
+	c.due, c.answered = due, err
+	w.note("effect %s before its answer: %v", c.label, err)
 }
 
 // happen lets a call have its effect, whatever its caller hears of it.

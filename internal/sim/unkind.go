@@ -1,0 +1,437 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+	"fanfare/internal/table/tabletest"
+)
+
+// The table is as unkind to reads as DynamoDB may be (docs/decisions/0052). A read that is not
+// consistent draws the age of each item that it returns: two reads may go back in time. The index lags
+// for itself, by minutes in some worlds. The items of a transaction become visible one by one, to
+// consistent reads too, until the transaction is answered. A batch or a page is read at two moments.
+// The stored items and the conditions of writes are always the newest ones.
+
+// Kinds of unkindness, which are drawn apart from the other kinds of fault.
+const (
+	FaultStale = "stale read"
+	FaultIndex = "read of an index that lags by more than a minute"
+	FaultTorn  = "transaction that becomes visible item by item"
+	FaultSplit = "batch or page read at two moments"
+	FaultSide  = "write refused for a full partition of the index alone"
+	FaultKept  = "read of an item that expired two days ago"
+)
+
+func unkindnesses() []string {
+	return []string{FaultIndex, FaultTorn, FaultSplit, FaultSide, FaultKept}
+}
+
+// unkind draws the unkindness of a world. Its stream is its own, so the other draws do not depend on it.
+func (s *Shape) unkind(r *rand.Rand) {
+	s.IndexLag = []time.Duration{mostLag, mostLag, 20 * time.Second, 3 * time.Minute, 15 * time.Minute}[r.IntN(5)]
+	if r.IntN(4) == 0 {
+		return
+	}
+	for _, kind := range []string{FaultTorn, FaultSplit} {
+		if r.IntN(4) == 0 {
+			s.Off = append(s.Off, kind)
+		}
+	}
+}
+
+const (
+	// mostLag is how late an eventually consistent read of the table may be.
+	mostLag = time.Second
+	// mostParts is the number of steps, and partsTime the time, in which the items of a transaction
+	// become visible, or the rest of a batch or page is read.
+	mostParts, partsTime = 60, 5 * time.Second
+	// keptLong is the time after its end at which an item that is still there is worth a count.
+	keptLong = 48 * time.Hour
+)
+
+// change is an item before one of the latest writes, nil for none.
+type change struct {
+	n      int // of all changes
+	key    table.Key
+	former *table.Item
+	at     time.Time
+}
+
+// lag has the latest changes in order. A read may miss each of them.
+type lag struct {
+	most time.Duration
+	log  []change
+}
+
+func (l *lag) add(c change) {
+	old := 0
+	for old < len(l.log) && c.at.Sub(l.log[old].at) >= l.most {
+		old++
+	}
+	l.log = append(l.log[old:], c)
+}
+
+// shadows is what reads may still see of former items.
+type shadows struct {
+	changes      int
+	table, index lag
+	veils        []veil
+	halves       []half
+}
+
+// half is a read whose rest is to come.
+type half struct {
+	call *call
+	at   time.Time
+}
+
+// veil hides the new state of an item of a transaction.
+type veil struct {
+	key    table.Key
+	former *table.Item
+	until  int // step
+	at     time.Time
+	of     *transaction
+}
+
+// transaction counts its items that are visible.
+type transaction struct{ visible int }
+
+// replaced remembers an item before a write of its key.
+func (w *World) replaced(key table.Key, now *table.Item) {
+	p := &w.shadows
+	p.veils = slices.DeleteFunc(p.veils, func(v veil) bool { return v.key == key })
+	p.changes++
+	c := change{p.changes, key, w.items[key], time.Now()}
+	p.table.add(c)
+	if table.InIndex(c.former) || table.InIndex(now) {
+		p.index.add(c)
+	}
+}
+
+// sight is a read as the table meets it: which keys it may return.
+type sight struct {
+	consistent, index bool
+	has               func(key table.Key, former *table.Item) bool
+}
+
+// sightOf returns the sight of a query.
+func (w *World) sightOf(q table.Query) sight {
+	return sight{consistent: q.Consistent && !q.Index, index: q.Index, has: func(key table.Key, former *table.Item) bool {
+		if !q.Index {
+			return key.PK == q.PK && (q.After == "" || key.SK != q.After && key.SK < q.After == q.Descending)
+		}
+		in := func(it *table.Item) bool { return table.InIndex(it) && it.Str(table.AttrGSI1PK) == q.PK }
+		return in(former) || in(w.items[key])
+	}}
+}
+
+// sightOfKeys returns the sight of a read of these keys.
+func sightOfKeys(consistent bool, keys ...table.Key) sight {
+	return sight{consistent: consistent, has: func(key table.Key, _ *table.Item) bool { return slices.Contains(keys, key) }}
+}
+
+// readAs reads the table as a read of a process finds it.
+func readAs[R any](w *World, at sight, read func(*tabletest.Memory) (R, error)) (res R, err error) {
+	stored := map[table.Key]*table.Item{}
+	for key, former := range w.view(at) {
+		got, err := w.store.Get(context.Background(), table.GetInput{Key: key, Consistent: true})
+		if err == nil {
+			stored[key], err = got.Item, w.replace(key, former)
+		}
+		if err != nil {
+			return res, err
+		}
+	}
+	res, err = read(w.store)
+	for key, now := range stored {
+		if err := w.replace(key, now); err != nil {
+			return res, err
+		}
+	}
+	return res, err
+}
+
+// replace puts an item into the table, or removes it for nil, past every oracle.
+func (w *World) replace(key table.Key, it *table.Item) (err error) {
+	if it == nil {
+		_, err = w.store.Delete(context.Background(), table.DeleteInput{Key: key})
+	} else {
+		_, err = w.store.Put(context.Background(), table.PutInput{Item: *it})
+	}
+	if err != nil {
+		return fmt.Errorf("simulated table: %w", err)
+	}
+	return nil
+}
+
+// view returns the former items that a read finds in the place of the stored ones.
+func (w *World) view(at sight) map[table.Key]*table.Item {
+	former := map[table.Key]*table.Item{}
+	if !at.consistent && w.chance(w.faults.Stale) && !w.off[FaultStale] {
+		w.lagBehind(at, former)
+	}
+	for _, v := range w.shadows.veils {
+		if _, older := former[v.key]; older || !at.has(v.key, v.former) {
+			continue
+		}
+		former[v.key] = v.former
+		w.see(event{kind: eventShown, key: v.key, index: at.index, since: v.at, torn: v.of.visible > 0})
+	}
+	return former
+}
+
+// lagBehind draws for each item that changed of late which of its states an eventually consistent read
+// finds.
+func (w *World) lagBehind(at sight, former map[table.Key]*table.Item) {
+	of := &w.shadows.table
+	if at.index && !w.off[FaultIndex] {
+		of = &w.shadows.index
+	}
+	var keys []table.Key
+	states := map[table.Key][]change{}
+	for _, c := range of.log {
+		if time.Since(c.at) < of.most && at.has(c.key, c.former) {
+			if len(states[c.key]) == 0 {
+				keys = append(keys, c.key)
+			}
+			states[c.key] = append(states[c.key], c)
+		}
+	}
+	for _, key := range keys {
+		e := event{kind: eventShown, key: key, index: at.index}
+		if i := w.rng.IntN(len(states[key]) + 1); i < len(states[key]) {
+			c := states[key][i]
+			former[key], e.since = c.former, c.at
+			if at.index && time.Since(c.at) > time.Minute {
+				w.Fired[FaultIndex]++
+			}
+		}
+		w.see(e)
+	}
+	if len(former) > 0 {
+		w.Fired[FaultStale]++
+	}
+}
+
+// visible returns an item as a consistent read finds it.
+func (w *World) visible(key table.Key) *table.Item {
+	for _, v := range w.shadows.veils {
+		if v.key == key {
+			return v.former
+		}
+	}
+	return w.items[key]
+}
+
+// tear lets the items of a transaction that happened become visible one by one. former are the items
+// before it.
+func (w *World) tear(c *call, keys []table.Key, former []*table.Item) {
+	if len(keys) < 2 || !w.strikes(FaultTorn, w.faults.Torn) {
+		return
+	}
+	of := &transaction{}
+	for i, key := range keys {
+		until := w.steps + w.rng.IntN(mostParts)
+		if until == w.steps {
+			of.visible++
+			continue
+		}
+		c.whole = max(c.whole, until)
+		w.shadows.veils = append(w.shadows.veils, veil{key, former[i], until, time.Now(), of})
+	}
+	if c.whole > 0 {
+		w.knownLater(c.whole)
+	}
+}
+
+// knownLater corrects what the oracle has noted in this step: nobody has to know of it before the items
+// are visible.
+func (w *World) knownLater(step int) {
+	for post, of := range w.tombs {
+		if of == w.steps {
+			w.tombs[post] = step
+		}
+	}
+	for author, of := range w.countAt {
+		if of == w.steps {
+			w.countAt[author] = step
+		}
+	}
+	for post, of := range w.listed {
+		if of.at.Equal(time.Now()) {
+			w.listed[post] = listing{of.author, of.at.Add(partsTime)}
+		}
+	}
+	for _, users := range w.followers {
+		for _, times := range users {
+			last := &times[len(times)-1]
+			if last.since == w.steps {
+				last.since = step
+			}
+			if last.until == w.steps {
+				last.until = step
+			}
+		}
+	}
+}
+
+// cut returns how many of n items a read finds now, 0 for all. The others are read later.
+func (w *World) cut(c *call, n int) int {
+	if n < 2 || !w.strikes(FaultSplit, w.faults.Split) {
+		return 0
+	}
+	c.whole = w.steps + 1 + w.rng.IntN(mostParts)
+	w.shadows.halves = append(w.shadows.halves, half{c, time.Now()})
+	return 1 + w.rng.IntN(n-1)
+}
+
+// restOf sets the read of the rest of a batch or page.
+func (w *World) restOf(c *call, at sight, read func() error) {
+	began := w.shadows.changes
+	c.rest = func() error {
+		moved := slices.ContainsFunc(w.shadows.table.log, func(ch change) bool { return ch.n > began && at.has(ch.key, ch.former) })
+		w.see(event{kind: eventRest, moved: moved})
+		if at.has(schema.ProfileKey(leaver), nil) {
+			w.sawRead(c)
+		}
+		return read()
+	}
+}
+
+// mature makes items of transactions visible and reads the rest of batches and pages, those that are due
+// or all.
+func (w *World) mature(all bool) {
+	due := func(step int, since time.Time) bool { return all || step <= w.steps || time.Since(since) >= partsTime }
+	w.shadows.veils = slices.DeleteFunc(w.shadows.veils, func(v veil) bool {
+		visible := due(v.until, v.at)
+		if visible {
+			v.of.visible++
+		}
+		return visible
+	})
+	w.shadows.halves = slices.DeleteFunc(w.shadows.halves, func(h half) bool {
+		c := h.call
+		if c.hasAnswer() {
+			return true
+		}
+		read := due(c.whole, h.at)
+		if read {
+			w.about("rest of %s %d", c.name, w.released[c.name])
+			c.answered = c.rest()
+		}
+		return read
+	})
+}
+
+// sides adds to a call's partitions those of the index that its writes change, by the items that are
+// stored: a full partition of the index refuses the write.
+func (w *World) sides(c *call) {
+	switch in := c.in.(type) {
+	case table.PutInput:
+		c.pks = w.sidesOf(table.TransactOp{Put: &in})
+	case table.UpdateInput:
+		c.pks = w.sidesOf(table.TransactOp{Update: &in})
+	case table.DeleteInput:
+		c.pks = w.sidesOf(table.TransactOp{Delete: &in})
+	case []table.BatchWrite:
+		for _, wr := range in {
+			c.pks = append(c.pks, w.sidesOf(opOfWrite(wr))...)
+		}
+	}
+	for _, op := range c.ops {
+		c.pks = append(c.pks, w.sidesOf(op)...)
+	}
+}
+
+// sidesOf returns the partitions of the table and of its index that an operation writes.
+func (w *World) sidesOf(op table.TransactOp) []string {
+	pks := []string{op.Key().PK}
+	states := []*table.Item{w.items[op.Key()]}
+	switch {
+	case op.Check != nil:
+		return pks
+	case op.Put != nil:
+		states = append(states, &op.Put.Item)
+	case op.Update != nil:
+		states = append(states, &table.Item{Attrs: op.Update.Set})
+	}
+	for _, it := range states {
+		if !table.InIndex(it) {
+			continue
+		}
+		if side := indexPartition(it.Str(table.AttrGSI1PK)); !slices.Contains(pks, side) {
+			pks = append(pks, side)
+		}
+	}
+	return pks
+}
+
+func opOfWrite(wr table.BatchWrite) table.TransactOp {
+	if wr.Put != nil {
+		return table.TransactOp{Put: &table.PutInput{Item: *wr.Put}}
+	}
+	return table.TransactOp{Delete: &table.DeleteInput{Key: wr.Delete}}
+}
+
+// sideAlone notes a write that is refused for the index though the table has capacity for it.
+func (w *World) sideAlone(c *call) {
+	full := func(index bool) bool {
+		return slices.ContainsFunc(c.pks, func(pk string) bool { return strings.HasPrefix(pk, "index ") == index && w.short(pk) })
+	}
+	if c.writes() && full(true) && !full(false) {
+		w.Fired[FaultSide]++
+		w.see(event{kind: eventSide})
+	}
+}
+
+// writes reports whether a call of the table writes.
+func (c *call) writes() bool { return c.in != nil || len(c.ops) > 0 }
+
+// shown is an item as it is read by its key or by the index.
+type shown struct {
+	key   table.Key
+	index bool
+}
+
+// wasShown recognises what the reads of an item see. Its state was replaced at since, if that is not zero.
+func (r *reach) wasShown(e event) {
+	of := shown{e.key, e.index}
+	r.when(e.kept, "an item is read that expired two days ago")
+	r.when(e.torn, "a read shows a part of a transaction")
+	switch newest, met := r.shown[of]; {
+	case e.kept:
+	case e.since.IsZero():
+		r.shown[of] = e.at
+	default:
+		r.when(met && !newest.Before(e.since), "a read goes back in time")
+		r.when(e.index && e.at.Sub(e.since) > time.Minute, "an index is late by more than a minute")
+	}
+}
+
+// shuffled returns keys in a drawn order.
+func (w *World) shuffled(keys []table.Key) []table.Key {
+	all := slices.Clone(keys)
+	w.rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	return all
+}
+
+// outlived counts items that a worker reads though they expired long ago.
+func (w *World) outlived(p *Proc, items ...table.Item) {
+	if p.role == "api" {
+		return
+	}
+	for _, it := range items {
+		if table.Expired(it, time.Now().Add(-keptLong)) {
+			w.Fired[FaultKept]++
+			w.see(event{kind: eventShown, key: it.Key, kept: true})
+		}
+	}
+}
