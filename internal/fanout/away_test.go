@@ -195,21 +195,7 @@ func TestARefreshRaisesTheEdgeOfAFollowThatIsBecomingVisible(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 0, active(14))
 		w.followed(2, authors...)
-		key, until := schema.FollowingKey(reader, authors[3]), time.Now().Add(table.VisibleWithin/2)
-		w.store.around = func(op table.Op, keys []table.Key, do func() error) error {
-			if op != table.OpQuery || keys[0].PK != key.PK || !time.Now().Before(until) {
-				return do()
-			}
-			res, err := w.mem.Get(t.Context(), table.GetInput{Key: key, Consistent: true})
-			w.must(err)
-			_, err = w.mem.Delete(t.Context(), table.DeleteInput{Key: key})
-			w.must(err)
-			defer func() {
-				_, err := w.mem.Put(t.Context(), table.PutInput{Item: *res.Item})
-				w.must(err)
-			}()
-			return do()
-		}
+		w.becomesVisible(table.OpQuery, schema.FollowingKey(reader, authors[3]))
 		w.must(w.worker.HandleBackfills(t.Context(), w.seen()))
 		assert.Equal(t, all(schema.DayOf(w.now)+14), w.days(authors...))
 		assert.Equal(t, schema.DayOf(w.now)+14, w.presence().Until)

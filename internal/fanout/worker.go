@@ -49,6 +49,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 	"go.uber.org/zap"
 
+	"fanfare/internal/backoff"
 	"fanfare/internal/clock"
 	"fanfare/internal/id"
 	"fanfare/internal/lifetime"
@@ -349,20 +350,36 @@ func (w *Worker) passed(at time.Time) (bool, error) {
 }
 
 // postRef reads the author and the state of a post that was stored before the message was
-// sent. If the post is absent, or another author's, no retry can help.
+// sent. If the post is absent, or another author's, no retry can help. The sender may have
+// met the post in its author's list alone, so an absent post is looked for once more when all of its
+// transaction is visible (I1).
 func (w *Worker) postRef(ctx context.Context, postID, author string) (ref schema.PostRef, err error) {
+	found, err := w.postByID(ctx, postID)
+	if err == nil && found == nil {
+		if err = backoff.Wait(ctx, table.VisibleWithin); err == nil {
+			found, err = w.postByID(ctx, postID)
+		}
+	}
+	switch {
+	case err != nil:
+		return ref, err
+	case found == nil:
+		return ref, messages.Permanent(messages.ReasonNoPost, "%s", postID)
+	case found.Author != author:
+		return *found, messages.Permanent(messages.ReasonOtherAuthor, "%s is not of %s", postID, author)
+	}
+	return *found, nil
+}
+
+// postByID reads a post by its id, nil if it is absent.
+func (w *Worker) postByID(ctx context.Context, postID string) (*schema.PostRef, error) {
 	res, err := w.cfg.Store.Get(ctx, table.GetInput{Key: schema.PostByIDKey(postID), Consistent: true})
 	if err != nil {
-		return ref, fmt.Errorf("read post %s: %w", postID, err)
+		return nil, fmt.Errorf("read post %s: %w", postID, err)
 	}
 	if res.Item == nil {
-		return ref, messages.Permanent(messages.ReasonNoPost, "%s", postID)
+		return nil, nil
 	}
-	if ref, err = schema.ParsePostRef(*res.Item); err != nil {
-		return ref, err
-	}
-	if ref.Author != author {
-		return ref, messages.Permanent(messages.ReasonOtherAuthor, "%s is not of %s", postID, author)
-	}
-	return ref, nil
+	ref, err := schema.ParsePostRef(*res.Item)
+	return &ref, err
 }
