@@ -78,6 +78,7 @@ func rarePoints() []string {
 		"fanout get user", "fanout publish backfills", "fanout publish chunks", "fanout put lifetimes", "fanout query block", "fanout query bookmark", "fanout query delivery",
 		"fanout query home", "fanout query like", "fanout query marker", "fanout query notif", "fanout transact block", "fanout transact bookmark", "fanout transact comment", "fanout transact follower", "fanout transact user",
 		"fanout update post", "fanout update user", "likeagg batch_get user",
+		"api query likelist", "fanout update likecount", "likeagg dead_letter likes", "likeagg send events",
 		"api batch_get follower", "api get notif", "api put notif", "api publish notices", "fanout batch_write notif", "fanout publish notices", "fanout update follower", "likeagg publish notices", "notify put notif", "notify send events",
 	}
 	rarest := []string{

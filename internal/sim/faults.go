@@ -21,6 +21,7 @@ type Rates struct {
 	Stale   float64 // an eventually consistent read is stale
 	Torn    float64 // the items of a transaction become visible one by one
 	Split   float64 // a batch or a page is read at two moments
+	Halve   float64 // a batch is written at two moments
 	Crash   float64 // a process is killed before or after the effect of a call
 	Pause   float64 // a process stands still for a while (a zombie)
 	Dup     float64 // a message is delivered, and stays visible
@@ -48,7 +49,7 @@ type Rates struct {
 // Stormy returns the rates of a faulty run.
 func Stormy() Rates {
 	return Rates{
-		Fail: .02, Unsent: .3, Lost: .015, Late: .03, Partial: .1, Stale: .4, Torn: .15, Split: .04,
+		Fail: .02, Unsent: .3, Lost: .015, Late: .03, Partial: .1, Stale: .4, Torn: .15, Split: .04, Halve: .5,
 		Crash: .0015, Pause: .0015, Dup: .04, Expire: .002, AckLost: .03, Backstop: .004,
 		Throttle: .003, Heat: .008, Conflict: .02, Hold: true,
 		Slow: .05, Stop: .001, Sleep: .0008, Step: .001, Leap: .0002, Bury: .0003, Sweep: .01, History: .0006,
@@ -109,25 +110,6 @@ func Faults() []string {
 	}, unkindnesses()...)
 }
 
-// stretch is a number of steps, or a time, in which the table has no capacity for one partition, or
-// for all.
-type stretch struct {
-	pk    string    // "" is all
-	until int       // step
-	hot   time.Time // until when, of a partition that is full
-	// writes means that only writes are refused: a partition has capacities of its own for reads and writes.
-	writes bool
-}
-
-func (s stretch) over(step int) bool {
-	if s.hot.IsZero() {
-		return s.until < step
-	}
-	return !time.Now().Before(s.hot)
-}
-
-func (s stretch) covers(pk string) bool { return s.pk == "" || s.pk == pk }
-
 func (w *World) chance(rate float64) bool { return rate > 0 && w.rng.Float64() < rate }
 
 // strikes draws whether a fault happens. A fault that is switched off is drawn all the
@@ -150,9 +132,12 @@ func (w *World) tighten(ready []*call) {
 	s := stretch{until: w.steps + 5 + w.rng.IntN(40)}
 	if c := ready[choose(w.rng, ready, nameOf)]; len(c.pks) > 0 && w.rng.IntN(4) > 0 {
 		s.pk = c.pks[0]
+	} else {
+		s.side = []side{"", sideTable, sideIndex}[w.rng.IntN(3)]
 	}
+	s.only = []side{"", "", sideReads, sideWrites}[w.rng.IntN(4)]
 	w.tight = append(w.tight, s)
-	w.note("throttle %q until step %d", s.pk, s.until)
+	w.note("throttle %q of side %q for %q until step %d", s.pk, s.side, s.only, s.until)
 }
 
 // heat fills a partition that is in use.
@@ -168,9 +153,9 @@ func (w *World) fill(c *call) {
 		return
 	}
 	s := stretch{pk: c.pks[w.rng.IntN(len(c.pks))], hot: time.Now().Add(time.Duration(1+w.rng.IntN(40_000)) * time.Millisecond)}
-	s.writes = w.rng.IntN(2) == 0
+	s.only = []side{"", sideWrites, sideWrites, sideReads}[w.rng.IntN(4)]
 	w.tight = append(w.tight, s)
-	w.note("full %q until %s, for writes only: %v", s.pk, s.hot.Format("15:04:05.000"), s.writes)
+	w.note("full %q for %q until %s", s.pk, s.only, s.hot.Format("15:04:05.000"))
 }
 
 // fillAfter fills, in some worlds, a partition of a call whose answer was lost: its caller tries again.
@@ -179,28 +164,6 @@ func (w *World) fillAfter(c *call) {
 		w.fill(c)
 	}
 }
-
-// short reports whether the table has no capacity for a partition now.
-func (w *World) short(pk string) bool {
-	return slices.ContainsFunc(w.tight, func(s stretch) bool { return s.covers(pk) })
-}
-
-// shortOf returns the fault for which the table has no capacity for a call, "" if it has.
-func (w *World) shortOf(c *call) (kind string) {
-	for _, s := range w.tight {
-		if !slices.ContainsFunc(c.pks, s.covers) || s.writes && !c.writes() {
-			continue
-		}
-		if s.hot.IsZero() {
-			return FaultThrottle
-		}
-		kind = FaultHot
-	}
-	return kind
-}
-
-// indexPartition names a partition of the index.
-func indexPartition(pk string) string { return "index " + pk }
 
 // faultAt returns the fault of a call by its draw, "" for none.
 func (w *World) faultAt(x float64) string {

@@ -515,6 +515,8 @@ func bugs() []bug {
 		{"ended posts in the lists of a user", "I15", []edit{{living, `if !ref.Gone(a.Now()) {`, `if !ref.Deleted {`}}},
 		{"audit that takes an ended post for a lost one", "audit", []edit{{"internal/ops/audit/posts.go", `if ref.Gone(r.cfg.Now().Add(clocksApart)) { // the table deletes its post and its likes`, `if false {`}}},
 		// About a table that is as unkind as DynamoDB.
+		{"followees of a pulled home read with eventual consistency", "I1 I2", []edit{{"internal/feed/home/pull.go", `PK: schema.FollowingPK(viewer), Consistent: true}`, `PK: schema.FollowingPK(viewer)}`}}},
+		{"notification read with eventual consistency", "I13 I14", []edit{{"internal/notify/write.go", `table.BatchGetInput{Keys: keys, Consistent: true}`, `table.BatchGetInput{Keys: keys}`}}},
 		{"count judged while its transaction becomes visible", "audit I4", []edit{{counts, `if !r.cfg.Local {`, `if r.cfg.Local {`}}},
 		{"lost backfill never asked for again", "I6", []edit{{timeline, `late := slices.Concat(read.late, p.homes.hiding(left))`, `late := p.homes.hiding(left)`}}},
 	}

@@ -86,9 +86,16 @@ func RareStates() []string {
 		"a read goes back in time",
 		"a read shows a part of a transaction",
 		"a batch or a page has items of two moments",
+		"a read of the table is late by more than five seconds",
 		"an index is late by more than a minute",
 		"an item is read that expired two days ago",
+		"a fan-out worker reads an item that expired two days ago",
+		"a read finds a half of a batch that is being written",
 		"a write is refused for the index alone",
+		"a read of the index is refused, and the table serves",
+		"a batch is refused for one of its partitions",
+		"a partition that refuses reads takes a write",
+		"a partition that refuses writes serves a read",
 	}, noticeStates()...)
 }
 
@@ -114,7 +121,7 @@ const (
 	eventRead      = "read"  // a worker has read a notification
 	eventShown     = "shown" // an item that changed of late was read, or one that expired long ago
 	eventRest      = "rest"  // the end of a batch or page was read later than its beginning
-	eventSide      = "side"  // a write was refused for the index alone
+	eventSide      = "side"  // a call met a partition that has no capacity for some calls
 )
 
 // event is one thing that happens in a world. Each kind has some of the fields.
@@ -141,6 +148,10 @@ type event struct {
 	torn     bool             // other items of its transaction are visible
 	kept     bool             // it expired long ago
 	moved    bool             // the items of the rest have changed meanwhile
+	half     bool             // a batch is written in part, and the read meets both parts
+	refused  bool             // the call was refused for a capacity
+	part     bool             // some of its partitions have capacity
+	spared   bool             // one of its partitions refuses calls of the other kind
 }
 
 // reach recognises rare states. It knows of the world only the events that it sees.
@@ -226,7 +237,7 @@ func (r *reach) see(e event) {
 	case eventRest:
 		r.when(e.moved, "a batch or a page has items of two moments")
 	case eventSide:
-		r.when(true, "a write is refused for the index alone")
+		r.sideOfCall(e)
 	}
 }
 

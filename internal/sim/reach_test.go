@@ -215,7 +215,15 @@ func traces() map[string][]event {
 		"a batch or a page has items of two moments": {{kind: eventRest, moved: true}},
 		"an index is late by more than a minute":     {after(2*time.Minute, event{kind: eventShown, since: began, index: true})},
 		"an item is read that expired two days ago":  {{kind: eventShown, kept: true}},
-		"a write is refused for the index alone":     {{kind: eventSide}},
+		"a write is refused for the index alone":     {{kind: eventSide, class: string(sideWrites), refused: true, index: true}},
+
+		"a read of the table is late by more than five seconds":    {after(6*time.Second, event{kind: eventShown, since: began})},
+		"a fan-out worker reads an item that expired two days ago": {{kind: eventShown, by: "fanout-1", kept: true}},
+		"a read finds a half of a batch that is being written":     {{kind: eventShown, half: true}},
+		"a read of the index is refused, and the table serves":     {{kind: eventSide, class: string(sideReads), refused: true, index: true}},
+		"a batch is refused for one of its partitions":             {{kind: eventSide, class: string(sideWrites), refused: true, part: true}},
+		"a partition that refuses reads takes a write":             {{kind: eventSide, class: string(sideWrites), spared: true}},
+		"a partition that refuses writes serves a read":            {{kind: eventSide, class: string(sideReads), spared: true}},
 
 		"six users in one notification":             {noticed("a"), noticed("b", "c", "d", "e"), noticed("f", "b", "c", "d", "e")},
 		"a full notification of take-backs":         {noticed("-a", "-b", "-c", "-d", "-e")},

@@ -280,7 +280,7 @@ func (w *World) idle() bool {
 	w.mu.Lock()
 	parked := slices.ContainsFunc(w.parked, func(c *call) bool { return !c.proc.asleep })
 	w.mu.Unlock()
-	if parked || len(w.lates) > 0 || len(w.load.busy) > 0 {
+	if parked || len(w.lates) > 0 || w.shadows.pending() || len(w.load.busy) > 0 {
 		return false
 	}
 	for _, p := range w.procs {

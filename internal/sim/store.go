@@ -175,7 +175,7 @@ func (s store) BatchGet(ctx context.Context, in table.BatchGetInput) (res table.
 	_, err = call1(ctx, s, c, func(float64) (done struct{}, err error) {
 		keys := in.Keys
 		if n := s.p.w.cut(c, len(keys)); n > 0 {
-			keys = s.p.w.shuffled(keys)
+			keys = shuffled(s.p.w, keys)
 			rest := keys[n:]
 			keys = keys[:n]
 			s.p.w.restOf(c, sightOfKeys(in.Consistent, rest...), func() error {
@@ -206,68 +206,6 @@ func (s store) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page, e
 			q.After = sortKey(q, page.Items[len(page.Items)-1])
 		}
 	}
-}
-
-// sortKey returns the sort key of an item by which a query is sorted.
-func sortKey(q table.Query, it table.Item) string {
-	if q.Index {
-		return it.Str(table.AttrGSI1SK)
-	}
-	return it.Key.SK
-}
-
-// page reads the first page of a query. It is no snapshot: some calls read the end of it later.
-func (s store) page(ctx context.Context, q table.Query) (page table.Page, err error) {
-	c := &call{kind: "table.query", class: class("query", q.PK), about: q.PK + q.After, pks: []string{q.PK}, label: label("query", q)}
-	if q.Index {
-		c.pks[0] = indexPartition(q.PK)
-	}
-	_, err = call1(ctx, s, c, func(float64) (done struct{}, err error) {
-		if page, err = s.read(c, q); err != nil || q.EndsOnly || len(page.Items) > 0 && sortKey(q, page.Items[0]) == "" {
-			return done, err
-		}
-		if n := s.p.w.cut(c, len(page.Items)); n > 0 {
-			first, rest := page.Items[:n:n], q
-			rest.After = sortKey(q, first[n-1])
-			if q.PageSize > 0 {
-				rest.PageSize = q.PageSize - n
-			}
-			s.p.w.restOf(c, s.p.w.sightOf(rest), func() error {
-				more, err := s.read(c, rest)
-				page = table.Page{Items: append(first, more.Items...), More: more.More, Units: page.Units}
-				return err
-			})
-		}
-		return done, nil
-	})
-	if err != nil {
-		return table.Page{}, err
-	}
-	return page, nil
-}
-
-// read reads the first page of a query at one moment.
-func (s store) read(c *call, q table.Query) (table.Page, error) {
-	page, err := readAs(s.p.w, s.p.w.sightOf(q), func(m *tabletest.Memory) (table.Page, error) {
-		s.p.w.sawNoticeQuery(c, q, m)
-		for page, err := range m.Query(context.Background(), q) {
-			return page, err
-		}
-		return table.Page{}, nil
-	})
-	if strings.HasPrefix(q.PK, "made#") {
-		page.Items = slices.DeleteFunc(slices.Clone(page.Items), s.p.w.liveStorm.hides)
-	}
-	s.p.w.outlived(s.p, page.Items...)
-	return page, err
-}
-
-func (s store) Scan(ctx context.Context, in table.ScanInput) (table.ScanPage, error) {
-	c := &call{kind: "table.scan", class: class("scan", in.After.PK), about: in.After.PK + in.After.SK, pks: []string{in.After.PK}, label: label("scan", in)}
-	return call1(ctx, s, c, func(float64) (table.ScanPage, error) {
-		all := sight{has: func(table.Key, *table.Item) bool { return true }}
-		return readAs(s.p.w, all, func(m *tabletest.Memory) (table.ScanPage, error) { return m.Scan(context.Background(), in) })
-	})
 }
 
 func (s store) Put(ctx context.Context, in table.PutInput) (table.WriteResult, error) {
@@ -332,7 +270,8 @@ func (s store) BatchWrite(ctx context.Context, writes []table.BatchWrite) (table
 		return err
 	}
 	return call1(ctx, s, c, func(part float64) (table.WriteResult, error) {
-		return write(own[:int(math.Ceil(part*float64(len(own))))])
+		some := own[:int(math.Ceil(part*float64(len(own))))]
+		return write(s.p.w.halve(c, some, func(rest []table.BatchWrite) error { _, err := write(rest); return err }))
 	})
 }
 

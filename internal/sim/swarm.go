@@ -61,8 +61,8 @@ type Shape struct {
 	Kinds bool
 	// Notices means that users have notifications.
 	Notices bool
-	// IndexLag is how late a read of the index may be.
-	IndexLag time.Duration
+	// Lag is how late an eventually consistent read may be, and IndexLag a read of the index.
+	Lag, IndexLag time.Duration
 }
 
 // share is the percentage of a kind of operation.
@@ -120,6 +120,7 @@ const away = "away"
 func plain() Shape {
 	return Shape{
 		Users: 6, Mix: "even", Operations: defaultOperations, Page: 2, Chunk: 2, Plan: 2, Recent: 3, PerShard: 2, Held: 10, Pace: 1, Storm: 1,
+		Lag: time.Second, IndexLag: time.Second,
 	}
 }
 
@@ -244,7 +245,7 @@ func (s Shape) names() []string {
 func (s Shape) rates() Rates {
 	r := Stormy()
 	for _, rate := range []*float64{
-		&r.Fail, &r.Unsent, &r.Lost, &r.Late, &r.Partial, &r.Stale, &r.Torn, &r.Split, &r.Crash, &r.Pause, &r.Dup, &r.Expire, &r.AckLost, &r.Backstop, &r.Throttle, &r.Heat, &r.Conflict,
+		&r.Fail, &r.Unsent, &r.Lost, &r.Late, &r.Partial, &r.Stale, &r.Torn, &r.Split, &r.Halve, &r.Crash, &r.Pause, &r.Dup, &r.Expire, &r.AckLost, &r.Backstop, &r.Throttle, &r.Heat, &r.Conflict,
 		&r.Slow, &r.Stop, &r.Sleep, &r.Step, &r.Leap, &r.Bury, &r.Sweep, &r.History,
 	} {
 		*rate *= s.Storm
@@ -272,7 +273,7 @@ func (s Shape) String() string {
 		}
 	}
 	slices.Sort(more)
-	return fmt.Sprintf("%d users, %d operations of mix %s, pages of %d, chunks of %d, plans of %d, follows show %d, %d followers a like shard, %d held, push limit %d, %d active days, %d units an hour, pace %d, storm %.1f, early %s, index %s late, %s; left out: %s",
-		s.Users, s.Operations, s.Mix, s.Page, s.Chunk, s.Plan, s.Recent, s.PerShard, s.Held, s.Limit, s.Days, s.Units, s.Pace, s.Storm, s.Early, s.IndexLag,
+	return fmt.Sprintf("%d users, %d operations of mix %s, pages of %d, chunks of %d, plans of %d, follows show %d, %d followers a like shard, %d held, push limit %d, %d active days, %d units an hour, pace %d, storm %.1f, early %s, reads %s and index %s late, %s; left out: %s",
+		s.Users, s.Operations, s.Mix, s.Page, s.Chunk, s.Plan, s.Recent, s.PerShard, s.Held, s.Limit, s.Days, s.Units, s.Pace, s.Storm, s.Early, s.Lag, s.IndexLag,
 		cmp.Or(strings.Join(more, ", "), "nothing more"), cmp.Or(strings.Join(s.Off, ", "), "nothing"))
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/internal/table/tabletest"
 )
@@ -21,25 +20,28 @@ import (
 
 // Kinds of unkindness, which are drawn apart from the other kinds of fault.
 const (
-	FaultStale = "stale read"
-	FaultIndex = "read of an index that lags by more than a minute"
-	FaultTorn  = "transaction that becomes visible item by item"
-	FaultSplit = "batch or page read at two moments"
-	FaultSide  = "write refused for a full partition of the index alone"
-	FaultKept  = "read of an item that expired two days ago"
+	FaultStale     = "stale read"
+	FaultIndex     = "read of an index that lags by more than a minute"
+	FaultTorn      = "transaction that becomes visible item by item"
+	FaultSplit     = "batch or page read at two moments"
+	FaultSide      = "write refused for a full partition of the index alone"
+	FaultIndexRead = "read refused for the index alone"
+	FaultHalf      = "batch written at two moments"
+	FaultKept      = "read of an item that expired two days ago"
 )
 
 func unkindnesses() []string {
-	return []string{FaultIndex, FaultTorn, FaultSplit, FaultSide, FaultKept}
+	return []string{FaultIndex, FaultTorn, FaultSplit, FaultHalf, FaultSide, FaultIndexRead, FaultKept}
 }
 
 // unkind draws the unkindness of a world. Its stream is its own, so the other draws do not depend on it.
 func (s *Shape) unkind(r *rand.Rand) {
-	s.IndexLag = []time.Duration{mostLag, mostLag, 20 * time.Second, 3 * time.Minute, 15 * time.Minute}[r.IntN(5)]
+	s.Lag = []time.Duration{time.Second, time.Second, 10 * time.Second}[r.IntN(3)]
+	s.IndexLag = max(s.Lag, []time.Duration{0, 0, 20 * time.Second, 3 * time.Minute, 15 * time.Minute}[r.IntN(5)])
 	if r.IntN(4) == 0 {
 		return
 	}
-	for _, kind := range []string{FaultTorn, FaultSplit} {
+	for _, kind := range []string{FaultTorn, FaultSplit, FaultHalf} {
 		if r.IntN(4) == 0 {
 			s.Off = append(s.Off, kind)
 		}
@@ -47,8 +49,6 @@ func (s *Shape) unkind(r *rand.Rand) {
 }
 
 const (
-	// mostLag is how late an eventually consistent read of the table may be.
-	mostLag = time.Second
 	// mostParts is the number of steps, and partsTime the time, in which the items of a transaction
 	// become visible, or the rest of a batch or page is read.
 	mostParts, partsTime = 60, 5 * time.Second
@@ -86,11 +86,16 @@ type shadows struct {
 	halves       []half
 }
 
-// half is a read whose rest is to come.
+// half is a read or a batch of writes whose rest is to come.
 type half struct {
 	call *call
 	at   time.Time
+	// done and rest are the keys of a batch of writes.
+	done, rest []table.Key
 }
+
+// pending reports whether a part of a transaction or batch is still to come.
+func (p *shadows) pending() bool { return len(p.veils)+len(p.halves) > 0 }
 
 // veil hides the new state of an item of a transaction.
 type veil struct {
@@ -138,6 +143,13 @@ func sightOfKeys(consistent bool, keys ...table.Key) sight {
 	return sight{consistent: consistent, has: func(key table.Key, _ *table.Item) bool { return slices.Contains(keys, key) }}
 }
 
+// sightOfScan returns the sight of a scan behind a key.
+func sightOfScan(after table.Key) sight {
+	return sight{has: func(key table.Key, _ *table.Item) bool {
+		return key.PK > after.PK || key.PK == after.PK && key.SK > after.SK
+	}}
+}
+
 // readAs reads the table as a read of a process finds it.
 func readAs[R any](w *World, at sight, read func(*tabletest.Memory) (R, error)) (res R, err error) {
 	stored := map[table.Key]*table.Item{}
@@ -177,6 +189,12 @@ func (w *World) view(at sight) map[table.Key]*table.Item {
 	former := map[table.Key]*table.Item{}
 	if !at.consistent && w.chance(w.faults.Stale) && !w.off[FaultStale] {
 		w.lagBehind(at, former)
+	}
+	for _, h := range w.shadows.halves {
+		has := func(key table.Key) bool { return at.has(key, nil) }
+		if slices.ContainsFunc(h.done, has) && slices.ContainsFunc(h.rest, has) {
+			w.see(event{kind: eventShown, half: true})
+		}
 	}
 	for _, v := range w.shadows.veils {
 		if _, older := former[v.key]; older || !at.has(v.key, v.former) {
@@ -283,29 +301,6 @@ func (w *World) knownLater(step int) {
 	}
 }
 
-// cut returns how many of n items a read finds now, 0 for all. The others are read later.
-func (w *World) cut(c *call, n int) int {
-	if n < 2 || !w.strikes(FaultSplit, w.faults.Split) {
-		return 0
-	}
-	c.whole = w.steps + 1 + w.rng.IntN(mostParts)
-	w.shadows.halves = append(w.shadows.halves, half{c, time.Now()})
-	return 1 + w.rng.IntN(n-1)
-}
-
-// restOf sets the read of the rest of a batch or page.
-func (w *World) restOf(c *call, at sight, read func() error) {
-	began := w.shadows.changes
-	c.rest = func() error {
-		moved := slices.ContainsFunc(w.shadows.table.log, func(ch change) bool { return ch.n > began && at.has(ch.key, ch.former) })
-		w.see(event{kind: eventRest, moved: moved})
-		if at.has(schema.ProfileKey(leaver), nil) {
-			w.sawRead(c)
-		}
-		return read()
-	}
-}
-
 // mature makes items of transactions visible and reads the rest of batches and pages, those that are due
 // or all.
 func (w *World) mature(all bool) {
@@ -319,7 +314,7 @@ func (w *World) mature(all bool) {
 	})
 	w.shadows.halves = slices.DeleteFunc(w.shadows.halves, func(h half) bool {
 		c := h.call
-		if c.hasAnswer() {
+		if c.hasAnswer() && !c.writes() {
 			return true
 		}
 		read := due(c.whole, h.at)
@@ -331,70 +326,6 @@ func (w *World) mature(all bool) {
 	})
 }
 
-// sides adds to a call's partitions those of the index that its writes change, by the items that are
-// stored: a full partition of the index refuses the write.
-func (w *World) sides(c *call) {
-	switch in := c.in.(type) {
-	case table.PutInput:
-		c.pks = w.sidesOf(table.TransactOp{Put: &in})
-	case table.UpdateInput:
-		c.pks = w.sidesOf(table.TransactOp{Update: &in})
-	case table.DeleteInput:
-		c.pks = w.sidesOf(table.TransactOp{Delete: &in})
-	case []table.BatchWrite:
-		for _, wr := range in {
-			c.pks = append(c.pks, w.sidesOf(opOfWrite(wr))...)
-		}
-	}
-	for _, op := range c.ops {
-		c.pks = append(c.pks, w.sidesOf(op)...)
-	}
-}
-
-// sidesOf returns the partitions of the table and of its index that an operation writes.
-func (w *World) sidesOf(op table.TransactOp) []string {
-	pks := []string{op.Key().PK}
-	states := []*table.Item{w.items[op.Key()]}
-	switch {
-	case op.Check != nil:
-		return pks
-	case op.Put != nil:
-		states = append(states, &op.Put.Item)
-	case op.Update != nil:
-		states = append(states, &table.Item{Attrs: op.Update.Set})
-	}
-	for _, it := range states {
-		if !table.InIndex(it) {
-			continue
-		}
-		if side := indexPartition(it.Str(table.AttrGSI1PK)); !slices.Contains(pks, side) {
-			pks = append(pks, side)
-		}
-	}
-	return pks
-}
-
-func opOfWrite(wr table.BatchWrite) table.TransactOp {
-	if wr.Put != nil {
-		return table.TransactOp{Put: &table.PutInput{Item: *wr.Put}}
-	}
-	return table.TransactOp{Delete: &table.DeleteInput{Key: wr.Delete}}
-}
-
-// sideAlone notes a write that is refused for the index though the table has capacity for it.
-func (w *World) sideAlone(c *call) {
-	full := func(index bool) bool {
-		return slices.ContainsFunc(c.pks, func(pk string) bool { return strings.HasPrefix(pk, "index ") == index && w.short(pk) })
-	}
-	if c.writes() && full(true) && !full(false) {
-		w.Fired[FaultSide]++
-		w.see(event{kind: eventSide})
-	}
-}
-
-// writes reports whether a call of the table writes.
-func (c *call) writes() bool { return c.in != nil || len(c.ops) > 0 }
-
 // shown is an item as it is read by its key or by the index.
 type shown struct {
 	key   table.Key
@@ -404,21 +335,24 @@ type shown struct {
 // wasShown recognises what the reads of an item see. Its state was replaced at since, if that is not zero.
 func (r *reach) wasShown(e event) {
 	of := shown{e.key, e.index}
+	r.when(e.half, "a read finds a half of a batch that is being written")
 	r.when(e.kept, "an item is read that expired two days ago")
+	r.when(e.kept && strings.HasPrefix(e.by, "fanout"), "a fan-out worker reads an item that expired two days ago")
 	r.when(e.torn, "a read shows a part of a transaction")
 	switch newest, met := r.shown[of]; {
-	case e.kept:
+	case e.kept, e.half:
 	case e.since.IsZero():
 		r.shown[of] = e.at
 	default:
 		r.when(met && !newest.Before(e.since), "a read goes back in time")
+		r.when(!e.index && e.at.Sub(e.since) > 5*time.Second, "a read of the table is late by more than five seconds")
 		r.when(e.index && e.at.Sub(e.since) > time.Minute, "an index is late by more than a minute")
 	}
 }
 
-// shuffled returns keys in a drawn order.
-func (w *World) shuffled(keys []table.Key) []table.Key {
-	all := slices.Clone(keys)
+// shuffled returns the parts of a batch in a drawn order.
+func shuffled[E any](w *World, parts []E) []E {
+	all := slices.Clone(parts)
 	w.rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	return all
 }
@@ -431,7 +365,7 @@ func (w *World) outlived(p *Proc, items ...table.Item) {
 	for _, it := range items {
 		if table.Expired(it, time.Now().Add(-keptLong)) {
 			w.Fired[FaultKept]++
-			w.see(event{kind: eventShown, key: it.Key, kept: true})
+			w.see(event{kind: eventShown, by: p.Name, key: it.Key, kept: true})
 		}
 	}
 }

@@ -173,7 +173,7 @@ func newWorld(seed uint64, shape Shape) *World {
 	pcg := rand.NewPCG(seed, 0)
 	w := &World{
 		seed: seed, shape: shape, rng: rand.New(pcg), pcg: pcg, released: map[string]int{}, names: map[string]string{}, aliases: aliases{map[string]string{}, map[string]int{}}, Fired: Counters{}, Met: Counters{},
-		store: tabletest.NewMemory(), shadows: shadows{table: lag{most: mostLag}, index: lag{most: max(mostLag, shape.IndexLag)}}, queues: map[string]*queueState{}, ttls: map[table.Key]int64{}, off: map[string]bool{}, began: map[string]int{}, tombs: map[string]int{}, listed: map[string]listing{}, set: map[string]bool{}, modes: modes{}, book: newLikeBook(), items: map[table.Key]*table.Item{}, armed: map[string]int{},
+		store: tabletest.NewMemory(), shadows: shadows{table: lag{most: shape.Lag}, index: lag{most: shape.IndexLag}}, queues: map[string]*queueState{}, ttls: map[table.Key]int64{}, off: map[string]bool{}, began: map[string]int{}, tombs: map[string]int{}, listed: map[string]listing{}, set: map[string]bool{}, modes: modes{}, book: newLikeBook(), items: map[table.Key]*table.Item{}, armed: map[string]int{},
 		countBy: map[table.Key]string{}, countAt: map[string]int{}, followers: map[string]map[string][]follower{}, madeAt: map[string]int{}, purges: map[string]string{}, deletions: deletions{}, backfills: map[string]string{},
 		told: told{map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}}, past: map[string]bool{}, counting: newHours(), notices: newNotices(),
 	}
@@ -406,9 +406,11 @@ func (w *World) release(c *call) {
 		w.answer(c, unavailable(c.kind), "fail")
 		return
 	}
-	if short := w.shortOf(c); short != "" {
+	w.sides(c)
+	short := w.shortOf(c)
+	w.sawSides(c, short != "")
+	if short != "" {
 		w.Fired[short]++
-		w.sideAlone(c)
 		w.answer(c, w.throttled(c), "throttled")
 		return
 	}
