@@ -16,9 +16,9 @@ func crashPoints() []string {
 		calls []string
 	}{
 		{"api", []string{
-			"batch_get block", "batch_get follower", "batch_get following", "batch_get home", "batch_get likecount", "batch_get notif", "batch_get likelist", "batch_get marker", "batch_get post", "batch_get post by id", "batch_get user", "get block", "get bookmark", "get comment", "get idempotency", "get lifetimes", "get likelist", "get post", "get post by id",
+			"batch_get block", "batch_get follower", "batch_get following", "batch_get home", "batch_get likecount", "batch_get notif", "batch_get likelist", "batch_get marker", "batch_get post", "batch_get post by id", "batch_get user", "batch_get timeline", "get block", "get bookmark", "get comment", "get delivery", "get marker", "get idempotency", "get lifetimes", "get likelist", "get post", "get post by id",
 			"get user", "publish backfills", "publish likes", "publish posts", "put home", "put idempotency", "put lifetimes", "put marker", "put user", "query bookmark", "query comment",
-			"get notif", "publish notices", "put notif", "query block", "query follower", "query following", "query home", "query like", "query likelist", "query marker", "query notif", "query post", "query posts made", "query timeline", "query user",
+			"get notif", "publish notices", "put notif", "query block", "query delivery", "query follower", "query following", "query home", "query like", "query likelist", "query marker", "query notif", "query post", "query posts made", "query timeline", "query user",
 			"transact block", "transact bookmark", "transact comment", "transact follower", "transact home", "transact post", "transact user", "update post", "update user", "delete marker",
 		}},
 		{"fanout", []string{
@@ -82,6 +82,7 @@ func rarePoints() []string {
 		"api batch_get follower", "api get notif", "api put notif", "api publish notices", "fanout batch_write notif", "fanout publish notices", "fanout update follower", "likeagg publish notices", "notify put notif", "notify send events",
 	}
 	rarest := []string{
+		"api batch_get timeline", "api get delivery", "api get marker", "api query delivery",
 		"api delete marker", "api get comment", "api get idempotency", "api put home", "api query block", "api query follower", "fanout dead_letter notices", "fanout delete notif", "fanout publish likes", "fanout put home",
 		"fanout put user", "notify dead_letter notices", "notify delete notif",
 	}

@@ -59,6 +59,13 @@ func (w *World) called(c *call) {
 	}
 }
 
+// called counts a function that the storms have called, "" for none.
+func (p *performed) called(function string) {
+	if p != nil && function != "" {
+		p.done[function]++
+	}
+}
+
 // opens reports whether a call works for an operation or a message, which has its end.
 func (w *World) opens(op string) bool {
 	_, message := w.began[op]

@@ -527,7 +527,7 @@ func bugs() []bug {
 // sim-planted.
 func TestEveryPlantedBugIsFound(t *testing.T) {
 	root := planttest.Root(t)
-	for _, b := range slices.Concat(bugs(), noticeBugs(), moveBugs()) {
+	for _, b := range slices.Concat(bugs(), readBugs(), noticeBugs(), moveBugs()) {
 		if *onlyBug != "" && b.name != *onlyBug {
 			continue
 		}

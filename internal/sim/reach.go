@@ -610,6 +610,7 @@ func (c *call) hasAnswer() bool {
 
 // sawWrite shows the recognisers an item after a write.
 func (w *World) sawWrite(key table.Key, now *table.Item) {
+	w.writes[key.PK]++
 	w.see(event{kind: eventWrote, key: key, old: w.items[key], now: now})
 	w.items[key] = now
 	if now == nil {

@@ -328,6 +328,8 @@ func (l *workload) pick(r *rand.Rand, p planned) *operation {
 		op = l.stream(r, user)
 	case "life":
 		op = l.lifeOp(r, p)
+	case "read":
+		op = l.read(r, p)
 	case "notices", "notice page", "notice mark":
 		op = l.readNotices(r, p)
 	}

@@ -78,7 +78,8 @@ type World struct {
 	told      told
 	past      map[string]bool // versions of likes of before the run
 	performed *performed
-	probe     *probe // the last part of some worlds, nil before it
+	writes    map[string]int // by partition, for reads
+	probe     *probe         // the last part of some worlds, nil before it
 	notices   noticeBook
 	lives     lives      // of a user, who goes and comes back in the storms
 	kept      *kept      // nil before the storm about it
@@ -177,6 +178,7 @@ func newWorld(seed uint64, shape Shape) *World {
 		countBy: map[table.Key]string{}, countAt: map[string]int{}, followers: map[string]map[string][]follower{}, madeAt: map[string]int{}, purges: map[string]string{}, deletions: deletions{}, backfills: map[string]string{},
 		told: told{map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}}, past: map[string]bool{}, counting: newHours(), notices: newNotices(),
 	}
+	w.writes = map[string]int{}
 	w.reach, w.slowed = newReach(&w.book), w.slow()
 	w.firstTTL()
 	return w

@@ -1,0 +1,72 @@
+package sim
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"fanfare/internal/feed/home"
+	"fanfare/internal/page"
+)
+
+// news is a read of the part of a home that is newer than a post (get-home with after), and what it must show.
+type news struct {
+	limit      int
+	unfollowed []string
+	must       map[string]string // post -> author
+	late       map[string]bool
+	ahead      bool
+	got        home.News
+}
+
+// expectNews notes, before the read, what it must show and must not.
+func (of *read) expectNews() {
+	l := of.w.load
+	n := &of.news
+	n.limit = []int{1, 2, page.MaxLimit}[of.r.IntN(3)]
+	var followed []string
+	n.unfollowed, followed = l.certain(of.user)
+	n.must = l.owed(of.user, followed)
+	maps.DeleteFunc(n.must, func(post, _ string) bool { return post <= of.post })
+}
+
+func readNews(ctx context.Context, s *domain, of *read) (_ string, err error) {
+	of.news.ahead, of.news.late = of.w.load.farAhead(of.op.api), of.w.late(of.op.api, of.user, false)
+	of.news.got, err = s.HomeNews(ctx, of.user, home.Query{After: of.post}, page.Request{Limit: of.news.limit})
+	for _, item := range of.news.got.Items {
+		of.show(item.Post.ID)
+	}
+	return "", err
+}
+
+// checkNews checks that the news are newer posts of the home, in order, each once, and that their number is right: a
+// whole page has them all, and a part of one counts no more than there are.
+func (of *read) checkNews() {
+	l, n := of.w.load, of.news
+	seen, last := map[string]string{}, "~"
+	for _, item := range n.got.Items {
+		post := item.Post.ID
+		if post <= of.post || post >= last {
+			l.fail("I7", "news of %s after %s show %s after %s", of.user, of.post, post, last)
+		}
+		if slices.Contains(n.unfollowed, item.Post.AuthorID) {
+			l.fail("I2", "news of %s show %s of %s, an unfollowed or muted author", of.user, post, item.Post.AuthorID)
+		}
+		seen[post], last = item.Post.AuthorID, post
+	}
+	newer := 0
+	for post := range l.created {
+		if post > of.post {
+			newer++
+		}
+	}
+	whole := n.got.NextCursor == ""
+	if unread := n.got.Unread; unread < len(seen) || unread > newer || whole && unread != len(seen) {
+		l.fail("I7", "news of %s after %s count %d posts and show %d (all: %v), and %d are newer", of.user, of.post, unread, len(seen), whole, newer)
+	}
+	if whole && !n.ahead {
+		maps.DeleteFunc(n.must, func(post, _ string) bool { return n.late[post] })
+		l.uncontested(of.user, n.must)
+		l.lacks(of.user, false, n.must, seen)
+	}
+}

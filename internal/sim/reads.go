@@ -1,0 +1,306 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"fanfare/internal/fault"
+	"fanfare/internal/feed"
+	"fanfare/internal/feed/delivery"
+	"fanfare/internal/feed/home"
+	"fanfare/internal/feed/view"
+	"fanfare/internal/page"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+)
+
+// In half of the worlds users read in the storms what the other operations do not read. A read whose partitions nobody
+// writes meanwhile shows them exactly, and no read shows a post whose delete was answered before.
+
+// readOps is added to the numbers of the reads: each one stands beside an operation of the workload, and is left out
+// with it.
+const readOps = 100_000
+
+// besideReads adds a read to some of the planned operations.
+func (w *World) besideReads(of []planned) []planned {
+	if w.seed%2 == 1 || w.seed%probeEvery == 0 {
+		return of
+	}
+	var all []planned
+	for _, p := range of {
+		all = append(all, p)
+		if r := draws(w.seed, p.number, 12); p.number < readOps && r.IntN(5) == 0 {
+			all = append(all, planned{readOps + p.number, w.load.users[r.IntN(len(w.load.users))], "read", p.skip})
+		}
+	}
+	return all
+}
+
+// read is a drawn read of a user, about another user and a post.
+type read struct {
+	w                 *World
+	r                 *rand.Rand
+	user, other, name string
+	post, author      string // "" for none
+	// began has the number of writes of each partition, deleted the posts whose delete was answered.
+	began   map[string]int
+	deleted map[string]bool
+	// op is the operation of the read.
+	op *operation
+	// shown are posts that the read shows, and explained the reasons of one.
+	shown     []string
+	explained []home.Explanation
+	news      news
+}
+
+// readKind is a kind of read. do returns what the read shows as a text, and adds to shown. truth, if not nil, returns
+// the text of the table and the partitions that it takes, none if the text may differ. before and after, if not nil,
+// run on the driver when the read begins, and when it was answered.
+type readKind struct {
+	do            func(ctx context.Context, s *domain, of *read) (string, error)
+	truth         func(of *read) (text string, pks []string)
+	before, after func(of *read)
+	// calls names a function of the product that calls the table in goroutines of its own, so that it stands on no stack.
+	calls string
+}
+
+// read makes a read.
+func (l *workload) read(r *rand.Rand, p planned) *operation {
+	of := &read{w: l.w, r: r, user: p.user, other: l.other(r, p.user), began: maps.Clone(l.w.writes), deleted: clone2(l.deleted)}
+	kinds := readKinds(l.w.seed)
+	names := sorted(kinds)
+	if len(l.posts) > 0 {
+		of.post = l.choose(r, l.posts)
+		of.author = l.owner[of.post]
+	} else {
+		names = slices.DeleteFunc(names, func(name string) bool { return strings.HasSuffix(name, " of a post") })
+	}
+	if !l.w.shape.Notices {
+		names = slices.DeleteFunc(names, func(name string) bool { return name == "notifications with users" })
+	}
+	of.name = names[r.IntN(len(names))]
+	if x := r.IntN(8); x < 2 && of.post != "" { // these two pass most of the product
+		of.name = []string{"explain of a post", "news of a post"}[x]
+	}
+	kind := kinds[of.name]
+	text := ""
+	if kind.before != nil {
+		kind.before(of)
+	}
+	of.op = &operation{
+		name: fmt.Sprintf("%s: %s %s", of.name, of.other, of.post), user: p.user,
+		do: func(ctx context.Context, s *domain) (err error) {
+			text, err = kind.do(ctx, s, of)
+			return err
+		},
+		settle: func(err error) {
+			if err == nil {
+				l.w.performed.called(kind.calls)
+				of.check(kind, text)
+			}
+		},
+	}
+	return of.op
+}
+
+func (of *read) check(kind readKind, text string) {
+	l := of.w.load
+	for _, post := range of.shown {
+		if of.deleted[post] {
+			l.fail("I2", "%s of %s shows %s, whose delete was answered before", of.name, of.user, post)
+		}
+	}
+	if kind.after != nil {
+		kind.after(of)
+	}
+	if kind.truth == nil {
+		return
+	}
+	if truth, pks := kind.truth(of); len(pks) > 0 && of.unchanged(pks...) && text != truth {
+		l.fail("I7", "%s of %s about %s and %s shows %q, and the table has %q", of.name, of.user, of.other, of.post, text, truth)
+	}
+}
+
+// unchanged reports whether nobody has written to partitions since the read began.
+func (of *read) unchanged(pks ...string) bool {
+	return !slices.ContainsFunc(pks, func(pk string) bool { return of.w.writes[pk] != of.began[pk] })
+}
+
+// show adds posts that a read shows.
+func (of *read) show(posts ...string) { of.shown = append(of.shown, posts...) }
+
+func readKinds(seed uint64) map[string]readKind {
+	all := edgeReads()
+	maps.Copy(all, edgeLists())
+	maps.Copy(all, postReads())
+	maps.Copy(all, ownReads())
+	if seed%4 == 0 { // likes by user are on where the seed is even: half of the worlds with reads go without
+		all["liked posts"] = readKind{do: func(ctx context.Context, s *domain, of *read) (string, error) {
+			_, err := s.LikesByUser(ctx, of.other, page.Request{})
+			if err != nil {
+				return "", err
+			}
+			list, err := s.LikedPostViews(ctx, of.user, of.other, page.Request{})
+			of.show(lines(list.Items, postOfView)...)
+			return "", err
+		}}
+	}
+	return all
+}
+
+func postOfView(p view.Post) string { return p.Post.ID }
+
+// ownReads are the reads of a user's own records.
+func ownReads() map[string]readKind {
+	own := func(of *read) (string, []string) {
+		pk := schema.MarkersPK(of.user)
+		return fmt.Sprint(lines(of.w.partition(pk), func(it table.Item) string { return it.Key.SK + " " + it.Str(schema.AttrPosition) })), []string{pk}
+	}
+	line := func(m feed.Marker) string { return schema.MarkerSK(m.Name) + " " + m.Position }
+	return map[string]readKind{
+		"markers": {do: func(ctx context.Context, s *domain, of *read) (string, error) {
+			list, err := whole(&reader{r: of.r}, func(in page.Request) (page.List[feed.Marker], error) { return s.Markers(ctx, of.user, in) })
+			return fmt.Sprint(lines(list, line)), err
+		}, truth: own},
+		"marker": {do: func(ctx context.Context, s *domain, of *read) (string, error) {
+			all := []string{}
+			for _, name := range []string{"chat", "home"} {
+				m, err := s.MarkerOf(ctx, of.user, name)
+				switch {
+				case err == nil:
+					all = append(all, line(m))
+				case !isNotFound(err):
+					return "", err
+				}
+			}
+			return fmt.Sprint(all), nil
+		}, truth: own},
+		"bookmarks with posts": {do: func(ctx context.Context, s *domain, of *read) (string, error) {
+			list, err := s.BookmarkViews(ctx, of.user, page.Request{})
+			of.show(lines(list.Items, postOfView)...)
+			return "", err
+		}},
+		"notifications with users": {calls: "view.(*Views).NoticeViews", do: func(ctx context.Context, s *domain, of *read) (string, error) {
+			list, err := s.notices.List(ctx, of.user, page.Request{})
+			if err != nil {
+				return "", err
+			}
+			views, err := s.NoticeViews(ctx, of.user, list)
+			if len(views.Items) > len(list.Items) {
+				return "", fmt.Errorf("%d views of %d notifications", len(views.Items), len(list.Items))
+			}
+			return "", err
+		}},
+	}
+}
+
+func isNotFound(err error) bool {
+	failure, ok := errors.AsType[*fault.Error](err)
+	return ok && failure.Kind == fault.NotFound
+}
+
+// postReads are the reads of posts, and of what belongs to a post.
+func postReads() map[string]readKind {
+	return map[string]readKind{
+		"posts with views of a post": {calls: "view.(*Views).PostViews", do: func(ctx context.Context, s *domain, of *read) (string, error) {
+			found, err := s.PostViews(ctx, of.user, []string{of.post})
+			of.show(lines(found.Items, postOfView)...)
+			return "", err
+		}},
+		"posts of a user": {do: func(ctx context.Context, s *domain, of *read) (string, error) {
+			list, err := s.PostViewsByUser(ctx, of.user, of.other, feed.PostRange{}, page.Request{})
+			of.show(lines(list.Items, postOfView)...)
+			return "", err
+		}},
+		"comments with posts": {do: func(ctx context.Context, s *domain, of *read) (string, error) {
+			list, err := s.CommentViewsByUser(ctx, of.user, of.other, page.Request{})
+			of.show(lines(list.Items, func(c view.CommentOnPost) string { return c.On.Post.ID })...)
+			return "", err
+		}},
+		"comments with users of a post": {calls: "view.(*Views).CommentViews", do: func(ctx context.Context, s *domain, of *read) (string, error) {
+			list, err := s.Comments(ctx, of.post, page.Request{})
+			if isNotFound(err) {
+				return "", nil
+			}
+			of.show(of.post)
+			if err == nil {
+				_, err = s.CommentViews(ctx, of.user, list)
+			}
+			return "", err
+		}},
+		"likers with users of a post": {calls: "view.(*Views).LikerViews", do: func(ctx context.Context, s *domain, of *read) (string, error) {
+			list, err := s.Likers(ctx, of.post, page.Request{})
+			if isNotFound(err) {
+				return "", nil
+			}
+			of.show(of.post)
+			if err == nil {
+				_, err = s.LikerViews(ctx, of.user, list)
+			}
+			return "", err
+		}},
+		"like of a post":     {do: reactionOf((*feed.Service).LikeOf)},
+		"reaction of a post": {do: reactionOf((*feed.Service).ReactionOf)},
+		"bookmark of a post": bookmarkRead(),
+		"delivery of a post": deliveryRead(),
+		"news of a post":     {before: (*read).expectNews, do: readNews, after: (*read).checkNews},
+		"explain of a post":  {before: (*read).aim, do: explain, after: (*read).checkExplained},
+	}
+}
+
+// reactionOf reads a reaction by one of two functions. It may be late.
+func reactionOf(get func(*feed.Service, context.Context, string, string) (feed.Liker, error)) func(context.Context, *domain, *read) (string, error) {
+	return func(ctx context.Context, s *domain, of *read) (string, error) {
+		_, err := get(s.Service, ctx, of.post, of.other)
+		if isNotFound(err) {
+			return "", nil
+		}
+		of.show(of.post)
+		return "", err
+	}
+}
+
+// bookmarkRead reads a bookmark, which the list of bookmarks shows.
+func bookmarkRead() readKind {
+	return readKind{do: func(ctx context.Context, s *domain, of *read) (string, error) {
+		b, err := s.BookmarkOf(ctx, of.user, of.post)
+		if isNotFound(err) {
+			return "", nil
+		}
+		of.show(of.post)
+		return b.Version, err
+	}, truth: func(of *read) (string, []string) {
+		pks := []string{schema.BookmarksPK(of.user), schema.BlocksPK(of.user), schema.PostByIDKey(of.post).PK}
+		kept, post := of.w.itemOf(schema.BookmarkOfKey(of.user, of.post)), of.w.itemOf(schema.PostByIDKey(of.post))
+		if kept == nil || post == nil || post.Int(schema.AttrDeleted) != 0 || of.w.itemOf(schema.BlockKey(of.user, of.author)) != nil {
+			return "", pks
+		}
+		b, err := schema.ParseBookmark(*kept)
+		if err != nil {
+			return err.Error(), pks
+		}
+		return b.V, pks
+	}}
+}
+
+// deliveryRead reads whether the delivery of a post has ended, as its author and as an operator.
+func deliveryRead() readKind {
+	return readKind{do: func(ctx context.Context, s *domain, of *read) (string, error) {
+		_, err := s.Delivery(ctx, of.author, of.post)
+		if err != nil {
+			return "", err
+		}
+		d, err := s.AnyDelivery(ctx, of.post)
+		return fmt.Sprint(d.State == delivery.Complete || d.State == delivery.Pulled), err
+	}, truth: func(of *read) (string, []string) {
+		if l := of.w.load; l.deleted[of.post] || l.doubtful[of.post] || of.w.mayHaveExpired(of.post) {
+			return "", nil
+		}
+		return fmt.Sprint(of.w.complete(of.post)), []string{schema.DeliveryPK(of.post)}
+	}}
+}
