@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -120,6 +121,36 @@ func TestAnImportEndsAtOnceAtAnErrorThatNoTimeMends(t *testing.T) {
 			require.ErrorContains(t, err, name+":", "it names the line")
 			assert.Less(t, done.Seconds, 0.04, "no step waits for another try")
 		})
+	}
+}
+
+// refusing is a table that refuses one batch: deliveries and copies are made of them.
+type refusing struct {
+	table.Store
+	left atomic.Int64
+}
+
+func (r *refusing) BatchWrite(ctx context.Context, writes []table.BatchWrite) (table.WriteResult, error) {
+	if r.left.Add(-1) == 0 {
+		return table.WriteResult{}, &table.InvalidError{Problem: "refused"}
+	}
+	return r.Store.BatchWrite(ctx, writes)
+}
+
+func TestADeliveryThatFailsEndsAnImportWithItsCause(t *testing.T) {
+	name := file(t, network()...)
+	for batch := int64(1); ; batch++ {
+		store := &refusing{Store: tabletest.NewMemory()}
+		store.left.Store(batch)
+		cfg := config(store)
+		cfg.PageSize = 1
+		_, err := transfer.Import(t.Context(), cfg, []string{name})
+		if store.left.Load() > 0 {
+			require.NoError(t, err)
+			require.Greater(t, batch, int64(2))
+			return
+		}
+		require.ErrorContains(t, err, "refused", "batch %d", batch)
 	}
 }
 
