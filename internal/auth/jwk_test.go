@@ -77,6 +77,10 @@ func TestASetOfUnsoundKeysIsRefused(t *testing.T) {
 		err := auth.NewKeySet(w.URL, w.Client(), w.Now, zap.NewNop()).Ready(t.Context())
 		require.ErrorContains(t, err, "no sound signing key", name)
 	}
+	for _, e := range []int64{3, 1<<31 - 1} {
+		w.publish(exponent(b64(big.NewInt(e))))
+		require.NoError(t, auth.NewKeySet(w.URL, w.Client(), w.Now, zap.NewNop()).Ready(t.Context()), e)
+	}
 }
 
 // Keys with one id are told apart by the algorithm of the token. If that is the same, too, each
