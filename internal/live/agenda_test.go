@@ -2,12 +2,15 @@ package live
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/feed/home"
 )
 
 // The look may have read the home before the write that the second hint is of.
@@ -49,4 +52,72 @@ func TestReadsThatWaitForUnitsKeepTheRate(t *testing.T) {
 		require.NoError(t, wait(t.Context()))
 		assert.Equal(t, 6*time.Second, time.Since(began))
 	})
+}
+
+// A hint of one post too many forgets a post that did not come, and names no post if there is none.
+func TestAHomeRemembersSoManyHintedPosts(t *testing.T) {
+	a := newAgenda(time.Hour, time.Hour, func() float64 { return 0 })
+	for i := range mostHints {
+		a.hint(fmt.Sprint("post", i), 0, nearTry)
+	}
+	a.hint("post1", 0, nearTry)
+	require.Len(t, a.hints, mostHints, "one that is known")
+	a.hint("more", 0, nearTry)
+	assert.Len(t, a.hints, mostHints+1)
+	assert.Contains(t, a.hints, somePost)
+	assert.NotContains(t, a.hints, "more")
+	a.hints["post7"].due = nil // it did not come
+	delete(a.hints, somePost)
+	a.hint("more", 0, nearTry)
+	assert.Len(t, a.hints, mostHints)
+	assert.Contains(t, a.hints, "more")
+	assert.NotContains(t, a.hints, "post7")
+}
+
+func TestASoonerSlowLookIsTold(t *testing.T) {
+	a := newAgenda(time.Hour, time.Hour, func() float64 { return 0 })
+	a.setSlow(2 * time.Hour)
+	assert.Empty(t, a.changed)
+	a.setSlow(time.Minute)
+	assert.Len(t, a.changed, 1)
+}
+
+func TestAnUnfollowTakesTheFirstAuthorFromTheList(t *testing.T) {
+	r, hm := newReaders(10, func(int) {}), &userHome{}
+	r.begin(hm)
+	require.True(t, r.set(hm, []string{"ann", "ben"}, true))
+	for i, author := range []string{"ann", "ben"} {
+		require.Len(t, r.of(r.hash(author)), 1)
+		r.change(hm, edge{author: r.hash(author)})
+		assert.Empty(t, r.of(r.hash(author)))
+		assert.Equal(t, 1-i, r.edges)
+	}
+}
+
+// nothing has no new posts, and remembers from when they were asked for.
+type nothing struct{ low time.Time }
+
+func (n *nothing) PostsMade(_ context.Context, low time.Time) (home.Made, error) {
+	n.low = low
+	return home.Made{}, nil
+}
+
+// A tick reads a little further back than the last one, and each tenth tick much further. Then it
+// forgets the posts that no tick reads any more.
+func TestATickReadsBackAndForgets(t *testing.T) {
+	now := time.Now()
+	asked := &nothing{}
+	tl := &tail{hub: &Hub{cfg: Config{Now: func() time.Time { return now }, Posts: asked}}, good: now, known: map[string]time.Time{}}
+	for tick := range 2*longEach + 1 {
+		now = now.Add(time.Second)
+		tl.known["old"], tl.known["new"] = now.Add(-1), now
+		require.NoError(t, tl.tick(t.Context()))
+		if tick%longEach == 0 {
+			assert.Equal(t, tailLong, now.Sub(asked.low), tick)
+			assert.Len(t, tl.known, 1, tick)
+		} else {
+			assert.Equal(t, time.Second+tailBack, now.Sub(asked.low), tick)
+			assert.Len(t, tl.known, 2, tick)
+		}
+	}
 }

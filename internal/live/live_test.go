@@ -44,6 +44,7 @@ type api struct {
 	// tailAge is the age of the last read of new posts, and unlisted the number of homes without a list.
 	tailAge  time.Duration
 	unlisted int
+	streams  int
 	// ended are the reasons of the ends of streams.
 	ended []string
 	// services are the units that were charged to each service, and owed how long each owes.
@@ -109,8 +110,13 @@ func newAPI(t *testing.T, store table.Store, change ...func(*live.Config)) *api 
 	return a
 }
 
-func (*api) Streams(int)              {}
 func (*api) StreamEvents(string, int) {}
+
+func (a *api) Streams(change int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.streams += change
+}
 
 func (a *api) StreamTail(age time.Duration) {
 	a.mu.Lock()
@@ -417,15 +423,20 @@ func TestStreamsOutliveATableThatFails(t *testing.T) {
 		a.failReads(true)
 		_, err := a.Open(t.Context(), live.Caller{User: "ben"}, "")
 		require.Error(t, err)
+		assert.Equal(t, 1, a.streams, "a stream that did not open is none")
 		a.looked()
 		<-time.After(2 * time.Minute)
 		assert.InDelta(t, 8, a.looked(), 2, "looks at a table that fails")
 		a.deliver(t, "author", a.post(t, "author"), "ann")
 		a.failReads(false)
 		<-time.After(time.Minute)
+		a.failReads(true)
+		a.looked()
+		<-time.After(2 * time.Minute)
+		assert.InDelta(t, 8, a.looked(), 2, "looks at a table that fails again")
 		posts, _ := c.leave()
 		assert.Len(t, posts, 1)
-		assert.Equal(t, 12, c.beats)
+		assert.Equal(t, 20, c.beats)
 	})
 }
 
@@ -438,6 +449,8 @@ func TestCloseEndsStreamsAndRefusesNewOnes(t *testing.T) {
 		require.NoError(t, a.Run(ctx))
 		assert.NoError(t, <-c.done)
 		assert.Equal(t, []string{"stop"}, a.ended)
+		synctest.Wait()
+		assert.Zero(t, a.streams)
 		_, err := a.Open(t.Context(), live.Caller{User: "ann"}, "")
 		assert.ErrorIs(t, err, live.ErrStopping)
 	})
