@@ -1,9 +1,12 @@
 package disk
 
 import (
+	"errors"
 	"strings"
+	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // Checkpoint copies the store into the new directory dir: all writes that were answered
@@ -16,15 +19,34 @@ func (db *DB) Checkpoint(dir string) error {
 	if err := db.Health(); err != nil {
 		return err
 	}
-	around := db.disk.PathDir(dir)
-	db.disk.copies.Store(&around)
+	c := &copying{around: db.disk.PathDir(dir)}
+	db.disk.copies.Store(c)
 	defer db.disk.copies.Store(nil)
-	return db.DB.Checkpoint(dir, pebble.WithFlushedWAL())
+	err := db.DB.Checkpoint(dir, pebble.WithFlushedWAL())
+	if unsynced := c.unsynced.Load(); err == nil && unsynced != nil {
+		err = errors.Join(*unsynced, db.disk.RemoveAll(dir))
+	}
+	return err
+}
+
+// copying is a checkpoint that is being made.
+type copying struct {
+	around   string // the directory of checkpoints
+	unsynced atomic.Pointer[error]
+}
+
+// openDir opens a directory of the checkpoint.
+func (c *copying) openDir(fs vfs.FS, name string) (vfs.File, error) {
+	f, err := fs.OpenDir(name)
+	if err != nil {
+		return nil, err
+	}
+	return &directory{f, func(err error) { c.unsynced.CompareAndSwap(nil, &err) }}, nil
 }
 
 // isCopy reports whether a file or directory belongs to a running checkpoint: the store
 // does not need it.
 func (d *guard) isCopy(name string) bool {
-	around := d.copies.Load()
-	return around != nil && (name == *around || strings.HasPrefix(name, *around+"/"))
+	c := d.copies.Load()
+	return c != nil && (name == c.around || strings.HasPrefix(name, c.around+"/"))
 }

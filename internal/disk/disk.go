@@ -211,7 +211,7 @@ type guard struct {
 	flushStalls, compactionStalls atomic.Int64
 	scheduler                     scheduler
 	damage                        damage
-	copies                        atomic.Pointer[string] // the directory of checkpoints, while one is made
+	copies                        atomic.Pointer[copying] // nil while no checkpoint is made
 
 	mu      sync.Mutex
 	opening bool          // errors go to Open's caller
@@ -348,10 +348,34 @@ func (d *guard) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCat
 }
 
 func (d *guard) OpenDir(name string) (vfs.File, error) {
-	if d.isCopy(name) {
-		return d.FS.OpenDir(name)
+	if c := d.copies.Load(); c != nil && d.isCopy(name) {
+		return c.openDir(d.FS, name)
 	}
-	return d.open("", func() (vfs.File, error) { return d.FS.OpenDir(name) })
+	var f vfs.File
+	err := d.write("", func() (err error) {
+		f, err = d.FS.OpenDir(name)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &directory{f, func(err error) {
+		d.fail(ErrFailed, errors.New("sync: "+err.Error()), true)
+		park()
+	}}, nil
+}
+
+// directory reports no failed sync to Pebble, which would end the process: failed handles the error.
+type directory struct {
+	vfs.File
+	failed func(error)
+}
+
+func (f *directory) Sync() error {
+	if err := f.File.Sync(); err != nil {
+		f.failed(err)
+	}
+	return nil
 }
 
 func (d *guard) Rename(oldname, newname string) error {

@@ -135,3 +135,28 @@ func TestOpenOnAFailingDiskReturnsItsError(t *testing.T) {
 		}
 	}
 }
+
+// Pebble panics if it cannot sync its directory. Open returns an error instead.
+func TestOpenOfADirectoryThatDoesNotSyncFails(t *testing.T) {
+	for _, stored := range []func() vfs.FS{func() vfs.FS { return vfs.NewMem() }, func() vfs.FS { return crashed(t) }} {
+		for n, failed := 0, true; failed; n++ {
+			bad, left := disktest.New(stored()), n
+			bad.Set(func(op, name string, _ int) error {
+				if op == "sync" && name == "data" {
+					if left--; left < 0 {
+						return syscall.EIO
+					}
+				}
+				return nil
+			})
+			done, _ := reopen(bad, nil)
+			o := <-done
+			if failed = o.err != nil; !failed {
+				require.Positive(t, n, "no sync failed")
+				require.NoError(t, o.db.Close(func() {}))
+				continue
+			}
+			require.ErrorIs(t, o.err, disk.ErrFailed)
+		}
+	}
+}
