@@ -19,12 +19,13 @@ type scheduler struct {
 
 	mu      sync.Mutex
 	running int
+	looking bool          // a timer will look at the waiting compactions again
 	pause   time.Duration // 0 after a success
 	until   time.Time
 }
 
 const (
-	// grantEvery is the time after which it looks at waiting compactions again.
+	// grantEvery is the time after which a compaction that has to wait is looked at again.
 	grantEvery         = 100 * time.Millisecond
 	minPause, maxPause = time.Second, time.Minute
 )
@@ -59,6 +60,7 @@ func (s *scheduler) TrySchedule() (bool, pebble.CompactionGrantHandle) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.running >= s.db.GetAllowedWithoutPermission() || time.Now().Before(s.until) {
+		s.lookAgain()
 		return false, nil
 	}
 	s.running++
@@ -85,6 +87,21 @@ func (s *scheduler) Done() {
 	s.wake()
 }
 
+// lookAgain looks at the waiting compactions after a while. A store that has none needs no timer, and an
+// idle process sleeps. The caller holds mu.
+func (s *scheduler) lookAgain() {
+	if s.looking {
+		return
+	}
+	s.looking = true
+	time.AfterFunc(grantEvery, func() {
+		s.mu.Lock()
+		s.looking = false
+		s.mu.Unlock()
+		s.wake()
+	})
+}
+
 func (s *scheduler) wake() {
 	select {
 	case s.free <- struct{}{}:
@@ -94,11 +111,8 @@ func (s *scheduler) wake() {
 
 // grantForever starts the compactions that TrySchedule refused.
 func (s *scheduler) grantForever() {
-	tick := time.NewTicker(grantEvery)
-	defer tick.Stop()
 	for {
 		select {
-		case <-tick.C:
 		case <-s.free:
 		case <-s.stop:
 			return
@@ -120,8 +134,9 @@ func (s *scheduler) grant() bool {
 	}
 	if !s.db.Schedule(handle) {
 		s.mu.Lock()
+		defer s.mu.Unlock()
 		s.running--
-		s.mu.Unlock()
+		s.lookAgain()
 		return false
 	}
 	return true

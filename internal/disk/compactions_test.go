@@ -1,0 +1,62 @@
+package disk
+
+import (
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// waitingDB is a store with compactions that may wait.
+type waitingDB struct{ allowed, waiting, asked, begun atomic.Int64 }
+
+func (db *waitingDB) GetAllowedWithoutPermission() int { return int(db.allowed.Load()) }
+
+func (db *waitingDB) GetWaitingCompaction() (bool, pebble.WaitingCompaction) {
+	db.asked.Add(1)
+	return db.waiting.Load() > 0, pebble.WaitingCompaction{}
+}
+
+func (db *waitingDB) Schedule(pebble.CompactionGrantHandle) bool {
+	db.waiting.Add(-1)
+	db.begun.Add(1)
+	return true
+}
+
+// An idle process must not wake for compactions, and a compaction that has to wait must not wait for ever.
+func TestTheSchedulerLooksOnlyWhileACompactionWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, s := new(waitingDB), new(scheduler)
+		db.allowed.Store(1)
+		s.Register(1, db)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		assert.Zero(t, db.asked.Load(), "looks of an idle hour")
+
+		db.allowed.Store(0)
+		db.waiting.Store(1)
+		begins, _ := s.TrySchedule()
+		require.False(t, begins)
+		time.Sleep(10 * grantEvery)
+		synctest.Wait()
+		assert.Positive(t, db.asked.Load())
+		assert.Zero(t, db.begun.Load())
+		db.allowed.Store(1)
+		time.Sleep(2 * grantEvery)
+		synctest.Wait()
+		assert.EqualValues(t, 1, db.begun.Load())
+
+		s.Done()
+		time.Sleep(2 * grantEvery)
+		synctest.Wait()
+		asked := db.asked.Load()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		assert.Equal(t, asked, db.asked.Load(), "looks of an idle hour")
+		s.Unregister()
+	})
+}
