@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -108,38 +109,56 @@ func comments(source []byte) func(yield func(string) bool) {
 	}
 }
 
-// maxIdiom is how often in 1,000 words a page may use an idiom that this one's anchors hardly use.
+// maxIdiom is how often 1,000 words of pages or of comments may use an idiom that the codebases
+// from which this one learns hardly use.
 const maxIdiom = 0.3
 
-// Each idiom hides a noun, or has a standard word: shows, is redelivered, continues, previous.
-func TestPagesHaveFewIdioms(t *testing.T) {
-	idioms := map[string]*regexp.Regexp{
+// idioms replace a noun by a pronoun or speak of code, or have a standard word: shows, is
+// redelivered, continues, previous.
+func idioms() map[string]*regexp.Regexp {
+	return map[string]*regexp.Regexp{
 		"says":        regexp.MustCompile(`(?i)\b(says?|said)\b`),
+		"tells":       regexp.MustCompile(`(?i)\b(tells|told of|told that)\b`),
 		"comes again": regexp.MustCompile(`(?i)\b(comes?|came) again\b|\banew\b`),
 		"goes on":     regexp.MustCompile(`(?i)\b(goes|go|went|going) on\b`),
 		"of before":   regexp.MustCompile(`(?i)\b(of|the one|than|as) before\b`),
-		"those of":    regexp.MustCompile(`(?i)\bthose (of|that|which)\b|\bof them that\b|\bthe others\b`),
+		"those of":    regexp.MustCompile(`(?i)\bthose (of|that|which)\b|\bof them that\b|\bthe others\b|\b(is|are|as|than|by|of|and|or|from|not) that of\b`),
 	}
+}
+
+func TestPagesHaveFewIdioms(t *testing.T) {
+	checkIdioms(t, ".md", 30_000, func(source []byte) string { return string(source) })
+}
+
+func TestCommentsHaveFewIdioms(t *testing.T) {
+	checkIdioms(t, ".go", 150_000, func(source []byte) string {
+		return strings.ReplaceAll(strings.Join(slices.Collect(comments(source)), "\n"), "//", "")
+	})
+}
+
+// checkIdioms counts the idioms in the texts of all files with an extension, which have least words.
+func checkIdioms(t *testing.T, ext string, least int, textOf func(source []byte) string) {
+	t.Helper()
 	words, hits := 0, map[string][]string{}
 	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || filepath.Ext(path) != ".md" || strings.Contains(path, "node_modules") {
+		if err != nil || entry.IsDir() || filepath.Ext(path) != ext || strings.Contains(path, "node_modules") {
 			return err
 		}
-		text := read(t, path)
+		source, err := os.ReadFile(path)
+		text := strings.Join(strings.Fields(textOf(source)), " ")
 		words += len(strings.Fields(text))
-		for idiom, pattern := range idioms {
-			for line := range strings.Lines(text) {
-				for _, at := range pattern.FindAllStringIndex(line, -1) {
-					hits[idiom] = append(hits[idiom], path+": "+line[max(0, at[0]-40):min(len(line), at[1]+40)])
-				}
+		for idiom, pattern := range idioms() {
+			for _, at := range pattern.FindAllStringIndex(text, -1) {
+				hits[idiom] = append(hits[idiom], path+": "+text[max(0, at[0]-40):min(len(text), at[1]+40)])
 			}
 		}
-		return nil
+		return err
 	})
 	require.NoError(t, err)
-	assert.GreaterOrEqualf(t, words, 30_000, "only %d words were found", words)
-	for idiom, places := range hits {
-		t.Logf("%q: %.2f in 1,000 words", idiom, 1000*float64(len(places))/float64(words))
-		assert.Lessf(t, 1000*float64(len(places))/float64(words), maxIdiom, "%q is in too many places:\n%s", idiom, strings.Join(places, "\n"))
+	assert.GreaterOrEqualf(t, words, least, "only %d words were found", words)
+	for idiom := range idioms() {
+		share := 1000 * float64(len(hits[idiom])) / float64(words)
+		t.Logf("%q: %.2f in 1,000 of %d words (go test ./docs -v -run HaveFewIdioms)", idiom, share, words)
+		assert.Lessf(t, share, maxIdiom, "%q is in too many places:\n%s", idiom, strings.Join(hits[idiom], "\n"))
 	}
 }
