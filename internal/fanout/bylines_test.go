@@ -119,8 +119,8 @@ func TestAChangeThatIsNotMadeYetIsWaitedFor(t *testing.T) {
 	require.NoError(t, w.worker.HandleBackfills(t.Context(), never), "it was never made")
 }
 
-// Many changes of one user cost one walk: a change that was overtaken costs the read of the
-// profile, and so does the rest of its walk.
+// Many changes of one user cost one walk: a change that was overtaken costs only the read
+// of the profile, and so does the rest of its walk.
 func TestAChangeThatWasOvertakenWalksNoPosts(t *testing.T) {
 	w := newWorld(t, 0, small) // 12 posts a message
 	w.named(present)

@@ -39,7 +39,7 @@ func TestEveryFollowerGetsThePostOnce(t *testing.T) {
 }
 
 // A page may hold one follower, a chunk one page and a plan one chunk; and a page may hold
-// none though more follow.
+// none although more followers exist.
 func TestTheSmallestSizesAndEmptyPagesDeliverToAll(t *testing.T) {
 	for _, n := range []int{0, 1, 2, 3, 5, 8} {
 		for _, empty := range []bool{false, true} {
@@ -220,7 +220,7 @@ func TestADeletedPostIsNotDeliveredAnyFurther(t *testing.T) {
 
 func TestAnEndedPostIsNotDeliveredAnyFurther(t *testing.T) { goneWhileDelivered(t, (*world).endPost) }
 
-// goneWhileDelivered lets the post go at each port call in turn. Only pages that were read before may
+// goneWhileDelivered removes the post at each port call in turn. Only pages that were read before may
 // still be written.
 func goneWhileDelivered(t *testing.T, goes func(w *world, post string)) {
 	t.Helper()
@@ -411,7 +411,7 @@ func TestAPlanIsFoundBehindChunksOutOfTheChain(t *testing.T) {
 }
 
 // TestDeliveryRecordsExpireAfterTheEntries checks that each item of a record outlives the
-// entries, and every message about them, and that a plan that comes later adds nothing.
+// entries, and every message about them, and that a later plan adds nothing.
 func TestDeliveryRecordsExpireAfterTheEntries(t *testing.T) {
 	assert.Greaterf(t, schema.DeliveryKept, messages.MaxAge+messages.MaxAhead,
 		"a record is kept for %s, and a message is applied for %s", schema.DeliveryKept, messages.MaxAge)
@@ -481,8 +481,8 @@ func TestDeliveryTellsHowFarItIs(t *testing.T) {
 	}
 }
 
-// Messages are lost if an outage outlasts the queue. The post published again is enough,
-// whichever message was lost.
+// Messages are lost if an outage outlasts the queue. One more publish of the post repairs
+// the delivery, whichever message was lost.
 func TestAPostPublishedAgainCompletesADeliveryThatLostAMessage(t *testing.T) {
 	const followers = 40
 	for lost := 0; ; lost++ {
@@ -508,8 +508,8 @@ func TestAPostPublishedAgainCompletesADeliveryThatLostAMessage(t *testing.T) {
 	}
 }
 
-// The author of a post may ask for its delivery at any time and again. The answer of a post
-// with very many chunks reads a page of them at most, and its last one is exact.
+// The author of a post may request its delivery any number of times. The answer of a post
+// with very many chunks reads one page of chunks at most, and the last answer is exact.
 func TestTheDeliveryOfAPostWithManyChunksCostsABoundedNumberOfUnits(t *testing.T) {
 	const chunks, most = 2500, 25 // RCU: 1,000 chunks of 75 bytes, the plan and the post
 	for name, take := range map[string]func(w *world) messages.Event{

@@ -28,7 +28,7 @@ func (w *world) dueOf(handle queue.Handler, e messages.Event) (queue.Result, tim
 	return got.Result, got.Due
 }
 
-// A wait that the event asks for is no age: on a system without any backlog, a message of each
+// A wait that the event requests is no age: on a system without a backlog, a message of each
 // kind is done when it is due.
 func TestAWaitByDesignIsNoAge(t *testing.T) {
 	for name, c := range map[string]struct {

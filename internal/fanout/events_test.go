@@ -81,7 +81,8 @@ func (w *world) deliveryState(postID string) string {
 	return string(w.delivery(postID).State)
 }
 
-// applied is work that others get an event of, or none: told is the id of the event.
+// applied is work with an event for other programs, or without one: told is the id of the
+// event.
 type applied struct {
 	followers int
 	options   []func(*fanout.Config)
@@ -190,9 +191,9 @@ func everyKind(t *testing.T) map[messages.Kind]messages.Event {
 	return kinds
 }
 
-// A process that dies after the effect and before its event leaves the message unacked, and
-// so does a queue of events that fails. So each message of the work is redelivered alone after
-// the work is done: it finds the work done, and sends the event (I6).
+// A process that dies after the effect and before its event leaves the message unacked, and so
+// does a failing queue of events. So each message of the work is redelivered after the work is
+// done. It finds the work done, and sends the event (I6).
 func TestEveryMessageThatFindsItsWorkDoneSendsItsEvent(t *testing.T) {
 	handled := map[messages.Kind]bool{}
 	for name, row := range works() {
@@ -245,7 +246,8 @@ func TestEveryMessageThatFindsItsWorkDoneSendsItsEvent(t *testing.T) {
 	}
 }
 
-// Others learn of a take-down when the comments and likes are gone, with the first reason, by one id.
+// Other programs get the event of a take-down when the comments and likes are gone, with
+// the first reason and always the same id.
 func TestATakeDownIsTold(t *testing.T) {
 	var out others
 	w := newWorld(t, 0, small, out.listen)

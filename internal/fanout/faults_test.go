@@ -229,9 +229,9 @@ func TestThrottlingNarrowsTheWritesAndTimeWidensThem(t *testing.T) {
 	}
 }
 
-// If the store had to send a tenth of a page again, the next page is written in half as
-// many parts, although the store wrote the page. Fewer refusals are of a hot partition, and
-// narrow nothing: it would slow down the pages of all authors (I8).
+// If the store had to retry a tenth of a page, the next page is written in half as many
+// parts, although the store wrote the page. Fewer refusals come from a hot partition and
+// change nothing: a reduction would slow down the pages of all authors (I8).
 func TestAThrottledPageHalvesThePartsOfTheNext(t *testing.T) {
 	assert.Equal(t, []int{8, 4, 2, 1, 1, 2, 3, 4}, partsOfPages(t, 40, 4), "a page has 16 requests")
 	assert.Equal(t, []int{8, 8, 8, 8, 8, 8, 8, 8}, partsOfPages(t, 4, 8), "up to 32 of 400 writes are refused")
@@ -262,8 +262,8 @@ func partsOfPages(t *testing.T, refusals, short int) (seen []int) {
 	return seen
 }
 
-// Parts that fail for a hot partition narrow no page of another post (I8). Parts that fail for
-// lack of capacity do.
+// Parts that fail because of a hot partition reduce no page of another post (I8). Parts that
+// fail for lack of capacity do.
 func TestPartsThatFailForAHotPartitionNarrowNoOtherPage(t *testing.T) {
 	for refusals, parts := range map[int]int32{1: 8, table.MaxBatchWrite: 1} {
 		w := newWorld(t, 400, func(c *fanout.Config) { c.PageSize, c.ChunkSize, c.Writers = 401, 400, 8 })

@@ -100,8 +100,8 @@ func TestPostsOfALargeAuthorAreMergedInsteadOfDelivered(t *testing.T) {
 	assert.LessOrEqual(t, pulled, alone.units.Write, "units of a pulled post, and of one without followers")
 }
 
-// A post is pushed if its id is below the first that may be pulled, however late it comes;
-// and a redelivery follows the decision of the first attempt.
+// A post is pushed if its id is below the first one that may be pulled, however late it
+// arrives; a redelivery follows the decision of the first attempt.
 func TestTheDecisionIsMadeOnceAndByThePostsID(t *testing.T) {
 	w := newWorld(t, 5, limit(3))
 	late := w.post()
@@ -409,8 +409,8 @@ func TestOfTwoWalksOneGoesOn(t *testing.T) {
 	}
 }
 
-// After more than an hour a worker that stood still writes no mark and no entry by its
-// earlier reads.
+// After a suspension of more than an hour a worker writes no mark and no entry based on
+// its earlier reads.
 func TestAWorkerThatStoodStillReadsAgain(t *testing.T) {
 	for _, pull := range []bool{true, false} {
 		t.Run(fmt.Sprint(pull), func(t *testing.T) {

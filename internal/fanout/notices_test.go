@@ -65,7 +65,8 @@ func TestTheNotificationsOfADeletedPostGo(t *testing.T) {
 	assert.Equal(t, other, res.Items[0].Key)
 }
 
-// Nobody finds the notifications of mentions once the comments that mention are gone.
+// Once the comments that mention users are gone, the notifications of these mentions
+// cannot be found.
 func TestAPurgeDeletesTheNotificationsOfMentionsBeforeTheComments(t *testing.T) {
 	var out others
 	w := newWorld(t, 0, out.notified)

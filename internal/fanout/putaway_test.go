@@ -27,7 +27,7 @@ func (w *world) hookedService(days int) domain {
 }
 
 // A reader that is put away is skipped from the next post on. It sees that post at once when
-// it returns, and is delivered to again after that.
+// it returns, and later posts are delivered to it again.
 func TestAReaderThatIsPutAwayIsSkippedAndReturns(t *testing.T) {
 	for _, enrolled := range []int{14, 0} { // with a presence, and without
 		w := newWorld(t, 0, active(14))
@@ -51,8 +51,8 @@ func TestAReaderThatIsPutAwayIsSkippedAndReturns(t *testing.T) {
 	}
 }
 
-// At each call to the table, the reader comes back and its return ends, a refresh ends, or a
-// follow ends. Then each edge has at least the presence's day, so no post is missed.
+// At each call to the table, the reader returns and its return ends, a refresh ends, or a
+// follow ends. Afterwards each edge has at least the presence's day, so no post is missed.
 func TestAReaderIsPutAwayWhileItsEdgesAreRaised(t *testing.T) {
 	for name, meanwhile := range map[string]func(w *world){
 		"a return": func(w *world) { w.shown(reader); w.drain(w.newWorker(active(14))) },

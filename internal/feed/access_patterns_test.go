@@ -383,7 +383,7 @@ func TestAccessPatternsCostWhatTheirPageSays(t *testing.T) {
 // withData gives each post, comment and profile of a world custom data.
 func withData(data string) func(*config) { return func(c *config) { c.data = data } }
 
-// A mechanism that a row does not use costs it no units.
+// Each row uses no units for mechanisms that it does not need.
 func TestAnUnusedMechanismCostsNothing(t *testing.T) {
 	want := measurePatterns(t, tabletest.NewMemory(), newClock())
 	for name, change := range map[string]func(*config){

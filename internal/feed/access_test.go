@@ -54,7 +54,7 @@ func TestTheSameErrorComesFirstWhicheverReadEndsFirst(t *testing.T) {
 	}
 }
 
-// A local table is read on the request's own goroutine, and not after a read that failed.
+// A local table is read on the request's own goroutine, and a failed read ends the reads.
 func TestReadsOfALocalTableComeOneAfterTheOther(t *testing.T) {
 	const latency = 10 * time.Millisecond
 	for _, local := range []bool{false, true} {

@@ -111,7 +111,8 @@ func TestAStreamGoesOnAfterAPost(t *testing.T) {
 	assert.Equal(t, []string{late.ID}, w.arrivals("ann", seen))
 }
 
-// The newest posts of a home are a thousand within a minute, and older ones go back for days.
+// The newest posts of a home are a thousand within a minute, and older posts are up to
+// days old.
 func TestALongAbsenceIsReplayedOldestFirst(t *testing.T) {
 	w := newWorld(t)
 	names := w.crowd("ann", 2, 1)
@@ -274,7 +275,7 @@ func TestAPostThatComesLateIsSentIfTheWindowReachesIt(t *testing.T) {
 	}
 }
 
-// An entry whose post is not there after ten seconds is one of a deleted post.
+// An entry whose post is missing after ten seconds belongs to a deleted post.
 func TestAStreamWaitsTenSecondsForThePostOfAnEntry(t *testing.T) {
 	for age, sent := range map[time.Duration]bool{10 * time.Second: true, 10*time.Second + time.Millisecond: false} {
 		w := newWorld(t)
@@ -288,8 +289,8 @@ func TestAStreamWaitsTenSecondsForThePostOfAnEntry(t *testing.T) {
 	}
 }
 
-// More than a thousand posts are of one millisecond. The client goes away now and then, and
-// comes back with its position.
+// More than a thousand posts have the same millisecond. The client leaves now and then, and
+// resumes at its position.
 func TestAReplayThatBreaksOffGoesOnAtItsPosition(t *testing.T) {
 	w := newWorld(t)
 	author := w.crowd("ann", 1, 0)[0]
@@ -321,8 +322,8 @@ func TestAReplayThatBreaksOffGoesOnAtItsPosition(t *testing.T) {
 	assert.Equal(t, want, got)
 }
 
-// The references of a look are a second old at most. A client that takes longer for a part
-// gets nothing more of an unfollowed author (I2), and the rest.
+// The references of a look are at most a second old. A client that takes longer for a part
+// gets no further post of an unfollowed author (I2), and all other posts.
 func TestASlowReplayHeedsAnUnfollow(t *testing.T) {
 	for _, hidden := range []int{0, 20} {
 		w := newWorld(t)
@@ -383,7 +384,8 @@ func TestADeletedPostCostsOneLook(t *testing.T) {
 	assert.Equal(t, calls, idle(), "table calls")
 }
 
-// Each read of a stream may fail. Its client is told, and the next look sends what came.
+// Each read of a stream may fail. Its client gets the error, and the next look sends the
+// missing posts.
 func TestAStreamWhoseReadFailsIsUnavailable(t *testing.T) {
 	for name, do := range map[string]func(w *world, seen *home.Streamed) error{
 		"start": func(w *world, _ *home.Streamed) error {
@@ -432,7 +434,8 @@ func TestAStreamWhoseReadFailsIsUnavailable(t *testing.T) {
 	}
 }
 
-// A reader of more authors than one request reads who returns has no stream until its home is built.
+// A reader who returns with more authors than one request reads has no stream until its
+// home is built.
 func TestAHomeThatHasToBeGatheredIsNotStreamed(t *testing.T) {
 	w := newWorld(t, active(2))
 	w.followees("viewer", gatherLists+1)

@@ -114,8 +114,8 @@ func TestAnAuthorIsKnownForAMinute(t *testing.T) {
 	assert.Greater(t, calledBy(-2*time.Second), 1, "the clock was set back")
 }
 
-// An author of many posts takes the memory of one, with its id and its byline. One without a profile takes
-// none.
+// An author of many posts takes the memory of one author, with its id and its byline. An author
+// without a profile takes none.
 func TestTheMemoryOfAnAuthor(t *testing.T) {
 	var none *feed.Authors
 	assert.Zero(t, none.Bytes())

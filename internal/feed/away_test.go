@@ -70,8 +70,8 @@ func (w *world) asked(viewer string) []messages.Kind {
 	return kinds
 }
 
-// A first follow enrols its reader, and dates its edge. A later one has the day upto at least,
-// whatever the setting of its process.
+// A first follow enrols its reader, and dates its edge. A later edge has at least the day
+// upto, whatever the setting of its process.
 func TestAFollowDatesItsEdge(t *testing.T) {
 	w := newWorld(t, active(14))
 	w.users("ann", "bob", "cid", "dan", "eve", "off")
@@ -240,8 +240,8 @@ func TestASecondAbsenceWidensTheGap(t *testing.T) {
 	}
 }
 
-// The entries of the gap are missing. Each page that reaches into it shows them all the same,
-// whatever its size, and whether it begins above, in or below the gap.
+// The entries of the gap are missing. Each page that reaches into the gap still shows its
+// posts, whatever the page's size, and whether it begins above, in or below the gap.
 func TestPagesInAGapAreMerged(t *testing.T) {
 	const posts = 12
 	for lo := range posts {
@@ -274,7 +274,7 @@ func TestPagesInAGapAreMerged(t *testing.T) {
 	}
 }
 
-// A home whose every page reaches into the gap asks for lost backfills all the same.
+// A home whose every page reaches into the gap still requests lost backfills.
 func TestAPageInAGapRemindsOfBackfills(t *testing.T) {
 	w := newWorld(t, active(14))
 	w.users("ann", "bob")
@@ -286,7 +286,7 @@ func TestAPageInAGapRemindsOfBackfills(t *testing.T) {
 	assert.Equal(t, []messages.Kind{messages.KindFollowed}, w.asked("ann"))
 }
 
-// The first page behind the gap, and those above it, read no followee's list.
+// The first page after the gap, and the pages above the gap, read no followee's list.
 func TestPagesOutsideAGapCostWhatTheyCostWithoutOne(t *testing.T) {
 	var m meter
 	s := newSample(t, newClock(), m.onto, active(14))
@@ -303,8 +303,8 @@ func TestPagesOutsideAGapCostWhatTheyCostWithoutOne(t *testing.T) {
 	assert.Equal(t, 32.5, read(20), "a gap of expired posts")
 }
 
-// A reader without a presence has one soon, at any number of active days. A clock that is set
-// back does not keep the process from saying so.
+// A reader without a presence soon gets one, at any number of active days. Even if its clock
+// is set back, the process reports the reader as seen.
 func TestAReaderWithoutAPresenceIsSeen(t *testing.T) {
 	seen := []messages.Kind{messages.KindSeen}
 	w := newWorld(t, active(1))
@@ -315,7 +315,7 @@ func TestAReaderWithoutAPresenceIsSeen(t *testing.T) {
 	assert.Empty(t, w.asked("ann"), "within the hour")
 }
 
-// While the clock is in doubt a home is read by pull, and nothing is asked for.
+// While the clock is in doubt, a home is read by pull, and no event is sent.
 func TestAHomeIsReadByPullWhileTheClockIsInDoubt(t *testing.T) {
 	at := newClock()
 	clk := fanclock.New(at.now)
@@ -333,8 +333,8 @@ func TestAHomeIsReadByPullWhileTheClockIsInDoubt(t *testing.T) {
 	assert.Equal(t, []messages.Kind{messages.KindReturned}, w.asked("ann"))
 }
 
-// A return that another read began, or that the table did not take, is not asked for. The home
-// is complete all the same.
+// A home read requests no return that another read has begun, or that the table did not store.
+// The home is complete even so.
 func TestAReturnThatIsNotBegunIsNotAskedFor(t *testing.T) {
 	for name, f := range map[string]failure{"the table fails": lost, "another read began it": works} {
 		w, tp := tapped(t, active(14))

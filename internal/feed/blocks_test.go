@@ -102,8 +102,8 @@ func TestRefusedBlocks(t *testing.T) {
 	wantKind(t, w.Unblock(t.Context(), "new", "ann"), fault.ProfileMissing)
 }
 
-// A list of blocks leaves out those by others. Where many others block its user, it ends pages
-// within its budget (I11).
+// A list of blocks leaves out blocks by other users. If many users block its user, its pages
+// end within their budget (I11).
 func TestBlocksAreListedByUserID(t *testing.T) {
 	w, tp := tapped(t)
 	names := w.crowd("ann", 7, 0)
@@ -226,7 +226,7 @@ func TestARepairMakesNoFollowOverABlock(t *testing.T) {
 }
 
 // A like by a blocked user is refused within two seconds in every process. For an author
-// without blocks a process reads once in that time.
+// without blocks, a process reads once in that time.
 func TestALikeIsRefusedSoonAfterABlock(t *testing.T) {
 	w, tp := tapped(t, sharing)
 	w.users("ann", "bob", "cid")
@@ -268,7 +268,7 @@ func TestALikeIsTakenAfterAnUnblock(t *testing.T) {
 	}
 }
 
-// A forgotten user takes its blocks along. Blocks by others stay.
+// A removed user's own blocks end. Blocks by other users stay.
 func TestNothingIsLeftOfTheBlocksByAForgottenUser(t *testing.T) {
 	for _, most := range []int{1, 1000} {
 		w, _, _ := full(t)
@@ -295,7 +295,7 @@ func TestNothingIsLeftOfTheBlocksByAForgottenUser(t *testing.T) {
 	}
 }
 
-// A block that is repeated ends follows, and makes sides agree, that damage has parted from it.
+// A repeated block ends follows, and repairs sides that differ because of damage.
 func TestABlockAgainMendsItself(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann", "bob")
@@ -427,7 +427,7 @@ func TestABlockAgainWritesNothing(t *testing.T) {
 	twice(func() error { return w.Unblock(t.Context(), "bob", "ann") }, sides{})
 }
 
-// A lost note of blocks comes back with the next block, because likes ask for the note first.
+// A lost note of blocks is restored by the next block, because likes read the note first.
 func TestABlockAgainMakesTheNotesAgain(t *testing.T) {
 	for _, user := range []string{"ann", "bob"} {
 		w := newWorld(t)

@@ -14,8 +14,8 @@ import (
 	"fanfare/internal/table/tabletest"
 )
 
-// contended is a table whose transactions meet as DynamoDB's do: one takes some time, and
-// another that touches one of its items meanwhile is cancelled.
+// contended is a table whose transactions conflict as DynamoDB's do: a transaction takes
+// some time, and a concurrent one with a common item is cancelled.
 type contended struct {
 	table.Store
 	mu   sync.Mutex

@@ -72,7 +72,7 @@ func TestAPostKeepsTheNameAndImageOfItsAuthor(t *testing.T) {
 	}
 }
 
-// A worker that finds that another write made the post does not know its byline.
+// If another write made the post, a worker does not know the post's byline.
 func TestTheBylineOfAPostThatAnotherWriteMadeIsNotKnown(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann")
@@ -208,8 +208,8 @@ func TestNoTwoNamesHaveOneVersion(t *testing.T) {
 	}
 }
 
-// The profile is read in a round trip of its own, because whether a post keeps a byline is not
-// known before it is read.
+// The profile is read in a round trip of its own, because only the post shows whether it has a
+// byline.
 func TestAuthorsOfPostsWithoutABylineAreReadAfterwards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, tp := tapped(t, sharing)

@@ -144,7 +144,7 @@ func TestACommentThatMeetsTheDeletionOfItsPostIsNotFound(t *testing.T) {
 	assert.Len(t, w.partition(schema.CommentsPK(p.ID)), 1)
 }
 
-// onNth runs change just before the nth call that is like c, by another process.
+// onNth runs change just before the nth call that equals c, as another process would.
 func onNth(tp *tap, nth int, c call, change func()) {
 	met := 0
 	tp.set(func(now call) failure {
@@ -177,7 +177,7 @@ func TestACommentThatIsDeletedMeanwhileIsNotFoundAndNothingIsCounted(t *testing.
 }
 
 // One user sends 32 comments on a post at once, and deletes others. A comment of another user waits
-// for the transaction under way and for its own, not for all of these.
+// for the running transaction and for its own, but not for all comments of the first user.
 func TestOneCommenterHoldsUpNobodyElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &contended{Store: tabletest.NewMemory(), busy: map[table.Key]bool{}, sent: map[table.Key]int{}}

@@ -17,8 +17,8 @@ import (
 	"fanfare/messages"
 )
 
-// The API's write and the worker's write of one post are the same, whatever the data is and however
-// the queue spells it.
+// The API's write and the worker's write of one post are equal, whatever the data is and however
+// the queue spells the data.
 func TestAWorkerStoresTheDataThatTheAPIAnswered(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann")
@@ -102,7 +102,7 @@ func (b *beforePut) Put(ctx context.Context, in table.PutInput) (table.WriteResu
 	return b.Store.Put(ctx, in)
 }
 
-// A call that names no data keeps the data of another call that runs at the same time.
+// A call without data keeps the data of a concurrent call.
 func TestACallWithoutDataKeepsDataOfAnotherCall(t *testing.T) {
 	store := &beforePut{}
 	w := newWorld(t, func(c *config) { store.Store, c.Store = c.Store, store })
@@ -180,8 +180,8 @@ func (d *dataReads) Query(ctx context.Context, q table.Query) iter.Seq2[table.Pa
 	}
 }
 
-// Only a read that shows the custom data of a profile reads it, and so does a write that reads a profile beside
-// other items. A like, a comment and a bookmark ask whether a profile is there.
+// Only a read that shows the custom data of a profile reads it, and so does a write that reads a
+// profile beside other items. A like, a comment and a bookmark only check that a profile exists.
 func TestProfilesAreReadWithoutTheirData(t *testing.T) {
 	store := &dataReads{}
 	s := newSample(t, newClock(), withData(`{"a":1}`), sharing, active(14), withLimit(1_000_000), func(c *config) { store.Store, c.Store = c.Store, store })

@@ -174,7 +174,7 @@ func TestAPostCreatedAfterItsEndWritesNothing(t *testing.T) {
 	assert.Empty(t, w.partition(schema.PostsPK("bob")))
 }
 
-// The first call decides whether the end is far enough, and a repetition is answered alike, also
+// The first call decides whether the end is late enough. A repetition gets the same answer, even
 // after the end.
 func TestARepetitionIsAnsweredWhateverItsEnd(t *testing.T) {
 	w := newWorld(t)

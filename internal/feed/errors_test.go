@@ -25,7 +25,8 @@ func (b *broken) BatchGet(context.Context, table.BatchGetInput) (table.BatchGetR
 	return table.BatchGetResult{}, b.end()
 }
 
-// No retry mends a defect, so nobody is told to try again. All else may be mended.
+// No retry mends a defect, so its error does not ask for a retry. A retry may mend any
+// other failure.
 func TestADefectIsNotUnavailable(t *testing.T) {
 	cause := errors.New("cause")
 	for name, c := range map[string]struct {

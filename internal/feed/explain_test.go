@@ -495,7 +495,8 @@ func (s *story) lose(p feed.Post) {
 	require.NoError(s.t, err)
 }
 
-// oldest lets ann post, and then as many newer posts. All are delivered an hour ago.
+// oldest makes ann post, and then post as many newer posts. All are delivered an hour
+// ago.
 func (s *story) oldest(newer int) feed.Post {
 	s.t.Helper()
 	p := s.post("ann", "hello")
@@ -758,7 +759,7 @@ func TestOnlyQueuedDeliveriesNeedTheDeadLetters(t *testing.T) {
 	}
 }
 
-// An explanation counts the chunks up to the one of the user, a thousand at most.
+// An explanation counts the chunks up to the user's chunk, a thousand at most.
 func TestAChunkAboveAThousandHasNoNumber(t *testing.T) {
 	for _, c := range []struct {
 		before, number int

@@ -34,8 +34,8 @@ func TestAFollowPassesOverAMarkThatHasExpired(t *testing.T) {
 	}
 }
 
-// Between the read of a follow that is the last one allowed and its transaction, somebody
-// else writes. It fails only if it is one follow too many.
+// Between the read of a follow that is the last allowed one and its transaction, another
+// call writes. The follow fails only if it is above the limit.
 func TestAFollowAtTheLimitMeetsAnotherWrite(t *testing.T) {
 	for name, c := range map[string]struct {
 		meanwhile func(other *world)

@@ -156,7 +156,7 @@ func TestNoRemovalBeginsWhileTheClockIsInDoubt(t *testing.T) {
 	assert.Len(t, w.published.take(), 1)
 }
 
-// A purge that missed things, or the clock of a process, leaves them without their post.
+// A purge that missed things leaves them without their post, and so does a wrong clock.
 func TestNothingIsLeftOfAForgottenUserUnderPostsThatAreGone(t *testing.T) {
 	w, _, others := full(t)
 	orphans := []table.Item{
@@ -299,8 +299,8 @@ func TestOneCallForgetsNoMoreThanItsShare(t *testing.T) {
 	}
 }
 
-// Calls and events that were on their way when a user left have their effect after that. Without a
-// new profile all goes, and a post that is not in the table yet does not come there.
+// Calls and events in flight when a user leaves have their effect afterwards. Without a new
+// profile everything is removed, and a post that is not in the table yet is never stored.
 func TestWhatCameAfterTheEventGoesWithoutANewProfile(t *testing.T) {
 	w := newWorld(t)
 	event, others := everything(w)
@@ -428,7 +428,7 @@ func TestANewProfileIsNotRemoved(t *testing.T) {
 	assert.Equal(t, &again, w.item(again.Key))
 }
 
-// Where the profile of a removed user was, the note of its newest removal is, whichever call
+// A removed user has the note of the newest removal instead of a profile, whichever call
 // deleted the profile.
 func TestARemovalLeavesANote(t *testing.T) {
 	w, tp := tapped(t)
@@ -495,8 +495,8 @@ func TestASweepWritesNoNoteBesideANewProfile(t *testing.T) {
 	assert.Nil(t, w.item(note))
 }
 
-// The transaction of a removal is visible in part: the profile has gone, and no read shows the note yet. A
-// profile that is made now belongs to a new life (I12).
+// The transaction of a removal is visible in part: the profile is gone, and no read shows the note
+// yet. A new profile at this moment belongs to a new life (I12).
 func TestAProfileIsMadeWhileTheNoteOfItsRemovalBecomesVisible(t *testing.T) {
 	w, tp := tapped(t)
 	w.users("ann")

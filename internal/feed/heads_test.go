@@ -53,8 +53,9 @@ func pulling(t *testing.T, authors, posts int, change ...func(*config)) (*world,
 
 func isList(c call) bool { return c.op == table.OpQuery && c.key.PK == schema.PostsPK("large0000") }
 
-// T10: a home of a reader who follows 100 large authors takes one round trip more than one
-// of a reader who follows none, and none more while the process knows their newest posts.
+// T10: a home of a reader who follows 100 large authors takes one round trip more than a
+// home of a reader who follows none. While the process knows their newest posts, it takes
+// none more.
 func TestAHomeWithAHundredPulledFolloweesTakesOneRoundTripMore(t *testing.T) {
 	for _, pulled := range []int{1, 10, 100} {
 		synctest.Test(t, func(t *testing.T) {
@@ -231,7 +232,7 @@ func TestAPulledFolloweeCostsAHomePageOneReadUnitASecond(t *testing.T) {
 	assert.Equal(t, 3.0, cold-warm, "a list that fills the page")
 }
 
-// A head answers for older posts than it was asked for if it is full, and else does not.
+// A full head also answers for older posts than it was read for. Any other head does not.
 func TestAFullHeadAnswersForReadersOfOlderPosts(t *testing.T) {
 	for _, c := range []struct {
 		newer, lists int

@@ -227,8 +227,8 @@ func TestPagingThroughAChangingHome(t *testing.T) {
 	}
 }
 
-// A mark walk makes a home merge in an author's posts from one post on. The entries that
-// the home has already stay, and items that this version does not know are passed by.
+// A mark walk makes a home merge in an author's posts from one post on. Entries that the
+// home has already stay, and items that this version does not know are skipped.
 func TestAHomeMergesAPulledAuthorIn(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann", "bob")

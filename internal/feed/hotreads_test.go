@@ -122,7 +122,8 @@ type hotReads struct {
 	items, queries int
 }
 
-// crowdReads are in the order in which a crowd comes to them: each needs those before it.
+// crowdReads are in the order in which a crowd reaches them: each read needs the previous
+// ones.
 func crowdReads() []hotReads {
 	ctx := context.Background()
 	var first page.Request
@@ -236,8 +237,8 @@ func showsPost() map[string]func(w *world, p feed.Post) (bool, error) {
 	}
 }
 
-// A deletion is answered while shared reads of the post are under way that still see it. A call that
-// comes after the answer must not get theirs (I2).
+// A deletion is answered while running shared reads of the post still see it. A later call must not
+// get the answer of these reads (I2).
 func TestACallAfterADeletionSharesNoReadFromBefore(t *testing.T) {
 	const between = 100 * time.Millisecond
 	for name, call := range showsPost() {

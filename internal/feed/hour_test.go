@@ -287,8 +287,8 @@ func (w *world) newUser(name string) string {
 	return name
 }
 
-// A large post whose transaction failed is not counted before a worker makes it. The author's next large post
-// waits for that, so a process has one large post at most that is not counted.
+// A large post whose transaction failed is not counted before a worker makes it. The author's next
+// large post waits for that, so each process has at most one uncounted large post.
 func TestALargePostWaitsForTheFormerOne(t *testing.T) {
 	w := newWorld(t, withLimit(1_000_000))
 	w.users("ann")

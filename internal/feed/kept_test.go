@@ -39,8 +39,8 @@ func listed(t *testing.T, read func(context.Context, string, page.Request) (page
 	return users
 }
 
-// A block and a mute are decisions of the user who made them. A blocked user ends none of them by
-// removals and returns.
+// A block and a mute are decisions of the user who made them. A blocked user cannot end them by a
+// removal and a return.
 func TestABlockOutlastsRemovalsAndReturnsOfTheBlockedUser(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann", "rex", "cid", "dan")

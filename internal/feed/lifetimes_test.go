@@ -150,9 +150,9 @@ func TestAnUnfollowedAuthorDoesNotReturnWithTheTTL(t *testing.T) {
 	}
 }
 
-// A user unfollows before a longer TTL is in force, and a backfill under way still writes a post
-// that is made after that: soon after the decision, of which the process has not heard yet, and
-// an hour before the TTL is in force.
+// A user unfollows before a longer TTL is in force, and a running backfill still writes a later
+// post: soon after the decision, which its process has not read yet, or an hour before the TTL
+// is in force.
 func TestTheMarkOfAnUnfollowOutlivesEntriesOfALongerTTL(t *testing.T) {
 	const day = 24 * time.Hour
 	for _, since := range []time.Duration{30 * time.Second, day - 40*time.Minute} {

@@ -16,7 +16,7 @@ import (
 	"fanfare/messages"
 )
 
-// A process whose clock is ahead made the stored action. The next one must win all the same,
+// A process whose clock is ahead made the stored action. The next action must still win,
 // whichever of the post's shards has it.
 func TestAnActionIsAboveTheStoredOne(t *testing.T) {
 	for shards := 1; shards <= 4; shards++ {
@@ -63,8 +63,8 @@ func (w withoutLikes) Get(ctx context.Context, in table.GetInput) (table.GetResu
 	return w.Store.Get(ctx, in)
 }
 
-// An API whose clock is ahead took the action before, and it is stored. Replicas of the table do not
-// have it yet. The next action wins all the same, at an API whose clock is right (I3).
+// An API whose clock is ahead took the previous action, which is stored, but which replicas of the
+// table lack. The next action still wins, at an API whose clock is right (I3).
 func TestAnActionWinsOverAStoredOneOfAnAPIThatIsAhead(t *testing.T) {
 	for _, likeShards := range []int{1, 3} {
 		for _, kind := range []string{schema.KindLike, "love", ""} {

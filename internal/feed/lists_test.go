@@ -112,7 +112,7 @@ func TestLikersOfManyShardsComeInOrder(t *testing.T) {
 	}
 }
 
-// A count that an unlike of an uncounted like once took below zero is shown as zero.
+// A count that an unlike of an uncounted like has made negative shows as zero.
 func TestACountIsNeverShownBelowZero(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann")

@@ -94,8 +94,8 @@ func repeats(t *testing.T) []repeat {
 	}
 }
 
-// A user is removed and makes a new profile at any call of a sweep. Each call that is answered after
-// that is there at rest, though it found the record of the former life.
+// A user is removed and makes a new profile at any call of a sweep. The record of each later
+// answered call exists in the end, even if the call found the record of the former life.
 func TestARepeatAfterANewProfileOutlivesTheRemoval(t *testing.T) {
 	for _, r := range repeats(t) {
 		for _, at := range []time.Duration{0, time.Second, 2 * time.Hour} {
@@ -143,8 +143,8 @@ func TestARepeatAfterANewProfileOutlivesTheRemoval(t *testing.T) {
 	}
 }
 
-// The versions of a new life are above the versions that calls of the former life may still write, though the
-// user comes back at once.
+// The versions of a new life are above the versions that calls of the former life may still write,
+// even if the user returns at once.
 func TestEverythingOfANewLifeIsAboveItsAfter(t *testing.T) {
 	for _, wait := range []time.Duration{0, time.Second, time.Hour} {
 		t.Run(wait.String(), func(t *testing.T) { everythingOfANewLife(t, wait) })
@@ -198,8 +198,8 @@ func everythingOfANewLife(t *testing.T, wait time.Duration) {
 	assert.Greater(t, second, after, "a removal is above the life that it ends")
 }
 
-// A DELETE whose event was sent does not take the profile that its user made since. Its worker may be
-// late, and so may its own transaction.
+// A DELETE whose event was sent does not remove the profile that its user has made since. Its worker
+// may be late, and so may its own transaction.
 func TestARemovalTakesNoLaterLife(t *testing.T) {
 	for name, old := range map[string]func(w *world, again func()) error{
 		"a message that comes late": func(w *world, again func()) error {
@@ -252,9 +252,9 @@ func TestARemovalTakesNoLaterLife(t *testing.T) {
 	})
 }
 
-// A removal lasts for long if its message waits in a backlog, and its event is old then. Calls that read the
-// former life just before its profile went made ids of now, by clocks that are a little ahead. A new
-// life is above these ids, too.
+// A removal lasts long if its message waits in a backlog, and then its event is old. Calls that read
+// the former life just before its profile was deleted made ids of now, by clocks that are a little
+// ahead. A new life is above these ids, too.
 func TestANewLifeIsAboveCallsUnderWayThoughItsRemovalIsOld(t *testing.T) {
 	removal := func(t *testing.T, ahead *world, _ feed.Post) string {
 		t.Helper()
@@ -387,8 +387,8 @@ func TestALikeIsTakenBackByAnIDBelowTheNewLife(t *testing.T) {
 	}
 }
 
-// One removal at work a user: a call while there is a note sends nothing, and a user who came back is
-// removed again a minute after the last time. The command sends in any case.
+// A user has one removal in progress: a call while there is a note sends nothing, and a user who has
+// returned is removed again at the earliest a minute after the last time. The command always sends.
 func TestAUserIsRemovedOnceAMinute(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann")
@@ -416,7 +416,8 @@ func TestAUserIsRemovedOnceAMinute(t *testing.T) {
 	require.Len(t, w.published.take(), 1)
 }
 
-// A post of a former life does not come out of a backlog, be its author gone or back.
+// A backlog never restores a post of a former life, whether its author is gone or has
+// returned.
 func TestAPostOutOfABacklogBringsNothingOfAFormerLifeBack(t *testing.T) {
 	for name, back := range map[string]bool{"gone": false, "back": true} {
 		for _, shards := range []int{0, 1} {
@@ -466,8 +467,8 @@ func TestAnImportRefusesAUserWhoIsBeingRemoved(t *testing.T) {
 	}
 }
 
-// A process that slept between the read and the event of a removal must not end the life that began
-// meanwhile.
+// A process that slept between the read and the event of a removal must not end a life that began
+// in between.
 func TestARemovalThatSleptSendsNothing(t *testing.T) {
 	w, tp := tapped(t)
 	w.users("ann")

@@ -17,8 +17,8 @@ import (
 	"fanfare/internal/table"
 )
 
-// Here a look at a live home takes any time. It ends after a bounded number of table calls, and
-// each look gets further.
+// In these tests a look at a live home takes any time. It ends after a bounded number of table
+// calls, and each look makes progress.
 
 // lookCalls is the most table calls of a look, apart from one for each list that it merges.
 const lookCalls = 500
@@ -80,8 +80,8 @@ func TestASlowLookSendsEachPost(t *testing.T) {
 	}
 }
 
-// A client may be cut after any part of a look, and comes back with its position. Meanwhile
-// its user unfollows and mutes authors, and posts are made and deleted.
+// A client may be cut after any part of a look, and resumes at its position. Between two
+// parts its user unfollows and mutes authors, and posts are made and deleted.
 func TestLooksOfAnySpeedSendEachPostOnce(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w, tp := tapped(t)
@@ -179,7 +179,7 @@ func (c *watching) act(rt *rapid.T) (cut bool) {
 	return false
 }
 
-// Twelve thousand entries of an unfollowed author are in the way: more than a look reads.
+// A home has twelve thousand entries of an unfollowed author: more than a look reads.
 func TestALookPassesHiddenEntriesByPositionToo(t *testing.T) {
 	w, tp := tapped(t)
 	names := w.crowd("ann", 2, 0)

@@ -259,8 +259,8 @@ func TestABurialKeepsTheNewestDeletedPost(t *testing.T) {
 	}
 }
 
-// A post whose item is there is not lost. It may have come back since the repair looked, and a
-// newer post may have been deleted.
+// A post whose item exists is not lost. The item may have returned since the read of the
+// repair, and a newer post may have been deleted.
 func TestOnlyALostPostIsBuried(t *testing.T) {
 	for name, meanwhile := range map[string]func(w *world, post feed.Post){
 		"the item is there": func(w *world, post feed.Post) {
@@ -283,7 +283,8 @@ func TestOnlyALostPostIsBuried(t *testing.T) {
 	}
 }
 
-// No repair makes anything of a user without a profile. It makes it once the user has one.
+// No repair makes anything for a user without a profile. Once the user has a profile, the
+// repair does.
 func TestNothingIsMadeOfAUserWithoutAProfile(t *testing.T) {
 	for _, user := range []string{"ann", "bob"} {
 		for name, c := range map[string]struct {

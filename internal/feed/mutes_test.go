@@ -28,8 +28,8 @@ func (w *world) unmute(user, author string) {
 	require.NoError(w.t, w.Unmute(w.t.Context(), user, author))
 }
 
-// A mute hides the entries of an author, and posts that a home merges in: of a new follow, and
-// of a pulled author. It changes nothing that is stored, so they are all there afterwards.
+// A mute hides the entries of an author, and posts that a home merges in, of a new follow or
+// of a pulled author. It changes nothing that is stored, so all posts show again afterwards.
 func TestAMuteHidesAtOnceWhileItLasts(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann", "bob", "cid", "big", "new")
@@ -146,8 +146,8 @@ func TestMutesAreListedByUserID(t *testing.T) {
 	wantKind(t, err, fault.Malformed)
 }
 
-// Of the home's entries nearly all are of muted authors. A page skips them in large steps, and
-// ends where its budget does (I11).
+// Nearly all entries of the home belong to muted authors. A page skips them in large steps,
+// and ends with its budget (I11).
 func TestHomeBehindThousandsOfEntriesOfMutedAuthors(t *testing.T) {
 	w, tp := tapped(t)
 	names := w.crowd("ann", 3, 0)

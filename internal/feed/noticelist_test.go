@@ -158,7 +158,8 @@ func TestTheNumberOfANotificationOfLikesHasAllReactions(t *testing.T) {
 	assert.Equal(t, []string{"like by bob of 2"}, w.noticed())
 }
 
-// I13: a hidden user or post hides its notifications at the next read, and they come back with it.
+// I13: a hidden user or post hides its notifications at the next read. When it is no
+// longer hidden, they show again.
 func TestNotificationsHideAtOnce(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
@@ -199,7 +200,8 @@ func TestNotificationsHideAtOnce(t *testing.T) {
 	w.unread(0) // I14: the mark covers hidden notifications, too
 }
 
-// An action that was taken back names nobody, and of a full list without a name the number decides.
+// A notification whose action was taken back names nobody. If a full list names nobody,
+// the number decides whether it shows.
 func TestAFullListWithoutNamesShowsItsNumber(t *testing.T) {
 	w := newWorld(t)
 	users := []string{"b0", "b1", "b2", "b3", "b4"}
@@ -293,7 +295,8 @@ func TestPagingThroughNotificationsThatMove(t *testing.T) {
 	}
 }
 
-// Pages are short, never skipped, where much is hidden, and each takes a bounded number of calls.
+// If many notifications are hidden, pages are short, but never skipped, and each takes a
+// bounded number of calls.
 func TestNotificationsBehindManyHiddenOnes(t *testing.T) {
 	w, tp := tapped(t)
 	w.users("ann", "bob", "cat")
@@ -376,8 +379,8 @@ func TestUnreadCountsUpToItsMost(t *testing.T) {
 	w.unread(1)
 }
 
-// The calls for a number and for a mark read it, and streams do by the same call. A page that has the number counts
-// its own keys.
+// The calls for a number and for a mark read the number, and streams do by the same call. A page with
+// the number counts its own keys.
 func TestReadsOfTheUnreadNumberAreCounted(t *testing.T) {
 	reads := 0
 	w := newWorld(t, func(c *config) { c.unreadRead = func() { reads++ } })

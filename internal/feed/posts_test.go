@@ -104,7 +104,7 @@ func TestTheIDFloorIsTheNewestDeletedPost(t *testing.T) {
 	}
 }
 
-// The newest deleted post is known from the read, so no transaction is sent in vain.
+// The read shows the newest deleted post, so no transaction is sent for nothing.
 func TestADeletionIsOneTransaction(t *testing.T) {
 	w, tp := tapped(t)
 	w.users("ann")
@@ -170,9 +170,9 @@ func TestDeletedPostsLeaveTheListAndNeverComeBack(t *testing.T) {
 	})
 }
 
-// TestADeletionAsksForThePurgeOnce has the queue fail, and then the table. The queue does not hold a
-// deletion up. The event goes out if the deletion happened or may have happened, also when its caller
-// has left, and not if another call deleted the post.
+// TestADeletionAsksForThePurgeOnce makes the queue fail, and then the table. The queue does not delay
+// a deletion. The event is sent if the deletion happened or may have happened, even if its caller has
+// left, and not if another call deleted the post.
 func TestADeletionAsksForThePurgeOnce(t *testing.T) {
 	w, tp := tapped(t)
 	w.users("ann")
@@ -208,7 +208,7 @@ func TestADeletionAsksForThePurgeOnce(t *testing.T) {
 	assert.Empty(t, w.published.take(), "a post that is gone")
 }
 
-// Workers that forget one user at once ask for each purge once.
+// Workers that remove one user at the same time request each purge once.
 func TestWorkersThatDeleteTheSamePostsAskForEachPurgeOnce(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann")

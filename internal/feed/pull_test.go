@@ -24,7 +24,7 @@ import (
 	"fanfare/internal/table"
 )
 
-// Here homes by pull have more followees than one page of their list.
+// In these tests homes by pull have more followees than one page of their list.
 
 // pageLists is the number of followees up to which each page reads every list, and gatherLists up
 // to which one request gathers the home.
@@ -106,7 +106,7 @@ func TestRequestsThatGatherAHomeTakeTurns(t *testing.T) {
 }
 
 // The table takes a tenth of a second for each call, so the request has no time to read five thousand
-// lists. The next ones continue where it was.
+// lists. The next requests continue where it ended.
 func TestAGatheringOnASlowTableGetsFurther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, tp := tapped(t)
@@ -252,7 +252,7 @@ func TestCursorsOfGatherings(t *testing.T) {
 	wantKind(t, err, fault.Malformed)
 }
 
-// A home that returns is read by pull. Its reader sees every post at once, whatever the number of
+// A home that returns is read by pull. Its reader sees every post at once, with any number of
 // followees: on pages of any size, by after, and live (I1, I7).
 func TestAReturningReaderOfThousandsOfFolloweesSeesEverythingAtOnce(t *testing.T) {
 	for _, c := range []struct{ followees, pushed, skipped int }{{1001, 0, 30}, {2000, 30, 130}, {5000, 0, 25}, {5000, 15, 5}} {
@@ -307,8 +307,8 @@ func (w *world) shownFromTheFirstPageOn(viewer string, limit int, want []string)
 	assert.Equalf(w.t, want, got, "pages of %d", limit)
 }
 
-// The entries above the gap of a return are of deleted posts. The first page shows the posts in the
-// gap all the same.
+// The entries above the gap of a return are of deleted posts. The first page still shows the posts
+// in the gap.
 func TestAFirstPageThatBeginsInAGapIsNotEmpty(t *testing.T) {
 	for _, deleted := range []int{1, 30, 150} {
 		w := newWorld(t, active(2))
@@ -361,9 +361,9 @@ func TestAGatheredPageOfLongTextsEndsAfterItsBytes(t *testing.T) {
 	assert.Equal(t, 256<<10/20_600, most, "posts on a page")
 }
 
-// While a reader's requests gather and show, posts and follows come and go. What is in the
-// home from the first request to the last appears once, and nothing shows that was deleted
-// or unfollowed before the request (I2, I7).
+// While a reader's requests gather and show, posts and follows come and go. A post that is
+// in the home from the first request to the last shows once, and no post shows that was
+// deleted or unfollowed before the request (I2, I7).
 func TestAHomeByPullGathersWhileItChanges(t *testing.T) {
 	for seed := range uint64(3) {
 		random := rand.New(rand.NewPCG(seed, 0))

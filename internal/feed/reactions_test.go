@@ -19,7 +19,7 @@ import (
 
 func withKinds(c *config) { c.Reactions, c.LikesByUser = []string{"love", "wow"}, true }
 
-// Each read shows the kinds, and the reads of likes show the kind like alone.
+// Each read shows the kinds, and reads of likes show only the kind like.
 func TestReadsShowEachKind(t *testing.T) {
 	for _, shards := range []int64{1, 1000} { // followers for each shard
 		w := newWorld(t, withKinds, func(c *config) { c.FollowersPerLikeShard = shards })
@@ -83,7 +83,7 @@ func TestReadsShowEachKind(t *testing.T) {
 	}
 }
 
-// A cursor of one kind's list is not one of another's.
+// The list of one kind refuses a cursor of another kind's list.
 func TestACursorOfReactionsIsOfItsKind(t *testing.T) {
 	w := newWorld(t, withKinds)
 	w.users("ann", "bob", "cid")
@@ -102,7 +102,7 @@ func TestACursorOfReactionsIsOfItsKind(t *testing.T) {
 	}
 }
 
-// Kinds that are not configured are refused, and stored ones can be taken back, and come back with the
+// Kinds that are not configured are refused. Stored ones can be taken back, and show again with the
 // setting.
 func TestReactionsSwitchedOff(t *testing.T) {
 	w := newWorld(t, withKinds)
@@ -140,7 +140,7 @@ func TestReactionsSwitchedOff(t *testing.T) {
 	assert.Empty(t, on.Kinds)
 }
 
-// The live home has the counts by kind, and sends them where one kind takes the place of another.
+// The live home has the counts by kind, and sends them when one kind replaces another.
 func TestLikeChangesHaveTheKinds(t *testing.T) {
 	w := newWorld(t, withKinds)
 	w.users("ann", "bob")

@@ -320,8 +320,8 @@ func (l *largest) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page
 	}
 }
 
-// A user who follows and unfollows again and again may have very many marks for months.
-// The home holds one page of them at a time, and is right all the same (I2, I9).
+// A user who often follows and unfollows may have very many marks for months. The home
+// holds one page of marks at a time, and is right even so (I2, I9).
 func TestHomeOfSomebodyWithThousandsOfMarks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &largest{pk: schema.MarksPK("viewer")}

@@ -19,8 +19,8 @@ import (
 	"fanfare/messages"
 )
 
-// Here lists and homes meet thousands of things that they must not show. Each page costs
-// a bounded number of table calls, and all pages together hold each item once.
+// In these tests lists and homes meet thousands of hidden things. Each page costs a
+// bounded number of table calls, and all pages together hold each item once.
 
 // TableCalls is the most that one page may cost, besides the first read of each list that
 // it merges.
@@ -336,7 +336,7 @@ func TestFriendsOfTwoLongListsWithHardlyAMatch(t *testing.T) {
 	}
 }
 
-// A page is short only where something was skipped.
+// A page is short only if items were skipped.
 func TestPagesAreFullWhereNothingIsSkipped(t *testing.T) {
 	w := newWorld(t)
 	names := w.crowd("ann", 30, 300)

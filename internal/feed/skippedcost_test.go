@@ -87,8 +87,8 @@ func TestSmallPagesWithADeletedPostReadFewMore(t *testing.T) {
 	}
 }
 
-// Each refill reads merged lists again. A small one pays for that from the budget if this leaves the
-// calls of a large one. With three or four lists it does not, and with five there is no refill.
+// Each refill reads merged lists again. A small refill pays for that from the budget if this leaves
+// the calls of a large one. With three or four lists it does not, and with five there is no refill.
 func TestASmallRefillPaysForMergedLists(t *testing.T) {
 	for merged, want := range map[int]float64{0: 4, 1: 5, 2: 6, 3: 108, 4: 109, 5: 0} {
 		var m meter
@@ -107,8 +107,8 @@ func TestASmallRefillPaysForMergedLists(t *testing.T) {
 	}
 }
 
-// The page lacks few posts, but much is deleted behind it. A small refill that was not enough takes
-// nothing from the large ones: no page ends earlier than with large refills alone.
+// The page lacks few posts, but many posts after it are deleted. A small refill that is not enough
+// takes no calls from the large refills: no page ends earlier than with only large refills.
 func TestNoPageEndsEarlierForASmallRefill(t *testing.T) {
 	for _, c := range []struct {
 		limit, living, deleted int
@@ -189,7 +189,8 @@ func TestPagesAreExactWhateverTheyAreFilledUpWith(t *testing.T) {
 	}
 }
 
-// So do the lists whose items are of posts that were deleted: each refill takes two calls.
+// The same holds for lists of items whose posts were deleted: each refill takes two
+// calls.
 func TestListsOfLivingPostsAreExactWhateverTheyAreFilledUpWith(t *testing.T) {
 	for seed := range uint64(8) {
 		rng := rand.New(rand.NewPCG(seed, 8))
@@ -227,7 +228,7 @@ func TestListsOfLivingPostsAreExactWhateverTheyAreFilledUpWith(t *testing.T) {
 	}
 }
 
-// skipping is a list with something that it must not show.
+// skipping is a list with an item that must not show.
 type skipping struct {
 	name string
 	// skip makes the list skip one of its newest items.
@@ -337,8 +338,8 @@ func listsThatSkip() []skipping {
 	}
 }
 
-// Nothing that a list has to skip makes a page read much more. Where the table has no item of the skipped
-// thing, the page has nothing to skip.
+// An item that a list has to skip makes a page read hardly more. If the table has no item of the
+// skipped thing, the page has nothing to skip.
 func TestAPageThatSkipsAnItemReadsFewMore(t *testing.T) {
 	for _, c := range listsThatSkip() {
 		var m meter

@@ -20,7 +20,8 @@ import (
 	"fanfare/internal/page"
 )
 
-// A post looks the same wherever its view is shown: as a home shows it, with its comments.
+// A post looks the same wherever its view shows: like the item of a home, with its
+// comments.
 func TestAPostHasOneView(t *testing.T) {
 	for _, byIndex := range []bool{true, false} {
 		t.Run(fmt.Sprintf("likes by user %v", byIndex), func(t *testing.T) {
@@ -198,7 +199,8 @@ func TestTheEdgesOfAReaderWhoFollowsThousandsAreReadByKey(t *testing.T) {
 	assert.LessOrEqual(t, keys, 3*len(shown)+3)
 }
 
-// A user that was asked for in vain is there at once when it comes, in the process that was asked.
+// A user who did not exist at the first request shows at once when it exists, in the same
+// process.
 func TestAUserWhoComesIsFoundAtOnce(t *testing.T) {
 	w := newWorld(t, sharing)
 	other := newWorld(t, func(c *config) { c.Store = w.store })

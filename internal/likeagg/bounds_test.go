@@ -110,7 +110,7 @@ func TestTheOutcomeOfAWindow(t *testing.T) {
 	})
 }
 
-// A like of a post that is unknown waits as long as any failure may be repeated.
+// A like of an unknown post waits as long as a failure may be repeated.
 func TestALikeOfAnUnknownPostDiesAfterMaxAttempts(t *testing.T) {
 	var dead error
 	for receives := 1; dead == nil; receives++ {
@@ -163,8 +163,8 @@ func TestALargeLedgerIsToldOnceAnHour(t *testing.T) {
 	})
 }
 
-// The notes of a ledger are looked for when its flush is about to cost more. Nothing is
-// dropped from it before that would make it cheaper.
+// A window reads the notes of a ledger when its flush is about to cost more. It drops
+// nothing from the ledger before that makes the flush cheaper.
 func TestASmallLedgerIsLeftAlone(t *testing.T) {
 	step(t, func(w *world) {
 		ended := others(1)

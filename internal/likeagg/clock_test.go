@@ -29,7 +29,7 @@ func (w *world) told() {
 }
 
 // An aggregator whose clock is wrong by hours or days counts exactly, or leaves the likes
-// until its clock is right, or another one takes them.
+// until its clock is right, or another aggregator takes them.
 func TestAClockThatIsWrongCountsExactlyOrWaits(t *testing.T) {
 	for _, row := range []struct {
 		ahead time.Duration
@@ -69,7 +69,7 @@ func TestAClockThatIsWrongCountsExactlyOrWaits(t *testing.T) {
 	}
 }
 
-// A healthy aggregator counts the likes that one with a wrong clock leaves.
+// A healthy aggregator counts the likes that an aggregator with a wrong clock leaves.
 func TestOneWrongClockHoldsUpNobody(t *testing.T) {
 	step(t, func(w *world) {
 		w.told()

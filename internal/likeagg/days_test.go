@@ -16,8 +16,8 @@ import (
 
 const day = 24 * time.Hour
 
-// A fence may be on its way while another aggregator prunes. All that the dead one counted
-// stays counted, and its like that was not is settled.
+// A fence may be in flight while another aggregator prunes. All likes that the dead
+// aggregator counted stay counted, and its uncounted like is settled.
 func TestAFenceOnItsWayWhileAnotherPrunes(t *testing.T) {
 	step(t, func(w *world) {
 		g := others(1)

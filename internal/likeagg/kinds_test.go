@@ -46,8 +46,8 @@ func TestEachUserCountsForTheLatestKind(t *testing.T) {
 	})
 }
 
-// The flush of two dead aggregators' kinds is judged by the stamp, and base has the kind that was
-// counted.
+// The stamp decides about the flush of two dead aggregators' kinds, and base has the counted
+// kind.
 func TestAKindThatWasNeverCountedKeepsTheCountedOne(t *testing.T) {
 	for _, counted := range []bool{true, false} {
 		t.Run(fmt.Sprint("flushed: ", counted), func(t *testing.T) {
@@ -94,7 +94,7 @@ func TestAKindThatIsNotConfiguredWaits(t *testing.T) {
 	})
 }
 
-// A kind that is taken out of the setting stays counted, also where another aggregator has left it
+// A kind that is removed from the setting stays counted, even if another aggregator has left it
 // uncounted, and can be taken back or replaced.
 func TestReactionsSwitchedOffAndOnLoseNothing(t *testing.T) {
 	step(t, func(w *world) {
@@ -127,7 +127,8 @@ func TestReactionsSwitchedOffAndOnLoseNothing(t *testing.T) {
 	})
 }
 
-// Imports and repairs apply kinds that are not configured, too: their owner asked for them.
+// Imports and repairs apply kinds that are not configured, too, because the operator
+// requested them.
 func TestDirectCountsEachKind(t *testing.T) {
 	step(t, func(w *world) {
 		err := Direct(w.t.Context(), Config{Store: w.mem, Window: time.Second}, nil, func(_ context.Context, add func(UserAction) error) error {
@@ -177,8 +178,8 @@ func TestAChangeOfKindIsExactAfterEachFault(t *testing.T) {
 	}
 }
 
-// The window sums kinds as a vector: users who change places leave all counts as they are, and the
-// flush happens all the same.
+// The window sums kinds as a vector: users who change places leave all counts unchanged, and the
+// flush still happens.
 func TestKindsThatChangePlacesAreFlushed(t *testing.T) {
 	step(t, func(w *world) {
 		w.tune = lovable

@@ -107,7 +107,8 @@ func (w *world) answers() func() []queue.Answered {
 
 func isLeft(a queue.Answered) bool { return a.Result == queue.ResultLater && a.After == leaveFor }
 
-// A refusal of the request itself decides after tries that did nothing, and does not after others.
+// A refusal of the request itself decides after tries without an effect, and does not
+// after doubtful tries.
 func TestARefusalDecidesAfterTriesThatDidNothing(t *testing.T) {
 	for name, tt := range map[string]struct {
 		first fault
@@ -129,7 +130,7 @@ func TestARefusalDecidesAfterTriesThatDidNothing(t *testing.T) {
 	}
 }
 
-// The requests of a window, and the notes of ends, have nobody who brings them again.
+// Nobody redelivers the requests of a window, and the notes of ends.
 func TestOnlyRequestsForOneLikeAreLeft(t *testing.T) {
 	for op, left := range map[string]bool{
 		"post": false, "put": true, "like": true, "user": true, "ledger": false, "ends": false, "fence": false, "flush": false, "end": false,
@@ -172,8 +173,8 @@ func TestOnlyRequestsForOneLikeAreLeft(t *testing.T) {
 	}
 }
 
-// The receives of a like that is left do not count: it fences no aggregator that lives, and a failure
-// that nobody knows makes no dead letter of it.
+// The receives of a like that is left do not count: the like fences no living aggregator, and an
+// unknown failure does not make it a dead letter.
 func TestALikeThatIsLeftForAnHourHasAllItsAttempts(t *testing.T) {
 	step(t, func(w *world) {
 		w.full("hot", time.Hour)

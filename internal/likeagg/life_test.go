@@ -12,8 +12,8 @@ import (
 	"fanfare/internal/table"
 )
 
-// A like that waited for longer than a removal looks is a former life's if its user is gone or came
-// back since. A younger like is left to the removal's last look.
+// A like that waited for longer than a removal looks belongs to a former life if its user is gone
+// or has returned since. A younger like is left to the removal's last look.
 func TestALikeOutOfABacklogBringsNothingOfAFormerLifeBack(t *testing.T) {
 	removal := func(at time.Time) schema.Removal {
 		return schema.Removal{User: "alice", Event: id.Floor(at), At: at}
@@ -85,8 +85,8 @@ func TestAnUnlikeOutOfABacklogCounts(t *testing.T) {
 	})
 }
 
-// An aggregator takes a like, and sleeps for an hour before it writes it. The removal has looked for
-// the last time by then.
+// An aggregator takes a like, and sleeps for an hour before the write. By then the removal has had
+// its last look.
 func TestAnAggregatorThatSleptAsksOnceMoreInWhichLifeALikeWasMade(t *testing.T) {
 	step(t, func(w *world) {
 		slept := false

@@ -45,8 +45,8 @@ func TestTheWorkersThatWaitAreBounded(t *testing.T) {
 	})
 }
 
-// A window of which as many workers wait as there are places gets no turn before one of
-// them is back. Others do.
+// A window with as many waiting workers as there are places gets no turn before one of
+// them is back. Other windows do.
 func TestAWindowThatWaitsLeavesTheTurnsToOthers(t *testing.T) {
 	step(t, func(w *world) {
 		p := newPool(2)
@@ -64,7 +64,7 @@ func TestAWindowThatWaitsLeavesTheTurnsToOthers(t *testing.T) {
 	})
 }
 
-// A pool that stops waits for the worker that waits, which needs no place any more.
+// A pool that stops waits for the waiting worker, which needs no place any more.
 func TestAPoolThatStopsWaitsForTheLastWorker(t *testing.T) {
 	step(t, func(w *world) {
 		p := newPool(2)

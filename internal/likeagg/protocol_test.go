@@ -389,7 +389,7 @@ func TestHeldMessagesAndRequestsAreBounded(t *testing.T) {
 	})
 }
 
-// A partition that refuses all its requests for minutes holds up no other post, however
+// A partition that refuses all its requests for minutes delays no other post, however
 // many of its requests there are.
 func TestAPartitionThatRefusesHoldsUpNobodyElse(t *testing.T) {
 	for _, op := range []string{"put", "like", "ledger", "flush"} {
@@ -455,7 +455,7 @@ func TestAHotPostCostsOneWriteALikeAndOneAWindow(t *testing.T) {
 
 // costs sends an action of each of n users and waits. It fails if a like costs more than
 // T7 allows, which is each write of its item, its share of the flush and 0.01. The notes
-// of ends are not in it: they are one write a process and day, whatever it counts.
+// of ends do not count: they are one write for each process and day.
 func (w *world) costs(t *testing.T, n int, every time.Duration, user, kind string, item float64) (flushes, pruned int) {
 	t.Helper()
 	w.mu.Lock()
@@ -485,9 +485,9 @@ func TestWhatEachKindOfActionCosts(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		indexed bool
-		// writes of the item by a first like, a like of one who likes the post already,
-		// an unlike, a like again, another kind, and one whose message has the hint that
-		// there is an item
+		// writes of the item by a first like, a like of a user who likes the post
+		// already, an unlike, a like again, another kind, and a like whose message has
+		// the hint of an item
 		first, repeated, unlike, again, changed, hinted float64
 	}{
 		{"without the index", false, 1, 2, 1, 2, 2, 1},

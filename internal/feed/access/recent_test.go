@@ -94,7 +94,8 @@ func TestSharedItemsLiveAsLongAsTheirKind(t *testing.T) {
 	}
 }
 
-// A request may name a user that is about to come. A post without likes has no count for long.
+// A request may name a user that is about to be made. A post without likes soon gets a
+// count.
 func TestTheAbsenceOfACountIsSharedAndThatOfAProfileIsNot(t *testing.T) {
 	s := newShared(time.Second)
 	clear(s.table)

@@ -111,8 +111,8 @@ func TestACallThatWaitsInVainLeavesItsLane(t *testing.T) {
 	})
 }
 
-// A user with 32 calls at once in one lane holds up its own calls alone: a call of another user
-// waits for the call that holds the lane, and for one call of each user that came before.
+// A user with 32 calls at once in one lane delays only the own calls: a call of another user
+// waits for the call that holds the lane, and for one earlier call of each user.
 func TestACrowdOfCallsOfOneUserHoldsUpThatUserAlone(t *testing.T) {
 	const turn = 10 * time.Millisecond // of underWay
 	for name, send := range map[string]func(context.Context, *Access, string, table.TransactOp) error{

@@ -78,7 +78,7 @@ func (d *tracked) ended(want delivery.Progress, state delivery.State, second int
 	return want
 }
 
-// deliveries are what is stored of a delivery, and the state that it has then.
+// deliveries have the stored items of a delivery, and its state.
 var deliveries = map[string]func(*tracked) delivery.Progress{
 	"nothing": func(*tracked) delivery.Progress { return delivery.Progress{State: delivery.Queued} },
 	"a plan": func(d *tracked) delivery.Progress {

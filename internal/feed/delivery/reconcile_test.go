@@ -155,7 +155,7 @@ func TestReconcileRefusesACursorThatIsNotItsOwn(t *testing.T) {
 	}
 }
 
-// By a clock that is days ahead Reconcile would leave posts out without a word.
+// With a clock that is days ahead, Reconcile would silently leave posts out.
 func TestReconcileFailsWhileTheClockIsInDoubt(t *testing.T) {
 	var clk *clock.Clock
 	w := newWorld(t, func(c *access.Config) {
