@@ -37,7 +37,7 @@ func TestHealthWaitsTwoSecondsForEachAtOnce(t *testing.T) {
 	})
 }
 
-// Whoever asks /readyz, and how often, a dependency is asked once in a second.
+// A dependency is asked at most once a second, however many callers ask /readyz.
 func TestReadinessAsksOnceASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked, at atomic.Int64
@@ -117,7 +117,8 @@ func TestDrainingIsNotReadyButAlive(t *testing.T) {
 	}
 }
 
-// A balancer must not take a process out because of what all processes share, nor wait for it.
+// A balancer must not remove a process because of a dependency that all processes share,
+// nor wait for it.
 func TestAProcessServesWithoutItsDependenciesAndUnderLoad(t *testing.T) {
 	h := admin.NewHealth(admin.Check{Name: "queue", Needed: true, Ask: func(context.Context) error {
 		t.Error("the queue was asked")
@@ -133,7 +134,7 @@ func TestAProcessServesWithoutItsDependenciesAndUnderLoad(t *testing.T) {
 	}
 }
 
-// call makes one request of a handler and returns the status of the answer, which must have a body.
+// call makes one request to a handler and returns the status of the answer, which must have a body.
 func call(t *testing.T, c admin.Config, method, path string, header http.Header, body string) int {
 	t.Helper()
 	metrics := prometheus.NewRegistry()
@@ -156,7 +157,7 @@ func call(t *testing.T, c admin.Config, method, path string, header http.Header,
 	return res.Code
 }
 
-// A page of a stranger gives its name the address of this machine, to read the answers.
+// A stranger's page gives its name the address of this machine, to read the answers.
 func TestOnlyRequestsForThisHostAreAnswered(t *testing.T) {
 	for host, want := range map[string]int{
 		"127.0.0.1:9090": 200, "127.0.0.1": 200, "[::1]:9090": 200, "[::1]": 200, "10.1.2.3:9090": 200,
@@ -201,7 +202,7 @@ func TestTheConsoleIsAtTheRootOfTheAdminAddress(t *testing.T) {
 	}
 }
 
-// letters are dead letters that remember the calls.
+// letters are dead letters that record the calls.
 type letters struct {
 	queue.DeadLetters
 	calls []string
@@ -268,7 +269,8 @@ func TestAllDeadLettersAreMeantOnlyIfTheRequestSaysSo(t *testing.T) {
 	}
 }
 
-// The kind and the user of a payload are shown if every reader understands it alike.
+// The kind and the user of a payload are shown only if every reader understands the
+// payload in the same way.
 func TestADeadLetterOfADoubtfulPayloadShowsNoUser(t *testing.T) {
 	for payload, want := range map[string]string{
 		`{"type":"Liked","user_id":"ann"}`: "Liked ann", `{"type":"Liked","version":9,"follower_id":"bob","x":[1]}`: "Liked bob",
@@ -344,7 +346,7 @@ func TestTheClientNamesItsSelection(t *testing.T) {
 	assert.Equal(t, "redrive [],drop [],redrive [a],drop [a]", strings.Join(l.calls, ","))
 }
 
-// The address of up and the queues on AWS take the same selections.
+// The address of up and the queues on AWS accept the same selections.
 func TestDeadLettersAreSelectedByReasonAndAge(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	held := func() []queue.DeadLetter {

@@ -41,7 +41,7 @@ func TestIDsThatNobodyHasAreNotFound(t *testing.T) {
 	}
 }
 
-// The total is an estimate, so a walk does without it.
+// The total is an estimate, so a walk does not need it.
 func TestTheProgressOfAVerificationHasTheTotal(t *testing.T) {
 	store := tabletest.NewMemory()
 	_, err := store.Put(t.Context(), table.PutInput{Item: table.Item{Key: table.Key{PK: "a", SK: "b"}}})

@@ -35,8 +35,8 @@ func (mending) Reconcile(_ context.Context, _, _ time.Time, cursor string, _ int
 	return delivery.Reconciled{Checked: 5, Published: 2, Next: "more"}, nil
 }
 
-// Each change by an operator is in the log, whatever its level, with who made it and how much, and without
-// a payload.
+// Each change by an operator is in the log, at any level, with the operator and the size of the
+// change, and without a payload.
 func TestEveryChangeByAnOperatorIsInTheLog(t *testing.T) {
 	core, lines := observer.New(zap.ErrorLevel)
 	log := zap.New(core)

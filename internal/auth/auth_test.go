@@ -305,7 +305,7 @@ func TestJWTRefusesEverythingElse(t *testing.T) {
 }
 
 // A verified token is refused like any other once its time is over, or its key is withdrawn,
-// replaced by another one of the same name, or too old.
+// replaced by a key of the same name, or too old.
 func TestAVerifiedTokenIsRefusedOnceItsTimeOrItsKeyIsGone(t *testing.T) {
 	_, renamed := rsaKey(t, 2048, "r2")
 	_, replaced := rsaKey(t, 2048, "r1")
@@ -458,7 +458,7 @@ func TestKeysSurviveAnOutage(t *testing.T) {
 	assert.ErrorAs(t, err, new(*auth.UnavailableError), "unknown key during the outage")
 }
 
-// A key that the issuer withdrew must not stay in use because the issuer cannot be heard.
+// A withdrawn key must not stay in use because the issuer does not answer.
 func TestKeysGrowTooOldInALongOutage(t *testing.T) {
 	w := newWorld(t)
 	require.NoError(t, w.keys.Ready(t.Context()))

@@ -41,7 +41,8 @@ func edKey(t *testing.T, kid string) (ed25519.PrivateKey, map[string]any) {
 	return key, map[string]any{"kty": "OKP", "crv": "Ed25519", "kid": kid, "x": base64.RawURLEncoding.EncodeToString(public)}
 }
 
-// Each key checks the algorithms of its kind only, and the one that it names if it does.
+// Each key checks only the algorithms of its kind, and only its own algorithm if it names
+// one.
 func TestEachAlgorithmIsForItsKeysOnly(t *testing.T) {
 	w := newWorld(t)
 	named, namedJWK := rsaKey(t, 2048, "pss")
@@ -311,8 +312,8 @@ func TestKeysAreDiscoveredFromTheIssuer(t *testing.T) {
 	}
 }
 
-// No header and no claims make the verifier panic, and it accepts none that name neither a
-// user nor a service.
+// No header and no claims make the verifier panic, and it accepts no token that names
+// neither a user nor a service.
 func FuzzTokens(f *testing.F) {
 	c := newClock()
 	dev, err := auth.NewDev([]byte(secret), c.Now)

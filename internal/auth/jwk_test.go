@@ -16,7 +16,7 @@ import (
 	"fanfare/internal/auth"
 )
 
-// A key that cannot be read takes no other one with it.
+// An unreadable key does not hide a readable one.
 func TestAMalformedKeyLocksNobodyOut(t *testing.T) {
 	w := newWorld(t)
 	_, sound := rsaKey(t, 2048, "other")
@@ -83,8 +83,8 @@ func TestASetOfUnsoundKeysIsRefused(t *testing.T) {
 	}
 }
 
-// Keys with one id are told apart by the algorithm of the token. If that is the same, too, each
-// of them may check it.
+// The algorithm of the token distinguishes keys with one id. If the algorithm is the same, too,
+// each of these keys may check the token.
 func TestKeysWithOneIDAreAllUsable(t *testing.T) {
 	w := newWorld(t)
 	first, firstJWK := rsaKey(t, 2048, "k")
@@ -111,7 +111,7 @@ func TestKeysWithOneIDAreAllUsable(t *testing.T) {
 	refused(t, verify(jwt.SigningMethodRS256, w.rsa))
 }
 
-// Two readers must not understand the header of a token in two ways.
+// All readers must understand the header of a token in the same way.
 func TestAHeaderIsReadStrictly(t *testing.T) {
 	w := newWorld(t)
 	token := sign(t, jwt.SigningMethodRS256, w.rsa, "r1", w.claims(nil))

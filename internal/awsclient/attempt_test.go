@@ -21,7 +21,7 @@ type doing func(*http.Request) (*http.Response, error)
 
 func (d doing) Do(req *http.Request) (*http.Response, error) { return d(req) }
 
-// stalling is a body that brings some text and then nothing until the request ends.
+// stalling is a body that sends some text and then nothing until the request ends.
 type stalling struct {
 	io.Reader
 	req *http.Request
@@ -37,8 +37,8 @@ func (s stalling) Read(p []byte) (int, error) {
 
 func (stalling) Close() error { return nil }
 
-// An endpoint that takes requests and answers nothing costs an attempt three seconds,
-// before the reply and within it.
+// An endpoint that accepts requests and answers nothing costs an attempt three seconds,
+// both before the reply and within it.
 func TestASilentEndpointCostsAnAttemptThreeSeconds(t *testing.T) {
 	silent := func(req *http.Request) (*http.Response, error) {
 		<-req.Context().Done()
@@ -96,7 +96,7 @@ func TestAReplyThatIsExpectedLateIsWaitedFor(t *testing.T) {
 	})
 }
 
-// slowly brings a byte after each pause, until the request ends.
+// slowly sends a byte after each pause, until the request ends.
 type slowly struct {
 	io.Reader
 	pause time.Duration

@@ -25,8 +25,8 @@ func page(t *testing.T) string {
 // changing is the heading of the table about changes of settings.
 const changing = "## Changing a setting\n"
 
-// stored are the settings that decide about stored things or identities. A change of one could
-// break an invariant, so its row names the test that holds it.
+// stored are the settings that decide about stored things or identities. A change of such a
+// setting could break an invariant, so its row names the test of the invariant.
 var stored = []string{
 	"FANFARE_ENGINE", "FANFARE_DATA_DIR", "FANFARE_QUEUE_PREFIX", "FANFARE_EVENTS_QUEUE", "FANFARE_AUTH",
 	"FANFARE_JWT_ISSUER", "FANFARE_JWT_AUDIENCE", "FANFARE_JWKS_URL", "FANFARE_JWT_USER_CLAIM", "FANFARE_SERVICE_SCOPE",

@@ -28,7 +28,8 @@ func serviceLinks(service, portName, protocol, ip string, port int) []string {
 	}
 }
 
-// A namespace may have any Service, and a pod that started before it dies at its next start.
+// A namespace may have any Service, and a pod that started before that Service must
+// survive its next start.
 func TestAServiceOfAnyNameStopsNoStart(t *testing.T) {
 	for _, service := range []string{"fanfare", "fanfare-api", "fanfare-x-y", "fanfare--x", "fanfare-2", "fanfare-port", "fanfare-service-port", "fanfare-api-port-80-tcp", "fanfare-http-addr", "fanfare-name", "fanfare-env-x"} {
 		for _, ip := range []string{"10.0.0.1", "fd00:10:96::a", "::1"} {
@@ -92,7 +93,7 @@ func TestATypingErrorIsNoVariableOfAPlatform(t *testing.T) {
 	}
 }
 
-// A setting with such a name could be taken for a variable of a platform, and ignored.
+// A setting with such a name could be mistaken for a variable of a platform, and ignored.
 func TestNoSettingHasTheNameOfAPlatform(t *testing.T) {
 	for _, name := range config.Names() {
 		for _, value := range []string{"10.0.0.1", "80", "tcp://10.0.0.1:80", "tcp", "/a/b"} {

@@ -23,8 +23,8 @@ func faultsOf(t *testing.T, environ ...string) []string {
 	return bad.Faults
 }
 
-// Secrets and .env files end in a newline, and YAML blocks too: nothing may take such a text for
-// another name.
+// Secrets, .env files and YAML blocks end in a newline: such a text must not count as another
+// name.
 func TestNoSettingTakesBlanksAroundIt(t *testing.T) {
 	values := map[string]string{
 		"FANFARE_ENGINE": "embedded", "FANFARE_DATA_DIR": "/data", "FANFARE_TABLE": "fanfare", "FANFARE_QUEUE_PREFIX": "fanfare", "FANFARE_EVENTS_QUEUE": "events",

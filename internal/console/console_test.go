@@ -63,7 +63,7 @@ func TestAPageLoadsItsOwnFilesOnly(t *testing.T) {
 	}
 }
 
-// A page leads to the one for operators only where that one is served.
+// A page links to the operators' page only if that page is served.
 func TestTheOperatorsPageIsWhereItIsSaidToBe(t *testing.T) {
 	assert.NotContains(t, get(t, people(), "/").Body.String(), "Operations")
 	alone := console.Config{Operator: "/", Topics: []string{"posts"}}
@@ -73,7 +73,8 @@ func TestTheOperatorsPageIsWhereItIsSaidToBe(t *testing.T) {
 	assert.Equal(t, http.StatusNotFound, get(t, alone, "/operator").Code)
 }
 
-// Beside others, a process does not know the whole, and its page names it.
+// A process beside other processes does not know the whole system, and its page names the
+// process.
 func TestTheOperatorsPageNamesItsProcess(t *testing.T) {
 	for alone, want := range map[bool]bool{true: false, false: true} {
 		page := get(t, console.Config{Operator: "/", Process: console.Process{
@@ -133,8 +134,8 @@ func TestUnknownFilesAreNotFound(t *testing.T) {
 	assert.Equal(t, http.StatusNotFound, get(t, console.Config{}, "/").Code)
 }
 
-// Our own code makes elements of templates and texts, so no answer of the API can become
-// markup.
+// Fanfare's own code makes elements from templates and texts, so no answer of the API can
+// become markup.
 func TestOurScriptTakesNoAnswerForMarkup(t *testing.T) {
 	scripts, err := filepath.Glob("assets/*.js")
 	require.NoError(t, err)

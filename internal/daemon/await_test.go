@@ -56,7 +56,7 @@ func TestAStartWithoutTheRestTakesNoTime(t *testing.T) {
 	})
 }
 
-// No waiting makes a queue that nobody made, whether or not the process needs it.
+// No waiting makes a missing queue, whether or not the process needs it.
 func TestAStartThatOnlyAnOperatorMendsEndsAtOnce(t *testing.T) {
 	for _, needed := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -71,7 +71,7 @@ func TestAStartThatOnlyAnOperatorMendsEndsAtOnce(t *testing.T) {
 	}
 }
 
-// A stop ends the wait. The error has the cause, and not only that time was up.
+// A stop ends the wait. The error has the cause, and not only the end of the time.
 func TestAStartThatIsStoppedNamesWhatItWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -95,7 +95,7 @@ func TestTheErrorOfAStartNamesEachDependencyOnce(t *testing.T) {
 	assert.EqualError(t, err, "table and keys cannot be used: table: get: unavailable, try again: no route\nkeys: no answer")
 }
 
-// draining is a process that is asked to stop, and reports when its roots have to.
+// draining is a process that was asked to stop, and reports when its roots have to stop.
 func draining(ctx context.Context, t *testing.T, roles Roles, setting time.Duration) (r *roots, health *admin.Health, drained <-chan struct{}) {
 	t.Helper()
 	p := &process{opt: Options{Roles: roles}, cfg: config.Config{Engine: config.EngineAWS, Drain: &setting}, log: zap.NewNop()}

@@ -10,7 +10,7 @@ import (
 	"fanfare/internal/ops/canary"
 )
 
-// The canary goes the way of every post and like, and leaves no post behind.
+// The canary uses the path of every post and like, and leaves no post.
 func TestTheCanaryPassesThroughAWholeProcess(t *testing.T) {
 	dir := t.TempDir()
 	at, stop := start(t, settings(t, dir, "FANFARE_CANARY=on"))

@@ -306,7 +306,7 @@ func TestFailedStartUndoesEverything(t *testing.T) {
 	assert.NoError(t, stop())
 }
 
-// A scraper reaches the metrics address only, by any name, and can operate nothing.
+// A scraper reaches only the metrics address, by any name, and cannot operate anything.
 func TestTheMetricsAddressHasNoOperations(t *testing.T) {
 	at, _ := start(t, settings(t, t.TempDir(), "FANFARE_METRICS_ADDR=127.0.0.1:0", "FANFARE_PPROF=on"))
 	for path, want := range map[string]struct{ metrics, admin int }{
@@ -322,7 +322,7 @@ func TestTheMetricsAddressHasNoOperations(t *testing.T) {
 	}
 }
 
-// A name that a person chose is not ignored without a trace.
+// A name from a person is not ignored silently.
 func TestIgnoredVariablesOfThePlatformAreLoggedOnce(t *testing.T) {
 	t.Setenv("FANFARE_SERVICE_PORT", "8080")
 	t.Setenv("FANFARE_API_PORT", "tcp://10.0.0.1:80")

@@ -34,7 +34,7 @@ import (
 )
 
 // stuckMarks is a table in which no read of a home mark ends before the release, so no
-// backfill gets on.
+// backfill makes progress.
 type stuckMarks struct {
 	table.Store
 	release chan struct{}
@@ -51,9 +51,9 @@ func (s stuckMarks) Get(ctx context.Context, in table.GetInput) (table.GetResult
 	return s.Store.Get(ctx, in)
 }
 
-// TestAPostWaitsForNoBackfill lets a crowd follow one author, and holds up every
-// backfill. A post that is published behind them all must reach its follower meanwhile,
-// with one worker for each topic (I8).
+// TestAPostWaitsForNoBackfill makes a crowd follow one author, and stops every backfill.
+// A post that is published after all of them must still reach its follower, with one
+// worker for each topic (I8).
 func TestAPostWaitsForNoBackfill(t *testing.T) {
 	const crowd = 2000
 	broker, err := queueembedded.Open(t.TempDir(), queueembedded.Options{})
@@ -141,7 +141,7 @@ func (d *delivering) BatchWrite(ctx context.Context, writes []table.BatchWrite) 
 	return d.Store.BatchWrite(ctx, writes)
 }
 
-// Where the table is in the process, chunks and backfills yield to ordinary posts (I8).
+// If the table is in the process, chunks and backfills yield to ordinary posts (I8).
 func TestLargeWorkYieldsOnTheEmbeddedEngine(t *testing.T) {
 	p := &process{opt: Options{Now: time.Now}, log: zap.NewNop(), work: zap.NewNop(), clock: clock.New(time.Now)}
 	dir, err := datadir.Open(t.TempDir())

@@ -89,7 +89,7 @@ func says(t *testing.T, addr, path, want string) {
 	assert.Equal(t, want, got, path)
 }
 
-// An outage of SQS must not take the reads with it, nor hinder a process that starts meanwhile.
+// An outage of SQS must not stop reads, nor prevent the start of a process.
 func TestAnAPIStartsAndServesReadsWithoutItsQueues(t *testing.T) {
 	aws := &outage{sqs: sqstest.New(0)}
 	aws.noQueues.Store(true)
@@ -105,7 +105,8 @@ func TestAnAPIStartsAndServesReadsWithoutItsQueues(t *testing.T) {
 	disktest.Until(t, func() bool { ready, _ := answers(t, at.HTTP, "/readyz"); return strings.HasPrefix(ready, "200 ") })
 }
 
-// A process that can do nothing yet waits, whatever is away, and serves when that is back.
+// A process that can do nothing yet waits for any missing dependency, and serves when the
+// dependency is back.
 func TestAStartOutlivesAnOutageOfWhatItNeeds(t *testing.T) {
 	for name, row := range map[string]struct {
 		roles daemon.Roles

@@ -34,8 +34,8 @@ func TestACheckpointHasWhatWasAnsweredBefore(t *testing.T) {
 	}
 }
 
-// Each operation on the copy fails in turn: the store itself is never in trouble, and the copy
-// is gone.
+// Each operation on the copy fails in turn. The store itself is never in trouble, and the copy
+// is removed.
 func TestACheckpointWithoutRoomHarmsNothing(t *testing.T) {
 	mem := vfs.NewMem()
 	fs := disktest.New(mem)

@@ -67,7 +67,7 @@ func TestCloseGivesUpOverAFullDisk(t *testing.T) {
 		assert.ErrorIs(t, err, disk.ErrFull)
 	}
 	fs.Set(nil)
-	// A store that gave up does not come back.
+	// A store that has given up does not recover.
 	_, err := disk.Await(t.Context(), db, make(chan error))
 	assert.ErrorIs(t, err, disk.ErrFull)
 }

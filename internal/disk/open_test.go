@@ -108,8 +108,8 @@ func TestAStopEndsAnOpenThatWaitsForRoom(t *testing.T) {
 	}
 }
 
-// A disk that fails in another way than by lack of room ends Open with its error, also
-// where Pebble meets it on a goroutine of its own.
+// A disk that fails for a reason other than room ends Open with its error, even if Pebble
+// meets the error on a goroutine of its own.
 func TestOpenOnAFailingDiskReturnsItsError(t *testing.T) {
 	for _, file := range []string{".sst", "MANIFEST", ".log"} {
 		for _, op := range []string{"create", "write", "sync"} {

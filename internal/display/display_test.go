@@ -79,9 +79,9 @@ func TestAnImageURLShowsWhereItLeads(t *testing.T) {
 	}
 }
 
-// A name without a fault has none of the characters that are refused everywhere. It keeps a
-// character that shows, whatever a program does with the characters that cannot be seen, and it
-// stays without a fault beside another such name.
+// A name without a fault has none of the characters that every name refuses. It keeps a visible
+// character, whatever a program does with invisible ones, and it has no fault beside another
+// such name.
 func FuzzNameFault(f *testing.F) {
 	for _, name := range append(names(), "Ann\u202e", "A\u200dnn", "\x00", "🏴\U000e0067", "م\u200c") {
 		f.Add(name)
@@ -117,7 +117,7 @@ func FuzzNameFault(f *testing.F) {
 	})
 }
 
-// A URL without a fault has a host that shows, and is printable by itself.
+// A URL without a fault has a visible host, and is printable by itself.
 func FuzzImageURLFault(f *testing.F) {
 	for _, value := range []string{"https://example.com/a.png", "https://x\u202e/", "http://[::1%25a]/", "https://x%E2%80%AE/", "https://u@x/"} {
 		f.Add(value)

@@ -192,8 +192,8 @@ func TestSlowReadersOfManyUsersHoldNoMoreThanTheProcessMay(t *testing.T) {
 	})
 }
 
-// Whoever holds less than the slow readers is answered: of those who hold the most, the
-// oldest answers are cut. Those who hold as much as they do are answered 503.
+// A user with fewer unread bytes than the slow readers is answered: the oldest answers of
+// the users with the most bytes are cut. Users with as many bytes as these get a 503.
 func TestSlowReadersOfManyUsersFailNobodyElsesReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *httpapi.Config) { c.Limits.Unread = 100_000 })
@@ -224,7 +224,7 @@ func TestSlowReadersOfManyUsersFailNobodyElsesReads(t *testing.T) {
 	})
 }
 
-// A write has happened, so its answer finds room whoever holds more.
+// A write has happened, so its answer finds room, whichever user has more unread bytes.
 func TestTheAnswerOfAWriteFindsRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *httpapi.Config) { c.Limits.Unread = 30_000 })
@@ -319,7 +319,7 @@ func TestAProcessThatShedsNearlyAllIsNotReady(t *testing.T) {
 	})
 }
 
-// What one user sends beyond its own limits does not make the process not ready.
+// Requests of one user above its own limits do not make the process unready.
 func TestOneUserCannotMakeTheProcessNotReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *httpapi.Config) { c.Limits.UserRequests = 1 })

@@ -205,7 +205,8 @@ func TestAServiceHasALimitOfItsOwn(t *testing.T) {
 	assert.Equal(t, append(repeated(409, 2), 429), statuses("one", 3, others), "after a second")
 }
 
-// A like takes five tokens of its user, as does one that is taken back, and one of the service that acts.
+// A like takes five tokens from its user, and so does the end of a like. It takes one
+// from the service that acts.
 func TestALikeCountsFiveTimesForItsUser(t *testing.T) {
 	now := time.Now()
 	w := newWorld(t, func(c *httpapi.Config) {
@@ -299,7 +300,8 @@ func TestStreamsOfAServiceAreBounded(t *testing.T) {
 	})
 }
 
-// A page must not hold the token of a service, so a browser is not told to send the header.
+// A page must not hold the token of a service, so browsers are not allowed to send the
+// header.
 func TestPagesCannotAct(t *testing.T) {
 	w := newWorld(t, func(c *httpapi.Config) { c.Origins = []string{"https://app.example"} })
 	res := w.call(t, "", "OPTIONS", "/v1/posts", "", "Origin", "https://app.example",

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An accepted body must be decoded as it was sent. The decoder writes U+FFFD for bad input,
-// so a U+FFFD may only come from one in the body.
+// An accepted body must be decoded unchanged. The decoder writes U+FFFD for bad input, so a
+// U+FFFD may only come from a U+FFFD in the body.
 func FuzzAcceptedBodiesAreDecodedAsSent(f *testing.F) {
 	for _, seed := range []string{
 		`{"text":"a"}`, `{"text":"\ud83d\ude00"}`, `{"text":"\ud83d"}`, `{"text":"\ude00"}`, `{"text":"\ud83d\ud83d\ude00"}`,

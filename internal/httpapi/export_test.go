@@ -84,8 +84,8 @@ func TestAnExportIsForTheUsersOwnToken(t *testing.T) {
 	problem(t, w.call(t, "", "GET", "/v1/me/export", ""), 401, "unauthenticated")
 }
 
-// A user has one export at a time, which holds up nobody else, and a process has a bounded number of them. A client
-// that takes nothing is cut.
+// A user has one export at a time, which delays nobody else, and a process has a bounded number of
+// exports. A client that takes nothing is cut.
 func TestExportsUnderWayAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, exporting(100, nothing))
@@ -117,8 +117,8 @@ func TestExportsUnderWayAreBounded(t *testing.T) {
 	})
 }
 
-// An export that does not come to its end has no last line, and its connection is cut. One that fails before it has sent
-// anything is a problem.
+// An export that does not reach its end has no last line, and its connection is cut. An export that
+// fails before its first byte is a problem.
 func TestAnExportThatEndsEarlyShowsIt(t *testing.T) {
 	failed := errors.New("the table is away")
 	failing := func(at int) func(*httpapi.Config) {

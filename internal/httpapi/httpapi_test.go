@@ -406,7 +406,8 @@ func TestTableThatDoesNotAnswerIsA503(t *testing.T) {
 	}
 }
 
-// An operator who set a maximum has to find it in the answer, and clients retry as at any lack of capacity.
+// The answer shows an operator the maximum that the operator has set, and clients retry
+// as for any lack of capacity.
 func TestAUsedUpMaximumIsA503ThatNamesIt(t *testing.T) {
 	for reason, detail := range map[table.Shortage]string{
 		table.ShortMaxOnDemand: "the capacity that this network allows itself is used up",
@@ -739,8 +740,8 @@ func TestAHungTableAnswersAReadWithinFiveSeconds(t *testing.T) {
 	})
 }
 
-// A caller that is told to come back within its patience repeats the call, and the outcome of the first
-// one is unknown: the message of a write may have been sent.
+// If the answer asks a caller to retry soon, the caller repeats the call, although the outcome of the
+// first call is unknown: the message of a write may have been sent.
 func TestAHungQueueAnswersAWriteWithinFiveSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -851,7 +852,7 @@ func TestNotReadyNamesTheFailingDependencies(t *testing.T) {
 	assert.Equal(t, 200, w.call(t, "", "GET", "/healthz", "").Code)
 }
 
-// The limits of values stand in the document, as tags of the types, and in the domain.
+// The limits of values are in the document, as tags of the types, and in the domain.
 func TestDocumentHasTheDomainsLimits(t *testing.T) {
 	w := newWorld(t)
 	w.profile(t, "ann")

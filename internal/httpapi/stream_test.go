@@ -383,8 +383,8 @@ func TestAStopEndsAllStreamsAtOnce(t *testing.T) {
 	})
 }
 
-// A stream whose reads would wait for the reads of other streams is refused at once, with the time until there
-// are units, and opens after it. All other openings end well within the time of a call.
+// A stream whose reads would wait for other streams' reads is refused at once, with the time until
+// units are free, and opens after that time. All other openings end well within the time of a call.
 func TestABusyOpeningOfAStreamIsTold503(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *httpapi.Config) { c.Streams.Alone = false })

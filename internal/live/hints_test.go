@@ -102,8 +102,8 @@ func follow(t *testing.T, store table.Store, user, author string) {
 // longName returns a user id of the longest usual length.
 func longName(prefix string, i int) string { return fmt.Sprintf("%s%0*d", prefix, 36-len(prefix), i) }
 
-// idle returns the units of an opening, of an hour of one stream, and of an hour of the tail, of a reader
-// with 200 followees and 20 liked posts at least.
+// idle returns the units of an opening, of an hour of one stream, and of an hour of the tail, for a
+// reader with at least 200 followees and 20 liked posts.
 func idle(t *testing.T, entries int, likes time.Duration, change ...func(*live.Config)) (opening, hour, tail float64) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -136,10 +136,9 @@ func idle(t *testing.T, entries int, likes time.Duration, change ...func(*live.C
 	return opening, hour, tail
 }
 
-// T19: a stream for which nothing comes costs 0.05 read units a second, and 0.25 with like counts and unread
-// notifications, which cost 0.025. A
-// tick of the tail costs half a unit for each shard of the index, and one more half in each long tick of
-// the quarter of an hour about the end of a bucket.
+// T19: a stream without posts costs 0.05 read units a second, and 0.25 with like counts and unread
+// notifications, which cost 0.025. A tick of the tail costs half a unit for each shard of the index,
+// and half a unit more in each long tick of the quarter of an hour about the end of a bucket.
 func TestWhatAnIdleStreamCosts(t *testing.T) {
 	for _, entries := range []int{20, 100} {
 		opening, hour, tail := idle(t, entries, 1000*time.Hour, func(c *live.Config) { c.Unread = nil })
@@ -162,8 +161,8 @@ func delay(rng *rand.Rand, p50, p99 time.Duration) time.Duration {
 	return time.Duration(float64(p50) * math.Exp(math.Log(float64(p99)/float64(p50))/2.326*rng.NormFloat64()))
 }
 
-// T19: an event comes within two seconds of its post, but for one in a hundred, where the index and
-// deliveries are as they mostly are. Where they are slow, or the index has nothing, no post is missed.
+// T19: an event comes within two seconds of its post, except for one in a hundred, if the index and
+// deliveries have their usual speed. If they are slow, or the index is empty, no post is missed.
 func TestHowLongAnEventTakes(t *testing.T) {
 	const ms = time.Millisecond
 	for _, c := range []struct {
@@ -227,8 +226,8 @@ func TestHowLongAnEventTakes(t *testing.T) {
 	}
 }
 
-// Clients move between two processes while entries and the index come in any order, late or never. Each
-// gets each post once, a slow look after its entry at the latest.
+// Clients move between two processes while entries and the index arrive in any order, late or never.
+// Each client gets each post once, a slow look after its entry at the latest.
 func TestStreamsMissNoPost(t *testing.T) {
 	worst, total := time.Duration(0), 0
 	for seed := range uint64(*schedules) {

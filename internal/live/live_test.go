@@ -319,7 +319,7 @@ func (c *client) leave() (posts []string, last string) {
 	return c.posts, c.last
 }
 
-// Posts come in any order, clients come and go between two processes, and one of these
+// Posts come in any order, clients move between two processes, and one of the processes
 // delivers. Each client gets each post once.
 func TestClientsMoveBetweenProcesses(t *testing.T) {
 	for seed := range uint64(3) {

@@ -29,8 +29,8 @@ func (a *api) removeProfile(t *testing.T, user string) {
 }
 
 // A user without a profile opens no stream, and its open streams end within a minute, whatever they
-// are doing, with one read for all of them. Nothing comes after that. Once the user is back, so are
-// the streams.
+// are doing, with one read for all of them. No event follows. Once the user has a profile again,
+// its streams open again.
 func TestStreamsEndWithTheProfileOfTheirUser(t *testing.T) {
 	for _, doing := range []string{"waiting", "resting", "reading"} {
 		for after := time.Duration(0); after < 30*time.Second; after += 3 * time.Second {
@@ -121,8 +121,8 @@ func removals(store table.Store) *removal.Removals {
 	return removal.New(way, feed.New(feed.Config{Access: way}))
 }
 
-// A removal by another process ends the streams of its user within seconds, whenever it comes, and also
-// while their process has used up its units.
+// A removal by another process ends the streams of its user within seconds, at any time, even while
+// their process has used up its units.
 func TestStreamsEndSoonAfterARemovalByAnotherProcess(t *testing.T) {
 	for _, units := range []int{live.DefaultUnits, 3} {
 		for after := time.Duration(0); after < 50*time.Second; after += 7 * time.Second {
@@ -144,7 +144,8 @@ func TestStreamsEndSoonAfterARemovalByAnotherProcess(t *testing.T) {
 	}
 }
 
-// A note that the index shows late ends no stream of the user's next life, and only one look asks for it.
+// A late note in the index ends no stream of the user's next life, and causes only one
+// look at the profile.
 func TestANoteOfAFormerLifeEndsNoStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := tabletest.NewMemory()
@@ -161,7 +162,7 @@ func TestANoteOfAFormerLifeEndsNoStream(t *testing.T) {
 	})
 }
 
-// A table that fails while a removal is in doubt does not let the doubt be forgotten.
+// A table that fails during the check of a removal does not end the check.
 func TestADoubtOutlivesATableThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := tabletest.NewMemory()

@@ -35,8 +35,8 @@ func (a *api) returning(t *testing.T, user string, followees int) (names []strin
 	return names
 }
 
-// A client was away for 900 posts. It gets each of them, and then each that comes, whatever a
-// table call takes, and signs of life meanwhile.
+// A client was away for 900 posts. It gets each of them, and then each new one, whatever a
+// table call takes, and signs of life in between.
 func TestAReplayOnASlowTableReachesTheEnd(t *testing.T) {
 	for _, latency := range []time.Duration{5 * time.Millisecond, 10 * time.Millisecond, 110 * time.Millisecond, 500 * time.Millisecond, 3 * time.Second} {
 		for _, followees := range []int{1, 900} {

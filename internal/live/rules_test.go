@@ -137,8 +137,8 @@ func boolean(b bool) int {
 	return 0
 }
 
-// A hint of a post that was seen makes no look, and neither does one of an author whom nobody here
-// follows.
+// A hint of a post that was seen causes no look, and neither does a hint of an author whom nobody
+// here follows.
 func TestAHintOfASeenPostMakesNoLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, p, _ := rules(t)
@@ -168,8 +168,8 @@ func TestABurstOfHintsCostsTheSameLooks(t *testing.T) {
 	})
 }
 
-// A tail that fails makes no look sooner, and its age grows. Once it is back it reads from where it was,
-// a minute back at most.
+// A failing tail makes no earlier look, and its age grows. When it works again, it reads from its
+// last position, a minute back at most.
 func TestATailThatFailsMakesNoLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, p, c := rules(t)
@@ -198,8 +198,8 @@ func TestATailThatFailsMakesNoLooks(t *testing.T) {
 	})
 }
 
-// A table that fails is looked at as often as slow looks and hints would, and a hint outlives looks that
-// fail.
+// Slow looks and hints decide how often a failing table is looked at, and a hint outlives failed
+// looks.
 func TestATableThatFailsIsNotLookedAtMoreOften(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, p, c := rules(t)
@@ -293,8 +293,8 @@ func TestEdgesThatChangeWhileTheListIsReadAreKept(t *testing.T) {
 	})
 }
 
-// An author whose posts do not come, five in a row, brings no look any more until a look shows one of its
-// posts.
+// An author with five consecutive posts that did not come causes no look until a look shows a post of
+// the author.
 func TestAnAuthorWhosePostsDoNotComeBringsNoLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, p, c := rules(t)
@@ -317,7 +317,8 @@ func TestAnAuthorWhosePostsDoNotComeBringsNoLooks(t *testing.T) {
 	})
 }
 
-// An author who was followed at another process is listed with the first post that a look shows.
+// If a user follows an author through another process, the author is listed with the
+// first post in a look.
 func TestALookListsTheAuthorsThatItShows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, p, c := rules(t)
@@ -391,7 +392,8 @@ func TestAnOpeningBringsALook(t *testing.T) {
 	})
 }
 
-// Homes whose authors do not fit into memory are looked at each ten seconds, and counted.
+// Homes whose authors do not fit into memory are looked at every ten seconds, and
+// counted.
 func TestHomesThatAreNotListedAreLookedAtMoreOften(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, _, c := rules(t, func(c *live.Config) { c.Edges = 1 })

@@ -95,8 +95,8 @@ func flap(t *testing.T, apis []*api, last string, patience, lasts time.Duration)
 	return refused
 }
 
-// A user opens eight streams, and leaves and comes back as soon as they have read, whatever
-// position it names. It reads 100 units a second, and 1,000 and one read at once; with several
+// A user opens eight streams, and leaves and returns as soon as they have read, with any
+// position. The user reads 100 units a second, and at once 1,000 and one read; with several
 // processes as much at each of them. All of it is charged.
 func TestAUserThatReconnectsReadsNoMoreThanItsShare(t *testing.T) {
 	for _, name := range []string{"all posts", "nothing", "hidden posts", "its position"} {

@@ -150,7 +150,7 @@ func TestABurstOfNotificationsIsReadOnceInAWhile(t *testing.T) {
 	})
 }
 
-// A read that fails is made up for by the next slow look, and not before.
+// The next slow look, and no earlier one, makes up for a failed read.
 func TestANumberThatIsNotReadComesLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &badge{n: 1}

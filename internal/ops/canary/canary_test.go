@@ -157,7 +157,7 @@ func TestAStepThatFailsIsCountedAndLoggedOnce(t *testing.T) {
 	}
 }
 
-// An alarm misses these calls, so a canary that is dead or fails makes none.
+// An alarm counts these calls, so a dead or failing canary must make none.
 func TestRoundsThatPassAreToldEveryThirtySeconds(t *testing.T) {
 	calls := 0
 	_, _, log := watch(t, &stage{alive: func() { calls++ }}, 125*time.Second, func() {})
