@@ -145,7 +145,7 @@ func (h *histories) next() bool {
 			return s.Unlike(ctx, me, post)
 		})
 	default: // an eventually consistent read
-		h.read(op, mostLag, func(ctx context.Context, s *domain) ([]Call, error) {
+		h.read(op, h.w.shape.Lag, func(ctx context.Context, s *domain) ([]Call, error) {
 			_, err := s.LikeOf(ctx, post, me)
 			if missing, ok := errors.AsType[*fault.Error](err); ok && missing.Kind == fault.NotFound {
 				return []Call{{Register: like, Client: client}}, nil

@@ -255,7 +255,7 @@ type exportBeside struct {
 
 // export begins an export. Its scan for users may be behind, so no user is new then.
 func (m *moves) export(c *command) {
-	time.Sleep(2 * mostLag)
+	time.Sleep(2 * m.w.shape.Lag)
 	m.exported = exportBeside{before: m.w.recordsIn(m.w.store, byID)}
 	cfg, out := m.w.transfers(c.p.Store(), c.p.Now), &m.exported.out
 	m.run(c, func(ctx context.Context) error { return transfer.Export(ctx, cfg, out) })
