@@ -47,7 +47,7 @@ func TestMutantsAreKilledOrSurvive(t *testing.T) {
 	assert.Regexp(t, toy+` +5 +0 +3 +60\.0 % +20\.0 %`, out)
 }
 
-// A mutant that the compiler refuses says nothing of the tests.
+// A mutant that the compiler refuses proves nothing about the tests.
 func TestMutantsThatDoNotCompileAreLeftOut(t *testing.T) {
 	out, err := toys(t, "", func(o *options) { o.list = true })
 	require.NoError(t, err)
@@ -138,7 +138,7 @@ func TestLinkedPackagesAreKnown(t *testing.T) {
 	assert.False(t, linked["internal/mutants"])
 }
 
-// The text of an equivalent or a planted bug that rots would hide a mutant.
+// The text of an equivalent or a planted bug that no longer fits would hide a mutant.
 func TestTheNamedEquivalentsAndPlantedBugsFitTheProduct(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	require.NoError(t, err)
@@ -155,7 +155,7 @@ func TestTheNamedEquivalentsAndPlantedBugsFitTheProduct(t *testing.T) {
 	assert.Len(t, found, len(planted()))
 }
 
-// A mutant may wait for ever, or go on for ever. The load of the machine decides neither.
+// A mutant may wait for ever, or run for ever. The load of the machine decides neither.
 func TestAProgramThatHangsIsEnded(t *testing.T) {
 	r := runner{idle: time.Minute}
 	_, used, err := r.run(t.Context(), suite{binary: "sh"}, 0, time.Second, "-c", "while :; do :; done")

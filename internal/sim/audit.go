@@ -10,8 +10,8 @@ import (
 	"fanfare/internal/table"
 )
 
-// The audit walks beside the storms, and mends. Nothing is damaged, so each finding is a
-// violation, and so is each repair that changes something.
+// The audit walks during the storms, and repairs. Nothing is damaged, so each finding is
+// a violation, and so is each repair that changes an item.
 
 const (
 	// auditor is the user of the walks, and the role of their process.
@@ -19,7 +19,8 @@ const (
 	// auditEvery is the number of steps from one walk to the next, auditedAtOnce the number of items
 	// of a walk. The whole table takes too many steps for one storm.
 	auditEvery, auditedAtOnce = 50, 12
-	// auditSkew bounds the skew of the clock of an audit. One that is further off is in doubt.
+	// auditSkew bounds the skew of an audit's clock. A clock with a larger skew is in
+	// doubt.
 	auditSkew = 4 * time.Minute
 )
 
@@ -37,7 +38,7 @@ func (s part) Scan(ctx context.Context, in table.ScanInput) (table.ScanPage, err
 	return page, err
 }
 
-// auditing is a process that does nothing but audits.
+// auditing is a process that only runs audits.
 func (w *World) auditing(p *Proc) {
 	service := w.service(p)
 	w.load.serve[p] = service
@@ -55,9 +56,11 @@ func (w *World) audit() {
 	}
 }
 
-// audit walks over a part of the table, and mends a follow, a block or a post that nobody damaged.
+// audit walks over a part of the table, and repairs a follow, a block or a post that
+// nobody damaged.
 func (l *workload) audit(r *rand.Rand) *operation {
-	// Most checks of counts begin at a user or a post, and of those few posts get the most likes.
+	// Most checks of counts begin at a user or a post, and few posts get most of the
+	// likes.
 	pk := "u#" + l.users[r.IntN(len(l.users))] + []string{"", "", "", "#block", "#follower", "#following", "#home", "#post", "#timeline"}[r.IntN(9)]
 	if posts := l.posts[:min(len(l.posts), 6)]; len(posts) > 0 && r.IntN(2) == 0 {
 		pk = "p#" + posts[r.IntN(len(posts))] + []string{"", "", "", "#comment", "#delivery", "#likelist"}[r.IntN(6)]
@@ -84,8 +87,9 @@ func (l *workload) audit(r *rand.Rand) *operation {
 	}
 }
 
-// mend calls a repair. It returns the name of what it must not have changed. The repair of a
-// follow writes a mark where nobody follows, and may: the checks of follows look at the rest.
+// mend calls a repair. It returns the name of the thing that the repair must not have
+// changed. The repair of a follow may write a mark without a follow: the checks of follows
+// look at the edges.
 func (l *workload) mend(ctx context.Context, r *rand.Rand, s *domain) (mended string, err error) {
 	user := l.users[r.IntN(len(l.users))]
 	other := l.other(r, user)
@@ -118,7 +122,8 @@ func (l *workload) findings(found []audit.Finding) {
 	}
 }
 
-// checkAudit walks over the whole table, once it is quiet: it finds nothing, and decides all.
+// checkAudit walks over the whole table of a quiet world: the walk finds nothing, and
+// decides every check.
 func (w *World) checkAudit(ctx context.Context) {
 	found, sum := w.auditAll(ctx, w.store, nil, audit.Walk{})
 	w.load.findings(found)

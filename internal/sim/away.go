@@ -11,14 +11,14 @@ import (
 	"fanfare/messages"
 )
 
-// Here readers are away for days, come back, and are away again, while processes have
-// different numbers of active days.
+// In these operations readers are away for days, return, and leave again, while processes
+// have different numbers of active days.
 
-// mostNights bounds the time that nights take of a storm: messages must not grow too old.
+// mostNights bounds the nights of a storm: messages must not grow too old.
 const mostNights = 18 * day
 
-// night lets a day or more pass between two operations, most often when little is open, and
-// sometimes while the edges of a reader are being refreshed.
+// night makes a day or more pass between two operations, most often when few operations are
+// open, and sometimes while the edges of a reader are being refreshed.
 func (w *World) night() {
 	left := len(w.load.due)
 	if w.shape.Days == 0 || left%w.shape.Night > 0 || left == w.lastNight || w.off[FaultNights] || w.slept > mostNights {
@@ -44,7 +44,7 @@ func (w *World) night() {
 	w.pause(lasts)
 }
 
-// refreshing reports whether a worker has a refresh in hand.
+// refreshing reports whether a worker is handling a refresh.
 func (w *World) refreshing() bool {
 	return slices.ContainsFunc(w.procs, func(p *Proc) bool {
 		return slices.ContainsFunc(p.held(), func(e messages.Event) bool { _, ok := e.(*messages.Seen); return ok })
@@ -110,7 +110,8 @@ func (w *World) awayFrom(user string) (work []string) {
 }
 
 // owed returns the posts, and their authors, that a home must show from now on: the user's
-// own, and those whose delivery is complete, of authors that the user follows for certain.
+// own posts, and posts with a complete delivery of authors whom the user certainly
+// follows.
 func (l *workload) owed(user string, followed []string) map[string]string {
 	must := map[string]string{}
 	for _, author := range append(followed, user) {
@@ -139,9 +140,9 @@ func (w *World) complete(post string) bool {
 	return pulled || chain.Ended && chain.Done == chain.Total
 }
 
-// undelivered returns the posts that a home showed before and may lack until they are delivered: a
-// home by pull, and the merging of a mark, show a post whose delivery is still under way, and the
-// reader's entries do not (docs/HYBRID.md).
+// undelivered returns the posts that a home has shown and may lack until they are delivered. A
+// home by pull, and the merging of a mark, show a post during its delivery, and the reader's
+// entries do not (docs/HYBRID.md).
 func (l *workload) undelivered(home homeOf) map[string]bool {
 	posts := map[string]bool{}
 	for post, author := range l.seen[home] {
@@ -153,10 +154,11 @@ func (l *workload) undelivered(home homeOf) map[string]bool {
 	return posts
 }
 
-// byEntries reports whether a home read that begins now may show no more of an author than
-// the entries: the last return, and the merging of the author's mark, are over before it ends.
+// byEntries reports whether a home read that begins now may show only the entries of an
+// author: the last return, and the merging of the author's mark, are over before the read
+// ends.
 func (w *World) byEntries(user, author string) bool {
-	const read = 30 * time.Second // no read takes longer, the difference of clocks included
+	const read = 30 * time.Second // no read takes longer, including the difference of clocks
 	if p := w.presenceOf(user); p != nil && (p.State == schema.PresenceReturning || time.Since(p.At) < time.Minute-read) {
 		return false
 	}
@@ -171,7 +173,7 @@ func (w *World) byEntries(user, author string) bool {
 	return !mark.Merges(time.Now().Add(read))
 }
 
-// lacks reports a home that does not show a post of owed.
+// lacks reports a home that lacks a post of owed.
 func (l *workload) lacks(user string, pull bool, must, seen map[string]string) {
 	for _, post := range sorted(must) {
 		if seen[post] == "" && !l.w.mayHaveExpired(post) && !l.doubtful[post] {

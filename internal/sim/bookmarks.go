@@ -13,8 +13,8 @@ import (
 	"fanfare/internal/schema"
 )
 
-// The operations here are bookmarks, and their part of the oracle. A bookmark is known by its answers, as a mute
-// is.
+// The operations here are bookmarks, and their part of the oracle. The oracle knows a bookmark by its
+// answers, like a mute.
 
 // bookmark makes or ends a bookmark of one of few posts. Half of the calls look at the list after the answer.
 func (l *workload) bookmark(r *rand.Rand, user string, on bool) *operation {
@@ -60,8 +60,9 @@ func (l *workload) bookmark(r *rand.Rand, user string, on bool) *operation {
 	}
 }
 
-// checkBookmarked checks the list that was read after an answer. It shows no post whose deletion was answered
-// before (I2), and the answered bookmark (I5). certain means that no other call may have changed that one.
+// checkBookmarked checks the list that was read after an answer. It shows no post with an earlier
+// answered deletion (I2), and it shows the answered bookmark (I5). certain means that no other call
+// may have changed this bookmark.
 func (l *workload) checkBookmarked(k likeKey, list []feed.Bookmarked, deleted map[string]bool, certain bool) {
 	for _, b := range list {
 		if deleted[b.PostID] {
@@ -76,7 +77,7 @@ func (l *workload) checkBookmarked(k likeKey, list []feed.Bookmarked, deleted ma
 	}
 }
 
-// checkKeptHalves checks a rule of any moment: both halves of each bookmark are there and agree.
+// checkKeptHalves checks at any moment that both halves of each bookmark exist and agree.
 func (w *World) checkKeptHalves(user string) {
 	listed, byPost := map[string]string{}, map[string]string{}
 	for _, it := range w.partition(schema.BookmarksPK(user)) {
@@ -100,8 +101,8 @@ func (w *World) checkKeptHalves(user string) {
 	}
 }
 
-// checkBookmarks checks that bookmarks agree with their answers (I5), and that the list shows them, the newest first,
-// but for deleted posts and those over a block (I2).
+// checkBookmarks checks that bookmarks agree with their answers (I5), and that the list shows them,
+// the newest first, except bookmarks of deleted posts and over a block (I2).
 func (w *World) checkBookmarks(ctx context.Context, service *domain, living map[string]map[string]bool) {
 	r := w.reader(service)
 	for _, user := range w.load.users {

@@ -19,7 +19,7 @@ type queueState struct {
 	topic    string
 	messages []*queued
 	dead     []queue.DeadLetter
-	// published is the number of messages that producers ever sent to it.
+	// published is the number of messages that producers have sent to the topic.
 	published int
 }
 
@@ -29,8 +29,8 @@ type queued struct {
 	name    string // of its origin: the same in a run without other operations
 	payload []byte
 	meta    message.Metadata
-	// original is the event itself, and by the life that published it, nil for a dead letter that
-	// was sent again. The first receive in that life brings it, as in a process that has all roles.
+	// original is the event itself, by the life that published it, nil for a redriven dead letter.
+	// The first receive in that life delivers it, as in a process that has all roles.
 	original queue.Original
 	by       *life
 	visible  time.Time
@@ -55,7 +55,7 @@ type receipt struct {
 	receive *queue.Receive
 }
 
-// visibility is the time for which a received message is hidden from others. The
+// visibility is the time for which a received message is hidden from other consumers. The
 // transports extend it while a message is handled, so it ends only if the process is
 // dead, or by a fault.
 const visibility = 30 * time.Second
@@ -77,8 +77,8 @@ func (w *World) queue(topic string) *queueState {
 	return q
 }
 
-// Publish sends the messages of one call in one request; a request of several may be
-// done in part.
+// Publish sends the messages of one call in one request; some of several messages may be
+// sent even if the request fails.
 func (b broker) Publish(topic string, messages ...*message.Message) error {
 	if len(messages) == 0 {
 		return nil
@@ -115,8 +115,8 @@ func (b broker) Publish(topic string, messages ...*message.Message) error {
 }
 
 // plansLag reports whether plans wait for a minute, and one of the workers reads much larger pages
-// than the other: somebody is about to change them. Then one handling of a post's message asks for
-// a plan, and a repetition delivers the post before the plan is handled.
+// than the other, as before a change of the setting. Then one handling of a post's message sends a
+// plan, and a repetition delivers the post before the plan is handled.
 func (w *World) plansLag() bool { return w.shape.Events && w.seed%4 < 3 && w.probe == nil }
 
 // due returns when a published message can be received, zero for at once.
@@ -203,8 +203,8 @@ func (w *World) backstop(topic string, m *queued) {
 	w.note("backstop %s", m.id)
 }
 
-// redrive sends the dead letters of a topic again, as an operator would. Those that
-// refuse refuses stay.
+// redrive redrives the dead letters of a topic, as an operator would. Letters that refuse
+// refuses stay.
 func (w *World) redrive(topic string, refuse func(queue.DeadLetter) error) {
 	q := w.queue(topic)
 	var kept []queue.DeadLetter
@@ -229,14 +229,15 @@ func (w *World) redrive(topic string, refuse func(queue.DeadLetter) error) {
 	}
 }
 
-// awaits lets a dead letter wait for its redrive, if the backstop made it or its event is unsent.
+// awaits keeps a dead letter for its redrive, if the backstop made the letter or its
+// event is unsent.
 func (w *World) awaits(d queue.DeadLetter) {
 	if d.Has(messages.ReasonReceived) || (w.shape.Events || w.shape.Notices) && d.Has(messages.ReasonUnsent) {
 		w.set[d.ID] = true
 	}
 }
 
-// put sends a message past the APIs, as another producer does.
+// put sends a message without an API, as another producer does.
 func (w *World) put(topic, id, name string, payload []byte) {
 	q := w.queue(topic)
 	q.messages = append(q.messages, &queued{id: id, name: name, payload: payload, order: q.published})
@@ -304,7 +305,7 @@ func (w *World) deliver() bool {
 	return true
 }
 
-// give hands a message to a subscription, and reports whether that takes it.
+// give hands a message to a subscription, and reports whether the subscription takes it.
 func (w *World) give(s *subscription, m *queued, carried messages.Event) bool {
 	d := queue.NewReceive(m.receives + 1)
 	if m.receives == 0 && m.by != nil && !m.by.over {

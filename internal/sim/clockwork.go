@@ -11,9 +11,9 @@ import (
 	"fanfare/internal/queue"
 )
 
-// The last part of some lives goes by clockwork: there is no fault and no chance, each call
-// is answered at once, and time passes only when nothing else can happen. So it is known how
-// long a work may take, which calls it makes, and how many of them at once.
+// The last part of some lives runs like clockwork: there is no fault and no chance, each
+// call is answered at once, and time passes only when nothing else can happen. So the time
+// of a work is known, and the calls that it makes, and how many of them at once.
 
 // probe holds the measurements of the last part of a life.
 type probe struct {
@@ -22,14 +22,14 @@ type probe struct {
 	most     map[string]int // calls of a class at once, by the process that made most
 	again    []string       // messages that were left for later, by id
 	outcomes []likeagg.Outcome
-	written  int // entries that workers say they wrote
-	skipped  int // followers that they say they skipped
+	written  int // entries in the reports of workers
+	skipped  int // skipped followers in the reports of workers
 	refusals []*refusal
 	handed   []*queued // first receives of messages of the workers, by topic
 }
 
-// refusal lets the next n calls of a class fail, those to partitions that begin with pk if that
-// is not "".
+// refusal makes the next n calls of a class fail. If pk is not "", only calls to partitions
+// that begin with pk fail.
 type refusal struct {
 	class, pk string
 	n         int
@@ -62,10 +62,10 @@ func (w *World) measureAnew(refusals ...*refusal) {
 // tick is the step of the time while something is held.
 const tick = 10 * time.Millisecond
 
-// work lets the world work until it is idle, and returns the time that passed.
+// work runs the world until it is idle, and returns the time that passed.
 func (w *World) work(most time.Duration) time.Duration { return w.workUntil(most, w.idle) }
 
-// workUntil lets the world work until something is done. A work that is never done is stuck.
+// workUntil runs the world until done returns true. A work that is never done is stuck.
 func (w *World) workUntil(most time.Duration, done func() bool) time.Duration {
 	began := time.Now()
 	for {
@@ -95,7 +95,7 @@ func (w *World) workUntil(most time.Duration, done func() bool) time.Duration {
 	}
 }
 
-// tickOn lets time pass: to the next message, or a tick while something else is under way.
+// tickOn makes time pass: to the next message, or a tick while other work is running.
 func (w *World) tickOn() {
 	now, next := time.Now(), time.Now().Add(time.Hour)
 	for _, p := range w.procs {
@@ -131,7 +131,7 @@ func (w *World) gauge(ready []*call) {
 	}
 }
 
-// letGo lets a call have its effect, unless the probe refuses it.
+// letGo gives a call its effect, unless the probe refuses the call.
 func (w *World) letGo(c *call) {
 	class := c.proc.role + " " + c.class
 	w.probe.calls[class]++
@@ -163,8 +163,8 @@ func (w *World) handOut() bool {
 	return false
 }
 
-// restart ends the life of every process and begins a new one, with a right clock and these
-// settings.
+// restart ends the life of every process and begins a new one, with a right clock and the
+// given settings.
 func (w *World) restart(limit int64) {
 	w.probe.limit = limit
 	w.about("restart %d", w.steps)
@@ -176,14 +176,14 @@ func (w *World) restart(limit int64) {
 	w.settle()
 }
 
-// expect fails an invariant unless a measured number is the one that the docs promise.
+// expect fails an invariant unless a measured number equals the number in the docs.
 func (w *World) expect(invariant, what string, got, want int) {
 	if got != want {
 		w.load.fail(invariant, "in the calm part %s: %d, want %d; calls %s", what, got, want, w.probe.said())
 	}
 }
 
-// within fails if a work took longer than it may, or if messages came again.
+// within fails if a work took too long, or if messages were redelivered.
 func (w *World) within(what string, took, least, most time.Duration, again int) {
 	if took < least || took > most {
 		w.load.fail("I8", "in the calm part %s took %s, want %s to %s", what, took, least, most)

@@ -23,8 +23,8 @@ type comment struct {
 
 // text is the text of a post.
 type text struct {
-	is string // as the last answer said
-	// maybe are edits without an answer: they may still happen.
+	is string // as in the last answer
+	// maybe are edits without an answer, which may still happen.
 	maybe []string
 }
 
@@ -37,7 +37,7 @@ func (l *workload) comment(r *rand.Rand, p planned) *operation {
 		living = l.posts
 	}
 	living = living[:min(len(living), 4)]
-	// A delete may be under way.
+	// A delete may be running.
 	if late := slices.DeleteFunc(slices.Clone(living), func(post string) bool { return !l.doubtful[post] }); len(late) > 0 {
 		living = late
 	}
@@ -112,8 +112,8 @@ func (l *workload) edit(r *rand.Rand, p planned) *operation {
 	}
 }
 
-// readComments pages through the comments of a post while others write and delete
-// them.
+// readComments pages through the comments of a post while other users write and delete
+// comments.
 func (l *workload) readComments(r *rand.Rand, user string) *operation {
 	if len(l.posts) == 0 {
 		return nil
@@ -135,8 +135,8 @@ func (l *workload) readComments(r *rand.Rand, user string) *operation {
 	}
 }
 
-// commentsOf returns the comments that a list of the post must have, and those that it
-// must not have.
+// commentsOf returns the comments that a list of the post must have, and the comments
+// that it must not have.
 func (l *workload) commentsOf(post string) (there, gone []string) {
 	for _, id := range sorted(l.comments) {
 		switch c := l.comments[id]; {
@@ -150,8 +150,9 @@ func (l *workload) commentsOf(post string) (there, gone []string) {
 	return there, gone
 }
 
-// checkComments compares a list with the comments when paging began: it has each once
-// and in order (I7), none that was deleted (I2), and all that were answered (I5).
+// checkComments compares a list with the comments when paging began. The list has each
+// comment once and in order (I7), no deleted comment (I2), and all answered comments
+// (I5).
 func (l *workload) checkComments(post string, items []feed.Comment, there, gone []string) {
 	last := ""
 	shown := map[string]bool{}
@@ -200,7 +201,7 @@ func allComments(ctx context.Context, s *domain, post string, limit int) ([]feed
 }
 
 // checkTexts checks the comments and the text of each post once the world is quiet. An
-// answered edit or comment is there (I5), and those of a deleted post are not (I2).
+// answered edit or comment exists (I5), and a deleted post has none (I2).
 func (w *World) checkTexts(ctx context.Context, service *domain, living map[string]map[string]bool) {
 	l := w.load
 	for _, post := range l.posts {

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// crashPoints are the calls at which a process can die, by role, operation and kind
-// of partition: each is a durable step of the product, or a read before one. A run
-// of many seeds fails if a process was not killed before and after each of them, or
-// met one that is not listed.
+// crashPoints are the calls at which a process can die, by role, operation and kind of
+// partition: each is a durable step of the product, or a read before one. A run of many
+// seeds fails if a process was not killed before and after each crash point, or met a
+// call that is not listed.
 func crashPoints() []string {
 	var all []string
 	for _, of := range []struct {
@@ -67,8 +67,8 @@ type target struct {
 	after bool
 }
 
-// rarePoints are the crash points that few seeds come to in a storm. The points that one seed in ten comes to, or
-// fewer, are there several times.
+// rarePoints are the crash points that few seeds reach in a storm. A point that at most one seed in
+// ten reaches is in the list several times.
 func rarePoints() []string {
 	rare := []string{
 		"api batch_get block", "api batch_get home", "api batch_get marker", "api batch_get post by id", "api batch_get user", "api get bookmark", "api get lifetimes",
@@ -112,8 +112,8 @@ func (w *World) aim() {
 	}
 }
 
-// aimedAt reports whether the seed kills the process that comes to a crash point, and
-// whether it does so after the effect. It does in quiet times too: some calls are rare
+// aimedAt reports whether the seed kills the process at a crash point, and whether it
+// does so after the effect. It does in quiet times too, because some calls are rare
 // before.
 func (w *World) aimedAt(point string) (aimed, after bool) {
 	for i, t := range w.targets {

@@ -20,10 +20,10 @@ import (
 	"fanfare/internal/table/tabletest"
 )
 
-// In the calm part of some lives the table is damaged, once for each kind of finding and more. The
-// next walk of an audit finds each damage. Walks that mend leave none, and tell others nothing.
+// In the calm part of some lives the table is damaged, at least once for each kind of finding. The
+// next walk of an audit finds each damage. Walks that repair leave none, and send no events.
 
-// operator is the table as a hand reaches it, past the ports: nothing waits or fails.
+// operator is the table without the ports: no call waits or fails.
 type operator struct {
 	*tabletest.Memory
 	w *World
@@ -121,7 +121,8 @@ func (w *World) change(in table.UpdateInput) table.Key {
 	return in.Key
 }
 
-// miscount makes a like count wrong, past the oracle of the ledger, too: it would see that at once.
+// miscount makes a like count wrong. It bypasses the ledger's oracle, which would notice
+// at once.
 func (w *World) miscount(key table.Key) table.Key {
 	in := table.UpdateInput{Key: key, If: table.Exists{}, Add: []table.Attr{
 		{Name: schema.AttrLikes, Value: table.N(40)}, {Name: schema.AttrCount(kinds()[1]), Value: table.N(3)},
@@ -148,7 +149,7 @@ func (w *World) damage(posts []string) map[audit.Kind][]table.Key {
 	elsewhere := []table.Attr{{Name: table.AttrGSI1PK, Value: table.S("nowhere")}}
 	comments, attrs := w.partition(schema.CommentsPK(posts[3])), schema.EntryAttrs(time.Now().Add(time.Hour), 1)
 	ref := w.refOf(posts[3])
-	w.drop(schema.MarkKey(damaged(6), author)) // it says unfollowed, and then a repair need not look at the block
+	w.drop(schema.MarkKey(damaged(6), author)) // the mark is one of an unfollow, and then a repair need not look at the block
 	w.write(schema.FollowerItem(author, damaged(6), time.Now()))
 	return map[audit.Kind][]table.Key{
 		audit.FollowHalf: {
@@ -176,7 +177,7 @@ func (w *World) damage(posts []string) map[audit.Kind][]table.Key {
 	}
 }
 
-// misplaced returns a notification whose place is not that of its action.
+// misplaced returns a notification whose place differs from its action's place.
 func (w *World) misplaced(post string) table.Item {
 	n := schema.Notice{User: damaged(1), Kind: schema.NoticeFollow, Revision: 1, Acts: []schema.Act{{Version: post, Place: post, State: schema.ActHolds, User: damaged(0)}}}
 	it := n.Item()
@@ -188,11 +189,11 @@ func (w *World) misplaced(post string) table.Item {
 	return it
 }
 
-// mostWalks is the number of walks after which nothing is damaged any more: a repair may show
-// another damage, as the burial of a post shows a wrong count.
+// mostWalks is the number of walks after which no damage is left: a repair may show another
+// damage, as the burial of a post shows a wrong count.
 const mostWalks = 5
 
-// measureDamages damages a town, and lets an audit mend it.
+// measureDamages damages a town, and makes an audit repair it.
 func (w *World) measureDamages(ctx context.Context) {
 	posts := w.town()
 	store := operator{w.store, w}
@@ -229,12 +230,12 @@ func (w *World) measureDamages(ctx context.Context) {
 	if _, err := service.AskToForget(ctx, damaged(5)); err != nil {
 		w.load.fail("I6", "in the calm part a removal failed: %v", err)
 	}
-	w.checkAudit(ctx) // the profile is gone, and the rest of the user is not
+	w.checkAudit(ctx) // the profile is lost, but not the user's other items
 	w.work(3 * time.Hour)
 	w.checkAudit(ctx)
 }
 
-// checkMended checks that the town is as it was before, but for the lost post.
+// checkMended checks that the town equals its former state, except for the lost post.
 func (w *World) checkMended(posts []string, told int) {
 	author := damaged(0)
 	for i := range 8 {

@@ -10,14 +10,14 @@ import (
 	"fanfare/messages"
 )
 
-// Each deletion of a post asks for one purge: the call whose transaction made the tombstone, or may
-// have made it, publishes PostDeleted once. No other call does, or a user who deletes a post again
-// and again would fill the queue (I11). The audit here is no tidy one, so it asks for none.
+// Each deletion of a post requests one purge: the call whose transaction made the tombstone, or may
+// have made it, publishes PostDeleted once. No other call does, or a user who repeats a deletion
+// would fill the queue (I11). The audit here does not tidy, so it requests no purge.
 
 // deletion is a transaction of an operation that deletes a post.
 type deletion struct{ op, post string }
 
-// deletions has the calls whose deletions have not asked for a purge yet.
+// deletions has the calls whose deletions have not requested a purge yet.
 type deletions map[deletion]*call
 
 // buried returns the post that a transaction deletes, "" for none.
@@ -33,8 +33,8 @@ func buried(ops []table.TransactOp) string {
 	return ""
 }
 
-// sawAnswer takes over the answer to a call: to a deletion, which made the tombstone unless it was
-// cancelled, or to the message that asks for the purge.
+// sawAnswer handles the answer to a call: to a deletion, which made the tombstone unless it was
+// cancelled, or to the message that requests the purge.
 func (w *World) sawAnswer(c *call, err error) {
 	if told, ok := c.sent.(*messages.Commented); ok {
 		w.notices.asked[told.CommentID] = true
@@ -55,23 +55,23 @@ func (w *World) sawAnswer(c *call, err error) {
 	}
 }
 
-// sawPurge remembers the posts whose purge was asked for.
+// sawPurge notes the posts whose purge was requested.
 func (w *World) sawPurge(op string, payload []byte) {
 	if e, ok := decoded(payload).(*messages.PostDeleted); ok {
 		w.purges[e.PostID] = op
 	}
 }
 
-// keepPurge drops what an earlier operation asked for when an operation buries a post: the earlier
-// one has deleted nothing, and its event has no effect on a living post. An operation whose
-// transaction lands late has asked for itself.
+// keepPurge drops the request of an earlier operation when an operation buries a post: the earlier
+// operation has deleted nothing, and its event has no effect on a living post. An operation whose
+// transaction lands late has its own request.
 func (w *World) keepPurge(post string) {
 	if w.acting == nil || w.acting.op != w.purges[post] {
 		delete(w.purges, post)
 	}
 }
 
-// checkDeletions checks, once the world is quiet, that each deletion has asked for the purge, unless
+// checkDeletions checks, once the world is quiet, that each deletion has requested the purge, unless
 // its process died.
 func (w *World) checkDeletions() {
 	var left []string

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// Shrinking leaves out operations and faults, and the rest should go as before. One
-// stream of random numbers would shift with the first call that is missing. So each
-// decision draws from a stream of its own, named by its subject. A choice among several
-// candidates draws a lot for each by its name: if others are missing, the same one
-// wins.
+// Shrinking leaves out operations and faults, and the remaining ones should run as
+// before. A single stream of random numbers would shift with the first missing call. So
+// each decision draws from a stream of its own, named by its subject. A choice among
+// several candidates draws a lot for each by its name: if some candidates are missing,
+// the same one wins.
 
-// about starts the stream of this name: w's next draws come from it.
+// about starts the stream with the given name, from which w's next draws come.
 func (w *World) about(format string, args ...any) {
 	w.pcg.Seed(w.seed, mix(w.seed, fmt.Sprintf(format, args...)))
 }

@@ -12,7 +12,8 @@ import (
 	"fanfare/internal/table"
 )
 
-// The faults here are about days, ages and clocks: time passes while something is open.
+// The faults here are about days, ages and clocks: time passes while calls or messages
+// are open.
 
 const (
 	// mostTransit bounds the time from a request to its effect. AWS refuses a request that
@@ -20,9 +21,10 @@ const (
 	mostTransit = 5 * time.Minute
 	// mostSkew bounds the skew of clocks, in most worlds.
 	mostSkew = 2 * time.Second
-	// noticeSkew bounds the skew of the clocks that give places: none of them is in doubt.
+	// noticeSkew bounds the skew of the clocks that give places, none of which is in
+	// doubt.
 	noticeSkew = time.Minute
-	// clocksApart bounds the skew of a world whose clocks are apart by hours.
+	// clocksApart bounds the skew of a world whose clocks differ by hours.
 	clocksApart = 6 * time.Hour
 	day         = 24 * time.Hour
 )
@@ -38,7 +40,7 @@ func (w *World) edges() {
 		w.fire(FaultLeap, w.leap)
 	}
 	w.fireArmed()
-	// One draw for all: each is rare, and most steps have none.
+	// One draw for all faults: each is rare, and most steps have none.
 	x := w.rng.Float64()
 	for _, of := range []struct {
 		kind string
@@ -66,7 +68,7 @@ func (w *World) fire(kind string, do func() bool) {
 	}
 }
 
-// arm lets a fault wait for the moment at which it leaves most open.
+// arm makes a fault wait for the moment at which it leaves most work open.
 func (w *World) arm(kind string) bool {
 	if !w.aged && w.armed[kind] == 0 {
 		w.armed[kind] = w.steps + 400
@@ -108,7 +110,8 @@ func (w *World) fireArmed() {
 // sleepsOverNotices reports whether the sleepers of the world are workers that write notifications.
 func (w *World) sleepsOverNotices() bool { return w.shape.Notices && w.seed%3 == 0 }
 
-// readsFirst returns such a worker that reads a notification about a post that nobody has written yet, and the post. If
+// readsFirst returns, in some worlds, such a worker that reads a notification about a post that nobody has written yet, and the post.
+// If
 // the worker slept after the read and put later, the purge of a deleted post would miss that put.
 func (w *World) readsFirst() (*Proc, string) {
 	if !w.sleepsOverNotices() {
@@ -140,15 +143,15 @@ func (w *World) deleteBeside(post string) bool {
 	return true
 }
 
-// leavesMuch reports whether a write of a like count is a flush, and in half of the worlds one
-// that takes likes off the count. If it never happens, those unlikes stay open, and their
-// items must not expire.
+// leavesMuch reports whether a write of a like count is a flush; in half of the worlds, a
+// flush that takes likes off the count. If that flush never happens, its unlikes stay open,
+// and their items must not expire.
 func (w *World) leavesMuch(write any) bool {
 	in, ok := write.(table.UpdateInput)
 	return ok && len(in.Add) > 0 && (w.seed%4 < 2 || in.Add[0].Value.Int() < 0)
 }
 
-// awake returns the processes that run, and whose role has another one that runs.
+// awake returns the running processes whose role has another running process.
 func (w *World) awake(role string) []*Proc {
 	var all []*Proc
 	roles := map[string]int{}
@@ -163,8 +166,8 @@ func (w *World) awake(role string) []*Proc {
 	return slices.DeleteFunc(all, func(p *Proc) bool { return roles[p.role] < 2 })
 }
 
-// halt stops a process as a deployment does: it takes nothing more, and has some time
-// for the rest.
+// halt stops a process as a deployment does: it takes no further work, and has some time
+// to finish.
 func (w *World) halt() bool {
 	all := w.awake("")
 	if len(all) == 0 {
@@ -177,7 +180,7 @@ func (w *World) halt() bool {
 	return true
 }
 
-// finishStops ends the processes that were stopped and hold nothing any more.
+// finishStops ends the stopped processes that hold no work any more.
 func (w *World) finishStops() {
 	for _, p := range w.procs {
 		w.mu.Lock()
@@ -190,9 +193,9 @@ func (w *World) finishStops() {
 	}
 }
 
-// suspend puts a process to sleep for hours or days: p, or, if that is nil, most often one
-// that waits for an answer. Its requests that are on their way happen before the sleep,
-// or never.
+// suspend makes a process sleep for hours or days: p, or, if p is nil, most often a
+// process that waits for an answer. Its requests in flight happen before the sleep, or
+// never.
 func (w *World) suspend(p *Proc) bool {
 	all := slices.DeleteFunc(w.awake(""), func(p *Proc) bool { return w.hours && p.Name == "notify-0" })
 	busy := slices.DeleteFunc(w.ready(), func(c *call) bool { return !slices.Contains(all, c.proc) })
@@ -273,7 +276,7 @@ func (w *World) apart(p *Proc) time.Duration {
 	return time.Duration(w.rng.Int64N(int64(2*most))) - most
 }
 
-// leap lets hours pass in which neither the table nor the queues answer.
+// leap makes hours pass in which neither the table nor the queues answer.
 func (w *World) leap() bool {
 	if w.leaps++; w.leaps > 3 {
 		return false
@@ -282,7 +285,7 @@ func (w *World) leap() bool {
 	return true
 }
 
-// pause lets time pass. The entries that a home showed may expire.
+// pause makes time pass. The entries that a home has shown may expire.
 func (w *World) pause(d time.Duration) {
 	w.mature(true)
 	time.Sleep(d)
@@ -297,8 +300,8 @@ func (w *World) binds(post string) bool {
 	return err == nil && time.Since(at) < day-2*clocksApart
 }
 
-// bury lets all aggregators that are awake die, and makes everything on the queue of likes
-// dead letters, which nobody looks at for days.
+// bury kills all aggregators that are awake, and makes all messages on the queue of likes
+// dead letters, which stay for days.
 func (w *World) bury() bool {
 	if w.off[FaultCrash] || w.off[FaultDays] || w.heldBack {
 		return false
@@ -336,7 +339,7 @@ func (w *World) early() time.Duration {
 	return w.shape.Early
 }
 
-// write puts an item into the table, past the ports.
+// write puts an item into the table, without the ports.
 func (w *World) write(it table.Item) {
 	_, err := w.store.Put(context.Background(), table.PutInput{Item: it})
 	w.did(err, it.Key)
@@ -351,7 +354,7 @@ func (w *World) did(err error, key table.Key) {
 	}
 }
 
-// untilMidnight lets time pass until shortly before a midnight.
+// untilMidnight makes time pass until shortly before a midnight.
 func (w *World) untilMidnight() {
 	if !w.shape.Midnight || w.off[FaultMidnight] {
 		return

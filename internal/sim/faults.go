@@ -112,8 +112,8 @@ func Faults() []string {
 
 func (w *World) chance(rate float64) bool { return rate > 0 && w.rng.Float64() < rate }
 
-// strikes draws whether a fault happens. A fault that is switched off is drawn all the
-// same, so that the draws after it stay the same.
+// strikes draws whether a fault happens. It also draws for a fault that is switched off,
+// so that later draws stay the same.
 func (w *World) strikes(kind string, rate float64) bool {
 	if !w.chance(rate) || w.off[kind] {
 		return false
@@ -122,7 +122,7 @@ func (w *World) strikes(kind string, rate float64) bool {
 	return true
 }
 
-// tighten begins and ends stretches of throttling. Most hit a partition that is in use.
+// tighten begins and ends stretches of throttling. Most affect a partition in use.
 func (w *World) tighten(ready []*call) {
 	w.tight = slices.DeleteFunc(w.tight, func(s stretch) bool { return s.over(w.steps) })
 	w.heat(ready)
@@ -158,7 +158,8 @@ func (w *World) fill(c *call) {
 	w.note("full %q for %q until %s", s.pk, s.only, s.hot.Format("15:04:05.000"))
 }
 
-// fillAfter fills, in some worlds, a partition of a call whose answer was lost: its caller tries again.
+// fillAfter fills, in some worlds, a partition of a call whose answer was lost: its
+// caller retries.
 func (w *World) fillAfter(c *call) {
 	if w.faults.Heat > 0 && w.rng.IntN(4) == 0 {
 		w.fill(c)
@@ -190,7 +191,7 @@ func unavailable(kind string) error {
 }
 
 // throttled returns the answer to a call for which there is no capacity. Only a batch
-// has an effect then: it writes the part for which there is capacity.
+// then has an effect: it writes the part for which there is capacity.
 func (w *World) throttled(c *call) error {
 	if len(c.ops) > 0 {
 		return cancelled(c.ops, table.CancelThrottled, func(i int) bool { return slices.ContainsFunc(w.sidesOf(c.ops[i]), w.short) })
@@ -203,8 +204,8 @@ func (w *World) throttled(c *call) error {
 	return &table.UnavailableError{Op: c.kind, Err: errThrottled, Reason: table.ShortUnknown, Undone: !c.batch}
 }
 
-// cancelled returns the error of a transaction that the operations which is selects cancel,
-// with the reason why.
+// cancelled returns the error of a transaction that was cancelled, for the reason why, by
+// the operations that is selects.
 func cancelled(ops []table.TransactOp, why table.CancelReason, is func(i int) bool) error {
 	e := &table.CancelledError{Reasons: make([]table.CancelledOp, len(ops))}
 	for i, op := range ops {

@@ -15,10 +15,10 @@ import (
 
 // The operations here are mutes and blocks, and their part of the oracle.
 
-// hidden is a mute or a block of one user by another, as the answers say.
+// hidden is a mute or a block of one user by another, according to the answers.
 type hidden struct {
 	on bool
-	// doubtful says that a call had no answer: it may still happen.
+	// doubtful means that a call had no answer and may still happen.
 	doubtful bool
 	// calls counts the calls that began.
 	calls int
@@ -26,7 +26,7 @@ type hidden struct {
 	at time.Time
 }
 
-// certain reports whether the mute or block is there for certain.
+// certain reports whether the mute or block certainly exists.
 func (h *hidden) certain() bool { return h != nil && h.on && !h.doubtful }
 
 // hide makes or ends a mute or a block.
@@ -87,13 +87,14 @@ func (l *workload) forgetSeen(user, author string) {
 	}
 }
 
-// uncontested leaves out the posts of authors whose follow a block may have ended meanwhile.
+// uncontested leaves out the posts of authors whose follow a concurrent block may have
+// ended.
 func (l *workload) uncontested(user string, posts map[string]string) {
 	maps.DeleteFunc(posts, func(_, author string) bool { return l.contested[pair{user, author}] })
 }
 
-// refusedFor returns the check of a comment or a like that was answered: there was no block between
-// its user and author, for certain, from its beginning to its end, nor for some time before.
+// refusedFor returns the check of an answered comment or like: there was certainly no block between
+// its user and author, from its beginning to its end, nor for some time before.
 func (l *workload) refusedFor(user, author string, before time.Duration) func() {
 	for _, p := range []pair{{user, author}, {author, user}} {
 		if h := l.blocks[p]; h.certain() && time.Since(h.at) >= before {
@@ -108,8 +109,8 @@ func (l *workload) refusedFor(user, author string, before time.Duration) func() 
 	return func() {}
 }
 
-// checkHidden checks the rules of any moment: both halves of a mute and both sides of a block
-// are there and agree, and no follow is beside a block.
+// checkHidden checks at any moment that both halves of a mute and both sides of a block exist
+// and agree, and that there is no follow over a block.
 func (w *World) checkHidden(user string) {
 	l := w.load
 	muted, muters := w.mutedBy(user), w.partition(schema.MutersPK(user))
@@ -140,7 +141,8 @@ func (w *World) checkHidden(user string) {
 	}
 }
 
-// checkAnswered checks that mutes and blocks are as their answers say, and in their lists (I5).
+// checkAnswered checks that mutes and blocks match their answers, and that their lists
+// show them (I5).
 func (w *World) checkAnswered(ctx context.Context, service *domain) {
 	r := w.reader(service)
 	for _, kind := range []struct {

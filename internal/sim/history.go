@@ -11,8 +11,8 @@ import (
 	"fanfare/internal/table"
 )
 
-// history gives each ledger the entries that aggregators of weeks leave: most of them noted
-// their end, and may be pruned.
+// history gives each ledger the entries that aggregators leave in weeks: most of these
+// aggregators noted their end, so their entries may be pruned.
 func (w *World) history() bool {
 	if w.aged || len(w.load.created) == 0 || w.histories > 0 {
 		return false
@@ -47,8 +47,8 @@ func (w *World) history() bool {
 }
 
 // lostWindow adds to a post's count and ledger the like of a user that an incarnation
-// counted before it lost a window of that post. It noted its end all the same, so the note
-// excepts the post, and the ledger's entries stay for good.
+// counted before it lost a window of that post. The incarnation noted its end with the
+// post as an exception, so the ledger's entries stay for good.
 func (w *World) lostWindow(post string, count *table.UpdateInput) {
 	l := w.load
 	user := l.users[w.rng.IntN(len(l.users))]

@@ -14,8 +14,8 @@ import (
 	"fanfare/internal/table"
 )
 
-// hours is the oracle of the limit of an hour (docs/decisions/0047). It sees each write, and knows by the
-// write alone whether it makes something that has to be counted.
+// hours is the oracle of the limit of an hour (docs/decisions/0047). It sees each write, and decides
+// only by the write whether the write makes a thing that must be counted.
 type hours struct {
 	names   map[string]string // of operations, by id
 	begun   map[string]begun  // by operation
@@ -25,11 +25,12 @@ type hours struct {
 	wrote   map[string]int    // writes and messages, by operation
 	spent   map[spent]int64
 	posts   map[string]map[schema.Hour]int64 // that an hour counts, by user
-	// left are the hours in the counts of a user when the world was quiet, newest the last hour that a
-	// transaction counted since.
+	// left are the hours in the counts of a user when the world was quiet. newest is the last hour
+	// that a transaction has counted since.
 	left   map[string][]schema.Hour
 	newest map[string]schema.Hour
-	// again are the hours that calls counted since: a key that was bound in a former hour counts there.
+	// again are the hours that calls have counted since: a key that was bound in a former
+	// hour counts there.
 	again map[spent]bool
 }
 
@@ -88,7 +89,8 @@ func hourOf(name string) (h schema.Hour, posts, ok bool) {
 	return schema.Hour(n), posts, err == nil
 }
 
-// drops forgets the hours that an update removes: a repetition of old work may count in one again.
+// drops forgets the hours that an update removes: a repetition of old work may count in
+// such an hour again.
 func (h *hours) drops(in *table.UpdateInput) {
 	user := strings.TrimPrefix(in.Key.PK, "u#")
 	for _, name := range in.Remove {
@@ -128,8 +130,8 @@ func countOf(in *table.UpdateInput) *count {
 	return &c
 }
 
-// effect is a thing that a transaction makes, and that an hour counts. must reports whether it has to be counted:
-// imports, blocks and removals are not.
+// effect is a thing that a transaction makes and an hour counts. must reports whether it has to be
+// counted: imports, blocks and removals need not be.
 type effect struct {
 	name        string
 	least, most int64
@@ -207,8 +209,8 @@ func (w *World) sawUse(c *call) {
 	}
 }
 
-// sawCount checks a write that counts units: for one effect, once, in its hour, and without the hours that may
-// still be present for others.
+// sawCount checks a write that counts units: for one effect, once, in its hour, and without hours
+// that another process may still use.
 func (w *World) sawCount(c *call, n *count, made *effect, alone bool) {
 	h := w.counting
 	if b := h.begun[c.op]; !alone && b.user == n.user && !w.hours && min(b.spent[n.hour], h.spent[n.spent]) >= w.shape.Units && (n.posts == 0 || b.posts[n.hour] >= 4) {
@@ -270,8 +272,8 @@ func (w *World) checkRefused(op *operation) {
 	}
 }
 
-// checkHours checks the counts of a quiet world: an hour has what was counted, and hours that are over leave with
-// the next transaction.
+// checkHours checks the counts of a quiet world: an hour has exactly the counted effects, and the
+// next transaction removes past hours.
 func (w *World) checkHours() {
 	h := w.counting
 	sleepers := false

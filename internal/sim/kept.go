@@ -12,8 +12,8 @@ import (
 )
 
 // In some worlds a last storm is about a kept block and mute: a user is blocked and muted by another
-// user, leaves and returns (docs/decisions/0034). The two follow no user of the workload, so the other
-// oracles know nothing of them.
+// user, leaves and returns (docs/decisions/0034). The two follow no user of the workload, so all
+// other oracles ignore them.
 
 const (
 	victim, blocked, friend = "victim", "blocked", "friend"
@@ -21,8 +21,8 @@ const (
 	keptEvery, keptAt = 3, 1
 )
 
-// keptStep is an operation on the two. client is the number of the user of the workload who lends
-// its place to it.
+// keptStep is an operation on the two users. client is the number of the workload's user whose
+// place it uses.
 type keptStep struct {
 	client int
 	name   string
@@ -31,11 +31,12 @@ type keptStep struct {
 
 // kept is the oracle's knowledge of the storm.
 type kept struct {
-	// begun is set with the answer of the first call of all, whatever it is.
+	// begun is set with the first answer of all, whatever the answer is.
 	begun bool
-	// answered has the block and the mute by their names, once a call for them was answered.
+	// answered has the block and the mute by their names, once a call for them was
+	// answered.
 	answered map[string]bool
-	// ended has those that the audit has ended.
+	// ended has the block and the mute once the audit has ended them.
 	ended map[string]bool
 }
 
@@ -65,7 +66,7 @@ func keptSteps() []keptStep {
 	return steps
 }
 
-// keptStorm is that storm, and the check of the kept blocks and mutes.
+// keptStorm runs the storm, and checks the kept blocks and mutes.
 func (w *World) keptStorm(ctx context.Context, o Options) {
 	if o.Calm || o.Plain || o.Fans > 0 || w.seed%keptEvery != keptAt || len(w.load.violations) > 0 {
 		return
@@ -113,8 +114,8 @@ func (w *World) keptStorm(ctx context.Context, o Options) {
 
 func (w *World) clientOf(s keptStep) string { return w.load.users[s.client%len(w.load.users)] }
 
-// keptOperation makes an operation of the storm. No follow that begins after the answer to the block
-// is made.
+// keptOperation makes an operation of the storm. A follow that begins after the answer to the block
+// is refused.
 func (w *World) keptOperation(s keptStep, know *kept) *operation {
 	certain := know.answered["block"]
 	return &operation{
@@ -131,8 +132,8 @@ func (w *World) keptOperation(s keptStep, know *kept) *operation {
 	}
 }
 
-// sawKept checks a write to the block or the mute. It ends only where the audit ends it, and that has to
-// be while the blocked user has neither a profile nor the note of a removal.
+// sawKept checks a write to the block or the mute. Only the audit may end it, and only while the
+// blocked user has neither a profile nor the note of a removal.
 func (w *World) sawKept(key table.Key, now *table.Item) {
 	name := map[table.Key]string{schema.BlockKey(victim, blocked): "block", schema.MuteKey(victim, blocked): "mute"}[key]
 	before := w.items[key]
@@ -147,8 +148,8 @@ func (w *World) sawKept(key table.Key, now *table.Item) {
 	}
 }
 
-// checkKept checks that the block and the mute that were answered are there, both halves, and that
-// nothing but a call or the audit ends them.
+// checkKept checks that both halves of the answered block and mute exist, and that only a call or
+// the audit ends them.
 func (w *World) checkKept(know *kept) {
 	for _, half := range []struct {
 		name, attr string

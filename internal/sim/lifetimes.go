@@ -12,12 +12,12 @@ import (
 	"fanfare/internal/table"
 )
 
-// In some worlds each process starts with a TTL of homes of its own draw, and decides it for all
-// (docs/decisions/0042). The oracle keeps every TTL that was ever in force, and leaves none out.
+// In some worlds each process starts with a drawn TTL of homes, and decides it for all processes
+// (docs/decisions/0042). The oracle keeps every TTL that was ever in force.
 
 const (
 	// ttlAhead is the least time, by the clock of the world, from a decision to its effect, and
-	// ttlFixed the time before that in which nobody takes it back.
+	// ttlFixed the time before the effect in which no process changes the decision.
 	ttlAhead = day - clocksMost
 	ttlFixed = 14*time.Hour - clocksApart - 30*time.Minute
 )
@@ -42,7 +42,7 @@ func (w *World) decides(p *Proc) *lifetime.View {
 	return view
 }
 
-// lifetimesNow returns a view for a reader that meets no fault, at a right clock.
+// lifetimesNow returns a view for a reader without faults, at a right clock.
 func (w *World) lifetimesNow() *lifetime.View {
 	return lifetime.New(lifetime.Config{Store: w.store, Now: time.Now, TTL: timelineTTL})
 }
@@ -55,7 +55,7 @@ func (w *World) firstTTL() {
 }
 
 // checkLifetimes checks a decision about the TTL of homes: each process has read it before it is
-// in force, and nobody takes it back while a process may use it.
+// in force, and nobody changes it while a process may use it.
 func (w *World) checkLifetimes(now table.Item) {
 	next, err := schema.ParseLifetimes(now)
 	if err != nil {
@@ -88,7 +88,8 @@ func (w *World) byAView(holds func(schema.Lifetimes) bool) bool {
 	return slices.ContainsFunc(w.views, holds)
 }
 
-// leaves returns the time when a post leaves homes: it is older than a TTL since it was made.
+// leaves returns the time when a post leaves homes: then it is older than a TTL that was
+// in force since its creation.
 func (w *World) leaves(post string) time.Time {
 	made, err := id.Time(post)
 	if err != nil {

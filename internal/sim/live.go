@@ -20,15 +20,16 @@ import (
 	"fanfare/internal/table"
 )
 
-// In some worlds a last storm is about live homes (docs/decisions/0023): each API has a hub, and some
-// users have streams there, which are cut and opened again at some API. The index of posts by time lags,
+// In some worlds a last storm is about live homes (docs/decisions/0023). Each API has a hub, and some
+// users have streams, which are cut and opened again at some API. The index of posts by time lags,
 // and lacks some posts. After the storm a calm part checks how long an event takes.
 
 const (
-	// liveEvery and liveAt choose the worlds: those without another last part, and some with the storm
-	// about kept blocks.
+	// liveEvery and liveAt choose the worlds: worlds without another last part, and some with the
+	// storm about kept blocks.
 	liveEvery, liveAt = 4, 3
-	// mostLive is the number of users with streams, and liveCrowd that from which a world has none.
+	// mostLive is the number of users with streams. A world with liveCrowd users or more
+	// has no streams.
 	mostLive, liveCrowd = 3, 16
 	// liveOperations is the number of operations of the storm.
 	liveOperations = 30
@@ -36,13 +37,13 @@ const (
 	openAgain = time.Second
 )
 
-// liveStorm is that part of a world. Its oracle knows that an event comes from a look alone, comes once,
-// and which posts have to come.
+// liveStorm is that part of a world. Its oracle knows that only a look makes an event, and makes it
+// once, and which posts have to come.
 type liveStorm struct {
 	w       *World
 	hubs    map[*Proc]*live.Hub
 	clients []*liveClient
-	// facts are what looks must know that begin now.
+	// facts are the facts for looks that begin now.
 	facts atomic.Pointer[liveFacts]
 	// noIndex hides all posts from the index of posts by time.
 	noIndex bool
@@ -57,11 +58,11 @@ type liveStorm struct {
 	broken []string
 }
 
-// liveFacts are answers that looks must respect which begin after them (I2).
+// liveFacts are answers that a look must respect if it begins after them (I2).
 type liveFacts struct {
 	deleted map[string]bool
-	// unfollowed are the authors by the user whose home shows nothing of them, and begun the operations
-	// that each user has begun.
+	// unfollowed are the authors of whom a home shows nothing, by the home's user. begun is the
+	// number of operations that each user has begun.
 	unfollowed map[string][]string
 	begun      map[string]int
 }
@@ -77,7 +78,7 @@ type liveClient struct {
 	watch
 	// ended is set once the stream has ended.
 	ended bool
-	// again is when the client opens a stream after one that was refused.
+	// again is when the client opens a stream after a refused one.
 	again time.Time
 }
 
@@ -97,7 +98,8 @@ func (c *liveClient) write(frames []byte) error {
 	return nil
 }
 
-// came checks an event. A client drops the posts that it has had behind its last position.
+// came checks an event. A client drops posts after its last position that it has had
+// already.
 func (s *liveStorm) came(c *liveClient, post string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,7 +113,7 @@ func (s *liveStorm) came(c *liveClient, post string) {
 }
 
 // liveHomes are the homes of a process as its hub reads them. Each read has the name of its user, and
-// begins in a turn of its own: reads that begin at once may share one, and the first makes it.
+// begins in a turn of its own: reads that begin at once may share a read, and the first makes it.
 type liveHomes struct {
 	*domain
 	p     *Proc
@@ -204,7 +206,7 @@ func (s *liveStorm) serve(p *Proc) {
 	p.Go(func(ctx context.Context) { _ = hub.Run(ctx) }) // it ends with ctx, without an error
 }
 
-// open opens a stream where the one before ended.
+// open opens a stream where the previous stream ended.
 func (s *liveStorm) open(c *liveClient, api *Proc) *operation {
 	c.mu.Lock()
 	last := c.last
@@ -291,7 +293,7 @@ func (s *liveStorm) learn() {
 	}
 }
 
-// liveHomesStorm is that storm, and the calm part behind it.
+// liveHomesStorm runs the storm and its calm part.
 func (w *World) liveHomesStorm(ctx context.Context, o Options) {
 	if o.Calm || o.Plain || o.Fans > 0 || w.seed%liveEvery != liveAt || len(w.load.users) > liveCrowd || len(w.load.violations) > 0 {
 		return
@@ -400,8 +402,8 @@ func (s *liveStorm) next(due *[]planned) bool {
 // liveNumber is above the numbers of the operations of the other storms.
 const liveNumber = 100_000
 
-// calm opens all streams at one API and lets another one make posts. There is no fault. Each stream has
-// all posts of its home then, and gets each later post in time.
+// calm opens all streams at one API and makes another one accept posts. There is no fault. Then each
+// stream has all posts of its home, and gets each later post in time.
 func (s *liveStorm) calm(ctx context.Context) {
 	w, l := s.w, s.w.load
 	w.faults, w.tight = Rates{}, nil
@@ -441,8 +443,8 @@ func (s *liveStorm) calm(ctx context.Context) {
 	w.quieten(ctx)
 }
 
-// event lets author post at an API, while the writes of one kind wait for three seconds. The first client
-// has to get the post within a time.
+// event makes author post at an API, while the writes of one kind wait for three seconds. The first
+// client has to get the post within a time.
 func (s *liveStorm) event(api *Proc, author, held string, within time.Duration) {
 	l := s.w.load
 	before := len(l.posts)
@@ -500,7 +502,7 @@ func (s *liveStorm) missed(ctx context.Context, c *liveClient) {
 	l.missed(c.user, &c.watch, posts)
 }
 
-// pass lets the world work without faults for a time. Writes of a class that names held wait.
+// pass runs the world without faults for a time. Writes whose class contains held wait.
 func (s *liveStorm) pass(lasts time.Duration, held string) {
 	w := s.w
 	for end := time.Now().Add(lasts); time.Now().Before(end) && w.steps < mostSteps; {

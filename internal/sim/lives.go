@@ -18,10 +18,10 @@ import (
 	"fanfare/messages"
 )
 
-// In half of the worlds a user is removed in the storms and comes back, while clients of the user
-// and of two others make the same things again and again (I12). The three are nobody else's
-// followers, so the other oracles know nothing of them. The oracle knows a life by its profile as it
-// was written, and compares no id with another one.
+// In half of the worlds a user is removed in the storms and returns, while clients of the user and
+// of two other users repeat the same calls (I12). None of the three follows another user of the
+// world, so all other oracles ignore them. The oracle knows a life by the profile that was written,
+// and does not compare ids.
 
 const (
 	leaver, mate, foe = "leaver", "mate", "foe"
@@ -30,8 +30,8 @@ const (
 	lifeOps = 1_000_000
 )
 
-// lifeClients make the operations on lives. Each makes one at a time, the first one all removals and
-// returns.
+// lifeClients make the operations on lives. Each makes one at a time. The first client makes all
+// removals and returns.
 func lifeClients() []string { return []string{"life-0", "life-1", "life-2"} }
 
 // lives is the oracle's knowledge of the lives of the leaver.
@@ -40,11 +40,11 @@ type lives struct {
 	post string // of mate, which the leaver likes and comments on
 	// read is the life that an operation of a client read last, by operation.
 	read map[string]string
-	// made is the life that the last writer of a record had read, by key, and ids that of a post, a
-	// comment, a like or a removal, by id.
+	// made is the life that the last writer of a record had read, by key. ids has the life of a
+	// post, a comment, a like or a removal, by id.
 	made map[table.Key]string
-	// ahead are the records whose ids are of more than a minute after their writes: their process's clock
-	// was ahead. A removal may take them for records of a later life.
+	// ahead are the records with ids of more than a minute after their writes, because their
+	// process's clock was ahead. A removal may treat them as records of a later life.
 	ahead map[table.Key]bool
 	ids   map[string]string
 	// owed is the life in which a call for a record was last answered, by kind of record.
@@ -237,14 +237,14 @@ func ofClient(op string) bool {
 	return err == nil && number > lifeOps
 }
 
-// sawRead remembers the life that an operation of a client reads.
+// sawRead notes the life that an operation of a client reads.
 func (w *World) sawRead(c *call) {
 	if ofClient(c.op) && slices.Contains(c.pks, schema.UserPK(leaver)) {
 		w.lives.read[c.op] = lifeOf(w.visible(schema.ProfileKey(leaver)))
 	}
 }
 
-// sawEvent remembers in which life an event was made.
+// sawEvent notes in which life an event was made.
 func (w *World) sawEvent(op string, payload []byte) {
 	e := decoded(payload)
 	if e == nil || !ofClient(op) {
@@ -258,8 +258,8 @@ func (w *World) sawEvent(op string, payload []byte) {
 	}
 }
 
-// backlog is how long the posts and likes of the leaver wait in some worlds: their messages come after the
-// last look of a removal.
+// backlog is how long the posts and likes of the leaver wait in some worlds: their messages arrive
+// after the last look of a removal.
 const backlog = 2 * time.Hour
 
 func (l *lives) isBacklog(seed uint64, payload []byte) bool {
@@ -274,7 +274,8 @@ func (l *lives) isBacklog(seed uint64, payload []byte) bool {
 	return ok && kind != "" && like.UserID == leaver
 }
 
-// sawLife takes over a write. A removal ends the life that its call has read, and no later one.
+// sawLife handles a write. A removal ends the life that its call has read, and no later
+// one.
 func (w *World) sawLife(key table.Key, now *table.Item) {
 	l := &w.lives
 	if !l.on {
@@ -310,7 +311,7 @@ func isAhead(it table.Item) bool {
 	return ok && err == nil && time.Until(at) > time.Minute
 }
 
-// checkLife checks a rule of any moment: where no profile is, the note of a removal is.
+// checkLife checks at any moment that there is a profile or the note of a removal.
 func (w *World) checkLife() {
 	w.checkKeptHalves(leaver)
 	if w.lives.on && w.life() == "" && w.items[schema.ForgottenKey(leaver)] == nil {
@@ -318,8 +319,8 @@ func (w *World) checkLife() {
 	}
 }
 
-// checkLives checks the lives once the world is quiet: nothing of a former life is there, and all that
-// was answered in the present one is.
+// checkLives checks the lives once the world is quiet: no thing of a former life exists, and all
+// answered things of the present life do.
 func (w *World) checkLives() {
 	l := &w.lives
 	if !l.on || w.lostEvents() {
@@ -362,7 +363,7 @@ func (w *World) hasRecord(kind string, key table.Key) bool {
 	return it.Has(side[key == schema.BlockKey(foe, leaver)])
 }
 
-// ofLeaver returns the records of the leaver, but for the mutes and blocks of others.
+// ofLeaver returns the records of the leaver, except mutes and blocks by other users.
 func (w *World) ofLeaver() []table.Item {
 	all := slices.Concat(w.partition(schema.FollowingPK(leaver)), w.partition(schema.FollowersPK(leaver)), w.partition(schema.PostsPK(leaver)))
 	own := []table.Key{schema.MarkerKey(leaver, "home"), schema.MuteKey(leaver, mate), schema.LikeKey(w.lives.post, leaver, 1)}

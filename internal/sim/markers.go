@@ -14,8 +14,8 @@ import (
 	"fanfare/internal/table"
 )
 
-// The operations here are read markers, and their part of the oracle: no write lowers a marker, and each is at
-// the highest position that was answered at least.
+// The operations here are read markers, and their part of the oracle: no write lowers a marker, and
+// each marker is at least at the highest answered position.
 
 // marked is a marker by its answers.
 type marked struct {
@@ -23,7 +23,7 @@ type marked struct {
 	least string
 	// asked are all positions that calls have asked for.
 	asked []string
-	// doubtful means that a deletion had no answer: it may still happen.
+	// doubtful means that a deletion had no answer and may still happen.
 	doubtful bool
 }
 
@@ -70,7 +70,7 @@ func (l *workload) marker(r *rand.Rand, p planned) *operation {
 	}
 }
 
-// sawMarker checks a write of a marker: it never goes back.
+// sawMarker checks a write of a marker: a marker never moves back.
 func (w *World) sawMarker(key table.Key, now *table.Item) {
 	old := w.items[key]
 	if _, ok := schema.MarkerOfSK(key.SK); !ok || old == nil || now == nil || key.PK == schema.MarkersPK(leaver) {

@@ -30,7 +30,7 @@ type noticeBook struct {
 	sent, asked map[string]bool
 	// reads are the marks that workers have read with a notification, by process and key.
 	reads map[string][]markRead
-	// places name the action that got each place.
+	// places has the action that got each place.
 	places map[string]string
 	// views are the index as the queries of each walk saw it, by operation.
 	views map[string][]indexView
@@ -58,8 +58,8 @@ func newNotices() noticeBook {
 // notifiers is the number of processes that write notifications.
 const notifiers = 2
 
-// notify starts the product's notifier in a process. Its clock knows the time from the replies of the table, so
-// it is in doubt where it is hours apart.
+// notify starts the product's notifier in a process. The table's replies set its clock, so the clock
+// is in doubt if it is hours apart.
 func (w *World) notify(p *Proc) {
 	watch := clock.New(p.Now)
 	watch.Observe(time.Now(), 0)
@@ -90,7 +90,8 @@ func (w *World) notifies(p *Proc) func(context.Context, ...messages.Event) error
 	})
 }
 
-// applied returns the sender of the events of counted likes, to others and to the topic of notices.
+// applied returns the sender of the events of counted likes, to other programs and to the
+// topic of notices.
 func (w *World) applied(p *Proc) func(context.Context, ...messages.Event) error {
 	tell, notifies := w.tell(p), w.notifies(p)
 	switch {
@@ -115,7 +116,7 @@ func (l *workload) mentions(r *rand.Rand) []string {
 	return []string{l.users[r.IntN(len(l.users))]}
 }
 
-// sawNoticeSent remembers the events that became durable on the topic of notices.
+// sawNoticeSent notes the events that became durable on the topic of notices.
 func (w *World) sawNoticeSent(topic string, e messages.Event) {
 	if topic == queue.TopicNotices {
 		w.notices.sent[noticeOf(e)] = true
@@ -135,7 +136,7 @@ func noticeOf(e messages.Event) string {
 	return string(e.Kind()) + " " + e.Head().EventID
 }
 
-// sawNoticeRead remembers the mark that a worker reads with a notification.
+// sawNoticeRead notes the mark that a worker reads with a notification.
 func (w *World) sawNoticeRead(c *call, keys []table.Key) {
 	if c.proc.role != "notify" {
 		return
@@ -154,7 +155,7 @@ func (w *World) sawNoticeRead(c *call, keys []table.Key) {
 	}
 }
 
-// expires reports whether a process may take an item for expired.
+// expires reports whether a process may treat an item as expired.
 func expires(it table.Item) bool {
 	return it.Has(table.AttrTTL) && it.Int(table.AttrTTL) < time.Now().Add(clocksMost).Unix()
 }
@@ -216,8 +217,8 @@ func (w *World) sawNotice(key table.Key, now *table.Item) {
 	}
 }
 
-// inTime checks that no worker begins to write a notification long after the deletion of its post: the purge would
-// miss it. A clock that is set back gives a worker more time.
+// inTime checks that no worker begins to write a notification long after the deletion of its post,
+// because the purge would miss it. If a worker's clock is set back, it has more time.
 func (w *World) inTime(n schema.Notice) {
 	const longest = time.Minute + 2*noticeSkew
 	gone, c := w.notices.buried[n.Target], w.acting
@@ -239,8 +240,8 @@ func (w *World) sawComment(key table.Key, now *table.Item) {
 	}
 }
 
-// placed checks a new place: it is above the mark that its worker has read (I14), no other notification
-// has it (I7), and no clock that is wrong has given it.
+// placed checks a new place: it is above the mark that its worker has read (I14), no other
+// notification has it (I7), and no wrong clock has given it.
 func (w *World) placed(key table.Key, was schema.Notice, act schema.Act) {
 	n := &w.notices
 	name := fmt.Sprintf("%v %s", key, act.Key(was.Kind))
@@ -272,8 +273,8 @@ func (w *World) placed(key table.Key, was schema.Notice, act schema.Act) {
 	}
 }
 
-// markOf returns the mark that a worker has read before a put. Several windows of one worker may have read the same
-// revision, and the put may be that of any of them.
+// markOf returns the mark that a worker has read before a put. If several windows of one worker have
+// read the same revision, the put may belong to any of them.
 func (n *noticeBook) markOf(c *call, key table.Key, revision int64) string {
 	var marks []string
 	for _, read := range n.reads[c.proc.Name+" "+key.PK+key.SK] {
@@ -290,5 +291,5 @@ func (n *noticeBook) markOf(c *call, key table.Key, revision int64) string {
 // mostWindows is the number of windows that a worker writes at once.
 const mostWindows = 4
 
-// clocksDiffer is the most by which a clock that is in no doubt may be ahead.
+// clocksDiffer is the most by which a clock without doubt may be ahead.
 const clocksDiffer = messages.MaxAhead + mostSkew

@@ -14,8 +14,8 @@ import (
 	"fanfare/internal/table/tabletest"
 )
 
-// The operations here read notifications: walks over the pages while notifications move, and two devices of a
-// user that list, and mark later.
+// The operations here read notifications: walks over the pages while notifications move, and two
+// devices of a user that list, and mark later.
 
 // noticeOps is added to the numbers of these operations: each one stands beside an operation of the workload,
 // and is left out with it.
@@ -126,7 +126,8 @@ func (l *workload) noticePage(r *rand.Rand, user string) *operation {
 	return op
 }
 
-// noticeMark marks the page of a device. Other devices may have marked newer ones meanwhile.
+// noticeMark marks the page of a device. Another device may have marked a newer page
+// since.
 func (l *workload) noticeMark(r *rand.Rand, user string) *operation {
 	of := fmt.Sprintf("%s %d", user, r.IntN(2))
 	d := l.w.notices.devices[of]
@@ -167,8 +168,8 @@ func allNotices(ctx context.Context, s *domain, user string, limit int) ([]notic
 	}
 }
 
-// hiddenFrom returns a check of notifications that are read from now on: none is about a post whose delete was
-// answered, and none names a user who was muted or blocked, or followed no more.
+// hiddenFrom returns a check of notifications that are read from now on: none is about a post with an
+// answered delete, and none names a user who was muted or blocked, or is followed no more.
 func (l *workload) hiddenFrom(user string) func(items []notices.Notice) {
 	deleted, begun, calls := clone2(l.deleted), l.w.steps, map[*hidden]int{}
 	for _, other := range l.users {
@@ -198,8 +199,9 @@ func (l *workload) hiddenFrom(user string) func(items []notices.Notice) {
 	}
 }
 
-// checkWalk checks I7 by the views of the pages of a walk: a notification that each saw at one place is shown
-// once, and any other one at most once, and once more for each view that saw it fall.
+// checkWalk checks I7 by the views of the pages of a walk. A notification with the same place in all
+// views shows once. Any other notification shows at most once, and once more for each view in which
+// it fell.
 func (l *workload) checkWalk(user string, items []notices.Notice, views []indexView) {
 	shown := map[string]int{}
 	for _, of := range items {
@@ -273,7 +275,7 @@ func (w *World) checkNoticeReads(ctx context.Context, service *domain) {
 	}
 }
 
-// checkNumber checks that a notification has the number that exists.
+// checkNumber checks that a notification shows the stored count.
 func (w *World) checkNumber(user string, of notices.Notice) {
 	var want int64
 	switch of.Kind {

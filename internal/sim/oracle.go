@@ -21,8 +21,8 @@ import (
 	"fanfare/messages"
 )
 
-// The oracle reads the table past the simulation's ports and knows nothing of how
-// the product computes a home or a count.
+// The oracle reads the table without the simulation's ports and does not know how the
+// product computes a home or a count.
 
 func (w *World) partition(pk string) []table.Item {
 	var items []table.Item
@@ -45,8 +45,8 @@ func (w *World) edge(follower, author string) (followed bool, from string) {
 	return true, res.Item.Str("from")
 }
 
-// checkCounts checks I4, which is true at every moment: counts and items change in one
-// transaction, and both directions of an edge are there or neither.
+// checkCounts checks I4, which holds at every moment: counts and items change in one
+// transaction, and an edge has both directions or neither.
 func (w *World) checkCounts() {
 	l := w.load
 	for _, user := range l.users {
@@ -85,7 +85,7 @@ func (w *World) checkCommentCount(it table.Item) {
 }
 
 // checkByline checks that a young post has the byline of its author's profile. It looks at the
-// stored post, so it also checks posts that are in no home.
+// stored post, so it also checks posts that no home has.
 func (w *World) checkByline(author string, p schema.Post) {
 	if p.Byline.V == 0 || p.ID < id.Floor(time.Now().Add(-schema.BylineShown)) {
 		return
@@ -165,7 +165,7 @@ func (w *World) checkQuiet(ctx context.Context, service *domain) {
 	w.checkLives()
 }
 
-// checkDeleted checks that a deleted post is gone by its id too (I2).
+// checkDeleted checks that a deleted post is gone by its id, too (I2).
 func (w *World) checkDeleted(ctx context.Context, service *domain) {
 	for _, post := range w.load.posts {
 		if !w.load.deleted[post] {
@@ -348,7 +348,7 @@ func (w *World) checkMessages() {
 	}
 }
 
-// sorted returns the keys of a map in order, so that violations come in order.
+// sorted returns the keys of a map in order, so that violations are in order.
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 // Result is the result of a run.
@@ -359,7 +359,7 @@ type Result struct {
 	Met        Counters
 	Operations int
 	Steps      int
-	// Reached counts the rare states that the run came to.
+	// Reached counts the rare states that the run reached.
 	Reached Counters
 	Shape   Shape
 	// Calls are the histories, if the run asked for them.
@@ -373,8 +373,8 @@ type Result struct {
 	Lines []string
 }
 
-// Fails returns the names of the invariants that the run violates, in the order of the
-// first violation of each.
+// Fails returns the names of the invariants that the run violates, in the order of each
+// first violation.
 func (r Result) Fails() []string {
 	var names []string
 	for _, v := range r.Violations {

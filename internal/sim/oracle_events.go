@@ -9,9 +9,9 @@ import (
 	"fanfare/messages"
 )
 
-// In half of the worlds the workers send the events of applied work to others
-// (docs/decisions/0033-events-out.md). Such an event comes once at least, and not before it
-// is true.
+// In half of the worlds the workers send the events of applied work to other programs
+// (docs/decisions/0033-events-out.md). Such an event is sent at least once, and not before
+// it is true.
 
 // told holds the events that were sent.
 type told struct {
@@ -50,7 +50,7 @@ func (w *World) tell(p *Proc) func(context.Context, ...messages.Event) error {
 	}
 }
 
-// heard checks an event of applied work: it is true by the table.
+// heard checks an event of applied work: the table must agree.
 func (w *World) heard(e messages.Event) {
 	switch e := e.(type) {
 	case *messages.PostDelivered:
@@ -79,7 +79,7 @@ func (w *World) heard(e messages.Event) {
 		}
 		ref := w.refOf(e.PostID)
 		if ref == nil || ref.Deleted {
-			return // the purge removed the item, and a message that came again may have made another
+			return // the purge removed the item, and a redelivered message may have made another one
 		}
 		if like.Version < e.EventID || !w.book.counted(like) || like.Kind != e.Reaction || e.LikeCount != nil && *e.LikeCount < 0 {
 			w.load.fail("I3", "by the event the reaction of %s to %s is %q (%s), its item is %+v", e.UserID, e.PostID, e.Reaction, e.EventID, like)
@@ -123,7 +123,7 @@ func (w *World) checkTold(living map[string]map[string]bool) {
 		return // some messages are too old
 	}
 	dead := map[string]bool{}
-	for _, d := range w.queue(queue.TopicLikes).dead { // quieten redrives those of the other topics
+	for _, d := range w.queue(queue.TopicLikes).dead { // quieten redrives dead letters of all other topics
 		dead[d.ID] = true
 	}
 	for _, version := range sorted(w.backfills) {

@@ -8,10 +8,10 @@ import (
 )
 
 // An API shares the newest posts of pulled authors for headAge among the first pages of
-// homes (docs/HYBRID.md). So a first page may lack a post that is younger than this in its
-// author's list, and one API may show it while another does not yet. A post with an entry in
-// the home is never late, and so a user's own posts are not. Nor is what lies below a first
-// page, or a home by pull.
+// homes (docs/HYBRID.md). So a first page may lack a post that has been in its author's list
+// for less than headAge, and one API may show the post while another does not yet. A post
+// with an entry in the home is never late, so a user's own posts are not. Posts below a
+// first page, and homes by pull, are never late either.
 
 // listing is the moment at which a post came into its author's list.
 type listing struct {
@@ -19,7 +19,7 @@ type listing struct {
 	at     time.Time
 }
 
-// sawPost takes over a write of an item of an author's list.
+// sawPost handles a write of an item of an author's list.
 func (w *World) sawPost(key table.Key, it *table.Item) {
 	if it == nil || class("", key.PK) != " post" {
 		return
@@ -30,13 +30,15 @@ func (w *World) sawPost(key table.Key, it *table.Item) {
 	}
 }
 
-// late returns the posts that a first page of user's home which api makes from now on may lack.
+// late returns the posts that a first page of user's home, made by api from now on, may
+// lack.
 func (w *World) late(api *Proc, user string, pull bool) map[string]bool {
 	late, age := map[string]bool{}, headAge
 	if !w.shape.Heads || w.shape.Limit == 0 || pull {
 		return late
 	}
-	// The clock of a process never goes back, but here it does, and shared lists live longer then.
+	// A real process's clock never steps back, but here it does, and shared lists then
+	// live longer.
 	if back := 2 * mostSkew; time.Since(api.back) < age+back {
 		age += back
 	}

@@ -12,10 +12,10 @@ import (
 	"fanfare/messages"
 )
 
-// likeBook is the oracle's own copy of every like, like count and note of an incarnation's
-// end. It holds I3 at every moment, not only when the world is quiet (docs/LIKES.md): the
-// count of a kind is the number of the post's likes of that kind, in st where the ledger has the
-// flush that the stamp names, and in base where it does not.
+// likeBook is the oracle's own copy of every like, like count and note of an incarnation's end.
+// It checks I3 at every moment, not only when the world is quiet (docs/LIKES.md). The count of a
+// kind is the number of the post's likes of that kind: in st if the ledger has the flush of the
+// like's stamp, and in base if it does not.
 type likeBook struct {
 	likes  map[string]map[string]schema.Like // by post and user
 	counts map[string]schema.LikeCount       // by post
@@ -50,7 +50,7 @@ func (b *likeBook) counted(like schema.Like) bool {
 	return noted && !end.Lost[like.Post]
 }
 
-// sum returns the counts by kind that the likes of a post add up to.
+// sum returns the sums by kind of a post's likes.
 func (b *likeBook) sum(post string) map[string]int64 {
 	sum := map[string]int64{}
 	for _, like := range b.likes[post] {
@@ -64,7 +64,7 @@ func (b *likeBook) sum(post string) map[string]int64 {
 	return sum
 }
 
-// some returns counts without kinds that nobody has.
+// some returns counts without kinds whose count is 0.
 func some(counts map[string]int64) map[string]int64 {
 	kinds := maps.Clone(counts)
 	maps.DeleteFunc(kinds, func(_ string, n int64) bool { return n == 0 })
@@ -84,7 +84,7 @@ func (b *likeBook) abandoned(countPK string) bool {
 	return false
 }
 
-// note takes a write over, and returns the posts that it touches.
+// note copies a write, and returns the posts that it changes.
 func (b *likeBook) note(key table.Key, it *table.Item) (posts []string, err error) {
 	if inc, ok := strings.CutPrefix(key.PK, "inc#"); ok && it != nil {
 		b.ends[inc], err = schema.ParseLikeEnd(*it)

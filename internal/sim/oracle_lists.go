@@ -26,7 +26,7 @@ type reader struct {
 	held map[string]bool // versions of likes among the dead letters
 }
 
-// reader returns a reader whose draws shift no other ones.
+// reader returns a reader whose draws do not shift other draws.
 func (w *World) reader(service *domain) *reader {
 	held := map[string]bool{}
 	for _, d := range w.queue(queue.TopicLikes).dead {
@@ -112,8 +112,9 @@ func (w *World) checkLists(ctx context.Context, service *domain, living map[stri
 	}
 }
 
-// checkLikers checks the users with a reaction to a post (I3), those who like it, and the reaction of
-// each who ever acted on it and of one more. It leaves out users whose latest action is a dead letter.
+// checkLikers checks the users with a reaction to a post (I3), the users who like it, and the
+// reaction of each user who ever acted on it and of one more. It leaves out users whose latest action
+// is a dead letter.
 func (r *reader) checkLikers(ctx context.Context, post string) {
 	l := r.w.load
 	want := map[string][]string{} // by kind, "" for all
@@ -154,7 +155,7 @@ func (l *workload) likersOf(post string) (users []string) {
 	return users
 }
 
-// checkLikesByUser checks the index of a user's likes (I3), where this world has it.
+// checkLikesByUser checks the index of a user's likes (I3), if this world has the index.
 func (r *reader) checkLikesByUser(ctx context.Context, user string, living map[string]map[string]bool) {
 	if r.w.seed%2 != 0 {
 		return
@@ -182,7 +183,7 @@ func (r *reader) checkLikesByUser(ctx context.Context, user string, living map[s
 	r.same("I3", "likes of "+user, lines(got, line), err, want)
 }
 
-// checkComments checks that a user's comments are those that the posts show (I5).
+// checkComments checks that a user's comments match the comments of the posts (I5).
 func (r *reader) checkComments(ctx context.Context, user string, want []schema.Comment) {
 	slices.SortFunc(want, func(a, b schema.Comment) int { return strings.Compare(b.ID, a.ID) })
 	got, err := whole(r, func(page page.Request) (page.List[feed.Comment], error) { return r.CommentsByUser(ctx, user, page) })
@@ -192,7 +193,7 @@ func (r *reader) checkComments(ctx context.Context, user string, want []schema.C
 }
 
 // checkPosts checks a user's list of posts (I5), whole and from the moment of one post up
-// to that of another.
+// to the moment of another.
 func (r *reader) checkPosts(ctx context.Context, user string, posts []string) {
 	slices.Reverse(posts)
 	ranges := []feed.PostRange{{}}
@@ -255,7 +256,7 @@ func (r *reader) checkEdges(ctx context.Context, user string) {
 	}
 }
 
-// checkEntry checks all that a home shows beside the post: its author's present name (I5), the
+// checkEntry checks all that a home shows with the post: its author's present name (I5), the
 // count of its likes and the viewer's own like (I3).
 func (r *reader) checkEntry(viewer string, it feed.HomeItem) {
 	l := r.w.load

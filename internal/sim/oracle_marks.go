@@ -14,12 +14,12 @@ import (
 )
 
 // A home whose mark waits for a lost backfill, or hides entries of an unfollowed author, is
-// right and dear. Its next reads ask for the backfill or the removal again (I6).
+// right but expensive. Its next reads request the backfill or the removal again (I6).
 
 // mostAsked is how often homes with something left are read.
 const mostAsked = 5
 
-// askAgain lets users read homes that have something left until nothing is.
+// askAgain makes users read homes with remaining work until none remains.
 func (w *World) askAgain() {
 	l := w.load
 	skew := func(p *Proc) time.Duration { return time.Duration(p.skew.Load()).Abs() }
@@ -58,7 +58,7 @@ func (l *workload) wholeHome(user string) *operation {
 	}
 }
 
-// leftIn returns the work that is left in a home: backfills that are not done, entries of
+// leftIn returns the remaining work of a home: backfills that are not done, entries of
 // unfollowed authors, and a return.
 func (w *World) leftIn(user string) (work []string) {
 	entries := map[string]int{} // by author

@@ -11,8 +11,8 @@ import (
 	"fanfare/messages"
 )
 
-// Once the world is quiet, each notification is that of the actions themselves (I13): the actions that became
-// durable, and the records in the table.
+// Once the world is quiet, each notification matches the actions themselves (I13): the actions that
+// became durable, and the records in the table.
 
 // actorHidden reports whether user has ever muted other, or blocked or been blocked: its actions may be
 // left out, or hidden.
@@ -20,7 +20,7 @@ func (l *workload) actorHidden(user, other string) bool {
 	return l.mutes[pair{user, other}] != nil || l.blocks[pair{user, other}] != nil || l.blocks[pair{other, user}] != nil
 }
 
-// expected is a notification as the actions say.
+// expected is a notification according to the actions.
 type expected struct {
 	user   string
 	kind   schema.NoticeKind
@@ -136,14 +136,15 @@ func (w *World) likeNotice(author, post string) *expected {
 		}
 		e.add(schema.Act{Version: p.version, State: p.kind, User: user})
 	}
-	if e.unsure { // an action that is a dead letter is known to nobody
+	if e.unsure { // nothing is known about an action that is a dead letter
 		e.acts = map[string]schema.Act{}
 	}
 	return e
 }
 
-// commentNotice returns the notification of a post's comments, or of those that mention a user, by the table and
-// the events that were sent. Where clocks are hours apart, a worker may drop an event before its comment is made.
+// commentNotice returns the notification of a post's comments, or of comments that mention a user, by
+// the table and the sent events. If clocks are hours apart, a worker may drop an event before its
+// comment is made.
 func (w *World) commentNotice(user string, kind schema.NoticeKind, post string) *expected {
 	e := &expected{user, kind, post, map[string]schema.Act{}, w.hours}
 	notifies := func(author string, mentions []string) bool {
@@ -179,8 +180,8 @@ func (w *World) followNotice(user string) *expected {
 	return e
 }
 
-// checkNoticeIndex checks what holds of all stored notifications: none is of a post whose purge is over, and
-// places are in the index.
+// checkNoticeIndex checks all stored notifications: none is about a post whose purge is over, and the
+// index has the places.
 func (w *World) checkNoticeIndex() {
 	for _, key := range sortedKeys(w.items) {
 		it := w.items[key]

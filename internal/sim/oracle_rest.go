@@ -11,14 +11,14 @@ import (
 )
 
 // Once the world is quiet, the table holds the results of the finished work, and nothing else:
-// delivery records add up to the followers, summaries are as far as they can be, marks agree
-// with the mode, and nothing of a purged post is there.
+// delivery records add up to the followers, summaries are complete, marks agree with the mode,
+// and nothing of a purged post exists.
 
 // follower is the time for which an author had a follower, in steps. until is 0 for one that
 // is there.
 type follower struct{ since, until int }
 
-// sawEdge takes over a write of an author's edge, or of its number of followers.
+// sawEdge handles a write of an author's edge, or of its number of followers.
 func (w *World) sawEdge(key table.Key, now *table.Item) {
 	switch class("", key.PK) {
 	case " follower":
@@ -45,8 +45,8 @@ func (w *World) sawEdge(key table.Key, now *table.Item) {
 }
 
 // followersSince returns the least and the largest number of followers that the fan-out of a
-// post from a step on may have met: those that were there all the time, and those that were
-// there at any time.
+// post from a step on may have met: the followers at all these times, and the followers at
+// any of them.
 func (w *World) followersSince(author string, step int) (least, most int64) {
 	for _, times := range w.followers[author] {
 		last := times[len(times)-1]
@@ -60,8 +60,8 @@ func (w *World) followersSince(author string, step int) (least, most int64) {
 	return least, most
 }
 
-// checkRecord checks the delivery record of a living post of an author: its numbers, and how
-// far its summary is.
+// checkRecord checks the delivery record of a living post of an author: its numbers, and the
+// extent of its summary.
 func (w *World) checkRecord(author, post string) {
 	var plan *schema.Plan
 	var chunks []schema.Chunk
@@ -101,8 +101,8 @@ func (w *World) checkRecord(author, post string) {
 	w.checkSummary(post, *plan, chunks, int(chain.Total) == len(chunks))
 }
 
-// checkSummary checks that a plan's summary is the beginning of the chain, and that no page of
-// chunks behind it is done and left out. A chunk out of the chain may fill a page later.
+// checkSummary checks that a plan's summary is the beginning of the chain, and that no
+// complete page of chunks follows it. A chunk out of the chain may fill a page later.
 func (w *World) checkSummary(post string, plan schema.Plan, chunks []schema.Chunk, linked bool) {
 	var begin schema.Chain
 	for _, c := range chunks {
@@ -129,8 +129,8 @@ func (w *World) checkSummary(post string, plan schema.Plan, chunks []schema.Chun
 	}
 }
 
-// checkMarks checks that marks agree with the modes: of a pushed author none stays pulled for
-// good, and each follower of a pulled author has one that does.
+// checkMarks checks that marks agree with the modes: no mark of a pushed author stays pulled
+// for good, and each follower of a pulled author has a mark that does.
 func (w *World) checkMarks() {
 	if w.aged {
 		return // a walk may be a dead letter

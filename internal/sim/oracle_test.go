@@ -53,7 +53,7 @@ func TestLikesOfALatePostAreRedriven(t *testing.T) {
 }
 
 // TestEventsThatFailAfterTheStormAreRedriven has two dead letters of posts: the work of one is
-// done and its event was not sent, the other one failed.
+// done and its event was not sent, the work of the second failed.
 func TestEventsThatFailAfterTheStormAreRedriven(t *testing.T) {
 	w := quietWorld()
 	q := w.queue(queue.TopicPosts)
@@ -103,7 +103,7 @@ func TestAWalkThatNobodySendsIsFound(t *testing.T) {
 		return func(w *World) {
 			w.acting = &call{op: by, proc: &Proc{Name: "fanout-0"}, done: make(chan struct{})}
 			w.write(schema.Mode{Author: "u0", State: state, V: v, Since: v1}.Item())
-			w.acting, w.load.violations = nil, nil // those of the change itself
+			w.acting, w.load.violations = nil, nil // violations of the change itself
 			w.steps++
 		}
 	}

@@ -17,19 +17,20 @@ import (
 	"fanfare/messages"
 )
 
-// One seed of probeEvery ends with a calm part. Its processes are new and have right clocks,
-// on the table that the storms left. A town is damaged and mended, and likes are restored from a copy. Users read their homes, follow and unfollow; an author
-// with many followers posts, is pulled and pushed again; its post is liked and deleted; and a
-// user is forgotten. Each work has a bound in time and calls, and no message comes twice.
+// One of probeEvery seeds ends with a calm part. Its processes are new and have right clocks, on the
+// table after the storms. A town is damaged and repaired, and likes are restored from a copy. Users
+// read their homes, follow and unfollow. An author with many followers posts, and is pulled and
+// pushed again; its post is liked and deleted; and a user is forgotten. Each work has a bound in time
+// and calls, and no message is delivered twice.
 
 const (
 	probeEvery = 6
 	// heldInProbe bounds the messages of a process, so half of them close a window.
 	heldInProbe = 24
-	// inProbe is the number of followers of the author that posts. The others have settings
-	// that fit it: of every fourth follower the day has passed.
+	// inProbe is the number of followers of the author that posts. The settings below match
+	// this number. For every fourth follower the day has passed.
 	inProbe = 40
-	// atOnce is the time of a work that waits for nothing.
+	// atOnce is the time of a work without waits.
 	atOnce = 10 * tick
 	poster = "measured"
 	// purgedAtOnce is the number of pages that one receive of a message removes.
@@ -87,7 +88,7 @@ func (w *World) renew(limit int64) {
 	w.measureAnew()
 }
 
-// measured lets a user call the API, and returns how long all the work takes that follows.
+// measured makes a user call the API, and returns how long all the resulting work takes.
 func (w *World) measured(op *operation, refusals ...*refusal) time.Duration {
 	settle := op.settle
 	op.settle = func(err error) {
@@ -142,7 +143,7 @@ func (w *World) measureHomes() {
 	}
 }
 
-// measureFollow lets a user unfollow another one and follow it again.
+// measureFollow makes a user unfollow another one and follow it again.
 func (w *World) measureFollow() {
 	reader, followee := w.load.users[1], w.load.users[0]
 	for _, p := range []pair{{reader, followee}, {followee, reader}} {
@@ -196,9 +197,9 @@ func measuredFollower(i int) string { return fmt.Sprintf("measured%02d", i) }
 // away reports whether fan-out has to skip a follower of the author that posts.
 func (w *World) awayInProbe(i int) bool { return w.shape.Days > 0 && i%4 == 0 }
 
-// measureModes lets an author with followers post. It comes above the push limit and below it
-// again, by one follower each time. It returns the
-// author's first and last post.
+// measureModes makes an author with followers post. The number of followers passes the push
+// limit upwards and then downwards, by one follower each time. It returns the author's first
+// and last post.
 func (w *World) measureModes(of sizes) (first, last string) {
 	now := time.Now()
 	w.write(schema.Profile{User: poster, Name: poster, CreatedAt: now}.Item())
@@ -257,7 +258,7 @@ func (w *World) measureModes(of sizes) (first, last string) {
 	return first, last
 }
 
-// measureHeads lets a follower of the pulled author read its home, whose API shares the
+// measureHeads makes a follower of the pulled author read its home, whose API shares the
 // author's newest posts. A post shows after headAge, and not after its deletion.
 func (w *World) measureHeads() {
 	if !w.shape.Heads || w.shape.Days > 0 { // a reader without a presence would return
@@ -290,8 +291,8 @@ func (w *World) measureHeads() {
 	}
 }
 
-// measureAgain delivers the messages of the last work again. They find it done: nothing is
-// written but an attempt, and planners send each other the rest of the chain.
+// measureAgain delivers the messages of the last work again. The handlers find the work
+// done: only an attempt is written, and planners send each other the rest of the chain.
 func (w *World) measureAgain(of sizes, post int, pulled bool) {
 	what, plans := fmt.Sprintf("of post %d", post), 0
 	if of.plans > 1 && !pulled {
@@ -316,8 +317,9 @@ func (w *World) measureAgain(of sizes, post int, pulled bool) {
 	}
 }
 
-// measureShortage lets the table refuse a page of entries: its parts, and then one part of all
-// of them. The message comes again, with one part at a time, and the next page has two again.
+// measureShortage makes the table refuse a page of entries: its parts, and then all of them in
+// one part. The message is redelivered with one part at a time, and the next page has two
+// parts again.
 func (w *World) measureShortage() {
 	for _, step := range []struct{ refuse, again, calls int }{{3, 1, 4}, {0, 0, 2}, {2, 0, 3}, {0, 0, 2}} {
 		time.Sleep(time.Second)
@@ -332,7 +334,7 @@ func (w *World) measureShortage() {
 	}
 }
 
-// measurePost lets the author post, and checks the delivery.
+// measurePost makes the author post, and checks the delivery.
 func (w *World) measurePost(of sizes, pulled bool) string {
 	var post feed.Post
 	took := w.measured(w.call("post", func(ctx context.Context, s *domain) (err error) {
@@ -398,8 +400,8 @@ func (w *World) walked(of sizes) int {
 	return of.walks
 }
 
-// act lets followers from one number to another like or unlike a post, and returns how long it
-// takes until that is counted.
+// act makes followers, numbered from from to to, like or unlike a post, and returns the time
+// until the count has their actions.
 func (w *World) act(post string, from, to int, liked bool, refusals ...*refusal) time.Duration {
 	w.measureAnew(refusals...)
 	w.send(post, from, to, liked)
@@ -418,7 +420,7 @@ func (w *World) counts(post string, want int) {
 	w.expect("I3", "likes", int(w.likesOf(post)), want)
 }
 
-// measureLikes lets followers act on a post.
+// measureLikes makes followers act on a post.
 func (w *World) measureLikes(post string) {
 	const window = likeWindow + tick
 	w.within("a window", w.act(post, 0, 8, true), likeWindow, window, 0)
@@ -450,8 +452,8 @@ func (w *World) measureLikes(post string) {
 	w.measureFence(post)
 }
 
-// measureFence kills an aggregator between its likes and their flush. Another one leaves the
-// messages for two and four windows, and then fences the flush.
+// measureFence kills an aggregator between its likes and their flush. Another aggregator
+// leaves the messages for two and four windows, and then fences the flush.
 func (w *World) measureFence(post string) {
 	w.measureAnew()
 	w.send(post, 20, 21, true)
@@ -482,7 +484,7 @@ func (w *World) measureFence(post string) {
 	w.expect("I9", "fences", fences, 1)
 }
 
-// measureRefusals lets the table refuse likes, and fail in a way that nobody knows.
+// measureRefusals makes the table refuse likes, and fail with an unknown error.
 func (w *World) measureRefusals(post, other string) {
 	const put = "likeagg put likelist"
 	// Between two tries there are up to 50, 100, 200, 400 and 800 ms.
@@ -498,7 +500,7 @@ func (w *World) measureRefusals(post, other string) {
 		w.load.fail("I9", "in the calm part a lost window had the outcome %+v", w.probe.outcomes[0])
 	}
 	w.counts(post, 24)
-	// A partition that refuses holds up nobody else.
+	// A partition that refuses writes delays no other user.
 	short := &refusal{class: put, pk: "p#" + post + "#", n: 1 << 30, err: unavailable("table.put")}
 	w.measureAnew(short)
 	w.send(post, 24, 32, true)
@@ -510,7 +512,7 @@ func (w *World) measureRefusals(post, other string) {
 	short.n = 0
 	w.work(time.Minute)
 	w.counts(post, 32)
-	// Nor does a user whose partition of the index is full hold up another one.
+	// A user whose partition of the index is full delays no other user either.
 	full := &refusal{class: put, pk: indexPartition(schema.UserLikesPK(measuredFollower(1))), n: 1 << 30, err: &table.UnavailableError{
 		Op: "table.put", Err: errThrottled, Reason: table.ShortKeyRange, Index: true, Undone: true,
 	}}
@@ -558,8 +560,8 @@ func (w *World) likesOf(post string) int64 {
 	return schema.ParseLikeCount(w.items[schema.LikeCountKey(post)]).Likes()
 }
 
-// measurePrune gives the ledger of a post the entries of weeks, all of which may go: an hour
-// after their notes were first read, a flush prunes them.
+// measurePrune gives the ledger of a post the entries of weeks, all of which may be pruned:
+// an hour after the first read of their notes, a flush prunes them.
 func (w *World) measurePrune(post string) {
 	in := table.UpdateInput{Key: schema.LikeCountKey(post)}
 	for i := range 70 {

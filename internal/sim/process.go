@@ -40,8 +40,8 @@ type Proc struct {
 	work   sync.WaitGroup
 }
 
-// life is one life of a process: from a boot to a crash, or to the end of a stop. What
-// is left of a former life has no effect any more.
+// life is one life of a process: from a boot to a crash, or to the end of a stop.
+// Goroutines of a former life have no effect any more.
 type life struct {
 	ctx     context.Context
 	kill    context.CancelFunc
@@ -101,7 +101,8 @@ func (p *Proc) requestID(ctx context.Context) string {
 	return opOf(ctx)
 }
 
-// turn waits until every other goroutine is blocked, and those whose operation has a lower name have had their turn.
+// turn waits until every other goroutine is blocked, and all goroutines whose operation
+// has a lower name have had their turn.
 func (p *Proc) turn(ctx context.Context) {
 	t := ticket{p, opOf(ctx), make(chan struct{})}
 	p.w.mu.Lock()
@@ -114,13 +115,14 @@ func (p *Proc) turn(ctx context.Context) {
 	<-t.begin
 }
 
-// withTurns returns a context whose requests continue one after the other when one read has answered them.
+// withTurns returns a context whose requests continue one after another when one read has
+// answered them.
 func (p *Proc) withTurns(ctx context.Context) context.Context {
 	return memory.WithTurn(ctx, p.turn)
 }
 
-// do parks a call until the driver lets it go on. The error is the effect's, or that of
-// a fault.
+// do parks a call until the driver lets it continue. The error is the effect's, or a
+// fault's.
 func (p *Proc) do(ctx context.Context, l *life, c *call) error {
 	c.proc, c.ctx, c.done, c.at = p, ctx, make(chan struct{}), time.Now()
 	c.label = opOf(ctx) + " " + c.label
@@ -158,8 +160,8 @@ func (w *World) boot(p *Proc) {
 	p.begin(p)
 }
 
-// crash kills a process: its calls have no effect any more, and its messages come back
-// when their visibility ends.
+// crash kills a process: its calls have no effect any more, and its messages are
+// redelivered when their visibility ends.
 func (w *World) crash(p *Proc, at string) {
 	w.Fired[FaultCrash]++
 	w.Fired["crash "+at]++

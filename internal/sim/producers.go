@@ -13,10 +13,10 @@ import (
 	"fanfare/messages"
 )
 
-// Other producers send likes past the APIs. They look for no post, and for no version
-// that is stored.
+// Other producers send likes without the APIs. They look neither for the post, nor for a
+// stored version.
 
-// stray sends a like of a post that nobody ever made: it must end as a dead letter.
+// stray sends a like of a post that never existed: it must end as a dead letter.
 func (l *workload) stray(r *rand.Rand, p planned) *operation {
 	post, err := id.NewSeededGenerator(time.Now, entropy(r.Uint64())).New()
 	if err != nil {
@@ -32,9 +32,9 @@ func (l *workload) stray(r *rand.Rand, p planned) *operation {
 	}
 }
 
-// redriveUnknown redrives the likes that an aggregator gave up, as there was no such post, and
-// whose post is there now: its event had waited for hours for a clock behind. That is no lost
-// like, as long as an operator can redrive it (I6). It reports whether there was one.
+// redriveUnknown redrives the likes that an aggregator gave up for lack of their post, if that
+// post exists now: its event had waited for hours because of a slow clock. Such a like is not
+// lost, because an operator can redrive it (I6). It reports whether there was one.
 func (w *World) redriveUnknown() (some bool) {
 	w.redrive(queue.TopicLikes, func(d queue.DeadLetter) error {
 		like := likeOf(decoded(d.Payload))
@@ -54,9 +54,9 @@ func (w *World) redriveUnknown() (some bool) {
 	return some
 }
 
-// redriveUnsent redrives the dead letters whose work is done and whose event was not sent: the
-// last of their tries began in the storm, and failed after the storm's own letters were redriven.
-// Likes may wait for days, and checkTold leaves them out. It reports whether there was one.
+// redriveUnsent redrives the dead letters whose work is done and whose event was not sent: their
+// last try began in the storm, and failed after the storm's own letters were redriven. Likes may
+// wait for days, and checkTold leaves them out. It reports whether there was one.
 func (w *World) redriveUnsent() (some bool) {
 	for _, topic := range queue.Topics() {
 		if topic == queue.TopicLikes {
