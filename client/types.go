@@ -49,7 +49,7 @@ type Counts struct {
 	Posts     int64 `json:"posts"`
 }
 
-// Edge is the other end of a follow, a friendship, a mute or a block.
+// Edge is the second user of a follow, a friendship, a mute or a block.
 type Edge struct {
 	UserID string    `json:"user_id"`
 	Since  time.Time `json:"since"`

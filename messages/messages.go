@@ -218,7 +218,7 @@ type MarkWalk struct {
 	Header
 	AuthorID string `json:"author_id" jsonschema:"pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
 	// Walker is the first event of the walk, "" in that event itself. If there are
-	// several walks, one continues and the others wait.
+	// several walks, one continues and the rest wait.
 	Walker string `json:"walker,omitempty" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
 }
 

@@ -120,7 +120,7 @@ func (s *Server) endFollows(user, other string) {
 	delete(s.follows[other], user)
 }
 
-// blocked reports whether one of two users blocks the other one.
+// blocked reports whether two users have a block between them.
 func (s *Server) blocked(user, other string) bool {
 	_, blocks := s.blocks[user][other]
 	_, by := s.blocks[other][user]

@@ -136,7 +136,7 @@ type Config struct {
 	// CORSOrigins are the origins whose pages may call the API, separated by
 	// commas; none by default.
 	CORSOrigins []string `env:"FANFARE_CORS_ORIGINS"`
-	// CORSHeaders are headers that those pages may send besides those of the API and of
+	// CORSHeaders are headers that these pages may send in addition to the API's headers and
 	// tracing, separated by commas.
 	CORSHeaders []string `env:"FANFARE_CORS_HEADERS"`
 	// DevSecret signs dev tokens. The embedded engine makes one if it is absent.

@@ -39,7 +39,7 @@ const (
 	BookmarkLimit
 	// MarkerLimit: the user has as many read markers as allowed.
 	MarkerLimit
-	// Blocked: there is a block between the user and the other user.
+	// Blocked: there is a block between the two users.
 	Blocked
 	// IndexOff: the list needs the index of likes by user, which is switched off.
 	IndexOff

@@ -52,8 +52,8 @@ type LikesChange struct {
 	Reactions Reactions `json:"reactions,omitzero" doc:"All counts by kind of reaction. Absent where only likes are configured."`
 }
 
-// newStreams returns the hub of the streams. Their bytes and capacity units count like
-// those of answers (I11).
+// newStreams returns the hub of the streams. The bytes and capacity units of a stream count
+// as an answer's do (I11).
 func (a *API) newStreams(cfg Streams) *live.Hub {
 	of := live.Config{
 		Homes: a.homes, SlowLook: cfg.SlowLook, LikesEach: cfg.Likes, Streams: cfg.Process, UserStreams: cmp.Or(cfg.User, 8),

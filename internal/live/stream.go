@@ -150,7 +150,7 @@ func (st *Stream) serve(ctx context.Context, write func([]byte) error) error {
 
 // catchUp sends the posts that came into the home since the client's place, as fast as the client
 // takes them. After a look that reached the end of the home, the stream takes the home's turn, so
-// that no other look runs. It joins the other streams if hardly any post has come since.
+// that no other look runs. It joins the streams that have joined if hardly any post has come since.
 func (st *Stream) catchUp(ctx context.Context) error {
 	for !st.joined {
 		frames, err := st.replay(ctx)
@@ -170,7 +170,7 @@ func (st *Stream) catchUp(ctx context.Context) error {
 	return nil
 }
 
-// tryToJoin joins the other streams after one more look, if this look reaches the end of the
+// tryToJoin joins the streams that have joined after one more look, if this look reaches the end of the
 // home. The caller has the turn.
 func (st *Stream) tryToJoin(ctx context.Context) error {
 	frames, err := st.replay(ctx)

@@ -21,12 +21,12 @@ type suite struct {
 	name string
 	// folder is that of the package, from the repository's root, binary its tests.
 	folder, binary string
-	// parts are run one after the other, the cheap tests first, until one fails.
+	// parts are run one after another, the cheap tests first, until one fails.
 	parts [][]string
 	limit []time.Duration
 }
 
-// dear is the share of a suite's time from which a test runs after the others.
+// dear is the share of a suite's time from which a test runs last.
 const dear = 0.05
 
 // building is a test that builds its package. The build has no mutant, so the test finds none, and it

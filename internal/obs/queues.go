@@ -31,7 +31,7 @@ func RegisterDepth(reg prometheus.Registerer, depth func(ctx context.Context, to
 func (d *depths) Describe(ch chan<- *prometheus.Desc) { ch <- d.desc; ch <- d.up }
 
 // Collect implements prometheus.Collector. It asks for all topics at once, so that one queue
-// without an answer does not delay the others' answers.
+// without an answer does not delay any other answer.
 func (d *depths) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), depthTimeout)
 	defer cancel()

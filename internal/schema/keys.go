@@ -276,7 +276,7 @@ func MutedOfSK(sk string) (author string, ok bool) { return strings.CutPrefix(sk
 // the removal of the author reads it.
 func MutersPK(author string) string { return "u#" + author + "#muter" }
 
-// MuterKey names the other half of user's mute of author.
+// MuterKey names the second half of user's mute of author.
 func MuterKey(author, user string) table.Key {
 	return table.Key{PK: MutersPK(author), SK: UserSK(user)}
 }

@@ -11,7 +11,7 @@ import (
 // NoticeKind is the kind of action that a notification is about.
 type NoticeKind string
 
-// The kinds of notifications. The target of a follow is "", the target of the other kinds is a post.
+// The kinds of notifications. The target of a follow is "", the target of any other kind is a post.
 const (
 	NoticeLike    NoticeKind = "like"
 	NoticeComment NoticeKind = "comment"
@@ -53,7 +53,7 @@ type Act struct {
 // Holds reports whether the action still holds.
 func (a Act) Holds() bool { return a.State != "" }
 
-// Key returns the part that is equal in two actions if the newer one replaces the other.
+// Key returns the part that is equal in two actions if the newer one replaces the older one.
 func (a Act) Key(kind NoticeKind) string {
 	if kind.byAction() {
 		return a.Version

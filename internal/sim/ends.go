@@ -15,7 +15,7 @@ import (
 )
 
 // In some worlds a last storm is about posts with an end, stories (docs/decisions/0047). Their author
-// and its followers are no users of the workload, so the other oracles know nothing of them.
+// and its followers are no users of the workload, so no other oracle knows them.
 
 const (
 	teller = "teller"

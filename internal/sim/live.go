@@ -399,7 +399,7 @@ func (s *liveStorm) next(due *[]planned) bool {
 	return true
 }
 
-// liveNumber is above the numbers of the operations of the other storms.
+// liveNumber is above the numbers of all other storms' operations.
 const liveNumber = 100_000
 
 // calm opens all streams at one API and makes another one accept posts. There is no fault. Then each

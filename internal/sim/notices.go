@@ -70,7 +70,7 @@ func (w *World) notify(p *Proc) {
 	p.Go(func(ctx context.Context) { w.ended(ctx, p, "notices", notifier.Run(ctx)) })
 }
 
-// notifies returns the sender of a process to the topic of notices, nil in the other worlds.
+// notifies returns the sender of a process to the topic of notices, nil in any other world.
 func (w *World) notifies(p *Proc) func(context.Context, ...messages.Event) error {
 	if !w.shape.Notices {
 		return nil

@@ -21,7 +21,7 @@ type told struct {
 	taken   map[string]bool // posts that were taken down
 }
 
-// tell returns the sender of events of a process, nil in the other worlds.
+// tell returns the sender of events of a process, nil in any other world.
 func (w *World) tell(p *Proc) func(context.Context, ...messages.Event) error {
 	if !w.shape.Events {
 		return nil

@@ -93,7 +93,7 @@ func (w *World) checkLikeItem(old *table.Item, now table.Item) {
 	}
 }
 
-// checkCountItem checks a write of a like count: fences come late, but for those of a repair and of an import, and a prune drops only
+// checkCountItem checks a write of a like count: fences come late, except a repair's and of an import, and a prune drops only
 // incarnations whose end is noted and settled, where it saves a unit.
 func (w *World) checkCountItem(c *call, key table.Key, old, now *table.Item) {
 	post, _, _ := postOfLikes(key.PK)

@@ -7,8 +7,8 @@ import "strconv"
 
 const mostHeld = 2000
 
-// slowCalls are the kinds of call that a seed may slow down, as crashPoints names them:
-// those between a decision and its effect, and in how many seeds of 20.
+// slowCalls are the kinds of call that a seed may slow down, as crashPoints names them: calls
+// between a decision and its effect, each with a number of seeds in 20.
 func slowCalls() map[string]int {
 	return map[string]int{
 		"fanout update home": 2, "fanout transact timeline": 3, "fanout put delivery": 3, "fanout transact post": 1, "likeagg update likecount": 3,

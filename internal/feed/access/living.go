@@ -108,7 +108,7 @@ func RefillOfLivingPosts() page.Refill {
 }
 
 // OfLivingPosts wraps parse so that it leaves out items that belong to a deleted post. It adds
-// the other posts to living.
+// all living posts to living.
 func OfLivingPosts[T any](ctx context.Context, a *Access, parse func([]table.Item) ([]T, error), post func(T) string, living map[string]schema.PostRef) func([]table.Item) ([]T, error) {
 	return func(read []table.Item) ([]T, error) {
 		items, err := parse(read)

@@ -84,7 +84,7 @@ func (a *Access) Shown() []string {
 	return shown
 }
 
-// ShownReactions returns the counts that reads show: of like, and of the other configured kinds that
+// ShownReactions returns the counts that reads show: of like, and of further configured kinds that
 // a user has.
 func (a *Access) ShownReactions(count schema.LikeCount) map[string]int64 {
 	shown := make(map[string]int64, 1+len(a.Reactions))

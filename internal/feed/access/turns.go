@@ -40,7 +40,7 @@ type Lane struct {
 type lane struct {
 	// holder is the user of the call that holds the lane.
 	holder string
-	// next are the other users with waiting calls, in the order of their turns. The holder joins
+	// next are further users with waiting calls, in the order of their turns. The holder joins
 	// them when its call ends, so a new user does not wait for a second call of the holder.
 	next []string
 	// waiting are the calls that wait, by user. A call has its turn when its channel is closed.

@@ -266,7 +266,7 @@ func (v *Streamed) looked(refs page.Stretch[access.Ref], now time.Time) {
 	}
 }
 
-// note adds the items that arrived, and the other known posts.
+// note adds the items that arrived, and further known posts.
 func (v *Streamed) note(items []feed.HomeItem, known []string) {
 	for _, post := range known {
 		v.Add(post)

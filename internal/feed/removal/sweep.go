@@ -13,7 +13,7 @@ import (
 
 // Forgotten is the result of one Forget.
 type Forgotten struct {
-	// Posts and the other fields count the removed things.
+	// Posts and the next fields count the removed things.
 	Posts, Follows, Mutes, Blocks, Bookmarks, Markers, Comments, Likes, Notices int
 	// Left is the time when the profile was removed.
 	Left time.Time

@@ -103,7 +103,7 @@ func Exercise(t *testing.T, target Target) {
 	for _, user := range []string{"ann", "ben", "cat", "new", "far", "zoe", "sam", "vic", "eve", "rex", "nia", "oli", "dot"} {
 		s.names[user] = user + "-" + run
 	}
-	// Ids as identity providers make them. One id begins with the other.
+	// Ids as identity providers make them. One id is a prefix of another.
 	s.names["ben"] = "auth0|" + run
 	s.names["cat"] = s.names["ben"] + ".0456:cat@example"
 	for user, name := range s.names {

@@ -65,7 +65,7 @@ func (r *run) followingItem(ctx context.Context, follower string, it table.Item)
 	return r.found(ctx, HomeMark, key, "the mark hides a followed author", r.mendFollow(ctx, follower, author))
 }
 
-// half confirms that one edge exists and the other one does not. Follows and unfollows
+// half confirms that only one edge exists. Follows and unfollows
 // change both in one transaction.
 func (r *run) half(ctx context.Context, follower, author string, it table.Item, missing table.Key) error {
 	broken, err := r.transact(ctx, check(it.Key, same(it, schema.AttrSince)), check(missing, table.Absent{}))

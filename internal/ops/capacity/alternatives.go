@@ -24,7 +24,7 @@ const (
 	diskGB                                                 = 16_384
 )
 
-// alternatives are the other ways to serve a load, the cheapest first if all of them can.
+// alternatives are further ways to serve a load, the cheapest first if all of them can.
 func alternatives(e *Estimate, p Prices) []Alternative {
 	l := e.Load
 	var all []Alternative

@@ -18,7 +18,7 @@ import (
 //	version 1 | flow 8 | receives 4 | uuid | entries | key value … | payload
 //
 // Numbers of fixed width are big endian. The first byte of receives is the number of
-// crashes, the other three bytes are the receives. A string is its length as a varint and
+// crashes, the next three bytes are the receives. A string is its length as a varint and
 // its bytes; the payload is the remaining bytes. Flow is the hash of the group key. It is
 // in the head, so that a message can be moved without decoding.
 const (

@@ -32,7 +32,7 @@ func RunWatermill(t *testing.T, open func(t *testing.T) queue.Broker, prepare fu
 	tests.TestPubSub(t, f, func(t *testing.T) (message.Publisher, message.Subscriber) {
 		t.Helper()
 		b := open(t)
-		// The suite closes one of the pair and continues with the other.
+		// The suite closes one handle of the pair and continues with the second.
 		return &handle{broker: b, prepare: prepare, closing: make(chan struct{})},
 			&handle{broker: b, prepare: prepare, closing: make(chan struct{})}
 	}, nil)

@@ -251,7 +251,7 @@ func ifAny(most *int64) *int64 {
 
 // capacityOf reads the capacity from DynamoDB's description of a table.
 func capacityOf(t *types.TableDescription) Capacity {
-	c := Capacity{Billing: Provisioned} // DynamoDB names only the other mode
+	c := Capacity{Billing: Provisioned} // DynamoDB names only OnDemand
 	if b := t.BillingModeSummary; b != nil {
 		c.Billing = string(b.BillingMode)
 	}

@@ -212,7 +212,7 @@ func (c *commits) last(slot uint32) (seq uint64, settled bool) {
 
 func slotOf(partition uint64) uint32 { return uint32(partition % slotCount) }
 
-// of returns the two hashes of a key: one chooses its lock, the other its slot.
+// of returns the two hashes of a key: one chooses its lock, the second its slot.
 func (h hashes) of(k table.Key) (key, partition uint64) {
 	partition = h.partition(k.PK)
 	return h.key(partition, k.SK), partition

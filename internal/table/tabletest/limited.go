@@ -25,7 +25,7 @@ const (
 )
 
 // Limited is a table with a limit of write units a second, and a second's units in reserve.
-// SetLimit limits the other kinds of capacity, and its partitions may each have a limit, too.
+// SetLimit limits further kinds of capacity, and its partitions may each have a limit, too.
 // Each request takes 5 ms. It is refused when no unit is left, and is retried and given up as
 // in package dynamo. A full index refuses the writes of the table that change it.
 type Limited struct {
@@ -61,7 +61,7 @@ func (b *bucket) has(now time.Time) bool {
 	return b.left > 0 || b.open
 }
 
-// NewLimited returns s with a limit of writes, and none of the other kinds.
+// NewLimited returns s with a limit of writes, and no other limit.
 func NewLimited(s table.Store, unitsPerSecond float64) *Limited {
 	l := &Limited{Store: s, parts: make(map[string]*bucket)}
 	for k := range l.all {
