@@ -110,8 +110,7 @@ func (w *World) fireArmed() {
 // sleepsOverNotices reports whether the sleepers of the world are workers that write notifications.
 func (w *World) sleepsOverNotices() bool { return w.shape.Notices && w.seed%3 == 0 }
 
-// readsFirst returns, in some worlds, such a worker that reads a notification about a post that nobody has written yet, and the post.
-// If
+// readsFirst returns such a worker that reads a notification about a post that nobody has written yet, and the post. If
 // the worker slept after the read and put later, the purge of a deleted post would miss that put.
 func (w *World) readsFirst() (*Proc, string) {
 	if !w.sleepsOverNotices() {

@@ -517,7 +517,7 @@ func bugs() []bug {
 		// About a table that is as unkind as DynamoDB.
 		{"followees of a pulled home read with eventual consistency", "I1 I2", []edit{{"internal/feed/home/pull.go", `PK: schema.FollowingPK(viewer), Consistent: true}`, `PK: schema.FollowingPK(viewer)}`}}},
 		{"notification read with eventual consistency", "I13 I14", []edit{{"internal/notify/write.go", `table.BatchGetInput{Keys: keys, Consistent: true}`, `table.BatchGetInput{Keys: keys}`}}},
-		{"count judged while its transaction becomes visible", "audit I4", []edit{{counts, `if !r.cfg.Local {`, `if r.cfg.Local {`}}},
+		{"count judged while its transaction becomes visible", "audit I4", []edit{{counts, `!r.cfg.Local && wait > 0 {`, `r.cfg.Local && wait > 0 {`}}},
 		{"lost backfill never asked for again", "I6", []edit{{timeline, `late := slices.Concat(read.late, p.homes.hiding(left))`, `late := p.homes.hiding(left)`}}},
 	}
 }
