@@ -100,7 +100,9 @@ func (l *workload) read(r *rand.Rand, p planned) *operation {
 		},
 		settle: func(err error) {
 			if err == nil {
-				l.w.performed.called(kind.calls)
+				if l.w.faults != (Rates{}) {
+					l.w.performed.called(kind.calls)
+				}
 				of.check(kind, text)
 			}
 		},
