@@ -170,7 +170,10 @@ func (r *reach) sideOfCall(e event) {
 }
 
 // writes reports whether a call of the table writes.
-func (c *call) writes() bool { return c.in != nil || len(c.ops) > 0 }
+func (c *call) writes() bool {
+	_, reads := c.in.(table.BatchGetInput) // known for the notifications that it finds
+	return c.in != nil && !reads || len(c.ops) > 0
+}
 
 // uses returns the capacity that a call takes, other the one that it does not take.
 func (c *call) uses() side {
