@@ -79,7 +79,8 @@ func (w *World) checkNotice(e *expected) {
 		n = parsed
 	}
 	for _, act := range n.Acts {
-		if want, there := e.acts[act.Key(e.kind)]; act.Holds() && !e.unsure && (!there || want.Version != act.Version || want.State != act.State) {
+		// An action that was left out by a mute may be followed by the redelivery of an older one.
+		if want, there := e.acts[act.Key(e.kind)]; act.Holds() && !e.unsure && !l.actorHidden(e.user, act.User) && (!there || want.Version != act.Version || want.State != act.State) {
 			l.fail("I13", "%v has %+v, the latest action is %+v", n.Key(), act, want)
 		}
 	}
