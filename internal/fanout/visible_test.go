@@ -9,7 +9,6 @@ import (
 
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
-	"fanfare/messages"
 )
 
 // becomesVisible hides an item from reads of a kind for half of the time in which a transaction becomes
@@ -41,7 +40,7 @@ func TestAPostThatIsBecomingVisibleIsDelivered(t *testing.T) {
 				w := newWorld(t, 40, small)
 				e := w.post()
 				w.must(w.worker.HandlePosts(t.Context(), e))
-				var sent messages.Event = w.take()
+				sent := w.take()
 				if chunks {
 					w.must(w.worker.HandleChunks(t.Context(), sent))
 					sent = w.take()

@@ -428,8 +428,13 @@ func (w *World) release(c *call) {
 		w.answer(c, unavailable(c.kind), "partial")
 		return
 	}
+	w.finish(c, f.Slow)
+}
+
+// finish lets a call have its effect. Its answer comes later if the call is slow, or if a part of it is still to come.
+func (w *World) finish(c *call, slow float64) {
 	due := 0
-	if w.strikes(FaultSlow, f.Slow) {
+	if w.strikes(FaultSlow, slow) {
 		due = w.steps + 1 + w.rng.IntN(60)
 	}
 	err := c.effect(1)
