@@ -60,8 +60,10 @@ type Result struct {
 // Report is a whole run.
 type Report struct {
 	// Date is the day of the run (UTC), Fanfare the version and the commit of the binary.
-	Date    string   `json:"date"`
-	Fanfare string   `json:"fanfare"`
+	Date    string `json:"date"`
+	Fanfare string `json:"fanfare"`
+	// Full is true if each benchmark ran in its full size, and none failed.
+	Full    bool     `json:"full"`
 	Machine Machine  `json:"machine"`
 	Results []Result `json:"results"`
 	// Failed has the names of the benchmarks that could not be measured, and the reasons.
@@ -159,6 +161,7 @@ func Run(ctx context.Context, cfg Config) (report Report, err error) {
 		// The next benchmark must not inherit this one's heap.
 		debug.FreeOSMemory()
 	}
+	report.Full = len(cfg.Only) == 0 && !cfg.Quick && failed == nil
 	return report, failed
 }
 

@@ -134,7 +134,7 @@ func buildFanfare(ctx context.Context, dir string) (string, error) {
 		return "", fmt.Errorf("bench: find the source of fanfare: %w: %s", err, hint)
 	}
 	binary := filepath.Join(dir, "fanfare")
-	c := exec.CommandContext(ctx, "go", "build", "-C", strings.TrimSpace(string(root)), "-trimpath", "-o", binary, "./cmd/fanfare")
+	c := exec.CommandContext(ctx, "go", "build", "-C", strings.TrimSpace(string(root)), "-trimpath", "-buildvcs=auto", "-o", binary, "./cmd/fanfare") // the version names the commit
 	c.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := c.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("bench: build fanfare: %w: %s: %s", err, out, hint)

@@ -22,10 +22,11 @@ type dated struct {
 	day string
 }
 
-// newest returns the newest result of each row that has a target, in the order of the benchmarks.
-func newest(t *testing.T) (rows []dated) {
+// newest returns the results of the newest full run and of the later ones, the newest of each row that has a
+// target, in the order of the benchmarks.
+func newest(t *testing.T, pattern string) (rows []dated) {
 	t.Helper()
-	files, err := filepath.Glob("results/*.json") // in the order of their days
+	files, err := filepath.Glob(pattern) // in the order of their days
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
 	for _, file := range files {
@@ -34,6 +35,10 @@ func newest(t *testing.T) (rows []dated) {
 		var report Report
 		require.NoErrorf(t, json.Unmarshal(text, &report), "%s", file)
 		require.Equal(t, report.Date+".json", filepath.Base(file))
+		if report.Full {
+			require.Regexpf(t, `, commit [0-9a-f]{40}, `, report.Fanfare, "%s: run it in a clone without changes, so that it names its commit", file)
+			rows = nil
+		}
 		for _, r := range report.Results {
 			require.Containsf(t, IDs(), r.ID, "%s", file)
 			rows = slices.DeleteFunc(rows, func(old dated) bool {
@@ -78,7 +83,7 @@ func TestThePageHasTheNewestResults(t *testing.T) {
 	const page, begin, end = "../docs/PERFORMANCE.md", "<!-- results: cd bench && go test . -run TestThePage -update -->\n", "<!-- end of the results -->"
 	var table strings.Builder
 	table.WriteString("| id | what | value | baseline | ratio | target | day |\n|---|---|---|---|---|---|---|\n")
-	for _, r := range worst(newest(t)) {
+	for _, r := range worst(newest(t, "results/*.json")) {
 		baseline, ratio, target := "", "", r.Target
 		if r.Baseline != nil {
 			baseline, ratio = capacity.Number(*r.Baseline)+", "+r.BaselineName, capacity.Number(*r.Ratio)
@@ -99,4 +104,26 @@ func TestThePageHasTheNewestResults(t *testing.T) {
 		return
 	}
 	assert.Equal(t, table.String(), now, "write it: cd bench && go test . -run TestThePage -update")
+}
+
+// A full run leaves no row of an earlier one, and a later run of some benchmarks replaces their rows alone.
+func TestAFullRunReplacesEveryRow(t *testing.T) {
+	dir := t.TempDir()
+	keep := func(day string, full bool, rows ...string) {
+		report := Report{Date: day, Full: full, Fanfare: "fanfare v0.1.0, commit 0123456789abcdef0123456789abcdef01234567, go1.26"}
+		for _, name := range rows {
+			report.Results = append(report.Results, Result{ID: "T1", Name: name, Met: new(true)})
+		}
+		text, err := json.Marshal(report)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, day+".json"), text, 0o600))
+	}
+	keep("2026-01-01", false, "a", "b")
+	keep("2026-01-02", true, "b", "c")
+	keep("2026-01-03", false, "c")
+	var got []string
+	for _, row := range newest(t, filepath.Join(dir, "*.json")) {
+		got = append(got, row.Name+" "+row.day)
+	}
+	assert.Equal(t, []string{"b 2026-01-02", "c 2026-01-03"}, got)
 }

@@ -27,7 +27,7 @@ func report() Report {
 		Latency:      &Latency{P50: 247, P90: 345, P99: 345.5, Max: 346, Count: 5},
 	}
 	return Report{
-		Date: "2026-01-02", Fanfare: "fanfare v0.1.0",
+		Date: "2026-01-02", Fanfare: "fanfare v0.1.0", Full: true,
 		Machine: Machine{CPU: "a CPU", CPUs: 2, MemoryMB: 4096, OS: "linux/amd64", Go: "go1.26", MaxProcs: 2, Disk: "ext4", FreeMB: 1000, Load: 0.5},
 		Results: []Result{
 			r.beside("bare Pebble", 500_000).reach("≥ 0.6 × baseline", true),
