@@ -27,7 +27,7 @@ function App() {
         </form>
       </details>
       <p id="problem" role="alert">{error instanceof Error && error.message}</p>
-      <ol id="home" reversed>
+      <section id="feed" aria-label="Home"><ol id="home" reversed>
         {fanfare && items.map(item => <li key={item.post.id} id={item.post.id}>
           <strong>{item.author.name || item.author.id}</strong>
           <p>{item.post.text}</p>
@@ -35,7 +35,7 @@ function App() {
             {item.like_count === 1 ? '1 like' : `${item.like_count} likes`}
           </button>
         </li>)}
-      </ol>
+      </ol></section>
     </main>
   </>;
 }
