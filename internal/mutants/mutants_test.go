@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -126,6 +127,19 @@ func TestScoresReplaceTheFormerOnesOfTheirPackage(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, fmt.Sprintf(`{"package":"%[1]s","day":"%[2]s","seed":"2","drawn":4,"equivalent":1,"killed":1,"survivors":["%[1]s/toy.go:7: a > b","%[1]s/toy.go:7: b"]}`+"\n"+other,
 		toy, time.Now().UTC().Format(time.DateOnly)), string(text))
+}
+
+// Each recorded draw adds up, and a package beside the core reaches its target.
+func TestTheRecordedScoresReachTheirTargets(t *testing.T) {
+	text, err := os.ReadFile("scores.jsonl")
+	require.NoError(t, err)
+	for line := range strings.Lines(string(text)) {
+		var r recorded
+		require.NoError(t, json.Unmarshal([]byte(line), &r))
+		assert.Contains(t, product(), r.Package)
+		assert.Equal(t, r.Drawn, r.Equivalent+r.Killed+len(r.Survivors), line)
+		assert.GreaterOrEqual(t, r.Killed*100, targetRim*(r.Drawn-r.Equivalent), line)
+	}
 }
 
 // A run of the simulation cannot see a package that it does not link.
