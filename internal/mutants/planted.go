@@ -36,6 +36,7 @@ func planted() []bug {
 		{"an item is read from a commit that is not durable", recent, "if now, _ := s.commits.last(slot); !settled || now != seq {", "if !settled {"},
 		{"a page is read from a commit that is not durable", recent, "if now, _ := s.commits.last(slotOf(partition)); !settled || now != seq {", "if !settled {"},
 		{"readers of the index do not wait for a removed hint", write, "\tif was {\n", "\tif false {\n"},
+		{"a batch takes no locks", write, "set.add(space.keys[i], !blind)", ""},
 		{"readers of the index do not wait for a new hint", write, "st.addSlot(after.Str(table.AttrGSI1PK))", ""},
 		{"a stream joins the others without a last look", stream, "frames, err := st.replay(ctx)\n\tif len(frames) > 0 {\n\t\tst.push", "frames, err := []byte(nil), error(nil)\n\tif len(frames) > 0 {\n\t\tst.push"},
 		{"an RSA key with the exponent 1 is taken", jwk, "e.Int64() < 3 ||", ""},
