@@ -72,6 +72,9 @@ type readKind struct {
 // read makes a read.
 func (l *workload) read(r *rand.Rand, p planned) *operation {
 	of := &read{w: l.w, r: r, user: p.user, other: l.other(r, p.user), began: maps.Clone(l.w.writes), deleted: clone2(l.deleted)}
+	for _, v := range l.w.shadows.veils { // its transaction is not wholly visible yet
+		of.began[v.key.PK] = -1
+	}
 	kinds := readKinds(l.w.seed)
 	names := sorted(kinds)
 	if len(l.posts) > 0 {
