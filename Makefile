@@ -21,7 +21,7 @@ SIM_TIMEOUT ?= 60m
 EACH = scripts/each-module.sh
 LINT = $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
 
-.PHONY: up up-aws build module release changes test-modules test-tools test test-long test-crash import-crash test-upgrade test-platform lint bench day sim sim-reach sim-commit sim-planted histories mutants spec explore soak vuln image
+.PHONY: up up-aws build module release changes test-modules test-tools test test-long test-crash import-crash test-upgrade test-platform lint bench day sim sim-reach sim-commit sim-embedded sim-planted histories mutants spec explore soak vuln image
 
 up: bin/fanfare
 	./bin/fanfare up --demo $(FLAGS)
@@ -140,16 +140,17 @@ day:
 # Deterministic: a seed that fails is shrunk and prints the command that replays it.
 # sim-reach also fails if fewer than one seed of a hundred comes to each rare state, or performs each
 # operation of the product under faults (internal/sim/operations.go).
+# sim-embedded runs seeds on the embedded engine, over a disk that fails.
 # sim-commit takes its seeds from the commit, so each commit meets seeds that none has met.
-# sim-commit and soak append their runs to internal/sim/runs.jsonl, unless the tree has changes: no
+# sim-commit, sim-embedded and soak append their runs to internal/sim/runs.jsonl, unless the tree has changes: no
 # commit has those.
 RUNS = $(if $(shell git status --porcelain -- . ':!internal/sim/runs.jsonl' ':!docs/BUGS.md'),,-record runs.jsonl -commit $(shell git rev-parse HEAD | cut -c1-12))
-sim-commit: RECORD = $(RUNS)
+sim-commit sim-embedded: RECORD = $(RUNS)
 sim-commit: SEEDS = 5000
 sim-commit: FROM = $(shell echo $$((0x$$(git rev-parse HEAD | cut -c1-15))))
-sim sim-reach sim-commit:
+sim sim-reach sim-commit sim-embedded:
 	$(GO) test -tags invariants -c -o bin/sim.test ./internal/sim
-	cd internal/sim && ../../bin/sim.test -test.timeout $(SIM_TIMEOUT) -test.v -test.run '^TestSeeds$$' -seeds $(SEEDS) -from $(FROM) $(if $(filter sim-reach,$@),-reach) $(RECORD)
+	cd internal/sim && ../../bin/sim.test -test.timeout $(SIM_TIMEOUT) -test.v -test.run '^TestSeeds$$' -seeds $(SEEDS) -from $(FROM) $(if $(filter sim-reach,$@),-reach) $(if $(filter sim-embedded,$@),-embedded) $(RECORD)
 	$(if $(RECORD),$(GO) test ./docs -run RecordOfRuns -update)
 
 # Tests the simulation: it has to find each planted bug within 1,000 seeds.

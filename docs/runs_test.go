@@ -20,6 +20,7 @@ var update = flag.Bool("update", false, "write the sum of the runs in BUGS.md")
 type seedRun struct {
 	Day         string  `json:"day"`
 	Commit      string  `json:"commit"`
+	Engine      string  `json:"engine,omitempty"`
 	From        uint64  `json:"from"`
 	Seeds       int     `json:"seeds"`
 	VirtualDays float64 `json:"virtual_days"`
@@ -44,7 +45,7 @@ func TestTheRecordOfRunsIsSound(t *testing.T) {
 		run := readRun(t, line)
 		assert.LessOrEqual(t, sum.Day, run.Day, "the days ascend")
 		assert.Truef(t, known(run.Commit), "no commit %s: %s", run.Commit, line)
-		name := fmt.Sprint(run.Commit, " ", run.From)
+		name := fmt.Sprint(run.Commit, " ", run.Engine, run.From)
 		assert.Falsef(t, met[name], "%s stands twice", name)
 		met[name] = true
 		sum.Day, sum.Seeds, sum.Calls = run.Day, sum.Seeds+run.Seeds, sum.Calls+run.Calls

@@ -36,6 +36,8 @@ type queued struct {
 	visible  time.Time
 	receives int
 	order    int
+	// real is the message of the embedded engine while it is out.
+	real *message.Message
 }
 
 // subscription is one process's subscription of one topic.
@@ -96,8 +98,8 @@ func (b broker) Publish(topic string, messages ...*message.Message) error {
 	c.effect = func(part float64) error {
 		q := b.p.w.queue(topic)
 		n := int(part*float64(len(own)) + .999)
-		for i, m := range own[:n] {
-			copied := *m
+		land := func(i int) *queued {
+			copied := *own[i]
 			copied.name = brief(fmt.Sprintf("%s>%d", c.name, i))
 			b.p.w.names[copied.id] = copied.name
 			copied.order = q.published
@@ -108,8 +110,9 @@ func (b broker) Publish(topic string, messages ...*message.Message) error {
 			b.p.w.sawEvent(c.op, copied.payload)
 			b.p.w.sawPurge(c.op, copied.payload)
 			b.p.w.see(event{kind: eventPublish, by: b.p.Name, op: c.op, message: decoded(copied.payload)})
+			return &copied
 		}
-		return nil
+		return b.p.w.engine.publish(topic, own[:n], land)
 	}
 	return b.p.do(messages[0].Context(), b.l, c)
 }
@@ -164,6 +167,9 @@ func (b broker) DeadLetter(ctx context.Context, topic string, msg *message.Messa
 	}
 	c := &call{kind: "queue.dead_letter", class: "dead_letter " + topic, about: msg.UUID, label: label("dead "+topic, string(msg.Payload)+reason)}
 	c.effect = func(float64) error {
+		if err := b.p.w.engine.bury(letter); err != nil {
+			return err
+		}
 		q := b.p.w.queue(topic)
 		q.dead = append(q.dead, letter)
 		b.p.w.awaits(letter)
@@ -197,6 +203,7 @@ func (w *World) backstop(topic string, m *queued) {
 	i := slices.Index(q.messages, m)
 	q.messages = slices.Delete(q.messages, i, i+1)
 	letter := queue.DeadLetter{ID: m.id, Topic: topic, Payload: m.payload, Metadata: m.meta, Reason: messages.ReasonReceived.Because("without an answer"), FailedAt: time.Now()}
+	w.engine.setAside(m, letter)
 	q.dead = append(q.dead, letter)
 	w.awaits(letter)
 	w.see(event{kind: eventAside, running: w.running(m)})
@@ -207,7 +214,7 @@ func (w *World) backstop(topic string, m *queued) {
 // refuses stay.
 func (w *World) redrive(topic string, refuse func(queue.DeadLetter) error) {
 	q := w.queue(topic)
-	var kept []queue.DeadLetter
+	var kept, sent []queue.DeadLetter
 	for _, d := range q.dead {
 		if err := refuse(d); err != nil {
 			if _, old := errors.AsType[*messages.PermanentError](err); old && decoded(d.Payload) != nil {
@@ -216,6 +223,7 @@ func (w *World) redrive(topic string, refuse func(queue.DeadLetter) error) {
 			kept = append(kept, d)
 			continue
 		}
+		sent = append(sent, d)
 		w.Fired[FaultRedrive]++
 		w.see(event{kind: eventRedrive, since: d.FailedAt})
 		delete(w.set, d.ID)
@@ -223,6 +231,7 @@ func (w *World) redrive(topic string, refuse func(queue.DeadLetter) error) {
 		q.published++
 		w.note("redrive %s %s", topic, d.ID)
 	}
+	w.engine.redrive(topic, sent)
 	q.dead = kept
 	for _, d := range kept { // of a message that became two dead letters, one may stay
 		w.awaits(d)
@@ -240,7 +249,9 @@ func (w *World) awaits(d queue.DeadLetter) {
 // put sends a message without an API, as another producer does.
 func (w *World) put(topic, id, name string, payload []byte) {
 	q := w.queue(topic)
-	q.messages = append(q.messages, &queued{id: id, name: name, payload: payload, order: q.published})
+	m := &queued{id: id, name: name, payload: payload, order: q.published}
+	w.engine.put(topic, m)
+	q.messages = append(q.messages, m)
 	q.published++
 	w.published(topic, payload)
 }
@@ -264,7 +275,7 @@ func (w *World) deliver() bool {
 			}
 			first := -1
 			for i, m := range w.queue(s.topic).messages {
-				if now.Before(m.visible) {
+				if now.Before(m.visible) || !w.engine.out(m) {
 					continue
 				}
 				if first < 0 {
@@ -335,6 +346,7 @@ func (w *World) give(s *subscription, m *queued, carried messages.Event) bool {
 // collect handles the acks and nacks since the last step, extends the visibility of
 // unanswered messages, and ends subscriptions whose context has ended.
 func (w *World) collect() {
+	w.engine.turn()
 	for _, p := range w.procs {
 		if p.dead {
 			continue
@@ -372,6 +384,7 @@ func (w *World) collectFrom(s *subscription) {
 			q := w.queue(s.topic)
 			if i := slices.Index(q.messages, r.queued); i >= 0 {
 				q.messages = slices.Delete(q.messages, i, i+1)
+				w.engine.acked(s.topic, r.queued)
 			}
 			w.note("ack %s by %s", r.queued.id, s.p.Name)
 		case <-r.msg.Nacked():
@@ -382,6 +395,7 @@ func (w *World) collectFrom(s *subscription) {
 			w.see(answer)
 			r.queued.visible = time.Now().Add(r.receive.Delay())
 			r.queued.receives -= r.receive.Receives - r.receive.Behind()
+			w.engine.nacked(r)
 			w.note("nack %s by %s for %s", r.queued.id, s.p.Name, r.receive.Delay())
 			if w.probe != nil {
 				w.probe.again = append(w.probe.again, r.queued.id)

@@ -153,7 +153,7 @@ func (w *World) handOut() bool {
 				continue
 			}
 			for _, m := range w.queue(s.topic).messages {
-				if !time.Now().Before(m.visible) && w.give(s, m, decoded(m.payload)) {
+				if !time.Now().Before(m.visible) && w.engine.out(m) && w.give(s, m, decoded(m.payload)) {
 					m.visible = time.Now().Add(visibility)
 					return true
 				}

@@ -17,7 +17,6 @@ import (
 	"fanfare/internal/ops/audit"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
-	"fanfare/internal/table/tabletest"
 )
 
 // In the calm part of some lives the table is damaged, at least once for each kind of finding. The
@@ -25,12 +24,19 @@ import (
 
 // operator is the table without the ports: no call waits or fails.
 type operator struct {
-	*tabletest.Memory
+	table.Store
 	w *World
 }
 
+// alone makes the caller the only one who writes: the goroutines of an aggregator may do so at once.
+func (s operator) alone() (done func()) {
+	s.w.hand.Lock()
+	return s.w.hand.Unlock
+}
+
 func (s operator) Transact(ctx context.Context, in table.TransactInput) (table.WriteResult, error) {
-	res, err := s.Memory.Transact(ctx, in)
+	defer s.alone()()
+	res, err := s.Store.Transact(ctx, in)
 	for _, op := range in.Ops {
 		if err == nil && op.Check == nil {
 			err = s.w.wrote(op.Key())
@@ -40,7 +46,8 @@ func (s operator) Transact(ctx context.Context, in table.TransactInput) (table.W
 }
 
 func (s operator) Put(ctx context.Context, in table.PutInput) (table.WriteResult, error) {
-	res, err := s.Memory.Put(ctx, in)
+	defer s.alone()()
+	res, err := s.Store.Put(ctx, in)
 	if err == nil {
 		err = s.w.wrote(in.Item.Key)
 	}
@@ -48,7 +55,8 @@ func (s operator) Put(ctx context.Context, in table.PutInput) (table.WriteResult
 }
 
 func (s operator) Update(ctx context.Context, in table.UpdateInput) (table.WriteResult, error) {
-	res, err := s.Memory.Update(ctx, in)
+	defer s.alone()()
+	res, err := s.Store.Update(ctx, in)
 	if err == nil {
 		err = s.w.wrote(in.Key)
 	}

@@ -169,7 +169,7 @@ func (t tableOf) leaves(post string) bool {
 }
 
 // checkTable checks the homes of users and their counts by the items of a table (I1, I3, I4).
-func (m *moves) checkTable(ctx context.Context, store *tabletest.Memory, users []string, when string) {
+func (m *moves) checkTable(ctx context.Context, store table.Store, users []string, when string) {
 	w, t := m.w, m.w.tableOf(store)
 	service := newDomain(access.Config{
 		Store: store, Publisher: noPublisher{}, IDs: id.NewSeededGenerator(time.Now, entropy(w.seed)), Now: time.Now,
@@ -273,7 +273,7 @@ func (m *moves) checkExportBeside() {
 
 // dying is a table that ends its caller after some writes.
 type dying struct {
-	*tabletest.Memory
+	table.Store
 	left int
 	kill func()
 }
@@ -290,28 +290,28 @@ func (d *dying) Put(ctx context.Context, in table.PutInput) (res table.WriteResu
 	if d.dies() {
 		return res, errCrashed
 	}
-	return d.Memory.Put(ctx, in)
+	return d.Store.Put(ctx, in)
 }
 
 func (d *dying) Update(ctx context.Context, in table.UpdateInput) (res table.WriteResult, err error) {
 	if d.dies() {
 		return res, errCrashed
 	}
-	return d.Memory.Update(ctx, in)
+	return d.Store.Update(ctx, in)
 }
 
 func (d *dying) Transact(ctx context.Context, in table.TransactInput) (res table.WriteResult, err error) {
 	if d.dies() {
 		return res, errCrashed
 	}
-	return d.Memory.Transact(ctx, in)
+	return d.Store.Transact(ctx, in)
 }
 
 func (d *dying) BatchWrite(ctx context.Context, writes []table.BatchWrite) (res table.WriteResult, err error) {
 	if d.dies() {
 		return res, errCrashed
 	}
-	return d.Memory.BatchWrite(ctx, writes)
+	return d.Store.BatchWrite(ctx, writes)
 }
 
 // checkSecondTable exports the quiet table, and imports the lines into an empty one. The import is killed twice and
@@ -357,7 +357,7 @@ func (m *moves) checkSecondTable(ctx context.Context) {
 	}
 }
 
-func (m *moves) exportOf(ctx context.Context, store *tabletest.Memory) string {
+func (m *moves) exportOf(ctx context.Context, store table.Store) string {
 	var out bytes.Buffer
 	if err := transfer.Export(ctx, m.w.transfers(store, time.Now), &out); err != nil {
 		m.w.load.fail("I5", "an export of a quiet table fails: %v", err)

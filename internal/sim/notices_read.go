@@ -11,7 +11,6 @@ import (
 	"fanfare/internal/page"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
-	"fanfare/internal/table/tabletest"
 )
 
 // The operations here read notifications: walks over the pages while notifications move, and two
@@ -45,7 +44,7 @@ type indexView struct {
 }
 
 // sawNoticeQuery remembers the index that a page of notifications sees.
-func (w *World) sawNoticeQuery(c *call, q table.Query, from *tabletest.Memory) {
+func (w *World) sawNoticeQuery(c *call, q table.Query, from table.Store) {
 	if _, ok := recipientOf(table.Key{PK: q.PK}); !ok || !q.Index || !q.Descending {
 		return
 	}

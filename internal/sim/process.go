@@ -168,6 +168,7 @@ func (w *World) crash(p *Proc, at string) {
 	w.note("crash %s %s", p.Name, at)
 	if at != "end" { // of the run
 		w.see(event{kind: eventCrash, by: p.Name, held: p.held()})
+		w.engine.kill()
 	}
 	w.end(p)
 }

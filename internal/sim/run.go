@@ -58,6 +58,8 @@ type Options struct {
 	// Fans, if above 0, is the number of users who like one post once each. Nothing else
 	// happens then.
 	Fans int
+	// Embedded keeps the table and the queues in the embedded engine, on a disk that fails.
+	Embedded bool
 }
 
 const (
@@ -97,6 +99,15 @@ func run(t *testing.T, seed uint64, shape Shape, o Options) Result {
 	if o.Fans > 0 {
 		w.shape.Held = o.Fans // windows close by time
 	}
+	if o.Embedded {
+		w.engine = newEngine(w)
+		w.store = w.engine
+		w.firstTTL() // the table is a new one
+
+		for _, kind := range append(unkindnesses(), FaultStale) { // a read of one process is never behind
+			w.off[kind] = true
+		}
+	}
 	w.load = newWorkload(w)
 	w.lives = newLives(seed, shape, o)
 	w.slowed = w.lives.slow(seed, w.slowed)
@@ -109,6 +120,7 @@ func run(t *testing.T, seed uint64, shape Shape, o Options) Result {
 	w.movesStorm(t.Context(), o)
 	w.measure(t.Context(), o)
 	w.shutDown()
+	w.engine.close()
 	return Result{
 		Seed: seed, Violations: w.load.violations, Fired: w.Fired, Met: w.Met, Operations: w.load.made,
 		Shape: shape, Lived: time.Since(began), Steps: w.steps, Calls: w.recorded.all(), Reached: w.reach.met, Performed: w.performances(), Trace: w.trace.sum, Lines: w.trace.lines,

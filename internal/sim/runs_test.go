@@ -21,6 +21,7 @@ var (
 type seedRun struct {
 	Day         string  `json:"day"`
 	Commit      string  `json:"commit"`
+	Engine      string  `json:"engine,omitempty"` // embedded, or none: the model
 	From        uint64  `json:"from"`
 	Seeds       int     `json:"seeds"`
 	VirtualDays float64 `json:"virtual_days"`
@@ -36,13 +37,25 @@ func appendRun(t *testing.T, file string, run seedRun) {
 	if !os.IsNotExist(err) {
 		require.NoError(t, err)
 	}
-	if bytes.Contains(known, fmt.Appendf(nil, `"commit":"%s","from":%d,`, run.Commit, run.From)) {
+	name := fmt.Appendf(nil, `"commit":"%s","from":%d,`, run.Commit, run.From)
+	if run.Engine != "" {
+		name = fmt.Appendf(nil, `"commit":"%s","engine":"%s","from":%d,`, run.Commit, run.Engine, run.From)
+	}
+	if bytes.Contains(known, name) {
 		t.Logf("%s has the run of %s from seed %d already", file, run.Commit, run.From)
 		return
 	}
 	line, err := json.Marshal(run)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(file, append(append(known, line...), '\n'), 0o644))
+}
+
+// engineName is the name of the engine of a run.
+func engineName() string {
+	if *embedded {
+		return "embedded"
+	}
+	return ""
 }
 
 // today is the day of a run.
@@ -53,7 +66,9 @@ func TestARunIsRecordedOnce(t *testing.T) {
 	first := seedRun{Day: "2026-11-26", Commit: "65e4166", From: 7, Seeds: 300, VirtualDays: 12.5, Calls: 9, CPUHours: .25, Violations: 1}
 	second := first
 	second.From = 77
-	for _, run := range []seedRun{first, first, second, first} {
+	third := second
+	third.Engine = "embedded"
+	for _, run := range []seedRun{first, first, second, third, first, third} {
 		appendRun(t, file, run)
 	}
 	text, err := os.ReadFile(file)
@@ -64,5 +79,5 @@ func TestARunIsRecordedOnce(t *testing.T) {
 		require.NoError(t, json.Unmarshal(line, &run))
 		runs = append(runs, run)
 	}
-	require.Equal(t, []seedRun{first, second}, runs)
+	require.Equal(t, []seedRun{first, second, third}, runs)
 }

@@ -81,9 +81,9 @@ func (s Shrunk) size() int { return len(s.Options.Keep) + len(s.Options.Faults) 
 // String returns the size of the run, and the command that runs exactly it.
 func (s Shrunk) String() string {
 	return fmt.Sprintf("seed %d shrunk in %d reruns to %d of %d operations and %d of %d kinds of fault, and still violates %s:\n"+
-		"  go test ./internal/sim -run TestSeeds -from %d -seeds 1 -keep %s -faults %q -trail",
+		"  go test ./internal/sim -run TestSeeds -from %d -seeds 1%s -keep %s -faults %q -trail",
 		s.Result.Seed, s.Reruns, len(s.Options.Keep), s.Options.Operations, len(s.Options.Faults), len(Faults()), s.Invariant,
-		s.Result.Seed, FormatKeep(s.Options.Keep), FormatFaults(s.Options.Faults))
+		s.Result.Seed, s.Options.flags(), FormatKeep(s.Options.Keep), FormatFaults(s.Options.Faults))
 }
 
 // minimize is ddmin, of Zeller and Hildebrandt: it leaves out ever smaller parts, and

@@ -25,6 +25,7 @@ var (
 
 	keepOnly   = flag.String("keep", "", "the only operations to make, such as 3,17-20; none for none")
 	faultsOnly = flag.String("faults", "", "the only kinds of fault, separated by commas; none for none")
+	embedded   = flag.Bool("embedded", false, "keep the table and the queues in the embedded engine, on a disk that fails")
 	shrink     = flag.Int("shrink", mostReruns, "how many reruns may shrink a seed that fails; 0 shrinks none")
 )
 
@@ -40,7 +41,7 @@ func TestSeeds(t *testing.T) {
 	require.NoError(t, err)
 	kinds, err := ParseFaults(*faultsOnly)
 	require.NoError(t, err)
-	o := Options{KeepTrace: *trail, Keep: keep, Faults: kinds, Watch: *printReached}
+	o := Options{KeepTrace: *trail, Keep: keep, Faults: kinds, Watch: *printReached, Embedded: *embedded}
 	masked := keep != nil || kinds != nil
 	for seed := *from; seed < *from+*seeds; seed++ {
 		res := Run(t, seed, o)
@@ -74,7 +75,7 @@ func TestSeeds(t *testing.T) {
 				t.Log(line)
 			}
 			t.Errorf("%s: %s", res, res.Shape)
-			t.Errorf("%s; replay with: go test ./internal/sim -run TestSeeds -from %d -seeds 1 -trail", res, seed)
+			t.Errorf("%s; replay with: go test ./internal/sim -run TestSeeds -from %d -seeds 1%s -trail", res, seed, o.flags())
 			for _, v := range res.Violations {
 				t.Errorf("  %s", v)
 			}
@@ -94,12 +95,15 @@ func TestSeeds(t *testing.T) {
 		checkCoverage(t, fired, met)
 		checkReached(t, reached)
 		checkPerformed(t, performs)
+		if *embedded && *seeds >= 50 {
+			checkDiskFaults(t, fired)
+		}
 	}
 	cpu = cpuTime(t) - cpu
 	summary = fmt.Sprintf("%d seeds, %d violations; %.0f virtual days, %d calls, %.0f calls a CPU-second",
 		ran, violations, days, calls, float64(calls)/max(cpu.Seconds(), .01))
 	if *record != "" && !masked {
-		appendRun(t, *record, seedRun{today(), *commit, *from, ran, math.Round(days), calls, math.Round(cpu.Hours()*1e4) / 1e4, violations})
+		appendRun(t, *record, seedRun{today(), *commit, engineName(), *from, ran, math.Round(days), calls, math.Round(cpu.Hours()*1e4) / 1e4, violations})
 	}
 }
 

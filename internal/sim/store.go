@@ -13,7 +13,6 @@ import (
 
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
-	"fanfare/internal/table/tabletest"
 )
 
 // wrote records the items after a write.
@@ -128,7 +127,9 @@ func call1[R any](ctx context.Context, s store, c *call, effect func(part float6
 	var res R
 	c.effect = func(part float64) (err error) {
 		s.p.w.acting = c
+		s.p.w.engine.begin(func() error { return c.effect(part) })
 		res, err = effect(part)
+		s.p.w.engine.end()
 		s.p.w.sawRead(c)
 		s.p.w.sawRefusal(c, err)
 		if err == nil {
@@ -148,7 +149,7 @@ func call1[R any](ctx context.Context, s store, c *call, effect func(part float6
 func (s store) Get(ctx context.Context, in table.GetInput) (table.GetResult, error) {
 	c := &call{kind: "table.get", class: class("get", in.Key.PK), about: in.Key.PK + in.Key.SK, pks: []string{in.Key.PK}, label: label("get", in)}
 	return call1(ctx, s, c, func(float64) (table.GetResult, error) {
-		res, err := readAs(s.p.w, sightOfKeys(in.Consistent, in.Key), func(m *tabletest.Memory) (table.GetResult, error) { return m.Get(context.Background(), in) })
+		res, err := readAs(s.p.w, sightOfKeys(in.Consistent, in.Key), func(m table.Store) (table.GetResult, error) { return m.Get(context.Background(), in) })
 		if res.Item != nil {
 			s.p.w.outlived(s.p, *res.Item)
 		}
@@ -168,7 +169,7 @@ func (s store) BatchGet(ctx context.Context, in table.BatchGetInput) (res table.
 	read := func(keys []table.Key) (table.BatchGetResult, error) {
 		part := in
 		part.Keys = keys
-		res, err := readAs(s.p.w, sightOfKeys(in.Consistent, keys...), func(m *tabletest.Memory) (table.BatchGetResult, error) { return m.BatchGet(context.Background(), part) })
+		res, err := readAs(s.p.w, sightOfKeys(in.Consistent, keys...), func(m table.Store) (table.BatchGetResult, error) { return m.BatchGet(context.Background(), part) })
 		s.p.w.outlived(s.p, res.Items...)
 		return res, err
 	}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"fanfare/internal/table"
-	"fanfare/internal/table/tabletest"
 )
 
 // The table is as unkind to reads as DynamoDB may be (docs/decisions/0052). A read that is not
@@ -151,7 +150,7 @@ func sightOfScan(after table.Key) sight {
 }
 
 // readAs reads the table as a read of a process finds it.
-func readAs[R any](w *World, at sight, read func(*tabletest.Memory) (R, error)) (res R, err error) {
+func readAs[R any](w *World, at sight, read func(table.Store) (R, error)) (res R, err error) {
 	stored := map[table.Key]*table.Item{}
 	for key, former := range w.view(at) {
 		got, err := w.store.Get(context.Background(), table.GetInput{Key: key, Consistent: true})

@@ -8,7 +8,6 @@ import (
 
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
-	"fanfare/internal/table/tabletest"
 )
 
 // Batches and pages are no snapshot: some are read or written at two moments.
@@ -98,8 +97,8 @@ func (s store) page(ctx context.Context, q table.Query) (page table.Page, err er
 
 // read reads the first page of a query at one moment.
 func (s store) read(c *call, q table.Query) (table.Page, error) {
-	page, err := readAs(s.p.w, s.p.w.sightOf(q), func(m *tabletest.Memory) (table.Page, error) {
-		s.p.w.sawNoticeQuery(c, q, m)
+	page, err := readAs(s.p.w, s.p.w.sightOf(q), func(m table.Store) (table.Page, error) {
+		s.p.w.sawNoticeQuery(c, q, s.p.w.engine.under(m))
 		for page, err := range m.Query(context.Background(), q) {
 			return page, err
 		}
@@ -139,7 +138,7 @@ func (s store) Scan(ctx context.Context, in table.ScanInput) (page table.ScanPag
 
 // scan reads a page of a scan at one moment.
 func (s store) scan(in table.ScanInput) (table.ScanPage, error) {
-	page, err := readAs(s.p.w, sightOfScan(in.After), func(m *tabletest.Memory) (table.ScanPage, error) { return m.Scan(context.Background(), in) })
+	page, err := readAs(s.p.w, sightOfScan(in.After), func(m table.Store) (table.ScanPage, error) { return m.Scan(context.Background(), in) })
 	s.p.w.outlived(s.p, page.Items...)
 	return page, err
 }

@@ -44,13 +44,16 @@ type World struct {
 	targets []target
 	trace   trace
 
-	store   *tabletest.Memory
+	store   table.Store
 	shadows shadows
 	lates   []lateEffect
 	procs   []*Proc
 	// audited is the process of the audit, and audits its configuration.
 	audited *Proc
 	audits  audit.Config
+
+	engine *engine    // under store and queues, nil for none
+	hand   sync.Mutex // see operator
 
 	queues map[string]*queueState
 	load   *workload

@@ -1,0 +1,320 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"fanfare/internal/disk"
+	"fanfare/internal/queue"
+	queueembedded "fanfare/internal/queue/embedded"
+	"fanfare/internal/table"
+	tableembedded "fanfare/internal/table/embedded"
+	"fanfare/internal/table/tabletest"
+	"fanfare/messages"
+)
+
+// engine is the embedded engine of `fanfare up` under a world: its real table and its real queue, on a disk
+// that fails. The world's own table and queues become the model that the engine is compared with: each
+// call of a port has its effect on both, and both have to answer the same. All processes of the world are one
+// process: when one is killed, all are, and the engine opens again with what the disk has kept.
+//
+// The methods of a nil engine, and of a broken one, do nothing.
+type engine struct {
+	w      *World
+	rng    *rand.Rand
+	disk   *badDisk
+	table  *tableembedded.Store
+	queue  *queueembedded.Broker
+	model  *tabletest.Memory
+	topics map[string]*outbox
+
+	// effect is the effect of the call that is under way, nil for none. unknown is the one effect that the disk
+	// may have and the model has not. redoing means that the disk has it: only the model does it.
+	effect, unknown func() error
+	redoing         bool
+	lazies          []images // the writes that a power cut may take back, the oldest first
+
+	killed     bool // the process ends at the next turn
+	keep       int  // percentage of the unsynced data that survive
+	until      int  // step in which the trouble of the disk ends
+	full       bool
+	room       time.Time // when the disk was full last
+	lie        *lie      // nil while syncs are true
+	restarting bool
+	broken     bool // the engine is lost, and the world continues without it
+}
+
+// Kinds of fault of the disk, as Counters name them.
+const (
+	FaultPower = "power cut"
+	FaultKill  = "process killed"
+	FaultFull  = "disk full"
+	FaultLie   = "sync that lied"
+)
+
+// DiskFaults returns every kind of fault of a disk.
+func DiskFaults() []string { return []string{FaultPower, FaultKill, FaultFull, FaultLie} }
+
+const (
+	dataDir = "data"
+	// engineMemory makes the files of the table small, so that it writes sorted ones.
+	engineMemory = 256 << 10
+	// lookAgain is apart from all retries of the stores: two timers of one moment fire in any order.
+	lookAgain = 1003*time.Millisecond + 137*time.Microsecond
+	// undoneWithin is the time before a power cut whose acks the cut may take back.
+	undoneWithin = 100 * time.Millisecond
+)
+
+var errNoPower = errors.New("simulated: the power is cut")
+
+func newEngine(w *World) *engine {
+	e := &engine{w: w, rng: draws(w.seed, 0, 43), model: tabletest.NewMemory(), topics: map[string]*outbox{}}
+	e.disk = newDisk(vfs.NewCrashableMem())
+	e.open()
+	return e
+}
+
+func (e *engine) off() bool { return e == nil || e.broken }
+
+func (e *engine) fail(invariant, format string, args ...any) {
+	e.w.load.fail(invariant, "embedded engine: "+format, args...)
+}
+
+// open opens both stores. A failure breaks the engine.
+func (e *engine) open() {
+	var err error
+	e.table, e.queue, err = openStores(e.disk)
+	if err == nil {
+		err = e.subscribe()
+	}
+	if err != nil {
+		e.broken = true
+		e.fail("I5", "it does not open: %v", err)
+	}
+}
+
+func openStores(fs vfs.FS) (*tableembedded.Store, *queueembedded.Broker, error) {
+	store, err := tableembedded.Open(dataDir+"/table", tableembedded.Options{FS: fs, SweepEvery: -1, MemoryBytes: engineMemory})
+	if err != nil {
+		return nil, nil, err
+	}
+	kept := func() error { return errDown } // the world has no dead letter that grows too old
+	broker, err := queueembedded.Open(dataDir+"/queue", queueembedded.Options{FS: fs, Doubt: kept})
+	if err != nil {
+		return nil, nil, errors.Join(err, store.Close())
+	}
+	return store, broker, nil
+}
+
+// close ends the engine in order.
+func (e *engine) close() {
+	if e == nil || e.table == nil {
+		return
+	}
+	e.awaitRoom()
+	if err := errors.Join(e.queue.Close(), e.table.Close()); err != nil {
+		e.fail("stuck", "close: %v", err)
+	}
+	e.table = nil
+}
+
+// begin is called before the effect of a call on the table, end after it.
+func (e *engine) begin(effect func() error) {
+	if e.off() || e.redoing {
+		return
+	}
+	e.effect = effect
+	e.strike()
+}
+
+func (e *engine) end() {
+	if e.off() || e.redoing {
+		return
+	}
+	e.effect = nil
+	e.disk.cutAfter(0, 0)
+}
+
+// strike draws the trouble of the disk that a call meets.
+func (e *engine) strike() {
+	if e.w.faults == (Rates{}) || e.full || e.lie != nil || e.killed || e.disk.cut() {
+		return
+	}
+	switch x := e.rng.IntN(1000); {
+	case x < 4: // in one of the next operations on files
+		e.disk.cutAfter(1+e.rng.IntN(1+e.rng.IntN(12)), 100*e.rng.IntN(2))
+	case x < 6: // when the call has its answer
+		e.kill()
+	case x < 8:
+		e.full, e.until = true, e.w.steps+20+e.rng.IntN(200)
+		e.disk.fill(e.rng.IntN(1 + e.rng.IntN(4000)))
+		e.w.Fired[FaultFull]++
+	case x < 9 && len(e.lazies) == 0 && e.unknown == nil:
+		e.until = e.w.steps + 20 + e.rng.IntN(200)
+		e.lie = newLie(e.model)
+		e.disk.lie()
+		e.w.Fired[FaultLie]++
+	}
+}
+
+// kill ends the process at the next turn, by a power cut or by a signal.
+func (e *engine) kill() {
+	if e.off() || e.restarting || e.killed {
+		return
+	}
+	e.killed, e.keep = true, 100*e.rng.IntN(2)
+}
+
+// turn is the engine's part of a step: it ends the trouble of the disk, restarts what was killed, and takes
+// the messages that the queue hands out.
+func (e *engine) turn() {
+	if e.off() {
+		return
+	}
+	over := e.w.faults == (Rates{}) || e.w.steps >= e.until
+	if e.full && over {
+		e.makeRoom()
+	}
+	if e.lie != nil && (over || e.killed || e.disk.cut()) {
+		e.checkLie()
+		e.killed, e.keep = true, 100 // with what the system has in its memory
+	}
+	if e.killed || e.disk.cut() {
+		e.restart()
+	}
+	e.take()
+	e.adopt()
+}
+
+// makeRoom ends a time without room: the engine has to write again, and to have lost nothing.
+func (e *engine) makeRoom() {
+	e.awaitRoom()
+	e.full = false
+	if !e.disk.cut() {
+		e.reconcile(false)
+	}
+}
+
+// awaitRoom makes room, and waits until the engine writes again.
+func (e *engine) awaitRoom() {
+	e.disk.makeRoom()
+	for range 60 {
+		if e.table.Health() == nil && e.queue.Health() == nil {
+			break
+		}
+		time.Sleep(lookAgain)
+	}
+	if e.full {
+		e.room = time.Now()
+	}
+	if err := errors.Join(e.table.Health(), e.queue.Health()); err != nil {
+		e.fail("stuck", "there is room, and it still does not write: %v", err)
+	}
+}
+
+// restart is the end of the process and its next start.
+func (e *engine) restart() {
+	w := e.w
+	e.restarting = true
+	image, how := e.disk.image, FaultPower
+	if image == nil {
+		image = e.disk.after(e.keep)
+	} else {
+		e.keep = e.disk.keep
+	}
+	if e.keep == 100 {
+		how = FaultKill
+	}
+	w.Fired[how]++
+	w.note("%s, in an operation on a file: %v", how, e.disk.cut())
+	for _, p := range w.procs {
+		if !p.dead {
+			w.crash(p, "with all")
+		}
+	}
+	w.lates = nil
+	e.close() // nobody sees what the former life still writes
+	e.disk = newDisk(image)
+	if e.full { // the start waits for room
+		e.disk.fill(0)
+		time.AfterFunc(time.Duration(1+e.rng.IntN(5000))*time.Millisecond, e.disk.makeRoom)
+	}
+	e.killed, e.full, e.lie = false, false, nil
+	e.forget()
+	e.open()
+	if !e.broken {
+		e.reconcile(true)
+		e.recount()
+	}
+	e.restarting = false
+}
+
+// recount compares the numbers of stored messages with those that were answered.
+func (e *engine) recount() {
+	for _, topic := range queue.Topics() {
+		depth, err := e.queue.Depth(context.Background(), topic)
+		q := e.w.queue(topic)
+		if there := depth.Ready + depth.Delayed + depth.InFlight; err != nil || there < int64(len(q.messages)) {
+			e.fail("I5", "%d messages of %s are there after a restart (%v), want %d", there, topic, err, len(q.messages))
+		}
+		if depth.Dead < int64(len(q.dead)) {
+			e.fail("I6", "%d dead letters of %s are there after a restart, want %d", depth.Dead, topic, len(q.dead))
+		}
+	}
+}
+
+// adopt moves the messages that the queue took for killers of the process to the dead letters.
+func (e *engine) adopt() {
+	ctx := context.Background()
+	for _, topic := range queue.Topics() {
+		q := e.w.queue(topic)
+		depth, err := e.queue.Depth(ctx, topic)
+		if o := e.topics[topic]; err != nil || depth.Dead == o.dead {
+			continue
+		}
+		letters, err := e.queue.ListDead(ctx, topic, 1<<20)
+		if err != nil {
+			continue // the disk is full
+		}
+		e.topics[topic].dead = depth.Dead
+		known := map[string]int{}
+		for _, d := range q.dead {
+			known[identity(d.ID, d.Payload)]++
+		}
+		for _, d := range letters {
+			who := identity(d.ID, d.Payload)
+			if known[who]--; known[who] < 0 && d.Has(messages.ReasonCrashed) {
+				e.w.note("dead after crashes %s", d.ID)
+				e.buried(q, d)
+			}
+		}
+	}
+}
+
+// outage checks that a call which the disk refused has the error that its caller knows.
+func (e *engine) outage(err error) {
+	if !e.full || !errors.Is(err, disk.ErrFull) && !errors.Is(err, disk.ErrStuck) {
+		e.fail("I5", "a call failed on a disk with room: %v", err)
+	}
+}
+
+func isOutage(err error) bool {
+	_, table := errors.AsType[*table.UnavailableError](err)
+	_, queue := errors.AsType[*queue.UnavailableError](err)
+	return table || queue
+}
+
+// flags are the flags of a run with these options beside the flags for the seed.
+func (o Options) flags() string {
+	if o.Embedded {
+		return " -embedded"
+	}
+	return ""
+}
+
+func noPower(kind string) error { return fmt.Errorf("%w: %w", unavailable(kind), errNoPower) }

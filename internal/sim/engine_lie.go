@@ -1,0 +1,110 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing/synctest"
+
+	"fanfare/internal/queue"
+	queueembedded "fanfare/internal/queue/embedded"
+	"fanfare/internal/table"
+	"fanfare/internal/table/tabletest"
+)
+
+// lie is a time in which the disk reports syncs that it did not make. Then a power cut may take writes back that
+// were answered. It must take the last ones: what is left is the table after one of the writes, and a
+// queue that agrees with its own counts. The world continues from a disk that kept all.
+type lie struct {
+	first  []table.Item
+	writes []map[table.Key]*table.Item // the items after each write
+}
+
+func newLie(model *tabletest.Memory) *lie {
+	first, err := allItems(model)
+	if err != nil {
+		panic(err) // unreachable: the input is valid
+	}
+	return &lie{first: first}
+}
+
+// checkLie opens what a power cut would leave now, beside the world.
+func (e *engine) checkLie() {
+	keep := []int{0, 0, 30, 90}[e.rng.IntN(4)]
+	store, broker, err := openStores(e.disk.after(keep))
+	if err != nil {
+		if keep == 0 {
+			e.fail("I5", "it does not open after a sync that lied: %v", err)
+		}
+		return // files are torn, and it says so
+	}
+	there, err := allItems(store)
+	if err != nil || !e.lie.leaves(there) {
+		e.fail("I5", "after a sync that lied (%d %% of the rest survives) the table is not as after any write (%v)", keep, err)
+	}
+	for _, topic := range queue.Topics() {
+		e.checkTopic(broker, topic)
+	}
+	if err := errors.Join(broker.Close(), store.Close()); err != nil {
+		e.fail("stuck", "close: %v", err)
+	}
+}
+
+// leaves reports whether these items are the table after one of the writes, or before all.
+func (l *lie) leaves(there []table.Item) bool {
+	got, want, apart := map[table.Key]table.Item{}, map[table.Key]*table.Item{}, map[table.Key]bool{}
+	for _, it := range there {
+		got[it.Key] = it
+		apart[it.Key] = true
+	}
+	meet := func(key table.Key) {
+		have, ok := got[key]
+		if it := want[key]; it == nil && !ok || it != nil && ok && equal(have, *it) {
+			delete(apart, key)
+		} else {
+			apart[key] = true
+		}
+	}
+	for _, it := range l.first {
+		want[it.Key] = &it
+		meet(it.Key)
+	}
+	for _, items := range l.writes {
+		if len(apart) == 0 {
+			return true
+		}
+		for key, it := range items {
+			want[key] = it
+			meet(key)
+		}
+	}
+	return len(apart) == 0
+}
+
+// checkTopic compares the stored counts of a topic with its messages, which all come and are acked.
+func (e *engine) checkTopic(broker *queueembedded.Broker, topic string) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	before, err := broker.Depth(ctx, topic)
+	channel, subErr := broker.Subscribe(ctx, topic)
+	if err = errors.Join(err, subErr); err != nil {
+		e.fail("I6", "%s after a sync that lied: %v", topic, err)
+		return
+	}
+	var came atomic.Int64
+	go func() { // until the subscription ends
+		for msg := range channel {
+			came.Add(1)
+			msg.Ack()
+		}
+	}()
+	synctest.Wait()
+	after, err := broker.Depth(ctx, topic)
+	letters, deadErr := broker.ListDead(ctx, topic, 1<<20)
+	if err = errors.Join(err, deadErr); err != nil || int64(len(letters)) != after.Dead {
+		e.fail("I6", "%s has %d dead letters after a sync that lied, and counts %d: %v", topic, len(letters), after.Dead, err)
+	}
+	if want := before.Ready + before.Delayed + before.InFlight + before.Dead; came.Load()+after.Delayed+after.Dead != want {
+		e.fail("I6", "%s counts %d messages after a sync that lied, and %d come, %d wait and %d are dead", topic, want, came.Load(), after.Delayed, after.Dead)
+	}
+}

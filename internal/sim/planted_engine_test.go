@@ -1,0 +1,57 @@
+package sim
+
+import "strings"
+
+// onEngine begins the names of the bugs that seeds find on the embedded engine.
+const onEngine = "engine: "
+
+// args are the arguments of a run that looks for the bug.
+func (b bug) args() []string {
+	if strings.HasPrefix(b.name, onEngine) {
+		return []string{"-embedded"}
+	}
+	return nil
+}
+
+// engineBugs are the planted bugs of the embedded stores and of their disk.
+func engineBugs() []bug {
+	const (
+		durable = "internal/table/embedded/durable.go"
+		write   = "internal/table/embedded/write.go"
+		writer  = "internal/queue/embedded/writer.go"
+		guard   = "internal/disk/disk.go"
+	)
+	return []bug{
+		{onEngine + "write answered before its sync", "I5", []edit{
+			{durable, `write: db.ApplyNoSyncWait,`, `write: func(b *pebble.Batch, _ *pebble.WriteOptions) error { return db.Apply(b, pebble.NoSync) },`},
+			{durable, `next.err = next.batch.SyncWait()`, `next.err = nil`},
+		}},
+		{onEngine + "index without the hint of a changed item", "I5", []edit{{write, `	if is && !stays {`, `	if is && !was {`}}},
+		{onEngine + "publish answered before its sync", "I5", []edit{{writer, `durable, b.callers = true, callers`, `b.callers = callers`}}},
+		{onEngine + "counts of a topic ahead of its log", "I5 I6", []edit{{writer, `	for _, t := range topics {
+		if err := t.stageState(batch, changes); err != nil {
+			return err
+		}
+	}
+`, `	ahead := b.db.NewBatch()
+	for _, t := range topics {
+		if err := t.stageState(ahead, changes); err != nil {
+			return err
+		}
+	}
+	if err := ahead.Commit(pebble.Sync); err != nil {
+		return err
+	}
+`}}},
+		{onEngine + "acked message kept", "I6", []edit{{writer, `	if c.from != nowhere {
+		if err`, `	if c.from != nowhere && c.to != nowhere {
+		if err`}}},
+		{onEngine + "full disk taken for a success", "I5 I6 stuck", []edit{{guard, `		case isFull(err):
+			waited = true
+`, `		case isFull(err):
+			return nil
+`}}},
+		{onEngine + "room that is not noticed", "stuck", []edit{{guard, `				d.recovered(ErrFull)
+`, ``}}},
+	}
+}
