@@ -13,13 +13,12 @@ func (b bug) args() []string {
 	return nil
 }
 
-// engineBugs are the planted bugs of the embedded stores and of their disk.
+// engineBugs are the planted bugs of the embedded stores.
 func engineBugs() []bug {
 	const (
 		durable = "internal/table/embedded/durable.go"
 		write   = "internal/table/embedded/write.go"
 		writer  = "internal/queue/embedded/writer.go"
-		guard   = "internal/disk/disk.go"
 	)
 	return []bug{
 		{onEngine + "write answered before its sync", "I5", []edit{
@@ -46,12 +45,5 @@ func engineBugs() []bug {
 		{onEngine + "acked message kept", "I6", []edit{{writer, `	if c.from != nowhere {
 		if err`, `	if c.from != nowhere && c.to != nowhere {
 		if err`}}},
-		{onEngine + "full disk taken for a success", "I5 I6 stuck", []edit{{guard, `		case isFull(err):
-			waited = true
-`, `		case isFull(err):
-			return nil
-`}}},
-		{onEngine + "room that is not noticed", "stuck", []edit{{guard, `				d.recovered(ErrFull)
-`, ``}}},
 	}
 }
