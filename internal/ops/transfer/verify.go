@@ -433,11 +433,14 @@ func (v *verifier) delivered(ctx context.Context, author, post string) (entries 
 	return entries, nil
 }
 
-// missed reports a missing entry, unless its home leaves the entry out: the follow begins
-// with a later post, or has ended.
+// missed reports a missing entry, unless its home leaves the entry out or merges it in: the follow begins
+// with a later post, has ended, or was made while the author is pulled.
 func (v *verifier) missed(ctx context.Context, follower, author, post string) error {
-	edge, err := v.store.Get(ctx, table.GetInput{Key: schema.FollowingKey(follower, author), Consistent: true})
-	if err == nil && edge.Item != nil && edge.Item.Str(schema.AttrFrom) <= post {
+	edge, mark := schema.FollowingKey(follower, author), schema.MarkKey(follower, author)
+	found, err := v.get(ctx, map[table.Key]bool{edge: true, mark: true})
+	follow, there := found[edge]
+	pulled := found[mark].Str(schema.AttrKind) == string(schema.MarkPulled)
+	if err == nil && there && !pulled && follow.Str(schema.AttrFrom) <= post {
 		v.miss("post %s of %s is not in the home of %s", post, author, follower)
 	}
 	return err
