@@ -11,8 +11,6 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"fanfare/internal/feed"
-	"fanfare/internal/feed/access"
-	"fanfare/internal/feed/home"
 	"fanfare/internal/id"
 	"fanfare/internal/ops/audit"
 	"fanfare/internal/schema"
@@ -204,10 +202,7 @@ const mostWalks = 5
 // measureDamages damages a town, and makes an audit repair it.
 func (w *World) measureDamages(ctx context.Context) {
 	posts := w.town()
-	store := operator{w.store, w}
-	service := newDomain(access.Config{
-		Store: store, Publisher: store, IDs: w.audits.IDs, Now: time.Now, Lifetimes: w.lifetimesNow(), Jitter: w.audits.Random,
-	}, feed.Config{LikesByUser: w.seed%2 == 0}, home.Config{})
+	store, service := w.operated()
 	w.checkAudit(ctx)
 	told, damages := len(w.told.follows), w.damage(posts)
 	found, _ := w.auditAll(ctx, store, service, audit.Walk{Repair: true})

@@ -93,6 +93,7 @@ func (l *lives) populate(w *World) {
 	w.write(schema.Post{ID: made, Author: mate, Text: "hello", LikeShards: 1}.Item())
 	w.write(schema.PostRef{ID: made, Author: mate, LikeShards: 1}.Item())
 	w.write(table.Item{Key: schema.CountsKey(mate), Attrs: []table.Attr{{Name: schema.AttrPosts, Value: table.N(1)}}})
+	w.write(table.Item{Key: table.Key{PK: schema.TimelinePK(mate), SK: schema.EntrySK(made, mate)}, Attrs: schema.EntryAttrs(now.Add(timelineTTL), 1)})
 }
 
 // beside adds an operation on lives to some of the planned ones.

@@ -3,20 +3,13 @@ package sim
 import (
 	"context"
 	"errors"
-	"fmt"
-	"iter"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
-	"fanfare/internal/feed"
-	"fanfare/internal/feed/home"
-	"fanfare/internal/id"
 	"fanfare/internal/ops/transfer"
-	"fanfare/internal/page"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 )
@@ -65,88 +58,11 @@ type moves struct {
 	kills   int
 	made    int
 
-	importers []*command
-	exporter  *command
-	exported  exportBeside
-}
-
-// command is a command of an operator, which repeats it until it succeeds.
-type command struct {
-	p    *Proc
-	name string
-	runs int
-	// running has the end of the present run; it is nil between two.
-	running chan struct{}
-	err     error
-	done    bool
-}
-
-// steady is a table whose client repeats reads, as that of AWS does, and sorts the keys of a batch: a command that
-// collects them in a map makes the same calls in each run.
-type steady struct{ table.Store }
-
-func (s steady) BatchGet(ctx context.Context, in table.BatchGetInput) (table.BatchGetResult, error) {
-	in.Keys = slices.Clone(in.Keys)
-	slices.SortFunc(in.Keys, func(a, b table.Key) int { return strings.Compare(a.PK+" "+a.SK, b.PK+" "+b.SK) })
-	return again(ctx, func() (table.BatchGetResult, error) { return s.Store.BatchGet(ctx, in) })
-}
-
-func (s steady) Get(ctx context.Context, in table.GetInput) (table.GetResult, error) {
-	return again(ctx, func() (table.GetResult, error) { return s.Store.Get(ctx, in) })
-}
-
-func (s steady) Scan(ctx context.Context, in table.ScanInput) (table.ScanPage, error) {
-	return again(ctx, func() (table.ScanPage, error) { return s.Store.Scan(ctx, in) })
-}
-
-// Query reads a page again that had no answer.
-func (s steady) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page, error] {
-	return func(yield func(table.Page, error) bool) {
-		for more := true; more; {
-			page, err := again(ctx, func() (page table.Page, err error) {
-				for page, err = range s.Store.Query(ctx, q) {
-					break
-				}
-				return page, err
-			})
-			if more = err == nil && page.More && len(page.Items) > 0; more {
-				q.After = page.Items[len(page.Items)-1].Key.SK
-			}
-			if !yield(page, err) {
-				return
-			}
-		}
-	}
-}
-
-// again makes a call until it has an answer of the table, five times at most.
-func again[R any](ctx context.Context, do func() (R, error)) (res R, err error) {
-	for try := range 5 {
-		if res, err = do(); err == nil || !isUnavailable(err) {
-			return res, err
-		}
-		select {
-		case <-ctx.Done():
-			return res, err
-		case <-time.After(time.Second << try):
-		}
-	}
-	return res, err
-}
-
-// transfers returns the settings of the commands of a process.
-func (w *World) transfers(store table.Store, now func() time.Time) transfer.Config {
-	var mu sync.Mutex
-	drawn := random(w.rng.Uint64())
-	return transfer.Config{
-		Store: steady{store}, Now: now, TTL: timelineTTL, LikeWindow: likeWindow, LikesByUser: w.seed%2 == 0, PushLimit: w.pushLimit(),
-		ActiveDays: w.activeDays(), Writers: 2, PageSize: w.shape.Page, AtOnce: 1, IDs: id.NewSeededGenerator(now, entropy(w.rng.Uint64())),
-		Random: func() uint64 {
-			mu.Lock()
-			defer mu.Unlock()
-			return drawn()
-		},
-	}
+	importers            []*command
+	exporter, reconciler *command
+	exported             exportBeside
+	// service is the domain of the process that reconciles.
+	service *domain
 }
 
 // movesStorm is that storm, with its checks.
@@ -165,12 +81,14 @@ func (w *World) movesStorm(ctx context.Context, o Options) {
 	}
 	defer func() { _ = os.RemoveAll(m.dir) }() // a temporary folder
 	m.start()
-	w.faults = w.shape.rates()
-	for _, rate := range []*float64{&w.faults.Sleep, &w.faults.Leap, &w.faults.Bury} {
-		*rate = 0 // the records of the import stay young
-	}
+	m.stormy()
 	m.storm()
 	m.settle(ctx)
+	if w.calm() {
+		w.pause(clocksMost + reconcileAfter)
+		_, service := w.operated()
+		m.reconcile(ctx, service)
+	}
 	w.quieten(ctx)
 	if len(w.load.violations) == 0 {
 		m.check(ctx)
@@ -178,6 +96,21 @@ func (w *World) movesStorm(ctx context.Context, o Options) {
 	if len(w.load.violations) == 0 {
 		m.checkSecondTable(ctx)
 	}
+	if len(w.load.violations) == 0 {
+		m.restoreStorm(ctx)
+	}
+}
+
+// stormy begins the faults, and calmDown ends them.
+func (m *moves) stormy() {
+	f := m.w.shape.rates()
+	f.Sleep, f.Leap, f.Bury = 0, 0, 0 // the records of the import stay young
+	m.w.faults = f
+}
+
+func (m *moves) calmDown() {
+	m.w.faults, m.w.tight, m.w.heldBack = Rates{}, nil, false
+	clear(m.w.armed)
 }
 
 // draw makes the users that are there before, and the lines of the import.
@@ -204,7 +137,7 @@ func (m *moves) draw() error {
 	return os.WriteFile(m.file, []byte(net.text), 0o600)
 }
 
-// start begins the processes of the commands: one or two imports of the same file, and an export.
+// start begins the processes of the commands: one or two imports of the same file, an export, and a reconcile.
 func (m *moves) start() {
 	w := m.w
 	for i := range 1 + int(w.seed/movesEvery)%2 {
@@ -212,6 +145,7 @@ func (m *moves) start() {
 		m.importers[i].p = w.start(mover, i, func(*Proc) {})
 	}
 	m.exporter = &command{name: "export", p: w.start(mover, 2, func(*Proc) {})}
+	m.reconciler = &command{name: "reconcile", p: w.start(mover, 3, func(p *Proc) { m.service = w.service(p) })}
 	for _, c := range m.commands() {
 		if !w.off[FaultSkew] {
 			c.p.skew.Store(int64(w.apart(c.p)))
@@ -219,7 +153,9 @@ func (m *moves) start() {
 	}
 }
 
-func (m *moves) commands() []*command { return append(slices.Clone(m.importers), m.exporter) }
+func (m *moves) commands() []*command {
+	return append(slices.Clone(m.importers), m.exporter, m.reconciler)
+}
 
 // storm is traffic beside the commands.
 func (m *moves) storm() {
@@ -232,8 +168,7 @@ func (m *moves) storm() {
 		w.step(func() bool { return left > 0 && m.next(&left) })
 		w.load.settled()
 	}
-	w.faults, w.tight, w.heldBack = Rates{}, nil, false
-	clear(w.armed)
+	m.calmDown()
 }
 
 // kill kills an importing process, now and then.
@@ -246,176 +181,6 @@ func (m *moves) kill() {
 	}
 	m.kills++
 	w.crash(c.p, "moves")
-}
-
-// operate takes the ends of commands over, and repeats those that failed. An export that has succeeded is not
-// repeated, and an import is: it changes nothing then.
-func (m *moves) operate() {
-	w := m.w
-	for _, c := range m.commands() {
-		if m.ended(c); c.running != nil || !c.p.up() || c == m.exporter && c.done {
-			continue
-		}
-		w.aboutStep("operate " + c.p.Name)
-		if w.rng.IntN(100) > 0 {
-			continue
-		}
-		if c == m.exporter {
-			m.export(c)
-		} else {
-			m.runImport(c)
-		}
-	}
-}
-
-// ended takes the end of a run over.
-func (m *moves) ended(c *command) {
-	if c.running == nil {
-		return
-	}
-	select {
-	case <-c.running:
-	default:
-		return
-	}
-	c.running, c.done = nil, c.err == nil
-	text := "nil"
-	if c.err != nil {
-		text = strings.ReplaceAll(c.err.Error(), m.dir, "")
-	}
-	m.w.note("end %s of %s: %s", c.name, c.p.Name, text)
-	if invalid, ok := errors.AsType[*transfer.InvalidError](c.err); ok {
-		m.w.load.fail("I5", "an import refuses sound files: %s", strings.ReplaceAll(strings.Join(invalid.Faults, "; "), m.dir, ""))
-	}
-	if c == m.exporter && c.done {
-		m.checkExportBeside()
-	}
-}
-
-// run begins a run of a command in its process.
-func (m *moves) run(c *command, do func(ctx context.Context) error) {
-	c.runs++
-	c.running, c.err = make(chan struct{}), nil
-	name := fmt.Sprintf("%s-%s-%d", c.name, c.p.Name, c.runs)
-	m.w.note("start %s", name)
-	ended, ctx := c.running, withOp(c.p.life.ctx, name)
-	c.p.run(func() {
-		c.err = do(ctx)
-		close(ended)
-	})
-	m.w.settle()
-}
-
-func (m *moves) runImport(c *command) {
-	cfg := m.w.transfers(c.p.Store(), c.p.Now)
-	m.run(c, func(ctx context.Context) error {
-		_, err := transfer.Import(ctx, cfg, []string{m.file})
-		return err
-	})
-}
-
-// next begins an operation of the traffic, in the place of a user of the workload who is free.
-func (m *moves) next(left *int) bool {
-	w, l := m.w, m.w.load
-	client := slices.IndexFunc(l.users, func(user string) bool { return l.busy[user] == nil })
-	api := l.apis[w.rng.IntN(len(l.apis))]
-	if client < 0 || !api.up() {
-		return false
-	}
-	*left--
-	if op := m.operation(l.users[client]); op != nil {
-		l.run(op, api)
-	}
-	return true
-}
-
-// operation draws an operation of the traffic. What it may change is no longer what the file has.
-func (m *moves) operation(client string) *operation {
-	r, users := m.w.rng, townsfolk()
-	user := users[r.IntN(len(users))]
-	other := users[(slices.Index(users, user)+1+r.IntN(len(users)-1))%len(users)]
-	kinds := []string{"follow", "follow", "unfollow", "post", "post", "like", "like", "react", "unlike", "comment", "comment", "delete", "profile", "bookmark", "home"}
-	op := &operation{name: kinds[r.IntN(len(kinds))], user: client, settle: func(error) {}}
-	post, known := m.aPost()
-	touch := func(key recordKey) { m.touched[key] = true }
-	m.made++
-	text := fmt.Sprintf("traffic %d", m.made)
-	switch op.name {
-	case "follow", "unfollow":
-		touch(recordKey{kind: "follow", who: user, other: other})
-		op.do = func(ctx context.Context, s *domain) error {
-			if op.name == "follow" {
-				return s.Follow(ctx, user, other)
-			}
-			return s.Unfollow(ctx, user, other)
-		}
-	case "post":
-		touch(recordKey{kind: "post", who: user, post: text})
-		op.do = func(ctx context.Context, s *domain) error {
-			_, err := s.CreatePost(ctx, user, feed.PostInput{Text: text})
-			return err
-		}
-	case "profile":
-		touch(recordKey{kind: "user", who: user})
-		op.do = func(ctx context.Context, s *domain) error {
-			_, err := s.PutProfile(ctx, user, feed.ProfileInput{Name: text})
-			return err
-		}
-	case "home":
-		op.do = func(ctx context.Context, s *domain) error {
-			_, err := s.Home(ctx, user, home.Query{}, page.Request{})
-			return err
-		}
-	default:
-		if !known {
-			return nil
-		}
-		m.onPost(op, post, user, text)
-	}
-	return op
-}
-
-// onPost makes an operation on a post.
-func (m *moves) onPost(op *operation, post schema.Post, user, text string) {
-	switch op.name {
-	case "like", "react", "unlike":
-		m.touched[recordKey{kind: "like", who: user, post: post.Text}] = true
-		kind := map[string]string{"like": schema.KindLike, "react": kinds()[0]}[op.name]
-		op.do = func(ctx context.Context, s *domain) error {
-			if kind == "" {
-				return s.Unlike(ctx, user, post.ID)
-			}
-			return s.React(ctx, user, post.ID, kind)
-		}
-	case "comment":
-		m.touched[recordKey{kind: "comment", who: user, post: post.Text, other: text}] = true
-		op.do = func(ctx context.Context, s *domain) error {
-			_, err := s.CreateComment(ctx, user, post.ID, text)
-			return err
-		}
-	case "bookmark":
-		m.touched[recordKey{kind: "bookmark", who: user, post: post.Text}] = true
-		op.do = func(ctx context.Context, s *domain) error { return s.Bookmark(ctx, user, post.ID) }
-	case "delete":
-		m.gone[post.Text] = true
-		op.do = func(ctx context.Context, s *domain) error { return s.DeletePost(ctx, post.Author, post.ID) }
-	}
-}
-
-// aPost draws a post of the town that is in the table.
-func (m *moves) aPost() (post schema.Post, ok bool) {
-	var all []schema.Post
-	for _, user := range townsfolk() {
-		for _, it := range m.w.partition(schema.PostsPK(user)) {
-			if p, err := schema.ParsePost(it); err == nil {
-				all = append(all, p)
-			}
-		}
-	}
-	if len(all) == 0 {
-		return post, false
-	}
-	return all[m.w.rng.IntN(len(all))], true
 }
 
 // settle ends the traffic, mends the damages that are left, and repeats the import until it succeeds: without

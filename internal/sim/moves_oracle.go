@@ -21,6 +21,7 @@ import (
 	"fanfare/internal/ops/audit"
 	"fanfare/internal/ops/transfer"
 	"fanfare/internal/page"
+	"fanfare/internal/queue"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/internal/table/tabletest"
@@ -213,13 +214,21 @@ func (t tableOf) checkCounts(user, when string) {
 		if it := t.parts[schema.LikeCountKey(p.ID).PK]; len(it) == 1 {
 			count = schema.ParseLikeCount(&it[0])
 		}
-		if !maps.Equal(likes, some(count.Kinds)) {
+		if !maps.Equal(likes, some(count.Kinds)) && !t.w.mayLackLikes(p.ID) {
 			l.fail("I3", "%s post %s counts %v, and users have %v", when, p.ID, count.Kinds, likes)
 		}
 	}
 	if is := (feed.Counts{Followers: counts.Followers, Following: counts.Following, Posts: counts.Posts}); err != nil || is != want {
 		l.fail("I4", "%s %s has the counts %+v, want %+v: %v", when, user, is, want, err)
 	}
+}
+
+// mayLackLikes reports whether a stored like of a post may wait for its count among the dead letters.
+func (w *World) mayLackLikes(post string) bool {
+	return slices.ContainsFunc(w.queue(queue.TopicLikes).dead, func(d queue.DeadLetter) bool {
+		like := likeOf(decoded(d.Payload))
+		return like != nil && like.PostID == post
+	})
 }
 
 // check checks the town after the import: each record of the file is there once, as it was, and nothing else is that
@@ -265,6 +274,9 @@ func (m *moves) export(c *command) {
 func (m *moves) checkExportBeside() {
 	after, got := m.w.recordsIn(m.w.store, byID), recordsOfLines(m.exported.out.String(), byID)
 	for _, key := range sortedRecords(m.exported.before) {
+		if key.kind == "follow" && m.touched[key] {
+			continue // a repeated import makes a follow again that its user has ended
+		}
 		if stays := m.exported.before[key]; after[key] == stays && got[key] != stays {
 			m.w.load.fail("I5", "an export beside traffic has the %s as %q, and it was %q before and after", key, got[key], stays)
 		}

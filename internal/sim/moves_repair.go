@@ -10,16 +10,21 @@ import (
 	"fanfare/internal/feed/access"
 	"fanfare/internal/feed/home"
 	"fanfare/internal/ops/audit"
+	"fanfare/internal/queue"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
+	"fanfare/messages"
 )
 
 // Beside the moves an operator makes counts of the town wrong, and an audit of the town mends them while users act.
+// Messages of new posts are lost, and reconcile delivers the posts.
 
 const (
 	// townAuditEvery is the number of steps from one walk over a part of the town to the next, and townAudited the
 	// number of its items.
 	townAuditEvery, townAudited = 40, 40
+	// reconcileAfter is longer than the time for which reconcile leaves posts to the workers.
+	reconcileAfter = 20 * time.Minute
 )
 
 // damage makes a count of the town wrong, now and then.
@@ -37,7 +42,9 @@ func (m *moves) damage() {
 			w.note("damage %v", key)
 		}
 	}
-	switch kind := w.rng.IntN(3); {
+	switch kind := w.rng.IntN(4); {
+	case kind == 3:
+		m.losePost()
 	case kind == 0:
 		wrong(schema.CountsKey(user), schema.AttrFollowing, 2)
 	case known && kind == 1:
@@ -46,6 +53,19 @@ func (m *moves) damage() {
 		w.book.broken[post.ID] = true // a damage is no violation
 		wrong(schema.LikeCountKey(post.ID), schema.AttrLikes, 40)
 	}
+}
+
+// losePost takes the message of a new post of the town away, as a queue that is purged does.
+func (m *moves) losePost() {
+	q := m.w.queue(queue.TopicPosts)
+	q.messages = slices.DeleteFunc(q.messages, func(msg *queued) bool {
+		post, ok := decoded(msg.payload).(*messages.PostCreated)
+		lost := ok && slices.Contains(townsfolk(), post.AuthorID) && m.w.running(msg) == 0
+		if lost {
+			m.w.note("lose the message of %s", post.PostID)
+		}
+		return lost
+	})
 }
 
 // audit begins a walk that mends over a part of the town, now and then.
@@ -79,13 +99,18 @@ func (m *moves) findings(found []audit.Finding) {
 	}))
 }
 
+// operated returns the table as an operator reaches it, and a domain on it.
+func (w *World) operated() (operator, *domain) {
+	store := operator{w.store, w}
+	return store, newDomain(access.Config{
+		Store: store, Publisher: store, IDs: w.audits.IDs, Now: time.Now, Lifetimes: w.lifetimesNow(), Jitter: w.audits.Random,
+	}, feed.Config{LikesByUser: w.seed%2 == 0}, home.Config{})
+}
+
 // mend lets an audit mend all damages that are left. After it no count is wrong (I3, I4).
 func (m *moves) mend(ctx context.Context) {
 	w := m.w
-	store := operator{w.store, w}
-	service := newDomain(access.Config{
-		Store: store, Publisher: store, IDs: w.audits.IDs, Now: time.Now, Lifetimes: w.lifetimesNow(), Jitter: w.audits.Random,
-	}, feed.Config{LikesByUser: w.seed%2 == 0}, home.Config{})
+	store, service := w.operated()
 	for range mostWalks {
 		found, _ := w.auditAll(ctx, store, service, audit.Walk{Repair: true})
 		if len(found) == 0 {
@@ -98,4 +123,17 @@ func (m *moves) mend(ctx context.Context) {
 			delete(w.book.broken, post)
 		}
 	}
+}
+
+// reconcile is the command, and returns the number of the posts that it published again.
+func (m *moves) reconcile(ctx context.Context, service *domain) (published int) {
+	for cursor, first := "", true; first || cursor != ""; first = false {
+		done, err := service.Reconcile(ctx, time.Time{}, time.Now().Add(-10*time.Minute), cursor, 100)
+		if err != nil {
+			m.w.load.fail("I6", "reconcile: %v", err)
+			return published
+		}
+		published, cursor = published+done.Published, done.Next
+	}
+	return published
 }

@@ -96,7 +96,7 @@ func RareStates() []string {
 		"a batch is refused for one of its partitions",
 		"a partition that refuses reads takes a write",
 		"a partition that refuses writes serves a read",
-	}, noticeStates()...)
+	}, slices.Concat(moveStates(), noticeStates())...)
 }
 
 // leaveFor is the wait of a like that the table has no capacity for, as the product has it.
@@ -201,6 +201,7 @@ func (r *reach) see(e event) {
 	case eventRefused:
 		r.refused(e)
 	case eventCancelled:
+		r.when(strings.HasPrefix(e.by, mover), "an import meets another write of its record")
 		edge := len(e.ops) > 0 && strings.HasSuffix(e.ops[0].Key().PK, "#follower")
 		comment := len(e.ops) > 0 && strings.HasSuffix(e.ops[0].Key().PK, "#comment")
 		r.when(comment && e.err.Failed(1), "a comment meets the delete")
@@ -260,6 +261,7 @@ func (r *reach) never(g schema.Flush, post string) bool {
 }
 
 func (r *reach) wrote(e event) {
+	r.moveWritten(e)
 	if post, list, count := postOfLikes(e.key.PK); list {
 		r.likeWritten(e, post)
 		return

@@ -225,6 +225,11 @@ func traces() map[string][]event {
 		"a partition that refuses reads takes a write":             {{kind: eventSide, class: string(sideWrites), spared: true}},
 		"a partition that refuses writes serves a read":            {{kind: eventSide, class: string(sideReads), spared: true}},
 
+		"an import meets another write of its record": {{kind: eventCancelled, by: "import-0", err: &table.CancelledError{}}},
+		"a repair of a count lands beside traffic": {
+			wrote("audit-0", &table.Item{Key: schema.CountsKey("ann")}, &table.Item{Key: schema.CountsKey("ann"), Attrs: []table.Attr{{Name: schema.AttrFixed, Value: table.S(v1)}}}),
+		},
+
 		"six users in one notification":             {noticed("a"), noticed("b", "c", "d", "e"), noticed("f", "b", "c", "d", "e")},
 		"a full notification of take-backs":         {noticed("-a", "-b", "-c", "-d", "-e")},
 		"an action holds again and keeps its place": {wrote("notify-0", noticeItem("-a"), noticeItem("a"))},

@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"fanfare/internal/feed"
-	"fanfare/internal/feed/access"
-	"fanfare/internal/feed/home"
 	"fanfare/internal/ops/audit"
 	"fanfare/internal/table"
 )
@@ -92,10 +90,7 @@ func (w *World) measureRestore(ctx context.Context) {
 	}
 	w.restart(w.probe.limit) // no process from before a restore continues
 	w.putBack(c)
-	store := operator{w.store, w}
-	service := newDomain(access.Config{
-		Store: store, Publisher: store, IDs: w.audits.IDs, Now: time.Now, Lifetimes: w.lifetimesNow(), Jitter: w.audits.Random,
-	}, feed.Config{LikesByUser: w.seed%2 == 0}, home.Config{})
+	store, service := w.operated()
 	w.auditAll(ctx, store, service, audit.Walk{Repair: true, RestoredTo: c.at})
 	w.wantLikers(post, "after a restore")
 	w.work(time.Hour)

@@ -99,9 +99,11 @@ func (w *World) expired() []table.Key {
 			all = append(all, key)
 		}
 	}
-	slices.SortFunc(all, func(a, b table.Key) int { return cmp.Or(cmp.Compare(a.PK, b.PK), cmp.Compare(a.SK, b.SK)) })
+	slices.SortFunc(all, compareKeys)
 	return all
 }
+
+func compareKeys(a, b table.Key) int { return cmp.Or(cmp.Compare(a.PK, b.PK), cmp.Compare(a.SK, b.SK)) }
 
 func (w *World) sweep(key table.Key) error {
 	if w.ttls[key] >= time.Now().Unix() {
