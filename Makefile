@@ -21,7 +21,7 @@ SIM_TIMEOUT ?= 60m
 EACH = scripts/each-module.sh
 LINT = $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
 
-.PHONY: up up-aws build module release changes test-modules test-tools test test-long test-crash import-crash test-upgrade test-platform lint bench day sim sim-reach sim-commit sim-embedded sim-planted histories mutants spec explore soak vuln image
+.PHONY: up up-aws build module release changes test-modules test-tools test test-long test-crash import-crash test-upgrade test-platform lint bench day sim sim-reach sim-commit sim-embedded sim-planted histories mutants spec spec-traces explore soak vuln image
 
 up: bin/fanfare
 	./bin/fanfare up --demo $(FLAGS)
@@ -174,6 +174,14 @@ mutants:
 spec:
 	scripts/spec.sh install
 	scripts/spec.sh run $(FLAGS)
+
+# Follows traces of the simulation with the model of likes, in one start of TLC: what the product writes has to be a
+# step of the model.
+TRACES ?= 500
+spec-traces:
+	scripts/spec.sh install
+	$(GO) test -c -o bin/sim.test ./internal/sim
+	scripts/spec.sh traces $(TRACES) $(FROM) $(CURDIR)/bin/sim.test
 
 # Every order of steps of the notifications' small worlds, of the worlds with millions of states too. It takes minutes.
 explore:

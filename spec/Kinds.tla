@@ -102,22 +102,26 @@ Onward(r) ==
             !.one = Blank]
 Past(r) == Onward([r EXCEPT !.todo = @ \ {r.one.m}])
 
-Start(w, a) ==
+\* Whether a window of an aggregator may start, and its start with some messages.
+Ready(w, a) ==
   /\ win[w].pc = "idle" /\ Fresh /\ \A o \in W : o < w => win[o].pc # "idle"
   /\ Serial => ~ \E o \in W : Running(o) /\ win[o].a = a
-  /\ \E ms \in SUBSET (Messages \ acked) :
-     /\ ms # {} /\ Cardinality(ms) <= Batch
-     /\ LET i == IF cur[a] = 0 THEN next ELSE cur[a]
-            s == seqs[i] + 1 IN
-        /\ i <= Incs
-        /\ IF cur[a] = 0 THEN /\ cur' = [cur EXCEPT ![a] = i] /\ own' = [own EXCEPT ![i] = a]
-                              /\ next' = next + 1 /\ born' = [born EXCEPT ![i] = day]
-           ELSE UNCHANGED <<cur, own, next, born>>
-        /\ seqs' = [seqs EXCEPT ![i] = s]
-        /\ Set(w, [pc |-> "look", a |-> a, my |-> <<i, s>>, ms |-> ms,
-                   todo |-> {m \in ms : \A o \in ms : o[1] = m[1] => o[2] <= m[2]},
-                   one |-> Blank, delta |-> Zero, stamped |-> FALSE])
+StartWith(w, a, ms) ==
+  /\ LET i == IF cur[a] = 0 THEN next ELSE cur[a]
+         s == seqs[i] + 1 IN
+     /\ i <= Incs
+     /\ IF cur[a] = 0 THEN /\ cur' = [cur EXCEPT ![a] = i] /\ own' = [own EXCEPT ![i] = a]
+                           /\ next' = next + 1 /\ born' = [born EXCEPT ![i] = day]
+        ELSE UNCHANGED <<cur, own, next, born>>
+     /\ seqs' = [seqs EXCEPT ![i] = s]
+     /\ Set(w, [pc |-> "look", a |-> a, my |-> <<i, s>>, ms |-> ms,
+                todo |-> {m \in ms : \A o \in ms : o[1] = m[1] => o[2] <= m[2]},
+                one |-> Blank, delta |-> Zero, stamped |-> FALSE])
   /\ UNCHANGED <<sent, acked, items, ending, net, lates, crashes, day, saw>>
+Start(w, a) ==
+  /\ Ready(w, a)
+  /\ \E ms \in SUBSET (Messages \ acked) :
+     ms # {} /\ Cardinality(ms) <= Batch /\ StartWith(w, a, ms)
 
 \* One action of the window: the like is read, by a put that fails or by a get.
 From(l) == IF ~BothSides /\ l.st # 0 THEN 0 ELSE l.base

@@ -364,6 +364,8 @@ type Result struct {
 	Shape   Shape
 	// Calls are the histories, if the run asked for them.
 	Calls []Call
+	// LikesTrace is a record of TLA+, "" for none.
+	LikesTrace string
 	// Performed counts what the storms performed, by Operation.By, if Options.Watch asked for it.
 	Performed Counters
 	// Lived is the time that passed in the world.

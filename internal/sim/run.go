@@ -55,6 +55,8 @@ type Options struct {
 	LikesTable func(table.Store) table.Store
 	// Histories records calls of users beside the storms: Result.Calls.
 	Histories bool
+	// Traces writes a trace of a post's likes: Result.LikesTrace.
+	Traces bool
 	// Fans, if above 0, is the number of users who like one post once each. Nothing else
 	// happens then.
 	Fans int
@@ -112,6 +114,7 @@ func run(t *testing.T, seed uint64, shape Shape, o Options) Result {
 	w.lives = newLives(seed, shape, o)
 	w.slowed = w.lives.slow(seed, w.slowed)
 	w.recorded = newHistories(w, o)
+	w.traced = newLikeTraces(o)
 	w.build(w.load)
 	w.live(t.Context(), o)
 	w.keptStorm(t.Context(), o)
@@ -123,7 +126,7 @@ func run(t *testing.T, seed uint64, shape Shape, o Options) Result {
 	w.engine.close()
 	return Result{
 		Seed: seed, Violations: w.load.violations, Fired: w.Fired, Met: w.Met, Operations: w.load.made,
-		Shape: shape, Lived: time.Since(began), Steps: w.steps, Calls: w.recorded.all(), Reached: w.reach.met, Performed: w.performances(), Trace: w.trace.sum, Lines: w.trace.lines,
+		Shape: shape, Lived: time.Since(began), Steps: w.steps, Calls: w.recorded.all(), LikesTrace: w.traced.longest(), Reached: w.reach.met, Performed: w.performances(), Trace: w.trace.sum, Lines: w.trace.lines,
 	}
 }
 

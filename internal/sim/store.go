@@ -25,6 +25,7 @@ func (w *World) wrote(keys ...table.Key) error {
 		w.replaced(key, res.Item)
 		w.buried(res.Item)
 		w.sawPost(key, res.Item)
+		w.traced.saw(w, key, res.Item)
 		w.checkWrite(key, res.Item)
 		w.sawEdge(key, res.Item)
 		w.sawLife(key, res.Item)

@@ -89,7 +89,8 @@ type World struct {
 	liveStorm *liveStorm // nil outside of it
 	moves     *moves     // nil before the storm about them
 	recorded  *histories // nil if the run asks for none
-	stories   *stories   // nil before the storm about them
+	traced    *likeTraces
+	stories   *stories // nil before the storm about them
 	counting  *hours
 
 	// decided has every TTL that was ever decided, and views what the table had.
