@@ -60,16 +60,10 @@ func (w *World) goBack(copied map[table.Key]*table.Item) {
 	maps.Copy(keys, w.items)
 	for _, key := range slices.SortedFunc(maps.Keys(keys), compareKeys) {
 		it := copied[key]
-		var err error
-		if it == nil {
-			_, err = w.store.Delete(context.Background(), table.DeleteInput{Key: key})
-		} else {
-			_, err = w.store.Put(context.Background(), table.PutInput{Item: *it})
-		}
-		if err != nil {
+		if err := w.replace(key, it); err != nil {
 			w.load.fail("oracle", "%v", err)
 		}
-		w.stale.log = append(w.stale.log, change{key, it, time.Now()})
+		w.replaced(key, it)
 	}
 	w.items, w.book, w.ttls, w.modes = maps.Clone(copied), newLikeBook(), map[table.Key]int64{}, modes{}
 	for key, it := range copied {

@@ -104,7 +104,8 @@ func run(t *testing.T, seed uint64, shape Shape, o Options) Result {
 	if o.Embedded {
 		w.engine = newEngine(w)
 		w.store = w.engine
-		w.firstTTL() // the table is a new one
+		w.shape.TTLs = false // all roles are of one process, so they have one setting
+		w.firstTTL()         // the table is a new one
 
 		for _, kind := range append(unkindnesses(), FaultStale) { // a read of one process is never behind
 			w.off[kind] = true
