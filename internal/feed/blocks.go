@@ -267,9 +267,11 @@ func (p pair) follow(follower, author string) (f following) {
 }
 
 // set returns the operations that store user's block of other since own, and other's block of
-// user since back, on both sides. It returns none for a side that has both already. Each
-// operation has the condition that its side is unchanged since the read.
+// user since back, on both sides. It returns none if both sides have both. Each side has the
+// condition that it is unchanged since the read, also one that stays as it is: beside another
+// call the read may have found a side new and the other one old (decision 52).
 func (p pair) set(user, other string, own, back time.Time) (ops []table.TransactOp) {
+	var stay []table.TransactOp
 	for _, next := range []schema.Block{{User: user, Other: other, Since: own, By: back}, {User: other, Other: user, Since: back, By: own}} {
 		key := schema.BlockKey(next.User, next.Other)
 		old, there := p[key]
@@ -283,7 +285,12 @@ func (p pair) set(user, other string, own, back time.Time) (ops []table.Transact
 			ops = append(ops, table.TransactOp{Delete: &table.DeleteInput{Key: key, If: same}})
 		case len(want.Attrs) > 0 && (!there || want.Get(schema.AttrSince) != old.Get(schema.AttrSince) || want.Get(schema.AttrBlockedBy) != old.Get(schema.AttrBlockedBy)):
 			ops = append(ops, table.TransactOp{Put: &table.PutInput{Item: want, If: same}})
+		default:
+			stay = append(stay, table.TransactOp{Check: &table.CheckInput{Key: key, If: same}})
 		}
+	}
+	if len(ops) > 0 {
+		ops = append(ops, stay...)
 	}
 	return ops
 }

@@ -440,3 +440,40 @@ func TestABlockAgainMakesTheNotesAgain(t *testing.T) {
 		assert.Equal(t, &note, w.item(note.Key))
 	}
 }
+
+// A block is visible in part: a read finds the blocker's side as it was, and the other side new. A repeated call of the
+// other user keeps the block on both sides (I12).
+func TestABlockIsRepeatedWhileTheOthersBlockBecomesVisible(t *testing.T) {
+	w, tp := tapped(t)
+	w.users("ann", "bob")
+	w.block("bob", "ann")
+	key := schema.BlockKey("ann", "bob")
+	former := w.item(key)
+	w.block("ann", "bob")
+	now := w.item(key)
+	side := func(it *table.Item) {
+		_, err := tp.Store.Put(t.Context(), table.PutInput{Item: *it})
+		require.NoError(t, err)
+	}
+	read := false
+	tp.set(func(c call) failure {
+		switch {
+		case c.op == table.OpBatchGet && !read:
+			side(former)
+			read = true
+		case c.op == table.OpTransact:
+			side(now)
+		}
+		return works
+	})
+	w.block("bob", "ann")
+	tp.set(nil)
+	side(now)
+	for _, of := range [][2]string{{"ann", "bob"}, {"bob", "ann"}} {
+		it := w.item(schema.BlockKey(of[0], of[1]))
+		require.NotNil(t, it)
+		b, err := schema.ParseBlock(*it)
+		require.NoError(t, err)
+		assert.False(t, b.Since.IsZero() || b.By.IsZero(), "the side of %s has one block: %+v", of[0], b)
+	}
+}

@@ -43,7 +43,7 @@ func (m *moves) restoreStorm(ctx context.Context) {
 	}
 	w.settle()
 	w.load.settled()
-	if w.about("purge"); w.rng.IntN(2) == 0 {
+	if w.about("purge"); w.rng.IntN(2) == 0 && w.engine == nil {
 		for _, topic := range queue.Topics() {
 			w.queue(topic).messages = nil
 		}

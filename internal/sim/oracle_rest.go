@@ -39,7 +39,7 @@ func (w *World) sawEdge(key table.Key, now *table.Item) {
 	case " user":
 		author, _ := schema.UserOfSK(key.PK) // UserPK is the same text
 		if slices.Contains(schema.FollowerCountKeys(author), key) {
-			w.countAt[author] = w.steps
+			w.countAt[author], w.countTime[author] = w.steps, time.Now()
 		}
 	}
 }

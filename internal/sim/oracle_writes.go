@@ -253,7 +253,7 @@ func (w *World) checkModeItem(c *call, key table.Key, old, now *table.Item) {
 		switch {
 		case next.V != was.V+1 || next.At.Sub(was.At) < modeRest && old != nil || leaving && next.Since != was.Since || next.Since == "":
 			wrong = "too early, or with another number or id"
-		case !c.hasAnswer() && w.countAt[author] < w.began[c.op] && !changes(leaving, w.followersOf(author), c.proc.limit):
+		case !c.hasAnswer() && w.countAt[author] < w.began[c.op] && time.Since(w.countTime[author]) > w.shape.Lag+mostTransit && !changes(leaving, w.followersOf(author), c.proc.limit):
 			wrong = fmt.Sprintf("with %d followers and the limit %d", w.followersOf(author), c.proc.limit)
 		}
 	case "switching to pull", "leaving to push":
