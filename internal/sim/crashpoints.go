@@ -87,7 +87,7 @@ func rarePoints() []string {
 	rarest := []string{
 		"api batch_get timeline", "api get delivery", "api get marker", "api query delivery",
 		"api delete marker", "api get comment", "api get idempotency", "api put home", "api query block", "api query follower", "fanout dead_letter notices", "fanout delete notif", "fanout publish likes", "fanout put home",
-		"fanout put user", "notify dead_letter notices", "notify delete notif",
+		"fanout put user", "notify dead_letter notices", "notify delete notif", "fanout delete notif", mover + " write",
 	}
 	return slices.Concat(rare, rarest, rarest, rarest, rarest)
 }

@@ -57,6 +57,9 @@ func (m *moves) damage() {
 
 // losePost takes the message of a new post of the town away, as a queue that is purged does.
 func (m *moves) losePost() {
+	if m.w.engine != nil { // its queue loses nothing
+		return
+	}
 	q := m.w.queue(queue.TopicPosts)
 	q.messages = slices.DeleteFunc(q.messages, func(msg *queued) bool {
 		post, ok := decoded(msg.payload).(*messages.PostCreated)
