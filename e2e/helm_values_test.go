@@ -155,7 +155,7 @@ func TestTheChartTakesWhatPeopleWriteOrRefusesIt(t *testing.T) {
 	t.Logf("%d rendered environments of %d daemons, %d refused values", taken, len(deployments()), refused)
 }
 
-// isTaken checks what the daemons of a release get, and starts them if start is set.
+// isTaken checks the settings of the daemons of a release, and starts the daemons if start is set.
 func isTaken(t *testing.T, w written, all map[string]map[string]any, start bool) {
 	t.Helper()
 	for name, role := range deployments() {

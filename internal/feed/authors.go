@@ -42,7 +42,7 @@ type authorRead struct {
 	shards int
 	byline schema.Byline
 	after  string
-	// followers is the number of followers to whom a post is pushed.
+	// followers is the number of followers that get a pushed post.
 	followers int64
 }
 

@@ -20,7 +20,7 @@ import (
 // The units that a call counts for: its own table calls, as in docs/ACCESS_PATTERNS.md, and the
 // work that follows the answer.
 const (
-	// A post also counts one for each follower to whom it is pushed.
+	// A pushed post also counts one for each follower that gets the post.
 	unitsOfPost = 11
 	// A follow also counts unitsOfCopy for each post that its backfill copies: the entry, and the
 	// removal of the entry after an unfollow. The read of these posts counts once more.

@@ -21,7 +21,7 @@ const keyLife = 24 * time.Hour
 type draft struct {
 	post  schema.Post
 	after string
-	// followers is the number of users to whom the post is pushed.
+	// followers is the number of users that get the pushed post.
 	followers int64
 	use       use
 }

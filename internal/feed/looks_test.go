@@ -113,7 +113,7 @@ func TestLooksOfAnySpeedSendEachPostOnce(t *testing.T) {
 	})
 }
 
-// watching is a client of ann's live home, and what its user and the authors do.
+// watching is a client of ann's live home, with the calls of its user and of the authors.
 type watching struct {
 	w     *world
 	names []string

@@ -106,7 +106,7 @@ func (s *Service) useOfPost(author, post string, followers int64, items []table.
 	return u
 }
 
-// followersPushed returns the number of followers to whom a new post of an author is pushed.
+// followersPushed returns the number of followers that get a new post of an author pushed.
 func followersPushed(author string, items []table.Item, counts schema.Counts) (int64, error) {
 	mode, err := schema.ParseMode(author, items)
 	if err != nil || mode.State == schema.ModePull {

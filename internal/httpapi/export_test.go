@@ -58,7 +58,7 @@ func (w *world) export(t *testing.T, network pipes, user string) (status int, to
 }
 
 func TestAnExportHasALastLine(t *testing.T) {
-	for _, n := range []int{0, 1, 3000} { // far above what a user's answers may hold
+	for _, n := range []int{0, 1, 3000} { // far above the bound of a user's answers
 		w := newWorld(t, exporting(n, nothing), func(c *httpapi.Config) { c.Limits = httpapi.Limits{UserUnread: 1 << 20} })
 		problem(t, w.call(t, "ann", "GET", "/v1/me/export", ""), 409, "profile-missing")
 		w.profile(t, "ann")
@@ -226,7 +226,7 @@ func TestNoExportBeginsOnceTheProcessStops(t *testing.T) {
 	}
 }
 
-// An export is charged what it reads: it waits where that is more than its user's rate, and the next request waits, too.
+// An export is charged for its reads: above the user's rate the export waits, and so does the next request.
 func TestAnExportIsChargedWhatItReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const rate, lines, units = 10, 50, 100

@@ -424,7 +424,7 @@ func others(n uint64) schema.Flush {
 	return schema.Flush{Inc: newIncarnation(dayOf(time.Now()), n), Seq: 3}
 }
 
-// leftBy stores what an aggregator leaves that counted the likes of so many users, fan0
+// leftBy stores the items of an aggregator that counted the likes of so many users, fan0
 // and so on, as its flush g, and then died with the unflushed like of orphan.
 func (w *world) leftBy(g schema.Flush, users int) {
 	w.t.Helper()

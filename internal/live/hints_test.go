@@ -73,7 +73,7 @@ func hinted(looks, tail *meter, change ...func(*live.Config)) func(*live.Config,
 	}
 }
 
-// newHinted starts such a process. What the tests write is written by another process.
+// newHinted starts such a process. The writes of the tests are writes of another process.
 func newHinted(t *testing.T, store table.Store, change ...func(*live.Config)) (a *api, looks, tail *meter) {
 	t.Helper()
 	looks, tail = &meter{}, &meter{}

@@ -303,7 +303,7 @@ func (h *Hub) Open(ctx context.Context, who Caller, last string) (*Stream, error
 	if !ok {
 		return nil, &BusyError{wait}
 	}
-	defer h.budget.use(-unitsOfOpening) // its reads have counted what they used
+	defer h.budget.use(-unitsOfOpening) // its reads have counted their units
 	st, err := h.admit(who)
 	if err != nil {
 		return nil, err

@@ -379,7 +379,7 @@ func TestAPostOfThisProcessBringsALookAtOnce(t *testing.T) {
 	})
 }
 
-// A stream that has opened has a look soon, for what a return brings.
+// A stream that has opened has a look soon, for the posts of a return.
 func TestAnOpeningBringsALook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, _, _ := rules(t)

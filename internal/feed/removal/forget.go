@@ -103,7 +103,7 @@ const (
 	Unknown Knowledge = "unknown"
 )
 
-// Remembered returns what the table holds about the life of a user id.
+// Remembered returns the items of the table about the life of a user id.
 func (r *Removals) Remembered(ctx context.Context, user string) (Knowledge, error) {
 	now, err := r.feed.Standing(ctx, user)
 	switch {

@@ -205,7 +205,7 @@ func TestARestoreOfAnEndWithoutItsLastFlushIsRepaired(t *testing.T) {
 	w.put(table.Item{Key: schema.LikeCountKey(post), Attrs: []table.Attr{
 		attr(schema.AttrLikes, table.N(1)), attr(schema.AttrFlushed(last.Flush.Inc), table.N(1)),
 	}})
-	w.must(w.Unlike(t.Context(), "carl", post)) // whoever meets the like concludes what the repair concludes
+	w.must(w.Unlike(t.Context(), "carl", post)) // each reader of the like concludes the same as the repair
 	w.quiet()
 	assert.Equal(t, map[audit.Kind]int{audit.LikeCount: 1}, w.repaired(w.now()))
 	assert.Equal(t, int64(1), w.likeCount(post))

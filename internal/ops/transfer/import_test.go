@@ -180,7 +180,7 @@ func TestAnImportedNetworkReadsAsIfItHadBeenMadeHere(t *testing.T) {
 	assert.Equal(t, []feed.Edge{{UserID: "bob", Since: today.Add(-705 * day)}, {UserID: "cid", Since: today.Add(-704 * day)}}, edges.Items)
 }
 
-// TestEveryPhaseEndsAtItsTotal runs an import, which checks what it wrote, and an export.
+// TestEveryPhaseEndsAtItsTotal runs an import, which checks its writes, and an export.
 func TestEveryPhaseEndsAtItsTotal(t *testing.T) {
 	ended, underWay := map[string]transfer.Progress{}, map[string]bool{}
 	store := tabletest.NewMemory()

@@ -298,7 +298,7 @@ func (ix *index) findBlocks(ctx context.Context, store table.Store, files []stri
 	for f := range followers {
 		notes = append(notes, schema.HasBlocksKey(f))
 	}
-	noted := map[string]struct{}{} // the partitions of users who may have blocks
+	noted := map[string]struct{}{} // the partitions of users with possible blocks
 	found := func(key table.Key) { noted[key.PK] = struct{}{} }
 	if err := present(ctx, store, notes, found); err != nil || len(noted) == 0 {
 		return err
