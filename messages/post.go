@@ -54,7 +54,7 @@ func MentionFaults(users []string) iter.Seq2[int, string] {
 	}
 }
 
-// CompactData returns the compact form of custom data, which has at most most bytes. If it refuses
+// CompactData returns the compact form of custom data, bounded by most bytes. If it refuses
 // the data, it returns the fault, and the path of the faulty member.
 func CompactData(data []byte, most int) (compact, place, fault string) {
 	compact, err := strictjson.Object(data, most, MaxDataDepth)

@@ -27,35 +27,36 @@ func (db *waitingDB) Schedule(pebble.CompactionGrantHandle) bool {
 	return true
 }
 
+// pass lets virtual time pass, until all is quiet.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
 // An idle process must not wake for compactions, and a compaction that has to wait must not wait for ever.
 func TestTheSchedulerLooksOnlyWhileACompactionWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, s := new(waitingDB), new(scheduler)
 		db.allowed.Store(1)
 		s.Register(1, db)
-		time.Sleep(time.Hour)
-		synctest.Wait()
+		pass(time.Hour)
 		assert.Zero(t, db.asked.Load(), "looks of an idle hour")
 
 		db.allowed.Store(0)
 		db.waiting.Store(1)
 		begins, _ := s.TrySchedule()
 		require.False(t, begins)
-		time.Sleep(10 * grantEvery)
-		synctest.Wait()
+		pass(10 * grantEvery)
 		assert.Positive(t, db.asked.Load())
 		assert.Zero(t, db.begun.Load())
 		db.allowed.Store(1)
-		time.Sleep(2 * grantEvery)
-		synctest.Wait()
+		pass(2 * grantEvery)
 		assert.EqualValues(t, 1, db.begun.Load())
 
 		s.Done()
-		time.Sleep(2 * grantEvery)
-		synctest.Wait()
+		pass(2 * grantEvery)
 		asked := db.asked.Load()
-		time.Sleep(time.Hour)
-		synctest.Wait()
+		pass(time.Hour)
 		assert.Equal(t, asked, db.asked.Load(), "looks of an idle hour")
 		s.Unregister()
 	})

@@ -338,7 +338,7 @@ type List[T any] struct {
 // listOut is a List as an operation answers it.
 type listOut[T any] struct{ Body List[T] }
 
-// converted applies to to the result of a domain call, and keeps the error.
+// converted converts the result of a domain call by to, and keeps the error.
 func converted[F, O any](to func(F) *O) func(F, error) (*O, error) {
 	return func(value F, err error) (*O, error) {
 		if err != nil {

@@ -400,7 +400,7 @@ func (w *World) walked(of sizes) int {
 	return of.walks
 }
 
-// act makes followers, numbered from from to to, like or unlike a post, and returns the time
+// act makes the followers of a range of numbers like or unlike a post, and returns the time
 // until the count has their actions.
 func (w *World) act(post string, from, to int, liked bool, refusals ...*refusal) time.Duration {
 	w.measureAnew(refusals...)

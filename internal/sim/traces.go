@@ -256,11 +256,11 @@ func (t *likeTrace) render() string {
 			w := windows.of(l.flush.String())
 			took[w] = append(took[w], fmt.Sprintf("<<%d, %d>>", users.of(l.user), actions[l.user+" "+l.version]))
 		case "flush":
-			text += fmt.Sprintf(", n |-> <<%d", l.counts[schema.KindLike])
+			counts := []string{fmt.Sprint(l.counts[schema.KindLike])}
 			for _, kind := range kinds() {
-				text += fmt.Sprintf(", %d", l.counts[kind])
+				counts = append(counts, fmt.Sprint(l.counts[kind]))
 			}
-			text += ">>"
+			text += ", n |-> <<" + strings.Join(counts, ", ") + ">>"
 		}
 		lines = append(lines, "["+text+"]")
 	}
