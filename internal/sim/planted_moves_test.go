@@ -6,20 +6,15 @@ func moveBugs() []bug {
 		record = "internal/ops/transfer/record.go"
 		export = "internal/ops/transfer/export.go"
 		made   = "internal/feed/import.go"
-		counts = "internal/ops/audit/counts.go"
 		again  = "internal/feed/delivery/reconcile.go"
 	)
 	return []bug{
 		{"imported post with an id of the run", "I5 I7", []edit{{record, `	return id.Named(r.Time, string(r.Type)+"\x00"+r.ID)`, `	return id.Named(r.Time, string(r.Type)+time.Now().String()+r.ID)`}}},
-		{"repeated import that leaves the owed backfill", "I5", []edit{{made, `			pending = now.mark != nil && `, `			pending = now.mark == nil && now.edge == nil && `}}},
 		{"imported comment counted in each run", "I4 audit", []edit{{made, `Put: &table.PutInput{Item: stored.Item(), If: table.Absent{}}}`, `Put: &table.PutInput{Item: stored.Item()}}`}}},
 		{"export of the first like shard", "I5", []edit{{export, `for shard := range p.LikeShards {`, `for shard := range min(1, p.LikeShards) {`}}},
 		{"export of a follow without its first post", "I5 I1", []edit{{export, `	from := edge.From
 `, `	from := id.Min
 `}}},
 		{"reconcile that leaves posts without a plan", "I1 I6", []edit{{again, `progress.State != Queued && progress.State != Running`, `progress.State != Running`}}},
-		{"repair that lands after another repair", "I3 I4 audit", []edit{{counts, `		Key: key, If: former,
-`, `		Key: key, If: map[bool]table.Cond{false: former}[true],
-`}}},
 	}
 }
