@@ -45,7 +45,7 @@ func (m *moves) damage() {
 	switch kind := w.rng.IntN(4); {
 	case kind == 3:
 		m.losePost()
-	case kind == 0:
+	case kind == 0 && w.items[schema.ProfileKey(user)] != nil: // else the audit rightly misses a profile
 		wrong(schema.CountsKey(user), schema.AttrFollowing, 2)
 	case known && kind == 1:
 		wrong(schema.PostKey(post.Author, post.ID), schema.AttrComments, 7)
