@@ -127,7 +127,7 @@ func tests(line string) (calls int, err error) {
 		}
 		for i, arg := range args {
 			name, isFlag := strings.CutPrefix(arg, "-")
-			found := !isFlag || strings.Contains(source, `"`+name+`"`) // flag.Bool("update", ...)
+			found := !isFlag || name == "v" || strings.Contains(source, `"`+name+`"`) // flag.Bool("update", ...)
 			if name == "run" {
 				found = regexp.MustCompile(`\nfunc \w*(?:` + strings.Trim(args[i+1], "'") + `)`).MatchString(source)
 			}
