@@ -22,7 +22,7 @@ type dated struct {
 	day string
 }
 
-// newest returns the results of the newest full run and of the later ones, the newest of each row that has a
+// newest returns the results of the newest full run and of later runs: the newest result of each row that has a
 // target, in the order of the benchmarks.
 func newest(t *testing.T, pattern string) (rows []dated) {
 	t.Helper()
