@@ -299,8 +299,8 @@ func TestThePodsOfTheChartOutliveTheirDrain(t *testing.T) {
 	assert.Contains(t, at(t, pod, "containers", 0, "env"), map[string]any{"name": "FANFARE_DRAIN", "value": "120s"})
 }
 
-// The queries of the autoscalers are the seconds of work in the deepest of a worker's queues,
-// also when no worker finishes anything, whatever another namespace has.
+// The autoscalers query the seconds of work in the deepest of a worker's queues, even if no worker
+// finishes a message, and ignore other namespaces.
 func TestTheChartScalesWorkersBySecondsOfBacklog(t *testing.T) {
 	t.Parallel()
 	manifests, err := render(t, needed())

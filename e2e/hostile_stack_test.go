@@ -24,7 +24,7 @@ type parameterValue struct {
 	// variable and want are the variable that tasks get and its text, empty if CloudFormation has to
 	// refuse the value.
 	variable, want string
-	// meaning, if not nil, returns what the daemons make of it, which has to be is.
+	// meaning, if not nil, returns the daemons' reading of the value, which has to be is.
 	meaning func(config.Config) any
 	is      any
 }

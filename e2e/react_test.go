@@ -36,7 +36,7 @@ var react = sync.OnceValues(func() (string, error) {
 		}
 	}
 	folder := filepath.Join(examples, "react")
-	for _, own := range []string{"node_modules", "dist"} { // of somebody who has tried it here
+	for _, own := range []string{"node_modules", "dist"} { // of somebody who tried the example here
 		if err := os.RemoveAll(filepath.Join(folder, own)); err != nil {
 			return "", err
 		}

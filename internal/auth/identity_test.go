@@ -106,7 +106,7 @@ func TestEachAlgorithmIsForItsKeysOnly(t *testing.T) {
 	}
 }
 
-// A token of Ed25519 is remembered, and checked again by its key, as all tokens are.
+// An Ed25519 token is remembered like all tokens, and its key is checked again.
 func TestATokenOfAnyKeyIsRemembered(t *testing.T) {
 	w := newWorld(t)
 	key, jwk := edKey(t, "ed")

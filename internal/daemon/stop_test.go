@@ -45,7 +45,7 @@ func (o *outage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// onAWS starts a daemon on the outage. It returns where the daemon answers once it serves.
+// onAWS starts a daemon on the outage. at gets the daemon's addresses once the daemon serves.
 func (o *outage) onAWS(t *testing.T, roles daemon.Roles, env ...string) (at <-chan daemon.Addresses, admin string) {
 	t.Helper()
 	server := httptest.NewServer(o)

@@ -11,8 +11,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// ErrDamaged is wrapped by the errors of reads that met damaged data. Neither a retry nor
-// room mends them.
+// ErrDamaged is wrapped by the errors of reads that met damaged data. Neither a retry nor free
+// space repairs the data.
 var ErrDamaged = errors.New("stored data are damaged: restore the data directory from a backup")
 
 // damage is the first damage that a process met, nil for none.

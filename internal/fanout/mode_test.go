@@ -100,7 +100,7 @@ func TestPostsOfALargeAuthorAreMergedInsteadOfDelivered(t *testing.T) {
 	assert.LessOrEqual(t, pulled, alone.units.Write, "units of a pulled post, and of one without followers")
 }
 
-// A post is pushed if its id is below the first one that may be pulled, however late it
+// A post is pushed if its id is below the first id that may be pulled, however late it
 // arrives; a redelivery follows the decision of the first attempt.
 func TestTheDecisionIsMadeOnceAndByThePostsID(t *testing.T) {
 	w := newWorld(t, 5, limit(3))

@@ -379,8 +379,8 @@ func TestUnreadCountsUpToItsMost(t *testing.T) {
 	w.unread(1)
 }
 
-// The calls for a number and for a mark read the number, and streams do by the same call. A page with
-// the number counts its own keys.
+// The call for the number, the call for the mark, and streams read the number with one counted read. A
+// page that shows the number counts its own keys.
 func TestReadsOfTheUnreadNumberAreCounted(t *testing.T) {
 	reads := 0
 	w := newWorld(t, func(c *config) { c.unreadRead = func() { reads++ } })

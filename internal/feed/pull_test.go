@@ -290,8 +290,7 @@ func TestAReturningReaderOfThousandsOfFolloweesSeesEverythingAtOnce(t *testing.T
 	}
 }
 
-// shownFromTheFirstPageOn reads viewer's home to its end, in which no page but the last may be
-// empty.
+// shownFromTheFirstPageOn reads viewer's home to its end. Only the last page may be empty.
 func (w *world) shownFromTheFirstPageOn(viewer string, limit int, want []string) {
 	w.t.Helper()
 	var got []string

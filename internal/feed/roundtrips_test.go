@@ -365,8 +365,8 @@ func TestHomeOfSomebodyWithThousandsOfMarks(t *testing.T) {
 		require.NoError(t, err)
 		got := texts(l.Items)
 		assert.Truef(t, slices.Equal(got, want), "the home is %q, want %q", got, want)
-		// Entries and marks; marks of the entries' authors; the lists of the first
-		// page of marks; two more pages; the lists of the last; the shown items.
+		// A second for each round trip: entries and marks; marks of the entries' authors; lists of
+		// the first page of marks; two more pages; lists of the last page; the shown items.
 		assert.Equal(t, 7*time.Second, time.Since(began))
 		if store.size == 0 || store.size > 1000 {
 			t.Errorf("%d marks were read at once", store.size)

@@ -169,7 +169,7 @@ func TestOnlyAServiceWithBothScopesTakesAPostDown(t *testing.T) {
 	}
 	problem(t, w.with(t, both, "PUT", path, body), 429, "rate-limited") // 20 for the service
 	require.Equal(t, 404, w.call(t, "ann", "GET", "/v1/posts/"+p.ID, "").Code, "ann's own calls are left")
-	// A subject that is no user id may act alone.
+	// A service may act for nobody although its subject is not a user id.
 	w = newWorld(t, func(c *httpapi.Config) { c.Verifier = nobody{} })
 	problem(t, w.with(t, "x", "PUT", path, body), 403, "forbidden")
 }

@@ -11,9 +11,8 @@ import (
 
 // pool runs the requests of all windows on a bounded number of workers (I9). The windows
 // take turns, one request each, so that a hot post does not delay other posts. A worker
-// that backs off frees its place, so a throttled partition blocks nobody. The order of the
+// that backs off frees its slot, so a throttled partition blocks nobody. The order of the
 // requests follows only from the order of the calls, so that a simulation can replay it.
-// simulation can replay it.
 type pool struct {
 	places  int
 	workers sync.WaitGroup

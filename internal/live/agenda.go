@@ -53,7 +53,7 @@ func (h *hint) pass(now time.Time) {
 	}
 }
 
-// agenda is when a home is looked at: one slow look after the last look at the latest, and earlier
+// agenda decides when a home is looked at: one slow look after the last look at the latest, and earlier
 // because of hints. Its methods may be called at the same time.
 type agenda struct {
 	jitter func() float64

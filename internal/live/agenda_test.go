@@ -13,7 +13,7 @@ import (
 	"fanfare/internal/feed/home"
 )
 
-// The look may have read the home before the write that the second hint is of.
+// The look may have read the home before the write behind the second hint.
 func TestAHintWithoutAPostThatComesDuringALookBringsAnotherLook(t *testing.T) {
 	for _, name := range []string{aWrite, somePost} {
 		synctest.Test(t, func(t *testing.T) {

@@ -56,7 +56,7 @@ type authors struct {
 	closed bool
 }
 
-// edge is a change of a list: its user follows the author, or does not.
+// edge is a change of a list: the list's user now follows the author, or no longer does.
 type edge struct {
 	author author
 	heard  bool

@@ -57,7 +57,7 @@ func (p *posts) last() time.Time {
 	return p.lows[len(p.lows)-1]
 }
 
-// rules starts a process in which "ann" follows "author" and has a stream. What the test writes is written
+// rules starts a process in which "ann" follows "author" and has a stream. The test's writes are made
 // by another process. No look is due.
 func rules(t *testing.T, change ...func(*live.Config)) (a *api, p *posts, c *client) {
 	t.Helper()

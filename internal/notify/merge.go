@@ -7,11 +7,11 @@ import (
 	"fanfare/internal/schema"
 )
 
-// Rules decide about actions that begin to hold.
+// Rules decide about actions that take effect.
 type Rules struct {
-	// LeftOut reports whether an action that begins to hold has no part in the notification.
+	// LeftOut reports whether the notification leaves out an action that takes effect.
 	LeftOut func(schema.Act) bool
-	// Place returns a new place above another one, "" for none.
+	// Place returns a new place that is higher than above, which is "" if there is no earlier place.
 	Place func(above string) string
 }
 

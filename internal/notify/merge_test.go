@@ -48,7 +48,7 @@ func drawActs(t *rapid.T, kind schema.NoticeKind) []schema.Act {
 	return acts
 }
 
-// newest is the model: all actions at once, of each key the newest, of these the five newest.
+// newest is the model: it takes all actions at once, keeps the newest action of each key, and the five newest of these.
 func newest(kind schema.NoticeKind, acts []schema.Act) []schema.Act {
 	last := map[string]schema.Act{}
 	for _, act := range acts {

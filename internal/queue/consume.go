@@ -22,8 +22,8 @@ import (
 // nor permanent. After that it becomes a dead letter with its error.
 const MaxAttempts = 20
 
-// MaxUnsent is how often a message is redelivered whose work is done and whose event was not
-// sent, for about half a minute in all. After that it becomes a dead letter with the error.
+// MaxUnsent is how often a message is redelivered if its work is done but its event cannot be
+// sent, within about half a minute. Then the message becomes a dead letter with the error.
 const MaxUnsent = 5
 
 // Handler processes one event. Its error decides the message's next step:

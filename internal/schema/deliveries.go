@@ -34,7 +34,7 @@ type Plan struct {
 type Chain struct {
 	// Upto is the end of the last link, "" before the first link and at the open end.
 	Upto string
-	// Ended means that the last link has the open end.
+	// Ended means that the last link has an open end.
 	Ended bool
 	// Total is the number of links and Done the number of done ones. Delivered is the number
 	// of their entries, Skipped the number of their away followers.

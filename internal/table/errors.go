@@ -109,8 +109,8 @@ type Refusal struct {
 	Reason Shortage
 	// Index means that the index was short.
 	Index bool
-	// PK is a partition key of the call, or of the index if the index was short and the call names
-	// its key. A scan has none.
+	// PK is a partition key of the call. If the index was short and the call names an index key, PK
+	// is the partition key of the index. PK is empty for a scan.
 	PK string
 }
 

@@ -80,7 +80,7 @@ func appendHex(out []byte, r rune) []byte {
 }
 
 // Cut returns s, or the part of s that fits in width columns together with an ellipsis. A
-// character here is what a reader sees as one, with a bounded number of marks.
+// character here is one visible character with a bounded number of marks.
 func Cut(s string, width int) string {
 	if len(s) <= width && plainASCII(s) {
 		return s

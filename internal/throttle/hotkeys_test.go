@@ -230,7 +230,7 @@ func TestRefusalsOfTransactionsCountForTheKeysOfTheirReasons(t *testing.T) {
 	})
 }
 
-// A refused update counts what it costs, each time that it was sent.
+// A refused update counts its units for each time that it was sent.
 func TestARefusedUpdateCountsItsUnits(t *testing.T) {
 	virtually(t, func(p *bubble) {
 		store := p.Store(&sink{update: 20, refused: []string{"posts"}}, throttle.Backfills)

@@ -101,9 +101,9 @@ func TestChunksAndBackfillsYieldToOrdinaryPosts(t *testing.T) {
 	})
 }
 
-// Of the batches of one kind of large work only so many are under way at once while ordinary
-// posts are delivered, however many workers write. A second after the last such post all are,
-// and nobody else is ever bound (I8).
+// While ordinary posts are delivered, the batches in progress of one kind of large work are bounded,
+// however many workers write. A second after the last ordinary post the bound ends, and it never
+// holds for other work (I8).
 func TestBatchesOfLargeWorkThatAreUnderWayAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const write, workers = 5 * time.Millisecond, 32

@@ -338,8 +338,8 @@ func (s *beforeRepair) Transact(ctx context.Context, in table.TransactInput) (ta
 	return s.Store.Transact(ctx, in)
 }
 
-// A post that is deleted, or another repair, just before the number of its comments is
-// repaired: nothing comes back, and nothing is added twice.
+// A deletion of the post, or another repair, comes just before the repair of the number of its
+// comments: nothing comes back, and nothing is added twice.
 func TestARepairOfACommentCountThatComesTooLateChangesNothing(t *testing.T) {
 	for name, meanwhile := range map[string]func(w *world, post string){
 		"the post is deleted": func(w *world, post string) { w.must(w.DeletePost(w.t.Context(), "ann", post)) },

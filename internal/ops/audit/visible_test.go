@@ -50,7 +50,7 @@ func (nowhere) Publish(string, ...*message.Message) error { return nil }
 func (nowhere) Close() error                              { return nil }
 
 // DynamoDB shows the items of a transaction one by one until it answers, to consistent reads too. A count
-// that is visible before its edge is no damage, and no repair may land on it (I4).
+// that is visible before its edge is not damage, and no repair may change it (I4).
 func TestACountIsNotJudgedWhileItsTransactionBecomesVisible(t *testing.T) {
 	for name, damaged := range map[string]bool{"sound": false, "damaged": true} {
 		t.Run(name, func(t *testing.T) {

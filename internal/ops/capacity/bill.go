@@ -138,7 +138,7 @@ func egressDollars(gb float64, p Prices) float64 {
 	})
 }
 
-// support prices a Business plan by all further lines of the bill.
+// support returns the price of a Business plan for a bill of dollars.
 func support(dollars float64, p Prices) float64 {
 	return math.Max(p.of(priceSupportLeast), tiers(dollars, []tier{
 		{10_000, p.of(priceSupport10)}, {70_000, p.of(priceSupport80)}, {170_000, p.of(priceSupport250)}, {math.Inf(1), p.of(priceSupportAbove)},

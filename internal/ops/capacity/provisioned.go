@@ -57,7 +57,7 @@ func (h hourly) cheapest(perHour, discount float64) float64 {
 	return best
 }
 
-// capacityOf scales a day to a mean.
+// capacityOf multiplies the hours of a day, whose mean is 1, by mean.
 func capacityOf(day hourly, mean float64) hourly {
 	for i := range day {
 		day[i] *= mean

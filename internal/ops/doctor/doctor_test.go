@@ -254,7 +254,7 @@ func TestDoctorFindsEachFaultOfADeployment(t *testing.T) {
 	}
 }
 
-// A role that only has the rights of its own daemon is no fault.
+// The doctor finds no fault in a role that only has the rights of its own daemon.
 func TestDoctorTriesTheCallsOfTheNamedDaemonsOnly(t *testing.T) {
 	a := newAmazon(t)
 	a.answers["Query"] = refusal("AccessDeniedException")

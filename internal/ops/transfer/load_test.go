@@ -179,7 +179,7 @@ func TestAnImportWorksOnAsManyRecordsAtOnceAsItMay(t *testing.T) {
 	})
 }
 
-// Users may change a count and what it counts between two reads of the check.
+// Users may change a count and its items between two reads of the check.
 func TestTheCheckOfAnImportWaitsForCountsThatAreChanging(t *testing.T) {
 	name := file(t, network()...)
 	synctest.Test(t, func(t *testing.T) {

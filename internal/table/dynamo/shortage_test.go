@@ -82,7 +82,7 @@ func TestEachCallReadsTheReason(t *testing.T) {
 	}
 }
 
-// refusals collects what an observer is told.
+// refusals collects the refusals that an observer gets.
 type refusals struct {
 	mu  sync.Mutex
 	all []table.Refusal

@@ -32,7 +32,7 @@ func TestADirectoryOfFormat1OpensAndANewerOneIsRefused(t *testing.T) {
 	}
 }
 
-// An older Fanfare opens a new directory only while both formats stay.
+// An older Fanfare opens a new directory only if both formats are unchanged.
 func TestANewDirectoryHasTheFormatsOfFormat1(t *testing.T) {
 	s := open(t, t.TempDir(), Options{})
 	value, closer, err := s.db.Get([]byte("mformat"))

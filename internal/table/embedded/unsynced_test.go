@@ -112,7 +112,7 @@ func TestAReadWaitsForAWriteThatItMeets(t *testing.T) {
 	}
 }
 
-// A write changes what a partition of the index shows. A query of the partition waits for it.
+// A write changes a partition of the index. A query of the partition waits for the write.
 func TestAQueryOfTheIndexWaitsForEachWrite(t *testing.T) {
 	key := table.Key{PK: "p", SK: "s"}
 	in := func(partition string, n int64) table.Item {
