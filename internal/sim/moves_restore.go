@@ -56,6 +56,7 @@ func (m *moves) restoreStorm(ctx context.Context) {
 
 // goBack replaces the items of the table by those of a copy, and what oracles know of them.
 func (w *World) goBack(copied map[table.Key]*table.Item) {
+	w.traced.restored()
 	keys := maps.Clone(copied)
 	maps.Copy(keys, w.items)
 	for _, key := range slices.SortedFunc(maps.Keys(keys), compareKeys) {

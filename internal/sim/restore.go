@@ -49,6 +49,7 @@ func (w *World) likeItems(post string) []table.Item {
 
 // putBack replaces the items of the table by the items of a copy, past the oracle, which sees no write.
 func (w *World) putBack(c *likeCopy) {
+	w.traced.restored()
 	write := func(key table.Key, it *table.Item) {
 		err := w.replace(key, it)
 		if err == nil {

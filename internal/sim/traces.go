@@ -95,6 +95,16 @@ func (ts *likeTraces) saw(w *World, key table.Key, now *table.Item) {
 	}
 }
 
+// restored ends all traces: no line of a trace is a restore.
+func (ts *likeTraces) restored() {
+	if ts == nil {
+		return
+	}
+	for _, t := range ts.posts {
+		t.over = true
+	}
+}
+
 func (ts *likeTraces) ended(inc string, it *table.Item) {
 	end, err := schema.ParseLikeEnd(*it)
 	for _, post := range sorted(ts.posts) {
