@@ -96,7 +96,7 @@ func (w *World) movesStorm(ctx context.Context, o Options) {
 	if len(w.load.violations) == 0 {
 		m.checkSecondTable(ctx)
 	}
-	if len(w.load.violations) == 0 {
+	if len(w.load.violations) == 0 && !w.hours { // a like of a clock hours ahead is counted once it is old (docs/BACKUP.md)
 		m.restoreStorm(ctx)
 	}
 }
