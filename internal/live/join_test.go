@@ -122,7 +122,7 @@ func TestPlantedBugsAreFound(t *testing.T) {
 			"TestAReplayRests", "An error is expected",
 		},
 		"like counts for a stream are not charged": {
-			planttest.Edit{File: hub, Old: "err := hm.read(ctx, st, unitsOfLikes, func(ctx context.Context) error {\n\t\t// First", New: "err := hm.hub.reading(ctx, func(ctx context.Context) error {\n\t\t// First"},
+			planttest.Edit{File: hub, Old: "err := hm.read(ctx, st, unitsOfLikes, func(ctx context.Context) error {\n\t\t// The joined", New: "err := hm.hub.reading(ctx, func(ctx context.Context) error {\n\t\t// The joined"},
 			"TestAUserThatReconnectsReadsNoMoreThanItsShare", "Max difference",
 		},
 		"open streams outlive the profile": {

@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"fanfare/internal/queue"
 	"fanfare/internal/schema"
@@ -108,8 +109,8 @@ func (w *World) heardDelivered(e *messages.PostDelivered) {
 		}
 	}
 	pulled := plan.State == schema.PlanPulled
-	if plan.Post == "" {
-		return // it has expired meanwhile
+	if plan.Post == "" || !time.Now().Add(w.early()).Before(plan.TTL) {
+		return // it has expired meanwhile, or expires item by item
 	}
 	if e.EventID != e.PostID || e.AuthorID != plan.Author || e.Pulled != pulled ||
 		!pulled && (!w.complete(e.PostID) || e.Delivered != chain.Delivered || e.Skipped != chain.Skipped) || pulled && e.Delivered+e.Skipped != 0 {
