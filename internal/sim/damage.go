@@ -63,6 +63,7 @@ func (s operator) Update(ctx context.Context, in table.UpdateInput) (table.Write
 
 // Publish implements message.Publisher.
 func (s operator) Publish(topic string, msgs ...*message.Message) error {
+	defer s.alone()()
 	for _, m := range msgs {
 		s.w.put(topic, m.UUID, "operator "+m.UUID, m.Payload)
 	}
