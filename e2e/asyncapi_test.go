@@ -168,7 +168,7 @@ func typeComments(t *testing.T, folder string) map[string]string {
 				continue
 			}
 			for _, spec := range gen.Specs {
-				comments[spec.(*ast.TypeSpec).Name.Name] = strings.Join(strings.Fields(gen.Doc.Text()), " ") //nolint:forcetypeassert // the token is TYPE
+				comments[spec.(*ast.TypeSpec).Name.Name] = strings.Join(strings.Fields(gen.Doc.Text()), " ")
 			}
 		}
 	}

@@ -119,6 +119,7 @@ type told struct {
 
 // play lets the user's clients make some calls each at the same time.
 func (r *told) play(t *testing.T, seed uint64) {
+	t.Helper()
 	var group sync.WaitGroup
 	for caller, as := range r.as {
 		random := rand.New(rand.NewPCG(seed, uint64(caller)))

@@ -32,7 +32,7 @@ func routes() []Operation {
 	by := func(name, function string) Operation { return Operation{Kind: Route, Name: name, By: function} }
 	not := func(name, why string) Operation { return Operation{Kind: Route, Name: name, Why: why} }
 	return []Operation{
-		Operation{Route, "be-away", "home.(*Homes).PutAway", "only developers have it: it dates a reader back"},
+		{Route, "be-away", "home.(*Homes).PutAway", "only developers have it: it dates a reader back"},
 		not("issue-dev-token", "it signs a token, and reads and writes nothing"),
 		by("get-home", "home.(*Homes).Home"),
 		by("get-home", "home.(*Homes).HomeNews"),
