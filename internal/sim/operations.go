@@ -41,7 +41,7 @@ func routes() []Operation {
 		by("get-me", "feed.(*Service).User"),
 		by("put-me", "feed.(*Service).PutProfile"),
 		by("delete-me", "removal.(*Removals).DeleteProfile"),
-		Operation{Route, "export-me", "transfer.ExportUser", "no storm exports"},
+		{Route, "export-me", "transfer.ExportUser", "no storm exports"},
 		by("get-user", "feed.(*Service).User"),
 		by("get-user", "view.(*Views).Relations"),
 		by("get-users", "view.(*Views).UserViews"),
