@@ -77,6 +77,7 @@ func (w *World) goBack(copied map[table.Key]*table.Item) {
 	}
 	clear(w.counting.counted) // a post is made again whose message the queue has kept
 	maps.DeleteFunc(w.tombs, func(post string, _ int) bool { ref := w.refOf(post); return ref == nil || !ref.Deleted })
+	maps.DeleteFunc(w.notices.buried, func(post string, _ time.Time) bool { ref := w.refOf(post); return ref != nil && !ref.Deleted })
 }
 
 // repairRestored does what the page asks of an operator, and checks the result.
