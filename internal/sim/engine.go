@@ -21,7 +21,7 @@ import (
 // engine is the embedded engine of `fanfare up` under a world: its real table and its real queue, on a disk
 // that fails. The world's own table and queues become the model that the engine is compared with: each
 // call of a port has its effect on both, and both have to answer the same. All processes of the world are one
-// process: when one is killed, all are, and the engine opens again with what the disk has kept.
+// process: when one is killed, all are, and the engine opens again with the data that the disk has kept.
 //
 // The methods of a nil engine, and of a broken one, do nothing.
 type engine struct {
@@ -170,7 +170,7 @@ func (e *engine) kill() {
 	e.killed, e.keep = true, 100*e.rng.IntN(2)
 }
 
-// turn is the engine's part of a step: it ends the trouble of the disk, restarts what was killed, and takes
+// turn is the engine's part of a step: it ends the trouble of the disk, restarts the killed process, and takes
 // the messages that the queue hands out.
 func (e *engine) turn() {
 	if e.off() {
@@ -182,7 +182,7 @@ func (e *engine) turn() {
 	}
 	if e.lie != nil && (over || e.killed || e.disk.cut()) {
 		e.checkLie()
-		e.killed, e.keep = true, 100 // with what the system has in its memory
+		e.killed, e.keep = true, 100 // with the data in the memory of the system
 	}
 	if e.killed || e.disk.cut() {
 		e.restart()
@@ -238,7 +238,7 @@ func (e *engine) restart() {
 		}
 	}
 	w.lates = nil
-	e.close() // nobody sees what the former life still writes
+	e.close() // nobody sees the last writes of the former life
 	e.disk = newDisk(image)
 	if e.full { // the start waits for room
 		e.disk.fill(0)

@@ -13,7 +13,7 @@ import (
 )
 
 // lie is a time in which the disk reports syncs that it did not make. Then a power cut may take writes back that
-// were answered. It must take the last ones: what is left is the table after one of the writes, and a
+// were answered. It must take the last ones: the rest is the table after one of the writes, and a
 // queue that agrees with its own counts. The world continues from a disk that kept all.
 type lie struct {
 	first  []table.Item
@@ -23,7 +23,7 @@ type lie struct {
 func newLie(model *tabletest.Memory) *lie {
 	first, err := allItems(model)
 	if err != nil {
-		panic(err) // unreachable: the input is valid
+		panic(err) // unreachable: a scan of the model in memory does not fail
 	}
 	return &lie{first: first}
 }
@@ -36,7 +36,7 @@ func (e *engine) checkLie() {
 		if keep == 0 {
 			e.fail("I5", "it does not open after a sync that lied: %v", err)
 		}
-		return // files are torn, and it says so
+		return // files are torn, and the engine reports that
 	}
 	there, err := allItems(store)
 	if err != nil || !e.lie.leaves(there) {

@@ -57,7 +57,7 @@ func (e *engine) write(lazy bool, keys []table.Key, do func(table.Store) (table.
 		return table.WriteResult{}, got
 	}
 	if e.effect != nil {
-		defer func() { e.effect = nil }() // what the world reads back is the model's
+		defer func() { e.effect = nil }() // the world reads back from the model
 	}
 	now := images{before: e.items(keys)}
 	res, want := do(e.model)
@@ -79,7 +79,7 @@ func (e *engine) write(lazy bool, keys []table.Key, do func(table.Store) (table.
 	return res, want
 }
 
-// answerText returns the kind of an answer, and what it carries.
+// answerText returns the kind of an answer, and its content.
 func answerText(err error) string {
 	if failed, ok := errors.AsType[*table.ConditionError](err); ok {
 		return "condition " + itemText(failed.Old)

@@ -60,7 +60,7 @@ func (w *World) checkExplanations(ctx context.Context, service *domain) {
 	for range min(2, len(l.posts)) {
 		user, post := l.users[r.r.IntN(len(l.users))], l.posts[r.r.IntN(len(l.posts))]
 		all, err := service.Explain(ctx, w.procs[0].Broker(), user, post)
-		if isNotFound(err) && (l.deleted[post] || l.doubtful[post]) { // what is left of a deleted post has expired
+		if isNotFound(err) && (l.deleted[post] || l.doubtful[post]) { // the rest of a deleted post has expired
 			continue
 		}
 		if err != nil || len(all) != 1 {

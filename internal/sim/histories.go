@@ -157,7 +157,7 @@ func (h *histories) next() bool {
 	return true
 }
 
-// followed reads the list of the users that a user follows. Each of the others is a read of its own,
+// followed reads the list of the users that a user follows. Each further author is a read of its own,
 // because a page of the table is no snapshot.
 func followed(ctx context.Context, s *domain, user, client int) (reads []Call, err error) {
 	list, err := s.Following(ctx, historian(user), page.Request{Limit: historians})

@@ -54,7 +54,7 @@ func (m *moves) restoreStorm(ctx context.Context) {
 	}
 }
 
-// goBack replaces the items of the table by those of a copy, and what oracles know of them.
+// goBack replaces the items of the table by the items of a copy, and the knowledge of the oracles about the items.
 func (w *World) goBack(copied map[table.Key]*table.Item) {
 	w.traced.restored()
 	keys := maps.Clone(copied)
@@ -80,7 +80,7 @@ func (w *World) goBack(copied map[table.Key]*table.Item) {
 	maps.DeleteFunc(w.notices.buried, func(post string, _ time.Time) bool { ref := w.refOf(post); return ref != nil && !ref.Deleted })
 }
 
-// repairRestored does what the page asks of an operator, and checks the result.
+// repairRestored makes the repairs that docs/BACKUP.md asks of an operator, and checks the result.
 func (m *moves) repairRestored(ctx context.Context, at time.Time) {
 	w := m.w
 	store, service := w.operated()

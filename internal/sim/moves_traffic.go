@@ -26,7 +26,7 @@ func (m *moves) next(left *int) bool {
 	return true
 }
 
-// operation draws an operation of the traffic. What it may change is no longer what the file has.
+// operation draws an operation of the traffic. A record that the operation may change is no longer as the file has it.
 func (m *moves) operation(client string) *operation {
 	r, users := m.w.rng, townsfolk()
 	user := users[r.IntN(len(users))]

@@ -9,7 +9,7 @@ import (
 	"fanfare/internal/page"
 )
 
-// news is a read of the part of a home that is newer than a post (get-home with after), and what it must show.
+// news is a read of the part of a home that is newer than a post (get-home with after), with the posts that it must show.
 type news struct {
 	limit      int
 	unfollowed []string
@@ -19,7 +19,7 @@ type news struct {
 	got        home.News
 }
 
-// expectNews notes, before the read, what it must show and must not.
+// expectNews notes, before the read, the posts that the read must show, and must not show.
 func (of *read) expectNews() {
 	l := of.w.load
 	n := &of.news

@@ -366,7 +366,7 @@ type Result struct {
 	Calls []Call
 	// LikesTrace is a record of TLA+, "" for none.
 	LikesTrace string
-	// Performed counts what the storms performed, by Operation.By, if Options.Watch asked for it.
+	// Performed counts the performed operations of the storms, by Operation.By, if Options.Watch asked for it.
 	Performed Counters
 	// Lived is the time that passed in the world.
 	Lived time.Duration

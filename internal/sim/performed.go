@@ -7,7 +7,7 @@ import (
 	"fanfare/messages"
 )
 
-// performed counts what the storms of a world perform of the product: the functions of the product that stood on the
+// performed counts the operations of the product that the storms of a world perform: the functions of the product that stood on the
 // stack of a call of a port, the messages that were handled, and the events that were sent. What an operation or a
 // message calls counts once it ended well. It is nil in a world that nobody asks.
 type performed struct {
@@ -126,7 +126,7 @@ func nameOfFunction(function string) string {
 	return function
 }
 
-// performances returns what the world's storms performed, with the faults that are calls of an operator.
+// performances returns the performed operations of the world's storms, with the faults that are calls of an operator.
 func (w *World) performances() Counters {
 	if w.performed == nil {
 		return nil

@@ -43,7 +43,7 @@ type Options struct {
 	Plain bool
 	// KeepTrace returns the lines of the trace.
 	KeepTrace bool
-	// Watch counts what the storms perform of the product.
+	// Watch counts the operations of the product that the storms perform.
 	Watch bool
 	// Keep, if not nil, has the numbers of the operations that are made, from 1 on. The
 	// others are left out.

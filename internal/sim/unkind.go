@@ -269,7 +269,7 @@ func (w *World) tear(c *call, keys []table.Key, former []*table.Item) {
 	}
 }
 
-// knownLater corrects what the oracle has noted in this step: nobody has to know of it before the items
+// knownLater corrects the notes of the oracle in this step: nobody has to know of it before the items
 // are visible.
 func (w *World) knownLater(step int) {
 	for post, of := range w.tombs {
@@ -331,7 +331,7 @@ type shown struct {
 	index bool
 }
 
-// wasShown recognises what the reads of an item see. Its state was replaced at since, if that is not zero.
+// wasShown recognises the states of an item that reads see. Its state was replaced at since, if that is not zero.
 func (r *reach) wasShown(e event) {
 	of := shown{e.key, e.index}
 	r.when(e.half, "a read finds a half of a batch that is being written")

@@ -12,7 +12,7 @@ import (
 
 // Batches and pages are no snapshot: some are read or written at two moments.
 
-// cut returns how many of n items a read finds now, 0 for all. The others are read later.
+// cut returns how many of n items a read finds now, 0 for all. The rest is read later.
 func (w *World) cut(c *call, n int) int {
 	if n < 2 || !w.strikes(FaultSplit, w.faults.Split) {
 		return 0

@@ -82,7 +82,7 @@ func (w *World) shortOf(c *call) (kind string) {
 // indexPartition names a partition of the index.
 func indexPartition(pk string) string { return "index " + pk }
 
-// sides adds to a call's partitions those of the index that its writes change, by the items that are
+// sides adds to a call's partitions the index partitions that its writes change, by the items that are
 // stored: a full partition of the index refuses the write.
 func (w *World) sides(c *call) {
 	if c.writes() {
