@@ -73,19 +73,24 @@ type liveClient struct {
 	user  string
 
 	mu sync.Mutex
-	// cut ends the stream; it is nil without one.
-	cut context.CancelFunc
+	// stream is the stream that the client reads, and cut ends that stream. Both are nil without a
+	// stream.
+	stream *live.Stream
+	cut    context.CancelFunc
 	watch
-	// ended is set once the stream has ended.
+	// ended is set once stream has ended.
 	ended bool
 	// again is when the client opens a stream after a refused one.
 	again time.Time
 }
 
-// write takes the frames of a stream.
-func (c *liveClient) write(frames []byte) error {
+// write takes the frames of the client's stream. The client reads no stream that it has cut.
+func (c *liveClient) write(st *live.Stream, frames []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.stream != st {
+		return nil
+	}
 	for line := range strings.Lines(string(frames)) {
 		switch kind, value, _ := strings.Cut(strings.TrimSpace(line), " "); kind {
 		case "entry":
@@ -232,14 +237,14 @@ func (s *liveStorm) open(c *liveClient, api *Proc) *operation {
 		}
 		serving, cut := context.WithCancel(life)
 		c.mu.Lock()
-		c.cut, c.ended = cut, false
+		c.stream, c.cut, c.ended = st, cut, false
 		c.mu.Unlock()
 		api.run(func() {
 			defer st.Close()
-			_ = st.Serve(serving, c.write) // a stream may fail: the client opens the next one
+			_ = st.Serve(serving, func(frames []byte) error { return c.write(st, frames) }) // a stream may fail: the client opens the next one
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			c.ended = true
+			c.ended = c.ended || c.stream == st // the client may read the next stream by now
 		})
 		return nil
 	}
@@ -263,7 +268,7 @@ func (c *liveClient) close() bool {
 		return false
 	}
 	c.cut()
-	c.cut = nil
+	c.stream, c.cut = nil, nil
 	return true
 }
 
