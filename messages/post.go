@@ -1,6 +1,7 @@
 package messages
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -11,6 +12,62 @@ import (
 	"fanfare/internal/id"
 	"fanfare/internal/strictjson"
 )
+
+// The limits of a post, in Unicode code points.
+const (
+	MaxText     = 5000
+	MaxImageURL = 2048
+)
+
+// PostCreated means that a post exists: it is the durable commit of a post, put on the
+// queue before the table is written.
+type PostCreated struct {
+	Header
+	PostID   string `json:"post_id" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
+	AuthorID string `json:"author_id" jsonschema:"pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
+	Text     string `json:"text"`
+	ImageURL string `json:"image_url,omitempty"`
+	// LikeShards is the number of partitions of the post's like list. It never changes.
+	// Fanfare's API always sets it. Another producer omits it: then the worker decides
+	// the number, and writes the post without a look for the API's write.
+	LikeShards int `json:"like_shards,omitempty" jsonschema:"minimum=0,maximum=100"`
+	// PostKind, Data, Mentions and ExpiresAt are optional: checkOptional bounds them.
+	PostKind  string          `json:"kind,omitempty" jsonschema:"pattern=^[a-z][a-z0-9_.-]{0\\,31}$"`
+	Data      json.RawMessage `json:"data,omitempty" jsonschema:"type=object"`
+	Mentions  []string        `json:"mentions,omitempty" jsonschema:"maxItems=50,uniqueItems=true,pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
+	ExpiresAt *time.Time      `json:"expires_at,omitempty"`
+}
+
+// PostDeleted means that a post was deleted, and requests the removal of the post's comments
+// and likes. The call whose transaction deleted the post, or may have, sends the message after
+// the transaction. If a crash in between loses the message, an auditor sends it.
+type PostDeleted struct {
+	Header
+	PostID   string `json:"post_id" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
+	AuthorID string `json:"author_id" jsonschema:"pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
+	// Mentions are the ids that the post mentioned.
+	Mentions []string `json:"mentions,omitempty" jsonschema:"maxItems=50,uniqueItems=true,pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
+}
+
+// Kind implements Event.
+func (*PostCreated) Kind() Kind { return KindPostCreated }
+
+// Kind implements Event.
+func (*PostDeleted) Kind() Kind { return KindPostDeleted }
+
+// Group implements Event: an author's posts wait for each other.
+func (e *PostCreated) Group() string { return e.AuthorID }
+
+// Group implements Event: an author's deletions wait for each other.
+func (e *PostDeleted) Group() string { return e.AuthorID }
+
+func (e *PostCreated) check() error {
+	return errors.Join(postID(e.PostID), userID("author_id", e.AuthorID), shards(e.LikeShards), e.checkOptional())
+}
+
+func (e *PostDeleted) check() error {
+	return errors.Join(postID(e.PostID), userID("author_id", e.AuthorID), checkMentions(e.Mentions))
+}
 
 // The limits of the optional fields of a post, and of a comment and a profile. MaxPostData and
 // MaxSmallData are bytes of the compact form of data.

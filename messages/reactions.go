@@ -1,6 +1,95 @@
 package messages
 
-import "strings"
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Liked means that a user likes a post. EventID is the version of the user's action: the
+// action with the higher id is the later one.
+type Liked struct{ Like }
+
+// Unliked means that a user has no reaction to a post any more, of whatever kind it was.
+type Unliked struct{ Like }
+
+// Reacted means that a user's reaction to a post has a kind other than like. It replaces the user's
+// former reaction.
+type Reacted struct {
+	Like
+	Reaction string `json:"kind" jsonschema:"pattern=^[a-z][a-z0-9]{0\\,11}$"`
+}
+
+// Like is the content of Liked, Unliked and Reacted. The ids of all three are versions in one order.
+type Like struct {
+	Header
+	PostID string `json:"post_id" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
+	UserID string `json:"user_id" jsonschema:"pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
+	// AuthorID is the post's author and LikeShards its number of like shards. A producer
+	// may omit them; then the consumer reads them from the table.
+	AuthorID   string `json:"author_id,omitempty" jsonschema:"pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
+	LikeShards int    `json:"like_shards,omitempty" jsonschema:"minimum=0,maximum=100"`
+	// Stored is a hint that the user has acted on the post before. Then the consumer reads
+	// first, because its put would fail.
+	Stored bool `json:"stored,omitempty"`
+}
+
+// LikeCounted means that a user's action on a post is in the post's like count. The event's
+// id is the id of the action's event.
+type LikeCounted struct {
+	Header
+	PostID   string `json:"post_id" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
+	AuthorID string `json:"author_id" jsonschema:"pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
+	UserID   string `json:"user_id" jsonschema:"pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
+	// Reaction is the kind of the user's reaction, "" for none, and Liked reports whether it is like.
+	Reaction string `json:"kind" jsonschema:"pattern=^([a-z][a-z0-9]{0\\,11})?$"`
+	Liked    bool   `json:"liked"`
+	// LikeCount is the post's count with this action and other actions of the same flush.
+	// It is absent if an earlier attempt made the flush.
+	LikeCount *int64 `json:"like_count,omitempty" jsonschema:"minimum=0"`
+}
+
+// Kind implements Event.
+func (*Liked) Kind() Kind { return KindLiked }
+
+// Kind implements Event.
+func (*Unliked) Kind() Kind { return KindUnliked }
+
+// Kind implements Event.
+func (*Reacted) Kind() Kind { return KindReacted }
+
+// Kind implements Event.
+func (*LikeCounted) Kind() Kind { return KindLikeCounted }
+
+// Group implements Event: the likes of one post wait for each other.
+func (e *Like) Group() string { return e.PostID }
+
+// Group implements Event: the counted likes of a post wait for each other.
+func (e *LikeCounted) Group() string { return e.PostID }
+
+func (e *Like) check() error {
+	err := errors.Join(postID(e.PostID), userID("user_id", e.UserID), shards(e.LikeShards))
+	if e.AuthorID != "" {
+		err = errors.Join(err, userID("author_id", e.AuthorID))
+	}
+	return err
+}
+
+func (e *Reacted) check() error {
+	err := e.Like.check()
+	if !ValidReaction(e.Reaction) || e.Reaction == KindLike {
+		err = errors.Join(err, fmt.Errorf("kind %q is no reaction: it must be 1 to %d of a-z 0-9 that begin with a letter, and like is a Liked", e.Reaction, MaxReaction))
+	}
+	return err
+}
+
+func (e *LikeCounted) check() error {
+	err := errors.Join(postID(e.PostID), userID("author_id", e.AuthorID), userID("user_id", e.UserID))
+	if e.Reaction != "" && !ValidReaction(e.Reaction) || e.Liked != (e.Reaction == KindLike) {
+		err = errors.Join(err, fmt.Errorf("kind %q and liked %v do not go together", e.Reaction, e.Liked))
+	}
+	return err
+}
 
 const (
 	// KindLike is the kind of reaction that every system has.
