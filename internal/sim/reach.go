@@ -14,93 +14,9 @@ import (
 	"fanfare/messages"
 )
 
-// A run that finds nothing says little if it never came to the states in which the product
+// A run without a violation proves little if the run never met the states in which the product
 // could be wrong. So each run recognises such rare states by the events of the simulated
-// table and queues, and counts them. `make sim-reach` fails if seeds hardly reach one.
-
-// RareStates returns the name of each rare state.
-func RareStates() []string {
-	return append([]string{
-		// Likes.
-		"a fence lands between a put and its flush",
-		"a fence comes after its aggregator died",
-		"a flush is quicker than the fence",
-		"a fenced flush is refused",
-		"a sleeper wakes and its flush is refused",
-		"a flush finds that it happened",
-		"a put finds its own stamp",
-		"two windows want the same like",
-		"two fences stand on one post",
-		"three aggregators hold open stamps of one post",
-		"a window leaves its newer state to another",
-		"an action follows one that was never counted",
-		"a kind replaces one that another window left open",
-		"an action comes after a newer one of its user",
-		"a like is settled days after its stamp",
-		"an incarnation ends but for a lost window",
-		"an incarnation of a former day ends",
-		"a window crosses midnight",
-		"an aggregator dies between a put and its flush",
-		"an aggregator dies between a flush and its acks",
-		"no aggregator is alive",
-		"a post is deleted between a put and its flush",
-		"an unlike expires",
-		"a like is left that the table has no capacity for",
-		// Deliveries.
-		"a planner meets another planner's chain",
-		"a chunk lies out of the chain",
-		"a delete between plan and chunk",
-		"an end between two chunks",
-		"two workers finish one chunk",
-		"the last chunk is done before an earlier one",
-		"a delivery begins again",
-		"a worker dies between storing a chunk and sending it",
-		"a follow lands while the author's post is delivered",
-		"an unfollow lands while the author's post is delivered",
-		"an entry is written after its post's delete",
-		"an entry is written after the unfollow",
-		"an entry is written below the follow's from",
-		"a page of entries is written in part",
-		// Follows.
-		"a backfill loses its mark to an unfollow",
-		"an unfollow and a return during a backfill",
-		"a backfill comes after its mark was replaced",
-		"a removal meets a new follow",
-		"a late follow or unfollow is stopped by the mark",
-		"a late follow or unfollow happens",
-		"a backfill is asked for again",
-		// Posts, comments and messages.
-		"a late delete happens",
-		"a post's event comes after its delete",
-		"a comment meets the delete",
-		"an edit meets the delete",
-		"a message is received again while its first handling still runs",
-		"a message is set aside while it is handled",
-		"a removed message comes again as its ack was lost",
-		"an event is ahead of its consumer's clock",
-		"an idempotency key is bound by another try",
-		"a dead letter is redriven after days",
-		"a dead letter is too old for a redrive",
-		"a process dies again within a minute",
-		// Reads.
-		"a read goes back in time",
-		"a read shows a part of a transaction",
-		"a batch or a page has items of two moments",
-		"a read of the table is late by more than five seconds",
-		"an index is late by more than a minute",
-		"an item is read that expired two days ago",
-		"a fan-out worker reads an item that expired two days ago",
-		"a read finds a half of a batch that is being written",
-		"a write is refused for the index alone",
-		"a read of the index is refused, and the table serves",
-		"a batch is refused for one of its partitions",
-		"a partition that refuses reads takes a write",
-		"a partition that refuses writes serves a read",
-	}, slices.Concat(moveStates(), noticeStates())...)
-}
-
-// leaveFor is the wait of a like that the table has no capacity for, as the product has it.
-const leaveFor = 11 * time.Second
+// table and queues, and counts them. `make sim-reach` fails if seeds hardly reach a state.
 
 // Kinds of event.
 const (
@@ -242,24 +158,6 @@ func (r *reach) see(e event) {
 	}
 }
 
-// open returns the incarnations that have likes of a post whose flush is not in the ledger.
-func (r *reach) open(post, except string) map[string]bool {
-	incs := map[string]bool{}
-	for user, like := range r.book.likes[post] {
-		if user != except && !r.book.counted(like) {
-			incs[like.Flush.Inc] = true
-		}
-	}
-	return incs
-}
-
-// lives reports whether the process of an incarnation did not die since it began.
-func (r *reach) lives(inc string) bool { return r.alive[r.owner[inc]] }
-
-func (r *reach) never(g schema.Flush, post string) bool {
-	return r.book.counts[post].Fenced[g.Inc] && !r.book.counted(schema.Like{Post: post, Flush: g})
-}
-
 func (r *reach) wrote(e event) {
 	r.moveWritten(e)
 	if post, list, count := postOfLikes(e.key.PK); list {
@@ -297,173 +195,6 @@ func (r *reach) wrote(e event) {
 	}
 }
 
-func (r *reach) likeWritten(e event, post string) {
-	if e.now == nil {
-		r.when(e.by == "", "an unlike expires")
-		return
-	}
-	next, err := schema.ParseLike(*e.now)
-	if err != nil {
-		return // the ledger's oracle reports it
-	}
-	inc, flush := next.Flush.Inc, next.Flush.String()+" "+post
-	if r.owner[inc] == "" {
-		r.owner[inc] = r.life(e.by)
-	}
-	if r.stamped[flush].IsZero() {
-		r.stamped[flush] = e.at
-	}
-	together := 0
-	open := r.open(post, next.User)
-	open[inc] = true
-	for inc := range open {
-		if r.lives(inc) {
-			together++
-		}
-	}
-	r.when(together > 2, "three aggregators hold open stamps of one post")
-	old, met := r.book.likes[post][next.User]
-	if !met {
-		return
-	}
-	if r.never(old.Flush, post) {
-		r.when(next.Version == old.Version, "a window leaves its newer state to another")
-		r.when(next.Version > old.Version && old.Kind != old.Base, "an action follows one that was never counted")
-		kinds := map[string]bool{"": true, next.Kind: true, old.Kind: true}
-		r.when(next.Version > old.Version && len(kinds) == 3, "a kind replaces one that another window left open")
-	}
-	acted, err := id.Time(old.Version)
-	r.when(err == nil && e.at.Sub(acted) > 24*time.Hour, "a like is settled days after its stamp")
-}
-
-func (r *reach) countWritten(e event, post string) {
-	was, is := r.book.counts[post], schema.ParseLikeCount(e.now)
-	open := r.open(post, "")
-	for inc := range is.Fenced {
-		if was.Fenced[inc] || !open[inc] {
-			continue
-		}
-		r.when(r.lives(inc), "a fence lands between a put and its flush")
-		r.when(!r.lives(inc), "a fence comes after its aggregator died")
-		r.when(len(is.Fenced) == 2, "two fences stand on one post")
-	}
-	for inc, seq := range is.Done {
-		began := r.stamped[schema.Flush{Inc: inc, Seq: seq}.String()+" "+post]
-		r.when(seq > was.Done[inc] && !began.IsZero() && began.YearDay() != e.at.YearDay(), "a window crosses midnight")
-	}
-}
-
-func (r *reach) ended(e event) {
-	end, err := schema.ParseLikeEnd(*e.now)
-	if err != nil || e.old != nil {
-		return
-	}
-	r.when(len(end.Lost) > 0, "an incarnation ends but for a lost window")
-	for flush, began := range r.stamped {
-		if strings.HasPrefix(flush, end.Inc+"#") && began.YearDay() != e.at.YearDay() {
-			r.when(true, "an incarnation of a former day ends")
-			return
-		}
-	}
-}
-
-func (r *reach) tombstone(e event) {
-	if e.now == nil || e.now.Int(schema.AttrDeleted) == 0 || e.old != nil && e.old.Int(schema.AttrDeleted) != 0 {
-		return
-	}
-	post, _ := schema.PostOfSK(e.key.PK)
-	r.deleted[post] = true
-	r.when(e.late, "a late delete happens")
-	for inc := range r.open(post, "") {
-		if r.lives(inc) {
-			r.when(true, "a post is deleted between a put and its flush")
-			break
-		}
-	}
-	for _, c := range r.chunks[post] {
-		if c.Done.IsZero() {
-			r.when(true, "a delete between plan and chunk")
-			break
-		}
-	}
-}
-
-func (r *reach) deliveryWritten(e event) {
-	if e.now == nil {
-		return
-	}
-	if plan, err := schema.ParsePlan(*e.now); err == nil {
-		r.plans[plan.Post] = plan.Author
-		return
-	}
-	c, err := schema.ParseChunk(*e.now)
-	if err != nil {
-		return
-	}
-	of := r.chunks[c.Post]
-	if of == nil {
-		of = map[string]schema.Chunk{}
-		r.chunks[c.Post] = of
-	}
-	if e.old == nil {
-		if c.Done.IsZero() {
-			r.unsent[e.by+" "+e.op] = true
-		}
-		covers := func(a, b schema.Chunk) bool { return a.First < b.First && (a.End == "" || a.End > b.First) }
-		for _, other := range of {
-			if covers(other, c) || covers(c, other) {
-				r.when(true, "a chunk lies out of the chain")
-				break
-			}
-		}
-	}
-	of[c.First] = c
-	r.when(c.End == "" && !c.Done.IsZero() && e.old != nil && r.pending(c.Post), "the last chunk is done before an earlier one")
-}
-
-// pending reports whether a post's delivery has begun and is not complete.
-func (r *reach) pending(post string) bool {
-	if _, begun := r.plans[post]; !begun || r.deleted[post] {
-		return false
-	}
-	var chain schema.Chain
-	for _, first := range sorted(r.chunks[post]) {
-		chain.Add(r.chunks[post][first])
-	}
-	return !chain.Ended || chain.Done < chain.Total
-}
-
-// halfDone reports whether some chunks of a post are done, and some are not.
-func (r *reach) halfDone(post string) bool {
-	done, open := false, false
-	for _, c := range r.chunks[post] {
-		done, open = done || !c.Done.IsZero(), open || c.Done.IsZero()
-	}
-	return done && open
-}
-
-// delivering reports whether a post of the author is being delivered.
-func (r *reach) delivering(author string) bool {
-	for post, of := range r.plans {
-		if of == author && r.pending(post) {
-			return true
-		}
-	}
-	return false
-}
-
-func (r *reach) entryWritten(e event) {
-	entry, err := schema.ParseEntry(*e.now)
-	if err != nil {
-		return
-	}
-	user := strings.TrimSuffix(strings.TrimPrefix(e.key.PK, "u#"), "#timeline")
-	mark := r.marks[schema.MarkKey(user, entry.Author)]
-	r.when(r.deleted[entry.Post], "an entry is written after its post's delete")
-	r.when(mark.Kind == schema.MarkUnfollowed, "an entry is written after the unfollow")
-	r.when(entry.Post < mark.From, "an entry is written below the follow's from")
-}
-
 func (r *reach) refused(e event) {
 	if _, list, count := postOfLikes(e.key.PK); list {
 		r.likeRefused(e)
@@ -488,33 +219,6 @@ func (r *reach) refused(e event) {
 		update := !e.now.Has(schema.AttrEnd)
 		r.when(update, "two workers finish one chunk")
 		r.when(!update && e.now.Str(schema.AttrEnd) != e.old.Str(schema.AttrEnd), "a planner meets another planner's chain")
-	}
-}
-
-func (r *reach) likeRefused(e event) {
-	next, err := schema.ParseLike(*e.now)
-	if err != nil || e.old == nil {
-		return
-	}
-	old, err := schema.ParseLike(*e.old)
-	if err != nil {
-		return
-	}
-	r.when(old.Flush == next.Flush, "a put finds its own stamp")
-	r.when(old.Flush != next.Flush && e.restamp, "two windows want the same like")
-}
-
-func (r *reach) countRefused(e event) {
-	post, _, _ := postOfLikes(e.key.PK)
-	wanted, stored := schema.ParseLikeCount(e.now), schema.ParseLikeCount(e.old)
-	r.when(len(wanted.Fenced) > 0, "a flush is quicker than the fence")
-	for inc, seq := range wanted.Done {
-		done := stored.Done[inc] >= seq
-		r.when(done, "a flush finds that it happened")
-		fenced := stored.Fenced[inc] && !done
-		r.when(fenced, "a fenced flush is refused")
-		slept := r.paused[e.by].After(r.stamped[schema.Flush{Inc: inc, Seq: seq}.String()+" "+post])
-		r.when(fenced && slept, "a sleeper wakes and its flush is refused")
 	}
 }
 
@@ -550,12 +254,6 @@ func (r *reach) delivered(e event) {
 		mark, marked := r.marks[schema.MarkKey(m.FollowerID, m.AuthorID)]
 		r.when(marked && mark.Version != m.MarkVersion, "a backfill comes after its mark was replaced")
 	}
-}
-
-// likeOf returns the like that an event carries, nil for other events.
-func likeOf(e messages.Event) *messages.Like {
-	like, _, _ := messages.ActionOf(e)
-	return like
 }
 
 func (r *reach) crashed(e event) {

@@ -1,0 +1,137 @@
+package sim
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"fanfare/internal/feed"
+	"fanfare/internal/live"
+)
+
+// calm opens all streams at one API and makes another one accept posts. There is no fault. Then each
+// stream has all posts of its home, and gets each later post in time.
+func (s *liveStorm) calm(ctx context.Context) {
+	w, l := s.w, s.w.load
+	w.faults, w.tight = Rates{}, nil
+	here, there := l.apis[0], l.apis[1]
+	if slices.ContainsFunc(w.procs, func(p *Proc) bool { return !p.up() }) {
+		return // it sleeps for hours
+	}
+	s.start()
+	apart := l.farAhead(here) || l.farAhead(there)
+	for _, p := range w.procs { // a post of a slow clock may wait for the next long tick
+		p.skew.Store(0)
+		p.back = time.Now()
+	}
+	for _, c := range s.clients {
+		s.run(s.open(c, here), here)
+	}
+	s.pass(5*time.Second, "")
+	for _, c := range s.clients {
+		s.missed(ctx, c)
+	}
+	reader, author := l.users[0], l.users[1]
+	follow := l.followOf(reader, author, true, 0)
+	s.run(follow, here) // its list is that of the streams
+	s.pass(10*time.Second, "")
+	if follow.err == nil && !apart && !l.unsure(pair{reader, author}) && l.mutes[pair{reader, author}] == nil {
+		// No hint comes, so the slow look has to find the post.
+		s.noIndex = true
+		s.event(there, author, "", live.DefaultSlowLook+2*time.Second)
+		s.noIndex = false
+		// The hint comes long before the entry.
+		s.event(there, author, "timeline", 8*time.Second)
+	}
+	if !apart {
+		s.removal(here, there)
+	}
+	s.stop()
+	w.quieten(ctx)
+}
+
+// event makes author post at an API, while the writes of one kind wait for three seconds. The first
+// client has to get the post within a time.
+func (s *liveStorm) event(api *Proc, author, held string, within time.Duration) {
+	l := s.w.load
+	before := len(l.posts)
+	s.run(&operation{
+		name: "post for streams", user: author,
+		do: func(ctx context.Context, d *domain) error {
+			post, err := d.CreatePost(ctx, author, feed.PostInput{Text: "for streams"})
+			if err == nil {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				s.posted = post.ID
+			}
+			return err
+		},
+		settle: func(err error) {
+			if refusedByHour(err) && s.w.shape.Units > 0 {
+				return
+			}
+			if err != nil {
+				l.fail("I7", "a post without a fault: %v", err)
+				return
+			}
+			l.posts, l.number[s.posted] = append(l.posts, s.posted), liveNumber
+			l.texts[s.posted], l.owner[s.posted], l.accepted[s.posted] = &text{is: "for streams"}, author, true
+		},
+	}, api)
+	s.pass(3*time.Second, held)
+	s.pass(within-3*time.Second, "")
+	if len(l.posts) == before {
+		return
+	}
+	c := s.clients[0]
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.had[s.posted] {
+		l.fail("I7", "the stream of %s has not got %s of %s within %s", c.user, s.posted, author, within)
+	}
+}
+
+// missed reports the posts of a client's home that its stream has never got.
+func (s *liveStorm) missed(ctx context.Context, c *liveClient) {
+	l := s.w.load
+	service := s.w.direct()
+	items, _, err := wholeHome(ctx, service, c.user, 10, false)
+	if err != nil {
+		l.fail("I7", "home of %s: %v", c.user, err)
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	posts := make([]string, len(items))
+	for i, item := range items {
+		posts[i] = item.Post.ID
+	}
+	l.missed(c.user, &c.watch, posts)
+}
+
+// pass runs the world without faults for a time. Writes whose class contains held wait.
+func (s *liveStorm) pass(lasts time.Duration, held string) {
+	w := s.w
+	for end := time.Now().Add(lasts); time.Now().Before(end) && w.steps < mostSteps; {
+		w.steps++
+		w.since++
+		w.settle()
+		w.collect()
+		w.wake()
+		w.finishStops()
+		w.reboot()
+		w.load.settled()
+		s.learn()
+		ready := slices.DeleteFunc(w.ready(), func(c *call) bool {
+			return held != "" && strings.HasSuffix(c.class, held) && !strings.HasPrefix(c.class, "query")
+		})
+		switch {
+		case len(ready) > 0:
+			w.answer(ready[0], ready[0].effect(1), "done")
+		case w.handOut():
+		default:
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"time"
+
+	"fanfare/internal/live"
+)
+
+// liveClient is the client of one user's streams.
+type liveClient struct {
+	storm *liveStorm
+	user  string
+
+	mu sync.Mutex
+	// stream is the stream that the client reads, and cut ends that stream. Both are nil without a
+	// stream.
+	stream *live.Stream
+	cut    context.CancelFunc
+	watch
+	// ended is set once stream has ended.
+	ended bool
+	// again is when the client opens a stream after a refused one.
+	again time.Time
+}
+
+// write takes the frames of the client's stream. The client reads no stream that it has cut.
+func (c *liveClient) write(st *live.Stream, frames []byte) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stream != st {
+		return nil
+	}
+	for line := range strings.Lines(string(frames)) {
+		switch kind, value, _ := strings.Cut(strings.TrimSpace(line), " "); kind {
+		case "entry":
+			c.storm.came(c, value)
+		case "position":
+			c.last = value
+			clear(c.since)
+		}
+	}
+	return nil
+}
+
+// came checks an event. A client drops posts after its last position that it has had
+// already.
+func (s *liveStorm) came(c *liveClient, post string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.found[pair{c.user, post}] {
+		s.broken = append(s.broken, fmt.Sprintf("I2: the stream of %s has %s, which no look found", c.user, post))
+	}
+	if c.had[post] && !c.since[post] {
+		s.broken = append(s.broken, fmt.Sprintf("I7: the stream of %s has %s twice", c.user, post))
+	}
+	c.had[post], c.since[post] = true, true
+}
+
+// open opens a stream where the previous stream ended.
+func (s *liveStorm) open(c *liveClient, api *Proc) *operation {
+	c.mu.Lock()
+	last := c.last
+	c.mu.Unlock()
+	stays := func() { // a stream without a position begins with all that is there when it opens
+		if last == "" {
+			maps.Copy(c.old, setOf(s.w.listed))
+		}
+	}
+	stays()
+	op := &operation{name: "open a stream", user: c.user, settle: func(err error) {
+		if err != nil {
+			c.again = time.Now().Add(openAgain)
+			return
+		}
+		stays()
+	}}
+	hub, life := s.hubs[api], api.life.ctx
+	op.do = func(ctx context.Context, _ *domain) error {
+		st, err := hub.Open(ctx, live.Caller{User: c.user}, last)
+		if err != nil {
+			return err
+		}
+		serving, cut := context.WithCancel(life)
+		c.mu.Lock()
+		c.stream, c.cut, c.ended = st, cut, false
+		c.mu.Unlock()
+		api.run(func() {
+			defer st.Close()
+			_ = st.Serve(serving, func(frames []byte) error { return c.write(st, frames) }) // a stream may fail: the client opens the next one
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.ended = c.ended || c.stream == st // the client may read the next stream by now
+		})
+		return nil
+	}
+	return op
+}
+
+// setOf returns the keys of a map as a set.
+func setOf[V any](m map[string]V) map[string]bool {
+	out := make(map[string]bool, len(m))
+	for key := range m {
+		out[key] = true
+	}
+	return out
+}
+
+// close cuts the stream of a client, if it has one, and reports that.
+func (c *liveClient) close() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cut == nil {
+		return false
+	}
+	c.cut()
+	c.stream, c.cut = nil, nil
+	return true
+}
+
+func (c *liveClient) open() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cut != nil && !c.ended
+}
