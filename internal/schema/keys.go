@@ -27,17 +27,16 @@ func Collection(pk string) string {
 	}
 }
 
-// FollowerShards is the number of items that share an author's follower count, so that
-// few concurrent follows of one author conflict. It may grow, because readers add up all
-// shares. It once was 8, so a share may be negative; the sum of all shares never is.
+// FollowerShards is the number of items that share an author's follower count, so that few
+// concurrent follows of one author conflict. The number may grow, because readers add up all shares.
+// The number once was 8, so a share may be negative; the sum of all shares never is.
 const FollowerShards = 64
 
 // SortInfo is the sort key of an item that is the only one of its kind in its partition:
 // a profile, a post by id.
 const SortInfo = "info"
 
-// SortCount is the sort key of a user's counts of posts and following, and of a post's
-// like count.
+// SortCount is the sort key of a user's counts of posts and following, and of a post's like count.
 const SortCount = "count"
 
 // SortCountEnd is above the sort keys of all of a user's counts, which begin with
@@ -389,8 +388,7 @@ func BelowUser(user string) string {
 	return UserSK(user[:last]) + string(user[last]-1) + sortEnd
 }
 
-// IdempotencyKey names the record of a user's Idempotency-Key, which the API
-// limits to visible ASCII.
+// IdempotencyKey names the record of a user's Idempotency-Key, which the API limits to visible ASCII.
 func IdempotencyKey(user, key string) table.Key { return table.Key{PK: "idem#u#" + user, SK: key} }
 
 // shardOf spreads users over n shards by FNV-1a. It is part of the stored format.
