@@ -375,7 +375,7 @@ func bugs() []bug {
 		{"repair of a follow without its users", "audit", []edit{{mend, `hasProfile(follower), hasProfile(author), `, ``}}},
 		{"repair that tells others of a follow", "I6", []edit{{mend, `Kind: schema.MarkBackfill, From: from, Version: version}`, `Kind: schema.MarkBackfill, From: from, Version: version, FollowID: version}`}}},
 		{"removal asked for after the profile went", "I12", []edit{
-			{forget, `if err := r.access.PublishAs(ctx, queue.TopicBackfills, e, event); err != nil {`,
+			{"internal/feed/removal/ask.go", `if err := r.access.PublishAs(ctx, queue.TopicBackfills, e, event); err != nil {`,
 				`if _, err := r.feed.EndLife(ctx, user, event, now); err != nil { return "", err }
 	if err := r.access.PublishAs(ctx, queue.TopicBackfills, e, event); err != nil {`},
 		}},

@@ -17,9 +17,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"math"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -78,101 +75,6 @@ type Service struct {
 
 // ErrUsage is wrapped by errors in the caller's settings.
 var ErrUsage = errors.New("wrong use")
-
-// Report is the result of a replay. Its JSON form is part of the contract.
-type Report struct {
-	Users int `json:"users"`
-	Edges int `json:"edges"`
-	Posts int `json:"posts"`
-	Likes int `json:"likes"`
-	// Reactions are the likes by kind, nil if none has another kind than like.
-	Reactions map[string]int `json:"reactions,omitempty"`
-	// Away is the number of away readers, and Pulled the number of posts that homes merge
-	// in.
-	Away   int `json:"away"`
-	Pulled int `json:"pulled"`
-	// A delivery is a post in a home, including the author's own home.
-	ExpectedDeliveries int `json:"expected_deliveries"`
-	Delivered          int `json:"delivered"`
-	Missing            int `json:"missing"`
-	Unexpected         int `json:"unexpected"`
-	Duplicated         int `json:"duplicated"`
-	WrongCounts        int `json:"wrong_counts"`
-	// VisibleMS is the time from a post's answer until it is in a follower's home.
-	VisibleMS        Quantiles `json:"visible_ms"`
-	DeliveriesPerSec float64   `json:"deliveries_per_s"`
-	// The units are nil if an admin address did not report them, or if its process
-	// restarted and lost its counters.
-	WCU *float64 `json:"wcu"`
-	RCU *float64 `json:"rcu"`
-	// WCUPerDelivery counts the write units of the fan-out for each delivery to a
-	// follower. The author's own entry is written with the post.
-	WCUPerDelivery *float64 `json:"wcu_per_delivery"`
-	WCUPerLike     *float64 `json:"wcu_per_like"`
-	// WCUByFlow and RCUByFlow are the units by flow: api, fanout and likes. The reads of the API
-	// include the homes that are watched for new posts.
-	WCUByFlow map[string]float64 `json:"wcu_by_flow"`
-	RCUByFlow map[string]float64 `json:"rcu_by_flow"`
-	// Skipped is the number of deliveries that were left out because their readers were
-	// away.
-	Skipped *float64 `json:"skipped"`
-	// WCUReturns are the write units of the homes that were rebuilt during the final reads.
-	// The fields above do not include them.
-	WCUReturns *float64 `json:"wcu_returns"`
-	Seconds    float64  `json:"seconds"`
-}
-
-// Quantiles are quantiles of a time, in milliseconds.
-type Quantiles struct {
-	P50 float64 `json:"p50"`
-	P99 float64 `json:"p99"`
-	Max float64 `json:"max"`
-}
-
-// Exact reports whether the service showed exactly the right state.
-func (r Report) Exact() bool {
-	return r.Missing == 0 && r.Unexpected == 0 && r.Duplicated == 0 && r.WrongCounts == 0
-}
-
-// String formats the report for people.
-func (r Report) String() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "users %d, edges %d, posts %d, likes %d", r.Users, r.Edges, r.Posts, r.Likes)
-	for _, kind := range slices.Sorted(maps.Keys(r.Reactions)) {
-		fmt.Fprintf(&b, "; %s %d", kind, r.Reactions[kind])
-	}
-	b.WriteByte('\n')
-	fmt.Fprintf(&b, "deliveries %d of %d: missing %d, unexpected %d, duplicated %d; wrong counts %d\n",
-		r.Delivered, r.ExpectedDeliveries, r.Missing, r.Unexpected, r.Duplicated, r.WrongCounts)
-	if r.Away+r.Pulled > 0 {
-		fmt.Fprintf(&b, "readers that were away %d; posts that were pulled %d\n", r.Away, r.Pulled)
-	}
-	if r.DeliveriesPerSec > 0 { // a check of a journal measures no times
-		fmt.Fprintf(&b, "visible after ms: p50 %.1f, p99 %.1f, max %.1f; deliveries/s %.0f\n",
-			r.VisibleMS.P50, r.VisibleMS.P99, r.VisibleMS.Max, r.DeliveriesPerSec)
-	}
-	if r.WCU != nil && r.RCU != nil {
-		fmt.Fprintf(&b, "WCU %.0f, RCU %.0f", *r.WCU, *r.RCU)
-		if r.WCUPerDelivery != nil {
-			fmt.Fprintf(&b, ", WCU per delivery %.3f", *r.WCUPerDelivery)
-		}
-		if r.WCUPerLike != nil {
-			fmt.Fprintf(&b, ", WCU per like %.3f", *r.WCUPerLike)
-		}
-		for _, flow := range slices.Sorted(maps.Keys(r.WCUByFlow)) {
-			fmt.Fprintf(&b, "; %s %.0f", flow, r.WCUByFlow[flow])
-		}
-		if r.Skipped != nil {
-			fmt.Fprintf(&b, "; skipped deliveries %.0f", *r.Skipped)
-		}
-		if r.WCUReturns != nil {
-			fmt.Fprintf(&b, "; WCU of returns %.0f", *r.WCUReturns)
-		}
-		b.WriteByte('\n')
-	}
-	fmt.Fprintf(&b, "seconds %.1f\n", r.Seconds)
-	return b.String()
-}
 
 // player makes the calls of one run.
 type player struct {
@@ -394,20 +296,3 @@ const (
 	// of a post.
 	likeWithin = 150 * time.Second
 )
-
-func seconds(d time.Duration) float64 { return round(d.Seconds()) }
-
-// round keeps three decimals. Further decimals would be noise in a report.
-func round(x float64) float64 {
-	if math.IsNaN(x) || math.IsInf(x, 0) {
-		return 0
-	}
-	return math.Round(x*1000) / 1000
-}
-
-func per(units float64, n int) *float64 {
-	if n <= 0 {
-		return nil
-	}
-	return new(round(units / float64(n)))
-}

@@ -5,27 +5,23 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"math"
 	"math/rand/v2"
-	"sync"
 	"time"
-
-	"fanfare/internal/feed/access"
-	"fanfare/internal/schema"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/time/rate"
 
 	"fanfare/internal/backoff"
 	"fanfare/internal/clock"
 	"fanfare/internal/fanout"
 	"fanfare/internal/fault"
 	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
 	"fanfare/internal/id"
 	"fanfare/internal/lifetime"
 	"fanfare/internal/queue"
+	"fanfare/internal/schema"
 	"fanfare/internal/table"
 	"fanfare/messages"
 )
@@ -58,15 +54,6 @@ type Config struct {
 	// Progress, if not nil, is called with the state of a phase, often.
 	Progress func(Progress)
 	Log      *zap.Logger
-}
-
-// Progress is the state of one phase of a transfer.
-type Progress struct {
-	Phase string
-	Done  int
-	// Total is 0 if it is not known.
-	Total int
-	Ended bool
 }
 
 func (c Config) withDefaults() Config {
@@ -199,69 +186,6 @@ func (im *importer) run(ctx context.Context) (Imported, error) {
 		out.Entries, err = im.verify(ctx)
 	}
 	return out, err
-}
-
-// meter counts write units.
-type meter struct {
-	mu    sync.Mutex
-	write float64
-}
-
-func (m *meter) add(units float64) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.write += units
-}
-
-func (m *meter) units() float64 {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.write
-}
-
-// pay returns an observer that makes each caller wait until its write units are paid for.
-func (im *importer) pay(ctx context.Context) func(context.Context, table.Op, table.Units, error) {
-	var limit *rate.Limiter
-	if im.cfg.Rate > 0 {
-		limit = rate.NewLimiter(rate.Limit(im.cfg.Rate), max(1, int(im.cfg.Rate)))
-	}
-	return func(_ context.Context, _ table.Op, u table.Units, _ error) {
-		im.spent.add(u.Write)
-		for units := int(math.Ceil(u.Write)); limit != nil && units > 0; units -= limit.Burst() {
-			if limit.WaitN(ctx, min(units, limit.Burst())) != nil {
-				return // the import was stopped
-			}
-		}
-	}
-}
-
-// phase reports the progress of one phase.
-type phase struct {
-	report func(Progress)
-	mu     sync.Mutex
-	state  Progress
-}
-
-func (im *importer) phase(k kind) *phase {
-	return newPhase(im.cfg.Progress, string(k)+"s", im.index.counts[k])
-}
-
-func newPhase(report func(Progress), name string, total int) *phase {
-	return &phase{report: report, state: Progress{Phase: name, Total: total}}
-}
-
-func (p *phase) add(n int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.state.Done += n
-	p.report(p.state)
-}
-
-func (p *phase) finish() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.state.Ended = true
-	p.report(p.state)
 }
 
 // eachRecord calls visit with each record of a kind.

@@ -1,20 +1,16 @@
 package transfer
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"fanfare/internal/backoff"
 	"fanfare/internal/id"
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -217,73 +213,6 @@ func (v *verifier) get(ctx context.Context, keys map[table.Key]bool) (map[table.
 	return found, nil
 }
 
-// countTries is how often a count is compared, because concurrent calls may change it.
-const countTries = 8
-
-// settled compares a count with the items that it counts until they are equal, or
-// countTries times: users may change both between the reads.
-func (v *verifier) settled(ctx context.Context, what string, count func(context.Context) (counted, items string, err error)) error {
-	waits := backoff.Exponential{First: 100 * time.Millisecond, Most: 5 * time.Second}
-	for try := 1; ; try++ {
-		counted, items, err := count(ctx)
-		if err != nil || counted == items {
-			return err
-		}
-		if try == countTries {
-			v.miss("%s: the count is %s, and there are %s", what, counted, items)
-			return nil
-		}
-		if err := backoff.Wait(ctx, waits.Bound(try)); err != nil {
-			return err
-		}
-	}
-}
-
-// users compares the counts of the files' users with their items (I4).
-func (v *verifier) users(ctx context.Context) error {
-	ph := newPhase(v.im.cfg.Progress, "verify counts of users", len(v.im.index.users))
-	defer ph.finish()
-	return v.side(ctx, func(_ context.Context, do func(func(context.Context) error)) error {
-		for _, user := range slices.Sorted(maps.Keys(v.im.index.users)) {
-			do(func(ctx context.Context) error {
-				defer ph.add(1)
-				for _, c := range []struct {
-					what, pk string
-					of       func(schema.Counts) int64
-				}{
-					{"posts of ", schema.PostsPK(user), func(c schema.Counts) int64 { return c.Posts }},
-					{"followers of ", schema.FollowersPK(user), func(c schema.Counts) int64 { return c.Followers }},
-					{"users that follow from ", schema.FollowingPK(user), func(c schema.Counts) int64 { return c.Following }},
-				} {
-					err := v.settled(ctx, c.what+user, func(ctx context.Context) (counted, listed string, err error) {
-						items, _, err := table.Collect(v.store.Query(ctx, table.Query{PK: schema.UserPK(user), Consistent: true}), 0)
-						if err != nil {
-							return "", "", err
-						}
-						_, counts, err := schema.ParseUser(items)
-						if err != nil {
-							return "", "", err
-						}
-						there := 0
-						err = v.each(ctx, c.pk, func(it table.Item) error {
-							if !it.Has(table.AttrTTL) { // a post with an end is never counted (I15)
-								there++
-							}
-							return nil
-						})
-						return fmt.Sprint(c.of(counts)), fmt.Sprint(there), err
-					})
-					if err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-		}
-		return nil
-	})
-}
-
 func (v *verifier) each(ctx context.Context, pk string, visit func(table.Item) error, project ...string) error {
 	for page, err := range v.store.Query(ctx, table.Query{PK: pk, Consistent: true, Project: append([]string{}, project...)}) {
 		if err != nil {
@@ -296,56 +225,6 @@ func (v *verifier) each(ctx context.Context, pk string, visit func(table.Item) e
 		}
 	}
 	return nil
-}
-
-// likeCounts compares the counts of reactions to the files' posts with the reactions, by kind (I3).
-func (v *verifier) likeCounts(ctx context.Context) error {
-	ph := newPhase(v.im.cfg.Progress, "verify counts of likes", len(v.im.index.posts))
-	defer ph.finish()
-	return v.side(ctx, func(_ context.Context, do func(func(context.Context) error)) error {
-		byID := func(a, b hashed) int { return bytes.Compare(a[:], b[:]) }
-		for _, packed := range slices.SortedFunc(maps.Values(v.im.index.posts), byID) {
-			post := id.Unpack(packed[:])
-			do(func(ctx context.Context) error {
-				defer ph.add(1)
-				it, err := v.store.Get(ctx, table.GetInput{Key: schema.PostByIDKey(post), Consistent: true})
-				if err != nil || it.Item == nil { // records has named it
-					return err
-				}
-				ref, err := schema.ParsePostRef(*it.Item)
-				if err != nil || ref.Gone(v.im.cfg.Now()) {
-					return err
-				}
-				return v.settled(ctx, "likes of post "+post, func(ctx context.Context) (counted, stored string, err error) {
-					likes := schema.LikeCount{Kinds: map[string]int64{}}
-					for shard := range ref.LikeShards {
-						err := v.each(ctx, schema.LikesPK(post, shard, ref.LikeShards), func(it table.Item) error {
-							like, err := schema.ParseLike(it)
-							likes.Kinds[like.Kind]++
-							return err
-						}, schema.AttrState, schema.AttrReaction, schema.AttrFlush)
-						if err != nil {
-							return "", "", err
-						}
-					}
-					it, err := v.store.Get(ctx, table.GetInput{Key: schema.LikeCountKey(post), Consistent: true})
-					return kindsText(schema.ParseLikeCount(it.Item)), kindsText(likes), err
-				})
-			})
-		}
-		return nil
-	})
-}
-
-// kindsText writes counts by kind, without kinds whose count is 0.
-func kindsText(count schema.LikeCount) string {
-	var parts []string
-	for _, kind := range slices.Sorted(maps.Keys(count.Kinds)) {
-		if n := count.Kinds[kind]; kind != "" && n != 0 {
-			parts = append(parts, fmt.Sprintf("%s=%d", kind, n))
-		}
-	}
-	return cmp.Or(strings.Join(parts, " "), "0")
 }
 
 // nearlyExpired is the last part of an entry's life, in which a missing entry does not

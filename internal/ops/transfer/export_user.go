@@ -1,0 +1,115 @@
+package transfer
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"fanfare/internal/fault"
+	"fanfare/internal/feed"
+	"fanfare/internal/feed/access"
+	"fanfare/internal/lifetime"
+	"fanfare/internal/page"
+	"fanfare/internal/schema"
+	"fanfare/internal/table"
+)
+
+// ExportUser writes the records of one user: the profile, the follows in both directions, the user's
+// own mutes, blocks and read markers, the posts, and the user's own comments, likes and bookmarks of
+// living posts. Without the index of likes by user it writes all records but the likes, and returns a
+// fault.IndexOff.
+func ExportUser(ctx context.Context, cfg Config, user string, out io.Writer) error {
+	cfg = cfg.withDefaults()
+	way := access.New(access.Config{Store: cfg.Store, IDs: cfg.IDs, Now: cfg.Now, Lifetimes: lifetime.Fixed(cfg.TTL)})
+	e := &exporter{cfg: cfg, store: way.Store, out: bufio.NewWriterSize(out, exportBuffer)}
+	s := feed.New(feed.Config{Access: way, LikesByUser: cfg.LikesByUser})
+	profile, err := s.User(ctx, user)
+	if unknown, ok := errors.AsType[*fault.Error](err); ok && unknown.Kind == fault.NotFound {
+		return fmt.Errorf("%s: check the id, nothing was written", unknown.Detail)
+	}
+	if err != nil {
+		return err
+	}
+	err = writeRecord(e.out, record{Type: kindUser, ID: user, Name: profile.Name, Bio: profile.Bio, ImageURL: profile.ImageURL, Data: rawData(profile.Data), Time: profile.CreatedAt})
+	if err != nil {
+		return err
+	}
+	for _, pk := range []string{schema.FollowingPK(user), schema.FollowersPK(user)} {
+		if err := e.each(ctx, pk, func(it table.Item) error { return e.follow(ctx, pk, user, it) }); err != nil {
+			return err
+		}
+	}
+	if err := e.own(ctx, user); err != nil {
+		return err
+	}
+	err = e.each(ctx, schema.PostsPK(user), func(it table.Item) error {
+		p, err := schema.ParsePost(it)
+		if err != nil {
+			return err
+		}
+		return e.post(p)
+	})
+	if err != nil {
+		return err
+	}
+	err = pages(func(page page.Request) (page.List[feed.Comment], error) { return s.CommentsByUser(ctx, user, page) }, func(c feed.Comment) error {
+		return writeRecord(e.out, record{Type: kindComment, ID: c.ID, PostID: c.PostID, AuthorID: user, Text: c.Text, Data: rawData(c.Data), Mentions: c.Mentions, Time: c.CreatedAt})
+	})
+	if err != nil {
+		return err
+	}
+	err = pages(func(page page.Request) (page.List[feed.LikedPost], error) { return s.ReactionsByUser(ctx, user, page) }, func(l feed.LikedPost) error {
+		return writeRecord(e.out, likeRecord(l.PostID, user, l.Kind, l.LikedAt))
+	})
+	if off, ok := errors.AsType[*fault.Error](err); err != nil && (!ok || off.Kind != fault.IndexOff) {
+		return err
+	}
+	if flushed := e.out.Flush(); flushed != nil {
+		return flushed
+	}
+	return err
+}
+
+// exportBuffer is the number of bytes that the export of a user writes at once.
+const exportBuffer = 32 << 10
+
+// follow writes a follow of the user, or of one of its followers. The lowest post is in
+// the edge under the follower.
+func (e *exporter) follow(ctx context.Context, pk, user string, it table.Item) error {
+	edge, err := schema.ParseEdge(it)
+	if err != nil {
+		return err
+	}
+	if pk == schema.FollowingPK(user) {
+		return writeRecord(e.out, followRecord(user, edge.Other, edge))
+	}
+	own, err := e.store.Get(ctx, table.GetInput{Key: schema.FollowingKey(edge.Other, user), Consistent: true})
+	if err != nil || own.Item == nil { // unfollowed since
+		return err
+	}
+	if edge, err = schema.ParseEdge(*own.Item); err != nil {
+		return err
+	}
+	follower, _ := schema.UserOfSK(it.Key.SK) // ParseEdge has read it
+	return writeRecord(e.out, followRecord(follower, user, edge))
+}
+
+// pages calls visit with each item of a list.
+func pages[T any](read func(page.Request) (page.List[T], error), visit func(T) error) error {
+	for page := (page.Request{Limit: page.MaxLimit}); ; {
+		list, err := read(page)
+		if err != nil {
+			return err
+		}
+		for _, item := range list.Items {
+			if err := visit(item); err != nil {
+				return err
+			}
+		}
+		if page.Cursor = list.NextCursor; page.Cursor == "" {
+			return nil
+		}
+	}
+}
