@@ -10,21 +10,20 @@ import (
 	"fanfare/internal/table"
 )
 
-// The audit walks during the storms, and repairs. Nothing is damaged, so each finding is
-// a violation, and so is each repair that changes an item.
+// The audit walks during the storms, and repairs. Nobody damages the table, so each finding is a violation,
+// and each repair that changes an item is a violation, too.
 
 const (
 	// auditor is the user of the walks, and the role of their process.
 	auditor = "auditor"
-	// auditEvery is the number of steps from one walk to the next, auditedAtOnce the number of items
-	// of a walk. The whole table takes too many steps for one storm.
+	// auditEvery is the number of steps from one walk to the next, and auditedAtOnce is the number of items of
+	// a walk. A walk over the whole table would take too many steps for one storm.
 	auditEvery, auditedAtOnce = 50, 12
-	// auditSkew bounds the skew of an audit's clock. A clock with a larger skew is in
-	// doubt.
+	// auditSkew bounds the skew of an audit's clock. An audit treats a clock with a larger skew as in doubt.
 	auditSkew = 4 * time.Minute
 )
 
-// part is a table whose scan has a few items from a place on.
+// part is a table whose scan returns only a few items, starting at a drawn key.
 type part struct {
 	table.Store
 	from  table.Key
@@ -87,9 +86,8 @@ func (l *workload) audit(r *rand.Rand) *operation {
 	}
 }
 
-// mend calls a repair. It returns the name of the thing that the repair must not have
-// changed. The repair of a follow may write a mark without a follow: the checks of follows
-// look at the edges.
+// mend makes one drawn repair. It returns the name of the item that the repair must not have changed. The
+// repair of a follow may write a mark without a follow: the checks of follows look only at the edges.
 func (l *workload) mend(ctx context.Context, r *rand.Rand, s *domain) (mended string, err error) {
 	user := l.users[r.IntN(len(l.users))]
 	other := l.other(r, user)
@@ -122,8 +120,7 @@ func (l *workload) findings(found []audit.Finding) {
 	}
 }
 
-// checkAudit walks over the whole table of a quiet world: the walk finds nothing, and
-// decides every check.
+// checkAudit walks over the whole table of a quiet world. The walk must find nothing and decide every check.
 func (w *World) checkAudit(ctx context.Context) {
 	found, sum := w.auditAll(ctx, w.store, nil, audit.Walk{})
 	w.load.findings(found)

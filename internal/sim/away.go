@@ -17,8 +17,8 @@ import (
 // mostNights bounds the nights of a storm: messages must not grow too old.
 const mostNights = 18 * day
 
-// night makes a day or more pass between two operations, most often when few operations are
-// open, and sometimes while the edges of a reader are being refreshed.
+// night makes a day or more pass between two operations. Most nights come when few operations are open, and
+// some come while a worker refreshes the edges of a reader.
 func (w *World) night() {
 	left := len(w.load.due)
 	if w.shape.Days == 0 || left%w.shape.Night > 0 || left == w.lastNight || w.off[FaultNights] || w.slept > mostNights {
@@ -51,9 +51,9 @@ func (w *World) refreshing() bool {
 	})
 }
 
-// sawDays checks after a write of a presence or of an edge that no edge has a lower day than
-// its reader's presence, and that no edge has a day without one. A home that returns is
-// pulled, so its edges do not count (I1).
+// sawDays checks each write of a presence or an edge: no edge has a lower day than its reader's presence, and
+// no edge has a day if its reader has no presence. A home that returns is pulled, so the edges of its reader
+// do not count (I1).
 func (w *World) sawDays(key table.Key, it *table.Item) {
 	var users []string
 	if key.SK == schema.SortPresence && it != nil {
@@ -100,7 +100,7 @@ func (w *World) presenceOf(user string) *schema.Presence {
 	return &p
 }
 
-// awayFrom returns the return that a home waits for, or needs at its next read.
+// awayFrom returns the pending return of a home, or the return that its next read has to request.
 func (w *World) awayFrom(user string) (work []string) {
 	p := w.presenceOf(user)
 	if p != nil && (p.State == schema.PresenceReturning || time.Now().After(p.Until.Start().Add(time.Minute))) {
@@ -109,9 +109,8 @@ func (w *World) awayFrom(user string) (work []string) {
 	return work
 }
 
-// owed returns the posts, and their authors, that a home must show from now on: the user's
-// own posts, and posts with a complete delivery of authors whom the user certainly
-// follows.
+// owed returns the posts that a home must show from now on, with their authors: the user's own posts, and the
+// completely delivered posts of authors whom the user certainly follows.
 func (l *workload) owed(user string, followed []string) map[string]string {
 	must := map[string]string{}
 	for _, author := range append(followed, user) {
@@ -140,9 +139,9 @@ func (w *World) complete(post string) bool {
 	return pulled || chain.Ended && chain.Done == chain.Total
 }
 
-// undelivered returns the posts that a home has shown and may lack until they are delivered. A
-// home by pull, and the merging of a mark, show a post during its delivery, and the reader's
-// entries do not (docs/HYBRID.md).
+// undelivered returns the posts that a home has shown and may lack until their delivery ends. A pulled home,
+// or a mark that is merged, shows a post during the post's delivery; the reader's entries do not show it yet
+// (docs/HYBRID.md).
 func (l *workload) undelivered(home homeOf) map[string]bool {
 	posts := map[string]bool{}
 	for post, author := range l.seen[home] {
@@ -154,9 +153,8 @@ func (l *workload) undelivered(home homeOf) map[string]bool {
 	return posts
 }
 
-// byEntries reports whether a home read that begins now may show only the entries of an
-// author: the last return, and the merging of the author's mark, are over before the read
-// ends.
+// byEntries reports whether a home read that begins now may show only the entries of an author. That is so if
+// the last return has ended, and the merging of the author's mark ends before the read does.
 func (w *World) byEntries(user, author string) bool {
 	const read = 30 * time.Second // no read takes longer, including the difference of clocks
 	if p := w.presenceOf(user); p != nil && (p.State == schema.PresenceReturning || time.Since(p.At) < time.Minute-read) {
@@ -173,7 +171,7 @@ func (w *World) byEntries(user, author string) bool {
 	return !mark.Merges(time.Now().Add(read))
 }
 
-// lacks reports a home that lacks a post of owed.
+// lacks reports the posts of must that a home does not show.
 func (l *workload) lacks(user string, pull bool, must, seen map[string]string) {
 	for _, post := range sorted(must) {
 		if seen[post] == "" && !l.w.mayHaveExpired(post) && !l.doubtful[post] {

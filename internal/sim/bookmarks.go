@@ -13,8 +13,8 @@ import (
 	"fanfare/internal/schema"
 )
 
-// The operations here are bookmarks, and their part of the oracle. The oracle knows a bookmark by its
-// answers, like a mute.
+// This file has the operations on bookmarks, and their part of the oracle. The oracle knows a bookmark by the
+// answers of the API, as it knows a mute.
 
 // bookmark makes or ends a bookmark of one of few posts. Half of the calls look at the list after the answer.
 func (l *workload) bookmark(r *rand.Rand, user string, on bool) *operation {
@@ -60,9 +60,9 @@ func (l *workload) bookmark(r *rand.Rand, user string, on bool) *operation {
 	}
 }
 
-// checkBookmarked checks the list that was read after an answer. It shows no post with an earlier
-// answered deletion (I2), and it shows the answered bookmark (I5). certain means that no other call
-// may have changed this bookmark.
+// checkBookmarked checks a list that was read after an answer about a bookmark. The list shows no post whose
+// deletion was answered earlier (I2), and it shows the answered bookmark (I5). certain means that no other
+// call may have changed this bookmark.
 func (l *workload) checkBookmarked(k likeKey, list []feed.Bookmarked, deleted map[string]bool, certain bool) {
 	for _, b := range list {
 		if deleted[b.PostID] {

@@ -29,8 +29,8 @@ type queued struct {
 	name    string // of its origin: the same in a run without other operations
 	payload []byte
 	meta    message.Metadata
-	// original is the event itself, by the life that published it, nil for a redriven dead letter.
-	// The first receive in that life delivers it, as in a process that has all roles.
+	// original is the event itself, as the publishing life of the process made it; it is nil for a redriven
+	// dead letter. The first receive in that life delivers this value, as in a process with all roles.
 	original queue.Original
 	by       *life
 	visible  time.Time
@@ -57,9 +57,8 @@ type receipt struct {
 	receive *queue.Receive
 }
 
-// visibility is the time for which a received message is hidden from other consumers. The
-// transports extend it while a message is handled, so it ends only if the process is
-// dead, or by a fault.
+// visibility is the time for which a received message is hidden from other consumers. The transports extend
+// the time while a consumer handles the message, so the time ends only if the process is dead, or by a fault.
 const visibility = 30 * time.Second
 
 type broker struct {
@@ -79,8 +78,8 @@ func (w *World) queue(topic string) *queueState {
 	return q
 }
 
-// Publish sends the messages of one call in one request; some of several messages may be
-// sent even if the request fails.
+// Publish sends the messages of one call in one request. If the request fails, the queue may still have
+// accepted some of the messages.
 func (b broker) Publish(topic string, messages ...*message.Message) error {
 	if len(messages) == 0 {
 		return nil
@@ -117,9 +116,9 @@ func (b broker) Publish(topic string, messages ...*message.Message) error {
 	return b.p.do(messages[0].Context(), b.l, c)
 }
 
-// plansLag reports whether plans wait for a minute, and one of the workers reads much larger pages
-// than the other, as before a change of the setting. Then one handling of a post's message sends a
-// plan, and a repetition delivers the post before the plan is handled.
+// plansLag reports whether plans wait for a minute, and one of the workers reads much larger pages than the
+// other worker, as during a change of the setting. Then one worker sends a plan for a post's message, and
+// another worker, which gets the message again, delivers the post before the plan is handled.
 func (w *World) plansLag() bool { return w.shape.Events && w.seed%4 < 3 && w.probe == nil }
 
 // due returns when a published message can be received, zero for at once.
@@ -196,8 +195,8 @@ func (b broker) DropDead(context.Context, string, []string) (int, error) {
 	return 0, fmt.Errorf("nothing drops dead letters here: %w", queue.ErrClosed)
 }
 
-// backstop is the native redrive policy: the queue itself puts a message to the dead
-// letters after too many receives, as its consumers might die on it.
+// backstop is the native redrive policy of a queue: after too many receives the queue itself makes a message a
+// dead letter, because its consumers might die on the message.
 func (w *World) backstop(topic string, m *queued) {
 	q := w.queue(topic)
 	i := slices.Index(q.messages, m)
@@ -210,8 +209,8 @@ func (w *World) backstop(topic string, m *queued) {
 	w.note("backstop %s", m.id)
 }
 
-// redrive redrives the dead letters of a topic, as an operator would. Letters that refuse
-// refuses stay.
+// redrive redrives the dead letters of a topic, as an operator would. A letter for which refuse returns an
+// error stays.
 func (w *World) redrive(topic string, refuse func(queue.DeadLetter) error) {
 	q := w.queue(topic)
 	var kept, sent []queue.DeadLetter
@@ -238,8 +237,8 @@ func (w *World) redrive(topic string, refuse func(queue.DeadLetter) error) {
 	}
 }
 
-// awaits keeps a dead letter for its redrive, if the backstop made the letter or its
-// event is unsent.
+// awaits keeps a dead letter for its redrive, if the backstop made the letter, or if the letter's event has
+// not been sent.
 func (w *World) awaits(d queue.DeadLetter) {
 	if d.Has(messages.ReasonReceived) || (w.shape.Events || w.shape.Notices) && d.Has(messages.ReasonUnsent) {
 		w.set[d.ID] = true
@@ -343,8 +342,8 @@ func (w *World) give(s *subscription, m *queued, carried messages.Event) bool {
 	return true
 }
 
-// collect handles the acks and nacks since the last step, extends the visibility of
-// unanswered messages, and ends subscriptions whose context has ended.
+// collect handles the acks and nacks since the last step, extends the visibility of unanswered messages, and
+// ends each subscription whose context has ended.
 func (w *World) collect() {
 	w.engine.turn()
 	for _, p := range w.procs {

@@ -11,9 +11,9 @@ import (
 	"fanfare/internal/queue"
 )
 
-// The last part of some lives runs like clockwork: there is no fault and no chance, each
-// call is answered at once, and time passes only when nothing else can happen. So the time
-// of a work is known, and the calls that it makes, and how many of them at once.
+// The last part of some lives runs like clockwork. There is no fault and no chance, each call is answered at
+// once, and time passes only when nothing else can happen. So the duration of each work is known, and so are
+// the number of its calls and the number of calls at once.
 
 // probe holds the measurements of the last part of a life.
 type probe struct {
@@ -47,8 +47,8 @@ func (p *probe) refuse(c *call, class string) error {
 	return nil
 }
 
-// measureAnew begins a measurement, with calls that the probe refuses. Work that ran while the driver
-// slept has written to the probe under the lock.
+// measureAnew begins a new measurement, in which the probe refuses some calls. It takes the lock, because work
+// that ran while the driver slept has written to the probe under the lock.
 func (w *World) measureAnew(refusals ...*refusal) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -59,7 +59,7 @@ func (w *World) measureAnew(refusals ...*refusal) {
 	w.probe = next
 }
 
-// tick is the step of the time while something is held.
+// tick is the step by which time moves while a process holds a message.
 const tick = 10 * time.Millisecond
 
 // work runs the world until it is idle, and returns the time that passed.
@@ -95,7 +95,7 @@ func (w *World) workUntil(most time.Duration, done func() bool) time.Duration {
 	}
 }
 
-// tickOn makes time pass: to the next message, or a tick while other work is running.
+// tickOn makes time pass: to the moment of the next message, or by one tick while other work is running.
 func (w *World) tickOn() {
 	now, next := time.Now(), time.Now().Add(time.Hour)
 	for _, p := range w.procs {
@@ -176,7 +176,7 @@ func (w *World) restart(limit int64) {
 	w.settle()
 }
 
-// expect fails an invariant unless a measured number equals the number in the docs.
+// expect fails an invariant unless a measured number equals the number that the docs name.
 func (w *World) expect(invariant, what string, got, want int) {
 	if got != want {
 		w.load.fail(invariant, "in the calm part %s: %d, want %d; calls %s", what, got, want, w.probe.said())

@@ -24,7 +24,7 @@ type comment struct {
 // text is the text of a post.
 type text struct {
 	is string // as in the last answer
-	// maybe are edits without an answer, which may still happen.
+	// maybe are the edits without an answer, which may still have an effect.
 	maybe []string
 }
 
@@ -150,9 +150,8 @@ func (l *workload) commentsOf(post string) (there, gone []string) {
 	return there, gone
 }
 
-// checkComments compares a list with the comments when paging began. The list has each
-// comment once and in order (I7), no deleted comment (I2), and all answered comments
-// (I5).
+// checkComments compares a list with the comments that existed when paging began. The list has each comment
+// once and in order (I7), no deleted comment (I2), and all answered comments (I5).
 func (l *workload) checkComments(post string, items []feed.Comment, there, gone []string) {
 	last := ""
 	shown := map[string]bool{}

@@ -5,10 +5,9 @@ import (
 	"strings"
 )
 
-// crashPoints are the calls at which a process can die, by role, operation and kind of
-// partition: each is a durable step of the product, or a read before one. A run of many
-// seeds fails if a process was not killed before and after each crash point, or met a
-// call that is not listed.
+// crashPoints are the calls at which a process can die, by role, operation and kind of partition. Each call is
+// a durable step of the product, or a read before such a step. A run of many seeds fails if no process was
+// killed before and after each crash point, or if a call is not listed here.
 func crashPoints() []string {
 	var all []string
 	for _, of := range []struct {
@@ -43,9 +42,9 @@ func crashPoints() []string {
 	return all
 }
 
-// point returns the crash point of a call. Crash points of an audit are named by the operation alone: it
-// reads all that there is, and its calls are no steps of a protocol. The commands that move a network write all that
-// there is, too, and few worlds have them.
+// point returns the crash point of a call. The crash points of an audit have the name of the operation alone:
+// an audit reads all kinds of items, and its calls are no steps of a protocol. The commands that move a
+// network write all kinds of items, and only few worlds run these commands.
 func (c *call) point() string {
 	if c.proc.role == mover {
 		if strings.Contains(c.class, "get ") || strings.HasPrefix(c.class, "query ") || strings.HasPrefix(c.class, "scan ") {
@@ -70,8 +69,8 @@ type target struct {
 	after bool
 }
 
-// rarePoints are the crash points that few seeds reach in a storm. A point that at most one seed in
-// ten reaches is in the list several times.
+// rarePoints are the crash points that few seeds reach in a storm. A point that at most one seed in ten
+// reaches is listed several times.
 func rarePoints() []string {
 	rare := []string{
 		"api batch_get block", "api batch_get home", "api batch_get marker", "api batch_get post by id", "api batch_get user", "api get bookmark", "api get lifetimes",
@@ -92,9 +91,9 @@ func rarePoints() []string {
 	return slices.Concat(rare, rarest, rarest, rarest, rarest)
 }
 
-// aims and rareAims are the numbers of crash points that a seed aims at, among all and among
-// the rare ones. So in 1,000 seeds 40 or more aim at each rare point, before and after its
-// effect, and 200 at each of the rarest.
+// aims is the number of crash points that a seed aims at among all points, and rareAims is the number among
+// the rare points. So in 1,000 seeds at least 40 aim at each rare point, before and after its effect, and 200
+// aim at each of the rarest points.
 const aims, rareAims = 3, 10
 
 func (w *World) aim() {
@@ -115,9 +114,8 @@ func (w *World) aim() {
 	}
 }
 
-// aimedAt reports whether the seed kills the process at a crash point, and whether it
-// does so after the effect. It does in quiet times too, because some calls are rare
-// before.
+// aimedAt reports whether the seed kills the process at a crash point, and whether the kill comes after the
+// effect. The seed also kills in quiet times, because a storm makes some calls rarely.
 func (w *World) aimedAt(point string) (aimed, after bool) {
 	for i, t := range w.targets {
 		if t.point != point {

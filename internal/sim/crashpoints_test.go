@@ -33,8 +33,8 @@ func TestACallIsNamedByItsPartition(t *testing.T) {
 	assert.Subset(t, crashPoints(), rarePoints())
 }
 
-// TestSeedsAimAtEachCrashPoint counts the points that the seeds of two runs aim at. 6,000 aims for
-// some 130 points, before and after the effect, are 18 for each.
+// TestSeedsAimAtEachCrashPoint counts the points that the seeds of two runs aim at. There are some 130 points,
+// before and after the effect, so 6,000 aims make 18 for each.
 func TestSeedsAimAtEachCrashPoint(t *testing.T) {
 	aimed := map[target]int{}
 	for seed := uint64(1); seed <= 2000; seed++ {

@@ -17,8 +17,8 @@ import (
 	"fanfare/internal/table"
 )
 
-// In the calm part of some lives the table is damaged, at least once for each kind of finding. The
-// next walk of an audit finds each damage. Walks that repair leave none, and send no events.
+// In the calm part of some lives an operator damages the table, at least once for each kind of finding. The
+// next walk of an audit finds each damage. Walks that repair leave no damage, and send no events.
 
 // operator is the table without the ports: no call waits or fails.
 type operator struct {
@@ -26,7 +26,7 @@ type operator struct {
 	w *World
 }
 
-// alone makes the caller the only one who writes: the goroutines of an aggregator may do so at once.
+// alone lets only the caller write until it calls done: the goroutines of an aggregator may write at once.
 func (s operator) alone() (done func()) {
 	s.w.hand.Lock()
 	return s.w.hand.Unlock
@@ -72,7 +72,8 @@ func (s operator) Publish(topic string, msgs ...*message.Message) error {
 
 func (operator) Close() error { return nil }
 
-// damaged names a user of the damaged town: 0 is the author, 1 to 6 follow it, 7 nobody.
+// damaged names a user of the damaged town. User 0 is the author, users 1 to 6 follow the author, and user 7
+// follows nobody.
 func damaged(i int) string { return fmt.Sprintf("damaged%d", i) }
 
 // town makes users with posts, comments and likes, and returns the posts.
@@ -106,7 +107,7 @@ func (w *World) town() (posts []string) {
 				return err
 			}
 		}
-		// The users of damaged follows beside a block, and of half a block.
+		// These users get a damaged follow beside a block, and half a block.
 		if err := s.Block(ctx, damaged(6), damaged(0)); err != nil {
 			return err
 		}
@@ -128,8 +129,8 @@ func (w *World) change(in table.UpdateInput) table.Key {
 	return in.Key
 }
 
-// miscount makes a like count wrong. It bypasses the ledger's oracle, which would notice
-// at once.
+// miscount makes a like count wrong. It bypasses the ledger's oracle, which would report the wrong count at
+// once.
 func (w *World) miscount(key table.Key) table.Key {
 	in := table.UpdateInput{Key: key, If: table.Exists{}, Add: []table.Attr{
 		{Name: schema.AttrLikes, Value: table.N(40)}, {Name: schema.AttrCount(kinds()[1]), Value: table.N(3)},
@@ -196,8 +197,8 @@ func (w *World) misplaced(post string) table.Item {
 	return it
 }
 
-// mostWalks is the number of walks after which no damage is left: a repair may show another
-// damage, as the burial of a post shows a wrong count.
+// mostWalks is the number of walks after which no damage is left. One repair may uncover another damage: a
+// repair that deletes a post, for example, uncovers a wrong count.
 const mostWalks = 5
 
 // measureDamages damages a town, and makes an audit repair it.

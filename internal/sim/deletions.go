@@ -10,9 +10,9 @@ import (
 	"fanfare/messages"
 )
 
-// Each deletion of a post requests one purge: the call whose transaction made the tombstone, or may
-// have made it, publishes PostDeleted once. No other call does, or a user who repeats a deletion
-// would fill the queue (I11). The audit here does not tidy, so it requests no purge.
+// Each deletion of a post requests one purge: the call whose transaction made the tombstone, or may have made
+// it, publishes PostDeleted once. No other call publishes it, or a user who repeats a deletion would fill the
+// queue (I11). The audit in this world does not tidy, so it requests no purge.
 
 // deletion is a transaction of an operation that deletes a post.
 type deletion struct{ op, post string }
@@ -33,8 +33,8 @@ func buried(ops []table.TransactOp) string {
 	return ""
 }
 
-// sawAnswer handles the answer to a call: to a deletion, which made the tombstone unless it was
-// cancelled, or to the message that requests the purge.
+// sawAnswer handles the answer to a call. The call may be a deletion, which made the tombstone unless it was
+// cancelled, or the send of the message that requests the purge.
 func (w *World) sawAnswer(c *call, err error) {
 	if told, ok := c.sent.(*messages.Commented); ok {
 		w.notices.asked[told.CommentID] = true
@@ -62,9 +62,9 @@ func (w *World) sawPurge(op string, payload []byte) {
 	}
 }
 
-// keepPurge drops the request of an earlier operation when an operation buries a post: the earlier
-// operation has deleted nothing, and its event has no effect on a living post. An operation whose
-// transaction lands late has its own request.
+// keepPurge drops the request of an earlier operation when a later operation deletes the post. The earlier
+// operation has deleted nothing, and its event has no effect on a living post. An operation whose transaction
+// lands late makes a request of its own.
 func (w *World) keepPurge(post string) {
 	if w.acting == nil || w.acting.op != w.purges[post] {
 		delete(w.purges, post)

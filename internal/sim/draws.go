@@ -7,18 +7,17 @@ import (
 	"strings"
 )
 
-// Shrinking leaves out operations and faults, and the remaining ones should run as
-// before. A single stream of random numbers would shift with the first missing call. So
-// each decision draws from a stream of its own, named by its subject. A choice among
-// several candidates draws a lot for each by its name: if some candidates are missing,
-// the same one wins.
+// Shrinking leaves out operations and faults, and the remaining ones should run as before. A single stream of
+// random numbers would shift with the first missing call. So each decision draws from its own stream, which
+// has the name of the decision's subject. A choice among candidates draws a lot for each candidate by its
+// name: if some candidates are missing, the same candidate still wins.
 
 // about starts the stream with the given name, from which w's next draws come.
 func (w *World) about(format string, args ...any) {
 	w.pcg.Seed(w.seed, mix(w.seed, fmt.Sprintf(format, args...)))
 }
 
-// aboutStep is about for a name of every step.
+// aboutStep is about with a name that every step has.
 func (w *World) aboutStep(name string) {
 	text := append(make([]byte, 0, 64), name...)
 	for _, n := range [...]int{w.phase, w.since} {
@@ -27,7 +26,8 @@ func (w *World) aboutStep(name string) {
 	w.pcg.Seed(w.seed, mix(w.seed, string(text)))
 }
 
-// brief shortens a name: the name of a message has that of its sender in it, and so on.
+// brief shortens a name: the name of a message contains the name of its sender, which contains the name of
+// another message, and so on.
 func brief(name string) string {
 	const most = 60
 	if len(name) <= most {
@@ -51,8 +51,8 @@ func choose[T any](rng *rand.Rand, all []T, name func(T) string) int {
 	return best
 }
 
-// mix is a hash of text: FNV-1a, and the end of SplitMix64, as similar texts have
-// similar sums before it.
+// mix is a hash of text: FNV-1a with the finish of SplitMix64. Without the finish, similar texts have similar
+// sums.
 func mix(seed uint64, text string) uint64 {
 	h := seed ^ 14695981039346656037
 	for i := range len(text) {
@@ -63,7 +63,7 @@ func mix(seed uint64, text string) uint64 {
 	return h ^ h>>31
 }
 
-// aliases name ids by the operation that made them, as ids hold the time and random
+// aliases gives each id the name of the operation that made the id, because ids contain the time and random
 // bits.
 type aliases struct {
 	of   map[string]string

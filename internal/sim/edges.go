@@ -16,13 +16,13 @@ import (
 // are open.
 
 const (
-	// mostTransit bounds the time from a request to its effect. AWS refuses a request that
-	// was signed minutes ago, and a connection dies in the sleep of a process.
+	// mostTransit bounds the time from a request to its effect. AWS refuses a request that was signed minutes
+	// ago, and the connections of a process die while the process sleeps.
 	mostTransit = 5 * time.Minute
 	// mostSkew bounds the skew of clocks, in most worlds.
 	mostSkew = 2 * time.Second
-	// noticeSkew bounds the skew of the clocks that give places, none of which is in
-	// doubt.
+	// noticeSkew bounds the skew of the clocks that set the places of notifications. None of these clocks is
+	// in doubt.
 	noticeSkew = time.Minute
 	// clocksApart bounds the skew of a world whose clocks differ by hours.
 	clocksApart = 6 * time.Hour
@@ -68,7 +68,7 @@ func (w *World) fire(kind string, do func() bool) {
 	}
 }
 
-// arm makes a fault wait for the moment at which it leaves most work open.
+// arm lets a fault wait for the moment at which it leaves the most work open.
 func (w *World) arm(kind string) bool {
 	if !w.aged && w.armed[kind] == 0 {
 		w.armed[kind] = w.steps + 400
@@ -76,8 +76,8 @@ func (w *World) arm(kind string) bool {
 	return false // it fires later
 }
 
-// fireArmed fires the armed faults whose moment has come: aggregators die between the
-// likes that they stamped and the flush, and sleep before they write a like.
+// fireArmed fires the armed faults whose moment has come. Aggregators die after they stamped likes and before
+// the flush, or sleep before they write a like.
 func (w *World) fireArmed() {
 	if len(w.armed) == 0 {
 		return
@@ -110,8 +110,9 @@ func (w *World) fireArmed() {
 // sleepsOverNotices reports whether the sleepers of the world are workers that write notifications.
 func (w *World) sleepsOverNotices() bool { return w.shape.Notices && w.seed%3 == 0 }
 
-// readsFirst returns such a worker that reads a notification about a post that nobody has written yet, and the post. If
-// the worker slept after the read and put later, the purge of a deleted post would miss that put.
+// readsFirst returns a worker that reads a notification which nobody has written yet, and the post of the
+// notification. If the worker sleeps after the read and puts the notification later, the purge of a deleted
+// post would miss that put.
 func (w *World) readsFirst() (*Proc, string) {
 	if !w.sleepsOverNotices() {
 		return nil, ""
@@ -131,7 +132,7 @@ func (w *World) readsFirst() (*Proc, string) {
 	return nil, ""
 }
 
-// deleteBeside deletes a post while a worker sleeps that has read a notification of the post.
+// deleteBeside deletes a post while a worker that has read a notification of the post sleeps.
 func (w *World) deleteBeside(post string) bool {
 	l := w.load
 	api := l.apis[w.rng.IntN(len(l.apis))]
@@ -142,9 +143,8 @@ func (w *World) deleteBeside(post string) bool {
 	return true
 }
 
-// leavesMuch reports whether a write of a like count is a flush; in half of the worlds, a
-// flush that takes likes off the count. If that flush never happens, its unlikes stay open,
-// and their items must not expire.
+// leavesMuch reports whether a write of a like count is a flush. In half of the worlds it accepts only a flush
+// that takes likes off: if such a flush never happens, its unlikes stay open, and their items must not expire.
 func (w *World) leavesMuch(write any) bool {
 	in, ok := write.(table.UpdateInput)
 	return ok && len(in.Add) > 0 && (w.seed%4 < 2 || in.Add[0].Value.Int() < 0)
@@ -192,9 +192,8 @@ func (w *World) finishStops() {
 	}
 }
 
-// suspend makes a process sleep for hours or days: p, or, if p is nil, most often a
-// process that waits for an answer. Its requests in flight happen before the sleep, or
-// never.
+// suspend makes a process sleep for hours or days. If p is nil, suspend draws the process, most often one that
+// waits for an answer. Requests that are in flight take effect before the sleep, or never.
 func (w *World) suspend(p *Proc) bool {
 	all := slices.DeleteFunc(w.awake(""), func(p *Proc) bool { return w.hours && p.Name == "notify-0" })
 	busy := slices.DeleteFunc(w.ready(), func(c *call) bool { return !slices.Contains(all, c.proc) })
@@ -292,15 +291,15 @@ func (w *World) pause(d time.Duration) {
 	clear(w.load.seen)
 }
 
-// binds reports whether the idempotency key of a post certainly still binds: it does for
-// 24 hours by the clock of an API.
+// binds reports whether the idempotency key of a post certainly still binds. A key binds for 24 hours by the
+// clock of an API.
 func (w *World) binds(post string) bool {
 	at, err := id.Time(post)
 	return err == nil && time.Since(at) < day-2*clocksApart
 }
 
-// bury kills all aggregators that are awake, and makes all messages on the queue of likes
-// dead letters, which stay for days.
+// bury kills all aggregators that are awake, and makes all messages in the queue of likes dead letters for
+// some days.
 func (w *World) bury() bool {
 	if w.off[FaultCrash] || w.off[FaultDays] || w.heldBack {
 		return false

@@ -14,8 +14,8 @@ import (
 	"fanfare/messages"
 )
 
-// In some worlds a last storm is about posts with an end, stories (docs/decisions/0047). Their author
-// and its followers are no users of the workload, so no other oracle knows them.
+// In some worlds a last storm is about stories: posts with an end (docs/decisions/0047). Their author and its
+// followers are no users of the workload, so no other oracle knows them.
 
 const (
 	teller = "teller"
@@ -31,14 +31,15 @@ func listeners() []string { return []string{"la", "lb", "lc", "ld", "le"} }
 // stories is the oracle's knowledge of the storm.
 type stories struct {
 	w *World
-	// ends has the posts of the teller whose event is durable, and their ends by that event; zero for none.
+	// ends has the end of each post of the teller whose event is durable, according to that event; zero means
+	// no end.
 	ends map[string]time.Time
-	// made are the answered posts. gone may have been deleted.
+	// made are the answered posts. The posts of gone may have been deleted.
 	made []string
 	gone map[string]bool
 }
 
-// endsStorm is that storm, with the checks before and after the last end.
+// endsStorm runs the storm about stories, and checks the reads before and after the last end.
 func (w *World) endsStorm(ctx context.Context, o Options) {
 	if o.Calm || o.Plain || o.Fans > 0 || w.seed%endsEvery != endsAt || len(w.load.violations) > 0 {
 		return
@@ -87,7 +88,7 @@ func (s *stories) plan() (due []string) {
 	return due
 }
 
-// next starts the next operation at an API that is there, in the place of a user who is free.
+// next starts the next operation at an API that is up, as a user who has no open operation.
 func (s *stories) next(due *[]string) bool {
 	w, l := s.w, s.w.load
 	client := slices.IndexFunc(l.users, func(user string) bool { return l.busy[user] == nil })
@@ -137,7 +138,7 @@ func (s *stories) operation(kind, client string, api *Proc) *operation {
 	return op
 }
 
-// tell makes a post. A story ends soon, or after all that the storm does.
+// tell makes a post. A story ends soon, or after the end of the storm.
 func (s *stories) tell(op *operation, api *Proc) {
 	in := feed.PostInput{Text: op.name}
 	if op.name == "story" {
@@ -158,8 +159,8 @@ func (s *stories) tell(op *operation, api *Proc) {
 	}
 }
 
-// look makes a read of a drawn kind: it shows no story that had ended by the clock of its API when it
-// began (I15).
+// look makes a read of a drawn kind. The read shows no story whose end had passed, by the clock of its API,
+// when the read began (I15).
 func (s *stories) look(op *operation, r *rand.Rand, api *Proc, fan, post string) {
 	reads := storyReads()
 	name := sorted(reads)[r.IntN(len(reads))]
@@ -186,7 +187,8 @@ func (s *stories) checkShown(read, post string, now time.Time) {
 	}
 }
 
-// storyRead is a read of a fan, and returns the posts that it shows. If it is one, it reads the given post.
+// storyRead is a read by a fan that returns the shown posts. If one is set, the read is about the given post
+// only.
 type storyRead struct {
 	one, home bool
 	do        func(ctx context.Context, d *domain, fan, post string) ([]string, error)
@@ -283,8 +285,8 @@ func (s *stories) sawEvent(e *messages.PostCreated) {
 	}
 }
 
-// checkCount checks a rule of any moment: counts.posts is the number of posts without an end (I4, I15),
-// and a post that does not end soon has the number of its comments.
+// checkCount checks two rules that hold at any moment: counts.posts is the number of posts without an end (I4,
+// I15), and a post that does not end soon has the right number of comments.
 func (s *stories) checkCount() {
 	posts := 0
 	for _, it := range s.w.partition(schema.PostsPK(teller)) {
@@ -305,8 +307,8 @@ func (s *stories) checkCount() {
 	}
 }
 
-// checkEnds checks the quiet world: now, after the last end, and once the table has deleted all that has
-// expired.
+// checkEnds checks the quiet world three times: now, after the last end, and after the table has deleted all
+// expired items.
 func (s *stories) checkEnds(ctx context.Context) {
 	s.check(ctx)
 	last := time.Now()
@@ -332,7 +334,7 @@ func (s *stories) checkEnds(ctx context.Context) {
 	}
 }
 
-// check checks that each read shows the posts that have not ended, and no other ones.
+// check checks that each read shows exactly the posts that have not ended.
 func (s *stories) check(ctx context.Context) {
 	s.checkCount()
 	service, now := s.w.direct(), time.Now()
@@ -351,7 +353,7 @@ func (s *stories) check(ctx context.Context) {
 	}
 }
 
-// checkRead checks a read, of each post if it is a read of one.
+// checkRead checks a read. If the read is about one post, checkRead repeats it for each post.
 func (s *stories) checkRead(ctx context.Context, service *domain, name string, read storyRead, fan string, living map[string]bool) {
 	asked, shown, now := sorted(s.ends), map[string]bool{}, time.Now()
 	if !read.one {
@@ -385,13 +387,14 @@ func (w *World) endOf(post string) time.Time {
 	return w.stories.ends[post]
 }
 
-// likesExpire reports whether the table may delete the likes of a story, and their count, one by one.
+// likesExpire reports whether the table may delete the likes of a story and their count one by one.
 func (w *World) likesExpire(post string) bool {
 	end := w.endOf(post)
 	return !end.IsZero() && !time.Now().Add(w.early()).Before(end.Add(likesKept))
 }
 
-// checkEndingItem checks that an item of a story expires with it, and an item of another post as ever.
+// checkEndingItem checks that an item of a story expires with the story, and that an item of another post has
+// its usual life.
 func (w *World) checkEndingItem(post string, now table.Item, after time.Duration) {
 	end := w.endOf(post)
 	if end.IsZero() {
@@ -402,7 +405,8 @@ func (w *World) checkEndingItem(post string, now table.Item, after time.Duration
 	}
 }
 
-// storyLife returns the time of a post's entry: the timeline's, or the end of the post.
+// storyLife returns the time at which a post's entry expires: the time of the timeline, or the end of the post
+// if it is earlier.
 func (w *World) storyLife(post string, timeline time.Time) time.Time {
 	if end := w.endOf(post); !end.IsZero() && end.Before(timeline) {
 		return end

@@ -10,8 +10,8 @@ import (
 	"fanfare/internal/table"
 )
 
-// The reason of fanfare explain is the true one by the table. In the storms that is checked where nobody writes
-// meanwhile to what the reason is about.
+// The table must confirm the reason that fanfare explain gives. In the storms the oracle checks a reason only
+// if nobody writes to the partitions in question meanwhile.
 
 // aim chooses, in half of the questions, a post whose delivery is under way and one of its author's followers.
 func (of *read) aim() {
@@ -26,7 +26,7 @@ func (of *read) aim() {
 	}
 }
 
-// explain asks why a post is in a user's home, or is not.
+// explain asks why a user's home shows a post or lacks it.
 func explain(ctx context.Context, s *domain, of *read) (string, error) {
 	all, err := s.Explain(ctx, of.op.api.Broker(), of.user, of.post)
 	if isNotFound(err) {
@@ -36,7 +36,7 @@ func explain(ctx context.Context, s *domain, of *read) (string, error) {
 	return "", err
 }
 
-// checkExplained checks the reason that was given in a storm.
+// checkExplained checks a reason that explain returned in a storm.
 func (of *read) checkExplained() {
 	for _, e := range of.explained {
 		if of.deleted[e.Post] && e.Reason.Shown() {

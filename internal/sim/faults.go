@@ -10,8 +10,7 @@ import (
 	"fanfare/internal/table"
 )
 
-// Rates are the odds of each fault at each opportunity; the zero value is a calm
-// world.
+// Rates are the odds of each fault at each opportunity. The zero value is a calm world.
 type Rates struct {
 	Fail    float64 // a call fails and has no effect
 	Unsent  float64 // so does a send of events: the queue is the operator's, and fails more often
@@ -34,7 +33,7 @@ type Rates struct {
 	Heat     float64
 	Conflict float64 // a transaction meets another write of one of its items
 	Hold     bool    // calls of one kind are slow
-	// Backstop moves a message to the dead letters though nothing is wrong with it.
+	// Backstop makes a message a dead letter although the message has no defect.
 	Backstop float64
 	Slow     float64 // the answer of a call comes after the effects of later ones
 	Stop     float64 // a process is stopped, and finishes its work
@@ -122,7 +121,7 @@ func (w *World) strikes(kind string, rate float64) bool {
 	return true
 }
 
-// tighten begins and ends stretches of throttling. Most affect a partition in use.
+// tighten begins and ends stretches of throttling. Most stretches affect a partition in use.
 func (w *World) tighten(ready []*call) {
 	w.tight = slices.DeleteFunc(w.tight, func(s stretch) bool { return s.over(w.steps) })
 	w.heat(ready)
@@ -158,8 +157,7 @@ func (w *World) fill(c *call) {
 	w.note("full %q for %q until %s", s.pk, s.only, s.hot.Format("15:04:05.000"))
 }
 
-// fillAfter fills, in some worlds, a partition of a call whose answer was lost: its
-// caller retries.
+// fillAfter fills, in some worlds, a partition of a call whose answer was lost, because its caller will retry.
 func (w *World) fillAfter(c *call) {
 	if w.faults.Heat > 0 && w.rng.IntN(4) == 0 {
 		w.fill(c)
@@ -190,8 +188,8 @@ func unavailable(kind string) error {
 	return fmt.Errorf("%s: %w", kind, errDown)
 }
 
-// throttled returns the answer to a call for which there is no capacity. Only a batch
-// then has an effect: it writes the part for which there is capacity.
+// throttled returns the answer to a call for which there is no capacity. Only a batch still has an effect: it
+// writes the part for which there is capacity.
 func (w *World) throttled(c *call) error {
 	if len(c.ops) > 0 {
 		return cancelled(c.ops, table.CancelThrottled, func(i int) bool { return slices.ContainsFunc(w.sidesOf(c.ops[i]), w.short) })
@@ -204,8 +202,8 @@ func (w *World) throttled(c *call) error {
 	return &table.UnavailableError{Op: c.kind, Err: errThrottled, Reason: table.ShortUnknown, Undone: !c.batch}
 }
 
-// cancelled returns the error of a transaction that was cancelled, for the reason why, by
-// the operations that is selects.
+// cancelled returns the error of a transaction that was cancelled for the reason why. The function is selects
+// the operations that failed.
 func cancelled(ops []table.TransactOp, why table.CancelReason, is func(i int) bool) error {
 	e := &table.CancelledError{Reasons: make([]table.CancelledOp, len(ops))}
 	for i, op := range ops {

@@ -13,12 +13,12 @@ import (
 	"fanfare/internal/schema"
 )
 
-// The operations here are mutes and blocks, and their part of the oracle.
+// This file has the operations that mute and block, and their part of the oracle.
 
 // hidden is a mute or a block of one user by another, according to the answers.
 type hidden struct {
 	on bool
-	// doubtful means that a call had no answer and may still happen.
+	// doubtful means that a call had no answer and may still have an effect.
 	doubtful bool
 	// calls counts the calls that began.
 	calls int
@@ -93,8 +93,8 @@ func (l *workload) uncontested(user string, posts map[string]string) {
 	maps.DeleteFunc(posts, func(_, author string) bool { return l.contested[pair{user, author}] })
 }
 
-// refusedFor returns the check of an answered comment or like: there was certainly no block between
-// its user and author, from its beginning to its end, nor for some time before.
+// refusedFor returns the check of an answered comment or like: from the beginning of the call to its end, and
+// for some time before, there was certainly no block between the user and the author.
 func (l *workload) refusedFor(user, author string, before time.Duration) func() {
 	for _, p := range []pair{{user, author}, {author, user}} {
 		if h := l.blocks[p]; h.certain() && time.Since(h.at) >= before {

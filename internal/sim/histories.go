@@ -17,37 +17,37 @@ import (
 	"fanfare/messages"
 )
 
-// Beside the storms of a run that asks for histories, several clients of a few users follow, react and
-// read at the same time. The calls are recorded with their order in time. The test in e2e/histories
-// holds them against a model.
+// If a run asks for histories, clients of a few users follow, react and read concurrently, beside the storms.
+// The run records the calls with their order in time, and the test in e2e/histories compares the record with a
+// model.
 
-// Call is one call of a history, about one register: an edge or a reaction, which is on or off.
+// Call is one call of a history about one register. A register is an edge or a reaction, and is on or off.
 type Call struct {
 	Register string
 	Client   int
-	// Write makes the register On. Other calls read it and were answered On.
+	// Write makes the register On. A call that reads was answered On.
 	Write, On bool
 	// Version orders the writes of a reaction, of which the newest one wins.
 	Version string
-	// Began and Ended are moments in their order. An end of Never leaves the effect open.
+	// Began and Ended are moments, in order. If Ended is Never, the call may have its effect at any time.
 	Began, Ended int64
 }
 
-// Never is the end of a call without an answer. Its effect may come at any time, or not at all.
+// Never is the end of a call without an answer. Its effect may come at any time, or never.
 const Never = math.MaxInt64
 
 // Reaction reports whether the call is about a reaction, which an aggregator writes later.
 func (c Call) Reaction() bool { return c.Version != "" || c.Register[0] == 'l' }
 
 const (
-	// historians are users that no other part of the world uses. Each has so many clients. The first
-	// one makes the posts that all of them react to.
+	// historians are users that no other part of the world uses. Each historian has historianClients clients.
+	// The first historian makes the posts to which all historians react.
 	historians, historianClients, historianPosts = 3, 3, 2
 )
 
 func historian(n int) string { return fmt.Sprintf("historian%d", n) }
 
-// histories has the calls so far. One without calls, nil, records nothing.
+// histories has the recorded calls. A nil histories records nothing.
 type histories struct {
 	w     *World
 	rng   *rand.Rand
@@ -55,7 +55,7 @@ type histories struct {
 	calls []*Call
 	// writes are the calls by the operation that made them, for the versions.
 	writes map[string]*Call
-	// answered are the writes of reactions that were answered and may not have had their effect.
+	// answered are the reactions that were answered and may not have had their effect yet.
 	answered map[*Call]bool
 	moments  []time.Time
 }
@@ -102,7 +102,7 @@ func (h *histories) populate() {
 	}
 }
 
-// beside returns a function that starts some of the calls in the place of next.
+// beside returns a function that sometimes starts a call of a historian instead of next.
 func (h *histories) beside(next func() bool) func() bool {
 	if h == nil {
 		return next
@@ -157,8 +157,8 @@ func (h *histories) next() bool {
 	return true
 }
 
-// followed reads the list of the users that a user follows. Each further author is a read of its own,
-// because a page of the table is no snapshot.
+// followed reads the list of the users that a user follows. The edge to each other historian is a read of its
+// own, because a page of the table is no snapshot.
 func followed(ctx context.Context, s *domain, user, client int) (reads []Call, err error) {
 	list, err := s.Following(ctx, historian(user), page.Request{Limit: historians})
 	for other := range historians {
@@ -188,7 +188,7 @@ func (h *histories) write(op *operation, c *Call, do func(context.Context, *doma
 	}
 }
 
-// read lets an operation read registers as they are, or as they were before lag.
+// read lets an operation read registers. The answer may be as old as lag.
 func (h *histories) read(op *operation, lag time.Duration, do func(context.Context, *domain) ([]Call, error)) {
 	var reads []Call
 	began := h.moment() - 1
@@ -219,7 +219,7 @@ func (h *histories) published(e *messages.Like) {
 	}
 }
 
-// quiet reads all registers past the ports, while the world is quiet: each answered reaction whose
+// quiet reads all registers directly from the table, while the world is quiet: each answered reaction whose
 // message is no dead letter has had its effect.
 func (h *histories) quiet() {
 	if h == nil {

@@ -11,8 +11,8 @@ import (
 	"fanfare/internal/table"
 )
 
-// history gives each ledger the entries that aggregators leave in weeks: most of these
-// aggregators noted their end, so their entries may be pruned.
+// history adds to each ledger the entries that aggregators leave in weeks. Most of these aggregators noted
+// their end, so their entries may be pruned.
 func (w *World) history() bool {
 	if w.aged || len(w.load.created) == 0 || w.histories > 0 {
 		return false

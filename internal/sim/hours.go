@@ -14,8 +14,8 @@ import (
 	"fanfare/internal/table"
 )
 
-// hours is the oracle of the limit of an hour (docs/decisions/0047). It sees each write, and decides
-// only by the write whether the write makes a thing that must be counted.
+// hours is the oracle of the limit of units in an hour (docs/decisions/0047). It sees each write, and decides
+// by the write alone whether the write makes a thing that must be counted.
 type hours struct {
 	names   map[string]string // of operations, by id
 	begun   map[string]begun  // by operation
@@ -25,12 +25,12 @@ type hours struct {
 	wrote   map[string]int    // writes and messages, by operation
 	spent   map[spent]int64
 	posts   map[string]map[schema.Hour]int64 // that an hour counts, by user
-	// left are the hours in the counts of a user when the world was quiet. newest is the last hour
-	// that a transaction has counted since.
+	// left are the hours in the counts of a user when the world was quiet. newest is the last hour in which a
+	// transaction has counted since then.
 	left   map[string][]schema.Hour
 	newest map[string]schema.Hour
-	// again are the hours that calls have counted since: a key that was bound in a former
-	// hour counts there.
+	// again are the hours in which calls have counted since then: a call whose key was bound in a former hour
+	// counts in that hour.
 	again map[spent]bool
 }
 
@@ -40,7 +40,8 @@ type spent struct {
 	hour schema.Hour
 }
 
-// begun are the hours of a user when an operation began. The user is "" if the operation has a bound key.
+// begun are the hours of a user when an operation began. The user is "" if the operation has a bound
+// idempotency key.
 type begun struct {
 	user         string
 	spent, posts map[schema.Hour]int64
@@ -89,8 +90,7 @@ func hourOf(name string) (h schema.Hour, posts, ok bool) {
 	return schema.Hour(n), posts, err == nil
 }
 
-// drops forgets the hours that an update removes: a repetition of old work may count in
-// such an hour again.
+// drops forgets the hours that an update removes. If old work is repeated, it may count in such an hour again.
 func (h *hours) drops(in *table.UpdateInput) {
 	user := strings.TrimPrefix(in.Key.PK, "u#")
 	for _, name := range in.Remove {
@@ -130,8 +130,8 @@ func countOf(in *table.UpdateInput) *count {
 	return &c
 }
 
-// effect is a thing that a transaction makes and an hour counts. must reports whether it has to be
-// counted: imports, blocks and removals need not be.
+// effect is a thing that a transaction makes and an hour counts. must reports whether the hour has to count
+// the thing: it need not count imports, blocks and removals.
 type effect struct {
 	name        string
 	least, most int64
@@ -209,8 +209,8 @@ func (w *World) sawUse(c *call) {
 	}
 }
 
-// sawCount checks a write that counts units: for one effect, once, in its hour, and without hours
-// that another process may still use.
+// checkCount checks a write that counts units. The write counts one effect, once, in the effect's hour, and
+// drops no hour that another process may still use.
 func (w *World) sawCount(c *call, n *count, made *effect, alone bool) {
 	h := w.counting
 	if b := h.begun[c.op]; !alone && b.user == n.user && !w.hours && min(b.spent[n.hour], h.spent[n.spent]) >= w.shape.Units && (n.posts == 0 || b.posts[n.hour] >= 4) {
@@ -256,7 +256,7 @@ func refusedByHour(err error) bool {
 	return ok && e.Kind == fault.TooSoon
 }
 
-// checkRefused checks that a refused call wrote nothing. A call of several tries may have.
+// checkRefused checks that a refused call wrote nothing, unless the call had several tries.
 func (w *World) checkRefused(op *operation) {
 	h := w.counting
 	if n := h.wrote[op.id()]; refusedByHour(op.err) && n > 0 && (strings.HasPrefix(op.name, "post ") || strings.HasPrefix(op.name, "comment ")) {

@@ -11,9 +11,9 @@ import (
 	"fanfare/internal/table"
 )
 
-// In some worlds a last storm is about a kept block and mute: a user is blocked and muted by another
-// user, leaves and returns (docs/decisions/0034). The two follow no user of the workload, so all
-// other oracles ignore them.
+// In some worlds a last storm is about a kept block and mute: one user blocks and mutes another user, who
+// leaves and returns (docs/decisions/0034). The two users follow no user of the workload, so all other oracles
+// ignore them.
 
 const (
 	victim, blocked, friend = "victim", "blocked", "friend"
@@ -21,8 +21,8 @@ const (
 	keptEvery, keptAt = 3, 1
 )
 
-// keptStep is an operation on the two users. client is the number of the workload's user whose
-// place it uses.
+// keptStep is an operation on the two users. client is the number of the user of the workload in whose name
+// the operation runs.
 type keptStep struct {
 	client int
 	name   string
@@ -31,10 +31,9 @@ type keptStep struct {
 
 // kept is the oracle's knowledge of the storm.
 type kept struct {
-	// begun is set with the first answer of all, whatever the answer is.
+	// begun is set by the first answer, whatever the answer is.
 	begun bool
-	// answered has the block and the mute by their names, once a call for them was
-	// answered.
+	// answered has the names of the block and of the mute, once a call for them was answered.
 	answered map[string]bool
 	// ended has the block and the mute once the audit has ended them.
 	ended map[string]bool
@@ -114,8 +113,8 @@ func (w *World) keptStorm(ctx context.Context, o Options) {
 
 func (w *World) clientOf(s keptStep) string { return w.load.users[s.client%len(w.load.users)] }
 
-// keptOperation makes an operation of the storm. A follow that begins after the answer to the block
-// is refused.
+// keptOperation makes an operation of the storm. A follow that begins after the answer to the block must be
+// refused.
 func (w *World) keptOperation(s keptStep, know *kept) *operation {
 	certain := know.answered["block"]
 	return &operation{
@@ -132,8 +131,8 @@ func (w *World) keptOperation(s keptStep, know *kept) *operation {
 	}
 }
 
-// sawKept checks a write to the block or the mute. Only the audit may end it, and only while the
-// blocked user has neither a profile nor the note of a removal.
+// sawKept checks a write to the block or the mute. Only the audit may end a block or mute, and only while the
+// blocked user has neither a profile nor a note of a removal.
 func (w *World) sawKept(key table.Key, now *table.Item) {
 	name := map[table.Key]string{schema.BlockKey(victim, blocked): "block", schema.MuteKey(victim, blocked): "mute"}[key]
 	before := w.items[key]
@@ -148,8 +147,8 @@ func (w *World) sawKept(key table.Key, now *table.Item) {
 	}
 }
 
-// checkKept checks that both halves of the answered block and mute exist, and that only a call or
-// the audit ends them.
+// checkKept checks that both halves of the answered block and mute exist, unless a call or the audit ended
+// them.
 func (w *World) checkKept(know *kept) {
 	for _, half := range []struct {
 		name, attr string

@@ -12,12 +12,12 @@ import (
 	"fanfare/internal/table"
 )
 
-// In some worlds each process starts with a drawn TTL of homes, and decides it for all processes
+// In some worlds each process starts with a drawn TTL of homes, and decides the TTL for all processes
 // (docs/decisions/0042). The oracle keeps every TTL that was ever in force.
 
 const (
-	// ttlAhead is the least time, by the clock of the world, from a decision to its effect, and
-	// ttlFixed the time before the effect in which no process changes the decision.
+	// ttlAhead is the least time, by the clock of the world, from a decision to its effect. ttlFixed is the
+	// time before the effect in which no process may change the decision.
 	ttlAhead = day - clocksMost
 	ttlFixed = 14*time.Hour - clocksApart - 30*time.Minute
 )
@@ -42,7 +42,7 @@ func (w *World) decides(p *Proc) *lifetime.View {
 	return view
 }
 
-// lifetimesNow returns a view for a reader without faults, at a right clock.
+// lifetimesNow returns a view for a reader without faults and with a right clock.
 func (w *World) lifetimesNow() *lifetime.View {
 	return lifetime.New(lifetime.Config{Store: w.store, Now: time.Now, TTL: timelineTTL})
 }
@@ -54,8 +54,8 @@ func (w *World) firstTTL() {
 	w.write(w.views[0].Item())
 }
 
-// checkLifetimes checks a decision about the TTL of homes: each process has read it before it is
-// in force, and nobody changes it while a process may use it.
+// checkLifetimes checks a decision about the TTL of homes: each process has read the decision before it is in
+// force, and nobody changes the decision while a process may use it.
 func (w *World) checkLifetimes(now table.Item) {
 	next, err := schema.ParseLifetimes(now)
 	if err != nil {
@@ -88,8 +88,8 @@ func (w *World) byAView(holds func(schema.Lifetimes) bool) bool {
 	return slices.ContainsFunc(w.views, holds)
 }
 
-// leaves returns the time when a post leaves homes: then it is older than a TTL that was
-// in force since its creation.
+// leaves returns the time at which a post leaves homes: the post is then older than some TTL that was in force
+// since its creation.
 func (w *World) leaves(post string) time.Time {
 	made, err := id.Time(post)
 	if err != nil {

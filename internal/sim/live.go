@@ -20,13 +20,13 @@ import (
 	"fanfare/internal/table"
 )
 
-// In some worlds a last storm is about live homes (docs/decisions/0023). Each API has a hub, and some
-// users have streams, which are cut and opened again at some API. The index of posts by time lags,
-// and lacks some posts. After the storm a calm part checks how long an event takes.
+// In some worlds a last storm is about live homes (docs/decisions/0023). Each API has a hub, and some users
+// have streams. The driver cuts the streams and opens them again at some API. The index of posts by time lags,
+// and lacks some posts. After the storm a calm part checks the delay of each event.
 
 const (
-	// liveEvery and liveAt choose the worlds: worlds without another last part, and some with the
-	// storm about kept blocks.
+	// liveEvery and liveAt choose the worlds. The chosen worlds have no other last part, or only the storm
+	// about kept blocks.
 	liveEvery, liveAt = 4, 3
 	// mostLive is the number of users with streams. A world with liveCrowd users or more
 	// has no streams.
@@ -37,13 +37,13 @@ const (
 	openAgain = time.Second
 )
 
-// liveStorm is that part of a world. Its oracle knows that only a look makes an event, and makes it
-// once, and which posts have to come.
+// liveStorm is the storm about live homes. Its oracle checks that only a look makes an event, that the event
+// comes once, and that no post is missing.
 type liveStorm struct {
 	w       *World
 	hubs    map[*Proc]*live.Hub
 	clients []*liveClient
-	// facts are the facts for looks that begin now.
+	// facts are the facts that a look which begins now must respect.
 	facts atomic.Pointer[liveFacts]
 	// noIndex hides all posts from the index of posts by time.
 	noIndex bool
@@ -53,7 +53,7 @@ type liveStorm struct {
 	begun map[string]int
 
 	mu sync.Mutex
-	// found are the posts that looks found, by user, and broken the violations.
+	// found are the posts that looks found, by user. broken are the violations.
 	found  map[pair]bool
 	broken []string
 }
@@ -61,14 +61,15 @@ type liveStorm struct {
 // liveFacts are answers that a look must respect if it begins after them (I2).
 type liveFacts struct {
 	deleted map[string]bool
-	// unfollowed are the authors of whom a home shows nothing, by the home's user. begun is the
-	// number of operations that each user has begun.
+	// unfollowed are, by user, the authors of whom the user's home shows nothing. begun is the number of
+	// operations that each user has begun.
 	unfollowed map[string][]string
 	begun      map[string]int
 }
 
-// liveHomes are the homes of a process as its hub reads them. Each read has the name of its user, and
-// begins in a turn of its own: reads that begin at once may share a read, and the first makes it.
+// liveHomes are the homes of a process as its hub reads them. Each read has the name of its user, and begins
+// in a turn of its own: reads that begin at the same time may share one read, and the first of them makes the
+// shared read.
 type liveHomes struct {
 	*domain
 	p     *Proc
@@ -101,7 +102,7 @@ func (h liveHomes) PostsMade(ctx context.Context, low time.Time) (home.Made, err
 	return h.domain.PostsMade(h.as(ctx, "tail"), low)
 }
 
-// Arrivals notes what a look finds, and checks it by the answers before the look.
+// Arrivals records the posts that a look finds, and checks them against the answers that came before the look.
 func (h liveHomes) Arrivals(ctx context.Context, user string, seen *home.Streamed) iter.Seq2[[]feed.HomeItem, error] {
 	facts := h.storm.facts.Load()
 	return func(yield func([]feed.HomeItem, error) bool) {
@@ -123,7 +124,7 @@ func (s *liveStorm) finds(user string, items []feed.HomeItem, facts *liveFacts) 
 		if facts.deleted[post] {
 			s.broken = append(s.broken, fmt.Sprintf("I2: a look at the home of %s finds %s, whose delete was answered before", user, post))
 		}
-		// A follow that begins beside the look may be seen.
+		// The look may see a follow that began after the look.
 		if now := s.facts.Load(); slices.Contains(facts.unfollowed[user], author) && now.begun[user] == facts.begun[user] {
 			s.broken = append(s.broken, fmt.Sprintf("I2: a look at the home of %s finds %s of %s, an unfollowed author", user, post, author))
 		}
@@ -161,7 +162,7 @@ func (s *liveStorm) serve(p *Proc) {
 	p.Go(func(ctx context.Context) { _ = hub.Run(ctx) }) // it ends with ctx, without an error
 }
 
-// learn takes the answers for the looks that begin from now on, and the violations of streams.
+// learn publishes the answers that later looks must respect, and reports the violations of streams.
 func (s *liveStorm) learn() {
 	l := s.w.load
 	facts := &liveFacts{deleted: clone2(l.deleted), unfollowed: map[string][]string{}, begun: maps.Clone(s.begun)}
@@ -211,7 +212,7 @@ func (w *World) liveHomesStorm(ctx context.Context, o Options) {
 	}
 }
 
-// start gives each API a hub, also in its next lives.
+// start gives each API a hub, and each later life of the API, too.
 func (s *liveStorm) start() {
 	s.w.liveStorm = s
 	for _, api := range s.w.load.apis {
@@ -287,11 +288,11 @@ func (s *liveStorm) next(due *[]planned) bool {
 	return true
 }
 
-// liveNumber is above the numbers of all other storms' operations.
+// liveNumber is larger than the number of any operation of another storm.
 const liveNumber = 100_000
 
-// hides reports whether the index of posts by time lacks an item of the table now. Some posts are never
-// there.
+// hides reports whether the index of posts by time lacks an item of the table now. The index never shows some
+// posts.
 func (s *liveStorm) hides(it table.Item) bool {
 	if s == nil {
 		return false

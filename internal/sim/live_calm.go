@@ -10,8 +10,8 @@ import (
 	"fanfare/internal/live"
 )
 
-// calm opens all streams at one API and makes another one accept posts. There is no fault. Then each
-// stream has all posts of its home, and gets each later post in time.
+// calm opens all streams at one API and makes another API accept posts. There is no fault. Then each stream
+// has all posts of its home, and gets each later post in time.
 func (s *liveStorm) calm(ctx context.Context) {
 	w, l := s.w, s.w.load
 	w.faults, w.tight = Rates{}, nil
@@ -37,7 +37,7 @@ func (s *liveStorm) calm(ctx context.Context) {
 	s.run(follow, here) // its list is that of the streams
 	s.pass(10*time.Second, "")
 	if follow.err == nil && !apart && !l.unsure(pair{reader, author}) && l.mutes[pair{reader, author}] == nil {
-		// No hint comes, so the slow look has to find the post.
+		// The index gives no hint, so the slow look has to find the post.
 		s.noIndex = true
 		s.event(there, author, "", live.DefaultSlowLook+2*time.Second)
 		s.noIndex = false
@@ -51,8 +51,8 @@ func (s *liveStorm) calm(ctx context.Context) {
 	w.quieten(ctx)
 }
 
-// event makes author post at an API, while the writes of one kind wait for three seconds. The first
-// client has to get the post within a time.
+// event makes author post at an API. Writes whose class ends with held wait for three seconds. The first
+// client must get the post within the given time.
 func (s *liveStorm) event(api *Proc, author, held string, within time.Duration) {
 	l := s.w.load
 	before := len(l.posts)

@@ -24,11 +24,11 @@ type liveClient struct {
 	watch
 	// ended is set once stream has ended.
 	ended bool
-	// again is when the client opens a stream after a refused one.
+	// again is the time at which the client opens a stream after a refusal.
 	again time.Time
 }
 
-// write takes the frames of the client's stream. The client reads no stream that it has cut.
+// write takes the frames of the client's stream. The client ignores frames of a stream that it has cut.
 func (c *liveClient) write(st *live.Stream, frames []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -47,8 +47,7 @@ func (c *liveClient) write(st *live.Stream, frames []byte) error {
 	return nil
 }
 
-// came checks an event. A client drops posts after its last position that it has had
-// already.
+// came checks an event. A client drops a post after its last position if the client has had that post already.
 func (s *liveStorm) came(c *liveClient, post string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

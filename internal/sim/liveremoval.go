@@ -10,8 +10,8 @@ import (
 // gone is a user that no other part of the world uses.
 const gone = "gone"
 
-// removal makes a user open a stream at an API and be removed at another one. The stream
-// has to end soon.
+// removal makes a user open a stream at one API, and removes the user at another API. The stream has to end
+// soon.
 func (s *liveStorm) removal(here, there *Proc) {
 	l := s.w.load
 	client := &liveClient{storm: s, user: gone, ended: true, watch: watch{had: map[string]bool{}, since: map[string]bool{}, old: map[string]bool{}}}

@@ -18,19 +18,19 @@ import (
 	"fanfare/messages"
 )
 
-// In half of the worlds a user is removed in the storms and returns, while clients of the user and
-// of two other users repeat the same calls (I12). None of the three follows another user of the
-// world, so all other oracles ignore them. The oracle knows a life by the profile that was written,
-// and does not compare ids.
+// In half of the worlds a user is removed in the storms and returns, while clients of the user and of two
+// other users repeat the same calls (I12). None of the three users follows another user of the world, so all
+// other oracles ignore them. The oracle knows a life by the profile that was written, and does not compare
+// ids.
 
 const (
 	leaver, mate, foe = "leaver", "mate", "foe"
-	// lifeOps is added to the numbers of the operations on lives: each one stands beside an operation of
-	// the workload, and is left out with it.
+	// lifeOps is added to the numbers of the operations on lives. Each such operation stands beside an
+	// operation of the workload, and shrinking leaves out both together.
 	lifeOps = 1_000_000
 )
 
-// lifeClients make the operations on lives. Each makes one at a time. The first client makes all
+// lifeClients make the operations on lives, each client one operation at a time. The first client makes all
 // removals and returns.
 func lifeClients() []string { return []string{"life-0", "life-1", "life-2"} }
 
@@ -38,16 +38,16 @@ func lifeClients() []string { return []string{"life-0", "life-1", "life-2"} }
 type lives struct {
 	on   bool
 	post string // of mate, which the leaver likes and comments on
-	// read is the life that an operation of a client read last, by operation.
+	// read is the life that each operation of a client has read last.
 	read map[string]string
-	// made is the life that the last writer of a record had read, by key. ids has the life of a
-	// post, a comment, a like or a removal, by id.
+	// made has, by key, the life that the last writer of a record had read. ids has, by id, the life of a
+	// post, a comment, a like or a removal.
 	made map[table.Key]string
-	// ahead are the records with ids of more than a minute after their writes, because their
-	// process's clock was ahead. A removal may treat them as records of a later life.
+	// ahead are the records whose ids are more than a minute ahead of their writes, because the clock of their
+	// process was ahead. A removal may treat them as records of a later life.
 	ahead map[table.Key]bool
 	ids   map[string]string
-	// owed is the life in which a call for a record was last answered, by kind of record.
+	// owed is, by kind of record, the life in which a call for a record was last answered.
 	owed map[string]owed
 }
 
@@ -156,14 +156,14 @@ func (l *workload) leaveOrReturn(r *rand.Rand, client string) *operation {
 	}
 }
 
-// lifeRecord is a kind of record: the call that makes it, and its keys. A comment and a post name
-// their keys by their new id.
+// lifeRecord is a kind of record: the call that makes the record, and the keys. The keys of a comment and of a
+// post contain their new ids.
 type lifeRecord struct {
 	name string
 	do   func(ctx context.Context, s *domain) (keys []table.Key, err error)
 }
 
-// records are the kinds of record of a world. Likes of a removed user are found by the index only.
+// records are the kinds of record of a world. A removal finds the likes of a user only by the index.
 func (l *lives) records(seed uint64) []lifeRecord {
 	made := func(err error, keys ...table.Key) ([]table.Key, error) { return keys, err }
 	all := []lifeRecord{
@@ -209,7 +209,7 @@ func (l *lives) records(seed uint64) []lifeRecord {
 	return all
 }
 
-// record makes a record. If the call is answered in the life in which it began, the record is owed.
+// record makes a record. If the API answers the call in the life in which the call began, the record is owed.
 func (l *workload) record(client string, kind lifeRecord) *operation {
 	of, began := &l.w.lives, l.w.life()
 	var keys []table.Key
@@ -232,7 +232,7 @@ func (l *workload) record(client string, kind lifeRecord) *operation {
 	}
 }
 
-// ofClient reports whether an operation is one on lives.
+// ofClient reports whether an operation is an operation on lives.
 func ofClient(op string) bool {
 	number, err := strconv.Atoi(strings.TrimPrefix(op, "op"))
 	return err == nil && number > lifeOps
@@ -259,7 +259,7 @@ func (w *World) sawEvent(op string, payload []byte) {
 	}
 }
 
-// backlog is how long the posts and likes of the leaver wait in some worlds: their messages arrive
+// backlog is the time for which the posts and likes of the leaver wait in some worlds: their messages arrive
 // after the last look of a removal.
 const backlog = 2 * time.Hour
 
@@ -275,8 +275,7 @@ func (l *lives) isBacklog(seed uint64, payload []byte) bool {
 	return ok && kind != "" && like.UserID == leaver
 }
 
-// sawLife handles a write. A removal ends the life that its call has read, and no later
-// one.
+// sawLife handles a write. A removal ends the life that its call has read, and no later life.
 func (w *World) sawLife(key table.Key, now *table.Item) {
 	l := &w.lives
 	if !l.on {
@@ -298,7 +297,7 @@ func (w *World) sawLife(key table.Key, now *table.Item) {
 	}
 }
 
-// isAhead reports whether the id of a record is of more than a minute from now.
+// isAhead reports whether the id of a record is more than a minute ahead of now.
 func isAhead(it table.Item) bool {
 	of, ok := schema.CommentOfSK(it.Key.SK)
 	if post, isPost := schema.PostOfSK(it.Key.SK); isPost {
@@ -312,7 +311,7 @@ func isAhead(it table.Item) bool {
 	return ok && err == nil && time.Until(at) > time.Minute
 }
 
-// checkLife checks at any moment that there is a profile or the note of a removal.
+// checkLife checks at any moment that the table has a profile or the note of a removal.
 func (w *World) checkLife() {
 	w.checkKeptHalves(leaver)
 	if w.lives.on && w.life() == "" && w.items[schema.ForgottenKey(leaver)] == nil {
@@ -348,7 +347,8 @@ func (w *World) checkLives() {
 	}
 }
 
-// hasRecord reports whether a record is there. An item of a like or a block may be there without it.
+// hasRecord reports whether a record exists. The item of a like or a block may exist without the like or the
+// block.
 func (w *World) hasRecord(kind string, key table.Key) bool {
 	it := w.items[key]
 	if it == nil || kind != "like" && kind != "block" && kind != "blocked" {
@@ -389,7 +389,8 @@ func (w *World) ofLeaver() []table.Item {
 	return all
 }
 
-// lostEvents reports whether an event of the leaver is a dead letter: it may not have had its effect.
+// lostEvents reports whether an event of the leaver is a dead letter, so that the event may have had no
+// effect.
 func (w *World) lostEvents() bool {
 	for _, topic := range queue.Topics() {
 		for _, d := range w.queue(topic).dead {

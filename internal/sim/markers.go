@@ -14,20 +14,20 @@ import (
 	"fanfare/internal/table"
 )
 
-// The operations here are read markers, and their part of the oracle: no write lowers a marker, and
+// This file has the operations on read markers, and their part of the oracle: no write lowers a marker, and
 // each marker is at least at the highest answered position.
 
-// marked is a marker by its answers.
+// marked is the state of a marker according to the answers.
 type marked struct {
 	// least is the highest answered position since the last deletion began.
 	least string
 	// asked are all positions that calls have asked for.
 	asked []string
-	// doubtful means that a deletion had no answer and may still happen.
+	// doubtful means that a deletion had no answer and may still have an effect.
 	doubtful bool
 }
 
-// marker moves a marker of two devices, the second one by a call of its own, or deletes it.
+// marker moves a marker from two devices, the second device by a call of its own, or deletes the marker.
 func (l *workload) marker(r *rand.Rand, p planned) *operation {
 	name := []string{"home", "chat"}[r.IntN(2)]
 	key := schema.MarkerKey(p.user, name)
@@ -81,7 +81,7 @@ func (w *World) sawMarker(key table.Key, now *table.Item) {
 	}
 }
 
-// checkMarkers checks that markers agree with their answers (I5), and that the reads show them so.
+// checkMarkers checks that markers match their answers (I5), and that the reads show the markers.
 func (w *World) checkMarkers(ctx context.Context, service *domain) {
 	r := w.reader(service)
 	for _, user := range w.load.users {

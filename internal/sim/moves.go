@@ -14,22 +14,22 @@ import (
 	"fanfare/internal/table"
 )
 
-// In some worlds a last storm is about the commands that move a network (docs/IMPORT.md): an import of a drawn
-// network is killed and repeated beside traffic, an export runs beside it, and an operator damages counts that an
-// audit mends meanwhile. Then the quiet table is exported, imported into a second one, and exported again. The users
-// of the network follow no user of the workload, so the other oracles know nothing of them.
+// In some worlds a last storm is about the commands that move a network (docs/IMPORT.md). An import of a drawn
+// network is killed and repeated beside traffic and an export. Meanwhile an operator damages counts, and an
+// audit repairs them. Then the quiet table is exported, imported into a second table, and exported again. The
+// users of the network follow no user of the workload, so the other oracles ignore them.
 
 const (
-	// movesEvery and movesAt choose the worlds: they have no other last part.
+	// movesEvery and movesAt choose the worlds. The chosen worlds have no other last part.
 	movesEvery, movesAt = 12, 9
 	// mover is the role of the processes of the commands.
 	mover = "import"
-	// movesOperations is the number of operations of the traffic, mostKills that of kills of importing processes, and
-	// killOdds the number of steps of an import of which one kills it.
+	// movesOperations is the number of operations of the traffic, and mostKills is the number of killed
+	// imports. killOdds is the mean number of steps of an import until a kill.
 	movesOperations, mostKills, killOdds = 60, 4, 250
-	// mostMoves is the number of steps after which no command is repeated any more.
+	// mostMoves is the number of steps after which the operator repeats no command.
 	mostMoves = 12_000
-	// damageOdds is the number of steps of which one damages a count, and mostDamages bounds the damages.
+	// damageOdds is the mean number of steps until a count is damaged, and mostDamages bounds the damages.
 	damageOdds, mostDamages = 150, 5
 )
 
@@ -44,13 +44,14 @@ const inTableBefore = 2
 // moves is the oracle's knowledge of the storm.
 type moves struct {
 	w *World
-	// file has the lines of the import, dir its directory, and want its records by the texts of posts.
+	// dir is the directory of the import, and file has its lines. want has the records of the lines by the
+	// texts of posts.
 	dir, file string
 	want      records
-	// ends are the ends of its posts, by the ids that the posts get.
+	// ends are the ends of the posts in the lines, by the ids that the posts get.
 	ends map[string]time.Time
-	// touched are the records that traffic may have changed or made, and gone the posts, by text, that it may have
-	// deleted.
+	// touched are the records that traffic may have changed or made. gone are, by text, the posts that traffic
+	// may have deleted.
 	touched map[recordKey]bool
 	gone    map[string]bool
 	// damaged are the counts that an operator has made wrong.
@@ -65,7 +66,7 @@ type moves struct {
 	service *domain
 }
 
-// movesStorm is that storm, with its checks.
+// movesStorm runs the storm about the commands, and its checks.
 func (w *World) movesStorm(ctx context.Context, o Options) {
 	if o.Calm || o.Plain || o.Fans > 0 || w.seed%movesEvery != movesAt || len(w.load.violations) > 0 {
 		return
@@ -113,7 +114,7 @@ func (m *moves) calmDown() {
 	clear(m.w.armed)
 }
 
-// draw makes the users that are there before, and the lines of the import.
+// draw makes the users that exist before the import, and the lines of the import.
 func (m *moves) draw() error {
 	w := m.w
 	for _, user := range townsfolk()[:inTableBefore] {
@@ -183,8 +184,8 @@ func (m *moves) kill() {
 	w.crash(c.p, "moves")
 }
 
-// settle ends the traffic, mends the damages that are left, and repeats the import until it succeeds: without
-// traffic and faults it does at once.
+// settle ends the traffic, mends the remaining damages, and repeats the import until it succeeds. Without
+// traffic and faults the next import succeeds.
 func (m *moves) settle(ctx context.Context) {
 	w := m.w
 	until := func(done func() bool) {

@@ -15,19 +15,19 @@ import (
 	"fanfare/internal/table"
 )
 
-// command is a command of an operator, which repeats it until it succeeds.
+// command is a command that an operator repeats until it succeeds.
 type command struct {
 	p    *Proc
 	name string
 	runs int
-	// running has the end of the present run; it is nil between two.
+	// running ends with the present run. It is nil between two runs.
 	running chan struct{}
 	err     error
 	done    bool
 }
 
-// steady is a table whose client repeats reads, as that of AWS does, and sorts the keys of a batch: a command that
-// collects them in a map makes the same calls in each run.
+// steady is a table whose client repeats reads, as the client of AWS does. It sorts the keys of a batch: a
+// command that collects keys in a map then makes the same calls in each run.
 type steady struct{ table.Store }
 
 func (s steady) BatchGet(ctx context.Context, in table.BatchGetInput) (table.BatchGetResult, error) {
@@ -44,7 +44,7 @@ func (s steady) Scan(ctx context.Context, in table.ScanInput) (table.ScanPage, e
 	return again(ctx, func() (table.ScanPage, error) { return s.Store.Scan(ctx, in) })
 }
 
-// Query reads a page again that had no answer.
+// Query repeats the read of a page that had no answer.
 func (s steady) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page, error] {
 	return func(yield func(table.Page, error) bool) {
 		for more := true; more; {
@@ -64,7 +64,7 @@ func (s steady) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page, 
 	}
 }
 
-// again makes a call until it has an answer of the table, five times at most.
+// again repeats a call until the table answers, five times at most.
 func again[R any](ctx context.Context, do func() (R, error)) (res R, err error) {
 	for try := range 5 {
 		if res, err = do(); err == nil || !isUnavailable(err) {
@@ -94,8 +94,8 @@ func (w *World) transfers(store table.Store, now func() time.Time) transfer.Conf
 	}
 }
 
-// operate takes the ends of commands over, and repeats those that failed. An export that has succeeded is not
-// repeated, and an import is: it changes nothing then.
+// operate handles the ends of commands, and repeats the commands that failed. It never repeats an export that
+// succeeded. It does repeat an import that succeeded, which must change nothing.
 func (m *moves) operate() {
 	w := m.w
 	for _, c := range m.commands() {
@@ -121,7 +121,7 @@ func (m *moves) operate() {
 	}
 }
 
-// ended takes the end of a run over.
+// ended handles the end of a run.
 func (m *moves) ended(c *command) {
 	if c.running == nil {
 		return

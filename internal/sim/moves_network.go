@@ -35,18 +35,19 @@ type movedLine struct {
 	ExpiresAt  *time.Time      `json:"expires_at,omitempty"`
 }
 
-// network is a drawn network of the townsfolk, with all that the format has.
+// network is a drawn network of the townsfolk with all kinds of record of the format.
 type network struct {
 	r    *rand.Rand
 	now  time.Time
 	text string
 	ends map[string]time.Time
-	// posts have an end that has not passed, or none.
+	// posts are the posts without an end, and the posts whose end has not passed.
 	posts []movedLine
 	fault error
 }
 
-// drawNetwork draws the lines of an import. All times are so long ago that no clock takes them for the future.
+// drawNetwork draws the lines of an import. All times are so long ago that they lie in the past of every
+// clock.
 func drawNetwork(r *rand.Rand, now time.Time) network {
 	n := network{r: r, now: now, ends: map[string]time.Time{}}
 	users := townsfolk()
@@ -98,7 +99,7 @@ func (n *network) add(line movedLine) {
 	n.text += string(text) + "\n"
 }
 
-// post adds a post: young ones that homes show, old ones, and some with an end that has passed or has not.
+// post adds a post: a young post that homes show, an old post, or a post whose end has passed or has not.
 func (n *network) post(i int, author string) {
 	age := []time.Duration{400 * day, 40 * day, 20 * day, 5 * day, 5 * day, 2 * day, 2 * day, 13 * time.Hour}[n.r.IntN(8)]
 	line := movedLine{Type: "post", ID: fmt.Sprint("p", i), AuthorID: author, Text: fmt.Sprint("post ", i, " of ", author), Time: n.ago(age + time.Duration(i)*time.Millisecond)}
@@ -128,7 +129,7 @@ func (n *network) post(i int, author string) {
 	n.add(line)
 }
 
-// pair adds a follow, a mute or a block of a user and another one.
+// pair adds a follow, a mute or a block between two users.
 func (n *network) pair(user, other string) {
 	x := n.r.IntN(20)
 	line := movedLine{UserID: user, OtherID: other, Time: n.ago(300 * day)}
@@ -152,14 +153,14 @@ func (n *network) pair(user, other string) {
 	n.add(line)
 }
 
-// recordKey names a record, whatever the id of its post is.
+// recordKey names a record independently of the id of its post.
 type recordKey struct{ kind, who, post, other string }
 
 func (k recordKey) String() string {
 	return strings.Join(strings.Fields(k.kind+" "+k.who+" "+k.other+" "+k.post), " ")
 }
 
-// records are the values of records. A record that is there twice has both values.
+// records are the values of records. A record that occurs twice has both values.
 type records map[recordKey]string
 
 func (r records) add(key recordKey, value string) {

@@ -27,8 +27,8 @@ import (
 	"fanfare/internal/table/tabletest"
 )
 
-// tableOf is a table as the oracle of the moves reads it: it knows records by their items, and computes homes from
-// them. It knows nothing of how the product exports a table or shows a home.
+// tableOf is a table as the oracle of the moves reads it: the oracle finds records by their items, and
+// computes homes from the items. It shares no code with the product's export or with the product's homes.
 type tableOf struct {
 	w     *World
 	parts map[string][]table.Item
@@ -102,7 +102,7 @@ func (t tableOf) postRecords(all records, p schema.Post, post string, name namin
 	}
 }
 
-// likes returns the likes of a post, taken back ones included.
+// likes returns the likes of a post, and also the likes that were taken back.
 func (t tableOf) likes(p schema.Post) (all []schema.Like) {
 	for shard := range p.LikeShards {
 		all = append(all, parsed(t.parts[schema.LikesPK(p.ID, shard, p.LikeShards)], schema.ParseLike)...)
@@ -140,7 +140,8 @@ func (t tableOf) userRecords(all records, user string, posts map[string]string) 
 	}
 }
 
-// home returns the posts that the home of a user has to show, newest first. Posts that leave homes soon are left out.
+// home returns the posts that the home of a user has to show, newest first, except posts that leave homes
+// soon.
 func (t tableOf) home(user string) (posts []string) {
 	authors := map[string]string{user: id.Min}
 	for _, edge := range parsed(t.parts[schema.FollowingPK(user)], schema.ParseEdge) {
@@ -223,7 +224,8 @@ func (t tableOf) checkCounts(user, when string) {
 	}
 }
 
-// mayLackLikes reports whether a stored like of a post may wait for its count among the dead letters.
+// mayLackLikes reports whether a stored like of a post may be missing in the count because its message is a
+// dead letter.
 func (w *World) mayLackLikes(post string) bool {
 	return slices.ContainsFunc(w.queue(queue.TopicLikes).dead, func(d queue.DeadLetter) bool {
 		like := likeOf(decoded(d.Payload))
@@ -231,8 +233,8 @@ func (w *World) mayLackLikes(post string) bool {
 	})
 }
 
-// check checks the town after the import: each record of the file is there once, as it was, and nothing else is that
-// nobody made; homes and counts are right.
+// check checks the town after the import. The table has each record of the file once and unchanged, and no
+// record that nobody made. Homes and counts are right.
 func (m *moves) check(ctx context.Context) {
 	got := m.w.recordsIn(m.w.store, byText)
 	uncertain := func(key recordKey) bool { return m.touched[key] || key.post != "" && m.gone[key.post] }
@@ -256,13 +258,13 @@ func sortedRecords(all records) []recordKey {
 	return slices.SortedFunc(maps.Keys(all), func(a, b recordKey) int { return strings.Compare(a.String(), b.String()) })
 }
 
-// exportBeside is an export beside traffic: its lines, and the records before it.
+// exportBeside is an export beside traffic: the exported lines, and the records that existed before.
 type exportBeside struct {
 	out    bytes.Buffer
 	before records
 }
 
-// export begins an export. Its scan for users may be behind, so no user is new then.
+// export begins an export. The scan for users may be late, so export waits until it sees all users.
 func (m *moves) export(c *command) {
 	time.Sleep(2 * m.w.shape.Lag)
 	m.exported = exportBeside{before: m.w.recordsIn(m.w.store, byID)}
@@ -270,7 +272,7 @@ func (m *moves) export(c *command) {
 	m.run(c, func(ctx context.Context) error { return transfer.Export(ctx, cfg, out) })
 }
 
-// checkExportBeside checks that an export has each record once that was there before it began, and has stayed.
+// checkExportBeside checks that an export has each record once that existed before the export and has stayed.
 func (m *moves) checkExportBeside() {
 	after, got := m.w.recordsIn(m.w.store, byID), recordsOfLines(m.exported.out.String(), byID)
 	for _, key := range sortedRecords(m.exported.before) {
@@ -290,7 +292,7 @@ type dying struct {
 	kill func()
 }
 
-// dies reports whether the caller has died: its writes have no effect any more.
+// dies reports whether the caller has died: later writes of the caller have no effect.
 func (d *dying) dies() bool {
 	if d.left--; d.left == 0 {
 		d.kill()
@@ -326,9 +328,9 @@ func (d *dying) BatchWrite(ctx context.Context, writes []table.BatchWrite) (res 
 	return d.Store.BatchWrite(ctx, writes)
 }
 
-// checkSecondTable exports the quiet table, and imports the lines into an empty one. The import is killed twice and
-// repeated. The second table shows the same homes and counts, no audit finds anything there, and its export has the
-// same lines.
+// checkSecondTable exports the quiet table, and imports the lines into an empty table. The import is killed
+// twice and repeated. The second table shows the same homes and counts, an audit finds no fault in it, and its
+// export has the same lines.
 func (m *moves) checkSecondTable(ctx context.Context) {
 	w := m.w
 	time.Sleep(clocksMost) // no id is ahead any more
@@ -345,7 +347,7 @@ func (m *moves) checkSecondTable(ctx context.Context) {
 		return
 	}
 	second := tabletest.NewMemory()
-	// Both tables have the same lifetimes: they are a setting, which no export has.
+	// Both tables get the same lifetimes, because lifetimes are a setting, which no export contains.
 	if _, err := second.Put(ctx, table.PutInput{Item: w.views[len(w.views)-1].Item()}); err != nil {
 		w.load.fail("oracle", "%v", err)
 		return

@@ -16,14 +16,14 @@ import (
 	"fanfare/messages"
 )
 
-// Beside the moves an operator makes counts of the town wrong, and an audit of the town mends them while users act.
-// Messages of new posts are lost, and reconcile delivers the posts.
+// Beside the moves an operator damages counts of the town, and an audit of the town repairs the counts while
+// users act. The queue loses messages of new posts, and reconcile delivers these posts.
 
 const (
-	// townAuditEvery is the number of steps from one walk over a part of the town to the next, and townAudited the
-	// number of its items.
+	// townAuditEvery is the number of steps from one walk over a part of the town to the next, and townAudited
+	// is the number of items of a walk.
 	townAuditEvery, townAudited = 40, 40
-	// reconcileAfter is longer than the time for which reconcile leaves posts to the workers.
+	// reconcileAfter is longer than the time for which reconcile leaves a post to the workers.
 	reconcileAfter = 20 * time.Minute
 )
 
@@ -55,7 +55,7 @@ func (m *moves) damage() {
 	}
 }
 
-// losePost takes the message of a new post of the town away, as a queue that is purged does.
+// losePost drops the message of a new post of the town, as a purge of the queue does.
 func (m *moves) losePost() {
 	if m.w.engine != nil { // its queue loses nothing
 		return
@@ -71,7 +71,7 @@ func (m *moves) losePost() {
 	})
 }
 
-// audit begins a walk that mends over a part of the town, now and then.
+// audit begins, from time to time, a walk that repairs a part of the town.
 func (m *moves) audit() {
 	w, l := m.w, m.w.load
 	if w.steps%townAuditEvery > 0 || l.busy[auditor] != nil || !w.audited.up() {
@@ -95,14 +95,14 @@ func (m *moves) audit() {
 	}, w.audited)
 }
 
-// findings checks that an audit finds what an operator has damaged, and nothing else.
+// findings checks that an audit finds exactly the counts that an operator has damaged.
 func (m *moves) findings(found []audit.Finding) {
 	m.w.load.findings(slices.DeleteFunc(found, func(f audit.Finding) bool {
 		return m.damaged[table.Key{PK: f.PK, SK: f.SK}] && slices.Contains([]audit.Kind{audit.UserCount, audit.CommentCount, audit.LikeCount}, f.Kind)
 	}))
 }
 
-// operated returns the table as an operator reaches it, and a domain on it.
+// operated returns the table as an operator reaches it, and a domain on that table.
 func (w *World) operated() (operator, *domain) {
 	store := operator{w.store, w}
 	return store, newDomain(access.Config{
@@ -110,7 +110,7 @@ func (w *World) operated() (operator, *domain) {
 	}, feed.Config{LikesByUser: w.seed%2 == 0}, home.Config{})
 }
 
-// mend lets an audit mend all damages that are left. After it no count is wrong (I3, I4).
+// mend lets an audit repair all remaining damages. Afterwards no count is wrong (I3, I4).
 func (m *moves) mend(ctx context.Context) {
 	w := m.w
 	store, service := w.operated()
@@ -128,7 +128,7 @@ func (m *moves) mend(ctx context.Context) {
 	}
 }
 
-// reconcile is the command, and returns the number of the posts that it published again.
+// reconcile runs the command, and returns the number of posts that the command published again.
 func (m *moves) reconcile(ctx context.Context, service *domain) (published int) {
 	for cursor, first := "", true; first || cursor != ""; first = false {
 		done, err := service.Reconcile(ctx, time.Time{}, time.Now().Add(-10*time.Minute), cursor, 100)

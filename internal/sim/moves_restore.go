@@ -13,11 +13,11 @@ import (
 	"fanfare/internal/table"
 )
 
-// Behind the moves the whole table goes back to a copy from the middle of a storm (docs/BACKUP.md): the processes stop,
-// the queues stay or are purged, an operator repairs and reconciles. Then homes and counts are exact. The other oracles
-// know nothing of it, so it is the end of its world.
+// After the moves the whole table goes back to a copy from the middle of a storm (docs/BACKUP.md). The
+// processes stop, the queues stay or are purged, and an operator repairs and reconciles. Then homes and counts
+// are exact. The other oracles cannot follow a restore, so the world ends with it.
 
-// restoreStorm takes the copy, and goes back to it.
+// restoreStorm takes the copy, and restores it.
 func (m *moves) restoreStorm(ctx context.Context) {
 	w := m.w
 	w.begin(62)
@@ -54,7 +54,8 @@ func (m *moves) restoreStorm(ctx context.Context) {
 	}
 }
 
-// goBack replaces the items of the table by the items of a copy, and the knowledge of the oracles about the items.
+// goBack replaces the items of the table by the items of a copy, and also what the oracles know about the
+// items.
 func (w *World) goBack(copied map[table.Key]*table.Item) {
 	w.traced.restored()
 	keys := maps.Clone(copied)
@@ -80,7 +81,7 @@ func (w *World) goBack(copied map[table.Key]*table.Item) {
 	maps.DeleteFunc(w.notices.buried, func(post string, _ time.Time) bool { ref := w.refOf(post); return ref != nil && !ref.Deleted })
 }
 
-// repairRestored makes the repairs that docs/BACKUP.md asks of an operator, and checks the result.
+// repairRestored makes the repairs that docs/BACKUP.md demands from an operator, and checks the result.
 func (m *moves) repairRestored(ctx context.Context, at time.Time) {
 	w := m.w
 	store, service := w.operated()

@@ -11,7 +11,7 @@ import (
 	"fanfare/internal/schema"
 )
 
-// next begins an operation of the traffic, in the place of a user of the workload who is free.
+// next begins an operation of the traffic, in the name of a user of the workload who has no open operation.
 func (m *moves) next(left *int) bool {
 	w, l := m.w, m.w.load
 	client := slices.IndexFunc(l.users, func(user string) bool { return l.busy[user] == nil })
@@ -26,7 +26,8 @@ func (m *moves) next(left *int) bool {
 	return true
 }
 
-// operation draws an operation of the traffic. A record that the operation may change is no longer as the file has it.
+// operation draws an operation of the traffic. A record that the operation may change may then differ from the
+// file.
 func (m *moves) operation(client string) *operation {
 	r, users := m.w.rng, townsfolk()
 	user := users[r.IntN(len(users))]
@@ -99,7 +100,7 @@ func (m *moves) onPost(op *operation, post schema.Post, user, text string) {
 	}
 }
 
-// aPost draws a post of the town that is in the table.
+// aPost draws a post of the town that the table has.
 func (m *moves) aPost() (post schema.Post, ok bool) {
 	var all []schema.Post
 	for _, user := range townsfolk() {

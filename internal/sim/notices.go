@@ -25,22 +25,22 @@ import (
 
 // noticeBook is the oracle's knowledge of notifications.
 type noticeBook struct {
-	// sent are the ids of the events that became durable on the topic, and asked the comments whose
-	// Commented an API tried to send.
+	// sent are the ids of the events that became durable on the topic. asked are the comments for which an API
+	// tried to send a Commented.
 	sent, asked map[string]bool
-	// reads are the marks that workers have read with a notification, by process and key.
+	// reads are, by process and key, the marks that workers have read together with a notification.
 	reads map[string][]markRead
-	// places has the action that got each place.
+	// places has, by place, the action that got the place.
 	places map[string]string
-	// views are the index as the queries of each walk saw it, by operation.
+	// views has, by operation, the index as each query of a walk saw it.
 	views map[string][]indexView
-	// devices of users have listed and not marked yet.
+	// devices are the devices that have listed a page and not marked it yet.
 	devices map[string]*device
 	// buried are the times when posts became tombstones.
 	buried map[string]time.Time
 }
 
-// markRead is a user's mark as a worker has read it, or an older one if the call read at two moments.
+// markRead is a user's mark as a worker has read it. If the call read at two moments, it is the older mark.
 type markRead struct {
 	call     *call
 	step     int
@@ -58,8 +58,8 @@ func newNotices() noticeBook {
 // notifiers is the number of processes that write notifications.
 const notifiers = 2
 
-// notify starts the product's notifier in a process. The table's replies set its clock, so the clock
-// is in doubt if it is hours apart.
+// notify starts the product's notifier in a process. The table's replies set the clock of the notifier, so the
+// clock is in doubt if it is hours off.
 func (w *World) notify(p *Proc) {
 	watch := clock.New(p.Now)
 	watch.Observe(time.Now(), 0)
@@ -136,7 +136,7 @@ func noticeOf(e messages.Event) string {
 	return string(e.Kind()) + " " + e.Head().EventID
 }
 
-// sawNoticeRead notes the mark that a worker reads with a notification.
+// sawNoticeRead records the mark that a worker reads together with a notification.
 func (w *World) sawNoticeRead(c *call, keys []table.Key) {
 	if c.proc.role != "notify" {
 		return
@@ -217,8 +217,8 @@ func (w *World) sawNotice(key table.Key, now *table.Item) {
 	}
 }
 
-// inTime checks that no worker begins to write a notification long after the deletion of its post,
-// because the purge would miss it. If a worker's clock is set back, it has more time.
+// inTime checks that no worker begins to write a notification long after the deletion of its post, because the
+// purge would miss the notification. A worker whose clock is set back has more time.
 func (w *World) inTime(n schema.Notice) {
 	const longest = time.Minute + 2*noticeSkew
 	gone, c := w.notices.buried[n.Target], w.acting
@@ -240,8 +240,8 @@ func (w *World) sawComment(key table.Key, now *table.Item) {
 	}
 }
 
-// placed checks a new place: it is above the mark that its worker has read (I14), no other
-// notification has it (I7), and no wrong clock has given it.
+// placed checks a new place: the place is above the mark that its worker has read (I14), no other notification
+// has it (I7), and no wrong clock has made it.
 func (w *World) placed(key table.Key, was schema.Notice, act schema.Act) {
 	n := &w.notices
 	name := fmt.Sprintf("%v %s", key, act.Key(was.Kind))
@@ -273,8 +273,8 @@ func (w *World) placed(key table.Key, was schema.Notice, act schema.Act) {
 	}
 }
 
-// markOf returns the mark that a worker has read before a put. If several windows of one worker have
-// read the same revision, the put may belong to any of them.
+// markOf returns the mark that a worker has read before a put. If several windows of one worker have read the
+// same revision, the put may belong to each of these windows.
 func (n *noticeBook) markOf(c *call, key table.Key, revision int64) string {
 	var marks []string
 	for _, read := range n.reads[c.proc.Name+" "+key.PK+key.SK] {

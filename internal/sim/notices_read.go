@@ -13,11 +13,11 @@ import (
 	"fanfare/internal/table"
 )
 
-// The operations here read notifications: walks over the pages while notifications move, and two
-// devices of a user that list, and mark later.
+// This file has the operations that read notifications: walks over the pages while notifications move, and two
+// devices of a user that list a page and mark it later.
 
-// noticeOps is added to the numbers of these operations: each one stands beside an operation of the workload,
-// and is left out with it.
+// noticeOps is added to the numbers of these operations. Each of them stands beside an operation of the
+// workload, and shrinking leaves out both together.
 const noticeOps = 300_000
 
 // besideNotices adds a read of notifications to some of the planned operations.
@@ -36,7 +36,8 @@ func (w *World) besideNotices(of []planned) []planned {
 	return all
 }
 
-// indexView is the index of a user's notifications at one query: the place of each, and its actions.
+// indexView is the index of a user's notifications at one query, with the place and the actions of each
+// notification.
 type indexView struct {
 	places map[string]string
 	acts   map[string][]schema.Act
@@ -167,8 +168,8 @@ func allNotices(ctx context.Context, s *domain, user string, limit int) ([]notic
 	}
 }
 
-// hiddenFrom returns a check of notifications that are read from now on: none is about a post with an
-// answered delete, and none names a user who was muted or blocked, or is followed no more.
+// hiddenFrom returns a check for notifications that are read from now on. No notification is about a post
+// whose delete was answered. No notification names a user whom the reader muted, blocked or unfollowed before.
 func (l *workload) hiddenFrom(user string) func(items []notices.Notice) {
 	deleted, begun, calls := clone2(l.deleted), l.w.steps, map[*hidden]int{}
 	for _, other := range l.users {
@@ -198,9 +199,9 @@ func (l *workload) hiddenFrom(user string) func(items []notices.Notice) {
 	}
 }
 
-// checkWalk checks I7 by the views of the pages of a walk. A notification with the same place in all
-// views shows once. Any other notification shows at most once, and once more for each view in which
-// it fell.
+// checkWalk checks I7 by the views that the pages of a walk saw. A notification with the same place in all
+// views shows once. Any other notification shows at most once, and once more for each view in which it moved
+// down.
 func (l *workload) checkWalk(user string, items []notices.Notice, views []indexView) {
 	shown := map[string]int{}
 	for _, of := range items {
@@ -227,7 +228,7 @@ func (l *workload) checkWalk(user string, items []notices.Notice, views []indexV
 	}
 }
 
-// surelyShows reports whether nothing can hide a notification: its newest action that holds is of a user whom
+// surelyShows reports whether nothing can hide a notification: its newest valid action is by a user whom
 // nobody has ever muted or blocked, and its post was never deleted.
 func (l *workload) surelyShows(user, of string, view indexView) bool {
 	kind, target, _ := strings.Cut(of, ":")
@@ -239,8 +240,8 @@ func (l *workload) surelyShows(user, of string, view indexView) bool {
 	})
 }
 
-// checkNoticeReads checks the reads of notifications once the world is quiet: the list, its numbers and the
-// number of unread ones.
+// checkNoticeReads checks the reads of notifications once the world is quiet: the list, the counts, and the
+// number of unread notifications.
 func (w *World) checkNoticeReads(ctx context.Context, service *domain) {
 	l := w.load
 	for _, user := range l.users {

@@ -171,7 +171,7 @@ func rootOf(call *ast.CallExpr) string {
 	return strings.TrimSpace(strings.Trim(text.Value, `"`))
 }
 
-// waits reports whether a loop waits in a select, or lasts as long as a context.
+// waits reports whether a loop waits in a select, or runs until a context ends.
 func waits(loop *ast.ForStmt) (is bool) {
 	if loop.Cond != nil && loop.Post == nil {
 		ast.Inspect(loop.Cond, func(n ast.Node) bool {
@@ -188,7 +188,8 @@ func waits(loop *ast.ForStmt) (is bool) {
 	return is
 }
 
-// TestOperationsNameWhatIsThere checks that each operation has functions of the product, or a reason.
+// TestOperationsNameWhatIsThere checks that each operation names existing functions of the product, or a
+// reason.
 func TestOperationsNameWhatIsThere(t *testing.T) {
 	there := map[string]bool{}
 	for _, source := range sources(t, "internal") {

@@ -36,7 +36,8 @@ func (w *World) partition(pk string) []table.Item {
 	return items
 }
 
-// edge reports whether follower follows author by the table, and from which post on.
+// edge reports whether follower follows author according to the table, and the first post that the follow
+// shows.
 func (w *World) edge(follower, author string) (followed bool, from string) {
 	res, err := w.store.Get(context.Background(), table.GetInput{Key: schema.FollowingKey(follower, author), Consistent: true})
 	if err != nil || res.Item == nil {
@@ -45,8 +46,8 @@ func (w *World) edge(follower, author string) (followed bool, from string) {
 	return true, res.Item.Str("from")
 }
 
-// checkCounts checks I4, which holds at every moment: counts and items change in one
-// transaction, and an edge has both directions or neither.
+// checkCounts checks I4, which holds at every moment: counts and items change in one transaction, and an edge
+// has both directions or none.
 func (w *World) checkCounts() {
 	l := w.load
 	for _, user := range l.users {
@@ -84,8 +85,8 @@ func (w *World) checkCommentCount(it table.Item) {
 	}
 }
 
-// checkByline checks that a young post has the byline of its author's profile. It looks at the
-// stored post, so it also checks posts that no home has.
+// checkByline checks that a young post has the byline of its author's profile. It looks at the stored post, so
+// it also checks posts that no home shows.
 func (w *World) checkByline(author string, p schema.Post) {
 	if p.Byline.V == 0 || p.ID < id.Floor(time.Now().Add(-schema.BylineShown)) {
 		return
@@ -220,9 +221,9 @@ func (l *workload) pairs() []pair {
 	return all
 }
 
-// checkHome checks I1: a home shows each living, unexpired post of each followed author
-// with an id at or above the follow's from, and the user's own posts, each once, and
-// no other posts. It returns the posts that the home shows, without those about to expire.
+// checkHome checks I1. A home shows each living, unexpired post of each followed author from the first post of
+// the follow on, and the user's own posts, each once, and no other posts. checkHome returns the shown posts,
+// except posts that are about to expire.
 func (w *World) checkHome(ctx context.Context, service *domain, user string, pull bool, living map[string]map[string]bool) (posts []string) {
 	l := w.load
 	r := w.reader(service)
@@ -274,8 +275,8 @@ func (w *World) checkHome(ctx context.Context, service *domain, user string, pul
 	return posts
 }
 
-// checkLikes checks I3: the count of each kind is the number of users whose latest durable action
-// was that kind. It leaves out posts with such an action among the dead letters.
+// checkLikes checks I3: the count of each kind is the number of users whose latest durable action has that
+// kind. It leaves out posts for which the latest action of a user is a dead letter.
 func (w *World) checkLikes(ctx context.Context, service *domain, living map[string]map[string]bool) {
 	l := w.load
 	held := map[string]bool{}
@@ -317,8 +318,8 @@ func (w *World) checkLikes(ctx context.Context, service *domain, living map[stri
 	}
 }
 
-// checkMessages checks I6: no message is left, and each that could not be processed is
-// a dead letter with its reason.
+// checkMessages checks I6: no message is left in a queue, and each message that no worker could process is a
+// dead letter with its reason.
 func (w *World) checkMessages() {
 	l := w.load
 	dead := map[string]string{}

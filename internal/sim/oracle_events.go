@@ -11,8 +11,8 @@ import (
 )
 
 // In half of the worlds the workers send the events of applied work to other programs
-// (docs/decisions/0033-events-out.md). Such an event is sent at least once, and not before
-// it is true.
+// (docs/decisions/0033-events-out.md). A worker sends such an event at least once, and only after the work is
+// in the table.
 
 // told holds the events that were sent.
 type told struct {

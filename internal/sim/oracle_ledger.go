@@ -12,10 +12,10 @@ import (
 	"fanfare/messages"
 )
 
-// likeBook is the oracle's own copy of every like, like count and note of an incarnation's end.
-// It checks I3 at every moment, not only when the world is quiet (docs/LIKES.md). The count of a
-// kind is the number of the post's likes of that kind: in st if the ledger has the flush of the
-// like's stamp, and in base if it does not.
+// likeBook is the oracle's own copy of every like, like count and note of an incarnation's end. It checks I3
+// at every moment, not only when the world is quiet (docs/LIKES.md). The count of a kind is the number of
+// likes of that kind. A like has the kind st if the ledger has the flush of the like's stamp, and the kind
+// base if the ledger does not have it.
 type likeBook struct {
 	likes  map[string]map[string]schema.Like // by post and user
 	counts map[string]schema.LikeCount       // by post
@@ -64,15 +64,15 @@ func (b *likeBook) sum(post string) map[string]int64 {
 	return sum
 }
 
-// some returns counts without kinds whose count is 0.
+// some returns the counts that are not 0.
 func some(counts map[string]int64) map[string]int64 {
 	kinds := maps.Clone(counts)
 	maps.DeleteFunc(kinds, func(_ string, n int64) bool { return n == 0 })
 	return kinds
 }
 
-// abandoned reports whether a like of the post of a like count is not counted although each message
-// of it is too old by now.
+// abandoned reports whether a like of the post will never be counted: every message of the like is too old by
+// now.
 func (b *likeBook) abandoned(countPK string) bool {
 	post, _, _ := postOfLikes(countPK)
 	for _, like := range b.likes[post] {
@@ -112,8 +112,8 @@ func (b *likeBook) note(key table.Key, it *table.Item) (posts []string, err erro
 	return []string{post}, nil
 }
 
-// checkLedger checks I3 after a write. The likes of a deleted post may be removed, and
-// nobody sees their count.
+// checkLedger checks I3 after a write, except for deleted posts: a purge may remove their likes, and nobody
+// sees their count.
 func (w *World) checkLedger(key table.Key, it *table.Item) {
 	b := &w.book
 	posts, err := b.note(key, it)

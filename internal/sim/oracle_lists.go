@@ -26,7 +26,7 @@ type reader struct {
 	held map[string]bool // versions of likes among the dead letters
 }
 
-// reader returns a reader whose draws do not shift other draws.
+// reader returns a reader whose draws do not shift the draws of other parts.
 func (w *World) reader(service *domain) *reader {
 	held := map[string]bool{}
 	for _, d := range w.queue(queue.TopicLikes).dead {
@@ -35,7 +35,7 @@ func (w *World) reader(service *domain) *reader {
 	return &reader{w, service, draws(w.seed, w.phase, 2), held}
 }
 
-// whole reads a list to its end. A page may be short, and even empty, and have a cursor.
+// whole reads a list to its end. A page may be short or empty and still have a cursor.
 func whole[T any](r *reader, read func(page.Request) (page.List[T], error)) ([]T, error) {
 	var items []T
 	page, met := page.Request{}, map[string]bool{}
@@ -60,7 +60,7 @@ func whole[T any](r *reader, read func(page.Request) (page.List[T], error)) ([]T
 	}
 }
 
-// same fails an invariant unless a list shows exactly these lines, in this order.
+// same fails an invariant unless a list shows exactly the wanted lines in order.
 func (r *reader) same(invariant, list string, got []string, err error, want []string) {
 	if err != nil || !slices.Equal(got, want) {
 		r.w.load.fail(invariant, "%s: %v, want %v: %v", list, got, want, err)
@@ -75,7 +75,7 @@ func lines[T any](items []T, line func(T) string) []string {
 	return all
 }
 
-// at is a line of a list: an id and a time that comes with it.
+// at makes the line of an item of a list: an id with its time.
 func at(id string, t time.Time) string {
 	return fmt.Sprintf("%s@%d", id, t.UnixMilli())
 }
@@ -112,9 +112,9 @@ func (w *World) checkLists(ctx context.Context, service *domain, living map[stri
 	}
 }
 
-// checkLikers checks the users with a reaction to a post (I3), the users who like it, and the
-// reaction of each user who ever acted on it and of one more. It leaves out users whose latest action
-// is a dead letter.
+// checkLikers checks the users with a reaction to a post (I3), the users who like it, and the reaction of each
+// user who ever acted on the post and of one user who never did. It leaves out users whose latest action is a
+// dead letter.
 func (r *reader) checkLikers(ctx context.Context, post string) {
 	l := r.w.load
 	want := map[string][]string{} // by kind, "" for all
@@ -192,8 +192,8 @@ func (r *reader) checkComments(ctx context.Context, user string, want []schema.C
 		lines(want, func(c schema.Comment) string { return c.ID + " of " + c.Post + " " + c.Author + ": " + c.Text }))
 }
 
-// checkPosts checks a user's list of posts (I5), whole and from the moment of one post up
-// to the moment of another.
+// checkPosts checks a user's list of posts (I5), first the whole list, and then the list between the moments
+// of two posts.
 func (r *reader) checkPosts(ctx context.Context, user string, posts []string) {
 	slices.Reverse(posts)
 	ranges := []feed.PostRange{{}}
@@ -256,8 +256,8 @@ func (r *reader) checkEdges(ctx context.Context, user string) {
 	}
 }
 
-// checkEntry checks all that a home shows with the post: its author's present name (I5), the
-// count of its likes and the viewer's own like (I3).
+// checkEntry checks all that a home shows with a post: the present name of the author (I5), the count of the
+// likes, and the viewer's own like (I3).
 func (r *reader) checkEntry(viewer string, it feed.HomeItem) {
 	l := r.w.load
 	counts := map[string]int64{}

@@ -13,10 +13,10 @@ import (
 	"fanfare/internal/table"
 )
 
-// A home whose mark waits for a lost backfill, or hides entries of an unfollowed author, is
-// right but expensive. Its next reads request the backfill or the removal again (I6).
+// A home is right but expensive if its mark waits for a lost backfill, or hides entries of an unfollowed
+// author. Its next reads request the backfill or the removal again (I6).
 
-// mostAsked is how often homes with something left are read.
+// mostAsked is how often a home with remaining work is read.
 const mostAsked = 5
 
 // askAgain makes users read homes with remaining work until none remains.
@@ -46,7 +46,7 @@ func (w *World) askAgain() {
 	l.fail("I6", "nobody asks again for %v", left)
 }
 
-// wholeHome reads a home in a page that holds all that this world has.
+// wholeHome reads a home in one page that is large enough for all posts of this world.
 func (l *workload) wholeHome(user string) *operation {
 	return &operation{
 		name: "home", user: user,

@@ -10,11 +10,10 @@ import (
 	"fanfare/messages"
 )
 
-// An author whose mode changes is between two states until a mark walk has ended. The post
-// that changed the mode sends the walk, and so does each post that finds the walk unfinished
-// (docs/HYBRID.md). So once the world is quiet no walk is unfinished, except for two reasons:
-// no living post of the author was handled since the change; or the walk's message is a dead
-// letter that is too old to be redriven.
+// An author whose mode changes is between two states until a mark walk has ended. The post that changed the
+// mode sends the walk, and so does each later post that finds the walk unfinished (docs/HYBRID.md). So once
+// the world is quiet no walk is unfinished, with two exceptions: no living post of the author was handled
+// since the change; or the walk's message is a dead letter that is too old to be redriven.
 
 // modeChange is a change of an author's mode whose walk has not ended.
 type modeChange struct {
@@ -22,15 +21,15 @@ type modeChange struct {
 	v     int64
 	step  int    // in which it was stored
 	by    string // the handling that stored it
-	// owed is the handling that was done although the walk had not ended, "" for none. It
-	// sent the walk, or has to send it again.
+	// owed is the handling that ended although the walk had not ended, "" for none. That handling sent the
+	// walk, or has to send it again.
 	owed string
 }
 
 // modes are the changes that are under way, by author.
 type modes map[string]modeChange
 
-// wrote handles an item after a write of the handling by.
+// wrote records an item that the handling by has written.
 func (m modes) wrote(key table.Key, it *table.Item, step int, by string) error {
 	author, _ := schema.UserOfSK(key.PK) // UserPK is the same text
 	if it == nil || key != schema.ModeKey(author) {
@@ -48,8 +47,8 @@ func (m modes) wrote(key table.Key, it *table.Item, step int, by string) error {
 	return nil
 }
 
-// handled notes that a handling was done with a message. A post that was deleted, may have
-// ended, or became a dead letter requests no walk.
+// handled records the end of the handling of a message. A post that was deleted, may have ended, or became a
+// dead letter requests no walk.
 func (w *World) handled(q *queueState, m *queued, by string) {
 	post, ok := decoded(m.payload).(*messages.PostCreated)
 	if !ok || w.tombs[post.PostID] > 0 || slices.ContainsFunc(q.dead, func(d queue.DeadLetter) bool { return d.ID == m.id }) {

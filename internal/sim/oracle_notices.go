@@ -14,20 +14,20 @@ import (
 // Once the world is quiet, each notification matches the actions themselves (I13): the actions that
 // became durable, and the records in the table.
 
-// actorHidden reports whether user has ever muted other, or blocked or been blocked: its actions may be
-// left out, or hidden.
+// actorHidden reports whether user has ever muted other, or blocked other or been blocked by other. A
+// notification may then leave out or hide the actions of other.
 func (l *workload) actorHidden(user, other string) bool {
 	return l.mutes[pair{user, other}] != nil || l.blocks[pair{user, other}] != nil || l.blocks[pair{other, user}] != nil
 }
 
-// expected is a notification according to the actions.
+// expected is a notification as the actions demand it.
 type expected struct {
 	user   string
 	kind   schema.NoticeKind
 	target string
-	// acts are the latest actions whose event was sent, by their keys, of all users.
+	// acts are, by key, the latest actions of all users whose event was sent.
 	acts map[string]schema.Act
-	// unsure means that more may have happened.
+	// unsure means that further actions may have happened.
 	unsure bool
 }
 
@@ -39,8 +39,8 @@ func (e *expected) add(act schema.Act) {
 	}
 }
 
-// checkNotices checks I13 once the world is quiet: each notification is in the index exactly if one of its
-// actions holds, its entries are the latest actions, and the newest action is among them.
+// checkNotices checks I13 once the world is quiet. A notification is in the index exactly if one of its
+// actions holds, its entries are the latest actions, and the newest action is among the entries.
 func (w *World) checkNotices(ctx context.Context, service *domain, living map[string]map[string]bool) {
 	if !w.shape.Notices {
 		return
@@ -79,7 +79,7 @@ func (w *World) checkNotice(e *expected) {
 		n = parsed
 	}
 	for _, act := range n.Acts {
-		// An action that was left out by a mute may be followed by the redelivery of an older one.
+		// A mute may have suppressed an action, and the redelivery of an older action may follow.
 		if want, there := e.acts[act.Key(e.kind)]; act.Holds() && !e.unsure && !l.actorHidden(e.user, act.User) && (!there || want.Version != act.Version || want.State != act.State) {
 			l.fail("I13", "%v has %+v, the latest action is %+v", n.Key(), act, want)
 		}
@@ -143,9 +143,9 @@ func (w *World) likeNotice(author, post string) *expected {
 	return e
 }
 
-// commentNotice returns the notification of a post's comments, or of comments that mention a user, by
-// the table and the sent events. If clocks are hours apart, a worker may drop an event before its
-// comment is made.
+// commentNotice returns the notification of a post's comments, or of comments that mention a user, according
+// to the table and the sent events. If clocks are hours apart, a worker may drop an event before the comment
+// is made.
 func (w *World) commentNotice(user string, kind schema.NoticeKind, post string) *expected {
 	e := &expected{user, kind, post, map[string]schema.Act{}, w.hours}
 	notifies := func(author string, mentions []string) bool {
@@ -169,7 +169,7 @@ func (w *World) commentNotice(user string, kind schema.NoticeKind, post string) 
 	return e
 }
 
-// followNotice returns the notification of a user's followers, by the events that were sent.
+// followNotice returns the notification of a user's followers, according to the sent events.
 func (w *World) followNotice(user string) *expected {
 	e := &expected{user, schema.NoticeFollow, "", map[string]schema.Act{}, false}
 	for _, version := range sorted(w.backfills) {
@@ -181,8 +181,8 @@ func (w *World) followNotice(user string) *expected {
 	return e
 }
 
-// checkNoticeIndex checks all stored notifications: none is about a post whose purge is over, and the
-// index has the places.
+// checkNoticeIndex checks all stored notifications: no notification is about a post whose purge has ended, and
+// the index has the place of each notification.
 func (w *World) checkNoticeIndex() {
 	for _, key := range sortedKeys(w.items) {
 		it := w.items[key]
@@ -215,7 +215,8 @@ func sortedKeys(items map[table.Key]*table.Item) []table.Key {
 	return all
 }
 
-// heardNotified checks the event of a notification: its action has the place, so it was in the table.
+// heardNotified checks the event of a notification: an action of the notification has the place, so the table
+// had the action.
 func (w *World) heardNotified(e *messages.Notified) {
 	if w.notices.places[e.EventID] == "" {
 		w.load.fail("I13", "the event says that %s has a notification at %s, and no action got that place", e.UserID, e.EventID)

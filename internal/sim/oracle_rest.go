@@ -10,12 +10,10 @@ import (
 	"fanfare/messages"
 )
 
-// Once the world is quiet, the table holds the results of the finished work, and nothing else:
-// delivery records add up to the followers, summaries are complete, marks agree with the mode,
-// and nothing of a purged post exists.
+// Once the world is quiet, the table holds the results of the finished work and nothing else. Delivery records
+// add up to the followers, summaries are complete, marks match the mode, and no item of a purged post exists.
 
-// follower is the time for which an author had a follower, in steps. until is 0 for one that
-// is there.
+// follower is the span of steps in which an author had a follower. until is 0 for a present follower.
 type follower struct{ since, until int }
 
 // sawEdge handles a write of an author's edge, or of its number of followers.
@@ -44,9 +42,8 @@ func (w *World) sawEdge(key table.Key, now *table.Item) {
 	}
 }
 
-// followersSince returns the least and the largest number of followers that the fan-out of a
-// post from a step on may have met: the followers at all these times, and the followers at
-// any of them.
+// followersSince returns two numbers of followers for the fan-out of a post that began at a step: the
+// followers at all times since then, and the followers at any time since then.
 func (w *World) followersSince(author string, step int) (least, most int64) {
 	for _, times := range w.followers[author] {
 		last := times[len(times)-1]
@@ -60,8 +57,8 @@ func (w *World) followersSince(author string, step int) (least, most int64) {
 	return least, most
 }
 
-// checkRecord checks the delivery record of a living post of an author: its numbers, and the
-// extent of its summary.
+// checkRecord checks the delivery record of a living post: the numbers of the record, and the extent of its
+// summary.
 func (w *World) checkRecord(author, post string) {
 	var plan *schema.Plan
 	var chunks []schema.Chunk
@@ -101,8 +98,8 @@ func (w *World) checkRecord(author, post string) {
 	w.checkSummary(post, *plan, chunks, int(chain.Total) == len(chunks))
 }
 
-// checkSummary checks that a plan's summary is the beginning of the chain, and that no
-// complete page of chunks follows it. A chunk out of the chain may fill a page later.
+// checkSummary checks that a plan's summary is the beginning of the chain, and that no complete page of chunks
+// follows the summary. A later chunk out of the chain may complete a page.
 func (w *World) checkSummary(post string, plan schema.Plan, chunks []schema.Chunk, linked bool) {
 	var begin schema.Chain
 	for _, c := range chunks {
@@ -129,8 +126,8 @@ func (w *World) checkSummary(post string, plan schema.Plan, chunks []schema.Chun
 	}
 }
 
-// checkMarks checks that marks agree with the modes: no mark of a pushed author stays pulled
-// for good, and each follower of a pulled author has a mark that does.
+// checkMarks checks that marks match the modes: no mark of a pushed author stays pulled forever, and each
+// follower of a pulled author has a mark that stays pulled.
 func (w *World) checkMarks() {
 	if w.aged {
 		return // a walk may be a dead letter
@@ -165,8 +162,8 @@ func (w *World) checkMarks() {
 	}
 }
 
-// checkPurged checks that nothing of a deleted post is left whose purge was asked for. A
-// process that stood still for hours may write such items later.
+// checkPurged checks that nothing is left of a deleted post whose purge was requested. A process that stood
+// still for hours may write such items later.
 func (w *World) checkPurged() {
 	if w.aged || w.hours || w.Fired[FaultSleep]+w.Fired[FaultLeap]+w.Fired[FaultNights] > 0 {
 		return

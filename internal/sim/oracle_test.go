@@ -23,8 +23,8 @@ func quietWorld() *World {
 	return w
 }
 
-// TestLikesOfALatePostAreRedriven has likes that became dead letters: one of a post that came
-// later, one of a post that never comes, and one that failed for another reason.
+// TestLikesOfALatePostAreRedriven has three likes that became dead letters: the post of the first came later,
+// the post of the second never came, and the third failed for another reason.
 func TestLikesOfALatePostAreRedriven(t *testing.T) {
 	w := quietWorld()
 	r := draws(1, 1, 1)
@@ -52,8 +52,8 @@ func TestLikesOfALatePostAreRedriven(t *testing.T) {
 	assert.False(t, w.redriveUnknown(), "the rest stays")
 }
 
-// TestEventsThatFailAfterTheStormAreRedriven has two dead letters of posts: the work of one is
-// done and its event was not sent, the work of the second failed.
+// TestEventsThatFailAfterTheStormAreRedriven has two dead letters of posts. The work of the first letter is
+// done, but its event was not sent. The work of the second letter failed.
 func TestEventsThatFailAfterTheStormAreRedriven(t *testing.T) {
 	w := quietWorld()
 	q := w.queue(queue.TopicPosts)
@@ -75,8 +75,8 @@ func TestEventsThatFailAfterTheStormAreRedriven(t *testing.T) {
 	assert.False(t, w.redriveUnsent(), "the rest stays")
 }
 
-// TestOneOfTwoDeadLettersMayStay has a message of which the backstop made a dead letter, and a
-// consumer, whose lease had ended, made another one. Only the second one is redriven.
+// TestOneOfTwoDeadLettersMayStay has one message with two dead letters. The backstop made the first letter,
+// and a consumer whose lease had ended made the second. Only the second letter is redriven.
 func TestOneOfTwoDeadLettersMayStay(t *testing.T) {
 	w := quietWorld()
 	w.load.send(draws(1, 1, 1), "like", postID, "u0", schema.KindLike)
@@ -96,7 +96,8 @@ func TestOneOfTwoDeadLettersMayStay(t *testing.T) {
 	assert.Empty(t, w.load.violations)
 }
 
-// TestAWalkThatNobodySendsIsFound follows changes of an author's mode.
+// TestAWalkThatNobodySendsIsFound lets checkModes judge the changes of an author's mode, with and without a
+// walk.
 func TestAWalkThatNobodySendsIsFound(t *testing.T) {
 	type step func(w *World)
 	mode := func(state schema.ModeState, v int64, by string) step {
@@ -177,8 +178,8 @@ func TestOnlyAFirstPageIsASecondLate(t *testing.T) {
 	})
 }
 
-// TestAHomeMayLackAPostAgainUntilItIsDelivered asks the oracle which posts that a home showed it
-// may lack now. The author's fan-out is under way, and the reader was away and is back.
+// TestAHomeMayLackAPostAgainUntilItIsDelivered asks the oracle which of the posts that a home has shown the
+// home may lack now. The author's fan-out is under way, and the reader has come back.
 func TestAHomeMayLackAPostAgainUntilItIsDelivered(t *testing.T) {
 	reader := homeOf{user: "u1"}
 	back := func(state schema.PresenceState, ago time.Duration) func(w *World) {

@@ -12,28 +12,28 @@ import (
 	"fanfare/messages"
 )
 
-// Each write of the product is held against the rules of its item: when it expires, and
-// from which state to which it may go. Many of them show in no home and in no count for
-// weeks, so only the write itself can break them before the eyes of a run.
+// The oracle checks each write of the product against the rules of its item: the time at which the item
+// expires, and the states between which it may change. A broken rule may show in no home and no count for
+// weeks, so a run can find it only in the write itself.
 
 const (
 	// unlikeKept is the life of a like item that is neither liked nor counted (docs/LIKES.md).
 	unlikeKept = messages.MaxAge + 3*day
-	// fenceFrom is the receive of a message from which an open flush is fenced, and lastHour
-	// the rest of its life in which it waits for nobody.
+	// fenceFrom is the number of receives of a message after which an open flush is fenced. lastHour is the
+	// rest of the life of a message in which the message waits for nobody.
 	fenceFrom, lastHour = 4, time.Hour
-	// noteSettled is the time from the first look at a note to a prune by it, mostPruned the
-	// attributes that one prune drops.
+	// noteSettled is the time from the first look at a note to a prune by the note. mostPruned is the number
+	// of attributes that one prune drops.
 	noteSettled, mostPruned = time.Hour, 100
 	// markKept is how much longer a mark lives than the entries that it hides.
 	markKept = time.Hour
 	// modeRest is the least time between two changes of an author's mode.
 	modeRest = 2 * time.Hour
-	// clocksMost is the most by which two clocks differ, with the time that a request takes.
+	// clocksMost bounds the difference of two clocks plus the time that a request takes.
 	clocksMost = 2*clocksApart + 30*time.Minute
 )
 
-// checkWrite checks an item that a call of the product wrote. The one before is in w.items.
+// checkWrite checks an item that a call of the product wrote. w.items still has the previous item.
 func (w *World) checkWrite(key table.Key, now *table.Item) {
 	c, old := w.acting, w.items[key]
 	if c == nil || now == nil {
@@ -70,8 +70,8 @@ func (w *World) checkWrite(key table.Key, now *table.Item) {
 	}
 }
 
-// checkLikeItem checks I3: an item that is neither liked nor counted expires, and no other
-// does, but for likes of a story (I15). The version of a like never goes back.
+// checkLikeItem checks I3: a like item expires exactly if it is neither liked nor counted, or if it is an item
+// of a story (I15). The version of a like never goes back.
 func (w *World) checkLikeItem(old *table.Item, now table.Item) {
 	next, err := schema.ParseLike(now)
 	if err != nil {
@@ -93,8 +93,8 @@ func (w *World) checkLikeItem(old *table.Item, now table.Item) {
 	}
 }
 
-// checkCountItem checks a write of a like count: fences come late, except a repair's and of an import, and a prune drops only
-// incarnations whose end is noted and settled, where it saves a unit.
+// checkCountItem checks a write of a like count. Fences come late, except fences of a repair or an import. A
+// prune drops only incarnations whose end is noted and settled, and only if that saves a unit.
 func (w *World) checkCountItem(c *call, key table.Key, old, now *table.Item) {
 	post, _, _ := postOfLikes(key.PK)
 	was, is := schema.ParseLikeCount(old), schema.ParseLikeCount(now)
@@ -127,7 +127,7 @@ func (w *World) checkCountItem(c *call, key table.Key, old, now *table.Item) {
 	if names > mostPruned {
 		w.load.fail("I9", "a prune drops %d attributes of the ledger of post %s", names, post)
 	}
-	// A request that comes late was made for an older ledger.
+	// A late request was made for an older ledger.
 	if w.countBy[key] == c.proc.Name && !c.hasAnswer() && table.WriteUnits(table.Size(*now)) >= table.WriteUnits(table.Size(*old)) {
 		w.load.fail("I11", "a prune of the ledger of post %s from %d to %d bytes saves no unit", post, table.Size(*old), table.Size(*now))
 	}
@@ -136,7 +136,7 @@ func (w *World) checkCountItem(c *call, key table.Key, old, now *table.Item) {
 	}
 }
 
-// mayFence reports whether a process holds a message for which it may fence a flush on a post.
+// mayFence reports whether a process holds a message that allows it to fence a flush on a post.
 func (w *World) mayFence(p *Proc, post string) bool {
 	for _, s := range p.subs {
 		for _, r := range s.out {
@@ -273,7 +273,7 @@ func (w *World) checkModeItem(c *call, key table.Key, old, now *table.Item) {
 	}
 }
 
-// changes reports whether a limit asks an author with so many followers to change.
+// changes reports whether a limit requires a change of an author with so many followers.
 func changes(leaving bool, followers, limit int64) bool {
 	if leaving {
 		return limit == 0 || 10*followers < 8*limit
@@ -291,8 +291,7 @@ func (w *World) followersOf(author string) (n int64) {
 	return n
 }
 
-// sawEntries takes over the number of entries that a worker says it wrote, or, below 0, of the
-// followers that it skipped.
+// sawEntries records a number that a worker reports: the written entries, or, below 0, the skipped followers.
 func (w *World) sawEntries(n int, since time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -306,7 +305,7 @@ func (w *World) sawEntries(n int, since time.Duration) {
 	}
 }
 
-// sawOutcome checks the outcome that an aggregator says a window had.
+// sawOutcome checks the outcome of a window as the aggregator reports it.
 func (w *World) sawOutcome(p *Proc, o likeagg.Outcome) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

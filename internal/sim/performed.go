@@ -7,14 +7,14 @@ import (
 	"fanfare/messages"
 )
 
-// performed counts the operations of the product that the storms of a world perform: the functions of the product that stood on the
-// stack of a call of a port, the messages that were handled, and the events that were sent. What an operation or a
-// message calls counts once it ended well. It is nil in a world that nobody asks.
+// performed counts the operations of the product that the storms of a world perform: the functions of the
+// product on the stack of each call of a port, the handled messages, and the sent events. The calls of an
+// operation or a message count once it has ended well. performed is nil if Options.Watch is not set.
 type performed struct {
 	done Counters
-	// open has the functions of operations and messages that have not ended, by their names.
+	// open has, by name, the functions of operations and messages that have not ended.
 	open map[string]Counters
-	// names has the functions of a place in the program.
+	// names has the functions at a place in the program.
 	names map[uintptr][]string
 }
 
@@ -34,7 +34,7 @@ func (p *performed) stack() []uintptr {
 	return append([]uintptr(nil), places[:runtime.Callers(3, places[:])]...)
 }
 
-// called takes a call that is answered while faults are on.
+// called records a call that is answered while faults are on.
 func (w *World) called(c *call) {
 	p := w.performed
 	if p == nil || w.faults == (Rates{}) {
@@ -66,13 +66,13 @@ func (p *performed) called(function string) {
 	}
 }
 
-// opens reports whether a call works for an operation or a message, which has its end.
+// opens reports whether a call works for an operation or a message whose end the world will see.
 func (w *World) opens(op string) bool {
 	_, message := w.began[op]
 	return message || strings.HasPrefix(op, "op")
 }
 
-// ended counts what an operation or a message called, if it ended well.
+// ended counts the calls of an operation or a message that ended well.
 func (p *performed) ended(op string, err error) {
 	if p == nil {
 		return
@@ -96,7 +96,8 @@ func (w *World) answered(payload []byte, op string) {
 	}
 }
 
-// handled and sent name what shows that a message was handled, and that an event was sent to others.
+// handled names the fact that a message was handled, and sent names the fact that an event was sent to other
+// programs.
 func handled(kind messages.Kind) string { return "handled " + string(kind) }
 func sent(kind messages.Kind) string    { return "sent " + string(kind) }
 
@@ -117,7 +118,7 @@ func (p *performed) functions(place uintptr) []string {
 	return names
 }
 
-// nameOfFunction drops the folders of a package, and the number of a function in a function.
+// nameOfFunction drops the folders of the package, and the number of a function literal.
 func nameOfFunction(function string) string {
 	function = function[strings.LastIndex(function, "/")+1:]
 	for _, inner := range []string{".func", "-range", ".gowrap", "[...]"} {
@@ -126,7 +127,8 @@ func nameOfFunction(function string) string {
 	return function
 }
 
-// performances returns the performed operations of the world's storms, with the faults that are calls of an operator.
+// performances returns the performed operations of the world's storms, and the faults that stand for calls of
+// an operator.
 func (w *World) performances() Counters {
 	if w.performed == nil {
 		return nil

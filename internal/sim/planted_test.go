@@ -24,19 +24,18 @@ var (
 // mostSeeds bounds the search for one planted bug.
 const mostSeeds = 1000
 
-// bug is a change of the product's own code that breaks an invariant. The compiler lays
-// a changed copy of the file over the real one, so the product itself has nothing of
-// it.
+// bug is a change of the product's own code that breaks an invariant. The compiler lays a changed copy of the
+// file over the real file, so the product itself stays free of the bug.
 type bug struct {
 	name string
-	// breaks names the invariants that it breaks: the seed that finds it violates one
-	// of them. "stuck" is a world that never becomes quiet.
+	// breaks names the invariants that the bug breaks. The seed that finds the bug violates one of them.
+	// "stuck" is a world that never becomes quiet.
 	breaks string
 	edits  []edit
 }
 
-// edit replaces text that occurs once in a file. If the product has changed so that it
-// does not, the test fails and the bug has to be planted anew.
+// edit replaces text that occurs once in a file. If the text no longer occurs once, the test fails, and
+// somebody has to plant the bug again.
 type edit struct{ file, old, new string }
 
 func bugs() []bug {
@@ -514,7 +513,7 @@ func bugs() []bug {
 		{"comments and likes of an ended post shown", "I15", []edit{{living, `if err == nil && byID.Gone(a.Now()) {`, `if err == nil && byID.Deleted {`}}},
 		{"ended posts in the lists of a user", "I15", []edit{{living, `if !ref.Gone(a.Now()) {`, `if !ref.Deleted {`}}},
 		{"audit that takes an ended post for a lost one", "audit", []edit{{"internal/ops/audit/posts.go", `if ref.Gone(r.cfg.Now().Add(clocksApart)) { // the table deletes its post and its likes`, `if false {`}}},
-		// About a table that is as unkind as DynamoDB.
+		// These bugs need a table that treats reads as unkindly as DynamoDB does.
 		{"followees of a pulled home read with eventual consistency", "I1 I2", []edit{{"internal/feed/home/pull.go", `PK: schema.FollowingPK(viewer), Consistent: true}`, `PK: schema.FollowingPK(viewer)}`}}},
 		{"notification read with eventual consistency", "I13 I14", []edit{{"internal/notify/write.go", `table.BatchGetInput{Keys: keys, Consistent: true}`, `table.BatchGetInput{Keys: keys}`}}},
 		{"count judged while its transaction becomes visible", "audit I4", []edit{{counts, `!r.cfg.Local && wait > 0 {`, `r.cfg.Local && wait > 0 {`}}},
@@ -562,7 +561,7 @@ func (b bug) overlay(t *testing.T, root string) string {
 var (
 	// isViolation matches the text of workload.fail.
 	isViolation = regexp.MustCompile(`^(I\d+|stuck|oracle|audit): `)
-	// isPanic matches an assertion that failed, isLabel the seed of its goroutine.
+	// isPanic matches a failed assertion, and isLabel matches the seed of its goroutine.
 	isPanic = regexp.MustCompile(`(?m)^panic: (I\d+: .*?)( \[recovered.*)?$`)
 	isLabel = regexp.MustCompile(`"?seed"?: ?"?(\d+)`)
 )
@@ -573,8 +572,8 @@ func (b bug) isBroken(violation string) bool {
 	return slices.Contains(strings.Fields(b.breaks), invariant)
 }
 
-// find returns the first seed that finds the bug, with its violations: those that
-// the oracle reports, or the assertion of the product that fails.
+// find returns the first seed that finds the bug, with its violations: the violations that the oracle reports,
+// or the failed assertion of the product.
 func (b bug) find(t *testing.T, root, overlay string) (seed uint64, violations []string, output string) {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "sim.test")
@@ -623,8 +622,8 @@ func runSeeds(t *testing.T, root, binary string, args ...string) (output string,
 	return string(out), failed
 }
 
-// replay runs the seed that found the bug twice: the traces must be equal, byte for
-// byte, or end in the same failed assertion.
+// replay runs the seed that found the bug twice. The traces must be equal, byte for byte, or both runs must
+// end in the same failed assertion.
 func (b bug) replay(t *testing.T, root, binary string, seed uint64) {
 	t.Helper()
 	var traces [2]string

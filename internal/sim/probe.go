@@ -12,20 +12,20 @@ import (
 	"fanfare/messages"
 )
 
-// One of probeEvery seeds ends with a calm part. Its processes are new and have right clocks, on the
-// table after the storms. A town is damaged and repaired, and likes are restored from a copy. Users
-// read their homes, follow and unfollow. An author with many followers posts, and is pulled and
-// pushed again; its post is liked and deleted; and a user is forgotten. Each work has a bound in time
-// and calls, and no message is delivered twice.
+// One of probeEvery seeds ends with a calm part. New processes with right clocks run on the table that the
+// storms left. A town is damaged and repaired, and likes are restored from a copy. Users read their homes,
+// follow and unfollow. An author with many followers posts, and is pulled and pushed again; the post is liked
+// and deleted; and a user is forgotten. Each work has a bound in time and calls, and no message is delivered
+// twice.
 
 const (
 	probeEvery = 6
-	// heldInProbe bounds the messages of a process, so half of them close a window.
+	// heldInProbe bounds the messages that a process holds, so half of that number closes a window.
 	heldInProbe = 24
-	// inProbe is the number of followers of the author that posts. The settings below match
-	// this number. For every fourth follower the day has passed.
+	// inProbe is the number of followers of the author that posts. The settings in sizes match this number.
+	// The day of every fourth follower has passed.
 	inProbe = 40
-	// atOnce is the time of a work without waits.
+	// atOnce bounds the time of a work that waits for nothing.
 	atOnce = 10 * tick
 	poster = "measured"
 	// purgedAtOnce is the number of pages that one receive of a message removes.
@@ -35,8 +35,8 @@ const (
 // sizes are settings of the workers, with the calls that one post takes.
 type sizes struct {
 	page, chunk, plan int
-	// chunks, pages and plans are the stored chunks, the pages of followers and the plan
-	// messages of a post, sums the moves of its summary, walks the pages of a mark walk.
+	// chunks are the stored chunks of a post, pages its pages of followers, plans its plan messages, and sums
+	// the moves of its summary. walks are the pages of a mark walk.
 	chunks, pages, plans, sums, walks int
 }
 
@@ -102,7 +102,7 @@ func (w *World) call(name string, do func(ctx context.Context, s *domain) error)
 	return &operation{name: name, user: w.load.users[0], do: do, settle: func(error) {}}
 }
 
-// measureHomes reads the homes: lost work is asked for, and readers are dated or return.
+// measureHomes reads the homes. The reads request lost work, and readers get a later day or return.
 func (w *World) measureHomes() {
 	before := map[string]*schema.Presence{}
 	for _, user := range w.load.users {
@@ -138,7 +138,7 @@ func (w *World) measureHomes() {
 	}
 }
 
-// measureFollow makes a user unfollow another one and follow it again.
+// measureFollow makes a user unfollow another user and follow that user again.
 func (w *World) measureFollow() {
 	reader, followee := w.load.users[1], w.load.users[0]
 	for _, p := range []pair{{reader, followee}, {followee, reader}} {

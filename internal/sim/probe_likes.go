@@ -11,8 +11,8 @@ import (
 	"fanfare/internal/table"
 )
 
-// act makes the followers of a range of numbers like or unlike a post, and returns the time
-// until the count has their actions.
+// act makes the followers in a range of numbers like or unlike a post, and returns the time until the count
+// has all their actions.
 func (w *World) act(post string, from, to int, liked bool, refusals ...*refusal) time.Duration {
 	w.measureAnew(refusals...)
 	w.send(post, from, to, liked)
@@ -63,8 +63,8 @@ func (w *World) measureLikes(post string) {
 	w.measureFence(post)
 }
 
-// measureFence kills an aggregator between its likes and their flush. Another aggregator
-// leaves the messages for two and four windows, and then fences the flush.
+// measureFence kills an aggregator between its likes and their flush. Another aggregator hands the messages
+// back for two and then four windows, and then fences the flush.
 func (w *World) measureFence(post string) {
 	w.measureAnew()
 	w.send(post, 20, 21, true)
@@ -95,10 +95,10 @@ func (w *World) measureFence(post string) {
 	w.expect("I9", "fences", fences, 1)
 }
 
-// measureRefusals makes the table refuse likes, and fail with an unknown error.
+// measureRefusals makes the table refuse likes, and then makes it fail with an unknown error.
 func (w *World) measureRefusals(post, other string) {
 	const put = "likeagg put likelist"
-	// Between two tries there are up to 50, 100, 200, 400 and 800 ms.
+	// The waits between tries are at most 50, 100, 200, 400 and 800 ms.
 	took := w.act(post, 21, 22, true, &refusal{class: put, n: 5, err: unavailable("table.put")})
 	w.within("a like that was refused five times", took, likeWindow+tick, likeWindow+1550*time.Millisecond+5*tick, 0)
 	w.expect("I11", "likes written", w.probe.calls[put], 6)
@@ -123,7 +123,7 @@ func (w *World) measureRefusals(post, other string) {
 	short.n = 0
 	w.work(time.Minute)
 	w.counts(post, 32)
-	// A user whose partition of the index is full delays no other user either.
+	// A user whose partition of the index is full delays no other user.
 	full := &refusal{class: put, pk: indexPartition(schema.UserLikesPK(measuredFollower(1))), n: 1 << 30, err: &table.UnavailableError{
 		Op: "table.put", Err: errThrottled, Reason: table.ShortKeyRange, Index: true, Undone: true,
 	}}
@@ -138,8 +138,8 @@ func (w *World) measureRefusals(post, other string) {
 	w.counts(other, 6)
 }
 
-// measureStop stops an aggregator as a deployment does, in the middle of a window. On the next
-// day likes are counted again. Each incarnation notes its end.
+// measureStop stops an aggregator in the middle of a window, as a deployment does. On the next day aggregators
+// count likes again. Each incarnation notes its end.
 func (w *World) measureStop(post string) {
 	const note = "likeagg put like end"
 	w.act(post, 32, 33, true)
@@ -171,8 +171,8 @@ func (w *World) likesOf(post string) int64 {
 	return schema.ParseLikeCount(w.items[schema.LikeCountKey(post)]).Likes()
 }
 
-// measurePrune gives the ledger of a post the entries of weeks, all of which may be pruned:
-// an hour after the first read of their notes, a flush prunes them.
+// measurePrune gives the ledger of a post entries of weeks, all of which may be pruned. An hour after the
+// first read of their notes, a flush prunes the entries.
 func (w *World) measurePrune(post string) {
 	in := table.UpdateInput{Key: schema.LikeCountKey(post)}
 	for i := range 70 {

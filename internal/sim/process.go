@@ -77,8 +77,8 @@ var (
 	errDown      = errors.New("simulated: no answer")
 )
 
-// opKey is the key of the name of an operation or message in the context of its work.
-// So two equal calls of a process have different names, the same in each run.
+// opKey is the context key of the name of an operation or message. The name gives two equal calls of a process
+// different names, which are the same in each run.
 type opKey struct{}
 
 func withOp(ctx context.Context, op string) context.Context {
@@ -93,16 +93,16 @@ func opOf(ctx context.Context) string {
 	return op
 }
 
-// requestID is access.Config.RequestID. Requests that one shared read has answered continue at the same
-// time, and ask for their name before they draw an id: each waits for its turn, so a seed has the same
-// ids in each run.
+// requestID is access.Config.RequestID. Requests that one shared read has answered continue at the same time,
+// and each asks for its name before it draws an id. Here each request waits for its turn, so a seed has the
+// same ids in each run.
 func (p *Proc) requestID(ctx context.Context) string {
 	p.turn(ctx)
 	return opOf(ctx)
 }
 
-// turn waits until every other goroutine is blocked, and all goroutines whose operation
-// has a lower name have had their turn.
+// turn waits until every other goroutine is blocked, and until each goroutine whose operation has a lower name
+// has had its turn.
 func (p *Proc) turn(ctx context.Context) {
 	t := ticket{p, opOf(ctx), make(chan struct{})}
 	p.w.mu.Lock()
@@ -115,14 +115,13 @@ func (p *Proc) turn(ctx context.Context) {
 	<-t.begin
 }
 
-// withTurns returns a context whose requests continue one after another when one read has
-// answered them.
+// withTurns returns a context whose requests continue one after another after a shared read has answered them.
 func (p *Proc) withTurns(ctx context.Context) context.Context {
 	return memory.WithTurn(ctx, p.turn)
 }
 
-// do parks a call until the driver lets it continue. The error is the effect's, or a
-// fault's.
+// do parks a call until the driver lets it continue. It returns the error of the effect, or the error of a
+// fault.
 func (p *Proc) do(ctx context.Context, l *life, c *call) error {
 	c.proc, c.ctx, c.done, c.at = p, ctx, make(chan struct{}), time.Now()
 	c.label = opOf(ctx) + " " + c.label
@@ -160,8 +159,8 @@ func (w *World) boot(p *Proc) {
 	p.begin(p)
 }
 
-// crash kills a process: its calls have no effect any more, and its messages are
-// redelivered when their visibility ends.
+// crash kills a process: its later calls have no effect, and its messages are redelivered when their
+// visibility ends.
 func (w *World) crash(p *Proc, at string) {
 	w.Fired[FaultCrash]++
 	w.Fired["crash "+at]++

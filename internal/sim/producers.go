@@ -13,10 +13,9 @@ import (
 	"fanfare/messages"
 )
 
-// Other producers send likes without the APIs. They look neither for the post, nor for a
-// stored version.
+// Other producers send likes without the APIs. They check neither the post nor the stored version.
 
-// stray sends a like of a post that never existed: it must end as a dead letter.
+// stray sends a like of a post that never existed. The like must end as a dead letter.
 func (l *workload) stray(r *rand.Rand, p planned) *operation {
 	post, err := id.NewSeededGenerator(time.Now, entropy(r.Uint64())).New()
 	if err != nil {
@@ -32,9 +31,9 @@ func (l *workload) stray(r *rand.Rand, p planned) *operation {
 	}
 }
 
-// redriveUnknown redrives the likes that an aggregator gave up for lack of their post, if that
-// post exists now: its event had waited for hours because of a slow clock. Such a like is not
-// lost, because an operator can redrive it (I6). It reports whether there was one.
+// redriveUnknown redrives the likes that an aggregator gave up for lack of their post, if the post exists by
+// now: a slow clock had delayed the post's event for hours. Such a like is not lost, because an operator can
+// redrive it (I6). redriveUnknown reports whether there was such a like.
 func (w *World) redriveUnknown() (some bool) {
 	w.redrive(queue.TopicLikes, func(d queue.DeadLetter) error {
 		like := likeOf(decoded(d.Payload))
@@ -54,9 +53,9 @@ func (w *World) redriveUnknown() (some bool) {
 	return some
 }
 
-// redriveUnsent redrives the dead letters whose work is done and whose event was not sent: their
-// last try began in the storm, and failed after the storm's own letters were redriven. Likes may
-// wait for days, and checkTold leaves them out. It reports whether there was one.
+// redriveUnsent redrives the dead letters whose work is done and whose event was not sent: their last try
+// began in the storm, and failed after the redrive of the storm's own letters. Likes may wait for days, and
+// checkTold leaves them out. redriveUnsent reports whether there was such a letter.
 func (w *World) redriveUnsent() (some bool) {
 	for _, topic := range queue.Topics() {
 		if topic == queue.TopicLikes {
@@ -74,8 +73,8 @@ func (w *World) redriveUnsent() (some bool) {
 	return some
 }
 
-// burst sends reactions, and their ends, of many users of one post at once. So windows hold
-// several users, and several actions of one.
+// burst sends reactions of many users to one post at once, and the ends of these reactions. So a window holds
+// several users, and several actions of one user.
 func (l *workload) burst(r *rand.Rand, p planned) *operation {
 	if len(l.posts) == 0 {
 		return nil

@@ -70,7 +70,7 @@ type event struct {
 	spared   bool             // one of its partitions refuses calls of the other kind
 }
 
-// reach recognises rare states. It knows of the world only the events that it sees.
+// reach recognises rare states. It knows the world only by the events that it sees.
 type reach struct {
 	met  Counters // by rare state
 	book *likeBook
@@ -100,7 +100,7 @@ func newReach(book *likeBook) *reach {
 	}
 }
 
-// when counts a rare state if it is there.
+// when counts a rare state if is holds.
 func (r *reach) when(is bool, state string) {
 	if is {
 		r.met[state]++
@@ -308,7 +308,7 @@ func (c *call) hasAnswer() bool {
 	}
 }
 
-// sawWrite shows the recognisers an item after a write.
+// sawWrite passes the new state of an item to the recognisers.
 func (w *World) sawWrite(key table.Key, now *table.Item) {
 	w.writes[key.PK]++
 	w.see(event{kind: eventWrote, key: key, old: w.items[key], now: now})
@@ -318,7 +318,7 @@ func (w *World) sawWrite(key table.Key, now *table.Item) {
 	}
 }
 
-// sawRefusal shows them a write or a transaction whose conditions failed.
+// sawRefusal passes a write or a transaction whose conditions failed to the recognisers.
 func (w *World) sawRefusal(c *call, err error) {
 	if cancelled, ok := errors.AsType[*table.CancelledError](err); ok && !cancelled.Retryable() {
 		w.see(event{kind: eventCancelled, ops: c.ops, err: cancelled})
@@ -340,7 +340,7 @@ func (w *World) sawRefusal(c *call, err error) {
 	w.see(e)
 }
 
-// running returns the number of handlings of a message in processes that are alive.
+// running returns the number of handlings of a message in living processes.
 func (w *World) running(m *queued) (n int) {
 	for _, p := range w.procs {
 		for _, s := range p.subs {

@@ -20,7 +20,7 @@ func (r *reach) open(post, except string) map[string]bool {
 	return incs
 }
 
-// lives reports whether the process of an incarnation did not die since it began.
+// lives reports whether the process of an incarnation has lived since the incarnation began.
 func (r *reach) lives(inc string) bool { return r.alive[r.owner[inc]] }
 
 func (r *reach) never(g schema.Flush, post string) bool {

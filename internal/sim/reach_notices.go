@@ -18,10 +18,11 @@ func noticeStates() []string {
 	}
 }
 
-// noticeReach recognises them.
+// noticeReach recognises the rare states of notifications.
 type noticeReach struct {
 	users map[table.Key]map[string]bool // by notification
-	// reads are the notifications that workers have read, by process: true once their user has marked.
+	// reads are, by process, the notifications that workers have read. The value is true once the user has
+	// marked.
 	reads map[string]map[table.Key]bool
 }
 
@@ -29,7 +30,7 @@ func newNoticeReach() noticeReach {
 	return noticeReach{map[table.Key]map[string]bool{}, map[string]map[table.Key]bool{}}
 }
 
-// noticeRead takes over the read of a worker.
+// noticeRead handles the read of a worker.
 func (r *reach) noticeRead(e event) {
 	if r.notices.reads[e.by] == nil {
 		r.notices.reads[e.by] = map[table.Key]bool{}

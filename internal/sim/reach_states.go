@@ -86,5 +86,5 @@ func RareStates() []string {
 	}, slices.Concat(moveStates(), noticeStates())...)
 }
 
-// leaveFor is the wait of a like that the table has no capacity for, as the product has it.
+// leaveFor is the product's wait for a like that the table has no capacity for.
 const leaveFor = 11 * time.Second

@@ -15,7 +15,7 @@ import (
 
 var printReached = flag.Bool("reach", false, "print how many seeds came to each rare state, and fail if fewer than one of a hundred did")
 
-// checkReached prints in how many seeds each rare state was there.
+// checkReached prints the number of seeds that reached each rare state.
 func checkReached(t *testing.T, reached Counters) {
 	t.Helper()
 	for state := range reached {
@@ -30,8 +30,7 @@ func checkReached(t *testing.T, reached Counters) {
 	}
 }
 
-// The ids of the traces below, in the order of time. The worlds of the simulation begin in
-// the year 2000.
+// The traces below use these ids, in the order of time. The worlds of the simulation begin in the year 2000.
 const (
 	postID = "00VHND4K8B0000000000000000"
 	v1     = "00VHND4N1Q0000000000000000"
@@ -87,7 +86,8 @@ func markItem(kind schema.MarkKind, from, version string) *table.Item {
 	return new(schema.Mark{User: "ann", Author: "bob", Kind: kind, From: from, Version: version}.Item())
 }
 
-// noticeItem is a notification of likes with an action of each user; "-" before the name means that it was taken back.
+// noticeItem is a notification of likes with an action of each user. "-" before a name means that the action
+// was taken back.
 func noticeItem(users ...string) *table.Item {
 	n := schema.Notice{User: "ann", Kind: schema.NoticeLike, Target: postID, Revision: 1}
 	for _, user := range users {
@@ -103,8 +103,8 @@ func likeMessage(version string) messages.Event {
 	return &messages.Liked{Like: messages.Like{Header: messages.Header{EventID: version}, PostID: postID, UserID: "ann"}}
 }
 
-// traces has for each rare state the events that lead to it. Each begins when three
-// aggregators have booted.
+// traces has, for each rare state, events that lead to the state. Each trace begins after three aggregators
+// have booted.
 func traces() map[string][]event {
 	boot := func(by string) event { return event{kind: eventBoot, by: by} }
 	crash := func(by string) event { return event{kind: eventCrash, by: by} }

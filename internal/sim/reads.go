@@ -19,11 +19,12 @@ import (
 	"fanfare/internal/table"
 )
 
-// In half of the worlds users read in the storms what the other operations do not read. A read whose partitions nobody
-// writes meanwhile shows them exactly, and no read shows a post whose delete was answered before.
+// In half of the worlds users make, in the storms, the reads that no other operation makes. If nobody writes
+// to the partitions of a read meanwhile, the read shows exactly their content. No read shows a post whose
+// delete was answered before the read.
 
-// readOps is added to the numbers of the reads: each one stands beside an operation of the workload, and is left out
-// with it.
+// readOps is added to the numbers of the reads. Each read stands beside an operation of the workload, and
+// shrinking leaves out both together.
 const readOps = 100_000
 
 // besideReads adds a read to some of the planned operations.
@@ -47,25 +48,28 @@ type read struct {
 	r                 *rand.Rand
 	user, other, name string
 	post, author      string // "" for none
-	// began has the number of writes of each partition, deleted the posts whose delete was answered.
+	// began has the number of writes to each partition, and deleted has the posts whose delete was answered,
+	// both at the beginning of the read.
 	began   map[string]int
 	deleted map[string]bool
 	// op is the operation of the read.
 	op *operation
-	// shown are posts that the read shows, and explained the reasons of one.
+	// shown are the posts that the read shows, and explained are the reasons that an explain returned.
 	shown     []string
 	explained []home.Explanation
 	news      news
 }
 
-// readKind is a kind of read. do returns what the read shows as a text, and adds to shown. truth, if not nil, returns
-// the text of the table and the partitions that it takes, none if the text may differ. before and after, if not nil,
-// run on the driver when the read begins, and when it was answered.
+// readKind is a kind of read. do returns the answer as a text, and adds the shown posts to shown. truth, if
+// not nil, returns the expected text by the table, and the partitions that the text depends on, or no
+// partition if the answer may differ. before and after, if not nil, run on the driver when the read begins and
+// when it is answered.
 type readKind struct {
 	do            func(ctx context.Context, s *domain, of *read) (string, error)
 	truth         func(of *read) (text string, pks []string)
 	before, after func(of *read)
-	// calls names a function of the product that calls the table in goroutines of its own, so that it stands on no stack.
+	// calls names a function of the product that calls the table from goroutines of its own, so that the
+	// function is on no stack of a call.
 	calls string
 }
 
@@ -209,7 +213,7 @@ func isNotFound(err error) bool {
 	return ok && failure.Kind == fault.NotFound
 }
 
-// postReads are the reads of posts, and of what belongs to a post.
+// postReads are the reads of posts, and of items that belong to a post.
 func postReads() map[string]readKind {
 	return map[string]readKind{
 		"posts with views of a post": {calls: "view.(*Views).PostViews", do: func(ctx context.Context, s *domain, of *read) (string, error) {
@@ -258,7 +262,7 @@ func postReads() map[string]readKind {
 	}
 }
 
-// reactionOf reads a reaction by one of two functions. It may be late.
+// reactionOf reads a reaction by one of two functions. The answer may be late.
 func reactionOf(get func(*feed.Service, context.Context, string, string) (feed.Liker, error)) func(context.Context, *domain, *read) (string, error) {
 	return func(ctx context.Context, s *domain, of *read) (string, error) {
 		_, err := get(s.Service, ctx, of.post, of.other)
@@ -270,7 +274,7 @@ func reactionOf(get func(*feed.Service, context.Context, string, string) (feed.L
 	}
 }
 
-// bookmarkRead reads a bookmark, which the list of bookmarks shows.
+// bookmarkRead reads a bookmark that the list of bookmarks shows.
 func bookmarkRead() readKind {
 	return readKind{do: func(ctx context.Context, s *domain, of *read) (string, error) {
 		b, err := s.BookmarkOf(ctx, of.user, of.post)
@@ -293,7 +297,8 @@ func bookmarkRead() readKind {
 	}}
 }
 
-// deliveryRead reads whether the delivery of a post has ended, as its author and as an operator.
+// deliveryRead reads whether the delivery of a post has ended, once as the post's author and once as an
+// operator.
 func deliveryRead() readKind {
 	return readKind{do: func(ctx context.Context, s *domain, of *read) (string, error) {
 		_, err := s.Delivery(ctx, of.author, of.post)

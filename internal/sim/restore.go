@@ -12,12 +12,12 @@ import (
 	"fanfare/internal/table"
 )
 
-// In the calm part of some lives the likes of a post go back to a copy, as a restore of the table
-// takes them back: messages that were acked since are gone. The walk of an audit counts the likes
-// that the copy left open.
+// In the calm part of some lives the likes of a post go back to a copy, as after a restore of the table:
+// messages that were acked after the copy are gone. The walk of an audit counts the likes that the copy left
+// open.
 
-// likeCopy takes a copy of the likes of a post, of their count and of all notes of ends, after some
-// writes of them.
+// likeCopy copies the likes of a post, their count and all notes of ends, after a drawn number of writes to
+// these items.
 type likeCopy struct {
 	post   string
 	writes int
@@ -25,7 +25,7 @@ type likeCopy struct {
 	items  []table.Item
 }
 
-// saw takes the copy if this write is the one.
+// saw takes the copy after the drawn write.
 func (c *likeCopy) saw(w *World, key table.Key) {
 	if post, list, count := postOfLikes(key.PK); c == nil || post != c.post || !list && !count {
 		return
@@ -47,7 +47,7 @@ func (w *World) likeItems(post string) []table.Item {
 	})
 }
 
-// putBack replaces the items of the table by the items of a copy, past the oracle, which sees no write.
+// putBack replaces the items of the table by the items of a copy. The oracle sees no write.
 func (w *World) putBack(c *likeCopy) {
 	w.traced.restored()
 	write := func(key table.Key, it *table.Item) {
@@ -72,7 +72,7 @@ func (w *World) putBack(c *likeCopy) {
 	}
 }
 
-// measureRestore takes the likes of a post back to a copy from the middle of a window.
+// measureRestore restores the likes of a post from a copy that was taken in the middle of a window.
 func (w *World) measureRestore(ctx context.Context) {
 	r := draws(w.seed, w.steps, 7)
 	var post string
@@ -99,7 +99,8 @@ func (w *World) measureRestore(ctx context.Context) {
 	w.wantLikers(post, "after the actions that followed a restore")
 }
 
-// damagedLike lets damaged users like a post, or take their likes back, and waits for the counts.
+// damagedLike lets damaged users like a post or take their likes back, and waits until the count has these
+// actions.
 func (w *World) damagedLike(post string, liked map[int]bool) {
 	w.measured(w.call("likes", func(ctx context.Context, s *domain) error {
 		for user := range 8 {

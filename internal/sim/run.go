@@ -39,26 +39,24 @@ type Options struct {
 	Operations int
 	// Calm switches all faults off.
 	Calm bool
-	// Plain makes a world of the same sizes, mix and faults for each seed.
+	// Plain gives the worlds of all seeds the same sizes, mix and faults.
 	Plain bool
 	// KeepTrace returns the lines of the trace.
 	KeepTrace bool
 	// Watch counts the operations of the product that the storms perform.
 	Watch bool
-	// Keep, if not nil, has the numbers of the operations that are made, from 1 on. The
-	// others are left out.
-	Keep []int
-	// Faults, if not nil, has the kinds of fault that happen. The others are drawn and
+	// Keep, if not nil, has the numbers of the operations that are made, from 1 on. All other operations are
 	// left out.
+	Keep []int
+	// Faults, if not nil, has the kinds of fault that happen. All other faults are drawn and left out.
 	Faults []string
-	// LikesTable, if not nil, wraps the table of the aggregators: a test breaks it there.
+	// LikesTable, if not nil, wraps the table of the aggregators, so that a test can break that table.
 	LikesTable func(table.Store) table.Store
-	// Histories records calls of users beside the storms: Result.Calls.
+	// Histories records the calls of users beside the storms, in Result.Calls.
 	Histories bool
-	// Traces writes a trace of a post's likes: Result.LikesTrace.
+	// Traces writes a trace of a post's likes, to Result.LikesTrace.
 	Traces bool
-	// Fans, if above 0, is the number of users who like one post once each. Nothing else
-	// happens then.
+	// Fans, if above 0, is the number of users who like one post once each. The run does nothing else.
 	Fans int
 	// Embedded keeps the table and the queues in the embedded engine, on a disk that fails.
 	Embedded bool
@@ -66,20 +64,20 @@ type Options struct {
 
 const (
 	defaultOperations = 200
-	// timelineTTL is the TTL of homes in a world in which it does not change, and the first one in
-	// the others.
+	// timelineTTL is the TTL of homes in a world whose TTL does not change, and the first TTL in any other
+	// world.
 	timelineTTL = 30 * 24 * time.Hour
 	likeWindow  = time.Second
-	// headAge is how late the first page of a home may show a pulled post, as the product has it.
+	// headAge is the time by which the first page of a home may show a pulled post late, as in the product.
 	headAge = time.Second
 	// grace is the time that a stopped process has for its messages.
 	grace = 5 * time.Second
-	// mostSteps ends a run that never becomes quiet: that is a violation.
+	// mostSteps ends a run that never becomes quiet, which is a violation.
 	mostSteps = 400_000
 )
 
-// Run runs one seed in a bubble of virtual time and checks every invariant. The seed
-// is a label of the goroutines, for the trace of one that panics.
+// Run runs one seed in a bubble of virtual time and checks every invariant. The goroutines have the seed as a
+// label, which the trace of a panic prints.
 func Run(t *testing.T, seed uint64, o Options) Result {
 	t.Helper()
 	shape := shapeOf(seed, o)
@@ -131,8 +129,8 @@ func run(t *testing.T, seed uint64, shape Shape, o Options) Result {
 	}
 }
 
-// live is the life of a world: profiles, a storm, quiet, in some worlds days or
-// weeks and another storm, quiet again.
+// live is the life of a world: profiles, a storm, and quiet. In some worlds days or weeks follow, then another
+// storm, and quiet again.
 func (w *World) live(ctx context.Context, o Options) {
 	l := w.load
 	for _, user := range l.users {
@@ -188,8 +186,7 @@ func (w *World) live(ctx context.Context, o Options) {
 	w.recorded.quiet()
 }
 
-// fans makes a hot post: one like each of so many users, published as other
-// producers do.
+// fans makes a hot post: each of n users likes it once, by messages that other producers could send.
 func (w *World) fans(ctx context.Context, n int) {
 	l := w.load
 	author := l.users[0]
@@ -221,8 +218,8 @@ func (w *World) fans(ctx context.Context, n int) {
 	w.quieten(ctx)
 }
 
-// begin starts a phase of the world's life. Its draws do not depend on the length of
-// the phase before.
+// begin starts a phase of the world's life. The draws of a phase do not depend on the length of the previous
+// phase.
 func (w *World) begin(phase int) {
 	w.phase, w.since, w.slept = phase, 0, 0
 	w.about("phase %d", phase)
@@ -267,7 +264,7 @@ func (w *World) quieten(ctx context.Context) {
 	w.faults = storm
 }
 
-// calm waits until the world is quiet, and reports whether it becomes so.
+// calm waits until the world is quiet, and reports whether that happens.
 func (w *World) calm() bool {
 	for quiet := 0; quiet < 40; {
 		if w.steps++; w.steps > mostSteps {
@@ -287,7 +284,7 @@ func (w *World) calm() bool {
 		}
 		quiet = 0
 	}
-	// The marks of finished backfills live a minute more.
+	// The marks of finished backfills live for another minute.
 	time.Sleep(2 * time.Minute)
 	return true
 }
@@ -318,7 +315,7 @@ func (w *World) checkCalmly(ctx context.Context) {
 	w.checkQuiet(ctx, w.direct())
 }
 
-// direct returns a domain on the table itself.
+// direct returns a domain that reaches the table without the ports.
 func (w *World) direct() *domain {
 	return newDomain(access.Config{
 		Store: w.store, Publisher: noPublisher{}, IDs: id.NewSeededGenerator(time.Now, entropy(w.rng.Uint64())), Now: time.Now,
@@ -326,9 +323,9 @@ func (w *World) direct() *domain {
 	}, feed.Config{LikesByUser: w.seed%2 == 0}, home.Config{})
 }
 
-// pass lets days or weeks pass in some worlds: entries and marks expire and are deleted
-// late, ledgers are pruned, processes sleep, dead letters are redriven, some too late. It
-// reports whether they did.
+// pass lets days or weeks pass in some worlds. Entries and marks expire and are deleted late, ledgers are
+// pruned, processes sleep, and dead letters are redriven, some of them too late. pass reports whether time
+// passed.
 func (w *World) pass(o Options) bool {
 	w.about("pass")
 	sleepers := slices.ContainsFunc(w.procs, func(p *Proc) bool { return p.asleep })
@@ -370,8 +367,8 @@ func (w *World) pass(o Options) bool {
 	return true
 }
 
-// redriveAll redrives the dead letters. An operator may do it past Fanfare, and send those
-// that are too old, too: their consumers have to refuse them.
+// redriveAll redrives the dead letters. An operator may bypass Fanfare and also redrive letters that are too
+// old: their consumers have to refuse them.
 func (w *World) redriveAll() {
 	past := w.rng.IntN(2) == 0 && !w.off[FaultOld]
 	for _, topic := range queue.Topics() {
@@ -402,8 +399,8 @@ func redrivable(d queue.DeadLetter) error {
 	return err
 }
 
-// skew sets the clocks of the processes apart, by up to two seconds or by hours. In some worlds the
-// clock of one API is so far ahead that its events have to wait.
+// skew sets the clocks of the processes to different times, up to two seconds or hours apart. In some worlds
+// the clock of one API is so far ahead that its events have to wait.
 func (w *World) skew() {
 	if w.hours = w.shape.Hours && !w.off[FaultHours]; w.hours {
 		w.Fired[FaultHours]++
@@ -467,7 +464,7 @@ func (w *World) service(p *Proc) *domain {
 	return served
 }
 
-// domain is the part of a process that the API serves.
+// domain is the part of a process that an API calls.
 type domain struct {
 	*feed.Service
 	*home.Homes
@@ -477,7 +474,8 @@ type domain struct {
 	notices *notices.Notices
 	// turn waits until every other goroutine is blocked.
 	turn func(context.Context)
-	// ahead reports whether the clock of the process is in doubt, if it knows the time.
+	// ahead reports whether the clock of the process is in doubt. It is nil if the process does not know the
+	// time.
 	ahead func() bool
 }
 
@@ -497,7 +495,7 @@ func (u usersOf) Forget(ctx context.Context, user, event string, most int) (fano
 	return fanout.Forgotten{Removed: done.Sum(), Unliked: done.Likes, Left: done.Left, Overtaken: done.Overtaken}, err
 }
 
-// pushLimit draws the push limit of a worker: somebody may be about to change it.
+// pushLimit draws the push limit of a worker, because a deployment may be changing the limit.
 func (w *World) pushLimit() int64 {
 	if w.probe != nil {
 		return w.probe.limit
@@ -508,8 +506,8 @@ func (w *World) pushLimit() int64 {
 	return int64(w.shape.Limit)
 }
 
-// chunkSize returns the chunk size of a worker. Somebody may be about to change it, and two
-// planners of one post then cut at other places.
+// chunkSize returns the chunk size of a worker. A deployment may be changing the size, and two planners of one
+// post then cut at different places.
 func (w *World) chunkSize(p *Proc) int {
 	if p.Name == "fanout-1" && w.plannersMeet() && w.probe == nil {
 		return w.shape.Chunk + 1
@@ -525,7 +523,7 @@ func (w *World) pageSize(p *Proc) int {
 	return w.shape.Page
 }
 
-// activeDays draws the active days of a process: somebody may be about to change them.
+// activeDays draws the active days of a process, because a deployment may be changing them.
 func (w *World) activeDays() int {
 	if w.shape.Days > 0 && w.probe == nil && w.rng.IntN(2) == 0 {
 		return []int{0, 2, 3, 14}[w.rng.IntN(4)]
@@ -533,7 +531,7 @@ func (w *World) activeDays() int {
 	return w.shape.Days
 }
 
-// returnPosts is fanout.ReturnPosts in small.
+// returnPosts is a small fanout.ReturnPosts.
 func (w *World) returnPosts(followees int) int {
 	if followees < 3 {
 		return w.shape.Recent - 2
@@ -579,7 +577,7 @@ func (w *World) likeagg(p *Proc) {
 	p.Go(func(ctx context.Context) { w.ended(ctx, p, "likes", aggregator.Run(ctx)) })
 }
 
-// ended reports a consumer that stopped though its process was not killed.
+// ended reports a consumer that stopped although nothing killed its process.
 func (w *World) ended(ctx context.Context, p *Proc, what string, err error) {
 	if err != nil && ctx.Err() == nil {
 		w.mu.Lock()
@@ -602,8 +600,8 @@ func (w *World) shutDown() {
 	delete(w.Fired, "crash end")
 }
 
-// noPublisher is the publisher of the checking service, which only reads. A home that
-// meets an old mark asks for its backfill again, and must be right without it.
+// noPublisher is the publisher of the checking service, which only reads. A home that meets an old mark
+// requests its backfill again, and must be right without that backfill.
 type noPublisher struct{}
 
 func (noPublisher) Publish(string, ...*message.Message) error { return nil }

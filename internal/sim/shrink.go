@@ -12,16 +12,15 @@ import (
 type Shrunk struct {
 	Options Options
 	Result  Result
-	// Invariant is the one that it was shrunk for.
+	// Invariant is the invariant that the smaller run still fails.
 	Invariant string
-	// Reruns is the number of runs until it was found.
+	// Reruns is the number of runs that the search took.
 	Reruns int
 }
 
-// Shrink runs a failing seed again with fewer operations of users and fewer kinds of
-// fault, most times in all. It keeps the smallest run that still fails the invariant
-// that res failed first. Operations that are left out are drawn all the same, so that
-// those that are kept are the same in each run.
+// Shrink runs a failing seed again with fewer operations of users and fewer kinds of fault, at most most
+// times. It keeps the smallest run that still fails the invariant that res failed first. Shrink also draws the
+// operations that it leaves out, so the kept operations are the same in each run.
 func Shrink(t *testing.T, o Options, res Result, most int) Shrunk {
 	t.Helper()
 	best := Shrunk{Options: o, Result: res, Invariant: res.Fails()[0]}
@@ -61,7 +60,7 @@ func Shrink(t *testing.T, o Options, res Result, most int) Shrunk {
 	}
 	for before := -1; before != best.size() && best.Reruns < most; {
 		before = best.size()
-		// First whole kinds, then whole users: most defects need few of either.
+		// Leave out whole kinds first, then whole users: most defects need few kinds and few users.
 		for _, of := range []func(n int) string{
 			func(n int) string { _, kind := res.Shape.drawn(res.Seed, n); return kind },
 			func(n int) string { user, _ := res.Shape.drawn(res.Seed, n); return strconv.Itoa(user) },
@@ -86,8 +85,8 @@ func (s Shrunk) String() string {
 		s.Result.Seed, s.Options.flags(), FormatKeep(s.Options.Keep), FormatFaults(s.Options.Faults))
 }
 
-// minimize is ddmin, of Zeller and Hildebrandt: it leaves out ever smaller parts, and
-// goes on with a rest that still fails.
+// minimize is ddmin of Zeller and Hildebrandt: it leaves out smaller and smaller parts, and continues with
+// each rest that still fails.
 func minimize[T any](all []T, fails func([]T) bool) {
 	if len(all) == 0 || fails([]T{}) {
 		return
@@ -147,7 +146,7 @@ func FormatKeep(keep []int) string {
 	return strings.Join(parts, ",")
 }
 
-// ParseKeep is the reverse of FormatKeep; "" is nil, for all.
+// ParseKeep is the reverse of FormatKeep. It returns nil, which means all operations, for "".
 func ParseKeep(text string) ([]int, error) {
 	if text == "" {
 		return nil, nil
@@ -183,7 +182,7 @@ func FormatFaults(kinds []string) string {
 	return strings.Join(kinds, ",")
 }
 
-// ParseFaults is the reverse of FormatFaults; "" is nil, for all.
+// ParseFaults is the reverse of FormatFaults. It returns nil, which means all kinds, for "".
 func ParseFaults(text string) ([]string, error) {
 	switch text {
 	case "":

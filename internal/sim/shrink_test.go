@@ -23,8 +23,8 @@ func (l lying) Put(ctx context.Context, in table.PutInput) (table.WriteResult, e
 	return res, err
 }
 
-// TestAFailingSeedIsShrunk breaks the aggregators' table, shrinks the first seeds that
-// find it, and runs the printed commands.
+// TestAFailingSeedIsShrunk breaks the aggregators' table, shrinks the first seeds that find the defect, and
+// runs the printed commands.
 func TestAFailingSeedIsShrunk(t *testing.T) {
 	planted := Options{LikesTable: func(store table.Store) table.Store { return lying{store} }}
 	fewest := defaultOperations
@@ -72,8 +72,8 @@ func TestAFailingSeedIsShrunk(t *testing.T) {
 		"the smaller of two shrunk runs keeps %d of %d operations", fewest, defaultOperations)
 }
 
-// TestAnOperationIsTheSameWithoutOthers checks that the draws of an operation do not
-// depend on others.
+// TestAnOperationIsTheSameWithoutOthers checks that the draws of an operation do not depend on other
+// operations.
 func TestAnOperationIsTheSameWithoutOthers(t *testing.T) {
 	started := func(o Options) map[string]string {
 		of := map[string]string{}

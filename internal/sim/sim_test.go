@@ -79,7 +79,7 @@ func TestSeeds(t *testing.T) {
 			for _, v := range res.Violations {
 				t.Errorf("  %s", v)
 			}
-			// Three are enough: most of the seeds that fail find the same defect.
+			// Three are enough, because most of the failing seeds find the same defect.
 			if shrunk++; shrunk <= 3 && *shrink > 0 && !masked {
 				t.Error(Shrink(t, o, res, *shrink))
 			}
@@ -115,8 +115,8 @@ func cpuTime(t *testing.T) time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// checkCoverage fails a run of seeds that never fired one of the faults, or never killed
-// a process at one of the crash points.
+// checkCoverage fails if the seeds of a run never fired one of the faults, or never killed a process at one of
+// the crash points.
 func checkCoverage(t *testing.T, fired, met Counters) {
 	t.Helper()
 	if *seeds >= 200 {
@@ -145,11 +145,10 @@ func checkCoverage(t *testing.T, fired, met Counters) {
 // summary is the closing line of a run of seeds.
 var summary string
 
-// TestMain keeps the simulation on one thread, which costs nothing as one call runs
-// at a time anyway: timers of a bubble share one context of the race detector
-// (runtime/time.go, unlockAndRun), and two of them run at once by two threads end
-// the process with a failed CHECK of ThreadSanitizer. An assertion of the product that
-// fails ends the process too: the trace of its goroutine names the seed.
+// TestMain keeps the simulation on one thread, which costs nothing, because only one call runs at a time. The
+// timers of a bubble share one context of the race detector (runtime/time.go, unlockAndRun), and if two
+// threads run two timers at once, a failed CHECK of ThreadSanitizer ends the process. A failed assertion of
+// the product ends the process, too: the trace of the goroutine names the seed.
 func TestMain(m *testing.M) {
 	runtime.GOMAXPROCS(1)
 	debug.SetGCPercent(400)
@@ -163,10 +162,10 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// ranTraces are those of the seeds that TestSeeds ran with all operations and faults.
+// ranTraces has the trace of each seed that TestSeeds ran with all operations and faults.
 var ranTraces = map[uint64]uint64{}
 
-// unsteady are seeds that once had several traces, of which most runs had the same.
+// unsteady are seeds that once had several traces. Most runs of such a seed had the same trace.
 func unsteady() map[uint64]int { return map[uint64]int{87: 20} }
 
 func TestASeedReplaysByteForByte(t *testing.T) {
@@ -212,8 +211,8 @@ func replays(t *testing.T, seed uint64, runs int) {
 	}
 }
 
-// TestWritesPerLike checks the targets T7 and T8: m likes of a post that one aggregator
-// collects in one window take m puts, and one update of the count.
+// TestWritesPerLike checks the targets T7 and T8: m likes of a post that one aggregator collects in one window
+// take m puts and one update of the count.
 func TestWritesPerLike(t *testing.T) {
 	const fans, aggregators = 400, 3
 	for seed := uint64(1); seed <= 10; seed++ {

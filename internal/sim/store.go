@@ -48,7 +48,7 @@ func (w *World) wrote(keys ...table.Key) error {
 	return nil
 }
 
-// buried remembers when a post became a tombstone.
+// buried remembers the step in which a post became a tombstone.
 func (w *World) buried(it *table.Item) {
 	if it == nil || it.Int(schema.AttrDeleted) == 0 {
 		return
@@ -61,8 +61,8 @@ func (w *World) buried(it *table.Item) {
 	w.keepPurge(ref.ID)
 }
 
-// delivers checks I2 where no home shows it: a worker that begins to handle a message
-// after the post was deleted must find that out before it writes a page.
+// delivers checks I2 beyond the homes: a worker that begins to handle a message after the deletion of the post
+// must find the deletion before it writes a page.
 func (w *World) delivers(op string, writes []table.BatchWrite) {
 	began, handled := w.began[op]
 	for _, wr := range writes {
@@ -160,7 +160,7 @@ func (s store) Get(ctx context.Context, in table.GetInput) (table.GetResult, err
 	})
 }
 
-// BatchGet is no snapshot: some calls read a part of the keys later.
+// BatchGet is no snapshot: some calls read a part of the keys later than the rest.
 func (s store) BatchGet(ctx context.Context, in table.BatchGetInput) (res table.BatchGetResult, err error) {
 	if len(in.Keys) == 0 {
 		return table.BatchGetResult{}, nil
@@ -239,8 +239,7 @@ func (s store) BatchWrite(ctx context.Context, writes []table.BatchWrite) (table
 	if len(writes) == 0 {
 		return table.WriteResult{}, nil
 	}
-	// A late effect comes when the caller already was answered and may have reused its
-	// memory.
+	// A late effect comes after the answer, when the caller may have reused its memory.
 	own := make([]table.BatchWrite, len(writes))
 	var text []any
 	for i, wr := range writes {
@@ -326,8 +325,7 @@ func class(op, pk string) string {
 	return op + " " + kind
 }
 
-// label returns a name that differs for different calls: the operation and a hash of
-// its input.
+// label returns a name that differs between different calls: the operation and a hash of its input.
 func label(op string, in any) string {
 	h := fnv.New64a()
 	text := fmt.Sprintf("%+v", in)

@@ -12,13 +12,13 @@ import (
 	"fanfare/internal/feed/home"
 )
 
-// Users watch their live homes (docs/decisions/0023). An operation opens a stream at some API
-// where the one before ended, looks some times at the home, and is cut. Like the product's
-// client, a user who got posts but not the position behind them goes on at the last position
-// and drops the posts that come again. Some unfollow an author after the first posts of a look,
-// and take the next ones when the references that the look read are old.
+// Users watch their live homes (docs/decisions/0023). An operation opens a stream at some API where the user's
+// previous stream ended, looks at the home several times, and is cut. A user who got posts but not the
+// position behind them resumes at the last position and drops the repeated posts, as the product's client
+// does. Some users unfollow an author after the first posts of a look, and take the next posts when the
+// references that the look has read are old.
 
-// mostWatched is the number of later posts from which a stream may leave out a late one.
+// mostWatched is the number of later posts after which a stream may leave out a late post.
 const mostWatched = 20
 
 // watch is the live home of a user over all its streams.
@@ -42,11 +42,11 @@ type turn struct {
 	author string
 	*operation
 	made bool
-	// at is the number of posts that had come when it was answered.
+	// at is the number of posts that had come when the unfollow was answered.
 	at int
 }
 
-// make unfollows the author once, and waits for longer than references of posts may be old.
+// make unfollows the author once, and waits until references of posts that a look has read are too old.
 func (t *turn) make(ctx context.Context, s *domain, came int) error {
 	if t == nil || t.made {
 		return nil
@@ -56,7 +56,7 @@ func (t *turn) make(ctx context.Context, s *domain, came int) error {
 	return sleep(ctx, 2*time.Second)
 }
 
-// turned takes over the unfollow of a stream: no post of its author comes after its answer (I2).
+// turned handles the unfollow of a stream: after its answer no post of the author comes (I2).
 func (l *workload) turned(user string, t *turn, got look, api *Proc) {
 	if t == nil || !t.made {
 		return
@@ -72,8 +72,8 @@ func (l *workload) turned(user string, t *turn, got look, api *Proc) {
 	}
 }
 
-// stream looks at user's live home. Nothing comes twice or in a wrong order (I7), and nothing
-// deleted or of an unfollowed author (I2). After a whole look nothing is missing (I1).
+// stream looks at user's live home. No post comes twice or in a wrong order (I7), and no post is deleted or by
+// an unfollowed author (I2). After a whole look no post is missing (I1).
 func (l *workload) stream(r *rand.Rand, user string) *operation {
 	w := l.watches[user]
 	from, newest := "", ""
@@ -141,7 +141,8 @@ func (l *workload) stream(r *rand.Rand, user string) *operation {
 	return op
 }
 
-// watchHome reads a live home after last. Unless it is whole, it is cut in its first look.
+// watchHome reads a live home after last. A whole read ends by itself; any other read is cut in its first
+// look.
 func watchHome(ctx context.Context, s *domain, user, last string, looks int, whole bool, unfollow *turn) (got look, err error) {
 	seen, err := s.HomeStreamed(ctx, user, last)
 	for i := 0; i < looks || seen.Behind(); i++ {
@@ -177,8 +178,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 	return context.Cause(ctx)
 }
 
-// came takes over the posts of a stream, and checks them. If the stream was whole, its position has
-// the posts that came again.
+// came handles the posts of a stream, and checks them. If the stream was whole, its position covers the
+// repeated posts.
 func (l *workload) came(user string, w *watch, got look, whole bool, deleted map[string]bool, unfollowed []string) {
 	now := map[string]bool{}
 	for _, item := range got.items {
@@ -210,8 +211,7 @@ func (l *workload) came(user string, w *watch, got look, whole bool, deleted map
 	}
 }
 
-// checkStreams resumes the live home of user, once the world is quiet: nothing is missing of
-// the posts that the home shows.
+// checkStreams resumes the live home of user once the world is quiet: no post that the home shows is missing.
 func (l *workload) checkStreams(ctx context.Context, service *domain, user string, home []string) {
 	w := l.watches[user]
 	if w == nil {

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// Each seed draws its own sizes, its own mix of operations and its own subset of the
-// faults. One world that has them all hides much: a fault ends what another one needs, and
-// equal sizes meet the same bounds again and again. A world of few kinds goes deeper into
-// each (swarm testing, Groce et al., 2012).
+// Each seed draws its own sizes, its own mix of operations and its own subset of the faults. A world with all
+// operations and faults hides many states: one fault ends the condition that another fault needs, and equal
+// sizes meet the same bounds again and again. A world with few kinds goes deeper into each kind (swarm
+// testing, Groce et al., 2012).
 
 // Shape is the drawn part of a world.
 type Shape struct {
-	// Users is their number. Prefixes means that their ids are prefixes of each other.
+	// Users is the number of users. Prefixes means that their ids are prefixes of each other.
 	Users    int
 	Prefixes bool
 	// Mix names the percentages of the operations.
@@ -32,24 +32,23 @@ type Shape struct {
 	Held int
 	// Pace is the length of the steps in which nothing happens.
 	Pace int
-	// Storm scales the rates of the faults, Off are the kinds that never happen.
+	// Storm scales the rates of the faults. Off are the kinds that never happen.
 	Storm float64
 	Off   []string
-	// Hours means that clocks are apart by hours, Midnight that a storm begins before one.
+	// Hours means that clocks are hours apart. Midnight means that a storm begins shortly before midnight.
 	Hours, Midnight bool
 	// Early is the time by which items are deleted before they expire.
 	Early time.Duration
-	// Limit is the push limit of most workers, 0 for none. Heads means that the APIs share the
-	// newest posts of pulled authors.
+	// Limit is the push limit of most workers, 0 for none. Heads means that the APIs share the newest posts of
+	// pulled authors.
 	Limit int
 	Heads bool
-	// Events means that workers send the events of applied work to others.
+	// Events means that workers send the events of applied work to other programs.
 	Events bool
-	// Days are the active days of most processes, 0 for none anywhere. Then Night is the
-	// number of operations after each of which time passes, so that readers are away.
+	// Days are the active days of most processes. 0 means that no process has them. Night is the number of
+	// operations after which time passes, so that readers are away.
 	Days, Night int
-	// Long makes the days between two storms weeks. Ages means that likes are left open
-	// before them.
+	// Long turns the days between two storms into weeks. Ages means that likes stay open before these weeks.
 	Long, Ages bool
 	// Units is the number of units that a user's calls may cause in an hour, 0 for no limit.
 	Units int64
@@ -61,7 +60,7 @@ type Shape struct {
 	Kinds bool
 	// Notices means that users have notifications.
 	Notices bool
-	// Lag is how late an eventually consistent read may be, and IndexLag a read of the index.
+	// Lag bounds the age of an eventually consistent read, and IndexLag bounds the age of a read of the index.
 	Lag, IndexLag time.Duration
 }
 
@@ -115,8 +114,8 @@ const crowd = "crowd"
 // away is the mix of a world in which readers are away for days.
 const away = "away"
 
-// plain returns the shape of a world that draws none: those of tests of the simulation
-// itself, and calm ones.
+// plain returns the shape of a world that draws no shape: the worlds of tests of the simulation itself, and
+// calm worlds.
 func plain() Shape {
 	return Shape{
 		Users: 6, Mix: "even", Operations: defaultOperations, Page: 2, Chunk: 2, Plan: 2, Recent: 3, PerShard: 2, Held: 10, Pace: 1, Storm: 1,
@@ -124,8 +123,8 @@ func plain() Shape {
 	}
 }
 
-// shapeOf returns the shape of a seed. It has a stream of its own, so shrinking does not
-// change it.
+// shapeOf returns the shape of a seed. The shape draws from a stream of its own, so shrinking does not change
+// it.
 func shapeOf(seed uint64, o Options) Shape {
 	s := plain()
 	if !o.Calm && !o.Plain {
@@ -203,8 +202,8 @@ func (s *Shape) draw(r *rand.Rand) {
 	}
 }
 
-// drawn returns the user who makes an operation, as an index, and its kind, by the
-// percentage of each kind.
+// drawn returns the user of an operation, as an index, and the kind of the operation, by the percentage of
+// each kind.
 func (s Shape) drawn(seed uint64, number int) (user int, kind string) {
 	r := draws(seed, number, 0)
 	user = r.IntN(s.Users)
@@ -230,8 +229,8 @@ func (s Shape) names() []string {
 		}
 		return names
 	}
-	// Each name comes after its own beginning, and the letters sort below, between and
-	// above the digits and the cases.
+	// Each name sorts after its own beginning, and the letters sort below, between and above the digits and
+	// the cases.
 	names := []string{"a"}
 	for i := 0; len(names) < s.Users; i++ {
 		for _, letter := range "-0Az_" {

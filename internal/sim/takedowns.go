@@ -8,10 +8,11 @@ import (
 	"fanfare/messages"
 )
 
-// Some deletions are take-downs by a service, with a reason. Of several answers for a post all have the reason that its
-// tombstone has, and others are told of it once the post's comments and likes are gone.
+// Some deletions are take-downs by a service, with a reason. Several answers for one post all have the reason
+// that the tombstone has. Other programs get the event of the take-down once the post's comments and likes are
+// gone.
 
-// takeDown takes a post of user's down, and then once more with another reason.
+// takeDown takes a post of user down, and then takes it down again with another reason.
 func (l *workload) takeDown(user, post string) *operation {
 	var downs []feed.TakeDown
 	return &operation{
@@ -53,8 +54,8 @@ func (w *World) checkTaken() {
 	}
 }
 
-// heardTakenDown checks that an event of a take-down is true: the tombstone has its reason, and nothing hangs on the
-// post any more.
+// heardTakenDown checks that the event of a take-down is true: the tombstone has the event's reason, and no
+// comment or like of the post is left.
 func (w *World) heardTakenDown(e *messages.PostTakenDown) {
 	ref := w.refOf(e.PostID)
 	if ref == nil {
@@ -66,7 +67,7 @@ func (w *World) heardTakenDown(e *messages.PostTakenDown) {
 	}
 }
 
-// checkTakenTold checks that others were told of each take-down whose purge is over (I6).
+// checkTakenTold checks that other programs got the event of each take-down whose purge has ended (I6).
 func (w *World) checkTakenTold() {
 	for _, post := range sorted(w.load.created) {
 		if ref := w.refOf(post); ref != nil && ref.TakenDown != nil && ref.Purged && !w.told.taken[post] {

@@ -11,13 +11,13 @@ import (
 	"fanfare/internal/table"
 )
 
-// The table is as unkind to reads as DynamoDB may be (docs/decisions/0052). A read that is not
-// consistent draws the age of each item that it returns: two reads may go back in time. The index lags
-// for itself, by minutes in some worlds. The items of a transaction become visible one by one, to
-// consistent reads too, until the transaction is answered. A batch or a page is read at two moments.
-// The stored items and the conditions of writes are always the newest ones.
+// The table treats reads as unkindly as DynamoDB may (docs/decisions/0052). A read that is not consistent
+// draws the age of each item that it returns, so a second read may go back in time. The index lags by its own
+// time, by minutes in some worlds. The items of a transaction become visible one by one until the transaction
+// is answered, to consistent reads, too. A batch or a page is read at two moments. The stored items and the
+// conditions of writes are always the newest.
 
-// Kinds of unkindness, which are drawn apart from the other kinds of fault.
+// These kinds of unkindness are drawn apart from the other kinds of fault.
 const (
 	FaultStale     = "stale read"
 	FaultIndex     = "read of an index that lags by more than a minute"
@@ -33,7 +33,7 @@ func unkindnesses() []string {
 	return []string{FaultIndex, FaultTorn, FaultSplit, FaultHalf, FaultSide, FaultIndexRead, FaultKept}
 }
 
-// unkind draws the unkindness of a world. Its stream is its own, so the other draws do not depend on it.
+// unkind draws the unkindness of a world. It has a random stream of its own, so no other draw depends on it.
 func (s *Shape) unkind(r *rand.Rand) {
 	s.Lag = []time.Duration{time.Second, time.Second, 10 * time.Second}[r.IntN(3)]
 	s.IndexLag = max(s.Lag, []time.Duration{0, 0, 20 * time.Second, 3 * time.Minute, 15 * time.Minute}[r.IntN(5)])
@@ -48,10 +48,10 @@ func (s *Shape) unkind(r *rand.Rand) {
 }
 
 const (
-	// mostParts is the number of steps, and partsTime the time, in which the items of a transaction
-	// become visible, or the rest of a batch or page is read.
+	// mostParts steps and the time partsTime bound the span in which the items of a transaction become
+	// visible, or the rest of a batch or page is read.
 	mostParts, partsTime = 60, 5 * time.Second
-	// keptLong is the time after its end at which an item that is still there is worth a count.
+	// keptLong is the time after its end at which a remaining item counts as kept long.
 	keptLong = 48 * time.Hour
 )
 
@@ -77,7 +77,7 @@ func (l *lag) add(c change) {
 	l.log = append(l.log[old:], c)
 }
 
-// shadows is what reads may still see of former items.
+// shadows are the former items that reads may still see.
 type shadows struct {
 	changes      int
 	table, index lag
@@ -85,7 +85,7 @@ type shadows struct {
 	halves       []half
 }
 
-// half is a read or a batch of writes whose rest is to come.
+// half is a read or a batch of writes with a part that is still to come.
 type half struct {
 	call *call
 	at   time.Time
@@ -120,7 +120,7 @@ func (w *World) replaced(key table.Key, now *table.Item) {
 	}
 }
 
-// sight is a read as the table meets it: which keys it may return.
+// sight describes a read to the table: the keys that the read may return.
 type sight struct {
 	consistent, index bool
 	has               func(key table.Key, former *table.Item) bool
@@ -137,7 +137,7 @@ func (w *World) sightOf(q table.Query) sight {
 	}}
 }
 
-// sightOfKeys returns the sight of a read of these keys.
+// sightOfKeys returns the sight of a read of some keys.
 func sightOfKeys(consistent bool, keys ...table.Key) sight {
 	return sight{consistent: consistent, has: func(key table.Key, _ *table.Item) bool { return slices.Contains(keys, key) }}
 }
@@ -149,7 +149,7 @@ func sightOfScan(after table.Key) sight {
 	}}
 }
 
-// readAs reads the table as a read of a process finds it.
+// readAs reads the table as a read by a process finds it.
 func readAs[R any](w *World, at sight, read func(table.Store) (R, error)) (res R, err error) {
 	stored := map[table.Key]*table.Item{}
 	for key, former := range w.view(at) {
@@ -170,7 +170,7 @@ func readAs[R any](w *World, at sight, read func(table.Store) (R, error)) (res R
 	return res, err
 }
 
-// replace puts an item into the table, or removes it for nil, past every oracle.
+// replace puts an item into the table, or removes the item if it is nil, without the knowledge of any oracle.
 func (w *World) replace(key table.Key, it *table.Item) (err error) {
 	if it == nil {
 		_, err = w.store.Delete(context.Background(), table.DeleteInput{Key: key})
@@ -183,7 +183,7 @@ func (w *World) replace(key table.Key, it *table.Item) (err error) {
 	return nil
 }
 
-// view returns the former items that a read finds in the place of the stored ones.
+// view returns the former items that a read finds in place of the stored items.
 func (w *World) view(at sight) map[table.Key]*table.Item {
 	former := map[table.Key]*table.Item{}
 	if !at.consistent && w.chance(w.faults.Stale) && !w.off[FaultStale] {
@@ -205,8 +205,7 @@ func (w *World) view(at sight) map[table.Key]*table.Item {
 	return former
 }
 
-// lagBehind draws for each item that changed of late which of its states an eventually consistent read
-// finds.
+// lagBehind draws, for each item that changed recently, the state that an eventually consistent read finds.
 func (w *World) lagBehind(at sight, former map[table.Key]*table.Item) {
 	of := &w.shadows.table
 	if at.index && !w.off[FaultIndex] {
@@ -248,8 +247,8 @@ func (w *World) visible(key table.Key) *table.Item {
 	return w.items[key]
 }
 
-// tear lets the items of a transaction that happened become visible one by one. former are the items
-// before it.
+// tear makes the items of a transaction visible one by one after the transaction has happened. former are the
+// items before the transaction.
 func (w *World) tear(c *call, keys []table.Key, former []*table.Item) {
 	if len(keys) < 2 || !w.strikes(FaultTorn, w.faults.Torn) {
 		return
@@ -269,7 +268,7 @@ func (w *World) tear(c *call, keys []table.Key, former []*table.Item) {
 	}
 }
 
-// knownLater corrects the notes of the oracle in this step: nobody has to know of it before the items
+// knownLater corrects the oracle's notes of this step: no process needs to know of the write before its items
 // are visible.
 func (w *World) knownLater(step int) {
 	for post, of := range w.tombs {
@@ -300,8 +299,8 @@ func (w *World) knownLater(step int) {
 	}
 }
 
-// mature makes items of transactions visible and reads the rest of batches and pages, those that are due
-// or all.
+// mature makes the due items of transactions visible, and reads the due rests of batches and pages. With all,
+// it does so for all of them.
 func (w *World) mature(all bool) {
 	due := func(step int, since time.Time) bool { return all || step <= w.steps || time.Since(since) >= partsTime }
 	w.shadows.veils = slices.DeleteFunc(w.shadows.veils, func(v veil) bool {
@@ -331,7 +330,8 @@ type shown struct {
 	index bool
 }
 
-// wasShown recognises the states of an item that reads see. Its state was replaced at since, if that is not zero.
+// wasShown recognises the states of items that reads see. since is the time at which the read state was
+// replaced, zero if it is the newest state.
 func (r *reach) wasShown(e event) {
 	of := shown{e.key, e.index}
 	r.when(e.half, "a read finds a half of a batch that is being written")

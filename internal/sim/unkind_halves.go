@@ -12,7 +12,7 @@ import (
 
 // Batches and pages are no snapshot: some are read or written at two moments.
 
-// cut returns how many of n items a read finds now, 0 for all. The rest is read later.
+// cut returns how many of n items a read finds now, 0 for all of them. The read finds the rest later.
 func (w *World) cut(c *call, n int) int {
 	if n < 2 || !w.strikes(FaultSplit, w.faults.Split) {
 		return 0
@@ -35,8 +35,8 @@ func (w *World) restOf(c *call, at sight, read func() error) {
 	}
 }
 
-// halve returns the writes of a batch that happen now, in a drawn order. The rest of some batches happens later,
-// also if the caller has given up.
+// halve returns the writes of a batch that happen now, in a drawn order. The rest of some batches happens
+// later, even if the caller has given up.
 func (w *World) halve(c *call, writes []table.BatchWrite, write func([]table.BatchWrite) error) []table.BatchWrite {
 	if len(writes) < 2 || !w.strikes(FaultHalf, w.faults.Halve) {
 		return writes
@@ -57,7 +57,7 @@ func (w *World) halve(c *call, writes []table.BatchWrite, write func([]table.Bat
 	return writes[:n]
 }
 
-// sortKey returns the sort key of an item by which a query is sorted.
+// sortKey returns the key by which a query sorts an item.
 func sortKey(q table.Query, it table.Item) string {
 	if q.Index {
 		return it.Str(table.AttrGSI1SK)
@@ -65,7 +65,7 @@ func sortKey(q table.Query, it table.Item) string {
 	return it.Key.SK
 }
 
-// page reads the first page of a query. It is no snapshot: some calls read the end of it later.
+// page reads the first page of a query. It is no snapshot: some calls read the end of the page later.
 func (s store) page(ctx context.Context, q table.Query) (page table.Page, err error) {
 	c := &call{kind: "table.query", class: class("query", q.PK), about: q.PK + q.After, pks: []string{q.PK}, label: label("query", q)}
 	if q.Index {

@@ -8,10 +8,10 @@ import (
 	"fanfare/internal/table"
 )
 
-// A throttle hits one partition, or one side of all partitions: the table's or the index's. Each has capacities
-// of its own for reads and writes.
+// A throttle hits one partition, or one side of all partitions: the side of the table or the side of the
+// index. Each side has separate capacities for reads and writes.
 
-// side is a part of the table that has a capacity of its own.
+// side is a part of the table with a capacity of its own.
 type side string
 
 const (
@@ -21,8 +21,8 @@ const (
 	sideWrites side = "writes"
 )
 
-// stretch is a number of steps, or a time, in which the table has no capacity for one partition, or
-// for all.
+// stretch is a number of steps, or a time, in which the table has no capacity for one partition or for all
+// partitions.
 type stretch struct {
 	pk    string    // "" is all of a side
 	side  side      // "" is both
@@ -65,7 +65,7 @@ func (w *World) refuses(of side, pk string) bool {
 	return slices.ContainsFunc(w.tight, func(s stretch) bool { return s.refuses(of, pk) })
 }
 
-// shortOf returns the fault for which the table has no capacity for a call, "" if it has.
+// shortOf returns the fault by which the table has no capacity for a call, "" if it has capacity.
 func (w *World) shortOf(c *call) (kind string) {
 	for _, s := range w.tight {
 		if !slices.ContainsFunc(c.pks, func(pk string) bool { return s.refuses(c.uses(), pk) }) {
@@ -82,8 +82,8 @@ func (w *World) shortOf(c *call) (kind string) {
 // indexPartition names a partition of the index.
 func indexPartition(pk string) string { return "index " + pk }
 
-// sides adds to a call's partitions the index partitions that its writes change, by the items that are
-// stored: a full partition of the index refuses the write.
+// sides adds to a call's partitions the partitions of the index that its writes change, according to the
+// stored items. A full partition of the index refuses the write.
 func (w *World) sides(c *call) {
 	if c.writes() {
 		c.pks = nil
@@ -135,8 +135,8 @@ func opOfWrite(wr table.BatchWrite) table.TransactOp {
 	return table.TransactOp{Delete: &table.DeleteInput{Key: wr.Delete}}
 }
 
-// sawSides notes a call that is refused for one side alone, or that happens though another side of its
-// partitions refuses calls.
+// sawSides records a call that is refused only because of one side, or that happens although another side of
+// its partitions refuses calls.
 func (w *World) sawSides(c *call, refused bool) {
 	if len(c.pks) == 0 || len(w.tight) == 0 {
 		return
@@ -159,7 +159,7 @@ func (w *World) sawSides(c *call, refused bool) {
 	w.see(e)
 }
 
-// sideOfCall recognises what a throttle of one side does.
+// sideOfCall recognises the rare states of a throttle of one side.
 func (r *reach) sideOfCall(e event) {
 	writes := e.class == string(sideWrites)
 	r.when(e.refused && e.index && writes, "a write is refused for the index alone")
@@ -175,7 +175,7 @@ func (c *call) writes() bool {
 	return c.in != nil && !reads || len(c.ops) > 0
 }
 
-// uses returns the capacity that a call takes, other the one that it does not take.
+// uses returns the capacity that a call takes, and other returns the capacity that it does not take.
 func (c *call) uses() side {
 	if c.writes() {
 		return sideWrites

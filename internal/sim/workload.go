@@ -22,8 +22,8 @@ import (
 	"fanfare/messages"
 )
 
-// operation is one call of a user. Each user makes one at a time, so the answers to a
-// user are in order. Users call at the same time.
+// operation is one call of a user. A user makes one call at a time, so the answers to a user are in order.
+// Different users call at the same time.
 type operation struct {
 	number int // 0 if it is not of the workload
 	serial int // of the operations of its user that are not of the workload
@@ -34,13 +34,13 @@ type operation struct {
 	settle func(err error) // runs on the driver after the answer
 	err    error
 	done   chan struct{}
-	// stored is the version of the user's action on a post that is stored when a like or an
-	// unlike begins, "" for none.
+	// stored is the version of the user's stored action on the post when a like or an unlike begins, "" for
+	// none.
 	stored string
 }
 
-// id names the operation, also in its events. An operation of the world itself has the number 0,
-// and is named by its user and its serial number, too.
+// id names the operation, also in its events. An operation of the world itself has the number 0, so its user
+// and its serial number are part of the name.
 func (op *operation) id() string {
 	if op.number == 0 {
 		return fmt.Sprintf("op0-%s-%d", op.user, op.serial)
@@ -60,7 +60,7 @@ type homeOf struct {
 	pull bool
 }
 
-// published is the latest action on a like that became durable.
+// published is the latest durable action of a user on a post.
 type published struct {
 	version string
 	kind    string // the reaction, "" for none
@@ -87,13 +87,13 @@ type workload struct {
 	accepted map[string]bool // posts answered with success
 	deleted  map[string]bool // deletes answered with success
 	doubtful map[string]bool // deletes without an answer
-	// taken are the answered take-downs, by post.
+	// taken are, by post, the answered take-downs.
 	taken map[string]feed.TakeDown
 
 	follows map[pair]bool // the last answered state
-	// maybe are follows (true) and unfollows without an answer, which may still happen.
-	// A later answer to one of the same kind settles them: it found them done, or made
-	// their conditions fail for good.
+	// maybe are follows (true) and unfollows without an answer, which may still have an effect. A later answer
+	// to a call of the same kind settles them: the later call found them done, or made their conditions fail
+	// for good.
 	maybe map[pair]map[bool]bool
 
 	mutes, blocks map[pair]*hidden
@@ -102,7 +102,7 @@ type workload struct {
 	// contested are the follows that another user's block may end at any time.
 	contested map[pair]bool
 
-	// The durable events, as the queues saw them.
+	// These are the durable events, as the queues saw them.
 	created map[string]string // post -> author
 	likes   map[likeKey]published
 	bad     []string // ids of messages that must end as dead letters
@@ -118,14 +118,13 @@ type workload struct {
 	violations []string
 }
 
-// planned is an operation of the workload before it is started. It is drawn from a
-// stream of its own number, so if others are left out, it differs only by the posts that
-// there are.
+// planned is an operation of the workload before its start. The stream of its draws depends only on its
+// number, so if other operations are left out, it differs only by the posts that exist.
 type planned struct {
 	number int
 	user   string
 	kind   string
-	// skip leaves it out when its turn comes.
+	// skip leaves the operation out when its turn comes.
 	skip bool
 }
 
@@ -184,9 +183,9 @@ func (w *World) published(topic string, payload []byte) {
 	}
 }
 
-// reacted notes an action. The latest one is that of the highest id: of two actions of one user the
-// later one may have the lower id, if the clocks of their APIs differ, but only as long as the first
-// is not stored when the second begins.
+// reacted records an action. The latest action is the action with the highest id. Of two actions of one user
+// the later one may have the lower id if the clocks of their APIs differ, but only if the first action is not
+// stored when the second begins.
 func (l *workload) reacted(e *messages.Like, kind string) {
 	k := likeKey{e.PostID, e.UserID}
 	stored := l.w.book.likes[e.PostID][e.UserID].Version // "" once the post was deleted beside the action
@@ -201,7 +200,7 @@ func (l *workload) reacted(e *messages.Like, kind string) {
 	l.likes[k] = p
 }
 
-// next starts the first operation whose user is free, if an API is there for it.
+// next starts the first operation whose user has no open operation, if an API is up for it.
 func (l *workload) next() bool {
 	i := slices.IndexFunc(l.due, func(p planned) bool { return l.busy[p.user] == nil })
 	if i < 0 {
@@ -276,7 +275,7 @@ func (l *workload) settled() {
 	}
 }
 
-// pick makes an operation by its draws. If there is no post to act on, it reads a home.
+// pick makes an operation by its draws. If no post exists for the operation, pick makes a read of a home.
 func (l *workload) pick(r *rand.Rand, p planned) *operation {
 	user := p.user
 	var op *operation
@@ -339,8 +338,8 @@ func (l *workload) pick(r *rand.Rand, p planned) *operation {
 	return op
 }
 
-// choose draws one of some posts. Each post draws its own lot, by the number of its
-// operation, so the choice is the same if another post is missing.
+// choose draws one of some posts. Each post draws a lot of its own by the number of its operation, so the
+// choice stays the same if another post is missing.
 func (l *workload) choose(r *rand.Rand, posts []string) string {
 	return posts[choose(r, posts, func(post string) string { return strconv.Itoa(l.number[post]) })]
 }
@@ -402,8 +401,8 @@ func (l *workload) createPost(r *rand.Rand, p planned) *operation {
 	return made
 }
 
-// beside does several things of one user at the same time. Each begins in a turn of its own, because the
-// first one makes a read that they share. The oracle takes the answer of do alone.
+// beside does several things for one user at the same time. Each thing begins in a turn of its own, because
+// the first one makes a read that all of them share. The oracle takes only the answer of do.
 func beside(do func(context.Context, *domain) error, others ...func(context.Context, *domain) error) func(context.Context, *domain) error {
 	return func(ctx context.Context, s *domain) error {
 		var all sync.WaitGroup
@@ -453,8 +452,8 @@ func (l *workload) deleteOf(user, post string) *operation {
 	}
 }
 
-// underWay reports whether a transaction on a post is to have its effect after its answer, or a worker that sleeps has
-// read a notification about it.
+// underWay reports whether a transaction on a post may still have its effect, or a sleeping worker has read a
+// notification about the post.
 func (w *World) underWay(post string) bool {
 	for _, c := range w.parked {
 		if c.proc.asleep && c.due > 0 && c.class == "batch_get notif" && strings.HasSuffix(c.about, post) {
@@ -488,9 +487,8 @@ func (l *workload) follow(r *rand.Rand, user string, on bool) *operation {
 	return op
 }
 
-// importFollow makes a follow as an import beside running processes does: with a time of years
-// ago, the same in each import, and from one of the author's posts on. A home asks for its
-// backfill.
+// importFollow makes a follow as an import beside running processes does. Each repetition has the same time,
+// years ago, and the same first post of the author. A home requests the backfill.
 func (l *workload) importFollow(r *rand.Rand, user, author string) func(context.Context, *domain) error {
 	from := id.Min
 	if own := slices.DeleteFunc(slices.Clone(l.posts), func(post string) bool { return l.owner[post] != author }); len(own) > 0 {
@@ -502,8 +500,8 @@ func (l *workload) importFollow(r *rand.Rand, user, author string) func(context.
 	}
 }
 
-// followOf makes the call of a client that repeats it without an answer, though the
-// first call may still happen.
+// followOf makes the call of a client that repeats an unanswered call, although the first call may still have
+// an effect.
 func (l *workload) followOf(user, author string, on bool, retries int) *operation {
 	p := pair{user, author}
 	name := map[bool]string{true: "follow ", false: "unfollow "}[on] + author
@@ -538,15 +536,15 @@ func (l *workload) followOf(user, author string, on bool, retries int) *operatio
 	}
 }
 
-// unsure reports whether a call without an answer may still follow or unfollow.
+// unsure reports whether a call without an answer may still end in a follow or an unfollow.
 func (l *workload) unsure(p pair) bool { return len(l.maybe[p]) > 0 || l.contested[p] }
 
-// react makes the call of a user whose reaction to a post becomes kind, "" for none.
+// react makes a call after which the user's reaction to a post is kind, "" for none.
 func (l *workload) react(r *rand.Rand, user, kind string) *operation {
 	if len(l.posts) == 0 {
 		return nil
 	}
-	// Few posts get most of the likes, and the same user comes back to them.
+	// Few posts get most of the likes, and each user acts on these posts repeatedly.
 	post := l.choose(r, l.posts[:min(len(l.posts), 4)])
 	if r.IntN(4) == 0 {
 		post = l.choose(r, l.posts)
@@ -578,8 +576,8 @@ func (l *workload) react(r *rand.Rand, user, kind string) *operation {
 	return op
 }
 
-// blockSeen is longer than a like may miss a block: an API knows for two seconds that an author has
-// no blocks, from two reads that are behind.
+// blockSeen is longer than the time for which a like may miss a block: an API assumes for two seconds that an
+// author has no blocks, after two reads that may be late.
 const blockSeen = 10 * time.Second
 
 // poison sends a message that no consumer can process: it must end as a dead letter.
@@ -598,8 +596,8 @@ func (l *workload) poison(r *rand.Rand, p planned) *operation {
 	}
 }
 
-// home reads a whole home and checks the rules of any moment: no post is deleted or of
-// an unfollowed author (I2), and each is there once (I7).
+// home reads a whole home and checks the rules of every moment: no shown post is deleted or by an unfollowed
+// author (I2), and each post shows once (I7).
 func (l *workload) home(r *rand.Rand, user string) *operation {
 	deleted := clone2(l.deleted)
 	unfollowed, followed := l.certain(user)
@@ -646,8 +644,8 @@ func (l *workload) home(r *rand.Rand, user string) *operation {
 					l.fail("I2", "home of %s shows %s of %s, an unfollowed or muted author", user, id, it.Post.AuthorID)
 				}
 			}
-			// A home goes on showing a post until a delete or unfollow. An API whose clock is
-			// far ahead ends the merging of a mark too early, while fan-outs are under way.
+			// A home shows a post until a delete or an unfollow. But an API whose clock is far ahead ends the
+			// merging of a mark too early, while a fan-out is under way.
 			for _, id := range sorted(l.seen[key]) {
 				author := l.seen[key][id]
 				if seen[id] == "" && !ahead && !late[id] && !undelivered[id] && !l.w.mayHaveExpired(id) && !l.deleted[id] && !l.doubtful[id] && (author == user || slices.Contains(followed, author)) {
@@ -681,8 +679,8 @@ func (l *workload) home(r *rand.Rand, user string) *operation {
 	return op
 }
 
-// certain returns the authors that user does not follow, or mutes, and those that user follows,
-// by the answers.
+// certain returns two lists of authors according to the answers: the authors that user does not follow or
+// mutes, and the authors that user follows.
 func (l *workload) certain(user string) (unfollowed, followed []string) {
 	for _, author := range l.users {
 		p := pair{user, author}
@@ -706,8 +704,8 @@ func (l *workload) farAhead(api *Proc) bool {
 	return l.w.hours || time.Duration(api.skew.Load()) >= messages.MaxAhead
 }
 
-// wholeHome reads a home to its end. It also returns the last post of the first page, "" if
-// that is the only one.
+// wholeHome reads a home to its end. It also returns the last post of the first page, or "" if there is only
+// one page.
 func wholeHome(ctx context.Context, s *domain, user string, limit int, pull bool) (items []feed.HomeItem, first string, err error) {
 	page := page.Request{Limit: limit}
 	for {

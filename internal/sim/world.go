@@ -1,15 +1,13 @@
-// Package sim is the deterministic simulation. It runs the product's own feed, fanout
-// and likeagg code on a simulated table and simulated queues, in virtual time, under
-// faults that one seed decides. After a run it checks the invariants I1 to I7 against an
-// oracle of its own. It must never be imported by the product, only by tests.
+// Package sim is the deterministic simulation. It runs the product's own feed, fanout and likeagg code on a
+// simulated table and simulated queues, in virtual time, under faults that one seed decides. After a run it
+// checks the invariants I1 to I7 against an oracle of its own. Only tests may import it, never the product.
 //
 // # How a seed decides everything
 //
-// testing/synctest gives virtual time but no order: goroutines that become ready
-// at once run in any order. So every call of a port parks here. The driver, the only
-// goroutine that draws random numbers, waits until all others are blocked, sorts the
-// parked calls by their content, and lets one go on. Between two calls a process does
-// nothing that another one could see.
+// testing/synctest gives virtual time but no order: goroutines that become ready at once run in any order. So
+// every call of a port parks in this package. The driver, the only goroutine that draws random numbers, waits
+// until all other goroutines are blocked, sorts the parked calls by their content, and lets one call continue.
+// Between two calls a process does nothing that another process could see.
 package sim
 
 import (
@@ -94,7 +92,7 @@ type World struct {
 	stories   *stories // nil before the storm about them
 	counting  *hours
 
-	// decided has every TTL that was ever decided, and views what the table had.
+	// decided has every TTL that was ever decided, and views has the decisions that the table has held.
 	decided []schema.Lifetime
 	views   []schema.Lifetimes
 
@@ -135,27 +133,27 @@ type call struct {
 	// stack has the callers of a call and events the events that it sends, for performed.
 	stack  []uintptr
 	events []messages.Event
-	// pks are the partitions of a table call, ops the operations of a transaction.
+	// pks are the partitions of a table call, and ops are the operations of a transaction.
 	pks []string
 	ops []table.TransactOp
 	in  any // of a write of one item, or a batch of writes
-	// sent is the first event of a publish, life the life of the process that deletes a post.
+	// sent is the first event of a publish. life is the life of the process that deletes a post.
 	sent messages.Event
 	life *life
-	// made is the step in which it was made, and parked that in which a slow call began to wait.
+	// made is the step in which the call was made. parked is the step in which a slow call began to wait.
 	made, parked int
-	// effect does it. part is below 1 for a batch that is done in part.
+	// effect gives the call its effect. part is below 1 for a batch that is done in part.
 	effect func(part float64) error
 	// spare writes the part of a batch for which there is capacity.
 	spare func(short func(pk string) bool) error
 	err   error
 	done  chan struct{}
-	// due is the step in which the answer comes to a call that had its effect, 0 for one
-	// that has not had it. answered is that answer.
+	// due is the step in which the caller gets the answer to a call that had its effect, and 0 before the
+	// effect. answered is the answer.
 	due      int
 	answered error
-	// whole is the step in which the last item of a transaction becomes visible, or rest reads the end of
-	// a batch or page, 0 if the call happens at one moment.
+	// whole is the step in which the last item of a transaction becomes visible, or rest reads the end of a
+	// batch or page. It is 0 if the call happens at one moment.
 	whole int
 	rest  func() error
 }
@@ -226,13 +224,12 @@ func (w *World) nextTurn() bool {
 	return true
 }
 
-// step does one thing: it lets one parked call go on, delivers one message, starts
-// an operation of the workload (next, which returns false if there is none), or
-// lets time pass.
+// step does one thing: it lets one parked call continue, delivers one message, starts an operation of the
+// workload by next, which returns false if there is no operation, or lets time pass.
 func (w *World) step(next func() bool) {
 	w.steps++
 	w.since++
-	// The goroutines that one of these wakes must be blocked again before the next decision.
+	// The goroutines that one of these calls wakes must be blocked again before the next decision.
 	w.settle()
 	w.applyLate()
 	w.mature(false)
@@ -281,8 +278,8 @@ func (w *World) sleep(idle bool) {
 	time.Sleep(d)
 }
 
-// waits reports whether the storm is over and each message waits for a minute at least, as
-// those from ahead do for hours.
+// waits reports whether the storm is over and each message waits for a minute or longer, as messages from
+// ahead do for hours.
 func (w *World) waits() bool {
 	if w.faults != (Rates{}) || len(w.load.busy) > 0 {
 		return false
@@ -311,9 +308,9 @@ func (w *World) ready() []*call {
 	return ready
 }
 
-// answerEnded ends calls whose context has ended. The seed decides whether such a call
-// still has its effect, and when. It answers one after the other: calls that belong together race
-// for the error of their caller, and the first to return cancels the others.
+// answerEnded ends calls whose context has ended. The seed decides whether such a call still has its effect,
+// and when. answerEnded answers one call after the other: calls that belong together race for the error of
+// their caller, and the first call to return cancels the rest.
 func (w *World) answerEnded() {
 	w.mu.Lock()
 	var ended []*call
@@ -357,7 +354,7 @@ func (w *World) later(c *call) {
 	}
 }
 
-// release lets a call meet the fault that the seed has for it.
+// release lets a call meet the fault that the seed has drawn for it.
 func (w *World) release(c *call) {
 	p := c.proc
 	f := w.faults
@@ -436,7 +433,8 @@ func (w *World) release(c *call) {
 	w.finish(c, f.Slow)
 }
 
-// finish lets a call have its effect. Its answer comes later if the call is slow, or if a part of it is still to come.
+// finish gives a call its effect. The answer comes later if the call is slow, or if a part of its effect is
+// still to come.
 func (w *World) finish(c *call, slow float64) {
 	due := 0
 	if w.strikes(FaultSlow, slow) {
@@ -451,7 +449,7 @@ func (w *World) finish(c *call, slow float64) {
 	w.note("effect %s before its answer: %v", c.label, err)
 }
 
-// happen lets a call have its effect, whatever its caller hears of it.
+// happen gives a call its effect, whether or not its caller gets an answer.
 func (w *World) happen(c *call) {
 	if err := c.effect(1); err != nil {
 		w.note("effect %s: %v", c.label, err)
@@ -475,7 +473,7 @@ func (w *World) answer(c *call, err error, how string) {
 	close(c.done)
 }
 
-// trace is the text of all events in order: two runs of a seed write the same.
+// trace is the text of all events in order. Two runs of a seed write the same text.
 type trace struct {
 	keep  bool
 	lines []string
