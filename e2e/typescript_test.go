@@ -67,7 +67,7 @@ func guideCode() ([]byte, error) {
 	for _, block := range blocks {
 		code.Write(block[1])
 	}
-	return bytes.ReplaceAll(code.Bytes(), []byte("'fanfare-client'"), []byte("'../src/index.js'")), nil
+	return []byte(strings.NewReplacer("'fanfare-client'", "'../src/index.js'", "'https://api.example'", "process.env.FANFARE_URL!").Replace(code.String())), nil
 }
 
 // TestTheTypeScriptClientDoesWhatItPromises runs the tests of client/typescript against a real process.
@@ -89,6 +89,11 @@ func TestTheTypeScriptClientDoesWhatItPromises(t *testing.T) {
 	count, err := strconv.Atoi(string(passed[1]))
 	require.NoError(t, err)
 	assert.GreaterOrEqual(t, count, 18, "%s", out)
+	// docs/BROWSER.md works as it is written.
+	reader := exec.CommandContext(t.Context(), "node", "test/reader.mjs")
+	reader.Dir, reader.Env = folder, test.Env
+	out, err = reader.CombinedOutput()
+	require.NoError(t, err, "%s", out)
 	others.none(t)
 	p.stop(t)
 }
