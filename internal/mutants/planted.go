@@ -24,6 +24,7 @@ func planted() []bug {
 		record, topic          = "internal/queue/embedded/record.go", "internal/queue/embedded/topic.go"
 		stream, agenda, budget = "internal/live/stream.go", "internal/live/agenda.go", "internal/live/budget.go"
 		imports, exports       = "internal/ops/transfer/import.go", "internal/ops/transfer/export.go"
+		imported               = "internal/ops/transfer/verify.go"
 		markers                = "internal/feed/markers.go"
 		jwk, letters, verify   = "internal/auth/jwk.go", "internal/admin/deadletters.go", "internal/admin/verify.go"
 	)
@@ -51,6 +52,7 @@ func planted() []bug {
 		{"metadata before an empty payload cannot be read", record, "size > uint64(len(b)-n)", "size >= uint64(len(b)-n)"},
 		{"a record that was cut is read", record, "if n <= 0 || size >", "if size >"},
 		{"an import ends with the first moment of an outage", imports, "First: 50 * time.Millisecond", "First: 0"},
+		{"the check of an import misses no entry of a home that pulls the author", imported, "err == nil && m.Pulls(post) {", "err == nil && m.Kind == schema.MarkPulled {"},
 		{"an export ends after the first page of users", exports, "next = page.Next", ""},
 		{"an export has likes that were taken back", exports, `like.Kind == "" ||`, ""},
 		{"a drop leaves letters and does not report it", letters, "if len(ids) == 0 && len(letters) == MaxDeadLetters {", "if false {"},

@@ -99,6 +99,9 @@ func (m Mark) Hides(post string) bool {
 	return m.Kind == MarkUnfollowed || post < m.From
 }
 
+// Pulls reports whether homes always merge the author's post in. Then they need no entry of it.
+func (m Mark) Pulls(post string) bool { return m.Kind == MarkPulled && post >= m.Pull }
+
 // KnownMark reports whether an item of a home partition is a mark of a known kind. Readers
 // skip other items, which a later version may write.
 func KnownMark(it table.Item) bool {

@@ -360,7 +360,7 @@ func bugs() []bug {
 		// About audits and repairs.
 		{"audit that owes the posts below a follow's first", "audit", []edit{{entries, `p.plan.Post < listed.Str(schema.AttrFrom)`, `"~" < listed.Str(schema.AttrFrom)`}, {entries, `m.Hides(p.plan.Post) || `, ``}}},
 		{"audit that owes the posts of a backfill that has not ended", "audit", []edit{{entries, ` || m.Kind == schema.MarkBackfill && m.Until.IsZero()`, ``}}},
-		{"audit that owes the posts of a pulled author", "audit", []edit{{entries, ` || m.Kind == schema.MarkPulled && p.plan.Post >= m.Pull`, ``}}},
+		{"audit that owes the posts of a pulled author", "audit", []edit{{entries, ` || m.Pulls(p.plan.Post)`, ``}}},
 		{"audit that owes entries where followers were skipped", "audit", []edit{{entries, ` || chunk.Skipped > 0`, ``}}},
 		{"audit that takes a stale reading for a finding", "audit", []edit{{"internal/ops/audit/audit.go", `return err == nil, r.spend(ctx, res.Units, err)`, `return true, r.spend(ctx, res.Units, nil)`}, {"internal/ops/audit/audit.go", `!cancelled.Retryable() {
 			return false, err`, `!cancelled.Retryable() {

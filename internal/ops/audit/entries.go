@@ -233,7 +233,7 @@ func (r *run) owes(ctx context.Context, p delivered, u owed) ([]table.TransactOp
 	var marked table.Cond = table.Absent{}
 	if it, there := found[mark]; there {
 		m, err := schema.ParseMark(it)
-		if err != nil || m.Hides(p.plan.Post) || m.Kind == schema.MarkPulled && p.plan.Post >= m.Pull || m.Kind == schema.MarkBackfill && m.Until.IsZero() {
+		if err != nil || m.Hides(p.plan.Post) || m.Pulls(p.plan.Post) || m.Kind == schema.MarkBackfill && m.Until.IsZero() {
 			return nil, nil //nolint:nilerr // items that cannot be read are passed by
 		}
 		marked = table.All{same(it, schema.AttrVersion), same(it, schema.AttrUntil)}

@@ -312,15 +312,20 @@ func (v *verifier) delivered(ctx context.Context, author, post string) (entries 
 	return entries, nil
 }
 
-// missed reports a missing entry, unless its home leaves the entry out or merges it in: the follow begins
-// with a later post, has ended, or was made while the author is pulled.
+// missed reports a missing entry, unless its home leaves the post out or always merges it in: the follow
+// begins with a later post or has ended, or the mark pulls the post.
 func (v *verifier) missed(ctx context.Context, follower, author, post string) error {
 	edge, mark := schema.FollowingKey(follower, author), schema.MarkKey(follower, author)
 	found, err := v.get(ctx, map[table.Key]bool{edge: true, mark: true})
+	if err != nil {
+		return err
+	}
 	follow, there := found[edge]
-	pulled := found[mark].Str(schema.AttrKind) == string(schema.MarkPulled)
-	if err == nil && there && !pulled && follow.Str(schema.AttrFrom) <= post {
+	if m, err := schema.ParseMark(found[mark]); err == nil && m.Pulls(post) {
+		return nil
+	}
+	if there && follow.Str(schema.AttrFrom) <= post {
 		v.miss("post %s of %s is not in the home of %s", post, author, follower)
 	}
-	return err
+	return nil
 }
