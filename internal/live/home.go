@@ -163,7 +163,6 @@ func (hm *userHome) list() error {
 		return err
 	})
 	if err != nil {
-		readers.fail(hm)
 		return err
 	}
 	slow := hm.hub.cfg.SlowLook

@@ -75,7 +75,8 @@ func (r *readers) of(by author) []*userHome {
 	return slices.Clone(r.homes[by])
 }
 
-// begin notes that the list of a home is about to be read.
+// begin notes that the list of a home is about to be read. After a failed read the changes are still
+// collected, until the next read begins.
 func (r *readers) begin(hm *userHome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -117,13 +118,6 @@ func (r *readers) unlisted(hm *userHome, is bool) {
 		r.count(-1)
 	}
 	hm.authors.unlisted = is
-}
-
-// fail ends a failed read of a list.
-func (r *readers) fail(hm *userHome) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	hm.authors.reading, hm.authors.changes = false, nil
 }
 
 // drop removes the list of a home that has no more streams.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -288,6 +289,44 @@ func TestEdgesThatChangeWhileTheListIsReadAreKept(t *testing.T) {
 		<-time.After(5 * time.Second)
 		assert.Zero(t, a.looked())
 		p.add("ben", a.post(t, "ben"))
+		<-time.After(3 * time.Second)
+		assert.Equal(t, 3, a.looked())
+	})
+}
+
+// refusedList fails to read lists while refuses is set.
+type refusedList struct {
+	live.Homes
+	refuses *atomic.Bool
+}
+
+func (r refusedList) Heard(ctx context.Context, viewer string, most int) ([]string, bool, error) {
+	if r.refuses.Load() {
+		return nil, false, errors.New("down")
+	}
+	return r.Homes.Heard(ctx, viewer, most)
+}
+
+// The list is read again after a failed read. A follow that ended before that is not taken for one that
+// began during the read.
+func TestAListThatIsReadAgainHasTheEdgesOfTheTable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var refuses atomic.Bool
+		refuses.Store(true)
+		a, p, _ := rules(t, func(c *live.Config) { c.Homes = refusedList{c.Homes, &refuses} })
+		own := new(live.Wakes)
+		own.Wake(a.Hub)
+		edge := schema.FollowingItem("ann", "ben", time.Now(), "")
+		put(t, own.Store(a.store), edge)
+		_, err := a.store.Delete(t.Context(), table.DeleteInput{Key: edge.Key}) // by another process
+		require.NoError(t, err)
+		refuses.Store(false)
+		<-time.After(40 * time.Second)
+		a.looked()
+		p.add("ben", a.post(t, "ben"))
+		<-time.After(5 * time.Second)
+		assert.Zero(t, a.looked())
+		p.add("author", a.post(t, "author"))
 		<-time.After(3 * time.Second)
 		assert.Equal(t, 3, a.looked())
 	})
