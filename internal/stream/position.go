@@ -1,0 +1,72 @@
+package stream
+
+import "encoding/binary"
+
+// Place is a place in the logs of one store: before it are all earlier logs, and the log
+// up to the offset. The zero Place is before the first log.
+type Place struct{ Log, Offset uint64 }
+
+// Before reports whether p is an earlier place than other.
+func (p Place) Before(other Place) bool {
+	return p.Log < other.Log || p.Log == other.Log && p.Offset < other.Offset
+}
+
+// Position is a place in each store (S2). The stream has no other number: after a power
+// cut the logs themselves show how far they go.
+type Position struct{ Queue, Table Place }
+
+// Of returns the place in a store.
+func (p Position) Of(store Store) Place {
+	if store == Queue {
+		return p.Queue
+	}
+	return p.Table
+}
+
+// With returns the position with another place in a store.
+func (p Position) With(store Store, at Place) Position {
+	if store == Queue {
+		p.Queue = at
+	} else {
+		p.Table = at
+	}
+	return p
+}
+
+// Covers reports whether everything before other is before p, too.
+func (p Position) Covers(other Position) bool {
+	return !p.Queue.Before(other.Queue) && !p.Table.Before(other.Table)
+}
+
+// After returns the position behind a frame that follows p.
+func (p Position) After(f Frame) Position {
+	if f.Store == None {
+		return p
+	}
+	return p.With(f.Store, f.End())
+}
+
+// End returns the place behind a frame of a log.
+func (f Frame) End() Place { return Place{f.Log, f.Offset + uint64(len(f.Data))} }
+
+const positionLen = 32
+
+func appendPosition(dst []byte, p Position) []byte {
+	for _, n := range []uint64{p.Queue.Log, p.Queue.Offset, p.Table.Log, p.Table.Offset} {
+		dst = binary.LittleEndian.AppendUint64(dst, n)
+	}
+	return dst
+}
+
+func parsePosition(src []byte) Position {
+	at := func(i int) uint64 { return binary.LittleEndian.Uint64(src[8*i:]) }
+	return Position{Queue: Place{at(0), at(1)}, Table: Place{at(2), at(3)}}
+}
+
+// SafeAt returns the frame of a safe point.
+func SafeAt(p Position, time int64) Frame {
+	return Frame{Kind: Safe, Time: time, Data: appendPosition(nil, p)}
+}
+
+// Position returns the position of a safe point, a frame that Reader or SafeAt returned.
+func (f Frame) Position() Position { return parsePosition(f.Data) }
