@@ -181,14 +181,17 @@ func cutReply(err error) aws.Ternary {
 	return aws.UnknownTernary
 }
 
+// maxCopied is the size of a body up to which replayable copies it. A file of an archive may
+// be larger: it costs a connection, not its size in memory.
+const maxCopied = 16 << 20
+
 // replayable gives net/http a copy of the request body. The SDK cannot close the copy,
-// and net/http can send it again on another connection. Bodies are in memory in any case
-// and below 16 MB by the services' limits.
+// and net/http can send it again on another connection.
 type replayable struct{ next aws.HTTPClient }
 
 // Do implements aws.HTTPClient.
 func (c replayable) Do(req *http.Request) (*http.Response, error) {
-	if req.Body == nil || req.ContentLength <= 0 || req.GetBody != nil { // with GetBody net/http can send it again already
+	if req.Body == nil || req.ContentLength <= 0 || req.ContentLength > maxCopied || req.GetBody != nil { // with GetBody net/http can send it again already
 		return c.next.Do(req)
 	}
 	body := make([]byte, req.ContentLength)

@@ -227,3 +227,27 @@ func TestAMissingRegionIsNamed(t *testing.T) {
 	_, err := awsclient.Load(t.Context())
 	assert.ErrorContains(t, err, "AWS_REGION")
 }
+
+// readCounter counts the bytes that were read of a body.
+type readCounter struct{ read int }
+
+func (r *readCounter) Read(p []byte) (int, error) { r.read += len(p); return len(p), nil }
+
+// A file of an archive may be as large as the memory of the process.
+func TestALargeBodyIsNotCopied(t *testing.T) {
+	isolate(t, "http://aws.test")
+	for size, copied := range map[int64]int64{16 << 20: 16 << 20, 16<<20 + 1: 0, 1 << 40: 0} {
+		body := &readCounter{}
+		cfg, err := awsclient.Load(t.Context(), config.WithHTTPClient(doing(func(*http.Request) (*http.Response, error) {
+			assert.EqualValuesf(t, copied, body.read, "of %d bytes", size)
+			return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
+		})))
+		require.NoError(t, err)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "http://aws.test", io.NopCloser(body))
+		require.NoError(t, err)
+		req.ContentLength = size
+		res, err := cfg.HTTPClient.Do(req)
+		require.NoError(t, err)
+		require.NoError(t, res.Body.Close())
+	}
+}

@@ -1,0 +1,140 @@
+// Package objects is the port to a store of objects: a bucket of S3 or a directory. An object
+// gets its content once, under a name that had none, and never changes.
+//
+// The port has four calls, and the one guarantee that the archive rests on: of all callers
+// that create one name, one succeeds. It must never know the content of an object, and never
+// overwrite one.
+package objects
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"regexp"
+	"time"
+)
+
+// Store is a store of objects. Its calls may run at the same time. An error is one of
+// ErrNotThere, *ExistsError, ErrRefused and ErrAway, or the end of ctx, or names a fault of the
+// caller.
+type Store interface {
+	// Create stores an object under a name that has none. When it returns, the object
+	// survives a power cut. If the name has an object with the same content, Create succeeds:
+	// an earlier try of its own may have lost its answer. If the content is another, it
+	// returns an *ExistsError. After ErrAway the object may be there or not, or still arrive.
+	Create(ctx context.Context, name string, body Body) error
+	// Get opens the content of an object. A cut in the middle is an ErrAway of Read.
+	Get(ctx context.Context, name string) (io.ReadCloser, error)
+	// List yields the objects whose names begin with prefix and come after a name, in the
+	// order of the bytes of their names. Its first error ends it.
+	List(ctx context.Context, prefix, after string) iter.Seq2[Object, error]
+	// Delete removes an object, if it is there.
+	Delete(ctx context.Context, name string) error
+}
+
+// Object is an entry of a list.
+type Object struct {
+	Name string
+	Size int64
+	// At is the time of the store at which the object was created.
+	At time.Time
+}
+
+// Body is the content of an object. Create may read it several times.
+type Body struct {
+	From   io.ReaderAt
+	Size   int64
+	SHA256 [sha256.Size]byte
+}
+
+// Bytes returns a body in memory.
+func Bytes(content []byte) Body {
+	return Body{bytes.NewReader(content), int64(len(content)), sha256.Sum256(content)}
+}
+
+// reader returns a reader of the whole body.
+func (b Body) reader() *io.SectionReader { return io.NewSectionReader(b.From, 0, b.Size) }
+
+var (
+	// ErrNotThere means that no object has the name.
+	ErrNotThere = errors.New("there is no such object")
+	// ErrRefused means that the store answered and refuses this process: its rights, or a
+	// missing bucket. An operator has to mend that.
+	ErrRefused = errors.New("the store of objects refuses the call: check the address, the credentials and their rights")
+	// ErrAway means that the store did not answer, or cannot do the call at the moment. Time
+	// mends that.
+	ErrAway = errors.New("the store of objects is away")
+)
+
+// ExistsError refuses to create a name that has an object with another content.
+type ExistsError struct {
+	Name string
+	// SHA256 is the hash of the object that is there.
+	SHA256 [sha256.Size]byte
+}
+
+func (e *ExistsError) Error() string {
+	return fmt.Sprintf("object %s exists with another content, of SHA-256 %x", e.Name, e.SHA256)
+}
+
+// maxName leaves room for a prefix in the 1,024 bytes of a key of S3.
+const maxName = 512
+
+// validName matches names that are keys of S3 and paths of files alike. No part of a name
+// begins with a dot, so no name leaves its directory. A name must not be the beginning of
+// another one up to a slash, because a directory has no such pair.
+var validName = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,199}(/[A-Za-z0-9_-][A-Za-z0-9_.-]{0,199})*$`)
+
+func checkName(name string) error {
+	if len(name) > maxName || !validName.MatchString(name) {
+		return fmt.Errorf("%q is no name of an object", name)
+	}
+	return nil
+}
+
+// Read returns the content of an object of at most most bytes.
+func Read(ctx context.Context, store Store, name string, most int64) (content []byte, err error) {
+	body, err := store.Get(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close() //nolint:errcheck // the content was only read
+	content, err = io.ReadAll(io.LimitReader(body, most+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(content)) > most {
+		return nil, fmt.Errorf("object %s has more than %d bytes", name, most)
+	}
+	return content, nil
+}
+
+// exists compares the object that is already there with the body of a Create.
+func exists(ctx context.Context, store Store, name string, body Body) error {
+	there, err := store.Get(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer there.Close() //nolint:errcheck // the content was only read
+	sum := sha256.New()
+	if _, err := io.Copy(sum, there); err != nil {
+		return err
+	}
+	found := &ExistsError{Name: name, SHA256: [sha256.Size]byte(sum.Sum(nil))}
+	if found.SHA256 == body.SHA256 {
+		return nil
+	}
+	return found
+}
+
+// failed gives the error of a call its kind. The end of ctx is no failure of the store.
+func failed(ctx context.Context, kind error, call, name string, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return fmt.Errorf("%s %s: %w", call, name, cause)
+	}
+	return fmt.Errorf("%s %s: %w: %w", call, name, kind, err)
+}
