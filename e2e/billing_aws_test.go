@@ -34,7 +34,7 @@ func createTable(t *testing.T, env []string, flags ...string) (out created) {
 // doctorSays returns the findings of fanfare doctor about the capacity, by their checks.
 func doctorSays(t *testing.T, env []string) map[string]string {
 	t.Helper()
-	stdout, _, _ := fanfare(t, env, "doctor", "--daemon", "operator", "--json") // an emulator has faults of its own
+	stdout, _, _ := askDoctor(t, env, "--daemon", "operator", "--json") // an emulator has faults of its own
 	var out struct {
 		Findings []struct{ Level, Check, Says string }
 	}
