@@ -125,10 +125,11 @@ lint:
 	$(GO) vet -C examples/testcontainers -tags docker ./...
 
 # Each target beside its baseline; FLAGS="--quick" or "--only T1,T3". Without Redis or
-# PostgreSQL it leaves their rows out.
+# PostgreSQL it leaves their rows out. The results are in bin/bench.json, too.
 bench:
+	mkdir -p bin
 	-scripts/need.sh redis-server:redis-server pg_ctlcluster:postgresql
-	$(GO) run -C bench . $(FLAGS)
+	$(GO) run -C bench . --json ../bin/bench.json $(FLAGS)
 
 # A day of 10 million users at 1 : 1,000 in virtual time, on demand and with provisioned capacity that
 # follows the load: cost, throttling, delays. DAY=evening is an hour of the peak at 1 : 100, and

@@ -9,6 +9,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -55,7 +56,7 @@ func run(args, environ []string, stdout, stderr io.Writer) int {
 
 func rootCommand(stdout, stderr io.Writer) *cobra.Command {
 	cfg := Config{Progress: stderr}
-	var asJSON bool
+	var jsonFile string
 	c := &cobra.Command{
 		Use: "bench", Short: "Measure speed and cost beside baselines", Long: help,
 		Args: func(c *cobra.Command, args []string) error {
@@ -73,7 +74,7 @@ func rootCommand(stdout, stderr io.Writer) *cobra.Command {
 	c.Flags().StringVar(&cfg.Trace, "trace", "", "the activity of T15: lines `user unixtime`, each a home read and a post")
 	c.MarkFlagsRequiredTogether("graph", "trace")
 	c.Flags().StringVar(&cfg.Fanfare, "fanfare", "", "the fanfare `binary` to measure (default: build it)")
-	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	c.Flags().StringVar(&jsonFile, "json", "", "write the results to this `file`, too, as one JSON object")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		var err error
 		if cfg.Self, err = os.Executable(); err != nil {
@@ -83,12 +84,22 @@ func rootCommand(stdout, stderr io.Writer) *cobra.Command {
 		if _, unknown := errors.AsType[*UnknownError](err); unknown {
 			return err
 		}
-		if asJSON {
-			return errors.Join(err, report.WriteJSON(stdout))
+		err = errors.Join(err, report.WriteTable(stdout))
+		if jsonFile == "" {
+			return err
 		}
-		return errors.Join(err, report.WriteTable(stdout))
+		return errors.Join(err, writeFile(jsonFile, report))
 	}
 	return c
+}
+
+// writeFile writes the results to a file, as JSON.
+func writeFile(name string, r Report) error {
+	var text bytes.Buffer
+	if err := r.WriteJSON(&text); err != nil {
+		return err
+	}
+	return os.WriteFile(name, text.Bytes(), 0o600)
 }
 
 // workerCommand runs a worker process of the scaling benchmark, which starts it.

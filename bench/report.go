@@ -14,6 +14,7 @@ import (
 func (r Report) WriteJSON(w io.Writer) error {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
+	enc.SetIndent("", " ")
 	if r.Results == nil {
 		r.Results = []Result{}
 	}
