@@ -88,7 +88,7 @@ func TestEachPackageOfNPMHasItsHash(t *testing.T) {
 	}
 }
 
-// A tag may name another image tomorrow, so an image to deploy is built from a digest.
+// A tag may name another image tomorrow, so a deployed image is built from a digest.
 func TestAnImageIsBuiltFromADigest(t *testing.T) {
 	digest := "sha256:" + strings.Repeat("0a", 32)
 	for _, wrong := range []string{"", "sha256:0a", "latest", digest + "0", "x" + digest} {

@@ -73,9 +73,9 @@ func TestTheModuleTakesAnotherName(t *testing.T) {
 	useFromAnotherModule(t, dir)
 }
 
-// assertImportsFound reads every Go file of every module, whatever its build tags, and expects each
-// import of the tree's own packages to name a folder with Go files. It asks no go command: that would
-// need the modules of bench, e2e and the examples, which an empty machine has not downloaded.
+// assertImportsFound reads every Go file of every module, whatever its build tags, and expects each import of
+// the tree's own packages to name a folder with Go files. It runs no go command, which would need the modules
+// of bench, e2e and the examples, and an empty machine has not downloaded these modules.
 func assertImportsFound(t *testing.T, dir string) {
 	t.Helper()
 	files := strings.Split(strings.TrimRight(command(t, dir, nil, "git", "ls-files", "-oz", "--exclude-standard", "*.go"), "\x00"), "\x00")
@@ -101,9 +101,9 @@ func assertImportsFound(t *testing.T, dir string) {
 	assert.Greater(t, own, 100, "imports of the tree's own packages")
 }
 
-// cached is the environment of Go commands that lets the next copy of this tree reuse compiled
-// packages: with -trimpath they do not depend on its folder, and without cgo they are the
-// packages of the image and the release.
+// cached is an environment for Go commands in which the next copy of this tree reuses compiled packages: with
+// -trimpath the packages do not depend on the folder of the copy, and without cgo they equal the packages of
+// the image and the release.
 func cached(flags string) []string {
 	return []string{"GOWORK=off", "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false " + flags}
 }

@@ -50,8 +50,8 @@ func alarmsOfECS(t *testing.T) map[string]alarm {
 	return all
 }
 
-// Sound situations raise nothing, and each fault raises its alarms and no others, however late the
-// metrics are within two minutes. When the fault has ended, the alarms end.
+// Sound situations raise no alarm, and each fault raises exactly its alarms, even if the metrics are up to two
+// minutes late. When the fault has ended, the alarms end.
 func TestTheAlarmsOfTheStackFireWhenAndOnlyWhenSomethingIsWrong(t *testing.T) {
 	all := alarmsOfECS(t)
 	raised := map[string]bool{}
@@ -120,7 +120,7 @@ func TestTheAlarmsOfAllQueuesAreAlike(t *testing.T) {
 	}
 }
 
-// FILL has put its value where a metric is late. An alarm that wants all of its minutes would never
+// FILL has inserted its value where a metric is late. An alarm that needs all of its minutes would then never
 // fire, or always.
 func TestNoAlarmWithFillWantsAllOfItsMinutes(t *testing.T) {
 	t.Parallel()
@@ -132,7 +132,7 @@ func TestNoAlarmWithFillWantsAllOfItsMinutes(t *testing.T) {
 	}
 }
 
-// On Kubernetes the table and the queues have their alarms, and nothing that another stack has to export.
+// On Kubernetes the table and the queues have their alarms, without any export of another stack.
 func TestTheAlarmsDoWithoutTheStackOfTheDaemons(t *testing.T) {
 	t.Parallel()
 	all := alarms(t, map[string]string{"TableName": "feeds"})
@@ -159,7 +159,7 @@ func TestEachAlarmNamesItsRunbook(t *testing.T) {
 	}
 }
 
-// Each metric of the dashboard is one that an alarm watches too, or the capacity that is used.
+// Each metric of the dashboard belongs to an alarm, or is the used capacity.
 func TestTheDashboardShowsTheMetricsOfTheAlarms(t *testing.T) {
 	t.Parallel()
 	resources := stack(t, "alarms.yaml", map[string]string{"TableName": "feeds", "QueuePrefix": "q"})

@@ -21,13 +21,13 @@ import (
 	"fanfare/messages"
 )
 
-// object is a JSON object. Its names are written in their order.
+// object is a JSON object. Its names are sorted.
 type object = map[string]any
 
 // asyncChannel is a channel of the AsyncAPI document.
 type asyncChannel struct {
 	about string
-	// ours means that Fanfare receives the messages; others receive them else.
+	// ours means that Fanfare receives the messages. Otherwise other programs receive them.
 	ours  bool
 	kinds []messages.Kind
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// cluster is Fanfare in production shape: one api, and three fanout and two likeagg
-// that compete, on a table and queues of its own.
+// cluster is Fanfare in production shape: one api, three competing fanout processes and two competing likeagg
+// processes, on a table and queues of its own.
 type cluster struct {
 	env     []string
 	http    string
@@ -42,7 +42,7 @@ func newCluster(t *testing.T, env ...string) *cluster {
 	return newClusterOf(t, productionShape(), env...)
 }
 
-// productionShape returns the daemons of a cluster in which daemons of one kind compete.
+// productionShape returns the daemons of a cluster, with several daemons of the kinds that compete.
 func productionShape() []string {
 	return []string{"api", "fanout", "fanout", "fanout", "likeagg", "likeagg"}
 }
@@ -55,8 +55,8 @@ func newClusterOf(t *testing.T, kinds []string, env ...string) *cluster {
 	return c
 }
 
-// tableURL returns the address of the engine that most clusters have their table on. It keeps the
-// contract of a table as LocalStack's does, and takes a small part of the time of the processor.
+// tableURL returns the address of the engine for the tables of most clusters. The engine keeps the same
+// contract as LocalStack's table, in a small part of the processor time.
 func tableURL() string { return cmp.Or(os.Getenv("E2E_DYNOXIDE_URL"), os.Getenv("AWS_ENDPOINT_URL")) }
 
 // besideTheQueues keeps the table of a cluster on the engine of its queues.
@@ -108,8 +108,8 @@ func askDoctor(t *testing.T, env []string, flags ...string) (stdout, stderr stri
 	}
 }
 
-// isSound checks that fanfare doctor finds nothing wrong with the table and the queues that
-// fanfare made, and warns of no more than dev tokens and a table without backups.
+// isSound checks that fanfare doctor finds no fault in the table and the queues that fanfare made, and warns
+// only of dev tokens and of a table without backups.
 func (c *cluster) isSound(t *testing.T) {
 	t.Helper()
 	stdout, stderr, err := askDoctor(t, c.env)
@@ -119,8 +119,8 @@ func (c *cluster) isSound(t *testing.T) {
 	}
 }
 
-// start starts the member. No balancer is in front of it, so that it needs no drain, which the
-// former release does not know.
+// start starts the member. No balancer is in front of the member, so it needs no drain, which the former
+// release does not know.
 func (m *member) start(t *testing.T) {
 	t.Helper()
 	env := m.env
@@ -159,8 +159,8 @@ func (c *cluster) deadLetters(t *testing.T) int {
 
 func TestSeparateBinariesDeliverARealGraphExactly(t *testing.T) {
 	t.Parallel()
-	// LocalStack does 100 to 250 single operations a second, which the follows use up. So only a
-	// few readers are away: each page of one that returns reads some hundred lists.
+	// LocalStack does 100 to 250 single operations a second, and the follows use up this rate. So only a few
+	// readers are away: each page of a returning reader reads some hundred lists.
 	users, posts, likes := 150, 300, 1500
 	if testing.Short() {
 		users, posts, likes = 50, 150, 750
@@ -179,10 +179,10 @@ func TestSeparateBinariesDeliverARealGraphExactly(t *testing.T) {
 	c.stop(t)
 }
 
-// TestCrashOfADaemonLosesNothing kills one process a round, each kind in turn, and in
-// every third round all six at once, in the middle of a replay, and starts them again.
-// The messages that they held come back after the visibility timeout, a minute. So that
-// rounds share this wait, each has a cluster of its own.
+// TestCrashOfADaemonLosesNothing kills one process a round in the middle of a replay, each kind in turn, and
+// all six at once in every third round, and starts them again. The messages of the killed processes are
+// redelivered after the visibility timeout, a minute. So that rounds share this wait, each round has a cluster
+// of its own.
 func TestCrashOfADaemonLosesNothing(t *testing.T) {
 	t.Parallel()
 	for round := range *crashRounds {

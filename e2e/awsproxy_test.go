@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// startAWSProxy starts a proxy before SQS and the table, and returns its URL. answered may answer a request
-// in their place, and reports whether it did; seen gets their answers, if it is not nil.
+// startAWSProxy starts a proxy before SQS and the table, and returns its URL. answered may answer a request in
+// place of AWS, and reports whether it did; seen gets the answers of AWS, if seen is not nil.
 func startAWSProxy(t *testing.T, answered func(http.ResponseWriter, *http.Request) bool, seen func(*http.Response) error) string {
 	t.Helper()
 	queues, err := url.Parse(os.Getenv("AWS_ENDPOINT_URL"))

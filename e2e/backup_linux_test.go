@@ -10,9 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestABackupWithoutRoomHarmsNothing takes the room of the backup, and in another turn the
-// room of the process: a backup fails, or waits for room together with the process, which then
-// continues.
+// TestABackupWithoutRoomHarmsNothing takes away the room of the backup, and in another turn the room of the
+// process. A backup fails, or waits for room together with the process, which then continues.
 func TestABackupWithoutRoomHarmsNothing(t *testing.T) {
 	t.Parallel()
 	for name, room := range rooms(t) {

@@ -11,10 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestABackupUnderLoadIsRestoredExactly backs `fanfare up` up in the middle of a replay,
-// deletes the data directory and restores it. Every call that was answered before the backup
-// began has had its effect, and deliveries and counts become exact. So they do from a backup
-// of the stopped process.
+// TestABackupUnderLoadIsRestoredExactly backs `fanfare up` up in the middle of a replay, deletes the data
+// directory and restores it. Every call that was answered before the backup began has had its effect, and
+// deliveries and counts become exact. The same holds for a backup of the stopped process.
 func TestABackupUnderLoadIsRestoredExactly(t *testing.T) {
 	t.Parallel()
 	u := newUp(t)
@@ -50,8 +49,8 @@ func TestABackupUnderLoadIsRestoredExactly(t *testing.T) {
 	}
 }
 
-// TestAProcessThatDiesInABackupLeavesNoHalfOne kills `fanfare up` while it copies: a restore
-// accepts no directory without its list, and the next start removes the checkpoint.
+// TestAProcessThatDiesInABackupLeavesNoHalfOne kills `fanfare up` while it copies. A restore refuses a
+// directory without the list of its files, and the next start removes the checkpoint.
 func TestAProcessThatDiesInABackupLeavesNoHalfOne(t *testing.T) {
 	t.Parallel()
 	u := newUp(t)
@@ -86,7 +85,7 @@ func wholeLines(t *testing.T, file string) []byte {
 	return raw[:bytes.LastIndexByte(raw, '\n')+1]
 }
 
-// unanswered leaves out the answers of a journal's lines: the calls may have had their effect.
+// unanswered returns the calls of a journal without their answers: the calls may have had their effect.
 func unanswered(journal []byte) (calls []byte) {
 	for line := range bytes.Lines(journal) {
 		if bytes.Contains(line, []byte(`"call":`)) {

@@ -149,10 +149,10 @@ func both(flows map[string]readWrite, a, b string) readWrite {
 	return readWrite{flows[a].read + flows[b].read, flows[a].write + flows[b].write}
 }
 
-// TestARunCostsWhatTheCalculatorPredicts plays each row of the calculator alone, on LocalStack's
-// queues and on a table whose engine bills as DynamoDB does. LocalStack's own table bills nothing for
-// a read that finds nothing and two for any transaction (docs/ACCESS_PATTERNS.md), so it is compared
-// where neither occurs, by TestAReplayCostsWhatTheCalculatorPredicts.
+// TestARunCostsWhatTheCalculatorPredicts plays each row of the calculator alone, on LocalStack's queues and on
+// a table whose engine bills as DynamoDB does. LocalStack's own table bills no unit for a read that finds no
+// item, and two units for any transaction (docs/ACCESS_PATTERNS.md). So
+// TestAReplayCostsWhatTheCalculatorPredicts uses that table only where neither occurs.
 func TestARunCostsWhatTheCalculatorPredicts(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("E2E_DYNOXIDE_URL") == "" {
@@ -196,8 +196,8 @@ func TestARunCostsWhatTheCalculatorPredicts(t *testing.T) {
 	}))
 	perDay := func(l *capacity.Load) { l.PostsPerDay = users }
 	holds(t, "posts", got["api"], predicted(t, capacity.RowPosts, followees, perDay))
-	// A message may come before its post, and the worker then looks again: that depends on the time of
-	// a transaction, and is no part of the calculator.
+	// A message may arrive before its post, and the worker then looks again. The number of these looks depends
+	// on the duration of a transaction, so the calculator leaves them out.
 	delivered, early := got["fanout"], gets-users
 	t.Logf("%.0f RCU of looks before the post was stored", early)
 	delivered.read -= early
@@ -241,8 +241,8 @@ func TestARunCostsWhatTheCalculatorPredicts(t *testing.T) {
 	c.stop(t)
 }
 
-// TestAReplayCostsWhatTheCalculatorPredicts plays a small graph on LocalStack's own table, and
-// compares the units in the replay's report: fan-out and likes there, and all writes on the other
+// TestAReplayCostsWhatTheCalculatorPredicts plays a small graph, and compares the units in the replay's
+// report: the units of fan-out and likes on LocalStack's own table, and the units of all writes on the other
 // engine.
 func TestAReplayCostsWhatTheCalculatorPredicts(t *testing.T) {
 	t.Parallel()

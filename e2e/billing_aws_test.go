@@ -105,9 +105,8 @@ func TestTheCommandMakesTheTableInBothModes(t *testing.T) {
 	})
 }
 
-// A table of the stack equals a table of the command, so the command finds no difference.
-// LocalStack's CloudFormation leaves out the ceiling of a table: TestTheStackCapsTheTableAndItsIndex
-// reads it.
+// A table of the stack equals a table of the command, so the command finds no difference. LocalStack's
+// CloudFormation leaves out the ceiling of a table, so TestTheStackCapsTheTableAndItsIndex reads the ceiling.
 func TestTheStackMakesTheTableThatTheCommandWants(t *testing.T) {
 	t.Parallel()
 	require.NotEmpty(t, os.Getenv("AWS_ENDPOINT_URL"), "AWS_ENDPOINT_URL is not set: run this with scripts/with-emulators.sh")
@@ -127,7 +126,7 @@ func provisionedFlags() []string {
 	return []string{"--billing", "provisioned", "--write-units", "500-10000", "--read-units", "999-4000", "--index-write-units", "50-1000", "--index-read-units", "5-1000"}
 }
 
-// scalingOfTheStack returns the commands that make what data.yaml makes for the same ranges.
+// scalingOfTheStack returns commands that make the same scaling as data.yaml for the same ranges.
 func scalingOfTheStack(t *testing.T, table string) (commands []string) {
 	t.Helper()
 	resources := stack(t, "data.yaml", provisioned("TableName", table))

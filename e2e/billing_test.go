@@ -24,7 +24,8 @@ func provisioned(more ...string) map[string]string {
 	return parameters
 }
 
-// An impossible ceiling or capacity is refused before anything is made, and the refusal names the way out.
+// An impossible ceiling or capacity is refused before CloudFormation makes a resource, and the refusal names
+// the remedy.
 func TestTheStackRefusesImpossibleUnits(t *testing.T) {
 	t.Parallel()
 	const whole, both, first = "whole number from 0 to 9999999", "the least and the most units, such as 500-10000", "the units that it begins with"
@@ -93,7 +94,7 @@ func TestTheStackTakesNoRangeThatEndsBeforeItBegins(t *testing.T) {
 	}
 }
 
-// A ceiling is for the table and for its index, which are billed and throttled apart.
+// A ceiling is for the table and for its index, which DynamoDB bills and throttles separately.
 func TestTheStackCapsTheTableAndItsIndex(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {

@@ -191,8 +191,8 @@ func TestEveryDrainOfTheStackEndsBeforeTheTaskIsKilled(t *testing.T) {
 	}
 }
 
-// One task of a deployment has the canary and the auditor. It stands behind no balancer, and a
-// file of settings gives the auditor and the canary to no other daemon.
+// One task of a deployment has the canary and the auditor. No balancer sends requests to that task, and a file
+// of settings gives the auditor and the canary to no other daemon.
 func TestOneTaskOfTheStackHasTheCanaryAndTheAuditor(t *testing.T) {
 	t.Parallel()
 	const file = "arn:aws:s3:::settings/feed/7.env"
@@ -225,7 +225,7 @@ func executes(t *testing.T, resources map[string]any) []string {
 	return pairs
 }
 
-// The resources of the stack have its tags, and so have the tasks of its services.
+// The resources of the stack and the tasks of its services have the tags of the stack.
 func TestTheTasksOfTheStackHaveItsTags(t *testing.T) {
 	t.Parallel()
 	resources := stack(t, "services.yaml", given())
@@ -245,7 +245,7 @@ func TestTheStackMakesAnEndpointForDynamoDBIfAskedTo(t *testing.T) {
 	assert.NoError(t, read(t, "services.yaml", given("EndpointVpc", "vpc-1", "EndpointRouteTables", "rtb-1")).refusal())
 }
 
-// CloudFormation takes no more from a file that is not in S3.
+// CloudFormation accepts at most this size from a file that is not in S3.
 func TestTheTemplatesAreShortEnoughToBeDeployedFromAFile(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{"data.yaml", "services.yaml", "alarms.yaml", "budget.yaml"} {
@@ -255,7 +255,7 @@ func TestTheTemplatesAreShortEnoughToBeDeployedFromAFile(t *testing.T) {
 	}
 }
 
-// entries are variables as os.Environ has them.
+// entries returns variables in the form of os.Environ.
 func entries(env map[string]string) []string {
 	var environ []string
 	for name, value := range env {
@@ -298,7 +298,7 @@ func isMemoryLimit(t *testing.T, name, soft, memory string) {
 	assert.InDelta(t, 0.85, mib/limit, 0.05, name)
 }
 
-// A mistake of people or of a deployment leaves the data as it is.
+// A mistake of people or of a deployment must not delete the data.
 func TestTheStackKeepsItsData(t *testing.T) {
 	t.Parallel()
 	resources := stack(t, "data.yaml", map[string]string{"WarmReadUnits": "50000", "WarmWriteUnits": "20000"})

@@ -15,8 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// series are metrics by the minute, by the names that metricName gives them. NaN is a minute
-// without data.
+// series are metrics by the minute, with the names that metricName makes. NaN is a minute without data.
 type series map[string][]float64
 
 // metricName names a metric with its statistic. Dimensions are name and value, as CloudWatch's
@@ -31,7 +30,7 @@ type alarm struct {
 	// metrics has the name of each metric by its id in value.
 	metrics map[string]string
 	value   ast.Expr
-	// The alarm fires when least of its newest minutes, which are periods, breach.
+	// The alarm fires when least of its newest periods minutes breach.
 	least, periods int
 	breaches       func(value float64) bool
 	// missing is the meaning of minutes without a value: breaching, notBreaching or ignore.
@@ -114,7 +113,8 @@ type view struct {
 	last int
 }
 
-// eval evaluates an expression of the alarm for one minute of s, NaN if it has no value.
+// eval evaluates an expression of the alarm for one minute of s. The result is NaN if the expression has no
+// value.
 func (a alarm) eval(e ast.Expr, s view, minute int) float64 {
 	switch e := e.(type) {
 	case *ast.ParenExpr:
@@ -202,11 +202,11 @@ func (a alarm) hasFill() bool {
 	return found
 }
 
-// watch returns the minutes, counted from the first one, in which the alarm is on. Metrics become
-// known late minutes after their minute has ended.
+// watch returns the minutes, counted from the first minute, in which the alarm is on. Metrics become known
+// late minutes after their minute has ended.
 //
-// An alarm looks at its newest minutes. Where some of them have no value, CloudWatch takes older
-// ones from a range that is a little longer, and then gives minutes the meaning of missing.
+// An alarm looks at its newest minutes. If some of these minutes have no value, CloudWatch takes older minutes
+// from a range that is a little longer, and treats the missing minutes as missing only then.
 func (a alarm) watch(s series, minutes, late int) []int {
 	const longer = 2
 	var on []int

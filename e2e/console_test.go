@@ -34,7 +34,7 @@ import (
 // hostile is a text that runs if a page takes it for markup.
 const hostile = `<script>window.hacked=1</script><img src=x onerror=window.hacked=1>"'><b hx-get=/hacked>`
 
-// tab is a tab of one browser. Its user is its own: the console keeps the token in it.
+// tab is a tab of one browser. Each tab has a user of its own, because the console keeps the token in the tab.
 type tab struct {
 	*browser
 	t   *testing.T
@@ -120,8 +120,8 @@ func (b *tab) write(text string) {
 		chromedp.Focus(`#write .primary`, chromedp.ByQuery), chromedp.KeyEvent("\r"))
 }
 
-// isClean checks that nothing went wrong on the page, that it asked no host but these for
-// anything, and that no text of a user ran.
+// isClean checks that the page had no error, that it asked no host but these for anything, and that no text of
+// a user ran as code.
 func (b *tab) isClean(hosts ...string) {
 	b.t.Helper()
 	requests, problems := b.seen()
@@ -292,7 +292,7 @@ func TestPeopleUseTheConsole(t *testing.T) {
 	p.stop(t)
 }
 
-// deadLetters puts dead letters into the queues of a server that does not run.
+// deadLetters puts dead letters into the queues of a stopped server.
 func (u *upright) deadLetters(t *testing.T, letters map[string]*message.Message) {
 	t.Helper()
 	broker, err := embedded.Open(filepath.Join(u.data, "queue"), embedded.Options{})
@@ -303,8 +303,7 @@ func (u *upright) deadLetters(t *testing.T, letters map[string]*message.Message)
 	require.NoError(t, broker.Close())
 }
 
-// TestAnOperatorRedrivesADeadLetter has a like among the dead letters, which counts once it is
-// sent again.
+// TestAnOperatorRedrivesADeadLetter has a like among the dead letters. The like counts after its redrive.
 func TestAnOperatorRedrivesADeadLetter(t *testing.T) {
 	t.Parallel()
 	u, p := newDemo(t)
@@ -346,7 +345,7 @@ func TestAnOperatorRedrivesADeadLetter(t *testing.T) {
 	for _, b := range []*tab{own, within} {
 		b.until("it is a dead letter no more", count+` === "1" && document.querySelector("[data-topic=likes] button") === null`)
 	}
-	// The other letter fails again, for a reason of the product's.
+	// The other letter fails again, for a reason in the product.
 	own.run(chromedp.Click(`[data-topic=posts] button`, chromedp.ByQuery))
 	own.until("it has failed again", `document.querySelector("[data-topic=posts] .reason")?.textContent.startsWith("of no use") === false`)
 	assert.Equal(t, hostile, own.text(`document.querySelector("[data-topic=posts] pre").textContent`))

@@ -53,9 +53,9 @@ func (b *browser) listen(event any) {
 	}
 }
 
-// browse opens a page in a new browser with a profile of its own and runs actions in it.
-// A browser looks for updates whatever its flags are, so it gets a proxy that lets none
-// of its requests out; b.requests has only the page's requests.
+// browse opens a page in a new browser with a profile of its own and runs actions on the page. A browser looks
+// for updates whatever its flags are, so a proxy stops all requests of the browser itself; b.requests has only
+// the page's requests.
 func browse(t *testing.T, page string, actions ...chromedp.Action) *browser {
 	t.Helper()
 	tab, endTab := chromedp.NewContext(allocator(t))
@@ -93,8 +93,8 @@ func allocator(t *testing.T) context.Context {
 	return allocator
 }
 
-// leftovers returns a directory for a browser. The helpers of a browser write to it for a
-// moment after its end, so t.TempDir could fail the test because it cannot be removed.
+// leftovers returns a directory for a browser. The helper processes of a browser write to it for a moment
+// after the browser's end, so a t.TempDir could not be removed and would fail the test.
 func leftovers(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "fanfare-browser-") //nolint:usetesting // see above

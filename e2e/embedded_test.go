@@ -69,8 +69,8 @@ func TestASecondProcessOnTheDataDirectoryRefusesToStart(t *testing.T) {
 	p.stop(t)
 }
 
-// TestCrashOfUpLosesNothing kills `fanfare up` in the middle of a replay. In every other
-// round the replay dies too; otherwise its retries continue it.
+// TestCrashOfUpLosesNothing kills `fanfare up` in the middle of a replay. In every other round the replay dies
+// too. In the rounds between, the retries of the replay continue it.
 func TestCrashOfUpLosesNothing(t *testing.T) {
 	t.Parallel()
 	for round := range *crashRounds {

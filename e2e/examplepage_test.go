@@ -17,7 +17,7 @@ import (
 	"fanfare/client"
 )
 
-// example is a page of the examples on an origin of its own, beside the API that it calls.
+// example is a page of the examples on an origin of its own, and the API that the page calls.
 type example struct {
 	*upright
 
@@ -207,7 +207,7 @@ func TestABellThatScrollsShowsEachNotificationOnce(t *testing.T) {
 	page.until("the first page is there, and marked as read", `document.querySelectorAll("#list li").length >= 10 && document.querySelector("#badge").hidden`)
 	for i := range more {
 		page.run(chromedp.Evaluate(fmt.Sprintf(`document.querySelector("#list").children[%d].scrollIntoView()`, 2+i), nil))
-		// The row that is on top of the window does not move while others come above it.
+		// The row on top of the window does not move while further notifications come above it.
 		const top = `(watched = [...document.querySelectorAll("#list li")].find(row => row.getBoundingClientRect().top >= document.querySelector("#scroller").getBoundingClientRect().top)).getBoundingClientRect().top`
 		was := page.number(top)
 		moved := []string{posts[i].ID, posts[15+i].ID} // on the last page, and on the first

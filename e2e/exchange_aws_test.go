@@ -25,9 +25,8 @@ import (
 // exchangeRequests is the number of requests of the exchange test.
 var exchangeRequests = flag.Int("exchange-requests", 2000, "requests during the rolling exchanges of the api")
 
-// balancer passes each connection on to one of the processes that serve. Like kube-proxy and
-// the balancers of AWS it acts on a change of /servez only after reaction, and tries no other
-// process if one refuses.
+// balancer passes each connection on to one of the serving processes. Like kube-proxy and the balancers of AWS
+// it acts on a change of /servez only after reaction, and tries no other process if one refuses.
 type balancer struct {
 	net.Listener
 	running sync.WaitGroup
@@ -121,7 +120,7 @@ func (b *balancer) passesTo(address string) bool {
 	return slices.Contains(b.serving, address)
 }
 
-// visitor calls an API without repeating a call, which would hide one that was refused or cut.
+// visitor calls an API without repeating a call, because a repetition would hide a refused or cut call.
 type visitor struct {
 	address, request string
 	// keeps lets the visitor use a connection for as long as the API leaves it open.
@@ -192,7 +191,7 @@ func (v *visits) note(err error) {
 	}
 }
 
-// every makes calls, one each pace, by one visitor or by a new one for each call.
+// every makes a call each pace, by one visitor or by a new visitor for each call.
 func (v *visits) every(pace time.Duration, stop <-chan struct{}, from func() *visitor) {
 	var calls sync.WaitGroup
 	defer calls.Wait()
@@ -215,9 +214,9 @@ func (v *visits) every(pace time.Duration, stop <-chan struct{}, from func() *vi
 	}
 }
 
-// TestARollingExchangeRefusesNothing exchanges api processes behind a balancer, as a rollout
-// does: a new one starts, then an old one is stopped. Meanwhile one client opens a connection
-// each 5 ms, and one writes over the connection that it keeps.
+// TestARollingExchangeRefusesNothing exchanges api processes behind a balancer, as a rollout does: a new
+// process starts, then an old process is stopped. Meanwhile one client opens a connection each 5 ms, and
+// another client writes over one open connection.
 func TestARollingExchangeRefusesNothing(t *testing.T) {
 	t.Parallel()
 	c := emptyCluster(t)

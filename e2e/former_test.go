@@ -19,7 +19,8 @@ import (
 // former builds the programs of the former release, once, and returns their directory.
 var former = sync.OnceValues(buildFormer)
 
-// buildFormer builds the tree of the former release. Before the first one it builds this tree a second time.
+// buildFormer builds the tree of the former release. If there is no former release, it builds this tree a
+// second time.
 func buildFormer() (dir string, err error) {
 	version, err := formerRelease("..")
 	if err != nil {
@@ -44,8 +45,8 @@ func buildFormer() (dir string, err error) {
 	return dir, buildAll(tree, dir)
 }
 
-// buildAll builds the programs of a tree. With -trimpath the cache has the packages of the last
-// build, from another folder.
+// buildAll builds the programs of a tree. With -trimpath the cache keeps the packages of an earlier build from
+// another folder.
 func buildAll(tree, dir string) error {
 	return runIn(tree, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-w", "-o", dir+"/", "./cmd/...")
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// formerRelease returns the newest release that came before the tree of a clone, "" before the first one. The
-// changelog lists the releases, and the tag of each is its tree. A clone without that tag gets it from where
-// the clone came from.
+// formerRelease returns the newest release before the tree of a clone, "" if there is none. The changelog
+// lists the releases, and the tag of each release is its tree. A clone without that tag fetches the tag from
+// its origin.
 func formerRelease(clone string) (version string, err error) {
 	page, err := os.ReadFile(filepath.Join(clone, "CHANGELOG.md"))
 	if err != nil {

@@ -31,9 +31,9 @@ type room struct {
 	lasts bool
 }
 
-// rooms returns the ways to take room away that this machine allows. Users with the
-// right to mount get a small disk, filled to the last byte. Every user can forbid a process to write to
-// files, which then meets another error. Neither harms other processes.
+// rooms returns the ways to take room away that this machine allows. A user who may mount gets a small disk,
+// filled to the last byte. Every user can forbid a process to write to files, and the process then gets
+// another error. Neither way harms other processes.
 func rooms(t *testing.T) map[string]room {
 	t.Helper()
 	found := map[string]room{"a limit on files": {dir: t.TempDir(), take: limitFiles(0), give: limitFiles(unlimited)}}
@@ -51,7 +51,7 @@ func rooms(t *testing.T) map[string]room {
 	return found
 }
 
-// mounted reports whether it could mount; the end of the test unmounts.
+// mounted reports whether the mount succeeded. The end of the test unmounts.
 func mounted(t *testing.T, source, target, kind string, flags uintptr, data string) bool {
 	t.Helper()
 	err := syscall.Mount(source, target, kind, flags, data)
@@ -154,8 +154,8 @@ func TestUpOnAFullDiskRefusesAndLosesNothing(t *testing.T) {
 	}
 }
 
-// startWithoutRoom starts the process on a full disk. It must live, and report that it
-// waits for room.
+// startWithoutRoom starts the process on a full disk. The process must live, and report that it waits for
+// room.
 func (u *upright) startWithoutRoom(t *testing.T) *process {
 	t.Helper()
 	p := start(t, u.env, "fanfare", "up", "--data-dir", u.data, "--http", u.http, "--admin", u.admin)
@@ -225,8 +225,8 @@ func (s *shelf) post(t *testing.T) error {
 	return nil
 }
 
-// isRefused posts from sixteen writers at once and reports whether the server refused one for
-// lack of room. The log has room of its own, which posts of 20 KB use up.
+// isRefused posts from sixteen writers at once and reports whether the server refused a post for lack of room.
+// The log has room of its own, and posts of 20 KB use up that room.
 func (s *shelf) isRefused(t *testing.T) bool {
 	t.Helper()
 	var writing sync.WaitGroup

@@ -24,8 +24,8 @@ func full(t *testing.T) map[string]map[string]any {
 	return objects(t, manifests)
 }
 
-// An account has the role of IRSA, or gets one by Pod Identity, or exists already. No pod gets a
-// token of Kubernetes.
+// An account has the role of IRSA, gets a role by Pod Identity, or exists already. No pod gets a token of
+// Kubernetes.
 func TestTheAccountsOfTheChartTakeAnyKindOfIdentity(t *testing.T) {
 	t.Parallel()
 	all := full(t)
@@ -43,7 +43,7 @@ func TestTheAccountsOfTheChartTakeAnyKindOfIdentity(t *testing.T) {
 	}
 }
 
-// The canary and the auditor run once, and no request of a user comes to them.
+// The chart runs the canary and the auditor once, and no request of a user reaches them.
 func TestTheChartHasOneCanary(t *testing.T) {
 	t.Parallel()
 	all := full(t)
@@ -74,8 +74,8 @@ func TestTheChartHasOneCanary(t *testing.T) {
 	}
 }
 
-// The job of the set-up runs before the daemons, with an account that is there before it, and its
-// commands take the environment.
+// The job of the set-up runs before the daemons, with an account that exists before the job, and its commands
+// take the environment.
 func TestTheSetUpOfTheChartRunsBeforeItsDaemons(t *testing.T) {
 	t.Parallel()
 	all := full(t)
@@ -99,8 +99,8 @@ func TestTheSetUpOfTheChartRunsBeforeItsDaemons(t *testing.T) {
 	}
 }
 
-// Values for all pods or for one daemon reach the pods, and the settings of a Secret reach the one
-// daemon that names it.
+// Values for all pods or for one daemon reach the pods, and the settings of a Secret reach only the daemon
+// that names the Secret.
 func TestThePodsOfTheChartAreScheduledAsWritten(t *testing.T) {
 	t.Parallel()
 	all := full(t)

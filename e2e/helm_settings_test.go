@@ -58,8 +58,8 @@ func TestAReleaseCalledFanfareStarts(t *testing.T) {
 	}
 }
 
-// setting is a type of settings, with a value as a person writes it and the text that a daemon
-// must get.
+// setting is a type of settings, with a value as a person writes it and the text that a daemon must get for
+// that value.
 type setting struct {
 	kind    string
 	written any
@@ -135,8 +135,7 @@ func chartValues(t *testing.T, over map[string]any) any {
 	return values
 }
 
-// A setting that the product gets tomorrow is missing in the schema, or has another type, until
-// this test is content.
+// If the product gets a new setting that the schema lacks or types wrongly, this test fails.
 func TestTheSchemaOfTheChartHasEverySettingWithItsType(t *testing.T) {
 	t.Parallel()
 	schema, names := chartSchema(t)
@@ -149,7 +148,7 @@ func TestTheSchemaOfTheChartHasEverySettingWithItsType(t *testing.T) {
 		require.NoError(t, fits(map[string]any{"api": map[string]any{"env": []any{refers}}}), name)
 		require.NoError(t, fits(map[string]any{"settings": map[string]any{name: types[name].written}}), name)
 		for kind, written := range wrong {
-			// Only --set has an exact number for a text. The templates know where a number is from.
+			// Only --set makes an exact number of a text. The templates know the origin of a number.
 			if !isOwn && kind != types[name].kind && (name != "FANFARE_EVENTS_QUEUE" || kind != "whole") {
 				require.Error(t, fits(map[string]any{"settings": map[string]any{name: written}}), "%s with a %s", name, kind)
 			}
@@ -180,7 +179,7 @@ func TestTheChartHandsEverySettingOnOrSetsItItself(t *testing.T) {
 	}
 }
 
-// A daemon of the chart reads the meaning of the values, not just their texts.
+// A daemon of the chart parses the values, and does not only get their texts.
 func TestAnAPIOfTheChartReadsItsSettings(t *testing.T) {
 	t.Parallel()
 	all, err := install(t, "fanfare", `

@@ -24,7 +24,7 @@ import (
 
 const chart = "../deploy/helm/fanfare"
 
-// merge returns values, with over's values in their place.
+// merge returns values, in which the values of over replace equal names.
 func merge(values, over map[string]any) map[string]any {
 	out := maps.Clone(values)
 	for name, v := range over {
@@ -37,7 +37,7 @@ func merge(values, over map[string]any) map[string]any {
 	return out
 }
 
-// helm runs Helm with values, over which files and flags in args win, and returns its output.
+// helm runs Helm and returns its output. Files and flags in args win over values.
 func helm(t *testing.T, over map[string]any, args ...string) (stdout string, err error) {
 	t.Helper()
 	return helmOf(t, chart, over, args...)
@@ -93,7 +93,7 @@ func objects(t *testing.T, manifests string) map[string]map[string]any {
 	}
 }
 
-// namesAsTexts returns what YAML 1.1 has decoded, with the names of maps as texts.
+// namesAsTexts returns a value that YAML 1.1 has decoded, with the names of maps as texts.
 func namesAsTexts(v any) any {
 	switch v := v.(type) {
 	case map[any]any:
@@ -110,8 +110,8 @@ func namesAsTexts(v any) any {
 	return v
 }
 
-// check holds manifests to the schemas of Kubernetes, KEDA and the Prometheus operator, which
-// refuse fields that they do not know.
+// check validates manifests against the schemas of Kubernetes, KEDA and the Prometheus operator, which refuse
+// unknown fields.
 func check(t *testing.T, manifests map[string]map[string]any) error {
 	t.Helper()
 	var core bytes.Buffer
@@ -240,8 +240,8 @@ func TestTheChartNamesAMissingValue(t *testing.T) {
 	}
 }
 
-// Each daemon starts with its environment, is probed where it answers, is locked up, and is
-// selected by its own budget and scaled by its own autoscaler.
+// Each daemon starts with its environment, has probes where it answers, has no more rights than it needs, and
+// has a budget and an autoscaler of its own.
 func TestTheDaemonsOfTheChartAreProbedScaledAndLockedUp(t *testing.T) {
 	t.Parallel()
 	manifests, err := render(t, needed())

@@ -92,8 +92,8 @@ func containerOf(t *testing.T, all map[string]map[string]any, name string) any {
 	return at(t, all["Deployment "+name], "spec", "template", "spec", "containers", 0)
 }
 
-// environmentIn is the environment that the kubelet gives to a daemon of a release, which reads
-// $$ as $, and $(NAME) as the value of a variable above it.
+// environmentIn is the environment that the kubelet gives to a daemon of a release. The kubelet reads $$ as $,
+// and $(NAME) as the value of a preceding variable.
 func environmentIn(t *testing.T, all map[string]map[string]any, name string) map[string]string {
 	t.Helper()
 	env := map[string]string{}
@@ -180,8 +180,8 @@ func isTaken(t *testing.T, w written, all map[string]map[string]any, start bool)
 	}
 }
 
-// starts runs a daemon with the environment of a pod, until it has called for the table and the
-// queues of that environment. Its listeners take free ports of this machine.
+// starts runs a daemon with the environment of a pod until the daemon has called the table and the queues of
+// that environment. Its listeners take free ports of this machine.
 func starts(t *testing.T, program string, env map[string]string) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
@@ -220,8 +220,7 @@ type sightings struct {
 	all chan struct{}
 }
 
-// awsThatIsAway answers 503 until it has seen a call with each wanted text, by service, in the
-// region.
+// awsThatIsAway answers 503 until it has seen, for each service, a call with each wanted text in the region.
 func awsThatIsAway(t *testing.T, wanted map[string]string, region string) sightings {
 	t.Helper()
 	seen := sightings{all: make(chan struct{})}

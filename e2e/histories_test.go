@@ -29,8 +29,8 @@ type followingCall struct {
 	author int
 }
 
-// followingModel is a reference model of the authors that one user follows, as bits. A page of the list is
-// read at one moment on the embedded engine.
+// followingModel is a reference model of the authors that one user follows, as bits. The embedded engine reads
+// a page of the list at one moment.
 func followingModel() porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return uint(0) },
@@ -74,15 +74,15 @@ func (c followingCall) make(ctx context.Context, as *client.Client, user string)
 
 func listAuthor(n int) string { return fmt.Sprintf("listed-%d", n) }
 
-// likeCall is a call about one user's like of one post. A like or an unlike is two calls: it is accepted before
-// its answer, and takes effect later.
+// likeCall is a call about one user's like of one post. A like or an unlike is two calls: the server accepts
+// it before the answer, and it takes effect later.
 type likeCall struct {
 	do string // accept, effect or liked
 	on bool
 	n  int // of the like or unlike
 }
 
-// likes has the accepted calls in their order, a byte each, and how far they have taken effect.
+// likes has the accepted calls in order, one byte each, and the number of calls that have taken effect.
 type likes struct {
 	accepted string
 	effect   int
@@ -110,7 +110,7 @@ func likeModel() porcupine.Model {
 	}
 }
 
-// told has the two histories of one user: of the authors that the user follows, and of a like.
+// told has two histories of one user: the authors that the user follows, and a like.
 type told struct {
 	following, like *history
 	user, post      string
@@ -166,7 +166,8 @@ func (r *told) act(t *testing.T, caller int, call likeCall) {
 	})
 }
 
-// settle adds the effects: that of each answered call has come by now, because that of the last one has.
+// settle adds the effects. The effect of the last call has come, so the effect of each answered call has come,
+// too.
 func (r *told) settle() {
 	r.like.mu.Lock()
 	defer r.like.mu.Unlock()
@@ -221,8 +222,8 @@ func playRounds(t *testing.T, addr string, rounds, clients int, beside func()) [
 	return all
 }
 
-// TestHistoriesOfTheEmbeddedEngine checks what users with three clients each saw. The process is killed among the
-// calls.
+// TestHistoriesOfTheEmbeddedEngine checks the answers to users with three clients each. The test kills the
+// process in the middle of the calls.
 func TestHistoriesOfTheEmbeddedEngine(t *testing.T) {
 	t.Parallel()
 	rounds := *historyRounds
@@ -242,8 +243,8 @@ func TestHistoriesOfTheEmbeddedEngine(t *testing.T) {
 	p.stop(t)
 }
 
-// TestEachWrongAnswerIsFound tests the test above. A user with one client never sees an older state of a
-// follow, and no user sees one of a like once all effects have come.
+// TestEachWrongAnswerIsFound tests TestHistoriesOfTheEmbeddedEngine. A user with one client never sees an
+// older state of a follow, and no user sees an older state of a like once all effects have come.
 func TestEachWrongAnswerIsFound(t *testing.T) {
 	t.Parallel()
 	u := newUp(t)

@@ -16,13 +16,13 @@ import (
 	"fanfare/internal/config"
 )
 
-// parameterValue is a value that somebody gives to a parameter of services.yaml, or a line of its file of
+// parameterValue is a value that somebody gives to a parameter of services.yaml, or writes into the file of
 // settings.
 type parameterValue struct {
 	// parameter is the parameter, empty for a line.
 	parameter, value string
-	// variable and want are the variable that tasks get and its text, empty if CloudFormation has to
-	// refuse the value.
+	// variable is the variable that tasks get, and want is its text, empty if CloudFormation has to refuse the
+	// value.
 	variable, want string
 	// meaning, if not nil, returns the daemons' reading of the value, which has to be is.
 	meaning func(config.Config) any
@@ -35,7 +35,7 @@ func audiences(c config.Config) any { return c.JWTAudience }
 func origins(c config.Config) any   { return c.CORSOrigins }
 func pushes(c config.Config) any    { return c.FollowersPushed() }
 
-// kept is a value that tasks get as it is written.
+// kept is a value that tasks get unchanged.
 func kept(parameter, variable, value string, meaning func(config.Config) any, is any) parameterValue {
 	return parameterValue{parameter: parameter, value: value, variable: variable, want: value, meaning: meaning, is: is}
 }
@@ -49,7 +49,7 @@ func line(variable, value string, meaning func(config.Config) any, is any) param
 	return kept("", variable, value, meaning, is)
 }
 
-// hostileValues are values that YAML, CloudFormation, a shell or a reader might turn into others.
+// hostileValues are values that YAML, CloudFormation, a shell or a reader might change.
 func hostileValues() []parameterValue {
 	a60, a255 := strings.Repeat("a", 60), strings.Repeat("a", 255)
 	all := []parameterValue{
@@ -97,8 +97,8 @@ func hostileValues() []parameterValue {
 	return all
 }
 
-// environmentFile reads a file of settings as Docker, and so ECS, does: nothing is expanded, and quotes
-// are part of a value.
+// environmentFile reads a file of settings as Docker does, and therefore ECS: it expands no variable, and
+// quotes are part of a value.
 func environmentFile(t *testing.T, text string) map[string]string {
 	t.Helper()
 	env := map[string]string{}
@@ -115,8 +115,8 @@ func environmentFile(t *testing.T, text string) map[string]string {
 	return env
 }
 
-// Every value that CloudFormation takes comes to each task as it was written, and every daemon takes
-// its environment. Values that a daemon would refuse are refused before.
+// Every value that CloudFormation accepts reaches each task unchanged, and every daemon accepts its
+// environment. CloudFormation refuses the values that a daemon would refuse.
 func TestTheStackTakesWhatPeopleWrite(t *testing.T) {
 	t.Parallel()
 	values := hostileValues()
@@ -159,8 +159,8 @@ func TestTheStackTakesWhatPeopleWrite(t *testing.T) {
 	t.Logf("%d values, %d environments started", len(values), started)
 }
 
-// startsWith starts the daemon of a task with its environment. It has passed its settings when it
-// answers: then it waits for a table, which is away here. Only its addresses are others.
+// startsWith starts the daemon of a task with its environment, except for the addresses. Once the daemon
+// answers, it has accepted its settings and waits for a table, which this test does not have.
 func startsWith(t *testing.T, task string, env map[string]string) {
 	t.Helper()
 	admin := freeAddress(t)

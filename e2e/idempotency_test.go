@@ -62,7 +62,7 @@ func (w *tripwire) set(victim *process, prefix string, after bool) <-chan struct
 	return reached
 }
 
-// trip kills the victim if this is the call for it, and reports whether the victim is dead.
+// trip kills the victim if this is the awaited call, and reports whether the victim is dead.
 func (w *tripwire) trip(t *testing.T, operation string, after bool) bool {
 	t.Helper()
 	w.mu.Lock()

@@ -28,10 +28,11 @@ var (
 	importPosts = flag.Int("import-posts", 500, "posts that are imported")
 )
 
-// past is a network of the last two years, as a file and as its readers must see it.
+// past is a network of the last two years: the file of the network, and the data that readers must see.
 type past struct {
 	file string
-	// records are the lines of the file, counted, and edges is its part of the graph, for replay.
+	// records has the number of lines of each kind in the file, and edges is the file's part of the graph, for
+	// replay.
 	records map[string]int
 	edges   string
 	// posts are the posts of homes, by author.
@@ -196,8 +197,8 @@ func hasNoDamage(t *testing.T, env []string, args ...string) {
 	t.Logf("verify looked at %d items", v.Items)
 }
 
-// isWhole fails the test unless an export has the lines of the file, and no others. An export
-// has Fanfare's ids of posts and comments, and the file their texts.
+// isWhole fails the test unless an export has exactly the lines of the file. An export has Fanfare's ids of
+// posts and comments, and the file has their texts.
 func (p *past) isWhole(t *testing.T, exported string) {
 	t.Helper()
 	got, textOf := map[string]int{}, map[string]string{}

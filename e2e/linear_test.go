@@ -32,8 +32,8 @@ type history struct {
 	calls []porcupine.Operation
 }
 
-// call makes one call of as. A call without an answer may take effect at any later time;
-// then the caller waits until the server answers again.
+// call makes one call as a user. A call without an answer may take effect at any later time, so the caller
+// then waits until the server answers again.
 func (h *history) call(t *testing.T, as *client.Client, caller int, input any, do func() (output any, err error)) {
 	t.Helper()
 	op := porcupine.Operation{ClientId: caller, Input: input, Call: int64(time.Since(h.began))}
@@ -91,8 +91,8 @@ type edgeCall struct {
 	follower int
 }
 
-// followModel is a reference model of the followers of one author, as bits. A read answers
-// an int, either 1 for a follower who follows or the number of followers; nil is no answer.
+// followModel is a reference model of the followers of one author, as bits. A read answers an int: 1 for a
+// follower who follows, or the number of followers. nil is no answer.
 func followModel() porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return uint(0) },
@@ -120,9 +120,9 @@ func btoi(b bool) int {
 	return 0
 }
 
-// playFollows makes every follower's clients follow, unfollow and read concurrently, a
-// number of times each. The first follower has one client, each further follower has two.
-// beside, if not nil, runs after some of these calls.
+// playFollows makes every follower's clients follow, unfollow and read concurrently, times times each. The
+// first follower has one client, each further follower has two. beside, if not nil, runs after some of these
+// calls.
 func playFollows(t *testing.T, addr string, seed uint64, times int, beside func()) *history {
 	t.Helper()
 	const author = "author"
@@ -193,7 +193,7 @@ func TestFollowsAreLinearizableOverACrash(t *testing.T) {
 	p.stop(t)
 }
 
-// through puts a proxy before u that may change requests and answers.
+// through puts a proxy that may change requests and answers before u.
 func (u *upright) through(t *testing.T, ask func(*http.Request), answer func(*http.Response) error) (addr string) {
 	t.Helper()
 	transport := &http.Transport{}
@@ -239,8 +239,8 @@ func staleOnce(suffix string) func(*http.Response) error {
 	}
 }
 
-// TestOneStaleAnswerIsFound tests the tests above: the first follower has one client, which
-// may never see a state from before its own last call.
+// TestOneStaleAnswerIsFound tests the tests above: the first follower has one client, which may never see a
+// state older than its own last call.
 func TestOneStaleAnswerIsFound(t *testing.T) {
 	t.Parallel()
 	u := newUp(t)
@@ -257,8 +257,8 @@ type keyCall struct{ key, text string }
 // refused is the answer to a key that stands for another body.
 const refused = "refused"
 
-// keyModel is a reference model of the keys. A key stands for nothing, or for a body and a
-// post; the first answer that has the post makes its id known.
+// keyModel is a reference model of the keys. A key stands for no post, or for a body and a post. The first
+// answer with the post reveals the post's id.
 func keyModel() porcupine.Model {
 	type binding struct{ text, post string }
 	return porcupine.Model{

@@ -18,9 +18,9 @@ import (
 	"fanfare/client"
 )
 
-// TestABackupUnderLoadMovesToAWSExactly restores a backup of a busy `fanfare up` elsewhere, and
-// imports its export on LocalStack, beside daemons. Both have the same export, and every user
-// sees the same there. Then the daemons continue with the imported users.
+// TestABackupUnderLoadMovesToAWSExactly restores a backup of a busy `fanfare up` in another directory, and
+// imports its export on LocalStack, beside daemons. Both systems have the same export and show every user the
+// same data. Then the daemons continue with the imported users.
 func TestABackupUnderLoadMovesToAWSExactly(t *testing.T) {
 	t.Parallel()
 	u, here := newUp(t), newUp(t)
@@ -67,8 +67,8 @@ func TestABackupUnderLoadMovesToAWSExactly(t *testing.T) {
 	c.stop(t)
 }
 
-// seenBy returns all that users of an export see at an API, a line for each thing: their
-// counts, homes and posts.
+// seenBy returns all data that an API shows to the users of an export, one line for each item: their counts,
+// homes and posts.
 func seenBy(t *testing.T, address, exported string) string {
 	t.Helper()
 	var seen strings.Builder

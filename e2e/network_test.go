@@ -49,7 +49,7 @@ func (n *badNetwork) environment() []string {
 // fault is a way in which a network can be bad.
 type fault struct {
 	kind, attributes string
-	// cuts means that nothing gets through during the fault.
+	// cuts means that no byte gets through during the fault.
 	cuts bool
 }
 
@@ -94,10 +94,9 @@ func (m *member) readiness(t *testing.T) int {
 	return resp.StatusCode
 }
 
-// TestABadNetworkLosesNothing puts every fault between all daemons and AWS, one after
-// another in an order and direction that the round decides, while a replay runs. Replies
-// are lost after their effect, requests before it, and messages with the replies that
-// carried them.
+// TestABadNetworkLosesNothing puts every fault between all daemons and AWS while a replay runs, one fault
+// after another, in an order and direction that the round decides. The network loses replies after their
+// effect, requests before it, and messages with the replies that carried them.
 func TestABadNetworkLosesNothing(t *testing.T) {
 	t.Parallel()
 	n := newBadNetwork(t)

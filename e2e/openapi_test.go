@@ -62,8 +62,7 @@ type recorder struct {
 	failures []string               // requests that got 5xx
 }
 
-// record puts a recorder with d's operations before u. alter, if not nil, changes its
-// answers.
+// record puts a recorder with d's operations before u. alter, if not nil, changes the answers of the API.
 func record(t *testing.T, u *upright, d document, alter func(operation string, body []byte) []byte) *recorder {
 	t.Helper()
 	r := &recorder{alter: alter, routes: http.NewServeMux(), statuses: map[string]map[int]int{}}
@@ -190,8 +189,7 @@ func seed(t *testing.T, u *upright) (token string, ids realIDs) {
 	return token, ids
 }
 
-// outsiders is a proxy for all hosts but loopback. It lets nothing through and records
-// the requests.
+// outsiders is a proxy for all hosts but loopback. It lets no request through and records the requests.
 type outsiders struct {
 	url string
 
@@ -247,7 +245,7 @@ func schemathesis(t *testing.T, r *recorder, token string, ids realIDs, more ...
 	command := exec.CommandContext(ctx, script, append([]string{
 		"run", "schemathesis", "st", "run", r.url + "/openapi.json", "--header", "Authorization: Bearer " + token,
 		"--seed", fmt.Sprint(*schemathesisSeed), "--max-examples", "10", "--generation-database", "none", "--no-color",
-		// It would take each 4xx for valid data as a failure, even 404 and 409.
+		// This check would count each 4xx for valid data as a failure, even 404 and 409.
 		"--exclude-checks", "positive_data_acceptance",
 		"--report", "junit", "--report-junit-path", filepath.Join(t.TempDir(), "junit.xml"),
 	}, more...)...)
@@ -262,8 +260,8 @@ func schemathesis(t *testing.T, r *recorder, token string, ids realIDs, more ...
 	return string(out), exit
 }
 
-// TestTheAPIKeepsItsOpenAPIDocument lets Schemathesis call the whole API with requests
-// that the document allows, and with others.
+// TestTheAPIKeepsItsOpenAPIDocument lets Schemathesis call the whole API with requests that the document
+// allows, and with requests that it forbids.
 func TestTheAPIKeepsItsOpenAPIDocument(t *testing.T) {
 	t.Parallel()
 	u := newUp(t)

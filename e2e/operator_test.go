@@ -12,8 +12,8 @@ import (
 	"fanfare/client"
 )
 
-// watchLabels notes the labels that the charts draw from now on (for each chart the labels of
-// its last drawing), and the labels that a chart is too small for.
+// watchLabels records, for each chart, the labels of its last drawing, and the labels for which a chart is too
+// small.
 const watchLabels = `(() => {
 	const drawing = CanvasRenderingContext2D.prototype, { fillText, clearRect } = drawing;
 	window.labels = new Map();
@@ -47,7 +47,7 @@ func TestTheOperatorsPageShowsAYoungDemo(t *testing.T) {
 	page.until("five charts are drawn", `drawn().length === 5 && drawn().every(l => l.length >= 3)`)
 	assert.Empty(t, page.text(`wrong()`), "labels that are cut off or repeated, of a wide page")
 
-	// Times of any size fit, as the first value of a chart and beside the largest one.
+	// Times of any size fit, both as the first value of a chart and beside the largest value.
 	for _, time := range []struct{ ms, want string }{
 		{"2482", "2.5 s"}, {"999", "999 ms"}, {"1785000", "30 min"}, {"0.25", "0.3 ms"}, {"86400000000", "1,440,000 min"},
 	} {

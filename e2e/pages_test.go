@@ -114,7 +114,7 @@ func readers() []reader {
 type shell struct {
 	in  io.Writer
 	out *bufio.Reader
-	// addresses are pairs: one that pages name, and the one of the test.
+	// addresses are pairs of an address that pages name and the address of the test.
 	addresses []string
 }
 
@@ -191,8 +191,8 @@ func freshCopy(t *testing.T) string {
 	return dir
 }
 
-// makeUp runs `make up` in a fresh copy of the tree: its commands one by one, because make
-// would leave the last one running if the test is killed.
+// makeUp runs the commands of `make up` one by one in a fresh copy of the tree, because make would leave the
+// last command running if the test is killed.
 func makeUp(t *testing.T, dir string, env []string, admin string) *process {
 	t.Helper()
 	list := exec.CommandContext(t.Context(), "make", "--no-print-directory", "-n", "up")
@@ -207,10 +207,10 @@ func makeUp(t *testing.T, dir string, env []string, admin string) *process {
 	return p
 }
 
-// TestEveryCommandOfThePagesRuns follows the README, each page and each example as a newcomer
-// does, beside one `make up` in a fresh copy of the tree: it runs their commands in order, in
-// one shell for each page, and compares the output that a page shows. Ids and times differ
-// from run to run, but their shape does not.
+// TestEveryCommandOfThePagesRuns follows the README, each page and each example as a newcomer does, beside one
+// `make up` in a fresh copy of the tree. It runs their commands in order, in one shell for each page, and
+// compares the output with the output on the page. Ids and times differ from run to run, but their shape does
+// not.
 func TestEveryCommandOfThePagesRuns(t *testing.T) {
 	t.Parallel()
 	require.NotEmpty(t, os.Getenv("AWS_ENDPOINT_URL"), "run this with scripts/with-emulators.sh")
@@ -279,7 +279,7 @@ func follow(t *testing.T, s *shell, blocks []block, roles []reader) {
 	}
 }
 
-// acceptSettings checks the settings of a block that is not run, if it starts a daemon.
+// acceptSettings checks the settings of a block that starts a daemon and that the test does not run.
 func acceptSettings(t *testing.T, text string) {
 	t.Helper()
 	if !strings.Contains(text, "\napi\n") {

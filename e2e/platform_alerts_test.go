@@ -39,8 +39,8 @@ type trial struct {
 }
 
 const (
-	// soundFor is how long a deployment is watched before its situation begins, watched how long
-	// it is watched after that, both in the rules' time. A rule looks back 20 minutes.
+	// soundFor is how long a deployment is watched before its situation begins, and watched is how long it is
+	// watched after that, both in the rules' time. A rule looks back 20 minutes.
 	soundFor, watched = 25 * time.Minute, 25 * time.Minute
 	// demoFor is how long the demo is watched: the auditor's rule looks back an hour.
 	demoFor = 70 * time.Minute
@@ -49,8 +49,8 @@ const (
 const (
 	// purgeWait is how long a deletion waits by design (fanout.purgeAfter).
 	purgeWait = messages.MaxAhead + time.Minute
-	// purges is the number of deletions that fall due while the demo is watched, purgeEvery the time
-	// between two of them.
+	// purges is the number of deletions that become due while the demo is watched, and purgeEvery is the time
+	// between two of these deletions.
 	purges, purgeEvery = 40, 500 * time.Millisecond
 )
 
@@ -93,8 +93,8 @@ func trials() []trial {
 	}
 }
 
-// TestPlatformAlertsFireInTheirSituationAlone runs each situation on a deployment of its own, under
-// traffic and a real Prometheus. It prints how long each alert takes, by the rules' own windows.
+// TestPlatformAlertsFireInTheirSituationAlone runs each situation on a deployment of its own, under traffic
+// and a real Prometheus. It prints how long each alert takes, in the time of the rules.
 func TestPlatformAlertsFireInTheirSituationAlone(t *testing.T) {
 	var mu sync.Mutex
 	fired := map[string]map[string]time.Duration{}
@@ -146,8 +146,8 @@ func (s trial) watch(t *testing.T) map[string]time.Duration {
 
 // watchDemo fails if a demo with its canary, its auditor and deletions raises an alert.
 //
-// A deletion waits for six minutes. So the deletions that fall due were asked for before the demo
-// began: each event is one that the API published, but six minutes older.
+// A deletion waits for six minutes. So the deletions that become due were requested before the demo began:
+// each event equals an event of the API, but is six minutes older.
 func watchDemo(t *testing.T) {
 	t.Helper()
 	u, p := newDemo(t)
@@ -175,8 +175,8 @@ func watchDemo(t *testing.T) {
 	p.stop(t)
 }
 
-// askedToDelete puts the events of deletions into the queue of a server that does not run. The
-// first falls due five seconds from now.
+// askedToDelete puts the events of deletions into the queue of a stopped server. The first deletion is due in
+// five seconds.
 func (u *upright) askedToDelete(t *testing.T, author string, posts []string) {
 	t.Helper()
 	broker, err := embedded.Open(filepath.Join(u.data, "queue"), embedded.Options{})

@@ -21,14 +21,14 @@ import (
 	"fanfare/internal/queue"
 )
 
-// breakable is a proxy before SQS and the table. A fault answers calls in their place.
+// breakable is a proxy before SQS and the table. During a fault it answers calls itself.
 type breakable struct {
 	url    string
 	fault  atomic.Pointer[breakage]
 	failed atomic.Int64
 }
 
-// breakage answers the nth call of an operation, or reports that it does not.
+// breakage answers the nth call of an operation, or reports that it leaves the call to AWS.
 type breakage func(rw http.ResponseWriter, operation string, n int64) bool
 
 func newBreakable(t *testing.T) *breakable {
@@ -87,7 +87,7 @@ type outageOf struct {
 	fault breakage
 	// home and post are the status of a read and of a post by that api, 0 for any.
 	home, post int
-	// alone means that only one fan-out of two has the fault.
+	// alone means that only one of the two fan-out workers has the fault.
 	alone bool
 }
 
@@ -107,9 +107,9 @@ func outagesOf() []outageOf {
 	}
 }
 
-// TestPlatformOutagesLoseNothing lets each outage begin under load. The load ends within it, and then
-// the outage: every home, like and count has to be exact, without a dead letter, and the log has few
-// lines of it.
+// TestPlatformOutagesLoseNothing lets each outage begin under load. The load ends during the outage, and then
+// the outage ends: every home, like and count has to be exact, without a dead letter, and the log has few
+// lines about the outage.
 func TestPlatformOutagesLoseNothing(t *testing.T) {
 	t.Parallel()
 	all, one := newBreakable(t), newBreakable(t)

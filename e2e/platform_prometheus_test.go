@@ -172,5 +172,5 @@ func newDisturbance(t *testing.T) *disturbance {
 	return d
 }
 
-// set begins a fault, which reports whether it answered the request.
+// set begins a fault. The fault reports whether it answered the request.
 func (d *disturbance) set(fault func(http.ResponseWriter, *http.Request) bool) { d.fault.Store(&fault) }

@@ -4,5 +4,5 @@ package e2e
 
 import "syscall"
 
-// withParent is for Linux alone; elsewhere a killed test leaves its processes.
+// withParent works on Linux only. On other systems a killed test leaves its processes.
 func withParent() *syscall.SysProcAttr { return nil }

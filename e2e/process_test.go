@@ -35,8 +35,8 @@ var binaries string
 const graph = "../testdata/graphs/socfb-Reed98.edges"
 
 func TestMain(m *testing.M) {
-	// These tests mostly wait for processes. With only as many at once as the machine has
-	// cores, they end last of the whole suite.
+	// These tests mostly wait for processes. With only as many at once as the machine has cores, they would
+	// end last of the whole suite.
 	if err := flag.Set("test.parallel", strconv.Itoa(runtime.NumCPU()+1)); err != nil {
 		panic(err)
 	}
@@ -83,7 +83,7 @@ type process struct {
 	err    error // once exited
 }
 
-// start runs a command until it or the test ends. A name with a folder is a program there.
+// start runs a command until the command or the test ends. A name with a folder is the path of a program.
 func start(t *testing.T, env []string, name string, args ...string) *process {
 	t.Helper()
 	if filepath.IsAbs(name) {
@@ -195,9 +195,9 @@ func (p *process) ready(t *testing.T, admin string) {
 // ports counts the addresses that were given out, from a random start.
 var ports atomic.Uint32
 
-// freeAddress returns a new address at each call, on which nobody listens. Its port is below
-// the kernel's ports for outgoing connections, so that nobody takes it before the process
-// listens, or while it is restarted.
+// freeAddress returns a new address at each call, on which nobody listens. Its port is below the kernel's
+// ports for outgoing connections, so that no connection takes it before the process listens, or while the
+// process restarts.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	for {
@@ -221,7 +221,7 @@ type report struct {
 	WrongCounts                    int      `json:"wrong_counts"`
 	WCUPerDelivery                 *float64 `json:"wcu_per_delivery"`
 	WCUPerLike                     *float64 `json:"wcu_per_like"`
-	// DeliveriesPerSec is that of the posts, until the last one was delivered.
+	// DeliveriesPerSec is the rate of the posts, until the last post was delivered.
 	DeliveriesPerSec float64 `json:"deliveries_per_s"`
 	Away             int
 	Skipped          *float64

@@ -93,7 +93,7 @@ func TestTheReactExampleShowsALiveHomeAndABell(t *testing.T) {
 	hers.until("the like and its notification are gone", `document.querySelectorAll("#list li").length === 1 && !document.querySelector("#list .unread")`)
 	his.until("the count follows", shown+`.textContent.endsWith("0 likes")`)
 
-	// Another user on the same page begins with nothing of the one before.
+	// Another user on the same page sees no data of the previous user.
 	e.connect(his, "no token")
 	his.until("it is refused", `document.querySelector("#state").value === "refused" && !document.querySelector("#home li") && document.querySelector("#problem").textContent`)
 	hers.pictures("example-react", 1280, 320)

@@ -31,7 +31,7 @@ import (
 	"fanfare/messages"
 )
 
-// The recordings are data, which takes minutes to make. make test-platform makes them again.
+// The recordings are data, which takes minutes to make. make test-platform writes them.
 var (
 	recordNow = flag.Bool("record", false, "record the metrics of the alarms' situations, and look at those")
 	writeNow  = flag.Bool("update", false, "write the recorded metrics")
@@ -39,7 +39,7 @@ var (
 
 const recordingsFile = "testdata/alarms.json"
 
-// recordingsOf returns the recordings of situations, by their names.
+// recordingsOf returns, by name, the recordings of situations.
 func recordingsOf(t *testing.T, situations []situation) map[string]series {
 	t.Helper()
 	all := map[string]series{}
@@ -171,7 +171,7 @@ func (r recorded) play(t *testing.T) series {
 	return s
 }
 
-// publish sends a message every so often. While SQS is away it is lost, as a request that was
+// publish sends a message after each interval. While SQS is away the message is lost, like a request that was
 // answered 503.
 func publish(ctx context.Context, t *testing.T, broker *sqs.Broker, topic string, every time.Duration) {
 	t.Helper()
@@ -254,8 +254,8 @@ func sample(t *testing.T, s series, server *sqstest.Server, log *logged) {
 	countLines(t, s, log.take(t))
 }
 
-// countLines adds the metrics that the filters of services.yaml make of a minute's log. A filter
-// makes nothing where it finds nothing.
+// countLines adds the metrics that the filters of services.yaml make from a minute's log. A filter without a
+// match makes no metric.
 func countLines(t *testing.T, s series, lines []map[string]any) {
 	t.Helper()
 	resources := stack(t, "services.yaml", map[string]string{})

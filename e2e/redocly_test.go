@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTheDocumentsOfTheAPIsKeepRedoclysRules checks the committed documents of OpenAPI and AsyncAPI by Redocly's
-// recommended rules, of which a warning fails, too.
+// TestTheDocumentsOfTheAPIsKeepRedoclysRules checks the committed OpenAPI and AsyncAPI documents by Redocly's
+// recommended rules. A warning fails the test, too.
 func TestTheDocumentsOfTheAPIsKeepRedoclysRules(t *testing.T) {
 	t.Parallel()
 	others := newOutsiders(t)

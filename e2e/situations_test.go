@@ -18,7 +18,7 @@ const (
 	faultEnds   = 45
 	// lasts are the minutes of a situation.
 	lasts = 70
-	// latest is how many minutes CloudWatch may know a metric late.
+	// latest is the largest number of minutes by which CloudWatch may know a metric late.
 	latest = 2
 )
 
@@ -26,18 +26,18 @@ const (
 // from the real transport; all further series follow AWS's descriptions.
 type situation struct {
 	name string
-	// recorded is the recording, without loads that of calm.
+	// recorded is the recording. Without loads it is the recording of calm.
 	recorded
 	// more changes the metrics that are written down.
 	more func(s series)
-	// want are the alarms that it raises, and stays are the wanted alarms that are on at the end.
+	// want are the alarms that the situation raises, and stays are the wanted alarms that are on at the end.
 	want, stays []string
 }
 
 // calm is the situation of a deployment in which a canary alone works.
 const calm = "canary alone"
 
-// away reports whether the fault of a situation is there.
+// away reports whether the fault of a situation is present.
 func away(since time.Duration) bool {
 	return since >= faultBegins*time.Minute && since < faultEnds*time.Minute
 }
@@ -90,7 +90,7 @@ func quiet() map[string]flow {
 	}
 }
 
-// with is the quiet flow with other topics.
+// with returns the quiet flow, with the given topics replaced.
 func with(topics map[string]flow) map[string]flow {
 	all := quiet()
 	maps.Copy(all, topics)
@@ -107,7 +107,7 @@ func idleLoads() map[string]flow {
 	return all
 }
 
-// healthy are situations that raise nothing.
+// healthy are situations that raise no alarm.
 func healthy() []situation {
 	return []situation{
 		{name: "traffic", recorded: recorded{loads: with(map[string]flow{
@@ -158,7 +158,7 @@ func indexThrottles(reason string) string {
 	return metricName("AWS/DynamoDB", reason+"ThrottleEvents", "Sum", "TableName=feeds", "GlobalSecondaryIndexName=GSI1")
 }
 
-// ofBalancer is a metric of the load balancer, or of its target group.
+// ofBalancer names a metric of the load balancer, or of its target group.
 func ofBalancer(metric, stat string, ofTargets bool) string {
 	dimensions := []string{"LoadBalancer=app/feed/1"}
 	if ofTargets {

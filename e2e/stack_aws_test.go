@@ -107,9 +107,9 @@ func settingsOf(t *testing.T, name string) map[string]any {
 	return all
 }
 
-// TestTheDeployedStackRunsTheSystemExactly deploys the table and the queues by CloudFormation.
-// They equal the table and the queues that Fanfare makes, and a replay on them is exact.
-// LocalStack makes the table without its protections: TestTheStackKeepsItsData reads them.
+// TestTheDeployedStackRunsTheSystemExactly deploys the table and the queues by CloudFormation. They equal the
+// table and the queues that Fanfare makes, and a replay on them is exact. LocalStack makes the table without
+// its protections, so TestTheStackKeepsItsData reads the protections.
 func TestTheDeployedStackRunsTheSystemExactly(t *testing.T) {
 	t.Parallel()
 	require.NotEmpty(t, os.Getenv("AWS_ENDPOINT_URL"),

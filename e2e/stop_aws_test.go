@@ -15,9 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestDaemonsStoppedUnderLoadLoseNothing stops the api and then all consumers by SIGTERM
-// in the middle of a replay, and starts them again. Consumers give their messages back at
-// once, so that none has to wait for its visibility timeout.
+// TestDaemonsStoppedUnderLoadLoseNothing stops the api and then all consumers by SIGTERM in the middle of a
+// replay, and starts them again. Consumers hand their messages back at once, so that no message has to wait
+// for its visibility timeout.
 func TestDaemonsStoppedUnderLoadLoseNothing(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

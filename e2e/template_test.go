@@ -13,9 +13,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// template is a template of CloudFormation with values for its parameters. It resolves the
-// functions that the templates use as CloudFormation does. A reference to a resource stays its
-// name, and one to another stack the name of the export.
+// template is a template of CloudFormation with values for its parameters. It resolves the functions that the
+// templates use as CloudFormation does. A reference to a resource becomes the resource's name, and a reference
+// to another stack becomes the name of the export.
 type template struct {
 	sections map[string]any
 	// values has the texts of parameters and pseudo parameters, or lists of texts.
@@ -25,7 +25,7 @@ type template struct {
 // noValue is AWS::NoValue: a property with it does not exist.
 type noValue struct{}
 
-// read parses a template and gives values to its parameters, which win over its defaults.
+// read parses a template and gives values to its parameters, which win over the defaults of the template.
 func read(t *testing.T, file string, parameters map[string]string) template {
 	t.Helper()
 	text, err := os.ReadFile("../deploy/cloudformation/" + file)
@@ -200,7 +200,8 @@ func (s template) call(name string, argument any) any {
 	panic("the tests do not know " + name)
 }
 
-// refusal returns why CloudFormation refuses the values of the parameters, nil if it takes them.
+// refusal returns the reason for which CloudFormation refuses the values of the parameters, nil if it accepts
+// them.
 func (s template) refusal() error {
 	for name, p := range s.section("Parameters") {
 		value, given := s.values[name]

@@ -17,7 +17,7 @@ import (
 // allUpgrades plays every order, with kills; otherwise one order is played, with stops.
 var allUpgrades = flag.Bool("all-upgrades", false, "upgrade in every order of the daemons, and kill them")
 
-// upgrade is one way from the former release to this one, and back.
+// upgrade is one path from the former release to this release, and back.
 type upgrade struct {
 	there, back []string // kinds of daemons, in the order of their exchange
 	workers     int      // of each kind but the api
@@ -60,7 +60,7 @@ func TestDaemonsOfTwoVersionsWorkTogether(t *testing.T) {
 				slices.Repeat([]string{ofFormer(t, "fanout")}, way.workers), slices.Repeat([]string{ofFormer(t, "likeagg")}, way.workers))...)
 			c.add(t, nil, kinds...)
 			journal := filepath.Join(t.TempDir(), "journal")
-			// More than it gets to: it plays until it is killed.
+			// The replay has more work than it can do before it is killed.
 			player := start(t, c.env, "fanfare", c.replay("--graph", graph, "--max-users", fmt.Sprint(way.users),
 				"--posts", fmt.Sprint(10*way.users), "--likes", fmt.Sprint(8*way.users*way.users), "--rate", "10", "--journal", journal)...)
 			player.plays(t, journal, 10*way.users) // among the follows

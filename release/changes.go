@@ -40,8 +40,8 @@ func readFragments(dir string) ([]fragment, error) {
 	return all, nil
 }
 
-// joinChanges returns the page with the fragments below a heading for version, above the versions before it.
-// Nobody ran anything before the first version, so that one has no changes of earlier things.
+// joinChanges returns the page with the fragments below a heading for version, above the earlier versions.
+// Nobody ran anything before the first version, so the first version lists no changes of earlier things.
 func joinChanges(page string, fragments []fragment, version string, day time.Time) (string, error) {
 	head, older := page, ""
 	shown := []string{"Added", "Security"}

@@ -20,9 +20,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// isInstalledAsTheReadmeSays runs the commands under "Install" in README.md on the files of a release: those
-// that download a program and start it, and those that give the packages to Helm and npm. No machine of the
-// tests has Docker, so of the image it compares the names.
+// isInstalledAsTheReadmeSays runs the commands under "Install" in README.md on the files of a release: the
+// commands that download a program and start it, and the commands that give the packages to Helm and npm. No
+// machine of the tests has Docker, so the test only compares the names of the image.
 func isInstalledAsTheReadmeSays(t *testing.T, dir string) {
 	t.Helper()
 	page, err := os.ReadFile("../README.md")

@@ -45,7 +45,8 @@ func copyTree(t *testing.T) (dir string) {
 func TestTwoBuildsAreEqual(t *testing.T) {
 	t.Setenv("SOURCE_DATE_EPOCH", "1763800000")
 	platform := runtime.GOOS + "/" + runtime.GOARCH
-	// A command, as the race detector makes the compression ten times as slow, and there is one goroutine only.
+	// The test runs a command, because the race detector makes the compression ten times as slow, and only one
+	// goroutine compresses.
 	command := filepath.Join(t.TempDir(), "release")
 	require.NoError(t, exec.CommandContext(t.Context(), "go", "build", "-o", command, ".").Run())
 	var builds []map[string]string
@@ -62,8 +63,8 @@ func TestTwoBuildsAreEqual(t *testing.T) {
 	assert.Equal(t, builds[0], builds[1])
 }
 
-// sumsOf returns the checksums of the files of a release, but for their list, and compares
-// them with it.
+// sumsOf returns the checksums of the files of a release, except of their list, and compares them with the
+// list.
 func sumsOf(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	sums, listed := map[string]string{}, map[string]string{}

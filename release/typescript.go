@@ -70,7 +70,7 @@ func (r release) buildClient(ctx context.Context, dir string) error {
 			return err
 		}
 	}
-	// A build in the tree has left this one, of another time.
+	// An earlier build in the tree may have left this file.
 	if err := os.RemoveAll(filepath.Join(dir, client, "src", "openapi.ts")); err != nil {
 		return err
 	}

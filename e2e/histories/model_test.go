@@ -10,7 +10,8 @@ import (
 	"fanfare/internal/sim"
 )
 
-// register is the state of an edge or of a reaction. version is that of the newest action on a reaction.
+// register is the state of an edge or of a reaction. version is the version of the newest action on a
+// reaction.
 type register struct {
 	on      bool
 	version string

@@ -30,8 +30,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestHistoriesOfTheStorms checks the history of each register in some seeds. Where nothing is open after
-// the last read, one more read that contradicts it has to be refused.
+// TestHistoriesOfTheStorms checks the history of each register in some seeds. If no call is open after the
+// last read, the model has to refuse a further read that contradicts the last read.
 func TestHistoriesOfTheStorms(t *testing.T) {
 	histories, calls, unanswered, lies, explained := 0, 0, 0, 0, true
 	if testing.Short() {
@@ -89,7 +89,8 @@ func bugs() map[string]planttest.Edit {
 	}
 }
 
-// TestEveryPlantedBugIsRefused runs the test above with each of them. Without -planted it tests that they still fit.
+// TestEveryPlantedBugIsRefused runs TestHistoriesOfTheStorms with each planted bug. Without -planted it only
+// tests that the bugs still fit the source.
 func TestEveryPlantedBugIsRefused(t *testing.T) {
 	root := filepath.Dir(planttest.Root(t)) // of the module of the product
 	for name, edit := range bugs() {
