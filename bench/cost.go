@@ -17,15 +17,15 @@ import (
 // Cost is the time and memory that a measurement took.
 type Cost struct {
 	WallSeconds float64 `json:"wall_s"`
-	// CPUSeconds are user and system time of the process that did the work.
+	// CPUSeconds are the user and system time of the process that did the work.
 	CPUSeconds float64 `json:"cpu_s"`
 	// Allocs and AllocBytes count the Go heap of that process.
 	Allocs     uint64 `json:"allocs"`
 	AllocBytes uint64 `json:"alloc_bytes"`
 	// Units is the number of things done: deliveries, likes, messages.
 	Units int64 `json:"units"`
-	// LoadCPUSeconds are user and system time of the load generator, if it is a process of
-	// its own, because it takes them from the server on the same cores.
+	// LoadCPUSeconds are the user and system time of the load generator, if it is a separate process, because
+	// it takes this time from the server on the same cores.
 	LoadCPUSeconds float64 `json:"load_cpu_s,omitempty"`
 }
 
@@ -174,7 +174,7 @@ func newHistogram() *hdrhistogram.Histogram {
 	return hdrhistogram.New(1, time.Minute.Microseconds(), 3)
 }
 
-// record adds a time; one above a minute counts as a minute.
+// record adds a time. A time above a minute counts as a minute.
 func record(h *hdrhistogram.Histogram, d time.Duration) {
 	// The value is within the range, so there is no error.
 	_ = h.RecordValue(min(max(d.Microseconds(), 1), time.Minute.Microseconds()))

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The CPU time of PostgreSQL is that of its backends, which come and go.
+// The CPU time of PostgreSQL is the time of its backends, which start and end during a run.
 func TestTheTimeOfAFamilyHasChildrenThatRunAndThatEnded(t *testing.T) {
 	const burn = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"
 	c := exec.Command("sh", "-c", "exec 3<&0; ("+burn+"); ("+burn+"; echo done; read line <&3) & wait") // it ends with its input

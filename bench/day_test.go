@@ -19,9 +19,9 @@ var (
 	dayFile  = flag.String("day-json", "", "write the report of the day to this `file`")
 )
 
-// A day of 10 million users on a scaled table, in virtual time: the API, the workers and the aggregators
-// of the product, on demand and with provisioned capacity that follows the load. Whatever the table
-// refuses, each home and each count is exact in the end.
+// A day of 10 million users on a scaled table, in virtual time: the API, the workers and the aggregators of
+// the product, on demand and with provisioned capacity that follows the load. Although the table refuses
+// calls, each home and each count is exact in the end.
 func TestADayOfANetworkOnBothBillingModes(t *testing.T) {
 	const evening = 19 * time.Hour // the spike meets the peak
 	shape, known := map[string]dayShape{

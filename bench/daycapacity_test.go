@@ -10,9 +10,10 @@ import (
 // The billing modes.
 const onDemand, provisioned = "on demand", "provisioned"
 
-// Target tracking as DynamoDB does it: capacity grows after two minutes above the target and shrinks
-// after fifteen minutes below four fifths of it, and a change takes effect two minutes later. A table
-// and an index may shrink four times a day, and once more after each hour without that: 27 times.
+// These are the rules of target tracking in DynamoDB: capacity grows after two minutes above the target and
+// shrinks after fifteen minutes below four fifths of the target, and a change takes effect two minutes later.
+// A table and an index may shrink four times a day, and once more after each hour without a decrease: 27 times
+// in all.
 const (
 	growAfter, shrinkAfter = 2, 15
 	shrinkBelow            = 0.8
@@ -45,11 +46,11 @@ func (s *shrinks) allowed(minute int) bool {
 // tracked is the capacity of one kind, in units a second, which follows its use.
 type tracked struct {
 	kind tabletest.Kind
-	// target is the share of the capacity that is to be used, 0 on demand.
+	// target is the share of the capacity that users should use, 0 on demand.
 	target          float64
 	capacity, least float64
-	// reserve is the units of the largest action. The table keeps two of them, because an action of a
-	// scaled network is as large as one of the real network, and its table is not.
+	// reserve is the units of the largest action. The table keeps two such reserves, because an action of a
+	// scaled network is as large as an action of the real network, while the scaled table is smaller.
 	reserve      float64
 	above, below int // minutes
 	// next is the capacity from the minute due on, 0 for no change.
@@ -62,7 +63,7 @@ type tracked struct {
 	shrinks *shrinks
 }
 
-// minute counts the use of the minute that ended, and changes the capacity.
+// minute counts the use of the past minute, and changes the capacity.
 func (c *tracked) minute(minute int, now tabletest.Usage) {
 	used := (now.Units - c.last.Units) / 60
 	c.last, c.held = now, c.held+60*c.capacity
@@ -86,7 +87,7 @@ func (c *tracked) minute(minute int, now tabletest.Usage) {
 // units is the units that were used since the beginning.
 func (c *tracked) units() float64 { return c.last.Units - c.began.Units }
 
-// refused is the share of the tries that were refused, in percent.
+// refused is the percentage of refused tries.
 func (c *tracked) refused() float64 {
 	return 100 * float64(c.last.Refused-c.began.Refused) / float64(max(1, c.last.Tries-c.began.Tries))
 }
@@ -99,7 +100,7 @@ func longer(minutes int, still bool) int {
 	return 0
 }
 
-// billed is the capacity of a scaled table with all its kinds.
+// billed is the capacity of a scaled table, one value for each kind of capacity.
 type billed struct {
 	table *tabletest.Limited
 	kinds []*tracked
@@ -122,8 +123,8 @@ func newBilled(table *tabletest.Limited, scale float64) *billed {
 	return b
 }
 
-// limit gives the table its first capacity: provisioned by its use so far, and on demand by the peak of
-// the day before, which was so many times as high.
+// limit gives the table its first capacity: provisioned capacity by the use so far, and on-demand capacity by
+// the peak of the previous day, which was peak times as high.
 func (b *billed) limit(mode string, peak float64) {
 	for _, c := range b.kinds {
 		used := b.table.Used(c.kind)

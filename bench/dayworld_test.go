@@ -34,22 +34,23 @@ import (
 	"fanfare/internal/throttle"
 )
 
-// The network of docs/CAPACITY.md before it is scaled: what each user does in a day.
+// These are the numbers of a user's actions in a day in the network of docs/CAPACITY.md, before scaling.
 const (
 	dayUsers, dayFollowers       = 10_000_000, 200
 	dayPosts, dayLikes, dayPages = 1.0, 5.0, 10.0
 	dayStep                      = 100 * time.Millisecond
 	oneDay                       = 24 * time.Hour
 	dayProcesses                 = 2 // of the fan-out, and of the aggregators
-	// The units of the largest actions: a post with its entries and its record, and a page of a home.
+	// These are the units of the largest actions: a post with its entries and its record, and a page of a
+	// home.
 	largestWrites, largestReads = 9 + dayFollowers + 2, 33
-	// The busiest second has three times the traffic of the mean one, by this sharpness.
+	// With this sharpness the busiest second has three times the traffic of the mean second.
 	busiest, sharpness = 3, 1.7606
 )
 
-// dayShape is a part of a day at 1 : scale. Its users make the traffic of all, so a user does more than
-// one of the network does if there are fewer. The first capacity is by the use of the time before. The
-// spike makes the traffic half as large again for half an hour.
+// dayShape is a part of a day at 1 : scale. Its users make the traffic of the whole network, so if there are
+// fewer users, each makes more calls than a user of the network. The use of the previous period sets the first
+// capacity. The spike makes the traffic half as large again for half an hour.
 type dayShape struct {
 	scale         float64
 	users         int
@@ -194,8 +195,8 @@ func (d *networkDay) record(into func() *hdrhistogram.Histogram, delay time.Dura
 	assert.NoError(d, into().RecordValue(min(max(1, delay.Milliseconds()), time.Hour.Milliseconds())))
 }
 
-// call makes a call of a user, who gives up after a 503. A post that was answered and
-// not written, because the table refused it, is not found until a worker has written it.
+// call makes a call of a user, who gives up after a 503. If the table refused the write of an answered post,
+// the post is not found until a worker has written it.
 func (d *networkDay) call(do func(ctx context.Context) (done func(), err error)) {
 	d.calls.Go(func() {
 		done, err := do(d.Context())
@@ -248,8 +249,8 @@ func (d *networkDay) page() {
 	})
 }
 
-// pass lets a part of the day pass with its traffic. Actions come evenly: a second of the real network
-// has hundreds of them, and their number deviates by the noise. each is called after each minute.
+// pass lets a part of the day pass with its traffic. Actions come evenly: a second of the real network has
+// hundreds of actions, and their number deviates by the noise. pass calls each after each minute.
 func (d *networkDay) pass(begins, lasts time.Duration, each func(minute int)) {
 	quick, slow := noise(d.rng, 0.10, 2*time.Minute), noise(d.rng, 0.05, 30*time.Minute)
 	for at := begins; at < begins+lasts; at += dayStep {
@@ -285,8 +286,8 @@ func (d *networkDay) settle() time.Duration {
 	return time.Since(began)
 }
 
-// compare reads each home to its end and each count past the limits, and compares them with the
-// answers of the calls.
+// compare reads each home to its end and each count, bypassing the limits, and compares them with the answers
+// to the calls.
 func (d *networkDay) compare() (homes, counts int) {
 	feed, shown := d.api(d.memory)
 	byAuthor := make([][]string, d.shape.users)

@@ -431,7 +431,7 @@ func (v *visibleTimes) count() int64 {
 	return v.into.TotalCount()
 }
 
-// turnTo lets the next times go into a histogram, and returns how many it has.
+// turnTo makes v put the next times into a histogram, and returns the number of times that v has.
 func (v *visibleTimes) turnTo(into *hdrhistogram.Histogram) int64 {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -131,8 +131,8 @@ type watched struct {
 	times *hdrhistogram.Histogram
 	// statuses counts the answers by status, and cut answers as 0.
 	statuses map[int]int
-	// memory is the most memory of the server without the pages of its binary, and
-	// resident the most with them, in MiB.
+	// memory is the most memory of the server without the pages of its binary, in MiB, and resident is the
+	// most memory with them.
 	memory, resident float64
 	ready            int
 }
@@ -288,8 +288,8 @@ func (e *env) during(ctx context.Context, s *server, victim string, a misbehavio
 	defer running.Wait()
 	defer cancel()
 	var open atomic.Int64
-	// The connections begin one after another, and keep their distance: if all began in
-	// one moment, all would also end in one moment.
+	// The connections begin one after another, and keep their distance: if all of them began at once, all
+	// would also end at once.
 	ramp := min(a.again, time.Duration(e.size(60, 1))*time.Second)
 	for i := range a.conns {
 		running.Go(func() {

@@ -46,7 +46,7 @@ func run(args, environ []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return daemon.ExitOK
 	}
-	// If stderr is gone, nobody is left to tell.
+	// If stderr is gone, nobody can read the error.
 	_, _ = fmt.Fprintf(stderr, "bench: %s\n", daemon.OneLine(err))
 	if _, unknown := errors.AsType[*UnknownError](err); unknown || !began {
 		return daemon.ExitUsage

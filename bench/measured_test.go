@@ -9,7 +9,7 @@ import (
 	"fanfare/internal/ops/capacity"
 )
 
-// likeRow is the row of likes of an estimate: likes of one day, m of them in a window.
+// likeRow is the row of likes in an estimate, for likes of one day with m likes in a window.
 func likeRow(t *testing.T, likes, m float64) capacity.Row {
 	t.Helper()
 	prices, err := capacity.ListPrices()

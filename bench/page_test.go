@@ -53,7 +53,8 @@ func newest(t *testing.T, pattern string) (rows []dated) {
 	return rows
 }
 
-// worst returns the result with the least ratio of the rows with one target, or one that misses it.
+// worst returns, among the rows with one target, the result with the least ratio, or a result that misses the
+// target.
 func worst(rows []dated) (shown []dated) {
 	rank := func(r dated) (met int, ratio float64) {
 		if *r.Met {
@@ -106,7 +107,7 @@ func TestThePageHasTheNewestResults(t *testing.T) {
 	assert.Equal(t, table.String(), now, "write it: cd bench && go test . -run TestThePage -update")
 }
 
-// A full run leaves no row of an earlier one, and a later run of some benchmarks replaces their rows alone.
+// A full run leaves no row of an earlier run, and a later run of some benchmarks replaces only their rows.
 func TestAFullRunReplacesEveryRow(t *testing.T) {
 	dir := t.TempDir()
 	keep := func(day string, full bool, rows ...string) {

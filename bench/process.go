@@ -126,8 +126,8 @@ func (e *env) up(ctx context.Context, dir string, env ...string) (*server, error
 	return s, nil
 }
 
-// serve is up for a server without tokens of its own. It pushes all authors, and has no
-// canary and no auditor, unless env sets that.
+// serve starts a `fanfare up` without tokens of its own. The server pushes all authors, and has no canary and
+// no auditor, unless env sets that.
 func (e *env) serve(ctx context.Context, dir string, env ...string) (*server, error) {
 	p, err := start(append([]string{"FANFARE_LOG_LEVEL=error", "FANFARE_PUSH_LIMIT=0", "FANFARE_CANARY=off", "FANFARE_AUDIT=off"}, env...),
 		e.Fanfare, "up", "--data-dir", dir, "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0")

@@ -28,7 +28,7 @@ func queuesFor(t *testing.T, latency time.Duration) *queues {
 	return server
 }
 
-// Both transports receive each message that they sent, once.
+// Both transports receive each sent message once.
 func TestTheFakeSQSServesBothTransports(t *testing.T) {
 	for _, kind := range []string{"ours", "stock"} {
 		t.Run(kind, func(t *testing.T) {
@@ -62,9 +62,9 @@ func TestTheFakeSQSServesBothTransports(t *testing.T) {
 	}
 }
 
-// TestDeliveriesTakeFewQueueRequests is T5 as the endpoint counts it: the product's
-// fan-out on its SQS transport and its DynamoDB store, both on loopback. Long polls
-// that brought no message do not count: an idle worker makes them, too.
+// TestDeliveriesTakeFewQueueRequests counts T5 at the endpoint: the product's fan-out on its SQS transport and
+// its DynamoDB store, both on loopback. Long polls without a message do not count, because an idle worker
+// makes them, too.
 func TestDeliveriesTakeFewQueueRequests(t *testing.T) {
 	for _, followers := range []int{4_000, 5_000, 100_000} {
 		t.Run(fmt.Sprint(followers), func(t *testing.T) {

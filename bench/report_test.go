@@ -18,7 +18,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// report is one of everything.
+// report has one value for each field.
 func report() Report {
 	r := Result{
 		ID: "T1", Name: "fan-out", Value: 356_641.4, Unit: "deliveries/s", Note: "how",
@@ -55,7 +55,7 @@ func TestReportsAreWrittenAsPromised(t *testing.T) {
 	}
 }
 
-// Scripts read these keys; more may come.
+// Scripts read these keys. More keys may come.
 func TestEachResultHasEveryKey(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, report().WriteJSON(&out))

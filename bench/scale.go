@@ -64,8 +64,8 @@ type scaleParts struct {
 	broker *sqs.Broker
 }
 
-// scaleInFlight is small, so that a process receives few messages in advance, and leaves
-// the remaining ones to other processes.
+// scaleInFlight is small, so that a process receives few messages in advance and leaves messages to other
+// processes.
 func scaleInFlight() map[string]int {
 	return map[string]int{queue.TopicChunks: 8, queue.TopicPosts: 2}
 }

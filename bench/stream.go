@@ -100,8 +100,8 @@ type liveResult struct {
 	events, gaps, repeats int
 	latency               *Latency
 	cost                  Cost
-	// memory is the most memory of the server without the pages of its binary, and
-	// resident the most with them, in MiB.
+	// memory is the most memory of the server without the pages of its binary, in MiB, and resident is the
+	// most memory with them.
 	memory, resident float64
 }
 

@@ -266,8 +266,8 @@ func (c *Client) Unlike(ctx context.Context, post string) error {
 	return c.do(ctx, call{method: http.MethodDelete, path: path("v1", "posts", post, "like")}, nil)
 }
 
-// React gives the caller a reaction of a kind to a post, instead of any former one. The counts
-// follow within two like windows.
+// React replaces the caller's reaction to a post by a reaction of a kind. The counts follow within two like
+// windows.
 func (c *Client) React(ctx context.Context, post, kind string) error {
 	return c.do(ctx, call{method: http.MethodPut, path: path("v1", "posts", post, "reactions", kind)}, nil)
 }
@@ -275,8 +275,8 @@ func (c *Client) React(ctx context.Context, post, kind string) error {
 // Unreact takes the caller's reaction back, of whatever kind it is.
 func (c *Client) Unreact(ctx context.Context, post string) error { return c.Unlike(ctx, post) }
 
-// Reactions lists the users with a reaction to a post, by user id: of one kind, or of all
-// kinds with "".
+// Reactions lists the users with a reaction to a post, by user id. kind selects one kind of reaction, and ""
+// selects all kinds.
 func (c *Client) Reactions(post, kind string) List[Reactor] {
 	query := url.Values{}
 	if kind != "" {
@@ -334,9 +334,9 @@ func (c *Client) Home(source HomeSource) List[HomeItem] {
 	return list[HomeItem](c, query, "v1", "home")
 }
 
-// News reads the posts of the caller's home that are newer than the post after, newest
-// first. last is the former answer to the same question, or the zero News. If the home has
-// not changed since last, the service answers without a body, and News returns last.
+// News reads the posts of the caller's home that are newer than the post after, newest first. last is the
+// previous answer for the same after, or the zero News. If the home has not changed since last, the service
+// answers without a body, and News returns last.
 func (c *Client) News(ctx context.Context, after string, last News) (News, error) {
 	var news News
 	query := url.Values{"after": {after}}

@@ -58,7 +58,7 @@ func WithToken(token string) Option {
 	return WithTokenSource(fixed(token))
 }
 
-// WithTokenSource asks source for the token of every request.
+// WithTokenSource calls source for the token of every request.
 func WithTokenSource(source TokenSource) Option {
 	return func(c *Client) { c.token = source }
 }

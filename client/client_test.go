@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// script answers requests in memory, one step each, so that time is virtual.
+// script answers requests in memory, one step for each request, so that time is virtual.
 type script struct {
 	steps    []step
 	requests []*http.Request

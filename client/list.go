@@ -10,7 +10,7 @@ import (
 	"strconv"
 )
 
-// List is a paged list of the API. It sends nothing until it is read.
+// List is a paged list of the API. It sends no request until it is read.
 type List[T any] struct {
 	client *Client
 	path   string

@@ -55,8 +55,7 @@ func (c *Client) Live(ctx context.Context, last string) iter.Seq2[Update, error]
 // live is the state of Live between two connections.
 type live struct {
 	call call
-	// since has the posts that were yielded after the place in call. A new connection may
-	// send them again.
+	// since has the posts that were yielded after the place in call. A new connection may repeat them.
 	since map[string]bool
 	// opened is the time when this connection began.
 	opened time.Time

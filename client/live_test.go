@@ -94,7 +94,7 @@ func TestALiveHomeEndsWithItsLoop(t *testing.T) {
 	})
 }
 
-// mute answers with streams on which nothing comes.
+// mute answers with streams that stay silent.
 type mute struct{ opened []time.Time }
 
 func (m *mute) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -212,7 +212,7 @@ type Found[T any] struct {
 	Items []T `json:"items"`
 	// Missing are the ids that are unknown or were deleted.
 	Missing []string `json:"missing"`
-	// Rest are ids whose items did not fit into the answer. Ask for them in another call.
+	// Rest are the ids whose items did not fit into the answer. Another call can read them.
 	Rest []string `json:"rest,omitempty"`
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// BUGS.md has few rows, each with a commit of the history and a test of the package that it names.
+// BUGS.md has few rows. Each row names a commit of the history and a test of the package.
 func TestEachRowOfTheRecordOfBugsHasItsCommitAndItsTest(t *testing.T) {
 	text, err := os.ReadFile("BUGS.md")
 	require.NoError(t, err)
@@ -34,7 +34,8 @@ func TestEachRowOfTheRecordOfBugsHasItsCommitAndItsTest(t *testing.T) {
 	}
 }
 
-// history returns whether a commit is an ancestor of HEAD. A shallow clone does not know, and takes each.
+// history reports whether a commit is an ancestor of HEAD. In a shallow clone the answer is not known, so
+// history accepts each commit.
 func history(t *testing.T) func(commit string) bool {
 	t.Helper()
 	git := func(args ...string) (string, error) {

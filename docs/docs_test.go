@@ -1,4 +1,4 @@
-// Package docs holds that the pages beside it speak of what exists.
+// Package docs checks that the pages beside it describe existing things.
 package docs
 
 import (
@@ -18,8 +18,8 @@ import (
 	"fanfare/messages"
 )
 
-// Pages, scripts and comments name tests: in full, or behind -run and before an ellipsis by the
-// beginning of the name.
+// Pages, scripts and comments name tests: in full, or, behind -run and before an ellipsis, by the beginning of
+// the name.
 func TestEveryTestThatIsNamedExists(t *testing.T) {
 	declared, named := declaredTests(t), map[string]int{}
 	name := regexp.MustCompile(`(-run '?\^?)?\b((?:Test|Fuzz|Benchmark)[A-Z]\w*)(…)?`)
@@ -50,7 +50,7 @@ func TestEveryTestThatIsNamedExists(t *testing.T) {
 	require.GreaterOrEqualf(t, named[".go"], 50, "comments name tests: %v", named)
 }
 
-// OPERATIONS.md has a row for each reason of a dead letter, and no other one.
+// OPERATIONS.md has a row for each reason of a dead letter, and no further row.
 func TestEachReasonOfADeadLetterHasItsRow(t *testing.T) {
 	page, err := os.ReadFile("OPERATIONS.md")
 	require.NoError(t, err)

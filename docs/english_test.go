@@ -20,8 +20,7 @@ import (
 // find the noun before the sentence makes sense.
 var headless = regexp.MustCompile(`(?i)\b(what|who|whoever|whom) (is|was|are|were|has|have|had|does|do|did|it|its|the|they|a|an|this|that|then|may|can|could|must|will|says|makes|needs|reads|comes)\b|\btells? (whether|how|who|that)\b`)
 
-// maxHeadless is the largest share of lines that may match: the codebases that this
-// one learns from have 0.0 to 0.2 %.
+// maxHeadless is the largest share of matching lines: good codebases have 0.0 to 0.2 %.
 const maxHeadless = 0.005
 
 func TestCommentsArePlainEnglish(t *testing.T) {
@@ -109,8 +108,7 @@ func comments(source []byte) func(yield func(string) bool) {
 	}
 }
 
-// maxIdiom is how often 1,000 words of pages or of comments may use an idiom that the codebases
-// from which this one learns hardly use.
+// maxIdiom is how often 1,000 words of pages or of comments may use an idiom that good codebases hardly use.
 const maxIdiom = 0.3
 
 // idioms replace a noun by a pronoun or speak of code, or have a standard word: shows, is

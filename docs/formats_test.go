@@ -21,7 +21,7 @@ type formats map[string]bool
 // A field of data belongs to its application, which may put anything into it.
 const free = "data"
 
-// add adds a line for each field of a value, with the kind of its JSON.
+// add adds a line for each field of a value, with the JSON kind of the field.
 func (f formats) add(of string, value any) {
 	switch v := value.(type) {
 	case map[string]any:
@@ -41,7 +41,7 @@ func (f formats) add(of string, value any) {
 	}
 }
 
-// golden adds the lines of files with one JSON value a line, each named by its type and version.
+// golden adds the lines of files with one JSON value a line. Each value has its type and version.
 func (f formats) golden(t *testing.T, of, text string) {
 	t.Helper()
 	for line := range strings.Lines(text) {
@@ -55,7 +55,7 @@ func (f formats) golden(t *testing.T, of, text string) {
 	}
 }
 
-// table adds the keys and attributes of each kind of item. The beginning of a key of the index is a part of its form.
+// table adds the keys and attributes of each kind of item. The prefix of an index key is a part of its form.
 func (f formats) table(t *testing.T) {
 	t.Helper()
 	var book struct {
@@ -164,7 +164,7 @@ func formatsOfTheTree(t *testing.T) formats {
 // formatsFile lists the formats that are kept.
 const formatsFile = "formats.txt"
 
-// compare returns the lines that only one of both lists has.
+// compare returns the lines of kept that are gone, and the lines that were added.
 func (f formats) compare(kept formats) (gone, added []string) {
 	for line := range kept {
 		if !f[line] {
@@ -188,7 +188,7 @@ func demands(added []string, kept formats) []string {
 	})
 }
 
-// -update adds lines and removes none: FORMATS.md has the rule by which one may go.
+// -update adds lines and removes none: FORMATS.md has the rule for the removal of a line.
 func TestFormatsAreKept(t *testing.T) {
 	now, kept := formatsOfTheTree(t), formats{}
 	for line := range strings.Lines(read(t, formatsFile)) {
@@ -208,7 +208,7 @@ func TestFormatsAreKept(t *testing.T) {
 	assert.Greater(t, len(kept), 500)
 }
 
-// Each change that would hurt the former release takes a line away, and one that only adds takes none.
+// Each change that would hurt the former release removes a line, and a change that only adds removes none.
 func TestAChangeOfAFormatTakesALineAway(t *testing.T) {
 	const former = `{"type":"Liked","version":1,"post_id":"p","shards":[16],"data":{"a":1}}`
 	of := func(text string) formats {

@@ -19,8 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// rooms returns the files of the domain's packages from the bottom up, as ARCHITECTURE.md lists
-// them, by the folder of the package.
+// rooms returns, by the folder of each package of the domain, the files from the bottom up, as ARCHITECTURE.md
+// lists them.
 func rooms(t *testing.T) map[string][]string {
 	t.Helper()
 	text, err := os.ReadFile("ARCHITECTURE.md")
@@ -38,8 +38,8 @@ func rooms(t *testing.T) map[string][]string {
 }
 
 func TestNoFileOfTheDomainUsesAFileAboveIt(t *testing.T) {
-	// The file that holds the type of a package's methods: each file uses it, and it uses the
-	// parts of all.
+	// These files hold the type of a package's methods: each file uses that file, and that file uses the parts
+	// of all files.
 	apart := map[string]string{"internal/page": "", "internal/throttle": "", "internal/feed": "service.go", "internal/feed/access": "access.go", "internal/feed/delivery": "", "internal/feed/removal": "removal.go", "internal/feed/notices": "notices.go", "internal/feed/view": "view.go", "internal/feed/home": "homes.go"}
 	order := rooms(t)
 	require.Len(t, order, len(apart))

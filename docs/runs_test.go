@@ -32,8 +32,8 @@ type seedRun struct {
 // runsLine is the sum of the runs in BUGS.md.
 var runsLine = regexp.MustCompile(`(?m)^\d.* seeds in .*$`)
 
-// The lines of the record are whole, in the order of their days, and of commits of the history. BUGS.md has
-// their sum.
+// The lines of the record are whole and in the order of their days, and each names a commit of the history.
+// BUGS.md has their sum.
 func TestTheRecordOfRunsIsSound(t *testing.T) {
 	text, err := os.ReadFile("../internal/sim/runs.jsonl")
 	require.NoError(t, err)

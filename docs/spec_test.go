@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// rule matches the constant of a rule in a model, counterexample the run without one, and
-// pageRule the row of a page with the length of the way to the fault.
+// rule matches the constant of a rule in a model, counterexample matches the run without that rule, and
+// pageRule matches the row of a page with the length of the path to the fault.
 var (
 	rule           = regexp.MustCompile(`(?m)^  ([A-Z][A-Za-z]*),? +\\\*`)
 	counterexample = regexp.MustCompile(`(?m)^([A-Z][A-Za-z]*) +(?:ok|[A-Z][a-z]*(?:/([0-9]+))?)`)

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// People finish a page that is short, and find the one that they need in a set that is small.
+// People finish a short page, and find the right page in a small set.
 const (
 	maxWords       = 60_000
 	maxWordsOfPage = 4_000

@@ -254,8 +254,8 @@ func (d *dispatcher) deliver(ctx context.Context, e *messages.PostCreated) error
 	}
 }
 
-// Plain measures the loop that one would write without Fanfare: the SDK's stock client
-// and paginator, and concurrent requests of 25 entries.
+// Plain measures the loop that a team would write without Fanfare: the SDK's stock client and paginator, and
+// concurrent requests of 25 entries.
 func Plain(ctx context.Context, o Options, requests int) (Run, error) {
 	o = o.withDefaults()
 	cfg, err := config.LoadDefaultConfig(ctx, load(o.Endpoint)...)

@@ -32,7 +32,7 @@ func spawn(tb testing.TB, followers int) string {
 	return p.URL
 }
 
-// Both ways deliver to every follower, be it one page or many chunks.
+// Both ways deliver to every follower, in one page or in many chunks.
 func TestBothWaysDeliverToAll(t *testing.T) {
 	for _, followers := range []int{1, 700, 9_001} {
 		res, err := dynamobench.Measure(t.Context(), dynamobench.Options{

@@ -64,7 +64,7 @@ func Spawn(ctx context.Context, command []string, opt Options) (*Process, error)
 
 // Stop ends the process and waits for it.
 func (p *Process) Stop() {
-	// The end of its input ends it. The errors of a stand-in do not matter any more.
+	// The end of its input ends the stand-in. By then its errors do not matter.
 	_ = p.stdin.Close()
 	_ = p.cmd.Wait()
 }

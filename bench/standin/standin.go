@@ -23,7 +23,7 @@ import (
 type Options struct {
 	// Followers is the number of followers of every author.
 	Followers int
-	// Few has the numbers of followers of authors with another one.
+	// Few has the numbers of followers of the authors whose number differs.
 	Few map[string]int
 	// Latency is the delay of each reply.
 	Latency time.Duration
@@ -35,8 +35,8 @@ const Author = "author"
 // Follower returns the id of follower n, from 0. Ids ascend with n.
 func Follower(n int) string { return fmt.Sprintf("f%09d", n) }
 
-// Serve listens on a free port of loopback, prints the endpoint's URL as one line
-// on out, and answers until ctx or in ends: in ends with the process that started it.
+// Serve listens on a free port of loopback, prints the endpoint's URL as one line on out, and answers until
+// ctx or in ends. in ends with the process that started the stand-in.
 func Serve(ctx context.Context, opt Options, in io.Reader, out io.Writer) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {

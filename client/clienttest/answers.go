@@ -100,8 +100,8 @@ func unknownField(err error) (name string, unknown bool) {
 	return strings.TrimSuffix(rest, `"`), unknown
 }
 
-// changed returns custom data after a call: without given data it does not change, and
-// null removes it.
+// changed returns the stored custom data after a call: if the call gives no data, the data stays, and null
+// removes it.
 func changed(data, given json.RawMessage) json.RawMessage {
 	var compact bytes.Buffer
 	switch {

@@ -26,8 +26,8 @@ func (a *app) deadLettersCommand() *cobra.Command {
 		a.deadLettersList(), a.deadLettersShow(), a.deadLettersRedrive(), a.deadLettersDrop())
 }
 
-// onDeadLetters lets c work on dead letters: in the queues of FANFARE_ENGINE=aws, or else
-// through the admin address of a running fanfare up.
+// onDeadLetters calls do with the dead letters that c works on: the letters in the queues of
+// FANFARE_ENGINE=aws, or else the letters behind the admin address of a running fanfare up.
 func (a *app) onDeadLetters(c *cobra.Command, do func(ctx context.Context, letters admin.Operator, args []string) error) *cobra.Command {
 	c.Flags().String("admin", "", "admin address of fanfare up (FANFARE_ADMIN_ADDR, default 127.0.0.1:9090)")
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -320,8 +320,7 @@ func (a *app) deadLettersDrop() *cobra.Command {
 	})
 }
 
-// confirmDrop asks whether to remove the letters that s selects. If there are none, it does not
-// ask.
+// confirmDrop asks whether to remove the letters that s selects. If s selects none, it does not ask.
 func (a *app) confirmDrop(ctx context.Context, in io.Reader, letters admin.Operator, topic string, s admin.Selection) (none bool, err error) {
 	all, err := letters.List(ctx, topic, admin.Selection{}, admin.MaxDeadLetters)
 	if err != nil {

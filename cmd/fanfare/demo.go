@@ -15,11 +15,11 @@ import (
 	"fanfare/client"
 )
 
-// The demo network: a few people with names and posts of their own, and a crowd. All of
-// the crowd follow the first person, so that her posts have many homes to reach.
+// The demo network has a few people with names and posts of their own, and a crowd. All of the crowd follow
+// the first person, so that her posts have many homes to reach.
 const (
 	demoCrowd = 300
-	// demoWriters of the crowd write: one of each ten people.
+	// demoWriters is the number of people in the crowd who write: one of each ten.
 	demoWriters = demoCrowd / 10
 	// demoChunk is the number of followers in a chunk of a delivery: small, so that people
 	// can watch the chunks.
@@ -229,7 +229,7 @@ func (d *demoNetwork) follows(ctx context.Context, u demoUser) error {
 	return nil
 }
 
-// posts writes the posts of u, and lets some of the people with names like them.
+// posts writes the posts of u, and makes some of the people with names like them.
 func (d *demoNetwork) posts(ctx context.Context, u demoUser) error {
 	user, err := d.as(ctx, u.id)
 	if err != nil {

@@ -103,7 +103,7 @@ fanfare up.`,
 // watchEvery is the time between two looks at a delivery.
 const watchEvery = 500 * time.Millisecond
 
-// watchDelivery shows the delivery of a post once, or again and again until it has ended.
+// watchDelivery shows the delivery of a post once, or repeatedly until the delivery has ended.
 func watchDelivery(ctx context.Context, posts admin.Explainer, post string, watch bool, show func(d delivery.Progress, last bool) error) error {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()

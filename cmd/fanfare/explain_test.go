@@ -34,8 +34,8 @@ import (
 	"fanfare/messages"
 )
 
-// offline applies do, at a time, to a data directory without a running process. Its messages
-// are lost, except messages of follows, which a worker handles.
+// offline applies do, at a time, to a data directory without a running process. The queue loses all messages
+// except messages of follows, which a worker handles.
 func offline(t *testing.T, path string, at time.Time, do func(*feed.Service)) {
 	t.Helper()
 	dir, err := datadir.Open(path)
@@ -52,7 +52,7 @@ func offline(t *testing.T, path string, at time.Time, do func(*feed.Service)) {
 	require.NoError(t, errors.Join(store.Close(), dir.Close()))
 }
 
-// backfills keeps the messages of follows, and loses all others.
+// backfills keeps the messages of follows, and loses all other messages.
 type backfills struct{ events []messages.Event }
 
 func (*backfills) Close() error { return nil }
@@ -88,8 +88,8 @@ func (r *running) explained(t *testing.T, user, post string) admin.Explanation {
 	return all[0]
 }
 
-// Each reason comes from the calls of users and from faults, on the embedded engine. The home
-// that the API serves agrees with each.
+// Calls of users and faults lead to each reason, on the embedded engine. The home that the API serves agrees
+// with each reason.
 func TestExplainTellsTheReasonOfEachPost(t *testing.T) {
 	dir := t.TempDir()
 	var expired, older, lost []string
@@ -179,7 +179,7 @@ func TestExplainTellsTheReasonOfEachPost(t *testing.T) {
 	watchToTheEnd(t, p, pushed, queued)
 }
 
-// watchToTheEnd watches a delivery that has ended, and one that begins meanwhile.
+// watchToTheEnd watches two deliveries: one has ended, and one begins during the watch.
 func watchToTheEnd(t *testing.T, p *running, ended, queued string) {
 	t.Helper()
 	code, out, errs := result(t, nil, "fanfare", "delivery", ended, "--watch", "--admin", p.admin)
@@ -202,7 +202,7 @@ func watchToTheEnd(t *testing.T, p *running, ended, queued string) {
 	assert.Contains(t, string(rest), "100 % complete: 2 of 2 homes, 1 of 1 chunks, at ")
 }
 
-// deliveries are the answers about a post, one after the other.
+// deliveries are the successive answers about a post.
 type deliveries struct {
 	admin.Explainer
 	answers []delivery.Progress
@@ -215,7 +215,7 @@ func (d *deliveries) Delivery(context.Context, string) (delivery.Progress, error
 	return answer, nil
 }
 
-// run of a delivery, one look after the other.
+// someDeliveries is a run of successive looks at one delivery.
 func someDeliveries() []delivery.Progress {
 	at := time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)
 	n := func(v int64) *int64 { return &v }

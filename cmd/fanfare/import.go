@@ -189,8 +189,8 @@ func dataExists(cfg config.Config) error {
 	return nil // the open of the directory returns the fault
 }
 
-// onData gives c the data of FANFARE_ENGINE=aws, or else a data directory that no process has
-// open.
+// onData calls do with the data of FANFARE_ENGINE=aws, or else with the data of a directory that no process
+// has open.
 func (a *app) onData(c *cobra.Command, do func(ctx context.Context, cfg config.Config, t transfer.Config, args []string) error) *cobra.Command {
 	c.Flags().String("data-dir", "", "data directory (FANFARE_DATA_DIR, default fanfare-data)")
 	c.RunE = func(c *cobra.Command, args []string) error {

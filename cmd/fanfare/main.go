@@ -142,8 +142,7 @@ func watch(c *cobra.Command, began *bool) {
 	}
 }
 
-// group returns a command that only contains other commands: a call without one is wrong
-// use.
+// group returns a command that only contains other commands. A call of the group itself is wrong use.
 func group(use, short string, subs ...*cobra.Command) *cobra.Command {
 	c := &cobra.Command{
 		Use: use, Short: short,
@@ -176,13 +175,13 @@ func operatorName() string {
 	}, name)
 }
 
-// log returns the log of a command that works on the data itself.
+// log returns the log of a command that works on the data without a server.
 func (a *app) log(cfg config.Config) *zap.Logger {
 	return obs.NewLogger(a.stderr, cfg.LogLevel, isTerminal(a.stderr))
 }
 
-// trail returns the trail of the changes that a command makes itself. If a process makes the changes
-// for the command, they are in that process's log.
+// trail returns the trail of the changes that a command makes itself. If a server makes the changes for the
+// command, the server's log has them.
 func (a *app) trail(cfg config.Config) admin.Trail {
 	return admin.NewTrail(a.log(cfg).Named("operator"))
 }

@@ -119,7 +119,7 @@ func upWith(t *testing.T, env []string, dir string, args ...string) *running {
 	return &running{c, found[1], found[2]}
 }
 
-// stop asks it to stop and waits.
+// stop sends a signal to the process and waits for its end.
 func (r *running) stop(t *testing.T, sig os.Signal) int {
 	t.Helper()
 	require.NoError(t, r.Process.Signal(sig))
@@ -224,8 +224,8 @@ func TestDemoIsANetworkToLookAtOnceOnly(t *testing.T) {
 	assert.Equal(t, before.Counts, after.Counts, "after a restart")
 }
 
-// Metrics and dead letters need no token. The API's address has them only where a stranger
-// cannot come: on loopback, with dev tokens.
+// Metrics and dead letters need no token. The API's address serves them only where no stranger can reach it:
+// on loopback, with dev tokens.
 func TestOperationsAreOnTheAPIsAddressOfALoopbackOnly(t *testing.T) {
 	for name, row := range map[string]struct {
 		env  []string
@@ -327,8 +327,8 @@ func TestDeadLettersOfARunningUp(t *testing.T) {
 	}
 }
 
-// poison puts messages that can never be processed into the queues of a data
-// directory that nobody runs on.
+// poison puts messages that can never be processed into the queues of a data directory without a running
+// process.
 func poison(t *testing.T, path string, msgs map[string]*message.Message) {
 	t.Helper()
 	dir, err := datadir.Open(path)
@@ -341,8 +341,8 @@ func poison(t *testing.T, path string, msgs map[string]*message.Message) {
 	require.NoError(t, errors.Join(broker.Close(), dir.Close()))
 }
 
-// A message that can never be processed: it is shown with its reason, comes back
-// when it is sent again, and is dropped for good. One that is too old is not sent.
+// A message that can never be processed appears with its reason, fails again after a redrive, and can be
+// dropped for good. A letter that is too old is not redriven.
 func TestPoisonIsADeadLetterToShowRedriveAndDrop(t *testing.T) {
 	old, err := id.NewGenerator(func() time.Time { return time.Now().Add(-messages.MaxAge - time.Hour) }).New()
 	require.NoError(t, err)

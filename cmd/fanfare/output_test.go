@@ -39,7 +39,7 @@ func TestAnAnswerThatIsLostIsAFailure(t *testing.T) {
 // hostile is a text that would clear a screen, hide a line, and turn it around.
 const hostile = "\x1b[2J\x1b]0;owned\a\rok  all is well\n\u202egnp.exe\u009b31m\x7f"
 
-// Nothing that a stranger chose acts on the terminal of an operator, nor fills it.
+// No text of a stranger controls or fills an operator's terminal.
 func TestTextsOfStrangersDoNothingToATerminal(t *testing.T) {
 	long := strings.Repeat("\u6771", 1<<20)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

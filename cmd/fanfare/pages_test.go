@@ -30,8 +30,8 @@ func pages(t *testing.T) []string {
 	return slices.DeleteFunc(all, func(name string) bool { return filepath.Base(name) == "CHANGELOG.md" }) // the past
 }
 
-// codeOf returns the commands of a page: the lines of its blocks, which are whole, and the
-// words between backquotes, which may be a part.
+// codeOf returns the commands of a page: the lines of its blocks, which are whole commands, and the words
+// between backquotes, which may be parts of commands.
 func codeOf(page string) (whole, parts []string) {
 	fence := regexp.MustCompile("(?s)```[a-z]*\n(.*?)```")
 	for _, block := range fence.FindAllStringSubmatch(page, -1) {

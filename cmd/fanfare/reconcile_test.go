@@ -23,14 +23,14 @@ import (
 	"fanfare/internal/table/embedded"
 )
 
-// lostQueue is a queue that is deleted with its messages.
+// lostQueue is a queue that somebody deletes with its messages.
 type lostQueue struct{}
 
 func (lostQueue) Publish(string, ...*message.Message) error { return nil }
 func (lostQueue) Close() error                              { return nil }
 
-// loseQueue makes posts of a user whose messages are lost with the queue, in a data
-// directory that nobody runs on.
+// loseQueue makes posts of a user in a data directory without a running process. The messages of the posts are
+// lost with the queue.
 func loseQueue(t *testing.T, path, author string, texts ...string) {
 	t.Helper()
 	dir, err := datadir.Open(path)

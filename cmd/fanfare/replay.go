@@ -107,7 +107,7 @@ func (r *replayRun) run(c *cobra.Command, _ []string) error {
 	return nil
 }
 
-// complete checks the flags, and takes missing ones from the environment.
+// complete checks the flags, and takes missing flags from the environment.
 func (r *replayRun) complete(c *cobra.Command) error {
 	if r.check != "" {
 		for _, name := range []string{"graph", "journal", "directed", "max-users", "posts", "likes", "rate", "seed", "away"} {

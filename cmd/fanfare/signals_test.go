@@ -73,7 +73,7 @@ func freeAddress(t *testing.T) string {
 	return free.Addr().String()
 }
 
-// withoutReaders starts a program. The reader of its output ends after the first line.
+// withoutReaders starts a program. The reader of its output exits after the first line.
 func withoutReaders(t *testing.T, env []string, name string, args ...string) *exec.Cmd {
 	t.Helper()
 	c := command(t, env, name, args...)
@@ -123,7 +123,7 @@ func TestADaemonOutlivesTheReaderOfItsLog(t *testing.T) {
 	}
 }
 
-// Work that takes long shows its progress on stderr, which may end before the work.
+// Long work shows its progress on stderr, and the reader of stderr may exit before the work ends.
 func TestLongWorkOutlivesTheReaderOfItsProgress(t *testing.T) {
 	dir := t.TempDir()
 	p := up(t, dir)
@@ -155,7 +155,7 @@ func TestLongWorkOutlivesTheReaderOfItsProgress(t *testing.T) {
 	}
 }
 
-// An output that nobody reads is a failure that is told, and no end by a signal.
+// If nobody reads the output, the command fails with an error. No signal ends it.
 func TestACommandWhoseOutputNobodyReadsFails(t *testing.T) {
 	c := command(t, nil, "fanfare", "version")
 	out, in, err := os.Pipe()

@@ -111,7 +111,7 @@ func (b *backend) logout(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// forUser answers with the result of a call that is made for the session's user.
+// forUser answers with the result of a call on behalf of the session's user.
 func (b *backend) forUser(call func(*http.Request, *client.Client) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)

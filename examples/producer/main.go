@@ -73,7 +73,7 @@ func newPublisher(ctx context.Context) (message.Publisher, error) {
 	}, watermill.NopLogger{})
 }
 
-// fairly gives a message its group, so that it waits only for messages of its own group.
+// fairly gives a message its group, so that it waits only for messages of the same group.
 func fairly(ctx context.Context, queue wsqs.QueueURL, msg *types.Message) (*sqs.SendMessageInput, error) {
 	in, err := wsqs.GenerateSendMessageInputDefault(ctx, queue, msg)
 	if group, ok := msg.MessageAttributes[producer.AttributeGroup]; ok && err == nil {
@@ -82,7 +82,7 @@ func fairly(ctx context.Context, queue wsqs.QueueURL, msg *types.Message) (*sqs.
 	return in, err
 }
 
-// publish may be called again with the same event after an error: it is applied once.
+// publish may be called again with the same event after an error: Fanfare applies the event once.
 func publish(publisher message.Publisher, prefix string, event messages.Event) error {
 	encoded, err := producer.Encode(event)
 	if err != nil {
