@@ -268,7 +268,8 @@ func readPatterns() []accessPattern {
 	return append(patterns, noticePatterns()...)
 }
 
-// homeWithout reads the home after some posts of its first page were deleted. Some may be deleted already.
+// homeWithout deletes some posts of the home's first page, unless they are deleted already, and then reads the
+// home.
 func (s *sample) homeWithout(ctx context.Context, posts []string) error {
 	for _, post := range posts {
 		p, err := s.Post(ctx, post)
@@ -284,7 +285,7 @@ func (s *sample) homeWithout(ctx context.Context, posts []string) error {
 	return pageOf(s.cold().Home(ctx, "viewer", home.Query{}, page.Request{}))
 }
 
-// cold makes the process forget all that it shares.
+// cold makes the process forget all data that it shares between calls.
 func (s *sample) cold() *sample {
 	s.clock.add(time.Minute)
 	return s

@@ -37,8 +37,8 @@ func (u *uneven) Get(ctx context.Context, in table.GetInput) (table.GetResult, e
 	return u.Store.Get(ctx, in)
 }
 
-// A writer without a profile gets the error of the missing profile, even if the post is
-// missing too. A failed read gives neither error.
+// A writer without a profile gets the error of the missing profile, even if the post is missing, too. A failed
+// read gives neither error.
 func TestTheSameErrorComesFirstWhicheverReadEndsFirst(t *testing.T) {
 	profile, post := schema.ProfileKey("nobody"), schema.PostByIDKey(id.Min)
 	for _, late := range []table.Key{profile, post} {
@@ -80,8 +80,8 @@ func TestReadsOfALocalTableComeOneAfterTheOther(t *testing.T) {
 	}
 }
 
-// The home reads of one post at the same time share reads of it, but not in a process that has
-// the table.
+// Reads of one post that run at the same time share one read of the table, except in a process with the table
+// on its own disk.
 func TestReadsAreSharedUnlessTheTableIsLocal(t *testing.T) {
 	const readers = 10
 	for _, c := range []struct {

@@ -53,8 +53,8 @@ func (w *world) stored(viewer, author string, posts ...string) {
 	}
 }
 
-// A post comes into the home up to 30 posts, or minutes, after posts with higher ids. The
-// stream breaks now and then, and resumes at its position.
+// A post may come into the home up to 30 posts or minutes after posts with higher ids. The stream breaks from
+// time to time, and resumes at its position.
 func TestPostsThatComeInAnyOrderAreStreamedOnce(t *testing.T) {
 	for seed := range uint64(5) {
 		w := newWorld(t)
@@ -205,7 +205,7 @@ func TestLikeCountsOfTheNewestPostsAreStreamed(t *testing.T) {
 	assert.Equal(t, []home.PostLikes{{PostID: p.ID}}, changes())
 }
 
-// A reader that returns streams a home by pull, while its entries are built and after that.
+// A returning reader streams a pulled home while its entries are built and afterwards.
 func TestAReturningReaderStreamsTheHome(t *testing.T) {
 	w := newWorld(t, active(2))
 	names := w.crowd("ann", 3, 0)
@@ -241,8 +241,8 @@ func TestAWindowHoldsAHundredPosts(t *testing.T) {
 	assert.Equal(t, position, w.watch("ann", position).Position("ann"))
 }
 
-// A stream remembers the newest 100 posts of the last ten minutes, the last of them as the
-// end of the window, and the newest 20 at any age.
+// A stream remembers the posts of the last ten minutes, the newest 100 of them at most, of which the oldest is
+// the end of the window, and the newest 20 posts of any age.
 func TestAPostThatComesLateIsSentIfTheWindowReachesIt(t *testing.T) {
 	const posts = 120
 	for name, c := range map[string]struct {
@@ -289,8 +289,8 @@ func TestAStreamWaitsTenSecondsForThePostOfAnEntry(t *testing.T) {
 	}
 }
 
-// More than a thousand posts have the same millisecond. The client leaves now and then, and
-// resumes at its position.
+// More than a thousand posts have the same millisecond. The client leaves from time to time, and resumes at
+// its position.
 func TestAReplayThatBreaksOffGoesOnAtItsPosition(t *testing.T) {
 	w := newWorld(t)
 	author := w.crowd("ann", 1, 0)[0]
@@ -322,8 +322,8 @@ func TestAReplayThatBreaksOffGoesOnAtItsPosition(t *testing.T) {
 	assert.Equal(t, want, got)
 }
 
-// The references of a look are at most a second old. A client that takes longer for a part
-// gets no further post of an unfollowed author (I2), and all other posts.
+// The references of a look are at most a second old. A client that takes longer for a part gets no later post
+// of an unfollowed author (I2), and gets all other posts.
 func TestASlowReplayHeedsAnUnfollow(t *testing.T) {
 	for _, hidden := range []int{0, 20} {
 		w := newWorld(t)
@@ -444,8 +444,7 @@ func TestAHomeThatHasToBeGatheredIsNotStreamed(t *testing.T) {
 	wantKind(t, err, fault.Unavailable)
 }
 
-// A stream sends a count once, of the newest 20 posts. It forgets the counts of older
-// posts.
+// A stream sends each count of the newest 20 posts once. It forgets the counts of older posts.
 func TestAStreamTellsACountAgainWhereItForgotIt(t *testing.T) {
 	w := newWorld(t)
 	w.crowd("ann", 1, 30)

@@ -34,9 +34,9 @@ type knownAuthor struct {
 	read   authorRead
 }
 
-// authorRead is the part of an author that a new post takes. It has the number of like shards (0
-// before the first read), the byline, which a worker compares with the profile later, and an id
-// above all ids of the author's former lives.
+// authorRead is the part of an author that a new post needs: the number of like shards (0 before the first
+// read), the byline, which a worker later compares with the profile, and an id above all ids of the author's
+// former lives.
 type authorRead struct {
 	at     time.Time
 	shards int

@@ -81,7 +81,7 @@ func TestTheMemoryOfAuthorsIsBounded(t *testing.T) {
 	w := newWorld(t, func(c *config) { c.Local, c.Authors = true, known })
 	worst := int64(0)
 	for i := range 20_000 {
-		// A post that is there already takes one read.
+		// If the post already exists, the write takes one read.
 		author, post := fmt.Sprintf("a%063d", i), id.Floor(w.clock.now().Add(-time.Duration(i)*time.Millisecond))
 		p := schema.Post{ID: post, Author: author, Text: "x", LikeShards: 1}
 		_, err := w.store.Put(t.Context(), table.PutInput{Item: p.Item()})
@@ -114,8 +114,8 @@ func TestAnAuthorIsKnownForAMinute(t *testing.T) {
 	assert.Greater(t, calledBy(-2*time.Second), 1, "the clock was set back")
 }
 
-// An author of many posts takes the memory of one author, with its id and its byline. An author
-// without a profile takes none.
+// An author of many posts takes the memory of one author with its id and its byline. An author without a
+// profile takes no memory.
 func TestTheMemoryOfAnAuthor(t *testing.T) {
 	var none *feed.Authors
 	assert.Zero(t, none.Bytes())

@@ -70,8 +70,8 @@ func (w *world) asked(viewer string) []messages.Kind {
 	return kinds
 }
 
-// A first follow enrols its reader, and dates its edge. A later edge has at least the day
-// upto, whatever the setting of its process.
+// A first follow enrols its reader, and dates its edge. A later edge has at least the day of the presence,
+// whatever the setting of its process is.
 func TestAFollowDatesItsEdge(t *testing.T) {
 	w := newWorld(t, active(14))
 	w.users("ann", "bob", "cid", "dan", "eve", "off")
@@ -94,8 +94,7 @@ func TestAFollowDatesItsEdge(t *testing.T) {
 	w.checkCounts("ann", "bob", "cid", "dan", "eve", "off")
 }
 
-// Between a follow's read and its transaction another process raises the reader's days, or
-// enrols it.
+// Between a follow's read and its transaction another process raises the reader's days, or enrols the reader.
 func TestAFollowHeedsDaysThatAreBeingRaised(t *testing.T) {
 	for _, days := range []int{0, 2} {
 		for _, enrolled := range []bool{false, true} {
@@ -133,8 +132,8 @@ func TestAFollowAboveTheLimitOfFollowsEnrolsNobody(t *testing.T) {
 	require.NoError(t, w.Follow(t.Context(), "ann", "bob"))
 }
 
-// A home read reports its reader as seen once an hour, if the reader has no presence, if
-// half of the days have passed, or within the last week.
+// A home read reports its reader as seen at most once an hour, and only if the reader has no presence, if half
+// of the days have passed, or in the last week.
 func TestAHomeReadAsksForTheReadersDays(t *testing.T) {
 	seen := []messages.Kind{messages.KindSeen}
 	w := newWorld(t)
@@ -169,8 +168,7 @@ func TestAHomeReadAsksForTheReadersDays(t *testing.T) {
 	}
 }
 
-// The home of an away reader is read by pull until its entries are there, and for a
-// minute after that.
+// The home of an away reader is read by pull until its entries exist, and for another minute.
 func TestAReturningReaderSeesEverythingAtOnce(t *testing.T) {
 	for _, days := range []int{14, 0} { // the process that reads
 		w := newWorld(t, active(14))
@@ -303,8 +301,8 @@ func TestPagesOutsideAGapCostWhatTheyCostWithoutOne(t *testing.T) {
 	assert.Equal(t, 32.5, read(20), "a gap of expired posts")
 }
 
-// A reader without a presence soon gets one, at any number of active days. Even if its clock
-// is set back, the process reports the reader as seen.
+// A reader without a presence soon gets one, at any number of active days. The process reports the reader as
+// seen even if its clock is set back.
 func TestAReaderWithoutAPresenceIsSeen(t *testing.T) {
 	seen := []messages.Kind{messages.KindSeen}
 	w := newWorld(t, active(1))
@@ -333,8 +331,8 @@ func TestAHomeIsReadByPullWhileTheClockIsInDoubt(t *testing.T) {
 	assert.Equal(t, []messages.Kind{messages.KindReturned}, w.asked("ann"))
 }
 
-// A home read requests no return that another read has begun, or that the table did not store.
-// The home is complete even so.
+// A home read requests no return if another read has begun it, or if the table did not store it. The home is
+// complete in both cases.
 func TestAReturnThatIsNotBegunIsNotAskedFor(t *testing.T) {
 	for name, f := range map[string]failure{"the table fails": lost, "another read began it": works} {
 		w, tp := tapped(t, active(14))

@@ -13,8 +13,8 @@ import (
 	"fanfare/internal/table"
 )
 
-// This file holds blocks (docs/decisions/0034). A block between two users, by either of them,
-// ends the follows between them and refuses new ones, comments and likes. It holds for both.
+// This file holds blocks (docs/decisions/0034). A block between two users, made by either user, ends the
+// follows between them. It refuses new follows, comments and likes in both directions.
 
 // Block makes user block other. It may be repeated.
 //
@@ -142,9 +142,9 @@ func (s *Service) endBlock(ctx context.Context, user, other string, now pair) (c
 	return false, fault.Wrap("table", err)
 }
 
-// MendBlock makes both sides of the blocks between two users agree, and reports whether it wrote
-// anything. Each side names its own user's block. A lost side is made from the other side, unless
-// mayStand refuses it. A block by a removed user ends. Concurrent calls of other processes win.
+// MendBlock makes both sides of the blocks between two users agree, and reports whether it wrote an item. Each
+// side names the block by its own user. MendBlock makes a lost side from the other side, unless mayStand
+// refuses it. A block by a removed user ends. Concurrent calls of other processes win.
 func (s *Service) MendBlock(ctx context.Context, user, other string) (mended bool, err error) {
 	now, err := s.readBlocks(ctx, user, other)
 	if err != nil {
@@ -179,8 +179,8 @@ func (s *Service) MendBlock(ctx context.Context, user, other string) (mended boo
 	return s.transactIfUnchanged(ctx, ops)
 }
 
-// mayStand fails a repair of the blocks between two users if one of them has no profile. A removed
-// user without a block since own may have kept blocks.
+// mayStand refuses a repair of the blocks between two users if one of them has no profile. If a removed user
+// made no block since own, other users' blocks of that user may be kept.
 func mayStand(found map[table.Key]table.Item, user string, own time.Time) table.TransactOp {
 	if note := schema.ForgottenKey(user); own.IsZero() && found[note].Has(schema.AttrEvent) {
 		return table.TransactOp{Check: &table.CheckInput{Key: note, If: table.Exists{}}}
@@ -223,8 +223,8 @@ func (s *Service) readBlocks(ctx context.Context, user, other string) (pair, err
 	return s.access.BatchGet(ctx, keys, true)
 }
 
-// mayBlock refuses a call if the caller or the other user has no profile. A block that exists
-// since own may name a removed user.
+// mayBlock refuses a call if the caller or the other user has no profile. An existing block, made at own, may
+// name a removed user.
 func (p pair) mayBlock(user, other string, own time.Time) error {
 	if _, ok := p[schema.ProfileKey(user)]; !ok {
 		return fault.NoProfile(user)
@@ -266,10 +266,10 @@ func (p pair) follow(follower, author string) (f following) {
 	return f
 }
 
-// set returns the operations that store user's block of other since own, and other's block of
-// user since back, on both sides. It returns none if both sides have both. Each side has the
-// condition that it is unchanged since the read, also one that stays as it is: beside another
-// call the read may have found a side new and the other one old (decision 52).
+// set returns the operations that store user's block of other since own, and other's block of user since back,
+// on both sides. It returns no operation if both sides already have both blocks. Each side has the condition
+// that it is unchanged since the read, even a side that stays as it is: while another call runs, the read may
+// have found one side new and the other side old (decision 52).
 func (p pair) set(user, other string, own, back time.Time) (ops []table.TransactOp) {
 	var stay []table.TransactOp
 	for _, next := range []schema.Block{{User: user, Other: other, Since: own, By: back}, {User: other, Other: user, Since: back, By: own}} {

@@ -33,8 +33,8 @@ func (w *world) unblock(user, other string) {
 	require.NoError(w.t, w.Unblock(w.t.Context(), user, other))
 }
 
-// refused checks that a block refuses follows, comments and likes between two users, or that
-// nothing does. Each has a post.
+// refused checks that follows, comments and likes between two users, who each have a post, are all refused by
+// a block or all accepted.
 func (w *world) refused(posts map[string]feed.Post, user, other string, want bool) {
 	w.t.Helper()
 	for _, pair := range [][2]string{{user, other}, {other, user}} {
@@ -102,8 +102,8 @@ func TestRefusedBlocks(t *testing.T) {
 	wantKind(t, w.Unblock(t.Context(), "new", "ann"), fault.ProfileMissing)
 }
 
-// A list of blocks leaves out blocks by other users. If many users block its user, its pages
-// end within their budget (I11).
+// A list of blocks leaves out blocks by other users. If many users block the list's user, its pages end within
+// their budget (I11).
 func TestBlocksAreListedByUserID(t *testing.T) {
 	w, tp := tapped(t)
 	names := w.crowd("ann", 7, 0)
@@ -129,7 +129,7 @@ func TestBlocksAreListedByUserID(t *testing.T) {
 	assert.Equal(t, view.User{HomeAuthor: feed.HomeAuthor{ID: names[0], Name: "Name of " + names[0]}}, views.Items[0].User)
 }
 
-// between runs do before the first transaction, as another process would in between.
+// between runs do before the first transaction, as a call of another process would.
 type between struct {
 	table.Store
 	do func()
@@ -340,7 +340,7 @@ func (w *world) sides() (s sides) {
 	return s
 }
 
-// Each side has its own user's block. A lost side is made from the other side.
+// Each user's partition has one side of a block. A repair makes a lost side from the other side.
 func TestSidesOfBlocksAreMadeToAgree(t *testing.T) {
 	first, second, wrong, none := longAgo, longAgo.Add(time.Hour), longAgo.Add(2*time.Hour), time.Time{}
 	for left, want := range map[sides]sides{
@@ -376,7 +376,7 @@ func TestSidesOfBlocksAreMadeToAgree(t *testing.T) {
 	}
 }
 
-// Between the read and the transaction of a repair another process changes a side. It wins.
+// Another process changes a side between the read and the transaction of a repair. The other process wins.
 func TestARepairOfABlockYieldsToOtherCalls(t *testing.T) {
 	later := longAgo.Add(time.Hour)
 	for _, meanwhile := range []sides{{ann: later}, {ann: longAgo, by: later}, {ann: longAgo, byAnn: later}, {ann: longAgo, bob: later}} {
@@ -402,8 +402,8 @@ func TestARepairOfABlockYieldsToOtherCalls(t *testing.T) {
 	wantDamage(t, w.Unblock(t.Context(), "ann", "bob"))
 }
 
-// A block that is made twice keeps its first time, and the second call writes nothing. So does
-// an unblock where there is no block.
+// A block that is made twice keeps its first time, and the second call writes nothing. An unblock without a
+// block writes nothing, either.
 func TestABlockAgainWritesNothing(t *testing.T) {
 	w, tp := tapped(t)
 	w.users("ann", "bob")
@@ -441,8 +441,8 @@ func TestABlockAgainMakesTheNotesAgain(t *testing.T) {
 	}
 }
 
-// A block is visible in part: a read finds the blocker's side as it was, and the other side new. A repeated call of the
-// other user keeps the block on both sides (I12).
+// Only a part of a block is visible: a read finds the old state of the blocker's side, and the new state of
+// the other side. A repeated call of the other user keeps the block on both sides (I12).
 func TestABlockIsRepeatedWhileTheOthersBlockBecomesVisible(t *testing.T) {
 	w, tp := tapped(t)
 	w.users("ann", "bob")

@@ -23,7 +23,7 @@ func (w *world) bookmark(user string, posts ...feed.Post) {
 	}
 }
 
-// bookmarks checks the list of a user and each bookmark of it, by posts.
+// bookmarks checks the list of a user's bookmarks, and reads each bookmark of the list by its post.
 func (w *world) bookmarks(user string, want ...feed.Post) {
 	w.t.Helper()
 	ids := []string{}
@@ -123,7 +123,7 @@ func TestRefusedBookmarks(t *testing.T) {
 	wantKind(t, err, fault.Malformed)
 }
 
-// bookmarked puts bookmarks of posts, in their order.
+// bookmarked bookmarks posts in order.
 func (w *world) bookmarked(user string, posts []string) {
 	w.t.Helper()
 	var items []table.Item
@@ -145,7 +145,7 @@ func (w *world) living(author string, n int) []string {
 	return posts
 }
 
-// A user may have MaxBookmarks. Bookmarks of deleted posts make room, because no list
+// A user may have MaxBookmarks bookmarks. Bookmarks of deleted posts make room for new ones, because no list
 // shows them.
 func TestBookmarksHaveABound(t *testing.T) {
 	w := newWorld(t)
@@ -161,7 +161,7 @@ func TestBookmarksHaveABound(t *testing.T) {
 	w.bookmark("ann", again)
 }
 
-// Nearly all bookmarks are of deleted posts, or over a block. A page skips them within its budget (I11).
+// Nearly all bookmarks are of deleted posts, or hidden by a block. A page skips them within its budget (I11).
 func TestBookmarksBehindHundredsOfHiddenOnes(t *testing.T) {
 	w, tp := tapped(t)
 	w.users("ann", "bob", "cid")

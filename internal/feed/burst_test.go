@@ -14,8 +14,8 @@ import (
 	"fanfare/internal/table/tabletest"
 )
 
-// contended is a table whose transactions conflict as DynamoDB's do: a transaction takes
-// some time, and a concurrent one with a common item is cancelled.
+// contended is a table whose transactions conflict as in DynamoDB: a transaction takes some time, and is
+// cancelled if a concurrent transaction has a common item.
 type contended struct {
 	table.Store
 	mu   sync.Mutex
@@ -24,7 +24,7 @@ type contended struct {
 	sent map[table.Key]int
 }
 
-// The times of a transaction that is done, and of one that is cancelled.
+// These are the times of a transaction that succeeds, and of one that is cancelled.
 const (
 	transactTakes = 10 * time.Millisecond
 	cancelTakes   = 5 * time.Millisecond
@@ -69,13 +69,12 @@ func (s *contended) enter(in table.TransactInput) error {
 	return nil
 }
 
-// Within a process the follows of one author never conflict. Follows of several processes
-// conflict, but seldom.
+// Within a process the follows of one author never conflict. Follows from several processes rarely conflict.
 func TestAThousandFollowersAtOnceAllSucceed(t *testing.T) {
 	const crowd = 1000
 	for _, test := range []struct {
 		processes int
-		// each and all bound the transactions of one follow, and their mean.
+		// each bounds the transactions of one follow, and all bounds their mean.
 		each int
 		all  float64
 	}{{1, 1, 1}, {2, 10, 1.5}, {4, 10, 2}, {8, 10, 3}} {

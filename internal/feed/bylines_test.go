@@ -128,7 +128,7 @@ func TestAChangeOfANameOrImageIsSentBeforeItIsMade(t *testing.T) {
 	}
 }
 
-// Posts from before the removal may keep the former name.
+// Posts that are older than the removal may keep the former name.
 func TestAUserWhoComesBackTellsTheNewName(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann")
@@ -164,7 +164,7 @@ func TestAChangeThatIsOvertakenAgainAndAgainEnds(t *testing.T) {
 	assert.Len(t, w.published.take(), 3)
 }
 
-// A worker makes the post of an API that died, with the byline that the API would have given it.
+// A worker stores the post of an API that died, with the byline that the API would have stored.
 func TestAPostThatAWorkerMakesKeepsAByline(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann")
@@ -178,7 +178,7 @@ func TestAPostThatAWorkerMakesKeepsAByline(t *testing.T) {
 	assert.Equal(t, post.Byline, w.kept("ann", made))
 }
 
-// Two calls change one profile at the same time, one of them twice. Each name has a version of
+// Two calls change one profile at the same time, and one of the calls is repeated. Each name has a version of
 // its own.
 func TestNoTwoNamesHaveOneVersion(t *testing.T) {
 	for name, before := range map[string]func(*world){

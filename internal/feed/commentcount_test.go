@@ -84,7 +84,7 @@ func TestCommentsAtOnceEndExact(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range crowd {
 			all.Go(func() {
-				// As people come: a comment each 50 ms.
+				// The comments come one by one, one each 50 ms.
 				assert.NoError(t, backoff.Wait(t.Context(), time.Duration(i)*50*time.Millisecond))
 				process := processes[i%len(processes)]
 				_, err := process.CreateComment(t.Context(), "ann", p.ID, "new")
@@ -102,7 +102,7 @@ func TestCommentsAtOnceEndExact(t *testing.T) {
 	})
 }
 
-// The comments of one post take turns in a process, so a crowd's do not conflict.
+// The comments on one post take turns in a process, so the comments of a crowd do not conflict.
 func TestACrowdCommentsOnOnePost(t *testing.T) {
 	const crowd = 300
 	synctest.Test(t, func(t *testing.T) {
@@ -130,7 +130,7 @@ func TestACommentThatMeetsTheDeletionOfItsPostIsNotFound(t *testing.T) {
 	w.users("ann", "bob")
 	p := w.post("bob", "x")
 	old := w.comment("ann", p.ID)
-	// The post goes after both calls have seen it.
+	// The post is deleted after both calls have read it.
 	tp.set(func(c call) failure {
 		if c.op == table.OpTransact && c.key.PK == schema.CommentsPK(p.ID) {
 			_, err := tp.Store.Delete(t.Context(), table.DeleteInput{Key: schema.PostKey("bob", p.ID)})
@@ -176,7 +176,7 @@ func TestACommentThatIsDeletedMeanwhileIsNotFoundAndNothingIsCounted(t *testing.
 	}
 }
 
-// One user sends 32 comments on a post at once, and deletes others. A comment of another user waits
+// One user sends 32 comments on a post at once, and deletes other comments. A comment of another user waits
 // for the running transaction and for its own, but not for all comments of the first user.
 func TestOneCommenterHoldsUpNobodyElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -95,8 +95,7 @@ func (s *Service) DeleteComment(ctx context.Context, user, post, comment string)
 	if user != c.Author && user != byID.Author {
 		return s.access.Refuse(ctx, user, "neither the comment nor its post is yours")
 	}
-	// The deletion fails if the notices cannot be sent: else a notification would show a
-	// deleted comment.
+	// The deletion fails if the notices cannot be sent. Otherwise a notification would show a deleted comment.
 	if err := s.tellOfComment(ctx, byID, c, true); err != nil {
 		return err
 	}

@@ -180,8 +180,8 @@ func (d *dataReads) Query(ctx context.Context, q table.Query) iter.Seq2[table.Pa
 	}
 }
 
-// Only a read that shows the custom data of a profile reads it, and so does a write that reads a
-// profile beside other items. A like, a comment and a bookmark only check that a profile exists.
+// Only a read that shows the custom data of a profile reads the data, and so does a write that reads a profile
+// together with other items. A like, a comment and a bookmark only check that a profile exists.
 func TestProfilesAreReadWithoutTheirData(t *testing.T) {
 	store := &dataReads{}
 	s := newSample(t, newClock(), withData(`{"a":1}`), sharing, active(14), withLimit(1_000_000), func(c *config) { store.Store, c.Store = c.Store, store })

@@ -43,7 +43,7 @@ func engine(t *testing.T, variable string) table.Store {
 	return store
 }
 
-// present is a clock at the real time, because engines remove expired items by it.
+// present is a clock at the real time, because engines remove expired items by the real time.
 func present() *clock {
 	return &clock{at: time.Now().UTC().Truncate(time.Second).Add(time.Millisecond)}
 }
@@ -56,7 +56,7 @@ func TestAccessPatternsCostTheSameOnDynoxide(t *testing.T) {
 
 const localStackUnits = "testdata/units_localstack.json"
 
-// LocalStack's units are its own, but the calls must be the same.
+// LocalStack counts units in its own way, but the calls must be the same.
 func TestAccessPatternsOnLocalStack(t *testing.T) {
 	want := measurePatterns(t, tabletest.NewMemory(), present())
 	got := measurePatterns(t, engine(t, "AWS_ENDPOINT_URL"), present())

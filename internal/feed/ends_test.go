@@ -27,7 +27,7 @@ func (w *world) ending(text string) feed.Post {
 	return p
 }
 
-// I15: no read shows the post from its end on, though the table deletes nothing.
+// I15: no read shows the post from its end on, although the table has deleted nothing.
 func TestNoReadShowsAPostFromItsEndOn(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann", "bob")
@@ -117,7 +117,8 @@ func found(t *testing.T, err error) bool {
 	return err == nil
 }
 
-// I4, I15: counts.posts never counts a post with an end, deleted or not, whoever writes it.
+// I4, I15: counts.posts never counts a post with an end, whether or not it was deleted, and whichever process
+// writes it.
 func TestAPostWithAnEndIsNeverCounted(t *testing.T) {
 	w := newWorld(t)
 	w.users("bob")

@@ -29,7 +29,7 @@ import (
 	"fanfare/messages"
 )
 
-// graveyard has dead letters and nothing else.
+// graveyard has only dead letters.
 type graveyard struct {
 	queue.DeadLetters
 	letters []queue.DeadLetter
@@ -44,8 +44,8 @@ func (g *graveyard) ListDead(_ context.Context, topic string, limit int) (dead [
 	return dead, nil
 }
 
-// story is a world with the product's own fan-out worker. Messages wait until the story
-// continues. Its workers read four followers at once.
+// story is a world with the product's own fan-out worker. Messages wait until the story continues. The workers
+// read four followers at once.
 type story struct {
 	*world
 	graveyard
@@ -508,7 +508,7 @@ func (s *story) oldest(newer int) feed.Post {
 	return p
 }
 
-// produced lets another producer send a post of ann.
+// produced makes another producer send a post of ann.
 func (s *story) produced(post string) feed.Post {
 	e := &messages.PostCreated{Header: messages.Header{EventID: post, Time: s.clock.now()}, PostID: post, AuthorID: "ann", Text: "hello"}
 	s.waiting = append(s.waiting, waiting{queue.TopicPosts, e})

@@ -99,17 +99,16 @@ func isWrite(c call) bool {
 	}
 }
 
-// operation is one call that writes, in a world where bob has the post of ID post
-// with ann's comment, ann follows cid, and nothing is pending.
+// operation is one call that writes. In its world bob has the post with the id post and a comment by ann, ann
+// follows cid, and no work is pending.
 type operation struct {
 	name string
 	do   func(w *world, s stage) error
-	// writes is how many writes to the table it makes.
+	// writes is the number of writes that the operation makes.
 	writes int
 	// durable is the first write whose failure must not fail the operation.
 	durable int
-	// repeated is the kind of error that a repeat may answer after the operation was
-	// done, 0 for none.
+	// repeated is the kind of error that a repeat may answer after the operation was done, 0 for no error.
 	repeated fault.Kind
 	// done reports whether the operation had its effect once.
 	done func(w *world, s stage) bool

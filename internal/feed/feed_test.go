@@ -140,8 +140,7 @@ func newDomain(c config) *domain {
 	return &domain{s, home.New(c.homes), view.New(a, s), delivery.New(a), removal.New(a, s), notices.New(a, s, !c.noNotices, c.unreadRead)}
 }
 
-// world is a domain on a table in memory. A test that wants its posts delivered calls
-// deliver.
+// world is a domain on a table in memory. A test that needs delivered posts calls deliver.
 type world struct {
 	*domain
 	t         *testing.T

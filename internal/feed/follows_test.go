@@ -14,8 +14,8 @@ import (
 	"fanfare/messages"
 )
 
-// The mark of an unfollow outlives the entries that messages in flight may still write. The
-// table may keep it for days after its end: a follow goes by the time, to the second.
+// The mark of an unfollow outlives the entries that messages in flight may still write. The table may keep the
+// mark for days after its end, so a follow decides by the time of the end, to the second.
 func TestAFollowPassesOverAMarkThatHasExpired(t *testing.T) {
 	for _, after := range []time.Duration{-time.Second, 0, time.Second, aDay} {
 		w := newWorld(t)
@@ -34,8 +34,8 @@ func TestAFollowPassesOverAMarkThatHasExpired(t *testing.T) {
 	}
 }
 
-// Between the read of a follow that is the last allowed one and its transaction, another
-// call writes. The follow fails only if it is above the limit.
+// Between the read and the transaction of the last follow that the limit allows, another call writes. The
+// follow fails only if it is above the limit.
 func TestAFollowAtTheLimitMeetsAnotherWrite(t *testing.T) {
 	for name, c := range map[string]struct {
 		meanwhile func(other *world)

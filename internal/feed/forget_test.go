@@ -139,7 +139,8 @@ func TestNoRemovalBeginsWithAnIDThatIsAhead(t *testing.T) {
 	assert.Len(t, w.published.take(), 1)
 }
 
-// An id of a clock that is far ahead would be above the next life, which the removal would end, too (I12).
+// A clock that is far ahead would make an id above the next life, and the removal would end that life, too
+// (I12).
 func TestNoRemovalBeginsWhileTheClockIsInDoubt(t *testing.T) {
 	at := newClock()
 	clk := fanclock.New(at.now)
@@ -156,7 +157,7 @@ func TestNoRemovalBeginsWhileTheClockIsInDoubt(t *testing.T) {
 	assert.Len(t, w.published.take(), 1)
 }
 
-// A purge that missed things leaves them without their post, and so does a wrong clock.
+// A purge that missed records leaves them without their post, and a wrong clock may do the same.
 func TestNothingIsLeftOfAForgottenUserUnderPostsThatAreGone(t *testing.T) {
 	w, _, others := full(t)
 	orphans := []table.Item{
@@ -209,8 +210,8 @@ func everything(w *world) (event string, others feed.Post) {
 	return event, others
 }
 
-// nothingLeft checks that nothing of ann is left but the mute and the block that others made, once
-// the aggregator has counted.
+// nothingLeft checks that, once the aggregator has counted, only the mute and the block that other users made
+// are left of ann.
 func (w *world) nothingLeft(others feed.Post) {
 	w.t.Helper()
 	w.deliver()
@@ -241,7 +242,7 @@ func TestAFailedRemovalOfAUserMayBeRepeated(t *testing.T) {
 		func(w *world) { w.nothingLeft(others) })
 }
 
-// At each call to the table of a worker, another worker removes everything.
+// At each call to the table by one worker, another worker removes everything.
 func TestTwoWorkersForgetAUserAtOnce(t *testing.T) {
 	for nth, fired := 1, true; fired; nth++ {
 		w, tp := tapped(t)
@@ -265,7 +266,7 @@ func TestTwoWorkersForgetAUserAtOnce(t *testing.T) {
 	}
 }
 
-// One call removes as many things of a kind as it was asked for, and no more.
+// One call removes at most as many records of a kind as its limit.
 func TestOneCallForgetsNoMoreThanItsShare(t *testing.T) {
 	names := []string{"bob", "cid", "dan"}
 	for kind, add := range map[string]func(w *world, post feed.Post, other string){
@@ -299,8 +300,8 @@ func TestOneCallForgetsNoMoreThanItsShare(t *testing.T) {
 	}
 }
 
-// Calls and events in flight when a user leaves have their effect afterwards. Without a new
-// profile everything is removed, and a post that is not in the table yet is never stored.
+// Calls and events in flight when a user leaves have their effect afterwards. Without a new profile all of it
+// is removed, and a post that is not in the table yet is never stored.
 func TestWhatCameAfterTheEventGoesWithoutANewProfile(t *testing.T) {
 	w := newWorld(t)
 	event, others := everything(w)
@@ -321,8 +322,8 @@ func TestWhatCameAfterTheEventGoesWithoutANewProfile(t *testing.T) {
 	assert.Empty(t, w.partition(schema.FollowersPK("ann")))
 }
 
-// A user with a new profile loses the records up to the millisecond of its After, and keeps the records of
-// the next one.
+// A user with a new profile loses the records up to the millisecond of the profile's After, and keeps the
+// records of the next millisecond.
 func TestAUserWhoComesBackLosesWhatIsAsOldAsTheFormerLife(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann")

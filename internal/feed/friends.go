@@ -14,12 +14,11 @@ import (
 // friendsPage is the number of edges of one side that are read at a time.
 const friendsPage = 64
 
-// Friends lists the users who follow user and whom user follows, by user id. A friendship
-// is as old as its younger half. Both partitions are sorted by the same key, so one pass
-// merges them, and each side leaps to the position of the other side. Friends stores no
-// extra items and holds two small pages in memory (I9). Two long lists without a common
-// user would take many calls. Then the page ends after the last user that the slower side
-// has read, since all users up to that one have been compared.
+// Friends lists the users who follow user and whom user follows, by user id. A friendship is as old as its
+// younger half. Both partitions are sorted by the same key, so one pass merges them, and each side leaps to
+// the position of the other side. Friends stores no extra items and holds two small pages in memory (I9). Two
+// long lists without a common user would take many calls. Then the page ends after the last user that the
+// slower side has read, since all users up to that user have been compared.
 func (s *Service) Friends(ctx context.Context, user string, in page.Request) (page.List[Edge], error) {
 	scope := page.ListByUser("friends", user)
 	position, err := scope.Position(in.Cursor)

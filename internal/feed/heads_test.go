@@ -35,8 +35,8 @@ func (w *world) pull(viewer, since string, authors ...string) {
 	w.put(items...)
 }
 
-// pulling returns a world in which viewer follows large authors, who posted in turns, and
-// an ordinary one. No list was read yet.
+// pulling returns a world in which viewer follows large authors, who posted in turns, and one ordinary author.
+// No process has read a list yet.
 func pulling(t *testing.T, authors, posts int, change ...func(*config)) (*world, *tap) {
 	t.Helper()
 	w, tp := tapped(t, append(change, sharingHeads)...)
@@ -53,9 +53,9 @@ func pulling(t *testing.T, authors, posts int, change ...func(*config)) (*world,
 
 func isList(c call) bool { return c.op == table.OpQuery && c.key.PK == schema.PostsPK("large0000") }
 
-// T10: a home of a reader who follows 100 large authors takes one round trip more than a
-// home of a reader who follows none. While the process knows their newest posts, it takes
-// none more.
+// T10: a home of a reader who follows 100 large authors takes one round trip more than a home of a reader who
+// follows none. While the process knows the newest posts of these authors, the home takes no further round
+// trip.
 func TestAHomeWithAHundredPulledFolloweesTakesOneRoundTripMore(t *testing.T) {
 	for _, pulled := range []int{1, 10, 100} {
 		synctest.Test(t, func(t *testing.T) {
@@ -133,8 +133,8 @@ func TestOnlyFirstPagesAreASecondLate(t *testing.T) {
 	assert.Equal(t, []string{"mine", "new", "large 29", "large 26"}, fresh)
 }
 
-// Readers whose homes begin at different posts, with pages of any size, share as much as
-// they can, and each sees the posts that it would have read alone.
+// Readers whose homes begin at different posts, with pages of any size, share as many reads as possible, and
+// each reader sees the posts that it would have read alone.
 func TestSharedHeadsShowWhatEachReaderWouldHaveRead(t *testing.T) {
 	for seed := range uint64(5) {
 		random := rand.New(rand.NewPCG(seed, 0))
@@ -232,7 +232,7 @@ func TestAPulledFolloweeCostsAHomePageOneReadUnitASecond(t *testing.T) {
 	assert.Equal(t, 3.0, cold-warm, "a list that fills the page")
 }
 
-// A full head also answers for older posts than it was read for. Any other head does not.
+// A full head also answers for posts older than the posts that it was read for. Any other head does not.
 func TestAFullHeadAnswersForReadersOfOlderPosts(t *testing.T) {
 	for _, c := range []struct {
 		newer, lists int
@@ -280,7 +280,7 @@ func TestASharedHeadShowsNoPostBelowTheFollow(t *testing.T) {
 	}
 }
 
-// held is a table in which the first read of a list waits, and fails if it has to.
+// held is a table in which the first read of a list waits, and fails if it was told to.
 type held struct {
 	table.Store
 	mu     sync.Mutex
@@ -306,7 +306,7 @@ func (h *held) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page, e
 	return h.Store.Query(ctx, q)
 }
 
-// A read of a head that takes long ends after a younger one of the same head.
+// A long read of a head ends after a later read of the same head.
 func TestASlowReadTakesNoYoungerHeadAway(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -333,7 +333,7 @@ func TestASlowReadTakesNoYoungerHeadAway(t *testing.T) {
 	}
 }
 
-// A head takes 512 bytes, and 96 for each of its posts.
+// A head takes 512 bytes, and each of its posts takes 96.
 func TestTheMemoryOfHeadsIsTold(t *testing.T) {
 	var held []int
 	w, tp := tapped(t, sharingHeads, func(c *config) {

@@ -175,8 +175,8 @@ func TestPostsLeaveHomesWithTheirTTL(t *testing.T) {
 	w.homes("ann", "new")
 }
 
-// While a reader pages, posts and follows come and go. Each post that is in the home
-// from the first page to the last appears once (I7).
+// Posts and follows come and go while a reader pages. Each post that is in the home from the first page to the
+// last appears once (I7).
 func TestPagingThroughAChangingHome(t *testing.T) {
 	for _, pull := range []bool{false, true} {
 		w := newWorld(t)
@@ -227,8 +227,8 @@ func TestPagingThroughAChangingHome(t *testing.T) {
 	}
 }
 
-// A mark walk makes a home merge in an author's posts from one post on. Entries that the
-// home has already stay, and items that this version does not know are skipped.
+// A mark walk makes a home merge in an author's posts from one post on. Entries that the home already has
+// stay, and items of an unknown kind are skipped.
 func TestAHomeMergesAPulledAuthorIn(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann", "bob")
@@ -277,8 +277,8 @@ func TestLateBackfillsAreRemindedOfOnceAMinute(t *testing.T) {
 	assert.Equalf(t, 20, n, "a minute later %d were reminded of", n)
 }
 
-// A backfill that has ended, one of an unfollowed author, and one that became a pulled author's
-// mark are not late.
+// Late backfills are only backfills that have not ended. A backfill of an unfollowed author, and a backfill
+// that became a pulled author's mark, are not late.
 func TestOnlyBackfillsThatHaveNotEndedAreLate(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann", "ended", "gone", "late")
@@ -330,9 +330,9 @@ func TestAHomeIsReadThoughRemindersPanic(t *testing.T) {
 	assert.True(t, panicked, "nothing was published")
 }
 
-// The oldest post of the home comes just after the page, and was deleted. A home by pull does
-// not see it at all. A home by push sees its entry and does not read the post, so the page has
-// a cursor, and the last page is empty.
+// The oldest post of the home comes just after the page, and was deleted. A pulled home does not see the post
+// at all. A pushed home sees its entry and does not read the post, so the page has a cursor, and the last page
+// is empty.
 func TestAPageOfAHomeReadsNoPostBehindIt(t *testing.T) {
 	for _, c := range []struct {
 		authors, limit int
@@ -365,8 +365,8 @@ func TestAPageOfAHomeReadsNoPostBehindIt(t *testing.T) {
 	}
 }
 
-// sparse gives viewer's timeline posts of which one in a hundred lives, and returns the texts
-// of those. The viewer likes four other posts in the time of each.
+// sparse gives viewer's timeline posts of which one in a hundred lives, and returns the texts of the living
+// posts. The viewer likes four other posts in the time of each living post.
 func (w *world) sparse(viewer string, blocks int) (living []string) {
 	w.t.Helper()
 	names := w.crowd(viewer, 2, 0)
@@ -387,8 +387,8 @@ func (w *world) sparse(viewer string, blocks int) (living []string) {
 	return living
 }
 
-// Its budget counts the reads of marks and merged lists that each look at the timeline takes,
-// and the likes that are read by their keys.
+// The budget counts the reads of marks and merged lists that each look at the timeline takes, and the reads of
+// likes by key.
 func TestAPageIsFilledUpWithinItsCalls(t *testing.T) {
 	for _, c := range []struct {
 		merged, marks int
@@ -419,7 +419,7 @@ func TestAPageIsFilledUpWithinItsCalls(t *testing.T) {
 	}
 }
 
-// The newest post lives, and more posts than a page has were deleted behind it.
+// The newest post lives, and more posts than a page holds were deleted after it in the list.
 func TestAFilledUpPageHasACursorIfAPostFollows(t *testing.T) {
 	for living, pages := range map[int][]int{0: {1}, 1: {2}, 2: {3}, 3: {3, 1}, 5: {3, 3}} {
 		w := newWorld(t)

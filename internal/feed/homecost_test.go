@@ -52,7 +52,8 @@ func (w *world) page(viewer string, limit int) []feed.HomeItem {
 	return l.Items
 }
 
-// The page has 20 posts of 20 authors, and the viewer likes them all. Other kinds of reaction cost a page nothing.
+// The page has 20 posts of 20 authors, and the viewer likes all of them. Other kinds of reaction cost a page
+// no further unit.
 func TestAHomePageReadsOwnLikesByOneQuery(t *testing.T) {
 	const (
 		timeline, posts, others = 2, 20, 10 // timeline and marks; counts at half price
@@ -129,8 +130,8 @@ const likeWindow = time.Second
 
 func sharing(c *config) { c.LikeWindow = likeWindow }
 
-// A process shares names for a minute and counts for half the like window. Posts of the last day
-// have their authors' names in themselves.
+// A process shares names for a minute and counts for half the like window. Posts of the last day contain the
+// names of their authors.
 func TestHomePagesCostLessInAProcessThatIsWarm(t *testing.T) {
 	const (
 		entries, marks, posts, ownLikes = 1, 1, 20 * 1, 0.5

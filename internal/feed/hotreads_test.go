@@ -23,8 +23,8 @@ import (
 	"fanfare/internal/table"
 )
 
-// lateTable reads at once, and answers after latency, so an answer may be out of date.
-// It counts the reads of each item and of each partition.
+// lateTable reads at once and answers after latency, so an answer may be out of date. It counts the reads of
+// each item and of each partition.
 type lateTable struct {
 	table.Store
 	latency time.Duration
@@ -93,7 +93,7 @@ func (l *lateTable) Query(ctx context.Context, q table.Query) iter.Seq2[table.Pa
 	}
 }
 
-// take returns the reads of the item and of the partition that were read most, and forgets all.
+// take returns the item and the partition with the most reads, and resets all counts.
 func (l *lateTable) take() (item, partition string, items, queries int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -114,8 +114,8 @@ func (l *lateTable) take() (item, partition string, items, queries int) {
 // A crowd is 300 equal calls of 300 users at once in one process.
 const crowd = 300
 
-// hotReads is what each of a crowd does, and the most reads of one item and queries of one partition
-// that it may cause.
+// hotReads is a call that each user of a crowd makes, with the largest allowed number of reads of one item and
+// of queries of one partition.
 type hotReads struct {
 	name           string
 	do             func(w *world, user string, p feed.Post) error
@@ -161,10 +161,10 @@ func crowdReads() []hotReads {
 			return pageOf(w.PostsByUser(ctx, star, feed.PostRange{}, first))
 		}, 0, crowd},
 		{"reads the followers", func(w *world, _ string, _ feed.Post) error { return pageOf(w.Followers(ctx, star, first)) }, 0, crowd},
-		// Its plan is read for each call, but only the author may make them.
+		// Each call reads the plan, but only the author may make such a call.
 		{"asks for the delivery", func(w *world, _ string, p feed.Post) error { _, err := w.Delivery(ctx, star, p.ID); return err }, crowd, 0},
 		{"unlikes", func(w *world, u string, p feed.Post) error { return w.Unlike(ctx, u, p.ID) }, 10, 0},
-		// Writes into the author's partition bound these before reads do.
+		// Writes into the author's partition limit these calls earlier than reads do.
 		{"unfollows", func(w *world, u string, _ feed.Post) error { return w.Unfollow(ctx, u, star) }, crowd, 0},
 		{"follows", func(w *world, u string, _ feed.Post) error { return w.Follow(ctx, u, star) }, crowd, crowd},
 		{"mutes", func(w *world, u string, _ feed.Post) error { return w.Mute(ctx, u, star) }, crowd, 1},
@@ -205,7 +205,7 @@ func TestACrowdSharesItsReadsOfAnItem(t *testing.T) {
 	})
 }
 
-// showsPost holds calls that show a post, or do something with it. Each reports whether the post is there.
+// showsPost holds calls that show a post or act on it. Each call reports whether the post exists.
 func showsPost() map[string]func(w *world, p feed.Post) (bool, error) {
 	ctx := context.Background()
 	var first page.Request
@@ -237,8 +237,8 @@ func showsPost() map[string]func(w *world, p feed.Post) (bool, error) {
 	}
 }
 
-// A deletion is answered while running shared reads of the post still see it. A later call must not
-// get the answer of these reads (I2).
+// A deletion is answered while running shared reads of the post still find the post. A later call must not get
+// the answer of these reads (I2).
 func TestACallAfterADeletionSharesNoReadFromBefore(t *testing.T) {
 	const between = 100 * time.Millisecond
 	for name, call := range showsPost() {

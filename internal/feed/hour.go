@@ -151,8 +151,8 @@ func (s *Service) inTurn(ctx context.Context, u use, do func(use) error) error {
 	})
 }
 
-// countAlone counts u by a write of its own, unless the hour is used up: for a call that writes no
-// counts. It comes before the effect, so an effect that fails stays counted.
+// countAlone counts u by a separate write, unless the hour is used up. It is for a call that writes no counts.
+// It comes before the effect, so if the effect fails, u stays counted.
 func (s *Service) countAlone(ctx context.Context, u use) error {
 	if u.user == "" {
 		return nil
@@ -177,9 +177,9 @@ func (s *Service) countAlone(ctx context.Context, u use) error {
 // mostUnwritten bounds the memory for unwritten posts (I9).
 const mostUnwritten = 10_000
 
-// unwritten are the large posts whose transaction this process does not know to be made, by author. A
-// worker makes it. Until then no counts have the post, so the author's next large post has to wait: else
-// each process could pass as many posts as the whole limit allows.
+// unwritten has, by author, the large posts whose transaction may not have happened, as far as this process
+// knows. A worker makes that transaction. Until then no counts include the post, so the author's next large
+// post has to wait. Otherwise each process could accept as many posts as the whole limit allows.
 type unwritten struct {
 	mu    sync.Mutex
 	posts map[string][]string

@@ -56,7 +56,7 @@ func (w *world) spend(user string, units int64) {
 	require.NoError(w.t, err)
 }
 
-// famous gives a user so many followers, as its profile has them.
+// famous sets the number of followers in a user's profile.
 func (w *world) famous(user string, followers int64) {
 	w.t.Helper()
 	_, err := w.store.Update(w.t.Context(), *access.AddTo(schema.FollowerCountKey(user, "crowd"), schema.AttrN, followers))
@@ -168,7 +168,7 @@ func TestAUsedUpHourRefusesUntilTheNextOne(t *testing.T) {
 		assert.Equal(t, before, w.everything(), "%s: a refused call wrote something", name)
 		assert.Empty(t, w.published.take(), name)
 	}
-	// Calls that cause nothing are no part of it.
+	// Calls without an effect do not count.
 	require.NoError(t, w.Follow(t.Context(), "ann", "cid"), "a follow that is there")
 	require.NoError(t, w.Block(t.Context(), "ann", "bob"))
 	require.NoError(t, w.Unblock(t.Context(), "ann", "bob"))
@@ -253,7 +253,8 @@ func TestABoundKeyIsNeverRefusedAndARefusedCallBindsNone(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A worker makes the post of a call whose transaction was lost, and counts it once, in the hour of its id.
+// A worker makes the post of a call whose transaction was lost, and counts the post once, in the hour of its
+// id.
 func TestALostPostIsCountedByTheWorkerThatRepeatsIt(t *testing.T) {
 	w := newWorld(t, withLimit(1000))
 	w.users("ann")
@@ -287,8 +288,8 @@ func (w *world) newUser(name string) string {
 	return name
 }
 
-// A large post whose transaction failed is not counted before a worker makes it. The author's next
-// large post waits for that, so each process has at most one uncounted large post.
+// A large post whose transaction failed is not counted before a worker makes the post. The author's next large
+// post waits for that count, so each process has at most one uncounted large post.
 func TestALargePostWaitsForTheFormerOne(t *testing.T) {
 	w := newWorld(t, withLimit(1_000_000))
 	w.users("ann")
@@ -406,8 +407,8 @@ func (s *slowTable) Transact(ctx context.Context, in table.TransactInput) (table
 	return s.Store.Transact(ctx, in)
 }
 
-// Twelve processes have 32 calls of one user each under way. The limit is overshot by one large call a
-// process at most, and no key that a call bound is refused.
+// Twelve processes have 32 calls of one user each under way. The limit is exceeded by one large call a process
+// at most, and no call with a bound key is refused.
 func TestAnHourUnder384CallsAtOnceOverTwelveProcesses(t *testing.T) {
 	for name, c := range map[string]struct{ followers, before int64 }{
 		"large posts": {40_000, 0}, "posts that are larger than the limit": {1_500_000, 0}, "small posts": {100, 980_000},

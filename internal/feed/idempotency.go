@@ -26,12 +26,12 @@ type draft struct {
 	use       use
 }
 
-// bindKey binds an Idempotency-Key to the post of a draft. If an earlier call bound the key with the
-// same body, bindKey returns the post of that call: as found if the post is in the table, deleted or
-// not, else as bound. The caller has to publish and write a bound post, because the earlier call may
-// have crashed before it did. A post of a former life (its id is not above after) is being removed,
-// so the key is bound again. If the call is refused, bindKey binds nothing and returns refused,
-// unless the key is bound.
+// bindKey binds an Idempotency-Key to the post of a draft. If an earlier call bound the key with the same
+// body, bindKey returns the post of that call: as found if the table has the post, deleted or not, and
+// otherwise as bound. The caller has to publish and write a bound post, because the earlier call may have
+// crashed before it did. A post of a former life (its id is not above after) is being removed, so the key is
+// bound again. If the call is refused, bindKey binds nothing and returns refused, unless the key is already
+// bound.
 func (s *Service) bindKey(ctx context.Context, key string, d draft, refused error) (bound schema.Post, found *schema.Post, err error) {
 	now, p := s.access.Now(), d.post
 	record := schema.Idempotency{

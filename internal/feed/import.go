@@ -103,8 +103,7 @@ func (s *Service) ImportFollow(ctx context.Context, follower, author, from strin
 		if err != nil {
 			return false, err
 		}
-		// There is no FollowID, because an import notifies nobody, whoever asks for its
-		// backfill.
+		// The mark has no FollowID, because an import notifies nobody, whoever requests the backfill.
 		mark := schema.Mark{User: follower, Author: author, Kind: schema.MarkBackfill, From: from, Version: version}
 		return s.makeFollow(ctx, now, mark, since)
 	})
@@ -144,9 +143,8 @@ func (s *Service) ImportBlock(ctx context.Context, user, other string, since tim
 	})
 }
 
-// ImportPost makes a post as its author wrote and edited it, and returns the stored post by id. A
-// post that has become a tombstone stays one (I2). A post that is too old for homes gets no timeline
-// entry.
+// ImportPost makes a post as its author wrote and edited it, and returns the stored post by id. A post that
+// has become a tombstone stays a tombstone (I2). A post that is too old for homes gets no timeline entry.
 func (s *Service) ImportPost(ctx context.Context, post schema.Post) (schema.PostRef, error) {
 	in := PostInput{Text: post.Text, ImageURL: post.ImageURL, Kind: post.Kind, Data: post.Data, Mentions: post.Mentions, ExpiresAt: post.End}
 	if err := in.validate(); err != nil {

@@ -20,8 +20,8 @@ import (
 // longAgo is the time of the imported things.
 var longAgo = time.Date(2019, 3, 4, 5, 6, 7, 8_000_000, time.UTC)
 
-// eachCallFails has each call to the table fail in turn, in a world of its own. The operation
-// is then Unavailable, and a repeat of it completes it.
+// eachCallFails makes each call to the table fail in turn, each in a world of its own. The operation is then
+// Unavailable, and a repeat completes it.
 func eachCallFails(t *testing.T, set func(*world), do func(*world) error, check func(*world), change ...func(*config)) {
 	t.Helper()
 	for _, f := range []failure{lost, answerLost} {
@@ -113,8 +113,8 @@ func TestAnImportedUserWhoIsMadeMeanwhileStaysAsItIs(t *testing.T) {
 	assert.Equal(t, &other, w.item(other.Key))
 }
 
-// The edges have the time and the first post of the import. The follow is pending until its
-// posts have been copied.
+// The edges have the time and the first post from the import. The follow is pending until its posts have been
+// copied.
 func TestAnImportedFollowIsPendingUntilItsPostsAreCopied(t *testing.T) {
 	from := id.Floor(longAgo)
 	eachCallFails(t, func(w *world) { w.users("ann", "bob") },

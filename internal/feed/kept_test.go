@@ -16,7 +16,7 @@ import (
 	"fanfare/internal/table"
 )
 
-// leave removes a user, with all that a worker does.
+// leave removes a user, including the work of the workers.
 func (w *world) leave(user string) {
 	w.t.Helper()
 	w.clock.add(time.Second)
@@ -39,8 +39,8 @@ func listed(t *testing.T, read func(context.Context, string, page.Request) (page
 	return users
 }
 
-// A block and a mute are decisions of the user who made them. A blocked user cannot end them by a
-// removal and a return.
+// A block and a mute belong to the user who made them. A blocked user cannot end them by a removal and a
+// return.
 func TestABlockOutlastsRemovalsAndReturnsOfTheBlockedUser(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann", "rex", "cid", "dan")
@@ -90,7 +90,7 @@ func TestABlockOutlastsRemovalsAndReturnsOfTheBlockedUser(t *testing.T) {
 	assert.Nil(t, w.item(schema.MuterKey("rex", "cid")))
 }
 
-// A block and a mute of a removed user end by a call, too.
+// A block and a mute of a removed user can also be ended by a call.
 func TestWhoMadeAKeptBlockEndsIt(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann", "rex")
@@ -105,7 +105,7 @@ func TestWhoMadeAKeptBlockEndsIt(t *testing.T) {
 	wantKind(t, w.Unmute(t.Context(), "ann", "rex"), fault.NotFound)
 }
 
-// Kept mutes count towards the bound, because homes read them as any others.
+// Kept mutes count towards the bound, because homes read them like all other mutes.
 func TestKeptMutesCountTowardsTheBound(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann", "rex", "one")
@@ -118,8 +118,8 @@ func TestKeptMutesCountTowardsTheBound(t *testing.T) {
 	wantKind(t, w.Mute(t.Context(), "ann", "one"), fault.MuteLimit)
 }
 
-// The audit asks for the end of a kept block. It ends when the user has neither a profile nor a
-// note, and the block of the other direction stays.
+// The audit requests the end of a kept block. The block ends when the user has neither a profile nor a note,
+// and the block of the other direction stays.
 func TestAKeptBlockEndsWithTheNoteOfTheRemoval(t *testing.T) {
 	set := func(w *world) {
 		w.users("ann", "rex", "dan")
@@ -173,8 +173,8 @@ func TestAKeptBlockEndsWithTheNoteOfTheRemoval(t *testing.T) {
 	})
 }
 
-// Between the read and the transaction of the end, the user comes back, or is removed again, or
-// the one who made the block changes it.
+// Between the read and the transaction of the end, the blocked user returns or is removed again, or the
+// blocker changes the block.
 func TestTheEndOfAKeptBlockYieldsToOtherCalls(t *testing.T) {
 	for name, meanwhile := range map[string]func(w *world){
 		"the user comes back": func(w *world) { w.users("rex") },
@@ -220,8 +220,7 @@ func TestTheEndOfAKeptBlockLeavesTheOtherDirection(t *testing.T) {
 	assert.Equal(t, sides{bob: longAgo, by: longAgo}, w.sides())
 }
 
-// An import brings blocks and mutes of users without a profile. A note keeps them as after a
-// removal.
+// An import may bring blocks and mutes of users without a profile. A note keeps them, as after a removal.
 func TestAnImportKeepsBlocksOfUsersWithoutAProfile(t *testing.T) {
 	since := longAgo
 	set := func(w *world) { w.users("ann", "bob", "dan") }
@@ -278,7 +277,7 @@ func TestAnImportKeepsBlocksOfUsersWithoutAProfile(t *testing.T) {
 	assert.Nil(t, w.item(schema.ForgottenKey("ann")), "a user who is here has no note")
 }
 
-// Another worker of an import, or the user itself, is faster.
+// Another worker of an import, or a call of the user, writes first.
 func TestAnImportOfAKeptBlockYieldsToOtherCalls(t *testing.T) {
 	for kind, do := range map[string]func(w *world) error{
 		"block": func(w *world) error { return w.ImportBlock(t.Context(), "ann", "rex", longAgo) },
@@ -301,7 +300,7 @@ func TestAnImportOfAKeptBlockYieldsToOtherCalls(t *testing.T) {
 	}
 }
 
-// A repair ends the blocks by a removed user and makes the blocks of it whole.
+// A repair ends the blocks by a removed user and repairs the blocks of that user by others.
 func TestARepairKeepsTheBlocksOfARemovedUser(t *testing.T) {
 	for left, want := range map[sides]sides{
 		{ann: longAgo}:                       {},                          // by the removed user

@@ -22,8 +22,8 @@ import (
 	"fanfare/messages"
 )
 
-// settled is a process with a TTL of its own: an API and the product's worker, on the table and
-// the queue of all.
+// settled is a process with its own setting of the TTL: an API and the product's worker, on the common table
+// and queue.
 type settled struct {
 	*world
 	worker *fanout.Worker
@@ -93,7 +93,7 @@ func (p *settled) both(viewer string) []string {
 	return read[0]
 }
 
-// seen is both after the worker has ended an absence of the reader, if there was one.
+// seen returns both homes after the worker has ended an absence of the reader, if there was one.
 func (p *settled) seen(viewer string) []string {
 	p.t.Helper()
 	p.both(viewer)
@@ -150,9 +150,9 @@ func TestAnUnfollowedAuthorDoesNotReturnWithTheTTL(t *testing.T) {
 	}
 }
 
-// A user unfollows before a longer TTL is in force, and a running backfill still writes a later
-// post: soon after the decision, which its process has not read yet, or an hour before the TTL
-// is in force.
+// A user unfollows before a longer TTL is in force, and a running backfill still writes a later post. The
+// unfollow comes soon after the decision, which its process has not read yet, or an hour before the TTL is in
+// force.
 func TestTheMarkOfAnUnfollowOutlivesEntriesOfALongerTTL(t *testing.T) {
 	const day = 24 * time.Hour
 	for _, since := range []time.Duration{30 * time.Second, day - 40*time.Minute} {

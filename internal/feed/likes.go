@@ -81,8 +81,8 @@ func (s *Service) Likers(ctx context.Context, post string, in page.Request) (pag
 	return s.Reactions(ctx, post, schema.KindLike, in)
 }
 
-// Reactions lists the users with a reaction to a post, by user id: of one kind, or of all with "".
-// If the like list has many shards, it reads a page of each and merges the pages.
+// Reactions lists the users with a reaction to a post, by user id. kind selects one kind, and "" selects all
+// kinds. If the like list has many shards, Reactions reads a page of each shard and merges the pages.
 func (s *Service) Reactions(ctx context.Context, post, kind string, in page.Request) (page.List[Liker], error) {
 	scope := page.ListByUser("likers", post)
 	scope.Filter = kind

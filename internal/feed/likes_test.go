@@ -16,8 +16,8 @@ import (
 	"fanfare/messages"
 )
 
-// A process whose clock is ahead made the stored action. The next action must still win,
-// whichever of the post's shards has it.
+// The stored action was made by a process whose clock is ahead. The next action must still win, in whichever
+// shard of the post the stored action is.
 func TestAnActionIsAboveTheStoredOne(t *testing.T) {
 	for shards := 1; shards <= 4; shards++ {
 		w := newWorld(t, func(c *config) { c.FollowersPerLikeShard = 1 })

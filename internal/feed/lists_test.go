@@ -29,7 +29,7 @@ func edgeUsers(edges []feed.Edge) []string {
 	return users
 }
 
-// edge puts one edge, and nothing else of a follow.
+// edge puts one edge of a follow and no other item.
 func (w *world) edge(it table.Item) {
 	_, err := w.store.BatchWrite(w.t.Context(), []table.BatchWrite{{Put: &it}})
 	require.NoError(w.t, err)
@@ -174,8 +174,7 @@ func TestFollowsThatConflictEndExact(t *testing.T) {
 	})
 }
 
-// A page of long texts ends before its JSON exceeds 256 KiB, and the next page continues
-// there.
+// A page of long texts ends before its JSON exceeds 256 KiB, and the next page continues at that place.
 func TestAPageOfLongTextsEndsAfterItsBytes(t *testing.T) {
 	for name, text := range map[string]string{
 		"letters of four bytes": strings.Repeat("\U0001F600", 5000), "escapes": strings.Repeat("\x00", 5000), "line separators": strings.Repeat("\u2028", 5000),

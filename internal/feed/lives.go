@@ -78,8 +78,8 @@ func (s *Service) EndLife(ctx context.Context, user, event string, now Standing)
 	return removal, s.access.Transact(ctx, ops...)
 }
 
-// beginLife makes profile the first one of a new life if it has the note of a removal. Otherwise it
-// leaves profile unchanged.
+// beginLife makes profile the first profile of a new life if a note of a removal exists. Otherwise it leaves
+// profile unchanged.
 func (s *Service) beginLife(profile *schema.Profile, note *schema.Removal) error {
 	if note == nil {
 		return nil
@@ -137,7 +137,7 @@ func isFormer(at time.Time, after string) bool {
 	return after != "" && at.UnixMilli() <= access.TimeOf(after).UnixMilli()
 }
 
-// above returns a time, or the first one above after if that is later.
+// above returns at, or the first time above after if that time is later.
 func above(after string, at time.Time) time.Time {
 	if isFormer(at, after) {
 		return access.TimeOf(after).Add(time.Millisecond)

@@ -20,7 +20,7 @@ import (
 	"fanfare/messages"
 )
 
-// repeat is a call that a client makes in a user's first life and repeats in the second one.
+// repeat is a call that a client makes in a user's first life and repeats in the second life.
 type repeat struct {
 	name string
 	do   func(w *world, others feed.Post) error
@@ -94,8 +94,8 @@ func repeats(t *testing.T) []repeat {
 	}
 }
 
-// A user is removed and makes a new profile at any call of a sweep. The record of each later
-// answered call exists in the end, even if the call found the record of the former life.
+// A user is removed and makes a new profile at any call of a sweep. In the end the record of each later
+// answered call exists, even if the call found the record of the former life.
 func TestARepeatAfterANewProfileOutlivesTheRemoval(t *testing.T) {
 	for _, r := range repeats(t) {
 		for _, at := range []time.Duration{0, time.Second, 2 * time.Hour} {
@@ -151,7 +151,7 @@ func TestEverythingOfANewLifeIsAboveItsAfter(t *testing.T) {
 	}
 }
 
-// everythingOfANewLife makes a user come back so long after its removal.
+// everythingOfANewLife makes a user return wait after the removal.
 func everythingOfANewLife(t *testing.T, wait time.Duration) {
 	t.Helper()
 	w := newWorld(t)
@@ -198,8 +198,8 @@ func everythingOfANewLife(t *testing.T, wait time.Duration) {
 	assert.Greater(t, second, after, "a removal is above the life that it ends")
 }
 
-// A DELETE whose event was sent does not remove the profile that its user has made since. Its worker
-// may be late, and so may its own transaction.
+// A DELETE whose event was sent does not remove the profile that its user has made after the event. The worker
+// may be late, and so may the DELETE's own transaction.
 func TestARemovalTakesNoLaterLife(t *testing.T) {
 	for name, old := range map[string]func(w *world, again func()) error{
 		"a message that comes late": func(w *world, again func()) error {
@@ -252,9 +252,9 @@ func TestARemovalTakesNoLaterLife(t *testing.T) {
 	})
 }
 
-// A removal lasts long if its message waits in a backlog, and then its event is old. Calls that read
-// the former life just before its profile was deleted made ids of now, by clocks that are a little
-// ahead. A new life is above these ids, too.
+// A removal lasts long if its message waits in a backlog, so its event is old by then. Calls that read the
+// former life just before its profile was deleted made ids of the present, by clocks that are a little ahead.
+// A new life is above these ids, too.
 func TestANewLifeIsAboveCallsUnderWayThoughItsRemovalIsOld(t *testing.T) {
 	removal := func(t *testing.T, ahead *world, _ feed.Post) string {
 		t.Helper()
@@ -305,7 +305,8 @@ func TestANewLifeIsAboveCallsUnderWayThoughItsRemovalIsOld(t *testing.T) {
 	}
 }
 
-// Two calls make a profile at the same time as a removal: only the note that was read lets one through.
+// Two calls make a profile at the same time as a removal. The condition on the note that a call has read
+// accepts only one call.
 func TestANewProfileNeedsTheNoteThatWasRead(t *testing.T) {
 	w, tp := tapped(t)
 	w.users("ann")
@@ -347,7 +348,7 @@ func TestAChangeOfAProfileStaysInItsLife(t *testing.T) {
 	assert.Equal(t, before.Former, after.Former)
 }
 
-// The withdrawal of a like is above it, and below all of a new life.
+// The id of the withdrawal of a like is above the like's id, and below all ids of the new life.
 func TestALikeIsTakenBackByAnIDBelowTheNewLife(t *testing.T) {
 	for name, late := range map[string]bool{"a like before the removal": false, "a like by a call that was under way": true} {
 		t.Run(name, func(t *testing.T) {
@@ -387,8 +388,8 @@ func TestALikeIsTakenBackByAnIDBelowTheNewLife(t *testing.T) {
 	}
 }
 
-// A user has one removal in progress: a call while there is a note sends nothing, and a user who has
-// returned is removed again at the earliest a minute after the last time. The command always sends.
+// A user has one removal in progress: while a note exists, a call sends nothing, and a user who has returned
+// is removed again at the earliest a minute after the last removal. The command always sends.
 func TestAUserIsRemovedOnceAMinute(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann")
@@ -444,7 +445,8 @@ func TestAPostOutOfABacklogBringsNothingOfAFormerLifeBack(t *testing.T) {
 	}
 }
 
-// An import waits for a removal: its records have the times of the file, so a sweep would take them.
+// An import waits for a removal: the records of the import have the times of the file, so a sweep would remove
+// them.
 func TestAnImportRefusesAUserWhoIsBeingRemoved(t *testing.T) {
 	for name, back := range map[string]bool{"gone": false, "back": true} {
 		t.Run(name, func(t *testing.T) {

@@ -20,10 +20,10 @@ import (
 // In these tests a look at a live home takes any time. It ends after a bounded number of table
 // calls, and each look makes progress.
 
-// lookCalls is the most table calls of a look, apart from one for each list that it merges.
+// lookCalls is the largest number of table calls of a look, apart from one call for each list that it merges.
 const lookCalls = 500
 
-// slowed lets the clock run on by latency at each call of tp. A round of post lists is one call.
+// slowed advances the clock by latency at each call of tp. A round of post lists is one call.
 func (w *world) slowed(tp *tap, latency time.Duration) {
 	lists := 0
 	tp.set(func(c call) failure {
@@ -42,7 +42,7 @@ func (w *world) returning(viewer string) {
 	w.put(schema.Presence{User: viewer, State: schema.PresenceReturning, Until: w.today() - 1, V: 1}.Item())
 }
 
-// The reader comes back after a while. The home of a reader who returns is read by pull.
+// The reader returns after a while. The home of a returning reader is read by pull.
 func TestASlowLookSendsEachPost(t *testing.T) {
 	for _, latency := range []time.Duration{5 * time.Millisecond, 10 * time.Millisecond, 90 * time.Millisecond, 110 * time.Millisecond, 500 * time.Millisecond, 5 * time.Second} {
 		for _, followees := range []int{2, 900} {
@@ -80,8 +80,8 @@ func TestASlowLookSendsEachPost(t *testing.T) {
 	}
 }
 
-// A client may be cut after any part of a look, and resumes at its position. Between two
-// parts its user unfollows and mutes authors, and posts are made and deleted.
+// A client may be cut after any part of a look, and resumes at its position. Between two parts its user
+// unfollows and mutes authors, and other users make and delete posts.
 func TestLooksOfAnySpeedSendEachPostOnce(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w, tp := tapped(t)
@@ -119,7 +119,7 @@ type watching struct {
 	names []string
 	seen  *home.Streamed
 	posts []feed.Post
-	// hidden holds the time from which the home shows nothing of an author.
+	// hidden holds, for each author, the time from which the home shows no post of the author.
 	hidden        map[string]time.Time
 	deleted, sent map[string]bool
 }
@@ -155,7 +155,7 @@ func (c *watching) look(rt *rapid.T) (cut bool) {
 	return false
 }
 
-// act is what happens between two parts of a look. It reports whether the client is cut.
+// act makes the calls between two parts of a look. It reports whether the client is cut.
 func (c *watching) act(rt *rapid.T) (cut bool) {
 	author := rapid.SampledFrom(c.names).Draw(rt, "whose")
 	switch rapid.IntRange(0, 7).Draw(rt, "act") {
@@ -208,8 +208,8 @@ func TestALookPassesHiddenEntriesByPositionToo(t *testing.T) {
 	assert.LessOrEqual(t, len(tp.take()), tableCalls+1, "table calls of a stream's start")
 }
 
-// The posts of most entries have gone, and with them their tombstones. At five seconds a call a
-// look has time for a part or two.
+// The posts of most entries are gone, and so are their tombstones. At five seconds a call a look has time for
+// a part or two.
 func TestALookPassesEntriesWithoutPosts(t *testing.T) {
 	for latency, most := range map[time.Duration]int{0: 2, 5 * time.Second: 100} {
 		w, tp := tapped(t)
@@ -255,7 +255,7 @@ func TestALookReadsOnBelowASharedHead(t *testing.T) {
 	}
 }
 
-// The posts of a look are sent in pieces, as their bytes fit.
+// A look sends its posts in pieces of a bounded number of bytes.
 func TestALookThatBreaksOffIsContinued(t *testing.T) {
 	w := newWorld(t)
 	author := w.crowd("ann", 1, 0)[0]

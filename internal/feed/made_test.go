@@ -34,7 +34,7 @@ func TestNewPostsAreReadAcrossTheEndOfABucket(t *testing.T) {
 	assert.Equal(t, want[79:], made.Posts)
 }
 
-// A home shows the posts of its user and of the followees without the muted ones.
+// A home shows the posts of its user and of the followees, except muted followees.
 func TestTheAuthorsOfAHome(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann", "ben", "cat", "dan", "eve")

@@ -16,7 +16,7 @@ import (
 	"fanfare/internal/table"
 )
 
-// marker sets a marker and checks the position that it has then.
+// marker sets a marker and checks the marker's new position.
 func (w *world) marker(user, name, position, want string) {
 	w.t.Helper()
 	m, err := w.SetMarker(w.t.Context(), user, name, position)

@@ -13,16 +13,15 @@ import (
 	"fanfare/messages"
 )
 
-// MendFollow repairs a follow that lost some of its items: the edge under the author, the edge
-// under the follower, the home mark. It reports whether it wrote anything.
+// MendFollow repairs a follow that lost some of its items: the edge under the author, the edge under the
+// follower, the home mark. It reports whether it wrote an item.
 //
-// Half a follow becomes a whole one, as if it was just made, so that missed posts are backfilled
-// (I1). It becomes none if the home mark is one of an unfollow, or if there is a block. A follow
-// whose home hides the author gets a new mark. Without a follow, the home hides the author as after
-// an unfollow (I2). Half a follow of or by a removed user becomes none, and a whole one is left to
-// the removal. A user without a profile gets nothing new. One transaction makes the repair, on the
-// condition that nothing changed since the read, so concurrent calls of other processes win. The
-// counts stay: they include the lost items.
+// Half a follow becomes a whole follow, as if it was just made, so that missed posts are backfilled (I1). It
+// becomes no follow if the home mark is the mark of an unfollow, or if there is a block. A follow whose home
+// hides the author gets a new mark. Without a follow, the home hides the author as after an unfollow (I2).
+// Half a follow of or by a removed user becomes no follow, and a whole follow is left to the removal. A user
+// without a profile gets no new item. One transaction makes the repair, on the condition that nothing changed
+// since the read, so concurrent calls of other processes win. The counts stay: they include the lost items.
 func (s *Service) MendFollow(ctx context.Context, follower, author string) (mended bool, err error) {
 	under, edge, markKey := schema.FollowerKey(author, follower), schema.FollowingKey(follower, author), schema.MarkKey(follower, author)
 	block := schema.BlockKey(follower, author)
@@ -82,7 +81,7 @@ func (s *Service) MendFollow(ctx context.Context, follower, author string) (mend
 	return true, s.access.Publish(ctx, queue.TopicBackfills, event)
 }
 
-// kept checks an edge that was found, and puts a missing one.
+// kept checks an edge that was found, or puts a missing edge.
 func kept(found map[table.Key]table.Item, it table.Item) table.TransactOp {
 	if old, ok := found[it.Key]; ok {
 		return table.TransactOp{Check: &table.CheckInput{Key: it.Key, If: sameEdge(old)}}
@@ -90,7 +89,7 @@ func kept(found map[table.Key]table.Item, it table.Item) table.TransactOp {
 	return table.TransactOp{Put: &table.PutInput{Item: it, If: table.Absent{}}}
 }
 
-// gone deletes an edge that was found, and checks that a missing one is absent.
+// gone deletes an edge that was found, or checks that a missing edge is absent.
 func gone(found map[table.Key]table.Item, key table.Key) table.TransactOp {
 	if old, ok := found[key]; ok {
 		return table.TransactOp{Delete: &table.DeleteInput{Key: key, If: sameEdge(old)}}

@@ -16,7 +16,7 @@ import (
 	"fanfare/messages"
 )
 
-// rest is what damage left of a follow of bob by ann.
+// rest is the part of bob's follow by ann that a damage has left.
 type rest struct {
 	pushed, listed, blocked bool
 	mark                    schema.MarkKind
@@ -60,8 +60,8 @@ func (w *world) followItems() (all []table.Item) {
 	return all
 }
 
-// Half a follow becomes a whole one, or none if its home mark is one of an unfollow or if
-// there is a block. Without a follow, the home hides the author.
+// Half a follow becomes a whole follow. It becomes no follow if its home mark is the mark of an unfollow, or
+// if there is a block. Without a follow, the home hides the author.
 func TestAFollowThatLostItemsIsMended(t *testing.T) {
 	const none, backfill, unfollowed = schema.MarkKind(""), schema.MarkBackfill, schema.MarkUnfollowed
 	const whole, hidden, left = "whole", "hidden", "left as it is"
@@ -180,8 +180,7 @@ func TestAFailedRepairOfAFollowMayBeRepeated(t *testing.T) {
 	assert.Empty(t, w.published.take())
 }
 
-// lostPost makes a post of ann's whose item is lost, and a tombstone as the burial
-// of that post makes it.
+// lostPost makes a post of ann whose item is lost, and the tombstone that the burial of that post makes.
 func lostPost(w *world) (post feed.Post, tombstone schema.PostRef) {
 	w.t.Helper()
 	w.users("ann")
@@ -235,7 +234,7 @@ func TestALostPostIsBuried(t *testing.T) {
 	wantKind(t, err, fault.NotFound)
 }
 
-// The newest deleted post that the author's counts name never becomes an older one.
+// The author's counts name the newest deleted post. A burial never replaces that post with an older one.
 func TestABurialKeepsTheNewestDeletedPost(t *testing.T) {
 	for name, last := range map[string]func(post string) string{
 		"none":    func(string) string { return "" },

@@ -72,7 +72,7 @@ func (m *model) user(t *rapid.T, label string) string {
 	return rapid.SampledFrom(m.users).Draw(t, label)
 }
 
-// anyPost draws a post, sometimes a deleted one. If there is none yet, it makes one.
+// anyPost draws a post, sometimes a deleted one. If no post exists yet, it makes one.
 func (m *model) anyPost(t *rapid.T) *modelPost {
 	if len(m.posts) == 0 {
 		m.create(t)
@@ -203,7 +203,7 @@ func (m *model) actions() map[string]func(*rapid.T) {
 			if !m.stale || want != fault.Blocked || err != nil { // a block refuses likes soon
 				answer(t, err, want)
 			}
-			// The aggregator has its own tests. Here each like is counted at once.
+			// The aggregator has tests of its own, so here each like is counted at once.
 			for _, e := range w.published.take() {
 				if like, kind, ok := messages.ActionOf(e); ok {
 					w.count(*like, kind)

@@ -28,8 +28,8 @@ func (w *world) unmute(user, author string) {
 	require.NoError(w.t, w.Unmute(w.t.Context(), user, author))
 }
 
-// A mute hides the entries of an author, and posts that a home merges in, of a new follow or
-// of a pulled author. It changes nothing that is stored, so all posts show again afterwards.
+// A mute hides the entries of an author, and also the posts that a home merges in for a new follow or a pulled
+// author. It changes no stored item of the home, so all posts show again after the mute.
 func TestAMuteHidesAtOnceWhileItLasts(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann", "bob", "cid", "big", "new")
@@ -72,7 +72,7 @@ func TestAMuteHidesAtOnceWhileItLasts(t *testing.T) {
 	w.homes("ann", "merged", "large", "c1")
 }
 
-// A stream sends nothing of a muted author. Afterwards it sends the posts of that time.
+// A stream sends no post of a muted author. After the mute it sends the posts that it has left out.
 func TestAStreamSendsTheHiddenPostsAfterTheMute(t *testing.T) {
 	w := newWorld(t)
 	names := w.crowd("ann", 2, 0)
@@ -86,7 +86,7 @@ func TestAStreamSendsTheHiddenPostsAfterTheMute(t *testing.T) {
 	assert.Empty(t, w.arrivals("ann", seen))
 }
 
-// A reader who returns reads by pull, and so does one in a gap.
+// The home of a returning reader, and pages in a gap, are read by pull.
 func TestAMuteHidesDuringAReturn(t *testing.T) {
 	w := newWorld(t, active(2))
 	names := w.crowd("ann", 2, 0)
@@ -174,8 +174,8 @@ func TestHomeBehindThousandsOfEntriesOfMutedAuthors(t *testing.T) {
 	}
 }
 
-// Mutes lie below the marks in the partition, so one Query reads both, and a home makes as many
-// calls as without them.
+// Mutes lie below the marks in the partition, so one Query reads both, and a home makes as many calls with
+// mutes as without.
 func TestAHomeReadsTheMutesWithTheMarks(t *testing.T) {
 	w, tp := tapped(t)
 	names := w.crowd("ann", 3, 9)
@@ -195,8 +195,8 @@ func TestAHomeReadsTheMutesWithTheMarks(t *testing.T) {
 	assert.Equal(t, []string{"post 7", "post 6", "post 4"}, texts(w.page("ann", 3)))
 }
 
-// More followees than one request reads are muted: their posts are not gathered, and a mute
-// hides posts that were gathered before it.
+// More followees are muted than one request reads: their posts are not gathered, and a mute hides posts that
+// were gathered before the mute.
 func TestMutesOfThousandsOfFolloweesByPull(t *testing.T) {
 	w := newWorld(t)
 	names := w.followees("ann", 1500)

@@ -78,8 +78,8 @@ func TestCursorsOfNewsBelongToThem(t *testing.T) {
 	}
 }
 
-// The first request for news of a home that is gathered counts the gathered posts: it reads no list
-// twice. It returns no count while lists are left.
+// The first request for news of a gathered home counts the gathered posts and reads no list twice. It returns
+// no count while unread lists remain.
 func TestNewsOfAGatheredHomeReadEachListOnce(t *testing.T) {
 	w, tp := tapped(t)
 	names := w.followees("viewer", pageLists+1)
@@ -137,7 +137,7 @@ func TestPollsForNewsCost(t *testing.T) {
 	}
 }
 
-// The posts of one author were deleted, and their entries are still there.
+// The posts of one author were deleted, and their entries still exist.
 func newsBehind(t *testing.T, deleted int) (*world, *tap, string) {
 	t.Helper()
 	w, tp := tapped(t)
@@ -183,7 +183,7 @@ func TestNewsByPullReadEachListTwice(t *testing.T) {
 	}
 }
 
-// They are counted until the budget of the request ends: each hundred posts take two calls.
+// The posts are counted until the budget of the request ends: each hundred posts take two calls.
 func TestUnreadPostsAreCountedBehindDeletedOnes(t *testing.T) {
 	for deleted, want := range map[int]int{0: 35, 75: 35, 95: 35, 100: 35, 195: 35, 385: 35, 3000: 25} {
 		w, tp, after := newsBehind(t, deleted)
@@ -215,7 +215,7 @@ func TestAPageOfAHundredNewsCountsNoMore(t *testing.T) {
 	assert.Len(t, tp.take(), page)
 }
 
-// failEachCall lets each table call of do fail once, in turns, and returns how many it makes.
+// failEachCall lets each table call of do fail once, in turn, and returns the number of calls.
 func failEachCall(t *testing.T, tp *tap, do func() error) (calls int) {
 	t.Helper()
 	for {
@@ -264,8 +264,8 @@ func TestAHomeFailsWithEachOfItsReads(t *testing.T) {
 	}
 }
 
-// The reader follows one user more after the page was read. The rest of the home has to be gathered
-// then, and is not counted if that takes several requests.
+// The reader follows one more user after the page was read. The rest of the home has to be gathered then, and
+// is not counted if the gathering takes several requests.
 func TestNewsOfAHomeThatGrows(t *testing.T) {
 	for followees, unread := range map[int]int{pageLists: 3, gatherLists: 2} {
 		w, tp := tapped(t)

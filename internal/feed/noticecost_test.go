@@ -27,8 +27,8 @@ const noticed = "reader-of-20-letters"
 // sampleNotices is the number of notifications of noticed.
 const sampleNotices = 100
 
-// listNotices gives noticed posts with five likes each, and a notification of each post. The likes of the newest
-// posts, which are on a page, are by users of their own.
+// listNotices gives noticed posts with five likes each, and a notification of each post. The newest posts,
+// which are on a page, have likes of different users.
 func (w *world) listNotices() {
 	w.t.Helper()
 	w.users(noticed)

@@ -200,8 +200,8 @@ func TestNotificationsHideAtOnce(t *testing.T) {
 	w.unread(0) // I14: the mark covers hidden notifications, too
 }
 
-// A notification whose action was taken back names nobody. If a full list names nobody,
-// the number decides whether it shows.
+// A notification whose only action was taken back names nobody. If a full list of actors names nobody, the
+// count decides whether the notification shows.
 func TestAFullListWithoutNamesShowsItsNumber(t *testing.T) {
 	w := newWorld(t)
 	users := []string{"b0", "b1", "b2", "b3", "b4"}
@@ -250,8 +250,8 @@ func TestTheNumberOfCommentsLeavesOutTheReadersOwn(t *testing.T) {
 	assert.Contains(t, w.noticed(), "comment by bob of 1")
 }
 
-// I7, wider: of a list whose items move while its pages are read, an item that stays is shown once, and an item
-// that moves up is shown once at most, and is above the last cursor otherwise.
+// I7, wider: items of the list move while its pages are read. An item that stays is shown once. An item that
+// moves up is shown at most once, and otherwise is above the last cursor.
 func TestPagingThroughNotificationsThatMove(t *testing.T) {
 	for _, limit := range []int{1, 3, 7} {
 		w := newWorld(t)
@@ -330,7 +330,7 @@ func TestNotificationsBehindManyHiddenOnes(t *testing.T) {
 	}
 }
 
-// I14: the mark only grows, whatever the order of devices, and covers an empty page.
+// I14: the mark only grows, whatever the order of the devices, and covers an empty page.
 func TestTheMarkOfTwoDevicesOnlyGrows(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann", "bob")
@@ -372,7 +372,7 @@ func TestUnreadCountsUpToItsMost(t *testing.T) {
 	for _, limit := range []int{1, 9, 20} {
 		assert.Equal(t, 10, *w.notices(page.Request{Limit: limit}).Unread, "limit %d", limit)
 	}
-	// Expired notifications in front count nothing.
+	// Expired notifications at the top do not count.
 	w.clock.add(91 * 24 * time.Hour)
 	w.unread(0)
 	w.notified(schema.NoticeLike, w.post("ann", "late").ID, "bob")
@@ -394,7 +394,7 @@ func TestReadsOfTheUnreadNumberAreCounted(t *testing.T) {
 	assert.Equal(t, 2, reads)
 }
 
-// Tokens and cursors are of one user, one list and one use, and no token moves a mark far ahead.
+// Tokens and cursors belong to one user, one list and one use, and no token moves a mark far ahead.
 func TestForeignTokensOfNotificationsAreRefused(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann", "bob", "cat")

@@ -57,7 +57,7 @@ func TestACommentTellsOfItselfFirst(t *testing.T) {
 	assert.Equal(t, messages.Commented{Header: gone.Header, PostID: p.ID, AuthorID: "ann", CommentID: c.ID, UserID: "bob", Deleted: true}, *gone)
 }
 
-// A removal takes the notifications of former lives, and those alone.
+// A removal removes exactly the notifications of former lives.
 func TestNotificationsOfAFormerLifeGo(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann")

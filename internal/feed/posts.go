@@ -54,7 +54,7 @@ func (s *Service) ownPost(ctx context.Context, user, post string) (schema.PostRe
 	return byID, nil
 }
 
-// EditPost changes a post of user's. It writes one item, to which all other items refer.
+// EditPost changes a post by user. It writes one item, to which all other items refer.
 func (s *Service) EditPost(ctx context.Context, user, post string, edit PostEdit) (Post, error) {
 	if err := edit.validate(); err != nil {
 		return Post{}, err
@@ -100,17 +100,16 @@ func (s *Service) EditPost(ctx context.Context, user, post string, edit PostEdit
 	return postOf(p), nil
 }
 
-// DeletePost deletes a post of user's for good. One transaction takes the post out of its
-// author's list, turns the post by id into a tombstone, and lowers the author's count
-// (I4). Fan-outs read the tombstone before each page of followers. Home reads leave out
-// deleted posts, so no timeline entry has to be found (I2).
+// DeletePost deletes a post by user for good. One transaction takes the post out of its author's list, turns
+// the post by id into a tombstone, and lowers the author's count (I4). Fan-outs read the tombstone before each
+// page of followers. Home reads leave out deleted posts, so no timeline entry has to be found (I2).
 //
-// The call whose transaction made the tombstone publishes PostDeleted, so each deletion has one
-// event. A crash or a failing queue in between leaves a tombstone without a purge, which the
-// auditor finds. A failing queue does not delay the deletion.
+// The call whose transaction made the tombstone publishes PostDeleted, so each deletion has one event. A crash
+// or a failing queue in between leaves a tombstone without a purge, which the auditor finds. A failing queue
+// does not delay the deletion.
 //
-// No message restores the post: writePost requires that the post by id is absent, and the
-// tombstone outlives every message that might restore the post (I2).
+// No message restores the post: writePost requires that the post by id is absent, and the tombstone outlives
+// every message that might restore the post (I2).
 func (s *Service) DeletePost(ctx context.Context, user, post string) error {
 	var byID schema.PostRef
 	var counts *table.Item
@@ -154,7 +153,7 @@ func (s *Service) deletePost(ctx context.Context, byID schema.PostRef, counts *t
 		if err = s.bury(ctx, byID, mentions, goes, table.TransactOp{Update: &raise}); !access.ConditionFailed(err) {
 			return fault.Wrap("table", err)
 		}
-		// The post is gone, or a newer one was deleted since the read.
+		// The post is gone, or a newer post was deleted since the read.
 	}
 	ops := []table.TransactOp{goes}
 	if len(lower.Add) > 0 {
@@ -175,8 +174,7 @@ func (s *Service) AskToPurge(ctx context.Context, user, post string) {
 	s.askToPurge(ctx, &messages.PostDeleted{PostID: post, AuthorID: user})
 }
 
-// askToPurge publishes e, even if the caller has left. If that fails, an auditor asks
-// again.
+// askToPurge publishes e, even if the caller has left. If that fails, an auditor sends the request again.
 func (s *Service) askToPurge(ctx context.Context, e *messages.PostDeleted) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askForPurge)
 	defer cancel()
@@ -186,9 +184,8 @@ func (s *Service) askToPurge(ctx context.Context, e *messages.PostDeleted) {
 	}
 }
 
-// bury makes the transaction of a deletion: the tombstone, and ops. Every deletion goes through bury.
-// It asks for the purge if it made the tombstone, or may have. mentions are the ids that the post
-// mentioned.
+// bury makes the transaction of a deletion: the tombstone, and ops. Every deletion uses bury. It requests the
+// purge if it made the tombstone, or may have made it. mentions are the ids that the post mentioned.
 func (s *Service) bury(ctx context.Context, tombstone schema.PostRef, mentions []string, ops ...table.TransactOp) error {
 	living := table.All{table.Exists{}, table.AttrAbsent{Name: schema.AttrDeleted}}
 	err := s.access.Transact(ctx, append(ops, table.TransactOp{Put: &table.PutInput{Item: tombstone.Item(), If: living}})...)

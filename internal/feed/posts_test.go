@@ -104,7 +104,7 @@ func TestTheIDFloorIsTheNewestDeletedPost(t *testing.T) {
 	}
 }
 
-// The read shows the newest deleted post, so no transaction is sent for nothing.
+// The read finds the newest deleted post, so no useless transaction is sent.
 func TestADeletionIsOneTransaction(t *testing.T) {
 	w, tp := tapped(t)
 	w.users("ann")
@@ -170,9 +170,9 @@ func TestDeletedPostsLeaveTheListAndNeverComeBack(t *testing.T) {
 	})
 }
 
-// TestADeletionAsksForThePurgeOnce makes the queue fail, and then the table. The queue does not delay
-// a deletion. The event is sent if the deletion happened or may have happened, even if its caller has
-// left, and not if another call deleted the post.
+// TestADeletionAsksForThePurgeOnce makes the queue fail, and then the table. The queue does not delay a
+// deletion. The event is sent if the deletion happened or may have happened, even if its caller has left. If
+// another call deleted the post, no event is sent.
 func TestADeletionAsksForThePurgeOnce(t *testing.T) {
 	w, tp := tapped(t)
 	w.users("ann")
@@ -239,9 +239,9 @@ func TestWorkersThatDeleteTheSamePostsAskForEachPurgeOnce(t *testing.T) {
 	}
 }
 
-// TestAFastProcessPoisonsNoAuthor posts through a process whose clock is ten minutes ahead.
-// Healthy processes refuse the author's next posts until that post is due, because their
-// ids would be ahead too.
+// TestAFastProcessPoisonsNoAuthor posts through a process whose clock is ten minutes ahead. Healthy processes
+// refuse the author's next posts until that post is due, because the ids of the next posts would be ahead,
+// too.
 func TestAFastProcessPoisonsNoAuthor(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann", "bob")
@@ -510,8 +510,8 @@ func TestPostsOfOtherProducersWaitForNobody(t *testing.T) {
 	})
 }
 
-// TestAPostWithoutLikeShardsMeetsTheAPIsOwnWrite sends the event of a post that the API
-// is writing at the same time as if another producer had sent it.
+// TestAPostWithoutLikeShardsMeetsTheAPIsOwnWrite sends the event of a post that the API is writing, in the
+// form in which another producer would send the event.
 func TestAPostWithoutLikeShardsMeetsTheAPIsOwnWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *config) { c.FollowersPerLikeShard = 1 })

@@ -167,9 +167,8 @@ func (s *Service) likeShards(counts schema.Counts) int {
 	return int(min(1+counts.Followers/s.cfg.FollowersPerLikeShard, messages.MaxLikeShards))
 }
 
-// newestPost returns the id of author's newest post in the list, or "" if there is none.
-// The next id must be above this id, and above the newest deleted one, which the counts
-// name: replicas make ids, and their clocks differ.
+// newestPost returns the id of author's newest post in the list, "" for none. The next id must be above this
+// id, and above the newest deleted post, which the counts name: replicas make ids, and their clocks differ.
 func (s *Service) newestPost(ctx context.Context, author string) (string, error) {
 	q := table.Query{PK: schema.PostsPK(author), Descending: true, Consistent: true, Project: []string{}}
 	read, err := page.Collect(ctx, s.access.Store, q, 1, page.Refill{}, page.Each(func(it table.Item) (string, bool, error) {
@@ -263,13 +262,13 @@ func (e *ownedError) Error() string {
 	return fmt.Sprintf("post %s of %s: the id belongs to a post of %s", e.post, e.author, e.owner)
 }
 
-// writePost makes a post in one transaction: the post, the post by id, the author's count (I4)
-// with its use, and the author's own timeline entry. If the post exists already, that is success.
-// writePost returns the stored post by id, and made reports whether this call made it. A post that
-// has become a tombstone stays one (I2).
+// writePost makes a post in one transaction: the post, the post by id, the author's count (I4) with its use,
+// and the author's own timeline entry. If the post exists already, that is success. writePost returns the
+// stored post by id, and made reports whether this call made it. A post that has become a tombstone stays a
+// tombstone (I2).
 //
-// If lazy is set, the post's event is durable and not handled yet. A worker that finds no
-// post repeats the transaction; a worker that finds the post waits until it is durable.
+// If lazy is set, the post's event is durable and not handled yet. A worker that finds no post repeats the
+// transaction; a worker that finds the post waits until it is durable.
 func (s *Service) writePost(ctx context.Context, p schema.Post, u use, lazy bool) (stored schema.PostRef, made bool, err error) {
 	return s.putPost(ctx, p, u, lazy, true)
 }

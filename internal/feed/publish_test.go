@@ -18,8 +18,7 @@ import (
 	"fanfare/messages"
 )
 
-// The list of likes gets another partition for a number of followers, up to a hundred
-// partitions.
+// The more followers an author has, the more partitions the list of likes gets, up to a hundred.
 func TestAPostHasLikeShardsForItsAuthorsFollowers(t *testing.T) {
 	for followers, want := range map[int64]int{0: 1, 9: 1, 10: 2, 25: 3, 980: 99, 990: 100, 1_000_000: 100} {
 		w := newWorld(t, func(c *config) { c.FollowersPerLikeShard = 10 })
@@ -41,8 +40,8 @@ func TestAPostHasLikeShardsForItsAuthorsFollowers(t *testing.T) {
 	}
 }
 
-// A post may be five minutes ahead of the clock. If it is further ahead, its author waits
-// until it is not, a minute at most.
+// A post may be five minutes ahead of the clock. If it is further ahead, its author waits until the post is
+// close enough, for a minute at most.
 func TestAPostThatIsTooFarAheadIsRefused(t *testing.T) {
 	for ahead, wait := range map[time.Duration]time.Duration{
 		messages.MaxAhead:                                  0,

@@ -26,8 +26,8 @@ import (
 
 // In these tests homes by pull have more followees than one page of their list.
 
-// pageLists is the number of followees up to which each page reads every list, and gatherLists up
-// to which one request gathers the home.
+// Up to pageLists followees each page reads every list, and up to gatherLists followees one request gathers
+// the home.
 const pageLists, gatherLists = 1000, 5000
 
 // followees lets viewer follow n authors without a profile, and returns them.
@@ -52,7 +52,7 @@ func (w *world) pulled(viewer string, in page.Request) page.List[feed.HomeItem] 
 	return l
 }
 
-// The first page reads each list once. The pages after it are made of the posts that it gathered.
+// The first page reads each list once. The later pages consist of the posts that the first page gathered.
 func TestAHomeOfFiveThousandFolloweesByPullReadsEachListOnce(t *testing.T) {
 	w, tp := tapped(t)
 	names := w.followees("viewer", gatherLists)
@@ -105,8 +105,8 @@ func TestRequestsThatGatherAHomeTakeTurns(t *testing.T) {
 	})
 }
 
-// The table takes a tenth of a second for each call, so the request has no time to read five thousand
-// lists. The next requests continue where it ended.
+// The table takes a tenth of a second for each call, so one request has no time to read five thousand lists.
+// The next requests continue where the first one ended.
 func TestAGatheringOnASlowTableGetsFurther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, tp := tapped(t)
@@ -151,8 +151,8 @@ func TestAGatheringFillsManyPages(t *testing.T) {
 	}
 }
 
-// walk reads viewer's home by pull from cursor on to its end, and returns its posts and
-// the number of requests. It calls each with each page, if each is not nil.
+// walk reads viewer's home by pull from cursor to its end, and returns its posts and the number of requests.
+// If each is not nil, walk calls it with each page.
 func (w *world) walk(viewer, cursor string, limit int, each func(page.List[feed.HomeItem])) (items []feed.HomeItem, requests int) {
 	w.t.Helper()
 	for ; ; requests++ {
@@ -169,7 +169,7 @@ func (w *world) walk(viewer, cursor string, limit int, each func(page.List[feed.
 	}
 }
 
-// Five thousand followees are read by one request, each further five thousand by one more.
+// One request reads five thousand followees, and each further five thousand take one more request.
 func TestAHomeOfFiveThousandFolloweesByPullIsOneRequest(t *testing.T) {
 	for followees, want := range map[int]int{pageLists: 1, pageLists + 1: 1, gatherLists: 1, gatherLists + 1: 2, 2*gatherLists + 1: 3} {
 		w := newWorld(t)
@@ -184,8 +184,8 @@ func TestAHomeOfFiveThousandFolloweesByPullIsOneRequest(t *testing.T) {
 	}
 }
 
-// gathered returns a world in which viewer follows more authors than each page reads, n posts of
-// them, newest first, and the cursor of a gathering above them.
+// gathered returns a world in which viewer follows more authors than each page reads. It also returns n posts
+// of these authors, newest first, and the cursor of a gathering above the posts.
 func gathered(t *testing.T, n int) (w *world, posts []feed.Post, cursor string) {
 	t.Helper()
 	w = newWorld(t)
@@ -252,7 +252,7 @@ func TestCursorsOfGatherings(t *testing.T) {
 	wantKind(t, err, fault.Malformed)
 }
 
-// A home that returns is read by pull. Its reader sees every post at once, with any number of
+// The home of a returning reader is read by pull. The reader sees every post at once, with any number of
 // followees: on pages of any size, by after, and live (I1, I7).
 func TestAReturningReaderOfThousandsOfFolloweesSeesEverythingAtOnce(t *testing.T) {
 	for _, c := range []struct{ followees, pushed, skipped int }{{1001, 0, 30}, {2000, 30, 130}, {5000, 0, 25}, {5000, 15, 5}} {
@@ -360,9 +360,9 @@ func TestAGatheredPageOfLongTextsEndsAfterItsBytes(t *testing.T) {
 	assert.Equal(t, 256<<10/20_600, most, "posts on a page")
 }
 
-// While a reader's requests gather and show, posts and follows come and go. A post that is
-// in the home from the first request to the last shows once, and no post shows that was
-// deleted or unfollowed before the request (I2, I7).
+// Posts and follows come and go while a reader's requests gather and show. A post that is in the home from the
+// first request to the last shows once. No post shows that was deleted or unfollowed before the request (I2,
+// I7).
 func TestAHomeByPullGathersWhileItChanges(t *testing.T) {
 	for seed := range uint64(3) {
 		random := rand.New(rand.NewPCG(seed, 0))

@@ -13,8 +13,8 @@ import (
 	"fanfare/internal/table"
 )
 
-// enrolled makes ann follow so many users, with edges of the presence's days, or without days
-// and a presence. It returns the followees.
+// enrolled makes ann follow a number of users. The edges have the presence's days, or neither the edges nor
+// ann have days. enrolled returns the followees.
 func (w *world) enrolled(dated bool, followees int) []string {
 	w.t.Helper()
 	names := numbered(followees, "author")
@@ -31,8 +31,7 @@ func (w *world) enrolled(dated bool, followees int) []string {
 	return names
 }
 
-// The presence has the day before yesterday, and so has each edge. All else of the presence
-// stays.
+// The presence and each edge get the day before yesterday. All other parts of the presence stay.
 func TestAReaderIsPutAwayWithAllItsEdges(t *testing.T) {
 	lo, hi := id.Floor(longAgo), id.Floor(longAgo.Add(aDay))
 	for name, c := range map[string]struct {
@@ -102,8 +101,8 @@ func TestAFailedPutAwayMayBeRepeated(t *testing.T) {
 	}
 }
 
-// Between the reads and a transaction another process ends a follow, enrols the reader, or sees
-// it. The call looks again.
+// Between the reads and a transaction another process ends a follow, enrols the reader, or sees the reader.
+// The call looks again.
 func TestAReaderIsPutAwayWhileItsFollowsChange(t *testing.T) {
 	for name, c := range map[string]struct {
 		dated     bool

@@ -83,7 +83,7 @@ func TestReadsShowEachKind(t *testing.T) {
 	}
 }
 
-// The list of one kind refuses a cursor of another kind's list.
+// The list of one kind refuses the cursor of another kind.
 func TestACursorOfReactionsIsOfItsKind(t *testing.T) {
 	w := newWorld(t, withKinds)
 	w.users("ann", "bob", "cid")
@@ -102,8 +102,8 @@ func TestACursorOfReactionsIsOfItsKind(t *testing.T) {
 	}
 }
 
-// Kinds that are not configured are refused. Stored ones can be taken back, and show again with the
-// setting.
+// Reactions of kinds that are not configured are refused. Stored reactions of such kinds can be taken back,
+// and show again once the kind is configured.
 func TestReactionsSwitchedOff(t *testing.T) {
 	w := newWorld(t, withKinds)
 	w.users("ann", "bob")

@@ -35,8 +35,8 @@ func tapped(t *testing.T, change ...func(*config)) (*world, *tap) {
 	return w, tp
 }
 
-// crowd makes viewer follow the authors. They post in turns until there are posts
-// posts. All are delivered, and no mark is left.
+// crowd makes viewer follow the authors, who post in turns until there are posts posts. All posts are
+// delivered, and no mark is left.
 func (w *world) crowd(viewer string, authors, posts int) []string {
 	names := numbered(authors, "author")
 	w.users(viewer)
@@ -320,8 +320,8 @@ func (l *largest) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page
 	}
 }
 
-// A user who often follows and unfollows may have very many marks for months. The home
-// holds one page of marks at a time, and is right even so (I2, I9).
+// A user who often follows and unfollows may have very many marks for months. The home holds one page of marks
+// at a time, and is still right (I2, I9).
 func TestHomeOfSomebodyWithThousandsOfMarks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &largest{pk: schema.MarksPK("viewer")}

@@ -38,8 +38,8 @@ import (
 // other field takes its default.
 type Config struct {
 	Access *access.Access
-	// Authors, if not nil, spares known authors the reads before a post. It is only for a
-	// process that alone writes the table; all its Services share one.
+	// Authors, if not nil, spares known authors the reads before a post. It is only for the one process that
+	// writes the table; all Services of that process share it.
 	Authors *Authors
 	// LikesByUser means that likes are in the index of likes by user.
 	LikesByUser bool

@@ -22,15 +22,14 @@ import (
 // In these tests lists and homes meet thousands of hidden things. Each page costs a
 // bounded number of table calls, and all pages together hold each item once.
 
-// TableCalls is the most that one page may cost, besides the first read of each list that
-// it merges.
+// tableCalls is the largest number of calls of one page, besides the first read of each list that it merges.
 const tableCalls = 12
 
-// smallCalls is the most calls that a small first refill adds: references, their posts, and the
+// smallCalls is the largest number of calls that a small first refill adds: references, their posts, and the
 // likes of the posts that show.
 const smallCalls = 3
 
-// put writes items as they are.
+// put writes items without any check.
 func (w *world) put(items ...table.Item) {
 	w.t.Helper()
 	for part := range slices.Chunk(items, table.MaxBatchWrite) {
@@ -156,8 +155,8 @@ func (w *world) entries(user, author string, n int) {
 	w.put(items...)
 }
 
-// A home that skips many entries of an unfollowed author asks for their removal, once a
-// minute, so that a lost event is sent again. Few entries are left to expire.
+// A home that skips many entries of an unfollowed author requests their removal, once a minute, so that a lost
+// event is sent again. If there are few entries, the home leaves them to expire.
 func TestAHomeAsksForTheRemovalOfManyEntries(t *testing.T) {
 	w := newWorld(t)
 	names := w.crowd("ann", 2, 0)
@@ -211,8 +210,8 @@ func TestHomeOfACutTimelineAndAMarkedAuthor(t *testing.T) {
 	}
 }
 
-// A page of the table ends after a megabyte, so the lists of authors of long posts are cut. No
-// cut of one list may hide a post of another one (I7).
+// A page of the table ends after a megabyte, so the lists of authors of long posts are cut. The cut of one
+// list must not hide a post of another list (I7).
 func TestHomesOfAuthorsOfLongPosts(t *testing.T) {
 	w, tp := tapped(t)
 	names := numbered(25, "author")

@@ -23,7 +23,7 @@ import (
 // longName makes user ids as long as UUIDs.
 func longName(name string) string { return name + strings.Repeat("-", 36-len(name)) }
 
-// fullHome makes a home of posts by 20 authors in turns, and returns them newest first.
+// fullHome makes a home of posts by 20 authors in turns, and returns the posts newest first.
 func (w *world) fullHome(viewer string, posts int) []feed.Post {
 	w.t.Helper()
 	names := numbered(20, longName("")[4:])
@@ -87,8 +87,9 @@ func TestSmallPagesWithADeletedPostReadFewMore(t *testing.T) {
 	}
 }
 
-// Each refill reads merged lists again. A small refill pays for that from the budget if this leaves
-// the calls of a large one. With three or four lists it does not, and with five there is no refill.
+// Each refill reads merged lists again. A small refill pays for these reads from the budget if the budget
+// still has the calls of a large refill afterwards. With three or four lists it does not, and with five lists
+// there is no refill.
 func TestASmallRefillPaysForMergedLists(t *testing.T) {
 	for merged, want := range map[int]float64{0: 4, 1: 5, 2: 6, 3: 108, 4: 109, 5: 0} {
 		var m meter
@@ -107,8 +108,8 @@ func TestASmallRefillPaysForMergedLists(t *testing.T) {
 	}
 }
 
-// The page lacks few posts, but many posts after it are deleted. A small refill that is not enough
-// takes no calls from the large refills: no page ends earlier than with only large refills.
+// The page lacks few posts, but many posts after it are deleted. A small refill that does not fill the page
+// takes no calls from the large refills: no page ends earlier than with large refills alone.
 func TestNoPageEndsEarlierForASmallRefill(t *testing.T) {
 	for _, c := range []struct {
 		limit, living, deleted int
@@ -338,7 +339,7 @@ func listsThatSkip() []skipping {
 	}
 }
 
-// An item that a list has to skip makes a page read hardly more. If the table has no item of the
+// A page that has to skip an item of a list reads hardly more than before. If the table has no item of the
 // skipped thing, the page has nothing to skip.
 func TestAPageThatSkipsAnItemReadsFewMore(t *testing.T) {
 	for _, c := range listsThatSkip() {

@@ -10,7 +10,7 @@ import (
 	"fanfare/internal/table"
 )
 
-// tap is a table that counts the calls to another one, slows them, and fails some.
+// tap is a table that counts the calls to another table, slows them down, and fails some of them.
 type tap struct {
 	table.Store
 	// latency is how long each call takes, in virtual time.
@@ -39,11 +39,11 @@ type failure uint8
 const (
 	// works: the call succeeds.
 	works failure = iota
-	// lost: the call fails, and nothing was written.
+	// lost means that the call fails, and that nothing was written.
 	lost
-	// answerLost: the call fails, though it was written.
+	// answerLost means that the call fails, although its write happened.
 	answerLost
-	// conflicts: a transaction conflicts with another one.
+	// conflicts means that a transaction conflicts with another transaction.
 	conflicts
 )
 

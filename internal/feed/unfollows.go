@@ -24,8 +24,7 @@ const unfollowedSlack = messages.MaxAge
 // consistent read of the marks. The mark outlives every entry that chunks and backfills
 // in flight may still write. An earlier backfill cannot end the mark, because the mark
 // has another version. So no entry has to be purged: entries expire by their ttl. A home
-// read that meets many of them asks a worker to remove them.
-// meets many of them asks a worker to remove them.
+// read that meets many entries of the author asks a worker to remove these entries.
 func (s *Service) Unfollow(ctx context.Context, follower, author string) error {
 	if err := notSelf(follower, author); err != nil {
 		return err

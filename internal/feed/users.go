@@ -31,8 +31,8 @@ func (s *Service) PutProfile(ctx context.Context, user string, in ProfileInput) 
 	return made, err
 }
 
-// putProfile is one try of PutProfile. Its condition fails if another call has changed the name or
-// the image since the read.
+// putProfile is one try of PutProfile. Its condition fails if another call has changed the name or the image
+// since the read.
 func (s *Service) putProfile(ctx context.Context, user string, in ProfileInput) (User, error) {
 	items, err := s.userItems(ctx, user)
 	if err != nil {

@@ -22,8 +22,8 @@ import (
 	"fanfare/messages"
 )
 
-// hostile is valid Unicode of kinds that break other programs, for texts. unusual is as much of it
-// as a name may have.
+// hostile is valid Unicode that breaks other programs, for texts. unusual is the part of it that a name may
+// have.
 const (
 	hostile = unusual + "\x00 \uFFFE\uFFFF\u202E\r\n\t"
 	unusual = " 👩🏽\u200d🚀 שלום a\u0301 e\u0301 می\u200cخواهم \"<b>' "
@@ -66,7 +66,7 @@ func TestConcurrentFirstProfilesAgreeOnTheirCreation(t *testing.T) {
 	}
 }
 
-// Another call makes the profile, or removes it, between the read and the write of this one.
+// Between the read and the write of a call another call makes or removes the profile.
 func TestAProfileThatOthersMakeOrRemoveMeanwhile(t *testing.T) {
 	w, tp := tapped(t)
 	key := schema.ProfileKey("ann")

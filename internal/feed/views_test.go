@@ -20,8 +20,7 @@ import (
 	"fanfare/internal/page"
 )
 
-// A post looks the same wherever its view shows: like the item of a home, with its
-// comments.
+// A post looks the same in every view: like the item of a home, with its comments.
 func TestAPostHasOneView(t *testing.T) {
 	for _, byIndex := range []bool{true, false} {
 		t.Run(fmt.Sprintf("likes by user %v", byIndex), func(t *testing.T) {
@@ -103,7 +102,7 @@ func TestCommentsOfAUserHaveTheirPosts(t *testing.T) {
 	wantKind(t, err, fault.NotFound)
 }
 
-// Lists of users show each with the follows of their reader.
+// Lists of users show, with each user, the follows between that user and the reader.
 func TestUsersInListsHaveTheFollowsOfTheirReader(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann", "bob", "cid", "dan", "eve")
@@ -199,8 +198,7 @@ func TestTheEdgesOfAReaderWhoFollowsThousandsAreReadByKey(t *testing.T) {
 	assert.LessOrEqual(t, keys, 3*len(shown)+3)
 }
 
-// A user who did not exist at the first request shows at once when it exists, in the same
-// process.
+// A user who did not exist at the first request shows at once after its creation, in the same process.
 func TestAUserWhoComesIsFoundAtOnce(t *testing.T) {
 	w := newWorld(t, sharing)
 	other := newWorld(t, func(c *config) { c.Store = w.store })
@@ -262,7 +260,7 @@ func TestAPageOfViewsEndsAfterItsBytes(t *testing.T) {
 	assert.True(t, slices.Equal(ids, seen))
 }
 
-// Whatever a page has, its views take a bounded number of table calls more.
+// Whatever a page shows, its views take a bounded number of further table calls.
 func TestViewsOfAPageTakeABoundedNumberOfCalls(t *testing.T) {
 	w, tp := tapped(t)
 	w.users("ann")

@@ -48,7 +48,7 @@ func (b busy) Transact(context.Context, table.TransactInput) (table.WriteResult,
 	return table.WriteResult{}, &table.CancelledError{Reasons: []table.CancelledOp{{Reason: table.CancelThrottled}}}
 }
 
-// The caller of a deletion asks for a purge unless it knows that the transaction did nothing.
+// The caller of a deletion requests a purge unless it knows that the transaction had no effect.
 func TestATransactionWhoseCallerLeavesBetweenTwoTriesIsKnownToDoNothing(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	a := New(Config{Store: busy{cancelled: leave}, Now: time.Now})

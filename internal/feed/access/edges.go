@@ -14,9 +14,9 @@ import (
 // user of the page.
 const edgesForEachUser = 3
 
-// EdgesTo returns the users to which a partition of one user's edges or blocks has an item. As
-// ownReactions does, it asks for the items between the first and the last of users, and reads the
-// remaining ones by key if there are very many. Both reads are consistent: a follow shows at once.
+// EdgesTo returns the users to which a partition of one user's edges or blocks has an item. Like ownReactions,
+// it reads the items between the first and the last of users, and reads the remaining items by key if there
+// are very many. Both reads are consistent: a follow shows at once.
 func (a *Access) EdgesTo(ctx context.Context, pk string, users []string) (map[string]bool, error) {
 	has := make(map[string]bool, len(users))
 	if len(users) > 1 {

@@ -99,10 +99,9 @@ func failure(err error) error {
 	return err
 }
 
-// RefillOfLivingPosts is the refill of a list of one user's items that OfLivingPosts reads.
-// A refill reads a page, and then its posts with one request. The first page may take two
-// requests for its posts, and a check of the user. A small first refill takes two calls
-// more.
+// RefillOfLivingPosts is the refill of a list of one user's items that OfLivingPosts reads. A refill reads a
+// page, and then the page's posts with one request. The first page may take two requests for its posts, and a
+// check of the user. A small first refill takes two calls more.
 func RefillOfLivingPosts() page.Refill {
 	return page.Refill{Budget: page.BudgetAfter(4), Calls: 2, Most: table.MaxBatchGet, Small: true}
 }

@@ -19,11 +19,11 @@ const followLanes = 8
 // it are for the user's followers.
 const HourLane = followLanes
 
-// turns makes the transactions on an author's followers take turns in this process, and the
-// transactions on a post's comments, so that they do not conflict with each other. The shares of
-// the follower count are spread over followLanes lanes. In a lane, users have turns one after the
-// other, and one user's calls run in the order of their arrival. So a user with many calls delays
-// only the own calls. A lane exists while calls use it.
+// turns makes the transactions on an author's followers take turns in this process, and also the transactions
+// on a post's comments, so that they do not conflict with each other. The shares of the follower count are
+// spread over followLanes lanes. In a lane, users have turns one after the other, and one user's calls run in
+// the order of their arrival. So a user with many calls delays only that user's calls. A lane exists while
+// calls use it.
 type turns struct {
 	mu    sync.Mutex
 	lanes map[Lane]*lane

@@ -16,8 +16,8 @@ import (
 	"fanfare/internal/table/tabletest"
 )
 
-// TestACallWhoseContextHasEndedTakesNoTurn holds though the lane is free: a select takes one of
-// two that are ready by chance, and the simulation would not replay.
+// TestACallWhoseContextHasEndedTakesNoTurn holds even if the lane is free: if two cases of a select are ready,
+// select takes one by chance, and the simulation would not replay.
 func TestACallWhoseContextHasEndedTakesNoTurn(t *testing.T) {
 	turns, of := newTurns(), Lane{"ann", 1}
 	ended, end := context.WithCancel(t.Context())
@@ -32,7 +32,7 @@ func TestACallWhoseContextHasEndedTakesNoTurn(t *testing.T) {
 	assert.Empty(t, turns.lanes, "a lane exists while calls use it")
 }
 
-// underWay is a table whose transactions take a moment. It counts those at the same time.
+// underWay is a table whose transactions take a moment. It counts the transactions that run at the same time.
 type underWay struct {
 	table.Store
 	mu        sync.Mutex
@@ -55,8 +55,8 @@ func (u *underWay) count(n int) {
 	u.most = max(u.most, u.now)
 }
 
-// A process has eight transactions on the followers of one author under way, and one on the
-// comments of a post. Comments of other users do not wait for them.
+// A process has at most eight transactions on the followers of one author under way, and one on the comments
+// of a post. Comments on other posts do not wait for these transactions.
 func TestTransactionsOfACrowdTakeTurns(t *testing.T) {
 	const crowd = 200
 	for name, c := range map[string]struct {
@@ -111,8 +111,8 @@ func TestACallThatWaitsInVainLeavesItsLane(t *testing.T) {
 	})
 }
 
-// A user with 32 calls at once in one lane delays only the own calls: a call of another user
-// waits for the call that holds the lane, and for one earlier call of each user.
+// A user with 32 calls at once in one lane delays only calls of that user: a call of another user waits for
+// the call that holds the lane, and for one earlier call of each user.
 func TestACrowdOfCallsOfOneUserHoldsUpThatUserAlone(t *testing.T) {
 	const turn = 10 * time.Millisecond // of underWay
 	for name, send := range map[string]func(context.Context, *Access, string, table.TransactOp) error{
@@ -153,8 +153,8 @@ func TestACrowdOfCallsOfOneUserHoldsUpThatUserAlone(t *testing.T) {
 	}
 }
 
-// Calls of one user keep their order, users have turns in the order in which they came, and calls
-// whose context ends leave no gap.
+// Calls of one user keep their order, users get turns in the order of their arrival, and calls whose context
+// ends leave no gap.
 func TestUsersHaveTurnsOneAfterTheOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns, of := newTurns(), Lane{"post", 0}

@@ -37,8 +37,8 @@ func (d *tracked) plan(state string, extra ...table.Attr) {
 	d.put(it)
 }
 
-// chunk puts a chunk with 3 entries and a follower who is away. done is the second after the
-// beginning in which it was done, 0 if it is not.
+// chunk puts a chunk with 3 entries and one away follower. done is the second, counted from the beginning, in
+// which the chunk was done, 0 if it is not done.
 func (d *tracked) chunk(first, end string, done int) {
 	d.t.Helper()
 	c := schema.Chunk{Post: d.post.ID, First: first, End: end}
@@ -69,7 +69,7 @@ func (d *tracked) running(delivered, skipped, done, total int64) delivery.Progre
 	return want
 }
 
-// ended is d in an end state, which it reached at the second after the beginning, 0 for no time.
+// ended is d in an end state that it reached at a second counted from the beginning, 0 for no time.
 func (d *tracked) ended(want delivery.Progress, state delivery.State, second int) delivery.Progress {
 	want.State = state
 	if second > 0 {

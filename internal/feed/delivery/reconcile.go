@@ -27,8 +27,7 @@ type Reconciled struct {
 const (
 	// reconcileCalls is the number of pages that one Reconcile reads of the index.
 	reconcileCalls = 50
-	// reconcileMargin is the time that a worker needs to take a post before it is too
-	// old.
+	// reconcileMargin is the time that a worker needs to take a post before the post is too old.
 	reconcileMargin = time.Hour
 )
 

@@ -20,8 +20,7 @@ import (
 	"fanfare/internal/table"
 )
 
-// delivered writes the record of a delivery: its chunks from the open start on, and whether
-// each is done.
+// delivered writes the record of a delivery: its chunks, from the open start on, each of them done or not.
 func (w *world) delivered(post string, done ...bool) {
 	w.t.Helper()
 	w.put(schema.Plan{Post: post, Author: "ann", Planned: 1, Started: w.now(), Attempts: 1}.Item())
@@ -44,8 +43,8 @@ func (w *world) complete(post string) {
 	w.put(schema.Chunk{Post: post, Done: w.now()}.Item())
 }
 
-// reconcile looks at all posts, limit at most in each call, and returns the sum of the calls
-// and the posts that they published.
+// reconcile looks at all posts, at most limit in each call. It returns the sum of the calls and the posts that
+// the calls published.
 func (w *world) reconcile(since, until time.Time, limit int) (sum delivery.Reconciled, published []string) {
 	w.t.Helper()
 	for first := true; first || sum.Next != ""; first = false {
@@ -174,7 +173,7 @@ func TestReconcileFailsWhileTheClockIsInDoubt(t *testing.T) {
 	assert.Equal(t, 1, got.Checked)
 }
 
-// A deletion takes the item of a post away, and its record may stay in the index for a moment.
+// A deletion removes the item of a post, and the post's record may stay in the index for a moment.
 func TestAPostThatIsGoneMeanwhileIsNotPublishedAgain(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann")
@@ -223,7 +222,7 @@ func TestReconcileReadsABoundedNumberOfPages(t *testing.T) {
 	}
 }
 
-// A page of the index whose items have all expired hides none behind it.
+// A page of the index whose items have all expired hides no item behind the page.
 func TestReconcileReadsOnBehindExpiredItems(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann")

@@ -184,8 +184,8 @@ func (h *Homes) HomeStreamed(ctx context.Context, viewer, last string) (*Streame
 	return seen, nil
 }
 
-// homeRefs returns the first want references of a span of viewer's home, fewer only at the end
-// or if the budget cut the read.
+// homeRefs returns the first want references of a span of viewer's home. It returns fewer only at the end of
+// the home, or if the budget ends the read.
 func (h *Homes) homeRefs(ctx context.Context, viewer string, of access.Span, want int) (page.Stretch[access.Ref], error) {
 	refs, _, err := h.source(viewer, false, of).whole(ctx, page.BudgetAfter(2), "", want)
 	return refs, err
@@ -250,9 +250,9 @@ func (h *Homes) Arrivals(ctx context.Context, viewer string, seen *Streamed) ite
 	}
 }
 
-// looked ends a look at refs, which are oldest first. If the look did not reach the end of the
-// home, the next look begins at the last windowPosts of refs, or after the hidden posts that
-// used up the budget. Otherwise a look might end where it began.
+// looked ends a look at refs, which are oldest first. If the look did not reach the end of the home, the next
+// look begins at the last windowPosts of refs, or after the hidden posts that used up the budget. Without this
+// rule a look might end where it began.
 func (v *Streamed) looked(refs page.Stretch[access.Ref], now time.Time) {
 	v.show(refs.Items)
 	switch n := len(refs.Items); {

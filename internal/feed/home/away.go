@@ -24,10 +24,10 @@ import (
 // read by pull until the entries exist. That is a day early, as a margin for clock skew.
 
 const (
-	// returnLinger is how long a home is read by pull after its return: a read may have read
-	// its entries before the return wrote them, and the presence afterwards.
+	// returnLinger is how long a home is read by pull after its return: a home read may have read the entries
+	// before the return wrote them, and the presence afterwards.
 	returnLinger = time.Minute
-	// mostAhead bounds how long before the presence's day a read asks for a refresh.
+	// mostAhead bounds how long before the presence's day a read requests a refresh.
 	mostAhead = 7 * 24 * time.Hour
 )
 

@@ -61,7 +61,7 @@ func TestPositionsOfStreamsAscend(t *testing.T) {
 	}
 }
 
-// A replay of any length keeps the like counts of its window only (I9).
+// A replay of any length keeps only the like counts of its window (I9).
 func TestAStreamKeepsTheLikeCountsOfItsWindow(t *testing.T) {
 	seen := &Streamed{likes: map[string]PostLikes{}}
 	for n := range 10 * windowPosts {
@@ -71,8 +71,8 @@ func TestAStreamKeepsTheLikeCountsOfItsWindow(t *testing.T) {
 	assert.Len(t, seen.likes, windowPosts)
 }
 
-// FuzzGathering checks that no state of a gathering panics, and that an accepted one is
-// written as it was read and holds descending ids, on which the home relies.
+// FuzzGathering checks that no state of a gathering panics. An accepted state is written as it was read and
+// holds descending ids, on which the home relies.
 func FuzzGathering(f *testing.F) {
 	long := gathering{before: id.Max, after: strings.Repeat("u", 64), end: id.Min}
 	for i := range gatherPosts {
@@ -115,7 +115,7 @@ func FuzzGathering(f *testing.F) {
 	})
 }
 
-// Anybody can make a cursor. One of a gathering that has no posts left ends the home.
+// Anybody can make a cursor. A cursor of a gathering without remaining posts ends the home.
 func TestACursorWithoutGatheredPostsEndsTheHome(t *testing.T) {
 	now := func() time.Time { return time.Unix(1_800_000_000, 0) }
 	way := access.New(access.Config{Store: tabletest.NewMemory(), Now: now, Lifetimes: lifetime.Fixed(time.Hour)})

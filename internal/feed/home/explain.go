@@ -95,8 +95,8 @@ func (h *Homes) explain(ctx context.Context, user, post string) (Explanation, er
 		e.Reason, e.At = ReasonExpired, lives.End(access.TimeOf(post))
 		return e, nil
 	}
-	// A follow between the read of its edge and the read of its mark looks like a missing
-	// entry. The second round sees both.
+	// If a follow comes between the read of its edge and the read of its mark, an entry seems to be missing.
+	// The second round sees both.
 	for range 2 {
 		if e, err = h.explainShown(ctx, e); err != nil || e.Reason != ReasonMissing {
 			return e, err

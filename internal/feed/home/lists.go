@@ -88,10 +88,9 @@ func (h *Homes) newerThan(ctx context.Context, after string) (access.Span, error
 // homeReaders is the number of post lists that one home read reads at the same time.
 const homeReaders = 100
 
-// Query is the way to compute a home: from the timeline (push), or only from the
-// followees' post lists (pull). Both give the same list and share their cursors. A
-// non-empty After leaves out that post and all older ones; such a list has cursors of its
-// own.
+// Query is the way to compute a home: from the timeline (push), or only from the followees' post lists (pull).
+// Both ways give the same list and share their cursors. A non-empty After leaves out that post and all older
+// posts, and the list then has cursors of its own.
 type Query struct {
 	Pull  bool
 	After string

@@ -14,9 +14,9 @@ import (
 	"fanfare/messages"
 )
 
-// This file reads the facts by which a process with live homes knows that a look at one may find a
-// post: new posts of all authors, and the authors whose posts a home shows. No user sees these
-// facts, so the reads need not be consistent.
+// This file reads facts for a process with live homes: new posts of all authors, and the authors whose posts a
+// home shows. By these facts the process knows that a look at a home may find a post. No user sees the facts,
+// so the reads need not be consistent.
 
 // madeAtOnce is the number of posts of a shard that one PostsMade reads at most (I11).
 const madeAtOnce = 5000

@@ -14,10 +14,10 @@ import (
 	"fanfare/internal/table"
 )
 
-// This file computes homes by pull: from the post lists of the followees and of the viewer.
-// For a viewer of few followees, each request reads all lists. For a viewer of more, a
-// request gathers the next posts in its cursor. This request and the next ones make pages of
-// the gathered posts (docs/decisions/0012).
+// This file computes homes by pull: from the post lists of the followees and of the viewer. For a viewer of
+// few followees, each request reads all lists. For a viewer of many followees, a request gathers the next
+// posts in its cursor. This request and the next requests make pages of the gathered posts
+// (docs/decisions/0012).
 
 const (
 	// followeesPage is the number of followees in memory at a time. A home of at most so
@@ -130,11 +130,11 @@ func (h *Homes) gathered(ctx context.Context, viewer string, query Query, at gat
 	return at, nil
 }
 
-// gatherLists merges the posts of viewer and of the followees after the user after ("" for all) into
-// top: the wanted ones, each page of followees within a budget of its own. It reads the lists of
-// gatherPages pages of followees at most, and fewer if the time of the request is too short for the
-// next page. It returns the last followee, everyFollowee at the end. A reader's requests gather one
-// after the other, so one user's concurrent calls do not grow with the user's requests (I11).
+// gatherLists merges the posts of viewer and of the followees after the user after ("" for all) into top: the
+// wanted posts, with a budget for each page of followees. It reads the lists of gatherPages pages of followees
+// at most, and fewer if the time of the request is too short for the next page. It returns the last followee,
+// everyFollowee at the end. A reader's requests gather one after the other, so the number of concurrent calls
+// for one user does not grow with the user's requests (I11).
 func (h *Homes) gatherLists(ctx context.Context, viewer, after string, wanted wantedPosts, top page.Stretch[access.Ref]) (_ page.Stretch[access.Ref], last string, err error) {
 	err = h.access.InTurn(ctx, access.Lane{Author: "home of " + viewer}, viewer, func() error {
 		for range gatherPages {

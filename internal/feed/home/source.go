@@ -37,8 +37,8 @@ var errGathered = errors.New("the home by pull of a reader of so many followees 
 // gathered reports whether the home has to be gathered. Then next lists nothing.
 func (s *source) gathered() bool { return s.push == nil && s.gathers }
 
-// next returns the first want references that follow the post id last ("" for the start), fewer
-// only at the end or if the budget ends the read. Some may name deleted posts. It skips hidden
+// next returns the first want references that follow the post id last ("" for the start). It returns fewer
+// only at the end, or if the budget ends the read. Some references may name deleted posts. next skips hidden
 // posts as long as calls lasts. It also returns the number of table calls that it always makes.
 func (s *source) next(ctx context.Context, calls *page.Budget, last string, want int) (page.Stretch[access.Ref], int, error) {
 	if s.push != nil {

@@ -40,7 +40,7 @@ type marks struct {
 	// of holds the mark of each author.
 	of     map[string]schema.Mark
 	merged []followee
-	// muted holds all muted authors: the first page has them.
+	// muted holds all muted authors, which the first page of marks has.
 	muted map[string]bool
 	// late holds the marks whose backfills should have ended long ago.
 	late []schema.Mark
@@ -92,7 +92,7 @@ func (p *pushSource) next(ctx context.Context, calls *page.Budget, last string, 
 		if len(top.Items) == want || !entries.More {
 			break
 		}
-		// Read more entries in the place of the ones that were left out.
+		// Read further entries to replace the entries that were left out.
 		end := entries.Items[len(entries.Items)-1].Post
 		if !calls.Take(1) {
 			top.Cut = end
@@ -134,9 +134,9 @@ func (p *pushSource) next(ctx context.Context, calls *page.Budget, last string, 
 	}
 }
 
-// marksOf returns the marks of the authors of entries. The first page of marks answers for
-// the authors up to its last one. The marks of later authors are read by their keys, so
-// that memory does not grow with the number of marks (I9).
+// marksOf returns the marks of the authors of entries. The first page of marks has the marks of all authors up
+// to its last author. The marks of later authors are read by their keys, so that memory does not grow with the
+// number of marks (I9).
 func (p *pushSource) marksOf(ctx context.Context, calls *page.Budget, entries []access.Ref) (map[string]schema.Mark, error) {
 	if p.marks.last == "" {
 		return p.marks.of, nil

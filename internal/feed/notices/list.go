@@ -70,9 +70,9 @@ func (r *reader) prepare(ctx context.Context) error {
 	)
 }
 
-// page returns the notifications of a page of the index that show. It first looks at as many keys as
-// the page needs, and at all keys if some of these were hidden. If none was hidden, it returns the
-// next notification without a look: that one only shows that the list continues.
+// page returns the shown notifications of a page of the index. It first looks at as many keys as the page
+// needs, and at all keys if some of these were hidden. If none was hidden, page also returns the next
+// notification without a look, because that notification only shows that the list continues.
 func (r *reader) page(ctx context.Context, items []table.Item) ([]Notice, error) {
 	all := make([]Notice, 0, len(items))
 	for _, it := range items {

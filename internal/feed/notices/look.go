@@ -25,7 +25,7 @@ func (r *reader) visible(ctx context.Context, all []Notice) ([]Notice, error) {
 	if err := r.hideActs(ctx, all); err != nil {
 		return nil, err
 	}
-	// Of a full list that names nobody an older action may hold: its number tells.
+	// If a full list names nobody, an older action may still hold: the number decides.
 	return slices.DeleteFunc(all, func(of Notice) bool {
 		return len(of.Actors) == 0 && (len(of.acts) < schema.NoticeActs || of.Kind == schema.NoticeMention)
 	}), nil
@@ -119,8 +119,8 @@ func (r *reader) hideActs(ctx context.Context, all []Notice) error {
 	return r.name(ctx, all)
 }
 
-// name chooses the actors among the users whose action holds. It reads as few profiles as it can: of
-// three users for each notification, and of one more user for each that has no profile.
+// name chooses the actors among the users whose action holds. It reads as few profiles as possible: three
+// users for each notification, and one more user for each user without a profile.
 func (r *reader) name(ctx context.Context, all []Notice) error {
 	profiles := map[string]bool{}
 	for {

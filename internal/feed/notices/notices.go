@@ -70,7 +70,7 @@ type Notice struct {
 	Target string
 	// Actors acted last, the newest first. The list is empty if only older actions hold.
 	Actors []Actor
-	// Count is the stored number of likes, comments or followers. It is nil for a mention, and if the
+	// Count is the stored number of likes, comments or followers. It is nil for a mention, and also if the
 	// reader has too many own comments to subtract.
 	Count *int64
 	// At is the time of the notification's place.

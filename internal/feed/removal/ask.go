@@ -92,7 +92,7 @@ type Knowledge string
 
 // The states of a user id.
 const (
-	// Known is an id with a profile, Removed one whose profile was removed.
+	// Known is an id with a profile, and Removed is an id whose profile was removed.
 	Known   Knowledge = "known"
 	Removed Knowledge = "removed"
 	// Unknown is an id that no user has or had, as far back as removals are remembered.

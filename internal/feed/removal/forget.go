@@ -15,7 +15,7 @@ import (
 	"fanfare/messages"
 )
 
-// endsBy reports whether the removal that an event asks for ends the life of the profile.
+// endsBy reports whether the removal that an event requests ends the life of the profile.
 func endsBy(now feed.Standing, event string) bool {
 	p := now.Profile
 	if p == nil || p.After != "" {
@@ -24,8 +24,8 @@ func endsBy(now feed.Standing, event string) bool {
 	return !p.CreatedAt.After(access.TimeOf(event))
 }
 
-// beginForget ends the life that an event asks to end, if the call that sent the event could not. It
-// returns the removal of the event. overtaken reports that a newer removal exists.
+// beginForget ends the life that an event asks to end, if the sender of the event could not. It returns the
+// removal of the event. overtaken reports that a newer removal exists.
 func (r *Removals) beginForget(ctx context.Context, user, event string) (removal schema.Removal, overtaken bool, err error) {
 	err = r.access.RetryChanged(func() (changed bool, err error) {
 		now, err := r.feed.Standing(ctx, user)
@@ -141,7 +141,7 @@ func (sw *sweep) isFormer(ctx context.Context, now, read schema.Edge) (bool, err
 	return err == nil && !now.Version().After(access.TimeOf(former)), err
 }
 
-// mutes removes the user's mutes. Mutes of the user are kept for the users who made them (feed/kept.go).
+// mutes removes the mutes by the user. Mutes of the user by other users are kept (feed/kept.go).
 func (sw *sweep) mutes(ctx context.Context) error {
 	q := table.Query{PK: schema.MarksPK(sw.user), Low: schema.SortMute, High: schema.SortMuteEnd, Consistent: true}
 	return sw.each(ctx, q, func(it table.Item, former string) error {
@@ -191,8 +191,8 @@ func (sw *sweep) markers(ctx context.Context) error {
 	})
 }
 
-// notices deletes the user's notifications and the mark up to which they are read. A notification
-// belongs to a new life if its post does, or if one of its places does: the places of a new life are
+// notices deletes the user's notifications and the mark up to which they are read. A notification belongs to a
+// new life if its post belongs to the new life, or if one of its places does: the places of a new life are
 // above its beginning.
 func (sw *sweep) notices(ctx context.Context) error {
 	return sw.each(ctx, table.Query{PK: schema.NoticesPK(sw.user), Consistent: true}, func(it table.Item, former string) error {
@@ -223,7 +223,7 @@ func (sw *sweep) notices(ctx context.Context) error {
 	})
 }
 
-// blocks ends the user's blocks. Blocks of the user are kept for the users who made them (feed/kept.go).
+// blocks ends the blocks by the user. Blocks of the user by other users are kept (feed/kept.go).
 func (sw *sweep) blocks(ctx context.Context) error {
 	return sw.each(ctx, table.Query{PK: schema.BlocksPK(sw.user), Consistent: true}, func(it table.Item, former string) error {
 		b, err := schema.ParseBlock(it)
@@ -290,10 +290,9 @@ func (sw *sweep) likes(ctx context.Context) error {
 	})
 }
 
-// withdrawal returns the version of the action that takes back a like of a former life. It is above
-// the like's version, and below all versions of a new life, so it is not a new id of now. If the
-// user likes the post again, the aggregator refuses the later of the two messages, whichever that
-// is.
+// withdrawal returns the version of the action that takes back a like of a former life. The version is above
+// the like's version, and below all versions of a new life, so it is not a new id of the present. If the user
+// likes the post again, the aggregator refuses the later of the two messages, whichever message that is.
 func (sw *sweep) withdrawal(like string) (string, error) {
 	version, err := sw.r.access.IDs.Before(sw.event)
 	if err == nil && version <= like {

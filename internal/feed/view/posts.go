@@ -152,9 +152,9 @@ func refTo(post schema.PostRef) access.Ref {
 	return access.Ref{Post: post.ID, Author: post.Author, LikeShards: post.LikeShards}
 }
 
-// posts returns the views of the living posts among refs. read has the posts if they were
-// read already. It takes one round trip and 5 table calls at most. Authors of posts
-// without a byline take one round trip and one call more.
+// posts returns the views of the living posts among refs. read has the posts that were already read. posts
+// takes one round trip and 5 table calls at most. Authors of posts without a byline take one round trip and
+// one call more.
 func (v *Views) posts(ctx context.Context, viewer string, refs []access.Ref, read map[table.Key]table.Item) ([]Post, error) {
 	if len(refs) == 0 {
 		return nil, nil
