@@ -49,9 +49,9 @@ func ReturnPosts(followees int) int {
 	return fewEntries
 }
 
-// seen enrols a reader, or raises the days of its edges and then of its presence. A crash at
-// any point does no harm: edges without a day are always pushed to, and edges with a later
-// day than the presence are pushed to for longer.
+// seen enrols a reader, or raises the days of its edges and then of its presence. A crash at any point does no
+// harm: fan-out always pushes to edges without a day, and pushes longer to edges whose day is later than the
+// presence's day.
 func (w *Worker) seen(ctx context.Context, e *messages.Seen) error {
 	until := schema.DayOf(w.cfg.Now()) + schema.DaysAhead(w.cfg.ActiveDays)
 	if err := w.cfg.Clock.Doubt(); err != nil {

@@ -189,8 +189,8 @@ func TestARefreshThatComesTooLateLeavesThePresence(t *testing.T) {
 	}
 }
 
-// A refresh begins while the transaction of a follow is visible in part: the counts have the follow, and
-// no consistent read finds its edge. The edge has a lower day than the refresh raises to (I1).
+// A refresh begins while only a part of the transaction of a follow is visible: the counts have the follow,
+// and no consistent read finds its edge. The edge has a lower day than the day of the refresh (I1).
 func TestARefreshRaisesTheEdgeOfAFollowThatIsBecomingVisible(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 0, active(14))
@@ -202,9 +202,8 @@ func TestARefreshRaisesTheEdgeOfAFollowThatIsBecomingVisible(t *testing.T) {
 	})
 }
 
-// During a refresh or an enrolment, at each port call in turn, the reader unfollows an author
-// and follows another one. No edge is left that should not be there, and each has the
-// presence's day, or none.
+// During a refresh or an enrolment, at each port call in turn, the reader unfollows an author and follows
+// another author. No wrong edge is left, and each edge has the presence's day, or no day.
 func TestFollowsWhileEdgesAreRaised(t *testing.T) {
 	for _, enrolled := range []bool{false, true} {
 		for _, days := range []int{0, 2, 14} { // of the process that follows
@@ -347,8 +346,8 @@ func TestAFaultAtAnyCallOfAReturn(t *testing.T) {
 	}
 }
 
-// A post is stored during a return, at each port call in turn, and then fanned out. It meets a
-// raised edge, or the return reads it.
+// A post is stored during a return, at each port call in turn, and then fanned out. Its delivery meets a
+// raised edge, or the return reads the post.
 func TestAPostDuringAReturn(t *testing.T) {
 	at := 0
 	for fired := true; fired; at++ {

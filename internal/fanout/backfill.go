@@ -18,8 +18,8 @@ import (
 // began before the posts were copied still merges them in.
 const markLinger = time.Minute
 
-// markSlack is how much longer a home mark lives than it merges posts, and than the
-// entries that it hides. Clocks differ: the table may delete the mark early by as much.
+// markSlack is how much longer a home mark lives than it merges posts, and than the entries that it hides.
+// Clocks differ, so the table may delete the mark early by as much.
 const markSlack = time.Hour
 
 // followed copies the author's posts, from the first that the follow shows, into the

@@ -121,8 +121,8 @@ func TestAFaultInABackfillLeavesTheMarkUntilThePostsAreThere(t *testing.T) {
 	}
 }
 
-// TestUnfollowAndRefollowDuringABackfill changes the follow at each port call of a
-// backfill in turn. In the end the mark must be that of the last change.
+// TestUnfollowAndRefollowDuringABackfill changes the follow at each port call of a backfill in turn. In the
+// end the mark must belong to the last change.
 func TestUnfollowAndRefollowDuringABackfill(t *testing.T) {
 	for _, refollow := range []bool{false, true} {
 		at := 0

@@ -94,7 +94,7 @@ func TestATooLongNameEndsTheBylinesOfPosts(t *testing.T) {
 	assert.Equal(t, schema.Byline{V: 5}, got)
 }
 
-// The event comes before the change. The worker gives up after a day.
+// The event comes before the change. The worker waits for the change, for at most a day.
 func TestAChangeThatIsNotMadeYetIsWaitedFor(t *testing.T) {
 	w := newWorld(t, 0)
 	w.named(older)
@@ -119,8 +119,8 @@ func TestAChangeThatIsNotMadeYetIsWaitedFor(t *testing.T) {
 	require.NoError(t, w.worker.HandleBackfills(t.Context(), never), "it was never made")
 }
 
-// Many changes of one user cost one walk: a change that was overtaken costs only the read
-// of the profile, and so does the rest of its walk.
+// Many changes of one user cost one walk: a change after which another change came costs only the read of the
+// profile, and so does the rest of its walk.
 func TestAChangeThatWasOvertakenWalksNoPosts(t *testing.T) {
 	w := newWorld(t, 0, small) // 12 posts a message
 	w.named(present)
@@ -203,7 +203,7 @@ func TestAForgottenUsersBylinesAreLeftAlone(t *testing.T) {
 	assert.Equal(t, older, got)
 }
 
-// knows is a Posts that finds a post.
+// knows is a Posts that always finds a post.
 type knows struct {
 	*world
 	post schema.Post
@@ -213,7 +213,7 @@ func (k knows) EnsurePost(context.Context, *messages.PostCreated) (schema.Post, 
 	return k.post, nil
 }
 
-// The profile changed after the API had read it, and the walk over the posts was before the post.
+// The profile changed after the API had read it, and the walk over the posts ended before the post was stored.
 func TestANewPostIsComparedWithTheProfile(t *testing.T) {
 	for name, c := range map[string]struct {
 		kept, profile, want schema.Byline

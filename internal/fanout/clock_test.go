@@ -12,9 +12,9 @@ import (
 	"fanfare/messages"
 )
 
-// A worker whose clock is in doubt leaves nothing out for its age: no entries that only seem
-// expired, no chain with a record that seems expired, no post of a backfill. The messages
-// are redelivered, and succeed once the clock is right.
+// A worker whose clock is in doubt leaves out nothing because of its age: no entries that only seem expired,
+// no chain with a record that seems expired, no post of a backfill. The messages are redelivered, and succeed
+// once the clock is right.
 func TestAClockInDoubtLeavesNothingOut(t *testing.T) {
 	wrong := 0 * time.Second
 	var w *world

@@ -31,9 +31,9 @@ func TestDeliveryCosts(t *testing.T) {
 		sends, msgs   int // of the fan-out, after PostCreated
 		wcuPerDeliver float64
 	}{
-		// Writes: 9 for the transaction of four items and its place in the index, 1 for the plan, 1 for the chunk.
-		// Reads: the post, the mode and the followers. An edge has 40 bytes here, so 100 edges
-		// are 1 unit, 1,024 are 10, 4,000 and 4,096 are 40.
+		// The writes are 9 for the transaction of four items and its place in the index, 1 for the plan, and 1
+		// for the chunk. The reads are the post, the mode and the followers. An edge has 40 bytes here, so 100
+		// edges are 1 unit, 1,024 are 10, and 4,000 and 4,096 are 40.
 		{followers: 100, writes: 9 + 100 + 1 + 1, reads: 1 + 1 + 1, wcuPerDeliver: 1.2},
 		{followers: 1000, writes: 9 + 1000 + 1 + 1, reads: 1 + 1 + 10, wcuPerDeliver: 1.01},
 		// If one page holds all followers, no chunk is needed.
@@ -83,8 +83,8 @@ func TestDeliveryCosts(t *testing.T) {
 			if w.publish != tt.sends || w.sent != tt.msgs {
 				t.Errorf("%d messages in %d sends, want %d in %d", w.sent, w.publish, tt.msgs, tt.sends)
 			}
-			// PostCreated costs one send, one receive and one delete. Each other
-			// message is received and deleted by itself.
+			// PostCreated costs one send, one receive and one delete. Each other message is received and
+			// deleted in requests of its own.
 			requests := 3 + w.publish + 2*w.sent
 			if got := 1000 * float64(requests) / deliveries; got > 3 && tt.followers > 1000 {
 				t.Errorf("%.2f queue requests per 1,000 deliveries, want at most 3 (T5)", got)
@@ -161,12 +161,11 @@ func TestAChunkReadsOnePageAheadAndNoMore(t *testing.T) {
 		}
 		start := time.Now()
 		w.must(w.worker.HandleChunks(t.Context(), w.take()))
-		// One call reads the chunk and two read the first page. Four times, two calls
-		// read the next page during a write. Then come the last write, the mark that the
-		// chunk is done, and the read of the plan.
+		// One call reads the chunk and two calls read the first page. Four times, two calls read the next page
+		// during a write. The last write, the mark that the chunk is done, and the read of the plan follow.
 		assert.Equal(t, (1+2+4*2+1+1+1)*time.Second, time.Since(start), "a chunk of five pages took")
-		// The time shows that reads and writes overlap. A write may end in the instant
-		// in which the next query begins, so most may be 1 too.
+		// The time shows that reads and writes overlap. A write may end in the instant in which the next query
+		// begins, so most may also be 1.
 		assert.LessOrEqual(t, most, 2, "pages were held at once")
 	})
 }

@@ -38,8 +38,8 @@ func TestEveryFollowerGetsThePostOnce(t *testing.T) {
 	}
 }
 
-// A page may hold one follower, a chunk one page and a plan one chunk; and a page may hold
-// none although more followers exist.
+// A page may hold one follower, a chunk one page and a plan one chunk. A page may also be empty although more
+// followers exist.
 func TestTheSmallestSizesAndEmptyPagesDeliverToAll(t *testing.T) {
 	for _, n := range []int{0, 1, 2, 3, 5, 8} {
 		for _, empty := range []bool{false, true} {
@@ -243,7 +243,7 @@ func goneWhileDelivered(t *testing.T, goes func(w *world, post string)) {
 		if fired = change(); !fired {
 			break
 		}
-		// One page was being written, and the next had been read.
+		// The worker was writing one page, and had read the next one.
 		assert.LessOrEqualf(t, w.observed, before+2*4,
 			"gone at call %d: %d entries were written after it", at, w.observed-before)
 		d := w.delivery(e.PostID)
@@ -254,7 +254,7 @@ func goneWhileDelivered(t *testing.T, goes func(w *world, post string)) {
 	require.GreaterOrEqualf(t, at, 30, "only %d calls", at)
 }
 
-// TestEntriesHaveTheLikeShardsOfTheStoredPost delivers a post whose event names none.
+// TestEntriesHaveTheLikeShardsOfTheStoredPost delivers a post whose event names no like shards.
 func TestEntriesHaveTheLikeShardsOfTheStoredPost(t *testing.T) {
 	for _, n := range []int{2, 9} { // inline, and in chunks
 		w := newWorld(t, n, small)
@@ -410,8 +410,8 @@ func TestAPlanIsFoundBehindChunksOutOfTheChain(t *testing.T) {
 	w.wantDelivered(e.PostID, n)
 }
 
-// TestDeliveryRecordsExpireAfterTheEntries checks that each item of a record outlives the
-// entries, and every message about them, and that a later plan adds nothing.
+// TestDeliveryRecordsExpireAfterTheEntries checks that each item of a record outlives the entries and every
+// message about them, and that a later plan adds no item.
 func TestDeliveryRecordsExpireAfterTheEntries(t *testing.T) {
 	assert.Greaterf(t, schema.DeliveryKept, messages.MaxAge+messages.MaxAhead,
 		"a record is kept for %s, and a message is applied for %s", schema.DeliveryKept, messages.MaxAge)

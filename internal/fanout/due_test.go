@@ -14,7 +14,7 @@ import (
 	"fanfare/messages"
 )
 
-// dueOf handles an event as a consumer does, and returns the result and when it was due.
+// dueOf handles an event as a consumer does, and returns the result and the moment at which the event was due.
 func (w *world) dueOf(handle queue.Handler, e messages.Event) (queue.Result, time.Time) {
 	w.Helper()
 	msg, err := queue.Message(w.Context(), e)
@@ -28,8 +28,8 @@ func (w *world) dueOf(handle queue.Handler, e messages.Event) (queue.Result, tim
 	return got.Result, got.Due
 }
 
-// A wait that the event requests is no age: on a system without a backlog, a message of each
-// kind is done when it is due.
+// A wait that the event requests does not count as age: on a system without a backlog, a message of each kind
+// is done when it is due.
 func TestAWaitByDesignIsNoAge(t *testing.T) {
 	for name, c := range map[string]struct {
 		event func(w *world) (messages.Event, queue.Handler)

@@ -128,8 +128,8 @@ type mentions struct {
 	delivery
 }
 
-// tell sends the events of the delivery, and Mentioned for each mentioned user. The delivery's work
-// is done, so a notice that cannot be sent does not delay the post.
+// tell sends the events of the delivery, and Mentioned for each mentioned user. The work of the delivery is
+// done, so a notice that the worker cannot send does not delay the post.
 func (m mentions) tell(ctx context.Context, w *Worker) error {
 	if err := m.delivery.tell(ctx, w); err != nil || w.cfg.Notices == nil {
 		return err

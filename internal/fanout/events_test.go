@@ -23,7 +23,7 @@ import (
 	"fanfare/messages"
 )
 
-// others receive the events of a worker.
+// others stands for the other programs that receive the events of a worker.
 type others struct {
 	mu   sync.Mutex
 	err  error
@@ -81,18 +81,17 @@ func (w *world) deliveryState(postID string) string {
 	return string(w.delivery(postID).State)
 }
 
-// applied is work with an event for other programs, or without one: told is the id of the
-// event.
+// applied is work with or without an event for other programs. told is the id of the event.
 type applied struct {
 	followers int
 	options   []func(*fanout.Config)
-	// begin returns the messages of the work in their order. The test handles the messages
-	// that those cause after them.
+	// begin returns the messages of the work in order. The test then handles the further messages that these
+	// messages cause.
 	begin func(w *world) (queued []messages.Event, told string)
 }
 
-// works are at least one row for each kind of message that a worker handles, and for each state
-// in which a message finds its work done.
+// works has at least one row for each kind of message that a worker handles, and for each state in which a
+// message finds its work done.
 func works() map[string]applied {
 	post := func(w *world) ([]messages.Event, string) { e := w.post(); return []messages.Event{e}, e.PostID }
 	followed := func(change func(w *world)) func(w *world) ([]messages.Event, string) {
@@ -155,9 +154,9 @@ func pulledPost(w *world) ([]messages.Event, string) {
 	return []messages.Event{e}, e.PostID
 }
 
-// postWithoutItsFollowers makes the plan of a post with more followers than a page. Then most
-// of them go, and a repetition of the post's message delivers the post as one chunk. The post's
-// message was acked before, so only the plan is left to send the event if that worker dies.
+// postWithoutItsFollowers makes the plan of a post with more followers than a page. Then most followers go,
+// and a redelivery of the post's message delivers the post as one chunk. The post's message was acked before
+// the redelivery, so if that worker dies, only the plan can send the event.
 func postWithoutItsFollowers(w *world) ([]messages.Event, string) {
 	e := w.post()
 	w.must(handle(w.Context(), w.worker, e))
@@ -191,9 +190,9 @@ func everyKind(t *testing.T) map[messages.Kind]messages.Event {
 	return kinds
 }
 
-// A process that dies after the effect and before its event leaves the message unacked, and so
-// does a failing queue of events. So each message of the work is redelivered after the work is
-// done. It finds the work done, and sends the event (I6).
+// A process that dies after the effect and before its event leaves the message unacked, and a failing queue of
+// events has the same result. So each message of the work is redelivered after the work is done. The message
+// finds the work done, and sends the event (I6).
 func TestEveryMessageThatFindsItsWorkDoneSendsItsEvent(t *testing.T) {
 	handled := map[messages.Kind]bool{}
 	for name, row := range works() {

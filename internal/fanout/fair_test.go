@@ -16,10 +16,10 @@ import (
 	"fanfare/messages"
 )
 
-// A bot posts 1,000 times a minute to 1,000 followers on a table that takes 5 ms for each
-// request of 25 writes, with the workers of a daemon. An ordinary post beside it takes no
-// longer than without it (I8), although messages are taken in the order of their arrival: no
-// request and no budget of a process is shared by posts.
+// A bot posts 1,000 times a minute to 1,000 followers on a table that takes 5 ms for each request of 25
+// writes, with the workers of a daemon. An ordinary post during the bot's posts takes no longer than without
+// them (I8), although the workers take messages in the order of arrival: posts share no request and no budget
+// of a process.
 func TestABotDelaysNoOtherAuthor(t *testing.T) {
 	const (
 		request = 5 * time.Millisecond

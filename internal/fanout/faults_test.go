@@ -26,9 +26,9 @@ var errLost = &table.UnavailableError{Op: "test", Err: errors.New("injected")}
 // faults are the ways in which one port call can go wrong.
 var faults = []struct {
 	name string
-	// done means that the call has its effect although it fails.
+	// done means that the call has its effect although it returns an error.
 	done bool
-	// dies means that every later call of the same handler fails too.
+	// dies means that every later call of the same handler fails, too.
 	dies bool
 }{
 	{name: "call fails"},
@@ -57,8 +57,8 @@ func TestAFaultAtAnyCallLosesNothingAndCountsNothingTwice(t *testing.T) {
 	}
 }
 
-// drainWithFault handles events and the messages that they cause. The port call with
-// this number fails, and so does its message (I5).
+// drainWithFault handles events and the messages that they cause. The port call with this number fails, and
+// therefore its message fails (I5).
 func (w *world) drainWithFault(number int, done, dies bool, events ...messages.Event) (fired bool) {
 	w.Helper()
 	seen, dead, failed := 0, false, false
@@ -104,9 +104,9 @@ func (w *world) drainWithFault(number int, done, dies bool, events ...messages.E
 	return fired
 }
 
-// TestTwoWorkersOnOneMessageConverge has a second worker that cuts chunks of another
-// size. At each port call of the first worker in turn, the second one handles the same
-// message and all messages that it causes. New followers arrive in between, or not.
+// TestTwoWorkersOnOneMessageConverge has a second worker that cuts chunks of another size. At each port call
+// of the first worker in turn, the second worker handles the same message and all messages that it causes. In
+// some runs new followers arrive in between.
 func TestTwoWorkersOnOneMessageConverge(t *testing.T) {
 	for _, n := range []int{3, 45, 100} {
 		for i, arrivals := range []int{0, 3, 30} {
@@ -229,16 +229,16 @@ func TestThrottlingNarrowsTheWritesAndTimeWidensThem(t *testing.T) {
 	}
 }
 
-// If the store had to retry a tenth of a page, the next page is written in half as many
-// parts, although the store wrote the page. Fewer refusals come from a hot partition and
-// change nothing: a reduction would slow down the pages of all authors (I8).
+// If the store had to retry a tenth of a page, the next page is written in half as many parts, although the
+// store wrote the page in the end. Fewer refusals come from a hot partition and must change nothing: a
+// reduction would slow down the pages of all authors (I8).
 func TestAThrottledPageHalvesThePartsOfTheNext(t *testing.T) {
 	assert.Equal(t, []int{8, 4, 2, 1, 1, 2, 3, 4}, partsOfPages(t, 40, 4), "a page has 16 requests")
 	assert.Equal(t, []int{8, 8, 8, 8, 8, 8, 8, 8}, partsOfPages(t, 4, 8), "up to 32 of 400 writes are refused")
 }
 
-// partsOfPages delivers eight posts, each in one page of 400 entries. Each part of the first ones
-// reports so many refusals. It returns the number of parts of each page.
+// partsOfPages delivers eight posts, each in one page of 400 entries. Each part of the first short pages
+// reports refusals refusals. It returns the number of parts of each page.
 func partsOfPages(t *testing.T, refusals, short int) (seen []int) {
 	t.Helper()
 	const n = 400
@@ -262,8 +262,8 @@ func partsOfPages(t *testing.T, refusals, short int) (seen []int) {
 	return seen
 }
 
-// Parts that fail because of a hot partition reduce no page of another post (I8). Parts that
-// fail for lack of capacity do.
+// Parts that fail because of a hot partition do not narrow the page of another post (I8). Parts that fail for
+// lack of capacity do.
 func TestPartsThatFailForAHotPartitionNarrowNoOtherPage(t *testing.T) {
 	for refusals, parts := range map[int]int32{1: 8, table.MaxBatchWrite: 1} {
 		w := newWorld(t, 400, func(c *fanout.Config) { c.PageSize, c.ChunkSize, c.Writers = 401, 400, 8 })

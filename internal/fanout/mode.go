@@ -34,9 +34,8 @@ func (w *Worker) readAuthor(ctx context.Context, author string) (mode schema.Mod
 	return mode, counts.Followers, profile, err
 }
 
-// restTime is the least time between two changes of an author's mode. After it no worker of
-// the previous walk writes any more. It also keeps processes with different limits from
-// changing an author with every post.
+// restTime is the least time between two changes of an author's mode. After this time no worker of the
+// previous walk writes. It also keeps processes with different limits from changing an author with every post.
 const restTime = 2 * time.Hour
 
 // steer changes the mode of an author whose number of followers has passed the limit, and

@@ -30,7 +30,7 @@ func limit(n int64) func(*fanout.Config) {
 	return func(c *fanout.Config) { small(c); c.PushLimit = n }
 }
 
-// setLimit gives the worker another limit, when the mode may change again.
+// setLimit gives the worker another limit, at a time when the mode may change again.
 func (w *world) setLimit(n int64) {
 	w.now = w.now.Add(2 * time.Hour)
 	w.worker = w.newWorker(limit(n))
@@ -61,7 +61,7 @@ func (w *world) shown(user string) (posts []string) {
 	return posts
 }
 
-// posted handles a new post, and all that follows from it.
+// posted handles a new post and all messages that follow from it.
 func (w *world) posted() string {
 	w.Helper()
 	w.now = w.now.Add(time.Minute)
@@ -100,8 +100,8 @@ func TestPostsOfALargeAuthorAreMergedInsteadOfDelivered(t *testing.T) {
 	assert.LessOrEqual(t, pulled, alone.units.Write, "units of a pulled post, and of one without followers")
 }
 
-// A post is pushed if its id is below the first id that may be pulled, however late it
-// arrives; a redelivery follows the decision of the first attempt.
+// A post is pushed if its id is below the first id that may be pulled, however late the post arrives. A
+// redelivery follows the decision of the first attempt.
 func TestTheDecisionIsMadeOnceAndByThePostsID(t *testing.T) {
 	w := newWorld(t, 5, limit(3))
 	late := w.post()
@@ -346,8 +346,8 @@ func TestFollowsDuringAChangeOfMode(t *testing.T) {
 	}
 }
 
-// Mark walks have a number of workers of their own. A further walk waits until another
-// walk has ended, so the remaining workers of the topic are free for backfills.
+// Mark walks have a bounded number of workers. A further walk waits until another walk has ended, so the
+// remaining workers of the topic are free for backfills.
 func TestMarkWalksTakeNoMoreWorkersThanTheirs(t *testing.T) {
 	w := newWorld(t, 0, func(c *fanout.Config) { c.Walks = 2 })
 	begun, release := make(chan struct{}, 2), make(chan struct{})
@@ -378,8 +378,8 @@ func TestMarkWalksTakeNoMoreWorkersThanTheirs(t *testing.T) {
 	w.must(walk("cid"))
 }
 
-// Two workers get the first message of one walk. The second one waits until the first has
-// paused for a while, and continues where the first ended.
+// Two workers get the first message of one walk. The second worker waits until the first worker has paused for
+// a while, and continues where the first worker ended.
 func TestOfTwoWalksOneGoesOn(t *testing.T) {
 	w := newWorld(t, 30, limit(3))
 	w.must(w.worker.HandlePosts(t.Context(), w.post()))

@@ -18,9 +18,8 @@ import (
 	"fanfare/messages"
 )
 
-// sendBatch is the most chunks that are stored and sent together: one SQS request takes
-// as many. A planner begins with one and doubles, so that the first deliveries do not
-// wait for ten chunks.
+// sendBatch is the largest number of chunks that are stored and sent together, which one SQS request can take.
+// A planner begins with one and doubles, so that the first deliveries do not wait for ten chunks.
 const sendBatch = 10
 
 // planner cuts the followers of one post into chunks, from one key on.
@@ -99,10 +98,10 @@ func (w *Worker) plan(ctx context.Context, e *messages.FanoutPlan) error {
 	return pl.send(ctx)
 }
 
-// requireChunkBefore returns a *messages.PermanentError unless a stored chunk of the post
-// ends at first. A planner stores that chunk before it sends the next plan. Without this
-// check, each forged plan would add chunks to the delivery record. The chunk is the last
-// one below first, or only a few chunks out of the chain lie between.
+// requireChunkBefore returns a *messages.PermanentError unless a stored chunk of the post ends at first. A
+// planner stores that chunk before it sends the next plan. Without this check, each forged plan would add
+// chunks to the delivery record. The chunk is the last chunk below first, or only a few chunks out of the
+// chain lie between.
 func (w *Worker) requireChunkBefore(ctx context.Context, postID, first string) error {
 	for page, err := range w.cfg.Store.Query(ctx, table.Query{
 		PK: schema.DeliveryPK(postID), Low: schema.ChunkSK(""), After: schema.ChunkSK(first), Descending: true,

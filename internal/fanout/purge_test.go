@@ -19,8 +19,8 @@ import (
 	"fanfare/messages"
 )
 
-// discussed stores a post with comments and with likes in all its shards, and returns
-// the event of its deletion.
+// discussed stores a post with comments, and with likes in all its shards. It returns the event of the post's
+// deletion.
 func (w *world) discussed(shards, n int) *messages.PostDeleted {
 	w.Helper()
 	e := w.post()

@@ -26,8 +26,8 @@ func (w *world) hookedService(days int) domain {
 	})
 }
 
-// A reader that is put away is skipped from the next post on. It sees that post at once when
-// it returns, and later posts are delivered to it again.
+// Fan-out skips a reader that was put away, from the next post on. The reader sees that post at once when it
+// returns, and gets later posts delivered again.
 func TestAReaderThatIsPutAwayIsSkippedAndReturns(t *testing.T) {
 	for _, enrolled := range []int{14, 0} { // with a presence, and without
 		w := newWorld(t, 0, active(14))

@@ -11,8 +11,8 @@ import (
 	"fanfare/internal/table"
 )
 
-// becomesVisible hides an item from reads of a kind for half of the time in which a transaction becomes
-// visible. It is the last item of its transaction.
+// becomesVisible hides an item from one kind of read for half of the time in which a transaction becomes
+// visible, as if the item were the last of its transaction.
 func (w *world) becomesVisible(of table.Op, key table.Key) {
 	until := time.Now().Add(table.VisibleWithin / 2)
 	w.store.around = func(op table.Op, keys []table.Key, do func() error) error {
@@ -31,8 +31,9 @@ func (w *world) becomesVisible(of table.Op, key table.Key) {
 	}
 }
 
-// The worker that sent the plan of a post met the post in the list of its author, and the post by its id is not
-// visible yet. No plan or chunk may become a dead letter for that: nobody would deliver the post (I1).
+// The worker that sent the plan of a post found the post in the list of its author, but no read finds the post
+// by its id yet. The plan or chunk must not become a dead letter because of that: nobody would deliver the
+// post (I1).
 func TestAPostThatIsBecomingVisibleIsDelivered(t *testing.T) {
 	for name, chunks := range map[string]bool{"plan": false, "chunk": true} {
 		t.Run(name, func(t *testing.T) {

@@ -52,9 +52,9 @@ func (w *Worker) walk(ctx context.Context, e *messages.MarkWalk) error {
 	return w.publish(ctx, queue.TopicBackfills, &messages.MarkWalk{Header: head, AuthorID: e.AuthorID, Walker: walker})
 }
 
-// walkPages walks PlanChunks pages, in one of the few places for walks: the workers of the
-// topic are there for backfills (I8). It reports whether more pages follow. The place is
-// free again before the next message is sent.
+// walkPages walks PlanChunks pages. It takes one of the few places for walks, because the topic's workers are
+// for backfills (I8). It reports whether more pages follow. The place is free again before the next message is
+// sent.
 func (w *Worker) walkPages(ctx context.Context, author, walker string) (more bool, err error) {
 	select {
 	case w.walks <- struct{}{}:
@@ -237,9 +237,9 @@ func (w *Worker) endPull(ctx context.Context, mode schema.Mode, user string) err
 	}
 }
 
-// replaceMark writes m in the place of the mark with version old, "" for no mark. If m has version
-// old itself, m gets a new version. If another mark is stored, replaceMark returns it. If none is
-// stored any more, it returns an empty item.
+// replaceMark replaces the mark with version old by m; "" stands for no mark. If m itself has version old, m
+// gets a new version. If another mark is stored, replaceMark returns that mark. If no mark is stored by now,
+// it returns an empty item.
 func (w *Worker) replaceMark(ctx context.Context, m schema.Mark, old string) (stored *table.Item, err error) {
 	same := table.Cond(table.Absent{})
 	if old != "" {

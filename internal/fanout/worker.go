@@ -349,10 +349,10 @@ func (w *Worker) passed(at time.Time) (bool, error) {
 	return true, w.cfg.Clock.Doubt()
 }
 
-// postRef reads the author and the state of a post that was stored before the message was
-// sent. If the post is absent, or another author's, no retry can help. The sender may have
-// met the post in its author's list alone, so an absent post is looked for once more when all of its
-// transaction is visible (I1).
+// postRef reads the author and the state of a post that was stored before the message was sent. If the post is
+// absent, or another author's, no retry can help. The sender may have found the post only in its author's
+// list. So if the post is absent, postRef looks once more after all of the post's transaction must be visible
+// (I1).
 func (w *Worker) postRef(ctx context.Context, postID, author string) (ref schema.PostRef, err error) {
 	found, err := w.postByID(ctx, postID)
 	if err == nil && found == nil {

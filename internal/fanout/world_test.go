@@ -40,7 +40,7 @@ type world struct {
 	worker *fanout.Worker
 	ids    *id.Generator
 	now    time.Time
-	// likeShards is the number of like shards of posts whose events name none.
+	// likeShards is the number of like shards of posts whose events name no number.
 	likeShards int
 
 	mu       sync.Mutex
@@ -374,8 +374,8 @@ func (p publisher) Publish(topic string, msgs ...*message.Message) error {
 
 func (publisher) Close() error { return nil }
 
-// hooked is a store whose calls go through around, if it is set. around may leave out
-// do, and may return another error.
+// hooked is a store whose calls go through around, if it is set. around may skip do, and may return another
+// error.
 type hooked struct {
 	table.Store
 	around func(op table.Op, keys []table.Key, do func() error) error
@@ -402,7 +402,7 @@ func (h *hooked) Get(ctx context.Context, in table.GetInput) (res table.GetResul
 
 func (h *hooked) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page, error] {
 	return func(yield func(table.Page, error) bool) {
-		// Pulling the pages one by one makes each a call of its own.
+		// Pulling the pages one by one makes each page a call of its own.
 		next, stop := iter.Pull2(h.Store.Query(ctx, q))
 		defer stop()
 		if h.empty && !yield(table.Page{More: true}, nil) {

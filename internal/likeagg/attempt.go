@@ -34,10 +34,9 @@ func (e *lostError) Error() string {
 
 func (e *lostError) Unwrap() error { return e.err }
 
-// attempt sends one request until its outcome is known. Its error is nil, a refusal, which wrote
-// nothing, or a lostError. a is the action that the request is for, or nil for the whole window.
-// Before each try it checks the age, because the items that refuse a too old message may have
-// expired.
+// attempt sends one request until its outcome is known. Its error is nil, a refusal, which wrote nothing, or a
+// lostError. a is the action that the request is for, or nil for the whole window. Before each try it checks
+// the age, because the items that refuse a too old message may have expired.
 func (w *window) attempt(ctx context.Context, a *action, send func() error) error {
 	w.unresolved.Add(1)
 	sent := false

@@ -22,9 +22,8 @@ import (
 	"fanfare/messages"
 )
 
-// BenchmarkHotPost applies and counts likes of one post by distinct users on the
-// embedded engine, everything durable: from the queue to the count (T9). Publishing
-// is outside of the measured time.
+// BenchmarkHotPost applies and counts likes of one post by distinct users on the durable embedded engine, from
+// the queue to the count (T9). The measured time leaves out the publishing.
 func BenchmarkHotPost(b *testing.B) {
 	store, err := embedded.Open(b.TempDir(), embedded.Options{SweepEvery: -1})
 	require.NoError(b, err)

@@ -67,7 +67,7 @@ func TestARefusedRequestIsRepeatedEverMoreSlowly(t *testing.T) {
 	})
 }
 
-// A window closes with half of the messages that may be held, before its time.
+// A window that holds half of the allowed messages closes before its time.
 func TestAWindowOfHalfTheMessagesClosesAlone(t *testing.T) {
 	for n, flushes := range map[int]int{19: 0, 20: 1, 21: 1} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -125,7 +125,7 @@ func TestALikeOfAnUnknownPostDiesAfterMaxAttempts(t *testing.T) {
 	assert.ErrorContains(t, dead, "there is no post")
 }
 
-// sized makes the count item one of that size, once it was flushed.
+// sized pads the count item to size bytes, after a flush has written it.
 func (w *world) sized(size int) {
 	w.t.Helper()
 	pad := func(size int) {
@@ -163,8 +163,8 @@ func TestALargeLedgerIsToldOnceAnHour(t *testing.T) {
 	})
 }
 
-// A window reads the notes of a ledger when its flush is about to cost more. It drops
-// nothing from the ledger before that makes the flush cheaper.
+// A window reads the notes of a ledger when its flush is about to cost more. Before, it drops no entry of the
+// ledger, even if that would make the flush cheaper.
 func TestASmallLedgerIsLeftAlone(t *testing.T) {
 	step(t, func(w *world) {
 		ended := others(1)
@@ -193,8 +193,8 @@ func TestASmallLedgerIsLeftAlone(t *testing.T) {
 	})
 }
 
-// The note of an incarnation that ended after it was looked for is found an hour later, and
-// nothing is asked in between.
+// If an incarnation notes its end after another aggregator has looked for the note, that aggregator finds the
+// note an hour later, and asks for nothing in between.
 func TestAMissingNoteIsLookedForOnceAnHour(t *testing.T) {
 	step(t, func(w *world) {
 		w.large(false)
@@ -228,7 +228,7 @@ func TestAMissingNoteIsLookedForOnceAnHour(t *testing.T) {
 	})
 }
 
-// The stop waits for the note of the end, though the table refuses it at first.
+// The stop waits for the note of the end, although the table refuses it at first.
 func TestTheStopWaitsForTheNoteOfTheEnd(t *testing.T) {
 	step(t, func(w *world) {
 		w.faults = map[string]fault{"end1": failed, "end2": failed}
@@ -281,7 +281,7 @@ func TestTheNotesThatAreRememberedAreBounded(t *testing.T) {
 	assert.Equal(t, maxEnds, most)
 }
 
-// An entry may go an hour after its note was read.
+// An entry may be pruned an hour after its note was read.
 func TestTheMomentFromWhichAnEntryMayGo(t *testing.T) {
 	step(t, func(w *world) {
 		win := &window{cfg: &Config{Now: time.Now}, collector: newCollector(Config{}), post: w.post}
@@ -293,7 +293,7 @@ func TestTheMomentFromWhichAnEntryMayGo(t *testing.T) {
 	})
 }
 
-// The event of a post from ahead waits until it is due, so a like of it waits as long.
+// The event of a post from ahead waits until it is due, so a like of the post waits as long.
 func TestALikeOfAPostFromAheadWaitsUntilThePostIsDue(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	var later *queue.Later

@@ -27,8 +27,8 @@ func (a api) Publish(_ string, msgs ...*message.Message) error {
 	return nil
 }
 
-// TestTheUsersNextClickOverridesALikeFromAhead stores a like whose version is ahead of the
-// API's clock. Each later click of the user has to win over it, and over the clicks before.
+// TestTheUsersNextClickOverridesALikeFromAhead stores a like whose version is ahead of the API's clock. Each
+// later click of the user has to win over that like, and over all earlier clicks.
 func TestTheUsersNextClickOverridesALikeFromAhead(t *testing.T) {
 	for name, tt := range map[string]struct {
 		shards int

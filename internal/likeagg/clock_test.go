@@ -13,7 +13,7 @@ import (
 	"fanfare/internal/table"
 )
 
-// told makes the replies of the table set the clocks of the aggregators.
+// told lets the replies of the table set the clocks of the aggregators.
 func (w *world) told() {
 	var clocks []*clock.Clock
 	w.tune = func(cfg *Config) {
@@ -28,8 +28,8 @@ func (w *world) told() {
 	}
 }
 
-// An aggregator whose clock is wrong by hours or days counts exactly, or leaves the likes
-// until its clock is right, or another aggregator takes them.
+// An aggregator whose clock is wrong by hours or days counts exactly, or leaves the likes until its clock is
+// right or another aggregator takes them.
 func TestAClockThatIsWrongCountsExactlyOrWaits(t *testing.T) {
 	for _, row := range []struct {
 		ahead time.Duration
@@ -85,8 +85,8 @@ func TestOneWrongClockHoldsUpNobody(t *testing.T) {
 	})
 }
 
-// An unlike's item has to outlive every message that it refuses, so it has no ttl by a clock
-// that is days behind. Such a clock takes only messages of days ago.
+// An unlike's item has to outlive every message that it refuses, so a clock that is days behind gives the item
+// no ttl. Such a clock accepts only messages that are days old.
 func TestAnUnlikeByAClockThatIsBehindStays(t *testing.T) {
 	for behind, stays := range map[time.Duration]bool{0: false, 3 * day: true} {
 		step(t, func(w *world) {

@@ -31,8 +31,7 @@ type collector struct {
 	// idle is closed after the stop, when every message is answered.
 	idle     chan struct{}
 	stopping bool
-	// inc is the incarnation of the next window. It is nil before the first window and
-	// after a lost one.
+	// inc is the incarnation of the next window. It is nil before the first window and after a lost window.
 	inc *incarnation
 	// alarmed is the time of the last alarm about a large ledger.
 	alarmed time.Time
@@ -48,8 +47,8 @@ type postWindows struct {
 	next *window
 }
 
-// action is a user's newest action in a window. It settles all messages of that user:
-// older actions have no effect any more.
+// action is a user's newest action in a window. It settles all messages of that user: older actions no longer
+// have an effect.
 type action struct {
 	user, version string
 	// kind is the reaction, "" for none. stored is a hint that there is a like.
@@ -58,8 +57,7 @@ type action struct {
 	messages []*message.Message
 	// receives is the highest receive count of the messages.
 	receives int
-	// judged is the time of the last read that showed in which life of its user the
-	// action was made.
+	// judged is the time of the last read that showed the life of its user in which the action was made.
 	judged time.Time
 
 	// old is the like that the action met, which another flush is to count. next is the

@@ -47,8 +47,8 @@ func TestAFenceOnItsWayWhileAnotherPrunes(t *testing.T) {
 	})
 }
 
-// A fence may even land when the entry is pruned: it proves nothing about an aggregator
-// that noted its end.
+// A fence may even land after the entry was pruned: it proves nothing about an aggregator that has noted its
+// end.
 func TestAFenceThatLandsAfterThePrune(t *testing.T) {
 	step(t, func(w *world) {
 		g := others(1)
@@ -90,8 +90,8 @@ func TestAClockAheadPrunesNothingThatOthersNeed(t *testing.T) {
 	}
 }
 
-// Entries of noted ends are pruned. An entry without a note, and one that its note excepts,
-// is never pruned.
+// Entries of noted ends are pruned. An entry without a note, and an entry that the note excepts, are never
+// pruned.
 func TestWhatIsPruned(t *testing.T) {
 	step(t, func(w *world) {
 		w.large(true)
@@ -122,7 +122,7 @@ func TestWhatIsPruned(t *testing.T) {
 		w.wantCount(36)
 		assert.GreaterOrEqualf(t, pruned, 90, "outcomes tell of %d pruned entries", pruned)
 
-		// A process that has not read the notes yet waits for requests on their way.
+		// A process that has not read the notes yet waits for requests that are in flight.
 		w.procs[0].stop()
 		<-w.procs[0].ended
 		w.large(true)
@@ -155,7 +155,7 @@ func TestALikeThatWasNeverCountedIsSettledByTheNextAction(t *testing.T) {
 	}
 }
 
-// A message in the last hour of its life waits for nobody: it is counted, or refused.
+// A message in the last hour of its life waits for no other aggregator: its like is counted or refused.
 func TestALikeNearItsAgeLimitIsSettledOrRefused(t *testing.T) {
 	for _, left := range []time.Duration{time.Minute, 12 * time.Second, 6 * time.Second, 2 * time.Second, time.Second, 500 * time.Millisecond} {
 		t.Run(left.String(), func(t *testing.T) {
@@ -183,7 +183,7 @@ func TestALikeNearItsAgeLimitIsSettledOrRefused(t *testing.T) {
 	}
 }
 
-// A refusal means that its own try wrote nothing. It proves nothing about an earlier try.
+// A refusal proves that the refused try wrote nothing. It proves nothing about an earlier try.
 func TestARefusalAfterALostAnswerDecidesNothing(t *testing.T) {
 	for name, first := range map[string]fault{"lands": lost, "lands late": late} {
 		t.Run(name, func(t *testing.T) {
@@ -205,7 +205,7 @@ func TestARefusalAfterALostAnswerDecidesNothing(t *testing.T) {
 	}
 }
 
-// A clock that jumps while a window judges a like acks nothing that is not counted.
+// A clock that jumps while a window judges a like acks no like that is not counted.
 func TestAClockThatJumpsWhileALikeIsJudged(t *testing.T) {
 	step(t, func(w *world) {
 		version := w.newID()
@@ -225,8 +225,8 @@ func TestAClockThatJumpsWhileALikeIsJudged(t *testing.T) {
 	})
 }
 
-// A ledger from which nothing can be dropped stops its post at the limit of an item. The
-// likes become dead letters with that reason, and outcomes report the size long before.
+// If no entry of a ledger can be dropped, the ledger stops its post at the limit of an item. The likes become
+// dead letters with that reason, and outcomes report the size long before.
 func TestAFullLedgerLosesNoLike(t *testing.T) {
 	step(t, func(w *world) {
 		fill := func(size int) { w.setCount(table.Attr{Name: "ledger", Value: table.S(strings.Repeat(" ", size))}) }
@@ -247,7 +247,7 @@ func TestAFullLedgerLosesNoLike(t *testing.T) {
 	})
 }
 
-// FANFARE_LIKE_WINDOW is changed: aggregators of both windows count the same post meanwhile.
+// FANFARE_LIKE_WINDOW is changed, and during the change aggregators with both windows count the same post.
 func TestAggregatorsOfTwoWindowsCountExactly(t *testing.T) {
 	step(t, func(w *world) {
 		for _, window := range []time.Duration{time.Second, time.Minute, 10 * time.Millisecond, time.Second} {

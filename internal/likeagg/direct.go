@@ -29,7 +29,7 @@ const (
 	directGrace = 5 * time.Second
 )
 
-// UserAction is the input of Direct: a reaction of some kind, or the end of one.
+// UserAction is the input of Direct: a reaction of some kind, or the end of a reaction.
 type UserAction struct {
 	Post, User string
 	// Kind is the reaction, "" for none.
@@ -44,10 +44,10 @@ func (a UserAction) event() (messages.Event, error) {
 	return messages.Action(like, a.Kind), err
 }
 
-// Direct runs an aggregator for actions without a queue: likes from an import's files, and actions
-// that another aggregator will never count. give calls add with each action. Direct returns once all
-// actions are counted. It calls counted, if it is not nil, after each one. It sets Broker,
-// FenceAfter, AnyAge, AnyKind and Answered of cfg.
+// Direct runs an aggregator for actions without a queue: likes from an import's files, and actions that
+// another aggregator will never count. The function give has to call add with each action. Direct returns once
+// all actions are counted. It calls counted, if it is not nil, after each action. It sets Broker, FenceAfter,
+// AnyAge, AnyKind and Answered of cfg.
 func Direct(ctx context.Context, cfg Config, counted func(), give func(ctx context.Context, add func(UserAction) error) error) error {
 	q := newDirectQueue(counted)
 	cfg.Grace = max(cfg.Grace, directGrace)

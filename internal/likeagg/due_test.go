@@ -27,7 +27,7 @@ func TestALikeIsDueWithItsPost(t *testing.T) {
 	}
 }
 
-// A like is noted when it is received, so that one whose window hangs is seen.
+// A like is recorded when it is received, so that a like whose window hangs shows.
 func TestALikeIsNotedWhenItIsReceived(t *testing.T) {
 	var noted []string
 	c := newCollector(Config{Taken: func(id string) { noted = append(noted, id) }}.withDefaults())

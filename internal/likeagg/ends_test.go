@@ -11,7 +11,7 @@ import (
 	"fanfare/internal/table"
 )
 
-// I15: the likes of a post with an end expire with their count, and none is counted after the end.
+// I15: the likes of a post with an end expire together with their count, and no like is counted after the end.
 func TestLikesOfAPostWithAnEndExpire(t *testing.T) {
 	step(t, func(w *world) {
 		end := time.Now().Add(time.Hour).UTC().Truncate(time.Second)

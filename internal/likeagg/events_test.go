@@ -66,9 +66,9 @@ func TestCountedLikesAreTold(t *testing.T) {
 	})
 }
 
-// An aggregator that dies after its flush and before its event leaves the messages unacked.
-// So does a queue of events that fails. The next window finds the likes counted, counts none
-// twice, and sends the events.
+// An aggregator that dies after its flush and before its event leaves the messages unacked, and a failing
+// queue of events does the same. The next window finds the likes counted, counts no like twice, and sends the
+// events.
 func TestACrashBetweenFlushAndEventLosesNoEvent(t *testing.T) {
 	step(t, func(w *world) {
 		out := listener{down: true}

@@ -80,8 +80,7 @@ func (c *collector) stamp(working context.Context, w *window) {
 	invariants.Check(!w.inc.lost[w.post], "I3: incarnation %s lost a window of post %s and stamps another one", w.inc.name, w.post)
 }
 
-// leave ends the current incarnation: no window begins in it any more. The caller holds
-// mu.
+// leave ends the current incarnation: no later window begins in it. The caller holds mu.
 func (c *collector) leave(working context.Context) {
 	inc := c.inc
 	if c.inc = nil; inc != nil && inc.running == 0 {
@@ -131,8 +130,8 @@ type ends struct {
 	known map[string]knownEnd
 }
 
-// knownEnd holds the note of one incarnation, or the fact that it has none yet. at is the
-// time when the note was first read, or of the last look for it.
+// knownEnd holds the note of one incarnation, or the fact that the note is missing. at is the time of the
+// first read of the note, or of the last look for it.
 type knownEnd struct {
 	ended bool
 	lost  map[string]bool
@@ -142,10 +141,10 @@ type knownEnd struct {
 const (
 	// maxEnds bounds the incarnations whose ends are remembered.
 	maxEnds = 20_000
-	// settled is the time from the read of a note to the first prune by it, and from one
-	// look for a missing note to the next one. A request from before the note cannot
-	// arrive so much later: AWS refuses a request that is older than some minutes. Only
-	// this process's monotonic clock measures the time.
+	// settled is the time from the read of a note to the first prune by the note, and from one look for a
+	// missing note to the next look. A request that was made before the note cannot arrive so much later: AWS
+	// refuses a request that is older than some minutes. Only this process's monotonic clock measures the
+	// time.
 	settled = time.Hour
 )
 

@@ -69,8 +69,8 @@ func TestAKindThatWasNeverCountedKeepsTheCountedOne(t *testing.T) {
 	}
 }
 
-// A reaction of a kind that is not configured waits, because the setting may be on its way, and then
-// becomes a dead letter with its reason.
+// A reaction of an unknown kind waits, because the setting may be on its way, and then becomes a dead letter
+// with its reason.
 func TestAKindThatIsNotConfiguredWaits(t *testing.T) {
 	step(t, func(w *world) {
 		w.run() // with likes alone
@@ -94,8 +94,8 @@ func TestAKindThatIsNotConfiguredWaits(t *testing.T) {
 	})
 }
 
-// A kind that is removed from the setting stays counted, even if another aggregator has left it
-// uncounted, and can be taken back or replaced.
+// Reactions of a kind that leaves the setting stay counted, even if another aggregator has left them
+// uncounted. They can be taken back or replaced.
 func TestReactionsSwitchedOffAndOnLoseNothing(t *testing.T) {
 	step(t, func(w *world) {
 		w.tune = lovable
@@ -144,7 +144,7 @@ func TestDirectCountsEachKind(t *testing.T) {
 	})
 }
 
-// A producer's hint that there is an item costs a read where it is wrong, and no count.
+// A wrong hint of a producer that the item exists costs a read, and changes no count.
 func TestAWrongHintCountsOnce(t *testing.T) {
 	step(t, func(w *world) {
 		w.tune, w.hint = lovable, true
@@ -157,7 +157,7 @@ func TestAWrongHintCountsOnce(t *testing.T) {
 	})
 }
 
-// Each write of a change of kind may lose its answer, land late or fail, and the flush, too.
+// Each write of a change of kind may lose its answer, land late or fail, and so may the flush.
 func TestAChangeOfKindIsExactAfterEachFault(t *testing.T) {
 	for _, met := range []fault{failed, lost, late, slow, crashed, panicked, short} {
 		for _, op := range []string{"like1", "put2", "put3", "flush2", "fence1", "ledger1"} {
@@ -219,7 +219,7 @@ func (s slowStore) Put(ctx context.Context, in table.PutInput) (table.WriteResul
 	return s.Store.Put(ctx, in)
 }
 
-// Without the note of its end, the ledger entries of each repair would stay in the like counts.
+// Without the note of the end, the ledger entries of each repair would stay in the like counts forever.
 func TestDirectNotesTheEndOfItsIncarnation(t *testing.T) {
 	step(t, func(w *world) {
 		const random = 7

@@ -14,8 +14,8 @@ import (
 	"fanfare/internal/schema"
 )
 
-// full lets the table refuse the puts of a user's likes for a time, as it does while the partition of
-// the index of these likes is full.
+// full makes the table refuse the puts of a user's likes for a time, as a full partition of the index of the
+// user's likes does.
 func (w *world) full(user string, lasts time.Duration) {
 	began, hot := time.Now(), schema.LikeKey(w.post, user, 1)
 	w.fault = func(r request) fault {
@@ -45,8 +45,8 @@ func TestOneHotUserDoesNotFreezeTheCountOfAPost(t *testing.T) {
 	})
 }
 
-// A like is left only if each of its tries had no effect. After one doubtful try the outcome of
-// its put stays unknown, whatever the later tries return.
+// A like is left for later only if each of its tries had no effect. After one doubtful try the outcome of its
+// put stays unknown, whatever the later tries return.
 func TestALikeIsLeftOnlyIfNoneOfItsTriesCanHaveHappened(t *testing.T) {
 	shorts := slices.Repeat([]fault{short}, 2*leaveAfter)
 	for name, tt := range map[string]struct {
@@ -84,7 +84,8 @@ func TestALikeIsLeftOnlyIfNoneOfItsTriesCanHaveHappened(t *testing.T) {
 	}
 }
 
-// answers lets the processes that follow note how they answer messages, and returns these answers.
+// answers records how processes that start later answer messages. It returns a function that returns these
+// answers.
 func (w *world) answers() func() []queue.Answered {
 	var all []queue.Answered
 	tune := w.tune
@@ -130,7 +131,7 @@ func TestARefusalDecidesAfterTriesThatDidNothing(t *testing.T) {
 	}
 }
 
-// Nobody redelivers the requests of a window, and the notes of ends.
+// Nobody redelivers the requests of a whole window, or the notes of ends.
 func TestOnlyRequestsForOneLikeAreLeft(t *testing.T) {
 	for op, left := range map[string]bool{
 		"post": false, "put": true, "like": true, "user": true, "ledger": false, "ends": false, "fence": false, "flush": false, "end": false,
@@ -173,7 +174,7 @@ func TestOnlyRequestsForOneLikeAreLeft(t *testing.T) {
 	}
 }
 
-// The receives of a like that is left do not count: the like fences no living aggregator, and an
+// The receives of a like that was left for later do not count: the like fences no living aggregator, and an
 // unknown failure does not make it a dead letter.
 func TestALikeThatIsLeftForAnHourHasAllItsAttempts(t *testing.T) {
 	step(t, func(w *world) {

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// lateLike is an age of a Liked. Since an older one, its user may have been removed, and the
+	// lateLike is an age of a Liked. If a Liked is older, its user may have been removed since, and the
 	// removal may have had its last look (docs/decisions/0030).
 	lateLike = 50 * time.Minute
 	// judged is how long an answer about the life of a user is valid. lateLike and judged together

@@ -12,8 +12,8 @@ import (
 	"fanfare/internal/table"
 )
 
-// A like that waited for longer than a removal looks belongs to a former life if its user is gone
-// or has returned since. A younger like is left to the removal's last look.
+// A like that waited for longer than a removal looks belongs to a former life if its user is gone or has
+// returned since. The last look of the removal handles a younger like.
 func TestALikeOutOfABacklogBringsNothingOfAFormerLifeBack(t *testing.T) {
 	removal := func(at time.Time) schema.Removal {
 		return schema.Removal{User: "alice", Event: id.Floor(at), At: at}
@@ -67,7 +67,7 @@ func TestALikeOutOfABacklogBringsNothingOfAFormerLifeBack(t *testing.T) {
 	}
 }
 
-// A removal takes likes back by Unliked, so none is left out.
+// A removal takes likes back by Unliked, so no Unliked is left out.
 func TestAnUnlikeOutOfABacklogCounts(t *testing.T) {
 	step(t, func(w *world) {
 		p := w.run()

@@ -59,7 +59,7 @@ func (w *window) act(ctx context.Context, a *action) error {
 	return nil
 }
 
-// withinLife turns a reaction of a user's former life into one that is taken back.
+// withinLife turns a reaction of a user's former life into the end of a reaction.
 func (w *window) withinLife(ctx context.Context, a *action) error {
 	return w.attempt(ctx, a, func() error {
 		former, err := w.ofFormerLife(ctx, a)
@@ -78,8 +78,8 @@ func (w *window) meet(a *action, old *schema.Like) {
 	}
 }
 
-// choose sets the next state of an action that met a like; counted reports whether that
-// like was counted. a.next stays nil if nothing has to be written.
+// choose sets the next state of an action that met a like. counted reports whether the met like was counted.
+// a.next stays nil if nothing has to be written.
 func (a *action) choose(counted bool) {
 	old := a.old
 	next := &schema.Like{Kind: a.kind, Version: a.version, Base: old.Kind}

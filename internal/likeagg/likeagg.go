@@ -16,7 +16,6 @@
 // window), like.go (one like), ledger.go (fences, pruning), incarnation.go (stamps, the
 // notes of ends), attempt.go (a request until its outcome is known), leaves.go (likes
 // that the table has no capacity for) and direct.go (actions without a queue).
-// that no queue holds).
 //
 // # It must never
 //

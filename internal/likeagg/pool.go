@@ -28,8 +28,7 @@ type pool struct {
 	back []chan struct{}
 }
 
-// batch is n calls of do, which may run at the same time, and one call of then after
-// them.
+// batch is n calls of do, which may run at the same time, and one call of then after all of them.
 type batch struct {
 	gate          *gate
 	n, next, left int
@@ -37,8 +36,8 @@ type batch struct {
 	then          func()
 }
 
-// gate counts the waiting workers of one window. A window with as many waiting workers as
-// the pool has places gets no more turns until one of them is back.
+// gate counts the waiting workers of one window. A window with as many waiting workers as the pool has places
+// gets no further turn until one of the workers is back.
 type gate struct{ waiting int }
 
 // waitersPerPlace bounds the workers that wait without a place. Further workers keep
@@ -120,8 +119,8 @@ func (p *pool) turn() *batch {
 	return nil
 }
 
-// work is one worker. It ends when the pool has stopped, or when it gives its place to a
-// worker that has waited.
+// work is one worker. It ends when the pool has stopped, or when it gives its place to a worker that has
+// waited.
 func (p *pool) work() {
 	p.mu.Lock()
 	for {

@@ -28,7 +28,7 @@ func waits(t *testing.T, p *pool, g *gate, n int) (begun, ended *atomic.Int32) {
 	return begun, ended
 }
 
-// The workers that wait without a place are bounded. The next one keeps its place.
+// The number of workers that wait without a place is bounded. The next worker that waits keeps its place.
 func TestTheWorkersThatWaitAreBounded(t *testing.T) {
 	step(t, func(w *world) {
 		const more = 3
@@ -45,8 +45,8 @@ func TestTheWorkersThatWaitAreBounded(t *testing.T) {
 	})
 }
 
-// A window with as many waiting workers as there are places gets no turn before one of
-// them is back. Other windows do.
+// A window with as many waiting workers as there are places gets no turn until one of its workers is back.
+// Other windows get turns.
 func TestAWindowThatWaitsLeavesTheTurnsToOthers(t *testing.T) {
 	step(t, func(w *world) {
 		p := newPool(2)
@@ -64,7 +64,7 @@ func TestAWindowThatWaitsLeavesTheTurnsToOthers(t *testing.T) {
 	})
 }
 
-// A pool that stops waits for the waiting worker, which needs no place any more.
+// A stopping pool waits for the waiting worker, which no longer needs a place.
 func TestAPoolThatStopsWaitsForTheLastWorker(t *testing.T) {
 	step(t, func(w *world) {
 		p := newPool(2)

@@ -389,8 +389,8 @@ func TestHeldMessagesAndRequestsAreBounded(t *testing.T) {
 	})
 }
 
-// A partition that refuses all its requests for minutes delays no other post, however
-// many of its requests there are.
+// A partition that refuses all its requests for minutes delays no other post, even if very many requests wait
+// for that partition.
 func TestAPartitionThatRefusesHoldsUpNobodyElse(t *testing.T) {
 	for _, op := range []string{"put", "like", "ledger", "flush"} {
 		t.Run(op, func(t *testing.T) {
@@ -447,15 +447,15 @@ func TestAHotPostCostsOneWriteALikeAndOneAWindow(t *testing.T) {
 		flushes, _ := w.costs(t, 3000, 3*time.Millisecond, "user", "like", 1)
 		windows := 3 * (1 + int(time.Since(began)/time.Second))
 		w.wantCount(3000)
-		// T8: at most one write of the count item a window and aggregator.
+		// T8: at most one write of the count item for each window and aggregator.
 		w.wantWrites(3000, flushes)
 		assert.LessOrEqualf(t, flushes, windows, "%d flushes in %d windows", flushes, windows)
 	})
 }
 
-// costs sends an action of each of n users and waits. It fails if a like costs more than
-// T7 allows, which is each write of its item, its share of the flush and 0.01. The notes
-// of ends do not count: they are one write for each process and day.
+// costs sends an action of each of n users and waits. It fails if a like costs more than T7 allows: each write
+// of its item, its share of the flush, and 0.01. The notes of ends do not count, because each process writes
+// one a day.
 func (w *world) costs(t *testing.T, n int, every time.Duration, user, kind string, item float64) (flushes, pruned int) {
 	t.Helper()
 	w.mu.Lock()
@@ -485,9 +485,8 @@ func TestWhatEachKindOfActionCosts(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		indexed bool
-		// writes of the item by a first like, a like of a user who likes the post
-		// already, an unlike, a like again, another kind, and a like whose message has
-		// the hint of an item
+		// These are the writes of the item by a first like, a repeated like, an unlike, a like after it,
+		// another kind, and a like whose message hints that the item exists.
 		first, repeated, unlike, again, changed, hinted float64
 	}{
 		{"without the index", false, 1, 2, 1, 2, 2, 1},

@@ -22,7 +22,7 @@ type broker interface {
 // fakeQueue delivers each message until it is acked.
 type fakeQueue struct {
 	queue.DeadLetters // only DeadLetter is called
-	// cut ends the subscriptions when it is closed.
+	// cut ends the subscriptions when cut is closed.
 	cut chan struct{}
 
 	mu        sync.Mutex
@@ -80,7 +80,7 @@ func (q *fakeQueue) hidden() (n int) {
 	return n
 }
 
-// receive returns a visible message, or the time until there may be one.
+// receive returns a visible message, or the time until a message may become visible.
 func (q *fakeQueue) receive() (got *queued, receives int, changed <-chan struct{}, next time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -59,7 +59,7 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// scenario is one file that is played.
+// scenario is one file of commands.
 type scenario struct {
 	*world
 	said  strings.Builder
@@ -188,7 +188,7 @@ func (s *scenario) version(name string) string {
 	return s.versions[name]
 }
 
-// answers prints the answers to messages. A dead aggregator gives none.
+// answers prints the answers to messages. A dead aggregator gives no answer.
 func (s *scenario) answers() {
 	for _, name := range slices.Sorted(maps.Keys(s.named)) {
 		st := s.named[name]

@@ -40,8 +40,8 @@ func recorder() (*tracetest.SpanRecorder, trace.Tracer) {
 	return spans, sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)).Tracer("")
 }
 
-// The span of a window is in the first sampled trace of its likes and links to all of them, 128
-// at most. A window without one has no span.
+// The span of a window is in the first sampled trace of its likes, and links to all sampled traces, 128 at
+// most. A window without a sampled trace has no span.
 func TestTheSpanOfAWindowLinksToTheSampledTraces(t *testing.T) {
 	var many []context.Context
 	for i := range maxLinks {

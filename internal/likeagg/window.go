@@ -121,10 +121,10 @@ func (w *window) round(ctx context.Context, actions []*action) {
 	})
 }
 
-// lookup reads the post by id, nil if there is none. The window needs to know whether the
-// post was deleted, and the number of its shards, which an event may have wrong. A stale
-// answer is good enough for both: the shards never change, and the deletion could also
-// come a moment later. Only the absence of the post needs a consistent read.
+// lookup reads the post by id, nil if it is absent. The window needs to know whether the post was deleted, and
+// the number of its shards, which an event may have wrong. A stale answer is good enough for both: the shards
+// never change, and the deletion could also come a moment later. Only the absence of the post needs a
+// consistent read.
 func (w *window) lookup(ctx context.Context) (*schema.PostRef, error) {
 	for _, consistent := range []bool{false, true} {
 		var res table.GetResult

@@ -37,8 +37,7 @@ type world struct {
 	// hint sets Stored in the messages.
 	hint  bool
 	lates sync.WaitGroup
-	// fault decides the fault that a request meets. ended, if set, is called after its
-	// effect.
+	// fault decides the fault of a request. ended, if set, is called after the effect of a request.
 	fault func(r request) fault
 	ended func(r request, met fault, err error)
 
@@ -419,13 +418,13 @@ func (w *world) outcomes() []Outcome {
 	return slices.Clone(w.out)
 }
 
-// others is a flush of another aggregator that began today.
+// others is a flush by another aggregator that began today.
 func others(n uint64) schema.Flush {
 	return schema.Flush{Inc: newIncarnation(dayOf(time.Now()), n), Seq: 3}
 }
 
-// leftBy stores the items of an aggregator that counted the likes of so many users, fan0
-// and so on, as its flush g, and then died with the unflushed like of orphan.
+// leftBy stores the items of a dead aggregator: it counted the likes of users users, fan0 and so on, in its
+// flush g, and then died before it flushed the like of orphan.
 func (w *world) leftBy(g schema.Flush, users int) {
 	w.t.Helper()
 	w.setCount(table.Attr{Name: schema.AttrLikes, Value: table.N(int64(users))}, table.Attr{Name: schema.AttrFlushed(g.Inc), Value: table.N(g.Seq)})
@@ -461,7 +460,7 @@ func (w *world) large(noted bool) {
 	w.setCount(attrs...)
 }
 
-// unlikeAll lets the users of leftBy take their likes back.
+// unlikeAll makes the users of leftBy take their likes back.
 func (w *world) unlikeAll(users int) {
 	for i := range users {
 		w.send(fmt.Sprint("fan", i), false)

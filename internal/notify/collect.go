@@ -15,7 +15,7 @@ import (
 	"fanfare/internal/queue"
 )
 
-// collector is the state of one Run. It takes messages into windows and gives these to workers.
+// collector is the state of one Run. It takes messages into windows and gives the windows to workers.
 type collector struct {
 	cfg Config
 	// wake gets a value when there is room for messages again, or when a window is put
@@ -27,8 +27,7 @@ type collector struct {
 	mu sync.Mutex
 	// held counts the unanswered messages.
 	held int
-	// open are the windows that collect. due has them in the order in which their time
-	// ends.
+	// open are the windows that collect. due has these windows in the order of their ends.
 	open map[subject]*window
 	due  []*window
 	// slow are the lengths of the windows of users whose writes the table refused lately. waiting is
@@ -44,7 +43,7 @@ type collector struct {
 type window struct {
 	about   subject
 	actions []*action
-	// began is the time of the first message, ends the time when the window ends.
+	// began is the time of the first message, and ends is the time of the end of the window.
 	began, ends time.Time
 	// refused counts the actions whose earlier write the table refused.
 	refused int
@@ -124,8 +123,8 @@ func (c *collector) take(msg *message.Message) {
 	c.join(about, time.Now(), a)
 }
 
-// join adds actions to the window of their notification, which it opens if there is none, and returns
-// the window. The caller holds mu.
+// join adds actions to the window of their notification and returns the window. If there is no such window,
+// join opens one. The caller holds mu.
 func (c *collector) join(about subject, began time.Time, actions ...*action) *window {
 	w := c.open[about]
 	if w == nil {

@@ -63,7 +63,7 @@ func TestANoticeThatExpiresNowIsReplacedAtOnce(t *testing.T) {
 	})
 }
 
-// A notification of an action that is late is kept as long as any other one.
+// A notification of a late action is kept as long as any other notification.
 func TestALateActionKeepsItsNoticeAsLong(t *testing.T) {
 	play(t, func(w *world) {
 		w.run(func() {

@@ -6,10 +6,10 @@ import (
 	"testing"
 )
 
-// The world of the entries of one notification: messages are handled in any order, twice, and by two
-// workers at once. Workers die between the put and the ack; a put whose answer was lost is made again,
-// and one that was sent lands late. The target may be deleted: the purge removes the notification two
-// ticks later (the six minutes), and a worker that slept a tick (the 60 s) begins again.
+// The world of the entries of one notification. Workers handle messages in any order, twice, and two at once.
+// Workers die between the put and the ack. A put whose answer was lost is repeated, and a put that was sent
+// may land late. The target may be deleted: the purge removes the notification two ticks later (the six
+// minutes), and a worker that slept for a tick (the 60 s) begins again.
 
 // actsLeft names the rules that a world leaves out.
 type actsLeft struct {
@@ -23,7 +23,7 @@ type actsLeft struct {
 
 type actsWorld struct {
 	acts []act
-	// room is the number of entries that the acts share: newer ones of strangers fill the list.
+	// room is the number of entries that the acts share. Newer entries of strangers fill the rest of the list.
 	room                       int
 	again, crashes, lost, late int8 // how often it happens
 	deletes                    bool
@@ -60,8 +60,7 @@ func (w actsWorld) world() explored[actsState] {
 	return explored[actsState]{start, w.broken, w.steps}
 }
 
-// begin is the read of a worker: of a target that is gone, the notification is removed, and the ack is
-// next.
+// begin is the read of a worker. If the target is gone, the worker removes the notification, and acks next.
 func (s *actsState) begin(of int8) actsWorker {
 	if s.gone > 0 {
 		s.is, s.revision = notice{}, 0

@@ -8,7 +8,8 @@ import (
 	"fanfare/internal/schema"
 )
 
-// The worlds merge by the product's own code. A rule that is left out is a change before or after it.
+// The worlds merge with the product's own code. To leave out a rule, a world changes the notification before
+// or after the merge.
 
 // withoutInMerge names the rules of the merge that a world leaves out, and withoutInList the rules of the place.
 type withoutInMerge struct {
@@ -23,7 +24,7 @@ type withoutInList struct {
 	placeless bool // nor a full list of which no entry has a place
 }
 
-// merge returns the notification after an act, of the number `of`, which gets a place if it begins to hold.
+// merge returns the notification after an act, the act number `of`, which gets a place if it begins to hold.
 func (n notice) merge(of int8, a act, place int16, left withoutInMerge) notice {
 	before := n
 	i, begins := n.begins(a)
@@ -55,7 +56,7 @@ func (n notice) merge(of int8, a act, place int16, left withoutInMerge) notice {
 	return next
 }
 
-// merged calls the product. A place of 0 gives none.
+// merged calls the product. With a place of 0 it gives no place.
 func (n notice) merged(a act, place int16) notice {
 	rules := notify.Rules{
 		LeftOut: func(schema.Act) bool { return false },

@@ -104,7 +104,7 @@ func (w pagingWorld) steps(s pagingState, add func(pagingState, string, func() s
 	}
 }
 
-// acts lets a user act on a notification, by a right clock and by one behind, or take the newest act back.
+// acts lets a user act on a notification, by a right clock and by a slow clock, or take the newest act back.
 func (w pagingWorld) acts(s pagingState, i int, add func(pagingState, string, func() string)) {
 	move := func(to string, step func() string) {
 		n := s

@@ -37,7 +37,7 @@ type found struct {
 	way    []string
 }
 
-// walk visits all states breadth first, so the way to the first broken one is a shortest.
+// walk visits all states breadth first, so the path to the first broken state is a shortest path.
 func walk[S comparable](w explored[S]) found {
 	states := []S{w.start}
 	parents := []int{-1}
@@ -64,7 +64,7 @@ func walk[S comparable](w explored[S]) found {
 	return found{states: len(states)}
 }
 
-// wayTo makes the steps again that lead to a state, for their texts.
+// wayTo repeats the steps that lead to a state, for their texts.
 func wayTo[S comparable](w explored[S], states []S, parents []int, at int) []string {
 	var way []string
 	for ; parents[at] >= 0; at = parents[at] {
@@ -108,8 +108,8 @@ func explore[S comparable](t *testing.T, runs []run[S]) {
 	}
 }
 
-// act is an action of a user on the target of a notification, as a message brings it. state is 0 for a
-// take-back. user 'm' is muted.
+// act is an action of a user on the target of a notification, as a message brings it. state is 0 for an action
+// that takes back. user 'm' is muted.
 type act struct{ item, user, version, state int8 }
 
 func (a act) String() string {

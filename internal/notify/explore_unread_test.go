@@ -58,7 +58,7 @@ type unreadWorld struct {
 	// Rules of the product that this world can do without.
 	aboveOwn bool // a place is above the other places of its notification
 
-	// Promises that do not hold, and the changes that break or hold them.
+	// These are promises that do not hold, and the changes that break them or make them hold.
 	atMostNow  bool // a page marks at most the time of the process that lists
 	reader     int8 // the skew of that process
 	sawBefore  bool // only an act that was put between a page and its mark may be dark
@@ -167,7 +167,8 @@ func unreadRules() []run[unreadState] {
 	}
 }
 
-// unreadPromises are more than the mark promises: where they fail, and where they hold.
+// unreadPromises go beyond the promises of the mark, with the worlds in which they fail and the worlds in
+// which they hold.
 func unreadPromises() []run[unreadState] {
 	right, apart := clocksRight(), clocksApart()
 	unseen := []act{{0, 'a', 1, 1}, {0, 'a', 2, 0}, {1, 'b', 3, 1}, {0, 'a', 4, 1}}

@@ -87,8 +87,8 @@ type Config struct {
 	// returned to the queue.
 	Grace time.Duration
 	Log   *zap.Logger
-	// Observe, if not nil, is called with each window that ended. Several goroutines call it, and it
-	// must return quickly. Held is called with each change of the number of unanswered messages.
+	// Observe, if not nil, is called with each window that ended. Several goroutines call it, and it must
+	// return quickly. Held is called with each change of the number of unanswered messages.
 	Observe func(Outcome)
 	Held    func(change int)
 	// Events, if not nil, sends Notified for each action that has a place, before the messages are

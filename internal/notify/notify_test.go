@@ -126,7 +126,7 @@ func TestMutedAndBlockedUsersAreLeftOut(t *testing.T) {
 			w.send(&messages.Mentioned{UserID: "ann", ActorID: "dora", PostID: w.post}, &messages.Mentioned{UserID: "ann", ActorID: "bob", PostID: w.post})
 			w.settle()
 			assert.Empty(t, w.notice(schema.NoticeMention, w.post).Acts)
-			// A like that holds is taken back and given again, and its user muted in between: both in one window.
+			// In one window a like is taken back and given again, and its user is muted in between.
 			carl, _ := schema.Mute{User: "ann", Author: "carl", Since: time.Now()}.Items()
 			w.put(carl)
 			w.like("carl", false)
@@ -242,7 +242,7 @@ func TestTheNoticeOfAPostWithAnEndExpiresWithIt(t *testing.T) {
 	})
 }
 
-// Between a worker's read and its put, another one writes, the mark rises, the worker sleeps.
+// Between a worker's read and its put, another worker writes, the mark rises, or the worker sleeps.
 func TestAPutMeetsWhatItRead(t *testing.T) {
 	play(t, func(w *world) {
 		w.run(func() {
@@ -350,7 +350,7 @@ func TestAHotRecipientHasLongerWindows(t *testing.T) {
 	})
 }
 
-// A write that the throttle did not send is as good as refused: its window collects once more.
+// A write that the throttle did not send counts as refused: its window collects once more.
 func TestAWriteThatWasNotSentWaitsInItsWindow(t *testing.T) {
 	play(t, func(w *world) {
 		w.beforePut = func(n int) error {
@@ -368,7 +368,7 @@ func TestAWriteThatWasNotSentWaitsInItsWindow(t *testing.T) {
 	})
 }
 
-// Refused writes of one user hold 500 messages at most, of however many posts they are.
+// Refused writes of one user hold 500 messages at most, even if they belong to many posts.
 func TestRefusedWritesOfOneUserHoldFewMessages(t *testing.T) {
 	play(t, func(w *world) {
 		w.cfg.MaxMessages = 2000

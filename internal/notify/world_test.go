@@ -36,10 +36,10 @@ type world struct {
 	skew  time.Duration // of the notifier's clock
 	cfg   notify.Config
 
-	// seen guards the fields below: several workers fill them. The test reads them while all wait.
+	// seen guards the fields below, which several workers fill. The test reads them while all workers wait.
 	seen sync.Mutex
-	// beforePut, if set, is called before each put with its number, and its error fails the put, after
-	// its effect if that is errLost.
+	// beforePut, if set, is called with its number before each put. Its error fails the put, and errLost fails
+	// it after its effect.
 	beforePut func(n int) error
 	// slowRead, if set, is called after each batch of reads.
 	slowRead    func()
@@ -136,7 +136,7 @@ func (w *world) drop(key table.Key) {
 	require.NoError(w.t, err)
 }
 
-// notice returns a notification of ann, with no actions if there is none.
+// notice returns a notification of ann, without actions if the table has none.
 func (w *world) notice(kind schema.NoticeKind, target string) schema.Notice {
 	res, err := w.Get(w.t.Context(), table.GetInput{Key: schema.NoticeKey("ann", kind, target), Consistent: true})
 	require.NoError(w.t, err)
@@ -148,7 +148,7 @@ func (w *world) notice(kind schema.NoticeKind, target string) schema.Notice {
 	return n
 }
 
-// likers returns the users of the actions that hold, of the notification of likes of ann's post.
+// likers returns the users whose likes hold in the notification of ann's post.
 func (w *world) likers() (users []string) {
 	for _, act := range w.notice(schema.NoticeLike, w.post).Acts {
 		if act.Holds() {
@@ -190,7 +190,7 @@ func refused() error {
 	return &table.UnavailableError{Op: "put", Err: errors.New("planned"), Reason: table.ShortKeyRange, Undone: true}
 }
 
-// send publishes events, whose ids are new if they have none.
+// send publishes events. Events without ids get new ids.
 func (w *world) send(events ...messages.Event) {
 	for _, e := range events {
 		if e.Head().EventID == "" {
@@ -208,7 +208,7 @@ func (w *world) like(user string, liked bool) *messages.LikeCounted {
 	return e
 }
 
-// counted is the event about a like of a post by "ann", or about its end.
+// counted is the event about a like of a post by "ann", or about the end of such a like.
 func counted(version, post, user string, liked bool) *messages.LikeCounted {
 	e := &messages.LikeCounted{Header: messages.Header{EventID: version, Time: time.Now()}, PostID: post, AuthorID: "ann", UserID: user, Liked: liked}
 	if liked {

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// mostReads bounds the reads of a window whose notification other processes write at the same
-	// time. Each process writes it once for each window, so that many do not meet.
+	// mostReads bounds the reads of a window whose notification other processes write at the same time. Each
+	// process writes a notification once for each window, so hardly as many writes meet.
 	mostReads = 20
 	// settled is the age of an event from which its comment, or the deletion of its comment, is
 	// certainly made or never will be.
