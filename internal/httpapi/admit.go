@@ -200,10 +200,9 @@ func (a *admission) hold(user string, size int, read bool, cut func()) *unread {
 	return w
 }
 
-// room reports whether size more bytes may wait. To make room, it cuts the oldest answer of
-// the user with the most waiting bytes, as long as these are more than own. So slow
-// readers, however many, end each other's answers before the answers of anybody with fewer
-// bytes. The caller holds the lock.
+// room reports whether size more bytes may wait. To make room, it cuts the oldest answer of the user with the
+// most waiting bytes, as long as these are more than own. So slow readers, however many, end each other's
+// answers before the answers of any user with fewer bytes. The caller holds the lock.
 func (a *admission) room(size, own int) bool {
 	for a.unread > 0 && a.unread+size > a.limits.Unread {
 		most := &load{}

@@ -95,15 +95,15 @@ func answers(t *testing.T, conns []net.Conn) map[int]int {
 	return found
 }
 
-// gone reads each connection to its end, and fails if one gave a whole document.
+// gone reads each connection to its end, and fails if a connection gave a whole document.
 func gone(t *testing.T, conns []net.Conn) {
 	t.Helper()
 	found := answers(t, conns)
 	assert.Equalf(t, len(conns), found[0], "statuses are %v", found)
 }
 
-// others is the number of connections of an attacker who wants to stop the API for all
-// users. It is more than the requests that a process handles at once.
+// others is the number of connections of an attacker who wants to stop the API for all users: more than the
+// requests that a process handles at once.
 const others = 1060
 
 func TestStrangersWhoDoNotReadTheDocumentStopNobody(t *testing.T) {
@@ -224,7 +224,7 @@ func TestSlowReadersOfManyUsersFailNobodyElsesReads(t *testing.T) {
 	})
 }
 
-// A write has happened, so its answer finds room, whichever user has more unread bytes.
+// An answer to a write that has happened finds room, whichever user has more unread bytes.
 func TestTheAnswerOfAWriteFindsRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *httpapi.Config) { c.Limits.Unread = 30_000 })
@@ -252,8 +252,8 @@ func (w *world) largePost(t *testing.T) string {
 	return post.ID
 }
 
-// The answer of a write waits for its client although the user's share is used up, because
-// it is the proof that the write has happened.
+// The answer to a write waits for its client even if the user's share is used up, because the answer is the
+// proof that the write has happened.
 func TestTheAnswerOfAWriteIsSentWhateverWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *httpapi.Config) { c.Limits.UserUnread = 1 })
@@ -338,7 +338,7 @@ func TestOneUserCannotMakeTheProcessNotReady(t *testing.T) {
 	})
 }
 
-// The deadline of a body is over once the body is there.
+// The deadline of a body ends once the body has arrived.
 func TestACallMayTakeLongerThanABody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -262,7 +262,7 @@ func register[I, O any](a *API, op huma.Operation, call func(context.Context, *I
 	})
 }
 
-// TokenRequest asks for a dev token.
+// TokenRequest is the request for a dev token.
 type TokenRequest struct {
 	UserID string `json:"user_id" pattern:"^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0,63}$" doc:"The user that the token stands for." example:"alice"`
 	TTL    int64  `json:"ttl_s,omitempty" minimum:"1" maximum:"2592000" default:"86400" doc:"The life of the token in seconds."`

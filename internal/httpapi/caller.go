@@ -157,7 +157,7 @@ func (a *API) identify(r *http.Request) (caller, error) {
 	return caller{user: named[0], service: id.Service, deletes: id.Deletes, until: id.Until}, nil
 }
 
-// lacksScope is the answer to a token without a scope. so is the consequence.
+// lacksScope is the answer to a token without a scope. so names the consequence.
 func lacksScope(scope, so string) *Problem {
 	return forbidden(fmt.Sprintf("the token lacks the scope %s, so %s", scope, so)).
 		header("WWW-Authenticate", fmt.Sprintf(`Bearer realm="fanfare", error="insufficient_scope", scope="%s"`, scope))
@@ -191,9 +191,8 @@ func (a *API) charge(c caller, units float64) {
 	}
 }
 
-// tokensOfLike is the number of tokens that a like, or the end of one, costs its user. The likes of a
-// user are in one partition of the index, which takes 1,000 writes a second from all processes
-// together.
+// tokensOfLike is the number of tokens that a like, or the end of a like, costs its user. The likes of a user
+// are in one partition of the index, which takes 1,000 writes a second from all processes together.
 const tokensOfLike = 5
 
 // chargeLike takes the tokens for a like from its user, in addition to the token of the request. A
@@ -202,7 +201,7 @@ func (a *API) chargeLike(c caller) {
 	a.limiter.carry(c.user, (tokensOfLike-1)*unitsOfRequest, a.now())
 }
 
-// errToken is the end of a stream or an export whose token is not valid any more.
+// errToken is the cause of the end of a stream or an export whose token is no longer valid.
 var errToken = errors.New("the token is not valid any more")
 
 // untilRefused returns when the token of a stream is refused (I10): at the end of the token's time,

@@ -25,7 +25,7 @@ import (
 	"fanfare/internal/id"
 )
 
-// act sends one request with the token of a service, for the users named.
+// act sends one request with the token of a service, on behalf of the named users.
 func (w *world) act(t *testing.T, service, method, path, body string, users ...string) *httptest.ResponseRecorder {
 	t.Helper()
 	token, _, err := w.dev.Issue(service, time.Hour, auth.ActScope)
@@ -33,7 +33,7 @@ func (w *world) act(t *testing.T, service, method, path, body string, users ...s
 	return w.with(t, token, method, path, body, users...)
 }
 
-// with sends one request with a token, for the users named.
+// with sends one request with a token, on behalf of the named users.
 func (w *world) with(t *testing.T, token, method, path, body string, users ...string) *httptest.ResponseRecorder {
 	t.Helper()
 	req := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
@@ -44,8 +44,8 @@ func (w *world) with(t *testing.T, token, method, path, body string, users ...st
 	return res
 }
 
-// A service acts with the rights of the user that it names, and each such call is one line of
-// the log, whatever its level. Without a name it acts as itself, like any user.
+// A service acts with the rights of the user that it names. Each such call is one line of the log at any
+// level. Without a name the service acts as itself, like any user.
 func TestAServiceActsForUsers(t *testing.T) {
 	core, logged := observer.New(zapcore.WarnLevel)
 	w := newWorld(t, func(c *httpapi.Config) { c.Log = zap.New(core) })
@@ -103,8 +103,8 @@ func TestOnlyTheScopeLetsATokenAct(t *testing.T) {
 	assert.Equal(t, 200, w.act(t, "backend", "PUT", "/v1/me", `{"name":"n"}`, "ann").Code)
 }
 
-// A service that acts deletes no user, unless another scope of its token allows it. Any user deletes
-// itself, and so does a service without the header.
+// A service that acts for users deletes no user, unless its token has a further scope for that. Any user
+// deletes itself, and so does a service without the header.
 func TestOnlyAScopeOfItsOwnLetsAServiceDeleteUsers(t *testing.T) {
 	core, logged := observer.New(zapcore.InfoLevel)
 	w := newWorld(t, func(c *httpapi.Config) { c.Log, c.Scopes.Delete = zap.New(core), "fanfare/remove" })
@@ -129,7 +129,8 @@ func TestOnlyAScopeOfItsOwnLetsAServiceDeleteUsers(t *testing.T) {
 	problem(t, w.call(t, "ann", "GET", "/v1/me", ""), 409, "profile-missing")
 }
 
-// A take-down is a service's own call: it needs both scopes, names no user, and counts for the service alone.
+// A take-down is a call of the service itself: it needs both scopes, names no user, and counts for the service
+// only.
 func TestOnlyAServiceWithBothScopesTakesAPostDown(t *testing.T) {
 	core, logged := observer.New(zapcore.WarnLevel)
 	w := newWorld(t, func(c *httpapi.Config) {
@@ -205,8 +206,8 @@ func TestAServiceHasALimitOfItsOwn(t *testing.T) {
 	assert.Equal(t, append(repeated(409, 2), 429), statuses("one", 3, others), "after a second")
 }
 
-// A like takes five tokens from its user, and so does the end of a like. It takes one
-// from the service that acts.
+// A like takes five tokens from its user, and the end of a like takes five, too. It takes one token from the
+// acting service.
 func TestALikeCountsFiveTimesForItsUser(t *testing.T) {
 	now := time.Now()
 	w := newWorld(t, func(c *httpapi.Config) {
@@ -249,7 +250,7 @@ func TestAServicesRequestsLeaveSlotsForTheOthers(t *testing.T) {
 	})
 }
 
-// The service takes the answers, so they count as its own and not as its users' answers.
+// The service reads the answers, so they count for the service and not for its users.
 func TestAnswersThatAServiceDoesNotReadCountAsItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *httpapi.Config) { c.Limits = httpapi.Limits{ServiceUnread: 1 << 20, UserUnread: 4 << 20} })

@@ -157,8 +157,8 @@ func copyBody(to io.Writer, w http.ResponseWriter, r *http.Request) *Problem {
 	}
 	_, err := io.Copy(to, http.MaxBytesReader(w, r.Body, MaxBodyBytes))
 	if err == nil {
-		// The server continues to read, to notice that the client leaves: a deadline
-		// would look the same.
+		// The server continues to read, to notice that the client leaves. A deadline would look the same as a
+		// client that leaves.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 		return nil
 	}
@@ -187,8 +187,8 @@ func bodyFaults(ctx context.Context) []FieldError {
 	return faults
 }
 
-// checkBody reads a body once, strictly: huma would change some texts, and take the last of two
-// values. huma adds its faults to the returned ones; after a Problem it could not continue.
+// checkBody reads a body once, strictly: huma would change some texts, and take the last of two values. huma
+// adds its own faults to the returned faults. After a Problem it could not continue.
 func checkBody(body []byte) ([]FieldError, *Problem) {
 	if len(bytes.Trim(body, " \t\r\n")) == 0 {
 		return nil, malformed("the body is missing: send a JSON object")

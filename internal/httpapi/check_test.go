@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An accepted body must be decoded unchanged. The decoder writes U+FFFD for bad input, so a
-// U+FFFD may only come from a U+FFFD in the body.
+// An accepted body must be decoded unchanged. The decoder writes U+FFFD for bad input, so a decoded U+FFFD
+// must have been in the body.
 func FuzzAcceptedBodiesAreDecodedAsSent(f *testing.F) {
 	for _, seed := range []string{
 		`{"text":"a"}`, `{"text":"\ud83d\ude00"}`, `{"text":"\ud83d"}`, `{"text":"\ude00"}`, `{"text":"\ud83d\ud83d\ude00"}`,
@@ -84,7 +84,8 @@ func TestNoLimitKeepsNobody(t *testing.T) {
 	assert.Empty(t, l.young, "buckets are kept")
 }
 
-// Reads of streams take no token before, so each of their units is charged, however few one read uses.
+// Reads of streams take no token beforehand, so each of their units is charged, even if one read uses few
+// units.
 func TestUnitsBelowATokensWorthAreCarried(t *testing.T) {
 	l := newLimiter(1, 10)
 	now := time.Now()

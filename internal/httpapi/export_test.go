@@ -25,7 +25,7 @@ import (
 // line is a record of some size.
 var line = `{"type":"post","text":"` + strings.Repeat("x", 1000) + `"}` + "\n"
 
-// exporting is the export of n lines, and calls each before the line of that number.
+// exporting is the export of n lines. It calls each with the number of each line before the line.
 func exporting(n int, each func(ctx context.Context, i int) error) func(*httpapi.Config) {
 	return func(c *httpapi.Config) {
 		c.Export = func(ctx context.Context, _ string, out io.Writer) error {
@@ -44,7 +44,8 @@ func exporting(n int, each func(ctx context.Context, i int) error) func(*httpapi
 
 func nothing(context.Context, int) error { return nil }
 
-// export opens an export and returns its status, its lines when it has ended, and why it ended.
+// open opens an export. It returns the status, and, once the export has ended, its lines and the reason of its
+// end.
 func (w *world) export(t *testing.T, network pipes, user string) (status int, took func() (string, error)) {
 	t.Helper()
 	conn := network.send(t, w.request(t, user, "GET /v1/me/export"))
@@ -84,8 +85,8 @@ func TestAnExportIsForTheUsersOwnToken(t *testing.T) {
 	problem(t, w.call(t, "", "GET", "/v1/me/export", ""), 401, "unauthenticated")
 }
 
-// A user has one export at a time, which delays nobody else, and a process has a bounded number of
-// exports. A client that takes nothing is cut.
+// A user has one export at a time, which delays no other user, and a process has a bounded number of exports.
+// A client that reads nothing is cut.
 func TestExportsUnderWayAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, exporting(100, nothing))
@@ -193,7 +194,8 @@ func TestAnExportThatEndsEarlyShowsIt(t *testing.T) {
 	}
 }
 
-// A token that ends before an export has sent anything is refused as any other: no repetition with it can succeed.
+// If a token expires before an export has sent a byte, the answer is the usual refusal: no repetition with
+// that token can succeed.
 func TestAnExportWhoseTokenEndsBeforeItsFirstLineIsUnauthenticated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, exporting(1, func(ctx context.Context, _ int) error {
@@ -205,7 +207,7 @@ func TestAnExportWhoseTokenEndsBeforeItsFirstLineIsUnauthenticated(t *testing.T)
 	})
 }
 
-// A process that stops begins no export, also if its streams end before all that waits for the stop has run.
+// A stopping process begins no export, even if its streams end before all that waits for the stop has run.
 func TestNoExportBeginsOnceTheProcessStops(t *testing.T) {
 	for range 10 {
 		synctest.Test(t, func(t *testing.T) {
@@ -226,7 +228,8 @@ func TestNoExportBeginsOnceTheProcessStops(t *testing.T) {
 	}
 }
 
-// An export is charged for its reads: above the user's rate the export waits, and so does the next request.
+// An export is charged for its reads: above the user's rate the export waits, and so does the user's next
+// request.
 func TestAnExportIsChargedWhatItReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const rate, lines, units = 10, 50, 100

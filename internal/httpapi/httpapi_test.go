@@ -356,7 +356,7 @@ func TestPanicIsA500WithItsRequestID(t *testing.T) {
 	}
 }
 
-// An id of the path goes into events, which would keep all of the memory that it is a part of (I9).
+// The id of a path goes into events. Without a copy it would keep the memory of the whole line (I9).
 func TestThePathOfARequestKeepsNothingElseOfItsLine(t *testing.T) {
 	w := newWorld(t)
 	r := httptest.NewRequest(http.MethodPut, "/v1/posts/01ARZ3NDEKTSV4RRFFQ69G5FAV/like?"+strings.Repeat("&", 30_000), nil)
@@ -516,7 +516,7 @@ func TestADearRequestCountsMoreThanOnce(t *testing.T) {
 	assert.Equal(t, "3", res.Header().Get("Retry-After"))
 }
 
-// A request counts its later work, too.
+// A request is charged for its later work, too.
 func TestARequestIsChargedWhatItCauses(t *testing.T) {
 	const rate = 50 // 500 tokens at once
 	store := tabletest.NewMemory()
@@ -689,7 +689,7 @@ func TestTheRootLeadsToThePageOfTheAPI(t *testing.T) {
 	assert.Equal(t, "302 /docs", fmt.Sprint(res.Code, " ", res.Header().Get("Location")))
 }
 
-// answering is a handler that answers with its name.
+// answering is a handler that answers with its own name.
 func answering(name string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, name) // a recorder takes everything
@@ -724,7 +724,7 @@ func TestTheConsoleIsAtTheRoot(t *testing.T) {
 	}
 }
 
-// A person waits for a page, and a table may answer nothing.
+// A person waits for a page, so a table that never answers must not hold the page up.
 func TestAHungTableAnswersAReadWithinFiveSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

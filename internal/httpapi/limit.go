@@ -28,8 +28,8 @@ type limiter struct {
 	capacity int
 }
 
-// bucket holds the tokens of a user. units are used but not charged yet, and worth less than
-// a token; limiter.mu guards them.
+// bucket holds the tokens of a user. units are used units that are not charged yet, and are worth less than a
+// token. limiter.mu guards both.
 type bucket struct {
 	*rate.Limiter
 
@@ -69,8 +69,8 @@ func (l *limiter) charge(user string, units float64, now time.Time) {
 	}
 }
 
-// carry takes user's tokens for units for which no request took one. Units that are not yet
-// worth a token are added to later ones. It returns how long the bucket owes.
+// carry takes user's tokens for units for which no request has paid. Units that are worth less than a token
+// are added to the next units. carry returns how long the bucket owes.
 func (l *limiter) carry(user string, units float64, now time.Time) (owed time.Duration) {
 	if l.perSecond == 0 {
 		return 0

@@ -100,7 +100,8 @@ func pagesWorld(t *testing.T) (ann *client.Client, post string, units *meter, re
 	return ann.AsToken(w.token(t, "ann")), post, units, func() int { return int(calls.Swap(0)) }
 }
 
-// page is a page that a user interface draws, with views and as it had to without them.
+// page is a page that a user interface draws, once with views and once with the calls that it needs without
+// them.
 type page struct {
 	name          string
 	calls         int

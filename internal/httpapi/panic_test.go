@@ -34,7 +34,7 @@ type bomb struct {
 	blown bool
 }
 
-// arm makes every call of this kind panic, "" none.
+// arm makes every call of this kind panic; "" stops that.
 func (b *bomb) arm(at table.Op) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -81,9 +81,8 @@ func (b *bomb) Transact(ctx context.Context, in table.TransactInput) (table.Writ
 	return b.Store.Transact(ctx, in)
 }
 
-// TestPanicOfTheTableIsA500OnAnyGoroutine makes the table panic at each kind of
-// call that a request makes, and sends the request: most of them read on goroutines
-// of their own, where a panic that nobody catches ends the process.
+// TestPanicOfTheTableIsA500OnAnyGoroutine makes the table panic at each kind of call that a request makes, and
+// sends the request. Most requests read on goroutines of their own, where an uncaught panic ends the process.
 func TestPanicOfTheTableIsA500OnAnyGoroutine(t *testing.T) {
 	store := &bomb{Store: tabletest.NewMemory()}
 	core, logged := observer.New(zapcore.ErrorLevel)
@@ -102,7 +101,7 @@ func TestPanicOfTheTableIsA500OnAnyGoroutine(t *testing.T) {
 	of := "/v1/posts/" + post.ID
 	for _, c := range []struct {
 		method, path, body string
-		// panics are the kinds of call that must happen for it.
+		// panics are the kinds of call that the request must make.
 		panics []table.Op
 	}{
 		{"PUT", "/v1/me", `{"name":"n"}`, []table.Op{table.OpQuery, table.OpPut}},

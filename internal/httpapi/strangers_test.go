@@ -32,8 +32,8 @@ func (w *world) asked(t *testing.T, method, path string, header ...string) *http
 	return res
 }
 
-// Strangers send any number of requests. Each kind of line that they cause is in the log once in
-// ten seconds, with the number of lines that it stands for, and without their tokens.
+// Strangers send any number of requests. The log has each kind of line that they cause once in ten seconds,
+// with the number of lines that it stands for, and without their tokens.
 func TestStrangersDoNotWriteTheLog(t *testing.T) {
 	for name, row := range map[string]struct {
 		change func(*httpapi.Config)
@@ -74,7 +74,7 @@ func TestStrangersDoNotWriteTheLog(t *testing.T) {
 	}
 }
 
-// Refusals are in the log at its usual level, with the party that was refused.
+// The usual level of the log shows refusals, with the refused party.
 func TestRefusalsAreInTheLog(t *testing.T) {
 	core, lines := observer.New(zap.InfoLevel)
 	w := newWorld(t, func(c *httpapi.Config) { c.Log, c.RateLimit = zap.New(core), 1 })
@@ -94,7 +94,7 @@ func TestRefusalsAreInTheLog(t *testing.T) {
 	}, got)
 }
 
-// The document is large, and anybody may ask for it.
+// The document is large, and anybody may request it.
 func TestTheDocumentIsCompressedAndNotSentTwice(t *testing.T) {
 	w := newWorld(t)
 	for _, path := range []string{"/openapi.json", "/docs", "/docs/page.js", "/docs/page.css"} {

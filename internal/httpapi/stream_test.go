@@ -33,7 +33,7 @@ import (
 	"fanfare/internal/table"
 )
 
-// events is a client of a stream. It follows the standard, and reads all the time.
+// events is a client of a stream. It follows the standard, and reads without a pause.
 type events struct {
 	net.Conn
 	status   int
@@ -215,7 +215,7 @@ func TestAStreamIsRefusedWithAProblem(t *testing.T) {
 	assert.Zero(t, w.counted.open())
 }
 
-// down is a table that answers nothing.
+// down is a table that never answers.
 type down struct{ table.Store }
 
 func (down) Query(context.Context, table.Query) iter.Seq2[table.Page, error] {
@@ -383,8 +383,8 @@ func TestAStopEndsAllStreamsAtOnce(t *testing.T) {
 	})
 }
 
-// A stream whose reads would wait for other streams' reads is refused at once, with the time until
-// units are free, and opens after that time. All other openings end well within the time of a call.
+// A stream whose reads would wait for the reads of other streams is refused at once, with the time until units
+// are free, and opens after that time. All other streams open well within the time of a call.
 func TestABusyOpeningOfAStreamIsTold503(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *httpapi.Config) { c.Streams.Alone = false })

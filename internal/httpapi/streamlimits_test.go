@@ -75,8 +75,8 @@ func scopes(n int) []string {
 	return []string{auth.ActScope}
 }
 
-// A stream ends at the moment from which a request with its token is refused, whatever the time
-// between its signs of life and whether the issuer answers.
+// A stream ends at the moment from which a request with its token is refused, whatever its heartbeat is and
+// whether or not the issuer answers.
 func TestAStreamEndsWithItsToken(t *testing.T) {
 	for _, ttl := range []time.Duration{time.Second, 14 * time.Second, 15 * time.Second, 16 * time.Second, 61 * time.Second, time.Hour} {
 		for _, asked := range []string{"an issuer", "an issuer that does not answer"} {
@@ -110,7 +110,7 @@ func TestAStreamEndsWithItsToken(t *testing.T) {
 	}
 }
 
-// A stream whose token is refused for another reason than its age ends within 15 seconds.
+// A stream whose token is refused for a reason other than its age ends within 15 seconds.
 func TestAStreamEndsSoonAfterItsTokenIsRefused(t *testing.T) {
 	for after := time.Duration(0); after < 40*time.Second; after += 4 * time.Second {
 		synctest.Test(t, func(t *testing.T) {
@@ -135,7 +135,7 @@ func TestAStreamEndsSoonAfterItsTokenIsRefused(t *testing.T) {
 	}
 }
 
-// A removed user reads no stream, and opens none.
+// A removed user's streams end, and the user opens no new stream.
 func TestTheStreamsOfARemovedUserEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -33,16 +33,15 @@ func laterTries() []time.Duration {
 	return []time.Duration{time.Second, 2 * time.Second, 5 * time.Second, 15 * time.Second}
 }
 
-// hint means that a post by an author exists. It brings the next look at the home forward. It never
-// makes an event.
+// hint means that a post by an author exists. It makes the next look at the home come earlier. It never makes
+// an event.
 type hint struct {
 	author author
 	at     time.Time
 	// since is the number of looks that had begun when the hint came: these looks do not
 	// answer it.
 	since int
-	// due are the times of the remaining looks. Without one, the hint only explains a
-	// late post.
+	// due are the times of the remaining looks. Without remaining looks, the hint only explains a late post.
 	due []time.Time
 }
 
@@ -53,8 +52,8 @@ func (h *hint) pass(now time.Time) {
 	}
 }
 
-// agenda decides when a home is looked at: one slow look after the last look at the latest, and earlier
-// because of hints. Its methods may be called at the same time.
+// agenda decides when the next look at a home is due: a slow look at a fixed time after the last look, or an
+// earlier look because of a hint. Its methods may be called at the same time.
 type agenda struct {
 	jitter func() float64
 	// changed has a value if the agenda may have an earlier next look.
@@ -67,7 +66,7 @@ type agenda struct {
 	slowAt, likesAt time.Time
 	// noticed is set if the number of unread notifications may have changed.
 	noticed bool
-	// free is when the next look may begin, and begun the number of looks that have begun.
+	// free is the time from which the next look may begin, and begun is the number of looks that have begun.
 	free  time.Time
 	begun int
 	// hints are by post, or by the name of a hint without a post.
@@ -94,9 +93,8 @@ func (a *agenda) tell() {
 	}
 }
 
-// hint adds a hint whose first look is due after first. If the post has a hint already, nothing
-// changes. A hint without a post ends with the first successful look. So such a hint begins again
-// if its look may have begun.
+// hint adds a hint whose first look is due after first. If the post already has a hint, nothing changes. A
+// hint without a post ends with the first successful look, so it begins again if its look may have begun.
 func (a *agenda) hint(post string, by author, first time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -164,9 +162,8 @@ type wanted struct {
 	home, likes, unread bool
 }
 
-// wants returns the parts of a look that are due now. It counts the like counts and the unread
-// notifications as looked at: if the look fails, the next slow look makes up for it. Each slow look
-// includes the unread notifications.
+// wants returns the parts of a look that are due now. It counts the like counts and the unread notifications
+// as read: if the look fails, the next slow look reads them. Each slow look includes the unread notifications.
 func (a *agenda) wants() (w wanted) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -208,9 +205,8 @@ func (a *agenda) begin() (look int, at time.Time) {
 	return a.begun, time.Now()
 }
 
-// looked ends the look with a number, which began at began, whatever its result: the next look begins
-// gap later at the earliest. A failed look is not made up for, so a failing table gets fewer looks,
-// and never more.
+// looked ends a look, by its number, that began at began, with any result: the next look begins gap later at
+// the earliest. No earlier look replaces a failed look, so a failing table gets fewer looks, and never more.
 func (a *agenda) looked(look int, began time.Time, gap time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

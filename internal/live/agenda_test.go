@@ -13,7 +13,7 @@ import (
 	"fanfare/internal/feed/home"
 )
 
-// The look may have read the home before the write behind the second hint.
+// The look may have read the home before the write that the second hint is about.
 func TestAHintWithoutAPostThatComesDuringALookBringsAnotherLook(t *testing.T) {
 	for _, name := range []string{aWrite, somePost} {
 		synctest.Test(t, func(t *testing.T) {
@@ -34,7 +34,7 @@ func TestAHintWithoutAPostThatComesDuringALookBringsAnotherLook(t *testing.T) {
 	}
 }
 
-// A read that has waited for its units has used them. One that gave up has not.
+// A read that has waited for its units has used them. A read that gave up has not.
 func TestReadsThatWaitForUnitsKeepTheRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &budget{rate: 10}
@@ -54,7 +54,8 @@ func TestReadsThatWaitForUnitsKeepTheRate(t *testing.T) {
 	})
 }
 
-// A hint of one post too many forgets a post that did not come, and names no post if there is none.
+// If a home remembers too many hinted posts, the next hint forgets a post that did not come, and names no post
+// if there is no such post.
 func TestAHomeRemembersSoManyHintedPosts(t *testing.T) {
 	a := newAgenda(time.Hour, time.Hour, func() float64 { return 0 })
 	for i := range mostHints {
@@ -94,7 +95,7 @@ func TestAnUnfollowTakesTheFirstAuthorFromTheList(t *testing.T) {
 	}
 }
 
-// nothing has no new posts, and remembers from when they were asked for.
+// nothing returns no new posts, and remembers the time from which they were requested.
 type nothing struct{ low time.Time }
 
 func (n *nothing) PostsMade(_ context.Context, low time.Time) (home.Made, error) {
@@ -102,8 +103,8 @@ func (n *nothing) PostsMade(_ context.Context, low time.Time) (home.Made, error)
 	return home.Made{}, nil
 }
 
-// A tick reads a little further back than the last one, and each tenth tick much further. Then it
-// forgets the posts that no tick reads any more.
+// A tick reads a little further back than the previous tick, and each tenth tick reads much further back. Then
+// the agenda forgets the posts that no later tick can read.
 func TestATickReadsBackAndForgets(t *testing.T) {
 	now := time.Now()
 	asked := &nothing{}

@@ -43,7 +43,7 @@ func (m *meter) take() float64 {
 	return m.units
 }
 
-// metered is a domain on a table whose read units a meter counts, as a process on AWS has it.
+// metered is a domain on a table whose read units are counted by a meter, like the table of a process on AWS.
 func metered(store table.Store, m *meter) (*home.Homes, *notices.Notices) {
 	way := access.New(access.Config{
 		Store: table.Measure(store, func(_ table.Op, u table.Units, _ error) { m.mu.Lock(); m.units += u.Read; m.mu.Unlock() }),
@@ -53,8 +53,8 @@ func metered(store table.Store, m *meter) (*home.Homes, *notices.Notices) {
 	return home.New(home.Config{Access: way, Items: service, Mutes: service, HeadAge: time.Second}), notices.New(way, service, true, nil)
 }
 
-// hinted makes a process that reads the posts of other processes, and counts the units of its looks and
-// the units of its tail apart.
+// hinted makes a process that reads the posts of other processes. It counts the units of its looks and the
+// units of its tail separately.
 func hinted(looks, tail *meter, change ...func(*live.Config)) func(*live.Config, table.Store) {
 	return func(c *live.Config, store table.Store) {
 		var unread *notices.Notices
@@ -73,7 +73,7 @@ func hinted(looks, tail *meter, change ...func(*live.Config)) func(*live.Config,
 	}
 }
 
-// newHinted starts such a process. The writes of the tests are writes of another process.
+// newHinted starts a process as hinted makes it. The writes of the tests stand for another process.
 func newHinted(t *testing.T, store table.Store, change ...func(*live.Config)) (a *api, looks, tail *meter) {
 	t.Helper()
 	looks, tail = &meter{}, &meter{}
@@ -102,8 +102,8 @@ func follow(t *testing.T, store table.Store, user, author string) {
 // longName returns a user id of the longest usual length.
 func longName(prefix string, i int) string { return fmt.Sprintf("%s%0*d", prefix, 36-len(prefix), i) }
 
-// idle returns the units of an opening, of an hour of one stream, and of an hour of the tail, for a
-// reader with at least 200 followees and 20 liked posts.
+// idle returns three numbers of units: for an opening, for an hour of one stream, and for an hour of the tail,
+// for a reader with at least 200 followees and 20 liked posts.
 func idle(t *testing.T, entries int, likes time.Duration, change ...func(*live.Config)) (opening, hour, tail float64) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -161,8 +161,8 @@ func delay(rng *rand.Rand, p50, p99 time.Duration) time.Duration {
 	return time.Duration(float64(p50) * math.Exp(math.Log(float64(p99)/float64(p50))/2.326*rng.NormFloat64()))
 }
 
-// T19: an event comes within two seconds of its post, except for one in a hundred, if the index and
-// deliveries have their usual speed. If they are slow, or the index is empty, no post is missed.
+// T19: 99 of 100 events come within two seconds of their posts if the index and the deliveries have their
+// usual speed. If they are slow, or the index is empty, no post is missed.
 func TestHowLongAnEventTakes(t *testing.T) {
 	const ms = time.Millisecond
 	for _, c := range []struct {
@@ -226,8 +226,8 @@ func TestHowLongAnEventTakes(t *testing.T) {
 	}
 }
 
-// Clients move between two processes while entries and the index arrive in any order, late or never.
-// Each client gets each post once, a slow look after its entry at the latest.
+// Clients move between two processes while entries and the index arrive in any order, late or never. Each
+// client gets each post once, at the latest a slow look after the post's entry.
 func TestStreamsMissNoPost(t *testing.T) {
 	worst, total := time.Duration(0), 0
 	for seed := range uint64(*schedules) {
@@ -246,8 +246,8 @@ func TestStreamsMissNoPost(t *testing.T) {
 // due is a write of another process.
 type due struct{ author, post string }
 
-// schedule runs a schedule of 150 posts for two users, and returns the number of events and how long the
-// latest one took from its entry.
+// schedule runs a schedule of 150 posts for two users. It returns the number of events, and the longest time
+// from an entry to its event.
 func schedule(t *testing.T, seed uint64) (events int, latest time.Duration) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 2))

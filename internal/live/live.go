@@ -34,8 +34,8 @@ const (
 	Heartbeat = 15 * time.Second
 	// DefaultSlowLook is the time between two looks at a home without hints.
 	DefaultSlowLook = time.Minute
-	// unlistedLook is the same time for a home whose authors do not fit into the list of
-	// all homes.
+	// unlistedLook is the time between two slow looks at a home whose authors do not fit into the list of all
+	// homes.
 	unlistedLook = 10 * time.Second
 	// DefaultLikes is the time between two looks at the like counts of a home.
 	DefaultLikes = time.Minute

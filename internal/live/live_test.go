@@ -50,7 +50,7 @@ type api struct {
 	// services are the units that were charged to each service, and owed how long each owes.
 	services map[string]float64
 	owed     map[string]time.Duration
-	// fail fails the reads, and breaks the one BatchGet from now on, 0 for none.
+	// fail makes all reads fail. breaks makes one BatchGet fail, counted from now on, 0 for none.
 	fail   bool
 	breaks int
 	// latency is how long each read takes.
@@ -319,8 +319,8 @@ func (c *client) leave() (posts []string, last string) {
 	return c.posts, c.last
 }
 
-// Posts come in any order, clients move between two processes, and one of the processes
-// delivers. Each client gets each post once.
+// Posts come in any order, clients move between two processes, and one of the processes delivers. Each client
+// gets each post once.
 func TestClientsMoveBetweenProcesses(t *testing.T) {
 	for seed := range uint64(3) {
 		synctest.Test(t, func(t *testing.T) {

@@ -28,9 +28,9 @@ func (a *api) removeProfile(t *testing.T, user string) {
 	require.NoError(t, err)
 }
 
-// A user without a profile opens no stream, and its open streams end within a minute, whatever they
-// are doing, with one read for all of them. No event follows. Once the user has a profile again,
-// its streams open again.
+// A user without a profile opens no stream. The user's open streams end within a minute, whatever they are
+// doing, and one read serves all of them. No later event comes. Once the user has a profile again, new streams
+// open.
 func TestStreamsEndWithTheProfileOfTheirUser(t *testing.T) {
 	for _, doing := range []string{"waiting", "resting", "reading"} {
 		for after := time.Duration(0); after < 30*time.Second; after += 3 * time.Second {
@@ -85,7 +85,8 @@ func TestStreamsEndWithTheProfileOfTheirUser(t *testing.T) {
 	}
 }
 
-// The profile of a home is read once each 50 seconds, half a unit each time, whatever streams it has.
+// The profile of a home is read once each 50 seconds, half a unit each time, however many streams the home
+// has.
 func TestTheLookAtAProfileIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t, tabletest.NewMemory())
@@ -144,8 +145,7 @@ func TestStreamsEndSoonAfterARemovalByAnotherProcess(t *testing.T) {
 	}
 }
 
-// A late note in the index ends no stream of the user's next life, and causes only one
-// look at the profile.
+// A late note in the index ends no stream of the user's next life. It causes only one look at the profile.
 func TestANoteOfAFormerLifeEndsNoStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := tabletest.NewMemory()

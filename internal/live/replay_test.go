@@ -35,8 +35,8 @@ func (a *api) returning(t *testing.T, user string, followees int) (names []strin
 	return names
 }
 
-// A client was away for 900 posts. It gets each of them, and then each new one, whatever a
-// table call takes, and signs of life in between.
+// A client was away for 900 posts. It gets each of these posts and then each new post, however long a table
+// call takes, with heartbeats in between.
 func TestAReplayOnASlowTableReachesTheEnd(t *testing.T) {
 	for _, latency := range []time.Duration{5 * time.Millisecond, 10 * time.Millisecond, 110 * time.Millisecond, 500 * time.Millisecond, 3 * time.Second} {
 		for _, followees := range []int{1, 900} {
@@ -101,8 +101,8 @@ func TestAReplayThatFailsGetsFurther(t *testing.T) {
 	})
 }
 
-// A stream joins the streams of its user while these have a thousand posts before them. It begins
-// with each event.
+// A stream joins the other streams of its user, which still have a thousand posts to send. The new stream
+// begins with the next event.
 func TestANewStreamSendsNothingThatWasThereBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t, tabletest.NewMemory())
@@ -141,7 +141,7 @@ func (a *api) slow(latency time.Duration) {
 	a.latency = latency
 }
 
-// breakAfter fails one read after n others.
+// breakAfter makes one read fail after n reads.
 func (a *api) breakAfter(n int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -175,7 +175,7 @@ func (h *countingHomes) Arrivals(ctx context.Context, viewer string, seen *home.
 	return h.Homes.Arrivals(ctx, viewer, seen)
 }
 
-// A process may stop while a stream opens. Then the stream reads nothing, because nobody waits for it.
+// A process may stop while a stream opens. The stream then reads nothing, because no client waits for it.
 func TestAStreamOfAStoppedHubReadsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		homes := &countingHomes{}

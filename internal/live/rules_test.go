@@ -20,7 +20,7 @@ import (
 	"fanfare/internal/table/tabletest"
 )
 
-// posts has the posts that other processes made, as a test has it.
+// posts are the posts that other processes made, as a test sets them.
 type posts struct {
 	mu    sync.Mutex
 	made  home.Made
@@ -58,8 +58,8 @@ func (p *posts) last() time.Time {
 	return p.lows[len(p.lows)-1]
 }
 
-// rules starts a process in which "ann" follows "author" and has a stream. The test's writes are made
-// by another process. No look is due.
+// rules starts a process in which "ann" follows "author" and has a stream. Another process makes the test's
+// writes. No look is due.
 func rules(t *testing.T, change ...func(*live.Config)) (a *api, p *posts, c *client) {
 	t.Helper()
 	p = &posts{}
@@ -138,8 +138,8 @@ func boolean(b bool) int {
 	return 0
 }
 
-// A hint of a post that was seen causes no look, and neither does a hint of an author whom nobody
-// here follows.
+// A hint of a post that was already seen causes no look, and neither does a hint of an author whom no user of
+// this process follows.
 func TestAHintOfASeenPostMakesNoLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, p, _ := rules(t)
@@ -157,7 +157,7 @@ func TestAHintOfASeenPostMakesNoLook(t *testing.T) {
 	})
 }
 
-// A thousand posts at once, which never come, cost a home as many looks as one.
+// A thousand posts at once that never come cost a home as many looks as one such post.
 func TestABurstOfHintsCostsTheSameLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, p, _ := rules(t)
@@ -220,7 +220,7 @@ func TestATableThatFailsIsNotLookedAtMoreOften(t *testing.T) {
 	})
 }
 
-// The tail reads from the newest post that was seen if the clock of its process is ahead.
+// If the clock of its process is ahead, the tail reads from the newest seen post.
 func TestATailWhoseClockIsAheadReadsFromTheNewestPost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ahead = 30 * time.Second
@@ -332,8 +332,8 @@ func TestAListThatIsReadAgainHasTheEdgesOfTheTable(t *testing.T) {
 	})
 }
 
-// An author with five consecutive posts that did not come causes no look until a look shows a post of
-// the author.
+// After five consecutive posts that did not come, an author causes no look until a look shows a post of the
+// author.
 func TestAnAuthorWhosePostsDoNotComeBringsNoLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, p, c := rules(t)
@@ -399,8 +399,8 @@ func TestNoAuthorLeavesTheListWhileDeliveriesAreBehind(t *testing.T) {
 	})
 }
 
-// A post that this process stores brings a look within milliseconds, also into a home that pulls its
-// author. Without other processes there is no tail.
+// A post that this process stores brings a look within milliseconds, even if the home pulls the author.
+// Without other processes there is no tail.
 func TestAPostOfThisProcessBringsALookAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := tabletest.NewMemory()
@@ -450,8 +450,8 @@ func TestHomesThatAreNotListedAreLookedAtMoreOften(t *testing.T) {
 	})
 }
 
-// Looks, openings and the tail of a process share their units. A home that waits is looked at in the end,
-// and an opening that would wait for long is refused with the time.
+// Looks, openings and the tail of a process share their units. A waiting home gets its look in the end, and an
+// opening that would wait for long is refused with the waiting time.
 func TestTheUnitsOfAllStreamsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const rate, homes = 200, 150

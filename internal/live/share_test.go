@@ -26,7 +26,7 @@ const (
 	ahead = 1000
 )
 
-// fill puts n posts into the home of a user, of which every one with hidden is deleted.
+// fill puts n posts into the home of a user. If hidden is set, every post is deleted.
 func (a *api) fill(t *testing.T, user string, n int, hidden bool) (posts []string) {
 	t.Helper()
 	for range n {
@@ -62,8 +62,8 @@ func (a *api) owe(service string, owed time.Duration) {
 	a.owed[service] = owed
 }
 
-// flap opens eight streams of a user again and again, at each of some processes, for a time. Each
-// client leaves once it has had all posts, or after patience.
+// flap opens eight streams of a user repeatedly at each of some processes, for a time. Each client leaves once
+// it has had all posts, or after patience.
 func flap(t *testing.T, apis []*api, last string, patience, lasts time.Duration) (refused int) {
 	t.Helper()
 	var mu sync.Mutex
@@ -95,9 +95,9 @@ func flap(t *testing.T, apis []*api, last string, patience, lasts time.Duration)
 	return refused
 }
 
-// A user opens eight streams, and leaves and returns as soon as they have read, with any
-// position. The user reads 100 units a second, and at once 1,000 and one read; with several
-// processes as much at each of them. All of it is charged.
+// A user opens eight streams, and leaves and returns as soon as they have read, with any position. The user
+// reads 100 units a second, and 1,000 and one read at once. With several processes the user may read as much
+// at each of them. All reads are charged.
 func TestAUserThatReconnectsReadsNoMoreThanItsShare(t *testing.T) {
 	for _, name := range []string{"all posts", "nothing", "hidden posts", "its position"} {
 		for _, processes := range []int{1, 3} {
@@ -161,7 +161,7 @@ func TestAReplayRests(t *testing.T) {
 	})
 }
 
-// A look is charged to each service that has a stream of the home, a replay to its own service.
+// A look is charged to each service that has a stream of the home, and a replay is charged to its own service.
 // Streams of a service rest while the service owes, and streams of the user itself do not.
 func TestStreamsOfServicesAreChargedToThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -30,9 +30,9 @@ type Posts interface {
 	PostsMade(ctx context.Context, low time.Time) (home.Made, error)
 }
 
-// tail reads the new posts while there are streams, and hints the homes that may show them. It makes
-// the streams of removed users check their profile. It makes no event. If it fails, homes have only
-// their slow looks, and no earlier ones: a table that is short of capacity must not get more reads.
+// tail reads the new posts while there are streams, and hints the homes that may show them. It makes the
+// streams of removed users check their profile. It makes no event. If the tail fails, homes have only their
+// slow looks, and no earlier look: a table that is short of capacity must not get more reads.
 type tail struct {
 	hub *Hub
 	// good is the time of the last tick that read the posts.
@@ -98,7 +98,7 @@ func (t *tail) tick(ctx context.Context) error {
 	return nil
 }
 
-// learns notes an event of a time, and reports whether it was unknown.
+// learns records an event and its time, and reports whether the event was unknown.
 func (t *tail) learns(what string, at time.Time) bool {
 	_, known := t.known[what]
 	t.known[what] = at.Add(tailMost)

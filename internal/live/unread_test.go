@@ -72,8 +72,8 @@ func withBadge(b *badge) func(*live.Config) {
 	return func(c *live.Config) { c.Unread, c.SlowLook, c.LikesEach = b.unread, time.Minute, time.Hour }
 }
 
-// Each stream gets the number at its start, and each change once: of this process at once, else by a slow look,
-// and after each post.
+// Each stream gets the number at its start, and each change once: a change by this process at once, any other
+// change at a slow look, and also after each post.
 func TestStreamsShowTheNumberOfUnreadNotifications(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &badge{n: 2}

@@ -25,7 +25,7 @@ type waking struct {
 	wakes *Wakes
 }
 
-// written is a write of one item. put is nil unless the write is a put.
+// written is a write of one item. put is nil if the write is no put.
 type written struct {
 	key     table.Key
 	put     *table.Item

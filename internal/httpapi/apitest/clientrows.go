@@ -12,8 +12,8 @@ import (
 	"fanfare/client"
 )
 
-// methodRows are one story: ann posts, ben follows, likes and comments, each hides the other for
-// a while, and both leave. A row relies on the effects of the rows above it.
+// methodRows are one story: ann posts, ben follows, likes and comments, each of them hides the other for a
+// while, and both leave. A row relies on the effects of the rows above it.
 func methodRows(target Target) []methodRow {
 	return slices.Concat(profileMethods(), followMethods(), postMethods(), homeMethods(), likeMethods(), notificationMethods(), reactionMethods(target.Reactions), commentMethods(), keepMethods(), hideMethods(), leaveMethods())
 }

@@ -371,8 +371,8 @@ func homeRows() []row {
 	}
 }
 
-// listRows page through every list. A cursor leads to the next page of its list. All other
-// lists refuse it, and so does the same list of another user or with another filter.
+// listRows page through every list. A cursor leads to the next page of its list. All other lists refuse the
+// cursor, and so does the same list of another user or with another filter.
 func listRows(target Target) []row {
 	type aList struct {
 		name, as, path string
@@ -507,7 +507,7 @@ func bodyRows(target Target) []row {
 			fault("image too long", image("https://x/"+strings.Repeat("a", 2039)), 422, "invalid", "image_url")
 		}
 	}
-	// A call without a body ignores one, up to the limit.
+	// A call without a request body ignores a body up to the limit.
 	for _, c := range []call{
 		{name: "like", method: "PUT", path: "/v1/posts/{free}/like"},
 		{name: "unlike", method: "DELETE", path: "/v1/posts/{free}/like"},
