@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// FanoutPlan asks a planner to continue to cut a post's followers into chunks.
+// FanoutPlan asks a planner to cut further followers of a post into chunks.
 type FanoutPlan struct {
 	Header
 	PostID   string `json:"post_id" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`

@@ -31,8 +31,8 @@ func header() messages.Header {
 	return messages.Header{EventID: eventID, Time: time.Date(2026, 11, 21, 9, 30, 0, 123e6, time.UTC), RequestID: "req-1"}
 }
 
-// events returns one event of each kind with every field set, by the name of its golden
-// file, and some that are hard for a transport.
+// events returns one event of each kind with every field set, and some events that are hard for a transport,
+// by the name of the golden file.
 func events() map[string]messages.Event {
 	like := messages.Like{Header: header(), PostID: postID, UserID: "fan", AuthorID: "ann", LikeShards: 16}
 	stored := like
@@ -238,8 +238,8 @@ func TestGroupsKeepFairness(t *testing.T) {
 	}
 }
 
-// A user id is one for package id, for the schemas, and for all events alike, and it goes
-// through them unchanged.
+// Package id, the schemas and all events agree about the validity of a user id, and a valid id passes through
+// the events unchanged.
 func FuzzUserIDs(f *testing.F) {
 	for _, user := range []string{"ann", "auth0|5f7c8ec7", "000123.0a1b.0456", "google-oauth2|1", "a@b:c", "..", ".a", "a~", "a#b", "a\n", "", strings.Repeat("a", 65)} {
 		f.Add(user)

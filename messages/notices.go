@@ -35,8 +35,8 @@ type Mentioned struct {
 	Deleted   bool   `json:"deleted,omitempty"`
 }
 
-// Notified means that a user has a new notification, or that one has changed. It is sent after the
-// check of mutes and blocks, so a push or a mail can follow. The event's id is the place of the
+// Notified means that a user has a new notification, or that a notification has changed. The event is sent
+// after the check of mutes and blocks, so a push or a mail can follow. The event's id is the place of the
 // action in the user's list.
 type Notified struct {
 	Header

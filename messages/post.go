@@ -167,7 +167,7 @@ type PostTakenDown struct {
 	Header
 	PostID   string `json:"post_id" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
 	AuthorID string `json:"author_id" jsonschema:"pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
-	// Reason is one line. By is the sub of the service's token, At the time of the take-down.
+	// Reason is one line. By is the sub of the service's token, and At is the time of the take-down.
 	Reason string    `json:"reason" jsonschema:"minLength=1,maxLength=500"`
 	By     string    `json:"by" jsonschema:"minLength=1"`
 	At     time.Time `json:"at"`

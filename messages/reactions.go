@@ -10,7 +10,7 @@ import (
 // action with the higher id is the later one.
 type Liked struct{ Like }
 
-// Unliked means that a user has no reaction to a post any more, of whatever kind it was.
+// Unliked means that a user no longer has a reaction to a post, of whatever kind it was.
 type Unliked struct{ Like }
 
 // Reacted means that a user's reaction to a post has a kind other than like. It replaces the user's
@@ -20,13 +20,13 @@ type Reacted struct {
 	Reaction string `json:"kind" jsonschema:"pattern=^[a-z][a-z0-9]{0\\,11}$"`
 }
 
-// Like is the content of Liked, Unliked and Reacted. The ids of all three are versions in one order.
+// Like is the content of Liked, Unliked and Reacted. The ids of all three kinds are versions in one order.
 type Like struct {
 	Header
 	PostID string `json:"post_id" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
 	UserID string `json:"user_id" jsonschema:"pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
-	// AuthorID is the post's author and LikeShards its number of like shards. A producer
-	// may omit them; then the consumer reads them from the table.
+	// AuthorID is the post's author, and LikeShards is the post's number of like shards. A producer may omit
+	// both. Then the consumer reads them from the table.
 	AuthorID   string `json:"author_id,omitempty" jsonschema:"pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
 	LikeShards int    `json:"like_shards,omitempty" jsonschema:"minimum=0,maximum=100"`
 	// Stored is a hint that the user has acted on the post before. Then the consumer reads
@@ -41,7 +41,7 @@ type LikeCounted struct {
 	PostID   string `json:"post_id" jsonschema:"pattern=^[0-7][0-9A-HJKMNP-TV-Z]{25}$"`
 	AuthorID string `json:"author_id" jsonschema:"pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
 	UserID   string `json:"user_id" jsonschema:"pattern=^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0\\,63}$"`
-	// Reaction is the kind of the user's reaction, "" for none, and Liked reports whether it is like.
+	// Reaction is the kind of the user's reaction, "" for none. Liked reports whether the kind is like.
 	Reaction string `json:"kind" jsonschema:"pattern=^([a-z][a-z0-9]{0\\,11})?$"`
 	Liked    bool   `json:"liked"`
 	// LikeCount is the post's count with this action and other actions of the same flush.

@@ -108,7 +108,7 @@ func (v *View) Current(ctx context.Context) (schema.Lifetimes, error) {
 	return known, err
 }
 
-// known returns the present view, whether it may be used, and whether it should be read
+// known returns the present view. It reports whether the view may be used, and whether it should be read
 // again.
 func (v *View) known() (l schema.Lifetimes, usable, due bool) {
 	at := v.seen.Load()

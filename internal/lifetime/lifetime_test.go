@@ -23,7 +23,7 @@ const day = 24 * time.Hour
 
 var errDown = errors.New("the table is away")
 
-// store is a table that can be away, and counts its reads.
+// store is a table that can be away. It counts its reads.
 type store struct {
 	table.Store
 	away, lost atomic.Bool // lost: writes have their effect, and no answer

@@ -17,8 +17,8 @@ import (
 	"fanfare/messages"
 )
 
-// A consumer whose clock is in doubt hands back a message that it would refuse for its age: another
-// one may have the right clock. When this one has it, it handles the message.
+// A consumer whose clock is in doubt hands back a message that it would refuse for its age, because another
+// consumer may have the right clock. When its own clock is right, the consumer handles the message.
 func TestAClockInDoubtMakesNoDeadLetters(t *testing.T) {
 	for _, skew := range []time.Duration{40 * 24 * time.Hour, -3 * 24 * time.Hour} {
 		synctest.Test(t, func(t *testing.T) {

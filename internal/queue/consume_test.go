@@ -33,7 +33,8 @@ type broker struct {
 	dead    map[string]string
 	deadErr error
 	ended   chan struct{}
-	// answers counts the messages, and ending the subscription, until they have ended.
+	// answers and ending count the goroutines of messages and of the subscription's end, until they have
+	// ended.
 	answers, ending sync.WaitGroup
 }
 
@@ -196,8 +197,8 @@ func TestHandledMessageIsAcked(t *testing.T) {
 	})
 }
 
-// A message is noted before its work, so that one that hangs is seen, and a failure is apart from a
-// wait by design.
+// A message is recorded before its work, so that a hanging message shows. A failure is separate from a wait by
+// design.
 func TestAMessageIsNotedBeforeItsWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, msg := newBroker(), event(t)
@@ -479,7 +480,7 @@ func (o one) Subscribe(context.Context, string) (<-chan *message.Message, error)
 	return in, nil
 }
 
-// A handler may leave work behind that ends with its context only.
+// A handler may start work that ends only with its context.
 func TestAHandlersContextEndsWithIt(t *testing.T) {
 	msg := event(t)
 	var ended <-chan struct{}

@@ -18,7 +18,7 @@ var (
 	ulidGen = rapid.StringMatching(`[0-7][0-9A-HJKMNP-TV-Z]{25}`)
 )
 
-// pair draws two users, often one whose id begins with the other's.
+// pair draws two users. Often the id of one is a prefix of the other's id.
 func pair(t *rapid.T) []string {
 	users := rapid.SliceOfNDistinct(userGen, 2, 2, rapid.ID).Draw(t, "users")
 	if longer := users[0] + users[1]; len(longer) <= 64 && rapid.Bool().Draw(t, "prefix") {
@@ -49,7 +49,7 @@ func TestKeysComeBack(t *testing.T) {
 	})
 }
 
-// No two items may share a key, or one would overwrite the other.
+// Two items must not share a key, because one would overwrite the other.
 func TestKeysAreApart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		users := pair(t)

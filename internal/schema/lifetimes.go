@@ -101,8 +101,8 @@ func (l Lifetimes) Longest() (longest time.Duration) {
 	return longest
 }
 
-// Decided returns the lifetimes after the decision for ttl. If ttl is already the last one,
-// they are l. The first decision is in force at once.
+// Decided returns the lifetimes after the decision for ttl. If ttl is already the last decision, the result
+// equals l. The first decision is in force at once.
 func (l Lifetimes) Decided(ttl time.Duration, now time.Time) Lifetimes {
 	ttl = ttl.Truncate(time.Millisecond)
 	if len(l) == 0 {

@@ -17,7 +17,7 @@ const (
 	day  = 24 * hour
 )
 
-// ttlHistory is what Lifetimes has to mean: every TTL that was ever in force, and nothing left out.
+// ttlHistory is the meaning of Lifetimes: every TTL that was ever in force.
 type ttlHistory []schema.Lifetime
 
 func (h ttlHistory) decided(ttl time.Duration, now time.Time) ttlHistory {

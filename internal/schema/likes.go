@@ -148,9 +148,9 @@ func AttrFlushed(inc string) string { return "d" + inc }
 // AttrFenced names the count item's attribute that fences inc.
 func AttrFenced(inc string) string { return "x" + inc }
 
-// LikeEnd notes that an incarnation of a like aggregator ended cleanly. The incarnation
-// will stamp no like and flush no window any more, and all its stamps are flushed, except
-// on the posts in Lost. The note stays for good, as stamps do.
+// LikeEnd notes that an incarnation of a like aggregator ended cleanly. After it the incarnation stamps no
+// like and flushes no window, and all its stamps are flushed, except the stamps on the posts in Lost. The note
+// stays forever, as stamps do.
 type LikeEnd struct {
 	Inc string
 	// Lost are the posts with a window that ended without its flush.

@@ -22,8 +22,8 @@ const (
 // NoticeKinds are all kinds of notifications.
 var NoticeKinds = []NoticeKind{NoticeLike, NoticeComment, NoticeFollow, NoticeMention} //nolint:gochecknoglobals // a constant in all but name
 
-// byAction reports whether two actions of one user on one target are two actions. Each comment and
-// each mention counts separately; the latest like or follow of a user replaces the former one.
+// byAction reports whether two actions of one user on one target are two separate actions. Each comment and
+// each mention counts separately, but the latest like or follow of a user replaces the former one.
 func (k NoticeKind) byAction() bool { return k == NoticeComment || k == NoticeMention }
 
 // NoticeActs is the number of actions that a notification keeps: the newest ones.
@@ -41,8 +41,8 @@ type Act struct {
 	// Version is the id of the action: the event's id for a like and a follow, the comment's
 	// id for a comment, the id of the post or comment for a mention.
 	Version string
-	// Place is the ULID at which the notification lies while this action is its newest one that
-	// holds. It is "" for an action that never held.
+	// Place is the ULID at which the notification lies while this action is its newest holding action. It is
+	// "" for an action that never held.
 	Place string
 	// State is "" once the action was taken back, which is final for a comment and a mention. A
 	// like that holds has the kind of the reaction, and any other action ActHolds.

@@ -7,9 +7,9 @@ import (
 
 // The effect of a write on an item, for backends that compute effects themselves.
 
-// Apply returns the item after the update of old; nil stands for an absent item. An Add
-// to a string or beyond the range of a number is an InvalidError. A result that is too
-// large is one, too. Apply ignores the condition.
+// Apply returns the item after the update of old; nil stands for an absent item. An Add to a string, an Add
+// beyond the range of a number, and a result that is too large are each an InvalidError. Apply ignores the
+// condition.
 func (in UpdateInput) Apply(old *Item) (*Item, error) {
 	after := Item{Key: in.Key}
 	if old != nil {

@@ -90,7 +90,7 @@ type Shortage string
 
 // The reasons. Each needs another action of an operator.
 const (
-	// ShortKeyRange means that one partition is full: more capacity does not help.
+	// ShortKeyRange means that one partition is full, so more capacity of the table does not help.
 	ShortKeyRange Shortage = "key_range"
 	// ShortAccount means that the account's quota for a table is used up.
 	ShortAccount Shortage = "account"

@@ -14,7 +14,7 @@ import (
 )
 
 func TestHideExpiredKeepsTheContract(t *testing.T) {
-	// The suite stores small numbers as ttl: at the beginning of time none is past.
+	// The suite stores small numbers as ttl. At the beginning of time none of them has passed.
 	began := func() time.Time { return time.Unix(0, 0) }
 	tabletest.Run(t, func(*testing.T) table.Store { return table.HideExpired(tabletest.NewMemory(), began) })
 }

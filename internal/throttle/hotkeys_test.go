@@ -97,8 +97,8 @@ func numbered(n int) (keys []string) {
 	return keys
 }
 
-// A key is hot once 25 units of it were refused with large work within two seconds, or 100 whoever
-// wrote them. A key that has fewer is not.
+// A key is hot once, within two seconds, 25 units of large work to it were refused, or 100 units of any work.
+// A key with fewer refused units is not hot.
 func TestAKeyIsHotAfterManyRefusals(t *testing.T) {
 	for u, units := range map[throttle.Urgency]int{
 		throttle.API: 100, throttle.Posts: 100, throttle.Chunks: 25, throttle.Backfills: 25,
@@ -124,7 +124,7 @@ func TestAKeyIsHotAfterManyRefusals(t *testing.T) {
 	})
 }
 
-// For a hot key waits large work that writes nothing but this key, and nobody else.
+// Only large work that writes nothing but a hot key waits for that key.
 func TestOnlyLargeWorkOfAHotKeyWaits(t *testing.T) {
 	ops := func(pk string) (ops []table.TransactOp) {
 		ops = append(ops, table.TransactOp{Check: &table.CheckInput{Key: table.Key{PK: "mark", SK: "m"}}})
@@ -242,8 +242,8 @@ func TestARefusedUpdateCountsItsUnits(t *testing.T) {
 	})
 }
 
-// The refusals of a hot key lower the limit of all only while the table refuses others too, or has
-// nothing to do for others.
+// The refusals of a hot key lower the common limit only while the table refuses other keys, too, or has no
+// work for other keys.
 func TestAHotKeyLowersTheLimitOfAllOnlyWithOthers(t *testing.T) {
 	for name, c := range map[string]struct {
 		others func(p *bubble)
@@ -277,7 +277,7 @@ func TestAHotKeyLowersTheLimitOfAllOnlyWithOthers(t *testing.T) {
 	})
 }
 
-// However many keys are refused, 512 are remembered. The refusals of all others count for the table.
+// At most 512 refused keys are remembered. The refusals of all further keys count for the table.
 func TestHotKeysAreBounded(t *testing.T) {
 	virtually(t, func(p *bubble) {
 		p.refuse(throttle.Backfills, 25, numbered(2000)...)

@@ -20,8 +20,8 @@ import (
 	"fanfare/internal/throttle"
 )
 
-// offered is the load of one kind of work: so many units become due each second, and its
-// workers write them, batch at a time.
+// offered is the load of one kind of work: a number of units becomes due each second, and the kind's workers
+// write them in batches.
 type offered struct {
 	urgency              throttle.Urgency
 	rate, batch, workers int
@@ -75,8 +75,8 @@ func TestUnderThrottlingTheLeastUrgentWorkSlowsDownFirst(t *testing.T) {
 		}
 		for _, step := range []struct {
 			limit float64
-			// slow is the kind that gets a part of its offer. More urgent kinds get all,
-			// and less urgent kinds next to nothing.
+			// slow is the kind that gets a part of its offer. More urgent kinds get their whole offer, and
+			// less urgent kinds get next to nothing.
 			slow throttle.Urgency
 		}{{500, 4}, {200, throttle.Backfills}, {100, throttle.Chunks}, {60, throttle.Posts}} {
 			limited.SetLimit(tabletest.Writes, step.limit, 0)
@@ -116,7 +116,7 @@ func TestUnderThrottlingTheLeastUrgentWorkSlowsDownFirst(t *testing.T) {
 	})
 }
 
-// overload makes a limit of all, or lowers it: 13 writes are refused at once, four times each.
+// overload makes a common limit, or lowers it: 13 writes are refused at once, four times each.
 func overload(t *testing.T, shares *throttle.Shares) {
 	t.Helper()
 	api := shares.Store(tabletest.NewLimited(tabletest.NewMemory(), 0), throttle.API)
@@ -130,8 +130,8 @@ func overload(t *testing.T, shares *throttle.Shares) {
 	writing.Wait()
 }
 
-// A write that is not sent within two minutes fails, so nothing is written by reads that
-// are much older. It takes no worker for longer either.
+// A write that is not sent within two minutes fails, so no write follows from reads that are much older. It
+// blocks no worker for longer, either.
 func TestAWriteThatWaitsTooLongFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var shares throttle.Shares
@@ -167,7 +167,7 @@ func TestAWriteThatWaitsTooLongFails(t *testing.T) {
 	})
 }
 
-// A first limit needs 50 refused units, whoever wrote them, and a tenth of all units.
+// A first limit needs 50 refused units of any work, and a tenth of all units.
 func TestFewRefusalsAreNoShortageOfTheTable(t *testing.T) {
 	for u := range throttle.Backfills + 1 {
 		virtually(t, func(p *bubble) {
@@ -205,7 +205,7 @@ func TestTheFirstLimitFollowsThePeakOfTheLastMinute(t *testing.T) {
 	})
 }
 
-// After a shortage rare refusals of a table that takes all else do not keep the limit low.
+// After a shortage, rare refusals of a table that accepts all other writes do not keep the limit low.
 func TestRareRefusalsDoNotLowerALimit(t *testing.T) {
 	virtually(t, func(p *bubble) {
 		overload(p.T, &p.Shares)
@@ -222,8 +222,8 @@ func TestRareRefusalsDoNotLowerALimit(t *testing.T) {
 }
 
 // Two processes deliver posts to 200 followers on a table whose capacity is below a batch a second. Their
-// limits find it, and no write fails: a message that fails writes all its entries again, so a small table
-// would be used up by the repetitions.
+// limits find that capacity, and no write fails: a failed message writes all its entries again, so repetitions
+// would use up a small table.
 func TestASmallTableIsUsedOnlyOnce(t *testing.T) {
 	for rate, posts := range map[float64]int{5: 5, 20: 20} {
 		synctest.Test(t, func(t *testing.T) {
@@ -272,7 +272,7 @@ func (c *counter) Put(_ context.Context, in table.PutInput) (table.WriteResult, 
 	return table.WriteResult{Units: table.Units{Write: 1}}, nil
 }
 
-// A burst of refusals leaves a limit of thousands of units a second, which many small writes use, though
+// A burst of refusals leaves a limit of thousands of units a second. Many small writes use the limit, although
 // the oldest write goes first.
 func TestManySmallWritesUseTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -23,8 +23,8 @@ type Urgency int
 
 // The kinds of work, the most urgent first.
 const (
-	// API is for writes that a client waits for. They never wait here, so they take all
-	// that the table gives, and their refusals slow down all other work.
+	// API is for writes that a client waits for. They never wait for the throttle, so they take all that the
+	// table gives, and their refusals slow down all other work.
 	API Urgency = iota
 	Posts
 	Chunks

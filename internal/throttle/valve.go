@@ -98,9 +98,8 @@ func (v *valve) spend(units float64) {
 	}
 }
 
-// wait returns how long a write has to wait before it looks again. The most urgent writes go first.
-// Each of them goes once the credit covers the units of all earlier ones, so that none waits for
-// ever.
+// wait returns how long a write has to wait before it looks again. The most urgent writes go first. Each of
+// them goes once the credit covers the units of all earlier writes, so that none waits forever.
 func (v *valve) wait(r *request) time.Duration {
 	if v.limit == 0 {
 		return 0

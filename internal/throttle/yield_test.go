@@ -55,9 +55,9 @@ func entries(n int) []table.BatchWrite {
 	return writes
 }
 
-// While ordinary posts are delivered, chunks and backfills write small parts and rest after
-// each; a second after the last such post they write all at once again. Posts, the API and
-// single writes never rest, and nobody does where nobody yields (I8).
+// While ordinary posts are delivered, chunks and backfills write small parts and rest after each part. A
+// second after the last such post they write whole batches again. Posts, the API and single writes never rest,
+// and no work rests where none yields (I8).
 func TestChunksAndBackfillsYieldToOrdinaryPosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const write = 2 * time.Millisecond
@@ -145,7 +145,7 @@ func TestBatchesOfLargeWorkThatAreUnderWayAreBounded(t *testing.T) {
 	})
 }
 
-// A batch waits for its turn no longer than other writes do, and not once its worker stops.
+// A batch waits for its turn no longer than other writes do, and stops waiting once its worker stops.
 func TestABatchThatWaitsTooLongForItsTurnFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shares := throttle.Shares{Yield: throttle.Yield{AtOnce: 1}}
@@ -217,8 +217,8 @@ func TestABatchWaitsForItsTurnAndItsUnitsTogether(t *testing.T) {
 	})
 }
 
-// A rest after a slow write is bounded, and the end of the caller ends it. The write has
-// happened by then.
+// A rest after a slow write is bounded, and the end of the caller ends the rest. The write has happened by
+// then.
 func TestARestIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &slow{Store: tabletest.NewMemory(), write: 100 * time.Millisecond}

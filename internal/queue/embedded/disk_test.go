@@ -42,7 +42,7 @@ func receive(t *testing.T, b *Broker, n int) []string {
 	return ids
 }
 
-// I5: answered messages are there once the disk has room again, and after a crash.
+// I5: answered messages exist once the disk has room again, and after a crash.
 func TestAFullDiskIsWaitedOut(t *testing.T) {
 	mem := vfs.NewCrashableMem()
 	fs := disktest.New(mem)
@@ -92,7 +92,7 @@ func TestAnswersOfConsumersWaitForRoom(t *testing.T) {
 	require.NoError(t, b.Publish(topicName, text("1"), text("2"), text("3")))
 	fs.Fill(0)
 	assert.Len(t, receive(t, b, 3), 3)
-	// A publish would show that, too, but its message may be there in spite of the error.
+	// A publish would show that, too, but its message may be stored in spite of the error.
 	disktest.Until(t, func() bool { return errors.Is(b.Health(), disk.ErrFull) })
 	fs.Set(nil)
 	disktest.Until(t, func() bool { // all acks are written, though maybe not synced
@@ -152,7 +152,7 @@ func TestAFailedDiskEndsWritesAndLosesNothing(t *testing.T) {
 	}
 }
 
-// The disk fills up just before the stop, and Close returns all the same.
+// The disk fills up just before the stop, and Close still returns.
 func TestCloseDoesNotWaitForRoom(t *testing.T) {
 	mem := vfs.NewCrashableMem()
 	fs := disktest.New(mem)

@@ -33,7 +33,7 @@ func publish(t *testing.T, b *Broker, n int) {
 	}
 }
 
-// An answer makes room for the next message, before the answer is written.
+// An answer makes room for the next message before the answer is written.
 func TestASubscriptionOfOneMessageGetsTheNextOneWithTheAnswer(t *testing.T) {
 	b, err := Open("queue", Options{FS: vfs.NewMem(), MaxInFlight: map[string]int{topicName: 1}})
 	require.NoError(t, err)
@@ -56,7 +56,7 @@ func TestASubscriptionOfOneMessageGetsTheNextOneWithTheAnswer(t *testing.T) {
 	}
 }
 
-// A message that waits for its time does so over a restart.
+// A delayed message keeps its time over a restart.
 func TestADelayedMessageIsDueAfterARestart(t *testing.T) {
 	fs := vfs.NewMem()
 	b := mustOpen(t, fs)

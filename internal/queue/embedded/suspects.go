@@ -10,10 +10,10 @@ import (
 	"go.uber.org/zap"
 )
 
-// A message that kills the process would be redelivered after each start. All messages
-// that were in flight when the process died are suspects. The more crashes a suspect has
-// seen, the fewer suspects are in flight beside it, until it is the only one over all
-// topics. So the innocent messages are acked, and the deadly one reaches maxCrashes.
+// A message that kills the process would be redelivered after each start. All messages that were in flight
+// when the process died are suspects. The more crashes a suspect has seen, the fewer other suspects are in
+// flight with it. In the end it is the only suspect in flight over all topics. So the innocent messages are
+// acked, and the deadly message reaches maxCrashes.
 
 const (
 	// maxCrashes is the number of crashes after which a suspect is a dead letter. At the

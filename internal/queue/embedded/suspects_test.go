@@ -18,8 +18,8 @@ import (
 	"fanfare/messages"
 )
 
-// A consumer with everything in flight that it can have dies whenever it meets one
-// message: at once, so that no later write can note that the message was out.
+// A consumer whose in-flight messages are at their bound dies whenever it meets one message. It dies at once,
+// so no later write can record that the message was out.
 func TestAMessageThatKillsTheProcessBecomesADeadLetter(t *testing.T) {
 	const innocent = 100
 	fs := vfs.NewCrashableMem()
@@ -102,7 +102,7 @@ func TestAStopInOrderIsNoCrash(t *testing.T) {
 	}
 }
 
-// unreadable is a file system on which reads of sorted files fail while it is on.
+// unreadable is a file system on which reads of sorted files fail while the fault is on.
 type unreadable struct {
 	vfs.FS
 	on     *atomic.Bool

@@ -49,7 +49,7 @@ type outageTest struct {
 	mu sync.Mutex
 	// fails returns the error of a user's message, nil if its work succeeds.
 	fails func(user string) error
-	// received counts the receives, done has the age of each user's last message when it was handled.
+	// received counts the receives. done has the age of each user's last message when the message was handled.
 	received int
 	done     map[string]time.Duration
 }
@@ -128,7 +128,7 @@ func pass(d time.Duration) {
 	time.Sleep(d) //nolint:forbidigo // virtual time
 }
 
-// wantDone wants the last message of each user to be handled within limit.
+// wantDone fails unless the last message of each user is handled within limit.
 func (t *outageTest) wantDone(limit time.Duration, users ...string) {
 	t.Helper()
 	t.mu.Lock()

@@ -126,7 +126,7 @@ func largest(t *testing.T, backend Backend) {
 	publish(t, b, sent...)
 	in := subscribe(t, b)
 	receiveAll(t, in, sent[:2])
-	// It can become a dead letter too, with a long reason.
+	// The same message can become a dead letter, too, with a long reason.
 	publish(t, b, sent[2])
 	msg := receive(t, in)
 	require.NoError(t, b.DeadLetter(t.Context(), topic, msg, strings.Repeat("why ", 2000)))

@@ -50,7 +50,7 @@ func waitsForLong(t *testing.T, backend Backend) {
 	waitDepth(t, b, queue.Depth{})
 }
 
-// leftForLong has a message that is left for a long time. Afterwards it has all its
+// leftForLong has a message that its handler leaves for a long time. Afterwards the message still has all its
 // attempts.
 func leftForLong(t *testing.T, backend Backend) {
 	t.Helper()

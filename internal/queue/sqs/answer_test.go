@@ -11,8 +11,8 @@ import (
 	"fanfare/internal/queue/sqstest"
 )
 
-// meet is a latency at which entries share a batch. The first of ten goes alone, the nine
-// after it go together.
+// meet is a latency at which entries share a batch. The first of ten entries goes alone, and the next nine go
+// together.
 const meet = 10 * time.Millisecond
 
 func TestPartialFailureOfADeleteIsRetriedOneByOne(t *testing.T) {

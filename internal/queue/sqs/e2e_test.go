@@ -25,7 +25,7 @@ import (
 	"fanfare/internal/queue/sqs"
 )
 
-// localstack makes queues of its own on LocalStack.
+// localstack makes new queues on LocalStack.
 func localstack(t *testing.T) *backend {
 	t.Helper()
 	url := os.Getenv("AWS_ENDPOINT_URL")

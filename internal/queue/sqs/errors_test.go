@@ -17,8 +17,8 @@ import (
 	"fanfare/internal/queue/sqstest"
 )
 
-// An operator mends these failures, so a message waits for that, and the health shows it
-// meanwhile. The table sorts its failures by the same list (awsclient.Transient).
+// An operator mends these failures, so a message waits for the operator, and meanwhile the health shows the
+// failure. The table sorts its failures by the same list (awsclient.Transient).
 func TestWhatAnOperatorMendsIsTransientAndShows(t *testing.T) {
 	for _, code := range []string{
 		"AccessDenied", "AccessDeniedException", "ExpiredToken", "ExpiredTokenException", "UnrecognizedClientException",

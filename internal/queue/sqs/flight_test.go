@@ -16,8 +16,8 @@ import (
 	"fanfare/internal/queue/sqstest"
 )
 
-// SQS delivers nothing of a queue with some 120,000 messages in flight. Messages that all fail for
-// ten minutes, 400 a second, may hide MaxInFlight at the begin, and RestBatch after each rest.
+// SQS stops delivering from a queue with some 120,000 messages in flight. Messages that all fail for ten
+// minutes, 400 a second, may hide MaxInFlight at the beginning, and RestBatch after each rest.
 func TestAnOutageHidesFewMessages(t *testing.T) {
 	refused := sqstest.Fault{Status: http.StatusForbidden, Code: "AccessDenied"}
 	const second = 400

@@ -11,7 +11,7 @@ import (
 	"fanfare/internal/queue/sqstest"
 )
 
-// The floods of one user: removals wait an hour, deletions of posts six minutes.
+// These are the floods of one user: removals wait an hour, and deletions of posts wait six minutes.
 func TestAFloodOfWaitingMessagesIsHardlyInFlight(t *testing.T) {
 	for name, c := range map[string]struct {
 		messages int
@@ -52,8 +52,8 @@ func TestAFloodOfWaitingMessagesIsHardlyInFlight(t *testing.T) {
 	}
 }
 
-// Where deletes always fail, each copy is one message more. So the copies end with the first failure,
-// and one a minute tries again.
+// If deletes always fail, each copy is one further message. So the copies end with the first failure, and one
+// copy a minute tries again.
 func TestDeletesThatAlwaysFailDoNotMultiplyMessages(t *testing.T) {
 	lost := sqstest.Fault{Lost: true}
 	for name, c := range map[string]struct {

@@ -100,7 +100,7 @@ func (t *bubble) publish(msgs ...*message.Message) {
 	require.NoError(t, t.broker.Publish(topic, msgs...))
 }
 
-// subscribe returns a subscription that ends with the test, or before by stop.
+// subscribe returns a subscription that ends with the test, or earlier by stop.
 func (t *bubble) subscribe() (in <-chan *message.Message, stop context.CancelFunc) {
 	t.Helper()
 	return t.subscribeTo(t.broker)
@@ -153,8 +153,7 @@ func (t *bubble) wantLeft(n int) {
 	assert.Equal(t, n, t.sqs.Len(mainName), "messages left")
 }
 
-// wantHeld wants all messages to be held since their first receive, and their handlers to
-// be running.
+// wantHeld fails unless all messages have been held since their first receive, and their handlers are running.
 func (t *bubble) wantHeld(held []*message.Message) {
 	t.Helper()
 	for _, msg := range held {
@@ -181,7 +180,7 @@ func (t *bubble) wantRequests(op string, n int, why string) {
 	assert.Equalf(t, n, got, "%d requests %s, want %d: %s", got, op, n, why)
 }
 
-// failing returns a fault of these entries of a batch. SQS may accept them next time.
+// failing returns a fault for these entries of a batch. SQS may accept the entries next time.
 func failing(ids ...string) sqstest.Fault {
 	entries := map[string]sqstest.EntryFault{}
 	for i, id := range ids {

@@ -282,8 +282,8 @@ func marshal(msg *message.Message) (types.SendMessageBatchRequestEntry, error) {
 	return entry, nil
 }
 
-// groupOf returns the MessageGroupId of m, which a producer may have set, else the id of msg's
-// group key, nil for none.
+// groupOf returns the MessageGroupId of m, which a producer may have set. If m has none, groupOf returns the
+// id of msg's group key, nil for none.
 func groupOf(m *types.Message, msg *message.Message) *string {
 	if id := m.Attributes[string(types.MessageSystemAttributeNameMessageGroupId)]; id != "" {
 		return &id

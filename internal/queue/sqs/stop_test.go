@@ -41,8 +41,8 @@ func TestMessagesThatArriveAfterTheStopAreHandedBack(t *testing.T) {
 	})
 }
 
-// Close waits for the polls, sends, deletes, extensions and hand-backs that are under way.
-// It loses no message and leaves none hidden.
+// Close waits for the polls, sends, deletes, extensions and hand-backs that are under way. It loses no message
+// and leaves no message hidden.
 func TestCloseInEveryPhase(t *testing.T) {
 	for at := time.Duration(0); at < 3*time.Second; at += 150 * time.Millisecond {
 		t.Run(at.String(), func(t *testing.T) {
@@ -94,7 +94,7 @@ func (t *bubble) holdHanging(n int) (held []*message.Message, in <-chan *message
 	return held, in, stop
 }
 
-// wantAgain wants n messages to come when SQS replies again.
+// wantAgain fails unless n messages come once SQS replies again.
 func (t *bubble) wantAgain(n int) {
 	t.Helper()
 	t.sqs.SetFault(nil)

@@ -141,9 +141,8 @@ func (s *subscription) run(ctx context.Context) {
 	}
 }
 
-// reserve waits until another poll may run. It returns how many messages the poll may ask
-// for, and 0 at the stop. One poll runs if there is any room. Further polls wait until
-// there is room for ten messages.
+// reserve waits until another poll may run. It returns the number of messages that the poll may request, 0 at
+// the stop. If there is any room, one poll runs. Further polls wait until there is room for ten messages.
 func (s *subscription) reserve() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

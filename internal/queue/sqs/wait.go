@@ -164,8 +164,8 @@ type breaker struct {
 	trying bool
 }
 
-// allowed reports whether a copy may be sent. After a pause it allows one copy, until
-// that has an outcome.
+// allowed reports whether a copy may be sent. After a pause it allows one copy, and no further copy until the
+// outcome of that copy is known.
 func (c *breaker) allowed() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -22,7 +22,7 @@ import (
 	"fanfare/messages"
 )
 
-// holdMost is the longest wait of a message in flight, delayMost that of SQS's delay.
+// holdMost is the longest wait of a message in flight, and delayMost is the longest delay that SQS offers.
 const (
 	holdMost  = 10 * time.Second
 	delayMost = 15 * time.Minute
@@ -115,7 +115,7 @@ func TestAMessageThatWaitsForLongIsNotInFlight(t *testing.T) {
 	}
 }
 
-// A copy belongs to the group of its message, also where a producer has set the group alone.
+// A copy belongs to the group of its message, even if a producer has set only the group.
 func TestACopyKeepsTheGroup(t *testing.T) {
 	inBubble(t, 0, func(t *bubble) {
 		t.sendGroup("a.group")
@@ -179,7 +179,7 @@ func TestReceivesCountOverCopies(t *testing.T) {
 	}
 }
 
-// A message that waits its turn for hours has all its attempts after that.
+// A message that waits its turn for hours still has all its attempts afterwards.
 func TestAMessageThatWaitedItsTurnHasAllItsAttempts(t *testing.T) {
 	inBubble(t, 0, func(t *bubble) {
 		t.publish(t.event(time.Now()))
@@ -232,7 +232,7 @@ func TestAWaitingMessageTooOldIsADeadLetter(t *testing.T) {
 	})
 }
 
-// After a delete that failed, messages wait by their visibility timeout for a minute.
+// After a failed delete, messages wait by their visibility timeout for a minute.
 func TestAfterADeleteThatFailedMessagesWaitInFlight(t *testing.T) {
 	inBubble(t, 0, func(t *bubble) {
 		held, in, _ := t.hold(4)
@@ -279,7 +279,7 @@ func TestACrashBetweenCopyAndDeleteLeavesOneCopyMore(t *testing.T) {
 	})
 }
 
-// A message of another producer that has no room for the copy's attribute waits in flight, whole.
+// If another producer's message has no room for the copy's attribute, the whole message waits in flight.
 func TestAMessageWithoutRoomWaitsInFlight(t *testing.T) {
 	const mib = 1 << 20
 	for name, c := range map[string]struct {

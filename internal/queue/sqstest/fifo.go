@@ -24,8 +24,8 @@ type fifo struct {
 	ready, loud *list.List
 	// groups has the groups with messages.
 	groups map[string]*group
-	// hidden has the messages in flight, delayed the messages that were sent with a delay and have
-	// not been received. In both, the first message is the next to become ready.
+	// hidden has the messages in flight, and delayed has the messages that were sent with a delay and have not
+	// been received. In both, the first message is the next to become ready.
 	hidden, delayed byTime
 	// out has the messages by the receipt of their last receive.
 	out map[string]*stored

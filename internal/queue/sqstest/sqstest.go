@@ -359,7 +359,7 @@ func (s *Server) do(ctx context.Context, op, host string, in *request, fault Fau
 	return batch(in.Entries, effect, fault)
 }
 
-// batch applies effect to each entry. The fault fails or leaves out some of them.
+// batch applies effect to each entry. The fault makes some entries fail, or leaves them out.
 func batch(entries []entry, effect func(*entry) (success, error), fault Fault) (any, error) {
 	size := 0
 	for i := range entries {

@@ -39,7 +39,7 @@ func TestBulkCallsGetOverPassingFaults(t *testing.T) {
 	} {
 		for _, call := range bulkCalls() {
 			t.Run(fault+"/"+call.name, func(t *testing.T) {
-				// Batches go out side by side, so each request has its own count.
+				// Batches are sent side by side, so each request has a count of its own.
 				var mu sync.Mutex
 				times := make(map[string]int)
 				f := newFake(t, func(_ string, _ int, in object) reply {
@@ -172,7 +172,8 @@ func TestUnprocessedWritesAreSentAgainAsTheyWere(t *testing.T) {
 	}
 }
 
-// A reply that leaves a write that was never sent is no success: one of the writes would be lost.
+// If DynamoDB reports a write as unprocessed that was never sent, the reply is no success: one of the sent
+// writes would be lost.
 func TestAWriteThatWasNotSentCannotBeLeft(t *testing.T) {
 	for name, left := range map[string]object{
 		"another put":    {"PutRequest": object{"Item": object{"PK": str("p"), "SK": str("other")}}},
@@ -187,7 +188,7 @@ func TestAWriteThatWasNotSentCannotBeLeft(t *testing.T) {
 	}
 }
 
-// Throttled reports a lack of capacity only; a connection that was cut is another fault.
+// Throttled reports only a lack of capacity. A cut connection is another fault.
 func TestThrottlingOfABatchIsReported(t *testing.T) {
 	for name, c := range map[string]struct {
 		first reply

@@ -79,8 +79,9 @@ func TestCreateGivesANewTableItsCapacity(t *testing.T) {
 	}
 }
 
-// A table that exists is compared with the plan and left as it is. The error has a command that DynamoDB
-// takes: it refuses one that sets units to their present values, and removes a ceiling by -1.
+// CreateAs compares an existing table with the plan and does not change it. The error contains a command that
+// DynamoDB accepts: DynamoDB refuses a command that sets units to their present values, and removes a ceiling
+// by -1.
 func TestCreateComparesTheCapacityOfATableThatExists(t *testing.T) {
 	for name, row := range map[string]struct {
 		table, index object

@@ -15,8 +15,8 @@ import (
 	"fanfare/internal/table/tabletest"
 )
 
-// endpoint returns the address of an engine. A test that needs an engine and has none
-// fails, because a skipped test proves nothing.
+// endpoint returns the address of an engine. A test without its engine fails, because a skipped test proves
+// nothing.
 func endpoint(t *testing.T, variable string) string {
 	t.Helper()
 	url := os.Getenv(variable)
@@ -25,7 +25,7 @@ func endpoint(t *testing.T, variable string) string {
 	return url
 }
 
-// created makes a table of its own on an engine.
+// created makes a new table on an engine.
 func created(t *testing.T, url string) *dynamo.Store {
 	t.Helper()
 	store := open(t, url, "fanfare-test-"+rand.Text()[:10])

@@ -32,13 +32,13 @@ func putsOf(n int) []table.BatchWrite {
 	return writes
 }
 
-// partial is a table that never does a whole batch. It does a third of it, and every
-// fourth time nothing: then it leaves all unprocessed, or refuses the call.
+// partial is a table that never does a whole batch. It does a third of the batch, and every fourth time
+// nothing: it then returns all writes as unprocessed, or refuses the call.
 type partial struct {
 	mu      sync.Mutex
 	written map[string]int
-	// tries counts the calls of each part by its last key, which is done last. Parts
-	// are sent side by side, and no part may meet all the failures.
+	// tries counts the calls of each part by the part's last key, which is done last. Parts are sent side by
+	// side, and no single part may meet all the failures.
 	tries map[string]int
 	// forgetful is the planted bug: the table hides the writes that it left undone, as
 	// if the adapter dropped them.
@@ -200,7 +200,7 @@ func TestABatchHasABoundedNumberOfRequestsInFlight(t *testing.T) {
 type write struct {
 	name string
 	do   func(context.Context, *dynamo.Store) error
-	// repeatable means that it may be sent again after a lost answer.
+	// repeatable means that the call may be sent again after a lost answer.
 	repeatable bool
 	op         string
 }
@@ -246,8 +246,8 @@ func writes() []write {
 	}
 }
 
-// A write whose answer was lost is sent again only if it may be done twice. Otherwise the
-// caller gets an error which means that the outcome is unknown.
+// A write whose answer was lost is sent again only if it may take effect twice. Otherwise the caller gets an
+// error which means that the outcome is unknown.
 func TestOnlyRepeatableWritesAreSentAgainAfterALostAnswer(t *testing.T) {
 	for fault, lost := range map[string]reply{
 		"cut reply":      {body: object{"ConsumedCapacity": object{"CapacityUnits": 1.0}}, cut: true},
@@ -374,7 +374,7 @@ func TestAnEndpointThatIsDownIsUnavailable(t *testing.T) {
 
 func TestADeadlineEndsASlowCall(t *testing.T) {
 	for _, w := range writes() {
-		// Each has an endpoint of its own, because a request of the call before may come late.
+		// Each call has an endpoint of its own, because a request of the previous call may come late.
 		f := newFake(t, func(string, int, object) reply { return reply{hang: true} })
 		store := openFake(t, f)
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
@@ -482,8 +482,8 @@ func TestATransactionKeepsItsTokenOverRetries(t *testing.T) {
 	}
 }
 
-// A connection may break in a way that the SDK does not recognise. A caller has to see
-// that another try may mend it: a consumer would make a dead letter of a good message.
+// A connection may break in a way that the SDK does not recognise. The caller has to see that another try may
+// succeed, or a consumer would make a dead letter of a good message.
 func TestABrokenConnectionIsUnavailable(t *testing.T) {
 	for name, broken := range map[string]error{
 		"end of the stream": io.EOF,

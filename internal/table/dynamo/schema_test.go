@@ -20,13 +20,13 @@ type schema struct {
 	indexKey   []string // nil: no index
 	projection string
 	ttl        string
-	// looks counts DescribeTable calls since it was made.
+	// looks counts the DescribeTable calls since the table was made.
 	looks int
 	// format is the stored format, "" for none. item is another item of the table.
 	format string
 	item   object
-	// capacity and indexCapacity are parts of the description about the units. Without one the
-	// table is on demand.
+	// capacity and indexCapacity are the parts of the description about the units. A table without one of
+	// these parts is on demand.
 	capacity, indexCapacity object
 }
 
@@ -163,8 +163,7 @@ func TestCreateRefusesATableOfAnotherKind(t *testing.T) {
 	}
 }
 
-// A table of a development version has items and no format. Nobody may use it, and nothing
-// changes it.
+// A table of a development version has items and no format. No program may use it, and nothing changes it.
 func TestATableOfAnotherFormatIsRefused(t *testing.T) {
 	item := object{"PK": object{"S": "u#ann"}, "SK": object{"S": "profile"}}
 	for name, tt := range map[string]struct {
@@ -191,7 +190,7 @@ func TestATableOfAnotherFormatIsRefused(t *testing.T) {
 	}
 }
 
-// Two processes create one table at once: the slower one finds the format of the quicker one.
+// Two processes create one table at once: the slower process finds the format that the quicker process wrote.
 func TestANewTableGetsItsFormatOnce(t *testing.T) {
 	s := &schema{}
 	f := newFake(t, func(op string, n int, in object) reply {

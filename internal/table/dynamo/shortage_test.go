@@ -69,7 +69,7 @@ func TestARefusalNamesItsReason(t *testing.T) {
 	}
 }
 
-// Whatever a refusal looks like, each call reads it the same way.
+// Each call reads every kind of refusal in the same way.
 func TestEachCallReadsTheReason(t *testing.T) {
 	sure, doubtful := paths()
 	for _, call := range append(sure, doubtful...) {
@@ -94,7 +94,7 @@ func (r *refusals) add(of table.Refusal) {
 	r.all = append(r.all, of)
 }
 
-// The observer is told each refused try, those included that the SDK repeats with success.
+// The observer gets each refused try, including the tries that the SDK repeats with success.
 func TestEachRefusedTryIsObserved(t *testing.T) {
 	liked := table.Item{Key: table.Key{PK: "p#1#likelist", SK: "u#ann"}, Attrs: []table.Attr{
 		{Name: table.AttrGSI1PK, Value: table.S("u#ann#like")}, {Name: table.AttrGSI1SK, Value: table.S("1")},
@@ -194,8 +194,8 @@ func TestARefusalWithoutAReasonIsObserved(t *testing.T) {
 	}, seen.all)
 }
 
-// An answer may be any bytes with any status. It is a refusal only if it is whole, has the status 400 and
-// one of the three codes, and the reason is always one that is known.
+// An answer may have any bytes and any status. It counts as a refusal only if it is whole and has the status
+// 400 and one of the three codes, and its reason is always a known reason.
 func FuzzRefusals(f *testing.F) {
 	for _, body := range []string{
 		``, `{`, `[]`, `null`, `{"__type":7}`, `{"__type":"#ThrottlingException"}`, `{"__type":"ThrottlingException","throttlingReasons":[]}`,

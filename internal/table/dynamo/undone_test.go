@@ -41,7 +41,7 @@ func paths() (sure, doubtful []write) {
 	return sure, append(doubtful, bulkCalls()[0])
 }
 
-// answering is a table that gives all calls one answer, and gets each call once.
+// answering is a table that gives all calls one answer, and receives each call once.
 func answering(r reply) *dynamo.Store {
 	return dynamo.New(over(client(func(*http.Request) (*http.Response, error) {
 		body, err := json.Marshal(r.body)

@@ -48,8 +48,8 @@ func TestAnsweredWritesSurviveACrash(t *testing.T) {
 	}
 }
 
-// lostByCrashes does random writes, crashes a copy of the file system after each, and
-// returns the writes that the copy lost, "" for none.
+// lostByCrashes does random writes, crashes a copy of the file system after each write, and returns the writes
+// that the copy lost, "" for none.
 func lostByCrashes(t *testing.T, seed uint64) string {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 1))
@@ -164,8 +164,8 @@ func contents(t *testing.T, s table.Store) map[string][]table.Item {
 	return out
 }
 
-// Under load, a write that any caller has seen must survive a crash: its own write, one
-// that it read, and one that made its condition fail.
+// Under load, a write that any caller has seen must survive a crash: the caller's own write, a write that it
+// read, and a write that made its condition fail.
 func TestWritesSeenUnderLoadSurviveACrash(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	s := open(t, "data", Options{FS: fs})

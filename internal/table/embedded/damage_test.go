@@ -21,8 +21,7 @@ import (
 
 const damagedItems = 8000
 
-// damaged returns a directory whose one sorted file has expired items and some bad
-// blocks, in two places.
+// damaged returns a directory whose only sorted file has expired items and some bad blocks, in two places.
 func damaged(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -49,7 +48,7 @@ func damaged(t *testing.T) (dir string) {
 	return dir
 }
 
-// unread estimates how many items cannot be read. A bad block has some 30 of them.
+// unread estimates how many items cannot be read. A bad block holds some 30 items.
 func unread(t *testing.T, s *Store) (bad int) {
 	t.Helper()
 	for i := 0; i < damagedItems; i += 10 {

@@ -161,8 +161,8 @@ func (u unreservedFile) Preallocate(int64, int64) error {
 	return syscall.ENOSPC
 }
 
-// Pebble reserves 36 MB for each log, however little it writes there. A full disk that
-// refuses this must not hold up writes that fit.
+// Pebble reserves 36 MB for each log, even if the log stays small. A full disk that refuses this reservation
+// must not hold up writes that fit.
 func TestARefusedReservationHoldsUpNoWrite(t *testing.T) {
 	fs := unreserved{vfs.Default, new(atomic.Int64)}
 	s := open(t, t.TempDir(), Options{FS: fs, SweepEvery: -1})
@@ -176,8 +176,8 @@ func TestARefusedReservationHoldsUpNoWrite(t *testing.T) {
 	}
 }
 
-// fill raises the number of a large item until the store refuses a write with this error,
-// and returns the last number that it took.
+// fill raises the number of a large item until the store refuses a write with this error, and returns the last
+// number that the store accepted.
 func fill(t *testing.T, s *Store, want error) (written int64) {
 	t.Helper()
 	pad := table.Attr{Name: "pad", Value: table.S(strings.Repeat("x", 100_000))}
@@ -208,8 +208,8 @@ func TestAFullDiskStopsFlushesAndLosesNothing(t *testing.T) {
 	assert.GreaterOrEqualf(t, got, written, "number = %d, but %d was answered", got, written)
 }
 
-// Sorted files cannot be written for another reason than room. Pebble holds up writes in
-// the end, where no context reaches them.
+// A disk refuses new sorted files for a reason other than room. In the end Pebble holds up writes, where no
+// context reaches them.
 func TestADiskThatRefusesNewFilesEndsWritesAndLosesNothing(t *testing.T) {
 	for _, errno := range []syscall.Errno{syscall.EIO, syscall.EMFILE} {
 		t.Run(errno.Error(), func(t *testing.T) {

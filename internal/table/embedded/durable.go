@@ -146,7 +146,7 @@ func (c *commits) close() {
 	<-c.ended
 }
 
-// finish waits for the syncs of commits in their order. One goroutine can wait for all,
+// finish waits for the syncs of commits in the order of the commits. One goroutine can wait for all of them,
 // because that order is close to the order of the log.
 func (c *commits) finish() {
 	defer close(c.ended)

@@ -323,8 +323,8 @@ func (p *pageReader) addHinted(hints *pebble.Iterator) (err error) {
 	return nil
 }
 
-// passBy skips an item that is not in the index any more. The write that removed it may not have
-// read it, so only the slot of the item's own partition has that commit.
+// passBy skips an item that is no longer in the index. The write that removed the item from the index may not
+// have read it, so only the slot of the item's own partition has that commit.
 func (p *pageReader) passBy(key table.Key) {
 	if slot := slotOf(p.store.hash.partition(key.PK)); p.store.commits.pending(slot) != nil {
 		p.waits = append(p.waits, slot)

@@ -50,8 +50,8 @@ type recentRead struct {
 	size int
 	// seq is the last commit of the slot at the time of the read.
 	seq uint64
-	// low is the bound of a page. If there is more, next is the sort key that follows: a
-	// descending page is the same for each bound up to next.
+	// low is the bound of a page. If there is more, next is the sort key that follows: a descending page is
+	// the same for each bound up to next.
 	low, next string
 	more      bool
 }
@@ -106,8 +106,8 @@ func (r *recent) put(key recentKey, hash uint64, read recentRead) {
 	r.used.Add(s.used - before)
 }
 
-// recall is read for an answer: from memory if possible, else from Pebble. settled
-// reports whether the answer is durable; if not, the caller waits for the slot.
+// recall is read for an answer: from memory if possible, otherwise from Pebble. settled reports whether the
+// answer is durable. If it is not, the caller waits for the slot.
 func (s *Store) recall(key table.Key, project []string) (_ *table.Item, size int, slot uint32, settled bool, err error) {
 	hash, partition := s.hash.of(key)
 	slot = slotOf(partition)

@@ -94,8 +94,7 @@ func TestConcurrencyShowsItemsInMemoryThatAreOld(t *testing.T) {
 	planttest.MustFail(t, binary, "TestItemsInMemoryAreAsNewAsTheTable", "at least", 100)
 }
 
-// Items are read again and again, more than memory has room for, and so are absent ones, which
-// take none.
+// Items are read repeatedly, more items than memory has room for, and so are absent items, which take no room.
 func TestItemsInMemoryStayWithinTheirBytes(t *testing.T) {
 	const most = 64 << 10
 	s := open(t, "data", Options{FS: vfs.NewMem(), SweepEvery: -1, MemoryBytes: most * recentShare})
@@ -124,8 +123,8 @@ func TestItemsInMemoryStayWithinTheirBytes(t *testing.T) {
 	assert.Greater(t, s.Stats().ItemBytes, int64(most/2))
 }
 
-// One store keeps its reads in memory, the other does not. Their answers are the same, to
-// the unit, even while bounds rise and items come and go.
+// One store keeps its reads in memory, and the other store does not. Their answers and units are the same,
+// even while bounds rise and items come and go.
 func TestPagesInMemoryAreThoseOfTheTable(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	with := open(t, "data", Options{FS: vfs.NewMem(), SweepEvery: -1})

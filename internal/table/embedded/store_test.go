@@ -77,7 +77,7 @@ func TestAProjectedPageAllocatesNothingForASingleItem(t *testing.T) {
 		require.Len(t, got, len(items))
 		require.EqualValues(t, 999, got[999].Int("until"))
 	}
-	// Others allocate meanwhile: the store's own goroutines, and the race detector at random.
+	// Other code allocates meanwhile: the store's own goroutines, and the race detector at random.
 	least := math.Inf(1)
 	for range 50 {
 		least = min(least, testing.AllocsPerRun(1, read))
@@ -85,7 +85,7 @@ func TestAProjectedPageAllocatesNothingForASingleItem(t *testing.T) {
 	assert.Less(t, least, 200.0)
 }
 
-// The number is that of the items, whatever the index holds of them.
+// The number counts the items only, whatever the index holds of them.
 func TestItemsAreCounted(t *testing.T) {
 	s := open(t, "data", Options{FS: vfs.NewMem()})
 	for i := range 300 {

@@ -147,8 +147,7 @@ func TestACorruptItemIsAnError(t *testing.T) {
 	wantDamaged(t, s, err)
 }
 
-// A clock that is in doubt sweeps nothing: a month ahead for some minutes, it would delete
-// every timeline.
+// A clock in doubt sweeps nothing: a clock that is a month ahead for some minutes would delete every timeline.
 func TestAClockInDoubtSweepsNothing(t *testing.T) {
 	var c clock
 	var wrong atomic.Bool

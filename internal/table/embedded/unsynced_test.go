@@ -17,8 +17,8 @@ import (
 	"fanfare/internal/table"
 )
 
-// In these tests the disk does not sync, so a write shows and is not durable. A read that saw it has
-// to wait: a crash may take the write back (I5).
+// In these tests the disk does not sync, so a write is visible but not durable. A read that saw the write has
+// to wait, because a crash may take the write back (I5).
 
 // unsynced is a store whose syncs wait until synced is closed.
 type unsynced struct {
@@ -35,7 +35,7 @@ func newUnsynced(t *testing.T, items ...table.Item) *unsynced {
 	return s
 }
 
-// shown begins a write, and returns when reads see that it changed the item of a key.
+// shown begins a write, and returns once reads see the change.
 func (s *unsynced) shown(t *testing.T, key table.Key, write func(context.Context, table.Store) error) (written chan error) {
 	t.Helper()
 	before, _, err := s.read(key)

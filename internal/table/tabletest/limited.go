@@ -15,7 +15,7 @@ import (
 // Kind is a kind of capacity. A table has a limit for each.
 type Kind int
 
-// The kinds. The index has capacity of its own, which belongs to no other kind.
+// These are the kinds of capacity. The index has a capacity of its own, which belongs to no other kind.
 const (
 	Writes Kind = iota
 	Reads
@@ -24,10 +24,10 @@ const (
 	kinds
 )
 
-// Limited is a table with a limit of write units a second, and a second's units in reserve.
-// SetLimit limits further kinds of capacity, and its partitions may each have a limit, too.
-// Each request takes 5 ms. It is refused when no unit is left, and is retried and given up as
-// in package dynamo. A full index refuses the writes of the table that change it.
+// Limited is a table with a limit of write units a second, and with a second's units in reserve. SetLimit
+// limits further kinds of capacity, and each partition may have a limit, too. Each request takes 5 ms. A
+// request is refused when no unit is left, and is retried and given up as in package dynamo. A full index
+// refuses the writes of the table that change it.
 type Limited struct {
 	table.Store
 
