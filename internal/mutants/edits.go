@@ -23,7 +23,7 @@ type mutant struct {
 	key string
 }
 
-// folder is that of the mutant's package.
+// folder is the folder of the mutant's package.
 func (m mutant) folder() string { return path.Dir(m.file) }
 
 // String is the key with the line.
@@ -31,8 +31,7 @@ func (m mutant) String() string {
 	return fmt.Sprintf("%s:%d%s", m.file, m.line, strings.TrimPrefix(m.key, m.file))
 }
 
-// swaps are the operators that change places: bounds that shift by one, and operators of
-// the same types.
+// swaps are the operators that replace each other: bounds that shift by one, and operators of the same types.
 func swaps() map[token.Token]token.Token {
 	pairs := map[token.Token]token.Token{
 		token.LSS: token.LEQ, token.GTR: token.GEQ, token.EQL: token.NEQ, token.LAND: token.LOR,
@@ -51,14 +50,14 @@ type editor struct {
 	name  string
 	src   string
 	swaps map[token.Token]token.Token
-	// function is the one around the place.
+	// function is the function around the place.
 	function *ast.FuncDecl
 	seen     map[string]int
 	mutants  []mutant
 }
 
-// mutantsOf returns the mutants of a parsed file's functions, in the order of their places.
-// Log lines and assertions decide nothing, so nothing of them is edited.
+// mutantsOf returns the mutants of a parsed file's functions, in the order of their places. Log lines and
+// assertions decide nothing, so they have no mutants.
 func mutantsOf(fset *token.FileSet, f *ast.File, name string, src []byte) []mutant {
 	e := &editor{file: fset.File(f.Pos()), name: name, src: string(src), swaps: swaps(), seen: map[string]int{}}
 	for _, decl := range f.Decls {
@@ -148,7 +147,7 @@ func (e *editor) swap(n ast.Node, pos token.Pos, op token.Token) {
 	}
 }
 
-// negate adds the mutant with the opposite condition, where no swap makes the same one.
+// negate adds the mutant with the opposite condition, unless a swap makes the same mutant.
 func (e *editor) negate(cond ast.Expr) {
 	if cond == nil {
 		return
@@ -182,8 +181,8 @@ func (e *editor) drop(list []ast.Stmt) {
 	}
 }
 
-// add adds the mutant with text between the two places. It is called was => becomes,
-// where was is the text of n.
+// add adds the mutant with text between the two places. Its name is "was => becomes", where was is the text of
+// n.
 func (e *editor) add(n ast.Node, from, to token.Pos, text, becomes string) {
 	start, offset, end := e.file.Offset(n.Pos()), e.file.Offset(from), e.file.Offset(to)
 	if becomes == "" {
@@ -204,7 +203,7 @@ func (e *editor) of(n ast.Node) string {
 	return e.src[e.file.Offset(n.Pos()):e.file.Offset(n.End())]
 }
 
-// short joins the three parts of an edit on one line, and cuts off text that is far from it.
+// short joins the three parts of an edit on one line, and cuts off text that is far from the edit.
 func short(before, edit, after string) string {
 	const near = 48
 	before, edit, after = oneLine(before), oneLine(edit), oneLine(after)

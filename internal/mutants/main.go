@@ -31,7 +31,7 @@ type part struct {
 	// alone is true if the simulation has to find most of the mutants by itself, as it runs
 	// the whole code.
 	alone bool
-	// files are those whose mutants are made, all if there are none.
+	// files are the files whose mutants are made, all files if empty.
 	files []string
 	// also is a folder whose tests see the package, too.
 	also string
@@ -53,7 +53,7 @@ func product() map[string]part {
 	}
 }
 
-// The targets, in percent of the mutants that are not named as equivalent.
+// The targets are percentages of the mutants without the equivalent ones.
 const (
 	targetAll = 95
 	targetRim = 85
@@ -69,8 +69,8 @@ type options struct {
 	seed                         string
 	seeds                        int
 	jobs                         int
-	// slack is added to the processor time that a suite may take. One that stands still for
-	// as long as idle hangs.
+	// slack is added to the processor time that a suite may take. A suite that stands still for as long as
+	// idle counts as hanging.
 	slack, idle time.Duration
 	only        string
 	// scores, if not "", is the file for the scores.
@@ -138,7 +138,7 @@ func parse(ctx context.Context) (options, error) {
 	return o, err
 }
 
-// hasTests reports whether a folder has tests. The tests of other packages see one without.
+// hasTests reports whether a folder has tests. If it has none, the tests of other packages test it.
 func hasTests(folder string) bool {
 	files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
 	return err == nil && len(files) > 0
@@ -147,7 +147,7 @@ func hasTests(folder string) bool {
 // score counts the mutants of a package.
 type score struct{ equivalent, mutants, killed, alone, asked int }
 
-// judge finds out which mutants are killed, and prints each as it does.
+// judge finds out which mutants are killed, and prints each killed mutant.
 type judge struct {
 	options
 	runner
@@ -242,8 +242,8 @@ func measure(ctx context.Context, o options, out io.Writer) (err error) {
 	return j.report()
 }
 
-// judge runs the suites on one mutant. The simulation runs on a mutant that a test killed
-// only where its own score counts.
+// judge runs the suites on one mutant. If a test has killed the mutant, the simulation runs on it only where
+// the simulation has a score of its own.
 func (j *judge) judge(ctx context.Context, number int, m mutant) (err error) {
 	folder := m.folder()
 	var byTest, bySim string

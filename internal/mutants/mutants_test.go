@@ -91,7 +91,7 @@ func keyOf(line string) string {
 	return regexp.MustCompile(`\.go:\d+:`).ReplaceAllString(strings.TrimSpace(line), ".go:")
 }
 
-// A planted bug is no part of a draw, and fails the run if nobody finds it, whatever the score is.
+// A planted bug is not part of a draw. It fails the run if no test finds it, whatever the score is.
 func TestPlantedBugsAreAlwaysJudged(t *testing.T) {
 	bugs := []bug{
 		{"a low price", toy + "/toy.go", "n * 3", "n * 2"},
@@ -129,7 +129,7 @@ func TestScoresReplaceTheFormerOnesOfTheirPackage(t *testing.T) {
 		toy, time.Now().UTC().Format(time.DateOnly)), string(text))
 }
 
-// Each recorded draw adds up, and a package beside the core reaches its target.
+// Each recorded draw adds up, and each package outside the core reaches its target.
 func TestTheRecordedScoresReachTheirTargets(t *testing.T) {
 	text, err := os.ReadFile("scores.jsonl")
 	require.NoError(t, err)

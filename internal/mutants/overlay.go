@@ -14,12 +14,12 @@ import (
 	"strings"
 )
 
-// variable is the environment variable with the number of the mutant that a binary is.
+// variable is the environment variable that selects the mutant of a process by its number.
 const variable = "FANFARE_MUTANT"
 
-// writeOverlay lays all mutants over the source at once, so that one build serves them: each
-// is a copy of its function with the edit, and the function itself calls the copy of the
-// mutant that the process is. Mutants are numbered from 1.
+// writeOverlay lays all mutants over the source at once, so that one build serves all of them. Each mutant is
+// a copy of its function with the edit, and the function itself calls the copy that the environment selects.
+// Mutants are numbered from 1.
 func writeOverlay(root, temp string, sources map[string]*source, mutants []mutant) (file string, err error) {
 	numbers := map[string]map[int]mutant{} // by file
 	for i, m := range mutants {
@@ -98,8 +98,7 @@ func (s *source) withAll(name string, of map[int]mutant) []byte {
 	return append(out.Bytes(), copies.Bytes()...)
 }
 
-// forward returns the parameters as arguments of another call. It names those without a
-// name.
+// forward returns the parameters as arguments of another call. It gives a name to each parameter without one.
 func forward(params *ast.FieldList, replace func(from, to token.Pos, text string)) (args []string) {
 	for _, field := range params.List {
 		dots := ""

@@ -29,7 +29,7 @@ func planted() []bug {
 		jwk, letters, verify   = "internal/auth/jwk.go", "internal/admin/deadletters.go", "internal/admin/verify.go"
 	)
 	return []bug{
-		// The simulation meets these three in fewer than one seed of a thousand.
+		// The simulation finds these three bugs in fewer than one seed of a thousand.
 		{"a repeated import leaves the owed backfill", "internal/feed/import.go", "pending = now.mark != nil && ", "pending = now.mark == nil && now.edge == nil && "},
 		{"a repair lands after another repair", counts, "Key: key, If: former,", "Key: key, If: map[bool]table.Cond{false: former}[true],"},
 		{"a removal deletes a marker that a new life moved", markers, "table.Any{table.Absent{}, table.Equal{Name: schema.AttrAsOf, Value: table.N(m.At.UnixMilli())}}", "table.Cond(nil)"},
@@ -60,8 +60,8 @@ func planted() []bug {
 	}
 }
 
-// plant returns the bugs of these packages as mutants. It fails if the text of a bug does not
-// fit the source any more, or does not compile.
+// plant returns the bugs of these packages as mutants. It fails if the text of a bug no longer fits the
+// source, or does not compile.
 func plant(sources map[string]*source, bugs []bug, match *regexp.Regexp) (mutants []mutant, err error) {
 	for _, b := range bugs {
 		s := sources[path.Dir(b.file)]

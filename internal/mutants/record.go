@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// recorded is a line of scores.jsonl: the last draw of a package. The seed and the number drawn name the
-// same mutants again, while their text stays.
+// recorded is a line of scores.jsonl: the last draw of a package. The seed and the number drawn select the
+// same mutants again as long as the source stays.
 type recorded struct {
 	Package    string   `json:"package"`
 	Day        string   `json:"day"`
@@ -24,7 +24,7 @@ type recorded struct {
 	Survivors  []string `json:"survivors"`
 }
 
-// record puts the scores of this run into a file, in place of the former ones of their packages.
+// record writes the scores of this run into a file, in place of the former scores of their packages.
 func (j *judge) record(file string) error {
 	lines := map[string]recorded{}
 	text, err := os.ReadFile(file)

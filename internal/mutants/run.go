@@ -19,7 +19,7 @@ import (
 // suite is one way to kill a mutant: a test binary of a package and its arguments.
 type suite struct {
 	name string
-	// folder is that of the package, from the repository's root, binary its tests.
+	// folder is the folder of the package, from the repository's root, and binary holds its tests.
 	folder, binary string
 	// parts are run one after another, the cheap tests first, until one fails.
 	parts [][]string
@@ -33,7 +33,7 @@ const dear = 0.05
 // waits for the compiler as if it hung.
 const building = "TestPlantedBugsAreFound"
 
-// ofPackage returns the suite of a package's own tests, after a run of them without a mutant.
+// ofPackage returns the suite of a package's own tests. It first runs the tests without a mutant.
 func (r *runner) ofPackage(ctx context.Context, folder string) (suite, error) {
 	binary, err := r.build(ctx, folder)
 	s := suite{name: "tests", folder: folder, binary: binary}
@@ -61,9 +61,8 @@ func (r *runner) ofPackage(ctx context.Context, folder string) (suite, error) {
 	return s, nil
 }
 
-// ofSeeds returns the suite of the simulation's seeds, after a run without a mutant. The
-// first tenth of them runs by itself, so that a mutant that hangs does not have the time of
-// all.
+// ofSeeds returns the suite of the simulation's seeds. It first runs them without a mutant. The first tenth of
+// the seeds runs separately, so that a hanging mutant does not take the time of all seeds.
 func (r *runner) ofSeeds(ctx context.Context, folder string, seeds int) (suite, error) {
 	binary, err := r.build(ctx, folder)
 	s := suite{name: "simulation", folder: folder, binary: binary}
@@ -169,12 +168,12 @@ func (r *runner) run(ctx context.Context, s suite, number int, limit time.Durati
 	return text.String(), cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), err
 }
 
-// fewTicks is the processor time, in hundredths of a second, that a process uses at least
-// while it is idle for less than the runner's time.
+// fewTicks is the least processor time, in hundredths of a second, of a process that has been idle for less
+// than the runner's idle time.
 const fewTicks = 10
 
-// stands waits until a process has stood still, as its goroutines wait for each other, and
-// returns true, or until it has ended.
+// stands waits until a process stands still, because its goroutines wait for each other, and returns true. It
+// returns false if the process ends.
 func (r *runner) stands(pid int, ended <-chan struct{}) bool {
 	for before := -fewTicks; ; {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

@@ -97,9 +97,9 @@ func (s *source) check(files []*ast.File) error {
 	return err
 }
 
-// sample draws mutants that compile, n of them if n is not 0. The seed decides which ones. It
-// returns those that are not named as equivalent, and counts the named ones by folder: a draw
-// stays the same while its equivalents are found.
+// sample draws mutants that compile, n of them if n is not 0. The seed decides the draw. It returns the
+// mutants that are not named as equivalent, and counts the named mutants by folder, so that a draw stays the
+// same while its equivalents are found.
 func sample(sources map[string]*source, named map[string]string, match *regexp.Regexp, seed string, n int) (chosen []mutant, equivalent map[string]int) {
 	var all []mutant
 	for _, folder := range slices.Sorted(maps.Keys(sources)) {
@@ -149,8 +149,8 @@ func links(ctx context.Context, root, folder string) (map[string]bool, error) {
 	return linked, nil
 }
 
-// equivalents reads the file of mutants that change nothing that can be seen: the key of
-// a mutant on a line of its own, then its reason on indented lines.
+// equivalents reads the file of mutants without a visible effect: the key of a mutant on a line of its own,
+// then its reason on indented lines.
 func equivalents(file string) (map[string]string, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -178,7 +178,7 @@ func equivalents(file string) (map[string]string, error) {
 	return named, nil
 }
 
-// fit fails if a named equivalent of one of the packages is no mutant of its code any more.
+// fit fails if the code of a package no longer has one of its named equivalents.
 func fit(sources map[string]*source, named map[string]string) error {
 	left := maps.Clone(named)
 	for _, s := range sources {

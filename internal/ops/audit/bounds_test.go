@@ -16,7 +16,7 @@ import (
 	"fanfare/internal/table/tabletest"
 )
 
-// A check looks at lists up to Most, and at no longer ones. Of the followers of a post it draws Most.
+// A check looks at lists of up to Most items, and at no longer list. Of the followers of a post it draws Most.
 func TestAnAuditorLooksAtNoMoreThanItMay(t *testing.T) {
 	for name, c := range map[string]struct {
 		most   int // finds the damage, and one less does not
@@ -59,7 +59,7 @@ func (w *world) followers(user string) (n int64) {
 	return n
 }
 
-// conflicting is a table whose transactions meet others, the first few times of each.
+// conflicting is a table whose transactions conflict with others, the first few tries of each.
 type conflicting struct {
 	table.Store
 	times, left int
@@ -73,7 +73,8 @@ func (c *conflicting) Transact(ctx context.Context, in table.TransactInput) (tab
 	return c.Store.Transact(ctx, in)
 }
 
-// A check that meets other transactions is made again, and counts as undecided in the end.
+// A check that conflicts with other transactions is repeated. If it conflicts to the end, it counts as
+// undecided.
 func TestACheckThatMeetsOtherTransactionsIsRepeated(t *testing.T) {
 	w, posts := town(t, tabletest.NewMemory())
 	w.quiet()

@@ -125,7 +125,8 @@ type suspect struct {
 const mostSuspects = 1000
 
 // suspect reads a count and its list, and keeps both for judge if they differ. DynamoDB shows the items of a
-// transaction one by one, so both have to stay for as long as the last item may take; the walk does not stop for that.
+// transaction one by one, so the difference has to last for as long as the last item may take. The walk does
+// not stop for that time.
 func (r *run) suspect(ctx context.Context, s suspect) (err error) {
 	if s.counted, err = s.read(ctx); err != nil || len(s.counted.keys) == 0 {
 		return err
@@ -138,8 +139,8 @@ func (r *run) suspect(ctx context.Context, s suspect) (err error) {
 	return nil
 }
 
-// judge decides about the suspects that are old enough, and waits for the other ones if all are to be decided or too
-// many wait.
+// judge decides about the suspects that are old enough. If all suspects are to be decided, or too many wait,
+// judge also waits for the younger ones.
 func (r *run) judge(ctx context.Context, all bool) error {
 	for len(r.suspects) > 0 {
 		s := r.suspects[0]
@@ -168,8 +169,8 @@ func (r *run) judge(ctx context.Context, all bool) error {
 	return nil
 }
 
-// decide reads the list again after a transaction that checks the count. If both reads of the list are equal, the
-// list was so at the moment of the transaction.
+// decide reads the list again after a transaction that checks the count. If both reads of the list are equal,
+// the list was the same at the moment of the transaction.
 func (r *run) decide(ctx context.Context, s suspect) (bool, error) {
 	c := s.counted
 	checks := make([]table.TransactOp, len(c.keys))

@@ -25,13 +25,13 @@ import (
 	"fanfare/messages"
 )
 
-// damage is done to a town. Its last post is not touched by others.
+// damage is a damage of a town. No other damage touches the last post of the town.
 type damage struct {
 	name string
 	kind audit.Kind
 	// plant damages the town and returns the key of the finding.
 	plant func(w *world, posts []string) table.Key
-	// right reports whether what users see is right again, if it is not nil.
+	// right, if not nil, reports whether users see the right data again.
 	right func(w *world, posts []string) bool
 }
 
@@ -338,8 +338,8 @@ func (s *beforeRepair) Transact(ctx context.Context, in table.TransactInput) (ta
 	return s.Store.Transact(ctx, in)
 }
 
-// A deletion of the post, or another repair, comes just before the repair of the number of its
-// comments: nothing comes back, and nothing is added twice.
+// Just before the repair of a comment count, the post is deleted, or another repair runs. No deleted item
+// comes back, and no comment counts twice.
 func TestARepairOfACommentCountThatComesTooLateChangesNothing(t *testing.T) {
 	for name, meanwhile := range map[string]func(w *world, post string){
 		"the post is deleted": func(w *world, post string) { w.must(w.DeletePost(w.t.Context(), "ann", post)) },
@@ -367,8 +367,8 @@ func TestARepairOfACommentCountThatComesTooLateChangesNothing(t *testing.T) {
 	}
 }
 
-// Workers, clients and walks side by side: nothing is broken, so nothing may be found,
-// whatever is half done when a walk comes by.
+// Workers, clients and walks run concurrently. No item is damaged, so a walk must find nothing, even if it
+// meets half-done work.
 func TestASoundTableUnderTrafficHasNoFinding(t *testing.T) {
 	for name, open := range backends {
 		t.Run(name, func(t *testing.T) {
@@ -413,7 +413,7 @@ func TestASoundTableUnderTrafficHasNoFinding(t *testing.T) {
 	}
 }
 
-// act makes one call of a fan's.
+// act makes one call of a fan.
 func (w *world) act(fan string, posts []string, rng *rand.Rand) error {
 	ctx := context.Background()
 	post := posts[rng.IntN(len(posts))]

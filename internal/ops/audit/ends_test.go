@@ -13,8 +13,8 @@ import (
 	"fanfare/internal/table"
 )
 
-// I15: a post with an end is no damage before its end, at its end, while the table deletes its
-// items one after another, and when some items are left.
+// I15: a post with an end is no damage before its end, at its end, while the table deletes its items one after
+// another, and while some items remain.
 func TestAPostWithAnEndIsNoFinding(t *testing.T) {
 	for name, open := range backends {
 		t.Run(name, func(t *testing.T) {
@@ -48,8 +48,8 @@ func TestAPostWithAnEndIsNoFinding(t *testing.T) {
 	}
 }
 
-// I15: a count that a repair makes again expires with the other items of its post. No deletion
-// removes it, and no later like may come.
+// I15: a count that a repair has restored expires with the other items of its post. No deletion removes the
+// count, and no later like may come.
 func TestACountThatIsMadeAgainExpiresWithItsPost(t *testing.T) {
 	w := newWorld(t, backends["memory"](t))
 	w.people("ann", "bob")

@@ -16,7 +16,7 @@ import (
 	"fanfare/messages"
 )
 
-// forget sweeps until nothing of a user is left, and once more after the last look.
+// forget sweeps until nothing of a user is left, and sweeps once more after the last look.
 func (w *world) forget(user, event string) {
 	w.t.Helper()
 	w.until("the end of the removal of "+user, func() bool {
@@ -29,7 +29,7 @@ func (w *world) forget(user, event string) {
 	w.must(err)
 }
 
-// mended walks and repairs until nothing is found.
+// mended walks and repairs until a walk finds nothing.
 func (w *world) mended() {
 	w.t.Helper()
 	w.until("a walk without a finding", func() bool {
@@ -39,8 +39,8 @@ func (w *world) mended() {
 	})
 }
 
-// The profile of a user goes before the rest of it. That is no damage, and a walk that repairs
-// brings nobody back.
+// The profile of a user goes before the other items of the user. That is no damage, and a walk that repairs
+// brings no user back.
 func TestAWalkDuringARemovalFindsNothingAndBringsNobodyBack(t *testing.T) {
 	for name, open := range backends {
 		t.Run(name, func(t *testing.T) {
@@ -122,8 +122,8 @@ func TestNoRepairBringsBackAPartOfARemovedUser(t *testing.T) {
 	}
 }
 
-// A user who came back is no removed user: if its profile is lost later, that is found, and no
-// repair takes the rest of the user for the rest of a removal.
+// A user who came back is no removed user: if the new profile is lost later, a walk finds the loss, and no
+// repair treats the user's items as the rest of a removal.
 func TestALostProfileOfAUserWhoCameBackIsDamage(t *testing.T) {
 	for name, comesBack := range map[string]func(w *world){
 		"by a call":    func(w *world) { w.people("ann") },
@@ -186,8 +186,8 @@ func (w *world) produced(author string) string {
 	return e.PostID
 }
 
-// The sweep of a removal ends a follow later than the profile, and meanwhile an entry of it may be
-// found lost. No repair writes it.
+// The sweep of a removal ends a follow later than the profile. Meanwhile a walk may find that an entry of the
+// follow is lost. No repair writes the entry.
 func TestNoRepairWritesAnEntryOfAUserWithoutAProfile(t *testing.T) {
 	for name, c := range map[string]struct{ of, removed string }{
 		"of a removed follower": {"bob", "bob"},
@@ -216,7 +216,7 @@ func TestNoRepairWritesAnEntryOfAUserWithoutAProfile(t *testing.T) {
 	}
 }
 
-// Another producer's author has no profile, and was not removed.
+// The author of another producer has no profile, and was not removed.
 func TestTheOwnEntryOfAnAuthorWithoutAProfileIsMended(t *testing.T) {
 	w := newWorld(t, tabletest.NewMemory())
 	post := w.produced("nobody")

@@ -21,7 +21,7 @@ func (w *world) tidy(when string) {
 	w.must(err)
 }
 
-// hidden checks that the block and the mute of ann, by bob and by eve, are there, both halves.
+// hidden checks whether both halves of the block and of the mute of ann, by bob and by eve, exist.
 func (w *world) hidden(there bool, when string) {
 	w.t.Helper()
 	for _, key := range []table.Key{
@@ -31,8 +31,8 @@ func (w *world) hidden(there bool, when string) {
 	}
 }
 
-// A block and a mute of a removed user are kept while the note of the removal is there, and while
-// the user is back. They are no findings, at no step of the removal. Then the walk ends them.
+// A block and a mute of a removed user are kept while the note of the removal exists, and while the user is
+// back. They are no findings, at any step of the removal. Then the walk ends them.
 func TestTheWalkEndsKeptBlocksOfUsersWhoAreGoneForGood(t *testing.T) {
 	for name, open := range backends {
 		t.Run(name, func(t *testing.T) {
@@ -95,7 +95,7 @@ func TestTheWalkKeepsTheBlocksOfAUserWhoseProfileIsLost(t *testing.T) {
 	}
 }
 
-// A lost side of a block of a removed user is made again from the other side.
+// A repair makes the lost side of a block of a removed user from the other side.
 func TestARepairMakesAKeptBlockWhole(t *testing.T) {
 	for _, lost := range []table.Key{schema.BlockKey("bob", "ann"), schema.BlockKey("ann", "bob")} {
 		w := newWorld(t, tabletest.NewMemory())

@@ -17,8 +17,8 @@ import (
 	"fanfare/messages"
 )
 
-// An entry may outlive the mark and the tombstone that hid it, if its TTL was longer than today's.
-// No home shows it, so it is no damage, and a delivered post that no home shows owes no entry.
+// An entry may outlive the mark and the tombstone that hid it, if its TTL was longer than today's TTL. No home
+// shows the entry, so it is no damage, and a delivered post that no home shows owes no entry.
 func TestEntriesOfALongerTTLAreNoDamage(t *testing.T) {
 	w := newWorld(t, tabletest.NewMemory())
 	w.people("ann", "fan")
@@ -49,8 +49,8 @@ func TestEntriesOfALongerTTLAreNoDamage(t *testing.T) {
 	assert.Contains(t, kinds(all), audit.EntryUnfollowed)
 }
 
-// A worker leaves out the entries of a post that is too old by its own clock, which may be half a
-// day ahead: the chunk is done, or the backfill has ended, and nobody has lost anything.
+// A worker leaves out the entries of a post that is too old by its own clock, which may be half a day ahead.
+// The chunk is done, or the backfill has ended, and no reader has lost a post.
 func TestAPostThatSoonLeavesOwesNoEntry(t *testing.T) {
 	for left, want := range map[time.Duration][]audit.Kind{
 		3 * time.Hour:                nil,

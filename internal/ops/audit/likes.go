@@ -106,9 +106,9 @@ func (r *run) likesFound(ctx context.Context, ref schema.PostRef, count schema.L
 	return r.found(ctx, LikeUncounted, key, detail, func() (bool, error) { return true, r.countAgain(ctx, ref, count) })
 }
 
-// countAgain makes an aggregator apply stored actions again that nobody will count. The aggregator
-// fences the incarnations that stamped them, takes each like over and flushes. So a flush that is
-// still in flight adds nothing a second time.
+// countAgain makes an aggregator apply stored actions again that no other aggregator will count. The
+// aggregator fences the incarnations that stamped the actions, takes each like over and flushes. So a flush
+// that is still in flight adds no like twice.
 func (r *run) countAgain(ctx context.Context, ref schema.PostRef, ledger schema.LikeCount) error {
 	random := func() uint64 { return uint64(r.cfg.Random()*(1<<32))<<32 | uint64(r.cfg.Random()*(1<<32)) }
 	cfg := likeagg.Config{

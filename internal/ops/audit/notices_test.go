@@ -11,7 +11,8 @@ import (
 	"fanfare/internal/table/tabletest"
 )
 
-// Actions that hold no more by the table, because their events were lost, go out of notifications.
+// The walk removes actions from notifications that no longer hold by the table, because their events were
+// lost.
 func TestTheWalkTakesBackUntrueActions(t *testing.T) {
 	w := newWorld(t, tabletest.NewMemory())
 	w.people("ann", "bob", "eve", "zoe")

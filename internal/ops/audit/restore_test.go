@@ -22,8 +22,8 @@ import (
 	"fanfare/internal/table/tabletest"
 )
 
-// holding is a table that holds up the flushes of likes, between their stamps and their counts,
-// while held is not nil.
+// holding is a table that delays the flushes of likes, between their stamps and their counts, while held is
+// not nil.
 type holding struct {
 	table.Store
 	mu      sync.Mutex
@@ -82,7 +82,7 @@ func copyOf(t *testing.T, store table.Store, pause func()) *tabletest.Memory {
 	}
 }
 
-// repaired walks with repairs until nothing is found, as fanfare verify --repair does.
+// repaired walks and repairs until a walk finds nothing, as fanfare verify --repair does.
 func (w *world) repaired(restoredTo time.Time) (found map[audit.Kind]int) {
 	w.t.Helper()
 	found = map[audit.Kind]int{}
@@ -118,8 +118,8 @@ func (w *world) likeCount(post string) int64 {
 	return schema.ParseLikeCount(it).Likes()
 }
 
-// The table is copied between the stamps of ten likes and their flush. The flush happens, and the
-// messages are acked. Then the copy is used: nobody is left to count those likes.
+// The table is copied between the stamps of ten likes and their flush. The flush happens, and the messages are
+// acked. Then the system runs on the copy, and no process is left to count those likes.
 func TestARestoreBetweenStampAndFlushIsRepaired(t *testing.T) {
 	for name, unlike := range map[string]bool{"likes": false, "likes that are taken back": true} {
 		t.Run(name, func(t *testing.T) {
@@ -177,8 +177,8 @@ func TestARestoreBetweenStampAndFlushIsRepaired(t *testing.T) {
 	}
 }
 
-// A copy may hold the fence of an incarnation and not yet the stamp by which the aggregator that
-// fenced it took the like over.
+// A copy may hold the fence of an incarnation, but not yet the stamp of the aggregator that fenced it and took
+// the like over.
 func TestARestoreBetweenAFenceAndItsStampIsRepaired(t *testing.T) {
 	w := newWorld(t, tabletest.NewMemory())
 	w.people("ann", "bob")
@@ -191,7 +191,7 @@ func TestARestoreBetweenAFenceAndItsStampIsRepaired(t *testing.T) {
 	assert.Equal(t, int64(1), w.likeCount(post))
 }
 
-// A copy may hold the note of an incarnation's end, and the count from before its last flush.
+// A copy may hold the note of an incarnation's end, together with the count from before its last flush.
 func TestARestoreOfAnEndWithoutItsLastFlushIsRepaired(t *testing.T) {
 	w := newWorld(t, tabletest.NewMemory())
 	w.people("ann", "bob", "carl")
@@ -214,8 +214,8 @@ func TestARestoreOfAnEndWithoutItsLastFlushIsRepaired(t *testing.T) {
 	assert.Equal(t, int64(2), w.likeCount(post))
 }
 
-// The table is copied by a scan in the middle of a load. Then the processes stop where they are, the
-// queues stay, and new processes run on the copy. After the repair every count is that of its items.
+// A scan copies the table in the middle of a load. Then the processes stop at once, the queues stay, and new
+// processes run on the copy. After the repair every count matches its items.
 func TestARestoreInTheMiddleOfALoadEndsExact(t *testing.T) {
 	uncounted := 0
 	for seed := range uint64(8) {
@@ -285,7 +285,7 @@ func (w *world) restoreAct(ctx context.Context, fan string, posts []string, rng 
 	}
 }
 
-// wantExact compares each count with its items, without the code that the product counts with.
+// wantExact compares each count with its items, without the counting code of the product.
 func (w *world) wantExact() {
 	w.t.Helper()
 	likers, comments, followers, following := map[string]int64{}, map[string]int64{}, map[string]int64{}, map[string]int64{}
@@ -329,9 +329,9 @@ func (w *world) wantExact() {
 	assert.NotEmpty(w.t, followers)
 }
 
-// A backup of the embedded engine copies the queue before the table, and the queue stands still. So
-// the messages of a window that is open in the copy are in the copy too, and need no repair. If they
-// have grown too old by then, a walk finds the likes.
+// A backup of the embedded engine copies the queue before the table, and the queue stands still. So the
+// messages of a window that is open in the copy are in the copy, too, and need no repair. If they are too old
+// by then, a walk finds the likes.
 func TestABackupBetweenStampAndFlushNeedsNoRepair(t *testing.T) {
 	for name, later := range map[string]time.Duration{"at once": 0, "40 days later": 40 * 24 * time.Hour} {
 		t.Run(name, func(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 	"fanfare/messages"
 )
 
-// delivered makes posts of ann's and waits for their deliveries.
+// delivered makes posts of ann and waits for their deliveries.
 func (w *world) delivered(n int) (posts []string) {
 	w.t.Helper()
 	for range n {
@@ -37,7 +37,7 @@ func (w *world) delivered(n int) (posts []string) {
 	return posts
 }
 
-// backfill asks for the backfill of a follow, and waits for it.
+// backfill requests the backfill of a follow, and waits for it.
 func (w *world) backfill(follower, author string) {
 	w.t.Helper()
 	w.must(w.askForBackfill(w.t.Context(), follower, author))
@@ -103,8 +103,8 @@ func TestAnImportedFollowIsOwedNoEntryBeforeItsBackfillAndBelowItsFirstPost(t *t
 	}
 }
 
-// A home merges the posts of a pulled author in, from one post on, and none of them is owed.
-// Those below are in it by their entries, or hidden.
+// A home merges in the posts of a pulled author from one post on, and owes no entry for any of them. Posts
+// below that post are in the home by their entries, or hidden.
 func TestOnlyPostsThatNoMarkMergesAreOwed(t *testing.T) {
 	w := newWorld(t, tabletest.NewMemory())
 	w.people("ann", "bob")
@@ -149,8 +149,8 @@ func TestOnlyPostsThatNoMarkMergesAreOwed(t *testing.T) {
 	}
 }
 
-// A fan-out skips a follower that is away. Its name is not stored, so a chunk that skipped
-// a follower owes nothing.
+// A fan-out skips an away follower. The delivery record does not store the follower's name, so a chunk that
+// skipped a follower owes nothing.
 func TestAFollowerThatWasSkippedIsOwedNoEntry(t *testing.T) {
 	w := newWorld(t, tabletest.NewMemory())
 	w.people("ann", "bob", "carl")
@@ -165,8 +165,8 @@ func TestAFollowerThatWasSkippedIsOwedNoEntry(t *testing.T) {
 	assert.Empty(t, all)
 }
 
-// refollowed is a table in which a follow ends and is made again, with the time that it had, between
-// the cheap reading of an entry, which finds none, and the transaction that confirms the loss.
+// refollowed is a table in which a follow ends and is made again with the same time. That happens between the
+// cheap read of an entry, which finds no entry, and the transaction that confirms the loss.
 type refollowed struct {
 	table.Store
 	do func()

@@ -23,7 +23,7 @@ import (
 	"fanfare/internal/table/tabletest"
 )
 
-// veiled is a table on which the last item of a transaction becomes visible seconds after its first one.
+// veiled is a table on which the last item of a transaction becomes visible seconds after the first item.
 type veiled struct {
 	table.Store
 	key   table.Key
@@ -49,8 +49,8 @@ type nowhere struct{}
 func (nowhere) Publish(string, ...*message.Message) error { return nil }
 func (nowhere) Close() error                              { return nil }
 
-// DynamoDB shows the items of a transaction one by one until it answers, to consistent reads too. A count
-// that is visible before its edge is not damage, and no repair may change it (I4).
+// DynamoDB shows the items of a transaction one by one until it answers, even to consistent reads. A count
+// that is visible before its edge is no damage, and no repair may change it (I4).
 func TestACountIsNotJudgedWhileItsTransactionBecomesVisible(t *testing.T) {
 	for name, damaged := range map[string]bool{"sound": false, "damaged": true} {
 		t.Run(name, func(t *testing.T) {
@@ -93,7 +93,8 @@ func TestACountIsNotJudgedWhileItsTransactionBecomesVisible(t *testing.T) {
 	}
 }
 
-// After a restore thousands of counts may differ. Each has to stay for seconds, and the walk waits once for all of them.
+// After a restore thousands of counts may differ. Each difference has to stay for seconds, and the walk waits
+// once for all of them.
 func TestAWalkDoesNotWaitForEachCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem, ids := tabletest.NewMemory(), id.NewGenerator(time.Now)

@@ -25,7 +25,7 @@ func write(t *testing.T, text string, elements ...string) {
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
-// source returns a data directory whose stores are made up: no part of the package knows them.
+// source returns a data directory with invented stores: the package knows no store.
 func source(t *testing.T) backup.Source {
 	t.Helper()
 	path := t.TempDir()
@@ -194,8 +194,8 @@ func TestARestoreWritesOverNothing(t *testing.T) {
 	}
 }
 
-// A restore that died leaves a directory that no process takes for data, and that the next
-// restore clears if it may.
+// A restore that died leaves a directory that no process accepts as data. The next restore clears the
+// directory if it may.
 func TestAHalfRestoredDirectoryIsNoData(t *testing.T) {
 	to := t.TempDir()
 	dir, _, err := datadir.OpenEmpty(to)

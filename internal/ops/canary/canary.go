@@ -31,7 +31,7 @@ const (
 
 // The steps of a round.
 const (
-	// StepPost makes the post. The first time it makes the users and the follow before.
+	// StepPost makes the post. The first time it also makes the users and the follow.
 	StepPost = "post"
 	// StepVisible waits for the post in the reader's home.
 	StepVisible = "visible"
@@ -55,7 +55,7 @@ const (
 	cleaning = 2 * time.Second
 	// beat is the time between two calls of Alive.
 	beat = 30 * time.Second
-	// newest is the number of posts that are looked at, because other processes have
+	// newest is the number of posts that the canary looks at. It is above 1, because other processes have
 	// canaries, too.
 	newest = 10
 )

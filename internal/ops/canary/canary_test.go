@@ -20,8 +20,8 @@ import (
 	"fanfare/internal/page"
 )
 
-// stage is a feed in which a post becomes visible after a time, and its like is counted
-// after another. Each call of a name in fails returns its error.
+// stage is a feed in which a post becomes visible after one delay, and its like is counted after another
+// delay. Each call whose name is in fails returns its error.
 type stage struct {
 	mu               sync.Mutex
 	visible, counted time.Duration
@@ -89,8 +89,8 @@ func (s *stage) DeletePost(ctx context.Context, _, post string) error {
 	return errors.Join(ctx.Err(), s.fails["delete"])
 }
 
-// watch runs a canary on s for some virtual time, with change in the middle of it. It returns
-// the steps that passed with their times, the failed ones, and the log.
+// watch runs a canary on s for some virtual time, and calls change in the middle. It returns the passed steps
+// with their times, the failed steps, and the log.
 func watch(t *testing.T, s *stage, length time.Duration, change func()) (passed map[string][]time.Duration, failed []string, log []string) {
 	t.Helper()
 	s.posts, s.liked = map[string]time.Time{}, map[string]time.Time{}
@@ -171,7 +171,7 @@ func TestRoundsThatPassAreToldEveryThirtySeconds(t *testing.T) {
 	assert.Equal(t, 2, calls)
 }
 
-// A stop in the middle of a round is no failure, and the post goes.
+// A stop in the middle of a round is no failure, and the canary deletes its post.
 func TestAStopInARoundDeletesThePost(t *testing.T) {
 	s := &stage{visible: time.Hour}
 	_, failed, log := watch(t, s, 5*time.Second, func() {})

@@ -23,7 +23,7 @@ import (
 	"fanfare/messages"
 )
 
-// A reader of 50 authors, with a post each, is refreshed, goes away and returns.
+// A reader of 50 authors, with one post each, is refreshed, goes away and returns.
 func TestTheEstimateHasTheUnitsOfARefreshAndAReturn(t *testing.T) {
 	const followees, days = 50, 14
 	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)

@@ -137,8 +137,8 @@ func TestProvisionedCapacityFollowsTheLoad(t *testing.T) {
 	assert.InDelta(t, hours(e.Total.Writes, 0.61)*0.00065, line(t, e, LineWrites), 1e-6)
 	assert.InDelta(t, hours(e.Total.Reads, 0.52)*0.00013, line(t, e, LineReads), 1e-6)
 
-	// A reservation is paid day and night: of a load that never changes all of it saves, and none
-	// is worth its price beyond the busiest hour.
+	// A reservation is paid day and night. For a constant load it saves on all of the capacity, and beyond the
+	// busiest hour it never saves its price.
 	l := DefaultLoad()
 	l.Peak = 1
 	flat := New(l, d, p)

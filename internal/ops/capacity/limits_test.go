@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// Each limit is warned of above its edge, and not at it.
+// The estimate warns above the edge of each limit, and not at the edge.
 func TestEachLimitIsWarnedOfAtItsEdge(t *testing.T) {
 	const day = secondsADay
 	calm := func() (Load, Deployment) {

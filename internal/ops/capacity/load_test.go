@@ -34,7 +34,7 @@ func parsed(args ...string) (Load, Deployment, error) {
 	return l, d, d.Check()
 }
 
-// Each flag of a number refuses the same kinds of values, and takes both of its bounds.
+// Each numeric flag refuses the same kinds of values, and accepts both of its bounds.
 func TestEachNumberHasItsBounds(t *testing.T) {
 	l, d := DefaultLoad(), DefaultDeployment()
 	for _, s := range append(l.Settings(), d.Settings()...) {

@@ -30,9 +30,9 @@ import (
 	"fanfare/messages"
 )
 
-// These tests compare each unit that an estimate multiplies with the product: they
-// measure it, or read it from docs/ACCESS_PATTERNS.md, which feed's tests hold. The units
-// of an aggregator are compared in bench, which runs one.
+// These tests compare each unit that an estimate multiplies with the product: they measure the unit, or read
+// it from docs/ACCESS_PATTERNS.md, which the tests of feed check. bench compares the units of an aggregator,
+// because bench runs one.
 
 // estimate is an estimate on demand, at the prices of the binary.
 func estimate(t *testing.T, l Load) Estimate {
@@ -134,7 +134,7 @@ func TestTheEstimateHasTheUnitsOfTheAccessPatterns(t *testing.T) {
 	}
 }
 
-// feed's TestAHomePageWithDeletedPostsReadsFewMore has the prices of a page that lacks more posts.
+// TestAHomePageWithDeletedPostsReadsFewMore of feed has the prices of a page that lacks more posts.
 func TestTheEstimateHasThePriceOfEachRefill(t *testing.T) {
 	for missing, want := range map[int]float64{1: 36.5, 2: 38.5, 3: 40.5, 5: 45.5, 10: 63.5, 20: 152.5} {
 		assert.InDeltaf(t, want, homeRCU+refillRCU(missing), 0, "%d posts of a page are missing", missing)
@@ -248,7 +248,7 @@ func holdFanOut(t *testing.T, followers int) {
 	if deliveries.Writes != fanout.Write || deliveries.Reads != fanout.Read {
 		t.Errorf("the estimate has %v WCU and %v RCU; the fan-out cost %v and %v", deliveries.Writes, deliveries.Reads, fanout.Write, fanout.Read)
 	}
-	// The estimate may be one too high: a planner's first sends are smaller.
+	// The estimate may be one request too high: a planner's first sends are smaller.
 	if deliveries.Requests < requests || deliveries.Requests > requests+1 {
 		t.Errorf("the estimate has %v queue requests, the fan-out took %v", deliveries.Requests, requests)
 	}

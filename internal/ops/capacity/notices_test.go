@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// A notification costs two write units when it is new and three when it moves, and nothing while
-// notifications are off. The design's network of ten million users makes 100 to 150 million units a day.
+// A notification costs two write units when it is new and three when it moves. It costs nothing while
+// notifications are off. The network of ten million users in the design makes 100 to 150 million units a day.
 func TestNotificationsCostTwoOrThreeWritesAWindow(t *testing.T) {
 	l := DefaultLoad()
 	l.Users, l.CommentsPerDay, l.FollowsPerDay = 1e7, 0, 0

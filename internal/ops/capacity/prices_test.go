@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// changed returns the list of the binary as a file, with one text in place of another one.
+// changed returns the price list of the binary as a file in which replacement stands for old.
 func changed(t *testing.T, old, replacement string) []byte {
 	t.Helper()
 	require.Equalf(t, 1, strings.Count(string(listPrices), old), "%q occurs once in the list", old)
@@ -32,7 +32,7 @@ func TestTheListOfTheBinaryIsAFileOfPrices(t *testing.T) {
 	}
 }
 
-// A formula that names a price which the list lacks would count nothing.
+// A formula that names a price which the list lacks would count 0.
 func TestEachPriceOfTheListMovesABill(t *testing.T) {
 	l := DefaultLoad()
 	l.Users, l.Followers, l.Streams = 1e8, 200, 0.01

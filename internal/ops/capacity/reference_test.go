@@ -17,8 +17,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files and the tables of docs/CAPACITY.md")
 
-// designLines are the lines of the bill in their order, and designBills the bills of the design: by
-// network the three deployments of the page, in dollars a month.
+// designLines are the lines of the bill in order. designBills are the bills of the design in dollars a month:
+// for each network the three deployments of the page.
 func designLines() []string {
 	return []string{LineWrites, LineReads, LineStorage, LineRecovery, LineQueues, LineTasks, LineEgress, LineBalancer, LineNetwork, LineLogs}
 }
@@ -110,7 +110,7 @@ func TestTheGoldenOutput(t *testing.T) {
 	}
 }
 
-// The sentences of docs/CAPACITY.md have few figures, each of which is one of the command's.
+// The sentences of docs/CAPACITY.md have few figures. The command prints each of these figures.
 func TestTheSentencesOfTheCapacityDocumentHaveTheFiguresOfTheCommand(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "CAPACITY.md"))
 	require.NoError(t, err)
@@ -135,7 +135,7 @@ func TestTheSentencesOfTheCapacityDocumentHaveTheFiguresOfTheCommand(t *testing.
 	assert.Contains(t, postgres.Note, "some $250 at 100,000 users and $1,400 at a million")
 }
 
-// README.md has the part of the writes that likes are.
+// README.md has the share of likes in the writes.
 func TestTheReadmeHasTheShareOfLikes(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "README.md"))
 	require.NoError(t, err)
@@ -147,7 +147,7 @@ func TestTheReadmeHasTheShareOfLikes(t *testing.T) {
 	assert.Contains(t, string(text), fmt.Sprintf("likes are %.0f %% of the writes of a million users with 100 followers each, and %.0f %% of ten million with 200", share(all[2]), share(all[3])))
 }
 
-// docs/CAPACITY.md has the tables that the command prints, between marks with their names.
+// docs/CAPACITY.md has the tables that the command prints, between named marks.
 func TestTheCapacityDocumentHasTheTablesOfTheCommand(t *testing.T) {
 	path := filepath.Join("..", "..", "..", "docs", "CAPACITY.md")
 	page, err := os.ReadFile(path)

@@ -130,14 +130,13 @@ func delivery(followers float64) Row {
 	plans := math.Ceil(chunks / planChunks)
 	pages := (chunks-1)*pageRCU(chunkFollowers) + pageRCU(followers-(chunks-1)*chunkFollowers)
 	r.Writes = followers + 1 + 2*chunks // a chunk is written twice: stored, then marked done
-	// The first message reads the post, a page that only shows that there are more
-	// followers, and the count of followers. Planners then read all followers at half
-	// price, and chunks read them again. Each plan and each chunk also reads the post
-	// and the delivery record, each chunk the plan, and each plan but the first a page of
-	// the chunks before it, for two units.
+	// The first message reads the post, the count of followers, and a page that only shows that there are more
+	// followers. Planners then read all followers at half price, and chunks read them again. Each plan and
+	// each chunk also reads the post and the delivery record. Each chunk reads the plan, too. Each plan but
+	// the first reads a page of the preceding chunks, for two units.
 	r.Reads = 1 + pageRCU(inlineFollowers) + 1 + 1.5*pages + 2*plans + 2*(plans-1) + 3*chunks
-	// Chunks are sent in tens, the first ones in ones, twos, fours and eights. In the
-	// worst case each message is received and deleted in requests of its own.
+	// Chunks are sent in tens, the first chunks in ones, twos, fours and eights. In the worst case each
+	// message is received and deleted in requests of its own.
 	r.Messages = plans + chunks
 	r.Requests = 2*r.Messages + math.Min(r.Messages, plans+math.Ceil(chunks/requestMessages)+3)
 	r.Stored = (planBytes + chunks*chunkBytes) / gigabyte

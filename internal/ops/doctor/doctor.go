@@ -63,7 +63,7 @@ type examination struct {
 	now    func() time.Time
 	clock  *clock.Clock
 	found  []Finding
-	// away is the first failure of a call that shows an endpoint is out of reach.
+	// away is the first failure that shows that an endpoint is out of reach.
 	away error
 }
 

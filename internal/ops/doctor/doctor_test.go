@@ -155,7 +155,8 @@ func TestDoctorFindsEachFaultOfADeployment(t *testing.T) {
 		waits bool
 		// workers examines for the workers, too: their receives take a second.
 		workers bool
-		// want has the findings that are not ok, in order: the beginning of each, and other texts.
+		// want are the findings that are not ok, in order. Each has the beginning of the finding, and further
+		// texts of it.
 		want [][]string
 	}{
 		"a sound one": {workers: true},
@@ -254,7 +255,7 @@ func TestDoctorFindsEachFaultOfADeployment(t *testing.T) {
 	}
 }
 
-// The doctor finds no fault in a role that only has the rights of its own daemon.
+// The doctor finds no fault in a role that has only the rights of its own daemon.
 func TestDoctorTriesTheCallsOfTheNamedDaemonsOnly(t *testing.T) {
 	a := newAmazon(t)
 	a.answers["Query"] = refusal("AccessDeniedException")
@@ -263,7 +264,7 @@ func TestDoctorTriesTheCallsOfTheNamedDaemonsOnly(t *testing.T) {
 	assert.Len(t, notOK(t, examine(t, daemon.Roles{API: true}, onAWS()...)), 3)
 }
 
-// A daemon scans for its auditor only, and an operator for verify.
+// A daemon needs the scan only for its auditor, and an operator needs it for verify.
 func TestDoctorTriesTheScanOfVerifyAndOfTheAuditor(t *testing.T) {
 	a := newAmazon(t)
 	a.answers["Scan"] = refusal("AccessDeniedException")
@@ -351,7 +352,7 @@ func TestDoctorExaminesTheQueueOfEvents(t *testing.T) {
 	assert.Empty(t, notOK(t, examine(t, daemon.Roles{Likes: true}, append(onAWS(), "FANFARE_EVENTS_QUEUE=others")...)))
 }
 
-// A table or a queue that nobody can reach may be there: whoever makes another one elsewhere has two.
+// A table or a queue that nobody can reach may exist. Whoever makes another one elsewhere then has two.
 func TestDoctorTellsUnreachableFromAbsent(t *testing.T) {
 	for name, row := range map[string]struct {
 		url  string
@@ -393,7 +394,7 @@ func TestDoctorTellsUnreachableFromAbsent(t *testing.T) {
 	}
 }
 
-// One bad setting hides nothing that can be examined without it.
+// One bad setting hides no finding that does not need the setting.
 func TestDoctorGoesOnAfterAConfigurationFault(t *testing.T) {
 	newAmazon(t)
 	for bad, want := range map[string]string{

@@ -91,8 +91,7 @@ func permissions() []permission {
 		{"application-autoscaling:DescribeScalingPolicies", []string{anything}, []string{operator}},
 		{"cloudwatch:GetMetricData", []string{anything}, []string{operator}},
 
-		// The readiness check asks for the topics, and the metrics count dead letters,
-		// too.
+		// The readiness check looks the topics up, and the metrics count dead letters, too.
 		{"sqs:GetQueueUrl", queues, []string{api, fanout, likeagg, setup, operator}},
 		{"sqs:GetQueueAttributes", queues, []string{api, fanout, likeagg, setup, operator}},
 		{"sqs:CreateQueue", queues, []string{setup}},
@@ -126,7 +125,7 @@ type Policy struct {
 	Statement []Statement `json:"Statement"` //nolint:tagliatelle // IAM's names
 }
 
-// Statement allows actions on resources, all of them on each.
+// Statement allows each of its actions on each of its resources.
 type Statement struct {
 	Effect   string   `json:"Effect"`   //nolint:tagliatelle // IAM's names
 	Action   []string `json:"Action"`   //nolint:tagliatelle // IAM's names

@@ -40,8 +40,8 @@ import (
 	"fanfare/messages"
 )
 
-// recorder is a proxy before an emulator that keeps what IAM would be asked for each call:
-// an action, and the ARN of its resource.
+// recorder is a proxy before an emulator. It records, for each call, the action and the resource's ARN that
+// IAM would check.
 type recorder struct {
 	t    *testing.T
 	url  string
@@ -51,13 +51,13 @@ type recorder struct {
 
 	mu    sync.Mutex
 	calls map[string]bool
-	// fails are the topics that have to see a message come back. Until then the table fails.
+	// fails are the topics in which a message still has to be redelivered. Until then the table fails.
 	fails map[string]bool
-	// only is the one operation that fails then, "" for all.
+	// only is the one operation that fails during that time, "" for all operations.
 	only string
 	// failed means that a call of the table failed.
 	failed bool
-	// chunks means that the topic of chunks joins them with its first message.
+	// chunks means that the topic of chunks enters fails with its first message.
 	chunks bool
 }
 
@@ -104,7 +104,7 @@ func (r *recorder) keep(call string) {
 	r.calls[call] = true
 }
 
-// note keeps a call. It reports whether the call has to fail.
+// note records a call. It reports whether the call has to fail.
 func (r *recorder) note(target string, body []byte) bool {
 	var in struct {
 		TableName, IndexName, QueueURL, QueueName string
@@ -172,7 +172,7 @@ func (r *recorder) work() {
 	clear(r.fails)
 }
 
-// mended reports whether the table works again, and no fault is to come.
+// mended reports whether the table works again, and no fault is pending.
 func (r *recorder) mended() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -213,7 +213,7 @@ func allowed(t *testing.T, cfg config.Config, duty string) (out []string) {
 	return out
 }
 
-// deployment is a table and queues of its own, with a recorder for each duty.
+// deployment is a table and queues, with a recorder for each duty.
 type deployment struct {
 	cfg     config.Config
 	engines http.Handler
@@ -275,7 +275,7 @@ func (d *deployment) setUp(t *testing.T) {
 	d.as(t, "setup")
 	store, err := daemon.OpenTable(t.Context(), d.cfg, nil)
 	require.NoError(t, err)
-	// Provisioned capacity, for the calls of the doctor on it. The emulator refuses nothing for it.
+	// Provisioned capacity is set for the doctor's calls about it. The emulator accepts every call about it.
 	ranges := dynamo.Ranges{Write: dynamo.Range{Least: 1000, Most: 1000}, Read: dynamo.Range{Least: 1000, Most: 1000}}
 	_, err = store.CreateAs(t.Context(), dynamo.Plan{Billing: dynamo.Provisioned, Table: ranges, Index: ranges})
 	require.NoError(t, err)
@@ -334,8 +334,8 @@ func (d *deployment) user(t *testing.T, id string) *client.Client {
 	return c
 }
 
-// TestEachDutyMakesTheCallsThatItsPolicyAllows records a run of everything: none of the calls
-// is missing in the policy of its duty, and the policy has none that was not made.
+// TestEachDutyMakesTheCallsThatItsPolicyAllows records a run of all duties: each call is in the policy of its
+// duty, and each action of the policy was called.
 func TestEachDutyMakesTheCallsThatItsPolicyAllows(t *testing.T) {
 	d := newDeployment(t)
 	defer d.stop()
@@ -354,8 +354,8 @@ func TestEachDutyMakesTheCallsThatItsPolicyAllows(t *testing.T) {
 	}
 }
 
-// play uses the whole API, while each topic fails once, and a like aggregator that is stopped
-// leaves the count of a post to another one.
+// play uses the whole API, while each topic fails once, and a stopped like aggregator leaves the count of a
+// post to another aggregator.
 func (d *deployment) play(t *testing.T, stopLikes func()) {
 	t.Helper()
 	ctx := t.Context()
@@ -415,7 +415,7 @@ func (d *deployment) play(t *testing.T, stopLikes func()) {
 	}
 }
 
-// wait puts a message that is due in an hour into each topic: its consumer sends a copy.
+// wait puts a message that is due in an hour into each topic, so its consumer sends a copy.
 func (d *deployment) wait(t *testing.T) {
 	t.Helper()
 	now := time.Now()

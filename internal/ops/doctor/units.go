@@ -21,8 +21,8 @@ const (
 	// fullShare is the share of a bound that the busiest minute may use without a
 	// warning.
 	fullShare = 0.8
-	// indexShare is the least share of the table's write units that the index needs. It gets one
-	// write for each post and like, and none for deliveries.
+	// indexShare is the least share of the table's write units that the index needs. The index gets one write
+	// for each post and like, and no write for a delivery.
 	indexShare = 20
 	// consumedPeriod and provisionedPeriod are the seconds of one value in CloudWatch.
 	consumedPeriod, provisionedPeriod = 60, 300
@@ -158,7 +158,7 @@ type dayOf struct {
 	consumed, provisioned float64
 }
 
-// lastDay asks CloudWatch for the units of each dimension.
+// lastDay reads the units of each dimension from CloudWatch.
 func (e *examination) lastDay(ctx context.Context, client *cloudwatch.Client, d dynamo.Description) ([]dayOf, error) {
 	end := e.now().Truncate(provisionedPeriod * time.Second)
 	in := &cloudwatch.GetMetricDataInput{StartTime: aws.Time(end.Add(-24 * time.Hour)), EndTime: &end}
@@ -211,7 +211,7 @@ func sum(consumed, provisioned map[int64]float64) (day dayOf) {
 	return day
 }
 
-// query asks for one metric of the table, or of its index.
+// query is the query for one metric of the table or of its index.
 func query(id, metric, tableName string, index bool) metrictypes.MetricDataQuery {
 	of := []metrictypes.Dimension{{Name: aws.String("TableName"), Value: &tableName}}
 	if index {

@@ -16,8 +16,7 @@ import (
 	"fanfare/internal/ops/doctor"
 )
 
-// series are the values of a metric of CloudWatch, one for each period, from an hour before the
-// examination on.
+// series are the values of a CloudWatch metric, one for each period, from an hour before the examination on.
 type series map[string][]float64
 
 // cloudWatch answers with series by the ids of their queries: c for consumed units, p for provisioned ones,
@@ -60,7 +59,7 @@ func provisioned(write, read int) string {
 	return fmt.Sprintf(`"ProvisionedThroughput":{"WriteCapacityUnits":%d,"ReadCapacityUnits":%d},`, write, read)
 }
 
-// scalables returns the part of an answer about each of the four dimensions, but for one.
+// scalables returns the part of an answer about each of the four dimensions except one.
 func scalables(list, without, part string) string {
 	var all []string
 	for _, of := range []string{"table:Write", "table:Read", "index:Write", "index:Read"} {
@@ -71,8 +70,8 @@ func scalables(list, without, part string) string {
 	return `{"` + list + `":[` + strings.Join(all, ",") + `]}`
 }
 
-// scaling are answers about scalable targets and about policies. Both are there for all dimensions, but for
-// one of each kind, and scaling out may be suspended.
+// scaling are the answers about scalable targets and about policies. They have all dimensions except one of
+// each kind, and scaling out may be suspended.
 func scaling(withoutTarget, withoutPolicy string, suspended bool) [2]string {
 	return [2]string{
 		scalables("ScalableTargets", withoutTarget, fmt.Sprintf(`"MinCapacity":10,"MaxCapacity":5000,"SuspendedState":{"DynamicScalingOutSuspended":%t}`, suspended)),

@@ -171,7 +171,7 @@ func TestATargetWithoutAbsencesEndsTheRun(t *testing.T) {
 	assert.ErrorContainsf(t, err, "--away", "report %+v", report)
 }
 
-// If it is not known whether a reader is away, nothing is expected of the deliveries.
+// If the answer does not reveal whether a reader is away, the oracle expects nothing of the deliveries.
 func TestAnAbsenceWithoutAnswer(t *testing.T) {
 	calls := []entry{
 		{Call: callProfile, User: "a", OK: true},

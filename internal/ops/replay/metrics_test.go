@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// told parses the metrics of each process, nil for one that did not answer.
+// told parses the metrics of each process, nil for a process that did not answer.
 func told(t *testing.T, texts ...string) reading {
 	t.Helper()
 	var r reading

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// facts are the intended effects of a record's calls. An effect is sure if its call was
-// answered; otherwise it is a maybe.
+// facts are the intended effects of a record's calls. If a call was answered, its effect is sure. Otherwise
+// the effect is a maybe.
 type facts struct {
 	users   map[string]bool            // sure?
 	follows map[string]map[string]bool // follower, author, sure?
@@ -58,8 +58,8 @@ func factsOf(calls []entry) *facts {
 	return f
 }
 
-// absencesSure reports whether all readers that should be away are away. While one may not
-// be, the deliveries cannot be checked.
+// absencesSure reports whether all readers that should be away are away. If one of them may be present, the
+// deliveries cannot be checked.
 func (f *facts) absencesSure() bool {
 	return !slices.Contains(slices.Collect(maps.Values(f.away)), false)
 }

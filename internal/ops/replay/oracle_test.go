@@ -138,7 +138,7 @@ func TestTheOracleAgreesWithBruteForce(t *testing.T) {
 	})
 }
 
-// shownAs is a post of a right home, whose likers react in one kind.
+// shownAs is a post of a right home, whose likers all react with one kind.
 func shownAs(truth *truth, post, viewer string, likers map[string]bool) shown {
 	of := shown{post: post}
 	kind := cmp.Or(kindOf(post), kindLike)
@@ -158,7 +158,7 @@ func shownAs(truth *truth, post, viewer string, likers map[string]bool) shown {
 	return of
 }
 
-// checkPlanted changes a right home in one known way at a time.
+// checkPlanted changes a right home in each known way, one way at a time.
 func checkPlanted(t *rapid.T, truth *truth, viewer string, right []shown) {
 	strange := shown{post: "from elsewhere"}
 	if f := truth.checkHome(viewer, append(right[:len(right):len(right)], strange)); f.unexpected != 1 || f.missing+f.duplicated+f.wrong != 0 {

@@ -26,8 +26,7 @@ func (d depths) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(text.String()))}, nil
 }
 
-// Others use the service, so a message comes and goes all the time. The wait for the queues ends
-// all the same.
+// Other users use the service, so messages come and go all the time. The wait for the queues still ends.
 func TestTheWaitForQuietQueuesEndsUnderTraffic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reads := 0

@@ -82,8 +82,8 @@ func TestARightServiceIsFoundExact(t *testing.T) {
 	}
 }
 
-// The likes of a run are of each kind that the target has. A check compares the counts by kind: as many reactions, of
-// which one has another kind, are a fault.
+// The likes of a run have each kind that the target has. A check compares the counts by kind: the right number
+// of reactions is still a fault if one of them has another kind.
 func TestReactionsOfEachKindAreCompared(t *testing.T) {
 	fake := clienttest.New()
 	fake.Reactions = []string{"love", "wow"}

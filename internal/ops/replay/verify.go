@@ -146,9 +146,9 @@ func newComparison(t *truth, units []unit) *comparison {
 	return c
 }
 
-// compare reads the open units, and stores the findings and the units to read again. While
-// there are questions, an unexpected post may only have come too early. The home of an away
-// reader has to be complete at once.
+// compare reads the open units, and stores the findings and the units to read again. While there are open
+// questions, an unexpected post may only have come too early. The home of an away reader has to be complete at
+// once.
 func (o *observer) compare(ctx context.Context, c *comparison, questions bool) error {
 	var mu sync.Mutex
 	var again []int

@@ -22,8 +22,8 @@ const (
 
 // visibility measures the time until a post shows in a follower's home.
 type visibility struct {
-	// unseen is the longest time that is measured. A later post counts with this time,
-	// and as missing at the end if it never comes.
+	// unseen is the longest measured time. A post that shows later counts with this time, and a post that
+	// never shows counts as missing at the end.
 	unseen time.Duration
 	places chan struct{}
 	mu     sync.Mutex

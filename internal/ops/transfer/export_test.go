@@ -83,7 +83,8 @@ func asAny(lines iter.Seq[string]) iter.Seq[any] {
 	}
 }
 
-// A like that was taken back is stored for a while, and one of a user without a profile until a sweep.
+// A like that was taken back stays stored for a while, and a like of a user without a profile stays until a
+// sweep.
 func TestAnExportHasTheLivingLikesOfUsersOnly(t *testing.T) {
 	store := tabletest.NewMemory()
 	_, err := transfer.Import(t.Context(), config(store), []string{file(t, network()...)})
@@ -136,8 +137,8 @@ func TestAnExportOfAUserHasAllThatIsTheUsers(t *testing.T) {
 	assert.Error(t, transfer.ExportUser(t.Context(), config(store), "nobody", &bytes.Buffer{}))
 }
 
-// The export of a user has lines of the whole export, letter by letter, and no private ones of others. Without the index
-// of likes by user it has all lines but the likes.
+// The export of a user consists of lines of the whole export, letter by letter, without private lines of other
+// users. Without the index of likes by user it has all lines but the likes.
 func TestAnExportOfAUserHasTheLinesOfTheWholeOne(t *testing.T) {
 	store := tabletest.NewMemory()
 	lines := append(network(), rec{"type": "mute", "user_id": "bob", "other_id": "cid", "time": ago(day)}, rec{"type": "block", "user_id": "ann", "other_id": "gone", "time": ago(day)})

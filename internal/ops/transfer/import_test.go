@@ -102,7 +102,7 @@ func service(store table.Store, now time.Time) domain {
 	return domain{s, home.New(home.Config{Access: way, Items: s, Mutes: s}), removal.New(way, s)}
 }
 
-// sink takes events that nobody handles.
+// sink accepts events that nobody handles.
 type sink struct{}
 
 func (sink) Publish(string, ...*message.Message) error { return nil }
@@ -220,7 +220,7 @@ func TestARepeatedImportChangesNothing(t *testing.T) {
 	assert.EqualValues(t, 2, count.Count)
 }
 
-// dying is a table whose process dies at its nth write, before or after that took effect.
+// dying is a table whose process dies at its nth write, before or after the write took effect.
 type dying struct {
 	table.Store
 	mu    sync.Mutex
@@ -342,7 +342,7 @@ func TestFaultsAreNamedByFileLineAndFieldBeforeAnyWrite(t *testing.T) {
 	assert.Equal(t, len(want), invalid.Total)
 }
 
-// An import takes no line that the API would refuse, or that would be changed on its way.
+// An import accepts no line that the API would refuse, and no line that would change on its way.
 func TestLinesThatTheAPIWouldRefuseAreFaults(t *testing.T) {
 	const user = `{"type":"user","id":"ann","name":"Ann","time":"2024-01-31T12:00:00Z"`
 	lines := []struct{ line, fault string }{

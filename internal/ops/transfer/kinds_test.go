@@ -18,12 +18,12 @@ import (
 	"fanfare/internal/table/tabletest"
 )
 
-// Kinds of reaction go in, are counted, and come out, whether they are configured or not.
+// An import counts kinds of reaction, and an export has them, whether or not they are configured.
 func TestKindsOfReactionGoInAndOut(t *testing.T) {
 	lines := append(network(),
 		rec{"type": "like", "post_id": "p-new", "user_id": "bob", "kind": "love", "time": ago(day)},
 		rec{"type": "like", "post_id": "p-new", "user_id": "ann", "kind": "like", "time": ago(day)},
-		// Of two kinds of one time the same one wins, in whatever order they are.
+		// Of two kinds with one time the same kind wins, in whatever order they are.
 		rec{"type": "like", "post_id": "p-old", "user_id": "ann", "kind": "wow", "time": ago(day)},
 		rec{"type": "like", "post_id": "p-old", "user_id": "ann", "kind": "sad", "time": ago(day)},
 	)
@@ -63,7 +63,7 @@ func TestKindsOfReactionGoInAndOut(t *testing.T) {
 	assert.Equal(t, reaction, same)
 }
 
-// An import finds a count of a kind that its likes do not have.
+// An import finds the count of a kind that none of its likes has.
 func TestAnImportVerifiesEachKind(t *testing.T) {
 	store := tabletest.NewMemory()
 	name := file(t, append(network(), rec{"type": "like", "post_id": "p-new", "user_id": "bob", "kind": "love", "time": ago(day)})...)

@@ -11,7 +11,7 @@ import (
 // likesHeld bounds the likes that are not counted yet.
 const likesHeld = 20_000
 
-// likes counts the likes of the files, by an aggregator of its own.
+// likes counts the likes of the files with a separate aggregator.
 func (im *importer) likes(ctx context.Context) error {
 	ph := im.phase(kindLike)
 	cfg := likeagg.Config{

@@ -124,7 +124,7 @@ func TestAnImportEndsAtOnceAtAnErrorThatNoTimeMends(t *testing.T) {
 	}
 }
 
-// refusing is a table that refuses one batch: deliveries and copies are made of them.
+// refusing is a table that refuses one batch. Deliveries and copies consist of batches.
 type refusing struct {
 	table.Store
 	left atomic.Int64
@@ -154,7 +154,7 @@ func TestADeliveryThatFailsEndsAnImportWithItsCause(t *testing.T) {
 	}
 }
 
-// The chunks of a post are handled one after the other. Each of them has to be.
+// The chunks of a post are handled one after the other, and no chunk may be left out.
 func TestAPostOfManyChunksReachesAllFollowers(t *testing.T) {
 	cfg := config(tabletest.NewMemory())
 	cfg.PageSize = 1

@@ -1,5 +1,5 @@
-// Package toy has mutants that its tests kill, mutants that only its simulation kills, one
-// that hangs, some that do not compile, and some that survive.
+// Package toy has mutants that its tests kill, mutants that only its simulation kills, a mutant that hangs,
+// some that do not compile, and some that survive.
 package toy
 
 // Grown reports whether a person of that age is an adult.
@@ -19,7 +19,7 @@ func Price(n int) int {
 	return sum
 }
 
-// Cheers returns that many of them.
+// Cheers returns a number of cheers.
 func Cheers(n int) string {
 	all := ""
 	for n > 0 {
