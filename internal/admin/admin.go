@@ -134,8 +134,8 @@ func (h *Health) Live(w http.ResponseWriter, _ *http.Request) {
 	writeHealth(w, http.StatusOK, healthBody{Status: "ok"})
 }
 
-// Serving answers /servez, for balancers. It asks no dependency: all processes share the
-// dependencies, so one that is away would remove all processes from the balancer at once.
+// Serving answers /servez, for balancers. It calls no dependency: all processes share the dependencies, so one
+// missing dependency would remove all processes from the balancer at once.
 func (h *Health) Serving(w http.ResponseWriter, _ *http.Request) {
 	if h.Draining() {
 		writeHealth(w, http.StatusServiceUnavailable, healthBody{Status: "draining"})

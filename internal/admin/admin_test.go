@@ -117,8 +117,8 @@ func TestDrainingIsNotReadyButAlive(t *testing.T) {
 	}
 }
 
-// A balancer must not remove a process because of a dependency that all processes share,
-// nor wait for it.
+// A balancer must not remove a process because of a dependency that all processes share, and must not wait for
+// such a dependency.
 func TestAProcessServesWithoutItsDependenciesAndUnderLoad(t *testing.T) {
 	h := admin.NewHealth(admin.Check{Name: "queue", Needed: true, Ask: func(context.Context) error {
 		t.Error("the queue was asked")
@@ -157,7 +157,7 @@ func call(t *testing.T, c admin.Config, method, path string, header http.Header,
 	return res.Code
 }
 
-// A stranger's page gives its name the address of this machine, to read the answers.
+// A stranger's page can give its own name the address of this machine, to read the answers.
 func TestOnlyRequestsForThisHostAreAnswered(t *testing.T) {
 	for host, want := range map[string]int{
 		"127.0.0.1:9090": 200, "127.0.0.1": 200, "[::1]:9090": 200, "[::1]": 200, "10.1.2.3:9090": 200,

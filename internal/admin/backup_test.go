@@ -16,7 +16,7 @@ import (
 	"fanfare/internal/admin"
 )
 
-// copier makes backups of nothing, and none into /full.
+// copier makes empty backups, and fails for /full.
 type copier struct{}
 
 func (copier) Backup(_ context.Context, dir string) (admin.Backup, error) {
@@ -41,7 +41,7 @@ func TestABackupIsMadeForTheClientAndForNoWebPage(t *testing.T) {
 	assert.Equal(t, http.StatusForbidden, post(t, server.URL, `{"dir":"/x"}`, "cross-site"))
 }
 
-// On AWS there is nothing to copy.
+// On AWS the process has no data to copy.
 func TestAProcessWithoutDataHasNoBackup(t *testing.T) {
 	server := httptest.NewServer(admin.NewHandler(admin.Config{Metrics: prometheus.NewRegistry(), Health: admin.NewHealth()}))
 	defer server.Close()

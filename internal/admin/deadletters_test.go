@@ -28,7 +28,7 @@ func crowd(a, b int) *letters {
 	return l
 }
 
-// A drop by a reason looks at a thousand letters at a time, until it has seen all of the topic.
+// A drop by a reason looks at a thousand letters at a time, until it has seen all letters of the topic.
 func TestADropByReasonSeesAllLettersOrReportsThatItDidNot(t *testing.T) {
 	for name, c := range map[string]struct {
 		*letters

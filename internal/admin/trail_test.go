@@ -21,7 +21,7 @@ import (
 	"fanfare/internal/ops/audit"
 )
 
-// mending repairs one damage, and the copies of delivery were lost.
+// mending repairs one damage, and reports that the copies of delivery were lost.
 type mending struct{ admin.Explainer }
 
 func (mending) Verify(context.Context, admin.Verification, func(admin.VerifyEvent) error) (audit.Summary, error) {
@@ -69,7 +69,7 @@ func TestEveryChangeByAnOperatorIsInTheLog(t *testing.T) {
 	}
 	assert.Equal(t, []string{"redrive", "drop", "reconcile", "verify --repair", "backup"}, actions)
 
-	// Reads, and calls that fail before they change anything, have no line.
+	// Reads have no line, and calls that fail before a change have none, either.
 	_, err = c.List(ctx, "posts", admin.Selection{}, 10)
 	must(err)
 	_, err = c.Verify(ctx, admin.Verification{Rate: 1}, nil)

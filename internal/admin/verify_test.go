@@ -15,7 +15,7 @@ import (
 	"fanfare/internal/ops/audit"
 )
 
-// verifier is a walk that finds one damage and then ends as the test sets it.
+// verifier is a walk that finds one damage. The test sets its end.
 type verifier func(ctx context.Context, in admin.Verification) (audit.Summary, error)
 
 func (v verifier) Verify(ctx context.Context, in admin.Verification, event func(admin.VerifyEvent) error) (audit.Summary, error) {

@@ -304,8 +304,8 @@ func TestJWTRefusesEverythingElse(t *testing.T) {
 	}
 }
 
-// A verified token is refused like any other once its time is over, or its key is withdrawn,
-// replaced by a key of the same name, or too old.
+// A verified token is refused like any other token once its time is over, or once its key is withdrawn, too
+// old, or replaced by a key of the same name.
 func TestAVerifiedTokenIsRefusedOnceItsTimeOrItsKeyIsGone(t *testing.T) {
 	_, renamed := rsaKey(t, 2048, "r2")
 	_, replaced := rsaKey(t, 2048, "r1")
@@ -453,7 +453,7 @@ func TestKeysSurviveAnOutage(t *testing.T) {
 		t.Errorf("during the outage: %+v, %v", user, err)
 	}
 	assert.NoError(t, w.keys.Ready(t.Context()), "not ready")
-	// An unknown key may be a new one. Only the issuer knows that.
+	// An unknown key may be a new key, and only the issuer knows its keys.
 	_, err := w.verifier.Verify(t.Context(), sign(t, jwt.SigningMethodRS256, w.rsa, "r2", w.claims(nil)))
 	assert.ErrorAs(t, err, new(*auth.UnavailableError), "unknown key during the outage")
 }

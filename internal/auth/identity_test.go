@@ -41,8 +41,8 @@ func edKey(t *testing.T, kid string) (ed25519.PrivateKey, map[string]any) {
 	return key, map[string]any{"kty": "OKP", "crv": "Ed25519", "kid": kid, "x": base64.RawURLEncoding.EncodeToString(public)}
 }
 
-// Each key checks only the algorithms of its kind, and only its own algorithm if it names
-// one.
+// Each key checks only the algorithms of its kind. If the key names an algorithm, it checks only that
+// algorithm.
 func TestEachAlgorithmIsForItsKeysOnly(t *testing.T) {
 	w := newWorld(t)
 	named, namedJWK := rsaKey(t, 2048, "pss")
@@ -106,7 +106,7 @@ func TestEachAlgorithmIsForItsKeysOnly(t *testing.T) {
 	}
 }
 
-// An Ed25519 token is remembered like all tokens, and its key is checked again.
+// The verifier remembers an Ed25519 token like any token, and checks its key again.
 func TestATokenOfAnyKeyIsRemembered(t *testing.T) {
 	w := newWorld(t)
 	key, jwk := edKey(t, "ed")

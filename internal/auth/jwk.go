@@ -35,9 +35,9 @@ type jwk struct {
 	Y   string `json:"y"`
 }
 
-// parseKeySet returns the signing keys for algorithms, by their ids. It leaves out all
-// other keys and unsound ones: a set may hold keys for other purposes, and one bad key
-// must not lock out the users of the good keys. So it reads each key separately.
+// parseKeySet returns the signing keys for algorithms, by their ids. It leaves out unsound keys and keys for
+// other purposes, which a set may hold: one bad key must not lock out the users of the good keys. So it reads
+// each key separately.
 func parseKeySet(body []byte) (map[string][]*publicKey, error) {
 	entries, err := strictjson.Elements(body, "keys")
 	if err != nil {

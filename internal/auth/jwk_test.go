@@ -45,8 +45,8 @@ func TestAMalformedKeyLocksNobodyOut(t *testing.T) {
 	require.ErrorContains(t, auth.NewKeySet(w.URL, w.Client(), w.Now, zap.NewNop()).Ready(t.Context()), "has more than 1048576 bytes")
 }
 
-// A set of nothing but such keys leaves no key to check a token with. One with the exponent 1 would
-// take every signature.
+// A set that has only such keys leaves no key to check a token with. An RSA key with the exponent 1 would
+// accept every signature.
 func TestASetOfUnsoundKeysIsRefused(t *testing.T) {
 	w := newWorld(t)
 	changed := func(jwk map[string]any, names ...string) func(values ...any) map[string]any {

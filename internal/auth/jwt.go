@@ -18,7 +18,7 @@ var algorithms = []string{"RS256", "ES256", "PS256", "PS384", "PS512", "EdDSA"} 
 
 // Rules are the requirements on the tokens of an issuer.
 type Rules struct {
-	// Issuer is the iss. A token must name one of Audiences.
+	// Issuer is the expected iss. A token must name one of Audiences.
 	Issuer    string
 	Audiences []string
 	// UserClaim names the claim that is the user id; "" is sub.

@@ -123,9 +123,9 @@ func (s *KeySet) Key(ctx context.Context, kid, alg string) (crypto.PublicKey, er
 	return found[0].key, nil
 }
 
-// find returns the keys kid for the algorithm alg: one, unless the issuer gave an id twice. A token
-// can name any kid, so if many callers have an unknown kid, one caller fetches and all others get an
-// answer at once.
+// find returns the keys kid for the algorithm alg: one key, unless the issuer used an id twice. A token can
+// name any kid, so if many callers have an unknown kid, one caller fetches and all other callers get an answer
+// at once.
 func (s *KeySet) find(ctx context.Context, kid, alg string) ([]*publicKey, error) {
 	named, ok := s.lookup(kid)
 	if !ok {

@@ -16,7 +16,7 @@ import (
 const (
 	// rememberedBytes bounds the memory for tokens with a good signature.
 	rememberedBytes = 8 << 20
-	// rememberedToken is more than the memory of one token without its text.
+	// rememberedToken is a bound of the memory for one token without its text.
 	rememberedToken = 512
 )
 

@@ -21,7 +21,7 @@ type doing func(*http.Request) (*http.Response, error)
 
 func (d doing) Do(req *http.Request) (*http.Response, error) { return d(req) }
 
-// stalling is a body that sends some text and then nothing until the request ends.
+// stalling is a body that sends some text and then stays silent until the request ends.
 type stalling struct {
 	io.Reader
 	req *http.Request
@@ -37,8 +37,8 @@ func (s stalling) Read(p []byte) (int, error) {
 
 func (stalling) Close() error { return nil }
 
-// An endpoint that accepts requests and answers nothing costs an attempt three seconds,
-// both before the reply and within it.
+// An endpoint that accepts requests and never answers costs an attempt three seconds, both before the reply
+// and within it.
 func TestASilentEndpointCostsAnAttemptThreeSeconds(t *testing.T) {
 	silent := func(req *http.Request) (*http.Response, error) {
 		<-req.Context().Done()
@@ -71,8 +71,7 @@ func TestASilentEndpointCostsAnAttemptThreeSeconds(t *testing.T) {
 	}
 }
 
-// A long poll has the time that it asks for, and three seconds more. A slow reply with
-// progress is not cut.
+// A long poll may take the time that it asks for plus three seconds. A slow reply with progress is not cut.
 func TestAReplyThatIsExpectedLateIsWaitedFor(t *testing.T) {
 	isolate(t, "http://aws.test")
 	synctest.Test(t, func(t *testing.T) {

@@ -149,13 +149,12 @@ func newTransport() *awshttp.BuildableClient {
 		})
 }
 
-// newRetryer returns the SDK's standard mode with a backoff for calls of a few
-// milliseconds; the stock one waits up to 2 seconds before the first retry. It keeps the
-// standard quota: when most calls fail, retries stop and the caller gets the error.
+// newRetryer returns the SDK's standard mode with a backoff for calls of a few milliseconds; the stock backoff
+// waits up to 2 seconds before the first retry. It keeps the standard quota: when most calls fail, retries
+// stop and the caller gets the error.
 //
-// The adaptive mode is not used: if some calls of a client are throttled, it delays all
-// of them, and so one hot partition slows every user. Callers that send in bulk slow
-// themselves down instead.
+// The adaptive mode is not used: if some calls of a client are throttled, it delays all of them, and so one
+// hot partition slows every user. Callers that send in bulk slow themselves down instead.
 func newRetryer() aws.Retryer {
 	waits := backoff.Exponential{First: 25 * time.Millisecond, Most: maxBackoff}
 	return retry.NewStandard(func(o *retry.StandardOptions) {

@@ -55,8 +55,8 @@ func answer(w http.ResponseWriter, body string) {
 	_, _ = io.WriteString(w, body) // the client reports a reply that it did not get
 }
 
-// quick answers without reading the request. An endpoint nearby looks the same to the
-// client: its answer arrives before net/http has noted the end of the request.
+// quick answers without reading the request. A nearby endpoint looks the same to the client: the answer
+// arrives before net/http has noted the end of the request.
 func quick(w http.ResponseWriter, _ *http.Request) { answer(w, "{}") }
 
 func isolate(tb testing.TB, url string) {
@@ -130,7 +130,7 @@ func TestTheStockClientLosesConnections(t *testing.T) {
 	t.Logf("stock client: %d connections for %d calls", e.conns.Load(), calls)
 }
 
-// Idle connections of many callers are kept, so a second wave of calls dials none.
+// The client keeps the idle connections of many callers, so a second wave of calls dials no connection.
 func TestManyCallersKeepTheirConnections(t *testing.T) {
 	const callers = 64
 	var wave sync.WaitGroup

@@ -26,7 +26,7 @@ func (e Exponential) Jittered(failures int, random float64) time.Duration {
 	return time.Duration(random * float64(e.Bound(failures)))
 }
 
-// Wait returns nil after d, or the cause of ctx's end if that comes first or at the same time.
+// Wait returns nil after d. It returns the cause of ctx's end if ctx ends before or at the same time.
 func Wait(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -47,8 +47,8 @@ type Clock struct {
 	mu sync.Mutex
 	// right is the gap between wall and monotonic time at which the wall clock is right.
 	right time.Duration
-	// told means that AWS has told the time. Otherwise jump is the gap after the last
-	// step, and since is the time of that step, or of the start.
+	// told means that AWS has sent the time. If it has not, jump is the gap after the last step, and since is
+	// the time of that step, or of the start.
 	told  bool
 	jump  time.Duration
 	since time.Duration
@@ -80,8 +80,8 @@ func (c *Clock) Observe(server time.Time, took time.Duration) {
 	c.right, c.told = gap-c.now().Round(0).Sub(server), true
 }
 
-// offset returns how far the clock is ahead. fresh reports that the process has just
-// begun, or the clock has just stepped, and AWS has not told the time.
+// offset returns how far the clock is ahead. fresh reports that the process has just begun, or that its clock has
+// just stepped, and that AWS has not sent the time since.
 func (c *Clock) offset() (ahead time.Duration, fresh bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -106,7 +106,7 @@ func (c *Clock) Offset() time.Duration {
 	return ahead
 }
 
-// Told reports whether AWS has told the time.
+// Told reports whether AWS has sent the time.
 func (c *Clock) Told() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -133,11 +133,11 @@ func doubt(ahead time.Duration) *DoubtError {
 	return &DoubtError{ahead, fmt.Sprintf("it seems to be %s ahead: set it right", ahead.Round(time.Second))}
 }
 
-// CheckAge is messages.CheckIDAge by the clock, which shows now. It returns a *DoubtError
-// if a clock in doubt would refuse the id for good, or if the right clock would.
+// CheckAge is messages.CheckIDAge by the clock, which shows now. It returns a *DoubtError if a clock in doubt
+// would refuse the id for good, or if the right clock would.
 //
-// An id from ahead is itself a sign that this clock is slow. So if AWS does not tell the
-// time, a clock refuses no such id within an hour of its start or of a step.
+// An id from ahead is itself a sign that this clock is slow. So if AWS sends no time, a clock refuses no such
+// id within an hour of its start or of a step.
 func (c *Clock) CheckAge(field, ulid string, now time.Time) error {
 	err := messages.CheckIDAge(field, ulid, now)
 	if c == nil {

@@ -55,8 +55,8 @@ type Config struct {
 	EventsQueue string `env:"FANFARE_EVENTS_QUEUE"`
 	// HTTPAddr is the address of the API.
 	HTTPAddr string `env:"FANFARE_HTTP_ADDR" envDefault:"127.0.0.1:8080"`
-	// AdminAddr is the address of metrics, profiles and operations. It asks for no
-	// token: keep it off the network.
+	// AdminAddr is the address of metrics, profiles and operations. It needs no token: keep it off the
+	// network.
 	AdminAddr string `env:"FANFARE_ADMIN_ADDR" envDefault:"127.0.0.1:9090"`
 	// MetricsAddr is one more address of metrics and health, without operations; none by
 	// default.
@@ -70,8 +70,8 @@ type Config struct {
 	Auth Auth `env:"FANFARE_AUTH" envDefault:"dev"`
 	// JWTIssuer is the iss that tokens must have, with jwt.
 	JWTIssuer string `env:"FANFARE_JWT_ISSUER"`
-	// JWTAudience are the aud, separated by commas, of which tokens must have one (or the
-	// client_id of an Amazon Cognito access token), with jwt.
+	// JWTAudience are, with jwt, the accepted audiences, separated by commas. A token must name one of them in
+	// aud (or, for an Amazon Cognito access token, in client_id).
 	JWTAudience []string `env:"FANFARE_JWT_AUDIENCE"`
 	// JWKSURL is the https URL of the issuer's keys, with jwt. It may be http on a loopback
 	// address. Without it the issuer's discovery document names the keys.
@@ -98,8 +98,8 @@ type Config struct {
 	// always. The default is 50,000 on embedded, and 0 on aws, where workers of a version
 	// that only pushes may be at work (docs/decisions/0022).
 	PushLimit *int64 `env:"FANFARE_PUSH_LIMIT"`
-	// ActiveDays is how many days ahead the edges of a reader are dated, 0 for never: posts of
-	// later days are not delivered to it until it comes back.
+	// ActiveDays is the number of days for which the edges of a reader are dated ahead, 0 for never. Posts of
+	// later days are not delivered to the reader until the reader comes back.
 	ActiveDays int `env:"FANFARE_ACTIVE_DAYS" envDefault:"14"`
 	// MaxFollowing is the number of users whom one user may follow; 0 is no limit.
 	MaxFollowing int64 `env:"FANFARE_MAX_FOLLOWING" envDefault:"5000"`
@@ -128,7 +128,7 @@ type Config struct {
 	Streams int `env:"FANFARE_STREAMS" envDefault:"4096"`
 	// StreamsPerUser is the number of live homes of one user that a process serves at once.
 	StreamsPerUser int `env:"FANFARE_STREAMS_PER_USER" envDefault:"8"`
-	// StreamPoll is the time between two looks at a live home for which no hint comes.
+	// StreamPoll is the time between two looks at a live home without hints.
 	StreamPoll time.Duration `env:"FANFARE_STREAM_POLL" envDefault:"60s"`
 	// StreamLikes is the time between two looks at the like counts of a live home. The default is 2s on
 	// embedded, and 60s on aws.
@@ -149,8 +149,8 @@ type Config struct {
 	// DevAuthHosts are the names, separated by commas, by which requests may call an API with dev
 	// tokens, besides localhost and IP addresses; none by default.
 	DevAuthHosts []string `env:"FANFARE_DEV_AUTH_HOSTS"`
-	// Drain is the time for which an API serves on after a stop was asked for. The default is 0
-	// on embedded, where no balancer has to notice the stop, and 10s on aws.
+	// Drain is the time for which an API continues to serve after the request to stop. The default is 0 on
+	// embedded, where no balancer has to notice the stop, and 10s on aws.
 	Drain *time.Duration `env:"FANFARE_DRAIN"`
 	// LogLevel is debug, info (default), warn or error.
 	LogLevel zapcore.Level `env:"FANFARE_LOG_LEVEL" envDefault:"info"`

@@ -147,8 +147,7 @@ func TestLargeAuthorsArePulledByDefaultWhereNoOtherVersionCanBeAtWork(t *testing
 	}
 }
 
-// fanfare up has no balancer that would have to notice its stop, so Ctrl-C ends it at
-// once.
+// fanfare up has no balancer that would have to notice the stop, so Ctrl-C ends it at once.
 func TestOnlyProcessesOnAWSDrainByDefault(t *testing.T) {
 	for env, want := range map[string]time.Duration{
 		"": 0, "FANFARE_DRAIN=3s": 3 * time.Second, "FANFARE_DRAIN=": 0,

@@ -17,7 +17,7 @@ func (p *process) auditOf() audit.Config {
 	}
 }
 
-// startAuditor starts the auditor of a process, if the configuration asks for one.
+// startAuditor starts the auditor of a process, if the configuration enables it.
 func (p *process) startAuditor(cfg audit.Config) error {
 	if !p.cfg.HasAuditor() {
 		return nil

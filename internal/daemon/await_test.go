@@ -56,7 +56,7 @@ func TestAStartWithoutTheRestTakesNoTime(t *testing.T) {
 	})
 }
 
-// No waiting makes a missing queue, whether or not the process needs it.
+// A missing queue does not appear by waiting, whether or not the process needs it.
 func TestAStartThatOnlyAnOperatorMendsEndsAtOnce(t *testing.T) {
 	for _, needed := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -95,7 +95,7 @@ func TestTheErrorOfAStartNamesEachDependencyOnce(t *testing.T) {
 	assert.EqualError(t, err, "table and keys cannot be used: table: get: unavailable, try again: no route\nkeys: no answer")
 }
 
-// draining is a process that was asked to stop, and reports when its roots have to stop.
+// draining starts a process, asks it to stop, and reports when its roots have to stop.
 func draining(ctx context.Context, t *testing.T, roles Roles, setting time.Duration) (r *roots, health *admin.Health, drained <-chan struct{}) {
 	t.Helper()
 	p := &process{opt: Options{Roles: roles}, cfg: config.Config{Engine: config.EngineAWS, Drain: &setting}, log: zap.NewNop()}

@@ -22,9 +22,9 @@ import (
 	"fanfare/messages"
 )
 
-// blackHole is an AWS that lets a process start, gives each of its subscriptions some
-// hundred messages, and answers nothing else. Returning the messages in tens takes three
-// rounds of concurrent requests, each with a timeout of 20 s.
+// blackHole is an AWS that lets a process start, gives each of its subscriptions some hundred messages, and
+// then answers no request. Returning the messages in tens takes three rounds of concurrent requests, each with
+// a timeout of 20 s.
 type blackHole struct {
 	sqs *sqstest.Server
 	// working is called when all likes have been received.

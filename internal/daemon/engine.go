@@ -79,8 +79,8 @@ func (e *engine) register(reg prometheus.Registerer) error {
 // liked posts.
 const likesInFlight = 20_000
 
-// fanoutWorkers are the numbers of workers of each topic of the fan-out. No topic takes
-// the workers of another one (I8). Mark walks take some of the workers of the backfills.
+// fanoutWorkers are the numbers of workers of each topic of the fan-out. No topic takes the workers of another
+// topic (I8). Mark walks take some of the workers of the backfills.
 type fanoutWorkers struct{ posts, backfills, walks, chunks, notices int }
 
 // embeddedWorkers are the workers of a process on the embedded engine, which waits for the

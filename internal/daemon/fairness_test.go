@@ -51,9 +51,8 @@ func (s stuckMarks) Get(ctx context.Context, in table.GetInput) (table.GetResult
 	return s.Store.Get(ctx, in)
 }
 
-// TestAPostWaitsForNoBackfill makes a crowd follow one author, and stops every backfill.
-// A post that is published after all of them must still reach its follower, with one
-// worker for each topic (I8).
+// TestAPostWaitsForNoBackfill makes a crowd follow one author, and stops every backfill. A post that is
+// published after all these follows must still reach its follower, with one worker for each topic (I8).
 func TestAPostWaitsForNoBackfill(t *testing.T) {
 	const crowd = 2000
 	broker, err := queueembedded.Open(t.TempDir(), queueembedded.Options{})
@@ -167,10 +166,10 @@ func TestLargeWorkYieldsOnAWS(t *testing.T) {
 	assert.NoError(t, p.cleanups.run(context.Background()))
 }
 
-// TestAPostWaitsForNoFloodOfOneAuthor floods the posts topic from one author, at the
-// defaults of a process, and publishes an ordinary post when the flood is under way. Let the
-// queue be fair by rounds, or by SQS's rule for noisy groups: at most the messages that the
-// process already holds go first, so no worker has to be kept free of an author (I8).
+// TestAPostWaitsForNoFloodOfOneAuthor floods the posts topic from one author, with the default settings of a
+// process, and publishes an ordinary post during the flood. The queue is fair by rounds, or by SQS's rule for
+// noisy groups. In both cases at most the messages that the process already holds go first, so no worker has
+// to stay free of an author (I8).
 func TestAPostWaitsForNoFloodOfOneAuthor(t *testing.T) {
 	t.Run("embedded", func(t *testing.T) {
 		workers := embeddedWorkers()

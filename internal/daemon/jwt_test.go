@@ -88,8 +88,8 @@ func TestContractWithTokensOfAnIssuer(t *testing.T) {
 	})
 }
 
-// The issuer alone is enough: its discovery document names the keys. The user is in a claim
-// of its own here.
+// The issuer is the only needed setting: its discovery document names the keys. The test's tokens have the
+// user in another claim than sub.
 func TestAnIssuerAloneIsEnough(t *testing.T) {
 	i := newIssuer(t)
 	at, _ := start(t, settings(t, t.TempDir(), "FANFARE_AUTH=jwt", "FANFARE_JWT_ISSUER="+i.jwksURL, "FANFARE_JWT_AUDIENCE=other,"+audience, "FANFARE_JWT_USER_CLAIM=uid"))
@@ -124,8 +124,8 @@ func TestTokensThatTheIssuerDidNotMakeForUsAreRefused(t *testing.T) {
 	}
 }
 
-// The keys are refreshed every quarter of an hour, which is too long for a test in real
-// time. So the test looks for the goroutine that does it.
+// The keys are refreshed every quarter of an hour, which is too long for a test in real time. So the test
+// looks for the goroutine that refreshes them.
 func TestKeysOfAnIssuerAreKeptFresh(t *testing.T) {
 	withProfiles := func(cfg config.Config) config.Config {
 		cfg.Pprof = true

@@ -33,9 +33,9 @@ func Signals(ctx context.Context) (context.Context, context.CancelFunc) {
 	return ended, func() { forget(); kill(); end() }
 }
 
-// drain returns when the roots have to stop: at once if a root has failed, else when ctx has
-// ended and an API has served for the drain, which its balancers need to notice the stop.
-// Workers stop at once, because they fetch their work themselves.
+// drain returns when the roots have to stop. If a root has failed, that is at once. Otherwise it is after ctx
+// has ended and an API has served for the drain, which its balancers need to notice the stop. Workers stop at
+// once, because they fetch their work themselves.
 func (p *process) drain(ctx context.Context) {
 	select {
 	case <-p.roots.ctx.Done():

@@ -27,10 +27,9 @@ import (
 	"fanfare/internal/throttle"
 )
 
-// TestAnOverloadedTableLosesNothing offers a table of 100 write units a second five times
-// that for ten seconds: posts, posts of a large author and follows. Every accepted call
-// has its effect once the queues are empty, and no effect happens twice. A refused call
-// is answered with a request to retry.
+// TestAnOverloadedTableLosesNothing offers a table of 100 write units a second five times as many for ten
+// seconds: posts, posts of a large author and follows. Every accepted call has its effect once the queues are
+// empty, and no effect happens twice. A refused call is answered with a request to retry.
 func TestAnOverloadedTableLosesNothing(t *testing.T) {
 	const seconds, authors, fans, crowd, postsASecond, followsASecond = 10, 6, 20, 150, 12, 6
 	synctest.Test(t, func(t *testing.T) {

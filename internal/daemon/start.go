@@ -101,9 +101,8 @@ func (p *process) decideLifetimes(ctx context.Context) error {
 	}
 }
 
-// noteSettings stores the settings that all daemons must share, for fanfare doctor. An embedded
-// process shares its settings with no other one. Nothing depends on the note, so a start does not
-// wait for it.
+// noteSettings stores the settings that all daemons must share, for fanfare doctor. An embedded process shares
+// its settings with no other process. Nothing depends on the note, so a start does not wait for it.
 func (p *process) noteSettings(ctx context.Context) {
 	if p.eng.local {
 		return

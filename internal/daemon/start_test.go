@@ -41,8 +41,8 @@ func startOnAWS(t *testing.T) error {
 	return daemon.Run(t.Context(), daemon.Options{Config: cfg, Roles: daemon.Roles{Likes: true}, Log: zap.NewNop()})
 }
 
-// No waiting mends a missing table, other keys or refused credentials: the start fails at
-// the first answer, and its error names the remedy.
+// A missing table, other keys or refused credentials do not change by waiting: the start fails at the first
+// answer, and its error names the remedy.
 func TestAFaultThatNeedsAnOperatorFailsTheStartAtOnce(t *testing.T) {
 	fail := func(code string) string {
 		return fmt.Sprintf(`{"__type":"com.amazonaws.dynamodb.v20120810#%s","message":"m"}`, code)

@@ -105,8 +105,7 @@ func TestAnAPIStartsAndServesReadsWithoutItsQueues(t *testing.T) {
 	disktest.Until(t, func() bool { ready, _ := answers(t, at.HTTP, "/readyz"); return strings.HasPrefix(ready, "200 ") })
 }
 
-// A process that can do nothing yet waits for any missing dependency, and serves when the
-// dependency is back.
+// A process that starts waits for any missing dependency, and serves when the dependency is back.
 func TestAStartOutlivesAnOutageOfWhatItNeeds(t *testing.T) {
 	for name, row := range map[string]struct {
 		roles daemon.Roles
@@ -151,9 +150,9 @@ func stream(t *testing.T, addr, token string) (ended <-chan error) {
 	return end
 }
 
-// From the stop to the end of the drain, a client finds no change except in /servez, and is
-// asked to use a new connection, which its balancer leads to another process. A browser gives
-// up a refused stream, so new streams are accepted, and all end properly with the drain.
+// From the stop to the end of the drain, a client finds no change except in /servez and a request to use a new
+// connection, which its balancer leads to another process. A browser gives up a refused stream, so the process
+// accepts new streams, and all streams end properly with the drain.
 func TestADrainingProcessAnswersAsBefore(t *testing.T) {
 	dir := t.TempDir()
 	at, stop := start(t, settings(t, dir, "FANFARE_METRICS_ADDR=127.0.0.1:0", "FANFARE_DRAIN=2s"))

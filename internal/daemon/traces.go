@@ -6,7 +6,7 @@ import (
 	"fanfare/internal/trace/otlp"
 )
 
-// openTraces opens the traces of the process, if its environment asks for them.
+// openTraces opens the traces of the process, if its environment enables them.
 func (p *process) openTraces(ctx context.Context) (err error) {
 	service := "fanfare"
 	switch p.opt.Roles {

@@ -80,8 +80,8 @@ func (c *collector) named(trace, name string) []*otlptrace.Span {
 	return found
 }
 
-// tree returns a trace as lines, each indented below its parent, with an attribute of its
-// own in brackets.
+// tree returns a trace as lines. Each line is indented below its parent, with one of its attributes in
+// brackets.
 func (c *collector) tree(trace string) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -110,7 +110,7 @@ func (c *collector) tree(trace string) []string {
 	return lines
 }
 
-// value returns an attribute of a span as text, "" if it has none of that name.
+// value returns an attribute of a span as text, "" if the span has no such attribute.
 func value(s *otlptrace.Span, name string) string {
 	for _, a := range s.GetAttributes() {
 		if a.GetKey() == name {
@@ -259,7 +259,7 @@ func TestWithoutACollectorThereAreNoTraces(t *testing.T) {
 	}
 }
 
-// A collector that takes nothing delays neither the work nor the stop, and is no failure.
+// A collector that hangs delays neither the work nor the stop, and counts as no failure.
 func TestACollectorThatHangsHoldsUpNothing(t *testing.T) {
 	hanging, release := make(chan struct{}, 100), make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { hanging <- struct{}{}; <-release }))

@@ -94,8 +94,8 @@ func (s *Sender) send(ctx context.Context, events []messages.Event) error {
 	return s.publish(s.name, msgs...)
 }
 
-// end notes the outcome of a send. If the caller cancelled the send, that proves nothing about the
-// queue. If the send takes longer than the caller's time, it has failed: the queue may hang.
+// end records the outcome of a send. A send that the caller cancelled proves nothing about the queue. A send
+// that takes longer than the caller's time has failed: the queue may hang.
 func (s *Sender) end(ctx context.Context, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// hole is a queue that answers nothing, fails or works.
+// hole is a queue that hangs, fails or works.
 type hole struct {
 	mu    sync.Mutex
 	err   error

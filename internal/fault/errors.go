@@ -45,8 +45,8 @@ const (
 	IndexOff
 	// NotificationsOff: the call is about notifications, which are switched off.
 	NotificationsOff
-	// TooSoon: the call is allowed only once in a while and was made already, or the user's calls of
-	// this hour have caused all allowed units. It may be repeated after RetryAfter.
+	// TooSoon: the call is allowed only once in a while and was made recently, or the user's calls of this
+	// hour have caused all allowed units. It may be repeated after RetryAfter.
 	TooSoon
 	// Unavailable: retry after RetryAfter. The outcome of a write may be unknown, but
 	// every write may be repeated.

@@ -111,7 +111,7 @@ func wantIdle(t *testing.T, s *Reads[table.Key, table.Item]) {
 	}
 }
 
-// However many requests come, each waits for the read under way and for its own.
+// However many requests come, each waits only for the read under way and for its own read.
 func TestAReaderOfHotPostsWaitsForTwoReadsAtAnyRate(t *testing.T) {
 	const read = 5 * time.Millisecond
 	for _, c := range []struct{ rate, posts int }{{100, 100}, {500, 100}, {1000, 100}, {2000, 100}, {4000, 1000}} {
@@ -219,7 +219,7 @@ func TestAFailedReadFailsItsRequestsOnly(t *testing.T) {
 	})
 }
 
-// If a read panics, no request that waited for it may take the post for an absent one.
+// If a read panics, no waiting request may treat the post as absent.
 func TestAPanicInASharedReadFailsItsRequestsAndEndsTheirTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := &slowTable{}

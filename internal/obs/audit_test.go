@@ -10,7 +10,7 @@ import (
 	"fanfare/internal/obs"
 )
 
-// A damage shows at once, and until a whole round does not find it any more.
+// A finding shows at once, and stays until a whole round does not find it.
 func TestFindingsShowUntilARoundIsWithoutThem(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	a, err := obs.NewAudit(reg, []string{"x", "y"})

@@ -32,7 +32,7 @@ const (
 // metric is a row of the page.
 type metric struct{ kind, labels, help string }
 
-// listing is a registerer that notes the metrics that it is given.
+// listing is a registerer that records the registered metrics.
 type listing map[string]metric
 
 var described = regexp.MustCompile(`fqName: "(.*?)", help: "(.*?)", unit: ".*?", constLabels: \{(.*?)\}, variableLabels: \{(.*?)\}`)
@@ -89,8 +89,8 @@ func metrics(t *testing.T) listing {
 	return l
 }
 
-// movers are the daemons in which a metric moves, by the longest beginning of its name. up is
-// all of them.
+// movers are the daemons in which a metric moves, by the longest matching prefix of its name. up is all
+// daemons.
 func movers(name string) string {
 	by := map[string]string{
 		"fanfare_": "all", "fanfare_posts": "api", "fanfare_unread": "api", "fanfare_likes": "api", "fanfare_http": "api", "fanfare_stream": "api", "fanfare_key": "api",

@@ -22,7 +22,7 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// The gauge shows a message that fails or hangs, and none that waits by design.
+// The gauge shows a message that fails or hangs, and no message that waits by design.
 func TestTheAgeOfTheOldestUnfinishedMessage(t *testing.T) {
 	const hour = time.Hour
 	again := func(due time.Time, after time.Duration) queue.Answered {

@@ -30,8 +30,8 @@ func RegisterDepth(reg prometheus.Registerer, depth func(ctx context.Context, to
 // Describe implements prometheus.Collector.
 func (d *depths) Describe(ch chan<- *prometheus.Desc) { ch <- d.desc; ch <- d.up }
 
-// Collect implements prometheus.Collector. It asks for all topics at once, so that one queue
-// without an answer does not delay any other answer.
+// Collect implements prometheus.Collector. It reads all topics at once, so that one queue without an answer
+// does not delay any other answer.
 func (d *depths) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), depthTimeout)
 	defer cancel()

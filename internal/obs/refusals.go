@@ -24,8 +24,8 @@ func (m *Metrics) Refused(r table.Refusal) {
 	m.throttles.WithLabelValues(shortOf(r), string(r.Op), string(r.Reason)).Inc()
 }
 
-// RefusalLog returns a logger of the tries that the table refuses for lack of capacity. log must be
-// sampled by RefusalTime: each line has one of the keys.
+// RefusalLog returns a logger of the tries that the table refuses for lack of capacity. log must be sampled by
+// RefusalTime: each line has one of the keys.
 func RefusalLog(log *zap.Logger) func(table.Refusal) {
 	return func(r table.Refusal) {
 		log.Warn(refusalText(r.Reason), zap.String("on", shortOf(r)), zap.String("op", string(r.Op)),

@@ -2,7 +2,7 @@ package obs
 
 import "sync"
 
-// series keeps the used series of vectors. To find one by its labels costs more than the
+// series keeps the used series of vectors, because a search for a series by its labels costs more than the
 // rest of an observation. Labels have few values, so there are few series.
 type series[K comparable, S any] struct {
 	find func(K) S

@@ -11,7 +11,7 @@ type text string
 
 func (t text) JSONBytes() int { return FieldBytes + JSONBytes(string(t)) }
 
-// A page holds items up to its bytes, and one item in any case.
+// A page holds items up to its bytes, and at least one item.
 func TestAPageHoldsItsBytes(t *testing.T) {
 	const half = pageBytes / 2
 	for _, tt := range []struct {

@@ -70,8 +70,8 @@ func TestPositionsAreIDs(t *testing.T) {
 	}
 }
 
-// FuzzCursor checks that no cursor panics, and that an accepted cursor is the one that
-// scope.cursor makes of its position.
+// FuzzCursor checks that no cursor panics, and that an accepted cursor equals the cursor that scope.cursor
+// makes of its position.
 func FuzzCursor(f *testing.F) {
 	f.Add("ann", ListByID("home", "ann", "").Cursor(id.Max))
 	f.Add("bob", ListByID("home", "ann", "").Cursor(id.Min))

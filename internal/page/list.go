@@ -8,9 +8,9 @@ type Request struct {
 	Cursor string
 }
 
-// List is one page. NextCursor is "" on the last page. A page with a cursor may be short,
-// and even empty, if the request met too many hidden items. It is also short if one more
-// item would make more than 256 KiB of JSON.
+// List is one page. NextCursor is "" on the last page. A page with a cursor may be short, and even empty, if
+// the request met too many hidden items. It is also short if one more item would make more than 256 KiB of
+// JSON.
 type List[T any] struct {
 	Items      []T
 	NextCursor string

@@ -114,8 +114,8 @@ type Stretch[T any] struct {
 	Cut string
 }
 
-// MergedList reads one of the lists that Merge merges: one page of size keys after a
-// position ("" for the start), which shows want items at most.
+// MergedList reads one of the lists that Merge merges: one page of size keys after a position ("" for the
+// start), which shows want items at most.
 type MergedList[T any] func(ctx context.Context, after string, want, size int) (Stretch[T], error)
 
 // Runner runs reads and returns the first error.

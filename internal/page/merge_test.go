@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A budget gives all calls that are asked for, or none, until they are used up. Calls that
-// are made in any case count too.
+// A budget gives all requested calls, or none, until it is used up. Calls that are made in any case count,
+// too.
 func TestABudgetIsUsedUp(t *testing.T) {
 	b := BudgetAfter(2)
 	assert.True(t, b.Take(4))
@@ -78,8 +78,8 @@ func mergedPage(t *testing.T, lists [][]position, start string, want, calls int)
 	return page, reads
 }
 
-// Lists hide most of their keys, and a budget cuts them anywhere. The pages have each item
-// once, in order (I7), and a page takes no call that its budget has not.
+// Lists hide most of their keys, and a budget cuts them anywhere. The pages have each item once, in order
+// (I7), and a page makes no call beyond its budget.
 func TestMergedPagesHaveEachItemOnce(t *testing.T) {
 	for seed := range uint64(500) {
 		rng := rand.New(rand.NewPCG(seed, 0))
@@ -115,8 +115,8 @@ func TestMergedPagesHaveEachItemOnce(t *testing.T) {
 	}
 }
 
-// A list that was cut behind the last item of the page is not read on. The list whose cut
-// comes first has the first call.
+// A merge does not continue a list that was cut behind the last item of the page. The list with the first cut
+// gets the first call.
 func TestAMergeReadsOnWhereItNeedsItems(t *testing.T) {
 	shown := func(keys ...string) (list []position) {
 		for _, key := range keys {

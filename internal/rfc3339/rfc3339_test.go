@@ -56,9 +56,9 @@ func TestTextsThatTheRFCRefuses(t *testing.T) {
 	}
 }
 
-// Both parsers agree about every text in the part of RFC 3339 that Go's dialect shares: capital
-// letters, two digits, a point, no second 60, and an offset that a clock can show. What Parse
-// accepts, it also reads again from Go's own spelling.
+// Both parsers agree about every text in the part of RFC 3339 that Go's dialect shares: capital letters, two
+// digits, a point, no second 60, and an offset that a clock can show. If Parse accepts a text, it also parses
+// Go's own spelling of the result.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"2026-01-01T00:00:00Z", "2026-01-01t00:00:00z", "2016-12-31T23:59:60Z", "2026-01-01T00:00:00,5Z", "2026-11-25T1:00:00Z", "1996-12-19T16:39:57.123456789123-08:00",

@@ -54,8 +54,7 @@ func newVariant(content []byte) variant {
 // Size returns the largest number of bytes of an answer's body.
 func (f *File) Size() int { return len(f.plain.content) }
 
-// ServeHTTP implements http.Handler. A client asks each time, and gets 304 while its copy
-// is current.
+// ServeHTTP implements http.Handler. A client revalidates each time, and gets 304 while its copy is current.
 func (f *File) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", f.kind)

@@ -131,7 +131,7 @@ func TestMembersKeepTheirOrder(t *testing.T) {
 	assert.Len(t, before, 2)
 }
 
-// A bad element spoils no other one.
+// A bad element spoils no other element.
 func TestElementsStandAlone(t *testing.T) {
 	list, err := Elements([]byte(`{"x":"\ud800","x":1,"keys":[{"id":"a"},{"id":"b","id":"c"},{"id":"\ud800"},{"id":7},"d",null,[],{"ID":"e"},{"id":"f"}],"y":{"z":1,"z":2}}`), "keys")
 	require.NoError(t, err)

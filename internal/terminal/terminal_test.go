@@ -42,7 +42,7 @@ func TestEscapeKeepsLines(t *testing.T) {
 	assert.Equal(t, "a\tb\\u202e\n", out.String())
 }
 
-// Whatever the text is, a terminal shows it in one line of the width, and JSON stays the same.
+// A terminal shows any text in one line of the width, and JSON keeps the text.
 func FuzzTexts(f *testing.F) {
 	for _, text := range []string{"plain", "\x1b[2J", "a\u202eb", "\u6771\u4eac 👩‍👩‍👧‍👦", "\xff\xfe", "\u009b", "e\u0301\u0301", "🇩🇪🇩", "\U000e0041", strings.Repeat("ﷺ", 99), "\u1160\u0600"} {
 		f.Add(text, 10)

@@ -47,7 +47,7 @@ func TestALogLineHasTheIDOfItsTrace(t *testing.T) {
 	assert.Equal(t, zap.Skip(), trace.ID(t.Context()))
 }
 
-// off does all that a message and a log line cost without a trace.
+// off does the work of tracing for a message and a log line without a trace.
 func off(ctx context.Context, metadata map[string]string) zap.Field {
 	trace.Inject(ctx, metadata)
 	return trace.ID(trace.Extract(ctx, metadata))
