@@ -158,6 +158,7 @@ sim sim-reach sim-commit sim-embedded:
 sim-planted:
 	$(GO) test -tags invariants -c -o bin/sim.test ./internal/sim
 	cd internal/sim && ../../bin/sim.test -test.timeout 60m -test.run '^TestEveryPlantedBugIsFound$$' -planted
+	$(GO) test -count=1 ./internal/archive -run '^TestEveryPlantedBugIsFound$$' -planted
 
 # Some thousand short histories of follows and likes, of the simulation and of real processes, and of
 # the product with planted bugs, which have to be refused. It takes minutes.

@@ -1,0 +1,252 @@
+package archive
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"fanfare/internal/objects"
+	"fanfare/internal/stream"
+)
+
+// Archive is the archive in a store of objects.
+type Archive struct {
+	store objects.Store
+	codec *Codec
+	now   func() time.Time
+}
+
+// New returns the archive in a store. now gives the times of terms and seals; no decision
+// depends on them.
+func New(store objects.Store, now func() time.Time) (*Archive, error) {
+	codec, err := NewCodec()
+	if err != nil {
+		return nil, err
+	}
+	return &Archive{store, codec, now}, nil
+}
+
+// Start is a data directory that asks for the next term.
+type Start struct {
+	// Lineage names the data, Node the directory.
+	Lineage, Node string
+	// Term is the newest term that the directory wrote, 0 if none.
+	Term uint64
+	// At is the end of the directory's logs.
+	At stream.Position
+	// Followed is the place in the stream of the newest term up to which the directory has it, if
+	// another directory wrote it: the end of a restore. The numbers of its logs are other ones.
+	Followed stream.Position
+	// Version is the version of the program, DataFormat the format of the directory.
+	Version    string
+	DataFormat int
+	// Anyway takes the archive from another directory or from other data.
+	Anyway bool
+}
+
+// The reasons for which a directory may not write to an archive. An operator decides.
+var (
+	// ErrOtherLineage means that the archive holds other data.
+	ErrOtherLineage = errors.New("the archive holds the data of another directory: choose another bucket or prefix, or run fanfare archive take")
+	// ErrTakenOver means that another directory wrote to the archive last.
+	ErrTakenOver = errors.New("another directory wrote to the archive last: a restored copy must not end its writer by accident; to continue with this directory, run fanfare archive take")
+	// ErrTermsLost means that the archive lacks terms that the directory wrote.
+	ErrTermsLost = errors.New("the archive lacks the last terms of this directory: check its address, or run fanfare archive take")
+	// ErrOldCopy means that the archive has more of the directory than the directory itself.
+	ErrOldCopy = errors.New("the directory ends before its own bytes in the archive, so it is an old copy: restore from the archive")
+)
+
+// TakenError means that another directory took the next term at the same time.
+type TakenError struct{ Term Term }
+
+func (e *TakenError) Error() string {
+	return fmt.Sprintf("%s took term %x of the archive at %s: this process must not start with it", e.Term.Node, e.Term.Number, e.Term.At.Format(time.RFC3339))
+}
+
+// maxTakes is the number of terms that Take asks for, if requests of earlier starts of the same
+// directory took one after another.
+const maxTakes = 8
+
+// Take gives a directory the next term. It seals the newest term before that, so the writer of
+// that term is refused from then on (A3): no clock and no lease decide. It seals nothing if the
+// directory may not write to the archive.
+func (a *Archive) Take(ctx context.Context, start Start) (Term, error) {
+	for range maxTakes {
+		newest, err := a.Newest(ctx)
+		if err != nil {
+			return Term{}, err
+		}
+		if err := start.mayFollow(newest); err != nil {
+			return Term{}, err
+		}
+		end := start.At
+		if newest.Number > 0 {
+			if end, err = a.seal(ctx, newest); err != nil {
+				return Term{}, err
+			}
+		}
+		if newest.Node == start.Node && !start.At.Covers(end) {
+			if !start.Anyway {
+				return Term{}, fmt.Errorf("%w (term %x)", ErrOldCopy, newest.Number)
+			}
+			end = start.At
+		}
+		term, err := a.begin(ctx, newest, end, start)
+		if taken, ok := errors.AsType[*TakenError](err); ok && taken.Term.Node == start.Node {
+			continue // the late request of an earlier start, whose process is dead
+		}
+		return term, err
+	}
+	return Term{}, fmt.Errorf("%w: requests of %d earlier starts arrived late", objects.ErrAway, maxTakes)
+}
+
+// mayFollow decides whether a directory may end the writer of the newest term (A1, A4). It comes
+// before the seal, so that a rehearsal of a restore ends nobody.
+func (s Start) mayFollow(newest Term) error {
+	switch {
+	case s.Anyway:
+		return nil
+	case newest.Number < s.Term:
+		return fmt.Errorf("%w: its newest term is %x, the directory wrote term %x", ErrTermsLost, newest.Number, s.Term)
+	case newest.Number == 0:
+		return nil
+	case newest.Lineage != s.Lineage:
+		return fmt.Errorf("%w (lineage %s)", ErrOtherLineage, newest.Lineage)
+	case newest.Node != s.Node:
+		return fmt.Errorf("%w (directory %s, term %x)", ErrTakenOver, newest.Node, newest.Number)
+	}
+	return nil
+}
+
+// begin creates the term after the newest one, which ends at end.
+func (a *Archive) begin(ctx context.Context, newest Term, end stream.Position, start Start) (Term, error) {
+	term := Term{
+		Format: termFormat, Number: newest.Number + 1, From: Position(start.At), Lineage: start.Lineage, Node: start.Node,
+		Version: start.Version, DataFormat: start.DataFormat, Nonce: rand.Text(), At: a.now().UTC(),
+	}
+	switch {
+	case newest.Number == 0 || newest.Lineage != start.Lineage: // no term before has these data
+	case newest.Node == start.Node:
+		// The bytes between the end of the last segment and the end of the logs come first.
+		term.From, term.Parent = Position(end), Parent{newest.Number, Position(end)}
+	default:
+		term.Parent = Parent{newest.Number, Position(start.Followed)}
+	}
+	text, err := term.encode()
+	if err != nil {
+		return Term{}, err
+	}
+	err = a.store.Create(ctx, termName(term.Number), objects.Bytes(text))
+	if _, exists := errors.AsType[*objects.ExistsError](err); exists {
+		other, err := a.Term(ctx, term.Number)
+		if err != nil {
+			return Term{}, err
+		}
+		return Term{}, &TakenError{other}
+	}
+	return term, err
+}
+
+// seal ends a term and returns the position of its end. The seal may be of anybody.
+func (a *Archive) seal(ctx context.Context, term Term) (stream.Position, error) {
+	last, err := a.lastSegment(ctx, term.Number)
+	if err != nil {
+		return stream.Position{}, err
+	}
+	end := term.From.stream()
+	if last > 0 {
+		s, err := a.Segment(ctx, term.Number, last)
+		if err != nil {
+			return stream.Position{}, err
+		}
+		if end = s.End; s.Seal {
+			return end, nil
+		}
+	}
+	// The writer may be faster: then its segment has the place, and the seal gets the next one.
+	for writer := rand.Text(); ; last++ {
+		now := a.now()
+		object, err := a.codec.Encode(Segment{Header: Header{
+			Term: term.Number, N: last + 1, First: now, Last: now, Start: end, End: end, Seal: true, Writer: writer,
+		}})
+		if err != nil {
+			return stream.Position{}, err
+		}
+		err = a.store.Create(ctx, segmentName(term.Number, last+1), objects.Bytes(object))
+		if _, exists := errors.AsType[*objects.ExistsError](err); !exists {
+			return end, err
+		}
+		there, err := a.Segment(ctx, term.Number, last+1)
+		if err != nil {
+			return stream.Position{}, err
+		}
+		if end = there.End; there.Seal {
+			return end, nil
+		}
+	}
+}
+
+// Newest returns the newest term, the zero Term if there is none.
+func (a *Archive) Newest(ctx context.Context) (Term, error) {
+	number, err := a.highest(ctx, termsPrefix, termDigits)
+	if err != nil || number == 0 {
+		return Term{}, err
+	}
+	return a.Term(ctx, number)
+}
+
+// Term returns a term.
+func (a *Archive) Term(ctx context.Context, number uint64) (Term, error) {
+	text, err := objects.Read(ctx, a.store, termName(number), maxTerm)
+	if err != nil {
+		return Term{}, err
+	}
+	return decodeTerm(text, number)
+}
+
+// Segment returns a segment of a term.
+func (a *Archive) Segment(ctx context.Context, term, n uint64) (Segment, error) {
+	object, err := objects.Read(ctx, a.store, segmentName(term, n), maxSegmentBytes)
+	if err != nil {
+		return Segment{}, err
+	}
+	return a.codec.Decode(object, term, n)
+}
+
+func (a *Archive) lastSegment(ctx context.Context, term uint64) (uint64, error) {
+	return a.highest(ctx, segmentsPrefix(term), segmentDigits)
+}
+
+// highest returns the highest number behind a prefix, 0 if there is none. A term of a week has
+// some hundred thousand segments, so highest searches: a list that begins after a number shows
+// whether there is a higher one.
+func (a *Archive) highest(ctx context.Context, prefix string, digits int) (uint64, error) {
+	above := func(n uint64) (uint64, error) { // the next number above n, 0 if there is none
+		after := fmt.Sprintf("%s%0*x~", prefix, digits, n) // "~" comes after all names of n
+		for object, err := range a.store.List(ctx, prefix, after) {
+			if err != nil {
+				return 0, err
+			}
+			return numberAt(object.Name, prefix, digits)
+		}
+		return 0, nil
+	}
+	// low exists, or is 0. Nothing is above high, unless a writer added it meanwhile.
+	low, high, step := uint64(0), uint64(math.MaxInt64), uint64(1)
+	for low < high {
+		probe := min(low+step-1, low+(high-low)/2)
+		next, err := above(probe)
+		switch {
+		case err != nil:
+			return 0, err
+		case next > 0:
+			low, high, step = next, max(high, next), step*2
+		default:
+			high = probe
+		}
+	}
+	return low, nil
+}

@@ -1,0 +1,12 @@
+package archive
+
+import "fanfare/internal/stream"
+
+// Position is a stream.Position in an object of JSON.
+type Position struct {
+	Queue stream.Place `json:"queue"`
+	Table stream.Place `json:"table"`
+}
+
+// stream returns the position of the stream.
+func (p Position) stream() stream.Position { return stream.Position(p) }

@@ -1,0 +1,247 @@
+package archive_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/archive"
+	"fanfare/internal/objects"
+	"fanfare/internal/stream"
+)
+
+// unreliable is a store whose answers are late or lost. The effect of a lost creation happens
+// at once, later or never.
+type unreliable struct {
+	objects.Store
+	mu     sync.Mutex
+	random *rand.Rand
+	late   sync.WaitGroup
+}
+
+func (u *unreliable) draw(n int) int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.random.IntN(n)
+}
+
+func (u *unreliable) pause() { time.Sleep(time.Duration(u.draw(20_000)) * time.Microsecond) } //nolint:forbidigo // virtual time
+
+// Create implements objects.Store. The death of the caller does not take back its request.
+func (u *unreliable) Create(ctx context.Context, name string, body objects.Body) error {
+	u.pause()
+	away := fmt.Errorf("create %s: %w", name, objects.ErrAway)
+	switch effect := context.WithoutCancel(ctx); u.draw(10) {
+	case 0:
+		return away
+	case 1:
+		_ = u.Store.Create(effect, name, body)
+		return away
+	case 2:
+		u.late.Go(func() {
+			for range u.draw(8) {
+				u.pause()
+			}
+			_ = u.Store.Create(effect, name, body)
+		})
+		return away
+	default:
+		err := u.Store.Create(effect, name, body)
+		u.pause()
+		return errors.Join(context.Cause(ctx), err)
+	}
+}
+
+// Get implements objects.Store.
+func (u *unreliable) Get(ctx context.Context, name string) (io.ReadCloser, error) {
+	if u.pause(); u.draw(10) == 0 {
+		return nil, fmt.Errorf("get %s: %w", name, objects.ErrAway)
+	}
+	return u.Store.Get(ctx, name)
+}
+
+// List implements objects.Store.
+func (u *unreliable) List(ctx context.Context, prefix, after string) iter.Seq2[objects.Object, error] {
+	if u.pause(); u.draw(10) == 0 {
+		return func(yield func(objects.Object, error) bool) {
+			yield(objects.Object{}, fmt.Errorf("list %s: %w", prefix, objects.ErrAway))
+		}
+	}
+	return u.Store.List(ctx, prefix, after)
+}
+
+// node is a data directory and its process.
+type node struct {
+	archive *archive.Archive
+	name    string
+	end     stream.Position
+	term    uint64
+	took    []archive.Term
+	stored  map[[2]uint64]stream.Position // the ends of the segments that the archive has for sure
+	fenced  []archive.FencedError
+	refused []error
+}
+
+// life is one process: it takes a term, and writes until somebody fences it or ctx ends.
+func (n *node) life(ctx context.Context, anyway bool) {
+	s := archive.Start{Lineage: "lineage", Node: n.name, Term: n.term, At: n.end, Followed: at(0, 0), DataFormat: 2, Version: "v", Anyway: anyway}
+	var term archive.Term
+	if !n.until(ctx, func() (err error) { term, err = n.archive.Take(ctx, s); return err }) {
+		return
+	}
+	n.term, n.took = term.Number, append(n.took, term)
+	for w := n.archive.Writer(term); ctx.Err() == nil; {
+		now, number := time.Now(), uint64(len(n.stored))
+		s := archive.Segment{Header: archive.Header{First: now, Last: now, Start: w.End(), End: n.end}, Frames: fmt.Append(nil, n.name, number)}
+		s.End.Queue.Offset++
+		n.end = s.End
+		if !n.until(ctx, func() error { return w.Put(ctx, s) }) {
+			return
+		}
+		n.stored[[2]uint64{term.Number, w.Next() - 1}] = s.End
+	}
+}
+
+// until repeats a call while the store is away, and reports whether it succeeded.
+func (n *node) until(ctx context.Context, call func() error) bool {
+	for ctx.Err() == nil {
+		err := call()
+		if err == nil {
+			return ctx.Err() == nil
+		}
+		if fenced, ok := errors.AsType[*archive.FencedError](err); ok {
+			n.fenced = append(n.fenced, *fenced)
+			return false
+		}
+		if !errors.Is(err, objects.ErrAway) {
+			if ctx.Err() == nil {
+				n.refused = append(n.refused, err)
+			}
+			return false
+		}
+	}
+	return false
+}
+
+// Three directories take the archive from each other over a store that loses answers and delays
+// requests, and their processes die. spec/Archive.tla is the model.
+func TestTheFenceOverAnUnreliableStore(t *testing.T) {
+	fences, races, terms := 0, 0, 0
+	seeds := uint64(300)
+	if testing.Short() {
+		seeds = 20
+	}
+	for seed := range seeds {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := inMemory(t)
+				network := &unreliable{Store: store, random: rand.New(rand.NewPCG(seed, 1))}
+				var nodes []*node
+				var lives sync.WaitGroup
+				for i := range 3 {
+					n := &node{archive: open(t, network), name: fmt.Sprint("node", i), stored: map[[2]uint64]stream.Position{}}
+					nodes = append(nodes, n)
+					lives.Go(func() {
+						for life := range 3 {
+							ctx, cancel := context.WithTimeout(t.Context(), time.Duration(200+network.draw(2000))*time.Millisecond)
+							n.life(ctx, life == 0 || network.draw(2) == 0)
+							cancel()
+						}
+					})
+				}
+				lives.Wait()
+				network.late.Wait()
+				terms += checkChain(t, open(t, store), nodes)
+				for _, n := range nodes {
+					fences += len(n.fenced)
+					for _, err := range n.refused {
+						if _, ok := errors.AsType[*archive.TakenError](err); ok {
+							races++
+						} else {
+							assert.ErrorIs(t, err, archive.ErrTakenOver)
+						}
+					}
+				}
+			})
+		})
+	}
+	t.Logf("%d terms, %d fences, %d races for a term", terms, fences, races)
+	assert.Greater(t, fences, int(seeds/4))
+	assert.Greater(t, races, int(seeds/4))
+}
+
+// checkChain reads all terms and segments, and returns the number of terms.
+func checkChain(t *testing.T, a *archive.Archive, nodes []*node) int {
+	t.Helper()
+	newest, err := a.Newest(t.Context())
+	require.NoError(t, err)
+	holder := map[uint64]archive.Term{}
+	for _, n := range nodes {
+		for _, term := range n.took {
+			require.NotContains(t, holder, term.Number, "two directories hold a term")
+			holder[term.Number] = term
+		}
+	}
+	var before archive.Term
+	var end stream.Position
+	for number := uint64(1); number <= newest.Number; number++ {
+		term, err := a.Term(t.Context(), number)
+		require.NoError(t, err)
+		if held, ok := holder[number]; ok {
+			require.Equal(t, held.Nonce, term.Nonce)
+		}
+		if number > 1 {
+			require.Equal(t, number-1, term.Parent.Term)
+			if before.Node == term.Node && stream.Position(term.Parent.Position) != end {
+				require.True(t, end.Covers(stream.Position(term.Parent.Position)), "the term continues behind a hole")
+			}
+		}
+		before, end = term, checkTerm(t, a, term, number < newest.Number)
+	}
+	for _, n := range nodes {
+		for key, end := range n.stored {
+			s, err := a.Segment(t.Context(), key[0], key[1])
+			require.NoErrorf(t, err, "%s was answered that segment %x of term %x is stored", n.name, key[1], key[0])
+			require.Equal(t, end, s.End)
+			require.False(t, s.Seal)
+		}
+		for _, fenced := range n.fenced {
+			s, err := a.Segment(t.Context(), fenced.Term, fenced.N)
+			require.NoError(t, err)
+			require.True(t, s.Seal, "a writer was stopped by no seal")
+		}
+	}
+	return int(newest.Number)
+}
+
+// checkTerm checks that the segments of a term are of its writer, have no hole, and end with one
+// seal if there is a next term. It returns the end of the term.
+func checkTerm(t *testing.T, a *archive.Archive, term archive.Term, sealed bool) stream.Position {
+	t.Helper()
+	end := stream.Position(term.From)
+	for n := uint64(1); ; n++ {
+		s, err := a.Segment(t.Context(), term.Number, n)
+		if errors.Is(err, objects.ErrNotThere) {
+			require.Falsef(t, sealed, "term %x has no seal", term.Number)
+			return end
+		}
+		require.NoError(t, err)
+		require.Equal(t, end, s.Start)
+		if end = s.End; s.Seal {
+			_, err := a.Segment(t.Context(), term.Number, n+1)
+			require.ErrorIs(t, err, objects.ErrNotThere, "a segment behind a seal")
+			return end
+		}
+		require.Equalf(t, term.Nonce, s.Writer, "segment %x of term %x is of another writer", n, term.Number)
+	}
+}
