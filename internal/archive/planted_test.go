@@ -59,6 +59,10 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			planttest.Edit{File: "internal/objects/directory.go", Old: "d.fs.Link(draft, d.path(name))", New: "d.fs.Rename(draft, d.path(name))"},
 			"TestTheOldWriterIsFenced", "Should be true",
 		},
+		"bytes go before they are archived": {
+			planttest.Edit{File: "internal/archive/archiver.go", Old: "	a.since.Store(part.First.UnixNano())\n", New: "	a.since.Store(part.First.UnixNano())\n	a.stream.Archived(part.End)\n"},
+			"TestAnArchiveThatIsAwayCatchesUp", "Not equal",
+		},
 		"damage is restored": {
 			planttest.Edit{File: "internal/archive/segment.go", Old: "!bytes.Equal(sum, want[:])", New: "!bytes.Equal(sum, want[:]) && false"},
 			"TestDamagedSegmentsAreNamed", "Error",

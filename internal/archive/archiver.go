@@ -1,0 +1,159 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"fanfare/internal/backoff"
+	"fanfare/internal/objects"
+	"fanfare/internal/stream"
+)
+
+const (
+	// leastOften is the time after which a segment is written even if nothing happened. A restore
+	// to a time needs to know that the archive has everything until then.
+	leastOften = time.Minute
+	// late is the lag from which the archive is late.
+	late = 10 * time.Second
+)
+
+// Stream is the stream of the data directory. No call may wait for a write, or make one wait.
+type Stream interface {
+	// Next returns the frames after a position, up to the last safe point and most bytes. It has
+	// no frames if there is no later safe point. A safe point has to come within most bytes.
+	Next(ctx context.Context, after stream.Position, most int) (Part, error)
+	// Archived reports that the archive has the stream up to a position, so that logs and spool
+	// may go.
+	Archived(stream.Position)
+}
+
+// Part is a part of the stream that begins and ends at safe points.
+type Part struct {
+	Frames      []byte
+	Start, End  stream.Position
+	First, Last time.Time
+	// Gap means that the bytes before Start were dropped.
+	Gap bool
+}
+
+// Archiver writes a stream to the segments of a term. It never makes a write wait: while the
+// store is away it tries again, and the stream grows in the spool.
+type Archiver struct {
+	stream Stream
+	writer *Writer
+	every  time.Duration
+	most   int // bytes of frames in a segment
+	log    *zap.Logger
+	waits  backoff.Exponential
+
+	// since is the time of the first frame that the archive lacks, in Unix nanoseconds, 0 if it
+	// lacks none that the archiver has seen.
+	since atomic.Int64
+	wrote time.Time // the last segment
+}
+
+// NewArchiver returns an archiver that writes a segment each time every passes.
+func NewArchiver(stream Stream, writer *Writer, every time.Duration, log *zap.Logger) *Archiver {
+	return &Archiver{stream: stream, writer: writer, every: every, most: MaxFrames, log: log, waits: backoff.Exponential{First: 100 * time.Millisecond, Most: 5 * time.Second}}
+}
+
+// Lag returns the age of the oldest frame that the archive lacks.
+func (a *Archiver) Lag() time.Duration {
+	since := a.since.Load()
+	if since == 0 {
+		return 0
+	}
+	return max(0, time.Since(time.Unix(0, since)))
+}
+
+// Run writes segments until ctx ends, which is no error, or until somebody fenced the writer: then
+// it returns a *FencedError, and the process has to stop.
+func (a *Archiver) Run(ctx context.Context) error {
+	a.wrote = time.Now()
+	ticker := time.NewTicker(a.every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		if err := a.Drain(ctx); err != nil {
+			if ctx.Err() != nil {
+				return nil //nolint:nilerr // the process stops
+			}
+			return err
+		}
+	}
+}
+
+// Drain writes all frames up to the last safe point. A process that stops calls it once more
+// after its last write, with the time that it has left.
+func (a *Archiver) Drain(ctx context.Context) error {
+	for {
+		var part Part
+		err := a.until(ctx, "read the stream", func() (err error) {
+			part, err = a.stream.Next(ctx, a.writer.End(), a.most)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		now := time.Now()
+		if len(part.Frames) == 0 {
+			if now.Sub(a.wrote) < leastOften {
+				return nil
+			}
+			part = Part{Start: a.writer.End(), End: a.writer.End(), First: now, Last: now}
+		}
+		if err := a.put(ctx, part); err != nil {
+			return err
+		}
+		// More frames than one segment holds are waiting: the store was away.
+		if a.wrote = now; len(part.Frames) < a.most/2 {
+			return nil
+		}
+	}
+}
+
+func (a *Archiver) put(ctx context.Context, part Part) error {
+	a.since.Store(part.First.UnixNano())
+	segment := Segment{Header: Header{First: part.First, Last: part.Last, Start: part.Start, End: part.End, Gap: part.Gap}, Frames: part.Frames}
+	if err := a.until(ctx, "write a segment", func() error { return a.writer.Put(ctx, segment) }); err != nil {
+		return err
+	}
+	a.since.Store(0)
+	a.stream.Archived(part.End)
+	return nil
+}
+
+// until repeats a call until it succeeds. Only the end of ctx and a fence end it before: an
+// archive that is away, or that an operator has to mend, stops no traffic.
+func (a *Archiver) until(ctx context.Context, what string, call func() error) error {
+	warned := false
+	for failures := 1; ; failures++ {
+		err := call()
+		if err == nil {
+			if warned {
+				a.log.Info("the archive is back", zap.Int("tries", failures))
+			}
+			return nil
+		}
+		if _, fenced := errors.AsType[*FencedError](err); fenced {
+			return err
+		}
+		if !warned && (a.Lag() > late || errors.Is(err, objects.ErrRefused)) {
+			warned = true
+			a.log.Warn("the archive is late: a loss of this machine would lose the writes that it lacks", zap.String("call", what), zap.Duration("lag", a.Lag()), zap.Error(err))
+		}
+		if err := backoff.Wait(ctx, a.waits.Jittered(failures, 0.5+rand.Float64()/2)); err != nil {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+	}
+}
