@@ -8,6 +8,7 @@ import (
 
 	"fanfare/internal/clock"
 	"fanfare/internal/fanout"
+	"fanfare/internal/id"
 	"fanfare/internal/lifetime"
 	"fanfare/messages"
 )
@@ -43,4 +44,32 @@ func TestAClockInDoubtLeavesNothingOut(t *testing.T) {
 	for _, user := range []string{author, follower(0), follower(8), "new"} {
 		w.wantHome(user, post.PostID)
 	}
+}
+
+// The clock is ahead by fewer days than homes keep posts, so a new post seems old, but not too old. Other workers would
+// refuse a message with an id of that clock for good.
+func TestAClockInDoubtMakesNoID(t *testing.T) {
+	wrong := 10 * 24 * time.Hour
+	var w *world
+	now := func() time.Time { return w.now.Add(wrong) }
+	w = newWorld(t, 9, small)
+	clk := clock.New(now)
+	clk.Observe(w.now, 0)
+	ids := id.NewGenerator(now)
+	w.worker = w.newWorker(small, func(c *fanout.Config) { c.Now, c.Clock, c.IDs = now, clk, ids })
+	post := w.post()
+	_, err := w.EnsurePost(t.Context(), post)
+	w.must(err)
+	unfollowed := w.unfollow(follower(8))
+	w.entries(follower(8), author, 60)
+	for _, e := range []messages.Event{post, unfollowed, &messages.FanoutPlan{Header: w.header(), PostID: post.PostID, AuthorID: author}} {
+		require.ErrorAs(t, handle(t.Context(), w.worker, e), new(*clock.DoubtError), "%s", e.Kind())
+	}
+	require.Empty(t, w.queued)
+	wrong = 0
+	made, err := ids.New()
+	w.must(err)
+	at, err := id.Time(made)
+	w.must(err)
+	require.WithinDuration(t, w.now, at, time.Second, "the generator makes no id of the wrong clock later")
 }

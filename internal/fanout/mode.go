@@ -48,7 +48,7 @@ func (w *Worker) steer(ctx context.Context, mode schema.Mode, followers int64, r
 	next := schema.Mode{Author: mode.Author, V: mode.V + 1, Since: mode.Since, At: now}
 	switch rested := !now.Before(mode.At.Add(restTime)) && w.cfg.Clock.Doubt() == nil; {
 	case rested && mode.State == schema.ModePush && limit > 0 && followers > limit:
-		since, err := w.cfg.IDs.New()
+		since, err := w.newID()
 		if err != nil {
 			return mode, err
 		}

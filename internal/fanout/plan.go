@@ -274,9 +274,18 @@ func (w *Worker) publish(ctx context.Context, topic string, events ...messages.E
 	return nil
 }
 
+// newID makes an id, unless the clock is in doubt: other workers would refuse an event from days ahead for good. The
+// doubt comes first, because the ids of a generator only grow, and would stay ahead of a clock that is set right.
+func (w *Worker) newID() (string, error) {
+	if err := w.cfg.Clock.Doubt(); err != nil {
+		return "", err
+	}
+	return w.cfg.IDs.New()
+}
+
 // header returns the header of an event that a request caused.
 func (w *Worker) header(requestID string) (messages.Header, error) {
-	eventID, err := w.cfg.IDs.New()
+	eventID, err := w.newID()
 	if err != nil {
 		return messages.Header{}, err
 	}

@@ -145,7 +145,7 @@ func (w *Worker) markPage(ctx context.Context, mode schema.Mode, followers []tab
 		}
 		errs, versions := make([]error, len(part)), make([]string, len(part))
 		for i := range part { // in the order of the followers, so that a simulation can replay the page
-			if versions[i], errs[i] = w.cfg.IDs.New(); errs[i] != nil {
+			if versions[i], errs[i] = w.newID(); errs[i] != nil {
 				return errs[i]
 			}
 		}
@@ -246,7 +246,7 @@ func (w *Worker) replaceMark(ctx context.Context, m schema.Mark, old string) (st
 		same = table.Equal{Name: schema.AttrVersion, Value: table.S(old)}
 	}
 	if m.Version == old {
-		if m.Version, err = w.cfg.IDs.New(); err != nil {
+		if m.Version, err = w.newID(); err != nil {
 			return nil, err
 		}
 	}
