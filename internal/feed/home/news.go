@@ -2,7 +2,10 @@ package home
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"errors"
+	"fmt"
 
 	"fanfare/internal/feed"
 	"fanfare/internal/feed/access"
@@ -74,4 +77,15 @@ type News struct {
 	// Unread is the number of all newer posts. MaxUnread stands for MaxUnread or more.
 	// Only the first page has it.
 	Unread int
+}
+
+// Tag is equal for two answers to one request if they list the same posts and count the same number. Names and like
+// counts may differ.
+func (n News) Tag() string {
+	h := sha256.New()
+	fmt.Fprintln(h, n.Unread, n.NextCursor != "")
+	for _, item := range n.Items {
+		fmt.Fprintln(h, item.Post.ID)
+	}
+	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:12])
 }
