@@ -106,6 +106,7 @@ func (b broker) Publish(topic string, messages ...*message.Message) error {
 			q.published++
 			q.messages = append(q.messages, &copied)
 			b.p.w.published(topic, copied.payload)
+			b.p.w.checkSentInDoubt(b.p, topic, copied.payload)
 			b.p.w.sawEvent(c.op, copied.payload)
 			b.p.w.sawPurge(c.op, copied.payload)
 			b.p.w.see(event{kind: eventPublish, by: b.p.Name, op: c.op, message: decoded(copied.payload)})
@@ -169,6 +170,7 @@ func (b broker) DeadLetter(ctx context.Context, topic string, msg *message.Messa
 		if err := b.p.w.engine.bury(letter); err != nil {
 			return err
 		}
+		b.p.w.checkBuriedInDoubt(b.p, letter)
 		q := b.p.w.queue(topic)
 		q.dead = append(q.dead, letter)
 		b.p.w.awaits(letter)
@@ -336,7 +338,11 @@ func (w *World) give(s *subscription, m *queued, carried messages.Event) bool {
 		m.topic = s.topic
 		w.probe.handed = append(w.probe.handed, m)
 	}
-	w.see(event{kind: eventDeliver, by: s.p.Name, id: m.id, message: carried, running: w.running(m), clock: s.p.Now()})
+	dropped := s.p.silent && s.topic == queue.TopicNotices && carried != nil
+	if dropped {
+		w.notices.drops(carried)
+	}
+	w.see(event{kind: eventDeliver, by: s.p.Name, id: m.id, message: carried, running: w.running(m), clock: s.p.Now(), dropped: dropped})
 	s.out = append(s.out, &receipt{msg, m, d})
 	w.note("deliver %s to %s (%d)", m.id, s.p.Name, d.Receives)
 	return true
@@ -372,7 +378,7 @@ func (w *World) collectFrom(s *subscription) {
 		}
 		select {
 		case <-r.msg.Acked():
-			w.see(event{kind: eventAnswer, by: s.p.Name, op: op})
+			w.see(event{kind: eventAnswer, by: s.p.Name, op: op, id: r.queued.id, done: true})
 			w.handled(w.queue(s.topic), r.queued, op)
 			w.answered(r.queued.payload, op)
 			w.traced.handled(w, w.queue(s.topic), r.queued)
@@ -388,7 +394,7 @@ func (w *World) collectFrom(s *subscription) {
 			}
 			w.note("ack %s by %s", r.queued.id, s.p.Name)
 		case <-r.msg.Nacked():
-			answer := event{kind: eventAnswer, by: s.p.Name, op: op}
+			answer := event{kind: eventAnswer, by: s.p.Name, op: op, id: r.queued.id, wrong: s.p.wrong}
 			if s.topic == queue.TopicLikes && r.receive.Behind() < r.receive.Receives {
 				answer.left = r.receive.Delay()
 			}

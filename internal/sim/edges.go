@@ -155,7 +155,7 @@ func (w *World) awake(role string) []*Proc {
 	var all []*Proc
 	roles := map[string]int{}
 	for _, p := range w.procs {
-		if !p.dead && !p.ending && !p.asleep {
+		if !p.dead && !p.ending && !p.asleep && !p.wrong {
 			roles[p.role]++
 			if role == "" || p.role == role {
 				all = append(all, p)

@@ -106,7 +106,7 @@ func Faults() []string {
 		FaultSlow, FaultStop, FaultSleep, FaultStep, FaultHours, FaultMidnight, FaultLeap, FaultBury, FaultOld, FaultSweep,
 		FaultEarly, FaultHistory, FaultNights,
 		FaultHot,
-	}, unkindnesses()...)
+	}, append(unkindnesses(), lifeFaults()...)...)
 }
 
 func (w *World) chance(rate float64) bool { return rate > 0 && w.rng.Float64() < rate }

@@ -28,7 +28,7 @@ func (w *World) decides(p *Proc) *lifetime.View {
 		return lifetime.Fixed(timelineTTL)
 	}
 	ttl := []time.Duration{10 * day, timelineTTL, 60 * day}[w.rng.IntN(3)]
-	view := lifetime.New(lifetime.Config{Store: p.Store(), Now: p.Now, TTL: ttl})
+	view := lifetime.New(lifetime.Config{Store: p.Store(), Now: p.Now, Clock: p.clock, TTL: ttl})
 	start := fmt.Sprintf("start %s %d", p.Name, p.boots)
 	p.Go(func(ctx context.Context) {
 		ctx = withOp(ctx, start)

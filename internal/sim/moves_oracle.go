@@ -173,7 +173,7 @@ func (t tableOf) leaves(post string) bool {
 // checkTable checks the homes of users and their counts by the items of a table (I1, I3, I4).
 func (m *moves) checkTable(ctx context.Context, store table.Store, users []string, when string) {
 	w, t := m.w, m.w.tableOf(store)
-	service := newDomain(access.Config{
+	service := newDomain(true, access.Config{
 		Store: store, Publisher: noPublisher{}, IDs: id.NewSeededGenerator(time.Now, entropy(w.seed)), Now: time.Now,
 		Lifetimes: w.lifetimesNow(), Reactions: kinds(), Jitter: func() float64 { return 0 }, Log: zap.NewNop(),
 	}, feed.Config{LikesByUser: w.seed%2 == 0}, home.Config{})

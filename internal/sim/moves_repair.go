@@ -105,7 +105,7 @@ func (m *moves) findings(found []audit.Finding) {
 // operated returns the table as an operator reaches it, and a domain on that table.
 func (w *World) operated() (operator, *domain) {
 	store := operator{w.store, w}
-	return store, newDomain(access.Config{
+	return store, newDomain(true, access.Config{
 		Store: store, Publisher: store, IDs: w.audits.IDs, Now: time.Now, Lifetimes: w.lifetimesNow(), Jitter: w.audits.Random,
 	}, feed.Config{LikesByUser: w.seed%2 == 0}, home.Config{})
 }

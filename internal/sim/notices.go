@@ -32,6 +32,8 @@ type noticeBook struct {
 	reads map[string][]markRead
 	// places has, by place, the action that got the place.
 	places map[string]string
+	// acts are the actions of the sent events, by notification.
+	acts map[string][]*noticeSent
 	// views has, by operation, the index as each query of a walk saw it.
 	views map[string][]indexView
 	// devices are the devices that have listed a page and not marked it yet.
@@ -50,7 +52,7 @@ type markRead struct {
 
 func newNotices() noticeBook {
 	return noticeBook{
-		sent: map[string]bool{}, asked: map[string]bool{}, reads: map[string][]markRead{}, places: map[string]string{},
+		sent: map[string]bool{}, asked: map[string]bool{}, reads: map[string][]markRead{}, places: map[string]string{}, acts: map[string][]*noticeSent{},
 		views: map[string][]indexView{}, devices: map[string]*device{}, buried: map[string]time.Time{},
 	}
 }
@@ -61,8 +63,15 @@ const notifiers = 2
 // notify starts the product's notifier in a process. The table's replies set the clock of the notifier, so the
 // clock is in doubt if it is hours off.
 func (w *World) notify(p *Proc) {
-	watch := clock.New(p.Now)
-	watch.Observe(time.Now(), 0)
+	if p.silent {
+		w.empties(p, queue.TopicNotices)
+		return
+	}
+	watch := p.clock
+	if watch == nil {
+		watch = clock.New(p.Now)
+		watch.Observe(time.Now(), 0)
+	}
 	notifier := notify.New(notify.Config{
 		Store: p.Store(), Broker: p.Broker(), IDs: id.NewSeededGenerator(p.Now, entropy(w.rng.Uint64())), Now: p.Now,
 		Clock: watch, Window: likeWindow, MaxMessages: w.shape.Held, Workers: mostWindows, Grace: grace, Log: zap.NewNop(), Events: w.tell(p),
@@ -72,7 +81,7 @@ func (w *World) notify(p *Proc) {
 
 // notifies returns the sender of a process to the topic of notices, nil in any other world.
 func (w *World) notifies(p *Proc) func(context.Context, ...messages.Event) error {
-	if !w.shape.Notices {
+	if !w.shape.Notices || p.silent {
 		return nil
 	}
 	broker := p.Broker()
@@ -120,6 +129,7 @@ func (l *workload) mentions(r *rand.Rand) []string {
 func (w *World) sawNoticeSent(topic string, e messages.Event) {
 	if topic == queue.TopicNotices {
 		w.notices.sent[noticeOf(e)] = true
+		w.notices.sends(e)
 	}
 }
 
@@ -231,7 +241,7 @@ func (w *World) inTime(n schema.Notice) {
 // between loses the event.
 func (w *World) sawComment(key table.Key, now *table.Item) {
 	c := w.acting
-	if !w.shape.Notices || now == nil || w.items[key] != nil || c == nil || c.proc.role != "api" || class("", key.PK) != " comment" {
+	if !w.shape.Notices || now == nil || w.items[key] != nil || c == nil || c.proc.role != "api" || c.proc.silent || class("", key.PK) != " comment" {
 		return
 	}
 	comment, err := schema.ParseComment(*now)

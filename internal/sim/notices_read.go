@@ -99,6 +99,7 @@ func (l *workload) noticeWalk(r *rand.Rand, user string) *operation {
 				hidden(items)
 				l.checkWalk(user, items, views)
 			}
+			l.checkSilence(op, err)
 		},
 	}
 	return op
@@ -121,6 +122,7 @@ func (l *workload) noticePage(r *rand.Rand, user string) *operation {
 				hidden(list.Items)
 				l.w.notices.devices[of] = &device{list.ReadTo, views[0].top}
 			}
+			l.checkSilence(op, err)
 		},
 	}
 	return op
@@ -135,7 +137,8 @@ func (l *workload) noticeMark(r *rand.Rand, user string) *operation {
 		return l.noticePage(r, user)
 	}
 	delete(l.w.notices.devices, of)
-	return &operation{
+	var op *operation
+	op = &operation{
 		name: "mark by device " + of, user: user,
 		do: func(ctx context.Context, s *domain) error {
 			_, err := s.notices.MarkRead(ctx, user, d.token)
@@ -145,8 +148,10 @@ func (l *workload) noticeMark(r *rand.Rand, user string) *operation {
 			if mark := schema.NoticeMark(l.w.items[schema.NoticeMarkKey(user)]); err == nil && mark < d.top {
 				l.fail("I14", "%s has marked a page that looked at %s, the mark is %s", user, d.top, mark)
 			}
+			l.checkSilence(op, err)
 		},
 	}
+	return op
 }
 
 func allNotices(ctx context.Context, s *domain, user string, limit int) ([]notices.Notice, error) {

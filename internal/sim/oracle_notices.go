@@ -62,7 +62,11 @@ func (w *World) checkNotices(ctx context.Context, service *domain, living map[st
 			}
 		}
 		for _, e := range all {
-			w.checkNotice(e)
+			if w.shape.Switched {
+				w.checkSwitched(e)
+			} else {
+				w.checkNotice(e)
+			}
 		}
 	}
 }
@@ -200,7 +204,7 @@ func (w *World) checkNoticeIndex() {
 		if n.Kind == schema.NoticeMention && !slices.ContainsFunc(n.Acts, schema.Act.Holds) {
 			continue // the comments are gone, so no purge knows whom they mentioned; it expires
 		}
-		if ref := w.refOf(n.Target); n.Target != "" && !w.aged && !w.hours && w.purges[n.Target] != "" && ref != nil && ref.Deleted {
+		if ref := w.refOf(n.Target); n.Target != "" && !w.aged && !w.hours && !w.shape.Switched && w.purges[n.Target] != "" && ref != nil && ref.Deleted {
 			w.load.fail("I13", "%v is left of a deleted post", key)
 		}
 	}

@@ -79,7 +79,7 @@ func (w *World) checkLikeItem(old *table.Item, now table.Item) {
 	}
 	if !w.endOf(next.Post).IsZero() {
 		w.checkEndingItem(next.Post, now, likesKept)
-	} else if expires, neither := !next.TTL.IsZero(), next.Kind == "" && next.Base == ""; expires != neither {
+	} else if expires, neither := !next.TTL.IsZero(), next.Kind == "" && next.Base == ""; expires != neither && (expires || !w.acting.byDoubt()) {
 		w.load.fail("I3", "the like of %s by %s expires: %v, kind %q, base %q", next.Post, next.User, expires, next.Kind, next.Base)
 	} else if acted, err := id.Time(next.Version); expires && (err != nil ||
 		next.TTL.Before(acted.Add(unlikeKept-clocksMost)) || next.TTL.After(time.Now().Add(unlikeKept+clocksMost))) {

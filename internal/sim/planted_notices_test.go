@@ -69,6 +69,7 @@ func noticeBugs() []bug {
 	s.noticeComment(ctx, byID, c)
 	return commentOf(c), nil`},
 		}},
+		{"notifications served while they are off", "I13", []edit{{"internal/feed/notices/notices.go", `	if n.on {`, `	if n != nil {`}}},
 		{"cursor of notifications by number", "I7 I14", []edit{
 			{list, `	"slices"
 `, `	"fmt"

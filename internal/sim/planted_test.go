@@ -513,6 +513,13 @@ func bugs() []bug {
 		{"comments and likes of an ended post shown", "I15", []edit{{living, `if err == nil && byID.Gone(a.Now()) {`, `if err == nil && byID.Deleted {`}}},
 		{"ended posts in the lists of a user", "I15", []edit{{living, `if !ref.Gone(a.Now()) {`, `if !ref.Deleted {`}}},
 		{"audit that takes an ended post for a lost one", "audit", []edit{{"internal/ops/audit/posts.go", `if ref.Gone(r.cfg.Now().Add(clocksApart)) { // the table deletes its post and its likes`, `if false {`}}},
+		// About a clock in doubt.
+		{"event with an id by a clock in doubt", "I6", []edit{{"internal/fanout/plan.go", `	if err := w.cfg.Clock.Doubt(); err != nil {
+		return "", err
+	}
+	return w.cfg.IDs.New()`, `	return w.cfg.IDs.New()`}}},
+		{"dead letter by a clock in doubt", "I6", []edit{{"internal/clock/clock.go", `	if inDoubt && (permanent(err)`, `	if inDoubt && err == nil && (permanent(err)`}}},
+		{"unlike that expires by a clock in doubt", "I3", []edit{{like, `if ttl := w.cfg.Now().Add(likeTTL); w.cfg.Clock.Doubt() == nil {`, `if ttl := w.cfg.Now().Add(likeTTL); true {`}}},
 		// These bugs need a table that treats reads as unkindly as DynamoDB does.
 		{"followees of a pulled home read with eventual consistency", "I1 I2", []edit{{"internal/feed/home/pull.go", `PK: schema.FollowingPK(viewer), Consistent: true}`, `PK: schema.FollowingPK(viewer)}`}}},
 		{"notification read with eventual consistency", "I13 I14", []edit{{"internal/notify/write.go", `table.BatchGetInput{Keys: keys, Consistent: true}`, `table.BatchGetInput{Keys: keys}`}}},

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"fanfare/internal/clock"
 	"fanfare/internal/lifetime"
 	"fanfare/internal/live"
 	"fanfare/internal/memory"
@@ -32,6 +33,10 @@ type Proc struct {
 	paused time.Time // until when
 	asleep bool      // paused for so long that its requests are void
 	ending bool      // stopped, and not ended yet
+	silent bool      // notifications are off in this life
+	wrong  bool      // the clock is wrong in this life
+	// clock watches the clock of a worker in a world of doubts, nil in any other world.
+	clock  *clock.Clock
 	dead   bool
 	begin  func(p *Proc) // starts its goroutines
 	bootAt time.Time     // of a dead one
@@ -155,6 +160,8 @@ func (w *World) boot(p *Proc) {
 	p.dead, p.ending, p.asleep, p.paused, p.subs = false, false, false, time.Time{}, nil
 	p.boots++
 	w.about("boot %s %d", p.Name, p.boots)
+	p.silent = w.silences(p)
+	w.watchClock(p)
 	w.see(event{kind: eventBoot, by: p.Name})
 	p.begin(p)
 }

@@ -68,6 +68,9 @@ type event struct {
 	refused  bool             // the call was refused for a capacity
 	part     bool             // some of its partitions have capacity
 	spared   bool             // one of its partitions refuses calls of the other kind
+	done     bool             // the message was acked
+	wrong    bool             // the clock of the process is wrong in its life
+	dropped  bool             // by a process whose notifications are off
 }
 
 // reach recognises rare states. It knows the world only by the events that it sees.
@@ -88,6 +91,7 @@ type reach struct {
 	ends    map[string]time.Time // of posts with an end
 	unsent  map[string]bool      // process and op that stored a chunk and sent nothing since
 	ackless map[string]bool      // messages whose ack was lost
+	doubted map[string]bool      // messages that a worker with a wrong clock left
 	shown   map[shown]time.Time  // when the newest state of an item was read last
 	notices noticeReach
 }
@@ -96,7 +100,7 @@ func newReach(book *likeBook) *reach {
 	return &reach{
 		met: Counters{}, book: book, boots: map[string]int{}, alive: map[string]bool{}, booted: map[string]time.Time{}, paused: map[string]time.Time{},
 		owner: map[string]string{}, stamped: map[string]time.Time{}, marks: map[table.Key]schema.Mark{}, plans: map[string]string{},
-		chunks: map[string]map[string]schema.Chunk{}, deleted: map[string]bool{}, ends: map[string]time.Time{}, unsent: map[string]bool{}, ackless: map[string]bool{}, shown: map[shown]time.Time{}, notices: newNoticeReach(),
+		chunks: map[string]map[string]schema.Chunk{}, deleted: map[string]bool{}, ends: map[string]time.Time{}, unsent: map[string]bool{}, ackless: map[string]bool{}, doubted: map[string]bool{}, shown: map[shown]time.Time{}, notices: newNoticeReach(),
 	}
 }
 
@@ -130,6 +134,8 @@ func (r *reach) see(e event) {
 	case eventDeliver:
 		r.delivered(e)
 	case eventAnswer:
+		r.when(e.done && r.doubted[e.id], "work that a wrong clock left is done by another worker")
+		r.doubted[e.id] = (e.wrong || r.doubted[e.id]) && !e.done
 		delete(r.unsent, e.by+" "+e.op)
 		r.when(e.left == leaveFor, "a like is left that the table has no capacity for")
 	case eventAckLost:
@@ -235,6 +241,7 @@ func (r *reach) published(e event) {
 
 func (r *reach) delivered(e event) {
 	r.when(e.running > 0, "a message is received again while its first handling still runs")
+	r.when(e.dropped, "a process drops a notice because notifications are off")
 	r.when(r.ackless[e.id], "a removed message comes again as its ack was lost")
 	if e.message == nil {
 		return

@@ -15,6 +15,7 @@ func noticeStates() []string {
 		"an action holds again and keeps its place",
 		"a mark between a worker's read and its put",
 		"two workers put one notification",
+		"a process drops a notice because notifications are off",
 	}
 }
 

@@ -83,6 +83,7 @@ func RareStates() []string {
 		"a batch is refused for one of its partitions",
 		"a partition that refuses reads takes a write",
 		"a partition that refuses writes serves a read",
+		"work that a wrong clock left is done by another worker",
 	}, slices.Concat(moveStates(), noticeStates())...)
 }
 

@@ -168,7 +168,9 @@ func traces() map[string][]event {
 		"a post is deleted between a put and its flush":     {put, tomb},
 		"an unlike expires":                                 {wrote("", likeItem("ann", v1, "inc0", false, false), nil)},
 
-		"a like is left that the table has no capacity for": {{kind: eventAnswer, by: "likeagg-0", left: leaveFor}},
+		"work that a wrong clock left is done by another worker": {{kind: eventAnswer, by: "fanout-1", id: "m", wrong: true}, {kind: eventAnswer, by: "fanout-0", id: "m", done: true}},
+		"a process drops a notice because notifications are off": {{kind: eventDeliver, by: "notify-1", id: "m", clock: began, dropped: true}},
+		"a like is left that the table has no capacity for":      {{kind: eventAnswer, by: "likeagg-0", left: leaveFor}},
 
 		"a planner meets another planner's chain": {refused("fanout-0", chunkItem("", "c", false), chunkItem("", "b", false))},
 		"a chunk lies out of the chain":           {chunk("", "c"), chunk("b", "d")},

@@ -116,6 +116,7 @@ func run(t *testing.T, seed uint64, shape Shape, o Options) Result {
 	w.traced = newLikeTraces(o)
 	w.build(w.load)
 	w.live(t.Context(), o)
+	w.setRight()
 	w.keptStorm(t.Context(), o)
 	w.liveHomesStorm(t.Context(), o)
 	w.endsStorm(t.Context(), o)
@@ -317,7 +318,7 @@ func (w *World) checkCalmly(ctx context.Context) {
 
 // direct returns a domain that reaches the table without the ports.
 func (w *World) direct() *domain {
-	return newDomain(access.Config{
+	return newDomain(true, access.Config{
 		Store: w.store, Publisher: noPublisher{}, IDs: id.NewSeededGenerator(time.Now, entropy(w.rng.Uint64())), Now: time.Now,
 		Lifetimes: w.lifetimesNow(), Reactions: kinds(), Jitter: func() float64 { return 0 }, Log: zap.NewNop(),
 	}, feed.Config{LikesByUser: w.seed%2 == 0}, home.Config{})
@@ -407,7 +408,7 @@ func (w *World) skew() {
 	}
 	for _, p := range w.procs {
 		skew := w.apart(p)
-		if skew == 0 || w.off[FaultSkew] {
+		if skew == 0 || p.wrong || w.off[FaultSkew] {
 			continue
 		}
 		p.skew.Store(int64(skew))
@@ -454,8 +455,8 @@ func (w *World) service(p *Proc) *domain {
 	if w.shape.Heads {
 		heads = headAge
 	}
-	served := newDomain(access.Config{
-		Store: p.wakes.Store(p.Store()), Local: w.seed%8 == 7, Publisher: p.Broker(), IDs: id.NewSeededGenerator(p.Now, entropy(w.rng.Uint64())), Now: p.Now,
+	served := newDomain(!p.silent, access.Config{
+		Clock: p.clock, Store: p.wakes.Store(p.Store()), Local: w.seed%8 == 7, Publisher: p.Broker(), IDs: id.NewSeededGenerator(p.Now, entropy(w.rng.Uint64())), Now: p.Now,
 		Lifetimes: p.lifetimes, ActiveDays: w.activeDays(), LikeWindow: shared, Reactions: kinds(), Jitter: jitter(w.rng.Uint64()), RequestID: p.requestID, Log: zap.NewNop(),
 	}, feed.Config{
 		RecentPosts: w.shape.Recent, LikesByUser: w.seed%2 == 0, FollowersPerLikeShard: int64(w.shape.PerShard), UserUnits: w.shape.Units, Notices: w.notifies(p),
@@ -479,12 +480,13 @@ type domain struct {
 	ahead func() bool
 }
 
-func newDomain(way access.Config, posts feed.Config, homes home.Config) *domain {
+// newDomain returns a domain. notified means that its notifications are on.
+func newDomain(notified bool, way access.Config, posts feed.Config, homes home.Config) *domain {
 	a := access.New(way)
 	posts.Access = a
 	service := feed.New(posts)
 	homes.Access, homes.Items, homes.Mutes = a, service, service
-	return &domain{service, home.New(homes), view.New(a, service), delivery.New(a), removal.New(a, service), notices.New(a, service, true, nil), nil, nil}
+	return &domain{service, home.New(homes), view.New(a, service), delivery.New(a), removal.New(a, service), notices.New(a, service, notified, nil), nil, nil}
 }
 
 // usersOf is the Forget of package removal as the fan-out calls it.
@@ -545,21 +547,21 @@ func (w *World) fanout(p *Proc) {
 	p.limit = w.pushLimit()
 	worker := fanout.New(fanout.Config{
 		Store: p.Store(), Posts: service, Users: usersOf{service.Removals}, Publisher: p.Broker(),
-		IDs: ids, Now: p.Now, Lifetimes: p.lifetimes, PushLimit: p.limit, Events: w.tell(p), Notices: w.notifies(p),
+		IDs: ids, Now: p.Now, Clock: p.clock, Lifetimes: p.lifetimes, PushLimit: p.limit, Events: w.tell(p), Notices: w.notifies(p),
 		Observe: func(n int, since time.Duration) { w.sawEntries(n, since) }, Skipped: func(n int) { w.sawEntries(-n, 0) },
 		ActiveDays: w.activeDays(), ReturnPosts: w.returnPosts, Writers: 2, PageSize: w.pageSize(p), ChunkSize: w.chunkSize(p), PlanChunks: w.shape.Plan, Log: zap.NewNop(),
 	})
 	w.consume(p, queue.TopicPosts, worker.HandlePosts)
 	w.consume(p, queue.TopicBackfills, worker.HandleBackfills)
-	if !w.shape.Notices { // the queue is emptied
-		w.consume(p, queue.TopicNotices, func(context.Context, messages.Event) error { return nil })
+	if !w.shape.Notices {
+		w.empties(p, queue.TopicNotices)
 	}
 	w.consume(p, queue.TopicChunks, worker.HandleChunks)
 }
 
 func (w *World) consume(p *Proc, topic string, handle queue.Handler) {
 	consumer := &queue.Consumer{
-		Topic: topic, Broker: p.Broker(), Handle: handle, Workers: 3, Grace: grace, Now: p.Now, Log: zap.NewNop(),
+		Topic: topic, Broker: p.Broker(), Handle: handle, Workers: 3, Grace: grace, Now: p.Now, Clock: p.clock, Log: zap.NewNop(),
 	}
 	p.Go(func(ctx context.Context) { w.ended(ctx, p, topic, consumer.Run(ctx)) })
 }
@@ -570,7 +572,7 @@ func (w *World) likeagg(p *Proc) {
 		store = w.likesTable(store)
 	}
 	aggregator := likeagg.New(likeagg.Config{
-		Store: store, Broker: p.Broker(), Now: p.Now, Window: likeWindow, MaxMessages: w.shape.Held, PutConcurrency: 4, Grace: grace,
+		Store: store, Broker: p.Broker(), Now: p.Now, Clock: p.clock, Window: likeWindow, MaxMessages: w.shape.Held, PutConcurrency: 4, Grace: grace,
 		IndexLikes: w.seed%2 == 0, Kinds: w.kindsAt(p), Random: random(w.rng.Uint64()), Log: zap.NewNop(),
 		Events: w.applied(p), Observe: func(o likeagg.Outcome) { w.sawOutcome(p, o) },
 	})

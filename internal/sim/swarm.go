@@ -60,6 +60,10 @@ type Shape struct {
 	Kinds bool
 	// Notices means that users have notifications.
 	Notices bool
+	// Doubts means that the clocks of some workers are in doubt in some of their lives.
+	Doubts bool
+	// Switched means that notifications are off in some lives of some processes.
+	Switched bool
 	// Lag bounds the age of an eventually consistent read, and IndexLag bounds the age of a read of the index.
 	Lag, IndexLag time.Duration
 }
@@ -131,7 +135,7 @@ func shapeOf(seed uint64, o Options) Shape {
 		s.draw(rand.New(rand.NewPCG(seed, 1<<40)))
 		s.unkind(rand.New(rand.NewPCG(seed, 1<<41)))
 		if seed%probeEvery == 0 { // the calm part counts calls
-			s.TTLs, s.Units, s.Notices = false, 0, false
+			s.TTLs, s.Units, s.Notices, s.Switched, s.Doubts = false, 0, false, false, false
 		}
 	}
 	if o.Operations > 0 {
@@ -168,7 +172,7 @@ func (s *Shape) draw(r *rand.Rand) {
 	s.Storm = []float64{.3, 1, 1, 1.7}[r.IntN(4)]
 	if r.IntN(4) > 0 {
 		for _, kind := range Faults() {
-			if kind != FaultHot && !slices.Contains(unkindnesses(), kind) && r.IntN(4) == 0 { // Hot decides that one
+			if kind != FaultHot && !slices.Contains(append(unkindnesses(), lifeFaults()...), kind) && r.IntN(4) == 0 { // Hot decides that one
 				s.Off = append(s.Off, kind)
 			}
 		}
@@ -200,6 +204,8 @@ func (s *Shape) draw(r *rand.Rand) {
 	if s.Notices && s.Mix == "even" && r.IntN(2) == 0 {
 		s.Mix = noticedMix
 	}
+	s.Switched = s.Notices && r.IntN(4) == 0
+	s.Doubts = !s.Hours && r.IntN(6) == 0
 }
 
 // drawn returns the user of an operation, as an index, and the kind of the operation, by the percentage of
@@ -266,7 +272,7 @@ func (s Shape) rates() Rates {
 
 func (s Shape) String() string {
 	var more []string
-	for what, is := range map[string]bool{"ids are prefixes": s.Prefixes, "clocks hours apart": s.Hours, "midnight": s.Midnight, "weeks": s.Long, "likes left open": s.Ages, "shared heads": s.Heads, "events": s.Events, "TTLs change": s.TTLs, "full partitions": s.Hot, "notifications": s.Notices} {
+	for what, is := range map[string]bool{"ids are prefixes": s.Prefixes, "clocks hours apart": s.Hours, "midnight": s.Midnight, "weeks": s.Long, "likes left open": s.Ages, "shared heads": s.Heads, "events": s.Events, "TTLs change": s.TTLs, "full partitions": s.Hot, "notifications": s.Notices, "notifications on and off": s.Switched, "clocks in doubt": s.Doubts} {
 		if is {
 			more = append(more, what)
 		}

@@ -28,6 +28,7 @@ type operation struct {
 	number int // 0 if it is not of the workload
 	serial int // of the operations of its user that are not of the workload
 	api    *Proc
+	silent bool // the API has notifications off
 	name   string
 	user   string
 	do     func(ctx context.Context, s *domain) error
@@ -244,7 +245,7 @@ func (l *workload) run(op *operation, api *Proc) {
 	l.w.begins(op)
 	l.w.note("start %s %s %s at %s", name, op.user, op.name, api.Name)
 	service := l.serve[api]
-	op.api = api
+	op.api, op.silent = api, api.silent
 	life := api.life.ctx // a stop lets requests end
 	api.run(func() {
 		ctx, cancel := context.WithTimeout(withOp(life, name), 20*time.Second)

@@ -100,6 +100,7 @@ type World struct {
 	likesTable func(table.Store) table.Store
 	aged       bool           // days have passed, so messages may be too old
 	hours      bool           // clocks are apart by hours
+	right      bool           // each life that begins has notifications and a right clock
 	heldBack   bool           // dead letters of likes wait for days
 	leaps      int            // outages of hours
 	leapAt     int            // step of the next one, 0 for none

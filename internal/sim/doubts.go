@@ -1,0 +1,72 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"fanfare/internal/clock"
+	"fanfare/internal/id"
+	"fanfare/internal/queue"
+	"fanfare/messages"
+)
+
+// In some worlds one worker of each role has a wrong clock in some of its lives: up to two months ahead or behind. The
+// worker gets the right time from the replies of the table, so it doubts its clock (docs/decisions/0019). It must make
+// nothing final by age, and send nothing with an id of its clock. Another worker does the work, and all other oracles
+// hold.
+
+// FaultDoubt is a life of a process whose clock is in doubt.
+const FaultDoubt = "clock in doubt in a life"
+
+// workers are the roles whose processes watch their clocks in these worlds. An API in doubt makes ids by its clock.
+func workers() []string { return []string{"fanout", "likeagg", "notify"} }
+
+// watchClock gives a process that begins the clock of its life, which is wrong in half of the lives of one worker of each
+// role.
+func (w *World) watchClock(p *Proc) {
+	p.clock = nil
+	if !w.shape.Doubts || !slices.Contains(workers(), p.role) {
+		return
+	}
+	wrong := !w.right && !w.off[FaultDoubt] && p.Name == p.role+"-1" && w.rng.IntN(2) == 0
+	switch {
+	case wrong:
+		w.Fired[FaultDoubt]++
+		hours := 1 + w.rng.IntN(60*24)
+		if w.rng.IntN(2) == 0 {
+			hours = -hours
+		}
+		p.skew.Store(int64(time.Duration(hours) * time.Hour))
+		w.note("the clock of %s is wrong by %s", p.Name, time.Duration(p.skew.Load()))
+	case p.wrong:
+		p.skew.Store(int64(w.apart(p)))
+	}
+	p.wrong = wrong
+	p.clock = clock.New(p.Now)
+	p.clock.Observe(time.Now(), 0)
+}
+
+// inDoubt reports whether the clock of a process is in doubt.
+func (p *Proc) inDoubt() bool { return p.clock.Doubt() != nil }
+
+// byDoubt reports whether a process makes a call in a life in which its clock is wrong.
+func (c *call) byDoubt() bool { return c != nil && c.proc.wrong }
+
+// checkSentInDoubt checks that a process whose clock is in doubt sends no event with an id of that clock: other workers
+// would refuse the event for good.
+func (w *World) checkSentInDoubt(p *Proc, topic string, payload []byte) {
+	e := decoded(payload)
+	if e == nil || !p.wrong || !p.inDoubt() {
+		return
+	}
+	if at, err := id.Time(e.Head().EventID); err != nil || time.Until(at) > clocksDiffer {
+		w.load.fail("I6", "the clock of %s is in doubt, and it sends a %s to %s with an id of %s", p.Name, e.Kind(), topic, at.Format(time.DateTime))
+	}
+}
+
+// checkBuriedInDoubt checks that a process whose clock is in doubt makes no message a dead letter for its age.
+func (w *World) checkBuriedInDoubt(p *Proc, letter queue.DeadLetter) {
+	if p.wrong && p.inDoubt() && (letter.Has(messages.ReasonTooOld) || letter.Has(messages.ReasonFarAhead)) {
+		w.load.fail("I6", "the clock of %s is in doubt, and it makes a dead letter: %s", p.Name, letter.Reason)
+	}
+}
