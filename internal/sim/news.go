@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"fanfare/internal/feed"
 	"fanfare/internal/feed/home"
 	"fanfare/internal/page"
 )
@@ -19,11 +20,21 @@ type news struct {
 	got        home.News
 }
 
+// poll is a request for news, with its last answer: a client repeats the request with the tag of that answer.
+type poll struct {
+	user, after string
+	limit       int
+	answer      home.News
+}
+
 // expectNews notes, before the read, the posts that the read must show, and must not show.
 func (of *read) expectNews() {
 	l := of.w.load
 	n := &of.news
 	n.limit = []int{1, 2, page.MaxLimit}[of.r.IntN(3)]
+	if last := of.w.poll; last != nil && of.r.IntN(3) > 0 {
+		of.user, of.post, n.limit = last.user, last.after, last.limit
+	}
 	var followed []string
 	n.unfollowed, followed = l.certain(of.user)
 	n.must = l.owed(of.user, followed)
@@ -39,15 +50,38 @@ func readNews(ctx context.Context, s *domain, of *read) (_ string, err error) {
 	return "", err
 }
 
+// polled returns the news that a client shows after an answer: the news that it has, if their tag is the tag of the
+// answer, because the API then answers 304 without a body. The tag is made of the whole answer in any case.
+func (w *World) polled(user, after string, limit int, got home.News) home.News {
+	last := w.poll
+	w.poll = &poll{user, after, limit, got}
+	if last == nil || last.user != user || last.after != after || last.limit != limit {
+		return got
+	}
+	id := func(item feed.HomeItem) string { return item.Post.ID }
+	same := slices.Equal(lines(last.answer.Items, id), lines(got.Items, id))
+	kept := last.answer.Tag() == got.Tag()
+	w.see(event{kind: eventPolled, kept: kept, moved: !same && len(last.answer.Items) == len(got.Items)})
+	if kept {
+		w.performed.called("home.News.Tag")
+		return last.answer
+	}
+	return got
+}
+
 // checkNews checks that the news are newer posts of the home, in order, each once, and that their number is right: a
 // whole page has them all, and a part of one counts no more than there are.
 func (of *read) checkNews() {
 	l, n := of.w.load, of.news
+	n.got = of.w.polled(of.user, of.post, n.limit, n.got)
 	seen, last := map[string]string{}, "~"
 	for _, item := range n.got.Items {
 		post := item.Post.ID
 		if post <= of.post || post >= last {
 			l.fail("I7", "news of %s after %s show %s after %s", of.user, of.post, post, last)
+		}
+		if of.deleted[post] {
+			l.fail("I2", "news of %s after %s are not modified and keep %s, whose delete was answered before", of.user, of.post, post)
 		}
 		if slices.Contains(n.unfollowed, item.Post.AuthorID) {
 			l.fail("I2", "news of %s show %s of %s, an unfollowed or muted author", of.user, post, item.Post.AuthorID)

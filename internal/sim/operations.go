@@ -35,7 +35,7 @@ func routes() []Operation {
 		{Route, "be-away", "home.(*Homes).PutAway", "only developers have it: it dates a reader back"},
 		not("issue-dev-token", "it signs a token, and reads and writes nothing"),
 		by("get-home", "home.(*Homes).Home"),
-		by("get-home", "home.(*Homes).HomeNews"),
+		by("get-home", "home.(*Homes).HomeNews"), by("get-home", "home.News.Tag"),
 		by("stream-home", "live.(*Hub).Open"),
 		by("stream-home", "notices.(*Notices).UnreadAbove"),
 		by("get-me", "feed.(*Service).User"),

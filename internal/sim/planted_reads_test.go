@@ -15,6 +15,7 @@ func readBugs() []bug {
 		{"view with its follows the wrong way round", "I7", []edit{{users, `following[user], followers[user]}`, `followers[user], following[user]}`}}},
 		{"news with the post that they are newer than", "I7", []edit{{lists, `max(oldest, after+access.Behind)`, `max(oldest, after)`}}},
 		{"news that count older posts", "I7", []edit{{news, `of, err := h.newerThan(ctx, query.After)`, `of, err := h.newerThan(ctx, "")`}}},
+		{"tag of news without their posts", "I1 I2", []edit{{news, `		fmt.Fprintln(h, item.Post.ID)`, `		_ = item`}}},
 		{"explain by the mute of an author who is not followed", "I1", []edit{{explain, `case muted && follows && e.Post >= edge.From:`, `case muted && !follows:`}}},
 	}
 }

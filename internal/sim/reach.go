@@ -34,10 +34,11 @@ const (
 	eventBoot      = "boot"
 	eventCrash     = "crash"
 	eventPause     = "pause"
-	eventRead      = "read"  // a worker has read a notification
-	eventShown     = "shown" // an item that changed of late was read, or one that expired long ago
-	eventRest      = "rest"  // the end of a batch or page was read later than its beginning
-	eventSide      = "side"  // a call met a partition that has no capacity for some calls
+	eventRead      = "read"   // a worker has read a notification
+	eventShown     = "shown"  // an item that changed of late was read, or one that expired long ago
+	eventRest      = "rest"   // the end of a batch or page was read later than its beginning
+	eventPolled    = "polled" // news were read with the tag of the last answer: kept if it is the same
+	eventSide      = "side"   // a call met a partition that has no capacity for some calls
 )
 
 // event is one thing that happens in a world. Each kind has some of the fields.
@@ -159,6 +160,9 @@ func (r *reach) see(e event) {
 		r.wasShown(e)
 	case eventRest:
 		r.when(e.moved, "a batch or a page has items of two moments")
+	case eventPolled:
+		r.when(e.kept, "news are not modified")
+		r.when(e.moved, "news have as many posts as before, and other ones")
 	case eventSide:
 		r.sideOfCall(e)
 	}

@@ -75,6 +75,8 @@ func RareStates() []string {
 		"a batch or a page has items of two moments",
 		"a read of the table is late by more than five seconds",
 		"an index is late by more than a minute",
+		"news are not modified",
+		"news have as many posts as before, and other ones",
 		"an item is read that expired two days ago",
 		"a fan-out worker reads an item that expired two days ago",
 		"a read finds a half of a batch that is being written",

@@ -238,7 +238,9 @@ func traces() map[string][]event {
 		"a mark between a worker's read and its put": {
 			{kind: eventRead, by: "notify-0", key: noticeItem("a").Key}, wrote("api-0", nil, new(schema.NoticeMarkItem("ann", v1))), noticed("a"),
 		},
-		"two workers put one notification": {refused("notify-0", noticeItem("a"), noticeItem("b"))},
+		"news are not modified":                             {{kind: eventPolled, kept: true}},
+		"news have as many posts as before, and other ones": {{kind: eventPolled, moved: true}},
+		"two workers put one notification":                  {refused("notify-0", noticeItem("a"), noticeItem("b"))},
 	}
 }
 

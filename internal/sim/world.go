@@ -81,6 +81,7 @@ type World struct {
 	past      map[string]bool // versions of likes of before the run
 	performed *performed
 	writes    map[string]int // by partition, for reads
+	poll      *poll          // the last read of news, nil before it
 	probe     *probe         // the last part of some worlds, nil before it
 	notices   noticeBook
 	lives     lives      // of a user, who goes and comes back in the storms
