@@ -2,25 +2,31 @@ package sim
 
 import (
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"fanfare/internal/disk/disktest"
 )
 
-// badDisk is a disk in memory that fills, lies about syncs, and loses power in the middle of an operation.
+// badDisk is a disk in memory that fills, answers with I/O errors, lies about syncs, and loses power in the middle
+// of an operation.
 type badDisk struct {
 	*disktest.FS
 	memory *vfs.MemFS
 
-	mu   sync.Mutex
-	left int  // operations until the power is cut, 0 for no cut
-	keep int  // percentage of the unsynced data that survive the cut
-	full bool // there is room for no more than room bytes
-	room int
-	lies bool
+	mu      sync.Mutex
+	left    int    // operations until the power is cut, 0 for no cut
+	keep    int    // percentage of the unsynced data that survive the cut
+	trouble string // a kind of fault, "" for none
+	room    int    // bytes that a full disk takes
+	only    string // the operation on sorted files that fails, "" for all
+	refused int    // operations that failed since the trouble began
+	// troubles counts the changes of trouble.
+	troubles int
 	// image is the disk after the cut, nil before it. The operations after the cut change nothing of it.
 	image *vfs.MemFS
 }
@@ -33,7 +39,7 @@ func newDisk(memory *vfs.MemFS) *badDisk {
 }
 
 // meet is a disktest.Fault.
-func (d *badDisk) meet(op, _ string, size int) error {
+func (d *badDisk) meet(op, name string, size int) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.left > 0 {
@@ -41,17 +47,51 @@ func (d *badDisk) meet(op, _ string, size int) error {
 			d.image = d.after(d.keep)
 		}
 	}
-	if d.full && (op == "create" && d.room <= 0 || op == "write" && size > d.room) {
+	return d.answer(op, name, size)
+}
+
+// answer returns the error of an operation in the trouble of the disk. The caller holds mu.
+func (d *badDisk) answer(op, name string, size int) (err error) {
+	switch {
+	case d.trouble == FaultFull && (op == "create" && d.room <= 0 || op == "write" && size > d.room):
 		d.room = 0 // or the rest of a write might find room
-		return syscall.ENOSPC
-	}
-	if op == "write" {
+		err = syscall.ENOSPC
+	case d.trouble == FaultStuck && strings.HasSuffix(name, ".sst") && (d.only == "" || d.only == op), d.trouble == FaultUnread && op == "read":
+		err = syscall.EIO
+	case d.trouble == FaultLie && op == "sync":
+		return disktest.ErrLie
+	case op == "write":
 		d.room -= size
 	}
-	if op == "sync" && d.lies {
-		return disktest.ErrLie
+	if err != nil {
+		d.refused++
 	}
-	return nil
+	return err
+}
+
+// Open opens a file whose reads meet the trouble of the disk.
+func (d *badDisk) Open(name string, options ...vfs.OpenOption) (vfs.File, error) {
+	f, err := d.FS.Open(name, options...)
+	if err != nil {
+		return nil, err
+	}
+	return &badFile{f, d}, nil
+}
+
+// badFile is a file that is read.
+type badFile struct {
+	vfs.File
+	disk *badDisk
+}
+
+func (f *badFile) ReadAt(p []byte, at int64) (int, error) {
+	f.disk.mu.Lock()
+	err := f.disk.answer("read", "", len(p))
+	f.disk.mu.Unlock()
+	if err != nil {
+		return 0, err
+	}
+	return f.File.ReadAt(p, at)
 }
 
 // after returns the disk as a power cut leaves it now, with that percentage of the unsynced data. The image
@@ -74,22 +114,55 @@ func (d *badDisk) cut() bool {
 	return d.image != nil
 }
 
-// fill leaves room for so many bytes. makeRoom ends that.
+// longestFull bounds the time of a full disk: a writer that begins the next log waits for room, and so does the driver
+// whose call that is.
+const longestFull = 2*time.Minute + 41*time.Millisecond + 173*time.Microsecond
+
+// fill leaves room for so many bytes.
 func (d *badDisk) fill(room int) {
+	d.begin(FaultFull)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.full, d.room = true, room
+	d.room = room
+	this := d.troubles
+	time.AfterFunc(longestFull, func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if d.troubles == this {
+			d.trouble = ""
+		}
+	})
 }
 
-func (d *badDisk) makeRoom() {
+// refuse makes operations on sorted files fail: create, write or sync alone, or all for "".
+func (d *badDisk) refuse(only string) {
+	d.begin(FaultStuck)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.full = false
+	d.only = only
 }
 
-// lie makes syncs report success and do nothing.
-func (d *badDisk) lie() {
+// begin begins a trouble.
+func (d *badDisk) begin(trouble string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.lies = true
+	d.trouble, d.refused = trouble, 0
+	d.troubles++
+}
+
+// mend ends the trouble.
+func (d *badDisk) mend() { d.begin("") }
+
+// isSound reports whether the disk has no trouble.
+func (d *badDisk) isSound() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.trouble == ""
+}
+
+// hasRefused reports whether an operation has failed in the trouble.
+func (d *badDisk) hasRefused() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.refused > 0
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"syscall"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -25,13 +27,14 @@ import (
 //
 // The methods of a nil engine, and of a broken one, do nothing.
 type engine struct {
-	w      *World
-	rng    *rand.Rand
-	disk   *badDisk
-	table  *tableembedded.Store
-	queue  *queueembedded.Broker
-	model  *tabletest.Memory
-	topics map[string]*outbox
+	w       *World
+	outside *outside
+	rng     *rand.Rand
+	disk    *badDisk
+	table   *tableembedded.Store
+	queue   *queueembedded.Broker
+	model   *tabletest.Memory
+	topics  map[string]*outbox
 
 	// effect is the effect of the call that is under way, nil for none. unknown is the one effect that the disk
 	// may have and the model has not. redoing means that the disk has it: only the model does it.
@@ -39,12 +42,14 @@ type engine struct {
 	redoing         bool
 	lazies          []images // the writes that a power cut may take back, the oldest first
 
-	killed     bool // the process ends at the next turn
-	keep       int  // percentage of the unsynced data that survive
-	until      int  // step in which the trouble of the disk ends
-	full       bool
-	room       time.Time // when the disk was full last
+	killed     bool      // the process ends at the next turn
+	keep       int       // percentage of the unsynced data that survive
+	until      int       // step in which the trouble of the disk ends
+	trouble    string    // what the disk refuses now: FaultFull, FaultStuck or FaultUnread, "" for nothing
+	room       time.Time // when the disk refused something last
 	lie        *lie      // nil while syncs are true
+	settled    bool      // the outcome of the write that met the trouble is known
+	failed     bool      // a copy of the disk has failed
 	restarting bool
 	broken     bool // the engine is lost, and the world continues without it
 }
@@ -55,15 +60,26 @@ const (
 	FaultKill  = "process killed"
 	FaultFull  = "disk full"
 	FaultLie   = "sync that lied"
+	// FaultStuck is an I/O error of sorted files that are written, FaultUnread an I/O error of reads, and
+	// FaultFailed an I/O error of the log or the manifest.
+	FaultStuck  = "sorted file refused"
+	FaultUnread = "read failed"
+	FaultFailed = "disk failed"
 )
 
 // DiskFaults returns every kind of fault of a disk.
-func DiskFaults() []string { return []string{FaultPower, FaultKill, FaultFull, FaultLie} }
+func DiskFaults() []string {
+	return []string{FaultPower, FaultKill, FaultFull, FaultLie, FaultStuck, FaultUnread, FaultFailed}
+}
+
+// notOnEngine returns the kinds of fault that a world on the engine has not: a read of one process is never behind, and
+// its roles have one setting and one clock.
+func notOnEngine() []string { return append(append(unkindnesses(), lifeFaults()...), FaultStale) }
 
 const (
 	dataDir = "data"
 	// engineMemory makes the files of the table small, so that it writes sorted ones.
-	engineMemory = 256 << 10
+	engineMemory = 64 << 10
 	// lookAgain is apart from all retries of the stores: two timers of one moment fire in any order.
 	lookAgain = 1003*time.Millisecond + 137*time.Microsecond
 	// undoneWithin is the time before a power cut whose acks the cut may take back.
@@ -72,8 +88,8 @@ const (
 
 var errNoPower = errors.New("simulated: the power is cut")
 
-func newEngine(w *World) *engine {
-	e := &engine{w: w, rng: draws(w.seed, 0, 43), model: tabletest.NewMemory(), topics: map[string]*outbox{}}
+func newEngine(w *World, out *outside) *engine {
+	e := &engine{w: w, outside: out, rng: draws(w.seed, 0, 43), model: tabletest.NewMemory(), topics: map[string]*outbox{}}
 	e.disk = newDisk(vfs.NewCrashableMem())
 	e.open()
 	return e
@@ -142,7 +158,10 @@ func (e *engine) end() {
 
 // strike draws the trouble of the disk that a call meets.
 func (e *engine) strike() {
-	if e.w.faults == (Rates{}) || e.full || e.lie != nil || e.killed || e.disk.cut() {
+	if e.trouble != "" && e.disk.isSound() {
+		e.mend() // or the engine would answer from writes that the model lacks
+	}
+	if e.w.faults == (Rates{}) || e.trouble != "" || e.lie != nil || e.killed || e.disk.cut() {
 		return
 	}
 	switch x := e.rng.IntN(1000); {
@@ -151,14 +170,22 @@ func (e *engine) strike() {
 	case x < 6: // when the call has its answer
 		e.kill()
 	case x < 8:
-		e.full, e.until = true, e.w.steps+20+e.rng.IntN(200)
+		e.trouble, e.until = FaultFull, e.w.steps+20+e.rng.IntN(200)
 		e.disk.fill(e.rng.IntN(1 + e.rng.IntN(4000)))
-		e.w.Fired[FaultFull]++
-	case x < 9 && len(e.lazies) == 0 && e.unknown == nil:
+	case x < 9:
+		e.trouble, e.until = FaultUnread, e.w.steps+50+e.rng.IntN(1000)
+		e.disk.begin(FaultUnread)
+	case x < 11:
+		e.trouble, e.until = FaultStuck, e.w.steps+50+e.rng.IntN(1000)
+		e.disk.refuse([]string{"", "sync"}[e.rng.IntN(2)])
+	case x < 12 && len(e.lazies) == 0 && e.unknown == nil:
 		e.until = e.w.steps + 20 + e.rng.IntN(200)
 		e.lie = newLie(e.model)
-		e.disk.lie()
+		e.disk.begin(FaultLie)
 		e.w.Fired[FaultLie]++
+	case x < 14 && !e.failed && len(e.lazies) == 0 && e.unknown == nil:
+		e.failed = true
+		e.checkFailure()
 	}
 }
 
@@ -177,8 +204,8 @@ func (e *engine) turn() {
 		return
 	}
 	over := e.w.faults == (Rates{}) || e.w.steps >= e.until
-	if e.full && over {
-		e.makeRoom()
+	if e.trouble != "" && over {
+		e.mend()
 	}
 	if e.lie != nil && (over || e.killed || e.disk.cut()) {
 		e.checkLie()
@@ -191,29 +218,35 @@ func (e *engine) turn() {
 	e.adopt()
 }
 
-// makeRoom ends a time without room: the engine has to write again, and to have lost nothing.
-func (e *engine) makeRoom() {
+// mend ends a time in which the disk refuses something: the engine has to write again, and to have lost nothing.
+func (e *engine) mend() {
 	e.awaitRoom()
-	e.full = false
+	e.trouble = ""
 	if !e.disk.cut() {
 		e.reconcile(false)
 	}
 }
 
-// awaitRoom makes room, and waits until the engine writes again.
+// awaitRoom mends the disk, and waits until the engine writes again.
 func (e *engine) awaitRoom() {
-	e.disk.makeRoom()
+	if e.trouble != "" && e.disk.hasRefused() {
+		e.w.Fired[e.trouble]++
+	}
+	e.disk.mend()
 	for range 60 {
 		if e.table.Health() == nil && e.queue.Health() == nil {
 			break
 		}
 		time.Sleep(lookAgain)
 	}
-	if e.full {
+	if e.trouble != "" {
 		e.room = time.Now()
 	}
-	if err := errors.Join(e.table.Health(), e.queue.Health()); err != nil {
-		e.fail("stuck", "there is room, and it still does not write: %v", err)
+	if err := errors.Join(e.table.Health(), e.queue.Health()); err != nil { // no bubble can end such an engine
+		panic(fmt.Sprintf("I5: the disk is sound again, and the engine still does not write: %v", err))
+	}
+	if err := errors.Join(e.table.Damage(), e.queue.Damage()); err != nil {
+		e.fail("I5", "the data are sound, and the engine takes them for damaged: %v", err)
 	}
 }
 
@@ -240,11 +273,11 @@ func (e *engine) restart() {
 	w.lates = nil
 	e.close() // nobody sees the last writes of the former life
 	e.disk = newDisk(image)
-	if e.full { // the start waits for room
+	if e.trouble == FaultFull { // the start waits for room
 		e.disk.fill(0)
-		time.AfterFunc(time.Duration(1+e.rng.IntN(5000))*time.Millisecond, e.disk.makeRoom)
+		time.AfterFunc(time.Duration(1+e.rng.IntN(5000))*time.Millisecond, e.disk.mend)
 	}
-	e.killed, e.full, e.lie = false, false, nil
+	e.killed, e.trouble, e.lie = false, "", nil
 	e.forget()
 	e.open()
 	if !e.broken {
@@ -298,8 +331,9 @@ func (e *engine) adopt() {
 
 // outage checks that a call which the disk refused has the error that its caller knows.
 func (e *engine) outage(err error) {
-	if !e.full || !errors.Is(err, disk.ErrFull) && !errors.Is(err, disk.ErrStuck) {
-		e.fail("I5", "a call failed on a disk with room: %v", err)
+	known := map[string][]error{FaultFull: {disk.ErrFull, disk.ErrStuck}, FaultStuck: {disk.ErrStuck}, FaultUnread: {syscall.EIO}}
+	if !slices.ContainsFunc(known[e.trouble], func(want error) bool { return errors.Is(err, want) }) {
+		e.fail("I5", "a call failed on a disk with the trouble %q: %v", e.trouble, err)
 	}
 }
 

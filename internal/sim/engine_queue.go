@@ -157,8 +157,8 @@ func (e *engine) put(topic string, m *queued) {
 
 // calm is called before the driver itself changes the queue: it has no use for trouble.
 func (e *engine) calm() {
-	if e.full {
-		e.makeRoom()
+	if e.trouble != "" {
+		e.mend()
 	}
 	if e.disk.cut() {
 		e.turn()
@@ -182,7 +182,7 @@ func (e *engine) acked(topic string, m *queued) {
 
 // isDurable reports whether a restart cannot undo an ack any more: the queue syncs acks after a moment.
 func (e *engine) isDurable(a ack) bool {
-	return !e.full && time.Since(a.at) > undoneWithin && time.Since(e.room) > undoneWithin
+	return e.trouble == "" && time.Since(a.at) > undoneWithin && time.Since(e.room) > undoneWithin
 }
 
 // nacked hands a message back: the queue hands it out again after its delay.

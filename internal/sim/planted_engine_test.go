@@ -19,6 +19,7 @@ func engineBugs() []bug {
 		durable = "internal/table/embedded/durable.go"
 		write   = "internal/table/embedded/write.go"
 		writer  = "internal/queue/embedded/writer.go"
+		guard   = "internal/disk/guard.go"
 	)
 	return []bug{
 		{onEngine + "write answered before its sync", "I5", []edit{
@@ -42,6 +43,20 @@ func engineBugs() []bug {
 		return err
 	}
 `}}},
+		{onEngine + "failed sync tried again", "I5", []edit{{guard, `			return errors.New("sync: " + err.Error()) // not wrapped, or write would wait for room
+`, `			return op()
+`}}},
+		{onEngine + "failed log answered as if it were full", "I5", []edit{{guard, `			d.fail(ErrFailed, err, true)
+			park()
+		}
+	}
+}`, `			d.fail(ErrFull, err, true)
+			park()
+		}
+	}
+}`}}},
+		{onEngine + "no write after a refused sorted file", "I5", []edit{{"internal/disk/disk.go", `d.recovered(ErrStuck)`, `d.recovered(ErrFull)`}}},
+		{onEngine + "failed read taken for an absent item", "I5", []edit{{"internal/table/embedded/read.go", `	if errors.Is(err, pebble.ErrNotFound) {`, `	if err != nil {`}}},
 		{onEngine + "acked message kept", "I6", []edit{{writer, `	if c.from != nowhere {
 		if err`, `	if c.from != nowhere && c.to != nowhere {
 		if err`}}},

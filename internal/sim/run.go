@@ -60,6 +60,8 @@ type Options struct {
 	Fans int
 	// Embedded keeps the table and the queues in the embedded engine, on a disk that fails.
 	Embedded bool
+	// outside is for work that a bubble does not allow.
+	outside *outside
 }
 
 const (
@@ -82,6 +84,10 @@ func Run(t *testing.T, seed uint64, o Options) Result {
 	t.Helper()
 	shape := shapeOf(seed, o)
 	o.Operations = shape.Operations
+	if o.Embedded {
+		o.outside = newOutside()
+		defer o.outside.close()
+	}
 	var res Result
 	pprof.Do(t.Context(), pprof.Labels("seed", strconv.FormatUint(seed, 10)), func(context.Context) {
 		synctest.Test(t, func(t *testing.T) { res = run(t, seed, shape, o) })
@@ -100,12 +106,12 @@ func run(t *testing.T, seed uint64, shape Shape, o Options) Result {
 		w.shape.Held = o.Fans // windows close by time
 	}
 	if o.Embedded {
-		w.engine = newEngine(w)
+		w.engine = newEngine(w, o.outside)
 		w.store = w.engine
 		w.shape.TTLs = false // all roles are of one process, so they have one setting
 		w.firstTTL()         // the table is a new one
 
-		for _, kind := range append(unkindnesses(), FaultStale) { // a read of one process is never behind
+		for _, kind := range notOnEngine() {
 			w.off[kind] = true
 		}
 	}
