@@ -68,7 +68,7 @@ func (w *Worker) endMark(ctx context.Context, mark schema.Mark, began time.Time,
 	if mode.State == schema.ModeSwitching || mode.State == schema.ModePull {
 		pulled := mark
 		pulled.Kind, pulled.V = schema.MarkPulled, mode.V
-		changed, err := w.replaceMark(ctx, pulled, mark.Version)
+		changed, err := w.replaceMark(ctx, pulled, &mark)
 		return changed == nil, err
 	}
 	copied, err := w.copyPosts(ctx, mark, began)
@@ -90,7 +90,7 @@ func (w *Worker) endMark(ctx context.Context, mark schema.Mark, began time.Time,
 			{Name: schema.AttrUntil, Value: table.N(until.Unix())},
 			{Name: table.AttrTTL, Value: table.N(ttl.Unix())},
 		},
-		If: table.Equal{Name: schema.AttrVersion, Value: table.S(mark.Version)},
+		If: unchanged(mark),
 	})
 	if _, changed := errors.AsType[*table.ConditionError](err); changed {
 		return false, nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -258,6 +259,46 @@ func TestABackfillKeepsMergingAPulledAuthor(t *testing.T) {
 	w.drain(w.worker)
 	assert.Equal(t, posts[1:], w.home("newer"))
 	assert.Equal(t, posts[1:], w.shown("new"))
+}
+
+// The end of a backfill gives its mark no new version. Whoever read the mark before the end has to read it again: a
+// backfill that read the mode before the author left pull would make a mark for ever (I11), and a walk would begin the
+// backfill again.
+func TestAMarkThatEndedSinceTheReadIsReadAgain(t *testing.T) {
+	for _, of := range []string{"backfill", "walk"} {
+		w := newWorld(t, 5, limit(4))
+		posts := []string{w.posted(), w.posted()}
+		again := w.follow("new", id.Min)
+		var walk messages.Event = &messages.MarkWalk{Header: w.header(), AuthorID: author}
+		slow := map[string]messages.Event{"backfill": again, "walk": walk}[of]
+		leaves := func() {
+			mode := w.mode()
+			mode.State, mode.V, mode.At = schema.ModeLeaving, mode.V+1, w.now
+			_, err := w.mem.Put(t.Context(), table.PutInput{Item: mode.Item()})
+			w.must(err)
+		}
+		if of == "walk" {
+			leaves()
+		}
+		var first atomic.Bool
+		other := w.newWorker(limit(4))
+		w.store.around = func(op table.Op, keys []table.Key, do func() error) error {
+			if op == table.OpPut && keys[0] == schema.MarkKey("new", author) && first.CompareAndSwap(false, true) {
+				if of == "backfill" {
+					leaves()
+				}
+				w.must(handle(t.Context(), other, again))
+				w.must(handle(t.Context(), other, walk))
+			}
+			return do()
+		}
+		w.must(handle(t.Context(), w.worker, slow))
+		require.Equal(t, schema.ModePush, w.mode().State)
+		m := w.mark("new")
+		assert.Equalf(t, schema.MarkBackfill, m.Kind, "after the slow %s", of)
+		assert.Falsef(t, m.TTL.IsZero(), "after the slow %s the mark %+v has no end", of, m)
+		w.wantHome("new", posts...)
+	}
 }
 
 // TestAFaultAtAnyCallOfAChangeOfMode makes each port call fail in turn while an author

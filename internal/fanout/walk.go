@@ -187,7 +187,7 @@ func (w *Worker) awake(began time.Time) error {
 func (w *Worker) beginPull(ctx context.Context, mode schema.Mode, user, version string) error {
 	fresh := schema.Mark{User: user, Author: mode.Author, Kind: schema.MarkPulled, Pull: mode.Since, V: mode.V, Version: version}
 	for {
-		stored, err := w.replaceMark(ctx, fresh, "")
+		stored, err := w.replaceMark(ctx, fresh, nil)
 		if err != nil || stored == nil || !schema.KnownMark(*stored) {
 			return err
 		}
@@ -200,7 +200,7 @@ func (w *Worker) beginPull(ctx context.Context, mode schema.Mode, user, version 
 		if mark.Kind == schema.MarkPulled {
 			kept.Pull = min(mark.Pull, mode.Since)
 		}
-		if stored, err = w.replaceMark(ctx, kept, mark.Version); err != nil || stored == nil {
+		if stored, err = w.replaceMark(ctx, kept, &mark); err != nil || stored == nil {
 			return err
 		}
 	}
@@ -223,6 +223,7 @@ func (w *Worker) endPull(ctx context.Context, mode schema.Mode, user string) err
 			return nil
 		}
 		mark, err := schema.ParseMark(*res.Item)
+		old := mark
 		switch {
 		case err != nil:
 			return err
@@ -231,23 +232,23 @@ func (w *Worker) endPull(ctx context.Context, mode schema.Mode, user string) err
 		case mark.Kind != schema.MarkBackfill || !mark.TTL.IsZero():
 			return nil
 		}
-		if stored, err := w.replaceMark(ctx, mark, mark.Version); err != nil || stored == nil {
+		if stored, err := w.replaceMark(ctx, mark, &old); err != nil || stored == nil {
 			return err
 		}
 	}
 }
 
-// replaceMark replaces the mark with version old by m; "" stands for no mark. If m itself has version old, m
-// gets a new version. If another mark is stored, replaceMark returns that mark. If no mark is stored by now,
-// it returns an empty item.
-func (w *Worker) replaceMark(ctx context.Context, m schema.Mark, old string) (stored *table.Item, err error) {
+// replaceMark replaces the mark old by m; nil stands for no mark. If m has the version of old, m gets a new
+// version. If another mark is stored, replaceMark returns that mark. If no mark is stored by now, it returns an
+// empty item.
+func (w *Worker) replaceMark(ctx context.Context, m schema.Mark, old *schema.Mark) (stored *table.Item, err error) {
 	same := table.Cond(table.Absent{})
-	if old != "" {
-		same = table.Equal{Name: schema.AttrVersion, Value: table.S(old)}
-	}
-	if m.Version == old {
-		if m.Version, err = w.newID(); err != nil {
-			return nil, err
+	if old != nil {
+		same = unchanged(*old)
+		if m.Version == old.Version {
+			if m.Version, err = w.newID(); err != nil {
+				return nil, err
+			}
 		}
 	}
 	_, err = w.cfg.Store.Put(ctx, table.PutInput{Item: m.Item(), If: same})
@@ -255,6 +256,15 @@ func (w *Worker) replaceMark(ctx context.Context, m schema.Mark, old string) (st
 		return cmp.Or(failed.Old, &table.Item{}), nil
 	}
 	return nil, markError(err, m.User, m.Author)
+}
+
+// unchanged holds while a mark is as it was read. The end of a backfill gives the mark a ttl, and no new version.
+func unchanged(mark schema.Mark) table.Cond {
+	ends := table.Cond(table.AttrAbsent{Name: table.AttrTTL})
+	if !mark.TTL.IsZero() {
+		ends = table.Equal{Name: table.AttrTTL, Value: table.N(mark.TTL.Unix())}
+	}
+	return table.All{table.Equal{Name: schema.AttrVersion, Value: table.S(mark.Version)}, ends}
 }
 
 func markError(err error, user, author string) error {

@@ -302,7 +302,7 @@ func bugs() []bug {
 		{"home that looks for the viewer's like in the first shard", "I3", []edit{{items, `schema.LikeKey(r.Post, viewer, r.LikeShards)]`, `schema.LikeKey(r.Post, viewer, 1)]`}}},
 		{"range of time with its end", "I5", []edit{{deletion, `high = id.Floor(ceilMilli(in.Until))`, `high = id.Floor(ceilMilli(in.Until).Add(time.Millisecond))`}}},
 		{"edit that writes a deleted post anew", "I2 I4", []edit{{deletion, `If:        table.Exists{},`, ``}}},
-		{"backfill that ends the mark of a later follow", "I1 I2", []edit{{backfill, `If: table.Equal{Name: schema.AttrVersion, Value: table.S(mark.Version)},`, `If: table.Exists{},`}}},
+		{"backfill that ends the mark of a later follow", "I1 I2", []edit{{backfill, `If: unchanged(mark),`, `If: table.Exists{},`}}},
 		{"late transaction that brings a deleted post back", "I2", []edit{{publish, `Item: byID.Item(), If: table.Absent{}`, `Item: byID.Item()`}}},
 		{"ledger entries of lost windows pruned", "I3", []edit{{ledger, `end.ended && !end.lost[w.post] && time.Since`, `end.ended && time.Since`}}},
 		{"unlike of a counted like expires", "I3", []edit{{like, `if next.Kind == "" && next.Base == "" {`, `if next.Kind == "" {`}}},
