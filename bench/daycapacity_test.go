@@ -29,8 +29,8 @@ const (
 	daysAMonth                  = 30.4
 )
 
-// The same day in a model of flows alone, with a spike of 1.5: dollars a month, and the share of the
-// writes and reads that is used.
+// The same day in a model of flows alone, with a spike of 1.5: the dollars a month, and the used share of the
+// writes and reads.
 const (
 	flowsOnDemand, flowsProvisioned = 55_590, 27_483
 	flowsWrites, flowsReads         = 60.7, 52.2
@@ -57,7 +57,7 @@ type tracked struct {
 	next        float64
 	due         int
 	began, last tabletest.Usage
-	// held is the capacity since the beginning, in units.
+	// held is the sum of the capacity since the beginning, in units.
 	held    float64
 	changes int
 	shrinks *shrinks
@@ -84,7 +84,7 @@ func (c *tracked) minute(minute int, now tabletest.Usage) {
 	}
 }
 
-// units is the units that were used since the beginning.
+// units is the number of units that were used since the beginning.
 func (c *tracked) units() float64 { return c.last.Units - c.began.Units }
 
 // refused is the percentage of refused tries.
@@ -162,7 +162,7 @@ func (b *billed) month() float64 {
 	return sum * b.scale * daysAMonth * oneDay.Seconds() / time.Since(b.begun).Seconds()
 }
 
-// results are the rows of the table. The rows of a whole day stand beside the model.
+// results are the rows of the table, and for a whole day also the rows of the model.
 func (b *billed) results(mode string) []Result {
 	whole := time.Since(b.begun) >= oneDay
 	month := Result{Name: "a month of the table, scaled back", Value: b.month(), Unit: "$", Note: fmt.Sprintf("1 : %.0f", b.scale)}.reported()

@@ -75,7 +75,7 @@ func (s dayShape) traffic(at time.Duration) float64 {
 // evening is highest at four fifths of the day.
 func evening(day float64) float64 { return math.Exp(sharpness * math.Cos(2*math.Pi*(day-0.8))) }
 
-// noise returns a factor that deviates by sd for about tau.
+// noise returns a random factor: its deviation is sd, and it lasts for about tau.
 func noise(rng *rand.Rand, sd float64, tau time.Duration) func() float64 {
 	x, keep := 0.0, math.Exp(-dayStep.Seconds()/tau.Seconds())
 	return func() float64 {
@@ -225,7 +225,7 @@ func (d *networkDay) post() {
 	})
 }
 
-// like likes a post of the last hours, the newest more often.
+// like makes a user like a post of the last hours, most often one of the newest.
 func (d *networkDay) like() {
 	d.mu.Lock()
 	post := d.made[max(0, len(d.made)-1-int(d.rng.ExpFloat64()*float64(d.shape.users)/10))].id

@@ -56,9 +56,8 @@ func TestALiveHomeGoesOnWhereItWas(t *testing.T) {
 	})
 }
 
-// The client connects to a process that shares an old list, without a post that the client has. So
-// the first place from this process lacks the post, and the process sends the post again after that
-// place.
+// The client connects to a process that shares an old list, and the list lacks a post that the client has. So
+// the first place from this process lacks the post, and the process sends the post again after that place.
 func TestALiveHomeShowsAPostOnceThoughAProcessIsASecondLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{steps: []step{

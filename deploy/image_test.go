@@ -128,7 +128,7 @@ func TestTheImageIsSmallAndRunsEachDaemonByItsName(t *testing.T) {
 	refusesToServeTheWorld(t, filepath.Join(out, "bin"), image)
 }
 
-// refusesToServeTheWorld runs the image's default command without any setting.
+// refusesToServeTheWorld runs the image's default command without any setting, and expects a refusal.
 func refusesToServeTheWorld(t *testing.T, bin string, image []string) {
 	t.Helper()
 	text, isCommand := strings.CutPrefix(image[len(image)-1], "CMD ")

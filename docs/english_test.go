@@ -111,7 +111,7 @@ func comments(source []byte) func(yield func(string) bool) {
 // maxIdiom is how often 1,000 words of pages or of comments may use an idiom that good codebases hardly use.
 const maxIdiom = 0.3
 
-// idioms replace a noun by a pronoun or speak of code, or have a standard word: shows, is
+// idioms replace a noun by a pronoun, speak of code as of a person, or have a standard word: shows, is
 // redelivered, continues, previous.
 func idioms() map[string]*regexp.Regexp {
 	return map[string]*regexp.Regexp{
@@ -134,7 +134,8 @@ func TestCommentsHaveFewIdioms(t *testing.T) {
 	})
 }
 
-// checkIdioms counts the idioms in the texts of all files with an extension, which have least words.
+// checkIdioms counts the idioms in the texts of all files with an extension. The texts have at least least
+// words.
 func checkIdioms(t *testing.T, ext string, least int, textOf func(source []byte) string) {
 	t.Helper()
 	words, hits := 0, map[string][]string{}

@@ -179,7 +179,7 @@ func (f formats) compare(kept formats) (gone, added []string) {
 	return gone, added
 }
 
-// demands returns the fields of added that a body of requests, which clients send already, must have from now on.
+// demands returns the fields of added that become required in a body that clients already send.
 func demands(added []string, kept formats) []string {
 	return slices.DeleteFunc(slices.Clone(added), func(line string) bool {
 		body, _, _ := strings.Cut(line, ": ")

@@ -65,8 +65,7 @@ func TestNoFileOfTheDomainUsesAFileAboveIt(t *testing.T) {
 	}
 }
 
-// usesOf returns the names that the product's files of a package use of the package, and the
-// names of these files.
+// usesOf returns the uses of a package's own names in its product files, and the names of these files.
 func usesOf(t *testing.T, fset *token.FileSet, folder string) (uses map[*ast.Ident]types.Object, names []string) {
 	t.Helper()
 	dir := filepath.Join("..", folder)

@@ -68,7 +68,7 @@ func TestTheAsyncAPIDocumentFollowsTheTypes(t *testing.T) {
 	}
 }
 
-// TestTheAsyncAPIDocumentHasEachTopicAndMessage holds the table of channels complete.
+// TestTheAsyncAPIDocumentHasEachTopicAndMessage checks that the table of channels is complete.
 func TestTheAsyncAPIDocumentHasEachTopicAndMessage(t *testing.T) {
 	channels, sent := asyncChannels(), map[string]bool{}
 	for _, topic := range append(queue.Topics(), eventsChannel) {

@@ -88,7 +88,7 @@ func (c *cluster) read(t *testing.T) meter {
 	return m
 }
 
-// quiet reads the cluster once no message has been seen three times in a row.
+// quiet reads the cluster once three consecutive reads have found no message.
 func (c *cluster) quiet(t *testing.T) (m meter) {
 	t.Helper()
 	empty := 0
@@ -115,7 +115,7 @@ func (c *cluster) cost(t *testing.T, act func()) (flows map[string]readWrite, ge
 	return after.flows, after.gets - before.gets
 }
 
-// predicted returns a row of the calculator for so many operations, by authors with so many followers.
+// predicted returns a row of the calculator for a number of operations, by authors with a number of followers.
 func predicted(t *testing.T, name string, followers int, change func(*capacity.Load)) capacity.Row {
 	t.Helper()
 	l := capacity.DefaultLoad()
@@ -144,7 +144,7 @@ func holds(t *testing.T, what string, got readWrite, rows ...capacity.Row) {
 	assert.InDeltaf(t, want.read, got.read, tolerance*want.read, "%s: RCU", what)
 }
 
-// both are the units of two flows.
+// both returns the sum of the units of two flows.
 func both(flows map[string]readWrite, a, b string) readWrite {
 	return readWrite{flows[a].read + flows[b].read, flows[a].write + flows[b].write}
 }
@@ -160,7 +160,7 @@ func TestARunCostsWhatTheCalculatorPredicts(t *testing.T) {
 	}
 	const users, followees, homes = 26, 22, 8
 	c := emptyCluster(t)
-	// A count is kept for half a window, so that each page reads the counts as an idle process does.
+	// The setting keeps a count for half a window, so that each page reads the counts as an idle process does.
 	c.add(t, []string{"FANFARE_LIKE_WINDOW=10ms", "FANFARE_RATE_LIMIT=0"}, "api", "fanout", "likeagg")
 	anyone := connect(t, c.http)
 	name := func(i int) string { return fmt.Sprintf("%036d", i%users) }

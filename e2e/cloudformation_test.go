@@ -264,7 +264,7 @@ func entries(env map[string]string) []string {
 	return environ
 }
 
-// stopTakes is the longest time of a stop: the drain by default, and 30 seconds.
+// stopTakes is the longest duration of a stop: the default drain and 30 seconds.
 const stopTakes = 40 * time.Second
 
 // accepted checks that a daemon starts with an environment, and serves the network no

@@ -90,7 +90,7 @@ func newAlarm(t *testing.T, name string, p map[string]any) alarm {
 			a.missing = "ignore"
 		}
 	}
-	// Go's grammar has all of metric math that the alarms use, but for lists in brackets.
+	// Go's grammar covers the metric math of the alarms, except for lists in brackets.
 	var err error
 	a.value, err = parser.ParseExpr(strings.NewReplacer("[", "", "]", "").Replace(expression))
 	require.NoError(t, err, "%s: %s", name, expression)
@@ -146,7 +146,8 @@ func (a alarm) eval(e ast.Expr, s view, minute int) float64 {
 	panic(fmt.Sprintf("%s: the tests do not know %T", a.name, e))
 }
 
-// operate is an operator of metric math. A minute without data has no result, nor has a division by 0.
+// operate applies an operator of metric math. A minute without data has no result, and neither has a division
+// by 0.
 func operate(op token.Token, x, y float64) float64 {
 	truth := map[bool]float64{true: 1}
 	switch {

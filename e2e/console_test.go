@@ -113,7 +113,7 @@ func (b *tab) signIn(user, name string) *tab {
 	return b
 }
 
-// write writes a post, with the keyboard alone.
+// write writes a post with the keyboard only.
 func (b *tab) write(text string) {
 	b.t.Helper()
 	b.run(chromedp.Focus(`#text`, chromedp.ByQuery), chromedp.SendKeys(`#text`, text, chromedp.ByQuery),

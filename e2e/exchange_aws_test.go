@@ -195,7 +195,7 @@ func (v *visits) note(err error) {
 func (v *visits) every(pace time.Duration, stop <-chan struct{}, from func() *visitor) {
 	var calls sync.WaitGroup
 	defer calls.Wait()
-	// A slow machine gets fewer calls: an API refuses a user with many under way as busy.
+	// A slow machine gets fewer calls, because an API refuses a user with too many calls under way.
 	under := make(chan struct{}, 8)
 	kept := from()
 	for tick := time.NewTicker(pace); ; {

@@ -27,8 +27,7 @@ import (
 	"fanfare/internal/config"
 )
 
-// everyBinary starts a real process for every environment that the chart renders, and not only
-// for some.
+// everyBinary starts a real process for every environment that the chart renders, and not just for a few.
 var everyBinary = flag.Bool("every-binary", false, "start the binaries with every rendered environment")
 
 // written is a line of testdata/chart_values.txt.

@@ -117,7 +117,7 @@ type told struct {
 	as              []*client.Client
 }
 
-// play lets the user's clients make some calls each at the same time.
+// play makes each of the user's clients make some calls at the same time.
 func (r *told) play(t *testing.T, seed uint64) {
 	t.Helper()
 	var group sync.WaitGroup
@@ -186,7 +186,7 @@ func (r *told) explained(t *testing.T) (following, like bool) {
 	return r.following.linearizable(t, followingModel()), r.like.linearizable(t, likeModel())
 }
 
-// playRounds plays the histories of so many users with so many clients each, two users at a time.
+// playRounds plays the histories of a number of users with a number of clients each, two users at a time.
 func playRounds(t *testing.T, addr string, rounds, clients int, beside func()) []*told {
 	t.Helper()
 	anybody := connect(t, addr)

@@ -212,8 +212,8 @@ func (u *upright) through(t *testing.T, ask func(*http.Request), answer func(*ht
 	return strings.TrimPrefix(server.URL, "http://")
 }
 
-// staleOnce repeats the last answer for reads of paths with this end, the first time that
-// the answer would have changed.
+// staleOnce changes one answer: for reads of paths with this end, it repeats the previous answer the first
+// time that the answer would have changed.
 func staleOnce(suffix string) func(*http.Response) error {
 	var mu sync.Mutex
 	var last string
@@ -303,7 +303,7 @@ func playKeys(t *testing.T, addr string, beside func()) (h *history, author *cli
 		author = as
 		group.Go(func() {
 			for round := range 4 * keys {
-				// So that all clients use the same few keys at the same time.
+				// All clients use the same few keys at the same time.
 				call := keyCall{fmt.Sprintf("key-%d", round/4), fmt.Sprintf("text %d", random.IntN(2))}
 				h.call(t, as, caller, call, func() (any, error) {
 					made, err := as.CreatePost(t.Context(), client.PostInput{Text: call.text, IdempotencyKey: call.key})

@@ -296,7 +296,7 @@ func TestTheAPIKeepsItsOpenAPIDocument(t *testing.T) {
 	p.stop(t)
 }
 
-// TestSchemathesisFindsAnAnswerThatIsNotAsDocumented is the test of the test above.
+// TestSchemathesisFindsAnAnswerThatIsNotAsDocumented tests TestTheAPIKeepsItsOpenAPIDocument.
 func TestSchemathesisFindsAnAnswerThatIsNotAsDocumented(t *testing.T) {
 	t.Parallel()
 	u := newUp(t)

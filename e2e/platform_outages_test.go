@@ -241,5 +241,5 @@ func (c *cluster) bury(t *testing.T, topic string) (buried int) {
 	}
 }
 
-// sqsDead ends the name of a dead-letter queue.
+// sqsDead is the suffix of the name of a dead-letter queue.
 const sqsDead = "-dlq"

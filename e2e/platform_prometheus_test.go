@@ -118,7 +118,7 @@ func (p *prometheus) number(t *testing.T, query string) float64 {
 	return value
 }
 
-// passes waits until Prometheus has evaluated the rules for so long, in the rules' time.
+// passes waits until Prometheus has evaluated the rules for a duration, in the rules' time.
 func (p *prometheus) passes(t *testing.T, whole time.Duration) {
 	t.Helper()
 	evaluations := (whole / scale).Seconds()
@@ -127,8 +127,8 @@ func (p *prometheus) passes(t *testing.T, whole time.Duration) {
 	})
 }
 
-// alerts returns the alerts that were in a state since a time, "" for any, and after which time in
-// the rules' time.
+// alerts returns the alerts that were in a state since a time, "" for any state, with the delay of each in the
+// rules' time.
 func (p *prometheus) alerts(t *testing.T, since time.Time, state string) map[string]time.Duration {
 	t.Helper()
 	now := time.Now()

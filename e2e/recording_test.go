@@ -105,8 +105,8 @@ func (s *series) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// task is a message that is handled: the time since the beginning of the recording, and since
-// the message was published.
+// task is a handled message: the time since the beginning of the recording, and the time since the publish of
+// the message.
 type task struct{ since, age time.Duration }
 
 // flow is the work of one topic in a recording.
@@ -115,7 +115,7 @@ type flow struct {
 	every time.Duration
 	// handle does the work of a message.
 	handle func(ctx context.Context, at task) error
-	// idle reports whether no worker runs. nil is never.
+	// idle reports whether no worker runs. A nil idle means that workers always run.
 	idle func(since time.Duration) bool
 }
 
@@ -123,7 +123,7 @@ type flow struct {
 type recorded struct {
 	minutes int
 	loads   map[string]flow
-	// refused reports whether SQS refuses all requests. nil is never.
+	// refused reports whether SQS refuses all requests. A nil refused means never.
 	refused func(since time.Duration) bool
 	// works reports whether posts come home and likes are counted, for the canary.
 	works func(since time.Duration) bool
@@ -193,7 +193,7 @@ func publish(ctx context.Context, t *testing.T, broker *sqs.Broker, topic string
 	}
 }
 
-// work consumes a topic, but for the time in which no worker runs.
+// work consumes a topic, except for the time in which no worker runs.
 func work(ctx context.Context, t *testing.T, broker *sqs.Broker, log *zap.Logger, topic string, l flow, began time.Time) {
 	t.Helper()
 	for ctx.Err() == nil {

@@ -12,7 +12,7 @@ import (
 	"fanfare/internal/queue"
 )
 
-// A fault of a situation begins and ends with these minutes.
+// The fault of a situation begins and ends in these minutes.
 const (
 	faultBegins = 18
 	faultEnds   = 45
@@ -55,7 +55,7 @@ func done(took time.Duration) func(context.Context, task) error {
 	}
 }
 
-// unless fails with err during the fault.
+// unless returns work that fails with err during the fault.
 func unless(err error, took time.Duration) func(context.Context, task) error {
 	return func(ctx context.Context, at task) error {
 		if away(at.since) {

@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// An impossible ceiling or capacity is wrong use, found without a connection, and the sentence has the way out.
+// An impossible ceiling or capacity is wrong use. The command finds it without a connection, and the error
+// names the remedy.
 func TestTableCreateRefusesImpossibleUnits(t *testing.T) {
 	provisioned := "--billing provisioned --write-units 500-10000 --read-units 1000-30000 --index-write-units 50-1000"
 	for flags, want := range map[string]string{

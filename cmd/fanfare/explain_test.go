@@ -68,7 +68,7 @@ func (b *backfills) Publish(_ string, msgs ...*message.Message) error {
 	return nil
 }
 
-// makePosts makes n posts of a user, whose messages are lost.
+// makePosts makes n posts of a user, and loses their messages.
 func makePosts(t *testing.T, f *feed.Service, author string, n int) (posts []string) {
 	t.Helper()
 	for range n {
@@ -79,7 +79,7 @@ func makePosts(t *testing.T, f *feed.Service, author string, n int) (posts []str
 	return posts
 }
 
-// explained asks why a post is in a home, or is not.
+// explained asks why a home shows a post or lacks it.
 func (r *running) explained(t *testing.T, user, post string) admin.Explanation {
 	t.Helper()
 	all, err := admin.NewClient(r.admin, &http.Client{Timeout: time.Minute}).Explain(t.Context(), user, post)

@@ -567,7 +567,7 @@ func TestEveryCommandTakesJSON(t *testing.T) {
 	assert.GreaterOrEqualf(t, commands, 15, "there are %d commands only", commands)
 }
 
-// A test of the pipe: the address is on stdout alone, the log on stderr.
+// This test checks the pipe: stdout has only the address, and stderr has the log.
 func TestStdoutHasTheAddressAlone(t *testing.T) {
 	c := command(t, nil, "fanfare", "up", "--data-dir", t.TempDir(), "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0")
 	out, err := c.StdoutPipe()

@@ -30,7 +30,7 @@ func TestTableModelPrintsTheDesignOfTheConfiguredTable(t *testing.T) {
 	}
 }
 
-// amazon plays DynamoDB with a table that exists, and SQS, as far as create asks.
+// amazon plays DynamoDB with an existing table, and SQS, for the calls that create makes.
 func amazon(t *testing.T) *httptest.Server {
 	t.Helper()
 	key := func(pk, sk string) string {

@@ -55,7 +55,7 @@ func TestAProcessOfNohupOutlivesItsTerminal(t *testing.T) {
 	assert.NoError(t, c.Wait())
 }
 
-// status asks for a URL, and returns 0 without an answer.
+// status requests a URL, and returns 0 without an answer.
 func status(url string) int {
 	res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Minute}).Get(url)
 	if err != nil {

@@ -37,7 +37,7 @@ func TestHealthWaitsTwoSecondsForEachAtOnce(t *testing.T) {
 	})
 }
 
-// A dependency is asked at most once a second, however many callers ask /readyz.
+// Health calls a dependency at most once a second, however many callers request /readyz.
 func TestReadinessAsksOnceASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked, at atomic.Int64

@@ -33,7 +33,7 @@ func (l oneConn) Accept() (net.Conn, error) {
 func (oneConn) Close() error   { return nil }
 func (oneConn) Addr() net.Addr { return &net.TCPAddr{} }
 
-// Connections without requests leave descriptors for the stores, and make room.
+// Connections without requests leave descriptors for the stores, and end after a time, so that others get a turn.
 func TestConnectionsLeaveDescriptorsForTheStores(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := oneConn{make(chan net.Conn, 100)}

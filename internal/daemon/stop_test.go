@@ -69,7 +69,7 @@ func (o *outage) onAWS(t *testing.T, roles daemon.Roles, env ...string) (at <-ch
 	return ready, admin
 }
 
-// answers asks for a path on a new connection, and returns "" without an answer.
+// answers requests a path on a new connection, and returns "" without an answer.
 func answers(t *testing.T, addr, path string) (answer string, closes bool) {
 	t.Helper()
 	res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Get("http://" + addr + path)

@@ -123,7 +123,7 @@ func value(s *otlptrace.Span, name string) string {
 	return ""
 }
 
-// traced is a client whose requests are of a trace.
+// traced is a client whose requests belong to a trace.
 func traced(t *testing.T, url, token, trace string) *client.Client {
 	t.Helper()
 	transport := &http.Transport{DisableKeepAlives: true}

@@ -125,7 +125,7 @@ func TestASendThatItsCallerCutSaysNothingAboutTheQueue(t *testing.T) {
 	assert.NoError(t, s.Failing())
 }
 
-// A caller has less time than a send. A queue that hangs is noticed even so.
+// A caller has less time than a send. The sender still notices a queue that hangs.
 func TestASendThatOutlastsItsCallersTimeHasFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

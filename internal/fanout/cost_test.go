@@ -38,10 +38,10 @@ func TestDeliveryCosts(t *testing.T) {
 		{followers: 1000, writes: 9 + 1000 + 1 + 1, reads: 1 + 1 + 10, wcuPerDeliver: 1.01},
 		// If one page holds all followers, no chunk is needed.
 		{followers: 4096, pageSize: awsPageSize, writes: 9 + 4096 + 1 + 1, reads: 1 + 1 + 40, wcuPerDeliver: 1.01},
-		// If not, each chunk is stored and marked done. PostCreated reads the post, the
-		// mode with the count of followers, and the first page. The planner reads the post, the stored
-		// chain, and all followers at half the price. Each chunk message reads the chunk,
-		// for each page the post and the followers, and in the end the plan.
+		// If one page does not hold all followers, each chunk is stored and marked done. PostCreated reads the
+		// post, the mode with the count of followers, and the first page. The planner reads the post, the
+		// stored chain, and all followers at half the price. Each chunk message reads the chunk, the post and
+		// the followers for each page, and in the end the plan.
 		{
 			followers: 4097, pageSize: awsPageSize, sends: 3, msgs: 3, wcuPerDeliver: 1.01,
 			writes: 9 + 4097 + 1 + 2*2,

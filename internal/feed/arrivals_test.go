@@ -111,8 +111,7 @@ func TestAStreamGoesOnAfterAPost(t *testing.T) {
 	assert.Equal(t, []string{late.ID}, w.arrivals("ann", seen))
 }
 
-// The newest posts of a home are a thousand within a minute, and older posts are up to
-// days old.
+// The home has a thousand new posts within one minute, and older posts that are up to days old.
 func TestALongAbsenceIsReplayedOldestFirst(t *testing.T) {
 	w := newWorld(t)
 	names := w.crowd("ann", 2, 1)

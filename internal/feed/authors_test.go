@@ -53,8 +53,8 @@ func TestAnUnknownAuthorIsReadUntilItHasAProfile(t *testing.T) {
 	w.post("ann", "hello")
 }
 
-// The ids of an author's posts grow: above the ids of an earlier process whose clock was
-// ahead and whose queue still held the posts, and above deleted ids.
+// The ids of an author's posts grow. They are above the ids of an earlier process whose clock was ahead and
+// whose posts are still in the queue, and above the ids of deleted posts.
 func TestPostsOfAKnownAuthorAreAboveThoseOfAnEarlierProcess(t *testing.T) {
 	w, _, known := knowing(t)
 	w.users("ann")

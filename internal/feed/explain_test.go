@@ -55,7 +55,7 @@ type story struct {
 	fault string
 }
 
-// settings are the push limit and the active days of all processes.
+// settings are the push limit and the active days of each process.
 type settings struct {
 	limit int64
 	days  int
@@ -403,7 +403,7 @@ var stories = []telling{
 	}, "nothing accounts for it: please report this as a defect"},
 }
 
-// edgeStories are of the oldest posts that follows and homes show, and of the ends of chunks.
+// edgeStories are about the oldest posts that follows and homes show, and about the ends of chunks.
 var edgeStories = []telling{
 	{"copied, as the oldest of a follow", settings{}, home.ReasonCopied, func(s *story) feed.Post {
 		p := s.oldest(2)

@@ -40,8 +40,7 @@ func (w *world) forget(user, event string, most int) (all removal.Forgotten) {
 	}
 }
 
-// full makes a network in which ann has something of everything, and returns ann's post and
-// bob's.
+// full makes a network in which ann has a record of each kind. It returns a post by ann and a post by bob.
 func full(t *testing.T) (w *world, own, others feed.Post) {
 	t.Helper()
 	w = newWorld(t)
@@ -183,8 +182,7 @@ func TestTheSumOfForgottenThings(t *testing.T) {
 	assert.Equal(t, 255, f.Sum())
 }
 
-// everything gives ann something of everything, asks to forget her, and returns the event and
-// a post of bob's.
+// everything gives ann a record of each kind, requests her removal, and returns the event and a post by bob.
 func everything(w *world) (event string, others feed.Post) {
 	w.t.Helper()
 	w.users("ann", "bob", "cid", "dan", "eve")

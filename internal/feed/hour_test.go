@@ -23,7 +23,7 @@ import (
 	"fanfare/messages"
 )
 
-// withLimit is a world in which a user may cause so many units in an hour.
+// withLimit is a world with a limit of the units that a user may cause in an hour.
 func withLimit(units int64) func(*config) { return func(c *config) { c.service.UserUnits = units } }
 
 // spent returns the attributes of all hours in a user's counts.
@@ -49,7 +49,7 @@ func (w *world) units(user string) int64 {
 	return w.spent(user)[schema.HourOf(w.clock.now()).AttrUnits()]
 }
 
-// spend uses up so many units of the user's present hour.
+// spend uses up a number of units of the user's present hour.
 func (w *world) spend(user string, units int64) {
 	w.t.Helper()
 	_, err := w.store.Update(w.t.Context(), *access.AddTo(schema.CountsKey(user), schema.HourOf(w.clock.now()).AttrUnits(), units))
@@ -124,7 +124,7 @@ func (w *world) rename(ctx context.Context, user, name string) error {
 	return err
 }
 
-// The largest comment on the largest post, and the largest follow.
+// The largest calls are the largest comment on the largest post, and the largest follow.
 func TestNoCallCausesMoreThanItCounts(t *testing.T) {
 	var m meter
 	w := newWorld(t, withLimit(1_000_000), m.onto)

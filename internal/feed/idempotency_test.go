@@ -11,7 +11,7 @@ import (
 	"fanfare/internal/feed"
 )
 
-// Two bodies whose fields join to the same letters are two bodies.
+// Two bodies are different even if their fields join to the same letters.
 func TestAKeyTellsBodiesApartByTheirFields(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann")

@@ -136,7 +136,7 @@ func TestAnImportedFollowIsPendingUntilItsPostsAreCopied(t *testing.T) {
 		})
 }
 
-// importedAgain imports the follow of bob by ann again, with each home mark that may be there.
+// importedAgain imports bob's follow by ann again, with each possible home mark.
 func (w *world) importedAgain(from string) {
 	w.t.Helper()
 	mark, err := schema.ParseMark(*w.item(schema.MarkKey("ann", "bob")))

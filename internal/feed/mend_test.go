@@ -49,7 +49,7 @@ func (r rest) put(w *world) (under, edge time.Time, from string) {
 	return under, edge, from
 }
 
-// followItems are the items of the follow of bob by ann.
+// followItems are the items of bob's follow by ann.
 func (w *world) followItems() (all []table.Item) {
 	w.t.Helper()
 	for _, key := range []table.Key{schema.FollowerKey("bob", "ann"), schema.FollowingKey("ann", "bob"), schema.MarkKey("ann", "bob"), schema.CountsKey("ann")} {
@@ -282,8 +282,7 @@ func TestOnlyALostPostIsBuried(t *testing.T) {
 	}
 }
 
-// No repair makes anything for a user without a profile. Once the user has a profile, the
-// repair does.
+// No repair makes an item for a user without a profile. Once the user has a profile, the repair makes it.
 func TestNothingIsMadeOfAUserWithoutAProfile(t *testing.T) {
 	for _, user := range []string{"ann", "bob"} {
 		for name, c := range map[string]struct {

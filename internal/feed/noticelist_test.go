@@ -428,7 +428,7 @@ func TestForeignTokensOfNotificationsAreRefused(t *testing.T) {
 	_, err = w.domain.notices.List(t.Context(), "ann", page.Request{Cursor: page.ListByID("home", "ann", "").Cursor(id.Max)})
 	wantKind(t, err, fault.Malformed)
 
-	// A place that a worker with a wrong clock gave can be marked.
+	// A device can mark a place that a worker with a wrong clock gave.
 	act := w.acted("bob", schema.NoticeLike)
 	act.Place = ahead
 	w.notify(schema.NoticeLike, w.post("ann", "ahead").ID, act)
@@ -459,7 +459,7 @@ func TestNotificationsThatAreOff(t *testing.T) {
 	wantKind(t, err, fault.NotificationsOff)
 }
 
-// A failed read or write is an error, and never an empty list or a mark that did not move.
+// A failed read or write returns an error, and never an empty list or an unchanged mark.
 func TestEachCallOfNotificationsMayFail(t *testing.T) {
 	w, tp := tapped(t)
 	w.users("ann", "bob", "cat")

@@ -35,7 +35,8 @@ func (w *world) enrolled(dated bool, followees int) []string {
 func TestAReaderIsPutAwayWithAllItsEdges(t *testing.T) {
 	lo, hi := id.Floor(longAgo), id.Floor(longAgo.Add(aDay))
 	for name, c := range map[string]struct {
-		// until is how many days ahead the presence's day is, and want is that after the call.
+		// until is the number of days from today to the presence's day before the call, and want is the number
+		// after the call.
 		presence    bool
 		until, want schema.Day
 	}{

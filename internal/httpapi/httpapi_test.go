@@ -406,8 +406,8 @@ func TestTableThatDoesNotAnswerIsA503(t *testing.T) {
 	}
 }
 
-// The answer shows an operator the maximum that the operator has set, and clients retry
-// as for any lack of capacity.
+// The answer shows an operator the maximum that the operator has set, and clients retry as for any lack of
+// capacity.
 func TestAUsedUpMaximumIsA503ThatNamesIt(t *testing.T) {
 	for reason, detail := range map[table.Shortage]string{
 		table.ShortMaxOnDemand: "the capacity that this network allows itself is used up",

@@ -11,7 +11,7 @@ import (
 	"fanfare/internal/table"
 )
 
-// A user who came back is removed again a minute after the last time.
+// A user who came back is removed again a minute after the previous removal.
 func TestASecondRemovalWithinAMinuteIsA429(t *testing.T) {
 	w := newWorld(t)
 	ahead := time.Now().Add(time.Hour) // a slow test is within the minute, too

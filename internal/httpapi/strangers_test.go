@@ -20,7 +20,7 @@ import (
 	"fanfare/internal/obs"
 )
 
-// asked sends a request with these headers, by a stranger whose token may be anything.
+// asked sends a request with these headers for a stranger whose token may be anything.
 func (w *world) asked(t *testing.T, method, path string, header ...string) *httptest.ResponseRecorder {
 	t.Helper()
 	req := httptest.NewRequestWithContext(t.Context(), method, path, http.NoBody)

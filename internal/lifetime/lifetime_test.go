@@ -70,7 +70,7 @@ func decided(t *testing.T, s table.Store, ttl time.Duration) *lifetime.View {
 	return v
 }
 
-// current returns the TTL that a view shows posts of now with, and the last decision.
+// current returns the TTL by which a view shows new posts, and the last decision.
 func current(t *testing.T, v *lifetime.View) (now, last time.Duration) {
 	t.Helper()
 	l, err := v.Current(t.Context())

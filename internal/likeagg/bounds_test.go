@@ -256,7 +256,7 @@ func TestTheNoteOfAnEndIsBounded(t *testing.T) {
 	}
 }
 
-// Notes are remembered of so many incarnations at most. The first reading of a note counts.
+// The number of incarnations whose notes are remembered is bounded. The first read of a note counts.
 func TestTheNotesThatAreRememberedAreBounded(t *testing.T) {
 	var e ends
 	first, later := time.Unix(1, 0), time.Unix(2, 0)
@@ -301,7 +301,7 @@ func TestALikeOfAPostFromAheadWaitsUntilThePostIsDue(t *testing.T) {
 	assert.Equal(t, 3*time.Hour-messages.MaxAhead, later.After)
 }
 
-// A zero takes the default, and the smallest value that makes sense stays.
+// A zero takes the default. The smallest value that makes sense is accepted.
 func TestTheDefaults(t *testing.T) {
 	type sizes struct {
 		window               time.Duration

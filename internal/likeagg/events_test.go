@@ -92,8 +92,8 @@ func TestACrashBetweenFlushAndEventLosesNoEvent(t *testing.T) {
 	})
 }
 
-// TestACrashBetweenFlushAndEventLosesNoEvent has the kinds of message that an aggregator
-// handles. A kind more needs a row there.
+// TestACrashBetweenFlushAndEventLosesNoEvent has the kinds of message that an aggregator handles. A further
+// kind needs a row there.
 func TestAnAggregatorHandlesNoOtherKind(t *testing.T) {
 	files, err := filepath.Glob("../../messages/testdata/*.json")
 	require.NoError(t, err)

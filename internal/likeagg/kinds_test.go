@@ -46,8 +46,7 @@ func TestEachUserCountsForTheLatestKind(t *testing.T) {
 	})
 }
 
-// The stamp decides about the flush of two dead aggregators' kinds, and base has the counted
-// kind.
+// The stamp decides whether the kinds of two dead aggregators' flushes count, and base has the counted kind.
 func TestAKindThatWasNeverCountedKeepsTheCountedOne(t *testing.T) {
 	for _, counted := range []bool{true, false} {
 		t.Run(fmt.Sprint("flushed: ", counted), func(t *testing.T) {

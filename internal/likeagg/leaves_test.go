@@ -108,8 +108,8 @@ func (w *world) answers() func() []queue.Answered {
 
 func isLeft(a queue.Answered) bool { return a.Result == queue.ResultLater && a.After == leaveFor }
 
-// A refusal of the request itself decides after tries without an effect, and does not
-// after doubtful tries.
+// A refusal of the request itself is final after tries without an effect. It is not final after doubtful
+// tries.
 func TestARefusalDecidesAfterTriesThatDidNothing(t *testing.T) {
 	for name, tt := range map[string]struct {
 		first fault

@@ -30,7 +30,7 @@ type fakeQueue struct {
 	changed   chan struct{}
 	published int
 	dead      []string
-	// refuse is how often a dead letter fails.
+	// refuse is the number of times that a dead letter fails.
 	refuse int
 	// held is the number of unanswered messages, mostHeld the highest ever.
 	held, mostHeld int

@@ -17,7 +17,7 @@ import (
 	ours "fanfare/internal/trace"
 )
 
-// inTrace is the context of a request in the trace of this number, sampled or not.
+// inTrace is the context of a request in the trace with this number, sampled or not.
 func inTrace(n byte, sampled trace.TraceFlags) context.Context {
 	return trace.ContextWithRemoteSpanContext(context.Background(), trace.NewSpanContext(trace.SpanContextConfig{
 		TraceID: trace.TraceID{n}, SpanID: trace.SpanID{n}, TraceFlags: sampled, Remote: true,

@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// share is the number of units a second that a user's streams may read, and ahead that at
-	// once.
+	// share is the number of units a second that a user's streams may read, and ahead is the number that they
+	// may read at once.
 	share = 100
 	ahead = 1000
 )

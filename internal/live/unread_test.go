@@ -102,7 +102,8 @@ func TestStreamsShowTheNumberOfUnreadNotifications(t *testing.T) {
 		b.set(5)
 		<-time.After(time.Minute)
 		assert.Equal(t, "2 3 0 5", c.got(), "by a slow look")
-		// A client read all, and got 0 from that call. As many came between two looks.
+		// A client has read all notifications, and got 0 from that call. As many new ones came between two
+		// looks.
 		b.moveMark("02")
 		<-time.After(time.Minute)
 		assert.Equal(t, "2 3 0 5 5", c.got(), "the same number above another mark")

@@ -169,7 +169,7 @@ func TestTheNamedEquivalentsAndPlantedBugsFitTheProduct(t *testing.T) {
 	assert.Len(t, found, len(planted()))
 }
 
-// A mutant may wait for ever, or run for ever. The load of the machine decides neither.
+// A mutant may wait or run forever. The load of the machine must not decide the verdict about either.
 func TestAProgramThatHangsIsEnded(t *testing.T) {
 	r := runner{idle: time.Minute}
 	_, used, err := r.run(t.Context(), suite{binary: "sh"}, 0, time.Second, "-c", "while :; do :; done")

@@ -103,7 +103,7 @@ func entryOf(stored schema.Act) entry {
 	}
 }
 
-// placeOf writes a place or a version so that texts sort as the numbers do: "" for 0.
+// placeOf writes a place or a version so that the texts sort like the numbers, with "" for 0.
 func placeOf(n int16) string {
 	if n == 0 {
 		return ""

@@ -30,7 +30,7 @@ type explored[S comparable] struct {
 	steps func(s S, add func(next S, wrong string, step func() string))
 }
 
-// found is the result of a walk: wrong is "" if no state is broken, and way leads to the first that is.
+// found is the result of a walk. wrong is "" if no state is broken, and way leads to the first broken state.
 type found struct {
 	states int
 	wrong  string
@@ -86,7 +86,7 @@ type run[S comparable] struct {
 	// wrong begins the text of the violation that the walk has to find, "" for none.
 	wrong string
 	world explored[S]
-	// large leaves the run to make explore.
+	// large means that only make explore makes the run.
 	large bool
 }
 

@@ -16,7 +16,6 @@ import (
 )
 
 // pass lets virtual time pass.
-// pass lets virtual time pass.
 func pass(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()

@@ -119,7 +119,7 @@ func TestRangesHoldWhatTheySay(t *testing.T) {
 		}
 		bookmark := schema.BookmarkSK(a)
 		assert.True(t, schema.SortBookmark < bookmark && bookmark < schema.SortBookmarkEnd && schema.SortBookmarkEnd < schema.PostSK(b))
-		// Readers of the marks meet the mutes first.
+		// Readers of the marks read the mutes first.
 		mute := schema.MuteSK(u)
 		assert.True(t, schema.SortMute < mute && mute < schema.SortMuteEnd && schema.SortMuteEnd < schema.SortPresence)
 		assert.Equal(t, cmp.Compare(u, v), cmp.Compare(mute, schema.MuteSK(v)))

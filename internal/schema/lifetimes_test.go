@@ -88,8 +88,8 @@ func TestAPostLivesAsLongAsTheShortestTTLSinceItWasMade(t *testing.T) {
 					}
 					gone[made] = !shown
 				}
-				// The mark of an unfollow by a view that was a quarter of an hour old, and a post that a
-				// backfill under way writes an hour later, by a clock six hours ahead.
+				// The mark of an unfollow is written by a view that was a quarter of an hour old. A backfill
+				// under way writes a post an hour later, by a clock that is six hours ahead.
 				for _, m := range marks {
 					if made := m.at.Add(7 * hour); !made.After(now) && lives.End(made).Sub(made) > m.longest {
 						t.Fatalf("seed %d: a post of %s outlives the mark of %s", seed, made, m.at)

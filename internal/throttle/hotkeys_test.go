@@ -19,7 +19,7 @@ import (
 	"fanfare/internal/throttle"
 )
 
-// sink takes each write at once. Updates cost update units. Batches are answered with refused.
+// sink accepts each write at once. Updates cost update units. Batches report refused.
 type sink struct {
 	table.Store
 	update  float64
@@ -70,7 +70,7 @@ func virtually(t *testing.T, test func(p *bubble)) {
 	synctest.Test(t, func(t *testing.T) { test(&bubble{T: t}) })
 }
 
-// refuse writes a batch of which the table refused so many writes to each key.
+// refuse writes a batch, of which the table refuses a number of writes to each key.
 func (p *bubble) refuse(u throttle.Urgency, times int, keys ...string) {
 	p.Helper()
 	s := &sink{}

@@ -76,7 +76,7 @@ func TestAWalkDuringARemovalFindsNothingAndBringsNobodyBack(t *testing.T) {
 	}
 }
 
-// Half of a thing of a removed user is removed, not made whole.
+// A half record of a removed user is removed, and not completed.
 func TestNoRepairBringsBackAPartOfARemovedUser(t *testing.T) {
 	for name, plant := range map[string]func(w *world, post *table.Item){
 		"the edge under an author": func(w *world, _ *table.Item) { w.put(schema.FollowerItem("eve", "ann", w.now())) },

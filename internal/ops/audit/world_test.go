@@ -193,7 +193,7 @@ func (w *world) post(author string) string {
 	return p.ID
 }
 
-// town is a world with some of everything: ann has followers, posts, comments and likes.
+// town is a world with records of each kind: ann has followers, posts, comments and likes.
 func town(t *testing.T, store table.Store) (w *world, posts []string) {
 	t.Helper()
 	w = newWorld(t, store)

@@ -20,7 +20,7 @@ func small() Load {
 
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Max(math.Abs(a), math.Abs(b)) }
 
-// line returns the dollars of the line of e whose name begins so.
+// line returns the dollars of the line of e whose name has this beginning.
 func line(t *testing.T, e Estimate, name string) float64 {
 	t.Helper()
 	for _, l := range e.Lines {

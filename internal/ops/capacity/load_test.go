@@ -82,7 +82,7 @@ func TestContradictionsAreRefused(t *testing.T) {
 	}
 }
 
-// The largest values that flags take give numbers, which JSON can carry.
+// The largest values of the flags give finite numbers, which JSON can carry.
 func TestTheLargestLoadHasABill(t *testing.T) {
 	l, d := DefaultLoad(), DefaultDeployment()
 	for _, s := range append(l.Settings(), d.Settings()...) {

@@ -280,8 +280,8 @@ func TestDoctorTriesTheScanOfVerifyAndOfTheAuditor(t *testing.T) {
 	}
 }
 
-// The calls of an auditor are a part of the operator's policy, of which a test records a run, and
-// the writes that end kept blocks.
+// The calls of an auditor are a part of the operator's policy, of which a test records a run, plus the writes
+// that end kept blocks.
 func TestThePolicyOfADaemonAllowsItsAuditorItsCalls(t *testing.T) {
 	actions := func(duty string, env ...string) (out []string) {
 		cfg, err := config.Load(env, config.Tool)

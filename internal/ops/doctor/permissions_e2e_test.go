@@ -426,7 +426,7 @@ func (d *deployment) wait(t *testing.T) {
 	}
 }
 
-// forget removes a user with something of everything.
+// forget removes a user who has a record of each kind.
 func (d *deployment) forget(t *testing.T, post string) {
 	t.Helper()
 	ctx, fay := t.Context(), d.user(t, "fay")
@@ -479,7 +479,7 @@ func (d *deployment) broker(t *testing.T, endpoint string) *sqs.Broker {
 	return broker
 }
 
-// operate does the work of an operator: on dead letters, and on a post whose delivery stands.
+// operate does the work of an operator: on dead letters, and on a post whose delivery stands still.
 func (d *deployment) operate(t *testing.T) {
 	t.Helper()
 	ctx := t.Context()

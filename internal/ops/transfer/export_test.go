@@ -59,7 +59,7 @@ func (o oneByOne) Scan(ctx context.Context, in table.ScanInput) (table.ScanPage,
 	return o.Store.Scan(ctx, in)
 }
 
-// A follow that began with a post begins with that post elsewhere.
+// A follow that began with a post begins with that post in the new table, too.
 func TestAFollowKeepsItsFirstPost(t *testing.T) {
 	here, there := tabletest.NewMemory(), tabletest.NewMemory()
 	from := id.Floor(today.Add(-2 * day))

@@ -73,7 +73,7 @@ func TestAFullDiskIsWaitedOut(t *testing.T) {
 	} {
 		depth, err := broker.Depth(t.Context(), topicName)
 		require.NoError(t, err)
-		// The message that met the full disk may be there as well.
+		// The message that met the full disk may exist, too.
 		ids := receive(t, broker, int(depth.Ready))
 		for id := range answered {
 			assert.Containsf(t, ids, id, "%s lost message", name)

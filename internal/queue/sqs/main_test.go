@@ -45,7 +45,7 @@ const (
 	opChange  = "ChangeMessageVisibilityBatch"
 )
 
-// A visibility timeout and a poll that are easy to calculate with.
+// This visibility timeout and this poll are easy to calculate with.
 const (
 	visibility = 30 * time.Second
 	pollWait   = 5 * time.Second
@@ -146,7 +146,7 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// wantLeft lets the broker delete for ten seconds, then wants n messages in the queue.
+// wantLeft lets the broker delete for ten seconds, and then fails unless n messages are in the queue.
 func (t *bubble) wantLeft(n int) {
 	t.Helper()
 	pass(10 * time.Second)
@@ -163,7 +163,7 @@ func (t *bubble) wantHeld(held []*message.Message) {
 	}
 }
 
-// wantNoMore wants the channel to have no message now.
+// wantNoMore fails if the channel has a message now.
 func (t *bubble) wantNoMore(in <-chan *message.Message) {
 	t.Helper()
 	select {
@@ -173,7 +173,7 @@ func (t *bubble) wantNoMore(in <-chan *message.Message) {
 	}
 }
 
-// wantRequests wants this number of requests of an operation.
+// wantRequests fails unless an operation had this number of requests.
 func (t *bubble) wantRequests(op string, n int, why string) {
 	t.Helper()
 	got := t.sqs.Requests()[op]

@@ -124,7 +124,7 @@ func TestSubscriptionEndsWhateverSQSDoes(t *testing.T) {
 	})
 }
 
-// wantCut closes the broker and wants that to take at most this time, and to cut requests.
+// wantCut closes the broker. It fails unless Close takes at most this time and cuts requests.
 func (t *bubble) wantCut(most time.Duration) {
 	t.Helper()
 	began := time.Now()

@@ -33,7 +33,7 @@ func serviceUnavailable() sqstest.Fault {
 	return sqstest.Fault{Status: http.StatusServiceUnavailable, Code: "ServiceUnavailable"}
 }
 
-// wantStates wants these numbers of messages in the queue.
+// wantStates fails unless the queue has these numbers of messages.
 func (t *bubble) wantStates(visible, inFlight, delayed int) {
 	t.Helper()
 	synctest.Wait()

@@ -112,7 +112,7 @@ func lostWrites(t *testing.T, p *partial) int {
 	return 160 - len(p.written)
 }
 
-// lostReads is the same for a batch get of 250 keys.
+// lostReads does the same for a batch get of 250 keys.
 func lostReads(t *testing.T, p *partial) int {
 	t.Helper()
 	f := newFake(t, p.answer)
@@ -338,7 +338,7 @@ func TestFailuresAreSorted(t *testing.T) {
 	}
 }
 
-// The role may read and not write: then Ping succeeds, and the refusal shows all the same.
+// The role may read, but not write. Then Ping succeeds, and the refusal still shows.
 func TestARefusalOfWritesShows(t *testing.T) {
 	f := newFake(t, func(op string, _ int, _ object) reply {
 		if op == "PutItem" {

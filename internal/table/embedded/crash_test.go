@@ -77,7 +77,7 @@ func lostByCrashes(t *testing.T, seed uint64) string {
 	return ""
 }
 
-// The random writes use so many keys.
+// The random writes use this number of keys.
 const crashPartitions, crashSorts = 3, 4
 
 func crashKey(rng *rand.Rand) table.Key {
@@ -261,7 +261,7 @@ func TestWritesSeenUnderLoadSurviveACrash(t *testing.T) {
 	}
 }
 
-// The test below must find decisions that are not locked. A run may be lucky.
+// TestConcurrentDecisionsAreSerial must find decisions without locks. A run may be lucky.
 func TestConcurrencyShowsDecisionsWithoutLocks(t *testing.T) {
 	binary := plant(t, "durable.go",
 		planttest.Edit{Old: "stripe := &l.stripes[hash%lockCount]", New: "stripe := new(sync.RWMutex)"},
