@@ -64,9 +64,8 @@ type pair struct {
 // ended.
 type phase func(ctx context.Context, loaded bool, times *hdrhistogram.Histogram) error
 
-// inTurns runs a phase with and without its load by turns, and each of the two first in
-// every second round: a machine changes its speed within a minute. A p99 needs a thousand
-// posts.
+// inTurns runs a phase with and without its load by turns. Each of the two is first in every second round,
+// because a machine changes its speed within a minute. A p99 needs a thousand posts.
 func (e *env) inTurns(ctx context.Context, name string, run phase) (pair, error) {
 	p := pair{name, newHistogram(), newHistogram()}
 	for round := range e.size(fairRounds, 1) {

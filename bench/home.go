@@ -178,8 +178,7 @@ func (e *env) readHomes(ctx context.Context, s loaded, tokens []string, posts *r
 	return latencyOf(reads.times), after.since(before, read.Load()), err
 }
 
-// openLoop makes calls at a rate on up to 32 connections, even if earlier calls have no
-// answer yet.
+// openLoop makes calls at a rate on up to 32 connections, even if earlier calls have no answer yet.
 func openLoop(ctx context.Context, host string, rate int, period time.Duration, times *hdrhistogram.Histogram, call func(*caller) error) error {
 	const conns = 32
 	ctx, cancel := context.WithCancel(ctx)

@@ -43,8 +43,8 @@ func seed(ctx context.Context, dir string, g graph) (err error) {
 func seedTable(ctx context.Context, store table.Store, g graph) error {
 	l := loader{ctx: ctx, store: store}
 	now := time.Now()
-	// All readers were here today. Otherwise each first home read would date the reader's
-	// edges, and that is measured by T15.
+	// All readers were here today. Otherwise each first home read would date the reader's edges, a cost that
+	// T15 measures.
 	until := schema.DayOf(now) + defaultActiveDays
 	for i := range g.users {
 		l.put(schema.Profile{User: g.name(i), Name: "User " + g.name(i), CreatedAt: now}.Item())

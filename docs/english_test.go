@@ -134,8 +134,8 @@ func TestCommentsHaveFewIdioms(t *testing.T) {
 	})
 }
 
-// checkIdioms counts the idioms in the texts of all files with an extension. The texts have at least least
-// words.
+// checkIdioms counts the idioms in the texts of all files with an extension. least is the least
+// number of their words.
 func checkIdioms(t *testing.T, ext string, least int, textOf func(source []byte) string) {
 	t.Helper()
 	words, hits := 0, map[string][]string{}

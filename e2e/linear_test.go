@@ -120,8 +120,8 @@ func btoi(b bool) int {
 	return 0
 }
 
-// playFollows makes every follower's clients follow, unfollow and read concurrently, times times each. The
-// first follower has one client, each further follower has two. beside, if not nil, runs after some of these
+// playFollows makes every follower's clients follow, unfollow and read concurrently, each of them several times.
+// The first follower has one client, each further follower has two. beside, if not nil, runs after some of these
 // calls.
 func playFollows(t *testing.T, addr string, seed uint64, times int, beside func()) *history {
 	t.Helper()

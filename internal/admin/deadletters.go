@@ -39,8 +39,8 @@ type DeadLetter struct {
 	Raw []byte `json:"payload_base64,omitempty"`
 }
 
-// Selection names dead letters of a topic: the letters in IDs, or else all that match the
-// other fields.
+// Selection names dead letters of a topic: the letters in IDs, or, without IDs, all letters that match the
+// remaining fields.
 type Selection struct {
 	IDs []string `json:"ids,omitempty"`
 	All bool     `json:"all,omitempty"`

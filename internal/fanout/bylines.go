@@ -110,8 +110,8 @@ func (w *Worker) changeBylines(ctx context.Context, author, before, oldest strin
 	return "", changed, nil
 }
 
-// sign gives a post the byline b, unless the post has a byline that is as new, has none,
-// or was deleted.
+// sign gives a post the byline b, unless the post was deleted, has no byline, or has a byline that is at least
+// as new.
 func (w *Worker) sign(ctx context.Context, author, post string, b schema.Byline) error {
 	_, err := w.cfg.Store.Update(ctx, table.UpdateInput{
 		Key: schema.PostKey(author, post), Set: b.Attrs(), If: table.Less{Name: schema.AttrBylineV, Value: table.N(b.V)},

@@ -237,8 +237,8 @@ func TestAThrottledPageHalvesThePartsOfTheNext(t *testing.T) {
 	assert.Equal(t, []int{8, 8, 8, 8, 8, 8, 8, 8}, partsOfPages(t, 4, 8), "up to 32 of 400 writes are refused")
 }
 
-// partsOfPages delivers eight posts, each in one page of 400 entries. Each part of the first short pages
-// reports refusals refusals. It returns the number of parts of each page.
+// partsOfPages delivers eight posts, each in one page of 400 entries. For each part of the first short pages the
+// store reports a number of refusals. It returns the number of parts of each page.
 func partsOfPages(t *testing.T, refusals, short int) (seen []int) {
 	t.Helper()
 	const n = 400

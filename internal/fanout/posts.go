@@ -50,9 +50,9 @@ func (w *Worker) deliver(ctx context.Context, stored schema.Post, compare bool, 
 	if err != nil {
 		return err
 	}
-	// The mode is read after the post was stored: see mode.go (I1). The profile is read after
-	// it, too: a byline walk that began later reads this post, and an earlier walk need not,
-	// because the profile here is as new.
+	// The mode is read after the post was stored: see mode.go (I1). The profile is read after it, too. A
+	// byline walk that began later reads this post. An earlier walk need not read the post, because the
+	// profile here is as new.
 	mode, followers, profile, err := w.readAuthor(ctx, p.author)
 	if err != nil {
 		return err

@@ -26,9 +26,8 @@ const (
 	// removal of the entry after an unfollow. The read of these posts counts once more.
 	unitsOfFollow, unitsOfCopy = 18, 3
 	unitsOfUnfollow            = 15
-	// A comment counts the most that a comment without data may cost. A text of 5,000 characters is
-	// in the table and in the index. The comment also rewrites its post, which may be as long and
-	// have data.
+	// A comment always counts the units of the largest comment without data. A text of 5,000 characters is in
+	// the table and in the index. The comment also rewrites its post, which may be as long and have data.
 	unitsOfComment = 120
 	// Each KB of data and mentions counts in addition: in a transaction, and for a
 	// comment in the index, too.

@@ -17,7 +17,7 @@ import (
 // keyLife is how long an Idempotency-Key stays bound to its post.
 const keyLife = 24 * time.Hour
 
-// draft is a post that is about to be made. after is the id below which the author's former lives are.
+// draft is a post that is about to be made. after is an id above all ids of the author's former lives.
 type draft struct {
 	post  schema.Post
 	after string

@@ -85,8 +85,7 @@ func (s *Service) beginLife(profile *schema.Profile, note *schema.Removal) error
 		return nil
 	}
 	// A message may be late, so the event may be days old. The profile went just now, and
-	// concurrent calls that read the profile made ids of now.
-	// that read it made ids of now.
+	// concurrent calls that read the profile made ids of the present.
 	latest := access.TimeOf(note.Event)
 	if now := s.access.Now(); now.After(latest) {
 		latest = now

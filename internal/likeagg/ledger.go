@@ -41,8 +41,8 @@ const (
 	flushNever                     // a fence keeps it from happening
 )
 
-// stateOf returns the state of the flush g. ended is a note, read after the ledger, that
-// g's incarnation flushed everything on the post.
+// stateOf returns the state of the flush g. ended reports that a note, read after the ledger, shows that g's
+// incarnation flushed everything on the post.
 func stateOf(g schema.Flush, ledger schema.LikeCount, ended bool) flushState {
 	seq, flushed := ledger.Done[g.Inc]
 	switch {
@@ -56,9 +56,9 @@ func stateOf(g schema.Flush, ledger schema.LikeCount, ended bool) flushState {
 	return flushOpen
 }
 
-// Counted reports whether the state of a like is in its post's count. ended is a note, read
-// after the ledger, that the incarnation of the like's stamp flushed everything on the
-// post. If the state is not in the count, the like's base is.
+// Counted reports whether the state of a like is in its post's count. ended reports that a note, read after
+// the ledger, shows that the incarnation of the like's stamp flushed everything on the post. If the state is
+// not in the count, the like's base is in the count.
 func Counted(stamp schema.Flush, ledger schema.LikeCount, ended bool) bool {
 	return stateOf(stamp, ledger, ended) == flushCounted
 }

@@ -96,8 +96,8 @@ func (a *action) choose(counted bool) {
 	a.next = next
 }
 
-// put writes a's next state with this window's stamp, if the stored like is still a.old.
-// Otherwise it returns the stored like, nil for none.
+// put writes a's next state with this window's stamp, if the stored like is still a.old. Otherwise it returns
+// the stored like, nil for none.
 func (w *window) put(ctx context.Context, a *action) (now *schema.Like, written bool, err error) {
 	next := a.next
 	next.Post, next.User, next.LikeShards = w.post, a.user, w.shards

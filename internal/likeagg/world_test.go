@@ -423,8 +423,8 @@ func others(n uint64) schema.Flush {
 	return schema.Flush{Inc: newIncarnation(dayOf(time.Now()), n), Seq: 3}
 }
 
-// leftBy stores the items of a dead aggregator: it counted the likes of users users, fan0 and so on, in its
-// flush g, and then died before it flushed the like of orphan.
+// leftBy stores the items of a dead aggregator. In its flush g it counted the likes of a number of users: fan0,
+// fan1 and so on. It died before it flushed the like of orphan.
 func (w *world) leftBy(g schema.Flush, users int) {
 	w.t.Helper()
 	w.setCount(table.Attr{Name: schema.AttrLikes, Value: table.N(int64(users))}, table.Attr{Name: schema.AttrFlushed(g.Inc), Value: table.N(g.Seq)})

@@ -65,7 +65,7 @@ func (st *Stream) begin(ctx context.Context, last string) error {
 		if st.seen = hm.seen.Clone(); !st.seen.Behind() {
 			return hm.join(ctx, st)
 		}
-		// The joined streams still lack some posts that existed before this stream.
+		// The joined streams may still lack some posts that existed before this stream.
 		err := hm.read(ctx, st, unitsOfLook, func(ctx context.Context) (err error) {
 			st.seen, err = hm.hub.cfg.Homes.HomeStreamed(ctx, hm.user, "")
 			return err

@@ -38,8 +38,7 @@ type tail struct {
 	// good is the time of the last tick that read the posts.
 	good  time.Time
 	ticks int
-	// known are the hinted posts and the events of removals, and until when they are
-	// kept.
+	// known has the hinted posts and the events of removals, with the times until which they are kept.
 	known map[string]time.Time
 }
 

@@ -28,14 +28,14 @@ import (
 
 // part is a package whose mutants are made.
 type part struct {
-	// alone is true if the simulation has to find most of the mutants by itself, as it runs
-	// the whole code.
+	// alone is true if the simulation has to find most of the mutants by itself, because it runs the whole
+	// code of the package.
 	alone bool
 	// files are the files whose mutants are made, all files if empty.
 	files []string
 	// also is a folder whose tests see the package, too.
 	also string
-	// rim is true for a package beside the core, whose target is lower.
+	// rim is true for a package outside the core, whose target is lower.
 	rim bool
 }
 

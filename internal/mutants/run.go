@@ -29,8 +29,8 @@ type suite struct {
 // dear is the share of a suite's time from which a test runs last.
 const dear = 0.05
 
-// building is a test that builds its package. The build has no mutant, so the test finds none, and it
-// waits for the compiler as if it hung.
+// building is a test that builds its package. The build contains no mutant, so the test finds none, and its
+// wait for the compiler would look like a hang.
 const building = "TestPlantedBugsAreFound"
 
 // ofPackage returns the suite of a package's own tests. It first runs the tests without a mutant.
@@ -89,11 +89,11 @@ type runner struct {
 	slack, idle time.Duration
 }
 
-// patience is the processor time that a run may take that took d without a mutant.
+// patience is the processor time that a run may take. The same run took d without a mutant.
 func (r *runner) patience(d time.Duration) time.Duration { return r.slack + 2*d }
 
-// kills reports whether the suite fails on the mutant of that number, and why: a test, or
-// that it hangs. A mutant that hangs is killed.
+// kills reports whether the suite fails on the mutant with this number, and the reason: a test, or a hang. A
+// mutant that hangs is killed.
 func (r *runner) kills(ctx context.Context, s suite, number int) (why string, err error) {
 	for i, args := range s.parts {
 		out, _, err := r.run(ctx, s, number, s.limit[i], args...)
@@ -135,10 +135,10 @@ func (r *runner) build(ctx context.Context, folder string) (binary string, err e
 
 var errHangs = errors.New("it hangs")
 
-// run runs the suite's binary in the folder of its package, as the mutant of that number, 0
-// for none, and returns the processor time that it used. It hangs if it needs more than
-// limit, which is CPU time, because wall time depends on the load of the machine. A mutant may
-// take all memory, so it gets 3 GiB of addresses; programs that it started end with it.
+// run runs the suite's binary in the folder of its package, as the mutant with this number, 0 for none. It
+// returns the processor time that the run used. A run hangs if it needs more than limit, which is CPU time,
+// because wall time depends on the load of the machine. A mutant may take all memory, so it gets 3 GiB of
+// addresses. The programs that it started end with it.
 func (r *runner) run(ctx context.Context, s suite, number int, limit time.Duration, args ...string) (out string, used time.Duration, err error) {
 	limits := fmt.Sprintf(`ulimit -v 3145728; ulimit -t %d; exec "$0" "$@"`, int(math.Ceil(limit.Seconds())))
 	cmd := exec.CommandContext(ctx, "sh", append([]string{"-c", limits, s.binary}, args...)...)

@@ -36,11 +36,11 @@ type source struct {
 	types   types.Config
 }
 
-// read parses the package in a folder and makes the mutants of these files, of all if there
-// are none.
+// read parses the package in a folder and makes the mutants of the given files, or of all files if none are
+// given.
 func read(ctx context.Context, root, folder string, files []string) (*source, error) {
 	s := &source{folder: folder, fset: token.NewFileSet(), texts: map[string][]byte{}}
-	// The compiled packages that it imports make a type check of a mutant cheap.
+	// The type check of a mutant is cheap with the compiled packages that its package imports.
 	list := exec.CommandContext(ctx, "go", "list", "-export", "-deps", "-tags", tags,
 		"-f", `{{if .DepOnly}}{{.ImportPath}}={{.Export}}{{else}}{{join .GoFiles "\n"}}{{end}}`, "./"+folder)
 	list.Dir, list.Stderr = root, os.Stderr

@@ -30,8 +30,8 @@ type collector struct {
 	// open are the windows that collect. due has these windows in the order of their ends.
 	open map[subject]*window
 	due  []*window
-	// slow are the lengths of the windows of users whose writes the table refused lately. waiting is
-	// the number of their messages in windows that collect again.
+	// slow are the lengths of the windows of users whose writes the table refused recently. waiting is the
+	// number of their messages in windows that collect again.
 	slow    map[string]time.Duration
 	waiting map[string]int
 	// idle is closed after the stop, when every message is answered.
@@ -178,9 +178,9 @@ func (c *collector) work(ctx context.Context) {
 	}
 }
 
-// again reports whether a window whose write the table refused collects again, for twice as long:
-// the partition of the user has no capacity, and a longer window writes less. If its messages were
-// left in the queue instead, they would be received again and again.
+// again reports whether a window whose write the table refused collects again, for twice as long: the
+// partition of the user has no capacity, and a longer window writes less. Without this rule the messages would
+// stay in the queue and be received again and again.
 func (c *collector) again(ctx context.Context, w *window, err error) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -46,11 +46,11 @@ type subject struct {
 // action is an action with its message.
 type action struct {
 	act schema.Act
-	// comment, if not "", is the comment that is the action, or that mentions the user.
+	// comment, if not "", is the comment that is the action, or the comment that mentions the user.
 	comment string
 	at      time.Time
 	msg     *message.Message
-	// err is the reason why the message is redelivered, done means that the table refutes the action.
+	// err is the reason why the message is redelivered. done means that the table refutes the action.
 	err  error
 	done bool
 }

@@ -176,7 +176,7 @@ func (m *Metrics) Post() { m.posts.Inc() }
 // Like counts an accepted like or unlike.
 func (m *Metrics) Like() { m.likes.Inc() }
 
-// Flush counts a write of a like count, an item of so many bytes.
+// Flush counts a write of a like count whose item has a number of bytes.
 func (m *Metrics) Flush(bytes int) {
 	m.likeWrites.Inc()
 	m.ledgers.Observe(float64(bytes))

@@ -18,9 +18,9 @@ type Shrunk struct {
 	Reruns int
 }
 
-// Shrink runs a failing seed again with fewer operations of users and fewer kinds of fault, at most most
-// times. It keeps the smallest run that still fails the invariant that res failed first. Shrink also draws the
-// operations that it leaves out, so the kept operations are the same in each run.
+// Shrink runs a failing seed again with fewer operations of users and fewer kinds of fault. most bounds the
+// number of these runs. It keeps the smallest run that still fails the invariant that res failed first. Shrink
+// also draws the operations that it leaves out, so the kept operations are the same in each run.
 func Shrink(t *testing.T, o Options, res Result, most int) Shrunk {
 	t.Helper()
 	best := Shrunk{Options: o, Result: res, Invariant: res.Fails()[0]}

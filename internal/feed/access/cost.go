@@ -19,7 +19,7 @@ func WithCost(ctx context.Context) (context.Context, *Cost) {
 	return context.WithValue(ctx, costKey{}, cost), cost
 }
 
-// Cause adds units that work after the answer will use.
+// Cause adds the units that later work of the request will use.
 func Cause(ctx context.Context, units int64) {
 	if cost, ok := ctx.Value(costKey{}).(*Cost); ok {
 		cost.halves.Add(2 * units)

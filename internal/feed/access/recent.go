@@ -207,7 +207,7 @@ func (r *Recent) fetch(ctx context.Context, keys []table.Key, items []*recentIte
 	}
 }
 
-// Keep replaces the item that was read by the item that was just written.
+// Keep replaces a kept item by the version that this process has just written.
 func (r *Recent) Keep(it table.Item) {
 	done := make(chan struct{})
 	close(done)

@@ -133,8 +133,8 @@ func decodeStreamed(position string) (*Streamed, bool) {
 	return &Streamed{floor: posts[0], posts: posts[1:], likes: map[string]PostLikes{}}, true
 }
 
-// HomeStreamed returns the part of viewer's home that a reader has seen who continues after
-// last: a post id, a Position, or "" for all posts that are in the home now.
+// HomeStreamed returns the part of viewer's home that a reader who continues after last has seen. last is a
+// post id, a Position, or "" for all posts that are in the home now.
 func (h *Homes) HomeStreamed(ctx context.Context, viewer, last string) (*Streamed, error) {
 	if last != "" && !id.Valid(last) {
 		position, err := streamScope(viewer).Position(last)

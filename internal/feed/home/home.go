@@ -25,7 +25,7 @@ func (h *Homes) Home(ctx context.Context, viewer string, query Query, in page.Re
 		return page.List[feed.HomeItem]{}, err
 	}
 	before := at.before
-	// Reserved for the first page: the entries and the marks, then its items.
+	// These calls are reserved for the first page: the entries and the marks, then the page's items.
 	calls := page.BudgetAfter(2 + access.Batches(in.Size()) + access.Batches(2*in.Size()) + 1)
 	of, err := h.newerThan(ctx, query.After)
 	if err != nil {

@@ -21,10 +21,10 @@ const (
 	ReasonPushed Reason = "pushed"
 	// ReasonCopied: the post is older than the follow, whose backfill copied it.
 	ReasonCopied Reason = "copied"
-	// ReasonMerged: the home merges it in, because the follow's backfill has not ended, or
-	// ended less than a minute ago.
+	// ReasonMerged: the home merges the post in, because the follow's backfill has not ended, or ended less
+	// than a minute ago.
 	ReasonMerged Reason = "merged"
-	// ReasonPulled: the home merges it in, because the author is pulled.
+	// ReasonPulled: the home merges the post in, because the author is pulled.
 	ReasonPulled Reason = "pulled"
 	// ReasonSkipped: the user is away, and fan-out skipped the user. The home is read by
 	// pull, at least in the gap, so the next read shows the post.
@@ -40,16 +40,16 @@ const (
 	ReasonEnded Reason = "ended"
 	// ReasonTakenDown: a service deleted it.
 	ReasonTakenDown Reason = "taken_down"
-	// ReasonExpired: it is too old for homes.
+	// ReasonExpired: the post is too old for homes.
 	ReasonExpired Reason = "expired"
-	// ReasonUnfollowed: the user has unfollowed the author, which hides it.
+	// ReasonUnfollowed: the user has unfollowed the author, which hides the post.
 	ReasonUnfollowed Reason = "unfollowed"
 	// ReasonMuted: the user mutes the author, which hides the post. Without the mute the home
 	// would show the post, or soon will.
 	ReasonMuted Reason = "muted"
 	// ReasonNotFollowed: the user does not follow the author.
 	ReasonNotFollowed Reason = "not_followed"
-	// ReasonBeforeFollow: it is older than the first post that the follow shows.
+	// ReasonBeforeFollow: the post is older than the first post that the follow shows.
 	ReasonBeforeFollow Reason = "before_follow"
 	// ReasonQueued: the delivery has not reached the user yet.
 	ReasonQueued Reason = "queued"

@@ -68,7 +68,7 @@ type Notice struct {
 	ID     string
 	Kind   schema.NoticeKind
 	Target string
-	// Actors acted last, the newest first. The list is empty if only older actions hold.
+	// Actors are the users who acted last, the newest first. The list is empty if only older actions hold.
 	Actors []Actor
 	// Count is the stored number of likes, comments or followers. It is nil for a mention, and also if the
 	// reader has too many own comments to subtract.
@@ -107,13 +107,13 @@ type reader struct {
 	n    *Notices
 	user string
 	size int
-	// mark is the user's mark, muted the users that the user mutes. blocks reports whether the user
+	// mark is the user's mark, and muted are the users that the user mutes. blocks reports whether the user
 	// ever had a block.
 	mark   string
 	muted  map[string]bool
 	blocks bool
-	// top is the highest place that was looked at, and above the number of keys above the mark. low
-	// is set once a key was not above the mark.
+	// top is the highest place that was looked at, and above is the number of keys above the mark. low is set
+	// once a key was not above the mark.
 	top   string
 	above int
 	low   bool

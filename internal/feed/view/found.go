@@ -6,15 +6,15 @@ import (
 	"fanfare/internal/page"
 )
 
-// Found is the answer to a question about several ids, in their order and each once. Missing
-// are ids of nothing, or of deleted posts. Rest are ids that do not fit into the answer.
+// Found is the answer to a question about several ids, in their order and each once. Missing are ids without
+// an item, and ids of deleted posts. Rest are ids that do not fit into the answer.
 type Found[T any] struct {
 	Items         []T
 	Missing, Rest []string
 }
 
-// found sorts ids into three lists: ids of items, cut to fit into an answer, the ids cut
-// off, and ids of nothing.
+// found sorts ids into three lists: the ids of items, cut to fit into an answer; the ids that were cut off;
+// and the ids without an item.
 func found[T any](ids []string, items []T, id func(T) string) Found[T] {
 	n := page.Fitting(items)
 	out := Found[T]{Items: items[:n]}

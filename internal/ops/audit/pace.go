@@ -21,7 +21,7 @@ const (
 	// share is the part of a process's units that its auditor may spend. least is the units
 	// a second that the auditor may always spend.
 	share, least = 0.01, 1.0
-	// rest is the time between two rounds, look that between two looks at the units.
+	// rest is the time between two rounds, and look is the time between two looks at the units.
 	rest, look = time.Minute, time.Second
 	// mostOfList is the Config.Most of an auditor.
 	mostOfList = 1000
@@ -35,7 +35,7 @@ type Auditor struct {
 	Used func() float64
 	// Looked is called after each page with the number of its items.
 	Looked func(items int)
-	// Found is called with each finding, Ended at the end of each complete round.
+	// Found is called with each finding, and Ended at the end of each complete round.
 	Found func(Finding)
 	Ended func(Summary)
 }

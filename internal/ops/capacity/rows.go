@@ -14,7 +14,7 @@ type Row struct {
 	Messages float64 `json:"messages_per_day"`
 	// Egress is how many GB leave AWS in a day.
 	Egress float64 `json:"egress_gb_per_day"`
-	// Stored is how many GB stay in the table and its index in the long run, Index the part of the index.
+	// Stored is how many GB stay in the table and its index in the long run, and Index is the index's part.
 	Stored float64 `json:"stored_gb"`
 	Index  float64 `json:"index_gb"`
 	// CPU-seconds of each daemon.

@@ -15,7 +15,7 @@ type Report struct {
 	Edges int `json:"edges"`
 	Posts int `json:"posts"`
 	Likes int `json:"likes"`
-	// Reactions are the likes by kind, nil if none has another kind than like.
+	// Reactions are the likes by kind. They are nil if all likes have the kind like.
 	Reactions map[string]int `json:"reactions,omitempty"`
 	// Away is the number of away readers, and Pulled the number of posts that homes merge
 	// in.

@@ -2,7 +2,7 @@
 // some that do not compile, and some that survive.
 package toy
 
-// Grown reports whether a person of that age is an adult.
+// Grown reports whether a person of this age is an adult.
 func Grown(age int) bool {
 	if age >= 18 {
 		return true
@@ -10,7 +10,7 @@ func Grown(age int) bool {
 	return false
 }
 
-// Price returns the price of that many, with a discount from ten on.
+// Price returns the price of a number of things, with a discount from ten on.
 func Price(n int) int {
 	sum := n * 3
 	if n > 9 {
