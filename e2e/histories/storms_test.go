@@ -65,7 +65,7 @@ func TestHistoriesOfTheStorms(t *testing.T) {
 
 // bugs are changes of the product whose histories have to be refused.
 func bugs() map[string]planttest.Edit {
-	const follows, like = "internal/feed/follows.go", "internal/likeagg/like.go"
+	const follows, likes, like = "internal/feed/follows.go", "internal/feed/likes.go", "internal/likeagg/like.go"
 	return map[string]planttest.Edit{
 		"stale relationship":  {File: follows, Old: `s.access.BatchGet(ctx, keys, true)`, New: `s.access.BatchGet(ctx, keys, false)`},
 		"stale list":          {File: follows, Old: `q := table.Query{PK: pk, Consistent: true}`, New: `q := table.Query{PK: pk}`},
@@ -77,15 +77,10 @@ func bugs() map[string]planttest.Edit {
 		return changed, err
 	}
 	access.Cause(ctx, backfill)`},
-		"reaction whose event is lost, answered": {File: "internal/feed/access/events.go", Old: `	msg, err := a.Message(ctx, e, floor)
-	if err != nil {
-		return err
-	}
-	return fault.Wrap("queue", a.Publisher.Publish(topic, msg))`, New: `	msg, err := a.Message(ctx, e, floor)
-	if err == nil {
-		_ = fault.Wrap("queue", a.Publisher.Publish(topic, msg))
-	}
-	return err`},
+		"reaction whose event is lost, answered": {File: likes, Old: `	return s.access.PublishAbove(ctx, queue.TopicLikes, messages.Action(like, kind), floor)`, New: `	_ = s.access.PublishAbove(ctx, queue.TopicLikes, messages.Action(like, kind), floor)
+	return nil`},
+		"take-back whose event is lost, answered": {File: likes, Old: `	return s.access.PublishAbove(ctx, queue.TopicLikes, &messages.Unliked{Like: like}, floor)`, New: `	_ = s.access.PublishAbove(ctx, queue.TopicLikes, &messages.Unliked{Like: like}, floor)
+	return nil`},
 	}
 }
 
