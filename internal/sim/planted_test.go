@@ -415,7 +415,6 @@ func bugs() []bug {
 			return`}}},
 		{"marker kept after removal", "I12", []edit{{forget, `sw.bookmarks, sw.markers, sw.comments`, `sw.bookmarks, sw.comments`}}},
 		{"marker of a former life that counts", "I12", []edit{{marker, `if after != "" {`, `if after == "never" {`}}},
-		{"sweep that takes a renewed bookmark", "I12 I4", []edit{{bookmark, `If: table.Any{table.Absent{}, sameBookmark(b)}`, `If: nil`}}},
 		{"bookmark kept after removal", "I12", []edit{{forget, `sw.mutes, sw.bookmarks, sw.markers`, `sw.mutes, sw.markers`}}},
 		{"bookmark of a new life that leaves the former place", "I4 I12", []edit{{bookmark, `[]table.TransactOp{{Delete: &table.DeleteInput{Key: schema.BookmarkKey(user, stored.V)}}}`, `nil`}}},
 		{"end of a bookmark that leaves its place", "I4", []edit{{bookmark, `		{Delete: &table.DeleteInput{Key: schema.BookmarkKey(b.User, b.V)}},
