@@ -61,9 +61,12 @@ type DB struct {
 // Open opens the store in dir, or makes it, and checks its format. On a full disk it waits for
 // room, until stop is closed, because Pebble has to write before it can read. Open returns any
 // other error of the disk. If the FS of options is nil, Open uses the operating system's. Open
-// wraps the FS, and sets Lock, Logger, EventListener and scheduler itself.
+// wraps the FS, which may be a TappedFS, and sets Lock, Logger, EventListener and scheduler itself.
 func Open(stop <-chan struct{}, dir string, log *zap.Logger, options *pebble.Options, format Format) (*DB, error) {
-	fs := options.FS
+	if err := checkLog(options); err != nil {
+		return nil, fmt.Errorf("open %s: %w", dir, err)
+	}
+	fs, tap := untap(options.FS)
 	if fs == nil {
 		fs = vfs.Default
 	}
@@ -84,6 +87,9 @@ func Open(stop <-chan struct{}, dir string, log *zap.Logger, options *pebble.Opt
 		})),
 	}
 	options.FS, options.Lock, options.Logger, options.EventListener = d, lock, pebbleLog{d}, d.events()
+	if tap != nil {
+		options.FS = &tapFS{FS: d, dir: dir, tap: tap}
+	}
 	options.Experimental.CompactionScheduler = &d.scheduler
 	type outcome struct {
 		db  *pebble.DB

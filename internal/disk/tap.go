@@ -1,0 +1,203 @@
+package disk
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// Tap gets the bytes of a store's logs, and may hold the store up (rules S1 and S4 of
+// docs/decisions/0053-stream.md). The calls about a log are made in order. Only MayGo and sync may
+// run at the same time as another call.
+type Tap interface {
+	// Created is called when a new log and its name are on the disk. The log before it is complete and
+	// synced. sync may be called at any time: it syncs the log and returns how far the log
+	// is on the disk.
+	Created(log uint64, sync func() (offset uint64, err error))
+	// Wrote is called once for each write, before the write, however often the guard repeats the write.
+	// The data belong to the caller.
+	Wrote(log, offset uint64, data []byte)
+	// Synced is called after the log was synced up to the offset. The writes before the offset are not
+	// answered until Synced returns.
+	Synced(log, offset uint64)
+	// MayGo is called before a log is removed, or overwritten by a new one, and returns
+	// when the tap needs the log no longer.
+	MayGo(log uint64)
+}
+
+// TappedFS is a file system for Open: Tap gets the logs of the store. The copies of a
+// checkpoint are no logs of the store.
+type TappedFS struct {
+	// FS is the file system below, the operating system's if it is nil.
+	vfs.FS
+	Tap Tap
+}
+
+// untap returns the file system below, and the tap, nil if there is none.
+func untap(fs vfs.FS) (vfs.FS, Tap) {
+	if t, is := fs.(TappedFS); is {
+		return t.FS, t.Tap
+	}
+	return fs, nil
+}
+
+// checkLog refuses options by which writes would pass a tap by (S6). Such options are refused
+// without a tap, too, so that an archive can be added to any store.
+func checkLog(o *pebble.Options) error {
+	if o.DisableWAL || o.WALDir != "" || o.WALFailover != nil || len(o.WALRecoveryDirs) > 0 {
+		return errors.New("a store writes all to one log in its own directory: leave DisableWAL, WALDir, WALFailover and WALRecoveryDirs unset")
+	}
+	return nil
+}
+
+// tapFS is the file system between Pebble and the guard for a store with a tap. The guard repeats
+// writes below it, so the tap gets each write once.
+type tapFS struct {
+	vfs.FS
+	dir string
+	tap Tap
+
+	mu      sync.Mutex
+	unnamed *tappedLog // its name is not synced yet
+}
+
+// number returns the number of a log of the store.
+func (l *tapFS) number(name string) (n uint64, is bool) {
+	digits, isLog := strings.CutSuffix(l.PathBase(name), ".log")
+	if !isLog || l.PathDir(name) != l.dir {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(digits, 10, 64)
+	return n, err == nil
+}
+
+func (l *tapFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	f, err := l.FS.Create(name, category)
+	return l.begin(name, f, err)
+}
+
+func (l *tapFS) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	if n, is := l.number(oldname); is {
+		l.tap.MayGo(n)
+	}
+	f, err := l.FS.ReuseForWrite(oldname, newname, category)
+	return l.begin(newname, f, err)
+}
+
+func (l *tapFS) Remove(name string) error {
+	if n, is := l.number(name); is {
+		l.tap.MayGo(n)
+	}
+	return l.FS.Remove(name)
+}
+
+func (l *tapFS) begin(name string, f vfs.File, err error) (vfs.File, error) {
+	n, is := l.number(name)
+	if err != nil || !is {
+		return f, err
+	}
+	created := &tappedLog{File: f, number: n, tap: l.tap}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.unnamed = created
+	return created, nil
+}
+
+// OpenDir returns a directory whose sync makes the name of a new log durable. Pebble syncs
+// the directory before it writes to the log.
+func (l *tapFS) OpenDir(name string) (vfs.File, error) {
+	f, err := l.FS.OpenDir(name)
+	if err != nil || name != l.dir {
+		return f, err
+	}
+	return &names{f, l}, nil
+}
+
+func (l *tapFS) Unwrap() vfs.FS { return l.FS }
+
+// names is the directory of the logs.
+type names struct {
+	vfs.File
+	logs *tapFS
+}
+
+func (d *names) Sync() error {
+	d.logs.mu.Lock()
+	created := d.logs.unnamed
+	d.logs.unnamed = nil
+	d.logs.mu.Unlock()
+	if err := d.File.Sync(); err != nil {
+		return err
+	}
+	if created != nil {
+		created.tap.Created(created.number, created.sync)
+	}
+	return nil
+}
+
+// tappedLog is the file of a log. Pebble writes it from its beginning to its end.
+type tappedLog struct {
+	vfs.File
+	number uint64
+	tap    Tap
+
+	length atomic.Uint64
+	// closing keeps a sync of the tap from a closed file: the guard would take the error for a
+	// failed disk.
+	closing sync.RWMutex
+	closed  bool
+}
+
+func (f *tappedLog) Write(p []byte) (int, error) {
+	f.tap.Wrote(f.number, f.length.Load(), p)
+	n, err := f.File.Write(p)
+	f.length.Add(uint64(n))
+	return n, err
+}
+
+// WriteAt refuses: the tap would miss the bytes.
+func (f *tappedLog) WriteAt([]byte, int64) (int, error) {
+	return 0, errors.New("a log is written in order")
+}
+
+func (f *tappedLog) Sync() error     { return f.syncBy(f.File.Sync) }
+func (f *tappedLog) SyncData() error { return f.syncBy(f.File.SyncData) }
+
+// SyncTo syncs the whole log, so that there is one kind of sync to wait for.
+func (f *tappedLog) SyncTo(int64) (bool, error) { return true, f.SyncData() }
+
+func (f *tappedLog) syncBy(op func() error) error {
+	at, err := f.synced(op)
+	if err == nil {
+		f.tap.Synced(f.number, at)
+	}
+	return err
+}
+
+// synced returns the length of the log before the sync: the sync covers at least that.
+func (f *tappedLog) synced(op func() error) (uint64, error) {
+	at := f.length.Load()
+	return at, op()
+}
+
+// sync is the sync of the tap. A closed log is whole on the disk.
+func (f *tappedLog) sync() (uint64, error) {
+	f.closing.RLock()
+	defer f.closing.RUnlock()
+	if f.closed {
+		return f.length.Load(), nil
+	}
+	return f.synced(f.File.SyncData)
+}
+
+func (f *tappedLog) Close() error {
+	f.closing.Lock()
+	defer f.closing.Unlock()
+	f.closed = true
+	return f.File.Close()
+}
