@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -18,29 +17,32 @@ import (
 )
 
 func TestABucketKeepsTheContract(t *testing.T) {
-	objectstest.Run(t, func(t *testing.T) objects.Store { return (&fakeS3{}).bucket(t) })
+	objectstest.Run(t, func(t *testing.T) objects.Store {
+		t.Helper()
+		return (&fakeS3{}).bucket(t)
+	})
 }
 
 func x() objects.Body { return objects.Bytes([]byte("x")) }
 
 // only returns a fault that hits the first request of a method.
-func only(method string, answer func() (*http.Response, error)) func(*http.Request) (*http.Response, error) {
+func only(method string, a *answer) func(*http.Request) *answer {
 	hit := false
-	return func(req *http.Request) (*http.Response, error) {
+	return func(req *http.Request) *answer {
 		if hit || req.Method != method {
-			return nil, nil
+			return nil
 		}
 		hit = true
-		return answer()
+		return a
 	}
 }
 
 // The SDK repeats a request that may have had its effect, and then meets its own object.
 func TestACreationWhoseAnswerIsLostSucceeds(t *testing.T) {
-	for name, lost := range map[string]func() (*http.Response, error){
-		"cut":           func() (*http.Response, error) { return nil, syscall.ECONNRESET },
-		"failed server": func() (*http.Response, error) { return reply(http.StatusInternalServerError, "InternalError"), nil },
-		"half a head":   func() (*http.Response, error) { return nil, io.ErrUnexpectedEOF },
+	for name, lost := range map[string]*answer{
+		"cut":           {err: syscall.ECONNRESET},
+		"failed server": reply(http.StatusInternalServerError, "InternalError"),
+		"half a head":   {err: io.ErrUnexpectedEOF},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &fakeS3{after: only(http.MethodPut, lost)}
@@ -56,9 +58,7 @@ func TestACreationWhoseAnswerIsLostSucceeds(t *testing.T) {
 
 // Two writers met. S3 wants the request again.
 func TestAConflictOfTwoWritersIsRepeated(t *testing.T) {
-	f := &fakeS3{before: only(http.MethodPut, func() (*http.Response, error) {
-		return reply(http.StatusConflict, "ConditionalRequestConflict"), nil
-	})}
+	f := &fakeS3{before: only(http.MethodPut, reply(http.StatusConflict, "ConditionalRequestConflict"))}
 	require.NoError(t, f.bucket(t).Create(t.Context(), "a", x()))
 	assert.Equal(t, []string{"PUT", "PUT"}, f.calls)
 }
@@ -68,18 +68,20 @@ func TestACreationAfterADeletion(t *testing.T) {
 	f := &fakeS3{}
 	b := f.bucket(t)
 	require.NoError(t, b.Create(t.Context(), "a", objects.Bytes([]byte("y"))))
-	f.before = only(http.MethodGet, func() (*http.Response, error) {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		clear(f.objects)
-		return nil, nil
-	})
-	require.NoError(t, b.Create(t.Context(), "a", x()))
-	f.before = func(req *http.Request) (*http.Response, error) { // and a store that contradicts itself
-		if req.Method == http.MethodPut {
-			return reply(http.StatusPreconditionFailed, "PreconditionFailed"), nil
+	f.before = func(req *http.Request) *answer {
+		if req.Method == http.MethodGet {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			clear(f.objects)
 		}
-		return reply(http.StatusNotFound, "NoSuchKey"), nil
+		return nil
+	}
+	require.NoError(t, b.Create(t.Context(), "a", x()))
+	f.before = func(req *http.Request) *answer { // and a store that contradicts itself
+		if req.Method == http.MethodPut {
+			return reply(http.StatusPreconditionFailed, "PreconditionFailed")
+		}
+		return reply(http.StatusNotFound, "NoSuchKey")
 	}
 	require.ErrorIs(t, b.Create(t.Context(), "a", x()), objects.ErrAway)
 }
@@ -96,36 +98,33 @@ func every(t *testing.T, s objects.Store) []error {
 }
 
 func TestTheKindsOfAnswers(t *testing.T) {
-	status := func(status int, code string) func(*http.Request) (*http.Response, error) {
-		return func(*http.Request) (*http.Response, error) { return reply(status, code), nil }
-	}
 	for name, c := range map[string]struct {
 		kind  error
-		fault func(*http.Request) (*http.Response, error)
+		fault *answer
 	}{
-		"busy":               {objects.ErrAway, status(503, "SlowDown")},
-		"failed":             {objects.ErrAway, status(500, "InternalError")},
-		"a proxy's page":     {objects.ErrAway, func(*http.Request) (*http.Response, error) { return response(502, []byte("<html>")), nil }},
-		"too slow":           {objects.ErrAway, status(400, "RequestTimeout")},
-		"throttled":          {objects.ErrAway, status(429, "TooManyRequests")},
-		"cut":                {objects.ErrAway, func(*http.Request) (*http.Response, error) { return nil, syscall.ECONNRESET }},
-		"no host":            {objects.ErrAway, func(*http.Request) (*http.Response, error) { return nil, errors.New("no such host") }},
-		"no rights":          {objects.ErrRefused, status(403, "AccessDenied")},
-		"no bucket":          {objects.ErrRefused, status(404, "NoSuchBucket")},
-		"wrong key":          {objects.ErrRefused, status(403, "InvalidAccessKeyId")},
-		"old token":          {objects.ErrRefused, status(400, "ExpiredToken")},
-		"another region":     {objects.ErrRefused, status(301, "PermanentRedirect")},
-		"wrong region":       {objects.ErrRefused, status(400, "AuthorizationHeaderMalformed")},
-		"key is disabled":    {objects.ErrRefused, status(400, "KMS.DisabledException")},
-		"wrong clock":        {objects.ErrRefused, status(403, "RequestTimeTooSkewed")},
-		"something unknown":  {objects.ErrRefused, status(400, "SomethingOfTomorrow")},
-		"no conditions here": {objects.ErrRefused, status(501, "NotImplemented")},
+		"busy":               {objects.ErrAway, reply(503, "SlowDown")},
+		"failed":             {objects.ErrAway, reply(500, "InternalError")},
+		"a proxy's page":     {objects.ErrAway, &answer{status: 502, body: []byte("<html>")}},
+		"too slow":           {objects.ErrAway, reply(400, "RequestTimeout")},
+		"throttled":          {objects.ErrAway, reply(429, "TooManyRequests")},
+		"cut":                {objects.ErrAway, &answer{err: syscall.ECONNRESET}},
+		"no host":            {objects.ErrAway, &answer{err: errors.New("no such host")}},
+		"no rights":          {objects.ErrRefused, reply(403, "AccessDenied")},
+		"no bucket":          {objects.ErrRefused, reply(404, "NoSuchBucket")},
+		"wrong key":          {objects.ErrRefused, reply(403, "InvalidAccessKeyId")},
+		"old token":          {objects.ErrRefused, reply(400, "ExpiredToken")},
+		"another region":     {objects.ErrRefused, reply(301, "PermanentRedirect")},
+		"wrong region":       {objects.ErrRefused, reply(400, "AuthorizationHeaderMalformed")},
+		"key is disabled":    {objects.ErrRefused, reply(400, "KMS.DisabledException")},
+		"wrong clock":        {objects.ErrRefused, reply(403, "RequestTimeTooSkewed")},
+		"something unknown":  {objects.ErrRefused, reply(400, "SomethingOfTomorrow")},
+		"no conditions here": {objects.ErrRefused, reply(501, "NotImplemented")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &fakeS3{}
 			b := f.bucket(t)
 			synctest.Test(t, func(t *testing.T) {
-				f.before = c.fault
+				f.before = func(*http.Request) *answer { return c.fault }
 				errs := every(t, b)
 				require.Len(t, errs, 4)
 				for i, err := range errs {
@@ -142,9 +141,9 @@ func TestASilentStoreIsAwayInBoundedTime(t *testing.T) {
 	f := &fakeS3{}
 	b := f.bucket(t)
 	synctest.Test(t, func(t *testing.T) {
-		f.before = func(req *http.Request) (*http.Response, error) {
+		f.before = func(req *http.Request) *answer {
 			<-req.Context().Done()
-			return nil, req.Context().Err()
+			return &answer{err: req.Context().Err()}
 		}
 		began := time.Now()
 		for i, err := range every(t, b) {
@@ -162,16 +161,9 @@ func TestASilentStoreIsAwayInBoundedTime(t *testing.T) {
 func TestACutContentIsAway(t *testing.T) {
 	f := &fakeS3{}
 	b := f.bucket(t)
-	f.before = func(*http.Request) (*http.Response, error) {
-		res := response(http.StatusOK, nil)
-		res.ContentLength = 100
-		res.Body = io.NopCloser(io.MultiReader(strings.NewReader("half"), failing{}))
-		return res, nil
+	f.before = func(*http.Request) *answer {
+		return &answer{status: http.StatusOK, body: []byte("half"), err: io.ErrUnexpectedEOF}
 	}
 	_, err := objects.Read(t.Context(), b, "a", 1000)
 	require.ErrorIs(t, err, objects.ErrAway)
 }
-
-type failing struct{}
-
-func (failing) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }

@@ -214,6 +214,7 @@ func (l *listing) walk(dir string) bool {
 		l.yield(Object{}, l.failed(l.ctx, "list", l.prefix, err))
 		return false
 	}
+	names = slices.DeleteFunc(names, func(name string) bool { return strings.HasPrefix(name, ".") || !l.wanted(dir+name) })
 	slices.Sort(names)
 	var held []string // the last one is the first in order
 	release := func(before string) bool {
@@ -228,9 +229,6 @@ func (l *listing) walk(dir string) bool {
 	}
 	for _, name := range names {
 		name = dir + name
-		if strings.HasPrefix(path.Base(name), ".") || !l.wanted(name) {
-			continue
-		}
 		info, err := l.fs.Stat(l.path(name))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // it was deleted meanwhile

@@ -44,6 +44,7 @@ func crashable(t *testing.T) *vfs.MemFS {
 func TestADirectoryKeepsTheContract(t *testing.T) {
 	t.Run("on disk", func(t *testing.T) {
 		objectstest.Run(t, func(t *testing.T) objects.Store {
+			t.Helper()
 			at, err := objects.Parse("file://" + t.TempDir())
 			require.NoError(t, err)
 			store, err := at.Open(t.Context())
@@ -52,7 +53,10 @@ func TestADirectoryKeepsTheContract(t *testing.T) {
 		})
 	})
 	t.Run("in memory", func(t *testing.T) {
-		objectstest.Run(t, func(t *testing.T) objects.Store { return openDirectory(t, crashable(t)) })
+		objectstest.Run(t, func(t *testing.T) objects.Store {
+			t.Helper()
+			return openDirectory(t, crashable(t))
+		})
 	})
 }
 

@@ -11,10 +11,10 @@ import (
 	"net/http"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/config"
@@ -30,9 +30,15 @@ type fakeS3 struct {
 	mu      sync.Mutex
 	objects map[string][]byte
 	calls   []string
-	// fault may answer a request in place of S3, before its effect or after it. An answer of
-	// nil without an error lets the request pass.
-	before, after func(*http.Request) (*http.Response, error)
+	// before and after may answer a request in place of S3, before its effect or after it.
+	before, after func(*http.Request) *answer
+}
+
+// answer is an answer of S3, or of something on the way to it. With err there is none.
+type answer struct {
+	status int
+	body   []byte
+	err    error
 }
 
 // bucket returns a bucket of the fake, as Open makes it.
@@ -65,20 +71,20 @@ func (f *fakeS3) Do(req *http.Request) (*http.Response, error) {
 	before, after := f.before, f.after
 	f.mu.Unlock()
 	if before != nil {
-		if res, err := before(req); res != nil || err != nil {
-			return res, err
+		if a := before(req); a != nil {
+			return a.response()
 		}
 	}
 	res := f.answer(req, body)
 	if after != nil {
-		if other, err := after(req); other != nil || err != nil {
-			return other, err
+		if a := after(req); a != nil {
+			return a.response()
 		}
 	}
-	return res, nil
+	return res.response()
 }
 
-func (f *fakeS3) answer(req *http.Request, body []byte) *http.Response {
+func (f *fakeS3) answer(req *http.Request, body []byte) *answer {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	key, inBucket := strings.CutPrefix(req.URL.Path, "/bucket/")
@@ -97,17 +103,17 @@ func (f *fakeS3) answer(req *http.Request, body []byte) *http.Response {
 			return reply(http.StatusBadRequest, "BadDigest")
 		}
 		f.objects[key] = body
-		return response(http.StatusOK, nil)
+		return &answer{status: http.StatusOK, body: nil}
 	case req.Method == http.MethodDelete:
 		delete(f.objects, key)
-		return response(http.StatusNoContent, nil)
+		return &answer{status: http.StatusNoContent, body: nil}
 	case !there:
 		return reply(http.StatusNotFound, "NoSuchKey")
 	}
-	return response(http.StatusOK, content)
+	return &answer{status: http.StatusOK, body: content}
 }
 
-func (f *fakeS3) list(req *http.Request) *http.Response {
+func (f *fakeS3) list(req *http.Request) *answer {
 	type contents struct {
 		Key          string
 		Size         int
@@ -135,17 +141,21 @@ func (f *fakeS3) list(req *http.Request) *http.Response {
 	if err != nil {
 		return reply(http.StatusInternalServerError, err.Error())
 	}
-	return response(http.StatusOK, text)
+	return &answer{status: http.StatusOK, body: text}
 }
 
 // reply is an error of S3.
-func reply(status int, code string) *http.Response {
-	return response(status, fmt.Appendf(nil, "<Error><Code>%s</Code><Message>m</Message></Error>", code))
+func reply(status int, code string) *answer {
+	return &answer{status: status, body: fmt.Appendf(nil, "<Error><Code>%s</Code><Message>m</Message></Error>", code)}
 }
 
-func response(status int, body []byte) *http.Response {
-	return &http.Response{
-		StatusCode: status, ContentLength: int64(len(body)), Body: io.NopCloser(bytes.NewReader(body)),
-		Header: http.Header{"Content-Type": {"application/xml"}, "Content-Length": {strconv.Itoa(len(body))}},
+func (a *answer) response() (*http.Response, error) {
+	if a.err != nil && a.status == 0 {
+		return nil, a.err
 	}
+	res := &http.Response{StatusCode: a.status, Body: io.NopCloser(bytes.NewReader(a.body)), Header: http.Header{"Content-Type": {"application/xml"}}}
+	if a.err != nil { // it is cut in the middle
+		res.Body = io.NopCloser(io.MultiReader(bytes.NewReader(a.body), iotest.ErrReader(a.err)))
+	}
+	return res, nil
 }

@@ -58,7 +58,7 @@ func Parse(text string) (Location, error) {
 }
 
 // Open opens the store at an address. For S3 it takes region, endpoint and credentials where
-// every AWS tool takes them, and makes no call.
+// every AWS tool takes them, and makes no call to S3.
 func (l Location) Open(ctx context.Context) (Store, error) {
 	if l.Dir != "" {
 		return OpenDirectory(vfs.Default, l.Dir)

@@ -96,13 +96,13 @@ func checkName(name string) error {
 	return nil
 }
 
-// Read returns the content of an object of at most most bytes.
+// Read returns the content of an object of at most so many bytes.
 func Read(ctx context.Context, store Store, name string, most int64) (content []byte, err error) {
 	body, err := store.Get(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	defer body.Close() //nolint:errcheck // the content was only read
+	defer body.Close()
 	content, err = io.ReadAll(io.LimitReader(body, most+1))
 	if err != nil {
 		return nil, err
@@ -119,7 +119,7 @@ func exists(ctx context.Context, store Store, name string, body Body) error {
 	if err != nil {
 		return err
 	}
-	defer there.Close() //nolint:errcheck // the content was only read
+	defer there.Close()
 	sum := sha256.New()
 	if _, err := io.Copy(sum, there); err != nil {
 		return err
