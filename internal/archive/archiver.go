@@ -30,7 +30,7 @@ type Stream interface {
 	Next(ctx context.Context, after stream.Position, most int) (Part, error)
 	// Archived reports that the archive has the stream up to a position, so that logs and spool
 	// may go.
-	Archived(stream.Position)
+	Archived(end stream.Position)
 }
 
 // Part is a part of the stream that begins and ends at safe points.
@@ -86,7 +86,7 @@ func (a *Archiver) Run(ctx context.Context) error {
 		}
 		if err := a.Drain(ctx); err != nil {
 			if ctx.Err() != nil {
-				return nil //nolint:nilerr // the process stops
+				return nil
 			}
 			return err
 		}

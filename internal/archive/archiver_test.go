@@ -123,7 +123,7 @@ func newRig(t *testing.T, most int) *rig {
 	t.Helper()
 	r := &rig{tape: &tape{}, store: &outage{Store: inMemory(t)}}
 	r.archive = open(t, r.store)
-	term := take(t, r.archive, archive.Start{Lineage: "lineage", Node: "node", At: tapeAt(0), DataFormat: 2})
+	term := take(t, r.archive, start("node", tapeAt(0)))
 	core, logs := observer.New(zap.DebugLevel)
 	r.logs = logs
 	r.Archiver = archive.NewArchiver(r.tape, r.archive.Writer(term), time.Second, zap.New(core))

@@ -33,8 +33,12 @@ func New(store objects.Store, now func() time.Time) (*Archive, error) {
 type Start struct {
 	// Lineage names the data, Node the directory.
 	Lineage, Node string
-	// Term is the newest term that the directory wrote, 0 if none.
-	Term uint64
+	// Took is the newest term that the directory got, Asked the newest one that it asked for, 0 if
+	// none.
+	Took, Asked uint64
+	// Keep puts Asked on the disk of the directory, before it asks. So a copy of the directory from
+	// before that does not know the term.
+	Keep func(asked uint64) error
 	// At is the end of the directory's logs.
 	At stream.Position
 	// Followed is the place in the stream of the newest term up to which the directory has it, if
@@ -56,7 +60,7 @@ var (
 	// ErrTermsLost means that the archive lacks terms that the directory wrote.
 	ErrTermsLost = errors.New("the archive lacks the last terms of this directory: check its address, or run fanfare archive take")
 	// ErrOldCopy means that the archive has more of the directory than the directory itself.
-	ErrOldCopy = errors.New("the directory ends before its own bytes in the archive, so it is an old copy: restore from the archive")
+	ErrOldCopy = errors.New("the archive has more of this directory than the directory itself, which is an old copy: restore from the archive")
 )
 
 // TakenError means that another directory took the next term at the same time.
@@ -94,6 +98,10 @@ func (a *Archive) Take(ctx context.Context, start Start) (Term, error) {
 			}
 			end = start.At
 		}
+		start.Asked = newest.Number + 1
+		if err := start.Keep(start.Asked); err != nil {
+			return Term{}, err
+		}
 		term, err := a.begin(ctx, newest, end, start)
 		if taken, ok := errors.AsType[*TakenError](err); ok && taken.Term.Node == start.Node {
 			continue // the late request of an earlier start, whose process is dead
@@ -109,14 +117,16 @@ func (s Start) mayFollow(newest Term) error {
 	switch {
 	case s.Anyway:
 		return nil
-	case newest.Number < s.Term:
-		return fmt.Errorf("%w: its newest term is %x, the directory wrote term %x", ErrTermsLost, newest.Number, s.Term)
+	case newest.Number < s.Took:
+		return fmt.Errorf("%w: its newest term is %x, the directory wrote term %x", ErrTermsLost, newest.Number, s.Took)
 	case newest.Number == 0:
 		return nil
 	case newest.Lineage != s.Lineage:
 		return fmt.Errorf("%w (lineage %s)", ErrOtherLineage, newest.Lineage)
 	case newest.Node != s.Node:
 		return fmt.Errorf("%w (directory %s, term %x)", ErrTakenOver, newest.Node, newest.Number)
+	case newest.Number > s.Asked:
+		return fmt.Errorf("%w: it never asked for term %x", ErrOldCopy, newest.Number)
 	}
 	return nil
 }

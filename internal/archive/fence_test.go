@@ -40,8 +40,9 @@ func parent(term uint64, position stream.Position) archive.Parent {
 	return archive.Parent{Term: term, Position: archive.Position(position)}
 }
 
+// start is a directory that asked for every term of a test.
 func start(node string, position stream.Position) archive.Start {
-	return archive.Start{Lineage: "lineage", Node: node, At: position, Version: "v0.1.0", DataFormat: 2}
+	return archive.Start{Lineage: "lineage", Node: node, At: position, Version: "v0.1.0", DataFormat: 2, Asked: 1 << 20, Keep: func(uint64) error { return nil }}
 }
 
 // put writes a segment of one byte of each log.
@@ -76,7 +77,7 @@ func TestADirectoryTakesTermAfterTerm(t *testing.T) {
 
 	// The process died with bytes that the archive lacks: they come first.
 	again := start("node", at(17, 25))
-	again.Term = 1
+	again.Took = 1
 	second := take(t, a, again)
 	assert.Equal(t, parent(1, at(15, 25)), second.Parent)
 	assert.Equal(t, archive.Position(at(15, 25)), second.From)
@@ -85,7 +86,7 @@ func TestADirectoryTakesTermAfterTerm(t *testing.T) {
 	assert.Equal(t, second.Nonce, newest.Nonce)
 
 	// It died before its first segment.
-	again.Term = 2
+	again.Took = 2
 	third := take(t, a, again)
 	assert.Equal(t, parent(2, at(15, 25)), third.Parent)
 
@@ -120,15 +121,20 @@ func TestTheOldWriterIsFenced(t *testing.T) {
 // of the production continues.
 func TestADirectoryThatMayNotTakeTheArchiveEndsNobody(t *testing.T) {
 	a := open(t, inMemory(t))
-	_, err := a.Take(t.Context(), archive.Start{Lineage: "lineage", Node: "node", Term: 3, DataFormat: 2})
+	lost := start("node", at(0, 0))
+	lost.Took = 3
+	_, err := a.Take(t.Context(), lost)
 	require.ErrorIs(t, err, archive.ErrTermsLost)
 	w := a.Writer(take(t, a, start("node", at(0, 0))))
 	require.NoError(t, put(t, w))
-	for want, s := range map[error]archive.Start{
-		archive.ErrOtherLineage: {Lineage: "another", Node: "node", At: at(9, 9), DataFormat: 2},
-		archive.ErrTakenOver:    {Lineage: "lineage", Node: "restored", At: at(9, 9), DataFormat: 2},
-		archive.ErrTermsLost:    {Lineage: "lineage", Node: "node", Term: 2, At: at(9, 9), DataFormat: 2},
+	for want, edit := range map[error]func(*archive.Start){
+		archive.ErrOtherLineage: func(s *archive.Start) { s.Lineage = "another" },
+		archive.ErrTakenOver:    func(s *archive.Start) { s.Node = "restored" },
+		archive.ErrTermsLost:    func(s *archive.Start) { s.Took = 2 },
+		archive.ErrOldCopy:      func(s *archive.Start) { s.Asked = 0 }, // it was copied before it asked for term 1
 	} {
+		s := start("node", at(9, 9))
+		edit(&s)
 		_, err := a.Take(t.Context(), s)
 		require.ErrorIs(t, err, want)
 		require.NoError(t, put(t, w))
@@ -166,6 +172,23 @@ func TestAnOldCopyIsRefused(t *testing.T) {
 	term := take(t, a, s)
 	assert.Equal(t, parent(1, at(0, 7)), term.Parent, "the rest of the parent is void")
 	assert.Equal(t, archive.Position(at(0, 7)), term.From)
+}
+
+// A number that is not on the disk when the term is there would make the next start an old copy.
+func TestADirectoryKeepsTheTermThatItAsksFor(t *testing.T) {
+	store := inMemory(t)
+	a := open(t, store)
+	s := start("node", at(0, 0))
+	full := errors.New("the disk is full")
+	s.Keep = func(asked uint64) error {
+		assert.EqualValues(t, 1, asked)
+		return full
+	}
+	_, err := a.Take(t.Context(), s)
+	require.ErrorIs(t, err, full)
+	newest, err := a.Newest(t.Context())
+	require.NoError(t, err)
+	assert.Zero(t, newest.Number)
 }
 
 func TestTwoDirectoriesTakeOneTerm(t *testing.T) {

@@ -64,10 +64,10 @@ func golden(t *testing.T, name string, object []byte) []byte {
 	return want
 }
 
-func codec(t testing.TB) *archive.Codec {
-	t.Helper()
+func codec(tb testing.TB) *archive.Codec {
+	tb.Helper()
 	c, err := archive.NewCodec()
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return c
 }
 
@@ -136,7 +136,7 @@ func TestDamagedSegmentsAreNamed(t *testing.T) {
 		_, err := c.Decode(damaged, 0x1a, 0x2b)
 		require.ErrorContainsf(t, err, "segment 2b of term 1a of the archive", "byte %d", i)
 	}
-	for n := range len(object) {
+	for n := range object {
 		_, err := c.Decode(object[:n], 0x1a, 0x2b)
 		require.ErrorContainsf(t, err, "segment 2b of term 1a", "%d bytes", n)
 	}

@@ -85,7 +85,8 @@ type node struct {
 	archive *archive.Archive
 	name    string
 	end     stream.Position
-	term    uint64
+	asked   uint64
+	got     uint64
 	took    []archive.Term
 	stored  map[[2]uint64]stream.Position // the ends of the segments that the archive has for sure
 	fenced  []archive.FencedError
@@ -94,12 +95,16 @@ type node struct {
 
 // life is one process: it takes a term, and writes until somebody fences it or ctx ends.
 func (n *node) life(ctx context.Context, anyway bool) {
-	s := archive.Start{Lineage: "lineage", Node: n.name, Term: n.term, At: n.end, Followed: at(0, 0), DataFormat: 2, Version: "v", Anyway: anyway}
+	s := archive.Start{Lineage: "lineage", Node: n.name, Took: n.got, Asked: n.asked, At: n.end, DataFormat: 2, Version: "v", Anyway: anyway}
+	s.Keep = func(asked uint64) error {
+		n.asked = asked
+		return nil
+	}
 	var term archive.Term
-	if !n.until(ctx, func() (err error) { term, err = n.archive.Take(ctx, s); return err }) {
+	if !n.until(ctx, func() (err error) { s.Asked = n.asked; term, err = n.archive.Take(ctx, s); return err }) {
 		return
 	}
-	n.term, n.took = term.Number, append(n.took, term)
+	n.got, n.took = term.Number, append(n.took, term)
 	for w := n.archive.Writer(term); ctx.Err() == nil; {
 		now, number := time.Now(), uint64(len(n.stored))
 		s := archive.Segment{Header: archive.Header{First: now, Last: now, Start: w.End(), End: n.end}, Frames: fmt.Append(nil, n.name, number)}
