@@ -49,7 +49,7 @@ type engine struct {
 	room       time.Time // when the disk refused something last
 	lie        *lie      // nil while syncs are true
 	settled    bool      // the outcome of the write that met the trouble is known
-	failed     bool      // a copy of the disk has failed
+	failed     bool      // a copy of the disk has failed, or never will: a copy costs memory until the end of the process
 	restarting bool
 	broken     bool // the engine is lost, and the world continues without it
 }
@@ -90,7 +90,7 @@ var errNoPower = errors.New("simulated: the power is cut")
 
 func newEngine(w *World, out *outside) *engine {
 	e := &engine{w: w, outside: out, rng: draws(w.seed, 0, 43), model: tabletest.NewMemory(), topics: map[string]*outbox{}}
-	e.disk = newDisk(vfs.NewCrashableMem())
+	e.disk, e.failed = newDisk(vfs.NewCrashableMem()), e.rng.IntN(5) > 0
 	e.open()
 	return e
 }

@@ -77,6 +77,9 @@ func (e *engine) checkFailure() {
 		return
 	}
 	e.outside.run(f.run)
+	if err := f.memory.RemoveAll(dataDir); err != nil { // Pebble's goroutines keep the rest
+		e.fail("oracle", "%v", err)
+	}
 	if f.file != "" {
 		e.w.Fired[FaultFailed]++
 	}
