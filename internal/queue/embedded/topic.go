@@ -57,6 +57,9 @@ type topic struct {
 	rounds  rounds
 	number  uint64
 	nextDue uint64
+	// retryAt is the time of the next read of due messages after a read that failed, 0 for none. It must not move
+	// nextDue, because a scan begins there, and would pass by messages that were due before.
+	retryAt uint64
 	touched bool
 }
 

@@ -130,7 +130,7 @@ func (b *Broker) write() {
 func (b *Broker) untilDue() time.Duration {
 	next := uint64(never)
 	for _, t := range b.allTopics() {
-		next = min(next, t.nextDue)
+		next = min(next, max(t.nextDue, t.retryAt))
 	}
 	if next == never {
 		return time.Hour
@@ -160,7 +160,7 @@ func (b *Broker) flush(durable bool) (more bool) {
 		due, err := b.due(t)
 		if err != nil {
 			b.log.Error("delayed messages cannot be read", zap.String("topic", t.name), zap.Error(err))
-			t.nextDue = uint64(b.now().Add(time.Second).UnixNano())
+			t.retryAt = uint64(b.now().Add(readRetry).UnixNano())
 			continue
 		}
 		more = more || len(due) == dueAtOnce
@@ -198,7 +198,7 @@ func (b *Broker) takePending() (requests []request, more bool) {
 // due returns the changes that make delayed messages ready when they are due.
 func (b *Broker) due(t *topic) ([]change, error) {
 	now := uint64(b.now().UnixNano())
-	if t.nextDue > now {
+	if max(t.nextDue, t.retryAt) > now {
 		return nil, nil
 	}
 	var due []change
