@@ -25,6 +25,7 @@ type badDisk struct {
 	room    int    // bytes that a full disk takes
 	only    string // the operation on sorted files that fails, "" for all
 	refused int    // operations that failed since the trouble began
+	made    bool   // a file was made since then
 	// troubles counts the changes of trouble.
 	troubles int
 	// image is the disk after the cut, nil before it. The operations after the cut change nothing of it.
@@ -52,6 +53,7 @@ func (d *badDisk) meet(op, name string, size int) error {
 
 // answer returns the error of an operation in the trouble of the disk. The caller holds mu.
 func (d *badDisk) answer(op, name string, size int) (err error) {
+	d.made = d.made || op == "create"
 	switch {
 	case d.trouble == FaultFull && (op == "create" && d.room <= 0 || op == "write" && size > d.room):
 		d.room = 0 // or the rest of a write might find room
@@ -146,12 +148,19 @@ func (d *badDisk) refuse(only string) {
 func (d *badDisk) begin(trouble string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.trouble, d.refused = trouble, 0
+	d.trouble, d.refused, d.made = trouble, 0, false
 	d.troubles++
 }
 
 // mend ends the trouble.
 func (d *badDisk) mend() { d.begin("") }
+
+// hasMade reports whether a file was made since the trouble began.
+func (d *badDisk) hasMade() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.made
+}
 
 // isSound reports whether the disk has no trouble.
 func (d *badDisk) isSound() bool {
