@@ -167,6 +167,7 @@ func loops() []Operation {
 		by("root notices", "notify.(*Notifier).Run"), by("root notices", FaultSilent),
 		by("notify.(*collector).collect", "notify.(*collector).work"),
 		by("root auditor", "audit.(*Audit).Run"),
+		not("archive.(*Archiver).Run", "no storm archives"),
 		not("audit.(*Auditor).Run", "it only paces the audit; the storms begin the walks themselves"),
 		not("canary.(*Canary).Run", "the storms make its posts and reads; it only measures them"),
 		not("root canary", "as canary.(*Canary).Run"),
