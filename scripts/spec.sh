@@ -3,13 +3,14 @@
 #
 #   spec.sh install          install TLC (idempotent)
 #   spec.sh run [NAME...]    the runs of spec/*.runs, or those of these names; fails if a result is another one
-#   spec.sh traces N [FROM] [BINARY]   N traces of the simulation, from a seed on, against spec/KindsTrace.tla in
+#   spec.sh traces N [FROM] [BINARY]   N traces of the simulation, from a seed on, against each spec/*Trace.tla in
 #                            one start of TLC; fails at a trace that a spec refuses. BINARY has the tests of internal/sim
 #
 # Settings (environment):
 #   SIZE          large: the runs of names that begin with large-, too. They take hours
 #   TLC_DIR       the installation   (${XDG_CACHE_HOME:-$HOME/.cache}/tlc/1.1.0)
 #   TLC_WORKERS   threads of TLC     (1)
+#   MODELS        the models of the traces (Kinds Homes)
 # Needs Java 17 or newer, and Maven to install; by apt-get where this is root.
 set -euo pipefail
 
@@ -119,8 +120,7 @@ do_traces() { # N [FROM] [BINARY]
   [ -n "${3:-}" ] || (cd "$HERE/.." && "${GO:-go}" test -c -o "$binary" ./internal/sim)
   (cd "$HERE/../internal/sim" && "$binary" -test.run '^TestTracesForTheSpecs$' -traces "$1" -from "${2:-1}" -traces-to "$TMP") >"$out" 2>&1 ||
     { tail -20 "$out" >&2; die "no traces"; }
-  MODEL=Kinds
-  follow "$TMP/$MODEL" "$1"
+  for MODEL in ${MODELS:-Kinds Homes}; do follow "$TMP/$MODEL" "$1"; done
   [ -z "${failed:-}" ] || die "traces are refused"
 }
 
@@ -128,12 +128,11 @@ follow() { # DIRECTORY N
   local out=$1/out
   cp "$SPEC/$MODEL.tla" "$SPEC/${MODEL}Trace.tla" "$1/"
   {
-    printf 'SPECIFICATION TraceSpec\nCONSTANTS\n'
+    printf 'SPECIFICATION TraceSpec\nINVARIANTS %s\nCONSTANTS\n' "$(header 'invariants of traces')"
     if [ "$MODEL" = Kinds ]; then printf '  Kinds <- TraceKinds\n  St <- TraceSt\n'; fi
     for word in $(header values); do echo "  $word = $word"; done
     # shellcheck disable=SC2046 # constants are words
     constants $(cat "$1/sizes") | awk -F= '{v[$1] = $2} END {for (n in v) print "  " n " = " v[n]}'
-    if [ "$MODEL" = Kinds ]; then echo 'INVARIANTS Exact Counted Never'; fi
   } >"$1/trace.cfg"
   (cd "$1" && java -Djava.io.tmpdir="$1" -XX:+UseParallelGC -Xmx3g -cp "$DIR/$JAR" tlc2.TLC -workers "$WORKERS" -config trace.cfg "${MODEL}Trace.tla") >"$out" 2>&1 || true
   if grep -q 'No error has been found' "$out"; then
@@ -143,7 +142,7 @@ follow() { # DIRECTORY N
   fi
   failed=1
   local at
-  at=$(awk '/^\/\\ t = /{t = $4} /^\/\\ l = /{l = $4} END {print t + 0, l + 0}' "$out")
+  at=$(awk '/^Error: Invariant/{past = 1} /^\/\\ t = /{t = $4} /^\/\\ l = /{l = $4} END {print t + 0, l - past}' "$out")
   awk -v t="${at% *}" -v l="${at#* }" '/^\\\* seed/ {n++; k = 0} n == t && /e \|->/ {k++; if (k == 1) sub(/.*lines \|-> <</, "")}
     n == t && /^\\\* seed/ {seed = $3} n == t && /e \|->/ && k == l {print "refused: seed " seed ", line " l ": " $0}' "$1/TraceData.tla" >&2
   grep '^Error' "$out" | head -3 >&2

@@ -300,22 +300,25 @@ WRead(w, c) ==
        IF c[1] \in d.done THEN [pc |-> IF CheckAgain THEN "check" ELSE "ack", c |-> c, v |-> d.v]
        ELSE [pc |-> "write", c |-> c, v |-> d.v, has |-> ed[c] # None, k |-> d.m, since |-> d.since, lv |-> d.lv]]
   /\ UNCHANGED <<day, posts, md, fols, mark, tl, away, pw, bw, rw, tw, rd>>
-WWrite(w) ==
-  LET o == ww[w] c == o.c m == mark[c]
-      same == UNCHANGED <<mark, bw>>
+\* What the walk makes of a mark, and whether it writes the mark at all.
+AfterWalk(o, m) ==
+  LET to(n) == [touch |-> TRUE, m |-> n]
+      same == [touch |-> FALSE, m |-> m]
       new == [k |-> "pulled", from |-> o.since, hide |-> IF WalkHidesNothing THEN 0 ELSE o.since, v |-> o.v, ttl |-> 0] IN
+  IF o.k = "switching" THEN
+    CASE m.k = "none" \/ ~WalkCond -> to(new)
+      [] m.k = "hide" -> to([new EXCEPT !.from = m.hide, !.hide = m.hide])
+      [] m.k = "bf" -> to([m EXCEPT !.k = "pulled", !.from = IF WalkKeepsFrom THEN @ ELSE o.since, !.v = o.v, !.ttl = IF DropTtl THEN 0 ELSE @])
+      [] m.k = "pulled" /\ m.v < o.v -> to([m EXCEPT !.from = Min2(@, o.since), !.v = o.v, !.ttl = 0])
+      [] OTHER -> same
+  ELSE
+    CASE m.k = "pulled" /\ m.v <= o.v -> to(IF LeaveTtl THEN [m EXCEPT !.ttl = o.lv] ELSE NoMark)
+      [] m.k = "bf" /\ m.ttl = 0 /\ LeaveBumps -> to(m)
+      [] OTHER -> same
+WWrite(w) ==
+  LET o == ww[w] c == o.c IN
   /\ o.pc = "write"
-  /\ IF ~o.has THEN same
-     ELSE IF o.k = "switching" THEN
-       CASE m.k = "none" \/ ~WalkCond -> Touch(c, new)
-         [] m.k = "hide" -> Touch(c, [new EXCEPT !.from = m.hide, !.hide = m.hide])
-         [] m.k = "bf" -> Touch(c, [m EXCEPT !.k = "pulled", !.from = IF WalkKeepsFrom THEN @ ELSE o.since, !.v = o.v, !.ttl = IF DropTtl THEN 0 ELSE @])
-         [] m.k = "pulled" /\ m.v < o.v -> Touch(c, [m EXCEPT !.from = Min2(@, o.since), !.v = o.v, !.ttl = 0])
-         [] OTHER -> same
-     ELSE
-       CASE m.k = "pulled" /\ m.v <= o.v -> Touch(c, IF LeaveTtl THEN [m EXCEPT !.ttl = o.lv] ELSE NoMark)
-         [] m.k = "bf" /\ m.ttl = 0 /\ LeaveBumps -> Touch(c, m)
-         [] OTHER -> same
+  /\ IF o.has /\ AfterWalk(o, mark[c]).touch THEN Touch(c, AfterWalk(o, mark[c]).m) ELSE UNCHANGED <<mark, bw>>
   /\ md' = IF o.v = md[c[2]].v THEN [md EXCEPT ![c[2]].done = @ \cup {c[1]}] ELSE md
   /\ ww' = [ww EXCEPT ![w] = [pc |-> "check", c |-> c, v |-> o.v]]
   /\ UNCHANGED <<day, posts, fols, tl, away, pw, rw, tw, rd>>

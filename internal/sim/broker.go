@@ -381,7 +381,7 @@ func (w *World) collectFrom(s *subscription) {
 			w.see(event{kind: eventAnswer, by: s.p.Name, op: op, id: r.queued.id, done: true})
 			w.handled(w.queue(s.topic), r.queued, op)
 			w.answered(r.queued.payload, op)
-			w.traced.handled(w, w.queue(s.topic), r.queued)
+			w.traced.likes.handled(w, w.queue(s.topic), r.queued)
 			if w.strikes(FaultAckLost, w.faults.AckLost) {
 				w.note("ack lost %s by %s", r.queued.id, s.p.Name)
 				w.see(event{kind: eventAckLost, id: r.queued.id})

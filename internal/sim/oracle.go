@@ -365,8 +365,8 @@ type Result struct {
 	Shape   Shape
 	// Calls are the histories, if the run asked for them.
 	Calls []Call
-	// LikesTrace is a record of TLA+, "" for none.
-	LikesTrace string
+	// Traces has a record of TLA+ for each model, "" for none.
+	Traces map[string]string
 	// Performed counts the performed operations of the storms, by Operation.By, if Options.Watch asked for it.
 	Performed Counters
 	// Lived is the time that passed in the world.

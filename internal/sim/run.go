@@ -54,7 +54,7 @@ type Options struct {
 	LikesTable func(table.Store) table.Store
 	// Histories records the calls of users beside the storms, in Result.Calls.
 	Histories bool
-	// Traces writes a trace of a post's likes, to Result.LikesTrace.
+	// Traces writes traces of a post's likes and of a follow, to Result.Traces.
 	Traces bool
 	// Fans, if above 0, is the number of users who like one post once each. The run does nothing else.
 	Fans int
@@ -119,7 +119,7 @@ func run(t *testing.T, seed uint64, shape Shape, o Options) Result {
 	w.lives = newLives(seed, shape, o)
 	w.slowed = w.lives.slow(seed, w.slowed)
 	w.recorded = newHistories(w, o)
-	w.traced = newLikeTraces(o)
+	w.traced = specTraces{newLikeTraces(o), newHomeTraces(o)}
 	w.build(w.load)
 	w.live(t.Context(), o)
 	w.setRight()
@@ -132,7 +132,7 @@ func run(t *testing.T, seed uint64, shape Shape, o Options) Result {
 	w.engine.close()
 	return Result{
 		Seed: seed, Violations: w.load.violations, Fired: w.Fired, Met: w.Met, Operations: w.load.made,
-		Shape: shape, Lived: time.Since(began), Steps: w.steps, Calls: w.recorded.all(), LikesTrace: w.traced.longest(), Reached: w.reach.met, Performed: w.performances(), Trace: w.trace.sum, Lines: w.trace.lines,
+		Shape: shape, Lived: time.Since(began), Steps: w.steps, Calls: w.recorded.all(), Traces: map[string]string{"Kinds": w.traced.likes.longest(), "Homes": w.traced.homes.longest()}, Reached: w.reach.met, Performed: w.performances(), Trace: w.trace.sum, Lines: w.trace.lines,
 	}
 }
 

@@ -54,6 +54,22 @@ func newLikeTraces(o Options) *likeTraces {
 	return &likeTraces{map[string]*likeTrace{}}
 }
 
+// specTraces are what a run writes down for the specs.
+type specTraces struct {
+	likes *likeTraces
+	homes *homeTraces
+}
+
+func (t specTraces) saw(w *World, key table.Key, now *table.Item) {
+	t.likes.saw(w, key, now)
+	t.homes.saw(w, key, now)
+}
+
+func (t specTraces) restored() {
+	t.likes.restored()
+	t.homes.restored()
+}
+
 func (ts *likeTraces) of(post string) *likeTrace {
 	if ts.posts[post] == nil {
 		ts.posts[post] = &likeTrace{stamped: map[string]bool{}, noted: map[string]bool{}, written: map[string]bool{}, kinds: map[string]string{}}

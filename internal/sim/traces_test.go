@@ -18,24 +18,33 @@ var (
 	tracesTo   = flag.String("traces-to", "", "the folder of the traces and of their sizes; none writes none")
 )
 
-// TestTracesForTheSpecs writes traces of likes as a module of TLA+, with the sizes that they need. scripts/spec.sh
-// runs TLC on it.
+// TestTracesForTheSpecs writes traces of likes and of homes, as a module of TLA+ for each model, with the sizes that they
+// need. scripts/spec.sh runs TLC on the modules.
 func TestTracesForTheSpecs(t *testing.T) {
-	var traces []string
-	for seed := *from; len(traces) < *traceCount; seed++ {
+	traces := map[string][]string{}
+	for seed := *from; len(traces["Kinds"]) < *traceCount || len(traces["Homes"]) < *traceCount; seed++ {
 		require.Less(t, seed, *from+uint64(20**traceCount), "few seeds have a trace")
-		if trace := Run(t, seed, Options{Traces: true}).LikesTrace; trace != "" {
-			traces = append(traces, fmt.Sprintf("\\* seed %d\n%s", seed, trace))
+		for model, trace := range Run(t, seed, Options{Traces: true}).Traces {
+			if trace != "" && len(traces[model]) < *traceCount {
+				traces[model] = append(traces[model], fmt.Sprintf("\\* seed %d\n%s", seed, trace))
+			}
 		}
 	}
-	module := traceModule(traces)
-	require.Contains(t, module, `e |-> "flush"`)
+	likes, homes := traceModule(traces["Kinds"]), traceModule(traces["Homes"])
+	require.Contains(t, likes, `e |-> "flush"`)
+	require.Contains(t, homes, `e |-> "follow"`)
 	if *tracesTo == "" {
 		return
 	}
-	sizes := fmt.Sprintf("U=%s\nA=%s\nW=%s\nVersions=%d\nIncs=%d\n", upTo(most(t, module, "u")), upTo(most(t, module, "i")), upTo(most(t, module, "w")),
-		most(t, module, "v"), most(t, module, "i"))
-	dir := filepath.Join(*tracesTo, "Kinds")
+	writeTraces(t, "Kinds", likes, fmt.Sprintf("U=%s\nA=%s\nW=%s\nVersions=%d\nIncs=%d\n", upTo(most(t, likes, "u")), upTo(most(t, likes, "i")),
+		upTo(most(t, likes, "w")), most(t, likes, "v"), most(t, likes, "i")))
+	ids := max(most(t, homes, "p"), most(t, homes, "since"), most(t, homes, "from"))
+	writeTraces(t, "Homes", homes, fmt.Sprintf("NP=%d\nOps=%d\n", ids, mostHomeLines))
+}
+
+func writeTraces(t *testing.T, model, module, sizes string) {
+	t.Helper()
+	dir := filepath.Join(*tracesTo, model)
 	require.NoError(t, os.MkdirAll(dir, 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "TraceData.tla"), []byte(module), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "sizes"), []byte(sizes), 0o600))

@@ -89,7 +89,7 @@ type World struct {
 	liveStorm *liveStorm // nil outside of it
 	moves     *moves     // nil before the storm about them
 	recorded  *histories // nil if the run asks for none
-	traced    *likeTraces
+	traced    specTraces
 	stories   *stories // nil before the storm about them
 	counting  *hours
 
