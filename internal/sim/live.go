@@ -53,8 +53,10 @@ type liveStorm struct {
 	begun map[string]int
 
 	mu sync.Mutex
-	// found are the posts that looks found, by user. broken are the violations.
-	found  map[pair]bool
+	// found are the authors of the posts that looks found, by user and post. left are the authors whom users
+	// have begun to unfollow or mute. broken are the violations.
+	found  map[pair]string
+	left   map[pair]bool
 	broken []string
 }
 
@@ -120,7 +122,7 @@ func (s *liveStorm) finds(user string, items []feed.HomeItem, facts *liveFacts) 
 	defer s.mu.Unlock()
 	for _, item := range items {
 		post, author := item.Post.ID, item.Post.AuthorID
-		s.found[pair{user, post}] = true
+		s.found[pair{user, post}] = author
 		if facts.deleted[post] {
 			s.broken = append(s.broken, fmt.Sprintf("I2: a look at the home of %s finds %s, whose delete was answered before", user, post))
 		}
@@ -187,7 +189,7 @@ func (w *World) liveHomesStorm(ctx context.Context, o Options) {
 	if o.Calm || o.Plain || o.Fans > 0 || w.seed%liveEvery != liveAt || len(w.load.users) > liveCrowd || len(w.load.violations) > 0 {
 		return
 	}
-	s := &liveStorm{w: w, hubs: map[*Proc]*live.Hub{}, found: map[pair]bool{}, begun: map[string]int{}}
+	s := &liveStorm{w: w, hubs: map[*Proc]*live.Hub{}, found: map[pair]string{}, left: map[pair]bool{}, begun: map[string]int{}}
 	for _, user := range w.load.users[:min(mostLive, len(w.load.users))] {
 		s.clients = append(s.clients, &liveClient{storm: s, user: user, ended: true, watch: watch{had: map[string]bool{}, since: map[string]bool{}, old: map[string]bool{}}})
 	}
@@ -284,6 +286,11 @@ func (s *liveStorm) next(due *[]planned) bool {
 	p.number = liveNumber + len(*due)
 	op := l.pick(r, p)
 	op.number = 0
+	if kind, author, _ := strings.Cut(op.name, " "); kind == "unfollow" || kind == "mute" {
+		s.mu.Lock()
+		s.left[pair{op.user, author}] = true
+		s.mu.Unlock()
+	}
 	s.run(op, api)
 	return true
 }

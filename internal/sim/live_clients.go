@@ -41,7 +41,7 @@ func (c *liveClient) write(st *live.Stream, frames []byte) error {
 			c.storm.came(c, value)
 		case "position":
 			c.last = value
-			clear(c.since)
+			c.storm.placed(c)
 		}
 	}
 	return nil
@@ -51,13 +51,24 @@ func (c *liveClient) write(st *live.Stream, frames []byte) error {
 func (s *liveStorm) came(c *liveClient, post string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.found[pair{c.user, post}] {
+	if s.found[pair{c.user, post}] == "" {
 		s.broken = append(s.broken, fmt.Sprintf("I2: the stream of %s has %s, which no look found", c.user, post))
 	}
 	if c.had[post] && !c.since[post] {
 		s.broken = append(s.broken, fmt.Sprintf("I7: the stream of %s has %s twice", c.user, post))
 	}
 	c.had[post], c.since[post] = true, true
+}
+
+// placed takes the position of a client: what came before it never comes again. Only a post of an author whom the
+// user has left since may do so: a stream that begins at an older position and does not find the post sends a
+// position without it, and the user may follow the author again.
+func (s *liveStorm) placed(c *liveClient) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(c.since, func(post string, _ bool) bool {
+		return !s.left[pair{c.user, s.found[pair{c.user, post}]}]
+	})
 }
 
 // open opens a stream where the previous stream ended.
