@@ -6,6 +6,7 @@
 #
 # The sets:
 #   schemathesis   st, which tests an API against its OpenAPI document
+#   moto           moto, an emulator of AWS: moto.sh starts its server
 #   deploy-lint    cfn-lint, for templates of CloudFormation, and kubernetes-validate, for manifests
 #
 # Settings (environment):

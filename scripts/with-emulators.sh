@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # with-emulators.sh COMMAND [ARG...]: runs COMMAND with emulators of AWS, and returns its exit status.
 #
-# Starts one LocalStack (SQS, DynamoDB) and one Dynoxide, empty and on free ports, and gives COMMAND
+# Starts one LocalStack (SQS, DynamoDB, S3), one Dynoxide and one moto (S3), empty and on free ports, and gives COMMAND
 #   AWS_ENDPOINT_URL   LocalStack
 #   E2E_DYNOXIDE_URL   Dynoxide
+#   E2E_MOTO_URL       moto
 # with a region and test credentials. It stops them when COMMAND ends, or when this script gets a signal.
-# If AWS_ENDPOINT_URL is set already, as with docker compose, COMMAND gets that one, and only Dynoxide is started.
+# If AWS_ENDPOINT_URL is set already, as with docker compose, COMMAND gets that one, and LocalStack is not started.
 #
 # It installs the emulators once, below ${XDG_CACHE_HOME:-$HOME/.cache}; a C compiler for go test -race, Java,
 # npm and the like by apt-get where this is root. Any number of these may run at once.
@@ -78,6 +79,7 @@ start() { # SCRIPT PORT_VARIABLE: starts it on a free port, or on another one if
 
 stop_run() { # DIR: stops the emulators of a run and removes its directory
   [ ! -d "$1/localstack" ] || LSH_RUN=$1/localstack "$HERE/localstack-host.sh" stop
+  [ ! -d "$1/moto" ] || MOTO_RUN=$1/moto "$HERE/moto.sh" stop
   [ ! -d "$1/dynoxide" ] || DX_RUN=$1/dynoxide "$HERE/dynoxide.sh" stop
   rm -rf "$1"
 }
@@ -111,6 +113,7 @@ trap 'finish 143' TERM
 trap 'finish' EXIT
 
 packages
+"$HERE/moto.sh" install # it takes the install lock itself, too
 mkdir -p "$CACHE"
 exec 8>"$CACHE/install.lock"
 flock 8
@@ -123,8 +126,8 @@ exec 8>&-
 
 if [ -z "${AWS_ENDPOINT_URL:-}" ]; then
   mkdir "$run/localstack"
-  # Other services than these two start with their first call: CloudFormation, for one test.
-  AWS_ENDPOINT_URL=$(LSH_RUN=$run/localstack STRICT_SERVICE_LOADING=0 start localstack-host.sh LSH_PORT 7>&-)
+  # Other services than its three start with their first call: CloudFormation, for one test.
+  AWS_ENDPOINT_URL=$(LSH_RUN=$run/localstack LSH_SERVICES=sqs,dynamodb,s3 STRICT_SERVICE_LOADING=0 start localstack-host.sh LSH_PORT 7>&-)
   unset AWS_PROFILE AWS_SESSION_TOKEN AWS_CA_BUNDLE
   AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test AWS_REGION=us-east-1
   AWS_CONFIG_FILE=/dev/null AWS_SHARED_CREDENTIALS_FILE=/dev/null
@@ -132,7 +135,9 @@ if [ -z "${AWS_ENDPOINT_URL:-}" ]; then
 fi
 mkdir "$run/dynoxide"
 E2E_DYNOXIDE_URL=$(DX_RUN=$run/dynoxide start dynoxide.sh DX_PORT 7>&-)
-export AWS_ENDPOINT_URL E2E_DYNOXIDE_URL
+mkdir "$run/moto"
+E2E_MOTO_URL=$(MOTO_RUN=$run/moto start moto.sh MOTO_PORT 7>&-)
+export AWS_ENDPOINT_URL E2E_DYNOXIDE_URL E2E_MOTO_URL
 export AWS_REGION="${AWS_REGION:-us-east-1}" AWS_ACCESS_KEY_ID="${AWS_ACCESS_KEY_ID:-test}"
 export AWS_SECRET_ACCESS_KEY="${AWS_SECRET_ACCESS_KEY:-test}" AWS_EC2_METADATA_DISABLED=true
 

@@ -23,10 +23,27 @@ import (
 // most is above the size of each object of the suite.
 const most = 16 << 20
 
+// Option is a way in which a store differs from the contract.
+type Option func(map[string]func(*testing.T, objects.Store))
+
+// AcceptsDamage is for a store that does not compare a content with its checksum, for the given
+// reason. The suite then expects that.
+func AcceptsDamage(reason string) Option {
+	return func(tests map[string]func(*testing.T, objects.Store)) {
+		delete(tests, damagedName)
+		tests["a damaged content is accepted: "+reason] = func(t *testing.T, s objects.Store) {
+			t.Helper()
+			require.NoError(t, s.Create(t.Context(), "a", damagedBody()))
+		}
+	}
+}
+
+const damagedName = "a damaged content is refused"
+
 // Run runs the suite as subtests of t. open returns an empty store.
-func Run(t *testing.T, open func(t *testing.T) objects.Store) {
+func Run(t *testing.T, open func(t *testing.T) objects.Store, options ...Option) {
 	t.Helper()
-	for name, test := range map[string]func(*testing.T, objects.Store){
+	tests := map[string]func(*testing.T, objects.Store){
 		"an object is read as it was created": readAsCreated,
 		"a name is taken once":                takenOnce,
 		"of many writers one wins":            oneWins,
@@ -35,9 +52,13 @@ func Run(t *testing.T, open func(t *testing.T) objects.Store) {
 		"a list begins after a name":          listedAfter,
 		"a deleted object is gone":            deleted,
 		"a bad name is refused":               badNames,
-		"a damaged content is refused":        damaged,
+		damagedName:                           damaged,
 		"a call ends with its context":        ended,
-	} {
+	}
+	for _, option := range options {
+		option(tests)
+	}
+	for name, test := range tests {
 		t.Run(name, func(t *testing.T) { test(t, open(t)) })
 	}
 }
@@ -232,10 +253,15 @@ func ended(t *testing.T, s objects.Store) {
 
 // A content that is not the content of its hash is never an object.
 func damaged(t *testing.T, s objects.Store) {
-	body := objects.Bytes([]byte("whole"))
-	body.From = bytes.NewReader([]byte("wrong"))
-	require.Error(t, s.Create(t.Context(), "a", body))
+	require.Error(t, s.Create(t.Context(), "a", damagedBody()))
 	_, err := s.Get(t.Context(), "a")
 	require.ErrorIs(t, err, objects.ErrNotThere)
 	create(t, s, "a", "whole")
+}
+
+// damagedBody returns a body that changed after its hash was computed.
+func damagedBody() objects.Body {
+	body := objects.Bytes([]byte("whole"))
+	body.From = bytes.NewReader([]byte("wrong"))
+	return body
 }
