@@ -3,6 +3,7 @@ package embedded
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"math/rand/v2"
 	"sync/atomic"
 	"syscall"
@@ -47,9 +48,10 @@ func TestADelayedMessageOutlivesAFailedRead(t *testing.T) {
 		fs := unread{vfs.NewMem(), new(atomic.Int64)}
 		b, err := Open("queue", Options{FS: fs})
 		require.NoError(t, err)
-		payload := make([]byte, 16<<10) // a block of its own, which is not in the memory of the next process
-		_, err = rand.NewChaCha8([32]byte{}).Read(payload)
+		random := make([]byte, 24<<10) // a block of its own, which is not in the memory of the next process
+		_, err = rand.NewChaCha8([32]byte{}).Read(random)
 		require.NoError(t, err)
+		payload := base64.StdEncoding.AppendEncode(nil, random)
 		require.NoError(t, b.Publish(topicName, message.NewMessage("late", payload)))
 		ctx, stop := context.WithCancel(t.Context())
 		msg := <-subscribe(ctx, t, b, topicName)
@@ -58,6 +60,7 @@ func TestADelayedMessageOutlivesAFailedRead(t *testing.T) {
 		time.Sleep(time.Second)
 		stop()
 		require.NoError(t, b.Close())
+		time.Sleep(time.Minute) // the message is due when the next process starts
 
 		fs.left.Store(3)
 		b, err = Open("queue", Options{FS: fs})
