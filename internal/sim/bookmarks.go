@@ -42,7 +42,7 @@ func (l *workload) bookmark(r *rand.Rand, user string, on bool) *operation {
 			if err != nil {
 				return err
 			}
-			if looks { // a list that fails is not checked
+			if looks { // a failed read is not checked
 				list, unread = s.Bookmarks(ctx, user, page.Request{Limit: page.MaxLimit})
 			}
 			return nil

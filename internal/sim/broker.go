@@ -25,8 +25,8 @@ type queueState struct {
 
 type queued struct {
 	id      string
-	topic   string // once it was received in the calm part
-	name    string // of its origin: the same in a run without other operations
+	topic   string // set if it was received in the calm part
+	name    string // the name of its origin, which is the same in a run without other operations
 	payload []byte
 	meta    message.Metadata
 	// original is the event itself, as the publishing life of the process made it; it is nil for a redriven
@@ -234,7 +234,7 @@ func (w *World) redrive(topic string, refuse func(queue.DeadLetter) error) {
 	}
 	w.engine.redrive(topic, sent)
 	q.dead = kept
-	for _, d := range kept { // of a message that became two dead letters, one may stay
+	for _, d := range kept { // if a message became two dead letters, one of them may stay
 		w.awaits(d)
 	}
 }
@@ -331,7 +331,7 @@ func (w *World) give(s *subscription, m *queued, carried messages.Event) bool {
 	select {
 	case s.ch <- msg:
 	default:
-		return false // nobody takes it now: the process is at its bound
+		return false // no process takes it now: each is at its bound
 	}
 	m.receives++
 	if w.probe != nil && m.receives == 1 && s.topic != queue.TopicLikes {

@@ -19,7 +19,7 @@ import (
 type probe struct {
 	limit    int64          // the push limit of all workers
 	calls    map[string]int // by class
-	most     map[string]int // calls of a class at once, by the process that made most
+	most     map[string]int // calls of a class at once, in the process with the most
 	again    []string       // messages that were left for later, by id
 	outcomes []likeagg.Outcome
 	written  int // entries in the reports of workers

@@ -54,7 +54,7 @@ func (c *call) point() string {
 	}
 	if c.proc.role == "audit" {
 		op, _, _ := strings.Cut(c.class, " ")
-		if op == "update" { // of a repair that counts likes, as rare as its puts
+		if op == "update" { // the call of a repair that counts likes, which is as rare as its puts
 			op = "put"
 		}
 		return "audit " + op
@@ -109,7 +109,7 @@ func (w *World) aim() {
 	for i := range rareAims {
 		at(rarePoints(), int(w.seed/2)*rareAims+i, 0)
 	}
-	if w.shape.Mix == crowd { // a chunk that is stored and not sent
+	if w.shape.Mix == crowd { // a chunk that is stored, but not sent
 		w.targets = append(w.targets, target{"fanout publish chunks", w.rng.IntN(8), false})
 	}
 }

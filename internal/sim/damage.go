@@ -157,7 +157,7 @@ func (w *World) damage(posts []string) map[audit.Kind][]table.Key {
 	elsewhere := []table.Attr{{Name: table.AttrGSI1PK, Value: table.S("nowhere")}}
 	comments, attrs := w.partition(schema.CommentsPK(posts[3])), schema.EntryAttrs(time.Now().Add(time.Hour), 1)
 	ref := w.refOf(posts[3])
-	w.drop(schema.MarkKey(damaged(6), author)) // the mark is one of an unfollow, and then a repair need not look at the block
+	w.drop(schema.MarkKey(damaged(6), author)) // the mark is the mark of an unfollow, so a repair need not look at the block
 	w.write(schema.FollowerItem(author, damaged(6), time.Now()))
 	return map[audit.Kind][]table.Key{
 		audit.FollowHalf: {

@@ -13,7 +13,7 @@ import (
 // Rates are the odds of each fault at each opportunity. The zero value is a calm world.
 type Rates struct {
 	Fail    float64 // a call fails and has no effect
-	Unsent  float64 // so does a send of events: the queue is the operator's, and fails more often
+	Unsent  float64 // the same for a send of events: the queue is the operator's, and fails more often
 	Lost    float64 // a call has its effect, but its answer is lost
 	Late    float64 // a call times out, and has its effect later
 	Partial float64 // a batch is done in part, and fails
@@ -35,7 +35,7 @@ type Rates struct {
 	Hold     bool    // calls of one kind are slow
 	// Backstop makes a message a dead letter although the message has no defect.
 	Backstop float64
-	Slow     float64 // the answer of a call comes after the effects of later ones
+	Slow     float64 // the answer of a call comes after the effects of later calls
 	Stop     float64 // a process is stopped, and finishes its work
 	Sleep    float64 // a process is suspended for hours or days
 	Step     float64 // a process's clock is set

@@ -60,7 +60,7 @@ func (l *workload) hide(r *rand.Rand, user, kind string) *operation {
 			err := map[string]func(context.Context, string, string) error{
 				"mute": s.Mute, "unmute": s.Unmute, "block": s.Block, "unblock": s.Unblock,
 			}[kind](ctx, user, other)
-			if err == nil && looks { // a home that fails is not checked
+			if err == nil && looks { // a failed read of a home is not checked
 				shown, _ = s.Home(ctx, user, home.Query{Pull: true}, page.Request{})
 			}
 			return err

@@ -24,7 +24,7 @@ type hours struct {
 	alone   map[string]int    // comments that were counted and not made yet, by operation
 	wrote   map[string]int    // writes and messages, by operation
 	spent   map[spent]int64
-	posts   map[string]map[schema.Hour]int64 // that an hour counts, by user
+	posts   map[string]map[schema.Hour]int64 // the posts that an hour counts, by user
 	// left are the hours in the counts of a user when the world was quiet. newest is the last hour in which a
 	// transaction has counted since then.
 	left   map[string][]schema.Hour

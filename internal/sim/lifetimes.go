@@ -74,7 +74,7 @@ func (w *World) checkLifetimes(now table.Item) {
 	for _, step := range next {
 		ahead := time.Until(step.From)
 		if slices.Contains(w.decided, step) || ahead <= 0 && !step.From.After(w.decided[len(w.decided)-1].From) {
-			continue // the second is one that stands for several older ones
+			continue // the second decision stands for several older ones
 		}
 		if ahead < ttlAhead {
 			w.load.fail("I1", "the TTL %s is in force %s after its decision", step.TTL, ahead)

@@ -34,7 +34,7 @@ func (s *liveStorm) calm(ctx context.Context) {
 	}
 	reader, author := l.users[0], l.users[1]
 	follow := l.followOf(reader, author, true, 0)
-	s.run(follow, here) // its list is that of the streams
+	s.run(follow, here) // the streams use the same list of authors
 	s.pass(10*time.Second, "")
 	if follow.err == nil && !apart && !l.unsure(pair{reader, author}) && l.mutes[pair{reader, author}] == nil {
 		// The index gives no hint, so the slow look has to find the post.

@@ -76,7 +76,7 @@ func (s *liveStorm) open(c *liveClient, api *Proc) *operation {
 	c.mu.Lock()
 	last := c.last
 	c.mu.Unlock()
-	stays := func() { // a stream without a position begins with all that is there when it opens
+	stays := func() { // a stream without a position begins with all posts that exist when it opens
 		if last == "" {
 			maps.Copy(c.old, setOf(s.w.listed))
 		}

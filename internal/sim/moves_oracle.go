@@ -277,7 +277,7 @@ func (m *moves) checkExportBeside() {
 	after, got := m.w.recordsIn(m.w.store, byID), recordsOfLines(m.exported.out.String(), byID)
 	for _, key := range sortedRecords(m.exported.before) {
 		if key.kind == "follow" && m.touched[key] {
-			continue // a repeated import makes a follow again that its user has ended
+			continue // a repeated import restores a follow that its user has ended
 		}
 		if stays := m.exported.before[key]; after[key] == stays && got[key] != stays {
 			m.w.load.fail("I5", "an export beside traffic has the %s as %q, and it was %q before and after", key, got[key], stays)

@@ -342,7 +342,7 @@ func (w *World) checkMessages() {
 		delete(dead, id)
 	}
 	for _, letter := range sorted(dead) {
-		made, err := id.Time(letter) // a worker that slept again and again may have held it for too long
+		made, err := id.Time(letter) // a worker that slept repeatedly may have held the letter for too long
 		if outlived := err == nil && time.Since(made) > messages.MaxAge; !w.aged && !w.set[letter] && !outlived {
 			l.fail("I6", "message %s became a dead letter: %s", letter, dead[letter])
 		}

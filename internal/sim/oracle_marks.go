@@ -25,14 +25,14 @@ func (w *World) askAgain() {
 	skew := func(p *Proc) time.Duration { return time.Duration(p.skew.Load()).Abs() }
 	api := slices.MinFunc(l.apis, func(a, b *Proc) int { return int(skew(a) - skew(b)) })
 	if skew(api) > time.Minute {
-		return // it may take a lost backfill for a young one
+		return // the read may take a lost backfill for a young one
 	}
 	var left []string
 	for asked := 0; asked <= mostAsked; asked++ {
 		left = nil
 		for _, user := range l.users {
 			if !api.up() {
-				return // it may fall asleep in the calm, too
+				return // the process may fall asleep in the calm, too
 			}
 			if work := w.leftIn(user); len(work) > 0 {
 				left = append(left, work...)

@@ -19,8 +19,8 @@ import (
 type modeChange struct {
 	state schema.ModeState
 	v     int64
-	step  int    // in which it was stored
-	by    string // the handling that stored it
+	step  int    // the step in which the mode was stored
+	by    string // the handling that stored the mode
 	// owed is the handling that ended although the walk had not ended, "" for none. That handling sent the
 	// walk, or has to send it again.
 	owed string

@@ -141,7 +141,7 @@ func (w *World) likeNotice(author, post string) *expected {
 		}
 		e.add(schema.Act{Version: p.version, State: p.kind, User: user})
 	}
-	if e.unsure { // nothing is known about an action that is a dead letter
+	if e.unsure { // the effect of an action in a dead letter is unknown
 		e.acts = map[string]schema.Act{}
 	}
 	return e
@@ -202,7 +202,7 @@ func (w *World) checkNoticeIndex() {
 			w.load.fail("I13", "%v is in the index at %q, its place is %q", key, it.Str(table.AttrGSI1SK), n.Place())
 		}
 		if n.Kind == schema.NoticeMention && !slices.ContainsFunc(n.Acts, schema.Act.Holds) {
-			continue // the comments are gone, so no purge knows whom they mentioned; it expires
+			continue // the comments are gone, so no purge finds the mentioned users; the notification expires
 		}
 		if ref := w.refOf(n.Target); n.Target != "" && !w.aged && !w.hours && !w.shape.Switched && w.purges[n.Target] != "" && ref != nil && ref.Deleted {
 			w.load.fail("I13", "%v is left of a deleted post", key)

@@ -213,7 +213,7 @@ func (w *World) sawMessage(e messages.Event) {
 			w.madeAt[e.PostID] = w.steps
 		}
 	case *messages.Followed:
-		if e.FollowID != "" { // else others get no event of it
+		if e.FollowID != "" { // without the id, other programs get no event of the follow
 			w.backfills[e.FollowID] = fmt.Sprintf("%s of %s", e.FollowerID, e.AuthorID)
 		}
 	}

@@ -45,7 +45,7 @@ func (w *World) checkWrite(key table.Key, now *table.Item) {
 	case " likelist":
 		w.checkLikeItem(old, *now)
 	case " likecount":
-		if post, _, _ := postOfLikes(key.PK); w.tombs[post] == 0 { // a purge keeps it for longer
+		if post, _, _ := postOfLikes(key.PK); w.tombs[post] == 0 { // a purge keeps the count for longer
 			w.checkEndingItem(post, *now, likesKept)
 		}
 		w.checkCountItem(c, key, old, now)

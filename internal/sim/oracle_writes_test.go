@@ -63,7 +63,7 @@ func TestAWriteAgainstTheRulesOfItsItemIsFound(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		do   func(w *written)
-		want string // the beginning of the one violation, "" for none
+		want string // the beginning of the only violation, "" for none
 	}{
 		"a like":                                {func(w *written) { w.call(like(w, "like", "", time.Time{})) }, ""},
 		"an unlike that expires":                {func(w *written) { w.call(like(w, "", "", w.made.Add(unlikeKept))) }, ""},

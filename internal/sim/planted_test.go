@@ -644,7 +644,7 @@ func (b bug) replay(t *testing.T, root, binary string, seed uint64) {
 			continue
 		}
 		for line := range strings.Lines(out) {
-			if !strings.HasPrefix(line, "--- ") && !strings.Contains(line, "CPU-second") { // say how long it took
+			if !strings.HasPrefix(line, "--- ") && !strings.Contains(line, "CPU-second") { // these lines contain durations
 				traces[i] += line
 			}
 		}

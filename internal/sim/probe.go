@@ -246,7 +246,7 @@ func (w *World) measureForget(ctx context.Context) {
 			if err != nil {
 				l.fail("oracle", "%v", err)
 			}
-			for _, it := range page.Items { // a purge that was never asked for leaves the rest
+			for _, it := range page.Items { // a purge that no call requested leaves the rest
 				post, _, _ := strings.Cut(strings.TrimPrefix(it.Key.PK, "p#"), "#")
 				if ref := w.refOf(post); ref != nil && !ref.Deleted {
 					n++

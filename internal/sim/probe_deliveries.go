@@ -70,7 +70,7 @@ func (w *World) measureModes(of sizes) (first, last string) {
 			w.expect("I11", "messages of walks", w.probe.calls["fanout publish backfills"], 0)
 		}
 		w.measureAgain(of, i+1, step.pulled)
-		if i == 2 { // the author is pulled, and stays so for a step
+		if i == 2 { // the author is pulled, and stays pulled for a step
 			w.measureHeads()
 		}
 	}

@@ -146,7 +146,7 @@ func (w *World) measureStop(post string) {
 	time.Sleep(day)
 	w.act(post, 33, 34, true)
 	first := w.probe.calls[note]
-	if first < 1 || first > 2 { // the first note of a process has the time of the first note of all with it
+	if first < 1 || first > 2 { // the first note of a process also has the time of the first note of all processes
 		w.expect("I11", "notes of ends on the next day", first, 1)
 	}
 	w.measureAnew()

@@ -29,9 +29,9 @@ type Proc struct {
 	lifetimes *lifetime.View
 	// wakes are for the streams of an API.
 	wakes  live.Wakes
-	back   time.Time // when its clock was set back
+	back   time.Time // the time at which the clock was set back
 	paused time.Time // until when
-	asleep bool      // paused for so long that its requests are void
+	asleep bool      // paused for so long that the requests of the process are void
 	ending bool      // stopped, and not ended yet
 	silent bool      // notifications are off in this life
 	wrong  bool      // the clock is wrong in this life
@@ -50,7 +50,7 @@ type Proc struct {
 type life struct {
 	ctx     context.Context
 	kill    context.CancelFunc
-	over    bool // guarded by World.mu, and so is running, the number of its goroutines
+	over    bool // guarded by World.mu, as is running, the number of goroutines
 	running int
 }
 

@@ -46,8 +46,8 @@ type event struct {
 	kind     string
 	at       time.Time
 	by       string // the process, "" for the table itself
-	op       string // the operation or message that it worked for
-	late     bool   // its caller was answered before
+	op       string // the operation or message that the process worked for
+	late     bool   // the caller was answered before
 	class    string // of a batch
 	key      table.Key
 	old, now *table.Item
@@ -56,11 +56,11 @@ type event struct {
 	err      *table.CancelledError
 	id       string // of a message
 	message  messages.Event
-	running  int              // other handlings of the message
+	running  int              // the number of other handlings of the message
 	left     time.Duration    // the wait of a like whose receive does not count
 	clock    time.Time        // of the process
 	since    time.Time        // of the dead letter
-	held     []messages.Event // by a process that crashes
+	held     []messages.Event // the unanswered messages of a process that crashes
 	index    bool             // the item was read by the index
 	torn     bool             // other items of its transaction are visible
 	kept     bool             // it expired long ago
@@ -84,13 +84,13 @@ type reach struct {
 	booted  map[string]time.Time // by process
 	paused  map[string]time.Time // by process, the last time
 	owner   map[string]string    // of an incarnation, a life
-	stamped map[string]time.Time // when a flush stamped its first like
+	stamped map[string]time.Time // the time at which a flush stamped its first like
 	marks   map[table.Key]schema.Mark
 	plans   map[string]string // posts with a plan -> author
 	chunks  map[string]map[string]schema.Chunk
 	deleted map[string]bool
 	ends    map[string]time.Time // of posts with an end
-	unsent  map[string]bool      // process and op that stored a chunk and sent nothing since
+	unsent  map[string]bool      // the process and the operation that stored a chunk and have sent nothing since
 	ackless map[string]bool      // messages whose ack was lost
 	doubted map[string]bool      // messages that a worker with a wrong clock left
 	shown   map[shown]time.Time  // when the newest state of an item was read last
@@ -195,7 +195,7 @@ func (r *reach) wrote(e event) {
 	case kind == "home":
 		delete(r.marks, e.key)
 		if e.now != nil && schema.KnownMark(*e.now) {
-			r.marks[e.key], _ = schema.ParseMark(*e.now) // the oracle reads the marks too, and reports one that does not parse
+			r.marks[e.key], _ = schema.ParseMark(*e.now) // the oracle reads the marks, too, and reports a mark that does not parse
 		}
 	case kind == "follower":
 		author := strings.TrimSuffix(strings.TrimPrefix(e.key.PK, "u#"), "#follower")

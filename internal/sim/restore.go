@@ -89,7 +89,7 @@ func (w *World) measureRestore(ctx context.Context) {
 	if c.items == nil {
 		return // the window wrote less often
 	}
-	w.restart(w.probe.limit) // no process from before a restore continues
+	w.restart(w.probe.limit) // no process continues over a restore
 	w.putBack(c)
 	store, service := w.operated()
 	w.auditAll(ctx, store, service, audit.Walk{Repair: true, RestoredTo: c.at})

@@ -108,8 +108,8 @@ func run(t *testing.T, seed uint64, shape Shape, o Options) Result {
 	if o.Embedded {
 		w.engine = newEngine(w, o.outside)
 		w.store = w.engine
-		w.shape.TTLs = false // all roles are of one process, so they have one setting
-		w.firstTTL()         // the table is a new one
+		w.shape.TTLs = false // one process has all roles, so all roles have one setting
+		w.firstTTL()         // the table is new
 
 		for _, kind := range notOnEngine() {
 			w.off[kind] = true

@@ -23,10 +23,10 @@ const mostWatched = 20
 
 // watch is the live home of a user over all its streams.
 type watch struct {
-	last  string          // position at which it goes on
+	last  string          // the position at which the client resumes
 	had   map[string]bool // the posts that came
-	since map[string]bool // those of them that came behind last
-	floor string          // it began behind this post
+	since map[string]bool // the posts that came after last
+	floor string          // the look began behind this post
 	old   map[string]bool // posts that may have been in the home when it began
 }
 
@@ -237,7 +237,7 @@ func (l *workload) missed(user string, w *watch, posts []string) {
 			}
 		}
 		if l.mutes[pair{user, l.w.load.created[post]}] != nil {
-			continue // its window may have gone on while they were hidden
+			continue // the window may have moved on while the posts were hidden
 		}
 		if !w.had[post] && !w.old[post] && post > w.floor && later < mostWatched && !l.w.mayHaveExpired(post) && !l.doubtful[post] {
 			l.fail("I7", "the live home of %s never showed %s", user, post)

@@ -164,7 +164,7 @@ func (s *Shape) draw(r *rand.Rand) {
 	case x == 0: // a crowd: followers over many pages and chunks
 		s.Users, s.Mix = one(30, 50, 80, 200), crowd
 		s.Page, s.Chunk, s.Plan = one(5, 9), one(5, 10, 20), one(1, 2, 3)
-	case x < 13: // a small one that changes while planners cut it
+	case x < 13: // a small limit that changes while planners cut the followers
 		s.Users, s.Mix, s.Page, s.Chunk, s.Plan = one(9, 12, 16), crowd, 2, 2, one(2, 2, 3)
 	}
 	s.Recent, s.PerShard = one(1, 3, 3, 5), one(1, 2, 2, 3, 1000)
@@ -197,7 +197,7 @@ func (s *Shape) draw(r *rand.Rand) {
 	s.TTLs = r.IntN(3) == 0
 	s.Hot = r.IntN(3) == 0
 	s.Units = int64(one(0, 0, 100, 300, 2000))
-	if s.Kinds = r.IntN(4) == 0 && !s.Long; s.Kinds { // a reaction waits a day for an aggregator that has its kind
+	if s.Kinds = r.IntN(4) == 0 && !s.Long; s.Kinds { // a reaction waits a day for an aggregator that knows its kind
 		s.Off = append(s.Off, FaultDays, FaultNights, FaultSleep)
 	}
 	s.Notices = r.IntN(2) == 0

@@ -28,7 +28,7 @@ type stretch struct {
 	side  side      // "" is both
 	only  side      // reads or writes, "" is both
 	until int       // step
-	hot   time.Time // until when, of a partition that is full
+	hot   time.Time // the end of the time for which a partition is full
 }
 
 func (s stretch) over(step int) bool {

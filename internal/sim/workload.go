@@ -25,8 +25,8 @@ import (
 // operation is one call of a user. A user makes one call at a time, so the answers to a user are in order.
 // Different users call at the same time.
 type operation struct {
-	number int // 0 if it is not of the workload
-	serial int // of the operations of its user that are not of the workload
+	number int // 0 if the operation is not part of the workload
+	serial int // the serial number among the user's operations outside the workload
 	api    *Proc
 	silent bool // the API has notifications off
 	name   string
@@ -82,8 +82,8 @@ type workload struct {
 	busy    map[string]*operation
 
 	posts    []string       // answered ids, in order
-	number   map[string]int // of the operation that made the post
-	serials  map[string]int // of the operations of a user that are not of the workload
+	number   map[string]int // the number of the operation that made the post
+	serials  map[string]int // the number of a user's operations outside the workload
 	owner    map[string]string
 	accepted map[string]bool // posts answered with success
 	deleted  map[string]bool // deletes answered with success
@@ -109,8 +109,8 @@ type workload struct {
 	bad     []string // ids of messages that must end as dead letters
 	keys    map[string]string
 
-	comments map[string]*comment // by id, those that were answered
-	texts    map[string]*text    // by post, of those that were answered
+	comments map[string]*comment // the answered comments, by id
+	texts    map[string]*text    // the texts of the answered posts, by post
 	// seen are the posts that the last whole home of a user showed, by source.
 	seen map[homeOf]map[string]string // post -> author
 	// watches are the live homes.
@@ -214,7 +214,7 @@ func (l *workload) next() bool {
 	}
 	r := draws(l.w.seed, p.number, 1)
 	api := l.apis[r.IntN(len(l.apis))]
-	if !api.up() { // its client asks the next API
+	if !api.up() { // the client calls the next API
 		api = l.apis[(slices.Index(l.apis, api)+1)%len(l.apis)]
 	}
 	if !api.up() {
@@ -478,7 +478,7 @@ func (l *workload) follow(r *rand.Rand, user string, on bool) *operation {
 	author := l.other(r, user)
 	if l.w.shape.Mix == crowd && r.IntN(4) > 0 && user != l.users[0] {
 		author = l.users[0]
-	} else if r.IntN(2) == 0 { // some follow, unfollow and follow again, so that old events meet new ones
+	} else if r.IntN(2) == 0 { // some users follow, unfollow and follow again, so that old events meet new events
 		author = l.users[(slices.Index(l.users, user)+1)%len(l.users)]
 	}
 	op := l.followOf(user, author, on, r.IntN(3))
@@ -660,7 +660,7 @@ func (l *workload) home(r *rand.Rand, user string) *operation {
 			}
 		},
 	}
-	if r.IntN(3) == 0 { // pages of other sizes share the reads of some posts
+	if r.IntN(3) == 0 { // pages of different sizes share the reads of some posts
 		firstPage := func(limit int) func(context.Context, *domain) error {
 			return func(ctx context.Context, s *domain) error {
 				_, err := s.Home(ctx, user, home.Query{Pull: pull}, page.Request{Limit: limit})

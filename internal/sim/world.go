@@ -55,7 +55,7 @@ type World struct {
 
 	queues map[string]*queueState
 	load   *workload
-	ttls   map[table.Key]int64 // of the items that have one
+	ttls   map[table.Key]int64 // the ttl of each item that has one
 	set    map[string]bool     // messages whose dead letters wait for a redrive
 	began  map[string]int      // step in which a message's handling began, by the op
 	tombs  map[string]int      // step in which a post was deleted
@@ -69,25 +69,25 @@ type World struct {
 	items  map[table.Key]*table.Item // as last written, for reach
 	acting *call                     // whose effect happens now
 
-	countBy   map[table.Key]string             // processes that wrote like counts last
+	countBy   map[table.Key]string             // the process that wrote a like count last
 	countAt   map[string]int                   // step in which an author's number of followers changed
 	countTime map[string]time.Time             // the same as a time
 	followers map[string]map[string][]follower // by author and user
 	madeAt    map[string]int                   // step in which a post's event became durable
 	purges    map[string]string                // posts whose purge was asked for, and by which operation
 	deletions deletions
-	backfills map[string]string // that were asked for, by the id of the follow
+	backfills map[string]string // the requested backfills, by the id of the follow
 	told      told
-	past      map[string]bool // versions of likes of before the run
+	past      map[string]bool // the versions of likes that are older than the run
 	performed *performed
 	writes    map[string]int // by partition, for reads
 	poll      *poll          // the last read of news, nil before it
 	probe     *probe         // the last part of some worlds, nil before it
 	notices   noticeBook
-	lives     lives      // of a user, who goes and comes back in the storms
-	kept      *kept      // nil before the storm about it
+	lives     lives      // the lives of a user, who leaves and returns in the storms
+	kept      *kept      // nil before the storm about kept blocks
 	liveStorm *liveStorm // nil outside of it
-	moves     *moves     // nil before the storm about them
+	moves     *moves     // nil before the storm about moves
 	recorded  *histories // nil if the run asks for none
 	traced    specTraces
 	stories   *stories // nil before the storm about them
@@ -104,10 +104,10 @@ type World struct {
 	right      bool           // each life that begins has notifications and a right clock
 	heldBack   bool           // dead letters of likes wait for days
 	leaps      int            // outages of hours
-	leapAt     int            // step of the next one, 0 for none
-	armed      map[string]int // faults that wait for their moment, and until which step
+	leapAt     int            // the step of the next leap, 0 for none
+	armed      map[string]int // faults that wait for their moment, and the step until which they wait
 	histories  int            // ledgers that were filled
-	lastNight  int            // operations that were left at the last night
+	lastNight  int            // the number of operations that were left at the last night
 	slept      time.Duration  // in the nights of a storm
 
 	released map[string]int    // calls by name
@@ -127,10 +127,10 @@ type call struct {
 	ctx   context.Context
 	kind  string // port and operation: "table.put"
 	class string // kind and sort of key: the name of a crash point
-	label string // differs from those of other calls of the process, for the order
+	label string // differs from the labels of other calls of the process, for the order
 	about string // its keys or ids
-	op    string // the operation or message that it works for
-	name  string // all of that: the same in a run without other operations
+	op    string // the operation or message that the call works for
+	name  string // the full name of the call, which is the same in a run without other operations
 	batch bool
 	// stack has the callers of a call and events the events that it sends, for performed.
 	stack  []uintptr
@@ -138,7 +138,7 @@ type call struct {
 	// pks are the partitions of a table call, and ops are the operations of a transaction.
 	pks []string
 	ops []table.TransactOp
-	in  any // of a write of one item, or a batch of writes
+	in  any // the input of a write of one item, or of a batch of writes
 	// sent is the first event of a publish. life is the life of the process that deletes a post.
 	sent messages.Event
 	life *life
@@ -388,7 +388,7 @@ func (w *World) release(c *call) {
 			w.crash(p, "before "+point)
 			return
 		}
-		w.happen(c) // the process never hears of it
+		w.happen(c) // the process never gets an answer
 		w.crash(p, "after "+point)
 		return
 	case FaultFail:
