@@ -38,9 +38,10 @@ func (p Position) Covers(other Position) bool {
 	return !p.Queue.Before(other.Queue) && !p.Table.Before(other.Table)
 }
 
-// After returns the position behind a frame that follows p.
+// After returns the position behind a frame that follows p. A cut does not take it back: the bytes that
+// never were are before the next log all the same.
 func (p Position) After(f Frame) Position {
-	if f.Store == None {
+	if f.Store == None || f.End().Before(p.Of(f.Store)) {
 		return p
 	}
 	return p.With(f.Store, f.End())

@@ -1,0 +1,175 @@
+package stream
+
+import (
+	"encoding/binary"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/klauspost/compress/zstd"
+	"go.uber.org/zap"
+
+	"fanfare/internal/disk"
+)
+
+// Config is the configuration of a stream.
+type Config struct {
+	// FS is the operating system's file system if it is nil.
+	FS vfs.FS
+	// Dir is the directory of the spool. No other stream uses it.
+	Dir string
+	// Spool is the most that the spool takes of the disk, FANFARE_STREAM_SPOOL.
+	Spool int64
+	Log   *zap.Logger
+	// Now is the clock of the frames' times, time.Now if it is nil.
+	Now func() time.Time
+}
+
+// Open opens the stream, with the frames that the spool has. from is the position up to which the receiver that is
+// furthest behind has all. Before the caller opens the stores, it calls Receive for each receiver, because
+// the stream keeps nothing without one, and adds the logs of the stores from End on (S7).
+func Open(config Config, from Position) (*Stream, error) {
+	if config.FS == nil {
+		config.FS = vfs.Default
+	}
+	if config.Now == nil {
+		config.Now = time.Now
+	}
+	if err := disk.MakeDir(config.FS, config.Dir); err != nil {
+		return nil, fmt.Errorf("make the directory of the stream %s: %w", config.Dir, err)
+	}
+	enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		return nil, err
+	}
+	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(2*(batchSize+MaxData)))
+	if err != nil {
+		return nil, err
+	}
+	s := &Stream{
+		now: config.Now, log: config.Log, kicked: make(chan struct{}, 1), changed: make(chan struct{}), receivers: map[*Receiver]bool{},
+		spool: spool{fs: config.FS, dir: config.Dir, limit: config.Spool, enc: enc, dec: dec},
+	}
+	if err := s.spool.load(); err != nil {
+		return nil, fmt.Errorf("read the spool in %s: %w", config.Dir, err)
+	}
+	s.begin = from
+	if n := len(s.spool.batches); n > 0 && !from.Covers(s.spool.batches[n-1].end) {
+		s.begin, s.first = s.spool.batches[n-1].end, s.spool.batches[n-1].behind()
+	} else {
+		s.spool.trim(s.spool.next())
+	}
+	s.safe, s.safeAt, s.end, s.synced = s.first, s.begin, s.begin, s.begin
+	return s, s.spool.remove(s.spool.unused())
+}
+
+// Add adds a frame of a log that a former process wrote and that is synced.
+func (s *Stream) Add(f Frame) {
+	s.mu.Lock()
+	s.add(f)
+	s.sync(f.Store, f.End())
+	upto, full := s.safe, s.size > spoolAbove
+	s.mu.Unlock()
+	if full {
+		s.move(upto)
+	}
+}
+
+// Close closes the spool. Its frames stay for the next process.
+func (s *Stream) Close() error {
+	s.moving.Lock()
+	defer s.moving.Unlock()
+	s.spool.dec.Close()
+	return s.spool.close()
+}
+
+// load reads the headers of all batches. Frames are numbered from 0.
+func (p *spool) load() error {
+	names, err := p.fs.List(p.dir)
+	if err != nil {
+		return err
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		number, err := strconv.ParseUint(strings.TrimSuffix(name, extension), 16, 64)
+		if err != nil || path.Ext(name) != extension {
+			continue
+		}
+		p.number = number + 1
+		if err := p.loadFile(&spoolFile{name: name}); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func (p *spool) loadFile(file *spoolFile) error {
+	f, err := p.fs.Open(p.path(file.name))
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	p.files = append(p.files, file)
+	for at := int64(0); at+headerLen <= info.Size(); {
+		header := make([]byte, headerLen)
+		if _, err := f.ReadAt(header, at); err != nil {
+			return err
+		}
+		b, sound, err := parseHeader(header)
+		if err != nil {
+			return err
+		}
+		// A crash leaves a part of a batch at the end of a file.
+		if !sound || at+headerLen+int64(b.length) > info.Size() {
+			break
+		}
+		b.file, b.at = file, at+headerLen
+		if n := len(p.batches); n > 0 && p.batches[n-1].end != b.begin {
+			p.trim(p.next()) // frames were dropped in between
+		}
+		b.first = p.next()
+		p.add(b)
+		at += headerLen + int64(b.length)
+	}
+	return nil
+}
+
+// next returns the number behind the last batch.
+func (p *spool) next() uint64 {
+	if n := len(p.batches); n > 0 {
+		return p.batches[n-1].behind()
+	}
+	return 0
+}
+
+// putHeader fills the header of a batch.
+func (b batch) putHeader(dst []byte) {
+	copy(dst, magic)
+	binary.LittleEndian.PutUint32(dst[4:], Format)
+	binary.LittleEndian.PutUint32(dst[12:], b.length)
+	binary.LittleEndian.PutUint32(dst[16:], b.count)
+	appendPosition(appendPosition(dst[:20], b.begin), b.end)
+	binary.LittleEndian.PutUint32(dst[8:], checksum(dst[12:headerLen]))
+}
+
+// parseHeader returns the batch of a header. A header that is not sound was written in part.
+func parseHeader(header []byte) (b batch, sound bool, err error) {
+	format := binary.LittleEndian.Uint32(header[4:])
+	if string(header[:4]) != magic || binary.LittleEndian.Uint32(header[8:]) != checksum(header[12:]) {
+		return b, false, nil
+	}
+	if err := disk.CheckFormat("the spool", strconv.FormatUint(uint64(format), 10), Format); err != nil {
+		return b, false, err
+	}
+	b.length, b.count = binary.LittleEndian.Uint32(header[12:]), binary.LittleEndian.Uint32(header[16:])
+	b.begin, b.end = parsePosition(header[20:]), parsePosition(header[20+positionLen:])
+	return b, true, nil
+}

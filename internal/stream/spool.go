@@ -1,0 +1,232 @@
+package stream
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/klauspost/compress/zstd"
+)
+
+const (
+	// batchSize is the size from which on a batch of frames is written to the spool.
+	batchSize = 1 << 20
+	// fileSize is the size from which on the spool begins its next file. A file is removed once
+	// nobody needs a frame of it.
+	fileSize  = 16 << 20
+	extension = ".spool"
+	// A batch in a file is its header and the compressed frames. The header has magic, format u32, checksum of the
+	// rest of the header u32, length of the compressed frames u32, number of frames u32, and the positions before and
+	// behind the frames.
+	magic     = "FFSP"
+	headerLen = 20 + 2*positionLen
+)
+
+// spool keeps frames on the disk that receivers did not get yet (S5). It holds only frames before the
+// safe point, so after a crash the logs have no less than the spool.
+type spool struct {
+	fs    vfs.FS
+	dir   string
+	limit int64
+	enc   *zstd.Encoder
+	dec   *zstd.Decoder
+
+	// Stream.moving guards these: the file to which batches are appended, nil before the first.
+	open   vfs.File
+	newest *spoolFile
+	end    int64
+	number uint64
+
+	// Stream.mu guards these.
+	batches []batch
+	files   []*spoolFile
+}
+
+type spoolFile struct {
+	name    string
+	size    int64
+	batches int // in the index
+}
+
+// batch is a piece of a file.
+type batch struct {
+	file       *spoolFile
+	at         int64 // of the compressed frames
+	length     uint32
+	count      uint32
+	first      uint64 // number of the first frame
+	begin, end Position
+}
+
+func (b batch) behind() uint64 { return b.first + uint64(b.count) }
+
+func (p *spool) path(name string) string { return p.fs.PathJoin(p.dir, name) }
+
+// write appends frames to the newest file and syncs it. used are the bytes of all files.
+func (p *spool) write(frames []Frame, begin Position, used int64) (batch, error) {
+	var plain []byte
+	b := batch{count: uint32(len(frames)), begin: begin, end: begin}
+	for _, f := range frames {
+		plain, b.end = Append(plain, f), b.end.After(f)
+	}
+	data := p.enc.EncodeAll(plain, make([]byte, headerLen, headerLen+len(plain)/4))
+	b.length = uint32(len(data) - headerLen)
+	b.putHeader(data)
+	if err := p.room(used, int64(len(data))); err != nil {
+		return b, err
+	}
+	if p.open == nil {
+		if err := p.create(); err != nil {
+			return b, err
+		}
+	}
+	_, err := p.open.Write(data)
+	if err = errors.Join(err, p.open.Sync()); err != nil {
+		// The end of the file may be damaged. A later batch goes to another file.
+		err = errors.Join(fmt.Errorf("write the spool: %w", err), p.close())
+		if p.end == 0 {
+			err = errors.Join(err, p.fs.Remove(p.path(p.newest.name)))
+		}
+		return b, err
+	}
+	b.file, b.at = p.newest, p.end+headerLen
+	p.end += int64(len(data))
+	return b, nil
+}
+
+// room refuses bytes beyond the limit, or of the last tenth of the disk.
+func (p *spool) room(used, more int64) error {
+	if used+more > p.limit {
+		return fmt.Errorf("the spool has its %d bytes: receive the stream, or raise FANFARE_STREAM_SPOOL", p.limit)
+	}
+	// Some file systems do not report their usage.
+	if usage, err := p.fs.GetDiskUsage(p.dir); err == nil && usage.AvailBytes < usage.TotalBytes/10+uint64(more) {
+		return errors.New("the last tenth of the disk is not for the spool: make room")
+	}
+	return nil
+}
+
+func (p *spool) create() error {
+	name := fmt.Sprintf("%016x%s", p.number, extension)
+	f, err := p.fs.Create(p.path(name), vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return fmt.Errorf("make a file of the spool: %w", err)
+	}
+	p.open, p.newest, p.end, p.number = f, &spoolFile{name: name}, 0, p.number+1
+	dir, err := p.fs.OpenDir(p.dir)
+	if err == nil {
+		err = errors.Join(dir.Sync(), dir.Close())
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("sync the spool's directory: %w", err), p.close(), p.fs.Remove(p.path(name)))
+	}
+	return nil
+}
+
+// close ends the newest file.
+func (p *spool) close() error {
+	if p.open == nil {
+		return nil
+	}
+	err := p.open.Close()
+	p.open = nil
+	return err
+}
+
+// add makes a batch known to receivers. The caller holds mu.
+func (p *spool) add(b batch) {
+	if b.file.batches == 0 && !slices.Contains(p.files, b.file) {
+		p.files = append(p.files, b.file)
+	}
+	b.file.batches++
+	b.file.size = b.at + int64(b.length)
+	p.batches = append(p.batches, b)
+}
+
+// used returns the bytes of all files. The caller holds mu.
+func (p *spool) used() (bytes int64) {
+	for _, f := range p.files {
+		bytes += f.size
+	}
+	return bytes
+}
+
+// trim forgets the batches that are before a frame. It reports whether a file may go. The caller holds mu.
+func (p *spool) trim(needed uint64) (file bool) {
+	for len(p.batches) > 0 && p.batches[0].behind() <= needed {
+		p.batches[0].file.batches--
+		file = file || p.batches[0].file.batches == 0
+		p.batches = p.batches[1:]
+	}
+	return file
+}
+
+// unused takes out the files without a batch. The caller holds mu and moving.
+func (p *spool) unused() (names []string) {
+	p.files = slices.DeleteFunc(p.files, func(f *spoolFile) bool {
+		if f.batches > 0 {
+			return false
+		}
+		names = append(names, f.name)
+		return true
+	})
+	return names
+}
+
+// remove removes files from the disk.
+func (p *spool) remove(names []string) error {
+	var errs []error
+	for _, name := range names {
+		if p.open != nil && p.newest.name == name {
+			errs = append(errs, p.close())
+		}
+		errs = append(errs, p.fs.Remove(p.path(name)))
+	}
+	if p.open != nil && p.end >= fileSize {
+		errs = append(errs, p.close())
+	}
+	return errors.Join(errs...)
+}
+
+// find returns the batch with a frame of the spool. The caller holds mu.
+func (p *spool) find(frame uint64) batch {
+	i, _ := slices.BinarySearchFunc(p.batches, frame, func(b batch, n uint64) int {
+		if b.behind() <= n {
+			return -1
+		}
+		return 1
+	})
+	return p.batches[i]
+}
+
+// read returns the frames of a batch. The file may be removed at the same time if no
+// receiver needs it any longer.
+func (p *spool) read(b batch) ([]Frame, error) {
+	f, err := p.fs.Open(p.path(b.file.name))
+	if err != nil {
+		return nil, fmt.Errorf("read the spool: %w", err)
+	}
+	data := make([]byte, b.length)
+	_, err = f.ReadAt(data, b.at)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return nil, fmt.Errorf("read the spool: %w", err)
+	}
+	plain, err := p.dec.DecodeAll(data, nil)
+	if err != nil {
+		return nil, fmt.Errorf("read the spool: %s: %w", b.file.name, err)
+	}
+	frames := make([]Frame, 0, b.count)
+	for r := NewReader(bytes.NewReader(plain)); ; {
+		frame, err := r.Next()
+		if errors.Is(err, io.EOF) && len(frames) == int(b.count) {
+			return frames, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read the spool: %s: %w", b.file.name, err)
+		}
+		frames = append(frames, frame)
+	}
+}

@@ -1,0 +1,190 @@
+package stream
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// The sizes of the part of the stream in memory.
+const (
+	// ringSize is the most that the ring keeps for receivers that are behind (S5).
+	ringSize = 16 << 20
+	// From spoolAbove on, frames move to the spool, until the ring has spoolDown.
+	spoolAbove, spoolDown = ringSize / 2, ringSize / 4
+)
+
+// ErrGap means that the stream dropped frames that the receiver did not get yet. The receiver
+// begins again, with a new base.
+var ErrGap = errors.New("the stream dropped frames that were not received: a new base is needed")
+
+// Stream is the stream of one process. The logs of both stores flow in through Tap, and out through
+// receivers.
+type Stream struct {
+	now    func() time.Time
+	log    *zap.Logger
+	kicked chan struct{} // see kick
+
+	moving sync.Mutex // held while frames move to the spool; before mu
+
+	mu sync.Mutex
+	// frames are the ring: the frames with the numbers from first on. Those before safe are before the safe point. The
+	// numbers live as long as the process.
+	frames      []Frame
+	first, safe uint64
+	size        int
+	time        int64
+	spool       spool // frames before first
+	// begin is before the first frame of the ring. safeAt is the safe
+	// point, end is behind the newest frame, synced is how far each log is on the disk.
+	begin, safeAt, end, synced Position
+	sources                    [Table + 1]source
+	receivers                  map[*Receiver]bool
+	changed                    chan struct{} // closed at the next change of the safe point
+}
+
+// source is the log that a store writes now.
+type source struct {
+	log  uint64
+	sync func() (uint64, error) // nil before the first log of this process
+}
+
+// Tap takes the log of one store. It implements disk.Tap.
+type Tap struct {
+	stream *Stream
+	store  Store
+}
+
+// Tap returns the tap of a store.
+func (s *Stream) Tap(store Store) Tap { return Tap{s, store} }
+
+// Created begins a log, and ends the one before it.
+func (t Tap) Created(log uint64, sync func() (uint64, error)) {
+	s := t.stream
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now().UnixMilli()
+	if at := s.end.Of(t.store); s.sources[t.store].sync != nil {
+		s.add(Frame{Kind: Ends, Store: t.store, Time: now, Log: at.Log, Offset: at.Offset})
+	}
+	s.sources[t.store] = source{log, sync}
+	s.add(Frame{Kind: Begins, Store: t.store, Time: now, Log: log})
+	s.sync(t.store, Place{log, 0})
+}
+
+// Wrote adds bytes of a log. It waits for no disk and no receiver.
+func (t Tap) Wrote(log, offset uint64, data []byte) {
+	s := t.stream
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now().UnixMilli()
+	for len(data) > 0 {
+		n := min(len(data), MaxData)
+		s.add(Frame{Kind: Bytes, Store: t.store, Time: now, Log: log, Offset: offset, Data: bytes.Clone(data[:n])})
+		data, offset = data[n:], offset+uint64(n)
+	}
+}
+
+// Synced moves the safe point. It does not wait: an archive holds no answer up.
+func (t Tap) Synced(log, offset uint64) {
+	t.stream.mu.Lock()
+	defer t.stream.mu.Unlock()
+	t.stream.sync(t.store, Place{log, offset})
+}
+
+// add appends a frame. The caller holds mu.
+func (s *Stream) add(f Frame) {
+	s.time = max(s.time, f.Time) // a clock that is set back does not turn the stream
+	f.Time = s.time
+	s.frames = append(s.frames, f)
+	s.size += f.Len()
+	s.end = s.end.After(f)
+	if s.size > spoolAbove {
+		s.kick()
+	}
+	if s.size > ringSize {
+		s.drop(errors.New("the spool takes them too slowly"))
+	}
+}
+
+// kick lets Run look at the ring and the spool.
+func (s *Stream) kick() {
+	select {
+	case s.kicked <- struct{}{}:
+	default:
+	}
+}
+
+// sync notes how far a log is on the disk. The safe point is before the first frame that is
+// not. The caller holds mu.
+func (s *Stream) sync(store Store, at Place) {
+	if !s.synced.Of(store).Before(at) {
+		return
+	}
+	s.synced = s.synced.With(store, at)
+	before := s.safe
+	for s.safe < s.first+uint64(len(s.frames)) {
+		f := s.frames[s.safe-s.first]
+		if s.synced.Of(f.Store).Before(f.End()) {
+			break
+		}
+		s.safeAt = s.safeAt.After(f)
+		s.safe++
+	}
+	if s.safe != before {
+		s.trim()
+		s.wake()
+	}
+}
+
+// wake wakes the receivers that wait. The caller holds mu.
+func (s *Stream) wake() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// Safe returns the safe point. Both stores have everything before it on their disk (S3).
+func (s *Stream) Safe() Position {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.safeAt
+}
+
+// End returns the position behind the newest frame.
+func (s *Stream) End() Position {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.end
+}
+
+// Settle moves the safe point to the present end: it syncs the logs with bytes that their store
+// has not synced. A store that is idle after a write without a sync would hold the safe point for ever.
+func (s *Stream) Settle() error {
+	for store := Queue; store <= Table; store++ {
+		s.mu.Lock()
+		from, behind := s.sources[store], s.synced.Of(store).Before(s.end.Of(store))
+		s.mu.Unlock()
+		if !behind || from.sync == nil {
+			continue
+		}
+		offset, err := from.sync()
+		if err != nil {
+			return fmt.Errorf("sync the log of a store: %w", err)
+		}
+		s.mu.Lock()
+		s.sync(store, Place{from.log, offset})
+		s.mu.Unlock()
+	}
+	return nil
+}
+
+// Memory returns the bytes of the frames in memory.
+func (s *Stream) Memory() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.size
+}

@@ -1,0 +1,500 @@
+package stream_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"fanfare/internal/disk"
+	"fanfare/internal/disk/disktest"
+	"fanfare/internal/stream"
+)
+
+var _ disk.Tap = stream.Tap{}
+
+// writer writes logs of one store to a stream.
+type writer struct {
+	tap         stream.Tap
+	log, length uint64
+	mu          sync.Mutex
+	syncs       int
+}
+
+func newWriter(s *stream.Stream, store stream.Store) *writer { return &writer{tap: s.Tap(store)} }
+
+func (w *writer) begin(log uint64) {
+	w.log, w.length = log, 0
+	w.tap.Created(log, func() (uint64, error) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.syncs++
+		return w.length, nil
+	})
+}
+
+func (w *writer) write(data []byte) {
+	w.tap.Wrote(w.log, w.length, data)
+	w.mu.Lock()
+	w.length += uint64(len(data))
+	w.mu.Unlock()
+}
+
+func (w *writer) sync() { w.tap.Synced(w.log, w.length) }
+
+func config(fs vfs.FS) stream.Config {
+	clock := time.UnixMilli(1_795_000_000_000)
+	return stream.Config{FS: fs, Dir: "stream", Spool: 1 << 30, Log: zap.NewNop(), Now: func() time.Time {
+		clock = clock.Add(time.Millisecond)
+		return clock
+	}}
+}
+
+func open(t *testing.T, c stream.Config, from stream.Position) *stream.Stream {
+	t.Helper()
+	s, err := stream.Open(c, from)
+	require.NoError(t, err)
+	return s
+}
+
+// take returns the next frames up to the safe point.
+func take(t *testing.T, s *stream.Stream, r *stream.Receiver, at *stream.Position) (frames []stream.Frame, last stream.Mark) {
+	t.Helper()
+	for safe := s.Safe(); !at.Covers(safe); {
+		some, mark, err := r.Next(t.Context(), 1<<20)
+		require.NoError(t, err)
+		require.NotEmpty(t, some)
+		for _, f := range some {
+			*at = at.After(f)
+		}
+		frames, last = append(frames, some...), mark
+	}
+	return frames, last
+}
+
+// noise does not compress.
+func noise(n int) []byte {
+	data := make([]byte, n)
+	if _, err := rand.NewChaCha8([32]byte{byte(n), byte(n >> 8)}).Read(data); err != nil {
+		panic(err)
+	}
+	return data
+}
+
+// S3: the safe point is before the first frame, of either store, whose bytes are not synced.
+func TestTheSafePointIsBeforeUnsyncedBytesOfEitherStore(t *testing.T) {
+	s := open(t, config(vfs.NewMem()), stream.Position{})
+	r := s.Receive(stream.Position{})
+	queue, table := newWriter(s, stream.Queue), newWriter(s, stream.Table)
+	queue.begin(3)
+	table.begin(4)
+	at := stream.Position{}
+	frames, _ := take(t, s, r, &at)
+	assert.Len(t, frames, 2, "both beginnings")
+	queue.write([]byte("unsynced"))
+	table.write([]byte("synced"))
+	table.sync()
+	frames, _ = take(t, s, r, &at)
+	assert.Empty(t, frames)
+	assert.Equal(t, stream.Place{Log: 4}, s.Safe().Table, "the bytes of the queue are before")
+	require.NoError(t, s.Settle())
+	assert.Equal(t, 1, queue.syncs)
+	assert.Equal(t, 0, table.syncs, "its bytes are synced")
+	frames, _ = take(t, s, r, &at)
+	require.Len(t, frames, 2)
+	assert.Equal(t, "unsynced", string(frames[0].Data))
+	assert.Equal(t, "synced", string(frames[1].Data))
+	assert.Equal(t, s.End(), s.Safe())
+	queue.begin(9)
+	frames, _ = take(t, s, r, &at)
+	require.Len(t, frames, 2)
+	assert.Equal(t, stream.Frame{Kind: stream.Ends, Store: stream.Queue, Time: frames[0].Time, Log: 3, Offset: 8}, frames[0])
+	assert.Equal(t, stream.Frame{Kind: stream.Begins, Store: stream.Queue, Time: frames[0].Time, Log: 9}, frames[1])
+}
+
+func TestTheTimeOfFramesDoesNotGoBack(t *testing.T) {
+	c := config(vfs.NewMem())
+	clock := time.UnixMilli(1000)
+	c.Now = func() time.Time {
+		clock = clock.Add(-time.Millisecond)
+		return clock
+	}
+	s := open(t, c, stream.Position{})
+	r := s.Receive(stream.Position{})
+	w := newWriter(s, stream.Table)
+	w.begin(1)
+	for range 5 {
+		w.write([]byte("x"))
+	}
+	w.sync()
+	at := stream.Position{}
+	frames, _ := take(t, s, r, &at)
+	for _, f := range frames {
+		assert.Equal(t, int64(999), f.Time)
+	}
+}
+
+func TestALargeWriteIsSeveralFrames(t *testing.T) {
+	s := open(t, config(vfs.NewMem()), stream.Position{})
+	r := s.Receive(stream.Position{})
+	w := newWriter(s, stream.Table)
+	w.begin(1)
+	data := noise(2*stream.MaxData + 1)
+	w.write(data)
+	clear(data[1:]) // the data belong to the caller
+	w.sync()
+	at, got := stream.Position{}, []byte{}
+	frames, _ := take(t, s, r, &at)
+	for _, f := range frames {
+		assert.LessOrEqual(t, len(f.Data), stream.MaxData)
+		got = append(got, f.Data...)
+	}
+	assert.Equal(t, noise(2*stream.MaxData+1), got)
+}
+
+func files(t *testing.T, fs vfs.FS) (names []string) {
+	t.Helper()
+	names, err := fs.List("stream")
+	require.NoError(t, err)
+	return names
+}
+
+// run runs the stream until the test ends.
+func run(t *testing.T, s *stream.Stream) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+}
+
+// S5: receivers that are behind get all from the spool, each at its own pace, and the spool goes when nobody
+// needs it.
+func TestASlowReceiverGetsAllFromTheSpool(t *testing.T) {
+	mem := vfs.NewMem()
+	s := open(t, config(mem), stream.Position{})
+	run(t, s)
+	slow, fast := s.Receive(stream.Position{}), s.Receive(stream.Position{})
+	w := newWriter(s, stream.Table)
+	w.begin(1)
+	var want []byte
+	at := stream.Position{}
+	for i := range 140 { // 35 MB, so that the spool has two files
+		w.write(noise(250_000 + i))
+		want = append(want, noise(250_000+i)...)
+		w.sync()
+		_, mark := take(t, s, fast, &at)
+		fast.Done(mark)
+		if i%20 == 19 {
+			disktest.Until(t, func() bool { return s.Memory() <= 8<<20 })
+		}
+	}
+	assert.GreaterOrEqual(t, len(files(t, mem)), 2)
+	var got []byte
+	at = stream.Position{}
+	frames, mark := take(t, s, slow, &at)
+	for _, f := range frames {
+		assert.Equal(t, f.Kind == stream.Bytes, f.Offset == uint64(len(got)) && len(f.Data) > 0)
+		got = append(got, f.Data...)
+	}
+	assert.True(t, bytes.Equal(want, got))
+	slow.Done(mark)
+	disktest.Until(t, func() bool { return len(files(t, mem)) == 0 })
+	assert.Zero(t, s.Memory())
+}
+
+// Without a receiver nothing is kept, and a log may go at once.
+func TestWithoutAReceiverNothingIsKept(t *testing.T) {
+	mem := vfs.NewMem()
+	s := open(t, config(mem), stream.Position{})
+	r := s.Receive(stream.Position{})
+	w := newWriter(s, stream.Table)
+	w.begin(1)
+	w.write(noise(1000))
+	w.sync()
+	assert.Positive(t, s.Memory())
+	r.Close()
+	assert.Zero(t, s.Memory())
+	w.write(noise(1000))
+	w.sync()
+	w.begin(2)
+	w.tap.MayGo(1)
+	assert.Zero(t, s.Memory())
+	assert.Empty(t, files(t, mem))
+}
+
+// S4: a log may go once the spool has it, and that survives a power cut. Unsynced bytes of the other store do
+// not hold it up.
+func TestALogThatMayGoIsInTheSpoolAfterAPowerCut(t *testing.T) {
+	mem := vfs.NewCrashableMem()
+	s := open(t, config(mem), stream.Position{})
+	s.Receive(stream.Position{})
+	queue, table := newWriter(s, stream.Queue), newWriter(s, stream.Table)
+	queue.begin(1)
+	table.begin(2)
+	queue.write([]byte("of the queue"))
+	table.write([]byte("of the table"))
+	table.sync()
+	table.begin(3)
+	table.tap.MayGo(2)
+	end := s.End()
+	table.write([]byte("not handed on"))
+
+	after := mem.CrashClone(vfs.CrashCloneCfg{})
+	s = open(t, config(after), stream.Position{})
+	assert.Equal(t, stream.Place{Log: 3}, s.End().Table, "the log that may go, and the beginning of the next one")
+	assert.True(t, end.Covers(s.End()))
+	at := stream.Position{}
+	frames, _ := take(t, s, s.Receive(stream.Position{}), &at)
+	var got []string
+	for _, f := range frames {
+		got = append(got, fmt.Sprint(f.Kind, f.Store, f.Log, string(f.Data)))
+	}
+	assert.Equal(t, []string{"1 1 1", "1 2 2", "2 1 1of the queue", "2 2 2of the table", "3 2 2", "1 2 3"}, got)
+
+	// A receiver that has a part gets the rest, one that has all leaves nothing.
+	part := stream.Position{Queue: stream.Place{Log: 1, Offset: 12}, Table: stream.Place{Log: 2}}
+	s = open(t, config(after), part)
+	at = part
+	frames, _ = take(t, s, s.Receive(part), &at)
+	require.NotEmpty(t, frames)
+	assert.Equal(t, "of the table", string(frames[0].Data))
+	require.NoError(t, s.Close())
+	s = open(t, config(after), end)
+	assert.Equal(t, end, s.End())
+	assert.Empty(t, files(t, after))
+}
+
+// lost expects that a receiver has a gap, goes on behind it, and that the writer was not held up.
+func lost(t *testing.T, s *stream.Stream, r *stream.Receiver, w *writer, mem vfs.FS) {
+	t.Helper()
+	_, _, err := r.Next(t.Context(), 1)
+	require.ErrorIs(t, err, stream.ErrGap)
+	w.tap.MayGo(w.log - 1)
+	at := r.Restart()
+	w.write([]byte("after the gap"))
+	w.sync()
+	frames, _ := take(t, s, r, &at)
+	require.Len(t, frames, 1)
+	assert.Equal(t, "after the gap", string(frames[0].Data))
+	disktest.Until(t, func() bool { return len(files(t, mem)) == 0 })
+}
+
+func TestASpoolThatIsFullIsDropped(t *testing.T) {
+	mem := vfs.NewMem()
+	c := config(mem)
+	c.Spool = 20 << 20
+	s := open(t, c, stream.Position{})
+	run(t, s)
+	r := s.Receive(stream.Position{})
+	w := newWriter(s, stream.Table)
+	w.begin(1)
+	for i := range 120 { // 30 MB
+		w.write(noise(250_000 + i))
+		w.sync()
+		if i%20 == 19 {
+			disktest.Until(t, func() bool { return s.Memory() <= 8<<20 })
+		}
+	}
+	w.begin(2)
+	w.tap.MayGo(1)
+	lost(t, s, r, w, mem)
+}
+
+// The spool leaves a tenth of the disk free.
+type small struct {
+	vfs.FS
+	usage vfs.DiskUsage
+}
+
+func (s small) GetDiskUsage(string) (vfs.DiskUsage, error) { return s.usage, nil }
+
+func TestASpoolThatCannotBeWrittenIsDropped(t *testing.T) {
+	broken := errors.New("broken")
+	failing := func(ops ...string) func(*disktest.FS) vfs.FS {
+		return func(fs *disktest.FS) vfs.FS {
+			fs.Fail(broken, ops...)
+			return fs
+		}
+	}
+	for name, spoil := range map[string]func(*disktest.FS) vfs.FS{
+		"no file":        failing("create"),
+		"no write":       failing("write"),
+		"no sync":        failing("sync"),
+		"the last tenth": func(fs *disktest.FS) vfs.FS { return small{fs, vfs.DiskUsage{AvailBytes: 1050, TotalBytes: 10_000}} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			mem := vfs.NewMem()
+			require.NoError(t, mem.MkdirAll("stream", 0o700))
+			s := open(t, config(spoil(disktest.New(mem))), stream.Position{})
+			run(t, s)
+			r := s.Receive(stream.Position{})
+			w := newWriter(s, stream.Table)
+			w.begin(1)
+			w.write(noise(1000))
+			w.sync()
+			w.begin(2)
+			w.tap.MayGo(1)
+			lost(t, s, r, w, mem)
+		})
+	}
+}
+
+// A receiver that is behind what the stream has begins with a gap.
+func TestAReceiverThatIsTooFarBehindHasAGap(t *testing.T) {
+	mem := vfs.NewMem()
+	begin := stream.Position{Queue: stream.Place{Log: 5, Offset: 5}, Table: stream.Place{Log: 6, Offset: 6}}
+	s := open(t, config(mem), begin)
+	assert.Equal(t, begin, s.End())
+	_, _, err := s.Receive(stream.Position{Queue: begin.Queue}).Next(t.Context(), 1)
+	assert.ErrorIs(t, err, stream.ErrGap)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, _, err = s.Receive(begin).Next(ctx, 1)
+	assert.ErrorIs(t, err, context.Canceled)
+}
+
+// spooled returns the file system and the files of a stream with some batches in its spool.
+func spooled(t *testing.T, batches int) (mem *vfs.MemFS, name string, data []byte) {
+	t.Helper()
+	mem = vfs.NewMem()
+	s := open(t, config(mem), stream.Position{})
+	s.Receive(stream.Position{})
+	w := newWriter(s, stream.Table)
+	for i := range batches {
+		w.begin(uint64(i + 1))
+		w.write(noise(100 + i))
+		w.sync()
+		w.tap.MayGo(uint64(i + 1))
+	}
+	require.NoError(t, s.Close())
+	names := files(t, mem)
+	require.Len(t, names, 1)
+	return mem, "stream/" + names[0], readAll(t, mem, "stream/"+names[0])
+}
+
+func readAll(t *testing.T, fs vfs.FS, name string) []byte {
+	t.Helper()
+	f, err := fs.Open(name)
+	require.NoError(t, err)
+	info, err := f.Stat()
+	require.NoError(t, err)
+	data := make([]byte, info.Size())
+	_, err = f.ReadAt(data, 0)
+	require.NoError(t, errors.Join(err, f.Close()))
+	return data
+}
+
+func put(t *testing.T, fs vfs.FS, name string, data []byte) {
+	t.Helper()
+	f, err := fs.Create(name, vfs.WriteCategoryUnspecified)
+	require.NoError(t, err)
+	_, err = f.Write(bytes.Clone(data)) // a file may change what it is given
+	require.NoError(t, errors.Join(err, f.Close()))
+}
+
+// A spool that was cut at any byte has its whole batches, and goes on behind them.
+func TestASpoolThatWasCutHasItsWholeBatches(t *testing.T) {
+	mem, name, data := spooled(t, 3)
+	logs := map[uint64]bool{}
+	for cut := range len(data) + 1 {
+		put(t, mem, name, data[:cut])
+		s := open(t, config(mem), stream.Position{})
+		end := s.End()
+		logs[end.Table.Log] = true
+		at := stream.Position{}
+		frames, _ := take(t, s, s.Receive(stream.Position{}), &at)
+		got := map[uint64]int{}
+		for _, f := range frames {
+			got[f.Log] += len(f.Data)
+		}
+		for log := uint64(1); log <= end.Table.Log; log++ {
+			assert.Equal(t, 99+int(log), got[log], "cut %d, log %d", cut, log)
+		}
+		require.NoError(t, s.Close())
+		for _, other := range files(t, mem) {
+			require.NoError(t, mem.Remove("stream/"+other))
+		}
+	}
+	assert.Equal(t, map[uint64]bool{0: true, 1: true, 2: true, 3: true}, logs)
+}
+
+// A flipped bit in the frames is a gap, or the end of the spool. It is never handed on.
+func TestADamagedSpoolIsNeverHandedOn(t *testing.T) {
+	mem, name, data := spooled(t, 2)
+	want := map[uint64][]byte{1: noise(100), 2: noise(101)}
+	for at := range data {
+		flipped := bytes.Clone(data)
+		flipped[at] ^= 1 << (at % 8)
+		put(t, mem, name, flipped)
+		s, err := stream.Open(config(mem), stream.Position{})
+		if err != nil {
+			continue // the format is a newer one
+		}
+		r := s.Receive(stream.Position{})
+		for got := (stream.Position{}); !got.Covers(s.Safe()); {
+			frames, _, err := r.Next(t.Context(), 1<<20)
+			if err != nil {
+				assert.ErrorIs(t, err, stream.ErrGap)
+				break
+			}
+			for _, f := range frames {
+				got = got.After(f)
+				if f.Kind == stream.Bytes && !bytes.Equal(want[f.Log], f.Data) {
+					t.Errorf("flip at %d: log %d has other bytes", at, f.Log)
+				}
+			}
+		}
+		require.NoError(t, s.Close())
+		for _, other := range files(t, mem) {
+			require.NoError(t, mem.Remove("stream/"+other))
+		}
+	}
+}
+
+func TestASpoolOfANewerFormatIsRefused(t *testing.T) {
+	mem, name, data := spooled(t, 1)
+	data[4]++
+	put(t, mem, name, data)
+	_, err := stream.Open(config(mem), stream.Position{})
+	var format *disk.FormatError
+	require.ErrorAs(t, err, &format)
+	assert.Equal(t, stream.Format+1, format.Found)
+}
+
+// Rests of logs that do not fit into memory go to the spool at a start.
+func TestAddedFramesGoToTheSpool(t *testing.T) {
+	mem := vfs.NewMem()
+	s := open(t, config(mem), stream.Position{})
+	r := s.Receive(stream.Position{})
+	s.Add(stream.Frame{Kind: stream.Begins, Store: stream.Queue, Time: 7, Log: 1})
+	for i := range 100 {
+		s.Add(stream.Frame{Kind: stream.Bytes, Store: stream.Queue, Time: 7, Log: 1, Offset: uint64(i) * 250_000, Data: noise(250_000)})
+	}
+	s.Add(stream.Frame{Kind: stream.Cut, Store: stream.Queue, Time: 7, Log: 1, Offset: 25_000_000})
+	assert.LessOrEqual(t, s.Memory(), 9<<20)
+	assert.Equal(t, s.End(), s.Safe())
+	at := stream.Position{}
+	frames, _ := take(t, s, r, &at)
+	length := 0
+	for _, f := range frames {
+		length += len(f.Data)
+		assert.Equal(t, int64(7), f.Time, "one restore point")
+	}
+	assert.Equal(t, 25_000_000, length)
+}
