@@ -177,14 +177,14 @@ spec:
 	scripts/spec.sh install
 	scripts/spec.sh run $(FLAGS)
 
-# Follows traces of the simulation with the model of likes, in one start of TLC: what the product writes has to be a
-# step of the model. PLANTED=1 then does so with planted bugs, which the model has to refuse.
+# Follows traces of the simulation with the models of likes and of homes, in one start of TLC for each: what the product
+# writes has to be a step of the model. PLANTED=1 then does so with planted bugs, which the models have to refuse.
 TRACES ?= 500
 spec-traces:
 	scripts/spec.sh install
 	$(GO) test -c -o bin/sim.test ./internal/sim
 	scripts/spec.sh traces $(TRACES) $(FROM) $(CURDIR)/bin/sim.test
-	$(if $(PLANTED),cd internal/sim && ../../bin/sim.test -test.timeout 0 -test.run '^TestTheSpecRefusesPlantedBugs$$' -planted -traces 200)
+	$(if $(PLANTED),cd internal/sim && ../../bin/sim.test -test.timeout 0 -test.run '^TestTheModelsRefusePlantedBugs$$' -planted -traces 200)
 
 # Every order of steps of the notifications' small worlds, of the worlds with millions of states too. It takes minutes.
 explore:
