@@ -67,6 +67,7 @@ func (w *World) measure(ctx context.Context, o Options) {
 	w.measureHomes()
 	w.measureFollow()
 	post, other := w.measureModes(of)
+	w.passMidnight()
 	w.measureLikes(post)
 	w.measureRefusals(post, other)
 	w.measureStop(post)
@@ -74,6 +75,14 @@ func (w *World) measure(ctx context.Context, o Options) {
 	w.measurePurge(post)
 	w.measureForget(ctx)
 	w.checkCounts()
+}
+
+// passMidnight makes time pass until no midnight lies in the next two hours. An aggregator begins an incarnation
+// at midnight, and a new incarnation reads the ledger once.
+func (w *World) passMidnight() {
+	for time.Now().YearDay() != time.Now().Add(2*time.Hour).YearDay() {
+		w.pause(time.Hour)
+	}
 }
 
 // renew restarts all processes with a push limit.
