@@ -64,6 +64,8 @@ type tapFS struct {
 
 	mu      sync.Mutex
 	unnamed *tappedLog // its name is not synced yet
+	begun   bool       // the tap knows a log of this process
+	unused  []string   // logs that go once it does
 }
 
 // number returns the number of a log of the store.
@@ -89,10 +91,22 @@ func (l *tapFS) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCat
 	return l.begin(newname, f, err)
 }
 
+// Remove keeps a log until the next one has begun. When Pebble opens, it removes the logs of the
+// former process before it begins its own, and after a crash in between nothing would show
+// that no log is missing.
 func (l *tapFS) Remove(name string) error {
-	if n, is := l.number(name); is {
-		l.tap.MayGo(n)
+	n, is := l.number(name)
+	if !is {
+		return l.FS.Remove(name)
 	}
+	l.mu.Lock()
+	if !l.begun {
+		l.unused = append(l.unused, name)
+		l.mu.Unlock()
+		return nil
+	}
+	l.mu.Unlock()
+	l.tap.MayGo(n)
 	return l.FS.Remove(name)
 }
 
@@ -134,8 +148,18 @@ func (d *names) Sync() error {
 	if err := d.File.Sync(); err != nil {
 		return err
 	}
-	if created != nil {
-		created.tap.Created(created.number, created.sync)
+	if created == nil {
+		return nil
+	}
+	created.tap.Created(created.number, created.sync)
+	d.logs.mu.Lock()
+	unused := d.logs.unused
+	d.logs.begun, d.logs.unused = true, nil
+	d.logs.mu.Unlock()
+	for _, name := range unused {
+		if err := d.logs.Remove(name); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -2,9 +2,14 @@ package stream
 
 import (
 	"context"
+	"errors"
+	"time"
 
 	"go.uber.org/zap"
 )
+
+// settleAgain is the time after which a write under way is looked at again.
+const settleAgain = 10 * time.Millisecond
 
 // Run moves frames to the spool while the ring is too full, until ctx ends.
 func (s *Stream) Run(ctx context.Context) {
@@ -46,13 +51,7 @@ func (t Tap) MayGo(log uint64) {
 func (s *Stream) move(upto uint64) {
 	s.moving.Lock()
 	defer s.moving.Unlock()
-	s.mu.Lock()
-	unsafe := upto > s.safe
-	s.mu.Unlock()
-	var err error
-	if unsafe {
-		err = s.Settle()
-	}
+	err := s.settleTo(upto)
 	for more := true; more && err == nil; {
 		more, err = s.moveSome(upto)
 	}
@@ -64,6 +63,31 @@ func (s *Stream) move(upto uint64) {
 	s.mu.Unlock()
 	if err := s.spool.remove(unused); err != nil {
 		s.log.Warn("cannot remove files of the spool", zap.Error(err))
+	}
+}
+
+// settleTo waits until the frames before a number are safe. A write that a store has under way may hold
+// them up; while the disk has no room for it, the spool has none either.
+func (s *Stream) settleTo(upto uint64) error {
+	for {
+		s.mu.Lock()
+		unsafe, used := upto > s.safe, s.spool.used()
+		s.mu.Unlock()
+		if !unsafe {
+			return nil
+		}
+		if err := errors.Join(s.Settle(), s.spool.room(used, 0)); err != nil {
+			return err
+		}
+		s.mu.Lock()
+		unsafe, changed := upto > s.safe, s.changed
+		s.mu.Unlock()
+		if unsafe {
+			select {
+			case <-changed:
+			case <-time.After(settleAgain):
+			}
+		}
 	}
 }
 

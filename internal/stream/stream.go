@@ -122,10 +122,9 @@ func (s *Stream) kick() {
 // sync notes how far a log is on the disk. The safe point is before the first frame that is
 // not. The caller holds mu.
 func (s *Stream) sync(store Store, at Place) {
-	if !s.synced.Of(store).Before(at) {
-		return
+	if s.synced.Of(store).Before(at) {
+		s.synced = s.synced.With(store, at)
 	}
-	s.synced = s.synced.With(store, at)
 	before := s.safe
 	for s.safe < s.first+uint64(len(s.frames)) {
 		f := s.frames[s.safe-s.first]
