@@ -25,7 +25,7 @@ func requirements(t *testing.T) []string {
 	t.Helper()
 	lists, err := filepath.Glob("../scripts/*.txt")
 	require.NoError(t, err)
-	require.Len(t, lists, 4)
+	require.Len(t, lists, 5)
 	return append(lists, "../examples/producer-python/requirements.txt")
 }
 
