@@ -48,3 +48,14 @@ func TestAHomeNeedsNoEntryOfAPostThatItMergesIn(t *testing.T) {
 	require.ErrorAs(t, err, &missing)
 	assert.Equal(t, []string{"post " + older.ID + " of ann is not in the home of bob"}, missing.Faults)
 }
+
+// A user follows beside the import, and no worker has copied the posts yet: the home merges them in.
+func TestAHomeNeedsNoEntryBeforeItsBackfillEnds(t *testing.T) {
+	store := tabletest.NewMemory()
+	name := file(t, append(network(), rec{"type": "user", "id": "dan", "name": "Dan", "time": ago(20 * day)})...)
+	_, err := transfer.Import(t.Context(), config(store), []string{name})
+	require.NoError(t, err)
+	require.NoError(t, service(store, today).Follow(t.Context(), "dan", "ann"))
+	_, err = transfer.Import(t.Context(), config(store), []string{name})
+	require.NoError(t, err)
+}

@@ -312,8 +312,8 @@ func (v *verifier) delivered(ctx context.Context, author, post string) (entries 
 	return entries, nil
 }
 
-// missed reports a missing entry, unless its home leaves the post out or always merges it in: the follow
-// begins with a later post or has ended, or the mark pulls the post.
+// missed reports a missing entry, unless its home leaves the post out or merges the post in: the follow begins
+// with a later post or has ended, the mark pulls the post, or the backfill of the follow has not ended.
 func (v *verifier) missed(ctx context.Context, follower, author, post string) error {
 	edge, mark := schema.FollowingKey(follower, author), schema.MarkKey(follower, author)
 	found, err := v.get(ctx, map[table.Key]bool{edge: true, mark: true})
@@ -321,7 +321,7 @@ func (v *verifier) missed(ctx context.Context, follower, author, post string) er
 		return err
 	}
 	follow, there := found[edge]
-	if m, err := schema.ParseMark(found[mark]); err == nil && m.Pulls(post) {
+	if m, err := schema.ParseMark(found[mark]); err == nil && (m.Pulls(post) || m.Kind == schema.MarkBackfill && m.Until.IsZero()) {
 		return nil
 	}
 	if there && follow.Str(schema.AttrFrom) <= post {
