@@ -68,11 +68,11 @@ func TestEventsThatFailAfterTheStormAreRedriven(t *testing.T) {
 	assert.NoError(t, err)
 	bury(now, (&queue.UnsentError{Queue: "events", Err: errDown}).Error())
 	bury(v1, "some other reason")
-	assert.True(t, w.redriveUnsent())
+	assert.True(t, w.redriveLate())
 	if assert.Len(t, q.messages, 1) && assert.Len(t, q.dead, 1) {
 		assert.Equal(t, now, q.messages[0].id)
 	}
-	assert.False(t, w.redriveUnsent(), "the rest stays")
+	assert.False(t, w.redriveLate(), "the rest stays")
 }
 
 // TestOneOfTwoDeadLettersMayStay has one message with two dead letters. The backstop made the first letter,

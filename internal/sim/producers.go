@@ -53,16 +53,17 @@ func (w *World) redriveUnknown() (some bool) {
 	return some
 }
 
-// redriveUnsent redrives the dead letters whose work is done and whose event was not sent: their last try
-// began in the storm, and failed after the redrive of the storm's own letters. Likes may wait for days, and
-// checkTold leaves them out. redriveUnsent reports whether there was such a letter.
-func (w *World) redriveUnsent() (some bool) {
+// redriveLate redrives the dead letters that came after the redrive of the storm's letters: their last try began
+// in the storm. The work of such a letter is done and its event was not sent, or the embedded queue took the
+// message for the killer of the process. Likes may wait for days, and checkTold leaves them out. redriveLate
+// reports whether there was such a letter.
+func (w *World) redriveLate() (some bool) {
 	for _, topic := range queue.Topics() {
 		if topic == queue.TopicLikes {
 			continue
 		}
 		w.redrive(topic, func(d queue.DeadLetter) error {
-			if !d.Has(messages.ReasonUnsent) {
+			if !d.Has(messages.ReasonUnsent) && !d.Has(messages.ReasonCrashed) {
 				return errDown
 			}
 			err := redrivable(d)

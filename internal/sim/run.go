@@ -262,9 +262,11 @@ func (w *World) quieten(ctx context.Context) {
 	if !w.calm() {
 		return
 	}
-	unknown, unsent := w.redriveUnknown(), w.redriveUnsent()
-	if (unknown || unsent) && !w.calm() {
-		return
+	for again := true; again; { // a late post makes likes known
+		unknown, late := w.redriveUnknown(), w.redriveLate()
+		if again = unknown || late; again && !w.calm() {
+			return
+		}
 	}
 	w.askAgain()
 	w.checkCalmly(ctx)

@@ -3,6 +3,7 @@ package sim
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"iter"
@@ -106,12 +107,15 @@ func (w *World) expired() []table.Key {
 
 func compareKeys(a, b table.Key) int { return cmp.Or(cmp.Compare(a.PK, b.PK), cmp.Compare(a.SK, b.SK)) }
 
+// sweep deletes an expired item, unless a write whose outcome was unknown has replaced the item.
 func (w *World) sweep(key table.Key) error {
 	if w.ttls[key] >= time.Now().Unix() {
 		w.Fired[FaultEarly]++
 	}
 	w.note("expire %v", key)
-	if _, err := w.store.Delete(context.Background(), table.DeleteInput{Key: key}); err != nil {
+	same := table.Equal{Name: table.AttrTTL, Value: table.N(w.ttls[key])}
+	_, err := w.store.Delete(context.Background(), table.DeleteInput{Key: key, If: same})
+	if _, replaced := errors.AsType[*table.ConditionError](err); err != nil && !replaced {
 		return fmt.Errorf("simulated table: expire: %w", err)
 	}
 	return w.wrote(key)
