@@ -1,10 +1,9 @@
-// Package display decides which short texts may stand beside other texts on a page: names, the
-// lines of a profile, and the URLs of images. It refuses invisible characters, characters that
-// change the direction of the text around them, and characters that end a line, a string or a
-// URL. The API, imports and producers use it, so that one rule holds for all
-// (docs/decisions/0043).
+// Package display decides which short texts may stand beside other texts on a page: names, the lines
+// of a profile, and the URLs of images. Package display refuses invisible characters, characters that
+// change the direction of the text around them, and characters that end a line, a string or a URL. The
+// API, imports and producers use package display, so that they share one rule (docs/decisions/0043).
 //
-// It must never change a text, or refuse a character that a language or an emoji needs.
+// Package display must never change a text, or refuse a character that a language or an emoji needs.
 package display
 
 import (
@@ -15,8 +14,8 @@ import (
 	"unicode/utf8"
 )
 
-// NameFault returns the fault of a name that is valid UTF-8, "" for none. A name is one line with
-// at least one visible character.
+// NameFault returns the fault of a name, "" if the name has no fault. The name must be valid UTF-8. A
+// name is one line with at least one visible character.
 func NameFault(name string) string {
 	runes := []rune(name)
 	shows := false
@@ -36,8 +35,8 @@ func NameFault(name string) string {
 	return ""
 }
 
-// LinesFault returns the fault of a text of several lines that is valid UTF-8, "" for none.
-// Direction marks are allowed, but not the controls that affect further characters.
+// LinesFault returns the fault of a text of several lines, "" if the text has no fault. The text must
+// be valid UTF-8. Direction marks are allowed, but controls that affect further characters are not.
 func LinesFault(text string) string {
 	for _, r := range text {
 		switch {
@@ -51,7 +50,7 @@ func LinesFault(text string) string {
 	return ""
 }
 
-// ImageURLFault returns the fault of the URL of an image, "" for none. An empty URL is
+// ImageURLFault returns the fault of the URL of an image, "" if the URL has no fault. An empty URL is
 // allowed.
 func ImageURLFault(value string, most int) string {
 	if value == "" {
@@ -69,7 +68,7 @@ func ImageURLFault(value string, most int) string {
 	case strings.ContainsFunc(value, endsURL):
 		return "has a space, a quote, an angle bracket or a control character: percent-encode it"
 	}
-	for _, r := range u.Hostname() + value { // the host may have been percent-encoded
+	for _, r := range u.Hostname() + value { // the host may contain percent-encoded characters
 		if fault := faultOf(r); fault != "" || invisible(r) || unicode.IsSpace(r) {
 			if fault == "" {
 				fault = unseen
@@ -80,13 +79,13 @@ func ImageURLFault(value string, most int) string {
 	return ""
 }
 
-// endsURL reports whether a page with a URL may mistake r for the URL's end. Such a URL
-// could add code to a careless page.
+// endsURL reports whether a page may treat r as the end of a URL that contains r. Such a URL could add
+// code to a careless page.
 func endsURL(r rune) bool {
 	return unicode.IsSpace(r) || unicode.IsControl(r) || strings.ContainsRune("\"'`<>", r)
 }
 
-// The faults of characters.
+// These constants are the faults of characters.
 const (
 	turns  = "changes the direction of the text around it"
 	unseen = "cannot be seen"
@@ -96,7 +95,8 @@ func leaveOut(r rune, fault string) string {
 	return fmt.Sprintf("has U+%04X, which %s: leave it out", r, fault)
 }
 
-// faultOf returns the fault of a character that no place of a name allows, "" for none.
+// faultOf returns the fault of a character that is allowed nowhere in a name, "" if the character has
+// no such fault.
 func faultOf(r rune) string {
 	switch {
 	case unicode.IsControl(r):

@@ -11,7 +11,7 @@ import (
 	"fanfare/internal/display"
 )
 
-// Names of people in many scripts, with the joiners and selectors that they are written with.
+// names returns names of people in many scripts, with the joiners and selectors of these scripts.
 func names() []string {
 	return []string{
 		"A", "Ann", " Ann ", "O'Neil <3", "Ann\u00a0Lee", "7", "?", "#1", "José", "Jose\u0301", "عائشة", "עברית", "\u674e\u5c0f\u9f8d", "김철수", "Ньют", "Nguyễn Văn",
@@ -79,9 +79,9 @@ func TestAnImageURLShowsWhereItLeads(t *testing.T) {
 	}
 }
 
-// A name without a fault has none of the characters that every name refuses. It keeps a visible
-// character, whatever a program does with invisible ones, and it has no fault beside another
-// such name.
+// A name without a fault has none of the characters that every name refuses. The name keeps a visible
+// character even if a program removes invisible characters. Two names without a fault have no fault
+// side by side.
 func FuzzNameFault(f *testing.F) {
 	for _, name := range append(names(), "Ann\u202e", "A\u200dnn", "\x00", "🏴\U000e0067", "م\u200c") {
 		f.Add(name)
@@ -111,13 +111,14 @@ func FuzzNameFault(f *testing.F) {
 		if fault := display.LinesFault(name); fault != "" {
 			t.Errorf("a name %+q is no line: %s", name, fault)
 		}
-		for i := range name { // no character is two by the loss of the first
-			_ = display.NameFault(name[i:]) // any answer is right: no part of a name may panic
+		for i := range name { // i is the start of a character, so no character is cut
+			_ = display.NameFault(name[i:]) // any answer is right, but no part of a name may panic
 		}
 	})
 }
 
-// A URL without a fault has a visible host, and is printable by itself.
+// A URL that ImageURLFault accepts begins with http or https, and has no invisible character and no
+// quotation mark.
 func FuzzImageURLFault(f *testing.F) {
 	for _, value := range []string{"https://example.com/a.png", "https://x\u202e/", "http://[::1%25a]/", "https://x%E2%80%AE/", "https://u@x/"} {
 		f.Add(value)

@@ -5,7 +5,7 @@ import (
 	"unicode"
 )
 
-// The characters that are named here.
+// These constants are the characters that this package names.
 const (
 	nonJoiner, joiner                = '\u200c', '\u200d'
 	arabicMark, leftMark, rightMark  = '\u061c', '\u200e', '\u200f'
@@ -18,22 +18,22 @@ const (
 	firstMongolianForm, mongolianEnd = '\u180b', '\u180f'
 )
 
-// invisible reports whether a character has no shape of its own: Unicode's default ignorable
-// characters, and format characters without a glyph (U+06DD has one).
+// invisible reports whether a character has no shape: Unicode's default ignorable characters, and
+// format characters without a glyph (the format character U+06DD has a glyph).
 func invisible(r rune) bool {
 	return unicode.In(r, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) &&
 		!unicode.Is(unicode.Prepended_Concatenation_Mark, r)
 }
 
-// hasInk reports whether a character by itself is visible. A character that Unicode had not
-// assigned when Go's tables were made counts, because it may be a new letter or emoji.
+// hasInk reports whether a character by itself is visible. A character that Unicode had not assigned
+// when Go's tables were made counts as visible, because such a character may be a new letter or emoji.
 func hasInk(r rune) bool {
 	return !unicode.In(r, unicode.Z, unicode.M, unicode.Cc, unicode.Cf, unicode.Co, unicode.Other_Default_Ignorable_Code_Point) && r != brailleBlank && r != musicalBlank ||
 		unicode.Is(unicode.Prepended_Concatenation_Mark, r)
 }
 
-// needed reports whether the invisible character at i belongs to the spelling of its
-// neighbours.
+// needed reports whether the spelling of the neighbours of the invisible character at i needs that
+// character.
 func needed(runes []rune, i int) bool {
 	var next rune
 	if i+1 < len(runes) {
@@ -41,7 +41,7 @@ func needed(runes []rune, i int) bool {
 	}
 	before := i - 1
 	for before > 0 && unicode.In(runes[before], unicode.Inherited) && unicode.Is(unicode.Mn, runes[before]) && !invisible(runes[before]) {
-		before-- // the vowel sign of an Arabic letter, say
+		before-- // for example, skip the vowel sign of an Arabic letter
 	}
 	if before < 0 {
 		return false
@@ -63,8 +63,9 @@ func needed(runes []rune, i int) bool {
 	}
 }
 
-// joins reports whether a joiner between two characters changes their shapes. Letters of some
-// scripts join or not, and a sign of an Indic script may end a word with a joiner.
+// joins reports whether a joiner between two characters changes the shapes of the characters. In some
+// scripts, a joiner decides whether letters join. In Indic scripts, a joiner may follow a sign at the
+// end of a word.
 func joins(last, next rune) bool {
 	return joining(last) && (unicode.Is(unicode.M, last) || joining(next))
 }
@@ -77,8 +78,8 @@ func joining(r rune) bool {
 		unicode.Tai_Tham, unicode.Meetei_Mayek, unicode.Chakma, unicode.Grantha, unicode.Tirhuta, unicode.Newa, unicode.Sharada, unicode.Saurashtra)
 }
 
-// pictograph reports whether a character may be a part of an emoji. The whole block counts, because
-// it gets new emoji each year.
+// pictograph reports whether a character may be a part of an emoji. Every character from
+// firstPictograph to lastPictograph counts, because Unicode adds emoji to this range each year.
 func pictograph(r rune) bool {
 	return unicode.In(r, unicode.So, unicode.Sm) && r > unicode.MaxLatin1 || r >= firstPictograph && r <= lastPictograph
 }
@@ -88,7 +89,8 @@ func styled(r rune) bool {
 	return r > unicode.MaxASCII && unicode.In(r, unicode.S, unicode.P) || pictograph(r) || r == information
 }
 
-// tagged reports whether the tag at i is in the name of a flag: a black flag, tags, the end.
+// tagged reports whether the tag at i is in the name of a flag. Such a name is a black flag, tags, and
+// the end tag.
 func tagged(runes []rune, i int) bool {
 	tag := func(r rune) bool { return r >= firstTag && r < endTag }
 	first := i

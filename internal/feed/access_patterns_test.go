@@ -37,16 +37,16 @@ type accessPattern struct {
 	do         func(ctx context.Context, s *sample) error
 }
 
-// sample is the network that the patterns are measured on. viewer and 20 authors
-// follow each other, and each author has two posts of 280 characters. viewer has made
-// 20 comments and 20 likes on them. One post has 20 comments and 20 likes.
+// sample is the network in which the patterns are measured. viewer and 20 authors follow each other,
+// and each author has two posts of 280 characters. viewer has made 20 comments and 20 likes on these
+// posts. One post has 20 comments and 20 likes.
 type sample struct {
 	*world
 	authors []string
 	post    feed.Post
-	ids     []string // of the newest 20 posts
+	ids     []string // the ids of the newest 20 posts
 	comment feed.Comment
-	// measure sets the sum of the units to 0, once the sample is ready.
+	// measure sets the sum of the units to 0 once the sample is complete.
 	measure func()
 }
 
@@ -268,8 +268,8 @@ func readPatterns() []accessPattern {
 	return append(patterns, noticePatterns()...)
 }
 
-// homeWithout deletes some posts of the home's first page, unless they are deleted already, and then reads the
-// home.
+// homeWithout deletes some posts of the home's first page, unless the posts are deleted already, and
+// then reads the home.
 func (s *sample) homeWithout(ctx context.Context, posts []string) error {
 	for _, post := range posts {
 		p, err := s.Post(ctx, post)
@@ -285,7 +285,7 @@ func (s *sample) homeWithout(ctx context.Context, posts []string) error {
 	return pageOf(s.cold().Home(ctx, "viewer", home.Query{}, page.Request{}))
 }
 
-// cold makes the process forget all data that it shares between calls.
+// cold makes the process drop all data that calls share.
 func (s *sample) cold() *sample {
 	s.clock.add(time.Minute)
 	return s
@@ -384,7 +384,7 @@ func TestAccessPatternsCostWhatTheirPageSays(t *testing.T) {
 // withData gives each post, comment and profile of a world custom data.
 func withData(data string) func(*config) { return func(c *config) { c.data = data } }
 
-// Each row uses no units for mechanisms that it does not need.
+// A row has no units for a mechanism that its call does not need.
 func TestAnUnusedMechanismCostsNothing(t *testing.T) {
 	want := measurePatterns(t, tabletest.NewMemory(), newClock())
 	for name, change := range map[string]func(*config){
@@ -398,7 +398,7 @@ func TestAnUnusedMechanismCostsNothing(t *testing.T) {
 	}
 }
 
-// golden compares a file with its new contents, or writes it.
+// golden compares a file with its new contents, or writes the new contents.
 func golden(t *testing.T, file, got string) {
 	t.Helper()
 	if *update {
@@ -496,7 +496,7 @@ func operationsOf(calls []call) string {
 		count[name]++
 		keys[name] += c.keys
 	}
-	slices.Sort(order) // calls at the same time have no order
+	slices.Sort(order) // concurrent calls have no order
 	for i, name := range order {
 		if strings.HasPrefix(name, "BatchGet") || strings.HasPrefix(name, "Transact") {
 			order[i] += fmt.Sprintf("(%d)", keys[name])
@@ -508,7 +508,7 @@ func operationsOf(calls []call) string {
 	return strings.Join(order, ", ")
 }
 
-// likeUnits is the cost of the aggregator's put of a new like.
+// likeUnits returns the cost of the aggregator's put of a new like.
 func likeUnits(indexed bool) float64 {
 	like := schema.Like{
 		Post: "01J00000000000000000000000", User: "viewer", Kind: schema.KindLike, Version: "01J00000000000000000000000",
@@ -521,12 +521,12 @@ func likeUnits(indexed bool) float64 {
 const accessPatternsHead = `# Access patterns and their cost
 
 For people who change a read or a write, or who plan capacity. After this page you know the keys and
-the capacity units of each call of the API, as DynamoDB bills them. A test holds the page to the code:
-` + "`go test ./internal/feed -run AccessPatterns -update`" + ` writes it.
+the capacity units of each API call, as DynamoDB bills them. A test compares the page with the code:
+` + "`go test ./internal/feed -run AccessPatterns -update`" + ` writes the page.
 
-The sample: a user who follows %[1]d authors and is followed by them, each with two posts
-of %[2]d characters; %[1]d comments and %[1]d likes by the user, and as many of one post. Lists are
-read as pages of 20. ` + "`BatchGetItem(20)` reads 20 items, `×2` is two calls, and `~` is eventually consistent, at half the price." + `
+The sample is a user who follows %[1]d authors, who follow back, each with two posts
+of %[2]d characters; %[1]d comments and %[1]d likes by the user, and as many of one post. Pages of lists
+have 20. ` + "`BatchGetItem(20)` reads 20 items, `×2` is two calls, and `~` is eventually consistent, at half the price." + `
 No request scans. The embedded table bills the units by DynamoDB's size rules.
 LocalStack bills by other rules: ` + "`internal/feed/testdata/units_localstack.json`" + ` has its units.
 
@@ -535,21 +535,21 @@ LocalStack bills by other rules: ` + "`internal/feed/testdata/units_localstack.j
 `
 
 const accessPatternsWrites = `
-An empty list also reads the profile of its user, to tell it from an unknown user. Where much
-has to be skipped, a list makes 12 calls at most, and answers a short page with a cursor. A page
-that lacks few deleted posts (a home, bookmarks, likes and comments by user) first reads few more,
-in 3 calls more at most; then it reads 100 at a time, at 104 units. Views take 5 calls more at
-most. Beside names that are known, a view costs half a unit for its like count, and the page its
+An empty list also reads its user's profile, because the user may be unknown. If a list has to skip many
+items, the request makes 12 calls at most, and returns a short page with a cursor. A page
+with few deleted posts (a home, bookmarks, likes and comments by user) first reads few more posts,
+in 3 more calls at most; then it reads 100 at a time, at 104 units. Views take 5 more calls at
+most. If the names are known, a view costs half a unit for its like count, and a page also the
 reader's own likes or edges.
 
 ## Writes
 
-In a transaction each write costs twice. A comment rewrites its post's item: 2 WCU for each KB
-of the post. RCU are the reads that a call makes first. Readers have 14 active days: the Query of
+In a transaction each write costs twice as much. A comment rewrites its post's item: 2 WCU for each KB
+of the post. RCU are the reads before the writes. Readers have 14 active days: the Query of
 the marks reads the presence, and the first follow writes it. A refresh or an enrolment costs
 1 WCU for each followee, and 2 or 4 more; a return 1 WCU for each followee, 2 more, and 1 for
-each post that was missed, 200 at most. A sweep of a removal reads the profile and the note, 10
-ranges of the user, and the profile once more for each page: 1 RCU. The limit of an hour is on
+each missed post, 200 at most. A sweep of a removal reads the profile and the note, 10
+ranges of the user, and the profile again for each page: 1 RCU. The limit of an hour is on
 (` + "`FANFARE_USER_UNITS`" + `): without it an unfollow costs 1 RCU less, a comment 1 WCU, and a rename
 3 WCU; a call that causes more than a thousandth of the limit costs 1 RCU more, and the first
 comment of an hour 1 WCU more.
@@ -558,32 +558,32 @@ comment of an hour 1 WCU more.
 
 const accessPatternsLikes = `
 The aggregator's put of a like costs %g WCU, and %g with the index of likes by user: one more
-for each like. ` + "`FANFARE_LIKES_BY_USER=off`" + ` saves it and switches off "posts liked by U". A reaction of any
+for each like. ` + "`FANFARE_LIKES_BY_USER=off`" + ` saves this unit and switches off "posts liked by U". A reaction of any
 kind costs as much as a like. The aggregator's units, with m actions of a post in one window
 (` + "`TestWhatEachKindOfActionCosts`, `TestALedgerOfWeeksCostsNoMoreThanANewOne`" + `):
 
-| action | WCU without the index | WCU with it | RCU |
+| action | WCU without the index | WCU with the index | RCU |
 |---|---|---|---|
 | first like | 1 + 1/m | 2 + 1/m | 0.5/m |
 | unlike | 1 + 1/m | 2 + 1/m | 1 + 0.5/m |
-| another kind, a like again, or a like of one who likes the post already, by the API | 1 + 1/m | 2 + 1/m | 1 + 0.5/m |
+| another kind, a like after an unlike, or a repeated like, by the API | 1 + 1/m | 2 + 1/m | 1 + 0.5/m |
 | the same by another producer | 2 + 1/m | 3 + 1/m | 0.5/m |
 
-With ` + "`FANFARE_NOTIFICATIONS=on`" + ` the notifier writes each notification once a window; off, nothing is sent
-or written. Each row is a window of one event. A further unknown actor costs half an RCU more (one in a window of
-mentions), a further comment one. An open stream reads the unread ones once a minute (` + "`TestWhatAnIdleStreamCosts`" + `).
+With ` + "`FANFARE_NOTIFICATIONS=on`" + ` the notifier writes each notification once a window; with ` + "`off`" + ` nothing is sent
+or written. Each row is a window with one event. A further unknown actor costs half an RCU more (one RCU in a window of
+mentions), a further comment one RCU. An open stream reads the unread notifications once a minute (` + "`TestWhatAnIdleStreamCosts`" + `).
 
 `
 
 const accessPatternsEnd = `
-Where another aggregator counted a user's last action, the window reads the ledger once, and
-once the note of an end that it does not know: 1 RCU each. An aggregator writes the note of its end once a day, at 1 WCU. A flush costs 1 WCU while the
+If another aggregator counted a user's last action, the window reads the ledger once, and
+each unknown note of an end once: 1 RCU each. An aggregator writes the note of its end once a day, at 1 WCU. A flush costs 1 WCU while the
 count with its ledger has at most 1 KB: some 50 aggregators that flush one post in a day. With
-70 of them it costs 2 or 3. A like that waited for 50 minutes reads its user's profile and note: 2 RCU.
+70 aggregators a flush costs 2 or 3. A like that waited for 50 minutes reads its user's profile and note: 2 RCU.
 
 ## With custom data
 
-Custom data costs its KBs and nothing else (` + "`TestAnUnusedMechanismCostsNothing`" + `). With 1 KB on each post, comment and
+Custom data cost only their KBs (` + "`TestAnUnusedMechanismCostsNothing`" + `). With 1 KB in each post, comment and
 profile these rows differ. A comment rewrites its post, so 4 KB on the post make each comment cost 8 WCU more.
 
 `

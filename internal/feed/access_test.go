@@ -19,7 +19,7 @@ import (
 	"fanfare/internal/table"
 )
 
-// uneven is a table whose reads of late take a second, and whose reads of lost fail.
+// uneven is a table in which a read of the key late takes a second, and a read of the key lost fails.
 type uneven struct {
 	table.Store
 	late, lost table.Key
@@ -37,8 +37,8 @@ func (u *uneven) Get(ctx context.Context, in table.GetInput) (table.GetResult, e
 	return u.Store.Get(ctx, in)
 }
 
-// A writer without a profile gets the error of the missing profile, even if the post is missing, too. A failed
-// read gives neither error.
+// A writer without a profile gets the error of the missing profile, even if the post is missing, too.
+// If a read fails, the writer gets neither of these two errors.
 func TestTheSameErrorComesFirstWhicheverReadEndsFirst(t *testing.T) {
 	profile, post := schema.ProfileKey("nobody"), schema.PostByIDKey(id.Min)
 	for _, late := range []table.Key{profile, post} {
@@ -54,7 +54,8 @@ func TestTheSameErrorComesFirstWhicheverReadEndsFirst(t *testing.T) {
 	}
 }
 
-// A local table is read on the request's own goroutine, and a failed read ends the reads.
+// A local table is read on the request's own goroutine, and after a failed read no further read
+// follows.
 func TestReadsOfALocalTableComeOneAfterTheOther(t *testing.T) {
 	const latency = 10 * time.Millisecond
 	for _, local := range []bool{false, true} {
@@ -67,7 +68,7 @@ func TestReadsOfALocalTableComeOneAfterTheOther(t *testing.T) {
 			began := time.Now()
 			_, err := w.LikeCount(t.Context(), p.ID)
 			require.NoError(t, err)
-			reads := 1 // one round trip
+			reads := 1 // one round trip is enough for all reads
 			if local {
 				reads = 2
 			}
@@ -80,8 +81,8 @@ func TestReadsOfALocalTableComeOneAfterTheOther(t *testing.T) {
 	}
 }
 
-// Reads of one post that run at the same time share one read of the table, except in a process with the table
-// on its own disk.
+// Concurrent reads of one post share one read of the table, except in a process with the table on its
+// own disk.
 func TestReadsAreSharedUnlessTheTableIsLocal(t *testing.T) {
 	const readers = 10
 	for _, c := range []struct {
@@ -132,7 +133,7 @@ func TestReadsAreSharedUnlessTheTableIsLocal(t *testing.T) {
 }
 
 // A transaction that conflicts is sent ten times, after waits that double from 20 up to 400
-// milliseconds. Here each is half as long, by the jitter.
+// milliseconds. In this test the jitter halves each wait.
 func TestAConflictIsTriedAgainAfterWaitsThatDouble(t *testing.T) {
 	const all = 10 + 20 + 40 + 80 + 160 + 4*200
 	for _, c := range []struct {

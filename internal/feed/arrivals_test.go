@@ -20,8 +20,7 @@ import (
 	"fanfare/messages"
 )
 
-// watch returns the part of viewer's home that a stream that continues after last has
-// seen.
+// watch returns the seen part of viewer's home for a stream that continues after last.
 func (w *world) watch(viewer, last string) *home.Streamed {
 	w.t.Helper()
 	seen, err := w.HomeStreamed(w.t.Context(), viewer, last)
@@ -29,7 +28,7 @@ func (w *world) watch(viewer, last string) *home.Streamed {
 	return seen
 }
 
-// arrivals returns the posts that a stream sends now.
+// arrivals returns the posts that a stream would send now.
 func (w *world) arrivals(viewer string, seen *home.Streamed) []string {
 	w.t.Helper()
 	var posts []string
@@ -44,7 +43,7 @@ func (w *world) arrivals(viewer string, seen *home.Streamed) []string {
 	return posts
 }
 
-// stored puts posts of author into viewer's home.
+// stored stores the entries of posts by author in viewer's home.
 func (w *world) stored(viewer, author string, posts ...string) {
 	w.t.Helper()
 	for _, post := range posts {
@@ -53,8 +52,8 @@ func (w *world) stored(viewer, author string, posts ...string) {
 	}
 }
 
-// A post may come into the home up to 30 posts or minutes after posts with higher ids. The stream breaks from
-// time to time, and resumes at its position.
+// A post may arrive in the home up to 30 posts or minutes after posts with higher ids. The stream
+// breaks at random, and resumes at its position.
 func TestPostsThatComeInAnyOrderAreStreamedOnce(t *testing.T) {
 	for seed := range uint64(5) {
 		w := newWorld(t)
@@ -62,7 +61,7 @@ func TestPostsThatComeInAnyOrderAreStreamedOnce(t *testing.T) {
 		names := w.crowd("ann", 3, 30)
 		seen := w.watch("ann", "")
 		var want, got []string
-		waiting := map[int][]messages.Event{} // by the step that delivers them
+		waiting := map[int][]messages.Event{} // the waiting events, by the step that delivers the events
 		for step := range 230 {
 			if step < 200 {
 				want = append(want, w.post(names[rng.IntN(3)], fmt.Sprint(step)).ID)
@@ -105,7 +104,7 @@ func TestAStreamGoesOnAfterAPost(t *testing.T) {
 		wantKind(t, err, fault.Malformed)
 	}
 	late := w.post(names[0], "late")
-	mine := w.post("ann", "mine") // in the home at once
+	mine := w.post("ann", "mine") // this post is in the home at once
 	assert.Equal(t, []string{mine.ID}, w.arrivals("ann", seen))
 	w.deliver()
 	assert.Equal(t, []string{late.ID}, w.arrivals("ann", seen))
@@ -173,7 +172,7 @@ func TestLookingAtALiveHomeCosts(t *testing.T) {
 			s.world.post(s.authors[i], "x")
 		}
 		s.deliver()
-		s.clock.add(time.Minute) // nothing is shared any more
+		s.clock.add(time.Minute) // after a minute, the process shares no reads any more
 		assert.Equal(t, want, m.of(func() { assert.Len(t, s.arrivals("viewer", seen), posts) }), "%d posts: read units", posts)
 	}
 }
@@ -197,14 +196,14 @@ func TestLikeCountsOfTheNewestPostsAreStreamed(t *testing.T) {
 	w.arrivals("ann", seen)
 	w.addLikes(p.ID, 1)
 	w.addLikes(posts[0].Post.ID, 1)
-	w.addLikes(posts[19].Post.ID, 1) // not among the newest 20 any more
+	w.addLikes(posts[19].Post.ID, 1) // this post is no longer among the newest 20 posts
 	require.NoError(t, w.DeletePost(t.Context(), names[0], posts[0].Post.ID))
 	assert.Equal(t, []home.PostLikes{{PostID: p.ID, Count: 1}}, changes())
 	w.addLikes(p.ID, -1)
 	assert.Equal(t, []home.PostLikes{{PostID: p.ID}}, changes())
 }
 
-// A returning reader streams a pulled home while its entries are built and afterwards.
+// A returning reader streams a pulled home while the home's entries are built, and afterwards.
 func TestAReturningReaderStreamsTheHome(t *testing.T) {
 	w := newWorld(t, active(2))
 	names := w.crowd("ann", 3, 0)
@@ -240,12 +239,12 @@ func TestAWindowHoldsAHundredPosts(t *testing.T) {
 	assert.Equal(t, position, w.watch("ann", position).Position("ann"))
 }
 
-// A stream remembers the posts of the last ten minutes, the newest 100 of them at most, of which the oldest is
-// the end of the window, and the newest 20 posts of any age.
+// A stream remembers the posts of the last ten minutes, at most the newest 100 posts. The oldest of
+// these posts is the end of the window. The stream also remembers the newest 20 posts of any age.
 func TestAPostThatComesLateIsSentIfTheWindowReachesIt(t *testing.T) {
 	const posts = 120
 	for name, c := range map[string]struct {
-		before, after time.Duration // the time from the posts to the stream's start, and on to a look
+		before, after time.Duration // from the posts to the stream's start, and from the start to a look
 		remembered    int
 	}{
 		"posts of now":                  {remembered: 99},
@@ -274,7 +273,7 @@ func TestAPostThatComesLateIsSentIfTheWindowReachesIt(t *testing.T) {
 	}
 }
 
-// An entry whose post is missing after ten seconds belongs to a deleted post.
+// An entry whose post is still missing after ten seconds belongs to a deleted post.
 func TestAStreamWaitsTenSecondsForThePostOfAnEntry(t *testing.T) {
 	for age, sent := range map[time.Duration]bool{10 * time.Second: true, 10*time.Second + time.Millisecond: false} {
 		w := newWorld(t)
@@ -288,7 +287,7 @@ func TestAStreamWaitsTenSecondsForThePostOfAnEntry(t *testing.T) {
 	}
 }
 
-// More than a thousand posts have the same millisecond. The client leaves from time to time, and resumes at
+// More than a thousand posts have the same millisecond. The client leaves at random, and resumes at
 // its position.
 func TestAReplayThatBreaksOffGoesOnAtItsPosition(t *testing.T) {
 	w := newWorld(t)
@@ -321,8 +320,8 @@ func TestAReplayThatBreaksOffGoesOnAtItsPosition(t *testing.T) {
 	assert.Equal(t, want, got)
 }
 
-// The references of a look are at most a second old. A client that takes longer for a part gets no later post
-// of an unfollowed author (I2), and gets all other posts.
+// The references of a look are at most a second old. A client that takes longer for a part gets no
+// later post of an unfollowed author (I2), and gets all other posts.
 func TestASlowReplayHeedsAnUnfollow(t *testing.T) {
 	for _, hidden := range []int{0, 20} {
 		w := newWorld(t)
@@ -358,7 +357,7 @@ func TestALookGoesOnBehindThousandsOfEntriesOfAnUnfollowedAuthor(t *testing.T) {
 	assert.Equal(t, []string{low.ID, high.ID}, w.arrivals("ann", seen))
 }
 
-// A stream asks once about a post that was deleted before it was sent.
+// A stream reads a post that was deleted before the stream sent it only once.
 func TestADeletedPostCostsOneLook(t *testing.T) {
 	w, tp := tapped(t)
 	names := w.crowd("ann", 1, 3)
@@ -383,8 +382,8 @@ func TestADeletedPostCostsOneLook(t *testing.T) {
 	assert.Equal(t, calls, idle(), "table calls")
 }
 
-// Each read of a stream may fail. Its client gets the error, and the next look sends the
-// missing posts.
+// Each read of a stream may fail. Then the client gets the error, and the next look sends the missing
+// posts.
 func TestAStreamWhoseReadFailsIsUnavailable(t *testing.T) {
 	for name, do := range map[string]func(w *world, seen *home.Streamed) error{
 		"start": func(w *world, _ *home.Streamed) error {
@@ -411,7 +410,7 @@ func TestAStreamWhoseReadFailsIsUnavailable(t *testing.T) {
 			w.addLikes(w.page("ann", 1)[0].Post.ID, 1)
 			seen := w.watch("ann", "")
 			p := w.post(author, "new")
-			w.entry("ann", author, w.ids(1)[0], 1) // its post is not visible yet
+			w.entry("ann", author, w.ids(1)[0], 1) // the post of this entry is not visible yet
 			w.deliver()
 			reads := 0
 			tp.set(func(call) failure {
@@ -433,8 +432,8 @@ func TestAStreamWhoseReadFailsIsUnavailable(t *testing.T) {
 	}
 }
 
-// A reader who returns with more authors than one request reads has no stream until its
-// home is built.
+// A returning reader may follow more authors than one request can read. Such a reader has no stream
+// until the home is built.
 func TestAHomeThatHasToBeGatheredIsNotStreamed(t *testing.T) {
 	w := newWorld(t, active(2))
 	w.followees("viewer", gatherLists+1)
@@ -443,7 +442,8 @@ func TestAHomeThatHasToBeGatheredIsNotStreamed(t *testing.T) {
 	wantKind(t, err, fault.Unavailable)
 }
 
-// A stream sends each count of the newest 20 posts once. It forgets the counts of older posts.
+// A stream sends each count of the newest 20 posts once. The stream does not remember the counts of
+// older posts.
 func TestAStreamTellsACountAgainWhereItForgotIt(t *testing.T) {
 	w := newWorld(t)
 	w.crowd("ann", 1, 30)

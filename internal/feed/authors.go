@@ -16,10 +16,10 @@ const (
 	authorsBytes, authorBytes = 4 << 20, 320
 )
 
-// Authors remembers the authors of new posts: that an author has a profile (until the profile
-// is removed), the highest id of the author's posts, and for a minute the items that were
-// read. This memory is right only in the one process that writes the table, where all
-// Services share it. It saves the reads of each post: the author's own writes keep those
+// Authors remembers the authors of new posts: the fact that an author has a profile (until the profile
+// is removed), the highest id of the author's posts, and for a minute the author's stored items. The
+// memory is correct only in the one process that writes the table, where all Services share one
+// Authors. The memory saves the reads before each post, because the author's own writes keep those
 // items out of the table's cache.
 type Authors struct {
 	mu    sync.Mutex
@@ -27,22 +27,22 @@ type Authors struct {
 	bytes int
 }
 
-// knownAuthor is an author. newest is the highest id of the author's posts, living or
+// knownAuthor is an author in the memory. newest is the highest id of the author's posts, living or
 // deleted, as of the last read or later.
 type knownAuthor struct {
 	newest string
 	read   authorRead
 }
 
-// authorRead is the part of an author that a new post needs: the number of like shards (0 before the first
-// read), the byline, which a worker later compares with the profile, and an id above all ids of the author's
-// former lives.
+// authorRead is the part of an author that a new post needs: the number of like shards (0 before the
+// first read), the byline, and an id above all ids of the author's former lives. A worker later
+// compares the byline with the profile.
 type authorRead struct {
 	at     time.Time
 	shards int
 	byline schema.Byline
 	after  string
-	// followers is the number of followers that get a pushed post.
+	// followers is the number of followers that receive a pushed post.
 	followers int64
 }
 
@@ -52,7 +52,7 @@ func NewAuthors() *Authors {
 	var err error
 	a.kept, err = simplelru.NewLRU(authorsBytes/authorBytes, func(author string, k knownAuthor) { a.bytes -= sizeOfAuthor(author, k) })
 	if err != nil {
-		panic(err) // unreachable: it refuses a size below 1, and this one is a constant
+		panic(err) // unreachable: the only error is for a size below 1, and this size is a constant
 	}
 	return a
 }
@@ -71,8 +71,8 @@ func (a *Authors) Bytes() int64 {
 	return int64(a.bytes)
 }
 
-// known returns the highest id of an author's posts and the items of the author that were read. It
-// returns false if the items have to be read.
+// known returns the highest id of an author's posts, and the kept items of the author. known returns
+// false if the items have to be read.
 func (a *Authors) known(author string, now time.Time) (newest string, read authorRead, ok bool) {
 	if a == nil {
 		return "", authorRead{}, false
@@ -86,7 +86,7 @@ func (a *Authors) known(author string, now time.Time) (newest string, read autho
 	return k.newest, k.read, true
 }
 
-// forget drops an author whose profile was changed, or is being removed.
+// forget removes from the memory an author whose profile was changed, or is being removed.
 func (a *Authors) forget(author string) {
 	if a == nil {
 		return
@@ -96,15 +96,15 @@ func (a *Authors) forget(author string) {
 	a.kept.Remove(author)
 }
 
-// note keeps the id of an author's post if no kept id is higher. It keeps read, the items of
-// the author, unless read is zero.
+// note keeps the id of an author's post, unless a kept id is higher. note also keeps read, the items
+// of the author, unless read is zero.
 func (a *Authors) note(author, post string, read authorRead) {
 	if a == nil {
 		return
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	k, _ := a.kept.Peek(author) // an unknown author begins with nothing
+	k, _ := a.kept.Peek(author) // an unknown author begins with the zero value
 	k.newest = max(k.newest, post)
 	if read.shards > 0 {
 		k.read = read

@@ -18,7 +18,7 @@ import (
 	"fanfare/messages"
 )
 
-// knowing returns a world that remembers authors, and the calls to its table.
+// knowing returns a world that remembers authors, and the calls to the world's table.
 func knowing(t *testing.T) (*world, *tap, *feed.Authors) {
 	t.Helper()
 	calls, known := &tap{Store: tabletest.NewMemory()}, feed.NewAuthors()
@@ -53,14 +53,15 @@ func TestAnUnknownAuthorIsReadUntilItHasAProfile(t *testing.T) {
 	w.post("ann", "hello")
 }
 
-// The ids of an author's posts grow. They are above the ids of an earlier process whose clock was ahead and
-// whose posts are still in the queue, and above the ids of deleted posts.
+// The ids of an author's posts grow. New ids are above the ids of deleted posts. New ids are also
+// above the ids of an earlier process whose clock was ahead, even while the posts of that process are
+// still in the queue.
 func TestPostsOfAKnownAuthorAreAboveThoseOfAnEarlierProcess(t *testing.T) {
 	w, _, known := knowing(t)
 	w.users("ann")
 	before := w.post("ann", "in the table")
 	ahead := id.Floor(w.clock.now().Add(time.Minute))
-	// The workers have a Service of their own.
+	// The workers have a separate Service.
 	worker := newDomain(config{way: way{
 		Store: w.store, Publisher: w.published, IDs: id.NewGenerator(w.clock.now), Now: w.clock.now, Lifetimes: lifetime.Fixed(timelineTTL), Local: true,
 	}, service: service{Authors: known}})
@@ -96,7 +97,7 @@ func TestTheMemoryOfAuthorsIsBounded(t *testing.T) {
 	assert.Greater(t, worst, int64(most/2), "it was full")
 }
 
-// The number of like shards is read again after a minute, and after the clock was set back.
+// The number of like shards is read again after a minute, and also after the clock was set back.
 func TestAnAuthorIsKnownForAMinute(t *testing.T) {
 	w, calls, _ := knowing(t)
 	w.users("ann")
@@ -114,8 +115,8 @@ func TestAnAuthorIsKnownForAMinute(t *testing.T) {
 	assert.Greater(t, calledBy(-2*time.Second), 1, "the clock was set back")
 }
 
-// An author of many posts takes the memory of one author with its id and its byline. An author without a
-// profile takes no memory.
+// An author of many posts takes the memory of one author, including its id and its byline. An author
+// without a profile takes no memory.
 func TestTheMemoryOfAnAuthor(t *testing.T) {
 	var none *feed.Authors
 	assert.Zero(t, none.Bytes())

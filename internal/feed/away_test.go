@@ -38,7 +38,7 @@ func (w *world) presence(user string) *schema.Presence {
 	return &p
 }
 
-// dated returns the day of the edge from follower to author, 0 for none.
+// dated returns the day of the edge from follower to author, or 0 for an edge without a day.
 func (w *world) dated(follower, author string) schema.Day {
 	w.t.Helper()
 	edge, err := schema.ParseEdge(*w.item(schema.FollowerKey(author, follower)))
@@ -58,7 +58,7 @@ func (w *world) with(change ...func(*config)) *world {
 	return newWorldAt(w.t, w.clock, append(change, func(c *config) { c.Store = w.store })...)
 }
 
-// asked reads viewer's home and returns the events that the read published.
+// asked reads viewer's home and returns the kinds of the events that the read published.
 func (w *world) asked(viewer string) []messages.Kind {
 	w.t.Helper()
 	w.published.take()
@@ -70,8 +70,8 @@ func (w *world) asked(viewer string) []messages.Kind {
 	return kinds
 }
 
-// A first follow enrols its reader, and dates its edge. A later edge has at least the day of the presence,
-// whatever the setting of its process is.
+// A first follow enrols its reader, and dates its edge. A later edge has at least the day of the
+// presence, whatever the process's setting is.
 func TestAFollowDatesItsEdge(t *testing.T) {
 	w := newWorld(t, active(14))
 	w.users("ann", "bob", "cid", "dan", "eve", "off")
@@ -94,7 +94,8 @@ func TestAFollowDatesItsEdge(t *testing.T) {
 	w.checkCounts("ann", "bob", "cid", "dan", "eve", "off")
 }
 
-// Between a follow's read and its transaction another process raises the reader's days, or enrols the reader.
+// Between a follow's read and the follow's transaction, another process raises the reader's days, or
+// enrols the reader.
 func TestAFollowHeedsDaysThatAreBeingRaised(t *testing.T) {
 	for _, days := range []int{0, 2} {
 		for _, enrolled := range []bool{false, true} {
@@ -132,15 +133,15 @@ func TestAFollowAboveTheLimitOfFollowsEnrolsNobody(t *testing.T) {
 	require.NoError(t, w.Follow(t.Context(), "ann", "bob"))
 }
 
-// A home read reports its reader as seen at most once an hour, and only if the reader has no presence, if half
-// of the days have passed, or in the last week.
+// A home read publishes Seen for its reader at most once an hour, and only in three cases: the reader
+// has no presence, half of the days have passed, or the last week has begun.
 func TestAHomeReadAsksForTheReadersDays(t *testing.T) {
 	seen := []messages.Kind{messages.KindSeen}
 	w := newWorld(t)
 	w.users("ann")
 	assert.Empty(t, w.asked("ann"), "the feature is off")
 	for _, c := range []struct {
-		days, quiet int // the last day, and hours to it, on which nothing is asked for
+		days, quiet int // days are the active days; no event is sent until quiet hours before the last day
 	}{{2, 24}, {14, 7 * 24}, {60, 7 * 24}, {0, 7 * 24}} {
 		w := newWorld(t, active(c.days))
 		w.users("ann")
@@ -170,7 +171,7 @@ func TestAHomeReadAsksForTheReadersDays(t *testing.T) {
 
 // The home of an away reader is read by pull until its entries exist, and for another minute.
 func TestAReturningReaderSeesEverythingAtOnce(t *testing.T) {
-	for _, days := range []int{14, 0} { // the process that reads
+	for _, days := range []int{14, 0} { // the setting of the process that reads
 		w := newWorld(t, active(14))
 		w.users("ann", "bob")
 		w.follow("ann", "bob")
@@ -238,8 +239,8 @@ func TestASecondAbsenceWidensTheGap(t *testing.T) {
 	}
 }
 
-// The entries of the gap are missing. Each page that reaches into the gap still shows its
-// posts, whatever the page's size, and whether it begins above, in or below the gap.
+// The entries of the gap are missing. Each page that reaches into the gap still shows the gap's posts,
+// whatever the page's size, and whether the page begins above, in or below the gap.
 func TestPagesInAGapAreMerged(t *testing.T) {
 	const posts = 12
 	for lo := range posts {
@@ -272,7 +273,7 @@ func TestPagesInAGapAreMerged(t *testing.T) {
 	}
 }
 
-// A home whose every page reaches into the gap still requests lost backfills.
+// A home whose pages all reach into the gap still requests lost backfills.
 func TestAPageInAGapRemindsOfBackfills(t *testing.T) {
 	w := newWorld(t, active(14))
 	w.users("ann", "bob")
@@ -301,8 +302,8 @@ func TestPagesOutsideAGapCostWhatTheyCostWithoutOne(t *testing.T) {
 	assert.Equal(t, 32.5, read(20), "a gap of expired posts")
 }
 
-// A reader without a presence soon gets one, at any number of active days. The process reports the reader as
-// seen even if its clock is set back.
+// A reader without a presence soon gets a presence, at any number of active days. The process
+// publishes Seen for the reader even if its clock is set back.
 func TestAReaderWithoutAPresenceIsSeen(t *testing.T) {
 	seen := []messages.Kind{messages.KindSeen}
 	w := newWorld(t, active(1))
@@ -331,8 +332,8 @@ func TestAHomeIsReadByPullWhileTheClockIsInDoubt(t *testing.T) {
 	assert.Equal(t, []messages.Kind{messages.KindReturned}, w.asked("ann"))
 }
 
-// A home read requests no return if another read has begun it, or if the table did not store it. The home is
-// complete in both cases.
+// A home read requests no return if another read has begun the return, or if the table did not store
+// the return. The home is complete in both cases.
 func TestAReturnThatIsNotBegunIsNotAskedFor(t *testing.T) {
 	for name, f := range map[string]failure{"the table fails": lost, "another read began it": works} {
 		w, tp := tapped(t, active(14))

@@ -18,8 +18,8 @@ import (
 	"fanfare/internal/table/embedded"
 )
 
-// onDisk returns a Service on a durable embedded table in a new directory. deliver
-// handles all events that the Service has published, and lets the home marks expire.
+// onDisk returns a Service on a durable embedded table in a new directory. deliver handles all
+// published events of the Service, and lets the home marks expire.
 func onDisk(b *testing.B) (s *domain, deliver func()) {
 	b.Helper()
 	var ahead atomic.Int64
@@ -42,7 +42,7 @@ func onDisk(b *testing.B) (s *domain, deliver func()) {
 	}
 }
 
-// BenchmarkFollowsOfOneAuthor measures how many users a second can follow one author.
+// BenchmarkFollowsOfOneAuthor measures the number of users a second who can follow one author.
 func BenchmarkFollowsOfOneAuthor(b *testing.B) {
 	s, _ := onDisk(b)
 	profile := func(user string) {
@@ -64,7 +64,7 @@ func BenchmarkFollowsOfOneAuthor(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "follows/s")
 }
 
-// BenchmarkHome reads a page of 20 from a home of 20 authors, by push and by pull.
+// BenchmarkHome reads a page of 20 posts from a home with 20 authors, by push and by pull.
 func BenchmarkHome(b *testing.B) {
 	for name, query := range map[string]home.Query{"push": {}, "pull": {Pull: true}} {
 		b.Run(name, func(b *testing.B) {

@@ -13,14 +13,15 @@ import (
 	"fanfare/internal/table"
 )
 
-// This file holds blocks (docs/decisions/0034). A block between two users, made by either user, ends the
-// follows between them. It refuses new follows, comments and likes in both directions.
+// This file contains blocks (docs/decisions/0034). A block between two users, made by either user,
+// ends the follows between the two users. The block refuses new follows, comments and likes in both
+// directions.
 
-// Block makes user block other. It may be repeated.
+// Block makes user block other. A call may be repeated.
 //
-// One transaction writes both sides of the block and ends both follows, so counts stay exact
-// (I4). No follow outlasts the block: the transaction of a follow checks that there is no
-// block, and the transaction of a block checks that no follow was made since the read.
+// One transaction writes both sides of the block and ends both follows, so counts stay exact (I4). No
+// follow outlasts the block: the transaction of a follow checks that no block exists, and the
+// transaction of a block checks that no follow was made after the read.
 func (s *Service) Block(ctx context.Context, user, other string) error {
 	if err := notSelfBlocked(user, other); err != nil {
 		return err
@@ -42,8 +43,8 @@ func (s *Service) Block(ctx context.Context, user, other string) error {
 }
 
 // block makes b.User block b.Other since b.Since, unless that block exists. The transaction also
-// makes the operations in also. changed reports that another call has changed the blocks or the
-// follows since the read of now.
+// includes the operations in also. changed reports that another call has changed the blocks or the
+// follows after the read of now.
 func (s *Service) block(ctx context.Context, b schema.Block, now pair, also ...table.TransactOp) (changed bool, err error) {
 	user, other := b.User, b.Other
 	own, back, err := now.times(user, other)
@@ -73,7 +74,7 @@ func (s *Service) block(ctx context.Context, b schema.Block, now pair, also ...t
 		follows++
 		ops = append(ops, end...)
 	}
-	if len(ops) == 2 && follows == 0 { // nothing but the checks of the follows
+	if len(ops) == 2 && follows == 0 { // only the checks of the follows remain
 		return false, nil
 	}
 	err = s.access.TransactFollow(ctx, user, other, ops...)
@@ -83,8 +84,8 @@ func (s *Service) block(ctx context.Context, b schema.Block, now pair, also ...t
 	return false, fault.Wrap("table", err)
 }
 
-// Unblock ends user's block of other, and may be repeated too. A block by other stays, and
-// follows do not come back.
+// Unblock ends user's block of other. A call may be repeated. A block by other stays, and the ended
+// follows do not return.
 func (s *Service) Unblock(ctx context.Context, user, other string) error {
 	if err := notSelfBlocked(user, other); err != nil {
 		return err
@@ -105,8 +106,8 @@ func (s *Service) Unblock(ctx context.Context, user, other string) error {
 	})
 }
 
-// EndBlock ends a block if nobody changed it since the read, and reports whether it did: another
-// call may have ended or renewed the block. The profiles may be gone.
+// EndBlock ends a block if no call has changed the block after the read, and reports whether EndBlock
+// ended the block: another call may have ended or renewed the block. The profiles may be removed.
 func (s *Service) EndBlock(ctx context.Context, b schema.Block) (ended bool, err error) {
 	err = s.access.RetryChanged(func() (bool, error) {
 		now, err := s.readBlocks(ctx, b.User, b.Other)
@@ -125,7 +126,7 @@ func (s *Service) EndBlock(ctx context.Context, b schema.Block) (ended bool, err
 }
 
 // endBlock ends user's block of other. changed reports that another call has changed the blocks
-// between the two users since the read of now.
+// between the two users after the read of now.
 func (s *Service) endBlock(ctx context.Context, user, other string, now pair) (changed bool, err error) {
 	_, back, err := now.times(user, other)
 	if err != nil {
@@ -142,9 +143,10 @@ func (s *Service) endBlock(ctx context.Context, user, other string, now pair) (c
 	return false, fault.Wrap("table", err)
 }
 
-// MendBlock makes both sides of the blocks between two users agree, and reports whether it wrote an item. Each
-// side names the block by its own user. MendBlock makes a lost side from the other side, unless mayStand
-// refuses it. A block by a removed user ends. Concurrent calls of other processes win.
+// MendBlock makes both sides of the blocks between two users agree, and reports whether it wrote an
+// item. Each side names the block by the side's own user. MendBlock restores a lost side from the
+// remaining side, unless mayStand refuses the repair. A block by a removed user ends. If a concurrent
+// call of another process changes the blocks, MendBlock writes nothing.
 func (s *Service) MendBlock(ctx context.Context, user, other string) (mended bool, err error) {
 	now, err := s.readBlocks(ctx, user, other)
 	if err != nil {
@@ -179,8 +181,9 @@ func (s *Service) MendBlock(ctx context.Context, user, other string) (mended boo
 	return s.transactIfUnchanged(ctx, ops)
 }
 
-// mayStand refuses a repair of the blocks between two users if one of them has no profile. If a removed user
-// made no block since own, other users' blocks of that user may be kept.
+// mayStand makes a repair of the blocks between two users fail if user has no profile. The exception
+// is a removed user who made no block (own is zero): the note of the removal may keep the other user's
+// block.
 func mayStand(found map[table.Key]table.Item, user string, own time.Time) table.TransactOp {
 	if note := schema.ForgottenKey(user); own.IsZero() && found[note].Has(schema.AttrEvent) {
 		return table.TransactOp{Check: &table.CheckInput{Key: note, If: table.Exists{}}}
@@ -188,7 +191,7 @@ func mayStand(found map[table.Key]table.Item, user string, own time.Time) table.
 	return hasProfile(user)
 }
 
-// addNotes adds the notes of removals of users to the items that were read.
+// addNotes adds the notes of users' removals to the items in found.
 func (s *Service) addNotes(ctx context.Context, found map[table.Key]table.Item, users ...string) error {
 	keys := make([]table.Key, len(users))
 	for i, user := range users {
@@ -199,8 +202,8 @@ func (s *Service) addNotes(ctx context.Context, found map[table.Key]table.Item, 
 	return err
 }
 
-// transactIfUnchanged reports whether it made a transaction. It returns false if a
-// condition failed.
+// transactIfUnchanged sends a transaction and reports whether its conditions held. It returns false if
+// a condition failed.
 func (s *Service) transactIfUnchanged(ctx context.Context, ops []table.TransactOp) (done bool, err error) {
 	err = s.access.Transact(ctx, ops...)
 	if access.ConditionFailed(err) {
@@ -209,8 +212,8 @@ func (s *Service) transactIfUnchanged(ctx context.Context, ops []table.TransactO
 	return err == nil, fault.Wrap("table", err)
 }
 
-// pair is the stored state between two users: blocks and follows in both directions, and the
-// profiles of both.
+// pair is the stored state between two users: blocks and follows in both directions, and both
+// profiles.
 type pair map[table.Key]table.Item
 
 // readBlocks reads the state between two users, consistently.
@@ -223,8 +226,8 @@ func (s *Service) readBlocks(ctx context.Context, user, other string) (pair, err
 	return s.access.BatchGet(ctx, keys, true)
 }
 
-// mayBlock refuses a call if the caller or the other user has no profile. An existing block, made at own, may
-// name a removed user.
+// mayBlock refuses a call if user or other has no profile. If user has blocked other at own, other may
+// be a removed user.
 func (p pair) mayBlock(user, other string, own time.Time) error {
 	if _, ok := p[schema.ProfileKey(user)]; !ok {
 		return fault.NoProfile(user)
@@ -235,8 +238,8 @@ func (p pair) mayBlock(user, other string, own time.Time) error {
 	return nil
 }
 
-// times returns when user blocked other, and when other blocked user, each from the blocker's
-// side. A zero time means no block.
+// times returns the time at which user blocked other, and the time at which other blocked user, each
+// from the blocker's side. A zero time means no block.
 func (p pair) times(user, other string) (own, back time.Time, err error) {
 	for _, of := range []struct {
 		key  table.Key
@@ -255,7 +258,7 @@ func (p pair) times(user, other string) (own, back time.Time, err error) {
 	return own, back, nil
 }
 
-// follow returns the stored state of a follow between the two.
+// follow returns the stored state of follower's follow of author.
 func (p pair) follow(follower, author string) (f following) {
 	if it, ok := p[schema.FollowingKey(follower, author)]; ok {
 		f.edge = &it
@@ -266,10 +269,11 @@ func (p pair) follow(follower, author string) (f following) {
 	return f
 }
 
-// set returns the operations that store user's block of other since own, and other's block of user since back,
-// on both sides. It returns no operation if both sides already have both blocks. Each side has the condition
-// that it is unchanged since the read, even a side that stays as it is: while another call runs, the read may
-// have found one side new and the other side old (decision 52).
+// set returns the operations that store user's block of other since own, and other's block of user
+// since back, on both sides. set returns no operation if both sides already have both blocks. Each
+// side has the condition that the side is unchanged since the read. An unchanged side has the
+// condition too: while another call runs, the read may have returned one side with the change and one
+// side without it (decision 52).
 func (p pair) set(user, other string, own, back time.Time) (ops []table.TransactOp) {
 	var stay []table.TransactOp
 	for _, next := range []schema.Block{{User: user, Other: other, Since: own, By: back}, {User: other, Other: user, Since: back, By: own}} {
@@ -302,8 +306,8 @@ func notSelfBlocked(user, other string) error {
 	return nil
 }
 
-// notBlocked refuses a comment by user on a thing of author's if there is a block between
-// user and author. The read is consistent: a block holds as soon as its call is answered.
+// notBlocked refuses a comment by user on a thing of author's if a block exists between user and
+// author. The read is consistent, because a block holds as soon as its call is answered.
 func (s *Service) notBlocked(ctx context.Context, user, author string) error {
 	if user == author {
 		return nil
@@ -315,8 +319,9 @@ func (s *Service) notBlocked(ctx context.Context, user, author string) error {
 	return err
 }
 
-// notBlockedSoon is notBlocked for a like. It reads a block only if the author ever had one;
-// that fact is shared for keptBlocks. A consistent read confirms a refusal: the block may have ended.
+// notBlockedSoon refuses a like by user on a post of author's if a block exists. It reads a block only
+// if the author ever had a block; requests share that fact for keptBlocks. A consistent read confirms
+// a refusal, because the block may have ended.
 func (s *Service) notBlockedSoon(ctx context.Context, user, author string) error {
 	if user == author {
 		return nil
@@ -335,8 +340,8 @@ func (s *Service) notBlockedSoon(ctx context.Context, user, author string) error
 // callsOfBlocks is the number of table calls that blockedAmong makes for the authors of a page.
 const callsOfBlocks = 1
 
-// blockedAmong returns the authors with a block between them and user, by consistent reads. A user
-// without a note of blocks needs no call.
+// blockedAmong returns the authors with a block between the author and user, by consistent reads. A
+// user without a note of blocks needs no call.
 func (s *Service) blockedAmong(ctx context.Context, user string, authors []string) (map[string]bool, error) {
 	keys := make([]table.Key, 0, len(authors))
 	for _, author := range authors {
@@ -365,7 +370,8 @@ func (s *Service) Blocks(ctx context.Context, user string, in page.Request) (pag
 	if position != "" {
 		q.After = schema.UserSK(position)
 	}
-	// Blocks by others may lie between the user's own, and their number has no bound.
+	// Blocks by other users may lie between the user's own blocks, and the number of blocks by other users
+	// has no bound.
 	fill := page.Refill{Budget: page.BudgetAfter(1), Calls: 1, Most: page.MostRefill}
 	blocks, err := page.Collect(ctx, s.access.Store, q, in.Size()+1, fill, page.Each(func(it table.Item) (Edge, bool, error) {
 		b, err := schema.ParseBlock(it)

@@ -33,8 +33,8 @@ func (w *world) unblock(user, other string) {
 	require.NoError(w.t, w.Unblock(w.t.Context(), user, other))
 }
 
-// refused checks that follows, comments and likes between two users, who each have a post, are all refused by
-// a block or all accepted.
+// refused checks that a block refuses all follows, comments and likes between two users, or that all
+// are accepted. Each of the two users has a post.
 func (w *world) refused(posts map[string]feed.Post, user, other string, want bool) {
 	w.t.Helper()
 	for _, pair := range [][2]string{{user, other}, {other, user}} {
@@ -102,8 +102,8 @@ func TestRefusedBlocks(t *testing.T) {
 	wantKind(t, w.Unblock(t.Context(), "new", "ann"), fault.ProfileMissing)
 }
 
-// A list of blocks leaves out blocks by other users. If many users block the list's user, its pages end within
-// their budget (I11).
+// A list of blocks leaves out blocks by other users. If many users block the list's user, the pages of
+// the list end within their budget (I11).
 func TestBlocksAreListedByUserID(t *testing.T) {
 	w, tp := tapped(t)
 	names := w.crowd("ann", 7, 0)
@@ -129,7 +129,7 @@ func TestBlocksAreListedByUserID(t *testing.T) {
 	assert.Equal(t, view.User{HomeAuthor: feed.HomeAuthor{ID: names[0], Name: "Name of " + names[0]}}, views.Items[0].User)
 }
 
-// between runs do before the first transaction, as a call of another process would.
+// between calls do before the first transaction, as a concurrent call of another process.
 type between struct {
 	table.Store
 	do func()
@@ -143,8 +143,8 @@ func (s *between) Transact(ctx context.Context, in table.TransactInput) (table.W
 	return s.Store.Transact(ctx, in)
 }
 
-// A block and a follow read at the same time, and write in either order. No order leaves a
-// follow beside a block.
+// A block and a follow read at the same time, and write in either order. No order leaves a follow and
+// a block together.
 func TestNoFollowOutlastsABlock(t *testing.T) {
 	for _, c := range []struct {
 		name          string
@@ -225,8 +225,8 @@ func TestARepairMakesNoFollowOverABlock(t *testing.T) {
 	w.checkCounts("ann", "bob")
 }
 
-// A like by a blocked user is refused within two seconds in every process. For an author
-// without blocks, a process reads once in that time.
+// Every process refuses a like by a blocked user within two seconds. For an author without blocks, a
+// process makes one read in that time.
 func TestALikeIsRefusedSoonAfterABlock(t *testing.T) {
 	w, tp := tapped(t, sharing)
 	w.users("ann", "bob", "cid")
@@ -256,7 +256,7 @@ func TestALikeIsRefusedSoonAfterABlock(t *testing.T) {
 	assert.NoError(t, err)
 }
 
-// A block that has ended refuses no like, although eventually consistent reads still show it.
+// A block that has ended refuses no like, although eventually consistent reads still return the block.
 func TestALikeIsTakenAfterAnUnblock(t *testing.T) {
 	for seed := range uint64(20) {
 		w := newWorldAt(t, newClock(), func(c *config) { c.Store = tabletest.Stale(tabletest.NewMemory(), seed) })
@@ -313,7 +313,7 @@ func TestABlockAgainMendsItself(t *testing.T) {
 	}
 }
 
-// sides are the times of the blocks between ann and bob, by ann's side and by bob's.
+// sides has the times of the blocks between ann and bob, by ann's side and by bob's side.
 type sides struct{ ann, by, bob, byAnn time.Time }
 
 func (w *world) putSides(s sides) {
@@ -340,7 +340,8 @@ func (w *world) sides() (s sides) {
 	return s
 }
 
-// Each user's partition has one side of a block. A repair makes a lost side from the other side.
+// Each user's partition has one side of a block. A repair restores a lost side from the remaining
+// side.
 func TestSidesOfBlocksAreMadeToAgree(t *testing.T) {
 	first, second, wrong, none := longAgo, longAgo.Add(time.Hour), longAgo.Add(2*time.Hour), time.Time{}
 	for left, want := range map[sides]sides{
@@ -376,7 +377,8 @@ func TestSidesOfBlocksAreMadeToAgree(t *testing.T) {
 	}
 }
 
-// Another process changes a side between the read and the transaction of a repair. The other process wins.
+// Another process changes a side between the read and the transaction of a repair. Then the repair
+// writes nothing.
 func TestARepairOfABlockYieldsToOtherCalls(t *testing.T) {
 	later := longAgo.Add(time.Hour)
 	for _, meanwhile := range []sides{{ann: later}, {ann: longAgo, by: later}, {ann: longAgo, byAnn: later}, {ann: longAgo, bob: later}} {
@@ -402,8 +404,8 @@ func TestARepairOfABlockYieldsToOtherCalls(t *testing.T) {
 	wantDamage(t, w.Unblock(t.Context(), "ann", "bob"))
 }
 
-// A block that is made twice keeps its first time, and the second call writes nothing. An unblock without a
-// block writes nothing, either.
+// A repeated block keeps the first time, and the second call writes nothing. An unblock without a
+// block writes nothing either.
 func TestABlockAgainWritesNothing(t *testing.T) {
 	w, tp := tapped(t)
 	w.users("ann", "bob")
@@ -427,7 +429,7 @@ func TestABlockAgainWritesNothing(t *testing.T) {
 	twice(func() error { return w.Unblock(t.Context(), "bob", "ann") }, sides{})
 }
 
-// A lost note of blocks is restored by the next block, because likes read the note first.
+// The next block restores a lost note of blocks, because likes read the note first.
 func TestABlockAgainMakesTheNotesAgain(t *testing.T) {
 	for _, user := range []string{"ann", "bob"} {
 		w := newWorld(t)
@@ -441,8 +443,9 @@ func TestABlockAgainMakesTheNotesAgain(t *testing.T) {
 	}
 }
 
-// Only a part of a block is visible: a read finds the old state of the blocker's side, and the new state of
-// the other side. A repeated call of the other user keeps the block on both sides (I12).
+// Only a part of a block is visible: a read returns the old state of the blocker's side, and the new
+// state of the blocked user's side. A repeated call of the blocked user keeps the block on both sides
+// (I12).
 func TestABlockIsRepeatedWhileTheOthersBlockBecomesVisible(t *testing.T) {
 	w, tp := tapped(t)
 	w.users("ann", "bob")

@@ -15,15 +15,15 @@ import (
 	"fanfare/internal/table"
 )
 
-// This file holds bookmarks (docs/decisions/0050). A bookmark is seen by its user alone, and changes
-// nothing of the post.
+// This file contains bookmarks (docs/decisions/0050). Only its user sees a bookmark. A bookmark does
+// not change the post.
 
 // MaxBookmarks is the number of bookmarks that one user may have. Each new bookmark reads all of the
-// user's bookmarks, so the bound limits its cost (I11). Concurrent calls may exceed the bound by
-// their number.
+// user's bookmarks, so MaxBookmarks bounds the cost of a new bookmark (I11). Concurrent calls may
+// exceed the bound by the number of these calls.
 const MaxBookmarks = 1000
 
-// Bookmarked is a post in a user's list of bookmarks. Version is its place in the list.
+// Bookmarked is a post in a user's list of bookmarks. Version is the post's place in the list.
 type Bookmarked struct {
 	PostID, Version string
 	BookmarkedAt    time.Time
@@ -33,7 +33,7 @@ func bookmarkedOf(b schema.Bookmark) Bookmarked {
 	return Bookmarked{b.Post, b.V, access.TimeOf(b.V)}
 }
 
-// Bookmark puts a post at the head of user's list. It may be repeated: the post keeps its place.
+// Bookmark puts a post at the head of user's list. A call may be repeated: the post keeps its place.
 func (s *Service) Bookmark(ctx context.Context, user, post string) error {
 	after, byID, err := s.access.WriterAndPost(ctx, user, post)
 	if err == nil {
@@ -45,8 +45,8 @@ func (s *Service) Bookmark(ctx context.Context, user, post string) error {
 	return s.makeBookmark(ctx, user, post, after, func() (string, error) { return s.access.IDs.After(after) })
 }
 
-// makeBookmark makes a bookmark, unless the user has made it in this life: then the
-// version of the stored bookmark is above after.
+// makeBookmark makes a bookmark, unless the user has made the bookmark in the present life. The
+// version of a bookmark of the present life is above after.
 func (s *Service) makeBookmark(ctx context.Context, user, post, after string, version func() (string, error)) error {
 	return s.access.RetryChanged(func() (changed bool, err error) {
 		stored, err := s.storedBookmark(ctx, user, post)
@@ -54,7 +54,7 @@ func (s *Service) makeBookmark(ctx context.Context, user, post, after string, ve
 			return false, err
 		}
 		same, ops := table.Cond(table.Absent{}), []table.TransactOp(nil)
-		if stored.V != "" { // of a former life, so a removal may be about to take it
+		if stored.V != "" { // the bookmark is of a former life, so a removal may be about to delete it
 			same, ops = sameBookmark(stored), []table.TransactOp{{Delete: &table.DeleteInput{Key: schema.BookmarkKey(user, stored.V)}}}
 		} else if err := s.mayBookmarkMore(ctx, user); err != nil {
 			return false, err
@@ -81,11 +81,11 @@ func (s *Service) ImportBookmark(ctx context.Context, user, post string, at time
 	return s.makeBookmark(ctx, user, post, after, func() (string, error) { return id.Named(above(after, at), post+"\x00"+user) })
 }
 
-// deadBookmarks is the number of bookmarks of deleted posts that one call ends.
+// deadBookmarks is the maximum number of bookmarks of deleted posts that one call ends.
 const deadBookmarks = 10
 
-// mayBookmarkMore refuses a bookmark beyond MaxBookmarks. Bookmarks of deleted posts end first: no
-// list shows them, so their user could not end them.
+// mayBookmarkMore refuses a bookmark beyond MaxBookmarks. mayBookmarkMore first ends bookmarks of
+// deleted posts, because no list shows these bookmarks, so their user could not end them.
 func (s *Service) mayBookmarkMore(ctx context.Context, user string) error {
 	var all []schema.Bookmark
 	q := table.Query{PK: schema.BookmarksPK(user), Low: schema.SortBookmark, High: schema.SortBookmarkEnd}
@@ -116,8 +116,7 @@ func (s *Service) mayBookmarkMore(ctx context.Context, user string) error {
 	return nil
 }
 
-// Unbookmark is the reverse of Bookmark, and may be repeated too. It also takes a deleted
-// post.
+// Unbookmark ends a bookmark. A call may be repeated, and may name a deleted post.
 func (s *Service) Unbookmark(ctx context.Context, user, post string) error {
 	if err := s.access.RequireWriter(ctx, user); err != nil {
 		return err
@@ -130,8 +129,8 @@ func (s *Service) Unbookmark(ctx context.Context, user, post string) error {
 	return err
 }
 
-// EndBookmark ends a bookmark if nobody renewed it since the read, and reports whether the bookmark
-// is gone.
+// EndBookmark ends a bookmark if its user has not renewed the bookmark after the read, and reports
+// whether the bookmark no longer exists.
 func (s *Service) EndBookmark(ctx context.Context, b schema.Bookmark) (ended bool, err error) {
 	return s.transactIfUnchanged(ctx, []table.TransactOp{
 		{Delete: &table.DeleteInput{Key: schema.BookmarkOfKey(b.User, b.Post), If: table.Any{table.Absent{}, sameBookmark(b)}}},
@@ -139,12 +138,12 @@ func (s *Service) EndBookmark(ctx context.Context, b schema.Bookmark) (ended boo
 	})
 }
 
-// sameBookmark holds while a bookmark is unchanged since the read.
+// sameBookmark holds while a bookmark has not changed since the read.
 func sameBookmark(b schema.Bookmark) table.Cond {
 	return table.Equal{Name: schema.AttrVersion, Value: table.S(b.V)}
 }
 
-// storedBookmark returns user's bookmark of a post, without a version if there is none.
+// storedBookmark returns user's bookmark of a post, or a bookmark without a version if none is stored.
 func (s *Service) storedBookmark(ctx context.Context, user, post string) (schema.Bookmark, error) {
 	it, err := s.access.Get(ctx, schema.BookmarkOfKey(user, post), true)
 	if err != nil || it == nil {
@@ -174,14 +173,14 @@ func (s *Service) BookmarkOf(ctx context.Context, user, post string) (Bookmarked
 	return bookmarkedOf(stored), nil
 }
 
-// Bookmarks lists user's bookmarks of living posts, the newest bookmark first. It leaves out a post
-// while there is a block between its author and user.
+// Bookmarks lists user's bookmarks of living posts, the newest bookmark first. Bookmarks leaves out a
+// post while a block exists between the post's author and user.
 func (s *Service) Bookmarks(ctx context.Context, user string, in page.Request) (page.List[Bookmarked], error) {
 	list, _, err := s.BookmarksWithPosts(ctx, user, in)
 	return list, err
 }
 
-// BookmarksWithPosts is Bookmarks, and returns the posts by id, too.
+// BookmarksWithPosts returns the list of Bookmarks, and the posts by id.
 func (s *Service) BookmarksWithPosts(ctx context.Context, user string, in page.Request) (page.List[Bookmarked], map[string]schema.PostRef, error) {
 	scope := page.ListByID("bookmarks", user, "")
 	before, err := scope.Position(in.Cursor)

@@ -48,7 +48,7 @@ func (w *world) bookmarks(user string, want ...feed.Post) {
 	}
 }
 
-// The list has the newest bookmark first, whatever the age of its post.
+// The list has the newest bookmark first, whatever the age of the bookmark's post.
 func TestBookmarksAreListedNewestFirst(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann", "bob")
@@ -123,7 +123,7 @@ func TestRefusedBookmarks(t *testing.T) {
 	wantKind(t, err, fault.Malformed)
 }
 
-// bookmarked bookmarks posts in order.
+// bookmarked makes user bookmark posts in order.
 func (w *world) bookmarked(user string, posts []string) {
 	w.t.Helper()
 	var items []table.Item
@@ -134,7 +134,7 @@ func (w *world) bookmarked(user string, posts []string) {
 	w.put(items...)
 }
 
-// living puts n posts of author by id.
+// living stores n posts by author as posts by id, and returns their ids.
 func (w *world) living(author string, n int) []string {
 	w.t.Helper()
 	posts, items := w.ids(n), make([]table.Item, n)
@@ -145,8 +145,8 @@ func (w *world) living(author string, n int) []string {
 	return posts
 }
 
-// A user may have MaxBookmarks bookmarks. Bookmarks of deleted posts make room for new ones, because no list
-// shows them.
+// A user may have MaxBookmarks bookmarks. A new bookmark first ends bookmarks of deleted posts,
+// because no list shows such bookmarks.
 func TestBookmarksHaveABound(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann", "bob")
@@ -161,7 +161,8 @@ func TestBookmarksHaveABound(t *testing.T) {
 	w.bookmark("ann", again)
 }
 
-// Nearly all bookmarks are of deleted posts, or hidden by a block. A page skips them within its budget (I11).
+// Nearly all bookmarks are of deleted posts, or hidden by a block. A page skips such bookmarks within
+// its budget (I11).
 func TestBookmarksBehindHundredsOfHiddenOnes(t *testing.T) {
 	w, tp := tapped(t)
 	w.users("ann", "bob", "cid")

@@ -14,17 +14,17 @@ import (
 	"fanfare/internal/table/tabletest"
 )
 
-// contended is a table whose transactions conflict as in DynamoDB: a transaction takes some time, and is
-// cancelled if a concurrent transaction has a common item.
+// contended is a table whose transactions conflict as in DynamoDB: a transaction takes some time, and
+// is cancelled if it has an item in common with a concurrent transaction.
 type contended struct {
 	table.Store
 	mu   sync.Mutex
 	busy map[table.Key]bool
-	// sent counts the transactions by the item that each writes first.
+	// sent counts the transactions by the first item of each transaction.
 	sent map[table.Key]int
 }
 
-// These are the times of a transaction that succeeds, and of one that is cancelled.
+// These constants are the durations of a successful transaction and of a cancelled transaction.
 const (
 	transactTakes = 10 * time.Millisecond
 	cancelTakes   = 5 * time.Millisecond
@@ -47,7 +47,7 @@ func (s *contended) Transact(ctx context.Context, in table.TransactInput) (table
 	return s.Store.Transact(ctx, in)
 }
 
-// enter marks the items of a transaction busy, unless one of them is.
+// enter marks the items of a transaction as busy, unless at least one item is already busy.
 func (s *contended) enter(in table.TransactInput) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,12 +69,13 @@ func (s *contended) enter(in table.TransactInput) error {
 	return nil
 }
 
-// Within a process the follows of one author never conflict. Follows from several processes rarely conflict.
+// Within a process, the follows of one author never conflict. Follows from several processes rarely
+// conflict.
 func TestAThousandFollowersAtOnceAllSucceed(t *testing.T) {
 	const crowd = 1000
 	for _, test := range []struct {
 		processes int
-		// each bounds the transactions of one follow, and all bounds their mean.
+		// each bounds the number of transactions of one follow, and all bounds the mean number.
 		each int
 		all  float64
 	}{{1, 1, 1}, {2, 10, 1.5}, {4, 10, 2}, {8, 10, 3}} {

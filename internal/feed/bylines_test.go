@@ -27,7 +27,7 @@ func (w *world) kept(author, post string) schema.Byline {
 	return p.Byline
 }
 
-// profile returns a profile as it is stored.
+// profile returns the stored profile of user.
 func (w *world) profile(user string) schema.Profile {
 	w.t.Helper()
 	res, err := w.store.Get(w.t.Context(), table.GetInput{Key: schema.ProfileKey(user), Consistent: true})
@@ -72,7 +72,7 @@ func TestAPostKeepsTheNameAndImageOfItsAuthor(t *testing.T) {
 	}
 }
 
-// If another write made the post, a worker does not know the post's byline.
+// If another write made the post, a worker does not know the byline of the post.
 func TestTheBylineOfAPostThatAnotherWriteMadeIsNotKnown(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann")
@@ -128,7 +128,7 @@ func TestAChangeOfANameOrImageIsSentBeforeItIsMade(t *testing.T) {
 	}
 }
 
-// Posts that are older than the removal may keep the former name.
+// Posts that are older than the removal may keep the previous name.
 func TestAUserWhoComesBackTellsTheNewName(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann")
@@ -145,7 +145,7 @@ func TestAUserWhoComesBackTellsTheNewName(t *testing.T) {
 	assert.Equal(t, w.profile("ann").V, e.V)
 }
 
-// Each try sends an event.
+// Each attempt sends an event.
 func TestAChangeThatIsOvertakenAgainAndAgainEnds(t *testing.T) {
 	w, tp := tapped(t)
 	w.users("ann")
@@ -164,7 +164,8 @@ func TestAChangeThatIsOvertakenAgainAndAgainEnds(t *testing.T) {
 	assert.Len(t, w.published.take(), 3)
 }
 
-// A worker stores the post of an API that died, with the byline that the API would have stored.
+// If an API stopped before it stored a post, a worker stores the post with the byline that the API
+// would have stored.
 func TestAPostThatAWorkerMakesKeepsAByline(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann")
@@ -178,8 +179,8 @@ func TestAPostThatAWorkerMakesKeepsAByline(t *testing.T) {
 	assert.Equal(t, post.Byline, w.kept("ann", made))
 }
 
-// Two calls change one profile at the same time, and one of the calls is repeated. Each name has a version of
-// its own.
+// Two calls change one profile at the same time, and one of the calls is repeated. Each name has a
+// different version.
 func TestNoTwoNamesHaveOneVersion(t *testing.T) {
 	for name, before := range map[string]func(*world){
 		"a profile of the api":  func(w *world) { w.users("ann") },
@@ -208,7 +209,7 @@ func TestNoTwoNamesHaveOneVersion(t *testing.T) {
 	}
 }
 
-// The profile is read in a round trip of its own, because only the post shows whether it has a
+// The profile is read in a separate round trip, because only the post shows whether the post has a
 // byline.
 func TestAuthorsOfPostsWithoutABylineAreReadAfterwards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -218,7 +219,7 @@ func TestAuthorsOfPostsWithoutABylineAreReadAfterwards(t *testing.T) {
 			w.put(schema.Post{ID: item.Post.ID, Author: item.Author.ID, Text: "without a byline", LikeShards: 1}.Item())
 		}
 		tp.latency = time.Second
-		for _, trips := range []time.Duration{3 * time.Second, 2 * time.Second} { // then the process knows the authors
+		for _, trips := range []time.Duration{3 * time.Second, 2 * time.Second} { // the second time, the authors are known
 			began := time.Now()
 			items := w.page("viewer", 20)
 			assert.Equal(t, trips, time.Since(began))
@@ -246,7 +247,7 @@ func TestAHomeShowsTheNewerOfBylineAndKnownProfile(t *testing.T) {
 	assert.Equal(t, "Of this process", name(), "the post is too old to tell")
 }
 
-// A process that remembers authors gives posts their present names.
+// In a process that remembers authors, a new post has the present name of its author.
 func TestAKnownAuthorsPostsKeepThePresentName(t *testing.T) {
 	w, _, _ := knowing(t)
 	w.users("ann")

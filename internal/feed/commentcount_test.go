@@ -25,7 +25,7 @@ func (w *world) comment(user, post string) feed.Comment {
 	return c
 }
 
-// comments returns the comment count of a post as its view shows it.
+// comments returns the comment count in the view of a post.
 func (w *world) comments(post string) int64 {
 	w.t.Helper()
 	view, err := w.PostView(w.t.Context(), "ann", post)
@@ -64,8 +64,8 @@ func TestAnImportedCommentIsCountedOnce(t *testing.T) {
 	require.NoError(t, w.ImportComment(t.Context(), c), "a comment of a deleted post has no place to go")
 }
 
-// Comments, deletions and views of a post, all at once, in four processes whose transactions
-// conflict.
+// Four processes, whose transactions conflict, comment on a post, delete comments and read views at
+// the same time.
 func TestCommentsAtOnceEndExact(t *testing.T) {
 	const crowd = 60
 	synctest.Test(t, func(t *testing.T) {
@@ -84,7 +84,7 @@ func TestCommentsAtOnceEndExact(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range crowd {
 			all.Go(func() {
-				// The comments come one by one, one each 50 ms.
+				// The comments arrive one by one, 50 ms apart.
 				assert.NoError(t, backoff.Wait(t.Context(), time.Duration(i)*50*time.Millisecond))
 				process := processes[i%len(processes)]
 				_, err := process.CreateComment(t.Context(), "ann", p.ID, "new")
@@ -144,7 +144,7 @@ func TestACommentThatMeetsTheDeletionOfItsPostIsNotFound(t *testing.T) {
 	assert.Len(t, w.partition(schema.CommentsPK(p.ID)), 1)
 }
 
-// onNth runs change just before the nth call that equals c, as another process would.
+// onNth calls change just before the nth call that equals c, as a concurrent call of another process.
 func onNth(tp *tap, nth int, c call, change func()) {
 	met := 0
 	tp.set(func(now call) failure {
@@ -176,8 +176,9 @@ func TestACommentThatIsDeletedMeanwhileIsNotFoundAndNothingIsCounted(t *testing.
 	}
 }
 
-// One user sends 32 comments on a post at once, and deletes other comments. A comment of another user waits
-// for the running transaction and for its own, but not for all comments of the first user.
+// One user sends 32 comments on a post at once, and deletes other comments. A comment of another user
+// waits only for the running transaction and for its own transaction, not for all comments of the
+// first user.
 func TestOneCommenterHoldsUpNobodyElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &contended{Store: tabletest.NewMemory(), busy: map[table.Key]bool{}, sent: map[table.Key]int{}}

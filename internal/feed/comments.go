@@ -12,7 +12,7 @@ import (
 	"fanfare/internal/table"
 )
 
-// CreateComment is AddComment for a comment of a text alone.
+// CreateComment adds a comment that has only a text.
 func (s *Service) CreateComment(ctx context.Context, user, post, text string) (Comment, error) {
 	return s.AddComment(ctx, user, post, CommentInput{Text: text})
 }
@@ -73,7 +73,7 @@ func (s *Service) Comments(ctx context.Context, post string, in page.Request) (p
 	return page.Of(comments, in.Size(), scope, func(c Comment) string { return c.ID }), nil
 }
 
-// DeleteComment deletes a comment. Its author may do so, and the author of the post.
+// DeleteComment deletes a comment. The comment's author and the post's author may delete a comment.
 func (s *Service) DeleteComment(ctx context.Context, user, post, comment string) error {
 	key := schema.CommentKey(post, comment)
 	var byID schema.PostRef
@@ -112,7 +112,7 @@ func (s *Service) CommentsByUser(ctx context.Context, user string, in page.Reque
 	return list, err
 }
 
-// CommentsWithPosts is CommentsByUser, and returns the posts by id, too.
+// CommentsWithPosts returns the list of CommentsByUser, and the posts by id.
 func (s *Service) CommentsWithPosts(ctx context.Context, user string, in page.Request) (page.List[Comment], map[string]schema.PostRef, error) {
 	scope := page.ListByID("comments-by-user", user, "")
 	before, err := scope.Position(in.Cursor)
@@ -137,10 +137,10 @@ func (s *Service) CommentsWithPosts(ctx context.Context, user string, in page.Re
 	return list, refs, err
 }
 
-// transactComment writes or deletes a comment by op, and changes the post's number of comments, in
-// one transaction (I4, docs/decisions/0028). All transactions about one post write one item, so
-// they take turns in this process, user by user. If op's condition failed, the transaction's own
-// error is returned.
+// transactComment writes or deletes a comment by op, and changes the post's number of comments, in one
+// transaction (I4, docs/decisions/0028). All transactions about one post write the same item, so these
+// transactions take turns in this process, user by user. If op's condition failed, transactComment
+// returns the transaction's own error.
 func (s *Service) transactComment(ctx context.Context, user string, post schema.PostRef, delta int64, op table.TransactOp) error {
 	count := access.AddTo(schema.PostKey(post.Author, post.ID), schema.AttrComments, delta)
 	count.If = table.Exists{}

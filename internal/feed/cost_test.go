@@ -20,7 +20,7 @@ func TestTheCostOfARequestIsThatOfItsTableCalls(t *testing.T) {
 	w.deliver()
 	calls := map[string]struct {
 		do    func(context.Context) error
-		units []float64 // after each repetition
+		units []float64 // the units after each repetition
 	}{
 		"a read of one and a half units": {func(ctx context.Context) error { _, err := w.LikeCount(ctx, p.ID); return err }, []float64{1.5, 3, 4.5}},
 		"reads and writes":               {func(ctx context.Context) error { return w.Mute(ctx, "bob", "ann") }, nil},

@@ -17,8 +17,8 @@ import (
 	"fanfare/messages"
 )
 
-// The API's write and the worker's write of one post are equal, whatever the data is and however
-// the queue spells the data.
+// The API and a worker store the same bytes for one post, whatever the data is and however the queue
+// encodes the data.
 func TestAWorkerStoresTheDataThatTheAPIAnswered(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann")
@@ -88,7 +88,7 @@ func TestCustomValuesAreRefusedWithTheirPlaces(t *testing.T) {
 	}
 }
 
-// beforePut is a table that does something once, before a put.
+// beforePut is a table that runs a function once, before a put.
 type beforePut struct {
 	table.Store
 	do func()
@@ -133,7 +133,7 @@ func TestADeletionNamesTheMentionedUsers(t *testing.T) {
 	}
 }
 
-// Data counts for the size of a page (I11).
+// The data adds to the size of a page (I11).
 func TestDataCountsForTheSizeOfAPage(t *testing.T) {
 	data := `{"a":"` + strings.Repeat("x", 4000) + `"}`
 	assert.Greater(t, feed.Post{Data: data}.JSONBytes(), len(data))
@@ -180,8 +180,9 @@ func (d *dataReads) Query(ctx context.Context, q table.Query) iter.Seq2[table.Pa
 	}
 }
 
-// Only a read that shows the custom data of a profile reads the data, and so does a write that reads a profile
-// together with other items. A like, a comment and a bookmark only check that a profile exists.
+// Only two kinds of calls read the custom data of a profile: a read that shows the data, and a write
+// that reads a profile together with other items. A like, a comment and a bookmark only check that a
+// profile exists.
 func TestProfilesAreReadWithoutTheirData(t *testing.T) {
 	store := &dataReads{}
 	s := newSample(t, newClock(), withData(`{"a":1}`), sharing, active(14), withLimit(1_000_000), func(c *config) { store.Store, c.Store = c.Store, store })
@@ -197,7 +198,7 @@ func TestProfilesAreReadWithoutTheirData(t *testing.T) {
 		return names
 	}
 	assert.Equal(t, []string{"profile", "counts"}, readers(readPatterns()))
-	s.clock.add(schema.BylineShown) // from now on homes read the names of authors
+	s.clock.add(schema.BylineShown) // from this time on, homes read the names of authors
 	assert.Empty(t, readers([]accessPattern{{name: "home that is filled up", do: func(ctx context.Context, s *sample) error {
 		return s.homeWithout(ctx, s.ids[10:15])
 	}}}))

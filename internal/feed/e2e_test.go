@@ -22,8 +22,8 @@ import (
 	"fanfare/internal/table/tabletest"
 )
 
-// engine makes a new table on the engine whose endpoint is in the environment variable.
-// Without the variable the test fails, because a skipped test proves nothing.
+// engine makes a new table on the engine whose endpoint the environment variable names. Without the
+// variable the test fails, because a skipped test proves nothing.
 func engine(t *testing.T, variable string) table.Store {
 	t.Helper()
 	url := os.Getenv(variable)
@@ -43,7 +43,7 @@ func engine(t *testing.T, variable string) table.Store {
 	return store
 }
 
-// present is a clock at the real time, because engines remove expired items by the real time.
+// present returns a clock with the real time, because engines remove expired items by the real time.
 func present() *clock {
 	return &clock{at: time.Now().UTC().Truncate(time.Second).Add(time.Millisecond)}
 }
@@ -56,7 +56,7 @@ func TestAccessPatternsCostTheSameOnDynoxide(t *testing.T) {
 
 const localStackUnits = "testdata/units_localstack.json"
 
-// LocalStack counts units in its own way, but the calls must be the same.
+// LocalStack counts units differently, but the calls must be the same.
 func TestAccessPatternsOnLocalStack(t *testing.T) {
 	want := measurePatterns(t, tabletest.NewMemory(), present())
 	got := measurePatterns(t, engine(t, "AWS_ENDPOINT_URL"), present())
@@ -66,8 +66,8 @@ func TestAccessPatternsOnLocalStack(t *testing.T) {
 	golden(t, localStackUnits, string(text)+"\n")
 }
 
-// TestOperationsInAnyOrderMatchTheModelOnDynamoDB compares all operations with the
-// model, over the adapter that production uses.
+// TestOperationsInAnyOrderMatchTheModelOnDynamoDB compares all operations with the model, on the
+// adapter that production uses.
 func TestOperationsInAnyOrderMatchTheModelOnDynamoDB(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		clock := present()

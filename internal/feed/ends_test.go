@@ -18,7 +18,7 @@ import (
 	"fanfare/messages"
 )
 
-// ending makes a post of bob that ends in an hour.
+// ending makes a post by bob that ends in an hour.
 func (w *world) ending(text string) feed.Post {
 	w.t.Helper()
 	p, err := w.CreatePost(w.t.Context(), "bob", feed.PostInput{Text: text, ExpiresAt: w.clock.now().Add(time.Hour + 300*time.Millisecond)})
@@ -117,8 +117,8 @@ func found(t *testing.T, err error) bool {
 	return err == nil
 }
 
-// I4, I15: counts.posts never counts a post with an end, whether or not it was deleted, and whichever process
-// writes it.
+// I4, I15: counts.posts never includes a post with an end, whether or not the post was deleted, and
+// whichever process writes the post.
 func TestAPostWithAnEndIsNeverCounted(t *testing.T) {
 	w := newWorld(t)
 	w.users("bob")
@@ -130,7 +130,7 @@ func TestAPostWithAnEndIsNeverCounted(t *testing.T) {
 	kept, first, second := w.post("bob", "kept"), w.ending("first"), w.ending("second")
 	assert.EqualValues(t, 1, posts())
 	require.NoError(t, w.DeletePost(t.Context(), "bob", second.ID))
-	require.NoError(t, w.DeletePost(t.Context(), "bob", first.ID)) // below the newest deleted one
+	require.NoError(t, w.DeletePost(t.Context(), "bob", first.ID)) // first is below the newest deleted post
 	assert.EqualValues(t, 1, posts())
 	e := &messages.PostCreated{PostID: w.newULID(), AuthorID: "bob", Text: "of a producer", ExpiresAt: new(w.clock.now().Add(2 * time.Second))}
 	_, err := w.EnsurePost(t.Context(), e)
@@ -162,7 +162,7 @@ func TestItemsOfAPostWithAnEndHaveTheirTTLFromIt(t *testing.T) {
 	assert.Equal(t, p.ExpiresAt.Unix(), byID.Int(schema.AttrEnds))
 }
 
-// A message that comes after the end has no effect.
+// A message that arrives after the end of its post has no effect.
 func TestAPostCreatedAfterItsEndWritesNothing(t *testing.T) {
 	w := newWorld(t)
 	w.users("bob")
@@ -175,7 +175,7 @@ func TestAPostCreatedAfterItsEndWritesNothing(t *testing.T) {
 	assert.Empty(t, w.partition(schema.PostsPK("bob")))
 }
 
-// The first call decides whether the end is late enough. A repetition gets the same answer, even
+// The first call decides whether the end is late enough. A repeated call gets the same answer, even
 // after the end.
 func TestARepetitionIsAnsweredWhateverItsEnd(t *testing.T) {
 	w := newWorld(t)

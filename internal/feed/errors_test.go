@@ -15,7 +15,7 @@ import (
 	"fanfare/internal/table"
 )
 
-// broken is a table whose batches end in a way of the test's.
+// broken is a table whose batches end as the test decides.
 type broken struct {
 	table.Store
 	end func() error
@@ -25,7 +25,7 @@ func (b *broken) BatchGet(context.Context, table.BatchGetInput) (table.BatchGetR
 	return table.BatchGetResult{}, b.end()
 }
 
-// No retry mends a defect, so its error does not ask for a retry. A retry may mend any
+// No retry mends a defect, so the error of a defect does not ask for a retry. A retry may mend any
 // other failure.
 func TestADefectIsNotUnavailable(t *testing.T) {
 	cause := errors.New("cause")

@@ -29,7 +29,7 @@ import (
 	"fanfare/messages"
 )
 
-// graveyard has only dead letters.
+// graveyard is a queue that has only dead letters.
 type graveyard struct {
 	queue.DeadLetters
 	letters []queue.DeadLetter
@@ -44,14 +44,14 @@ func (g *graveyard) ListDead(_ context.Context, topic string, limit int) (dead [
 	return dead, nil
 }
 
-// story is a world with the product's own fan-out worker. Messages wait until the story continues. The workers
-// read four followers at once.
+// story is a world with the product's own fan-out worker. Messages wait until the story handles them.
+// The workers read four followers at a time.
 type story struct {
 	*world
 	graveyard
 	worker  *fanout.Worker
 	waiting []waiting
-	// fault lets the worker's writes of keys with this prefix fail.
+	// fault makes the worker's writes of keys with this prefix fail.
 	fault string
 }
 
@@ -99,7 +99,7 @@ func (s *story) Publish(topic string, msgs ...*message.Message) error {
 // Close implements message.Publisher.
 func (*story) Close() error { return nil }
 
-// take takes the first waiting message.
+// take removes the first waiting message and returns it.
 func (s *story) take() waiting {
 	s.t.Helper()
 	require.NotEmpty(s.t, s.waiting)
@@ -128,7 +128,7 @@ func (s *story) workAll() {
 	}
 }
 
-// bury makes a dead letter of the first waiting message.
+// bury makes the first waiting message a dead letter.
 func (s *story) bury() {
 	s.t.Helper()
 	next := s.take()
@@ -139,7 +139,7 @@ func (s *story) bury() {
 	})
 }
 
-// crowd follows ann with users below and above fan, so that fan is in the second chunk.
+// crowd makes users with ids below and above fan follow ann, so that fan is in the second chunk.
 func (s *story) crowd() {
 	s.t.Helper()
 	for _, user := range append(numbered(4, "a"), "zed", "zoe") {
@@ -151,7 +151,7 @@ func (s *story) crowd() {
 	s.clock.add(time.Hour)
 }
 
-// followed lets fan follow ann, and an hour pass.
+// followed makes fan follow ann, and then lets an hour pass.
 func (s *story) followed() {
 	s.t.Helper()
 	s.follow("fan", "ann")
@@ -159,7 +159,7 @@ func (s *story) followed() {
 	s.clock.add(time.Hour)
 }
 
-// away lets fan follow ann and stay away, until fan-out skips a post of ann.
+// away makes fan follow ann and stay away, until fan-out skips a post by ann.
 func (s *story) away() feed.Post {
 	s.t.Helper()
 	s.followed()
@@ -177,8 +177,8 @@ type telling struct {
 	says   string
 }
 
-// stories lead to each reason by a sequence of events. Each returns the post that is explained
-// to fan.
+// stories lead to each reason by a sequence of events. Each story returns the post whose explanation
+// to fan is checked.
 var stories = []telling{
 	{"own", settings{}, home.ReasonOwn, func(s *story) feed.Post { return s.post("fan", "mine") }, "fan wrote it"},
 	{"pushed to all at once", settings{}, home.ReasonPushed, func(s *story) feed.Post {
@@ -234,7 +234,7 @@ var stories = []telling{
 	}, "fan-out skipped it, as fan is away since 2026-11-24T00:00:00Z: the home is read by pull there"},
 	{"skipped, and in the gap", settings{days: 2}, home.ReasonSkipped, func(s *story) feed.Post {
 		p := s.away()
-		for range 200 { // as many as a return writes
+		for range 200 { // a return writes 200 entries at most
 			s.post("ann", "newer")
 		}
 		s.workAll()
@@ -308,7 +308,7 @@ var stories = []telling{
 	{"before the second follow", settings{}, home.ReasonBeforeFollow, func(s *story) feed.Post {
 		s.followed()
 		p := s.post("ann", "hello")
-		s.workAll() // its entry stays
+		s.workAll() // the entry of the post stays
 		require.NoError(s.t, s.Unfollow(s.t.Context(), "fan", "ann"))
 		for range 3 {
 			s.post("ann", "newer")
@@ -329,7 +329,7 @@ var stories = []telling{
 	{"the second chunk waits", settings{}, home.ReasonQueued, func(s *story) feed.Post {
 		s.crowd()
 		p := s.post("ann", "hello")
-		for range 3 { // the post, the plan, the first chunk
+		for range 3 { // the three messages are for the post, the plan and the first chunk
 			require.NoError(s.t, s.work())
 		}
 		return p
@@ -495,7 +495,7 @@ func (s *story) lose(p feed.Post) {
 	require.NoError(s.t, err)
 }
 
-// oldest makes ann post, and then post as many newer posts. All are delivered an hour
+// oldest makes ann post a post, and then a number of newer posts. All posts were delivered an hour
 // ago.
 func (s *story) oldest(newer int) feed.Post {
 	s.t.Helper()
@@ -508,7 +508,7 @@ func (s *story) oldest(newer int) feed.Post {
 	return p
 }
 
-// produced makes another producer send a post of ann.
+// produced makes another producer send a post by ann.
 func (s *story) produced(post string) feed.Post {
 	e := &messages.PostCreated{Header: messages.Header{EventID: post, Time: s.clock.now()}, PostID: post, AuthorID: "ann", Text: "hello"}
 	s.waiting = append(s.waiting, waiting{queue.TopicPosts, e})
@@ -549,7 +549,7 @@ func TestTheNewestPostsOfTheFolloweesAreExplained(t *testing.T) {
 	for i := range page.DefaultLimit {
 		p := s.post([]string{"ann", "bob"}[i%2], fmt.Sprint("post ", i))
 		reason := home.ReasonBeforeFollow
-		if i >= page.DefaultLimit-2*3 { // RecentPosts of each
+		if i >= page.DefaultLimit-2*3 { // the newest RecentPosts (3) posts of each author
 			reason = home.ReasonCopied
 		}
 		want = append([]string{p.ID + " " + string(reason)}, want...)
@@ -585,7 +585,8 @@ func TestAnExplanationNeedsAUserAndAPost(t *testing.T) {
 	assert.Equal(t, delivery.Queued, d.State)
 }
 
-// A follow that comes between the reads of its edge and of its mark must not look like a loss.
+// A follow may be made between the read of its edge and the read of its mark. Such a follow must not
+// look like a loss.
 func TestAnExplanationOfAMovingFollowIsRight(t *testing.T) {
 	s := newStory(t, func(*clock) table.Store { return tabletest.NewMemory() }, settings{})
 	p := s.post("ann", "hello")
@@ -600,7 +601,7 @@ func TestAnExplanationOfAMovingFollowIsRight(t *testing.T) {
 	assert.True(t, hidden.done)
 }
 
-// withoutOnce leaves a key out of the first batch that asks for it.
+// withoutOnce leaves a key out of the first batch that reads the key.
 type withoutOnce struct {
 	table.Store
 	key  table.Key
@@ -635,7 +636,7 @@ func TestAFailedReadExplainsNothing(t *testing.T) {
 	}
 }
 
-// The help of fanfare explain names this cost.
+// The help text of fanfare explain contains this cost.
 func TestTheExplanationOfAPostCostsTenReadUnits(t *testing.T) {
 	s := newStory(t, func(*clock) table.Store { return tabletest.NewMemory() }, settings{})
 	s.crowd()
@@ -659,7 +660,7 @@ func newTale(t *testing.T) *story {
 	return newStory(t, func(*clock) table.Store { return tabletest.NewMemory() }, settings{})
 }
 
-// The entry of a delivered post is gone. Only a home that is read by pull shows the post.
+// The entry of a delivered post is missing. Only a home by pull shows the post.
 func TestAPresenceExplainsAPostWithoutAnEntry(t *testing.T) {
 	s := newTale(t)
 	s.followed()
@@ -696,7 +697,7 @@ func TestAPresenceExplainsAPostWithoutAnEntry(t *testing.T) {
 	}
 }
 
-// Letters that are not of this product's events name no post.
+// Letters that are not events of this product name no post.
 func TestADeadLetterIsTheReasonOfItsPostOnly(t *testing.T) {
 	s := newTale(t)
 	s.users("bob")
@@ -759,7 +760,7 @@ func TestOnlyQueuedDeliveriesNeedTheDeadLetters(t *testing.T) {
 	}
 }
 
-// An explanation counts the chunks up to the user's chunk, a thousand at most.
+// An explanation counts the chunks up to the user's chunk, but at most a thousand chunks.
 func TestAChunkAboveAThousandHasNoNumber(t *testing.T) {
 	for _, c := range []struct {
 		before, number int

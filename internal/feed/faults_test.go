@@ -21,9 +21,9 @@ import (
 	"fanfare/messages"
 )
 
-// checkCounts compares the counts of users with the stored edges and posts (I4), the counts of posts
-// with the comments, and edges and posts with their counterparts. No failure may leave a half-written
-// change.
+// checkCounts compares the counts of users with the stored edges and posts (I4), and the counts of
+// posts with the stored comments. checkCounts also compares edges and posts with their counterparts.
+// No failure may leave an incomplete change.
 func (w *world) checkCounts(users ...string) {
 	w.t.Helper()
 	for _, user := range users {
@@ -56,7 +56,8 @@ func (w *world) checkCounts(users ...string) {
 	}
 }
 
-// checkHidden compares the halves of user's mutes, and the sides of its blocks.
+// checkHidden compares the two items of each of user's mutes, and the two sides of each of user's
+// blocks.
 func (w *world) checkHidden(user string) {
 	w.t.Helper()
 	halves := w.partition(schema.MutersPK(user))
@@ -99,18 +100,19 @@ func isWrite(c call) bool {
 	}
 }
 
-// operation is one call that writes. In its world bob has the post with the id post and a comment by ann, ann
-// follows cid, and no work is pending.
+// operation is one call that writes. In the world of the call, bob has the post with the id post and a
+// comment by ann, ann follows cid, and no work is pending.
 type operation struct {
 	name string
 	do   func(w *world, s stage) error
 	// writes is the number of writes that the operation makes.
 	writes int
-	// durable is the first write whose failure must not fail the operation.
+	// durable is the number of the first write whose failure must not fail the operation.
 	durable int
-	// repeated is the kind of error that a repeat may answer after the operation was done, 0 for no error.
+	// repeated is the kind of error that a repeated call may return after the operation had its effect, 0
+	// for no error.
 	repeated fault.Kind
-	// done reports whether the operation had its effect once.
+	// done reports whether the operation had its effect exactly once.
 	done func(w *world, s stage) bool
 }
 
@@ -349,7 +351,7 @@ func failOneWrite(t *testing.T, op operation, nth int, f failure) {
 	if f == answerLost && nth == op.writes && !op.done(w, s) {
 		t.Error("it was not done, though all was written")
 	}
-	if err != nil { // the user tries again
+	if err != nil { // the user retries the call
 		w.clock.add(1)
 		if err := op.do(w, s); err != nil {
 			require.NotZerof(t, op.repeated, "again: %v", err)
@@ -423,7 +425,7 @@ func TestEveryReadMayFail(t *testing.T) {
 	}
 }
 
-// lossyPublisher publishes and then reports a failure.
+// lossyPublisher publishes the events and then reports a failure.
 type lossyPublisher struct{ *recorder }
 
 func (p lossyPublisher) Publish(topic string, msgs ...*message.Message) error {

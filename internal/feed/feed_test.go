@@ -91,7 +91,7 @@ func topicOf(e messages.Event) string {
 	return queue.TopicLikes
 }
 
-// take returns the events published since the last take.
+// take returns the events that were published since the last take.
 func (r *recorder) take() []messages.Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -122,7 +122,7 @@ type config struct {
 	data       string
 }
 
-// domain has all parts of the domain.
+// domain combines all parts of the product's domain.
 type domain struct {
 	*feed.Service
 	*home.Homes
@@ -147,7 +147,7 @@ type world struct {
 	store     table.Store
 	clock     *clock
 	published *recorder
-	// data is the custom data of posts, comments and profiles that a test makes without.
+	// data is the custom data of posts, comments and profiles, if a test sets no data.
 	data string
 }
 
@@ -208,8 +208,8 @@ func (w *world) post(author, text string) feed.Post {
 	return p
 }
 
-// deliver stands in for the fan-out worker. It handles all published events: it writes
-// the entries of posts and ends backfills.
+// deliver does the work of the fan-out worker. deliver handles all published events: it writes the
+// entries of posts and ends backfills.
 func (w *world) deliver() {
 	w.t.Helper()
 	for _, event := range w.published.take() {
@@ -271,7 +271,7 @@ func (w *world) entry(user, author, post string, likeShards int) {
 	require.NoError(w.t, err)
 }
 
-// count stands in for the aggregator. It counts one like in a window of its own.
+// count does the work of the aggregator. It counts one like in a separate window.
 func (w *world) count(e messages.Like, kind string) {
 	w.t.Helper()
 	like := schema.Like{
@@ -320,8 +320,8 @@ func (w *world) partition(pk string) []table.Item {
 	return items
 }
 
-// list reads a list page by page to its end. It fails the test if a page with a cursor
-// is empty or a cursor appears twice.
+// list reads a list page by page to its end. list fails the test if a page with a cursor is empty, or
+// if a cursor appears twice.
 func list[T any](t *testing.T, limit int, read func(page.Request) (page.List[T], error)) []T {
 	t.Helper()
 	var items []T
@@ -341,7 +341,7 @@ func list[T any](t *testing.T, limit int, read func(page.Request) (page.List[T],
 	}
 }
 
-// viewed adds the views of the users to a page that a list has read.
+// viewed adds the views of the users to a page that a list returned.
 func viewed[T any](ctx context.Context, views func(context.Context, string, page.List[T]) (page.List[view.WithUser[T]], error), viewer string) func(page.List[T], error) (page.List[view.WithUser[T]], error) {
 	return func(list page.List[T], err error) (page.List[view.WithUser[T]], error) {
 		if err != nil {
@@ -367,7 +367,7 @@ func texts(items []feed.HomeItem) []string {
 	return all
 }
 
-// homes checks the texts of a home, by push and by pull.
+// homes checks the texts of viewer's home, by push and by pull.
 func (w *world) homes(viewer string, want ...string) {
 	w.t.Helper()
 	for _, pull := range []bool{false, true} {

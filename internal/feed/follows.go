@@ -20,25 +20,24 @@ import (
 	"fanfare/messages"
 )
 
-// Follow makes follower follow author. It may be repeated: a follow that exists does not change.
-// The exception is a follow of a former life of follower or author, which a removal is about to
-// delete: Follow renews it.
+// Follow makes follower follow author. A call may be repeated: an existing follow does not change. The
+// exception is a follow of a former life of follower or author, which a removal is about to delete.
+// Follow renews such a follow.
 //
-// A new follower misses no post (I1) for these reasons. One transaction writes the
-// edge and the home mark. The mark makes home reads merge in the author's own post
-// list, from the id `from` on, until the backfill has copied that list. A post's
-// fan-out puts the post into the table before it reads followers. So each post
-// reaches the follower in one of two ways:
+// A new follower misses no post (I1) for these reasons. One transaction writes the edge and the home
+// mark. Because of the mark, home reads merge in the author's own post list, from the id `from` on,
+// until the backfill has copied that list. A post's fan-out puts the post into the table before the
+// fan-out reads followers. So each post reaches the follower in one of two ways:
 //
 //   - The fan-out reads the page of followers, consistently, after this transaction. Then
 //     the fan-out sees the edge.
 //   - The fan-out reads the page before this transaction. Then the post was in the table
-//     even earlier, and both the merge and the backfill see the post: they begin after
-//     the transaction and read the post list consistently.
+//     even earlier, and both the merge and the backfill see the post, because merge and
+//     backfill begin after the transaction and read the post list consistently.
 //
-// `from` is read before the transaction, so every post made after the follow is above
-// `from`. Merge, backfill and pull all use the same `from`. A home read leaves out the
-// author's entries below it: entries of an earlier follow, or of a late fan-out.
+// `from` is read before the transaction, so every post after the follow is above `from`. Merge,
+// backfill and pull all use the same `from`. A home read leaves out the author's entries below `from`:
+// entries of an earlier follow, or of a late fan-out.
 func (s *Service) Follow(ctx context.Context, follower, author string) error {
 	if err := notSelf(follower, author); err != nil {
 		return err
@@ -46,8 +45,8 @@ func (s *Service) Follow(ctx context.Context, follower, author string) error {
 	return s.access.RetryChanged(func() (bool, error) { return s.follow(ctx, follower, author) })
 }
 
-// follow tries once. changed reports that another call has changed the follow since the
-// read of this try.
+// follow makes one attempt of Follow. changed reports that another call has changed the follow after
+// the read of this attempt.
 func (s *Service) follow(ctx context.Context, follower, author string) (changed bool, err error) {
 	now, err := s.readFollow(ctx, follower, author, schema.CountsKey(follower))
 	if err != nil {
@@ -86,8 +85,8 @@ func (s *Service) follow(ctx context.Context, follower, author string) (changed 
 		return changed, err
 	}
 	access.Cause(ctx, backfill)
-	// The follow is durable, and the mark makes the home right. If the event is lost
-	// here, a home read that finds the old mark publishes it again.
+	// The follow is durable, and the mark makes the home correct. If the event is lost here, a home read
+	// that finds the old mark publishes the event again.
 	err = s.access.Publish(ctx, queue.TopicBackfills, &messages.Followed{
 		FollowerID: follower, AuthorID: author, From: from, MarkVersion: version, FollowID: mark.FollowID,
 	})
@@ -98,8 +97,8 @@ func (s *Service) follow(ctx context.Context, follower, author string) (changed 
 	return false, nil
 }
 
-// makeFollow makes a follow's transaction, with its home mark. changed reports that another call has
-// changed the follow since the read of now.
+// makeFollow sends a follow's transaction, with the home mark. changed reports that another call has
+// changed the follow after the read of now.
 func (s *Service) makeFollow(ctx context.Context, now following, mark schema.Mark, since time.Time) (changed bool, err error) {
 	follower, author := mark.User, mark.Author
 	until, enrols := s.edgeUntil(now.upto)
@@ -135,9 +134,9 @@ func (s *Service) makeFollow(ctx context.Context, now following, mark schema.Mar
 	return false, nil
 }
 
-// renewFollow brings a follow of a former life into the present life, and counts nothing. since is
+// renewFollow brings a follow of a former life into the present life, and changes no counts. since is
 // the time that the follow shows, v the time of its version. changed reports that another call has
-// changed the follow since the read of now.
+// changed the follow after the read of now.
 func (s *Service) renewFollow(ctx context.Context, follower, author string, now following, since, v time.Time) (changed bool, err error) {
 	item := schema.ImportedFollowingItem(follower, author, since, now.edge.Str(schema.AttrFrom), v)
 	under := &table.UpdateInput{
@@ -156,14 +155,14 @@ func (s *Service) renewFollow(ctx context.Context, follower, author string, now 
 	return false, fault.Wrap("table", err)
 }
 
-// sameEdge holds while an edge is unchanged since the read.
+// sameEdge holds while an edge has not changed since the read.
 func sameEdge(it table.Item) table.Cond {
 	return table.All{table.Exists{}, unchangedAttr(it, schema.AttrSince), unchangedAttr(it, schema.AttrEdgeV)}
 }
 
-// edgeUntil returns the day of a new edge of a reader whose counts have the day upto. The
-// day is the presence's day or a later one, or 0 for none. enrols reports whether the
-// follow makes the presence, because only a reader with a presence has edges with a day.
+// edgeUntil returns the day of a new edge of a reader whose counts have the day upto. The day is the
+// presence's day or a later day, or 0 for no day. enrols reports whether the follow makes the
+// presence, because only a reader with a presence has edges with a day.
 func (s *Service) edgeUntil(upto schema.Day) (until schema.Day, enrols bool) {
 	if upto == 0 && s.access.ActiveDays == 0 {
 		return 0, false
@@ -171,10 +170,10 @@ func (s *Service) edgeUntil(upto schema.Day) (until schema.Day, enrols bool) {
 	return max(upto, schema.DayOf(s.access.Now())+schema.DaysAhead(s.access.ActiveDays)), upto == 0
 }
 
-// oneMoreFollowing adds 1 to the number of users whom follower follows, which must be below
-// the limit. The count is exact (I4), and so is the limit. A worker that raises the days of
-// the reader's edges may have read the edges before this one exists, so the day of the new
-// edge must not be below the worker's day.
+// oneMoreFollowing adds 1 to the number of users whom follower follows. This number must be below the
+// limit. The count and the limit are exact (I4). A worker that raises the days of the reader's edges
+// may have read the edges before the new edge exists, so the day of the new edge must not be below the
+// worker's day.
 func (s *Service) oneMoreFollowing(follower string, until schema.Day, enrols bool) *table.UpdateInput {
 	update := access.AddTo(schema.CountsKey(follower), schema.AttrFollowing, 1)
 	raised := table.Any{table.AttrAbsent{Name: schema.AttrUptoDay}}
@@ -193,8 +192,8 @@ func (s *Service) oneMoreFollowing(follower string, until schema.Day, enrols boo
 	return update
 }
 
-// followsMost reports whether a follow failed because the follower follows as many users as
-// it may. If the edge is there, the follow was made before.
+// followsMost reports whether a follow failed because the follower already follows as many users as
+// the limit allows. An existing edge means that the follow was made before.
 func (s *Service) followsMost(err error) bool {
 	cancelled, ok := errors.AsType[*table.CancelledError](err)
 	if !ok || s.cfg.MaxFollowing == 0 || cancelled.Failed(1) || !cancelled.Failed(2) {
@@ -211,9 +210,10 @@ func notSelf(user, other string) error {
 	return nil
 }
 
-// following is the stored state of a follow: the edge under the follower, and the home mark. Each
-// is nil if it is absent. upto is the day of the follower's counts. after is an id above all ids
-// of the former lives of the two users. use is the use of the call that changes the follow.
+// following is the stored state of a follow: the edge under the follower, and the home mark. edge,
+// mark or counts is nil if the item is absent. upto is the day of the follower's counts. after is an
+// id above all ids of the former lives of the two users. use is the use of the call that changes the
+// follow.
 type following struct {
 	edge, mark, counts *table.Item
 	upto               schema.Day
@@ -221,8 +221,8 @@ type following struct {
 	use                use
 }
 
-// readFollow reads a follow, both profiles, which must exist, and the keys in also,
-// consistently.
+// readFollow reads a follow, both profiles, and the keys in also, consistently. Both profiles must
+// exist.
 func (s *Service) readFollow(ctx context.Context, follower, author string, also ...table.Key) (following, error) {
 	edge, mark := schema.FollowingKey(follower, author), schema.MarkKey(follower, author)
 	found, err := s.access.BatchGet(ctx, append([]table.Key{edge, mark, schema.ProfileKey(follower), schema.ProfileKey(author)}, also...), true)
@@ -249,7 +249,7 @@ func (s *Service) readFollow(ctx context.Context, follower, author string, also 
 	return now, nil
 }
 
-// readEdge is readFollow without the profiles.
+// readEdge reads a follow without the profiles.
 func (s *Service) readEdge(ctx context.Context, follower, author string) (now following, err error) {
 	edge, mark := schema.FollowingKey(follower, author), schema.MarkKey(follower, author)
 	found, err := s.access.BatchGet(ctx, []table.Key{edge, mark}, true)
@@ -317,8 +317,8 @@ func (s *Service) edges(ctx context.Context, pk string, scope page.Scope, in pag
 
 func edgeUser(e Edge) string { return e.UserID }
 
-// Relationship reports which of two users follows the other. It reads the two edges
-// by their keys.
+// Relationship reports which of two users follows the other user. It reads the two edges by their
+// keys.
 func (s *Service) Relationship(ctx context.Context, user, other string) (Relationship, error) {
 	there, back := schema.FollowingKey(user, other), schema.FollowingKey(other, user)
 	keys := []table.Key{there}
@@ -342,9 +342,10 @@ func (s *Service) Relationship(ctx context.Context, user, other string) (Relatio
 	return Relationship{following, followedBy, following && followedBy}, nil
 }
 
-// unchanged holds while the home mark is unchanged since the read; a nil mark stands for
-// none. A transaction that timed out may reach the table after later transactions were
-// answered. It then finds another mark, fails, and does not undo the later ones (I2).
+// unchanged holds while the home mark has not changed since the read. A nil mark means that there was
+// no mark. A transaction that timed out may reach the table after later transactions were answered.
+// Such a transaction then finds another mark and fails, so it does not undo the later transactions
+// (I2).
 func (s *Service) unchanged(mark *table.Item) table.Cond {
 	if mark == nil { // absent, or expired and not deleted yet
 		return table.Any{table.Absent{}, table.Less{Name: table.AttrTTL, Value: table.N(s.access.Now().Unix() + 1)}}

@@ -14,8 +14,9 @@ import (
 	"fanfare/messages"
 )
 
-// The mark of an unfollow outlives the entries that messages in flight may still write. The table may keep the
-// mark for days after its end, so a follow decides by the time of the end, to the second.
+// The mark of an unfollow outlives the entries that messages in flight may still write. The table may
+// keep the mark for days after the mark's end, so a follow compares the end with the clock, to the
+// second.
 func TestAFollowPassesOverAMarkThatHasExpired(t *testing.T) {
 	for _, after := range []time.Duration{-time.Second, 0, time.Second, aDay} {
 		w := newWorld(t)
@@ -34,8 +35,8 @@ func TestAFollowPassesOverAMarkThatHasExpired(t *testing.T) {
 	}
 }
 
-// Between the read and the transaction of the last follow that the limit allows, another call writes. The
-// follow fails only if it is above the limit.
+// The limit allows one more follow. Between the read and the transaction of that follow, another call
+// writes. The follow fails only if it would exceed the limit.
 func TestAFollowAtTheLimitMeetsAnotherWrite(t *testing.T) {
 	for name, c := range map[string]struct {
 		meanwhile func(other *world)
@@ -78,7 +79,7 @@ func TestAFollowAtTheLimitMeetsAnotherWrite(t *testing.T) {
 	}
 }
 
-// An edge proves that its users exist. Between strangers both must have a profile.
+// An edge proves that its users exist. If no edge exists, both users must have a profile.
 func TestTheFollowsBetweenTwoUsers(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann", "bob", "cid", "dan")

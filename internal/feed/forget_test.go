@@ -20,7 +20,7 @@ import (
 	"fanfare/messages"
 )
 
-// forget stands in for the worker: it repeats Forget until nothing is left.
+// forget does the work of the worker: it repeats Forget until no record is left.
 func (w *world) forget(user, event string, most int) (all removal.Forgotten) {
 	w.t.Helper()
 	for {
@@ -121,8 +121,8 @@ func TestAUserWhoComesBackKeepsWhatCameAfter(t *testing.T) {
 	assert.EqualValues(t, 1, count.Count)
 }
 
-// Ids never go back. So a process whose clock was set back has ids ahead of the time, which would be above the
-// next life (I12).
+// Ids never descend. So a process whose clock was set back makes ids that are ahead of the time. Such
+// an id would be above the ids of the next life (I12).
 func TestNoRemovalBeginsWithAnIDThatIsAhead(t *testing.T) {
 	at := newClock()
 	w := newWorldAt(t, at)
@@ -138,8 +138,8 @@ func TestNoRemovalBeginsWithAnIDThatIsAhead(t *testing.T) {
 	assert.Len(t, w.published.take(), 1)
 }
 
-// A clock that is far ahead would make an id above the next life, and the removal would end that life, too
-// (I12).
+// A clock that is far ahead would make an id above the ids of the next life, and the removal would end
+// the next life, too (I12).
 func TestNoRemovalBeginsWhileTheClockIsInDoubt(t *testing.T) {
 	at := newClock()
 	clk := fanclock.New(at.now)
@@ -156,7 +156,8 @@ func TestNoRemovalBeginsWhileTheClockIsInDoubt(t *testing.T) {
 	assert.Len(t, w.published.take(), 1)
 }
 
-// A purge that missed records leaves them without their post, and a wrong clock may do the same.
+// A purge may miss records, and leave the records without their post. A wrong clock may have the same
+// effect.
 func TestNothingIsLeftOfAForgottenUserUnderPostsThatAreGone(t *testing.T) {
 	w, _, others := full(t)
 	orphans := []table.Item{
@@ -208,8 +209,8 @@ func everything(w *world) (event string, others feed.Post) {
 	return event, others
 }
 
-// nothingLeft checks that, once the aggregator has counted, only the mute and the block that other users made
-// are left of ann.
+// nothingLeft lets the aggregator count, and checks that only other users' mute and block of ann are
+// left.
 func (w *world) nothingLeft(others feed.Post) {
 	w.t.Helper()
 	w.deliver()
@@ -240,7 +241,7 @@ func TestAFailedRemovalOfAUserMayBeRepeated(t *testing.T) {
 		func(w *world) { w.nothingLeft(others) })
 }
 
-// At each call to the table by one worker, another worker removes everything.
+// At each call of one worker to the table, another worker removes all records.
 func TestTwoWorkersForgetAUserAtOnce(t *testing.T) {
 	for nth, fired := 1, true; fired; nth++ {
 		w, tp := tapped(t)
@@ -264,7 +265,7 @@ func TestTwoWorkersForgetAUserAtOnce(t *testing.T) {
 	}
 }
 
-// One call removes at most as many records of a kind as its limit.
+// One call removes at most its limit of records of a kind.
 func TestOneCallForgetsNoMoreThanItsShare(t *testing.T) {
 	names := []string{"bob", "cid", "dan"}
 	for kind, add := range map[string]func(w *world, post feed.Post, other string){
@@ -298,8 +299,8 @@ func TestOneCallForgetsNoMoreThanItsShare(t *testing.T) {
 	}
 }
 
-// Calls and events in flight when a user leaves have their effect afterwards. Without a new profile all of it
-// is removed, and a post that is not in the table yet is never stored.
+// Calls and events that are in flight when a user leaves have their effect afterwards. Without a new
+// profile all their records are removed, and a post that is not in the table yet is never stored.
 func TestWhatCameAfterTheEventGoesWithoutANewProfile(t *testing.T) {
 	w := newWorld(t)
 	event, others := everything(w)
@@ -320,8 +321,8 @@ func TestWhatCameAfterTheEventGoesWithoutANewProfile(t *testing.T) {
 	assert.Empty(t, w.partition(schema.FollowersPK("ann")))
 }
 
-// A user with a new profile loses the records up to the millisecond of the profile's After, and keeps the
-// records of the next millisecond.
+// A user with a new profile loses the records up to the millisecond of the profile's After, and keeps
+// the records of later milliseconds.
 func TestAUserWhoComesBackLosesWhatIsAsOldAsTheFormerLife(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann")
@@ -378,7 +379,7 @@ func TestAUserWhoComesBackLosesWhatIsAsOldAsTheFormerLife(t *testing.T) {
 	assert.Nil(t, w.item(schema.MuteKey("ann", "bob")))
 }
 
-// The event is durable before anything is removed. A worker does the rest.
+// The event is durable before a record is removed. A worker removes the other records.
 func TestTheRemovalOfAUserIsAskedForFirst(t *testing.T) {
 	w, tp := tapped(t)
 	w.users("ann")
@@ -408,7 +409,7 @@ func TestTheRemovalOfAUserIsAskedForFirst(t *testing.T) {
 	wantKind(t, err, fault.NotFound)
 }
 
-// The user makes a new profile between the read and the removal of the old one.
+// The user makes a new profile between the read and the removal of the old profile.
 func TestANewProfileIsNotRemoved(t *testing.T) {
 	w, tp := tapped(t)
 	event, _ := everything(w)
@@ -450,7 +451,7 @@ func TestARemovalLeavesANote(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, first, noted())
 
-	_, err = w.store.Delete(t.Context(), table.DeleteInput{Key: schema.ForgottenKey("ann")}) // the profile was lost, say
+	_, err = w.store.Delete(t.Context(), table.DeleteInput{Key: schema.ForgottenKey("ann")}) // a lost profile, for example
 	require.NoError(t, err)
 	w.clock.add(time.Minute)
 	_, err = w.Forget(t.Context(), "ann", first, 1)
@@ -469,14 +470,14 @@ func TestARemovalLeavesANote(t *testing.T) {
 	assert.Equal(t, second, noted(), "the sweep of an earlier removal")
 }
 
-// The user comes back between the read of a sweep and the note that it writes.
+// The user returns between the read of a sweep and the sweep's write of the note.
 func TestASweepWritesNoNoteBesideANewProfile(t *testing.T) {
 	w, tp := tapped(t)
 	w.users("ann")
 	event, err := w.AskToForget(t.Context(), "ann")
 	require.NoError(t, err)
 	note := schema.ForgottenKey("ann")
-	_, err = w.store.Delete(t.Context(), table.DeleteInput{Key: note}) // the sweep has to write it
+	_, err = w.store.Delete(t.Context(), table.DeleteInput{Key: note}) // the sweep has to write the note
 	require.NoError(t, err)
 	w.clock.add(time.Minute)
 	again := schema.Profile{User: "ann", Name: "New", CreatedAt: w.clock.now()}.Item()
@@ -494,8 +495,8 @@ func TestASweepWritesNoNoteBesideANewProfile(t *testing.T) {
 	assert.Nil(t, w.item(note))
 }
 
-// The transaction of a removal is visible in part: the profile is gone, and no read shows the note
-// yet. A new profile at this moment belongs to a new life (I12).
+// The transaction of a removal is visible in part: the profile is deleted, but reads do not return the
+// note yet. A profile that is made at this moment belongs to a new life (I12).
 func TestAProfileIsMadeWhileTheNoteOfItsRemovalBecomesVisible(t *testing.T) {
 	w, tp := tapped(t)
 	w.users("ann")

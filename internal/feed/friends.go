@@ -14,11 +14,12 @@ import (
 // friendsPage is the number of edges of one side that are read at a time.
 const friendsPage = 64
 
-// Friends lists the users who follow user and whom user follows, by user id. A friendship is as old as its
-// younger half. Both partitions are sorted by the same key, so one pass merges them, and each side leaps to
-// the position of the other side. Friends stores no extra items and holds two small pages in memory (I9). Two
-// long lists without a common user would take many calls. Then the page ends after the last user that the
-// slower side has read, since all users up to that user have been compared.
+// Friends lists the users who follow user and whom user follows, by user id. The time of a friendship
+// is the time of its younger follow. Both partitions are sorted by the same key, so one pass merges
+// the two lists, and each list skips to the position of the other list. Friends stores no extra items
+// and keeps two small pages in memory (I9). Two long lists without a common user would take many
+// calls. Then the page ends after the last user that the slower list has read, because all users up to
+// that user have been compared.
 func (s *Service) Friends(ctx context.Context, user string, in page.Request) (page.List[Edge], error) {
 	scope := page.ListByUser("friends", user)
 	position, err := scope.Position(in.Cursor)
@@ -69,7 +70,7 @@ func (s *Service) Friends(ctx context.Context, user string, in page.Request) (pa
 // '!' sorts before each character of user ids.
 func justAfter(user string) string { return user + "!" }
 
-// edgeReader reads edges in the order of their users, and can leap forward.
+// edgeReader reads edges in the order of their users, and can skip forward.
 type edgeReader struct {
 	s    *Service
 	pk   string
@@ -85,8 +86,8 @@ func (r *edgeReader) reads(low string) bool {
 	return !r.end && (len(r.read) == 0 || r.last < low)
 }
 
-// seek returns the first edge whose user is low or greater, nil if there is none. A later
-// call must not have a smaller low.
+// seek returns the first edge whose user is at least low, nil if no such edge exists. A later call
+// must not have a smaller low.
 func (r *edgeReader) seek(ctx context.Context, low string) (*schema.Edge, error) {
 	at, _ := slices.BinarySearchFunc(r.read, low, func(e schema.Edge, low string) int { return strings.Compare(e.Other, low) })
 	r.read = r.read[at:]

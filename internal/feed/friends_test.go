@@ -26,8 +26,8 @@ func TestAFriendshipIsAsOldAsItsYoungerHalf(t *testing.T) {
 	assert.Equal(t, []feed.Edge{{UserID: "bob", Since: late}, {UserID: "cid", Since: late}}, l.Items)
 }
 
-// Each page of followers begins and ends with a friend, so only the read of the page takes a call: the reads
-// of ten leaps fit into one request.
+// Each page of followers begins and ends with a friend, so only the read of the page takes a call: one
+// request includes the reads of ten skips.
 func TestALeapToTheLastEdgeThatWasReadTakesNoCall(t *testing.T) {
 	const pages, size = 10, 64
 	w, tp := tapped(t)

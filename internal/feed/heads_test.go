@@ -24,7 +24,7 @@ import (
 
 func sharingHeads(c *config) { c.HeadAge = time.Second }
 
-// pull makes viewer follow large authors: homes merge in their posts from since on.
+// pull makes viewer follow large authors. Homes merge in the authors' posts from since on.
 func (w *world) pull(viewer, since string, authors ...string) {
 	w.t.Helper()
 	var items []table.Item
@@ -35,8 +35,8 @@ func (w *world) pull(viewer, since string, authors ...string) {
 	w.put(items...)
 }
 
-// pulling returns a world in which viewer follows large authors, who posted in turns, and one ordinary author.
-// No process has read a list yet.
+// pulling returns a world in which viewer follows large authors, who posted in turns, and one ordinary
+// author. No process has read a list yet.
 func pulling(t *testing.T, authors, posts int, change ...func(*config)) (*world, *tap) {
 	t.Helper()
 	w, tp := tapped(t, append(change, sharingHeads)...)
@@ -53,9 +53,9 @@ func pulling(t *testing.T, authors, posts int, change ...func(*config)) (*world,
 
 func isList(c call) bool { return c.op == table.OpQuery && c.key.PK == schema.PostsPK("large0000") }
 
-// T10: a home of a reader who follows 100 large authors takes one round trip more than a home of a reader who
-// follows none. While the process knows the newest posts of these authors, the home takes no further round
-// trip.
+// T10: a home of a reader who follows 100 large authors takes one round trip more than a home of a
+// reader who follows no large author. While the process knows the newest posts of the large authors,
+// both homes take the same number of round trips.
 func TestAHomeWithAHundredPulledFolloweesTakesOneRoundTripMore(t *testing.T) {
 	for _, pulled := range []int{1, 10, 100} {
 		synctest.Test(t, func(t *testing.T) {
@@ -133,8 +133,8 @@ func TestOnlyFirstPagesAreASecondLate(t *testing.T) {
 	assert.Equal(t, []string{"mine", "new", "large 29", "large 26"}, fresh)
 }
 
-// Readers whose homes begin at different posts, with pages of any size, share as many reads as possible, and
-// each reader sees the posts that it would have read alone.
+// Readers whose homes begin at different posts, with pages of any size, share as many reads as
+// possible. Each reader sees the same posts as without sharing.
 func TestSharedHeadsShowWhatEachReaderWouldHaveRead(t *testing.T) {
 	for seed := range uint64(5) {
 		random := rand.New(rand.NewPCG(seed, 0))
@@ -194,11 +194,11 @@ func TestTheMemoryOfSharedHeadsIsBounded(t *testing.T) {
 	assert.Positive(t, slices.Min(held))
 }
 
-// A pulled followee costs a home page one read unit if the posts since the page's oldest
-// entry have 4 KB at most, and none while the process knows its newest posts. Its mark
-// costs 1/30 in any case. Ids have 36 characters; docs/decisions/0022 has the break-even.
+// A pulled followee costs a home page one read unit if the posts since the page's oldest entry have 4
+// KB at most, and no unit while the process knows the followee's newest posts. The mark of the
+// followee costs 1/30 in any case. Ids have 36 characters; docs/decisions/0022 has the break-even.
 func TestAPulledFolloweeCostsAHomePageOneReadUnitASecond(t *testing.T) {
-	const page = 2 + 20 + 10 + 0.5 // as TestAHomePageReadsOwnLikesByOneQuery has it
+	const page = 2 + 20 + 10 + 0.5 // as in TestAHomePageReadsOwnLikesByOneQuery
 	uuid := strings.Repeat("u", 32)
 	for pulled, c := range map[int]struct{ marks, lists float64 }{0: {}, 1: {0, 1}, 10: {0, 10}, 100: {3, 100}} {
 		var m meter
@@ -232,7 +232,8 @@ func TestAPulledFolloweeCostsAHomePageOneReadUnitASecond(t *testing.T) {
 	assert.Equal(t, 3.0, cold-warm, "a list that fills the page")
 }
 
-// A full head also answers for posts older than the posts that it was read for. Any other head does not.
+// A full head also answers requests for older posts than the request that read the head. Any other
+// head does not.
 func TestAFullHeadAnswersForReadersOfOlderPosts(t *testing.T) {
 	for _, c := range []struct {
 		newer, lists int
@@ -265,7 +266,7 @@ func TestAFullHeadAnswersForReadersOfOlderPosts(t *testing.T) {
 	}
 }
 
-// The reader followed the author after its newest posts, which another reader has shared.
+// The reader followed the author after the author's newest posts, which another reader has shared.
 func TestASharedHeadShowsNoPostBelowTheFollow(t *testing.T) {
 	for posts := range 3 {
 		w := newWorld(t, sharingHeads)
@@ -280,7 +281,7 @@ func TestASharedHeadShowsNoPostBelowTheFollow(t *testing.T) {
 	}
 }
 
-// held is a table in which the first read of a list waits, and fails if it was told to.
+// held is a table in which the first read of a list waits, and then fails if failed is set.
 type held struct {
 	table.Store
 	mu     sync.Mutex
@@ -333,7 +334,7 @@ func TestASlowReadTakesNoYoungerHeadAway(t *testing.T) {
 	}
 }
 
-// A head takes 512 bytes, and each of its posts takes 96.
+// A head takes 512 bytes, and each post of the head takes 96 bytes.
 func TestTheMemoryOfHeadsIsTold(t *testing.T) {
 	var held []int
 	w, tp := tapped(t, sharingHeads, func(c *config) {
@@ -372,7 +373,8 @@ func TestWithoutAnAgeNoHeadIsKept(t *testing.T) {
 	assert.Equal(t, []string{"y", "x"}, texts(w.page("ann", 20)))
 }
 
-// The shared posts fill a page of any size, and the next pages continue at their end.
+// The shared posts fill a page of any size, and the next pages continue at the end of the shared
+// posts.
 func TestAHomeOfOnePulledAuthorIsWhole(t *testing.T) {
 	w := newWorld(t, sharingHeads)
 	w.users("ann", "large")

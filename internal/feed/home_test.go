@@ -26,7 +26,7 @@ func TestHomesShowFolloweesAndOneself(t *testing.T) {
 	w.post("bob", "b1")
 	w.post("cid", "c1")
 	w.follow("ann", "bob")
-	w.homes("ann", "b1") // merged in because of the mark, before any delivery
+	w.homes("ann", "b1") // the mark merges the post in, before any delivery
 	w.post("ann", "a1")
 	w.homes("ann", "a1", "b1")
 	w.post("bob", "b2")
@@ -53,7 +53,7 @@ func TestHomeItemsSayAuthorLikesAndOwnLike(t *testing.T) {
 	w.users("ann", "bob", "cid")
 	w.follow("ann", "bob")
 	w.follow("cid", "bob")
-	p := w.post("bob", "b1") // three shards
+	p := w.post("bob", "b1") // the like list of this post has three shards
 	w.deliver()
 	require.NoError(t, w.Like(t.Context(), "ann", p.ID))
 	w.deliver()
@@ -66,7 +66,7 @@ func TestHomeItemsSayAuthorLikesAndOwnLike(t *testing.T) {
 	}
 }
 
-// fromPosts makes a world where bob has made 130 posts and deleted every tenth.
+// fromPosts makes a world in which bob has made 130 posts and has deleted every tenth post.
 func fromPosts(t *testing.T) (w *world, living []string) {
 	t.Helper()
 	w = newWorld(t)
@@ -90,11 +90,11 @@ func TestAFollowShowsTheHundredNewestPosts(t *testing.T) {
 	w.homes("ann", living[:100]...)
 	w.post("bob", "new")
 	want := append([]string{"new"}, living[:100]...)
-	w.homes("ann", want...) // by the mark alone
+	w.homes("ann", want...) // by the mark without the timeline
 	w.deliver()
 	w.homes("ann", want...) // by the mark and the timeline
 	w.clock.add(2 * time.Minute)
-	w.homes("ann", want...) // by the timeline alone
+	w.homes("ann", want...) // by the timeline without the mark
 }
 
 func TestManyMarkedAuthorsAreMerged(t *testing.T) {
@@ -167,7 +167,7 @@ func TestPostsLeaveHomesWithTheirTTL(t *testing.T) {
 	w.post("bob", "new")
 	w.deliver()
 	w.homes("ann", "new", "old")
-	for range 40 { // push and pull agree at every fraction of the second
+	for range 40 { // push and pull agree in every part of a second
 		w.clock.add(100 * time.Millisecond)
 		pushed, pulled := texts(w.home("ann", 9, home.Query{})), texts(w.home("ann", 9, home.Query{Pull: true}))
 		assert.Truef(t, slices.Equal(pushed, pulled), "by push %q, by pull %q", pushed, pulled)
@@ -175,8 +175,8 @@ func TestPostsLeaveHomesWithTheirTTL(t *testing.T) {
 	w.homes("ann", "new")
 }
 
-// Posts and follows come and go while a reader pages. Each post that is in the home from the first page to the
-// last appears once (I7).
+// Authors post and delete, and the reader follows and unfollows, while the reader pages. Each post
+// that is in the home from the first page to the last page appears once (I7).
 func TestPagingThroughAChangingHome(t *testing.T) {
 	for _, pull := range []bool{false, true} {
 		w := newWorld(t)
@@ -227,8 +227,8 @@ func TestPagingThroughAChangingHome(t *testing.T) {
 	}
 }
 
-// A mark walk makes a home merge in an author's posts from one post on. Entries that the home already has
-// stay, and items of an unknown kind are skipped.
+// Because of a mark walk, a home merges in an author's posts from one post on. Entries that the home
+// already has stay, and the home skips items of an unknown kind.
 func TestAHomeMergesAPulledAuthorIn(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann", "bob")
@@ -238,7 +238,7 @@ func TestAHomeMergesAPulledAuthorIn(t *testing.T) {
 	w.clock.add(time.Hour)
 	since := id.Floor(w.clock.now())
 	w.post("bob", "b2")
-	w.published.take() // no worker delivers it
+	w.published.take() // no worker delivers the event
 	for _, it := range []table.Item{
 		schema.Mark{User: "ann", Author: "bob", Kind: schema.MarkPulled, Pull: since, Version: since, V: 1}.Item(),
 		schema.Mark{User: "ann", Author: "cid", Kind: "later", Version: since}.Item(),
@@ -269,7 +269,7 @@ func TestLateBackfillsAreRemindedOfOnceAMinute(t *testing.T) {
 	w.clock.add(10 * time.Second)
 	assert.Zero(t, reminded(), "marks of ten seconds were reminded of")
 	w.clock.add(time.Millisecond)
-	for i, want := range []int{20, 5, 0} { // one home read sends 20 at most
+	for i, want := range []int{20, 5, 0} { // one home read sends 20 events at most
 		assert.Equalf(t, want, reminded(), "read %d reminded of", i)
 	}
 	w.clock.add(time.Minute)
@@ -277,8 +277,8 @@ func TestLateBackfillsAreRemindedOfOnceAMinute(t *testing.T) {
 	assert.Equalf(t, 20, n, "a minute later %d were reminded of", n)
 }
 
-// Late backfills are only backfills that have not ended. A backfill of an unfollowed author, and a backfill
-// that became a pulled author's mark, are not late.
+// Only backfills that have not ended are late. A backfill of an unfollowed author, and a backfill that
+// became a pulled author's mark, are not late.
 func TestOnlyBackfillsThatHaveNotEndedAreLate(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann", "ended", "gone", "late")
@@ -330,9 +330,9 @@ func TestAHomeIsReadThoughRemindersPanic(t *testing.T) {
 	assert.True(t, panicked, "nothing was published")
 }
 
-// The oldest post of the home comes just after the page, and was deleted. A pulled home does not see the post
-// at all. A pushed home sees its entry and does not read the post, so the page has a cursor, and the last page
-// is empty.
+// The oldest post of the home follows the page directly, and was deleted. A home by pull does not find
+// the post. A home by push finds the post's entry and does not read the post, so the page has a
+// cursor, and the last page is empty.
 func TestAPageOfAHomeReadsNoPostBehindIt(t *testing.T) {
 	for _, c := range []struct {
 		authors, limit int
@@ -348,7 +348,7 @@ func TestAPageOfAHomeReadsNoPostBehindIt(t *testing.T) {
 		for pull, pages := range map[bool][]int{false: {c.limit, 0}, true: {c.limit}} {
 			tp.take()
 			var got []int
-			read := 0 // posts on all pages: the last one of a home by push meets the deleted post
+			read := 0 // the read posts of all pages; the last page of a home by push reads the deleted post
 			for cursor, more := "", true; more; more = cursor != "" {
 				l, err := w.Home(t.Context(), "viewer", home.Query{Pull: pull}, page.Request{Limit: c.limit, Cursor: cursor})
 				require.NoError(t, err)
@@ -365,8 +365,8 @@ func TestAPageOfAHomeReadsNoPostBehindIt(t *testing.T) {
 	}
 }
 
-// sparse gives viewer's timeline posts of which one in a hundred lives, and returns the texts of the living
-// posts. The viewer likes four other posts in the time of each living post.
+// sparse adds posts to viewer's timeline. One of each hundred posts lives, and sparse returns the
+// texts of the living posts. The viewer likes four other posts in the time of each living post.
 func (w *world) sparse(viewer string, blocks int) (living []string) {
 	w.t.Helper()
 	names := w.crowd(viewer, 2, 0)
@@ -387,8 +387,8 @@ func (w *world) sparse(viewer string, blocks int) (living []string) {
 	return living
 }
 
-// The budget counts the reads of marks and merged lists that each look at the timeline takes, and the reads of
-// likes by key.
+// The budget counts the reads of marks, merged lists and likes by key that each read of the timeline
+// causes.
 func TestAPageIsFilledUpWithinItsCalls(t *testing.T) {
 	for _, c := range []struct {
 		merged, marks int
@@ -419,7 +419,7 @@ func TestAPageIsFilledUpWithinItsCalls(t *testing.T) {
 	}
 }
 
-// The newest post lives, and more posts than a page holds were deleted after it in the list.
+// The newest post lives. After that post, the list has more deleted posts than a page holds.
 func TestAFilledUpPageHasACursorIfAPostFollows(t *testing.T) {
 	for living, pages := range map[int][]int{0: {1}, 1: {2}, 2: {3}, 3: {3, 1}, 5: {3, 3}} {
 		w := newWorld(t)

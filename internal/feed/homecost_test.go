@@ -31,7 +31,7 @@ func (m *meter) onto(c *config) {
 	})
 }
 
-// of returns the read units of do.
+// of returns the read units of the calls in do.
 func (m *meter) of(do func()) float64 {
 	before := m.read()
 	do()
@@ -52,11 +52,11 @@ func (w *world) page(viewer string, limit int) []feed.HomeItem {
 	return l.Items
 }
 
-// The page has 20 posts of 20 authors, and the viewer likes all of them. Other kinds of reaction cost a page
-// no further unit.
+// The page has 20 posts by 20 authors, and the viewer likes all these posts. Other kinds of reaction
+// cost a page no further unit.
 func TestAHomePageReadsOwnLikesByOneQuery(t *testing.T) {
 	const (
-		timeline, posts, others = 2, 20, 10 // timeline and marks; counts at half price
+		timeline, posts, others = 2, 20, 10 // timeline includes the marks, and others are the counts at half price
 		query, byKey            = 0.5, 10
 	)
 	for _, c := range []struct {
@@ -83,14 +83,14 @@ func TestAHomePageReadsOwnLikesByOneQuery(t *testing.T) {
 	}
 }
 
-// The viewer has liked every second post of the page, and for each of its posts ten posts
-// of a stranger. The query ends after three likes for each post of the page, and the rest
-// of the page is read by key.
+// The viewer has liked every second post of the page, and ten posts of a stranger for each post of the
+// page. The query ends after three likes for each post of the page, and the remaining likes of the
+// page are read by key.
 func TestOwnLikesOfAViewerWhoLikesVeryMuch(t *testing.T) {
 	for _, c := range []struct {
 		index bool
 		limit int
-		likes float64 // read units
+		likes float64 // in read units
 	}{
 		{true, 20, 1.5 + 7},
 		{true, 2, 0.5 + 0.5},
@@ -130,8 +130,8 @@ const likeWindow = time.Second
 
 func sharing(c *config) { c.LikeWindow = likeWindow }
 
-// A process shares names for a minute and counts for half the like window. Posts of the last day contain the
-// names of their authors.
+// A process shares names for a minute, and counts for half of the like window. Posts of the last day
+// contain the names of their authors.
 func TestHomePagesCostLessInAProcessThatIsWarm(t *testing.T) {
 	const (
 		entries, marks, posts, ownLikes = 1, 1, 20 * 1, 0.5
@@ -200,7 +200,7 @@ func TestHomeReadsAtTheSameTimeShareOneReadOfNamesAndCounts(t *testing.T) {
 func TestSharedNamesAndCountsAreReadAnewInTime(t *testing.T) {
 	w := newWorld(t, sharing)
 	w.crowd("viewer", 1, 1)
-	w.clock.add(schema.BylineShown + 2*time.Hour) // the post no longer has the name
+	w.clock.add(schema.BylineShown + 2*time.Hour) // the post no longer shows the name
 	other := newWorldAt(t, w.clock, sharing, func(c *config) { c.Store = w.store })
 	shown := func(w *world) string {
 		item := w.page("viewer", 20)[0]

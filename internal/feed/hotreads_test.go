@@ -23,15 +23,15 @@ import (
 	"fanfare/internal/table"
 )
 
-// lateTable reads at once and answers after latency, so an answer may be out of date. It counts the reads of
-// each item and of each partition.
+// lateTable reads at once but answers after latency, so an answer may be out of date. lateTable counts
+// the reads of each item and of each partition.
 type lateTable struct {
 	table.Store
 	latency time.Duration
 
 	mu sync.Mutex
-	// items counts consistent reads by key, and queries counts the queries of a
-	// partition, or of a part of it.
+	// items counts consistent reads by key. queries counts the queries of a partition, or of a part of a
+	// partition.
 	items, queries map[string]int
 }
 
@@ -114,16 +114,16 @@ func (l *lateTable) take() (item, partition string, items, queries int) {
 // A crowd is 300 equal calls of 300 users at once in one process.
 const crowd = 300
 
-// hotReads is a call that each user of a crowd makes, with the largest allowed number of reads of one item and
-// of queries of one partition.
+// hotReads is a call that each user of a crowd makes. items is the maximum number of reads of one
+// item, and queries is the maximum number of queries of one partition.
 type hotReads struct {
 	name           string
 	do             func(w *world, user string, p feed.Post) error
 	items, queries int
 }
 
-// crowdReads are in the order in which a crowd reaches them: each read needs the previous
-// ones.
+// crowdReads are in the order in which they become hot: each call needs the effects of the previous
+// calls.
 func crowdReads() []hotReads {
 	ctx := context.Background()
 	var first page.Request
@@ -156,7 +156,7 @@ func crowdReads() []hotReads {
 		{"reads the profile", func(w *world, _ string, _ feed.Post) error { _, err := w.User(ctx, star); return err }, 0, 10},
 		{"views users by id", func(w *world, u string, _ feed.Post) error { _, err := w.UserViews(ctx, u, []string{star}); return err }, 1, 0},
 		{"asks for the relationship", func(w *world, u string, _ feed.Post) error { _, err := w.Relationship(ctx, u, star); return err }, 1, 0},
-		// A page of a list of one author or post is a query of its own for each reader.
+		// Each reader's page of a list of one author or post is a separate query.
 		{"reads the posts", func(w *world, _ string, _ feed.Post) error {
 			return pageOf(w.PostsByUser(ctx, star, feed.PostRange{}, first))
 		}, 0, crowd},
@@ -164,7 +164,7 @@ func crowdReads() []hotReads {
 		// Each call reads the plan, but only the author may make such a call.
 		{"asks for the delivery", func(w *world, _ string, p feed.Post) error { _, err := w.Delivery(ctx, star, p.ID); return err }, crowd, 0},
 		{"unlikes", func(w *world, u string, p feed.Post) error { return w.Unlike(ctx, u, p.ID) }, 10, 0},
-		// Writes into the author's partition limit these calls earlier than reads do.
+		// Writes into the author's partition limit these calls before reads do.
 		{"unfollows", func(w *world, u string, _ feed.Post) error { return w.Unfollow(ctx, u, star) }, crowd, 0},
 		{"follows", func(w *world, u string, _ feed.Post) error { return w.Follow(ctx, u, star) }, crowd, crowd},
 		{"mutes", func(w *world, u string, _ feed.Post) error { return w.Mute(ctx, u, star) }, crowd, 1},
@@ -172,7 +172,7 @@ func crowdReads() []hotReads {
 	}
 }
 
-// One item serves 3,000 read units a second and cannot be split. So a crowd shares its reads of a post,
+// One item serves 3,000 read units a second and cannot be split. So a crowd shares its reads of a post
 // and of a profile (T21).
 func TestACrowdSharesItsReadsOfAnItem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -205,7 +205,8 @@ func TestACrowdSharesItsReadsOfAnItem(t *testing.T) {
 	})
 }
 
-// showsPost holds calls that show a post or act on it. Each call reports whether the post exists.
+// showsPost contains calls that show a post or change a record about the post. Each call reports
+// whether the post exists.
 func showsPost() map[string]func(w *world, p feed.Post) (bool, error) {
 	ctx := context.Background()
 	var first page.Request
@@ -237,8 +238,8 @@ func showsPost() map[string]func(w *world, p feed.Post) (bool, error) {
 	}
 }
 
-// A deletion is answered while running shared reads of the post still find the post. A later call must not get
-// the answer of these reads (I2).
+// A deletion is answered while running shared reads of the post still return the post. A later call
+// must not get the answer of these reads (I2).
 func TestACallAfterADeletionSharesNoReadFromBefore(t *testing.T) {
 	const between = 100 * time.Millisecond
 	for name, call := range showsPost() {
@@ -257,10 +258,10 @@ func TestACallAfterADeletionSharesNoReadFromBefore(t *testing.T) {
 				w.clock.add(2 * time.Minute)
 				late.latency = time.Second
 				var all sync.WaitGroup
-				for range 20 { // one reads alone, one makes a batch, and the rest wait for the next batch
+				for range 20 { // one request reads alone, one makes a batch, and the other requests wait for the next batch
 					all.Go(func() {
 						_, err := call(w, p)
-						if e, ok := errors.AsType[*fault.Error](err); !ok || e.Kind != fault.NotFound { // its last read may see the deletion
+						if e, ok := errors.AsType[*fault.Error](err); !ok || e.Kind != fault.NotFound { // a late read may see the deletion
 							assert.NoError(t, err)
 						}
 					})
@@ -284,7 +285,7 @@ func TestACallAfterADeletionSharesNoReadFromBefore(t *testing.T) {
 	}
 }
 
-// A changed profile shows at once to all its readers.
+// All readers of a profile see a change at once.
 func TestACallAfterAChangeOfAProfileSharesNoReadFromBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		late := &lateTable{}

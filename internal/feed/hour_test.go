@@ -23,7 +23,7 @@ import (
 	"fanfare/messages"
 )
 
-// withLimit is a world with a limit of the units that a user may cause in an hour.
+// withLimit returns a setting: a limit of the units that a user may cause in an hour.
 func withLimit(units int64) func(*config) { return func(c *config) { c.service.UserUnits = units } }
 
 // spent returns the attributes of all hours in a user's counts.
@@ -43,20 +43,20 @@ func (w *world) spent(user string) map[string]int64 {
 	return got
 }
 
-// units returns the units of the present hour.
+// units returns the units of user's present hour.
 func (w *world) units(user string) int64 {
 	w.t.Helper()
 	return w.spent(user)[schema.HourOf(w.clock.now()).AttrUnits()]
 }
 
-// spend uses up a number of units of the user's present hour.
+// spend adds a number of units to user's present hour.
 func (w *world) spend(user string, units int64) {
 	w.t.Helper()
 	_, err := w.store.Update(w.t.Context(), *access.AddTo(schema.CountsKey(user), schema.HourOf(w.clock.now()).AttrUnits(), units))
 	require.NoError(w.t, err)
 }
 
-// famous sets the number of followers in a user's profile.
+// famous sets the number of user's followers.
 func (w *world) famous(user string, followers int64) {
 	w.t.Helper()
 	_, err := w.store.Update(w.t.Context(), *access.AddTo(schema.FollowerCountKey(user, "crowd"), schema.AttrN, followers))
@@ -177,7 +177,7 @@ func TestAUsedUpHourRefusesUntilTheNextOne(t *testing.T) {
 	require.NoError(t, w.Follow(t.Context(), "ann", "bob"))
 }
 
-// everything returns all items of the table.
+// everything returns all items of the table, by their keys.
 func (w *world) everything() map[table.Key]table.Item {
 	w.t.Helper()
 	items := map[table.Key]table.Item{}
@@ -201,7 +201,7 @@ func TestTheFirstFourPostsOfAnHourAlwaysPass(t *testing.T) {
 	for hour := range 2 {
 		for range 4 {
 			p := w.post("ann", "x")
-			require.NoError(t, w.DeletePost(t.Context(), "ann", p.ID)) // a deletion gives no post back
+			require.NoError(t, w.DeletePost(t.Context(), "ann", p.ID)) // a deletion does not lower the number of made posts
 		}
 		_, err := w.CreatePost(t.Context(), "ann", feed.PostInput{Text: "x"})
 		wantKind(t, err, fault.TooSoon)
@@ -222,7 +222,7 @@ func TestABoundKeyIsNeverRefusedAndARefusedCallBindsNone(t *testing.T) {
 		w.post("ann", "y")
 	}
 	w.published.failWith(errDown)
-	_, err = post("open", "x") // bound, and without a post
+	_, err = post("open", "x") // the key is bound, and the post does not exist
 	wantKind(t, err, fault.Unavailable)
 	w.published.failWith(nil)
 	w.spend("ann", 1000)
@@ -253,8 +253,8 @@ func TestABoundKeyIsNeverRefusedAndARefusedCallBindsNone(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A worker makes the post of a call whose transaction was lost, and counts the post once, in the hour of its
-// id.
+// A worker makes the post of a call whose transaction was lost. The worker counts the post once, in
+// the hour of the post's id.
 func TestALostPostIsCountedByTheWorkerThatRepeatsIt(t *testing.T) {
 	w := newWorld(t, withLimit(1000))
 	w.users("ann")
@@ -288,8 +288,8 @@ func (w *world) newUser(name string) string {
 	return name
 }
 
-// A large post whose transaction failed is not counted before a worker makes the post. The author's next large
-// post waits for that count, so each process has at most one uncounted large post.
+// A large post whose transaction failed is not counted until a worker makes the post. The author's
+// next large post waits for that count, so each process has at most one uncounted large post.
 func TestALargePostWaitsForTheFormerOne(t *testing.T) {
 	w := newWorld(t, withLimit(1_000_000))
 	w.users("ann")
@@ -354,7 +354,7 @@ func TestOldHoursLeaveTheCounts(t *testing.T) {
 	}
 }
 
-// A user who removes itself and returns has the same hour.
+// A user who removes itself and returns stays in the same hour.
 func TestAReturnBeginsNoNewHour(t *testing.T) {
 	w := newWorld(t, withLimit(1000))
 	w.users("ann", "bob")
@@ -407,8 +407,8 @@ func (s *slowTable) Transact(ctx context.Context, in table.TransactInput) (table
 	return s.Store.Transact(ctx, in)
 }
 
-// Twelve processes have 32 calls of one user each under way. The limit is exceeded by one large call a process
-// at most, and no call with a bound key is refused.
+// Each of twelve processes runs 32 calls of one user at the same time. The limit is exceeded by at
+// most one large call for each process, and no call with a bound key is refused.
 func TestAnHourUnder384CallsAtOnceOverTwelveProcesses(t *testing.T) {
 	for name, c := range map[string]struct{ followers, before int64 }{
 		"large posts": {40_000, 0}, "posts that are larger than the limit": {1_500_000, 0}, "small posts": {100, 980_000},
@@ -442,7 +442,7 @@ func storm(t *testing.T, followers, before int64) {
 			all.Go(func() {
 				key := fmt.Sprintf("%d-%d", i, n)
 				p, err := post(w, key)
-				if err == nil { // its client repeats the call at another process
+				if err == nil { // the client repeats the call at another process
 					again, err := post(worlds[(i+1)%processes], key)
 					assert.NoError(t, err)
 					assert.Equal(t, p.ID, again.ID)
@@ -463,7 +463,7 @@ func storm(t *testing.T, followers, before int64) {
 	assert.Equal(t, before+int64(len(made))*cost, spent, "what was counted is what was made")
 	assert.Equal(t, processes*calls, len(made)+refused)
 	most := max(limit, 4*cost) + processes*cost
-	if cost <= limit/1000 { // all calls of a process at once
+	if cost <= limit/1000 { // all calls of a process run at once
 		most = limit + processes*calls*cost
 	}
 	assert.LessOrEqual(t, spent, most)

@@ -14,24 +14,24 @@ import (
 	"fanfare/internal/table"
 )
 
-// keyLife is how long an Idempotency-Key stays bound to its post.
+// keyLife is the time for which an Idempotency-Key stays bound to its post.
 const keyLife = 24 * time.Hour
 
-// draft is a post that is about to be made. after is an id above all ids of the author's former lives.
+// draft is a post before its creation. after is an id above all ids of the author's former lives.
 type draft struct {
 	post  schema.Post
 	after string
-	// followers is the number of users that get the pushed post.
+	// followers is the number of users that receive the pushed post.
 	followers int64
 	use       use
 }
 
-// bindKey binds an Idempotency-Key to the post of a draft. If an earlier call bound the key with the same
-// body, bindKey returns the post of that call: as found if the table has the post, deleted or not, and
-// otherwise as bound. The caller has to publish and write a bound post, because the earlier call may have
-// crashed before it did. A post of a former life (its id is not above after) is being removed, so the key is
-// bound again. If the call is refused, bindKey binds nothing and returns refused, unless the key is already
-// bound.
+// bindKey binds an Idempotency-Key to the post of a draft. If an earlier call bound the key with the
+// same body, bindKey returns the post of that call: as found if the table has the post, deleted or
+// not, and otherwise as bound. The caller has to publish and write a bound post, because the earlier
+// call may have crashed before the publish or the write. A post of a former life (its id is not above
+// after) is being removed, so bindKey binds the key again. If refused is not nil, bindKey binds no key
+// and returns refused, unless the key is already bound.
 func (s *Service) bindKey(ctx context.Context, key string, d draft, refused error) (bound schema.Post, found *schema.Post, err error) {
 	now, p := s.access.Now(), d.post
 	record := schema.Idempotency{
@@ -75,7 +75,7 @@ func (s *Service) bindKey(ctx context.Context, key string, d draft, refused erro
 		return schema.Post{}, nil, err
 	}
 	if found != nil && found.Deleted {
-		return p, &p, nil // the tombstone has no text, but this body is the same
+		return p, &p, nil // the tombstone has no text, but the text of this body is the same
 	}
 	return p, found, nil
 }

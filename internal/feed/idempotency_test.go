@@ -11,7 +11,7 @@ import (
 	"fanfare/internal/feed"
 )
 
-// Two bodies are different even if their fields join to the same letters.
+// Two bodies are different even if the concatenations of their fields are equal.
 func TestAKeyTellsBodiesApartByTheirFields(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann")

@@ -12,8 +12,8 @@ import (
 	"fanfare/internal/table"
 )
 
-// This file holds the writes of an import: the writes of the API, for things of any age.
-// Each may be repeated, and leaves existing things as they are. None publishes an event.
+// This file contains the writes of an import: the writes of the API, for records of any age. Each
+// write may be repeated, and leaves existing records unchanged. No write publishes an event.
 
 // Check returns the faults of a profile.
 func (in ProfileInput) Check() []fault.FieldError { return faults(in.validate()) }
@@ -57,13 +57,13 @@ func (s *Service) ImportUser(ctx context.Context, user string, in ProfileInput, 
 	return fault.Wrap("table", err)
 }
 
-// mostRemoval is the time after which a removal without an outage is over: its last look, and the
-// sweeps that follow.
+// mostRemoval is the time after which a removal without an outage is complete, including its last look
+// and the sweeps that follow.
 const mostRemoval = 75 * time.Minute
 
-// notBeingRemoved refuses an import for a user whose removal may still run. The removal would
-// delete the imported records: their ids have the times of the file, so they look like records
-// of the former life.
+// notBeingRemoved refuses an import for a user whose removal may still run. The removal would delete
+// the imported records: the ids of these records have the times of the file, so the records look like
+// records of the former life.
 func (s *Service) notBeingRemoved(user string, now Standing) error {
 	over := now.Removal().At.Add(mostRemoval)
 	if s.access.Now().After(over) {
@@ -75,9 +75,9 @@ func (s *Service) notBeingRemoved(user string, now Standing) error {
 	}
 }
 
-// ImportFollow makes a follow with a past time that shows the author's posts from the id
-// `from` on. pending reports that the posts still have to be copied, for which the caller
-// sends Followed. Until the copy is done, homes merge the posts in.
+// ImportFollow makes a follow with a past time that shows the author's posts from the id `from` on.
+// pending reports that the posts still have to be copied; the caller then sends Followed. Until the
+// posts are copied, homes merge the posts in.
 func (s *Service) ImportFollow(ctx context.Context, follower, author, from string, since time.Time) (pending bool, err error) {
 	if err := notSelf(follower, author); err != nil {
 		return false, err
@@ -103,7 +103,8 @@ func (s *Service) ImportFollow(ctx context.Context, follower, author, from strin
 		if err != nil {
 			return false, err
 		}
-		// The mark has no FollowID, because an import notifies nobody, whoever requests the backfill.
+		// The mark has no FollowID, because an import notifies no user, even if another process requests the
+		// backfill.
 		mark := schema.Mark{User: follower, Author: author, Kind: schema.MarkBackfill, From: from, Version: version}
 		return s.makeFollow(ctx, now, mark, since)
 	})
@@ -122,8 +123,8 @@ func (s *Service) ImportMute(ctx context.Context, user, author string, since tim
 	})
 }
 
-// ImportBlock makes a block with a past time. It ends the follows between the two users. The
-// other user may be a removed user, as for ImportMute.
+// ImportBlock makes a block with a past time, and ends the follows between the two users. The other
+// user may be a removed user, as in ImportMute.
 func (s *Service) ImportBlock(ctx context.Context, user, other string, since time.Time) error {
 	if err := notSelfBlocked(user, other); err != nil {
 		return err
@@ -143,8 +144,9 @@ func (s *Service) ImportBlock(ctx context.Context, user, other string, since tim
 	})
 }
 
-// ImportPost makes a post as its author wrote and edited it, and returns the stored post by id. A post that
-// has become a tombstone stays a tombstone (I2). A post that is too old for homes gets no timeline entry.
+// ImportPost makes a post as its author wrote and edited the post, and returns the stored post by id.
+// A post that has become a tombstone stays a tombstone (I2). A post that is too old for homes gets no
+// timeline entry.
 func (s *Service) ImportPost(ctx context.Context, post schema.Post) (schema.PostRef, error) {
 	in := PostInput{Text: post.Text, ImageURL: post.ImageURL, Kind: post.Kind, Data: post.Data, Mentions: post.Mentions, ExpiresAt: post.End}
 	if err := in.validate(); err != nil {
@@ -176,10 +178,10 @@ func (s *Service) ImportPost(ctx context.Context, post schema.Post) (schema.Post
 	}
 	if lives, err := s.access.Lives(ctx); err != nil {
 		return schema.PostRef{}, err
-	} else if ref := post.Ref(lives.Longest()); ref.Gone(s.access.Now()) { // left out: its comments and likes find it gone
+	} else if ref := post.Ref(lives.Longest()); ref.Gone(s.access.Now()) { // store only a tombstone
 		ref.Deleted, ref.Purged, ref.TTL = true, true, s.access.Now().Add(lives.Longest()+schema.DeliveryKept)
 		_, err := s.access.Store.Put(ctx, table.PutInput{Item: ref.Item(), If: table.Absent{}})
-		if access.ConditionFailed(err) { // an earlier try was not answered
+		if access.ConditionFailed(err) { // an earlier attempt succeeded without an answer
 			err = nil
 		}
 		return ref, fault.Wrap("table", err)
@@ -211,7 +213,7 @@ func (s *Service) ImportComment(ctx context.Context, c Comment) error {
 	write := table.TransactOp{Put: &table.PutInput{Item: stored.Item(), If: table.Absent{}}}
 	err = s.transactComment(ctx, c.AuthorID, post, 1, write)
 	if deleted, ok := errors.AsType[*fault.Error](err); access.ConditionFailed(err) || ok && deleted.Kind == fault.NotFound {
-		return nil // it is there, or the post was deleted meanwhile
+		return nil // the comment exists, or the post was deleted after the read
 	}
 	return fault.Wrap("table", err)
 }

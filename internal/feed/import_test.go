@@ -17,11 +17,11 @@ import (
 	"fanfare/internal/table"
 )
 
-// longAgo is the time of the imported things.
+// longAgo is the time of the imported records.
 var longAgo = time.Date(2019, 3, 4, 5, 6, 7, 8_000_000, time.UTC)
 
-// eachCallFails makes each call to the table fail in turn, each in a world of its own. The operation is then
-// Unavailable, and a repeat completes it.
+// eachCallFails makes each call to the table fail in turn, each time in a new world. The operation
+// then returns Unavailable, and a repeated operation succeeds.
 func eachCallFails(t *testing.T, set func(*world), do func(*world) error, check func(*world), change ...func(*config)) {
 	t.Helper()
 	for _, f := range []failure{lost, answerLost} {
@@ -47,14 +47,14 @@ func eachCallFails(t *testing.T, set func(*world), do func(*world) error, check 
 	}
 }
 
-// wantDamage checks that an error names damage of the table, which no retry mends.
+// wantDamage checks that an error names damage of the table. No retry mends such damage.
 func wantDamage(t *testing.T, err error) {
 	t.Helper()
 	require.ErrorAs(t, err, new(*schema.ParseError))
 	assert.NotErrorAs(t, err, new(*fault.Error))
 }
 
-// onTransact runs do before the first transaction, as another process would.
+// onTransact calls do before the first transaction, as a concurrent call of another process.
 func onTransact(t *testing.T, change ...func(*config)) (*world, *between) {
 	t.Helper()
 	store := &between{}
@@ -113,8 +113,8 @@ func TestAnImportedUserWhoIsMadeMeanwhileStaysAsItIs(t *testing.T) {
 	assert.Equal(t, &other, w.item(other.Key))
 }
 
-// The edges have the time and the first post from the import. The follow is pending until its posts have been
-// copied.
+// The edges have the time and the first post of the import. The follow is pending until its posts have
+// been copied.
 func TestAnImportedFollowIsPendingUntilItsPostsAreCopied(t *testing.T) {
 	from := id.Floor(longAgo)
 	eachCallFails(t, func(w *world) { w.users("ann", "bob") },
@@ -136,7 +136,7 @@ func TestAnImportedFollowIsPendingUntilItsPostsAreCopied(t *testing.T) {
 		})
 }
 
-// importedAgain imports bob's follow by ann again, with each possible home mark.
+// importedAgain imports bob's follow by ann again, with each possible home mark of the follow.
 func (w *world) importedAgain(from string) {
 	w.t.Helper()
 	mark, err := schema.ParseMark(*w.item(schema.MarkKey("ann", "bob")))
@@ -331,7 +331,7 @@ func TestImportsOfCommentsThatHaveNoPlace(t *testing.T) {
 	require.NoError(t, w.ImportComment(t.Context(), c))
 	assert.Equal(t, int64(1), w.comments(kept.ID))
 
-	c.PostID = gone.ID // its author deletes the post then
+	c.PostID = gone.ID // between the read and the transaction, the post's author deletes the post
 	store.do = func() { require.NoError(t, process.DeletePost(t.Context(), "bob", gone.ID)) }
 	require.NoError(t, w.ImportComment(t.Context(), c))
 	require.NoError(t, w.ImportComment(t.Context(), c))

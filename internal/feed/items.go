@@ -14,15 +14,16 @@ import (
 	"fanfare/internal/table"
 )
 
-// likesForEachPost bounds the query of a viewer's own likes: it reads this many likes for
-// each post of the page. They cost a fifth of the page's likes by key.
+// likesForEachPost bounds the query of a viewer's own likes: for each post of the page, the query
+// reads likesForEachPost likes at most. These likes cost a fifth of the read of the page's likes by
+// key.
 const likesForEachPost = 3
 
 // Hydrate turns references into home items and leaves out deleted posts.
 //
-// Posts are read consistently, so that no post shows after its deletion was answered (I2).
-// Authors, counts and the viewer's likes may be older. posts has the posts if the caller has
-// read them, or is nil.
+// Posts are read consistently, so that no post shows after its deletion was answered (I2). Authors,
+// counts and the viewer's likes may be older. posts contains the posts if the caller has read them, or
+// is nil.
 func (s *Service) Hydrate(ctx context.Context, calls *page.Budget, viewer string, refs []access.Ref, posts map[table.Key]table.Item) ([]HomeItem, error) {
 	keys := homeKeysOf(refs)
 	var found map[table.Key]table.Item
@@ -59,9 +60,9 @@ func (s *Service) Hydrate(ctx context.Context, calls *page.Budget, viewer string
 	return s.items(itemParts{posts, found, own, bylines}, refs, keys)
 }
 
-// FillUp is Hydrate for a page that lacks missing items because posts were deleted: the
-// next posts may be deleted, too. So it reads the posts first, and the counts, authors
-// and likes only of posts that show. more reports whether a living post follows the page.
+// FillUp returns items as Hydrate does, for a page that lacks missing items because posts were
+// deleted. The next posts may be deleted, too, so FillUp reads the posts first, and then the counts,
+// authors and likes of shown posts only. more reports whether a living post follows the page.
 func (s *Service) FillUp(ctx context.Context, viewer string, refs []access.Ref, missing int) (items []HomeItem, more bool, err error) {
 	posts, err := s.access.Posts(ctx, access.PostKeys(refs))
 	if err != nil {
@@ -87,11 +88,11 @@ func (s *Service) FillUp(ctx context.Context, viewer string, refs []access.Ref, 
 	return items, len(living) > missing, err
 }
 
-// bylinesFrom returns the id from which on posts show their bylines.
+// bylinesFrom returns the lowest id of the posts that show their bylines.
 func (s *Service) bylinesFrom() string { return id.Floor(s.access.Now().Add(-schema.BylineShown)) }
 
-// homeKeys are the keys of the items of one reference. Each key is two strings, so it is
-// made once.
+// homeKeys are the keys of the items of one reference. Each key is made once, because a key consists
+// of two new strings.
 type homeKeys struct{ post, count, author table.Key }
 
 func homeKeysOf(refs []access.Ref) []homeKeys {
@@ -120,7 +121,7 @@ func countKeys(of []homeKeys) []table.Key {
 	return keys
 }
 
-// authorKeys returns the profiles of the authors of some of the posts, each once.
+// authorKeys returns the keys of the profiles of the authors of some of the posts, each key once.
 func authorKeys(of []homeKeys, some func(i int) bool) []table.Key {
 	var keys []table.Key
 	for i, k := range of {
@@ -131,19 +132,19 @@ func authorKeys(of []homeKeys, some func(i int) bool) []table.Key {
 	return keys
 }
 
-// lacksByline reports whether a post has no byline to show.
+// lacksByline reports whether a post has no byline.
 func lacksByline(post table.Item) bool { return post.Str(schema.AttrBylineName) == "" }
 
-// itemParts are the reads of home items: the posts, in found their counts and authors, and the
-// viewer's own reactions. Posts from the id bylines on show their bylines.
+// itemParts are the reads for home items: posts has the posts, found has their counts and authors, and
+// own has the viewer's reactions. Posts from the id bylines on show their bylines.
 type itemParts struct {
 	posts, found map[table.Key]table.Item
 	own          map[string]string
 	bylines      string
 }
 
-// items returns the items of the living posts among refs, whose keys are keys. It takes the
-// byline of a post that shows it, unless found has the same profile or a newer one.
+// items returns the items of the living posts among refs. keys are the keys of refs. If a post shows
+// its byline, items uses the byline, unless found has the same profile or a newer profile.
 func (s *Service) items(p itemParts, refs []access.Ref, keys []homeKeys) ([]HomeItem, error) {
 	items := make([]HomeItem, 0, len(refs))
 	for i, r := range refs {
@@ -183,9 +184,9 @@ func (s *Service) items(p itemParts, refs []access.Ref, keys []homeKeys) ([]Home
 	return items, nil
 }
 
-// ownReactions returns viewer's reactions to posts. It asks the index of likes by user for the
-// reactions between the page's oldest and newest post. If viewer has liked very many posts of
-// that time, it reads the remaining likes of the page by key (docs/decisions/0020). Neither
+// ownReactions returns viewer's reactions to posts. ownReactions queries the index of likes by user
+// for the reactions between the page's oldest and newest post. If viewer has liked very many posts of
+// that time, ownReactions reads the remaining likes of the page by key (docs/decisions/0020). Neither
 // read is consistent. The caller has counted one table call.
 func (s *Service) ownReactions(ctx context.Context, calls *page.Budget, viewer string, refs []access.Ref) (map[string]string, error) {
 	own := make(map[string]string, len(refs))
@@ -195,7 +196,7 @@ func (s *Service) ownReactions(ctx context.Context, calls *page.Budget, viewer s
 			Index: true, PK: schema.UserLikesPK(viewer), Descending: true, PageSize: likesForEachPost * len(refs),
 			Low: schema.PostSK(slices.MinFunc(refs, older).Post), High: schema.PostSK(slices.MaxFunc(refs, older).Post),
 		}
-		rest := "" // the sort key below which likes are left
+		rest := "" // the sort key below which likes remain to be read
 		for page, err := range s.access.Store.Query(ctx, q) {
 			if err != nil {
 				return nil, fault.Wrap("table", err)

@@ -9,13 +9,14 @@ import (
 	"fanfare/internal/table"
 )
 
-// This file holds kept blocks and mutes. A kept block or mute names a removed user, and was made
-// by another user. It is the decision of the user who made it, so it holds again if the removed
-// user returns (docs/decisions/0034). The note of the removal keeps it. A ttl of its own could
-// expire while the user is back, and at different times on the two sides of a block.
+// This file contains kept blocks and mutes. A kept block or mute names a removed user, and was made by
+// another user. The block or mute is the decision of the user who made it, so it holds again if the
+// removed user returns (docs/decisions/0034). The note of the removal keeps the block or mute. A
+// separate ttl could expire after the user's return, and at different times on the two sides of a
+// block.
 
-// keeps returns the operations by which a note keeps an imported block or mute of a user. It
-// returns none if the user has a profile or a note. found has the profile and the note.
+// keeps returns the operations by which a note keeps an imported block or mute of a user. keeps
+// returns no operation if the user has a profile or a note. found has the profile and the note.
 func (s *Service) keeps(found map[table.Key]table.Item, user string) []table.TransactOp {
 	profile, note := schema.ProfileKey(user), schema.ForgottenKey(user)
 	for _, key := range []table.Key{profile, note} {
@@ -23,7 +24,7 @@ func (s *Service) keeps(found map[table.Key]table.Item, user string) []table.Tra
 			return nil
 		}
 	}
-	// The removal happened in another installation, so none of its work runs here.
+	// The removal happened in another installation, so no work of the removal runs here.
 	at := s.access.Now().Add(-24 * time.Hour)
 	removal := schema.Removal{User: user, Event: id.Floor(at), At: at}
 	return []table.TransactOp{
@@ -44,8 +45,9 @@ func goneForGood(found map[table.Key]table.Item, user string) (checks []table.Tr
 	return checks, true
 }
 
-// EndKeptBlock ends user's block of other if other has neither a profile nor the note of a
-// removal, and reports whether it did. Concurrent calls of other processes win.
+// EndKeptBlock ends user's block of other if other has neither a profile nor the note of a removal,
+// and reports whether it ended the block. If a concurrent call of another process changes the block,
+// EndKeptBlock writes nothing.
 func (s *Service) EndKeptBlock(ctx context.Context, user, other string) (ended bool, err error) {
 	now, err := s.readBlocks(ctx, user, other)
 	if err != nil {
@@ -66,7 +68,7 @@ func (s *Service) EndKeptBlock(ctx context.Context, user, other string) (ended b
 	return s.transactIfUnchanged(ctx, append(ops, checks...))
 }
 
-// EndKeptMute is EndKeptBlock for user's mute of author.
+// EndKeptMute ends user's mute of author under the conditions of EndKeptBlock.
 func (s *Service) EndKeptMute(ctx context.Context, user, author string) (ended bool, err error) {
 	mute, muter := schema.MuteKey(user, author), schema.MuterKey(author, user)
 	found, err := s.access.BatchGet(ctx, []table.Key{mute, schema.ProfileKey(author), schema.ForgottenKey(author)}, true)

@@ -39,17 +39,17 @@ func listed(t *testing.T, read func(context.Context, string, page.Request) (page
 	return users
 }
 
-// A block and a mute belong to the user who made them. A blocked user cannot end them by a removal and a
-// return.
+// A block and a mute belong to the user who made them. A blocked user cannot end the block or the mute
+// by a removal and a return.
 func TestABlockOutlastsRemovalsAndReturnsOfTheBlockedUser(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann", "rex", "cid", "dan")
 	posts := map[string]feed.Post{"ann": w.post("ann", "hers")}
 	w.block("ann", "rex")
 	w.block("rex", "ann") // both directions
-	w.block("rex", "dan") // goes
+	w.block("rex", "dan") // this block ends with rex's removal
 	w.mute("cid", "rex")
-	w.mute("rex", "cid") // goes
+	w.mute("rex", "cid") // this mute ends with rex's removal
 	for life := range 3 {
 		made := w.item(schema.BlockKey("ann", "rex")).Get(schema.AttrSince)
 		w.leave("rex")
@@ -90,7 +90,7 @@ func TestABlockOutlastsRemovalsAndReturnsOfTheBlockedUser(t *testing.T) {
 	assert.Nil(t, w.item(schema.MuterKey("rex", "cid")))
 }
 
-// A block and a mute of a removed user can also be ended by a call.
+// A call can also end a block and a mute of a removed user.
 func TestWhoMadeAKeptBlockEndsIt(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann", "rex")
@@ -118,8 +118,8 @@ func TestKeptMutesCountTowardsTheBound(t *testing.T) {
 	wantKind(t, w.Mute(t.Context(), "ann", "one"), fault.MuteLimit)
 }
 
-// The audit requests the end of a kept block. The block ends when the user has neither a profile nor a note,
-// and the block of the other direction stays.
+// The audit requests the end of a kept block. The block ends when the user has neither a profile nor a
+// note. The block of the other direction stays.
 func TestAKeptBlockEndsWithTheNoteOfTheRemoval(t *testing.T) {
 	set := func(w *world) {
 		w.users("ann", "rex", "dan")
@@ -173,8 +173,8 @@ func TestAKeptBlockEndsWithTheNoteOfTheRemoval(t *testing.T) {
 	})
 }
 
-// Between the read and the transaction of the end, the blocked user returns or is removed again, or the
-// blocker changes the block.
+// Between the read and the transaction that ends a kept block, the blocked user returns or is removed
+// again, or the blocker changes the block.
 func TestTheEndOfAKeptBlockYieldsToOtherCalls(t *testing.T) {
 	for name, meanwhile := range map[string]func(w *world){
 		"the user comes back": func(w *world) { w.users("rex") },
@@ -220,7 +220,8 @@ func TestTheEndOfAKeptBlockLeavesTheOtherDirection(t *testing.T) {
 	assert.Equal(t, sides{bob: longAgo, by: longAgo}, w.sides())
 }
 
-// An import may bring blocks and mutes of users without a profile. A note keeps them, as after a removal.
+// An import may contain blocks and mutes of users without a profile. A note keeps these blocks and
+// mutes, as after a removal.
 func TestAnImportKeepsBlocksOfUsersWithoutAProfile(t *testing.T) {
 	since := longAgo
 	set := func(w *world) { w.users("ann", "bob", "dan") }
@@ -277,7 +278,7 @@ func TestAnImportKeepsBlocksOfUsersWithoutAProfile(t *testing.T) {
 	assert.Nil(t, w.item(schema.ForgottenKey("ann")), "a user who is here has no note")
 }
 
-// Another worker of an import, or a call of the user, writes first.
+// Before the import writes, another worker of an import, or a call of the user, writes.
 func TestAnImportOfAKeptBlockYieldsToOtherCalls(t *testing.T) {
 	for kind, do := range map[string]func(w *world) error{
 		"block": func(w *world) error { return w.ImportBlock(t.Context(), "ann", "rex", longAgo) },
@@ -300,15 +301,15 @@ func TestAnImportOfAKeptBlockYieldsToOtherCalls(t *testing.T) {
 	}
 }
 
-// A repair ends the blocks by a removed user and repairs the blocks of that user by others.
+// A repair ends the blocks by a removed user, and repairs other users' blocks of that user.
 func TestARepairKeepsTheBlocksOfARemovedUser(t *testing.T) {
 	for left, want := range map[sides]sides{
-		{ann: longAgo}:                       {},                          // by the removed user
-		{byAnn: longAgo}:                     {},                          // its other side
-		{bob: longAgo}:                       {bob: longAgo, by: longAgo}, // of the removed user
-		{by: longAgo}:                        {bob: longAgo, by: longAgo}, // its other side
+		{ann: longAgo}:                       {},                          // a block by the removed user
+		{byAnn: longAgo}:                     {},                          // the other side of that block
+		{bob: longAgo}:                       {bob: longAgo, by: longAgo}, // a block of the removed user
+		{by: longAgo}:                        {bob: longAgo, by: longAgo}, // the other side of that block
 		{ann: longAgo, by: longAgo}:          {bob: longAgo, by: longAgo},
-		{longAgo, longAgo, longAgo, longAgo}: {bob: longAgo, by: longAgo}, // the removal has not come so far
+		{longAgo, longAgo, longAgo, longAgo}: {bob: longAgo, by: longAgo}, // the removal has not ended its blocks yet
 	} {
 		for _, users := range [][2]string{{"ann", "bob"}, {"bob", "ann"}} {
 			w := newWorld(t)

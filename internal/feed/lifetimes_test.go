@@ -22,15 +22,15 @@ import (
 	"fanfare/messages"
 )
 
-// settled is a process with its own setting of the TTL: an API and the product's worker, on the common table
-// and queue.
+// settled is a process with its own setting of the TTL: an API and the product's worker, on a table
+// and a queue that all processes share.
 type settled struct {
 	*world
 	worker *fanout.Worker
 	queue  *events
 }
 
-// events is the queue of several processes.
+// events is the queue that several processes share.
 type events struct{ waiting []messages.Event }
 
 func (q *events) Publish(_ string, msgs ...*message.Message) error {
@@ -46,7 +46,7 @@ func (q *events) Publish(_ string, msgs ...*message.Message) error {
 
 func (*events) Close() error { return nil }
 
-// started starts a process with a setting, which decides the TTL of homes.
+// started starts a process with a setting. The setting decides the TTL of homes.
 func (w *world) started(q *events, ttl time.Duration, pushLimit int64, days ...int) *settled {
 	w.t.Helper()
 	view := lifetime.New(lifetime.Config{Store: w.store, Now: w.clock.now, TTL: ttl})
@@ -82,7 +82,7 @@ func (p *settled) work() {
 	}
 }
 
-// both returns the texts of a home, which are the same by push and by pull.
+// both returns the texts of a home. The texts must be the same by push and by pull.
 func (p *settled) both(viewer string) []string {
 	p.t.Helper()
 	var read [2][]string
@@ -93,7 +93,8 @@ func (p *settled) both(viewer string) []string {
 	return read[0]
 }
 
-// seen returns both homes after the worker has ended an absence of the reader, if there was one.
+// seen returns the texts of viewer's home, by push and by pull, after the worker has ended an absence
+// of viewer.
 func (p *settled) seen(viewer string) []string {
 	p.t.Helper()
 	p.both(viewer)
@@ -126,7 +127,7 @@ func TestAHomeByPushIsThatByPullAfterTheTTLWasRaised(t *testing.T) {
 
 func TestAnUnfollowedAuthorDoesNotReturnWithTheTTL(t *testing.T) {
 	const day = 24 * time.Hour
-	for _, known := range []time.Duration{0, 2 * day} { // since the TTL was lowered
+	for _, known := range []time.Duration{0, 2 * day} { // the time since the TTL was lowered
 		w, q := newWorld(t), &events{}
 		p := w.started(q, 365*day, 0)
 		p.users("ann", "bob")
@@ -150,9 +151,9 @@ func TestAnUnfollowedAuthorDoesNotReturnWithTheTTL(t *testing.T) {
 	}
 }
 
-// A user unfollows before a longer TTL is in force, and a running backfill still writes a later post. The
-// unfollow comes soon after the decision, which its process has not read yet, or an hour before the TTL is in
-// force.
+// A user unfollows before a longer TTL is in force, and a running backfill still writes a later post.
+// The unfollow happens soon after the decision, while its process has not read the decision yet, or an
+// hour before the TTL is in force.
 func TestTheMarkOfAnUnfollowOutlivesEntriesOfALongerTTL(t *testing.T) {
 	const day = 24 * time.Hour
 	for _, since := range []time.Duration{30 * time.Second, day - 40*time.Minute} {
@@ -214,7 +215,7 @@ func TestADeletedPostDoesNotReturnWithTheTTL(t *testing.T) {
 	short.work()
 	for range 14 {
 		p := w.started(q, []time.Duration{day, 365 * day}[rand.N(2)], 0)
-		if w.clock.now().Sub(post.CreatedAt) < messages.MaxAge { // consumers refuse older ones
+		if w.clock.now().Sub(post.CreatedAt) < messages.MaxAge { // consumers refuse older events
 			q.waiting = append(q.waiting, created)
 			p.work()
 		}
@@ -223,8 +224,9 @@ func TestADeletedPostDoesNotReturnWithTheTTL(t *testing.T) {
 	}
 }
 
-// Processes start with TTLs, push limits and active days that go up and down while users post, follow, mute, unfollow and
-// delete, are away and return, and authors become large. Every process shows the same homes.
+// Processes start with rising and falling TTLs, push limits and active days. Meanwhile users post,
+// follow, mute, unfollow and delete, are away and return, and authors become large. Every process
+// shows the same homes.
 func TestHomesAreExactWhileSettingsGoUpAndDown(t *testing.T) {
 	const day = 24 * time.Hour
 	seeds := uint64(30)
@@ -234,7 +236,7 @@ func TestHomesAreExactWhileSettingsGoUpAndDown(t *testing.T) {
 	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 1))
-			w, queues := newWorld(t), []*events{{}, {}} // of two prefixes
+			w, queues := newWorld(t), []*events{{}, {}} // the queues of two prefixes
 			ttls := []time.Duration{day, 7 * day, 30 * day, 100 * day}
 			start := func(i int) *settled {
 				return w.started(queues[i], ttls[rng.IntN(len(ttls))], rng.Int64N(3), []int{0, 2, 14}[rng.IntN(3)])
@@ -244,7 +246,7 @@ func TestHomesAreExactWhileSettingsGoUpAndDown(t *testing.T) {
 			running[0].users(users...)
 			follows, mutes := map[[2]string]bool{}, map[[2]string]bool{}
 			type made struct{ author, id, text string }
-			var posts []made // living ones
+			var posts []made // the living posts
 			for step := range 120 {
 				p := running[rng.IntN(len(running))]
 				user, author := users[rng.IntN(2)], users[rng.IntN(4)]
@@ -281,7 +283,7 @@ func TestHomesAreExactWhileSettingsGoUpAndDown(t *testing.T) {
 				for _, p := range running {
 					for _, user := range users[:2] {
 						got := p.both(user)
-						p.work() // returns, refreshes, removals
+						p.work() // returns, refreshes and removals
 						var want []string
 						for _, m := range slices.Backward(posts) {
 							at, err := id.Time(m.id)

@@ -15,16 +15,16 @@ import (
 	"fanfare/messages"
 )
 
-// Like is React with the kind like.
+// Like accepts user's reaction of the kind like to a post.
 func (s *Service) Like(ctx context.Context, user, post string) error {
 	return s.React(ctx, user, post, schema.KindLike)
 }
 
-// React accepts user's reaction to a post, which replaces the user's former reaction. When it
-// returns nil, the event is durable (I5); the counts follow later (I3). The event's id is the
-// version of the action, so the later of two actions wins, in whatever order they arrive. The id is
-// above the version of the stored action. Another process may have made the stored action with a
-// clock that is ahead, so it is read consistently (I3).
+// React accepts user's reaction to a post. The new reaction replaces the user's former reaction. When
+// React returns nil, the event is durable (I5); the counts follow later (I3). The event's id is the
+// version of the action, so the later of two actions wins, in whatever order the actions arrive. The
+// id is above the version of the stored action. Another process may have made the stored action with a
+// clock that is ahead, so React reads the stored action consistently (I3).
 func (s *Service) React(ctx context.Context, user, post, kind string) error {
 	if kind != schema.KindLike && !slices.Contains(s.access.Reactions, kind) {
 		var bad checks
@@ -41,7 +41,7 @@ func (s *Service) React(ctx context.Context, user, post, kind string) error {
 	return s.access.PublishAbove(ctx, queue.TopicLikes, messages.Action(like, kind), floor)
 }
 
-// Unlike accepts that user takes back the reaction to a post, of whatever kind.
+// Unlike removes user's reaction to a post, whatever its kind.
 func (s *Service) Unlike(ctx context.Context, user, post string) error {
 	like, floor, err := s.likeEvent(ctx, user, post)
 	if err != nil {
@@ -50,14 +50,14 @@ func (s *Service) Unlike(ctx context.Context, user, post string) error {
 	return s.access.PublishAbove(ctx, queue.TopicLikes, &messages.Unliked{Like: like}, floor)
 }
 
-// likeEvent returns the content of an action, and an id that the action's own id must be above:
-// the version of the stored action, and all ids of the user's former lives. Most posts have one
-// like shard, so that shard is read before the number of shards is known.
+// likeEvent returns the content of an action, and an id floor that the action's id must be above:
+// floor is at least the version of the stored action, and at least each id of the user's former lives.
+// Most posts have one like shard, so likeEvent reads that shard before it knows the number of shards.
 func (s *Service) likeEvent(ctx context.Context, user, post string) (like messages.Like, floor string, err error) {
 	var byID schema.PostRef
 	var after, stored string // the version of the stored action
 	read := func(ctx context.Context, shards int) error {
-		it, err := s.access.Get(ctx, schema.LikeKey(post, user, shards), true) // a stored action never wins over this one
+		it, err := s.access.Get(ctx, schema.LikeKey(post, user, shards), true) // consistent: the new version must be higher
 		if it != nil {
 			stored = it.Str(schema.AttrVersion)
 		}
@@ -161,8 +161,8 @@ func (s *Service) ReactionOf(ctx context.Context, post, user string) (Liker, err
 	return likerOf(like), nil
 }
 
-// LikeCount returns a post's counts of reactions. The count of a post that nobody ever liked is
-// 0, as of its creation.
+// LikeCount returns a post's counts of reactions. A post that was never liked has the count 0, as of
+// the post's creation.
 func (s *Service) LikeCount(ctx context.Context, post string) (LikeCount, error) {
 	var it *table.Item
 	err := s.access.All(ctx,
@@ -182,19 +182,18 @@ func (s *Service) LikeCount(ctx context.Context, post string) (LikeCount, error)
 	return LikeCount{count.Shown(), s.access.ShownReactions(count), count.AsOf}, nil
 }
 
-// LikesByUser lists the living posts that user likes, newest post first, from the
-// index.
+// LikesByUser lists the living posts that user likes, newest post first, from the index.
 func (s *Service) LikesByUser(ctx context.Context, user string, in page.Request) (page.List[LikedPost], error) {
 	list, _, err := s.LikesWithPosts(ctx, user, in)
 	return list, err
 }
 
-// LikesWithPosts is LikesByUser, and returns the posts by id, too.
+// LikesWithPosts returns the list of LikesByUser, and the posts by id.
 func (s *Service) LikesWithPosts(ctx context.Context, user string, in page.Request) (page.List[LikedPost], map[string]schema.PostRef, error) {
 	return s.reactionsWithPosts(ctx, user, schema.KindLike, in)
 }
 
-// ReactionsByUser is LikesByUser for reactions of all kinds.
+// ReactionsByUser lists the living posts to which user has a reaction of any kind, newest post first.
 func (s *Service) ReactionsByUser(ctx context.Context, user string, in page.Request) (page.List[LikedPost], error) {
 	list, _, err := s.reactionsWithPosts(ctx, user, "", in)
 	return list, err

@@ -16,7 +16,7 @@ import (
 	"fanfare/messages"
 )
 
-// The stored action was made by a process whose clock is ahead. The next action must still win, in whichever
+// A process whose clock is ahead made the stored action. The next action must still win, in whichever
 // shard of the post the stored action is.
 func TestAnActionIsAboveTheStoredOne(t *testing.T) {
 	for shards := 1; shards <= 4; shards++ {
@@ -63,8 +63,8 @@ func (w withoutLikes) Get(ctx context.Context, in table.GetInput) (table.GetResu
 	return w.Store.Get(ctx, in)
 }
 
-// An API whose clock is ahead took the previous action, which is stored, but which replicas of the
-// table lack. The next action still wins, at an API whose clock is right (I3).
+// An API whose clock is ahead accepted the previous action. The action is stored, but replicas of the
+// table lack it. The next action still wins, at an API whose clock is right (I3).
 func TestAnActionWinsOverAStoredOneOfAnAPIThatIsAhead(t *testing.T) {
 	for _, likeShards := range []int{1, 3} {
 		for _, kind := range []string{schema.KindLike, "love", ""} {

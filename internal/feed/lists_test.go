@@ -29,7 +29,7 @@ func edgeUsers(edges []feed.Edge) []string {
 	return users
 }
 
-// edge puts one edge of a follow and no other item.
+// edge puts one of the two edges of a follow and no other item.
 func (w *world) edge(it table.Item) {
 	_, err := w.store.BatchWrite(w.t.Context(), []table.BatchWrite{{Put: &it}})
 	require.NoError(w.t, err)
@@ -40,7 +40,7 @@ func TestFriendsAreTheUsersInBothLists(t *testing.T) {
 		w := newWorld(t)
 		w.users("ann")
 		early, late := w.clock.now(), w.clock.now().Add(time.Hour)
-		// Runs of one list between two users of the other list make the reader leap.
+		// Long runs of one list between two users of the other list make the reader skip forward.
 		var want []feed.Edge
 		for i, kind := range rapid.SliceOfN(rapid.IntRange(0, 20), 0, 300).Draw(rt, "kinds") {
 			user := fmt.Sprintf("u%04d", i)
@@ -86,7 +86,7 @@ func TestLikersOfManyShardsComeInOrder(t *testing.T) {
 	for _, name := range names[:24] {
 		w.follow(name, "ann")
 	}
-	p := w.post("ann", "x") // 25 shards
+	p := w.post("ann", "x") // the like list of p has 25 shards
 	w.deliver()
 	var want []string
 	for i, name := range names {
@@ -142,19 +142,19 @@ func TestFollowsThatConflictEndExact(t *testing.T) {
 		w.users("ann")
 		w.users(names...)
 		attempts := map[table.Key]int{}
-		tp.set(func(c call) failure { // called under a lock
+		tp.set(func(c call) failure { // the tap calls this function under a lock
 			if c.op != table.OpTransact {
 				return works
 			}
 			if attempts[c.key]++; attempts[c.key]%5 != 0 {
-				return conflicts // four times for each call
+				return conflicts // each call conflicts four times
 			}
 			return works
 		})
 		var wg sync.WaitGroup
 		for _, name := range names {
 			wg.Go(func() {
-				for i := range 3 { // follow, unfollow, follow
+				for i := range 3 { // a follow, an unfollow and a follow
 					act := w.Follow
 					if i == 1 {
 						act = w.Unfollow
@@ -174,7 +174,8 @@ func TestFollowsThatConflictEndExact(t *testing.T) {
 	})
 }
 
-// A page of long texts ends before its JSON exceeds 256 KiB, and the next page continues at that place.
+// A page of long texts ends before its JSON exceeds 256 KiB, and the next page continues with the next
+// item.
 func TestAPageOfLongTextsEndsAfterItsBytes(t *testing.T) {
 	for name, text := range map[string]string{
 		"letters of four bytes": strings.Repeat("\U0001F600", 5000), "escapes": strings.Repeat("\x00", 5000), "line separators": strings.Repeat("\u2028", 5000),
@@ -217,7 +218,7 @@ func TestAPageOfLongTextsEndsAfterItsBytes(t *testing.T) {
 	}
 }
 
-// pagesOf reads a list of pages of 100. Each page must be as full as most bytes allow.
+// pagesOf reads a list in pages of 100 items. Each page must be as full as most bytes allow.
 func pagesOf[T any](t *testing.T, most int, read func(page.Request) (page.List[T], error)) (items []T) {
 	t.Helper()
 	for in := (page.Request{Limit: 100}); ; {

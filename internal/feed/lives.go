@@ -11,13 +11,12 @@ import (
 	"fanfare/internal/table"
 )
 
-// This file holds the rules that tell the lives of a user under one id apart
-// (docs/decisions/0030). All ids and versions of a life are above its profile's After.
+// This file contains the rules that distinguish the lives of a user under one id
+// (docs/decisions/0030). All ids and versions of a life are above After of the life's profile.
 
-// LifeGap is the least time between a removal (or the return, if that is later) and the ids of the
-// next life. Concurrent calls made ids above the removal's id; the gap covers them, and clock skew
-// below it.
-// clocks that differ by less.
+// LifeGap is the minimum time between a removal (or the return, if the return is later) and the ids of
+// the next life. Concurrent calls made ids above the removal's id. The gap covers these ids, and clock
+// skew below LifeGap.
 const LifeGap = time.Minute
 
 // Standing is the state of a user: a profile, the note of a removal, or neither.
@@ -55,15 +54,15 @@ func (now Standing) Removal() schema.Removal {
 	return schema.Removal{}
 }
 
-// sameLife holds for a profile of the same life.
+// sameLife holds for a profile of p's life.
 func sameLife(p schema.Profile) table.Cond {
 	it := p.Item()
 	return table.All{unchangedAttr(it, schema.AttrCreated), unchangedAttr(it, schema.AttrAfter)}
 }
 
-// EndLife makes the transaction of a removal: it deletes the profile that was read, and puts the
-// note of the event in its place. The note shows that the removal is no damage. An earlier
-// removal never lowers the note.
+// EndLife makes the transaction of a removal: it replaces the profile that was read by the note of the
+// event. The note proves that the missing profile is no damage. An earlier removal never lowers the
+// note.
 func (s *Service) EndLife(ctx context.Context, user, event string, now Standing) (schema.Removal, error) {
 	removal := schema.Removal{User: user, Event: event, At: s.access.Now()}
 	ops := []table.TransactOp{{Put: &table.PutInput{Item: removal.NewItem(id.Floor(removal.At)), If: table.Any{
@@ -71,21 +70,21 @@ func (s *Service) EndLife(ctx context.Context, user, event string, now Standing)
 	}}}}
 	if now.Profile != nil {
 		ops = append(ops, table.TransactOp{Delete: &table.DeleteInput{Key: schema.ProfileKey(user), If: sameLife(*now.Profile)}})
-	} else { // a user may come back meanwhile, and a profile has no note beside it
+	} else { // a user may return in the meantime, and a user with a profile has no note
 		ops = append(ops, table.TransactOp{Check: &table.CheckInput{Key: schema.ProfileKey(user), If: table.Absent{}}})
 	}
 	s.cfg.Authors.forget(user)
 	return removal, s.access.Transact(ctx, ops...)
 }
 
-// beginLife makes profile the first profile of a new life if a note of a removal exists. Otherwise it leaves
-// profile unchanged.
+// beginLife makes profile the first profile of a new life if a note of a removal exists. Otherwise
+// beginLife leaves profile unchanged.
 func (s *Service) beginLife(profile *schema.Profile, note *schema.Removal) error {
 	if note == nil {
 		return nil
 	}
-	// A message may be late, so the event may be days old. The profile went just now, and
-	// concurrent calls that read the profile made ids of the present.
+	// The message of the removal may be late, so the event may be days old. The profile was removed just
+	// now, and concurrent calls that read the profile made ids of the present time.
 	latest := access.TimeOf(note.Event)
 	if now := s.access.Now(); now.After(latest) {
 		latest = now
@@ -98,10 +97,10 @@ func (s *Service) beginLife(profile *schema.Profile, note *schema.Removal) error
 	return nil
 }
 
-// writeProfile writes a profile on a condition of the previous profile. The same transaction deletes
-// the note that was read (nil for none), because the profile has its content, and counts the use of
-// the call. A first profile checks that there is no note: a removal's transaction may be visible in
-// part, and then the profile is gone before its note is seen (I12).
+// writeProfile writes a profile on a condition of the previous profile. The same transaction counts
+// the use of the call, and deletes the note that was read (nil for none), because the profile contains
+// the content of the note. A first profile checks that no note exists: a removal's transaction may be
+// visible in part, and then a read misses the profile before the note is visible (I12).
 func (s *Service) writeProfile(ctx context.Context, profile schema.Profile, same table.Cond, note *schema.Removal, u use) error {
 	put := table.PutInput{Item: profile.Item(), If: same}
 	ops := []table.TransactOp{{Put: &put}}
@@ -130,13 +129,13 @@ func afterOf(found map[table.Key]table.Item, user, other string) string {
 	return max(found[schema.ProfileKey(user)].Str(schema.AttrAfter), found[schema.ProfileKey(other)].Str(schema.AttrAfter))
 }
 
-// isFormer reports whether a record of this time is not above after. Such a record is being removed,
-// so a repeated call writes it again. Records keep milliseconds.
+// isFormer reports whether the time of a record is not above after. Such a record is being removed, so
+// a repeated call writes the record again. Records store times in milliseconds.
 func isFormer(at time.Time, after string) bool {
 	return after != "" && at.UnixMilli() <= access.TimeOf(after).UnixMilli()
 }
 
-// above returns at, or the first time above after if that time is later.
+// above returns at, or the first time above after if that time is later than at.
 func above(after string, at time.Time) time.Time {
 	if isFormer(at, after) {
 		return access.TimeOf(after).Add(time.Millisecond)
@@ -144,7 +143,7 @@ func above(after string, at time.Time) time.Time {
 	return at
 }
 
-// unchangedAttr holds while an attribute of an item is unchanged since the read.
+// unchangedAttr holds while an attribute of an item has not changed since the read.
 func unchangedAttr(old table.Item, name string) table.Cond {
 	if !old.Has(name) {
 		return table.AttrAbsent{Name: name}

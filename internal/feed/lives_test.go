@@ -24,11 +24,11 @@ import (
 type repeat struct {
 	name string
 	do   func(w *world, others feed.Post) error
-	// there reports whether the record of the last call is in the table.
+	// there reports whether the table has the record of the last call.
 	there func(w *world, others feed.Post) bool
 }
 
-// repeats are the idempotent calls that make a record of ann.
+// repeats returns the idempotent calls that make a record of ann.
 func repeats(t *testing.T) []repeat {
 	t.Helper()
 	ctx, keyed := t.Context(), map[*world]string{}
@@ -94,8 +94,8 @@ func repeats(t *testing.T) []repeat {
 	}
 }
 
-// A user is removed and makes a new profile at any call of a sweep. In the end the record of each later
-// answered call exists, even if the call found the record of the former life.
+// A user is removed and makes a new profile at any call of a sweep. In the end the record of each
+// later answered call exists, even if the call found the record of the former life.
 func TestARepeatAfterANewProfileOutlivesTheRemoval(t *testing.T) {
 	for _, r := range repeats(t) {
 		for _, at := range []time.Duration{0, time.Second, 2 * time.Hour} {
@@ -159,7 +159,7 @@ func everythingOfANewLife(t *testing.T, wait time.Duration) {
 	others := w.post("bob", "his")
 	event, err := w.AskToForget(t.Context(), "ann")
 	require.NoError(t, err)
-	w.clock.add(wait + 300*time.Microsecond) // a record of the profile's own millisecond is above it, too
+	w.clock.add(wait + 300*time.Microsecond) // a record in the millisecond of the profile is above the profile's After, too
 	w.users("ann")
 	profile := w.item(schema.ProfileKey("ann"))
 	after := profile.Str(schema.AttrAfter)
@@ -198,8 +198,8 @@ func everythingOfANewLife(t *testing.T, wait time.Duration) {
 	assert.Greater(t, second, after, "a removal is above the life that it ends")
 }
 
-// A DELETE whose event was sent does not remove the profile that its user has made after the event. The worker
-// may be late, and so may the DELETE's own transaction.
+// A DELETE whose event was sent must not remove the profile that its user has made after the event.
+// The worker may be late, and the DELETE's own transaction may be late, too.
 func TestARemovalTakesNoLaterLife(t *testing.T) {
 	for name, old := range map[string]func(w *world, again func()) error{
 		"a message that comes late": func(w *world, again func()) error {
@@ -252,9 +252,9 @@ func TestARemovalTakesNoLaterLife(t *testing.T) {
 	})
 }
 
-// A removal lasts long if its message waits in a backlog, so its event is old by then. Calls that read the
-// former life just before its profile was deleted made ids of the present, by clocks that are a little ahead.
-// A new life is above these ids, too.
+// A removal lasts long if its message waits in a backlog, so the event of the removal may be old.
+// Calls that read the former life just before its profile was deleted made ids of the present, by
+// clocks that are a little ahead. A new life is above these ids, too.
 func TestANewLifeIsAboveCallsUnderWayThoughItsRemovalIsOld(t *testing.T) {
 	removal := func(t *testing.T, ahead *world, _ feed.Post) string {
 		t.Helper()
@@ -274,7 +274,7 @@ func TestANewLifeIsAboveCallsUnderWayThoughItsRemovalIsOld(t *testing.T) {
 				}
 				return works
 			})
-			old := removal(t, w, others) // its transaction is lost, and its message waits
+			old := removal(t, w, others) // the transaction of this removal is lost, and the message of the removal waits
 			tp.set(nil)
 			w.clock.add(29 * time.Hour)
 
@@ -305,8 +305,8 @@ func TestANewLifeIsAboveCallsUnderWayThoughItsRemovalIsOld(t *testing.T) {
 	}
 }
 
-// Two calls make a profile at the same time as a removal. The condition on the note that a call has read
-// accepts only one call.
+// Two calls make a profile at the same time as a removal. Each call has the condition that the note is
+// the note that the call has read, so only one call succeeds.
 func TestANewProfileNeedsTheNoteThatWasRead(t *testing.T) {
 	w, tp := tapped(t)
 	w.users("ann")
@@ -330,7 +330,7 @@ func TestANewProfileNeedsTheNoteThatWasRead(t *testing.T) {
 	assert.Nil(t, w.item(schema.ForgottenKey("ann")))
 }
 
-// A change of the name keeps the After and the removal of the profile.
+// A change of the name keeps the After and the Former of the profile.
 func TestAChangeOfAProfileStaysInItsLife(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann")
@@ -388,8 +388,9 @@ func TestALikeIsTakenBackByAnIDBelowTheNewLife(t *testing.T) {
 	}
 }
 
-// A user has one removal in progress: while a note exists, a call sends nothing, and a user who has returned
-// is removed again at the earliest a minute after the last removal. The command always sends.
+// A user has one removal in progress: while a note exists, a call sends no event. A user who has
+// returned is removed again at the earliest a minute after the last removal. The command always sends
+// an event.
 func TestAUserIsRemovedOnceAMinute(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann")
@@ -417,8 +418,8 @@ func TestAUserIsRemovedOnceAMinute(t *testing.T) {
 	require.Len(t, w.published.take(), 1)
 }
 
-// A backlog never restores a post of a former life, whether its author is gone or has
-// returned.
+// A message from a backlog never restores a post of a former life, whether its author is removed or
+// has returned.
 func TestAPostOutOfABacklogBringsNothingOfAFormerLifeBack(t *testing.T) {
 	for name, back := range map[string]bool{"gone": false, "back": true} {
 		for _, shards := range []int{0, 1} {
@@ -445,8 +446,8 @@ func TestAPostOutOfABacklogBringsNothingOfAFormerLifeBack(t *testing.T) {
 	}
 }
 
-// An import waits for a removal: the records of the import have the times of the file, so a sweep would remove
-// them.
+// An import waits for the end of a removal: the records of the import have the times of the file, so a
+// sweep would remove these records.
 func TestAnImportRefusesAUserWhoIsBeingRemoved(t *testing.T) {
 	for name, back := range map[string]bool{"gone": false, "back": true} {
 		t.Run(name, func(t *testing.T) {
@@ -469,8 +470,8 @@ func TestAnImportRefusesAUserWhoIsBeingRemoved(t *testing.T) {
 	}
 }
 
-// A process that slept between the read and the event of a removal must not end a life that began
-// in between.
+// A process that slept between the read and the event of a removal must not end a life that began in
+// the meantime.
 func TestARemovalThatSleptSendsNothing(t *testing.T) {
 	w, tp := tapped(t)
 	w.users("ann")

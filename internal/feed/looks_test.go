@@ -17,13 +17,15 @@ import (
 	"fanfare/internal/table"
 )
 
-// In these tests a look at a live home takes any time. It ends after a bounded number of table
+// In these tests a look at a live home may take any time. A look ends after a bounded number of table
 // calls, and each look makes progress.
 
-// lookCalls is the largest number of table calls of a look, apart from one call for each list that it merges.
+// lookCalls is the maximum number of table calls of a look. One further call is allowed for each list
+// that the look merges.
 const lookCalls = 500
 
-// slowed advances the clock by latency at each call of tp. A round of post lists is one call.
+// slowed advances the clock by latency at each call of tp. A round of reads of post lists counts as
+// one call.
 func (w *world) slowed(tp *tap, latency time.Duration) {
 	lists := 0
 	tp.set(func(c call) failure {
@@ -80,8 +82,8 @@ func TestASlowLookSendsEachPost(t *testing.T) {
 	}
 }
 
-// A client may be cut after any part of a look, and resumes at its position. Between two parts its user
-// unfollows and mutes authors, and other users make and delete posts.
+// A client may be cut off after any part of a look, and resumes at its position. Between two parts,
+// the client's user unfollows and mutes authors, and other users make and delete posts.
 func TestLooksOfAnySpeedSendEachPostOnce(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w, tp := tapped(t)
@@ -113,7 +115,7 @@ func TestLooksOfAnySpeedSendEachPostOnce(t *testing.T) {
 	})
 }
 
-// watching is a client of ann's live home, with the calls of its user and of the authors.
+// watching is a client of ann's live home, with the calls of ann and of the authors.
 type watching struct {
 	w     *world
 	names []string
@@ -129,7 +131,7 @@ func (c *watching) post(rt *rapid.T) {
 	c.w.deliver()
 }
 
-// look looks once, and reports whether the client was cut.
+// look makes one look, and reports whether the client was cut off.
 func (c *watching) look(rt *rapid.T) (cut bool) {
 	last, asked := "", c.w.clock.now()
 	deleted := map[string]bool{}
@@ -155,7 +157,7 @@ func (c *watching) look(rt *rapid.T) (cut bool) {
 	return false
 }
 
-// act makes the calls between two parts of a look. It reports whether the client is cut.
+// act makes the calls between two parts of a look, and reports whether the client is cut off.
 func (c *watching) act(rt *rapid.T) (cut bool) {
 	author := rapid.SampledFrom(c.names).Draw(rt, "whose")
 	switch rapid.IntRange(0, 7).Draw(rt, "act") {
@@ -179,7 +181,7 @@ func (c *watching) act(rt *rapid.T) (cut bool) {
 	return false
 }
 
-// A home has twelve thousand entries of an unfollowed author: more than a look reads.
+// A home has twelve thousand entries of an unfollowed author, more than a look reads.
 func TestALookPassesHiddenEntriesByPositionToo(t *testing.T) {
 	w, tp := tapped(t)
 	names := w.crowd("ann", 2, 0)
@@ -208,8 +210,8 @@ func TestALookPassesHiddenEntriesByPositionToo(t *testing.T) {
 	assert.LessOrEqual(t, len(tp.take()), tableCalls+1, "table calls of a stream's start")
 }
 
-// The posts of most entries are gone, and so are their tombstones. At five seconds a call a look has time for
-// a part or two.
+// The posts of most entries are removed, including their tombstones. At five seconds a call, a look
+// has time for one or two parts.
 func TestALookPassesEntriesWithoutPosts(t *testing.T) {
 	for latency, most := range map[time.Duration]int{0: 2, 5 * time.Second: 100} {
 		w, tp := tapped(t)
@@ -238,7 +240,7 @@ func TestALookPassesEntriesWithoutPosts(t *testing.T) {
 	}
 }
 
-// An author whose newest posts are shared has more posts than a shared head holds.
+// The newest posts of an author are shared. The author has more posts than the shared head.
 func TestALookReadsOnBelowASharedHead(t *testing.T) {
 	for _, posts := range []int{99, 100, 101, 250} {
 		w := newWorld(t, sharingHeads)
@@ -250,12 +252,12 @@ func TestALookReadsOnBelowASharedHead(t *testing.T) {
 		for range posts {
 			want = append(want, w.post("bob", "x").ID)
 		}
-		w.clock.add(time.Second) // the head that the stream's start read is shared no more
+		w.clock.add(time.Second) // the head that the stream's start read is not shared any more
 		assert.Equal(t, want, w.arrivals("ann", seen), "%d posts", posts)
 	}
 }
 
-// A look sends its posts in pieces of a bounded number of bytes.
+// A look sends its posts in parts of a bounded number of bytes.
 func TestALookThatBreaksOffIsContinued(t *testing.T) {
 	w := newWorld(t)
 	author := w.crowd("ann", 1, 0)[0]

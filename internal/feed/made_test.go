@@ -12,8 +12,8 @@ import (
 	"fanfare/internal/schema"
 )
 
-// The new posts of all authors are read across the end of a bucket of time, which is nine hours long, and
-// of clocks that are ahead.
+// The new posts of all authors are read across the end of a bucket of time, which is nine hours long.
+// Posts of clocks that are ahead are read, too.
 func TestNewPostsAreReadAcrossTheEndOfABucket(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann", "ben")
@@ -34,7 +34,7 @@ func TestNewPostsAreReadAcrossTheEndOfABucket(t *testing.T) {
 	assert.Equal(t, want[79:], made.Posts)
 }
 
-// A home shows the posts of its user and of the followees, except muted followees.
+// A home shows the posts of its user, and of all followees that are not muted.
 func TestTheAuthorsOfAHome(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann", "ben", "cat", "dan", "eve")
@@ -54,7 +54,7 @@ func TestTheAuthorsOfAHome(t *testing.T) {
 	}
 }
 
-// The like counts of deleted posts are not read again at each look.
+// A look does not read the like counts of deleted posts again.
 func TestLikeCountsOfDeletedPostsAreReadOnce(t *testing.T) {
 	var m meter
 	w := newWorld(t, m.onto)

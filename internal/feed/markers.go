@@ -14,18 +14,19 @@ import (
 	"fanfare/internal/table"
 )
 
-// This file holds read markers (docs/decisions/0050). A marker is a position in a list that its user names. It
-// only moves forward, so two devices and repeated calls in any order end at the highest position.
+// This file contains read markers (docs/decisions/0050). A marker is a position in a list that the
+// marker's user names. A marker only moves forward, so two devices and repeated calls in any order end
+// at the highest position.
 
 const (
-	// MaxMarkers is the number of markers that one user may have. Each new name reads all of the
-	// user's markers, so the bound limits its cost (I11).
+	// MaxMarkers is the number of markers that one user may have. Each new name reads all of the user's
+	// markers, so MaxMarkers bounds the cost of a new name (I11).
 	MaxMarkers = 1000
-	// maxPosition is the number of bytes of a position.
+	// maxPosition is the maximum number of bytes of a position.
 	maxPosition = 128
 )
 
-// Marker is how far a user has read the list Name.
+// Marker is the position up to which a user has read the list Name.
 type Marker struct {
 	Name, Position string
 	UpdatedAt      time.Time
@@ -55,7 +56,7 @@ func (s *Service) SetMarker(ctx context.Context, user, name, position string) (M
 	return s.setMarker(ctx, schema.Marker{User: user, Name: name, Position: position, At: s.access.Now().UTC().Truncate(time.Millisecond)})
 }
 
-// ImportMarker is SetMarker with a past time.
+// ImportMarker moves a marker as SetMarker does, with a past time.
 func (s *Service) ImportMarker(ctx context.Context, user, name, position string, at time.Time) error {
 	_, err := s.setMarker(ctx, schema.Marker{User: user, Name: name, Position: position, At: at})
 	return err
@@ -138,7 +139,7 @@ func (s *Service) Markers(ctx context.Context, user string, in page.Request) (pa
 	return page.Of(read, in.Size(), scope, func(m Marker) string { return m.Name }), err
 }
 
-// DeleteMarker deletes a marker, and may be repeated.
+// DeleteMarker deletes a marker. A call may be repeated.
 func (s *Service) DeleteMarker(ctx context.Context, user, name string) error {
 	if err := s.access.RequireWriter(ctx, user); err != nil {
 		return err
@@ -147,8 +148,8 @@ func (s *Service) DeleteMarker(ctx context.Context, user, name string) error {
 	return fault.Wrap("table", err)
 }
 
-// EndMarker deletes a marker if nobody moved it since the read, and reports whether the
-// marker is gone.
+// EndMarker deletes a marker if no call has moved the marker after the read, and reports whether the
+// marker no longer exists.
 func (s *Service) EndMarker(ctx context.Context, m schema.Marker) (ended bool, err error) {
 	same := table.Any{table.Absent{}, table.Equal{Name: schema.AttrAsOf, Value: table.N(m.At.UnixMilli())}}
 	_, err = s.access.Store.Delete(ctx, table.DeleteInput{Key: schema.MarkerKey(m.User, m.Name), If: same})

@@ -32,7 +32,7 @@ func TestAMarkerMovesForwardOnly(t *testing.T) {
 	w.users("ann", "bob")
 	w.marker("ann", "home", "b", "b")
 	moved := w.clock.now()
-	w.clock.add(time.Hour + time.Microsecond) // an answer has the milliseconds that a read has
+	w.clock.add(time.Hour + time.Microsecond) // an answer has the precision of a read: milliseconds
 	for position, want := range map[string]string{"a": "b", "b": "b", "B": "b"} {
 		w.marker("ann", "home", position, want)
 	}
@@ -52,7 +52,7 @@ func TestAMarkerMovesForwardOnly(t *testing.T) {
 	w.marker("ann", "old", "1", "7")
 }
 
-// Another device moves the marker between the read and the write of a call.
+// Another device moves the marker between the read and the write of the call.
 func TestAMarkerIsNotLoweredByACallThatIsOvertaken(t *testing.T) {
 	w, tp := tapped(t)
 	w.users("ann")
@@ -75,7 +75,7 @@ func TestDevicesThatMarkAtOnceEndAtTheHighestPosition(t *testing.T) {
 	w.users("ann")
 	var all sync.WaitGroup
 	for _, position := range []string{"3", "1", "5", "2", "4"} {
-		all.Go(func() { _, _ = w.SetMarker(t.Context(), "ann", "home", position) }) // five may be too many at once
+		all.Go(func() { _, _ = w.SetMarker(t.Context(), "ann", "home", position) }) // five calls may conflict too often
 	}
 	all.Wait()
 	w.marker("ann", "home", "5", "5")

@@ -13,15 +13,17 @@ import (
 	"fanfare/messages"
 )
 
-// MendFollow repairs a follow that lost some of its items: the edge under the author, the edge under the
-// follower, the home mark. It reports whether it wrote an item.
+// MendFollow repairs a follow that lost some of its items: the edge under the author, the edge under
+// the follower, or the home mark. MendFollow reports whether it wrote an item.
 //
-// Half a follow becomes a whole follow, as if it was just made, so that missed posts are backfilled (I1). It
-// becomes no follow if the home mark is the mark of an unfollow, or if there is a block. A follow whose home
-// hides the author gets a new mark. Without a follow, the home hides the author as after an unfollow (I2).
-// Half a follow of or by a removed user becomes no follow, and a whole follow is left to the removal. A user
-// without a profile gets no new item. One transaction makes the repair, on the condition that nothing changed
-// since the read, so concurrent calls of other processes win. The counts stay: they include the lost items.
+// An incomplete follow becomes a complete follow, like a new follow, so that missed posts are
+// backfilled (I1). An incomplete follow becomes no follow if the home mark is the mark of an unfollow,
+// or if a block exists. A follow whose home hides the author gets a new mark. Without a follow, the
+// home hides the author as after an unfollow (I2). An incomplete follow of or by a removed user
+// becomes no follow, and MendFollow leaves a complete follow to the removal. A user without a profile
+// gets no new item. One transaction makes the repair, on the condition that no item has changed since
+// the read, so a concurrent call of another process wins. The counts stay, because they include the
+// lost items.
 func (s *Service) MendFollow(ctx context.Context, follower, author string) (mended bool, err error) {
 	under, edge, markKey := schema.FollowerKey(author, follower), schema.FollowingKey(follower, author), schema.MarkKey(follower, author)
 	block := schema.BlockKey(follower, author)
@@ -63,7 +65,7 @@ func (s *Service) MendFollow(ctx context.Context, follower, author string) (mend
 		if listed {
 			since = known.Get(schema.AttrSince)
 		}
-		// There is no FollowID: users were notified of the follow when it was made.
+		// The mark has no FollowID, because users were notified of the follow when it was made.
 		next = schema.Mark{User: follower, Author: author, Kind: schema.MarkBackfill, From: from, Version: version}
 		event = &messages.Followed{FollowerID: follower, AuthorID: author, From: from, MarkVersion: version}
 		ops = append(ops, hasProfile(follower), hasProfile(author), kept(found, table.Item{Key: under, Attrs: []table.Attr{{Name: schema.AttrSince, Value: since}}}),
@@ -81,7 +83,7 @@ func (s *Service) MendFollow(ctx context.Context, follower, author string) (mend
 	return true, s.access.Publish(ctx, queue.TopicBackfills, event)
 }
 
-// kept checks an edge that was found, or puts a missing edge.
+// kept checks an edge that is in found, or puts a missing edge.
 func kept(found map[table.Key]table.Item, it table.Item) table.TransactOp {
 	if old, ok := found[it.Key]; ok {
 		return table.TransactOp{Check: &table.CheckInput{Key: it.Key, If: sameEdge(old)}}
@@ -89,7 +91,7 @@ func kept(found map[table.Key]table.Item, it table.Item) table.TransactOp {
 	return table.TransactOp{Put: &table.PutInput{Item: it, If: table.Absent{}}}
 }
 
-// gone deletes an edge that was found, or checks that a missing edge is absent.
+// gone deletes an edge that is in found, or checks that a missing edge is absent.
 func gone(found map[table.Key]table.Item, key table.Key) table.TransactOp {
 	if old, ok := found[key]; ok {
 		return table.TransactOp{Delete: &table.DeleteInput{Key: key, If: sameEdge(old)}}
@@ -97,9 +99,9 @@ func gone(found map[table.Key]table.Item, key table.Key) table.TransactOp {
 	return table.TransactOp{Check: &table.CheckInput{Key: key, If: table.Absent{}}}
 }
 
-// BuryLost deletes a post whose item is lost, so that a purge removes its remains as after
-// any deletion. It reports whether it did. Nothing can restore the text. The count stays: it
-// includes the lost post.
+// BuryLost deletes a post whose item is lost, so that a purge removes the remains of the post, as
+// after any deletion. BuryLost reports whether it deleted the post. The text cannot be restored. The
+// count stays, because it includes the lost post.
 func (s *Service) BuryLost(ctx context.Context, post string) (buried bool, err error) {
 	ref, err := s.access.PostByID(ctx, post)
 	if err != nil || ref.Gone(s.access.Now()) {
@@ -116,7 +118,7 @@ func (s *Service) BuryLost(ctx context.Context, post string) (buried bool, err e
 	}
 	ref.Deleted, ref.TTL = true, s.access.Now().Add(lives.Longest()+schema.DeliveryKept)
 	ops := []table.TransactOp{{Check: &table.CheckInput{Key: schema.PostKey(ref.Author, post), If: table.Absent{}}}}
-	if counts == nil || counts.Str(schema.AttrLastDel) < post { // new ids stay above it
+	if counts == nil || counts.Str(schema.AttrLastDel) < post { // new ids stay above last_del
 		ops = append(ops, table.TransactOp{Update: &table.UpdateInput{
 			Key: key, Set: []table.Attr{{Name: schema.AttrLastDel, Value: table.S(post)}},
 			If: table.Any{table.AttrAbsent{Name: schema.AttrLastDel}, table.Less{Name: schema.AttrLastDel, Value: table.S(post)}},

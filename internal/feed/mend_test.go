@@ -16,14 +16,14 @@ import (
 	"fanfare/messages"
 )
 
-// rest is the part of bob's follow by ann that a damage has left.
+// rest is the part of bob's follow by ann that remains after damage.
 type rest struct {
 	pushed, listed, blocked bool
 	mark                    schema.MarkKind
 }
 
-// put writes that, and returns the times of the edges and the id of the edge's, or the mark's, first
-// post. The two edges have different times.
+// put writes r, and returns the times of the edges, and the first post of the edge or of the mark. The
+// two edges have different times.
 func (r rest) put(w *world) (under, edge time.Time, from string) {
 	w.t.Helper()
 	w.users("ann", "bob")
@@ -49,7 +49,7 @@ func (r rest) put(w *world) (under, edge time.Time, from string) {
 	return under, edge, from
 }
 
-// followItems are the items of bob's follow by ann.
+// followItems returns the items of bob's follow by ann.
 func (w *world) followItems() (all []table.Item) {
 	w.t.Helper()
 	for _, key := range []table.Key{schema.FollowerKey("bob", "ann"), schema.FollowingKey("ann", "bob"), schema.MarkKey("ann", "bob"), schema.CountsKey("ann")} {
@@ -60,8 +60,8 @@ func (w *world) followItems() (all []table.Item) {
 	return all
 }
 
-// Half a follow becomes a whole follow. It becomes no follow if its home mark is the mark of an unfollow, or
-// if there is a block. Without a follow, the home hides the author.
+// An incomplete follow becomes a complete follow. An incomplete follow becomes no follow if its home
+// mark is the mark of an unfollow, or if a block exists. Without a follow, the home hides the author.
 func TestAFollowThatLostItemsIsMended(t *testing.T) {
 	const none, backfill, unfollowed = schema.MarkKind(""), schema.MarkBackfill, schema.MarkUnfollowed
 	const whole, hidden, left = "whole", "hidden", "left as it is"
@@ -111,7 +111,7 @@ func TestAFollowThatLostItemsIsMended(t *testing.T) {
 			if want == whole {
 				next = schema.Mark{User: "ann", Author: "bob", Kind: backfill, From: from, Version: mark.Version}
 				event = &messages.Followed{FollowerID: "ann", AuthorID: "bob", From: from, MarkVersion: mark.Version}
-				if !r.pushed { // an edge that is there keeps its time
+				if !r.pushed { // an existing edge keeps its time
 					under = edge
 				}
 				if !r.listed {
@@ -130,8 +130,8 @@ func TestAFollowThatLostItemsIsMended(t *testing.T) {
 	}
 }
 
-// Another process changes the item between the read and the transaction of a repair. The other
-// process wins, and nothing is published.
+// Another process changes the item between the read and the transaction of a repair. Then the repair
+// writes and publishes nothing.
 func TestARepairOfAFollowYieldsToOtherCalls(t *testing.T) {
 	later := time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC)
 	unfollowed := schema.Mark{User: "ann", Author: "bob", Kind: schema.MarkUnfollowed, Version: id.Floor(later)}.Item()
@@ -180,7 +180,8 @@ func TestAFailedRepairOfAFollowMayBeRepeated(t *testing.T) {
 	assert.Empty(t, w.published.take())
 }
 
-// lostPost makes a post of ann whose item is lost, and the tombstone that the burial of that post makes.
+// lostPost makes a post by ann whose item is lost, and the tombstone that the burial of the post
+// makes.
 func lostPost(w *world) (post feed.Post, tombstone schema.PostRef) {
 	w.t.Helper()
 	w.users("ann")
@@ -258,8 +259,8 @@ func TestABurialKeepsTheNewestDeletedPost(t *testing.T) {
 	}
 }
 
-// A post whose item exists is not lost. The item may have returned since the read of the
-// repair, and a newer post may have been deleted.
+// A post whose item exists is not lost. After the read of the repair, the item may have returned, and
+// a newer post may have been deleted.
 func TestOnlyALostPostIsBuried(t *testing.T) {
 	for name, meanwhile := range map[string]func(w *world, post feed.Post){
 		"the item is there": func(w *world, post feed.Post) {
@@ -282,7 +283,8 @@ func TestOnlyALostPostIsBuried(t *testing.T) {
 	}
 }
 
-// No repair makes an item for a user without a profile. Once the user has a profile, the repair makes it.
+// A repair makes no item for a user without a profile. Once the user has a profile, the repair makes
+// the items.
 func TestNothingIsMadeOfAUserWithoutAProfile(t *testing.T) {
 	for _, user := range []string{"ann", "bob"} {
 		for name, c := range map[string]struct {

@@ -72,7 +72,7 @@ func (m *model) user(t *rapid.T, label string) string {
 	return rapid.SampledFrom(m.users).Draw(t, label)
 }
 
-// anyPost draws a post, sometimes a deleted one. If no post exists yet, it makes one.
+// anyPost draws a post, sometimes a deleted post. If no post exists yet, anyPost makes a post.
 func (m *model) anyPost(t *rapid.T) *modelPost {
 	if len(m.posts) == 0 {
 		m.create(t)
@@ -200,10 +200,10 @@ func (m *model) actions() map[string]func(*rapid.T) {
 				want = cmp.Or(want, m.between(user, p.AuthorID))
 			}
 			err := act(ctx, user, p.ID)
-			if !m.stale || want != fault.Blocked || err != nil { // a block refuses likes soon
+			if !m.stale || want != fault.Blocked || err != nil { // a block refuses likes only after a moment
 				answer(t, err, want)
 			}
-			// The aggregator has tests of its own, so here each like is counted at once.
+			// The aggregator has separate tests, so this model counts each like at once.
 			for _, e := range w.published.take() {
 				if like, kind, ok := messages.ActionOf(e); ok {
 					w.count(*like, kind)
@@ -268,8 +268,8 @@ func (m *model) hide(t *rapid.T, label string, all map[[2]string]time.Time, act 
 	return pair
 }
 
-// deliver gives an event to the worker as the consumer does. It refuses events that
-// are too old, and drops events that can never succeed.
+// deliver gives an event to the worker as the consumer does. deliver refuses events that are too old,
+// and drops events that can never succeed.
 func (m *model) deliver(t *rapid.T, e messages.Event) {
 	if messages.CheckAge(e, m.w.clock.now()) != nil {
 		return
@@ -307,7 +307,7 @@ func homeIDs(items []feed.HomeItem) []string {
 	return all
 }
 
-// check compares the lists that must be right at any time.
+// check compares the lists that must be correct at any time.
 func (m *model) check(t *rapid.T, viewer string) {
 	limit := rapid.IntRange(1, 5).Draw(t, "limit")
 	want := m.homeOf(viewer)
@@ -351,7 +351,7 @@ func (m *model) quiesce(t *rapid.T) {
 	for _, p := range m.posts {
 		m.checkPost(t, p, 2)
 	}
-	for range 2 { // with the marks and without
+	for range 2 { // once with the marks and once without
 		for _, viewer := range m.users {
 			m.check(t, viewer)
 			got, want := homeIDs(m.w.home(viewer, 3, home.Query{})), m.homeOf(viewer)

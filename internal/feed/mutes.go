@@ -11,16 +11,16 @@ import (
 	"fanfare/internal/table"
 )
 
-// This file holds mutes (docs/decisions/0034). A mute hides the posts of an author from one
-// home when the home is read, and changes nothing else. The follow stays and entries are
-// written, so without the mute the home shows them again at once.
+// This file contains mutes (docs/decisions/0034). A mute hides an author's posts from one home when
+// the home is read, and has no other effect. The follow stays and entries are written, so the home
+// shows the posts again as soon as the mute ends.
 
-// MaxMutes is the number of authors whom one user may mute. Each home read reads all mutes of
-// its user, so the bound limits its cost (I11). Concurrent calls may exceed the bound by their
-// number.
+// MaxMutes is the number of authors whom one user may mute. Each home read reads all mutes of its
+// user, so MaxMutes bounds the cost of a home read (I11). Concurrent calls may exceed the bound by the
+// number of these calls.
 const MaxMutes = 1000
 
-// Mute hides the posts of author from user's home. It may be repeated.
+// Mute hides the posts of author from user's home. A call may be repeated.
 func (s *Service) Mute(ctx context.Context, user, author string) error {
 	return s.access.RetryChanged(func() (bool, error) {
 		found, err := s.readMute(ctx, user, author)
@@ -34,9 +34,8 @@ func (s *Service) Mute(ctx context.Context, user, author string) error {
 	})
 }
 
-// mute makes a mute, unless it exists. The transaction also makes the operations in also.
-// changed reports that another call has changed the mute, or an item of also, since the read of
-// found.
+// mute makes a mute, unless the mute exists. The transaction also includes the operations in also.
+// changed reports that another call has changed the mute, or an item of also, after the read of found.
 func (s *Service) mute(ctx context.Context, m schema.Mute, found map[table.Key]table.Item, also ...table.TransactOp) (changed bool, err error) {
 	stored, muted, err := storedMute(found, m.User, m.Author)
 	after := afterOf(found, m.User, m.Author)
@@ -44,7 +43,7 @@ func (s *Service) mute(ctx context.Context, m schema.Mute, found map[table.Key]t
 		return false, err
 	}
 	same := table.Cond(table.Absent{})
-	if muted { // in a former life, so a removal may be about to take the mute
+	if muted { // the mute is of a former life, so a removal may be about to delete it
 		same = sameMute(stored)
 	} else if err := s.mayMuteMore(ctx, m.User); err != nil {
 		return false, err
@@ -67,7 +66,7 @@ func (s *Service) mayMuteMore(ctx context.Context, user string) error {
 	return err
 }
 
-// Unmute is the reverse of Mute, and may be repeated too.
+// Unmute ends a mute. A call may be repeated.
 func (s *Service) Unmute(ctx context.Context, user, author string) error {
 	found, err := s.readMute(ctx, user, author)
 	if err == nil {
@@ -84,7 +83,8 @@ func (s *Service) Unmute(ctx context.Context, user, author string) error {
 	return err
 }
 
-// EndMute ends a mute if nobody renewed it since the read, and reports whether the mute is gone.
+// EndMute ends a mute if its user has not renewed the mute after the read, and reports whether the
+// mute no longer exists.
 func (s *Service) EndMute(ctx context.Context, m schema.Mute) (ended bool, err error) {
 	err = s.access.Transact(ctx,
 		table.TransactOp{Delete: &table.DeleteInput{Key: schema.MuteKey(m.User, m.Author), If: table.Any{table.Absent{}, sameMute(m)}}},
@@ -96,7 +96,7 @@ func (s *Service) EndMute(ctx context.Context, m schema.Mute) (ended bool, err e
 	return err == nil, fault.Wrap("table", err)
 }
 
-// sameMute holds while a mute is unchanged since the read.
+// sameMute holds while a mute has not changed since the read.
 func sameMute(m schema.Mute) table.Cond {
 	return table.Equal{Name: schema.AttrSince, Value: table.N(m.Since.UnixMilli())}
 }
@@ -137,7 +137,8 @@ func mayMute(found map[table.Key]table.Item, user, author string) error {
 	return nil
 }
 
-// MutesOf returns the authors whom user mutes. The read is consistent: a mute hides at once.
+// MutesOf returns the authors whom user mutes. The read is consistent, because a mute hides posts at
+// once.
 func (s *Service) MutesOf(ctx context.Context, user string) (map[string]bool, error) {
 	q := table.Query{PK: schema.MarksPK(user), Low: schema.SortMute, High: schema.SortMuteEnd, Consistent: true, Project: []string{}}
 	muted := map[string]bool{}

@@ -28,8 +28,8 @@ func (w *world) unmute(user, author string) {
 	require.NoError(w.t, w.Unmute(w.t.Context(), user, author))
 }
 
-// A mute hides the entries of an author, and also the posts that a home merges in for a new follow or a pulled
-// author. It changes no stored item of the home, so all posts show again after the mute.
+// A mute hides the entries of an author, and also the posts that a home merges in for a new follow or
+// a pulled author. A mute changes no stored item of the home, so all posts show again after the mute.
 func TestAMuteHidesAtOnceWhileItLasts(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann", "bob", "cid", "big", "new")
@@ -72,7 +72,8 @@ func TestAMuteHidesAtOnceWhileItLasts(t *testing.T) {
 	w.homes("ann", "merged", "large", "c1")
 }
 
-// A stream sends no post of a muted author. After the mute it sends the posts that it has left out.
+// A stream sends no post of a muted author. After the mute, the stream sends the posts that it has
+// left out.
 func TestAStreamSendsTheHiddenPostsAfterTheMute(t *testing.T) {
 	w := newWorld(t)
 	names := w.crowd("ann", 2, 0)
@@ -146,7 +147,7 @@ func TestMutesAreListedByUserID(t *testing.T) {
 	wantKind(t, err, fault.Malformed)
 }
 
-// Nearly all entries of the home belong to muted authors. A page skips them in large steps,
+// Nearly all entries of the home belong to muted authors. A page skips these entries in large steps,
 // and ends with its budget (I11).
 func TestHomeBehindThousandsOfEntriesOfMutedAuthors(t *testing.T) {
 	w, tp := tapped(t)
@@ -174,8 +175,8 @@ func TestHomeBehindThousandsOfEntriesOfMutedAuthors(t *testing.T) {
 	}
 }
 
-// Mutes lie below the marks in the partition, so one Query reads both, and a home makes as many calls with
-// mutes as without.
+// Mutes are below the marks in the partition, so one Query reads mutes and marks. A home makes the
+// same number of calls with mutes and without mutes.
 func TestAHomeReadsTheMutesWithTheMarks(t *testing.T) {
 	w, tp := tapped(t)
 	names := w.crowd("ann", 3, 9)
@@ -195,8 +196,8 @@ func TestAHomeReadsTheMutesWithTheMarks(t *testing.T) {
 	assert.Equal(t, []string{"post 7", "post 6", "post 4"}, texts(w.page("ann", 3)))
 }
 
-// More followees are muted than one request reads: their posts are not gathered, and a mute hides posts that
-// were gathered before the mute.
+// The muted followees are more than one request reads. The posts of muted followees are not gathered,
+// and a mute hides posts that were gathered before the mute.
 func TestMutesOfThousandsOfFolloweesByPull(t *testing.T) {
 	w := newWorld(t)
 	names := w.followees("ann", 1500)

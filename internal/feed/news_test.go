@@ -24,8 +24,7 @@ func (w *world) news(viewer string, query home.Query, limit int) home.News {
 	return news
 }
 
-// Five of the posts are deleted, and an unfollowed author has as many posts as each other
-// author.
+// Five of the posts are deleted. An unfollowed author has as many posts as each other author.
 func TestNewsAreThePostsAfterAnID(t *testing.T) {
 	w := newWorld(t)
 	names := w.crowd("viewer", 3, 0)
@@ -78,8 +77,8 @@ func TestCursorsOfNewsBelongToThem(t *testing.T) {
 	}
 }
 
-// The first request for news of a gathered home counts the gathered posts and reads no list twice. It returns
-// no count while unread lists remain.
+// The first request for news of a gathered home counts the gathered posts and reads no list twice.
+// While unread lists remain, the request returns no count.
 func TestNewsOfAGatheredHomeReadEachListOnce(t *testing.T) {
 	w, tp := tapped(t)
 	names := w.followees("viewer", pageLists+1)
@@ -118,16 +117,16 @@ func TestPollsForNewsCost(t *testing.T) {
 		want  float64
 	}{
 		{0, entries + marks},
-		{1, entries + marks + 1 + 0.5 + 0.5},      // the post, its count, one's own like by key
-		{20, entries + marks + 20 + 20*0.5 + 0.5}, // own likes by a query
-		{30, 32.5 + entries + marks + 10*0.5},     // another look at the timeline, and at the remaining posts
+		{1, entries + marks + 1 + 0.5 + 0.5},      // the post, its count, and the reader's own like by key
+		{20, entries + marks + 20 + 20*0.5 + 0.5}, // the reader's own likes by a query
+		{30, 32.5 + entries + marks + 10*0.5},     // another read of the timeline, and of the remaining posts
 		{300, 32.5 + 2*entries + marks + 100*0.5},
 	} {
 		for i := range step.posts {
 			s.world.post(s.authors[i%len(s.authors)], strings.Repeat("x", sampleText))
 		}
 		s.deliver()
-		s.clock.add(time.Minute) // nothing is shared any more
+		s.clock.add(time.Minute) // after a minute, the process shares no reads any more
 		after := before
 		var news home.News
 		got := m.of(func() { news = s.news("viewer", home.Query{After: after}, 20) })
@@ -137,7 +136,7 @@ func TestPollsForNewsCost(t *testing.T) {
 	}
 }
 
-// The posts of one author were deleted, and their entries still exist.
+// newsBehind makes a home in which the posts of one author are deleted, but their entries still exist.
 func newsBehind(t *testing.T, deleted int) (*world, *tap, string) {
 	t.Helper()
 	w, tp := tapped(t)
@@ -158,8 +157,8 @@ func newsBehind(t *testing.T, deleted int) (*world, *tap, string) {
 	return w, tp, after
 }
 
-// The page and the count read each followee's list once, whether the caller or the presence asks
-// for a home by pull.
+// The page and the count read each followee's list once. The caller or the presence may require a home
+// by pull.
 func TestNewsByPullReadEachListTwice(t *testing.T) {
 	for _, pull := range []bool{false, true} {
 		w, tp := tapped(t)
@@ -215,7 +214,7 @@ func TestAPageOfAHundredNewsCountsNoMore(t *testing.T) {
 	assert.Len(t, tp.take(), page)
 }
 
-// failEachCall lets each table call of do fail once, in turn, and returns the number of calls.
+// failEachCall makes each table call of do fail once, in turn, and returns the number of calls.
 func failEachCall(t *testing.T, tp *tap, do func() error) (calls int) {
 	t.Helper()
 	for {
@@ -238,7 +237,7 @@ func failEachCall(t *testing.T, tp *tap, do func() error) (calls int) {
 	}
 }
 
-// A page of which a read failed must not look like the end of the home.
+// If a read of a page failed, the answer must not look like the end of the home.
 func TestAHomeFailsWithEachOfItsReads(t *testing.T) {
 	w, tp := tapped(t, func(c *config) { c.Local = true })
 	names := w.crowd("viewer", 3, 30)
@@ -264,8 +263,8 @@ func TestAHomeFailsWithEachOfItsReads(t *testing.T) {
 	}
 }
 
-// The reader follows one more user after the page was read. The rest of the home has to be gathered then, and
-// is not counted if the gathering takes several requests.
+// The reader follows one more user after the page was read. Then the rest of the home has to be
+// gathered. The rest is not counted if the gathering takes several requests.
 func TestNewsOfAHomeThatGrows(t *testing.T) {
 	for followees, unread := range map[int]int{pageLists: 3, gatherLists: 2} {
 		w, tp := tapped(t)

@@ -20,15 +20,15 @@ import (
 	"fanfare/messages"
 )
 
-// noticed is the user that the patterns of notifications are measured with. Its id, and the ids of its actors, have
-// 20 characters.
+// noticed is the user in the measurements of notifications. The id of noticed, and the ids of the
+// actors, have 20 characters.
 const noticed = "reader-of-20-letters"
 
 // sampleNotices is the number of notifications of noticed.
 const sampleNotices = 100
 
-// listNotices gives noticed posts with five likes each, and a notification of each post. The newest posts,
-// which are on a page, have likes of different users.
+// listNotices gives noticed posts with five likes each, and a notification for each post. The newest
+// posts, which are on a page, have likes of different users.
 func (w *world) listNotices() {
 	w.t.Helper()
 	w.users(noticed)
@@ -93,7 +93,7 @@ func noticePatterns() []accessPattern {
 	}
 }
 
-// markPattern reads a page of notifications and marks it.
+// markPattern reads a page of notifications and marks the page as read.
 func markPattern() accessPattern {
 	return accessPattern{"mark notifications as read", "the mark; then the number of unread ones", func(ctx context.Context, s *sample) error {
 		list, err := s.domain.notices.List(ctx, noticed, page.Request{})
@@ -106,7 +106,7 @@ func markPattern() accessPattern {
 	}}
 }
 
-// oneMessage is the queue of a window of one event. A dead letter fails the test.
+// oneMessage is a queue that delivers a window with one event. A dead letter fails the test.
 type oneMessage struct {
 	queue.DeadLetters
 	msg *message.Message
@@ -121,7 +121,7 @@ func (q oneMessage) Subscribe(ctx context.Context, _ string) (<-chan *message.Me
 
 func (oneMessage) Close() error { return nil }
 
-// notify writes a window of one event, as the notifier does.
+// notify writes a window with one event, as the notifier does.
 func (s *sample) notify(ctx context.Context, e messages.Event) error {
 	if e.Head().EventID == "" {
 		s.clock.add(time.Millisecond)
@@ -148,7 +148,7 @@ func (s *sample) notify(ctx context.Context, e messages.Event) error {
 	return errors.Join(err, run.Wait())
 }
 
-// windowPatterns are the windows of the notifier, each of one event.
+// windowPatterns are windows of the notifier. Each window has one event.
 func windowPatterns() []accessPattern {
 	var post string
 	var first *messages.LikeCounted

@@ -19,7 +19,7 @@ import (
 	"fanfare/internal/table"
 )
 
-// acted returns an action of now, with a place of its own.
+// acted returns a present action with a new place.
 func (w *world) acted(user string, kind schema.NoticeKind) schema.Act {
 	w.t.Helper()
 	w.clock.add(time.Millisecond)
@@ -32,7 +32,8 @@ func (w *world) acted(user string, kind schema.NoticeKind) schema.Act {
 	return schema.Act{Version: place, Place: place, State: state, User: user}
 }
 
-// notify stands in for the notifier: it writes ann's notification with these actions, the newest first.
+// notify does the work of the notifier: it writes ann's notification with these actions, the newest
+// action first.
 func (w *world) notify(kind schema.NoticeKind, target string, acts ...schema.Act) {
 	w.t.Helper()
 	n := schema.Notice{User: "ann", Kind: kind, Target: target, Acts: acts, Revision: 1, TTL: w.clock.now().Add(90 * 24 * time.Hour)}
@@ -40,7 +41,7 @@ func (w *world) notify(kind schema.NoticeKind, target string, acts ...schema.Act
 	require.NoError(w.t, err)
 }
 
-// notified writes a notification of one action.
+// notified writes a notification with one action.
 func (w *world) notified(kind schema.NoticeKind, target, user string) {
 	w.t.Helper()
 	w.notify(kind, target, w.acted(user, kind))
@@ -53,7 +54,7 @@ func (w *world) notices(in page.Request) notices.Page[notices.Notice] {
 	return list
 }
 
-// noticed returns ann's first page in words.
+// noticed returns ann's first page, each notification in words.
 func (w *world) noticed() (words []string) {
 	w.t.Helper()
 	for _, of := range w.notices(page.Request{}).Items {
@@ -158,8 +159,8 @@ func TestTheNumberOfANotificationOfLikesHasAllReactions(t *testing.T) {
 	assert.Equal(t, []string{"like by bob of 2"}, w.noticed())
 }
 
-// I13: a hidden user or post hides its notifications at the next read. When it is no
-// longer hidden, they show again.
+// I13: a hidden user or post hides its notifications at the next read. The notifications show again
+// when the user or post is no longer hidden.
 func TestNotificationsHideAtOnce(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
@@ -172,7 +173,7 @@ func TestNotificationsHideAtOnce(t *testing.T) {
 
 	require.NoError(t, w.Mute(ctx, "ann", "bob"))
 	assert.Equal(t, []string{"like by cat of 2"}, w.noticed())
-	w.unread(2) // the badge asks for no mutes
+	w.unread(2) // the number of unread notifications does not depend on mutes
 	list := w.notices(page.Request{})
 	require.NoError(t, w.Unmute(ctx, "ann", "bob"))
 	assert.Len(t, w.noticed(), 2)
@@ -197,11 +198,11 @@ func TestNotificationsHideAtOnce(t *testing.T) {
 	w.unread(3)
 	assert.Greater(t, w.notices(page.Request{}).ReadTo, list.ReadTo[:1])
 	w.markRead(w.notices(page.Request{}).ReadTo)
-	w.unread(0) // I14: the mark covers hidden notifications, too
+	w.unread(0) // I14: the mark includes hidden notifications, too
 }
 
-// A notification whose only action was taken back names nobody. If a full list of actors names nobody, the
-// count decides whether the notification shows.
+// A notification whose only action was taken back names no user. If a full list of actors names no
+// user, the count decides whether the notification shows.
 func TestAFullListWithoutNamesShowsItsNumber(t *testing.T) {
 	w := newWorld(t)
 	users := []string{"b0", "b1", "b2", "b3", "b4"}
@@ -250,8 +251,8 @@ func TestTheNumberOfCommentsLeavesOutTheReadersOwn(t *testing.T) {
 	assert.Contains(t, w.noticed(), "comment by bob of 1")
 }
 
-// I7, wider: items of the list move while its pages are read. An item that stays is shown once. An item that
-// moves up is shown at most once, and otherwise is above the last cursor.
+// I7 for lists that move: items of the list move while its pages are read. An item that stays is shown
+// once. An item that moves up is shown at most once, or is above the last cursor.
 func TestPagingThroughNotificationsThatMove(t *testing.T) {
 	for _, limit := range []int{1, 3, 7} {
 		w := newWorld(t)
@@ -295,7 +296,7 @@ func TestPagingThroughNotificationsThatMove(t *testing.T) {
 	}
 }
 
-// If many notifications are hidden, pages are short, but never skipped, and each takes a
+// If many notifications are hidden, pages are short, but no page misses an item, and each page takes a
 // bounded number of calls.
 func TestNotificationsBehindManyHiddenOnes(t *testing.T) {
 	w, tp := tapped(t)
@@ -330,7 +331,8 @@ func TestNotificationsBehindManyHiddenOnes(t *testing.T) {
 	}
 }
 
-// I14: the mark only grows, whatever the order of the devices, and covers an empty page.
+// I14: the mark only grows, whatever the order of the devices' calls, and the mark of an empty page
+// works, too.
 func TestTheMarkOfTwoDevicesOnlyGrows(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann", "bob")
@@ -394,7 +396,7 @@ func TestReadsOfTheUnreadNumberAreCounted(t *testing.T) {
 	assert.Equal(t, 2, reads)
 }
 
-// Tokens and cursors belong to one user, one list and one use, and no token moves a mark far ahead.
+// Tokens and cursors belong to one user, one list and one use. No token moves a mark far ahead.
 func TestForeignTokensOfNotificationsAreRefused(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann", "bob", "cat")
@@ -415,7 +417,7 @@ func TestForeignTokensOfNotificationsAreRefused(t *testing.T) {
 		}
 	}
 	ahead := id.Floor(w.clock.now().Add(2 * time.Hour))
-	for _, place := range []string{id.Max, ahead, "01H", "u#ann"} { // with the right checksum
+	for _, place := range []string{id.Max, ahead, "01H", "u#ann"} { // each place has the right checksum
 		refused = append(refused, page.ListByID("notifications-read", "ann", "").Cursor(place))
 	}
 	for _, token := range refused {
@@ -428,7 +430,7 @@ func TestForeignTokensOfNotificationsAreRefused(t *testing.T) {
 	_, err = w.domain.notices.List(t.Context(), "ann", page.Request{Cursor: page.ListByID("home", "ann", "").Cursor(id.Max)})
 	wantKind(t, err, fault.Malformed)
 
-	// A device can mark a place that a worker with a wrong clock gave.
+	// A device can mark a place that came from a worker with a wrong clock.
 	act := w.acted("bob", schema.NoticeLike)
 	act.Place = ahead
 	w.notify(schema.NoticeLike, w.post("ann", "ahead").ID, act)

@@ -14,11 +14,11 @@ import (
 	"fanfare/messages"
 )
 
-// noticeTime bounds how long a comment waits for the queue of notices.
+// noticeTime is the maximum time for which a comment waits for the queue of notices.
 const noticeTime = time.Second
 
-// tellOfComment sends the notices of a comment that is being made or deleted. It sends them before
-// the transaction, so that no crash in between loses them. The worker of the notices looks the
+// tellOfComment sends the notices of a comment before the transaction that makes or deletes the
+// comment, so that a crash between the two loses no notice. The worker of the notices looks the
 // comment up.
 func (s *Service) tellOfComment(ctx context.Context, post schema.PostRef, c schema.Comment, deleted bool) error {
 	if s.cfg.Notices == nil {
@@ -44,8 +44,7 @@ func (s *Service) tellOfComment(ctx context.Context, post schema.PostRef, c sche
 	return fault.Wrap("queue", s.cfg.Notices(ctx, events...))
 }
 
-// noticeComment is tellOfComment for a new comment. If the queue fails, the comment is
-// still made.
+// noticeComment sends the notices of a new comment. If the queue fails, the comment is still made.
 func (s *Service) noticeComment(ctx context.Context, post schema.PostRef, c schema.Comment) {
 	if err := s.tellOfComment(ctx, post, c, false); err != nil {
 		s.access.Log.Warn("a comment has no notification", zap.String("request_id", s.access.RequestID(ctx)), trace.ID(ctx), zap.String("post_id", c.Post), zap.Error(err))

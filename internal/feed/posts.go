@@ -54,7 +54,8 @@ func (s *Service) ownPost(ctx context.Context, user, post string) (schema.PostRe
 	return byID, nil
 }
 
-// EditPost changes a post by user. It writes one item, to which all other items refer.
+// EditPost changes a post by user. EditPost writes one item, because all other items refer to that
+// item.
 func (s *Service) EditPost(ctx context.Context, user, post string, edit PostEdit) (Post, error) {
 	if err := edit.validate(); err != nil {
 		return Post{}, err
@@ -65,7 +66,7 @@ func (s *Service) EditPost(ctx context.Context, user, post string, edit PostEdit
 	up := table.UpdateInput{
 		Key: schema.PostKey(user, post),
 		Set: []table.Attr{{Name: schema.AttrEditedAt, Value: table.N(s.access.Now().UnixMilli())}},
-		// If the post was deleted since the read, the deletion wins (I2).
+		// If the post was deleted after the read, the deletion wins (I2).
 		If:        table.Exists{},
 		ReturnNew: true,
 	}
@@ -100,16 +101,17 @@ func (s *Service) EditPost(ctx context.Context, user, post string, edit PostEdit
 	return postOf(p), nil
 }
 
-// DeletePost deletes a post by user for good. One transaction takes the post out of its author's list, turns
-// the post by id into a tombstone, and lowers the author's count (I4). Fan-outs read the tombstone before each
-// page of followers. Home reads leave out deleted posts, so no timeline entry has to be found (I2).
+// DeletePost permanently deletes a post by user. One transaction removes the post from its author's
+// list, replaces the post by id by a tombstone, and lowers the author's count (I4). Fan-outs read the
+// tombstone before each page of followers. Home reads leave out deleted posts, so DeletePost need not
+// find timeline entries (I2).
 //
-// The call whose transaction made the tombstone publishes PostDeleted, so each deletion has one event. A crash
-// or a failing queue in between leaves a tombstone without a purge, which the auditor finds. A failing queue
-// does not delay the deletion.
+// The call whose transaction made the tombstone publishes PostDeleted, so each deletion has one event.
+// If the process crashes or the queue fails before the publish, the tombstone has no purge, and the
+// auditor finds the tombstone. A failing queue does not delay the deletion.
 //
-// No message restores the post: writePost requires that the post by id is absent, and the tombstone outlives
-// every message that might restore the post (I2).
+// No message restores the post: writePost requires that the post by id is absent, and the tombstone
+// outlives every message that could restore the post (I2).
 func (s *Service) DeletePost(ctx context.Context, user, post string) error {
 	var byID schema.PostRef
 	var counts *table.Item
@@ -134,7 +136,7 @@ func (s *Service) deletePost(ctx context.Context, byID schema.PostRef, counts *t
 		return err
 	}
 	var mentions []string
-	if byID.Mentions { // after the deletion nobody can read them
+	if byID.Mentions { // after the deletion the mentions cannot be read
 		if mentions, err = s.mentionsOf(ctx, user, post); err != nil {
 			return err
 		}
@@ -143,7 +145,7 @@ func (s *Service) deletePost(ctx context.Context, byID schema.PostRef, counts *t
 	byID.TTL = s.access.Now().Add(lives.Longest() + schema.DeliveryKept)
 	goes := table.TransactOp{Delete: &table.DeleteInput{Key: schema.PostKey(user, post), If: table.Exists{}}}
 	lower := &table.UpdateInput{Key: schema.CountsKey(user)}
-	if byID.End.IsZero() { // else it was never counted
+	if byID.End.IsZero() { // a post with an end was never counted
 		lower = access.AddTo(lower.Key, schema.AttrPosts, -1)
 	}
 	if counts == nil || counts.Str(schema.AttrLastDel) < post {
@@ -153,7 +155,7 @@ func (s *Service) deletePost(ctx context.Context, byID schema.PostRef, counts *t
 		if err = s.bury(ctx, byID, mentions, goes, table.TransactOp{Update: &raise}); !access.ConditionFailed(err) {
 			return fault.Wrap("table", err)
 		}
-		// The post is gone, or a newer post was deleted since the read.
+		// The post is gone, or a newer post was deleted after the read.
 	}
 	ops := []table.TransactOp{goes}
 	if len(lower.Add) > 0 {
@@ -165,16 +167,17 @@ func (s *Service) deletePost(ctx context.Context, byID schema.PostRef, counts *t
 	return fault.Wrap("table", err)
 }
 
-// askForPurge bounds how long a deletion waits for the queue.
+// askForPurge is the maximum time for which a deletion waits for the queue.
 const askForPurge = time.Second
 
-// AskToPurge publishes PostDeleted for a post whose purge is overdue. The ids that the post
-// mentioned are no longer known.
+// AskToPurge publishes PostDeleted for a post whose purge is overdue. The event names no mentions,
+// because the ids that the post mentioned are no longer known.
 func (s *Service) AskToPurge(ctx context.Context, user, post string) {
 	s.askToPurge(ctx, &messages.PostDeleted{PostID: post, AuthorID: user})
 }
 
-// askToPurge publishes e, even if the caller has left. If that fails, an auditor sends the request again.
+// askToPurge publishes e, even if the caller has left. If publishing fails, an auditor publishes the
+// event again.
 func (s *Service) askToPurge(ctx context.Context, e *messages.PostDeleted) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askForPurge)
 	defer cancel()
@@ -184,8 +187,9 @@ func (s *Service) askToPurge(ctx context.Context, e *messages.PostDeleted) {
 	}
 }
 
-// bury makes the transaction of a deletion: the tombstone, and ops. Every deletion uses bury. It requests the
-// purge if it made the tombstone, or may have made it. mentions are the ids that the post mentioned.
+// bury makes the transaction of a deletion: the tombstone, and ops. Every deletion uses bury. bury
+// requests the purge if the transaction made the tombstone, or may have made the tombstone. mentions
+// are the ids that the post mentioned.
 func (s *Service) bury(ctx context.Context, tombstone schema.PostRef, mentions []string, ops ...table.TransactOp) error {
 	living := table.All{table.Exists{}, table.AttrAbsent{Name: schema.AttrDeleted}}
 	err := s.access.Transact(ctx, append(ops, table.TransactOp{Put: &table.PutInput{Item: tombstone.Item(), If: living}})...)
@@ -198,7 +202,7 @@ func (s *Service) bury(ctx context.Context, tombstone schema.PostRef, mentions [
 // mentionsOf returns the ids that a post mentions.
 func (s *Service) mentionsOf(ctx context.Context, author, post string) ([]string, error) {
 	it, err := s.access.Get(ctx, schema.PostKey(author, post), true)
-	if err != nil || it == nil { // deleted meanwhile
+	if err != nil || it == nil { // the post was deleted in the meantime
 		return nil, err
 	}
 	p, err := schema.ParsePost(*it)
@@ -212,7 +216,7 @@ func (s *Service) PostsByUser(ctx context.Context, user string, in PostRange, re
 	return list, err
 }
 
-// PostsWithItems is PostsByUser, and returns the stored posts, too.
+// PostsWithItems returns the list of PostsByUser, and the stored posts.
 func (s *Service) PostsWithItems(ctx context.Context, user string, in PostRange, req page.Request) (page.List[Post], map[table.Key]table.Item, error) {
 	low, high := id.Min, ""
 	if !in.Since.IsZero() {
@@ -230,7 +234,7 @@ func (s *Service) PostsWithItems(ctx context.Context, user string, in PostRange,
 		PK: schema.PostsPK(user), Low: schema.PostSK(low),
 		Descending: true, Consistent: true,
 	}
-	// After is exclusive, and so is the end of the range.
+	// After is exclusive, like the end of the range.
 	if after := cmp.Or(before, high); after != "" {
 		q.After = schema.PostSK(after)
 	}
@@ -250,8 +254,8 @@ func (s *Service) PostsWithItems(ctx context.Context, user string, in PostRange,
 	return list, read, err
 }
 
-// ceilMilli rounds up to a millisecond, the precision of ids, because a range that
-// begins half a millisecond after a post must leave that post out.
+// ceilMilli rounds up to a millisecond, the precision of ids, because a range that begins half a
+// millisecond after a post must leave out that post.
 func ceilMilli(t time.Time) time.Time {
 	if down := t.Truncate(time.Millisecond); down.Before(t) {
 		return down.Add(time.Millisecond)
@@ -259,10 +263,10 @@ func ceilMilli(t time.Time) time.Time {
 	return t
 }
 
-// lookForPost reads a post and, if the post is not in its author's list, the post's
-// tombstone. It repeats both reads until it finds one or lookFor is over; then it returns
-// nil. A living post by id alone does not count: the items of a transaction may become
-// visible one by one.
+// lookForPost reads a post. If the post is not in its author's list, lookForPost reads the post's
+// tombstone. lookForPost repeats both reads until it finds the post or the tombstone, or until lookFor
+// is over; then it returns nil. A living post by id alone does not count, because the items of a
+// transaction may become visible one by one.
 func (s *Service) lookForPost(ctx context.Context, author, post string) (*schema.Post, error) {
 	waits := backoff.Exponential{First: lookAgain, Most: lookFor}
 	if s.access.Local {
@@ -304,11 +308,12 @@ func (s *Service) lookForPost(ctx context.Context, author, post string) (*schema
 	}
 }
 
-// lookFor is how long a worker, or a repeated call, waits for the post to appear before
-// it writes the post itself. It is long enough for the API's own transaction, so that the
-// two transactions do not conflict.
+// lookFor is the time for which a worker, or a repeated call, waits for the post to appear before it
+// writes the post itself. lookFor is longer than the API's own transaction, so that the two
+// transactions do not conflict.
 const lookFor = 200 * time.Millisecond
 
-// The wait before the second look is about as long as the API's transaction takes, on
-// DynamoDB and in the same process. Each wait after it is twice as long.
+// lookAgain is the wait before the second look on DynamoDB, and lookAgainLocal in the same process.
+// The wait is about as long as the API's transaction. Each later wait is twice as long as the wait
+// before it.
 const lookAgain, lookAgainLocal = 12500 * time.Microsecond, time.Millisecond

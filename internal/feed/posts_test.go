@@ -68,7 +68,7 @@ func TestIDsOfAnAuthorGrowThoughClocksDiffer(t *testing.T) {
 		require.NoError(t, err)
 		assert.Greaterf(t, p.ID, last, "post %d has the id %s, after %s", i, p.ID, last)
 		last = p.ID
-		if i%3 == 0 { // a tombstone is a floor too
+		if i%3 == 0 { // a tombstone is a lower bound for ids, too
 			require.NoError(t, s.DeletePost(t.Context(), "ann", p.ID))
 		}
 	}
@@ -89,7 +89,7 @@ func TestTheIDFloorIsTheNewestDeletedPost(t *testing.T) {
 	}
 	meanwhile := true
 	tp.set(func(c call) failure {
-		if c.op == table.OpTransact && meanwhile { // between the read and the transaction of the older post's deletion
+		if c.op == table.OpTransact && meanwhile { // between the read and the transaction of the deletion of the older post
 			meanwhile = false
 			remove(behind, 3)
 		}
@@ -104,7 +104,7 @@ func TestTheIDFloorIsTheNewestDeletedPost(t *testing.T) {
 	}
 }
 
-// The read finds the newest deleted post, so no useless transaction is sent.
+// The read finds the newest deleted post, so the deletion sends no useless transaction.
 func TestADeletionIsOneTransaction(t *testing.T) {
 	w, tp := tapped(t)
 	w.users("ann")
@@ -151,7 +151,7 @@ func TestDeletedPostsLeaveTheListAndNeverComeBack(t *testing.T) {
 			t.Helper()
 			began := time.Now()
 			for i, e := range events {
-				e.LikeShards = i % 2 // 0: as if another producer had sent it
+				e.LikeShards = i % 2 // with 0, the event is like an event of another producer
 				ref, err := w.EnsurePost(t.Context(), e)
 				if _, refused := errors.AsType[*messages.PermanentError](err); refused == want || want && (err != nil || !ref.Deleted) {
 					t.Fatal(ref, err)
@@ -170,9 +170,9 @@ func TestDeletedPostsLeaveTheListAndNeverComeBack(t *testing.T) {
 	})
 }
 
-// TestADeletionAsksForThePurgeOnce makes the queue fail, and then the table. The queue does not delay a
-// deletion. The event is sent if the deletion happened or may have happened, even if its caller has left. If
-// another call deleted the post, no event is sent.
+// TestADeletionAsksForThePurgeOnce makes the queue fail, and then the table. The queue does not delay
+// a deletion. The event is sent if the deletion happened or may have happened, even if its caller has
+// left. If another call deleted the post, this call sends no event.
 func TestADeletionAsksForThePurgeOnce(t *testing.T) {
 	w, tp := tapped(t)
 	w.users("ann")
@@ -239,9 +239,9 @@ func TestWorkersThatDeleteTheSamePostsAskForEachPurgeOnce(t *testing.T) {
 	}
 }
 
-// TestAFastProcessPoisonsNoAuthor posts through a process whose clock is ten minutes ahead. Healthy processes
-// refuse the author's next posts until that post is due, because the ids of the next posts would be ahead,
-// too.
+// TestAFastProcessPoisonsNoAuthor posts through a process whose clock is ten minutes ahead. Processes
+// with right clocks refuse the author's next posts until that post is due, because the ids of the next
+// posts would be ahead, too.
 func TestAFastProcessPoisonsNoAuthor(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann", "bob")
@@ -470,7 +470,7 @@ func TestAWorkerWaitsForThePostAboutAsLongAsItsTransactionTakes(t *testing.T) {
 			defer api.Wait()
 			began := time.Now()
 			api.Go(func() {
-				<-time.After(tt.takes) // virtual
+				<-time.After(tt.takes) // in virtual time
 				_, err := w.store.Put(t.Context(), table.PutInput{
 					Item: schema.Post{ID: e.PostID, Author: e.AuthorID, Text: e.Text, LikeShards: 1}.Item(),
 				})
@@ -494,7 +494,7 @@ func TestPostsOfOtherProducersWaitForNobody(t *testing.T) {
 			post, err := ids.New()
 			require.NoError(t, err)
 			e := &messages.PostCreated{PostID: post, AuthorID: fmt.Sprintf("author%d", i), Text: "from elsewhere"}
-			for range 2 { // its message may be redelivered
+			for range 2 { // the message of the post may be redelivered
 				tp.take()
 				if ref, err := w.EnsurePost(t.Context(), e); err != nil || ref.Deleted {
 					t.Fatal(ref, err)
@@ -503,15 +503,15 @@ func TestPostsOfOtherProducersWaitForNobody(t *testing.T) {
 				assert.LessOrEqualf(t, len(calls), 2, "post %d took %d calls: %v", i, len(calls), calls)
 			}
 		}
-		// Workers run one after the other, so only the table's answers take time.
+		// Workers run one after another, so only the table's answers take time.
 		assert.LessOrEqualf(t, time.Since(began), posts*2*2*tp.latency, "%d posts, each sent twice", posts)
 		tp.latency = 0
 		w.homes("author63", "from elsewhere")
 	})
 }
 
-// TestAPostWithoutLikeShardsMeetsTheAPIsOwnWrite sends the event of a post that the API is writing, in the
-// form in which another producer would send the event.
+// TestAPostWithoutLikeShardsMeetsTheAPIsOwnWrite sends the event of a post while the API is writing
+// the post. The event has the form of another producer's events.
 func TestAPostWithoutLikeShardsMeetsTheAPIsOwnWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *config) { c.FollowersPerLikeShard = 1 })

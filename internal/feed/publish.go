@@ -18,10 +18,9 @@ import (
 	"fanfare/messages"
 )
 
-// CreatePost publishes a post. The publish is the durable commit (I5). Before it,
-// CreatePost writes only the idempotency record, and a failure is Unavailable. After
-// it, the call succeeds even if the table fails, because a worker makes the same
-// transaction from the event.
+// CreatePost publishes a post. The publish is the durable commit (I5). Before the publish, CreatePost
+// writes only the idempotency record, and a failure is Unavailable. After the publish, the call
+// succeeds even if the table fails, because a worker makes the same transaction from the event.
 func (s *Service) CreatePost(ctx context.Context, author string, in PostInput) (Post, error) {
 	if err := in.validate(); err != nil {
 		return Post{}, err
@@ -41,9 +40,9 @@ func (s *Service) CreatePost(ctx context.Context, author string, in PostInput) (
 	return postOf(draft.post), nil
 }
 
-// publishDraft makes the post of a draft, unless the author's hour is used up, or returns the post
-// that an earlier call with the key made. A call with a bound key is never refused, and a refused
-// call binds no key.
+// publishDraft makes the post of a draft, unless the author's hour is used up, or returns the post of
+// an earlier call with the same key. A call with a bound key is never refused, and a refused call
+// binds no key.
 func (s *Service) publishDraft(ctx context.Context, key string, d draft) (schema.Post, error) {
 	refused := cmp.Or(s.endFault(d.post), s.refused(d.use))
 	if refused != nil && key == "" {
@@ -74,8 +73,8 @@ func (s *Service) publishDraft(ctx context.Context, key string, d draft) (schema
 	return d.post, nil
 }
 
-// newPost gives a post its id and its number of like shards, which never change, and its
-// byline.
+// newPost gives a post its id, its number of like shards, and its byline. The id and the number never
+// change.
 func (s *Service) newPost(ctx context.Context, author string, in PostInput) (made draft, err error) {
 	floor, read, known := s.cfg.Authors.known(author, s.access.Now())
 	var items []table.Item
@@ -106,7 +105,7 @@ func (s *Service) useOfPost(author, post string, followers int64, items []table.
 	return u
 }
 
-// followersPushed returns the number of followers that get a new post of an author pushed.
+// followersPushed returns the number of followers to whom a new post of an author is pushed.
 func followersPushed(author string, items []table.Item, counts schema.Counts) (int64, error) {
 	mode, err := schema.ParseMode(author, items)
 	if err != nil || mode.State == schema.ModePull {
@@ -115,9 +114,8 @@ func followersPushed(author string, items []table.Item, counts schema.Counts) (i
 	return counts.Followers, nil
 }
 
-// readAuthor returns the highest id of an author's posts, living or deleted, and the part of
-// the author that a new post takes. The author must have a profile. It also returns the
-// author's items.
+// readAuthor returns the highest id of an author's posts, living or deleted, the part of the author
+// that a new post uses, and the author's items. The author must have a profile.
 func (s *Service) readAuthor(ctx context.Context, author string) (highest string, read authorRead, items []table.Item, err error) {
 	read.at = s.access.Now()
 	err = s.access.All(ctx,
@@ -142,13 +140,13 @@ func (s *Service) readAuthor(ctx context.Context, author string) (highest string
 	return highest, read, items, nil
 }
 
-// mostRetryAfter bounds the wait for an id that is ahead of the clock. If this process's
-// clock is wrong, another process may take the post.
+// mostRetryAfter is the maximum Retry-After for an id that is ahead of the clock. If this process's
+// clock is wrong, another process may accept the post earlier.
 const mostRetryAfter = time.Minute
 
-// checkAhead refuses the id of a new post if workers would not deliver the post yet. Such
-// an id is ahead because the author's newest post is ahead: another process with a fast
-// clock made that post, or this process's clock is slow.
+// checkAhead refuses the id of a new post if workers would not deliver the post yet. An id is ahead
+// because the author's newest post is ahead: another process with a fast clock made that post, or this
+// process's clock is slow.
 func (s *Service) checkAhead(post string) error {
 	ahead := access.TimeOf(post).Sub(s.access.Now()) - messages.MaxAhead
 	if ahead <= 0 {
@@ -167,8 +165,9 @@ func (s *Service) likeShards(counts schema.Counts) int {
 	return int(min(1+counts.Followers/s.cfg.FollowersPerLikeShard, messages.MaxLikeShards))
 }
 
-// newestPost returns the id of author's newest post in the list, "" for none. The next id must be above this
-// id, and above the newest deleted post, which the counts name: replicas make ids, and their clocks differ.
+// newestPost returns the id of author's newest post in the list, "" if the list is empty. The next id
+// must be above this id, and above the newest deleted post, which the counts name, because replicas
+// with different clocks make ids.
 func (s *Service) newestPost(ctx context.Context, author string) (string, error) {
 	q := table.Query{PK: schema.PostsPK(author), Descending: true, Consistent: true, Project: []string{}}
 	read, err := page.Collect(ctx, s.access.Store, q, 1, page.Refill{}, page.Each(func(it table.Item) (string, bool, error) {
@@ -181,26 +180,26 @@ func (s *Service) newestPost(ctx context.Context, author string) (string, error)
 	return read.Items[0], nil
 }
 
-// EnsurePost makes sure that the post of an event is in the table before a worker delivers it. It
-// returns the stored post, or the known part: its author, its like shards and whether it was
-// deleted. A post of a former life of its author counts as deleted, and is not written. If
-// another call wrote the post first, the version of its byline counts as 0.
+// EnsurePost makes sure that the post of an event is in the table before a worker delivers the post.
+// EnsurePost returns the stored post, or the known part of it: the author, the like shards and whether
+// the post was deleted. A post of a former life of its author counts as deleted, and is not written.
+// If another call wrote the post first, the version of the returned byline is 0.
 //
-// If no retry can help, the error is a *messages.PermanentError. If the post is ahead of
-// the clock, it is a *messages.EarlyError, and if the clock is in doubt, a *clock.DoubtError.
+// If no retry can help, the error is a *messages.PermanentError. If the post is ahead of the clock,
+// the error is a *messages.EarlyError. If the clock is in doubt, the error is a *clock.DoubtError.
 //
-// CreatePost writes the post itself and always sets its like shards, so EnsurePost looks
-// for such a post first. An event without like shards comes from another producer: nobody
-// else writes its post, and no worker waits for it.
+// CreatePost writes the post itself and always sets its like shards, so EnsurePost looks for such a
+// post first. An event without like shards comes from another producer. Only EnsurePost writes the
+// post of such an event, so EnsurePost does not wait for the post.
 func (s *Service) EnsurePost(ctx context.Context, e *messages.PostCreated) (schema.Post, error) {
 	if err := s.access.Clock.CheckAge("post_id", e.PostID, s.access.Now()); err != nil {
 		return schema.Post{}, err
 	}
 	if end := e.End(); !end.IsZero() && !s.access.Now().Before(end) {
-		// A post is not given up while the clock is in doubt.
+		// A post is not dropped while the clock is in doubt.
 		return schema.Post{ID: e.PostID, Author: e.AuthorID, LikeShards: e.LikeShards, End: end, Deleted: true}, s.access.Clock.Doubt()
 	}
-	s.cfg.Authors.note(e.AuthorID, e.PostID, authorRead{}) // it may be of an earlier process
+	s.cfg.Authors.note(e.AuthorID, e.PostID, authorRead{}) // an earlier process may have made the post
 	if e.LikeShards > 0 {
 		found, err := s.lookForPost(ctx, e.AuthorID, e.PostID)
 		if err != nil {
@@ -211,7 +210,7 @@ func (s *Service) EnsurePost(ctx context.Context, e *messages.PostCreated) (sche
 		}
 	}
 	in := PostInput{Text: e.Text, ImageURL: e.ImageURL, Kind: e.PostKind, Data: string(e.Data), Mentions: e.Mentions, ExpiresAt: e.End()}
-	// Nothing has checked the values of another producer yet.
+	// The values of another producer have not been checked yet.
 	if err := in.validate(); err != nil {
 		return schema.Post{}, messages.Permanent(messages.ReasonRefused, "%v", err)
 	}
@@ -228,14 +227,14 @@ func (s *Service) EnsurePost(ctx context.Context, e *messages.PostCreated) (sche
 		return schema.Post{}, err
 	}
 	if schema.OfFormerLife(profile, schema.NoteOf(e.AuthorID, items), e.PostID) {
-		post.Deleted = true // out of a backlog that is older than the removal's last look
+		post.Deleted = true // the event is from a backlog that is older than the removal's last look
 		return post, nil
 	}
 	if profile != nil {
 		post.Byline = profile.Byline()
 	}
 	var u use
-	if post.LikeShards == 0 { // of another producer, whose posts count in no hour
+	if post.LikeShards == 0 { // another producer made the post, and such posts count in no hour
 		post.LikeShards = s.likeShards(counts)
 	} else {
 		followers, err := followersPushed(e.AuthorID, items, counts)
@@ -262,10 +261,13 @@ func (e *ownedError) Error() string {
 	return fmt.Sprintf("post %s of %s: the id belongs to a post of %s", e.post, e.author, e.owner)
 }
 
-// writePost makes a post in one transaction: the post, the post by id, the author's count (I4) with its use,
-// and the author's own timeline entry. If the post exists already, that is success. writePost returns the
-// stored post by id, and made reports whether this call made it. A post that has become a tombstone stays a
-// tombstone (I2).
+// writePost makes a post in one transaction: the post, the post by id, the author's count (I4) with
+// its use, and the author's own timeline entry. If the post already exists, writePost succeeds.
+// writePost returns the stored post by id; made reports whether this call made the post. A post that
+// has become a tombstone stays a tombstone (I2).
+//
+// If lazy is set, the post's event is durable and not handled yet. A worker that finds no post repeats
+// the transaction; a worker that finds the post waits until the post is durable.
 //
 // If lazy is set, the post's event is durable and not handled yet. A worker that finds no post repeats the
 // transaction; a worker that finds the post waits until it is durable.
@@ -273,7 +275,7 @@ func (s *Service) writePost(ctx context.Context, p schema.Post, u use, lazy bool
 	return s.putPost(ctx, p, u, lazy, true)
 }
 
-// putPost is writePost. It leaves out the author's entry if no home shows the post.
+// putPost makes a post as writePost does, and leaves out the author's entry unless shown is set.
 func (s *Service) putPost(ctx context.Context, p schema.Post, u use, lazy, shown bool) (stored schema.PostRef, made bool, err error) {
 	lives, err := s.access.Lives(ctx)
 	if err != nil {
@@ -281,7 +283,7 @@ func (s *Service) putPost(ctx context.Context, p schema.Post, u use, lazy, shown
 	}
 	at := access.TimeOf(p.ID)
 	byID, count := p.Ref(lives.Longest()), &table.UpdateInput{Key: schema.CountsKey(p.Author)}
-	if p.End.IsZero() { // a post with an end is never counted (I15): nobody would lower the count at its end
+	if p.End.IsZero() { // a post with an end is never counted (I15), because its end does not lower the count
 		count = access.AddTo(count.Key, schema.AttrPosts, 1)
 	}
 	u.units += unitsOfPostKB * customKB(p.Data, p.Mentions)

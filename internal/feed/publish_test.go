@@ -18,7 +18,7 @@ import (
 	"fanfare/messages"
 )
 
-// The more followers an author has, the more partitions the list of likes gets, up to a hundred.
+// A like list gets more partitions if the author has more followers, up to a hundred partitions.
 func TestAPostHasLikeShardsForItsAuthorsFollowers(t *testing.T) {
 	for followers, want := range map[int64]int{0: 1, 9: 1, 10: 2, 25: 3, 980: 99, 990: 100, 1_000_000: 100} {
 		w := newWorld(t, func(c *config) { c.FollowersPerLikeShard = 10 })
@@ -30,7 +30,7 @@ func TestAPostHasLikeShardsForItsAuthorsFollowers(t *testing.T) {
 		assert.Equal(t, want, created.LikeShards, followers)
 		assert.Equal(t, want, w.ref(p.ID).LikeShards, followers)
 
-		other := w.ids(1)[0] // the event of another producer
+		other := w.ids(1)[0] // other is the id in the event of another producer
 		post, err := w.EnsurePost(t.Context(), &messages.PostCreated{
 			Header: messages.Header{EventID: other, Time: w.clock.now()}, PostID: other, AuthorID: "ann", Text: "x",
 		})
@@ -40,8 +40,8 @@ func TestAPostHasLikeShardsForItsAuthorsFollowers(t *testing.T) {
 	}
 }
 
-// A post may be five minutes ahead of the clock. If it is further ahead, its author waits until the post is
-// close enough, for a minute at most.
+// A post may be five minutes ahead of the clock. If a post is further ahead, its author has to wait
+// until the post is close enough, for a minute at most.
 func TestAPostThatIsTooFarAheadIsRefused(t *testing.T) {
 	for ahead, wait := range map[time.Duration]time.Duration{
 		messages.MaxAhead:                                  0,
@@ -69,7 +69,8 @@ func TestAPostThatIsTooFarAheadIsRefused(t *testing.T) {
 	}
 }
 
-// A worker waits a fifth of a second for the post that a call is writing, and then writes it.
+// A worker waits a fifth of a second for the post that a call is writing, and then writes the post
+// itself.
 func TestAWorkerWaitsForThePostOfACall(t *testing.T) {
 	const text = "from the event"
 	for name, c := range map[string]struct {
@@ -123,7 +124,7 @@ func TestAWorkerWaitsForThePostOfACall(t *testing.T) {
 	}
 }
 
-// The id of another author's post, living or deleted, is refused for good.
+// The id of another author's post, living or deleted, is refused permanently.
 func TestAnEventWithTheIDOfAnothersPostIsRefused(t *testing.T) {
 	for _, deleted := range []bool{false, true} {
 		for _, shards := range []int{0, 1} {

@@ -24,13 +24,13 @@ import (
 	"fanfare/internal/table"
 )
 
-// In these tests homes by pull have more followees than one page of their list.
+// In these tests, homes by pull have more followees than one page of the list of followees.
 
-// Up to pageLists followees each page reads every list, and up to gatherLists followees one request gathers
-// the home.
+// With up to pageLists followees, each page reads every list. With up to gatherLists followees, one
+// request gathers the home.
 const pageLists, gatherLists = 1000, 5000
 
-// followees lets viewer follow n authors without a profile, and returns them.
+// followees makes viewer follow n authors without a profile, and returns the authors.
 func (w *world) followees(viewer string, n int) []string {
 	w.t.Helper()
 	names := numbered(n, "author")
@@ -52,7 +52,7 @@ func (w *world) pulled(viewer string, in page.Request) page.List[feed.HomeItem] 
 	return l
 }
 
-// The first page reads each list once. The later pages consist of the posts that the first page gathered.
+// The first page reads each list once. The later pages contain the posts that the first page gathered.
 func TestAHomeOfFiveThousandFolloweesByPullReadsEachListOnce(t *testing.T) {
 	w, tp := tapped(t)
 	names := w.followees("viewer", gatherLists)
@@ -71,19 +71,19 @@ func TestAHomeOfFiveThousandFolloweesByPullReadsEachListOnce(t *testing.T) {
 	got, _ := w.walk("viewer", "", 20, func(l page.List[feed.HomeItem]) {
 		calls, shown = append(calls, len(tp.take())), append(shown, len(l.Items))
 	})
-	const followees, lists, items = 2 * (1 + gatherLists/pageLists), 1 + gatherLists, 6 // the followees and the mutes; own posts and theirs; posts by id, mutes, edges, posts, the rest, own likes
+	const followees, lists, items = 2 * (1 + gatherLists/pageLists), 1 + gatherLists, 6 // followees: with the mutes; lists: with the own list; items: posts by id, mutes, edges, posts, the rest, own likes
 	assert.Equal(t, []int{followees + lists + items, items}, calls, "table calls")
 	assert.Equal(t, []int{20, 10}, shown, "posts on the pages")
 	assert.Equal(t, want, homeIDs(got), "by pull")
 	assert.Equal(t, want, homeIDs(w.home("viewer", 100, home.Query{})), "by push")
 }
 
-// Requests of one reader that gather a home take turns, so that only one request's calls run at
-// a time. Another reader does not wait for them.
+// Requests of one reader that gather a home take turns, so that only one request's calls run at a
+// time. Another reader does not wait for these requests.
 func TestRequestsThatGatherAHomeTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, tp := tapped(t)
-		tp.latency = time.Millisecond // virtual
+		tp.latency = time.Millisecond // in virtual time
 		w.followees("viewer", pageLists+1)
 		w.followees("other", pageLists+1)
 		took := func(viewers ...string) time.Duration {
@@ -98,15 +98,15 @@ func TestRequestsThatGatherAHomeTakeTurns(t *testing.T) {
 			requests.Wait()
 			return time.Since(began)
 		}
-		const around = 2 * time.Millisecond // the first followees, and at last the mutes
+		const around = 2 * time.Millisecond // for the first followees, and finally the mutes
 		alone := took("viewer")
 		assert.Equal(t, alone, took("viewer", "other"))
 		assert.Equal(t, around+3*(alone-around), took("viewer", "viewer", "viewer"))
 	})
 }
 
-// The table takes a tenth of a second for each call, so one request has no time to read five thousand lists.
-// The next requests continue where the first one ended.
+// The table takes a tenth of a second for each call, so one request has no time to read five thousand
+// lists. The next request continues at the end of the first request.
 func TestAGatheringOnASlowTableGetsFurther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, tp := tapped(t)
@@ -114,7 +114,7 @@ func TestAGatheringOnASlowTableGetsFurther(t *testing.T) {
 		w.users(names[0], names[gatherLists-1])
 		want := []string{w.post(names[gatherLists-1], "x").ID, w.post(names[0], "x").ID}
 		slices.Reverse(want)
-		tp.latency = 100 * time.Millisecond // virtual
+		tp.latency = 100 * time.Millisecond // in virtual time
 		var got []string
 		in, requests := page.Request{}, 0
 		for more := true; more; requests++ {
@@ -130,7 +130,7 @@ func TestAGatheringOnASlowTableGetsFurther(t *testing.T) {
 	})
 }
 
-// One gathering fills pages of any size until its 100 posts are shown.
+// One gathering fills pages of any size until all its 100 posts are shown.
 func TestAGatheringFillsManyPages(t *testing.T) {
 	w, tp := tapped(t)
 	names := w.followees("viewer", 1001)
@@ -151,8 +151,8 @@ func TestAGatheringFillsManyPages(t *testing.T) {
 	}
 }
 
-// walk reads viewer's home by pull from cursor to its end, and returns its posts and the number of requests.
-// If each is not nil, walk calls it with each page.
+// walk reads viewer's home by pull from cursor to the end, and returns the posts and the number of
+// requests. If each is not nil, walk calls each with every page.
 func (w *world) walk(viewer, cursor string, limit int, each func(page.List[feed.HomeItem])) (items []feed.HomeItem, requests int) {
 	w.t.Helper()
 	for ; ; requests++ {
@@ -169,7 +169,8 @@ func (w *world) walk(viewer, cursor string, limit int, each func(page.List[feed.
 	}
 }
 
-// One request reads five thousand followees, and each further five thousand take one more request.
+// One request reads the lists of five thousand followees. Each further five thousand followees take
+// one more request.
 func TestAHomeOfFiveThousandFolloweesByPullIsOneRequest(t *testing.T) {
 	for followees, want := range map[int]int{pageLists: 1, pageLists + 1: 1, gatherLists: 1, gatherLists + 1: 2, 2*gatherLists + 1: 3} {
 		w := newWorld(t)
@@ -184,8 +185,8 @@ func TestAHomeOfFiveThousandFolloweesByPullIsOneRequest(t *testing.T) {
 	}
 }
 
-// gathered returns a world in which viewer follows more authors than each page reads. It also returns n posts
-// of these authors, newest first, and the cursor of a gathering above the posts.
+// gathered returns a world in which viewer follows more authors than each page reads. It also returns
+// n posts of these authors, newest first, and the cursor of a gathering above the posts.
 func gathered(t *testing.T, n int) (w *world, posts []feed.Post, cursor string) {
 	t.Helper()
 	w = newWorld(t)
@@ -252,14 +253,14 @@ func TestCursorsOfGatherings(t *testing.T) {
 	wantKind(t, err, fault.Malformed)
 }
 
-// The home of a returning reader is read by pull. The reader sees every post at once, with any number of
-// followees: on pages of any size, by after, and live (I1, I7).
+// The home of a returning reader is read by pull. The reader sees every post at once, with any number
+// of followees: on pages of any size, with After, and in a live home (I1, I7).
 func TestAReturningReaderOfThousandsOfFolloweesSeesEverythingAtOnce(t *testing.T) {
 	for _, c := range []struct{ followees, pushed, skipped int }{{1001, 0, 30}, {2000, 30, 130}, {5000, 0, 25}, {5000, 15, 5}} {
 		t.Run(fmt.Sprintf("%d followees, %d posts pushed and %d skipped", c.followees, c.pushed, c.skipped), func(t *testing.T) {
 			w := newWorld(t, active(2))
 			names := w.followees("viewer", c.followees)
-			slices.Reverse(names) // the newest post is of the last one
+			slices.Reverse(names) // the newest post is by the last author
 			w.users(names[:50]...)
 			var want []string
 			for i := range c.pushed {
@@ -290,7 +291,7 @@ func TestAReturningReaderOfThousandsOfFolloweesSeesEverythingAtOnce(t *testing.T
 	}
 }
 
-// shownFromTheFirstPageOn reads viewer's home to its end. Only the last page may be empty.
+// shownFromTheFirstPageOn reads viewer's home to the end. Only the last page may be empty.
 func (w *world) shownFromTheFirstPageOn(viewer string, limit int, want []string) {
 	w.t.Helper()
 	var got []string
@@ -306,7 +307,7 @@ func (w *world) shownFromTheFirstPageOn(viewer string, limit int, want []string)
 	assert.Equalf(w.t, want, got, "pages of %d", limit)
 }
 
-// The entries above the gap of a return are of deleted posts. The first page still shows the posts
+// The entries above the gap of a return belong to deleted posts. The first page still shows the posts
 // in the gap.
 func TestAFirstPageThatBeginsInAGapIsNotEmpty(t *testing.T) {
 	for _, deleted := range []int{1, 30, 150} {
@@ -360,9 +361,9 @@ func TestAGatheredPageOfLongTextsEndsAfterItsBytes(t *testing.T) {
 	assert.Equal(t, 256<<10/20_600, most, "posts on a page")
 }
 
-// Posts and follows come and go while a reader's requests gather and show. A post that is in the home from the
-// first request to the last shows once. No post shows that was deleted or unfollowed before the request (I2,
-// I7).
+// Authors post and delete, and the reader follows and unfollows, while the reader's requests gather
+// and show posts. A post that is in the home from the first request to the last request shows once. No
+// post shows that was deleted or unfollowed before the request (I2, I7).
 func TestAHomeByPullGathersWhileItChanges(t *testing.T) {
 	for seed := range uint64(3) {
 		random := rand.New(rand.NewPCG(seed, 0))
@@ -404,7 +405,7 @@ func TestAHomeByPullGathersWhileItChanges(t *testing.T) {
 			case 0:
 				post()
 			case 1:
-				for _, p := range living { // any one
+				for _, p := range living { // one of the living posts, at random
 					require.NoError(t, w.DeletePost(t.Context(), p.AuthorID, p.ID))
 					delete(living, p.ID)
 					break

@@ -13,8 +13,8 @@ import (
 	"fanfare/internal/table"
 )
 
-// enrolled makes ann follow a number of users. The edges have the presence's days, or neither the edges nor
-// ann have days. enrolled returns the followees.
+// enrolled makes ann follow a number of users. If dated is set, the edges have the presence's days.
+// Otherwise neither the edges nor ann have days. enrolled returns the followees.
 func (w *world) enrolled(dated bool, followees int) []string {
 	w.t.Helper()
 	names := numbered(followees, "author")
@@ -31,18 +31,19 @@ func (w *world) enrolled(dated bool, followees int) []string {
 	return names
 }
 
-// The presence and each edge get the day before yesterday. All other parts of the presence stay.
+// The presence and each edge get the day before yesterday. The other parts of the presence do not
+// change.
 func TestAReaderIsPutAwayWithAllItsEdges(t *testing.T) {
 	lo, hi := id.Floor(longAgo), id.Floor(longAgo.Add(aDay))
 	for name, c := range map[string]struct {
-		// until is the number of days from today to the presence's day before the call, and want is the number
+		// until is the number of days from today to the presence's day before the call. want is that number
 		// after the call.
 		presence    bool
 		until, want schema.Day
 	}{
 		"none": {false, 0, -2}, "ahead": {true, 14, -2}, "yesterday": {true, -1, -2}, "at the day": {true, -2, -2}, "long away": {true, -9, -9},
 	} {
-		for _, followees := range []int{0, 1, 30} { // more than one transaction dates back
+		for _, followees := range []int{0, 1, 30} { // 30 edges are more than one transaction dates back
 			w := newWorld(t, active(14))
 			names := w.enrolled(c.presence, followees)
 			want := schema.Presence{User: "ann", State: schema.PresenceHere, Until: w.today() + c.want}
@@ -102,8 +103,8 @@ func TestAFailedPutAwayMayBeRepeated(t *testing.T) {
 	}
 }
 
-// Between the reads and a transaction another process ends a follow, enrols the reader, or sees the reader.
-// The call looks again.
+// Between the reads and a transaction, another process ends a follow, enrols the reader, or refreshes
+// the reader's days. The call then reads again.
 func TestAReaderIsPutAwayWhileItsFollowsChange(t *testing.T) {
 	for name, c := range map[string]struct {
 		dated     bool

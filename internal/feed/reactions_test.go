@@ -19,9 +19,9 @@ import (
 
 func withKinds(c *config) { c.Reactions, c.LikesByUser = []string{"love", "wow"}, true }
 
-// Each read shows the kinds, and reads of likes show only the kind like.
+// Each read of reactions shows the kinds. Reads of likes show only the kind like.
 func TestReadsShowEachKind(t *testing.T) {
-	for _, shards := range []int64{1, 1000} { // followers for each shard
+	for _, shards := range []int64{1, 1000} { // shards is the number of followers for each shard
 		w := newWorld(t, withKinds, func(c *config) { c.FollowersPerLikeShard = shards })
 		w.users("ann", "bob", "cid", "dan")
 		for _, fan := range []string{"bob", "cid", "dan"} {
@@ -102,8 +102,8 @@ func TestACursorOfReactionsIsOfItsKind(t *testing.T) {
 	}
 }
 
-// Reactions of kinds that are not configured are refused. Stored reactions of such kinds can be taken back,
-// and show again once the kind is configured.
+// Reactions of kinds that are not configured are refused. Stored reactions of such kinds can be taken
+// back, and show again once the kind is configured.
 func TestReactionsSwitchedOff(t *testing.T) {
 	w := newWorld(t, withKinds)
 	w.users("ann", "bob")
@@ -140,7 +140,8 @@ func TestReactionsSwitchedOff(t *testing.T) {
 	assert.Empty(t, on.Kinds)
 }
 
-// The live home has the counts by kind, and sends them when one kind replaces another.
+// The live home has the counts by kind. When one kind replaces another kind, the live home sends the
+// new counts.
 func TestLikeChangesHaveTheKinds(t *testing.T) {
 	w := newWorld(t, withKinds)
 	w.users("ann", "bob")

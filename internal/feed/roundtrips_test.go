@@ -35,8 +35,8 @@ func tapped(t *testing.T, change ...func(*config)) (*world, *tap) {
 	return w, tp
 }
 
-// crowd makes viewer follow the authors, who post in turns until there are posts posts. All posts are
-// delivered, and no mark is left.
+// crowd makes viewer follow the authors, who post in turns until the number of posts is reached. All
+// posts are delivered, and no mark is left.
 func (w *world) crowd(viewer string, authors, posts int) []string {
 	names := numbered(authors, "author")
 	w.users(viewer)
@@ -103,7 +103,7 @@ func TestHomeTakesTwoRoundTripsAndFortyKeys(t *testing.T) {
 					wantQueries++
 				}
 				if c.posts > 0 {
-					wantQueries++ // the own likes
+					wantQueries++ // the viewer's own likes
 				}
 				assert.Equal(t, wantQueries, queries)
 			})
@@ -134,7 +134,7 @@ func TestHomeReadsConsistentlyWhatInvariantsNeed(t *testing.T) {
 
 func TestPullReadsAHundredFolloweesARound(t *testing.T) {
 	for followees, trips := range map[int]int{
-		99:   3, // the followees, their lists and one's own, the posts
+		99:   3, // the followees; the lists of the followees and of the viewer; the posts
 		1000: 1 + 11 + 1,
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -167,7 +167,7 @@ func TestPullReadsAHundredFolloweesARound(t *testing.T) {
 	}
 }
 
-// relay is a publisher that gives its events to a worker.
+// relay is a publisher that passes its events to a worker.
 type relay struct{ to chan messages.Event }
 
 func (r relay) Publish(_ string, msgs ...*message.Message) error {
@@ -183,8 +183,8 @@ func (r relay) Publish(_ string, msgs ...*message.Message) error {
 
 func (relay) Close() error { return nil }
 
-// A new user follows ten authors, one call after the other, and reads the home. The
-// marks of the follows fill it, with or without a fan-out worker.
+// A new user follows ten authors, one call after another, and reads the home. The marks of the follows
+// fill the home, with or without a fan-out worker.
 func TestANewUserWhoFollowsTenHasAFullHomeWithinASecond(t *testing.T) {
 	const (
 		latency    = 20 * time.Millisecond
@@ -257,7 +257,7 @@ func TestANewUserWhoFollowsTenHasAFullHomeWithinASecond(t *testing.T) {
 	}
 }
 
-// If a viewer has just followed many authors, the home reads 100 post lists a round trip.
+// If a viewer has just followed many authors, the home reads 100 post lists in each round trip.
 func TestHomeReadsAHundredMarkedAuthorsARound(t *testing.T) {
 	for marked, trips := range map[int]int{1: 3, 100: 3, 101: 4, 250: 5} {
 		synctest.Test(t, func(t *testing.T) {
@@ -320,32 +320,32 @@ func (l *largest) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page
 	}
 }
 
-// A user who often follows and unfollows may have very many marks for months. The home holds one page of marks
-// at a time, and is still right (I2, I9).
+// A user who often follows and unfollows may have very many marks for months. The home keeps one page
+// of marks in memory at a time, and is still correct (I2, I9).
 func TestHomeOfSomebodyWithThousandsOfMarks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &largest{pk: schema.MarksPK("viewer")}
 		w, tp := tapped(t, func(c *config) { store.Store, c.Store = c.Store, store })
 		w.users("viewer")
-		// The first and the last page hold each kind of mark.
+		// The first and the last page of marks have each kind of mark.
 		var want []string
 		for _, author := range []string{"a-left", "a-new", "a-old", "z-left", "z-new", "z-old"} {
 			w.users(author)
 			switch author[2:] {
-			case "new": // in the home by its mark alone
+			case "new": // the mark alone shows this author's post
 				w.post(author, author)
 				w.published.take()
 				w.follow("viewer", author)
 				w.published.take()
 				want = append([]string{author}, want...)
-			case "old": // in the home by its entry alone
+			case "old": // the entry alone shows this author's post
 				w.follow("viewer", author)
 				w.post(author, author)
 				w.deliver()
-				_, err := w.store.Delete(t.Context(), table.DeleteInput{Key: schema.MarkKey("viewer", author)}) // as if it had expired
+				_, err := w.store.Delete(t.Context(), table.DeleteInput{Key: schema.MarkKey("viewer", author)}) // an expired mark
 				require.NoError(t, err)
 				want = append([]string{author}, want...)
-			case "left": // unfollowed, so its entry must not show
+			case "left": // the author is unfollowed, so the entry must not show
 				w.follow("viewer", author)
 				w.post(author, author)
 				w.deliver()
@@ -365,8 +365,8 @@ func TestHomeOfSomebodyWithThousandsOfMarks(t *testing.T) {
 		require.NoError(t, err)
 		got := texts(l.Items)
 		assert.Truef(t, slices.Equal(got, want), "the home is %q, want %q", got, want)
-		// A second for each round trip: entries and marks; marks of the entries' authors; lists of
-		// the first page of marks; two more pages; lists of the last page; the shown items.
+		// Each round trip takes a second: entries and marks; marks of the entries' authors; lists of the first
+		// page of marks; two more pages; lists of the last page; the shown items.
 		assert.Equal(t, 7*time.Second, time.Since(began))
 		if store.size == 0 || store.size > 1000 {
 			t.Errorf("%d marks were read at once", store.size)

@@ -1,8 +1,9 @@
-// Package feed is the domain: users, follows, posts, comments, likes. Of the folders below, package
-// home computes homes, package view views, package delivery reads deliveries, package removal removes
-// users, and package access gives all of them the table and the queue. Each access pattern of
-// docs/ACCESS_PATTERNS.md is one method of the domain. The package uses the table and the queue
-// through their ports and knows neither AWS nor HTTP. Callers have checked the grammar of user ids
+// Package feed is the domain: users, follows, posts, comments, likes. Of the folders below feed,
+// package home computes homes, package view computes views, package delivery reads deliveries, package
+// removal removes users, and package access gives the other packages the table and the queue. Each
+// access pattern of docs/ACCESS_PATTERNS.md is one method of the domain. Package feed uses the table
+// and the queue through their ports and depends on neither AWS nor HTTP. Callers check the grammar of
+// user ids and ULIDs; package feed checks the values of the domain, such as the length of a text.
 // and ULIDs; this package checks the values of the domain, such as the length of a text.
 //
 // # It must never
@@ -18,9 +19,9 @@
 //
 //   - I1: a new follower misses no post. The comment of Follow, in follows.go, gives the
 //     reason.
-//   - I2: unfollowed authors and deleted posts never come back. Unfollow in
-//     unfollows.go, DeletePost in posts.go and the home's consistent reads do this.
-//   - I4: counts are exact. They change in the transactions of follows.go, unfollows.go,
+//   - I2: posts of unfollowed authors, and deleted posts, never appear again. Unfollow in
+//     unfollows.go, DeletePost in posts.go and the home's consistent reads ensure this.
+//   - I4: counts are exact. Counts change in the transactions of follows.go, unfollows.go,
 //     publish.go, posts.go and comments.go.
 //   - I5: an accepted call is durable. See CreatePost and Like.
 //   - I7, I10: every list is made by package page.
@@ -38,26 +39,25 @@ import (
 // other field takes its default.
 type Config struct {
 	Access *access.Access
-	// Authors, if not nil, spares known authors the reads before a post. It is only for the one process that
-	// writes the table; all Services of that process share it.
+	// Authors, if not nil, saves the reads before a post of a known author. Authors is only for the one
+	// process that writes the table; all Services of that process share one Authors.
 	Authors *Authors
-	// LikesByUser means that likes are in the index of likes by user.
+	// LikesByUser means that the index of likes by user contains likes.
 	LikesByUser bool
-	// RecentPosts is how many of an author's newest posts a new follow shows. Default
-	// 100.
+	// RecentPosts is the number of an author's newest posts that a new follow shows. The default is 100.
 	RecentPosts int
-	// MaxFollowing is the number of users whom one user may follow. 0 is no limit.
+	// MaxFollowing is the number of users whom one user may follow. 0 means no limit.
 	MaxFollowing int64
-	// FollowersPerLikeShard is the number of followers for which the like lists of an
-	// author's posts get one more partition. Default 100,000.
+	// FollowersPerLikeShard is the number of followers for which the like lists of an author's posts get
+	// one more partition. The default is 100,000.
 	FollowersPerLikeShard int64
 	// UserUnits is the number of capacity units that the calls of one user may cause in an hour, over all
-	// processes (docs/decisions/0044). 0 is no limit.
+	// processes (docs/decisions/0044). 0 means no limit.
 	UserUnits int64
 	// Notices, if not nil, sends the events that notify users.
 	Notices func(ctx context.Context, events ...messages.Event) error
-	// Posted is called once for each accepted post. A repeated call, whose post is in the
-	// table already, accepts none.
+	// Posted is called once for each accepted post, and not for a repeated call whose post is already in
+	// the table.
 	Posted func()
 }
 
@@ -74,7 +74,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Service is the domain without its homes, views, deliveries and removals. Its methods may be called at the same time.
+// Service is the domain without its homes, views, deliveries and removals. Its methods are safe for
+// concurrent use.
 type Service struct {
 	cfg    Config
 	access *access.Access
@@ -87,7 +88,7 @@ type Service struct {
 func New(cfg Config) *Service {
 	s := &Service{cfg: cfg.withDefaults(), access: cfg.Access, unwritten: unwritten{posts: map[string][]string{}}}
 	s.users = s.readUsers
-	if !s.access.Local { // a local table has no bound for one item
+	if !s.access.Local { // a local table has no limit on the reads of one item
 		s.users = memory.Share(s.readUsers).Get
 	}
 	return s

@@ -19,14 +19,15 @@ import (
 	"fanfare/messages"
 )
 
-// In these tests lists and homes meet thousands of hidden things. Each page costs a
-// bounded number of table calls, and all pages together hold each item once.
+// In these tests, lists and homes contain thousands of hidden items. Each page costs a bounded number
+// of table calls, and all pages together contain each shown item once.
 
-// tableCalls is the largest number of calls of one page, besides the first read of each list that it merges.
+// tableCalls is the maximum number of calls of one page, besides the first read of each list that the
+// page merges.
 const tableCalls = 12
 
-// smallCalls is the largest number of calls that a small first refill adds: references, their posts, and the
-// likes of the posts that show.
+// smallCalls is the maximum number of calls that a small first refill adds: for references, their
+// posts, and the likes of the shown posts.
 const smallCalls = 3
 
 // put writes items without any check.
@@ -43,7 +44,7 @@ func (w *world) put(items ...table.Item) {
 	}
 }
 
-// ids returns n ids, a millisecond apart.
+// ids returns n ids. Consecutive ids are a millisecond apart.
 func (w *world) ids(n int) []string {
 	w.t.Helper()
 	ids := make([]string, n)
@@ -51,7 +52,7 @@ func (w *world) ids(n int) []string {
 	for i := range ids {
 		w.clock.add(time.Millisecond)
 		made, err := generator.New()
-		if err != nil { // an assertion for each of 100,000 takes longer than the test
+		if err != nil { // one assertion for each of 100,000 ids would take longer than the test
 			w.t.Fatal(err)
 		}
 		ids[i] = made
@@ -59,7 +60,7 @@ func (w *world) ids(n int) []string {
 	return ids
 }
 
-// deletedPosts puts the tombstones of n posts of author.
+// deletedPosts puts the tombstones of n posts by author.
 func (w *world) deletedPosts(author string, n int) []string {
 	w.t.Helper()
 	posts := w.ids(n)
@@ -71,8 +72,8 @@ func (w *world) deletedPosts(author string, n int) []string {
 	return posts
 }
 
-// wholeList reads a list by its cursors. No page may cost more than most table calls, and
-// there may be at most pages pages, the number that the budget explains.
+// wholeList reads a list by its cursors. A page may cost at most most table calls. The list may have
+// at most pages pages, because the budget explains that number.
 func wholeList[T any](t *testing.T, tp *tap, limit, most, pages int, read func(page.Request) (page.List[T], error)) []T {
 	t.Helper()
 	var items []T
@@ -155,8 +156,9 @@ func (w *world) entries(user, author string, n int) {
 	w.put(items...)
 }
 
-// A home that skips many entries of an unfollowed author requests their removal, once a minute, so that a lost
-// event is sent again. If there are few entries, the home leaves them to expire.
+// A home that skips many entries of an unfollowed author requests the removal of these entries, once a
+// minute, so that a lost event is sent again. If the entries are few, the home lets the entries
+// expire.
 func TestAHomeAsksForTheRemovalOfManyEntries(t *testing.T) {
 	w := newWorld(t)
 	names := w.crowd("ann", 2, 0)
@@ -182,8 +184,7 @@ func TestAHomeAsksForTheRemovalOfManyEntries(t *testing.T) {
 	}
 }
 
-// The budget cuts the entries, while posts of a newly followed author lie above and below
-// the cut (I7).
+// The budget cuts the entries. Posts of a newly followed author are above and below the cut (I7).
 func TestHomeOfACutTimelineAndAMarkedAuthor(t *testing.T) {
 	w, tp := tapped(t)
 	names := w.crowd("ann", 2, 0)
@@ -210,8 +211,8 @@ func TestHomeOfACutTimelineAndAMarkedAuthor(t *testing.T) {
 	}
 }
 
-// A page of the table ends after a megabyte, so the lists of authors of long posts are cut. The cut of one
-// list must not hide a post of another list (I7).
+// A page of the table ends after a megabyte, so the lists of authors of long posts are cut. The cut of
+// one list must not hide a post of another list (I7).
 func TestHomesOfAuthorsOfLongPosts(t *testing.T) {
 	w, tp := tapped(t)
 	names := numbered(25, "author")
@@ -311,7 +312,8 @@ func TestLikersBehindThousandsOfTakenBackLikes(t *testing.T) {
 	}
 }
 
-// Two long lists have two users in common, and otherwise take turns, so no leap helps.
+// Two long lists have two users in common. The other users of the two lists alternate, so a skip
+// forward saves no reads.
 func TestFriendsOfTwoLongListsWithHardlyAMatch(t *testing.T) {
 	w, tp := tapped(t)
 	w.users("ann")
@@ -335,7 +337,7 @@ func TestFriendsOfTwoLongListsWithHardlyAMatch(t *testing.T) {
 	}
 }
 
-// A page is short only if items were skipped.
+// Only pages that skipped items are short.
 func TestPagesAreFullWhereNothingIsSkipped(t *testing.T) {
 	w := newWorld(t)
 	names := w.crowd("ann", 30, 300)

@@ -20,10 +20,10 @@ import (
 	"fanfare/internal/table"
 )
 
-// longName makes user ids as long as UUIDs.
+// longName returns a user id that is as long as a UUID.
 func longName(name string) string { return name + strings.Repeat("-", 36-len(name)) }
 
-// fullHome makes a home of posts by 20 authors in turns, and returns the posts newest first.
+// fullHome makes a home with posts by 20 authors in turns, and returns the posts, newest first.
 func (w *world) fullHome(viewer string, posts int) []feed.Post {
 	w.t.Helper()
 	names := numbered(20, longName("")[4:])
@@ -49,7 +49,7 @@ func (w *world) deletePosts(posts ...feed.Post) {
 	}
 }
 
-// A deleted post leaves its entries in homes until they expire. A page that lacks few posts is
+// A deleted post leaves its entries in homes until the entries expire. A page that lacks few posts is
 // filled up with few reads.
 func TestAHomePageWithDeletedPostsReadsFewMore(t *testing.T) {
 	for deleted, want := range map[int]float64{0: 32.5, 1: 36.5, 2: 38.5, 3: 40.5, 5: 45.5, 10: 63.5, 20: 152.5} {
@@ -73,7 +73,7 @@ func TestAHomePageWithDeletedPostsReadsFewMore(t *testing.T) {
 	}
 }
 
-// A page of one post, and pages of an odd number, are filled up as well.
+// A page of one post, and pages of an odd number of posts, are filled up as well.
 func TestSmallPagesWithADeletedPostReadFewMore(t *testing.T) {
 	for limit, want := range map[int][2]float64{1: {4, 9}, 2: {5.5, 9.5}, 3: {7, 11}} {
 		var m meter
@@ -87,9 +87,9 @@ func TestSmallPagesWithADeletedPostReadFewMore(t *testing.T) {
 	}
 }
 
-// Each refill reads merged lists again. A small refill pays for these reads from the budget if the budget
-// still has the calls of a large refill afterwards. With three or four lists it does not, and with five lists
-// there is no refill.
+// Each refill reads merged lists again. A small refill takes the calls of these reads from the budget,
+// if the budget still has the calls of a large refill afterwards. With three or four lists the budget
+// does not have these calls, and with five lists the page has no refill.
 func TestASmallRefillPaysForMergedLists(t *testing.T) {
 	for merged, want := range map[int]float64{0: 4, 1: 5, 2: 6, 3: 108, 4: 109, 5: 0} {
 		var m meter
@@ -108,8 +108,9 @@ func TestASmallRefillPaysForMergedLists(t *testing.T) {
 	}
 }
 
-// The page lacks few posts, but many posts after it are deleted. A small refill that does not fill the page
-// takes no calls from the large refills: no page ends earlier than with large refills alone.
+// The page lacks few posts, but many posts after the page are deleted. A small refill that does not
+// fill the page takes no calls from the large refills: no page ends earlier than with large refills
+// alone.
 func TestNoPageEndsEarlierForASmallRefill(t *testing.T) {
 	for _, c := range []struct {
 		limit, living, deleted int
@@ -152,8 +153,8 @@ func TestNoPageEndsEarlierForASmallRefill(t *testing.T) {
 	}
 }
 
-// Deleted posts, entries of an unfollowed author and posts of a merged author lie in a home at
-// random. Its pages hold each living post once, whatever refills they take (I7).
+// A home has deleted posts, entries of an unfollowed author and posts of a merged author in random
+// order. The pages of the home contain each living post once, whatever refills the pages make (I7).
 func TestPagesAreExactWhateverTheyAreFilledUpWith(t *testing.T) {
 	for seed := range uint64(12) {
 		rng := rand.New(rand.NewPCG(seed, 7))
@@ -190,8 +191,8 @@ func TestPagesAreExactWhateverTheyAreFilledUpWith(t *testing.T) {
 	}
 }
 
-// The same holds for lists of items whose posts were deleted: each refill takes two
-// calls.
+// Lists of items whose posts were deleted also contain each living item once. Each refill of such a
+// list takes two calls.
 func TestListsOfLivingPostsAreExactWhateverTheyAreFilledUpWith(t *testing.T) {
 	for seed := range uint64(8) {
 		rng := rand.New(rand.NewPCG(seed, 8))
@@ -232,7 +233,7 @@ func TestListsOfLivingPostsAreExactWhateverTheyAreFilledUpWith(t *testing.T) {
 // skipping is a list with an item that must not show.
 type skipping struct {
 	name string
-	// skip makes the list skip one of its newest items.
+	// skip makes the list skip one of the list's newest items.
 	skip func(w *world, viewer string, posts []feed.Post)
 	read func(w *world, viewer string, posts []feed.Post) error
 	// whole and skipped are the read units of a page without and with the skipped item.
@@ -339,8 +340,8 @@ func listsThatSkip() []skipping {
 	}
 }
 
-// A page that has to skip an item of a list reads hardly more than before. If the table has no item of the
-// skipped thing, the page has nothing to skip.
+// A page that has to skip an item of a list reads hardly more units than without the skip. If the
+// table has no item for the skipped record, the page has nothing to skip.
 func TestAPageThatSkipsAnItemReadsFewMore(t *testing.T) {
 	for _, c := range listsThatSkip() {
 		var m meter

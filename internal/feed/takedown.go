@@ -12,12 +12,12 @@ import (
 	"fanfare/messages"
 )
 
-// TakeDown is the deletion of a post by a service, By, with a reason for the author.
+// TakeDown is the deletion of a post by the service By, with a reason for the author.
 type TakeDown schema.TakeDown
 
 // TakeDown deletes a post as DeletePost does, for the service by. The tombstone keeps the first
-// reason, and a repetition returns it. A post that its author has deleted, or that has ended (I15),
-// is NotFound.
+// reason, and a repeated call returns the first reason. For a post that its author has deleted, or
+// that has ended (I15), TakeDown returns NotFound.
 func (s *Service) TakeDown(ctx context.Context, by, post, reason string) (TakeDown, error) {
 	var c checks
 	if c.shown("reason", reason, 1, messages.MaxReason, display.NameFault); len(c) > 0 {
@@ -34,7 +34,7 @@ func (s *Service) TakeDown(ctx context.Context, by, post, reason string) (TakeDo
 	byID.TakenDown = &schema.TakeDown{Reason: reason, By: by, At: s.access.Now().UTC().Truncate(time.Millisecond)}
 	err = s.deletePost(ctx, byID, counts)
 	if lost, ok := errors.AsType[*fault.Error](err); ok && lost.Kind == fault.NotFound {
-		byID, err = s.access.PostByID(ctx, post) // another deletion was first
+		byID, err = s.access.PostByID(ctx, post) // another deletion came first
 	}
 	return takenDown(byID, err)
 }
@@ -46,7 +46,7 @@ func takenDown(post schema.PostRef, err error) (TakeDown, error) {
 		return TakeDown{}, err
 	case post.TakenDown == nil && post.Deleted:
 		return TakeDown{}, fault.NotFoundf("post %s was deleted by its author", post.ID)
-	case post.TakenDown == nil: // the clock that lets the post expire may be ahead of this process's
+	case post.TakenDown == nil: // the post has expired, by a clock that may be ahead of this process's clock
 		return TakeDown{}, fault.NotFoundf("post %s %s", post.ID, access.WhyGone(post))
 	}
 	return TakeDown(*post.TakenDown), nil

@@ -75,8 +75,8 @@ func TestWhatIsNoTakeDownChangesNothing(t *testing.T) {
 	assert.Len(t, w.published.take(), 1)
 }
 
-// I15: from its end on a post does not exist for a service, either, before and after the table has deleted its
-// item.
+// I15: from its end on, a post does not exist for a service either, before and after the table has
+// deleted the post's item.
 func TestAPostThatHasEndedIsNotTakenDown(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann")
@@ -95,8 +95,8 @@ func TestAPostThatHasEndedIsNotTakenDown(t *testing.T) {
 	}
 }
 
-// Several services and the author delete a post at once. If a service was first, all services get its reason.
-// Otherwise no service has a reason.
+// Several services and the author delete a post at once. If a service was first, all services get that
+// service's reason. Otherwise no service gets a reason.
 func TestOfSeveralDeletionsAtOnceTheFirstStands(t *testing.T) {
 	outcomes := map[bool]int{}
 	for n := range 30 {

@@ -13,7 +13,7 @@ import (
 // tap is a table that counts the calls to another table, slows them down, and fails some of them.
 type tap struct {
 	table.Store
-	// latency is how long each call takes, in virtual time.
+	// latency is the duration of each call, in virtual time.
 	latency time.Duration
 
 	mu    sync.Mutex
@@ -37,7 +37,7 @@ func (c call) String() string { return fmt.Sprintf("%s %s / %s", c.op, c.key.PK,
 type failure uint8
 
 const (
-	// works: the call succeeds.
+	// works means that the call succeeds.
 	works failure = iota
 	// lost means that the call fails, and that nothing was written.
 	lost
@@ -70,7 +70,7 @@ func (t *tap) enter(ctx context.Context, c call) (failure, error) {
 	return t.fault(c), nil
 }
 
-// take returns the calls since the last take.
+// take returns the calls since the last call of take.
 func (t *tap) take() []call {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -35,34 +35,37 @@ type Edge struct {
 // Relationship reports which of two users follows the other.
 type Relationship struct{ Following, FollowedBy, Friends bool }
 
-// PostInput is a post to make. All but Text is optional. Data is the JSON text of an object.
+// PostInput is the input of a new post. All fields but Text are optional. Data is the JSON text of an
+// object.
 type PostInput struct {
 	Text, ImageURL, IdempotencyKey, Kind, Data string
 	Mentions                                   []string
-	// ExpiresAt is the end of the post, zero for never. Seconds count.
+	// ExpiresAt is the end of the post, in whole seconds, or zero for a post without an end.
 	ExpiresAt time.Time
 }
 
-// PostEdit is a change of a post. A field that is nil does not change. Data "" removes the data.
+// PostEdit is a change of a post. A nil field does not change. If Data is "", the edit removes the
+// data.
 type PostEdit struct{ Text, ImageURL, Data *string }
 
-// Post is a living post. EditedAt is zero if it was never edited, ExpiresAt if it has no end.
+// Post is a living post. EditedAt is zero if the post was never edited. ExpiresAt is zero if the post
+// has no end.
 type Post struct {
 	ID, AuthorID, Text, ImageURL, Kind, Data string
 	Mentions                                 []string
 	CreatedAt, EditedAt, ExpiresAt           time.Time
 }
 
-// PostRange is a range of time: Since included, Until excluded, zero for open.
+// PostRange is a range of time. Since is included, Until is excluded, and a zero time means no bound.
 type PostRange struct{ Since, Until time.Time }
 
-// CommentInput is a comment to make. Data is the JSON text of an object, "" for none.
+// CommentInput is the input of a new comment. Data is the JSON text of an object, "" for no data.
 type CommentInput struct {
 	Text, Data string
 	Mentions   []string
 }
 
-// Comment is a comment of a post.
+// Comment is a comment on a post.
 type Comment struct {
 	ID, PostID, AuthorID, Text, Data string
 	Mentions                         []string
@@ -96,30 +99,30 @@ type HomeItem struct {
 	Author    HomeAuthor
 	LikeCount int64
 	Liked     bool
-	// Reactions are the counts by kind of reaction, including likes, and Reaction is the viewer's
-	// kind. If only likes are configured, they are nil and "".
+	// Reactions are the counts by kind of reaction, including likes. Reaction is the viewer's kind. If
+	// only likes are configured, Reactions is nil and Reaction is "".
 	Reactions map[string]int64
 	Reaction  string
 	// CommentCount is exact at the time of the read (I4).
 	CommentCount int64
 }
 
-// HomeAuthor is an author as a home shows it. A changed Name or ImageURL shows once a worker has
-// written it to the post. Both are "" for an author without a profile: another producer may post
-// for such an author, and a user who is being removed may have old posts.
+// HomeAuthor is an author in a home. A changed Name or ImageURL shows after a worker has written the
+// change to the post. Name and ImageURL are "" for an author without a profile: another producer may
+// post for such an author, and a user who is being removed may have old posts.
 type HomeAuthor struct{ ID, Name, ImageURL string }
 
-// JSONBytes returns the size of the post in JSON, or more.
+// JSONBytes returns an upper bound of the size of the post in JSON.
 func (p Post) JSONBytes() int {
 	return page.FieldBytes + page.JSONBytes(p.Text) + page.JSONBytes(p.ImageURL) + customBytes(p.Kind, p.Data, p.Mentions)
 }
 
-// JSONBytes returns the size of the comment in JSON, or more.
+// JSONBytes returns an upper bound of the size of the comment in JSON.
 func (c Comment) JSONBytes() int {
 	return page.FieldBytes + page.JSONBytes(c.Text) + customBytes("", c.Data, c.Mentions)
 }
 
-// customBytes returns the size of optional fields in JSON, or more. Data is JSON already.
+// customBytes returns an upper bound of the size of optional fields in JSON. Data is already JSON.
 func customBytes(kind, data string, mentions []string) int {
 	n := len(kind) + len(data)
 	for _, user := range mentions {
@@ -128,12 +131,12 @@ func customBytes(kind, data string, mentions []string) int {
 	return n
 }
 
-// JSONBytes returns the size of the item in JSON, or more.
+// JSONBytes returns an upper bound of the size of the item in JSON.
 func (i HomeItem) JSONBytes() int {
 	return i.Post.JSONBytes() + page.JSONBytes(i.Author.Name) + page.JSONBytes(i.Author.ImageURL) + reactionBytes*len(i.Reactions)
 }
 
-// reactionBytes is more than the JSON of one count by kind.
+// reactionBytes is above the size of the JSON of one count by kind.
 const reactionBytes = messages.MaxReaction + 24
 
 func postOf(p schema.Post) Post {

@@ -10,21 +10,20 @@ import (
 	"fanfare/messages"
 )
 
-// unfollowedSlack is how much longer than a timeline entry the mark of an unfollow lives.
-// Messages in flight at the unfollow, above all a backfill, may still write entries of
-// posts that were made after it. But no consumer handles a message older than MaxAge. So
-// these posts are at most MaxAge younger than the unfollow, and the mark outlives their
-// entries.
+// unfollowedSlack is the time by which an unfollow's mark outlives a timeline entry. Messages in
+// flight at the unfollow, above all a backfill, may still write entries of posts that were made after
+// the unfollow. But no consumer handles a message older than MaxAge. So these posts are at most MaxAge
+// younger than the unfollow, and the mark outlives their entries.
 const unfollowedSlack = messages.MaxAge
 
-// Unfollow is the reverse of Follow, and may be repeated too.
+// Unfollow ends a follow. A call may be repeated.
 //
-// It takes effect at once, whatever messages are in flight (I2), for three reasons. The
-// transaction that removes the edges also writes a mark. Every home read begins with a
-// consistent read of the marks. The mark outlives every entry that chunks and backfills
-// in flight may still write. An earlier backfill cannot end the mark, because the mark
-// has another version. So no entry has to be purged: entries expire by their ttl. A home
-// read that meets many entries of the author asks a worker to remove these entries.
+// Unfollow takes effect at once, whatever messages are in flight (I2), for three reasons. The
+// transaction that removes the edges also writes a mark. Every home read begins with a consistent read
+// of the marks. The mark outlives every entry that chunks and backfills in flight may still write. An
+// earlier backfill cannot end the mark, because the mark has another version. So no entry has to be
+// removed: entries expire by their ttl. A home read that finds many entries of the author asks a
+// worker to remove these entries.
 func (s *Service) Unfollow(ctx context.Context, follower, author string) error {
 	if err := notSelf(follower, author); err != nil {
 		return err
@@ -32,8 +31,8 @@ func (s *Service) Unfollow(ctx context.Context, follower, author string) error {
 	return s.access.RetryChanged(func() (bool, error) { return s.unfollow(ctx, follower, author) })
 }
 
-// unfollow tries once. changed reports that another call has changed the follow since the
-// read of this try.
+// unfollow makes one attempt of Unfollow. changed reports that another call has changed the follow
+// after the read of this attempt.
 func (s *Service) unfollow(ctx context.Context, follower, author string) (changed bool, err error) {
 	var also []table.Key
 	if s.cfg.UserUnits > 0 {
@@ -54,8 +53,8 @@ func (s *Service) unfollow(ctx context.Context, follower, author string) (change
 	return changed, err
 }
 
-// EndFollow ends a stored follow for which ends returns true, and reports whether it did. The
-// profiles may be gone.
+// EndFollow ends a stored follow if ends returns true for the follow's edge, and reports whether it
+// ended the follow. The profiles may be removed.
 func (s *Service) EndFollow(ctx context.Context, follower, author string, ends func(schema.Edge) (bool, error)) (ended bool, err error) {
 	err = s.access.RetryChanged(func() (bool, error) {
 		now, err := s.readEdge(ctx, follower, author)
@@ -76,8 +75,8 @@ func (s *Service) EndFollow(ctx context.Context, follower, author string, ends f
 	return ended, err
 }
 
-// endFollow makes an unfollow's transaction. changed reports that another call has changed the
-// follow since the read of now.
+// endFollow sends an unfollow's transaction. changed reports that another call has changed the follow
+// after the read of now.
 func (s *Service) endFollow(ctx context.Context, follower, author string, now following) (changed bool, err error) {
 	ops, err := s.endOf(ctx, follower, author, now)
 	if err != nil {
@@ -107,7 +106,7 @@ func (s *Service) endOf(ctx context.Context, follower, author string, now follow
 	}, nil
 }
 
-// unfollowed returns a new mark of an unfollow.
+// unfollowed returns a new mark for an unfollow.
 func (s *Service) unfollowed(ctx context.Context, follower, author string) (schema.Mark, error) {
 	lives, err := s.access.Lives(ctx)
 	if err != nil {

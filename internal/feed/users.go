@@ -16,9 +16,9 @@ import (
 	"fanfare/messages"
 )
 
-// PutProfile makes the user when it is first called, and changes the profile later. The time of
-// creation never changes, and the last of two writers wins. A worker brings a new name or image
-// to the user's recent posts.
+// PutProfile makes the user at the first call, and changes the profile at later calls. The time of
+// creation never changes, and the last of two writers wins. A worker copies a new name or image to the
+// user's recent posts.
 func (s *Service) PutProfile(ctx context.Context, user string, in ProfileInput) (made User, err error) {
 	if err := in.validate(); err != nil {
 		return User{}, err
@@ -31,8 +31,8 @@ func (s *Service) PutProfile(ctx context.Context, user string, in ProfileInput) 
 	return made, err
 }
 
-// putProfile is one try of PutProfile. Its condition fails if another call has changed the name or the image
-// since the read.
+// putProfile makes one attempt of PutProfile. Its condition fails if another call has changed the name
+// or the image after the read.
 func (s *Service) putProfile(ctx context.Context, user string, in ProfileInput) (User, error) {
 	items, err := s.userItems(ctx, user)
 	if err != nil {
@@ -62,11 +62,10 @@ func (s *Service) putProfile(ctx context.Context, user string, in ProfileInput) 
 	write := func(u use) error { return s.writeProfile(ctx, profile, same, note, u) }
 	renamed := old == nil || in.Name != old.Name || in.ImageURL != old.ImageURL
 	if renamed {
-		// Versions count from the time, so this version is above the versions of a
-		// removed profile.
+		// Versions count from the time, so this version is above the versions of a removed profile.
 		profile.V = max(above(profile.After, now).UnixMilli(), profile.V+1)
 	}
-	if renamed && (old != nil || counts != (schema.Counts{})) { // a new user has no post that keeps another name
+	if renamed && (old != nil || counts != (schema.Counts{})) { // a new user has no post with another name
 		err = s.rename(ctx, profile, counts, countsItem(user, items), write)
 	} else {
 		err = write(use{})
@@ -76,13 +75,13 @@ func (s *Service) putProfile(ctx context.Context, user string, in ProfileInput) 
 	}
 	s.cfg.Authors.forget(user)
 	made := userOf(profile, counts)
-	profile.Data = "" // homes do not show it
+	profile.Data = "" // homes do not show the data
 	s.access.Recent.Keep(profile.Item())
 	return made, nil
 }
 
-// rename changes a name or an image, unless the user's hour is used up. It sends the event before the
-// change, so that no crash loses the event (docs/decisions/0037).
+// rename changes a name or an image, unless the user's hour is used up. rename sends the event before
+// the change, so that no crash loses the event (docs/decisions/0037).
 func (s *Service) rename(ctx context.Context, profile schema.Profile, counts schema.Counts, item *table.Item, write func(use) error) error {
 	u := s.useOf(profile.User, s.access.Now(), unitsOfRename, item)
 	if err := s.refused(u); err != nil {
@@ -108,12 +107,12 @@ func (s *Service) rename(ctx context.Context, profile schema.Profile, counts sch
 	return err
 }
 
-// mostCounted is the number of posts that a rename counts: one page.
+// mostCounted is the number of posts that rewritten reads: one page.
 const mostCounted = 1000
 
 // rewritten returns the units that a worker needs for the bylines of a user's posts: one for each
-// rewritten post, and one for each KB of these posts. If the posts exceed one page, all posts of the
-// user count, each with the mean size of the page.
+// rewritten post, and one for each KB of these posts. If the posts exceed one page, rewritten counts
+// all posts of the user, each with the mean size of the posts of that page.
 func (s *Service) rewritten(ctx context.Context, user string, counts schema.Counts) (units int64, err error) {
 	oldest := id.Floor(s.access.Now().Add(-2 * schema.BylineShown)) // as the worker
 	for page, err := range s.access.Store.Query(ctx, table.Query{PK: schema.PostsPK(user), Low: schema.PostSK(oldest), PageSize: mostCounted, Project: []string{}}) {
@@ -129,7 +128,7 @@ func (s *Service) rewritten(ctx context.Context, user string, counts schema.Coun
 	return 0, nil
 }
 
-// sameProfile holds for a profile of a version. Two different names never get the same version,
+// sameProfile holds for a profile with the version v. Two different names never have the same version,
 // and a removed profile never exists again.
 func sameProfile(v int64) table.Cond {
 	if v == 0 {
@@ -151,14 +150,14 @@ func (s *Service) User(ctx context.Context, user string) (User, error) {
 	return userOf(*stored.profile, stored.counts), nil
 }
 
-// storedUser is the answer of readUser. Several requests may share it, so it must not be
+// storedUser is the result of readUser. Several requests may share a storedUser, so it must not be
 // changed.
 type storedUser struct {
 	profile *schema.Profile
 	counts  schema.Counts
 }
 
-// readUsers is readUser for several users at the same time.
+// readUsers reads several users concurrently, as readUser reads one user.
 func (s *Service) readUsers(ctx context.Context, users []string) (map[string]storedUser, error) {
 	stored := make([]storedUser, len(users))
 	reads := make([]func(context.Context) error, len(users))
@@ -184,7 +183,7 @@ func (s *Service) userItems(ctx context.Context, user string) ([]table.Item, err
 	return items, fault.Wrap("table", err)
 }
 
-// readUser reads a profile, nil if there is none, and the counts.
+// readUser reads a user's counts and profile. The profile is nil if the user has none.
 func (s *Service) readUser(ctx context.Context, user string) (*schema.Profile, schema.Counts, error) {
 	items, err := s.userItems(ctx, user)
 	if err != nil {
@@ -207,13 +206,13 @@ func userOf(p schema.Profile, c schema.Counts) User {
 	return User{ID: p.User, Name: p.Name, Bio: p.Bio, ImageURL: p.ImageURL, Data: p.Data, CreatedAt: p.CreatedAt, Counts: Counts{c.Followers, c.Following, c.Posts}}
 }
 
-// hasProfile fails a transaction if the user has no profile.
+// hasProfile makes a transaction fail if the user has no profile.
 func hasProfile(user string) table.TransactOp {
 	return table.TransactOp{Check: &table.CheckInput{Key: schema.ProfileKey(user), If: table.Exists{}}}
 }
 
-// removed reports whether a user was removed, or is being removed, and has no profile since. found
-// has the user's profile and note.
+// removed reports whether a user was removed, or is being removed, and has no new profile. found has
+// the user's profile and note.
 func removed(found map[table.Key]table.Item, user string) bool {
 	_, profile := found[schema.ProfileKey(user)]
 	_, note := found[schema.ForgottenKey(user)]

@@ -22,8 +22,8 @@ import (
 	"fanfare/messages"
 )
 
-// hostile is valid Unicode that breaks other programs, for texts. unusual is the part of it that a name may
-// have.
+// hostile is a text of valid Unicode that breaks other programs. unusual is the part of hostile that a
+// name may contain.
 const (
 	hostile = unusual + "\x00 \uFFFE\uFFFF\u202E\r\n\t"
 	unusual = " 👩🏽\u200d🚀 שלום a\u0301 e\u0301 می\u200cخواهم \"<b>' "
@@ -66,7 +66,7 @@ func TestConcurrentFirstProfilesAgreeOnTheirCreation(t *testing.T) {
 	}
 }
 
-// Between the read and the write of a call another call makes or removes the profile.
+// Between the read and the write of a call, another call makes or removes the profile.
 func TestAProfileThatOthersMakeOrRemoveMeanwhile(t *testing.T) {
 	w, tp := tapped(t)
 	key := schema.ProfileKey("ann")
@@ -92,7 +92,7 @@ func TestAProfileThatOthersMakeOrRemoveMeanwhile(t *testing.T) {
 	assert.Equal(t, want, made, "a removed profile does not come back: this is a new one")
 }
 
-// The server fetches no image. Each client does, and may write the URL into a page.
+// The server fetches no image. Clients fetch images, and may write the URL into a page.
 func TestAnImageURLIsOneThatClientsCanShow(t *testing.T) {
 	w, _, _ := newStage(t)
 	for url, ok := range map[string]bool{
@@ -115,7 +115,8 @@ func TestAnImageURLIsOneThatClientsCanShow(t *testing.T) {
 	}
 }
 
-// One rule holds for the API, imports and other producers (package display has its cases).
+// The API, imports and other producers have the same rule (the tests of package display have the
+// cases).
 func TestNamesAndURLsThatDeceiveAreRefusedEverywhere(t *testing.T) {
 	w, _, _ := newStage(t)
 	post := w.post("ann", "a post")
@@ -319,7 +320,7 @@ func TestAUserFollowsAsManyAsTheLimitAllows(t *testing.T) {
 	if followed.Load() != most || len(shown) != most {
 		t.Fatalf("%d follows were answered with success, %d are there, want %d", followed.Load(), len(shown), most)
 	}
-	w.follow("ann", shown[0]) // is no new follow
+	w.follow("ann", shown[0]) // a repeated follow is not a new follow
 	require.NoError(t, w.Unfollow(t.Context(), "ann", shown[0]))
 	w.follow("ann", shown[0])
 	// Another process has a lower limit: earlier follows stay.

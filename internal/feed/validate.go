@@ -13,7 +13,7 @@ import (
 	"fanfare/messages"
 )
 
-// Limits of the values, in Unicode code points.
+// These constants limit the values. The unit is a Unicode code point, but maxKeyBytes is in bytes.
 const (
 	maxName     = 100
 	maxBio      = 500
@@ -22,8 +22,8 @@ const (
 	maxKeyBytes = 255
 )
 
-// checks collects the faults of all fields of one call, so that users see all of them at
-// once. A check changes data only: text is stored as it was sent.
+// checks collects the faults of all fields of one call, so that users see all faults at once. A check
+// changes only data: text is stored as the caller sent it.
 type checks []fault.FieldError
 
 func (c *checks) refuse(field, format string, args ...any) {
@@ -40,7 +40,7 @@ func (c *checks) text(field, value string, least, most int) {
 	}
 }
 
-// shown checks a text that people see: its length, and its characters.
+// shown checks the length and the characters of a text that people see.
 func (c *checks) shown(field, value string, least, most int, faultOf func(string) string) {
 	before := len(*c)
 	if c.text(field, value, least, most); len(*c) > before {
@@ -69,14 +69,14 @@ func (c *checks) data(text string, most int) string {
 	return compact
 }
 
-// The bounds of the end of a post when the API takes it.
+// These constants bound the life of a post when the API accepts the post.
 const (
 	leastLife = time.Minute
 	mostLife  = 366 * 24 * time.Hour
 )
 
 // endFault refuses a post that would end too soon or too late. A repeated call has no such fault. The
-// id of the post may be ahead of the clock, and a post ends after the time of its id.
+// id of the post may be ahead of the clock, and a post must end after the time of its id.
 func (s *Service) endFault(p schema.Post) error {
 	now := s.access.Now()
 	soonest := now.Add(leastLife - time.Second) // an end in whole seconds is rounded down
@@ -128,7 +128,7 @@ func (c *checks) err() error {
 	return &fault.Error{Kind: fault.Invalid, Detail: "some values are not valid", Fields: *c}
 }
 
-// validate returns the faults of a profile, and brings its data into the compact form.
+// validate returns the faults of a profile, and compacts the profile's data.
 func (in *ProfileInput) validate() error {
 	var c checks
 	c.shown("name", in.Name, 1, maxName, display.NameFault)
@@ -140,7 +140,7 @@ func (in *ProfileInput) validate() error {
 	return c.err()
 }
 
-// validate returns the faults of a post, and brings its data into the compact form.
+// validate returns the faults of a post, and compacts the post's data.
 func (in *PostInput) validate() error {
 	var c checks
 	c.text("text", in.Text, 1, maxText)
@@ -153,7 +153,7 @@ func (in *PostInput) validate() error {
 	return c.err()
 }
 
-// validate returns the faults of an edit, and brings its data into the compact form.
+// validate returns the faults of an edit, and compacts the edit's data.
 func (e *PostEdit) validate() error {
 	var c checks
 	if *e == (PostEdit{}) {
@@ -171,7 +171,7 @@ func (e *PostEdit) validate() error {
 	return c.err()
 }
 
-// validate returns the faults of a comment, and brings its data into the compact form.
+// validate returns the faults of a comment, and compacts the comment's data.
 func (in *CommentInput) validate() error {
 	var c checks
 	c.text("text", in.Text, 1, maxText)

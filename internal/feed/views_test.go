@@ -20,7 +20,7 @@ import (
 	"fanfare/internal/page"
 )
 
-// A post looks the same in every view: like the item of a home, with its comments.
+// A post has the same form in every view: the item of a home, with the number of comments.
 func TestAPostHasOneView(t *testing.T) {
 	for _, byIndex := range []bool{true, false} {
 		t.Run(fmt.Sprintf("likes by user %v", byIndex), func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestAPostHasOneView(t *testing.T) {
 				return
 			}
 			require.NoError(t, err)
-			want.Liked, want.LikedAt = false, p.CreatedAt.Add(time.Second+time.Millisecond) // bob does not like it
+			want.Liked, want.LikedAt = false, p.CreatedAt.Add(time.Second+time.Millisecond) // bob does not like this post
 			require.Len(t, liked.Items, 1)
 			want.LikedAt = liked.Items[0].LikedAt
 			assert.False(t, want.LikedAt.Before(p.CreatedAt))
@@ -102,7 +102,7 @@ func TestCommentsOfAUserHaveTheirPosts(t *testing.T) {
 	wantKind(t, err, fault.NotFound)
 }
 
-// Lists of users show, with each user, the follows between that user and the reader.
+// Lists of users contain, with each user, the follows between that user and the reader.
 func TestUsersInListsHaveTheFollowsOfTheirReader(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann", "bob", "cid", "dan", "eve")
@@ -166,7 +166,7 @@ func TestUsersInListsHaveTheFollowsOfTheirReader(t *testing.T) {
 	assert.False(t, found.Items[0].Following, "the unfollow shows at once")
 }
 
-// A reader with thousands of edges costs a page no more than a key for each of its users.
+// A reader with thousands of edges costs a page at most one key for each user of the page.
 func TestTheEdgesOfAReaderWhoFollowsThousandsAreReadByKey(t *testing.T) {
 	w, tp := tapped(t)
 	names := numbered(1000, "user")
@@ -198,7 +198,8 @@ func TestTheEdgesOfAReaderWhoFollowsThousandsAreReadByKey(t *testing.T) {
 	assert.LessOrEqual(t, keys, 3*len(shown)+3)
 }
 
-// A user who did not exist at the first request shows at once after its creation, in the same process.
+// A user who did not exist at the first request shows at once after the creation of the profile, in
+// the same process.
 func TestAUserWhoComesIsFoundAtOnce(t *testing.T) {
 	w := newWorld(t, sharing)
 	other := newWorld(t, func(c *config) { c.Store = w.store })
@@ -260,7 +261,7 @@ func TestAPageOfViewsEndsAfterItsBytes(t *testing.T) {
 	assert.True(t, slices.Equal(ids, seen))
 }
 
-// Whatever a page shows, its views take a bounded number of further table calls.
+// Whatever a page shows, the views of the page take a bounded number of further table calls.
 func TestViewsOfAPageTakeABoundedNumberOfCalls(t *testing.T) {
 	w, tp := tapped(t)
 	w.users("ann")

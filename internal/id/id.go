@@ -1,9 +1,9 @@
-// Package id makes and checks the identifiers that Fanfare stores: ULIDs for
-// posts, comments and events, and the user ids that arrive as a token's sub.
+// Package id makes and checks the identifiers that Fanfare stores: ULIDs for posts, comments and
+// events, and user ids. A user id is the sub of a token.
 //
-// For each author id order is time order, so a Generator must never step back. ulid.Make
-// steps back, because it reads its clock outside its lock (476 steps back in 3.2 million
-// across goroutines), and its entropy can be predicted.
+// For each author, the order of ids is the order of time, so a Generator must never make an id below
+// an earlier id. ulid.Make makes such ids, because it reads its clock outside of its lock (476 of 3.2
+// million ids across goroutines). Also, the entropy of ulid.Make can be predicted.
 package id
 
 import (
@@ -19,21 +19,21 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// Len is the length in bytes of every ULID in its text form.
+// Len is the length in bytes of every ULID as text.
 const Len = ulid.EncodedSize
 
-// Min and Max are the lowest and the highest possible id. All ids lie between them, both
-// included, so they serve as open ends of a key range.
+// Min and Max are the lowest and the highest possible id. All ids are between Min and Max, inclusive,
+// so Min and Max serve as open ends of a key range.
 const (
 	Min = "00000000000000000000000000"
 	Max = "7ZZZZZZZZZZZZZZZZZZZZZZZZZ"
 )
 
-// ErrMalformed is wrapped by every error about an id outside its grammar.
+// ErrMalformed is the cause of every error about an id outside its grammar.
 var ErrMalformed = errors.New("malformed id")
 
-// Generator makes ULIDs that only grow, even when the clock steps back or many goroutines
-// call it at once. A process has one Generator.
+// Generator makes ascending ULIDs, even when the clock steps back or many goroutines call the
+// Generator at once. A process has one Generator.
 type Generator struct {
 	now     func() time.Time
 	mu      sync.Mutex
@@ -41,14 +41,13 @@ type Generator struct {
 	entropy *ulid.MonotonicEntropy
 }
 
-// NewGenerator returns a generator on the clock now, with entropy from
-// crypto/rand.
+// NewGenerator returns a generator with the clock now, and with entropy from crypto/rand.
 func NewGenerator(now func() time.Time) *Generator {
 	return newGenerator(now, rand.Reader)
 }
 
-// NewSeededGenerator returns a generator whose ids depend only on now and entropy. The
-// simulation uses it, because a seed must replay byte for byte.
+// NewSeededGenerator returns a generator whose ids depend only on now and entropy. The simulation uses
+// this generator, because a seed must replay byte for byte.
 func NewSeededGenerator(now func() time.Time, entropy io.Reader) *Generator {
 	return newGenerator(now, entropy)
 }
@@ -57,16 +56,16 @@ func newGenerator(now func() time.Time, entropy io.Reader) *Generator {
 	return &Generator{now: now, entropy: ulid.Monotonic(entropy, 0)}
 }
 
-// New returns the next id: its time is max(now, the last id's time).
+// New returns the next id. The time of the id is max(now, the last id's time).
 func (g *Generator) New() (string, error) {
 	return g.After("")
 }
 
-// After returns an id above floor and above every earlier id of this generator from the
-// clock. floor is the author's newest post, or "" for none: it keeps one author's ids in
-// order across replicas whose clocks differ. floor raises only this one id, so a replica
-// that runs ahead does not drag every other author into the future. Ids above one floor
-// that is ahead of the clock are in the order of their clocks, too.
+// After returns an id above floor, and above every earlier id of this generator from the clock. floor
+// is the author's newest post, or "" for none. floor keeps one author's ids in order across replicas
+// whose clocks differ. floor raises only this one id, so a replica whose clock is ahead does not raise
+// the ids of other authors. Ids above one floor that is ahead of the clock are also in the order of
+// their clocks.
 func (g *Generator) After(floor string) (string, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -90,7 +89,7 @@ func (g *Generator) After(floor string) (string, error) {
 	if above.Time() >= ulid.MaxTime() {
 		return "", fmt.Errorf("make an id above %q: no later time exists", floor)
 	}
-	var entropy [10]byte // the clock's 6 bytes of time, then random ones
+	var entropy [10]byte // the clock's 6 bytes of time, then random bytes
 	copy(entropy[:], next[:6])
 	copy(entropy[6:], next[12:])
 	if err := errors.Join(next.SetTime(above.Time()+1), next.SetEntropy(entropy[:])); err != nil {
@@ -99,7 +98,7 @@ func (g *Generator) After(floor string) (string, error) {
 	return next.String(), nil
 }
 
-// Before returns a new id of the millisecond before ceiling.
+// Before returns a new id in the millisecond before ceiling.
 func (g *Generator) Before(ceiling string) (string, error) {
 	below, err := Parse(ceiling)
 	if err != nil || below.Time() == 0 {
@@ -129,8 +128,8 @@ func Successor(of string) (string, error) {
 	}
 }
 
-// Parse reads an id strictly: 26 characters of Crockford's base 32 in upper
-// case, so that one id has one spelling and so one key.
+// Parse reads an id strictly: 26 characters of Crockford's base 32 in upper case. So one id has only
+// one spelling, and only one key.
 func Parse(s string) (ulid.ULID, error) {
 	u, err := ulid.ParseStrict(s)
 	if err != nil {
@@ -148,10 +147,10 @@ func Valid(s string) bool {
 	return err == nil
 }
 
-// PackedLen is the length in bytes of an id that Pack has packed.
+// PackedLen is the length in bytes of the result of Pack.
 const PackedLen = len(ulid.ULID{})
 
-// Pack returns an id as bytes, all zero for "" and for any text that Parse refuses.
+// Pack returns an id as bytes. For "", and for any text that Parse refuses, all bytes are zero.
 func Pack(s string) []byte {
 	u, err := Parse(s)
 	if err != nil {
@@ -160,7 +159,7 @@ func Pack(s string) []byte {
 	return u[:]
 }
 
-// Unpack is the reverse of Pack. raw has PackedLen bytes.
+// Unpack is the reverse of Pack. raw must have PackedLen bytes.
 func Unpack(raw []byte) string {
 	u := ulid.ULID(raw)
 	if u.IsZero() {
@@ -178,9 +177,8 @@ func Time(s string) (time.Time, error) {
 	return ulid.Time(u.Time()).UTC(), nil
 }
 
-// Floor returns the lowest id of the millisecond of t, so [Floor(a), Floor(b))
-// holds the ids made from a on and before b. Times outside a ULID's range are
-// clamped to Min and Max.
+// Floor returns the lowest id of the millisecond of t, so [Floor(a), Floor(b)) contains the ids made
+// at or after a and before b. For times outside a ULID's range, Floor returns Min or Max.
 func Floor(t time.Time) string {
 	if t.UnixMilli() < 0 {
 		return Min
@@ -192,8 +190,8 @@ func Floor(t time.Time) string {
 	return u.String()
 }
 
-// Named returns an id of time t whose random part is a hash of name: each call with the
-// same time and name returns the same id. A time outside a ULID's range is an error.
+// Named returns an id of time t whose random part is a hash of name: each call with the same time and
+// name returns the same id. A time outside a ULID's range causes an error.
 func Named(t time.Time, name string) (string, error) {
 	var u ulid.ULID
 	if t.UnixMilli() < 0 {
@@ -206,13 +204,12 @@ func Named(t time.Time, name string) (string, error) {
 	return u.String(), nil
 }
 
-// UserGrammar words the grammar of a user id for people.
+// UserGrammar describes the grammar of a user id in messages for people.
 const UserGrammar = "1 to 64 of A-Z a-z 0-9 _ - . : @ |, where none of the last four comes first"
 
-// ValidUser reports whether s is a user id: UserGrammar. The subjects of identity providers
-// are such ids ("auth0|5f7c", "000123.abc.0456"). The grammar keeps '#', which separates the
-// parts of a key, and '~', which ends a range of keys, out of every id, and so the segments
-// "." and ".." out of every path.
+// ValidUser reports whether s fits UserGrammar. The subjects of identity providers fit ("auth0|5f7c",
+// "000123.abc.0456"). The grammar excludes '#', which separates the parts of a key, and '~', which
+// ends a range of keys. A user id cannot be the segment "." or ".." of a path either.
 func ValidUser(s string) bool {
 	if len(s) < 1 || len(s) > 64 {
 		return false

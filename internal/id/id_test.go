@@ -26,7 +26,7 @@ func generate(tb testing.TB, g *id.Generator, floor string) string {
 func TestIDsAboveOneFloorGrowWithTheClock(t *testing.T) {
 	now := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
 	clock := func() time.Time { return now }
-	generators := []*id.Generator{id.NewGenerator(clock), id.NewGenerator(clock)} // of two processes
+	generators := []*id.Generator{id.NewGenerator(clock), id.NewGenerator(clock)} // the generators of two processes
 	floor := id.Floor(now.Add(time.Hour))
 	last := floor
 	for i := range 1000 {

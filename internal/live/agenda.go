@@ -8,68 +8,67 @@ import (
 )
 
 const (
-	// mostHints is the number of posts that are hinted for a home at once (I9). A further hint
-	// names no post.
+	// mostHints is the maximum number of posts with a hint in one home (I9). A further hint names no post.
 	mostHints = 64
-	// missedAge is how long a hint is kept whose post did not come.
+	// missedAge is the time for which the agenda keeps a hint whose post did not arrive.
 	missedAge = 5 * time.Minute
-	// jitterPart is the random part of the time to the next slow look, so that homes with
-	// simultaneous looks drift apart.
+	// jitterPart is the random part of the time to the next slow look, so that the looks of many homes do
+	// not stay simultaneous.
 	jitterPart = 0.05
-	// hintTry is the time from a hint to its first look: an ordinary delivery is done by then.
-	// nearTry is that time for a post that this process stored: the post's entries wake the homes by
-	// themselves, and a home that pulls the author needs no delivery.
+	// hintTry is the time from a hint to the first look, after which an ordinary delivery is done. nearTry
+	// is this time for a post that this process stored: the post's entries wake the homes directly, and a
+	// home that pulls the author needs no delivery.
 	hintTry = 200 * time.Millisecond
 	nearTry = 50 * time.Millisecond
-	// aWrite and somePost are the names of hints without a post. aWrite is for a write of this
-	// process into the home, and somePost for all other such hints. No post has such an id.
+	// aWrite and somePost are the names of hints without a post. aWrite is for a write of this process
+	// into the home, and somePost is for all other hints without a post. No post has such an id.
 	aWrite   = ""
 	somePost = "+"
 )
 
-// laterTries returns the times after a hint of the further looks at the home, until the post was
-// seen.
+// laterTries returns the times, counted from the hint, of the further looks at the home. These looks
+// end when a look finds the post.
 func laterTries() []time.Duration {
 	return []time.Duration{time.Second, 2 * time.Second, 5 * time.Second, 15 * time.Second}
 }
 
-// hint means that a post by an author exists. It makes the next look at the home come earlier. It never makes
-// an event.
+// hint means that a post by an author exists. A hint makes the next look at the home begin earlier. A
+// hint never makes an event.
 type hint struct {
 	author author
 	at     time.Time
-	// since is the number of looks that had begun when the hint came: these looks do not
-	// answer it.
+	// since is the number of looks that had begun when the hint arrived. These looks do not answer the
+	// hint.
 	since int
-	// due are the times of the remaining looks. Without remaining looks, the hint only explains a late post.
+	// due are the times of the remaining looks. A hint without remaining looks only explains a late post.
 	due []time.Time
 }
 
-// pass counts the looks that were due up to now as made.
+// pass removes the looks that were due up to now.
 func (h *hint) pass(now time.Time) {
 	for len(h.due) > 0 && !h.due[0].After(now) {
 		h.due = h.due[1:]
 	}
 }
 
-// agenda decides when the next look at a home is due: a slow look at a fixed time after the last look, or an
-// earlier look because of a hint. Its methods may be called at the same time.
+// agenda decides when the next look at a home is due: a slow look at a fixed time after the last look,
+// or an earlier look because of a hint. Its methods are safe for concurrent use.
 type agenda struct {
 	jitter func() float64
 	// changed has a value if the agenda may have an earlier next look.
 	changed chan struct{}
 
 	mu sync.Mutex
-	// slow is the time between two looks without a hint, and likes is the time between
-	// two looks at like counts.
+	// slow is the time between two looks without a hint. likes is the time between two looks at like
+	// counts.
 	slow, likes     time.Duration
 	slowAt, likesAt time.Time
 	// noticed is set if the number of unread notifications may have changed.
 	noticed bool
-	// free is the time from which the next look may begin, and begun is the number of looks that have begun.
+	// free is the time from which the next look may begin. begun is the number of looks that have begun.
 	free  time.Time
 	begun int
-	// hints are by post, or by the name of a hint without a post.
+	// hints has the hints by post, or by the name of a hint without a post.
 	hints map[string]*hint
 }
 
@@ -93,8 +92,9 @@ func (a *agenda) tell() {
 	}
 }
 
-// hint adds a hint whose first look is due after first. If the post already has a hint, nothing changes. A
-// hint without a post ends with the first successful look, so it begins again if its look may have begun.
+// hint adds a hint whose first look is due after first. If the post already has a hint, hint changes
+// nothing. A hint without a post ends with the first successful look. Such a hint begins again if its
+// look may already have begun.
 func (a *agenda) hint(post string, by author, first time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -114,7 +114,7 @@ func (a *agenda) hint(post string, by author, first time.Duration) {
 	a.tell()
 }
 
-// notice requests the number of unread notifications.
+// notice requests a read of the number of unread notifications.
 func (a *agenda) notice() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -122,7 +122,7 @@ func (a *agenda) notice() {
 	a.tell()
 }
 
-// forgetMissed makes room for a hint: it removes a hint whose post did not come.
+// forgetMissed removes a hint whose post did not arrive, so that a new hint fits in.
 func (a *agenda) forgetMissed() bool {
 	for post, h := range a.hints {
 		if len(h.due) == 0 && post != aWrite && post != somePost {
@@ -133,7 +133,7 @@ func (a *agenda) forgetMissed() bool {
 	return false
 }
 
-// next returns when the home is to be looked at.
+// next returns the time of the next look at the home.
 func (a *agenda) next() time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -157,13 +157,14 @@ func (a *agenda) next() time.Time {
 
 // wanted are the parts of a look.
 type wanted struct {
-	// home is a look at the home itself, likes a look at its like counts, and unread a look at the
-	// number of unread notifications.
+	// home is a look at the home itself, likes is a look at the home's like counts, and unread is a look
+	// at the number of unread notifications.
 	home, likes, unread bool
 }
 
-// wants returns the parts of a look that are due now. It counts the like counts and the unread notifications
-// as read: if the look fails, the next slow look reads them. Each slow look includes the unread notifications.
+// wants returns the parts of a look that are due now. wants records the like counts and the unread
+// notifications as read; if the look fails, the next slow look reads them. Each slow look includes the
+// unread notifications.
 func (a *agenda) wants() (w wanted) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -180,7 +181,7 @@ func (a *agenda) wants() (w wanted) {
 	return w
 }
 
-// rest makes the next look of any kind begin after gap at the earliest.
+// rest makes the next look of any kind begin gap from now at the earliest.
 func (a *agenda) rest(gap time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -197,7 +198,7 @@ func (a *agenda) setSlow(slow time.Duration) {
 	}
 }
 
-// begin counts a look, and returns its number and its time.
+// begin counts a look, and returns the number and the time of the look.
 func (a *agenda) begin() (look int, at time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -205,8 +206,9 @@ func (a *agenda) begin() (look int, at time.Time) {
 	return a.begun, time.Now()
 }
 
-// looked ends a look, by its number, that began at began, with any result: the next look begins gap later at
-// the earliest. No earlier look replaces a failed look, so a failing table gets fewer looks, and never more.
+// looked ends the look with the number look, which began at began, whether or not it succeeded. The
+// next look begins at least gap later. No earlier look replaces a failed look, so a failing table gets
+// fewer looks, and never more.
 func (a *agenda) looked(look int, began time.Time, gap time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -219,9 +221,8 @@ func (a *agenda) looked(look int, began time.Time, gap time.Duration) {
 	}
 }
 
-// answer ends the hints of posts in seen. If the look with the number look has succeeded, it
-// also ends the hints that this look answers; 0 stands for no look. The caller has the home's
-// turn.
+// answer ends the hints of posts in seen. If the look with the number look has succeeded, answer also
+// ends the hints that this look answers. The number 0 means no look. The caller has the home's turn.
 func (a *agenda) answer(seen *home.Streamed, look int, began time.Time) (of []came) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -231,7 +232,7 @@ func (a *agenda) answer(seen *home.Streamed, look int, began time.Time) (of []ca
 		case named && seen.Saw(post):
 			of = append(of, came{author: h.author, late: len(h.due) == 0})
 			delete(a.hints, post)
-		case h.since >= look: // the look may have begun before the post came
+		case h.since >= look: // the look may have begun before the post arrived
 		case !named, began.Sub(h.at) > missedAge:
 			delete(a.hints, post)
 		case len(h.due) > 0:
@@ -243,8 +244,8 @@ func (a *agenda) answer(seen *home.Streamed, look int, began time.Time) (of []ca
 	return of
 }
 
-// came is the outcome of a hinted post: it came, came after the last look for its hint (late), or had
-// not come by that look (missed).
+// came is the outcome of a hinted post. The post arrived, or arrived after the last look for its hint
+// (late), or had not arrived by that look (missed).
 type came struct {
 	author       author
 	late, missed bool

@@ -13,13 +13,13 @@ import (
 	"fanfare/internal/feed/home"
 )
 
-// The look may have read the home before the write that the second hint is about.
+// A look may have read the home before the write that the second hint reports.
 func TestAHintWithoutAPostThatComesDuringALookBringsAnotherLook(t *testing.T) {
 	for _, name := range []string{aWrite, somePost} {
 		synctest.Test(t, func(t *testing.T) {
 			a := newAgenda(time.Hour, 2*time.Hour, func() float64 { return 0 })
 			a.hint(name, 0, nearTry)
-			<-time.After(nearTry) // virtual
+			<-time.After(nearTry) // in virtual time
 			look, began := a.begin()
 			a.hint(name, 0, nearTry)
 			a.answer(nil, look, began)
@@ -34,13 +34,13 @@ func TestAHintWithoutAPostThatComesDuringALookBringsAnotherLook(t *testing.T) {
 	}
 }
 
-// A read that has waited for its units has used them. A read that gave up has not.
+// A read that has waited for its units has used these units. A read that ended its wait has used none.
 func TestReadsThatWaitForUnitsKeepTheRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &budget{rate: 10}
 		began := time.Now()
 		wait := func(ctx context.Context) error { return b.wait(ctx, 10) }
-		for range 8 { // two are free, and the third one is taken before it is paid for
+		for range 8 { // two reads are free, and the third read takes its units before they are paid for
 			require.NoError(t, wait(t.Context()))
 		}
 		assert.Equal(t, 5*time.Second, time.Since(began))
@@ -54,8 +54,8 @@ func TestReadsThatWaitForUnitsKeepTheRate(t *testing.T) {
 	})
 }
 
-// If a home remembers too many hinted posts, the next hint forgets a post that did not come, and names no post
-// if there is no such post.
+// If a home has too many hinted posts, the next hint replaces the hint of a post that did not arrive.
+// Without such a post, the next hint names no post.
 func TestAHomeRemembersSoManyHintedPosts(t *testing.T) {
 	a := newAgenda(time.Hour, time.Hour, func() float64 { return 0 })
 	for i := range mostHints {
@@ -67,7 +67,7 @@ func TestAHomeRemembersSoManyHintedPosts(t *testing.T) {
 	assert.Len(t, a.hints, mostHints+1)
 	assert.Contains(t, a.hints, somePost)
 	assert.NotContains(t, a.hints, "more")
-	a.hints["post7"].due = nil // it did not come
+	a.hints["post7"].due = nil // the post did not arrive
 	delete(a.hints, somePost)
 	a.hint("more", 0, nearTry)
 	assert.Len(t, a.hints, mostHints)
@@ -95,7 +95,7 @@ func TestAnUnfollowTakesTheFirstAuthorFromTheList(t *testing.T) {
 	}
 }
 
-// nothing returns no new posts, and remembers the time from which they were requested.
+// nothing returns no new posts, and records the time from which posts were requested.
 type nothing struct{ low time.Time }
 
 func (n *nothing) PostsMade(_ context.Context, low time.Time) (home.Made, error) {
@@ -103,8 +103,8 @@ func (n *nothing) PostsMade(_ context.Context, low time.Time) (home.Made, error)
 	return home.Made{}, nil
 }
 
-// A tick reads a little further back than the previous tick, and each tenth tick reads much further back. Then
-// the agenda forgets the posts that no later tick can read.
+// A tick reads a little further back than the previous tick, and each tenth tick reads much further
+// back. Then the tail forgets the posts that no later tick can read.
 func TestATickReadsBackAndForgets(t *testing.T) {
 	now := time.Now()
 	asked := &nothing{}

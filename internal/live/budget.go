@@ -9,19 +9,17 @@ import (
 )
 
 const (
-	// budgetBurst is how many units may be used at once above the rate: the units of two
-	// seconds.
+	// budgetBurst bounds the units that may be used at once above the rate: the units of two seconds.
 	budgetBurst = 2 * time.Second
-	// mostWait is the longest wait of a read for units. It bounds how late a slow look
-	// is.
+	// mostWait is the maximum wait of a read for units. mostWait bounds the delay of a slow look.
 	mostWait = 15 * time.Second
-	// mostOpeningWait is the wait from which an opening is refused. It leaves time for the reads of the
-	// opening within the 4.5 s that a call of the API has.
+	// mostOpeningWait is the wait from which an opening is refused. A call of the API has 4.5 s, so an
+	// opening still has time for its reads after such a wait.
 	mostOpeningWait = 3 * time.Second
 )
 
-// The units that reads of each kind take in advance. After a read, the difference to its actual
-// units is settled.
+// These constants are the units that reads of each kind take in advance. After a read, the budget
+// settles the difference to the used units.
 const (
 	unitsOfLook    = 3
 	unitsOfLikes   = 10
@@ -30,19 +28,19 @@ const (
 	unitsOfOpening = 34
 )
 
-// budget is the bucket of the units of all reads of a process for its streams. A read takes its place
-// in the queue on arrival, and keeps it.
+// budget is the bucket of the units of all reads of a process for its streams. Reads get their units
+// in the order of their arrival.
 type budget struct {
-	// rate is the number of units a second, 0 for no bound.
+	// rate is the number of units a second, 0 for no limit.
 	rate float64
 
 	mu sync.Mutex
-	// paid is the time at which all taken units are paid for.
+	// paid is the time at which all taken units will be paid for.
 	paid time.Time
 }
 
-// take takes units, and returns how long the caller has to wait for them. If the wait is above most,
-// it takes none.
+// take takes units, and returns the time for which the caller has to wait for the units. If the wait
+// exceeds most, take takes no units.
 func (b *budget) take(units float64, most time.Duration) (wait time.Duration, ok bool) {
 	if b.rate == 0 {
 		return 0, true
@@ -60,8 +58,7 @@ func (b *budget) take(units float64, most time.Duration) (wait time.Duration, ok
 	return max(0, wait), true
 }
 
-// use counts used units that were not taken in advance. A negative number gives units
-// back.
+// use counts used units that were not taken in advance. A negative number returns units to the budget.
 func (b *budget) use(units float64) {
 	if b.rate == 0 {
 		return
@@ -71,7 +68,7 @@ func (b *budget) use(units float64) {
 	b.paid = b.paid.Add(time.Duration(units / b.rate * float64(time.Second)))
 }
 
-// wait takes units and waits for them, for mostWait at most.
+// wait takes units and waits for the units, but for mostWait at most.
 func (b *budget) wait(ctx context.Context, units float64) error {
 	wait, _ := b.take(units, time.Duration(1<<62))
 	if wait == 0 {

@@ -27,7 +27,7 @@ import (
 	"fanfare/internal/table/tabletest"
 )
 
-// schedules is the number of schedules of streams that TestStreamsMissNoPost runs.
+// schedules is the number of random schedules that TestStreamsMissNoPost runs.
 var schedules = flag.Int("schedules", 20, "run so many schedules of streams over two processes")
 
 // meter counts read units.
@@ -43,7 +43,8 @@ func (m *meter) take() float64 {
 	return m.units
 }
 
-// metered is a domain on a table whose read units are counted by a meter, like the table of a process on AWS.
+// metered returns homes and notices on a table outside of this process, as on AWS. The meter m counts
+// the table's read units.
 func metered(store table.Store, m *meter) (*home.Homes, *notices.Notices) {
 	way := access.New(access.Config{
 		Store: table.Measure(store, func(_ table.Op, u table.Units, _ error) { m.mu.Lock(); m.units += u.Read; m.mu.Unlock() }),
@@ -53,8 +54,8 @@ func metered(store table.Store, m *meter) (*home.Homes, *notices.Notices) {
 	return home.New(home.Config{Access: way, Items: service, Mutes: service, HeadAge: time.Second}), notices.New(way, service, true, nil)
 }
 
-// hinted makes a process that reads the posts of other processes. It counts the units of its looks and the
-// units of its tail separately.
+// hinted returns a change of a Config: the process reads the posts of other processes. The meters
+// count the units of its looks and the units of its tail separately.
 func hinted(looks, tail *meter, change ...func(*live.Config)) func(*live.Config, table.Store) {
 	return func(c *live.Config, store table.Store) {
 		var unread *notices.Notices
@@ -73,7 +74,8 @@ func hinted(looks, tail *meter, change ...func(*live.Config)) func(*live.Config,
 	}
 }
 
-// newHinted starts a process as hinted makes it. The writes of the tests stand for another process.
+// newHinted starts a process with the Config of hinted. The writes of a test act as writes of another
+// process.
 func newHinted(t *testing.T, store table.Store, change ...func(*live.Config)) (a *api, looks, tail *meter) {
 	t.Helper()
 	looks, tail = &meter{}, &meter{}
@@ -99,11 +101,11 @@ func follow(t *testing.T, store table.Store, user, author string) {
 	put(t, store, schema.FollowingItem(user, author, time.Now(), ""))
 }
 
-// longName returns a user id of the longest usual length.
+// longName returns a user id that is as long as the longest usual user ids.
 func longName(prefix string, i int) string { return fmt.Sprintf("%s%0*d", prefix, 36-len(prefix), i) }
 
-// idle returns three numbers of units: for an opening, for an hour of one stream, and for an hour of the tail,
-// for a reader with at least 200 followees and 20 liked posts.
+// idle returns three numbers of units: for an opening, for an hour of one stream, and for an hour of
+// the tail. The reader has at least 200 followees and 20 liked posts.
 func idle(t *testing.T, entries int, likes time.Duration, change ...func(*live.Config)) (opening, hour, tail float64) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -137,8 +139,9 @@ func idle(t *testing.T, entries int, likes time.Duration, change ...func(*live.C
 }
 
 // T19: a stream without posts costs 0.05 read units a second, and 0.25 with like counts and unread
-// notifications, which cost 0.025. A tick of the tail costs half a unit for each shard of the index,
-// and half a unit more in each long tick of the quarter of an hour about the end of a bucket.
+// notifications. Unread notifications cost 0.025. A tick of the tail costs half a unit for each shard
+// of the index. In the quarter of an hour about the end of a bucket, each long tick costs half a unit
+// more.
 func TestWhatAnIdleStreamCosts(t *testing.T) {
 	for _, entries := range []int{20, 100} {
 		opening, hour, tail := idle(t, entries, 1000*time.Hour, func(c *live.Config) { c.Unread = nil })
@@ -156,13 +159,14 @@ func TestWhatAnIdleStreamCosts(t *testing.T) {
 	}
 }
 
-// delay draws from a lognormal distribution of a median and a 99th percentile.
+// delay draws from a lognormal distribution with a given median and 99th percentile.
 func delay(rng *rand.Rand, p50, p99 time.Duration) time.Duration {
 	return time.Duration(float64(p50) * math.Exp(math.Log(float64(p99)/float64(p50))/2.326*rng.NormFloat64()))
 }
 
-// T19: 99 of 100 events come within two seconds of their posts if the index and the deliveries have their
-// usual speed. If they are slow, or the index is empty, no post is missed.
+// T19: 99 of 100 events arrive within two seconds of their posts if the index and the deliveries have
+// their usual speed. If the index and the deliveries are slow, or the index is empty, no post is
+// missed.
 func TestHowLongAnEventTakes(t *testing.T) {
 	const ms = time.Millisecond
 	for _, c := range []struct {
@@ -226,8 +230,8 @@ func TestHowLongAnEventTakes(t *testing.T) {
 	}
 }
 
-// Clients move between two processes while entries and the index arrive in any order, late or never. Each
-// client gets each post once, at the latest a slow look after the post's entry.
+// Clients move between two processes while entries and index items arrive in any order, late or never.
+// Each client gets each post once, at the latest one slow look after the post's entry.
 func TestStreamsMissNoPost(t *testing.T) {
 	worst, total := time.Duration(0), 0
 	for seed := range uint64(*schedules) {
@@ -243,7 +247,7 @@ func TestStreamsMissNoPost(t *testing.T) {
 	assert.LessOrEqual(t, worst, live.DefaultSlowLook+15*time.Second)
 }
 
-// due is a write of another process.
+// due is a write of another process that has not happened yet.
 type due struct{ author, post string }
 
 // schedule runs a schedule of 150 posts for two users. It returns the number of events, and the longest time

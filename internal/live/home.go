@@ -20,34 +20,33 @@ import (
 type userHome struct {
 	hub  *Hub
 	user string
-	// open counts the open streams of each service, and the user's own streams under "". Hub.mu
-	// guards it.
+	// open has the number of open streams of each service, and of the user's own streams under "". Hub.mu
+	// guards open.
 	open map[string]int
-	ctx  context.Context //nolint:containedctx // its end stops the looks, and ends the streams
+	ctx  context.Context //nolint:containedctx // the end of ctx stops the looks, and ends the streams
 	stop context.CancelCauseFunc
-	// agenda is when the home is looked at. authors are the authors whose posts the home
-	// shows.
+	// agenda has the times of the looks at the home. authors are the authors whose posts the home shows.
 	agenda  *agenda
 	authors authors
 	// doubted has a value if the user's profile was removed.
 	doubted chan struct{}
-	// turn holds one value while somebody looks at the home, or joins the streams. It guards seen and
+	// turn holds one value while a caller looks at the home, or joins the streams. turn guards seen and
 	// the answers to hints.
 	turn chan struct{}
 	// reading holds one value while a read of the home runs.
 	reading chan struct{}
-	// seen has all posts that every joined stream has seen or does not want; nil before
-	// the first look.
+	// seen has all posts that every joined stream has seen or does not need. seen is nil before the first
+	// look.
 	seen *home.Streamed
-	// unread is the last value that the joined streams got, nil for none. The holder of
-	// the turn guards it.
+	// unread is the last value that the joined streams received, nil before the first value. The holder of
+	// the turn guards unread.
 	unread *Unread
-	// failures counts the looks since the last successful one. The holder of the turn
-	// guards it.
+	// failures is the number of failed looks after the last successful look. The holder of the turn guards
+	// failures.
 	failures int
 
 	mu sync.Mutex
-	// streams are the joined streams: each new post is sent to all of them.
+	// streams are the joined streams. Each new post is sent to all joined streams.
 	streams map[*Stream]struct{}
 }
 
@@ -60,7 +59,7 @@ func newHome(h *Hub, user string) *userHome {
 	return hm
 }
 
-// streamsOpen returns the number of open streams. The caller holds Hub.mu.
+// streamsOpen returns the number of open streams. The caller must hold Hub.mu.
 func (hm *userHome) streamsOpen() (n int) {
 	for _, of := range hm.open {
 		n += of
@@ -91,8 +90,8 @@ func (hm *userHome) run() {
 	}
 }
 
-// keep reads the list of the home's authors, and checks the profile of its user, once for
-// all streams.
+// keep reads the list of the home's authors, and checks the profile of the home's user, once for all
+// streams.
 func (hm *userHome) keep() {
 	failed := backoff.Exponential{First: failedLook, Most: profileLook}
 	profileAt, doubted := time.Now().Add(profileLook), false
@@ -122,14 +121,14 @@ func (hm *userHome) keep() {
 }
 
 // untilDoubt waits until next, or until the profile of the user may be gone, and then sets doubted.
-// It returns false at the end of the home.
+// untilDoubt returns false at the end of the home.
 func (hm *userHome) untilDoubt(next time.Time, doubted *bool) bool {
 	timer := time.NewTimer(time.Until(next))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 		select {
-		case <-hm.doubted: // it came at the same moment
+		case <-hm.doubted: // the doubt arrived at the same moment
 			*doubted = true
 		default:
 		}
@@ -140,8 +139,8 @@ func (hm *userHome) untilDoubt(next time.Time, doubted *bool) bool {
 	return hm.ctx.Err() == nil
 }
 
-// askProfile ends the streams if their user has no profile: a removed user reads nothing. For that
-// reason it does not wait for units.
+// askProfile ends the streams if their user has no profile, because a removed user must not read
+// posts. For that reason askProfile does not wait for units.
 func (hm *userHome) askProfile(consistent bool) error {
 	err := hm.charged(hm.ctx, nil, 0, func(ctx context.Context) error { return hm.requireProfile(ctx, consistent) })
 	if errors.Is(err, ErrNoProfile) {
@@ -150,9 +149,9 @@ func (hm *userHome) askProfile(consistent bool) error {
 	return err
 }
 
-// list reads whose posts the home shows. If there is no room for the list, no hint comes for the
-// home, so the home is looked at more often. A hint without a post replaces the hints that came
-// during the read.
+// list reads the authors whose posts the home shows. If the list does not fit into memory, the home
+// gets no hints, so looks at the home are more frequent. A hint without a post replaces the hints that
+// arrived during the read.
 func (hm *userHome) list() error {
 	readers := hm.hub.readers
 	readers.begin(hm)
@@ -183,7 +182,7 @@ func (hm *userHome) requireProfile(ctx context.Context, consistent bool) error {
 	return err
 }
 
-// locked runs f in the turn of this caller.
+// locked runs f in the turn of the caller.
 func (hm *userHome) locked(ctx context.Context, f func() error) error {
 	if err := enter(ctx, hm.turn); err != nil {
 		return err
@@ -192,8 +191,7 @@ func (hm *userHome) locked(ctx context.Context, f func() error) error {
 	return f()
 }
 
-// poll makes the due looks, if the home has streams. A hint of a post that was seen causes no
-// look.
+// poll makes the due looks, if the home has streams. A hint of a seen post causes no look.
 func (hm *userHome) poll(ctx context.Context) error {
 	return hm.locked(ctx, func() error {
 		if len(hm.joined()) == 0 {
@@ -226,13 +224,13 @@ func (hm *userHome) joined() []*Stream {
 	return slices.Collect(maps.Keys(hm.streams))
 }
 
-// look sends to the streams the posts that have come into the home since the last look, and the parts
-// in w. After each post it also looks at the number of unread notifications. The look is made for st,
-// or for all streams if st is nil. The caller has the turn.
+// look sends the posts that arrived in the home after the last look, and the parts in w, to the
+// streams. After each post, look also reads the number of unread notifications. The look is made for
+// st, or for all streams if st is nil. The caller has the turn.
 func (hm *userHome) look(ctx context.Context, st *Stream, w wanted) error {
 	number, began := hm.agenda.begin()
 	err := hm.read(ctx, st, unitsOfLook, func(ctx context.Context) error {
-		if len(hm.joined()) == 0 { // nobody waits for the posts since the last look
+		if len(hm.joined()) == 0 { // no stream waits for the posts after the last look
 			seen, err := hm.hub.cfg.Homes.HomeStreamed(ctx, hm.user, "")
 			hm.seen = seen
 			return err
@@ -297,7 +295,7 @@ func (hm *userHome) publish(items []feed.HomeItem) error {
 	return nil
 }
 
-// lookAtLikes sends to streams the like counts that seen does not know.
+// lookAtLikes sends the like counts that seen does not contain to streams.
 func (hm *userHome) lookAtLikes(ctx context.Context, seen *home.Streamed, streams ...*Stream) error {
 	changes, err := hm.hub.cfg.Homes.LikeChanges(ctx, seen)
 	if err != nil {
@@ -340,17 +338,17 @@ func (hm *userHome) sendUnread(n Unread, streams ...*Stream) error {
 	return nil
 }
 
-// join adds a stream that has seen all visible posts. It sends the stream the number of unread
-// notifications, and the like counts that the stream does not know. The caller has the turn. The
-// posts of the next moments, for example after a return of the reader, get a look of their own.
+// join adds a stream that has seen all visible posts. join sends the number of unread notifications to
+// the stream, and the like counts that the stream does not know. The caller has the turn. The posts of
+// the next moments, for example after a return of the reader, get a separate look.
 func (hm *userHome) join(ctx context.Context, st *Stream) error {
 	others := hm.joined()
-	if len(others) == 0 { // nobody needs earlier values
+	if len(others) == 0 { // no stream needs earlier values
 		hm.seen = st.seen.Clone()
 	}
 	var unread *Unread
 	err := hm.read(ctx, st, unitsOfLikes, func(ctx context.Context) error {
-		// The joined streams are first, so that the next look finds nothing new.
+		// The joined streams come first, so that the next look finds no new counts.
 		var err error
 		if len(others) > 0 {
 			err = hm.lookAtLikes(ctx, hm.seen, others...)

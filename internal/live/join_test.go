@@ -15,8 +15,8 @@ import (
 	"fanfare/internal/table/tabletest"
 )
 
-// A post comes at each moment of the opening of a second stream: while the stream begins, replays, waits for
-// its turn, looks once more and joins. Both streams get the post once.
+// A post arrives at each moment of the opening of a second stream: while the stream begins, replays,
+// waits for its turn, looks once more and joins. Both streams get the post once.
 func TestAPostThatComesWhileAStreamJoinsIsSentOnce(t *testing.T) {
 	const latency, opening = 20 * time.Millisecond, 600 * time.Millisecond
 	for at := time.Duration(0); at < opening && !t.Failed(); at += 3 * time.Millisecond {
@@ -46,8 +46,8 @@ func TestAPostThatComesWhileAStreamJoinsIsSentOnce(t *testing.T) {
 	}
 }
 
-// Streams of one home have windows of their own. A post that is older than other posts reaches each stream,
-// and so does an older like count.
+// Streams of one home have separate windows. A post that is older than other posts reaches each
+// stream, and an older like count reaches each stream, too.
 func TestStreamsKeepTheirOwnWindows(t *testing.T) {
 	for n := range 40 {
 		synctest.Test(t, func(t *testing.T) {

@@ -39,28 +39,30 @@ type api struct {
 	looks   []time.Time
 	units   float64
 	charged float64
-	// gets is the number of looks at profiles.
+	// gets is the number of reads of profiles.
 	gets int
-	// tailAge is the age of the last read of new posts, and unlisted the number of homes without a list.
+	// tailAge is the age of the last read of new posts. unlisted is the number of homes without a list.
 	tailAge  time.Duration
 	unlisted int
 	streams  int
 	// ended are the reasons of the ends of streams.
 	ended []string
-	// services are the units that were charged to each service, and owed how long each owes.
+	// services has the units that were charged to each service. owed has the time for which each service
+	// owes units.
 	services map[string]float64
 	owed     map[string]time.Duration
-	// fail makes all reads fail. breaks makes one BatchGet fail, counted from now on, 0 for none.
+	// fail makes all reads fail. breaks makes the BatchGet with that number, counted from now, fail. With
+	// 0, no BatchGet fails.
 	fail   bool
 	breaks int
-	// latency is how long each read takes.
+	// latency is the duration of each read.
 	latency time.Duration
 }
 
-// poll is the time between two looks at a home without a hint, as an operator may set it.
+// poll is the time between two looks at a home without a hint. An operator may set such a time.
 const poll = time.Second
 
-// newAPI returns a process that alone writes a table, and looks at homes each poll.
+// newAPI returns the only process that writes a table. The process looks at homes each poll.
 func newAPI(t *testing.T, store table.Store, change ...func(*live.Config)) *api {
 	t.Helper()
 	wakes := new(live.Wakes)
@@ -142,7 +144,7 @@ func (a *api) StreamPoll(error) {
 	a.looks = append(a.looks, time.Now())
 }
 
-// looked returns the number of looks since the last call.
+// looked returns the number of looks after the last call of looked.
 func (a *api) looked() int {
 	synctest.Wait()
 	a.mu.Lock()
@@ -151,7 +153,7 @@ func (a *api) looked() int {
 	return len(a.looks)
 }
 
-// used returns the units that looks used since the last call, and the units that were
+// used returns the units that looks have used after the last call of used, and the units that were
 // charged.
 func (a *api) used() (units, charged float64) {
 	a.mu.Lock()
@@ -160,7 +162,7 @@ func (a *api) used() (units, charged float64) {
 	return a.units, a.charged
 }
 
-// failing is a table whose reads are slow, or fail, on demand.
+// failing is a table whose reads are slow, or fail, if the test wants so.
 type failing struct {
 	table.Store
 	api *api
@@ -218,7 +220,7 @@ func (a *api) failReads(fail bool) {
 	a.fail = fail
 }
 
-// post makes a post without entries.
+// post makes a post without writing entries.
 func (a *api) post(t *testing.T, author string) string {
 	t.Helper()
 	post, err := a.ids.New()
@@ -274,7 +276,7 @@ func (a *api) profile(t *testing.T, users ...string) {
 	}
 }
 
-// connect opens a stream, which may be refused.
+// connect opens a stream. The hub may refuse the stream.
 func (a *api) connect(t *testing.T, who live.Caller, last string) (*client, error) {
 	t.Helper()
 	st, err := a.Open(t.Context(), who, last)
@@ -311,7 +313,7 @@ func (c *client) write(frames []byte) error {
 	return nil
 }
 
-// leave ends the client and returns its posts and its position.
+// leave ends the client, and returns the client's posts and position.
 func (c *client) leave() (posts []string, last string) {
 	synctest.Wait()
 	c.cancel()
@@ -319,8 +321,8 @@ func (c *client) leave() (posts []string, last string) {
 	return c.posts, c.last
 }
 
-// Posts come in any order, clients move between two processes, and one of the processes delivers. Each client
-// gets each post once.
+// Posts arrive in any order, clients move between two processes, and one of the processes delivers.
+// Each client gets each post once.
 func TestClientsMoveBetweenProcesses(t *testing.T) {
 	for seed := range uint64(3) {
 		synctest.Test(t, func(t *testing.T) {
@@ -370,7 +372,7 @@ func TestAWriteOfTheProcessItselfWakesAHome(t *testing.T) {
 		store := tabletest.NewMemory()
 		here, there := newAPI(t, store), newAPI(t, store)
 		clients := []*client{here.client(t, "ann", ""), there.client(t, "ann", "")}
-		<-time.After(poll/2 + 200*time.Millisecond) // the openings' own looks are done
+		<-time.After(poll/2 + 200*time.Millisecond) // the looks of the openings are done
 		began := time.Now()
 		here.deliver(t, "author", here.post(t, "author"), "ann", "ben")
 		<-time.After(poll)

@@ -28,9 +28,9 @@ func (a *api) removeProfile(t *testing.T, user string) {
 	require.NoError(t, err)
 }
 
-// A user without a profile opens no stream. The user's open streams end within a minute, whatever they are
-// doing, and one read serves all of them. No later event comes. Once the user has a profile again, new streams
-// open.
+// A user without a profile cannot open a stream. The user's open streams end within a minute, whatever
+// the streams are doing, and one read serves all of them. The streams send no later event. Once the
+// user has a profile again, new streams open.
 func TestStreamsEndWithTheProfileOfTheirUser(t *testing.T) {
 	for _, doing := range []string{"waiting", "resting", "reading"} {
 		for after := time.Duration(0); after < 30*time.Second; after += 3 * time.Second {
@@ -58,7 +58,7 @@ func TestStreamsEndWithTheProfileOfTheirUser(t *testing.T) {
 					}
 					require.NotEmpty(t, clients)
 					<-time.After(after)
-					a.store = store // another process removes it
+					a.store = store // another process removes the user
 					a.removeProfile(t, "ann")
 					<-time.After(time.Minute)
 					synctest.Wait()
@@ -85,8 +85,7 @@ func TestStreamsEndWithTheProfileOfTheirUser(t *testing.T) {
 	}
 }
 
-// The profile of a home is read once each 50 seconds, half a unit each time, however many streams the home
-// has.
+// All streams of a home share one read of the profile every 50 seconds. The read costs half a unit.
 func TestTheLookAtAProfileIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t, tabletest.NewMemory())
@@ -109,12 +108,12 @@ func TestTheLookAtAProfileIsShared(t *testing.T) {
 	})
 }
 
-// silent is a queue that takes all messages.
+// silent is a queue that accepts all messages and delivers none.
 type silent struct{ message.Publisher }
 
 func (silent) Publish(string, ...*message.Message) error { return nil }
 
-// removals removes users as another process does.
+// removals returns the Removals of another process.
 func removals(store table.Store) *removal.Removals {
 	way := access.New(access.Config{
 		Store: store, Publisher: silent{}, IDs: id.NewGenerator(time.Now), Now: time.Now, Lifetimes: lifetime.Fixed(time.Hour), Log: zap.NewNop(),
@@ -122,8 +121,8 @@ func removals(store table.Store) *removal.Removals {
 	return removal.New(way, feed.New(feed.Config{Access: way}))
 }
 
-// A removal by another process ends the streams of its user within seconds, at any time, even while
-// their process has used up its units.
+// A removal by another process ends the streams of the removed user within seconds, at any time, even
+// while the streams' process has used up its units.
 func TestStreamsEndSoonAfterARemovalByAnotherProcess(t *testing.T) {
 	for _, units := range []int{live.DefaultUnits, 3} {
 		for after := time.Duration(0); after < 50*time.Second; after += 7 * time.Second {
@@ -145,7 +144,8 @@ func TestStreamsEndSoonAfterARemovalByAnotherProcess(t *testing.T) {
 	}
 }
 
-// A late note in the index ends no stream of the user's next life. It causes only one look at the profile.
+// A late note in the index does not end a stream of the user's next life. The note causes only one
+// look at the profile.
 func TestANoteOfAFormerLifeEndsNoStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := tabletest.NewMemory()

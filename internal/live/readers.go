@@ -8,55 +8,53 @@ import (
 )
 
 const (
-	// mostEdges bounds the number of authors in the lists of all homes (I9): an edge
-	// takes some 60 bytes.
+	// mostEdges bounds the number of authors in the lists of all homes (I9). An edge takes about 60 bytes.
 	mostEdges = 4_000_000
-	// mostAuthors is the largest number of authors in the list of a home.
+	// mostAuthors is the maximum number of authors in the list of a home.
 	mostAuthors = 5000
-	// strikes is the number of consecutive posts of an author that did not come. After it the author
+	// strikes is the number of consecutive posts of an author that did not arrive, after which the author
 	// leaves the list of a home.
 	strikes = 5
-	// behindTime is how long deliveries count as behind after a late post.
+	// behindTime is the time for which deliveries count as behind after a late post.
 	behindTime = 5 * time.Minute
 )
 
-// author is the hash of a user id. If two authors have the same hash, some looks find
-// nothing.
+// author is the hash of a user id. If two authors have the same hash, some looks find no new post.
 type author uint64
 
-// readers knows whose posts come into which homes of this process, for hints. If a list is wrong, an
-// event is late or a look finds nothing, but no event is wrong.
+// readers maps authors to the homes of this process that show their posts, for hints. If a list is
+// wrong, an event is late or a look finds no new post, but no event is wrong.
 type readers struct {
 	seed maphash.Seed
 	most int
-	// count counts the homes without a list.
+	// count changes the number of homes without a list.
 	count func(change int)
 
 	mu    sync.RWMutex
 	homes map[author][]*userHome
 	edges int
-	// late are the last authors with late posts, and the times.
+	// late has the last authors with late posts, and the times of these posts.
 	late [3]struct {
 		author author
 		at     time.Time
 	}
 }
 
-// authors are the authors of one home. readers.mu guards them.
+// authors are the authors of one home. readers.mu guards the fields of authors.
 type authors struct {
 	listed []author
-	// missed counts the consecutive posts of an author that did not come.
+	// missed has the number of an author's consecutive posts that did not arrive.
 	missed map[author]int
-	// While a list is read, changes to it are collected in changes.
+	// While a list is read, changes collects the changes of the list.
 	reading bool
 	changes []edge
-	// unlisted is set if there was no room for the list.
+	// unlisted is set if the list did not fit into memory.
 	unlisted bool
-	// closed is set once the home has no more streams.
+	// closed is set once the last stream of the home has ended.
 	closed bool
 }
 
-// edge is a change of a list: the list's user now follows the author, or no longer does.
+// edge is a change of a list: the list's user begins or ends to follow the author.
 type edge struct {
 	author author
 	heard  bool
@@ -75,16 +73,16 @@ func (r *readers) of(by author) []*userHome {
 	return slices.Clone(r.homes[by])
 }
 
-// begin notes that the list of a home is about to be read. After a failed read the changes are still
-// collected, until the next read begins.
+// begin notes that a read of a home's list begins. After a failed read, changes are still collected,
+// until the next read begins.
 func (r *readers) begin(hm *userHome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	hm.authors.reading, hm.authors.changes = true, nil
 }
 
-// set replaces the list of a home by the list that was read, with the changes since begin. It
-// returns false if the list is not whole or there is no room for it: then the home has no list.
+// set replaces the list of a home by the list that was read, with the changes after begin. If the list
+// is not whole or does not fit into memory, set returns false, and the home has no list.
 func (r *readers) set(hm *userHome, users []string, whole bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -109,7 +107,7 @@ func (r *readers) set(hm *userHome, users []string, whole bool) bool {
 	return true
 }
 
-// unlisted counts the homes without a list. The caller holds mu.
+// unlisted records whether a home has no list, and counts such homes. The caller must hold mu.
 func (r *readers) unlisted(hm *userHome, is bool) {
 	switch l := &hm.authors; {
 	case is && !l.unlisted:
@@ -120,7 +118,7 @@ func (r *readers) unlisted(hm *userHome, is bool) {
 	hm.authors.unlisted = is
 }
 
-// drop removes the list of a home that has no more streams.
+// drop removes the list of a home whose last stream has ended.
 func (r *readers) drop(hm *userHome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -129,7 +127,7 @@ func (r *readers) drop(hm *userHome) {
 	hm.authors.closed = true
 }
 
-// clear removes the list of a home. The caller holds mu.
+// clear removes the list of a home. The caller must hold mu.
 func (r *readers) clear(hm *userHome) {
 	l := &hm.authors
 	for _, by := range l.listed {
@@ -138,7 +136,7 @@ func (r *readers) clear(hm *userHome) {
 	l.listed, l.missed = nil, map[author]int{}
 }
 
-// change applies an edge of a home that a call through this process has changed.
+// change applies a change of an edge by a call through this process to a home's list.
 func (r *readers) change(hm *userHome, e edge) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -176,7 +174,7 @@ func (r *readers) unlist(hm *userHome, by author) {
 	}
 }
 
-// remove takes a home from the homes of an author.
+// remove removes a home from the homes of an author.
 func (r *readers) remove(hm *userHome, by author) {
 	homes := r.homes[by]
 	i := slices.Index(homes, hm)
@@ -185,7 +183,7 @@ func (r *readers) remove(hm *userHome, by author) {
 	}
 	r.edges--
 	homes[i] = homes[len(homes)-1]
-	homes[len(homes)-1] = nil // the array is kept, and must not keep the home
+	homes[len(homes)-1] = nil // the array is kept, and must not keep a reference to the home
 	if homes = homes[:len(homes)-1]; len(homes) == 0 {
 		delete(r.homes, by)
 		return
@@ -193,9 +191,9 @@ func (r *readers) remove(hm *userHome, by author) {
 	r.homes[by] = homes
 }
 
-// judge uses the outcomes of hinted posts. If several consecutive posts of an author did not come,
-// the author leaves the list until the list is read again: its user may have unfollowed the author in
-// another process. While deliveries are behind, authors stay.
+// judge uses the outcomes of hinted posts. If several consecutive posts of an author did not arrive,
+// the author leaves the list until the next read of the list, because the home's user may have
+// unfollowed the author through another process. While deliveries are behind, authors stay.
 func (r *readers) judge(hm *userHome, posts []came) {
 	if len(posts) == 0 {
 		return
@@ -220,7 +218,7 @@ func (r *readers) judge(hm *userHome, posts []came) {
 	}
 }
 
-// shown lists the author of a post in a look: the author had left the list, or was
+// shown adds the author of a post in a look to the list. Such an author had left the list, or was
 // followed through another process.
 func (r *readers) shown(hm *userHome, user string) {
 	r.mu.Lock()
@@ -230,7 +228,7 @@ func (r *readers) shown(hm *userHome, user string) {
 	}
 }
 
-// cameLate notes an author whose post came after all looks for its hint.
+// cameLate records an author whose post arrived after all looks for the post's hint.
 func (r *readers) cameLate(by author, now time.Time) {
 	oldest := 0
 	for i, l := range r.late {
@@ -245,8 +243,8 @@ func (r *readers) cameLate(by author, now time.Time) {
 	r.late[oldest].author, r.late[oldest].at = by, now
 }
 
-// behind reports whether deliveries are behind: several authors have late posts. A single author may
-// just have very many followers.
+// behind reports whether deliveries are behind: several authors have late posts. The posts of a single
+// author may be late because the author has very many followers.
 func (r *readers) behind(now time.Time) bool {
 	for _, l := range r.late {
 		if now.Sub(l.at) > behindTime {

@@ -20,7 +20,8 @@ import (
 	"fanfare/internal/table/tabletest"
 )
 
-// returning makes user a reader of followees whose home is read by pull.
+// returning gives user a number of followees, and makes user a returning reader, whose home is read by
+// pull.
 func (a *api) returning(t *testing.T, user string, followees int) (names []string) {
 	t.Helper()
 	put := func(it table.Item) {
@@ -35,8 +36,8 @@ func (a *api) returning(t *testing.T, user string, followees int) (names []strin
 	return names
 }
 
-// A client was away for 900 posts. It gets each of these posts and then each new post, however long a table
-// call takes, with heartbeats in between.
+// A client was away for 900 posts. The client gets each of these posts and then each new post,
+// whatever the duration of a table call is, with heartbeats between the posts.
 func TestAReplayOnASlowTableReachesTheEnd(t *testing.T) {
 	for _, latency := range []time.Duration{5 * time.Millisecond, 10 * time.Millisecond, 110 * time.Millisecond, 500 * time.Millisecond, 3 * time.Second} {
 		for _, followees := range []int{1, 900} {
@@ -77,7 +78,8 @@ func TestAReplayOnASlowTableReachesTheEnd(t *testing.T) {
 	}
 }
 
-// A table that fails in the middle of a replay ends the stream. The client keeps its posts.
+// A table that fails in the middle of a replay ends the stream. The client keeps the posts that the
+// stream has sent.
 func TestAReplayThatFailsGetsFurther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t, tabletest.NewMemory())
@@ -101,8 +103,8 @@ func TestAReplayThatFailsGetsFurther(t *testing.T) {
 	})
 }
 
-// A stream joins the other streams of its user, which still have a thousand posts to send. The new stream
-// begins with the next event.
+// A stream joins the other streams of its user, which still have a thousand posts to send. The new
+// stream begins with the first event after its opening.
 func TestANewStreamSendsNothingThatWasThereBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t, tabletest.NewMemory())
@@ -116,7 +118,7 @@ func TestANewStreamSendsNothingThatWasThereBefore(t *testing.T) {
 				Key: table.Key{PK: schema.TimelinePK("ann"), SK: schema.EntrySK(want[len(want)-1], "author")}, Attrs: schema.EntryAttrs(time.Now().Add(time.Hour), 1),
 			}})
 		}
-		for len(entries) > 0 { // all at once: no look comes between
+		for len(entries) > 0 { // all entries at once: no look runs between the entries
 			n := min(len(entries), table.MaxBatchWrite)
 			_, err := a.store.BatchWrite(t.Context(), entries[:n])
 			require.NoError(t, err)
@@ -175,7 +177,8 @@ func (h *countingHomes) Arrivals(ctx context.Context, viewer string, seen *home.
 	return h.Homes.Arrivals(ctx, viewer, seen)
 }
 
-// A process may stop while a stream opens. The stream then reads nothing, because no client waits for it.
+// A process may stop while a stream opens. Then the stream makes no read, because no client waits for
+// the stream.
 func TestAStreamOfAStoppedHubReadsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		homes := &countingHomes{}

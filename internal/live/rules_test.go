@@ -20,7 +20,7 @@ import (
 	"fanfare/internal/table/tabletest"
 )
 
-// posts are the posts that other processes made, as a test sets them.
+// posts has the posts that other processes made. The test sets these posts.
 type posts struct {
 	mu    sync.Mutex
 	made  home.Made
@@ -58,8 +58,8 @@ func (p *posts) last() time.Time {
 	return p.lows[len(p.lows)-1]
 }
 
-// rules starts a process in which "ann" follows "author" and has a stream. Another process makes the test's
-// writes. No look is due.
+// rules starts a process in which "ann" follows "author" and has a stream. Another process makes the
+// test's writes. No look is due.
 func rules(t *testing.T, change ...func(*live.Config)) (a *api, p *posts, c *client) {
 	t.Helper()
 	p = &posts{}
@@ -75,7 +75,7 @@ func rules(t *testing.T, change ...func(*live.Config)) (a *api, p *posts, c *cli
 	return a, p, c
 }
 
-// lookTimes returns when homes were looked at since a time.
+// lookTimes returns the times of the looks at homes, counted from a time.
 func (a *api) lookTimes(since time.Time) (after []time.Duration) {
 	synctest.Wait()
 	a.mu.Lock()
@@ -87,7 +87,7 @@ func (a *api) lookTimes(since time.Time) (after []time.Duration) {
 	return after
 }
 
-// untilTick waits for the next tick of the tail, and returns its time.
+// untilTick waits for the next tick of the tail, and returns the time of the tick.
 func untilTick(p *posts) time.Time {
 	ticks := func() int { p.mu.Lock(); defer p.mu.Unlock(); return len(p.lows) }
 	for before := ticks(); ticks() == before; {
@@ -96,7 +96,7 @@ func untilTick(p *posts) time.Time {
 	return time.Now()
 }
 
-// After a hint the home is looked at a few times until the post has come, and then only by slow looks.
+// After a hint, a few looks follow until the post has arrived. After that, only slow looks follow.
 func TestLooksAfterAHint(t *testing.T) {
 	for _, c := range []struct {
 		delivered time.Duration // after the hint, 0 for never
@@ -138,8 +138,8 @@ func boolean(b bool) int {
 	return 0
 }
 
-// A hint of a post that was already seen causes no look, and neither does a hint of an author whom no user of
-// this process follows.
+// A hint of a post that was already seen causes no look. A hint of an author whom no user of this
+// process follows causes no look either.
 func TestAHintOfASeenPostMakesNoLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, p, _ := rules(t)
@@ -150,14 +150,14 @@ func TestAHintOfASeenPostMakesNoLook(t *testing.T) {
 		assert.Equal(t, 1, a.looked())
 		here := new(live.Wakes)
 		here.Wake(a.Hub)
-		index(t, here.Store(a.store), "author", post) // its transaction is repeated here
+		index(t, here.Store(a.store), "author", post) // the post's transaction is repeated in this process
 		p.add("stranger", a.post(t, "stranger"))
 		<-time.After(20 * time.Second)
 		assert.Zero(t, a.looked())
 	})
 }
 
-// A thousand posts at once that never come cost a home as many looks as one such post.
+// A thousand simultaneous posts that never arrive cost a home as many looks as one such post.
 func TestABurstOfHintsCostsTheSameLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, p, _ := rules(t)
@@ -169,13 +169,13 @@ func TestABurstOfHintsCostsTheSameLooks(t *testing.T) {
 	})
 }
 
-// A failing tail makes no earlier look, and its age grows. When it works again, it reads from its
-// last position, a minute back at most.
+// A failing tail makes no look earlier, and the age of its last read grows. When the tail works again,
+// it reads from its last position, but a minute back at most.
 func TestATailThatFailsMakesNoLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, p, c := rules(t)
 		p.fail(true)
-		<-time.After(59 * time.Second) // the slow look
+		<-time.After(59 * time.Second) // until the slow look
 		a.looked()
 		post := a.post(t, "author")
 		p.add("author", post)
@@ -199,7 +199,7 @@ func TestATailThatFailsMakesNoLooks(t *testing.T) {
 	})
 }
 
-// Slow looks and hints decide how often a failing table is looked at, and a hint outlives failed
+// Only slow looks and hints decide when a failing table is read again. A hint stays after failed
 // looks.
 func TestATableThatFailsIsNotLookedAtMoreOften(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -220,7 +220,7 @@ func TestATableThatFailsIsNotLookedAtMoreOften(t *testing.T) {
 	})
 }
 
-// If the clock of its process is ahead, the tail reads from the newest seen post.
+// If the clock of the tail's process is ahead, the tail reads from the newest seen post.
 func TestATailWhoseClockIsAheadReadsFromTheNewestPost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ahead = 30 * time.Second
@@ -232,8 +232,8 @@ func TestATailWhoseClockIsAheadReadsFromTheNewestPost(t *testing.T) {
 	})
 }
 
-// A follow, an unfollow and a mute through this process change at once whose posts cause a look, even
-// while the list is read.
+// A follow, an unfollow or a mute through this process takes effect at once on the authors whose posts
+// cause a look, even while the list is read.
 func TestEdgesThatThisProcessWritesCountAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, p, _ := rules(t)
@@ -307,8 +307,8 @@ func (r refusedList) Heard(ctx context.Context, viewer string, most int) ([]stri
 	return r.Homes.Heard(ctx, viewer, most)
 }
 
-// The list is read again after a failed read. A follow that ended before that is not taken for one that
-// began during the read.
+// The list is read again after a failed read. A follow that ended before the second read must not
+// appear to have begun during that read.
 func TestAListThatIsReadAgainHasTheEdgesOfTheTable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var refuses atomic.Bool
@@ -332,8 +332,8 @@ func TestAListThatIsReadAgainHasTheEdgesOfTheTable(t *testing.T) {
 	})
 }
 
-// After five consecutive posts that did not come, an author causes no look until a look shows a post of the
-// author.
+// After five consecutive posts that did not arrive, the posts of an author cause no look until a look
+// shows a post of the author.
 func TestAnAuthorWhosePostsDoNotComeBringsNoLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, p, c := rules(t)
@@ -399,8 +399,8 @@ func TestNoAuthorLeavesTheListWhileDeliveriesAreBehind(t *testing.T) {
 	})
 }
 
-// A post that this process stores brings a look within milliseconds, even if the home pulls the author.
-// Without other processes there is no tail.
+// A post that this process stores causes a look within milliseconds, even if the home pulls the
+// author. Without other processes, the process has no tail.
 func TestAPostOfThisProcessBringsALookAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := tabletest.NewMemory()
@@ -418,7 +418,7 @@ func TestAPostOfThisProcessBringsALookAtOnce(t *testing.T) {
 	})
 }
 
-// A stream that has opened has a look soon, for the posts of a return.
+// A stream that has opened causes a look soon, for the posts of a return.
 func TestAnOpeningBringsALook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, _, _ := rules(t)
@@ -431,8 +431,7 @@ func TestAnOpeningBringsALook(t *testing.T) {
 	})
 }
 
-// Homes whose authors do not fit into memory are looked at every ten seconds, and
-// counted.
+// Homes whose authors do not fit into memory get a look every ten seconds, and are counted.
 func TestHomesThatAreNotListedAreLookedAtMoreOften(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, _, c := rules(t, func(c *live.Config) { c.Edges = 1 })
@@ -440,7 +439,7 @@ func TestHomesThatAreNotListedAreLookedAtMoreOften(t *testing.T) {
 		assert.Equal(t, 1, unlisted())
 		<-time.After(time.Minute)
 		assert.InDelta(t, 6, a.looked(), 1)
-		b := a.client(t, "ben", "") // its list is ben alone
+		b := a.client(t, "ben", "") // its list has only ben
 		<-time.After(2 * time.Second)
 		assert.Equal(t, 1, unlisted())
 		c.leave()
@@ -450,8 +449,8 @@ func TestHomesThatAreNotListedAreLookedAtMoreOften(t *testing.T) {
 	})
 }
 
-// Looks, openings and the tail of a process share their units. A waiting home gets its look in the end, and an
-// opening that would wait for long is refused with the waiting time.
+// Looks, openings and the tail of a process share their units. A waiting home finally gets its look.
+// An opening that would wait too long is refused, and the refusal contains the waiting time.
 func TestTheUnitsOfAllStreamsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const rate, homes = 200, 150
@@ -508,7 +507,7 @@ func TestTheUnitsOfAllStreamsAreBounded(t *testing.T) {
 	})
 }
 
-// The streams of a user whom this process removes end at once.
+// The streams of a user end at once if this process removes the user.
 func TestARemovalByThisProcessEndsStreamsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t, tabletest.NewMemory())

@@ -10,32 +10,33 @@ import (
 )
 
 const (
-	// unitTime is the time that a capacity unit takes from its user's share: the streams of a
-	// user use 100 units a second (I11).
+	// unitTime is the time that pays for one capacity unit of a user's share: the streams of a user use
+	// 100 units a second (I11).
 	unitTime = 10 * time.Millisecond
-	// burst is how far a user may be ahead of the share: 1,000 units at once.
+	// burst is the time by which a user may be ahead of the share: 1,000 units at once.
 	burst = 1000 * unitTime
 )
 
-// shares paces the users of streams (I11). A user's share outlives its streams, so that a client
-// that reconnects gets no new share. A sweep forgets the shares that are full again, ten seconds
-// after the last read. There are at most twice as many shares as the last sweep left, and 64 (I9).
+// shares limits the reads of each user's streams (I11). A user's share outlives the streams, so that a
+// client that reconnects gets no new share. A sweep removes the shares that are full again, ten
+// seconds after the last read. The number of shares is at most 64 plus twice the number that the last
+// sweep left (I9).
 type shares struct {
 	mu sync.Mutex
-	// paid is the time at which a user has paid for the units that its streams used.
+	// paid has, by user, the time at which the units that the user's streams have used are paid for.
 	paid map[string]time.Time
 	// kept is the number of shares that the last sweep left.
 	kept int
 }
 
-// owes returns how long user's streams have to rest before their next read.
+// owes returns the time for which user's streams have to rest before their next read.
 func (s *shares) owes(user string) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return max(0, time.Until(s.paid[user]))
 }
 
-// use counts units that user's streams used. They rest for at least rest.
+// use counts units that user's streams have used. The streams rest for at least rest.
 func (s *shares) use(user string, units float64, rest time.Duration) {
 	now := time.Now()
 	s.mu.Lock()
@@ -60,8 +61,8 @@ func (s *shares) use(user string, units float64, rest time.Duration) {
 	s.kept = len(s.paid)
 }
 
-// rest waits until the home's user owes nothing. A caller that needs the home's turn rests
-// before it takes the turn, so that it does not block the turn.
+// rest waits until the home's user owes no units. A caller that needs the home's turn rests before it
+// takes the turn, so that it does not block the turn.
 func (hm *userHome) rest(ctx context.Context) error {
 	for {
 		owed := hm.hub.shares.owes(hm.user)
@@ -74,9 +75,9 @@ func (hm *userHome) rest(ctx context.Context) error {
 	}
 }
 
-// read runs a read of the home, for st, or for all streams if st is nil. One read of a home runs
-// at a time, and only while its user owes nothing. So a user is ahead of its share by burst and
-// one read at most.
+// read runs a read of the home, for st, or for all streams if st is nil. One read of a home runs at a
+// time, and only while the home's user owes no units. So a user exceeds its share by burst and one
+// read at most.
 func (hm *userHome) read(ctx context.Context, st *Stream, units float64, read func(context.Context) error) error {
 	for {
 		if err := hm.rest(ctx); err != nil {
@@ -88,15 +89,15 @@ func (hm *userHome) read(ctx context.Context, st *Stream, units float64, read fu
 		if hm.hub.shares.owes(hm.user) == 0 {
 			break
 		}
-		<-hm.reading // the previous read was expensive
+		<-hm.reading // the previous read used many units
 	}
 	defer func() { <-hm.reading }()
 	return hm.charged(ctx, st, units, read)
 }
 
-// charged runs a read that needs some units, and charges the units that the read used. All table
-// calls of streams go through charged. A read of an opening has its units already, and a read that
-// needs no units does not wait.
+// charged runs a read that needs some units, and charges the units that the read used. All table calls
+// of streams use charged. A read of an opening already has its units, and a read that needs no units
+// does not wait.
 func (hm *userHome) charged(ctx context.Context, st *Stream, units float64, read func(context.Context) error) error {
 	if st != nil && st.opening {
 		units = 0
@@ -114,9 +115,9 @@ func (hm *userHome) charged(ctx context.Context, st *Stream, units float64, read
 	return hm.hub.reading(ctx, read)
 }
 
-// charge charges units to the user, and to the services with streams that used the units.
-// The home rests while its user owes. It also rests while all its streams belong to services
-// and one of these services owes.
+// charge charges units to the user, and to the services whose streams used the units. The home rests
+// while its user owes units. The home also rests while all its streams belong to services and at least
+// one of these services owes units.
 func (hm *userHome) charge(st *Stream, units float64) {
 	services, own := hm.hub.services(hm)
 	if st != nil {

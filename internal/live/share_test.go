@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// share is the number of units a second that a user's streams may read, and ahead is the number that they
-	// may read at once.
+	// share is the number of units a second that a user's streams may read, and ahead is the number of
+	// units that the streams may read at once.
 	share = 100
 	ahead = 1000
 )
@@ -47,7 +47,7 @@ func (a *api) fill(t *testing.T, user string, n int, hidden bool) (posts []strin
 	return posts
 }
 
-// usedBy returns the units that were charged to services since the last call.
+// usedBy returns the units that were charged to services after the last call of usedBy.
 func (a *api) usedBy() map[string]float64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -55,15 +55,15 @@ func (a *api) usedBy() map[string]float64 {
 	return a.services
 }
 
-// owe makes a service owe for a time from each charge.
+// owe makes a service owe units for the time owed after each charge.
 func (a *api) owe(service string, owed time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.owed[service] = owed
 }
 
-// flap opens eight streams of a user repeatedly at each of some processes, for a time. Each client leaves once
-// it has had all posts, or after patience.
+// flap opens eight streams of a user repeatedly at each of some processes, for a time. Each client
+// leaves after it has received all posts, or after patience.
 func flap(t *testing.T, apis []*api, last string, patience, lasts time.Duration) (refused int) {
 	t.Helper()
 	var mu sync.Mutex
@@ -79,7 +79,7 @@ func flap(t *testing.T, apis []*api, last string, patience, lasts time.Duration)
 					mu.Lock()
 					refused++
 					mu.Unlock()
-					<-time.After(10 * time.Millisecond) // it heeds no Retry-After
+					<-time.After(10 * time.Millisecond) // the client ignores Retry-After
 					continue
 				}
 				if !assert.NoError(t, err) {
@@ -95,9 +95,9 @@ func flap(t *testing.T, apis []*api, last string, patience, lasts time.Duration)
 	return refused
 }
 
-// A user opens eight streams, and leaves and returns as soon as they have read, with any position. The user
-// reads 100 units a second, and 1,000 and one read at once. With several processes the user may read as much
-// at each of them. All reads are charged.
+// A user opens eight streams, and leaves and returns as soon as the streams have read, with any
+// position. The user reads 100 units a second, and at once 1,000 units plus one read. With several
+// processes, the user may read as much at each process. All reads are charged.
 func TestAUserThatReconnectsReadsNoMoreThanItsShare(t *testing.T) {
 	for _, name := range []string{"all posts", "nothing", "hidden posts", "its position"} {
 		for _, processes := range []int{1, 3} {
@@ -122,11 +122,11 @@ func TestAUserThatReconnectsReadsNoMoreThanItsShare(t *testing.T) {
 						a.used()
 						a.slow(5 * time.Millisecond)
 					}
-					const oneRead = 1300 // of 600 posts
+					const oneRead = 1300 // one read of 600 posts
 					began := time.Now()
 					refused := flap(t, apis, last, 100*time.Millisecond, 30*time.Second)
 					lasts := time.Since(began)
-					<-time.After(time.Second) // the reads that were under way are over
+					<-time.After(time.Second) // the reads in progress have ended
 					for i, a := range apis {
 						units, charged := a.used()
 						t.Logf("process %d of %d, %s: %.0f units in %s, %.0f a second; %d openings refused at all processes", i, processes, name, units, lasts, units/lasts.Seconds(), refused)
@@ -140,7 +140,7 @@ func TestAUserThatReconnectsReadsNoMoreThanItsShare(t *testing.T) {
 	}
 }
 
-// A replay rests when its user has used up the share, and reaches the end.
+// A replay rests when its user has used up the share, and still reaches the end.
 func TestAReplayRests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t, tabletest.NewMemory())
@@ -150,7 +150,7 @@ func TestAReplayRests(t *testing.T) {
 		c := a.client(t, "ann", posts[0])
 		c.wait(t, len(posts)-1)
 		units, _ := a.used()
-		const oneRead = 2200 // of 1,000 posts
+		const oneRead = 2200 // one read of 1,000 posts
 		assert.LessOrEqual(t, units, share*time.Since(began).Seconds()+ahead+oneRead)
 		assert.Greater(t, units, 1.5*(ahead+oneRead), "the load is none")
 		got, _ := c.leave()
@@ -161,8 +161,9 @@ func TestAReplayRests(t *testing.T) {
 	})
 }
 
-// A look is charged to each service that has a stream of the home, and a replay is charged to its own service.
-// Streams of a service rest while the service owes, and streams of the user itself do not.
+// A look is charged to each service that has a stream of the home, and a replay is charged to the
+// service of its stream. Streams of a service rest while the service owes units. Streams of the user
+// itself do not rest.
 func TestStreamsOfServicesAreChargedToThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t, tabletest.NewMemory())

@@ -14,21 +14,21 @@ import (
 // Stream is an open stream of a home.
 type Stream struct {
 	home *userHome
-	// service has opened the stream, "" if the user has opened it.
+	// service is the service that has opened the stream, "" if the user has opened the stream.
 	service string
-	// opening is set until the stream has begun: until then Hub.Open has its units.
+	// opening is set until the stream has begun. Until then, Hub.Open has taken the units of the stream.
 	opening bool
-	// The holder of the home's turn guards joined, seen and moved. Before the stream has
-	// joined, catchUp does.
+	// The holder of the home's turn guards joined, seen and moved. Before the stream has joined, catchUp
+	// guards these fields.
 	joined bool
 	seen   *home.Streamed
 	// moved means that the client's position is older than seen.
 	moved bool
 
-	// ended ends with the stream. Its cause is err.
-	ended context.Context //nolint:containedctx // its end ends the stream
+	// ended ends with the stream. The cause of its end is err.
+	ended context.Context //nolint:containedctx // the end of ended ends the stream
 	end   context.CancelCauseFunc
-	// filled has a value if there are frames.
+	// filled has a value if the buffer has frames.
 	filled chan struct{}
 
 	mu       sync.Mutex
@@ -43,7 +43,7 @@ func newStream(hm *userHome, service string) *Stream {
 	return st
 }
 
-// begin finds the place where the stream begins. It fails if the table does not answer or the
+// begin finds the position at which the stream begins. begin fails if the table does not answer or the
 // user has no profile.
 func (st *Stream) begin(ctx context.Context, last string) error {
 	hm := st.home
@@ -77,7 +77,7 @@ func (st *Stream) begin(ctx context.Context, last string) error {
 	})
 }
 
-// Close ends the stream. Serve must not be running.
+// Close ends the stream. The caller must not call Close while Serve runs.
 func (st *Stream) Close() {
 	st.end(nil)
 	st.home.remove(st)
@@ -86,11 +86,11 @@ func (st *Stream) Close() {
 	st.home.hub.leave(st.home, st.service)
 }
 
-// Ended returns a context that ends when nothing may be written to the stream any more.
+// Ended returns a context that ends when nothing more may be written to the stream.
 func (st *Stream) Ended() context.Context { return st.ended }
 
-// Serve writes the stream until ctx ends, a write fails, or the stream ends. It returns nil
-// if the process stops.
+// Serve writes the stream until ctx ends, a write fails, or the stream ends. Serve returns nil if the
+// process stops.
 func (st *Stream) Serve(ctx context.Context, write func([]byte) error) error {
 	var catching sync.WaitGroup
 	defer catching.Wait()
@@ -120,7 +120,7 @@ func (st *Stream) Serve(ctx context.Context, write func([]byte) error) error {
 	return err
 }
 
-// serve writes the frames of the buffer, and signs of life while there are none.
+// serve writes the frames of the buffer, and heartbeats while the buffer is empty.
 func (st *Stream) serve(ctx context.Context, write func([]byte) error) error {
 	beat := time.NewTicker(Heartbeat)
 	defer beat.Stop()
@@ -128,7 +128,7 @@ func (st *Stream) serve(ctx context.Context, write func([]byte) error) error {
 		frame := st.home.hub.cfg.Frames.Heartbeat
 		select {
 		case <-st.filled:
-			if ctx.Err() != nil { // it came at the same moment
+			if ctx.Err() != nil { // the end arrived at the same moment
 				return context.Cause(ctx)
 			}
 			frames, release := st.take()
@@ -148,9 +148,9 @@ func (st *Stream) serve(ctx context.Context, write func([]byte) error) error {
 	}
 }
 
-// catchUp sends the posts that came into the home since the client's place, as fast as the client
-// takes them. After a look that reached the end of the home, the stream takes the home's turn, so
-// that no other look runs. It joins the streams that have joined if hardly any post has come since.
+// catchUp sends the posts that arrived in the home after the client's position, as fast as the client
+// reads the posts. After a look that reached the end of the home, the stream takes the home's turn, so
+// that no other look runs. The stream then joins the other streams if hardly any new post has arrived.
 func (st *Stream) catchUp(ctx context.Context) error {
 	for !st.joined {
 		frames, err := st.replay(ctx)
@@ -170,8 +170,8 @@ func (st *Stream) catchUp(ctx context.Context) error {
 	return nil
 }
 
-// tryToJoin joins the streams that have joined after one more look, if this look reaches the end of the
-// home. The caller has the turn.
+// tryToJoin makes one more look. If this look reaches the end of the home, the stream joins the other
+// streams. The caller has the turn.
 func (st *Stream) tryToJoin(ctx context.Context) error {
 	frames, err := st.replay(ctx)
 	if len(frames) > 0 {
@@ -183,8 +183,8 @@ func (st *Stream) tryToJoin(ctx context.Context) error {
 	return st.home.join(ctx, st)
 }
 
-// replay returns the frames of posts that the stream has not seen, and then a frame with its
-// new place. While frames are written to a client, no look holds a slot.
+// replay returns the frames of posts that the stream has not seen, and then a frame with the stream's
+// new position. While frames are written to a client, the client's look holds no slot.
 func (st *Stream) replay(ctx context.Context) ([]byte, error) {
 	hm := st.home
 	var frames []byte
@@ -207,13 +207,13 @@ func (st *Stream) replay(ctx context.Context) ([]byte, error) {
 		}
 		return nil
 	})
-	if len(frames) > 0 || err == nil && st.seen.Behind() { // it may have skipped hidden posts
+	if len(frames) > 0 || err == nil && st.seen.Behind() { // the look may have skipped hidden posts
 		frames = append(frames, hm.hub.cfg.Frames.Position(st.seen.Position(hm.user))...)
 	}
 	return frames, err
 }
 
-// written puts frames into the buffer, and waits until they are written.
+// written puts frames into the buffer, and waits until the frames are written.
 func (st *Stream) written(ctx context.Context, frames []byte) error {
 	done := make(chan struct{})
 	st.push("", frames, func() { close(done) })
@@ -243,8 +243,8 @@ func (st *Stream) settle(now time.Time) {
 	st.push("", st.home.hub.cfg.Frames.Position(st.seen.Position(st.home.user)), nil)
 }
 
-// push puts a frame into the buffer. If there is no room, it ends the stream. written, if
-// not nil, is called when the frame was written or never will be.
+// push puts a frame into the buffer. If the buffer is full, push ends the stream. written, if not nil,
+// is called after the frame was written, or once the frame cannot be written any more.
 func (st *Stream) push(kind string, frame []byte, written func()) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -275,7 +275,7 @@ func (st *Stream) push(kind string, frame []byte, written func()) {
 
 func (st *Stream) tooSlow() { st.end(ErrSlow) }
 
-// take takes the frames out of the buffer. They count as held until release is called.
+// take takes the frames out of the buffer. The frames count as held memory until release is called.
 func (st *Stream) take() (frames [][]byte, release func()) {
 	st.mu.Lock()
 	defer st.mu.Unlock()

@@ -12,33 +12,34 @@ import (
 )
 
 const (
-	// tailGap is the time between two ticks of the tail, and tailTime ends a tick whose reads hang.
+	// tailGap is the time between two ticks of the tail. tailTime ends a tick whose reads hang.
 	tailGap  = time.Second
 	tailTime = 5 * time.Second
-	// tailBack is how far before the last tick a tick reads: the index lags, and clocks differ. Every
-	// longEach-th tick is long: it reads further back, for late entries of the index.
+	// tailBack is the time by which a tick reads further back than the last tick, because the index lags
+	// and clocks differ. Every longEach-th tick is long: it reads back by tailLong, for late entries of
+	// the index.
 	tailBack = 3 * time.Second
 	tailLong = 30 * time.Second
 	longEach = 10
-	// tailMost is the furthest that a tick reads back, and how long posts are kept in
-	// known.
+	// tailMost is the maximum time that a tick reads back, and the time for which known keeps posts.
 	tailMost = time.Minute
 )
 
-// Posts has the new posts of all authors, and the newest removals of users.
+// Posts returns the new posts of all authors, and the newest removals of users.
 type Posts interface {
 	PostsMade(ctx context.Context, low time.Time) (home.Made, error)
 }
 
-// tail reads the new posts while there are streams, and hints the homes that may show them. It makes the
-// streams of removed users check their profile. It makes no event. If the tail fails, homes have only their
-// slow looks, and no earlier look: a table that is short of capacity must not get more reads.
+// tail reads the new posts while streams exist, and sends hints to the homes that may show these
+// posts. tail makes the streams of removed users check their profile. tail makes no event. If the tail
+// fails, homes have only their slow looks, because a table that is short of capacity must not get more
+// reads.
 type tail struct {
 	hub *Hub
-	// good is the time of the last tick that read the posts.
+	// good is the time of the last successful tick.
 	good  time.Time
 	ticks int
-	// known has the hinted posts and the events of removals, with the times until which they are kept.
+	// known has the hinted posts and the events of removals, with the times until which known keeps them.
 	known map[string]time.Time
 }
 
@@ -52,7 +53,7 @@ func (h *Hub) runTail() {
 		case <-h.ctx.Done():
 			return
 		}
-		if h.ctx.Err() != nil { // it came at the same moment
+		if h.ctx.Err() != nil { // the end arrived at the same moment
 			return
 		}
 		if h.open.Load() == 0 {
@@ -64,7 +65,7 @@ func (h *Hub) runTail() {
 	}
 }
 
-// tick reads the new posts once. A tick takes its units before all looks.
+// tick reads the new posts once. A tick takes its units before the waiting looks.
 func (t *tail) tick(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, tailTime)
 	defer cancel()
@@ -97,7 +98,7 @@ func (t *tail) tick(ctx context.Context) error {
 	return nil
 }
 
-// learns records an event and its time, and reports whether the event was unknown.
+// learns records an event and its time, and reports whether the event is new.
 func (t *tail) learns(what string, at time.Time) bool {
 	_, known := t.known[what]
 	t.known[what] = at.Add(tailMost)
@@ -123,7 +124,7 @@ func (t *tail) from(now time.Time) time.Time {
 	return from
 }
 
-// hint sends a hint of a post to the homes that may show it.
+// hint sends a hint of a post to the homes that may show the post.
 func (h *Hub) hint(user, post string, first time.Duration) {
 	by := h.readers.hash(user)
 	for _, hm := range h.readers.of(by) {
@@ -131,7 +132,7 @@ func (h *Hub) hint(user, post string, first time.Duration) {
 	}
 }
 
-// saw notes the time of a post.
+// saw records the time of a post.
 func (h *Hub) saw(at time.Time) {
 	for ms := at.UnixMilli(); ; {
 		if known := h.newest.Load(); ms <= known || h.newest.CompareAndSwap(known, ms) {
@@ -140,8 +141,8 @@ func (h *Hub) saw(at time.Time) {
 	}
 }
 
-// newestPost returns the time of the newest post that this process has seen, zero for
-// none.
+// newestPost returns the time of the newest post that this process has seen, or zero if it has seen no
+// post.
 func (h *Hub) newestPost() (at time.Time) {
 	if ms := h.newest.Load(); ms > 0 {
 		at = time.UnixMilli(ms)

@@ -37,7 +37,7 @@ func (b *badge) fails(err error) {
 	b.fail = err
 }
 
-// moveMark gives the badge another mark.
+// moveMark moves the mark of the badge.
 func (b *badge) moveMark(to string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -51,7 +51,7 @@ func (b *badge) unread(context.Context, string) (live.Unread, error) {
 	return live.Unread{Number: b.n, Mark: b.mark}, b.fail
 }
 
-// read returns the number of reads since the last call.
+// read returns the number of reads after the last call of read.
 func (b *badge) read() int {
 	synctest.Wait()
 	b.mu.Lock()
@@ -60,7 +60,7 @@ func (b *badge) read() int {
 	return b.reads
 }
 
-// got returns the numbers that a client has got.
+// got returns the numbers that a client has received.
 func (c *client) got() string {
 	synctest.Wait()
 	c.mu.Lock()
@@ -72,8 +72,8 @@ func withBadge(b *badge) func(*live.Config) {
 	return func(c *live.Config) { c.Unread, c.SlowLook, c.LikesEach = b.unread, time.Minute, time.Hour }
 }
 
-// Each stream gets the number at its start, and each change once: a change by this process at once, any other
-// change at a slow look, and also after each post.
+// Each stream gets the number at its start, and each change once: a change by this process at once,
+// and any other change at a slow look, or after a post.
 func TestStreamsShowTheNumberOfUnreadNotifications(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &badge{n: 2}
@@ -102,8 +102,8 @@ func TestStreamsShowTheNumberOfUnreadNotifications(t *testing.T) {
 		b.set(5)
 		<-time.After(time.Minute)
 		assert.Equal(t, "2 3 0 5", c.got(), "by a slow look")
-		// A client has read all notifications, and got 0 from that call. As many new ones came between two
-		// looks.
+		// A client has read all notifications, and got 0 from that call. An equal number of new notifications
+		// arrived between two looks.
 		b.moveMark("02")
 		<-time.After(time.Minute)
 		assert.Equal(t, "2 3 0 5 5", c.got(), "the same number above another mark")
@@ -131,7 +131,7 @@ func TestStreamsShowTheNumberOfUnreadNotifications(t *testing.T) {
 	})
 }
 
-// A burst of writes costs a bounded number of reads.
+// A burst of writes causes a bounded number of reads.
 func TestABurstOfNotificationsIsReadOnceInAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &badge{}
@@ -151,7 +151,7 @@ func TestABurstOfNotificationsIsReadOnceInAWhile(t *testing.T) {
 	})
 }
 
-// The next slow look, and no earlier one, makes up for a failed read.
+// The next slow look replaces a failed read. No earlier look replaces it.
 func TestANumberThatIsNotReadComesLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &badge{n: 1}

@@ -8,14 +8,15 @@ import (
 	"fanfare/internal/table"
 )
 
-// Wakes makes the writes of a process wake the streams of the homes that they change, and hint the
-// homes that they may change. The streams of other processes find the changes by themselves.
+// Wakes makes the writes of a process wake the streams of the homes that the writes change. Wakes also
+// sends hints to the homes that the writes may change. The streams of other processes find the changes
+// by their own looks.
 type Wakes struct{ hub atomic.Pointer[Hub] }
 
-// Wake makes h the target of the wakes.
+// Wake makes h the hub that the writes wake.
 func (w *Wakes) Wake(h *Hub) { w.hub.Store(h) }
 
-// Store wraps s.
+// Store wraps s, so that writes to s wake streams.
 func (w *Wakes) Store(s table.Store) table.Store { return &waking{s, w} }
 
 // waking is a table whose writes wake streams. Homes change by Put, Update, BatchWrite and
@@ -25,15 +26,15 @@ type waking struct {
 	wakes *Wakes
 }
 
-// written is a write of one item. put is nil if the write is no put.
+// written is a write of one item. put is nil if the write is not a put.
 type written struct {
 	key     table.Key
 	put     *table.Item
 	deleted bool
 }
 
-// wake wakes and hints the streams of the homes that n writes change. A failed write
-// wakes a stream, too, because it may have happened.
+// wake wakes the streams of the homes that n writes change, and sends hints to these homes. A failed
+// write wakes a stream, too, because the write may have happened.
 func (w *waking) wake(err error, n int, write func(i int) written) {
 	hub := w.wakes.hub.Load()
 	if hub == nil || hub.open.Load() == 0 {
@@ -52,7 +53,7 @@ func (w *waking) wake(err error, n int, write func(i int) written) {
 	}
 }
 
-// wrote handles a put or a delete: of a post, of an edge or a mute, of a profile.
+// wrote handles a put or a delete of a post, an edge, a mute or a profile.
 func (h *Hub) wrote(wr written) {
 	if user, ok := schema.UserOfFollowing(wr.key.PK); ok {
 		if other, ok := schema.UserOfSK(wr.key.SK); ok {

@@ -11,7 +11,7 @@ import (
 	"fanfare/internal/table/tabletest"
 )
 
-// A fan-out of the same process may write before the API has streams.
+// A fan-out of the same process may write before the API of the process has streams.
 func TestAWriteBeforeThereAreStreamsWakesNobody(t *testing.T) {
 	var wakes live.Wakes
 	key := table.Key{PK: schema.TimelinePK("ann"), SK: "x"}

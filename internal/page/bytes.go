@@ -3,14 +3,14 @@ package page
 import "strings"
 
 const (
-	// pageBytes is the most bytes of JSON for the items of a page. So an answer in memory
-	// has a bound that does not grow with the texts (I11).
+	// pageBytes is the maximum size in bytes of a page's items in JSON. Because of pageBytes, the size of
+	// an answer does not grow with the length of the texts (I11).
 	pageBytes = 256 << 10
-	// FieldBytes is more than the size of an item in JSON without its texts and URLs.
+	// FieldBytes is above the size of an item in JSON without the item's texts and URLs.
 	FieldBytes = 512
 )
 
-// JSONBytes returns the size of s in JSON, or a little more.
+// JSONBytes returns an upper bound of the size of s in JSON, close to the exact size.
 func JSONBytes(s string) int {
 	n := len(s) + 3*(strings.Count(s, "\u2028")+strings.Count(s, "\u2029"))
 	for i := range len(s) {
@@ -24,8 +24,8 @@ func JSONBytes(s string) int {
 	return n
 }
 
-// Fitting returns the number of leading items that fit on a page, 1 at least. Items
-// without texts always fit.
+// Fitting returns the number of leading items that fit on a page, at least 1. Items without texts
+// always fit.
 func Fitting[T any](items []T) int {
 	size := 0
 	for i := range items {

@@ -9,10 +9,10 @@ import (
 	"fanfare/internal/id"
 )
 
-// Scope names the list that a cursor belongs to: its kind, the user or post that owns the
-// list, and the filter. A cursor is the position of the last shown item, with a checksum
-// of the position and the scope. It holds no secret and grants no access. Because of the
-// checksum, a changed cursor, or a cursor of another list, is refused and not read as a
+// Scope names the list that a cursor belongs to: the kind of the list, the user or post that owns the
+// list, and the filter. A cursor is the position of the last shown item, with a checksum of the
+// position and the scope. A cursor contains no secret and grants no access. Because of the checksum,
+// Position refuses a changed cursor, or a cursor of another list, and does not read such a cursor as a
 // position in this list.
 type Scope struct {
 	List, Owner, Filter string
@@ -20,19 +20,19 @@ type Scope struct {
 	Valid func(string) bool
 }
 
-// Cursor layout: one byte of version, the checksum, the position; in base64url.
+// A cursor has one byte of version, the checksum, and the position, in base64url.
 const (
 	cursorVersion = 1
 	checksumBytes = 8
-	// maxCursor is the length of the longest cursor: a home by pull has gathered 100
+	// maxCursor is the length of the longest cursor: the cursor of a home by pull that has gathered 100
 	// posts and reached a user id of 64 bytes.
 	maxCursor = (1 + checksumBytes + 1 + 64 + (2+MaxLimit)*id.PackedLen + 2) / 3 * 4
 )
 
-// ListByID makes the scope of a list in the order of ULIDs.
+// ListByID returns the scope of a list in the order of ULIDs.
 func ListByID(list, owner, filter string) Scope { return Scope{list, owner, filter, id.Valid} }
 
-// ListByUser makes the scope of a list in the order of user ids.
+// ListByUser returns the scope of a list in the order of user ids.
 func ListByUser(list, owner string) Scope { return Scope{list, owner, "", id.ValidUser} }
 
 // Cursor returns the cursor that continues just after the item at position.
@@ -44,7 +44,7 @@ func (s Scope) Cursor(position string) string {
 	return base64.RawURLEncoding.EncodeToString(raw)
 }
 
-// Position is the reverse of cursor. Both are "" at the start of the list.
+// Position is the reverse of Cursor. The start of a list has the cursor "" and the position "".
 func (s Scope) Position(cursor string) (string, error) {
 	if cursor == "" {
 		return "", nil
@@ -58,8 +58,8 @@ func (s Scope) Position(cursor string) (string, error) {
 		return "", malformed
 	}
 	position := string(raw[1+checksumBytes:])
-	// Base64 can spell the same bytes in two ways. The comparison of the whole text
-	// refuses the second spelling.
+	// Base64 can spell the same bytes in two ways. The comparison of the whole text refuses the second
+	// spelling.
 	if !s.Valid(position) || s.Cursor(position) != cursor {
 		return "", malformed
 	}
@@ -69,7 +69,7 @@ func (s Scope) Position(cursor string) (string, error) {
 func (s Scope) checksum(position string) []byte {
 	var raw []byte
 	for _, part := range []string{s.List, s.Owner, s.Filter, position} {
-		raw = binary.AppendUvarint(raw, uint64(len(part))) // so that no two lists of parts give the same bytes
+		raw = binary.AppendUvarint(raw, uint64(len(part))) // the length prevents that two lists of parts give the same bytes
 		raw = append(raw, part...)
 	}
 	sum := sha256.Sum256(raw)

@@ -60,7 +60,7 @@ func TestChangedCursorsAreRefused(t *testing.T) {
 	}
 }
 
-// The cursors here have the right checksum but a position that their list cannot have.
+// The cursors of this test have the right checksum, but a position that their list cannot have.
 func TestPositionsAreIDs(t *testing.T) {
 	for _, s := range []Scope{ListByID("home", "ann", ""), ListByUser("friends", "ann")} {
 		for _, position := range []string{"", "p#x", "a b", "é", "..", ".a", "a~", strings.Repeat("x", 65)} {
@@ -70,8 +70,8 @@ func TestPositionsAreIDs(t *testing.T) {
 	}
 }
 
-// FuzzCursor checks that no cursor panics, and that an accepted cursor equals the cursor that scope.cursor
-// makes of its position.
+// FuzzCursor checks that no cursor panics, and that an accepted cursor equals the cursor that
+// Scope.Cursor returns for the position.
 func FuzzCursor(f *testing.F) {
 	f.Add("ann", ListByID("home", "ann", "").Cursor(id.Max))
 	f.Add("bob", ListByID("home", "ann", "").Cursor(id.Min))

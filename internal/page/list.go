@@ -1,16 +1,16 @@
 package page
 
-// Request asks for one page of a list.
+// Request is a request for one page of a list.
 type Request struct {
-	// Limit is 1 to MaxLimit; 0 is DefaultLimit.
+	// Limit is 1 to MaxLimit. 0 means DefaultLimit.
 	Limit int
 	// Cursor is the NextCursor of an earlier page, "" for the first page.
 	Cursor string
 }
 
-// List is one page. NextCursor is "" on the last page. A page with a cursor may be short, and even empty, if
-// the request met too many hidden items. It is also short if one more item would make more than 256 KiB of
-// JSON.
+// List is one page. NextCursor is "" on the last page. A page with a cursor may be short, and even
+// empty, if the request found too many hidden items. A page is also short if one more item would make
+// the page larger than 256 KiB of JSON.
 type List[T any] struct {
 	Items      []T
 	NextCursor string
@@ -18,7 +18,7 @@ type List[T any] struct {
 	cursor func(T) string
 }
 
-// DefaultLimit and MaxLimit are the sizes of a page.
+// DefaultLimit is the size of a page if the request names no size. MaxLimit is the maximum size.
 const (
 	DefaultLimit = 20
 	MaxLimit     = 100

@@ -11,11 +11,11 @@ import (
 	"fanfare/internal/table"
 )
 
-// merge returns the first want items of the union of sorted lists, each once.
+// merge returns the first want items of the union of sorted lists, without repetitions.
 //
-// Each list must be complete or have at least want items, or pages would skip items (I7).
-// An item beyond the end of a cut list cannot be among the first want of the union,
-// because want items of its own list precede it.
+// Each list must be complete or have at least want items, because pages would skip items otherwise
+// (I7). An item beyond the end of a cut list cannot be among the first want items of the union,
+// because want items of the same list precede it.
 func merge[T any](want int, compare func(a, b T) int, lists ...[]T) []T {
 	all := slices.Concat(lists...)
 	slices.SortStableFunc(all, compare)
@@ -27,13 +27,14 @@ func merge[T any](want int, compare func(a, b T) int, lists ...[]T) []T {
 	return all
 }
 
-// TableCalls is how many table calls a list makes for one request, apart from the first read of each
-// list that a home or a sharded like list merges. A list may contain any number of hidden items
-// (entries of deleted posts and of unfollowed authors, taken-back likes). After its calls, a list
-// answers with a page that may be short or empty, with a cursor at the last key that it read.
+// TableCalls is the maximum number of table calls of a list for one request. The first read of each
+// list that a home or a sharded like list merges does not count. A list may contain any number of
+// hidden items (entries of deleted posts and of unfollowed authors, taken-back likes). After its
+// calls, a list returns a page that may be short or empty, with a cursor at the last key that was
+// read.
 const TableCalls = 12
 
-// Budget counts the remaining table calls of a request. A nil budget has no bound.
+// Budget counts the remaining table calls of a request. A nil budget has no limit.
 type Budget struct {
 	mu   sync.Mutex
 	left int
@@ -42,10 +43,10 @@ type Budget struct {
 // BudgetAfter returns the budget of a request that always makes calls calls.
 func BudgetAfter(calls int) *Budget { return &Budget{left: TableCalls - calls} }
 
-// Take takes calls from the budget, all or none of them.
+// Take takes calls from the budget. Take takes all calls, or none if fewer are left.
 func (b *Budget) Take(calls int) bool { return b.TakeBefore(calls, 0) }
 
-// TakeBefore is Take, if the budget has later calls left afterwards.
+// TakeBefore takes calls from the budget if at least later calls remain afterwards.
 func (b *Budget) TakeBefore(calls, later int) bool {
 	if b == nil {
 		return true
@@ -59,39 +60,40 @@ func (b *Budget) TakeBefore(calls, later int) bool {
 	return true
 }
 
-// Spend takes calls that are made even without a budget.
+// Spend takes calls that the request makes even without a budget.
 func (b *Budget) Spend(calls int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.left -= calls
 }
 
-// Refill sets how a read continues after a page in which too few items show.
+// Refill describes how a read continues after a page with too few shown items.
 type Refill struct {
 	Budget *Budget
 	// Calls is the number of table calls of one more page.
 	Calls int
-	// Most is the largest page. With 0 all pages have the size of the first one.
+	// Most is the maximum size of a page. With 0, all pages have the size of the first page.
 	Most int
 	// Small means that the first refill is a SmallRefill, which takes nothing from the budget.
 	Small bool
 }
 
-// Sizes of the pages of a refill.
+// These constants are the sizes of the pages of a refill.
 const (
-	// leastRefill is the least number of keys that a refill reads.
+	// leastRefill is the minimum number of keys that a refill reads.
 	leastRefill = 100
-	// MostRefill is the largest number of keys that it reads at once.
+	// MostRefill is the maximum number of keys that a refill reads at once.
 	MostRefill = 1000
-	// MostSmall is the largest small refill. One read unit reads as many entries of a home.
+	// MostSmall is the maximum number of keys of a small refill. One read unit reads that number of
+	// entries of a home.
 	MostSmall = 28
 )
 
-// SmallRefill returns the number of keys for the first refill of a page of limit items, if each
-// key costs a read of its post, to see whether the post lives. missing items were left out of
-// the page. Their share makes it likely that the returned number of keys fills the page.
-// SmallRefill returns 0 if more than half of the page is missing, or if the refill would not be
-// small: then many more keys may have to be skipped.
+// SmallRefill returns the number of keys for the first refill of a page of limit items, if each key
+// costs a read of its post to check that the post lives. missing items were left out of the page. The
+// share of missing items makes it likely that the returned number of keys fills the page. SmallRefill
+// returns 0 if more than half of the page is missing, or if the refill would not be small, because
+// then the read may have to skip many more keys.
 func SmallRefill(limit, missing int) int {
 	keys := missing + 1 + missing*missing/(limit-missing+1)
 	if missing == 0 || 2*missing > limit+1 || keys > MostSmall {
@@ -100,22 +102,22 @@ func SmallRefill(limit, missing int) int {
 	return keys
 }
 
-// Grown returns the size of the page that follows a page of size. Pages grow: after many
-// skipped items, many more may follow.
+// Grown returns the size of the page that follows a page of size. Pages grow, because after many
+// skipped items, many more skipped items may follow.
 func Grown(size, most int) int { return min(max(4*size, leastRefill), most) }
 
 // Stretch is a part of a sorted list.
 type Stretch[T any] struct {
 	Items []T
-	// More reports whether the list may continue after items.
+	// More reports whether the list may continue after Items.
 	More bool
-	// Cut is the position of the last key read, if the budget ended the read. It is "" if
-	// there are as many items as wanted, or they reach the end of the list.
+	// Cut is the position of the last read key, if the budget ended the read. Cut is "" if Items has as
+	// many items as wanted, or reaches the end of the list.
 	Cut string
 }
 
-// MergedList reads one of the lists that Merge merges: one page of size keys after a position ("" for the
-// start), which shows want items at most.
+// MergedList reads one of the lists that Merge merges: one page of size keys after a position ("" for
+// the start), with want shown items at most.
 type MergedList[T any] func(ctx context.Context, after string, want, size int) (Stretch[T], error)
 
 // Runner runs reads and returns the first error.
@@ -129,17 +131,17 @@ type Merge[T any] struct {
 	Budget *Budget
 	// Want is the number of items of the union.
 	Want int
-	// Compare orders positions, and Position is the position of an item.
+	// Compare orders positions, and Position returns the position of an item.
 	Compare  func(a, b string) int
 	Position func(T) string
 }
 
 // Lists merges the first items of lists into top.
 //
-// Lists always reads one page of each list. It reads further pages only of lists that
-// were cut before the last item that the merge needs, as long as the budget lasts, the
-// list with the first cut first. After the first cut the merge is not complete, so it
-// leaves out those items.
+// Lists always reads one page of each list. Lists reads further pages only of lists that were cut
+// before the last item that the merge needs, while the budget lasts, and first of the list with the
+// first cut. After the first cut the merge is not complete, so Lists leaves out the items after the
+// first cut.
 func (m Merge[T]) Lists(ctx context.Context, top Stretch[T], lists []MergedList[T]) (Stretch[T], error) {
 	read := make([]Stretch[T], len(lists))
 	sizes := make([]int, len(lists))
@@ -181,7 +183,7 @@ func (m Merge[T]) Lists(ctx context.Context, top Stretch[T], lists []MergedList[
 		if len(complete) == m.Want {
 			return Stretch[T]{Items: complete}, nil
 		}
-		if len(merged.Items) == m.Want { // nobody needs items after these
+		if len(merged.Items) == m.Want { // the merge needs no items after these items
 			last := m.Position(merged.Items[m.Want-1])
 			due = slices.DeleteFunc(due, func(i int) bool { return m.Compare(read[i].Cut, last) > 0 })
 		}
@@ -196,9 +198,8 @@ func (m Merge[T]) Lists(ctx context.Context, top Stretch[T], lists []MergedList[
 	}
 }
 
-// Collect reads pages until it has want items, the list ends, or the budget is used up.
-// parse returns the items of one page that show. If q has no page size, the first page
-// has want keys.
+// Collect reads pages until it has want items, the list ends, or the budget is used up. parse returns
+// the shown items of one page. If q has no page size, the first page has want keys.
 func Collect[T any](ctx context.Context, store table.Store, q table.Query, want int, fill Refill, parse func([]table.Item) ([]T, error)) (Stretch[T], error) {
 	var read Stretch[T]
 	last := ""
@@ -254,8 +255,8 @@ func sortKey(q table.Query, it table.Item) string {
 	return it.Key.SK
 }
 
-// PositionOf returns the id in a sort key of a list: of the post, the comment or the user. In the
-// sort key of an entry the author follows the post. The place of a notification has no prefix.
+// PositionOf returns the id in a sort key of a list: the id of the post, the comment or the user. In
+// the sort key of an entry, the author follows the post. The place of a notification has no prefix.
 func PositionOf(sk string) string {
 	if _, named, ok := strings.Cut(sk, "#"); ok {
 		sk = named
@@ -264,7 +265,7 @@ func PositionOf(sk string) string {
 	return position
 }
 
-// Each turns a parse function for one item into a parse function for a page.
+// Each makes a parse function for a page from a parse function for one item.
 func Each[T any](parse func(table.Item) (item T, show bool, err error)) func([]table.Item) ([]T, error) {
 	return func(page []table.Item) ([]T, error) {
 		items := make([]T, 0, len(page))

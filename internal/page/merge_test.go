@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A budget gives all requested calls, or none, until it is used up. Calls that are made in any case count,
-// too.
+// A budget gives all requested calls or none, until it is used up. Calls that are made in any case
+// count, too.
 func TestABudgetIsUsedUp(t *testing.T) {
 	b := BudgetAfter(2)
 	assert.True(t, b.Take(4))
@@ -37,8 +37,8 @@ type position struct {
 	hidden bool
 }
 
-// listOf returns the part of a list behind start. It reads three keys at once, and counts
-// that in reads.
+// listOf returns the part of a list after start. It reads three keys at a time, and adds one to reads
+// for each read.
 func listOf(list []position, start string, reads *int) MergedList[string] {
 	return func(_ context.Context, after string, want, _ int) (read Stretch[string], err error) {
 		*reads++
@@ -62,8 +62,8 @@ func listOf(list []position, start string, reads *int) MergedList[string] {
 	}
 }
 
-// mergedPage merges a page of lists behind start, with this many calls besides the first
-// ones. It returns the number of reads of each list.
+// mergedPage merges a page of lists after start. calls is the number of calls besides the first call
+// of each list. mergedPage returns the number of reads of each list.
 func mergedPage(t *testing.T, lists [][]position, start string, want, calls int) (Stretch[string], []int) {
 	t.Helper()
 	reads := make([]int, len(lists))
@@ -78,8 +78,8 @@ func mergedPage(t *testing.T, lists [][]position, start string, want, calls int)
 	return page, reads
 }
 
-// Lists hide most of their keys, and a budget cuts them anywhere. The pages have each item once, in order
-// (I7), and a page makes no call beyond its budget.
+// Lists hide most of their keys, and a budget cuts the lists anywhere. The pages have each item once,
+// in order (I7), and a page makes no call beyond its budget.
 func TestMergedPagesHaveEachItemOnce(t *testing.T) {
 	for seed := range uint64(500) {
 		rng := rand.New(rand.NewPCG(seed, 0))
@@ -115,8 +115,8 @@ func TestMergedPagesHaveEachItemOnce(t *testing.T) {
 	}
 }
 
-// A merge does not continue a list that was cut behind the last item of the page. The list with the first cut
-// gets the first call.
+// A merge does not continue a list that was cut after the last item of the page. The list with the
+// first cut gets the first call.
 func TestAMergeReadsOnWhereItNeedsItems(t *testing.T) {
 	shown := func(keys ...string) (list []position) {
 		for _, key := range keys {

@@ -6,16 +6,16 @@ import (
 	"fanfare/internal/table"
 )
 
-// Block is one user's side of the blocks between two users. The other user's side has the
-// same facts in reverse. The item exists while one of the two blocks the other.
+// Block is one user's side of the blocks between two users. The other user's side has the same facts
+// in reverse. The item exists while at least one of the two users blocks the other user.
 type Block struct {
 	User, Other string
-	// Since is the time when User blocked Other, and By is when Other blocked User. A zero
-	// time means no block.
+	// Since is the time at which User blocked Other, and By is the time at which Other blocked User. A
+	// zero time means no block.
 	Since, By time.Time
 }
 
-// Item encodes b, which has at least one of the times.
+// Item encodes b. At least one of the times of b must be set.
 func (b Block) Item() table.Item {
 	it := table.Item{Key: BlockKey(b.User, b.Other)}
 	if !b.Since.IsZero() {
@@ -27,7 +27,7 @@ func (b Block) Item() table.Item {
 	return it
 }
 
-// BlockedSince returns the time since which a side's user is blocked, zero for no block.
+// BlockedSince returns the time since which a side's user is blocked, zero if the user is not blocked.
 func BlockedSince(side table.Item) time.Time { return timeOf(&side, AttrBlockedBy) }
 
 // ParseBlock decodes one side of the blocks between two users.
@@ -41,7 +41,7 @@ func ParseBlock(it table.Item) (Block, error) {
 	return b, nil
 }
 
-// BlocksItem encodes the note that there were blocks of a user, or by it.
+// BlocksItem encodes the note that a user blocked, or was blocked, at least once.
 func BlocksItem(user string, since time.Time) table.Item {
 	return table.Item{Key: HasBlocksKey(user), Attrs: []table.Attr{millis(AttrSince, since)}}
 }

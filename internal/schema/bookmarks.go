@@ -4,17 +4,18 @@ import (
 	"fanfare/internal/table"
 )
 
-// Bookmark is a post that a user keeps for itself. V is a ULID of the time when the user made the bookmark.
+// Bookmark is a user's private reference to a post. V is a ULID of the time at which the user made the
+// bookmark.
 type Bookmark struct{ User, Post, V string }
 
-// Items encodes b in two items of one partition: its place in the list, and the half by which a post
-// finds its place.
+// Items encodes b in two items of one partition: the place in the list, and the item by which a post
+// finds that place.
 func (b Bookmark) Items() (listed, byPost table.Item) {
 	return table.Item{Key: BookmarkKey(b.User, b.V), Attrs: []table.Attr{str(AttrKeyPost, b.Post)}},
 		table.Item{Key: BookmarkOfKey(b.User, b.Post), Attrs: []table.Attr{str(AttrVersion, b.V)}}
 }
 
-// ParseBookmark decodes either half of a bookmark.
+// ParseBookmark decodes either item of a bookmark.
 func ParseBookmark(it table.Item) (Bookmark, error) {
 	b := Bookmark{Post: it.Str(AttrKeyPost)}
 	var ok, half bool

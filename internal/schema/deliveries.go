@@ -14,36 +14,36 @@ const PlanPulled = "pulled"
 // Plan is the head item of a post's delivery record.
 type Plan struct {
 	Post, Author string
-	// Planned is the number of the author's followers when the fan-out began, plus one
-	// for the author's own home.
+	// Planned is the number of the author's followers at the beginning of the fan-out, plus one for the
+	// author's own home.
 	Planned int64
-	// Started is the time when the first worker began.
+	// Started is the time at which the first worker began.
 	Started time.Time
-	// Attempts is the number of times that a worker began.
+	// Attempts is the number of times that a worker has begun.
 	Attempts int64
-	// State is "" for a fan-out that runs or ran. Otherwise it is the reason why there is
-	// no fan-out.
+	// State is "" for a fan-out that runs or ran. Otherwise State is the reason why the post has no
+	// fan-out.
 	State string
-	// TTL is the time when the plan expires, zero for never.
+	// TTL is the time at which the plan expires, zero for never.
 	TTL time.Time
 	// Sum is the summary of the beginning of the chain.
 	Sum Chain
 }
 
-// Chain sums up a post's chain from the open start on, chunk by chunk.
+// Chain sums up a post's chain, chunk by chunk, from the open start on.
 type Chain struct {
 	// Upto is the end of the last link, "" before the first link and at the open end.
 	Upto string
 	// Ended means that the last link has an open end.
 	Ended bool
-	// Total is the number of links and Done the number of done ones. Delivered is the number
-	// of their entries, Skipped the number of their away followers.
+	// Total is the number of links, and Done is the number of done links. Delivered is the number of
+	// entries of the done links, and Skipped is the number of their away followers.
 	Total, Done, Delivered, Skipped int64
-	// Last is the time when the latest link was done.
+	// Last is the time at which the latest link was done.
 	Last time.Time
 }
 
-// Add links a chunk if it is the next one. Any other chunk is outside the chain.
+// Add links a chunk if the chunk is the next chunk of the chain. Any other chunk is outside the chain.
 func (c *Chain) Add(link Chunk) {
 	if c.Ended || link.First != c.Upto {
 		return
@@ -61,9 +61,9 @@ func (c *Chain) Add(link Chunk) {
 	}
 }
 
-// DeliveryKept is how long a delivery record outlives the entries of its post. After a
-// deletion, a tombstone lives for the timeline's TTL and as much longer. That is above
-// messages.MaxAge, so a consumer that handles a message finds both.
+// DeliveryKept is the time by which a delivery record outlives the entries of its post. After a
+// deletion, a tombstone lives for the timeline's TTL plus DeliveryKept. DeliveryKept is above
+// messages.MaxAge, so a consumer that handles a message finds both the record and the tombstone.
 const DeliveryKept = 31 * 24 * time.Hour
 
 // Item encodes p.
@@ -96,14 +96,14 @@ func ParsePlan(it table.Item) (Plan, error) {
 // Chunk is one link of a post's chain: a range of follower ids.
 type Chunk struct {
 	Post string
-	// First is the lowest id of the range, "" for the open start. End is the lowest id
-	// after the range, which is the next chunk's First, "" for the open end.
+	// First is the lowest id of the range, "" for the open start. End is the lowest id after the range, ""
+	// for the open end. End equals First of the next chunk.
 	First, End string
-	// Done is the time when the chunk was delivered, or zero.
+	// Done is the time at which the chunk was delivered, or zero.
 	Done time.Time
-	// Delivered is the number of its entries, Skipped the number of its away followers.
+	// Delivered is the number of the chunk's entries, and Skipped is the number of its away followers.
 	Delivered, Skipped int64
-	// TTL is the time when the chunk expires, zero for never.
+	// TTL is the time at which the chunk expires, zero for never.
 	TTL time.Time
 }
 

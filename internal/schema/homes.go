@@ -13,9 +13,9 @@ type Entry struct {
 	LikeShards   int
 }
 
-// EntryAttrs returns the attributes that all entries of one post share. Call it once for
-// a post, not for each follower. ttl is the time in the post's id plus the TTL of
-// timelines, never the time of writing, so that a late entry does not live longer.
+// EntryAttrs returns the attributes that all entries of one post share. Call EntryAttrs once for a
+// post, not for each follower. ttl is the time in the post's id plus the TTL of timelines, never the
+// time of writing, so that a late entry does not live longer than other entries.
 func EntryAttrs(ttl time.Time, likeShards int) []table.Attr {
 	return appendShards([]table.Attr{num(table.AttrTTL, ttl.Unix())}, likeShards)
 }
@@ -32,14 +32,14 @@ func ParseEntry(it table.Item) (Entry, error) {
 // MarkKind is the reason why a home treats an author differently.
 type MarkKind string
 
-// The kinds of home mark.
+// These constants are the kinds of home marks.
 const (
-	// MarkUnfollowed leaves the author out.
+	// MarkUnfollowed means that the home leaves the author out.
 	MarkUnfollowed MarkKind = "unfollowed"
-	// MarkBackfill merges the author's posts in until they are copied, and then until
-	// Until.
+	// MarkBackfill means that the home merges the author's posts in until the backfill has copied the
+	// posts, and then until the time Until.
 	MarkBackfill MarkKind = "backfill"
-	// MarkPulled always merges the author's posts in.
+	// MarkPulled means that the home always merges the author's posts in.
 	MarkPulled MarkKind = "pulled"
 )
 
@@ -47,21 +47,22 @@ const (
 type Mark struct {
 	User, Author string
 	Kind         MarkKind
-	// From is the lowest post id that the home shows, "" for all entries that it has.
+	// From is the author's lowest post id that the home shows. "" means that the home shows all its
+	// entries of the author.
 	From string
-	// Pull is the lowest post id that is merged in. An item without it has From's value.
+	// Pull is the lowest post id that is merged in. In an item without Pull, Pull has the value of From.
 	Pull string
-	// V is the number of the change of mode that made the mark pulled, 0 for other kinds.
+	// V is the number of the change of mode that made the mark pulled, 0 for marks of other kinds.
 	V int64
-	// Version is a ULID, new with each change.
+	// Version is a ULID. Each change of the mark makes a new Version.
 	Version string
-	// FollowID is the id of the event about the follow for other programs, "" for none. It is
-	// the first version of the mark of a backfill. It stays when the version changes, so that
-	// one follow has one id. Marks of other kinds have none.
+	// FollowID is the id of the event about the follow for other programs, "" if there is no event.
+	// FollowID is the first version of the mark of a backfill. FollowID stays when the version changes, so
+	// that one follow has one id. Marks of other kinds have no FollowID.
 	FollowID string
-	// Until is the time until which the posts of a finished backfill are merged in.
+	// Until is the time until which homes merge in the posts of a finished backfill.
 	Until time.Time
-	// TTL is the time after which the mark may be deleted, zero for never.
+	// TTL is the time from which the mark may be deleted, zero for never.
 	TTL time.Time
 }
 
@@ -94,16 +95,17 @@ func (m Mark) Merges(now time.Time) bool {
 	return m.Kind == MarkPulled || m.Kind == MarkBackfill && (m.Until.IsZero() || now.Before(m.Until))
 }
 
-// Hides reports whether homes leave the author's entry of a post out.
+// Hides reports whether homes leave out the author's entry of a post.
 func (m Mark) Hides(post string) bool {
 	return m.Kind == MarkUnfollowed || post < m.From
 }
 
-// Pulls reports whether homes always merge the author's post in. Then they need no entry of it.
+// Pulls reports whether homes always merge the author's post in. If so, homes need no entry of the
+// post.
 func (m Mark) Pulls(post string) bool { return m.Kind == MarkPulled && post >= m.Pull }
 
-// KnownMark reports whether an item of a home partition is a mark of a known kind. Readers
-// skip other items, which a later version may write.
+// KnownMark reports whether an item of a home partition is a mark of a known kind. Readers skip other
+// items, because a later version may write such items.
 func KnownMark(it table.Item) bool {
 	_, author := UserOfSK(it.Key.SK)
 	switch MarkKind(it.Str(AttrKind)) {

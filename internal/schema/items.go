@@ -7,80 +7,79 @@ import (
 	"fanfare/internal/table"
 )
 
-// The item codecs have a file for each kind of partition. Each type has a method Item,
-// which encodes it, and a Parse function, which refuses any other item. Names of attributes
-// are short in items that are often billed. Times are milliseconds since 1970, except ttl,
-// which has seconds.
+// Each kind of partition has a file with its item codecs. Each type has a method Item, which encodes a
+// value, and a Parse function, which refuses items of other types. Names of attributes are short in
+// items that are often billed. Times are milliseconds since 1970, except ttl, which is in seconds.
 
-// Names of the attributes that other packages use in conditions and updates.
+// These constants are names of attributes that other packages use in conditions and updates.
 const (
 	AttrPosts      = "posts"     // counts: the user's living posts
-	AttrFollowing  = "following" // counts: how many the user follows
+	AttrFollowing  = "following" // counts: the number of users that the user follows
 	AttrLastDel    = "last"      // counts: the user's newest deleted post
 	AttrN          = "n"         // a share of the follower count
 	AttrDeleted    = "del"       // post by id: 1
-	AttrPurged     = "purged"    // tombstone: 1 when nothing hangs on it any more
+	AttrPurged     = "purged"    // tombstone: 1 once the purge has removed all that belonged to the post
 	AttrWhy        = "why"       // tombstone of a take-down: the reason
 	AttrWho        = "who"       // tombstone of a take-down: the service
 	AttrText       = "text"      // post, comment
 	AttrName       = "name"      // profile
 	AttrImageURL   = "img"       // profile, post
-	AttrCreated    = "created"   // profile: when it was made
+	AttrCreated    = "created"   // profile: the time of creation
 	AttrEditedAt   = "edited"    // post
 	AttrPostKind   = "kd"        // post; absent for ""
 	AttrData       = "data"      // post, comment, profile: custom data, as compact JSON
 	AttrMentions   = "to"        // post, comment: the mentioned users, with a space between them
 	AttrMentioning = "mn"        // post by id: 1 if the post mentions users
-	AttrEnds       = "exp"       // post by id: the end of the post, in seconds; a post has it as its ttl
+	AttrEnds       = "exp"       // post by id: the end of the post, in seconds; in a post, ttl is the end
 	AttrBylineName = "an"        // post: the author's name
 	AttrBylineImg  = "ai"        // post: the author's image
-	AttrBylineV    = "av"        // profile: its version; post: that of the profile with this name and image
-	AttrComments   = "cc"        // post: its comments; absent for 0
-	AttrSince      = "since"     // edge, mute, block: when it was made
-	AttrBlockedBy  = "by"        // block: since when the other user blocks this one
+	AttrBylineV    = "av"        // profile: its version; post: the version of the profile with this name and image
+	AttrComments   = "cc"        // post: the number of comments; absent for 0
+	AttrSince      = "since"     // edge, mute, block: the time of creation
+	AttrBlockedBy  = "by"        // block: the time since which the other user blocks this user
 	AttrAuthor     = "a"         // post by id, plan: the author
 	AttrLikeShards = "ls"        // post, post by id, timeline entry; absent is 1
 	AttrKind       = "kind"      // mark
 	AttrUntil      = "until"     // mark; presence, edge under the author: the last day whose posts are pushed
-	AttrUptoDay    = "upto"      // counts: no edge of the user with a lower day may be made
+	AttrUptoDay    = "upto"      // counts: the lowest day that a new edge of the user may have
 	AttrPresence   = "state"     // presence
 	AttrGapLow     = "lo"        // presence: the first post of the gap
-	AttrGapHigh    = "hi"        // presence: the first post behind the gap
+	AttrGapHigh    = "hi"        // presence: the first post after the gap
 	AttrFrom       = "from"      // mark, following edge, mode: the first post
-	AttrPull       = "pull"      // pulled mark: the first post that is merged in, if it is not "from"
+	AttrPull       = "pull"      // pulled mark: the first post that is merged in, if it differs from "from"
 	AttrMode       = "mode"      // mode
-	AttrModeV      = "v"         // mode, pulled mark: the number of the author's change of mode; presence: of the return
+	AttrModeV      = "v"         // mode, pulled mark: the number of the author's change of mode; presence: the number of the return
 	AttrWalked     = "walked"    // mode: the last follower of the mark walk so far
-	AttrWalker     = "walker"    // mode: the event that the mark walk began with
-	AttrWalkedAt   = "wat"       // mode: when the walk last went on
+	AttrWalker     = "walker"    // mode: the event that began the mark walk
+	AttrWalkedAt   = "wat"       // mode: the time of the walk's last step
 	AttrVersion    = "ver"       // mark, like, bookmark by its post
-	AttrFollowID   = "fo"        // mark of a backfill: the id of the follow, if it is not "ver", or noFollowID
-	AttrState      = "st"        // like: 1 a reaction, 0 none
-	AttrReaction   = "k"         // like: the kind of its state; absent is like
+	AttrFollowID   = "fo"        // mark of a backfill: the id of the follow, if it differs from "ver", or noFollowID
+	AttrState      = "st"        // like: 1 for a reaction, 0 for no reaction
+	AttrReaction   = "k"         // like: the kind of its state; absent means like
 	AttrFlush      = "f"         // like: the flush that counts it
-	AttrBase       = "base"      // like: the state that was counted before that flush
-	AttrLikes      = "likes"     // like count; the counts of other kinds have names of their own
-	AttrAsOf       = "at"        // like count: when it was last flushed; presence: when the last return ended; removal, and a profile after one: when the former profile went; read marker: when it moved; tombstone: when the post was taken down
+	AttrBase       = "base"      // like: the state that was counted before the flush "f"
+	AttrLikes      = "likes"     // like count: the number of likes; the counts of other kinds have other names
+	AttrAsOf       = "at"        // like count: the last flush; presence: the end of the last return; removal, and a profile after a removal: the deletion of the former profile; read marker: the last move; tombstone: the take-down
 	AttrPosition   = "pos"       // read marker: the position
-	AttrEvent      = "e"         // removal, and a profile after one: the newest event that asked for it
+	AttrEvent      = "e"         // removal, and a profile after a removal: the newest event that requested the removal
 	AttrAfter      = "after"     // profile: an id above all of the user's former lives
-	AttrEdgeV      = "v"         // following edge of an import: the time in whose place it stands
-	AttrKeyPost    = "post"      // idempotency key, bookmark: the post that it stands for
+	AttrEdgeV      = "v"         // following edge of an import: the time of the version, in place of "since"
+	AttrKeyPost    = "post"      // idempotency key, bookmark: the post
 	AttrFixed      = "fix"       // counts, follower and like count: the last repair
-	AttrEnd        = "end"       // chunk: the lowest follower after it
-	AttrDone       = "done"      // chunk: when it was done
-	AttrDelivered  = "n"         // chunk: entries written
-	AttrSkipped    = "skip"      // chunk: followers that were away
-	AttrAttempts   = "tries"     // plan: how often a worker began
+	AttrEnd        = "end"       // chunk: the lowest follower after the chunk
+	AttrDone       = "done"      // chunk: the time at which the chunk was done
+	AttrDelivered  = "n"         // chunk: the number of written entries
+	AttrSkipped    = "skip"      // chunk: the number of away followers
+	AttrAttempts   = "tries"     // plan: the number of times that a worker has begun
 	AttrActs       = "w"         // notification: its newest actions
 	AttrRevision   = "r"         // notification: the number of its writes
-	AttrReadTo     = "place"     // mark of notifications: the highest place that is read
-	AttrUpto       = "upto"      // plan: the end of its summary; its other attributes are below
+	AttrReadTo     = "place"     // mark of notifications: the highest place that the user has read
+	AttrUpto       = "upto"      // plan: the end of its summary; the constants below are the other attributes of the summary
 	AttrSumChunks  = "sc"
 	AttrSumEntries = "sn"
 	AttrSumSkipped = "ss"
 	AttrSumDone    = "sd"
-	// AttrBaseReaction is the kind of AttrBase; absent is like.
+	// AttrBaseReaction is the kind of the state AttrBase; absent means like.
 	AttrBaseReaction = "bk"
 )
 
@@ -115,7 +114,7 @@ func appendShards(attrs []table.Attr, shards int) []table.Attr {
 	return attrs
 }
 
-// appendTTL adds the time of expiry, unless the time is zero for never.
+// appendTTL adds the time of expiry, unless the time is zero, which means never.
 func appendTTL(attrs []table.Attr, ttl time.Time) []table.Attr {
 	if ttl.IsZero() {
 		return attrs

@@ -16,14 +16,14 @@ import (
 
 func attr(name string, v table.Value) table.Attr { return table.Attr{Name: name, Value: v} }
 
-// someTime draws a time without finer parts than items keep: milliseconds or seconds.
+// someTime draws a time with the precision that items keep: milliseconds or seconds.
 func someTime(unit time.Duration) *rapid.Generator[time.Time] {
 	return rapid.OneOf(rapid.Just(time.Time{}), rapid.Map(rapid.Int64Range(1, 4_000_000_000), func(s int64) time.Time {
 		return time.Unix(s, 0).Add(unit / 2).Truncate(unit).UTC()
 	}))
 }
 
-// comesBack fails unless parse returns the value that was encoded.
+// comesBack fails unless parse returns the encoded value.
 func comesBack[T any](t *rapid.T, want T, it table.Item, parse func(table.Item) (T, error)) {
 	t.Helper()
 	assert.NoErrorf(t, it.Validate(), "%T cannot be stored", want)
@@ -165,7 +165,7 @@ func TestADayBeginsAtMidnightUTC(t *testing.T) {
 	assert.Less(t, schema.SortPresence, schema.UserSK("-"), "the Query of the marks reads it first")
 }
 
-// An item that does not fit its key is refused, never misread.
+// A parser must refuse an item that does not fit its key, and must never misread such an item.
 func FuzzParsersNeverPanic(f *testing.F) {
 	f.Add("u#a#post", "p#01K9Z0000000000000000000", schema.AttrFlush, "inc#1", int64(1))
 	f.Add("p#P#likelist#03", "u#a", schema.AttrFlush, "inc#", int64(-1))

@@ -18,7 +18,7 @@ var (
 	ulidGen = rapid.StringMatching(`[0-7][0-9A-HJKMNP-TV-Z]{25}`)
 )
 
-// pair draws two users. Often the id of one is a prefix of the other's id.
+// pair draws two users. Often the id of one user is a prefix of the other user's id.
 func pair(t *rapid.T) []string {
 	users := rapid.SliceOfNDistinct(userGen, 2, 2, rapid.ID).Draw(t, "users")
 	if longer := users[0] + users[1]; len(longer) <= 64 && rapid.Bool().Draw(t, "prefix") {
@@ -107,7 +107,7 @@ func TestRangesHoldWhatTheySay(t *testing.T) {
 		a, b := ulidGen.Draw(t, "a"), ulidGen.Draw(t, "b")
 		users := pair(t)
 		u, v := users[0], users[1]
-		// Entries are in the order of their posts, whoever wrote them.
+		// Entries are in the order of their posts, whoever wrote the posts.
 		if c := cmp.Compare(a, b); c != 0 && cmp.Compare(schema.EntrySK(a, u), schema.EntrySK(b, v)) != c {
 			t.Errorf("entries of %s and %s are in another order", a, b)
 		}

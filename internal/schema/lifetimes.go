@@ -13,38 +13,36 @@ import (
 const AttrLifetimes = "ttls"
 
 const (
-	// changeAhead is the time from the decision for a TTL until the TTL is in force. By then
-	// each process has read the decision. By then each entry is written that an earlier
-	// unfollow could not know: an entry of a post of an hour later, by a clock half a day
-	// ahead.
+	// changeAhead is the time from the decision for a TTL until the TTL is in force. After changeAhead,
+	// each process has read the decision. Also, each entry is written that an earlier unfollow could not
+	// know of: an entry of a post that is made an hour later, by a clock that is half a day ahead.
 	changeAhead = 24 * time.Hour
-	// changeFixed is the time before a TTL is in force in which no decision changes it: a
-	// process whose clock is half a day ahead may use it already.
+	// changeFixed is the time before a TTL is in force in which no decision changes the TTL, because a
+	// process whose clock is half a day ahead may already use the TTL.
 	changeFixed = 14 * time.Hour
 )
 
-// Lifetime is the TTL of homes that is in force from a time on.
+// Lifetime is a TTL of homes and the time from which the TTL is in force.
 type Lifetime struct {
 	From time.Time
 	TTL  time.Duration
 }
 
-// Lifetimes are the TTLs of homes, in the order of their times. They are one stored item, so
-// all processes show the same posts, whatever their settings are. A post leaves the homes
-// once it is older than the shortest TTL that was in force since its creation. So a post
-// whose entries have expired never returns (I1, I2).
+// Lifetimes are the TTLs of homes, in the order of their times. All TTLs are in one stored item, so
+// all processes show the same posts, whatever their settings are. A post leaves the homes once it is
+// older than the shortest TTL that was in force since the post's creation. So a post whose entries
+// have expired never returns (I1, I2).
 type Lifetimes []Lifetime
 
 // LifetimesKey names the item of the lifetimes.
 func LifetimesKey() table.Key { return table.Key{PK: "lifetimes", SK: SortInfo} }
 
-// Oldest returns the time of the oldest post that homes show. An entry expires in the second in
-// which its post becomes as old as its TTL. In the same second a home by pull leaves the post
-// out.
+// Oldest returns the time of the oldest post that homes show. An entry expires in the second in which
+// the age of its post reaches the TTL. In the same second a home by pull leaves the post out.
 func (l Lifetimes) Oldest(now time.Time) time.Time {
 	second := time.Unix(now.Unix()+1, 0).UTC()
 	var oldest time.Time
-	var shortest time.Duration // in force since the time of the step
+	var shortest time.Duration // the shortest TTL in force since the time of the step
 	for i := len(l) - 1; i >= 0; i-- {
 		if i > 0 && l[i].From.After(now) {
 			continue
@@ -64,9 +62,9 @@ func (l Lifetimes) Oldest(now time.Time) time.Time {
 	return oldest
 }
 
-// Written returns the TTL of the entries and the delivery record of a post that was made at a
-// time, whenever they are written: the TTL in force at that time. Homes show the post no
-// longer than that.
+// Written returns the TTL of the entries and of the delivery record of a post that was made at the
+// time made: the TTL in force at that time. The time of the write does not matter. Homes show the post
+// no longer than this TTL.
 func (l Lifetimes) Written(made time.Time) (ttl time.Duration) {
 	for i, step := range l {
 		if i == 0 || !step.From.After(made) {
@@ -76,8 +74,8 @@ func (l Lifetimes) Written(made time.Time) (ttl time.Duration) {
 	return ttl
 }
 
-// End returns the time when a post that was made at a time leaves the homes. A later decision
-// may make this time earlier, but never later.
+// End returns the time at which a post that was made at the time made leaves the homes. A later
+// decision may make this time earlier, but never later.
 func (l Lifetimes) End(made time.Time) time.Time {
 	end := made.Add(l.Written(made))
 	for _, step := range l {
@@ -92,8 +90,8 @@ func (l Lifetimes) End(made time.Time) time.Time {
 	return end
 }
 
-// Longest returns the longest time for which homes show a post that is made before the next
-// decision is in force.
+// Longest returns the maximum time for which homes show a post that is made before the next decision
+// is in force.
 func (l Lifetimes) Longest() (longest time.Duration) {
 	for _, step := range l {
 		longest = max(longest, step.TTL)
@@ -109,7 +107,7 @@ func (l Lifetimes) Decided(ttl time.Duration, now time.Time) Lifetimes {
 		return Lifetimes{{time.UnixMilli(0).UTC(), ttl}}
 	}
 	for len(l) > 1 && l[len(l)-1].From.After(now.Add(2*changeAhead)) {
-		l = l[:len(l)-1] // a decision of a clock that was wrong would wait for years
+		l = l[:len(l)-1] // remove a decision by a wrong clock, which would wait for years
 	}
 	if l[len(l)-1].TTL == ttl {
 		return l
@@ -119,9 +117,9 @@ func (l Lifetimes) Decided(ttl time.Duration, now time.Time) Lifetimes {
 		last := len(next) - 1
 		switch {
 		case i > 0 && step.From.After(now.Add(changeFixed)):
-			continue // nobody uses it yet
-		case i > 0 && !step.From.After(now.Add(-changeFixed)): // by any clock
-			for ; last >= 0 && next[last].TTL >= step.TTL; last-- { // older posts live no longer either
+			continue // no process uses this step yet
+		case i > 0 && !step.From.After(now.Add(-changeFixed)): // in force by any clock
+			for ; last >= 0 && next[last].TTL >= step.TTL; last-- { // older posts do not live longer either
 				step.From, next = next[last].From, next[:last]
 			}
 		}

@@ -17,7 +17,7 @@ const (
 	day  = 24 * hour
 )
 
-// ttlHistory is the meaning of Lifetimes: every TTL that was ever in force.
+// ttlHistory is the definition of Lifetimes: every TTL that was ever in force.
 type ttlHistory []schema.Lifetime
 
 func (h ttlHistory) decided(ttl time.Duration, now time.Time) ttlHistory {
@@ -36,7 +36,7 @@ func (h ttlHistory) decided(ttl time.Duration, now time.Time) ttlHistory {
 	return append(h[:len(h):len(h)], schema.Lifetime{From: now.Add(day), TTL: ttl})
 }
 
-// life is the shortest TTL that was in force from a post's time to now.
+// life returns the shortest TTL that was in force from a post's time to now.
 func (h ttlHistory) life(made, now time.Time) time.Duration {
 	life := h[0].TTL
 	for _, step := range h[1:] {
@@ -69,7 +69,7 @@ func TestAPostLivesAsLongAsTheShortestTTLSinceItWasMade(t *testing.T) {
 		gone := map[time.Time]bool{}
 		for range 40 {
 			ttl := ttls[rng.IntN(len(ttls))]
-			known := lives // of a process that has not read the decision yet
+			known := lives // the lifetimes of a process that has not read the decision yet
 			lives, history = lives.Decided(ttl, now), history.decided(ttl, now)
 			if known == nil {
 				known = lives
@@ -88,8 +88,8 @@ func TestAPostLivesAsLongAsTheShortestTTLSinceItWasMade(t *testing.T) {
 					}
 					gone[made] = !shown
 				}
-				// The mark of an unfollow is written by a view that was a quarter of an hour old. A backfill
-				// under way writes a post an hour later, by a clock that is six hours ahead.
+				// A view that is a quarter of an hour old writes the mark of an unfollow. A backfill in
+				// progress writes a post an hour later, by a clock that is six hours ahead.
 				for _, m := range marks {
 					if made := m.at.Add(7 * hour); !made.After(now) && lives.End(made).Sub(made) > m.longest {
 						t.Fatalf("seed %d: a post of %s outlives the mark of %s", seed, made, m.at)

@@ -12,8 +12,7 @@ import (
 	"fanfare/internal/table"
 )
 
-// Flush names one flush of one aggregator (docs/LIKES.md). The zero Flush stands for
-// none.
+// Flush names one flush of one aggregator (docs/LIKES.md). The zero Flush means no flush.
 type Flush struct {
 	// Inc is the aggregator's incarnation, 11 characters without '#'.
 	Inc string
@@ -33,25 +32,25 @@ func ParseFlush(s string) (Flush, error) {
 	return Flush{inc, seq}, nil
 }
 
-// KindLike is the kind of reaction that every system has, and that an item without a kind has.
+// KindLike is the kind of reaction that every system has. An item without a kind has this kind.
 const KindLike = "like"
 
-// Like is a user's latest applied action on a post: a reaction of some kind, or none.
+// Like is a user's latest applied action on a post: a reaction of some kind, or no reaction.
 type Like struct {
 	Post, User string
-	// Kind is the user's reaction, "" for none, and Version the ULID of the action that set it.
+	// Kind is the user's reaction, "" for no reaction. Version is the ULID of the action that set Kind.
 	Kind    string
 	Version string
-	// Flush is the flush that counts this state. Base is the kind for which the user was counted
-	// before Flush, "" for none.
+	// Flush is the flush that counts this state. Base is the kind for which the user was counted before
+	// Flush, "" for no kind.
 	Flush Flush
 	Base  string
-	// TTL is the time after which the item may be deleted, zero for never. If the post has no
-	// end, only an uncounted item without a reaction has a TTL.
+	// TTL is the time from which the item may be deleted, zero for never. If the post has no end, only an
+	// uncounted item without a reaction has a TTL.
 	TTL time.Time
-	// LikeShards is the post's number of like shards. The key depends on it.
+	// LikeShards is the post's number of like shards. The item's key depends on LikeShards.
 	LikeShards int
-	// Indexed puts the item into the index of the user's likes.
+	// Indexed means that the item is in the index of the user's likes.
 	Indexed bool
 }
 
@@ -98,7 +97,7 @@ func appendKind(attrs []table.Attr, name, kind string) []table.Attr {
 	return append(attrs, str(name, kind))
 }
 
-// kindOf returns the kind for a state, "" for none.
+// kindOf returns the kind of the reaction that the attributes state and name hold, "" for no reaction.
 func kindOf(it table.Item, state, name string) string {
 	if it.Int(state) == 0 {
 		return ""
@@ -117,21 +116,21 @@ func bit(b bool) int64 {
 type LikeCount struct {
 	// Kinds are the counts by kind.
 	Kinds map[string]int64
-	// AsOf is the time of the last flush, zero for never.
+	// AsOf is the time of the last flush, zero if no flush happened.
 	AsOf time.Time
-	// Done is the highest flushed seq of each incarnation, Fenced the
-	// incarnations that may not flush any more.
+	// Done has the highest flushed sequence number of each incarnation. Fenced has the incarnations that
+	// may not flush any more.
 	Done   map[string]int64
 	Fenced map[string]bool
 }
 
-// Likes is the count of the kind like.
+// Likes returns the count of the kind like.
 func (c LikeCount) Likes() int64 { return c.Kinds[KindLike] }
 
-// Shown is the like count for readers, never below 0.
+// Shown returns the like count for readers, which is never below 0.
 func (c LikeCount) Shown() int64 { return max(0, c.Likes()) }
 
-// AttrCount names the count item's attribute for the reactions of a kind.
+// AttrCount returns the name of the count item's attribute for the reactions of a kind.
 func AttrCount(kind string) string {
 	if kind == KindLike {
 		return AttrLikes
@@ -139,21 +138,22 @@ func AttrCount(kind string) string {
 	return kindPrefix + kind
 }
 
-// kindPrefix begins the names of the counts of kinds other than like.
+// kindPrefix is the prefix of the names of the counts of kinds other than like.
 const kindPrefix = "k"
 
-// AttrFlushed names the count item's attribute for inc's highest flushed seq.
+// AttrFlushed returns the name of the count item's attribute for inc's highest flushed sequence
+// number.
 func AttrFlushed(inc string) string { return "d" + inc }
 
-// AttrFenced names the count item's attribute that fences inc.
+// AttrFenced returns the name of the count item's attribute that fences inc.
 func AttrFenced(inc string) string { return "x" + inc }
 
-// LikeEnd notes that an incarnation of a like aggregator ended cleanly. After it the incarnation stamps no
-// like and flushes no window, and all its stamps are flushed, except the stamps on the posts in Lost. The note
-// stays forever, as stamps do.
+// LikeEnd notes that an incarnation of a like aggregator ended cleanly. After its end, the incarnation
+// stamps no like and flushes no window, and all its stamps are flushed, except the stamps on the posts
+// in Lost. The note stays forever, because stamps stay forever.
 type LikeEnd struct {
 	Inc string
-	// Lost are the posts with a window that ended without its flush.
+	// Lost are the posts with a window that ended without a flush of the window.
 	Lost map[string]bool
 }
 
@@ -166,7 +166,7 @@ func (e LikeEnd) Item() table.Item {
 	return it
 }
 
-// lostPrefix begins the names of the attributes that hold LikeEnd.Lost.
+// lostPrefix is the prefix of the names of the attributes that hold LikeEnd.Lost.
 const lostPrefix = "l"
 
 // ParseLikeEnd decodes the note of an incarnation's end.
@@ -184,7 +184,7 @@ func ParseLikeEnd(it table.Item) (LikeEnd, error) {
 	return e, nil
 }
 
-// ParseLikeCount decodes a like count; nil stands for no count.
+// ParseLikeCount decodes a like count. If it is nil, the post has no count.
 func ParseLikeCount(it *table.Item) LikeCount {
 	var c LikeCount
 	if it == nil {

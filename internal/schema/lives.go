@@ -6,18 +6,19 @@ import (
 	"fanfare/internal/table"
 )
 
-// A life of a user lasts from a profile to its removal (docs/decisions/0030).
+// A life of a user lasts from the creation of a profile to the removal of the profile
+// (docs/decisions/0030).
 
-// removalKept is how long the note of a removal lives.
+// removalKept is the time for which the note of a removal is kept.
 const removalKept = 365 * 24 * time.Hour
 
-// Removal is the end of a life. While the user has no profile, it is a note of its own. The
-// transaction that deletes the profile writes the note, so a missing profile without a note is
-// damage. The transaction that makes the next profile moves the note's content into the profile.
+// Removal is the end of a life. While the user has no profile, the removal is a separate note. The
+// transaction that deletes the profile writes the note, so a missing profile without a note is a
+// finding. The transaction that makes the next profile moves the note's content into the profile.
 type Removal struct {
 	User string
-	// Event is the newest event that requested the removal. At is the time when the
-	// profile was deleted.
+	// Event is the newest event that requested the removal. At is the time at which the profile was
+	// deleted.
 	Event string
 	At    time.Time
 }
@@ -27,8 +28,8 @@ func (r Removal) Item() table.Item {
 	return table.Item{Key: ForgottenKey(r.User), Attrs: append(r.attrs(), num(table.AttrTTL, r.At.Add(removalKept).Unix()))}
 }
 
-// NewItem is Item with an entry in the index of posts by time, where processes with streams of the
-// user find it. made is an id of the time when the profile was deleted.
+// NewItem encodes the note with an entry in the index of posts by time, where processes with streams
+// of the user find the note. made is an id of the time at which the profile was deleted.
 func (r Removal) NewItem(made string) table.Item {
 	it, in := r.Item(), PostsMadePK(BucketOf(made), shardOf(r.User, PostShards))
 	it.Attrs = append(it.Attrs, str(table.AttrGSI1PK, in), str(table.AttrGSI1SK, PostSK(made)+"#"+r.User))
@@ -50,7 +51,7 @@ func ParseRemoval(it table.Item) (r Removal, ok bool) {
 	return removalOf(user, it), ok && it.Key.SK == SortForgotten
 }
 
-// NoteOf returns the note among the items of a user, nil for none.
+// NoteOf returns the note among the items of a user, nil if there is no note.
 func NoteOf(user string, items []table.Item) *Removal {
 	for _, it := range items {
 		if it.Key == ForgottenKey(user) {
@@ -61,8 +62,8 @@ func NoteOf(user string, items []table.Item) *Removal {
 	return nil
 }
 
-// OfFormerLife reports whether a thing of a user, with the given id or version, was made in a former
-// life. note is the note of the user's removal, nil for none.
+// OfFormerLife reports whether a record of a user, with the given id or version, was made in a former
+// life. note is the note of the user's removal, nil if there is no note.
 func OfFormerLife(profile *Profile, note *Removal, version string) bool {
 	if profile == nil {
 		return note != nil

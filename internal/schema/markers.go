@@ -6,7 +6,7 @@ import (
 	"fanfare/internal/table"
 )
 
-// Marker is how far a user has read a list that the user has named.
+// Marker is the position up to which a user has read a list that the user has named.
 type Marker struct {
 	User, Name, Position string
 	At                   time.Time

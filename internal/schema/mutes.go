@@ -12,16 +12,16 @@ type Mute struct {
 	Since        time.Time
 }
 
-// Items encodes m: the mute in the partition of the home, and its other half under the author.
+// Items encodes m: the mute in the partition of the home, and the second item under the author.
 func (m Mute) Items() (mute, muter table.Item) {
 	since := []table.Attr{millis(AttrSince, m.Since)}
 	return table.Item{Key: MuteKey(m.User, m.Author), Attrs: since}, table.Item{Key: MuterKey(m.Author, m.User), Attrs: since}
 }
 
-// MuteSince returns the time of either half of a mute.
+// MuteSince returns the time in either item of a mute.
 func MuteSince(it table.Item) time.Time { return timeOf(&it, AttrSince) }
 
-// ParseMute decodes either half of a mute.
+// ParseMute decodes either item of a mute.
 func ParseMute(it table.Item) (Mute, error) {
 	m := Mute{Since: MuteSince(it)}
 	var home, other bool

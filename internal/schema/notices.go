@@ -8,10 +8,11 @@ import (
 	"fanfare/internal/table"
 )
 
-// NoticeKind is the kind of action that a notification is about.
+// NoticeKind is the kind of action of a notification.
 type NoticeKind string
 
-// The kinds of notifications. The target of a follow is "", the target of any other kind is a post.
+// These constants are the kinds of notifications. The target of a follow is "". The target of any
+// other kind is a post.
 const (
 	NoticeLike    NoticeKind = "like"
 	NoticeComment NoticeKind = "comment"
@@ -22,30 +23,31 @@ const (
 // NoticeKinds are all kinds of notifications.
 var NoticeKinds = []NoticeKind{NoticeLike, NoticeComment, NoticeFollow, NoticeMention} //nolint:gochecknoglobals // a constant in all but name
 
-// byAction reports whether two actions of one user on one target are two separate actions. Each comment and
-// each mention counts separately, but the latest like or follow of a user replaces the former one.
+// byAction reports whether two actions of one user on one target are two separate actions. Each
+// comment and each mention counts separately, but the latest like or follow of a user replaces the
+// user's former like or follow.
 func (k NoticeKind) byAction() bool { return k == NoticeComment || k == NoticeMention }
 
-// NoticeActs is the number of actions that a notification keeps: the newest ones.
+// NoticeActs is the number of newest actions that a notification keeps.
 const NoticeActs = 5
 
-// NoticedMentions is the number of mentions of one comment that notify users, at most.
+// NoticedMentions is the maximum number of mentions in one comment that notify users.
 const NoticedMentions = 10
 
-// ActHolds is the state of an action that holds and has no kind of its own, which is any
-// action but a like.
+// ActHolds is the state of an action that holds and has no kind of reaction: any action but a like.
 const ActHolds = "1"
 
 // Act is one action of a notification.
 type Act struct {
-	// Version is the id of the action: the event's id for a like and a follow, the comment's
-	// id for a comment, the id of the post or comment for a mention.
+	// Version is the id of the action: for a like and a follow the event's id, for a comment the comment's
+	// id, and for a mention the id of the post or comment.
 	Version string
-	// Place is the ULID at which the notification lies while this action is its newest holding action. It is
-	// "" for an action that never held.
+	// Place is the ULID at which the notification is listed while this action is its newest holding
+	// action. Place is "" for an action that never held.
 	Place string
-	// State is "" once the action was taken back, which is final for a comment and a mention. A
-	// like that holds has the kind of the reaction, and any other action ActHolds.
+	// State is "" after the action was taken back. A comment or a mention that was taken back never holds
+	// again. For a like that holds, State is the kind of the reaction; for any other action that holds,
+	// State is ActHolds.
 	State string
 	User  string
 }
@@ -53,7 +55,8 @@ type Act struct {
 // Holds reports whether the action still holds.
 func (a Act) Holds() bool { return a.State != "" }
 
-// Key returns the part that is equal in two actions if the newer one replaces the older one.
+// Key returns the part of an action that is equal in two actions if the newer action replaces the
+// older action.
 func (a Act) Key(kind NoticeKind) string {
 	if kind.byAction() {
 		return a.Version
@@ -61,29 +64,30 @@ func (a Act) Key(kind NoticeKind) string {
 	return a.User
 }
 
-// Replaces reports whether a, which has the key of b, is newer than b. A comment and its
+// Replaces reports whether a is newer than b. Both actions must have the same key. A comment and its
 // deletion have the same version, and the deletion is newer.
 func (a Act) Replaces(b Act) bool {
 	return a.Version > b.Version || a.Version == b.Version && b.Holds() && !a.Holds()
 }
 
-// Notice is a notification: the newest actions of one kind on one target of the user (I13). It
-// stores no number, because readers see a stored count.
+// Notice is a notification: the newest actions of one kind on one target of the user (I13). A
+// notification stores no number, because readers see a stored count.
 type Notice struct {
 	User   string
 	Kind   NoticeKind
 	Target string
-	// Acts has NoticeActs actions at most, the highest version first.
+	// Acts has NoticeActs actions at most, in descending order of their versions.
 	Acts []Act
-	// Revision grows with each write. It is 0 if there is no item.
+	// Revision grows with each write. Revision is 0 if no item is stored.
 	Revision int64
 	TTL      time.Time
 }
 
-// Place returns the place at which the notification is listed, "" if it is not listed: the highest
-// place of an action that holds. If none of a full list holds, older actions may hold, so the
-// notification is listed at the lowest place. If each action was taken back before a worker handled
-// it, a full list has no place. Then the notification is listed at the oldest version.
+// Place returns the place at which the notification is listed, "" if it is not listed. The place is
+// the highest place of an action that holds. If no action of a full list holds, older actions may
+// hold, so the notification is listed at the lowest place. If each action was taken back before a
+// worker handled the action, a full list has no place. Then the notification is listed at the oldest
+// version.
 func (n Notice) Place() string {
 	highest, lowest := "", ""
 	for _, act := range n.Acts {
@@ -103,7 +107,7 @@ func (n Notice) Place() string {
 	return n.Acts[NoticeActs-1].Version
 }
 
-// Highest returns the highest place of any action, "" for none.
+// Highest returns the highest place of any action, "" if no action has a place.
 func (n Notice) Highest() string {
 	highest := ""
 	for _, act := range n.Acts {
@@ -112,7 +116,7 @@ func (n Notice) Highest() string {
 	return highest
 }
 
-// Find returns the action that has the key of act.
+// Find returns the kept action with the same key as act.
 func (n Notice) Find(act Act) (kept Act, ok bool) {
 	i := slices.IndexFunc(n.Acts, func(a Act) bool { return a.Key(n.Kind) == act.Key(n.Kind) })
 	if i < 0 {
@@ -121,7 +125,7 @@ func (n Notice) Find(act Act) (kept Act, ok bool) {
 	return n.Acts[i], true
 }
 
-// Key names the item.
+// Key returns the key of the item.
 func (n Notice) Key() table.Key { return NoticeKey(n.User, n.Kind, n.Target) }
 
 // Item encodes n. Only a listed notification is in the index.
@@ -138,7 +142,7 @@ func (n Notice) Item() table.Item {
 	return table.Item{Key: n.Key(), Attrs: attrs}
 }
 
-// ParseNotice decodes a notification, read from the table or from the index.
+// ParseNotice decodes a notification from the table or from the index.
 func ParseNotice(it table.Item) (Notice, error) {
 	user, ok := userOf(it.Key.PK, noticesSuffix)
 	rest, ok2 := strings.CutPrefix(it.Key.SK, SortNotice)
@@ -157,13 +161,14 @@ func ParseNotice(it table.Item) (Notice, error) {
 	return n, nil
 }
 
-// NoticeMarkItem encodes a user's mark: every notification at or below the place is read (I14).
+// NoticeMarkItem encodes a user's mark. The user has read every notification at or below the place
+// (I14).
 func NoticeMarkItem(user, place string) table.Item {
 	return table.Item{Key: NoticeMarkKey(user), Attrs: []table.Attr{str(AttrReadTo, place)}}
 }
 
-// NoticeMark returns the place of a mark. For a user without a mark, nil, it is "", which is below
-// every place.
+// NoticeMark returns the place of a mark. If the user has no mark, it is nil, and NoticeMark returns
+// "", which is below every place.
 func NoticeMark(it *table.Item) string {
 	if it == nil {
 		return ""

@@ -7,43 +7,42 @@ import (
 	"fanfare/internal/table"
 )
 
-// Post is a post.
+// Post is a post of an author.
 type Post struct {
 	ID, Author, Text, ImageURL string
 	EditedAt                   time.Time
 	LikeShards                 int
-	// The author set Kind, Data and Mentions. Data is the compact form of a JSON object,
-	// "" for none.
+	// The author set Kind, Data and Mentions. Data is the compact form of a JSON object, or "" if the post
+	// has no data.
 	Kind, Data string
 	Mentions   []string
-	// End is the time from which no read shows the post, in whole seconds; zero for
-	// never.
+	// End is the time from which no read shows the post, in whole seconds. Zero means never.
 	End time.Time
 	// Byline may be absent, for example in an imported post.
 	Byline Byline
 	// Comments is the exact number of comments (I4).
 	Comments int64
-	// Deleted is set if only the tombstone of the post exists. No stored post has it.
+	// Deleted is set if only the tombstone of the post exists. No stored post has Deleted.
 	Deleted bool
 }
 
-// Byline is the part of its author's profile that a post stores, so that a home need not read
-// the profile (docs/decisions/0037). It shows nothing if Name is "".
+// Byline is the part of the author's profile that a post stores, so that a home need not read the
+// profile (docs/decisions/0037). Homes do not show a byline whose Name is "".
 type Byline struct {
 	Name, ImageURL string
 	// V is the version of the profile.
 	V int64
 }
 
-// BylineShown is how long after the time of a post homes show its byline. A change of the
-// profile has to reach only posts of this age.
+// BylineShown is the time after a post's creation in which homes show the post's byline. A change of
+// the profile has to reach only posts younger than BylineShown.
 const BylineShown = 24 * time.Hour
 
-// maxByline is the number of bytes above which a post stores no byline: it would cost more
-// units to write and read than the profile.
+// maxByline is the maximum number of bytes of a byline that a post stores. A longer byline would cost
+// more units to write and read than the profile.
 const maxByline = 400
 
-// Attrs encodes b. It names all attributes of b, so it replaces another byline.
+// Attrs encodes b. Attrs returns all attributes of b, so that they replace another byline completely.
 func (b Byline) Attrs() []table.Attr {
 	return []table.Attr{str(AttrBylineName, b.Name), str(AttrBylineImg, b.ImageURL), num(AttrBylineV, b.V)}
 }
@@ -70,8 +69,8 @@ func (p Post) Item() table.Item {
 	return table.Item{Key: PostKey(p.Author, p.ID), Attrs: appendTTL(appendShards(attrs, p.LikeShards), p.End)}
 }
 
-// Ref returns the post by id of a living post. longest is the longest time for which homes show
-// any post. The post by id of an ended post outlives all of the post's messages.
+// Ref returns the post by id of a living post. longest is the maximum time for which homes show any
+// post. The post by id of an ended post outlives all messages of the post.
 func (p Post) Ref(longest time.Duration) PostRef {
 	ref := PostRef{ID: p.ID, Author: p.Author, LikeShards: p.LikeShards, Mentions: len(p.Mentions) > 0, End: p.End}
 	if !p.End.IsZero() {
@@ -95,7 +94,7 @@ func ParsePost(it table.Item) (Post, error) {
 	}, nil
 }
 
-// appendCustom adds custom data and mentions, if the item has any.
+// appendCustom adds custom data and mentions, if the item has custom data or mentions.
 func appendCustom(attrs []table.Attr, data string, mentions []string) []table.Attr {
 	if data != "" {
 		attrs = append(attrs, str(AttrData, data))
@@ -106,7 +105,7 @@ func appendCustom(attrs []table.Attr, data string, mentions []string) []table.At
 	return attrs
 }
 
-// MentionsOf returns the mentioned users of a post or a comment, nil for none.
+// MentionsOf returns the mentioned users of a post or a comment, nil if no user is mentioned.
 func MentionsOf(it table.Item) []string {
 	if to := it.Str(AttrMentions); to != "" {
 		return strings.Split(to, " ")
@@ -114,19 +113,19 @@ func MentionsOf(it table.Item) []string {
 	return nil
 }
 
-// PostRef is the post by id: a small item that is read before each page of a fan-out, and
-// whenever the author is enough. After a deletion it is the tombstone.
+// PostRef is the post by id: a small item that each page of a fan-out reads, and each read that needs
+// only the author. After a deletion, PostRef is the tombstone.
 type PostRef struct {
 	ID, Author string
 	LikeShards int
 	// Mentions reports that the post mentions users.
 	Mentions bool
-	// End is the end of the post, zero for never. It never changes.
+	// End is the end of the post, zero if the post has no end. End never changes.
 	End     time.Time
 	Deleted bool
-	// TTL is the time when a tombstone expires, zero for never.
+	// TTL is the time at which a tombstone expires, zero for never.
 	TTL time.Time
-	// Purged means that a tombstone's purge is over.
+	// Purged means that the purge of a tombstone's post is complete.
 	Purged bool
 	// TakenDown, if not nil, means that a service deleted the post.
 	TakenDown *TakeDown
@@ -168,7 +167,7 @@ func (r PostRef) Gone(now time.Time) bool {
 	return r.Deleted || !r.End.IsZero() && !now.Before(r.End)
 }
 
-// Until returns the earlier one of the post's end and a time.
+// Until returns the earlier of the post's end and a time.
 func (r PostRef) Until(at time.Time) time.Time {
 	if !r.End.IsZero() && r.End.Before(at) {
 		return r.End
@@ -196,11 +195,11 @@ func ParsePostRef(it table.Item) (PostRef, error) {
 	return ref, nil
 }
 
-// Comment is a comment of a post. Data has the form of a post's data.
+// Comment is a comment on a post. Data has the form of a post's data.
 type Comment struct {
 	ID, Post, Author, Text, Data string
 	Mentions                     []string
-	// TTL is the end of the post, zero for never.
+	// TTL is the end of the post, zero if the post has no end.
 	TTL time.Time
 }
 
@@ -213,7 +212,7 @@ func (c Comment) Item() table.Item {
 	return table.Item{Key: CommentKey(c.Post, c.ID), Attrs: appendTTL(appendCustom(attrs, c.Data, c.Mentions), c.TTL)}
 }
 
-// ParseComment decodes a comment, read from the table or from the index.
+// ParseComment decodes a comment from the table or from the index.
 func ParseComment(it table.Item) (Comment, error) {
 	rest, ok := strings.CutPrefix(it.Key.PK, "p#")
 	post, ok2 := strings.CutSuffix(rest, "#comment")
@@ -230,10 +229,10 @@ func ParseComment(it table.Item) (Comment, error) {
 // Idempotency is the record of an Idempotency-Key.
 type Idempotency struct {
 	User, Key string
-	// Post is the id that the key stands for, BodyHash the hash of the request's body.
+	// Post is the id of the post to which the key is bound. BodyHash is the hash of the request's body.
 	Post, BodyHash string
-	// LikeShards is the post's number of like shards, so that all publishes of the post
-	// agree.
+	// LikeShards is the post's number of like shards. The record stores LikeShards so that all publishes
+	// of the post have the same number.
 	LikeShards int
 	TTL        time.Time
 }

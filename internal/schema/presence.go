@@ -6,8 +6,8 @@ import (
 	"fanfare/internal/table"
 )
 
-// Day is a day in UTC, counted from 1970. Presences and edges have the last day whose posts
-// are pushed (docs/HYBRID.md).
+// Day is a day in UTC, counted from 1970. Presences and edges have the last day whose posts are pushed
+// (docs/HYBRID.md).
 type Day int64
 
 const dayLength = 24 * time.Hour
@@ -18,15 +18,15 @@ func DayOf(t time.Time) Day { return Day(t.Unix() / int64(dayLength/time.Second)
 // Start returns the first moment of the day.
 func (d Day) Start() time.Time { return time.Unix(int64(d)*int64(dayLength/time.Second), 0).UTC() }
 
-// Length returns the time of so many days.
+// Length returns the length of a number of days.
 func (d Day) Length() time.Duration { return time.Duration(d) * dayLength }
 
-// offDays is how far ahead a process dates the edges of an enrolled reader if the feature
-// is off.
+// offDays is the number of days by which a process dates the edges of an enrolled reader ahead if the
+// feature is off.
 const offDays = 90
 
-// DaysAhead returns how many days ahead a process with this number of active days dates the
-// edges of enrolled readers.
+// DaysAhead returns the number of days by which a process with this number of active days dates the
+// edges of enrolled readers ahead.
 func DaysAhead(activeDays int) Day {
 	if activeDays == 0 {
 		return offDays
@@ -37,28 +37,27 @@ func DaysAhead(activeDays int) Day {
 // PresenceState is the way in which the home of an enrolled reader is read.
 type PresenceState string
 
-// The states of a presence.
+// These constants are the states of a presence.
 const (
-	// PresenceHere reads the home by push. The timeline lacks the posts of the gap.
+	// PresenceHere means that the home is read by push. The timeline lacks the posts of the gap.
 	PresenceHere PresenceState = "here"
-	// PresenceReturning reads the home by pull, until its entries are rebuilt.
+	// PresenceReturning means that the home is read by pull, until its entries are rebuilt.
 	PresenceReturning PresenceState = "returning"
 )
 
-// Presence is the state of a reader whose edges have days. A reader without a presence
-// has no edge with a day, and fan-out skips none of its edges.
+// Presence is the state of a reader whose edges have days. A reader without a presence has no edge
+// with a day, and fan-out skips no edge of such a reader.
 type Presence struct {
 	User  string
 	State PresenceState
-	// Until is a day. Each edge of the reader with a day has this day or a later one.
+	// Until is a lower bound: no dated edge of the reader has a day before Until.
 	Until Day
 	// V grows by one with each return.
 	V int64
-	// At is the time when the last return ended, zero for none.
+	// At is the time at which the last return ended, zero if no return has ended.
 	At time.Time
-	// Lo and Hi bound the gap, the ids of posts that may not have been pushed: from Lo
-	// on, below Hi. Both are "" if there is no gap, and Hi is "" while the reader
-	// returns.
+	// Lo and Hi bound the gap, the ids of posts that may not have been pushed: from Lo on, below Hi. Lo
+	// and Hi are "" if there is no gap, and Hi is "" while the reader returns.
 	Lo, Hi string
 }
 

@@ -8,20 +8,20 @@ import (
 	"fanfare/internal/table"
 )
 
-// Settings are the settings of one role that all daemons of a deployment must share, as the
-// process that started last has them. They are only for comparisons: no decision depends on
-// them.
+// Settings are the settings of one role that all daemons of a deployment must share. The stored
+// settings are the settings of the process that started last. Settings are only for comparisons: no
+// decision depends on them.
 type Settings struct {
 	Role string
-	At   time.Time // of the start
-	// Values are the settings by variable.
+	At   time.Time // the time of the start
+	// Values has the value of each setting, by variable.
 	Values map[string]string
 }
 
-// settingPrefix begins the name of each attribute that holds a setting.
+// settingPrefix is the prefix of the name of each attribute that holds a setting.
 const settingPrefix = "FANFARE_"
 
-// SettingsKey names the settings of a role.
+// SettingsKey returns the key of the settings of a role.
 func SettingsKey(role string) table.Key { return table.Key{PK: "settings", SK: role} }
 
 // Item encodes s.

@@ -7,7 +7,7 @@ import (
 	"fanfare/internal/table"
 )
 
-// userOf returns the user of a partition "u#USER" + suffix.
+// userOf returns the user of a partition whose key is "u#USER" + suffix.
 func userOf(pk, suffix string) (string, bool) {
 	rest, ok := strings.CutPrefix(pk, "u#")
 	if !ok {
@@ -23,16 +23,16 @@ type Profile struct {
 	CreatedAt                 time.Time
 	// Data is the user's custom data, in the form of a post's data.
 	Data string
-	// V is the version of Name and ImageURL. It grows with each change of them, and is 0 for a
+	// V is the version of Name and ImageURL. V grows with each change of Name or ImageURL, and is 0 for a
 	// profile that a repair made.
 	V int64
-	// After is an id above all ids of former lives, "" in the first life. Former is the removal
-	// that ended the previous life.
+	// After is an id above all ids of former lives, "" in the first life. Former is the removal that ended
+	// the previous life.
 	After  string
 	Former Removal
 }
 
-// Byline returns the byline of the user's posts. It has no name if it would be too long.
+// Byline returns the byline of the user's posts. A byline that would be too long has no name.
 func (p Profile) Byline() Byline {
 	if len(p.Name)+len(p.ImageURL) > maxByline {
 		return Byline{V: p.V}
@@ -71,15 +71,14 @@ func ParseProfile(it table.Item) (Profile, error) {
 // Counts are a user's exact counts (I4).
 type Counts struct {
 	Followers, Following, Posts int64
-	// LastDeleted is the id of the newest post that was deleted, "" for none.
+	// LastDeleted is the id of the newest deleted post, "" if no post was deleted.
 	LastDeleted string
 	// Upto is the lowest day that a new dated edge of the user may have, 0 for a user without
 	// a presence.
 	Upto Day
 }
 
-// ParseUser reads the items of the partition UserPK: the profile, if there is one,
-// and the counts.
+// ParseUser reads the items of the partition UserPK: the counts, and the profile, if a profile exists.
 func ParseUser(items []table.Item) (profile *Profile, counts Counts, err error) {
 	for _, it := range items {
 		switch {
@@ -102,8 +101,8 @@ func ParseUser(items []table.Item) (profile *Profile, counts Counts, err error) 
 // ModeState is the stage of an author between push and pull.
 type ModeState string
 
-// The states of a mode. In all states but ModePull new posts are pushed. In all states but
-// ModePush some followers' homes may merge the author's posts in.
+// These constants are the states of a mode. In all states but ModePull, new posts are pushed. In all
+// states but ModePush, some followers' homes may merge the author's posts in.
 const (
 	ModePush      ModeState = "push"
 	ModeSwitching ModeState = "switching" // a mark walk prepares the homes of all followers
@@ -111,7 +110,7 @@ const (
 	ModeLeaving   ModeState = "leaving" // a mark walk ends the marks
 )
 
-// Mode is an author's mode (docs/HYBRID.md). An author without this item is pushed.
+// Mode is an author's mode (docs/HYBRID.md). The posts of an author without this item are pushed.
 type Mode struct {
 	Author string
 	State  ModeState
@@ -122,13 +121,13 @@ type Mode struct {
 	Since string
 	// At is the time of the last change.
 	At time.Time
-	// Walked is the last follower whose mark the last walk has handled, "" for
-	// none. Walker is the event that began the walk, and WalkedAt the time of its last step.
+	// Walked is the last follower whose mark the last walk has handled, "" if there is none. Walker is the
+	// event that began the walk, and WalkedAt is the time of the walk's last step.
 	Walked, Walker string
 	WalkedAt       time.Time
 }
 
-// Pulls reports whether a post is pulled if it is handled now.
+// Pulls reports whether a post is pulled if a worker handles the post now.
 func (m Mode) Pulls(post string) bool { return m.State == ModePull && post >= m.Since }
 
 // Item encodes a mode whose walk has not begun.
@@ -158,17 +157,17 @@ func ParseMode(author string, items []table.Item) (Mode, error) {
 	return Mode{Author: author, State: ModePush}, nil
 }
 
-// Edge is one direction of a follow. Other is the user in its sort key.
+// Edge is one direction of a follow. Other is the user in the edge's sort key.
 type Edge struct {
 	Other string
 	Since time.Time
-	// From is the lowest post id that the follow shows; on the following edge only.
+	// From is the lowest post id that the follow shows. Only the following edge has From.
 	From string
-	// V is the later time of an imported follow's version, zero for Since; on the
-	// following edge only. It is above the user's former lives.
+	// V is the time of an imported follow's version, if that time is later than Since. Zero means Since. V
+	// is above the user's former lives. Only the following edge has V.
 	V time.Time
-	// Until is the last day whose posts are pushed along the edge, 0 for every day; on the
-	// follower edge only.
+	// Until is the last day whose posts are pushed along the edge, 0 for every day. Only the follower edge
+	// has Until.
 	Until Day
 }
 
@@ -178,7 +177,7 @@ func Pushed(edge *table.Item, day Day) bool {
 	return until.IsZero() || Day(until.Int()) >= day
 }
 
-// DatedFollowerItem is FollowerItem for an edge with a last day of pushes.
+// DatedFollowerItem encodes an edge under the author, with a last day of pushes.
 func DatedFollowerItem(author, follower string, since time.Time, until Day) table.Item {
 	it := FollowerItem(author, follower, since)
 	if until != 0 {
@@ -197,7 +196,8 @@ func FollowingItem(follower, author string, since time.Time, from string) table.
 	return table.Item{Key: FollowingKey(follower, author), Attrs: []table.Attr{millis(AttrSince, since), str(AttrFrom, from)}}
 }
 
-// ImportedFollowingItem is FollowingItem for a follow whose version has the later time v.
+// ImportedFollowingItem encodes the edge under the follower for a follow whose version has the later
+// time v.
 func ImportedFollowingItem(follower, author string, since time.Time, from string, v time.Time) table.Item {
 	it := FollowingItem(follower, author, since, from)
 	if !v.Equal(since) {
@@ -206,7 +206,7 @@ func ImportedFollowingItem(follower, author string, since time.Time, from string
 	return it
 }
 
-// ParseEdge decodes either direction.
+// ParseEdge decodes an edge of either direction.
 func ParseEdge(it table.Item) (Edge, error) {
 	other, ok := UserOfSK(it.Key.SK)
 	if !ok {

@@ -10,25 +10,25 @@ import (
 	"fanfare/internal/table"
 )
 
-// facet is one type of item: the form of its key, and samples.
+// facet is a type of item: the form of its key, and samples.
 type facet struct {
 	name string
-	// key has names in capitals for values.
+	// key has names in capitals in the places of values.
 	key     table.Key
 	samples []table.Item
 }
 
-// facets returns every type of item. Keys and samples come from the functions that
-// the program itself uses.
+// facets returns every type of item. The functions that the program itself uses make the keys and
+// samples.
 func facets() []facet {
 	const (
 		alice, bob = "alice", "bob"
 		post       = "01K0D4N8R8T5M2V9X7C3B6Z1QA"
 		comment    = "01K0D4NSS8H1J4K7N2P5R8T3VB"
 		action     = "01K0D4PB9RW6Y3A8D1F4G7J2KC"
-		inc        = "INC" // an aggregator's incarnation; its name is part of attributes' names
+		inc        = "INC" // an aggregator's incarnation; INC is part of attributes' names
 	)
-	at := time.UnixMilli(1752796000000).UTC() // when alice posted
+	at := time.UnixMilli(1752796000000).UTC() // the time at which alice posted
 	later, expiry := at.Add(time.Minute), at.Add(30*24*time.Hour)
 	flush := Flush{Inc: inc, Seq: 1}
 	album := Post{ID: action, Author: alice, Text: "Two photos of the harbour.", LikeShards: 1, Kind: "album", Data: `{"photos":[{"url":"https://img.example/1.jpg"},{"url":"https://img.example/2.jpg"}]}`, Mentions: []string{bob, "carol"}, End: at.Add(24 * time.Hour)}
@@ -105,7 +105,7 @@ func facets() []facet {
 	}, ownFacets(bob, post, action, later)...)
 }
 
-// ownFacets returns the types of item that only their user sees.
+// ownFacets returns the types of item that only the item's user sees.
 func ownFacets(user, post, bookmark string, at time.Time) []facet {
 	listed, byPost := Bookmark{User: user, Post: post, V: bookmark}.Items()
 	return []facet{
@@ -126,7 +126,7 @@ func ownFacets(user, post, bookmark string, at time.Time) []facet {
 	}
 }
 
-// anyShard replaces the shard's number at the end of a key's part by a name.
+// anyShard replaces the shard number at the end of a part of a key by a name.
 func anyShard(k table.Key) table.Key {
 	const digits = "0123456789"
 	named := func(s string) string {
@@ -138,7 +138,7 @@ func anyShard(k table.Key) table.Key {
 	return table.Key{PK: named(k.PK), SK: named(k.SK)}
 }
 
-// The import format of NoSQL Workbench for DynamoDB, version 3.0.
+// These types are the import format of NoSQL Workbench for DynamoDB, version 3.0.
 type (
 	wbModel struct {
 		ModelName     string
@@ -180,7 +180,7 @@ func WorkbenchModel(tableName string) ([]byte, error) {
 		TableName: tableName, KeyAttributes: wbKeyOf(table.AttrPK, table.AttrSK), BillingMode: "PAY_PER_REQUEST",
 		GlobalSecondaryIndexes: []wbIndex{{table.IndexName, wbKeyOf(table.AttrGSI1PK, table.AttrGSI1SK), map[string]string{"ProjectionType": "ALL"}}},
 	}
-	kinds := map[string]string{} // types by name
+	kinds := map[string]string{} // types by attribute name
 	for _, f := range facets() {
 		view := wbFacet{FacetName: f.name, NonKeyAttributes: []string{}}
 		view.KeyAttributeAlias.PartitionKeyAlias, view.KeyAttributeAlias.SortKeyAlias = f.key.PK, f.key.SK
@@ -198,7 +198,7 @@ func WorkbenchModel(tableName string) ([]byte, error) {
 					kinds[a.Name] = kind
 					t.NonKeyAttributes = append(t.NonKeyAttributes, wbAttribute{a.Name, kind})
 				case kind:
-				default: // it would need two attributes there
+				default: // such an item would need two attributes in the index
 					return nil, fmt.Errorf("table: attribute %s is both %s and %s", a.Name, kinds[a.Name], kind)
 				}
 				if !inView[a.Name] {

@@ -33,7 +33,7 @@ func TestWorkbenchModelIsThePublishedOne(t *testing.T) {
 	assert.Empty(t, diff, "docs/workbench.json is another one (go test ./internal/schema -run Workbench -update writes it)")
 }
 
-// TestWorkbenchModelHasTheShapeThatIsImported checks the names and types of the format.
+// TestWorkbenchModelHasTheShapeThatIsImported checks the names and types of the import format.
 func TestWorkbenchModelHasTheShapeThatIsImported(t *testing.T) {
 	raw, err := WorkbenchModel("mine")
 	require.NoError(t, err)
@@ -117,8 +117,8 @@ func TestWorkbenchModelHasTheShapeThatIsImported(t *testing.T) {
 	assert.Equalf(t, len(rows), inFacets, "%d rows, %d of them in facets", len(rows), inFacets)
 }
 
-// TestEveryKeyIsInTheWorkbenchModel compares the facets with the source: a new kind
-// of key needs a facet.
+// TestEveryKeyIsInTheWorkbenchModel compares the facets with the source, because a new kind of key
+// needs a facet.
 func TestEveryKeyIsInTheWorkbenchModel(t *testing.T) {
 	files := token.NewFileSet()
 	keys, err := parser.ParseFile(files, "keys.go", nil, 0)

@@ -1,7 +1,7 @@
-// Package access gives the domain its table and its queue: reads, transactions, events, and the
-// checks that several access patterns share. Each process has one Access, so its requests share
-// reads. They share like counts and names for as long as these may be old. They share a read of
-// a post only while all of them wait for it.
+// Package access gives the domain its table and its queue: reads, transactions, events, and the checks
+// that several access patterns share. Each process has one Access, so that requests share reads.
+// Requests share like counts and names for as long as a shown count or name may be old. Requests share
+// a read of a post only while all these requests wait for the read.
 //
 // # It must never
 //
@@ -25,39 +25,37 @@ import (
 	"fanfare/internal/table"
 )
 
-// Config holds the parts and settings of an Access. The fields down to Lifetimes are
+// Config holds the parts and settings of an Access. Store, Publisher, IDs, Now and Lifetimes are
 // required; the zero value of each other field takes its default.
 type Config struct {
-	// Store is the table. It may return expired items: New hides them.
+	// Store is the table. Store may return expired items, because New hides expired items.
 	Store table.Store
-	// Local means that Store is in this process. A request then makes its reads one after
-	// the other, and shares no reads of posts and profiles.
+	// Local means that Store is in this process. A request then makes its reads one after another, and
+	// shares no reads of posts and profiles.
 	Local bool
 	// Publisher takes PostCreated, PostDeleted, Followed, Unfollowed, Seen, Returned, Liked,
 	// Unliked and Reacted.
 	Publisher message.Publisher
-	// IDs makes the ids of posts, comments and events. A process has one.
+	// IDs makes the ids of posts, comments and events. A process has one generator.
 	IDs *id.Generator
 	// Now is the clock.
 	Now func() time.Time
 	// Clock, if not nil, reports when Now is too uncertain to decide by age.
 	Clock *clock.Clock
-	// Lifetimes are how long posts stay in homes, by the times of their ids.
+	// Lifetimes are the times for which homes show posts, by the times of the posts' ids.
 	Lifetimes *lifetime.View
-	// LikeWindow is the window of the like aggregators. The reads through this Access share
-	// like counts for half of it, and authors' names for a minute. With 0 nothing is
-	// shared.
+	// LikeWindow is the window of the like aggregators. Reads share like counts for half of LikeWindow,
+	// and authors' names for a minute. If LikeWindow is 0, reads share nothing.
 	LikeWindow time.Duration
-	// Reactions are the kinds of reaction besides like that reads show.
+	// Reactions are the kinds of reaction, besides like, that reads show.
 	Reactions []string
-	// ActiveDays is how many days ahead the edges of readers are dated. 0 enrols nobody.
+	// ActiveDays is the number of days ahead by which readers' edges are dated. 0 enrols no reader.
 	ActiveDays int
-	// Jitter returns a number in [0, 1) that spreads retries. Default random.
+	// Jitter returns a number in [0, 1) that spreads retries. The default is random.
 	Jitter func() float64
-	// RequestID returns the id of the request that ctx belongs to, for events and
-	// logs. Default "".
+	// RequestID returns the id of the request that ctx belongs to, for events and logs. The default is "".
 	RequestID func(context.Context) string
-	// Log takes the warnings. Default none.
+	// Log takes the warnings. The default is no log.
 	Log *zap.Logger
 }
 
@@ -75,23 +73,22 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Access reads and writes the table, and sends events. Its methods may be called at the same
-// time.
+// Access reads and writes the table, and sends events. Its methods are safe for concurrent use.
 type Access struct {
 	Config
-	// Recent has the authors and like counts that may be a moment old.
+	// Recent holds authors and like counts that may be slightly old.
 	Recent *Recent
-	// posts reads posts by their keys, and refs reads posts by their ids, consistently.
-	// Each has batches of its own, so that likes do not delay homes.
+	// posts reads posts by their keys, and refs reads posts by their ids; both reads are consistent. posts
+	// and refs have separate batches, so that likes do not delay homes.
 	posts, refs func(context.Context, []table.Key) (map[table.Key]table.Item, error)
 	turns       *turns
 }
 
-// New returns an Access. Its Config has the defaults, and must not be changed.
+// New returns an Access. Its Config contains the defaults, and must not change afterwards.
 func New(cfg Config) *Access {
 	a := &Access{Config: cfg.withDefaults(), turns: newTurns()}
 	a.posts, a.refs = a.getAll, a.getAll
-	if !a.Local { // a local table has no bound for one item
+	if !a.Local { // a local table has no limit on the reads of one item
 		a.posts, a.refs = memory.Share(a.getAll).Get, memory.Share(a.getAll).Get
 	}
 	a.Recent = newRecentReads(a)

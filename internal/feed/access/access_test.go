@@ -37,7 +37,7 @@ func TestASettingThatIsGivenStays(t *testing.T) {
 	assert.Equal(t, "r1", c.RequestID(t.Context()))
 }
 
-// busy cancels each transaction for lack of capacity.
+// busy is a table that cancels each transaction for lack of capacity.
 type busy struct {
 	table.Store
 	cancelled func()

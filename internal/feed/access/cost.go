@@ -8,8 +8,8 @@ import (
 )
 
 // Cost counts the capacity units that the table calls of one request used or caused. If several
-// requests share a read, its units count for the request that makes it.
-type Cost struct{ halves atomic.Int64 } // half a unit is the least that a call uses
+// requests share a read, the request that makes the read counts the units.
+type Cost struct{ halves atomic.Int64 } // a call uses half a unit at least
 
 type costKey struct{}
 
@@ -19,7 +19,7 @@ func WithCost(ctx context.Context) (context.Context, *Cost) {
 	return context.WithValue(ctx, costKey{}, cost), cost
 }
 
-// Cause adds the units that later work of the request will use.
+// Cause adds the units that the request's later work will use.
 func Cause(ctx context.Context, units int64) {
 	if cost, ok := ctx.Value(costKey{}).(*Cost); ok {
 		cost.halves.Add(2 * units)
@@ -36,7 +36,7 @@ func Measure(ctx context.Context, do func(context.Context) error) (units float64
 	return cost.Units(), err
 }
 
-// Units returns the units that the request used or caused so far.
+// Units returns the units that the request has used or caused so far.
 func (c *Cost) Units() float64 { return float64(c.halves.Load()) / 2 }
 
 // addCost is the observer of a Service's table calls.

@@ -10,13 +10,14 @@ import (
 	"fanfare/internal/table"
 )
 
-// edgesForEachUser bounds the query of a user's edges: it reads this many edges for each
-// user of the page.
+// edgesForEachUser bounds the query of a user's edges: for each user of the page, the query reads
+// edgesForEachUser edges at most.
 const edgesForEachUser = 3
 
-// EdgesTo returns the users to which a partition of one user's edges or blocks has an item. Like ownReactions,
-// it reads the items between the first and the last of users, and reads the remaining items by key if there
-// are very many. Both reads are consistent: a follow shows at once.
+// EdgesTo returns the subset of users for which a partition of one user's edges or blocks has an item.
+// Like ownReactions, EdgesTo reads the items between the first and the last of users; if the range has
+// very many items, EdgesTo reads the remaining items by key. Both reads are consistent, because a
+// follow must show at once.
 func (a *Access) EdgesTo(ctx context.Context, pk string, users []string) (map[string]bool, error) {
 	has := make(map[string]bool, len(users))
 	if len(users) > 1 {

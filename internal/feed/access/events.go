@@ -12,7 +12,7 @@ import (
 	"fanfare/messages"
 )
 
-// Message fills the header of an event and encodes it. The event's id is above floor.
+// Message fills the header of an event and encodes the event. The event's id is above floor.
 func (a *Access) Message(ctx context.Context, e messages.Event, floor string) (*message.Message, error) {
 	e.Head().RequestID = a.RequestID(ctx)
 	eventID, err := a.IDs.After(floor)
@@ -22,8 +22,7 @@ func (a *Access) Message(ctx context.Context, e messages.Event, floor string) (*
 	return a.messageAs(ctx, e, eventID)
 }
 
-// messageAs is Message for an event with the id eventID, whose header already has the
-// request's id.
+// messageAs encodes an event with the id eventID. The event's header already has the request's id.
 func (a *Access) messageAs(ctx context.Context, e messages.Event, eventID string) (*message.Message, error) {
 	head := e.Head()
 	head.EventID, head.Time = eventID, a.Now().UTC()
@@ -34,12 +33,12 @@ func (a *Access) messageAs(ctx context.Context, e messages.Event, eventID string
 	return msg, nil
 }
 
-// Publish puts an event on a topic. When it returns nil the event is durable (I5).
+// Publish puts an event on a topic. When Publish returns nil, the event is durable (I5).
 func (a *Access) Publish(ctx context.Context, topic string, e messages.Event) error {
 	return a.PublishAbove(ctx, topic, e, "")
 }
 
-// PublishAbove is Publish for an event whose id must be above floor.
+// PublishAbove publishes an event whose id must be above floor.
 func (a *Access) PublishAbove(ctx context.Context, topic string, e messages.Event, floor string) error {
 	msg, err := a.Message(ctx, e, floor)
 	if err != nil {
@@ -48,7 +47,7 @@ func (a *Access) PublishAbove(ctx context.Context, topic string, e messages.Even
 	return fault.Wrap("queue", a.Publisher.Publish(topic, msg))
 }
 
-// PublishAs is Publish for an event with the given id.
+// PublishAs publishes an event with the given id.
 func (a *Access) PublishAs(ctx context.Context, topic string, e messages.Event, eventID string) error {
 	e.Head().RequestID = a.RequestID(ctx)
 	msg, err := a.messageAs(ctx, e, eventID)
@@ -58,7 +57,7 @@ func (a *Access) PublishAs(ctx context.Context, topic string, e messages.Event, 
 	return fault.Wrap("queue", a.Publisher.Publish(topic, msg))
 }
 
-// PublishPost publishes PostCreated for a post: workers deliver it.
+// PublishPost publishes PostCreated for a post, so that workers deliver the post.
 func (a *Access) PublishPost(ctx context.Context, p schema.Post) error {
 	e := &messages.PostCreated{
 		PostID: p.ID, AuthorID: p.Author, Text: p.Text, ImageURL: p.ImageURL, LikeShards: p.LikeShards,

@@ -12,9 +12,8 @@ import (
 	"fanfare/internal/table"
 )
 
-// PostByID reads a post's author and state by its id. The read is consistent: it must
-// find each post whose creation was answered, and no post whose deletion was answered
-// (I2).
+// PostByID reads a post's author and state by the post's id. The read is consistent, because it must
+// find each post whose creation was answered, and no post whose deletion was answered (I2).
 func (a *Access) PostByID(ctx context.Context, post string) (schema.PostRef, error) {
 	key := schema.PostByIDKey(post)
 	found, err := a.PostRefs(ctx, []table.Key{key})
@@ -29,7 +28,8 @@ func (a *Access) PostByID(ctx context.Context, post string) (schema.PostRef, err
 	return byID, fault.Wrap("table", err)
 }
 
-// LivingPost is PostByID, but answers NotFound for a post that was deleted or has ended.
+// LivingPost returns a post as PostByID does, but returns NotFound for a post that was deleted or has
+// ended.
 func (a *Access) LivingPost(ctx context.Context, post string) (schema.PostRef, error) {
 	byID, err := a.PostByID(ctx, post)
 	if err == nil && byID.Gone(a.Now()) {
@@ -38,7 +38,7 @@ func (a *Access) LivingPost(ctx context.Context, post string) (schema.PostRef, e
 	return byID, err
 }
 
-// WhyGone returns what happened to a post that is gone.
+// WhyGone returns the reason why a post is gone.
 func WhyGone(post schema.PostRef) string {
 	if post.Deleted {
 		return "was deleted"
@@ -70,9 +70,9 @@ func (a *Access) LivingPosts(ctx context.Context, posts []string, living map[str
 	return nil
 }
 
-// WriterAndPost returns a post for a write about it, and an id that the write's own id must be
-// above: all ids of the user's former lives are below. The user must have a profile, and the
-// post must not be deleted.
+// WriterAndPost returns a post for a write about the post, and an id above all ids of the user's
+// former lives. The id of the write must be above that id. The user must have a profile, and the post
+// must not be deleted.
 func (a *Access) WriterAndPost(ctx context.Context, user, post string) (after string, byID schema.PostRef, err error) {
 	var missing, gone error
 	err = a.All(ctx,
@@ -85,13 +85,13 @@ func (a *Access) WriterAndPost(ctx context.Context, user, post string) (after st
 	if err != nil {
 		return "", schema.PostRef{}, err
 	}
-	if missing != nil { // the same error comes first whichever read ends first
+	if missing != nil { // the returned error must not depend on the order in which the reads end
 		return "", schema.PostRef{}, missing
 	}
 	return after, byID, gone
 }
 
-// failure returns err if a read failed, nil if err is an answer of the read.
+// failure returns err if err is the failure of a read, and nil if err is the answer of a read.
 func failure(err error) error {
 	if e, ok := errors.AsType[*fault.Error](err); ok && e.Kind != fault.Unavailable {
 		return nil
@@ -99,14 +99,14 @@ func failure(err error) error {
 	return err
 }
 
-// RefillOfLivingPosts is the refill of a list of one user's items that OfLivingPosts reads. A refill reads a
-// page, and then the page's posts with one request. The first page may take two requests for its posts, and a
-// check of the user. A small first refill takes two calls more.
+// RefillOfLivingPosts returns the refill for a list of one user's items that OfLivingPosts reads. A
+// refill reads a page, and then the page's posts with one request. The first page may take two
+// requests for its posts, and a check of the user. A small first refill takes two calls more.
 func RefillOfLivingPosts() page.Refill {
 	return page.Refill{Budget: page.BudgetAfter(4), Calls: 2, Most: table.MaxBatchGet, Small: true}
 }
 
-// OfLivingPosts wraps parse so that it leaves out items that belong to a deleted post. It adds
+// OfLivingPosts returns a parse that leaves out the items of deleted posts. The returned parse adds
 // all living posts to living.
 func OfLivingPosts[T any](ctx context.Context, a *Access, parse func([]table.Item) ([]T, error), post func(T) string, living map[string]schema.PostRef) func([]table.Item) ([]T, error) {
 	return func(read []table.Item) ([]T, error) {
@@ -125,8 +125,9 @@ func OfLivingPosts[T any](ctx context.Context, a *Access, parse func([]table.Ite
 	}
 }
 
-// PostsBy returns references to author's first want posts of a span. It returns fewer if
-// the span has no more, or if the budget ends the read. The first page reads size posts.
+// PostsBy returns references to the first want posts of author in a span. PostsBy returns fewer
+// references if the span has no more posts, or if the budget ends the read. The first page reads size
+// posts.
 func (a *Access) PostsBy(ctx context.Context, calls *page.Budget, author string, of Span, want, size int) (page.Stretch[Ref], error) {
 	if of.Empty() {
 		return page.Stretch[Ref]{}, nil
@@ -139,8 +140,8 @@ func (a *Access) PostsBy(ctx context.Context, calls *page.Budget, author string,
 	}))
 }
 
-// UserPage is page for a list of one user's items. The user must exist. Only an empty
-// list checks that, because a user who owns any item has a profile.
+// UserPage returns a page of a list of one user's items. The user must exist. UserPage checks the user
+// only if the list is empty, because a user who owns any item has a profile.
 func UserPage[T any](ctx context.Context, a *Access, read page.Stretch[T], in page.Request, scope page.Scope, position func(T) string) (page.List[T], error) {
 	if len(read.Items) == 0 && read.Cut == "" && in.Cursor == "" {
 		if err := a.RequireUser(ctx, scope.Owner); err != nil {
@@ -151,7 +152,7 @@ func UserPage[T any](ctx context.Context, a *Access, read page.Stretch[T], in pa
 }
 
 // profileAfter returns an id above all ids of the user's former lives, "" in the first life. If the
-// user has no profile, it returns the error of missing.
+// user has no profile, profileAfter returns the error of missing.
 func (a *Access) profileAfter(ctx context.Context, user string, missing func(user string) error) (after string, err error) {
 	it, err := a.Get(ctx, schema.ProfileKey(user), true, schema.AttrAfter)
 	if err != nil {
@@ -163,22 +164,21 @@ func (a *Access) profileAfter(ctx context.Context, user string, missing func(use
 	return it.Str(schema.AttrAfter), nil
 }
 
-// RequireUser returns NotFound if there is no such user.
+// RequireUser returns NotFound if the user does not exist.
 func (a *Access) RequireUser(ctx context.Context, user string) error {
 	_, err := a.profileAfter(ctx, user, func(user string) error { return fault.NotFoundf("there is no user %s", user) })
 	return err
 }
 
-// RequireWriter returns ProfileMissing if user has no profile, which every writer
-// needs.
+// RequireWriter returns ProfileMissing if user has no profile. Every writer needs a profile.
 func (a *Access) RequireWriter(ctx context.Context, user string) error {
 	_, err := a.profileAfter(ctx, user, fault.NoProfile)
 	return err
 }
 
-// Refuse returns the error for a write to a thing of another user. A user without a
-// profile gets the error of a missing profile instead, as from every other write. Owners
-// have a profile, so only a refused user costs this read.
+// Refuse returns the error for a write to another user's thing. A user without a profile gets the
+// error of a missing profile instead, as from every other write. Only a refused user needs the read of
+// the profile, because an owner always has a profile.
 func (a *Access) Refuse(ctx context.Context, user, detail string) error {
 	if err := a.RequireWriter(ctx, user); err != nil {
 		return err

@@ -10,23 +10,23 @@ import (
 	"fanfare/internal/table"
 )
 
-// MadeRange is a range of one shard of the index of posts by time, within one bucket of time.
+// MadeRange is a range of the index of posts by time: a part of one shard within one bucket of time.
 type MadeRange struct {
 	Bucket string
 	Shard  int
-	// Low and High are post ids, "" for no bound. After is the last post that was read, "" for none.
+	// Low and High are post ids, "" for no bound. After is the last post already read, "" for none.
 	Low, High, After string
 }
 
-// MadePage is a page of the index of posts by time. The notes of removals lie between the posts.
+// MadePage is a page of the index of posts by time. The index also contains the notes of removals.
 type MadePage struct {
 	Posts    []schema.PostRef
 	Removals []schema.Removal
 	More     bool
 }
 
-// Made reads a page of the index of posts by time, of limit posts at most. The index is eventually
-// consistent. A page with no post is the last one.
+// Made reads a page of the index of posts by time, with limit posts at most. The index is eventually
+// consistent. A page without posts is the last page.
 func (a *Access) Made(ctx context.Context, of MadeRange, limit int) (made MadePage, err error) {
 	q := table.Query{Index: true, PK: schema.PostsMadePK(of.Bucket, of.Shard), Low: schema.PostSK(of.Low), PageSize: limit}
 	if of.High != "" {

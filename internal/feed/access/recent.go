@@ -15,31 +15,30 @@ import (
 )
 
 const (
-	// KeptAuthors is how long a process shows the name of an author that it has read.
+	// KeptAuthors is the time for which a process shows an author's name after a read of the name.
 	KeptAuthors = time.Minute
-	// keptBlocks is how long a process remembers that an author has no blocks.
+	// keptBlocks is the time for which a process remembers that an author has no blocks.
 	keptBlocks = 2 * time.Second
-	// maxRecent is the number of items that a process keeps. An item has some 300 bytes,
-	// and 9 KB at most.
+	// maxRecent is the number of items that a process keeps. An item has about 300 bytes, and 9 KB at
+	// most.
 	maxRecent = 16_384
 )
 
-// Recent shares the authors and like counts that reads show (docs/decisions/0020). At any
-// time one read of a key runs, for all requests that want the key. A later request reads
-// the key again when the answer is too old. Data that must show at once may not be read
-// through Recent: see memory.Reads.
+// Recent shares the authors and like counts that reads show (docs/decisions/0020). At any time one
+// read of a key runs, for all requests that want the key. When the answer is too old, the next request
+// reads the key again. Data that must show at once must not be read through Recent: see memory.Reads.
 type Recent struct {
 	read func(context.Context, []table.Key) (map[table.Key]table.Item, error)
 	now  func() time.Time
-	// age is how old an answer may be.
+	// age returns the maximum age of an answer for a key.
 	age func(table.Key) time.Duration
 
 	mu   sync.Mutex
 	kept *simplelru.LRU[table.Key, *recentItem]
 }
 
-// recentItem is an item that is being read, or was read. done is closed when item (nil if
-// it is absent) and err are set. All items of one read share the channel.
+// recentItem is an item that was read, or whose read is in progress. done is closed when item (nil if
+// the item is absent) and err are set. All items of one read share the channel done.
 type recentItem struct {
 	at   time.Time // the read began
 	done chan struct{}
@@ -50,7 +49,7 @@ type recentItem struct {
 func newRecentReads(a *Access) *Recent {
 	kept, err := simplelru.NewLRU[table.Key, *recentItem](maxRecent, nil)
 	if err != nil {
-		panic(err) // unreachable: it refuses a size below 1, and maxRecent is a constant
+		panic(err) // unreachable: the only error is for a size below 1, and maxRecent is a constant
 	}
 	shown := a.Shown()
 	return &Recent{
@@ -58,8 +57,7 @@ func newRecentReads(a *Access) *Recent {
 		age: func(key table.Key) time.Duration {
 			switch {
 			case key.SK == schema.SortCount:
-				// The other half of the delay is for the aggregator: a count follows
-				// within two windows.
+				// The other half of the window is for the aggregator: a count is at most two windows old.
 				return a.LikeWindow / 2
 			case key.SK == schema.SortHasBlocks:
 				return min(keptBlocks, a.LikeWindow)
@@ -74,8 +72,8 @@ func newRecentReads(a *Access) *Recent {
 	}
 }
 
-// Shown returns the attributes of authors and like counts that reads show. It leaves out
-// ledgers and custom data.
+// Shown returns the attributes of authors and like counts that reads show. Reads show no ledgers and
+// no custom data.
 func (a *Access) Shown() []string {
 	shown := []string{schema.AttrName, schema.AttrImageURL, schema.AttrBylineV, schema.AttrLikes, schema.AttrAsOf}
 	for _, kind := range a.Reactions {
@@ -84,8 +82,8 @@ func (a *Access) Shown() []string {
 	return shown
 }
 
-// ShownReactions returns the counts that reads show: of like, and of further configured kinds that
-// a user has.
+// ShownReactions returns the counts that reads show: the count of like, and the count of each further
+// configured kind that a user has given.
 func (a *Access) ShownReactions(count schema.LikeCount) map[string]int64 {
 	shown := make(map[string]int64, 1+len(a.Reactions))
 	if n := count.Kinds[schema.KindLike]; n > 0 {
@@ -99,8 +97,8 @@ func (a *Access) ShownReactions(count schema.LikeCount) map[string]int64 {
 	return shown
 }
 
-// Get reads distinct keys, or takes answers that are recent enough. It also returns the items of
-// the keys in ifKept that have such an answer.
+// Get returns the items of distinct keys, from recent answers or from a read. For a key in ifKept, Get
+// returns an item only if a recent answer has it.
 func (r *Recent) Get(ctx context.Context, keys []table.Key, ifKept ...table.Key) (map[table.Key]table.Item, error) {
 	items := make([]*recentItem, len(keys))
 	var own []table.Key
@@ -154,7 +152,7 @@ func (r *Recent) Get(ctx context.Context, keys []table.Key, ifKept ...table.Key)
 	return found, nil
 }
 
-// One is get for one key. It returns nil if the item is absent.
+// One returns the item of one key, nil if the item is absent.
 func (r *Recent) One(ctx context.Context, key table.Key) (*table.Item, error) {
 	now := r.now()
 	r.mu.Lock()
@@ -180,9 +178,9 @@ func (r *Recent) old(key table.Key, it *recentItem, now time.Time) bool {
 	return it.at.After(now) || now.Sub(it.at) >= r.age(key) // after now: the clock was set back
 }
 
-// fetch reads keys into items. It does not end with the request, because other requests wait
-// for the read. A failed read is not kept. The absence of a profile is not kept either: the
-// named user may be about to make one.
+// fetch reads keys into items. fetch does not end with the request, because other requests wait for
+// the read. Recent does not keep a failed read. Recent does not keep the absence of a profile either,
+// because the named user may be about to make the profile.
 func (r *Recent) fetch(ctx context.Context, keys []table.Key, items []*recentItem) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), memory.ReadTime)
 	defer cancel()

@@ -28,8 +28,8 @@ func TestTheMemoryOfRecentReadsIsBounded(t *testing.T) {
 	assert.LessOrEqual(t, r.kept.Len(), maxRecent)
 }
 
-// shared is a Recent whose reads are counted. Its table has a name, a like count, and a
-// note of blocks.
+// shared is a Recent with a count of its reads. Its table has a name, a like count, and a note of
+// blocks.
 type shared struct {
 	*Recent
 	at    time.Time
@@ -56,7 +56,7 @@ func newShared(window time.Duration) *shared {
 	return s
 }
 
-// readsOf returns how often a get of key reads the table.
+// readsOf returns the number of table reads for one Get of key.
 func (s *shared) readsOf(t *testing.T, key table.Key) int {
 	t.Helper()
 	before := s.reads
@@ -94,8 +94,8 @@ func TestSharedItemsLiveAsLongAsTheirKind(t *testing.T) {
 	}
 }
 
-// A request may name a user that is about to be made. A post without likes soon gets a
-// count.
+// A request may name a user who is about to make a profile, so the absence of a profile is not shared.
+// A post without likes may soon get a count, and the count may show late.
 func TestTheAbsenceOfACountIsSharedAndThatOfAProfileIsNot(t *testing.T) {
 	s := newShared(time.Second)
 	clear(s.table)
@@ -106,7 +106,7 @@ func TestTheAbsenceOfACountIsSharedAndThatOfAProfileIsNot(t *testing.T) {
 	}
 }
 
-// The profile is written while the read before it still fails.
+// The profile is written while an earlier read is still failing.
 func TestAReadThatFailsTakesNoWrittenItemAway(t *testing.T) {
 	down := errors.New("table down")
 	for _, meanwhile := range []bool{false, true} {

@@ -11,13 +11,13 @@ import (
 
 // Span is a range of post ids, and the direction in which its posts are read.
 type Span struct {
-	// Low is the lowest id of the range. high is the first id above it, "" for no bound.
+	// Low is the lowest id of the range. High is the first id above the range, "" for no bound.
 	Low, High string
-	// Up reads the oldest post first.
+	// Up means that the oldest post is read first.
 	Up bool
 }
 
-// Behind after an id is above every key of that post, and below the keys of later posts.
+// Behind, appended to an id, is above every key of that post and below the keys of later posts.
 const Behind = "~"
 
 // Compare orders two ids in the direction of s.
@@ -28,7 +28,7 @@ func (s Span) Compare(a, b string) int {
 	return strings.Compare(b, a)
 }
 
-// After returns the part of s that follows post in its direction, all of s for "".
+// After returns the part of s that follows post in the direction of s, or all of s if post is "".
 func (s Span) After(post string) Span {
 	switch {
 	case post == "":
@@ -40,7 +40,7 @@ func (s Span) After(post string) Span {
 	return s
 }
 
-// UpTo returns the part of s that ends with post, all of s for "".
+// UpTo returns the part of s that ends with post, or all of s if post is "".
 func (s Span) UpTo(post string) Span {
 	switch {
 	case post == "":
@@ -52,7 +52,7 @@ func (s Span) UpTo(post string) Span {
 	return s
 }
 
-// From returns the part of s whose ids are low or above.
+// From returns the part of s whose ids are at least low.
 func (s Span) From(low string) Span {
 	s.Low = max(s.Low, low)
 	return s
@@ -61,8 +61,7 @@ func (s Span) From(low string) Span {
 // Empty reports whether no id is in s.
 func (s Span) Empty() bool { return s.High != "" && s.High <= s.Low }
 
-// Query returns the consistent query of a list of posts, or of entries, for a span that is not
-// empty.
+// Query returns the consistent query of a list of posts, or of entries, for a non-empty span.
 func (s Span) Query(pk string) table.Query {
 	q := table.Query{PK: pk, Low: schema.PostSK(s.Low), Descending: !s.Up, Consistent: true}
 	switch {
@@ -70,24 +69,23 @@ func (s Span) Query(pk string) table.Query {
 	case s.Up:
 		q.High = schema.PostSK(s.High)
 	default:
-		q.After = schema.PostSK(s.High) // which sorts below each entry of that post
+		q.After = schema.PostSK(s.High) // the key of High sorts below each entry of that post
 	}
 	return q
 }
 
-// Ref is a reference to a post. A home collects references before it reads any post, so
-// that many post lists fit in memory.
+// Ref is a reference to a post. A home collects references before it reads posts, because references
+// of many lists fit in memory.
 type Ref struct {
 	Post, Author string
 	LikeShards   int
 }
 
-// TimeOf returns the time of an id that the table holds, the zero time if it is not
-// a ULID.
+// TimeOf returns the time of an id in the table, or the zero time if the id is not a ULID.
 func TimeOf(ulid string) time.Time {
 	at, err := id.Time(ulid)
 	if err != nil {
-		return time.Time{} // keys hold parsed ids only; a reader has no better answer
+		return time.Time{} // unreachable: keys hold parsed ids only
 	}
 	return at
 }

@@ -15,8 +15,8 @@ import (
 	"fanfare/internal/table"
 )
 
-// Get reads one item, nil if it is absent. With projected attributes, it returns only
-// these.
+// Get reads one item, and returns nil if the item is absent. If project names attributes, Get returns
+// only these attributes.
 func (a *Access) Get(ctx context.Context, key table.Key, consistent bool, project ...string) (*table.Item, error) {
 	res, err := a.Store.Get(ctx, table.GetInput{Key: key, Consistent: consistent, Project: project})
 	if err != nil {
@@ -25,11 +25,11 @@ func (a *Access) Get(ctx context.Context, key table.Key, consistent bool, projec
 	return res.Item, nil
 }
 
-// Batches returns the number of requests in which BatchGet reads keys keys.
+// Batches returns the number of requests in which BatchGet reads a number of keys.
 func Batches(keys int) int { return (keys + table.MaxBatchGet - 1) / table.MaxBatchGet }
 
-// BatchGet reads distinct keys, in requests of 100 keys that run at the same time. With
-// projected attributes, it returns only these.
+// BatchGet reads distinct keys, in concurrent requests of 100 keys. If project names attributes,
+// BatchGet returns only these attributes.
 func (a *Access) BatchGet(ctx context.Context, keys []table.Key, consistent bool, project ...string) (map[table.Key]table.Item, error) {
 	if len(keys) == 0 {
 		return nil, nil
@@ -56,18 +56,18 @@ func (a *Access) BatchGet(ctx context.Context, keys []table.Key, consistent bool
 	return found, nil
 }
 
-// maxConflicts is how often a transaction is sent when it conflicts with other writes.
+// maxConflicts is the maximum number of attempts of a transaction that conflicts with other writes.
 const maxConflicts = 10
 
-// Transact sends a transaction, and retries it while it conflicts with other writes of
-// the same items. A failed condition, or a conflict that lasts, is a
-// *table.CancelledError. If the outcome is unknown, Transact does not retry, but the
-// service's caller may: every flow here can be repeated.
+// Transact sends a transaction, and retries the transaction while it conflicts with other writes of
+// the same items. Transact returns a *table.CancelledError for a failed condition, or for a conflict
+// that lasts. If the outcome is unknown, Transact does not retry, but the service's caller may,
+// because every operation here can be repeated.
 func (a *Access) Transact(ctx context.Context, ops ...table.TransactOp) error {
 	return a.TransactAs(ctx, table.TransactInput{Ops: ops})
 }
 
-// TransactAs is Transact for a transaction with settings of its own.
+// TransactAs sends a transaction as Transact does, with the settings of in.
 func (a *Access) TransactAs(ctx context.Context, in table.TransactInput) error {
 	waits := backoff.Exponential{First: 20 * time.Millisecond, Most: 400 * time.Millisecond}
 	for attempt := 1; ; attempt++ {
@@ -77,7 +77,7 @@ func (a *Access) TransactAs(ctx context.Context, in table.TransactInput) error {
 			return err
 		}
 		if ended := backoff.Wait(ctx, waits.Jittered(attempt, a.Jitter())); ended != nil {
-			return fmt.Errorf("retry a transaction: %w: %w", ended, err) // the caller knows that the transaction did nothing
+			return fmt.Errorf("retry a transaction: %w: %w", ended, err) // the caller knows that the transaction had no effect
 		}
 	}
 }
@@ -88,9 +88,9 @@ func ConditionFailed(err error) bool {
 	return ok && !cancelled.Retryable()
 }
 
-// All runs reads and returns the first error. If the table is local, it runs one after the
-// other, on the request's own goroutine. A new goroutine begins with a small stack, which a
-// read of Pebble has to grow, and that costs more than it saves.
+// All runs reads and returns the first error. If the table is local, All runs the reads one after
+// another, on the request's own goroutine. A new goroutine begins with a small stack. A read of Pebble
+// has to grow the stack, which costs more time than concurrency saves.
 func (a *Access) All(ctx context.Context, reads ...func(context.Context) error) error {
 	if !a.Local && len(reads) > 1 {
 		return panics.All(ctx, reads...)
@@ -103,12 +103,11 @@ func (a *Access) All(ctx context.Context, reads ...func(context.Context) error) 
 	return nil
 }
 
-// Readers is the number of shards of a like list, or of delivery records, that one
-// request reads at the same time, and the number of reminders that a home read sends
-// (I9).
+// Readers is the number of shards of a like list, or of delivery records, that one request reads
+// concurrently. Readers is also the number of reminders that a home read sends (I9).
 const Readers = 20
 
-// RetryChanged calls try until no other call has changed the follow in between.
+// RetryChanged calls try again while other calls change the follow during try, up to maxTries times.
 func (a *Access) RetryChanged(try func() (changed bool, err error)) error {
 	for n := 1; ; n++ {
 		changed, err := try()
@@ -118,11 +117,11 @@ func (a *Access) RetryChanged(try func() (changed bool, err error)) error {
 	}
 }
 
-// maxTries is how often a follow or unfollow is tried while other calls for the same
-// two users change the follow between its read and its transaction.
+// maxTries is the maximum number of attempts of a follow or unfollow, while other calls for the same
+// two users change the follow between the read and the transaction.
 const maxTries = 3
 
-// EachItem calls visit with each item of a range, until it fails.
+// EachItem calls visit with each item of a range, until visit fails.
 func (a *Access) EachItem(ctx context.Context, q table.Query, visit func(table.Item) error) error {
 	for page, err := range a.Store.Query(ctx, q) {
 		if err != nil {
@@ -142,20 +141,20 @@ func AddTo(key table.Key, attr string, n int64) *table.UpdateInput {
 	return &table.UpdateInput{Key: key, Add: []table.Attr{{Name: attr, Value: table.N(n)}}}
 }
 
-// Lives returns how long posts stay in homes.
+// Lives returns the times for which homes show posts.
 func (a *Access) Lives(ctx context.Context) (schema.Lifetimes, error) {
 	lives, err := a.Lifetimes.Current(ctx)
 	return lives, fault.Wrap("table", err)
 }
 
-// OldestShown returns the lowest post id that homes still show: in entries, in merged lists
-// and in pulled lists. Entries may be older, if their TTL was longer.
+// OldestShown returns the lowest post id that homes still show: in entries, in merged lists and in
+// pulled lists. Entries may be older, if their TTL was longer than the present TTL.
 func (a *Access) OldestShown(ctx context.Context) (string, error) {
 	lives, err := a.Lives(ctx)
 	return id.Floor(lives.Oldest(a.Now())), err
 }
 
-// getAll is a consistent BatchGet, and a Get of one key.
+// getAll reads keys consistently: one key with Get, several keys with BatchGet.
 func (a *Access) getAll(ctx context.Context, keys []table.Key) (map[table.Key]table.Item, error) {
 	if len(keys) != 1 {
 		return a.BatchGet(ctx, keys, true)
@@ -167,14 +166,14 @@ func (a *Access) getAll(ctx context.Context, keys []table.Key) (map[table.Key]ta
 	return map[table.Key]table.Item{keys[0]: *it}, nil
 }
 
-// Posts reads posts by their keys, consistently. It shares a read with other requests for
-// the same posts.
+// Posts reads posts by their keys, consistently. Concurrent requests for the same posts share a read.
 func (a *Access) Posts(ctx context.Context, keys []table.Key) (map[table.Key]table.Item, error) {
 	found, err := a.posts(ctx, keys)
 	return found, fault.Wrap("table", err)
 }
 
-// PostRefs is Posts for posts by their ids.
+// PostRefs reads posts by their ids, consistently. Concurrent requests for the same posts share a
+// read.
 func (a *Access) PostRefs(ctx context.Context, keys []table.Key) (map[table.Key]table.Item, error) {
 	found, err := a.refs(ctx, keys)
 	return found, fault.Wrap("table", err)

@@ -16,8 +16,8 @@ import (
 	"fanfare/internal/table/tabletest"
 )
 
-// TestACallWhoseContextHasEndedTakesNoTurn holds even if the lane is free: if two cases of a select are ready,
-// select takes one by chance, and the simulation would not replay.
+// TestACallWhoseContextHasEndedTakesNoTurn covers a free lane too: if two cases of a select are ready,
+// select chooses one at random, and the simulation could not replay.
 func TestACallWhoseContextHasEndedTakesNoTurn(t *testing.T) {
 	turns, of := newTurns(), Lane{"ann", 1}
 	ended, end := context.WithCancel(t.Context())
@@ -32,7 +32,7 @@ func TestACallWhoseContextHasEndedTakesNoTurn(t *testing.T) {
 	assert.Empty(t, turns.lanes, "a lane exists while calls use it")
 }
 
-// underWay is a table whose transactions take a moment. It counts the transactions that run at the same time.
+// underWay is a table whose transactions take a moment. It counts the concurrent transactions.
 type underWay struct {
 	table.Store
 	mu        sync.Mutex
@@ -55,8 +55,8 @@ func (u *underWay) count(n int) {
 	u.most = max(u.most, u.now)
 }
 
-// A process has at most eight transactions on the followers of one author under way, and one on the comments
-// of a post. Comments on other posts do not wait for these transactions.
+// A process has at most eight concurrent transactions on the followers of one author, and one on the
+// comments of a post. Comments on other posts do not wait for these transactions.
 func TestTransactionsOfACrowdTakeTurns(t *testing.T) {
 	const crowd = 200
 	for name, c := range map[string]struct {
@@ -95,7 +95,7 @@ func TestTransactionsOfACrowdTakeTurns(t *testing.T) {
 	}
 }
 
-// A call that gives up while it waits leaves other calls their turns.
+// A call that ends its wait early leaves the turns of other calls unchanged.
 func TestACallThatWaitsInVainLeavesItsLane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns, of := newTurns(), Lane{"ann", 1}
@@ -114,7 +114,7 @@ func TestACallThatWaitsInVainLeavesItsLane(t *testing.T) {
 // A user with 32 calls at once in one lane delays only calls of that user: a call of another user waits for
 // the call that holds the lane, and for one earlier call of each user.
 func TestACrowdOfCallsOfOneUserHoldsUpThatUserAlone(t *testing.T) {
-	const turn = 10 * time.Millisecond // of underWay
+	const turn = 10 * time.Millisecond // the duration of a transaction in underWay
 	for name, send := range map[string]func(context.Context, *Access, string, table.TransactOp) error{
 		"comments of one post": func(ctx context.Context, a *Access, user string, op table.TransactOp) error {
 			return a.TransactInTurn(ctx, Lane{Author: "post"}, user, op)
@@ -138,12 +138,12 @@ func TestACrowdOfCallsOfOneUserHoldsUpThatUserAlone(t *testing.T) {
 					synctest.Wait()
 				}
 				for range 32 {
-					call("crowd", 32*turn+4*turn) // the calls of the other users come in between
+					call("crowd", 32*turn+4*turn) // the calls of the other users come between the calls of crowd
 				}
 				<-time.After(turn / 2)
 				call("cid", 2*turn)
 				call("dan", 3*turn)
-				call("cid", 5*turn) // behind one more call of the crowd
+				call("cid", 5*turn) // behind one more call of crowd
 				<-time.After(8 * turn)
 				call("eve", 2*turn)
 				all.Wait()

@@ -1,5 +1,5 @@
-// Package delivery reports how far the delivery of a post is, and restarts lost deliveries.
-// Package fanout makes the deliveries.
+// Package delivery reports the progress of a post's delivery, and restarts lost deliveries. Package
+// fanout makes the deliveries.
 //
 // # It must never
 //
@@ -17,21 +17,22 @@ import (
 	"fanfare/internal/table"
 )
 
-// State is the stage that a delivery has reached.
+// State is the stage of a delivery.
 type State string
 
-// The states. Only Pulled is stored; each other state follows from the stored items.
+// These constants are the states of a delivery. Only Pulled is stored; each other state follows from
+// the stored items.
 const (
-	// Queued: the post is accepted, but no worker has begun.
+	// Queued means that the post is accepted, but no worker has begun.
 	Queued State = "queued"
-	// Running: a worker has begun.
+	// Running means that a worker has begun.
 	Running State = "running"
-	// Complete: the chain reaches the open end, and all its chunks are done. Or the
-	// record has expired, long after the entries have; then no number is known.
+	// Complete means that the chain reaches the open end, and all its chunks are done. A delivery is also
+	// Complete if its record has expired, long after its entries expired; then no number is known.
 	Complete State = "complete"
-	// Pulled: the post is not delivered, because homes merge the author's posts in.
+	// Pulled means that the post is not delivered, because homes merge the author's posts in.
 	Pulled State = schema.PlanPulled
-	// Cancelled: the post was deleted, or has ended, before its delivery was complete.
+	// Cancelled means that the post was deleted, or ended, before its delivery was complete.
 	Cancelled State = "cancelled"
 )
 
@@ -39,23 +40,22 @@ const (
 // nil.
 type Progress struct {
 	State State `json:"state"`
-	// Reason is why the delivery is cancelled.
+	// Reason is the reason for a cancelled delivery.
 	Reason string `json:"reason,omitempty"`
-	// Planned is the number of followers when the fan-out began, plus one for the author.
-	// Delivered is the number of entries of done chunks, plus the author's own entry,
-	// which was written with the post. Skipped is the number of away followers in done
-	// chunks.
+	// Planned is the number of followers at the beginning of the fan-out, plus one for the author.
+	// Delivered is the number of entries of done chunks, plus the author's own entry, which was written
+	// with the post. Skipped is the number of away followers in done chunks.
 	Planned   *int64 `json:"planned"`
 	Delivered *int64 `json:"delivered"`
 	Skipped   *int64 `json:"skipped"`
-	// ChunksTotal is known when the last chunk is planned.
+	// ChunksTotal is known after the last chunk was planned.
 	ChunksDone  *int64 `json:"chunks_done"`
 	ChunksTotal *int64 `json:"chunks_total"`
 	// AcceptedAt is the time of the post's id.
 	AcceptedAt  time.Time  `json:"accepted_at"`
 	StartedAt   *time.Time `json:"started_at"`
 	CompletedAt *time.Time `json:"completed_at"`
-	// Attempts is the number of times that a worker began.
+	// Attempts is the number of times that a worker has begun the delivery.
 	Attempts int64 `json:"attempts"`
 	// TakenDown is nil unless a service deleted the post.
 	TakenDown *TakenDown `json:"taken_down,omitempty"`
@@ -68,14 +68,14 @@ type TakenDown struct {
 	At     time.Time `json:"at"`
 }
 
-// Deliveries reads the deliveries of posts. Its methods may be called at the same time.
+// Deliveries reads the deliveries of posts. Its methods are safe for concurrent use.
 type Deliveries struct{ access *access.Access }
 
 // New returns Deliveries.
 func New(a *access.Access) *Deliveries { return &Deliveries{a} }
 
-// Delivery computes the state of a post's delivery from its stored plan and chain.
-// Only the post's author may see it, also after the post was deleted.
+// Delivery computes the state of a post's delivery from the stored plan and the stored chain. Only the
+// post's author may see the delivery, also after the post was deleted.
 func (d *Deliveries) Delivery(ctx context.Context, user, post string) (Progress, error) {
 	ref, err := d.access.PostByID(ctx, post)
 	if err != nil {
@@ -87,7 +87,7 @@ func (d *Deliveries) Delivery(ctx context.Context, user, post string) (Progress,
 	return d.delivery(ctx, ref)
 }
 
-// AnyDelivery is Delivery for operators: of every post.
+// AnyDelivery computes the state of any post's delivery, for operators.
 func (d *Deliveries) AnyDelivery(ctx context.Context, post string) (Progress, error) {
 	ref, err := d.access.PostByID(ctx, post)
 	if err != nil {
@@ -127,12 +127,12 @@ func (d *Deliveries) delivery(ctx context.Context, ref schema.PostRef) (Progress
 	return p, nil
 }
 
-// PageSize is the number of chunks that one read of a delivery looks at: the bound of its
-// cost. Workers leave far fewer chunks after the plan's summary.
+// PageSize is the maximum number of chunks in one read of a delivery, which bounds the cost of the
+// read. Workers leave far fewer chunks behind the plan's summary.
 const PageSize = 1000
 
-// readDelivery reads a post's plan, and then a page of its chunks from the end of the plan's
-// summary on. While a delivery runs, done chunks beyond that page do not count yet.
+// readDelivery reads a post's plan, and then a page of chunks that begins at the end of the plan's
+// summary. While a delivery runs, done chunks beyond that page do not count yet.
 func (d *Deliveries) readDelivery(ctx context.Context, post string) (*schema.Plan, schema.Chain, error) {
 	it, err := d.access.Get(ctx, schema.DeliveryPlanKey(post), true)
 	if err != nil || it == nil {

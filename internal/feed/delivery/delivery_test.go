@@ -15,7 +15,7 @@ import (
 	"fanfare/internal/table"
 )
 
-// tracked is a post of ann's and the items of its delivery.
+// tracked is a post by ann and the items of the post's delivery.
 type tracked struct {
 	*world
 	post  feed.Post
@@ -29,7 +29,7 @@ func newTracked(t *testing.T) *tracked {
 	return &tracked{world: w, post: w.post("ann", "x"), began: w.now().Add(time.Second)}
 }
 
-// plan puts the plan, with extra attributes. A worker has begun for the second time.
+// plan puts the plan, with extra attributes. In this plan a worker has begun for the second time.
 func (d *tracked) plan(state string, extra ...table.Attr) {
 	d.t.Helper()
 	it := schema.Plan{Post: d.post.ID, Author: "ann", Planned: 7, Started: d.began, Attempts: 2, State: state}.Item()
@@ -37,8 +37,8 @@ func (d *tracked) plan(state string, extra ...table.Attr) {
 	d.put(it)
 }
 
-// chunk puts a chunk with 3 entries and one away follower. done is the second, counted from the beginning, in
-// which the chunk was done, 0 if it is not done.
+// chunk puts a chunk with 3 entries and one away follower. done is the second, counted from the
+// beginning, at which the chunk was done, or 0 if the chunk is not done.
 func (d *tracked) chunk(first, end string, done int) {
 	d.t.Helper()
 	c := schema.Chunk{Post: d.post.ID, First: first, End: end}
@@ -57,7 +57,7 @@ func (d *tracked) remove() {
 	require.NoError(d.t, d.DeletePost(d.t.Context(), "ann", d.post.ID))
 }
 
-// running is the state of a delivery that a worker has begun. A negative total is not known.
+// running returns the progress of a delivery that a worker has begun. A negative total is not known.
 func (d *tracked) running(delivered, skipped, done, total int64) delivery.Progress {
 	want := delivery.Progress{
 		State: delivery.Running, Planned: new(int64(7)), Delivered: &delivered, Skipped: &skipped, ChunksDone: &done,
@@ -69,7 +69,8 @@ func (d *tracked) running(delivered, skipped, done, total int64) delivery.Progre
 	return want
 }
 
-// ended is d in an end state that it reached at a second counted from the beginning, 0 for no time.
+// ended returns want with the end state that the delivery reached at a second counted from the
+// beginning, 0 for no time.
 func (d *tracked) ended(want delivery.Progress, state delivery.State, second int) delivery.Progress {
 	want.State = state
 	if second > 0 {
@@ -78,7 +79,7 @@ func (d *tracked) ended(want delivery.Progress, state delivery.State, second int
 	return want
 }
 
-// deliveries have the stored items of a delivery, and its state.
+// deliveries store the items of a delivery, and return the expected progress.
 var deliveries = map[string]func(*tracked) delivery.Progress{
 	"nothing": func(*tracked) delivery.Progress { return delivery.Progress{State: delivery.Queued} },
 	"a plan": func(d *tracked) delivery.Progress {
@@ -181,7 +182,7 @@ func TestADeliveryFollowsFromWhatIsStored(t *testing.T) {
 	}
 }
 
-// One read of a delivery looks at a thousand chunks behind the summary at most.
+// One read of a delivery reads at most a thousand chunks behind the summary.
 func TestAReadOfADeliveryIsBounded(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann")

@@ -16,7 +16,7 @@ import (
 
 // Reconciled is the result of one Reconcile, and its JSON for operators.
 type Reconciled struct {
-	// Checked counts the posts that Reconcile looked at.
+	// Checked counts the posts that Reconcile examined.
 	Checked int `json:"checked"`
 	// Published counts the posts whose fan-out Reconcile began again.
 	Published int `json:"published"`
@@ -25,23 +25,23 @@ type Reconciled struct {
 }
 
 const (
-	// reconcileCalls is the number of pages that one Reconcile reads of the index.
+	// reconcileCalls is the number of pages of the index that one Reconcile reads.
 	reconcileCalls = 50
-	// reconcileMargin is the time that a worker needs to take a post before the post is too old.
+	// reconcileMargin is the time for a worker to receive a post before the post is too old.
 	reconcileMargin = time.Hour
 )
 
-// Reconcile finds posts whose fan-out was lost, for example with its queue, and restarts it.
-// It looks at limit living posts at most that were made from since on and before until. It
-// publishes each post again whose delivery is not complete. A worker then resumes from the
+// Reconcile finds posts whose fan-out was lost, for example with its queue, and restarts the fan-out.
+// Reconcile examines at most limit living posts that were made at or after since and before until.
+// Reconcile publishes each post again whose delivery is not complete. A worker then resumes from the
 // stored chain, so delivered entries stay. A second message for a slow fan-out does no harm.
 //
 // Reconcile leaves out posts that are too old for homes, and posts that are too old for
 // workers (messages.MaxAge). The index is eventually consistent, so until should be some
 // minutes ago, long enough for ordinary fan-outs to be done.
 //
-// Reconcile fails if the clock is in doubt: it would silently leave out posts for their
-// age.
+// Reconcile fails if the clock is in doubt, because a wrong clock would make Reconcile leave out posts
+// for their age.
 func (d *Deliveries) Reconcile(ctx context.Context, since, until time.Time, cursor string, limit int) (Reconciled, error) {
 	done, err := d.reconcile(ctx, since, until, cursor, limit)
 	if doubt := d.access.Clock.Doubt(); doubt != nil {
@@ -87,11 +87,11 @@ func (d *Deliveries) reconcile(ctx context.Context, since, until time.Time, curs
 	return done, nil
 }
 
-// position is where Reconcile is in the index of posts by time.
+// position is the place of Reconcile in the index of posts by time.
 type position struct {
 	bucket string
 	shard  int
-	// after is the last post that was looked at, "" for none.
+	// after is the last examined post, "" for none.
 	after string
 }
 
@@ -99,7 +99,8 @@ func (p position) String() string {
 	return p.bucket + "." + strconv.Itoa(p.shard) + "." + p.after
 }
 
-// parsePosition is the reverse of position.String; "" stands for the bucket of the post first.
+// parsePosition is the reverse of position.String. For the cursor "", parsePosition returns the bucket
+// of the post first.
 func parsePosition(cursor, first string) (position, error) {
 	if cursor == "" {
 		return position{bucket: schema.BucketOf(first)}, nil
@@ -125,7 +126,7 @@ func (p position) next(read []schema.PostRef, more bool) (position, error) {
 	return position{bucket: bucket}, err
 }
 
-// publishIncomplete publishes again the posts whose delivery is not complete.
+// publishIncomplete publishes the posts whose delivery is not complete again.
 func (d *Deliveries) publishIncomplete(ctx context.Context, refs []schema.PostRef) (published int, err error) {
 	again := make([]bool, len(refs))
 	works := make([]func(context.Context) error, len(refs))

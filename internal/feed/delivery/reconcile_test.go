@@ -20,7 +20,8 @@ import (
 	"fanfare/internal/table"
 )
 
-// delivered writes the record of a delivery: its chunks, from the open start on, each of them done or not.
+// delivered writes the record of a delivery: its chunks, from the open start on. done[i] means that
+// chunk i is done.
 func (w *world) delivered(post string, done ...bool) {
 	w.t.Helper()
 	w.put(schema.Plan{Post: post, Author: "ann", Planned: 1, Started: w.now(), Attempts: 1}.Item())
@@ -36,15 +37,15 @@ func (w *world) delivered(post string, done ...bool) {
 	}
 }
 
-// complete is delivered with one chunk that covers all followers.
+// complete writes the record of a complete delivery, with one chunk that covers all followers.
 func (w *world) complete(post string) {
 	w.t.Helper()
 	w.delivered(post)
 	w.put(schema.Chunk{Post: post, Done: w.now()}.Item())
 }
 
-// reconcile looks at all posts, at most limit in each call. It returns the sum of the calls and the posts that
-// the calls published.
+// reconcile examines all posts, with at most limit posts in each call. It returns the sum of the
+// results and the published posts.
 func (w *world) reconcile(since, until time.Time, limit int) (sum delivery.Reconciled, published []string) {
 	w.t.Helper()
 	for first := true; first || sum.Next != ""; first = false {
@@ -68,13 +69,13 @@ func TestLostFanOutsAreFoundAndPublishedAgain(t *testing.T) {
 	early := w.now()
 	var lost []string
 	whole := 0
-	for i := range 60 { // over some days
+	for i := range 60 { // over several days
 		author := []string{"ann", "bob"}[i%2]
 		p := w.post(author, fmt.Sprint("post ", i))
 		switch i % 6 {
 		case 0, 1: // no worker has begun
 			lost = append(lost, p.ID)
-		case 2: // a message of the middle was lost
+		case 2: // a message in the middle was lost
 			w.delivered(p.ID, true, false, true)
 			lost = append(lost, p.ID)
 		case 3: // the plan for the rest was lost
@@ -154,7 +155,7 @@ func TestReconcileRefusesACursorThatIsNotItsOwn(t *testing.T) {
 	}
 }
 
-// With a clock that is days ahead, Reconcile would silently leave posts out.
+// With a clock that is days ahead, Reconcile would leave posts out without an error.
 func TestReconcileFailsWhileTheClockIsInDoubt(t *testing.T) {
 	var clk *clock.Clock
 	w := newWorld(t, func(c *access.Config) {
@@ -222,7 +223,8 @@ func TestReconcileReadsABoundedNumberOfPages(t *testing.T) {
 	}
 }
 
-// A page of the index whose items have all expired hides no item behind the page.
+// A page of the index may contain only expired items. Reconcile also finds the items behind such a
+// page.
 func TestReconcileReadsOnBehindExpiredItems(t *testing.T) {
 	w := newWorld(t)
 	w.users("ann")

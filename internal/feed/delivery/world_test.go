@@ -26,7 +26,7 @@ import (
 
 const timelineTTL = 30 * 24 * time.Hour
 
-// world has a feed and its deliveries on a table in memory. at is its time.
+// world has a feed and its deliveries on a table in memory. at is the time of the world.
 type world struct {
 	*feed.Service
 	*delivery.Deliveries
@@ -87,7 +87,7 @@ func wantKind(t *testing.T, err error, kind fault.Kind) {
 	assert.Equal(t, kind, failed.Kind)
 }
 
-// recorder is a publisher that keeps the posts that are published, and fails on demand.
+// recorder is a publisher that keeps the published posts, and fails on demand.
 type recorder struct {
 	t    *testing.T
 	mu   sync.Mutex
@@ -116,7 +116,7 @@ func (r *recorder) Publish(topic string, msgs ...*message.Message) error {
 
 func (*recorder) Close() error { return nil }
 
-// take returns the posts since the last take.
+// take returns the posts that were published since the last take.
 func (r *recorder) take() []*messages.PostCreated {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -131,7 +131,7 @@ type call struct {
 	key table.Key
 }
 
-// tap is a table whose reads are counted, and fail if fault returns true.
+// tap is a table that counts reads. A read fails if fault returns true.
 type tap struct {
 	table.Store
 	mu    sync.Mutex

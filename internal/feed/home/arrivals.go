@@ -16,27 +16,26 @@ import (
 	"fanfare/internal/table"
 )
 
-// Posts come into a home in any order: a fan-out takes time, and clocks differ. So a live
-// home cannot continue from the newest id that it sent. It remembers the posts of a
-// window, and looks through the window each time (docs/decisions/0023).
+// Posts arrive in a home in any order, because a fan-out takes time and clocks differ. So a live home
+// cannot continue from the newest id that it sent. A live home remembers the posts of a window, and
+// reads the window again at each look (docs/decisions/0023).
 const (
-	// windowPosts is the most posts that a window holds, and windowLeast the number of
-	// newest posts that it holds at any age.
+	// windowPosts is the maximum number of posts in a window. windowLeast is the number of newest posts
+	// that a window keeps at any age.
 	windowPosts = 100
 	windowLeast = page.DefaultLimit
 	// windowTime is longer than any clock skew and any fan-out.
 	windowTime = 10 * time.Minute
-	// lookPosts is the number of posts that a look reads, including the posts of the
-	// window. It bounds a look (I11), and is above windowPosts, so that each look makes
-	// progress.
+	// lookPosts is the number of posts that a look reads, including the posts of the window. lookPosts
+	// bounds a look (I11). It is above windowPosts, so that each look makes progress.
 	lookPosts = windowPosts + 1000
-	// refsAge is the age from which references are checked again before their posts are sent:
-	// a follow may have ended in between (I2).
+	// refsAge is the age from which references are checked again before their posts are sent, because a
+	// follow may have ended since the references were read (I2).
 	refsAge = time.Second
-	// lookTime is how long a look sends posts after it read their references. If the table is
-	// slow, the next look reads the references again, together with new ones.
+	// lookTime is the time for which a look sends posts after it has read their references. If the table
+	// is slow, the next look reads the references again, together with new references.
 	lookTime = 10 * time.Second
-	// commitTime is longer than the items of one transaction take to become visible.
+	// commitTime is longer than the time until all items of a transaction are visible.
 	commitTime = 10 * time.Second
 )
 
@@ -46,16 +45,15 @@ type Streamed struct {
 	floor string
 	// posts ascend.
 	posts []string
-	// shown are the newest posts of the home, and likes has the counts that the reader
-	// knows.
+	// shown are the newest posts of the home. likes has the like counts that the reader knows.
 	shown []string
 	likes map[string]PostLikes
 	// behind reports that the last look ended before the end of the home.
 	behind bool
 }
 
-// Behind reports whether the last look ended before the end of the home. The next look
-// continues there.
+// Behind reports whether the last look ended before the end of the home. The next look continues at
+// the end of the last look.
 func (v *Streamed) Behind() bool { return v.behind }
 
 // Clone returns a copy for another reader, who knows no like counts.
@@ -63,7 +61,7 @@ func (v *Streamed) Clone() *Streamed {
 	return &Streamed{floor: v.floor, posts: slices.Clone(v.posts), shown: slices.Clone(v.shown), likes: map[string]PostLikes{}, behind: v.behind}
 }
 
-// Add adds a post, and reports whether it is new.
+// Add adds a post, and reports whether the post is new.
 func (v *Streamed) Add(post string) bool {
 	i, found := slices.BinarySearch(v.posts, post)
 	if found || post <= v.floor {
@@ -90,7 +88,7 @@ func (v *Streamed) dropFirst() {
 	v.floor, v.posts = v.posts[0], v.posts[1:]
 }
 
-// raise counts all posts up to floor as seen.
+// raise records that the reader has seen all posts up to floor.
 func (v *Streamed) raise(floor string) {
 	for len(v.posts) > 0 && v.posts[0] <= floor {
 		v.dropFirst()
@@ -98,14 +96,14 @@ func (v *Streamed) raise(floor string) {
 	v.floor = max(v.floor, floor)
 }
 
-// Settle forgets the old posts of the window. Everything that is visible has been seen.
+// Settle removes the old posts from the window. The reader must have seen all visible posts.
 func (v *Streamed) Settle(now time.Time) {
 	for len(v.posts) > windowLeast && access.TimeOf(v.posts[0]).Before(now.Add(-windowTime)) {
 		v.dropFirst()
 	}
 }
 
-// Position returns v as a cursor for viewer.
+// Position returns v as a cursor of viewer.
 func (v *Streamed) Position(viewer string) string {
 	raw := id.Pack(v.floor)
 	for _, post := range v.posts {
@@ -133,8 +131,8 @@ func decodeStreamed(position string) (*Streamed, bool) {
 	return &Streamed{floor: posts[0], posts: posts[1:], likes: map[string]PostLikes{}}, true
 }
 
-// HomeStreamed returns the part of viewer's home that a reader who continues after last has seen. last is a
-// post id, a Position, or "" for all posts that are in the home now.
+// HomeStreamed returns the seen part of viewer's home for a reader who continues after last. last is a
+// post id, a Position, or "". With "", all posts that are in the home now are seen.
 func (h *Homes) HomeStreamed(ctx context.Context, viewer, last string) (*Streamed, error) {
 	if last != "" && !id.Valid(last) {
 		position, err := streamScope(viewer).Position(last)
@@ -152,7 +150,7 @@ func (h *Homes) HomeStreamed(ctx context.Context, viewer, last string) (*Streame
 		of.High = last + access.Behind
 	}
 	want := windowPosts
-	if last == "" { // one unit reads the window of most homes: few have more posts that are young
+	if last == "" { // one unit reads the window of most homes, because few homes have more young posts
 		want = page.MostSmall
 	}
 	refs, err := h.homeRefs(ctx, viewer, of, want)
@@ -168,7 +166,7 @@ func (h *Homes) HomeStreamed(ctx context.Context, viewer, last string) (*Streame
 	if len(refs.Items) == want {
 		seen.floor, refs.Items = refs.Items[0].Post, refs.Items[1:]
 	}
-	// The entry of a post may be visible before the post is.
+	// The entry of a post may be visible before the post itself.
 	young := slices.DeleteFunc(slices.Clone(refs.Items), func(r access.Ref) bool { return h.access.Now().Sub(access.TimeOf(r.Post)) > commitTime })
 	posts, err := h.access.Posts(ctx, access.PostKeys(young))
 	if err != nil {
@@ -184,15 +182,15 @@ func (h *Homes) HomeStreamed(ctx context.Context, viewer, last string) (*Streame
 	return seen, nil
 }
 
-// homeRefs returns the first want references of a span of viewer's home. It returns fewer only at the end of
-// the home, or if the budget ends the read.
+// homeRefs returns the first want references of a span of viewer's home. It returns fewer references
+// only at the end of the home, or if the budget ends the read.
 func (h *Homes) homeRefs(ctx context.Context, viewer string, of access.Span, want int) (page.Stretch[access.Ref], error) {
 	refs, _, err := h.source(viewer, false, of).whole(ctx, page.BudgetAfter(2), "", want)
 	return refs, err
 }
 
-// show sets the newest posts, whose like counts are to be read, from the references of a
-// home, oldest first.
+// show sets the newest posts, whose like counts LikeChanges reads, from the references of a home,
+// oldest first.
 func (v *Streamed) show(refs []access.Ref) {
 	v.shown = nil
 	likes := make(map[string]PostLikes, windowLeast)
@@ -205,11 +203,12 @@ func (v *Streamed) show(refs []access.Ref) {
 	v.likes = likes
 }
 
-// Arrivals looks once at viewer's home: it returns the posts that are not in seen, a few at a
-// time, oldest first, and adds them to seen. It may leave a post that becomes visible during
-// the look for the next look. A look reads lookPosts posts at most, so its work is bounded
-// however many posts are above the window (I11). Each look makes progress: it sends its first
-// part, however long that takes. While seen.Behind() is true, posts remain for the next look.
+// Arrivals looks at viewer's home once. Arrivals returns the posts that are not in seen, a few at a
+// time, oldest first, and adds these posts to seen. A post that becomes visible during the look may
+// have to wait for the next look. A look reads lookPosts posts at most, so the work of a look is
+// bounded, whatever the number of posts above the window (I11). Each look makes progress: a look sends
+// its first part, whatever time that takes. While seen.Behind() is true, posts remain for the next
+// look.
 func (h *Homes) Arrivals(ctx context.Context, viewer string, seen *Streamed) iter.Seq2[[]feed.HomeItem, error] {
 	return func(yield func([]feed.HomeItem, error) bool) {
 		seen.behind = true
@@ -250,9 +249,9 @@ func (h *Homes) Arrivals(ctx context.Context, viewer string, seen *Streamed) ite
 	}
 }
 
-// looked ends a look at refs, which are oldest first. If the look did not reach the end of the home, the next
-// look begins at the last windowPosts of refs, or after the hidden posts that used up the budget. Without this
-// rule a look might end where it began.
+// looked ends a look at refs, which are oldest first. If the look did not reach the end of the home,
+// the next look begins at the last windowPosts of refs, or after the hidden posts that used up the
+// budget. Without this rule, a look might end at its beginning.
 func (v *Streamed) looked(refs page.Stretch[access.Ref], now time.Time) {
 	v.show(refs.Items)
 	switch n := len(refs.Items); {
@@ -266,7 +265,7 @@ func (v *Streamed) looked(refs page.Stretch[access.Ref], now time.Time) {
 	}
 }
 
-// note adds the items that arrived, and further known posts.
+// note adds the items that arrived, and further known posts, to v.
 func (v *Streamed) note(items []feed.HomeItem, known []string) {
 	for _, post := range known {
 		v.Add(post)
@@ -276,9 +275,9 @@ func (v *Streamed) note(items []feed.HomeItem, known []string) {
 	}
 }
 
-// arrived returns the items of refs, which are oldest first, and the posts that are known
-// now: shown or deleted. The entry of a post may be visible before the post is. Old
-// references are checked while their posts are read.
+// arrived returns the items of refs, which are oldest first, and the known posts: posts that are shown
+// or deleted. The entry of a post may be visible before the post itself. If old is true, arrived
+// checks the references again while it reads their posts.
 func (h *Homes) arrived(ctx context.Context, viewer string, refs []access.Ref, old bool) (items []feed.HomeItem, known []string, err error) {
 	shown := refs
 	reads := []func(context.Context) error{
@@ -327,16 +326,16 @@ func postsOf(items []feed.HomeItem) []string {
 	return posts
 }
 
-// PostLikes is the like count of a post. Reactions are all its counts by kind of reaction, nil if
-// only likes are configured.
+// PostLikes is the like count of a post. Reactions are all counts by kind of reaction, or nil if only
+// likes are configured.
 type PostLikes struct {
 	PostID    string
 	Count     int64
 	Reactions map[string]int64
 }
 
-// LikeChanges returns the counts of the newest posts of a home that differ from the counts in
-// seen, and notes them. A post without a count in seen counts as 0.
+// LikeChanges returns the counts of a home's newest posts that differ from the counts in seen, and
+// stores the new counts in seen. A post without a count in seen has the count 0.
 func (h *Homes) LikeChanges(ctx context.Context, seen *Streamed) ([]PostLikes, error) {
 	keys := make([]table.Key, len(seen.shown))
 	for i, post := range seen.shown {
@@ -371,7 +370,7 @@ func (h *Homes) LikeChanges(ctx context.Context, seen *Streamed) ([]PostLikes, e
 		if !ok {
 			return true
 		}
-		seen.likes[c.PostID] = c // also of a post that is gone, so that it is not looked up again
+		seen.likes[c.PostID] = c // a post that is gone gets a count too, so that it is not read again
 		ref, err := schema.ParsePostRef(it)
 		return err != nil || ref.Gone(h.access.Now())
 	}), nil

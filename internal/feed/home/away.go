@@ -17,23 +17,23 @@ import (
 	"fanfare/messages"
 )
 
-// Fan-out skips the away readers: docs/HYBRID.md, section 2. A home read obeys the reader's
-// presence, and never the setting of its own process. The home misses nothing (I1): each edge
-// of the reader has a day at or after the presence's day, or none, so each post up to the end
-// of that day was pushed. From that day on, a home read rebuilds the entries, and the home is
-// read by pull until the entries exist. That is a day early, as a margin for clock skew.
+// Fan-out skips away readers: docs/HYBRID.md, section 2. A home read follows the reader's presence,
+// and never the setting of its own process. The home misses no post (I1): each edge of the reader has
+// a day at or after the presence's day, or no day, so each post up to the end of the presence's day
+// was pushed. From the presence's day on, a home read rebuilds the entries, and the home is read by
+// pull until the entries exist. The rebuild begins a day early, as a margin for clock skew.
 
 const (
-	// returnLinger is how long a home is read by pull after its return: a home read may have read the entries
-	// before the return wrote them, and the presence afterwards.
+	// returnLinger is the time for which a home is read by pull after its return: a home read may have
+	// read the entries before the return wrote them, and the presence afterwards.
 	returnLinger = time.Minute
-	// mostAhead bounds how long before the presence's day a read requests a refresh.
+	// mostAhead is the maximum time before the presence's day at which a read requests a refresh.
 	mostAhead = 7 * 24 * time.Hour
 )
 
-// byPull reports whether the home of the reader is read by pull now. If the reader returns,
-// byPull first records that in the table, and then asks for the entries. seen reports whether
-// a worker has to date the reader's edges.
+// byPull reports whether the reader's home is read by pull now. If the reader returns, byPull first
+// records the return in the table, and then requests the entries. seen reports whether a worker has to
+// date the reader's edges.
 func (h *Homes) byPull(ctx context.Context, viewer string, p *schema.Presence) (pull, seen bool) {
 	now := h.access.Now()
 	switch {
@@ -52,14 +52,14 @@ func (h *Homes) byPull(ctx context.Context, viewer string, p *schema.Presence) (
 	return now.Sub(p.At) < returnLinger, p.Until.Start().Sub(now) < ahead
 }
 
-// beginReturn makes the presence returning. If another read did, or the table fails, the next
-// read of the home continues the return. The gap begins after the last day whose posts were
-// all pushed, or where an older gap begins.
+// beginReturn changes the presence to returning. If another read has changed the presence, or the
+// table fails, the next read of the home continues the return. The gap begins after the last day whose
+// posts were all pushed, or at the beginning of an older gap.
 func (h *Homes) beginReturn(ctx context.Context, p schema.Presence) {
 	next := schema.Presence{
 		User: p.User, State: schema.PresenceReturning, Until: p.Until, V: p.V + 1, Lo: id.Floor((p.Until + 1).Start()),
 	}
-	if oldest, err := h.access.OldestShown(ctx); err != nil || p.Hi > oldest { // a wider gap is right, too
+	if oldest, err := h.access.OldestShown(ctx); err != nil || p.Hi > oldest { // a wider gap is correct, too
 		next.Lo = min(next.Lo, p.Lo)
 	}
 	_, err := h.access.Store.Put(ctx, table.PutInput{
@@ -75,7 +75,7 @@ func (h *Homes) beginReturn(ctx context.Context, p schema.Presence) {
 	h.askForReturn(ctx, next, true)
 }
 
-// askForReturn publishes Returned if it may do so now.
+// askForReturn publishes Returned if now is true.
 func (h *Homes) askForReturn(ctx context.Context, p schema.Presence, now bool) {
 	if !now {
 		return
@@ -91,7 +91,7 @@ func (h *Homes) askForReturn(ctx context.Context, p schema.Presence, now bool) {
 	}
 }
 
-// send publishes to the topic of backfills, which is separate from the topic of posts.
+// send publishes to the topic of backfills, so the topic of posts is not delayed.
 func (h *Homes) send(msgs ...*message.Message) error {
 	return panics.Catch(func() error { return h.access.Publisher.Publish(queue.TopicBackfills, msgs...) })
 }

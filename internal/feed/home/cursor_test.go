@@ -18,10 +18,11 @@ import (
 	"fanfare/internal/table/tabletest"
 )
 
-// A position of a stream is the end of its window and the posts above it, a hundred at most.
+// A position of a stream contains the end of the stream's window, and the posts above that end, a
+// hundred at most.
 func TestPositionsOfStreamsAscend(t *testing.T) {
 	post := func(n int) string { return id.Floor(time.UnixMilli(int64(n))) }
-	window := func(n int) []string { // with its end
+	window := func(n int) []string { // including the end of the window
 		posts := make([]string, 1+n)
 		for i := range posts {
 			posts[i] = post(1 + i)
@@ -61,7 +62,7 @@ func TestPositionsOfStreamsAscend(t *testing.T) {
 	}
 }
 
-// A replay of any length keeps only the like counts of its window (I9).
+// A stream that replays any number of posts keeps only the like counts of its window (I9).
 func TestAStreamKeepsTheLikeCountsOfItsWindow(t *testing.T) {
 	seen := &Streamed{likes: map[string]PostLikes{}}
 	for n := range 10 * windowPosts {
@@ -71,8 +72,8 @@ func TestAStreamKeepsTheLikeCountsOfItsWindow(t *testing.T) {
 	assert.Len(t, seen.likes, windowPosts)
 }
 
-// FuzzGathering checks that no state of a gathering panics. An accepted state is written as it was read and
-// holds descending ids, on which the home relies.
+// FuzzGathering checks that no state of a gathering panics. An accepted state is encoded to the same
+// bytes, and has descending ids, because the home relies on that order.
 func FuzzGathering(f *testing.F) {
 	long := gathering{before: id.Max, after: strings.Repeat("u", 64), end: id.Min}
 	for i := range gatherPosts {
@@ -115,7 +116,8 @@ func FuzzGathering(f *testing.F) {
 	})
 }
 
-// Anybody can make a cursor. A cursor of a gathering without remaining posts ends the home.
+// Anybody can make a cursor. A cursor of a gathering without remaining posts is at the end of the
+// home.
 func TestACursorWithoutGatheredPostsEndsTheHome(t *testing.T) {
 	now := func() time.Time { return time.Unix(1_800_000_000, 0) }
 	way := access.New(access.Config{Store: tabletest.NewMemory(), Now: now, Lifetimes: lifetime.Fixed(time.Hour)})

@@ -17,12 +17,12 @@ import (
 	"fanfare/messages"
 )
 
-// Explain explains a post in user's home. Without a post it explains the DefaultLimit newest
-// posts of user's first 1,000 followees. It is for operators: it names dead letters, and posts
-// of everybody.
+// Explain explains a post in user's home. If post is "", Explain explains the DefaultLimit newest
+// posts of user's first 1,000 followees. Explain is for operators, because it names dead letters, and
+// posts of all users.
 //
-// It reads the records of the delivery first, and then the items of a home read. So a done chunk
-// has written its entry before Explain looks for the entry.
+// Explain reads the records of the delivery first, and then the items of a home read. A done chunk has
+// written its entry, so Explain finds the entry of a done chunk.
 func (h *Homes) Explain(ctx context.Context, letters queue.DeadLetters, user, post string) ([]Explanation, error) {
 	if err := h.access.RequireUser(ctx, user); err != nil {
 		return nil, err
@@ -64,8 +64,8 @@ func (h *Homes) followeesPosts(ctx context.Context, user string) ([]string, erro
 	return posts, err
 }
 
-// explain explains a post without a look for dead letters. A post that is not in the table
-// counts as queued, without an author.
+// explain explains a post without a search for dead letters. A post that is not in the table is
+// queued, and has no author.
 func (h *Homes) explain(ctx context.Context, user, post string) (Explanation, error) {
 	e := Explanation{Post: post, User: user}
 	ref, err := h.access.PostByID(ctx, post)
@@ -95,8 +95,8 @@ func (h *Homes) explain(ctx context.Context, user, post string) (Explanation, er
 		e.Reason, e.At = ReasonExpired, lives.End(access.TimeOf(post))
 		return e, nil
 	}
-	// If a follow comes between the read of its edge and the read of its mark, an entry seems to be missing.
-	// The second round sees both.
+	// A follow may be made between the read of its edge and the read of its mark. Then an entry seems to
+	// be missing. The second round reads both the edge and the mark of that follow.
 	for range 2 {
 		if e, err = h.explainShown(ctx, e); err != nil || e.Reason != ReasonMissing {
 			return e, err
@@ -105,7 +105,7 @@ func (h *Homes) explain(ctx context.Context, user, post string) (Explanation, er
 	return e, nil
 }
 
-// explainShown explains a post that lives and has not expired.
+// explainShown explains a living post that has not expired.
 func (h *Homes) explainShown(ctx context.Context, e Explanation) (Explanation, error) {
 	plan, err := h.explainedChunk(ctx, &e)
 	if err != nil {
@@ -147,7 +147,7 @@ func (h *Homes) explainShown(ctx context.Context, e Explanation) (Explanation, e
 	case e.Author == e.User && entry:
 		e.Reason = ReasonOwn
 	case e.Author == e.User:
-		e.Reason = ReasonMissing // the transaction of the post wrote it
+		e.Reason = ReasonMissing // the transaction of the post had written the entry
 	case mark.Kind == schema.MarkUnfollowed:
 		e.Reason, e.At = ReasonUnfollowed, access.TimeOf(mark.Version)
 	case muted && follows && e.Post >= edge.From:
@@ -192,8 +192,9 @@ func (h *Homes) pulls(p schema.Presence, post string) bool {
 		p.Lo <= post && post < p.Hi)
 }
 
-// explainedChunk reads the plan of a post, nil for none, and finds the chunk that has the
-// user. It reads the chunks up to that chunk, but DeliveryPage at most.
+// explainedChunk reads the plan of a post, nil if the post has no plan, and finds the chunk that
+// contains the user. explainedChunk reads the chunks up to that chunk, but DeliveryPage chunks at
+// most.
 func (h *Homes) explainedChunk(ctx context.Context, e *Explanation) (*schema.Plan, error) {
 	it, err := h.access.Get(ctx, schema.DeliveryPlanKey(e.Post), true)
 	if err != nil || it == nil {
@@ -225,7 +226,7 @@ func (h *Homes) explainedChunk(ctx context.Context, e *Explanation) (*schema.Pla
 	return &plan, nil
 }
 
-// findDead looks for the dead letters at which queued deliveries stopped.
+// findDead searches for the dead letters at which queued deliveries stopped.
 func (h *Homes) findDead(ctx context.Context, letters queue.DeadLetters, all []Explanation) error {
 	if !slices.ContainsFunc(all, func(e Explanation) bool { return e.Reason == ReasonQueued }) {
 		return nil
@@ -238,7 +239,7 @@ func (h *Homes) findDead(ctx context.Context, letters queue.DeadLetters, all []E
 		for _, letter := range dead {
 			event, err := messages.Decode(letter.Payload)
 			if err != nil {
-				continue // it names no post
+				continue // the letter names no post
 			}
 			for i := range all {
 				all[i].stopAt(event, letter)
@@ -253,7 +254,7 @@ func (h *Homes) findDead(ctx context.Context, letters queue.DeadLetters, all []E
 	return nil
 }
 
-// maxDead is the number of dead letters that are read of a topic.
+// maxDead is the maximum number of dead letters that findDead reads of a topic.
 const maxDead = 1000
 
 // stopAt makes a dead letter the reason if the delivery to the user needs its message.

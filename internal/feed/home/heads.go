@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	// defaultHeadBytes bounds the heads that a process keeps.
+	// defaultHeadBytes is the default bound of the memory for heads in a process.
 	defaultHeadBytes = 16 << 20
-	// headBytes is the size of a head without its posts, and refBytes of each post.
+	// headBytes is the size of a head without its posts. refBytes is the size of one post of a head.
 	headBytes, refBytes = 512, 96
 )
 
-// heads shares the newest posts of pulled authors among the first pages of homes, because
-// all followers of an author read the same list. One read of a head runs at a time. Posts
-// of a head may have been deleted since: homes read the posts themselves afterwards (I2).
+// heads shares the newest posts of pulled authors among the first pages of homes, because all
+// followers of an author read the same list. One read of a head runs at a time. A post of a head may
+// have been deleted after the read, so homes read the posts themselves afterwards (I2).
 type heads struct {
 	read     func(ctx context.Context, author, oldest string, size int) (page.Stretch[access.Ref], error)
 	now      func() time.Time
@@ -37,17 +37,17 @@ type heads struct {
 	bytes int
 }
 
-// headKey names a head. Pages of different sizes have different heads.
+// headKey names a head. Pages of different sizes use different heads.
 type headKey struct {
 	author string
 	size   int
 }
 
-// head is the newest posts of an author, or a read of them in progress. done is closed
-// when posts and err are set.
+// head has the newest posts of an author. done is closed when posts and err are set; until then the
+// read is in progress.
 type head struct {
 	at     time.Time // the read began
-	oldest string    // the lowest id that was asked for
+	oldest string    // the lowest requested id
 	done   chan struct{}
 	posts  page.Stretch[access.Ref]
 	err    error
@@ -63,12 +63,12 @@ func newHeads(cfg Config) *heads {
 	}
 	var err error
 	if h.kept, err = simplelru.NewLRU(1+h.maxBytes/headBytes, func(_ headKey, of *head) { h.bytes -= of.bytes }); err != nil {
-		panic(err) // unreachable: it refuses a size below 1
+		panic(err) // unreachable: the only error is for a size below 1
 	}
 	return h
 }
 
-// get returns author's want newest posts from oldest on, at most h.age old.
+// get returns the want newest posts of author from oldest on. The posts are at most h.age old.
 func (h *heads) get(ctx context.Context, author, oldest string, want int) (page.Stretch[access.Ref], error) {
 	key := headKey{author, page.DefaultLimit + 1}
 	if want > key.size {
@@ -102,8 +102,8 @@ func (h *heads) put(key headKey, it *head) {
 	h.held(h.bytes)
 }
 
-// fetch reads a head. It does not end with the request, because other requests wait for
-// the read. A failed read is not kept.
+// fetch reads a head. fetch does not end with the request, because other requests wait for the read. A
+// failed read is not kept.
 func (h *heads) fetch(ctx context.Context, key headKey, it *head) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), memory.ReadTime)
 	defer cancel()
@@ -115,7 +115,7 @@ func (h *heads) fetch(ctx context.Context, key headKey, it *head) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch kept, _ := h.kept.Peek(key); {
-	case kept != it: // a newer head has replaced it, or it was evicted
+	case kept != it: // a newer head has replaced this head, or this head was evicted
 	case it.err != nil:
 		h.kept.Remove(key)
 		h.held(h.bytes)
@@ -124,8 +124,8 @@ func (h *heads) fetch(ctx context.Context, key headKey, it *head) {
 	}
 }
 
-// reaches reports whether the head has all posts from oldest on. A full or cut head ends
-// at its last post.
+// reaches reports whether the head has all posts from oldest on. A full head, or a head that the
+// budget cut, ends at its last post.
 func (it *head) reaches(oldest string, size int) bool {
 	if it.oldest <= oldest {
 		return true
@@ -138,7 +138,7 @@ func (it *head) reaches(oldest string, size int) bool {
 	}
 }
 
-// from returns the want newest posts of the head from oldest on.
+// from returns the want newest posts of the head, from oldest on.
 func (it *head) from(oldest string, want int) page.Stretch[access.Ref] {
 	end := len(it.posts.Items)
 	for end > 0 && it.posts.Items[end-1].Post < oldest {

@@ -10,14 +10,13 @@ import (
 	"fanfare/internal/table"
 )
 
-// Home returns a page of viewer's home: the posts of the followees and of the viewer, newest
-// first. By push it takes two round trips to the table, three with a marked author, and one
-// more for each further 100 marked authors. Further round trips are only for authors of
-// posts without a byline, for a page from which hidden posts were left out, and for more
-// than one page of marks.
+// Home returns a page of viewer's home: the posts of the followees and of the viewer, newest first. By
+// push, Home takes two round trips to the table. A home with a marked author takes three round trips,
+// and one more for each further 100 marked authors. Further round trips happen only for authors of
+// posts without a byline, for a page from which hidden posts were left out, and for more than one page
+// of marks.
 //
-// If the page is not full when the budget is used up, the page ends at the last reference
-// that was looked at.
+// If the page is not full when the budget is used up, the page ends at the last examined reference.
 func (h *Homes) Home(ctx context.Context, viewer string, query Query, in page.Request) (page.List[feed.HomeItem], error) {
 	scope := page.ListByID("home", viewer, query.After)
 	at, gathers, err := homeAt(viewer, query.After, in.Cursor)
@@ -25,7 +24,7 @@ func (h *Homes) Home(ctx context.Context, viewer string, query Query, in page.Re
 		return page.List[feed.HomeItem]{}, err
 	}
 	before := at.before
-	// These calls are reserved for the first page: the entries and the marks, then the page's items.
+	// These calls are reserved for the first page: entries and marks, and then the page's items.
 	calls := page.BudgetAfter(2 + access.Batches(in.Size()) + access.Batches(2*in.Size()) + 1)
 	of, err := h.newerThan(ctx, query.After)
 	if err != nil {
@@ -40,7 +39,8 @@ func (h *Homes) Home(ctx context.Context, viewer string, query Query, in page.Re
 	if source.gathered() {
 		return h.gather(ctx, viewer, query, at, in.Size())
 	}
-	// The next post is not read: it may be deleted, and then the last page is empty.
+	// The page does not read the post that follows. That post may be deleted, and then the last page is
+	// empty.
 	looked := refs.Items[:min(in.Size(), len(refs.Items))]
 	items, err := h.items.Hydrate(ctx, calls, viewer, looked, nil)
 	if err != nil {
@@ -83,12 +83,13 @@ func (h *Homes) Home(ctx context.Context, viewer string, query Query, in page.Re
 	}
 }
 
-// homeRefill returns how many references a page that lacks missing items reads next, how many of
-// their posts it reads, and the budget of the read, nil if calls has not enough left. small is the
-// size of a small refill, 0 for none. again is the number of calls for more references.
+// homeRefill returns the number of references that a page with missing items reads next (want), the
+// number of those posts that the page reads (look), and the budget of the read. The budget is nil if
+// calls has too few calls left. small is the size of a small refill, 0 for no small refill. again is
+// the number of calls for more references.
 //
-// A small refill takes the calls of merged lists from the budget, and only if that leaves the calls
-// of a large refill. Otherwise a page could end earlier than without a small refill.
+// A small refill takes the calls of merged lists from the budget. It is made only if enough calls
+// remain for a large refill. Otherwise a page could end earlier than without a small refill.
 func homeRefill(calls *page.Budget, small, again, missing int) (want, look int, own *page.Budget) {
 	large := again + 1 + access.Batches(3*missing)
 	if small > 0 && calls.TakeBefore(again-1, large) {
@@ -100,8 +101,8 @@ func homeRefill(calls *page.Budget, small, again, missing int) (want, look int, 
 	return 0, 0, nil
 }
 
-// homePage returns a page that continues after the post last, "" for the last page. The
-// page ends earlier if the next item does not fit.
+// homePage returns a page that continues after the post last, or the last page if last is "". The page
+// ends earlier if the next item does not fit.
 func homePage(items []feed.HomeItem, last string, scope page.Scope) page.List[feed.HomeItem] {
 	for i := 1; invariants.Enabled && i < len(items); i++ {
 		invariants.Check(items[i].Post.ID < items[i-1].Post.ID, "I7: a page of a home repeats or mixes up posts: %s, %s", items[i-1].Post.ID, items[i].Post.ID)

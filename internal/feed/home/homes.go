@@ -1,11 +1,11 @@
-// Package home computes homes: the posts of a reader's followees, newest first. By push a home
-// is the reader's timeline, which fan-out writes, with the posts of a few authors merged in. By
-// pull it is merged from the followees' post lists. Package feed makes the items of a page. Explain
-// gives the reason why a home shows a post or not.
+// Package home computes homes: the posts of a reader's followees, newest first. By push, a home is the
+// reader's timeline, which fan-out writes, with the posts of a few authors merged in. By pull, a home
+// is merged from the followees' post lists. Package feed makes the items of a page. Explain returns
+// the reason why a home shows or does not show a post.
 //
 // # It must never
 //
-//   - Write more than the reader's presence: workers write entries, at the request of a home
+//   - Write any item but the reader's presence: workers write entries, at the request of a home
 //     read. Only PutAway, for development, dates edges back.
 //   - Show a post whose deletion, or whose author's unfollow, was answered before the read (I2).
 //   - Walk over a whole partition in one request: page.TableCalls is the bound (I11).
@@ -29,13 +29,13 @@ import (
 	"fanfare/internal/table"
 )
 
-// items turns references to posts into the items of a home. feed.Service does.
+// items makes the items of a home from references to posts. feed.Service implements items.
 type items interface {
 	Hydrate(ctx context.Context, calls *page.Budget, viewer string, refs []access.Ref, posts map[table.Key]table.Item) ([]feed.HomeItem, error)
 	FillUp(ctx context.Context, viewer string, refs []access.Ref, missing int) (shown []feed.HomeItem, more bool, err error)
 }
 
-// mutes returns a user's muted authors. feed.Service does.
+// mutes returns a user's muted authors. feed.Service implements mutes.
 type mutes interface {
 	MutesOf(ctx context.Context, user string) (map[string]bool, error)
 }
@@ -46,19 +46,19 @@ type Config struct {
 	Access *access.Access
 	Items  items
 	Mutes  mutes
-	// HeadAge is how old the newest posts of a pulled author may be on a first page of a
-	// home. First pages share them for that time. With 0 nothing is shared.
+	// HeadAge is the maximum age of a pulled author's newest posts on a first page of a home. First pages
+	// share these posts for HeadAge. With 0, first pages share nothing.
 	HeadAge time.Duration
-	// HeadBytes bounds the memory of the shared posts. Default 16 MiB.
+	// HeadBytes bounds the memory of the shared posts. The default is 16 MiB.
 	HeadBytes int
-	// HeadsHeld is called with the size of that memory when it changes.
+	// HeadsHeld is called with the size of the memory of the shared posts when that size changes.
 	HeadsHeld func(bytes int)
-	// StreamPart is how many posts a look at a live home reads and sends at once. Default 20.
+	// StreamPart is the number of posts that a look at a live home reads and sends at once. The default is
+	// 20.
 	StreamPart int
-	// RemoveFrom is a number of entries of an unfollowed author. A home read that had to
-	// skip at least this number asks for the removal of the entries. Default 100: an
-	// entry costs two write units to remove, and reading 100 entries costs two read
-	// units.
+	// RemoveFrom is a number of entries of an unfollowed author. A home read that skipped at least
+	// RemoveFrom entries requests the removal of the entries. The default is 100: the removal of an entry
+	// costs two write units, and each read of 100 entries costs two read units.
 	RemoveFrom int
 }
 
@@ -78,7 +78,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Homes reads homes. Its methods may be called at the same time.
+// Homes reads homes. Its methods are safe for concurrent use.
 type Homes struct {
 	cfg       Config
 	access    *access.Access
@@ -96,8 +96,8 @@ func New(cfg Config) *Homes {
 	return h
 }
 
-// HasProfile reports whether a reader has a profile. A read that is not consistent costs half as
-// much: it may see a profile that is gone, for as long as a replica is behind.
+// HasProfile reports whether a reader has a profile. An inconsistent read costs half as much, but may
+// return a removed profile while a replica is behind.
 func (h *Homes) HasProfile(ctx context.Context, viewer string, consistent bool) (bool, error) {
 	it, err := h.access.Get(ctx, schema.ProfileKey(viewer), consistent, schema.AttrAfter)
 	return it != nil, err

@@ -8,13 +8,13 @@ import (
 	"fanfare/internal/page"
 )
 
-// followee is an author whose own post list a home reads. from is the lowest post id that
-// the home shows of the author, "" for all.
+// followee is an author whose post list a home reads. from is the author's lowest post id that the
+// home shows, "" for all posts.
 type followee struct {
 	author, from string
 	// pulled means that all homes of the author's followers read this list.
 	pulled bool
-	// muted means that the home shows nothing of the author.
+	// muted means that the home shows no post of the author.
 	muted bool
 }
 
@@ -23,16 +23,17 @@ func heard(followees []followee) []followee {
 	return slices.DeleteFunc(slices.Clone(followees), func(f followee) bool { return f.muted })
 }
 
-// wantedPosts are the first want posts of a span, within a budget.
+// wantedPosts describes a read: the first want posts of a span, within a budget.
 type wantedPosts struct {
 	calls *page.Budget
 	of    access.Span
 	want  int
 }
 
-// mergedPosts merges the followees' posts into top and returns top, with want references at most.
-// Once top is full, or the budget has cut it, mergedPosts reads only the posts that come before the
-// end of top. It reads 100 lists at a time, so its memory does not grow with the followees (I9).
+// mergedPosts merges the followees' posts into top and returns top, with want references at most. Once
+// top is full, or the budget has cut top, mergedPosts reads only the posts before the end of top.
+// mergedPosts reads 100 lists at a time, so its memory does not grow with the number of followees
+// (I9).
 func (h *Homes) mergedPosts(ctx context.Context, w wantedPosts, followees []followee, top page.Stretch[access.Ref]) (page.Stretch[access.Ref], error) {
 	of, begins := w.of, w.of.High == ""
 	merge := page.Merge[access.Ref]{
@@ -61,8 +62,8 @@ func (h *Homes) mergedPosts(ctx context.Context, w wantedPosts, followees []foll
 	return top, nil
 }
 
-// headOf is PostsBy for a span without an upper bound. It shares the newest posts among
-// requests.
+// headOf returns posts as PostsBy does, for a span without an upper bound. Requests share the newest
+// posts.
 func (h *Homes) headOf(ctx context.Context, author string, of access.Span, want, size int) (page.Stretch[access.Ref], error) {
 	if !of.Up {
 		return h.heads.get(ctx, author, of.Low, want)
@@ -75,8 +76,8 @@ func (h *Homes) headOf(ctx context.Context, author string, of access.Span, want,
 	return head, err
 }
 
-// newerThan returns the span of a home after the post after, "" for all posts that the
-// home still shows.
+// newerThan returns the span of a home after the post after. If after is "", the span contains all
+// posts that the home still shows.
 func (h *Homes) newerThan(ctx context.Context, after string) (access.Span, error) {
 	oldest, err := h.access.OldestShown(ctx)
 	if after == "" {
@@ -85,12 +86,12 @@ func (h *Homes) newerThan(ctx context.Context, after string) (access.Span, error
 	return access.Span{Low: max(oldest, after+access.Behind)}, err
 }
 
-// homeReaders is the number of post lists that one home read reads at the same time.
+// homeReaders is the number of post lists that one home read reads concurrently.
 const homeReaders = 100
 
-// Query is the way to compute a home: from the timeline (push), or only from the followees' post lists (pull).
-// Both ways give the same list and share their cursors. A non-empty After leaves out that post and all older
-// posts, and the list then has cursors of its own.
+// Query selects how a home is computed: from the timeline (push), or only from the followees' post
+// lists (pull). Push and pull return the same list and share their cursors. A non-empty After leaves
+// out that post and all older posts; such a list has separate cursors.
 type Query struct {
 	Pull  bool
 	After string

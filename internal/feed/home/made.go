@@ -14,9 +14,9 @@ import (
 	"fanfare/messages"
 )
 
-// This file reads facts for a process with live homes: new posts of all authors, and the authors whose posts a
-// home shows. By these facts the process knows that a look at a home may find a post. No user sees the facts,
-// so the reads need not be consistent.
+// This file reads facts for a process with live homes: the new posts of all authors, and the authors
+// whose posts a home shows. These facts tell the process when a look at a home may find a post. Users
+// do not see the facts, so the reads need not be consistent.
 
 // madeAtOnce is the number of posts of a shard that one PostsMade reads at most (I11).
 const madeAtOnce = 5000
@@ -24,9 +24,9 @@ const madeAtOnce = 5000
 // Made is a page of the index of posts by time: new posts and removals.
 type Made = access.MadePage
 
-// PostsMade returns the posts by all authors that were made from low on, and the removals of users,
-// as the index of posts by time has them. It includes posts by clocks that are ahead, up to
-// messages.MaxAhead.
+// PostsMade returns the posts by all authors that were made at or after low, and the removals of
+// users, from the index of posts by time. PostsMade includes posts by clocks that are up to
+// messages.MaxAhead ahead.
 func (h *Homes) PostsMade(ctx context.Context, low time.Time) (all Made, err error) {
 	first, last := id.Floor(low), schema.BucketOf(id.Floor(h.access.Now().Add(messages.MaxAhead)))
 	var ranges []access.MadeRange
@@ -70,7 +70,7 @@ func (h *Homes) madeIn(ctx context.Context, of access.MadeRange) (found Made, er
 }
 
 // Heard returns the authors whose posts viewer's home shows: viewer, and the followees that viewer
-// does not mute. whole is false if there are more than most.
+// does not mute. whole is false if viewer has more than most followees.
 func (h *Homes) Heard(ctx context.Context, viewer string, most int) (authors []string, whole bool, err error) {
 	var followees page.Stretch[string]
 	muted := map[string]bool{}
@@ -99,7 +99,7 @@ func (h *Homes) Heard(ctx context.Context, viewer string, most int) (authors []s
 	return authors, !followees.More, nil
 }
 
-// named returns the users whom the sort keys of a range name, most at most.
+// named returns the users that the sort keys of a range name, up to the number most.
 func (h *Homes) named(ctx context.Context, q table.Query, userOf func(sk string) (string, bool), most int) (page.Stretch[string], error) {
 	q.Project = []string{}
 	return page.Collect(ctx, h.access.Store, q, most, page.Refill{}, page.Each(func(it table.Item) (string, bool, error) {

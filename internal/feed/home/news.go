@@ -13,15 +13,15 @@ import (
 	"fanfare/internal/schema"
 )
 
-// MaxUnread is the number up to which the newer posts of a home are counted.
+// MaxUnread is the highest number to which a home's newer posts are counted.
 const MaxUnread = 100
 
-// HomeNews returns a page of the posts of viewer's home that are newer than query.After,
-// newest first, and their number. If it finds none, it makes only the reads of the timeline
-// and of the marks. If a page is not enough, it also reads which of the next MaxUnread posts
-// live. This read is not consistent, because the page shows only their number. In a gathered
-// home it counts the gathered posts. The number is too low if the home has more hidden posts
-// than TableCalls allows to skip.
+// HomeNews returns a page of the posts of viewer's home that are newer than query.After, newest first,
+// and the number of such posts. If there are none, HomeNews reads only the timeline and the marks. If
+// a page is not enough, HomeNews also reads which of the next MaxUnread posts live. That read is not
+// consistent, because the page shows only the number of these posts. In a gathered home, HomeNews
+// counts the gathered posts. The number is too low if the home has more hidden posts than TableCalls
+// allows to skip.
 func (h *Homes) HomeNews(ctx context.Context, viewer string, query Query, in page.Request) (News, error) {
 	first, err := h.Home(ctx, viewer, query, in)
 	if err != nil || in.Cursor != "" {
@@ -43,7 +43,7 @@ func (h *Homes) HomeNews(ctx context.Context, viewer string, query Query, in pag
 		news.Unread = min(news.Unread+len(refs), MaxUnread)
 		return news, err
 	}
-	// For each round: the entries, the marks if it is the first, and the posts.
+	// Each round reads the entries and the posts. The first round also reads the marks.
 	calls := page.BudgetAfter(3)
 	of, err := h.newerThan(ctx, query.After)
 	if err != nil {
@@ -58,7 +58,7 @@ func (h *Homes) HomeNews(ctx context.Context, viewer string, query Query, in pag
 		if err != nil {
 			return News{}, err
 		}
-		posts, err := h.access.BatchGet(ctx, access.PostKeys(refs.Items), false, schema.AttrLikeShards) // or any other small one
+		posts, err := h.access.BatchGet(ctx, access.PostKeys(refs.Items), false, schema.AttrLikeShards) // any small attribute would do
 		if err != nil {
 			return News{}, err
 		}
@@ -74,13 +74,13 @@ func (h *Homes) HomeNews(ctx context.Context, viewer string, query Query, in pag
 // News is a page of the posts of a home that are newer than Query.After.
 type News struct {
 	page.List[feed.HomeItem]
-	// Unread is the number of all newer posts. MaxUnread stands for MaxUnread or more.
-	// Only the first page has it.
+	// Unread is the number of all newer posts. The value MaxUnread stands for MaxUnread posts or more.
+	// Only the first page has Unread.
 	Unread int
 }
 
-// Tag is equal for two answers to one request if they list the same posts and count the same number. Names and like
-// counts may differ.
+// Tag is equal for two answers to one request if both answers list the same posts and count the same
+// number of posts. Names and like counts may differ.
 func (n News) Tag() string {
 	h := sha256.New()
 	fmt.Fprintln(h, n.Unread, n.NextCursor != "")

@@ -14,24 +14,25 @@ import (
 	"fanfare/internal/table"
 )
 
-// This file computes homes by pull: from the post lists of the followees and of the viewer. For a viewer of
-// few followees, each request reads all lists. For a viewer of many followees, a request gathers the next
-// posts in its cursor. This request and the next requests make pages of the gathered posts
-// (docs/decisions/0012).
+// This file computes homes by pull: from the post lists of the followees and of the viewer. For a
+// viewer with few followees, each request reads all lists. For a viewer with many followees, a request
+// gathers the next posts in its cursor. This request and later requests then make pages of the
+// gathered posts (docs/decisions/0012).
 
 const (
-	// followeesPage is the number of followees in memory at a time. A home of at most so
-	// many followees reads all lists for each page.
+	// followeesPage is the number of followees in memory at a time. A home of at most followeesPage
+	// followees reads all lists for each page.
 	followeesPage = 10 * homeReaders
 	// gatherPages is the number of pages of followees whose lists one request of a gathering
 	// reads: 5,000 followees, the default of FANFARE_MAX_FOLLOWING.
 	gatherPages = 5
-	// gatherPosts is the most posts that are gathered. They fill the largest page.
+	// gatherPosts is the maximum number of gathered posts. gatherPosts posts fill the largest page.
 	gatherPosts = page.MaxLimit
 )
 
-// pullSource computes a home from the post lists of a page of followees and of the viewer.
-// It reads each list for each page, 100 at a time, and the rate limit is charged for it.
+// pullSource computes a home from the post lists of a page of followees and of the viewer. For each
+// page, pullSource reads each list, 100 lists at a time. The rate limit charges the user for these
+// reads.
 type pullSource struct {
 	homes     *Homes
 	viewer    string
@@ -45,8 +46,8 @@ func (p *pullSource) next(ctx context.Context, calls *page.Budget, last string, 
 	return top, len(lists), err
 }
 
-// followees returns the first want of viewer's followees after the user after, "" for the
-// first ones, and whether each is muted. Both reads are consistent, for I1 and I2.
+// followees returns the first want followees of viewer after the user after (from the first followee
+// if after is ""), and whether each followee is muted. Both reads are consistent, for I1 and I2.
 func (h *Homes) followees(ctx context.Context, viewer, after string, want int) ([]followee, error) {
 	q := table.Query{PK: schema.FollowingPK(viewer), Consistent: true}
 	if after != "" {
@@ -70,17 +71,17 @@ func (h *Homes) followees(ctx context.Context, viewer, after string, want int) (
 	return read.Items, err
 }
 
-// gathering is how far a home by pull of many followees has come; the cursor carries it. First
-// the lists of all followees are read, by one request if possible, and the newest posts are
-// kept. Then pages are made of these posts, and then the next gathering begins.
+// gathering is the progress of a home by pull with many followees. The cursor contains the gathering.
+// First, requests read the lists of all followees, if possible in one request, and keep the newest
+// posts. Then requests make pages of these posts, and then the next gathering begins.
 type gathering struct {
 	// before is the post id below which the home continues, "" for its start.
 	before string
 	// after is the last followee whose list was read: "" for none yet, everyFollowee if
 	// the posts are complete.
 	after string
-	// end is the post id at which the posts end, because a list was not read below it, or
-	// because there were enough. If it is "", the posts end with the lists.
+	// end is the post id at which the posts end, because a list was not read below end, or because there
+	// were enough posts. If end is "", the posts end at the ends of the lists.
 	end string
 	// posts are the ids of the newest posts of the lists read so far, newest first.
 	posts []string
@@ -89,9 +90,9 @@ type gathering struct {
 // everyFollowee is above each user id.
 const everyFollowee = "~"
 
-// gather returns a page of viewer's home that is gathered. The page is empty only if lists remain to
-// be read (one request does not read so many, or the table is slow), or if all its posts were hidden
-// since the gathering.
+// gather returns a page of viewer's home that is gathered. The page is empty only in two cases: lists
+// remain to be read, because they are too many for one request or because the table is slow; or all
+// gathered posts have been hidden since the gathering.
 func (h *Homes) gather(ctx context.Context, viewer string, query Query, at gathering, limit int) (page.List[feed.HomeItem], error) {
 	if at.after != everyFollowee {
 		var err error
@@ -105,8 +106,8 @@ func (h *Homes) gather(ctx context.Context, viewer string, query Query, at gathe
 	return h.gatheredPage(ctx, viewer, query, at, limit)
 }
 
-// gathered returns a gathering that has come further: it reads the lists of the next followees
-// after at.after.
+// gathered continues a gathering: it reads the lists of the next followees after at.after, and returns
+// the new gathering.
 func (h *Homes) gathered(ctx context.Context, viewer string, query Query, at gathering) (gathering, error) {
 	top := page.Stretch[access.Ref]{Cut: at.end}
 	for _, post := range at.posts {
@@ -130,11 +131,12 @@ func (h *Homes) gathered(ctx context.Context, viewer string, query Query, at gat
 	return at, nil
 }
 
-// gatherLists merges the posts of viewer and of the followees after the user after ("" for all) into top: the
-// wanted posts, with a budget for each page of followees. It reads the lists of gatherPages pages of followees
-// at most, and fewer if the time of the request is too short for the next page. It returns the last followee,
-// everyFollowee at the end. A reader's requests gather one after the other, so the number of concurrent calls
-// for one user does not grow with the user's requests (I11).
+// gatherLists merges the posts of viewer, and of the followees after the user after ("" for all
+// followees), into top: the wanted posts, with a budget for each page of followees. gatherLists reads
+// the lists of gatherPages pages of followees at most, and fewer if the time of the request is too
+// short for the next page. It returns the last followee, or everyFollowee at the end. A reader's
+// requests gather one after another, so the number of concurrent calls for one user does not grow with
+// the number of the user's requests (I11).
 func (h *Homes) gatherLists(ctx context.Context, viewer, after string, wanted wantedPosts, top page.Stretch[access.Ref]) (_ page.Stretch[access.Ref], last string, err error) {
 	err = h.access.InTurn(ctx, access.Lane{Author: "home of " + viewer}, viewer, func() error {
 		for range gatherPages {
@@ -165,7 +167,7 @@ func (h *Homes) gatherLists(ctx context.Context, viewer, after string, wanted wa
 	return top, after, err
 }
 
-// gatheredPage returns a page of the posts that were gathered.
+// gatheredPage returns a page of the gathered posts.
 func (h *Homes) gatheredPage(ctx context.Context, viewer string, query Query, at gathering, limit int) (page.List[feed.HomeItem], error) {
 	n := min(limit, len(at.posts))
 	refs, err := h.stillShown(ctx, viewer, at.posts[:n])
@@ -197,9 +199,9 @@ func (at gathering) page(viewer string, query Query, items []feed.HomeItem) page
 	return page.List[feed.HomeItem]{Items: items, NextCursor: byGathering(viewer, query.After).Cursor(at.encode())}
 }
 
-// stillShown returns references to the gathered posts that viewer's home shows now. Since the
-// gathering, posts may have been deleted or expired, and authors unfollowed or muted (I2). A
-// cursor grants no access: it may name posts of any author (I10).
+// stillShown returns references to the gathered posts that viewer's home shows now. After the
+// gathering, posts may have been deleted or expired, and authors unfollowed or muted (I2). A cursor
+// grants no access, because a cursor may name posts of any author (I10).
 func (h *Homes) stillShown(ctx context.Context, viewer string, posts []string) ([]access.Ref, error) {
 	keys := make([]table.Key, len(posts))
 	for i, post := range posts {
@@ -226,7 +228,7 @@ func (h *Homes) stillShown(ctx context.Context, viewer string, posts []string) (
 	return h.stillFollowed(ctx, viewer, refs)
 }
 
-// stillFollowed returns the references that viewer's home shows now. Since the read,
+// stillFollowed returns the references that viewer's home shows now. After the read of the references,
 // authors may have been unfollowed or muted, and posts may have expired (I2).
 func (h *Homes) stillFollowed(ctx context.Context, viewer string, refs []access.Ref) ([]access.Ref, error) {
 	var keys []table.Key
@@ -244,7 +246,7 @@ func (h *Homes) stillFollowed(ctx context.Context, viewer string, refs []access.
 	if err != nil {
 		return nil, err
 	}
-	from := map[string]string{viewer: ""} // the lowest post shown, by author
+	from := map[string]string{viewer: ""} // the lowest shown post, by author
 	for _, it := range edges {
 		edge, err := schema.ParseEdge(it)
 		if err != nil {
@@ -262,26 +264,26 @@ func (h *Homes) stillFollowed(ctx context.Context, viewer string, refs []access.
 	}), nil
 }
 
-// byGathering makes the scope of the cursors of gatherings.
+// byGathering returns the scope of a gathering's cursors.
 func byGathering(viewer, after string) page.Scope {
 	return page.Scope{List: "home", Owner: viewer, Filter: "gathering" + after, Valid: func(state string) bool { _, ok := decodeGathering(state); return ok }}
 }
 
-// homeAt reads a cursor of viewer's home. gathers reports whether the cursor is one of a
-// gathering; a home by push continues from the gathering's start.
+// homeAt reads a cursor of viewer's home. gathers reports whether the cursor is a cursor of a
+// gathering. A home by push continues from the gathering's start.
 func homeAt(viewer, after, cursor string) (at gathering, gathers bool, err error) {
 	if at.before, err = page.ListByID("home", viewer, after).Position(cursor); err == nil {
 		return at, false, nil
 	}
 	if state, other := byGathering(viewer, after).Position(cursor); other == nil {
-		at, _ = decodeGathering(state) // which position has done, too
+		at, _ = decodeGathering(state) // the scope's Valid has decoded state, too
 		return at, true, nil
 	}
 	return gathering{}, false, err
 }
 
-// encode returns at as bytes: the user id with its length in front, and each post id in
-// 16 bytes, which are zero for "".
+// encode returns at as bytes: the length of the user id, the user id, and each post id in 16 bytes.
+// The 16 bytes are zero for the id "".
 func (at gathering) encode() string {
 	raw := append([]byte{byte(len(at.after))}, at.after...)
 	for _, post := range append([]string{at.before, at.end}, at.posts...) {
@@ -290,8 +292,8 @@ func (at gathering) encode() string {
 	return string(raw)
 }
 
-// decodeGathering is the reverse of encode. It refuses a state that no gathering can
-// have: the posts descend, and lie between before and end.
+// decodeGathering is the reverse of encode. decodeGathering refuses a state that no gathering can
+// have: the posts must descend, and must lie between before and end.
 func decodeGathering(state string) (at gathering, ok bool) {
 	if state == "" || len(state) <= int(state[0]) {
 		return gathering{}, false

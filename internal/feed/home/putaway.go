@@ -12,18 +12,18 @@ import (
 const (
 	// awayEdges is the number of edges that one transaction dates back.
 	awayEdges = 25
-	// awaySince is how many days ago a reader that is put away was last active. The gap
+	// awaySince is the number of days since the last activity of a reader that PutAway makes away. The gap
 	// begins a day later, and clock skew is less than a day.
 	awaySince = 2
 )
 
-// PutAway makes user a reader whose last visit is older than the active days. It is for
-// development, so that nobody has to wait for days. It may be repeated.
+// PutAway makes user a reader whose last visit is older than the active days. PutAway is for
+// development, so that nobody has to wait for days. A call may be repeated.
 //
-// The home misses nothing (I1), as if the days had passed. PutAway first gives the presence
-// the past day, so each later home read returns from that day on. A transaction dates an edge
-// back only if it finds this presence, and a return changes the presence before it raises the
-// edges. So no edge that a return raised is dated back.
+// The home misses no post (I1), as if the days had passed. PutAway first gives the presence the past
+// day, so each later home read begins a return from that day on. A transaction dates an edge back only
+// if the presence still has the past day, and a return changes the presence before the return raises
+// the edges. So no edge that a return has raised is dated back.
 func (h *Homes) PutAway(ctx context.Context, user string) error {
 	if err := h.access.RequireWriter(ctx, user); err != nil {
 		return err
@@ -40,7 +40,7 @@ func (h *Homes) PutAway(ctx context.Context, user string) error {
 	})
 }
 
-// datePresenceBack gives the reader's presence a day that has passed.
+// datePresenceBack gives the reader's presence a past day.
 func (h *Homes) datePresenceBack(ctx context.Context, user string) (p schema.Presence, err error) {
 	it, err := h.access.Get(ctx, schema.PresenceKey(user), true)
 	if err != nil {
@@ -71,8 +71,8 @@ func (h *Homes) datePresenceBack(ctx context.Context, user string) (p schema.Pre
 	return p, err
 }
 
-// dateEdgesBack gives all edges of a reader the day of its presence, while the presence
-// has this day.
+// dateEdgesBack gives all edges of a reader the day of the reader's presence, while the presence has
+// this day.
 func (h *Homes) dateEdgesBack(ctx context.Context, p schema.Presence) error {
 	for page, err := range h.access.Store.Query(ctx, table.Query{PK: schema.FollowingPK(p.User), PageSize: awayEdges, Consistent: true}) {
 		if err != nil {
@@ -98,7 +98,7 @@ func (h *Homes) dateEdgesBack(ctx context.Context, p schema.Presence) error {
 	return nil
 }
 
-// samePresence holds while a presence is unchanged since the read.
+// samePresence holds while a presence has not changed since the read.
 func samePresence(p schema.Presence) table.Cond {
 	return table.All{
 		table.Equal{Name: schema.AttrPresence, Value: table.S(string(p.State))}, table.Equal{Name: schema.AttrModeV, Value: table.N(p.V)},

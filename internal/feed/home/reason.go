@@ -10,52 +10,53 @@ import (
 	"fanfare/internal/schema"
 )
 
-// Reason is the one reason why a home by push shows a post, or does not.
+// Reason is the reason why a home by push shows or does not show a post. Each post has one reason.
 type Reason string
 
-// The reasons. Homes show the posts of the first eight only.
+// The values of Reason. Homes show a post only for the first eight reasons.
 const (
-	// ReasonOwn: the user wrote it.
+	// ReasonOwn means that the user wrote the post.
 	ReasonOwn Reason = "own"
-	// ReasonPushed: the fan-out of the post wrote its entry.
+	// ReasonPushed means that the fan-out of the post wrote the entry.
 	ReasonPushed Reason = "pushed"
-	// ReasonCopied: the post is older than the follow, whose backfill copied it.
+	// ReasonCopied means that the post is older than the follow, and the follow's backfill copied the
+	// post.
 	ReasonCopied Reason = "copied"
-	// ReasonMerged: the home merges the post in, because the follow's backfill has not ended, or ended less
-	// than a minute ago.
+	// ReasonMerged means that the home merges the post in, because the follow's backfill has not ended, or
+	// ended less than a minute ago.
 	ReasonMerged Reason = "merged"
-	// ReasonPulled: the home merges the post in, because the author is pulled.
+	// ReasonPulled means that the home merges the post in, because the author is pulled.
 	ReasonPulled Reason = "pulled"
-	// ReasonSkipped: the user is away, and fan-out skipped the user. The home is read by
-	// pull, at least in the gap, so the next read shows the post.
+	// ReasonSkipped means that the user is away, and fan-out skipped the user. The home is read by pull,
+	// at least in the gap, so the next read shows the post.
 	ReasonSkipped Reason = "skipped"
-	// ReasonReturned: fan-out skipped the user, and the user's return wrote the entry.
+	// ReasonReturned means that fan-out skipped the user, and the user's return wrote the entry.
 	ReasonReturned Reason = "returned"
-	// ReasonByPull: the entry is missing, but the home is read by pull, because the user is
-	// away or returns.
+	// ReasonByPull means that the entry is missing, but the home is read by pull, because the user is away
+	// or returns.
 	ReasonByPull Reason = "by_pull"
-	// ReasonDeleted: its author deleted it.
+	// ReasonDeleted means that the author deleted the post.
 	ReasonDeleted Reason = "deleted"
-	// ReasonEnded: the post's end has come.
+	// ReasonEnded means that the post has reached its end.
 	ReasonEnded Reason = "ended"
-	// ReasonTakenDown: a service deleted it.
+	// ReasonTakenDown means that a service deleted the post.
 	ReasonTakenDown Reason = "taken_down"
-	// ReasonExpired: the post is too old for homes.
+	// ReasonExpired means that the post is too old for homes.
 	ReasonExpired Reason = "expired"
-	// ReasonUnfollowed: the user has unfollowed the author, which hides the post.
+	// ReasonUnfollowed means that the user has unfollowed the author, which hides the post.
 	ReasonUnfollowed Reason = "unfollowed"
-	// ReasonMuted: the user mutes the author, which hides the post. Without the mute the home
-	// would show the post, or soon will.
+	// ReasonMuted means that the user mutes the author, which hides the post. Without the mute, the home
+	// would show the post now or soon.
 	ReasonMuted Reason = "muted"
-	// ReasonNotFollowed: the user does not follow the author.
+	// ReasonNotFollowed means that the user does not follow the author.
 	ReasonNotFollowed Reason = "not_followed"
-	// ReasonBeforeFollow: the post is older than the first post that the follow shows.
+	// ReasonBeforeFollow means that the post is older than the first post that the follow shows.
 	ReasonBeforeFollow Reason = "before_follow"
-	// ReasonQueued: the delivery has not reached the user yet.
+	// ReasonQueued means that the delivery has not reached the user yet.
 	ReasonQueued Reason = "queued"
-	// ReasonDeadLetter: the delivery stopped at a dead letter.
+	// ReasonDeadLetter means that the delivery stopped at a dead letter.
 	ReasonDeadLetter Reason = "dead_letter"
-	// ReasonMissing: no other reason holds. This breaks I1.
+	// ReasonMissing means that no other reason holds. A missing post breaks I1.
 	ReasonMissing Reason = "missing"
 )
 
@@ -64,25 +65,25 @@ func (r Reason) Shown() bool {
 	return slices.Contains([]Reason{ReasonOwn, ReasonPushed, ReasonCopied, ReasonMerged, ReasonPulled, ReasonSkipped, ReasonReturned, ReasonByPull}, r)
 }
 
-// Explanation is the reason of one post in one home.
+// Explanation is the reason for one post in one home.
 type Explanation struct {
 	Post, Author, User string
 	Reason             Reason
-	// Chunk is the number of the chunk of the post's delivery that has the user, from 1 on.
-	// It is 0 if the chunk is not planned, or not among the first DeliveryPage.
+	// Chunk is the number of the chunk of the post's delivery that contains the user. The first chunk has
+	// the number 1. Chunk is 0 if the chunk is not planned, or not among the first DeliveryPage chunks.
 	Chunk int
-	// At is the time of the reason, or zero. The time is when the chunk was done, the author was
-	// followed or unfollowed, the letter became dead, the post expired, the merging ends, or the
-	// user went away or returned.
+	// At is the time of the reason, or zero. It is the time at which the chunk was done, the author was
+	// followed or unfollowed, the letter became dead, the post expired, the merging ends, or the user went
+	// away or returned.
 	At time.Time
-	// Letter is the dead letter of ReasonDeadLetter, TakenDown the take-down of ReasonTakenDown.
+	// Letter is the dead letter of ReasonDeadLetter. TakenDown is the take-down of ReasonTakenDown.
 	Letter    queue.DeadLetter
 	TakenDown *schema.TakeDown
-	// link is the chunk of number Chunk, nil if it is not planned.
+	// link is the chunk with the number Chunk, nil if the chunk is not planned.
 	link *schema.Chunk
 }
 
-// String is the reason as a sentence.
+// String returns the reason as a sentence.
 func (e Explanation) String() string {
 	at := e.At.UTC().Format(time.RFC3339)
 	switch e.Reason {

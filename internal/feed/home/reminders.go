@@ -7,17 +7,17 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
-// Bounds of reminders.
+// These constants bound the reminders.
 const (
-	// reminderEvery is the least time between two reminders of one mark.
+	// reminderEvery is the minimum time between two reminders of one mark.
 	reminderEvery = time.Minute
-	// maxReminders is the number of reminders that a process remembers, and so the
-	// most that it sends in reminderEvery. Above it none is sent.
+	// maxReminders is the number of reminders that a process remembers, and so the maximum number that the
+	// process sends in reminderEvery. The process sends no reminder above maxReminders.
 	maxReminders = 1024
 )
 
-// reminders limits how often home reads publish the event of a home mark again: once a
-// minute for each mark. Its memory is bounded (I9).
+// reminders limits how often home reads publish the event of a home mark again: once a minute for each
+// mark. The memory of reminders is bounded (I9).
 type reminders struct {
 	now  func() time.Time
 	mu   sync.Mutex
@@ -35,8 +35,8 @@ func newReminders(now func() time.Time) *reminders {
 	return &reminders{now: now, sent: map[string]struct{}{}}
 }
 
-// allow reports whether a reminder may be sent now for the mark of this version. If it
-// may, allow records the reminder.
+// allow reports whether a reminder for the mark of this version may be sent now. If so, allow records
+// the reminder.
 func (r *reminders) allow(version string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -56,7 +56,7 @@ func (r *reminders) allow(version string) bool {
 // remindFor bounds how long a home read waits for its reminders.
 const remindFor = time.Second
 
-// seenReaders limits how often a process reports a reader as seen. Its memory is
+// seenReaders limits how often a process publishes Seen for a reader. The memory of seenReaders is
 // bounded (I9).
 type seenReaders struct {
 	now  func() time.Time
@@ -67,12 +67,12 @@ type seenReaders struct {
 func newSeenReaders(now func() time.Time) *seenReaders {
 	sent, err := simplelru.NewLRU[string, time.Time](maxSeen, nil)
 	if err != nil {
-		panic(err) // unreachable: it refuses a size below 1, and maxSeen is a constant
+		panic(err) // unreachable: the only error is for a size below 1, and maxSeen is a constant
 	}
 	return &seenReaders{now: now, sent: sent}
 }
 
-// allow reports whether Seen may be sent now for a reader. If it may, allow records that.
+// allow reports whether Seen may be sent now for a reader. If so, allow records the time.
 func (r *seenReaders) allow(user string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -91,9 +91,9 @@ func (r *seenReaders) forget(user string) {
 	r.sent.Remove(user)
 }
 
-// seenEvery is the least time between two events Seen of one reader in a process.
+// seenEvery is the minimum time between two events Seen of one reader in a process.
 const seenEvery = time.Hour
 
-// maxSeen is the number of readers that seenReaders remembers. Above it, some readers are
-// reported more often.
+// maxSeen is the number of readers that seenReaders remembers. If there are more readers, the process
+// publishes Seen more often for some readers.
 const maxSeen = 65_536

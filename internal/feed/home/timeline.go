@@ -18,21 +18,21 @@ import (
 	"fanfare/messages"
 )
 
-// pushSource computes a home from the viewer's timeline and marks. It leaves out
-// unfollowed and muted authors, and posts below the first one that a follow shows. It merges in the
-// post lists of authors with a backfill or pulled mark, whose posts the timeline may lack.
+// pushSource computes a home from the viewer's timeline and marks. pushSource leaves out unfollowed
+// and muted authors, and posts below the first post that a follow shows. pushSource merges in the post
+// lists of authors with a backfill or pulled mark, because the timeline may lack posts of these
+// authors.
 type pushSource struct {
 	homes  *Homes
 	viewer string
 	of     access.Span
-	// marks is the first page of the viewer's marks, read once a request.
+	// marks is the first page of the viewer's marks. A request reads the first page once.
 	marks *marks
 }
 
-// marksPage is the number of marks in memory at a time. A home has a mark for each busy
-// author that its user followed within the timeline's TTL, and for each author that its
-// user unfollowed within the TTL and 30 days more. So one page is enough for nearly every
-// home.
+// marksPage is the number of marks in memory at a time. A home has a mark for each busy author that
+// its user followed within the timeline's TTL, and for each author that its user unfollowed within the
+// TTL plus 30 days. So one page is enough for nearly every home.
 const marksPage = 1000
 
 // marks is a page of a home's marks, in the order of their authors.
@@ -40,17 +40,18 @@ type marks struct {
 	// of holds the mark of each author.
 	of     map[string]schema.Mark
 	merged []followee
-	// muted holds all muted authors, which the first page of marks has.
+	// muted contains all muted authors. The first page of marks has the mutes.
 	muted map[string]bool
-	// late holds the marks whose backfills should have ended long ago.
+	// late contains the marks whose backfills should have ended long ago.
 	late []schema.Mark
-	// last is the last author of the page if there may be more, else "".
+	// last is the last author of the page if more marks may follow, else "".
 	last string
-	// presence is the reader's presence, nil for none. The first page has it.
+	// presence is the reader's presence, nil if the reader has no presence. The first page of marks has
+	// the presence.
 	presence *schema.Presence
 }
 
-// next is source.next. byPull reports that some entries are missing.
+// next returns references as source.next does. byPull reports that some entries are missing.
 func (p *pushSource) next(ctx context.Context, calls *page.Budget, last string, want int) (top page.Stretch[access.Ref], again int, byPull bool, err error) {
 	part := p.of.After(last)
 	var entries page.Stretch[access.Ref]
@@ -92,7 +93,7 @@ func (p *pushSource) next(ctx context.Context, calls *page.Budget, last string, 
 		if len(top.Items) == want || !entries.More {
 			break
 		}
-		// Read further entries to replace the entries that were left out.
+		// Read further entries to replace the entries that this read left out.
 		end := entries.Items[len(entries.Items)-1].Post
 		if !calls.Take(1) {
 			top.Cut = end
@@ -105,7 +106,7 @@ func (p *pushSource) next(ctx context.Context, calls *page.Budget, last string, 
 	}
 	var reminding sync.WaitGroup
 	defer reminding.Wait()
-	again = 1 // the entries
+	again = 1 // one call for the entries
 	read := part.UpTo(top.Cut)
 	if len(top.Items) == want {
 		read = part.UpTo(top.Items[want-1].Post)
@@ -170,7 +171,7 @@ func (p *pushSource) marksOf(ctx context.Context, calls *page.Budget, entries []
 	return marks, nil
 }
 
-// entries reads want timeline entries of a span, and reports whether there may be more.
+// entries reads want timeline entries of a span, and reports whether more entries may follow.
 func (p *pushSource) entries(ctx context.Context, of access.Span, want int) (page.Stretch[access.Ref], error) {
 	if of.Empty() {
 		return page.Stretch[access.Ref]{}, nil
@@ -181,9 +182,9 @@ func (p *pushSource) entries(ctx context.Context, of access.Span, want int) (pag
 	}))
 }
 
-// readMarks reads the page of viewer's marks after the author after, "" for the first page.
-// The first page reads the muted authors; later pages get them in muted. The read is
-// consistent, for I2.
+// readMarks reads the page of viewer's marks after the author after, or the first page if after is "".
+// The first page includes the muted authors; for later pages, the caller passes these authors in
+// muted. The read is consistent, for I2.
 func (h *Homes) readMarks(ctx context.Context, viewer, after string, muted map[string]bool) (*marks, error) {
 	q := table.Query{PK: schema.MarksPK(viewer), Consistent: true}
 	if after != "" {
@@ -231,8 +232,8 @@ const (
 	lateAfter = 10 * time.Second
 )
 
-// hiding returns the marks of unfollowed authors whose entries are worth a removal. left
-// counts the entries that this read has skipped.
+// hiding returns the marks of unfollowed authors with enough entries for a removal. left is the number
+// of entries that this read has skipped, by mark.
 func (h *Homes) hiding(left map[schema.Mark]int) (many []schema.Mark) {
 	for mark, entries := range left {
 		if entries >= h.cfg.RemoveFrom {
@@ -243,9 +244,9 @@ func (h *Homes) hiding(left map[schema.Mark]int) (many []schema.Mark) {
 	return many
 }
 
-// remind publishes events at a limited rate: Followed for marks whose event may have been
-// lost in a crash, Unfollowed for marks that hide many entries, and Seen. Without remind,
-// homes are right too, but each read costs more.
+// remind publishes events at a limited rate: Followed for marks whose event may have been lost in a
+// crash, Unfollowed for marks that hide many entries, and Seen. Homes are correct without remind, but
+// each read would cost more.
 func (h *Homes) remind(ctx context.Context, viewer string, late []schema.Mark, seen bool) {
 	var msgs []*message.Message
 	ctx, cancel := context.WithTimeout(ctx, remindFor)

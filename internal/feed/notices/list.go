@@ -16,8 +16,8 @@ import (
 // List returns a page of the user's notifications.
 //
 // The cursor is the place of the page's last notification (I7). A notification without a new action
-// keeps its place, so it is on one page. A notification that moves up is above the cursor, on the
-// first page.
+// keeps its place, so it is on one page. A notification that moves up is above the cursor, so it is on
+// the first page.
 func (n *Notices) List(ctx context.Context, user string, in page.Request) (Page[Notice], error) {
 	if err := n.requireOn(); err != nil {
 		return Page[Notice]{}, err
@@ -52,8 +52,8 @@ func (n *Notices) List(ctx context.Context, user string, in page.Request) (Page[
 	return out, nil
 }
 
-// prepare reads the mark, the mutes, and the note of blocks. All reads are consistent: a mark, a mute
-// and a block take effect at the next read.
+// prepare reads the mark, the mutes, and the note of blocks. All reads are consistent, because a mark,
+// a mute and a block take effect at the next read.
 func (r *reader) prepare(ctx context.Context) error {
 	r.posts, r.refs = map[table.Key]table.Item{}, map[string]access.Ref{}
 	return r.n.access.All(ctx,
@@ -70,9 +70,10 @@ func (r *reader) prepare(ctx context.Context) error {
 	)
 }
 
-// page returns the shown notifications of a page of the index. It first looks at as many keys as the page
-// needs, and at all keys if some of these were hidden. If none was hidden, page also returns the next
-// notification without a look, because that notification only shows that the list continues.
+// page returns the shown notifications of a page of the index. page first examines as many keys as the
+// page needs, and all keys if some of these notifications were hidden. If no notification was hidden,
+// page also returns the next notification without an examination, because that notification only shows
+// that the list continues.
 func (r *reader) page(ctx context.Context, items []table.Item) ([]Notice, error) {
 	all := make([]Notice, 0, len(items))
 	for _, it := range items {
@@ -103,8 +104,8 @@ func (r *reader) page(ctx context.Context, items []table.Item) ([]Notice, error)
 	return shown, nil
 }
 
-// notice returns a stored notification with its place in the index, and counts an unread
-// one.
+// notice returns a stored notification with its place in the index. notice also counts the
+// notification if it is unread.
 func (r *reader) notice(stored schema.Notice, place string) Notice {
 	unread := place > r.mark
 	if unread {
@@ -118,8 +119,7 @@ func (r *reader) notice(stored schema.Notice, place string) Notice {
 	}
 }
 
-// unread returns the number of unread notifications. more reports that further keys
-// follow.
+// unread returns the number of unread notifications. more reports that further keys follow.
 func (r *reader) unread(ctx context.Context, more bool) (int, error) {
 	if r.low || !more || r.above >= DefaultUnread {
 		return min(r.above, DefaultUnread), nil

@@ -10,13 +10,13 @@ import (
 	"fanfare/internal/table"
 )
 
-// This file decides by consistent reads which notifications show, and which users they
-// name.
+// This file decides by consistent reads which notifications a page shows, and which users a
+// notification names.
 
-// mostActors is the number of actors that a notification shows.
+// mostActors is the maximum number of actors that a notification shows.
 const mostActors = 3
 
-// visible returns the notifications that show, with their actors.
+// visible returns the notifications that a page shows, with their actors.
 func (r *reader) visible(ctx context.Context, all []Notice) ([]Notice, error) {
 	if err := r.lookAtTargets(ctx, all); err != nil {
 		return nil, err
@@ -25,14 +25,14 @@ func (r *reader) visible(ctx context.Context, all []Notice) ([]Notice, error) {
 	if err := r.hideActs(ctx, all); err != nil {
 		return nil, err
 	}
-	// If a full list names nobody, an older action may still hold: the number decides.
+	// If a full list names no user, an older action may still hold. Then the stored number decides.
 	return slices.DeleteFunc(all, func(of Notice) bool {
 		return len(of.Actors) == 0 && (len(of.acts) < schema.NoticeActs || of.Kind == schema.NoticeMention)
 	}), nil
 }
 
-// lookAtTargets reads the posts that the notifications are about. Likes and comments are on posts of
-// the reader, so the keys of these posts are known.
+// lookAtTargets reads the posts of the notifications. Likes and comments are on posts of the reader,
+// so the keys of these posts are known.
 func (r *reader) lookAtTargets(ctx context.Context, all []Notice) error {
 	var mentions []string
 	var refs []access.Ref
@@ -80,9 +80,9 @@ func (r *reader) lookAtTargets(ctx context.Context, all []Notice) error {
 	return nil
 }
 
-// hideActs sets the actors of the notifications: the newest users whose action holds. It leaves out
-// muted and blocked users, users without a profile, and, for a follow, users that no longer follow
-// the reader.
+// hideActs sets the actors of the notifications: the newest users whose action holds. hideActs leaves
+// out muted users, blocked users, users without a profile, and, for a follow, users who no longer
+// follow the reader.
 func (r *reader) hideActs(ctx context.Context, all []Notice) error {
 	users := usersOf(all, func(Notice) bool { return true })
 	var blocked, follow map[string]bool
@@ -119,8 +119,8 @@ func (r *reader) hideActs(ctx context.Context, all []Notice) error {
 	return r.name(ctx, all)
 }
 
-// name chooses the actors among the users whose action holds. It reads as few profiles as possible: three
-// users for each notification, and one more user for each user without a profile.
+// name chooses the actors among the users whose action holds. name reads as few profiles as possible:
+// three users for each notification, and one more user for each user without a profile.
 func (r *reader) name(ctx context.Context, all []Notice) error {
 	profiles := map[string]bool{}
 	for {
@@ -167,8 +167,8 @@ func actorOf(kind schema.NoticeKind, act schema.Act) Actor {
 	return actor
 }
 
-// lookAtProfiles adds to known whether users have profiles. A profile may be a minute old, as names
-// in lists are. An absent profile is read once more, consistently.
+// lookAtProfiles records in known whether users have profiles. A profile may be a minute old, like
+// names in lists. If a profile is absent, lookAtProfiles reads it once more, consistently.
 func (r *reader) lookAtProfiles(ctx context.Context, keys []table.Key, known map[string]bool) error {
 	found, err := r.n.access.Recent.Get(ctx, keys)
 	if err != nil {
@@ -185,8 +185,8 @@ func (r *reader) lookAtProfiles(ctx context.Context, keys []table.Key, known map
 	return err
 }
 
-// usersOf returns the users of actions that hold, each once, of the notifications that
-// some selects.
+// usersOf returns the users whose action holds, each user once, of the notifications that some
+// selects.
 func usersOf(all []Notice, some func(Notice) bool) []string {
 	var users []string
 	for _, of := range all {

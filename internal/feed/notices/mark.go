@@ -13,21 +13,22 @@ import (
 	"fanfare/internal/table"
 )
 
-// MaxUnread is the most notifications that Unread counts. DefaultUnread is the most that a first page
-// and a stream count.
+// MaxUnread is the maximum number of notifications that Unread counts. DefaultUnread is the maximum
+// number that a first page and a stream count.
 const (
 	MaxUnread     = 100
 	DefaultUnread = 10
 )
 
-// Unread returns the number of notifications above the user's mark; most stands for most or more. It
-// reads no posts, edges or blocks, so it may count a notification that a page hides.
+// Unread returns the number of notifications above the user's mark. The value most stands for most
+// notifications or more. Unread reads no posts, edges or blocks, so Unread may count a notification
+// that a page hides.
 func (n *Notices) Unread(ctx context.Context, user string, most int) (int, error) {
 	unread, _, err := n.UnreadAbove(ctx, user, most)
 	return unread, err
 }
 
-// UnreadAbove is Unread, and returns the mark, too.
+// UnreadAbove returns the number of Unread, and the mark.
 func (n *Notices) UnreadAbove(ctx context.Context, user string, most int) (unread int, mark string, err error) {
 	if err := n.requireOn(); err != nil {
 		return 0, "", err
@@ -42,12 +43,12 @@ func (n *Notices) UnreadAbove(ctx context.Context, user string, most int) (unrea
 	return unread, mark, err
 }
 
-// above counts the notifications above a place, most at most. The query reads further keys only if it
-// meets expired notifications.
+// above counts the notifications above a place, up to most. The query reads further keys only if it
+// finds expired notifications.
 func (n *Notices) above(ctx context.Context, user, place string, most int) (int, error) {
 	q := table.Query{Index: true, PK: schema.NoticesPK(user), Project: []string{}}
 	if place != "" {
-		q.Low = place + "!" // above the place itself, and below every higher one
+		q.Low = place + "!" // above place itself, and below every higher place
 	}
 	fill := page.Refill{Budget: page.BudgetAfter(2), Calls: 1, Most: page.MostRefill}
 	found, err := page.Collect(ctx, n.access.Store, q, most, fill, page.Each(func(table.Item) (struct{}, bool, error) {
@@ -56,15 +57,15 @@ func (n *Notices) above(ctx context.Context, user, place string, most int) (int,
 	return len(found.Items), err
 }
 
-// mostAhead is how far a place may be ahead of this process's clock without a look at the index.
-// Workers give places that are minutes ahead at most.
+// mostAhead is the maximum time by which a place may be ahead of this process's clock without a read
+// of the index. Workers give places that are minutes ahead at most.
 const mostAhead = time.Hour
 
 // markScope is the scope of the tokens of a mark.
 func markScope(user string) page.Scope { return page.ListByID("notifications-read", user, "") }
 
 // MarkRead moves the user's mark up to the place of a page's ReadTo, and returns the number of unread
-// notifications. The mark only grows (I14): calls of several devices may come in any order.
+// notifications. The mark only grows (I14), because calls of several devices may arrive in any order.
 func (n *Notices) MarkRead(ctx context.Context, user, readTo string) (unread int, err error) {
 	if err := n.requireOn(); err != nil {
 		return 0, err
@@ -77,8 +78,8 @@ func (n *Notices) MarkRead(ctx context.Context, user, readTo string) (unread int
 		return 0, err
 	}
 	if access.TimeOf(place).Sub(n.access.Now()) > mostAhead {
-		// Anybody can make the token of a place, and workers give new notifications places above the
-		// mark. So a place that is far ahead must exist in the list.
+		// Anybody can make the token of a place, and workers give new notifications places above the mark. So
+		// the list must contain a place that is far ahead.
 		reached, err := n.above(ctx, user, place[:len(place)-1], 1)
 		if err != nil {
 			return 0, err
@@ -97,8 +98,8 @@ func notGiven() error {
 	return &fault.Error{Kind: fault.Malformed, Detail: "read_to is not of a page of your notifications: list them again"}
 }
 
-// raise stores a place as the user's mark, unless the mark is at least as high. The lowest place is
-// the mark of a user without a stored mark.
+// raise stores a place as the user's mark, unless the mark is at least as high. A user without a
+// stored mark has the lowest place as the mark.
 func (n *Notices) raise(ctx context.Context, user, place string) error {
 	if place == id.Min {
 		return nil

@@ -14,18 +14,17 @@ import (
 	"fanfare/internal/table"
 )
 
-// This file computes the numbers of notifications: stored counts, minus the reader's own
-// part.
+// This file computes the numbers of notifications: the stored counts, minus the reader's own actions.
 
 const (
 	// ownComments is the number of the reader's newest comments that a page reads.
 	ownComments = 100
-	// clockSkew is how far the id of a comment may be below the id of its post.
+	// clockSkew is the maximum time by which the id of a comment may be below the id of its post.
 	clockSkew = 10 * time.Minute
 )
 
-// numbered adds the posts and the numbers. It leaves out a notification without actors if its number
-// includes no action that may show.
+// numbered adds the posts and the numbers. numbered leaves out a notification without actors if the
+// number includes no action that may be shown.
 func (r *reader) numbered(ctx context.Context, all []Notice) ([]Notice, error) {
 	var refs []access.Ref
 	var commented []string
@@ -73,7 +72,8 @@ func (r *reader) numbered(ctx context.Context, all []Notice) ([]Notice, error) {
 	}), nil
 }
 
-// number returns the number that a notification shows. own has the reader's comments by post.
+// number returns the number that a notification shows. own has the number of the reader's comments by
+// post.
 func (of *Notice) number(own map[string]int64, user feed.User) *int64 {
 	switch of.Kind {
 	case schema.NoticeLike:
@@ -91,7 +91,7 @@ func (of *Notice) number(own map[string]int64, user feed.User) *int64 {
 	return nil
 }
 
-// reactions returns the number of all reactions to the post, except the reader's.
+// reactions returns the number of all reactions to the post, except the reader's reaction.
 func (of *Notice) reactions() int64 {
 	n := of.On.LikeCount
 	for kind, count := range of.On.Reactions {
@@ -105,8 +105,8 @@ func (of *Notice) reactions() int64 {
 	return n
 }
 
-// ownComments returns the number of the reader's comments on each of posts. It reads the newest
-// comments, and returns no number for a post that is older than these.
+// ownComments returns the number of the reader's comments on each of posts. ownComments reads the
+// newest comments, and returns no number for a post that is older than these comments.
 func (r *reader) ownComments(ctx context.Context, posts []string) (map[string]int64, error) {
 	since := id.Floor(access.TimeOf(slices.Min(posts)).Add(-clockSkew))
 	q := table.Query{

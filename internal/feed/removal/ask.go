@@ -15,9 +15,9 @@ import (
 	"fanfare/messages"
 )
 
-// AskToForget begins to remove a user and all that the user made. The event is the durable
-// commit (I5): workers do the rest, by Forget. The profile goes at once, so the user can write
-// nothing more. The user may make a new profile, and keeps all that the new life makes.
+// AskToForget begins to remove a user and all records of the user. The event is the durable commit
+// (I5): workers remove the rest, by Forget. The profile is deleted at once, so the user cannot write
+// any more. The user may make a new profile, and keeps all records of the new life.
 func (r *Removals) AskToForget(ctx context.Context, user string) (event string, err error) {
 	now, err := r.feed.Standing(ctx, user)
 	if err != nil {
@@ -26,10 +26,10 @@ func (r *Removals) AskToForget(ctx context.Context, user string) (event string, 
 	return r.askToForget(ctx, user, now)
 }
 
-// askToForget is AskToForget with the state of the user that was read.
+// askToForget does the work of AskToForget with the state of the user that was read.
 func (r *Removals) askToForget(ctx context.Context, user string, now feed.Standing) (event string, err error) {
-	// If this process's clock is far ahead and another process repeats the call, the
-	// event's id would end the next life, too (I12).
+	// If this process's clock is far ahead and another process repeats the call, the event's id could end
+	// the next life, too (I12).
 	if err := r.access.Clock.Doubt(); err != nil {
 		return "", &fault.Error{Kind: fault.Unavailable, Detail: "the clock of this process is in doubt: try again", RetryAfter: fault.RetryAfter, Err: err}
 	}
@@ -41,10 +41,10 @@ func (r *Removals) askToForget(ctx context.Context, user string, now feed.Standi
 	if err != nil {
 		return "", fmt.Errorf("removal: %w", err)
 	}
-	// A process that slept since the read would make an id above a life that began in between. The
-	// ids of such a life are at least feed.LifeGap after the read, so an id of the first half of that
-	// time does not end the life. If the process's clock was ahead, its ids stay ahead until the time
-	// comes.
+	// A process that slept after the read would make an id above a life that began in the meantime. The
+	// ids of such a life are at least feed.LifeGap after the read, so an id in the first half of that time
+	// does not end the life. If the process's clock was ahead, its ids stay ahead until the real time
+	// reaches them.
 	latest := now.Asked
 	if at := access.TimeOf(floor); at.After(latest) {
 		latest = at
@@ -63,9 +63,9 @@ func (r *Removals) askToForget(ctx context.Context, user string, now feed.Standi
 	return e.EventID, nil
 }
 
-// Remove removes a user and all that the user made, except likes. Workers have to count likes
-// first: the event stays in the queue for them. Remove calls progress with the number of
-// removed things.
+// Remove removes a user and all records of the user, except likes. Workers have to count likes first,
+// so the event stays in the queue for the workers. Remove calls progress with the number of removed
+// records.
 func (r *Removals) Remove(ctx context.Context, user string, progress func(removed int)) error {
 	event, err := r.AskToForget(ctx, user)
 	if err != nil {
@@ -84,22 +84,22 @@ func (r *Removals) Remove(ctx context.Context, user string, progress func(remove
 	}
 }
 
-// removeStep is the number of things between two calls of progress.
+// removeStep is the number of records between two calls of progress.
 const removeStep = 100
 
 // Knowledge is the state of a user id before a removal.
 type Knowledge string
 
-// The states of a user id.
+// These constants are the states of a user id.
 const (
-	// Known is an id with a profile, and Removed is an id whose profile was removed.
+	// Known is an id with a profile. Removed is an id whose profile was removed.
 	Known   Knowledge = "known"
 	Removed Knowledge = "removed"
-	// Unknown is an id that no user has or had, as far back as removals are remembered.
+	// Unknown is an id that has no user and had no user, as far back as removals are remembered.
 	Unknown Knowledge = "unknown"
 )
 
-// Remembered returns the items of the table about the life of a user id.
+// Remembered returns the state of a user id, as far as the table has items about the id's life.
 func (r *Removals) Remembered(ctx context.Context, user string) (Knowledge, error) {
 	now, err := r.feed.Standing(ctx, user)
 	switch {
@@ -114,12 +114,13 @@ func (r *Removals) Remembered(ctx context.Context, user string) (Knowledge, erro
 	}
 }
 
-// removalEvery is the least time between two calls of DeleteProfile that remove a profile of one
-// user. Each removal has a message that waits for an hour, so a user has 60 of them at most (I11).
+// removalEvery is the minimum time between two calls of DeleteProfile that remove a profile of one
+// user. Each removal has a message that waits for an hour, so a user has 60 such messages at most
+// (I11).
 const removalEvery = time.Minute
 
-// DeleteProfile is AskToForget for the user's own call. It does nothing while a removal is in
-// progress: the event was sent before the note was written.
+// DeleteProfile requests a removal for the user's own call, as AskToForget does. DeleteProfile has no
+// effect while a removal is in progress, because the event was sent before the note was written.
 func (r *Removals) DeleteProfile(ctx context.Context, user string) error {
 	now, err := r.feed.Standing(ctx, user)
 	if err != nil || now.Profile == nil && now.Note != nil {

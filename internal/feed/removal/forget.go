@@ -24,8 +24,8 @@ func endsBy(now feed.Standing, event string) bool {
 	return !p.CreatedAt.After(access.TimeOf(event))
 }
 
-// beginForget ends the life that an event asks to end, if the sender of the event could not. It returns the
-// removal of the event. overtaken reports that a newer removal exists.
+// beginForget ends the life that an event asks to end, if the sender of the event could not end that
+// life. beginForget returns the removal of the event. overtaken reports that a newer removal exists.
 func (r *Removals) beginForget(ctx context.Context, user, event string) (removal schema.Removal, overtaken bool, err error) {
 	err = r.access.RetryChanged(func() (changed bool, err error) {
 		now, err := r.feed.Standing(ctx, user)
@@ -43,16 +43,16 @@ func (r *Removals) beginForget(ctx context.Context, user, event string) (removal
 	return removal, overtaken, err
 }
 
-// Forget removes up to most things of a user whose removal the event with this id began: the profile,
+// Forget removes up to most records of a user whose removal the event with this id began: the profile,
 // the posts, the follows in both directions, comments, likes, bookmarks, read markers, notifications,
-// and the user's own mutes and blocks. Mutes and blocks of the user, by other users, are kept
-// (feed/kept.go). Posts and follows go in the transactions of their users' own calls, so homes leave
-// them out at once (I2) and counts stay exact (I4). An event takes a like back; the like is gone once
-// the event is counted (I3). If Forget removes nothing, nothing is left. It may be repeated at any
-// time.
+// and the user's own mutes and blocks. Other users' mutes and blocks of the user are kept
+// (feed/kept.go). Forget removes posts and follows in the same transactions as their users' own calls,
+// so homes leave them out at once (I2) and counts stay exact (I4). Forget takes a like back by an
+// event; the like is removed once the event is counted (I3). If Forget removes no record, no record is
+// left. Forget may be repeated at any time.
 //
-// Messages in flight may still add things of the user, so Forget is repeated later. If the
-// user has a new profile by then, only things of former lives go.
+// Messages in flight may still add records of the user, so Forget is repeated later. If the user has a
+// new profile by then, Forget removes only records of former lives.
 func (r *Removals) Forget(ctx context.Context, user, event string, most int) (done Forgotten, err error) {
 	if err := r.access.Clock.Doubt(); err != nil {
 		return done, fault.Wrap("clock", err)
@@ -68,7 +68,7 @@ func (r *Removals) Forget(ctx context.Context, user, event string, most int) (do
 	sw := &sweep{r: r, user: user, event: event, most: most, done: &done}
 	for _, walk := range []func(context.Context) error{
 		sw.posts, sw.follows, sw.mutes, sw.bookmarks, sw.markers, sw.comments, sw.likes, sw.notices,
-		sw.blocks, // the last, because each call reads all kept blocks of the user again
+		sw.blocks, // sw.blocks comes last, because each call reads all kept blocks of the user again
 	} {
 		err := walk(ctx)
 		if errors.Is(err, errEnough) {
@@ -128,20 +128,20 @@ func (sw *sweep) follows(ctx context.Context) error {
 	return nil
 }
 
-// isFormer reports whether a stored follow is of a former life. read is the edge that the sweep
+// isFormer reports whether a stored follow is of a former life. read is the edge that the sweep has
 // read, under the follower or under the author.
 func (sw *sweep) isFormer(ctx context.Context, now, read schema.Edge) (bool, error) {
-	if !now.Since.Equal(read.Since) { // another call has renewed it
+	if !now.Since.Equal(read.Since) { // another call has renewed the follow
 		return false, nil
 	}
 	if now.Version().Equal(read.Version()) {
 		return true, nil
 	}
-	former, err := sw.former(ctx) // of an import: the edge under the author does not have the version
+	former, err := sw.former(ctx) // an imported follow: the edge under the author does not have the version
 	return err == nil && !now.Version().After(access.TimeOf(former)), err
 }
 
-// mutes removes the mutes by the user. Mutes of the user by other users are kept (feed/kept.go).
+// mutes removes the user's own mutes. Other users' mutes of the user are kept (feed/kept.go).
 func (sw *sweep) mutes(ctx context.Context) error {
 	q := table.Query{PK: schema.MarksPK(sw.user), Low: schema.SortMute, High: schema.SortMuteEnd, Consistent: true}
 	return sw.each(ctx, q, func(it table.Item, former string) error {
@@ -157,7 +157,7 @@ func (sw *sweep) mutes(ctx context.Context) error {
 	})
 }
 
-// bookmarks removes the user's bookmarks, the oldest first.
+// bookmarks removes the user's bookmarks, the oldest bookmark first.
 func (sw *sweep) bookmarks(ctx context.Context) error {
 	q := table.Query{PK: schema.BookmarksPK(sw.user), Low: schema.SortBookmark, High: schema.SortBookmarkEnd, Consistent: true}
 	return sw.each(ctx, q, func(it table.Item, former string) error {
@@ -191,9 +191,9 @@ func (sw *sweep) markers(ctx context.Context) error {
 	})
 }
 
-// notices deletes the user's notifications and the mark up to which they are read. A notification belongs to a
-// new life if its post belongs to the new life, or if one of its places does: the places of a new life are
-// above its beginning.
+// notices deletes the user's notifications and their mark. A notification belongs to a new life if its
+// post or one of its places belongs to the new life. The places of a new life are above the beginning
+// of that life.
 func (sw *sweep) notices(ctx context.Context) error {
 	return sw.each(ctx, table.Query{PK: schema.NoticesPK(sw.user), Consistent: true}, func(it table.Item, former string) error {
 		newest := schema.NoticeMark(&it)
@@ -204,7 +204,7 @@ func (sw *sweep) notices(ctx context.Context) error {
 				return fault.Wrap("table", err)
 			}
 			newest = n.Highest()
-			if n.Kind == schema.NoticeLike || n.Kind == schema.NoticeComment { // the post is the user's
+			if n.Kind == schema.NoticeLike || n.Kind == schema.NoticeComment { // the post is the user's own post
 				newest = n.Target
 			}
 			same = table.Equal{Name: schema.AttrRevision, Value: table.N(n.Revision)}
@@ -214,7 +214,7 @@ func (sw *sweep) notices(ctx context.Context) error {
 		}
 		_, err := sw.r.access.Store.Delete(ctx, table.DeleteInput{Key: it.Key, If: same})
 		if _, changed := errors.AsType[*table.ConditionError](err); changed {
-			return nil // the next sweep meets it again
+			return nil // the next sweep finds this item again
 		}
 		if err != nil {
 			return fault.Wrap("table", err)
@@ -223,7 +223,7 @@ func (sw *sweep) notices(ctx context.Context) error {
 	})
 }
 
-// blocks ends the blocks by the user. Blocks of the user by other users are kept (feed/kept.go).
+// blocks ends the user's own blocks. Other users' blocks of the user are kept (feed/kept.go).
 func (sw *sweep) blocks(ctx context.Context) error {
 	return sw.each(ctx, table.Query{PK: schema.BlocksPK(sw.user), Consistent: true}, func(it table.Item, former string) error {
 		b, err := schema.ParseBlock(it)
@@ -238,7 +238,7 @@ func (sw *sweep) blocks(ctx context.Context) error {
 	})
 }
 
-// foundNothing reports whether a call found nothing.
+// foundNothing reports whether a call failed because the record did not exist.
 func foundNothing(err error) bool {
 	failed, ok := errors.AsType[*fault.Error](err)
 	return ok && failed.Kind == fault.NotFound
@@ -254,7 +254,7 @@ func (sw *sweep) comments(ctx context.Context) error {
 		if c.ID > former {
 			return errBehind
 		}
-		err = sw.r.feed.DeleteComment(ctx, sw.user, c.Post, c.ID) // and the post's count of it (I4)
+		err = sw.r.feed.DeleteComment(ctx, sw.user, c.Post, c.ID) // also lowers the post's number of comments (I4)
 		if foundNothing(err) {                                    // the index is behind, or the post's purge has missed the comment
 			return sw.drop(ctx, it.Key)
 		}
@@ -272,7 +272,7 @@ func (sw *sweep) likes(ctx context.Context) error {
 			return fault.Wrap("table", err)
 		}
 		_, err = sw.r.access.LivingPost(ctx, like.Post)
-		if foundNothing(err) { // no aggregator counts for it any more, and its purge has missed the like
+		if foundNothing(err) { // no aggregator counts the post's likes any more, and the post's purge has missed the like
 			return sw.drop(ctx, it.Key)
 		}
 		if err != nil {
@@ -290,9 +290,10 @@ func (sw *sweep) likes(ctx context.Context) error {
 	})
 }
 
-// withdrawal returns the version of the action that takes back a like of a former life. The version is above
-// the like's version, and below all versions of a new life, so it is not a new id of the present. If the user
-// likes the post again, the aggregator refuses the later of the two messages, whichever message that is.
+// withdrawal returns the version of the action that takes back a like of a former life. The version is
+// above the like's version and below all versions of a new life, so it is not a new id of the present.
+// If the user likes the post again, the aggregator refuses the later of the two messages, whichever of
+// the two actions that is.
 func (sw *sweep) withdrawal(like string) (string, error) {
 	version, err := sw.r.access.IDs.Before(sw.event)
 	if err == nil && version <= like {

@@ -13,23 +13,23 @@ import (
 
 // Forgotten is the result of one Forget.
 type Forgotten struct {
-	// Posts and the next fields count the removed things.
+	// Posts and the fields after Posts count the removed records.
 	Posts, Follows, Mutes, Blocks, Bookmarks, Markers, Comments, Likes, Notices int
-	// Left is the time when the profile was removed.
+	// Left is the time at which the profile was removed.
 	Left time.Time
-	// Overtaken means that nothing was done, because of a newer event for the same user.
+	// Overtaken means that Forget removed no record, because a newer event for the same user exists.
 	Overtaken bool
 }
 
-// Sum is the number of all things.
+// Sum returns the number of all removed records.
 func (f Forgotten) Sum() int {
 	return f.Posts + f.Follows + f.Mutes + f.Blocks + f.Bookmarks + f.Markers + f.Comments + f.Likes + f.Notices
 }
 
-// errEnough ends a walk of Forget that has removed most things.
+// errEnough ends a walk of Forget after the removal of the maximum number of records.
 var errEnough = errors.New("enough removed")
 
-// sweep is one Forget.
+// sweep is the state of one Forget.
 type sweep struct {
 	r           *Removals
 	user, event string
@@ -37,13 +37,13 @@ type sweep struct {
 	done        *Forgotten
 }
 
-// errBehind ends the walk over a range: nothing after this place is of a former life.
+// errBehind ends the walk over a range, because no later record of the range is of a former life.
 var errBehind = errors.New("nothing more of a former life")
 
-// each calls take with the things of a range, in pages. It reads a page, and then the highest id of a
-// former life. A thing in a page from before the new profile is of a former life, even if a
-// concurrent call made its id above the removal's id. The other order would take things of the new
-// life.
+// each calls take with the records of a range, in pages. each reads a page, and then the highest id of
+// a former life. A record in a page that was read before the new profile existed is of a former life,
+// even if a concurrent call made the record's id above the removal's id. The reverse order would
+// remove records of the new life.
 func (sw *sweep) each(ctx context.Context, q table.Query, take func(it table.Item, former string) error) error {
 	for page, err := range sw.r.access.Store.Query(ctx, q) {
 		if err != nil {
@@ -67,8 +67,8 @@ func (sw *sweep) each(ctx context.Context, q table.Query, take func(it table.Ite
 	return nil
 }
 
-// former returns the highest id that a thing of a former life may have now. Without a profile,
-// that is any id.
+// former returns the highest id that a record of a former life may have now. Without a profile, any id
+// may be of a former life.
 func (sw *sweep) former(ctx context.Context) (string, error) {
 	it, err := sw.r.access.Get(ctx, schema.ProfileKey(sw.user), true, schema.AttrAfter)
 	if err != nil || it == nil {
@@ -83,7 +83,8 @@ func (sw *sweep) drop(ctx context.Context, key table.Key) error {
 	return fault.Wrap("table", err)
 }
 
-// took counts a thing in n if it is gone, and ends a sweep that has removed most things.
+// took counts a record in n if gone is true, and ends a sweep that has removed the maximum number of
+// records.
 func (sw *sweep) took(n *int, gone bool) error {
 	if gone {
 		*n++

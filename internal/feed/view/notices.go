@@ -13,7 +13,7 @@ type Notice struct {
 	Users []User
 }
 
-// JSONBytes returns the size of the notification in JSON, or more.
+// JSONBytes returns an upper bound of the size of the notification in JSON.
 func (n Notice) JSONBytes() int {
 	size := page.FieldBytes
 	if n.On != nil {
@@ -25,7 +25,7 @@ func (n Notice) JSONBytes() int {
 	return size
 }
 
-// NoticeViews adds the views of the users to a page of notifications, which has the posts.
+// NoticeViews adds the views of the users to a page of notifications. The page already has the posts.
 func (v *Views) NoticeViews(ctx context.Context, viewer string, list notices.Page[notices.Notice]) (notices.Page[Notice], error) {
 	var users []string
 	for _, of := range list.Items {

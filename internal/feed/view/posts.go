@@ -12,12 +12,12 @@ import (
 	"fanfare/internal/table"
 )
 
-// Post is a post with all that a page shows of it: the item of a home.
+// Post is a post with all data that a page shows about the post: the item of a home.
 type Post struct {
 	feed.HomeItem
-	// LikedAt is set in a list of liked posts only: when its user liked the post.
+	// LikedAt is the time at which the list's user liked the post. Only lists of liked posts have LikedAt.
 	LikedAt time.Time
-	// BookmarkedAt is set in a list of bookmarks only.
+	// BookmarkedAt is the time of the bookmark. Only lists of bookmarks have BookmarkedAt.
 	BookmarkedAt time.Time
 	// place is the version of the bookmark.
 	place string
@@ -33,7 +33,7 @@ func (v *Views) PostView(ctx context.Context, viewer, post string) (Post, error)
 	if err != nil {
 		return Post{}, err
 	}
-	if len(views) == 0 { // deleted after LivingPost read it
+	if len(views) == 0 { // the post was deleted after LivingPost read it
 		return Post{}, fault.NotFoundf("post %s was deleted", post)
 	}
 	return views[0], nil
@@ -55,7 +55,7 @@ func (v *Views) PostViews(ctx context.Context, viewer string, posts []string) (F
 	return found(posts, views, func(p Post) string { return p.Post.ID }), err
 }
 
-// PostViewsByUser is PostsByUser with the views of the posts.
+// PostViewsByUser returns the list of PostsByUser with the views of the posts.
 func (v *Views) PostViewsByUser(ctx context.Context, viewer, user string, in feed.PostRange, req page.Request) (page.List[Post], error) {
 	list, read, err := v.feed.PostsWithItems(ctx, user, in, req)
 	if err != nil {
@@ -73,7 +73,7 @@ func (v *Views) PostViewsByUser(ctx context.Context, viewer, user string, in fee
 	return page.With(list, views, func(p Post) feed.Post { return p.Post }), err
 }
 
-// LikedPostViews is LikesByUser with the views of the posts.
+// LikedPostViews returns the list of LikesByUser with the views of the posts.
 func (v *Views) LikedPostViews(ctx context.Context, viewer, user string, in page.Request) (page.List[Post], error) {
 	list, living, err := v.feed.LikesWithPosts(ctx, user, in)
 	if err != nil {
@@ -90,7 +90,7 @@ func (v *Views) LikedPostViews(ctx context.Context, viewer, user string, in page
 	return page.With(list, views, func(p Post) feed.LikedPost { return feed.LikedPost{PostID: p.Post.ID} }), err
 }
 
-// BookmarkViews is Bookmarks with the views of the posts.
+// BookmarkViews returns the list of Bookmarks with the views of the posts.
 func (v *Views) BookmarkViews(ctx context.Context, user string, in page.Request) (page.List[Post], error) {
 	list, living, err := v.feed.BookmarksWithPosts(ctx, user, in)
 	if err != nil {
@@ -114,10 +114,10 @@ type CommentOnPost struct {
 	On Post
 }
 
-// JSONBytes returns the size of both in JSON, or more.
+// JSONBytes returns an upper bound of the size of the comment and its post in JSON.
 func (c CommentOnPost) JSONBytes() int { return c.Comment.JSONBytes() + c.On.JSONBytes() }
 
-// CommentViewsByUser is CommentsByUser with the views of the posts.
+// CommentViewsByUser returns the list of CommentsByUser with the views of the posts.
 func (v *Views) CommentViewsByUser(ctx context.Context, viewer, user string, in page.Request) (page.List[CommentOnPost], error) {
 	list, living, err := v.feed.CommentsWithPosts(ctx, user, in)
 	if err != nil {
@@ -141,7 +141,7 @@ func (v *Views) CommentViewsByUser(ctx context.Context, viewer, user string, in 
 	}
 	var items []CommentOnPost
 	for _, c := range list.Items {
-		if post, ok := on[c.PostID]; ok { // otherwise it was deleted since
+		if post, ok := on[c.PostID]; ok { // otherwise the post was deleted after the list was read
 			items = append(items, CommentOnPost{c, post})
 		}
 	}
@@ -152,9 +152,9 @@ func refTo(post schema.PostRef) access.Ref {
 	return access.Ref{Post: post.ID, Author: post.Author, LikeShards: post.LikeShards}
 }
 
-// posts returns the views of the living posts among refs. read has the posts that were already read. posts
-// takes one round trip and 5 table calls at most. Authors of posts without a byline take one round trip and
-// one call more.
+// posts returns the views of the living posts among refs. read contains posts that the caller has
+// already read. posts takes one round trip and 5 table calls at most. Authors of posts without a
+// byline take one round trip and one call more.
 func (v *Views) posts(ctx context.Context, viewer string, refs []access.Ref, read map[table.Key]table.Item) ([]Post, error) {
 	if len(refs) == 0 {
 		return nil, nil

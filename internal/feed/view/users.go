@@ -12,19 +12,19 @@ import (
 	"fanfare/internal/table"
 )
 
-// User is a user as a list shows it, with the follows between it and the viewer.
+// User is a user as lists show users, with the follows between the user and the viewer.
 type User struct {
 	feed.HomeAuthor
 	Following, FollowedBy bool
 }
 
-// WithUser is an item of a list with the user that it names.
+// WithUser is an item of a list, with the user that the item names.
 type WithUser[T any] struct {
 	Item T
 	User User
 }
 
-// JSONBytes returns the size of the item in JSON, or more.
+// JSONBytes returns an upper bound of the size of the item in JSON.
 func (w WithUser[T]) JSONBytes() int {
 	n := w.User.JSONBytes()
 	if item, ok := any(w.Item).(interface{ JSONBytes() int }); ok {
@@ -33,12 +33,12 @@ func (w WithUser[T]) JSONBytes() int {
 	return n
 }
 
-// JSONBytes returns the size of the view in JSON, or more.
+// JSONBytes returns an upper bound of the size of the view in JSON.
 func (u User) JSONBytes() int {
 	return page.FieldBytes + page.JSONBytes(u.Name) + page.JSONBytes(u.ImageURL)
 }
 
-// UserViews returns the views of the users among users that exist, MaxLimit at most.
+// UserViews returns the views of the existing users among users, MaxLimit at most.
 func (v *Views) UserViews(ctx context.Context, viewer string, users []string) (Found[User], error) {
 	byID, err := v.userViews(ctx, viewer, users, true)
 	if err != nil {
@@ -53,7 +53,7 @@ func (v *Views) UserViews(ctx context.Context, viewer string, users []string) (F
 	return found(users, views, func(u User) string { return u.ID }), nil
 }
 
-// Relations returns the follows between viewer and user, as viewer sees them.
+// Relations returns the follows between viewer and user, as viewer may see these follows.
 func (v *Views) Relations(ctx context.Context, viewer, user string) (User, error) {
 	views, err := v.relations(ctx, viewer, []string{user})
 	return views[user], err
@@ -74,8 +74,8 @@ func (v *Views) CommentViews(ctx context.Context, viewer string, list page.List[
 	return withUsers(ctx, v, viewer, list, func(c feed.Comment) string { return c.AuthorID })
 }
 
-// withUsers adds the views of the users to a page of a list. It takes two round trips and 5
-// table calls at most: the profiles, and the viewer's edges in both directions.
+// withUsers adds the views of the users to a page of a list. withUsers takes two round trips and 5
+// table calls at most: for the profiles, and for the viewer's edges in both directions.
 func withUsers[T any](ctx context.Context, v *Views, viewer string, list page.List[T], user func(T) string) (page.List[WithUser[T]], error) {
 	if len(list.Items) == 0 {
 		return page.List[WithUser[T]]{NextCursor: list.NextCursor}, nil
@@ -95,9 +95,9 @@ func withUsers[T any](ctx context.Context, v *Views, viewer string, list page.Li
 	return page.With(list, items, func(w WithUser[T]) T { return w.Item }), nil
 }
 
-// userViews returns the views of users by their ids. A name may be a minute old. If ask
-// is true, it leaves out users without a profile, after a second, consistent read of the
-// profile.
+// userViews returns the views of users by their ids. A name may be a minute old. If ask is true,
+// userViews leaves out users without a profile; a second, consistent read confirms that a profile is
+// absent.
 func (v *Views) userViews(ctx context.Context, viewer string, users []string, ask bool) (map[string]User, error) {
 	users = once(users)
 	keys := make([]table.Key, len(users))
@@ -139,7 +139,7 @@ func (v *Views) userViews(ctx context.Context, viewer string, users []string, as
 	return views, nil
 }
 
-// relations returns views of users that have only their ids and follows.
+// relations returns views of users that contain only the users' ids and follows.
 func (v *Views) relations(ctx context.Context, viewer string, users []string) (map[string]User, error) {
 	var following, followers map[string]bool
 	err := v.access.All(ctx,

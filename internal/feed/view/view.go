@@ -1,10 +1,10 @@
-// Package view computes views: posts and users with all that a page shows of them. It reads
-// single posts and users, and adds views to pages of lists that package feed made.
+// Package view computes views: posts and users with all data that a page shows about them. Package
+// view reads single posts and users, and adds views to pages of lists that package feed made.
 //
 // # It must never
 //
 //   - Write an item.
-//   - Read a list itself: it adds to the lists of package feed.
+//   - Read a list itself: package view adds to the lists of package feed.
 package view
 
 import (
@@ -12,7 +12,7 @@ import (
 	"fanfare/internal/feed/access"
 )
 
-// Views computes views. Its methods may be called at the same time.
+// Views computes views. Its methods are safe for concurrent use.
 type Views struct {
 	access *access.Access
 	feed   *feed.Service
