@@ -1,4 +1,4 @@
-// Command api serves Fanfare's HTTP API, on DynamoDB and SQS.
+// Command api serves Fanfare's HTTP API. It uses DynamoDB and SQS.
 package main
 
 import (

@@ -50,7 +50,7 @@ point-in-time recovery: see docs/BACKUP.md.`,
 			made, err = backupOffline(c.Context(), cfg.DataDir, dir)
 			a.trail(cfg).Note(c.Context(), "backup", 0, err, zap.String("dir", dir), zap.Int("files", made.Files), zap.Int64("bytes", made.Bytes))
 		} else {
-			// There is no timeout: a large backup takes long, and Ctrl-C ends it.
+			// The call has no timeout: a large backup takes long, and Ctrl-C ends the call.
 			made, err = admin.NewClient(cfg.AdminAddr, &http.Client{}).Backup(c.Context(), dir)
 		}
 		if err != nil {
@@ -64,7 +64,7 @@ point-in-time recovery: see docs/BACKUP.md.`,
 	return c
 }
 
-// loadEmbedded is load for a command of the embedded engine.
+// loadEmbedded loads the configuration for a command that needs the embedded engine.
 func (a *app) loadEmbedded(c *cobra.Command, flags map[string]string) (config.Config, error) {
 	cfg, err := a.load(config.Tool, c, flags)
 	if err == nil && cfg.Engine == config.EngineAWS {

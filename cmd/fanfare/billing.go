@@ -11,19 +11,20 @@ import (
 	"fanfare/internal/table/dynamo"
 )
 
-// mostUnits bounds ceilings and capacities. AWS allows a table 40,000 units a second, and more by request.
+// mostUnits is the maximum of a ceiling or a capacity. AWS allows a table 40,000 units a second, and more
+// by request.
 const mostUnits = 9_999_999
 
-// billingFlags are the flags of table create about the table's capacity.
+// billingFlags are the flags of the command table create for the table's capacity.
 type billingFlags struct {
 	command           *cobra.Command
 	billing           string
 	maxWrite, maxRead int64
-	// units are the texts of the ranges, in the order of dynamo.Dimensions.
+	// units are the values of the flags for the ranges, in the order of dynamo.Dimensions.
 	units [4]string
 }
 
-// unitFlags are the names of the flags of the ranges, in the order of dynamo.Dimensions.
+// unitFlags returns the names of the flags for the ranges, in the order of dynamo.Dimensions.
 func unitFlags() [4]string {
 	return [4]string{"write-units", "read-units", "index-write-units", "index-read-units"}
 }
@@ -39,7 +40,7 @@ func addBillingFlags(c *cobra.Command) *billingFlags {
 	return b
 }
 
-// plan returns the capacity that the flags request. An impossible capacity is wrong use.
+// plan returns the capacity that the flags request. An impossible capacity is a usage error.
 func (b *billingFlags) plan() (dynamo.Plan, error) {
 	var p dynamo.Plan
 	switch b.billing {
@@ -63,7 +64,7 @@ func (b *billingFlags) plan() (dynamo.Plan, error) {
 	return p, nil
 }
 
-// ceiling checks a ceiling, and sets it if its flag was given.
+// ceiling checks a ceiling. If the flag was given, the ceiling is stored in *into.
 func (b *billingFlags) ceiling(name string, units int64, into **int64) error {
 	if !b.command.Flags().Changed(name) {
 		return nil
@@ -78,7 +79,7 @@ func (b *billingFlags) ceiling(name string, units int64, into **int64) error {
 	return nil
 }
 
-// within reads the range of a flag, which only provisioned capacity has.
+// within reads the range of a flag. Only provisioned capacity has ranges.
 func (b *billingFlags) within(name, text string, into *dynamo.Range) error {
 	provisioned := b.billing == "provisioned"
 	switch {
@@ -104,7 +105,7 @@ func (b *billingFlags) within(name, text string, into *dynamo.Range) error {
 	return nil
 }
 
-// scaling returns the commands that scale the units of a plan, none for a plan on demand.
+// scaling returns the commands that scale the units of a plan. A plan on demand has no such commands.
 func scaling(p dynamo.Plan, tableName string) []string {
 	var commands []string
 	if p.Billing != dynamo.Provisioned {

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// An impossible ceiling or capacity is wrong use. The command finds it without a connection, and the error
-// names the remedy.
+// An impossible ceiling or capacity is a usage error. The command finds the error without a connection,
+// and the error names the remedy.
 func TestTableCreateRefusesImpossibleUnits(t *testing.T) {
 	provisioned := "--billing provisioned --write-units 500-10000 --read-units 1000-30000 --index-write-units 50-1000"
 	for flags, want := range map[string]string{

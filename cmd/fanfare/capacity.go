@@ -25,7 +25,7 @@ and the units of --reserved-wcu and --reserved-rcu are paid day and night at a l
 
 --reference prints the tables of docs/CAPACITY.md, which says when not to use AWS.`
 
-// capacityRun is one call of `fanfare capacity`.
+// capacityRun has the settings of one call of `fanfare capacity`.
 type capacityRun struct {
 	*app
 	load                           capacity.Load
@@ -89,7 +89,8 @@ func (r *capacityRun) run(c *cobra.Command, _ []string) error {
 	return err
 }
 
-// readPrices returns the prices of the file, or the prices of the binary without a file.
+// readPrices returns the prices of the given file. If no file is given, readPrices returns
+// the prices of the binary.
 func (r *capacityRun) readPrices() (capacity.Prices, error) {
 	if r.prices == "" {
 		return capacity.ListPrices()

@@ -9,7 +9,7 @@ import (
 	"fanfare/internal/daemon"
 )
 
-// service is a daemon that this binary can be.
+// service is a daemon that this binary can run.
 type service struct {
 	name, short string
 	roles       daemon.Roles
@@ -23,8 +23,8 @@ func services() []service {
 	}
 }
 
-// called returns the daemon that a program of this name runs. The image has links with
-// the daemons' names to this binary.
+// called returns the daemon that a program with the given name runs. The image has links to
+// this binary, with the names of the daemons.
 func called(program string) (service, bool) {
 	for _, s := range services() {
 		if s.name == filepath.Base(program) {
@@ -38,13 +38,13 @@ func (a *app) daemon(ctx context.Context, s service, name string, args []string)
 	return daemon.Program{Name: name, Roles: s.roles, Environ: a.environ, Stdout: a.stdout, Stderr: a.stderr}.Main(ctx, args)
 }
 
-// exitError is the exit code of a daemon, which has reported its error.
+// exitError has the exit code of a daemon that has already reported its error.
 type exitError struct{ code int }
 
 func (e *exitError) Error() string { return "the daemon failed" }
 
-// serviceCommand makes `fanfare api` and the like. The daemon parses its arguments, so
-// flags, help and exit codes are the daemon's.
+// serviceCommand returns the command that runs a daemon, such as `fanfare api`. The daemon
+// itself parses its arguments, so the flags, the help and the exit codes are the daemon's.
 func (a *app) serviceCommand(s service) *cobra.Command {
 	return &cobra.Command{
 		Use: s.name, Short: s.short, DisableFlagParsing: true,

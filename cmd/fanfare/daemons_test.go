@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A daemon's own program, fanfare with the daemon's command, and fanfare under the daemon's name give the same
-// help, errors and exit codes.
+// A daemon runs as its own program, as a command of fanfare, or as fanfare under the daemon's name. All three
+// give the same help, errors and exit codes.
 func TestADaemonIsAProgramACommandAndAName(t *testing.T) {
 	links := t.TempDir()
 	for _, s := range services() {

@@ -26,8 +26,8 @@ func (a *app) deadLettersCommand() *cobra.Command {
 		a.deadLettersList(), a.deadLettersShow(), a.deadLettersRedrive(), a.deadLettersDrop())
 }
 
-// onDeadLetters calls do with the dead letters that c works on: the letters in the queues of
-// FANFARE_ENGINE=aws, or else the letters behind the admin address of a running fanfare up.
+// onDeadLetters calls do with the dead letters for the command c. With FANFARE_ENGINE=aws they
+// are in the queues of SQS; otherwise they are behind the admin address of a running fanfare up.
 func (a *app) onDeadLetters(c *cobra.Command, do func(ctx context.Context, letters admin.Operator, args []string) error) *cobra.Command {
 	c.Flags().String("admin", "", "admin address of fanfare up (FANFARE_ADMIN_ADDR, default 127.0.0.1:9090)")
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -51,7 +51,7 @@ func (a *app) onDeadLetters(c *cobra.Command, do func(ctx context.Context, lette
 	return c
 }
 
-// reasonsHelp names the texts for --reason.
+// reasonsHelp returns the texts that --reason accepts, for the help.
 func reasonsHelp() string {
 	var help strings.Builder
 	help.WriteString("Lists dead letters with the reason each failed. A reason contains one of these texts:\n")
@@ -157,7 +157,7 @@ func (a *app) deadLettersShow() *cobra.Command {
 	})
 }
 
-// selection returns the selected letters of a command.
+// selection returns the selection of a command's arguments and flags.
 func selection(args []string, all bool, choose choice) (admin.Selection, error) {
 	s, err := choose.selection(time.Now())
 	if err != nil {
@@ -207,7 +207,7 @@ the letters that it would send.`,
 		if all {
 			s.Limit = pace
 			done, err = redriveSlowly(ctx, letters, args[0], s, func(done admin.Redriven) {
-				_, _ = fmt.Fprintf(a.stderr, "sent %d so far\n", done.Sent) // if stderr is gone, nobody watches
+				_, _ = fmt.Fprintf(a.stderr, "sent %d so far\n", done.Sent) // without stderr nobody watches
 			})
 		} else {
 			done, err = letters.Redrive(ctx, args[0], s)
@@ -225,7 +225,7 @@ the letters that it would send.`,
 	})
 }
 
-// redriveSlowly sends the letters of s, s.Limit each second, until none is left.
+// redriveSlowly sends the letters that s selects, s.Limit letters each second, until none is left.
 func redriveSlowly(ctx context.Context, letters admin.Operator, topic string, s admin.Selection, progress func(admin.Redriven)) (admin.Redriven, error) {
 	var total admin.Redriven
 	start := time.Now()
@@ -234,13 +234,13 @@ func redriveSlowly(ctx context.Context, letters admin.Operator, topic string, s 
 	for {
 		done, err := letters.Redrive(ctx, topic, s)
 		total.Sent += done.Sent
-		total.Refused = done.Refused // the last call reads all letters that are left
+		total.Refused = done.Refused // the last call reads all remaining letters
 		if err != nil || s.Limit == 0 || done.Sent < s.Limit {
 			return total, err
 		}
 		progress(total)
 		if s.Before.IsZero() {
-			s.Before = start // a letter that failed again stays
+			s.Before = start // a letter that fails again is not selected again
 		}
 		select {
 		case <-second.C:
@@ -250,13 +250,13 @@ func redriveSlowly(ctx context.Context, letters admin.Operator, topic string, s 
 	}
 }
 
-// wouldTouch lists the letters of a selection.
+// wouldTouch lists the letters that a change of the selection would affect.
 func (a *app) wouldTouch(ctx context.Context, letters admin.Operator, topic string, s admin.Selection, asJSON bool) error {
 	found, err := letters.List(ctx, topic, s, admin.MaxDeadLetters)
 	if err != nil {
 		return err
 	}
-	if len(s.IDs) > 0 { // the admin address of up lists by reason and age
+	if len(s.IDs) > 0 { // the admin address selects letters only by reason and age
 		found = slices.DeleteFunc(found, func(l admin.DeadLetter) bool { return !slices.Contains(s.IDs, l.ID) })
 	}
 	if err := allFound(s, topic, len(found)); err != nil {
@@ -320,7 +320,8 @@ func (a *app) deadLettersDrop() *cobra.Command {
 	})
 }
 
-// confirmDrop asks whether to remove the letters that s selects. If s selects none, it does not ask.
+// confirmDrop asks the operator whether to remove the letters that s selects. If s selects no
+// letter, confirmDrop does not ask.
 func (a *app) confirmDrop(ctx context.Context, in io.Reader, letters admin.Operator, topic string, s admin.Selection) (none bool, err error) {
 	all, err := letters.List(ctx, topic, admin.Selection{}, admin.MaxDeadLetters)
 	if err != nil {

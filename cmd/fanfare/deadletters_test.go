@@ -20,7 +20,7 @@ import (
 	"fanfare/internal/admin"
 )
 
-// listing is an admin address that lists these dead letters for each topic.
+// listing returns an admin address that lists the given dead letters for each topic.
 func listing(t *testing.T, letters ...admin.DeadLetter) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -32,7 +32,7 @@ func listing(t *testing.T, letters ...admin.DeadLetter) string {
 	return strings.TrimPrefix(server.URL, "http://")
 }
 
-// A stranger may send a message and choose its id, so the id must not control the screen.
+// A stranger may send a message and choose its id, so the id must not control the terminal.
 func TestAListOfDeadLettersHasOneRowForEach(t *testing.T) {
 	addr := listing(t,
 		admin.DeadLetter{ID: "x\nposts  forged  2026-01-01T00:00:00Z  1  all is well", Topic: "posts", Reason: "two\nlines"},
@@ -67,7 +67,7 @@ func TestShowSaysIfItHasNotSeenAllDeadLetters(t *testing.T) {
 	}
 }
 
-// slow counts the redrives of an endless queue of dead letters, 25 of which failed before the start.
+// slow counts the redrives of an endless queue of dead letters. 25 of the letters failed before the start.
 type slow struct {
 	admin.Operator
 	left  int
@@ -128,7 +128,7 @@ func TestOnlyTheExpectedAnswerConfirms(t *testing.T) {
 	}
 }
 
-// Only confirm asks the operator, so that all refusals have its exit code.
+// Only confirm asks the operator, so that all refused questions have the same exit code.
 func TestOnePlaceAsks(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	require.NoError(t, err)

@@ -15,19 +15,19 @@ import (
 	"fanfare/client"
 )
 
-// The demo network has a few people with names and posts of their own, and a crowd. All of the crowd follow
-// the first person, so that her posts have many homes to reach.
+// The demo network has a few people with names and their own posts, and a crowd. The whole crowd follows
+// the first person, so that each of the first person's posts reaches many homes.
 const (
 	demoCrowd = 300
-	// demoWriters is the number of people in the crowd who write: one of each ten.
+	// demoWriters is the number of people in the crowd who write posts: one in ten.
 	demoWriters = demoCrowd / 10
-	// demoChunk is the number of followers in a chunk of a delivery: small, so that people
-	// can watch the chunks.
+	// demoChunk is the number of followers in a chunk of a delivery. It is small, so that
+	// people can watch the chunks.
 	demoChunk = 20
-	// demoBeat is the time between two acts of the demo: five likes, then a post. Each seventh
-	// post is by the person with the many followers.
+	// demoBeat is the time between two acts of the demo. Five likes are followed by one post.
+	// Each seventh post is by the person with many followers.
 	demoBeat = 250 * time.Millisecond
-	// demoLoaders bounds the concurrent calls of the load.
+	// demoLoaders is the maximum number of concurrent calls during the load.
 	demoLoaders = 16
 )
 
@@ -37,7 +37,7 @@ type demoUser struct {
 	posts         []string
 }
 
-// demoUsers returns the people with names of their own, with their follows and posts.
+// demoUsers returns the people with names, with their follows and posts.
 func demoUsers() []demoUser {
 	return []demoUser{
 		{"ada", "Ada Lovelace", "Notes on the Analytical Engine.", []string{"grace", "alan", "katherine"},
@@ -53,7 +53,7 @@ func demoUsers() []demoUser {
 	}
 }
 
-// demoSuggested returns the ids of people to try.
+// demoSuggested returns the ids of users that the console suggests.
 func demoSuggested() []string {
 	var ids []string
 	for _, u := range demoUsers() {
@@ -62,7 +62,7 @@ func demoSuggested() []string {
 	return append(ids, demoWriter(0).id, demoWriter(1).id)
 }
 
-// demoPerson returns person i of the crowd.
+// demoPerson returns the person with the number i in the crowd.
 func demoPerson(i int) demoUser {
 	first := strings.Fields("Nora Jonas Mira Elias Aiko Samir Lena Tomas Ines Kofi Freya Diego Priya Oskar Yara Milan Zoe Amir Clara Noah")
 	last := strings.Fields("Lind Okafor Novak Silva Meyer Haddad Rossi Larsen Tanaka Costa Patel Berg Moreau Kowal Ruiz")
@@ -70,10 +70,10 @@ func demoPerson(i int) demoUser {
 	return demoUser{id: strings.ToLower(f + "-" + l), name: f + " " + l}
 }
 
-// demoWriter returns writer i of the crowd.
+// demoWriter returns the writer with the number i in the crowd.
 func demoWriter(i int) demoUser { return demoPerson(i*10 + i*7%10) }
 
-// demoText returns a post of the crowd.
+// demoText returns the text of a post of the crowd.
 func demoText(n int) string {
 	return []string{
 		"Rain on the roof, tea in the cup, tests are green.", "Does anybody have a good book about bridges?",
@@ -88,8 +88,8 @@ func demoText(n int) string {
 	}[n%18]
 }
 
-// demo loads the demo network through the public API, unless it is loaded already, and then
-// acts in it until ctx ends.
+// demo loads the demo network through the public API, unless the network is loaded already.
+// Then demo posts and likes as people of the network until ctx ends.
 func (a *app) demo(ctx context.Context, url string, log *zap.Logger) {
 	base, err := client.New(url)
 	if err != nil {
@@ -112,7 +112,7 @@ func (a *app) demo(ctx context.Context, url string, log *zap.Logger) {
 	d.live(ctx)
 }
 
-// demoNetwork acts as the people of the demo.
+// demoNetwork calls the API as the people of the demo.
 type demoNetwork struct {
 	base *client.Client
 	log  *zap.Logger
@@ -128,8 +128,8 @@ func (d *demoNetwork) as(ctx context.Context, user string) (*client.Client, erro
 }
 
 // load loads the network. The last post of the load belongs to the crowd's last person: if
-// this post exists, everything does. An interrupted load is repeated, because each of its
-// calls is idempotent.
+// this post exists, the network is complete. An interrupted load is repeated from the
+// beginning, because each call of the load is idempotent.
 func (d *demoNetwork) load(ctx context.Context) (loaded bool, err error) {
 	last := demoPerson(demoCrowd - 1)
 	user, err := d.as(ctx, last.id)
@@ -161,7 +161,7 @@ func (d *demoNetwork) load(ctx context.Context) (loaded bool, err error) {
 		func(u demoUser) error { return d.follows(ctx, u) },
 		func(u demoUser) error { return d.posts(ctx, u) },
 	}
-	for _, step := range steps { // the people with names first, so that they exist at once
+	for _, step := range steps { // first the people with names, so that they exist early
 		if err := each(people[:named], step); err != nil {
 			return false, err
 		}
@@ -174,7 +174,7 @@ func (d *demoNetwork) load(ctx context.Context) (loaded bool, err error) {
 	return true, errors.Join(each(people[named:len(people)-1], steps[2]), steps[2](people[len(people)-1]))
 }
 
-// each calls do for all users, some at once, and returns one of the errors.
+// each calls do for all users, with up to demoLoaders concurrent calls, and returns one of the errors.
 func each(users []demoUser, do func(demoUser) error) error {
 	work, failed := make(chan demoUser), make(chan error, demoLoaders)
 	var wg sync.WaitGroup
@@ -214,8 +214,7 @@ func (d *demoNetwork) profile(ctx context.Context, u demoUser) error {
 	return nil
 }
 
-// follows makes u follow people who exist already: the first people come before the
-// crowd.
+// follows makes u follow the people who exist already. The people with names exist before the crowd.
 func (d *demoNetwork) follows(ctx context.Context, u demoUser) error {
 	user, err := d.as(ctx, u.id)
 	if err != nil {
@@ -229,7 +228,7 @@ func (d *demoNetwork) follows(ctx context.Context, u demoUser) error {
 	return nil
 }
 
-// posts writes the posts of u, and makes some of the people with names like them.
+// posts writes the posts of u. Some of the people with names like these posts.
 func (d *demoNetwork) posts(ctx context.Context, u demoUser) error {
 	user, err := d.as(ctx, u.id)
 	if err != nil {
@@ -242,7 +241,7 @@ func (d *demoNetwork) posts(ctx context.Context, u demoUser) error {
 		}
 		for j, fan := range demoUsers() {
 			if (len(text)+j)%3 == 0 {
-				continue // so that the counts differ
+				continue // posts have different numbers of likes
 			}
 			if err := d.like(ctx, fan.id, post.ID); err != nil {
 				return err
@@ -263,14 +262,14 @@ func (d *demoNetwork) like(ctx context.Context, fan, post string) error {
 	return nil
 }
 
-// demoRecent is the number of posts that the crowd still likes.
+// demoRecent is the number of newest posts that the crowd still likes.
 const demoRecent = 20
 
-// live makes the crowd post and like until ctx ends. It ignores a call that fails.
+// live makes the crowd post and like until ctx ends. A failed call is ignored.
 func (d *demoNetwork) live(ctx context.Context) {
 	tick := time.NewTicker(demoBeat)
 	defer tick.Stop()
-	var recent []string // ids of posts, the newest last
+	var recent []string // the ids of posts, ordered by time
 	for beat := 0; ; beat++ {
 		select {
 		case <-ctx.Done():

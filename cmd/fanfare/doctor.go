@@ -45,8 +45,8 @@ tries the calls of verify, reconcile and the like. It exits with 1 if it finds a
 	return c
 }
 
-// rolesOf returns the roles of the named daemons, all roles for no names. An operator has
-// none.
+// rolesOf returns the roles of the named daemons. Without names it returns all roles. An
+// operator has no role.
 func rolesOf(daemons []string) (daemon.Roles, error) {
 	if len(daemons) == 0 {
 		return daemon.Roles{API: true, Fanout: true, Likes: true}, nil
@@ -70,8 +70,8 @@ func rolesOf(daemons []string) (daemon.Roles, error) {
 	return roles, nil
 }
 
-// examine returns the findings about the environment, and about everything that its
-// readable values name.
+// examine returns the findings about the environment, and about everything that the
+// readable values of the environment name.
 func (a *app) examine(c *cobra.Command, roles daemon.Roles) ([]doctor.Finding, error) {
 	role := config.Worker
 	if roles.API {

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// Each program that reads the environment refuses a misspelled variable, and gives the same answers with and
-// without the service links of Kubernetes.
+// Each program that reads the environment refuses a misspelled variable. The service links of Kubernetes do
+// not change the answers of a program.
 func TestServiceLinksChangeNoAnswer(t *testing.T) {
 	links := []string{
 		"FANFARE_SERVICE_HOST=10.0.0.1", "FANFARE_SERVICE_PORT=80", "FANFARE_SERVICE_PORT_HTTP=80", "FANFARE_PORT=tcp://10.0.0.1:80",

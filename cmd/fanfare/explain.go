@@ -56,7 +56,7 @@ the admin address of a running fanfare up. A post takes some 9 read units.`,
 	})
 }
 
-// checkIDs refuses ids that are invalid for a user ("" is valid) or for a post.
+// checkIDs returns an error for an invalid id of a user or of a post. The user "" is valid.
 func checkIDs(user string, posts ...string) error {
 	if user != "" && !id.ValidUser(user) {
 		return wrongUse(fmt.Errorf("%s is no user id: give %s", printable(user), id.UserGrammar))
@@ -100,7 +100,7 @@ fanfare up.`,
 	})
 }
 
-// watchEvery is the time between two looks at a delivery.
+// watchEvery is the time between two reads of a delivery.
 const watchEvery = 500 * time.Millisecond
 
 // watchDelivery shows the delivery of a post once, or repeatedly until the delivery has ended.
@@ -124,8 +124,8 @@ func watchDelivery(ctx context.Context, posts admin.Explainer, post string, watc
 	}
 }
 
-// showDelivery prints a line for each change. On a terminal each line replaces the
-// previous one.
+// showDelivery returns a function that prints a line for each change. On a terminal each
+// line replaces the previous line.
 func (a *app) showDelivery() func(d delivery.Progress, last bool) error {
 	begin, end := "", "\n"
 	if isTerminal(a.stdout) {
@@ -148,10 +148,10 @@ func (a *app) showDelivery() func(d delivery.Progress, last bool) error {
 	}
 }
 
-// barWidth is the number of characters of a whole bar.
+// barWidth is the number of characters of a full bar.
 const barWidth = 30
 
-// deliveryLine is a delivery as a bar and a sentence, and the take-down of its post.
+// deliveryLine formats a delivery as a bar and a sentence. The sentence also names the take-down of a post.
 func deliveryLine(d delivery.Progress) string {
 	line := progressLine(d)
 	if down := d.TakenDown; down != nil {
@@ -185,7 +185,7 @@ func progressLine(d delivery.Progress) string {
 	case "queued":
 		text = " since " + at(&d.AcceptedAt) + ": no worker has begun"
 	case "running":
-		share = min(share, 0.99) // one more chunk may follow
+		share = min(share, 0.99) // there may be one more chunk
 		text += fmt.Sprintf(", attempt %d", d.Attempts)
 	case "complete":
 		share = 1

@@ -34,8 +34,8 @@ import (
 	"fanfare/messages"
 )
 
-// offline applies do, at a time, to a data directory without a running process. The queue loses all messages
-// except messages of follows, which a worker handles.
+// offline calls do with the feed of a data directory that no process has open. The clock of the feed shows
+// the time at. The messages of follows are handled, and all other messages are lost.
 func offline(t *testing.T, path string, at time.Time, do func(*feed.Service)) {
 	t.Helper()
 	dir, err := datadir.Open(path)
@@ -52,7 +52,7 @@ func offline(t *testing.T, path string, at time.Time, do func(*feed.Service)) {
 	require.NoError(t, errors.Join(store.Close(), dir.Close()))
 }
 
-// backfills keeps the messages of follows, and loses all other messages.
+// backfills is a publisher that keeps the messages of follows, and loses all other messages.
 type backfills struct{ events []messages.Event }
 
 func (*backfills) Close() error { return nil }
@@ -68,7 +68,7 @@ func (b *backfills) Publish(_ string, msgs ...*message.Message) error {
 	return nil
 }
 
-// makePosts makes n posts of a user, and loses their messages.
+// makePosts makes n posts of a user. The messages of the posts are lost.
 func makePosts(t *testing.T, f *feed.Service, author string, n int) (posts []string) {
 	t.Helper()
 	for range n {
@@ -79,7 +79,7 @@ func makePosts(t *testing.T, f *feed.Service, author string, n int) (posts []str
 	return posts
 }
 
-// explained asks why a home shows a post or lacks it.
+// explained requests the reason why a home shows a post or lacks it.
 func (r *running) explained(t *testing.T, user, post string) admin.Explanation {
 	t.Helper()
 	all, err := admin.NewClient(r.admin, &http.Client{Timeout: time.Minute}).Explain(t.Context(), user, post)
@@ -88,8 +88,8 @@ func (r *running) explained(t *testing.T, user, post string) admin.Explanation {
 	return all[0]
 }
 
-// Calls of users and faults lead to each reason, on the embedded engine. The home that the API serves agrees
-// with each reason.
+// The test causes each reason on the embedded engine, with calls of users and with faults. The home that the
+// API serves agrees with each reason.
 func TestExplainTellsTheReasonOfEachPost(t *testing.T) {
 	dir := t.TempDir()
 	var expired, older, lost []string
@@ -103,7 +103,7 @@ func TestExplainTellsTheReasonOfEachPost(t *testing.T) {
 		profiles(f, "ann")
 		expired = makePosts(t, f, "ann", 1)
 	})
-	offline(t, dir, time.Now().Add(-time.Hour), func(f *feed.Service) { // the marks do not merge any more
+	offline(t, dir, time.Now().Add(-time.Hour), func(f *feed.Service) { // after an hour the marks no longer merge posts
 		profiles(f, "big", "eve", "fan", "gone", "old", "zed")
 		older = makePosts(t, f, "old", 101)
 		require.NoError(t, f.Follow(t.Context(), "fan", "ann"))
@@ -179,7 +179,7 @@ func TestExplainTellsTheReasonOfEachPost(t *testing.T) {
 	watchToTheEnd(t, p, pushed, queued)
 }
 
-// watchToTheEnd watches two deliveries: one has ended, and one begins during the watch.
+// watchToTheEnd watches two deliveries: the first delivery has ended, and the second begins during the watch.
 func watchToTheEnd(t *testing.T, p *running, ended, queued string) {
 	t.Helper()
 	code, out, errs := result(t, nil, "fanfare", "delivery", ended, "--watch", "--admin", p.admin)
@@ -202,7 +202,7 @@ func watchToTheEnd(t *testing.T, p *running, ended, queued string) {
 	assert.Contains(t, string(rest), "100 % complete: 2 of 2 homes, 1 of 1 chunks, at ")
 }
 
-// deliveries are the successive answers about a post.
+// deliveries gives successive answers about one post.
 type deliveries struct {
 	admin.Explainer
 	answers []delivery.Progress
@@ -215,7 +215,7 @@ func (d *deliveries) Delivery(context.Context, string) (delivery.Progress, error
 	return answer, nil
 }
 
-// someDeliveries is a run of successive looks at one delivery.
+// someDeliveries returns the states of one delivery in the order of time.
 func someDeliveries() []delivery.Progress {
 	at := time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)
 	n := func(v int64) *int64 { return &v }

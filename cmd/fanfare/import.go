@@ -130,7 +130,7 @@ func (a *app) forgetCommand() *cobra.Command {
 
 type forgetFlags struct{ yes, unknownOK, asJSON bool }
 
-// forgetting is one call of `fanfare forget`.
+// forgetting has the settings of one call of `fanfare forget`.
 type forgetting struct {
 	user        string
 	likesByUser bool
@@ -169,7 +169,7 @@ func (a *app) forget(c *cobra.Command, removals *removal.Removals, f forgetting)
 			UserID  string            `json:"user_id"`
 			Was     removal.Knowledge `json:"was"`
 			Removed int               `json:"removed"`
-			// LikesStay means that likes are not removed, because no index has them.
+			// LikesStay means that likes are not removed, because there is no index of the user's likes.
 			LikesStay bool `json:"likes_stay"`
 		}{f.user, known, removed, !f.likesByUser})
 	}
@@ -186,11 +186,11 @@ func dataExists(cfg config.Config) error {
 	if cfg.Engine != config.EngineAWS && err == nil && !state.Exists {
 		return fmt.Errorf("there is no data directory %s: name it with --data-dir", cfg.DataDir)
 	}
-	return nil // the open of the directory returns the fault
+	return nil // opening the directory returns the fault
 }
 
-// onData calls do with the data of FANFARE_ENGINE=aws, or else with the data of a directory that no process
-// has open.
+// onData calls do with the data of the configuration: the data of FANFARE_ENGINE=aws, or the data of a
+// directory that no other process has open.
 func (a *app) onData(c *cobra.Command, do func(ctx context.Context, cfg config.Config, t transfer.Config, args []string) error) *cobra.Command {
 	c.Flags().String("data-dir", "", "data directory (FANFARE_DATA_DIR, default fanfare-data)")
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -199,7 +199,7 @@ func (a *app) onData(c *cobra.Command, do func(ctx context.Context, cfg config.C
 			return err
 		}
 		if c.Name() == "import" {
-			err = transfer.CheckFiles(args) // before it makes a data directory
+			err = transfer.CheckFiles(args) // first, because the open makes a data directory
 		} else {
 			err = dataExists(cfg)
 		}
@@ -216,7 +216,7 @@ func (a *app) onData(c *cobra.Command, do func(ctx context.Context, cfg config.C
 	return c
 }
 
-// printFaults prints the faults in an error, one line for each.
+// printFaults prints each fault in an error on its own line.
 func (a *app) printFaults(err error) {
 	var faults []string
 	if invalid, ok := errors.AsType[*transfer.InvalidError](err); ok {
@@ -230,8 +230,8 @@ func (a *app) printFaults(err error) {
 	}
 }
 
-// progressLines shows the progress of a transfer: a line at the end of each phase, and every
-// ten seconds before that.
+// progressLines shows the progress of a transfer: a line every ten seconds, and a line at
+// the end of each phase.
 type progressLines struct {
 	out  io.Writer
 	mu   sync.Mutex

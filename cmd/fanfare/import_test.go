@@ -14,7 +14,7 @@ import (
 	"fanfare/internal/daemon"
 )
 
-// on runs a command on a data directory.
+// on runs a command of fanfare on a data directory.
 func on(dir string, args ...string) (stdout, stderr string, code int) {
 	var out, problems bytes.Buffer
 	code = run(append([]string{"fanfare"}, args...), []string{"FANFARE_DATA_DIR=" + dir, "FANFARE_LIKE_WINDOW=10ms"}, &out, &problems)
@@ -65,7 +65,7 @@ func TestANetworkMovesFromOneDataDirectoryToAnother(t *testing.T) {
 	second, _, code := on(filepath.Join(dir, "b"), "export")
 	require.Equal(t, daemon.ExitOK, code)
 	assert.Equal(t, first, second)
-	sameLines(t, smallNetwork, second) // it was in the order of an export
+	sameLines(t, smallNetwork, second) // smallNetwork has the order of an export
 	own, _, code := on(filepath.Join(dir, "b"), "export", "--user", "bob")
 	require.Equal(t, daemon.ExitOK, code)
 	assert.NotContains(t, own, "Hello")
@@ -75,7 +75,7 @@ func TestANetworkMovesFromOneDataDirectoryToAnother(t *testing.T) {
 	assert.Contains(t, stderr, "b ob is no user id")
 }
 
-// sameLines compares byte for byte: the order of fields and lines is part of an export.
+// sameLines compares two exports byte for byte, because the order of fields and lines is part of an export.
 func sameLines(t *testing.T, want, got string) {
 	t.Helper()
 	assert.Equal(t, want, got)
@@ -124,13 +124,13 @@ func TestForgetAsksAndMayBeRepeated(t *testing.T) {
 	}
 }
 
-// A mistyped id in a request to erase or to export a user must not look like success.
+// A mistyped id in a request to erase or to export a user must not look like a success.
 func TestAnUnknownUserIsAnError(t *testing.T) {
 	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "network.jsonl")
 	require.NoError(t, os.WriteFile(file, []byte(smallNetwork), 0o600))
 	_, stderr, code := on(dir, "import", file)
 	require.Equal(t, daemon.ExitOK, code, stderr)
-	for range 2 { // a refused request leaves nothing behind by which the next one is known
+	for range 2 { // a refused request must not make the user known
 		for _, args := range [][]string{{"forget", "anne"}, {"forget", "anne", "--yes", "--json"}, {"export", "--user", "anne"}} {
 			stdout, stderr, code := on(dir, args...)
 			assert.Equal(t, daemon.ExitFailure, code, args)

@@ -1,6 +1,6 @@
 // Command fanfare is all of Fanfare in one binary: the whole system in one process (up),
-// the daemons of a deployment on AWS (api, fanout, likeagg), and the operator's tools. If
-// a link with the name of a daemon calls it, it is that daemon.
+// the daemons of a deployment on AWS (api, fanout, likeagg), and the operator's tools. If a
+// link with the name of a daemon starts the binary, the binary runs that daemon.
 package main
 
 import (
@@ -25,20 +25,20 @@ func main() {
 	os.Exit(run(os.Args, os.Environ(), os.Stdout, os.Stderr))
 }
 
-// app is the environment and the output streams that commands share.
+// app has the environment and the output streams that commands share.
 type app struct {
 	environ        []string
 	stdout, stderr io.Writer
 }
 
-// usageError is wrong use that cobra cannot see.
+// usageError is a usage error that cobra does not find.
 type usageError struct{ err error }
 
 func (e *usageError) Error() string { return e.err.Error() }
 
 func (e *usageError) Unwrap() error { return e.err }
 
-// wrongUse marks err as wrong use.
+// wrongUse makes err a usage error.
 func wrongUse(err error) error { return &usageError{err} }
 
 // run runs the program with its name and arguments, and returns the exit code.
@@ -53,7 +53,7 @@ func run(args, environ []string, stdout, stderr io.Writer) int {
 	root, began := a.root()
 	root.SetArgs(args[1:])
 	command, err := root.ExecuteContextC(ctx)
-	if lost := out.fault(); lost != nil && !*began { // help, a version, a completion
+	if lost := out.fault(); lost != nil && !*began { // a failed write of a help, a version or a completion
 		*began, err = true, lost
 	}
 	if err == nil {
@@ -66,7 +66,7 @@ func run(args, environ []string, stdout, stderr io.Writer) int {
 	if help := command.CommandPath() + " --help"; !*began && !strings.Contains(line, help) {
 		line += ": see " + help // cobra names the fault, but no remedy
 	}
-	_, _ = fmt.Fprintf(stderr, "fanfare: %s\n", line) // if stderr is gone, nobody can read the error
+	_, _ = fmt.Fprintf(stderr, "fanfare: %s\n", line) // without stderr nobody can read the error
 	_, isConfig := errors.AsType[*config.Error](err)
 	_, isUsage := errors.AsType[*usageError](err)
 	if isConfig || isUsage || !*began {
@@ -75,8 +75,8 @@ func run(args, environ []string, stdout, stderr io.Writer) int {
 	return daemon.ExitFailure
 }
 
-// root returns the command tree. began becomes true when a command's own work begins: an
-// earlier error is wrong use.
+// root returns the command tree. began becomes true when the work of a command begins: an
+// earlier error is a usage error.
 func (a *app) root() (root *cobra.Command, began *bool) {
 	root = &cobra.Command{
 		Use:   "fanfare",
@@ -103,14 +103,14 @@ environment (FANFARE_*).`,
 		root.AddCommand(a.serviceCommand(s))
 	}
 	root.SetHelpCommand(helpCommand(a.stdout))
-	root.InitDefaultHelpCmd() // adds it now, so that watch sees it
+	root.InitDefaultHelpCmd() // adds the help command, so that watch sees it
 	root.InitDefaultVersionFlag()
 	began = new(bool)
 	watch(root, began)
 	return root, began
 }
 
-// helpCommand is cobra's, except that help about an unknown command is wrong use.
+// helpCommand returns a command like cobra's help, but help about an unknown command is a usage error.
 func helpCommand(out io.Writer) *cobra.Command {
 	return &cobra.Command{
 		Use: "help [COMMAND]", Short: "Help about any command",
@@ -119,7 +119,7 @@ func helpCommand(out io.Writer) *cobra.Command {
 			if err != nil || len(rest) > 0 {
 				return wrongUse(fmt.Errorf("there is no command %q: see %s --help", strings.Join(args, " "), about.CommandPath()))
 			}
-			about.InitDefaultHelpFlag() // so that the help lists it
+			about.InitDefaultHelpFlag() // adds the flag --help to the help
 			err = about.Help()
 			if o, ok := out.(*output); ok && err == nil {
 				err = o.fault()
@@ -129,7 +129,7 @@ func helpCommand(out io.Writer) *cobra.Command {
 	}
 }
 
-// watch sets began when the work of c, or of a command below it, begins.
+// watch makes c, and each command below c, set began when its work begins.
 func watch(c *cobra.Command, began *bool) {
 	if work := c.RunE; work != nil {
 		c.RunE = func(c *cobra.Command, args []string) error {
@@ -142,7 +142,7 @@ func watch(c *cobra.Command, began *bool) {
 	}
 }
 
-// group returns a command that only contains other commands. A call of the group itself is wrong use.
+// group returns a command that only contains other commands. A call of the group itself is a usage error.
 func group(use, short string, subs ...*cobra.Command) *cobra.Command {
 	c := &cobra.Command{
 		Use: use, Short: short,
@@ -158,7 +158,7 @@ func group(use, short string, subs ...*cobra.Command) *cobra.Command {
 	return c
 }
 
-// operatorName returns the user and the machine of this process in characters that a header may have.
+// operatorName returns the user and the machine of this process, in characters that a header may have.
 func operatorName() string {
 	name := fmt.Sprint("uid ", os.Getuid())
 	if u, err := user.Current(); err == nil {
@@ -180,13 +180,13 @@ func (a *app) log(cfg config.Config) *zap.Logger {
 	return obs.NewLogger(a.stderr, cfg.LogLevel, isTerminal(a.stderr))
 }
 
-// trail returns the trail of the changes that a command makes itself. If a server makes the changes for the
-// command, the server's log has them.
+// trail returns the trail for the changes that the command makes itself. If a server makes changes for the
+// command, the server logs them.
 func (a *app) trail(cfg config.Config) admin.Trail {
 	return admin.NewTrail(a.log(cfg).Named("operator"))
 }
 
-// load reads the configuration. A flag overrides its variable.
+// load reads the configuration. A flag replaces the value of its variable.
 func (a *app) load(role config.Role, c *cobra.Command, flags map[string]string) (config.Config, error) {
 	environ := append([]string{}, a.environ...)
 	for _, name := range sortedKeys(flags) {

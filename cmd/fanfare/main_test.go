@@ -35,7 +35,7 @@ import (
 	"fanfare/messages"
 )
 
-// binDir holds the programs under test, built once.
+// binDir is the directory of the programs under test, which are built once.
 var binDir string
 
 func TestMain(m *testing.M) { os.Exit(testMain(m)) }
@@ -52,19 +52,19 @@ func testMain(m *testing.M) int {
 		}
 	}()
 	build := exec.Command("go", "build", "-trimpath", "-ldflags=-w", "-o", dir+string(filepath.Separator), "fanfare/cmd/...")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as make build
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as make build does
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
 		return 1
 	}
 	binDir = dir
-	if signal.Ignored(syscall.SIGHUP) { // nohup started the tests: the processes of the tests must not inherit that
+	if signal.Ignored(syscall.SIGHUP) { // nohup started the tests: their processes must not ignore SIGHUP
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}
 	return m.Run()
 }
 
-// command is a program with an environment of its own.
+// command returns a program with its own environment.
 func command(t *testing.T, env []string, name string, args ...string) *exec.Cmd {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), filepath.Join(binDir, name), args...)
@@ -73,7 +73,7 @@ func command(t *testing.T, env []string, name string, args ...string) *exec.Cmd 
 	return c
 }
 
-// result runs a program to its end.
+// result runs a program to its end, and returns its exit code and output.
 func result(t *testing.T, env []string, name string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	c := command(t, env, name, args...)
@@ -85,7 +85,7 @@ func result(t *testing.T, env []string, name string, args ...string) (code int, 
 	return c.ProcessState.ExitCode(), out.String(), errs.String()
 }
 
-// running is a fanfare up.
+// running is a running fanfare up.
 type running struct {
 	*exec.Cmd
 	url, admin string
@@ -100,7 +100,7 @@ func up(t *testing.T, dir string, args ...string) *running {
 
 func upWith(t *testing.T, env []string, dir string, args ...string) *running {
 	t.Helper()
-	env = append([]string{"FANFARE_CANARY=off"}, env...) // these tests count posts
+	env = append([]string{"FANFARE_CANARY=off"}, env...) // these tests count posts, so the canary must not post
 	c := command(t, env, "fanfare", append([]string{"up", "--data-dir", dir, "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0"}, args...)...)
 	out, err := c.StdoutPipe()
 	require.NoError(t, err)
@@ -108,7 +108,7 @@ func upWith(t *testing.T, env []string, dir string, args ...string) *running {
 	c.Stderr = &errs
 	require.NoError(t, c.Start())
 	t.Cleanup(func() {
-		_ = c.Process.Kill() // it may have ended long ago
+		_ = c.Process.Kill() // the process may have ended already
 		_ = c.Wait()
 	})
 	line, err := bufio.NewReader(out).ReadString('\n')
@@ -119,11 +119,11 @@ func upWith(t *testing.T, env []string, dir string, args ...string) *running {
 	return &running{c, found[1], found[2]}
 }
 
-// stop sends a signal to the process and waits for its end.
+// stop sends a signal to the process, waits for its end, and returns the exit code.
 func (r *running) stop(t *testing.T, sig os.Signal) int {
 	t.Helper()
 	require.NoError(t, r.Process.Signal(sig))
-	_ = r.Wait() // the exit code shows it
+	_ = r.Wait() // the exit code shows the result
 	return r.ProcessState.ExitCode()
 }
 
@@ -166,7 +166,7 @@ func TestUpAsJSONSaysWhereItIs(t *testing.T) {
 	assert.NoError(t, c.Wait())
 }
 
-// until waits for a condition.
+// until waits until a condition holds.
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -224,8 +224,8 @@ func TestDemoIsANetworkToLookAtOnceOnly(t *testing.T) {
 	assert.Equal(t, before.Counts, after.Counts, "after a restart")
 }
 
-// Metrics and dead letters need no token. The API's address serves them only where no stranger can reach it:
-// on loopback, with dev tokens.
+// Metrics and dead letters need no token. The API's address serves them only on loopback with dev tokens,
+// where no stranger can reach the address.
 func TestOperationsAreOnTheAPIsAddressOfALoopbackOnly(t *testing.T) {
 	for name, row := range map[string]struct {
 		env  []string
@@ -312,7 +312,7 @@ func TestDeadLettersOfARunningUp(t *testing.T) {
 		{"ls", "--json"}, {"redrive", "posts", "--all", "--json"}, {"drop", "likes", "--all", "--yes", "--json"},
 	} {
 		code, out, errs := result(t, nil, "fanfare", append([]string{"dlq", "--admin", p.admin}, args...)...)
-		if code == 2 { // the flag belongs to the command, not to the group
+		if code == 2 { // the subcommand has the flag --admin, and the group does not have it
 			code, out, errs = result(t, nil, "fanfare", append(append([]string{"dlq"}, args...), "--admin", p.admin)...)
 		}
 		var answer map[string]any
@@ -327,8 +327,8 @@ func TestDeadLettersOfARunningUp(t *testing.T) {
 	}
 }
 
-// poison puts messages that can never be processed into the queues of a data directory without a running
-// process.
+// poison publishes messages that can never be processed, into the queues of a data directory that no
+// process has open.
 func poison(t *testing.T, path string, msgs map[string]*message.Message) {
 	t.Helper()
 	dir, err := datadir.Open(path)
@@ -341,8 +341,8 @@ func poison(t *testing.T, path string, msgs map[string]*message.Message) {
 	require.NoError(t, errors.Join(broker.Close(), dir.Close()))
 }
 
-// A message that can never be processed appears with its reason, fails again after a redrive, and can be
-// dropped for good. A letter that is too old is not redriven.
+// A message that can never be processed is listed with its reason, fails again after a redrive, and can
+// be dropped for good. A letter that is too old is not redriven.
 func TestPoisonIsADeadLetterToShowRedriveAndDrop(t *testing.T) {
 	old, err := id.NewGenerator(func() time.Time { return time.Now().Add(-messages.MaxAge - time.Hour) }).New()
 	require.NoError(t, err)
@@ -555,7 +555,7 @@ func TestEveryCommandTakesJSON(t *testing.T) {
 		_, isDaemon := called(c.Name())
 		if c.Runnable() && !c.HasSubCommands() && !isDaemon && c.Name() != "help" {
 			commands++
-			if c.Name() == "export" { // it prints lines of JSON in any case
+			if c.Name() == "export" { // export always prints lines of JSON
 				return
 			}
 			if c.Flags().Lookup("json") == nil {
@@ -567,7 +567,7 @@ func TestEveryCommandTakesJSON(t *testing.T) {
 	assert.GreaterOrEqualf(t, commands, 15, "there are %d commands only", commands)
 }
 
-// This test checks the pipe: stdout has only the address, and stderr has the log.
+// This test reads stdout from a pipe: stdout has only the address, and stderr has the log.
 func TestStdoutHasTheAddressAlone(t *testing.T) {
 	c := command(t, nil, "fanfare", "up", "--data-dir", t.TempDir(), "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0")
 	out, err := c.StdoutPipe()

@@ -20,8 +20,8 @@ import (
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// printJSON writes v as one JSON object. Some of its texts come from strangers, and people read
-// it on terminals.
+// printJSON writes v as one JSON object. Some texts in v come from strangers, and people read
+// the object on terminals.
 func (a *app) printJSON(v any) error {
 	var text bytes.Buffer
 	enc := json.NewEncoder(&text)
@@ -33,8 +33,7 @@ func (a *app) printJSON(v any) error {
 	return err
 }
 
-// printTable writes rows in columns. The first row is the heading. Some texts of a table come
-// from strangers.
+// printTable writes rows in columns. The first row is the heading. Some texts of a table come from strangers.
 func (a *app) printTable(rows [][]string) error {
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
@@ -60,12 +59,12 @@ func (a *app) println(format string, args ...any) error {
 }
 
 // confirm asks a question on stderr, and returns an error unless the next line of in is want. The
-// error gives all commands that ask the exit code of wrong use.
+// error is a usage error, so all commands that ask have the same exit code.
 func (a *app) confirm(in io.Reader, question, want string) error {
-	_, _ = fmt.Fprint(a.stderr, terminal.Escape(question)) // if stderr is gone, nobody answers
+	_, _ = fmt.Fprint(a.stderr, terminal.Escape(question)) // without stderr nobody answers
 	line, err := bufio.NewReader(in).ReadString('\n')
-	if err != nil || !isTerminal(in) { // no key has ended the line of the question
-		_, _ = fmt.Fprintln(a.stderr) // the answer counts without it
+	if err != nil || !isTerminal(in) { // the line of the question has no end yet
+		_, _ = fmt.Fprintln(a.stderr) // the answer counts even if this write fails
 	}
 	if err != nil || strings.TrimSpace(line) != want {
 		return wrongUse(fmt.Errorf("nothing was removed: the answer was not %s, and --yes was not given", want))
@@ -73,7 +72,7 @@ func (a *app) confirm(in io.Reader, question, want string) error {
 	return nil
 }
 
-// output is a stream that keeps its first failure, because cobra drops errors of writes.
+// output is a stream that keeps its first failure, because cobra ignores errors of writes.
 type output struct {
 	io.Writer
 	mu     sync.Mutex
@@ -91,7 +90,7 @@ func (o *output) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// fault returns the reason why the stream failed, nil if it did not.
+// fault returns the error of the stream, nil if no write failed.
 func (o *output) fault() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -101,7 +100,7 @@ func (o *output) fault() error {
 	return fmt.Errorf("standard output: %w", o.failed)
 }
 
-// isTerminal reports whether a stream is a terminal, where a person watches.
+// isTerminal reports whether a stream is a terminal.
 func isTerminal(stream any) bool {
 	if o, ok := stream.(*output); ok {
 		stream = o.Writer

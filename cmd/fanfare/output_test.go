@@ -16,7 +16,7 @@ import (
 	"fanfare/internal/daemon"
 )
 
-// full is a stream on a full disk.
+// full is a stream whose writes fail because the disk is full.
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
@@ -36,10 +36,10 @@ func TestAnAnswerThatIsLostIsAFailure(t *testing.T) {
 	assert.Equal(t, daemon.ExitFailure, run([]string{"api", "--help"}, nil, full{}, full{}))
 }
 
-// hostile is a text that would clear a screen, hide a line, and turn it around.
+// hostile is a text that would clear the screen, hide a line, and reverse the direction of the text.
 const hostile = "\x1b[2J\x1b]0;owned\a\rok  all is well\n\u202egnp.exe\u009b31m\x7f"
 
-// No text of a stranger controls or fills an operator's terminal.
+// No text of a stranger can control or fill an operator's terminal.
 func TestTextsOfStrangersDoNothingToATerminal(t *testing.T) {
 	long := strings.Repeat("\u6771", 1<<20)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -56,14 +56,14 @@ func TestTextsOfStrangersDoNothingToATerminal(t *testing.T) {
 		case r.URL.Path == "/admin/verify":
 			out = json.RawMessage(`{"finding":{"kind":"x","pk":` + quoted(hostile) + `,"sk":` + quoted(hostile) + `,"detail":` + quoted(hostile+long) + `,"advice":` + quoted(hostile) + "}}\n" + `{"error":` + quoted(hostile+long) + `}`)
 		case r.URL.Path == "/health":
-			_, _ = w.Write([]byte(hostile)) // a client that is gone has failed its test
+			_, _ = w.Write([]byte(hostile)) // the write fails only if the client has failed its test
 			return
 		default:
 			http.Error(w, hostile+long, http.StatusTeapot)
 			return
 		}
 		if raw, ok := out.(json.RawMessage); ok {
-			_, _ = w.Write(raw) // the command may be gone
+			_, _ = w.Write(raw) // the command may have ended
 			return
 		}
 		assert.NoError(t, json.NewEncoder(w).Encode(out))
@@ -83,7 +83,7 @@ func TestTextsOfStrangersDoNothingToATerminal(t *testing.T) {
 			for _, bad := range []string{"\x1b", "\a", "\r", "\u202e", "\u009b", "\x7f", "\nok  all"} {
 				assert.NotContainsf(t, text, bad, "%s of %.60q", name, args)
 			}
-			if !json.Valid([]byte(text)) { // JSON is complete
+			if !json.Valid([]byte(text)) { // JSON is never cut
 				assert.Lessf(t, len(text), 200_000, "%s of %.60q", name, args)
 			}
 		}

@@ -27,11 +27,11 @@ func pages(t *testing.T) []string {
 		require.NoError(t, err)
 		all = append(all, names...)
 	}
-	return slices.DeleteFunc(all, func(name string) bool { return filepath.Base(name) == "CHANGELOG.md" }) // the past
+	return slices.DeleteFunc(all, func(name string) bool { return filepath.Base(name) == "CHANGELOG.md" }) // history
 }
 
-// codeOf returns the commands of a page: the lines of its blocks, which are whole commands, and the words
-// between backquotes, which may be parts of commands.
+// codeOf returns the commands of a page. whole has the lines of code blocks, which are complete commands.
+// parts has the texts between backquotes, which may be parts of commands.
 func codeOf(page string) (whole, parts []string) {
 	fence := regexp.MustCompile("(?s)```[a-z]*\n(.*?)```")
 	for _, block := range fence.FindAllStringSubmatch(page, -1) {
@@ -45,11 +45,11 @@ func codeOf(page string) (whole, parts []string) {
 	return whole, parts
 }
 
-// fanfareCall matches a call of fanfare in a line of a shell, with its arguments.
+// fanfareCall matches a call of fanfare, with its arguments, in a line of a shell.
 var fanfareCall = regexp.MustCompile(`(?:^|[(;&|] ?|[A-Z]=\S+ )(?:\./)?(?:bin/)?fanfare( +[a-z-][^|;&()<>]*)`)
 
-// resolves checks that the commands of a line exist. The commands of a whole line must have
-// all their arguments.
+// resolves checks that the commands of a line exist. If whole is true, the commands must
+// also have all their arguments.
 func resolves(line string, whole bool) (calls int, err error) {
 	for _, call := range fanfareCall.FindAllStringSubmatch(line, -1) {
 		calls++
@@ -90,7 +90,7 @@ func resolve(args []string, whole bool) error {
 	return c.ValidateArgs(c.Flags().Args())
 }
 
-// makes checks that the targets and variables of a call of make exist.
+// makes checks that a call of make names only targets and variables that exist.
 func makes(line, makefile string) (calls int, err error) {
 	line = regexp.MustCompile(`"[^"]*"| #.*`).ReplaceAllString(line, "")
 	for _, call := range regexp.MustCompile(`(?:^|[ (;&|])make((?: +[A-Za-z][\w.-]*(?:=\S*)?)+)`).FindAllStringSubmatch(line, -1) {
@@ -108,7 +108,7 @@ func makes(line, makefile string) (calls int, err error) {
 	return calls, err
 }
 
-// tests checks that a call of go test names a folder, tests and flags that exist.
+// tests checks that a call of go test names only folders, tests and flags that exist.
 func tests(line string) (calls int, err error) {
 	for _, call := range regexp.MustCompile(`(?:cd ([\w/]+) && )?go test( .*)`).FindAllStringSubmatch(line, -1) {
 		calls++

@@ -47,8 +47,8 @@ queues, else it asks the admin address of a running fanfare up.`,
 	})
 }
 
-// onTable calls do with the operations on the table of FANFARE_ENGINE=aws, or else with the operations behind
-// the admin address of a running fanfare up.
+// onTable calls do with the operations of the configuration: the operations on the table of
+// FANFARE_ENGINE=aws, or the operations behind the admin address of a running fanfare up.
 func (a *app) onTable(c *cobra.Command, do func(ctx context.Context, posts admin.Operations, args []string) error) *cobra.Command {
 	c.Flags().String("admin", "", "admin address of fanfare up (FANFARE_ADMIN_ADDR, default 127.0.0.1:9090)")
 	c.RunE = func(c *cobra.Command, args []string) error {

@@ -23,13 +23,13 @@ import (
 	"fanfare/internal/table/embedded"
 )
 
-// lostQueue is a queue that somebody deletes with its messages.
+// lostQueue is a queue that is deleted together with its messages.
 type lostQueue struct{}
 
 func (lostQueue) Publish(string, ...*message.Message) error { return nil }
 func (lostQueue) Close() error                              { return nil }
 
-// loseQueue makes posts of a user in a data directory without a running process. The messages of the posts are
+// loseQueue makes posts of a user in a data directory that no process has open. The messages of the posts are
 // lost with the queue.
 func loseQueue(t *testing.T, path, author string, texts ...string) {
 	t.Helper()

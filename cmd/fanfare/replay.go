@@ -40,7 +40,7 @@ With --journal it records every call before it sends it, and then the answer. If
 is cut short, --check reads the journal and only verifies: a call that was answered with
 success must have had its effect, a call without an answer may have had it once.`
 
-// replayRun is one call of `fanfare replay`.
+// replayRun has the settings of one call of `fanfare replay`.
 type replayRun struct {
 	*app
 	cfg          replay.Config
@@ -48,7 +48,7 @@ type replayRun struct {
 	directed     bool
 	maxUsers     int
 	admin        []string
-	own          string // the admin address of the environment, "" if flags gave addresses
+	own          string // the admin address of the environment, "" if flags named addresses
 	asJSON       bool
 }
 
@@ -107,7 +107,7 @@ func (r *replayRun) run(c *cobra.Command, _ []string) error {
 	return nil
 }
 
-// complete checks the flags, and takes missing flags from the environment.
+// complete checks the flags, and takes missing values from the environment.
 func (r *replayRun) complete(c *cobra.Command) error {
 	if r.check != "" {
 		for _, name := range []string{"graph", "journal", "directed", "max-users", "posts", "likes", "rate", "seed", "away"} {
@@ -148,8 +148,8 @@ func (r *replayRun) complete(c *cobra.Command) error {
 	return nil
 }
 
-// probe checks that the default admin address answers, unless flags gave addresses. Its error is the
-// reason why the report will have no units and queue depths.
+// probe checks that the default admin address answers, unless flags named addresses. Its error is
+// the reason why the report has no units and queue depths.
 func (r *replayRun) probe(ctx context.Context) error {
 	if r.own == "" {
 		return nil
@@ -161,11 +161,11 @@ func (r *replayRun) probe(ctx context.Context) error {
 	return err
 }
 
-// play plays the graph, or checks the journal.
+// play plays the graph, or checks a journal.
 func (r *replayRun) play(ctx context.Context) (report replay.Report, err error) {
 	away := r.probe(ctx)
 	defer func() {
-		if err == nil && away != nil { // after another error it would hide that error
+		if err == nil && away != nil { // away must not hide another error
 			fmt.Fprintf(r.stderr, "no units and queue depths: %s\n", daemon.OneLine(away))
 		}
 	}()

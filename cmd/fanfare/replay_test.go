@@ -16,11 +16,11 @@ import (
 	"fanfare/client/clienttest"
 )
 
-// replayed runs `fanfare replay` in this process.
+// replayed runs `fanfare replay` in this process, without a reachable admin address.
 func replayed(t *testing.T, args ...string) (status int, stdout, stderr string) {
 	t.Helper()
 	var out, problems bytes.Buffer
-	// No admin address answers at port 1.
+	// Port 1 has no admin address.
 	status = run(append([]string{"fanfare", "replay"}, args...), []string{"FANFARE_ADMIN_ADDR=127.0.0.1:1"}, &out, &problems)
 	return status, out.String(), problems.String()
 }

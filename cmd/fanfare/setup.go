@@ -17,8 +17,8 @@ import (
 	"fanfare/internal/table/dynamo"
 )
 
-// setupCommand makes a command that works with the configuration, and prints the result
-// for people or as JSON.
+// setupCommand returns a command that calls work with the configuration. work prints the
+// result for people or as JSON.
 func (a *app) setupCommand(use, short string, work func(ctx context.Context, cfg config.Config, asJSON bool) error) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs}
@@ -74,7 +74,7 @@ func (a *app) createTable(ctx context.Context, cfg config.Config, plan dynamo.Pl
 		return a.printJSON(struct {
 			Table   string `json:"table"`
 			Created bool   `json:"created"`
-			// Scaling are the commands for the policies that scale provisioned units.
+			// Scaling has the commands that make the policies for scaling provisioned units.
 			Scaling []string `json:"scaling,omitempty"`
 		}{cfg.Table, made, scaling(plan, cfg.Table)})
 	}
@@ -112,7 +112,7 @@ func (a *app) describeTable(ctx context.Context, cfg config.Config, asJSON bool)
 	return err
 }
 
-// tableModel prints the product's data model, as NoSQL Workbench calls it.
+// tableModel prints the data model of the product, in the format of NoSQL Workbench.
 func (a *app) tableModel(_ context.Context, cfg config.Config, _ bool) error {
 	design, err := schema.WorkbenchModel(cfg.Table)
 	if err != nil {

@@ -30,7 +30,7 @@ func TestTableModelPrintsTheDesignOfTheConfiguredTable(t *testing.T) {
 	}
 }
 
-// amazon plays DynamoDB with an existing table, and SQS, for the calls that create makes.
+// amazon simulates DynamoDB with an existing table, and SQS, for the calls of the create commands.
 func amazon(t *testing.T) *httptest.Server {
 	t.Helper()
 	key := func(pk, sk string) string {

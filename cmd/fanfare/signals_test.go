@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A terminal that closes sends SIGHUP, maybe twice: once from the shell, once from the kernel.
+// A closed terminal sends SIGHUP, maybe twice: from the shell, and from the kernel.
 func TestATerminalThatClosesStopsInOrder(t *testing.T) {
 	p := upWith(t, []string{"FANFARE_DRAIN=1s"}, t.TempDir())
 	require.NoError(t, p.Process.Signal(syscall.SIGHUP))
@@ -45,7 +45,7 @@ func TestAProcessOfNohupOutlivesItsTerminal(t *testing.T) {
 	require.NoError(t, err)
 	c.Path = shell
 	require.NoError(t, c.Start())
-	defer func() { _ = c.Process.Kill(); _ = c.Wait() }() // it may have ended
+	defer func() { _ = c.Process.Kill(); _ = c.Wait() }() // the process may have ended
 	until(t, "it serves", func() bool { return status("http://"+admin+"/servez") == http.StatusOK })
 	for range 3 {
 		require.NoError(t, c.Process.Signal(syscall.SIGHUP))
@@ -55,13 +55,13 @@ func TestAProcessOfNohupOutlivesItsTerminal(t *testing.T) {
 	assert.NoError(t, c.Wait())
 }
 
-// status requests a URL, and returns 0 without an answer.
+// status requests a URL, and returns the status of the answer, 0 for no answer.
 func status(url string) int {
 	res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Minute}).Get(url)
 	if err != nil {
 		return 0
 	}
-	_ = res.Body.Close() // the status is enough
+	_ = res.Body.Close() // the test needs only the status
 	return res.StatusCode
 }
 
@@ -73,7 +73,7 @@ func freeAddress(t *testing.T) string {
 	return free.Addr().String()
 }
 
-// withoutReaders starts a program. The reader of its output exits after the first line.
+// withoutReaders starts a program. The reader of the program's output exits after the first line.
 func withoutReaders(t *testing.T, env []string, name string, args ...string) *exec.Cmd {
 	t.Helper()
 	c := command(t, env, name, args...)
@@ -82,7 +82,7 @@ func withoutReaders(t *testing.T, env []string, name string, args ...string) *ex
 	c.Stdout, c.Stderr = in, in
 	require.NoError(t, c.Start())
 	t.Cleanup(func() {
-		_ = c.Process.Kill() // it may have ended long ago
+		_ = c.Process.Kill() // the process may have ended already
 		_ = c.Wait()
 	})
 	require.NoError(t, in.Close())
@@ -92,13 +92,13 @@ func withoutReaders(t *testing.T, env []string, name string, args ...string) *ex
 	return c
 }
 
-// journald and the collectors of containers restart. A process has to outlive its reader.
+// journald and the log collectors of containers restart. A process must continue after its reader has ended.
 func TestAProcessOutlivesTheReaderOfItsLog(t *testing.T) {
 	addr, admin := freeAddress(t), freeAddress(t)
 	c := withoutReaders(t, []string{"FANFARE_CANARY=off", "FANFARE_LOG_LEVEL=debug"},
 		"fanfare", "up", "--data-dir", t.TempDir(), "--http", addr, "--admin", admin)
 	until(t, "it serves", func() bool { return status("http://"+admin+"/servez") == http.StatusOK })
-	for range 10 { // each answer is a line of the log
+	for range 10 { // each answer writes a line to the log
 		assert.Equal(t, http.StatusUnauthorized, status("http://"+addr+"/v1/me"))
 	}
 	require.NoError(t, c.Process.Signal(syscall.SIGTERM))
@@ -116,14 +116,14 @@ func TestADaemonOutlivesTheReaderOfItsLog(t *testing.T) {
 				"AWS_ENDPOINT_URL=http://127.0.0.1:1", "AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_EC2_METADATA_DISABLED=true",
 			}, s.name)
 			until(t, "it waits for its table", func() bool { return status("http://"+admin+"/servez") == http.StatusServiceUnavailable })
-			require.NoError(t, c.Process.Signal(syscall.SIGHUP)) // it fails, and nobody can read the error
+			require.NoError(t, c.Process.Signal(syscall.SIGHUP)) // the daemon fails, and nobody can read the error
 			_ = c.Wait()
 			assert.Equal(t, 1, c.ProcessState.ExitCode(), "%s ended by %s", s.name, c.ProcessState)
 		})
 	}
 }
 
-// Long work shows its progress on stderr, and the reader of stderr may exit before the work ends.
+// Long work writes its progress to stderr. The reader of stderr may exit before the work ends.
 func TestLongWorkOutlivesTheReaderOfItsProgress(t *testing.T) {
 	dir := t.TempDir()
 	p := up(t, dir)
@@ -155,7 +155,7 @@ func TestLongWorkOutlivesTheReaderOfItsProgress(t *testing.T) {
 	}
 }
 
-// If nobody reads the output, the command fails with an error. No signal ends it.
+// If nobody reads the output, the command fails with an error, and no signal ends the command.
 func TestACommandWhoseOutputNobodyReadsFails(t *testing.T) {
 	c := command(t, nil, "fanfare", "version")
 	out, in, err := os.Pipe()
@@ -168,7 +168,7 @@ func TestACommandWhoseOutputNobodyReadsFails(t *testing.T) {
 	require.NoError(t, in.Close())
 	text, err := io.ReadAll(problems)
 	require.NoError(t, err)
-	_ = c.Wait() // the exit code shows it
+	_ = c.Wait() // the exit code shows the result
 	assert.Equal(t, 1, c.ProcessState.ExitCode())
 	assert.Contains(t, string(text), "broken pipe")
 }

@@ -10,7 +10,7 @@ import (
 	"fanfare/internal/sim"
 )
 
-// TestEachCommandIsInTheStormsOrNamed compares the tree of commands with the commands of the simulation's list.
+// TestEachCommandIsInTheStormsOrNamed compares the tree of commands with the commands in the simulation's list.
 func TestEachCommandIsInTheStormsOrNamed(t *testing.T) {
 	root, _ := (&app{}).root()
 	var names []string

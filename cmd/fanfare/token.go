@@ -35,7 +35,7 @@ secret in the data directory of fanfare up.`,
 		if del && !act {
 			return wrongUse(errors.New("--delete needs --act: a user deletes itself with any token"))
 		}
-		if !act && !id.ValidUser(args[0]) { // the subject of a service need not be a user id
+		if !act && !id.ValidUser(args[0]) { // the subject of a service may be an invalid user id
 			return wrongUse(fmt.Errorf("%q is not a user id: use %s", args[0], id.UserGrammar))
 		}
 		if ttl < time.Second || ttl > auth.MaxTokenTTL {

@@ -31,7 +31,7 @@ listens on loopback only, because it gives a token to whoever asks.`,
 	c.Flags().BoolVar(&withDemo, "demo", false, "load a demo network of 300 people who post and like")
 	c.Flags().BoolVar(&asJSON, "json", false, "print the addresses as one JSON object")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		// This check is first: further faults of an aws environment do not matter to up.
+		// This check is first, because on an aws environment all other faults do not matter to fanfare up.
 		if slices.Contains(a.environ, "FANFARE_ENGINE=aws") {
 			return wrongUse(errors.New("FANFARE_ENGINE: up runs on the embedded engine: unset it, or run fanfare api, fanout and likeagg"))
 		}

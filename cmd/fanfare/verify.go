@@ -14,7 +14,7 @@ import (
 	"fanfare/internal/rfc3339"
 )
 
-// verifyFlags are the flags of a verification.
+// verifyFlags are the flags of the command verify.
 type verifyFlags struct {
 	repair, asJSON bool
 	restoredTo     time.Time
@@ -55,22 +55,23 @@ asks the admin address of a running fanfare up.`,
 }
 
 const (
-	// mostWalks bounds the walks of a repair.
+	// mostWalks is the maximum number of walks of a repair.
 	mostWalks = 5
-	// mostListed bounds the findings of a JSON object, and tellEvery the lines of progress.
+	// mostListed is the maximum number of findings in a JSON object, and tellEvery is the
+	// time between two lines of progress.
 	mostListed, tellEvery = 10_000, 10 * time.Second
 )
 
-// verdict is the JSON object of a verification: the last walk, and the findings of all
-// walks.
+// verdict is the JSON object of a verification. It has the summary of the last walk, and
+// the findings of all walks.
 type verdict struct {
 	audit.Summary
 	Walks    int             `json:"walks"`
 	Findings []audit.Finding `json:"findings"`
 }
 
-// walked formats the progress of a walk as a line. The total is an estimate: an item may
-// be new, or expired.
+// walked formats the progress of a walk as a line. The total number of items is an
+// estimate, because some items may be new or expired.
 func walked(e admin.VerifyEvent, took time.Duration) string {
 	done, findings := int64(e.Progress.Items), fmt.Sprintf("%d findings left", e.Progress.Left)
 	switch {
@@ -129,7 +130,7 @@ func (a *app) verify(ctx context.Context, table admin.Verifier, flags verifyFlag
 	return err
 }
 
-// pastTime parses a time that is not in the future.
+// pastTime parses a time, and returns an error for a time in the future.
 func pastTime(text string, now time.Time) (time.Time, error) {
 	at, err := rfc3339.Parse(text)
 	switch {

@@ -19,7 +19,7 @@ import (
 	"fanfare/internal/table/embedded"
 )
 
-// damageTable loses one edge of a follow and changes a count, in a data directory without a running process.
+// damageTable deletes one edge of a follow and changes a count, in a data directory that no process has open.
 func damageTable(t *testing.T, path string) {
 	t.Helper()
 	dir, err := datadir.Open(path)
@@ -71,7 +71,7 @@ func TestVerifyFindsDamageAndMendsItWhileUpRuns(t *testing.T) {
 	assert.Len(t, page.Items, 1, "the follower is back")
 }
 
-// A walk over a large table takes hours, so its operator needs the remaining time.
+// A walk over a large table takes hours, so the operator needs to know the remaining time.
 func TestAWalkTellsHowMuchIsLeft(t *testing.T) {
 	for want, e := range map[string]admin.VerifyEvent{
 		"looked at 2500 of about 10000 items (25 %), 1 findings left; about 3m0s to go": {Progress: &audit.Summary{Items: 2500, Left: 1}, Total: 10_000},
@@ -84,8 +84,8 @@ func TestAWalkTellsHowMuchIsLeft(t *testing.T) {
 	}
 }
 
-// uncount removes the count of a post, and the note of the incarnation that counted its like, as if the
-// incarnation were between the stamp and the flush.
+// uncount deletes the count of a post, and the end of the incarnation that counted the post's like.
+// Then the table looks as if the incarnation had written the stamp but not the flush.
 func uncount(t *testing.T, path, post string) {
 	t.Helper()
 	dir, err := datadir.Open(path)

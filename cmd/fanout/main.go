@@ -1,4 +1,4 @@
-// Command fanout delivers posts to the homes of followers, on DynamoDB and SQS.
+// Command fanout delivers posts to the homes of followers. It uses DynamoDB and SQS.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Command likeagg counts likes, on DynamoDB and SQS.
+// Command likeagg counts likes. It uses DynamoDB and SQS.
 package main
 
 import (

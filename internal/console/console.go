@@ -1,11 +1,11 @@
 // Package console has the pages that people open in a browser: one page to use a feed, and
-// one to operate a process. All files that they load are embedded here.
+// one page to operate a process. All files that the pages load are embedded in the package.
 //
-// The pages have no rights of their own: the first page calls the public API with its
-// user's token, the second page calls the metrics and dead letters of its own address. So
-// this package must never read a feed, a queue or a request's token, name another host, or
-// allow a script or a style outside of its files (Content-Security-Policy). A text of a
-// user becomes a text node (console.js), never markup.
+// The pages have no rights of their own. The first page calls the public API with its
+// user's token, and the second page calls the metrics and dead letters of its own address.
+// So package console must never read a feed, a queue or a request's token, name another
+// host, or allow a script or a style outside of its files (Content-Security-Policy). A
+// user's text becomes a text node (console.js), never markup.
 package console
 
 import (
@@ -42,26 +42,26 @@ type Config struct {
 
 // Process describes a process to its operators.
 type Process struct {
-	// Name has the duties of the process, and Host is the name of its machine, "" if it
-	// is unknown.
+	// Name has the duties of the process. Host is the name of the process's machine, "" if
+	// the name is unknown.
 	Name, Host, Version string
 	Since               time.Time
-	// Alone is true if no other process works on the same data.
+	// Alone means that no other process works on the same data.
 	Alone bool
 }
 
 // People are the settings of the page for users.
 type People struct {
-	// DevTokens lets everybody sign in as any user. Without it, people need a token.
+	// DevTokens lets everybody sign in as any user. Without DevTokens, people need a token.
 	DevTokens bool
-	// Suggested are the ids of users to try.
+	// Suggested are the ids of users that the page suggests.
 	Suggested []string
 	// LikeWindow is the time in which likes are collected.
 	LikeWindow time.Duration
 }
 
-// LikesCounted is the time after which a like is in its count, in milliseconds: two windows
-// and a little.
+// LikesCounted returns the time after which a like is in its count, in milliseconds. The
+// time is two windows and half a second.
 func (p People) LikesCounted() int64 { return (2*p.LikeWindow + 500*time.Millisecond).Milliseconds() }
 
 // New returns the handler of the pages and of the files below /console/ that they load.

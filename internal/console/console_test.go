@@ -17,7 +17,7 @@ import (
 	"fanfare/internal/console"
 )
 
-// get asks a console for a path.
+// get returns a console's answer for a path.
 func get(t *testing.T, cfg console.Config, path string, header ...string) *httptest.ResponseRecorder {
 	t.Helper()
 	pages, err := console.New(cfg)
@@ -33,7 +33,7 @@ func get(t *testing.T, cfg console.Config, path string, header ...string) *httpt
 
 func people() console.Config { return console.Config{People: &console.People{DevTokens: true}} }
 
-// loads returns the files that a page names.
+// loads returns the files that a page loads.
 func loads(page string) []string {
 	var files []string
 	for _, m := range regexp.MustCompile(`(?:src|href)="([^"]+)"`).FindAllStringSubmatch(page, -1) {
@@ -63,7 +63,7 @@ func TestAPageLoadsItsOwnFilesOnly(t *testing.T) {
 	}
 }
 
-// A page links to the operators' page only if that page is served.
+// The first page links to the operators' page only if the operators' page is served.
 func TestTheOperatorsPageIsWhereItIsSaidToBe(t *testing.T) {
 	assert.NotContains(t, get(t, people(), "/").Body.String(), "Operations")
 	alone := console.Config{Operator: "/", Topics: []string{"posts"}}
@@ -73,8 +73,7 @@ func TestTheOperatorsPageIsWhereItIsSaidToBe(t *testing.T) {
 	assert.Equal(t, http.StatusNotFound, get(t, alone, "/operator").Code)
 }
 
-// A process beside other processes does not know the whole system, and its page names the
-// process.
+// A process beside other processes does not know the whole system, so the operators' page names the process.
 func TestTheOperatorsPageNamesItsProcess(t *testing.T) {
 	for alone, want := range map[bool]bool{true: false, false: true} {
 		page := get(t, console.Config{Operator: "/", Process: console.Process{
@@ -134,8 +133,8 @@ func TestUnknownFilesAreNotFound(t *testing.T) {
 	assert.Equal(t, http.StatusNotFound, get(t, console.Config{}, "/").Code)
 }
 
-// Fanfare's own code makes elements from templates and texts, so no answer of the API can
-// become markup.
+// The scripts of Fanfare make elements only from templates and texts, so no answer of the
+// API can become markup.
 func TestOurScriptTakesNoAnswerForMarkup(t *testing.T) {
 	scripts, err := filepath.Glob("assets/*.js")
 	require.NoError(t, err)

@@ -14,12 +14,12 @@ type Audit struct {
 	ended    prometheus.Gauge
 
 	mu sync.Mutex
-	// former and now count the findings of the previous round and of the current one.
+	// former counts the findings of the previous round, and now counts the findings of the current round.
 	former, now map[string]int
 }
 
-// NewAudit registers the metrics of an auditor with these kinds of finding. All series exist
-// from the beginning.
+// NewAudit registers the metrics of an auditor. kinds are the kinds of its findings. All
+// series exist from the beginning.
 func NewAudit(reg prometheus.Registerer, kinds []string) (*Audit, error) {
 	a := &Audit{
 		looked: prometheus.NewCounter(prometheus.CounterOpts{Name: "fanfare_audit_checked_total", Help: "Stored items that the auditor looked at."}),
@@ -42,7 +42,7 @@ func NewAudit(reg prometheus.Registerer, kinds []string) (*Audit, error) {
 	return a, nil
 }
 
-// Looked counts items that were looked at.
+// Looked counts items that the auditor has checked.
 func (a *Audit) Looked(items int) { a.looked.Add(float64(items)) }
 
 // Found counts a finding.

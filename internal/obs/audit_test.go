@@ -10,7 +10,7 @@ import (
 	"fanfare/internal/obs"
 )
 
-// A finding shows at once, and stays until a whole round does not find it.
+// A finding shows at once, and stays until a whole round has passed without the finding.
 func TestFindingsShowUntilARoundIsWithoutThem(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	a, err := obs.NewAudit(reg, []string{"x", "y"})

@@ -13,13 +13,13 @@ type Build struct {
 	Go      string `json:"go"`
 }
 
-// The linker sets these in the binaries of a release (release/build.go).
+// The linker sets these variables in the binaries of a release (release/build.go).
 var (
 	releaseVersion string //nolint:gochecknoglobals // set by -ldflags=-X alone
 	releaseCommit  string //nolint:gochecknoglobals // set by -ldflags=-X alone
 )
 
-// ReadBuild reads the Build that the linker wrote into the binary.
+// ReadBuild returns the Build that the linker has written into the binary.
 func ReadBuild() Build {
 	b := Build{Version: "devel", Commit: "unknown"}
 	info, ok := debug.ReadBuildInfo()

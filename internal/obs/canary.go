@@ -12,11 +12,11 @@ type Canary struct {
 	failed *prometheus.CounterVec
 }
 
-// CanaryPasses is the log line that alarms outside of Prometheus count.
+// CanaryPasses is the text of the log line that alarms outside of Prometheus count.
 const CanaryPasses = "the canary passes"
 
-// NewCanary registers the metrics of a canary with these steps. All series exist from the
-// beginning, so that an alert sees the first failure.
+// NewCanary registers the metrics of a canary with the given steps. All series exist from
+// the beginning, so that an alert sees the first failure.
 func NewCanary(reg prometheus.Registerer, steps []string) (*Canary, error) {
 	c := &Canary{
 		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{

@@ -8,7 +8,7 @@ import (
 	"fanfare/internal/queue"
 )
 
-// addMessages makes the metrics of messages.
+// addMessages makes the metrics about messages.
 func (m *Metrics) addMessages() {
 	m.likeLag = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "fanfare_like_lag_seconds", Help: "Time from the first like of a window to the write of its count.",
@@ -45,13 +45,13 @@ func (m *Metrics) Notice(kind, result string, events int, lag time.Duration) {
 	m.noticeLag.Observe(lag.Seconds())
 }
 
-// NoticesHeld adds to the number of events that the notifier holds.
+// NoticesHeld adds change to the number of events that the notifier holds.
 func (m *Metrics) NoticesHeld(change int) { m.noticesHeld.Add(float64(change)) }
 
 // UnreadRead counts a read of a number of unread notifications.
 func (m *Metrics) UnreadRead() { m.unreadReads.Inc() }
 
-// answered counts the end of a receive of a message.
+// answered counts the end of a message's receive.
 func (m *Metrics) answered(a queue.Answered) {
 	m.handled.WithLabelValues(a.Topic, string(a.Result)).Observe(a.Took.Seconds())
 	switch a.Result {

@@ -15,22 +15,22 @@ import (
 	"fanfare/internal/table"
 )
 
-// Flow is the part of the product that made a table call.
+// Flow is a part of the product that calls the table.
 type Flow string
 
-// The flows.
+// The flows of the table calls.
 const (
 	FlowAPI    Flow = "api"
 	FlowFanout Flow = "fanout"
 	FlowLikes  Flow = "likes"
-	// FlowNotices is a part of the process fanout.
+	// FlowNotices is the flow of the notifier, which is a part of the process fanout.
 	FlowNotices Flow = "notices"
-	// FlowAudit is not part of Metrics.Units.
+	// FlowAudit is the flow of the auditor. Metrics.Units does not count it.
 	FlowAudit Flow = "audit"
 )
 
-// Metrics are the metrics of a process. A label has few values, which come from the code,
-// never a user, a post or a request.
+// Metrics are the metrics of a process. A label has few values, which come from the code. A
+// label is never a user, a post or a request.
 type Metrics struct {
 	posts       prometheus.Counter
 	deliveries  prometheus.Counter
@@ -64,7 +64,7 @@ type Metrics struct {
 	dead        *prometheus.CounterVec
 	overdue     *overdues
 	answers     *series[answer, answerSeries]
-	// halves counts half units; a call takes at least half a unit.
+	// halves counts half capacity units, because the smallest call takes half a unit.
 	halves atomic.Int64
 }
 
@@ -164,8 +164,8 @@ func buildInfo() prometheus.Collector {
 	return info
 }
 
-// waits are the buckets of times that grow with a backlog. The buckets from 1 to 2.5 are close to
-// each other, because a like takes its window of a second and a little more.
+// waits returns the buckets for times that grow with a backlog. The buckets from 1 to 2.5 are
+// close to each other, because a like waits for its window of one second and a little longer.
 func waits() []float64 {
 	return []float64{.005, .01, .025, .05, .1, .25, .5, 1, 1.1, 1.25, 1.5, 2, 2.5, 5, 10, 30, 60, 300, 1800}
 }
@@ -176,14 +176,14 @@ func (m *Metrics) Post() { m.posts.Inc() }
 // Like counts an accepted like or unlike.
 func (m *Metrics) Like() { m.likes.Inc() }
 
-// Flush counts a write of a like count whose item has a number of bytes.
+// Flush counts a write of a like count. bytes is the size of the item.
 func (m *Metrics) Flush(bytes int) {
 	m.likeWrites.Inc()
 	m.ledgers.Observe(float64(bytes))
 }
 
-// LikeWindow counts further outcomes of a window of likes: whether it was lost, how many
-// aggregators it fenced and how many ledger entries it dropped.
+// LikeWindow counts the outcomes of a window of likes: whether the window was lost, the
+// number of fenced aggregators, and the number of dropped ledger entries.
 func (m *Metrics) LikeWindow(lost bool, fences, pruned int) {
 	if lost {
 		m.lostWindows.Inc()
@@ -192,19 +192,19 @@ func (m *Metrics) LikeWindow(lost bool, fences, pruned int) {
 	m.pruned.Add(float64(pruned))
 }
 
-// LikeLag notes the time that likes waited for their count.
+// LikeLag records the time for which likes waited for their count.
 func (m *Metrics) LikeLag(lag time.Duration) { m.likeLag.Observe(lag.Seconds()) }
 
-// Heads notes the size of the shared lists of pulled authors' newest posts.
+// Heads sets the size of the shared lists with the newest posts of pulled authors.
 func (m *Metrics) Heads(bytes int) { m.heads.Set(float64(bytes)) }
 
-// Delivered counts entries written for followers, and their time since the post.
+// Delivered counts entries written for followers, and records the time since the post was made.
 func (m *Metrics) Delivered(entries int, sincePost time.Duration) {
 	m.deliveries.Add(float64(entries))
 	m.visible.Observe(sincePost.Seconds())
 }
 
-// Skipped counts followers that were away.
+// Skipped counts followers who were away.
 func (m *Metrics) Skipped(followers int) { m.skipped.Add(float64(followers)) }
 
 // Request counts an answered request. route is the pattern that the request matched.
@@ -214,25 +214,25 @@ func (m *Metrics) Request(route, method string, status int, took time.Duration) 
 	s.time.Observe(took.Seconds())
 }
 
-// Streams changes the number of open streams.
+// Streams adds change to the number of open streams.
 func (m *Metrics) Streams(change int) { m.streams.Add(float64(change)) }
 
-// StreamEvents counts events that were handed to streams.
+// StreamEvents counts events that were sent to streams.
 func (m *Metrics) StreamEvents(kind string, n int) { m.events.WithLabelValues(kind).Add(float64(n)) }
 
-// StreamPoll counts a look at a home for its streams.
+// StreamPoll counts a look at a home with open streams.
 func (m *Metrics) StreamPoll(err error) { m.polls.WithLabelValues(result(err)).Inc() }
 
 // StreamTail sets the age of the last read of new posts.
 func (m *Metrics) StreamTail(age time.Duration) { m.tailAge.Set(age.Seconds()) }
 
-// StreamsUnlisted changes the number of homes whose followees are not listed.
+// StreamsUnlisted adds change to the number of homes whose followees are not listed.
 func (m *Metrics) StreamsUnlisted(change int) { m.unlisted.Add(float64(change)) }
 
-// StreamEnded counts a stream that the server ended.
+// StreamEnded counts a stream that the server has ended.
 func (m *Metrics) StreamEnded(reason string) { m.ended.WithLabelValues(reason).Inc() }
 
-// Units returns the capacity units of all flows but the audit's.
+// Units returns the capacity units of all flows except FlowAudit.
 func (m *Metrics) Units() float64 { return float64(m.halves.Load()) / 2 }
 
 // Table returns an observer for table.Measure.
@@ -278,13 +278,13 @@ func result(err error) string {
 	return "error"
 }
 
-// figures are the metrics of one embedded store. Each scrape reads figures of one moment.
+// figures are the metrics of one embedded store. All values of a scrape come from the same moment.
 type figures struct {
 	stats func() disk.Stats
 	descs [len(storeFigures)]*prometheus.Desc
 }
 
-// storeFigures are the metrics that figures collects.
+// storeFigures are the descriptions of the metrics in figures.
 var storeFigures = [...]struct { //nolint:gochecknoglobals // a table that does not change
 	name, help, waitsFor string
 	value                func(disk.Stats) float64
@@ -306,7 +306,7 @@ var storeFigures = [...]struct { //nolint:gochecknoglobals // a table that does 
 
 const stallsHelp = "Times that an embedded store held up writes to wait for a flush or a compaction."
 
-// RegisterStore adds the figures of an embedded store to reg.
+// RegisterStore adds the metrics of an embedded store to reg.
 func RegisterStore(reg prometheus.Registerer, store string, stats func() disk.Stats) error {
 	f := &figures{stats: stats}
 	for i, figure := range storeFigures {
@@ -338,14 +338,14 @@ func (f *figures) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// RegisterClock adds the offset of the clock to reg.
+// RegisterClock adds the metric of the clock's offset to reg.
 func RegisterClock(reg prometheus.Registerer, ahead func() time.Duration) error {
 	return reg.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "fanfare_clock_offset_seconds", Help: "How far the clock of the process is ahead, by the replies of AWS or by its own steps. Above 300, or below -300, nothing is taken for too old.",
 	}, func() float64 { return ahead().Seconds() }))
 }
 
-// RegisterThrottle adds the limit of writes and the hot keys to reg.
+// RegisterThrottle adds the metrics of the write limit and the hot keys to reg.
 func RegisterThrottle(reg prometheus.Registerer, limit func() float64, hotKeys func() int) error {
 	return errors.Join(
 		reg.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -356,7 +356,7 @@ func RegisterThrottle(reg prometheus.Registerer, limit func() float64, hotKeys f
 		}, func() float64 { return float64(hotKeys()) })))
 }
 
-// RegisterKeys adds the fetches of the issuer's keys to reg.
+// RegisterKeys adds the metrics of fetches of the issuer's keys to reg.
 func RegisterKeys(reg prometheus.Registerer, fetches func() (done, failed int64)) error {
 	const help = "Fetches of the token issuer's keys."
 	number := func(result string, value func() int64) prometheus.Collector {
@@ -369,14 +369,14 @@ func RegisterKeys(reg prometheus.Registerer, fetches func() (done, failed int64)
 		reg.Register(number("error", func() int64 { _, failed := fetches(); return failed })))
 }
 
-// RegisterTokens adds the memory for verified tokens to reg.
+// RegisterTokens adds the metric of the memory for verified tokens to reg.
 func RegisterTokens(reg prometheus.Registerer, remembered func() int64) error {
 	return reg.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "fanfare_remembered_token_bytes", Help: "Memory for tokens whose signature was verified.",
 	}, func() float64 { return float64(remembered()) }))
 }
 
-// RegisterAuthors adds the memory for known authors to reg.
+// RegisterAuthors adds the metric of the memory for known authors to reg.
 func RegisterAuthors(reg prometheus.Registerer, known func() int64) error {
 	return reg.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "fanfare_known_author_bytes", Help: "Memory for the authors of new posts, at most 4 MiB.",

@@ -1,8 +1,9 @@
-// Package obs makes a process observable: its log, its metrics, its build, and the request
-// ids that connect log lines and events.
+// Package obs makes a process observable: it has the log, the metrics, the build, and the
+// request ids that connect log lines and events.
 //
-// It must never log a payload or a token, and never keep global state: the start of a
-// process makes the registry and the logger and passes them on. It knows no feed.
+// Package obs must never log a payload or a token, and never keep global state: the start
+// of a process makes the registry and the logger and passes them to the parts. Package obs
+// does not depend on the feed.
 package obs
 
 import (
@@ -14,8 +15,8 @@ import (
 	"fanfare/internal/terminal"
 )
 
-// NewLogger returns a logger that writes one line of JSON to w for each event, or, with
-// console, a line for people on a terminal.
+// NewLogger returns a logger that writes one line of JSON to w for each event. If console
+// is true, the line is for people on a terminal instead.
 func NewLogger(w io.Writer, level zapcore.Level, console bool) *zap.Logger {
 	cfg := zap.NewProductionEncoderConfig()
 	cfg.EncodeTime = zapcore.RFC3339NanoTimeEncoder

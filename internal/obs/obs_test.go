@@ -71,7 +71,7 @@ func TestMetricsCountEvents(t *testing.T) {
 	for _, result := range []queue.Result{queue.ResultDone, queue.ResultAgain, queue.ResultLater, queue.ResultRefused, queue.ResultAttempts} {
 		posts.Answered(queue.Answered{Topic: queue.TopicPosts, Result: result, Took: time.Second, Due: time.Now().Add(-time.Minute)})
 	}
-	posts.Answered(queue.Answered{Topic: queue.TopicPosts, Result: queue.ResultDone}) // it is not known when it was due
+	posts.Answered(queue.Answered{Topic: queue.TopicPosts, Result: queue.ResultDone}) // the due time is unknown
 	require.NoError(t, obs.RegisterThrottle(reg, func() float64 { return 25 }, func() int { return 20 }))
 	require.NoError(t, obs.RegisterKeys(reg, func() (done, failed int64) { return 18, 19 }))
 	m.Request("/v1/me", "GET", 200, time.Millisecond)

@@ -23,16 +23,16 @@ import (
 
 var update = flag.Bool("update", false, "write the table of metrics in docs/METRICS.md")
 
-// Operators find the metrics and the runbooks on these pages.
+// The pages on which operators find the metrics and the runbooks.
 const (
 	metricsPage  = "../../docs/METRICS.md"
 	runbooksPage = "../../docs/OPERATIONS.md"
 )
 
-// metric is a row of the page.
+// metric is a metric as a row of the page.
 type metric struct{ kind, labels, help string }
 
-// listing is a registerer that records the registered metrics.
+// listing is a registerer that only records the registered metrics.
 type listing map[string]metric
 
 var described = regexp.MustCompile(`fqName: "(.*?)", help: "(.*?)", unit: ".*?", constLabels: \{(.*?)\}, variableLabels: \{(.*?)\}`)
@@ -44,7 +44,7 @@ func (l listing) Register(c prometheus.Collector) error {
 	for desc := range descs {
 		found := described.FindStringSubmatch(desc.String())
 		if found == nil || !strings.HasPrefix(found[1], "fanfare_") {
-			continue // Go's own
+			continue // the metrics of Go itself
 		}
 		var labels []string
 		for label := range strings.SplitSeq(found[3]+","+found[4], ",") {
@@ -69,7 +69,7 @@ func (l listing) Register(c prometheus.Collector) error {
 func (l listing) MustRegister(...prometheus.Collector) { panic("not used") }
 func (l listing) Unregister(prometheus.Collector) bool { panic("not used") }
 
-// metrics returns all metrics of the product by their names.
+// metrics returns all metrics of the product, by name.
 func metrics(t *testing.T) listing {
 	t.Helper()
 	l := listing{}
@@ -89,8 +89,8 @@ func metrics(t *testing.T) listing {
 	return l
 }
 
-// movers are the daemons in which a metric moves, by the longest matching prefix of its name. up is all
-// daemons.
+// movers returns the daemons in which a metric changes, by the longest matching prefix of the metric's
+// name. The command up runs all daemons.
 func movers(name string) string {
 	by := map[string]string{
 		"fanfare_": "all", "fanfare_posts": "api", "fanfare_unread": "api", "fanfare_likes": "api", "fanfare_http": "api", "fanfare_stream": "api", "fanfare_key": "api",
@@ -129,7 +129,7 @@ func TestThePageHasEachMetric(t *testing.T) {
 	assert.Equal(t, rows.String(), now, "write it: go test ./internal/obs -update")
 }
 
-// A rule or a panel about a metric that does not exist would be silent for ever.
+// A rule or a panel for a metric that does not exist would be silent forever.
 func TestRulesAndPanelsNameMetricsThatExist(t *testing.T) {
 	all := metrics(t)
 	for _, file := range []string{"prometheus/fanfare.rules.yml", "prometheus/fanfare.rules.test.yml", "grafana/fanfare.json"} {
@@ -149,8 +149,8 @@ func TestRulesAndPanelsNameMetricsThatExist(t *testing.T) {
 	}
 }
 
-// A runbook is a section of the page that names its alert, and the day on which somebody last
-// followed it.
+// A runbook is a section of the page that names its alert, and the day on which a person last
+// followed the runbook.
 func TestEachAlertHasARunbookThatWasFollowed(t *testing.T) {
 	text, err := os.ReadFile(runbooksPage)
 	require.NoError(t, err)

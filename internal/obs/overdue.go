@@ -10,15 +10,16 @@ import (
 )
 
 const (
-	// awaited is the longest time after its delay at which a failed message returns to this
-	// process. Later, another process has the message.
+	// awaited is the maximum time, after its delay, in which a failed message returns to
+	// this process. After this time, another process has the message.
 	awaited = 2 * time.Minute
-	// mostUnfinished bounds the messages of one topic in memory. It is above the number that a
-	// process holds. In an outage the first failures are the oldest messages, so these are kept.
+	// mostUnfinished is the maximum number of messages of one topic in memory. It is above the
+	// number of messages that a process holds. In an outage the first failed messages are the
+	// oldest, so the first ones are kept.
 	mostUnfinished = 1 << 15
 )
 
-// overdues shows the age of the oldest unfinished message of each topic.
+// overdues collects the age of the oldest unfinished message of each topic.
 type overdues struct {
 	desc *prometheus.Desc
 
@@ -44,7 +45,7 @@ func (o *overdues) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// Receives has the metrics of the messages of one topic that one role receives.
+// Receives records metrics about the messages of one topic that one role receives.
 type Receives struct {
 	metrics     *Metrics
 	role, topic string
@@ -53,17 +54,17 @@ type Receives struct {
 	unfinished map[string]unfinished
 }
 
-// unfinished is a message whose work is not done.
+// unfinished is a message whose work is not done yet.
 type unfinished struct {
-	// since is the time from which its age counts.
+	// since is the time from which the message's age counts.
 	since time.Time
-	// until is the time after which another process has a failed message, zero while this
-	// process holds it.
+	// until is the time after which another process has the failed message. It is zero
+	// while this process holds the message.
 	until time.Time
 }
 
-// Receives returns the metrics of a topic. Its series exist from this call on, so that an alert
-// sees the first failure.
+// Receives returns the metrics of a topic for a role. The series of the topic exist from this
+// call on, so that an alert sees the first failure.
 func (m *Metrics) Receives(role, topic string) *Receives {
 	for _, result := range []queue.Result{queue.ResultDone, queue.ResultAgain} {
 		m.handled.WithLabelValues(topic, string(result))
@@ -78,7 +79,7 @@ func (m *Metrics) Receives(role, topic string) *Receives {
 	return r
 }
 
-// Taken notes that work on a message begins.
+// Taken records that work on a message begins.
 func (r *Receives) Taken(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -91,7 +92,7 @@ func (r *Receives) Taken(id string) {
 }
 
 // Answered counts the end of a receive. Only a failed message stays unfinished: a message that is
-// left for later waits by design.
+// left for later waits intentionally.
 func (r *Receives) Answered(a queue.Answered) {
 	r.metrics.answered(a)
 	r.mu.Lock()
@@ -108,15 +109,14 @@ func (r *Receives) Answered(a queue.Answered) {
 	r.keep(a.ID, message)
 }
 
-// keep stores a message, if there is room. The caller holds mu.
+// keep stores a message if there is room for one more. The caller holds mu.
 func (r *Receives) keep(id string, message unfinished) {
 	if _, known := r.unfinished[id]; known || len(r.unfinished) < mostUnfinished {
 		r.unfinished[id] = message
 	}
 }
 
-// oldest returns the age of the oldest unfinished message, and removes messages that
-// another process has.
+// oldest returns the age of the oldest unfinished message, and removes the messages that another process has.
 func (r *Receives) oldest(now time.Time) (age time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

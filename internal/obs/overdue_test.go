@@ -15,13 +15,13 @@ import (
 	"fanfare/internal/queue"
 )
 
-// pass lets virtual time pass.
+// pass lets the time d pass in virtual time.
 func pass(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
 }
 
-// The gauge shows a message that fails or hangs, and no message that waits by design.
+// The gauge shows messages that fail or hang, but no message that waits intentionally.
 func TestTheAgeOfTheOldestUnfinishedMessage(t *testing.T) {
 	const hour = time.Hour
 	again := func(due time.Time, after time.Duration) queue.Answered {
@@ -89,7 +89,7 @@ func TestTheAgeOfTheOldestUnfinishedMessage(t *testing.T) {
 	}
 }
 
-// In an outage the first messages that fail are the oldest, and the memory for them is bounded.
+// In an outage the first messages that fail are the oldest. The memory for such messages is bounded.
 func TestTheMessagesThatAreRememberedAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reg := prometheus.NewRegistry()
@@ -110,7 +110,7 @@ func TestTheMessagesThatAreRememberedAreBounded(t *testing.T) {
 	})
 }
 
-// A counter that begins at its first event hides this event from increase().
+// increase() does not see an event if the counter begins at this event.
 func TestTheFirstDeadLetterIsAnIncrease(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	m, err := obs.NewMetrics(reg)

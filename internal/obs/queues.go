@@ -10,17 +10,17 @@ import (
 	"fanfare/internal/queue"
 )
 
-// depthTimeout bounds the time that a scrape waits for the queues.
+// depthTimeout is the maximum time that a scrape waits for the queues.
 const depthTimeout = 3 * time.Second
 
-// depths reads the queues at each scrape, so its numbers are never stale. If the queue of a topic
-// does not answer, the topic is not up and has no depth: a wrong number would be worse than none.
+// depths reads the queues at each scrape, so the numbers are never stale. If the queue of a topic does
+// not answer, the topic is not up and has no depth, because a wrong number would be worse than no number.
 type depths struct {
 	depth    func(context.Context, string) (queue.Depth, error)
 	desc, up *prometheus.Desc
 }
 
-// RegisterDepth adds the depth of the queues to reg.
+// RegisterDepth adds the metric of the queues' depth to reg.
 func RegisterDepth(reg prometheus.Registerer, depth func(ctx context.Context, topic string) (queue.Depth, error)) error {
 	return reg.Register(&depths{depth,
 		prometheus.NewDesc("fanfare_queue_depth", "Messages of a topic: ready, delayed, in_flight, or dead letters. Each process shows the same queue: take the max, not the sum.", []string{"topic", "state"}, nil),
@@ -30,8 +30,8 @@ func RegisterDepth(reg prometheus.Registerer, depth func(ctx context.Context, to
 // Describe implements prometheus.Collector.
 func (d *depths) Describe(ch chan<- *prometheus.Desc) { ch <- d.desc; ch <- d.up }
 
-// Collect implements prometheus.Collector. It reads all topics at once, so that one queue without an answer
-// does not delay any other answer.
+// Collect implements prometheus.Collector. It reads all topics at the same time, so that a queue without an
+// answer does not delay the other queues.
 func (d *depths) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), depthTimeout)
 	defer cancel()

@@ -10,7 +10,7 @@ import (
 	"fanfare/internal/table"
 )
 
-// RefusalTime is the time in which RefusalLog writes one line for each reason.
+// RefusalTime is the time in which RefusalLog writes at most one line for each reason.
 const RefusalTime = time.Minute
 
 func newThrottles() *prometheus.CounterVec {
@@ -19,13 +19,13 @@ func newThrottles() *prometheus.CounterVec {
 	}, []string{"on", "op", "reason"})
 }
 
-// Refused counts a try that the table refused for lack of capacity.
+// Refused counts an attempt that the table refused because of missing capacity.
 func (m *Metrics) Refused(r table.Refusal) {
 	m.throttles.WithLabelValues(shortOf(r), string(r.Op), string(r.Reason)).Inc()
 }
 
-// RefusalLog returns a logger of the tries that the table refuses for lack of capacity. log must be sampled by
-// RefusalTime: each line has one of the keys.
+// RefusalLog returns a function that logs the attempts that the table refuses because of missing capacity. log
+// must be sampled by RefusalTime. Each line names one of the refused keys.
 func RefusalLog(log *zap.Logger) func(table.Refusal) {
 	return func(r table.Refusal) {
 		log.Warn(refusalText(r.Reason), zap.String("on", shortOf(r)), zap.String("op", string(r.Op)),

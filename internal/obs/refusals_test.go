@@ -32,14 +32,14 @@ func TestRefusalsAreCountedByReason(t *testing.T) {
 	assert.Contains(t, text, `fanfare_table_throttles_total{on="table",op="query",reason="max_on_demand"} 2`+"\n")
 }
 
-// A storm of refusals writes a line a minute for each reason, with one key.
+// Many refusals cause one line a minute for each reason. The line has one key.
 func TestTheLogHasALineAMinuteForEachReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, logs := observer.New(zapcore.InfoLevel)
 		log := obs.SampledEvery(zap.New(core), zapcore.WarnLevel, obs.RefusalTime)
 		refused := obs.RefusalLog(log)
 		reasons := []table.Shortage{table.ShortKeyRange, table.ShortAccount, table.ShortMaxOnDemand, table.ShortProvisioned, table.ShortUnknown}
-		for range 170 { // until 2:49
+		for range 170 { // the last round is at 2:49
 			for _, reason := range reasons {
 				refused(table.Refusal{Op: table.OpPut, Reason: reason, Index: true, PK: "u#ann#like"})
 			}

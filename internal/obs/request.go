@@ -12,7 +12,7 @@ func WithRequestID(ctx context.Context, id string) context.Context {
 	return context.WithValue(ctx, requestKey{}, id)
 }
 
-// RequestID returns the id of ctx's request, "" for none.
+// RequestID returns the id of ctx's request, "" if ctx has none.
 func RequestID(ctx context.Context) string {
 	id, ok := ctx.Value(requestKey{}).(string)
 	if !ok {
@@ -24,8 +24,8 @@ func RequestID(ctx context.Context) string {
 // NewRequestID returns a new, unique id.
 func NewRequestID() string { return rand.Text() }
 
-// ValidRequestID reports whether a client's id is allowed in logs and events: it has 1 to
-// 64 of A-Z a-z 0-9 . _ -.
+// ValidRequestID reports whether a client's id is allowed in logs and events: an id has 1
+// to 64 characters of A-Z a-z 0-9 . _ -.
 func ValidRequestID(id string) bool {
 	if len(id) < 1 || len(id) > 64 {
 		return false

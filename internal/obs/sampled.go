@@ -10,24 +10,24 @@ import (
 )
 
 const (
-	// SampleTime is the time in which a sampled logger writes one line of a kind.
+	// SampleTime is the time in which a sampled logger writes at most one line of a kind.
 	SampleTime = 10 * time.Second
-	// mostKinds bounds the kinds of a sampled logger (I9), because a text may contain a stranger's
-	// address. All further lines have one kind.
+	// mostKinds is the maximum number of kinds of a sampled logger (I9), because a text may
+	// contain a stranger's address. All lines beyond this number share one kind.
 	mostKinds = 128
 )
 
-// Sampled returns a logger for the work of messages and requests. An outage fails all of them, and
-// strangers may send any number of requests, so one line for each would be gigabytes. Lines of one
-// kind have the same logger, level, text and topic. The first line is written at once, and the last
-// line after each SampleTime. The field "lines" is the number of lines since the previous written
-// line, including this one, so a metric can add them up. Lines below the level least are not sampled.
-// Sync writes the waiting lines.
+// Sampled returns a logger for the work of messages and requests. In an outage all of this work
+// fails, and strangers may send any number of requests, so one line for each failure would be
+// gigabytes. Lines of one kind have the same logger, level, text and topic. The first line of a kind
+// is written at once, and then the last line after each SampleTime. The field "lines" is the number
+// of lines since the previous written line, including this line, so a metric can add the numbers up.
+// Lines below the level least are not sampled. Sync writes the waiting lines.
 func Sampled(log *zap.Logger, least zapcore.Level) *zap.Logger {
 	return SampledEvery(log, least, SampleTime)
 }
 
-// SampledEvery is Sampled with another time than SampleTime.
+// SampledEvery returns a logger as Sampled does, but with the time every instead of SampleTime.
 func SampledEvery(log *zap.Logger, least zapcore.Level, every time.Duration) *zap.Logger {
 	s := &sampler{least: least, every: every, kinds: map[kind]*burst{}}
 	return log.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core { return sampledCore{core, s, ""} }))
@@ -38,10 +38,10 @@ type kind struct {
 	level               zapcore.Level
 }
 
-// burst are the lines of one kind.
+// burst has the held lines of one kind.
 type burst struct {
-	// until is SampleTime after the last written line. lines counts the lines since then,
-	// and last is the last of them.
+	// until is the end of the sample time that began with the last written line. lines
+	// counts the lines since the last written line, and last is the newest of them.
 	until time.Time
 	lines int
 	last  heldLine
@@ -54,7 +54,7 @@ type heldLine struct {
 	fields []zapcore.Field
 }
 
-// sampler has the kinds.
+// sampler has the bursts of all kinds.
 type sampler struct {
 	least zapcore.Level
 	every time.Duration
@@ -102,12 +102,12 @@ func (c sampledCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	return c.Core.Write(e, counted(fields, 1))
 }
 
-// counted returns the fields of a line that represents lines lines.
+// counted returns the fields of a line that stands for a number of lines.
 func counted(fields []zapcore.Field, lines int) []zapcore.Field {
 	return append(slices.Clone(fields), zap.Int("lines", lines))
 }
 
-// hold reports whether a line waits for the end of its kind's time.
+// hold reports whether a line has to wait for the end of the sample time of its kind.
 func (c sampledCore) hold(e zapcore.Entry, fields []zapcore.Field) bool {
 	k := kind{e.LoggerName, e.Message, topicOf(fields, c.topic), e.Level}
 	now := time.Now()
@@ -129,7 +129,7 @@ func (c sampledCore) hold(e zapcore.Entry, fields []zapcore.Field) bool {
 	b.lines++
 	b.last = heldLine{c.Core, e, slices.Clone(fields)}
 	if b.lines == 1 {
-		b.end = time.AfterFunc(b.until.Sub(now), func() { _ = c.write(b) }) // nobody is left to tell
+		b.end = time.AfterFunc(b.until.Sub(now), func() { _ = c.write(b) }) // the error has no reader
 	}
 	return true
 }

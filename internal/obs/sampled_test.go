@@ -18,7 +18,7 @@ import (
 	"fanfare/internal/queue"
 )
 
-// An outage of two minutes in which 10,000 receives of each of two topics fail.
+// The test has an outage of two minutes, in which 10,000 receives of each of two topics fail.
 func TestTheLinesOfAnOutageAreOneAKindAndTenSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, logged := observer.New(zapcore.DebugLevel)
@@ -37,7 +37,7 @@ func TestTheLinesOfAnOutageAreOneAKindAndTenSeconds(t *testing.T) {
 			fail(i)
 		}
 		pass(obs.SampleTime)
-		lines := logged.FilterMessage("failed, the message comes again").All()
+		lines := logged.FilterMessage("failed, the message is redelivered").All()
 		assert.LessOrEqual(t, len(lines), topics*(1+int(outage/obs.SampleTime)+1))
 		stand, last := map[any]int64{}, map[any]any{}
 		for i := range lines {
@@ -82,7 +82,7 @@ func TestOnlyWarningsAndErrorsOfOneKindAreSampled(t *testing.T) {
 	})
 }
 
-// A stranger may put text of its own into a line.
+// A stranger may put its own text into a line.
 func TestASampledLogIsBoundedWhateverItsTexts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, logged := observer.New(zapcore.DebugLevel)

@@ -2,8 +2,8 @@ package obs
 
 import "sync"
 
-// series keeps the used series of vectors, because a search for a series by its labels costs more than the
-// rest of an observation. Labels have few values, so there are few series.
+// series keeps the used series of vectors, because the search for a series by its labels costs more than
+// the rest of an observation. Labels have few values, so a vector has few series.
 type series[K comparable, S any] struct {
 	find func(K) S
 

@@ -1,13 +1,13 @@
-// The console's own code. It draws JSON with the <template> elements of the page, as text
-// and never as markup, and gives htmx the user's token. It calls the host that it came from.
+// console.js draws JSON with the <template> elements of the page, as text and never as markup.
+// It gives the user's token to htmx, and calls only the host that served the page.
 "use strict";
 
 // --- drawing
 
 const at = (data, path) => path === "." ? data : path.split(".").reduce((o, key) => o?.[key], data);
 
-// fill sets the texts and attributes that the elements below root ask for by data-text,
-// data-attr ("name={path};…"), data-if and data-each.
+// fill sets the texts and attributes of the elements below root. The elements name them in
+// data-text, data-attr ("name={path};…"), data-if and data-each.
 function fill(root, data) {
   for (const e of root.querySelectorAll("[data-each]")) {
     const items = at(data, e.dataset.each);
@@ -39,7 +39,8 @@ function fill(root, data) {
 
 const draw = (name, data) => fill(document.getElementById("t-" + name).content.cloneNode(true), data);
 
-// markup is draw for htmx, which takes text. The browser escapes what draw has set.
+// markup returns the result of draw as text, because htmx needs text. The browser escapes the
+// values that draw has set.
 function markup(name, data) {
   const box = document.createElement("div");
   box.append(draw(name, data));
@@ -116,18 +117,18 @@ document.addEventListener("click", e => {
   if (button) clicks[button.dataset.click](button);
 });
 
-// --- answers, drawn: each returns the markup of a JSON answer
+// --- views: each function returns the markup of a JSON answer
 
-// kinds shows the counts of reactions other than likes.
+// kinds returns the counts of all reactions except likes, as text.
 const kinds = reactions => Object.entries(reactions ?? {}).filter(([kind]) => kind !== "like").map(([kind, n]) => `${kind} ${n}`).sort().join(" · ");
 
-// ends shows the end of a post, if it has one.
+// ends returns the end of a post as text, if the post has an end.
 const ends = post => post.expires_at && "ends " + new Date(post.expires_at).toLocaleString();
 
 const entry = item => markup("entry", { ...item, kinds: kinds(item.reactions), ...face(item.post.author_id, item.author.name), author: { name: item.author.name || item.post.author_id }, ago: ago(item.post.created_at), ends: ends(item.post), data: item.post.data && JSON.stringify(item.post.data, null, 2) });
 const posted = post => markup("posted", { ...post, ago: ago(post.created_at) });
 
-// shown is the number of followees that are listed.
+// shown is the maximum number of followees in the list.
 const shown = 12;
 
 const views = {
@@ -177,8 +178,8 @@ function count(post, likes, reactions) {
   e.classList.remove("counting");
 }
 
-// settle reads the count of a post once its likes are counted, unless the stream, which has
-// the newest posts only, was faster.
+// settle reads the count of a post after its likes were counted. If the stream has already sent
+// the count, settle does nothing. The stream has only the counts of the newest posts.
 function settle(post) {
   const waits = () => document.getElementById("p-" + post)?.querySelector(".counting");
   document.getElementById("p-" + post).querySelector(".count").classList.add("counting");
@@ -190,7 +191,7 @@ function settle(post) {
 
 const tell = name => htmx.trigger(document.body, name);
 
-// done is called after an answer that is no error.
+// done has the functions that are called after an answer without an error.
 const done = {
   posted(form) { form.reset(); delete form.dataset.key; tell("posted"); },
   like(button) {
@@ -248,11 +249,11 @@ document.addEventListener("htmx:after:request", ({ detail: { ctx } }) => {
   done[from.dataset.done]?.(from, ctx);
 });
 
-// A request that got no answer comes again by itself, or by its user.
+// A request without an answer is repeated by its timer or by the user.
 document.addEventListener("htmx:error", ({ detail: { ctx } }) => { if (ctx && ctx.sourceElement.id !== "live") toast("Fanfare does not answer."); });
 
-// by-id puts each element to its place, the highest id first. It leaves the one that has
-// the focus.
+// The swap style by-id inserts each element in the order of ids, the highest id first. An element
+// with the focus is not replaced.
 htmx.registerExtension("fanfare", {
   handle_swap(style, target, fragment) {
     if (style !== "by-id") return false;
@@ -276,7 +277,7 @@ const alive = (text, on) => {
 };
 document.addEventListener("htmx:sse:after:connection", ({ detail: { connection } }) => {
   alive("live", true);
-  // The stream begins with what comes from now on, so the home is read after it has begun.
+  // The stream has only new posts, so the home is read after the stream has begun.
   if (!connection.lastEventId) htmx.trigger("#home", "fill");
 });
 document.addEventListener("htmx:sse:before:message", e => {
@@ -291,10 +292,10 @@ document.addEventListener("htmx:sse:before:message", e => {
 });
 document.addEventListener("htmx:sse:error", ({ detail }) => {
   if (detail.status === 401) return signOut();
-  if (detail.status === 400) return location.reload(); // its place is of no use any more
+  if (detail.status === 400) return location.reload(); // the server no longer accepts the position
   alive("reconnecting", false);
 });
-// The first request of the stream was refused, or had no answer.
+// The first request of the stream was refused or had no answer, so it is repeated.
 document.addEventListener("htmx:finally:request", ({ detail: { ctx } }) => {
   if (ctx.sourceElement.id !== "live" || ctx.sourceElement._htmx?.sse) return;
   alive("reconnecting", false);

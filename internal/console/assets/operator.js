@@ -1,10 +1,10 @@
-// The charts of the page for operators. They show the metrics of the process that serves the
-// page, and draw texts of their own only.
+// operator.js draws the charts of the operators' page. The charts show the metrics of the process
+// that serves the page, and none of their texts comes from a user.
 "use strict";
 
-const LOOK = 2000, KEPT = 150; // milliseconds between two looks, and looks that are kept
+const LOOK = 2000, KEPT = 150; // the milliseconds between two looks, and the number of looks in a chart
 
-// metrics reads the text format of Prometheus: {name: [{labels, value}]}.
+// metrics parses the text format of Prometheus. The result is {name: [{labels, value}]}.
 function metrics(text) {
   const all = {};
   for (const line of text.split("\n")) {
@@ -19,7 +19,8 @@ function metrics(text) {
 const sum = (all, name, where = () => true) => (all[name] ?? []).filter(m => where(m.labels)).reduce((n, m) => n + m.value, 0);
 const rate = (name, where) => (now, before, seconds) => Math.max(0, sum(now, name, where) - sum(before, name, where)) / seconds;
 
-// quantile is that of the observations between two looks, in milliseconds.
+// quantile returns a function that computes a quantile of the observations between two looks, in
+// milliseconds.
 const quantile = (q, name, where = () => true) => (now, before) => {
   const of = all => (all[name + "_bucket"] ?? []).filter(m => where(m.labels));
   const was = new Map(of(before).map(m => [m.labels.le, m.value]));
@@ -59,7 +60,7 @@ function duration(ms) {
   return short(ms / size) + " " + name;
 }
 
-// A measure is how the values of a figure are written, and the ticks of its axis.
+// A measure has the format of a figure's values and the ticks of its axis.
 const steps = [1, 1e3, 1e6, 1e9].flatMap(size => [1, 2, 5, 10, 20, 50, 100, 200, 500].map(n => n * size));
 const measures = {
   number: { text: short, incrs: [.2, .5, ...steps], ticks: ticks => ticks.map(short) },
@@ -75,7 +76,7 @@ const measures = {
 };
 const measureOf = e => measures[e.dataset.measure ?? "number"];
 
-// wide is the width of an axis whose longest label is not cut off.
+// wide returns the width at which the longest label of an axis is not cut off.
 function wide(u, labels, i, cycle) {
   const axis = u.axes[i];
   if (cycle > 1) return axis._size;
@@ -84,7 +85,7 @@ function wide(u, labels, i, cycle) {
   return Math.ceil(Math.max(36, longest / devicePixelRatio + axis.gap + 8));
 }
 
-// plot draws a figure and returns a function that adds the values of a look.
+// plot draws a figure, and returns a function that adds the values of a look.
 function plot(figure, series) {
   const box = figure.querySelector(".plot"), keys = figure.querySelector(".keys");
   const data = [[], ...series.map(() => [])], measure = measureOf(figure);
@@ -97,15 +98,15 @@ function plot(figure, series) {
   });
   let u;
   const build = () => {
-    if (!box.clientWidth) return; // it is not shown
+    if (!box.clientWidth) return; // the figure is not visible
     u?.destroy();
     const colour = name => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
     const axis = { stroke: colour("soft"), font: "12px system-ui, sans-serif", grid: { stroke: colour("line"), width: 1 }, ticks: { show: false } };
     u = new uPlot({
       width: box.clientWidth, height: 170, legend: { show: false }, cursor: { y: false },
-      padding: [8, 30, 0, 0], // half of a label of the x axis is to the right of its tick
+      padding: [8, 30, 0, 0], // half of the last label is to the right of its tick
       scales: {
-        x: { range: (_, min, max) => [Math.min(min, max - 60), max] }, // a minute at least
+        x: { range: (_, min, max) => [Math.min(min, max - 60), max] }, // the axis shows at least a minute
         y: { range: (_, min, max) => [0, Math.max(1, max * 1.1)] },
       },
       axes: [
@@ -151,7 +152,7 @@ function operate() {
       live.classList.remove("on");
     }
   };
-  look(); // two looks make a rate
+  look(); // a rate needs two looks
   setInterval(look, LOOK);
 }
 

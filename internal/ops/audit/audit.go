@@ -1,29 +1,28 @@
 // Package audit checks the stored items against each other while the system runs, and repairs
-// the damage that it finds: a lost or foreign item, a wrong count, an entry that a follower
-// should have or should not have. fanfare verify uses it to walk over the whole table, and
-// the auditor of a process does so all the time, slowly.
+// damage: a lost or foreign item, a wrong count, an entry that a follower should have or
+// should not have. fanfare verify walks over the whole table with package audit, and the
+// auditor of a process walks all the time, slowly.
 //
 // # No false finding
 //
-// The first read of a check is cheap and may be stale: it only names suspects. A second read
-// of a state of one moment makes a finding. It is a transaction of checks only, which succeeds
-// if the table holds exactly the broken state. Every writer of the product changes such items
-// in one transaction, or in an order without any state that counts as broken here. So a worker
-// in the middle of its work makes no broken state. A count is compared with a list that is the
-// same before and after the check of the count, and a like count with a ledger that is. If
-// traffic changes the items of a check for too long, the check is undecided.
-// docs/decisions/0027-audit.md has the argument for each kind.
+// The first read of a check is cheap and may be stale, so it only names suspects. A transaction
+// of checks then confirms a finding: it succeeds only if, at one moment, the table holds exactly
+// the broken state. Every writer of the product changes such items in one transaction, or in an
+// order in which no state between two writes counts as broken. So the unfinished work of a
+// worker is never a broken state. A count is compared with a list that is the same before and
+// after the check of the count. A like count is compared with a ledger that is the same before
+// and after the read of the likes. If traffic changes the items of a check for too long, the
+// check is undecided. docs/decisions/0027-audit.md has the argument for each kind.
 //
-// # It must never
+// # Package audit must never
 //
 //   - Write without a condition on the broken state, or in another way than the protocols do:
 //     package feed makes follows, backfills, tombstones and removals (I1, I2).
-//   - Set a count: it adds the difference once. Traffic changes a count and its list alike,
-//     so the difference stays the same (I3, I4). A post's number of comments is removed
-//     instead, because package feed counts the comments of a post without a number.
+//   - Set a count. A repair adds the difference once: traffic changes a count and its list by
+//     the same number, so the difference stays the same (I3, I4).
 //   - Hold a list in memory (I9), or decide by age while the clock is in doubt.
 //
-// A repair may be repeated, and two verifications may run at once.
+// A repair may be repeated, and two verifications may run at the same time.
 package audit
 
 import (
@@ -44,41 +43,41 @@ import (
 	"fanfare/internal/table"
 )
 
-// Finding is one damage.
+// Finding describes one damage.
 type Finding struct {
 	Kind Kind `json:"kind"`
 	// PK and SK are the key of the wrong or missing item.
 	PK string `json:"pk"`
 	SK string `json:"sk"`
-	// Detail describes the damage, Advice names the remedy.
+	// Detail describes the damage, and Advice names the remedy.
 	Detail string `json:"detail"`
 	Advice string `json:"advice"`
 	// Mended means that the damage was repaired.
 	Mended bool `json:"mended"`
 }
 
-// Summary is the result of a walk, so far or of the whole walk.
+// Summary has the results of a walk. During the walk it has the results so far.
 type Summary struct {
-	// Items is the number of items that were looked at. Undecided is the number of checks
-	// that traffic or a conflict prevented.
+	// Items is the number of checked items. Undecided is the number of checks that traffic
+	// or a conflict prevented.
 	Items     int `json:"items"`
 	Undecided int `json:"undecided"`
 	// Found and Mended count the findings by kind.
 	Found  map[Kind]int `json:"found"`
 	Mended map[Kind]int `json:"mended"`
-	// Left is the number of findings that were not mended.
+	// Left is the number of findings that were not repaired.
 	Left       int     `json:"left"`
 	ReadUnits  float64 `json:"read_units"`
 	WriteUnits float64 `json:"write_units"`
 }
 
-// Feed has the repairs that are flows of package feed.
+// Feed has the repairs that package feed makes.
 type Feed interface {
 	MendFollow(ctx context.Context, follower, author string) (bool, error)
 	MendBlock(ctx context.Context, user, other string) (bool, error)
 	BuryLost(ctx context.Context, post string) (bool, error)
-	// EndKeptBlock and EndKeptMute end a user's block or mute of a user who has neither a
-	// profile nor a note.
+	// EndKeptBlock and EndKeptMute end the block or the mute that user made against other,
+	// if other has neither a profile nor a note.
 	EndKeptBlock(ctx context.Context, user, other string) (bool, error)
 	EndKeptMute(ctx context.Context, user, author string) (bool, error)
 	AskToPurge(ctx context.Context, author, post string)
@@ -90,22 +89,23 @@ type Config struct {
 	// Local is true if the store is in this process: it shows all items of a transaction at once.
 	Local bool
 	Feed  Feed
-	// IDs names repairs.
+	// IDs makes the names of repairs.
 	IDs *id.Generator
 	Now func() time.Time
 	// Clock, if not nil, reports when Now is too uncertain to decide by age.
 	Clock *clock.Clock
-	// Lifetimes are how long homes show posts.
+	// Lifetimes is the time for which homes show posts.
 	Lifetimes *lifetime.View
-	// LikesByUser means that likes are in the index of likes by user.
+	// LikesByUser means that the index of likes by user is on.
 	LikesByUser bool
-	// Most bounds the followers, likes and edges that one check looks at, 0 for no bound.
-	// It checks a random part of the followers of a post, and skips other lists that are
-	// longer.
+	// Most is the maximum number of followers, likes or edges that one check reads, 0 for
+	// no limit. A check reads a random part of a post's followers, and skips other lists
+	// that are longer than Most.
 	Most int
-	// Random returns numbers from 0 up to 1, for waits and for Most. Default math/rand.
+	// Random returns numbers from 0 up to 1, for waits and for random parts of lists. The
+	// default is math/rand.
 	Random func() float64
-	// Log takes the failures of repairs. Default none.
+	// Log gets the failures of repairs. The default logs nothing.
 	Log *zap.Logger
 }
 
@@ -123,22 +123,22 @@ func New(cfg Config) *Audit {
 	return &Audit{cfg}
 }
 
-// Walk is one walk over the table.
+// Walk has the settings of one walk over the table.
 type Walk struct {
-	// Repair mends the findings.
+	// Repair means that the walk repairs the findings.
 	Repair bool
-	// RestoredTo is the time that the table was restored to, zero for never. Nobody will do the
-	// open work from before this time.
+	// RestoredTo is the time to which the table was restored, zero if it never was. Nobody will
+	// do work that was unfinished at this time.
 	RestoredTo time.Time
 	// Tidy ends kept blocks and mutes whose time is over, removes actions that no longer hold from
-	// notifications, and requests purges again whose event was lost. These are no findings, because a
-	// late worker leaves the same state.
+	// notifications, and requests a purge again if its event was lost. None of these states is a
+	// finding, because a late worker leaves the same state.
 	Tidy bool
-	// Spend is called after each call with its units, and waits as long as the walk should
-	// wait. A nil Spend does not wait.
+	// Spend is called after each call with the units of the call, and delays the walk as
+	// long as necessary. If Spend is nil, the walk never waits.
 	Spend func(context.Context, table.Units) error
-	// Found is called with each finding, and Progress after each page with the sum so far.
-	// Both may be nil.
+	// Found is called with each finding. Progress is called after each page with the
+	// summary so far. Both functions may be nil.
 	Found    func(Finding) error
 	Progress func(Summary) error
 }
@@ -146,7 +146,7 @@ type Walk struct {
 // pageSize is the number of items of a page of the walk.
 const pageSize = 250
 
-// Run walks over the whole table once. It fails if the clock is in doubt.
+// Run walks over the whole table once. It returns an error if the clock is in doubt.
 func (a *Audit) Run(ctx context.Context, w Walk) (Summary, error) {
 	r := &run{Audit: a, walk: w, sum: Summary{Found: map[Kind]int{}, Mended: map[Kind]int{}}}
 	for in := (table.ScanInput{PageSize: pageSize}); ; {
@@ -159,7 +159,7 @@ func (a *Audit) Run(ctx context.Context, w Walk) (Summary, error) {
 		}
 		r.modes = map[string]schema.Mode{}
 		for _, it := range page.Items {
-			if table.Expired(it, a.cfg.Now().Add(margin)) { // it may expire at any moment
+			if table.Expired(it, a.cfg.Now().Add(margin)) { // the item may expire at any moment
 				continue
 			}
 			if err := r.item(ctx, it); err != nil {
@@ -185,17 +185,16 @@ func (a *Audit) Run(ctx context.Context, w Walk) (Summary, error) {
 	}
 }
 
-// margin is how long before its expiry an item is no longer checked, because clocks
-// differ.
+// margin is the time before its expiry in which an item is not checked, because clocks differ.
 const margin = 10 * time.Minute
 
-// run is a running walk.
+// run is a walk in progress.
 type run struct {
 	*Audit
 	walk Walk
 	sum  Summary
-	// user is the last user whose counts were checked. modes are the modes of the page's
-	// authors.
+	// user is the last user whose counts were checked. modes are the modes of the authors
+	// on the current page.
 	user  string
 	modes map[string]schema.Mode
 	// suspects are the counts that judge has not decided yet, the oldest first.
@@ -203,7 +202,7 @@ type run struct {
 }
 
 // item makes the checks that begin with an item. It skips items of other kinds, and items
-// that a later version wrote.
+// that a later version has written.
 func (r *run) item(ctx context.Context, it table.Item) error {
 	pk, sk := it.Key.PK, it.Key.SK
 	rest, isUser := strings.CutPrefix(pk, "u#")
@@ -234,7 +233,7 @@ func (r *run) item(ctx context.Context, it table.Item) error {
 	case isUser || !strings.HasPrefix(pk, "p#"):
 		return nil
 	}
-	_, list, _ = strings.Cut(strings.TrimPrefix(pk, "p#"), "#") // the post itself has no list
+	_, list, _ = strings.Cut(strings.TrimPrefix(pk, "p#"), "#") // the post by id has no list
 	switch {
 	case list == "" && sk == schema.SortInfo:
 		return r.refItem(ctx, it)
@@ -248,8 +247,8 @@ func (r *run) item(ctx context.Context, it table.Item) error {
 	return nil
 }
 
-// found makes a finding and repairs it. mend reports whether it made the repair; it is
-// nil if there is no repair.
+// found reports a finding, and repairs the damage. mend makes the repair, and reports
+// whether it did. A nil mend means that there is no repair.
 func (r *run) found(ctx context.Context, kind Kind, key table.Key, detail string, mend func() (bool, error)) error {
 	f := Finding{Kind: kind, PK: key.PK, SK: key.SK, Detail: detail, Advice: kind.advice()}
 	if r.walk.Repair && mend != nil {
@@ -274,7 +273,7 @@ func (r *run) found(ctx context.Context, kind Kind, key table.Key, detail string
 	return nil
 }
 
-// spend adds up the units of a call and returns its error.
+// spend adds the units of a call to the sum, and returns the error of the call.
 func (r *run) spend(ctx context.Context, units table.Units, err error) error {
 	r.sum.ReadUnits += units.Read
 	r.sum.WriteUnits += units.Write
@@ -284,7 +283,7 @@ func (r *run) spend(ctx context.Context, units table.Units, err error) error {
 	return r.walk.Spend(ctx, units)
 }
 
-// get reads items by key.
+// get reads the items with the given keys.
 func (r *run) get(ctx context.Context, consistent bool, keys ...table.Key) (map[table.Key]table.Item, error) {
 	res, err := r.cfg.Store.BatchGet(ctx, table.BatchGetInput{Keys: keys, Consistent: consistent})
 	found := make(map[table.Key]table.Item, len(res.Items))
@@ -309,11 +308,11 @@ func (r *run) each(ctx context.Context, q table.Query, do func(table.Item) error
 	return nil
 }
 
-// mostConflicts is how often a transaction is tried when it conflicts.
+// mostConflicts is the maximum number of attempts of a transaction that conflicts with other writes.
 const mostConflicts = 5
 
-// transact makes all of ops, and returns false if a condition does not hold. If the
-// transaction conflicts too often, the check is undecided.
+// transact executes ops as one transaction, and returns false if a condition does not hold.
+// If the transaction conflicts too often, transact counts an undecided check.
 func (r *run) transact(ctx context.Context, ops ...table.TransactOp) (bool, error) {
 	waits := backoff.Exponential{First: 20 * time.Millisecond, Most: time.Second}
 	for attempt := 1; ; attempt++ {
@@ -335,12 +334,13 @@ func (r *run) transact(ctx context.Context, ops ...table.TransactOp) (bool, erro
 	}
 }
 
-// check returns a condition on an item, for transact.
+// check returns an operation of transact that checks a condition on an item.
 func check(key table.Key, cond table.Cond) table.TransactOp {
 	return table.TransactOp{Check: &table.CheckInput{Key: key, If: cond}}
 }
 
-// same holds while an attribute of an item is unchanged since the read.
+// same returns a condition that holds while the attribute name of an item is unchanged
+// since the item was read.
 func same(it table.Item, name string) table.Cond {
 	if !it.Has(name) {
 		return table.All{table.Exists{}, table.AttrAbsent{Name: name}}
@@ -348,7 +348,7 @@ func same(it table.Item, name string) table.Cond {
 	return table.Equal{Name: name, Value: it.Get(name)}
 }
 
-// living holds for a post by id that was not deleted.
+// living returns a condition that holds for a post by id that was not deleted.
 func living() table.Cond {
 	return table.All{table.Exists{}, table.AttrAbsent{Name: schema.AttrDeleted}}
 }

@@ -7,12 +7,12 @@ import (
 	"fanfare/internal/table"
 )
 
-// blockItem checks one side of the blocks between two users against the other side. Each
+// blockItem compares one side of the blocks between two users with the other side. Each
 // transaction that changes a block writes both sides.
 func (r *run) blockItem(ctx context.Context, it table.Item) error {
 	b, err := schema.ParseBlock(it)
 	if err != nil {
-		return nil //nolint:nilerr // items that cannot be read are passed by
+		return nil //nolint:nilerr // an item that cannot be read is skipped
 	}
 	key, want := schema.BlockKey(b.Other, b.User), schema.Block{User: b.Other, Other: b.User, Since: b.By, By: b.Since}.Item()
 	found, err := r.get(ctx, false, key)

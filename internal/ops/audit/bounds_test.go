@@ -16,10 +16,10 @@ import (
 	"fanfare/internal/table/tabletest"
 )
 
-// A check looks at lists of up to Most items, and at no longer list. Of the followers of a post it draws Most.
+// A check skips a list with more than Most items. Of the followers of a post it reads at most Most.
 func TestAnAuditorLooksAtNoMoreThanItMay(t *testing.T) {
 	for name, c := range map[string]struct {
-		most   int // finds the damage, and one less does not
+		most   int // the bound that finds the damage; with one less it is not found
 		kind   audit.Kind
 		damage func(w *world, posts []string)
 	}{
@@ -59,7 +59,7 @@ func (w *world) followers(user string) (n int64) {
 	return n
 }
 
-// conflicting is a table whose transactions conflict with others, the first few tries of each.
+// conflicting is a table in which the first attempts of each transaction conflict with other transactions.
 type conflicting struct {
 	table.Store
 	times, left int
@@ -73,8 +73,8 @@ func (c *conflicting) Transact(ctx context.Context, in table.TransactInput) (tab
 	return c.Store.Transact(ctx, in)
 }
 
-// A check that conflicts with other transactions is repeated. If it conflicts to the end, it counts as
-// undecided.
+// A check that conflicts with other transactions is repeated. If the last attempt also conflicts, the
+// check counts as undecided.
 func TestACheckThatMeetsOtherTransactionsIsRepeated(t *testing.T) {
 	w, posts := town(t, tabletest.NewMemory())
 	w.quiet()
@@ -99,7 +99,7 @@ func TestAWrongCountHidesNoLikesThatNobodyCounts(t *testing.T) {
 	assert.Equal(t, map[audit.Kind]int{audit.LikeCount: 1, audit.LikeUncounted: 1}, sum.Found)
 }
 
-// away is a table that fails the second reading of a partition.
+// away is a table that fails the second query of a partition.
 type away struct {
 	table.Store
 	pk    string

@@ -12,11 +12,11 @@ import (
 	"fanfare/internal/table"
 )
 
-// decisions is how often a count is judged if traffic changes it in between.
+// decisions is the maximum number of attempts to judge a count that traffic changes.
 const decisions = 3
 
-// list is a partition as one read found it: the number of its items, and a hash of their
-// names and versions. If two reads are equal, the list did not change in between: an edge
+// list is the result of a read of a partition: the number of items, and a hash of their
+// names and versions. If two reads are equal, the list did not change between them: an edge
 // that was made again has another time, and a deleted post is never made again.
 type list struct{ n, hash int64 }
 
@@ -28,28 +28,28 @@ func (r *run) list(ctx context.Context, pk string, consistent bool) (list, error
 			return nil // a post with an end is never counted (I15)
 		}
 		l.n++
-		_, _ = fmt.Fprintf(h, "%s %d\n", it.Key.SK, it.Int(schema.AttrSince)) // a hash's Write never fails
+		_, _ = fmt.Fprintf(h, "%s %d\n", it.Key.SK, it.Int(schema.AttrSince)) // Write of a hash never fails
 		return nil
 	})
 	l.hash = int64(h.Sum64())
 	return l, err
 }
 
-// counted is a count with its list.
+// counted is a count, together with the list that it counts.
 type counted struct {
 	kind     Kind
 	what, pk string
-	// count is the number according to the items that hold it.
+	// count is the sum of the numbers in the items of keys.
 	count int64
-	// The items of keys hold the number, in the attribute attr. The first item gets the
-	// difference.
+	// keys are the keys of the items that hold the number, in the attribute attr. A repair
+	// adds the difference to the first item.
 	keys []table.Key
 	attr string
-	// items are the existing items of keys, and possibly further items.
+	// items has the existing items of keys, and possibly other items.
 	items map[table.Key]table.Item
 }
 
-// userItem checks a user's counts and profile, once for all items of the partition.
+// userItem checks a user's counts and profile, once for all items of the user's partition.
 func (r *run) userItem(ctx context.Context, user string) error {
 	if user == r.user {
 		return nil
@@ -90,7 +90,7 @@ func (r *run) userItems(ctx context.Context, user string) (map[table.Key]table.I
 	return items, err
 }
 
-// The counts of a user.
+// The names of a user's counts.
 const (
 	countPosts, countFollowing, countFollowers = "posts", "followees", "followers"
 )
@@ -111,9 +111,9 @@ func countsOf(user string, items map[table.Key]table.Item) []counted {
 	}
 }
 
-// suspect is a count that differs from its list, as both were read at a time.
+// suspect is a count that differed from its list when both were read.
 type suspect struct {
-	// read returns the count, without keys if nothing is to be counted.
+	// read returns the count. A count without keys means that there is nothing to compare.
 	read    func(context.Context) (counted, error)
 	counted counted
 	before  list
@@ -121,12 +121,12 @@ type suspect struct {
 	tries   int
 }
 
-// mostSuspects bounds the suspects that wait.
+// mostSuspects is the maximum number of waiting suspects.
 const mostSuspects = 1000
 
 // suspect reads a count and its list, and keeps both for judge if they differ. DynamoDB shows the items of a
-// transaction one by one, so the difference has to last for as long as the last item may take. The walk does
-// not stop for that time.
+// transaction one by one, so a difference counts only if it lasts until the last item must be visible. The
+// walk continues during this time.
 func (r *run) suspect(ctx context.Context, s suspect) (err error) {
 	if s.counted, err = s.read(ctx); err != nil || len(s.counted.keys) == 0 {
 		return err
@@ -134,13 +134,13 @@ func (r *run) suspect(ctx context.Context, s suspect) (err error) {
 	if s.before, err = r.list(ctx, s.counted.pk, true); err != nil || s.before.n == s.counted.count {
 		return err
 	}
-	s.at = time.Now() // not the audit's clock, which may be set
+	s.at = time.Now() // the audit's clock may be set, so its time is not used
 	r.suspects = append(r.suspects, s)
 	return nil
 }
 
-// judge decides about the suspects that are old enough. If all suspects are to be decided, or too many wait,
-// judge also waits for the younger ones.
+// judge decides about the suspects that are old enough. If all is true or too many suspects wait, judge also
+// waits for younger suspects.
 func (r *run) judge(ctx context.Context, all bool) error {
 	for len(r.suspects) > 0 {
 		s := r.suspects[0]
@@ -169,8 +169,8 @@ func (r *run) judge(ctx context.Context, all bool) error {
 	return nil
 }
 
-// decide reads the list again after a transaction that checks the count. If both reads of the list are equal,
-// the list was the same at the moment of the transaction.
+// decide checks the count in a transaction, and then reads the list again. If both reads of the list are
+// equal, the list was the same at the moment of the transaction.
 func (r *run) decide(ctx context.Context, s suspect) (bool, error) {
 	c := s.counted
 	checks := make([]table.TransactOp, len(c.keys))
@@ -190,7 +190,8 @@ func (r *run) decide(ctx context.Context, s suspect) (bool, error) {
 	})
 }
 
-// unchangedIn holds while an attribute is unchanged since the read, or still absent.
+// unchangedIn returns a condition that holds while an attribute is unchanged since the item
+// was read, or while the item is still absent.
 func unchangedIn(items map[table.Key]table.Item, key table.Key, attr string) table.Cond {
 	if it, ok := items[key]; ok {
 		return same(it, attr)
@@ -198,16 +199,17 @@ func unchangedIn(items map[table.Key]table.Item, key table.Key, attr string) tab
 	return table.Absent{}
 }
 
-// add adds differences to counts of one item, once. Traffic changes a count and its list alike, so
-// a difference is right whenever the repair lands. The repair leaves its name, and lands only on
-// the repair that preceded the decision. It also sets attributes, since it may make the item.
+// add adds differences to the counts in one item, once. Traffic changes a count and its list by
+// the same number, so a difference stays right until the repair is written. Each repair writes its
+// name into the item. A repair is written only if the item still has the name of the repair that
+// preceded the decision. add also sets attributes, because it may make the item.
 func (r *run) add(ctx context.Context, items map[table.Key]table.Item, key table.Key, set []table.Attr, by ...table.Attr) (bool, error) {
 	name, err := r.cfg.IDs.New()
 	if err != nil {
 		return false, err
 	}
 	var former table.Cond = table.AttrAbsent{Name: schema.AttrFixed}
-	if it, ok := items[key]; ok { // the count may be deleted: a deleted post leaves no count behind
+	if it, ok := items[key]; ok { // the item may be absent: a deleted post has no count
 		former = same(it, schema.AttrFixed)
 	}
 	return r.transact(ctx, table.TransactOp{Update: &table.UpdateInput{
@@ -216,9 +218,9 @@ func (r *run) add(ctx context.Context, items map[table.Key]table.Item, key table
 	}})
 }
 
-// profile checks that a user with followers or followees has a profile: each follow needs the
-// profiles of both users, and a removal leaves a note in the transaction that deletes a profile. A
-// count of posts proves nothing, because other producers may post for users without a profile.
+// profile checks that a user with followers or followees has a profile. Each follow needs the
+// profiles of both users, and the transaction that deletes a profile leaves a note. A count of
+// posts proves nothing, because other producers may post for users without a profile.
 func (r *run) profile(ctx context.Context, user string, items map[table.Key]table.Item) error {
 	key, note := schema.ProfileKey(user), schema.ForgottenKey(user)
 	if _, there := items[key]; there {
@@ -236,14 +238,14 @@ func (r *run) profile(ctx context.Context, user string, items map[table.Key]tabl
 		if err != nil || !broken {
 			return err
 		}
-		// No repair makes a profile: only the user's own call can.
+		// No repair makes a profile, because only a call of the user can make it.
 		return r.found(ctx, ProfileMissing, key, "the user has "+c.what, nil)
 	}
 	return nil
 }
 
-// commentCount checks the number of a living post's comments. One transaction makes or
-// deletes a comment and changes the number.
+// commentCount checks the number of comments of a living post. A transaction that makes or
+// deletes a comment also changes this number.
 func (r *run) commentCount(ctx context.Context, seen schema.Post) error {
 	key, pk := schema.PostKey(seen.Author, seen.ID), schema.CommentsPK(seen.ID)
 	if r.cfg.Most > 0 && seen.Comments > int64(r.cfg.Most) || seen.Ref(0).Gone(r.cfg.Now().Add(clocksApart)) {
@@ -254,7 +256,7 @@ func (r *run) commentCount(ctx context.Context, seen schema.Post) error {
 	}
 	return r.suspect(ctx, suspect{read: func(ctx context.Context) (counted, error) {
 		found, err := r.get(ctx, true, key)
-		if _, there := found[key]; err != nil || !there { // its comments are being removed
+		if _, there := found[key]; err != nil || !there { // the comments of this post are being removed
 			return counted{}, err
 		}
 		return counted{CommentCount, "comments", pk, found[key].Int(schema.AttrComments), []table.Key{key}, schema.AttrComments, found}, nil

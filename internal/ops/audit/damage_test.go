@@ -25,17 +25,17 @@ import (
 	"fanfare/messages"
 )
 
-// damage is a damage of a town. No other damage touches the last post of the town.
+// damage is a damage of the town. No damage except these touches the last post of the town.
 type damage struct {
 	name string
 	kind audit.Kind
-	// plant damages the town and returns the key of the finding.
+	// plant makes the damage, and returns the key of the expected finding.
 	plant func(w *world, posts []string) table.Key
-	// right, if not nil, reports whether users see the right data again.
+	// right, if not nil, reports whether users see the right data after the repair.
 	right func(w *world, posts []string) bool
 }
 
-// remedies are the calls of operators and users for the kinds of damage that no repair mends.
+// remedies returns the calls of operators and users for the kinds of damage that no repair mends.
 func remedies() map[audit.Kind]func(w *world) {
 	return map[audit.Kind]func(w *world){
 		audit.ProfileMissing: func(w *world) {
@@ -55,7 +55,7 @@ func comments(w *world, post string) []table.Item {
 	return items
 }
 
-// shown is the number of comments that readers see.
+// shown returns the number of comments that readers see.
 func shown(w *world, post string) int64 {
 	view, err := w.PostView(w.t.Context(), "eve", post)
 	w.must(err)
@@ -175,7 +175,7 @@ func damages() []damage {
 		}, nil},
 		{"an entry shows a stranger", audit.EntryUnfollowed, func(w *world, posts []string) table.Key {
 			key := entryKey("eve", posts[3], "ann")
-			w.drop(schema.MarkKey("eve", "ann")) // left by the repair of a mark
+			w.drop(schema.MarkKey("eve", "ann")) // the repair of a mark has left this mark
 			w.put(table.Item{Key: key, Attrs: schema.EntryAttrs(w.now().Add(time.Hour), 1)})
 			return key
 		}, func(w *world, posts []string) bool { return !atHome(w, "eve", posts[3]) }},
@@ -216,7 +216,7 @@ func damages() []damage {
 			w.must(err)
 			w.must(w.Unlike(w.t.Context(), "fan6", posts[4]))
 			w.quiet()
-			return n.Count == 2 // fan4 loves it
+			return n.Count == 2 // the reaction of fan4 is love, and does not count as a like
 		}},
 		{"a like is not in the index", audit.LikeIndex, func(w *world, posts []string) table.Key {
 			w.change(schema.LikeKey(posts[6], "fan0", 1), nil, nil, table.AttrGSI1PK, table.AttrGSI1SK)
@@ -255,7 +255,7 @@ func damages() []damage {
 	}
 }
 
-// uncounted returns a like that an incarnation of so long ago stamped and did not count.
+// uncounted returns a like that an incarnation stamped at the time now minus ago, and never counted.
 func uncounted(w *world, post, user string, ago time.Duration) schema.Like {
 	w.t.Helper()
 	at := time.Now().Add(-ago)
@@ -265,7 +265,7 @@ func uncounted(w *world, post, user string, ago time.Duration) schema.Like {
 	return schema.Like{Post: post, User: user, LikeShards: 1, Kind: schema.KindLike, Version: version, Flush: schema.Flush{Inc: inc, Seq: 1}, Indexed: true}
 }
 
-// madeUp returns the id of a post that nobody made.
+// madeUp returns the id of a post that never existed.
 func madeUp(post string) string {
 	if last := post[len(post)-1]; last == '0' {
 		return post[:len(post)-1] + "1"
@@ -273,11 +273,10 @@ func madeUp(post string) string {
 	return post[:len(post)-1] + "0"
 }
 
-// staleWalks is the number of walks in which a backend may miss a damage.
+// staleWalks is the number of walks in which a backend may miss new damage.
 var staleWalks = map[string]int{"stale": 8}
 
-// Each kind of damage is a finding of the next walk, with its key, and walks that repair leave
-// none.
+// The next walk finds each kind of damage, with the right key. Walks with repairs leave no finding.
 func TestEachKindOfDamageIsFoundInOneWalkAndMended(t *testing.T) {
 	planted := map[audit.Kind]bool{}
 	for name, open := range backends {
@@ -324,7 +323,7 @@ func TestEachKindOfDamageIsFoundInOneWalkAndMended(t *testing.T) {
 	assert.Len(t, planted, len(audit.Kinds()), "each kind is planted")
 }
 
-// beforeRepair calls do once, just before the first transaction that changes an item.
+// beforeRepair is a table that calls do once, just before the first transaction that changes an item.
 type beforeRepair struct {
 	table.Store
 	do func()
@@ -338,8 +337,8 @@ func (s *beforeRepair) Transact(ctx context.Context, in table.TransactInput) (ta
 	return s.Store.Transact(ctx, in)
 }
 
-// Just before the repair of a comment count, the post is deleted, or another repair runs. No deleted item
-// comes back, and no comment counts twice.
+// Just before the repair of a comment count, the post is deleted, or another repair runs. The late repair
+// neither restores a deleted item nor counts a comment twice.
 func TestARepairOfACommentCountThatComesTooLateChangesNothing(t *testing.T) {
 	for name, meanwhile := range map[string]func(w *world, post string){
 		"the post is deleted": func(w *world, post string) { w.must(w.DeletePost(w.t.Context(), "ann", post)) },
@@ -367,8 +366,8 @@ func TestARepairOfACommentCountThatComesTooLateChangesNothing(t *testing.T) {
 	}
 }
 
-// Workers, clients and walks run concurrently. No item is damaged, so a walk must find nothing, even if it
-// meets half-done work.
+// Workers, clients and walks run concurrently. No item is damaged, so a walk must find nothing, even while
+// work is unfinished.
 func TestASoundTableUnderTrafficHasNoFinding(t *testing.T) {
 	for name, open := range backends {
 		t.Run(name, func(t *testing.T) {
@@ -386,7 +385,7 @@ func TestASoundTableUnderTrafficHasNoFinding(t *testing.T) {
 				clients.Go(func() {
 					fan, rng := fmt.Sprintf("fan%d", i), rand.New(rand.NewPCG(uint64(i), 1))
 					for range 60 {
-						_ = w.act(fan, posts, rng) // a call may conflict with others, and then nothing has happened
+						_ = w.act(fan, posts, rng) // a call that conflicts with other calls has no effect
 					}
 				})
 			}
@@ -404,7 +403,7 @@ func TestASoundTableUnderTrafficHasNoFinding(t *testing.T) {
 				decided += sum.Items - sum.Undecided
 			}
 			w.quiet()
-			w.ahead.Store(int64(2 * time.Hour)) // every follow is older than every post now
+			w.ahead.Store(int64(2 * time.Hour)) // now every follow is older than every post
 			all, sum := w.walk(true)
 			assert.Empty(t, all, "once quiet")
 			assert.Zero(t, sum.Undecided, "once quiet")
@@ -413,7 +412,7 @@ func TestASoundTableUnderTrafficHasNoFinding(t *testing.T) {
 	}
 }
 
-// act makes one call of a fan.
+// act makes one random call of a fan.
 func (w *world) act(fan string, posts []string, rng *rand.Rand) error {
 	ctx := context.Background()
 	post := posts[rng.IntN(len(posts))]
@@ -438,14 +437,14 @@ func (w *world) act(fan string, posts []string, rng *rand.Rand) error {
 		return do(ctx, fan, author)
 	case 7:
 		return w.Block(ctx, fan, author)
-	case 8: // a removal, and perhaps a return beside its sweeps
+	case 8: // the removal of a user, and perhaps the user's return during the sweeps
 		who := []string{"eve", "fan5", fan}[rng.IntN(3)]
 		if _, err := w.AskToForget(ctx, who); err != nil || rng.IntN(3) == 0 {
 			return err
 		}
 		_, err := w.PutProfile(ctx, who, feed.ProfileInput{Name: who})
 		return err
-	case 9, 10: // an import, and a home that asks for its backfill
+	case 9, 10: // the import of a follow, and perhaps a request for its backfill
 		from := id.Min
 		if author == "ann" {
 			from = post

@@ -13,8 +13,7 @@ import (
 	"fanfare/internal/table"
 )
 
-// I15: a post with an end is no damage before its end, at its end, while the table deletes its items one after
-// another, and while some items remain.
+// I15: a post with an end is no damage before its end, at its end, and while the table deletes its items one by one.
 func TestAPostWithAnEndIsNoFinding(t *testing.T) {
 	for name, open := range backends {
 		t.Run(name, func(t *testing.T) {
@@ -36,7 +35,7 @@ func TestAPostWithAnEndIsNoFinding(t *testing.T) {
 			})
 			w.tidy("before the end")
 			w.ahead.Store(int64(20*time.Hour - 5*time.Minute))
-			w.drop(schema.CommentKey(p.ID, made.ID)) // by a clock that is ahead
+			w.drop(schema.CommentKey(p.ID, made.ID)) // a clock that is ahead has expired the comment
 			w.tidy("near the end")
 			w.ahead.Store(int64(20 * time.Hour))
 			w.tidy("at the end")
@@ -48,8 +47,8 @@ func TestAPostWithAnEndIsNoFinding(t *testing.T) {
 	}
 }
 
-// I15: a count that a repair has restored expires with the other items of its post. No deletion removes the
-// count, and no later like may come.
+// I15: a count that a repair has made again expires with the other items of its post. This matters because
+// no deletion removes the count, and perhaps no later like follows.
 func TestACountThatIsMadeAgainExpiresWithItsPost(t *testing.T) {
 	w := newWorld(t, backends["memory"](t))
 	w.people("ann", "bob")
@@ -61,7 +60,7 @@ func TestACountThatIsMadeAgainExpiresWithItsPost(t *testing.T) {
 	w.quiet()
 	like, err := schema.ParseLike(*w.item(schema.LikeKey(p.ID, "bob", 1)))
 	w.must(err)
-	w.put(schema.LikeEnd{Inc: like.Flush.Inc}.Item()) // it flushed everything
+	w.put(schema.LikeEnd{Inc: like.Flush.Inc}.Item()) // the incarnation flushed all its stamps
 	w.drop(key)
 	found := w.repaired(time.Time{})
 	assert.Equal(t, 1, found[audit.LikeCount], found)

@@ -7,7 +7,7 @@ import (
 	"fanfare/internal/table"
 )
 
-// followerItem checks the edge of a follower under author.
+// followerItem checks a follower's edge under the author.
 func (r *run) followerItem(ctx context.Context, author string, it table.Item) error {
 	follower, ok := schema.UserOfSK(it.Key.SK)
 	if !ok {
@@ -28,8 +28,8 @@ func (r *run) followerItem(ctx context.Context, author string, it table.Item) er
 	if err != nil || mode.State != schema.ModePull {
 		return err
 	}
-	// The walk that ended in this mode gave every earlier follower a mark, and every later
-	// follow came with one.
+	// The walk that ended in this mode gave a mark to every earlier follower, and every
+	// later follow made a mark.
 	broken, err := r.transact(ctx, check(schema.ModeKey(author), table.All{
 		table.Equal{Name: schema.AttrMode, Value: table.S(string(schema.ModePull))}, table.Equal{Name: schema.AttrModeV, Value: table.N(mode.V)},
 	}), check(it.Key, same(it, schema.AttrSince)), check(edge, table.Exists{}), check(mark, table.Absent{}))
@@ -39,7 +39,7 @@ func (r *run) followerItem(ctx context.Context, author string, it table.Item) er
 	return r.found(ctx, HomeMark, mark, "the author is pulled, and the follower's home has no mark that merges the posts in", r.mendFollow(ctx, follower, author))
 }
 
-// followingItem checks the edge of a followed author under a follower.
+// followingItem checks a followed author's edge under the follower.
 func (r *run) followingItem(ctx context.Context, follower string, it table.Item) error {
 	author, ok := schema.UserOfSK(it.Key.SK)
 	if !ok {
@@ -65,8 +65,8 @@ func (r *run) followingItem(ctx context.Context, follower string, it table.Item)
 	return r.found(ctx, HomeMark, key, "the mark hides a followed author", r.mendFollow(ctx, follower, author))
 }
 
-// half confirms that only one edge exists. Follows and unfollows
-// change both in one transaction.
+// half confirms that a follow has only one of its two edges. Follows and unfollows change
+// both edges in one transaction.
 func (r *run) half(ctx context.Context, follower, author string, it table.Item, missing table.Key) error {
 	broken, err := r.transact(ctx, check(it.Key, same(it, schema.AttrSince)), check(missing, table.Absent{}))
 	if err != nil || !broken {
@@ -75,18 +75,18 @@ func (r *run) half(ctx context.Context, follower, author string, it table.Item, 
 	return r.found(ctx, FollowHalf, missing, "the other edge of this follow is there", r.mendFollow(ctx, follower, author))
 }
 
-// markItem checks a mark that merges an author in. Marks of unfollows need no follow.
+// markItem checks a mark that merges in the posts of an author. The mark of an unfollow needs no follow.
 func (r *run) markItem(ctx context.Context, user string, it table.Item) error {
 	if !schema.KnownMark(it) {
 		return nil
 	}
 	mark, err := schema.ParseMark(it)
 	if err != nil || mark.Kind == schema.MarkUnfollowed {
-		return nil //nolint:nilerr // items that cannot be read are passed by
+		return nil //nolint:nilerr // an item that cannot be read is skipped
 	}
 	edge, under := schema.FollowingKey(user, mark.Author), schema.FollowerKey(mark.Author, user)
 	found, err := r.get(ctx, false, edge, under)
-	if err != nil || len(found) > 0 { // half a follow is another finding
+	if err != nil || len(found) > 0 { // a follow with one edge is another finding
 		return err
 	}
 	broken, err := r.transact(ctx, check(it.Key, same(it, schema.AttrVersion)), check(edge, table.Absent{}), check(under, table.Absent{}))
@@ -100,7 +100,7 @@ func (r *run) mendFollow(ctx context.Context, follower, author string) func() (b
 	return func() (bool, error) { return r.cfg.Feed.MendFollow(ctx, follower, author) }
 }
 
-// mode reads the mode of an author once a page.
+// mode returns the mode of an author, and reads each mode once a page.
 func (r *run) mode(ctx context.Context, author string) (schema.Mode, error) {
 	if mode, ok := r.modes[author]; ok {
 		return mode, nil
@@ -112,7 +112,7 @@ func (r *run) mode(ctx context.Context, author string) (schema.Mode, error) {
 	}
 	mode, err := schema.ParseMode(author, []table.Item{found[key]})
 	if err != nil {
-		return schema.Mode{}, nil //nolint:nilerr // items that cannot be read are passed by
+		return schema.Mode{}, nil //nolint:nilerr // an item that cannot be read is skipped
 	}
 	r.modes[author] = mode
 	return mode, nil

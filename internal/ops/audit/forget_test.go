@@ -16,7 +16,7 @@ import (
 	"fanfare/messages"
 )
 
-// forget sweeps until nothing of a user is left, and sweeps once more after the last look.
+// forget sweeps until nothing of a user is left, and sweeps once more two hours later.
 func (w *world) forget(user, event string) {
 	w.t.Helper()
 	w.until("the end of the removal of "+user, func() bool {
@@ -29,7 +29,7 @@ func (w *world) forget(user, event string) {
 	w.must(err)
 }
 
-// mended walks and repairs until a walk finds nothing.
+// mended walks with repairs until a walk finds nothing.
 func (w *world) mended() {
 	w.t.Helper()
 	w.until("a walk without a finding", func() bool {
@@ -39,8 +39,8 @@ func (w *world) mended() {
 	})
 }
 
-// The profile of a user goes before the other items of the user. That is no damage, and a walk that repairs
-// brings no user back.
+// A removal deletes the profile of a user before the user's other items. This is no damage, and a walk with
+// repairs does not restore the user.
 func TestAWalkDuringARemovalFindsNothingAndBringsNobodyBack(t *testing.T) {
 	for name, open := range backends {
 		t.Run(name, func(t *testing.T) {
@@ -56,7 +56,7 @@ func TestAWalkDuringARemovalFindsNothingAndBringsNobodyBack(t *testing.T) {
 
 			event, err := w.AskToForget(t.Context(), "ann")
 			w.must(err)
-			w.ahead.Add(int64(time.Second)) // a profile of the event's own millisecond would go again
+			w.ahead.Add(int64(time.Second)) // the removal would also delete a profile from the millisecond of its event
 			for most := 1; most <= 3; most++ {
 				all, _ = w.walk(true)
 				assert.Empty(t, all, "a finding although nothing is damaged")
@@ -76,7 +76,7 @@ func TestAWalkDuringARemovalFindsNothingAndBringsNobodyBack(t *testing.T) {
 	}
 }
 
-// A half record of a removed user is removed, and not completed.
+// A repair deletes an incomplete record of a removed user, and does not complete the record.
 func TestNoRepairBringsBackAPartOfARemovedUser(t *testing.T) {
 	for name, plant := range map[string]func(w *world, post *table.Item){
 		"the edge under an author": func(w *world, _ *table.Item) { w.put(schema.FollowerItem("eve", "ann", w.now())) },
@@ -99,7 +99,7 @@ func TestNoRepairBringsBackAPartOfARemovedUser(t *testing.T) {
 				event, err := w.AskToForget(t.Context(), "ann")
 				w.must(err)
 				w.forget("ann", event)
-				w.drop(schema.PostByIDKey(post)) // as if it was never there
+				w.drop(schema.PostByIDKey(post)) // the tombstone has expired
 				if during {
 					_, err := w.AskToForget(t.Context(), "ann")
 					w.must(err)
@@ -122,8 +122,8 @@ func TestNoRepairBringsBackAPartOfARemovedUser(t *testing.T) {
 	}
 }
 
-// A user who came back is no removed user: if the new profile is lost later, a walk finds the loss, and no
-// repair treats the user's items as the rest of a removal.
+// A user who has returned is not removed. If the new profile is lost later, a walk finds the loss, and no
+// repair treats the user's items as remains of the removal.
 func TestALostProfileOfAUserWhoCameBackIsDamage(t *testing.T) {
 	for name, comesBack := range map[string]func(w *world){
 		"by a call":    func(w *world) { w.people("ann") },
@@ -173,7 +173,7 @@ func TestAPostOfAUserWithoutAProfileIsNoDamage(t *testing.T) {
 	assert.Empty(t, all)
 }
 
-// produced makes a post as other producers do.
+// produced makes a post in the way of another producer.
 func (w *world) produced(author string) string {
 	w.t.Helper()
 	next := func() string { made, err := w.cfg.IDs.New(); w.must(err); return made }
@@ -186,8 +186,8 @@ func (w *world) produced(author string) string {
 	return e.PostID
 }
 
-// The sweep of a removal ends a follow later than the profile. Meanwhile a walk may find that an entry of the
-// follow is lost. No repair writes the entry.
+// The sweep of a removal ends follows after it has deleted the profile. In between, a walk may find that an
+// entry of a follow is lost. No repair writes this entry.
 func TestNoRepairWritesAnEntryOfAUserWithoutAProfile(t *testing.T) {
 	for name, c := range map[string]struct{ of, removed string }{
 		"of a removed follower": {"bob", "bob"},
@@ -216,7 +216,7 @@ func TestNoRepairWritesAnEntryOfAUserWithoutAProfile(t *testing.T) {
 	}
 }
 
-// The author of another producer has no profile, and was not removed.
+// An author of another producer has no profile, and was not removed.
 func TestTheOwnEntryOfAnAuthorWithoutAProfileIsMended(t *testing.T) {
 	w := newWorld(t, tabletest.NewMemory())
 	post := w.produced("nobody")
@@ -225,7 +225,7 @@ func TestTheOwnEntryOfAnAuthorWithoutAProfileIsMended(t *testing.T) {
 	assert.NotNil(t, w.item(entryKey("nobody", post, "nobody")))
 }
 
-// The note of a former life stays beside the new profile for a while.
+// The note of the previous removal stays beside the new profile for a while.
 func TestTheOwnEntryOfAUserWhoCameBackIsMended(t *testing.T) {
 	w := newWorld(t, tabletest.NewMemory())
 	w.people("ann")

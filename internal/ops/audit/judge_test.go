@@ -17,7 +17,7 @@ import (
 
 // racing is a table that changes while the audit judges a count: just before the audit reads the list, and
 // again before the next transaction. The cheap read of the list returns no items, as a stale read may, so the
-// audit judges a sound count, too.
+// audit also judges sound counts.
 type racing struct {
 	table.Store
 	pk                string
@@ -48,7 +48,7 @@ func once(do *func()) {
 	}
 }
 
-// walkBeside walks over a table that changes during the walk, and repairs.
+// walkBeside walks with repairs over a table that changes during the walk.
 func (w *world) walkBeside(store *racing) (all []audit.Finding) {
 	w.t.Helper()
 	cfg := w.cfg
@@ -60,8 +60,8 @@ func (w *world) walkBeside(store *racing) (all []audit.Finding) {
 	return all
 }
 
-// The audit reads a count, and then the list, which has changed since. There is a judgement only if neither
-// the count nor the list changes until the second read of the list.
+// The audit reads a count, and then reads the list, which has changed since. The audit judges the count
+// only if neither the count nor the list changes until the second read of the list.
 func TestACountIsJudgedWhileNeitherItNorItsListChanges(t *testing.T) {
 	var post feed.Post
 	var comment feed.Comment
@@ -109,8 +109,8 @@ func TestACountIsJudgedWhileNeitherItNorItsListChanges(t *testing.T) {
 	}
 }
 
-// likesRead is a table that changes after the audit has read the ledger of a post and just before it reads the
-// likes.
+// likesRead is a table that changes after the audit has read the ledger of a post, and just before the audit
+// reads the likes.
 type likesRead struct {
 	table.Store
 	pk string
@@ -124,9 +124,9 @@ func (s *likesRead) Query(ctx context.Context, q table.Query) iter.Seq2[table.Pa
 	return s.Store.Query(ctx, q)
 }
 
-// A user takes a like back and gives it again, and both actions are flushed between the read of the ledger and
-// the read of the likes. The like is no longer in the ledger that was read, so the audit judges the count by
-// the next ledger.
+// A user takes a like back and likes again. Both actions are flushed between the read of the ledger and the
+// read of the likes. Then the like's flush is not in the ledger that was read, so the audit judges the count
+// by the next ledger.
 func TestALikeCountIsJudgedByALedgerThatDoesNotChange(t *testing.T) {
 	w, posts := town(t, tabletest.NewMemory())
 	w.quiet()
@@ -152,8 +152,8 @@ func TestALikeCountIsJudgedByALedgerThatDoesNotChange(t *testing.T) {
 	assert.EqualValues(t, 2, n.Count, "a repair changed the count")
 }
 
-// An item that expires within ten minutes may be gone by another clock, and so may the items that depend on
-// it.
+// If an item expires within ten minutes, it may already be deleted by another clock. So may be the items
+// that depend on it.
 func TestAnItemThatExpiresSoonIsLeftAlone(t *testing.T) {
 	w, posts := town(t, tabletest.NewMemory())
 	w.quiet()
@@ -171,7 +171,7 @@ func TestAnItemThatExpiresSoonIsLeftAlone(t *testing.T) {
 	}
 }
 
-// A repair ends half a follow beside a block, and completes no such follow.
+// A repair beside a block ends a follow that has only one edge, and does not complete the follow.
 func TestARepairOfAFollowLooksAtTheBlock(t *testing.T) {
 	w := newWorld(t, tabletest.NewMemory())
 	w.people("ann", "bob")

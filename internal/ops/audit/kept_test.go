@@ -11,7 +11,7 @@ import (
 	"fanfare/internal/table/tabletest"
 )
 
-// tidy walks once as an auditor does, and finds nothing.
+// tidy makes one walk as an auditor does, and fails the test if there is a finding.
 func (w *world) tidy(when string) {
 	w.t.Helper()
 	_, err := w.audit.Run(w.t.Context(), audit.Walk{Tidy: true, Found: func(f audit.Finding) error {
@@ -21,7 +21,8 @@ func (w *world) tidy(when string) {
 	w.must(err)
 }
 
-// hidden checks whether both halves of the block and of the mute of ann, by bob and by eve, exist.
+// hidden checks that the two items of bob's block and the two items of eve's mute against ann
+// exist, or that none of them exists.
 func (w *world) hidden(there bool, when string) {
 	w.t.Helper()
 	for _, key := range []table.Key{
@@ -31,8 +32,8 @@ func (w *world) hidden(there bool, when string) {
 	}
 }
 
-// A block and a mute of a removed user are kept while the note of the removal exists, and while the user is
-// back. They are no findings, at any step of the removal. Then the walk ends them.
+// A block and a mute against a removed user are kept while the note of the removal exists, and after the user has
+// returned. At each step of the removal they are no findings. After the note has expired, the walk ends them.
 func TestTheWalkEndsKeptBlocksOfUsersWhoAreGoneForGood(t *testing.T) {
 	for name, open := range backends {
 		t.Run(name, func(t *testing.T) {
@@ -62,7 +63,7 @@ func TestTheWalkEndsKeptBlocksOfUsersWhoAreGoneForGood(t *testing.T) {
 			w.forget("ann", event)
 			all, _ := w.walk(false)
 			assert.Empty(t, all)
-			w.drop(schema.ForgottenKey("ann")) // as its ttl does
+			w.drop(schema.ForgottenKey("ann")) // as if the note had expired
 			w.walk(false)
 			w.hidden(true, "after a walk that only looks")
 			for range 3 { // reads may be stale
@@ -74,8 +75,8 @@ func TestTheWalkEndsKeptBlocksOfUsersWhoAreGoneForGood(t *testing.T) {
 	}
 }
 
-// A profile that was lost by damage looks like the end of a removal. The counts of the user show
-// the difference.
+// A user whose profile was lost by damage looks like a removed user whose note has expired. Only
+// the counts of the user show the difference.
 func TestTheWalkKeepsTheBlocksOfAUserWhoseProfileIsLost(t *testing.T) {
 	for count, does := range map[string]func(w *world){
 		"posts":     func(w *world) { w.post("ann") },
@@ -95,7 +96,7 @@ func TestTheWalkKeepsTheBlocksOfAUserWhoseProfileIsLost(t *testing.T) {
 	}
 }
 
-// A repair makes the lost side of a block of a removed user from the other side.
+// If one side of a block against a removed user is lost, a repair makes it from the other side.
 func TestARepairMakesAKeptBlockWhole(t *testing.T) {
 	for _, lost := range []table.Key{schema.BlockKey("bob", "ann"), schema.BlockKey("ann", "bob")} {
 		w := newWorld(t, tabletest.NewMemory())

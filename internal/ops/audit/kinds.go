@@ -5,44 +5,42 @@ type Kind string
 
 // The kinds of damage.
 const (
-	// FollowHalf is a follow with one of its two edges.
+	// FollowHalf means that a follow has only one of its two edges.
 	FollowHalf Kind = "follow-half"
-	// HomeMark is a home mark that hides a followed author, merges an author without a follow, or
-	// is missing for a pulled author.
+	// HomeMark means that a home mark hides a followed author, or merges in an author without a
+	// follow, or is missing for a pulled author.
 	HomeMark Kind = "home-mark"
-	// BlockHalf is a block whose two sides do not agree.
+	// BlockHalf means that the two sides of a block do not agree.
 	BlockHalf Kind = "block-half"
-	// UserCount is a count of posts, followers or followees that differs from the number
-	// of items.
+	// UserCount means that a count of posts, followers or followees differs from the number of items.
 	UserCount Kind = "user-count"
-	// ProfileMissing is a user with followers or followees and without a profile, who was not removed.
+	// ProfileMissing means that a user who was not removed has followers or followees, but no profile.
 	ProfileMissing Kind = "profile-missing"
-	// PostID is a listed post whose post by id is missing or a tombstone.
+	// PostID means that the post by id of a listed post is missing or a tombstone.
 	PostID Kind = "post-id"
-	// PostMissing is a living post by id without the post.
+	// PostMissing means that the post of a living post by id is missing.
 	PostMissing Kind = "post-missing"
-	// EntryMissing is a delivered post without the entry in the home of a follower.
+	// EntryMissing means that a delivered post has no entry in the home of a follower.
 	EntryMissing Kind = "entry-missing"
-	// EntryOrphan is an entry of a post that does not exist.
+	// EntryOrphan means that the post of an entry does not exist.
 	EntryOrphan Kind = "entry-orphan"
-	// EntryUnfollowed is an entry that shows an unfollowed author.
+	// EntryUnfollowed means that an entry shows an unfollowed author.
 	EntryUnfollowed Kind = "entry-unfollowed"
-	// LikeCount is a like count that differs from the likes by its ledger.
+	// LikeCount means that a like count differs from the likes that its ledger has.
 	LikeCount Kind = "like-count"
-	// LikeUncounted is a post with likes that its count lacks, and that no aggregator
-	// will count.
+	// LikeUncounted means that the count of a post lacks likes that no aggregator will count.
 	LikeUncounted Kind = "like-uncounted"
-	// LikeIndex is a like whose place in the index of likes by user is wrong.
+	// LikeIndex means that the place of a like in the index of likes by user is wrong.
 	LikeIndex Kind = "like-index"
-	// CommentIndex is a comment whose place in the index of comments by user is wrong.
+	// CommentIndex means that the place of a comment in the index of comments by user is wrong.
 	CommentIndex Kind = "comment-index"
-	// NoticeIndex is a notification whose place in the user's list is wrong.
+	// NoticeIndex means that the place of a notification in the user's list is wrong.
 	NoticeIndex Kind = "notice-index"
-	// CommentCount is a post whose number of comments differs from its comments.
+	// CommentCount means that a post's number of comments differs from its comments.
 	CommentCount Kind = "comment-count"
 )
 
-// advice describes the effect of each kind of damage, and its repair.
+// advice returns the effect of a kind of damage, and its repair.
 func (k Kind) advice() string {
 	return map[Kind]string{
 		FollowHalf:      "one of its two edges is lost: the repair makes the follow whole and backfills the home, or ends it if the user has unfollowed",
@@ -64,7 +62,7 @@ func (k Kind) advice() string {
 	}[k]
 }
 
-// Kinds returns all kinds, in their order.
+// Kinds returns all kinds in their order.
 func Kinds() []Kind {
 	return []Kind{
 		FollowHalf, HomeMark, BlockHalf, UserCount, ProfileMissing, PostID, PostMissing,

@@ -17,8 +17,8 @@ import (
 	"fanfare/messages"
 )
 
-// An entry may outlive the mark and the tombstone that hid it, if its TTL was longer than today's TTL. No home
-// shows the entry, so it is no damage, and a delivered post that no home shows owes no entry.
+// If the TTL was longer before, an entry may stay longer than the mark or the tombstone that hid it. No home
+// shows such an entry, so the entry is no damage. A delivered post that no home shows needs no entry.
 func TestEntriesOfALongerTTLAreNoDamage(t *testing.T) {
 	w := newWorld(t, tabletest.NewMemory())
 	w.people("ann", "fan")
@@ -41,7 +41,7 @@ func TestEntriesOfALongerTTLAreNoDamage(t *testing.T) {
 	require.NoError(t, err)
 	all, _ = w.walk(false)
 	for _, f := range all {
-		assert.Equal(t, audit.PostMissing, f.Kind, "%+v", f) // the post is lost, and its entries are not
+		assert.Equal(t, audit.PostMissing, f.Kind, "%+v", f) // the post is lost, but the entries are no findings
 	}
 	w.cfg.Lifetimes = lifetime.Fixed(365 * 24 * time.Hour)
 	w.audit = audit.New(w.cfg)
@@ -49,8 +49,8 @@ func TestEntriesOfALongerTTLAreNoDamage(t *testing.T) {
 	assert.Contains(t, kinds(all), audit.EntryUnfollowed)
 }
 
-// A worker leaves out the entries of a post that is too old by its own clock, which may be half a day ahead.
-// The chunk is done, or the backfill has ended, and no reader has lost a post.
+// A worker omits the entries of a post that is too old by its own clock, which may be half a day ahead. Then
+// the chunk is done or the backfill has ended, but no reader misses the post.
 func TestAPostThatSoonLeavesOwesNoEntry(t *testing.T) {
 	for left, want := range map[time.Duration][]audit.Kind{
 		3 * time.Hour:                nil,
@@ -62,7 +62,7 @@ func TestAPostThatSoonLeavesOwesNoEntry(t *testing.T) {
 			w.people("ann", "bob", "carl")
 			w.must(w.Follow(t.Context(), "bob", "ann"))
 			w.quiet()
-			w.drop(schema.MarkKey("bob", "ann")) // it has expired
+			w.drop(schema.MarkKey("bob", "ann")) // the mark has expired
 			_, err := w.ImportFollow(t.Context(), "carl", "ann", id.Min, w.now().Add(-timelineTTL))
 			require.NoError(t, err)
 

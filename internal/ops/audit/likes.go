@@ -15,23 +15,23 @@ import (
 )
 
 const (
-	// restoreMargin is how far the clocks of a restored table may have been ahead of the
-	// operator's time.
+	// restoreMargin is the maximum time by which the clocks of a restored system may have
+	// been ahead of the operator's time.
 	restoreMargin = 10 * time.Minute
-	// countedAtOnce bounds the requests of a repair that counts likes.
+	// countedAtOnce is the maximum number of concurrent requests of a repair that counts likes.
 	countedAtOnce = 8
 )
 
-// likesOf is the sum of a post's likes by its ledger.
+// likesOf has the sums of a post's likes, by the ledger of the post.
 type likesOf struct {
-	// counted is the part of the likes in the counts, by kind of reaction.
+	// counted is the number of likes that the counts must have, by kind of reaction.
 	counted map[string]int64
-	// uncounted are the likes that nobody will count: likes, and likes that were taken
-	// back.
+	// uncounted is the number of actions that nobody will count. unliked is the part of
+	// uncounted that takes a like back.
 	uncounted, unliked int
 }
 
-// differences returns the differences by which counts by kind are too low.
+// differences returns, by kind, the numbers that counts lacks.
 func (l likesOf) differences(counts map[string]int64) map[string]int64 {
 	lack := maps.Clone(l.counted)
 	for kind, n := range counts {
@@ -42,8 +42,8 @@ func (l likesOf) differences(counts map[string]int64) map[string]int64 {
 }
 
 // likeCount checks the like count of a living post. The likes are read between two equal
-// reads of the count with its ledger, so no flush came in between. Only a flush changes the
-// part of a like in the count (docs/LIKES.md).
+// reads of the count with its ledger, so no flush happened between these reads. Only a
+// flush changes the part of a like in the count (docs/LIKES.md).
 func (r *run) likeCount(ctx context.Context, ref schema.PostRef) error {
 	key := schema.LikeCountKey(ref.ID)
 	for range decisions {
@@ -69,7 +69,7 @@ func (r *run) likeCount(ctx context.Context, ref schema.PostRef) error {
 			return err
 		}
 		if now, err := schema.ParsePostRef(found[schema.PostByIDKey(ref.ID)]); err != nil || now.Gone(r.cfg.Now()) {
-			return nil //nolint:nilerr // its likes are being removed
+			return nil //nolint:nilerr // the likes of this post are being removed
 		}
 		if !sameItem(before, found[key]) {
 			continue
@@ -80,7 +80,7 @@ func (r *run) likeCount(ctx context.Context, ref schema.PostRef) error {
 	return nil
 }
 
-// likesFound makes the findings of a count and the likes that were read under one ledger.
+// likesFound reports the findings about a count and the likes that were read with an unchanged ledger.
 func (r *run) likesFound(ctx context.Context, ref schema.PostRef, count schema.LikeCount, sum likesOf, items map[table.Key]table.Item) error {
 	key := schema.LikeCountKey(ref.ID)
 	if lack := sum.differences(count.Kinds); len(lack) > 0 {
@@ -91,7 +91,7 @@ func (r *run) likesFound(ctx context.Context, ref schema.PostRef, count schema.L
 			by = append(by, table.Attr{Name: schema.AttrCount(kind), Value: table.N(lack[kind])})
 		}
 		var set []table.Attr
-		if expiry := likeagg.Expiry(ref); !expiry.IsZero() { // the count may be lost
+		if expiry := likeagg.Expiry(ref); !expiry.IsZero() { // the item of the count may be lost
 			set = []table.Attr{{Name: table.AttrTTL, Value: table.N(expiry.Unix())}}
 		}
 		err := r.found(ctx, LikeCount, key, strings.Join(details, "; "), func() (bool, error) { return r.add(ctx, items, key, set, by...) })
@@ -106,9 +106,9 @@ func (r *run) likesFound(ctx context.Context, ref schema.PostRef, count schema.L
 	return r.found(ctx, LikeUncounted, key, detail, func() (bool, error) { return true, r.countAgain(ctx, ref, count) })
 }
 
-// countAgain makes an aggregator apply stored actions again that no other aggregator will count. The
-// aggregator fences the incarnations that stamped the actions, takes each like over and flushes. So a flush
-// that is still in flight adds no like twice.
+// countAgain runs an aggregator on the stored actions that no other aggregator will count. This aggregator
+// fences the incarnations that stamped the actions, puts its own stamp on each like, and flushes. So a
+// flush that is still in flight counts no like twice.
 func (r *run) countAgain(ctx context.Context, ref schema.PostRef, ledger schema.LikeCount) error {
 	random := func() uint64 { return uint64(r.cfg.Random()*(1<<32))<<32 | uint64(r.cfg.Random()*(1<<32)) }
 	cfg := likeagg.Config{
@@ -127,15 +127,15 @@ func sameItem(a, b table.Item) bool {
 	return len(a.Attrs) == len(b.Attrs) && !slices.ContainsFunc(a.Attrs, func(attr table.Attr) bool { return b.Get(attr.Name) != attr.Value })
 }
 
-// likes computes the sum of a post's likes by a ledger. It reads the notes of ends after the
-// ledger. uncounted, if not nil, is called with each like that nobody will count.
+// likes sums a post's likes by a ledger. It reads the ends of incarnations after the ledger.
+// If uncounted is not nil, it is called with each like that nobody will count.
 func (r *run) likes(ctx context.Context, ref schema.PostRef, ledger schema.LikeCount, uncounted func(schema.Like) error) (sum likesOf, err error) {
 	sum.counted = map[string]int64{}
 	ended := map[string]bool{}
 	one := func(it table.Item) error {
 		like, err := schema.ParseLike(it)
 		if err != nil {
-			return nil //nolint:nilerr // items that cannot be read are passed by
+			return nil //nolint:nilerr // an item that cannot be read is skipped
 		}
 		inc := like.Flush.Inc
 		if _, known := ended[inc]; !known && ledger.Done[inc] < like.Flush.Seq {
@@ -171,10 +171,10 @@ func (r *run) likes(ctx context.Context, ref schema.PostRef, ledger schema.LikeC
 	return sum, nil
 }
 
-// abandoned reports whether no aggregator is left to count a like that its ledger lacks: the like
-// and its stamp are from before a restore, or older than every message that is applied. An import
-// stamps likes of years ago now, and a window may stamp its likes after midnight, so both times
-// decide. A wrong answer costs an aggregator a window, but no count.
+// abandoned reports whether no aggregator will count a like that the ledger lacks. The like and its
+// stamp must be from before a restore, or older than every message that is still applied. Both
+// times are necessary, because an import now stamps likes of years ago, and a window may stamp its
+// likes after midnight. A wrong result costs an aggregator a window, but makes no count wrong.
 func (r *run) abandoned(like schema.Like) bool {
 	last := r.cfg.Now().Add(-likeagg.Outlived)
 	if restored := r.walk.RestoredTo.Add(restoreMargin); !r.walk.RestoredTo.IsZero() && restored.After(last) {
@@ -185,7 +185,7 @@ func (r *run) abandoned(like schema.Like) bool {
 	return err == nil && ok && !made.After(last) && !began.After(last)
 }
 
-// endedOn reports whether an incarnation noted that it flushed everything on a post.
+// endedOn reports whether an incarnation has an end, and had flushed all its stamps on a post.
 func (r *run) endedOn(ctx context.Context, inc, post string) (bool, error) {
 	key := schema.LikeEndKey(inc)
 	found, err := r.get(ctx, true, key)

@@ -9,9 +9,9 @@ import (
 	"fanfare/internal/table"
 )
 
-// noticeItem checks the place of a notification in the index. A walk that tidies also takes back
-// actions that no longer hold by the table. These are no findings, because the event that takes them
-// back may be in flight, and merges as well afterwards.
+// noticeItem checks the place of a notification in the index. A walk with Tidy also takes back
+// actions that no longer hold by the table. Such an action is no finding, because the event that
+// takes the action back may be in flight, and may still be merged later.
 func (r *run) noticeItem(ctx context.Context, it table.Item) error {
 	wrong := func(it table.Item) bool {
 		n, err := schema.ParseNotice(it)
@@ -29,11 +29,11 @@ func (r *run) noticeItem(ctx context.Context, it table.Item) error {
 	if err != nil {
 		return err
 	}
-	if it = found[n.Key()]; it.Attrs == nil { // expired, or purged
+	if it = found[n.Key()]; it.Attrs == nil { // the notification has expired or was purged
 		return nil
 	}
 	if n, err = schema.ParseNotice(it); err != nil {
-		return nil //nolint:nilerr // items that cannot be read are passed by
+		return nil //nolint:nilerr // an item that cannot be read is skipped
 	}
 	untrue, err := r.untrue(ctx, n)
 	if err != nil || len(untrue) == 0 {
@@ -50,8 +50,8 @@ func (r *run) noticeItem(ctx context.Context, it table.Item) error {
 	return r.spend(ctx, res.Units, err)
 }
 
-// untrue returns the take-backs of the actions that hold in a notification but not by the table. A
-// like that is newer than its action has an event of its own.
+// untrue returns take-backs of the actions that hold in a notification but not by the table. If
+// the like in the table is newer than its action, another event belongs to the like.
 func (r *run) untrue(ctx context.Context, n schema.Notice) (acts []schema.Act, err error) {
 	shards := 1
 	if n.Kind == schema.NoticeLike {
@@ -61,7 +61,7 @@ func (r *run) untrue(ctx context.Context, n schema.Notice) (acts []schema.Act, e
 		}
 		ref, err := schema.ParsePostRef(found[schema.PostByIDKey(n.Target)])
 		if err != nil {
-			return nil, nil //nolint:nilerr // without its post by id, nothing is known about the post
+			return nil, nil //nolint:nilerr // without the post by id, nothing is known about the post
 		}
 		shards = ref.LikeShards
 	}

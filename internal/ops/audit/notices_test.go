@@ -11,8 +11,8 @@ import (
 	"fanfare/internal/table/tabletest"
 )
 
-// The walk removes actions from notifications that no longer hold by the table, because their events were
-// lost.
+// If an action no longer holds by the table and its event was lost, the walk removes the action from the
+// notification.
 func TestTheWalkTakesBackUntrueActions(t *testing.T) {
 	w := newWorld(t, tabletest.NewMemory())
 	w.people("ann", "bob", "eve", "zoe")
@@ -37,7 +37,7 @@ func TestTheWalkTakesBackUntrueActions(t *testing.T) {
 		notice(schema.NoticeFollow, "", schema.Act{Version: version, User: "eve"}, schema.Act{Version: comment, User: "bob"}),
 	} {
 		for range 2 {
-			_, err := w.audit.Run(t.Context(), audit.Walk{Tidy: true}) // the rest of the town has damages
+			_, err := w.audit.Run(t.Context(), audit.Walk{Tidy: true}) // other items of the town are damaged
 			require.NoError(t, err)
 			now, err := schema.ParseNotice(*w.item(n.Key()))
 			require.NoError(t, err)

@@ -10,7 +10,7 @@ import (
 	"fanfare/internal/table"
 )
 
-// Rate returns a Walk.Spend for a number of units a second.
+// Rate returns a Walk.Spend that limits a walk to a number of units a second.
 func Rate(unitsPerSecond float64) func(context.Context, table.Units) error {
 	return func(ctx context.Context, u table.Units) error {
 		return backoff.Wait(ctx, time.Duration((u.Read+u.Write)/unitsPerSecond*float64(time.Second)))
@@ -18,36 +18,36 @@ func Rate(unitsPerSecond float64) func(context.Context, table.Units) error {
 }
 
 const (
-	// share is the part of a process's units that its auditor may spend. least is the units
-	// a second that the auditor may always spend.
+	// share is the part of a process's units that the auditor may use. least is the number
+	// of units a second that the auditor may always use.
 	share, least = 0.01, 1.0
-	// rest is the time between two rounds, and look is the time between two looks at the units.
+	// rest is the time between two rounds, and look is the time between two checks of the used units.
 	rest, look = time.Minute, time.Second
 	// mostOfList is the Config.Most of an auditor.
 	mostOfList = 1000
 )
 
-// Auditor makes rounds of an Audit. Each round is a walk over the whole table that tidies but repairs
-// nothing. All fields are required.
+// Auditor makes rounds with an Audit. Each round is a walk with Tidy and without Repair over the
+// whole table. All fields are required.
 type Auditor struct {
 	Config Config
-	// Used returns the units that the process has used, without the auditor's units.
+	// Used returns the units that the process has used, without the units of the auditor.
 	Used func() float64
-	// Looked is called after each page with the number of its items.
+	// Looked is called after each page with the number of checked items.
 	Looked func(items int)
-	// Found is called with each finding, and Ended at the end of each complete round.
+	// Found is called with each finding. Ended is called at the end of each complete round.
 	Found func(Finding)
 	Ended func(Summary)
 }
 
-// Run makes rounds until ctx ends. Its error is always nil.
+// Run makes rounds until ctx ends. The error is always nil.
 func (a *Auditor) Run(ctx context.Context) error {
 	cfg := a.Config
 	cfg.Most = mostOfList
 	audit := New(cfg)
 	for ctx.Err() == nil {
 		a.round(ctx, audit)
-		_ = backoff.Wait(ctx, rest) // it fails only when ctx ends
+		_ = backoff.Wait(ctx, rest) // the wait fails only when ctx ends
 	}
 	return nil
 }

@@ -18,8 +18,8 @@ import (
 	"fanfare/internal/table/tabletest"
 )
 
-// An auditor finds damage in its next round. It uses one unit in a hundred of its process, or one a second if
-// that is more.
+// An auditor finds damage in its next round. It uses one percent of its process's units, or one unit a second
+// if that is more.
 func TestAnAuditorFindsDamageForItsShareOfTheUnits(t *testing.T) {
 	for name, c := range map[string]struct {
 		used  func(since time.Duration) float64

@@ -8,13 +8,13 @@ import (
 	"fanfare/internal/table"
 )
 
-// postItem checks that a listed post has its post by id, and the number of its comments. One
-// transaction makes both items, and one transaction removes the post from the list and makes
-// the tombstone.
+// postItem checks that a listed post has its post by id, and checks the number of comments.
+// One transaction makes both items of a post, and one transaction removes the post from the
+// list and makes the tombstone.
 func (r *run) postItem(ctx context.Context, it table.Item) error {
 	post, err := schema.ParsePost(it)
 	if err != nil {
-		return nil //nolint:nilerr // items that cannot be read are passed by
+		return nil //nolint:nilerr // an item that cannot be read is skipped
 	}
 	key := schema.PostByIDKey(post.ID)
 	found, err := r.get(ctx, false, key)
@@ -39,8 +39,7 @@ func (r *run) postItem(ctx context.Context, it table.Item) error {
 		if ok {
 			return r.transact(ctx, goes...)
 		}
-		// A removal finds posts by their lists and deletes them by id, so it has missed
-		// this post.
+		// A removal finds posts in the lists and deletes them by id, so the removal has missed this post.
 		removed, still, err := r.removed(ctx, post.Author)
 		if err != nil {
 			return false, err
@@ -57,8 +56,8 @@ func (r *run) postItem(ctx context.Context, it table.Item) error {
 	})
 }
 
-// removed reports whether a user was removed, or is being removed, and has no profile since.
-// still fails a transaction if that has changed.
+// removed reports whether a user was removed, or is being removed, and has no new profile.
+// still is a check that fails a transaction if this has changed.
 func (r *run) removed(ctx context.Context, user string) (is bool, still table.TransactOp, err error) {
 	profile, note := schema.ProfileKey(user), schema.ForgottenKey(user)
 	found, err := r.get(ctx, true, profile, note)
@@ -71,16 +70,16 @@ func (r *run) removed(ctx context.Context, user string) (is bool, still table.Tr
 	return false, check(note, table.Absent{}), nil
 }
 
-// refItem checks that a living post by id has its post, and its like count.
+// refItem checks that a living post by id has its post, and checks the like count.
 func (r *run) refItem(ctx context.Context, it table.Item) error {
 	ref, err := schema.ParsePostRef(it)
 	if err != nil {
-		return nil //nolint:nilerr // items that cannot be read are passed by
+		return nil //nolint:nilerr // an item that cannot be read is skipped
 	}
 	if ref.Deleted {
 		return r.tombstone(ctx, ref)
 	}
-	if ref.Gone(r.cfg.Now().Add(clocksApart)) { // the table deletes its post and its likes
+	if ref.Gone(r.cfg.Now().Add(clocksApart)) { // the table deletes the post and its likes one by one
 		return nil
 	}
 	key := schema.PostKey(ref.Author, ref.ID)
@@ -100,23 +99,23 @@ func (r *run) refItem(ctx context.Context, it table.Item) error {
 	})
 }
 
-// clocksApart bounds how far the clock that expires items is ahead of this process's
-// clock.
+// clocksApart is the maximum time by which the clock that expires items is ahead of the
+// clock of this process.
 const clocksApart = time.Hour
 
-// purgeLate is how long after its deletion a post is surely purged, unless its event was lost or
-// its workers are late. Another event then does no harm.
+// purgeLate is the time after its deletion in which a post is normally purged. If there is no purge
+// after this time, the event was lost or the workers are late. Another event is harmless in both cases.
 const purgeLate = time.Hour
 
-// tombstone requests the purge of a deleted post whose event was lost, by a crash after the
-// deletion's transaction or by a failing queue.
+// tombstone requests the purge of a deleted post if the event was lost, because of a crash
+// after the deletion's transaction or because of a failing queue.
 func (r *run) tombstone(ctx context.Context, ref schema.PostRef) error {
 	lives, err := r.cfg.Lifetimes.Current(ctx)
 	if err != nil || !r.walk.Tidy || ref.Purged {
 		return err
 	}
-	// If the longest TTL changed since the deletion, this time is too early or too late,
-	// which does no harm.
+	// If the longest TTL has changed since the deletion, this time is too early or too
+	// late, which is harmless.
 	deleted := ref.TTL.Add(-lives.Longest() - schema.DeliveryKept)
 	if r.cfg.Now().After(deleted.Add(purgeLate)) {
 		r.cfg.Feed.AskToPurge(ctx, ref.Author, ref.ID)
@@ -131,7 +130,7 @@ func (r *run) commentItem(ctx context.Context, it table.Item) error {
 		return err == nil && c.Author != "" && !sameIndex(it, c.Item())
 	}
 	return r.index(ctx, CommentIndex, it, wrong, func(it table.Item) (table.Item, table.Cond) {
-		c, _ := schema.ParseComment(it) // wrong has parsed it
+		c, _ := schema.ParseComment(it) // wrong has parsed this item without an error
 		return c.Item(), same(it, schema.AttrAuthor)
 	})
 }
@@ -139,7 +138,7 @@ func (r *run) commentItem(ctx context.Context, it table.Item) error {
 // likeItem checks the keys of a like in the index of likes by user.
 func (r *run) likeItem(ctx context.Context, it table.Item) error {
 	want := func(it table.Item) (table.Item, table.Cond) {
-		l, _ := schema.ParseLike(it) // wrong has parsed it
+		l, _ := schema.ParseLike(it) // wrong has parsed this item without an error
 		l.Indexed = r.cfg.LikesByUser || l.Indexed
 		return l.Item(), table.All{same(it, schema.AttrFlush), same(it, schema.AttrVersion)}
 	}
@@ -158,8 +157,8 @@ func sameIndex(a, b table.Item) bool {
 	return a.Get(table.AttrGSI1PK) == b.Get(table.AttrGSI1PK) && a.Get(table.AttrGSI1SK) == b.Get(table.AttrGSI1SK)
 }
 
-// index confirms by a consistent read that the index keys of an item are wrong. The keys are
-// part of the item, and each write of the item sets them.
+// index confirms by a consistent read that the index keys of an item are wrong. The index
+// keys are attributes of the item, and each write of the item sets them.
 func (r *run) index(ctx context.Context, kind Kind, it table.Item, wrong func(table.Item) bool, want func(table.Item) (table.Item, table.Cond)) error {
 	if !wrong(it) {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"fanfare/internal/table/tabletest"
 )
 
-// purges records the purges that an audit asks for.
+// purges records the purges that an audit requests.
 type purges struct {
 	*feed.Service
 	asked []string
@@ -24,7 +24,7 @@ func (p *purges) AskToPurge(_ context.Context, author, post string) {
 	p.asked = append(p.asked, author+" "+post)
 }
 
-// A process that crashes between a deletion and its event leaves a tombstone without a purge.
+// A process that crashes between a deletion and the send of its event leaves a tombstone without a purge.
 func TestAWalkAsksForPurgesWhoseEventWasLost(t *testing.T) {
 	w := newWorld(t, tabletest.NewMemory())
 	var posts []string

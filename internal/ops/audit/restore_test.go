@@ -22,8 +22,8 @@ import (
 	"fanfare/internal/table/tabletest"
 )
 
-// holding is a table that delays the flushes of likes, between their stamps and their counts, while held is
-// not nil.
+// holding is a table in which flushes of likes wait while held is not nil. The stamps of the likes are
+// written before the wait, and the counts after the wait.
 type holding struct {
 	table.Store
 	mu      sync.Mutex
@@ -64,7 +64,7 @@ func (h *holding) Update(ctx context.Context, in table.UpdateInput) (table.Write
 	return h.Store.Update(ctx, in)
 }
 
-// copyOf copies a table by a scan, page by page: its items are of several moments.
+// copyOf copies a table by a scan, page by page, so the pages are from different moments.
 func copyOf(t *testing.T, store table.Store, pause func()) *tabletest.Memory {
 	t.Helper()
 	to := tabletest.NewMemory()
@@ -82,7 +82,7 @@ func copyOf(t *testing.T, store table.Store, pause func()) *tabletest.Memory {
 	}
 }
 
-// repaired walks and repairs until a walk finds nothing, as fanfare verify --repair does.
+// repaired walks with repairs until a walk finds nothing, as fanfare verify --repair does.
 func (w *world) repaired(restoredTo time.Time) (found map[audit.Kind]int) {
 	w.t.Helper()
 	found = map[audit.Kind]int{}
@@ -101,7 +101,7 @@ func (w *world) repaired(restoredTo time.Time) (found map[audit.Kind]int) {
 	return found
 }
 
-// likers counts the likes of a post with one shard, and likeCount is the count.
+// likers returns the number of likes of a post with one shard.
 func (w *world) likers(post string) (n int64) {
 	w.t.Helper()
 	items, _, err := table.Collect(w.store.Query(w.t.Context(), table.Query{PK: schema.LikesPK(post, 0, 1), Consistent: true}), 0)
@@ -118,8 +118,8 @@ func (w *world) likeCount(post string) int64 {
 	return schema.ParseLikeCount(it).Likes()
 }
 
-// The table is copied between the stamps of ten likes and their flush. The flush happens, and the messages are
-// acked. Then the system runs on the copy, and no process is left to count those likes.
+// The table is copied between the stamps of ten likes and their flush. Then the flush happens, and the
+// messages are acknowledged. The system continues on the copy, and no process will count the ten likes.
 func TestARestoreBetweenStampAndFlushIsRepaired(t *testing.T) {
 	for name, unlike := range map[string]bool{"likes": false, "likes that are taken back": true} {
 		t.Run(name, func(t *testing.T) {
@@ -167,7 +167,7 @@ func TestARestoreBetweenStampAndFlushIsRepaired(t *testing.T) {
 			require.Equal(t, before, w.likeCount(post), "a walk without repairs changes nothing")
 			assert.Equal(t, map[audit.Kind]int{audit.LikeUncounted: 1}, w.repaired(restoredTo))
 			assert.Equal(t, likers, w.likeCount(post))
-			for _, fan := range fans[1:4] { // what follows is counted on the right base
+			for _, fan := range fans[1:4] { // later actions are counted correctly, too
 				w.must(w.Like(t.Context(), fan, post))
 				w.must(w.Unlike(t.Context(), fan, post))
 			}
@@ -177,8 +177,8 @@ func TestARestoreBetweenStampAndFlushIsRepaired(t *testing.T) {
 	}
 }
 
-// A copy may hold the fence of an incarnation, but not yet the stamp of the aggregator that fenced it and took
-// the like over.
+// A copy may have the fence of an incarnation, but not yet the stamp of the aggregator that made the fence and
+// took over the like.
 func TestARestoreBetweenAFenceAndItsStampIsRepaired(t *testing.T) {
 	w := newWorld(t, tabletest.NewMemory())
 	w.people("ann", "bob")
@@ -191,7 +191,7 @@ func TestARestoreBetweenAFenceAndItsStampIsRepaired(t *testing.T) {
 	assert.Equal(t, int64(1), w.likeCount(post))
 }
 
-// A copy may hold the note of an incarnation's end, together with the count from before its last flush.
+// A copy may have the end of an incarnation, but the count from before the last flush.
 func TestARestoreOfAnEndWithoutItsLastFlushIsRepaired(t *testing.T) {
 	w := newWorld(t, tabletest.NewMemory())
 	w.people("ann", "bob", "carl")
@@ -205,7 +205,7 @@ func TestARestoreOfAnEndWithoutItsLastFlushIsRepaired(t *testing.T) {
 	w.put(table.Item{Key: schema.LikeCountKey(post), Attrs: []table.Attr{
 		attr(schema.AttrLikes, table.N(1)), attr(schema.AttrFlushed(last.Flush.Inc), table.N(1)),
 	}})
-	w.must(w.Unlike(t.Context(), "carl", post)) // each reader of the like concludes the same as the repair
+	w.must(w.Unlike(t.Context(), "carl", post)) // this unlike reads the like in the same way as the repair
 	w.quiet()
 	assert.Equal(t, map[audit.Kind]int{audit.LikeCount: 1}, w.repaired(w.now()))
 	assert.Equal(t, int64(1), w.likeCount(post))
@@ -214,8 +214,8 @@ func TestARestoreOfAnEndWithoutItsLastFlushIsRepaired(t *testing.T) {
 	assert.Equal(t, int64(2), w.likeCount(post))
 }
 
-// A scan copies the table in the middle of a load. Then the processes stop at once, the queues stay, and new
-// processes run on the copy. After the repair every count matches its items.
+// A scan copies the table in the middle of a load. Then all processes stop at the same time, the queues
+// stay, and new processes run on the copy. After the repair every count equals the number of its items.
 func TestARestoreInTheMiddleOfALoadEndsExact(t *testing.T) {
 	uncounted := 0
 	for seed := range uint64(8) {
@@ -231,7 +231,7 @@ func TestARestoreInTheMiddleOfALoadEndsExact(t *testing.T) {
 				clients.Go(func() {
 					rng := rand.New(rand.NewPCG(seed, uint64(i)))
 					for load.Err() == nil {
-						_ = w.restoreAct(load, fmt.Sprintf("fan%d", i), posts, rng) // a call may conflict with others
+						_ = w.restoreAct(load, fmt.Sprintf("fan%d", i), posts, rng) // a conflict does no harm
 						acts <- struct{}{}
 					}
 				})
@@ -243,7 +243,7 @@ func TestARestoreInTheMiddleOfALoadEndsExact(t *testing.T) {
 			}
 			acted(30)
 			release := func() {}
-			if seed%2 == 0 { // every window that begins now is open in the copy
+			if seed%2 == 0 { // each window that begins now is unfinished in the copy
 				release = store.hold()
 				w.until("a stamp", store.waits)
 			}
@@ -251,7 +251,7 @@ func TestARestoreInTheMiddleOfALoadEndsExact(t *testing.T) {
 			restoredTo := w.now()
 			release()
 			acted(20)
-			w.stop() // some messages are unanswered, and stay in the queues
+			w.stop() // unanswered messages stay in the queues
 			stopLoad()
 			clients.Wait()
 
@@ -264,7 +264,7 @@ func TestARestoreInTheMiddleOfALoadEndsExact(t *testing.T) {
 	assert.Positive(t, uncounted, "the copies had open likes")
 }
 
-// restoreAct makes one call whose effect has a count.
+// restoreAct makes one random call that changes a count.
 func (w *world) restoreAct(ctx context.Context, fan string, posts []string, rng *rand.Rand) error {
 	post := posts[rng.IntN(len(posts))]
 	switch rng.IntN(8) {
@@ -285,7 +285,7 @@ func (w *world) restoreAct(ctx context.Context, fan string, posts []string, rng 
 	}
 }
 
-// wantExact compares each count with its items, without the counting code of the product.
+// wantExact compares each count with the number of its items, without the counting code of the product.
 func (w *world) wantExact() {
 	w.t.Helper()
 	likers, comments, followers, following := map[string]int64{}, map[string]int64{}, map[string]int64{}, map[string]int64{}
@@ -329,9 +329,9 @@ func (w *world) wantExact() {
 	assert.NotEmpty(w.t, followers)
 }
 
-// A backup of the embedded engine copies the queue before the table, and the queue stands still. So the
-// messages of a window that is open in the copy are in the copy, too, and need no repair. If they are too old
-// by then, a walk finds the likes.
+// A backup of the embedded engine copies the queue before the table, and stops the queue during both copies.
+// So if a window is unfinished in the copy, its messages are also in the copy, and no repair is necessary. If
+// the messages are already too old, a walk finds the likes.
 func TestABackupBetweenStampAndFlushNeedsNoRepair(t *testing.T) {
 	for name, later := range map[string]time.Duration{"at once": 0, "40 days later": 40 * 24 * time.Hour} {
 		t.Run(name, func(t *testing.T) {

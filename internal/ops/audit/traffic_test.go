@@ -21,7 +21,7 @@ import (
 	"fanfare/messages"
 )
 
-// delivered makes posts of ann and waits for their deliveries.
+// delivered makes posts of ann, and waits for their deliveries.
 func (w *world) delivered(n int) (posts []string) {
 	w.t.Helper()
 	for range n {
@@ -37,7 +37,7 @@ func (w *world) delivered(n int) (posts []string) {
 	return posts
 }
 
-// backfill requests the backfill of a follow, and waits for it.
+// backfill requests the backfill of a follow, and waits until no message is left.
 func (w *world) backfill(follower, author string) {
 	w.t.Helper()
 	w.must(w.askForBackfill(w.t.Context(), follower, author))
@@ -58,8 +58,9 @@ func (w *world) askForBackfill(ctx context.Context, follower, author string) err
 	return w.broker.Publish(queue.TopicBackfills, msg)
 }
 
-// An import beside the daemons brings a follow of years ago after the author's posts were
-// delivered. Its backfill copies them later, from the first post that the follow shows.
+// An import, which runs beside the daemons, adds a follow from years ago after the author's
+// posts were delivered. The backfill copies the posts later, beginning with the first post
+// that the follow shows.
 func TestAnImportedFollowIsOwedNoEntryBeforeItsBackfillAndBelowItsFirstPost(t *testing.T) {
 	for name, open := range backends {
 		t.Run(name, func(t *testing.T) {
@@ -103,8 +104,8 @@ func TestAnImportedFollowIsOwedNoEntryBeforeItsBackfillAndBelowItsFirstPost(t *t
 	}
 }
 
-// A home merges in the posts of a pulled author from one post on, and owes no entry for any of them. Posts
-// below that post are in the home by their entries, or hidden.
+// A pulled author's posts from a certain post on are merged into a home, which needs no entry for these
+// posts. Older posts are in the home by their entries, or hidden.
 func TestOnlyPostsThatNoMarkMergesAreOwed(t *testing.T) {
 	w := newWorld(t, tabletest.NewMemory())
 	w.people("ann", "bob")
@@ -149,8 +150,8 @@ func TestOnlyPostsThatNoMarkMergesAreOwed(t *testing.T) {
 	}
 }
 
-// A fan-out skips an away follower. The delivery record does not store the follower's name, so a chunk that
-// skipped a follower owes nothing.
+// A fan-out skips an away follower. The delivery record does not have the names of skipped followers, so no
+// entry is required for a chunk that skipped a follower.
 func TestAFollowerThatWasSkippedIsOwedNoEntry(t *testing.T) {
 	w := newWorld(t, tabletest.NewMemory())
 	w.people("ann", "bob", "carl")
@@ -165,8 +166,8 @@ func TestAFollowerThatWasSkippedIsOwedNoEntry(t *testing.T) {
 	assert.Empty(t, all)
 }
 
-// refollowed is a table in which a follow ends and is made again with the same time. That happens between the
-// cheap read of an entry, which finds no entry, and the transaction that confirms the loss.
+// refollowed is a table in which a follow ends and is made again with the same time. This happens after the
+// cheap read of an entry, which finds no entry, and before the transaction that confirms the loss.
 type refollowed struct {
 	table.Store
 	do func()
@@ -198,7 +199,7 @@ func TestAFollowThatComesAgainMeanwhileIsOwedNothingYet(t *testing.T) {
 	cfg := w.cfg
 	store := &refollowed{w.store, func() {
 		w.must(w.Unfollow(t.Context(), "carl", "ann"))
-		w.drop(entryKey("carl", post, "ann")) // as the removal after an unfollow
+		w.drop(entryKey("carl", post, "ann")) // as the removal after an unfollow does
 		imported()
 	}}
 	cfg.Store = store

@@ -23,7 +23,7 @@ import (
 	"fanfare/internal/table/tabletest"
 )
 
-// veiled is a table on which the last item of a transaction becomes visible seconds after the first item.
+// veiled is a table in which the last item of a transaction becomes visible seconds after the first item.
 type veiled struct {
 	table.Store
 	key   table.Key
@@ -43,14 +43,14 @@ func (s veiled) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page, 
 	}
 }
 
-// nowhere takes the messages of calls whose work no test looks at.
+// nowhere drops the messages of calls, because no test needs their work.
 type nowhere struct{}
 
 func (nowhere) Publish(string, ...*message.Message) error { return nil }
 func (nowhere) Close() error                              { return nil }
 
-// DynamoDB shows the items of a transaction one by one until it answers, even to consistent reads. A count
-// that is visible before its edge is no damage, and no repair may change it (I4).
+// Until DynamoDB answers a transaction, even consistent reads may see only some of its items. If a count
+// is visible before its edge, this is no damage, and no repair may change the count (I4).
 func TestACountIsNotJudgedWhileItsTransactionBecomesVisible(t *testing.T) {
 	for name, damaged := range map[string]bool{"sound": false, "damaged": true} {
 		t.Run(name, func(t *testing.T) {
@@ -93,8 +93,8 @@ func TestACountIsNotJudgedWhileItsTransactionBecomesVisible(t *testing.T) {
 	}
 }
 
-// After a restore thousands of counts may differ. Each difference has to stay for seconds, and the walk waits
-// once for all of them.
+// After a restore thousands of counts may differ. Each difference must stay for seconds before it is a
+// finding, and the walk waits for all differences together.
 func TestAWalkDoesNotWaitForEachCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem, ids := tabletest.NewMemory(), id.NewGenerator(time.Now)

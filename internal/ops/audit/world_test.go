@@ -33,7 +33,7 @@ import (
 	"fanfare/messages"
 )
 
-// backends are the tables that run in this process.
+// backends has functions that open the tables of this process.
 var backends = map[string]func(t *testing.T) table.Store{
 	"memory": func(*testing.T) table.Store { return tabletest.NewMemory() },
 	"stale":  func(*testing.T) table.Store { return tabletest.Stale(tabletest.NewMemory(), 1) },
@@ -48,7 +48,7 @@ var backends = map[string]func(t *testing.T) table.Store{
 
 const timelineTTL = 30 * 24 * time.Hour
 
-// world is a whole system: the domain, its workers and an audit on one table.
+// world is a whole system: the domain, its workers and an audit, on one table.
 type world struct {
 	*feed.Service
 	*home.Homes
@@ -59,12 +59,12 @@ type world struct {
 	store table.Store
 	audit *audit.Audit
 	cfg   audit.Config
-	// ahead is how far the clock of the world is ahead.
+	// ahead is the time by which the clock of the world is ahead.
 	ahead  atomic.Int64
 	broker *queueembedded.Broker
-	// stop ends the workers, and returns once they have ended.
+	// stop ends the workers, and returns after they have ended.
 	stop func()
-	// sweep does the work of UserForgotten. While it is nil, the tests sweep.
+	// sweep handles UserForgotten. If sweep is nil, the tests themselves sweep.
 	sweep atomic.Pointer[queue.Handler]
 }
 
@@ -88,7 +88,7 @@ func openQueue(t *testing.T, dir string, fs vfs.FS, now func() time.Time) *queue
 	return broker
 }
 
-// run starts a system on a table and on the queues of the world.
+// run starts a system on a table, with the queues of the world.
 func (w *world) run(store table.Store) {
 	t := w.t
 	t.Helper()
@@ -120,10 +120,10 @@ func (w *world) run(store table.Store) {
 		queue.TopicPosts: worker.HandlePosts, queue.TopicBackfills: backfills, queue.TopicChunks: worker.HandleChunks,
 	} {
 		c := &queue.Consumer{Topic: topic, Broker: w.broker, Handle: handle, Workers: 4, Now: w.now, Log: zap.NewNop()}
-		running.Go(func() { _ = c.Run(ctx) }) // nil after a stop
+		running.Go(func() { _ = c.Run(ctx) }) // Run returns nil after a stop
 	}
 	likes := likeagg.New(likeagg.Config{Store: store, Broker: w.broker, Now: w.now, Window: 10 * time.Millisecond, IndexLikes: true})
-	running.Go(func() { _ = likes.Run(ctx) }) // nil after a stop
+	running.Go(func() { _ = likes.Run(ctx) }) // Run returns nil after a stop
 	w.stop = func() {
 		stop()
 		running.Wait()
@@ -138,13 +138,13 @@ func (w *world) must(err error) {
 	require.NoError(w.t, err)
 }
 
-// walk walks once over the table and returns the findings.
+// walk walks over the table once, and returns the findings.
 func (w *world) walk(repair bool) ([]audit.Finding, audit.Summary) {
 	w.t.Helper()
 	return w.walkAfter(time.Time{}, repair)
 }
 
-// walkAfter is walk for a table that was restored to a time.
+// walkAfter walks over a table that was restored to a time, and returns the findings.
 func (w *world) walkAfter(restoredTo time.Time, repair bool) ([]audit.Finding, audit.Summary) {
 	w.t.Helper()
 	var all []audit.Finding
@@ -159,7 +159,7 @@ func (w *world) until(what string, holds func() bool) {
 	deadline := time.Now().Add(30 * time.Second)
 	for !holds() {
 		require.Truef(w.t, time.Now().Before(deadline), "%s did not happen in time", what)
-		<-time.After(5 * time.Millisecond) // between two looks
+		<-time.After(5 * time.Millisecond) // the pause between two checks
 	}
 }
 
@@ -193,7 +193,7 @@ func (w *world) post(author string) string {
 	return p.ID
 }
 
-// town is a world with records of each kind: ann has followers, posts, comments and likes.
+// town returns a world with records of each kind: ann has followers, posts, comments and likes.
 func town(t *testing.T, store table.Store) (w *world, posts []string) {
 	t.Helper()
 	w = newWorld(t, store)

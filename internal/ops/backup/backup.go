@@ -1,12 +1,12 @@
-// Package backup copies the files of a data directory that does not change into a
-// directory of their own, and back into an empty one. docs/decisions/0032-backup.md has
-// the reasons.
+// Package backup copies the files of a data directory that does not change into a new
+// directory, and copies them back into an empty data directory.
+// docs/decisions/0032-backup.md has the reasons.
 //
-// A backup is whole or does not exist (I5): the list of its files, with their sizes and
+// A backup is complete or does not exist (I5): the list of its files, with their sizes and
 // checksums, is written last, when all files are on the disk. A restore refuses a directory
 // without a list, and a file that differs from the list. A data directory that a restore
-// did not fill completely cannot be opened. The package must never overwrite anything, and
-// never know the stored data.
+// has not filled completely cannot be opened. Package backup must never overwrite anything,
+// and never depend on the contents of the stored data.
 package backup
 
 import (
@@ -30,19 +30,18 @@ import (
 	"fanfare/internal/strictjson"
 )
 
-// format is the format of a backup that this version writes, and the newest format that
-// it reads.
+// format is the format of the backups that this version writes. This version reads no newer format.
 const format = 1
 
 // listFile is the file that makes a directory a backup.
 const listFile = "backup.json"
 
-// Contents are the list of a backup.
+// Contents is the list of a backup.
 type Contents struct {
 	Format int `json:"format"`
 	// DataFormat is the format of the data directory.
 	DataFormat int `json:"data_format"`
-	// MadeAt is the time of the data, Version the version of the program.
+	// MadeAt is the time of the data, and Version is the version of the program.
 	MadeAt  time.Time `json:"made_at"`
 	Version string    `json:"version"`
 	Files   []File    `json:"files"`
@@ -50,13 +49,13 @@ type Contents struct {
 
 // File is a file of a backup.
 type File struct {
-	// Name is its path in the backup and in the data directory, with slashes.
+	// Name is the file's path in the backup and in the data directory, with slashes.
 	Name   string `json:"name"`
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"`
 }
 
-// Bytes returns the size of all files.
+// Bytes returns the total size of all files.
 func (c Contents) Bytes() (sum int64) {
 	for _, f := range c.Files {
 		sum += f.Bytes
@@ -64,19 +63,19 @@ func (c Contents) Bytes() (sum int64) {
 	return sum
 }
 
-// Source are the files to copy.
+// Source names the files that a backup copies.
 type Source struct {
 	// Dir is the data directory, which this process has open.
 	Dir *datadir.Dir
 	// Stores is the directory with the files of the table and the queue.
 	Stores string
-	// MadeAt and Version are copied into the Contents.
+	// MadeAt and Version are copied to the Contents.
 	MadeAt  time.Time
 	Version string
 }
 
-// Prepare makes the directory of a backup, unless an empty one exists. It must not be in the
-// data directory data.
+// Prepare makes the directory of a backup, unless an empty directory exists. The directory
+// must not be inside of the data directory data.
 func Prepare(dir, data string) error {
 	if in, err := within(data, dir); err != nil {
 		return fmt.Errorf("backup directory %s: %w", dir, err)
@@ -97,8 +96,7 @@ func Prepare(dir, data string) error {
 	return nil
 }
 
-// Write copies the source into the directory that Prepare made. If it fails, the directory
-// is empty afterwards.
+// Write copies the source into the directory that Prepare made. If Write fails, it empties the directory.
 func Write(ctx context.Context, dir string, s Source) (_ Contents, err error) {
 	c := Contents{Format: format, DataFormat: s.Dir.Format(), MadeAt: s.MadeAt.UTC(), Version: s.Version}
 	defer func() {
@@ -127,7 +125,7 @@ func Write(ctx context.Context, dir string, s Source) (_ Contents, err error) {
 	return c, datadir.WriteFile(filepath.Join(dir, listFile), append(list, '\n'))
 }
 
-// addStore copies the files of a store, which has no subdirectories.
+// addStore copies the files of a store. A store has no subdirectories.
 func (c *Contents) addStore(ctx context.Context, dir, from, store string) error {
 	entries, err := os.ReadDir(filepath.Join(from, store))
 	if err != nil {
@@ -155,7 +153,7 @@ func (c *Contents) add(ctx context.Context, source, dir, name string) error {
 }
 
 // Read returns the list of the backup in dir, and refuses a list that this version cannot
-// restore. It does not look at the files.
+// restore. It does not read the listed files.
 func Read(dir string) (c Contents, err error) {
 	text, err := readList(filepath.Join(dir, listFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -190,7 +188,7 @@ func Read(dir string) (c Contents, err error) {
 	return c, nil
 }
 
-// maxList bounds the list of a backup, in bytes: a million files.
+// maxList is the maximum size of a backup's list, in bytes. This is enough for a million files.
 const maxList = 256 << 20
 
 func readList(name string) ([]byte, error) {
@@ -206,13 +204,13 @@ func readList(name string) ([]byte, error) {
 	return text, err
 }
 
-// ErrRemains is the refusal to remove the remains of an earlier restore.
+// ErrRemains means that the caller refused to remove the remains of an earlier restore.
 var ErrRemains = errors.New("nothing was restored: the directory has the remains of a restore that did not end")
 
 // Restore copies the backup in dir into the data directory data, which must be new or empty.
-// If an earlier restore into data did not end, Restore removes its remains, provided that
-// remove agrees. If Restore fails, the data directory is empty, or stays half restored and
-// cannot be opened.
+// If data has the remains of an unfinished restore, Restore calls remove, and deletes the
+// remains if remove returns nil. If Restore fails, the data directory is empty, or it stays
+// half restored and cannot be opened.
 func Restore(ctx context.Context, dir, data string, remove func(remains []string) error) (c Contents, err error) {
 	if c, err = Read(dir); err != nil {
 		return c, err
@@ -242,7 +240,7 @@ func Restore(ctx context.Context, dir, data string, remove func(remains []string
 	return c, to.Filled()
 }
 
-// fill copies the files of a backup and compares them with its list.
+// fill copies the files of a backup, and compares the copies with the list.
 func fill(ctx context.Context, dir, data string, c Contents) error {
 	for _, store := range []string{datadir.Table, datadir.Queue} {
 		if err := os.Mkdir(filepath.Join(data, store), 0o700); err != nil {
@@ -262,7 +260,7 @@ func fill(ctx context.Context, dir, data string, c Contents) error {
 	return errors.Join(syncDir(filepath.Join(data, datadir.Table)), syncDir(filepath.Join(data, datadir.Queue)), syncDir(data))
 }
 
-// emptied removes the given names from a directory, or all if there are none.
+// emptied removes the files with the given names from a directory. Without names it removes all files.
 func emptied(dir string, names ...string) error {
 	if len(names) == 0 {
 		entries, err := os.ReadDir(dir)
@@ -280,7 +278,7 @@ func emptied(dir string, names ...string) error {
 	return errors.Join(errs...)
 }
 
-// copyFile copies a file to a new one, which is on the disk when copyFile returns.
+// copyFile copies a file to a new file. When copyFile returns, the new file is on the disk.
 func copyFile(ctx context.Context, source, target string) (_ File, err error) {
 	in, err := os.Open(source)
 	if err != nil {
@@ -301,7 +299,7 @@ func copyFile(ctx context.Context, source, target string) (_ File, err error) {
 
 // reader reads a file until ctx ends.
 type reader struct {
-	ctx context.Context //nolint:containedctx // the life of one copy
+	ctx context.Context //nolint:containedctx // the context of one copy
 	io.Reader
 }
 

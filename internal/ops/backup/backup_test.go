@@ -25,7 +25,7 @@ func write(t *testing.T, text string, elements ...string) {
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
-// source returns a data directory with invented stores: the package knows no store.
+// source returns a data directory with invented stores, because package backup knows no store.
 func source(t *testing.T) backup.Source {
 	t.Helper()
 	path := t.TempDir()
@@ -52,7 +52,7 @@ func made(t *testing.T) string {
 	return dir
 }
 
-// tree returns the files below a directory by their names.
+// tree returns the contents of the files below a directory, by their paths.
 func tree(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -85,13 +85,13 @@ func TestABackupComesBackAsItWas(t *testing.T) {
 	assert.Len(t, restored.Files, 5)
 	assert.Equal(t, int64(len("log of table")+len("log of queue")+52), restored.Bytes())
 	want, got := tree(t, from.Stores), tree(t, to)
-	delete(want, "table/LOCK") // Pebble's own
+	delete(want, "table/LOCK") // Pebble makes this file
 	delete(want, "queue/LOCK")
 	assert.Equal(t, want, got)
 	require.ErrorContains(t, backup.Prepare(dir, t.TempDir()), "is not empty")
 }
 
-// A link gives a directory a second path.
+// A link gives a directory a second path, which Prepare and Restore must notice.
 func TestABackupAndItsDataAreApart(t *testing.T) {
 	base := t.TempDir()
 	data, link := filepath.Join(base, "data"), filepath.Join(base, "link")
@@ -115,7 +115,7 @@ func TestABackupAndItsDataAreApart(t *testing.T) {
 	}
 }
 
-// Whatever happens to a backup, a restore refuses it and leaves an empty data directory.
+// A restore refuses every damaged or incomplete backup, and leaves an empty data directory.
 func TestADamagedOrHalfBackupIsRefused(t *testing.T) {
 	edit := func(change func(c *backup.Contents)) func(t *testing.T, dir string) {
 		return func(t *testing.T, dir string) {
@@ -162,7 +162,7 @@ func TestADamagedOrHalfBackupIsRefused(t *testing.T) {
 			tt.damage(t, dir)
 			_, err := backup.Restore(t.Context(), dir, to, refuse)
 			require.ErrorContains(t, err, tt.want)
-			entries, _ := os.ReadDir(to) // it may not even exist
+			entries, _ := os.ReadDir(to) // the directory may not exist
 			if len(entries) > 0 {
 				require.Len(t, entries, 1)
 				assert.Equal(t, "LOCK", entries[0].Name())
@@ -194,8 +194,8 @@ func TestARestoreWritesOverNothing(t *testing.T) {
 	}
 }
 
-// A restore that died leaves a directory that no process accepts as data. The next restore clears the
-// directory if it may.
+// A restore that died leaves a directory that no process accepts as data. The next restore empties
+// the directory if it may.
 func TestAHalfRestoredDirectoryIsNoData(t *testing.T) {
 	to := t.TempDir()
 	dir, _, err := datadir.OpenEmpty(to)
@@ -241,7 +241,7 @@ func TestABackupThatFailsLeavesNothing(t *testing.T) {
 	assert.Equal(t, map[string]string{"LOCK": ""}, tree(t, to))
 }
 
-// The list has the checksum of each file, so that other tools can check a backup.
+// The list has the checksum of each file, so that other programs can check a backup.
 func TestTheListIsReadable(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(made(t), "backup.json"))
 	require.NoError(t, err)

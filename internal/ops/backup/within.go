@@ -7,12 +7,12 @@ import (
 	"path/filepath"
 )
 
-// within reports whether the directory inner is outer, or would be below outer. It compares
-// the files, because a link or a mount gives a directory a second path.
+// within reports whether the directory inner is outer, or would be below outer. within
+// compares files instead of paths, because a link or a mount gives a directory a second path.
 func within(outer, inner string) (bool, error) {
 	out, err := os.Stat(outer)
 	if err != nil {
-		return false, ignoreAbsent(err) // nothing is in it
+		return false, ignoreAbsent(err) // an absent directory contains nothing
 	}
 	at, err := existing(inner)
 	for err == nil {
@@ -28,8 +28,8 @@ func within(outer, inner string) (bool, error) {
 	return false, err
 }
 
-// existing returns the path, without links, of a directory or of the lowest existing one above
-// it.
+// existing returns the path of a directory without links. If the directory does not exist,
+// existing returns the path of its lowest parent that exists.
 func existing(dir string) (string, error) {
 	at, err := filepath.Abs(dir)
 	for err == nil {

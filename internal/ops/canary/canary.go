@@ -1,11 +1,10 @@
-// Package canary shows from the inside that Fanfare works: an author of its own posts, and
-// a reader of its own waits for the post in its home, likes the post and waits for the
-// count. So a queue without consumers, or a worker that hangs, is noticed before a user
-// complains.
+// Package canary shows from the inside that Fanfare works. An author of the canary posts. A reader
+// of the canary waits for the post in its home, likes the post, and waits for the count. So the
+// canary notices a queue without consumers, or a worker that hangs, before a user complains.
 //
-// It uses the domain as the API does, but without HTTP and tokens. It must never touch the
-// data of another user, keep a post that it made, or end the process: its failures are
-// metrics and lines in the log.
+// Package canary uses the domain as the API does, but without HTTP and tokens. It must
+// never change the data of another user, keep a post that it made, or end the process: its
+// failures are metrics and lines in the log.
 package canary
 
 import (
@@ -23,7 +22,7 @@ import (
 	"fanfare/internal/page"
 )
 
-// The users of the canary. All processes share them.
+// The users of the canary. All processes share these users.
 const (
 	Author = "fanfare-canary-author"
 	Reader = "fanfare-canary-reader"
@@ -31,7 +30,7 @@ const (
 
 // The steps of a round.
 const (
-	// StepPost makes the post. The first time it also makes the users and the follow.
+	// StepPost makes the post. The first StepPost also makes the users and the follow.
 	StepPost = "post"
 	// StepVisible waits for the post in the reader's home.
 	StepVisible = "visible"
@@ -43,20 +42,19 @@ const (
 	StepDelete = "delete"
 )
 
-// Steps returns all steps, in their order.
+// Steps returns all steps in their order.
 func Steps() []string { return []string{StepPost, StepVisible, StepLike, StepCounted, StepDelete} }
 
 const (
 	// every is the time between the beginnings of two rounds.
 	every = 10 * time.Second
-	// patience bounds a step. A step that takes longer has failed.
+	// patience is the timeout of a step.
 	patience = 30 * time.Second
-	// cleaning bounds the delete at a stop.
+	// cleaning is the timeout of the delete at a stop.
 	cleaning = 2 * time.Second
-	// beat is the time between two calls of Alive.
+	// beat is the minimum time between two calls of Alive.
 	beat = 30 * time.Second
-	// newest is the number of posts that the canary looks at. It is above 1, because other processes have
-	// canaries, too.
+	// newest is the number of posts that the canary reads. It is above 1, because other processes also have canaries.
 	newest = 10
 )
 
@@ -75,26 +73,25 @@ type Homes interface {
 	Home(ctx context.Context, viewer string, query home.Query, in page.Request) (page.List[feed.HomeItem], error)
 }
 
-// Canary is one canary. All fields but Alive are required.
+// Canary tries the parts of Fanfare in rounds. All fields except Alive are required.
 type Canary struct {
 	Feed  Feed
 	Homes Homes
-	// Passed is called for each step that succeeded, with the time that it took.
+	// Passed is called for each step that succeeded, with the duration of the step.
 	Passed func(step string, took time.Duration)
-	// Failed is called for each step that failed. The later steps are left out, except the
-	// delete.
+	// Failed is called for each step that failed. After a failed step, the round only deletes the post.
 	Failed func(step string)
-	// Alive, if not nil, is called when a round has passed, every 30 seconds at most. A dead canary
-	// fails no step, so an alarm has to notice that these calls are missing.
+	// Alive, if not nil, is called after a successful round, at most every 30 seconds. A dead
+	// canary reports no failed step, so an alarm has to notice that these calls are missing.
 	Alive func()
 	Log   *zap.Logger
 
 	entered bool
 	failing bool
-	alive   time.Time // the last call of Alive
+	alive   time.Time // the time of the last call of Alive
 }
 
-// Run makes a round every 10 seconds until ctx ends. Its error is always nil.
+// Run starts a round every 10 seconds until ctx ends. The error is always nil.
 func (c *Canary) Run(ctx context.Context) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -108,8 +105,8 @@ func (c *Canary) Run(ctx context.Context) error {
 	}
 }
 
-// round logs the first of several failed rounds, and the first successful round after
-// them.
+// round does one round. It logs the first of several failed rounds, and the first
+// successful round after a failure.
 func (c *Canary) round(ctx context.Context) {
 	post, failed, err := c.look(ctx)
 	if post != "" {
@@ -127,7 +124,7 @@ func (c *Canary) round(ctx context.Context) {
 	}
 }
 
-// passed logs the end of failures, and calls Alive.
+// passed logs the end of a series of failures, and calls Alive.
 func (c *Canary) passed() {
 	if c.failing {
 		c.failing = false
@@ -139,8 +136,8 @@ func (c *Canary) passed() {
 	}
 }
 
-// look posts, waits, likes and waits. It returns the post, "" for none, and the step that
-// failed.
+// look makes a post, waits for the post in the home, likes the post, and waits for the
+// count. It returns the post, "" for none, and the name of the failed step.
 func (c *Canary) look(ctx context.Context) (post, failed string, err error) {
 	for _, step := range []struct {
 		name string
@@ -162,7 +159,7 @@ func (c *Canary) look(ctx context.Context) (post, failed string, err error) {
 	return post, "", nil
 }
 
-// step runs one step and reports its result. A stop is no failure.
+// step runs one step and reports the result. A step that a stop interrupts is not reported.
 func (c *Canary) step(ctx context.Context, name string, patience time.Duration, run func(context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -203,7 +200,7 @@ func (c *Canary) counted(ctx context.Context, post string) (bool, error) {
 	return count.Count == 1, err
 }
 
-// remove deletes the post, even at a stop.
+// remove deletes the post. At a stop, remove does not use the ended context.
 func (c *Canary) remove(ctx context.Context, post string) error {
 	limit := patience
 	if ctx.Err() != nil {
@@ -212,11 +209,11 @@ func (c *Canary) remove(ctx context.Context, post string) error {
 	return c.step(ctx, StepDelete, limit, func(ctx context.Context) error { return c.Feed.DeletePost(ctx, Author, post) })
 }
 
-// errLate means that a wait took too long.
+// errLate means that the awaited result did not appear in time.
 var errLate = errors.New("it did not happen in time")
 
-// until looks until done returns true. It repeats looks that fail: its error contains the
-// last failure.
+// until calls done until done returns true. A failed call is repeated, and the error of
+// until contains the last failure.
 func until(ctx context.Context, done func() (bool, error)) error {
 	waits := backoff.Exponential{First: 10 * time.Millisecond, Most: 500 * time.Millisecond}
 	var last error

@@ -20,8 +20,8 @@ import (
 	"fanfare/internal/page"
 )
 
-// stage is a feed in which a post becomes visible after one delay, and its like is counted after another
-// delay. Each call whose name is in fails returns its error.
+// stage is a feed in which a post becomes visible after the delay visible, and a like is counted after
+// the delay counted. A call whose name is in fails returns the error in fails.
 type stage struct {
 	mu               sync.Mutex
 	visible, counted time.Duration
@@ -89,8 +89,8 @@ func (s *stage) DeletePost(ctx context.Context, _, post string) error {
 	return errors.Join(ctx.Err(), s.fails["delete"])
 }
 
-// watch runs a canary on s for some virtual time, and calls change in the middle. It returns the passed steps
-// with their times, the failed steps, and the log.
+// watch runs a canary on s for some virtual time, and calls change in the middle of this time. watch returns
+// the passed steps with their durations, the failed steps, and the log.
 func watch(t *testing.T, s *stage, length time.Duration, change func()) (passed map[string][]time.Duration, failed []string, log []string) {
 	t.Helper()
 	s.posts, s.liked = map[string]time.Time{}, map[string]time.Time{}
@@ -105,7 +105,7 @@ func watch(t *testing.T, s *stage, length time.Duration, change func()) (passed 
 			Failed: func(step string) { failed = append(failed, step) }, Alive: s.alive,
 		}
 		go func() { ended <- c.Run(ctx) }()
-		<-time.After(length / 2) // virtual
+		<-time.After(length / 2) // virtual time
 		s.mu.Lock()
 		change()
 		s.mu.Unlock()
@@ -157,7 +157,7 @@ func TestAStepThatFailsIsCountedAndLoggedOnce(t *testing.T) {
 	}
 }
 
-// An alarm counts these calls, so a dead or failing canary must make none.
+// An alarm counts the calls of Alive, so a dead or failing canary must make no such call.
 func TestRoundsThatPassAreToldEveryThirtySeconds(t *testing.T) {
 	calls := 0
 	_, _, log := watch(t, &stage{alive: func() { calls++ }}, 125*time.Second, func() {})

@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// Alternative is another way to serve the load. Its cost is computed: none was run beside
-// Fanfare on AWS.
+// Alternative is another way to serve the load. Its cost is computed: no alternative was
+// run beside Fanfare on AWS.
 type Alternative struct {
 	Name string `json:"name"`
-	// Dollars is the cost of a month, 0 if it is unknown for this load.
+	// Dollars is the cost of a month, 0 if the cost is unknown for this load.
 	Dollars float64 `json:"dollars_per_month"`
 	Note    string  `json:"note"`
 }
 
-// The work of one machine with the embedded engine, in microseconds of a CPU
-// (docs/PERFORMANCE.md), and the largest disk of a machine.
+// The work of one machine with the embedded engine, in microseconds of CPU time
+// (docs/PERFORMANCE.md), and the largest machine and disk.
 const (
 	machineDelivery, machinePost, machinePage, machineLike = 1.4, 135, 160, 100
 	machineCPUs                                            = 2
@@ -24,7 +24,7 @@ const (
 	diskGB                                                 = 16_384
 )
 
-// alternatives are further ways to serve a load, the cheapest first if all of them can.
+// alternatives returns other ways to serve a load. If all of them can serve the load, the cheapest is first.
 func alternatives(e *Estimate, p Prices) []Alternative {
 	l := e.Load
 	var all []Alternative
@@ -50,8 +50,8 @@ func alternatives(e *Estimate, p Prices) []Alternative {
 	return append(all, Alternative{"Postgres by pull, Multi-AZ", 0, "some $250 at 100,000 users and $1,400 at a million, with 100 followers each"})
 }
 
-// machine is the price of one machine with its disk, snapshots, address and egress. carried
-// reports whether one machine can serve the load.
+// machine returns the price of one machine with its disk, snapshots, address and egress.
+// carried reports whether one machine can serve the load.
 func machine(e *Estimate, p Prices) (dollars float64, carried bool) {
 	l := e.Load
 	perDay := l.Users * (l.PostsPerDay*(l.Followers*machineDelivery+machinePost) + l.ReadsPerDay*machinePage + l.LikesPerDay*machineLike)
@@ -63,7 +63,7 @@ func machine(e *Estimate, p Prices) (dollars float64, carried bool) {
 	return hoursAMonth*(cpus*p.of(priceMachineCPU)+p.of(priceAddress)) + e.Total.Stored*(p.of(priceDisk)+p.of(priceSnapshot)) + egress, true
 }
 
-// verdict is the comparison in one sentence.
+// verdict compares the alternatives in one sentence.
 func (e *Estimate) verdict() string {
 	share := 0.
 	for _, line := range e.Lines {

@@ -23,7 +23,7 @@ import (
 	"fanfare/messages"
 )
 
-// A reader of 50 authors, with one post each, is refreshed, goes away and returns.
+// A reader with 50 followees, who have one post each, is refreshed, goes away and returns.
 func TestTheEstimateHasTheUnitsOfARefreshAndAReturn(t *testing.T) {
 	const followees, days = 50, 14
 	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
@@ -60,7 +60,7 @@ func TestTheEstimateHasTheUnitsOfARefreshAndAReturn(t *testing.T) {
 		_, err := f.CreatePost(t.Context(), author, feed.PostInput{Text: "missed"})
 		require.NoError(t, err)
 	}
-	_, err := homes.Home(t.Context(), reader, home.Query{}, page.Request{}) // makes the presence returning, by one write
+	_, err := homes.Home(t.Context(), reader, home.Query{}, page.Request{}) // one write: the presence becomes returning
 	require.NoError(t, err)
 	returned := handle(&messages.Returned{UserID: reader, V: 1})
 	returned.Write++
@@ -89,14 +89,14 @@ func TestAwayAndPulledSharesTakeTheirPartOfTheDeliveries(t *testing.T) {
 	l.AwayShare, l.PulledShare, l.ReturnsPerDay = 0.4, 0.25, 0.1
 	after := estimate(t, l)
 	fanOut, homes, away := row(t, after, RowFanOut), row(t, after, RowHomes), row(t, after, RowAway)
-	// 1,000 users of 100 followers and as many followees, with 2 posts a day.
+	// 1,000 users have 100 followers and 100 followees each, and make 2 posts a day.
 	for _, tt := range []struct {
 		what      string
 		got, want float64
 	}{
 		{"fan-out writes", fanOut.Writes, 1500*(100+2) - 1500*100*0.4},
 		{"fan-out reads", fanOut.Reads, 1500 * (2 + 3)},
-		{"homes reads", homes.Reads, 10_000 * (42 + 5)}, // a quarter of 200 posts comes from 5 authors with 10
+		{"homes reads", homes.Reads, 10_000 * (42 + 5)}, // a quarter of 200 posts, from 5 authors with 10 posts each
 		{"away writes", away.Writes, 600/7.*102 + 40*(100+3+50)},
 		{"away reads", away.Reads, 600/7.*(1+4) + 40*(1+8+100)},
 		{"away messages", away.Messages, 600/7. + 40},

@@ -5,13 +5,13 @@ import (
 	"math"
 )
 
-// Line is a line of the bill of a month.
+// Line is a line of the monthly bill.
 type Line struct {
 	Name    string  `json:"name"`
 	Dollars float64 `json:"dollars"`
 }
 
-// The names of the lines. The lines of tasks and of the network have more words.
+// The names of the lines. The names of the lines for tasks and for the network have additional words.
 const (
 	LineWrites   = "table writes"
 	LineReads    = "table reads"
@@ -25,45 +25,45 @@ const (
 	LineLogs     = "logs, insights, alarms"
 )
 
-// Tasks are the processes of each daemon, of one vCPU and 2 GB.
+// Tasks has the number of processes of each daemon. A process has one vCPU and 2 GB.
 type Tasks struct {
 	API     float64 `json:"api"`
 	FanOut  float64 `json:"fanout"`
 	LikeAgg float64 `json:"likeagg"`
-	// busy is the number of api processes that requests need, without live homes.
+	// busy is the number of api processes that the requests need, without live homes.
 	busy float64
 }
 
 func (t Tasks) sum() float64 { return t.API + t.FanOut + t.LikeAgg }
 
 const (
-	leastTasks = 2 // of each daemon, so that one may fail
+	leastTasks = 2 // tasks of each daemon: one of them may fail
 	taskGB     = 2
 
 	freeStorageGB = 25
-	freeRequests  = 1e6 // to SQS, in a month
+	freeRequests  = 1e6 // free requests to SQS in a month
 	freeEgressGB  = 100
 
-	idleReceives   = minutesADay * 12 // of a process and topic: one receive each five seconds
+	idleReceives   = minutesADay * 12 // receives in a day for a process and topic: one receive each five seconds
 	fanoutTopics   = 4
-	queuesAScraper = 10 // each topic has two queues
+	queuesAScraper = 10 // queues that a scrape reads: two for each topic
 
-	balancerNewConnections = 25 // a second, of a capacity unit
+	balancerNewConnections = 25 // new connections a second in one capacity unit
 	requestsAConnection    = 20
 	balancerConnections    = 3000
 	gateways               = 2
 	zones                  = 2
 
-	// The traffic between tasks and AWS, which passes the gateway if there is no
-	// endpoint.
+	// The kilobytes of traffic between tasks and AWS for a unit or a request. Without an
+	// endpoint this traffic passes the gateway.
 	readKB, writeKB, requestKB = 0.6, 0.3, 2
 
-	insightMetrics = 8 // of a task
+	insightMetrics = 8 // metrics of each task
 	logGBADay      = 0.03
-	alarms         = 39 // of deploy/cloudformation/alarms.yaml
+	alarms         = 39 // alarms in deploy/cloudformation/alarms.yaml
 )
 
-// tasks counts the processes that the rows need at the peak.
+// tasks returns the processes that the rows need at the peak.
 func tasks(l Load, all []Row) Tasks {
 	var sum Row
 	for _, r := range all {
@@ -79,7 +79,7 @@ func tasks(l Load, all []Row) Tasks {
 	}
 }
 
-// bill returns the lines of a month. The reservation is nil for a table on demand.
+// bill returns the lines of the monthly bill. The reservation is nil for a table on demand.
 func bill(e *Estimate, p Prices) (lines []Line, reservation *Reservation) {
 	l, d, t, n := e.Load, e.Deployment, e.Total, e.Tasks.sum()
 	lines, reservation = throughput(e, p)
@@ -107,7 +107,7 @@ func bill(e *Estimate, p Prices) (lines []Line, reservation *Reservation) {
 	), reservation
 }
 
-// calls counts the requests of clients in a day.
+// calls returns the number of clients' requests in a day.
 func calls(all []Row) (sum float64) {
 	for _, r := range all {
 		if r.api > 0 {
@@ -117,9 +117,9 @@ func calls(all []Row) (sum float64) {
 	return sum
 }
 
-// network is the cost of the tasks' way out. With public addresses the traffic to AWS costs nothing.
-// A NAT gateway bills the traffic of the queues, and without an endpoint also the traffic of the
-// table.
+// network returns the cost of the tasks' outgoing traffic. With public addresses the traffic to AWS
+// costs nothing. A NAT gateway bills the traffic of the queues and, if there is no endpoint, also
+// the traffic of the table.
 func network(e *Estimate, p Prices) Line {
 	if e.Deployment.Network == Addresses {
 		return Line{LineNetwork, e.Tasks.sum() * hoursAMonth * p.of(priceAddress)}
@@ -131,21 +131,21 @@ func network(e *Estimate, p Prices) Line {
 	return Line{LineNetwork, gateways*hoursAMonth*(p.of(priceNATHour)+p.of(priceAddress)) + kb*daysAMonth*kilobyte/gigabyte*p.of(priceNATGB)}
 }
 
-// egressDollars prices GB that leave AWS in a month, by tiers.
+// egressDollars returns the price of the gigabytes that leave AWS in a month, by tiers.
 func egressDollars(gb float64, p Prices) float64 {
 	return tiers(math.Max(0, gb-freeEgressGB), []tier{
 		{10_240, p.of(priceEgress10)}, {40_960, p.of(priceEgress50)}, {102_400, p.of(priceEgress150)}, {math.Inf(1), p.of(priceEgressAbove)},
 	})
 }
 
-// support returns the price of a Business plan for a bill of dollars.
+// support returns the price of a Business plan for a monthly bill.
 func support(dollars float64, p Prices) float64 {
 	return math.Max(p.of(priceSupportLeast), tiers(dollars, []tier{
 		{10_000, p.of(priceSupport10)}, {70_000, p.of(priceSupport80)}, {170_000, p.of(priceSupport250)}, {math.Inf(1), p.of(priceSupportAbove)},
 	}))
 }
 
-// tier is a price for a number of units, counted after the units of the previous tiers.
+// tier is a price for a number of units that follow the units of the previous tiers.
 type tier struct{ size, price float64 }
 
 func tiers(amount float64, all []tier) (dollars float64) {

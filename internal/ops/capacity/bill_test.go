@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// small is a load whose numbers a reader can check.
+// small returns a load with numbers that a reader can check.
 func small() Load {
 	l := DefaultLoad()
 	l.Users, l.Followers, l.PostsPerDay, l.ReadsPerDay, l.LikesPerDay = 1000, 100, 2, 10, 5
@@ -20,7 +20,7 @@ func small() Load {
 
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Max(math.Abs(a), math.Abs(b)) }
 
-// line returns the dollars of the line of e whose name has this beginning.
+// line returns the dollars of the line of e whose name begins with name.
 func line(t *testing.T, e Estimate, name string) float64 {
 	t.Helper()
 	for _, l := range e.Lines {
@@ -43,8 +43,8 @@ func TestAnEstimateMultipliesTheMeasuredUnits(t *testing.T) {
 		{"posts, writes", posts.Writes, 2000 * 9},
 		{"posts, stored", posts.Stored, 2000 * 365 * 1003 / 1e9},
 		{"deliveries", fanOut.Count, 200_000},
-		{"fan-out, writes", fanOut.Writes, 2000*100 + 2000*2}, // entries, plan and chunk
-		{"fan-out, reads", fanOut.Reads, 2000 * (2 + 3)},      // the post, the mode, 100 edges
+		{"fan-out, writes", fanOut.Writes, 2000*100 + 2000*2}, // the entries, the plan and the chunk
+		{"fan-out, reads", fanOut.Reads, 2000 * (2 + 3)},      // the post, the mode and 100 edges
 		{"fan-out, requests", fanOut.Requests, 0},
 		{"homes, reads", homes.Reads, 10_000 * 42},
 		{"homes, bytes", homes.Egress, 10_000 * 12_000 / 1e9},
@@ -60,7 +60,8 @@ func TestAnEstimateMultipliesTheMeasuredUnits(t *testing.T) {
 		{"addresses", line(t, e, LineNetwork), 6 * 729.6 * 0.005},
 		{"balancer", line(t, e, LineBalancer), 729.6 * (0.0225 + 2*0.005 + 0.008)},
 		{"egress, below the free 100 GB", line(t, e, LineEgress), 0},
-		// 2 processes of 4 topics and 2 of one, a receive each five seconds; 6 processes ask 10 queues each 30 s.
+		// Two processes receive from 4 topics and two from one topic, every five seconds. Six processes ask 10
+		// queues every 30 s.
 		{"queues", line(t, e, LineQueues), ((6000+1500+(2*4+2)*17_280+6*10*2880)*30.4-1e6)*0.4/1e6 + (2000+5000)*30.4*0.1/1e6},
 		{"logs", line(t, e, LineLogs), 6*(8*0.30+0.03*30.4*0.5) + 39*0.10},
 	} {
@@ -91,7 +92,8 @@ func TestLiveHomesHaveARowEach(t *testing.T) {
 	}
 }
 
-// The design of live homes measured the tail of a process at these numbers of posts in a second.
+// The table has the measurements in the design of live homes: the units of a process's tail, by
+// the posts in a second.
 func TestATailReadsWhatTheDesignMeasured(t *testing.T) {
 	for _, tt := range []struct{ posts, want float64 }{{0, 4.0}, {116, 12.8}, {347, 33}, {1157, 103}} {
 		l := DefaultLoad()
@@ -137,8 +139,8 @@ func TestProvisionedCapacityFollowsTheLoad(t *testing.T) {
 	assert.InDelta(t, hours(e.Total.Writes, 0.61)*0.00065, line(t, e, LineWrites), 1e-6)
 	assert.InDelta(t, hours(e.Total.Reads, 0.52)*0.00013, line(t, e, LineReads), 1e-6)
 
-	// A reservation is paid day and night. For a constant load it saves on all of the capacity, and beyond the
-	// busiest hour it never saves its price.
+	// A reservation is paid day and night. If the load is constant, a reservation of all units saves money. A
+	// reservation of more units than the busiest hour uses never saves its price.
 	l := DefaultLoad()
 	l.Peak = 1
 	flat := New(l, d, p)
@@ -152,8 +154,8 @@ func TestProvisionedCapacityFollowsTheLoad(t *testing.T) {
 	assert.Greater(t, line(t, New(l, d, p), LineWrites), line(t, flat, LineWrites), "ten times the units that are used")
 }
 
-// The simulation of the design found a reservation that saves an eighth of the table, for a day
-// whose peak is three times its mean.
+// The simulation in the design found a reservation that saves an eighth of the table's cost,
+// for a day whose peak is three times its mean.
 func TestTheCheapestReservationSavesAnEighth(t *testing.T) {
 	d := DefaultDeployment()
 	d.Billing, d.ReadUse = Provisioned, 0.61
@@ -193,7 +195,8 @@ func TestCrossoverIsWhereBothCostTheSame(t *testing.T) {
 func TestADeliveryOfManyPagesCostsAPlanAndItsChunks(t *testing.T) {
 	l := small()
 	l.Followers = 10_000
-	// As in internal/fanout's cost test: 10,000 entries, a plan, three chunks written twice.
+	// The numbers are the same as in the cost test of internal/fanout: 10,000 entries, a
+	// plan, and three chunks that are written twice.
 	assert.InDelta(t, 2000*(10_000+1+2*3), row(t, estimate(t, l), RowFanOut).Writes, 1e-6)
 }
 

@@ -1,43 +1,44 @@
-// Package capacity estimates the monthly bill of a network on AWS: capacity units, queue requests,
-// storage, processes and traffic of a load, line by line, with the limits that the load meets and
-// the cost of alternatives. It multiplies units, which tests measure on the product's own code, by
-// a load that the caller gives; `fanfare capacity` prints the result.
+// Package capacity estimates the monthly bill of a network on AWS, line by line: capacity units,
+// queue requests, storage, processes and traffic of a load. The estimate also has the limits that
+// the load reaches and the cost of alternatives. Package capacity multiplies the load of the caller
+// by units, which tests measure on the product's own code. `fanfare capacity` prints the result.
 //
-// It must never measure, nor call another system: the same load, deployment and prices give
-// the same estimate on every machine and every day. No invariant depends on it.
+// Package capacity must never measure, nor call another system: the same load, deployment and prices
+// give the same estimate on every machine and every day. No invariant depends on package capacity.
 package capacity
 
-// Estimate is the bill of a load.
+// Estimate is the monthly bill of a load.
 type Estimate struct {
 	Load       Load       `json:"load"`
 	Deployment Deployment `json:"deployment"`
 	Region     string     `json:"region"`
-	// OldestPrice is the month of the oldest price. FromMemory names the prices that no
-	// source confirmed.
+	// OldestPrice is the month of the oldest price. FromMemory has the names of the prices
+	// that no source confirmed.
 	OldestPrice string   `json:"oldest_price"`
 	FromMemory  []string `json:"prices_from_memory"`
-	// Rows are the flows of one day of all users, and Total their sum.
+	// Rows are the flows of one day of all users, and Total is the sum of Rows.
 	Rows  []Row `json:"rows"`
 	Total Row   `json:"total"`
-	// PeakWrites and PeakReads are the units of the busiest second.
+	// PeakWrites and PeakReads are the units in the busiest second.
 	PeakWrites float64 `json:"peak_wcu_per_s"`
 	PeakReads  float64 `json:"peak_rcu_per_s"`
 	Tasks      Tasks   `json:"tasks"`
-	// Lines are the lines of the bill, and Dollars their sum.
+	// Lines are the lines of the bill, and Dollars is the sum of Lines.
 	Lines   []Line  `json:"lines"`
 	Dollars float64 `json:"dollars_per_month"`
-	// Reservation is the cheapest reservation of a year, nil on demand.
+	// Reservation is the cheapest reservation for a year. It is nil on demand.
 	Reservation *Reservation `json:"cheapest_reservation,omitempty"`
-	// PullCheaper is the range of authors for which pulling costs less than pushing: "always",
-	// or "below" Crossover followers.
+	// PullCheaper names the authors for whom pulling costs less than pushing: "always", or
+	// "below" Crossover followers.
 	PullCheaper string  `json:"pull_cheaper"`
 	Crossover   float64 `json:"crossover_followers"`
-	// Warnings are the limits that the load meets.
+	// Warnings are the limits that the load reaches.
 	Warnings     []Warning     `json:"warnings"`
 	Alternatives []Alternative `json:"alternatives"`
 }
 
-// New estimates the bill of l, deployed as d, at p. The caller has checked all three.
+// New estimates the bill of the load l with the deployment d and the prices p. The caller must
+// have checked l, d and p.
 func New(l Load, d Deployment, p Prices) Estimate {
 	e := Estimate{
 		Load: l, Deployment: d, Region: p.Region, OldestPrice: p.Oldest(), FromMemory: p.FromMemory(),
@@ -47,7 +48,7 @@ func New(l Load, d Deployment, p Prices) Estimate {
 		e.Total = e.Total.plus(r)
 	}
 	e.Tasks = tasks(l, e.Rows)
-	if l.Streams > 0 { // each api process has a tail of its own
+	if l.Streams > 0 { // each api process has its own tail
 		tails := tailRow(l, e.Tasks.API)
 		e.Rows, e.Total = append(e.Rows, tails), e.Total.plus(tails)
 	}
@@ -66,8 +67,8 @@ func New(l Load, d Deployment, p Prices) Estimate {
 	return e
 }
 
-// crossover returns the authors for which pulling is cheaper. Pushing costs the entries and, once
-// for each post, the delivery record. Pulling costs a query of the author's posts in each read.
+// crossover returns the authors for whom pulling is cheaper. Pushing costs the entries and one
+// delivery record for each post. Pulling costs a query of the author's posts in each read.
 func crossover(l Load, p Prices) (cheaper string, followers float64) {
 	entry := (p.of(priceWrite)+p.of(priceRead)*followerBytes/readBytes)/million + p.of(priceStorage)*entryBytes/gigabyte*l.TimelineDays/daysAMonth
 	push := l.PostsPerDay * entry

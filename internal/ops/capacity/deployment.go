@@ -5,19 +5,19 @@ import (
 	"fmt"
 )
 
-// The ways to pay for the table, and to reach it and the queues.
+// The ways to pay for the table, and the ways to reach the table and the queues.
 const (
 	OnDemand    = "on-demand"
 	Provisioned = "provisioned"
-	// Addresses gives each task a public address, NAT two gateways to all of them.
+	// Addresses gives each task a public address. NAT gives all tasks two gateways.
 	Addresses = "addresses"
 	NAT       = "nat"
 )
 
-// Deployment is how the network is deployed and paid for.
+// Deployment describes how the network is deployed and paid for.
 type Deployment struct {
-	// Billing is OnDemand or Provisioned. The next four fields are for Provisioned: the share of the
-	// provisioned units that is used, and units that are reserved for a year and paid day and night.
+	// Billing is OnDemand or Provisioned. The next four fields are for Provisioned: the used share
+	// of the provisioned units, and the units that are reserved for a year and paid day and night.
 	Billing      string  `json:"billing"`
 	TableUse     float64 `json:"table_use"`
 	ReadUse      float64 `json:"table_use_reads"`
@@ -34,15 +34,15 @@ type Deployment struct {
 	givenReserve bool
 }
 
-// DefaultDeployment returns the deployment of deploy/cloudformation, with addresses in place of
-// NAT gateways.
+// DefaultDeployment returns the deployment of deploy/cloudformation, but with public addresses
+// instead of NAT gateways.
 func DefaultDeployment() Deployment {
 	return Deployment{
 		Billing: OnDemand, TableUse: 0.61, ReadUse: 0.52, Network: Addresses, Endpoint: true, Recovery: true, ScrapeEvery: 30,
 	}
 }
 
-// Settings are the numbers of d.
+// Settings returns the numbers of d that flags set.
 func (d *Deployment) Settings() []Setting {
 	return []Setting{
 		{"table-use", &d.TableUse, 0.01, 1, "share of provisioned write units that is used, from 0.01 to 1"},
@@ -55,14 +55,13 @@ func (d *Deployment) Settings() []Setting {
 	}
 }
 
-// Given notes which flags were given, so that Check refuses flags without an effect.
+// Given records which flags were given, so that Check refuses flags without an effect.
 func (d *Deployment) Given(changed func(flag string) bool) {
 	d.givenUse = changed("table-use") || changed("table-use-reads")
 	d.givenReserve = changed("reserved-wcu") || changed("reserved-rcu")
 }
 
-// Check returns an error for each value of d that is impossible, and for values that contradict
-// each other.
+// Check returns an error for each impossible value of d, and for values that contradict each other.
 func (d Deployment) Check() error {
 	faults := checkAll(d.Settings())
 	if d.Billing != OnDemand && d.Billing != Provisioned {

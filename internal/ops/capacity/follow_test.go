@@ -19,7 +19,7 @@ import (
 	"fanfare/messages"
 )
 
-// A reader follows an author with a number of posts of 280 characters, and takes the follow back.
+// A reader follows an author with a number of posts of 280 characters, and unfollows the author.
 func TestTheEstimateHasTheUnitsOfAFollowAndItsBackfill(t *testing.T) {
 	for _, posts := range []int{0, 1, 30, 100, 150} {
 		t.Run(fmt.Sprint(posts), func(t *testing.T) { holdFollow(t, posts) })

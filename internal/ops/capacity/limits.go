@@ -2,10 +2,9 @@ package capacity
 
 import "fmt"
 
-// Warning is a limit that the load meets.
+// Warning is a limit that the load reaches.
 type Warning struct {
-	// Limit is the name of the limit. Text describes the effect of the load on it and
-	// what helps.
+	// Limit is the name of the limit. Text describes how the load affects the limit, and the remedy.
 	Limit string `json:"limit"`
 	Text  string `json:"text"`
 }
@@ -27,22 +26,22 @@ const (
 )
 
 const (
-	tableQuota      = 40_000 // units a second of each kind, by default
+	tableQuota      = 40_000 // the default quota of each kind of unit in a second
 	newTableWCU     = 4000
 	nearlyFull      = 0.7
 	ceilingFull     = 0.8
 	inFlight        = 120_000
-	likeSeconds     = 1.5 // that a like is in flight: its window, and half of one
-	hiddenSeconds   = 300 // that SQS hides a message which failed, at the most
-	itemReads       = 200 // of one item, in a second and process, because reads are shared
+	likeSeconds     = 1.5 // the time for which a like is in flight: one and a half windows
+	hiddenSeconds   = 300 // the maximum time for which SQS hides a failed message
+	itemReads       = 200 // reads of one item in a second by a process, because reads are shared
 	authorPushed    = 80_000
-	authorMeant     = 50_000 // followers from which an author should be pulled
+	authorMeant     = 50_000 // the number of followers from which an author should be pulled
 	authorFollows   = 500
 	postComments    = 100
 	likesAPartition = partitionWCU
 )
 
-// warnings returns the limits of AWS, and of the product, that the load meets.
+// warnings returns the limits of AWS and of the product that the load reaches.
 func warnings(e *Estimate) []Warning {
 	out := []Warning{}
 	add := func(limit string, met bool, format string, args ...any) {
@@ -77,7 +76,7 @@ func warnings(e *Estimate) []Warning {
 	return out
 }
 
-// hotKeys warns of one author, one post and one user: their items are in one partition each.
+// hotKeys warns about one author, one post and one user, because the items of each are in one partition.
 func hotKeys(l Load, t Tasks, add func(limit string, met bool, format string, args ...any)) {
 	pushed := l.PushLimit == 0 || l.LargestAuthor <= l.PushLimit
 	add(LimitAuthor, pushed && l.LargestAuthor > authorMeant, "a post of the author with %s followers reaches %s of them a second, so it takes %s s: set FANFARE_PUSH_LIMIT to %s",

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// The estimate warns above the edge of each limit, and not at the edge.
+// The estimate warns above the edge of each limit, but not at the edge.
 func TestEachLimitIsWarnedOfAtItsEdge(t *testing.T) {
 	const day = secondsADay
 	calm := func() (Load, Deployment) {
@@ -20,7 +20,7 @@ func TestEachLimitIsWarnedOfAtItsEdge(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		limit string
-		edge  float64 // the largest value without a warning
+		edge  float64 // the maximum value without a warning
 		set   func(l *Load, d *Deployment, value float64)
 	}{
 		"posts a second": {LimitPosts, 5600, func(l *Load, _ *Deployment, v float64) { l.PostsPerDay = v }},
@@ -57,7 +57,7 @@ func TestEachLimitIsWarnedOfAtItsEdge(t *testing.T) {
 			if tt.edge == math.Trunc(tt.edge) && tt.edge > 0 {
 				below = tt.edge
 			}
-			if tt.limit == LimitPosts || tt.limit == LimitFlight { // sums of fractions
+			if tt.limit == LimitPosts || tt.limit == LimitFlight { // these limits sum up fractions
 				below = tt.edge * (1 - 1e-9)
 			}
 			assert.Falsef(t, warned(below), "at %v", below)
@@ -82,7 +82,7 @@ func TestATableWithProvisionedCapacityIsNoNewOne(t *testing.T) {
 	}
 }
 
-// 100 million users who post 14.4 times a day need six times the index of posts by time.
+// If 100 million users post 14.4 times a day, they need six times the capacity of the index of posts by time.
 func TestTheIndexOfPostsByTimeIsNamed(t *testing.T) {
 	l := DefaultLoad()
 	l.Users, l.Followers, l.PostsPerDay = 1e8, 200, 14.4

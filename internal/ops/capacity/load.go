@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// Load is a network of users, and the speed of one CPU.
+// Load describes a network of users, and the speed of one CPU.
 type Load struct {
 	Users     float64 `json:"users"`
 	Followers float64 `json:"followers"`
@@ -18,62 +18,62 @@ type Load struct {
 	UnfollowsPerDay float64 `json:"unfollows_per_day"`
 	CommentsPerDay  float64 `json:"comments_per_day"`
 	PollsPerDay     float64 `json:"polls_per_day"`
-	// KeyedShare is the share of posts with an Idempotency-Key. The Go client sends one with each.
+	// KeyedShare is the share of posts with an Idempotency-Key. The Go client sends a key with each post.
 	KeyedShare float64 `json:"keyed_share"`
 	// DeletedShare is the share of posts that their authors delete.
 	DeletedShare float64 `json:"deleted_share"`
-	// LikesAWindow is m, the number of likes of one post that one window collects.
+	// LikesAWindow is m, the number of likes of one post that a window collects.
 	LikesAWindow float64 `json:"likes_a_window"`
 	LikesByUser  bool    `json:"likes_by_user"`
-	// ReactionsPerDay are the reactions of a user in a day other than likes.
+	// ReactionsPerDay is the number of a user's reactions in a day, without likes.
 	ReactionsPerDay float64 `json:"reactions_per_day"`
-	// Notifications is FANFARE_NOTIFICATIONS. NoticesAWindow are the actions on one target that one window
-	// of the notifier collects, NewNotices is the share of the windows that make a new notification, and
-	// NoticePagesPerDay are the pages of notifications that a user reads and marks in a day.
+	// Notifications is FANFARE_NOTIFICATIONS. NoticesAWindow is the number of actions on one target that a
+	// window of the notifier collects. NewNotices is the share of windows that make a new notification.
+	// NoticePagesPerDay is the number of pages of notifications that a user reads and marks in a day.
 	Notifications     bool    `json:"notifications"`
 	NoticesAWindow    float64 `json:"notices_a_window"`
 	NewNotices        float64 `json:"new_notices_share"`
 	NoticePagesPerDay float64 `json:"notice_pages_per_day"`
-	// Streams is the share of the users with a live home open at an average time. Each is opened
+	// Streams is the average share of users with an open live home. A user opens a live home
 	// OpeningsPerHour times an hour, as phones do.
 	Streams         float64 `json:"streams_share"`
 	StreamLikes     bool    `json:"stream_likes"`
 	OpeningsPerHour float64 `json:"openings_per_hour"`
-	// AwayShare is the share of away users, and of deliveries that fan-out skips.
-	// PulledShare is the share of deliveries whose authors are pulled.
+	// AwayShare is the share of away users, and also the share of deliveries that fan-out
+	// skips. PulledShare is the share of deliveries whose authors are pulled.
 	AwayShare   float64 `json:"away_share"`
 	PulledShare float64 `json:"pulled_share"`
-	// PulledPosts is how many posts a pulled author makes in a day: with more posts, a
-	// home has to read fewer pulled authors.
+	// PulledPosts is the number of posts that a pulled author makes in a day. If authors
+	// make more posts, a home has to read fewer pulled authors.
 	PulledPosts float64 `json:"pulled_posts_per_day"`
-	// ActiveDays is FANFARE_ACTIVE_DAYS. ReturnsPerDay are the returns of an away user.
+	// ActiveDays is FANFARE_ACTIVE_DAYS. ReturnsPerDay is the number of times that an away
+	// user returns in a day.
 	ActiveDays    float64 `json:"active_days"`
 	ReturnsPerDay float64 `json:"returns_per_day"`
 	TimelineDays  float64 `json:"timeline_days"`
 	KeptDays      float64 `json:"kept_days"`
-	// Peak is the busiest second divided by the average second.
+	// Peak is the ratio of the load in the busiest second to the average load.
 	Peak float64 `json:"peak"`
-	// LargestAuthor is the number of followers of the largest author, PushLimit is
-	// FANFARE_PUSH_LIMIT, and the next three fields are the busiest second of one post or one
-	// author.
+	// LargestAuthor is the number of followers of the largest author, and PushLimit is FANFARE_PUSH_LIMIT.
+	// The next three fields are the calls for one post or one author in the busiest second.
 	LargestAuthor float64 `json:"largest_author"`
 	PushLimit     float64 `json:"push_limit"`
 	HotLikes      float64 `json:"hot_likes_per_s"`
 	HotComments   float64 `json:"hot_comments_per_s"`
 	HotFollows    float64 `json:"hot_follows_per_s"`
-	// FailingShare is the share of messages whose work fails, and which SQS then hides.
+	// FailingShare is the share of messages whose work fails. SQS then hides these messages.
 	FailingShare float64 `json:"failing_share"`
-	// PageKB is the size of a home page on the wire.
+	// PageKB is the size of a home page on the wire, in kilobytes.
 	PageKB float64 `json:"page_kb"`
-	// The next three fields are the work of one CPU-second. Utilisation is how busy a CPU
-	// may be at the peak.
+	// The next three fields are the work of one CPU-second. Utilisation is the maximum
+	// share of a CPU that is used at the peak.
 	DeliveriesPerCPU float64 `json:"deliveries_per_cpu_second"`
 	RequestsPerCPU   float64 `json:"requests_per_cpu_second"`
 	LikesPerCPU      float64 `json:"likes_per_cpu_second"`
 	Utilisation      float64 `json:"utilisation"`
 }
 
-// DefaultLoad returns a network of a million users.
+// DefaultLoad returns the load of a network of a million users.
 func DefaultLoad() Load {
 	return Load{
 		Users: 1e6, Followers: 100, PostsPerDay: 1, ReadsPerDay: 10, LikesPerDay: 5, FollowsPerDay: 1. / 7, UnfollowsPerDay: 0.2 / 7,
@@ -83,8 +83,8 @@ func DefaultLoad() Load {
 	}
 }
 
-// Setting is a number that a flag sets, with the least and the greatest useful value. The bounds
-// keep each sum of an estimate finite.
+// Setting is a number that a flag sets, with the minimum and the maximum useful value. These
+// bounds keep each sum of an estimate finite.
 type Setting struct {
 	Name        string
 	Value       *float64
@@ -93,12 +93,12 @@ type Setting struct {
 }
 
 const (
-	most     = 1e6  // actions of a user in a day, and the like
-	mostMany = 1e11 // users of a network, and the like
-	tiny     = 1e-9 // the least value above 0
+	most     = 1e6  // the maximum number of a user's actions in a day, and of similar settings
+	mostMany = 1e11 // the maximum number of users of a network, and of similar settings
+	tiny     = 1e-9 // the minimum value above 0
 )
 
-// Settings are the numbers of l.
+// Settings returns the numbers of l that flags set.
 func (l *Load) Settings() []Setting {
 	return append([]Setting{
 		{"users", &l.Users, 1, mostMany, "users"},
@@ -129,7 +129,7 @@ func (l *Load) Settings() []Setting {
 	}, l.busiest()...)
 }
 
-// busiest are the settings of the busiest second, and of the machines.
+// busiest returns the settings of the busiest second and of the machines.
 func (l *Load) busiest() []Setting {
 	return []Setting{
 		{"peak", &l.Peak, 1, 1000, "the busiest second divided by the average one"},
@@ -147,7 +147,7 @@ func (l *Load) busiest() []Setting {
 	}
 }
 
-// Check returns an error for each value of l that is impossible.
+// Check returns an error for each impossible value of l.
 func (l Load) Check() error {
 	faults := checkAll(l.Settings())
 	if len(faults) > 0 {
@@ -177,5 +177,5 @@ func checkAll(all []Setting) (faults []error) {
 	return faults
 }
 
-// recordDays is how many days a delivery record stays.
+// recordDays returns the number of days for which a delivery record is kept.
 func (l Load) recordDays() float64 { return l.TimelineDays + recordKeptDays }

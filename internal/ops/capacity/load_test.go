@@ -34,7 +34,7 @@ func parsed(args ...string) (Load, Deployment, error) {
 	return l, d, d.Check()
 }
 
-// Each numeric flag refuses the same kinds of values, and accepts both of its bounds.
+// The flags for numbers refuse the same kinds of values, and accept both of their bounds.
 func TestEachNumberHasItsBounds(t *testing.T) {
 	l, d := DefaultLoad(), DefaultDeployment()
 	for _, s := range append(l.Settings(), d.Settings()...) {
@@ -82,7 +82,7 @@ func TestContradictionsAreRefused(t *testing.T) {
 	}
 }
 
-// The largest values of the flags give finite numbers, which JSON can carry.
+// With the maximum values of the flags, all results are finite numbers, which JSON can represent.
 func TestTheLargestLoadHasABill(t *testing.T) {
 	l, d := DefaultLoad(), DefaultDeployment()
 	for _, s := range append(l.Settings(), d.Settings()...) {

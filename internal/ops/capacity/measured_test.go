@@ -30,11 +30,11 @@ import (
 	"fanfare/messages"
 )
 
-// These tests compare each unit that an estimate multiplies with the product: they measure the unit, or read
-// it from docs/ACCESS_PATTERNS.md, which the tests of feed check. bench compares the units of an aggregator,
-// because bench runs one.
+// These tests compare the units that an estimate multiplies with the product. They measure the units, or
+// read the units from docs/ACCESS_PATTERNS.md, which the tests of feed check. The tests of bench compare the
+// units of an aggregator, because bench runs an aggregator.
 
-// estimate is an estimate on demand, at the prices of the binary.
+// estimate returns the estimate for a table on demand, at the prices of the binary.
 func estimate(t *testing.T, l Load) Estimate {
 	t.Helper()
 	return New(l, DefaultDeployment(), listed(t))
@@ -48,7 +48,7 @@ func listed(t *testing.T) Prices {
 	return p
 }
 
-// row returns the row of e with a name.
+// row returns the row of e with the given name.
 func row(t *testing.T, e Estimate, name string) Row {
 	t.Helper()
 	for _, r := range e.Rows {
@@ -60,7 +60,7 @@ func row(t *testing.T, e Estimate, name string) Row {
 	return Row{}
 }
 
-// one estimates the load of a single user, idle but for the settings of change.
+// one returns the estimate for a single user, who only does the actions that change sets.
 func one(t *testing.T, change func(*Load)) Estimate {
 	t.Helper()
 	l := Load{
@@ -76,7 +76,7 @@ const month = 30 * 24 * time.Hour
 func TestTheEstimateHasTheUnitsOfTheAccessPatterns(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "ACCESS_PATTERNS.md"))
 	require.NoError(t, err)
-	// unit reads a column of the row whose first column is name.
+	// unit returns a column of the page's row whose first column is name.
 	unit := func(name string, column int) float64 {
 		for line := range strings.Lines(string(page)) {
 			cells := strings.Split(line, "|")
@@ -134,7 +134,7 @@ func TestTheEstimateHasTheUnitsOfTheAccessPatterns(t *testing.T) {
 	}
 }
 
-// TestAHomePageWithDeletedPostsReadsFewMore of feed has the prices of a page that lacks more posts.
+// TestAHomePageWithDeletedPostsReadsFewMore of feed measures the units of a page that lacks more posts.
 func TestTheEstimateHasThePriceOfEachRefill(t *testing.T) {
 	for missing, want := range map[int]float64{1: 36.5, 2: 38.5, 3: 40.5, 5: 45.5, 10: 63.5, 20: 152.5} {
 		assert.InDeltaf(t, want, homeRCU+refillRCU(missing), 0, "%d posts of a page are missing", missing)
@@ -149,13 +149,13 @@ func TestTheEstimateHasThePriceOfEachRefill(t *testing.T) {
 	assert.Zero(t, deletedRow(l).Count)
 }
 
-// meter adds up the units of a table.
+// meter sums the units of calls of a table.
 type meter struct {
 	mu    sync.Mutex
 	units table.Units
 }
 
-// metered returns a table whose units the meter adds up.
+// metered returns a table and a meter that sums the table's units.
 func metered(s table.Store) (table.Store, *meter) {
 	m := &meter{}
 	return table.Measure(s, func(_ table.Op, u table.Units, _ error) {
@@ -165,7 +165,7 @@ func metered(s table.Store) (table.Store, *meter) {
 	}), m
 }
 
-// take returns the units since the last call.
+// take returns the units since the last call of take.
 func (m *meter) take() table.Units {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -174,7 +174,7 @@ func (m *meter) take() table.Units {
 	return got
 }
 
-// outbox is a publisher that keeps the messages.
+// outbox is a publisher that keeps the messages, and counts the sends.
 type outbox struct {
 	sends  int
 	queued []*message.Message
@@ -248,7 +248,7 @@ func holdFanOut(t *testing.T, followers int) {
 	if deliveries.Writes != fanout.Write || deliveries.Reads != fanout.Read {
 		t.Errorf("the estimate has %v WCU and %v RCU; the fan-out cost %v and %v", deliveries.Writes, deliveries.Reads, fanout.Write, fanout.Read)
 	}
-	// The estimate may be one request too high: a planner's first sends are smaller.
+	// The estimate may be one request too high, because a planner's first sends are smaller.
 	if deliveries.Requests < requests || deliveries.Requests > requests+1 {
 		t.Errorf("the estimate has %v queue requests, the fan-out took %v", deliveries.Requests, requests)
 	}
@@ -293,7 +293,7 @@ func TestTheEstimateHasTheSizesOfItems(t *testing.T) {
 		{"the chunk of an inline delivery", lastChunkBytes, sizes(schema.Chunk{Post: post, Done: at, Delivered: 101, TTL: at}.Item())},
 		{"a chunk", chunkBytes, sizes(schema.Chunk{Post: post, First: a, End: b, Done: at, Delivered: 4000, TTL: at}.Item())},
 	} {
-		// The size of a number depends on its digits, so an item may be a few bytes off.
+		// The size of a number depends on its digits, so the size of an item may differ by a few bytes.
 		assert.LessOrEqualf(t, math.Abs(tt.got-tt.want), 3.0,
 			"%s: %v bytes in the estimate, %v in the table", tt.what, tt.got, tt.want)
 	}

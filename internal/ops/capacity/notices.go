@@ -2,8 +2,9 @@ package capacity
 
 import "math"
 
-// noticeRows are the notifications of likes, reactions, comments and follows, the pages of
-// notifications that users read and mark, and the unread counts of open live homes.
+// noticeRows returns the rows of notifications: the notifications of likes, reactions,
+// comments and follows, the pages of notifications that users read and mark, and the unread
+// counts of open live homes.
 func noticeRows(l Load) []Row {
 	actions := l.Users * (l.LikesPerDay + l.ReactionsPerDay + l.CommentsPerDay + l.FollowsPerDay)
 	windows := actions / l.NoticesAWindow

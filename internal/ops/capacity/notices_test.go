@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// A notification costs two write units when it is new and three when it moves. It costs nothing while
-// notifications are off. The network of ten million users in the design makes 100 to 150 million units a day.
+// A new notification costs two write units, and a notification that moves costs three. If notifications are
+// off, they cost nothing. The design's network of ten million users needs 100 to 150 million units a day.
 func TestNotificationsCostTwoOrThreeWritesAWindow(t *testing.T) {
 	l := DefaultLoad()
 	l.Users, l.CommentsPerDay, l.FollowsPerDay = 1e7, 0, 0
@@ -32,7 +32,7 @@ func TestNotificationsCostTwoOrThreeWritesAWindow(t *testing.T) {
 	assert.InDelta(t, 1.5e7, row(t, estimate(t, l), RowNotices).Requests, 1, "in tens")
 }
 
-// A reaction of any kind has the cost of a like.
+// A reaction of any kind costs as much as a like.
 func TestAReactionCostsWhatALikeCosts(t *testing.T) {
 	l := DefaultLoad()
 	l.ReactionsPerDay = l.LikesPerDay

@@ -22,7 +22,7 @@ type Price struct {
 	FromMemory bool `json:"from_memory,omitempty"`
 }
 
-// Prices are all prices of a bill.
+// Prices has all prices of a bill.
 type Prices struct {
 	Region string           `json:"region"`
 	Prices map[string]Price `json:"prices"`
@@ -31,13 +31,13 @@ type Prices struct {
 //go:embed prices.json
 var listPrices []byte
 
-// monthLayout is the form of a price's date.
+// monthLayout is the time layout of a price's date.
 const monthLayout = "2006-01"
 
-// freshMonths is how many months after its own month a price is fresh.
+// freshMonths is the number of months, after its own month, for which a price is fresh.
 const freshMonths = 12
 
-// The names of the prices, as prices.json has them.
+// The names of the prices in prices.json.
 const (
 	priceWrite            = "table_write"
 	priceRead             = "table_read"
@@ -72,10 +72,10 @@ const (
 	priceSnapshot         = "snapshot_gb"
 )
 
-// maxPrice is above each price that AWS has, and keeps sums finite.
+// maxPrice is above each price of AWS, and keeps sums finite.
 const maxPrice = 1e6
 
-// ListPrices returns the prices in the binary.
+// ListPrices returns the prices of the binary.
 func ListPrices() (Prices, error) {
 	var p Prices
 	if err := strictjson.UnmarshalKnown(listPrices, &p); err != nil {
@@ -84,8 +84,8 @@ func ListPrices() (Prices, error) {
 	return p, nil
 }
 
-// ReadPrices reads a list that replaces the list in the binary. It needs the same prices in
-// the same units, so that a price for a thousand is never used as a price for a million.
+// ReadPrices reads a list that replaces the prices of the binary. The list must have the same
+// prices in the same units, so that a price for a thousand is never used as a price for a million.
 func ReadPrices(text []byte) (Prices, error) {
 	list, err := ListPrices()
 	if err != nil {
@@ -120,7 +120,7 @@ func ReadPrices(text []byte) (Prices, error) {
 	return p, nil
 }
 
-// check returns an error that begins with the name of a field.
+// check returns an error that begins with the name of the wrong field.
 func (p Price) check(unit string) error {
 	switch {
 	case math.IsNaN(p.Value) || p.Value < 0 || p.Value > maxPrice:
@@ -138,13 +138,13 @@ func (p Price) check(unit string) error {
 	return nil
 }
 
-// shareSaved is the unit of the discount of a reservation.
+// shareSaved is the unit of a reservation's discount.
 const shareSaved = "share of the price that a reservation of a year saves"
 
-// of returns the value of a price.
+// of returns the value of the price with a name.
 func (p Prices) of(name string) float64 { return p.Prices[name].Value }
 
-// Oldest returns the oldest date of a price.
+// Oldest returns the date of the oldest price.
 func (p Prices) Oldest() string {
 	oldest := ""
 	for _, price := range p.Prices {
@@ -166,14 +166,14 @@ func (p Prices) FromMemory() []string {
 	return names
 }
 
-// Stale returns a warning if a price is older than a year, or has a later date than now,
-// and "" otherwise.
+// Stale returns a warning if a price is older than a year, or if the date of a price is
+// after now. Otherwise it returns "".
 func (p Prices) Stale(now time.Time) string {
 	var old, ahead []string
 	for _, name := range slices.Sorted(maps.Keys(p.Prices)) {
 		month, err := time.Parse(monthLayout, p.Prices[name].Date)
 		switch {
-		case err != nil: // check has refused it
+		case err != nil: // check refuses such a date
 		case month.After(now):
 			ahead = append(ahead, name)
 		case !now.Before(month.AddDate(0, 1+freshMonths, 0)):

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// changed returns the price list of the binary as a file in which replacement stands for old.
+// changed returns the price list of the binary with old replaced by replacement.
 func changed(t *testing.T, old, replacement string) []byte {
 	t.Helper()
 	require.Equalf(t, 1, strings.Count(string(listPrices), old), "%q occurs once in the list", old)
@@ -22,7 +22,7 @@ func TestTheListOfTheBinaryIsAFileOfPrices(t *testing.T) {
 	p, err := ReadPrices(listPrices)
 	require.NoError(t, err)
 	assert.Equal(t, listed(t), p)
-	text, err := json.Marshal(p) // as --print-prices prints it
+	text, err := json.Marshal(p) // --print-prices prints the prices in this form
 	require.NoError(t, err)
 	again, err := ReadPrices(text)
 	require.NoError(t, err)
@@ -32,7 +32,7 @@ func TestTheListOfTheBinaryIsAFileOfPrices(t *testing.T) {
 	}
 }
 
-// A formula that names a price which the list lacks would count 0.
+// If a formula named a price that the list lacks, the price would count as 0.
 func TestEachPriceOfTheListMovesABill(t *testing.T) {
 	l := DefaultLoad()
 	l.Users, l.Followers, l.Streams = 1e8, 200, 0.01
@@ -102,7 +102,7 @@ func TestAFileOfPricesIsReadStrictly(t *testing.T) {
 	assert.ErrorContains(t, err, "table_write", "all faults are told at once")
 }
 
-// A price is fresh until the end of its month a year later.
+// A price is fresh until the end of the same month in the next year.
 func TestPricesAreStaleAfterAYear(t *testing.T) {
 	p := listed(t)
 	p.Prices = map[string]Price{"a": {Date: "2026-03"}, "b": {Date: "2026-11"}}

@@ -5,15 +5,16 @@ import (
 	"slices"
 )
 
-// Reservation is a number of units that are paid for a year, day and night, at a lower price.
+// Reservation is a number of units that are paid day and night for a year, at a lower price.
 type Reservation struct {
 	WCU float64 `json:"wcu"`
 	RCU float64 `json:"rcu"`
-	// Saves is the monthly saving of the reservation.
+	// Saves is the money that the reservation saves in a month.
 	Saves float64 `json:"saves_per_month"`
 }
 
-// throughput returns the lines of the table's writes and reads.
+// throughput returns the lines for the table's writes and reads, and the cheapest
+// reservation of provisioned units.
 func throughput(e *Estimate, p Prices) ([]Line, *Reservation) {
 	d, t := e.Deployment, e.Total
 	if d.Billing != Provisioned {
@@ -34,10 +35,10 @@ func throughput(e *Estimate, p Prices) ([]Line, *Reservation) {
 	return lines, &best
 }
 
-// hourly are the provisioned units of each hour of a day.
+// hourly has the provisioned units of each hour of a day.
 type hourly [hoursADay]float64
 
-// dollars returns the price of a month with a number of reserved units.
+// dollars returns the monthly price with a number of reserved units.
 func (h hourly) dollars(perHour, reserved, discount float64) float64 {
 	beyond := 0.
 	for _, units := range h {
@@ -57,7 +58,7 @@ func (h hourly) cheapest(perHour, discount float64) float64 {
 	return best
 }
 
-// capacityOf multiplies the hours of a day, whose mean is 1, by mean.
+// capacityOf multiplies the load of each hour of a day by mean. The mean of day is 1.
 func capacityOf(day hourly, mean float64) hourly {
 	for i := range day {
 		day[i] *= mean
@@ -65,8 +66,8 @@ func capacityOf(day hourly, mean float64) hourly {
 	return day
 }
 
-// dayOf returns the load of each hour of a day whose busiest minute has peak times the mean: a
-// curve e^(k cos t), which has one maximum, as days of people have.
+// dayOf returns the load of each hour of a day. The busiest minute has peak times the mean.
+// The load is a curve e^(k cos t), which has one maximum like the days of people.
 func dayOf(peak float64) (day hourly) {
 	at := func(k float64) (minutes [minutesADay]float64) {
 		sum := 0.

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// Reference returns the tables of docs/CAPACITY.md at p, in Markdown, each below its name.
+// Reference returns the tables of docs/CAPACITY.md at p, in Markdown. The name of each
+// table is above the table.
 func Reference(p Prices) string {
 	var s strings.Builder
 	for _, t := range referenceTables(p) {
@@ -16,7 +17,7 @@ func Reference(p Prices) string {
 	return s.String()
 }
 
-// referenceTable is a table of docs/CAPACITY.md. Its name marks its place in the page.
+// referenceTable is a table of docs/CAPACITY.md. The name marks the table's place on the page.
 type referenceTable struct{ name, text string }
 
 func referenceTables(p Prices) []referenceTable {
@@ -25,7 +26,7 @@ func referenceTables(p Prices) []referenceTable {
 	}
 }
 
-// referenceNetwork is one of the networks of the page.
+// referenceNetwork is a network of the page.
 type referenceNetwork struct {
 	name             string
 	users, followers float64
@@ -35,7 +36,7 @@ func referenceNetworks() []referenceNetwork {
 	return []referenceNetwork{{"10 k × 50", 1e4, 50}, {"100 k × 100", 1e5, 100}, {"1 M × 100", 1e6, 100}, {"10 M × 200", 1e7, 200}}
 }
 
-// load is the network with the default load, and a share of its users on live homes.
+// load returns the default load with the size of n, and with a share of users with live homes.
 func (n referenceNetwork) load(streams float64) Load {
 	l := DefaultLoad()
 	l.Users, l.Followers, l.Streams = n.users, n.followers, streams
@@ -44,7 +45,7 @@ func (n referenceNetwork) load(streams float64) Load {
 
 const referenceStreams = 0.01
 
-// markdown writes a table. The first row is the heading.
+// markdown formats rows as a table. The first row is the heading.
 func markdown(rows [][]string) string {
 	var s strings.Builder
 	for i, row := range rows {
@@ -56,8 +57,7 @@ func markdown(rows [][]string) string {
 	return s.String()
 }
 
-// billTable has the lines of the four networks, and below them other deployments and
-// alternatives.
+// billTable returns the lines of the four networks' bills, and below them other deployments and alternatives.
 func billTable(p Prices) string {
 	heading, lines, all, streams, provisioned, reserved := []string{"$ a month"}, [][]string{}, []string{"**all, on demand**"},
 		[]string{"and 1 % of the users on live homes"}, []string{"the same, provisioned"}, []string{"the same, with the cheapest reservation of a year"}
@@ -103,10 +103,10 @@ func billTable(p Prices) string {
 	return markdown(rows)
 }
 
-// plain prints dollars without their sign.
+// plain formats dollars without the dollar sign.
 func plain(v float64) string { return strings.TrimPrefix(dollars(v), "$") }
 
-// unitsTable has the units of one of each row.
+// unitsTable returns the units of one call or delivery of each row.
 func unitsTable() string {
 	l := DefaultLoad()
 	l.AwayShare, l.Streams, l.PollsPerDay, l.PostsPerDay = 0, referenceStreams, 1, 1
@@ -118,8 +118,8 @@ func unitsTable() string {
 	return markdown(rows)
 }
 
-// rowsOfTwo are the rows of a load with 100 followers, so that a delivery is one to 100
-// followers.
+// rowsOfTwo returns the rows of a load with 100 followers. So a delivery is the delivery of
+// a post to 100 followers.
 func rowsOfTwo(l Load) []Row {
 	l.Followers = 100
 	return rows(l)
@@ -158,7 +158,7 @@ func unitOf(row string) string {
 	return row
 }
 
-// sharesTable compares the largest network with away readers and pulled authors.
+// sharesTable compares the largest network with and without away readers and pulled authors.
 func sharesTable(p Prices) string {
 	largest := referenceNetworks()[3]
 	rows := [][]string{{largest.name, "writes a day", "reads a day", "$ a month on demand", "provisioned"}}
@@ -178,7 +178,7 @@ func sharesTable(p Prices) string {
 	return markdown(rows)
 }
 
-// limitsTable has the limits in warnings, and where each begins.
+// limitsTable returns the limits that warnings reports, with the value at which each limit begins.
 func limitsTable() string {
 	return markdown([][]string{
 		{"limit", "warned of", "what helps"},

@@ -2,22 +2,24 @@ package capacity
 
 import "math"
 
-// Row is one flow: a day of all users.
+// Row is one flow of all users in one day.
 type Row struct {
 	Name string `json:"name"`
-	// Count is how many there are: posts, deliveries, pages, and so on.
+	// Count is the number of things in a day: posts, deliveries, pages, and so on.
 	Count  float64 `json:"per_day"`
 	Writes float64 `json:"wcu_per_day"`
 	Reads  float64 `json:"rcu_per_day"`
-	// Requests are the requests to SQS. Messages are sent with a group id.
+	// Requests is the number of requests to SQS. Messages is the number of messages that
+	// are sent with a group id.
 	Requests float64 `json:"sqs_requests_per_day"`
 	Messages float64 `json:"messages_per_day"`
-	// Egress is how many GB leave AWS in a day.
+	// Egress is the number of gigabytes that leave AWS in a day.
 	Egress float64 `json:"egress_gb_per_day"`
-	// Stored is how many GB stay in the table and its index in the long run, and Index is the index's part.
+	// Stored is the number of gigabytes in the table and its index in the long run, and Index is the
+	// index's part of Stored.
 	Stored float64 `json:"stored_gb"`
 	Index  float64 `json:"index_gb"`
-	// CPU-seconds of each daemon.
+	// api, fanout and likeagg are the CPU-seconds of each daemon.
 	api, fanout, likeagg float64
 }
 
@@ -52,8 +54,7 @@ func (r Row) plus(o Row) Row {
 	}
 }
 
-// rows returns the flows of a day, except the tails of live homes, which depend on the number of
-// processes.
+// rows returns the flows of a day, but without the tails of live homes, which depend on the number of processes.
 func rows(l Load) []Row {
 	all := []Row{postRow(l), fanOutRow(l), homeRow(l)}
 	for _, r := range []Row{
@@ -81,10 +82,10 @@ func rows(l Load) []Row {
 const (
 	kilobyte = 1e3
 	pollKB   = 0.5
-	eventKB  = 2 // of a live home
+	eventKB  = 2 // the size of an event of a live home
 )
 
-// single returns the row of an API call: perDay of each user, each at the cost of one.
+// single returns the row of an API call. Each user makes perDay calls, and one is the cost of one call.
 func (l Load) single(name string, perDay float64, one Row) Row {
 	n := l.Users * perDay
 	return Row{
@@ -104,8 +105,8 @@ func deleteRow(l Load) Row {
 	return l.single(RowDeletes, l.PostsPerDay*l.DeletedShare, Row{Writes: deleteWCU, Reads: deleteRCU, Requests: messageRequests, Messages: 1})
 }
 
-// fanOutRow counts deliveries, and stores the edges of all follows. Followers of pulled authors are
-// not read. Away readers are read and skipped.
+// fanOutRow returns the row of deliveries. Stored also has the edges of all follows. Followers of
+// pulled authors are not read. Away readers are read and skipped.
 func fanOutRow(l Load) Row {
 	posts := l.Users * l.PostsPerDay * (1 - l.PulledShare)
 	read := posts * l.Followers
@@ -118,7 +119,7 @@ func fanOutRow(l Load) Row {
 	}
 }
 
-// delivery is the fan-out of one post. Stored counts only the delivery record.
+// delivery returns the cost of one post's fan-out. Stored has only the delivery record.
 func delivery(followers float64) Row {
 	// A delivery reads the post, the author's mode and all followers, and writes their entries, the
 	// plan and the chunk.
@@ -129,26 +130,26 @@ func delivery(followers float64) Row {
 	chunks := math.Ceil(followers / chunkFollowers)
 	plans := math.Ceil(chunks / planChunks)
 	pages := (chunks-1)*pageRCU(chunkFollowers) + pageRCU(followers-(chunks-1)*chunkFollowers)
-	r.Writes = followers + 1 + 2*chunks // a chunk is written twice: stored, then marked done
+	r.Writes = followers + 1 + 2*chunks // a chunk is written when it is planned and when it is done
 	// The first message reads the post, the count of followers, and a page that only shows that there are more
-	// followers. Planners then read all followers at half price, and chunks read them again. Each plan and
-	// each chunk also reads the post and the delivery record. Each chunk reads the plan, too. Each plan but
-	// the first reads a page of the preceding chunks, for two units.
+	// followers. Planners then read all followers at half the price, and chunks read the followers again. Each
+	// plan and each chunk also reads the post and the delivery record, and each chunk also reads the plan.
+	// Each plan except the first reads a page of the preceding chunks, which costs two units.
 	r.Reads = 1 + pageRCU(inlineFollowers) + 1 + 1.5*pages + 2*plans + 2*(plans-1) + 3*chunks
-	// Chunks are sent in tens, the first chunks in ones, twos, fours and eights. In the worst case each
-	// message is received and deleted in requests of its own.
+	// Chunks are sent in batches of ten, but the first chunks in batches of one, two, four and eight.
+	// In the worst case each message is received and deleted in its own requests.
 	r.Messages = plans + chunks
 	r.Requests = 2*r.Messages + math.Min(r.Messages, plans+math.Ceil(chunks/requestMessages)+3)
 	r.Stored = (planBytes + chunks*chunkBytes) / gigabyte
 	return r
 }
 
-// pageRCU is the price of a page of followers, read consistently.
+// pageRCU returns the units of a consistent read of a page of followers.
 func pageRCU(followers float64) float64 {
 	return math.Max(1, math.Ceil(followers*followerBytes/readBytes))
 }
 
-// homeRow reads the page, and the list of each pulled followee.
+// homeRow returns the row of home pages. A page reads the timeline and the list of each pulled followee.
 func homeRow(l Load) Row {
 	one := homeRCU + math.Min(l.Followers, l.PulledShare*l.Followers*l.PostsPerDay/l.PulledPosts)*followeeRCU
 	if !l.LikesByUser {
@@ -157,8 +158,8 @@ func homeRow(l Load) Row {
 	return l.single(RowHomes, l.ReadsPerDay, Row{Reads: one, Egress: l.PageKB * kilobyte / gigabyte})
 }
 
-// deletedRow counts the pages that lack a deleted post. The number of deleted posts on a page
-// has a binomial distribution by the share of deleted posts.
+// deletedRow returns the row of pages that lack a deleted post. The number of deleted posts
+// on a page has a binomial distribution.
 func deletedRow(l Load) Row {
 	pages, none, more := l.Users*l.ReadsPerDay, math.Pow(1-l.DeletedShare, pagePosts), 0.
 	for missing := 1; missing <= pagePosts; missing++ {
@@ -171,8 +172,8 @@ func deletedRow(l Load) Row {
 	return Row{Name: RowDeleted, Count: pages * (1 - none), Reads: pages * more}
 }
 
-// refillRCU is the price of a refill of a page that lacks posts. If more than half of a page
-// is missing, a refill reads 100 references and their posts.
+// refillRCU returns the units of a refill of a page that lacks posts. If more than half of a
+// page is missing, a refill reads 100 references and their posts.
 func refillRCU(missing int) float64 {
 	if missing > pagePosts/2 {
 		return 120
@@ -181,7 +182,7 @@ func refillRCU(missing int) float64 {
 	for _, known := range [...]struct {
 		missing int
 		price   float64
-	}{{1, 4}, {3, 8}, {5, 13}, {10, 31}} { // between two of them a line is right within half a unit
+	}{{1, 4}, {3, 8}, {5, 13}, {10, 31}} { // linear interpolation is right within half a unit
 		if missing <= known.missing {
 			return price + (known.price-price)*float64(missing-from)/float64(known.missing-from)
 		}
@@ -190,7 +191,7 @@ func refillRCU(missing int) float64 {
 	return price
 }
 
-// likeRow is the row of reactions of any kind: each has the cost of a like.
+// likeRow returns the row of reactions of any kind, because each reaction costs as much as a like.
 func likeRow(name string, l Load, perDay float64) Row {
 	one := Row{
 		Writes: likeWCU + countWCU/l.LikesAWindow, Reads: likeRCU + countRCU/l.LikesAWindow, Messages: 1,
@@ -205,12 +206,12 @@ func likeRow(name string, l Load, perDay float64) Row {
 	return r
 }
 
-// followRow has the API's part and the backfill of a worker: the author's newest posts become
-// entries. Stored counts them with the entries of fan-out, which they replace in the long
-// run.
+// followRow returns the row of follows: the API's part, and the backfill of a worker, which
+// copies the author's newest posts as entries. Stored does not count these entries: in the
+// long run they replace entries of fan-out, which fanOutRow counts.
 func followRow(l Load) Row {
 	copied := math.Min(backfillPosts, l.PostsPerDay*l.TimelineDays)
-	page := math.Max(1, math.Ceil(copied*listedPostBytes/readBytes)) // read by the API and by the worker
+	page := math.Max(1, math.Ceil(copied*listedPostBytes/readBytes)) // the API and the worker each read this page
 	r := l.single(RowFollows, l.FollowsPerDay, Row{
 		Writes: followWCU + backfillWCU + copied, Requests: messageRequests, Messages: 1,
 		Reads: followRCU - 1 + page + backfillRCU + page,
@@ -219,15 +220,16 @@ func followRow(l Load) Row {
 	return r
 }
 
-// followedRow counts pages within the minute after a follow, which read the new author's list.
+// followedRow returns the row of pages that are read within the minute after a follow. Such a
+// page reads the new author's list.
 func followedRow(l Load) Row {
 	pages := l.Users * l.FollowsPerDay * l.ReadsPerDay / minutesADay
 	return Row{Name: RowFollowed, Count: pages, Reads: pages * followedRCU}
 }
 
-// awayRow is the cost of readers who leave and return. Edges are dated for a time, and raised
-// before that time ends. A return raises the edges, reads the followees' posts and writes the
-// newest ones as entries.
+// awayRow returns the row of readers who leave and return. Edges are dated for some days, and
+// raised before these days end. A return raises the edges, reads the followees' posts and
+// writes the newest posts as entries.
 func awayRow(l Load) Row {
 	r := Row{Name: RowAway}
 	if l.AwayShare == 0 {
@@ -246,7 +248,7 @@ func awayRow(l Load) Row {
 	return r
 }
 
-// returnEntries is the most entries that a return writes.
+// returnEntries returns the maximum number of entries that a return writes.
 func returnEntries(followees float64) float64 {
 	if followees > returnFollowees {
 		return returnMany
@@ -254,7 +256,7 @@ func returnEntries(followees float64) float64 {
 	return returnFew
 }
 
-// streamRows are the open live homes: idle, with news, and opened again.
+// streamRows returns the rows of open live homes: idle streams, arrivals of posts, and openings.
 func streamRows(l Load) []Row {
 	open, idle := l.Users*l.Streams, streamRCU
 	if l.StreamLikes {
@@ -268,11 +270,11 @@ func streamRows(l Load) []Row {
 	}
 }
 
-// tailRow is the cost of reading the index of posts by time: each process with streams reads the
-// newest seconds of all shards, eventually consistent, and each tenth second more of them.
+// tailRow returns the row of reads of the index of posts by time. Each process with streams reads
+// the newest seconds of all shards with eventual consistency. Each tenth read covers more seconds.
 func tailRow(l Load, processes float64) Row {
 	perShard := l.Users * l.PostsPerDay / secondsADay / postsShards
-	page := func(seconds float64) float64 { // half a page more, as the last one is not full
+	page := func(seconds float64) float64 { // half a page more, because the last page is not full
 		return math.Max(1, perShard*seconds*tailBytes/readBytes+0.5) / 2
 	}
 	tick := postsShards * (0.9*page(tailSeconds) + 0.1*page(tailFarSeconds))

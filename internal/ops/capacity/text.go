@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// String returns the estimate as `fanfare capacity` prints it.
+// String returns the text that `fanfare capacity` prints.
 func (e Estimate) String() string {
 	var s strings.Builder
 	l := e.Load
@@ -56,7 +56,7 @@ func (e Estimate) String() string {
 	return s.String() + "\n"
 }
 
-// dollars prints whole dollars from 10 on.
+// dollars formats dollars. From 10 dollars on, it omits the cents.
 func dollars(v float64) string {
 	if math.Abs(v) >= 10 {
 		v = math.Round(v)
@@ -64,7 +64,7 @@ func dollars(v float64) string {
 	return "$" + Number(v)
 }
 
-// Number prints three significant digits, and groups the digits of large numbers by three.
+// Number formats three significant digits of v, and groups the digits of large numbers by three.
 func Number(v float64) string {
 	switch {
 	case math.IsNaN(v) || math.IsInf(v, 0):

@@ -1,6 +1,6 @@
 // Package doctor examines the needs of a process before the process runs: settings, table,
 // queues, permissions, clock and keys. Its table of permissions is also the source of the IAM
-// policies. It changes nothing.
+// policies. Package doctor changes nothing.
 package doctor
 
 import (
@@ -26,10 +26,10 @@ import (
 	"fanfare/internal/table/dynamo"
 )
 
-// Level is the weight of a Finding.
+// Level is the severity of a Finding.
 type Level string
 
-// The levels. A process with a fault does not work, or loses data.
+// The levels of a finding. A process with a fault does not work, or loses data.
 const (
 	LevelOK      Level = "ok"
 	LevelWarning Level = "warning"
@@ -46,30 +46,29 @@ type Finding struct {
 }
 
 const (
-	// examineTime bounds each part of an examination.
+	// examineTime is the timeout of each part of an examination.
 	examineTime = time.Minute
-	// tokenSkew is the clock skew with which tokens are accepted.
+	// tokenSkew is the accepted clock skew of tokens.
 	tokenSkew = 30 * time.Second
 )
 
 // examination collects findings.
 type examination struct {
 	cfg config.Config
-	// faults are the faults of the environment, nil for none. If there are faults, cfg
-	// has the values that could be read.
+	// faults has the faults of the environment. If it has faults, cfg has only the values that could be read.
 	faults *config.Error
 	// duties are the duties whose calls are tried.
 	duties []string
 	now    func() time.Time
 	clock  *clock.Clock
 	found  []Finding
-	// away is the first failure that shows that an endpoint is out of reach.
+	// away is the first failure which shows that an endpoint cannot be reached.
 	away error
 }
 
-// Examine checks all needs of a process with the given roles, or of an operator without a role. It
-// changes nothing: its writes have conditions that fail, and its messages are refused. faults are the
-// faults of the environment, nil for none: Examine leaves out parts that need a faulty value.
+// Examine checks all needs of a process with the given roles, or of an operator if there is no role.
+// It changes nothing: the conditions of its writes fail, and its messages are refused. faults has the
+// faults of the environment, nil for none. Examine leaves out the parts that need a faulty value.
 func Examine(ctx context.Context, cfg config.Config, faults *config.Error, roles daemon.Roles, now func() time.Time) []Finding {
 	if faults == nil {
 		faults = new(config.Error)
@@ -81,7 +80,7 @@ func Examine(ctx context.Context, cfg config.Config, faults *config.Error, roles
 	e.settings()
 	var parts []func(context.Context)
 	switch {
-	case faults.In("FANFARE_ENGINE"): // the data may be anywhere
+	case faults.In("FANFARE_ENGINE"): // nobody knows where the data is
 	case cfg.Engine == config.EngineEmbedded:
 		parts = append(parts, e.directory)
 	default:
@@ -137,7 +136,7 @@ func (e *examination) keys(ctx context.Context) {
 	e.ok("keys", "%s has keys to check tokens with", at)
 }
 
-// directory examines the embedded engine's data.
+// directory examines the data directory of the embedded engine.
 func (e *examination) directory(context.Context) {
 	dir := e.cfg.DataDir
 	state, err := datadir.Look(dir)
@@ -201,7 +200,7 @@ func (e *examination) aws(ctx context.Context) {
 	e.time()
 }
 
-// table examines the table's shape. It reports whether calls of the table can be tried.
+// table examines the shape of the table, and reports whether calls of the table can be tried.
 func (e *examination) table(ctx context.Context, store *dynamo.Store) bool {
 	d, err := store.Describe(ctx)
 	switch {
@@ -237,15 +236,14 @@ func (e *examination) table(ctx context.Context, store *dynamo.Store) bool {
 	return true
 }
 
-// format examines the format of the table's items. It reports whether calls of the table
-// can be tried.
+// format examines the format of the table's items, and reports whether calls of the table can be tried.
 func (e *examination) format(ctx context.Context, store *dynamo.Store) bool {
 	err := store.Ping(ctx)
 	if _, other := errors.AsType[*dynamo.FormatError](err); other {
 		e.note(LevelFault, "format", "make a new table with fanfare table create, or use the fanfare that wrote this one", "%w", err)
 		return false
 	}
-	if err == nil { // on an error a call is refused or fails, and calls are tried next
+	if err == nil { // after an error, tableCalls reports the failed call
 		e.ok("format", "this version reads what %s has", e.cfg.Table)
 	}
 	return true
@@ -269,8 +267,8 @@ func (e *examination) safety(ctx context.Context, store *dynamo.Store, d dynamo.
 	}
 }
 
-// tableCalls tries each kind of call that the roles make. A write has a condition that no
-// item fulfils. A write without a condition deletes an item that does not exist.
+// tableCalls tries each kind of call that the roles make. Most writes have a condition that no item
+// fulfils. The batch of writes, which cannot have a condition, deletes an item that does not exist.
 func (e *examination) tableCalls(ctx context.Context, store *dynamo.Store) {
 	key, other := table.Key{PK: "ping", SK: "ping"}, table.Key{PK: "ping", SK: "pong"}
 	put := table.PutInput{Item: table.Item{Key: other}, If: table.Exists{}}
@@ -316,19 +314,19 @@ func (e *examination) tableCalls(ctx context.Context, store *dynamo.Store) {
 	})
 }
 
-// need reports whether the duties make a call.
+// need reports whether one of the duties makes the call action on resource.
 func (e *examination) need(action, resource string) bool {
 	return need(withAuditor(e.cfg, e.duties), action, resource)
 }
 
-// trial is a call that needs a permission.
+// trial is an attempt of a call that needs a permission.
 type trial struct {
 	needed     bool
 	permission string
 	call       func() error
 }
 
-// try makes the needed trials, and reports one finding for all permitted calls.
+// try makes the needed trials, and reports one finding for all permitted calls together.
 func (e *examination) try(check string, trials []trial) {
 	var permitted []string
 	for _, t := range trials {
@@ -352,7 +350,7 @@ func (e *examination) try(check string, trials []trial) {
 	}
 }
 
-// time checks the clock against the replies of AWS so far.
+// time compares the clock with the times in the replies of AWS.
 func (e *examination) time() {
 	const mend = "let the machine take its time from NTP or chrony"
 	ahead := e.clock.Offset()

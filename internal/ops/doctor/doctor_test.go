@@ -31,14 +31,13 @@ import (
 	"fanfare/internal/queue/sqstest"
 )
 
-// amazon is a table and queues as the product makes them.
+// amazon simulates AWS with a table and queues as the product makes them.
 type amazon struct {
 	*sqstest.Server
-	// answers of DynamoDB by operation; an answer with { at the beginning and a __type is
-	// an error.
+	// answers are the answers of DynamoDB by operation. An answer that contains __type is an error.
 	answers map[string]string
 	skew    time.Duration
-	// metrics answers CloudWatch.
+	// metrics handles the requests to CloudWatch.
 	metrics http.HandlerFunc
 }
 
@@ -51,12 +50,12 @@ func refusal(code string) string {
 	return fmt.Sprintf(`{"__type":"com.amazonaws.dynamodb.v20120810#%s","message":"m","CancellationReasons":[{"Code":"ConditionalCheckFailed"},{"Code":"None"}]}`, code)
 }
 
-// markOf is DynamoDB's answer with the item that holds a table's format.
+// markOf returns DynamoDB's answer with the item that holds a table's format.
 func markOf(format int) string {
 	return fmt.Sprintf(`{"Item":{"PK":{"S":"format"},"SK":{"S":"format"},"format":{"N":"%d"}}}`, format)
 }
 
-// settingsOf is an item of DynamoDB with the settings of a role, and a comma.
+// settingsOf returns the JSON of an item with the settings of a role, followed by a comma.
 func settingsOf(role, values string) string {
 	return `{"PK":{"S":"settings"},"SK":{"S":"` + role + `"},"at":{"N":"1795698000000"},` + values + `},`
 }
@@ -107,7 +106,7 @@ func newAmazon(t *testing.T) *amazon {
 	return a
 }
 
-// awsAt lets the SDK's own sources name an endpoint.
+// awsAt sets the variables of the AWS SDK, so that the SDK calls the endpoint url.
 func awsAt(t *testing.T, url string) {
 	t.Helper()
 	for name, value := range map[string]string{
@@ -127,7 +126,7 @@ func examine(t *testing.T, roles daemon.Roles, env ...string) []doctor.Finding {
 	return doctor.Examine(t.Context(), cfg, nil, roles, time.Now)
 }
 
-// notOK returns the findings that need an operator, and checks that each has a remedy.
+// notOK returns the findings that need an operator, and checks that each of these findings has a remedy.
 func notOK(t *testing.T, found []doctor.Finding) []string {
 	t.Helper()
 	var out []string
@@ -149,14 +148,14 @@ func TestDoctorFindsEachFaultOfADeployment(t *testing.T) {
 	for name, row := range map[string]struct {
 		answers  answers
 		settings settings
-		denied   string // an operation of SQS
+		denied   string // the denied operation of SQS
 		skew     time.Duration
-		// waits puts a message into the posts.
+		// waits puts a message into the queue of posts.
 		waits bool
-		// workers examines for the workers, too: their receives take a second.
+		// workers also examines the roles of workers. Their receives take a second.
 		workers bool
-		// want are the findings that are not ok, in order. Each has the beginning of the finding, and further
-		// texts of it.
+		// want has the findings that are not ok, in order: the beginning of each finding, and then further
+		// texts that the finding must contain.
 		want [][]string
 	}{
 		"a sound one": {workers: true},
@@ -255,7 +254,7 @@ func TestDoctorFindsEachFaultOfADeployment(t *testing.T) {
 	}
 }
 
-// The doctor finds no fault in a role that has only the rights of its own daemon.
+// The doctor finds no fault if a daemon's role has only the permissions of that daemon.
 func TestDoctorTriesTheCallsOfTheNamedDaemonsOnly(t *testing.T) {
 	a := newAmazon(t)
 	a.answers["Query"] = refusal("AccessDeniedException")
@@ -264,7 +263,7 @@ func TestDoctorTriesTheCallsOfTheNamedDaemonsOnly(t *testing.T) {
 	assert.Len(t, notOK(t, examine(t, daemon.Roles{API: true}, onAWS()...)), 3)
 }
 
-// A daemon needs the scan only for its auditor, and an operator needs it for verify.
+// A daemon needs the scan only for its auditor, and an operator needs the scan for verify.
 func TestDoctorTriesTheScanOfVerifyAndOfTheAuditor(t *testing.T) {
 	a := newAmazon(t)
 	a.answers["Scan"] = refusal("AccessDeniedException")
@@ -280,8 +279,8 @@ func TestDoctorTriesTheScanOfVerifyAndOfTheAuditor(t *testing.T) {
 	}
 }
 
-// The calls of an auditor are a part of the operator's policy, of which a test records a run, plus the writes
-// that end kept blocks.
+// The calls of an auditor are a part of the operator's policy, which another test compares with a recorded
+// run. The auditor also makes the writes that end kept blocks.
 func TestThePolicyOfADaemonAllowsItsAuditorItsCalls(t *testing.T) {
 	actions := func(duty string, env ...string) (out []string) {
 		cfg, err := config.Load(env, config.Tool)
@@ -314,13 +313,13 @@ func TestThePolicyOfADaemonAllowsItsAuditorItsCalls(t *testing.T) {
 	assert.Equal(t, operator, actions("operator", "FANFARE_AUDIT=on"))
 }
 
-// Also `fanfare up` sends events of applied work to SQS.
+// fanfare up, like the daemons, sends events of applied work to SQS.
 func TestDoctorExaminesTheQueueOfEvents(t *testing.T) {
 	workers := daemon.Roles{Fanout: true}
 	for name, row := range map[string]struct {
 		env    []string
 		roles  daemon.Roles
-		denied string // an operation of SQS
+		denied string // the denied operation of SQS
 		code   string
 		want   []string // the beginnings of the findings that are not ok
 	}{
@@ -352,7 +351,7 @@ func TestDoctorExaminesTheQueueOfEvents(t *testing.T) {
 	assert.Empty(t, notOK(t, examine(t, daemon.Roles{Likes: true}, append(onAWS(), "FANFARE_EVENTS_QUEUE=others")...)))
 }
 
-// A table or a queue that nobody can reach may exist. Whoever makes another one elsewhere then has two.
+// A table or a queue that cannot be reached may exist. An operator who makes another one elsewhere then has two.
 func TestDoctorTellsUnreachableFromAbsent(t *testing.T) {
 	for name, row := range map[string]struct {
 		url  string
@@ -394,14 +393,14 @@ func TestDoctorTellsUnreachableFromAbsent(t *testing.T) {
 	}
 }
 
-// One bad setting hides no finding that does not need the setting.
+// A faulty setting hides no finding that does not need this setting.
 func TestDoctorGoesOnAfterAConfigurationFault(t *testing.T) {
 	newAmazon(t)
 	for bad, want := range map[string]string{
 		"FANFARE_LIKE_WINDOW=x": "table ok, queue posts ok", "FANFARE_WORKERS=3": "table ok, queue posts ok", "FANFARE_AUTH=": "table ok, queue posts ok",
 		"FANFARE_TABLE=a b": "queue posts ok", "FANFARE_QUEUE_PREFIX=a.b": "table ok", "FANFARE_ENGINE=gcp": "",
 	} {
-		cfg, err := config.Load(append(onAWS(), bad), config.API) // without dev tokens allowed on aws
+		cfg, err := config.Load(append(onAWS(), bad), config.API) // dev tokens are not allowed on aws
 		faults, ok := errors.AsType[*config.Error](err)
 		require.True(t, ok, bad)
 		var got []string
@@ -468,7 +467,7 @@ func TestDoctorLooksAtADataDirectoryAndLeavesIt(t *testing.T) {
 	}
 	for name, row := range map[string]struct {
 		prepare func(t *testing.T, dir string)
-		want    string // of a finding
+		want    string // a text of the finding
 		level   doctor.Level
 	}{
 		"none yet": {func(t *testing.T, dir string) {
@@ -514,9 +513,9 @@ func TestDoctorLooksAtADataDirectoryAndLeavesIt(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "data")
 			require.NoError(t, os.Mkdir(dir, 0o700))
 			row.prepare(t, dir)
-			before, _ := filepath.Glob(dir + "/*") // the pattern is right
+			before, _ := filepath.Glob(dir + "/*") // the pattern is valid
 			found := examine(t, everyRole(), "FANFARE_DATA_DIR="+dir)
-			after, _ := filepath.Glob(dir + "/*") // the pattern is right
+			after, _ := filepath.Glob(dir + "/*") // the pattern is valid
 			assert.Equal(t, before, after)
 			notOK(t, found)
 			assert.Condition(t, func() bool {

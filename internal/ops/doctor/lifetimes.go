@@ -8,12 +8,12 @@ import (
 	"fanfare/internal/table"
 )
 
-// lifetimes compares FANFARE_TIMELINE_TTL with the stored TTL, which all processes obey.
+// lifetimes compares FANFARE_TIMELINE_TTL with the stored TTL, which all processes use.
 func (e *examination) lifetimes(ctx context.Context, store table.Store) {
 	const check = "TTL of homes"
 	res, err := store.Get(ctx, table.GetInput{Key: schema.LifetimesKey(), Consistent: true})
 	if err != nil {
-		return // a call is refused or fails, and calls are tried next
+		return // tableCalls reports the failed call
 	}
 	own := e.cfg.TimelineTTL
 	if res.Item == nil {

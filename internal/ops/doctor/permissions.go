@@ -14,19 +14,19 @@ import (
 	"fanfare/internal/table"
 )
 
-// Duties returns the names that PolicyOf knows: the daemons, the setup (fanfare table create
-// and queues create) and the operator (doctor, dlq, reconcile,
-// explain, delivery, and verify without --repair).
+// Duties returns the names of duties that PolicyOf accepts: the daemons, the setup (the
+// commands table create and queues create) and the operator (the commands doctor, dlq,
+// reconcile, explain, delivery, and verify without --repair).
 func Duties() []string { return []string{"api", "fanout", "likeagg", "setup", dutyOperator} }
 
 const (
 	dutyOperator = "operator"
-	// dutyAuditor is the additional duty of a daemon with FANFARE_AUDIT=on: the calls of verify,
-	// the calls that end kept blocks, and the request for a purge whose event was lost.
+	// dutyAuditor is the additional duty of a daemon with FANFARE_AUDIT=on. It has the calls of verify,
+	// the calls that end kept blocks, and the send that requests a purge after its event was lost.
 	dutyAuditor = "auditor"
 )
 
-// withAuditor returns duties, and dutyAuditor if the configuration gives it to one of them.
+// withAuditor returns duties, with dutyAuditor added if one of them is a daemon with an auditor.
 func withAuditor(cfg config.Config, duties []string) []string {
 	daemons := daemon.Roles{API: true, Fanout: true, Likes: true}.Names()
 	if cfg.HasAuditor() && slices.ContainsFunc(duties, func(duty string) bool { return slices.Contains(daemons, duty) }) {
@@ -35,27 +35,27 @@ func withAuditor(cfg config.Config, duties []string) []string {
 	return duties
 }
 
-// The resources of a permission. Any other value is the name of a queue without its
-// prefix.
+// The resources of a permission. Any other resource is the name of a queue without the prefix.
 const (
 	theTable = "the table"
 	theIndex = "its index"
-	// anything stands for calls that IAM does not restrict to a resource.
+	// anything stands for the resources of calls that IAM does not restrict to resources.
 	anything = "anything"
 	// theEvents is the queue of FANFARE_EVENTS_QUEUE, if it is set.
 	theEvents = "the queue of events for others"
 )
 
 // permission is an IAM action that duties need on resources. TransactWriteItems and the
-// batches of SQS have no action of their own: AWS requires the actions of their parts.
+// batches of SQS have no action of their own: AWS checks the actions of the parts of a
+// transaction or a batch.
 type permission struct {
 	action string
 	on     []string
 	duties []string
 }
 
-// permissions are all AWS calls of the code. A test records a run of each duty and compares
-// it with them. Examine tries the calls of the daemons.
+// permissions returns all AWS calls of the code. A test records a run of each duty, and
+// compares the recorded calls with permissions. Examine tries the calls of the daemons.
 func permissions() []permission {
 	onTable := []string{theTable}
 	var dead []string
@@ -91,14 +91,14 @@ func permissions() []permission {
 		{"application-autoscaling:DescribeScalingPolicies", []string{anything}, []string{operator}},
 		{"cloudwatch:GetMetricData", []string{anything}, []string{operator}},
 
-		// The readiness check looks the topics up, and the metrics count dead letters, too.
+		// The readiness check finds the queues of the topics, and the metrics also count dead letters.
 		{"sqs:GetQueueUrl", queues, []string{api, fanout, likeagg, setup, operator}},
 		{"sqs:GetQueueAttributes", queues, []string{api, fanout, likeagg, setup, operator}},
 		{"sqs:CreateQueue", queues, []string{setup}},
 		{"sqs:SetQueueAttributes", queues, []string{setup}},
 		{"sqs:SendMessage", []string{queue.TopicPosts, queue.TopicBackfills, queue.TopicLikes, queue.TopicNotices}, []string{api}},
 		{"sqs:SendMessage", []string{queue.TopicBackfills}, []string{dutyAuditor}}, // a purge whose event was lost
-		// A consumer also sends to its own queues: a copy of each waiting message.
+		// A consumer also sends messages to its own queues: a copy of each waiting message.
 		{"sqs:SendMessage", slices.Concat(queue.Topics(), deadOf(delivers...)), []string{fanout}},
 		{"sqs:GetQueueUrl", []string{theEvents}, []string{fanout, likeagg}},
 		{"sqs:SendMessage", []string{theEvents}, []string{fanout, likeagg}},
@@ -116,7 +116,7 @@ func permissions() []permission {
 	}
 }
 
-// Account is the place of the table and the queues in AWS. Empty fields stand for any.
+// Account is the place of the table and the queues in AWS. An empty field stands for any value.
 type Account struct{ Partition, Region, ID string }
 
 // Policy is a policy document of IAM.
@@ -144,9 +144,9 @@ func PolicyOf(cfg config.Config, at Account, duties ...string) (Policy, error) {
 		}
 	}
 	duties = withAuditor(cfg, duties)
-	// Actions with the same resources form one statement.
-	on := map[string][]string{} // resources by action
-	var actions []string        // in the order of the table
+	// Actions with the same resources share one statement.
+	on := map[string][]string{} // the resources of each action
+	var actions []string        // the actions in the order of permissions
 	for _, p := range permissions() {
 		if slices.ContainsFunc(p.duties, func(duty string) bool { return slices.Contains(duties, duty) }) {
 			for _, resource := range p.on {
@@ -177,7 +177,7 @@ func PolicyOf(cfg config.Config, at Account, duties ...string) (Policy, error) {
 	return policy, nil
 }
 
-// arn returns the IAM name of a resource.
+// arn returns the ARN of a resource.
 func (a Account) arn(cfg config.Config, resource string) string {
 	place := func(service string) string {
 		return fmt.Sprintf("arn:%s:%s:%s:%s:", cmp.Or(a.Partition, "aws"), service, cmp.Or(a.Region, "*"), cmp.Or(a.ID, "*"))
@@ -196,7 +196,7 @@ func (a Account) arn(cfg config.Config, resource string) string {
 	}
 }
 
-// need reports whether one of duties makes a call.
+// need reports whether one of duties makes the call action on resource.
 func need(duties []string, action, resource string) bool {
 	return slices.ContainsFunc(permissions(), func(p permission) bool {
 		return p.action == action && slices.Contains(p.on, resource) &&

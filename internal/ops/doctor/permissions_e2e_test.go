@@ -40,28 +40,28 @@ import (
 	"fanfare/messages"
 )
 
-// recorder is a proxy before an emulator. It records, for each call, the action and the resource's ARN that
-// IAM would check.
+// recorder is a proxy before an emulator. For each call, it records the action and the ARN of the resource,
+// which IAM would check.
 type recorder struct {
 	t    *testing.T
 	url  string
 	next http.Handler
-	// prefix begins the names of the queues.
+	// prefix is the prefix of the queues' names.
 	prefix string
 
 	mu    sync.Mutex
 	calls map[string]bool
-	// fails are the topics in which a message still has to be redelivered. Until then the table fails.
+	// fails has the topics in which a message must still be redelivered. The table fails until fails is empty.
 	fails map[string]bool
-	// only is the one operation that fails during that time, "" for all operations.
+	// only is the operation of the table that fails, "" for all operations.
 	only string
 	// failed means that a call of the table failed.
 	failed bool
-	// chunks means that the topic of chunks enters fails with its first message.
+	// chunks means that the first message to the topic of chunks adds this topic to fails.
 	chunks bool
 }
 
-// record starts a proxy and leads this process's next AWS configuration to it.
+// record starts a recorder. The AWS configuration that this process loads next uses the recorder.
 func record(t *testing.T, cfg config.Config, next http.Handler) *recorder {
 	t.Helper()
 	r := &recorder{t: t, prefix: cfg.QueuePrefix, next: next, calls: map[string]bool{}, fails: map[string]bool{}}
@@ -97,14 +97,14 @@ func answer(w http.ResponseWriter, status int, text string) {
 	_, _ = fmt.Fprint(w, text) // the client may have left
 }
 
-// keep notes an action with its resource.
+// keep records an action with its resource.
 func (r *recorder) keep(call string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.calls[call] = true
 }
 
-// note records a call. It reports whether the call has to fail.
+// note records a call, and reports whether the call has to fail.
 func (r *recorder) note(target string, body []byte) bool {
 	var in struct {
 		TableName, IndexName, QueueURL, QueueName string
@@ -153,8 +153,8 @@ func (r *recorder) note(target string, body []byte) bool {
 	return fails
 }
 
-// fail lets an operation of the table fail, "" for all, until a message of each topic came
-// back.
+// fail makes an operation of the table fail until a message of each given topic was
+// returned to its queue. If op is "", all operations fail.
 func (r *recorder) fail(op string, topics ...string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -165,28 +165,28 @@ func (r *recorder) fail(op string, topics ...string) {
 	r.chunks = slices.Contains(topics, queue.TopicPosts)
 }
 
-// work lets the table work again.
+// work ends the failures of the table.
 func (r *recorder) work() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	clear(r.fails)
 }
 
-// mended reports whether the table works again, and no fault is pending.
+// mended reports whether no call of the table fails, now or later.
 func (r *recorder) mended() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.fails) == 0 && !r.chunks
 }
 
-// failing reports whether a call of the table failed.
+// failing reports whether a call of the table has failed.
 func (r *recorder) failing() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.failed
 }
 
-// made returns the recorded calls, sorted.
+// made returns the recorded calls in sorted order.
 func (r *recorder) made() (out []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -197,7 +197,7 @@ func (r *recorder) made() (out []string) {
 	return out
 }
 
-// allowed returns each action and resource of a duty's policy, sorted.
+// allowed returns each action with each resource of a duty's policy, in sorted order.
 func allowed(t *testing.T, cfg config.Config, duty string) (out []string) {
 	t.Helper()
 	policy, err := doctor.PolicyOf(cfg, doctor.Account{Region: "eu-central-1", ID: "123456789012"}, duty)
@@ -213,15 +213,15 @@ func allowed(t *testing.T, cfg config.Config, duty string) (out []string) {
 	return out
 }
 
-// deployment is a table and queues, with a recorder for each duty.
+// deployment has a table, queues, and a recorder for each duty.
 type deployment struct {
 	cfg     config.Config
 	engines http.Handler
 	queues  *sqstest.Server
-	at      daemon.Addresses // of the api
+	at      daemon.Addresses // the addresses of the api
 	records map[string]*recorder
-	admin   map[string]string // addresses
-	// stop ends all daemons at once: each waits for its last poll.
+	admin   map[string]string // the admin address of each daemon
+	// stop ends all daemons together, because each daemon waits for its last poll.
 	ctx  context.Context
 	stop func()
 }
@@ -236,12 +236,12 @@ func newDeployment(t *testing.T) *deployment {
 	proxy.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) }
 	engines := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		switch target := req.Header.Get("X-Amz-Target"); {
-		case strings.HasPrefix(target, "AnyScaleFrontendService."): // as if nothing scaled the table
+		case strings.HasPrefix(target, "AnyScaleFrontendService."): // nothing scales the table
 			answer(w, http.StatusOK, "{}")
-		case strings.HasPrefix(req.URL.Path, "/service/GraniteServiceVersion20100801/"): // as if there were no metrics
+		case strings.HasPrefix(req.URL.Path, "/service/GraniteServiceVersion20100801/"): // there are no metrics
 			w.Header().Set("Smithy-Protocol", "rpc-v2-cbor")
 			_, _ = w.Write([]byte{0xa0}) // the client may have left
-		case target == "AmazonSQS.CreateQueue": // as if the queues had other settings
+		case target == "AmazonSQS.CreateQueue": // the queues exist with other settings
 			answer(w, http.StatusBadRequest, `{"__type":"com.amazonaws.sqs#QueueNameExists"}`)
 		case target == "AmazonSQS.SetQueueAttributes":
 			answer(w, http.StatusOK, "{}")
@@ -262,7 +262,7 @@ func newDeployment(t *testing.T) *deployment {
 	return &deployment{ctx: ctx, stop: stop, cfg: cfg, engines: engines, queues: queues, records: map[string]*recorder{}, admin: map[string]string{}}
 }
 
-// as leads this process's next AWS configuration to the recorder of a duty.
+// as starts a recorder for a duty. The AWS configuration that this process loads next uses the recorder.
 func (d *deployment) as(t *testing.T, duty string) *recorder {
 	t.Helper()
 	d.records[duty] = record(t, d.cfg, d.engines)
@@ -275,7 +275,8 @@ func (d *deployment) setUp(t *testing.T) {
 	d.as(t, "setup")
 	store, err := daemon.OpenTable(t.Context(), d.cfg, nil)
 	require.NoError(t, err)
-	// Provisioned capacity is set for the doctor's calls about it. The emulator accepts every call about it.
+	// The table gets provisioned capacity, so that the doctor makes its calls about provisioned capacity.
+	// The emulator accepts all these calls.
 	ranges := dynamo.Ranges{Write: dynamo.Range{Least: 1000, Most: 1000}, Read: dynamo.Range{Least: 1000, Most: 1000}}
 	_, err = store.CreateAs(t.Context(), dynamo.Plan{Billing: dynamo.Provisioned, Table: ranges, Index: ranges})
 	require.NoError(t, err)
@@ -287,7 +288,7 @@ func (d *deployment) setUp(t *testing.T) {
 	require.NoError(t, broker.Close())
 }
 
-// run starts a daemon. An author with three followers has chunks there.
+// run starts a daemon. With its settings, an author with three followers has chunks.
 func (d *deployment) run(t *testing.T, duty string, roles daemon.Roles) (stop func()) {
 	t.Helper()
 	if r := d.records[duty]; r != nil {
@@ -320,7 +321,7 @@ func (d *deployment) run(t *testing.T, duty string, roles daemon.Roles) (stop fu
 	return stop
 }
 
-// user returns a client with a profile.
+// user returns a client of a user who has a profile.
 func (d *deployment) user(t *testing.T, id string) *client.Client {
 	t.Helper()
 	all, err := client.New("http://" + d.at.HTTP)
@@ -334,8 +335,8 @@ func (d *deployment) user(t *testing.T, id string) *client.Client {
 	return c
 }
 
-// TestEachDutyMakesTheCallsThatItsPolicyAllows records a run of all duties: each call is in the policy of its
-// duty, and each action of the policy was called.
+// TestEachDutyMakesTheCallsThatItsPolicyAllows records a run of all duties. Each recorded call must be in the
+// policy of its duty, and each action of the policy must be recorded.
 func TestEachDutyMakesTheCallsThatItsPolicyAllows(t *testing.T) {
 	d := newDeployment(t)
 	defer d.stop()
@@ -354,8 +355,8 @@ func TestEachDutyMakesTheCallsThatItsPolicyAllows(t *testing.T) {
 	}
 }
 
-// play uses the whole API, while each topic fails once, and a stopped like aggregator leaves the count of a
-// post to another aggregator.
+// play uses the whole API. Each topic fails once, and a stopped like aggregator leaves the count of a post
+// to another aggregator.
 func (d *deployment) play(t *testing.T, stopLikes func()) {
 	t.Helper()
 	ctx := t.Context()
@@ -380,7 +381,7 @@ func (d *deployment) play(t *testing.T, stopLikes func()) {
 		})
 	}
 	until(t, "the like is stamped", likeagg.failing)
-	stopLikes() // it gives the like back
+	stopLikes() // the aggregator returns the like to the queue
 	likeagg.work()
 	d.run(t, "likeagg", daemon.Roles{Likes: true})
 	until(t, "the like is counted", func() bool {
@@ -415,7 +416,8 @@ func (d *deployment) play(t *testing.T, stopLikes func()) {
 	}
 }
 
-// wait puts a message that is due in an hour into each topic, so its consumer sends a copy.
+// wait puts a message that is due in an hour into each topic. The consumer of the topic
+// sends a copy of this message.
 func (d *deployment) wait(t *testing.T) {
 	t.Helper()
 	now := time.Now()
@@ -426,7 +428,7 @@ func (d *deployment) wait(t *testing.T) {
 	}
 }
 
-// forget removes a user who has a record of each kind.
+// forget deletes a user who has a record of each kind.
 func (d *deployment) forget(t *testing.T, post string) {
 	t.Helper()
 	ctx, fay := t.Context(), d.user(t, "fay")
@@ -443,7 +445,7 @@ func (d *deployment) forget(t *testing.T, post string) {
 	require.NoError(t, fay.DeleteMe(ctx))
 }
 
-// removal is the message of a home that has many entries of an unfollowed author.
+// removal returns the message of an unfollow, for a home with many entries of the unfollowed author.
 func (d *deployment) removal(t *testing.T) *message.Message {
 	t.Helper()
 	store, err := daemon.OpenTable(t.Context(), d.cfg, nil)
@@ -459,7 +461,7 @@ func (d *deployment) removal(t *testing.T) *message.Message {
 	return msg
 }
 
-// lose deletes an item, as a hand that edits the table does.
+// lose deletes an item, as a person who edits the table does.
 func (d *deployment) lose(t *testing.T, key table.Key) {
 	t.Helper()
 	d.as(t, "the test")
@@ -469,7 +471,7 @@ func (d *deployment) lose(t *testing.T, key table.Key) {
 	require.NoError(t, err)
 }
 
-// broker opens the queues at an endpoint until the test ends.
+// broker opens the queues at an endpoint, and closes them when the test ends.
 func (d *deployment) broker(t *testing.T, endpoint string) *sqs.Broker {
 	t.Helper()
 	awsAt(t, endpoint)
@@ -479,7 +481,7 @@ func (d *deployment) broker(t *testing.T, endpoint string) *sqs.Broker {
 	return broker
 }
 
-// operate does the work of an operator: on dead letters, and on a post whose delivery stands still.
+// operate does the work of an operator: on dead letters, and on a post whose delivery does not progress.
 func (d *deployment) operate(t *testing.T) {
 	t.Helper()
 	ctx := t.Context()
@@ -510,7 +512,7 @@ func (d *deployment) operate(t *testing.T) {
 	d.records["fanout"].work()
 	_, err = d.broker(t, operator.url).Describe(ctx)
 	require.NoError(t, err)
-	var walks sync.WaitGroup // each waits for a second
+	var walks sync.WaitGroup // each walk waits for a second
 	for _, topic := range queue.Topics() {
 		broker := d.broker(t, operator.url)
 		walks.Go(func() {

@@ -11,7 +11,7 @@ import (
 	"fanfare/internal/queue/sqs"
 )
 
-// queues examines all topics at once, since a receive takes a second.
+// queues examines all topics at the same time, because a receive takes a second.
 func (e *examination) queues(ctx context.Context, broker *sqs.Broker) {
 	topics := queue.Topics()
 	parts := make([]examination, len(topics))
@@ -25,15 +25,14 @@ func (e *examination) queues(ctx context.Context, broker *sqs.Broker) {
 	for i := range parts {
 		e.found = append(e.found, parts[i].found...)
 		if err := parts[i].away; err != nil {
-			if away++; away == 1 { // all topics share an endpoint
+			if away++; away == 1 { // all topics have the same endpoint
 				e.note(LevelFault, "queues", mendAway, "%w", err)
 			}
 		}
 	}
 }
 
-// mendAway is the remedy for a table or a queue that does not answer. Whether it exists
-// is unknown.
+// mendAway is the remedy for a table or a queue that does not answer and may exist.
 const mendAway = "let this machine reach it, or correct AWS_REGION or AWS_ENDPOINT_URL: it may well exist"
 
 // queue examines the queue of a topic, and the calls that the roles make on it.
@@ -76,8 +75,7 @@ func (e *examination) queue(ctx context.Context, broker *sqs.Broker, topic strin
 	})
 }
 
-// events examines the queue of events for other programs, which is possible with either
-// engine.
+// events examines the queue of events for other programs. Both engines can have this queue.
 func (e *examination) events(ctx context.Context) {
 	const check = "events queue"
 	name := e.cfg.EventsQueue
@@ -87,7 +85,7 @@ func (e *examination) events(ctx context.Context) {
 		return
 	}
 	switch err := broker.Find(ctx, name); {
-	case awsclient.Refused(err): // SQS may answer as if a queue did not exist if the role may not see it
+	case awsclient.Refused(err): // SQS may also answer that the queue does not exist if the role may not see it
 		e.note(LevelFault, check, "make the queue, correct FANFARE_EVENTS_QUEUE or AWS_REGION, or allow sqs:GetQueueUrl to the role of "+strings.Join(e.duties, ", "),
 			"FANFARE_EVENTS_QUEUE is %s: %w", name, err)
 	case err != nil:

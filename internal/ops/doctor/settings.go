@@ -12,13 +12,13 @@ import (
 	"fanfare/internal/table"
 )
 
-// shared compares the settings that all daemons must share: the local settings, if they belong to a
-// daemon, and the settings with which each role's last process started.
+// shared compares the settings that all daemons must share: the local settings if they belong to a
+// daemon, and the settings with which the newest process of each role started.
 func (e *examination) shared(ctx context.Context, store table.Store) {
 	const check = "shared settings"
 	roles := daemon.Roles{API: true, Fanout: true, Likes: true}.Names()
 	var keys []table.Key
-	at := map[string]map[string][]string{} // by variable and value: where the value is in force
+	at := map[string]map[string][]string{} // the places with each value of each variable
 	have := func(values map[string]string, where string) {
 		for name, value := range values {
 			if at[name] == nil {
@@ -37,7 +37,7 @@ func (e *examination) shared(ctx context.Context, store table.Store) {
 	}
 	res, err := store.BatchGet(ctx, table.BatchGetInput{Keys: keys, Consistent: true})
 	if err != nil {
-		return // a call is refused or fails, and calls are tried next
+		return // tableCalls reports the failed call
 	}
 	slices.SortFunc(res.Items, func(a, b table.Item) int { return strings.Compare(a.Key.SK, b.Key.SK) })
 	for _, it := range res.Items {
@@ -61,7 +61,7 @@ func (e *examination) shared(ctx context.Context, store table.Store) {
 	}
 }
 
-// mendShared returns the remedy for daemons that disagree about a setting.
+// mendShared returns the remedy if daemons have different values of a setting.
 func mendShared(name string) string {
 	switch name {
 	case "FANFARE_NOTIFICATIONS":

@@ -18,17 +18,16 @@ import (
 )
 
 const (
-	// fullShare is the share of a bound that the busiest minute may use without a
-	// warning.
+	// fullShare is the share of a bound that the busiest minute may use without a warning.
 	fullShare = 0.8
-	// indexShare is the least share of the table's write units that the index needs. The index gets one write
-	// for each post and like, and no write for a delivery.
+	// indexShare is the reciprocal of the minimum share of the table's write units that the index needs. The
+	// index gets one write for each post and like, and no write for a delivery.
 	indexShare = 20
-	// consumedPeriod and provisionedPeriod are the seconds of one value in CloudWatch.
+	// consumedPeriod and provisionedPeriod are the seconds that one value of CloudWatch covers.
 	consumedPeriod, provisionedPeriod = 60, 300
 )
 
-// units examines the capacity of the table, and the use of its bounds in the last day.
+// units examines the capacity of the table, and how much of its bounds was used in the last day.
 func (e *examination) units(ctx context.Context, d dynamo.Description) {
 	e.ok("capacity", "%s", d.Text())
 	cfg, err := awsclient.Load(ctx)
@@ -36,7 +35,7 @@ func (e *examination) units(ctx context.Context, d dynamo.Description) {
 		e.note(LevelFault, "AWS", "see docs/CONFIGURATION.md, Variables of AWS and Go", "%w", err)
 		return
 	}
-	// A dimension with a policy may use the most units that the policy scales to.
+	// The bound of a dimension with a policy is the maximum to which the policy scales.
 	bounds := map[string]int64{}
 	for _, dimension := range dynamo.Dimensions(d.Name) {
 		bounds[dimension.Name] = d.Bound(dimension)
@@ -57,8 +56,8 @@ func (e *examination) units(ctx context.Context, d dynamo.Description) {
 	}
 }
 
-// scaled examines the policies that scale provisioned units, and sets the bounds of the dimensions
-// with a policy.
+// scaled examines the policies that scale provisioned units. For each dimension with a policy,
+// scaled sets the bound to the maximum of the policy.
 func (e *examination) scaled(ctx context.Context, client *applicationautoscaling.Client, d dynamo.Description, bounds map[string]int64) {
 	const check = "scaling"
 	dimensions := dynamo.Dimensions(d.Name)
@@ -85,19 +84,19 @@ func (e *examination) scaled(ctx context.Context, client *applicationautoscaling
 	}
 }
 
-// scaledRanges returns the ranges of the dimensions that policies scale out, by name. With an error it
-// returns the action that failed.
+// scaledRanges returns the ranges of the dimensions that policies scale out, by the name of the
+// dimension. If a call fails, scaledRanges also returns its action.
 func scaledRanges(ctx context.Context, client *applicationautoscaling.Client, resources ...string) (map[string]dynamo.Range, string, error) {
 	const service = scalingtypes.ServiceNamespaceDynamodb
 	targets, err := client.DescribeScalableTargets(ctx, &applicationautoscaling.DescribeScalableTargetsInput{ServiceNamespace: service, ResourceIds: resources})
 	if err != nil {
-		return nil, "application-autoscaling:DescribeScalableTargets", err //nolint:wrapcheck // scaled names the check
+		return nil, "application-autoscaling:DescribeScalableTargets", err //nolint:wrapcheck // scaled adds the check
 	}
 	ranges := map[string]dynamo.Range{}
 	for _, resource := range resources {
 		policies, err := client.DescribeScalingPolicies(ctx, &applicationautoscaling.DescribeScalingPoliciesInput{ServiceNamespace: service, ResourceId: &resource})
 		if err != nil {
-			return nil, "application-autoscaling:DescribeScalingPolicies", err //nolint:wrapcheck // scaled names the check
+			return nil, "application-autoscaling:DescribeScalingPolicies", err //nolint:wrapcheck // scaled adds the check
 		}
 		for _, policy := range policies.ScalingPolicies {
 			for _, target := range targets.ScalableTargets {
@@ -120,7 +119,7 @@ func mendCall(err error, action string) string {
 	return "let this machine reach " + service + " of AWS, or run it elsewhere"
 }
 
-// used compares the use of the last day with the bounds.
+// used compares the units that were used in the last day with the bounds.
 func (e *examination) used(ctx context.Context, client *cloudwatch.Client, d dynamo.Description, bounds map[string]int64) {
 	const check = "use of the last day"
 	days, err := e.lastDay(ctx, client, d)
@@ -150,20 +149,21 @@ func (e *examination) used(ctx context.Context, client *cloudwatch.Client, d dyn
 	}
 }
 
-// dayOf are the units of a dimension in the last day.
+// dayOf has the units of a dimension in the last day.
 type dayOf struct {
-	// peak is the mean of the busiest minute, in units a second.
+	// peak is the average of the busiest minute, in units a second.
 	peak float64
-	// consumed and provisioned are sums of unit seconds, over the times that have provisioned units.
+	// consumed and provisioned are the units of the day, each in units times seconds. consumed omits
+	// times without a value of provisioned units.
 	consumed, provisioned float64
 }
 
-// lastDay reads the units of each dimension from CloudWatch.
+// lastDay returns the units of each dimension in the last day, from CloudWatch.
 func (e *examination) lastDay(ctx context.Context, client *cloudwatch.Client, d dynamo.Description) ([]dayOf, error) {
 	end := e.now().Truncate(provisionedPeriod * time.Second)
 	in := &cloudwatch.GetMetricDataInput{StartTime: aws.Time(end.Add(-24 * time.Hour)), EndTime: &end}
 	dimensions := dynamo.Dimensions(d.Name)
-	// series are the values of each query by their time in seconds.
+	// series has the values of each query, by their time in Unix seconds.
 	series := map[string]map[int64]float64{}
 	for i, dimension := range dimensions {
 		kind := map[bool]string{true: "WriteCapacityUnits", false: "ReadCapacityUnits"}[dimension.Write]
@@ -175,7 +175,7 @@ func (e *examination) lastDay(ctx context.Context, client *cloudwatch.Client, d 
 	for pages := cloudwatch.NewGetMetricDataPaginator(client, in); pages.HasMorePages(); {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			return nil, err //nolint:wrapcheck // used names the check
+			return nil, err //nolint:wrapcheck // used adds the check
 		}
 		for _, result := range page.MetricDataResults {
 			id := aws.ToString(result.Id)
@@ -197,7 +197,7 @@ func (e *examination) lastDay(ctx context.Context, client *cloudwatch.Client, d 
 func consumedID(dimension int) string    { return fmt.Sprintf("c%d", dimension) }
 func provisionedID(dimension int) string { return fmt.Sprintf("p%d", dimension) }
 
-// sum adds up the series of one dimension.
+// sum returns the units of one dimension from its two series.
 func sum(consumed, provisioned map[int64]float64) (day dayOf) {
 	for at, units := range consumed {
 		day.peak = max(day.peak, units/consumedPeriod)
@@ -211,7 +211,7 @@ func sum(consumed, provisioned map[int64]float64) (day dayOf) {
 	return day
 }
 
-// query is the query for one metric of the table or of its index.
+// query returns the query for one metric of the table or of its index.
 func query(id, metric, tableName string, index bool) metrictypes.MetricDataQuery {
 	of := []metrictypes.Dimension{{Name: aws.String("TableName"), Value: &tableName}}
 	if index {

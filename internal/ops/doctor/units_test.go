@@ -16,11 +16,13 @@ import (
 	"fanfare/internal/ops/doctor"
 )
 
-// series are the values of a CloudWatch metric, one for each period, from an hour before the examination on.
+// series has the values of CloudWatch metrics, one value for each period. The first value is from an hour
+// before the examination.
 type series map[string][]float64
 
-// cloudWatch answers with series by the ids of their queries: c for consumed units, p for provisioned ones,
-// and the dimension: 0 writes and 1 reads of the table, 2 and 3 of the index.
+// cloudWatch returns a handler that answers with series by the ids of their queries. An id is c for
+// consumed units or p for provisioned units, and the number of the dimension: 0 for writes and 1 for reads
+// of the table, 2 for writes and 3 for reads of the index.
 func cloudWatch(t *testing.T, now time.Time, of series) http.HandlerFunc {
 	t.Helper()
 	return func(w http.ResponseWriter, _ *http.Request) {
@@ -45,7 +47,8 @@ func respond(w http.ResponseWriter, status int, body cbor.Map) {
 	_, _ = w.Write(cbor.Encode(body)) // the client may have left
 }
 
-// described returns DynamoDB's description of a table with parts about units.
+// described returns DynamoDB's description of a table, with the given parts about the units
+// of the table and of the index.
 func described(table, index string) string {
 	text := strings.Replace(fits, `"BillingModeSummary":{"BillingMode":"PAY_PER_REQUEST"},`, table, 1)
 	return strings.Replace(text, `{"IndexName":"GSI1",`, `{"IndexName":"GSI1",`+index, 1)
@@ -59,7 +62,7 @@ func provisioned(write, read int) string {
 	return fmt.Sprintf(`"ProvisionedThroughput":{"WriteCapacityUnits":%d,"ReadCapacityUnits":%d},`, write, read)
 }
 
-// scalables returns the part of an answer about each of the four dimensions except one.
+// scalables returns an answer that has part for each of the four dimensions except without.
 func scalables(list, without, part string) string {
 	var all []string
 	for _, of := range []string{"table:Write", "table:Read", "index:Write", "index:Read"} {
@@ -70,8 +73,8 @@ func scalables(list, without, part string) string {
 	return `{"` + list + `":[` + strings.Join(all, ",") + `]}`
 }
 
-// scaling are the answers about scalable targets and about policies. They have all dimensions except one of
-// each kind, and scaling out may be suspended.
+// scaling returns the answer about scalable targets and the answer about policies. Each answer leaves out
+// one dimension. Scaling out is suspended if suspended is true.
 func scaling(withoutTarget, withoutPolicy string, suspended bool) [2]string {
 	return [2]string{
 		scalables("ScalableTargets", withoutTarget, fmt.Sprintf(`"MinCapacity":10,"MaxCapacity":5000,"SuspendedState":{"DynamicScalingOutSuspended":%t}`, suspended)),
@@ -85,10 +88,10 @@ func TestDoctorExaminesTheCapacity(t *testing.T) {
 	for name, row := range map[string]struct {
 		table   string
 		scaling [2]string
-		metrics series // nil denies the call
+		metrics series // a nil series denies the call
 		ok      []string
 		want    []string // the beginnings of the findings that are not ok
-		mend    string   // a part of the first one's
+		mend    string   // a part of the first finding's remedy
 	}{
 		"on demand": {table: fits, ok: []string{"on demand, without a ceiling"}},
 		"ceilings": {

@@ -13,15 +13,17 @@ import (
 	"fanfare/internal/backoff"
 )
 
-// An away reader posts and likes as all readers do, so that a seed gives the same load.
-// Nobody reads its home before the end. Then the first read has to be complete, although no
-// post was delivered to it, and so has a second read after the home is rebuilt.
+// An away reader posts and likes as all other readers do, so a seed always gives the same
+// load. Nobody reads the home of an away reader before the end. The first read of this home
+// must be complete, although no post was delivered to it. A second read must be complete
+// after the service has rebuilt the home.
 
-// returning bounds the homes of away readers that are read at once: each page of such a home
-// reads the post lists of all followees, while the return raises their edges.
+// returning is the maximum number of homes of away readers that are read at the same time.
+// Each page of such a home reads the post lists of all followees, while the return raises
+// the edges of the reader.
 const returning = 4
 
-// awayUsers draws the away users: a share of all users.
+// awayUsers returns which users are away. It draws a share of all users.
 func awayUsers(users int, share float64, seed uint64) []bool {
 	away := make([]bool, users)
 	random := rand.New(rand.NewPCG(seed, 1))
@@ -31,7 +33,7 @@ func awayUsers(users int, share float64, seed uint64) []bool {
 	return away
 }
 
-// leave makes readers leave after all follows.
+// leave makes the away users away. Call leave after all follows were made.
 func (p *player) leave(ctx context.Context) error {
 	var users []int
 	for user, away := range p.load.away {
@@ -51,15 +53,15 @@ func (p *player) leave(ctx context.Context) error {
 	return err
 }
 
-// delivery is the progress of a post's delivery, with -1 for unknown numbers.
+// delivery is the progress of a post's delivery. An unknown number is -1.
 type delivery struct {
 	state                       client.DeliveryState
 	planned, delivered, skipped int64
 }
 
-// checkDelivery compares the delivery of a post with the truth. Away followers are skipped.
-// Posts of authors with more followers than the limit may be pulled: their first posts are
-// delivered, until the service has marked all homes.
+// checkDelivery compares the delivery of a post with the truth. Away followers must be
+// skipped. Posts of authors with more followers than pushLimit may be pulled. The first
+// posts of such an author are delivered until the service has marked all homes.
 func (t *truth) checkDelivery(post string, d delivery, pushLimit int) finding {
 	author := t.authors[post]
 	if d.state == client.DeliveryPulled && pushLimit > 0 && t.followers[author] > pushLimit {
@@ -72,7 +74,7 @@ func (t *truth) checkDelivery(post string, d delivery, pushLimit int) finding {
 	return finding{}
 }
 
-// hasLarge reports whether an author's posts may be pulled.
+// hasLarge reports whether there is an author whose posts may be pulled.
 func (t *truth) hasLarge(pushLimit int) bool {
 	for _, followers := range t.followers {
 		if pushLimit > 0 && followers > pushLimit {
@@ -96,8 +98,8 @@ func (o *observer) delivery(ctx context.Context, author, post string) (delivery,
 	return delivery{d.State, number(d.Planned), number(d.Delivered), number(d.Skipped)}, nil
 }
 
-// verifySure compares the state of the service with a truth without open questions. The
-// deliveries come first, because away readers return when their homes are read.
+// verifySure compares the state of the service with a truth without open questions. It
+// first reads the deliveries, because away readers return when their homes are read.
 func (o *observer) verifySure(ctx context.Context, t *truth, deliveries bool) (Report, error) {
 	var findings []finding
 	if deliveries {
@@ -137,14 +139,14 @@ func (o *observer) verifySure(ctx context.Context, t *truth, deliveries bool) (R
 			return Report{}, err
 		}
 		for _, f := range found {
-			f.delivered = 0 // the first read counts
+			f.delivered = 0 // the first read has counted the deliveries already
 			findings = append(findings, f)
 		}
 	}
 	return o.report(t, findings), nil
 }
 
-// settle compares units with the truth, and repeats that while they improve.
+// settle compares units with the truth. It repeats the comparison while the results improve.
 func (o *observer) settle(ctx context.Context, t *truth, units []unit) ([]finding, error) {
 	if len(units) == 0 {
 		return nil, nil

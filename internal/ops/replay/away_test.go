@@ -15,7 +15,7 @@ import (
 	"fanfare/client/clienttest"
 )
 
-// left returns a run with readers that are away. Its service skips them.
+// left returns the configuration of a run with away readers.
 func left(t *testing.T, fake *clienttest.Server, log *bytes.Buffer) Config {
 	t.Helper()
 	cfg := config(t, serve(t, fake, nil), log)
@@ -26,11 +26,11 @@ func left(t *testing.T, fake *clienttest.Server, log *bytes.Buffer) Config {
 
 func TestReadersThatAreAwayAreSkippedAndComplete(t *testing.T) {
 	fake := clienttest.New()
-	skipped := int64(0) // guarded by the server's lock
+	skipped := int64(0) // the server's lock guards skipped
 	fake.AlterDelivery = func(_ string, d client.Delivery) client.Delivery { skipped += *d.Skipped; return d }
 	early := map[string]bool{}
 	fake.AlterHome = func(viewer string, items []client.HomeItem) []client.HomeItem {
-		early[viewer] = early[viewer] || skipped == 0 // read before the deliveries were
+		early[viewer] = early[viewer] || skipped == 0 // this read was before the reads of the deliveries
 		return items
 	}
 	var log bytes.Buffer
@@ -114,7 +114,7 @@ func TestFaultsOfAbsencesAreReported(t *testing.T) {
 	}
 }
 
-// pulled makes every post a pulled one.
+// pulled makes the service report that every post is pulled.
 func pulled(s *clienttest.Server) {
 	s.AlterDelivery = func(_ string, d client.Delivery) client.Delivery {
 		d.State = client.DeliveryPulled
@@ -133,11 +133,11 @@ func TestPostsOfLargeAuthorsMayBePulled(t *testing.T) {
 	}
 }
 
-// A home that is rebuilt wrongly is found by the second reading.
+// The second read finds a home that was rebuilt wrongly.
 func TestTheRebuiltHomesAreReadToo(t *testing.T) {
 	for _, again := range []bool{true, false} {
 		fake := clienttest.New()
-		reads := map[string]int{} // guarded by the server's lock
+		reads := map[string]int{} // the server's lock guards reads
 		fake.AlterHome = func(viewer string, items []client.HomeItem) []client.HomeItem {
 			if reads[viewer]++; fake.Returned(viewer) && reads[viewer] > 1 && len(items) > 0 {
 				return items[1:]
@@ -145,7 +145,7 @@ func TestTheRebuiltHomesAreReadToo(t *testing.T) {
 			return items
 		}
 		cfg := left(t, fake, nil)
-		cfg.Log = nil // each page holds a whole home
+		cfg.Log = nil // the first page has the whole home
 		if !again {
 			cfg.Rebuilt = 0
 		}
@@ -171,7 +171,7 @@ func TestATargetWithoutAbsencesEndsTheRun(t *testing.T) {
 	assert.ErrorContainsf(t, err, "--away", "report %+v", report)
 }
 
-// If the answer does not reveal whether a reader is away, the oracle expects nothing of the deliveries.
+// If the call that makes a reader away has no answer, the oracle expects nothing of the deliveries.
 func TestAnAbsenceWithoutAnswer(t *testing.T) {
 	calls := []entry{
 		{Call: callProfile, User: "a", OK: true},

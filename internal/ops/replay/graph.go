@@ -18,7 +18,7 @@ type Graph struct {
 	Edges []Edge
 }
 
-// Edge means that the user number From follows the user number To.
+// Edge means that the user with the number From follows the user with the number To.
 type Edge struct{ From, To int }
 
 // ReadGraph reads an edge list from a file, plain or compressed with gzip.
@@ -31,12 +31,12 @@ func ReadGraph(file string, directed bool) (*Graph, error) {
 	return ParseGraph(f, file, directed)
 }
 
-// maxName leaves room for the run's name in a user id of 64 characters.
+// maxName leaves enough room for the name of the run in a user id of 64 characters.
 const maxName = 48
 
-// ParseGraph reads an edge list: a line `a b` means that a follows b and, unless the graph
-// is directed, that b follows a. Empty lines and lines that begin with # or % are comments.
-// Errors name file.
+// ParseGraph reads an edge list. A line `a b` means that a follows b and, unless the graph
+// is directed, that b also follows a. Empty lines and lines that begin with # or % are
+// comments. Errors contain the name file.
 func ParseGraph(r io.Reader, file string, directed bool) (*Graph, error) {
 	in := bufio.NewReader(r)
 	if magic, err := in.Peek(2); err == nil && magic[0] == 0x1f && magic[1] == 0x8b {
@@ -72,7 +72,7 @@ func ParseGraph(r io.Reader, file string, directed bool) (*Graph, error) {
 		}
 		from, to := number(names[0]), number(names[1])
 		if from == to {
-			continue // users cannot follow themselves
+			continue // a user cannot follow itself
 		}
 		g.Edges = append(g.Edges, Edge{from, to})
 		if !directed {
@@ -106,8 +106,8 @@ func distinct(edges []Edge) []Edge {
 	return slices.Compact(edges)
 }
 
-// BestConnected returns the subgraph of the n users with the most edges. Among equals, the
-// order in the file decides.
+// BestConnected returns the subgraph of the n users with the most edges. If users have
+// equally many edges, the first user in the file is chosen.
 func (g *Graph) BestConnected(n int) *Graph {
 	if n >= len(g.Names) {
 		return g

@@ -6,17 +6,17 @@ import (
 	"slices"
 )
 
-// load is the work of a run. The seed decides all of it before the run begins.
+// load is the work of a run. The seed decides the whole load before the run begins.
 type load struct {
 	graph       *Graph
-	followOrder []int // permutation of the graph's edges
-	authors     []int // of each post
-	watchers    []int // of each post: the follower whose home is watched, or -1
+	followOrder []int // a permutation of the graph's edges
+	authors     []int // the author of each post
+	watchers    []int // for each post the follower whose home is watched, or -1
 	away        []bool
 	actions     []action
 }
 
-// action creates the post with the number post, or reacts to it.
+// action creates a post, or reacts to a post. The field post is the number of the post.
 type action struct {
 	post, user int
 	like       string // the kind of the reaction, "" for a post
@@ -25,12 +25,12 @@ type action struct {
 // kindLike is the kind of reaction that every service has.
 const kindLike = "like"
 
-// likeSkew makes likes heavy-tailed: a few posts get most likes, as in real feeds.
+// likeSkew is the skew of the likes: a few posts get most likes, as in real feeds.
 const likeSkew = 1.1
 
-// newLoad draws posts in proportion to their authors' followers, since popular users write
-// most. It draws likes by Zipf's law, and a kind for each like. A share of the users is away;
-// their homes are not watched.
+// newLoad draws the load of a run. An author gets posts in proportion to the number of
+// followers, because popular users write most. Likes follow Zipf's law, and each like gets a
+// random kind. A share of the users is away, and their homes are not watched.
 func newLoad(cfg Config) (*load, error) {
 	g, posts, likes := cfg.Graph, cfg.Posts, cfg.Likes
 	if posts < 0 || likes < 0 || likes > posts*len(g.Names) {
@@ -61,10 +61,10 @@ func newLoad(cfg Config) (*load, error) {
 	if likes > 0 {
 		popular := random.Perm(posts)
 		zipf := rand.NewZipf(random, likeSkew, 1, uint64(posts-1))
-		ofKind := rand.New(rand.NewPCG(cfg.Seed, 2)) // a generator of its own, so that a seed has the same likes with more kinds
+		ofKind := rand.New(rand.NewPCG(cfg.Seed, 2)) // a separate generator: more kinds do not change a seed's likes
 		likers := make([]map[int]bool, posts)
 		for range likes {
-			rank := int(zipf.Uint64()) // below posts
+			rank := int(zipf.Uint64()) // rank is below posts
 			for len(likers[popular[rank]]) == len(g.Names) {
 				rank = (rank + 1) % posts
 			}
@@ -84,7 +84,7 @@ func newLoad(cfg Config) (*load, error) {
 	return l, nil
 }
 
-// sort orders the actions by time. A post comes before its likes.
+// sort orders the actions by time. A post precedes its likes.
 func (l *load) sort(at []float64) {
 	index := make([]int, len(l.actions))
 	for i := range index {

@@ -13,18 +13,18 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// The metrics that a replay reads on the admin addresses.
+// The metrics that a replay reads at the admin addresses.
 const (
 	startMetric = "process_start_time_seconds"
-	unitsMetric = "fanfare_table_capacity_units_total" // flow, op, kind
+	unitsMetric = "fanfare_table_capacity_units_total" // the labels are flow, op and kind
 	skipMetric  = "fanfare_deliveries_skipped_total"
-	depthMetric = "fanfare_queue_depth" // topic, state
+	depthMetric = "fanfare_queue_depth" // the labels are topic and state
 	flowFanout  = "fanout"
 	flowLikes   = "likes"
-	topics      = 5 // a process omits a topic that does not answer
+	topics      = 5 // a process omits a topic whose queue does not answer
 )
 
-// metrics reads the metrics of the processes at their admin addresses.
+// metrics reads the metrics of all processes at their admin addresses.
 type metrics struct {
 	addrs []string
 	http  *http.Client
@@ -46,8 +46,7 @@ func Probe(ctx context.Context, addr string) error {
 	return nil
 }
 
-// reading holds the metrics of all addresses at one time. An address without an answer
-// has a nil family map.
+// reading holds the metrics of all addresses at one time. If an address has not answered, its map is nil.
 type reading []map[string]*dto.MetricFamily
 
 func (m *metrics) read(ctx context.Context) reading {
@@ -55,7 +54,7 @@ func (m *metrics) read(ctx context.Context) reading {
 	for i, addr := range m.addrs {
 		families, err := m.scrape(ctx, addr)
 		if err != nil {
-			continue // the process restarts; depth and since report unknown values
+			continue // a restarting process: depth and since return false
 		}
 		all[i] = families
 	}
@@ -87,12 +86,12 @@ func (m *metrics) scrape(ctx context.Context, addr string) (map[string]*dto.Metr
 }
 
 // depth returns the number of messages that are ready, delayed or in flight. Every process
-// reports the same queues, so the largest number of each queue counts. ok is false if an
-// address did not answer, or if no process reported some queue.
+// reports the same queues, so depth uses the largest number of each queue. ok is false if
+// an address has not answered, or if no process has reported a certain queue.
 //
-// Of the backfills only ready messages count: homes are exact without backfills, and
-// deletions wait in the topic for minutes, delayed or, on SQS, in flight. The canary
-// deletes a post every 10 seconds.
+// Only ready messages of the backfills count. Homes are exact without backfills, and
+// messages about deletions wait in the topic for minutes: delayed or, on SQS, in flight.
+// The canary deletes a post every 10 seconds.
 func (r reading) depth() (float64, bool) {
 	return r.messages(func(topic, state string) bool {
 		return state == "ready" || topic != "backfills" && state != "dead"
@@ -125,14 +124,14 @@ func (r reading) messages(count func(topic, state string) bool) (sum float64, to
 	return sum, len(seen) == topics
 }
 
-// skips is the key in units for the deliveries to away readers.
+// skips is the key in units for the number of deliveries that were skipped.
 var skips = [2]string{"", "skipped"} //nolint:gochecknoglobals // a name that does not change
 
-// units are capacity units by flow and kind ("read", "write"), and skips.
+// units has capacity units by flow and kind ("read", "write"), and the number of skips.
 type units map[[2]string]float64
 
-// since returns the units used since an earlier reading. They are unknown if a process did
-// not answer, or has restarted since and so lost its counters.
+// since returns the units used since before, an earlier reading. It returns false if a
+// process has not answered, or has restarted since and so lost its counters.
 func (r reading) since(before reading) (units, bool) {
 	used := units{}
 	for i, families := range r {
@@ -150,7 +149,7 @@ func (r reading) since(before reading) (units, bool) {
 	return used, len(r) > 0
 }
 
-// startOf returns the start time of a process in seconds; 0 is unknown.
+// startOf returns the start time of a process in seconds, 0 if it is unknown.
 func startOf(families map[string]*dto.MetricFamily) float64 {
 	for _, metric := range families[startMetric].GetMetric() {
 		return metric.GetGauge().GetValue()
@@ -170,7 +169,7 @@ func unitsOf(families map[string]*dto.MetricFamily) units {
 	return sum
 }
 
-// byFlow returns the units of a kind of each flow.
+// byFlow returns the units of a kind, by flow.
 func (u units) byFlow(kind string) map[string]float64 {
 	flows := map[string]float64{}
 	for key, n := range u {
@@ -181,7 +180,7 @@ func (u units) byFlow(kind string) map[string]float64 {
 	return flows
 }
 
-// writes returns the write units of a flow, or of all flows for "".
+// writes returns the write units of a flow. If flow is "", it returns the write units of all flows.
 func (u units) writes(flow string) float64 { return u.sum(flow, "write") }
 
 func (u units) reads() float64 { return u.sum("", "read") }

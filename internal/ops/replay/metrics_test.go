@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// told parses the metrics of each process, nil for a process that did not answer.
+// told parses the metrics of each process. The text of a process that has not answered is "".
 func told(t *testing.T, texts ...string) reading {
 	t.Helper()
 	var r reading

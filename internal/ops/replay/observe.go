@@ -10,7 +10,7 @@ import (
 	"fanfare/internal/backoff"
 )
 
-// observer reads a service: its answers, its queues, its units.
+// observer reads the answers, the queues and the units of a service.
 type observer struct {
 	Service
 	sessions *sessions
@@ -36,9 +36,8 @@ func newObserver(ctx context.Context, s Service) (*observer, error) {
 	return o, nil
 }
 
-// reach makes sure that the target issues tokens. Without this check, a wrong target
-// would be reported only after many minutes, because both calls and their tokens are
-// retried.
+// reach returns an error if the target issues no tokens. Without this check, a wrong target
+// would be reported only after many minutes, because calls and requests for tokens are retried.
 func (o *observer) reach(ctx context.Context) error {
 	first := &token{anyone: o.sessions.anyone, user: "replay"}
 	if _, err := first.get(ctx); err != nil {
@@ -52,7 +51,7 @@ func (o *observer) close() {
 	o.metrics.close()
 }
 
-// each runs do for 0..n-1 in that order, with bounded concurrency.
+// each calls do with the numbers from 0 to n-1 in this order. The concurrency is bounded.
 func (o *observer) each(ctx context.Context, label string, n int, do func(ctx context.Context, i int) error) error {
 	phase := o.progress.start(label, n)
 	defer phase.finish()
@@ -78,16 +77,16 @@ func (o *observer) each(ctx context.Context, label string, n int, do func(ctx co
 
 const (
 	depthInterval = 100 * time.Millisecond
-	// quietReads is the number of consecutive empty readings that count as quiet: a
-	// message that one handler publishes for another shows in the next reading at the
-	// latest.
+	// quietReads is the number of consecutive empty readings after which the queues count
+	// as quiet. If a handler publishes a message for another handler, the next reading
+	// shows this message at the latest.
 	quietReads = 3
-	// stalled is the longest time without progress of the queues.
+	// stalled is the maximum time without progress of the queues.
 	stalled = 2 * time.Minute
 )
 
-// awaitQuiet waits until the queues are empty by the numbers of the admin addresses. It
-// gives up when the numbers stop falling: then the later reads find the missing posts.
+// awaitQuiet waits until the numbers of the admin addresses show empty queues. If the numbers do
+// not fall for the time stalled, awaitQuiet returns, and the later reads find the missing posts.
 func (o *observer) awaitQuiet(ctx context.Context) {
 	if len(o.Admin) == 0 {
 		return
@@ -116,7 +115,7 @@ func (o *observer) awaitQuiet(ctx context.Context) {
 	}
 }
 
-// warnOfDeadLetters reports messages that were dead-lettered between two readings.
+// warnOfDeadLetters reports the number of new dead letters between two readings.
 func (o *observer) warnOfDeadLetters(before, after reading) {
 	if n := after.dead() - before.dead(); n > 0 {
 		o.progress.say(fmt.Sprintf("%.0f messages were dead-lettered during the run: see `fanfare dlq ls`", n))

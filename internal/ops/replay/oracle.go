@@ -7,23 +7,23 @@ import (
 	"slices"
 )
 
-// facts are the intended effects of a record's calls. If a call was answered, its effect is sure. Otherwise
+// facts has the intended effects of a record's calls. If a call was answered, its effect is sure. Otherwise
 // the effect is a maybe.
 type facts struct {
-	users   map[string]bool            // sure?
-	follows map[string]map[string]bool // follower, author, sure?
+	users   map[string]bool            // true means sure
+	follows map[string]map[string]bool // by follower and author: true means sure
 	posts   []postFact
-	likes   map[string]map[string]reaction // post id, user
-	away    map[string]bool                // sure?
+	likes   map[string]map[string]reaction // by post id and user
+	away    map[string]bool                // true means sure
 }
 
-// reaction is a reaction that was sent.
+// reaction is a reaction that was requested.
 type reaction struct {
 	kind string
 	sure bool
 }
 
-// postFact is a post that was sent. ID is "" if its answer is unknown.
+// postFact is a post that was requested. The id is "" if the answer is unknown.
 type postFact struct{ author, text, id string }
 
 func factsOf(calls []entry) *facts {
@@ -58,13 +58,13 @@ func factsOf(calls []entry) *facts {
 	return f
 }
 
-// absencesSure reports whether all readers that should be away are away. If one of them may be present, the
-// deliveries cannot be checked.
+// absencesSure reports whether all readers who should be away are away. If one of these readers may be
+// present, the deliveries cannot be checked.
 func (f *facts) absencesSure() bool {
 	return !slices.Contains(slices.Collect(maps.Values(f.away)), false)
 }
 
-// answers are the results of the maybes of facts.
+// answers has the results of the reads about the maybes of facts.
 type answers struct {
 	users   map[string]bool
 	follows map[string]map[string]bool
@@ -79,16 +79,16 @@ type truth struct {
 	followers map[string]int
 	posts     map[string][]string // by author
 	authors   map[string]string   // by post
-	away      map[string]bool     // readers that were away for all posts
+	away      map[string]bool     // readers who were away for all posts
 	// awayFollowers has the number of away followers of each author.
 	awayFollowers map[string]int
-	likers        map[string]map[string]string // by post and user: the kind of reaction; every post has an entry
-	kinds         map[string]int               // the reactions by kind
+	likers        map[string]map[string]string // the kind of each reaction, by post and user; every post has an entry
+	kinds         map[string]int               // the number of reactions, by kind
 	edges         int
-	repeated      int // posts that one call created twice
+	repeated      int // the number of posts that one call created twice
 }
 
-// settle computes the truth from the facts and the answers for the maybes.
+// settle computes the truth from the facts and from the answers about the maybes.
 func (f *facts) settle(a *answers) *truth {
 	t := &truth{
 		following: map[string][]string{}, followers: map[string]int{},
@@ -140,7 +140,7 @@ func (f *facts) settle(a *answers) *truth {
 	return t
 }
 
-// home returns the posts that a viewer's home must show (I1), each once.
+// home returns the posts that a viewer's home must show exactly once (I1).
 func (t *truth) home(viewer string) map[string]bool {
 	ids := map[string]bool{}
 	for _, author := range append([]string{viewer}, t.following[viewer]...) {
@@ -169,7 +169,7 @@ func (t *truth) likes() int {
 	return n
 }
 
-// reactions returns the likes by kind, nil if all are of kind like.
+// reactions returns the number of reactions by kind, nil if all reactions are of the kind like.
 func (t *truth) reactions() map[string]int {
 	if len(t.kinds) == 0 || len(t.kinds) == 1 && t.kinds[kindLike] > 0 {
 		return nil
@@ -177,7 +177,7 @@ func (t *truth) reactions() map[string]int {
 	return t.kinds
 }
 
-// counts returns the reactions to a post by kind.
+// counts returns the number of reactions to a post, by kind.
 func (t *truth) counts(post string) map[string]int64 {
 	counts := map[string]int64{}
 	for _, kind := range t.likers[post] {
@@ -189,8 +189,8 @@ func (t *truth) counts(post string) map[string]int64 {
 // finding is the result of one comparison with the truth.
 type finding struct {
 	delivered, missing, unexpected, duplicated, wrong int
-	pulled                                            int    // posts
-	example                                           string // one fault, in words
+	pulled                                            int    // the number of pulled posts
+	example                                           string // the text about one fault
 }
 
 func (f finding) clean() bool { return f.missing+f.unexpected+f.duplicated+f.wrong == 0 }
@@ -210,13 +210,13 @@ func (f *finding) add(other finding) {
 	f.pulled += other.pulled
 }
 
-// shown is one post of a home as it was read.
+// shown is a post of a home, as the service returned it.
 type shown struct {
 	post  string
 	likes int64
 	liked bool
-	// reactions are the counts by kind, nil if only likes are configured. reaction is the
-	// viewer's kind.
+	// reactions has the counts by kind. It is nil if the service has no other kind than
+	// like. reaction is the kind of the viewer's own reaction.
 	reactions map[string]int64
 	reaction  string
 }
@@ -253,7 +253,7 @@ func (t *truth) checkHome(viewer string, home []shown) finding {
 	return f
 }
 
-// rightReactions reports whether a post of a home has the right counts and the viewer's reaction.
+// rightReactions reports whether a post of a home has the right counts and the right reaction of the viewer.
 func (t *truth) rightReactions(viewer string, item shown) bool {
 	counts, own := t.counts(item.post), t.likers[item.post][viewer]
 	if item.likes != counts[kindLike] || item.liked != (own == kindLike) {
@@ -284,7 +284,7 @@ func (t *truth) checkCounts(user string, followers, following, posts int64) find
 	return f
 }
 
-// checkLikes compares a post's like count, and its counts by kind, with the truth.
+// checkLikes compares a post's like count, and the post's counts by kind, with the truth.
 func (t *truth) checkLikes(post string, count int64, counts map[string]int64) finding {
 	var f finding
 	want := t.counts(post)

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawCalls draws a small history, with answers for some calls only.
+// drawCalls draws a small history. Only some of its calls are answered.
 func drawCalls(t *rapid.T) []entry {
 	user := rapid.SampledFrom([]string{"a", "b", "c", "d"})
 	answered := rapid.Bool()
@@ -39,10 +39,10 @@ func drawCalls(t *rapid.T) []entry {
 	return calls
 }
 
-// kindOf is the kind of the reactions to a post, "" for likes.
+// kindOf returns the kind of the reactions to a post, "" for likes.
 func kindOf(post string) string { return map[string]string{"p0": "love", "p1": "wow"}[post] }
 
-// drawAnswers decides each maybe by a coin. A post may also have been created twice.
+// drawAnswers draws the result of each maybe at random. A post may also have been created twice.
 func drawAnswers(t *rapid.T, f *facts) *answers {
 	coin := rapid.Bool()
 	a := &answers{follows: map[string]map[string]bool{}, posts: map[string][]string{}, likes: map[string]map[string]bool{}}
@@ -65,7 +65,7 @@ func drawAnswers(t *rapid.T, f *facts) *answers {
 	return a
 }
 
-// bruteForce decides from the raw calls, for every post and viewer, whether the post is due.
+// bruteForce decides from the calls, for every post and viewer, whether the home must show the post.
 func bruteForce(calls []entry, a *answers) (homes map[string]map[string]int, likes map[string]map[string]bool) {
 	homes, likes = map[string]map[string]int{}, map[string]map[string]bool{}
 	follows := func(viewer, author string) bool {
@@ -138,7 +138,7 @@ func TestTheOracleAgreesWithBruteForce(t *testing.T) {
 	})
 }
 
-// shownAs is a post of a right home, whose likers all react with one kind.
+// shownAs returns a post as a right home shows it. All likers react with the same kind.
 func shownAs(truth *truth, post, viewer string, likers map[string]bool) shown {
 	of := shown{post: post}
 	kind := cmp.Or(kindOf(post), kindLike)
@@ -158,7 +158,7 @@ func shownAs(truth *truth, post, viewer string, likers map[string]bool) shown {
 	return of
 }
 
-// checkPlanted changes a right home in each known way, one way at a time.
+// checkPlanted checks that each kind of fault in a right home is found. Each check plants one fault.
 func checkPlanted(t *rapid.T, truth *truth, viewer string, right []shown) {
 	strange := shown{post: "from elsewhere"}
 	if f := truth.checkHome(viewer, append(right[:len(right):len(right)], strange)); f.unexpected != 1 || f.missing+f.duplicated+f.wrong != 0 {

@@ -13,8 +13,8 @@ import (
 	"fanfare/internal/terminal"
 )
 
-// progress shows the progress of a run: by bars on a terminal, otherwise by a line at the
-// start and end of each phase and every ten seconds between.
+// progress shows the progress of a run. On a terminal it shows bars. Otherwise it writes a
+// line every ten seconds, and a line at the end of each phase.
 type progress struct {
 	out  io.Writer
 	bars bool
@@ -30,7 +30,7 @@ func newProgress(out io.Writer) *progress {
 	return &progress{out: out, bars: ok && term.IsTerminal(int(file.Fd()))}
 }
 
-// say writes one line. It ignores a failed write.
+// say writes one line. A failed write is ignored.
 func (p *progress) say(line string) { fmt.Fprintln(p.out, terminal.Escape(line)) }
 
 // phase is one part of a run.
@@ -46,13 +46,13 @@ type phase struct {
 	said  time.Time
 }
 
-// start begins a phase of total steps; 0 is an unknown number.
+// start begins a phase of total steps. If total is 0, the number of steps is unknown.
 func (p *progress) start(label string, total int) *phase {
 	ph := &phase{of: p, label: label, total: total, began: time.Now(), said: time.Now()}
 	if p.bars {
 		most := total
 		if most == 0 {
-			most = -1 // a spinner
+			most = -1 // the bar is a spinner
 		}
 		ph.bar = progressbar.NewOptions(most,
 			progressbar.OptionSetWriter(p.out), progressbar.OptionSetDescription(label), progressbar.OptionShowCount(),
@@ -78,7 +78,7 @@ func (ph *phase) finish() {
 	ph.mu.Lock()
 	defer ph.mu.Unlock()
 	if ph.bar != nil {
-		ph.bar.Finish() //nolint:errcheck // as above
+		ph.bar.Finish() //nolint:errcheck // a failed drawing is ignored
 	}
 	took := time.Since(ph.began).Round(10 * time.Millisecond)
 	if ph.total == 0 {

@@ -13,8 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// depths answers each scrape with the depth of the queue of posts. All other queues are
-// empty.
+// depths answers each scrape with the depth of the queue of posts. All other queues are empty.
 type depths func() int
 
 func (d depths) RoundTrip(*http.Request) (*http.Response, error) {
@@ -26,7 +25,7 @@ func (d depths) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(text.String()))}, nil
 }
 
-// Other users use the service, so messages come and go all the time. The wait for the queues still ends.
+// Other users also use the service, so the queues are never quiet. The wait for quiet queues still ends.
 func TestTheWaitForQuietQueuesEndsUnderTraffic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reads := 0

@@ -12,7 +12,7 @@ import (
 	"fanfare/internal/strictjson"
 )
 
-// The calls of a run that change data.
+// The names of the calls that change data.
 const (
 	callProfile = "profile"
 	callFollow  = "follow"
@@ -22,35 +22,36 @@ const (
 )
 
 // entry is one line of a journal. The first line is the header. Each call has a line with
-// Call from before it was sent, and a line with OK or Error from after it ended. A call
-// without the second line, or with an Error, may have had its effect or not.
+// Call, which is written before the call is sent, and a line with OK or Error, which is
+// written after the call has ended. If the second line is missing or has an Error, nobody
+// knows whether the call had its effect.
 type entry struct {
-	Version int    `json:"version,omitempty"` // header
+	Version int    `json:"version,omitempty"` // only in the header
 	N       int    `json:"n,omitempty"`
 	Call    string `json:"call,omitempty"`
-	User    string `json:"user,omitempty"`   // the caller
-	Object  string `json:"object,omitempty"` // the author followed, the post's text, the post liked
+	User    string `json:"user,omitempty"`   // the user who made the call
+	Object  string `json:"object,omitempty"` // the followed author, the text of the post, or the id of the liked post
 	OK      bool   `json:"ok,omitempty"`
-	Kind    string `json:"kind,omitempty"` // of the reaction; a like has none
-	ID      string `json:"id,omitempty"`   // the new post
+	Kind    string `json:"kind,omitempty"` // the kind of the reaction; "" for a like
+	ID      string `json:"id,omitempty"`   // the id of the new post
 	Error   string `json:"error,omitempty"`
 }
 
 const journalVersion = 1
 
-// maxLine bounds a line of a journal, in bytes.
+// maxLine is the maximum length of a line of a journal, in bytes.
 const maxLine = 1 << 20
 
-// record keeps calls and answers in memory and, if it has a journal, in a file. Each line is
-// written at once, so the file survives a crash of this process, but not a loss of power.
+// record keeps calls and answers in memory and, if it has a journal, in a file. Each line is written
+// to the file at once, so the file survives a crash of this process, but not a loss of power.
 type record struct {
 	mu    sync.Mutex
 	file  *os.File
-	calls []entry // N is the index + 1; OK and ID are the answer's
+	calls []entry // N is the index plus 1; OK and ID come from the answer
 	open  int
 }
 
-// newRecord begins a record, with a journal if file is not "".
+// newRecord begins a record. If file is not "", the record has a journal.
 func newRecord(file string) (*record, error) {
 	r := &record{}
 	if file == "" {
@@ -84,7 +85,7 @@ func (r *record) write(e entry) error {
 	return nil
 }
 
-// intend records a call before it is sent.
+// intend records a call before the call is sent.
 func (r *record) intend(e entry) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -109,7 +110,7 @@ func (r *record) answer(n int, id string, failed error) error {
 	return r.write(entry{N: n, OK: true, ID: id})
 }
 
-// count returns the numbers of answered and unanswered calls.
+// count returns the number of answered calls and the number of unanswered calls.
 func (r *record) count() (answered, open int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -133,7 +134,7 @@ func (r *record) facts() *facts {
 }
 
 // readJournal reads the calls of a journal. If the last line is incomplete, the process
-// died during its write: the call was not sent yet, or its answer is unknown.
+// died during the write of this line: the call was not sent yet, or its answer is unknown.
 func readJournal(file string) ([]entry, error) {
 	f, err := os.Open(file)
 	if err != nil {

@@ -31,7 +31,7 @@ func TestAJournalEqualsTheRecordInMemory(t *testing.T) {
 	if answered, open := r.count(); answered != 2 || open != 2 {
 		t.Errorf("%d answered, %d open", answered, open)
 	}
-	calls, err := readJournal(file) // before it is closed, as if the process had died
+	calls, err := readJournal(file) // before the record is closed, as if the process had died
 	if err != nil || !reflect.DeepEqual(factsOf(calls), r.facts()) {
 		t.Errorf("read %+v, error %v", calls, err)
 	}

@@ -1,14 +1,14 @@
 // Package replay plays a real social graph against a running Fanfare over HTTP and reports
 // whether every home and every count is right.
 //
-// It computes the right state itself (oracle.go), from its calls and their answers. It must
-// never use the product's code for that: it knows the service only by the public client. It
-// must never excuse a fault: the effect of every successful call must show once (I1, I3,
-// I4, I5), and no other effect. If the answer of a call is unknown, a read decides whether
-// the call had its effect; from then on the service must agree with the read.
+// Package replay itself computes the right state (oracle.go), from its calls and their
+// answers. It must never compute this state with the product's code: it uses the service
+// only through the public client. It must never excuse a fault: the effect of every
+// successful call must show exactly once (I1, I3, I4, I5), and no other effect may show. If
+// the answer of a call is unknown, a read decides whether the call had its effect, and
+// later reads must agree with this read.
 //
-// The ids of its users contain the name of the run, so runs against one system do not
-// meet.
+// The ids of the users contain the name of the run, so several runs on one system do not share users.
 package replay
 
 import (
@@ -29,20 +29,20 @@ import (
 
 // Config holds the settings of a replay.
 type Config struct {
-	// Graph holds the follows. Posts, Likes and Seed decide the rest of the load: equal
+	// Graph has the follows. Posts, Likes and Seed decide the rest of the load: equal
 	// values give equal calls.
 	Graph        *Graph
 	Posts, Likes int
 	Seed         uint64
-	// Reactions are kinds of reaction of the target, in addition to like. The seed draws
-	// the kind of each like.
+	// Reactions are the kinds of reaction that the target has in addition to like. The seed
+	// draws the kind of each like.
 	Reactions []string
-	// Away is the share of the users whose homes are read only at the end, from 0 to 1.
-	// The target treats them as away: their last visit is older than its active days.
+	// Away is the share of users whose homes are read only at the end, from 0 to 1. The target treats
+	// these users as away, because their last visit is older than the active days of the target.
 	Away float64
-	// Rate bounds the posts and likes in a second; 0 is no bound.
+	// Rate is the maximum number of posts and likes in a second; 0 is no limit.
 	Rate float64
-	// Journal is the name of a new file that records every call and answer, "" for none.
+	// Journal is the name of a new file for all calls and answers, "" for none.
 	Journal string
 	Service
 }
@@ -51,29 +51,27 @@ type Config struct {
 type Service struct {
 	// Target is the base URL of the API, which must issue dev tokens.
 	Target string
-	// Admin holds the admin addresses of all processes, for queue depths and capacity
-	// units. Without them the system counts as quiet when the reads no longer change.
+	// Admin has the admin addresses of all processes, for queue depths and capacity units.
+	// Without addresses the system counts as quiet when the reads no longer change.
 	Admin []string
-	// Concurrency bounds the calls in flight.
+	// Concurrency is the maximum number of concurrent calls.
 	Concurrency int
-	// Settle is the time without improvement after which a missing post counts as lost;
-	// 0 is 30 seconds.
+	// Settle is the time without improvement after which a missing post counts as lost; 0 is 30 seconds.
 	Settle time.Duration
 	// PushLimit is the target's FANFARE_PUSH_LIMIT: only posts of authors with more followers
-	// may be pulled. If it is 0, none may.
+	// may be pulled. If PushLimit is 0, no post may be pulled.
 	PushLimit int
-	// Rebuilt is the time between the first and the second read of the homes of away
-	// readers; with 0 there is no second read. A home is read by pull for a minute after
-	// its return.
+	// Rebuilt is the time between the first and the second read of the homes of away readers.
+	// With 0 there is no second read. For a minute after its return, a home is read by pull.
 	Rebuilt time.Duration
-	// Attempts is the number of times that a call is sent before it counts as unanswered.
-	// 0 is 12, which outlasts the restart of a service, some 20 to 40 seconds.
+	// Attempts is the maximum number of attempts of a call. 0 is 12, which is enough for
+	// the restart of a service, which takes 20 to 40 seconds.
 	Attempts int
-	// Log receives the progress and the first faults.
+	// Log gets the progress and the first faults.
 	Log io.Writer
 }
 
-// ErrUsage is wrapped by errors in the caller's settings.
+// ErrUsage is wrapped by errors about the caller's settings.
 var ErrUsage = errors.New("wrong use")
 
 // player makes the calls of one run.
@@ -85,9 +83,8 @@ type player struct {
 	samples *visibility
 }
 
-// Run plays the graph, waits until the service is quiet, and reads everything back. Use
-// the report only if the error is nil. Its method Exact reports whether the service was
-// right.
+// Run plays the graph, waits until the service is quiet, and reads everything back. Use the
+// report only if the error is nil. Report.Exact reports whether the service was right.
 func Run(ctx context.Context, cfg Config) (Report, error) {
 	began := time.Now()
 	load, err := newLoad(cfg)
@@ -140,7 +137,7 @@ func (p *player) play(ctx context.Context, perSecond float64) (Report, error) {
 	}
 	p.awaitQuiet(ctx)
 	followed := p.metrics.read(ctx)
-	if err := p.leave(ctx); err != nil { // its units are not a cost of a real absence
+	if err := p.leave(ctx); err != nil { // these units are no part of the cost of an absence
 		return Report{}, err
 	}
 	between := p.metrics.read(ctx)
@@ -184,7 +181,7 @@ func (p *player) play(ctx context.Context, perSecond float64) (Report, error) {
 
 func (p *player) name(user int) string { return p.run + "-" + p.load.graph.Names[user] }
 
-// call records the intent, makes the call and records its answer.
+// call records the intended call, makes the call, and records the answer.
 func (p *player) call(e entry, do func(c *client.Client) (id string, err error)) error {
 	n, err := p.record.intend(e)
 	if err != nil {
@@ -213,8 +210,8 @@ func (p *player) follows(ctx context.Context) error {
 	})
 }
 
-// postsAndLikes sends posts and likes in the order of the load. A like waits for its post,
-// which was sent earlier, so there is no deadlock.
+// postsAndLikes sends posts and likes in the order of the load. A like waits for the answer
+// to its post. The post was sent earlier, so there is no deadlock.
 func (p *player) postsAndLikes(ctx context.Context, perSecond float64) error {
 	limiter := rate.NewLimiter(rate.Inf, 1)
 	if perSecond > 0 {
@@ -274,8 +271,8 @@ func (p *player) postsAndLikes(ctx context.Context, perSecond float64) error {
 	return err
 }
 
-// react reacts to a post whose call was answered, with a like if kind is "". If the table was down at
-// that time, the post is durable, but it can only be liked after a worker has written it.
+// react reacts to a post that was answered, with a like if kind is "". If the table was down when the
+// post was answered, the post is durable, but users can react to it only after a worker has written it.
 func (p *player) react(ctx context.Context, c *client.Client, post, kind string) error {
 	do := func() error { return c.Like(ctx, post) }
 	if kind != "" {
@@ -292,7 +289,7 @@ func (p *player) react(ctx context.Context, c *client.Client, post, kind string)
 
 const (
 	likeAgain = 100 * time.Millisecond
-	// likeWithin is more than twice the time for which a dead worker can hold the message
-	// of a post.
+	// likeWithin is the time for which a reaction is retried. It is more than twice the
+	// time for which a dead worker can hold the message of a post.
 	likeWithin = 150 * time.Second
 )

@@ -23,7 +23,7 @@ import (
 	"fanfare/client/clienttest"
 )
 
-// serve serves the contract, through wrap if it is not nil.
+// serve serves the contract of the API. If wrap is not nil, it wraps the handler.
 func serve(t *testing.T, fake *clienttest.Server, wrap func(http.Handler) http.Handler) string {
 	t.Helper()
 	var handler http.Handler = fake
@@ -37,7 +37,7 @@ func serve(t *testing.T, fake *clienttest.Server, wrap func(http.Handler) http.H
 	return server.URL
 }
 
-// config returns a small run that gives up soon.
+// config returns the configuration of a small run with a short Settle.
 func config(t *testing.T, target string, log io.Writer) Config {
 	t.Helper()
 	return Config{Graph: reed(t, 20), Posts: 30, Likes: 120, Seed: 3, Service: Service{
@@ -45,7 +45,7 @@ func config(t *testing.T, target string, log io.Writer) Config {
 	}}
 }
 
-// expected counts deliveries from the load alone.
+// expected counts the deliveries that the load alone requires.
 func expected(t *testing.T, cfg Config) int {
 	t.Helper()
 	l, err := newLoad(cfg)
@@ -82,8 +82,8 @@ func TestARightServiceIsFoundExact(t *testing.T) {
 	}
 }
 
-// The likes of a run have each kind that the target has. A check compares the counts by kind: the right number
-// of reactions is still a fault if one of them has another kind.
+// The likes of a run have all kinds that the target has. A check compares the counts by kind: if one of the
+// reactions has another kind, this is a fault although the number of reactions is right.
 func TestReactionsOfEachKindAreCompared(t *testing.T) {
 	fake := clienttest.New()
 	fake.Reactions = []string{"love", "wow"}
@@ -128,7 +128,7 @@ func as(t *testing.T, s Service, user string) *client.Client {
 	return sessions.of(user)
 }
 
-// victim remembers the first pair that a fault is asked about.
+// victim is the first pair of a viewer and a post that a fault may change.
 type victim struct{ viewer, post string }
 
 func (v *victim) is(viewer, post string) bool {
@@ -215,15 +215,16 @@ func TestEachPlantedFaultIsReported(t *testing.T) {
 	}
 }
 
-// A post that must never show remains a fault in any later reading. The test uses a check,
-// because in a run a watcher of a home might read the stranger first.
+// A post that must never show remains a fault, even if later readings do not have the post.
+// The test makes a check, because during a run a watcher of a home might read the
+// stranger's post first.
 func TestAStrangersPostShownOnceIsReported(t *testing.T) {
 	fake := clienttest.New()
 	cfg := config(t, serve(t, fake, nil), nil)
 	cfg.Journal = filepath.Join(t.TempDir(), "journal")
 	var checking atomic.Bool
 	var v victim
-	reads := 0 // guarded by the server's lock, as v is
+	reads := 0 // the server's lock guards reads and v
 	fake.AlterHome = func(viewer string, items []client.HomeItem) []client.HomeItem {
 		if !checking.Load() || len(items) == 0 || !v.is(viewer, "") {
 			return items
@@ -246,7 +247,7 @@ func TestAStrangersPostShownOnceIsReported(t *testing.T) {
 
 func TestLateDeliveriesAreAwaited(t *testing.T) {
 	fake := clienttest.New()
-	reads := map[string]int{} // guarded by the server's lock
+	reads := map[string]int{} // the server's lock guards reads
 	fake.AlterHome = func(viewer string, items []client.HomeItem) []client.HomeItem {
 		if reads[viewer]++; reads[viewer] <= 2 && len(items) > 0 {
 			return items[1:]
@@ -262,7 +263,7 @@ func TestLateDeliveriesAreAwaited(t *testing.T) {
 	}
 }
 
-// changing reports whether a run records a request.
+// changing reports whether a run records a request in its journal.
 func changing(r *http.Request) bool {
 	return r.Method != http.MethodGet && r.URL.Path != "/v1/dev/token"
 }
@@ -272,7 +273,7 @@ func TestLostAnswersAreRepeatedWithoutHarm(t *testing.T) {
 	target := serve(t, clienttest.New(), func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if changing(r) && calls.Add(1)%20 == 0 {
-				next.ServeHTTP(httptest.NewRecorder(), r) // the effect happens and the answer is lost
+				next.ServeHTTP(httptest.NewRecorder(), r) // the call has its effect, but the answer is lost
 				panic(http.ErrAbortHandler)
 			}
 			next.ServeHTTP(w, r)
@@ -283,7 +284,7 @@ func TestLostAnswersAreRepeatedWithoutHarm(t *testing.T) {
 	}
 }
 
-// dying is a service that stops answering at some call, which may still have its effect.
+// dying is a service that stops answering after some calls. Half of the later calls still have their effect.
 type dying struct {
 	next  http.Handler
 	after int64
@@ -307,7 +308,7 @@ func (d *dying) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	panic(http.ErrAbortHandler)
 }
 
-// interrupted runs against a service that dies after some calls and comes back.
+// interrupted makes a run against a service that dies after some calls, and then repairs the service.
 func interrupted(t *testing.T, after int) (fake *clienttest.Server, journal string, service Service) {
 	t.Helper()
 	fake = clienttest.New()
@@ -340,7 +341,7 @@ func TestAJournalOfAnInterruptedRunVerifies(t *testing.T) {
 	}
 }
 
-// journaled returns the calls of one kind in a journal, answered or not.
+// journaled returns the calls of one kind in a journal: the answered calls if ok, else the unanswered calls.
 func journaled(t *testing.T, journal, call string, ok bool) []entry {
 	t.Helper()
 	calls, err := readJournal(journal)
@@ -413,7 +414,7 @@ func TestACheckFindsTheEffectsOfACrash(t *testing.T) {
 	}
 }
 
-// interruptedAtAPost is interrupted with at least one post that has no answer.
+// interruptedAtAPost repeats interrupted until at least one post has no answer.
 func interruptedAtAPost(t *testing.T, after int) (fake *clienttest.Server, journal string, service Service) {
 	t.Helper()
 	for later := range 40 {
@@ -440,7 +441,7 @@ func TestARefusedCallEndsTheRun(t *testing.T) {
 	assert.ErrorContainsf(t, err, "403", "report %+v", report)
 }
 
-// If the table was down, an answered post may exist only later.
+// If the table was down, an answered post may appear only later.
 func TestALikeWaitsForItsPost(t *testing.T) {
 	var mu sync.Mutex
 	tries := make(map[string]int)

@@ -9,50 +9,49 @@ import (
 	"time"
 )
 
-// Report is the result of a replay. Its JSON form is part of the contract.
+// Report is the result of a replay. The JSON form of the report must stay compatible.
 type Report struct {
 	Users int `json:"users"`
 	Edges int `json:"edges"`
 	Posts int `json:"posts"`
 	Likes int `json:"likes"`
-	// Reactions are the likes by kind. They are nil if all likes have the kind like.
+	// Reactions is the number of reactions by kind. It is nil if all reactions are of the kind like.
 	Reactions map[string]int `json:"reactions,omitempty"`
-	// Away is the number of away readers, and Pulled the number of posts that homes merge
-	// in.
+	// Away is the number of away readers, and Pulled is the number of pulled posts, which homes merge in.
 	Away   int `json:"away"`
 	Pulled int `json:"pulled"`
-	// A delivery is a post in a home, including the author's own home.
+	// ExpectedDeliveries is the number of posts that all homes together must show, with the
+	// authors' own homes.
 	ExpectedDeliveries int `json:"expected_deliveries"`
 	Delivered          int `json:"delivered"`
 	Missing            int `json:"missing"`
 	Unexpected         int `json:"unexpected"`
 	Duplicated         int `json:"duplicated"`
 	WrongCounts        int `json:"wrong_counts"`
-	// VisibleMS is the time from a post's answer until it is in a follower's home.
+	// VisibleMS is the time from a post's answer until a follower's home shows the post.
 	VisibleMS        Quantiles `json:"visible_ms"`
 	DeliveriesPerSec float64   `json:"deliveries_per_s"`
-	// The units are nil if an admin address did not report them, or if its process
-	// restarted and lost its counters.
+	// WCU and RCU are the units of the run. They are nil if an admin address did not report
+	// units, or if its process restarted and lost its counters.
 	WCU *float64 `json:"wcu"`
 	RCU *float64 `json:"rcu"`
-	// WCUPerDelivery counts the write units of the fan-out for each delivery to a
+	// WCUPerDelivery is the number of write units of the fan-out for each delivery to a
 	// follower. The author's own entry is written with the post.
 	WCUPerDelivery *float64 `json:"wcu_per_delivery"`
 	WCUPerLike     *float64 `json:"wcu_per_like"`
-	// WCUByFlow and RCUByFlow are the units by flow: api, fanout and likes. The reads of the API
-	// include the homes that are watched for new posts.
+	// WCUByFlow and RCUByFlow are the units by flow: api, fanout and likes. The read units of
+	// api include the reads of watched homes.
 	WCUByFlow map[string]float64 `json:"wcu_by_flow"`
 	RCUByFlow map[string]float64 `json:"rcu_by_flow"`
-	// Skipped is the number of deliveries that were left out because their readers were
-	// away.
+	// Skipped is the number of deliveries that were skipped because the readers were away.
 	Skipped *float64 `json:"skipped"`
-	// WCUReturns are the write units of the homes that were rebuilt during the final reads.
-	// The fields above do not include them.
+	// WCUReturns is the number of write units for the homes that were rebuilt during the
+	// final reads. The other fields do not include these units.
 	WCUReturns *float64 `json:"wcu_returns"`
 	Seconds    float64  `json:"seconds"`
 }
 
-// Quantiles are quantiles of a time, in milliseconds.
+// Quantiles has quantiles of a time, in milliseconds.
 type Quantiles struct {
 	P50 float64 `json:"p50"`
 	P99 float64 `json:"p99"`
@@ -77,7 +76,7 @@ func (r Report) String() string {
 	if r.Away+r.Pulled > 0 {
 		fmt.Fprintf(&b, "readers that were away %d; posts that were pulled %d\n", r.Away, r.Pulled)
 	}
-	if r.DeliveriesPerSec > 0 { // a check of a journal measures no times
+	if r.DeliveriesPerSec > 0 { // the check of a journal measures no times
 		fmt.Fprintf(&b, "visible after ms: p50 %.1f, p99 %.1f, max %.1f; deliveries/s %.0f\n",
 			r.VisibleMS.P50, r.VisibleMS.P99, r.VisibleMS.Max, r.DeliveriesPerSec)
 	}
@@ -106,7 +105,7 @@ func (r Report) String() string {
 
 func seconds(d time.Duration) float64 { return round(d.Seconds()) }
 
-// round keeps three decimals. Further decimals would be noise in a report.
+// round keeps three decimals, because further decimals would be noise in a report.
 func round(x float64) float64 {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return 0

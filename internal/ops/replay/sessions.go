@@ -12,8 +12,8 @@ import (
 	"fanfare/client"
 )
 
-// sessions gives each user a client on one pool of connections, with a dev token that is
-// renewed before it expires.
+// sessions has a client for each user. All clients share one pool of connections, and each
+// client has a dev token that is renewed before the token expires.
 type sessions struct {
 	anyone *client.Client
 	mu     sync.Mutex
@@ -42,7 +42,7 @@ func (s *sessions) of(user string) *client.Client {
 	return c
 }
 
-// token holds one user's token.
+// token has one user's token.
 type token struct {
 	anyone *client.Client
 	user   string
@@ -52,7 +52,7 @@ type token struct {
 
 const (
 	tokenTTL   = time.Hour
-	tokenSlack = time.Minute // a token is renewed this long before it expires
+	tokenSlack = time.Minute // the time before its expiry at which a token is renewed
 )
 
 func (t *token) get(ctx context.Context) (string, error) {

@@ -14,8 +14,7 @@ import (
 	"fanfare/internal/backoff"
 )
 
-// Check verifies the service against a journal. Calls without an answer may have happened
-// or not.
+// Check verifies the service with a journal. A call without an answer may have had its effect or not.
 func Check(ctx context.Context, journal string, s Service) (Report, error) {
 	began := time.Now()
 	calls, err := readJournal(journal)
@@ -39,13 +38,13 @@ func Check(ctx context.Context, journal string, s Service) (Report, error) {
 	return report, nil
 }
 
-// maxExamples bounds the faults that are reported in detail.
+// maxExamples is the maximum number of faults that are reported in detail.
 const maxExamples = 20
 
 // recheck is the time between two readings of a unit with faults.
 const recheck = 250 * time.Millisecond
 
-// unit is one value that is compared with the truth.
+// unit names one value that is compared with the truth.
 type unit struct {
 	kind unitKind
 	name string
@@ -60,15 +59,15 @@ const (
 	deliveryOf
 )
 
-// patience ends readings that no longer improve.
+// patience decides when readings have stopped to improve.
 type patience struct {
 	settle time.Duration
 	least  int
 	since  time.Time
 }
 
-// over reports whether no unit is left to read again, or whether the number of faults of
-// the remaining units has not fallen for too long.
+// over reports whether no unit is left for another reading, or whether the number of faults
+// in the remaining units has not fallen for the time settle.
 func (p *patience) over(open []int, findings []finding) bool {
 	off := 0
 	for _, i := range open {
@@ -80,10 +79,10 @@ func (p *patience) over(open []int, findings []finding) bool {
 	return len(open) == 0 || time.Since(p.since) > p.settle
 }
 
-// verify compares the state of the service with the facts. It repeats the reads of units
-// with missing posts or wrong counts while they improve, since deliveries and like counts
-// come soon, but not at once. A post that must never show remains a fault in every later
-// read.
+// verify compares the state of the service with the facts. Deliveries and like counts
+// arrive soon, but not at once. So verify repeats the reads of units with missing posts or
+// wrong counts while the results improve. A post that must never show remains a fault, even
+// if later reads do not have the post.
 func (o *observer) verify(ctx context.Context, f *facts) (Report, error) {
 	maybes := f.maybes()
 	if maybes == nil {
@@ -117,7 +116,7 @@ func (o *observer) verify(ctx context.Context, f *facts) (Report, error) {
 	}
 }
 
-// units returns all values of the truth to compare, in a fixed order.
+// units returns the units that are compared with the truth, in a fixed order.
 func (t *truth) units() []unit {
 	var all []unit
 	for _, user := range t.users {
@@ -129,12 +128,12 @@ func (t *truth) units() []unit {
 	return all
 }
 
-// comparison compares units with the truth, and has a finding for each.
+// comparison compares units with the truth, and has a finding for each unit.
 type comparison struct {
 	truth    *truth
 	units    []unit
 	findings []finding
-	// open has the units that are read again.
+	// open has the indexes of the units that are read again.
 	open []int
 }
 
@@ -146,9 +145,9 @@ func newComparison(t *truth, units []unit) *comparison {
 	return c
 }
 
-// compare reads the open units, and stores the findings and the units to read again. While there are open
-// questions, an unexpected post may only have come too early. The home of an away reader has to be complete at
-// once.
+// compare reads the open units. It stores the findings, and the units for the next reading. If there are open
+// questions, an unexpected post may be right later, so its unit is read again. The first read of an away
+// reader's home must be complete.
 func (o *observer) compare(ctx context.Context, c *comparison, questions bool) error {
 	var mu sync.Mutex
 	var again []int
@@ -181,7 +180,7 @@ func (o *observer) compare(ctx context.Context, c *comparison, questions bool) e
 	return err
 }
 
-// read compares one unit with the truth. A missing unit is a finding, not an error.
+// read compares one unit with the truth. If the unit does not exist, read returns a finding and no error.
 func (o *observer) read(ctx context.Context, t *truth, u unit) (finding, error) {
 	switch u.kind {
 	case homeOf:
@@ -230,7 +229,7 @@ func (o *observer) read(ctx context.Context, t *truth, u unit) (finding, error) 
 	}
 }
 
-// gone reports whether err is a not-found answer of the service.
+// gone reports whether err is an answer of the service that something does not exist.
 func gone(err error) bool {
 	p, ok := errors.AsType[*client.Problem](err)
 	return ok && (p.Status == http.StatusNotFound || p.Status == http.StatusConflict)
@@ -261,11 +260,11 @@ func (o *observer) report(t *truth, findings []finding) Report {
 	}
 }
 
-// maybes are the open questions of the facts, sorted.
+// maybes are the open questions of the facts, in sorted order.
 type maybes struct {
 	users     []string
-	followers []string // users with an open follow
-	authors   []string // users with an open post
+	followers []string // users with a follow that has no answer
+	authors   []string // users with a post that has no answer
 	likes     [][2]string
 }
 
@@ -307,7 +306,7 @@ func (f *facts) maybes() *maybes {
 	return m
 }
 
-// ask reads the answers for the maybes.
+// ask reads the answers to the maybes from the service.
 func (o *observer) ask(ctx context.Context, m *maybes) (*answers, error) {
 	a := &answers{
 		users: map[string]bool{}, follows: map[string]map[string]bool{},

@@ -13,17 +13,17 @@ import (
 )
 
 const (
-	// watching bounds the homes that are watched at once, so that these reads do not
-	// become the load. If there is no free place, the post is not sampled.
+	// watching is the maximum number of homes that are watched at the same time, so that
+	// these reads do not become the load. If no place is free, the post is not measured.
 	watching  = 4
 	firstLook = time.Millisecond
 	maxLook   = 50 * time.Millisecond
 )
 
-// visibility measures the time until a post shows in a follower's home.
+// visibility measures the time until a follower's home shows a post.
 type visibility struct {
-	// unseen is the longest measured time. A post that shows later counts with this time, and a post that
-	// never shows counts as missing at the end.
+	// unseen is the maximum time of a measurement. A post that shows later counts with this time. A post
+	// that never shows counts as missing at the end.
 	unseen time.Duration
 	places chan struct{}
 	mu     sync.Mutex
@@ -34,7 +34,7 @@ func newVisibility(unseen time.Duration) *visibility {
 	return &visibility{unseen: unseen, places: make(chan struct{}, watching), micros: hdr.New(1, unseen.Microseconds(), 3)}
 }
 
-// watch runs observe if a place is free.
+// watch runs observe if one of the places is free.
 func (v *visibility) watch(owner *sync.WaitGroup, observe func()) {
 	select {
 	case v.places <- struct{}{}:
@@ -46,7 +46,7 @@ func (v *visibility) watch(owner *sync.WaitGroup, observe func()) {
 	}
 }
 
-// observe reads the viewer's home until the post is in it.
+// observe reads the viewer's home until the home has the post.
 func (v *visibility) observe(ctx context.Context, viewer *client.Client, post string, answered time.Time) {
 	ctx, cancel := context.WithDeadline(ctx, answered.Add(v.unseen))
 	defer cancel()
@@ -65,7 +65,7 @@ func (v *visibility) observe(ctx context.Context, viewer *client.Client, post st
 	}
 }
 
-// inHome reads a home, newest first, down to the place of the post.
+// inHome reads a home from its newest post down to the position of the post.
 func inHome(ctx context.Context, viewer *client.Client, post string) (bool, error) {
 	for item, err := range viewer.Home(client.Push).All(ctx) {
 		if err != nil {

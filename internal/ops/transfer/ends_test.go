@@ -15,7 +15,7 @@ import (
 	"fanfare/internal/table/tabletest"
 )
 
-// ending is the network with two posts that have an end. One of these posts has ended.
+// ending returns the network with two more posts that have an end. The end of one of these posts has passed.
 func ending() []any {
 	return append(network(),
 		rec{"type": "post", "id": "story", "author_id": "ann", "text": "tonight", "time": ago(2 * time.Hour), "expires_at": ago(-22 * time.Hour)},
@@ -28,7 +28,7 @@ func ending() []any {
 		rec{"type": "bookmark", "post_id": "over", "user_id": "bob", "time": ago(29 * time.Hour)})
 }
 
-// I15: neither an import nor an export has a post whose end has passed, or a record about such a post.
+// I15: if the end of a post has passed, neither an import nor an export has the post, or a record about the post.
 func TestPostsWithAnEndGoInAndOut(t *testing.T) {
 	here := tabletest.NewMemory()
 	name := file(t, ending()...)

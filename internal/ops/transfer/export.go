@@ -17,8 +17,7 @@ import (
 	"fanfare/messages"
 )
 
-// exporter is one export. In memory it keeps the ids of all users, and the likes of one
-// post.
+// exporter is one export. In memory it keeps the ids of all users, and the likes of one post at a time.
 type exporter struct {
 	cfg   Config
 	store table.Store
@@ -27,13 +26,13 @@ type exporter struct {
 	ph    *phase
 }
 
-// Export writes the records of a table: each user with its follows, markers, bookmarks and posts, and
-// each post with its comments and likes. The same records always give the same lines in the same
-// order. An export is not a snapshot: a record that changes during the export may be in it as before
-// or as after the change.
+// Export writes the records of a table: each user with the user's follows, markers, bookmarks and
+// posts, and each post with its comments and likes. The same records always give the same lines in
+// the same order. An export is not a snapshot: if a record changes during the export, the export has
+// the state before or after the change.
 //
-// Export leaves out records by users without a profile, and follows of them, because no import
-// takes them.
+// Export leaves out the records of users without a profile, and the follows of such users,
+// because no import accepts them.
 func Export(ctx context.Context, cfg Config, out io.Writer) error {
 	cfg = cfg.withDefaults()
 	e := &exporter{cfg: cfg, store: table.HideExpired(cfg.Store, cfg.Now), out: bufio.NewWriter(out), users: map[string]bool{}}
@@ -92,7 +91,7 @@ func (e *exporter) each(ctx context.Context, pk string, visit func(table.Item) e
 
 func (e *exporter) user(ctx context.Context, user string) error {
 	it, err := e.store.Get(ctx, table.GetInput{Key: schema.ProfileKey(user), Consistent: true})
-	if err != nil || it.Item == nil { // forgotten since
+	if err != nil || it.Item == nil { // the user was removed during the export
 		return err
 	}
 	p, err := schema.ParseProfile(*it.Item)
@@ -130,7 +129,8 @@ func (e *exporter) user(ctx context.Context, user string) error {
 	})
 }
 
-// own writes the private records of a user: mutes and blocks, also of removed users, read markers and bookmarks.
+// own writes the private records of a user: mutes, blocks, read markers and bookmarks. Mutes and blocks against
+// removed users are included.
 func (e *exporter) own(ctx context.Context, user string) error {
 	for _, write := range []func(context.Context, string) error{e.hidden, e.markers, e.bookmarks} {
 		if err := write(ctx, user); err != nil {
@@ -150,7 +150,8 @@ func (e *exporter) markers(ctx context.Context, user string) error {
 	})
 }
 
-// hidden writes the mutes and the blocks that a user made, also of removed users.
+// hidden writes the mutes and the blocks that a user made, including mutes and blocks
+// against removed users.
 func (e *exporter) hidden(ctx context.Context, user string) error {
 	err := e.each(ctx, schema.MarksPK(user), func(it table.Item) error {
 		author, ok := schema.MutedOfSK(it.Key.SK)
@@ -171,8 +172,9 @@ func (e *exporter) hidden(ctx context.Context, user string) error {
 	})
 }
 
-// bookmarks writes the bookmarks of a user by post id, so that two bookmarks of one moment have an
-// order. It leaves out bookmarks of posts that are not in the export, because no import takes them.
+// bookmarks writes the bookmarks of a user in the order of post ids, which is defined even if two
+// bookmarks have the same time. It leaves out bookmarks of posts that are not in the export,
+// because no import accepts them.
 func (e *exporter) bookmarks(ctx context.Context, user string) error {
 	q := table.Query{PK: schema.BookmarksPK(user), Low: schema.PostSK(id.Min), Consistent: true, PageSize: table.MaxBatchGet}
 	for page, err := range e.store.Query(ctx, q) {
@@ -203,15 +205,14 @@ func (e *exporter) bookmarks(ctx context.Context, user string) error {
 	return nil
 }
 
-// living returns the posts of bookmarks that the export contains: living posts of users
-// with a profile.
+// living returns which of the bookmarked posts are in the export: the living posts of users with a profile.
 func (e *exporter) living(ctx context.Context, bookmarks []table.Item) (map[string]bool, error) {
 	if len(bookmarks) == 0 {
 		return nil, nil
 	}
 	keys, living := make([]table.Key, len(bookmarks)), map[string]bool{}
 	for i, it := range bookmarks {
-		post, _ := schema.PostOfSK(it.Key.SK) // the query reads no other items
+		post, _ := schema.PostOfSK(it.Key.SK) // the query returns only keys of posts
 		keys[i] = schema.PostByIDKey(post)
 	}
 	res, err := e.store.BatchGet(ctx, table.BatchGetInput{Keys: keys, Consistent: true})
@@ -228,7 +229,8 @@ func (e *exporter) living(ctx context.Context, bookmarks []table.Item) (map[stri
 	return living, nil
 }
 
-// followRecord omits the lowest id: for an import, a line without it means all posts.
+// followRecord returns the record of a follow. It omits the lowest id as from, because a
+// line without from means all posts.
 func followRecord(follower, author string, edge schema.Edge) record {
 	from := edge.From
 	if from == id.Min {
@@ -266,7 +268,8 @@ func (e *exporter) comments(ctx context.Context, post string) error {
 	})
 }
 
-// likes writes the likes of a post by user, whatever the number of its shards.
+// likes writes the likes of a post in the order of user ids. So the number of shards does
+// not change the order.
 func (e *exporter) likes(ctx context.Context, p schema.Post) error {
 	var likes []record
 	for shard := range p.LikeShards {
@@ -292,7 +295,8 @@ func (e *exporter) likes(ctx context.Context, p schema.Post) error {
 	return nil
 }
 
-// likeRecord omits the kind like: a line without a kind is a like.
+// likeRecord returns the record of a like. It omits the kind like, because a line without a
+// kind means this kind.
 func likeRecord(post, user, kind string, at time.Time) record {
 	if kind == messages.KindLike {
 		kind = ""

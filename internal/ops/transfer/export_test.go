@@ -51,7 +51,7 @@ func TestAnExportImportedElsewhereIsExportedAlike(t *testing.T) {
 	assert.Equal(t, push, pull)
 }
 
-// oneByOne is a table of small pages.
+// oneByOne is a table that returns scans in pages of one item.
 type oneByOne struct{ table.Store }
 
 func (o oneByOne) Scan(ctx context.Context, in table.ScanInput) (table.ScanPage, error) {
@@ -59,7 +59,7 @@ func (o oneByOne) Scan(ctx context.Context, in table.ScanInput) (table.ScanPage,
 	return o.Store.Scan(ctx, in)
 }
 
-// A follow that began with a post begins with that post in the new table, too.
+// A follow that began with a post begins with the same post in the new table.
 func TestAFollowKeepsItsFirstPost(t *testing.T) {
 	here, there := tabletest.NewMemory(), tabletest.NewMemory()
 	from := id.Floor(today.Add(-2 * day))
@@ -83,8 +83,7 @@ func asAny(lines iter.Seq[string]) iter.Seq[any] {
 	}
 }
 
-// A like that was taken back stays stored for a while, and a like of a user without a profile stays until a
-// sweep.
+// A like that was taken back stays stored for a while. A like of a user without a profile stays stored until a sweep.
 func TestAnExportHasTheLivingLikesOfUsersOnly(t *testing.T) {
 	store := tabletest.NewMemory()
 	_, err := transfer.Import(t.Context(), config(store), []string{file(t, network()...)})
@@ -137,8 +136,8 @@ func TestAnExportOfAUserHasAllThatIsTheUsers(t *testing.T) {
 	assert.Error(t, transfer.ExportUser(t.Context(), config(store), "nobody", &bytes.Buffer{}))
 }
 
-// The export of a user consists of lines of the whole export, letter by letter, without private lines of other
-// users. Without the index of likes by user it has all lines but the likes.
+// The export of a user consists of lines of the whole export, byte for byte, and has no private lines of other
+// users. Without the index of likes by user, it has all lines except the likes.
 func TestAnExportOfAUserHasTheLinesOfTheWholeOne(t *testing.T) {
 	store := tabletest.NewMemory()
 	lines := append(network(), rec{"type": "mute", "user_id": "bob", "other_id": "cid", "time": ago(day)}, rec{"type": "block", "user_id": "ann", "other_id": "gone", "time": ago(day)})

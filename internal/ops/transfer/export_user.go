@@ -18,8 +18,8 @@ import (
 
 // ExportUser writes the records of one user: the profile, the follows in both directions, the user's
 // own mutes, blocks and read markers, the posts, and the user's own comments, likes and bookmarks of
-// living posts. Without the index of likes by user it writes all records but the likes, and returns a
-// fault.IndexOff.
+// living posts. Without the index of likes by user, ExportUser writes all records except the likes,
+// and returns a fault.IndexOff.
 func ExportUser(ctx context.Context, cfg Config, user string, out io.Writer) error {
 	cfg = cfg.withDefaults()
 	way := access.New(access.Config{Store: cfg.Store, IDs: cfg.IDs, Now: cfg.Now, Lifetimes: lifetime.Fixed(cfg.TTL)})
@@ -72,11 +72,11 @@ func ExportUser(ctx context.Context, cfg Config, user string, out io.Writer) err
 	return err
 }
 
-// exportBuffer is the number of bytes that the export of a user writes at once.
+// exportBuffer is the number of bytes that ExportUser writes at once.
 const exportBuffer = 32 << 10
 
-// follow writes a follow of the user, or of one of its followers. The lowest post is in
-// the edge under the follower.
+// follow writes a follow by the user, or a follow by one of the user's followers. The
+// lowest post id of a follow is in the edge under the follower.
 func (e *exporter) follow(ctx context.Context, pk, user string, it table.Item) error {
 	edge, err := schema.ParseEdge(it)
 	if err != nil {
@@ -86,13 +86,13 @@ func (e *exporter) follow(ctx context.Context, pk, user string, it table.Item) e
 		return writeRecord(e.out, followRecord(user, edge.Other, edge))
 	}
 	own, err := e.store.Get(ctx, table.GetInput{Key: schema.FollowingKey(edge.Other, user), Consistent: true})
-	if err != nil || own.Item == nil { // unfollowed since
+	if err != nil || own.Item == nil { // the follow has ended during the export
 		return err
 	}
 	if edge, err = schema.ParseEdge(*own.Item); err != nil {
 		return err
 	}
-	follower, _ := schema.UserOfSK(it.Key.SK) // ParseEdge has read it
+	follower, _ := schema.UserOfSK(it.Key.SK) // ParseEdge has already checked this key
 	return writeRecord(e.out, followRecord(follower, user, edge))
 }
 

@@ -18,8 +18,8 @@ import (
 	"fanfare/internal/table/tabletest"
 )
 
-// Mutes and blocks are imported with their times and exported unchanged, and only their user's export has
-// them.
+// Mutes and blocks are imported with their times and exported unchanged. Only the export of the user who
+// made them has them.
 func TestMutesAndBlocksAreImportedAndExported(t *testing.T) {
 	hidden := []any{
 		rec{"type": "mute", "user_id": "cid", "other_id": "bob", "time": ago(9 * day)},
@@ -55,7 +55,7 @@ func TestMutesAndBlocksAreImportedAndExported(t *testing.T) {
 	}
 }
 
-// The block is in the table, and the follow is in a file without the block.
+// The block is in the table, and a file has the follow but not the block.
 func TestAFollowOverABlockOfTheTableIsAFault(t *testing.T) {
 	store := tabletest.NewMemory()
 	_, err := transfer.Import(t.Context(), config(store), []string{file(t, append(network(),
@@ -108,8 +108,8 @@ func TestMutesAndBlocksAreCheckedBeforeTheyAreWritten(t *testing.T) {
 	assert.Empty(t, items, "nothing is written")
 }
 
-// An export has the block and the mute of a removed user, and an import brings both, so they hold when the
-// user returns in the new system.
+// An export has the block and the mute against a removed user, and an import accepts both. So they hold
+// when the user returns in the new system.
 func TestAnExportBringsTheBlocksOfRemovedUsers(t *testing.T) {
 	here, there := tabletest.NewMemory(), tabletest.NewMemory()
 	_, err := transfer.Import(t.Context(), config(here), []string{file(t, append(network(),

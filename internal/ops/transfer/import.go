@@ -26,32 +26,33 @@ import (
 	"fanfare/messages"
 )
 
-// Config holds the parts and settings of a transfer. They must be the settings of the
-// daemons on the same table.
+// Config has the parts and settings of a transfer. The settings must be equal to the
+// settings of the daemons on the same table.
 type Config struct {
 	Store table.Store
 	Now   func() time.Time
 	// Clock, if not nil, reports when Now is too uncertain to decide by age.
 	Clock *clock.Clock
-	// TTL is how long homes show posts, unless the table has a TTL.
+	// TTL is the time for which homes show posts. If the table has a stored TTL, the stored
+	// TTL is used instead.
 	TTL          time.Duration
 	LikeWindow   time.Duration
 	LikesByUser  bool
 	PushLimit    int64
 	ActiveDays   int
 	MaxFollowing int64
-	// Writers and PageSize are settings of package fanout.
+	// Writers and PageSize are passed to package fanout.
 	Writers, PageSize int
-	// AtOnce is the number of records that are written at the same time. Default 64.
+	// AtOnce is the number of records that are written at the same time. The default is 64.
 	AtOnce int
-	// Rate is the most write units a second, 0 for no limit.
+	// Rate is the maximum number of write units a second, 0 for no limit.
 	Rate float64
-	// IDs makes the ids of an import's marks. Default: ids of Now and crypto/rand.
+	// IDs makes the ids of an import's marks. The default makes ids of Now and crypto/rand.
 	IDs *id.Generator
 	// Random, if not nil, decides the waits of retries and the names of aggregators. Several
-	// goroutines may call it.
+	// goroutines may call Random at the same time.
 	Random func() uint64
-	// Progress, if not nil, is called with the state of a phase, often.
+	// Progress, if not nil, is called often with the state of the current phase.
 	Progress func(Progress)
 	Log      *zap.Logger
 }
@@ -85,9 +86,9 @@ type Imported struct {
 	Markers   int `json:"markers"`
 	// Entries is the number of timeline entries that were found in followers' homes.
 	Entries int `json:"entries"`
-	// WCU are the write units of the import.
+	// WCU is the number of write units of the import.
 	WCU float64 `json:"wcu"`
-	// DeliverySeconds is the time that the posts and their delivery took.
+	// DeliverySeconds is the duration of writing the posts and delivering them.
 	DeliverySeconds float64 `json:"delivery_seconds"`
 	Seconds         float64 `json:"seconds"`
 }
@@ -104,9 +105,9 @@ type importer struct {
 	spent  meter
 }
 
-// Import brings the records of files into the table, and checks that the table has all of
-// them. If the files have faults, it writes nothing and its error is an *InvalidError. It may
-// be repeated: existing records do not change.
+// Import writes the records of files into the table, and checks that the table has all of
+// these records. If the files have faults, Import writes nothing and returns an
+// *InvalidError. An import may be repeated: existing records do not change.
 func Import(ctx context.Context, cfg Config, files []string) (Imported, error) {
 	cfg = cfg.withDefaults()
 	began := time.Now()
@@ -116,7 +117,7 @@ func Import(ctx context.Context, cfg Config, files []string) (Imported, error) {
 	if im.index, err = read(ctx, table.HideExpired(cfg.Store, cfg.Now), files, cfg.MaxFollowing, cfg.Now()); err != nil {
 		return Imported{}, err
 	}
-	if err := cfg.Clock.Doubt(); err != nil { // otherwise posts would be left out for their age
+	if err := cfg.Clock.Doubt(); err != nil { // with a wrong clock, posts would be omitted as too old
 		return Imported{}, err
 	}
 	im.lives = lifetime.New(lifetime.Config{Store: cfg.Store, Now: cfg.Now, TTL: cfg.TTL, Log: cfg.Log})
@@ -143,8 +144,8 @@ func (im *importer) run(ctx context.Context) (Imported, error) {
 	out := Imported{
 		Users: counts[kindUser], Follows: counts[kindFollow], Mutes: counts[kindMute], Blocks: counts[kindBlock], Posts: counts[kindPost], Comments: counts[kindComment], Likes: counts[kindLike], Bookmarks: counts[kindBookmark], Markers: counts[kindMarker],
 	}
-	// Follows are before posts, because the delivery of a post writes pages of entries,
-	// while the backfill of a follow writes few.
+	// Follows are written before posts, because the delivery of a post writes pages of
+	// entries, and the backfill of a follow writes only few entries at a time.
 	err := im.write(ctx, kindUser, func(r *record) string { return r.ID }, im.user)
 	if err == nil {
 		err = im.write(ctx, kindFollow, func(r *record) string { return r.FollowerID }, im.follow)
@@ -188,7 +189,7 @@ func (im *importer) run(ctx context.Context) (Imported, error) {
 	return out, err
 }
 
-// eachRecord calls visit with each record of a kind.
+// eachRecord calls visit with each record of a kind in the files.
 func (im *importer) eachRecord(ctx context.Context, k kind, visit func(at place, r *record) error) error {
 	return eachLine(ctx, im.files, func(at place, line []byte) error {
 		r, faults := parse(line, im.index.now)
@@ -202,14 +203,14 @@ func (im *importer) eachRecord(ctx context.Context, k kind, visit func(at place,
 	})
 }
 
-// located is a record with its line.
+// located is a record with the place of its line.
 type located struct {
 	at place
 	*record
 }
 
-// write writes the records of a kind, AtOnce at the same time. Records with the same key are
-// written one after another, because they change the same counts.
+// write writes the records of a kind, with AtOnce writes at the same time. Records with the
+// same key are written one after another, because they change the same counts.
 func (im *importer) write(ctx context.Context, k kind, key func(*record) string, do func(context.Context, *record) error) error {
 	ph := im.phase(k)
 	defer ph.finish()
@@ -235,7 +236,7 @@ func (im *importer) write(ctx context.Context, k kind, key func(*record) string,
 		}()
 		return im.eachRecord(ctx, k, func(at place, r *record) error {
 			h := fnv.New32a()
-			_, _ = h.Write([]byte(key(r))) // a hash's Write never fails
+			_, _ = h.Write([]byte(key(r))) // Write of a hash never fails
 			select {
 			case <-ctx.Done():
 				return context.Cause(ctx)
@@ -290,10 +291,10 @@ func (im *importer) comment(ctx context.Context, r *record) error {
 	return im.feed.ImportComment(ctx, feed.Comment{ID: made, PostID: im.index.postID(r.PostID), AuthorID: r.AuthorID, Text: r.Text, Data: string(r.Data), Mentions: r.Mentions})
 }
 
-// tries is how often a step is tried if time may mend its failure.
+// tries is the maximum number of attempts of a step whose failure may be temporary.
 const tries = 12
 
-// retry retries a step while time may mend its failure.
+// retry repeats a step while its failure may be temporary.
 func (im *importer) retry(ctx context.Context, do func() error) error {
 	waits := backoff.Exponential{First: 50 * time.Millisecond, Most: 30 * time.Second}
 	for try := 1; ; try++ {
@@ -325,9 +326,9 @@ func (im *importer) jitter() float64 {
 	return float64(im.cfg.Random()>>11) / (1 << 53)
 }
 
-// inline handles the events of the import's own worker at once, without a queue: a chunk
-// of a post, or a walk over an author's followers. If the process dies, the next run
-// begins the delivery again.
+// inline is a publisher that handles the events of the import's own worker at once, without
+// a queue: a chunk of a post, or a walk over an author's followers. If the process dies,
+// the next import begins the delivery again.
 type inline struct{ im *importer }
 
 // Publish implements message.Publisher.

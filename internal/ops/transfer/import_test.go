@@ -44,7 +44,7 @@ func config(store table.Store) transfer.Config {
 	}
 }
 
-// file writes lines, each a record, to a file.
+// file writes records as lines to a new file, and returns its name.
 func file(t *testing.T, lines ...any) string {
 	t.Helper()
 	var text strings.Builder
@@ -102,14 +102,14 @@ func service(store table.Store, now time.Time) domain {
 	return domain{s, home.New(home.Config{Access: way, Items: s, Mutes: s}), removal.New(way, s)}
 }
 
-// sink accepts events that nobody handles.
+// sink drops events, because the tests need no handler.
 type sink struct{}
 
 func (sink) Publish(string, ...*message.Message) error { return nil }
 
 func (sink) Close() error { return nil }
 
-// texts returns the texts of a home, newest first, from both sources.
+// texts returns the texts of the home by push and of the home by pull, the newest text first.
 func texts(t *testing.T, s domain, user string) (push, pull []string) {
 	t.Helper()
 	for _, byPull := range []bool{false, true} {
@@ -220,7 +220,7 @@ func TestARepeatedImportChangesNothing(t *testing.T) {
 	assert.EqualValues(t, 2, count.Count)
 }
 
-// dying is a table whose process dies at its nth write, before or after the write took effect.
+// dying is a table whose process dies at one of its writes, before or after this write took effect.
 type dying struct {
 	table.Store
 	mu    sync.Mutex
@@ -342,7 +342,7 @@ func TestFaultsAreNamedByFileLineAndFieldBeforeAnyWrite(t *testing.T) {
 	assert.Equal(t, len(want), invalid.Total)
 }
 
-// An import accepts no line that the API would refuse, and no line that would change on its way.
+// An import accepts no line that the API would refuse, and no line that would not be stored as it is.
 func TestLinesThatTheAPIWouldRefuseAreFaults(t *testing.T) {
 	const user = `{"type":"user","id":"ann","name":"Ann","time":"2024-01-31T12:00:00Z"`
 	lines := []struct{ line, fault string }{

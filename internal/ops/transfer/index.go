@@ -19,7 +19,7 @@ import (
 	"fanfare/internal/table"
 )
 
-// place is a line of a file.
+// place names a line of a file.
 type place struct {
 	file string
 	line int
@@ -27,7 +27,7 @@ type place struct {
 
 func (p place) String() string { return fmt.Sprintf("%s:%d", p.file, p.line) }
 
-// maxLine bounds a line, in bytes.
+// maxLine is the maximum length of a line, in bytes.
 const maxLine = 1 << 20
 
 // CheckFiles returns an error unless all files can be read more than once.
@@ -44,8 +44,8 @@ func CheckFiles(files []string) error {
 	return nil
 }
 
-// eachLine calls visit with each line of the files, in order. A line's bytes are valid until
-// visit returns. It skips empty lines.
+// eachLine calls visit with each line of the files, in order. The bytes of a line are valid
+// until visit returns. Empty lines are skipped.
 func eachLine(ctx context.Context, files []string, visit func(at place, line []byte) error) error {
 	for _, name := range files {
 		if err := linesOf(ctx, name, visit); err != nil {
@@ -81,9 +81,9 @@ func linesOf(ctx context.Context, name string, visit func(at place, line []byte)
 	return in.Err()
 }
 
-// InvalidError refuses files before anything was written.
+// InvalidError means that the files have faults, and that nothing was written.
 type InvalidError struct {
-	// Faults are the first faults, each with its file, line and field.
+	// Faults has the first faults, each with the file, the line and the field.
 	Faults []string
 	// Total is the number of all faults.
 	Total int
@@ -93,7 +93,7 @@ func (e *InvalidError) Error() string {
 	return fmt.Sprintf("%d faults in the files, nothing was imported: mend them and run the command again", e.Total)
 }
 
-// maxFaults is the number of faults that an error contains.
+// maxFaults is the maximum number of faults in an error.
 const maxFaults = 20
 
 func (e *InvalidError) add(at place, f defect) {
@@ -115,28 +115,27 @@ func hashOf(s string) hashed {
 	return hashed(sum[:16])
 }
 
-// index is the part of the files that an import keeps in memory: some 100 bytes for each
+// index has the part of the files that an import keeps in memory: about 100 bytes for each
 // user, post and comment.
 type index struct {
 	now time.Time
 	// users has the number of follows of each user in the files.
 	users map[string]int64
-	// posts are the packed ids that posts get, by their ids in the files.
+	// posts has the new ids of posts, in packed form, by the posts' ids in the files.
 	posts map[hashed]hashed
-	// comments are the comments in the files.
+	// comments has the ids of the comments in the files.
 	comments map[hashed]struct{}
-	// mutes has the number of mutes of each user in the files, and blocks the pairs of users
+	// mutes has the number of mutes of each user in the files. blocks has the pairs of users
 	// with a block between them.
 	mutes map[string]int
-	// bookmarks and markers have the numbers of bookmarks and markers of each user in the
-	// files.
+	// bookmarks and markers have the number of bookmarks and of markers of each user in the files.
 	bookmarks, markers map[string]int
 	blocks             map[hashed]struct{}
 	counts             map[kind]int
 }
 
-// read checks all lines of the files, and that each record that a line names is in the files
-// or in the table. It writes nothing. If there are faults, its error is an *InvalidError.
+// read checks all lines of the files. It also checks that each record that a line names is in the
+// files or in the table. It writes nothing. If there are faults, the error is an *InvalidError.
 func read(ctx context.Context, store table.Store, files []string, maxFollowing int64, now time.Time) (*index, error) {
 	ix := &index{now: now, users: map[string]int64{}, posts: map[hashed]hashed{}, comments: map[hashed]struct{}{}, mutes: map[string]int{}, bookmarks: map[string]int{}, markers: map[string]int{}, blocks: map[hashed]struct{}{}, counts: map[kind]int{}}
 	invalid := &InvalidError{}
@@ -167,7 +166,7 @@ func read(ctx context.Context, store table.Store, files []string, maxFollowing i
 	return ix, err
 }
 
-// define notes the names that a record adds, and returns its faults.
+// define adds a record's ids and counts to the index, and returns the faults of the record.
 func (ix *index) define(r *record) (faults []defect) {
 	again := defect{"id", fmt.Sprintf("%q is the id of an earlier %s", r.ID, r.Type)}
 	switch r.Type {
@@ -204,15 +203,15 @@ func (ix *index) define(r *record) (faults []defect) {
 		}
 	case kindBlock:
 		ix.blocks[pairOf(r.UserID, r.OtherID)] = struct{}{}
-	case kindFollow, kindLike: // they have no id
+	case kindFollow, kindLike: // these records have no id
 	}
 	return nil
 }
 
-// pairOf identifies two users in either order.
+// pairOf returns the same value for two users in either order.
 func pairOf(a, b string) hashed { return hashOf(min(a, b) + " " + max(a, b)) }
 
-// postID returns the new id of a post in the files, or the id itself for any other post.
+// postID returns the new id of a post in the files. For any other post it returns the given id.
 func (ix *index) postID(named string) string {
 	if made, ok := ix.posts[hashOf(named)]; ok {
 		return id.Unpack(made[:])
@@ -223,7 +222,7 @@ func (ix *index) postID(named string) string {
 // name is a field that names another record.
 type name struct{ field, value string }
 
-// names returns the users and the post that a record needs.
+// names returns the names of the users and of the post that must exist for the record.
 func (r *record) names() (users []name, post name) {
 	switch r.Type {
 	case kindFollow:
@@ -241,13 +240,13 @@ func (r *record) names() (users []name, post name) {
 	return nil, name{}
 }
 
-// asked is the first line that names a record outside the files.
+// asked is the first line that names a certain record outside of the files.
 type asked struct {
 	at    place
 	field string
 }
 
-// checkNames checks that all things that a line needs are in the files or in the table.
+// checkNames checks that all records that lines need are in the files or in the table.
 func (ix *index) checkNames(ctx context.Context, store table.Store, files []string, maxFollowing int64, invalid *InvalidError) error {
 	outside, followers := map[table.Key]asked{}, map[string]struct{}{}
 	err := eachLine(ctx, files, func(at place, line []byte) error {
@@ -292,13 +291,13 @@ func (ix *index) checkNames(ctx context.Context, store table.Store, files []stri
 	return ix.findBlocks(ctx, store, files, followers, invalid)
 }
 
-// findBlocks looks for follows between users with a block in the table.
+// findBlocks finds follows in the files between users with a block in the table.
 func (ix *index) findBlocks(ctx context.Context, store table.Store, files []string, followers map[string]struct{}, invalid *InvalidError) error {
 	notes := make([]table.Key, 0, len(followers))
 	for f := range followers {
 		notes = append(notes, schema.HasBlocksKey(f))
 	}
-	noted := map[string]struct{}{} // the partitions of users with possible blocks
+	noted := map[string]struct{}{} // the partitions of users who may have blocks
 	found := func(key table.Key) { noted[key.PK] = struct{}{} }
 	if err := present(ctx, store, notes, found); err != nil || len(noted) == 0 {
 		return err
@@ -312,7 +311,7 @@ func (ix *index) findBlocks(ctx context.Context, store table.Store, files []stri
 		return err
 	}
 	err := eachLine(ctx, files, func(line place, text []byte) error {
-		r, _ := parse(text, ix.now) // its faults are checked already
+		r, _ := parse(text, ix.now) // the faults of this line are checked already
 		if _, may := noted[schema.UserPK(r.FollowerID)]; r.Type != kindFollow || !may {
 			return nil
 		}
@@ -344,7 +343,7 @@ func ask(outside map[table.Key]asked, key table.Key, at place, field string) {
 	}
 }
 
-// findOutside looks for the records outside the files in the table.
+// findOutside checks that the records outside of the files are in the table.
 func findOutside(ctx context.Context, store table.Store, outside map[table.Key]asked, invalid *InvalidError) error {
 	found := func(key table.Key) { delete(outside, key) }
 	if err := present(ctx, store, slices.Collect(maps.Keys(outside)), found); err != nil {
@@ -365,7 +364,7 @@ func findOutside(ctx context.Context, store table.Store, outside map[table.Key]a
 
 func compare(a, b int) int { return min(1, max(-1, a-b)) }
 
-// shown reports whether homes show a post for longer than rest.
+// shown reports whether homes will show a post for longer than the time rest.
 func (im *importer) shown(ctx context.Context, post string, rest time.Duration) (bool, error) {
 	lives, err := im.lives.Current(ctx)
 	return post >= id.Floor(lives.Oldest(im.cfg.Now().Add(rest))), err

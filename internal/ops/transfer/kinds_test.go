@@ -18,18 +18,18 @@ import (
 	"fanfare/internal/table/tabletest"
 )
 
-// An import counts kinds of reaction, and an export has them, whether or not they are configured.
+// An import counts reactions of each kind, and an export has each kind, even if the kind is not configured.
 func TestKindsOfReactionGoInAndOut(t *testing.T) {
 	lines := append(network(),
 		rec{"type": "like", "post_id": "p-new", "user_id": "bob", "kind": "love", "time": ago(day)},
 		rec{"type": "like", "post_id": "p-new", "user_id": "ann", "kind": "like", "time": ago(day)},
-		// Of two kinds with one time the same kind wins, in whatever order they are.
+		// If a user has two kinds at the same time, the same kind wins in any order of the lines.
 		rec{"type": "like", "post_id": "p-old", "user_id": "ann", "kind": "wow", "time": ago(day)},
 		rec{"type": "like", "post_id": "p-old", "user_id": "ann", "kind": "sad", "time": ago(day)},
 	)
 	here, there := tabletest.NewMemory(), tabletest.NewMemory()
 	name := file(t, lines...)
-	for range 2 { // the second one finds all
+	for range 2 { // the second import finds all records
 		_, err := transfer.Import(t.Context(), config(here), []string{name})
 		require.NoError(t, err)
 	}
@@ -63,7 +63,7 @@ func TestKindsOfReactionGoInAndOut(t *testing.T) {
 	assert.Equal(t, reaction, same)
 }
 
-// An import finds the count of a kind that none of its likes has.
+// An import notices if the count of a kind differs from the reactions of this kind.
 func TestAnImportVerifiesEachKind(t *testing.T) {
 	store := tabletest.NewMemory()
 	name := file(t, append(network(), rec{"type": "like", "post_id": "p-new", "user_id": "bob", "kind": "love", "time": ago(day)})...)

@@ -19,7 +19,7 @@ import (
 	"fanfare/internal/feed/removal"
 )
 
-// reader returns a process that reads the TTL of homes from the table.
+// reader returns the domain of a process that reads the TTL of homes from the table.
 func reader(store table.Store, now time.Time, ttl time.Duration) (domain, *lifetime.View) {
 	clock := func() time.Time { return now }
 	view := lifetime.New(lifetime.Config{Store: store, Now: clock, TTL: ttl})

@@ -8,10 +8,10 @@ import (
 	"fanfare/internal/likeagg"
 )
 
-// likesHeld bounds the likes that are not counted yet.
+// likesHeld is the maximum number of likes in memory that are not counted yet.
 const likesHeld = 20_000
 
-// likes counts the likes of the files with a separate aggregator.
+// likes counts the likes in the files with a separate aggregator.
 func (im *importer) likes(ctx context.Context) error {
 	ph := im.phase(kindLike)
 	cfg := likeagg.Config{

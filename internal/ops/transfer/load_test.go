@@ -21,7 +21,7 @@ import (
 	"fanfare/internal/table/tabletest"
 )
 
-// loaded is a table whose writes and queries take a moment and may fail.
+// loaded is a table whose writes and queries take a millisecond. Writes may fail.
 type loaded struct {
 	table.Store
 	// fail, if not nil, is called with the number of each write.
@@ -29,8 +29,8 @@ type loaded struct {
 
 	mu              sync.Mutex
 	writes          int
-	writing, asking int // now
-	wrote, asked    int // at most at once
+	writing, asking int // the current numbers
+	wrote, asked    int // the maximum numbers
 }
 
 func (l *loaded) Put(ctx context.Context, in table.PutInput) (table.WriteResult, error) {
@@ -75,7 +75,7 @@ func (l *loaded) enter(now, most *int) (write int) {
 	}
 	*most, write = max(*most, *now), l.writes
 	l.mu.Unlock()
-	<-time.After(time.Millisecond) // virtual
+	<-time.After(time.Millisecond) // virtual time
 	return write
 }
 
@@ -124,7 +124,7 @@ func TestAnImportEndsAtOnceAtAnErrorThatNoTimeMends(t *testing.T) {
 	}
 }
 
-// refusing is a table that refuses one batch. Deliveries and copies consist of batches.
+// refusing is a table that refuses one batch. Deliveries and copies write batches.
 type refusing struct {
 	table.Store
 	left atomic.Int64
@@ -154,7 +154,7 @@ func TestADeliveryThatFailsEndsAnImportWithItsCause(t *testing.T) {
 	}
 }
 
-// The chunks of a post are handled one after the other, and no chunk may be left out.
+// The chunks of a post are handled one after another, and no chunk may be left out.
 func TestAPostOfManyChunksReachesAllFollowers(t *testing.T) {
 	cfg := config(tabletest.NewMemory())
 	cfg.PageSize = 1
@@ -179,7 +179,7 @@ func TestAnImportWorksOnAsManyRecordsAtOnceAsItMay(t *testing.T) {
 	})
 }
 
-// Users may change a count and its items between two reads of the check.
+// Between two reads of the check, users may change a count and its items.
 func TestTheCheckOfAnImportWaitsForCountsThatAreChanging(t *testing.T) {
 	name := file(t, network()...)
 	synctest.Test(t, func(t *testing.T) {
@@ -191,7 +191,7 @@ func TestTheCheckOfAnImportWaitsForCountsThatAreChanging(t *testing.T) {
 			assert.NoError(t, err)
 		}
 		count(1)
-		time.AfterFunc(3*time.Second, func() { count(-1) }) // virtual
+		time.AfterFunc(3*time.Second, func() { count(-1) }) // virtual time
 		_, err = transfer.Import(t.Context(), config(store), []string{name})
 		require.NoError(t, err)
 

@@ -14,12 +14,12 @@ import (
 type Progress struct {
 	Phase string
 	Done  int
-	// Total is 0 if it is not known.
+	// Total is 0 if the number is unknown.
 	Total int
 	Ended bool
 }
 
-// meter counts write units.
+// meter sums the write units of an import.
 type meter struct {
 	mu    sync.Mutex
 	write float64
@@ -37,7 +37,7 @@ func (m *meter) units() float64 {
 	return m.write
 }
 
-// pay returns an observer that makes each caller wait until its write units are paid for.
+// pay returns a function that delays each caller for its write units, so that the import obeys Rate.
 func (im *importer) pay(ctx context.Context) func(context.Context, table.Op, table.Units, error) {
 	var limit *rate.Limiter
 	if im.cfg.Rate > 0 {
@@ -53,7 +53,7 @@ func (im *importer) pay(ctx context.Context) func(context.Context, table.Op, tab
 	}
 }
 
-// phase reports the progress of one phase.
+// phase reports the progress of one phase of a transfer.
 type phase struct {
 	report func(Progress)
 	mu     sync.Mutex

@@ -16,9 +16,9 @@ import (
 	"fanfare/internal/table/tabletest"
 )
 
-// An author is pulled since yesterday. A follower since then has no entry of an older post, because the
-// home merges all posts in. A follower from before merges the posts since yesterday alone, and needs its
-// entries of the older ones.
+// An author is pulled since yesterday. A user who followed the author later needs no entry of an older
+// post, because the home merges in all posts. A user who followed the author earlier needs the entries
+// of older posts, because the home merges in only the posts since yesterday.
 func TestAHomeNeedsNoEntryOfAPostThatItMergesIn(t *testing.T) {
 	store := tabletest.NewMemory()
 	name := file(t, append(network(), rec{"type": "user", "id": "dan", "name": "Dan", "time": ago(20 * day)})...)

@@ -1,19 +1,19 @@
-// Package transfer moves a network in and out as JSON lines: users, follows, mutes, blocks, posts,
-// comments, likes, bookmarks and read markers, each with its time. It owns the format of the lines,
-// the ids of new records, the order of an import's writes, and the check at its end. docs/IMPORT.md
-// is for its users.
+// Package transfer imports and exports a network as JSON lines: users, follows, mutes, blocks,
+// posts, comments, likes, bookmarks and read markers, each with its time. Package transfer decides
+// the format of the lines, the ids of new records, the order of an import's writes, and the check
+// at the end of an import. docs/IMPORT.md is the page for users.
 //
 // # How an import stays exact
 //
-// Each write is one that the product makes in any case, by the same code and under the same
-// conditions: feed makes users, follows, mutes, blocks, posts, comments, bookmarks and markers,
-// fanout delivers posts that homes still show and copies them to followers, likeagg counts likes. So
-// an import may run beside the daemons, twice at once, or again after kill -9. The ids of posts and
-// comments, and the versions of likes, follow only from the lines, so a repeated line finds its
-// record in the table (I1, I3, I4).
+// The product makes each write of an import in any case, by the same code and under the same
+// conditions. Package feed makes users, follows, mutes, blocks, posts, comments, bookmarks and
+// markers. Package fanout delivers the posts that homes still show, and copies them to followers.
+// Package likeagg counts likes. So an import may run beside the daemons, twice at the same time, or
+// again after kill -9. The ids of posts and comments, and the versions of likes, follow only from
+// the lines, so a repeated line finds its record in the table (I1, I3, I4).
 //
-// It must never write before all lines are checked, keep progress outside the table, or make
-// a queue's message wait for the import.
+// Package transfer must never write before all lines are checked, keep progress outside of
+// the table, or make a queue's message wait for the import.
 package transfer
 
 import (
@@ -39,7 +39,7 @@ import (
 // kind is the type of a record.
 type kind string
 
-// The kinds, in the order of their import: each kind needs the kinds before it.
+// The kinds in the order of their import. Each kind needs only the kinds before it.
 const (
 	kindUser     kind = "user"
 	kindFollow   kind = "follow"
@@ -56,7 +56,7 @@ func kinds() []kind {
 	return []kind{kindUser, kindFollow, kindMute, kindBlock, kindPost, kindComment, kindLike, kindBookmark, kindMarker}
 }
 
-// fields returns the names of a kind's fields, the required ones first.
+// fields returns the names of the required and of the optional fields of a kind.
 func (k kind) fields() (required, optional []string) {
 	switch k {
 	case kindUser:
@@ -79,7 +79,7 @@ func (k kind) fields() (required, optional []string) {
 	return nil, nil
 }
 
-// record is one line. Each kind has some of the fields.
+// record is one line. The kind decides which fields a record has.
 type record struct {
 	Type       kind       `json:"type"`
 	ID         string     `json:"id,omitempty"`
@@ -97,14 +97,14 @@ type record struct {
 	Position   string     `json:"position,omitempty"`
 	Time       time.Time  `json:"time"`
 	EditedAt   *time.Time `json:"edited_at,omitempty"`
-	// Data is an object, nil for none.
+	// Data is a JSON object, nil for none.
 	Data     json.RawMessage `json:"data,omitempty"`
 	Mentions []string        `json:"mentions,omitempty"`
-	// ExpiresAt is the end of a post, nil for never.
+	// ExpiresAt is the end of a post, nil for a post without an end.
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 }
 
-// end returns the end of a post, zero for never.
+// end returns the end of a post, zero for a post without an end.
 func (r *record) end() time.Time {
 	if r.ExpiresAt == nil {
 		return time.Time{}
@@ -112,12 +112,12 @@ func (r *record) end() time.Time {
 	return *r.ExpiresAt
 }
 
-// profile returns the values of a user.
+// profile returns the profile of a user record.
 func (r *record) profile() feed.ProfileInput {
 	return feed.ProfileInput{Name: r.Name, Bio: r.Bio, ImageURL: r.ImageURL, Data: new(string(r.Data))}
 }
 
-// rawData returns stored data for a line.
+// rawData returns stored data in the form of a line.
 func rawData(data string) json.RawMessage {
 	if data == "" {
 		return nil
@@ -125,11 +125,11 @@ func rawData(data string) json.RawMessage {
 	return json.RawMessage(data)
 }
 
-// defect is the reason why a field of a line cannot be imported. field is "" for the
-// whole line.
+// defect is the reason why a field of a line cannot be imported. If field is "", the reason
+// concerns the whole line.
 type defect struct{ field, detail string }
 
-// maxOwnID bounds an id in the author's own form, in bytes.
+// maxOwnID is the maximum length of an id in the author's own form, in bytes.
 const maxOwnID = 256
 
 // parse reads one line and returns all its faults.
@@ -154,7 +154,7 @@ func parse(line []byte, now time.Time) (r record, faults []defect) {
 		present[m.Name] = true
 		field := r.field(m.Name)
 		switch {
-		case field == nil: // no kind has this name: see below
+		case field == nil: // no kind has this field, so present reports it below
 		case m.Value.Kind() == 'n':
 			refuse(m.Name, "is null: leave it out instead")
 		default:
@@ -189,7 +189,7 @@ func parse(line []byte, now time.Time) (r record, faults []defect) {
 	return r, r.check(now)
 }
 
-// defectOf returns the fault of a line that the reader refuses.
+// defectOf returns the fault of a line that cannot be decoded.
 func defectOf(err error) defect {
 	fault, ok := errors.AsType[*strictjson.Error](err)
 	if !ok {
@@ -198,8 +198,7 @@ func defectOf(err error) defect {
 	return defect{fault.Field, fault.Detail}
 }
 
-// field returns the field of r for the value of a member, nil if no kind has such a
-// member.
+// field returns a pointer to the field of r with a name, nil if no kind has such a field.
 func (r *record) field(name string) any {
 	switch name {
 	case "type":
@@ -244,7 +243,7 @@ func (r *record) field(name string) any {
 	return nil
 }
 
-// check returns the faults of the values. The index checks the names of other records.
+// check returns the faults of the values. The index checks that other records exist.
 func (r *record) check(now time.Time) (faults []defect) {
 	refuse := func(field, format string, args ...any) {
 		faults = append(faults, defect{field, fmt.Sprintf(format, args...)})
@@ -321,9 +320,9 @@ func (r *record) check(now time.Time) (faults []defect) {
 	return faults
 }
 
-// madeID returns the new id of a post or a comment. An id of the product with the
-// record's time, as in an export, stays. Otherwise the id is made of the record's time
-// and a hash.
+// madeID returns the new id of a post or a comment. If the id in the file is an id of the
+// product with the record's time, as in an export, madeID returns the same id. Otherwise
+// madeID makes an id from the record's time and a hash.
 func (r *record) madeID() (string, error) {
 	if at, err := id.Time(r.ID); err == nil && at.Equal(r.Time) {
 		return r.ID, nil
@@ -334,7 +333,7 @@ func (r *record) madeID() (string, error) {
 // reaction returns the kind of a like.
 func (r *record) reaction() string { return cmp.Or(r.Kind, messages.KindLike) }
 
-// version returns the version of a like. If a user has two kinds at one time, the same
+// version returns the version of a like. If a user has two kinds at the same time, the same
 // kind wins in each import.
 func (r *record) version(post string) (string, error) {
 	name := post + "\x00" + r.UserID
@@ -344,7 +343,7 @@ func (r *record) version(post string) (string, error) {
 	return id.Named(r.Time, name)
 }
 
-// writeRecord writes one line.
+// writeRecord writes a record as one line.
 func writeRecord(w io.Writer, r record) error {
 	var line bytes.Buffer
 	enc := json.NewEncoder(&line)
@@ -352,6 +351,6 @@ func writeRecord(w io.Writer, r record) error {
 	if err := enc.Encode(r); err != nil {
 		return err
 	}
-	_, err := w.Write(terminal.JSON(line.Bytes())) // an export may go to a terminal
+	_, err := w.Write(terminal.JSON(line.Bytes())) // an export may be written to a terminal
 	return err
 }

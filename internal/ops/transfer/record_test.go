@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// No line makes parse panic, and the line that a record is written to is parsed to the same record.
+// No line makes parse panic. If a parsed record is written as a line, the line is parsed to the same record.
 func FuzzParse(f *testing.F) {
 	for _, line := range []string{
 		`{"type":"user","id":"ann","name":"Ann","bio":"x","image_url":"https://a.example/b","time":"2016-12-31t23:59:60z"}`,

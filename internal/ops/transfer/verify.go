@@ -16,10 +16,9 @@ import (
 	"fanfare/internal/table"
 )
 
-// MissingError means that records of checked files are not in the table as they should
-// be.
+// MissingError means that records of the checked files are not in the table as they should be.
 type MissingError struct {
-	// Faults are the first missing records.
+	// Faults has the first missing records.
 	Faults []string
 	Total  int
 }
@@ -28,7 +27,7 @@ func (e *MissingError) Error() string {
 	return fmt.Sprintf("%d things are not in the table as the files say: run the command again, unless users have changed them meanwhile", e.Total)
 }
 
-// verifier compares the table with the files, by consistent reads.
+// verifier compares the table with the files. All reads are consistent.
 type verifier struct {
 	im    *importer
 	store table.Store
@@ -45,8 +44,8 @@ func (v *verifier) miss(format string, args ...any) {
 }
 
 // verify checks that all records of the files are in the table, that the counts of their
-// users and posts are exact, and that the posts are in the timelines of all followers.
-// Otherwise its error is a *MissingError.
+// users and posts are exact, and that the posts are in the timelines of all followers. If a
+// check fails, the error is a *MissingError.
 func (im *importer) verify(ctx context.Context) (entries int, err error) {
 	v := &verifier{im: im, store: table.HideExpired(im.cfg.Store, im.cfg.Now)}
 	steps := []func(context.Context) error{v.records, v.users, v.likeCounts, func(ctx context.Context) (err error) {
@@ -64,7 +63,7 @@ func (im *importer) verify(ctx context.Context) (entries int, err error) {
 	return entries, nil
 }
 
-// side runs steps, AtOnce at the same time, until one fails.
+// side runs steps, with AtOnce steps at the same time, until a step fails.
 func (v *verifier) side(ctx context.Context, feed func(ctx context.Context, do func(func(context.Context) error)) error) error {
 	work, ctx := errgroup.WithContext(ctx)
 	work.SetLimit(v.im.cfg.AtOnce)
@@ -74,7 +73,7 @@ func (v *verifier) side(ctx context.Context, feed func(ctx context.Context, do f
 	return errors.Join(work.Wait(), err)
 }
 
-// records looks for each record, by its key.
+// records checks by their keys that all records are in the table.
 func (v *verifier) records(ctx context.Context) error {
 	total := 0
 	for _, n := range v.im.index.counts {
@@ -105,8 +104,8 @@ func (v *verifier) records(ctx context.Context) error {
 	})
 }
 
-// look looks for a few records. It reads their posts first: a like's key depends on its post,
-// and the comments and likes of a deleted post are deleted, too.
+// look checks a few records. It first reads the posts of the records, because a like's key
+// depends on its post, and the comments and likes of a deleted post are also deleted.
 func (v *verifier) look(ctx context.Context, records []located) error {
 	posts := map[table.Key]bool{}
 	for _, r := range records {
@@ -122,7 +121,7 @@ func (v *verifier) look(ctx context.Context, records []located) error {
 	}
 	keys, of := map[table.Key]bool{}, make([][]table.Key, len(records))
 	for i, r := range records {
-		post, _ := v.postOf(r.record) // it had no error above
+		post, _ := v.postOf(r.record) // this call has already succeeded above
 		it, there := refs[schema.PostByIDKey(post)]
 		var ref schema.PostRef
 		if there {
@@ -164,7 +163,7 @@ func (v *verifier) postOf(r *record) (string, error) {
 	return "", nil
 }
 
-// keysOf returns the keys of the items of a record, none if its post was deleted.
+// keysOf returns the keys of a record's items. It returns none if the post of the record was deleted.
 func (v *verifier) keysOf(r *record, post string, ref schema.PostRef) ([]table.Key, error) {
 	if ref.Gone(v.im.cfg.Now()) {
 		return nil, nil
@@ -193,7 +192,7 @@ func (v *verifier) keysOf(r *record, post string, ref schema.PostRef) ([]table.K
 	return nil, nil
 }
 
-// holds reports whether a stored like is the record's, or a later action of the user.
+// holds reports whether a stored like is the like of the record or a later action of the same user.
 func (v *verifier) holds(r *record, it table.Item) bool {
 	version, err := r.version(v.im.index.postID(r.PostID))
 	return err == nil && it.Str(schema.AttrVersion) >= version
@@ -227,12 +226,11 @@ func (v *verifier) each(ctx context.Context, pk string, visit func(table.Item) e
 	return nil
 }
 
-// nearlyExpired is the last part of an entry's life, in which a missing entry does not
-// count.
+// nearlyExpired is the last part of an entry's life, in which a missing entry is no fault.
 const nearlyExpired = 10 * time.Minute
 
-// deliveries looks for the entry of each post that homes show, in the timeline of each
-// follower to whom the post was pushed.
+// deliveries checks the entries of each post that homes show, in the timelines of the
+// followers to whom the post was pushed.
 func (v *verifier) deliveries(ctx context.Context) (entries int, err error) {
 	var mu sync.Mutex
 	ph := newPhase(v.im.cfg.Progress, "verify timelines", 0)
@@ -261,7 +259,7 @@ func (v *verifier) deliveries(ctx context.Context) (entries int, err error) {
 	return entries, err
 }
 
-// delivered looks for the entries of one post.
+// delivered checks the entries of one post, and returns the number of entries that exist.
 func (v *verifier) delivered(ctx context.Context, author, post string) (entries int, err error) {
 	head, err := v.get(ctx, map[table.Key]bool{schema.DeliveryPlanKey(post): true, schema.PostByIDKey(post): true})
 	if err != nil {
@@ -312,8 +310,9 @@ func (v *verifier) delivered(ctx context.Context, author, post string) (entries 
 	return entries, nil
 }
 
-// missed reports a missing entry, unless its home leaves the post out or merges the post in: the follow begins
-// with a later post or has ended, the mark pulls the post, or the backfill of the follow has not ended.
+// missed reports a missing entry if the home should have the entry. A home needs no entry if the follow begins
+// with a later post, if the follow has ended, if a mark pulls the post, or if the backfill of the follow has not
+// ended.
 func (v *verifier) missed(ctx context.Context, follower, author, post string) error {
 	edge, mark := schema.FollowingKey(follower, author), schema.MarkKey(follower, author)
 	found, err := v.get(ctx, map[table.Key]bool{edge: true, mark: true})

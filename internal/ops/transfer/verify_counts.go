@@ -16,11 +16,11 @@ import (
 	"fanfare/internal/table"
 )
 
-// countTries is how often a count is compared, because concurrent calls may change it.
+// countTries is the maximum number of comparisons of a count, because concurrent calls may change the count.
 const countTries = 8
 
-// settled compares a count with the items that it counts until they are equal, or
-// countTries times: users may change both between the reads.
+// settled compares a count with its items until both are equal, but at most countTries
+// times. Users may change the count and the items between the two reads.
 func (v *verifier) settled(ctx context.Context, what string, count func(context.Context) (counted, items string, err error)) error {
 	waits := backoff.Exponential{First: 100 * time.Millisecond, Most: 5 * time.Second}
 	for try := 1; ; try++ {
@@ -38,7 +38,7 @@ func (v *verifier) settled(ctx context.Context, what string, count func(context.
 	}
 }
 
-// users compares the counts of the files' users with their items (I4).
+// users compares the counts of the users in the files with the items (I4).
 func (v *verifier) users(ctx context.Context) error {
 	ph := newPhase(v.im.cfg.Progress, "verify counts of users", len(v.im.index.users))
 	defer ph.finish()
@@ -83,7 +83,7 @@ func (v *verifier) users(ctx context.Context) error {
 	})
 }
 
-// likeCounts compares the counts of reactions to the files' posts with the reactions, by kind (I3).
+// likeCounts compares the counts of reactions to the posts in the files with the reactions, by kind (I3).
 func (v *verifier) likeCounts(ctx context.Context) error {
 	ph := newPhase(v.im.cfg.Progress, "verify counts of likes", len(v.im.index.posts))
 	defer ph.finish()
@@ -94,7 +94,7 @@ func (v *verifier) likeCounts(ctx context.Context) error {
 			do(func(ctx context.Context) error {
 				defer ph.add(1)
 				it, err := v.store.Get(ctx, table.GetInput{Key: schema.PostByIDKey(post), Consistent: true})
-				if err != nil || it.Item == nil { // records has named it
+				if err != nil || it.Item == nil { // records has already reported the missing post
 					return err
 				}
 				ref, err := schema.ParsePostRef(*it.Item)
@@ -122,7 +122,7 @@ func (v *verifier) likeCounts(ctx context.Context) error {
 	})
 }
 
-// kindsText writes counts by kind, without kinds whose count is 0.
+// kindsText formats counts by kind. It omits kinds with the count 0.
 func kindsText(count schema.LikeCount) string {
 	var parts []string
 	for _, kind := range slices.Sorted(maps.Keys(count.Kinds)) {
