@@ -1,10 +1,12 @@
-// Package admin is the admin address of a process: its metrics, profiles and health, and
-// the operations on dead letters and lost fan-outs with their client. The metrics address
-// has only the metrics and the health, so that a scraper cannot operate.
+// Package admin serves the admin address of a process: its metrics, profiles and health,
+// and the operations on dead letters and lost fan-outs. The package also has the client of
+// these operations. The metrics address has only the metrics and the health, so that a
+// scraper cannot operate.
 //
 // The admin address needs no token. So it must never answer a web page of another site, or
-// accept a change from one, and the error of a dependency goes to the log, never into an
-// answer (I10). It decides nothing about messages: the queue and package messages do.
+// accept a change from such a page. The error of a dependency goes to the log, never into
+// an answer (I10). Package admin decides nothing about messages: the queue and package
+// messages do.
 package admin
 
 import (
@@ -29,35 +31,36 @@ import (
 	"fanfare/internal/queue"
 )
 
-// Check asks one dependency whether it works.
+// Check is a test of one dependency.
 type Check struct {
 	Name string
 	Ask  func(context.Context) error
-	// Warn means that a failing check leaves the process ready: /readyz only names it.
+	// Warn means that the process stays ready if the check fails: /readyz only names the
+	// check.
 	Warn bool
-	// Needed makes a start wait until the check passes: the process can do nothing without
-	// the dependency.
+	// Needed means that a start waits until the check passes, because the process can do
+	// nothing without the dependency.
 	Needed bool
 }
 
 const (
-	// checkTimeout is the time that a dependency has to answer.
+	// checkTimeout is the timeout of a check.
 	checkTimeout = 2 * time.Second
 	// checkKept is the time for which /readyz keeps the result of a check. Anybody may
-	// request it at any rate, and a check of AWS costs money.
+	// request /readyz at any rate, and a check of AWS costs money.
 	checkKept = time.Second
 )
 
-// Health answers /healthz, /servez and /readyz. A process serves until it drains. It is ready
-// while it serves, every check passes and it is not overloaded.
+// Health answers /healthz, /servez and /readyz. A process serves until it drains. A serving
+// process is ready if every check passes and the process is not overloaded.
 type Health struct {
 	checks   []Check
 	draining atomic.Bool
 	// overloaded may be nil.
 	overloaded func() bool
 
-	// checking is held during a check for /readyz, so that concurrent callers share the
-	// check. It guards the result.
+	// checking guards the result. A caller holds checking during a check for /readyz, so
+	// that concurrent callers share the check.
 	checking chan struct{}
 	checked  time.Time
 	failing  []Failure
@@ -68,7 +71,8 @@ func NewHealth(checks ...Check) *Health {
 	return &Health{checks: checks, checking: make(chan struct{}, 1)}
 }
 
-// Drain makes the process neither serving nor ready, so that balancers send it no new work.
+// Drain makes the process neither serving nor ready, so that balancers send no new work to
+// the process.
 func (h *Health) Drain() { h.draining.Store(true) }
 
 // Draining reports whether Drain was called.
@@ -78,7 +82,7 @@ func (h *Health) Draining() bool { return h.draining.Load() }
 // first request.
 func (h *Health) Watch(overloaded func() bool) { h.overloaded = overloaded }
 
-// Failing asks all dependencies at once and returns the failures in the order of the
+// Failing runs all checks at the same time, and returns the failures in the order of the
 // checks.
 func (h *Health) Failing(ctx context.Context) []Failure {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
@@ -98,8 +102,8 @@ func (h *Health) Failing(ctx context.Context) []Failure {
 	return failing
 }
 
-// recent returns the failures of the last checkKept. One caller asks, and concurrent
-// callers wait for the answer.
+// recent returns the newest failures, which are at most checkKept old. One caller runs the
+// checks, and concurrent callers wait for the result.
 func (h *Health) recent(ctx context.Context) ([]Failure, error) {
 	select {
 	case h.checking <- struct{}{}:
@@ -108,7 +112,8 @@ func (h *Health) recent(ctx context.Context) ([]Failure, error) {
 		return nil, ctx.Err()
 	}
 	if h.checked.IsZero() || time.Since(h.checked) >= checkKept {
-		// If a caller leaves, the check must not fail for the callers that wait.
+		// The checks continue if their caller leaves, because other callers wait for the
+		// result.
 		h.failing = h.Failing(context.WithoutCancel(ctx))
 		h.checked = time.Now()
 	}
@@ -123,9 +128,10 @@ type Failure struct {
 
 type healthBody struct {
 	Status string `json:"status"`
-	// Failing has only names. The errors are for the log, not for strangers.
+	// Failing has only the names of the checks. The errors go to the log, because strangers
+	// may read the answer.
 	Failing []string `json:"failing,omitempty"`
-	// Warnings are failures that leave the process ready.
+	// Warnings are the names of failed checks that leave the process ready.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
@@ -134,8 +140,8 @@ func (h *Health) Live(w http.ResponseWriter, _ *http.Request) {
 	writeHealth(w, http.StatusOK, healthBody{Status: "ok"})
 }
 
-// Serving answers /servez, for balancers. It calls no dependency: all processes share the dependencies, so one
-// missing dependency would remove all processes from the balancer at once.
+// Serving answers /servez, for balancers. Serving calls no dependency: all processes share the dependencies,
+// so one missing dependency would remove all processes from the balancer at once.
 func (h *Health) Serving(w http.ResponseWriter, _ *http.Request) {
 	if h.Draining() {
 		writeHealth(w, http.StatusServiceUnavailable, healthBody{Status: "draining"})
@@ -187,8 +193,8 @@ func writeHealth(w http.ResponseWriter, status int, body healthBody) {
 }
 
 // Starting returns the handler of the admin and metrics addresses of a process that does not
-// work yet. It answers /healthz, so that a long recovery does not look like a process that
-// hangs.
+// work yet. The handler answers /healthz, so that a process in a long recovery does not seem
+// to hang.
 func Starting() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", NewHealth().Live)
@@ -215,7 +221,7 @@ type Config struct {
 	Backups Backuper
 	// Verify, if not nil, checks the stored items.
 	Verify Verifier
-	// Host is the name of this address, if it has one.
+	// Host is the host name of the admin address, "" for none.
 	Host string
 	// Profiles adds /debug/pprof/.
 	Profiles bool
@@ -223,9 +229,9 @@ type Config struct {
 	Console http.Handler
 }
 
-// NewHandler returns the handler of the admin address: /metrics, /healthz, /servez,
-// /readyz, the operations on dead letters, /admin/reconcile, /admin/explain, /admin/delivery, and
-// /admin/verify, /admin/backup, /debug/pprof/ and the console if the configuration has them.
+// NewHandler returns the handler of the admin address: /metrics, /healthz, /servez, /readyz, the
+// operations on dead letters, /admin/reconcile, /admin/explain and /admin/delivery. The
+// configuration may add /admin/verify, /admin/backup, /debug/pprof/ and the console.
 func NewHandler(c Config) http.Handler {
 	mux := NewMetricsHandler(c.Metrics, c.Health)
 	if c.Profiles {
@@ -252,10 +258,10 @@ func NewHandler(c Config) http.Handler {
 	return ownHost(c.Host, byActor(mux))
 }
 
-// operatorHeader has the name that callers give themselves.
+// operatorHeader is the header in which callers name themselves.
 const operatorHeader = "Fanfare-Operator"
 
-// byActor adds the caller of a request to its context.
+// byActor adds the caller of a request to the request's context.
 func byActor(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := r.Header.Get(operatorHeader)
@@ -263,7 +269,7 @@ func byActor(next http.Handler) http.Handler {
 	})
 }
 
-// maxActor bounds the name of an actor in the log.
+// maxActor is the maximum length of an actor's name in the log, in bytes.
 const maxActor = 128
 
 // NewMetricsHandler returns the handler of the metrics address: /metrics, /healthz, /servez
@@ -277,7 +283,7 @@ func NewMetricsHandler(metrics prometheus.Gatherer, health *Health) *http.ServeM
 	return mux
 }
 
-// ownHost accepts only requests whose Host is this address.
+// ownHost accepts only requests whose Host names this address.
 func ownHost(name string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !IsOwnHost(r.Host, name) {
@@ -289,8 +295,8 @@ func ownHost(name string, next http.Handler) http.Handler {
 }
 
 // IsOwnHost reports whether the Host of a request names this address: an IP address,
-// localhost, or one of names. A web page can give its own name the IP address of this
-// machine (DNS rebinding), and its browser then lets it read the answers. A request
+// localhost, or one of names. A web page can give its own host name the IP address of this
+// machine (DNS rebinding), and then the browser lets the page read the answers. A request
 // without a Host does not come from a browser.
 func IsOwnHost(host string, names ...string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {

@@ -37,7 +37,7 @@ func TestHealthWaitsTwoSecondsForEachAtOnce(t *testing.T) {
 	})
 }
 
-// Health calls a dependency at most once a second, however many callers request /readyz.
+// Health runs a check at most once a second, however many callers request /readyz.
 func TestReadinessAsksOnceASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked, at atomic.Int64
@@ -63,7 +63,7 @@ func TestReadinessAsksOnceASecond(t *testing.T) {
 		}
 		impatient, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
-		wg.Go(func() { ready(impatient) }) // begins the check and leaves
+		wg.Go(func() { ready(impatient) }) // this caller begins the check and leaves
 		synctest.Wait()
 		cancel()
 		for range 300 {
@@ -75,7 +75,7 @@ func TestReadinessAsksOnceASecond(t *testing.T) {
 		}
 		wg.Wait()
 		away.Store(true)
-		<-time.After(999 * time.Millisecond) // virtual
+		<-time.After(999 * time.Millisecond) // virtual time
 		if code := ready(t.Context()); code != http.StatusOK || asked.Load() != 1 {
 			t.Errorf("within a second: %d after %d checks", code, asked.Load())
 		}
@@ -157,7 +157,8 @@ func call(t *testing.T, c admin.Config, method, path string, header http.Header,
 	return res.Code
 }
 
-// A stranger's page can give its own name the address of this machine, to read the answers.
+// A page of a stranger can give its own host name the address of this machine, to read the
+// answers.
 func TestOnlyRequestsForThisHostAreAnswered(t *testing.T) {
 	for host, want := range map[string]int{
 		"127.0.0.1:9090": 200, "127.0.0.1": 200, "[::1]:9090": 200, "[::1]": 200, "10.1.2.3:9090": 200,
@@ -202,7 +203,7 @@ func TestTheConsoleIsAtTheRootOfTheAdminAddress(t *testing.T) {
 	}
 }
 
-// letters are dead letters that record the calls.
+// letters holds dead letters, and records the calls.
 type letters struct {
 	queue.DeadLetters
 	calls []string
@@ -320,7 +321,7 @@ func TestRedriveSendsTheEventsThatConsumersTake(t *testing.T) {
 	}
 }
 
-// payload returns an event of this time.
+// payload returns the payload of an event with the given time.
 func payload(t *testing.T, at time.Time) string {
 	t.Helper()
 	encoded, err := messages.Encode(&messages.Liked{Like: messages.Like{
@@ -346,7 +347,7 @@ func TestTheClientNamesItsSelection(t *testing.T) {
 	assert.Equal(t, "redrive [],drop [],redrive [a],drop [a]", strings.Join(l.calls, ","))
 }
 
-// The address of up and the queues on AWS accept the same selections.
+// The admin address of fanfare up and the queues on AWS accept the same selections.
 func TestDeadLettersAreSelectedByReasonAndAge(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	held := func() []queue.DeadLetter {

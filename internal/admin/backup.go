@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 )
 
-// Backup is a backup that was made.
+// Backup describes a finished backup.
 type Backup struct {
 	Dir   string `json:"dir"`
 	Files int    `json:"files"`
@@ -20,7 +20,7 @@ type Backuper interface {
 	Backup(ctx context.Context, dir string) (Backup, error)
 }
 
-// BackupError is the reason why there is no backup.
+// BackupError is the reason why a backup failed.
 type BackupError struct{ Detail string }
 
 func (e *BackupError) Error() string { return e.Detail }
@@ -33,7 +33,7 @@ type backupRequest struct {
 }
 
 // handleBackup adds the operation to mux, unless b is nil: on AWS there is nothing to copy.
-// A web page must not be able to call it.
+// A web page must not be able to request a backup.
 func handleBackup(mux *http.ServeMux, b Backuper) {
 	if b == nil {
 		return

@@ -16,7 +16,7 @@ import (
 	"fanfare/internal/admin"
 )
 
-// copier makes empty backups, and fails for /full.
+// copier makes empty backups. It fails for the directory /full.
 type copier struct{}
 
 func (copier) Backup(_ context.Context, dir string) (admin.Backup, error) {

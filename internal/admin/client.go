@@ -60,7 +60,7 @@ func (c *Client) call(ctx context.Context, method, path string, in, out any) err
 	return json.Unmarshal(text, out)
 }
 
-// request returns a request by the actor in ctx.
+// request returns a request with the name of the actor in ctx.
 func (c *Client) request(ctx context.Context, method, path string, body io.Reader) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
 	if err != nil {

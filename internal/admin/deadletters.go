@@ -30,7 +30,8 @@ type DeadLetter struct {
 	Reason   string    `json:"reason"`
 	FailedAt time.Time `json:"failed_at"`
 	Receives int       `json:"receives"`
-	// Type and User are the event's, absent if the payload is not an event.
+	// Type and User are the type and the user of the event. They are absent if the payload
+	// is not an event.
 	Type     string           `json:"type,omitempty"`
 	User     string           `json:"user,omitempty"`
 	Metadata message.Metadata `json:"metadata,omitempty"`
@@ -49,7 +50,7 @@ type Selection struct {
 	// Before and After bound the time of the failure.
 	Before time.Time `json:"before,omitzero"`
 	After  time.Time `json:"after,omitzero"`
-	// Limit is the most letters that a redrive sends; 0 is all.
+	// Limit is the maximum number of letters that a redrive sends; 0 is no limit.
 	Limit int `json:"limit,omitempty"`
 }
 
@@ -58,7 +59,7 @@ func (s Selection) Filtered() bool {
 	return s.Reason != "" || !s.Before.IsZero() || !s.After.IsZero()
 }
 
-// Means reports whether a letter has the reason and the age in s.
+// Means reports whether s selects the reason and the age of a letter.
 func (s Selection) Means(l DeadLetter) bool { return s.matches(l.Reason, l.FailedAt) }
 
 func (s Selection) matches(reason string, failed time.Time) bool {
@@ -66,7 +67,7 @@ func (s Selection) matches(reason string, failed time.Time) bool {
 		(s.Before.IsZero() || failed.Before(s.Before)) && (s.After.IsZero() || failed.After(s.After))
 }
 
-// fault returns the fault of a selection for a change, "" for none.
+// fault returns the fault of a selection for a change, "" if there is no fault.
 func (s Selection) fault() string {
 	switch {
 	case s.All == (len(s.IDs) > 0):
@@ -79,19 +80,19 @@ func (s Selection) fault() string {
 	return ""
 }
 
-// Operator works on dead letters: on a broker, or through the admin address of the
-// broker's process.
+// Operator works on dead letters: on the letters of a broker, or through the admin address
+// of the process that has the broker.
 type Operator interface {
-	// List looks at up to limit dead letters of a topic, and returns the letters that s
+	// List reads up to limit dead letters of a topic, and returns the letters that s
 	// selects.
 	List(ctx context.Context, topic string, s Selection, limit int) ([]DeadLetter, error)
-	// Redrive sends the letters that s selects again. Letters that are too old stay.
+	// Redrive sends the selected letters to the topic again. Letters that are too old stay.
 	Redrive(ctx context.Context, topic string, s Selection) (Redriven, error)
-	// Drop removes the letters that s selects for good.
+	// Drop removes the selected letters for good.
 	Drop(ctx context.Context, topic string, s Selection) (dropped int, err error)
 }
 
-// Redriven counts the letters of a redrive.
+// Redriven counts the sent and the refused letters of a redrive.
 type Redriven struct {
 	Sent    int `json:"sent"`
 	Refused int `json:"refused"`
@@ -121,8 +122,8 @@ func (b *brokerLetters) List(ctx context.Context, topic string, s Selection, lim
 	return out, nil
 }
 
-// shown returns a letter for people: with the kind and the user of its event, or with the
-// bytes of a payload that is not text.
+// shown returns a letter for people. A letter of an event has the type and the user of the
+// event. A payload that is not text is shown as bytes.
 func shown(l *queue.DeadLetter) DeadLetter {
 	d := DeadLetter{ID: l.ID, Topic: l.Topic, Reason: l.Reason, FailedAt: l.FailedAt, Receives: l.Receives, Metadata: l.Metadata}
 	var event struct {
@@ -131,7 +132,7 @@ func shown(l *queue.DeadLetter) DeadLetter {
 		FollowerID string `json:"follower_id"`
 		AuthorID   string `json:"author_id"`
 	}
-	if strictjson.Unmarshal(l.Payload, &event) == nil { // an event of a later version shows, too
+	if strictjson.Unmarshal(l.Payload, &event) == nil { // an event of a later version passes, too
 		d.Type, d.User = event.Type, cmp.Or(event.UserID, event.FollowerID, event.AuthorID)
 	}
 	if utf8.Valid(l.Payload) {
@@ -160,7 +161,7 @@ func (b *brokerLetters) Redrive(ctx context.Context, topic string, s Selection) 
 	return Redriven{sent, refused}, err
 }
 
-// tooOld returns an error for an event that every consumer refuses for its age.
+// tooOld returns an error for an event that every consumer refuses because of its age.
 func (b *brokerLetters) tooOld(l queue.DeadLetter) error {
 	event, err := messages.Decode(l.Payload)
 	if err != nil {
@@ -202,7 +203,7 @@ func (b *brokerLetters) Drop(ctx context.Context, topic string, s Selection) (in
 	}
 }
 
-// MaxDeadLetters is the largest number of letters in one list.
+// MaxDeadLetters is the maximum number of letters in one list.
 const MaxDeadLetters = 1000
 
 type deadLetterAnswer struct {
@@ -210,8 +211,8 @@ type deadLetterAnswer struct {
 	Dropped int `json:"dropped"`
 }
 
-// handleDeadLetters adds the operations on dead letters to mux. The address asks for no
-// token, so a web page must not be able to change anything.
+// handleDeadLetters adds the operations on dead letters to mux. The admin address needs no
+// token, so handleDeadLetters refuses changes from cross-origin pages.
 func handleDeadLetters(mux *http.ServeMux, letters Operator) {
 	guard := http.NewCrossOriginProtection()
 	mux.HandleFunc("GET /admin/dead-letters/{topic}", func(w http.ResponseWriter, r *http.Request) {
@@ -274,11 +275,11 @@ func answer(w http.ResponseWriter, r *http.Request, do func(ctx context.Context,
 	write(w, out, err)
 }
 
-// maxBody bounds the body of an operation, in bytes.
+// maxBody is the maximum size of a request's body, in bytes.
 const maxBody = 1 << 20
 
-// read decodes the body of an operation. If it refuses the body, it answers with the
-// right form.
+// read decodes the body of a request. If the body is refused, read sends an error that
+// shows the right form.
 func read(w http.ResponseWriter, r *http.Request, in any, form string) bool {
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err == nil {

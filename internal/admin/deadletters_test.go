@@ -15,7 +15,7 @@ import (
 	"fanfare/internal/queue"
 )
 
-// crowd returns dead letters, first those with the reason a and then those with the reason b.
+// crowd returns a+b dead letters: the first a have the reason "a", and the last b have the reason "b".
 func crowd(a, b int) *letters {
 	l := &letters{}
 	for i := range a + b {
@@ -28,7 +28,7 @@ func crowd(a, b int) *letters {
 	return l
 }
 
-// A drop by a reason looks at a thousand letters at a time, until it has seen all letters of the topic.
+// A drop by a reason reads a thousand letters at a time, until it has read all letters of the topic.
 func TestADropByReasonSeesAllLettersOrReportsThatItDidNot(t *testing.T) {
 	for name, c := range map[string]struct {
 		*letters
@@ -55,7 +55,7 @@ func TestADropByReasonSeesAllLettersOrReportsThatItDidNot(t *testing.T) {
 	}
 }
 
-// breaking fails the second drop.
+// breaking holds dead letters, and fails the second drop.
 type breaking struct {
 	*letters
 	drops int

@@ -18,11 +18,12 @@ type Explanation struct {
 	Author string      `json:"author_id"`
 	InHome bool        `json:"in_home"`
 	Reason home.Reason `json:"reason"`
-	// Chunk is the number of the chunk of the delivery that has the user, 0 if it is unknown.
+	// Chunk is the number of the delivery's chunk with the user, 0 if the chunk is unknown.
 	Chunk int `json:"chunk,omitempty"`
-	// At is the time of the reason, nil if it has none.
+	// At is the time of the reason, nil if the reason has no time.
 	At *time.Time `json:"at,omitempty"`
-	// DeadLetter is the id of the dead letter that stopped the delivery, on Topic.
+	// DeadLetter is the id of the dead letter that stopped the delivery. Topic is the topic
+	// of the letter.
 	DeadLetter string `json:"dead_letter,omitempty"`
 	Topic      string `json:"topic,omitempty"`
 	// Text is the reason as a sentence.
@@ -41,10 +42,10 @@ func explanation(x home.Explanation) Explanation {
 }
 
 // Explainer explains posts in homes: from the table and the queues, or through the admin
-// address of their process.
+// address of a process that has them.
 type Explainer interface {
-	// Explain explains a post in user's home. With "" it explains the newest posts of
-	// user's followees.
+	// Explain explains a post in user's home. If post is "", Explain explains the newest
+	// posts of user's followees.
 	Explain(ctx context.Context, user, post string) ([]Explanation, error)
 	// Delivery returns the progress of a post.
 	Delivery(ctx context.Context, post string) (delivery.Progress, error)
@@ -55,7 +56,7 @@ type NotFoundError struct{ Detail string }
 
 func (e *NotFoundError) Error() string { return e.Detail }
 
-// handleExplain adds these operations to mux.
+// handleExplain adds the operations of an Explainer to mux.
 func handleExplain(mux *http.ServeMux, e Explainer) {
 	mux.HandleFunc("GET /admin/explain/{user}", func(w http.ResponseWriter, r *http.Request) {
 		all, err := e.Explain(r.Context(), r.PathValue("user"), r.URL.Query().Get("post"))

@@ -13,8 +13,8 @@ import (
 	"fanfare/internal/queue"
 )
 
-// Operations are the operations on the table and the queues. Domain makes them in this
-// process, and Client through the admin address of their process.
+// Operations are the operations on the table and the queues. Domain does them in this
+// process, and Client does them through the admin address of another process.
 type Operations interface {
 	Reconciler
 	Explainer
@@ -28,13 +28,14 @@ type operations struct {
 	Verifier
 }
 
-// Domain makes the operations by the domain's own code.
+// Domain implements Operations with the domain's own code.
 type Domain struct {
 	Deliveries *delivery.Deliveries
 	Homes      *home.Homes
 	Letters    queue.DeadLetters
 	Audit      *audit.Audit
-	// Items estimates the number of items of the table; nil is unknown.
+	// Items estimates the number of items of the table; if Items is nil, the number is
+	// unknown.
 	Items func(context.Context) (int64, error)
 }
 
@@ -77,7 +78,7 @@ func (d Domain) Verify(ctx context.Context, in Verification, event func(VerifyEv
 	if d.Items != nil {
 		var err error
 		if total, err = d.Items(ctx); err != nil {
-			total = 0 // a walk needs no estimate, and its own reads return the failure
+			total = 0 // a walk needs no estimate, and the walk's own reads return the failure
 		}
 	}
 	return d.Audit.Run(ctx, audit.Walk{

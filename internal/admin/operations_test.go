@@ -41,7 +41,7 @@ func TestIDsThatNobodyHasAreNotFound(t *testing.T) {
 	}
 }
 
-// The total is an estimate, so a walk does not need it.
+// The total is an estimate. So a verification works without a total.
 func TestTheProgressOfAVerificationHasTheTotal(t *testing.T) {
 	store := tabletest.NewMemory()
 	_, err := store.Put(t.Context(), table.PutInput{Item: table.Item{Key: table.Key{PK: "a", SK: "b"}}})
@@ -68,7 +68,7 @@ func TestABadCursorOfReconcileIsTheCallersFault(t *testing.T) {
 	assert.Equal(t, http.StatusBadRequest, call(t, admin.Config{Posts: emptyDomain()}, http.MethodPost, "/admin/reconcile", nil, `{"limit":1,"cursor":"x"}`))
 }
 
-// Clients of other programs read these.
+// Programs of other authors read these JSON texts.
 func TestTheOperationsHaveTheirJSON(t *testing.T) {
 	at := time.UnixMilli(0).UTC()
 	sum := audit.Summary{

@@ -11,14 +11,15 @@ import (
 	"fanfare/internal/feed/delivery"
 )
 
-// Reconciler finds posts whose fan-out was lost and restarts it: on the table and the
-// queues, or through the admin address of their process.
+// Reconciler finds posts whose fan-out was lost, and publishes them again: with the table
+// and the queues, or through the admin address of a process that has them.
 type Reconciler interface {
-	// Reconcile looks at up to limit posts that were made from since on and before until.
+	// Reconcile checks up to limit posts that were made at since or later, and before
+	// until.
 	Reconcile(ctx context.Context, since, until time.Time, cursor string, limit int) (delivery.Reconciled, error)
 }
 
-// MaxReconcile is the largest number of posts that one call looks at.
+// MaxReconcile is the maximum number of posts that one call checks.
 const MaxReconcile = 100
 
 type reconcileRequest struct {
@@ -28,7 +29,8 @@ type reconcileRequest struct {
 	Limit  int       `json:"limit"`
 }
 
-// handleReconcile adds the operation to mux. A web page must not be able to call it.
+// handleReconcile adds the operation to mux. A web page must not be able to request a
+// reconcile.
 func handleReconcile(mux *http.ServeMux, posts Reconciler) {
 	handle := func(w http.ResponseWriter, r *http.Request) {
 		var in reconcileRequest

@@ -11,7 +11,7 @@ import (
 )
 
 // Trail logs the changes of operators: a line for each change, with the operator, the action, its
-// target and its size. It has no payload, and no log level hides it.
+// target and its size. A line has no payload, and no log level hides the line.
 type Trail struct{ log *zap.Logger }
 
 // NewTrail returns a trail in a log.
@@ -22,7 +22,7 @@ type actorKey struct{}
 // Actor is the caller of a change. Neither field is verified: the admin address needs no
 // token.
 type Actor struct {
-	// Name is the name that callers give themselves, "" for none.
+	// Name is the name that the caller gives itself, "" for none.
 	Name string
 	// From is the address of a caller over the network.
 	From string

@@ -21,7 +21,7 @@ import (
 	"fanfare/internal/ops/audit"
 )
 
-// mending repairs one damage, and reports that the copies of delivery were lost.
+// mending is a verifier that repairs one damage, and a reconciler that publishes two posts.
 type mending struct{ admin.Explainer }
 
 func (mending) Verify(context.Context, admin.Verification, func(admin.VerifyEvent) error) (audit.Summary, error) {
@@ -69,7 +69,7 @@ func TestEveryChangeByAnOperatorIsInTheLog(t *testing.T) {
 	}
 	assert.Equal(t, []string{"redrive", "drop", "reconcile", "verify --repair", "backup"}, actions)
 
-	// Reads have no line, and calls that fail before a change have none, either.
+	// Reads and calls that fail before a change have no line.
 	_, err = c.List(ctx, "posts", admin.Selection{}, 10)
 	must(err)
 	_, err = c.Verify(ctx, admin.Verification{Rate: 1}, nil)
@@ -81,7 +81,7 @@ func TestEveryChangeByAnOperatorIsInTheLog(t *testing.T) {
 	assert.Zero(t, lines.Len())
 }
 
-// A caller names itself, so its name is bounded.
+// A caller chooses its own name, so the length of the name is bounded.
 func TestTheNameOfAnOperatorIsBounded(t *testing.T) {
 	core, lines := observer.New(zap.InfoLevel)
 	c := admin.Config{Log: zap.New(core), Letters: &letters{}, Now: time.Now}

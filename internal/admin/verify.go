@@ -15,12 +15,12 @@ import (
 	"fanfare/internal/ops/audit"
 )
 
-// Verification requests a walk.
+// Verification is a request for a walk.
 type Verification struct {
 	Repair bool `json:"repair"`
-	// RestoredTo is the time that the table was restored to, zero for never.
+	// RestoredTo is the time to which the table was restored, zero if it never was.
 	RestoredTo time.Time `json:"restored_to,omitzero"`
-	// Rate is the most capacity units a second.
+	// Rate is the maximum number of capacity units a second.
 	Rate float64 `json:"rate"`
 }
 
@@ -29,30 +29,31 @@ type Verification struct {
 type VerifyEvent struct {
 	Finding  *audit.Finding `json:"finding,omitempty"`
 	Progress *audit.Summary `json:"progress,omitempty"`
-	// Total belongs to Progress: an estimate of the number of items of the table, 0 for
-	// none.
+	// Total is set with Progress: an estimate of the number of items of the table, 0 if the
+	// number is unknown.
 	Total int64          `json:"total,omitempty"`
 	Done  *audit.Summary `json:"done,omitempty"`
 	Error string         `json:"error,omitempty"`
 }
 
-// Verifier checks the stored items: on the table, or through the admin address of its
-// process.
+// Verifier checks the stored items: of the table, or through the admin address of a process
+// that has the table.
 type Verifier interface {
 	// Verify walks over the whole table once, and calls event with each finding and with the
 	// progress.
 	Verify(ctx context.Context, in Verification, event func(VerifyEvent) error) (audit.Summary, error)
 }
 
-// BusyError means that another walk is running.
+// BusyError means that another walk is in progress.
 type BusyError struct{}
 
 func (BusyError) Error() string {
 	return "another verification is at work here: wait for its end, or stop it"
 }
 
-// handleVerify adds the operation to mux, one walk at a time. A web page must not be able to
-// call it. The answer is a line of JSON for each event, and ends with the request.
+// handleVerify adds the operation to mux, and allows one walk at a time. A web page must not
+// be able to request a walk. The answer has a line of JSON for each event. The walk ends
+// with the request.
 func handleVerify(mux *http.ServeMux, v Verifier) {
 	var one sync.Mutex
 	handle := func(w http.ResponseWriter, r *http.Request) {
@@ -69,12 +70,12 @@ func handleVerify(mux *http.ServeMux, v Verifier) {
 			return
 		}
 		answer := http.NewResponseController(w)
-		_ = answer.SetWriteDeadline(time.Time{}) // a server without deadlines has none to lift
+		_ = answer.SetWriteDeadline(time.Time{}) // this fails only for a server without deadlines
 		w.Header().Set("Content-Type", "application/x-ndjson")
 		line := json.NewEncoder(w)
 		event := func(e VerifyEvent) error { return errors.Join(line.Encode(e), answer.Flush()) }
 		done, err := func() (audit.Summary, error) {
-			defer one.Unlock() // before the last line: after it the client may request the next walk
+			defer one.Unlock() // before the last line, because after that line the client may request the next walk
 			return v.Verify(r.Context(), in, event)
 		}()
 		last := VerifyEvent{Done: &done}
@@ -86,7 +87,7 @@ func handleVerify(mux *http.ServeMux, v Verifier) {
 	mux.Handle("POST /admin/verify", http.NewCrossOriginProtection().Handler(http.HandlerFunc(handle)))
 }
 
-// Verify implements Verifier. It takes as long as the walk.
+// Verify implements Verifier. The call takes as long as the walk.
 func (c *Client) Verify(ctx context.Context, in Verification, event func(VerifyEvent) error) (audit.Summary, error) {
 	text, err := json.Marshal(in)
 	if err != nil {

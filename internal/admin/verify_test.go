@@ -15,7 +15,8 @@ import (
 	"fanfare/internal/ops/audit"
 )
 
-// verifier is a walk that finds one damage. The test sets its end.
+// verifier is a function that does a walk with one finding. The test decides when the walk
+// ends.
 type verifier func(ctx context.Context, in admin.Verification) (audit.Summary, error)
 
 func (v verifier) Verify(ctx context.Context, in admin.Verification, event func(admin.VerifyEvent) error) (audit.Summary, error) {
@@ -80,7 +81,7 @@ func TestAVerificationIsStreamedToItsEnd(t *testing.T) {
 	assert.Equal(t, http.StatusForbidden, call(t, admin.Config{Verify: verifier(nil)}, http.MethodPost, "/admin/verify", http.Header{"Sec-Fetch-Site": {"cross-site"}}, `{"rate":1}`))
 }
 
-// unreachable is an address whose requests must not have a time limit.
+// unreachable fails every request, and fails the test if a request has a time limit.
 type unreachable struct{ t *testing.T }
 
 func (u unreachable) RoundTrip(r *http.Request) (*http.Response, error) {

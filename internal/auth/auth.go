@@ -2,9 +2,9 @@
 // that acts for users. Dev signs and checks its own tokens, for development. JWT checks the
 // tokens of an issuer with the issuer's published keys.
 //
-// It must never accept a token that is unsigned, expired, for another audience, or signed
-// with an algorithm outside of its list (I10), and never log or return a token. It uses
-// HTTP only to fetch keys, and knows no feed.
+// Package auth must never accept a token that is unsigned, expired, for another audience,
+// or signed with an algorithm outside of the verifier's list (I10), and never log or return
+// a token. It uses HTTP only to fetch keys, and does not depend on the feed.
 package auth
 
 import (
@@ -26,15 +26,15 @@ type Verifier interface {
 
 // Identity is the caller that a token identifies.
 type Identity struct {
-	// User is the user of the token. It is "" only for a service whose token names no user.
+	// User is the user of the token. User is "" only for a service whose token names no user.
 	User string
-	// Service is the sub of a token whose scope lets it act for any user, "" for any other
-	// token. Deletes reports whether another scope lets the service delete the users for whom
-	// it acts. A token without a Service may delete only its own user, and needs no scope for
-	// that.
+	// Service is the sub of a token whose scope lets the service act for any user. For all
+	// other tokens Service is "". Deletes reports whether another scope lets the service
+	// delete the users for whom it acts. A token without a Service needs no scope to delete
+	// its own user, and can delete no other user.
 	Service string
 	Deletes bool
-	// Until is the first moment at which Verify refuses the token for its age.
+	// Until is the first moment at which Verify refuses the token because of its age.
 	Until time.Time
 }
 
@@ -55,7 +55,7 @@ func invalid(format string, args ...any) error {
 	return &InvalidTokenError{fmt.Sprintf(format, args...)}
 }
 
-// refusal words a refusal without the parser's error, which may quote the token.
+// refusal returns an error for a refused token. The error omits the parser's text, which may quote the token.
 func refusal(err error) error {
 	if _, ok := errors.AsType[*UnavailableError](err); ok {
 		return err

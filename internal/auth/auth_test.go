@@ -37,7 +37,7 @@ const secret = "0123456789abcdef0123456789abcdef"
 
 var ann = auth.Identity{User: "ann"}
 
-// clock is a clock that a test sets.
+// clock is a clock whose time the test sets.
 type clock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -57,7 +57,7 @@ func (c *clock) Advance(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// timeless leaves out the time of an identity.
+// timeless returns an identity without its time.
 func timeless(who auth.Identity, err error) (auth.Identity, error) {
 	who.Until = time.Time{}
 	return who, err
@@ -151,7 +151,7 @@ func sign(t *testing.T, method jwt.SigningMethod, key any, kid string, claims jw
 type issuer struct {
 	*httptest.Server
 	mu      sync.Mutex
-	set     any // the answer, []byte as it is
+	set     any // the body of the answer; []byte is sent unchanged
 	down    atomic.Bool
 	fetches atomic.Int64
 }
@@ -168,7 +168,7 @@ func newIssuer(t *testing.T) *issuer {
 		i.mu.Lock()
 		defer i.mu.Unlock()
 		if raw, ok := i.set.([]byte); ok {
-			_, _ = w.Write(raw) // a client that is gone has failed its test
+			_, _ = w.Write(raw) // the write fails only if the client has left and has failed its test
 			return
 		}
 		if err := json.NewEncoder(w).Encode(i.set); err != nil {
@@ -304,8 +304,8 @@ func TestJWTRefusesEverythingElse(t *testing.T) {
 	}
 }
 
-// A verified token is refused like any other token once its time is over, or once its key is withdrawn, too
-// old, or replaced by a key of the same name.
+// A verified token is refused like any other token once the token has expired, or once its key is
+// withdrawn, too old, or replaced by a key with the same id.
 func TestAVerifiedTokenIsRefusedOnceItsTimeOrItsKeyIsGone(t *testing.T) {
 	_, renamed := rsaKey(t, 2048, "r2")
 	_, replaced := rsaKey(t, 2048, "r1")
@@ -336,7 +336,7 @@ func TestAVerifiedTokenIsRefusedOnceItsTimeOrItsKeyIsGone(t *testing.T) {
 	}
 }
 
-// The tokens of a crowd take no more memory than the bound.
+// The memory for the tokens of many users stays within the bound.
 func TestVerifiedTokensAreRememberedWithinABound(t *testing.T) {
 	const most = 8 << 20
 	dev, err := auth.NewDev([]byte(secret), newClock().Now)
@@ -387,9 +387,9 @@ func TestUnknownKeysDoNotFloodTheIssuer(t *testing.T) {
 	assert.Equalf(t, int64(1), n, "the keys were fetched %d times", n)
 }
 
-// While the issuer does not answer, tokens with invented key ids do not wait: one caller
-// fetches, and all others get an answer at once. The answer is not a refusal, because the key
-// may be the issuer's newest. A known key needs no fetch.
+// While the issuer does not answer, tokens with unknown key ids do not wait: one caller
+// fetches the keys, and all other callers get an answer at once. The answer is not a refusal,
+// because the key may be the issuer's newest. A token with a known key needs no fetch.
 func TestUnknownKeysDoNotWaitForAStalledIssuer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		key, published := rsaKey(t, 2048, "r1")
@@ -406,7 +406,7 @@ func TestUnknownKeysDoNotWaitForAStalledIssuer(t *testing.T) {
 		for _, known := range []bool{false, true} {
 			if known {
 				stalled = false
-				<-time.After(time.Minute) // virtual
+				<-time.After(time.Minute) // virtual time
 				require.NoError(t, keys.Ready(t.Context()))
 				stalled = true
 				<-time.After(time.Minute)
@@ -453,12 +453,12 @@ func TestKeysSurviveAnOutage(t *testing.T) {
 		t.Errorf("during the outage: %+v, %v", user, err)
 	}
 	assert.NoError(t, w.keys.Ready(t.Context()), "not ready")
-	// An unknown key may be a new key, and only the issuer knows its keys.
+	// An unknown key id may belong to a new key, and only the issuer knows its keys.
 	_, err := w.verifier.Verify(t.Context(), sign(t, jwt.SigningMethodRS256, w.rsa, "r2", w.claims(nil)))
 	assert.ErrorAs(t, err, new(*auth.UnavailableError), "unknown key during the outage")
 }
 
-// A withdrawn key must not stay in use because the issuer does not answer.
+// A withdrawn key must not stay in use in a long outage of the issuer.
 func TestKeysGrowTooOldInALongOutage(t *testing.T) {
 	w := newWorld(t)
 	require.NoError(t, w.keys.Ready(t.Context()))
@@ -553,7 +553,7 @@ func TestUnsoundKeysAreLeftOut(t *testing.T) {
 	assert.ErrorAs(t, err, new(*auth.UnavailableError), "a set without a sound key")
 }
 
-// roundTrip answers requests without a network.
+// roundTrip is a function that answers requests without a network.
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
@@ -569,7 +569,7 @@ func TestKeysAreRefreshedInTheBackground(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- keys.Run(ctx) }()
-		<-time.After(time.Hour + time.Minute) // virtual
+		<-time.After(time.Hour + time.Minute) // virtual time
 		synctest.Wait()
 		assert.Equal(t, int64(4), fetches.Load(), "fetches in an hour")
 		cancel()
@@ -577,7 +577,7 @@ func TestKeysAreRefreshedInTheBackground(t *testing.T) {
 	})
 }
 
-// A service need not have a user's id.
+// The name of a service need not have the form of a user id.
 func TestADevTokenOfAServiceHasAnyName(t *testing.T) {
 	dev, err := auth.NewDev([]byte("0123456789abcdef0123456789abcdef"), time.Now)
 	require.NoError(t, err)

@@ -13,7 +13,7 @@ import (
 func BenchmarkVerify(b *testing.B) {
 	dev, err := auth.NewDev(make([]byte, auth.MinSecretBytes), time.Now)
 	require.NoError(b, err)
-	tokens := make([]string, 100_000) // more than are remembered
+	tokens := make([]string, 100_000) // more tokens than the verifier remembers
 	for i := range tokens {
 		tokens[i], _, err = dev.Issue("user-"+strconv.Itoa(i), time.Hour)
 		require.NoError(b, err)

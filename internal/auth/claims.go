@@ -21,27 +21,27 @@ type Scopes struct {
 	Delete string
 }
 
-// The scopes, unless a Scopes names others.
+// The default scopes.
 const (
 	ActScope    = "fanfare:act"
 	DeleteScope = "fanfare:delete"
 )
 
-// OrDefault returns s with its defaults.
+// OrDefault returns s with the default scopes in empty fields.
 func (s Scopes) OrDefault() Scopes {
 	return Scopes{cmp.Or(s.Act, ActScope), cmp.Or(s.Delete, DeleteScope)}
 }
 
-// maxService is the length of the longest sub of a service. OpenID Connect allows no more.
+// maxService is the maximum length of the sub of a service. OpenID Connect allows no longer sub.
 const maxService = 255
 
-// names are the name of the user's claim, and the names of the scopes.
+// names holds the name of the claim with the user id, and the names of the scopes.
 type names struct {
 	user   string
 	scopes Scopes
 }
 
-// claims are the claims of a token. names must be set before they are decoded.
+// claims are the claims of a token. names must be set before the claims are decoded.
 type claims struct {
 	jwt.RegisteredClaims
 	ClientID string         `json:"client_id"`
@@ -50,9 +50,9 @@ type claims struct {
 	SCP      jsontext.Value `json:"scp"`
 
 	names names
-	// user is the claim with this name, "" if it is absent or not a string.
+	// user is the value of the claim names.user, "" if the claim is absent or not a string.
 	user string
-	// acts and deletes report whether the token has these scopes.
+	// acts and deletes report whether the token has the scopes names.scopes.Act and names.scopes.Delete.
 	acts, deletes bool
 }
 
@@ -72,12 +72,12 @@ func (c *claims) UnmarshalJSON(raw []byte) error {
 			return err
 		}
 		if err := strictjson.Unmarshal(all[c.names.user], &c.user); err != nil {
-			c.user = "" // absent, or not a string: identity refuses it
+			c.user = "" // the claim is absent or not a string, so identity refuses the token
 		}
 	}
 	granted := append(scopes(c.Scope), scopes(c.SCP)...)
 	c.acts, c.deletes = slices.Contains(granted, c.names.scopes.Act), slices.Contains(granted, c.names.scopes.Delete)
-	c.Scope, c.SCP = nil, nil // they are large, and a remembered token keeps its claims
+	c.Scope, c.SCP = nil, nil // the claims of scopes are large, and a remembered token keeps its claims
 	return nil
 }
 
@@ -97,12 +97,12 @@ func scopes(raw jsontext.Value) []string {
 			return nil
 		}
 		return strings.Split(text, " ")
-	default: // absent, too
+	default: // an absent claim, or a claim of another type
 		return nil
 	}
 }
 
-// UserFault returns the fault of a user id, "" for none.
+// UserFault returns the fault of a user id, "" if there is no fault.
 func UserFault(user string) string {
 	if id.ValidUser(user) {
 		return ""

@@ -12,11 +12,10 @@ import (
 	"fanfare/internal/id"
 )
 
-// MinSecretBytes is the length of the shortest secret for dev tokens, which is the length
-// of the hash.
+// MinSecretBytes is the minimum length of a secret for dev tokens: the length of the hash.
 const MinSecretBytes = 32
 
-// Limits of a dev token's life.
+// DefaultTokenTTL and MaxTokenTTL are the default and the maximum lifetime of a dev token.
 const (
 	DefaultTokenTTL = 24 * time.Hour
 	MaxTokenTTL     = 30 * 24 * time.Hour
@@ -24,8 +23,8 @@ const (
 
 const devIssuer = "fanfare-dev"
 
-// Dev issues and checks tokens that are signed with one secret (HS256). It is for
-// development: anyone with access can be any user.
+// Dev issues and checks tokens that are signed with one secret (HS256). Dev is for
+// development, because anybody with access can be any user.
 type Dev struct {
 	*signed
 	secret []byte
@@ -40,8 +39,8 @@ func NewDev(secret []byte, now func() time.Time) (*Dev, error) {
 	return &Dev{newSigned([]string{"HS256"}, devIssuer, names{"sub", Scopes{}.OrDefault()}, now), secret, now}, nil
 }
 
-// Issue returns a token for user with scopes, which may be ActScope and DeleteScope, that
-// is valid for ttl.
+// Issue returns a token for user that is valid for ttl. The scopes of the token may be
+// ActScope and DeleteScope.
 func (d *Dev) Issue(user string, ttl time.Duration, scopes ...string) (token string, expiresAt time.Time, err error) {
 	switch service := slices.Contains(scopes, ActScope); {
 	case service && (user == "" || len(user) > maxService):

@@ -41,8 +41,7 @@ func edKey(t *testing.T, kid string) (ed25519.PrivateKey, map[string]any) {
 	return key, map[string]any{"kty": "OKP", "crv": "Ed25519", "kid": kid, "x": base64.RawURLEncoding.EncodeToString(public)}
 }
 
-// Each key checks only the algorithms of its kind. If the key names an algorithm, it checks only that
-// algorithm.
+// Each key checks only the algorithms of its type. If the key names an algorithm, the key checks only this algorithm.
 func TestEachAlgorithmIsForItsKeysOnly(t *testing.T) {
 	w := newWorld(t)
 	named, namedJWK := rsaKey(t, 2048, "pss")
@@ -73,7 +72,7 @@ func TestEachAlgorithmIsForItsKeysOnly(t *testing.T) {
 				token.Header["kid"] = kid
 				text, err := token.SignedString(key)
 				if err != nil {
-					continue // a key of another kind cannot sign so
+					continue // a key of another type cannot sign with this algorithm
 				}
 				who, err := timeless(w.verifier.Verify(t.Context(), text))
 				if kid == signer && accepted[method.Alg()+" by "+kid] {
@@ -87,7 +86,7 @@ func TestEachAlgorithmIsForItsKeysOnly(t *testing.T) {
 		}
 	}
 	assert.Equal(t, len(accepted), seen)
-	for kid, key := range keys { // algorithm confusion: the published key is no secret
+	for kid, key := range keys { // algorithm confusion: the published key serves as a secret
 		secrets := [][]byte{publicPEM(t, key)}
 		if public, ok := key.Public().(ed25519.PublicKey); ok {
 			secrets = append(secrets, public)
@@ -106,7 +105,7 @@ func TestEachAlgorithmIsForItsKeysOnly(t *testing.T) {
 	}
 }
 
-// The verifier remembers an Ed25519 token like any token, and checks its key again.
+// The verifier remembers an Ed25519 token like any other token, and looks its key up each time.
 func TestATokenOfAnyKeyIsRemembered(t *testing.T) {
 	w := newWorld(t)
 	key, jwk := edKey(t, "ed")
@@ -131,7 +130,7 @@ func TestTheUserIsTheConfiguredClaim(t *testing.T) {
 	verifier := auth.NewJWT(auth.Rules{Issuer: iss, Audiences: []string{"x", aud}, UserClaim: "https://example.com/user", Scopes: auth.Scopes{Act: "fanfare/act", Delete: "fanfare/remove"}}, w.keys, w.Now)
 	for name, c := range map[string]struct {
 		change map[string]any
-		want   auth.Identity // none: refused
+		want   auth.Identity // the zero Identity: the token is refused
 	}{
 		"the claim":              {map[string]any{"https://example.com/user": "bob"}, auth.Identity{User: "bob"}},
 		"no sub":                 {map[string]any{"https://example.com/user": "bob", "sub": nil}, auth.Identity{User: "bob"}},
@@ -167,7 +166,7 @@ func TestTheScopeMakesAService(t *testing.T) {
 	both, service := auth.Identity{User: "ann", Service: "ann"}, auth.Identity{Service: "https://client.example/1 2"}
 	for name, c := range map[string]struct {
 		change map[string]any
-		want   auth.Identity // none: refused
+		want   auth.Identity // the zero Identity: the token is refused
 	}{
 		"scope, a string":             {map[string]any{"scope": "fanfare:act"}, both},
 		"scope, a string of many":     {map[string]any{"scope": "openid fanfare:act email"}, both},
@@ -197,7 +196,7 @@ func TestTheScopeMakesAService(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			token := sign(t, jwt.SigningMethodRS256, w.rsa, "r1", w.claims(c.change))
-			for range 3 { // also when it is remembered
+			for range 3 { // the verifier remembers the token after the first round
 				who, err := timeless(w.verifier.Verify(t.Context(), token))
 				assert.Equal(t, c.want, who)
 				if c.want == (auth.Identity{}) {
@@ -210,7 +209,7 @@ func TestTheScopeMakesAService(t *testing.T) {
 	}
 }
 
-// RFC 7519, 4: names of claims are matched exactly, and each of them occurs once.
+// A claim is matched by its exact name, and must occur only once (RFC 7519, section 4).
 func TestOtherNamesOfAClaimAreOtherClaims(t *testing.T) {
 	w := newWorld(t)
 	for _, name := range []string{"sub", "exp", "iss", "aud"} {
@@ -276,8 +275,8 @@ func TestKeysAreDiscoveredFromTheIssuer(t *testing.T) {
 	for name, c := range map[string]struct {
 		status   int
 		document map[string]any
-		slash    string // at the end of the configured issuer
-		fault    string // none: accepted
+		slash    string // the end of the configured issuer's URL
+		fault    string // the fault of the document; "" if it is accepted
 	}{
 		"the issuer's":            {200, good, "", ""},
 		"of an issuer with slash": {200, with("issuer", "SELF/pool/"), "/", ""},
@@ -312,7 +311,7 @@ func TestKeysAreDiscoveredFromTheIssuer(t *testing.T) {
 	}
 }
 
-// No header and no claims make the verifier panic, and it accepts no token that names
+// No header and no claims make the verifier panic. The verifier accepts no token that names
 // neither a user nor a service.
 func FuzzTokens(f *testing.F) {
 	c := newClock()

@@ -16,13 +16,13 @@ import (
 	"fanfare/internal/strictjson"
 )
 
-// publicKey is a key and the algorithms that it may check.
+// publicKey is a key with the algorithms whose signatures it may check.
 type publicKey struct {
 	algs []string
 	key  crypto.PublicKey
 }
 
-// jwk is one key of a set, RFC 7517 and 7518.
+// jwk is one key of a set (RFC 7517 and 7518).
 type jwk struct {
 	Kty string `json:"kty"`
 	Kid string `json:"kid"`
@@ -35,9 +35,9 @@ type jwk struct {
 	Y   string `json:"y"`
 }
 
-// parseKeySet returns the signing keys for algorithms, by their ids. It leaves out unsound keys and keys for
-// other purposes, which a set may hold: one bad key must not lock out the users of the good keys. So it reads
-// each key separately.
+// parseKeySet returns the signing keys of a set, by their ids. A set may hold unsound keys and keys for other
+// purposes, which parseKeySet leaves out: one bad key must not lock out the users of the good keys. So
+// parseKeySet reads each key separately.
 func parseKeySet(body []byte) (map[string][]*publicKey, error) {
 	entries, err := strictjson.Elements(body, "keys")
 	if err != nil {
@@ -65,7 +65,7 @@ func parseKeySet(body []byte) (map[string][]*publicKey, error) {
 	return keys, nil
 }
 
-// public returns the key and the algorithms that it can check.
+// public returns the key and the algorithms whose signatures it can check.
 func (k jwk) public() (crypto.PublicKey, []string, error) {
 	switch {
 	case k.Kty == "RSA":
@@ -100,7 +100,7 @@ func (k jwk) public() (crypto.PublicKey, []string, error) {
 			return nil, nil, errors.New("its point is not on P-256")
 		}
 		point := make([]byte, 65)
-		point[0] = 4 // uncompressed
+		point[0] = 4 // the mark of an uncompressed point
 		x.FillBytes(point[1:33])
 		y.FillBytes(point[33:])
 		key, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), point)

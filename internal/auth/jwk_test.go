@@ -16,7 +16,7 @@ import (
 	"fanfare/internal/auth"
 )
 
-// An unreadable key does not hide a readable one.
+// An unreadable key does not hide a readable key.
 func TestAMalformedKeyLocksNobodyOut(t *testing.T) {
 	w := newWorld(t)
 	_, sound := rsaKey(t, 2048, "other")
@@ -45,8 +45,8 @@ func TestAMalformedKeyLocksNobodyOut(t *testing.T) {
 	require.ErrorContains(t, auth.NewKeySet(w.URL, w.Client(), w.Now, zap.NewNop()).Ready(t.Context()), "has more than 1048576 bytes")
 }
 
-// A set that has only such keys leaves no key to check a token with. An RSA key with the exponent 1 would
-// accept every signature.
+// A set with only unsound keys leaves no key for the check of a token. An RSA key with the exponent 1
+// would accept every signature.
 func TestASetOfUnsoundKeysIsRefused(t *testing.T) {
 	w := newWorld(t)
 	changed := func(jwk map[string]any, names ...string) func(values ...any) map[string]any {
@@ -83,8 +83,8 @@ func TestASetOfUnsoundKeysIsRefused(t *testing.T) {
 	}
 }
 
-// The algorithm of the token distinguishes keys with one id. If the algorithm is the same, too,
-// each of these keys may check the token.
+// The algorithm of a token distinguishes keys with the same id. If the keys also have the same
+// algorithm, each of these keys may check the token.
 func TestKeysWithOneIDAreAllUsable(t *testing.T) {
 	w := newWorld(t)
 	first, firstJWK := rsaKey(t, 2048, "k")
@@ -95,7 +95,7 @@ func TestKeysWithOneIDAreAllUsable(t *testing.T) {
 	w.publish(pointJWK, firstJWK, secondJWK, thirdJWK)
 	verify := func(method jwt.SigningMethod, key any) error {
 		token := sign(t, method, key, "k", w.claims(nil))
-		for range 2 { // new, and remembered
+		for range 2 { // the verifier remembers the token after the first round
 			if _, err := w.verifier.Verify(t.Context(), token); err != nil {
 				return err
 			}

@@ -21,53 +21,54 @@ import (
 const (
 	// refreshEvery is the age at which the keys are fetched again.
 	refreshEvery = 15 * time.Minute
-	// refreshPause is the least time between two fetches for unknown key ids, since a
+	// refreshPause is the minimum time between two fetches for unknown key ids, because a
 	// stranger can invent any number of ids.
 	refreshPause = 10 * time.Second
 	fetchTimeout = 5 * time.Second
-	// maxKeyAge is how long keys are used after their last fetch. An issuer withdraws a
-	// stolen key, but the thief may block the issuer's answers on their way.
+	// maxKeyAge is the time for which keys are used after their fetch. An issuer withdraws
+	// a stolen key, but the thief may block the issuer's answers.
 	maxKeyAge    = 24 * time.Hour
 	maxRedirects = 10
-	// maxAnswer bounds a key set, and a discovery document.
+	// maxAnswer is the maximum size of a key set and of a discovery document, in bytes.
 	maxAnswer  = 1 << 20
 	minRSABits = 2048
 )
 
-// KeySet is a cache of the keys that an issuer publishes (a JWK set). It refreshes in the
-// background, and when a token names an unknown key. While the issuer does not answer, it
-// keeps its keys, for maxKeyAge.
+// KeySet is a cache of the keys that an issuer publishes (a JWK set). A KeySet fetches the
+// keys in the background, and when a token names an unknown key. While the issuer does not
+// answer, a KeySet keeps its keys for up to maxKeyAge.
 type KeySet struct {
-	// url is where the keys are. If it is "", the discovery document of issuer has the
-	// URL.
+	// url is the URL of the keys. If url is "", the discovery document of the issuer names
+	// the URL of the keys.
 	url    string
 	issuer string
 	client *http.Client
 	now    func() time.Time
 	log    *zap.Logger
 
-	// fetching is held during a fetch, so that concurrent callers share it.
+	// A caller holds fetching during a fetch, so that concurrent callers share the fetch.
 	fetching chan struct{}
 
 	mu      sync.Mutex
-	keys    map[string][]*publicKey // by their ids; nil until the first successful fetch
-	fetched time.Time               // the time of the keys
+	keys    map[string][]*publicKey // by id; nil until the first successful fetch
+	fetched time.Time               // the time of the last successful fetch
 	tried   time.Time
 	lastErr error
-	// done and failed count fetches.
+	// done and failed count the successful and the failed fetches.
 	done, failed int64
 }
 
-// NewDiscoveredKeySet is NewKeySet for the keys that the discovery document of an issuer
-// names (OpenID Connect Discovery). Each fetch reads the document again.
+// NewDiscoveredKeySet returns the keys that the discovery document of an issuer names
+// (OpenID Connect Discovery). Each fetch reads the document again.
 func NewDiscoveredKeySet(issuer string, client *http.Client, now func() time.Time, log *zap.Logger) *KeySet {
 	s := NewKeySet("", client, now, log)
 	s.issuer = issuer
 	return s
 }
 
-// NewKeySet returns the set published at a URL. It fetches nothing yet. It follows redirects
-// only to https: over http a machine in between could answer with keys of its own.
+// NewKeySet returns the keys that are published at a URL, and fetches nothing yet. A fetch
+// follows redirects only to https: over http, an attacker between the two machines could
+// answer with other keys.
 func NewKeySet(at string, client *http.Client, now func() time.Time, log *zap.Logger) *KeySet {
 	own := *client
 	own.CheckRedirect = func(req *http.Request, via []*http.Request) error {
@@ -82,7 +83,7 @@ func NewKeySet(at string, client *http.Client, now func() time.Time, log *zap.Lo
 	return &KeySet{url: at, client: &own, now: now, log: log, fetching: make(chan struct{}, 1)}
 }
 
-// Fetches returns the numbers of successful and of failed fetches.
+// Fetches returns the numbers of successful and failed fetches.
 func (s *KeySet) Fetches() (done, failed int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,8 +106,8 @@ func (s *KeySet) Run(ctx context.Context) error {
 	}
 }
 
-// Ready returns nil if there are keys to check tokens with. Without keys, it fetches them
-// first.
+// Ready returns nil if there are keys for the check of tokens. If there are no keys, Ready
+// first fetches them.
 func (s *KeySet) Ready(ctx context.Context) error {
 	if s.loaded() {
 		return nil
@@ -114,7 +115,7 @@ func (s *KeySet) Ready(ctx context.Context) error {
 	return s.refresh(ctx, s.now().Add(-refreshPause))
 }
 
-// Key returns the first public key kid for the algorithm alg.
+// Key returns the first public key with the id kid for the algorithm alg.
 func (s *KeySet) Key(ctx context.Context, kid, alg string) (crypto.PublicKey, error) {
 	found, err := s.find(ctx, kid, alg)
 	if err != nil {
@@ -123,18 +124,18 @@ func (s *KeySet) Key(ctx context.Context, kid, alg string) (crypto.PublicKey, er
 	return found[0].key, nil
 }
 
-// find returns the keys kid for the algorithm alg: one key, unless the issuer used an id twice. A token can
-// name any kid, so if many callers have an unknown kid, one caller fetches and all other callers get an answer
-// at once.
+// find returns the keys with the id kid for the algorithm alg: one key, unless the issuer used an id twice. A
+// token can name any kid. So if many callers have an unknown kid, one caller fetches the keys and all other
+// callers get an answer at once.
 func (s *KeySet) find(ctx context.Context, kid, alg string) ([]*publicKey, error) {
 	named, ok := s.lookup(kid)
 	if !ok {
-		// The issuer may have rotated its keys. Fetch them once in a refreshPause.
+		// The issuer may have rotated its keys. Fetch them at most once in a refreshPause.
 		err := s.refreshOnce(ctx)
 		named, ok = s.lookup(kid)
 		switch {
 		case ok:
-		case err != nil: // also during another caller's fetch, which may find the key
+		case err != nil: // another caller's fetch, which may find the key, is an error, too
 			return nil, &UnavailableError{err}
 		default:
 			return nil, invalid("the issuer has no such key")
@@ -168,11 +169,11 @@ func (s *KeySet) lookup(kid string) ([]*publicKey, bool) {
 	return named, ok
 }
 
-// usable reports whether there are keys, and these are not too old. The caller holds mu.
+// usable reports whether there are keys that are not too old. The caller holds mu.
 func (s *KeySet) usable() bool { return s.keys != nil && s.now().Sub(s.fetched) <= maxKeyAge }
 
-// refreshOnce is refresh for unknown key ids: at most once in each refreshPause, and
-// without a wait for a running fetch.
+// refreshOnce fetches the keys because of an unknown key id: at most once in each
+// refreshPause. refreshOnce does not wait for a fetch in progress.
 func (s *KeySet) refreshOnce(ctx context.Context) error {
 	since := s.now().Add(-refreshPause)
 	if recent, err := s.triedAfter(since); recent {
@@ -189,8 +190,8 @@ func (s *KeySet) refreshOnce(ctx context.Context) error {
 
 var errFetching = errors.New("the issuer's keys are being fetched")
 
-// refresh fetches the keys. If another caller has tried after since, it returns that
-// caller's result instead; the zero since always fetches.
+// refresh fetches the keys. If another caller's fetch ended after since, refresh returns
+// the result of that fetch instead. With a zero since, refresh always fetches.
 func (s *KeySet) refresh(ctx context.Context, since time.Time) error {
 	select {
 	case s.fetching <- struct{}{}:
@@ -201,19 +202,19 @@ func (s *KeySet) refresh(ctx context.Context, since time.Time) error {
 	}
 }
 
-// triedAfter reports whether the last fetch ended after since, and returns its error.
+// triedAfter reports whether the last fetch ended after since, and returns the error of this fetch.
 func (s *KeySet) triedAfter(since time.Time) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return !since.IsZero() && s.tried.After(since), s.lastErr
 }
 
-// refreshHeld is refresh for a caller that holds fetching.
+// refreshHeld does the work of refresh for a caller that holds fetching.
 func (s *KeySet) refreshHeld(ctx context.Context, since time.Time) error {
 	if recent, err := s.triedAfter(since); recent {
 		return err
 	}
-	// If the caller gives up, the fetch must not fail for the callers that wait for it.
+	// The fetch continues if its caller gives up, because other callers wait for the fetch.
 	fetchCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTimeout)
 	defer cancel()
 	keys, err := s.fetch(fetchCtx)
@@ -248,9 +249,8 @@ func (s *KeySet) fetch(ctx context.Context) (map[string][]*publicKey, error) {
 	return keys, nil
 }
 
-// discover returns the URL of the keys. The document must name the issuer itself.
-// Otherwise a server could name another issuer's keys, or name its own keys for another
-// issuer's tokens.
+// discover returns the URL of the keys. The document must name the configured issuer. Otherwise
+// a server could name another issuer's keys, or name its own keys for another issuer's tokens.
 func (s *KeySet) discover(ctx context.Context) (string, error) {
 	at := strings.TrimSuffix(s.issuer, "/") + "/.well-known/openid-configuration"
 	body, err := s.get(ctx, at)
@@ -277,7 +277,7 @@ func (s *KeySet) discover(ctx context.Context) (string, error) {
 	return "", fmt.Errorf("%s names keys that are not at an https URL: others on the way could answer with keys of their own", at)
 }
 
-// get returns the answer at a URL.
+// get returns the body of the answer at a URL.
 func (s *KeySet) get(ctx context.Context, at string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
 	if err != nil {

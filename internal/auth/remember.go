@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// rememberedBytes bounds the memory for tokens with a good signature.
+	// rememberedBytes is the maximum memory for tokens with a good signature.
 	rememberedBytes = 8 << 20
-	// rememberedToken is a bound of the memory for one token without its text.
+	// rememberedToken is an upper bound of the memory for one token, without the token's text.
 	rememberedToken = 512
 )
 
-// signed checks tokens, and remembers tokens with a good signature, because a client sends
-// the same token with each request. It remembers only the result of the signature's check.
-// The times of a token, and its key, which the issuer may have withdrawn, are checked each
-// time. It keeps a token's hash and claims, but never the token.
+// signed checks tokens, and remembers tokens with a good signature, because a client sends the
+// same token with each request. signed remembers only the result of the signature's check. It
+// checks the times of a token each time, and it looks up the token's key each time, because the
+// issuer may have withdrawn the key. It keeps a token's hash and claims, but never the token.
 type signed struct {
 	names     names
 	parser    *jwt.Parser
@@ -34,18 +34,18 @@ type signed struct {
 	used int64
 }
 
-// remembered is shared by the requests with a token, so nothing changes it after verify
-// has returned it.
+// remembered has the result of a token's check. All requests with the token share it, so nothing
+// changes a remembered after verify has returned its claims.
 type remembered struct {
 	claims   claims
 	kid, alg string
-	// key identifies the key of the signature.
+	// key identifies the key that verified the signature.
 	key   any
 	bytes int64
 }
 
-// newSigned accepts only tokens that expire, and only the given algorithms. So alg=none is
-// refused.
+// newSigned returns a signed that accepts only tokens that expire, and only the given
+// algorithms. So a token with alg=none is refused.
 func newSigned(algorithms []string, issuer string, names names, now func() time.Time) *signed {
 	options := []jwt.ParserOption{
 		jwt.WithValidMethods(algorithms),
@@ -59,14 +59,14 @@ func newSigned(algorithms []string, issuer string, names names, now func() time.
 	var err error
 	s.kept, err = simplelru.NewLRU(rememberedBytes/rememberedToken, func(_ [sha256.Size]byte, r *remembered) { s.used -= r.bytes })
 	if err != nil {
-		panic(err) // unreachable: it refuses a size below 1, and this one is a constant
+		panic(err) // unreachable: NewLRU fails only for a size below 1, and this size is a constant
 	}
 	return s
 }
 
 // verify returns the claims of a token. keyOf returns the key for a key id and an
-// algorithm, and a comparable value that identifies the key. header checks all other
-// members of the token's header.
+// algorithm, and a comparable value that identifies the key. header returns the key id, and
+// checks all other members of the token's header.
 func (s *signed) verify(token string, header func(map[string]any) (kid string, err error), keyOf func(kid, alg string) (key, id any, err error)) (*claims, error) {
 	sum := sha256.Sum256([]byte(token))
 	if known, ok := s.recall(sum); ok {
@@ -98,8 +98,8 @@ func (s *signed) verify(token string, header func(map[string]any) (kid string, e
 }
 
 // strictHeader reports whether the header of a token is an object that all readers understand
-// in the same way. The parser of the library takes the last of two members with one name (RFC
-// 7515, 4, allows that).
+// in the same way. If a header has two members with the same name, the library's parser takes
+// the last member (RFC 7515, section 4, allows this).
 func strictHeader(token string) bool {
 	encoded, _, _ := strings.Cut(token, ".")
 	header, err := base64.RawURLEncoding.DecodeString(encoded)
@@ -126,7 +126,7 @@ func (s *signed) keep(sum [sha256.Size]byte, r *remembered) {
 	}
 }
 
-// RememberedBytes returns the memory for tokens with a good signature.
+// RememberedBytes returns the memory for tokens with a good signature, in bytes.
 func (s *signed) RememberedBytes() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

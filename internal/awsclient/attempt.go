@@ -13,17 +13,17 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 )
 
-// attemptTimeout is the time in which the reply to one attempt has to begin, and each
-// further part of it to arrive. A dead connection costs this time, and then the call is
+// attemptTimeout is the time in which the reply to one attempt must begin, and in which
+// each further part of the reply must arrive. Then the attempt is ended, and the call is
 // retried over another connection.
 const attemptTimeout = 3 * time.Second
 
-// emulatorTimeout is attemptTimeout for an emulator beside this process. The emulator
-// shares the machine's processors with its callers, and a retry makes it even slower.
+// emulatorTimeout is the attemptTimeout for an emulator beside this process. The emulator
+// shares the machine's processors with its callers, and a retry makes the emulator even slower.
 const emulatorTimeout = 20 * time.Second
 
-// timeoutOf returns the time for a host. A loopback address, or a name without a dot, is
-// never a host of AWS.
+// timeoutOf returns the timeout of an attempt for a host. A loopback address, or a name
+// without a dot, is never a host of AWS.
 func timeoutOf(host string) time.Duration {
 	if ip := net.ParseIP(host); ip != nil && ip.IsLoopback() || ip == nil && !strings.Contains(host, ".") {
 		return emulatorTimeout
@@ -33,22 +33,22 @@ func timeoutOf(host string) time.Duration {
 
 type patientKey struct{}
 
-// Patient returns a context for calls with additional time wait: a receive that waits for
-// messages, the making of a table.
+// Patient returns a context for calls whose reply may begin later by wait, such as a
+// receive that waits for messages, or the making of a table.
 func Patient(ctx context.Context, wait time.Duration) context.Context {
 	return context.WithValue(ctx, patientKey{}, wait)
 }
 
-// silentError means that an attempt got no reply in time. It is a net.Error.
+// silentError is a net.Error: an attempt got no reply before its timeout.
 type silentError struct{ after time.Duration }
 
 func (e *silentError) Error() string { return fmt.Sprintf("no reply of AWS within %s", e.after) }
 
-// Timeout and Temporary implement net.Error: the retry policy asks them.
+// Timeout and Temporary implement net.Error, because the retry policy calls them.
 func (*silentError) Timeout() bool   { return true }
 func (*silentError) Temporary() bool { return true }
 
-// bounded ends attempts that get no reply in time.
+// bounded is a client that ends an attempt whose reply is too late.
 type bounded struct{ next aws.HTTPClient }
 
 // Do implements aws.HTTPClient.
@@ -73,10 +73,10 @@ func (c bounded) Do(req *http.Request) (*http.Response, error) {
 // replyBody is the body of a reply. A read that takes too long ends the attempt.
 type replyBody struct {
 	io.ReadCloser
-	ctx    context.Context //nolint:containedctx // it is the life of the attempt
+	ctx    context.Context //nolint:containedctx // the context of the attempt
 	cancel context.CancelCauseFunc
 	timer  *time.Timer
-	pause  time.Duration // the longest before the next part
+	pause  time.Duration // the timeout of a read
 }
 
 // Read implements io.Reader.
@@ -98,7 +98,7 @@ func (b *replyBody) Close() error {
 	return err
 }
 
-// cause returns the reason for which the attempt was ended, or err if nothing ended it.
+// cause returns the reason why the attempt was ended, or err if nothing ended the attempt.
 func (b *replyBody) cause(err error) error {
 	if silent, ok := errors.AsType[*silentError](context.Cause(b.ctx)); ok {
 		return silent

@@ -16,12 +16,12 @@ import (
 	"fanfare/internal/awsclient"
 )
 
-// doing is an HTTP client that is a function.
+// doing is a function that serves as an HTTP client.
 type doing func(*http.Request) (*http.Response, error)
 
 func (d doing) Do(req *http.Request) (*http.Response, error) { return d(req) }
 
-// stalling is a body that sends some text and then stays silent until the request ends.
+// stalling is a body that returns some text, and then stays silent until the request ends.
 type stalling struct {
 	io.Reader
 	req *http.Request
@@ -37,8 +37,8 @@ func (s stalling) Read(p []byte) (int, error) {
 
 func (stalling) Close() error { return nil }
 
-// An endpoint that accepts requests and never answers costs an attempt three seconds, both before the reply
-// and within it.
+// If an endpoint accepts requests and never answers, an attempt ends after three seconds without a byte,
+// before the reply begins or within the reply.
 func TestASilentEndpointCostsAnAttemptThreeSeconds(t *testing.T) {
 	silent := func(req *http.Request) (*http.Response, error) {
 		<-req.Context().Done()
@@ -71,7 +71,7 @@ func TestASilentEndpointCostsAnAttemptThreeSeconds(t *testing.T) {
 	}
 }
 
-// A long poll may take the time that it asks for plus three seconds. A slow reply with progress is not cut.
+// A long poll may take three seconds more than its wait. A slow reply that makes progress is not cut.
 func TestAReplyThatIsExpectedLateIsWaitedFor(t *testing.T) {
 	isolate(t, "http://aws.test")
 	synctest.Test(t, func(t *testing.T) {
@@ -95,7 +95,7 @@ func TestAReplyThatIsExpectedLateIsWaitedFor(t *testing.T) {
 	})
 }
 
-// slowly sends a byte after each pause, until the request ends.
+// slowly is a body that returns one byte after each pause, until the request ends.
 type slowly struct {
 	io.Reader
 	pause time.Duration
@@ -126,7 +126,7 @@ func TestAnEmulatorMayPauseWithinItsReply(t *testing.T) {
 	}
 }
 
-// Every reply with a request id of AWS sets the clock. A proxy's reply does not.
+// Every reply with a request id of AWS sets the clock, and the reply of a proxy does not.
 func TestRepliesOfAWSTellTheTime(t *testing.T) {
 	isolate(t, "http://aws.test")
 	synctest.Test(t, func(t *testing.T) {

@@ -1,12 +1,12 @@
-// Package awsclient makes the one AWS configuration of a process: the SDK's own sources
+// Package awsclient makes the AWS configuration of a process: the SDK's own sources
 // (environment, profile, instance role), one HTTP client and one retry policy for all
-// services. It must never know a service: callers make their clients from the
+// services. The package must never depend on a service: callers make their clients from the
 // configuration that Load returns.
 //
-// The HTTP client keeps its connections. The SDK's stock client loses them in two ways.
-// It closes the request body when a call returns, and net/http then drops a connection
-// whose answer came early. And it keeps ten idle connections for each host, so 256
-// callers dial most of the time. The number of connections is bounded (I9).
+// The HTTP client keeps its connections. The SDK's stock client loses connections in two
+// ways. It closes the request body when a call returns, and then net/http drops a
+// connection whose answer came early. It also keeps only ten idle connections for each
+// host, so 256 callers dial most of the time. The number of connections is bounded (I9).
 package awsclient
 
 import (
@@ -34,15 +34,15 @@ const (
 	// maxConns bounds the connections to one service, including idle ones. Further calls
 	// wait for a free connection.
 	maxConns = 512
-	// dialTimeout is short because a host that does not answer at once is down, and the
-	// retry finds another address. It is below attemptTimeout: a failed dial certainly
-	// has sent nothing.
+	// dialTimeout is short because a host that does not answer at once is down, and a retry
+	// may find another address. It is shorter than attemptTimeout, so a failed dial
+	// certainly has sent nothing.
 	dialTimeout = 2 * time.Second
-	// writeBuffer holds the request of a batch, head and body, so that it is sent
-	// in one piece. Go's default is 4 KB.
+	// writeBuffer is large enough for the head and the body of a batch, so that the request
+	// is sent in one piece. Go's default is 4 KB.
 	writeBuffer = 16 << 10
 
-	// credentialsTime is the time that the source of the credentials has.
+	// credentialsTime is the timeout for a request for credentials.
 	credentialsTime = 20 * time.Second
 
 	maxAttempts = 4
@@ -50,16 +50,16 @@ const (
 )
 
 // Load reads the configuration as every AWS tool does, including AWS_ENDPOINT_URL,
-// AWS_REGION and AWS_CA_BUNDLE. The caller's options override Load's: config.WithLogger,
-// for example, lets the SDK's warnings through.
+// AWS_REGION and AWS_CA_BUNDLE. The caller's options override the options of Load: for
+// example, config.WithLogger enables the SDK's warnings.
 func Load(ctx context.Context, options ...func(*config.LoadOptions) error) (aws.Config, error) {
 	cfg, err := config.LoadDefaultConfig(ctx, append([]func(*config.LoadOptions) error{
-		// While it loads the configuration, the SDK refuses AWS_CA_BUNDLE unless the
-		// client is a BuildableClient. So the client is wrapped below, not here.
+		// The SDK refuses AWS_CA_BUNDLE if the client is not a BuildableClient. So the
+		// client is wrapped below, after the configuration is loaded.
 		config.WithHTTPClient(newTransport()),
 		config.WithRetryer(newRetryer),
-		// The SDK's own lines would go to stderr beside the structured log. Every failure
-		// is also returned as an error.
+		// The SDK would write its own lines to stderr beside the structured log. Every
+		// failure is also returned as an error.
 		config.WithLogger(logging.Nop{}),
 	}, options...)...)
 	if err != nil {
@@ -79,7 +79,7 @@ func Load(ctx context.Context, options ...func(*config.LoadOptions) error) (aws.
 }
 
 // checkEndpoint returns an error for an endpoint to which no call can be sent. Without
-// this check, every call would fail and be retried.
+// checkEndpoint, every call would fail and be retried.
 func checkEndpoint(endpoint *string) error {
 	if endpoint == nil {
 		return nil
@@ -101,7 +101,7 @@ func checkCredentials(ctx context.Context, credentials aws.CredentialsProvider) 
 	return nil
 }
 
-// Place formats the region of a client, and its endpoint if it is not AWS's own, for errors.
+// Place formats the region and the endpoint of a client for errors. It omits an endpoint of AWS.
 func Place(region string, endpoint *string) string {
 	if endpoint == nil {
 		return "in " + region
@@ -109,8 +109,8 @@ func Place(region string, endpoint *string) string {
 	return "in " + region + " at " + *endpoint
 }
 
-// Observed returns cfg with a client that calls observe with the time in each reply of AWS,
-// and the duration of the exchange.
+// Observed returns cfg with a client that calls observe for each reply of AWS, with the
+// time in the reply and the duration of the exchange.
 func Observed(cfg aws.Config, observe func(server time.Time, took time.Duration)) aws.Config {
 	cfg.HTTPClient = observed{cfg.HTTPClient, observe}
 	return cfg
@@ -128,8 +128,7 @@ func (c observed) Do(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return res, err
 	}
-	// A proxy on the way may answer instead of AWS, so only replies with a request id of
-	// AWS count.
+	// A proxy may answer instead of AWS, so only replies with a request id of AWS count.
 	if date := res.Header.Get("Date"); date != "" && res.Header.Get("X-Amzn-Requestid") != "" {
 		if server, err := http.ParseTime(date); err == nil {
 			c.observe(server, time.Since(began))
@@ -144,17 +143,18 @@ func newTransport() *awshttp.BuildableClient {
 		WithTransportOptions(func(tr *http.Transport) {
 			tr.MaxConnsPerHost = maxConns
 			tr.MaxIdleConnsPerHost = maxConns
-			tr.MaxIdleConns = 0 // the limit for each host is enough: there are two hosts
+			tr.MaxIdleConns = 0 // the limit for each host is enough, because there are two hosts
 			tr.WriteBufferSize = writeBuffer
 		})
 }
 
-// newRetryer returns the SDK's standard mode with a backoff for calls of a few milliseconds; the stock backoff
-// waits up to 2 seconds before the first retry. It keeps the standard quota: when most calls fail, retries
-// stop and the caller gets the error.
+// newRetryer returns the SDK's standard mode with a backoff for calls of a few milliseconds, because the stock
+// backoff waits up to 2 seconds before the first retry. The standard quota stays: when most calls fail,
+// retries stop and the caller gets the error.
 //
-// The adaptive mode is not used: if some calls of a client are throttled, it delays all of them, and so one
-// hot partition slows every user. Callers that send in bulk slow themselves down instead.
+// The adaptive mode is not used. If some calls of a client are throttled, the adaptive mode delays all
+// calls of the client, so one hot partition slows every user down. Callers that send in bulk slow
+// themselves down instead.
 func newRetryer() aws.Retryer {
 	waits := backoff.Exponential{First: 25 * time.Millisecond, Most: maxBackoff}
 	return retry.NewStandard(func(o *retry.StandardOptions) {
@@ -165,14 +165,14 @@ func newRetryer() aws.Retryer {
 		})
 		o.Retryables = append(o.Retryables,
 			retry.IsErrorRetryableFunc(cutReply),
-			// Two writes changed one item at the same time, one of them in a transaction.
+			// Two concurrent writes changed the same item, and at least one of them was in a transaction.
 			retry.RetryableErrorCode{Codes: map[string]struct{}{"TransactionConflictException": {}}},
 		)
 	})
 }
 
 // cutReply recognises a connection that was lost during a reply. The SDK reports such a
-// reply as one that cannot be decoded.
+// reply as a reply that it cannot decode.
 func cutReply(err error) aws.Ternary {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return aws.TrueTernary
@@ -180,17 +180,17 @@ func cutReply(err error) aws.Ternary {
 	return aws.UnknownTernary
 }
 
-// maxCopied is the size of a body up to which replayable copies it. A file of an archive may
-// be larger: it costs a connection, not its size in memory.
+// maxCopied is the maximum size of a body that replayable copies. A file of an archive may
+// be larger: replayable then does not copy the body, and the call may lose its connection.
 const maxCopied = 16 << 20
 
-// replayable gives net/http a copy of the request body. The SDK cannot close the copy,
-// and net/http can send it again on another connection.
+// replayable gives net/http a copy of the request body. The SDK cannot close the copy, and
+// net/http can send the copy again on another connection.
 type replayable struct{ next aws.HTTPClient }
 
 // Do implements aws.HTTPClient.
 func (c replayable) Do(req *http.Request) (*http.Response, error) {
-	if req.Body == nil || req.ContentLength <= 0 || req.ContentLength > maxCopied || req.GetBody != nil { // with GetBody net/http can send it again already
+	if req.Body == nil || req.ContentLength <= 0 || req.ContentLength > maxCopied || req.GetBody != nil { // net/http can already resend a body with GetBody
 		return c.next.Do(req)
 	}
 	body := make([]byte, req.ContentLength)

@@ -52,11 +52,11 @@ func newEndpoint(t *testing.T, handler http.HandlerFunc) *endpoint {
 func answer(w http.ResponseWriter, body string) {
 	w.Header().Set("Content-Type", "application/x-amz-json-1.0")
 	w.Header().Set("X-Amz-Crc32", strconv.FormatUint(uint64(crc32.ChecksumIEEE([]byte(body))), 10))
-	_, _ = io.WriteString(w, body) // the client reports a reply that it did not get
+	_, _ = io.WriteString(w, body) // if the write fails, the client reports a missing reply
 }
 
-// quick answers without reading the request. A nearby endpoint looks the same to the client: the answer
-// arrives before net/http has noted the end of the request.
+// quick answers without reading the request. To the client, quick looks like a nearby endpoint: the
+// answer arrives before net/http has noted the end of the request.
 func quick(w http.ResponseWriter, _ *http.Request) { answer(w, "{}") }
 
 func isolate(tb testing.TB, url string) {
@@ -86,10 +86,10 @@ func put(ctx context.Context, c *dynamodb.Client) error {
 	return err
 }
 
-// shareOne fails the test unless calls go over one connection. net/http itself gives a
-// connection up if the goroutine that writes the request has not reported back 50 ms
-// after the answer (maxWriteWaitBeforeConnReuse); a busy machine can stop a thread for
-// that long. So each call that took 50 ms may cost a connection. The stock client loses
+// shareOne fails the test unless calls share one connection. net/http itself gives up a
+// connection if the goroutine that writes the request has not reported back 50 ms after the
+// answer (maxWriteWaitBeforeConnReuse), and a busy machine can stop a thread for that long.
+// So each call that took 50 ms may cost one more connection. The stock client loses
 // connections in quick calls.
 func shareOne(t *testing.T, e *endpoint, calls int) {
 	t.Helper()
@@ -113,7 +113,8 @@ func TestCallsOfOneCallerShareOneConnection(t *testing.T) {
 	shareOne(t, e, 3000)
 }
 
-// The same calls lose connections without the wrapper. So the test above can fail.
+// Without the wrapper, the same calls lose connections. So
+// TestCallsOfOneCallerShareOneConnection can fail.
 func TestTheStockClientLosesConnections(t *testing.T) {
 	e := newEndpoint(t, quick)
 	e.Start()
@@ -153,7 +154,7 @@ func TestManyCallersKeepTheirConnections(t *testing.T) {
 				}
 			})
 		}
-		wave.Wait() // all are in the endpoint at once
+		wave.Wait() // all requests have reached the endpoint
 		for range callers {
 			release <- struct{}{}
 		}
@@ -188,7 +189,7 @@ func TestARetrySendsTheWholeBodyAgain(t *testing.T) {
 		switch len(bodies) {
 		case 1:
 			w.WriteHeader(http.StatusInternalServerError)
-		case 2: // a reply that is cut
+		case 2: // the reply is cut
 			w.Header().Set("Content-Length", "100")
 			answer(w, `{"Item`)
 			panic(http.ErrAbortHandler)
@@ -207,8 +208,8 @@ func TestARetrySendsTheWholeBodyAgain(t *testing.T) {
 func TestTheContextEndsACall(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	e := newEndpoint(t, func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // so that the server notices the client's leaving
-		cancel()                           // only now, because the call must have been made
+		_, _ = io.Copy(io.Discard, r.Body) // now the server notices when the client leaves
+		cancel()                           // the client leaves only after the call was made
 		<-r.Context().Done()
 	})
 	e.Start()
@@ -228,7 +229,7 @@ func TestAMissingRegionIsNamed(t *testing.T) {
 	assert.ErrorContains(t, err, "AWS_REGION")
 }
 
-// readCounter counts the bytes that were read of a body.
+// readCounter counts the bytes that were read from a body.
 type readCounter struct{ read int }
 
 func (r *readCounter) Read(p []byte) (int, error) { r.read += len(p); return len(p), nil }

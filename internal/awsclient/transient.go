@@ -15,10 +15,10 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// Transient is the one list of the failures that are no fault of the request. Time or an
-// operator mends them, so the work that needs the call waits, and nothing is given up
-// (I6). They are throttling, a failed server, a lost connection, a timeout, a cut reply,
-// and all failures for which Refused returns true.
+// Transient reports whether a failure is no fault of the request: throttling, a failed
+// server, a lost connection, a timeout, a cut reply, or a failure for which Refused returns
+// true. Time or an operator ends such a failure, so the work that needs the call waits, and
+// no work is given up (I6). No other place has a list of transient failures.
 func Transient(err error) bool {
 	if api, ok := errors.AsType[smithy.APIError](err); ok && TransientCode(api.ErrorCode()) {
 		return true
@@ -38,8 +38,8 @@ func Transient(err error) bool {
 	return unanswered(err) || retry.IsErrorRetryables(retry.DefaultRetryables).IsErrorRetryable(err) == aws.TrueTernary
 }
 
-// unanswered reports whether a call of the SDK failed without an answer of the service, for
-// a reason other than its parameters, such as missing credentials.
+// unanswered reports whether a call of the SDK got no answer from the service, for a reason
+// other than the call's parameters, such as missing credentials.
 func unanswered(err error) bool {
 	_, called := errors.AsType[*smithy.OperationError](err)
 	_, answered := errors.AsType[smithy.APIError](err)
@@ -48,8 +48,8 @@ func unanswered(err error) bool {
 	return called && !answered && !invalid && !unwritable
 }
 
-// TransientCode reports whether an error code, of a call or of an entry of a batch, means
-// a transient failure.
+// TransientCode reports whether an error code means a transient failure. The code may
+// belong to a call or to an entry of a batch.
 func TransientCode(code string) bool {
 	if _, throttled := retry.DefaultThrottleErrorCodes[code]; throttled {
 		return true
@@ -60,23 +60,23 @@ func TransientCode(code string) bool {
 	switch code {
 	case "InternalError", "InternalFailure", "InternalServerError", "ServiceUnavailable",
 		"TransactionConflictException", "ReplicatedWriteConflictException",
-		// SQS limits the messages in flight.
+		// SQS limits the received messages that were not deleted yet.
 		"OverLimit", "AWS.SimpleQueueService.OverLimit":
 		return true
 	}
 	return refusedCode(code)
 }
 
-// Refused reports whether AWS refuses this process, and not this request: its credentials,
-// its permissions, the state of an encryption key, a missing table or queue. An operator
-// has to mend that.
+// Refused reports whether AWS refuses this process, and not only this request: because of
+// its credentials, its permissions, the state of an encryption key, or a missing table or
+// queue. Only an operator can repair this.
 func Refused(err error) bool {
 	api, ok := errors.AsType[smithy.APIError](err)
 	return ok && refusedCode(api.ErrorCode())
 }
 
-// Missing reports whether AWS answers that a table or a queue does not exist. Refused is
-// true, too.
+// Missing reports whether AWS answers that a table or a queue does not exist. Refused also
+// returns true for such an error.
 func Missing(err error) bool {
 	api, ok := errors.AsType[smithy.APIError](err)
 	return ok && missingCode(api.ErrorCode())
@@ -99,12 +99,12 @@ func refusedCode(code string) bool {
 		"InvalidSignatureException", "SignatureDoesNotMatch", "AuthFailure", "RequestTimeTooSkewed", "OptInRequired":
 		return true
 	}
-	// KmsDisabled, KMS.DisabledException and others: SQS has two names for each.
+	// SQS has two forms of the codes of KMS, such as KmsDisabled and KMS.DisabledException.
 	return missingCode(code) || strings.HasPrefix(code, "Kms") || strings.HasPrefix(code, "KMS")
 }
 
 // refusalKept is the time for which a refusal counts. A message that meets a refusal is
-// redelivered within five minutes (queue.Backoff), and then renews the refusal.
+// redelivered within five minutes (queue.Backoff), and then the refusal is renewed.
 const refusalKept = 6 * time.Minute
 
 // Refusals keeps the last refusal of a client. The zero value has none.
@@ -124,7 +124,7 @@ func (r *Refusals) Note(err error) {
 	r.at, r.err = time.Now(), err
 }
 
-// Err returns the refusal of the last minutes, nil if there was none.
+// Err returns a refusal of the last six minutes, nil if there was none.
 func (r *Refusals) Err() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

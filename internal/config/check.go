@@ -11,7 +11,7 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// check returns the faults of the parsed values.
+// check returns the faults of the values in c for a role.
 func (c Config) check(role Role) []string {
 	var faults []string
 	for _, rule := range []struct {
@@ -124,7 +124,7 @@ func (c Config) checkAuth() []string {
 	return faults
 }
 
-// mostReactions bounds the kinds of reaction, and so the size of a post's like count.
+// mostReactions is the maximum number of kinds of reaction, and so bounds the size of a post's like count.
 const mostReactions = 16
 
 // reaction reports whether s can be a kind of reaction.
@@ -138,15 +138,16 @@ func tableName(s string) bool {
 
 func queuePrefix(s string) bool { return len(s) >= 1 && len(s) <= 60 && queueName(s) }
 
-// eventsQueue accepts "" for none. It refuses a FIFO queue, whose name ends in .fifo: the
-// order would slow events down without a use.
+// eventsQueue reports whether s can be the name of the events queue; "" means no queue. The
+// name of a FIFO queue, which ends in .fifo, is refused, because the order would slow
+// events down for no benefit.
 func eventsQueue(s string) bool { return len(s) <= 80 && queueName(s) }
 
 func queueName(s string) bool {
 	return strings.Trim(strings.ToLower(s), "abcdefghijklmnopqrstuvwxyz0123456789_-") == ""
 }
 
-// ownsQueue reports whether a queue has the name of a topic, or of its dead letters.
+// ownsQueue reports whether s is the name of a topic's queue, or of the queue of its dead letters.
 func (c Config) ownsQueue(s string) bool {
 	topic, own := strings.CutPrefix(strings.TrimSuffix(s, "-dlq"), c.QueuePrefix+"-")
 	return own && slices.Contains([]string{"posts", "backfills", "chunks", "likes", "notices"}, topic)
@@ -161,7 +162,7 @@ func address(s string) bool {
 	return err == nil && port != ""
 }
 
-// loopback reports whether only this machine reaches an address.
+// loopback reports whether only this machine can reach an address.
 func loopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	return err == nil && (host == "localhost" || net.ParseIP(host).IsLoopback())
@@ -172,8 +173,8 @@ func httpURL(s string) bool {
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
 }
 
-// keysFault returns the fault of the URL of the issuer's keys, "" for none. It does not quote
-// the URL, which may have a password.
+// keysFault returns the fault of the URL of the issuer's keys, "" if there is no fault. The
+// fault does not quote the URL, which may have a password.
 func keysFault(s string) string {
 	u, err := url.Parse(s)
 	switch {

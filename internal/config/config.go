@@ -1,6 +1,6 @@
 // Package config reads the environment strictly: an unknown name FANFARE_*, or an unusable
-// value, stops the start. It reports all faults at once, each with its name. It must never
-// read anything but the given environment, and starts nothing.
+// value, stops the start. It reports all faults together, each with the name of its variable.
+// Package config must never read anything but the given environment, and starts nothing.
 package config
 
 import (
@@ -25,14 +25,14 @@ type Engine string
 const (
 	// EngineEmbedded keeps everything in a data directory of one process.
 	EngineEmbedded Engine = "embedded"
-	// EngineAWS is DynamoDB and SQS.
+	// EngineAWS keeps the data in DynamoDB, and sends messages through SQS.
 	EngineAWS Engine = "aws"
 )
 
 // Auth is the way in which callers authenticate.
 type Auth string
 
-// The kinds of authentication.
+// The methods of authentication.
 const (
 	// AuthDev gives a token to anyone, for development.
 	AuthDev Auth = "dev"
@@ -40,7 +40,7 @@ const (
 	AuthJWT Auth = "jwt"
 )
 
-// Config is the environment of a process. An empty value counts as absent.
+// Config holds the settings of a process. An empty value counts as absent.
 // docs/CONFIGURATION.md has a row for each field.
 type Config struct {
 	// Engine keeps the data: embedded (default) or aws.
@@ -55,99 +55,101 @@ type Config struct {
 	EventsQueue string `env:"FANFARE_EVENTS_QUEUE"`
 	// HTTPAddr is the address of the API.
 	HTTPAddr string `env:"FANFARE_HTTP_ADDR" envDefault:"127.0.0.1:8080"`
-	// AdminAddr is the address of metrics, profiles and operations. It needs no token: keep it off the
-	// network.
+	// AdminAddr is the address of metrics, profiles and operations. The address needs no token: keep
+	// it off the network.
 	AdminAddr string `env:"FANFARE_ADMIN_ADDR" envDefault:"127.0.0.1:9090"`
-	// MetricsAddr is one more address of metrics and health, without operations; none by
-	// default.
+	// MetricsAddr is an additional address with metrics and health, but without operations.
+	// By default there is no such address.
 	MetricsAddr string `env:"FANFARE_METRICS_ADDR"`
-	// Pprof serves profiles on the admin address: on or off (default).
+	// Pprof enables profiles on the admin address: on or off (default).
 	Pprof Switch `env:"FANFARE_PPROF" envDefault:"off"`
-	// Console serves a page to use the feed at the root of the API: on or off. The default is
-	// on for embedded, and off for aws.
+	// Console enables a page at the root of the API, on which people use the feed: on or off.
+	// The default is on for embedded, and off for aws.
 	Console *Switch `env:"FANFARE_CONSOLE"`
-	// Auth is dev (default) or jwt. dev is refused on aws, unless DevAuthOnAWS allows it.
+	// Auth is dev (default) or jwt. On aws dev is refused, unless DevAuthOnAWS allows it.
 	Auth Auth `env:"FANFARE_AUTH" envDefault:"dev"`
-	// JWTIssuer is the iss that tokens must have, with jwt.
+	// JWTIssuer is, with jwt, the iss that tokens must have.
 	JWTIssuer string `env:"FANFARE_JWT_ISSUER"`
 	// JWTAudience are, with jwt, the accepted audiences, separated by commas. A token must name one of them in
 	// aud (or, for an Amazon Cognito access token, in client_id).
 	JWTAudience []string `env:"FANFARE_JWT_AUDIENCE"`
-	// JWKSURL is the https URL of the issuer's keys, with jwt. It may be http on a loopback
-	// address. Without it the issuer's discovery document names the keys.
+	// JWKSURL is, with jwt, the https URL of the issuer's keys. On a loopback address the
+	// URL may be http. Without JWKSURL the issuer's discovery document names the keys.
 	JWKSURL string `env:"FANFARE_JWKS_URL"`
-	// JWTUserClaim names the claim that is the user id, with jwt.
+	// JWTUserClaim is, with jwt, the name of the claim with the user id.
 	JWTUserClaim string `env:"FANFARE_JWT_USER_CLAIM" envDefault:"sub"`
-	// ServiceScope is the scope that lets a token act for any user, with jwt.
+	// ServiceScope is, with jwt, the scope that lets a token act for any user.
 	ServiceScope string `env:"FANFARE_SERVICE_SCOPE" envDefault:"fanfare:act"`
-	// DeleteScope is the scope that a service needs besides to delete a user, with jwt.
+	// DeleteScope is, with jwt, the scope that a service also needs to delete a user.
 	DeleteScope string `env:"FANFARE_DELETE_SCOPE" envDefault:"fanfare:delete"`
-	// LikeWindow is the time in which likes of a post are collected before its count
-	// is written.
+	// LikeWindow is the time for which likes of a post are collected before the post's count is written.
 	LikeWindow time.Duration `env:"FANFARE_LIKE_WINDOW" envDefault:"1s"`
-	// Notifications keeps notifications of likes, comments, follows and mentions: on or off. The default
-	// is on for embedded, and off for aws.
+	// Notifications enables notifications of likes, comments, follows and mentions: on or off. The
+	// default is on for embedded, and off for aws.
 	Notifications *Switch `env:"FANFARE_NOTIFICATIONS"`
-	// NotifyWindow is the time in which events about one notification are collected before it is written.
+	// NotifyWindow is the time for which events about one notification are collected before the
+	// notification is written.
 	NotifyWindow time.Duration `env:"FANFARE_NOTIFY_WINDOW" envDefault:"2s"`
-	// NotificationTTL is how long a notification is kept after its last change.
+	// NotificationTTL is the time for which a notification is kept after its last change.
 	NotificationTTL time.Duration `env:"FANFARE_NOTIFICATION_TTL" envDefault:"2160h"`
-	// TimelineTTL is the time that a post stays in homes.
+	// TimelineTTL is the time for which homes show a post.
 	TimelineTTL time.Duration `env:"FANFARE_TIMELINE_TTL" envDefault:"720h"`
-	// PushLimit is the number of followers above which an author is pulled, 0 to push
-	// always. The default is 50,000 on embedded, and 0 on aws, where workers of a version
-	// that only pushes may be at work (docs/decisions/0022).
+	// PushLimit is the number of followers above which an author is pulled; with 0 all
+	// authors are pushed. The default is 50,000 on embedded. The default on aws is 0,
+	// because workers of an older version that can only push may be running
+	// (docs/decisions/0022).
 	PushLimit *int64 `env:"FANFARE_PUSH_LIMIT"`
-	// ActiveDays is the number of days for which the edges of a reader are dated ahead, 0 for never. Posts of
-	// later days are not delivered to the reader until the reader comes back.
+	// ActiveDays is the number of days for which the edges of a reader are dated ahead, 0 for no dates. Posts
+	// of later days are delivered only after the reader has returned.
 	ActiveDays int `env:"FANFARE_ACTIVE_DAYS" envDefault:"14"`
 	// MaxFollowing is the number of users whom one user may follow; 0 is no limit.
 	MaxFollowing int64 `env:"FANFARE_MAX_FOLLOWING" envDefault:"5000"`
-	// LikesByUser keeps the index of a user's likes: on (default) or off. It
-	// costs one write unit a like.
+	// LikesByUser enables the index of a user's likes: on (default) or off. The index costs
+	// one write unit a like.
 	LikesByUser Switch `env:"FANFARE_LIKES_BY_USER" envDefault:"on"`
-	// Reactions are the kinds of reaction besides like, separated by commas: 16 at most. None by
-	// default.
+	// Reactions are up to 16 kinds of reaction in addition to like, separated by commas. By
+	// default there is only like.
 	Reactions []string `env:"FANFARE_REACTIONS"`
-	// RateLimit is the number of requests that a user may make in a second; 0 is no
-	// limit. The default is 100, and 0 with dev tokens.
+	// RateLimit is the maximum number of requests of a user in a second; 0 is no limit. The
+	// default is 100, and 0 with dev tokens.
 	RateLimit *int `env:"FANFARE_RATE_LIMIT"`
-	// ServiceRateLimit is the number of requests that a service may make in a second for all
+	// ServiceRateLimit is the maximum number of requests of a service in a second, for all
 	// its users; 0 is no limit. The default is 1000, and 0 with dev tokens.
 	ServiceRateLimit *int `env:"FANFARE_SERVICE_RATE_LIMIT"`
-	// UserUnits is the number of capacity units that one user's calls may cause in an hour, over all
-	// processes; 0 is no limit. The default is 1,000,000 on aws, and 0 on embedded.
+	// UserUnits is the maximum number of capacity units that one user's calls cause in an hour, in
+	// all processes; 0 is no limit. The default is 1,000,000 on aws, and 0 on embedded.
 	UserUnits *int64 `env:"FANFARE_USER_UNITS"`
-	// Canary posts, reads, likes and counts as users of its own, every 10 seconds: on or off.
-	// The default is off, and on with fanfare up.
+	// Canary enables the canary, which every 10 seconds posts, reads, likes and counts as its
+	// own users: on or off. The default is off, and on with fanfare up.
 	Canary *Switch `env:"FANFARE_CANARY"`
-	// Auditor checks the stored items against each other all the time, with 1 % of the units
-	// of the process: on or off. The default is off, and on with fanfare up.
+	// Auditor enables the auditor, which always checks the stored items against each other with
+	// 1 % of the units of the process: on or off. The default is off, and on with fanfare up.
 	Auditor *Switch `env:"FANFARE_AUDIT"`
-	// Streams is the number of live homes that a process serves at once.
+	// Streams is the maximum number of live homes that a process serves at the same time.
 	Streams int `env:"FANFARE_STREAMS" envDefault:"4096"`
-	// StreamsPerUser is the number of live homes of one user that a process serves at once.
+	// StreamsPerUser is the maximum number of live homes of one user that a process serves at the same time.
 	StreamsPerUser int `env:"FANFARE_STREAMS_PER_USER" envDefault:"8"`
-	// StreamPoll is the time between two looks at a live home without hints.
+	// StreamPoll is the time between two looks at a live home if there are no hints.
 	StreamPoll time.Duration `env:"FANFARE_STREAM_POLL" envDefault:"60s"`
 	// StreamLikes is the time between two looks at the like counts of a live home. The default is 2s on
 	// embedded, and 60s on aws.
 	StreamLikes *time.Duration `env:"FANFARE_STREAM_LIKES"`
-	// CORSOrigins are the origins whose pages may call the API, separated by
-	// commas; none by default.
+	// CORSOrigins are the origins whose pages may call the API, separated by commas. By
+	// default there is no such origin.
 	CORSOrigins []string `env:"FANFARE_CORS_ORIGINS"`
-	// CORSHeaders are headers that these pages may send in addition to the API's headers and
-	// tracing, separated by commas.
+	// CORSHeaders are additional headers that pages of CORSOrigins may send, separated by
+	// commas. Such pages may always send the headers of the API and of tracing.
 	CORSHeaders []string `env:"FANFARE_CORS_HEADERS"`
-	// DevSecret signs dev tokens. The embedded engine makes one if it is absent.
+	// DevSecret is the secret that signs dev tokens. The embedded engine makes a secret if
+	// DevSecret is absent.
 	DevSecret string `env:"FANFARE_DEV_SECRET"`
-	// DevAuthOnAWS set to allow lets dev tokens be used on aws.
+	// DevAuthOnAWS is allow if dev tokens may be used on aws.
 	DevAuthOnAWS string `env:"FANFARE_DEV_AUTH_ON_AWS"`
-	// DevAuthPublic set to allow lets dev tokens be used on an address that other
-	// machines may reach.
+	// DevAuthPublic is allow if dev tokens may be used on an address that other machines may
+	// reach.
 	DevAuthPublic string `env:"FANFARE_DEV_AUTH_PUBLIC"`
-	// DevAuthHosts are the names, separated by commas, by which requests may call an API with dev
-	// tokens, besides localhost and IP addresses; none by default.
+	// DevAuthHosts are additional host names, separated by commas, for requests to an API with
+	// dev tokens. Such an API always accepts localhost and IP addresses.
 	DevAuthHosts []string `env:"FANFARE_DEV_AUTH_HOSTS"`
 	// Drain is the time for which an API continues to serve after the request to stop. The default is 0 on
 	// embedded, where no balancer has to notice the stop, and 10s on aws.
@@ -172,7 +174,7 @@ func (s *Switch) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Role is the duty of a process. It decides which settings must be given.
+// Role is the duty of a process. The role decides which settings are required.
 type Role int
 
 // The roles.
@@ -199,7 +201,7 @@ func (e *Error) In(variables ...string) bool {
 	})
 }
 
-// Names returns the names of all variables, sorted.
+// Names returns the names of all variables in sorted order.
 func Names() []string {
 	var names []string
 	for field := range reflect.TypeFor[Config]().Fields() {
@@ -209,8 +211,8 @@ func Names() []string {
 	return names
 }
 
-// Load reads environ (as os.Environ returns it) for a role. Its error is an *Error. With an error,
-// the configuration has the values that could be read, for a command that only looks.
+// Load reads environ (as os.Environ returns it) for a role. An error of Load is an *Error, and
+// then the configuration has all values that could be read, for a command that only shows them.
 func Load(environ []string, role Role) (Config, error) {
 	vars := map[string]string{}
 	var faults []string
@@ -232,7 +234,7 @@ func Load(environ []string, role Role) (Config, error) {
 	}
 	faults = append(faults, removeUnclean(vars)...)
 	c, bad, err := parse(vars)
-	if len(bad) > 0 { // with defaults for the bad values, so that check sees all other faults
+	if len(bad) > 0 { // bad values get their defaults, so that check finds all other faults
 		faults = append(faults, bad...)
 		c, _, err = parse(vars)
 	}
@@ -262,7 +264,7 @@ func parsers() map[reflect.Type]env.ParserFunc {
 	}
 }
 
-// parse reads vars. It reports a value of the wrong type in bad and removes it from vars.
+// parse reads vars. It returns each value of a wrong type in bad, and removes the value from vars.
 func parse(vars map[string]string) (c Config, bad []string, err error) {
 	err = env.ParseWithOptions(&c, env.Options{Environment: vars, FuncMap: parsers()})
 	all, ok := errors.AsType[env.AggregateError](err)
@@ -274,7 +276,7 @@ func parse(vars map[string]string) (c Config, bad []string, err error) {
 		if !ok {
 			return c, nil, err
 		}
-		field, ok := reflect.TypeFor[Config]().FieldByName(fault.Name) // the fault has the name of the field only
+		field, ok := reflect.TypeFor[Config]().FieldByName(fault.Name) // the fault has only the name of the field
 		if !ok {
 			return c, nil, err
 		}
@@ -285,7 +287,7 @@ func parse(vars map[string]string) (c Config, bad []string, err error) {
 	return c, bad, nil
 }
 
-// expected words the values of a type, for a value that the type does not have.
+// expected describes the values of a type, for the fault of a value of a wrong type.
 func expected(t reflect.Type, value string) string {
 	switch t {
 	case reflect.TypeFor[time.Duration](), reflect.TypeFor[*time.Duration]():
@@ -305,7 +307,7 @@ func expected(t reflect.Type, value string) string {
 	}
 }
 
-// unknown words the fault of an unknown name. It suggests the most similar name.
+// unknown returns the fault of an unknown name, and suggests the most similar name.
 func unknown(name string, names []string) string {
 	best, distance := "", 4
 	for _, n := range names {

@@ -124,7 +124,7 @@ func TestBadEnvironmentNamesEachFault(t *testing.T) {
 	}
 }
 
-// A daemon serves no page that was not requested.
+// A daemon on AWS serves the console only if a setting enables the console.
 func TestTheConsoleIsOnByDefaultOnTheEmbeddedEngineOnly(t *testing.T) {
 	for env, want := range map[string]bool{
 		"": true, "FANFARE_CONSOLE=off": false, "FANFARE_ENGINE=aws": false, "FANFARE_ENGINE=aws FANFARE_CONSOLE=on": true,
@@ -135,7 +135,7 @@ func TestTheConsoleIsOnByDefaultOnTheEmbeddedEngineOnly(t *testing.T) {
 	}
 }
 
-// On aws an older version that only pushes may still run when this version starts.
+// On aws an older version, which can only push, may still run when this version starts.
 func TestLargeAuthorsArePulledByDefaultWhereNoOtherVersionCanBeAtWork(t *testing.T) {
 	for env, want := range map[string]int64{
 		"": 50_000, "FANFARE_PUSH_LIMIT=": 50_000, "FANFARE_PUSH_LIMIT=0": 0, "FANFARE_PUSH_LIMIT=7": 7,
@@ -147,7 +147,7 @@ func TestLargeAuthorsArePulledByDefaultWhereNoOtherVersionCanBeAtWork(t *testing
 	}
 }
 
-// fanfare up has no balancer that would have to notice the stop, so Ctrl-C ends it at once.
+// fanfare up has no balancer that must notice the stop, so Ctrl-C ends fanfare up at once.
 func TestOnlyProcessesOnAWSDrainByDefault(t *testing.T) {
 	for env, want := range map[string]time.Duration{
 		"": 0, "FANFARE_DRAIN=3s": 3 * time.Second, "FANFARE_DRAIN=": 0,
@@ -159,7 +159,7 @@ func TestOnlyProcessesOnAWSDrainByDefault(t *testing.T) {
 	}
 }
 
-// Only the machine that issues dev tokens accepts them, unless a setting allows more.
+// Only the machine that issues dev tokens accepts them, unless a setting allows other machines.
 func TestDevTokensAreForLoopback(t *testing.T) {
 	for address, want := range map[string]bool{
 		"127.0.0.1:0": true, "127.8.9.1:80": true, "[::1]:80": true, "localhost:80": true,

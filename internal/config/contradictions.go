@@ -6,12 +6,11 @@ import (
 	"strings"
 )
 
-// Contradiction is a setting that another setting makes useless or unsafe. It does not
-// stop a start.
+// Contradiction is a setting that another setting makes useless or unsafe. Only a fatal
+// contradiction stops a start.
 type Contradiction struct {
 	Says, Mend string
-	// Fatal means that a start fails because of it: two listeners cannot share an
-	// address.
+	// Fatal means that the contradiction fails the start: two listeners cannot share an address.
 	Fatal bool
 }
 
@@ -58,7 +57,7 @@ func (c Config) Contradictions() []Contradiction {
 	return out
 }
 
-// sameAddress reports whether two listeners cannot have the addresses a and b.
+// sameAddress reports whether two listeners with the addresses a and b would conflict.
 func sameAddress(a, b string) bool {
 	hostA, portA, errA := net.SplitHostPort(a)
 	hostB, portB, errB := net.SplitHostPort(b)

@@ -22,11 +22,11 @@ func page(t *testing.T) string {
 	return string(text)
 }
 
-// changing is the heading of the table about changes of settings.
+// changing is the heading of the section about changes of settings.
 const changing = "## Changing a setting\n"
 
-// stored are the settings that decide about stored things or identities. A change of such a
-// setting could break an invariant, so its row names the test of the invariant.
+// stored are the settings that decide about stored things or identities. A change of such a setting
+// could break an invariant. So the setting's row in the document names the test of the invariant.
 var stored = []string{
 	"FANFARE_ENGINE", "FANFARE_DATA_DIR", "FANFARE_QUEUE_PREFIX", "FANFARE_EVENTS_QUEUE", "FANFARE_AUTH",
 	"FANFARE_JWT_ISSUER", "FANFARE_JWT_AUDIENCE", "FANFARE_JWKS_URL", "FANFARE_JWT_USER_CLAIM", "FANFARE_SERVICE_SCOPE",
@@ -34,8 +34,8 @@ var stored = []string{
 	"FANFARE_LIKES_BY_USER", "FANFARE_REACTIONS", "FANFARE_DEV_SECRET",
 }
 
-// The document names each variable in the table of changes. A variable that decides about stored
-// things has a row of its own. docs_test.go finds the named tests.
+// The document names each variable in the table of changes. A variable in stored has its own
+// row. docs_test.go checks that the named tests exist.
 func TestTheDocumentDescribesTheChangeOfEachVariable(t *testing.T) {
 	var want, got []string
 	for field := range reflect.TypeFor[config.Config]().Fields() {
@@ -66,8 +66,8 @@ func TestTheDocumentDescribesTheChangeOfEachVariable(t *testing.T) {
 	}
 }
 
-// The table of the document has a row for each variable, in the order of Config, with its
-// default and with programs that exist.
+// The document's table has a row for each variable, in the order of the fields of Config.
+// The row has the default, and names only programs that exist.
 func TestTheDocumentListsEveryVariableWithItsDefault(t *testing.T) {
 	var want, got []string
 	for field := range reflect.TypeFor[config.Config]().Fields() {
@@ -75,27 +75,27 @@ func TestTheDocumentListsEveryVariableWithItsDefault(t *testing.T) {
 		if v, ok := field.Tag.Lookup("envDefault"); ok {
 			value = "`" + v + "`"
 		}
-		if field.Name == "RateLimit" { // its default depends on Auth
+		if field.Name == "RateLimit" { // the default depends on Auth
 			value = fmt.Sprintf("%d, with dev tokens %d",
 				config.Config{Auth: config.AuthJWT}.RequestsPerSecond(), config.Config{Auth: config.AuthDev}.RequestsPerSecond())
 		}
-		if field.Name == "ServiceRateLimit" { // as RateLimit
+		if field.Name == "ServiceRateLimit" { // the default depends on Auth
 			value = fmt.Sprintf("%d, with dev tokens %d",
 				config.Config{Auth: config.AuthJWT}.ServiceRequestsPerSecond(), config.Config{Auth: config.AuthDev}.ServiceRequestsPerSecond())
 		}
-		if field.Name == "UserUnits" { // its default depends on Engine
+		if field.Name == "UserUnits" { // the default depends on Engine
 			value = fmt.Sprintf("%d, on `aws` %d",
 				config.Config{Engine: config.EngineEmbedded}.UnitsPerHour(), config.Config{Engine: config.EngineAWS}.UnitsPerHour())
 		}
-		if field.Name == "PushLimit" { // its default depends on Engine
+		if field.Name == "PushLimit" { // the default depends on Engine
 			value = fmt.Sprintf("%d, on `aws` %d",
 				config.Config{Engine: config.EngineEmbedded}.FollowersPushed(), config.Config{Engine: config.EngineAWS}.FollowersPushed())
 		}
-		if field.Name == "Drain" { // its default depends on Engine
+		if field.Name == "Drain" { // the default depends on Engine
 			value = fmt.Sprintf("`%s`, on `aws` `%s`",
 				config.Config{Engine: config.EngineEmbedded}.DrainTime(), config.Config{Engine: config.EngineAWS}.DrainTime())
 		}
-		if field.Name == "StreamLikes" { // as Drain
+		if field.Name == "StreamLikes" { // the default depends on Engine
 			value = fmt.Sprintf("`%s`, on `aws` `%s`",
 				config.Config{Engine: config.EngineEmbedded}.LikesTime(), config.Config{Engine: config.EngineAWS}.LikesTime())
 		}
@@ -105,10 +105,10 @@ func TestTheDocumentListsEveryVariableWithItsDefault(t *testing.T) {
 		if field.Name == "Notifications" && (config.Config{Engine: config.EngineEmbedded}).HasNotifications() && !(config.Config{Engine: config.EngineAWS}).HasNotifications() {
 			value = "`on`, on `aws` `off`"
 		}
-		if field.Name == "Canary" && !(config.Config{}).HasCanary() { // the command up turns it on
+		if field.Name == "Canary" && !(config.Config{}).HasCanary() { // the command up enables the canary
 			value = "`off`, with `up` `on`"
 		}
-		if field.Name == "Auditor" && !(config.Config{}).HasAuditor() { // as Canary
+		if field.Name == "Auditor" && !(config.Config{}).HasAuditor() { // the command up enables the auditor
 			value = "`off`, with `up` `on`"
 		}
 		want = append(want, field.Tag.Get("env")+" "+value)
@@ -140,8 +140,8 @@ func TestTheDocumentListsEveryVariableWithItsDefault(t *testing.T) {
 	}
 }
 
-// The api starts with the environment of the document's section on Cognito, whose parts
-// belong to one pool.
+// The api accepts the environment in the document's section on Cognito. All parts of this
+// environment belong to one pool.
 func TestTheDocumentedCognitoEnvironmentIsAccepted(t *testing.T) {
 	text, err := os.ReadFile("../../docs/TOKENS.md")
 	require.NoError(t, err)

@@ -10,11 +10,12 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// originFault returns the fault of an origin that no browser sends, with the right spelling, ""
-// for none. Browsers compare origins letter by letter, and so does the API.
+// originFault returns the fault of an origin that no browser sends, together with the right
+// spelling. The fault is "" if a browser can send the origin. Browsers compare origins letter
+// by letter, and so does the API.
 func originFault(s string) string {
 	wrong := fmt.Sprintf("%q is not an origin such as https://app.example (each is named in full)", s)
-	if strings.Contains(s, "@") { // it may have a password
+	if strings.Contains(s, "@") { // the text may have a password
 		wrong = "one of them is not an origin such as https://app.example (each is named in full)"
 	}
 	u, err := url.Parse(s)
@@ -36,8 +37,8 @@ func originFault(s string) string {
 	return fmt.Sprintf("%q is not an origin as browsers send it: write %s", s, right)
 }
 
-// browserHost returns the spelling of a host in an origin: lower case, Punycode, short
-// addresses.
+// browserHost returns the spelling of a host in an origin of a browser: in lower case, in
+// Punycode, and with short forms of addresses.
 func browserHost(host string) (string, bool) {
 	if at, err := netip.ParseAddr(host); err == nil {
 		if at.Zone() != "" {
@@ -54,13 +55,12 @@ func browserHost(host string) (string, bool) {
 	if err != nil || host == "" || strings.ContainsAny(host, "\t\n\r #/:<>?@[\\]^|") {
 		return "", false
 	}
-	// Browsers read a host whose last part is a number as an address.
+	// A browser reads a host as an address if the last part of the host is a number.
 	_, err = strconv.ParseUint(strings.TrimSuffix(last, "."), 0, 64)
 	return host, err != nil
 }
 
-// browserPort returns the port of an origin with its colon, "" for the default port of
-// the scheme.
+// browserPort returns the port of an origin with the colon, "" for the default port of the scheme.
 func browserPort(scheme, port string) (string, bool) {
 	if port == "" {
 		return "", true

@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// The forms of values that platforms give.
+// The patterns of values that platforms set.
 const (
 	anIP   = `(?:[0-9]+(?:\.[0-9]+){3}|[0-9a-fA-F]*:[0-9a-fA-F:.]*)`
 	aPort  = `[0-9]{1,5}`
 	anAddr = `(?:[0-9.]+|\[[0-9a-fA-F:.]+\]):` + aPort
 )
 
-// platformLinks match the names and values that Kubernetes sets for a Service whose name
-// begins with fanfare (enableServiceLinks), and Docker for a legacy link with such an alias.
-// Name and value decide together: FANFARE_API_PORT=8080 is a person's mistake.
+// platformLinks returns patterns for the variables that Kubernetes sets for a Service whose name
+// begins with fanfare (enableServiceLinks), and that Docker sets for a legacy link with such an alias.
+// A pattern matches a name together with its value: FANFARE_API_PORT=8080 is a person's mistake.
 func platformLinks() []*regexp.Regexp {
 	var all []*regexp.Regexp
 	for _, form := range []string{
@@ -35,15 +35,15 @@ func platformLinks() []*regexp.Regexp {
 	return all
 }
 
-// dockerName matches the variable with the name of a legacy link of Docker, and captures the
-// link's alias.
+// dockerName returns a pattern for the variable with the name of a legacy link of Docker.
+// The pattern captures the alias of the link.
 func dockerName() *regexp.Regexp {
 	return regexp.MustCompile(`^(FANFARE(?:_[A-Z0-9_]+)?)_NAME=/[^/]+/[^/]+$`)
 }
 
-// FromPlatform returns the names in environ, sorted, that a platform made and that have the
-// prefix of Fanfare's settings by chance. Load ignores them: the person who deploys Fanfare
-// did not choose them, and they change with every Service of the namespace.
+// FromPlatform returns the names in environ, sorted, that a platform has set and that have
+// the prefix of Fanfare's settings by chance. Load ignores these names: the person who
+// deploys Fanfare did not choose them, and they change with every Service of the namespace.
 func FromPlatform(environ []string) []string {
 	links, docker := platformLinks(), dockerName()
 	found := map[string]bool{}
@@ -56,8 +56,9 @@ func FromPlatform(environ []string) []string {
 			continue
 		}
 		found[alias[1]+"_NAME"] = true
-		// A link copies the other container's environment, with any values. So a copy counts only
-		// together with the name of its link: FANFARE_ENV_ENGINE alone is a typing error.
+		// A link of Docker copies the other container's environment, with any values. So a copied
+		// variable is ignored only if the variable with the link's name is present:
+		// FANFARE_ENV_ENGINE alone is a typing error.
 		for _, copied := range environ {
 			if name, _, _ := strings.Cut(copied, "="); strings.HasPrefix(name, alias[1]+"_ENV_") {
 				found[name] = true

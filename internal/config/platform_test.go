@@ -11,8 +11,7 @@ import (
 	"fanfare/internal/config"
 )
 
-// serviceLinks are the variables that the kubelet gives to each pod of a namespace for one
-// Service.
+// serviceLinks returns the variables that the kubelet sets in each pod of a namespace for one Service.
 func serviceLinks(service, portName, protocol, ip string, port int) []string {
 	name := strings.ToUpper(strings.ReplaceAll(service, "-", "_"))
 	host := ip
@@ -28,8 +27,7 @@ func serviceLinks(service, portName, protocol, ip string, port int) []string {
 	}
 }
 
-// A namespace may have any Service, and a pod that started before that Service must
-// survive its next start.
+// A namespace may have a Service of any name. A pod that started before that Service must be able to restart.
 func TestAServiceOfAnyNameStopsNoStart(t *testing.T) {
 	for _, service := range []string{"fanfare", "fanfare-api", "fanfare-x-y", "fanfare--x", "fanfare-2", "fanfare-port", "fanfare-service-port", "fanfare-api-port-80-tcp", "fanfare-http-addr", "fanfare-name", "fanfare-env-x"} {
 		for _, ip := range []string{"10.0.0.1", "fd00:10:96::a", "::1"} {
@@ -39,7 +37,7 @@ func TestAServiceOfAnyNameStopsNoStart(t *testing.T) {
 					_, err := config.Load(links, role)
 					require.NoError(t, err)
 				}
-				for _, link := range links { // none leans on another
+				for _, link := range links { // each link is ignored without the other links
 					_, err := config.Load([]string{link}, config.API)
 					require.NoError(t, err)
 				}
@@ -48,8 +46,8 @@ func TestAServiceOfAnyNameStopsNoStart(t *testing.T) {
 	}
 }
 
-// Docker sets these variables in a container with a legacy link, and copies the
-// environment of the other container with changed names.
+// Docker sets these variables in a container with a legacy link. It also copies the
+// environment of the other container under changed names.
 func TestALegacyLinkOfDockerStopsNoStart(t *testing.T) {
 	for _, alias := range []string{"FANFARE", "FANFARE_API", "FANFARE_API_1"} {
 		_, err := config.Load([]string{
@@ -93,7 +91,7 @@ func TestATypingErrorIsNoVariableOfAPlatform(t *testing.T) {
 	}
 }
 
-// A setting with such a name could be mistaken for a variable of a platform, and ignored.
+// A setting with the name of a platform's variable could be ignored by mistake.
 func TestNoSettingHasTheNameOfAPlatform(t *testing.T) {
 	for _, name := range config.Names() {
 		for _, value := range []string{"10.0.0.1", "80", "tcp://10.0.0.1:80", "tcp", "/a/b"} {
@@ -108,7 +106,7 @@ func TestVariablesOfAPlatformAreListedByName(t *testing.T) {
 	}))
 }
 
-// YAML 1.1 reads a bare off as false, which tools such as CloudFormation pass on as "false".
+// YAML 1.1 reads off without quotation marks as false. Tools such as CloudFormation then set "false".
 func TestASwitchThatYAMLHasReadIsExplained(t *testing.T) {
 	for value, want := range map[string]string{
 		"false": `"false" is not on or off: write off, which YAML keeps in quotes only ('off')`,
@@ -116,7 +114,7 @@ func TestASwitchThatYAMLHasReadIsExplained(t *testing.T) {
 		"true":  `"true" is not on or off: write on, which YAML keeps in quotes only ('on')`,
 		"TRUE":  `"TRUE" is not on or off: write on,`,
 	} {
-		for _, name := range []string{"FANFARE_LIKES_BY_USER", "FANFARE_CANARY"} { // one with a default, and one without
+		for _, name := range []string{"FANFARE_LIKES_BY_USER", "FANFARE_CANARY"} { // with and without a default
 			_, err := config.Load([]string{name + "=" + value}, config.Tool)
 			assert.ErrorContains(t, err, name+": "+want)
 		}

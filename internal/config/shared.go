@@ -6,7 +6,7 @@ import (
 )
 
 // Shared returns the settings of a role that all daemons of a deployment must share, by variable. If
-// daemons differ, one of them waits for messages, counts or index entries that no other daemon makes.
+// daemons differ, one daemon waits for messages, counts or index entries that no other daemon makes.
 func (c Config) Shared(role string) map[string]string {
 	shared := map[string]string{"FANFARE_NOTIFICATIONS": word(c.HasNotifications())}
 	if role == "api" || role == "likeagg" {

@@ -8,11 +8,11 @@ import (
 	"unicode"
 )
 
-// TextFault returns the fault of a text with blanks or control characters that a platform,
-// and not a person, has added, "" for none. It quotes nothing: the text may be a secret.
+// TextFault returns the fault of a text with blanks or control characters that a platform, and not a
+// person, has added; "" means no fault. The fault quotes nothing, because the text may be a secret.
 //
-// Files of secrets, .env files and YAML blocks end in a newline. Such a text is another
-// directory or another name, but looks right.
+// Files of secrets, .env files and YAML blocks end in a newline. A text with a newline
+// names another directory or another queue, but looks right.
 func TextFault(text string) string {
 	outside := func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }
 	inner := strings.TrimFunc(text, outside)
@@ -31,7 +31,7 @@ func TextFault(text string) string {
 	return ""
 }
 
-// named names an invisible character.
+// named returns the name of an invisible character.
 func named(r rune) string {
 	switch r {
 	case '\n':
@@ -46,8 +46,8 @@ func named(r rune) string {
 	return fmt.Sprintf("the character %U", r)
 }
 
-// removeUnclean removes the values with a TextFault and returns the faults. The parts of a list
-// are trimmed later, so only their inner characters count.
+// removeUnclean removes the values that have a TextFault, and returns the faults. The parts of
+// a list are trimmed later, so blanks around a part are no fault.
 func removeUnclean(vars map[string]string) (faults []string) {
 	for field := range reflect.TypeFor[Config]().Fields() {
 		name := field.Tag.Get("env")
@@ -69,8 +69,8 @@ func removeUnclean(vars map[string]string) (faults []string) {
 	return faults
 }
 
-// uncleanAWS returns the faults of the variables that the AWS SDK reads. With a newline in one
-// of them, every call fails as if AWS were unreachable.
+// uncleanAWS returns the faults of the variables that the AWS SDK reads. A newline in such a
+// variable makes every call fail as if AWS were unreachable.
 func uncleanAWS(environ []string) (faults []string) {
 	for _, entry := range environ {
 		if name, value, _ := strings.Cut(entry, "="); strings.HasPrefix(name, "AWS_") {

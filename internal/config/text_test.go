@@ -11,7 +11,7 @@ import (
 	"fanfare/internal/config"
 )
 
-// faultsOf returns the faults of settings of an API.
+// faultsOf returns the faults of an API's settings.
 func faultsOf(t *testing.T, environ ...string) []string {
 	t.Helper()
 	_, err := config.Load(environ, config.API)
@@ -23,8 +23,7 @@ func faultsOf(t *testing.T, environ ...string) []string {
 	return bad.Faults
 }
 
-// Secrets, .env files and YAML blocks end in a newline: such a text must not count as another
-// name.
+// Secrets, .env files and YAML blocks end in a newline. A text with a newline must not count as another name.
 func TestNoSettingTakesBlanksAroundIt(t *testing.T) {
 	values := map[string]string{
 		"FANFARE_ENGINE": "embedded", "FANFARE_DATA_DIR": "/data", "FANFARE_TABLE": "fanfare", "FANFARE_QUEUE_PREFIX": "fanfare", "FANFARE_EVENTS_QUEUE": "events",

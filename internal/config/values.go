@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// This file has the values of settings that depend on other settings if they are not set.
+// This file returns settings whose defaults depend on other settings.
 
-// AdminHost is the host of AdminAddr, empty if it listens on all addresses.
+// AdminHost returns the host of AdminAddr, "" if AdminAddr listens on all addresses.
 func (c Config) AdminHost() string {
 	host, _, err := net.SplitHostPort(c.AdminAddr)
-	if err != nil { // check has refused it
+	if err != nil { // check refuses such an address
 		return ""
 	}
 	return host
@@ -19,7 +19,7 @@ func (c Config) AdminHost() string {
 // AdminIsPublic reports whether other machines may reach AdminAddr.
 func (c Config) AdminIsPublic() bool { return !loopback(c.AdminAddr) }
 
-// RequestsPerSecond is the rate limit of a user, 0 for none.
+// RequestsPerSecond returns the rate limit of a user, 0 for no limit.
 func (c Config) RequestsPerSecond() int {
 	switch {
 	case c.RateLimit != nil:
@@ -31,7 +31,7 @@ func (c Config) RequestsPerSecond() int {
 	}
 }
 
-// ServiceRequestsPerSecond is the rate limit of a service, 0 for none.
+// ServiceRequestsPerSecond returns the rate limit of a service, 0 for no limit.
 func (c Config) ServiceRequestsPerSecond() int {
 	switch {
 	case c.ServiceRateLimit != nil:
@@ -43,8 +43,7 @@ func (c Config) ServiceRequestsPerSecond() int {
 	}
 }
 
-// UnitsPerHour is the number of capacity units that one user's calls may cause in an hour, 0 for no
-// limit.
+// UnitsPerHour returns the number of capacity units that one user's calls may cause in an hour, 0 for no limit.
 func (c Config) UnitsPerHour() int64 {
 	switch {
 	case c.UserUnits != nil:
@@ -78,7 +77,7 @@ func (c Config) HasCanary() bool { return c.Canary != nil && bool(*c.Canary) }
 // HasAuditor reports whether a process has an auditor.
 func (c Config) HasAuditor() bool { return c.Auditor != nil && bool(*c.Auditor) }
 
-// FollowersPushed is the number of followers up to which an author is pushed, 0 for any.
+// FollowersPushed returns the number of followers up to which an author is pushed, 0 for no limit.
 func (c Config) FollowersPushed() int64 {
 	switch {
 	case c.PushLimit != nil:
@@ -90,7 +89,7 @@ func (c Config) FollowersPushed() int64 {
 	}
 }
 
-// DrainTime is the time for which an API continues to serve after a stop.
+// DrainTime returns the time for which an API continues to serve after a stop.
 func (c Config) DrainTime() time.Duration {
 	switch {
 	case c.Drain != nil:
@@ -102,7 +101,7 @@ func (c Config) DrainTime() time.Duration {
 	}
 }
 
-// LikesTime is the time between two looks at the like counts of a live home.
+// LikesTime returns the time between two looks at the like counts of a live home.
 func (c Config) LikesTime() time.Duration {
 	switch {
 	case c.StreamLikes != nil:

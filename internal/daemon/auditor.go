@@ -7,8 +7,8 @@ import (
 	"fanfare/internal/throttle"
 )
 
-// auditOf returns the configuration of a process's audits. Their calls are a flow of
-// their own, and their writes wait as backfills' writes do.
+// auditOf returns the configuration of the audits of a process. The calls of the audits are a flow
+// of their own, and the writes of the audits wait in the same way as the writes of backfills.
 func (p *process) auditOf() audit.Config {
 	store := p.shares.Store(table.Measure(p.eng.store, p.metrics.Table(obs.FlowAudit)), throttle.Backfills)
 	return audit.Config{

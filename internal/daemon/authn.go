@@ -16,15 +16,15 @@ import (
 // authn holds the parts that check tokens for the API.
 type authn struct {
 	verifier auth.Verifier
-	// tokens issues dev tokens, if not nil.
+	// tokens, if not nil, issues dev tokens.
 	tokens httpapi.TokenIssuer
 	checks []admin.Check
 	// run, if not nil, keeps the keys fresh.
 	run func(context.Context) error
-	// remembered returns the memory for verified tokens, in bytes. It is nil without an
-	// API.
+	// remembered returns the memory for verified tokens, in bytes. remembered is nil in a
+	// process without an API.
 	remembered func() int64
-	// fetches counts the fetches of the issuer's keys. It is nil without an issuer.
+	// fetches counts the fetches of the issuer's keys. fetches is nil in a process without an issuer.
 	fetches func() (done, failed int64)
 }
 
@@ -51,7 +51,7 @@ func (p *process) newAuthn() (authn, error) {
 	}
 }
 
-// scopes are the scopes of services. Dev tokens have the default scopes.
+// scopes returns the scopes of services. Dev tokens have the default scopes.
 func (p *process) scopes() auth.Scopes {
 	if p.cfg.Auth == config.AuthDev {
 		return auth.Scopes{}

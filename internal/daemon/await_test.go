@@ -19,7 +19,7 @@ import (
 	"fanfare/internal/table"
 )
 
-// away is a check that fails until after, and from then on passes.
+// away returns a check that fails until the time after has passed, and passes from then on.
 func away(name string, needed bool, after time.Duration, err error) admin.Check {
 	began := time.Now()
 	return admin.Check{Name: name, Needed: needed, Ask: func(context.Context) error {
@@ -56,7 +56,8 @@ func TestAStartWithoutTheRestTakesNoTime(t *testing.T) {
 	})
 }
 
-// A missing queue does not appear by waiting, whether or not the process needs it.
+// Waiting does not create a missing queue, so the start fails at once, whether or not the
+// process needs the queue.
 func TestAStartThatOnlyAnOperatorMendsEndsAtOnce(t *testing.T) {
 	for _, needed := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -71,7 +72,7 @@ func TestAStartThatOnlyAnOperatorMendsEndsAtOnce(t *testing.T) {
 	}
 }
 
-// A stop ends the wait. The error has the cause, and not only the end of the time.
+// A stop ends the wait. The error of the start names the cause, and not only the timeout.
 func TestAStartThatIsStoppedNamesWhatItWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -95,7 +96,8 @@ func TestTheErrorOfAStartNamesEachDependencyOnce(t *testing.T) {
 	assert.EqualError(t, err, "table and keys cannot be used: table: get: unavailable, try again: no route\nkeys: no answer")
 }
 
-// draining starts a process, asks it to stop, and reports when its roots have to stop.
+// draining starts a process whose drain takes setting, and stops the process when ctx ends.
+// drained is closed at the end of the drain.
 func draining(ctx context.Context, t *testing.T, roles Roles, setting time.Duration) (r *roots, health *admin.Health, drained <-chan struct{}) {
 	t.Helper()
 	p := &process{opt: Options{Roles: roles}, cfg: config.Config{Engine: config.EngineAWS, Drain: &setting}, log: zap.NewNop()}
@@ -129,7 +131,7 @@ func TestOnlyAnAPIDrains(t *testing.T) {
 				stop()
 				synctest.Wait()
 				assert.True(t, health.Draining(), "/servez has to be 503 at once")
-				<-r.ctx.Done() // from here on the roots take no more work
+				<-r.ctx.Done() // from this moment the roots take no more work
 				assert.Equal(t, row.want, time.Since(asked))
 				<-drained
 				assert.NoError(t, r.wait())

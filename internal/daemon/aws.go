@@ -24,30 +24,29 @@ import (
 	"fanfare/messages"
 )
 
-// awsWorkers are the workers of one process on AWS, where each step waits for the
-// network.
+// awsWorkers returns the numbers of workers of a process on AWS, where each step waits for the network.
 func awsWorkers() fanoutWorkers {
 	return fanoutWorkers{posts: 32, backfills: 16, walks: 4, chunks: 16, notices: 16}
 }
 
-// awsWriters bounds the concurrent writes of one page.
+// awsWriters is the maximum number of concurrent writes of one page.
 const awsWriters = 8
 
-// BatchesAtOnce bounds the concurrent batches of chunks in a process on AWS, and the
-// concurrent batches of backfills, while ordinary posts are delivered. Each request takes a
-// processor for some 0.1 ms, so each step of an ordinary post waits behind all running
-// requests (I8, docs/decisions/0036-large-work-yields.md).
+// BatchesAtOnce is the maximum number of concurrent batches of chunks in a process on AWS,
+// and of concurrent batches of backfills, while ordinary posts are delivered. Each request
+// takes a processor for about 0.1 ms, and each step of an ordinary post waits behind all
+// requests in progress (I8, docs/decisions/0036-large-work-yields.md).
 func BatchesAtOnce() int { return 6 * runtime.GOMAXPROCS(0) }
 
-// PageSize is the number of followers that a daemon on AWS reads at once. If an author
-// has no more followers, the worker that takes a post's message delivers the post itself,
+// PageSize is the number of followers that a daemon on AWS reads at once. If an author has no
+// more followers than this, the worker that receives a post's message delivers the post itself,
 // without chunks. Pages are large because each page of a chunk costs a read of the post.
 const PageSize = 4096
 
-// GCPercent is Go's GOGC in a daemon on AWS. Such a process keeps only a few megabytes,
-// but each call leaves garbage: at Go's 100 the collector runs every few thousand
+// GCPercent is Go's GOGC in a daemon on AWS. The daemon keeps only a few megabytes, but
+// each call leaves garbage: with Go's default of 100, the collector runs every few thousand
 // deliveries and takes a fifth of the CPU time. GOMEMLIMIT, which the compose file sets,
-// still bounds memory (I9).
+// still bounds the memory (I9).
 const GCPercent = 400
 
 // CollectLater sets the process's GOGC to GCPercent, unless its environment sets GOGC.
@@ -60,8 +59,8 @@ func CollectLater(environ []string) {
 	debug.SetGCPercent(GCPercent)
 }
 
-// OpenTable returns the DynamoDB table of a configuration. It makes no call yet. The replies
-// set clk, unless it is nil.
+// OpenTable returns the DynamoDB table of a configuration, and makes no call yet. The
+// replies of AWS set clk, unless clk is nil.
 func OpenTable(ctx context.Context, cfg config.Config, clk *clock.Clock, options ...dynamo.Option) (*dynamo.Store, error) {
 	aws, err := awsclient.Load(ctx)
 	if err != nil && cfg.Engine == config.EngineEmbedded {
@@ -71,12 +70,11 @@ func OpenTable(ctx context.Context, cfg config.Config, clk *clock.Clock, options
 		return nil, err
 	}
 	aws = awsclient.Observed(aws, clk.Observe)
-	// The fan-out sets its own concurrency by its writers.
+	// The fan-out has its own bound of concurrency, its writers.
 	return dynamo.New(dynamodb.NewFromConfig(aws), cfg.Table, append(options, dynamo.WithParallel(1))...), nil
 }
 
-// OpenQueues returns the SQS queues of a configuration. It makes no call yet. The caller
-// closes them.
+// OpenQueues returns the SQS queues of a configuration, and makes no call yet. The caller closes the queues.
 func OpenQueues(ctx context.Context, cfg config.Config) (*sqs.Broker, error) {
 	broker, err := OpenSQS(ctx, sqs.Options{Prefix: cfg.QueuePrefix}, nil)
 	if err != nil && cfg.Engine == config.EngineEmbedded {
@@ -85,8 +83,8 @@ func OpenQueues(ctx context.Context, cfg config.Config) (*sqs.Broker, error) {
 	return broker, err
 }
 
-// OpenSQS returns queues of SQS. It makes no call yet. The replies set clk, unless it is nil.
-// The caller closes them.
+// OpenSQS returns a broker on SQS, and makes no call yet. The replies of AWS set clk, unless
+// clk is nil. The caller closes the broker.
 func OpenSQS(ctx context.Context, opt sqs.Options, clk *clock.Clock) (*sqs.Broker, error) {
 	aws, err := awsclient.Load(ctx)
 	if err != nil {
@@ -96,9 +94,9 @@ func OpenSQS(ctx context.Context, opt sqs.Options, clk *clock.Clock) (*sqs.Broke
 	return sqs.New(awssqs.NewFromConfig(aws), opt), nil
 }
 
-// openEvents opens the queue of events for other programs, if the operator has named one. A
-// start fails if SQS does not have the queue. Any other failure does not stop the process,
-// which works without the queue.
+// openEvents opens the queue of events for other programs, if the operator has named a
+// queue. If SQS does not have the queue, the start fails. Any other failure does not stop
+// the process, because the process works without the queue.
 func (p *process) openEvents(ctx context.Context, e *engine) error {
 	name := p.cfg.EventsQueue
 	if name == "" || !p.opt.Roles.Fanout && !p.opt.Roles.Likes {
@@ -123,8 +121,8 @@ func (p *process) openEvents(ctx context.Context, e *engine) error {
 	return nil
 }
 
-// pingTable returns nil if the table answers and has this version's format. A table with other
-// keys is a SchemaError.
+// pingTable returns nil if the table answers and has this version's format. For a table with
+// other keys, pingTable returns a SchemaError.
 func pingTable(ctx context.Context, store *dynamo.Store) error {
 	err := store.Ping(ctx)
 	if _, shaped := errors.AsType[*table.InvalidError](err); !shaped {
@@ -137,8 +135,8 @@ func pingTable(ctx context.Context, store *dynamo.Store) error {
 	return &dynamo.SchemaError{Table: described.Name, Differences: described.Differences}
 }
 
-// itemsOf returns the number of items in DynamoDB's description of a table. It is up to
-// some hours old.
+// itemsOf returns a function that returns the number of items in DynamoDB's description of
+// a table. This number may be some hours old.
 func itemsOf(store *dynamo.Store) func(context.Context) (int64, error) {
 	return func(ctx context.Context) (int64, error) {
 		d, err := store.Describe(ctx)
@@ -146,7 +144,8 @@ func itemsOf(store *dynamo.Store) func(context.Context) (int64, error) {
 	}
 }
 
-// refused returns an observer that counts the refusals of the table, and logs some of them.
+// refused returns a function that counts and logs the refusals of the table. The log has a
+// sample of the refusals.
 func (p *process) refused() func(table.Refusal) {
 	log := obs.SampledEvery(p.log.Named("table"), zap.WarnLevel, obs.RefusalTime)
 	p.cleanups.add("log of refusals", func(context.Context) error { return synced(log) })
@@ -173,7 +172,7 @@ func (p *process) openAWS(ctx context.Context) (*engine, error) {
 	return &engine{
 		store: store, broker: broker, items: itemsOf(store), checks: []admin.Check{
 			{Name: "table", Ask: func(ctx context.Context) error { return pingTable(ctx, store) }, Needed: true},
-			// An API without its queues serves reads.
+			// An API without queues still serves reads.
 			{Name: "queue", Ask: broker.Ping, Needed: p.opt.Roles.Fanout || p.opt.Roles.Likes},
 			{Name: "AWS refuses calls to the table", Ask: func(context.Context) error { return store.Refused() }, Warn: true},
 			{Name: "AWS refuses calls to the queues", Ask: func(context.Context) error { return broker.Refused() }, Warn: true},

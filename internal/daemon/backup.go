@@ -15,7 +15,8 @@ import (
 	tableembedded "fanfare/internal/table/embedded"
 )
 
-// checkpoint is the directory, in the data directory, in which a backup begins.
+// checkpoint is the name of the directory, within the data directory, to which a backup
+// first copies the stores.
 const checkpoint = "checkpoint"
 
 // backups makes backups of a process on the embedded engine, one at a time.
@@ -28,9 +29,9 @@ type backups struct {
 	making  sync.Mutex
 }
 
-// Backup implements admin.Backuper. It first copies the queue and then the table to a
-// place on their own disk, which is quick. Then it lets the queue continue, and copies
-// the copies to dir.
+// Backup implements admin.Backuper. It first copies the queue and then the table to the
+// directory checkpoint on the same disk, which is quick. Then the queue continues, and
+// Backup copies the directory checkpoint to dir.
 func (b *backups) Backup(ctx context.Context, dir string) (made admin.Backup, err error) {
 	if !b.making.TryLock() {
 		return made, errors.New("another backup is being made: wait for its end")

@@ -22,19 +22,19 @@ import (
 	"fanfare/messages"
 )
 
-// blackHole is an AWS that lets a process start, gives each of its subscriptions some hundred messages, and
-// then answers no request. Returning the messages in tens takes three rounds of concurrent requests, each with
-// a timeout of 20 s.
+// blackHole is an AWS that lets a process start, gives some hundred messages to each subscription, and then
+// answers no request. To return the messages in tens, the process needs three rounds of concurrent requests,
+// each with a timeout of 20 s.
 type blackHole struct {
 	sqs *sqstest.Server
-	// working is called when all likes have been received.
+	// working is called after all likes have been received.
 	working func()
 }
 
 // ServeHTTP implements http.Handler.
 func (b *blackHole) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, op, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
-	body, _ := io.ReadAll(r.Body) // the server watches the connection only after that
+	body, _ := io.ReadAll(r.Body) // the server notices the end of a connection only after the body was read
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	switch {
 	case op == "GetQueueUrl", op == "GetQueueAttributes", op == "ReceiveMessage" && b.sqs.Visible("fanfare-likes") > 0:
@@ -73,9 +73,9 @@ func (b *blackHole) load(t *testing.T, n int) {
 	}
 }
 
-// TestProcessEndsWhateverAWSDoes stops a process that holds messages while AWS answers
-// nothing, so handlers, polls and hand-backs all wait for AWS. The process must end before
-// Kubernetes kills it, 30 s after the stop.
+// TestProcessEndsWhateverAWSDoes stops a process that holds messages while AWS does not
+// answer, so that handlers, polls and returns of messages all wait for AWS. The process
+// must end before Kubernetes kills it, 30 s after the stop.
 func TestProcessEndsWhateverAWSDoes(t *testing.T) {
 	working := make(chan struct{})
 	hole := &blackHole{sqs: sqstest.New(0), working: sync.OnceFunc(func() { close(working) })}

@@ -8,8 +8,9 @@ import (
 	"fanfare/internal/throttle"
 )
 
-// startCanary starts the canary of an API, if the configuration enables it. Its calls are
-// counted with the API's calls, and like them never wait under throttling.
+// startCanary starts the canary of an API, if the configuration enables the canary. The
+// calls of the canary are counted with the API's calls, and like the API's calls they never
+// wait under throttling.
 func (p *process) startCanary() error {
 	if !p.opt.Roles.API || !p.cfg.HasCanary() {
 		return nil
@@ -23,7 +24,7 @@ func (p *process) startCanary() error {
 	c := &canary.Canary{
 		Feed: users.feed, Homes: users.homes, Passed: seen.Passed, Failed: seen.Failed, Log: p.log.Named("canary"),
 	}
-	if p.cfg.Engine == config.EngineAWS { // whose alarm counts the lines
+	if p.cfg.Engine == config.EngineAWS { // the alarm of AWS counts the lines
 		c.Alive = func() { p.log.Info(obs.CanaryPasses) }
 	}
 	p.roots.start("canary", c.Run)

@@ -9,8 +9,8 @@ import (
 	"fanfare/internal/clock"
 )
 
-// clockLook is the time between two looks at the clock for the log. Work that depends on
-// the clock looks itself.
+// clockLook is the time between two checks of the clock for the log. Work that depends on
+// the clock checks the clock itself.
 const clockLook = 10 * time.Second
 
 // watchClock logs when the doubt of the clock begins and ends.

@@ -20,8 +20,8 @@ import (
 	"fanfare/internal/queue/sqstest"
 )
 
-// A process whose clock is wrong reports that: in /readyz, as a metric, and once in the
-// log. On AWS the replies show the time, on the embedded engine a step does.
+// A process with a wrong clock shows it in /readyz, in a metric, and once in the log. On AWS
+// the replies show the right time. On the embedded engine a jump of the clock shows the fault.
 func TestAWrongClockShows(t *testing.T) {
 	sqs := sqstest.New(0)
 	aws := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -64,7 +64,7 @@ func TestAWrongClockShows(t *testing.T) {
 			}
 			until(t, "warning of the clock", func() bool { return strings.Contains(read(t, "http://"+at.Admin+"/readyz"), "the clock is in doubt") })
 			assert.Greater(t, metric(t, at.Admin, "fanfare_clock_offset_seconds")*map[bool]float64{true: 1, false: -1}[name == "embedded"], 9*86400.0)
-			if name == "aws" { // where the doubt is there from the beginning
+			if name == "aws" { // the clock is in doubt from the beginning
 				until(t, "line in the log", func() bool { return logged.FilterMessageSnippet("until the clock is right").Len() == 1 })
 			}
 			stop()
@@ -73,7 +73,7 @@ func TestAWrongClockShows(t *testing.T) {
 	}
 }
 
-// awsAt lets the SDK's own sources name an endpoint.
+// awsAt sets the variables of the AWS SDK, so that the SDK calls the endpoint url.
 func awsAt(t *testing.T, url string) {
 	t.Helper()
 	for name, value := range map[string]string{

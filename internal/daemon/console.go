@@ -12,10 +12,9 @@ import (
 	"fanfare/internal/queue"
 )
 
-// console returns the console of the API's address and the operations for its operators'
-// page, nil if the address has none. The operations need no token. So they exist only where
-// dev tokens already let everybody act as any user: on an address that only this machine
-// reaches.
+// console returns the console of the API's address, and the handler for the calls of the
+// operators' page. A missing part is nil. The operations need no token. So they exist only where
+// dev tokens already let everybody act as any user: on an address that only this machine reaches.
 func (p *process) console() (pages, operate http.Handler, err error) {
 	if !p.cfg.HasConsole() {
 		return nil, nil, nil
@@ -31,9 +30,9 @@ func (p *process) console() (pages, operate http.Handler, err error) {
 	return pages, operate, err
 }
 
-// described returns the description of p for its operators.
+// described describes p for the operators of p.
 func (p *process) described() console.Process {
-	host, _ := os.Hostname() // the page does not need it
+	host, _ := os.Hostname() // the page works without the name of the host
 	return console.Process{
 		Name: "fanfare " + strings.Join(p.opt.Roles.Names(), ", "), Host: host, Version: p.opt.Version, Since: p.opt.Now(),
 		Alone: p.cfg.Engine == config.EngineEmbedded,

@@ -1,14 +1,14 @@
-// Package daemon is the life of a process: it opens the engine that the configuration
-// names, checks that the dependencies answer, runs the roles, and stops in two phases. It
-// is the only place that knows all parts, and must never make their decisions.
+// Package daemon runs a process from start to stop: it opens the engine that the configuration
+// names, checks that the dependencies answer, runs the roles, and stops in two phases. Only
+// package daemon knows all parts, and it must never make the decisions of a part.
 //
-// Start: each resource registers its cleanup at once, so a failed start undoes its steps in reverse.
-// Stop: an API continues to serve for a drain, in which its balancer notices the stop. Then the roots
-// take no new work and get the grace period for the work that they hold. Then the remaining work
-// returns to its queue, and the cleanups run in reverse under one deadline. Every answered call is
+// Start: each resource registers its cleanup at once, so a failed start undoes its steps in reverse
+// order. Stop: an API first serves for a drain, in which its balancer notices the stop. Then the
+// roots take no new work and finish their work within the grace period. Then unfinished work returns
+// to its queue, and the cleanups run in reverse order under one deadline. Every answered call is
 // durable (I5), so neither a stop nor kill -9 loses anything.
 //
-// There is no global state, so a test can run several processes in one.
+// Package daemon has no global state, so a test can run several daemons in one process.
 package daemon
 
 import (
@@ -39,11 +39,11 @@ import (
 
 const (
 	// defaultGrace is the default of Options.Grace. A stop must end within 30 seconds after
-	// its drain: the grace, cleanupTime, five seconds for the last poll of a queue, and four
-	// seconds for AWS to take the answers.
+	// its drain. The 30 seconds are enough for the grace, cleanupTime, five seconds for the
+	// last poll of a queue, and four seconds in which AWS takes the answers.
 	defaultGrace = 15 * time.Second
 	cleanupTime  = 5 * time.Second
-	// keyTimeout bounds a fetch of the issuer's keys.
+	// keyTimeout is the timeout for a fetch of the issuer's keys.
 	keyTimeout = 10 * time.Second
 )
 
@@ -54,7 +54,7 @@ type Roles struct {
 	Likes  bool `json:"likes"`
 }
 
-// Names returns the daemons that have these roles.
+// Names returns the names of the daemons that have the roles in r.
 func (r Roles) Names() (names []string) {
 	for _, role := range []struct {
 		is   bool
@@ -77,13 +77,13 @@ type Options struct {
 	// Environ is the environment, as os.Environ returns it. Its OTEL_* variables enable
 	// traces.
 	Environ []string
-	// Grace is the time after the stop for work in progress; 0 is 15 s.
+	// Grace is the time after the stop for work in progress; 0 is 15 seconds.
 	Grace time.Duration
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
-	// Suggested are users to sign in as and to follow, for the console.
+	// Suggested are the ids of users that the console suggests.
 	Suggested []string
-	// ChunkSize is the number of followers in a chunk of a delivery; 0 is the default.
+	// ChunkSize is the number of followers in a chunk; 0 is the default.
 	ChunkSize int
 	// Ready is called once, when the process serves. It may be nil.
 	Ready func(Addresses)
@@ -95,29 +95,28 @@ type Addresses struct {
 	HTTP string
 	// Admin is the address of metrics and operations.
 	Admin string
-	// Metrics is the address of only the metrics, "" for none.
+	// Metrics is the address that has only metrics and health, "" for none.
 	Metrics string
 }
 
-// process is one run. Run sets the first fields, open sets the next fields, and run sets
-// the roots.
+// process is one call of Run. Run sets the fields before reg, open sets the fields from reg
+// to health, and run sets roots.
 type process struct {
 	opt   Options
 	cfg   config.Config
 	log   *zap.Logger
 	clock *clock.Clock
 	ids   *id.Generator
-	// lifetimes are how long homes show posts.
+	// lifetimes is the time for which homes show posts.
 	lifetimes *lifetime.View
 	shares    throttle.Shares
 	cleanups  cleanups
-	// work is the log of messages and requests, sampled because an outage fails all of
-	// them.
+	// work is the log for messages and requests. It is sampled, because in an outage all of them fail.
 	work *zap.Logger
 
 	reg     *prometheus.Registry
 	metrics *obs.Metrics
-	// operator is the address of the operations, scrapes the address of only the metrics.
+	// operator is the address of the operations, and scrapes is the address of only the metrics.
 	operator, scrapes *front
 	eng               *engine
 	traces            *otlp.Traces
@@ -163,7 +162,7 @@ func (p *process) run(ctx context.Context) error {
 		return err
 	}
 	p.noteSettings(ctx)
-	p.roots = newRoots(context.WithoutCancel(ctx), p.log) // the roots outlive ctx by the drain
+	p.roots = newRoots(context.WithoutCancel(ctx), p.log) // the roots end after ctx, by the time of the drain
 	defer p.roots.cancel()
 	audits := p.auditOf()
 	address, err := p.startRoles(ctx)
@@ -174,7 +173,7 @@ func (p *process) run(ctx context.Context) error {
 		p.roots.cancel()
 		return errors.Join(err, p.roots.wait())
 	}
-	// The roles come first: a client that sees the process ready sends requests at once.
+	// The roles start first, because a client that sees a ready process sends requests at once.
 	p.operate(audits, pages)
 	p.roots.start("clock", func(ctx context.Context) error { return watchClock(ctx, p.log, p.clock) })
 	if p.eng.watch != nil {
@@ -199,7 +198,7 @@ func (p *process) open(ctx context.Context) (err error) {
 	if p.metrics, err = obs.NewMetrics(p.reg); err != nil {
 		return err
 	}
-	dir, err := p.openDirectory() // before the addresses: its error tells a second process more than "address in use"
+	dir, err := p.openDirectory() // first, because the error explains more than "address in use"
 	if err != nil {
 		return err
 	}
@@ -233,7 +232,7 @@ func (p *process) warnOfPublicAdmin() {
 	}
 }
 
-// register adds the metrics of the clock, the writes, the engine and the tokens.
+// register adds the metrics of the clock, the throttle, the engine and the tokens.
 func (p *process) register() error {
 	err := errors.Join(
 		obs.RegisterClock(p.reg, p.clock.Offset),
@@ -249,7 +248,7 @@ func (p *process) register() error {
 	return err
 }
 
-// operate puts the operations and the metrics on their addresses.
+// operate sets the handlers of the admin address and the metrics address.
 func (p *process) operate(audits audit.Config, pages http.Handler) {
 	reads := p.newDomain(table.Measure(p.eng.store, p.metrics.Table(obs.FlowFanout)))
 	operations := admin.Domain{Deliveries: reads.deliveries, Homes: reads.homes, Letters: p.eng.broker, Audit: audit.New(audits), Items: p.eng.items}
@@ -258,12 +257,12 @@ func (p *process) operate(audits audit.Config, pages http.Handler) {
 		Backups: p.eng.backups, Host: p.cfg.AdminHost(), Profiles: bool(p.cfg.Pprof), Console: pages,
 	}))
 	p.scrapes.set(admin.NewMetricsHandler(p.reg, p.health))
-	p.cleanups.add("admin", p.operator.stop) // before the stores, which the handlers ask
+	p.cleanups.add("admin", p.operator.stop) // before the stores, because the handlers read the stores
 	p.cleanups.add("metrics", p.scrapes.stop)
 }
 
-// front is an additional address. It opens before the stores, and its handler is replaced
-// when they work.
+// front is an additional address. It opens before the stores, and gets its final handler
+// when the stores work.
 type front struct {
 	address string
 	now     atomic.Pointer[http.Handler]
@@ -275,7 +274,7 @@ func (f *front) set(h http.Handler) { f.now.Store(&h) }
 // ServeHTTP implements http.Handler.
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) { (*f.now.Load()).ServeHTTP(w, r) }
 
-// stop may be called more than once.
+// stop ends the address. A second call does nothing.
 func (f *front) stop(context.Context) error {
 	serving := f.roots
 	if serving == nil {
@@ -286,7 +285,8 @@ func (f *front) stop(context.Context) error {
 	return serving.wait()
 }
 
-// setting names a setting together with its flag. The daemons on AWS have no flags.
+// setting returns the names of a setting: the variable, and the flag if the program has
+// flags. The daemons on AWS have no flags.
 func (p *process) setting(variable, flag string) string {
 	if p.cfg.Engine == config.EngineEmbedded {
 		return variable + " or " + flag
@@ -294,8 +294,8 @@ func (p *process) setting(variable, flag string) string {
 	return variable
 }
 
-// beside opens an additional address, and serves on it. Without an address it does
-// nothing. It outlives the roots, so that an operator can watch a stop.
+// beside opens an additional address and serves on it. If addr is "", beside opens nothing.
+// The address ends after the roots, so that an operator can watch a stop.
 func (p *process) beside(ctx context.Context, name, variable, addr string, profiles bool) (*front, error) {
 	f := &front{}
 	f.set(admin.Starting())
@@ -308,7 +308,7 @@ func (p *process) beside(ctx context.Context, name, variable, addr string, profi
 	}
 	server := newServer(f, p.log)
 	if profiles {
-		server.WriteTimeout = 0 // pprof streams for as long as its caller wants
+		server.WriteTimeout = 0 // pprof streams for as long as the caller wants
 	}
 	f.address, f.roots = listener.Addr().String(), newRoots(context.WithoutCancel(ctx), p.log)
 	f.roots.start(name, func(ctx context.Context) error {

@@ -31,7 +31,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// settings returns an environment with free ports and its own directory.
+// settings returns a configuration with free ports and its own data directory.
 func settings(t *testing.T, dir string, more ...string) config.Config {
 	t.Helper()
 	cfg, err := config.Load(append([]string{
@@ -47,7 +47,8 @@ func start(t *testing.T, cfg config.Config) (daemon.Addresses, func() error) {
 	return startLogging(t, cfg, zap.NewNop())
 }
 
-// startLogging is start with a log.
+// startLogging runs a whole process with the given log, and returns its addresses and a
+// function that stops it.
 func startLogging(t *testing.T, cfg config.Config, log *zap.Logger) (daemon.Addresses, func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -87,7 +88,7 @@ func tokens(t *testing.T, dir string) func(*testing.T, string) string {
 	return func(t *testing.T, user string) string { t.Helper(); return issue(t, user) }
 }
 
-// services returns the tokens of services.
+// services returns a function that makes the tokens of services.
 func services(t *testing.T, dir string) func(*testing.T, string, bool) string {
 	t.Helper()
 	issue := devTokens(t, dir)
@@ -122,7 +123,7 @@ func TestContractOnEmbedded(t *testing.T) {
 			apitest.Exercise(t, apitest.Target{
 				URL: "http://" + at.HTTP, Token: tokens(t, dir), Service: services(t, dir), LikesByUser: index == "on", Notifications: index == "on", Reactions: index == "on", DevTokens: true,
 			})
-			// Each part of the process counts the calls of the rows.
+			// Each role of the process counts the calls that the test has made.
 			for _, name := range []string{
 				"fanfare_posts_total", "fanfare_likes_total", "fanfare_deliveries_total", "fanfare_post_visible_seconds_count",
 				"fanfare_like_flushes_total", `fanfare_http_requests_total{method="POST",route="/v1/posts",status="201"}`,
@@ -156,7 +157,7 @@ func TestRateLimitIsTheConfiguredOne(t *testing.T) {
 	for user, wait := range map[string]bool{"ann": true, "ben": false} {
 		var status int
 		var header http.Header
-		for range 100 { // above the burst, faster than one a second
+		for range 100 { // more requests than the burst, and faster than one a second
 			status, header = send(t, http.MethodGet, "http://"+at.HTTP+"/v1/me", http.Header{"Authorization": {"Bearer " + token(t, user)}})
 			if !wait || status == http.StatusTooManyRequests {
 				break
@@ -168,7 +169,7 @@ func TestRateLimitIsTheConfiguredOne(t *testing.T) {
 	}
 }
 
-// A comment counts 120 units, whichever process counts it.
+// A comment counts 120 units, on whichever process it is written.
 func TestTheLimitOfAnHourIsTheConfiguredOne(t *testing.T) {
 	dir := t.TempDir()
 	at, _ := start(t, settings(t, dir, "FANFARE_USER_UNITS=10000"))
@@ -183,7 +184,7 @@ func TestTheLimitOfAnHourIsTheConfiguredOne(t *testing.T) {
 		hour := time.Now().Truncate(time.Hour)
 		_, err := ann.CreateComment(t.Context(), p.ID, "x")
 		if err == nil {
-			require.Lessf(t, n, 200, "no comment was refused") // twice the limit, if an hour begins meanwhile
+			require.Lessf(t, n, 200, "no comment was refused") // twice the limit, because an hour may begin in between
 			continue
 		}
 		refused, ok := errors.AsType[*client.Problem](err)
@@ -238,7 +239,7 @@ func TestDevTokensAreLoggedLoudly(t *testing.T) {
 	}
 }
 
-// send makes a request and returns the status and the header of the answer.
+// send makes a request, and returns the status and the headers of the answer.
 func send(t *testing.T, method, url string, header http.Header) (int, http.Header) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, http.NoBody)
@@ -281,7 +282,7 @@ func TestStopDuringTheStart(t *testing.T) {
 	cancel()
 	dir := t.TempDir()
 	opt := daemon.Options{Config: settings(t, dir), Roles: daemon.Roles{API: true, Fanout: true, Likes: true}, Log: zap.NewNop()}
-	_ = daemon.Run(ctx, opt) // it may or may not have served: everything must be undone
+	_ = daemon.Run(ctx, opt) // the process may have served or not: all steps of the start must be undone
 	_, _ = start(t, settings(t, dir))
 }
 
@@ -306,7 +307,7 @@ func TestFailedStartUndoesEverything(t *testing.T) {
 	assert.NoError(t, stop())
 }
 
-// A scraper reaches only the metrics address, by any name, and cannot operate anything.
+// A scraper reaches only the metrics address, under any host name, and cannot operate anything.
 func TestTheMetricsAddressHasNoOperations(t *testing.T) {
 	at, _ := start(t, settings(t, t.TempDir(), "FANFARE_METRICS_ADDR=127.0.0.1:0", "FANFARE_PPROF=on"))
 	for path, want := range map[string]struct{ metrics, admin int }{
@@ -322,7 +323,7 @@ func TestTheMetricsAddressHasNoOperations(t *testing.T) {
 	}
 }
 
-// A name from a person is not ignored silently.
+// A variable that a person has set is not ignored silently.
 func TestIgnoredVariablesOfThePlatformAreLoggedOnce(t *testing.T) {
 	t.Setenv("FANFARE_SERVICE_PORT", "8080")
 	t.Setenv("FANFARE_API_PORT", "tcp://10.0.0.1:80")
@@ -343,9 +344,9 @@ func TestAnAdminAddressThatOthersReachIsLogged(t *testing.T) {
 	}
 }
 
-// A web page can give its own name the address of this machine (DNS rebinding). An API that gives
-// dev tokens answers to no such name, wherever it listens: a container's port may be published on
-// loopback only.
+// A web page can give its own host name the address of this machine (DNS rebinding). An API with
+// dev tokens refuses such a host name, whatever address it listens on: the port of a container
+// may be published only on loopback.
 func TestDevTokensAreNotForPagesThatRebindTheirName(t *testing.T) {
 	dir := t.TempDir()
 	for more, want := range map[string]int{
@@ -366,7 +367,8 @@ func TestDevTokensAreNotForPagesThatRebindTheirName(t *testing.T) {
 	}
 }
 
-// ask asks an address for a path by the name of a host, "" for the address.
+// ask requests a path of addr under the name host, and expects the status want. If host is
+// "", the name is addr.
 func ask(t *testing.T, addr, host, path string, want int) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addr+path, nil)
@@ -409,7 +411,7 @@ func TestTheAdminAddressAnswersDuringTheStart(t *testing.T) {
 	addr := freeAddress(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	waiting := daemon.Options{ // for the keys
+	waiting := daemon.Options{ // the process waits for the keys
 		Config: settings(t, t.TempDir(), "FANFARE_ADMIN_ADDR="+addr, "FANFARE_AUTH=jwt", "FANFARE_JWT_ISSUER=i", "FANFARE_JWT_AUDIENCE=a", "FANFARE_JWKS_URL=http://127.0.0.1:1/keys"),
 		Roles:  daemon.Roles{API: true}, Log: zap.NewNop(),
 	}

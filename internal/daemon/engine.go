@@ -28,32 +28,32 @@ import (
 // engine is a table and a queue, with the settings of a process that uses them.
 type engine struct {
 	store table.Store
-	// local means that the store is in this process.
+	// local means that the table is in this process.
 	local bool
-	// authors are the known authors of a process that alone writes the table, or nil.
+	// authors are the known authors, if this process alone writes the table. Otherwise authors is nil.
 	authors *feed.Authors
-	// wakes are for the streams of homes that this process changes.
+	// wakes wake the streams of homes that this process changes.
 	wakes  *live.Wakes
 	broker queue.Broker
 	checks []admin.Check
-	// stats are the figures of each embedded store.
+	// stats returns the figures of an embedded store, by the name of the store.
 	stats map[string]func() disk.Stats
-	// writers bounds the concurrent requests for one page of entries.
+	// writers is the maximum number of concurrent requests for one page of entries.
 	writers int
-	// pageSize is the number of followers that are read at once; 0 is the worker's default.
+	// pageSize is the number of followers that are read at once; 0 is the default of the worker.
 	pageSize int
-	// workers bound the messages that the fan-out handles at once.
+	// workers are the numbers of workers of the fan-out.
 	workers fanoutWorkers
 	// items estimates the number of items of the table.
 	items func(context.Context) (int64, error)
-	// backups, if not nil, makes backups.
+	// backups makes backups. It is nil if the engine has no backups.
 	backups admin.Backuper
 	// devSecret signs dev tokens.
 	devSecret []byte
-	// events, if not nil, sends the events of applied work to other programs, and notices sends
-	// events to the topic of notifications.
+	// events sends the events of applied work to other programs, and notices sends events to
+	// the topic of notifications. A nil function means that nothing is sent.
 	events, notices func(ctx context.Context, events ...messages.Event) error
-	// watch, if not nil, runs until ctx ends or the engine can no longer work.
+	// watch runs until ctx ends or until the engine can no longer work. It may be nil.
 	watch func(ctx context.Context) error
 }
 
@@ -75,16 +75,16 @@ func (e *engine) register(reg prometheus.Registerer) error {
 	return nil
 }
 
-// likesInFlight bounds the unanswered likes of an aggregator: some windows of the most
-// liked posts.
+// likesInFlight is the maximum number of unanswered likes of an aggregator. This is enough
+// for some windows of the most liked posts.
 const likesInFlight = 20_000
 
-// fanoutWorkers are the numbers of workers of each topic of the fan-out. No topic takes the workers of another
-// topic (I8). Mark walks take some of the workers of the backfills.
+// fanoutWorkers has the number of workers for each topic of the fan-out. Each topic has its own workers, so no
+// topic takes workers from another topic (I8). Mark walks use some workers of the backfills.
 type fanoutWorkers struct{ posts, backfills, walks, chunks, notices int }
 
-// embeddedWorkers are the workers of a process on the embedded engine, which waits for the
-// disk and shares its processors with the API.
+// embeddedWorkers returns the numbers of workers of a process on the embedded engine, which
+// waits for the disk and shares its processors with the API.
 func embeddedWorkers() fanoutWorkers {
 	return fanoutWorkers{posts: 16, backfills: 4, walks: 1, chunks: 4, notices: 4}
 }
@@ -99,8 +99,7 @@ func (w fanoutWorkers) maxInFlight() map[string]int {
 	}
 }
 
-// openNotices opens the sender of events to the topic of notifications, if notifications
-// are on.
+// openNotices opens the sender of events to the topic of notifications, if notifications are on.
 func (p *process) openNotices(e *engine) {
 	if !p.cfg.HasNotifications() {
 		return
@@ -110,11 +109,11 @@ func (p *process) openNotices(e *engine) {
 	e.checks = append(e.checks, admin.Check{Name: "notices are not sent", Ask: func(context.Context) error { return sender.Failing() }, Warn: true})
 }
 
-// openDirectory opens the data directory, nil on AWS. Afterwards no other process can
-// open it.
+// openDirectory opens the data directory, so that no other process can open it. On AWS
+// openDirectory returns nil.
 func (p *process) openDirectory() (*datadir.Dir, error) {
 	if p.cfg.Engine == config.EngineAWS {
-		return nil, nil //nolint:nilnil // AWS keeps the data
+		return nil, nil //nolint:nilnil // on AWS there is no data directory
 	}
 	dir, err := datadir.Open(p.cfg.DataDir)
 	if err == nil {
@@ -143,7 +142,7 @@ func (p *process) openEngine(ctx context.Context, dir *datadir.Dir) (err error) 
 	return nil
 }
 
-// openEmbedded opens the stores. On a full disk it waits for room until ctx ends.
+// openEmbedded opens the stores. If the disk is full, openEmbedded waits for room until ctx ends.
 func (p *process) openEmbedded(ctx context.Context, dir *datadir.Dir) (_ *engine, err error) {
 	e := &engine{local: true, authors: feed.NewAuthors(), writers: 1, workers: embeddedWorkers(), devSecret: []byte(p.cfg.DevSecret)}
 	if len(e.devSecret) == 0 && p.cfg.Auth == config.AuthDev {
@@ -151,7 +150,7 @@ func (p *process) openEmbedded(ctx context.Context, dir *datadir.Dir) (_ *engine
 			return nil, err
 		}
 	}
-	// A process that died during a backup left these files, which take room.
+	// If a process died during a backup, the directory is still there and takes room.
 	if err := os.RemoveAll(dir.Path(checkpoint)); err != nil {
 		return nil, err
 	}
@@ -185,9 +184,8 @@ func (p *process) openEmbedded(ctx context.Context, dir *datadir.Dir) (_ *engine
 // diskLook is the time between two checks of the disk.
 const diskLook = time.Second
 
-// watchDisk returns an error when the disk has failed. From then on nothing can be
-// written; a new start finds all answered writes. It warns once when the disk is nearly
-// full.
+// watchDisk returns an error when the disk has failed. After a failure the stores write nothing; a
+// new start finds all answered writes. watchDisk logs a warning when the disk becomes nearly full.
 func watchDisk(ctx context.Context, log *zap.Logger, room func() error, health ...func() error) error {
 	tick := time.NewTicker(diskLook)
 	defer tick.Stop()

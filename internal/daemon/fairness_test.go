@@ -33,8 +33,8 @@ import (
 	"fanfare/messages"
 )
 
-// stuckMarks is a table in which no read of a home mark ends before the release, so no
-// backfill makes progress.
+// stuckMarks is a table in which reads of home marks wait for the release, so no backfill
+// makes progress before the release.
 type stuckMarks struct {
 	table.Store
 	release chan struct{}
@@ -51,7 +51,7 @@ func (s stuckMarks) Get(ctx context.Context, in table.GetInput) (table.GetResult
 	return s.Store.Get(ctx, in)
 }
 
-// TestAPostWaitsForNoBackfill makes a crowd follow one author, and stops every backfill. A post that is
+// TestAPostWaitsForNoBackfill makes many users follow one author while every backfill hangs. A post that is
 // published after all these follows must still reach its follower, with one worker for each topic (I8).
 func TestAPostWaitsForNoBackfill(t *testing.T) {
 	const crowd = 2000
@@ -124,8 +124,8 @@ func TestAPostWaitsForNoBackfill(t *testing.T) {
 	within("end of the backfills", func() bool { return depth() == 0 })
 }
 
-// delivering counts the posts whose entries were written. It keeps the count at which the
-// reader got an entry.
+// delivering counts the posts whose entries were written, and sends the count to seen when
+// the reader gets an entry.
 type delivering struct {
 	table.Store
 	posts atomic.Int64
@@ -140,7 +140,7 @@ func (d *delivering) BatchWrite(ctx context.Context, writes []table.BatchWrite) 
 	return d.Store.BatchWrite(ctx, writes)
 }
 
-// If the table is in the process, chunks and backfills yield to ordinary posts (I8).
+// On the embedded engine chunks and backfills rest while ordinary posts are delivered (I8).
 func TestLargeWorkYieldsOnTheEmbeddedEngine(t *testing.T) {
 	p := &process{opt: Options{Now: time.Now}, log: zap.NewNop(), work: zap.NewNop(), clock: clock.New(time.Now)}
 	dir, err := datadir.Open(t.TempDir())
@@ -152,7 +152,7 @@ func TestLargeWorkYieldsOnTheEmbeddedEngine(t *testing.T) {
 	assert.NoError(t, p.cleanups.run(context.Background()))
 }
 
-// On AWS chunks and backfills leave the processors to ordinary posts (I8).
+// On AWS chunks and backfills leave processor time to ordinary posts (I8).
 func TestLargeWorkYieldsOnAWS(t *testing.T) {
 	for name, value := range map[string]string{"AWS_REGION": "eu-central-1", "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"} {
 		t.Setenv(name, value)
@@ -166,10 +166,10 @@ func TestLargeWorkYieldsOnAWS(t *testing.T) {
 	assert.NoError(t, p.cleanups.run(context.Background()))
 }
 
-// TestAPostWaitsForNoFloodOfOneAuthor floods the posts topic from one author, with the default settings of a
-// process, and publishes an ordinary post during the flood. The queue is fair by rounds, or by SQS's rule for
-// noisy groups. In both cases at most the messages that the process already holds go first, so no worker has
-// to stay free of an author (I8).
+// TestAPostWaitsForNoFloodOfOneAuthor publishes many posts of one author, with the default settings of a
+// process, and then publishes an ordinary post. The embedded queue is fair by rounds, and SQS is fair by its
+// rule for noisy groups. Only the messages that the process already holds may be delivered before the
+// ordinary post, so no worker has to be reserved for other authors (I8).
 func TestAPostWaitsForNoFloodOfOneAuthor(t *testing.T) {
 	t.Run("embedded", func(t *testing.T) {
 		workers := embeddedWorkers()
@@ -230,7 +230,7 @@ func floodByOneAuthor(t *testing.T, broker interface {
 		p.roots.cancel()
 		assert.NoError(t, errors.Join(p.roots.wait(), broker.Close()))
 	}()
-	for store.posts.Load() < int64(workers.posts) { // the flood is under way
+	for store.posts.Load() < int64(workers.posts) { // wait until the posts of the flood are being delivered
 		runtime.Gosched()
 	}
 	require.NoError(t, broker.Publish(queue.TopicPosts, post("ordinary")))

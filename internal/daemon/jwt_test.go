@@ -60,7 +60,7 @@ func (i *issuer) settings() config.Config {
 	return settings(i.t, i.t.TempDir(), "FANFARE_AUTH=jwt", "FANFARE_JWT_ISSUER="+issuerName, "FANFARE_JWT_AUDIENCE="+audience, "FANFARE_JWKS_URL="+i.jwksURL)
 }
 
-// token returns a token of user with some claims changed.
+// token returns a token of user with some changed claims.
 func (i *issuer) token(user string, key *rsa.PrivateKey, change jwt.MapClaims) string {
 	i.t.Helper()
 	claims := jwt.MapClaims{"iss": issuerName, "aud": audience, "sub": user, "exp": time.Now().Add(time.Hour).Unix()}
@@ -88,8 +88,8 @@ func TestContractWithTokensOfAnIssuer(t *testing.T) {
 	})
 }
 
-// The issuer is the only needed setting: its discovery document names the keys. The test's tokens have the
-// user in another claim than sub.
+// The issuer is the only required setting, because the issuer's discovery document names the keys. The
+// tokens of this test have the user in another claim than sub.
 func TestAnIssuerAloneIsEnough(t *testing.T) {
 	i := newIssuer(t)
 	at, _ := start(t, settings(t, t.TempDir(), "FANFARE_AUTH=jwt", "FANFARE_JWT_ISSUER="+i.jwksURL, "FANFARE_JWT_AUDIENCE=other,"+audience, "FANFARE_JWT_USER_CLAIM=uid"))
@@ -125,7 +125,7 @@ func TestTokensThatTheIssuerDidNotMakeForUsAreRefused(t *testing.T) {
 }
 
 // The keys are refreshed every quarter of an hour, which is too long for a test in real time. So the test
-// looks for the goroutine that refreshes them.
+// looks for the goroutine that refreshes the keys.
 func TestKeysOfAnIssuerAreKeptFresh(t *testing.T) {
 	withProfiles := func(cfg config.Config) config.Config {
 		cfg.Pprof = true
@@ -141,7 +141,7 @@ func TestKeysOfAnIssuerAreKeptFresh(t *testing.T) {
 	assert.False(t, refreshing(at.Admin), "dev tokens need no issuer's keys")
 }
 
-// read returns the body of the answer at url.
+// read returns the body of the answer at a URL.
 func read(t *testing.T, url string) string {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}

@@ -15,10 +15,10 @@ import (
 
 // Signals returns a context that ends at SIGINT, SIGTERM or SIGHUP. So a closed terminal
 // stops a process properly, unless nohup started the process. A second SIGINT or SIGTERM
-// kills the process. A second SIGHUP does not, because a closed terminal may send two.
+// kills the process. A second SIGHUP has no effect, because a closed terminal may send two.
 //
-// Signals makes the process ignore SIGPIPE, so that it outlives the reader of its log. A
-// command whose output nobody reads fails by the error of its write.
+// Signals makes the process ignore SIGPIPE, so that the process continues when the reader
+// of its log ends. A command whose output nobody reads fails by the error of its write.
 func Signals(ctx context.Context) (context.Context, context.CancelFunc) {
 	signal.Ignore(syscall.SIGPIPE)
 	asked, kill := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
@@ -26,16 +26,15 @@ func Signals(ctx context.Context) (context.Context, context.CancelFunc) {
 	if !signal.Ignored(syscall.SIGHUP) {
 		stopped, forget = signal.NotifyContext(asked, syscall.SIGHUP)
 	}
-	// A caller that sees the end of the context may send the second signal, so kill comes
-	// first.
+	// A caller that sees the end of the context may send the second signal, so kill is called first.
 	ended, end := context.WithCancel(context.WithoutCancel(ctx))
 	context.AfterFunc(stopped, func() { kill(); end() })
 	return ended, func() { forget(); kill(); end() }
 }
 
-// drain returns when the roots have to stop. If a root has failed, that is at once. Otherwise it is after ctx
-// has ended and an API has served for the drain, which its balancers need to notice the stop. Workers stop at
-// once, because they fetch their work themselves.
+// drain returns when the roots have to stop. If a root has failed, drain returns at once. Otherwise drain
+// waits until ctx ends, and then an API serves for the time of the drain, in which its balancers notice the
+// stop. Workers stop without a drain, because they fetch their work themselves.
 func (p *process) drain(ctx context.Context) {
 	select {
 	case <-p.roots.ctx.Done():
@@ -44,13 +43,12 @@ func (p *process) drain(ctx context.Context) {
 	p.health.Drain()
 	if rest := p.cfg.DrainTime(); rest > 0 && p.opt.Roles.API && p.roots.ctx.Err() == nil {
 		p.log.Info("draining: /servez is 503, and requests are answered", zap.Duration("drain", rest))
-		_ = backoff.Wait(p.roots.ctx, rest) // a failed root ends it early
+		_ = backoff.Wait(p.roots.ctx, rest) // the failure of a root ends the wait early
 	}
 	p.roots.cancel()
 }
 
-// cleanups undoes the steps of a start, the last one first. Both a failed start and a
-// stop use it.
+// cleanups undoes the steps of a start in reverse order, after a failed start and at a stop.
 type cleanups struct{ stack []cleanup }
 
 type cleanup struct {
@@ -58,18 +56,18 @@ type cleanup struct {
 	undo func(context.Context) error
 }
 
-// add registers the undo of a step, right after the step.
+// add registers the undo of a step. Call add right after the step.
 func (c *cleanups) add(name string, undo func(context.Context) error) {
 	c.stack = append(c.stack, cleanup{name, undo})
 }
 
-// addCloser is add for a closer without a deadline. If the closer has not returned at the
-// deadline, the error names it, and it ends with the process. Nothing is lost by that,
-// since every answered call is durable (I5).
+// addCloser registers a closer that takes no context. If the closer has not returned at the
+// deadline, the error names the closer, which then ends with the process. This loses
+// nothing, because every answered call is durable (I5).
 func (c *cleanups) addCloser(name string, closer func() error) {
 	c.add(name, func(ctx context.Context) error {
 		closed := make(chan error, 1)
-		go func() { closed <- closer() }() // the select waits for it until the deadline
+		go func() { closed <- closer() }() // the select waits until the closer returns or the deadline passes
 		select {
 		case err := <-closed:
 			return err
@@ -79,8 +77,7 @@ func (c *cleanups) addCloser(name string, closer func() error) {
 	})
 }
 
-// run undoes all steps. ctx has one deadline for all of them. The error names the steps
-// that failed.
+// run undoes all steps under the deadline of ctx. The error names the steps whose undo failed.
 func (c *cleanups) run(ctx context.Context) error {
 	var errs []error
 	for i := len(c.stack) - 1; i >= 0; i-- {
@@ -92,10 +89,10 @@ func (c *cleanups) run(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// roots are the named goroutines that start all others. If a root ends before the stop,
-// it ends all of them.
+// roots are the named goroutines that start all other goroutines. If a root ends before the
+// stop, all roots stop.
 type roots struct {
-	ctx    context.Context //nolint:containedctx // its end stops the roots
+	ctx    context.Context //nolint:containedctx // the end of ctx stops the roots
 	cancel context.CancelFunc
 	log    *zap.Logger
 	wg     sync.WaitGroup
@@ -109,7 +106,7 @@ func newRoots(ctx context.Context, log *zap.Logger) *roots {
 	return &roots{ctx: ctx, cancel: cancel, log: log}
 }
 
-// start runs a root. run must not return before its context ends.
+// start starts a root. The function run must not return before its context ends.
 func (r *roots) start(name string, run func(context.Context) error) {
 	r.wg.Go(func() {
 		defer r.cancel()
@@ -125,7 +122,7 @@ func (r *roots) start(name string, run func(context.Context) error) {
 	})
 }
 
-// guard turns a panic into an error, so that the process stops in order.
+// guard calls run, and turns a panic into an error, so that the process stops in order.
 func (r *roots) guard(name string, run func(context.Context) error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -136,7 +133,7 @@ func (r *roots) guard(name string, run func(context.Context) error) (err error) 
 	return run(r.ctx)
 }
 
-// wait returns when all roots have ended. Its error names the failed ones.
+// wait returns when all roots have ended. The error names the failed roots.
 func (r *roots) wait() error {
 	r.wg.Wait()
 	r.cancel()

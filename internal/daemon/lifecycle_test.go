@@ -111,8 +111,8 @@ func TestRootsMayStopWhileOthersStart(t *testing.T) {
 	}
 }
 
-// serveOne starts a server whose handler waits for leave, sends it a request, and begins
-// the stop while the request is unanswered.
+// serveOne starts a server whose handler waits for leave, and sends one request. The stop
+// begins while the request is unanswered.
 func serveOne(t *testing.T, grace time.Duration, leave <-chan struct{}) (answer <-chan string, served <-chan error) {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -125,7 +125,7 @@ func serveOne(t *testing.T, grace time.Duration, leave <-chan struct{}) (answer 
 		case <-r.Context().Done():
 		}
 		if _, err := io.WriteString(w, "whole"); err != nil {
-			t.Log(err) // the connection was cut, as it should be
+			t.Log(err) // the test cuts the connection
 		}
 	}), zap.NewNop())
 	ctx, stop := context.WithCancel(t.Context())
@@ -142,7 +142,7 @@ func serveOne(t *testing.T, grace time.Duration, leave <-chan struct{}) (answer 
 		defer res.Body.Close()
 		body, err := io.ReadAll(res.Body)
 		if err != nil {
-			t.Log(err) // the connection was cut, as it should be
+			t.Log(err) // the test cuts the connection
 		}
 		answers <- string(body)
 	}()
@@ -166,23 +166,23 @@ func TestRequestThatDoesNotEndIsCutAfterTheGrace(t *testing.T) {
 	assert.NotEqual(t, "whole", <-answer, "the request was answered")
 }
 
-// Probes and browsers open connections and send no request.
+// Probes and browsers open connections without sending a request.
 func TestConnectionWithoutARequestIsNoFailure(t *testing.T) {
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	silent, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", l.Addr().String())
 	require.NoError(t, err)
-	defer func() { _ = silent.Close() }() // its other end has closed it
+	defer func() { _ = silent.Close() }() // the server has closed the connection already
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
 		ended <- serve(ctx, newServer(http.NotFoundHandler(), zap.NewNop()), l, 10*time.Millisecond)
 	}()
-	// Connections are accepted in the order of their dials.
+	// The server accepts connections in the order of their dials.
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	res, err := client.Get("http://" + l.Addr().String())
 	require.NoError(t, err)
-	_ = res.Body.Close() // the answer itself is enough
+	_ = res.Body.Close() // the test needs only the answer itself
 	stop()
 	assert.NoError(t, <-ended)
 	_, err = silent.Read(make([]byte, 1))
@@ -192,7 +192,7 @@ func TestConnectionWithoutARequestIsNoFailure(t *testing.T) {
 func TestDiskThatFailedEndsTheProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		looks := 0
-		well := func() error { return disk.ErrFull } // a full disk can recover
+		well := func() error { return disk.ErrFull } // a full disk can recover, so it is no failure
 		core, logs := observer.New(zap.WarnLevel)
 		low := func() error { return errors.New("1 of 100 MiB are free") }
 		err := watchDisk(t.Context(), zap.New(core), low, well, func() error {

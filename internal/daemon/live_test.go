@@ -13,7 +13,7 @@ import (
 	"fanfare/client"
 )
 
-// A stop with open streams is no failure, and a client resumes with the next process.
+// A stop with open streams is no failure, and a client resumes its live home with the next process.
 func TestALiveHomeGoesOnAfterARestart(t *testing.T) {
 	dir := t.TempDir()
 	var address atomic.Value

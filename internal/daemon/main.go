@@ -13,14 +13,14 @@ import (
 	"fanfare/internal/terminal"
 )
 
-// Exit codes of every program.
+// The exit codes of every program.
 const (
 	ExitOK      = 0
 	ExitFailure = 1
 	ExitUsage   = 2
 )
 
-// Program is a daemon on AWS as a program.
+// Program is the command line of a daemon on AWS.
 type Program struct {
 	// Name begins the lines on Stderr.
 	Name           string
@@ -29,14 +29,14 @@ type Program struct {
 	Stdout, Stderr io.Writer
 }
 
-// Execute runs this process as the daemon of roles, and returns the exit code.
+// Execute runs the daemon with the given roles in this process, and returns the exit code.
 func Execute(roles Roles) int {
 	ctx, stop := Signals(context.Background())
 	defer stop()
 	return Program{roles.Names()[0], roles, os.Environ(), os.Stdout, os.Stderr}.Main(ctx, os.Args[1:])
 }
 
-// Main runs the program until ctx ends, and returns the exit code. It reports a failure as
+// Main runs the program until ctx ends, and returns the exit code. A failure is reported as
 // one line on Stderr.
 func (p Program) Main(ctx context.Context, args []string) int {
 	if len(args) > 0 {
@@ -62,7 +62,7 @@ func (p Program) Main(ctx context.Context, args []string) int {
 	return ExitOK
 }
 
-// about answers the only arguments that a daemon accepts.
+// about answers --help and --version, the only arguments that a daemon accepts.
 func (p Program) about(arg string) int {
 	switch arg {
 	case "-h", "-help", "--help":
@@ -75,7 +75,7 @@ func (p Program) about(arg string) int {
 	}
 }
 
-// printed returns the exit code of an answer.
+// printed returns the exit code after an answer was printed.
 func (p Program) printed(_ int, err error) int {
 	if err != nil {
 		return p.fail(ExitFailure, err)
@@ -84,14 +84,13 @@ func (p Program) printed(_ int, err error) int {
 }
 
 func (p Program) fail(code int, err error) int {
-	// Nothing can be done about a stderr that is gone.
 	_, _ = fmt.Fprintf(p.Stderr, "%s: %s\n", p.Name, OneLine(err)) // if stderr is gone, only the exit code remains
 	return code
 }
 
-// OneLine formats an error as one line for a terminal. Joined errors have a line each, and the
-// command line's suggestions have a line after their question. Some parts of errors come from
-// strangers.
+// OneLine formats an error as one line for a terminal. The text of an error may have several
+// lines: one for each joined error, and one for each suggestion of the command line. Some
+// parts of errors come from strangers.
 func OneLine(err error) string {
 	line := ""
 	for text := range strings.Lines(err.Error()) {
@@ -107,5 +106,5 @@ func OneLine(err error) string {
 	return terminal.Cut(terminal.Escape(line), maxLine)
 }
 
-// maxLine is the width of the longest line of an error: all faults of an environment fit.
+// maxLine is the maximum length of the line of an error. All faults of an environment fit into the line.
 const maxLine = 16_000

@@ -27,9 +27,9 @@ import (
 	"fanfare/internal/throttle"
 )
 
-// TestAnOverloadedTableLosesNothing offers a table of 100 write units a second five times as many for ten
-// seconds: posts, posts of a large author and follows. Every accepted call has its effect once the queues are
-// empty, and no effect happens twice. A refused call is answered with a request to retry.
+// TestAnOverloadedTableLosesNothing sends five times the load that a table of 100 write units a second can
+// take, for ten seconds: posts, posts of a large author and follows. Every accepted call has its effect once
+// the queues are empty, and no effect happens twice. A refused call is answered with a request to retry.
 func TestAnOverloadedTableLosesNothing(t *testing.T) {
 	const seconds, authors, fans, crowd, postsASecond, followsASecond = 10, 6, 20, 150, 12, 6
 	synctest.Test(t, func(t *testing.T) {
@@ -55,7 +55,7 @@ func TestAnOverloadedTableLosesNothing(t *testing.T) {
 		for i := range crowd {
 			_, err := setUp.feed.PutProfile(t.Context(), fan(i), feed.ProfileInput{Name: fan(i)})
 			require.NoError(t, err)
-			require.NoError(t, setUp.feed.Follow(t.Context(), fan(i), author(0))) // the large one
+			require.NoError(t, setUp.feed.Follow(t.Context(), fan(i), author(0))) // author0 is the large author
 			if i < fans {
 				for a := range authors - 1 {
 					require.NoError(t, setUp.feed.Follow(t.Context(), fan(i), author(a+1)))
@@ -66,7 +66,7 @@ func TestAnOverloadedTableLosesNothing(t *testing.T) {
 		var mu sync.Mutex
 		posts, refused, longest := map[string][]string{}, 0, time.Duration(0)
 		follows := map[int]bool{}
-		// try makes a call until it is accepted, as a client does.
+		// try repeats a call until the call is accepted, as a client does.
 		try := func(call func() error) {
 			for {
 				began := time.Now()

@@ -49,7 +49,7 @@ func (p *process) startRoles(ctx context.Context) (string, error) {
 	return address, nil
 }
 
-// domain has the parts of the domain that processes use, on one way to the table.
+// domain has the parts of the domain that processes use. All parts use the same store.
 type domain struct {
 	feed       *feed.Service
 	homes      *home.Homes
@@ -89,7 +89,7 @@ func (p *process) startAPI(ctx context.Context) (string, error) {
 		OwnHost: p.authn.tokens != nil, Hosts: p.cfg.DevAuthHosts,
 		Health: p.health, RateLimit: p.cfg.RequestsPerSecond(), ServiceRateLimit: p.cfg.ServiceRequestsPerSecond(), Scopes: p.scopes(), Origins: p.cfg.CORSOrigins, PageHeaders: p.cfg.CORSHeaders,
 		Streams: httpapi.Streams{
-			// The other half of the connections is for requests.
+			// The second half of the connections is for requests.
 			Process: max(1, min(p.cfg.Streams, connections(files)/2)), User: p.cfg.StreamsPerUser, SlowLook: p.cfg.StreamPoll, Likes: p.cfg.LikesTime(),
 			Alone: p.eng.local, Wakes: p.eng.wakes,
 		},
@@ -102,7 +102,7 @@ func (p *process) startAPI(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if p.authn.tokens != nil { // only once the address is open, so that a failed start prints one line
+	if p.authn.tokens != nil { // log after the address is open, so that a failed start prints one line
 		// The level is at least the logger's own, so no FANFARE_LOG_LEVEL hides the line.
 		p.log.Log(max(zap.WarnLevel, p.log.Level()), "DEV TOKENS ARE ON: anyone who reaches this API can be any user (FANFARE_AUTH=dev)")
 	}
@@ -116,8 +116,7 @@ func (p *process) startAPI(ctx context.Context) (string, error) {
 	return listener.Addr().String(), nil
 }
 
-// exportUser returns the export of one user. If likes by user are off, the export has no
-// likes.
+// exportUser returns a function that exports one user. If likes by user are off, the export has no likes.
 func (p *process) exportUser(store table.Store) func(context.Context, string, io.Writer) error {
 	cfg := transfer.Config{Store: store, Now: p.opt.Now, TTL: p.cfg.TimelineTTL, LikesByUser: bool(p.cfg.LikesByUser)}
 	return func(ctx context.Context, user string, out io.Writer) error {
@@ -175,7 +174,7 @@ func (p *process) startLikes() {
 	p.roots.start("likes", aggregator.Run)
 }
 
-// each returns a sender to all given queues, nil for none.
+// each returns a function that sends events to all given queues, nil if no queue is given.
 func each(queues ...func(context.Context, ...messages.Event) error) func(context.Context, ...messages.Event) error {
 	queues = slices.DeleteFunc(queues, func(send func(context.Context, ...messages.Event) error) bool { return send == nil })
 	if len(queues) == 0 {
@@ -191,8 +190,8 @@ func each(queues ...func(context.Context, ...messages.Event) error) func(context
 	}
 }
 
-// startNotices starts the notifier. If notifications are off, it empties the queue: earlier events
-// must not wait for 14 days.
+// startNotices starts the notifier. If notifications are off, startNotices starts a consumer that
+// empties the queue, because earlier events must not wait for 14 days.
 func (p *process) startNotices() {
 	seen := p.metrics.Receives("fanout", queue.TopicNotices)
 	if !p.cfg.HasNotifications() {

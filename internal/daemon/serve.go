@@ -17,26 +17,26 @@ import (
 	"fanfare/internal/obs"
 )
 
-// Limits of the HTTP servers. They bound the time that a slow client can hold a connection.
+// Limits of the HTTP servers, which bound the time for which a slow client can hold a connection.
 const (
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 20 * time.Second
 	writeTimeout      = 45 * time.Second
-	// idleTimeout is longer than balancers' idle timeout, which is 60 s by default on AWS. If a
-	// process closes a connection first, a balancer may answer 502 to a request that it has
-	// just sent on this connection.
+	// idleTimeout is longer than the idle timeout of balancers, which is 60 s by default on
+	// AWS. If a process closes a connection before the balancer does, the balancer may answer
+	// 502 to a request that it has just sent on this connection.
 	idleTimeout    = 2 * time.Minute
 	maxHeaderBytes = 32 << 10
-	// sendBuffer is the size of a connection's send buffer. Linux doubles it.
+	// sendBuffer is the size of a connection's send buffer, in bytes. Linux doubles this size.
 	sendBuffer = 128 << 10
-	// maxConns bounds the connections of the API if the process may have more
-	// descriptors.
+	// maxConns is the maximum number of connections of the API, even if the process may
+	// have more descriptors.
 	maxConns = 16384
-	// connsBeside bounds the connections of the admin address and of the metrics address.
+	// connsBeside is the maximum number of connections of the admin address, and of the metrics address.
 	connsBeside = 64
 )
 
-// descriptors returns the number of files and connections that the process may have open.
+// descriptors returns the maximum number of open files and connections of the process.
 func descriptors() (uint64, error) {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
@@ -45,13 +45,14 @@ func descriptors() (uint64, error) {
 	return limit.Cur, nil
 }
 
-// connections returns the number of connections of the API. It keeps a quarter of the
-// descriptors for the stores and the queue.
+// connections returns the maximum number of connections of the API. A quarter of the
+// descriptors is reserved for the stores and the queue.
 func connections(descriptors uint64) int {
 	return int(min(maxConns, max(1, descriptors-descriptors/4)))
 }
 
-// bounded bounds the connections. Further connections wait in the kernel until one ends.
+// bounded limits the number of connections of l. Further connections wait in the kernel
+// until a connection ends.
 func bounded(l net.Listener, descriptors uint64) net.Listener {
 	return netutil.LimitListener(l, connections(descriptors))
 }
@@ -69,8 +70,8 @@ func listen(ctx context.Context, what, variable, addr string) (net.Listener, err
 	return l, nil
 }
 
-// boundSends bounds the kernel's memory for bytes that clients have not read. Connections
-// inherit the bound. The kernel's own limit is some 4 MiB for each connection, and a
+// boundSends limits the kernel's memory for bytes that clients have not read. Connections
+// inherit the limit. The kernel's own limit is about 4 MiB for each connection, and a
 // container's limit includes this memory.
 func boundSends(_, _ string, c syscall.RawConn) error {
 	var set error
@@ -87,9 +88,9 @@ func newServer(h http.Handler, log *zap.Logger) *http.Server {
 	}
 }
 
-// leaving closes each connection after its answer while the process drains, so that its client
-// opens a new one, which the balancer leads to another process. It does not close idle
-// connections: the client may be sending on them.
+// leaving closes each connection after its answer while the process drains. Then the client
+// opens a new connection, which the balancer leads to another process. Idle connections stay
+// open, because a client may be sending on an idle connection.
 func leaving(health *admin.Health, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if health.Draining() {
@@ -99,13 +100,13 @@ func leaving(health *admin.Health, next http.Handler) http.Handler {
 	})
 }
 
-// working holds the connections with an unanswered request.
+// working has the connections with an unanswered request.
 type working struct {
 	mu    sync.Mutex
 	conns map[net.Conn]struct{}
 }
 
-// note is the hook http.Server.ConnState.
+// note is a hook for http.Server.ConnState.
 func (w *working) note(c net.Conn, state http.ConnState) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -122,9 +123,9 @@ func (w *working) count() int {
 	return len(w.conns)
 }
 
-// serve answers on l until ctx ends. Then it takes no more requests, waits at most grace
-// for unanswered requests, and cuts the remaining ones. It cuts connections without a
-// request, which probes and browsers open, and reports no error for them.
+// serve answers requests on l until ctx ends. Then serve accepts no more requests, waits at
+// most grace for unanswered requests, and cuts the remaining requests. Connections without
+// a request, which probes and browsers open, are cut without an error.
 func serve(ctx context.Context, srv *http.Server, l net.Listener, grace time.Duration) error {
 	requests := &working{conns: make(map[net.Conn]struct{})}
 	srv.ConnState = requests.note

@@ -19,7 +19,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// oneConn is a listener with one connection, in memory.
+// oneConn is a listener that returns the connections of a channel.
 type oneConn struct{ conns chan net.Conn }
 
 func (l oneConn) Accept() (net.Conn, error) {
@@ -33,7 +33,8 @@ func (l oneConn) Accept() (net.Conn, error) {
 func (oneConn) Close() error   { return nil }
 func (oneConn) Addr() net.Addr { return &net.TCPAddr{} }
 
-// Connections without requests leave descriptors for the stores, and end after a time, so that others get a turn.
+// Connections without requests leave descriptors for the stores, and end after a time, so that other connections
+// are accepted.
 func TestConnectionsLeaveDescriptorsForTheStores(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := oneConn{make(chan net.Conn, 100)}
@@ -59,7 +60,7 @@ func TestConnectionsLeaveDescriptorsForTheStores(t *testing.T) {
 		synctest.Wait()
 		n := open.Load()
 		assert.Equalf(t, int64(12), n, "%d of %d connections are open with %d descriptors", n, conns, limit)
-		<-time.After(readHeaderTimeout) // virtual: the first ones end
+		<-time.After(readHeaderTimeout) // virtual time: the first connections end
 		synctest.Wait()
 		assert.Equal(t, int64(conns-12), open.Load(), "connections are open afterwards")
 		close(l.conns)
@@ -70,7 +71,7 @@ func TestConnectionsLeaveDescriptorsForTheStores(t *testing.T) {
 	})
 }
 
-// A client that does not read keeps the kernel from taking more than a send buffer.
+// If a client does not read, the kernel keeps at most one send buffer for it.
 func TestConnectionsHaveASmallSendBuffer(t *testing.T) {
 	l, err := listen(t.Context(), "http", "FANFARE_HTTP_ADDR", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -93,7 +94,7 @@ func TestConnectionsHaveASmallSendBuffer(t *testing.T) {
 	assert.LessOrEqualf(t, size, 2*sendBuffer, "the send buffer has %d bytes", size)
 }
 
-// A slow client may keep a connection for a bounded time, which is virtual here.
+// A slow client is cut after a bounded time. The test uses virtual time.
 func TestSlowClientsAreCut(t *testing.T) {
 	const request = "POST / HTTP/1.1\r\nHost: fanfare\r\nContent-Length: 2\r\n\r\n"
 	for _, tt := range []struct {
@@ -112,7 +113,7 @@ func TestSlowClientsAreCut(t *testing.T) {
 				client, server := net.Pipe()
 				l := oneConn{make(chan net.Conn, 1)}
 				l.conns <- server
-				cut := make(chan error, 1) // the handler's error
+				cut := make(chan error, 1) // the error in the handler
 				srv := newServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					_, err := io.ReadAll(r.Body)
 					if err == nil {

@@ -19,24 +19,24 @@ import (
 	"fanfare/internal/table/dynamo"
 )
 
-// waitLogged is the time between two log lines about a start that waits.
+// waitLogged is the time between two log lines of a start that waits.
 const waitLogged = time.Minute
 
-// noteTime bounds the note of a process's settings.
+// noteTime is the timeout for the note of a process's settings.
 const noteTime = 5 * time.Second
 
-// startRetries are the waits between two looks at the dependencies of a start.
+// startRetries returns the waits between two checks of the dependencies at a start.
 func startRetries() backoff.Exponential {
 	return backoff.Exponential{First: 250 * time.Millisecond, Most: 5 * time.Second}
 }
 
-// awaitDependencies asks all dependencies, and returns when the needed ones answer
-// (admin.Check). It waits for them as long as they are away: a process that ended would be
+// awaitDependencies runs all checks, and returns when the needed dependencies answer
+// (admin.Check). It waits for a needed dependency that is away: a process that ended would be
 // restarted, and a process that served could only refuse requests. It does not wait for other
-// dependencies. Its error names the dependencies that no waiting mends, or that were away at
-// the end of ctx.
+// dependencies. Its error names the dependencies that only an operator can repair, and the
+// needed dependencies that were away when ctx ended.
 func awaitDependencies(ctx context.Context, health *admin.Health, log *zap.Logger) error {
-	// reasons are the last real failures, by dependency: a timeout hides the cause.
+	// reasons has the last real failure of each dependency, because a timeout hides the cause.
 	reasons := map[string]error{}
 	var logged time.Time
 	for looks := 1; ; looks++ {
@@ -78,8 +78,8 @@ func awaitDependencies(ctx context.Context, health *admin.Health, log *zap.Logge
 	}
 }
 
-// decideLifetimes reads how long homes show posts, before the process serves. A process that
-// writes entries stores its own setting as the last decision.
+// decideLifetimes reads the time for which homes show posts, before the process serves. A
+// process that writes entries stores its own setting as the newest decision.
 func (p *process) decideLifetimes(ctx context.Context) error {
 	p.lifetimes = lifetime.New(lifetime.Config{
 		Store: table.Measure(p.eng.store, p.metrics.Table(obs.FlowFanout)), Now: p.opt.Now, Clock: p.clock, TTL: p.cfg.TimelineTTL, Log: p.work,
@@ -101,8 +101,8 @@ func (p *process) decideLifetimes(ctx context.Context) error {
 	}
 }
 
-// noteSettings stores the settings that all daemons must share, for fanfare doctor. An embedded process shares
-// its settings with no other process. Nothing depends on the note, so a start does not wait for it.
+// noteSettings stores the settings that all daemons must share, for fanfare doctor. A process on the embedded engine
+// shares its settings with no other process. Nothing depends on the note, so the start does not wait for the note.
 func (p *process) noteSettings(ctx context.Context) {
 	if p.eng.local {
 		return
@@ -119,7 +119,7 @@ func (p *process) noteSettings(ctx context.Context) {
 	}
 }
 
-// unusable is the error of a start without the named dependencies.
+// unusable returns the error of a start that cannot use the named dependencies.
 func unusable(names []string, reasons map[string]error) error {
 	var errs []error
 	for _, name := range names {
@@ -132,7 +132,7 @@ func unusable(names []string, reasons map[string]error) error {
 	return fmt.Errorf("%s cannot be used: %w", strings.Join(names, " and "), errors.Join(errs...))
 }
 
-// isPermanent reports whether only an operator can mend a failure at the start.
+// isPermanent reports whether only an operator can end a failure at the start.
 func isPermanent(err error) bool {
 	_, shaped := errors.AsType[*dynamo.SchemaError](err)
 	_, formatted := errors.AsType[*dynamo.FormatError](err)

@@ -20,12 +20,12 @@ import (
 	"fanfare/internal/queue/sqstest"
 )
 
-// markOf is DynamoDB's answer with the item that holds a table's format.
+// markOf returns DynamoDB's answer with the item that holds a table's format.
 func markOf(format int) string {
 	return fmt.Sprintf(`{"Item":{"PK":{"S":"format"},"SK":{"S":"format"},"format":{"N":"%d"}}}`, format)
 }
 
-// found is DynamoDB's answer to a GetItem of a start: the table's format, or the TTL of homes.
+// found returns DynamoDB's answer to a GetItem of a start: the table's format, or the TTL of homes.
 func found(request []byte) string {
 	if bytes.Contains(request, []byte("lifetimes")) {
 		return `{"Item":{"PK":{"S":"lifetimes"},"SK":{"S":"info"},"ttls":{"S":"0:2592000000"}}}`
@@ -33,7 +33,7 @@ func found(request []byte) string {
 	return markOf(1)
 }
 
-// startOnAWS starts a worker and returns the error of its start.
+// startOnAWS starts a worker, and returns the error of the start.
 func startOnAWS(t *testing.T) error {
 	t.Helper()
 	cfg, err := config.Load([]string{"FANFARE_ENGINE=aws", "FANFARE_TABLE=mine", "FANFARE_ADMIN_ADDR=127.0.0.1:0"}, config.Worker)
@@ -41,8 +41,8 @@ func startOnAWS(t *testing.T) error {
 	return daemon.Run(t.Context(), daemon.Options{Config: cfg, Roles: daemon.Roles{Likes: true}, Log: zap.NewNop()})
 }
 
-// A missing table, other keys or refused credentials do not change by waiting: the start fails at the first
-// answer, and its error names the remedy.
+// Waiting repairs neither a missing table, a table with other keys, nor refused credentials. So the start
+// fails at the first answer, and the error names the remedy.
 func TestAFaultThatNeedsAnOperatorFailsTheStartAtOnce(t *testing.T) {
 	fail := func(code string) string {
 		return fmt.Sprintf(`{"__type":"com.amazonaws.dynamodb.v20120810#%s","message":"m"}`, code)
@@ -89,7 +89,7 @@ func TestAFaultThatNeedsAnOperatorFailsTheStartAtOnce(t *testing.T) {
 	}
 }
 
-// A start on AWS notes the settings that all daemons must share, for fanfare doctor.
+// A start on AWS stores the settings that all daemons must share, for fanfare doctor.
 func TestAStartOnAWSNotesItsSettings(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()

@@ -22,7 +22,7 @@ import (
 	"fanfare/internal/queue/sqstest"
 )
 
-// outage is an AWS with an empty table, whose services may be away.
+// outage is an AWS with an empty table. Its services may be away.
 type outage struct {
 	sqs               *sqstest.Server
 	noQueues, noTable atomic.Bool
@@ -30,7 +30,7 @@ type outage struct {
 
 // ServeHTTP implements http.Handler.
 func (o *outage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, _ := io.ReadAll(r.Body) // the server watches the connection only after that
+	body, _ := io.ReadAll(r.Body) // the server notices the end of a connection only after the body was read
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	_, isQueue := strings.CutPrefix(r.Header.Get("X-Amz-Target"), "AmazonSQS.")
 	switch {
@@ -45,7 +45,7 @@ func (o *outage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// onAWS starts a daemon on the outage. at gets the daemon's addresses once the daemon serves.
+// onAWS starts a daemon that uses the outage. at gets the daemon's addresses once the daemon serves.
 func (o *outage) onAWS(t *testing.T, roles daemon.Roles, env ...string) (at <-chan daemon.Addresses, admin string) {
 	t.Helper()
 	server := httptest.NewServer(o)
@@ -59,7 +59,7 @@ func (o *outage) onAWS(t *testing.T, roles daemon.Roles, env ...string) (at <-ch
 	ctx, stop := context.WithCancel(t.Context())
 	ready, ended := make(chan daemon.Addresses, 1), make(chan error, 1)
 	go func() {
-		defer close(ready) // a start that fails keeps no test waiting
+		defer close(ready) // a failed start must not block the test
 		ended <- daemon.Run(ctx, daemon.Options{Config: cfg, Roles: roles, Log: zap.NewNop(), Ready: func(a daemon.Addresses) { ready <- a }})
 	}()
 	t.Cleanup(func() {
@@ -69,7 +69,7 @@ func (o *outage) onAWS(t *testing.T, roles daemon.Roles, env ...string) (at <-ch
 	return ready, admin
 }
 
-// answers requests a path on a new connection, and returns "" without an answer.
+// answers requests a path on a new connection, and returns the answer, "" for none.
 func answers(t *testing.T, addr, path string) (answer string, closes bool) {
 	t.Helper()
 	res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Get("http://" + addr + path)
@@ -89,7 +89,7 @@ func says(t *testing.T, addr, path, want string) {
 	assert.Equal(t, want, got, path)
 }
 
-// An outage of SQS must not stop reads, nor prevent the start of a process.
+// An outage of SQS must neither stop reads nor prevent the start of a process.
 func TestAnAPIStartsAndServesReadsWithoutItsQueues(t *testing.T) {
 	aws := &outage{sqs: sqstest.New(0)}
 	aws.noQueues.Store(true)
@@ -105,7 +105,7 @@ func TestAnAPIStartsAndServesReadsWithoutItsQueues(t *testing.T) {
 	disktest.Until(t, func() bool { ready, _ := answers(t, at.HTTP, "/readyz"); return strings.HasPrefix(ready, "200 ") })
 }
 
-// A process that starts waits for any missing dependency, and serves when the dependency is back.
+// A starting process waits for any missing needed dependency, and serves when the dependency is back.
 func TestAStartOutlivesAnOutageOfWhatItNeeds(t *testing.T) {
 	for name, row := range map[string]struct {
 		roles daemon.Roles
@@ -133,7 +133,7 @@ func TestAStartOutlivesAnOutageOfWhatItNeeds(t *testing.T) {
 	}
 }
 
-// stream opens a live home, and returns its end.
+// stream opens a live home, and returns a channel that gets the error at the stream's end.
 func stream(t *testing.T, addr, token string) (ended <-chan error) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addr+"/v1/home/stream", http.NoBody)
@@ -150,9 +150,9 @@ func stream(t *testing.T, addr, token string) (ended <-chan error) {
 	return end
 }
 
-// From the stop to the end of the drain, a client finds no change except in /servez and a request to use a new
-// connection, which its balancer leads to another process. A browser gives up a refused stream, so the process
-// accepts new streams, and all streams end properly with the drain.
+// From the stop to the end of the drain, a client sees only two changes: the answer of /servez, and the
+// request to use a new connection, which the balancer leads to another process. A browser does not retry a
+// refused stream. So the process still accepts streams, and all streams end properly with the drain.
 func TestADrainingProcessAnswersAsBefore(t *testing.T) {
 	dir := t.TempDir()
 	at, stop := start(t, settings(t, dir, "FANFARE_METRICS_ADDR=127.0.0.1:0", "FANFARE_DRAIN=2s"))
@@ -188,7 +188,7 @@ func TestADrainingProcessAnswersAsBefore(t *testing.T) {
 		says(t, addr, "/healthz", `200 {"status":"ok"}`)
 	}
 	answered := 0
-	for { // until the port is closed
+	for { // repeat until the port is closed
 		res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Get("http://" + at.HTTP + "/v1/me")
 		if err != nil {
 			assert.True(t, errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF), "the port closed: %v", err)

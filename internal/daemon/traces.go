@@ -6,7 +6,7 @@ import (
 	"fanfare/internal/trace/otlp"
 )
 
-// openTraces opens the traces of the process, if its environment enables them.
+// openTraces opens the traces of the process, if the environment enables traces.
 func (p *process) openTraces(ctx context.Context) (err error) {
 	service := "fanfare"
 	switch p.opt.Roles {
@@ -19,7 +19,7 @@ func (p *process) openTraces(ctx context.Context) (err error) {
 	}
 	p.traces, err = otlp.Open(ctx, p.opt.Environ, service, p.opt.Version, p.log.Named("traces"))
 	if p.traces != nil {
-		p.cleanups.add("traces", p.traces.Close) // before the stores: it needs its share of the time
+		p.cleanups.add("traces", p.traces.Close) // the traces need a part of the time for the stop
 	}
 	return err
 }

@@ -29,7 +29,7 @@ import (
 	tableembedded "fanfare/internal/table/embedded"
 )
 
-// collector is a server that takes traces (OTLP over HTTP).
+// collector is a server that receives traces (OTLP over HTTP).
 type collector struct {
 	t *testing.T
 	*httptest.Server
@@ -67,7 +67,8 @@ func newCollector(t *testing.T) *collector {
 	return c
 }
 
-// named returns the spans of a trace with a name. "" stands for any trace.
+// named returns the spans of a trace that have the given name. If trace is "", named
+// returns the spans of all traces.
 func (c *collector) named(trace, name string) []*otlptrace.Span {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -80,8 +81,8 @@ func (c *collector) named(trace, name string) []*otlptrace.Span {
 	return found
 }
 
-// tree returns a trace as lines. Each line is indented below its parent, with one of its attributes in
-// brackets.
+// tree returns a trace as lines, one for each span. Each line is indented below the line of its
+// parent, and has one attribute in brackets.
 func (c *collector) tree(trace string) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -123,7 +124,7 @@ func value(s *otlptrace.Span, name string) string {
 	return ""
 }
 
-// traced is a client whose requests belong to a trace.
+// traced returns a client whose requests belong to a trace.
 func traced(t *testing.T, url, token, trace string) *client.Client {
 	t.Helper()
 	transport := &http.Transport{DisableKeepAlives: true}
@@ -145,7 +146,7 @@ func (i inTrace) RoundTrip(r *http.Request) (*http.Response, error) {
 	return i.RoundTripper.RoundTrip(r)
 }
 
-// crowd writes followers of an author past the API, while no process runs.
+// crowd writes many followers of an author directly into the store, while no process runs.
 func crowd(t *testing.T, dir, author string, n int) {
 	t.Helper()
 	store, err := tableembedded.Open(filepath.Join(dir, "table"), tableembedded.Options{Now: time.Now, Log: zap.NewNop()})
@@ -164,7 +165,7 @@ func crowd(t *testing.T, dir, author string, n int) {
 
 const (
 	postTrace = "4bf92f3577b34da6a3ce929d0e0e4736"
-	likeTrace = "4bf92f3577b34da6a3ce929d0e0e473" // and a digit
+	likeTrace = "4bf92f3577b34da6a3ce929d0e0e473" // the test adds a last digit
 )
 
 // The caller's trace continues through the queue, to the last chunk.
@@ -201,7 +202,7 @@ func TestAPostIsOneTraceToItsLastChunk(t *testing.T) {
 	}
 }
 
-// A window counts the likes of many requests: its span links to each of their traces.
+// A window counts the likes of many requests, and its span has a link to the trace of each request.
 func TestAWindowOfLikesLinksToTheTraces(t *testing.T) {
 	dir := t.TempDir()
 	c := newCollector(t)
@@ -223,7 +224,7 @@ func TestAWindowOfLikesLinksToTheTraces(t *testing.T) {
 	until(t, "three likes in the window", func() bool {
 		return metric(t, at.Admin, `fanfare_queue_depth{state="in_flight",topic="likes"}`) == 3
 	})
-	require.NoError(t, stop()) // it ends the window
+	require.NoError(t, stop()) // the stop ends the window
 	windows := c.named("", "count likes")
 	require.Len(t, windows, 1)
 	var links []string
@@ -259,7 +260,7 @@ func TestWithoutACollectorThereAreNoTraces(t *testing.T) {
 	}
 }
 
-// A collector that hangs delays neither the work nor the stop, and counts as no failure.
+// A collector that hangs delays neither the work nor the stop, and is not a failure of the process.
 func TestACollectorThatHangsHoldsUpNothing(t *testing.T) {
 	hanging, release := make(chan struct{}, 100), make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { hanging <- struct{}{}; <-release }))

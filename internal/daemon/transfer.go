@@ -26,9 +26,8 @@ import (
 	tableembedded "fanfare/internal/table/embedded"
 )
 
-// OpenTransfer returns the parts of an import or an export of a configuration: on the table of
-// FANFARE_ENGINE=aws, or on a data directory that no other process has open. The caller must
-// call end.
+// OpenTransfer returns the parts of an import or an export, on the data of a configuration: on the table
+// of FANFARE_ENGINE=aws, or on a data directory that no other process has open. The caller must call end.
 func OpenTransfer(ctx context.Context, cfg config.Config, log *zap.Logger) (t transfer.Config, end func() error, err error) {
 	clk := clock.New(time.Now)
 	log = obs.Sampled(log, zap.WarnLevel)
@@ -57,14 +56,14 @@ func OpenTransfer(ctx context.Context, cfg config.Config, log *zap.Logger) (t tr
 	return t, func() error { return errors.Join(store.Close(), dir.Close(), synced(log)) }, nil
 }
 
-// synced writes the lines that a sampled logger holds. An error to sync a terminal or a
-// pipe does not matter.
+// synced writes the lines that a sampled logger still holds. An error from syncing a
+// terminal or a pipe does not matter.
 func synced(log *zap.Logger) error {
-	_ = log.Sync() // its error is no loss of a line
+	_ = log.Sync() // this error means no lost line
 	return nil
 }
 
-// users adapts the Forget of package removal to package fanout.
+// users makes the removals of package removal usable by package fanout.
 type users struct{ removals *removal.Removals }
 
 func (u users) Forget(ctx context.Context, user, event string, most int) (fanout.Forgotten, error) {
@@ -72,8 +71,8 @@ func (u users) Forget(ctx context.Context, user, event string, most int) (fanout
 	return fanout.Forgotten{Removed: done.Sum(), Unliked: done.Likes, Left: done.Left, Overtaken: done.Overtaken}, err
 }
 
-// OpenRemovals returns the Removals of a configuration, on the data of OpenTransfer and with its
-// queues. The caller must call end.
+// OpenRemovals returns the Removals of a configuration, on the same data as OpenTransfer and
+// with the queues of the configuration. The caller must call end.
 func OpenRemovals(ctx context.Context, cfg config.Config, log *zap.Logger) (r *removal.Removals, end func() error, err error) {
 	t, closeTable, err := OpenTransfer(ctx, cfg, log)
 	if err != nil {

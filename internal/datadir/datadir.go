@@ -1,9 +1,8 @@
 // Package datadir owns the directory in which the embedded engine keeps its data. It makes
-// the directory, holds the lock that keeps a second process out, checks the format of the
+// the directory, holds the lock that excludes a second process, checks the format of the
 // layout, keeps the secret that signs dev tokens, and marks a directory during a restore.
 //
-// It must never remove anything, and never look into the directories of the table and
-// the queue.
+// Package datadir must never remove anything, and never read the directories of the table and the queue.
 package datadir
 
 import (
@@ -20,9 +19,9 @@ import (
 	"fanfare/internal/disk"
 )
 
-// format is the format of the directory and of all data in it. This version writes and reads
-// only this format. Development versions before v0.1.0 wrote lower ones. From v0.1.0 on each
-// format stays readable.
+// format is the format of the directory and of all data in the directory. This version
+// writes and reads only this format. Development versions before v0.1.0 wrote lower formats.
+// Later versions than v0.1.0 can read each format since v0.1.0.
 const format = 2
 
 // Names in the directory.
@@ -31,16 +30,16 @@ const (
 	formatFile = "FORMAT"
 )
 
-// The directories of the stores, and the file of the secret. Together with the format
-// they are the whole state.
+// The directories of the stores, and the file of the secret. Together with the format, they
+// are the whole state.
 const (
 	Table      = "table"
 	Queue      = "queue"
 	SecretFile = "dev-secret"
 )
 
-// restoring is the format of a directory that a restore has not filled yet, so that no
-// version reads its files as data.
+// restoring is the format of a directory while a restore fills it, so that no version reads
+// its files as data.
 const restoring = "restoring"
 
 // Dir is a data directory that this process owns.
@@ -49,8 +48,8 @@ type Dir struct {
 	lock *os.File
 }
 
-// Open takes the lock of the data directory at path, and makes the directory if needed.
-// Its errors name the path and the remedy.
+// Open takes the lock of the data directory at path, and makes the directory if it is
+// missing. Errors of Open name the path and the remedy.
 func Open(path string) (*Dir, error) {
 	if err := disk.MakeDir(nil, path); err != nil {
 		return nil, fmt.Errorf("data directory %s cannot be made: choose another: %w", path, err)
@@ -70,8 +69,8 @@ func takeLock(path string) (lock *os.File, err error) {
 	if err != nil {
 		return nil, notWritable(path, err)
 	}
-	// The lock belongs to the open file. So it also keeps out a second instance in this
-	// process, and it ends with the process in any case.
+	// The lock belongs to the open file. So the lock also excludes a second instance in
+	// this process, and it always ends with the process.
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			err = fmt.Errorf("data directory %s is in use by another process: stop that one, or choose another directory", path)
@@ -85,12 +84,11 @@ func takeLock(path string) (lock *os.File, err error) {
 
 // State is the state of a data directory.
 type State struct {
-	// Exists reports whether the directory exists. InUse reports whether a process has it
-	// open.
+	// Exists reports whether the directory exists. InUse reports whether a process has the directory open.
 	Exists, InUse bool
 }
 
-// Look returns the state of the data directory at path. It changes nothing. It returns the
+// Look returns the state of the data directory at path, and changes nothing. It returns the
 // same errors as Open, except for a directory in use.
 func Look(path string) (State, error) {
 	lock, err := os.Open(filepath.Join(path, lockFile))
@@ -100,10 +98,10 @@ func Look(path string) (State, error) {
 	if err != nil {
 		return State{}, notWritable(path, err)
 	}
-	// A shared lock only refuses a start at this very moment.
+	// A shared lock refuses only a start at the same moment.
 	err = syscall.Flock(int(lock.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
 	state := State{Exists: true, InUse: errors.Is(err, syscall.EWOULDBLOCK)}
-	if err := lock.Close(); err != nil { // the close ends the lock, too
+	if err := lock.Close(); err != nil { // the close also ends the lock
 		return state, err
 	}
 	if err := syscall.Access(path, accessWrite); err != nil {
@@ -142,19 +140,19 @@ func lookAbove(path string) error {
 	}
 }
 
-// Path returns the path of name in the directory.
+// Path returns the path of the file name in the directory.
 func (d *Dir) Path(name string) string { return filepath.Join(d.path, name) }
 
 // Close releases the lock.
 func (d *Dir) Close() error { return d.lock.Close() }
 
-// Secret returns the secret that signs dev tokens. The first call makes it.
+// Secret returns the secret that signs dev tokens. If there is no secret, Secret makes one.
 func (d *Dir) Secret() ([]byte, error) {
 	secret, err := ReadSecret(d.path)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return secret, err
 	}
-	secret = []byte(rand.Text() + rand.Text()) // 52 characters, 256 bits or more
+	secret = []byte(rand.Text() + rand.Text()) // 52 characters, at least 256 bits
 	if err := WriteFile(d.Path(SecretFile), secret); err != nil {
 		return nil, fmt.Errorf("data directory %s: the dev secret cannot be stored: %w", d.path, err)
 	}
@@ -170,9 +168,9 @@ func ReadSecret(path string) ([]byte, error) {
 	return secret, nil
 }
 
-// OpenEmpty is Open for a restore. It refuses a directory that is not empty, except for the
-// remains of an unfinished restore, whose names it returns. The directory cannot be opened
-// as data until Filled.
+// OpenEmpty opens a directory for a restore. It refuses a directory that is not empty,
+// unless the files are the remains of an unfinished restore: then it returns their names.
+// The directory cannot be opened as data until Filled was called.
 func OpenEmpty(path string) (dir *Dir, remains []string, err error) {
 	if err := disk.MakeDir(nil, path); err != nil {
 		return nil, nil, fmt.Errorf("data directory %s cannot be made: choose another: %w", path, err)
@@ -208,7 +206,7 @@ func OpenEmpty(path string) (dir *Dir, remains []string, err error) {
 	return &Dir{path, lock}, remains, nil
 }
 
-// Filled marks the directory of OpenEmpty as one with data, of this version's format.
+// Filled marks the directory of OpenEmpty as a directory with data of this version's format.
 func (d *Dir) Filled() error {
 	if err := WriteFile(d.Path(formatFile), []byte(strconv.Itoa(format)+"\n")); err != nil {
 		return notWritable(d.path, err)
@@ -216,13 +214,13 @@ func (d *Dir) Filled() error {
 	return nil
 }
 
-// Emptied marks the directory of OpenEmpty as empty, once its remains are gone.
+// Emptied marks the directory of OpenEmpty as empty. Call Emptied after the remains were removed.
 func (d *Dir) Emptied() error { return os.Remove(d.Path(formatFile)) }
 
 // Format returns the format of the layout.
 func (d *Dir) Format() int { return format }
 
-// CheckFormat refuses data of a format that this version cannot read.
+// CheckFormat returns an error for data of a format that this version cannot read.
 func CheckFormat(data, stored string) error {
 	if n, err := strconv.Atoi(stored); err == nil && 0 < n && n < format {
 		return fmt.Errorf("%s has format %d, which a development version before v0.1.0 wrote: choose a new directory", data, n)
@@ -247,7 +245,7 @@ func checkFormat(path string) error {
 	return nil
 }
 
-// absent is the format of a new data directory.
+// absent stands for the format of a new data directory.
 const absent = "none"
 
 // readFormat returns the stored format of the layout.
@@ -270,7 +268,7 @@ func notWritable(path string, err error) error {
 	return fmt.Errorf("data directory %s is not writable: choose another, or let this user write to it: %w", path, err)
 }
 
-// WriteFile stores a file. After a crash the file is whole or absent.
+// WriteFile stores a file. After a crash the file is complete or absent.
 func WriteFile(path string, data []byte) (err error) {
 	tmp, err := os.OpenFile(path+".tmp", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {

@@ -16,7 +16,7 @@ func open(t *testing.T, path string) *datadir.Dir {
 	t.Helper()
 	dir, err := datadir.Open(path)
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = dir.Close() }) // some tests have closed it already
+	t.Cleanup(func() { _ = dir.Close() }) // some tests have already closed the directory
 	return dir
 }
 
