@@ -12,7 +12,7 @@ import (
 // the suffix of the dead-letter queue.
 var topicName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,60}$`)
 
-// CheckTopic refuses a topic that no backend could name. Its error wraps ErrInvalid.
+// CheckTopic refuses a topic whose name some backend cannot use. Its error wraps ErrInvalid.
 func CheckTopic(topic string) error {
 	if !topicName.MatchString(topic) {
 		return fmt.Errorf("topic %q: want 1 to 60 letters, digits, - or _: %w", topic, ErrInvalid)
@@ -21,8 +21,8 @@ func CheckTopic(topic string) error {
 }
 
 // Check is for backends. It refuses a message that SQS would refuse, so that all backends
-// accept the same messages. A backend calls Check before it sends anything. The error
-// wraps ErrTooLarge or ErrInvalid.
+// accept the same messages. A backend calls Check before each send. The error wraps ErrTooLarge
+// or ErrInvalid.
 func Check(msgs ...*message.Message) error {
 	for _, msg := range msgs {
 		if err := check(msg); err != nil {
@@ -107,7 +107,7 @@ func printable[T ~string | ~[]byte](text T) bool {
 	return len(text) > 0
 }
 
-// allowed reports whether SQS carries r: it carries the characters of XML 1.0.
+// allowed reports whether SQS carries r. SQS carries the characters of XML 1.0.
 func allowed(r rune) bool {
 	return r >= ' ' && r != '\uFFFE' && r != '\uFFFF' || r == '\t' || r == '\n' || r == '\r'
 }

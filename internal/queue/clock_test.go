@@ -17,8 +17,9 @@ import (
 	"fanfare/messages"
 )
 
-// A consumer whose clock is in doubt hands back a message that it would refuse for its age, because another
-// consumer may have the right clock. When its own clock is right, the consumer handles the message.
+// If a message seems too old, but the consumer's clock is in doubt, the consumer hands the message back,
+// because another consumer may have the right clock. When its own clock is right, the consumer handles the
+// message.
 func TestAClockInDoubtMakesNoDeadLetters(t *testing.T) {
 	for _, skew := range []time.Duration{40 * 24 * time.Hour, -3 * 24 * time.Hour} {
 		synctest.Test(t, func(t *testing.T) {

@@ -18,27 +18,31 @@ import (
 	"fanfare/messages"
 )
 
-// MaxAttempts is how often a message may fail with an error that is neither transient
-// nor permanent. After that it becomes a dead letter with its error.
+// MaxAttempts is the maximum number of failures of a message with errors that are neither
+// transient nor permanent. After more failures, the message becomes a dead letter with the last
+// error.
 const MaxAttempts = 20
 
-// MaxUnsent is how often a message is redelivered if its work is done but its event cannot be
-// sent, within about half a minute. Then the message becomes a dead letter with the error.
+// MaxUnsent is the maximum number of redeliveries of a message whose work is done, but whose
+// event cannot be sent. The redeliveries take about half a minute. Then the message becomes a
+// dead letter with the error.
 const MaxUnsent = 5
 
 // Handler processes one event. Its error decides the message's next step:
 //
 //   - nil: the message is removed.
-//   - *messages.PermanentError: it becomes a dead letter at once, with the reason.
-//   - *Later: it is redelivered after the delay. This never makes it a dead letter.
-//   - *messages.EarlyError: it is redelivered with backoff, at the latest when it is due. This
-//     never makes it a dead letter.
-//   - *clock.DoubtError: it is redelivered with backoff. This never makes it a dead letter.
-//   - an *UnsentError: it is redelivered with backoff. After more than MaxUnsent receives it
-//     becomes a dead letter with the error, and a redrive sends the event.
-//   - an error for which Transient is true: it is redelivered with backoff.
-//   - any other: it is redelivered with backoff. After more than MaxAttempts receives it
-//     becomes a dead letter with the error.
+//   - *messages.PermanentError: the message becomes a dead letter at once, with the reason.
+//   - *Later: the message is redelivered after the delay. It never becomes a dead letter
+//     because of this error.
+//   - *messages.EarlyError: the message is redelivered with backoff, at the latest when it is
+//     due. It never becomes a dead letter because of this error.
+//   - *clock.DoubtError: the message is redelivered with backoff. It never becomes a dead
+//     letter because of this error.
+//   - an *UnsentError: the message is redelivered with backoff. After more than MaxUnsent
+//     receives it becomes a dead letter with the error, and a redrive sends the event.
+//   - an error for which Transient is true: the message is redelivered with backoff.
+//   - any other error: the message is redelivered with backoff. After more than MaxAttempts
+//     receives it becomes a dead letter with the error.
 type Handler func(ctx context.Context, e messages.Event) error
 
 // Later is the answer of a Handler that postpones a message on purpose.
@@ -53,7 +57,7 @@ type Later struct { //nolint:errname // a handler asks for it in words: return &
 
 func (l *Later) Error() string { return "left for later: " + l.Reason }
 
-// Consumer reads the messages of one topic and gives each to a Handler.
+// Consumer reads the messages of one topic and gives each message to a Handler.
 type Consumer struct {
 	Topic  string
 	Broker interface {
@@ -61,27 +65,24 @@ type Consumer struct {
 		DeadLetters
 	}
 	Handle Handler
-	// Workers is how many messages are handled at the same time.
+	// Workers is the number of messages that are handled at the same time.
 	Workers int
-	// Grace is how long handlers may continue after the stop before their context is
-	// cancelled.
+	// Grace is the time for which handlers may continue after the stop. Then their context is cancelled.
 	Grace time.Duration
-	// Now is the clock that decides whether an event is too old. It does not decide while
-	// Clock, if not nil, doubts it.
+	// Now is the clock that decides whether an event is too old. While Clock, if not nil,
+	// reports a doubt, nothing is decided by age.
 	Now   func() time.Time
 	Clock *clock.Clock
 	// Taken, if not nil, is called with the id of each message whose work begins. Observe is
-	// Answerer's.
+	// the Observe of Answerer.
 	Taken   func(id string)
 	Observe func(Answered)
 	Log     *zap.Logger
-	// Tracer, if not nil, makes a span for each event, in the trace of the event's
-	// message.
+	// Tracer, if not nil, makes a span for each event, in the trace that the event's message carries.
 	Tracer oteltrace.Tracer
 }
 
-// Run consumes until ctx ends, then stops as Session does. It returns when all its
-// goroutines have ended.
+// Run consumes until ctx ends, and then stops as Session does. It returns when all its goroutines have ended.
 func (c *Consumer) Run(ctx context.Context) error {
 	session := Session{Subscriber: c.Broker, Topic: c.Topic, Grace: c.Grace}
 	return session.Run(ctx, func(working context.Context, in <-chan *message.Message) {
@@ -123,12 +124,12 @@ func (c *Consumer) process(working context.Context, msg *message.Message) {
 	Answerer{Topic: c.Topic, Dead: c.Broker, Observe: c.Observe, Log: c.Log}.Answer(ctx, msg, err, working.Err() != nil)
 }
 
-// Answerer answers messages by their handler's errors, as Handler describes. It serves
-// Consumer, and consumers that read a subscription themselves.
+// Answerer answers messages according to the errors of their handler, as Handler describes.
+// Consumer uses Answerer, and so do consumers that read a subscription themselves.
 type Answerer struct {
 	Topic string
 	Dead  DeadLetters
-	// Observe, if not nil, is called with each answer. It must be quick.
+	// Observe, if not nil, is called with each answer, and must return quickly.
 	Observe func(Answered)
 	Log     *zap.Logger
 }
@@ -137,8 +138,8 @@ type Answerer struct {
 type Result string
 
 // The results. ResultAgain means that the message failed and is redelivered. ResultLater means that
-// the message was left for later or is not due yet, which is no fault. A dead letter was refused by
-// its handler for good, or failed MaxAttempts times.
+// the message was left for later or is not due yet, which is not a failure. A dead letter was
+// refused by its handler (ResultRefused), or failed MaxAttempts times (ResultAttempts).
 const (
 	ResultDone       Result = "done"
 	ResultAgain      Result = "again"
@@ -148,7 +149,7 @@ const (
 	ResultAttempts   Result = "attempts"
 )
 
-// Answered is the end of one receive of a message.
+// Answered describes one receive of a message that was answered.
 type Answered struct {
 	Topic string
 	// ID is the message's id.
@@ -162,8 +163,8 @@ type Answered struct {
 	After time.Duration
 }
 
-// Answer acks msg, makes it a dead letter, or nacks it. If stopping is true, it returns a
-// failed message to the queue, whatever the error.
+// Answer acks msg, makes msg a dead letter, or nacks msg. If stopping is true, it returns a
+// failed message to the queue, whatever the error is.
 func (a Answerer) Answer(ctx context.Context, msg *message.Message, err error, stopping bool) {
 	result := ResultDone
 	if err == nil {
@@ -202,7 +203,7 @@ func (a Answerer) answerFailed(ctx context.Context, msg *message.Message, err er
 	case isEarly: // another consumer's clock may be right
 		result = ResultLater
 		receive.RetryAfter(min(early.Wait, receive.Delay()))
-		log.Warn("from ahead of the clock, the message comes again: set the clocks of the processes right")
+		log.Warn("from ahead of the clock, the message is redelivered: set the clocks of the processes right")
 	case isDoubt: // the log reports a doubt once
 		log.Debug("left until the clock is right")
 	case isPermanent, isUnsent && receive.Receives > MaxUnsent, receive.Receives > MaxAttempts && !Transient(err):
@@ -214,7 +215,7 @@ func (a Answerer) answerFailed(ctx context.Context, msg *message.Message, err er
 		}
 		if dlErr := a.Dead.DeadLetter(ctx, a.Topic, msg, reason); dlErr != nil {
 			receive.failed = true
-			log.Error("dead letter not stored, the message comes again", zap.NamedError("dead_letter_error", dlErr))
+			log.Error("dead letter not stored, the message is redelivered", zap.NamedError("dead_letter_error", dlErr))
 			break
 		}
 		log.Warn("dead letter")
@@ -225,15 +226,15 @@ func (a Answerer) answerFailed(ctx context.Context, msg *message.Message, err er
 		return ResultAttempts
 	default:
 		receive.failed = !isUnsent
-		log.Warn("failed, the message comes again", zap.Duration("after", receive.Delay()))
+		log.Warn("failed, the message is redelivered", zap.Duration("after", receive.Delay()))
 	}
 	msg.Nack()
 	return result
 }
 
-// handle decodes msg and runs the handler. A panic of the handler costs one message an
-// attempt, and does not end the process. A panic that the handler caught on another
-// goroutine arrives as its error.
+// handle decodes msg and runs the handler. A panic of the handler costs one attempt of one
+// message, and does not end the process. If the handler itself recovers a panic of another
+// goroutine, that panic is the handler's error.
 func (c *Consumer) handle(ctx context.Context, msg *message.Message) error {
 	err := panics.Catch(func() error {
 		event, err := Event(msg)

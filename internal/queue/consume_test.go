@@ -24,8 +24,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// broker is a queue in memory that records the answers. It delivers a nacked message
-// again after its delay, and closes its channel when the subscription ends.
+// broker is a queue in memory that records the answers. It redelivers a nacked message after
+// its delay, and closes its channel when the subscription ends.
 type broker struct {
 	mu      sync.Mutex
 	in      chan *message.Message
@@ -33,8 +33,8 @@ type broker struct {
 	dead    map[string]string
 	deadErr error
 	ended   chan struct{}
-	// answers and ending count the goroutines of messages and of the subscription's end, until they have
-	// ended.
+	// answers counts the running goroutines of messages. ending counts the running goroutines that end a
+	// subscription.
 	answers, ending sync.WaitGroup
 }
 
@@ -64,8 +64,8 @@ func (b *broker) Subscribe(ctx context.Context, _ string) (<-chan *message.Messa
 
 func (b *broker) Close() error { return nil }
 
-// deliver offers a message until it is acked or the subscription ends. receives is the
-// number of its first receive.
+// deliver offers a message until the message is acked or the subscription ends. receives is the
+// receive count of the first receive.
 func (b *broker) deliver(msg *message.Message, receives int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -162,10 +162,10 @@ func eventAt(t *testing.T, at time.Time) *message.Message {
 	return msg
 }
 
-// consuming runs a consumer in virtual time while test runs, then stops it. It uses one
-// thread only: the broker's time.After(0) runs on the thread that waits for it. Two timers
-// of one bubble share a context of the race detector, and end the process if they run at
-// the same time (runtime/time.go, unlockAndRun).
+// consuming runs a consumer in virtual time while test runs, and then stops the consumer. It
+// uses only one thread: the timer of the broker's time.After(0) runs on the thread that waits.
+// Two timers of one bubble share a context of the race detector. If they run at the same time
+// on two threads, the process ends (runtime/time.go, unlockAndRun).
 func consuming(t *testing.T, handle queue.Handler, test func(t *testing.T, b *broker, stop func())) {
 	t.Helper()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
@@ -197,8 +197,8 @@ func TestHandledMessageIsAcked(t *testing.T) {
 	})
 }
 
-// A message is recorded before its work, so that a hanging message shows. A failure is separate from a wait by
-// design.
+// The consumer reports a message before its work, so that a hanging message is visible. A failure and a
+// deliberate wait have different results.
 func TestAMessageIsNotedBeforeItsWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, msg := newBroker(), event(t)
@@ -301,7 +301,7 @@ func TestFailureBacksOffAndDiesAfterMaxAttempts(t *testing.T) {
 	})
 }
 
-// A queue of events that fails for hours must not fill the queue of the work.
+// If the queue of events fails for hours, it must not fill the queue of the work.
 func TestAnEventThatIsNotSentMakesADeadLetterSoon(t *testing.T) {
 	down := &queue.UnavailableError{Op: "send", Err: errors.New("no such queue")}
 	unsent := fmt.Errorf("fan-out: %w", &queue.UnsentError{Queue: "out", Err: down})
@@ -363,8 +363,8 @@ func TestLaterNeverKillsAMessage(t *testing.T) {
 	}
 }
 
-// TestAnEventFromAheadWaitsUntilItIsDue delivers an event of a process whose clock is an
-// hour ahead, or to a consumer whose clock is an hour behind. The event is redelivered
+// TestAnEventFromAheadWaitsUntilItIsDue delivers an event of a process whose clock is an hour
+// ahead. The same happens if the consumer's clock is an hour behind. The event is redelivered
 // soon, because another consumer may have the right clock.
 func TestAnEventFromAheadWaitsUntilItIsDue(t *testing.T) {
 	var handled time.Time
@@ -451,7 +451,7 @@ func TestStopCancelsAndHandsBackAfterTheGrace(t *testing.T) {
 	}, func(t *testing.T, b *broker, stop func()) {
 		t.Helper()
 		msg := event(t)
-		b.deliver(msg, 300) // another failure would make it a dead letter
+		b.deliver(msg, 300) // one more failure would make the message a dead letter
 		synctest.Wait()
 		stop()
 		pass(9 * time.Second)
@@ -461,13 +461,13 @@ func TestStopCancelsAndHandsBackAfterTheGrace(t *testing.T) {
 		if len(got) == 0 || b.reason(msg) != "" {
 			t.Errorf("answers %v, dead letter %q, want it handed back", got, b.reason(msg))
 		}
-		for _, a := range got { // the subscription may deliver it once more before it ends
+		for _, a := range got { // the subscription may redeliver the message once before it ends
 			assert.Equal(t, answer{delay: 0}, a)
 		}
 	})
 }
 
-// one is a broker with one message, whose context outlives its handler.
+// one is a broker with one message. The context of the message lives longer than its handler.
 type one struct {
 	*broker
 	msg *message.Message
@@ -480,7 +480,7 @@ func (o one) Subscribe(context.Context, string) (<-chan *message.Message, error)
 	return in, nil
 }
 
-// A handler may start work that ends only with its context.
+// A handler may start work that ends only when its context ends.
 func TestAHandlersContextEndsWithIt(t *testing.T) {
 	msg := event(t)
 	var ended <-chan struct{}

@@ -19,8 +19,8 @@ const MaxReason = 1000
 // maxNote bounds the part of a reason that Note adds, in bytes.
 const maxNote = 400
 
-// NewDeadLetter is for backends. It returns the letter that DeadLetter stores for msg.
-// The reason is cut to 1,000 bytes of text that SQS accepts.
+// NewDeadLetter is for backends. It returns the letter that DeadLetter stores for msg. The
+// reason is cut to 1,000 bytes, and has only text that SQS accepts.
 func NewDeadLetter(topic string, msg *message.Message, reason string, now time.Time) DeadLetter {
 	return DeadLetter{
 		ID:       msg.UUID,
@@ -33,8 +33,8 @@ func NewDeadLetter(topic string, msg *message.Message, reason string, now time.T
 	}
 }
 
-// Message is for backends. It returns d as the message in a dead-letter queue: the
-// fields of the letter are entries of its metadata.
+// Message is for backends. It returns d as a message for a dead-letter queue: the fields of the
+// letter are metadata entries of the message.
 func (d *DeadLetter) Message() *message.Message {
 	msg := message.NewMessage(d.ID, d.Payload)
 	maps.Copy(msg.Metadata, d.Metadata)
@@ -52,9 +52,9 @@ func (d *DeadLetter) Original() *message.Message {
 	return msg
 }
 
-// ParseDeadLetter is for backends. It is the reverse of DeadLetter.Message. A message
-// without a reason was put into the dead-letter queue by the transport itself, after too
-// many receives.
+// ParseDeadLetter is for backends. It is the reverse of DeadLetter.Message. If a message has no
+// reason, the transport itself put the message into the dead-letter queue, after too many
+// receives.
 func ParseDeadLetter(topic string, msg *message.Message) DeadLetter {
 	d := DeadLetter{ID: msg.UUID, Topic: topic, Payload: msg.Payload, Metadata: maps.Clone(msg.Metadata)}
 	if d.Metadata == nil {
@@ -70,8 +70,8 @@ func ParseDeadLetter(topic string, msg *message.Message) DeadLetter {
 		d.Reason = messages.ReasonReceived.Because("without an answer")
 	}
 	take(MetaSource) // the caller knows the topic
-	// If another tool wrote the time or the number in another form, the field stays zero:
-	// it is only for people, and no code uses it.
+	// If another tool wrote the time or the number in another form, the field stays zero: the
+	// field is only for people, and no code uses the field.
 	if at, err := rfc3339.Parse(take(MetaFailedAt)); err == nil {
 		d.FailedAt = at
 	}
@@ -81,20 +81,20 @@ func ParseDeadLetter(topic string, msg *message.Message) DeadLetter {
 	return d
 }
 
-// Selected is for backends. It reports whether ids contains d's ID, or is empty.
+// Selected is for backends. It reports whether ids contains the ID of d, or is empty.
 func (d *DeadLetter) Selected(ids []string) bool {
 	return len(ids) == 0 || slices.Contains(ids, d.ID)
 }
 
-// Note is for backends. It adds a note to the reason of d, which is cut to make room.
+// Note is for backends. It adds a note to the reason of d. To make room, it cuts the former reason.
 func (d *DeadLetter) Note(note string) {
 	note = cut("; "+note, maxNote)
 	d.Reason = cut(d.Reason, MaxReason-len(note)) + note
 }
 
-// Refusal is for backends. It returns the reason why Redrive leaves d in the dead-letter
-// queue: no backend takes such a message, or the caller refuses the letter. refuse may be
-// nil.
+// Refusal is for backends. It returns the reason why Redrive leaves d in the dead-letter queue,
+// nil for none: no backend accepts such a message, or the caller refuses the letter. refuse may
+// be nil.
 func (d *DeadLetter) Refusal(refuse func(DeadLetter) error) error {
 	if err := Check(d.Original()); err != nil {
 		return err

@@ -18,8 +18,8 @@ import (
 	"fanfare/messages"
 )
 
-// The age of a message counts from its event, or from the time that its handler names as due.
-// Waits after a failure and for other work are part of the age.
+// The age of a message counts from the time of its event, or from the due time that its handler
+// sets. Waits after a failure and waits for other work are part of the age.
 func TestTheAgeOfAMessageCountsFromWhenItWasDue(t *testing.T) {
 	const wait = 6 * time.Minute
 	due := func(ctx context.Context, e messages.Event, after time.Duration) error {

@@ -8,28 +8,27 @@ import (
 	"fanfare/messages"
 )
 
-// ErrInvalid is wrapped by Publish for a topic or a message that some backend cannot
-// carry unchanged. That call published nothing.
+// ErrInvalid is wrapped by Publish for a topic or a message that some backend cannot carry
+// unchanged. A call that returns it has published nothing.
 var ErrInvalid = errors.New("invalid message")
 
 // ErrTooLarge is wrapped by Publish for a message over MaxMessageBytes or with more than
-// MaxMetadata entries. That call published nothing.
+// MaxMetadata entries. A call that returns it has published nothing.
 var ErrTooLarge = errors.New("message too large")
 
 // ErrClosed is wrapped by calls on a closed Publisher or Subscriber.
 var ErrClosed = errors.New("queue is closed")
 
-// ErrNotMeant is an answer of the caller of Redrive: the letter stays, and does not count as
-// refused.
+// ErrNotMeant is an answer of the function refuse of Redrive: the letter stays, and does not count as refused.
 var ErrNotMeant = errors.New("this dead letter is not meant")
 
-// ErrEnough is ErrNotMeant for this letter and all later ones.
+// ErrEnough is an answer like ErrNotMeant, for this letter and all later letters.
 var ErrEnough = errors.New("enough dead letters")
 
-// UnsentError is the answer of a handler whose work is done, and whose event for other
-// programs was not sent. The message is redelivered, since the work may be repeated, but no
-// more than MaxUnsent times: a long failure of the event queue must not fill the queues of
-// the work.
+// UnsentError is the answer of a handler whose work is done, but whose event for other programs
+// was not sent. The message is redelivered, since the work may be repeated. But it is
+// redelivered at most MaxUnsent times: a long failure of the event queue must not fill the
+// queues of the work.
 type UnsentError struct {
 	// Queue is the name of the queue of events.
 	Queue string
@@ -42,8 +41,9 @@ func (e *UnsentError) Error() string {
 
 func (e *UnsentError) Unwrap() error { return e.Err }
 
-// UnavailableError wraps a failure that a retry may mend: throttling, a lost connection,
-// a timeout. Whether the call took effect is unknown. Callers answer 503 or back off.
+// UnavailableError wraps a failure that a retry may repair: throttling, a lost connection, or a
+// timeout. It is unknown whether the call took effect. The API answers 503 for such an error,
+// and a worker backs off.
 type UnavailableError struct {
 	Op  string
 	Err error
@@ -58,10 +58,10 @@ func (e *UnavailableError) Unwrap() error { return e.Err }
 // Unavailable marks the error for Transient.
 func (*UnavailableError) Unavailable() {}
 
-// Transient reports whether time alone can mend err: a backend is unavailable, the queue
-// was closed at the stop of the process, or a context ended. Each backend knows its
-// transient failures, and returns them as an error with the method Unavailable: the
-// UnavailableError of this package or of package table.
+// Transient reports whether time alone can repair err: a backend is unavailable, the queue was
+// closed at the stop of the process, or a context ended. Each backend knows its transient
+// failures, and returns them as an error with the method Unavailable: the UnavailableError of
+// this package or of package table.
 func Transient(err error) bool {
 	_, unavailable := errors.AsType[interface {
 		error

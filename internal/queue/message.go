@@ -11,9 +11,9 @@ import (
 	"fanfare/messages"
 )
 
-// Message returns an encoded event for Publish, with its group key and the trace of ctx. ctx
-// bounds the publish. The event must not change afterwards: a consumer in the same process may
-// get the event itself.
+// Message returns an encoded event for Publish, with the event's group key and the trace of
+// ctx. ctx bounds the publish. The event must not change afterwards, because a consumer in the
+// same process may get the event itself.
 func Message(ctx context.Context, e messages.Event) (*message.Message, error) {
 	payload, err := messages.Encode(e)
 	if err != nil {
@@ -34,15 +34,15 @@ type encoded struct {
 	payload  []byte
 }
 
-// Original is an event as it was published, for backends to keep beside its message. Backends
-// cannot read the event. The zero value has none.
+// Original is an event as it was published. Backends keep the event beside its message, and
+// cannot read the event. The zero value has no event.
 type Original struct{ event messages.Event }
 
-// Known reports whether there is an event.
+// Known reports whether o has an event.
 func (o Original) Known() bool { return o.event != nil }
 
 // OriginalOf is for backends in the process of the publisher. It returns the event that Message
-// encoded into msg, or none if the payload was replaced.
+// encoded into msg. If the payload was replaced, the result has no event.
 func OriginalOf(msg *message.Message) Original {
 	e, ok := msg.Context().Value(encodedKey{}).(encoded)
 	if !ok || len(msg.Payload) != len(e.payload) || &msg.Payload[0] != &e.payload[0] {
@@ -51,9 +51,9 @@ func OriginalOf(msg *message.Message) Original {
 	return e.original
 }
 
-// Event returns the event of a received message: the original if the backend kept it, else the
-// decoded payload. It sets the event's group in the receive, and the due time, which is the time of
-// the event's id. It returns the errors of messages.Decode.
+// Event returns the event of a received message: the original if the backend kept it, and otherwise
+// the decoded payload. It sets the group of the receive to the event's group. It sets the due time
+// to the time of the event's id. It returns the errors of messages.Decode.
 func Event(msg *message.Message) (messages.Event, error) {
 	receive := ReceiveOf(msg)
 	e := receive.Original.event

@@ -14,11 +14,11 @@ import (
 
 const (
 	// outageGroups is the number of groups whose last answers an Outage keeps. outageLeast is
-	// the smallest number of failing groups that counts as an outage.
+	// the minimum number of failing groups that counts as an outage.
 	outageGroups = 64
 	outageLeast  = 4
-	// outageRest is the longest rest. outageMemory is the age after which an answer does not count.
-	// It is longer than the longest rest, so that a lasting outage is not forgotten between two
+	// outageRest is the maximum rest. outageMemory is the age after which an answer no longer
+	// counts. It is longer than outageRest, so that a lasting outage is not forgotten between two
 	// rests.
 	outageRest   = 10 * time.Second
 	outageMemory = 15 * time.Second
@@ -27,26 +27,27 @@ const (
 const (
 	// RestBatch is the number of messages that a subscription may receive between two rests.
 	RestBatch = 10
-	// RestLook is how soon a rest has to notice that Rest got shorter.
+	// RestLook is the maximum time until a rest notices that Rest has become shorter.
 	RestLook = time.Second
 )
 
-// Outage is for backends. It slows the receives of one subscription while its messages mostly fail.
-// Further messages would fail too, and processes whose work succeeds could not receive them. The
-// share of failing groups decides, not the share of failing messages, so one user's failing messages
-// slow nobody else (I8). Rests never stop the receives: the next message must be able to show that
-// the outage is over.
+// Outage is for backends. It slows the receives of one subscription while most of its messages fail.
+// Without the rests, the subscription would receive further messages and fail, and processes whose
+// work succeeds could not receive these messages. The share of failing groups decides, not the share
+// of failing messages, so one user's failing messages slow nobody else (I8). Rests never stop the
+// receives completely, because the next message must be able to show that the outage is over.
 //
 // Failures are transient and unexplained errors. Three results are no failures: a message that its
-// handler left for later; a message whose event was not sent, because its work is done; and a dead
-// letter, because a sender of refused messages must not slow everybody.
+// handler left for later; a message whose event was not sent, because the message's work is done;
+// and a dead letter, because a sender of refused messages must not slow down everybody.
 type Outage struct {
 	seed maphash.Seed
 
 	mu sync.Mutex
-	// first has successes, and failures of messages that were received for the first time. again has
-	// failures of messages that failed before. Repeated failures prove little about other messages,
-	// and there are many, so they count only while nothing succeeds.
+	// first has the successes, and the failures of messages that were received for the first time.
+	// again has the failures of messages that had failed before. Repeated failures show little about
+	// other messages, and there are many repeated failures, so they count only while nothing
+	// succeeds.
 	first, again answers
 }
 
@@ -55,7 +56,7 @@ func NewOutage() *Outage {
 	return &Outage{seed: maphash.MakeSeed(), first: make(answers, 0, outageGroups), again: make(answers, 0, outageLeast)}
 }
 
-// Answered takes the answer to a message.
+// Answered notes the answer to a message.
 func (o *Outage) Answered(msg *message.Message, acked bool) {
 	receive := ReceiveOf(msg)
 	if !acked && !receive.failed {
@@ -71,8 +72,9 @@ func (o *Outage) Answered(msg *message.Message, acked bool) {
 	}
 }
 
-// Rest returns how long the subscription has to rest before it receives further messages. It is 0
-// while at most half of the groups fail, and grows with the share up to outageRest.
+// Rest returns the time for which the subscription has to rest before it receives further
+// messages. It is 0 while at most half of the groups fail. It grows with the share of failing
+// groups up to outageRest.
 func (o *Outage) Rest() time.Duration {
 	after := time.Now().Add(-outageMemory)
 	o.mu.Lock()
@@ -88,7 +90,7 @@ func (o *Outage) Rest() time.Duration {
 	return outageRest * time.Duration(failed-done) / time.Duration(failed+done)
 }
 
-// Wait rests, and returns the cause of ctx's end if that comes first.
+// Wait waits for the rest. If ctx ends before that, Wait returns the cause of the end.
 func (o *Outage) Wait(ctx context.Context) error {
 	for began := time.Now(); ; {
 		left := o.Rest() - time.Since(began)
@@ -101,7 +103,7 @@ func (o *Outage) Wait(ctx context.Context) error {
 	}
 }
 
-// answers are the last answers of the most recently answered groups, up to its capacity.
+// answers has the last answers of the most recently answered groups, up to its capacity.
 type answers []answer
 
 type answer struct {
@@ -110,7 +112,8 @@ type answer struct {
 	failed bool
 }
 
-// add replaces the former answer of the group, or else the oldest answer.
+// add replaces the previous answer of the group. If there is none and answers is full, add
+// replaces the oldest answer.
 func (all *answers) add(a answer) {
 	oldest := 0
 	for i, known := range *all {
@@ -129,7 +132,8 @@ func (all *answers) add(a answer) {
 	}
 }
 
-// count returns the number of groups whose answers came after a time.
+// count returns the numbers of groups whose last answer is later than a time: done counts
+// successes, and failed counts failures.
 func (all answers) count(after time.Time) (done, failed int) {
 	for _, a := range all {
 		switch {

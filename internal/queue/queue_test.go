@@ -92,8 +92,8 @@ func TestUnavailableErrorCarriesItsCause(t *testing.T) {
 	}
 }
 
-// The suite (queuetest) tests the limits of Check. This test looks for a text that makes
-// Check panic, or that is invalid and gets through.
+// The suite (queuetest) tests the limits of Check. FuzzCheck looks for a text that makes Check
+// panic, or for an invalid text that Check accepts.
 func FuzzCheck(f *testing.F) {
 	f.Add("id", "key", "value", "payload")
 	f.Add("", "a b", "\xff", "\x00")

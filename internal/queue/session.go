@@ -15,17 +15,17 @@ import (
 type Session struct {
 	Subscriber message.Subscriber
 	Topic      string
-	// Grace is how long work may continue after the stop before it is cancelled.
+	// Grace is the time for which work may continue after the stop before it is cancelled.
 	Grace time.Duration
 }
 
-// Run subscribes and calls work once. When ctx ends, work must take no more messages,
-// finish the messages that it holds and return. It has Grace for that; then its context
-// ends too. When work has returned, Run ends the subscription and returns messages that
-// nobody took to the queue. Its error is nil after a stop.
+// Run subscribes and calls work once. When ctx ends, work must take no more messages, finish
+// the messages that it holds, and return. After Grace the context of work ends. When work has
+// returned, Run ends the subscription, and hands back to the queue the messages that work did
+// not take. The error of Run is nil after a stop.
 func (s Session) Run(ctx context.Context, work func(working context.Context, in <-chan *message.Message)) error {
-	// Neither context ends with ctx, because an ended subscription takes back the
-	// messages that work still holds.
+	// The contexts of the subscription and of work do not end with ctx, because an ended
+	// subscription would take back the messages that work still holds.
 	subscription, unsubscribe := context.WithCancel(context.WithoutCancel(ctx))
 	defer unsubscribe()
 	in, err := s.Subscriber.Subscribe(subscription, s.Topic)
@@ -40,7 +40,7 @@ func (s Session) Run(ctx context.Context, work func(working context.Context, in 
 		defer abandon()
 		select {
 		case <-ctx.Done():
-			_ = backoff.Wait(working, s.Grace) // it ends early when work has returned
+			_ = backoff.Wait(working, s.Grace) // the wait ends early when work has returned
 		case <-working.Done():
 		}
 	})
@@ -55,8 +55,7 @@ func (s Session) Run(ctx context.Context, work func(working context.Context, in 
 	return nil
 }
 
-// HandBack nacks a message that was received and not processed, so that it is redelivered
-// at once.
+// HandBack nacks a message that was received but not processed, so that the message is redelivered at once.
 func HandBack(msg *message.Message) {
 	ReceiveOf(msg).RetryAfter(0)
 	msg.Nack()

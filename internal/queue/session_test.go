@@ -10,7 +10,7 @@ import (
 	"fanfare/internal/queue"
 )
 
-// ended is a subscriber whose subscription has ended.
+// ended is a subscriber whose subscriptions have already ended.
 type ended struct{}
 
 func (ended) Subscribe(context.Context, string) (<-chan *message.Message, error) {
@@ -34,7 +34,7 @@ func TestSessionReportsASubscriptionThatEndsBeforeTheStop(t *testing.T) {
 	assert.NoError(t, session.Run(stopped, drain), "after the stop")
 }
 
-// refusing refuses a subscription, and keeps its context.
+// refusing is a subscriber that refuses a subscription, and keeps the context of the subscription.
 type refusing struct{ subscription context.Context }
 
 func (r *refusing) Subscribe(ctx context.Context, _ string) (<-chan *message.Message, error) {

@@ -12,8 +12,8 @@ import (
 	"fanfare/messages"
 )
 
-// traced calls the handler within a span, a child of the span that published the message.
-// Each receive has a span.
+// traced calls the handler in a span, which is a child of the span that published the message.
+// Each receive has its own span.
 func (c *Consumer) traced(ctx context.Context, msg *message.Message, event messages.Event) (err error) {
 	head, receive, began := event.Head(), ReceiveOf(msg), c.Now()
 	ctx, span := c.Tracer.Start(ctx, "process "+string(event.Kind()), trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(

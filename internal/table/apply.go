@@ -5,11 +5,12 @@ import (
 	"math"
 )
 
-// The effect of a write on an item, for backends that compute effects themselves.
+// The functions of this file compute the effect of a write on an item, for backends that
+// compute effects themselves.
 
-// Apply returns the item after the update of old; nil stands for an absent item. An Add to a string, an Add
-// beyond the range of a number, and a result that is too large are each an InvalidError. Apply ignores the
-// condition.
+// Apply returns the item after the update of old; nil stands for an absent item. It returns an InvalidError
+// for an Add to a string, for an Add beyond the range of a number, and for a result that is too large.
+// Apply ignores the condition.
 func (in UpdateInput) Apply(old *Item) (*Item, error) {
 	after := Item{Key: in.Key}
 	if old != nil {

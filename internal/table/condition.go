@@ -2,9 +2,9 @@ package table
 
 import "strings"
 
-// Cond is a condition on one item, checked atomically with its write. The set of
-// conditions is closed: Holds evaluates each, and a backend with expressions translates
-// each.
+// Cond is a condition on one item, which is checked atomically with the item's write. The set
+// of conditions is closed: Holds evaluates each condition, and a backend with expressions
+// translates each condition.
 type Cond interface{ holds(it *Item) bool }
 
 // Holds reports whether c holds on an item; nil stands for an absent item. A nil
@@ -16,15 +16,15 @@ type (
 	Absent struct{}
 	// Exists holds if there is an item.
 	Exists struct{}
-	// AttrAbsent holds if there is no item or it lacks the attribute.
+	// AttrAbsent holds if there is no item, or if the item lacks the attribute.
 	AttrAbsent struct{ Name string }
 	// Equal holds if the item has the attribute with this value.
 	Equal struct {
 		Name  string
 		Value Value
 	}
-	// Less holds if the item has the attribute, of the value's kind and below the
-	// value. Numbers are compared by size, strings by their UTF-8 bytes.
+	// Less holds if the item has the attribute with a value that has the given value's kind and
+	// is below the given value. Numbers are compared by size, strings by their UTF-8 bytes.
 	Less struct {
 		Name  string
 		Value Value
@@ -64,7 +64,7 @@ func (c Any) holds(it *Item) bool {
 	return false
 }
 
-// attr returns an attribute as an expression sees it: PK and SK are attributes too.
+// attr returns an attribute as expressions see the item: PK and SK are attributes, too.
 func attr(it *Item, name string) Value {
 	switch {
 	case it == nil:

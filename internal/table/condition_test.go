@@ -12,8 +12,8 @@ import (
 	"fanfare/internal/table"
 )
 
-// The suite tabletest checks on every backend what each kind of condition means. This test checks the laws
-// that connect the kinds.
+// The suite tabletest checks the meaning of each kind of condition on every backend.
+// TestConditionsKeepTheLawsOfLogic checks the laws that connect the kinds.
 func TestConditionsKeepTheLawsOfLogic(t *testing.T) {
 	value := rapid.OneOf(rapid.Map(rapid.Int64Range(-2, 2), table.N), rapid.Map(rapid.SampledFrom([]string{"", "a", "b"}), table.S))
 	name := rapid.SampledFrom([]string{"a", "b", table.AttrPK, table.AttrSK})

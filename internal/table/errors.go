@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// ConditionError is the failure of a single write whose condition did not hold. It wrote
-// nothing, but the write is billed.
+// ConditionError is the failure of a single write whose condition did not hold. The write had
+// no effect, but it is billed.
 type ConditionError struct {
 	Key Key
-	// Old is the item as the condition saw it, nil if there was none.
+	// Old is the item with which the condition was checked, nil if there was no item.
 	Old   *Item
 	Units Units
 }
@@ -18,32 +18,31 @@ func (e *ConditionError) Error() string {
 	return fmt.Sprintf("table: the condition on %s / %s did not hold", e.Key.PK, e.Key.SK)
 }
 
-// CancelReason is the reason for which one operation cancelled a transaction.
+// CancelReason is the reason why one operation cancelled a transaction.
 type CancelReason uint8
 
-// The reasons. An operation without an objection has CancelNone.
+// The reasons. CancelNone means that the operation did not cancel the transaction.
 const (
 	CancelNone CancelReason = iota
 	CancelCondition
-	// CancelConflict means that another write changed the same item at the same time.
-	// Retry with jitter.
+	// CancelConflict means that another write changed the same item at the same time. A retry should have jitter.
 	CancelConflict
-	// CancelThrottled means a lack of capacity. Retry with backoff.
+	// CancelThrottled means that capacity was short. A retry should have backoff.
 	CancelThrottled
 )
 
 // CancelledError is the failure of a transaction that had no effect.
 type CancelledError struct {
-	// Reasons has one entry for each operation, in their order.
+	// Reasons has one entry for each operation, in the order of the operations.
 	Reasons []CancelledOp
 	Units   Units
 }
 
-// CancelledOp is one operation's part in a cancelled transaction.
+// CancelledOp is the part of one operation in a cancelled transaction.
 type CancelledOp struct {
 	Key    Key
 	Reason CancelReason
-	// Old is the item as a failed condition saw it, nil if there was none.
+	// Old is the item with which a failed condition was checked, nil if there was no item.
 	Old *Item
 }
 
@@ -79,16 +78,15 @@ func (e *CancelledError) Retryable() bool {
 	return true
 }
 
-// InvalidError is the refusal of a request that can never succeed. The caller has a defect.
+// InvalidError is the refusal of a request that can never succeed. The caller has a bug.
 type InvalidError struct{ Problem string }
 
 func (e *InvalidError) Error() string { return "table: invalid request: " + e.Problem }
 
-// Shortage is the reason for which a table has no capacity for a call. Its text is the
-// value of a metric's label.
+// Shortage is the reason why a table has no capacity for a call. Its text is the value of a metric's label.
 type Shortage string
 
-// The reasons. Each needs another action of an operator.
+// The reasons. Each reason needs a different action of an operator.
 const (
 	// ShortKeyRange means that one partition is full, so more capacity of the table does not help.
 	ShortKeyRange Shortage = "key_range"
@@ -102,26 +100,25 @@ const (
 	ShortUnknown Shortage = "unknown"
 )
 
-// Refusal is a try of a call that the table refused for lack of capacity, in whole or in
-// part.
+// Refusal is a try of a call that the table refused for lack of capacity. The table may refuse
+// the whole call or a part of the call.
 type Refusal struct {
 	Op     Op
 	Reason Shortage
-	// Index means that the index was short.
+	// Index means that the index was short of capacity.
 	Index bool
-	// PK is a partition key of the call. If the index was short and the call names an index key, PK
-	// is the partition key of the index. PK is empty for a scan.
+	// PK is a partition key of the call. If the index was short of capacity and the call has an
+	// index key, PK is the partition key of the index. PK is empty for a scan.
 	PK string
 }
 
-// UnavailableError is a failure that a retry may mend: throttling, a lost connection, a
-// timeout. Whether a write happened is unknown, unless Undone is set. Callers answer 503
-// or back off.
+// UnavailableError is a failure that a retry may repair: throttling, a lost connection, or a
+// timeout. It is unknown whether a write took effect, unless Undone is set. The API answers 503
+// for such an error, and a worker backs off.
 type UnavailableError struct {
 	Op  string
 	Err error
-	// Reason is the shortage of capacity, "" for none. Index means that the index was
-	// short.
+	// Reason is the shortage of capacity, "" if capacity was not short. Index means that the index was short.
 	Reason Shortage
 	Index  bool
 	// Undone means that the call had no effect and will have none: the table refused all its

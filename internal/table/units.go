@@ -6,11 +6,11 @@ import (
 	"math/bits"
 )
 
-// DynamoDB's size rules, for backends that compute the units of a call:
+// The functions of this file implement DynamoDB's size rules, for backends that compute the
+// units of a call:
 // https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html
 
-// Size returns the billed size of an item in bytes: the names and values of all
-// attributes, key included.
+// Size returns the billed size of an item in bytes: the names and values of all attributes, including the key.
 func Size(it Item) int {
 	n := len(AttrPK) + len(it.Key.PK) + len(AttrSK) + len(it.Key.SK)
 	for _, a := range it.Attrs {
@@ -30,8 +30,8 @@ func sizeOfValue(v Value) int {
 	return 0
 }
 
-// SizeOfNumber returns the billed size of a number: one byte for every two significant
-// digits and one more, and another one for a negative number.
+// SizeOfNumber returns the billed size of a number: one byte for every two significant digits,
+// one more byte, and another byte if the number is negative.
 func SizeOfNumber(n int64) int {
 	if n == 0 {
 		return 1
@@ -43,8 +43,7 @@ func SizeOfNumber(n int64) int {
 	for rest%10 == 0 {
 		rest /= 10
 	}
-	// log10(2) is a bit more than 1233/4096, so digits is the number of digits or one
-	// less.
+	// log10(2) is a little more than 1233/4096, so digits is the number of digits or one less.
 	digits := bits.Len64(rest) * 1233 >> 12
 	if rest >= powersOfTen[digits] {
 		digits++
@@ -52,18 +51,17 @@ func SizeOfNumber(n int64) int {
 	return size + (digits+1)/2
 }
 
-// powersOfTen are 10^0 to 10^19: no uint64 has more digits.
+// powersOfTen has 10^0 to 10^19, because no uint64 has more digits.
 var powersOfTen = [...]uint64{ //nolint:gochecknoglobals // a table that does not change
 	1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000,
 	1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19,
 }
 
-// WriteUnits returns the cost of one write of size bytes: one unit for each KB begun,
-// and one at least.
+// WriteUnits returns the cost of one write of size bytes: one unit for each started KB, and at least one unit.
 func WriteUnits(size int) float64 { return max(1, math.Ceil(float64(size)/1024)) }
 
-// ReadUnits returns the cost of one read of size bytes: one unit for each 4 KB begun, and
-// one at least. An eventually consistent read costs half as much.
+// ReadUnits returns the cost of one read of size bytes: one unit for each started 4 KB, and at
+// least one unit. An eventually consistent read costs half as much.
 func ReadUnits(size int, consistent bool) float64 {
 	n := max(1, math.Ceil(float64(size)/4096))
 	if !consistent {
@@ -72,22 +70,20 @@ func ReadUnits(size int, consistent bool) float64 {
 	return n
 }
 
-// WriteCost returns the cost of a write that turns before into after, outside of a
-// transaction; nil stands for an absent item. It is the cost of the larger item, and the
-// index's share.
+// WriteCost returns the cost of a write outside a transaction that turns before into after; nil
+// stands for an absent item. It is the cost of the larger item plus the index's share.
 func WriteCost(before, after *Item) Units {
 	return Units{Write: tableCost(before, after) + indexCost(before, after)}
 }
 
-// TransactCost is WriteCost in a transaction. The table's share counts twice. The
-// index's share does not, because the index is written afterwards.
+// TransactCost returns the cost of such a write in a transaction. The table's share costs twice
+// as much. The index's share does not, because the index is written after the transaction.
 func TransactCost(before, after *Item) Units {
 	return Units{Write: 2*tableCost(before, after) + indexCost(before, after)}
 }
 
-// FailedCost returns the cost of a write outside of a transaction whose condition did not
-// hold. It is the cost of the larger of the old item and the new item, which was not
-// written.
+// FailedCost returns the cost of a write outside a transaction whose condition did not hold:
+// the cost of the larger of the old item and the new item, which was not written.
 func FailedCost(op TransactOp, old *Item) Units {
 	after, err := op.Apply(old)
 	if err != nil { // there is no new item
@@ -107,9 +103,9 @@ func tableCost(before, after *Item) float64 {
 	return WriteUnits(size)
 }
 
-// indexCost returns the share of GSI1, which projects every attribute. An item that is
-// not in the index, or does not change, costs nothing. An item that enters, leaves or
-// changes costs one write. An item that moves costs two.
+// indexCost returns the share of GSI1, which projects every attribute. An item that is not in
+// the index, or does not change, costs nothing. An item that enters the index, leaves the index
+// or changes in the index costs one write. An item that moves in the index costs two writes.
 func indexCost(before, after *Item) float64 {
 	was, is := InIndex(before), InIndex(after)
 	switch {
@@ -129,7 +125,7 @@ func indexCost(before, after *Item) float64 {
 	return WriteUnits(max(Size(*before), Size(*after)))
 }
 
-// InIndex reports whether an item is in GSI1, that is, whether it has both index keys.
+// InIndex reports whether an item is in GSI1: whether the item has both index keys.
 func InIndex(it *Item) bool {
 	return it != nil && it.Get(AttrGSI1PK).Kind() == KindString && it.Get(AttrGSI1SK).Kind() == KindString
 }
@@ -146,8 +142,8 @@ func sameAttrs(a, b Item) bool {
 	return true
 }
 
-// Collect reads a query to its end, or to limit items if limit is above 0. Use it for
-// partitions whose size is bounded by their nature.
+// Collect reads all pages of a query, or stops at limit items if limit is above 0. It is for
+// partitions whose size is bounded in any case.
 func Collect(pages iter.Seq2[Page, error], limit int) ([]Item, Units, error) {
 	var items []Item
 	var units Units

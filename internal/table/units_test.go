@@ -14,7 +14,7 @@ import (
 
 func attr(name string, v table.Value) table.Attr { return table.Attr{Name: name, Value: v} }
 
-// withSize returns an item of exactly n bytes by the size rules.
+// withSize returns an item whose size is n bytes by the size rules.
 func withSize(n int, attrs ...table.Attr) *table.Item {
 	it := table.Item{Key: table.Key{PK: "p", SK: "s"}, Attrs: append([]table.Attr{attr("pad", table.S(""))}, attrs...)}
 	it.Attrs[0].Value = table.S(strings.Repeat("x", n-table.Size(it)))
@@ -77,7 +77,7 @@ func TestWriteCostIsTheLargerItemAndTheIndex(t *testing.T) {
 		{"nothing", nil, nil, 1, 2},
 		{"new, 1 KB", nil, withSize(1024), 1, 2},
 		{"new, a byte more", nil, withSize(1025), 2, 4},
-		// "if you change a 3.5 KB item": rounded up to 4 KB.
+		// "if you change a 3.5 KB item": DynamoDB rounds up to 4 KB.
 		{"3.5 KB", withSize(3584), withSize(3584), 4, 8},
 		{"shrinks", withSize(5000), withSize(100), 5, 10},
 		{"grows", withSize(100), withSize(5000), 5, 10},

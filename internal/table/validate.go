@@ -6,11 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// The checks of requests are the same for every backend, because an emulator that is more
-// lenient than DynamoDB must not hide a defect. Each check returns nil or an
-// *InvalidError.
+// The checks of requests are the same for every backend. Otherwise an emulator that is more
+// lenient than DynamoDB could hide a bug. Each check returns nil or an *InvalidError.
 
-// Limits of keys in bytes, the index's included, and of a transaction's puts.
+// These are the limits, in bytes, of keys (including the keys of the index) and of a transaction's puts.
 const (
 	MaxPKBytes       = 2048
 	MaxSKBytes       = 1024
@@ -21,7 +20,7 @@ func invalid(format string, args ...any) error {
 	return &InvalidError{fmt.Sprintf(format, args...)}
 }
 
-// Validate checks a key: neither part is empty or too long.
+// Validate checks a key: no part may be empty or too long.
 func (k Key) Validate() error {
 	if err := validKeyPart(AttrPK, k.PK, MaxPKBytes); err != nil {
 		return err
@@ -45,8 +44,8 @@ func validKeyPart(name, v string, limit int) error {
 	return nil
 }
 
-// Validate checks an item to be written: its key, its attributes, each of which occurs
-// once, and its size.
+// Validate checks an item that is to be written: its key, its size, and its attributes, whose
+// names must not repeat.
 func (it Item) Validate() error {
 	if err := it.Key.Validate(); err != nil {
 		return err
@@ -114,8 +113,8 @@ func validName(name string) error {
 	return nil
 }
 
-// ValidateCond checks a condition: each attribute has a name, each comparison a
-// value, each All and Any a part.
+// ValidateCond checks a condition: each attribute must have a name, each comparison a value,
+// and each All and Any a part.
 func ValidateCond(c Cond) error {
 	switch c := c.(type) {
 	case nil, Absent, Exists:
@@ -259,8 +258,7 @@ func (in DeleteInput) Validate() error {
 	return ValidateCond(in.If)
 }
 
-// Validate checks one write of a batch; ValidateBatch checks all and that no key
-// occurs twice.
+// Validate checks one write of a batch. ValidateBatch checks all writes, and also that no key occurs twice.
 func (w BatchWrite) Validate() error {
 	if w.Put != nil {
 		if w.Delete != (Key{}) {
@@ -275,15 +273,15 @@ func (w BatchWrite) Validate() error {
 func ValidateBatch(writes []BatchWrite) error {
 	ascending := true
 	var last Key
-	var checked *Item // the last item that was checked whole
-	size := 0         // its size without the partition key
+	var checked *Item // the last item that was checked completely
+	size := 0         // the size of this item without the partition key
 	for i := range writes {
 		key, put := writes[i].Delete, writes[i].Put
 		if put != nil {
 			key = put.Key
 		}
 		if put != nil && checked != nil && key.SK == checked.Key.SK && slices.Equal(put.Attrs, checked.Attrs) && writes[i].Delete == (Key{}) {
-			// The entries of one post differ only in the partition key.
+			// The entries of one post differ only in their partition key.
 			if err := validKeyPart(AttrPK, key.PK, MaxPKBytes); err != nil {
 				return err
 			}

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// HideExpired wraps s so that reads leave out items whose ttl has passed, because
-// DynamoDB deletes items days late. Conditions still see such items. To count them as
-// absent, a condition uses Less on AttrTTL.
+// HideExpired wraps s so that reads omit items whose ttl has passed, because DynamoDB deletes
+// items days late. Conditions still see such items. A condition that has to treat such items as
+// absent uses Less on AttrTTL.
 func HideExpired(s Store, now func() time.Time) Store { return &hideExpired{s, now} }
 
-// Expired reports whether the item's ttl is at or before now.
+// Expired reports whether the item's ttl is now or earlier.
 func Expired(it Item, now time.Time) bool {
 	ttl := it.Get(AttrTTL)
 	return ttl.Kind() == KindNumber && ttl.Int() <= now.Unix()
@@ -41,7 +41,7 @@ func (h *hideExpired) BatchGet(ctx context.Context, in BatchGetInput) (BatchGetR
 }
 
 func (h *hideExpired) Query(ctx context.Context, q Query) iter.Seq2[Page, error] {
-	if q.EndsOnly { // an expired item ends a page as well as any
+	if q.EndsOnly { // an expired item may also be the end of a page
 		return h.Store.Query(ctx, q)
 	}
 	q.Project = withTTL(q.Project)
@@ -73,7 +73,7 @@ func withTTL(project []string) []string {
 
 func living(items []Item, now time.Time) []Item {
 	for i := range items {
-		if Expired(items[i], now) { // copy only if an item is left out
+		if Expired(items[i], now) { // makes a copy only if an item is left out
 			kept := append(make([]Item, 0, len(items)), items[:i]...)
 			for _, it := range items[i+1:] {
 				if !Expired(it, now) {
@@ -86,10 +86,10 @@ func living(items []Item, now time.Time) []Item {
 	return items
 }
 
-// Op names a kind of call to a Store, as metrics show it.
+// Op is the name of a kind of call to a Store, as in metrics.
 type Op string
 
-// The kinds of call.
+// These are the kinds of call.
 const (
 	OpGet        Op = "get"
 	OpBatchGet   Op = "batch_get"
@@ -102,14 +102,14 @@ const (
 	OpTransact   Op = "transact"
 )
 
-// Measure wraps s so that observe is called for each answer, with the kind of call, its
-// units and its error. For a query it is called once for each page. observe runs on the
-// caller's goroutine and must be quick.
+// Measure wraps s so that observe is called for each answer, with the kind of call, its units
+// and its error. For a query, observe is called for each page. observe runs on the caller's
+// goroutine and must return quickly.
 func Measure(s Store, observe func(Op, Units, error)) Store {
 	return MeasureContext(s, func(_ context.Context, op Op, u Units, err error) { observe(op, u, err) })
 }
 
-// MeasureContext is Measure for an observer that needs the context of the call.
+// MeasureContext is like Measure, for an observer that needs the context of the call.
 func MeasureContext(s Store, observe func(context.Context, Op, Units, error)) Store {
 	return &measured{s, observe}
 }
@@ -179,7 +179,7 @@ func (m *measured) write(ctx context.Context, op Op) func(WriteResult, error) (W
 	}
 }
 
-// Billed returns the units of a write. A failed condition costs units as well.
+// Billed returns the units of a write. A write whose condition failed also costs units.
 func Billed(res WriteResult, err error) Units {
 	if failed, ok := errors.AsType[*ConditionError](err); ok {
 		return failed.Units

@@ -14,7 +14,7 @@ import (
 )
 
 func TestHideExpiredKeepsTheContract(t *testing.T) {
-	// The suite stores small numbers as ttl. At the beginning of time none of them has passed.
+	// The suite stores small numbers as ttl. At the time began, none of these times has passed.
 	began := func() time.Time { return time.Unix(0, 0) }
 	tabletest.Run(t, func(*testing.T) table.Store { return table.HideExpired(tabletest.NewMemory(), began) })
 }
@@ -89,7 +89,7 @@ func TestMeasureHearsOfEachAnswer(t *testing.T) {
 	ctx, key := t.Context(), table.Key{PK: "p", SK: "s"}
 	it := table.Item{Key: key}
 	transact := func(c table.Cond) {
-		_, _ = store.Transact(ctx, table.TransactInput{Ops: []table.TransactOp{{Check: &table.CheckInput{Key: key, If: c}}}}) // heard of below
+		_, _ = store.Transact(ctx, table.TransactInput{Ops: []table.TransactOp{{Check: &table.CheckInput{Key: key, If: c}}}}) // checked below
 	}
 	for _, call := range []func(){
 		func() { _, _ = store.Put(ctx, table.PutInput{Item: it}) },

@@ -15,7 +15,7 @@ import (
 	"fanfare/internal/queue/embedded"
 )
 
-// body is as large as a Liked event.
+// body has about the size of a Liked event.
 var body = []byte(strings.Repeat("x", 250))
 
 func newMessage(group int) *message.Message {
@@ -34,8 +34,7 @@ func open(tb testing.TB, dir string) *embedded.Broker {
 	return b
 }
 
-// BenchmarkPublish publishes one durable message a call, with 128 callers for each
-// processor.
+// BenchmarkPublish publishes one durable message in each call, with 128 callers for each processor.
 func BenchmarkPublish(b *testing.B) {
 	broker := open(b, b.TempDir())
 	var n atomic.Int64
@@ -52,7 +51,7 @@ func BenchmarkPublish(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "msg/s")
 }
 
-// BenchmarkConsume drains a backlog from disk, answering each message at once.
+// BenchmarkConsume reads a backlog from the disk, and answers each message at once.
 func BenchmarkConsume(b *testing.B) {
 	broker := open(b, b.TempDir())
 	fill(b, broker, b.N)
@@ -66,8 +65,8 @@ func BenchmarkConsume(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "msg/s")
 }
 
-// BenchmarkConsumeBatches drains a backlog as the like aggregator does: messages
-// are held until a window closes, then answered together.
+// BenchmarkConsumeBatches reads a backlog as the like aggregator does: it holds messages until
+// a window closes, and then answers them together.
 func BenchmarkConsumeBatches(b *testing.B) {
 	broker := open(b, b.TempDir())
 	fill(b, broker, b.N)

@@ -6,9 +6,9 @@ import (
 )
 
 // Checkpoint copies the queue into the new directory dir, see disk.DB.Checkpoint, and then
-// calls then. Until then has returned, the queue does not change: no message is published,
-// answered or moved for good. So a table that then copies matches the queue as after a
-// crash. Publishes wait in the meantime.
+// calls then. Until then returns, the queue does not change: no message is published, removed
+// or moved. So if then copies a table, the two copies match, as after a crash. Publishes wait
+// in the meantime.
 func (b *Broker) Checkpoint(ctx context.Context, dir string, then func() error) error {
 	if err := b.db.Health(); err != nil {
 		return unavailable(err)

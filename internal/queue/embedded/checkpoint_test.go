@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A publish that is sent while the table is copied is answered after the copy, and an ack has no effect before
-// the end of the copy: the copies would lose both.
+// A publish that is sent while the table is copied is answered after the copy, and an ack during the copy has
+// its effect after the copy. Otherwise the two copies would not match.
 func TestTheQueueStandsStillWhileTheTableIsCopied(t *testing.T) {
 	fs := vfs.NewMem()
 	require.NoError(t, fs.MkdirAll("copies", 0o700))

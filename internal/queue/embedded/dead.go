@@ -17,12 +17,12 @@ import (
 )
 
 const (
-	// deadAtOnce bounds how many dead letters are moved in one batch.
+	// deadAtOnce bounds the number of dead letters that are moved in one batch.
 	deadAtOnce = 256
-	// deadRetention is how long a dead letter is kept: as long as SQS keeps one at most.
+	// deadRetention is the time for which a dead letter is kept: the maximum of SQS.
 	deadRetention = 14 * 24 * time.Hour
-	// deadSweepEvery is the pause between two sweeps for old dead letters. Each removes at
-	// most deadBatches batches of each topic.
+	// deadSweepEvery is the pause between two sweeps for old dead letters. Each sweep removes
+	// up to deadBatches batches of each topic.
 	deadSweepEvery = time.Hour
 	deadBatches    = 40
 )
@@ -41,7 +41,7 @@ func (b *Broker) DeadLetter(ctx context.Context, name string, msg *message.Messa
 	return nil
 }
 
-// deadLetter reads a stored dead letter. If the record cannot be read, the letter has the
+// deadLetter returns a stored dead letter. If the record cannot be read, the letter has the
 // record's bytes in hex and no metadata, and cannot be redriven.
 func deadLetter(topic string, at position, value record) queue.DeadLetter {
 	msg, err := value.decode()
@@ -76,8 +76,8 @@ func (b *Broker) ListDead(ctx context.Context, name string, limit int) ([]queue.
 	return letters, nil
 }
 
-// eachDead scans the dead letters. The caller holds redriving, which keeps the store open
-// during the scan.
+// eachDead reads the dead letters of a topic in order. The caller holds redriving, which keeps
+// the store open during the scan.
 func (b *Broker) eachDead(ctx context.Context, t *topic, from position, yield func(position, record) bool) error {
 	select {
 	case <-b.stop:
@@ -93,8 +93,8 @@ func (b *Broker) eachDead(ctx context.Context, t *topic, from position, yield fu
 	return err
 }
 
-// Redrive implements queue.DeadLetters. Each message moves in one step: a crash
-// neither loses nor doubles it.
+// Redrive implements queue.DeadLetters. Each message moves in one atomic step, so a crash
+// neither loses nor doubles the message.
 func (b *Broker) Redrive(ctx context.Context, name string, ids []string, refuse func(queue.DeadLetter) error) (sent, refused int, err error) {
 	sent, err = b.moveDead(ctx, name, ids, func(letter *queue.DeadLetter, c *change) (more, wanted bool) {
 		var refusal error
@@ -131,8 +131,9 @@ func (b *Broker) DropDead(ctx context.Context, name string, ids []string) (dropp
 	return dropped, nil
 }
 
-// moveDead passes the selected dead letters to move, which sets their target or keeps
-// them as not wanted, and may end the walk. Letters that arrive during the call stay.
+// moveDead calls move with each selected dead letter. move sets the target of the letter, or
+// reports that the letter is not wanted, and may end the walk. Letters that arrive during the
+// call stay.
 func (b *Broker) moveDead(ctx context.Context, name string, ids []string, move func(*queue.DeadLetter, *change) (more, wanted bool)) (moved int, err error) {
 	t, err := b.topic(name)
 	if err != nil {
@@ -159,13 +160,13 @@ func (b *Broker) moveDead(ctx context.Context, name string, ids []string, move f
 	return moved, err
 }
 
-// lockDead takes redriving, and waits for the outcome of the previous move.
+// lockDead locks redriving, and waits for the outcome of the previous move.
 func (b *Broker) lockDead(ctx context.Context) error {
 	b.redriving.Lock()
 	if b.moving == nil {
 		return nil
 	}
-	// The previous move's caller knows that the outcome is unknown.
+	// The caller of the previous move already knows that the outcome is unknown.
 	if _, err := disk.Await(ctx, b.db, b.moving); err != nil {
 		b.redriving.Unlock()
 		return unavailable(err)
@@ -174,9 +175,9 @@ func (b *Broker) lockDead(ctx context.Context) error {
 	return nil
 }
 
-// moveSome moves up to deadAtOnce dead letters in one batch, and sets from to the start of
-// the next batch. pick sets the target of a letter, or reports that it is not wanted. more
-// is false if pick ended the walk, or there is no further letter. The caller holds
+// moveSome moves up to deadAtOnce dead letters in one batch, and sets from to the start of the
+// next batch. pick sets the target of a letter, or reports that the letter is not wanted. more
+// is false if pick ended the walk, or if there is no further letter. The caller holds
 // redriving.
 func (b *Broker) moveSome(ctx context.Context, t *topic, from *position, pick func(record, *change) (found, wanted bool)) (moved int, more bool, err error) {
 	var changes []change
@@ -199,7 +200,7 @@ func (b *Broker) moveSome(ctx context.Context, t *topic, from *position, pick fu
 	if err != nil || len(changes) == 0 {
 		return 0, false, err
 	}
-	// The wait must not end with ctx, or the next move would read the same letters.
+	// The wait must not end with ctx, because otherwise the next move could read the same letters.
 	done := make(chan error, 1)
 	if err := b.submit(request{changes: changes, done: done}, true, true); err != nil {
 		return 0, false, err
@@ -234,8 +235,8 @@ func (b *Broker) sweepDead(ctx context.Context) {
 	}
 }
 
-// dropOld removes the dead letters of t that are older than deadRetention, oldest first,
-// as many as one sweep may.
+// dropOld removes the dead letters of t that are older than deadRetention, the oldest first, up
+// to the limit of one sweep.
 func (b *Broker) dropOld(ctx context.Context, t *topic) (dropped int, err error) {
 	more := true
 	for batches := 0; more && err == nil && batches < deadBatches; batches++ {
@@ -246,7 +247,7 @@ func (b *Broker) dropOld(ctx context.Context, t *topic) (dropped int, err error)
 	return dropped, err
 }
 
-// dropSome is one batch of dropOld.
+// dropSome removes one batch for dropOld.
 func (b *Broker) dropSome(ctx context.Context, t *topic) (dropped int, more bool, err error) {
 	if err := b.lockDead(ctx); err != nil {
 		return 0, false, err
@@ -254,7 +255,7 @@ func (b *Broker) dropSome(ctx context.Context, t *topic) (dropped int, more bool
 	defer b.redriving.Unlock()
 	before := b.now().Add(-deadRetention)
 	if b.doubt() != nil {
-		return 0, false, nil // a later sweep removes them
+		return 0, false, nil // a later sweep removes the old letters
 	}
 	return b.moveSome(ctx, t, new(position), func(value record, c *change) (found, wanted bool) {
 		return time.Unix(0, int64(c.at.major)).Before(before), true

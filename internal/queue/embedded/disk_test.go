@@ -27,7 +27,7 @@ func wantUnavailable(t *testing.T, err, cause error) {
 
 func text(id string) *message.Message { return message.NewMessage(id, []byte("x")) }
 
-// receive acks n messages and returns their ids, sorted.
+// receive acks n messages and returns their ids in order.
 func receive(t *testing.T, b *Broker, n int) []string {
 	t.Helper()
 	in, err := b.Subscribe(t.Context(), topicName)
@@ -42,7 +42,7 @@ func receive(t *testing.T, b *Broker, n int) []string {
 	return ids
 }
 
-// I5: answered messages exist once the disk has room again, and after a crash.
+// I5: published messages exist once the disk has room again, and after a crash.
 func TestAFullDiskIsWaitedOut(t *testing.T) {
 	mem := vfs.NewCrashableMem()
 	fs := disktest.New(mem)
@@ -73,7 +73,7 @@ func TestAFullDiskIsWaitedOut(t *testing.T) {
 	} {
 		depth, err := broker.Depth(t.Context(), topicName)
 		require.NoError(t, err)
-		// The message that met the full disk may exist, too.
+		// The message whose publish failed on the full disk may exist, too.
 		ids := receive(t, broker, int(depth.Ready))
 		for id := range answered {
 			assert.Containsf(t, ids, id, "%s lost message", name)
@@ -84,7 +84,7 @@ func TestAFullDiskIsWaitedOut(t *testing.T) {
 	}
 }
 
-// Answers that consumers gave while the disk was full are written once it has room.
+// Answers of consumers that were given while the disk was full are written once the disk has room.
 func TestAnswersOfConsumersWaitForRoom(t *testing.T) {
 	mem := vfs.NewCrashableMem()
 	fs := disktest.New(mem)
@@ -92,14 +92,15 @@ func TestAnswersOfConsumersWaitForRoom(t *testing.T) {
 	require.NoError(t, b.Publish(topicName, text("1"), text("2"), text("3")))
 	fs.Fill(0)
 	assert.Len(t, receive(t, b, 3), 3)
-	// A publish would show that, too, but its message may be stored in spite of the error.
+	// A failing publish would also show that the disk is full, but its message may be stored in
+	// spite of the error.
 	disktest.Until(t, func() bool { return errors.Is(b.Health(), disk.ErrFull) })
 	fs.Set(nil)
-	disktest.Until(t, func() bool { // all acks are written, though maybe not synced
+	disktest.Until(t, func() bool { // all acks are written, but perhaps not synced
 		depth, err := b.Depth(t.Context(), topicName)
 		return err == nil && b.Health() == nil && depth == queue.Depth{}
 	})
-	require.NoError(t, b.Publish(topicName, text("4"))) // its sync covers the acks
+	require.NoError(t, b.Publish(topicName, text("4"))) // the sync of this publish covers the acks
 	crashed := mustOpen(t, mem.CrashClone(vfs.CrashCloneCfg{}))
 	depth, err := crashed.Depth(t.Context(), topicName)
 	require.NoError(t, err)
@@ -108,7 +109,7 @@ func TestAnswersOfConsumersWaitForRoom(t *testing.T) {
 	}
 }
 
-// I6: a redrive that meets a full disk happens exactly once.
+// I6: a redrive on a full disk happens exactly once.
 func TestARedriveIsNotRepeatedOverAFullDisk(t *testing.T) {
 	fs := disktest.New(vfs.NewMem())
 	b := mustOpen(t, fs)
@@ -152,7 +153,7 @@ func TestAFailedDiskEndsWritesAndLosesNothing(t *testing.T) {
 	}
 }
 
-// The disk fills up just before the stop, and Close still returns.
+// The disk becomes full just before the stop, and Close still returns.
 func TestCloseDoesNotWaitForRoom(t *testing.T) {
 	mem := vfs.NewCrashableMem()
 	fs := disktest.New(mem)
@@ -160,7 +161,7 @@ func TestCloseDoesNotWaitForRoom(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, b.Publish(topicName, text("1")))
 	fs.Fill(0)
-	receive(t, b, 1) // its ack is not written yet
+	receive(t, b, 1) // the ack is not written yet
 	assert.ErrorIs(t, b.Close(), disk.ErrFull)
 	after := mustOpen(t, mem.CrashClone(vfs.CrashCloneCfg{}))
 	ids := receive(t, after, 1)

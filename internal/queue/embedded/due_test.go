@@ -19,7 +19,7 @@ import (
 	"fanfare/internal/queue"
 )
 
-// unread is a file system whose reads of large blocks fail while left is above 0.
+// unread is a file system on which reads of large blocks fail while left is above 0.
 type unread struct {
 	vfs.FS
 	left *atomic.Int64
@@ -42,13 +42,13 @@ func (u unreadFile) ReadAt(p []byte, at int64) (int, error) {
 	return u.File.ReadAt(p, at)
 }
 
-// A message that is due while the disk cannot be read is handed out once it can.
+// If a message becomes due while the disk cannot be read, the message is delivered once the disk can be read.
 func TestADelayedMessageOutlivesAFailedRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := unread{vfs.NewMem(), new(atomic.Int64)}
 		b, err := Open("queue", Options{FS: fs})
 		require.NoError(t, err)
-		random := make([]byte, 24<<10) // a block of its own, which is not in the memory of the next process
+		random := make([]byte, 24<<10) // needs a block of its own, which the next process does not have in memory
 		_, err = rand.NewChaCha8([32]byte{}).Read(random)
 		require.NoError(t, err)
 		payload := base64.StdEncoding.AppendEncode(nil, random)

@@ -1,28 +1,26 @@
-// Package embedded is the queue of a single process: durable, on Pebble, in a directory
-// of its own.
+// Package embedded is the queue of a single process: a durable queue on Pebble, in a directory of its own.
 //
-// A Publish that returns nil has been synced to disk (I5). Publishes that wait at the
-// same time share one sync. Messages are delivered at least once, round robin over their
-// groups (I8). They are removed soon after the ack, so a message that was acked just
-// before a crash may be redelivered. The backlog stays on disk. Memory holds a buffer of
-// each topic's next messages, with the events that this process published, and the
-// messages in flight (I9).
+// A Publish that returns nil has been synced to disk (I5). Publishes that wait at the same time
+// share one sync. Messages are delivered at least once, round robin over their groups (I8). A
+// message is removed soon after its ack, so a message that was acked just before a crash may be
+// redelivered. The backlog stays on disk. The memory has a buffer of each topic's next
+// messages, with the events that this process published, and the messages in flight (I9).
 //
-// A consumer cannot vanish without its process, so there is no visibility timeout. A
-// message stays in flight until it is answered, its subscription ends or the process
-// ends. Receive counts are written with the answer. The next Open adds one receive and
-// one crash to each message that was in flight when the process died. So a message that
-// kills the process is noticed, and becomes a dead letter (suspects.go).
+// A consumer cannot disappear without its process, so there is no visibility timeout. A message
+// stays in flight until it is answered, its subscription ends or the process ends. Receive
+// counts are written with the answer. The next Open adds one receive and one crash to each
+// message that was in flight when the process died. So a message that kills the process is
+// detected, and becomes a dead letter (suspects.go).
 //
-// While the disk is full, and after a disk failure, calls return an UnavailableError and
-// the process continues (package disk). The package must never end the process, nor keep
+// While the disk is full, and after a disk failure, calls return an UnavailableError, and the
+// process continues (package disk). The package must never end the process, and must never keep
 // a backlog in memory.
 //
 // Dead letters are kept for 14 days (dead.go).
 //
-// One goroutine writes for all topics (writer.go), one removes old dead letters. A subscription has
-// one goroutine, and one more for each message in flight. Locks: no goroutine holds a topic's mu and
-// the broker's mu at the same time.
+// One goroutine writes for all topics (writer.go), and one goroutine removes old dead letters. A
+// subscription has one goroutine, and one more for each message in flight. No goroutine holds a
+// topic's mu and the broker's mu at the same time.
 package embedded
 
 import (
@@ -41,8 +39,8 @@ import (
 	"fanfare/internal/queue"
 )
 
-// DefaultMaxInFlight bounds the unanswered messages of a subscription if Options have no
-// number for its topic.
+// DefaultMaxInFlight bounds the unanswered messages of a subscription if Options.MaxInFlight
+// has no number for its topic.
 const DefaultMaxInFlight = 1000
 
 // format is the format of the keys and values.
@@ -52,18 +50,18 @@ var errClosed = fmt.Errorf("embedded queue: %w", queue.ErrClosed)
 
 // Options are the settings of a Broker. The zero value is usable.
 type Options struct {
-	// FS holds the directory; nil is the operating system's.
+	// FS is the file system of the directory; the operating system's file system if nil.
 	FS vfs.FS
-	// Now is the clock of delays; nil is time.Now.
+	// Now is the clock of delays; time.Now if nil.
 	Now func() time.Time
-	// Doubt returns an error while the clock is too uncertain to decide that a dead letter
-	// is old. nil means no doubt.
+	// Doubt returns an error while the clock is too uncertain to decide that a dead letter is
+	// old. nil means that there is never a doubt.
 	Doubt func() error
 	// MaxInFlight bounds, by topic, the unanswered messages of each subscription.
 	MaxInFlight map[string]int
-	// Grace is the time that an ending subscription waits for answers before it takes its
-	// unanswered messages back. Consumers that stop in two phases, as queue.Consumer
-	// does, need no grace.
+	// Grace is the time for which an ending subscription waits for answers. Then it takes its
+	// unanswered messages back. Consumers that stop in two phases, as queue.Consumer does, need
+	// no grace.
 	Grace time.Duration
 	// Stop ends an Open that waits for room on a full disk. It may be nil.
 	Stop <-chan struct{}
@@ -92,19 +90,19 @@ type Broker struct {
 	pending []request
 
 	urgent, lazy chan struct{}
-	// holds has work during which the writer writes nothing.
+	// holds carries work. The writer runs this work and writes nothing in the meantime.
 	holds chan func()
-	// stopping ends the subscriptions, stop ends the writer.
+	// stopping ends the subscriptions. stop ends the writer.
 	stopping, stop chan struct{}
 	subscriptions  sync.WaitGroup
 	writer         sync.WaitGroup
 	// stopSweep ends the sweeper of dead letters.
 	stopSweep context.CancelFunc
 	sweeper   sync.WaitGroup
-	// redriving allows one redrive, drop or sweep at a time, so that none moves a message twice.
+	// redriving allows one redrive, drop or sweep at a time, so that no message is moved twice.
 	redriving sync.Mutex
-	// moving, under redriving, receives the outcome of a move whose caller left because
-	// of a disk in trouble. The next move waits for the outcome, because otherwise it
+	// moving, guarded by redriving, receives the outcome of a move whose caller returned early
+	// because of a disk in trouble. The next move waits for this outcome, because otherwise it
 	// would move the same messages.
 	moving    <-chan error
 	closeOnce sync.Once
@@ -113,9 +111,9 @@ type Broker struct {
 
 var _ queue.Broker = (*Broker)(nil)
 
-// Open opens the queue in dir, or makes it. The error is disk.ErrInUse for a directory
-// that is already open, and a *disk.FormatError for one of a newer format. On a full disk
-// Open waits for room.
+// Open opens the queue in dir, or creates the queue. The error is disk.ErrInUse if the
+// directory is already open, and a *disk.FormatError if the directory has a newer format. On a
+// full disk Open waits for room.
 func Open(dir string, o Options) (*Broker, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -151,8 +149,8 @@ func Open(dir string, o Options) (*Broker, error) {
 func pebbleOptions() *pebble.Options {
 	return &pebble.Options{
 		CacheSize: 8 << 20,
-		// Pinned, so that an upgrade of only the library does not lock out the previous
-		// version of Fanfare.
+		// The format is pinned, so that an upgrade of only the library does not make the
+		// directory unreadable for the previous version of Fanfare.
 		FormatMajorVersion: pebble.FormatTableFormatV6,
 		// Most messages are removed before their memtable is full and never
 		// reach a table on disk.
@@ -160,8 +158,7 @@ func pebbleOptions() *pebble.Options {
 	}
 }
 
-// load reads the topics, and counts a receive of each message that was in flight when the
-// process died.
+// load reads the topics, and adds a receive to each message that was in flight when the process died.
 func (b *Broker) load() error {
 	it, err := b.db.NewIter(&pebble.IterOptions{LowerBound: []byte{stateSpace}, UpperBound: []byte{stateSpace + 1}})
 	if err != nil {
@@ -184,8 +181,8 @@ func (b *Broker) load() error {
 	return b.begin()
 }
 
-// recover gives the messages that were in flight at a crash a new place in the queue.
-// Their number is bounded by the subscriptions' limits. It writes them in parts.
+// recover gives a new place in the queue to the messages that were in flight at a crash. The
+// subscriptions' limits bound the number of these messages. recover writes them in parts.
 func (b *Broker) recover(t *topic) error {
 	last := t.state.popped
 	for {
@@ -194,7 +191,7 @@ func (b *Broker) recover(t *topic) error {
 			if last.less(at) || len(changes) == dueAtOnce {
 				return false
 			}
-			if value.check() != nil { // the subscription will make it a dead letter
+			if value.check() != nil { // a subscription will make this message a dead letter
 				return true
 			}
 			changes = append(changes, &change{topic: t, from: ready, at: at, to: ready, value: value.withCrash()})
@@ -214,7 +211,7 @@ func (b *Broker) add(t *topic) {
 	b.byName[t.name] = t
 }
 
-// topic returns the topic of a name, or makes it.
+// topic returns the topic with a name, or creates the topic.
 func (b *Broker) topic(name string) (*topic, error) {
 	if err := queue.CheckTopic(name); err != nil {
 		return nil, err
@@ -238,8 +235,7 @@ func (b *Broker) allTopics() []*topic {
 	return b.topics
 }
 
-// Publish implements message.Publisher. The context of the first message bounds the
-// wait.
+// Publish implements message.Publisher. The context of the first message bounds the wait.
 func (b *Broker) Publish(name string, msgs ...*message.Message) error {
 	t, err := b.topic(name)
 	if err != nil {
@@ -261,8 +257,7 @@ func (b *Broker) Publish(name string, msgs ...*message.Message) error {
 	return nil
 }
 
-// submitAndWait returns when changes are durable. If ctx ends sooner, the outcome is
-// unknown.
+// submitAndWait returns when the changes are durable. If ctx ends before that, the outcome is unknown.
 func (b *Broker) submitAndWait(ctx context.Context, changes []change) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -277,8 +272,8 @@ func (b *Broker) submitAndWait(ctx context.Context, changes []change) error {
 	return b.await(ctx, done)
 }
 
-// await returns the outcome that done delivers, or earlier the reason why the outcome is
-// unknown.
+// await returns the outcome that done delivers. If the outcome becomes unknown before that,
+// await returns the reason.
 func (b *Broker) await(ctx context.Context, done <-chan error) error {
 	outcome, err := disk.Await(ctx, b.db, done)
 	switch {
@@ -292,11 +287,11 @@ func (b *Broker) await(ctx context.Context, done <-chan error) error {
 
 func unavailable(err error) error { return &queue.UnavailableError{Op: "write", Err: err} }
 
-// Health returns the reason why the queue cannot write, nil if it can: disk.ErrFull or
-// disk.ErrStuck, which may pass, or disk.ErrFailed.
+// Health returns the reason why the queue cannot write, nil if the queue can write.
+// disk.ErrFull and disk.ErrStuck may pass. disk.ErrFailed does not pass.
 func (b *Broker) Health() error { return b.db.Health() }
 
-// Damage returns disk.ErrDamaged once a read met damaged data.
+// Damage returns disk.ErrDamaged once a read has found damaged data.
 func (b *Broker) Damage() error { return b.db.Damage() }
 
 // Stats returns the figures of the store. It must not be called after Close.
@@ -320,10 +315,10 @@ func (b *Broker) Depth(ctx context.Context, name string) (queue.Depth, error) {
 	}, nil
 }
 
-// Close ends the subscriptions, takes unanswered messages back, writes all pending
-// changes and closes the directory. Later calls fail with queue.ErrClosed. On a disk in
-// trouble it gives up instead of waiting. Then the process should end, and the next
-// process finds every published message.
+// Close ends the subscriptions, takes unanswered messages back, writes all pending changes and
+// closes the directory. Later calls fail with queue.ErrClosed. On a disk in trouble Close gives
+// up instead of waiting. In this case the process should end, and the next process finds every
+// published message.
 func (b *Broker) Close() error {
 	b.closeOnce.Do(func() {
 		b.mu.Lock()

@@ -20,8 +20,7 @@ import (
 	"fanfare/messages"
 )
 
-// crashable opens brokers on a file system in memory. Crash keeps only the synced part
-// of it.
+// crashable opens brokers on a file system in memory. After Crash, the file system has only its synced part.
 type crashable struct{ fs *vfs.MemFS }
 
 func (c *crashable) open(t *testing.T, o queuetest.Options) queue.Broker {
@@ -62,7 +61,7 @@ func TestBrokerPassesWatermillsSuite(t *testing.T) {
 		func(context.Context, queue.Broker, string) error { return nil })
 }
 
-// The process that has a real directory open holds its lock.
+// The process that has a real directory open holds the lock of the directory.
 func TestSecondBrokerOnADirectoryIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	open(t, dir)
@@ -95,7 +94,7 @@ func TestAConsumerGetsThePublishedEventItselfUnlessItComesFromDisk(t *testing.T)
 		return event
 	}
 	assert.Same(t, sent, receive())
-	require.NoError(t, b.Close()) // it takes the message back
+	require.NoError(t, b.Close()) // Close takes the message back
 	b, err = embedded.Open(dir, embedded.Options{})
 	require.NoError(t, err)
 	assert.NotSame(t, sent, receive())

@@ -13,9 +13,9 @@ import (
 	"fanfare/internal/disk/disktest"
 )
 
-// Whatever file is damaged, one of three things happens: Open refuses the directory, the
-// broker reports the damage and delivers the undamaged messages, or all messages are
-// delivered. The exception is the end of the log, which a power cut may tear.
+// Whatever file is damaged, one of three things happens: Open refuses the directory, or the
+// broker reports the damage and delivers the undamaged messages, or all messages are delivered.
+// The exception is the end of the log, which a power cut may also damage.
 func TestDamagedFilesAreNeverServed(t *testing.T) {
 	const messages = 60
 	fs := vfs.NewCrashableMem()
@@ -40,7 +40,7 @@ func TestDamagedFilesAreNeverServed(t *testing.T) {
 				return false
 			}
 			for next < messages && msg.UUID != fmt.Sprint(next) && b.Damage() != nil {
-				next++ // in the damaged part
+				next++ // skips a message in the damaged part
 			}
 			if msg.UUID != fmt.Sprint(next) || string(msg.Payload) != payload(next) {
 				t.Errorf("%+v: message %d was served as %s with %d bytes", damage, next, msg.UUID, len(msg.Payload))

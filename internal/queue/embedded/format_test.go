@@ -15,8 +15,8 @@ import (
 	"fanfare/internal/disk/disktest"
 )
 
-// The archive is a directory of format 1: one message and one dead letter in a sorted file,
-// one message in the log.
+// The archive has a directory of format 1, with one message and one dead letter in a sorted
+// file, and one message in the log.
 func TestADirectoryOfFormat1OpensAndANewerOneIsRefused(t *testing.T) {
 	dir := disktest.Unzip(t, "testdata/format1.zip")
 	var passed atomic.Int64
@@ -39,7 +39,7 @@ func TestADirectoryOfFormat1OpensAndANewerOneIsRefused(t *testing.T) {
 	}
 }
 
-// An older Fanfare opens a new directory only while both formats stay.
+// An older Fanfare can open a new directory only if Fanfare's format and Pebble's format stay the same.
 func TestANewDirectoryHasTheFormatsOfFormat1(t *testing.T) {
 	b := mustOpen(t, vfs.NewMem())
 	value, closer, err := b.db.Get([]byte("f"))

@@ -30,8 +30,8 @@ func mustOpen(t *testing.T, fs vfs.FS) *Broker {
 	return b
 }
 
-// I5: after each call that returned, a copy of the file system drops everything not
-// synced, and must still have the effect of the call.
+// I5: after each call that returned, the test copies the file system without the unsynced data.
+// The copy must still have the effect of the call.
 func TestWhatReturnedSurvivesACrash(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	b := mustOpen(t, fs)
@@ -73,7 +73,7 @@ func TestWhatReturnedSurvivesACrash(t *testing.T) {
 	after("drop", queue.Depth{Ready: 5})
 }
 
-// The test above must find a queue that answers without a sync.
+// TestWhatReturnedSurvivesACrash must find a queue that answers without a sync.
 func TestAMissingSyncIsFound(t *testing.T) {
 	binary := planttest.Build(t, planttest.Overlay(t, planttest.Root(t), []planttest.Edit{
 		{File: "internal/queue/embedded/writer.go", Old: "options = pebble.Sync", New: "options = pebble.NoSync"},
@@ -89,8 +89,8 @@ func TestReceivesBeforeACrashAreCounted(t *testing.T) {
 	}
 	in, err := b.Subscribe(t.Context(), topicName)
 	require.NoError(t, err)
-	<-in // held by a process that dies
-	// A publish also writes the topic's state, and with it the receive.
+	<-in // a process that dies holds this message
+	// A publish also writes the topic's state, and this state includes the receive.
 	require.NoError(t, b.Publish(topicName, message.NewMessage("last", []byte("x"))))
 	b = mustOpen(t, fs.CrashClone(vfs.CrashCloneCfg{}))
 	in, err = b.Subscribe(t.Context(), topicName)
@@ -147,8 +147,8 @@ func TestMemoryIsBoundedWhateverTheBacklog(t *testing.T) {
 	}
 }
 
-// A message that comes while the buffer is cut, refilled and drained is delivered once,
-// in whatever order publishes, receives and nacks come.
+// A message that is published while the buffer is cut, refilled and emptied is delivered once,
+// in whatever order publishes, receives and nacks happen.
 func TestEveryMessageIsDeliveredOnceThroughAnyBuffer(t *testing.T) {
 	b := mustOpen(t, vfs.NewMem())
 	const n, groups = 20_000, 7
@@ -205,7 +205,7 @@ func TestUnreadableRecordBecomesADeadLetter(t *testing.T) {
 	if msg := <-in; msg.UUID != "good" || !msg.Ack() {
 		t.Errorf("received %s", msg.UUID)
 	}
-	disktest.Until(t, func() bool { // the subscription reads the bad one as well
+	disktest.Until(t, func() bool { // the subscription also reads the unreadable message
 		letters, err := b.ListDead(t.Context(), topicName, 10)
 		return err != nil || len(letters) > 0
 	})
@@ -231,7 +231,7 @@ func FuzzRecord(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// A message that can be read stays the same when it is written again.
+		// A readable message does not change when it is written again.
 		back, err := newRecord(got, record(data).receives()).decode()
 		if err != nil || !back.Equals(got) {
 			t.Fatalf("%q became %v, %v", data, back, err)

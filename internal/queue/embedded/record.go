@@ -19,8 +19,8 @@ import (
 //
 // Numbers of fixed width are big endian. The first byte of receives is the number of
 // crashes, the next three bytes are the receives. A string is its length as a varint and
-// its bytes; the payload is the remaining bytes. Flow is the hash of the group key. It is
-// in the head, so that a message can be moved without decoding.
+// its bytes; the payload is the remaining bytes. Flow is the hash of the group key. Flow
+// is in the head, so that a message can be moved without decoding.
 const (
 	recordVersion = 1
 	flowAt        = 1
@@ -45,7 +45,7 @@ func newRecord(msg *message.Message, receives int) record {
 	r.setReceives(receives)
 	r = appendString(r, msg.UUID)
 	r = binary.AppendUvarint(r, uint64(len(msg.Metadata)))
-	keys := make([]string, 0, queue.MaxMetadata) // on the stack
+	keys := make([]string, 0, queue.MaxMetadata) // stays on the stack
 	for key := range msg.Metadata {
 		keys = append(keys, key)
 	}
@@ -61,7 +61,7 @@ func appendString(r record, s string) record {
 	return append(binary.AppendUvarint(r, uint64(len(s))), s...)
 }
 
-// flowOf hashes a group key. The hash is stored: it must never change.
+// flowOf returns the hash of a group key. The hash is stored, so the function must never change.
 func flowOf(group string) uint64 { return xxhash.Sum64String(group) }
 
 func (r record) flow() uint64 { return binary.BigEndian.Uint64(r[flowAt:]) }
@@ -74,10 +74,10 @@ func (r record) setReceives(n int) {
 	binary.BigEndian.PutUint32(r[receivesAt:], uint32(r[receivesAt])<<24|uint32(min(max(n, 0), maxReceives)))
 }
 
-// crashes returns how often the process died while the message was in flight.
+// crashes returns the number of times that the process died while the message was in flight.
 func (r record) crashes() int { return int(r[receivesAt]) }
 
-// withCrash returns a copy of r with one more receive, by a process that died.
+// withCrash returns a copy of r with one more receive and one more crash.
 func (r record) withCrash() record {
 	c := r.withReceives(r.receives() + 1)
 	c[receivesAt] = byte(min(r.crashes()+1, math.MaxUint8))
@@ -102,8 +102,8 @@ func (r record) check() error {
 	return nil
 }
 
-// decode returns the message. The message shares no memory with r, so that its receiver
-// may change the payload.
+// decode returns the message. The message shares no memory with r, so the receiver of the
+// message may change the payload.
 func (r record) decode() (*message.Message, error) {
 	if err := r.check(); err != nil {
 		return nil, err
@@ -141,7 +141,7 @@ func takeString(b []byte) (string, []byte, error) {
 	return string(b[n : n+int(size)]), b[n+int(size):], nil
 }
 
-// place is a part of the store that keeps messages. It is the first byte of their keys.
+// place is a part of the store that has messages. The first byte of a message's key is its place.
 type place byte
 
 const (
@@ -149,19 +149,19 @@ const (
 	ready   place = 'r' // position: round, number
 	delayed place = 'd' // position: due time, number
 	dead    place = 'x' // position: time of the failure, number
-	// stateSpace holds one item for each topic, formatSpace the format version.
+	// stateSpace has one item for each topic. formatSpace has the format version.
 	stateSpace  = 's'
 	formatSpace = 'f'
 )
 
-// position orders the messages of a place. Number is unique in a topic.
+// position orders the messages of a place. The number of a message is unique in its topic.
 type position struct{ major, number uint64 }
 
 func (p position) less(q position) bool {
 	return p.major < q.major || p.major == q.major && p.number < q.number
 }
 
-// next is the lowest position above p.
+// next returns the lowest position above p.
 func (p position) next() position {
 	if p.number == math.MaxUint64 {
 		return position{p.major + 1, 0}
@@ -193,14 +193,14 @@ func end(where place, topic string) []byte {
 	return append(append([]byte{byte(where)}, topic...), 1)
 }
 
-// state is the stored part of a topic, apart from its messages.
+// state is the stored part of a topic except its messages.
 type state struct {
 	// number is the number of the newest message.
 	number uint64
-	// popped is the highest position that was taken out for delivery. After a crash, the
-	// ready messages at or below popped count as received.
+	// popped is the highest position that was taken from the buffer for delivery. After a
+	// crash, the ready messages up to popped count as received.
 	popped position
-	// The numbers of messages. Messages in flight count as ready.
+	// ready, delayed and dead are numbers of messages. Messages in flight count as ready.
 	ready, delayed, dead uint64
 }
 

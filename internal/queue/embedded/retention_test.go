@@ -39,7 +39,7 @@ func TestDeadLettersAreKeptFor14Days(t *testing.T) {
 		defer func() {
 			assert.NoError(t, b.Close())
 		}()
-		// The store has many timers, so the clock skips all but the time of one sweep.
+		// The store has many timers, so the clock skips all of the time except one sweep.
 		later := func(d time.Duration) {
 			synctest.Wait()
 			skipped.Add(int64(d - deadSweepEvery))
@@ -51,7 +51,7 @@ func TestDeadLettersAreKeptFor14Days(t *testing.T) {
 		bury(t, b, "c", "d")
 		_, _, err = b.Redrive(t.Context(), topicName, []string{"b"}, nil)
 		require.NoError(t, err)
-		bury(t, b, "b") // it failed again, which is what counts
+		bury(t, b, "b") // only the latest failure counts
 		later(13*24*time.Hour - deadSweepEvery)
 		assert.Equal(t, "[a c d b]", deadIDs(t, b), "before the 14th day")
 		later(deadSweepEvery)
@@ -78,7 +78,7 @@ func TestASweepOfDeadLettersIsBounded(t *testing.T) {
 	for i := range changes {
 		letter := newRecord(text(fmt.Sprint(i)), 0)
 		if i == 3 {
-			letter = record("?") // it cannot be read, but its time is in its key
+			letter = record("?") // the record cannot be read, but its key has the time
 		}
 		changes[i] = change{topic: topic, to: dead, value: letter}
 	}

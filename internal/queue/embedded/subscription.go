@@ -13,16 +13,16 @@ import (
 	"fanfare/messages"
 )
 
-// subscription is the delivery of one topic's messages to one channel. The channel has no
-// buffer, because a waiting message in it would delay a message of another group.
+// subscription delivers the messages of one topic to one channel. The channel has no buffer,
+// because a message that waits in the buffer would delay a message of another group.
 type subscription struct {
 	b       *Broker
 	t       *topic
 	channel chan *message.Message
 	max     int
-	// The topic's mu guards inFlight and the fields of the rests in an outage. batch is the number of
-	// messages since the last rest, which ended at rested. alarmed means that a timer will wake the
-	// subscription.
+	// The topic's mu guards the fields up to alarmed. batch is the number of messages since the end
+	// of the last rest. rested is the time at which that rest ended. alarmed means that a timer will
+	// wake the subscription.
 	inFlight, batch int
 	rested          time.Time
 	alarmed         bool
@@ -75,7 +75,7 @@ func (s *subscription) run(ctx context.Context) {
 	grace.Stop()
 }
 
-// rouse wakes the subscriptions of t, so that they check whether to stop.
+// rouse wakes the subscriptions of t, so that they check whether they may take a message or have to stop.
 func (t *topic) rouse() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -91,12 +91,12 @@ func (s *subscription) stopped(ctx context.Context) bool {
 	}
 }
 
-// readRetry is the time after which a failed read is tried again.
+// readRetry is the time until a failed read is retried.
 const readRetry = time.Second
 
-// next waits for a message and room for it, and returns it. Shortly after a crash it
-// returns several messages, because each batch costs a sync. It returns none when the
-// subscription ends.
+// next waits until there is a message and room for it, and returns the message. Shortly after a
+// crash it returns several messages, because each batch costs a sync. It returns no message
+// when the subscription ends.
 func (s *subscription) next(ctx context.Context) (batch []entry) {
 	s.t.mu.Lock()
 	defer s.t.mu.Unlock()
@@ -155,8 +155,7 @@ func (s *subscription) mayTake() bool {
 	return false
 }
 
-// deliver sends a message to the channel and starts a goroutine that waits for the
-// answer.
+// deliver sends a message to the channel, and starts a goroutine that waits for the answer.
 func (s *subscription) deliver(ctx context.Context, e entry) {
 	msg, err := e.value.decode()
 	if err != nil {
@@ -174,7 +173,7 @@ func (s *subscription) deliver(ctx context.Context, e entry) {
 	}
 	receive := queue.NewReceive(e.value.receives() + 1)
 	receive.Original = e.original
-	// The message's context outlives the subscription's by the grace.
+	// The message's context lives longer than the subscription's context, by the grace.
 	msgCtx, cancel := context.WithCancel(queue.WithReceive(context.WithoutCancel(ctx), receive))
 	msg.SetContext(msgCtx)
 	select {
@@ -185,7 +184,7 @@ func (s *subscription) deliver(ctx context.Context, e entry) {
 		})
 	case <-ctx.Done():
 		cancel()
-		s.handBack(e, e.value.receives()) // no consumer has seen it
+		s.handBack(e, e.value.receives()) // no consumer has seen the message
 	case <-s.b.stopping:
 		cancel()
 		s.handBack(e, e.value.receives())
@@ -201,7 +200,7 @@ func (s *subscription) await(msg *message.Message, e entry, receive *queue.Recei
 		s.nack(msg, e, receive)
 	case <-s.abandon:
 		select {
-		case <-msg.Acked(): // the answer came at the same moment
+		case <-msg.Acked(): // the answer was given at the same moment
 			s.ack(msg, e)
 		case <-msg.Nacked():
 			s.nack(msg, e, receive)
@@ -232,7 +231,7 @@ func (s *subscription) handBack(e entry, receives int) {
 	s.answer(e, change{to: ready, value: e.value.withReceives(receives)}, true)
 }
 
-// answer submits the change of an answered message and frees its room.
+// answer submits the change of an answered message, and frees the message's room.
 func (s *subscription) answer(e entry, c change, urgent bool) {
 	c.topic, c.from, c.at = s.t, ready, e.at
 	r := request{changes: []change{c}}

@@ -14,7 +14,7 @@ import (
 	"fanfare/internal/queue"
 )
 
-// next returns the next message, and fails the test if none comes.
+// next returns the next message, and fails the test if no message arrives.
 func next(t *testing.T, in <-chan *message.Message) *message.Message {
 	t.Helper()
 	select {
@@ -41,7 +41,7 @@ func TestASubscriptionOfOneMessageGetsTheNextOneWithTheAnswer(t *testing.T) {
 	const n = 100
 	publish(t, b, n)
 	release := make(chan struct{})
-	b.holds <- func() { <-release } // nothing is written, and so none of the messages that are out goes
+	b.holds <- func() { <-release } // the writer writes nothing, so all messages stay in out
 	defer close(release)
 	in, err := b.Subscribe(t.Context(), topicName)
 	require.NoError(t, err)
@@ -56,7 +56,7 @@ func TestASubscriptionOfOneMessageGetsTheNextOneWithTheAnswer(t *testing.T) {
 	}
 }
 
-// A delayed message keeps its time over a restart.
+// A restart does not change the due time of a delayed message.
 func TestADelayedMessageIsDueAfterARestart(t *testing.T) {
 	fs := vfs.NewMem()
 	b := mustOpen(t, fs)
@@ -93,7 +93,7 @@ func TestABufferIsInOrder(t *testing.T) {
 	}
 }
 
-// Damage that the checksums of the store do not see must not become another message.
+// Damage that the store's checksums do not detect must not turn into another message.
 func TestARecordThatIsCutIsRefused(t *testing.T) {
 	msg := message.NewMessage("id", nil)
 	msg.Metadata.Set("key", "value")

@@ -11,22 +11,22 @@ import (
 )
 
 // A message that kills the process would be redelivered after each start. All messages that were in flight
-// when the process died are suspects. The more crashes a suspect has seen, the fewer other suspects are in
-// flight with it. In the end it is the only suspect in flight over all topics. So the innocent messages are
+// when the process died are suspects. The more crashes a suspect has, the fewer other suspects are in
+// flight with it. In the end it is the only suspect in flight in all topics. So the innocent messages are
 // acked, and the deadly message reaches maxCrashes.
 
 const (
-	// maxCrashes is the number of crashes after which a suspect is a dead letter. At the
-	// last four crashes it was in flight alone.
+	// maxCrashes is the number of crashes at which a suspect becomes a dead letter. At its last
+	// four crashes the suspect was in flight alone.
 	maxCrashes = 10
-	// carefulTime is the time after a crash in which a message is noted as in flight
-	// before it is delivered, so that a message that kills at once is counted, too.
+	// carefulTime is the time after a crash in which the queue notes a message as in flight
+	// before it delivers the message. So a message that kills the process at once is counted,
+	// too.
 	carefulTime  = time.Minute
 	carefulBatch = 64
 )
 
-// together returns how many suspects may be in flight at once, including one with the
-// given number of crashes.
+// together returns the maximum number of suspects in flight if one of them has this number of crashes.
 func together(crashes int) int64 { return max(1, int64(maxOut)>>(3*crashes)) }
 
 func suspicious(r record) bool { return r.check() == nil && r.crashes() > 0 }
@@ -40,7 +40,7 @@ type suspects struct {
 
 func (s *suspects) careful(now time.Time) bool { return now.Before(s.until) }
 
-// admit reports whether a message may be in flight now, and counts it.
+// admit reports whether a message may be in flight now. If so, admit counts the message.
 func (s *suspects) admit(r record) bool {
 	if !suspicious(r) {
 		return true
@@ -52,8 +52,8 @@ func (s *suspects) admit(r record) bool {
 	return false
 }
 
-// acquit frees the room of a suspect once its answer is on the disk: another suspect's
-// crash must not cause its redelivery.
+// acquit frees the room of a suspect once its answer is on the disk. Before that, another
+// suspect's crash could cause a redelivery of the answered suspect.
 func (b *Broker) acquit(answered <-chan error) {
 	if err := b.await(context.Background(), answered); err != nil {
 		b.log.Error("answer not written", zap.Error(err))
@@ -78,8 +78,7 @@ func (b *Broker) noteOut(ctx context.Context) {
 // running returns the key that exists while a process has the directory open.
 func running() []byte { return []byte{formatSpace, 'r'} }
 
-// begin notes that a process has the directory open. It also detects that the previous
-// process died.
+// begin notes that a process has the directory open. It also detects that the previous process died.
 func (b *Broker) begin() error {
 	_, closer, err := b.db.Get(running())
 	switch {
@@ -92,7 +91,7 @@ func (b *Broker) begin() error {
 	return closer.Close()
 }
 
-// end notes that the process stopped properly.
+// end notes that the process stopped without a crash.
 func (b *Broker) end() {
 	if err := b.db.Delete(running(), pebble.Sync); err != nil {
 		b.log.Warn("the next start takes this stop for a crash", zap.Error(err))

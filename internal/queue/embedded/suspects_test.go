@@ -18,8 +18,8 @@ import (
 	"fanfare/messages"
 )
 
-// A consumer whose in-flight messages are at their bound dies whenever it meets one message. It dies at once,
-// so no later write can record that the message was out.
+// A consumer has as many messages in flight as it may have, and dies whenever it receives a certain message.
+// It dies at once, so no later write can record that this message was in flight.
 func TestAMessageThatKillsTheProcessBecomesADeadLetter(t *testing.T) {
 	const innocent = 100
 	fs := vfs.NewCrashableMem()
@@ -36,7 +36,7 @@ func TestAMessageThatKillsTheProcessBecomesADeadLetter(t *testing.T) {
 		require.LessOrEqualf(t, deaths, 2*maxCrashes, "the process died %d times", deaths)
 		ctx, cancel := context.WithCancel(t.Context())
 		likes, posts := subscribe(ctx, t, b, topicName), subscribe(ctx, t, b, queue.TopicPosts)
-		var held []*message.Message // one consumer acks late, as one with windows does
+		var held []*message.Message // one consumer acks late, as a consumer with windows does
 		dead := false
 		for !done && !dead {
 			var msg *message.Message
@@ -63,7 +63,7 @@ func TestAMessageThatKillsTheProcessBecomesADeadLetter(t *testing.T) {
 			}
 			if held = append(held, msg); dead {
 				deaths++
-				fs = fs.CrashClone(vfs.CrashCloneCfg{}) // kill -9
+				fs = fs.CrashClone(vfs.CrashCloneCfg{}) // as kill -9 does
 			}
 		}
 		cancel()
@@ -92,7 +92,7 @@ func TestAStopInOrderIsNoCrash(t *testing.T) {
 		b := mustOpen(t, fs)
 		assert.False(t, b.suspects.careful(b.now()), "a start after a stop in order is careful")
 		require.NoError(t, b.Publish(topicName, text("1")))
-		<-subscribe(t.Context(), t, b, topicName) // held during the stop
+		<-subscribe(t.Context(), t, b, topicName) // the message is held during the stop
 		require.NoError(t, b.Close())
 	}
 	b := mustOpen(t, fs)
@@ -133,7 +133,7 @@ func (f unreadableFile) ReadAt(p []byte, at int64) (int, error) {
 func TestASubscriptionGoesOnAfterAReadError(t *testing.T) {
 	fs := unreadable{vfs.NewMem(), new(atomic.Bool), new(atomic.Int64)}
 	b := mustOpen(t, fs)
-	for i := range 5000 { // more than the buffer
+	for i := range 5000 { // more messages than the buffer takes
 		err := b.submit(request{changes: []change{{topic: mustTopic(t, b), to: ready, value: newRecord(text(fmt.Sprint(i)), 0)}}}, false, false)
 		require.NoError(t, err)
 	}

@@ -16,7 +16,7 @@ import (
 	"fanfare/internal/queue/embedded"
 )
 
-// A sync takes half a millisecond here, and the next sync would begin as quickly.
+// In this test a sync takes half a millisecond, so each publisher could have a sync of its own soon.
 func TestManyPublishersShareSyncsAndFewWaitForNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const publishers, took, period = 64, 500 * time.Microsecond, 200 * time.Millisecond

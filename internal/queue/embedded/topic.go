@@ -14,30 +14,30 @@ import (
 	"fanfare/internal/queue"
 )
 
-// Bounds of a topic's memory (I9).
+// These limits bound a topic's memory (I9).
 const (
 	// bufferMessages and bufferBytes bound the ready messages in memory.
 	bufferMessages = 2048
 	bufferBytes    = 8 << 20
-	// maxOut bounds, over all subscriptions, the messages in flight, including the
-	// messages whose answer is not yet on disk.
+	// maxOut bounds the messages in flight over all subscriptions, including the messages whose
+	// answer is not yet on disk.
 	maxOut = 1 << 17
-	// dueAtOnce bounds how many delayed messages become ready in one batch.
+	// dueAtOnce bounds the number of delayed messages that become ready in one batch.
 	dueAtOnce = 1024
 	// never is a due time that no message has.
 	never = math.MaxUint64
 )
 
-// topic is the head of a topic's queue in memory; the queue itself is on disk.
+// topic is the part of a topic's queue in memory. The whole queue is on disk.
 //
-// The buffer of a topic has all ready messages below bound, in order, except the messages
-// in flight. The writer adds new messages below bound to it, so a short queue is never
+// The buffer of a topic has all ready messages below bound, in order, except the messages in
+// flight. The writer adds new messages below bound to the buffer, so a short queue is never
 // read from disk.
 type topic struct {
 	name string
 
 	mu sync.Mutex
-	// wake wakes the subscriptions when there may be something to do.
+	// wake wakes the subscriptions when they may have something to do.
 	wake   sync.Cond
 	state  state
 	buffer []entry
@@ -45,20 +45,20 @@ type topic struct {
 	// bound is the end of the buffer. whole means that the queue ends there, too.
 	bound position
 	whole bool
-	// inserted is the number of the last message that the writer put into the buffer or
-	// left above bound. The writer will deliver any message on disk with a higher number.
+	// inserted is the number of the last message that the writer has put into the buffer or
+	// left above bound. A message on disk with a higher number will also come from the writer.
 	inserted uint64
 	// out has the numbers of messages in flight, until their change is on disk.
 	out map[uint64]struct{}
-	// dirty means that popped changed after the state was written.
+	// dirty means that popped has changed since the state was written.
 	dirty bool
 
-	// Only the writer uses the following fields.
+	// Only the writer uses the fields below.
 	rounds  rounds
 	number  uint64
 	nextDue uint64
-	// retryAt is the time of the next read of due messages after a read that failed, 0 for none. It must not move
-	// nextDue, because a scan begins there, and would pass by messages that were due before.
+	// retryAt is the time at which due messages are read again after a failed read, 0 for none. A failed read
+	// must not move nextDue, because a scan begins at nextDue: it would miss messages that were due before.
 	retryAt uint64
 	touched bool
 }
@@ -67,12 +67,11 @@ type topic struct {
 type entry struct {
 	at    position
 	value record
-	// original is the published event. A message that was read from disk, or is redelivered,
-	// has none.
+	// original is the published event. It is empty if the message was read from disk, or is redelivered.
 	original queue.Original
 }
 
-// bytes is the memory of an entry. An event takes about as much as its payload.
+// bytes returns the memory of an entry. An event takes about as much memory as its payload.
 func (e *entry) bytes() int {
 	if e.original.Known() {
 		return 2 * len(e.value)
@@ -92,8 +91,8 @@ func newTopic(name string, s state) *topic {
 	return t
 }
 
-// take removes the first message from the buffer if admit allows it, and first fills an
-// empty buffer from disk. The caller holds mu.
+// take removes the first message from the buffer, if admit allows the message. If the buffer is
+// empty, take fills it from disk first. The caller holds mu.
 func (t *topic) take(db *disk.DB, admit func(record) bool) (entry, bool, error) {
 	if len(t.out) >= maxOut {
 		return entry{}, false, nil
@@ -118,8 +117,7 @@ func (t *topic) take(db *disk.DB, admit func(record) bool) (entry, bool, error) 
 	return e, true, nil
 }
 
-// insert puts a message that is on disk into the buffer if it belongs there. The caller
-// holds mu.
+// insert puts a message that is on disk into the buffer, if its position is below bound. The caller holds mu.
 func (t *topic) insert(e entry) {
 	t.inserted = e.at.number
 	if !t.whole && !e.at.less(t.bound) {
@@ -136,7 +134,7 @@ func (t *topic) insert(e entry) {
 	}
 }
 
-// cut drops the second half of the buffer; a later refill reads it from disk.
+// cut removes the second half of the buffer. A later refill reads these messages from disk.
 func (t *topic) cut() {
 	half := len(t.buffer) / 2
 	t.bound, t.whole = t.buffer[half].at, false
@@ -166,8 +164,8 @@ func (t *topic) refill(db *disk.DB) error {
 	return err
 }
 
-// scan calls yield for the messages of a place and topic from a position on, until yield
-// returns false. A value is valid only during its call. scan skips messages in damaged
+// scan calls yield for the messages of a place and topic, beginning at a position, until yield
+// returns false. A value is valid only during its call of yield. scan skips messages in damaged
 // data, which stay on disk.
 func scan(db *disk.DB, where place, topic string, from position, yield func(position, record) bool) error {
 	upper := end(where, topic)
@@ -184,7 +182,7 @@ func scan(db *disk.DB, where place, topic string, from position, yield func(posi
 	return nil
 }
 
-// scanPart scans up to damaged data and returns the last key that it could read.
+// scanPart scans up to damaged data, and returns the last key that it could read.
 func scanPart(db *disk.DB, lower, upper []byte, yield func(position, record) bool) (last []byte, err error) {
 	last = slices.Clone(lower)
 	it, err := db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})

@@ -13,27 +13,27 @@ import (
 // maxBatchBytes is the approximate size at which a batch is closed.
 const maxBatchBytes = 4 << 20
 
-// lazyWait is the time that removals and receive counts wait for other changes before
-// they are written and synced. A crash may undo about as much time of them.
+// lazyWait is the time for which removals and receive counts wait for other changes before they
+// are written and synced. A crash may undo the removals and receive counts of about this time.
 const lazyWait = 20 * time.Millisecond
 
-// A sync takes the CPU time of many publishes. So after a sync for at least crowd callers,
-// the next sync waits for gather, and more callers share it. A few callers never wait for
-// other callers.
+// A sync takes as much CPU time as many publishes. So after a sync for at least crowd callers,
+// the next sync waits for gather, and more callers share it. A few callers never wait for other
+// callers.
 const (
 	crowd  = 8
 	gather = 2 * time.Millisecond
 )
 
-// change moves one message from a place to another. Stored messages change in no other
-// way: a publish moves a message from nowhere, an ack moves it to nowhere.
+// change moves one message from a place to another place. Stored messages change in no other
+// way: a publish moves a message from nowhere, and an ack moves a message to nowhere.
 type change struct {
 	topic *topic
 	from  place
 	at    position
 	to    place
-	due   uint64 // of a delayed message, Unix nanoseconds
-	value record // not for nowhere
+	due   uint64 // for a delayed message, in Unix nanoseconds
+	value record // empty if to is nowhere
 	// original is the event of a publish.
 	original queue.Original
 	// landed is the new position, set by the writer.
@@ -56,8 +56,8 @@ func (r *request) bytes() int {
 	return n
 }
 
-// submit passes changes to the writer. Once Close has begun, it refuses external calls,
-// but still takes the last answers of subscriptions.
+// submit passes a request to the writer. Once Close has begun, submit refuses requests of
+// external calls, but still accepts the last answers of subscriptions.
 func (b *Broker) submit(r request, external, urgent bool) error {
 	b.mu.Lock()
 	if external && b.closed {
@@ -75,7 +75,7 @@ func (b *Broker) submit(r request, external, urgent bool) error {
 	return nil
 }
 
-// poke wakes the receiver of c, unless a wake-up is pending already.
+// poke wakes the receiver of c, unless a wake-up is already pending.
 func poke(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -83,12 +83,11 @@ func poke(c chan struct{}) {
 	}
 }
 
-// write is the one writing goroutine. Publishers that wait at the same time share a batch
-// and its sync.
+// write is the only goroutine that writes. Publishers that wait at the same time share a batch and its sync.
 func (b *Broker) write() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	var late <-chan time.Time // when lazy changes must be on disk
+	var late <-chan time.Time // fires when lazy changes must be on disk
 	for {
 		sync := false
 		select {
@@ -96,7 +95,7 @@ func (b *Broker) write() {
 			if b.callers >= crowd {
 				select {
 				case <-time.After(gather):
-				case <-b.stop: // the next turn ends
+				case <-b.stop: // the next turn of the loop returns
 				}
 			}
 		case <-b.lazy:
@@ -138,7 +137,7 @@ func (b *Broker) untilDue() time.Duration {
 	return min(max(time.Duration(int64(next)-b.now().UnixNano()), 0), time.Hour)
 }
 
-// flush writes one batch, and syncs the batch if durable is set or a caller waits. more
+// flush writes one batch. It syncs the batch if durable is set or if a caller waits. more
 // reports that further changes are ready to be written.
 func (b *Broker) flush(durable bool) (more bool) {
 	requests, more := b.takePending()
@@ -218,8 +217,7 @@ func (b *Broker) due(t *topic) ([]change, error) {
 	return due, nil
 }
 
-// commit writes changes and the topics' states in one batch, then shows the new
-// messages to the subscriptions.
+// commit writes changes and the topics' states in one batch. Then the subscriptions can see the new messages.
 func (b *Broker) commit(topics []*topic, changes []*change, durable bool) error {
 	batch := b.db.NewBatch()
 	defer func() {
@@ -262,7 +260,7 @@ func (b *Broker) commit(topics []*topic, changes []*change, durable bool) error 
 	return nil
 }
 
-// stage puts one change into the batch.
+// stage adds one change to the batch.
 func (b *Broker) stage(batch *pebble.Batch, c *change) error {
 	t := c.topic
 	t.touched = true
@@ -299,7 +297,7 @@ func (b *Broker) stage(batch *pebble.Batch, c *change) error {
 	return nil
 }
 
-// stageState puts the state after changes into the batch.
+// stageState adds the state of t after the changes to the batch.
 func (t *topic) stageState(batch *pebble.Batch, changes []*change) error {
 	t.mu.Lock()
 	s := t.state
@@ -327,7 +325,7 @@ func (s *state) tally(t *topic, changes []*change) {
 	}
 }
 
-// apply shows changes that are on disk to the subscriptions.
+// apply updates the buffer and the counters of t after the changes were written.
 func (t *topic) apply(changes []*change) {
 	t.touched = false
 	t.mu.Lock()

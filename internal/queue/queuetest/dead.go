@@ -19,7 +19,7 @@ import (
 	"fanfare/messages"
 )
 
-// bury publishes n messages, receives them and makes them dead letters.
+// bury publishes n messages, receives them, and makes them dead letters.
 func bury(t *testing.T, b queue.Broker, n int) []*message.Message {
 	t.Helper()
 	publish(t, b, newMessages("g", n)...)
@@ -54,7 +54,7 @@ func deadLetterKept(t *testing.T, backend Backend) {
 	waitDepth(t, b, queue.Depth{Dead: 1})
 	require.NoError(t, b.Close())
 	b = backend.Open(t, Options{})
-	waitDead(t, b, sent.UUID) // listing removes nothing
+	waitDead(t, b, sent.UUID) // a list removes nothing
 	letter := listDead(t, b)[0]
 	if letter.Topic != topic || letter.Reason != "no such \uFFFD version" || letter.Receives != 2 || letter.FailedAt.IsZero() {
 		t.Errorf("dead letter %+v", letter)
@@ -67,8 +67,8 @@ func deadLetterKept(t *testing.T, backend Backend) {
 	}
 }
 
-// dueAtEachReceive has a consumer that sets at each receive when the message is due: its
-// event is ten minutes old, and requests a wait of six.
+// dueAtEachReceive has a consumer that sets the due time of a message at each receive: six
+// minutes after the event, which is ten minutes old.
 func dueAtEachReceive(t *testing.T, backend Backend) {
 	t.Helper()
 	b := backend.Open(t, Options{})
@@ -230,7 +230,7 @@ func consumer(t *testing.T, backend Backend) {
 	go func() { ended <- c.Run(ctx) }()
 	waitDead(t, b, bad.UUID, unreadable.UUID)
 	waitDepth(t, b, queue.Depth{Dead: 2})
-	eventually(t, func() string { // SQS counts messages in transit in no state
+	eventually(t, func() string { // SQS does not count a message that is changing its state
 		if n, tries := done.Load(), postponed.Load(); n < 2 || tries < 2 {
 			return fmt.Sprintf("%d done, %d tries of the postponed, want 2 and 2", n, tries)
 		}

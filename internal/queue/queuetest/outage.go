@@ -19,8 +19,7 @@ import (
 	"fanfare/messages"
 )
 
-// RunOutages runs the tests of messages that fail, in virtual time. newBackend is called in the
-// bubble of each test.
+// RunOutages runs the tests of failing messages in virtual time. Each test calls newBackend in its own bubble.
 func RunOutages(t *testing.T, newBackend func(t *testing.T) Backend) {
 	t.Helper()
 	for _, test := range []struct {
@@ -49,7 +48,7 @@ type outageTest struct {
 	mu sync.Mutex
 	// fails returns the error of a user's message, nil if its work succeeds.
 	fails func(user string) error
-	// received counts the receives. done has the age of each user's last message when the message was handled.
+	// received counts the receives. done has, for each user, the age of the last message when it was handled.
 	received int
 	done     map[string]time.Duration
 }
@@ -80,14 +79,14 @@ func (t *outageTest) consume() {
 	})
 }
 
-// fail sets the errors of further receives.
+// fail sets the errors of the messages that are received from now on.
 func (t *outageTest) fail(fails func(user string) error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.fails = fails
 }
 
-// publish sends a message of each user.
+// publish sends a message for each user.
 func (t *outageTest) publish(users ...string) {
 	t.Helper()
 	for _, user := range users {
@@ -99,7 +98,7 @@ func (t *outageTest) publish(users ...string) {
 	}
 }
 
-// users returns n names.
+// users returns n names with a prefix.
 func users(prefix string, n int) []string {
 	names := make([]string, n)
 	for i := range names {
@@ -108,7 +107,7 @@ func users(prefix string, n int) []string {
 	return names
 }
 
-// during returns the number of receives in d. Each second, each brings messages.
+// during returns the number of receives in d. each is called once a second, and publishes messages.
 func (t *outageTest) during(d time.Duration, each func(second int)) int {
 	t.mu.Lock()
 	before := t.received
@@ -139,7 +138,7 @@ func (t *outageTest) wantDone(limit time.Duration, users ...string) {
 	}
 }
 
-// allFail has messages of many users, whose work fails for the time of an outage or a bad release.
+// allFail has messages of many users. All work fails during an outage, or after a bad release.
 func allFail(t *outageTest) {
 	for name, failure := range map[string]error{"a transient error": unavailable(), "a defect": errors.New("a defect")} {
 		t.fail(func(string) error { return failure })
@@ -155,7 +154,7 @@ func allFail(t *outageTest) {
 			assert.GreaterOrEqual(t, got, 20, "%s: receives a minute: a process must notice the end", name)
 		}
 		t.fail(func(string) error { return nil })
-		t.during(12*time.Second, none) // one rest, and some seconds
+		t.during(12*time.Second, none) // one rest, and some more seconds
 		t.publish(users("fresh", 200)...)
 		t.during(5*time.Second, none)
 		t.wantDone(4*time.Second, users("fresh", 200)...)
@@ -166,8 +165,7 @@ func allFail(t *outageTest) {
 	waitDepth(t.T, t.b, queue.Depth{})
 }
 
-// quietTopic has few messages, so one success ends the outage. Former messages continue
-// to fail.
+// quietTopic has few messages, so one success ends the outage. Older messages continue to fail.
 func quietTopic(t *outageTest) {
 	t.fail(func(string) error { return unavailable() })
 	t.publish(users("u", 6)...)
@@ -182,7 +180,7 @@ func quietTopic(t *outageTest) {
 		return unavailable()
 	})
 	t.publish("first")
-	t.during(14*time.Second, none) // the first receives of late are too old to count by now, and first is not
+	t.during(14*time.Second, none) // late's first receives are now too old to count
 	t.wantDone(11*time.Second, "first")
 	t.publish("second")
 	t.during(5*time.Second, none)
@@ -191,7 +189,7 @@ func quietTopic(t *outageTest) {
 	t.during(5*time.Minute, none)
 }
 
-// someFail has some of many users whose messages fail.
+// someFail has messages of many users, of whom some have failing messages.
 func someFail(t *outageTest) {
 	var receives []int
 	for _, tenths := range []int{3, 8, 10} {
@@ -220,7 +218,7 @@ func someFail(t *outageTest) {
 	assert.Less(t, receives[2], receives[1], "receives while all users fail")
 }
 
-// oneUserFails has a user with far more messages than all other users together, and all of them fail.
+// oneUserFails has one user with more messages than all other users together. All messages of this user fail.
 func oneUserFails(t *outageTest) {
 	t.fail(func(user string) error {
 		if user == "mallory" {
@@ -236,7 +234,7 @@ func oneUserFails(t *outageTest) {
 	t.wantDone(time.Second, users("u", 60)...)
 }
 
-// noFailures has messages that are redelivered by design.
+// noFailures has messages that are redelivered on purpose.
 func noFailures(t *outageTest) {
 	for name, err := range map[string]error{
 		"later":  &queue.Later{After: 20 * time.Second, Reason: "not yet"},

@@ -1,7 +1,7 @@
-// Package queuetest is the one suite that every queue.Broker passes. The tests of each
-// backend call Run, and RunWatermill for Watermill's own conformance suite. The suite
-// tests the contract of package queue, and must never test how a backend keeps the
-// contract. The product must never import it.
+// Package queuetest is the one suite that every queue.Broker has to pass. The tests of each
+// backend call Run, and RunWatermill for Watermill's own conformance suite. The suite tests the
+// contract of package queue, and must never test how a backend implements the contract. The
+// product must never import the package.
 package queuetest
 
 import (
@@ -18,33 +18,30 @@ import (
 	"fanfare/internal/queue"
 )
 
-// Patience is how long the suite waits for an event before it fails.
+// Patience is the time for which the suite waits for an event before it fails.
 const Patience = 2 * time.Minute
 
-// visibility is the shortest visibility timeout in the suite. A broker extends it when two
-// thirds are left, and must manage that before the end on a busy machine.
+// visibility is the shortest visibility timeout in the suite. A broker extends the timeout when
+// two thirds of it are left, and has to finish the extension in time even on a busy machine.
 const visibility = 9 * time.Second
 
-// Options are a test's settings for the broker that it opens. For a zero field the
-// backend chooses a value.
+// Options are the settings of a broker that a test opens. For a zero field the backend chooses the value.
 type Options struct {
 	// MaxInFlight bounds the unanswered messages of each subscription.
 	MaxInFlight int
-	// Visibility is the time after which the message of a vanished consumer is
-	// redelivered.
+	// Visibility is the time after which the message of a consumer that disappeared is redelivered.
 	Visibility time.Duration
 }
 
-// Backend is one storage. It is empty, and only one test uses it.
+// Backend is one storage for one test. At first it is empty.
 type Backend struct {
-	// Open opens a broker on the storage and closes it at the end of the test. Tests
-	// call it again after a Close or Crash.
+	// Open opens a broker on the storage, and closes it at the end of the test. A test may call
+	// Open again after a Close or Crash.
 	Open func(t *testing.T, o Options) queue.Broker
-	// Crash ends a broker as kill -9 would: it returns no message to the queue and writes
-	// nothing.
+	// Crash ends a broker as kill -9 would: the broker returns no message to the queue and writes nothing.
 	Crash func(t *testing.T, b queue.Broker)
-	// Fair means that the backend itself is fair by group key. Otherwise the service
-	// behind the backend is fair.
+	// Fair means that the backend itself is fair by group key. If Fair is false, the service
+	// that the backend uses is fair.
 	Fair bool
 }
 
@@ -132,7 +129,7 @@ func subscribeUntil(t *testing.T, b queue.Broker) (<-chan *message.Message, cont
 	return in, cancel
 }
 
-// endSubscription ends a subscription and hands back the messages that it still delivers.
+// endSubscription ends a subscription, and hands back the messages that the subscription still delivers.
 func endSubscription(in <-chan *message.Message, cancel context.CancelFunc) {
 	cancel()
 	for msg := range in {
@@ -180,7 +177,7 @@ func nothingFor(t *testing.T, in <-chan *message.Message, d time.Duration) {
 	}
 }
 
-// eventually waits until check returns no problem.
+// eventually waits until check returns "", which means that there is no problem.
 func eventually(t *testing.T, check func() string) {
 	t.Helper()
 	deadline := time.After(Patience)
@@ -216,7 +213,7 @@ func listDead(t *testing.T, b queue.Broker) []queue.DeadLetter {
 	return letters
 }
 
-// waitDead waits until exactly the dead letters of want are listed.
+// waitDead waits until the list of dead letters is exactly want.
 func waitDead(t *testing.T, b queue.Broker, want ...string) {
 	t.Helper()
 	slices.Sort(want)

@@ -35,8 +35,8 @@ func receivedAsSent(t *testing.T, backend Backend) {
 	assert.Equal(t, 1, queue.ReceiveOf(got).Receives, "receive count")
 }
 
-// eventReceived also tests a backend that delivers the published event itself. A redelivered
-// message, and one whose payload was replaced, have the event of their payload.
+// eventReceived also tests a backend that delivers the published event itself. If a message is
+// redelivered, or its payload was replaced, its event is the event of the payload.
 func eventReceived(t *testing.T, backend Backend) {
 	t.Helper()
 	b := backend.Open(t, Options{})
@@ -126,7 +126,7 @@ func largest(t *testing.T, backend Backend) {
 	publish(t, b, sent...)
 	in := subscribe(t, b)
 	receiveAll(t, in, sent[:2])
-	// The same message can become a dead letter, too, with a long reason.
+	// The same message can also become a dead letter with a long reason.
 	publish(t, b, sent[2])
 	msg := receive(t, in)
 	require.NoError(t, b.DeadLetter(t.Context(), topic, msg, strings.Repeat("why ", 2000)))
@@ -192,7 +192,7 @@ func refused(t *testing.T, backend Backend) {
 	for _, name := range []string{"", "a b", "a/b", strings.Repeat("x", 61)} {
 		assert.ErrorIsf(t, b.Publish(name, newMessage("g", 1)), queue.ErrInvalid, "topic %q", name)
 	}
-	waitDepth(t, b, queue.Depth{}) // none of the good messages of the same calls was sent
+	waitDepth(t, b, queue.Depth{}) // the valid messages of the refused calls were not sent either
 }
 
 func ackRemoves(t *testing.T, backend Backend) {
@@ -231,7 +231,7 @@ func nackDelayed(t *testing.T, backend Backend) {
 	publish(t, b, newMessage("g", 1), newMessage("h", 2))
 	in := subscribe(t, b)
 	first, second := receive(t, in), receive(t, in)
-	// The delays are so far apart that a pause of the machine does not swap them.
+	// The delays are so different that a pause of the machine does not change the order.
 	queue.ReceiveOf(first).RetryAfter(12 * time.Second)
 	first.Nack()
 	queue.ReceiveOf(second).RetryAfter(time.Second)
@@ -253,7 +253,7 @@ func nackBacksOff(t *testing.T, backend Backend) {
 	in := subscribe(t, b)
 	nacked := receive(t, in)
 	nacked.Nack()
-	waitDelayed(t, b) // not at once
+	waitDelayed(t, b) // a message must be delayed, and not redelivered at once
 	again := receive(t, in)
 	if again.UUID != nacked.UUID || queue.ReceiveOf(again).Receives != 2 {
 		t.Errorf("receive %d of %s, want receive 2 of %s", queue.ReceiveOf(again).Receives, again.UUID, nacked.UUID)
@@ -261,7 +261,7 @@ func nackBacksOff(t *testing.T, backend Backend) {
 	again.Ack()
 }
 
-// waitDelayed waits until a nacked message is delayed. SQS counts it as in flight.
+// waitDelayed waits until a nacked message is delayed. SQS counts such a message as in flight.
 func waitDelayed(t *testing.T, b queue.Broker) {
 	t.Helper()
 	eventually(t, func() string {
@@ -308,7 +308,7 @@ func heldLong(t *testing.T, backend Backend) {
 	for range 12 {
 		held = append(held, receive(t, in))
 	}
-	nothingFor(t, subscribe(t, b), 2*visibility+time.Second) // the broker must extend the timeout several times
+	nothingFor(t, subscribe(t, b), 2*visibility+time.Second) // the broker has to extend the timeout several times
 	for _, msg := range held {
 		assert.NoErrorf(t, msg.Context().Err(), "the context of %s ended while it was held", msg.UUID)
 		msg.Ack()
@@ -340,8 +340,7 @@ func maxInFlight(t *testing.T, backend Backend) {
 
 func handsBack(t *testing.T, backend Backend) {
 	t.Helper()
-	// The visibility timeout is longer than the suite's patience, so a message that
-	// arrives was handed back.
+	// The visibility timeout is longer than Patience, so a message that arrives was handed back.
 	b := backend.Open(t, Options{Visibility: 10 * Patience})
 	sent := newMessages("g", 25)
 	publish(t, b, sent...)
@@ -358,7 +357,7 @@ func handsBack(t *testing.T, backend Backend) {
 		case <-time.After(Patience):
 			t.Fatal("the context of a message outlived its subscription")
 		}
-		msg.Ack() // too late: another consumer may have it
+		msg.Ack() // the ack is too late, because another consumer may have the message
 	}
 	receiveAll(t, subscribe(t, b), sent)
 	waitDepth(t, b, queue.Depth{})
@@ -449,7 +448,7 @@ func closed(t *testing.T, backend Backend) {
 func fair(t *testing.T, backend Backend) {
 	t.Helper()
 	if !backend.Fair {
-		return // the service is fair
+		return // the service of the backend is fair
 	}
 	b := backend.Open(t, Options{MaxInFlight: 1})
 	publish(t, b, newMessages("celebrity", 10_000)...)
@@ -457,7 +456,7 @@ func fair(t *testing.T, backend Backend) {
 	receive(t, in).Ack()
 	small := []*message.Message{newMessage("ordinary", 1), newMessage("another", 2)}
 	publish(t, b, small...)
-	// The broker may have received one message of the large group already. Each round has
+	// The broker may already have received one message of the large group. Each round delivers
 	// one more message of this group.
 	position := map[string]int{}
 	for i := range 6 {

@@ -12,8 +12,8 @@ import (
 	"fanfare/internal/queue"
 )
 
-// waitsForLong has waits of more than ten seconds, the longest time that a waiting
-// message may be in flight.
+// waitsForLong has waits of more than ten seconds, which is the maximum time for which a
+// waiting message may be in flight.
 func waitsForLong(t *testing.T, backend Backend) {
 	t.Helper()
 	b := backend.Open(t, Options{})
@@ -50,8 +50,8 @@ func waitsForLong(t *testing.T, backend Backend) {
 	waitDepth(t, b, queue.Depth{})
 }
 
-// leftForLong has a message that its handler leaves for a long time. Afterwards the message still has all its
-// attempts.
+// leftForLong has a message that its handler leaves for later, for a long time. Afterwards the message still
+// has all its attempts.
 func leftForLong(t *testing.T, backend Backend) {
 	t.Helper()
 	b := backend.Open(t, Options{})

@@ -18,13 +18,13 @@ import (
 	"fanfare/internal/queue"
 )
 
-// features describes our brokers to Watermill: they are persistent, without consumer
-// groups, order or exactly-once delivery.
+// features describes the brokers to Watermill's suite: they are persistent, and have no
+// consumer groups, no order and no exactly-once delivery.
 func features() tests.Features { return tests.Features{Persistent: true} }
 
-// RunWatermill runs Watermill's conformance suite, in its short mode under -short. Each
-// pair of publisher and subscriber has handles of its own on a broker that open returns.
-// The suite invents topics, so prepare makes each one.
+// RunWatermill runs Watermill's conformance suite, in its short mode under -short. Each pair of
+// publisher and subscriber has its own handles on a broker that open returns. The suite invents
+// topics, so prepare creates each topic.
 func RunWatermill(t *testing.T, open func(t *testing.T) queue.Broker, prepare func(ctx context.Context, b queue.Broker, topic string) error) {
 	t.Helper()
 	f := features()
@@ -32,7 +32,7 @@ func RunWatermill(t *testing.T, open func(t *testing.T) queue.Broker, prepare fu
 	tests.TestPubSub(t, f, func(t *testing.T) (message.Publisher, message.Subscriber) {
 		t.Helper()
 		b := open(t)
-		// The suite closes one handle of the pair and continues with the second.
+		// The suite closes one handle of the pair, and continues with the other handle.
 		return &handle{broker: b, prepare: prepare, closing: make(chan struct{})},
 			&handle{broker: b, prepare: prepare, closing: make(chan struct{})}
 	}, nil)
@@ -85,7 +85,7 @@ func (h *handle) Subscribe(ctx context.Context, topic string) (<-chan *message.M
 				if !open {
 					return
 				}
-				// The suite nacks hundreds of messages and expects them soon.
+				// The suite nacks hundreds of messages and expects their redelivery soon.
 				queue.ReceiveOf(msg).RetryAfter(0)
 				select {
 				case out <- msg:
@@ -115,18 +115,18 @@ func (h *handle) Close() error {
 	return nil
 }
 
-// listSkips is the variable that makes a child process list the tests that are skipped.
+// listSkips is an environment variable. It makes a child process list the skipped tests.
 const listSkips = "FANFARE_LIST_WATERMILL_SKIPS"
 
 var skipLine = regexp.MustCompile(`^\s*--- SKIP: [^/]+/(Test\w+)/`)
 
-// CheckWatermillSkips fails unless Watermill's suite skips exactly the tests for our
-// features that the file names. Each line of the file has a name, a colon and the reason.
-// The check runs the test that calls it a second time, in a child process.
+// CheckWatermillSkips fails unless Watermill's suite skips, for our features, exactly the tests
+// that the file names. Each line of the file has a name, a colon and the reason. The check runs
+// the test that calls it again, in a child process.
 func CheckWatermillSkips(t *testing.T, file string) {
 	t.Helper()
 	if os.Getenv(listSkips) != "" {
-		// A test that is not skipped asks for a pair, and fails.
+		// A test that is not skipped calls for a pair of handles, and fails.
 		tests.TestPubSub(t, features(), func(t *testing.T) (message.Publisher, message.Subscriber) {
 			t.Helper()
 			t.FailNow()

@@ -17,20 +17,20 @@ import (
 	"fanfare/internal/queue"
 )
 
-// The settings of the queues that Create makes.
+// These are the settings of the queues that Create makes.
 const (
-	// retention is the longest time that SQS allows, for both kinds of queue. An outage
-	// of the workers may last that long before messages are lost (I6).
+	// retention is the maximum time for which SQS keeps messages, for both kinds of queue. An
+	// outage of the workers may last that long before messages are lost (I6).
 	retention = 14 * 24 * time.Hour
-	// maxReceiveCount is the limit of SQS's own redrive policy. It stops messages whose
-	// consumers always die before they answer. A subscription applies the same limit to the
-	// receives of a message and its copies together.
+	// maxReceiveCount is the limit of SQS's own redrive policy. It ends the redeliveries of
+	// messages whose consumers always die before they answer. A subscription applies the same
+	// limit to the receives of a message and its copies together.
 	maxReceiveCount = 1000
-	// maxBody is the largest message that SQS allows.
+	// maxBody is the size of the largest message that SQS allows.
 	maxBody = 1 << 20
 )
 
-// Attributes of queues that Create sets and Examine compares.
+// Create sets these attributes of queues, and Examine compares them.
 const (
 	attrRetention  = "MessageRetentionPeriod"
 	attrMaxBody    = "MaximumMessageSize"
@@ -44,8 +44,8 @@ type redrivePolicy struct {
 	MaxReceives json.Number `json:"maxReceiveCount"` //nolint:tagliatelle // SQS's names
 }
 
-// Create makes the queues of the topics and their dead-letter queues. Without topics it
-// makes the queues of all queue.Topics. It corrects the settings of queues that exist.
+// Create makes the queues of the topics and their dead-letter queues. Without topics it makes
+// the queues of all queue.Topics. If a queue exists, Create corrects its settings.
 func (b *Broker) Create(ctx context.Context, topics ...string) error {
 	ctx = awsclient.Patient(ctx, requestTimeout)
 	if len(topics) == 0 {
@@ -74,7 +74,7 @@ func (b *Broker) Create(ctx context.Context, topics ...string) error {
 	return nil
 }
 
-// deadSettings are the attributes of a dead-letter queue.
+// deadSettings returns the attributes of a dead-letter queue.
 func deadSettings() map[string]string {
 	return map[string]string{
 		attrRetention: inSeconds(retention),
@@ -82,7 +82,7 @@ func deadSettings() map[string]string {
 	}
 }
 
-// settings are the attributes of a queue whose dead-letter queue has this ARN.
+// settings returns the attributes of a queue whose dead-letter queue has this ARN.
 func (b *Broker) settings(deadARN string) (map[string]string, error) {
 	policy, err := json.Marshal(redrivePolicy{deadARN, json.Number(strconv.Itoa(maxReceiveCount))})
 	if err != nil {
@@ -97,8 +97,8 @@ func (b *Broker) settings(deadARN string) (map[string]string, error) {
 	}, nil
 }
 
-// createOne makes a queue with the given attributes, or sets them if the queue exists. It
-// returns the URL.
+// createOne makes a queue with the given attributes. If the queue exists, createOne sets the
+// attributes. It returns the URL.
 func (b *Broker) createOne(ctx context.Context, name string, attributes map[string]string) (string, error) {
 	created, err := b.client.CreateQueue(ctx, &sqs.CreateQueueInput{QueueName: &name, Attributes: attributes})
 	if err == nil {
@@ -138,8 +138,8 @@ func (b *Broker) attributes(ctx context.Context, url string, names ...types.Queu
 	return out.Attributes, nil
 }
 
-// Ping fails if the queue of some topic cannot be reached. It asks for all topics at once,
-// so that the time of a health check does not grow with their number.
+// Ping fails if the queue of some topic cannot be reached. It makes the requests for all topics
+// at once, so the time of a health check does not grow with the number of topics.
 func (b *Broker) Ping(ctx context.Context) error {
 	asked, ctx := errgroup.WithContext(ctx)
 	for _, topic := range queue.Topics() {
@@ -155,10 +155,10 @@ func (b *Broker) Ping(ctx context.Context) error {
 	return asked.Wait()
 }
 
-// Description is one queue as SQS describes it.
+// Description is a queue with its attributes on SQS.
 type Description struct {
 	Topic string
-	// Name and URL of the queue; its dead-letter queue is Name + "-dlq".
+	// Name and URL are the name and the URL of the queue. The name of its dead-letter queue is Name + "-dlq".
 	Name, URL  string
 	Depth      queue.Depth
 	Attributes map[string]string
@@ -185,8 +185,8 @@ func (b *Broker) Describe(ctx context.Context) ([]Description, error) {
 	return all, nil
 }
 
-// Depth implements queue.Broker. SQS's counts are approximate. They include messages that
-// were nacked with a short delay in InFlight.
+// Depth implements queue.Broker. SQS's counts are approximate. InFlight includes messages that
+// were nacked with a short delay.
 func (b *Broker) Depth(ctx context.Context, topic string) (queue.Depth, error) {
 	end, err := b.begin(&b.calls)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"fanfare/internal/queue"
 )
 
-// await waits for the consumer's answer to a message, and until SQS has it.
+// await waits for the consumer's answer to a message, and then until SQS has the answer.
 func (s *subscription) await(msg *message.Message, h *held) {
 	select {
 	case <-msg.Acked():
@@ -19,7 +19,7 @@ func (s *subscription) await(msg *message.Message, h *held) {
 		s.nacked(msg, h)
 	case <-s.abandon:
 		select {
-		case <-msg.Acked(): // it came at the same moment
+		case <-msg.Acked(): // the answer was given at the same moment
 			s.acked(msg, h)
 		case <-msg.Nacked():
 			s.nacked(msg, h)
@@ -40,8 +40,7 @@ func (s *subscription) nacked(msg *message.Message, h *held) {
 	s.putOff(h, receive.Behind(), receive.Delay())
 }
 
-// ack deletes the message. It ends the message's context first: the handler is done, even
-// if SQS is slow.
+// ack deletes the message. It ends the message's context first, because the handler is done even if SQS is slow.
 func (s *subscription) ack(h *held) {
 	h.cancel()
 	s.mu.Lock()
@@ -52,8 +51,8 @@ func (s *subscription) ack(h *held) {
 	}, "delete")
 }
 
-// handBack makes the message visible after delay. It first waits for a running extension:
-// a later extension would hide the message from all consumers.
+// handBack makes the message visible after delay. First it waits for the end of a running
+// extension: if the extension took effect later, it would hide the message from all consumers.
 func (s *subscription) handBack(h *held, delay time.Duration) {
 	h.cancel()
 	s.mu.Lock()
@@ -70,8 +69,9 @@ func (s *subscription) handBack(h *held, delay time.Duration) {
 	s.answered(h, func(done func(error)) { s.queue.visibility.add(done, small, change) }, "hand back")
 }
 
-// answered sends an answer, waits for its outcome and frees the room. If the answer fails,
-// or the drain ends first, the message is redelivered after its visibility timeout.
+// answered sends an answer, waits for its outcome and frees the message's room. If the answer
+// fails, or the drain ends before the outcome, the message is redelivered after its visibility
+// timeout.
 func (s *subscription) answered(h *held, send func(func(error)), what string) {
 	done := make(chan error, 1)
 	send(func(err error) { done <- err })
@@ -85,7 +85,7 @@ func (s *subscription) answered(h *held, send func(func(error)), what string) {
 		// The receipt has expired: another consumer has received the message.
 		s.b.opt.Log.Debug("answer came too late", zap.String("topic", s.topic), zap.String("answer", what), zap.Error(err))
 	} else if err != nil {
-		s.b.opt.Log.Warn("answer failed, the message comes again", zap.String("topic", s.topic), zap.String("answer", what), zap.Error(err))
+		s.b.opt.Log.Warn("answer failed, the message is redelivered", zap.String("topic", s.topic), zap.String("answer", what), zap.Error(err))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

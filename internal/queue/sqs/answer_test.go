@@ -11,8 +11,8 @@ import (
 	"fanfare/internal/queue/sqstest"
 )
 
-// meet is a latency at which entries share a batch. The first of ten entries goes alone, and the next nine go
-// together.
+// meet is a latency with which entries share a batch: of ten entries, the first has a request of its own, and
+// the other nine share a request.
 const meet = 10 * time.Millisecond
 
 func TestPartialFailureOfADeleteIsRetriedOneByOne(t *testing.T) {
@@ -42,7 +42,7 @@ func TestPartialFailureOfAHeartbeatIsRetriedOneByOne(t *testing.T) {
 	inBubble(t, meet, func(t *bubble) {
 		held, _, _ := t.hold(10)
 		t.sqs.FailNth(2, opChange, failing("0", "3"))
-		pass(16 * time.Second) // one round of extensions
+		pass(16 * time.Second) // the time of one round of extensions
 		t.wantRequests(opChange, 4, "two batches and two single ones")
 		t.wantHeld(held)
 	})
@@ -102,7 +102,7 @@ func TestFailedDeleteComesAgain(t *testing.T) {
 func TestExpiredReceiptHandleHarmsNobody(t *testing.T) {
 	inBubble(t, 0, func(t *bubble) {
 		held, in, _ := t.hold(2)
-		// No extension arrives, so both become visible and get new receipts.
+		// No extension takes effect, so both messages become visible and get new receipts.
 		expired := sqstest.EntryFault{Code: "ReceiptHandleIsInvalid", Sender: true}
 		t.sqs.FailFor(time.Hour, sqstest.Fault{Entries: map[string]sqstest.EntryFault{"0": expired, "1": expired}}, opChange)
 		pass(35 * time.Second)
@@ -110,7 +110,7 @@ func TestExpiredReceiptHandleHarmsNobody(t *testing.T) {
 		for _, msg := range held {
 			assert.Error(t, msg.Context().Err(), "the handler does not know that it lost its message")
 		}
-		held[0].Ack() // too late: SQS does not know the receipt any more
+		held[0].Ack() // the ack is too late: SQS no longer knows the receipt
 		queue.HandBack(held[1])
 		t.collect(in, 2)
 		t.wantLeft(0)
@@ -121,7 +121,8 @@ func TestHeldMessagesAreExtendedInBatches(t *testing.T) {
 	inBubble(t, 0, func(t *bubble) {
 		held, _, _ := t.hold(100)
 		pass(10 * time.Minute)
-		// Batches of ten, every 10 s: that is a third of the visibility timeout.
+		// The extensions come in batches of ten. A message is extended every 10 s, which is a
+		// third of the visibility timeout.
 		if n := t.sqs.Requests()[opChange]; n < 400 || n > 750 {
 			t.Errorf("%d requests to extend 100 messages for 10 minutes, want about 600", n)
 		}

@@ -10,14 +10,14 @@ const (
 	maxEntries = 10
 	// maxBatchBytes is SQS's limit on the size of a batch of messages.
 	maxBatchBytes = 1 << 20
-	// linger is how long an entry waits for other entries to share its request while
-	// another request is running. Otherwise the entry does not wait.
+	// linger is the time for which an entry waits for other entries to share its request, while
+	// another request is running. Without a running request, the entry does not wait.
 	linger = 3 * time.Millisecond
 )
 
-// batcher joins the entries of many callers in requests of ten. If no request is running,
-// the next one starts at once. Otherwise it starts when it is full, or its first entry has
-// waited for linger, and when fewer than parallel requests are running.
+// batcher joins the entries of many callers in requests of ten. If no request is running, the
+// next request starts at once. Otherwise the next request starts when it is full, or when its
+// first entry has waited for linger. At most parallel requests run at the same time.
 type batcher[T any] struct {
 	// do makes one request and returns an error, or nil, for each entry.
 	do       func(entries []T) []error
@@ -26,9 +26,9 @@ type batcher[T any] struct {
 	mu      sync.Mutex
 	waiting []queued[T]
 	running int
-	// timer runs while an entry outside of a full batch waits.
+	// timer runs while an entry that is not in a full batch waits.
 	timer *time.Timer
-	// unanswered counts the entries without an answer. Close waits for it.
+	// unanswered counts the entries without an answer. Close waits until it is zero.
 	unanswered sync.WaitGroup
 }
 
@@ -43,8 +43,8 @@ func newBatcher[T any](parallel int, do func([]T) []error) *batcher[T] {
 	return &batcher[T]{do: do, parallel: parallel}
 }
 
-// add queues entries. done is called once for each entry, from another goroutine. size
-// returns the bytes of an entry that count against maxBatchBytes.
+// add queues entries. done is called once for each entry, on another goroutine. size returns
+// the bytes of entry i that count against maxBatchBytes.
 func (b *batcher[T]) add(done func(error), size func(i int) int, entries ...T) {
 	b.unanswered.Add(len(entries))
 	now := time.Now()
@@ -56,7 +56,7 @@ func (b *batcher[T]) add(done func(error), size func(i int) int, entries ...T) {
 	b.start()
 }
 
-// small is the size of entries that have no limit in bytes.
+// small is the size of entries whose bytes have no limit.
 func small(int) int { return 0 }
 
 // start starts the requests that may start now. The caller holds mu.
@@ -71,7 +71,7 @@ func (b *batcher[T]) start() {
 		batch := b.waiting[:n:n]
 		b.waiting = b.waiting[n:]
 		b.running++
-		go b.run(batch) // the callers of add wait for it by done, Close by unanswered
+		go b.run(batch) // done of each entry and unanswered show the end of run
 	}
 }
 

@@ -15,8 +15,8 @@ import (
 	"fanfare/internal/queue/sqstest"
 )
 
-// The endpoint is the fake in this process, 5 ms away. So these benchmarks measure the
-// transport and the SDK.
+// The endpoint is the fake in this process, with a latency of 5 ms. So these benchmarks measure
+// the transport and the SDK.
 func benchBroker(b *testing.B) (*sqstest.Server, *sqs.Broker) {
 	b.Helper()
 	f := sqstest.New(5 * time.Millisecond)

@@ -17,7 +17,7 @@ import (
 	"fanfare/internal/queue/sqstest"
 )
 
-// wire is the HTTP client of one broker, which a crash cuts.
+// wire is the HTTP client of one broker. A crash cuts it.
 type wire struct {
 	inner aws.HTTPClient
 	life  context.Context // the life of the simulated process
@@ -57,7 +57,7 @@ func (b *backend) open(t *testing.T, o queuetest.Options) queue.Broker {
 	if o.Visibility > 0 {
 		options.Visibility = o.Visibility
 	}
-	options.MaxInFlight = map[string]int{queue.TopicPosts: o.MaxInFlight} // 0 is the default
+	options.MaxInFlight = map[string]int{queue.TopicPosts: o.MaxInFlight} // 0 means the default
 	broker := sqs.New(b.client(w), options)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -78,7 +78,8 @@ func (b *backend) crash(_ *testing.T, broker queue.Broker) {
 
 func TestBrokerKeepsTheContractOnTheFake(t *testing.T) {
 	queuetest.Run(t, func(*testing.T) queuetest.Backend {
-		// A crashed broker gives up at once: the SDK's retries would outlast its Close.
+		// The client of a crashed broker must not retry, because the SDK's retries would take
+		// longer than the broker's Close.
 		client := func(over aws.HTTPClient) *awssqs.Client {
 			return awssqs.New(sqstest.Client(over).Options(), func(o *awssqs.Options) { o.Retryer = aws.NopRetryer{} })
 		}

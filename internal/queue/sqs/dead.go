@@ -23,23 +23,23 @@ import (
 )
 
 const (
-	// metaPacked is the one metadata entry of a dead letter that has too many for SQS's
-	// ten attributes: a JSON object of all its metadata.
+	// metaPacked is the name of the only metadata entry of a packed dead letter, which has too
+	// many entries for SQS's ten attributes. Its value is a JSON object with all metadata.
 	metaPacked = "metadata"
 	// ownEntries is the number of metadata entries that a dead letter adds.
 	ownEntries = 4
 	// maxDeadID bounds the id of a dead letter, in bytes.
 	maxDeadID = 1000
-	// maxDeadMetadata bounds the metadata, in bytes, of a dead letter that is too large
-	// unchanged. JSON may make the metadata six times as long.
+	// maxDeadMetadata bounds the metadata, in bytes, of a dead letter that is too large for
+	// SQS. JSON may make the metadata six times as long.
 	maxDeadMetadata = 64 << 10
-	// walkHold is how long a walk through dead letters hides the letters that it
-	// received. If the process dies, the letters are visible again after walkHold.
+	// walkHold is the time for which a walk through dead letters hides the letters that it
+	// received. If the process dies, the letters become visible after walkHold.
 	walkHold = 2 * time.Minute
 	// walkWait makes the receives of a walk long polls. For a long poll SQS asks all its
 	// servers, so an empty reply means that there are no more letters.
 	walkWait = time.Second
-	// maxWalk bounds the letters that a walk hides. SQS allows 120,000 in flight.
+	// maxWalk bounds the number of letters that a walk hides. SQS allows 120,000 messages in flight.
 	maxWalk = 50_000
 )
 
@@ -65,10 +65,10 @@ func (b *Broker) DeadLetter(ctx context.Context, topic string, msg *message.Mess
 	return nil
 }
 
-// storable returns d as a letter that SQS takes, whatever the message is. SQS takes a
-// message of 1 MiB, but a dead letter adds metadata to it, and some bytes are not allowed
-// in a string attribute. storable encodes such bytes as text (base64), and cuts parts
-// that do not fit. The reason names these changes.
+// storable returns d as a letter that SQS accepts, whatever the message is. SQS accepts a
+// message of 1 MiB, but a dead letter has additional metadata, and some bytes are not allowed
+// in a string attribute. storable encodes such bytes as text (base64), and cuts parts that do
+// not fit. The reason of the letter names these changes.
 func storable(d queue.DeadLetter) (queue.DeadLetter, error) {
 	var encoded, dropped []string
 	for _, key := range slices.Sorted(maps.Keys(d.Metadata)) {
@@ -116,7 +116,7 @@ func storable(d queue.DeadLetter) (queue.DeadLetter, error) {
 	return packed, nil
 }
 
-// excess returns by how many bytes d is too large for SQS, for the longest reason.
+// excess returns the number of bytes by which d is too large for SQS, if d has the longest reason.
 func excess(d queue.DeadLetter) int {
 	return queue.Size(d.Message()) - len(d.Reason) + queue.MaxReason - maxBatchBytes
 }
@@ -128,8 +128,8 @@ func metadataSize(d queue.DeadLetter) (size int) {
 	return size
 }
 
-// pack puts all metadata into one entry, if d has too many entries for a message, or
-// entries with the names that a dead letter adds.
+// pack puts all metadata into one entry if d has too many entries for a message, or entries
+// with names that a dead letter uses itself.
 func pack(d queue.DeadLetter) (queue.DeadLetter, error) {
 	names := d.Message().Metadata
 	_, taken := d.Metadata[metaPacked]
@@ -152,14 +152,13 @@ func unpack(d queue.DeadLetter) queue.DeadLetter {
 	}
 	var meta message.Metadata
 	if err := strictjson.Unmarshal([]byte(packed), &meta); err != nil {
-		return d // the message itself has an entry of that name
+		return d // the original message has an entry with this name
 	}
 	d.Metadata = meta
 	return d
 }
 
-// ListDead implements queue.DeadLetters. While it runs, the letters are hidden from other
-// processes.
+// ListDead implements queue.DeadLetters. During the call the letters are hidden from other processes.
 func (b *Broker) ListDead(ctx context.Context, topic string, limit int) ([]queue.DeadLetter, error) {
 	var letters []queue.DeadLetter
 	err := b.walk(ctx, topic, limit, func(found []found) (remove []string, more bool, err error) {
@@ -177,10 +176,10 @@ func (b *Broker) ListDead(ctx context.Context, topic string, limit int) ([]queue
 	return letters, nil
 }
 
-// Redrive implements queue.DeadLetters. It removes a letter after it sent the letter, so a
-// crash between the two sends the letter twice. If a message becomes a dead letter again
-// during the call, that letter stays. Redrive reads 50,000 letters at most; call it again
-// for more.
+// Redrive implements queue.DeadLetters. It sends a letter before it removes the letter, so
+// after a crash between the two steps the letter may be sent twice. If a message becomes a dead
+// letter again during the call, the new letter stays. Redrive reads up to 50,000 letters;
+// further letters need another call.
 func (b *Broker) Redrive(ctx context.Context, topic string, ids []string, refuse func(queue.DeadLetter) error) (sent, refused int, err error) {
 	resent := map[string]bool{}
 	err = b.walk(ctx, topic, maxWalk, func(found []found) (remove []string, more bool, err error) {
@@ -222,7 +221,7 @@ func (b *Broker) Redrive(ctx context.Context, topic string, ids []string, refuse
 	return sent, refused, nil
 }
 
-// DropDead implements queue.DeadLetters. It reads 50,000 letters at most.
+// DropDead implements queue.DeadLetters. It reads up to 50,000 letters.
 func (b *Broker) DropDead(ctx context.Context, topic string, ids []string) (dropped int, err error) {
 	err = b.walk(ctx, topic, maxWalk, func(found []found) (remove []string, more bool, err error) {
 		for _, f := range found {
@@ -245,9 +244,9 @@ type found struct {
 	receipt string
 }
 
-// walk receives dead letters in tens, limit at most, and gives them to visit, which returns
-// the receipts of the letters to remove. The remaining letters stay hidden until the end of
-// the walk, so that no letter is visited twice.
+// walk receives up to limit dead letters, ten at a time, and calls visit with them. visit
+// returns the receipts of the letters to remove. The remaining letters stay hidden until the
+// end of the walk, so that no letter is visited twice.
 func (b *Broker) walk(ctx context.Context, topic string, limit int, visit func([]found) (remove []string, more bool, err error)) (err error) {
 	end, err := b.begin(&b.calls)
 	if err != nil {
@@ -297,14 +296,12 @@ func (b *Broker) walk(ctx context.Context, topic string, limit int, visit func([
 	return nil
 }
 
-// receiveDead returns the next letters and adds them to visited. At the end it returns
-// none.
+// receiveDead returns the next letters and adds them to visited. At the end of the queue it returns no letters.
 func (b *Broker) receiveDead(ctx context.Context, q *remoteQueue, topic string, n int, visited map[string]bool) ([]found, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	// The poll is not cancelled with ctx: a reply that nobody reads would hide its
-	// letters.
+	// The poll does not end with ctx: a reply that nobody reads would hide its letters.
 	polling, cancel := b.within(context.WithoutCancel(ctx), walkWait+pollTimeout)
 	defer cancel()
 	out, err := b.client.ReceiveMessage(awsclient.Patient(polling, walkWait), &sqs.ReceiveMessageInput{
@@ -333,8 +330,8 @@ func (b *Broker) receiveDead(ctx context.Context, q *remoteQueue, topic string, 
 	return batch, nil
 }
 
-// ignoreLasting drops the error of a letter that could not be made visible because its
-// receipt had expired: such a letter is visible already.
+// ignoreLasting drops the error of a letter whose receipt had expired, and which could
+// therefore not be made visible: such a letter is visible already.
 func ignoreLasting(err error) error {
 	if failed, ok := errors.AsType[*entryError](err); ok && failed.lasting() {
 		return nil

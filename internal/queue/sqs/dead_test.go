@@ -35,7 +35,7 @@ func TestRedriveThatCannotSendKeepsTheLetters(t *testing.T) {
 	})
 }
 
-// send sends a message to the topic as another producer may.
+// send sends a message to the topic as a producer outside Fanfare may.
 func (t *bubble) send(body string, attributes map[string]types.MessageAttributeValue) {
 	t.Helper()
 	url := "http://fake/000000000000/" + mainName
@@ -45,7 +45,7 @@ func (t *bubble) send(body string, attributes map[string]types.MessageAttributeV
 	require.NoError(t, err)
 }
 
-// sendGroup sends a message of a group, without the group in its metadata.
+// sendGroup sends a message with a group id, but without the group in the metadata.
 func (t *bubble) sendGroup(group string) {
 	t.Helper()
 	url := "http://fake/000000000000/" + mainName
@@ -61,8 +61,8 @@ func binary(value string) types.MessageAttributeValue {
 	return types.MessageAttributeValue{DataType: aws.String("Binary"), BinaryValue: []byte(value)}
 }
 
-// SQS must take every message as a dead letter, too: a message that can neither be
-// handled nor put away would be redelivered for days.
+// SQS must accept every message as a dead letter, too. A message that can neither be handled
+// nor become a dead letter would be redelivered for days.
 func TestEveryMessageCanBecomeADeadLetter(t *testing.T) {
 	const mib = 1 << 20
 	many := func(n int, value string) map[string]types.MessageAttributeValue {
@@ -75,7 +75,7 @@ func TestEveryMessageCanBecomeADeadLetter(t *testing.T) {
 	for name, c := range map[string]struct {
 		body       string
 		attributes map[string]types.MessageAttributeValue
-		// note is in the reason, if the letter is not the whole message.
+		// note is the text that the reason contains if the letter has only a part of the message.
 		note string
 		kept func(queue.DeadLetter) bool
 	}{
@@ -136,7 +136,7 @@ func TestRedriveLeavesALetterThatNoQueueTakes(t *testing.T) {
 		require.NoError(t, err)
 		bad := message.NewMessage("bad", []byte("x"))
 		bad.Metadata = message.Metadata{queue.MetaReason: "why", "metadata": string(forged)}
-		require.NoError(t, t.sqs.Load(deadName, bad)) // by a producer that may send to the queue of dead letters
+		require.NoError(t, t.sqs.Load(deadName, bad)) // a producer that may send to the dead-letter queue
 		for _, msg := range msgs(3) {
 			require.NoError(t, t.broker.DeadLetter(t.Context(), topic, msg, "why"))
 		}

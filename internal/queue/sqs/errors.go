@@ -12,7 +12,7 @@ import (
 	"fanfare/internal/queue"
 )
 
-// classify wraps an error of op, as a queue.UnavailableError if it is transient.
+// classify wraps an error of op. If the error is transient, it returns a queue.UnavailableError.
 func (b *Broker) classify(op string, err error) error {
 	b.refusals.Note(err)
 	if _, ok := errors.AsType[*types.QueueDoesNotExist](err); ok {
@@ -26,8 +26,8 @@ func (b *Broker) classify(op string, err error) error {
 	return fmt.Errorf("%s: %w", op, err)
 }
 
-// Refused returns the last refusal that an operator has to mend, for some minutes. Ping
-// may succeed at the same time: it needs no key and no right to send.
+// Refused returns the last refusal that an operator has to repair, for some minutes. Ping may
+// succeed at the same time, because it needs no key and no right to send.
 func (b *Broker) Refused() error { return b.refusals.Err() }
 
 // entryError is the failure of one entry of a batch.

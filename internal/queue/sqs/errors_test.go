@@ -17,8 +17,8 @@ import (
 	"fanfare/internal/queue/sqstest"
 )
 
-// An operator mends these failures, so a message waits for the operator, and meanwhile the health shows the
-// failure. The table sorts its failures by the same list (awsclient.Transient).
+// An operator has to repair these failures. A message waits for the repair, and the health check shows the
+// failure. Package table uses the same list of failures (awsclient.Transient).
 func TestWhatAnOperatorMendsIsTransientAndShows(t *testing.T) {
 	for _, code := range []string{
 		"AccessDenied", "AccessDeniedException", "ExpiredToken", "ExpiredTokenException", "UnrecognizedClientException",

@@ -16,7 +16,7 @@ import (
 	"fanfare/internal/awsclient"
 )
 
-// Difference is a setting of a queue that differs from Create's.
+// Difference is a setting of a queue that differs from the setting of Create.
 type Difference struct {
 	Problem string
 	// Loses reports whether messages may be lost because of the difference.
@@ -85,7 +85,7 @@ func redriveDifferences(have, want string) []Difference {
 	return out
 }
 
-// number returns the value of an attribute, 0 if it has none.
+// number returns the value of an attribute, 0 if it is no number.
 func number(s string) int {
 	n, err := strconv.Atoi(s)
 	if err != nil {
@@ -96,10 +96,10 @@ func number(s string) int {
 
 func asTime(seconds string) string { return (time.Duration(number(seconds)) * time.Second).String() }
 
-// Call is a kind of call of SQS.
+// Call is the name of a call of SQS.
 type Call string
 
-// The calls that Try knows.
+// These are the calls that Try supports.
 const (
 	CallSend    Call = "SendMessage"
 	CallReceive Call = "ReceiveMessage"
@@ -112,13 +112,13 @@ type UntriedError struct{ Reason string }
 
 func (e *UntriedError) Error() string { return e.Reason }
 
-// noReceipt is not a receipt of any message.
+// noReceipt is not the receipt of any message.
 const noReceipt = "none"
 
-// Try returns nil if this process may make a call on the queue of a topic, or with dead on
-// its dead-letter queue. It makes calls that SQS must refuse for another reason, so that no
-// message is sent, hidden or removed. It receives only from a queue without waiting
-// messages.
+// Try returns nil if this process may make a call on the queue of a topic. If dead is set, the
+// call is on the dead-letter queue. Try makes calls that SQS must refuse for another reason
+// than a missing permission, so that no message is sent, hidden or removed. It receives only
+// from a queue without waiting messages.
 func (b *Broker) Try(ctx context.Context, topic string, dead bool, call Call) error {
 	suffix := ""
 	if dead {
@@ -154,7 +154,7 @@ func (b *Broker) Try(ctx context.Context, topic string, dead bool, call Call) er
 	return b.judge(string(call), failed, err)
 }
 
-// TrySend is Try of a send for a queue outside of Fanfare, by its own name.
+// TrySend tries a send to the queue with this name, which may be outside Fanfare.
 func (b *Broker) TrySend(ctx context.Context, name string) error {
 	q, err := b.find(ctx, name)
 	if err != nil {
@@ -165,8 +165,8 @@ func (b *Broker) TrySend(ctx context.Context, name string) error {
 	return b.trySend(ctx, q)
 }
 
-// trySend sends a message that SQS refuses: no body may have this character, and no message
-// may be delayed for more than 15 minutes.
+// trySend sends a message that SQS refuses: this character is not allowed in a body, and a
+// delay of more than 15 minutes is not allowed.
 func (b *Broker) trySend(ctx context.Context, q *remoteQueue) error {
 	var failed []types.BatchResultErrorEntry
 	out, err := b.client.SendMessageBatch(ctx, &sqs.SendMessageBatchInput{QueueUrl: &q.url, Entries: []types.SendMessageBatchRequestEntry{
@@ -188,8 +188,8 @@ func (b *Broker) tryReceive(ctx context.Context, topic, suffix string, q *remote
 	if depth.Ready > 0 {
 		return &UntriedError{fmt.Sprintf("%d messages wait there, and a receive would count as one of theirs", depth.Ready)}
 	}
-	// The SDK omits a zero, and without a time the receive waits as long as the queue's
-	// setting.
+	// WaitTimeSeconds is 1 because the SDK omits a zero, and without a time the receive waits
+	// as long as the queue's setting.
 	_, err = b.client.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: &q.url, MaxNumberOfMessages: 1, VisibilityTimeout: 1, WaitTimeSeconds: 1})
 	if err != nil {
 		return b.classify(string(CallReceive), err)
@@ -197,8 +197,7 @@ func (b *Broker) tryReceive(ctx context.Context, topic, suffix string, q *remote
 	return nil
 }
 
-// judge returns nil if SQS refused a call for a fault of its entry: then SQS would have
-// accepted a correct entry.
+// judge returns nil if SQS refused a call because of its entry: SQS would have accepted a correct entry.
 func (b *Broker) judge(op string, failed []types.BatchResultErrorEntry, err error) error {
 	if _, answered := errors.AsType[smithy.APIError](err); answered && !awsclient.Transient(err) {
 		return &UntriedError{"SQS refused the whole call, and perhaps before it looked at the permission: " + err.Error()}

@@ -16,15 +16,16 @@ import (
 	"fanfare/internal/queue/sqstest"
 )
 
-// SQS stops delivering from a queue with some 120,000 messages in flight. Messages that all fail for ten
-// minutes, 400 a second, may hide MaxInFlight at the beginning, and RestBatch after each rest.
+// SQS delivers no messages from a queue with about 120,000 messages in flight. In this test all messages
+// fail for ten minutes, 400 a second. A subscription may have MaxInFlight messages in flight at the
+// beginning, and RestBatch more messages after each rest.
 func TestAnOutageHidesFewMessages(t *testing.T) {
 	refused := sqstest.Fault{Status: http.StatusForbidden, Code: "AccessDenied"}
 	const second = 400
 	for name, c := range map[string]struct {
 		denied  []string
 		seconds int
-		// waits is the longest time for which a message that failed is in flight.
+		// waits is the maximum time for which a failed message is in flight.
 		waits time.Duration
 	}{
 		"copies wait delayed":                              {nil, 120, holdMost},
@@ -38,7 +39,7 @@ func TestAnOutageHidesFewMessages(t *testing.T) {
 				}
 				in, stop := t.subscribe()
 				answerer := queue.Answerer{Topic: topic, Dead: t.broker, Log: zap.NewNop()}
-				go func() { // until the subscription ends
+				go func() { // runs until the subscription ends
 					for msg := range in {
 						answerer.Answer(t.Context(), msg, &queue.UnavailableError{Op: "read", Err: fmt.Errorf("no")}, false)
 					}

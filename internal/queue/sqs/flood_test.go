@@ -11,7 +11,7 @@ import (
 	"fanfare/internal/queue/sqstest"
 )
 
-// These are the floods of one user: removals wait an hour, and deletions of posts wait six minutes.
+// One user causes these floods: a removal waits for an hour, and the deletion of a post waits for six minutes.
 func TestAFloodOfWaitingMessagesIsHardlyInFlight(t *testing.T) {
 	for name, c := range map[string]struct {
 		messages int
@@ -52,14 +52,15 @@ func TestAFloodOfWaitingMessagesIsHardlyInFlight(t *testing.T) {
 	}
 }
 
-// If deletes always fail, each copy is one further message. So the copies end with the first failure, and one
-// copy a minute tries again.
+// If deletes always fail, each copy adds a message to the queue. So the process stops sending copies after
+// the first failure, and then tries one copy a minute.
 func TestDeletesThatAlwaysFailDoNotMultiplyMessages(t *testing.T) {
 	lost := sqstest.Fault{Lost: true}
 	for name, c := range map[string]struct {
 		op    string
 		fault sqstest.Fault
-		// each is the number of messages that one copy may make: the SDK repeats a request three times.
+		// each is the maximum number of messages that one copy may add: the SDK makes up to three tries
+		// of a request.
 		each int
 	}{
 		"deletes fail":              {opDelete, serviceUnavailable(), 1},
@@ -76,7 +77,7 @@ func TestDeletesThatAlwaysFailDoNotMultiplyMessages(t *testing.T) {
 				stop()
 				left := t.sqs.Len(mainName)
 				t.Logf("%s: %d messages after %d minutes, %d were published", name, left, minutes, sent)
-				// Copies of all messages may be under way when the first one fails.
+				// Copies of all messages may be in progress when the first copy fails.
 				assert.LessOrEqual(t, left, sent+c.each*(sent+minutes), "messages in the queue")
 			})
 		})

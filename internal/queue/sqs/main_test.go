@@ -19,9 +19,9 @@ import (
 	"fanfare/internal/queue/sqstest"
 )
 
-// The SDK's HTTP client keeps idle connections and has no way to close them. Those to
-// LocalStack may outlive the tests by their idle timeout. Watermill's test kit lets its
-// multiplier wait for a reader that has left, if a test ends with messages under way.
+// The SDK's HTTP client keeps idle connections, and cannot close them. Idle connections to
+// LocalStack may outlive the tests. If a test ends with messages in progress, the multiplier of
+// Watermill's test kit continues to wait for a reader that has left.
 func TestMain(m *testing.M) {
 	const multiplier = "github.com/ThreeDotsLabs/watermill/internal/subscriber.(*multiplier).Subscribe"
 	goleak.VerifyTestMain(m,
@@ -37,7 +37,7 @@ const (
 	deadName = "test-posts-dlq"
 )
 
-// Operations of SQS.
+// These are the operations of SQS.
 const (
 	opSend    = "SendMessageBatch"
 	opReceive = "ReceiveMessage"
@@ -45,7 +45,7 @@ const (
 	opChange  = "ChangeMessageVisibilityBatch"
 )
 
-// This visibility timeout and this poll are easy to calculate with.
+// These values of the visibility timeout and the poll are easy to calculate with.
 const (
 	visibility = 30 * time.Second
 	pollWait   = 5 * time.Second
@@ -61,7 +61,7 @@ type bubble struct {
 	began  time.Time
 }
 
-// inBubble runs test in virtual time, on an SQS with this latency.
+// inBubble runs test in virtual time, on an SQS with a latency.
 func inBubble(t *testing.T, latency time.Duration, test func(t *bubble)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -100,7 +100,7 @@ func (t *bubble) publish(msgs ...*message.Message) {
 	require.NoError(t, t.broker.Publish(topic, msgs...))
 }
 
-// subscribe returns a subscription that ends with the test, or earlier by stop.
+// subscribe returns a subscription that ends with the test, or earlier when stop is called.
 func (t *bubble) subscribe() (in <-chan *message.Message, stop context.CancelFunc) {
 	t.Helper()
 	return t.subscribeTo(t.broker)
@@ -114,7 +114,7 @@ func (t *bubble) subscribeTo(b *sqs.Broker) (in <-chan *message.Message, stop co
 	return in, cancel
 }
 
-// hold publishes n messages and receives them, without an answer.
+// hold publishes n messages and receives them, but does not answer them.
 func (t *bubble) hold(n int) (held []*message.Message, in <-chan *message.Message, stop context.CancelFunc) {
 	t.Helper()
 	t.publish(msgs(n)...)
@@ -125,7 +125,7 @@ func (t *bubble) hold(n int) (held []*message.Message, in <-chan *message.Messag
 	return held, in, stop
 }
 
-// collect acks messages until n different ones came.
+// collect acks messages until it has received n different messages.
 func (t *bubble) collect(in <-chan *message.Message, n int) {
 	t.Helper()
 	seen := map[string]bool{}
@@ -146,14 +146,16 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// wantLeft lets the broker delete for ten seconds, and then fails unless n messages are in the queue.
+// wantLeft waits ten seconds, in which the broker deletes messages. Then it fails unless n messages
+// are in the queue.
 func (t *bubble) wantLeft(n int) {
 	t.Helper()
 	pass(10 * time.Second)
 	assert.Equal(t, n, t.sqs.Len(mainName), "messages left")
 }
 
-// wantHeld fails unless all messages have been held since their first receive, and their handlers are running.
+// wantHeld fails unless all messages have been held since their first receive, and the contexts of their
+// handlers have not ended.
 func (t *bubble) wantHeld(held []*message.Message) {
 	t.Helper()
 	for _, msg := range held {
@@ -163,7 +165,7 @@ func (t *bubble) wantHeld(held []*message.Message) {
 	}
 }
 
-// wantNoMore fails if the channel has a message now.
+// wantNoMore fails if the channel has a message.
 func (t *bubble) wantNoMore(in <-chan *message.Message) {
 	t.Helper()
 	select {
@@ -180,7 +182,7 @@ func (t *bubble) wantRequests(op string, n int, why string) {
 	assert.Equalf(t, n, got, "%d requests %s, want %d: %s", got, op, n, why)
 }
 
-// failing returns a fault for these entries of a batch. SQS may accept the entries next time.
+// failing returns a fault for entries of a batch. SQS may accept a later try of these entries.
 func failing(ids ...string) sqstest.Fault {
 	entries := map[string]sqstest.EntryFault{}
 	for i, id := range ids {
@@ -192,7 +194,7 @@ func failing(ids ...string) sqstest.Fault {
 	return sqstest.Fault{Entries: entries}
 }
 
-// omitting returns a fault that leaves entry 3 out of the reply, without an effect.
+// omitting returns a fault that omits entry 3 from the reply. The entry has no effect.
 func omitting() sqstest.Fault {
 	return sqstest.Fault{Entries: map[string]sqstest.EntryFault{"3": {}}}
 }

@@ -6,8 +6,7 @@ import (
 	"fanfare/internal/planttest"
 )
 
-// The tests of waiting messages must find a transport that breaks one of its rules
-// (docs/decisions/0041).
+// The tests of waiting messages must fail for a transport that breaks a rule of docs/decisions/0041.
 func TestEveryBrokenRuleOfWaitingIsFound(t *testing.T) {
 	const waits, subscription, sqs, outage = "internal/queue/sqs/wait.go", "internal/queue/sqs/subscription.go", "internal/queue/sqs/sqs.go", "internal/queue/outage.go"
 	const counts = "TestReceivesCountOverCopies"

@@ -27,7 +27,7 @@ func TestCutReplyOfASendLosesNothing(t *testing.T) {
 		t.sqs.FailNth(1, opSend, sqstest.Fault{Cut: true})
 		if err := t.broker.Publish(topic, msgs(10)...); err != nil {
 			require.Truef(t, queue.Transient(err), "error %v, want none or a transient one", err)
-			t.publish(msgs(10)...) // now SQS has each of them twice
+			t.publish(msgs(10)...) // now SQS has each message twice
 		}
 		in, _ := t.subscribe()
 		t.collect(in, 10)
@@ -74,7 +74,7 @@ func TestSendWithoutAnAnswerForEachEntryIsNoSuccess(t *testing.T) {
 func TestThousandMessagesTakeAboutAHundredRequestsEach(t *testing.T) {
 	inBubble(t, 5*time.Millisecond, func(t *bubble) {
 		var publishing sync.WaitGroup
-		for i := range 250 { // callers that publish one message at a time
+		for i := range 250 { // the callers publish one message at a time
 			publishing.Go(func() {
 				for j := range 4 {
 					if err := t.broker.Publish(topic, message.NewMessage(fmt.Sprint(i, "-", j), []byte("x"))); err != nil {
@@ -119,7 +119,7 @@ func TestBatchesStayWithinTheByteLimit(t *testing.T) {
 	})
 }
 
-// A request serves many callers, on a goroutine that is not theirs.
+// A request serves many callers, on a goroutine that belongs to none of the callers.
 func TestAPanicInARequestIsAnErrorOfItsCallers(t *testing.T) {
 	inBubble(t, 0, func(t *bubble) {
 		broken := true
@@ -156,7 +156,7 @@ func TestGroupIsTheMessageGroupID(t *testing.T) {
 	})
 }
 
-// A health check has two seconds, whatever the number of topics.
+// A health check has two seconds, for any number of topics.
 func TestPingAsksForAllTopicsAtOnce(t *testing.T) {
 	inBubble(t, 700*time.Millisecond, func(t *bubble) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)

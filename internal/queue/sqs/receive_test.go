@@ -48,7 +48,7 @@ func TestIdleSubscriptionPollsWithOnePoller(t *testing.T) {
 	inBubble(t, 0, func(t *bubble) {
 		t.publish(msgs(500)...)
 		in, stop := t.subscribe()
-		t.collect(in, 500) // all pollers run now
+		t.collect(in, 500) // now all pollers run
 		pass(time.Minute)
 		before := t.sqs.Requests()[opReceive]
 		pass(10 * time.Minute)

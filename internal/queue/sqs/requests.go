@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// entryTries is how often an entry that failed within a batch is sent.
+	// entryTries is the maximum number of tries of an entry that failed within a batch.
 	entryTries = 4
 	// requestTimeout bounds a request with the SDK's retries.
 	requestTimeout = 20 * time.Second
 )
 
-// remoteQueue is one queue of SQS: its URL, and a batcher for each kind of request. A
-// request does not end when its caller stops: an answer that is in flight when a process
-// stops should arrive. A request ends within requestTimeout, or when Close cuts it.
+// remoteQueue is one queue of SQS: its URL, and a batcher for each kind of request. A request
+// does not end when its caller stops, because an answer that is in flight when a process stops
+// should still reach SQS. A request ends within requestTimeout, or when Close cuts it.
 type remoteQueue struct {
 	url        string
 	send       *batcher[types.SendMessageBatchRequestEntry]
@@ -97,8 +97,9 @@ type reply struct {
 	failed    []types.BatchResultErrorEntry
 }
 
-// retryAlone makes a request for all entries. It sends an entry that failed, and may
-// succeed, again in a request of its own, until b cuts its requests.
+// retryAlone makes a request for all entries. If an entry failed, but may succeed later,
+// retryAlone sends the entry again in a request of its own. When b cuts its requests, these
+// retries end.
 func retryAlone[T any](b *Broker, op string, entries []T, request func(context.Context, []T) (reply, error)) []error {
 	pause := backoff.Exponential{First: 50 * time.Millisecond, Most: time.Second}
 	errs := try(b, op, entries, request)
@@ -107,19 +108,19 @@ func retryAlone[T any](b *Broker, op string, entries []T, request func(context.C
 			if failed, ok := errors.AsType[*entryError](errs[i]); !ok || failed.lasting() {
 				break
 			}
-			_ = backoff.Wait(b.life, pause.Bound(n)) // if life ends, so does the try
+			_ = backoff.Wait(b.life, pause.Bound(n)) // if life ends, the next try fails at once
 			errs[i] = try(b, op, entries[i:i+1], request)[0]
 		}
 	}
 	return errs
 }
 
-// try makes one request. An error of the whole request is the error of each entry.
+// try makes one request. If the whole request fails, each entry has this error.
 func try[T any](b *Broker, op string, entries []T, request func(context.Context, []T) (reply, error)) []error {
 	ctx, cancel := context.WithTimeout(b.life, requestTimeout)
 	defer cancel()
 	var r reply
-	err := panics.Catch(func() (err error) { // the batcher runs it for callers on other goroutines
+	err := panics.Catch(func() (err error) { // the callers run on other goroutines
 		r, err = request(ctx, entries)
 		return err
 	})
@@ -142,7 +143,7 @@ func try[T any](b *Broker, op string, entries []T, request func(context.Context,
 		id := aws.ToString(r.failed[i].Id)
 		at, err := strconv.Atoi(id)
 		if err != nil || at < 0 || at >= len(errs) || errs[at] != nil {
-			// The failed entry is unknown. To repeat a successful entry loses nothing.
+			// It is unknown which entry failed. A repeated send of a successful entry loses nothing.
 			return failAll(&queue.UnavailableError{Op: op, Err: fmt.Errorf("the reply has an entry %q that was not sent", id)})
 		}
 		failed := newEntryError(&r.failed[i])

@@ -12,8 +12,8 @@ import (
 	"fanfare/internal/queue/sqstest"
 )
 
-// If a reply does not name the failed entry, all entries fail. A repetition of a successful entry loses
-// nothing. But if a failed entry counted as successful, its message would be lost.
+// If a reply does not name the failed entry, all entries fail. A repeated send of a successful entry
+// loses nothing. But if a failed entry counted as successful, its message would be lost.
 func TestAFailureOfAnUnknownEntryIsThatOfAll(t *testing.T) {
 	for name, ids := range map[string][]string{
 		"another name": {"entry-1"}, "beyond the last": {"2"}, "below the first": {"-1"}, "twice the same": {"1", "1"}, "none": {""},

@@ -1,13 +1,13 @@
 // Package sqs is the queue on Amazon SQS: a transport that batches, with Watermill's
 // Publisher and Subscriber. The wire format is the format of watermill-aws's marshaler.
 //
-// SQS takes sends, deletes and changes of visibility in tens. So requests of each kind
-// are joined over all callers (batcher.go). A subscription holds many messages at a time,
-// MaxInFlight at most (I9), and extends their visibility timeout while it holds them. SQS
-// itself is fair by group key, through MessageGroupId (I8). A message that waits is not
-// held (wait.go).
+// SQS takes up to ten sends, deletes or changes of visibility in a request. So requests of each
+// kind are joined over all callers (batcher.go). A subscription holds many messages at a time,
+// up to MaxInFlight (I9), and extends their visibility timeout while it holds them. SQS itself
+// is fair by group key, through MessageGroupId (I8). A message that waits for a long time is
+// not held (wait.go).
 //
-// It must never
+// The package must never
 //
 //   - keep a message in memory only: Publish returns when SQS has the message (I5);
 //   - leave a received batch to its visibility timeout at a stop: polls are not cancelled,
@@ -39,7 +39,7 @@ import (
 	"fanfare/internal/queue"
 )
 
-// Defaults of Options.
+// These are the defaults of Options.
 const (
 	DefaultMaxInFlight = 1000
 	DefaultVisibility  = time.Minute
@@ -48,11 +48,11 @@ const (
 	DefaultRequests    = 16
 )
 
-// drainTime is how long an ending subscription waits for answers after its last poll, and
-// how long Close waits for requests after the last subscription.
+// drainTime is the maximum time for which an ending subscription waits for answers after its
+// last poll, and for which Close waits for requests after the end of the last subscription.
 const drainTime = 4 * time.Second
 
-// DeadSuffix ends the name of a dead-letter queue.
+// DeadSuffix is the end of the name of a dead-letter queue.
 const DeadSuffix = "-dlq"
 
 var (
@@ -60,34 +60,34 @@ var (
 	errCut    = fmt.Errorf("sqs: a request was cut at the stop, its outcome is unknown: %w", queue.ErrClosed)
 )
 
-// Options are the settings of a Broker. Zero fields take the default.
+// Options are the settings of a Broker. A zero field takes its default.
 type Options struct {
-	// Prefix begins the names of the queues: prefix-topic and prefix-topic-dlq.
+	// Prefix is the beginning of the names of the queues: prefix-topic and prefix-topic-dlq.
 	Prefix string
-	// Visibility is the visibility timeout, in whole seconds: after it, the message of a
-	// vanished consumer is redelivered. While a consumer holds a message, its timeout is
-	// extended.
+	// Visibility is the visibility timeout, in whole seconds. After this time, the message of a
+	// consumer that disappeared is redelivered. While a consumer holds a message, the
+	// subscription extends the timeout of the message.
 	Visibility time.Duration
-	// Pollers is how many receives of a subscription may run at the same time.
-	// While the queue has few messages, only one runs.
+	// Pollers is the maximum number of receives of a subscription that run at the same time.
+	// While the queue has few messages, only one receive runs.
 	Pollers int
-	// PollWait is how long a receive waits for messages, in whole seconds, 20 at most.
-	// The stop of a subscription takes up to PollWait, and four seconds more if AWS does
+	// PollWait is the time for which a receive waits for messages, in whole seconds, at most
+	// 20. The stop of a subscription takes up to PollWait, and four seconds more if AWS does
 	// not answer.
 	PollWait time.Duration
-	// Requests is how many sends may run at the same time for each queue. It is also the
-	// limit for deletes, and for changes of visibility.
+	// Requests is the maximum number of sends that run at the same time for each queue. Deletes
+	// have the same limit, and so do changes of visibility.
 	Requests int
 	// MaxInFlight bounds, by topic, the unanswered messages of each subscription.
 	MaxInFlight map[string]int
-	// Grace is how long an ending subscription waits for the answers of its consumer
-	// before it hands the messages back. Consumers that use queue.Session have answered
-	// by then, and need no grace here.
+	// Grace is the time for which an ending subscription waits for the answers of its consumer.
+	// Then it hands the messages back. Consumers that use queue.Session have answered by then,
+	// and need no grace here.
 	Grace time.Duration
-	// Now is the clock of dead letters and of waiting messages, time.Now if nil.
+	// Now is the clock of dead letters and of waiting messages; time.Now if nil.
 	Now func() time.Time
-	// Doubt returns an error while the clock is too uncertain to decide that a message is
-	// not due. nil means no doubt.
+	// Doubt returns an error while the clock is too uncertain to decide that a message is not
+	// due. nil means that there is never a doubt.
 	Doubt func() error
 	// Log receives the errors of background work. If it is nil, nothing is logged.
 	Log *zap.Logger
@@ -97,7 +97,7 @@ type Options struct {
 type Broker struct {
 	client *sqs.Client
 	opt    Options
-	place  string // where the queues are, for errors
+	place  string // the region or endpoint of the queues, for errors
 
 	mu     sync.Mutex
 	closed bool
@@ -105,7 +105,7 @@ type Broker struct {
 
 	// stopping is closed when Close begins.
 	stopping chan struct{}
-	// life ends when Close calls cut, and the running requests end with it.
+	// life ends when Close calls cut. The running requests end with life.
 	life context.Context //nolint:containedctx // requests outlive the calls that made them
 	cut  context.CancelCauseFunc
 	// Close waits for the subscriptions and calls.
@@ -113,14 +113,14 @@ type Broker struct {
 	refusals             awsclient.Refusals
 	copies               breaker
 
-	// walking is held during a walk through dead letters: two walks at a time would
-	// hide letters from each other.
+	// walking is held during a walk through dead letters, because two walks at the same time
+	// would hide letters from each other.
 	walking sync.Mutex
 }
 
 var _ queue.Broker = (*Broker)(nil)
 
-// New returns a Broker. It makes no request; Ping does. The caller closes it.
+// New returns a Broker. It makes no request, but Ping does. The caller has to close the Broker.
 func New(client *sqs.Client, o Options) *Broker {
 	o.Visibility = max(defaultTo(o.Visibility, DefaultVisibility).Round(time.Second), time.Second)
 	o.Pollers = defaultTo(o.Pollers, DefaultPollers)
@@ -150,7 +150,7 @@ func defaultTo[T int | time.Duration](value, fallback T) T {
 
 func (b *Broker) queueName(topic string) string { return b.opt.Prefix + "-" + topic }
 
-// begin adds one to running until end is called. It fails if the Broker is closed.
+// begin adds one to running; the caller calls end to subtract it again. begin fails if the Broker is closed.
 func (b *Broker) begin(running *sync.WaitGroup) (end func(), err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -161,15 +161,14 @@ func (b *Broker) begin(running *sync.WaitGroup) (end func(), err error) {
 	return running.Done, nil
 }
 
-// within returns a context that also ends after timeout, and when Close cuts the
-// requests.
+// within returns a context that also ends after timeout, or when Close cuts the requests.
 func (b *Broker) within(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	unhook := context.AfterFunc(b.life, cancel)
 	return ctx, func() { unhook(); cancel() }
 }
 
-// find returns the queue of this name. It asks SQS for the URL the first time.
+// find returns the queue with a name. The first call for a name asks SQS for the URL.
 func (b *Broker) find(ctx context.Context, name string) (*remoteQueue, error) {
 	b.mu.Lock()
 	q, ok := b.queues[name]
@@ -185,7 +184,7 @@ func (b *Broker) find(ctx context.Context, name string) (*remoteQueue, error) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if q, ok := b.queues[name]; ok { // another call was faster
+	if q, ok := b.queues[name]; ok { // another call has found the queue
 		return q, nil
 	}
 	q = b.newQueue(aws.ToString(out.QueueUrl))
@@ -202,18 +201,18 @@ func (b *Broker) findTopic(ctx context.Context, topic, suffix string) (*remoteQu
 	return b.find(ctx, b.queueName(topic)+suffix)
 }
 
-// Publish implements message.Publisher. The context of the first message bounds the wait.
-// Running requests continue.
+// Publish implements message.Publisher. The context of the first message bounds the wait. When
+// this context ends, running requests continue.
 func (b *Broker) Publish(topic string, msgs ...*message.Message) error {
 	return b.publish(topic, func(ctx context.Context) (*remoteQueue, error) { return b.findTopic(ctx, topic, "") }, msgs)
 }
 
-// Send is Publish for a queue outside of Fanfare, by its own name.
+// Send publishes messages to the queue with this name, which may be outside Fanfare.
 func (b *Broker) Send(name string, msgs ...*message.Message) error {
 	return b.publish(name, func(ctx context.Context) (*remoteQueue, error) { return b.find(ctx, name) }, msgs)
 }
 
-// Find returns nil once SQS has a queue of this name, which Send can use from then on.
+// Find returns nil if SQS has a queue with this name. From then on Send can use the queue.
 func (b *Broker) Find(ctx context.Context, name string) error {
 	_, err := b.find(ctx, name)
 	return err
@@ -261,7 +260,7 @@ func (q *remoteQueue) sendAll(ctx context.Context, msgs []*message.Message) erro
 	for range msgs {
 		select {
 		case err := <-done:
-			// Each message of a batch has the same error.
+			// All messages of a failed batch may have the same error.
 			if err != nil && !slices.ContainsFunc(errs, func(e error) bool { return e.Error() == err.Error() }) {
 				errs = append(errs, err)
 			}
@@ -282,8 +281,8 @@ func marshal(msg *message.Message) (types.SendMessageBatchRequestEntry, error) {
 	return entry, nil
 }
 
-// groupOf returns the MessageGroupId of m, which a producer may have set. If m has none, groupOf returns the
-// id of msg's group key, nil for none.
+// groupOf returns the MessageGroupId of m, which a producer may have set. If m has no MessageGroupId,
+// groupOf returns the id of msg's group key, nil for none.
 func groupOf(m *types.Message, msg *message.Message) *string {
 	if id := m.Attributes[string(types.MessageSystemAttributeNameMessageGroupId)]; id != "" {
 		return &id
@@ -299,7 +298,7 @@ func groupOf(m *types.Message, msg *message.Message) *string {
 func unmarshal(m *types.Message) (*message.Message, error) {
 	delete(m.MessageAttributes, queue.MetaWait)
 	if a, ok := m.MessageAttributes[wsqs.UUIDAttribute]; ok && a.StringValue == nil {
-		delete(m.MessageAttributes, wsqs.UUIDAttribute) // another producer set it, and not as a string
+		delete(m.MessageAttributes, wsqs.UUIDAttribute) // another producer set the attribute, and not as a string
 	}
 	return wsqs.DefaultMarshalerUnmarshaler{}.Unmarshal(m)
 }
@@ -320,10 +319,10 @@ func groupID(group string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Close ends the subscriptions, hands their messages back and waits for the running
-// requests. If some last longer than drainTime after the last subscription, Close cuts
-// them and returns an error; their messages are redelivered. Later calls fail with
-// queue.ErrClosed.
+// Close ends the subscriptions, hands their messages back and waits for the running requests.
+// If some requests last longer than drainTime after the end of the last subscription, Close
+// cuts these requests and returns an error; their messages are redelivered. Later calls fail
+// with queue.ErrClosed.
 func (b *Broker) Close() error {
 	b.mu.Lock()
 	if !b.closed {

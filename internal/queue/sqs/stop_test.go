@@ -16,17 +16,17 @@ import (
 	"fanfare/internal/queue/sqstest"
 )
 
-// A subscription ends at most 4 s after the last poll, and Close at most 4 s after the last
-// subscription. The daemon relies on that.
+// longestDrain is the maximum time from the last poll to the end of a subscription, and from
+// the end of the last subscription to the end of Close. The daemon relies on both.
 const (
 	longestDrain = 4 * time.Second
 	longestStop  = pollWait + longestDrain
 )
 
-// hang is a fault of a request that never gets a reply.
+// hang returns a fault with which a request never gets a reply.
 func hang() sqstest.Fault { return sqstest.Fault{Delay: time.Hour} }
 
-// Messages that a poll brings after the stop are visible to other consumers at once.
+// Messages that a poll returns after the stop are visible to other consumers at once.
 func TestMessagesThatArriveAfterTheStopAreHandedBack(t *testing.T) {
 	inBubble(t, 0, func(t *bubble) {
 		t.publish(msgs(10)...)
@@ -41,8 +41,8 @@ func TestMessagesThatArriveAfterTheStopAreHandedBack(t *testing.T) {
 	})
 }
 
-// Close waits for the polls, sends, deletes, extensions and hand-backs that are under way. It loses no message
-// and leaves no message hidden.
+// Close waits for the polls, sends, deletes, extensions and hand-backs that are in progress. It loses no
+// message and leaves no message hidden.
 func TestCloseInEveryPhase(t *testing.T) {
 	for at := time.Duration(0); at < 3*time.Second; at += 150 * time.Millisecond {
 		t.Run(at.String(), func(t *testing.T) {
@@ -84,7 +84,7 @@ func TestCloseInEveryPhase(t *testing.T) {
 	}
 }
 
-// holdHanging holds n messages, and has extensions and polls under way that get no reply.
+// holdHanging holds n messages, and has extensions and polls in progress that get no reply.
 func (t *bubble) holdHanging(n int) (held []*message.Message, in <-chan *message.Message, stop func()) {
 	t.Helper()
 	held, in, stop = t.hold(n)
@@ -94,7 +94,7 @@ func (t *bubble) holdHanging(n int) (held []*message.Message, in <-chan *message
 	return held, in, stop
 }
 
-// wantAgain fails unless n messages come once SQS replies again.
+// wantAgain fails unless n messages are redelivered once SQS replies again.
 func (t *bubble) wantAgain(n int) {
 	t.Helper()
 	t.sqs.SetFault(nil)
@@ -124,7 +124,7 @@ func TestSubscriptionEndsWhateverSQSDoes(t *testing.T) {
 	})
 }
 
-// wantCut closes the broker. It fails unless Close takes at most this time and cuts requests.
+// wantCut closes the broker. It fails unless Close returns within most, and cuts requests.
 func (t *bubble) wantCut(most time.Duration) {
 	t.Helper()
 	began := time.Now()
@@ -166,8 +166,8 @@ func TestCloseEndsWhateverSQSDoes(t *testing.T) {
 	}
 }
 
-// Each entry that failed in a batch is sent again alone, up to three times. If SQS hangs,
-// ten entries take 10 × 3 × 20 s.
+// Each entry that failed in a batch is sent again alone, up to three times. If SQS hangs, the
+// tries of ten entries would take 10 × 3 × 20 s.
 func TestCloseCutsTriesOneByOne(t *testing.T) {
 	inBubble(t, 0, func(t *bubble) {
 		batch, hang := failing("0", "1", "2", "3", "4", "5", "6", "7", "8", "9"), hang()

@@ -22,15 +22,15 @@ import (
 const (
 	// pollTimeout bounds a receive, together with the time that it waits for messages.
 	pollTimeout = 15 * time.Second
-	// maxDelay is the longest visibility timeout of SQS.
+	// maxDelay is the maximum visibility timeout of SQS.
 	maxDelay = 12 * time.Hour
 )
 
 // subscription delivers the messages of one queue to one channel.
 //
-// It has a goroutine for each poller, for each unanswered message, and for the heartbeat.
-// run waits for all of them. Whatever SQS does, the subscription ends drainTime after the
-// end of the last poll.
+// A subscription has a goroutine for each poller, for each unanswered message, and for the
+// heartbeat. run waits for all these goroutines. Whatever SQS does, the subscription ends at
+// most drainTime after the end of the last poll.
 type subscription struct {
 	b       *Broker
 	topic   string
@@ -39,20 +39,18 @@ type subscription struct {
 	max     int
 	// abandon is closed when the grace after the stop is over.
 	abandon chan struct{}
-	// life ends when the drain is over: from then on nothing waits for SQS.
-	life    context.Context //nolint:containedctx // it is the life of the subscription
+	// life ends when the drain is over. Then no goroutine waits for SQS any longer.
+	life    context.Context //nolint:containedctx // this is the life of the subscription
 	answers sync.WaitGroup
 	outage  *queue.Outage
 
 	mu   sync.Mutex
 	wake sync.Cond
-	// out has the received messages whose answer SQS does not have.
+	// out has the received messages whose answer SQS does not have yet.
 	out map[*held]struct{}
-	// polling is the number of running polls. reserved is the number of messages that
-	// they may deliver.
+	// polling is the number of running polls. reserved is the number of messages that these polls may deliver.
 	reserved, polling int
-	// wanted is how many polls may run. A full poll makes it grow, and an empty poll
-	// makes it shrink.
+	// wanted is the number of polls that may run. It grows after a full poll, and shrinks after an empty poll.
 	wanted int
 	// extensions is the number of running extensions.
 	extensions int
@@ -62,15 +60,14 @@ type subscription struct {
 // held is a received message without an answer.
 type held struct {
 	receipt string
-	// message, id and group are for a copy.
+	// message, id and group are needed for a copy.
 	message *types.Message
 	id      string
 	group   *string
 	past    carried
-	// until is the end of the visibility timeout without another extension.
+	// until is the end of the visibility timeout if there is no further extension.
 	until time.Time
-	// extending means that an extension is running. After answered is set, no extension
-	// may begin.
+	// extending means that an extension is running. After answered is set, no further extension may begin.
 	extending, answered bool
 	cancel              context.CancelFunc
 }
@@ -93,7 +90,7 @@ func (b *Broker) Subscribe(ctx context.Context, topic string) (<-chan *message.M
 		abandon: make(chan struct{}), out: map[*held]struct{}{}, wanted: 1, outage: queue.NewOutage(),
 	}
 	s.wake.L = &s.mu
-	go func() { // Close waits for it: end counts it
+	go func() { // end reports its end to Close
 		defer end()
 		s.run(ctx)
 	}()
@@ -141,8 +138,9 @@ func (s *subscription) run(ctx context.Context) {
 	}
 }
 
-// reserve waits until another poll may run. It returns the number of messages that the poll may request, 0 at
-// the stop. If there is any room, one poll runs. Further polls wait until there is room for ten messages.
+// reserve waits until another poll may run. It returns the number of messages that the poll may request, 0
+// after the stop. If there is any room, one poll may run. Further polls wait until there is room for ten
+// messages.
 func (s *subscription) reserve() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -161,8 +159,7 @@ func (s *subscription) reserve() int {
 	}
 }
 
-// release ends a poll that had reserved room for n messages, and notes the messages that
-// came.
+// release ends a poll that had reserved room for n messages, and adds the received messages to out.
 func (s *subscription) release(n int, came []*held) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,7 +200,7 @@ func (s *subscription) poll(taking context.Context) {
 			failures++
 			wait := pause.Bound(failures)
 			s.b.opt.Log.Warn("receive failed", zap.String("topic", s.topic), zap.Duration("next_in", wait), zap.Error(err))
-			_ = backoff.Wait(taking, wait) // reserve sees the stop
+			_ = backoff.Wait(taking, wait) // after the stop, reserve returns 0
 			continue
 		}
 		failures = 0
@@ -213,8 +210,9 @@ func (s *subscription) poll(taking context.Context) {
 	}
 }
 
-// receive makes one request. The stop does not cancel the request, but the end of the
-// drain does: a reply that nobody reads hides its messages for their visibility timeout.
+// receive makes one request. The stop does not cancel the request, because a reply that nobody
+// reads would hide its messages for their visibility timeout. Only the end of the drain cancels
+// the request.
 func (s *subscription) receive(n int) ([]types.Message, error) {
 	ctx, cancel := context.WithTimeout(s.life, s.b.opt.PollWait+pollTimeout)
 	defer cancel()
@@ -233,7 +231,7 @@ func (s *subscription) receive(n int) ([]types.Message, error) {
 	return out.Messages, nil
 }
 
-// open makes a Watermill message of m. The message is nil if m cannot be read.
+// open makes a Watermill message from m. The message is nil if m cannot be read.
 func (s *subscription) open(taking context.Context, m *types.Message) (*message.Message, *held) {
 	h := &held{receipt: aws.ToString(m.ReceiptHandle), until: time.Now().Add(s.b.opt.Visibility), cancel: func() {}, message: m, past: carriedBy(m)}
 	msg, err := unmarshal(m)
@@ -254,15 +252,15 @@ func (s *subscription) open(taking context.Context, m *types.Message) (*message.
 		}
 	}
 	receives += h.past.receives
-	// The message's context outlives the subscription's context by the grace.
+	// The message's context lives longer than the subscription's context, by the grace.
 	msgCtx, cancel := context.WithCancel(queue.WithReceive(context.WithoutCancel(taking), queue.NewReceive(receives)))
 	h.cancel = cancel
 	msg.SetContext(msgCtx)
 	return msg, h
 }
 
-// deliver sends a message to the channel and starts a goroutine that waits for its answer.
-// After the stop it hands the message back. No consumer gets a copy before it is due.
+// deliver sends a message to the channel and starts a goroutine that waits for the answer.
+// After the stop, deliver hands the message back. It puts off a copy that is not due yet.
 func (s *subscription) deliver(taking context.Context, msg *message.Message, h *held) {
 	if msg == nil {
 		s.answers.Go(func() { s.handBack(h, queue.Backoff(1)) })
@@ -316,9 +314,8 @@ func (s *subscription) heartbeat(ctx context.Context) {
 	}
 }
 
-// extended notes the outcome of an extension. If SQS refuses the extension, the message
-// goes to another consumer, and the handler learns that from the end of the message's
-// context.
+// extended notes the outcome of an extension. If SQS refuses the extension, another consumer
+// gets the message. The end of the message's context shows that to the handler.
 func (s *subscription) extended(h *held, began time.Time, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -338,5 +335,5 @@ func (s *subscription) extended(h *held, began time.Time, err error) {
 	s.b.opt.Log.Warn("visibility not extended", zap.String("topic", s.topic), zap.Error(err))
 }
 
-// seconds rounds up, so that no delay gets shorter.
+// seconds returns d in seconds, rounded up, so that no delay becomes shorter.
 func seconds(d time.Duration) int32 { return int32((d + time.Second - 1) / time.Second) }

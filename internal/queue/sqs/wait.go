@@ -18,30 +18,30 @@ import (
 	"fanfare/messages"
 )
 
-// A message that waits by its visibility timeout is in flight, and SQS delivers nothing from a queue
-// with some 120,000 messages in flight. A delayed message is not in flight. So a message with a
-// longer wait than holdMost is replaced by a delayed copy. SQS delays a message for delayMost at
-// most. So the copy carries the time at which it is due, and until then it is replaced by the next
-// copy, without a handler. Each replacement is a hop. docs/decisions/0041 has the rules.
+// A message that waits by its visibility timeout is in flight, and SQS delivers no messages from a
+// queue with about 120,000 messages in flight. A delayed message is not in flight. So a message that
+// has to wait for longer than holdMost is replaced by a delayed copy. SQS delays a message by up to
+// delayMost. So the copy carries its due time. A copy that is received before that time is replaced
+// by another copy, without a call of a handler. Each replacement is a hop. docs/decisions/0041 has
+// the rules.
 const (
-	// holdMost is the longest wait by the visibility timeout.
+	// holdMost is the maximum wait by the visibility timeout.
 	holdMost = queue.LongWait
-	// delayMost is the longest delay of SQS.
+	// delayMost is the maximum delay of SQS.
 	delayMost = 15 * time.Minute
-	// copyPause is how long a process sends no copies after a failed replacement.
+	// copyPause is the time for which a process sends no copies after a failed replacement.
 	copyPause = time.Minute
 	// maxAttributes is SQS's limit on the attributes of a message.
 	maxAttributes = 10
 )
 
-// carried is the part of a message's past that a copy carries. The first message of an id
-// has none.
+// carried is the part of a message's past that a copy carries. The first message with an id carries nothing.
 type carried struct {
 	// receives counts the receives by handlers, without hops.
 	receives int
-	// first is when the first message was sent, by the clock of SQS.
+	// first is the time at which the first message was sent, by the clock of SQS.
 	first time.Time
-	// due is when the copy may be handled, zero for at once.
+	// due is the time from which the copy may be handled; zero means at once.
 	due time.Time
 }
 
@@ -49,8 +49,8 @@ func (c carried) String() string {
 	return fmt.Sprintf("%d %d %d", c.receives, c.first.UnixMilli(), c.due.UnixMilli())
 }
 
-// carriedBy returns the past that m carries, or the zero value if the attribute is not
-// one of a copy.
+// carriedBy returns the past that m carries. If m has no valid attribute of a copy, carriedBy
+// returns the zero value.
 func carriedBy(m *types.Message) (c carried) {
 	fields := strings.Split(aws.ToString(m.MessageAttributes[queue.MetaWait].StringValue), " ")
 	var numbers [3]int64
@@ -67,8 +67,9 @@ func carriedBy(m *types.Message) (c carried) {
 	return carried{int(numbers[0]), time.UnixMilli(numbers[1]), time.UnixMilli(numbers[2])}
 }
 
-// notDue returns how long a copy still has to wait, 0 if its handler may have it. If the clock is
-// in doubt, the copy does not wait. No copy waits for longer than a consumer can request.
+// notDue returns how long a copy still has to wait, 0 if a handler may get the copy. If the clock
+// is in doubt, the copy does not wait. A copy never waits for longer than the maximum that a
+// consumer can request.
 func (b *Broker) notDue(c carried) time.Duration {
 	wait := c.due.Sub(b.opt.Now())
 	if wait <= holdMost || wait > maxDelay || b.opt.Doubt() != nil {
@@ -77,8 +78,8 @@ func (b *Broker) notDue(c carried) time.Duration {
 	return wait
 }
 
-// copyOf returns a copy of h's message that is due after wait. fits is false if SQS does not take
-// the message with one attribute more.
+// copyOf returns a copy of h's message that is due after wait. fits is false if the message has
+// no room for another attribute.
 func (b *Broker) copyOf(h *held, receives int, wait time.Duration) (entry types.SendMessageBatchRequestEntry, size int, fits bool) {
 	attributes := maps.Clone(h.message.MessageAttributes)
 	if attributes == nil {
@@ -100,14 +101,14 @@ func (b *Broker) copyOf(h *held, receives int, wait time.Duration) (entry types.
 }
 
 // hop returns the delay of the next copy. All hops of a wait have the same length, so that the last
-// hop is long enough for a copy.
+// hop is long enough to be delayed.
 func hop(wait time.Duration) time.Duration {
 	hops := (wait + delayMost - 1) / delayMost
 	return (wait + hops - 1) / hops
 }
 
-// putOff makes h's message return after wait, with the given number of receives. It extends the
-// message until its copy is sent, so that no other consumer receives the message before.
+// putOff makes h's message return after wait, with the given number of receives. Until its copy
+// is sent, the message stays in out and is extended, so that no other consumer receives it.
 func (s *subscription) putOff(h *held, receives int, wait time.Duration) {
 	h.cancel()
 	if wait > holdMost && s.sendCopy(h, receives, wait) {
@@ -117,7 +118,7 @@ func (s *subscription) putOff(h *held, receives int, wait time.Duration) {
 	s.handBack(h, wait)
 }
 
-// sendCopy reports whether SQS has a copy of h's message. Otherwise the message has to wait by
+// sendCopy reports whether SQS has a copy of h's message. If not, the message has to wait by
 // its visibility timeout.
 func (s *subscription) sendCopy(h *held, receives int, wait time.Duration) bool {
 	entry, size, fits := s.b.copyOf(h, receives, wait)
@@ -132,7 +133,7 @@ func (s *subscription) sendCopy(h *held, receives int, wait time.Duration) bool 
 	case <-s.life.Done():
 		return false
 	}
-	if err != nil { // SQS may have the copy even so
+	if err != nil { // SQS may have the copy in spite of the error
 		s.b.copies.ended(err)
 		s.b.opt.Log.Warn("copy not sent, the message waits by its visibility timeout", zap.String("topic", s.topic), zap.Error(err))
 	}
@@ -140,11 +141,11 @@ func (s *subscription) sendCopy(h *held, receives int, wait time.Duration) bool 
 }
 
 // bury makes a dead letter of a message that was received too often. SQS counts the receives of
-// each copy separately, so this count adds them.
+// each copy separately, so the subscription adds them.
 func (s *subscription) bury(h *held, msg *message.Message) {
 	reason := messages.ReasonReceived.Because("more than %d times since %s", maxReceiveCount, h.past.first.UTC().Format(time.RFC3339))
 	if err := s.b.DeadLetter(msg.Context(), s.topic, msg, reason); err != nil {
-		s.b.opt.Log.Error("dead letter not stored, the message comes again", zap.String("topic", s.topic), zap.String("message_id", msg.UUID), zap.Error(err))
+		s.b.opt.Log.Error("dead letter not stored, the message is redelivered", zap.String("topic", s.topic), zap.String("message_id", msg.UUID), zap.Error(err))
 		s.handBack(h, holdMost)
 		return
 	}
@@ -152,20 +153,20 @@ func (s *subscription) bury(h *held, msg *message.Message) {
 	s.ack(h)
 }
 
-// breaker stops the copies of a process whose replacements fail: if deletes fail, each copy would be
-// one message more.
+// breaker stops the copies of a process whose replacements fail: if deletes fail, each copy adds a
+// message to the queue.
 type breaker struct {
 	mu sync.Mutex
-	// failed is the time when a delete or a copy failed, zero once one has succeeded
-	// after the pause.
+	// failed is the time at which a delete or a copy last failed. It is zero once a delete has
+	// succeeded after the pause.
 	failed time.Time
-	// trying means that one copy is in progress after a pause. Its outcome decides about
-	// further copies.
+	// trying means that one copy is in progress after a pause. Its outcome decides whether
+	// further copies are allowed.
 	trying bool
 }
 
 // allowed reports whether a copy may be sent. After a pause it allows one copy, and no further copy until the
-// outcome of that copy is known.
+// outcome of the first copy is known.
 func (c *breaker) allowed() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -179,7 +180,7 @@ func (c *breaker) allowed() bool {
 	return true
 }
 
-// ended notes the outcome of a delete, or a failed copy.
+// ended notes the outcome of a delete, or the failure of a copy.
 func (c *breaker) ended(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

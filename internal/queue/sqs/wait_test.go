@@ -22,13 +22,13 @@ import (
 	"fanfare/messages"
 )
 
-// holdMost is the longest wait of a message in flight, and delayMost is the longest delay that SQS offers.
+// holdMost is the maximum wait of a message in flight. delayMost is the maximum delay of SQS.
 const (
 	holdMost  = 10 * time.Second
 	delayMost = 15 * time.Minute
 )
 
-// serviceUnavailable is a fault that the SDK retries and that does not end.
+// serviceUnavailable returns a fault for which all retries of the SDK fail.
 func serviceUnavailable() sqstest.Fault {
 	return sqstest.Fault{Status: http.StatusServiceUnavailable, Code: "ServiceUnavailable"}
 }
@@ -47,7 +47,7 @@ func again(msg *message.Message, wait time.Duration) {
 	msg.Nack()
 }
 
-// next returns the next message, which must come within a day.
+// next returns the next message, which must arrive within a day.
 func (t *bubble) next(in <-chan *message.Message) *message.Message {
 	t.Helper()
 	select {
@@ -59,7 +59,7 @@ func (t *bubble) next(in <-chan *message.Message) *message.Message {
 	}
 }
 
-// wait receives the message, nacks it for d, and returns it from its next receive.
+// wait nacks the message with the delay d, and returns the message of the next receive.
 func (t *bubble) wait(in <-chan *message.Message, msg *message.Message, d time.Duration) *message.Message {
 	t.Helper()
 	began := time.Now()
@@ -77,7 +77,7 @@ func TestAMessageThatWaitsForLongIsNotInFlight(t *testing.T) {
 		delayMost + 5*time.Second:  {0, 1, 2},
 		time.Hour:                  {0, 1, 4},
 		12 * time.Hour:             {0, 1, 48},
-		100 * 24 * time.Hour:       {0, 1, 48}, // RetryAfter's longest is 12 hours
+		100 * 24 * time.Hour:       {0, 1, 48}, // RetryAfter sets 12 hours at most
 		2*delayMost + time.Second:  {0, 1, 3},
 		5 * time.Second:            {1, 0, 0},
 		time.Hour - 20*time.Second: {0, 1, 4},
@@ -115,7 +115,7 @@ func TestAMessageThatWaitsForLongIsNotInFlight(t *testing.T) {
 	}
 }
 
-// A copy belongs to the group of its message, even if a producer has set only the group.
+// A copy belongs to the group of its message, even if the producer has set only the message group id.
 func TestACopyKeepsTheGroup(t *testing.T) {
 	inBubble(t, 0, func(t *bubble) {
 		t.sendGroup("a.group")
@@ -128,7 +128,7 @@ func TestACopyKeepsTheGroup(t *testing.T) {
 	})
 }
 
-// A message that always fails backs off as its receives grow, and becomes a dead letter after
+// If a message always fails, its delays grow with its receives. It becomes a dead letter after
 // MaxAttempts, whatever the number of its copies. A redrive begins at 0.
 func TestReceivesCountOverCopies(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -179,7 +179,7 @@ func TestReceivesCountOverCopies(t *testing.T) {
 	}
 }
 
-// A message that waits its turn for hours still has all its attempts afterwards.
+// A message that was left for later for hours still has all its attempts.
 func TestAMessageThatWaitedItsTurnHasAllItsAttempts(t *testing.T) {
 	inBubble(t, 0, func(t *bubble) {
 		t.publish(t.event(time.Now()))
@@ -197,7 +197,7 @@ func TestAMessageThatWaitedItsTurnHasAllItsAttempts(t *testing.T) {
 	})
 }
 
-// SQS's own redrive policy moves a copy as it is.
+// SQS's own redrive policy moves a copy unchanged.
 func TestACopyThatSQSMovesToTheDeadLettersBeginsAtZero(t *testing.T) {
 	inBubble(t, 0, func(t *bubble) {
 		copied := message.NewMessage("id", []byte("x"))
@@ -213,7 +213,7 @@ func TestACopyThatSQSMovesToTheDeadLettersBeginsAtZero(t *testing.T) {
 	})
 }
 
-// MaxAge counts from the event's id, over all copies: SQS's 14 days begin again with each.
+// MaxAge counts from the event's id, over all copies, although SQS's 14 days begin again with each copy.
 func TestAWaitingMessageTooOldIsADeadLetter(t *testing.T) {
 	inBubble(t, 0, func(t *bubble) {
 		made, last := time.Now().Add(-messages.MaxAge+24*time.Hour), time.Time{}
@@ -232,7 +232,7 @@ func TestAWaitingMessageTooOldIsADeadLetter(t *testing.T) {
 	})
 }
 
-// After a failed delete, messages wait by their visibility timeout for a minute.
+// For a minute after a failed delete, messages wait by their visibility timeout.
 func TestAfterADeleteThatFailedMessagesWaitInFlight(t *testing.T) {
 	inBubble(t, 0, func(t *bubble) {
 		held, in, _ := t.hold(4)
@@ -242,17 +242,17 @@ func TestAfterADeleteThatFailedMessagesWaitInFlight(t *testing.T) {
 		again(held[1], time.Hour)
 		t.wantStates(0, 4, 0)
 		pass(time.Minute)
-		for _, msg := range held[2:] { // the first one shows that copies succeed
+		for _, msg := range held[2:] { // the first copy shows that copies succeed
 			again(msg, time.Hour)
 			pass(time.Second)
 		}
-		t.next(in).Ack() // held[0] is received again
+		t.next(in).Ack() // held[0] is redelivered
 		pass(time.Second)
 		t.wantStates(0, 1, 2)
 	})
 }
 
-// A process that ends between the copy and the delete leaves both.
+// If a process ends between the copy and the delete, both the message and the copy stay.
 func TestACrashBetweenCopyAndDeleteLeavesOneCopyMore(t *testing.T) {
 	inBubble(t, 0, func(t *bubble) {
 		held, _, _ := t.hold(32)
@@ -261,7 +261,7 @@ func TestACrashBetweenCopyAndDeleteLeavesOneCopyMore(t *testing.T) {
 			again(msg, time.Hour)
 		}
 		pass(time.Second)
-		_ = t.broker.Close() // it fails, because the deletes hang: that is the crash
+		_ = t.broker.Close() // Close fails because the deletes hang; this is the crash
 		t.sqs.SetFault(nil)
 		assert.LessOrEqual(t, t.sqs.Len(mainName), 64)
 		in, _ := t.subscribeTo(t.open())
@@ -279,7 +279,7 @@ func TestACrashBetweenCopyAndDeleteLeavesOneCopyMore(t *testing.T) {
 	})
 }
 
-// If another producer's message has no room for the copy's attribute, the whole message waits in flight.
+// If another producer's message has no room for the attribute of a copy, the message itself waits in flight.
 func TestAMessageWithoutRoomWaitsInFlight(t *testing.T) {
 	const mib = 1 << 20
 	for name, c := range map[string]struct {
@@ -316,7 +316,7 @@ func TestAMessageWithoutRoomWaitsInFlight(t *testing.T) {
 	}
 }
 
-// Whoever may send to a queue may forge the attribute: the message is handled at once.
+// A producer may forge the attribute of a copy: the message is then handled at once.
 func TestAForgedNoteHoldsNothingBack(t *testing.T) {
 	for _, note := range []string{"", "1", "x y z", "-1 2 3", "1 1 4900000000000", "1 1 99999999999999999999", "1 1 1 1"} {
 		t.Run(note, func(t *testing.T) {
@@ -337,7 +337,7 @@ func TestAForgedNoteHoldsNothingBack(t *testing.T) {
 	}
 }
 
-// While a process's clock is in doubt, it holds no message back by its time.
+// While a process's clock is in doubt, the process does not delay a copy because of its due time.
 func TestAClockInDoubtHoldsNothingBack(t *testing.T) {
 	inBubble(t, 0, func(t *bubble) {
 		held, _, stop := t.hold(1)
@@ -357,7 +357,7 @@ func TestAClockInDoubtHoldsNothingBack(t *testing.T) {
 	})
 }
 
-// event returns the message of a removal of that time.
+// event returns the message of a removal that began at a time.
 func (t *bubble) event(at time.Time) *message.Message {
 	t.Helper()
 	eventID, err := id.NewGenerator(func() time.Time { return at }).New()

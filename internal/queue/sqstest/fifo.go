@@ -11,27 +11,28 @@ import (
 	"time"
 )
 
-// fifo is one queue. Its operations take constant or logarithmic time, since benchmarks
-// put hundreds of thousands of messages into it.
+// fifo is one queue. Its operations take constant or logarithmic time, because benchmarks put
+// hundreds of thousands of messages into it.
 //
-// It is fair as SQS's standard queues are: messages of a noisy group are received only when no
-// other group has messages. A group becomes noisy when it has at least noisyMessages in flight
-// and more than a tenth of all, and is quiet again when none of its messages is ready. SQS also
-// counts the time that a group's messages take; the fake does not, so SQS is as fair or fairer.
+// A fifo is fair as SQS's standard queues are: messages of a noisy group are received only when
+// no other group has messages. A group becomes noisy when it has at least noisyMessages in
+// flight, and more than a tenth of all messages in flight. It becomes quiet when none of its
+// messages is ready. SQS also counts the processing time of a group's messages, and the fake
+// does not. So SQS is at least as fair as the fake.
 type fifo struct {
-	// ready has the messages that may be received, as *stored. The messages of a noisy
-	// group are in loud, or move to loud when they come to the front.
+	// ready has the messages that may be received, as *stored. The messages of a noisy group
+	// are in loud, or move to loud when they get to the front of ready.
 	ready, loud *list.List
 	// groups has the groups with messages.
 	groups map[string]*group
-	// hidden has the messages in flight, and delayed has the messages that were sent with a delay and have not
-	// been received. In both, the first message is the next to become ready.
+	// hidden has the messages in flight. delayed has the messages that were sent with a delay and are not
+	// ready yet. In both heaps, the first message is the next message to become ready.
 	hidden, delayed byTime
 	// out has the messages by the receipt of their last receive.
 	out map[string]*stored
 	// arrived is closed when a message may have become ready.
 	arrived chan struct{}
-	// last numbers messages and receipts.
+	// last is the last number that a message or a receipt got.
 	last int
 	// removed counts the messages that were deleted.
 	removed int
@@ -42,10 +43,9 @@ type stored struct {
 	attributes                    json.RawMessage
 	receives                      int
 	sent                          time.Time
-	// waiting is the place in ready, nil if the message is hidden or delayed.
+	// waiting is the element in ready or loud, nil if the message is hidden or delayed.
 	waiting *list.Element
-	// until is the end of the visibility timeout or of the delay. at is the place in its
-	// heap.
+	// until is the end of the visibility timeout or of the delay. at is the index of the message in its heap.
 	until time.Time
 	at    int
 }
@@ -73,7 +73,7 @@ func (q *fifo) show(now time.Time) {
 	}
 }
 
-// next returns the time at which the next message becomes ready, until at most.
+// next returns the time at which the next message becomes ready, or until if that is earlier.
 func (q *fifo) next(until time.Time) time.Time {
 	for _, h := range []byTime{q.hidden, q.delayed} {
 		if len(h) > 0 && h[0].until.Before(until) {
@@ -83,14 +83,14 @@ func (q *fifo) next(until time.Time) time.Time {
 	return until
 }
 
-// wake wakes the receives that wait.
+// wake wakes the waiting receives.
 func (q *fifo) wake() {
 	close(q.arrived)
 	q.arrived = make(chan struct{})
 }
 
-// receive returns messages. SQS has a quota of messages in flight: above it a long poll
-// returns none.
+// receive returns messages. SQS has a quota of messages in flight: if a queue is above the
+// quota, a long poll returns no messages.
 func (q *fifo) receive(now time.Time, most int, visibility time.Duration) []received {
 	q.show(now)
 	most = min(most, maxInFlight-len(q.hidden))
@@ -113,7 +113,7 @@ func (q *fifo) receive(now time.Time, most int, visibility time.Duration) []rece
 	return got
 }
 
-// Limits of a message, and of a queue.
+// These are the limits of a message, and of a queue.
 const (
 	maxMessage    = 1 << 20
 	maxAttributes = 10
@@ -126,7 +126,7 @@ type attribute struct {
 	BinaryValue           []byte
 }
 
-// check refuses a message that SQS refuses, and returns the size of any other message.
+// check returns an error for a message that SQS refuses, and the size of any other message.
 func (e *entry) check() (size int, err error) {
 	var attributes map[string]attribute
 	if len(e.MessageAttributes) > 0 {
@@ -208,7 +208,7 @@ func (q *fifo) hide(e *entry) (success, error) {
 	return success{}, nil
 }
 
-// noisyMessages is the least number of messages in flight of a noisy group.
+// noisyMessages is the minimum number of messages in flight of a noisy group.
 const noisyMessages = 30
 
 // group is the state of the messages of one group.
@@ -217,10 +217,10 @@ type group struct {
 	noisy           bool
 }
 
-// moved counts messages of a group that became ready, or went in flight.
+// moved counts messages of a group that became ready or in flight.
 func (q *fifo) moved(name string, ready, inFlight int) {
 	if name == "" {
-		return // each message without a group is a group of its own
+		return // each message without a group counts as a group of its own
 	}
 	g := q.groups[name]
 	if g == nil {
@@ -248,24 +248,24 @@ func (q *fifo) front() *stored {
 	return q.loud.Front().Value.(*stored)
 }
 
-// makeReady puts a message at the end.
+// makeReady puts a message at the end of ready.
 func (q *fifo) makeReady(m *stored) {
 	m.waiting = q.ready.PushBack(m)
 	q.moved(m.group, 1, 0)
 }
 
-// unready takes a message out of the list that it waits in.
+// unready removes a message from the list in which it waits.
 func (q *fifo) unready(m *stored) {
-	q.ready.Remove(m.waiting) // to remove it from the list that it is not in has no effect
+	q.ready.Remove(m.waiting) // no effect if the message is in the other list
 	q.loud.Remove(m.waiting)
 	m.waiting = nil
 	q.moved(m.group, -1, 0)
 }
 
-// visible returns how many messages may be received.
+// visible returns the number of messages that may be received.
 func (q *fifo) visible() int { return q.ready.Len() + q.loud.Len() }
 
-// byTime is a heap by the time at which messages become ready.
+// byTime is a heap of messages, ordered by the time at which they become ready.
 type byTime []*stored
 
 func (h byTime) Len() int           { return len(h) }

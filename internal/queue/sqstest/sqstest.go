@@ -1,10 +1,10 @@
-// Package sqstest is Amazon SQS in memory, below the real SDK: for the tests of queue/sqs
-// and of the daemon, and for benchmarks. A Server speaks the awsjson protocol as an HTTP
-// client (in virtual time too) or as an HTTP handler. Messages have receive counts,
-// receipts and visibility timeouts as on SQS, and each request can fail as SQS or the
-// network fail. Each queue exists from its first use. The settings of a queue have no effect.
+// Package sqstest is Amazon SQS in memory for the real SDK. The tests of queue/sqs and of the
+// daemon use it, and so do benchmarks. A Server implements the awsjson protocol as an HTTP
+// client (in virtual time, too) or as an HTTP handler. Messages have receive counts, receipts
+// and visibility timeouts as on SQS, and each request can fail as SQS or the network fail. A
+// queue exists from its first use on. The settings of a queue have no effect.
 //
-// The product must never import it.
+// The product must never import the package.
 package sqstest
 
 import (
@@ -33,10 +33,10 @@ import (
 	"fanfare/internal/backoff"
 )
 
-// defaultVisibility is SQS's visibility timeout for receives that set none.
+// defaultVisibility is SQS's visibility timeout for receives that set no timeout.
 const defaultVisibility = 30 * time.Second
 
-// Server is SQS. It implements aws.HTTPClient and http.Handler.
+// Server is an SQS in memory. It implements aws.HTTPClient and http.Handler.
 type Server struct {
 	latency time.Duration
 
@@ -45,7 +45,7 @@ type Server struct {
 	requests map[string]int
 	full     int
 	fault    func(op string) *Fault
-	settings map[string]map[string]string // by queue
+	settings map[string]map[string]string // by the name of the queue
 }
 
 // New returns a server without messages. Each request takes at least latency.
@@ -68,7 +68,7 @@ func (s *Server) set(name string, attributes map[string]string) {
 	maps.Copy(s.settings[name], attributes)
 }
 
-// Client returns the real SDK's client over an HTTP client, which may be a Server.
+// Client returns a client of the real SDK that uses an HTTP client, which may be a Server.
 func Client(over aws.HTTPClient) *sqs.Client {
 	return sqs.NewFromConfig(aws.Config{
 		Region: "us-east-1", HTTPClient: over, BaseEndpoint: aws.String("http://fake"),
@@ -101,27 +101,27 @@ func (s *Server) Requests() map[string]int {
 	return maps.Clone(s.requests)
 }
 
-// FullReceives returns how many receives have brought messages.
+// FullReceives returns the number of receives that returned messages.
 func (s *Server) FullReceives() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.full
 }
 
-// Len returns how many messages a queue has.
+// Len returns the number of messages of a queue.
 func (s *Server) Len(name string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.queue(name).len()
 }
 
-// Visible returns how many messages of a queue may be received now.
+// Visible returns the number of messages of a queue that may be received now.
 func (s *Server) Visible(name string) int {
 	visible, _, _ := s.States(name)
 	return visible
 }
 
-// States returns how many messages of a queue may be received now, are in flight, and are delayed.
+// States returns the numbers of messages of a queue that may be received now, are in flight, and are delayed.
 func (s *Server) States(name string) (visible, inFlight, delayed int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,7 +130,7 @@ func (s *Server) States(name string) (visible, inFlight, delayed int) {
 	return q.visible(), len(q.hidden), len(q.delayed)
 }
 
-// Removed returns how many messages of a queue were deleted so far.
+// Removed returns the number of messages of a queue that were deleted so far.
 func (s *Server) Removed(name string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -164,7 +164,7 @@ func (s *Server) Idle() bool {
 	return true
 }
 
-// queue returns a queue, made at its first use. The caller holds mu.
+// queue returns a queue, and creates it at its first use. The caller holds mu.
 func (s *Server) queue(name string) *fifo {
 	q := s.queues[name]
 	if q == nil {
@@ -174,7 +174,7 @@ func (s *Server) queue(name string) *fifo {
 	return q
 }
 
-// The fields of the requests and replies that the product and watermill-aws use.
+// These types have the fields of requests and replies that the product and watermill-aws use.
 type (
 	request struct {
 		entry
@@ -218,7 +218,7 @@ type (
 	}
 )
 
-// apiError is SQS's refusal of a request.
+// apiError is a refusal of a request by SQS.
 type apiError struct {
 	status        int
 	code, message string
@@ -287,11 +287,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		_, err = io.Copy(w, resp.Body)
 	}
 	if err != nil {
-		panic(http.ErrAbortHandler) // it breaks the connection
+		panic(http.ErrAbortHandler) // breaks the connection
 	}
 }
 
-// begin counts a request and chooses its fault.
+// begin counts a request and returns its fault.
 func (s *Server) begin(op string) Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -311,8 +311,8 @@ func wait(ctx context.Context, d time.Duration) error {
 	return backoff.Wait(ctx, d)
 }
 
-// do has the effect of a request and returns its reply. Its error is an apiError, or the
-// context's.
+// do applies the effect of a request and returns the reply. The error is an apiError, or the
+// error of the context.
 func (s *Server) do(ctx context.Context, op, host string, in *request, fault Fault) (any, error) {
 	switch op {
 	case "CreateQueue":
@@ -359,7 +359,7 @@ func (s *Server) do(ctx context.Context, op, host string, in *request, fault Fau
 	return batch(in.Entries, effect, fault)
 }
 
-// batch applies effect to each entry. The fault makes some entries fail, or leaves them out.
+// batch calls effect for each entry. The fault makes some entries fail, or omits them from the reply.
 func batch(entries []entry, effect func(*entry) (success, error), fault Fault) (any, error) {
 	size := 0
 	for i := range entries {
@@ -396,7 +396,7 @@ func batch(entries []entry, effect func(*entry) (success, error), fault Fault) (
 	return out, nil
 }
 
-// receive is a long poll. A poll whose client has left takes no messages.
+// receive makes a long poll. If the client of a poll has left, the poll takes no messages.
 func (s *Server) receive(ctx context.Context, name string, in *request) (any, error) {
 	type reply struct{ Messages []received }
 	visibility := defaultVisibility

@@ -36,8 +36,7 @@ func (s *Store) BatchGet(ctx context.Context, in table.BatchGetInput) (table.Bat
 	return all, err
 }
 
-// getChunk reads the keys of one request to the end. res has its items and units even if
-// it fails.
+// getChunk reads all keys of one request. res has the items and units of the reads even if getChunk fails.
 func (s *Store) getChunk(ctx context.Context, in table.BatchGetInput, keys []table.Key, res *table.BatchGetResult) error {
 	var e expr
 	want := types.KeysAndAttributes{
@@ -88,8 +87,8 @@ func (s *Store) BatchWrite(ctx context.Context, writes []table.BatchWrite) (tabl
 	return all, err
 }
 
-// writeChunk does the writes of one request to the end. res has its units and refusals even if
-// it fails.
+// writeChunk does all writes of one request. res has the units and refusals of the writes even
+// if writeChunk fails.
 func (s *Store) writeChunk(ctx context.Context, writes []table.BatchWrite, res *table.WriteResult) error {
 	left := writes
 	return s.untilDone(ctx, table.OpBatchWrite, len(left), func() (int, error) {
@@ -111,7 +110,7 @@ func (s *Store) writeChunk(ctx context.Context, writes []table.BatchWrite, res *
 	})
 }
 
-// refuse adds the refusals of writes to res.
+// refuse adds to res that the writes were refused so many times.
 func refuse(res *table.WriteResult, writes []table.BatchWrite, times int) {
 	for range times {
 		for _, w := range writes {
@@ -131,8 +130,8 @@ func (s *Store) batchWrite(ctx context.Context, writes []table.BatchWrite) (*dyn
 	})
 }
 
-// unprocessed returns the writes that a reply names. It fails if one of them was not sent,
-// because then a write would be lost.
+// unprocessed returns the writes that a reply reports as unprocessed. It fails if one of these
+// writes was not sent, because then another write would be lost.
 func unprocessed(sent []table.BatchWrite, requests []types.WriteRequest) ([]table.BatchWrite, error) {
 	left := make([]table.BatchWrite, 0, len(requests))
 	for _, r := range requests {
@@ -155,8 +154,7 @@ func unprocessed(sent []table.BatchWrite, requests []types.WriteRequest) ([]tabl
 	return left, nil
 }
 
-// each runs the parts of a batch, some of them at once. The first error stops the
-// remaining parts.
+// each runs the parts of a batch. Some parts run at the same time. The first error stops the remaining parts.
 func (s *Store) each(ctx context.Context, n int, part func(ctx context.Context, i int) error) error {
 	if n == 1 || s.parallel == 1 {
 		for i := range n {
@@ -168,7 +166,7 @@ func (s *Store) each(ctx context.Context, n int, part func(ctx context.Context, 
 	}
 	var next atomic.Int64
 	group, ctx := errgroup.WithContext(ctx)
-	for range min(n, s.parallel) { // each does many parts, because its stack has grown
+	for range min(n, s.parallel) { // each goroutine does many parts, because its stack has grown
 		group.Go(func() error {
 			return panics.Catch(func() error {
 				for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
@@ -183,15 +181,14 @@ func (s *Store) each(ctx context.Context, n int, part func(ctx context.Context, 
 	return group.Wait()
 }
 
-// After maxStalled consecutive tries without an effect, about a second, a batch fails.
+// maxStalled is the number of consecutive tries without an effect, for about a second, after which a batch fails.
 const maxStalled = 6
 
 // untilDone calls send until none of n parts is left unprocessed. If DynamoDB runs out of
-// capacity during a request, it answers 200 with the unprocessed parts. If it has no
-// capacity at all, it answers with an error. untilDone handles both in the same way.
-// After maxStalled tries without an effect, it gives up with an UnavailableError, so that
-// a bulk writer sees the throttling and can send less at once (the fan-out halves its
-// limit).
+// capacity during a request, it answers 200 with the unprocessed parts. If it has no capacity
+// at all, it answers with an error. untilDone handles both answers in the same way. After
+// maxStalled tries without an effect, it fails with an UnavailableError. So a bulk writer
+// notices the throttling and can send less at once (the fan-out halves its limit).
 func (s *Store) untilDone(ctx context.Context, op table.Op, n int, send func() (left int, err error)) error {
 	for attempt := 1; ; attempt++ {
 		left, err := send()
@@ -217,7 +214,7 @@ func (s *Store) untilDone(ctx context.Context, op table.Op, n int, send func() (
 // stalledError is the failure of a batch with unprocessed parts, for lack of capacity.
 type stalledError struct {
 	left int
-	err  error // nil if DynamoDB answered that it left them
+	err  error // nil if DynamoDB reported the parts as unprocessed
 }
 
 func (e *stalledError) Error() string {

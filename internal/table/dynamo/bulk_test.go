@@ -15,7 +15,7 @@ import (
 	"fanfare/internal/table/dynamo"
 )
 
-// bulkCalls are the calls of which a fan-out consists.
+// bulkCalls returns the kinds of calls that a fan-out makes.
 func bulkCalls() []write {
 	return []write{
 		{"batch write", func(ctx context.Context, s *dynamo.Store) error {
@@ -39,7 +39,7 @@ func TestBulkCallsGetOverPassingFaults(t *testing.T) {
 	} {
 		for _, call := range bulkCalls() {
 			t.Run(fault+"/"+call.name, func(t *testing.T) {
-				// Batches are sent side by side, so each request has a count of its own.
+				// Batches are sent at the same time, so the test counts the tries of each request separately.
 				var mu sync.Mutex
 				times := make(map[string]int)
 				f := newFake(t, func(_ string, _ int, in object) reply {
@@ -47,7 +47,7 @@ func TestBulkCallsGetOverPassingFaults(t *testing.T) {
 					mu.Lock()
 					defer mu.Unlock()
 					times[request]++
-					if times[request] < 3 { // a retry is the same request
+					if times[request] < 3 { // a retry has the same request
 						return bad
 					}
 					return reply{}
@@ -113,8 +113,8 @@ func TestADeadlineEndsABulkCall(t *testing.T) {
 	}
 }
 
-// A batch that makes no progress gives up, so that its caller can send less at once. A
-// batch that makes some progress continues.
+// If a batch makes no progress, BatchWrite fails, so that its caller can send less at once. If
+// a batch makes some progress, BatchWrite continues.
 func TestABatchWithoutProgressGivesUp(t *testing.T) {
 	left := func(in object) reply { return reply{body: object{"UnprocessedItems": in["RequestItems"]}} }
 	for name, answer := range map[string]func(in object) reply{
@@ -150,7 +150,7 @@ func TestABatchWithoutProgressGivesUp(t *testing.T) {
 	})
 }
 
-// Exactly the writes that were left undone are sent again, unchanged.
+// Exactly the unprocessed writes are sent again, unchanged.
 func TestUnprocessedWritesAreSentAgainAsTheyWere(t *testing.T) {
 	writes := putsOf(3)
 	writes[1].Put.Attrs = []table.Attr{{Name: "a", Value: table.S("\"é\n")}, {Name: "n", Value: table.N(-5)}}
@@ -172,8 +172,8 @@ func TestUnprocessedWritesAreSentAgainAsTheyWere(t *testing.T) {
 	}
 }
 
-// If DynamoDB reports a write as unprocessed that was never sent, the reply is no success: one of the sent
-// writes would be lost.
+// If DynamoDB reports a write as unprocessed that was never sent, the call fails, because one of the sent
+// writes would otherwise be lost.
 func TestAWriteThatWasNotSentCannotBeLeft(t *testing.T) {
 	for name, left := range map[string]object{
 		"another put":    {"PutRequest": object{"Item": object{"PK": str("p"), "SK": str("other")}}},
@@ -188,7 +188,7 @@ func TestAWriteThatWasNotSentCannotBeLeft(t *testing.T) {
 	}
 }
 
-// Throttled reports only a lack of capacity. A cut connection is another fault.
+// Throttled reports only a lack of capacity. A cut connection is a different fault.
 func TestThrottlingOfABatchIsReported(t *testing.T) {
 	for name, c := range map[string]struct {
 		first reply

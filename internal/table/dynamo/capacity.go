@@ -9,7 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// The billing modes of a table.
+// These are the billing modes of a table.
 const (
 	OnDemand    = string(types.BillingModePayPerRequest)
 	Provisioned = string(types.BillingModeProvisioned)
@@ -24,10 +24,10 @@ type Units struct {
 // Capacity is the billing mode of a table, and the bounds of its units.
 type Capacity struct {
 	Billing string `json:"billing"`
-	// Max and IndexMax are the ceilings on demand, 0 for none.
+	// Max and IndexMax are the ceilings of a table on demand, 0 for no ceiling.
 	Max      Units `json:"max"`
 	IndexMax Units `json:"index_max"`
-	// Table and Index are the provisioned units, 0 on demand.
+	// Table and Index are the provisioned units, 0 for a table on demand.
 	Table Units `json:"table"`
 	Index Units `json:"index"`
 }
@@ -50,22 +50,21 @@ func ceiling(units int64) string {
 	return fmt.Sprint(units)
 }
 
-// Range is the least and the most units that a policy scales to.
+// Range is the minimum and the maximum of the units to which a policy scales.
 type Range struct{ Least, Most int64 }
 
 // Ranges are the ranges of the writes and of the reads.
 type Ranges struct{ Write, Read Range }
 
-// Plan is a requested capacity. The zero Plan requests none: a new table is on demand without a
-// ceiling, and an existing table may have any capacity.
+// Plan is a requested capacity. The zero Plan requests nothing: a new table is on demand
+// without a ceiling, and an existing table may have any capacity.
 type Plan struct {
-	// Billing is a mode, "" for any.
+	// Billing is a billing mode, "" for any mode.
 	Billing string
-	// MaxWrite and MaxRead are ceilings of the table, and also of its index. 0 stands for
-	// no ceiling, nil for any.
+	// MaxWrite and MaxRead are ceilings of the table, and also of its index. 0 means no
+	// ceiling, and nil means any ceiling.
 	MaxWrite, MaxRead *int64
-	// Table and Index are the ranges of provisioned units. A new table begins with the
-	// least units.
+	// Table and Index are the ranges of provisioned units. A new table begins with the minimum of each range.
 	Table, Index Ranges
 }
 
@@ -73,7 +72,7 @@ type Plan struct {
 type CapacityError struct {
 	Table       string
 	Differences []string
-	// Mend is the command that changes it.
+	// Mend is the command that changes the capacity.
 	Mend string
 }
 
@@ -81,15 +80,15 @@ func (e *CapacityError) Error() string {
 	return fmt.Sprintf("table: %q exists with another capacity (%s): if a stack made it, change the parameters of the stack, else run: %s", e.Table, strings.Join(e.Differences, "; "), e.Mend)
 }
 
-// Dimension is one of the four numbers of units that a table has.
+// Dimension is one of the four numbers of capacity units that a table has.
 type Dimension struct {
-	// Of is its name for people.
+	// Of is the dimension's name for people.
 	Of           string
 	Write, Index bool
-	// Resource and Name are its names in Application Auto Scaling.
+	// Resource and Name are the dimension's names in Application Auto Scaling.
 	Resource, Name string
 	// Target is the share of the units, in percent, that a policy allows to be used. Fan-out slows
-	// its writes down when capacity is short, but nothing slows reads down. A full index refuses
+	// down its writes when capacity is short, but nothing slows down reads. A full index refuses
 	// writes of the table.
 	Target int64
 }
@@ -105,8 +104,8 @@ func Dimensions(tableName string) []Dimension {
 	}
 }
 
-// Bound returns the units that a dimension may use: the provisioned units, or the ceiling on demand,
-// 0 for none.
+// Bound returns the units that a dimension may use: the provisioned units, or the ceiling of a table
+// on demand, 0 for no ceiling.
 func (c Capacity) Bound(d Dimension) int64 {
 	if c.Billing == Provisioned {
 		return c.Table.of(c.Index, d)
@@ -136,7 +135,7 @@ func (p Plan) Range(d Dimension) Range {
 	return ranges.Read
 }
 
-// ceiling returns the plan's ceiling for a dimension, nil for any.
+// ceiling returns the plan's ceiling for a dimension, nil for any ceiling.
 func (p Plan) ceiling(d Dimension) *int64 {
 	if d.Write {
 		return p.MaxWrite
@@ -144,7 +143,7 @@ func (p Plan) ceiling(d Dimension) *int64 {
 	return p.MaxRead
 }
 
-// differs returns the reason why a dimension of c does not match p, "" if it does.
+// differs returns the reason why a dimension of c does not match p, "" if the dimension matches.
 func (p Plan) differs(c Capacity, d Dimension) string {
 	most, within := p.ceiling(d), p.Range(d)
 	switch {
@@ -178,7 +177,7 @@ func (p Plan) differences(c Capacity) (out []string) {
 
 // update returns the command that changes a table with the capacity c to the plan. AWS refuses a
 // command that sets units to their present values, so the command names the table and the index only
-// if they change.
+// if their units change.
 func (p Plan) update(tableName string, c Capacity) string {
 	command := "aws dynamodb update-table --table-name " + tableName
 	kind, billing := "OnDemandThroughput", OnDemand
@@ -199,7 +198,7 @@ func (p Plan) update(tableName string, c Capacity) string {
 	return command
 }
 
-// changed returns the units of the table or of the index as JSON, "" if they stay.
+// changed returns the units of the table or of the index as JSON, "" if the units do not change.
 func (p Plan) changed(c Capacity, dimensions []Dimension) string {
 	var parts []string
 	stay := true
@@ -211,7 +210,7 @@ func (p Plan) changed(c Capacity, dimensions []Dimension) string {
 		case p.Billing == Provisioned:
 			parts = append(parts, fmt.Sprintf(`"%sCapacityUnits":%d`, kind, min(max(c.Bound(d), within.Least), within.Most)))
 		case most != nil && *most == 0:
-			parts = append(parts, fmt.Sprintf(`"Max%sRequestUnits":-1`, kind)) // takes the ceiling away
+			parts = append(parts, fmt.Sprintf(`"Max%sRequestUnits":-1`, kind)) // removes the ceiling
 		case most != nil:
 			parts = append(parts, fmt.Sprintf(`"Max%sRequestUnits":%d`, kind, *most))
 		}
@@ -241,7 +240,7 @@ func (r Ranges) begin() *types.ProvisionedThroughput {
 	return &types.ProvisionedThroughput{WriteCapacityUnits: &r.Write.Least, ReadCapacityUnits: &r.Read.Least}
 }
 
-// ifAny returns a ceiling, nil if there is none: DynamoDB takes no 0.
+// ifAny returns a ceiling, nil if there is no ceiling: DynamoDB does not accept 0.
 func ifAny(most *int64) *int64 {
 	if most == nil || *most == 0 {
 		return nil
@@ -264,7 +263,7 @@ func capacityOf(t *types.TableDescription) Capacity {
 	return c
 }
 
-// ceilings reads ceilings. DynamoDB shows -1 for a moment after one was removed.
+// ceilings returns the ceilings in a description. DynamoDB shows -1 for a moment after a ceiling was removed.
 func ceilings(most *types.OnDemandThroughput) Units {
 	if most == nil {
 		return Units{}

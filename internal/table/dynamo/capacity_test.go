@@ -20,7 +20,7 @@ func provisioned() dynamo.Plan {
 	}
 }
 
-// onDemand and units are parts of DynamoDB's descriptions of tables and indexes.
+// onDemand and units return parts of DynamoDB's descriptions of tables and indexes.
 func onDemand(write, read int) object {
 	return object{
 		"BillingModeSummary": object{"BillingMode": "PAY_PER_REQUEST"}, "OnDemandThroughput": object{"MaxWriteRequestUnits": write, "MaxReadRequestUnits": read},
@@ -60,7 +60,7 @@ func TestCreateGivesANewTableItsCapacity(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFake(t, (&schema{}).answer)
 			store := openFake(t, f)
-			for _, want := range []bool{true, false} { // CreateAs may run again
+			for _, want := range []bool{true, false} { // CreateAs may run more than once
 				made, err := store.CreateAs(t.Context(), row.plan)
 				require.NoError(t, err)
 				assert.Equal(t, want, made)
@@ -79,14 +79,14 @@ func TestCreateGivesANewTableItsCapacity(t *testing.T) {
 	}
 }
 
-// CreateAs compares an existing table with the plan and does not change it. The error contains a command that
-// DynamoDB accepts: DynamoDB refuses a command that sets units to their present values, and removes a ceiling
-// by -1.
+// CreateAs compares an existing table with the plan and does not change the table. The error contains a
+// command that DynamoDB accepts: DynamoDB refuses a command that sets units to their present values, and
+// removes a ceiling if the command sets -1.
 func TestCreateComparesTheCapacityOfATableThatExists(t *testing.T) {
 	for name, row := range map[string]struct {
 		table, index object
 		plan         dynamo.Plan
-		want         []string // no differences if it is empty
+		want         []string // empty for no differences
 		mend         string
 	}{
 		"any":                   {table: units(5, 5), index: units(5, 5)},

@@ -1,6 +1,6 @@
-// Package dynamo is the storage port on DynamoDB, by the AWS SDK. It translates requests,
-// answers and errors, splits batches, sends unprocessed parts again, and makes the table.
-// It must never know the meaning of an item, nor decide how to continue after a failed
+// Package dynamo is the storage port on DynamoDB, with the AWS SDK. It translates requests,
+// answers and errors, splits batches, sends unprocessed parts again, and creates the table. The
+// package must never know the meaning of an item, nor decide how to continue after a failed
 // condition or a conflict.
 //
 // # Rules
@@ -37,17 +37,15 @@ const indexName = table.IndexName
 
 // Store is one DynamoDB table.
 type Store struct {
-	// client retries a failed call; exact does so only if the call certainly had no
-	// effect.
+	// client retries a failed call. exact retries a failed call only if the call certainly had no effect.
 	client, exact *dynamodb.Client
 	name          string
-	// place is where the table is, for errors.
+	// place is the region or endpoint of the table, for errors.
 	place    string
 	parallel int
 	backoff  func(attempt int) time.Duration
 	refusals awsclient.Refusals
-	// observe, if not nil, is called with each try that DynamoDB refused for lack of
-	// capacity.
+	// observe, if not nil, is called with each try that DynamoDB refused for lack of capacity.
 	observe func(table.Refusal)
 }
 
@@ -56,22 +54,22 @@ var _ table.Store = (*Store)(nil)
 // Option changes a Store from its defaults.
 type Option func(*Store)
 
-// WithParallel bounds the requests that one BatchGet or BatchWrite has in flight.
-// The default is 8.
+// WithParallel bounds the number of requests that one BatchGet or BatchWrite has in flight. The default is 8.
 func WithParallel(n int) Option { return func(s *Store) { s.parallel = max(1, n) } }
 
-// WithBackoff sets the wait before unprocessed parts of a batch are sent again. attempt
-// counts from 1 since the last progress. The default is full jitter, doubling from 25 ms
-// to 2 s.
+// WithBackoff sets the wait before unprocessed parts of a batch are sent again. attempt counts
+// the tries since the last progress, beginning with 1. The default is full jitter, doubling
+// from 25 ms to 2 s.
 func WithBackoff(backoff func(attempt int) time.Duration) Option {
 	return func(s *Store) { s.backoff = backoff }
 }
 
 // WithRefusals sets an observer of the tries that DynamoDB refuses for lack of capacity, and of the
-// unprocessed parts of batches. Several goroutines call it, and it must be quick.
+// unprocessed parts of batches. The calls of observe may be concurrent, and observe must return
+// quickly.
 func WithRefusals(observe func(table.Refusal)) Option { return func(s *Store) { s.observe = observe } }
 
-// New makes a Store of the table name. It sends nothing: see Create and Ping.
+// New returns a Store of the table with a name. It sends nothing: see Create and Ping.
 func New(client *dynamodb.Client, name string, options ...Option) *Store {
 	s := &Store{
 		name:     name,
@@ -177,12 +175,12 @@ func (s *Store) Delete(ctx context.Context, in table.DeleteInput) (table.WriteRe
 	return written(in.Key, out.ConsumedCapacity, out.ResultMetadata), nil
 }
 
-// written is the result of a successful write of one item.
+// written returns the result of a successful write of one item.
 func written(key table.Key, c *types.ConsumedCapacity, answered middleware.Metadata) table.WriteResult {
 	return table.WriteResult{Units: writeUnits(c), Refused: slices.Repeat([]string{key.PK}, refusedTries(answered))}
 }
 
-// clientFor returns the client for a write. A repeatable write may be done twice.
+// clientFor returns the client for a write. A repeatable write may take effect twice.
 func (s *Store) clientFor(repeatable bool) *dynamodb.Client {
 	if repeatable {
 		return s.client

@@ -29,7 +29,7 @@ func endpoint(t *testing.T, variable string) string {
 func created(t *testing.T, url string) *dynamo.Store {
 	t.Helper()
 	store := open(t, url, "fanfare-test-"+rand.Text()[:10])
-	for range 2 { // Create may run again
+	for range 2 { // Create may run more than once
 		_, err := store.Create(t.Context())
 		require.NoError(t, err)
 	}
@@ -43,7 +43,7 @@ func created(t *testing.T, url string) *dynamo.Store {
 }
 
 func TestLocalStackKeepsTheContract(t *testing.T) {
-	// The run on Dynoxide holds the store to DynamoDB's own rule for each of these.
+	// The test on Dynoxide compares these units with DynamoDB's own rules.
 	keepsTheContract(t, endpoint(t, "AWS_ENDPOINT_URL"), tabletest.ApproximateUnits(
 		"DynamoDB Local bills nothing for a read that finds nothing and for a check, an index write for half of an index key, and a unit too many for batched deletes"))
 }
@@ -64,7 +64,7 @@ func keepsTheContract(t *testing.T, url string, options ...tabletest.Option) {
 	})
 }
 
-// The emulators make tables with each capacity that CreateAs asks for, and describe it as AWS does.
+// The emulators create tables with each capacity that CreateAs requests, and describe the capacity as AWS does.
 func TestEmulatorsKeepTheCapacity(t *testing.T) {
 	const localStack, dynoxide = "AWS_ENDPOINT_URL", "E2E_DYNOXIDE_URL"
 	for name, row := range map[string]struct {
@@ -72,7 +72,7 @@ func TestEmulatorsKeepTheCapacity(t *testing.T) {
 		engines     []string
 	}{
 		"provisioned": {provisioned(), dynamo.Plan{Billing: dynamo.OnDemand}, []string{localStack, dynoxide}},
-		"ceilings":    {dynamo.Plan{MaxWrite: new(int64(100)), MaxRead: new(int64(300))}, dynamo.Plan{MaxWrite: new(int64(101))}, []string{localStack}}, // Dynoxide keeps none of an index
+		"ceilings":    {dynamo.Plan{MaxWrite: new(int64(100)), MaxRead: new(int64(300))}, dynamo.Plan{MaxWrite: new(int64(101))}, []string{localStack}}, // Dynoxide keeps no ceiling of an index
 		"no ceilings": {dynamo.Plan{Billing: dynamo.OnDemand, MaxWrite: new(int64(0)), MaxRead: new(int64(0))}, provisioned(), []string{localStack, dynoxide}},
 	} {
 		for _, engine := range row.engines {

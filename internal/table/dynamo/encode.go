@@ -12,17 +12,17 @@ import (
 	"fanfare/internal/table"
 )
 
-// batchProtocol is the SDK's protocol for one BatchWriteItem, except for the body, which is
-// written here. A fan-out consists of such calls, and the SDK would need a map and its
-// values for each item.
+// batchProtocol is the SDK's protocol for one BatchWriteItem, except that this package writes
+// the body. A fan-out makes many such calls, and the SDK would need a map with values for each
+// item.
 type batchProtocol struct {
 	smithyhttp.ClientProtocol
 	table  string
 	writes []table.BatchWrite
 }
 
-// SerializeRequest implements smithyhttp.ClientProtocol. The SDK writes the header, and a body
-// without writes.
+// SerializeRequest implements smithyhttp.ClientProtocol. The SDK writes the header and a body
+// without writes. Then SerializeRequest replaces the body.
 func (p batchProtocol) SerializeRequest(ctx context.Context, operation *smithy.OperationSchema, in smithy.Serializable, req *smithyhttp.Request) error {
 	if err := p.ClientProtocol.SerializeRequest(ctx, operation, in, req); err != nil {
 		return err
@@ -54,7 +54,7 @@ func appendBatchWrite(b []byte, name string, writes []table.BatchWrite) []byte {
 		}
 		b = append(b, `{"PutRequest":{"Item":{"PK":{"S":`...)
 		b = appendString(b, w.Put.Key.PK)
-		// The entries of one post differ only in the partition key.
+		// The entries of one post differ only in their partition key.
 		if last != nil && last.Key.SK == w.Put.Key.SK && slices.Equal(last.Attrs, w.Put.Attrs) {
 			b = append(b, b[from:to]...)
 			continue

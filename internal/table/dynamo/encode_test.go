@@ -43,7 +43,7 @@ func (w *wireTap) Do(req *http.Request) (res *http.Response, err error) {
 
 var credentials = aws.Credentials{AccessKeyID: "AKID", SecretAccessKey: "secret", SessionToken: "token"}
 
-// over returns the SDK's client on an HTTP client. It does not retry.
+// over returns the SDK's client that uses an HTTP client. It does not retry.
 func over(client aws.HTTPClient) *dynamodb.Client {
 	return dynamodb.New(dynamodb.Options{
 		Region: "eu-central-1", HTTPClient: client, Retryer: aws.NopRetryer{},
@@ -51,7 +51,7 @@ func over(client aws.HTTPClient) *dynamodb.Client {
 	})
 }
 
-// signed verifies a request as DynamoDB does: it signs the request again and compares.
+// signed verifies a request as DynamoDB does: it signs the request again and compares the signatures.
 func signed(req *http.Request, body []byte) error {
 	at, err := time.Parse("20060102T150405Z", req.Header.Get("X-Amz-Date"))
 	if err != nil {
@@ -88,7 +88,7 @@ func drawItem(t *rapid.T, n int) table.Item {
 	return it
 }
 
-// drawWrites draws the writes of a request. Entries of one post share sort key and attributes.
+// drawWrites draws the writes of a request. Entries of one post have the same sort key and attributes.
 func drawWrites(t *rapid.T) (writes []table.BatchWrite) {
 	shared := drawItem(t, 0)
 	for n := range rapid.IntRange(1, 25).Draw(t, "writes") {
@@ -132,7 +132,7 @@ func sendBySDK(client *dynamodb.Client, name string, writes []table.BatchWrite) 
 	return err
 }
 
-// A batch has the address, the header and the body of the SDK's request, and a good signature.
+// A batch has the address, the header and the body of the SDK's request, and a valid signature.
 func TestWritesAreSentAsTheSDKSendsThem(t *testing.T) {
 	const name = "fan.fare-1"
 	rapid.Check(t, func(t *rapid.T) {

@@ -20,7 +20,7 @@ import (
 	"fanfare/internal/table"
 )
 
-// fail is the one place that classifies a failed call. Callers have already translated
+// fail is the only function that classifies failed calls. Callers have already translated
 // failed conditions and cancelled transactions.
 func (s *Store) fail(op table.Op, err error) error {
 	if _, ok := errors.AsType[*smithy.InvalidParamsError](err); ok {
@@ -46,13 +46,13 @@ func (s *Store) fail(op table.Op, err error) error {
 	return &table.UnavailableError{Op: string(op), Err: err, Reason: reason, Index: index, Undone: reads(op) && undone(err)}
 }
 
-// reads reports whether calls of a kind change nothing.
+// reads reports whether calls of this kind change nothing.
 func reads(op table.Op) bool {
 	return slices.Contains([]table.Op{table.OpGet, table.OpBatchGet, table.OpQuery, table.OpScan}, op)
 }
 
-// Refused returns the last refusal that an operator has to mend, for some minutes. Ping
-// may succeed at the same time: the policy may allow reads but no writes.
+// Refused returns the last refusal that an operator has to repair, for some minutes. Ping may
+// succeed at the same time, because the policy may allow reads but no writes.
 func (s *Store) Refused() error { return s.refusals.Err() }
 
 // invalid reports whether an error code means that a request can never succeed.
@@ -65,15 +65,14 @@ func invalid(code string) bool {
 	return false
 }
 
-// failWrite is fail for a write of one item by client, which may have failed its condition.
+// failWrite classifies a failed write of one item by client. The write's condition may have failed.
 func (s *Store) failWrite(client *dynamodb.Client, name table.Op, op table.TransactOp, err error) (table.WriteResult, error) {
 	failed, ok := errors.AsType[*types.ConditionalCheckFailedException](err)
 	if !ok {
 		res, last := table.WriteResult{Refused: slices.Repeat([]string{op.Key().PK}, refusals(err))}, err
 		err = s.fail(name, err)
 		if away, ok := errors.AsType[*table.UnavailableError](err); ok {
-			// The SDK keeps the error of the last try. exact retries only if the previous
-			// try had no effect.
+			// The SDK keeps only the error of the last try. exact retries only if the previous try had no effect.
 			away.Undone = client == s.exact && undone(last)
 		}
 		return res, err
@@ -86,7 +85,8 @@ func (s *Store) failWrite(client *dynamodb.Client, name table.Op, op table.Trans
 }
 
 // throttled reports whether a call had no effect for lack of capacity. A code counts only with the
-// status 400: a server or a proxy that fails with the code of a throttle may have done the work.
+// status 400: if a server or a proxy fails with the code of a throttle, the call may have had its
+// effect.
 func throttled(err error) bool {
 	api, answered := errors.AsType[smithy.APIError](err)
 	reply, ok := errors.AsType[*smithyhttp.ResponseError](err)
@@ -100,13 +100,13 @@ func throttled(err error) bool {
 	return false
 }
 
-// undone reports whether a try had no effect, for lack of capacity or of a connection.
+// undone reports whether a try had no effect, for lack of capacity or because there was no connection.
 func undone(err error) bool {
 	dial, ok := errors.AsType[*net.OpError](err)
 	return ok && dial.Op == "dial" || throttled(err)
 }
 
-// refusedTries returns how many tries of an answered call were refused for lack of capacity.
+// refusedTries returns the number of tries of an answered call that were refused for lack of capacity.
 func refusedTries(answered middleware.Metadata) (n int) {
 	attempts, _ := retry.GetAttemptResults(answered)
 	for _, a := range attempts.Results {
@@ -117,8 +117,8 @@ func refusedTries(answered middleware.Metadata) (n int) {
 	return n
 }
 
-// refusals returns how many tries of a failed call were refused for lack of capacity. The SDK keeps
-// only the last try's error. As a rule the earlier tries failed for the same cause.
+// refusals returns the number of tries of a failed call that were refused for lack of capacity. The
+// SDK keeps only the last try's error. Usually the earlier tries failed for the same reason.
 func refusals(err error) int {
 	if !throttled(err) {
 		return 0
@@ -137,8 +137,8 @@ func refused(err error) bool {
 	return undone(err)
 }
 
-// refusedOnly is a retry policy. It retries a call if the policy below it would and the
-// call certainly had no effect.
+// refusedOnly is a retry policy. It retries a call if the wrapped policy would retry the call
+// and the call certainly had no effect.
 type refusedOnly struct{ aws.Retryer }
 
 // IsErrorRetryable implements aws.Retryer.

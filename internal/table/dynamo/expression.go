@@ -10,14 +10,14 @@ import (
 	"fanfare/internal/table"
 )
 
-// expr collects the names and values of one request's expressions, which refer to them by
-// placeholders (#0, :0), so that an attribute's name can be a reserved word. The SDK's
-// expression builder is not used: the conditions are a closed set of seven, and the
-// builder encodes values by reflection, which would be most of the work.
+// expr collects the names and values of one request's expressions. The expressions use
+// placeholders (#0, :0), so that an attribute's name may be a reserved word. This package does
+// not use the SDK's expression builder: there are only seven conditions, and the builder
+// encodes values by reflection, and the reflection would be most of the work.
 type expr struct {
 	names  map[string]string
 	values map[string]types.AttributeValue
-	// order lists the names by the numbers of their placeholders.
+	// order has the names, in the order of the numbers of their placeholders.
 	order []string
 }
 
@@ -45,7 +45,7 @@ func (e *expr) value(v table.Value) string {
 	return placeholder
 }
 
-// projection requests the key and the named attributes, or all if names is nil.
+// projection returns the projection of the key and the named attributes, or of all attributes if names is nil.
 func (e *expr) projection(names []string) *string {
 	if names == nil {
 		return nil
@@ -53,19 +53,18 @@ func (e *expr) projection(names []string) *string {
 	return e.list(append([]string{table.AttrPK, table.AttrSK}, names...))
 }
 
-// list requests attributes.
+// list returns a projection of attributes.
 func (e *expr) list(names []string) *string {
 	var parts []string
 	for _, name := range names {
-		if part := e.name(name); !slices.Contains(parts, part) { // DynamoDB refuses one twice
+		if part := e.name(name); !slices.Contains(parts, part) { // DynamoDB refuses a repeated attribute
 			parts = append(parts, part)
 		}
 	}
 	return new(strings.Join(parts, ", "))
 }
 
-// condition translates a condition that table.ValidateCond accepted. It returns nil for
-// no condition.
+// condition translates a condition that table.ValidateCond has accepted. It returns nil for no condition.
 func (e *expr) condition(c table.Cond) *string {
 	if c == nil {
 		return nil
@@ -90,7 +89,7 @@ func (e *expr) cond(c table.Cond) string {
 	case table.Any:
 		return e.join(c, " OR ")
 	}
-	return "" // ValidateCond accepts no other kind
+	return "" // not reached: ValidateCond accepts no other kind
 }
 
 func (e *expr) join(cs []table.Cond, operator string) string {
@@ -104,8 +103,8 @@ func (e *expr) join(cs []table.Cond, operator string) string {
 	return strings.Join(parts, operator)
 }
 
-// part translates a condition within a larger one. Only part writes parentheses, because
-// DynamoDB refuses doubled ones.
+// part translates a condition within a larger condition. Only part writes parentheses, because
+// DynamoDB refuses double parentheses.
 func (e *expr) part(c table.Cond) string {
 	switch c.(type) {
 	case table.All, table.Any:
@@ -114,7 +113,7 @@ func (e *expr) part(c table.Cond) string {
 	return e.cond(c)
 }
 
-// update translates the changes of an update; there is at least one.
+// update translates the changes of an update. There is at least one change.
 func (e *expr) update(in table.UpdateInput) *string {
 	var b strings.Builder
 	clause := func(keyword string, n int, part func(i int) string) {

@@ -44,7 +44,7 @@ func TestUpdatesBecomeExpressions(t *testing.T) {
 	}
 }
 
-// trim needs an attribute that the key condition names, too, so the reply has to have it.
+// trim needs an attribute that the key condition also names, so the projection has to include the attribute.
 func TestAProjectionHasEachAttributeOnce(t *testing.T) {
 	var e expr
 	e.name(table.AttrGSI1SK)

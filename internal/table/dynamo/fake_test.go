@@ -27,41 +27,41 @@ import (
 // object is a JSON object.
 type object = map[string]any
 
-// fake is a DynamoDB endpoint for the real SDK. A test writes its answers.
+// fake is a DynamoDB endpoint for the real SDK. Each test sets the answers of its fake.
 type fake struct {
 	*httptest.Server
 	t *testing.T
 
 	mu sync.Mutex
-	// calls are the requests so far, by operation.
+	// calls has the requests so far, by operation.
 	calls map[string][]object
 }
 
 // reply is an answer of the fake. The zero reply is an empty object.
 type reply struct {
 	body   object
-	status int // 0 is 200
-	// cut sends half of the body and ends the connection; hang sends nothing
-	// until the client has left.
+	status int // 0 stands for 200
+	// cut sends half of the body and ends the connection. hang sends nothing until the client has left.
 	cut, hang bool
 }
 
-// failure is an error reply in DynamoDB's form.
+// failure returns an error reply in DynamoDB's form.
 func failure(status int, code string, extra object) reply {
 	body := object{"__type": "com.amazonaws.dynamodb.v20120810#" + code, "message": "from the test"}
 	maps.Copy(body, extra)
 	return reply{status: status, body: body}
 }
 
-// newFake serves the replies of answer. n counts the calls of an operation from 1.
+// newFake returns a fake that serves the replies of answer. n is the number of the call of an
+// operation, beginning with 1.
 func newFake(t *testing.T, answer func(op string, n int, in object) reply) *fake {
 	t.Helper()
 	f := &fake{t: t, calls: make(map[string][]object)}
 	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, op, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
-		body, err := io.ReadAll(r.Body) // to its end, so that the server notices when the client leaves
+		body, err := io.ReadAll(r.Body) // the server has to read the whole body to notice when the client leaves
 		if err != nil {
-			return // the client left before it had sent all
+			return // the client left before it had sent the whole body
 		}
 		var in object
 		if err := json.Unmarshal(body, &in); err != nil {
@@ -97,7 +97,7 @@ func (f *fake) send(w http.ResponseWriter, r *http.Request, rep reply) {
 		_, _ = w.Write(body[:len(body)/2])
 		panic(http.ErrAbortHandler)
 	}
-	_, _ = w.Write(body) // the client may have left; the test knows
+	_, _ = w.Write(body) // the client may have left; the test knows that
 }
 
 // seen returns the requests of an operation.
@@ -107,7 +107,7 @@ func (f *fake) seen(op string) []object {
 	return append([]object(nil), f.calls[op]...)
 }
 
-// open makes a Store on an endpoint, by the product's own configuration.
+// open returns a Store on an endpoint, with the product's own configuration.
 func open(t *testing.T, endpoint, name string, options ...dynamo.Option) *dynamo.Store {
 	t.Helper()
 	return dynamo.New(dynamodb.NewFromConfig(configFor(t, endpoint)), name, options...)
@@ -128,17 +128,17 @@ func configFor(t *testing.T, endpoint string) aws.Config {
 	return cfg
 }
 
-// openFake makes a Store on a fake that does not wait between parts of a batch.
+// openFake returns a Store on a fake that does not wait between the tries of a batch.
 func openFake(t *testing.T, f *fake, options ...dynamo.Option) *dynamo.Store {
 	t.Helper()
 	return open(t, f.URL, "t", append(options, dynamo.WithBackoff(func(int) time.Duration { return 0 }))...)
 }
 
-// wire forms of attribute values.
+// str and num return values of attributes as they are in requests.
 func str(s string) object { return object{"S": s} }
 func num(n int) object    { return object{"N": strconv.Itoa(n)} }
 
-// keyOf is the key of an item on the wire.
+// keyOf returns the key of an item in a request.
 func keyOf(item any) string {
 	m, ok := item.(object)
 	if !ok {

@@ -32,16 +32,16 @@ func putsOf(n int) []table.BatchWrite {
 	return writes
 }
 
-// partial is a table that never does a whole batch. It does a third of the batch, and every fourth time
-// nothing: it then returns all writes as unprocessed, or refuses the call.
+// partial is a table that never does a whole batch at once. A call does a third of the batch. Every
+// fourth call does nothing: it returns all writes as unprocessed, or is refused.
 type partial struct {
 	mu      sync.Mutex
 	written map[string]int
-	// tries counts the calls of each part by the part's last key, which is done last. Parts are sent side by
-	// side, and no single part may meet all the failures.
+	// tries counts the calls of each part. The part's last key, which is done last, identifies the part.
+	// Parts are sent at the same time, and no single part may get all the failures.
 	tries map[string]int
-	// forgetful is the planted bug: the table hides the writes that it left undone, as
-	// if the adapter dropped them.
+	// forgetful is the planted bug: the table does not report the writes that it left undone,
+	// as if the adapter dropped them.
 	forgetful bool
 }
 
@@ -98,7 +98,7 @@ func (p *partial) share(call, n int) int {
 	return (n + 2) / 3
 }
 
-// lostWrites runs a batch write of 160 items against p and returns how many of them are
+// lostWrites runs a batch write of 160 items against p. It returns how many of these items are
 // missing although the batch succeeded.
 func lostWrites(t *testing.T, p *partial) int {
 	t.Helper()
@@ -112,7 +112,7 @@ func lostWrites(t *testing.T, p *partial) int {
 	return 160 - len(p.written)
 }
 
-// lostReads does the same for a batch get of 250 keys.
+// lostReads runs a batch get of 250 keys against p. It returns how many of these keys were not read.
 func lostReads(t *testing.T, p *partial) int {
 	t.Helper()
 	f := newFake(t, p.answer)
@@ -145,7 +145,7 @@ func TestUnprocessedPartsOfABatchAreNotLost(t *testing.T) {
 	})
 }
 
-// The checks above fail if unprocessed parts are dropped.
+// The checks of lostWrites and lostReads fail if unprocessed parts are dropped.
 func TestPlantedDroppingUnprocessedPartsIsFound(t *testing.T) {
 	t.Run("writes", func(t *testing.T) {
 		assert.NotZero(t, lostWrites(t, &partial{forgetful: true}), "dropped writes were not noticed")
@@ -196,7 +196,7 @@ func TestABatchHasABoundedNumberOfRequestsInFlight(t *testing.T) {
 	}
 }
 
-// write is a call that writes. Not every write may be done twice.
+// write is a call that writes. Some of these calls must not take effect twice.
 type write struct {
 	name string
 	do   func(context.Context, *dynamo.Store) error
@@ -246,8 +246,8 @@ func writes() []write {
 	}
 }
 
-// A write whose answer was lost is sent again only if it may take effect twice. Otherwise the caller gets an
-// error which means that the outcome is unknown.
+// A write whose answer was lost is sent again only if the write may take effect twice. Otherwise the caller
+// gets an error that means that the outcome is unknown.
 func TestOnlyRepeatableWritesAreSentAgainAfterALostAnswer(t *testing.T) {
 	for fault, lost := range map[string]reply{
 		"cut reply":      {body: object{"ConsumedCapacity": object{"CapacityUnits": 1.0}}, cut: true},
@@ -276,7 +276,7 @@ func TestOnlyRepeatableWritesAreSentAgainAfterALostAnswer(t *testing.T) {
 	}
 }
 
-// Any write that certainly was not done is sent again.
+// A write that certainly had no effect is sent again.
 func TestRefusedWritesAreSentAgain(t *testing.T) {
 	for _, code := range []string{
 		"ProvisionedThroughputExceededException", "ThrottlingException", "TransactionConflictException",
@@ -338,7 +338,7 @@ func TestFailuresAreSorted(t *testing.T) {
 	}
 }
 
-// The role may read, but not write. Then Ping succeeds, and the refusal still shows.
+// The role may read, but not write. Ping succeeds, and Refused still returns the refusal.
 func TestARefusalOfWritesShows(t *testing.T) {
 	f := newFake(t, func(op string, _ int, _ object) reply {
 		if op == "PutItem" {
@@ -364,7 +364,7 @@ func TestATransactionThatIsRefusedIsUnavailable(t *testing.T) {
 }
 
 func TestAnEndpointThatIsDownIsUnavailable(t *testing.T) {
-	store := open(t, "http://127.0.0.1:1", "t") // a port that nobody is given
+	store := open(t, "http://127.0.0.1:1", "t") // no server listens on this port
 	for _, w := range writes() {
 		err := w.do(t.Context(), store)
 		assert.ErrorAs(t, err, new(*table.UnavailableError), w.name)
@@ -374,7 +374,7 @@ func TestAnEndpointThatIsDownIsUnavailable(t *testing.T) {
 
 func TestADeadlineEndsASlowCall(t *testing.T) {
 	for _, w := range writes() {
-		// Each call has an endpoint of its own, because a request of the previous call may come late.
+		// Each call has its own endpoint, because a request of the previous call may arrive late.
 		f := newFake(t, func(string, int, object) reply { return reply{hang: true} })
 		store := openFake(t, f)
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
@@ -461,7 +461,7 @@ func TestATransactionKeepsItsTokenOverRetries(t *testing.T) {
 			return failure(500, "InternalServerError", nil)
 		case 2:
 			return failure(400, "TransactionInProgressException", nil)
-		case 3: // the lost first try was done, so this one is billed as a read
+		case 3: // the first try took effect although its answer was lost, so this try is billed as a read
 			return reply{body: object{"ConsumedCapacity": []object{{"CapacityUnits": 2.0, "ReadCapacityUnits": 2.0}}}}
 		}
 		return reply{body: object{"ConsumedCapacity": []object{{"CapacityUnits": 2.0}}}}
@@ -482,8 +482,8 @@ func TestATransactionKeepsItsTokenOverRetries(t *testing.T) {
 	}
 }
 
-// A connection may break in a way that the SDK does not recognise. The caller has to see that another try may
-// succeed, or a consumer would make a dead letter of a good message.
+// A connection may break in a way that the SDK does not recognise. The error must show that another try may
+// succeed, because otherwise a consumer would make a dead letter of a valid message.
 func TestABrokenConnectionIsUnavailable(t *testing.T) {
 	for name, broken := range map[string]error{
 		"end of the stream": io.EOF,
@@ -519,7 +519,7 @@ type client func(*http.Request) (*http.Response, error)
 
 func (c client) Do(req *http.Request) (*http.Response, error) { return c(req) }
 
-// The requests of a batch run on goroutines of their own, so BatchWrite has to recover.
+// The requests of a batch run on separate goroutines, so BatchWrite has to recover their panics.
 func TestAPanicInARequestOfABatchIsAnError(t *testing.T) {
 	store := dynamo.New(over(client(func(*http.Request) (*http.Response, error) { panic("boom") })), "t")
 	_, err := store.BatchWrite(t.Context(), putsOf(60))

@@ -40,15 +40,14 @@ func (s *Store) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page, 
 	}
 }
 
-// queryPage requests one page. If more pages follow, it also returns the key at the
-// page's end.
+// queryPage requests one page. If more pages follow, queryPage also returns the key at the page's end.
 func (s *Store) queryPage(ctx context.Context, in *dynamodb.QueryInput, q table.Query) (page table.Page, last map[string]types.AttributeValue, err error) {
 	out, err := s.client.Query(about(ctx, subject{op: table.OpQuery, pk: q.PK}), in)
 	if err != nil {
 		return page, nil, s.fail(table.OpQuery, err)
 	}
 	page.Units, page.More = readUnits(out.ConsumedCapacity), len(out.LastEvaluatedKey) > 0
-	if !q.EndsOnly { // an emulator may have sent items even so
+	if !q.EndsOnly { // an emulator may have sent items in spite of SelectCount
 		page.Items, err = decodeItems(out.Items)
 		for i := range page.Items {
 			if !q.Index {
@@ -67,13 +66,13 @@ func (s *Store) queryPage(ctx context.Context, in *dynamodb.QueryInput, q table.
 	return page, out.LastEvaluatedKey, nil
 }
 
-// trim leaves out the items and attributes that were read only because of the range.
+// trim removes the items and attributes that were read only because of the form of the range.
 func trim(items []table.Item, q table.Query, r keyRange) []table.Item {
 	if r.skip == "" {
 		return items
 	}
 	for len(items) > 0 && items[0].Str(table.AttrGSI1SK) == r.skip {
-		items = items[1:] // the range begins with these items
+		items = items[1:] // these items are at the beginning of the range
 	}
 	if q.Project != nil && !slices.Contains(q.Project, table.AttrGSI1SK) {
 		for i := range items {
@@ -83,31 +82,31 @@ func trim(items []table.Item, q table.Query, r keyRange) []table.Item {
 	return items
 }
 
-// keyRange is a query's range of sort keys, narrowed by After.
+// keyRange is the range of a query's sort keys, narrowed by After.
 type keyRange struct {
 	low, high string
-	// open excludes low from the range, or high if that is set.
+	// open excludes low from the range. If low is empty, open excludes high.
 	open bool
-	// start is the sort key of an ExclusiveStartKey: the range begins after it.
+	// start is the sort key of an ExclusiveStartKey: the range begins after start.
 	start string
-	// skip is a sort key at the beginning of the range that trim leaves out.
+	// skip is a sort key at the beginning of the range. trim removes its items.
 	skip  string
 	empty bool
 }
 
-// rangeOf narrows the bounds of q by After. On the table, After becomes an exclusive
-// start key: DynamoDB takes any key within the bounds, whether the item exists or not. An
-// exclusive start key of the index must be the whole key of an item, and After is only a
-// part of it, so for the index rangeOf narrows the range itself. DynamoDB has no range
-// with one open and one closed bound. Such a range begins with After itself, which trim
-// leaves out. Then a page may be one item short, or empty although more follow; but every
-// page makes progress.
+// rangeOf narrows the bounds of q by After. On the table, After becomes an exclusive start key:
+// DynamoDB accepts any key within the bounds, even if there is no such item. On the index, an
+// exclusive start key must be the whole key of an item, and After is only a part of such a key.
+// So for the index, rangeOf narrows the range itself. DynamoDB has no range with one open and
+// one closed bound. Instead, the range begins with After itself, and trim removes its items.
+// Then a page may be one item short, or empty although more pages follow; but every page makes
+// progress.
 func rangeOf(q table.Query) keyRange {
 	r := keyRange{low: q.Low, high: q.High}
 	after := q.After
 	if q.Descending {
 		if after != "" && q.High != "" && after > q.High {
-			after = "" // reading starts at the bound, which comes later
+			after = "" // the read starts at the bound, which is after After
 		}
 		r.empty = after != "" && after <= q.Low
 	} else {
@@ -146,7 +145,7 @@ func (s *Store) queryInput(q table.Query, r keyRange) *dynamodb.QueryInput {
 		pk, sk = table.AttrGSI1PK, table.AttrGSI1SK
 	}
 	if q.PageSize > 0 {
-		in.Limit = aws.Int32(int32(min(q.PageSize, 1<<20))) // a page of 1 MB has fewer
+		in.Limit = aws.Int32(int32(min(q.PageSize, 1<<20))) // a page of 1 MB has fewer items
 	}
 	if r.start != "" {
 		in.ExclusiveStartKey = encodeKey(table.Key{PK: q.PK, SK: r.start})
@@ -166,7 +165,7 @@ func (s *Store) queryInput(q table.Query, r keyRange) *dynamodb.QueryInput {
 		project = append([]string{table.AttrGSI1SK}, project...) // trim needs it
 	}
 	if in.ProjectionExpression = e.projection(project); project != nil && !q.Index {
-		in.ProjectionExpression = e.list(append([]string{sk}, project...)) // the partition key is q's
+		in.ProjectionExpression = e.list(append([]string{sk}, project...)) // the partition key is known from q
 	}
 	if q.EndsOnly {
 		in.Select = types.SelectCount

@@ -9,7 +9,7 @@ import (
 	"fanfare/internal/table"
 )
 
-// want reports whether the port's rules put a sort key into a query's range.
+// want reports whether a sort key is in a query's range by the rules of package table.
 func want(q table.Query, sk string) bool {
 	if sk < q.Low || (q.High != "" && sk > q.High) {
 		return false
@@ -23,7 +23,7 @@ func want(q table.Query, sk string) bool {
 	return sk > q.After
 }
 
-// got reports whether DynamoDB returns a sort key for the range that the adapter asks for.
+// got reports whether DynamoDB returns a sort key for the range that the adapter requests.
 func got(q table.Query, r keyRange, sk string) bool {
 	in := !r.empty
 	switch {
@@ -67,7 +67,7 @@ func check(t *testing.T, q table.Query, r keyRange, keys []string) {
 	if r.empty {
 		return
 	}
-	// DynamoDB refuses these.
+	// DynamoDB refuses the following requests.
 	if r.low != "" && r.high != "" && r.low > r.high {
 		t.Errorf("%s: BETWEEN with bounds the wrong way round", name)
 	}

@@ -14,7 +14,7 @@ import (
 
 var noCapacity = failure(400, "ProvisionedThroughputExceededException", nil)
 
-// refusing is a fake that refuses the first tries of each call.
+// refusing returns a Store on a fake that refuses the first tries of each call.
 func refusing(t *testing.T, tries int, then reply) *dynamo.Store {
 	t.Helper()
 	return openFake(t, newFake(t, func(_ string, n int, _ object) reply {
@@ -25,7 +25,7 @@ func refusing(t *testing.T, tries int, then reply) *dynamo.Store {
 	}))
 }
 
-// tries is the number of requests so far.
+// tries returns the number of requests so far.
 func (f *fake) tries() (n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -35,8 +35,8 @@ func (f *fake) tries() (n int) {
 	return n
 }
 
-// A write of one item names its partition key once for each try that was refused, whether or not a
-// later try succeeded. A transaction names the key of each operation.
+// The result of a write of one item has the partition key once for each refused try, whether a
+// later try succeeded or not. The result of a transaction has the key of each operation.
 func TestEachRefusedTryOfAWriteNamesItsKey(t *testing.T) {
 	key := table.Key{PK: "p", SK: "s"}
 	in := table.TransactInput{Ops: []table.TransactOp{
@@ -82,7 +82,7 @@ func TestEachRefusedTryOfAWriteNamesItsKey(t *testing.T) {
 	}
 }
 
-// A batch names the partition key of each write that was left, once for each time.
+// The result of a batch has the partition key of each unprocessed write, once for each time.
 func TestEachRefusedTryOfABatchNamesItsKeys(t *testing.T) {
 	writes := make([]table.BatchWrite, 3)
 	for i, pk := range []string{"a", "b", "c"} {

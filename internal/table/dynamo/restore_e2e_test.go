@@ -21,8 +21,8 @@ import (
 	"fanfare/internal/table"
 )
 
-// Before a table is restored to a time, its operator scans it for the removals and the blocks since that
-// time. The test makes the scans of docs/BACKUP.md.
+// Before a table is restored to an earlier time, its operator scans the table for the removals and the
+// blocks since that time. The test makes the scans of docs/BACKUP.md.
 func TestTheScansOfARestoreFindRemovalsAndBlocks(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/BACKUP.md")
 	require.NoError(t, err)

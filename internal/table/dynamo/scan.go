@@ -10,14 +10,14 @@ import (
 	"fanfare/internal/table"
 )
 
-// Scan implements table.Store. It reads in the order of the partition keys' hashes.
+// Scan implements table.Store. The order of the items is the order of their partition keys' hashes.
 func (s *Store) Scan(ctx context.Context, in table.ScanInput) (table.ScanPage, error) {
 	if err := in.Validate(); err != nil {
 		return table.ScanPage{}, err
 	}
 	req := &dynamodb.ScanInput{TableName: &s.name, ReturnConsumedCapacity: types.ReturnConsumedCapacityTotal}
 	if in.PageSize > 0 {
-		req.Limit = aws.Int32(int32(min(in.PageSize, 1<<20))) // a page of 1 MB has fewer
+		req.Limit = aws.Int32(int32(min(in.PageSize, 1<<20))) // a page of 1 MB has fewer items
 	}
 	if in.After != (table.Key{}) {
 		req.ExclusiveStartKey = encodeKey(in.After)

@@ -22,18 +22,18 @@ type Description struct {
 	Name   string `json:"name"`
 	Status string `json:"status"`
 	Capacity
-	// Items and Bytes are up to some hours old: DynamoDB counts them now and then.
+	// Items and Bytes may be some hours old, because DynamoDB counts only from time to time.
 	Items int64 `json:"items"`
 	Bytes int64 `json:"bytes"`
-	// TTL is the attribute by which items expire, "" for none.
+	// TTL is the attribute that makes items expire, "" for none.
 	TTL string `json:"ttl"`
 	// DeletionProtection reports whether DynamoDB refuses to delete the table.
 	DeletionProtection bool `json:"deletion_protection"`
-	// Differences are the reasons why this table cannot be Fanfare's.
+	// Differences has the reasons why this table cannot be Fanfare's table.
 	Differences []string `json:"differences"`
 }
 
-// SchemaError means that a table of this name exists but is not Fanfare's.
+// SchemaError means that a table with this name exists but is not Fanfare's table.
 type SchemaError struct {
 	Table       string
 	Differences []string
@@ -45,21 +45,21 @@ func (e *SchemaError) Error() string {
 }
 
 const (
-	// pollInterval is the wait between Create's looks at a table that is being made.
+	// pollInterval is the wait between Create's calls of Describe while the table is being created.
 	pollInterval = 500 * time.Millisecond
-	// createTime is added to the time of the calls of Create: an emulator may start only
-	// at the first call.
+	// createTime is added to the timeout of the calls of Create, because an emulator may start
+	// only at the first call.
 	createTime = 20 * time.Second
 )
 
-// Create is CreateAs with the zero Plan.
+// Create calls CreateAs with the zero Plan.
 func (s *Store) Create(ctx context.Context) (made bool, err error) { return s.CreateAs(ctx, Plan{}) }
 
-// CreateAs makes the table unless it exists, switches expiry on, writes its format, and returns
-// when the table can be used. A table with another schema is a SchemaError, a table with another
-// capacity than plan a CapacityError, and a table with items of another format a FormatError.
-// CreateAs does not change such a table. made reports whether this call made the table. CreateAs
-// may run any number of times, also concurrently.
+// CreateAs creates the table unless it exists, enables the expiry of items, writes the table's
+// format, and returns when the table can be used. It returns a SchemaError for a table with
+// another schema, a CapacityError for a table with another capacity than plan, and a FormatError
+// for a table with items of another format. CreateAs does not change such a table. made reports
+// whether this call created the table. CreateAs may run any number of times, also concurrently.
 func (s *Store) CreateAs(ctx context.Context, plan Plan) (made bool, err error) {
 	ctx = awsclient.Patient(ctx, createTime)
 	for {
@@ -85,8 +85,8 @@ func (s *Store) CreateAs(ctx context.Context, plan Plan) (made bool, err error) 
 	}
 }
 
-// finish switches expiry on and writes the format. It returns a SchemaError or a FormatError if
-// the table does not fit.
+// finish enables the expiry of items and writes the format. It returns a SchemaError or a
+// FormatError if the table does not fit.
 func (s *Store) finish(ctx context.Context, d Description) error {
 	if d.TTL == "" && len(d.Differences) == 0 {
 		_, err := s.client.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{
@@ -95,7 +95,7 @@ func (s *Store) finish(ctx context.Context, d Description) error {
 				AttributeName: aws.String(table.AttrTTL), Enabled: aws.Bool(true),
 			},
 		})
-		// Another Create may have been faster, so only the state of the table counts.
+		// Another Create may have enabled the expiry, so only the state of the table counts.
 		again, descErr := s.Describe(ctx)
 		if descErr != nil {
 			return descErr
@@ -159,8 +159,7 @@ func (s *Store) Describe(ctx context.Context) (Description, error) {
 	return d, nil
 }
 
-// PointInTimeRecovery reports whether DynamoDB can restore the table to any second of the
-// last days.
+// PointInTimeRecovery reports whether DynamoDB can restore the table to any second of the last days.
 func (s *Store) PointInTimeRecovery(ctx context.Context) (bool, error) {
 	out, err := s.client.DescribeContinuousBackups(ctx, &dynamodb.DescribeContinuousBackupsInput{TableName: &s.name})
 	if err != nil {
@@ -171,8 +170,8 @@ func (s *Store) PointInTimeRecovery(ctx context.Context) (bool, error) {
 		d.PointInTimeRecoveryDescription.PointInTimeRecoveryStatus == types.PointInTimeRecoveryStatusEnabled, nil
 }
 
-// differences names the reasons why a table cannot be Fanfare's. The capacity is the operator's
-// choice.
+// differences returns the reasons why a table cannot be Fanfare's table. The capacity is not
+// among them, because the operator chooses it.
 func differences(t *types.TableDescription, d Description) []string {
 	var out []string
 	attrTypes := make(map[string]types.ScalarAttributeType, len(t.AttributeDefinitions))

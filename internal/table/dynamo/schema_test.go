@@ -17,31 +17,31 @@ import (
 type schema struct {
 	exists     bool
 	key        []string
-	indexKey   []string // nil: no index
+	indexKey   []string // nil for no index
 	projection string
 	ttl        string
-	// looks counts the DescribeTable calls since the table was made.
+	// looks counts the DescribeTable calls since the table was created.
 	looks int
 	// format is the stored format, "" for none. item is another item of the table.
 	format string
 	item   object
-	// capacity and indexCapacity are the parts of the description about the units. A table without one of
+	// capacity and indexCapacity are the parts of the description that have the units. A table without
 	// these parts is on demand.
 	capacity, indexCapacity object
 }
 
-// markOf is the item that holds a table's format.
+// markOf returns the item that has a table's format.
 func markOf(format string) object {
 	return object{"PK": object{"S": "format"}, "SK": object{"S": "format"}, "format": object{"N": format}}
 }
 
-// ours is a table that Create made.
+// ours returns a table that Create made.
 func ours() *schema {
 	return &schema{exists: true, looks: 10, key: []string{"PK", "SK"}, indexKey: []string{"GSI1PK", "GSI1SK"}, projection: "ALL"}
 }
 
-// capacityIn returns the parts about the units of a table or of an index in CreateTable, as DynamoDB
-// describes them: it names one of the two billing modes.
+// capacityIn returns the parts of CreateTable that have the units of a table or of an index. They
+// have the form of DynamoDB's descriptions, which name only one of the two billing modes.
 func capacityIn(in object) object {
 	parts := object{}
 	for _, part := range []string{"OnDemandThroughput", "ProvisionedThroughput"} {
@@ -129,7 +129,7 @@ func TestCreateMakesTheTableAndWaitsForIt(t *testing.T) {
 	s := &schema{}
 	f := newFake(t, s.answer)
 	store := openFake(t, f)
-	for _, want := range []bool{true, false} { // Create may run again
+	for _, want := range []bool{true, false} { // Create may run more than once
 		made, err := store.Create(t.Context())
 		require.NoError(t, err)
 		assert.Equal(t, want, made)
@@ -163,7 +163,8 @@ func TestCreateRefusesATableOfAnotherKind(t *testing.T) {
 	}
 }
 
-// A table of a development version has items and no format. No program may use it, and nothing changes it.
+// A table of a development version has items and no format. No program may use such a table, and no call
+// changes it.
 func TestATableOfAnotherFormatIsRefused(t *testing.T) {
 	item := object{"PK": object{"S": "u#ann"}, "SK": object{"S": "profile"}}
 	for name, tt := range map[string]struct {
@@ -190,7 +191,8 @@ func TestATableOfAnotherFormatIsRefused(t *testing.T) {
 	}
 }
 
-// Two processes create one table at once: the slower process finds the format that the quicker process wrote.
+// Two processes create one table at the same time: the slower process finds the format that the faster
+// process wrote.
 func TestANewTableGetsItsFormatOnce(t *testing.T) {
 	s := &schema{}
 	f := newFake(t, func(op string, n int, in object) reply {
@@ -225,7 +227,7 @@ func TestCreateEndsWithTheContext(t *testing.T) {
 	defer cancel()
 	s := &schema{exists: true, key: []string{"PK", "SK"}}
 	f := newFake(t, func(op string, n int, in object) reply {
-		s.looks = 0 // it never becomes active
+		s.looks = 0 // the table never becomes active
 		cancel()
 		return s.answer(op, n, in)
 	})

@@ -13,8 +13,7 @@ import (
 	"fanfare/internal/table"
 )
 
-// shortage returns the reason for which DynamoDB refused a try for lack of capacity, ""
-// for another error.
+// shortage returns the reason why DynamoDB refused a try for lack of capacity, "" for another error.
 func shortage(err error) (reason table.Shortage, index bool) {
 	if !throttled(err) {
 		return "", false
@@ -30,8 +29,9 @@ func shortage(err error) (reason table.Shortage, index bool) {
 	return mostTelling(reasons)
 }
 
-// limits returns the ends of DynamoDB's reasons, the most useful reason for an operator first: a
-// ceiling explains a full partition, but a full partition does not explain a ceiling.
+// limits returns the ends of DynamoDB's reasons. The reason that is most useful for an operator
+// comes first: a ceiling explains a full partition, but a full partition does not explain a
+// ceiling.
 func limits() []limit {
 	return []limit{
 		{"MaxOnDemandThroughputExceeded", table.ShortMaxOnDemand}, {"AccountLimitExceeded", table.ShortAccount},
@@ -44,8 +44,9 @@ type limit struct {
 	reason table.Shortage
 }
 
-// mostTelling returns the most useful of several reasons, of the index if both are short of it. A
-// reason is the resource, the kind of call and the limit: TableWriteKeyRangeThroughputExceeded.
+// mostTelling returns the most useful of several reasons. index is true if the index has this
+// reason. A reason consists of the resource, the kind of call and the limit:
+// TableWriteKeyRangeThroughputExceeded.
 func mostTelling(reasons []types.ThrottlingReason) (reason table.Shortage, index bool) {
 	known := limits()
 	best := len(known)
@@ -72,8 +73,8 @@ func mostTelling(reasons []types.ThrottlingReason) (reason table.Shortage, index
 	return known[best].reason, index
 }
 
-// subject is the kind of a call, and the partition keys for its refusals: a key of the table, and a
-// key of the index if the call has one.
+// subject is the kind of a call, and the partition keys for its refusals: pk is a key of the table,
+// and index is a key of the index if the call has one.
 type subject struct {
 	op        table.Op
 	pk, index string
@@ -81,12 +82,12 @@ type subject struct {
 
 type subjectKey struct{}
 
-// about returns the context of a call.
+// about returns the context for a call.
 func about(ctx context.Context, of subject) context.Context {
 	return context.WithValue(ctx, subjectKey{}, of)
 }
 
-// aboutWrites returns the context of a call that writes items.
+// aboutWrites returns the context for a call that writes items.
 func aboutWrites(ctx context.Context, op table.Op, writes ...table.BatchWrite) context.Context {
 	of := subject{op: op}
 	for _, w := range writes {
@@ -100,7 +101,7 @@ func aboutWrites(ctx context.Context, op table.Op, writes ...table.BatchWrite) c
 	return about(ctx, of)
 }
 
-// aboutKeys returns the context of a batch of reads.
+// aboutKeys returns the context for a batch of reads.
 func aboutKeys(ctx context.Context, keys []map[string]types.AttributeValue) context.Context {
 	of := subject{op: table.OpBatchGet}
 	if pk, ok := keys[0][table.AttrPK].(*types.AttributeValueMemberS); ok {
@@ -109,7 +110,7 @@ func aboutKeys(ctx context.Context, keys []map[string]types.AttributeValue) cont
 	return about(ctx, of)
 }
 
-// note gives a refusal of the call of ctx to the observer.
+// note reports a refusal of the call with the context ctx to the observer.
 func (s *Store) note(ctx context.Context, reason table.Shortage, index bool) {
 	of, ok := ctx.Value(subjectKey{}).(subject)
 	if !ok || s.observe == nil {
@@ -121,8 +122,8 @@ func (s *Store) note(ctx context.Context, reason table.Shortage, index bool) {
 	s.observe(table.Refusal{Op: of.op, Reason: reason, Index: index, PK: of.pk})
 }
 
-// watch notes each refused try: the SDK retries most of them, and its caller sees only
-// the last try.
+// watch notes each refused try, because the SDK retries most refused tries, and the SDK's
+// caller sees only the last try.
 func (s *Store) watch(o *dynamodb.Options) {
 	watcher := middleware.FinalizeMiddlewareFunc("Refusals", func(ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler) (middleware.FinalizeOutput, middleware.Metadata, error) {
 		out, metadata, err := next.HandleFinalize(ctx, in)

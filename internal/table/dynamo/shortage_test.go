@@ -20,8 +20,8 @@ import (
 	"fanfare/internal/table/dynamo"
 )
 
-// throttle is a refusal in DynamoDB's own words. The field has another spelling in
-// ThrottlingException than in the two other errors.
+// throttle returns a refusal in DynamoDB's own form. The field of the reasons has another
+// spelling in ThrottlingException than in the two other errors.
 func throttle(code string, reasons ...string) reply {
 	list := make([]object, len(reasons))
 	for i, r := range reasons {
@@ -69,7 +69,7 @@ func TestARefusalNamesItsReason(t *testing.T) {
 	}
 }
 
-// Each call reads every kind of refusal in the same way.
+// All calls handle every kind of refusal in the same way.
 func TestEachCallReadsTheReason(t *testing.T) {
 	sure, doubtful := paths()
 	for _, call := range append(sure, doubtful...) {
@@ -94,7 +94,7 @@ func (r *refusals) add(of table.Refusal) {
 	r.all = append(r.all, of)
 }
 
-// The observer gets each refused try, including the tries that the SDK repeats with success.
+// The observer gets each refused try, including the tries that the SDK then repeats successfully.
 func TestEachRefusedTryIsObserved(t *testing.T) {
 	liked := table.Item{Key: table.Key{PK: "p#1#likelist", SK: "u#ann"}, Attrs: []table.Attr{
 		{Name: table.AttrGSI1PK, Value: table.S("u#ann#like")}, {Name: table.AttrGSI1SK, Value: table.S("1")},
@@ -165,7 +165,7 @@ func TestEachRefusedTryIsObserved(t *testing.T) {
 	}
 }
 
-// Parts of batches that are left, and cancelled transactions, name no reason.
+// Unprocessed parts of batches, and cancelled transactions, name no reason.
 func TestARefusalWithoutAReasonIsObserved(t *testing.T) {
 	var seen refusals
 	f := newFake(t, func(op string, n int, in object) reply {
@@ -194,8 +194,8 @@ func TestARefusalWithoutAReasonIsObserved(t *testing.T) {
 	}, seen.all)
 }
 
-// An answer may have any bytes and any status. It counts as a refusal only if it is whole and has the status
-// 400 and one of the three codes, and its reason is always a known reason.
+// An answer may have any bytes and any status. It counts as a refusal only if it is complete, and has the
+// status 400 and one of the three codes. The reason of a refusal is always a known reason.
 func FuzzRefusals(f *testing.F) {
 	for _, body := range []string{
 		``, `{`, `[]`, `null`, `{"__type":7}`, `{"__type":"#ThrottlingException"}`, `{"__type":"ThrottlingException","throttlingReasons":[]}`,

@@ -14,8 +14,8 @@ import (
 	"fanfare/internal/table"
 )
 
-// Transact implements table.Store. The SDK gives each call a ClientRequestToken before
-// its first try, so that all tries have the same token.
+// Transact implements table.Store. The SDK gives each call a ClientRequestToken before its
+// first try, so all tries have the same token.
 func (s *Store) Transact(ctx context.Context, in table.TransactInput) (table.WriteResult, error) {
 	if err := in.Validate(); err != nil {
 		return table.WriteResult{}, err
@@ -43,7 +43,7 @@ func (s *Store) Transact(ctx context.Context, in table.TransactInput) (table.Wri
 	}
 	res := table.WriteResult{Refused: refusedOps(in.Ops, refusedTries(out.ResultMetadata))}
 	for _, c := range out.ConsumedCapacity {
-		// If the first try had succeeded, its retry is billed as a read.
+		// If the first try succeeded but its answer was lost, its retry is billed as a read.
 		units := table.Units{Read: aws.ToFloat64(c.ReadCapacityUnits), Write: aws.ToFloat64(c.WriteCapacityUnits)}
 		if units == (table.Units{}) {
 			units.Write = aws.ToFloat64(c.CapacityUnits)
@@ -53,7 +53,7 @@ func (s *Store) Transact(ctx context.Context, in table.TransactInput) (table.Wri
 	return res, nil
 }
 
-// refusedOps returns the partition keys of the operations, times times.
+// refusedOps returns the partition keys of the operations, each key as many times as times.
 func refusedOps(ops []table.TransactOp, times int) (keys []string) {
 	for range times {
 		for _, op := range ops {
@@ -63,8 +63,7 @@ func refusedOps(ops []table.TransactOp, times int) (keys []string) {
 	return keys
 }
 
-// noteCancelled notes that a transaction was cancelled for lack of capacity. Such an
-// error has no reason.
+// noteCancelled notes that a transaction was cancelled for lack of capacity. Such an error names no reason.
 func (s *Store) noteCancelled(ctx context.Context, err error) {
 	cancelled, ok := errors.AsType[*table.CancelledError](err)
 	if !ok {
@@ -113,8 +112,8 @@ func (s *Store) encodeOp(op table.TransactOp) types.TransactWriteItem {
 }
 
 // cancelledError translates a cancellation. The answer does not contain the cost, so each
-// operation is billed as two failed writes. The answer lacks the items whose conditions
-// held, so these count as smaller than the new items.
+// operation counts as two failed writes. The answer also lacks the items whose conditions held,
+// so the cost is computed as if each of these items were smaller than the new item.
 func cancelledError(ops []table.TransactOp, e *types.TransactionCanceledException) error {
 	if len(e.CancellationReasons) != len(ops) {
 		return fmt.Errorf("table: transaction of %d operations cancelled for %d reasons: %w",

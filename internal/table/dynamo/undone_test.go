@@ -19,9 +19,10 @@ import (
 	"fanfare/internal/table/dynamo"
 )
 
-// sure are the calls whose failure can prove that they had no effect: reads, and writes that are
-// retried only if the previous try had no effect. doubtful are a failed batch, and a write that is
-// repeated: its last try proves nothing about earlier tries.
+// paths returns two lists of calls. The failure of a sure call can prove that the call had no
+// effect: sure has reads, and writes that are retried only if the previous try had no effect.
+// doubtful has a batch, and writes that may be repeated: the last try of such a write proves
+// nothing about earlier tries.
 func paths() (sure, doubtful []write) {
 	for _, w := range writes() {
 		if w.repeatable {
@@ -41,7 +42,7 @@ func paths() (sure, doubtful []write) {
 	return sure, append(doubtful, bulkCalls()[0])
 }
 
-// answering is a table that gives all calls one answer, and receives each call once.
+// answering returns a table that gives all calls the same answer, and receives each call once.
 func answering(r reply) *dynamo.Store {
 	return dynamo.New(over(client(func(*http.Request) (*http.Response, error) {
 		body, err := json.Marshal(r.body)
@@ -59,7 +60,7 @@ func TestACallThatDidNothingIsUndone(t *testing.T) {
 	internal, cut, throttle := failure(500, "InternalServerError", nil), reply{body: object{"Item": nil}, cut: true}, failure(400, "ThrottlingException", nil)
 	limit := failure(400, "LimitExceededException", nil)
 	for name, c := range map[string]struct {
-		first, then reply // the second one is for all further tries
+		first, then reply // then is the reply to all later tries
 		undone      bool
 	}{
 		"provisioned throughput":              {noCapacity, noCapacity, true},
@@ -109,7 +110,7 @@ func awayOf(t *testing.T, err error) *table.UnavailableError {
 	return away
 }
 
-// The first try of a repeatable write may have taken effect, whatever later tries return.
+// The first try of a repeatable write may have taken effect, whatever reply a later try gets.
 func TestALostAnswerBeforeRefusalsIsNotUndone(t *testing.T) {
 	_, doubtful := paths()
 	for _, call := range doubtful {
@@ -125,7 +126,7 @@ func TestALostAnswerBeforeRefusalsIsNotUndone(t *testing.T) {
 
 func TestACallWithoutAConnectionIsUndone(t *testing.T) {
 	sure, doubtful := paths()
-	store := open(t, "http://127.0.0.1:1", "t") // a port that nobody is given
+	store := open(t, "http://127.0.0.1:1", "t") // no server listens on this port
 	for _, call := range sure {
 		away := awayOf(t, call.do(t.Context(), store))
 		assert.True(t, away.Undone, call.name)

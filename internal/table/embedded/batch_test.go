@@ -11,8 +11,8 @@ import (
 	"fanfare/internal/table"
 )
 
-// A batch that leaves the index as it is writes no hint. So it must not read the item while another call
-// deletes the item with its hint.
+// A batch that does not change the item's index keys writes no hint. So the batch must not read the item
+// while another call deletes the item with its hint.
 func TestABatchBesideADeleteLeavesNoItemWithoutItsHint(t *testing.T) {
 	s, err := Open("table", Options{FS: vfs.NewMem()})
 	require.NoError(t, err)

@@ -18,8 +18,8 @@ import (
 
 const benchBatch = 1000
 
-// benchEntries makes a batch of timeline entries of one post, in the order of the
-// followers' names, as a fan-out writes them.
+// benchEntries returns a batch of timeline entries of one post, in the order of the followers'
+// names, as a fan-out writes them.
 func benchEntries(post, batch int) []table.BatchWrite {
 	writes := make([]table.BatchWrite, benchBatch)
 	items := make([]table.Item, benchBatch)
@@ -32,8 +32,7 @@ func benchEntries(post, batch int) []table.BatchWrite {
 	return writes
 }
 
-// benchFanout writes posts to 100,000 homes by four workers at once and reports the
-// rate.
+// benchFanout writes posts to 100,000 homes with four workers at the same time, and reports the rate.
 func benchFanout(b *testing.B, write func([]table.BatchWrite) error) {
 	b.Helper()
 	const workers, homes = 4, 100
@@ -68,8 +67,7 @@ func benchFanout(b *testing.B, write func([]table.BatchWrite) error) {
 	b.ReportMetric(float64(b.N)*homes*benchBatch/(cpuTime(b)-before).Seconds(), "items/CPU-s")
 }
 
-// cpuTime is the CPU time that the process has used. It is steadier than wall time on a
-// busy machine.
+// cpuTime returns the CPU time that the process has used. On a busy machine CPU time varies less than wall time.
 func cpuTime(b *testing.B) time.Duration {
 	b.Helper()
 	var r syscall.Rusage
@@ -160,7 +158,7 @@ func BenchmarkTransactPost(b *testing.B) {
 	})
 }
 
-// BenchmarkPutLike writes a like: one conditional put of an indexed item.
+// BenchmarkPutLike writes a like, which is one conditional put of an indexed item.
 func BenchmarkPutLike(b *testing.B) {
 	s := benchStore(b)
 	benchParallel(b, func(i int64) error {
@@ -177,8 +175,8 @@ func BenchmarkPutLike(b *testing.B) {
 	})
 }
 
-// BenchmarkQueryFollowers reads 100,000 followers in pages: with the attribute that a chunk's
-// worker needs, and the ends of pages alone, as a planner does.
+// BenchmarkQueryFollowers reads 100,000 followers in pages: with the attribute that the worker
+// of a chunk needs, and with only the ends of pages, as a planner does.
 func BenchmarkQueryFollowers(b *testing.B) {
 	const followers = 100_000
 	s := benchStore(b)
@@ -206,7 +204,7 @@ func BenchmarkQueryFollowers(b *testing.B) {
 	}
 }
 
-// BenchmarkQueryHome reads a page of 20 entries from a timeline of 1,000.
+// BenchmarkQueryHome reads a page of 20 entries from a timeline of 1,000 entries.
 func BenchmarkQueryHome(b *testing.B) {
 	s := benchStore(b)
 	var writes []table.BatchWrite

@@ -20,7 +20,7 @@ import (
 	"fanfare/internal/table/tabletest"
 )
 
-// plant builds this package's tests with edits of one of its files.
+// plant builds this package's tests with edits of one of the package's files.
 func plant(t *testing.T, file string, edits ...planttest.Edit) (binary string) {
 	t.Helper()
 	for i := range edits {
@@ -39,7 +39,7 @@ func TestACrashShowsWritesWithoutSync(t *testing.T) {
 	planttest.MustFail(t, binary, "TestWritesSeenUnderLoadSurviveACrash", "had been seen", 1)
 }
 
-// I5: answered writes survive a crash that drops everything not synced.
+// I5: answered writes survive a crash that loses all unsynced data.
 func TestAnsweredWritesSurviveACrash(t *testing.T) {
 	for seed := range uint64(4) {
 		if lost := lostByCrashes(t, seed); lost != "" {
@@ -48,8 +48,8 @@ func TestAnsweredWritesSurviveACrash(t *testing.T) {
 	}
 }
 
-// lostByCrashes does random writes, crashes a copy of the file system after each write, and returns the writes
-// that the copy lost, "" for none.
+// lostByCrashes makes random writes. After each write it copies the file system as after a crash, and returns
+// the writes that the copy lost, "" for none.
 func lostByCrashes(t *testing.T, seed uint64) string {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 1))
@@ -59,7 +59,7 @@ func lostByCrashes(t *testing.T, seed uint64) string {
 	for i := range 80 {
 		op := randomWrite(rng)
 		require.Equalf(t, op(t.Context(), want), op(t.Context(), s), "operation %d answered", i)
-		// A part of the unsynced data may survive a crash, and must not hurt.
+		// A part of the unsynced data may survive a crash, and must do no harm.
 		cfg := vfs.CrashCloneCfg{}
 		if rng.IntN(2) == 0 {
 			cfg = vfs.CrashCloneCfg{UnsyncedDataPercent: rng.IntN(100), RNG: rand.New(rand.NewPCG(seed, uint64(i)))}
@@ -77,7 +77,7 @@ func lostByCrashes(t *testing.T, seed uint64) string {
 	return ""
 }
 
-// The random writes use this number of keys.
+// The random writes use this number of partitions and of sort keys.
 const crashPartitions, crashSorts = 3, 4
 
 func crashKey(rng *rand.Rand) table.Key {
@@ -142,7 +142,7 @@ func outcome(_ table.WriteResult, err error) string {
 	return fmt.Sprint(err)
 }
 
-// contents lists all items of the random writes, by partition and by index.
+// contents returns all items of the random writes, by partition and by partition of the index.
 func contents(t *testing.T, s table.Store) map[string][]table.Item {
 	t.Helper()
 	out := map[string][]table.Item{}
@@ -164,13 +164,13 @@ func contents(t *testing.T, s table.Store) map[string][]table.Item {
 	return out
 }
 
-// Under load, a write that any caller has seen must survive a crash: the caller's own write, a write that it
-// read, and a write that made its condition fail.
+// Under load, a write that any caller has seen must survive a crash: the caller's own write, a write that
+// the caller read, and a write that made the caller's condition fail.
 func TestWritesSeenUnderLoadSurviveACrash(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	s := open(t, "data", Options{FS: fs})
 	const writers = 4
-	var seen [writers]atomic.Int64 // the newest number of each writer that any caller saw
+	var seen [writers]atomic.Int64 // the highest number of each writer that any caller saw
 	saw := func(w int, n int64) {
 		for old := seen[w].Load(); n > old && !seen[w].CompareAndSwap(old, n); old = seen[w].Load() {
 		}
@@ -261,7 +261,7 @@ func TestWritesSeenUnderLoadSurviveACrash(t *testing.T) {
 	}
 }
 
-// TestConcurrentDecisionsAreSerial must find decisions without locks. A run may be lucky.
+// TestConcurrentDecisionsAreSerial must find decisions without locks. A single run may miss them by chance.
 func TestConcurrencyShowsDecisionsWithoutLocks(t *testing.T) {
 	binary := plant(t, "durable.go",
 		planttest.Edit{Old: "stripe := &l.stripes[hash%lockCount]", New: "stripe := new(sync.RWMutex)"},
@@ -270,7 +270,7 @@ func TestConcurrencyShowsDecisionsWithoutLocks(t *testing.T) {
 	planttest.MustFail(t, binary, "TestConcurrentDecisionsAreSerial", "creations won", 1000)
 }
 
-// Transactions and conditional puts raise counters at the same time, and none is lost.
+// Transactions and conditional puts raise counters at the same time, and no raise is lost.
 func TestConcurrentDecisionsAreSerial(t *testing.T) {
 	s := open(t, "data", Options{FS: vfs.NewMem()})
 	const workers, rounds = 8, 50

@@ -21,7 +21,7 @@ import (
 
 const damagedItems = 8000
 
-// damaged returns a directory whose only sorted file has expired items and some bad blocks, in two places.
+// damaged returns a directory whose only sorted file has expired items and some bad blocks, at two places.
 func damaged(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -48,7 +48,7 @@ func damaged(t *testing.T) (dir string) {
 	return dir
 }
 
-// unread estimates how many items cannot be read. A bad block holds some 30 items.
+// unread estimates the number of items that cannot be read. A bad block has about 30 items.
 func unread(t *testing.T, s *Store) (bad int) {
 	t.Helper()
 	for i := 0; i < damagedItems; i += 10 {
@@ -75,7 +75,7 @@ func TestDamagedBlocksAreReportedAndSwept(t *testing.T) {
 	assert.LessOrEqual(t, logs.Len(), 10, "lines for damage in two places")
 }
 
-// Each flush makes a compaction of the piled-up files, and each such compaction fails.
+// Each flush causes a compaction of the accumulated files, and each such compaction fails.
 func TestACompactionThatMeetsDamageWaits(t *testing.T) {
 	s := open(t, damaged(t), Options{SweepEvery: -1, MemoryBytes: 2 << 20})
 	began := time.Now()
@@ -93,7 +93,7 @@ func TestACompactionThatMeetsDamageWaits(t *testing.T) {
 		fill(round)
 		round++
 	}
-	// Two may run at once, and pauses grow from a second.
+	// Two compactions may run at the same time, and the pauses grow from a second.
 	if n, most := s.Stats().FailedCompactions, 2+2*int64(time.Since(began)/time.Second); n > most {
 		t.Errorf("%d compactions failed in %s, want at most %d", n, time.Since(began), most)
 	}

@@ -44,13 +44,13 @@ func wantUnavailable(t *testing.T, err, cause error) {
 	}
 }
 
-// I5: no call answers from a write that is visible but not on the disk yet.
+// I5: no call answers from a write that is visible but not yet on the disk.
 func TestAnswersWaitForTheWritesTheySaw(t *testing.T) {
 	fs := disktest.New(vfs.NewMem())
 	s := open(t, "data", Options{FS: fs, SweepEvery: -1})
 	indexed := numbered("p", 1)
 	indexed.Attrs = append(indexed.Attrs, table.Attr{Name: "text", Value: table.S("x")}, table.Attr{Name: table.AttrGSI1PK, Value: table.S("g")}, table.Attr{Name: table.AttrGSI1SK, Value: table.S("1")})
-	fs.Gate.Lock() // from here on nothing reaches the disk
+	fs.Gate.Lock() // from now on nothing reaches the disk
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if _, err := s.Put(t.Context(), table.PutInput{Item: indexed}); err != nil {
@@ -96,7 +96,7 @@ func TestAnswersWaitForTheWritesTheySaw(t *testing.T) {
 			return err
 		},
 	} {
-		// The caller gets no answer, however long it waits.
+		// The caller gets no answer during the whole wait.
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		err := call(ctx)
 		assert.ErrorIsf(t, err, context.DeadlineExceeded, "%s: error = %v before the write was durable", name, err)
@@ -161,12 +161,12 @@ func (u unreservedFile) Preallocate(int64, int64) error {
 	return syscall.ENOSPC
 }
 
-// Pebble reserves 36 MB for each log, even if the log stays small. A full disk that refuses this reservation
-// must not hold up writes that fit.
+// Pebble reserves 36 MB for each log, even if the log stays small. If a full disk refuses this reservation,
+// writes that fit must still succeed.
 func TestARefusedReservationHoldsUpNoWrite(t *testing.T) {
 	fs := unreserved{vfs.Default, new(atomic.Int64)}
 	s := open(t, t.TempDir(), Options{FS: fs, SweepEvery: -1})
-	for _, pk := range []string{"a", "b"} { // each in a log of its own
+	for _, pk := range []string{"a", "b"} { // each in a separate log
 		_, err := s.Put(t.Context(), table.PutInput{Item: numbered(pk, 1)})
 		require.NoError(t, err)
 		require.NoError(t, s.db.Flush())
@@ -176,8 +176,8 @@ func TestARefusedReservationHoldsUpNoWrite(t *testing.T) {
 	}
 }
 
-// fill raises the number of a large item until the store refuses a write with this error, and returns the last
-// number that the store accepted.
+// fill raises the number of a large item until the store refuses a write with the error want. It returns the
+// last number that the store accepted.
 func fill(t *testing.T, s *Store, want error) (written int64) {
 	t.Helper()
 	pad := table.Attr{Name: "pad", Value: table.S(strings.Repeat("x", 100_000))}
@@ -208,8 +208,8 @@ func TestAFullDiskStopsFlushesAndLosesNothing(t *testing.T) {
 	assert.GreaterOrEqualf(t, got, written, "number = %d, but %d was answered", got, written)
 }
 
-// A disk refuses new sorted files for a reason other than room. In the end Pebble holds up writes, where no
-// context reaches them.
+// A disk refuses new sorted files for a reason other than room. In the end Pebble makes writes wait, and
+// these waits do not end with a context.
 func TestADiskThatRefusesNewFilesEndsWritesAndLosesNothing(t *testing.T) {
 	for _, errno := range []syscall.Errno{syscall.EIO, syscall.EMFILE} {
 		t.Run(errno.Error(), func(t *testing.T) {
@@ -304,7 +304,7 @@ func TestOpenNamesTheDirectoryAndItsError(t *testing.T) {
 
 func TestADirectoryIsOpenOnlyOnce(t *testing.T) {
 	const env = "FANFARE_TEST_EMBEDDED_DIR"
-	if dir := os.Getenv(env); dir != "" { // the second process
+	if dir := os.Getenv(env); dir != "" { // runs in the second process
 		_, err := Open(dir, Options{})
 		require.ErrorIs(t, err, disk.ErrInUse)
 		return

@@ -14,36 +14,36 @@ import (
 
 // # How an answer becomes durable
 //
-// Pebble shows a batch to readers once it is in memory, before its log record is synced.
-// No answer may depend on a write that a crash can still undo. So the store keeps the
-// last commit of each partition that may not be durable yet (its slot), and an answer
-// from the partition waits for this commit. A write does not wait for the writes that its
-// decision saw: they precede it in the log, so its own sync covers them. Locks are held
-// until a batch is in memory, never during a sync, so that writers of one key share syncs
-// like all other writers.
+// Pebble shows a batch to readers once the batch is in memory, before its log record is synced.
+// No answer may depend on a write that a crash can still undo. So the store keeps, for each
+// partition, the last commit that may not be durable yet (in the partition's slot), and an
+// answer from the partition waits for this commit. A write does not wait for the writes that
+// its decision saw: they precede the write in the log, so the write's own sync covers them.
+// Locks are held until a batch is in memory, and never during a sync, so writers of the same
+// key also share syncs.
 //
-// Lock order: locks in ascending order of their index, then commits.mu.
+// The lock order is: locks in ascending order of their index, and then commits.mu.
 
 const (
 	lockCount = 1 << 12
 	slotCount = 1 << 16
 )
 
-// locks are the locks of all keys. They keep decisions and writes of a key apart. A
-// caller that reads a key and decides on it holds the key's lock exclusively. Writers
-// that read nothing share the lock, because Pebble orders them itself.
+// locks has the locks of all keys. They prevent a write of a key during a decision about the
+// key. A caller that reads a key and decides on it holds the key's lock exclusively. Writers
+// that read nothing share the lock, because Pebble itself orders their writes.
 type locks struct {
 	stripes [lockCount]sync.RWMutex
 }
 
-// lockOne takes one key's lock exclusively and returns the call that releases it.
+// lockOne locks one key exclusively, and returns the function that unlocks the key.
 func (l *locks) lockOne(hash uint64) (unlock func()) {
 	stripe := &l.stripes[hash%lockCount]
 	stripe.Lock()
 	return stripe.Unlock
 }
 
-// lockSet is a set of locks that one caller holds at once.
+// lockSet is a set of locks that one caller holds at the same time.
 type lockSet struct {
 	alone, shared [lockCount / 64]uint64
 }
@@ -83,7 +83,7 @@ func (l *locks) unlock(s *lockSet) {
 	}
 }
 
-// hashes spreads keys over locks and partitions over slots.
+// hashes spreads keys over locks, and partitions over slots.
 type hashes struct{ seed maphash.Seed }
 
 func (h hashes) partition(pk string) uint64 { return maphash.String(h.seed, pk) }
@@ -92,26 +92,26 @@ func (h hashes) key(partition uint64, sk string) uint64 {
 	return partition*0x9e3779b97f4a7c15 + maphash.String(h.seed, sk)
 }
 
-// commit is a batch on its way to the disk.
+// commit is a batch that is being written to the disk.
 type commit struct {
 	seq     uint64
 	batch   *pebble.Batch
 	err     error
 	applied sync.WaitGroup
 	done    chan struct{} // closed when the batch is durable, or when err is set
-	over    atomic.Bool   // whether done is closed, for each read to ask
+	over    atomic.Bool   // reports whether done is closed; each read checks it
 }
 
-// A sync takes the CPU time of many commits. So after a sync for at least crowd commits, the
-// next sync waits for gather, and more commits share it. A few writers never wait for other
+// A sync takes as much CPU time as many commits. So after a sync for at least crowd commits,
+// the next sync waits for gather, and more commits share it. A few writers never wait for other
 // writers.
 const (
 	crowd  = 8
 	gather = 2 * time.Millisecond
 )
 
-// pause returns how long the next sync waits, after a sync that left so many commits
-// waiting.
+// pause returns the time for which the next sync waits. waiting is the number of commits that
+// are not durable after the previous sync.
 func pause(waiting int64) time.Duration {
 	if waiting < crowd {
 		return 0
@@ -119,10 +119,10 @@ func pause(waiting int64) time.Duration {
 	return gather
 }
 
-// commits are the batches on their way to the disk.
+// commits has the batches that are being written to the disk.
 type commits struct {
 	waiting *atomic.Int64                                   // the commits that are not durable yet
-	write   func(*pebble.Batch, *pebble.WriteOptions) error // shows a batch, and begins its sync
+	write   func(*pebble.Batch, *pebble.WriteOptions) error // makes a batch visible, and begins its sync
 
 	mu    sync.Mutex // gives seq and queue the same order
 	seq   uint64
@@ -146,8 +146,8 @@ func (c *commits) close() {
 	<-c.ended
 }
 
-// finish waits for the syncs of commits in the order of the commits. One goroutine can wait for all of them,
-// because that order is close to the order of the log.
+// finish waits for the syncs of commits, in the order of the commits. One goroutine can wait for all syncs,
+// because the order of the commits is close to the order of the log.
 func (c *commits) finish() {
 	defer close(c.ended)
 	for next := range c.queue {
@@ -165,8 +165,8 @@ func (c *commits) finish() {
 	}
 }
 
-// apply makes a batch visible. The caller holds the locks of its keys, releases them,
-// and then waits for the commit's done.
+// apply makes a batch visible. The caller holds the locks of the batch's keys, releases these
+// locks afterwards, and then waits for the commit's done.
 func (c *commits) apply(batch *pebble.Batch, slots []uint32) *commit {
 	next := &commit{batch: batch, done: make(chan struct{})}
 	next.applied.Add(1)
@@ -190,8 +190,7 @@ func (c *commits) apply(batch *pebble.Batch, slots []uint32) *commit {
 	return next
 }
 
-// pending returns the last commit to the slot's partitions, nil if all of them
-// are durable.
+// pending returns the last commit in a slot, nil if all commits of the slot's partitions are durable.
 func (c *commits) pending(slot uint32) *commit {
 	last := c.slots[slot].Load()
 	if last == nil || last.over.Load() {
@@ -200,8 +199,8 @@ func (c *commits) pending(slot uint32) *commit {
 	return last
 }
 
-// last returns the number of the slot's last commit, and reports whether all commits up to
-// it are durable.
+// last returns the number of the slot's last commit. settled reports whether this commit and
+// all earlier commits of the slot are durable.
 func (c *commits) last(slot uint32) (seq uint64, settled bool) {
 	last := c.slots[slot].Load()
 	if last == nil {
@@ -212,7 +211,7 @@ func (c *commits) last(slot uint32) (seq uint64, settled bool) {
 
 func slotOf(partition uint64) uint32 { return uint32(partition % slotCount) }
 
-// of returns the two hashes of a key: one chooses its lock, the second its slot.
+// of returns two hashes of a key: the first chooses the key's lock, and the second chooses its slot.
 func (h hashes) of(k table.Key) (key, partition uint64) {
 	partition = h.partition(k.PK)
 	return h.key(partition, k.SK), partition

@@ -10,8 +10,8 @@ import (
 	"fanfare/internal/table"
 )
 
-// The stored format. Open checks its version, and each item's value begins with its own
-// version, so that either can change.
+// This is the stored format. Open checks its version, and each item's value begins with its own
+// version, so that the store and the items can change separately.
 //
 //	m"format"                              version of the store
 //	i LEN PK SK                            an item: its attributes
@@ -34,20 +34,20 @@ const (
 
 var errCorrupt = fmt.Errorf("embedded: a stored record cannot be read: %w", disk.ErrDamaged)
 
-// keyLen is the length of an item's key.
+// keyLen returns the length of an item's key.
 func keyLen(k table.Key) int { return 3 + len(k.PK) + len(k.SK) }
 
 func appendKey(dst []byte, k table.Key) []byte {
 	return append(appendPartition(dst, kindItem, k.PK), k.SK...)
 }
 
-// appendPartition appends the common beginning of all keys of a partition.
+// appendPartition appends the common prefix of all keys of a partition.
 func appendPartition(dst []byte, kind byte, pk string) []byte {
 	dst = append(dst, kind, byte(len(pk)>>8), byte(len(pk)))
 	return append(dst, pk...)
 }
 
-// indexKey is the key of the hint that item k is in the index.
+// indexKey returns the key of the hint that the item k is in the index.
 func indexKey(pk, sk string, k table.Key) []byte {
 	dst := appendEscaped(appendPartition(nil, kindIndex, pk), sk)
 	dst = append(dst, 0, 1, byte(len(k.PK)>>8), byte(len(k.PK)))
@@ -73,7 +73,7 @@ func parseKey(raw []byte) (table.Key, error) {
 	return parseTail(raw[1:])
 }
 
-// parseTail reads LEN PK SK.
+// parseTail reads the part LEN PK SK of a key.
 func parseTail(raw []byte) (table.Key, error) {
 	if len(raw) < 2 {
 		return table.Key{}, errCorrupt
@@ -86,7 +86,7 @@ func parseTail(raw []byte) (table.Key, error) {
 	return table.Key{PK: both[:n], SK: both[n:]}, nil
 }
 
-// parseIndexKey reads a hint: the index's two keys and the item's key.
+// parseIndexKey reads the key of a hint: the two keys of the index, and the item's key.
 func parseIndexKey(raw []byte) (pk, sk string, k table.Key, err error) {
 	if len(raw) < 3 || raw[0] != kindIndex {
 		return "", "", k, errCorrupt
@@ -117,11 +117,11 @@ func parseIndexKey(raw []byte) (pk, sk string, k table.Key, err error) {
 	return pk, string(b), k, err
 }
 
-// bounds returns the range of keys that q asks for. It is empty if lower >= upper.
+// bounds returns the range of keys that q requests. The range is empty if lower >= upper.
 func bounds(q table.Query) (lower, upper []byte) {
 	kind := byte(kindItem)
 	sortKey := func(dst []byte, sk string) []byte { return append(dst, sk...) }
-	above := []byte{0} // ends a range after a sort key and before every longer one
+	above := []byte{0} // ends a range after a sort key, and before every longer sort key
 	if q.Index {
 		kind, sortKey, above = kindIndex, appendEscaped, []byte{0, 2}
 	}
@@ -130,7 +130,7 @@ func bounds(q table.Query) (lower, upper []byte) {
 	lower = sortKey(prefix, q.Low)
 	if q.High == "" {
 		upper = slices.Clone(prefix)
-		upper[len(upper)-1]++ // UTF-8 has no byte FF
+		upper[len(upper)-1]++ // no overflow, because UTF-8 has no byte FF
 	} else {
 		upper = append(sortKey(prefix, q.High), above...)
 	}
@@ -146,7 +146,7 @@ func bounds(q table.Query) (lower, upper []byte) {
 	return lower, upper
 }
 
-// valueLen is the length of appendValue's output.
+// valueLen returns the length of the output of appendValue.
 func valueLen(attrs []table.Attr) int {
 	n := 1 + uvarintLen(uint64(len(attrs)))
 	for i := range attrs {
@@ -161,8 +161,8 @@ func valueLen(attrs []table.Attr) int {
 	return n
 }
 
-// appendValue appends an item's attributes: their number, then the name, kind and value
-// of each.
+// appendValue appends an item's attributes: the number of attributes, and then the name, kind
+// and value of each attribute.
 func appendValue(dst []byte, attrs []table.Attr) []byte {
 	dst = append(dst, valueVersion)
 	dst = binary.AppendUvarint(dst, uint64(len(attrs)))
@@ -194,14 +194,13 @@ func zigzag(n int64) uint64 { return uint64(n)<<1 ^ uint64(n>>63) }
 
 func unzigzag(u uint64) int64 { return int64(u>>1) ^ -int64(u&1) }
 
-// reader walks over an encoded value without copying it, so attributes that the caller
-// skips cost nothing.
+// reader walks over an encoded value without a copy of it, so attributes that the caller skips cost nothing.
 type reader[T string | []byte] struct {
 	rest T
 	bad  bool
 }
 
-// open checks the version and returns the number of attributes.
+// open checks the version of the value and returns the number of attributes.
 func (r *reader[T]) open() int {
 	if len(r.rest) == 0 || r.rest[0] != valueVersion {
 		r.bad = true
@@ -209,7 +208,7 @@ func (r *reader[T]) open() int {
 	}
 	r.rest = r.rest[1:]
 	n := r.uvarint()
-	if n > uint64(len(r.rest)) { // an attribute takes more than a byte
+	if n > uint64(len(r.rest)) { // an attribute takes more than one byte
 		r.bad = true
 		return 0
 	}
@@ -244,8 +243,8 @@ func (r *reader[T]) bytes() T {
 	return b
 }
 
-// next returns the next attribute. text is its value if it is a string, num if it is a
-// number.
+// next returns the next attribute. text is the attribute's value if the value is a string. num
+// is the value if the value is a number.
 func (r *reader[T]) next() (name, text T, num int64, kind table.ValueKind) {
 	name = r.bytes()
 	if r.bad || len(r.rest) == 0 {
@@ -264,7 +263,7 @@ func (r *reader[T]) next() (name, text T, num int64, kind table.ValueKind) {
 	return name, name, 0, table.KindNone
 }
 
-// decodeAttrs reads all attributes. They share the memory of value.
+// decodeAttrs returns all attributes. The attributes share the memory of value.
 func decodeAttrs(value string) ([]table.Attr, error) {
 	r := reader[string]{rest: value}
 	n := r.open()
@@ -295,8 +294,7 @@ func sizeOf(keyBytes int, value []byte) (int, error) {
 	return size, err
 }
 
-// appendProjected appends the named attributes of an encoded item, and returns the billed
-// size of the whole item.
+// appendProjected appends the named attributes of an encoded item, and returns the billed size of the whole item.
 func appendProjected(dst []table.Attr, keyBytes int, value []byte, names []string) ([]table.Attr, int, error) {
 	size := len(table.AttrPK) + len(table.AttrSK) + keyBytes
 	r := reader[[]byte]{rest: value}
@@ -325,7 +323,7 @@ func appendProjected(dst []table.Attr, keyBytes int, value []byte, names []strin
 	return dst, size, nil
 }
 
-// ttlOf returns the second after which an encoded item is expired.
+// ttlOf returns the second from which an encoded item is expired.
 func ttlOf(value []byte) (second int64, ok bool) {
 	r := reader[[]byte]{rest: value}
 	for range r.open() {

@@ -14,7 +14,7 @@ import (
 	"fanfare/internal/table"
 )
 
-// trickyText has the bytes that an order-preserving encoding may get wrong.
+// trickyText generates texts with bytes that an order-preserving encoding may handle wrongly.
 var trickyText = rapid.StringOfN(rapid.SampledFrom([]rune{0, 1, 2, 'a', 'b', '#', 'é', '\uffff', '👩'}), 1, 6, -1)
 
 var trickyKey = rapid.Custom(func(t *rapid.T) table.Key {
@@ -85,7 +85,7 @@ func TestAValueOfAnotherKindIsRefused(t *testing.T) {
 		_, err := decodeAttrs(string(value[:end]))
 		require.ErrorIs(t, err, errCorrupt, end)
 	}
-	value[len(value)-2] = 'x' // the kind
+	value[len(value)-2] = 'x' // the kind of the value
 	for _, value := range [][]byte{value, value[:len(value)-1]} {
 		_, err := decodeAttrs(string(value))
 		require.ErrorIs(t, err, errCorrupt)
@@ -102,7 +102,7 @@ func FuzzDecodeValueNeverPanics(f *testing.F) {
 		attrs, err := decodeAttrs(string(value))
 		size, serr := sizeOf(2, value)
 		require.Equalf(t, serr == nil, err == nil, "decodeAttrs: %v, sizeOf: %v", err, serr)
-		_, _ = ttlOf(value) // must not panic
+		_, _ = ttlOf(value) // ttlOf must not panic
 		if err != nil {
 			return
 		}
@@ -162,7 +162,7 @@ func TestValuesComeBack(t *testing.T) {
 	})
 }
 
-// A change of the format on disk needs a new version.
+// TestStoredFormatStays fails if the format on disk changes, because a change needs a new version.
 func TestStoredFormatStays(t *testing.T) {
 	key := table.Key{PK: "u#a", SK: "p#\x00"}
 	for _, tt := range []struct{ what, got, want string }{

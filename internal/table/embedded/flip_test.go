@@ -14,8 +14,9 @@ import (
 	"fanfare/internal/table"
 )
 
-// Whatever file is damaged: Open refuses the directory, or a read reports the damage, or
-// the answers are right. The exception is the end of the log, which a power cut may tear.
+// Whatever file is damaged, one of three things happens: Open refuses the directory, or a read
+// reports the damage, or the answers are right. The exception is the end of the log, which a
+// power cut may also damage.
 func TestDamagedFilesAreNeverServed(t *testing.T) {
 	const items = 60
 	fs := vfs.NewCrashableMem()
@@ -49,7 +50,7 @@ func TestDamagedFilesAreNeverServed(t *testing.T) {
 				t.Errorf("%+v: item %d was served as %v", damage, i, res.Item)
 			}
 		}
-		// A torn log may lose its last writes only.
+		// A damaged end of the log may lose only the last writes.
 		if len(lost) > 0 && !reported && (!damage.LooksTorn() || lost[0] != items-len(lost)) {
 			t.Errorf("%+v: items %v are lost and nothing says so", damage, lost)
 		}

@@ -13,8 +13,8 @@ import (
 	"fanfare/internal/table"
 )
 
-// The archive is a directory of format 1: one item in a sorted file and one in the log, both
-// in the index.
+// The archive has a directory of format 1, with one item in a sorted file and one item in the
+// log. Both items are in the index.
 func TestADirectoryOfFormat1OpensAndANewerOneIsRefused(t *testing.T) {
 	dir := disktest.Unzip(t, "testdata/format1.zip")
 	s := open(t, dir, Options{SweepEvery: -1})
@@ -32,7 +32,7 @@ func TestADirectoryOfFormat1OpensAndANewerOneIsRefused(t *testing.T) {
 	}
 }
 
-// An older Fanfare opens a new directory only if both formats are unchanged.
+// An older Fanfare can open a new directory only if Fanfare's format and Pebble's format stay the same.
 func TestANewDirectoryHasTheFormatsOfFormat1(t *testing.T) {
 	s := open(t, t.TempDir(), Options{})
 	value, closer, err := s.db.Get([]byte("mformat"))

@@ -11,7 +11,7 @@ import (
 	"fanfare/internal/table"
 )
 
-// While the disk holds syncs up, a lazy transaction is answered, and a read of its items waits.
+// While the disk delays syncs, a lazy transaction is answered, and a read of its items waits.
 func TestALazyTransactionIsAnsweredBeforeItIsDurableAndShownAfter(t *testing.T) {
 	fs := disktest.New(vfs.NewMem())
 	s := open(t, "data", Options{FS: fs, SweepEvery: -1})

@@ -11,9 +11,9 @@ import (
 	"fanfare/internal/table"
 )
 
-// Every read sees the newest state, consistent or not. Only the bill differs.
+// Every read sees the newest state, whether the read is consistent or not. Only the number of units differs.
 
-// pageBytes bounds a page if the caller names no size, as DynamoDB does.
+// pageBytes bounds a page if the caller names no size. DynamoDB has the same bound.
 const pageBytes = 1 << 20
 
 // Get implements table.Store.
@@ -120,7 +120,7 @@ func (s *Store) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page, 
 	}
 }
 
-// page reads one page, perhaps the first one, and returns the key of its last record.
+// page reads one page, and returns the key of its last record. first is set for the first page of a query.
 func (s *Store) page(ctx context.Context, q table.Query, first bool, lower, upper []byte) (table.Page, []byte, error) {
 	p := pageReader{store: s, q: q}
 	if slices.Compare(lower, upper) >= 0 {
@@ -153,26 +153,25 @@ type pageReader struct {
 	page  table.Page
 	size  int
 	last  []byte
-	// next is the sort key that follows a descending page, "" for none.
+	// next is the sort key that follows a descending page, "" if there is none.
 	next string
-	// text is the sort key and value of one item. In a projected page it is the sort keys of
-	// all items, and attrs is the attributes of all; each item's attributes end at its place
-	// in ends.
+	// text has the sort key and the value of one item. In a projected page, text has the sort
+	// keys of all items, and attrs has the attributes of all items; ends has the end of each
+	// item in text and attrs.
 	text  []byte
 	attrs []table.Attr
 	ends  []itemEnd
 	// count is the number of items.
 	count int
-	// items reads the items that hints name, nil before the first hint. key is the buffer
-	// for the key of the last such item.
+	// items is an iterator over the items that hints name, nil before the first hint. key is
+	// the buffer for the key of the last of these items.
 	items *pebble.Iterator
 	key   []byte
-	// waits are the slots whose last commits the page saw and that may not be durable
-	// yet.
+	// waits has the slots whose last commits the page saw, and whose commits may not be durable yet.
 	waits []uint32
 }
 
-// itemEnd is the end of an item in the texts and attributes of its page.
+// itemEnd is the end of an item in the text and the attrs of its page.
 type itemEnd struct{ text, attrs int }
 
 func (p *pageReader) read(lower, upper []byte) (err error) {
@@ -212,8 +211,8 @@ func (p *pageReader) read(lower, upper []byte) (err error) {
 	return it.Error()
 }
 
-// cutItems makes the items of a projected page. A single item costs no allocation: the sort
-// keys are parts of one string, and the attributes parts of one slice.
+// cutItems makes the items of a projected page. A single item costs no allocation: its sort key
+// is a part of one string, and its attributes are a part of one slice.
 func (p *pageReader) cutItems() {
 	if len(p.ends) == 0 {
 		return
@@ -233,11 +232,11 @@ func (p *pageReader) full() bool {
 	return p.size >= pageBytes || (p.q.PageSize > 0 && p.count == p.q.PageSize)
 }
 
-// largePage is the number of items after which a projected page allocates the memory for a
-// whole page, so that it grows only once.
+// largePage is the number of items from which a projected page allocates the memory for a whole
+// page, so that the memory grows only once.
 const largePage = 64
 
-// grow allocates the memory for a whole page of items like the items so far.
+// grow allocates the memory for a whole page, assuming that the remaining items are like the items so far.
 func (p *pageReader) grow() {
 	left := min(p.q.PageSize-p.count, (pageBytes-p.size)*p.count/p.size)
 	if left > 0 {
@@ -247,7 +246,7 @@ func (p *pageReader) grow() {
 	}
 }
 
-// add adds to the page the item of a record, or the item that a hint names.
+// add adds an item to the page: the item of the record, or the item that the hint names.
 func (p *pageReader) add(it *pebble.Iterator) error {
 	if p.q.Index {
 		return p.addHinted(it)
@@ -284,15 +283,14 @@ func (p *pageReader) add(it *pebble.Iterator) error {
 	return nil
 }
 
-// addHinted adds the item that a hint names, if the hint is right.
+// addHinted adds the item that a hint names to the page, if the hint is right.
 func (p *pageReader) addHinted(hints *pebble.Iterator) (err error) {
 	pk, sk, key, err := parseIndexKey(hints.Key())
 	if err != nil {
 		return err
 	}
 	if p.items == nil {
-		// The items and the hints are of the same moment, because the iterator is a
-		// clone.
+		// The items and the hints come from the same moment, because the iterator is a clone.
 		if p.items, err = hints.Clone(pebble.CloneOptions{IterOptions: &pebble.IterOptions{}}); err != nil {
 			return err
 		}
@@ -323,15 +321,16 @@ func (p *pageReader) addHinted(hints *pebble.Iterator) (err error) {
 	return nil
 }
 
-// passBy skips an item that is no longer in the index. The write that removed the item from the index may not
-// have read it, so only the slot of the item's own partition has that commit.
+// passBy notes that the page skipped an item that is no longer in the index. The write that removed the item
+// from the index may not have read the item. So only the slot of the item's own partition has the commit of
+// that write.
 func (p *pageReader) passBy(key table.Key) {
 	if slot := slotOf(p.store.hash.partition(key.PK)); p.store.commits.pending(slot) != nil {
 		p.waits = append(p.waits, slot)
 	}
 }
 
-// hinted reports whether an item is in the index under these keys.
+// hinted reports whether an item is in the index under the keys pk and sk.
 func hinted(it *table.Item, pk, sk string) bool {
 	return table.InIndex(it) && it.Str(table.AttrGSI1PK) == pk && it.Str(table.AttrGSI1SK) == sk
 }

@@ -11,12 +11,13 @@ import (
 	"fanfare/internal/table"
 )
 
-// recent is a cache, bounded in bytes, of the decoded items and first pages of partitions
-// that were read most recently.
+// recent is a cache of decoded items and of first pages of partitions. It is bounded in bytes,
+// and keeps the most recent reads.
 //
-// An entry is right as long as its slot has no newer commit, because a commit is noted in
-// its slots before it shows (commits.apply). So a write need not update an entry, and no
-// reader sees an old entry. An entry's commit is durable, so no reader waits for it.
+// An entry is valid as long as its slot has no newer commit, because a commit is noted in its
+// slots before it becomes visible (commits.apply). So a write need not update an entry, and no
+// reader gets an outdated entry. The commits that an entry depends on are durable, so no reader
+// has to wait.
 type recent struct {
 	shards [recentShards]recentShard
 	used   atomic.Int64
@@ -24,15 +25,15 @@ type recent struct {
 
 const (
 	recentShards = 16
-	// mostRecentPage is the billed size of the largest page that is kept.
+	// mostRecentPage is the billed size of the largest page that the cache keeps.
 	mostRecentPage = 16 << 10
 )
 
-// recentShard is a part of recent with a lock of its own.
+// recentShard is a part of recent that has its own lock.
 type recentShard struct {
 	mu   sync.Mutex
 	kept *simplelru.LRU[recentKey, recentRead]
-	// used and most are bytes.
+	// used and most are numbers of bytes.
 	used, most int64
 }
 
@@ -43,15 +44,15 @@ type recentKey struct {
 	descending bool
 }
 
-// recentRead is the answer of a read.
+// recentRead is the result of a read.
 type recentRead struct {
-	items []table.Item // one for an item
-	// size is the billed size.
+	items []table.Item // one item for the read of an item
+	// size is the billed size of the read.
 	size int
-	// seq is the last commit of the slot at the time of the read.
+	// seq is the number of the slot's last commit at the time of the read.
 	seq uint64
-	// low is the bound of a page. If there is more, next is the sort key that follows: a descending page is
-	// the same for each bound up to next.
+	// low is the lower bound of a page. If more pages follow, next is the sort key after the page: a
+	// descending page is the same for each lower bound up to next.
 	low, next string
 	more      bool
 }
@@ -61,18 +62,18 @@ func newRecent(most int64) *recent {
 	for i := range r.shards {
 		s := &r.shards[i]
 		s.most = most / recentShards
-		// The bound is in bytes; each entry has more than 256.
+		// The LRU has a bound in entries, but the cache needs a bound in bytes. Each entry has
+		// more than 256 bytes.
 		kept, err := simplelru.NewLRU(max(1, int(s.most/256)), func(key recentKey, it recentRead) { s.used -= bytesOf(key, it) })
 		if err != nil {
-			panic(err) // unreachable: it refuses a size below 1
+			panic(err) // not reached: only a size below 1 is an error
 		}
 		s.kept = kept
 	}
 	return r
 }
 
-// bytesOf is the memory that an entry takes: its key, its items, the entry itself, and its
-// share of the map.
+// bytesOf returns the memory of an entry: its key, its items, the entry itself, and its share of the map.
 func bytesOf(key recentKey, read recentRead) int64 {
 	n := len(key.PK) + len(key.SK) + len(read.low) + len(read.next) + 384 + read.size
 	for _, it := range read.items {
@@ -83,7 +84,8 @@ func bytesOf(key recentKey, read recentRead) int64 {
 
 func (r *recent) shard(hash uint64) *recentShard { return &r.shards[hash>>32%recentShards] }
 
-// get returns the read of a key, if it was made after the commit seq of its slot.
+// get returns the kept read of a key, if no commit of the slot came after the read: seq is the
+// slot's last commit.
 func (r *recent) get(key recentKey, hash, seq uint64) (recentRead, bool) {
 	s := r.shard(hash)
 	s.mu.Lock()
@@ -92,7 +94,7 @@ func (r *recent) get(key recentKey, hash, seq uint64) (recentRead, bool) {
 	return it, ok && it.seq == seq
 }
 
-// put keeps a read in the shard of its key's hash.
+// put keeps a read in the shard that its key's hash chooses.
 func (r *recent) put(key recentKey, hash uint64, read recentRead) {
 	s := r.shard(hash)
 	s.mu.Lock()
@@ -106,8 +108,8 @@ func (r *recent) put(key recentKey, hash uint64, read recentRead) {
 	r.used.Add(s.used - before)
 }
 
-// recall is read for an answer: from memory if possible, otherwise from Pebble. settled reports whether the
-// answer is durable. If it is not, the caller waits for the slot.
+// recall reads an item for an answer: from memory if possible, and otherwise from Pebble. settled reports
+// whether the answer is durable. If the answer is not durable, the caller has to wait for the slot.
 func (s *Store) recall(key table.Key, project []string) (_ *table.Item, size int, slot uint32, settled bool, err error) {
 	hash, partition := s.hash.of(key)
 	slot = slotOf(partition)
@@ -121,18 +123,18 @@ func (s *Store) recall(key table.Key, project []string) (_ *table.Item, size int
 	if err != nil {
 		return nil, 0, slot, false, err
 	}
-	// A commit that came during the read may be visible in it or not.
+	// The read may or may not have seen a commit that was made during the read.
 	if now, _ := s.commits.last(slot); !settled || now != seq {
 		return projected(it, project), size, slot, false, nil
 	}
-	if it != nil { // a write mostly follows the read of an absent item, and filters make that read cheap
+	if it != nil { // absent items are not kept: mostly a write follows, and filters make their reads cheap
 		s.recent.put(recentKey{Key: key}, hash, recentRead{items: []table.Item{*it}, size: size, seq: seq})
 	}
 	return projected(it, project), size, slot, true, nil
 }
 
-// recallPage reads a page. If it is the first page of its partition and the cache has it,
-// it comes from memory.
+// recallPage reads a page. If the page is the first page of its partition and is in the cache,
+// recallPage returns the page from memory.
 func (s *Store) recallPage(p *pageReader, partition uint64, first bool, lower, upper []byte) (settled bool, err error) {
 	seq, settled := s.commits.last(slotOf(partition))
 	key := recentKey{Key: table.Key{PK: p.q.PK}, pageSize: p.q.PageSize, descending: p.q.Descending}
@@ -158,7 +160,7 @@ func (s *Store) recallPage(p *pageReader, partition uint64, first bool, lower, u
 	return true, nil
 }
 
-// ownItems returns a copy of items, for another owner.
+// ownItems returns a copy of items that another owner may keep.
 func ownItems(items []table.Item) []table.Item {
 	n := 0
 	for i := range items {
@@ -173,8 +175,8 @@ func ownItems(items []table.Item) []table.Item {
 	return own
 }
 
-// projected returns a copy of an item for the caller, with the attributes in project, nil
-// for all.
+// projected returns a copy of an item for the caller, with the attributes in project. If
+// project is nil, the copy has all attributes.
 func projected(it *table.Item, project []string) *table.Item {
 	if it == nil {
 		return nil

@@ -18,9 +18,9 @@ import (
 	"fanfare/internal/table"
 )
 
-// Readers read items from memory while writers change them in every way. A read shows at
-// least the writes that were answered before it began, and at most the writes that had begun
-// when it ended. So a reader never sees an older state after a newer one.
+// Readers read items from memory while writers change the items in every way. A read shows at
+// least the writes that were answered before the read began, and at most the writes that had
+// begun when the read ended. So a reader never sees an older state after a newer state.
 func TestItemsInMemoryAreAsNewAsTheTable(t *testing.T) {
 	const writes, readers = 400, 4
 	s := open(t, "data", Options{FS: vfs.NewMem(), SweepEvery: -1})
@@ -94,7 +94,8 @@ func TestConcurrencyShowsItemsInMemoryThatAreOld(t *testing.T) {
 	planttest.MustFail(t, binary, "TestItemsInMemoryAreAsNewAsTheTable", "at least", 100)
 }
 
-// Items are read repeatedly, more items than memory has room for, and so are absent items, which take no room.
+// The test reads more items than the memory has room for, and reads each item repeatedly. It also reads absent
+// items, which take no room.
 func TestItemsInMemoryStayWithinTheirBytes(t *testing.T) {
 	const most = 64 << 10
 	s := open(t, "data", Options{FS: vfs.NewMem(), SweepEvery: -1, MemoryBytes: most * recentShare})
@@ -123,8 +124,8 @@ func TestItemsInMemoryStayWithinTheirBytes(t *testing.T) {
 	assert.Greater(t, s.Stats().ItemBytes, int64(most/2))
 }
 
-// One store keeps its reads in memory, and the other store does not. Their answers and units are the same,
-// even while bounds rise and items come and go.
+// One store keeps its reads in memory, and the other store keeps none. Both stores return the same answers
+// and units, even while bounds rise, and items are added and removed.
 func TestPagesInMemoryAreThoseOfTheTable(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	with := open(t, "data", Options{FS: vfs.NewMem(), SweepEvery: -1})

@@ -9,7 +9,7 @@ import (
 	"fanfare/internal/table"
 )
 
-// Scan implements table.Store. It reads in the order of the stored keys.
+// Scan implements table.Store. The order of the items is the order of the stored keys.
 func (s *Store) Scan(ctx context.Context, in table.ScanInput) (table.ScanPage, error) {
 	if err := in.Validate(); err != nil {
 		return table.ScanPage{}, err
@@ -59,7 +59,7 @@ func (s *Store) scan(in table.ScanInput) (page table.ScanPage, slots []uint32, e
 	return page, slots, it.Error()
 }
 
-// Items counts the items of the table, including expired ones. It reads all keys once.
+// Items returns the number of items in the table, including expired items. It reads all keys once.
 func (s *Store) Items(ctx context.Context) (n int64, err error) {
 	if err := s.enter(ctx, opItems); err != nil {
 		return 0, err

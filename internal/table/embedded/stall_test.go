@@ -24,8 +24,8 @@ func (s stuck) Create(name string, category vfs.DiskWriteCategory) (vfs.File, er
 	return s.FS.Create(name, category)
 }
 
-// pileUp writes entries to the same homes 40 times, each time into a new sorted file
-// that overlaps all earlier ones.
+// pileUp writes entries to the same homes 40 times. Each time the entries go into a new sorted
+// file that overlaps all earlier files.
 func pileUp(t *testing.T, s *Store) {
 	t.Helper()
 	for post := range 40 {
@@ -35,12 +35,12 @@ func pileUp(t *testing.T, s *Store) {
 	}
 }
 
-// While all compactions are stuck and 40 sorted files pile up, no write waits.
+// While all compactions are stuck and 40 sorted files accumulate, no write waits.
 func TestCompactionDoesNotStallWrites(t *testing.T) {
 	fs := stuck{vfs.NewMem(), make(chan struct{})}
 	s := open(t, "data", Options{FS: fs, MemoryBytes: 1 << 20, SweepEvery: -1})
 	release := sync.OnceFunc(func() { close(fs.gate) })
-	t.Cleanup(release) // before the store is closed
+	t.Cleanup(release) // release has to run before the store is closed
 	written := make(chan struct{})
 	go func() { defer close(written); pileUp(t, s) }()
 	ended := func() bool {
@@ -65,7 +65,7 @@ func TestCompactionDoesNotStallWrites(t *testing.T) {
 	}
 }
 
-// With Pebble's own limit on sorted files the test above must find and count a stall.
+// With Pebble's own limit on sorted files, TestCompactionDoesNotStallWrites must find and count a stall.
 func TestAStallIsFound(t *testing.T) {
 	binary := plant(t, "store.go", planttest.Edit{Old: "L0StopWritesThreshold:      1000,", New: "L0StopWritesThreshold:      12,"})
 	planttest.MustFail(t, binary, "TestCompactionDoesNotStallWrites", "a write waits for compaction", 1)

@@ -1,18 +1,18 @@
-// Package embedded is the table of a single process, on Pebble: the table that a newcomer
-// runs, as large as one machine can hold. It keeps the contract of package table.
-// Conditions and transactions never conflict: they wait for each other. It computes
-// capacity units by DynamoDB's size rules.
+// Package embedded is the table of a single process, on Pebble. A new user runs this table, and
+// it can be as large as one machine can hold. It implements the contract of package table.
+// Conditions and transactions never conflict: they wait for each other. Capacity units are
+// computed by DynamoDB's size rules.
 //
-// It must never answer from a write that a crash may still undo (I5; see durable.go),
-// never end the process because of its disk (package disk), and never hold memory that
-// grows with the table (I9).
+// The package must never answer from a write that a crash may still undo (I5; see durable.go),
+// never end the process because of its disk (package disk), and never use memory that grows
+// with the table (I9).
 //
-// The index is kept as hints: a hint means that an item may be in the index, and the item
-// itself decides. So a batch can put items without index keys without a read of the items
-// that they replace, which makes deliveries cheap. If such a put replaces an indexed
-// item, it leaves a wrong hint: reads skip the hint and the sweep removes it. The same
-// fact causes the one deviation from the contract: such a put is billed by its own size,
-// even if it replaces a larger or an indexed item.
+// The index consists of hints: a hint means that an item may be in the index, and the item
+// itself decides. So a batch can put items without index keys and need not read the items that
+// it replaces, which makes deliveries cheap. If such a put replaces an indexed item, a wrong
+// hint is left: reads skip the hint, and the sweep removes the hint. There is one deviation
+// from the contract: such a put is billed by its own size, even if it replaces a larger or an
+// indexed item.
 package embedded
 
 import (
@@ -40,36 +40,36 @@ var ErrClosed = errors.New("embedded: the store is closed")
 // format is the format of the keys and values.
 func format() disk.Format { return disk.Format{Key: append([]byte{kindMeta}, "format"...), Known: 1} }
 
-// pebbleFormat is the format of Pebble's own files. It is pinned, so that an upgrade of
-// only the library does not lock out the previous version of Fanfare.
+// pebbleFormat is the format of Pebble's own files. It is pinned, so that an upgrade of only
+// the library does not make the directory unreadable for the previous version of Fanfare.
 const pebbleFormat = pebble.FormatValueSeparation
 
 // Options are the settings of a Store. The zero value is usable.
 type Options struct {
-	// FS holds the directory; nil is the operating system's.
+	// FS is the file system of the directory; the operating system's file system if nil.
 	FS vfs.FS
-	// Now is the clock that the sweep compares ttl with; nil is time.Now.
+	// Now is the clock with which the sweep compares ttl; time.Now if nil.
 	Now func() time.Time
 	// Doubt returns an error while the clock is too uncertain to decide that an item has
-	// expired: then the sweep deletes nothing. nil means no doubt.
+	// expired: then the sweep deletes nothing. nil means that there is never a doubt.
 	Doubt func() error
 	// Log receives the errors of the disk and of sweeps. If it is nil, nothing is logged.
 	Log *zap.Logger
-	// SweepEvery is the pause between two sweeps for expired items. 0 is ten minutes;
-	// below 0 the store never sweeps by itself.
+	// SweepEvery is the pause between two sweeps for expired items. 0 means ten minutes. If
+	// SweepEvery is below 0, the store does not sweep by itself.
 	SweepEvery time.Duration
 	// Stop ends an Open that waits for room on a full disk. It may be nil.
 	Stop <-chan struct{}
-	// MemoryBytes bounds the memory for cached items, cached blocks and writes that are not
-	// yet in sorted files; 0 is 128 MiB.
+	// MemoryBytes bounds the memory for cached items, for cached blocks, and for writes that
+	// are not yet in sorted files. 0 means 128 MiB.
 	MemoryBytes int64
 }
 
 const (
 	defaultSweepEvery  = 10 * time.Minute
 	defaultMemoryBytes = 128 << 20
-	memTables          = 4 // the memory is split over at most this many
-	recentShare        = 8 // recent takes one part in so many of the memory
+	memTables          = 4 // the maximum number of memtables that share the memory
+	recentShare        = 8 // recent gets one part in recentShare of the memory
 )
 
 // Store is a table in one directory. Close ends it.
@@ -82,10 +82,10 @@ type Store struct {
 	doubt   func() error
 
 	locks      locks
-	workspaces sync.Pool // of *workspace
-	keys       sync.Pool // of *[]byte: keys of reads, which escape to the heap
+	workspaces sync.Pool // has values of type *workspace
+	keys       sync.Pool // has values of type *[]byte: keys of reads, which escape to the heap
 
-	life   sync.RWMutex // each call holds it shared, Close holds it exclusively
+	life   sync.RWMutex // each call holds life shared, and Close holds life exclusively
 	closed bool
 
 	stopSweep context.CancelFunc
@@ -97,9 +97,9 @@ type Store struct {
 
 var _ table.Store = (*Store)(nil)
 
-// Open opens the table in dir, or makes it. The error is disk.ErrInUse for a directory
-// that is already open, and a *disk.FormatError for one of a newer format. On a full disk
-// Open waits for room.
+// Open opens the table in dir, or creates the table. The error is disk.ErrInUse if the
+// directory is already open, and a *disk.FormatError if the directory has a newer format. On a
+// full disk Open waits for room.
 func Open(dir string, opts Options) (*Store, error) {
 	if opts.Now == nil {
 		opts.Now = time.Now
@@ -140,25 +140,26 @@ func pebbleOptions(memoryBytes int64) *pebble.Options {
 		CacheSize:                   memoryBytes - memoryBytes/recentShare,
 		MemTableSize:                uint64(memoryBytes / memTables),
 		MemTableStopWritesThreshold: memTables,
-		// Compaction takes most of a delivery's CPU time. It begins late and on one core,
-		// uses another core when its backlog is large, and never stalls writes.
+		// Compaction takes most of the CPU time of a delivery. It begins late and on one core,
+		// uses more cores if its backlog is large, and never stalls writes.
 		L0CompactionThreshold:      8,
 		L0StopWritesThreshold:      1000,
 		LBaseMaxBytes:              64 << 20,
 		CompactionConcurrencyRange: func() (int, int) { return 1, max(2, runtime.GOMAXPROCS(0)/2) },
 	}
 	for i := range o.Levels {
-		// With the filter an absent key costs no read of a file.
+		// With the filter, a read of an absent key needs no read of a file.
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 	}
 	return o
 }
 
-// Health returns the reason why the store cannot write, nil if it can: disk.ErrFull or
-// disk.ErrStuck, which may pass, or disk.ErrFailed. Reads continue to work.
+// Health returns the reason why the store cannot write, nil if the store can write.
+// disk.ErrFull and disk.ErrStuck may pass. disk.ErrFailed does not pass. Reads continue to
+// work.
 func (s *Store) Health() error { return s.db.Health() }
 
-// Damage returns disk.ErrDamaged once a read met damaged data.
+// Damage returns disk.ErrDamaged once a read has found damaged data.
 func (s *Store) Damage() error { return s.db.Damage() }
 
 // Room returns an error while the disk is nearly full.
@@ -183,8 +184,8 @@ func (s *Store) Checkpoint(ctx context.Context, dir string) error {
 const opCheckpoint = table.Op("checkpoint")
 
 // Close waits for calls that have begun and closes the table. Answered writes are durable
-// without Close. On a disk in trouble it gives up instead of waiting. Then the process
-// should end, and the next process finds every answered write.
+// without Close. On a disk in trouble Close gives up instead of waiting. In this case the
+// process should end, and the next process finds every answered write.
 func (s *Store) Close() error {
 	s.stopSweep()
 	s.closing.Do(func() {
@@ -203,7 +204,7 @@ func (s *Store) finish() {
 	s.commits.close()
 }
 
-// enterWrite is enter for a call that writes, which needs a disk that can be written.
+// enterWrite begins a call that writes, as enter does. It also fails if the disk cannot be written.
 func (s *Store) enterWrite(ctx context.Context, op table.Op) error {
 	if err := s.db.Health(); err != nil {
 		return s.failure(op, err)
@@ -227,7 +228,7 @@ func (s *Store) enter(ctx context.Context, op table.Op) error {
 
 func (s *Store) leave() { s.life.RUnlock() }
 
-// failure returns the error of a call. A retry mends all failures but damaged data.
+// failure returns the error of a call. A retry may repair any failure except damaged data.
 func (s *Store) failure(op table.Op, err error) error {
 	if _, typed := errors.AsType[*table.UnavailableError](err); err == nil || typed {
 		return err
@@ -238,7 +239,7 @@ func (s *Store) failure(op table.Op, err error) error {
 	return &table.UnavailableError{Op: string(op), Err: err}
 }
 
-// await waits until a commit is durable. If ctx ends earlier, the outcome is unknown.
+// await waits until a commit is durable. If ctx ends before that, the outcome is unknown.
 func (s *Store) await(ctx context.Context, c *commit) error {
 	if c == nil {
 		return nil
@@ -249,12 +250,12 @@ func (s *Store) await(ctx context.Context, c *commit) error {
 	return c.err
 }
 
-// settle waits until all writes that a reader of these slots may have seen are durable.
+// settle waits until all writes that a reader of the slots may have seen are durable.
 func (s *Store) settle(ctx context.Context, slots ...uint32) error {
 	for _, slot := range slots {
 		c := s.commits.pending(slot)
 		err := s.await(ctx, c)
-		if errors.Is(err, disk.ErrStuck) { // the log still works
+		if errors.Is(err, disk.ErrStuck) { // the log still works, so the commit may become durable
 			select {
 			case <-c.done:
 				err = c.err

@@ -41,7 +41,7 @@ func TestStoreUnderStaleReadsKeepsTheContract(t *testing.T) {
 	})
 }
 
-// The contract must find entries that get the attributes of another batch or write.
+// The contract must find entries that get the attributes of another batch or of another write.
 func TestTheContractShowsAttributesOfOthers(t *testing.T) {
 	for name, edit := range map[string]planttest.Edit{
 		"kept after the call": {Old: "space.forget()", New: ""},
@@ -60,7 +60,7 @@ func sorted(it table.Item) table.Item {
 	return it
 }
 
-// A fan-out reads a page of followers with the day of each edge.
+// A fan-out reads pages of followers with the day of each edge.
 func TestAProjectedPageAllocatesNothingForASingleItem(t *testing.T) {
 	s := open(t, t.TempDir(), Options{SweepEvery: -1})
 	items := make([]table.Item, 1000)
@@ -77,7 +77,7 @@ func TestAProjectedPageAllocatesNothingForASingleItem(t *testing.T) {
 		require.Len(t, got, len(items))
 		require.EqualValues(t, 999, got[999].Int("until"))
 	}
-	// Other code allocates meanwhile: the store's own goroutines, and the race detector at random.
+	// Other code allocates at the same time: the store's own goroutines, and the race detector at random.
 	least := math.Inf(1)
 	for range 50 {
 		least = min(least, testing.AllocsPerRun(1, read))
@@ -85,7 +85,7 @@ func TestAProjectedPageAllocatesNothingForASingleItem(t *testing.T) {
 	assert.Less(t, least, 200.0)
 }
 
-// The number counts the items only, whatever the index holds of them.
+// Items counts only the items, whatever hints the index has.
 func TestItemsAreCounted(t *testing.T) {
 	s := open(t, "data", Options{FS: vfs.NewMem()})
 	for i := range 300 {

@@ -13,19 +13,19 @@ import (
 	"fanfare/internal/table"
 )
 
-// The sweep walks over the whole table in parts, with a pause after each part. So its
-// cost is a bounded share of the machine, however large the table is. An expired item
-// stays readable until the sweep deletes it, as on DynamoDB.
+// The sweep walks over the whole table in parts, with a pause after each part. So its cost is a
+// bounded share of the machine for a table of any size. An expired item stays readable until
+// the sweep deletes the item, as on DynamoDB.
 
 const (
-	sweepPart  = 2000 // records
+	sweepPart  = 2000 // number of records
 	sweepPause = 50 * time.Millisecond
-	sweepGroup = 64 // items deleted under their locks at once
+	sweepGroup = 64 // the maximum number of items that are deleted under their locks at once
 	opSweep    = table.Op("sweep")
 )
 
-// Sweep deletes all items whose ttl has passed, and all wrong hints. It returns the
-// number of deleted items. While the clock is in doubt it deletes none, and fails.
+// Sweep deletes all items whose ttl has passed, and all wrong hints. It returns the number of
+// deleted items. While the clock is in doubt, Sweep deletes nothing and returns an error.
 func (s *Store) Sweep(ctx context.Context) (int, error) { return s.sweep(ctx, 0) }
 
 func (s *Store) sweepForever(ctx context.Context, every time.Duration, log *zap.Logger) {
@@ -60,8 +60,7 @@ func (s *Store) sweep(ctx context.Context, pause time.Duration) (int, error) {
 	return deleted, nil
 }
 
-// sweepSome sweeps one part and returns the key at which the next part begins, nil at the
-// end.
+// sweepSome sweeps one part of the table. It returns the key at which the next part begins, nil at the end.
 func (s *Store) sweepSome(ctx context.Context, kind byte, from []byte) (int, []byte, error) {
 	if err := s.enterWrite(ctx, opSweep); err != nil {
 		return 0, nil, err
@@ -82,7 +81,7 @@ func (s *Store) sweepSome(ctx context.Context, kind byte, from []byte) (int, []b
 	return deleted, next, nil
 }
 
-// sweepThese reads the candidates again, under their locks, and deletes each that is
+// sweepThese reads the candidates again, under their locks, and deletes each candidate that is
 // still expired or wrong.
 func (s *Store) sweepThese(ctx context.Context, kind byte, found []candidate) (int, error) {
 	var set lockSet
@@ -100,16 +99,16 @@ func (s *Store) sweepThese(ctx context.Context, kind byte, found []candidate) (i
 	return deleted, st.finish(ctx, func() { s.locks.unlock(&set) }, err)
 }
 
-// sweep stages the deletions.
+// sweep stages the deletions of the candidates.
 func (st *stage) sweep(kind byte, found []candidate, now time.Time) (deleted int, err error) {
 	for _, c := range found {
 		it, _, err := st.store.read(c.key)
 		switch {
-		case st.store.db.Damaged(err) != nil: // it stays
+		case st.store.db.Damaged(err) != nil: // a damaged item stays
 		case err != nil:
 			return 0, err
 		case kind == kindIndex && !hinted(it, c.pk, c.sk):
-			_ = st.batch.Delete(indexKey(c.pk, c.sk, c.key), nil) // cannot fail, see put
+			_ = st.batch.Delete(indexKey(c.pk, c.sk, c.key), nil) // cannot fail, as in put
 		case kind == kindItem && it != nil && table.Expired(*it, now):
 			st.write(c.key, st.store.hash.partition(c.key.PK), it, nil)
 			deleted++
@@ -124,8 +123,7 @@ type candidate struct {
 	pk, sk string
 }
 
-// candidates reads one part of the table. It skips damaged data, which the sweep cannot
-// mend.
+// candidates reads one part of the table. It skips damaged data, which the sweep cannot repair.
 func (s *Store) candidates(kind byte, from []byte) (found []candidate, next []byte, err error) {
 	upper := []byte{kind + 1}
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: upper})
@@ -139,8 +137,8 @@ func (s *Store) candidates(kind byte, from []byte) (found []candidate, next []by
 	return found, next, err
 }
 
-// candidatesOf returns the candidates of one part, the last key that it read, and the
-// key at which the next part begins, nil at the end.
+// candidatesOf returns the candidates of one part, the last key that it read, and the key at
+// which the next part begins, nil at the end.
 func (s *Store) candidatesOf(kind byte, it *pebble.Iterator, last []byte) (found []candidate, _, next []byte) {
 	now := s.now().Unix()
 	n := 0

@@ -54,7 +54,7 @@ func TestSweepDeletesExactlyTheExpired(t *testing.T) {
 	s := open(t, "data", Options{FS: vfs.NewMem(), Now: c.now, SweepEvery: -1})
 	c.second.Store(1000)
 	var items []table.Item
-	for i := range 3 * sweepPart / 2 { // more than a part
+	for i := range 3 * sweepPart / 2 { // more items than a part has
 		items = append(items, expiring(fmt.Sprintf("%05d", i), int64(i%4)*500))
 	}
 	text := table.Item{Key: table.Key{PK: "text", SK: "s"}, Attrs: []table.Attr{{Name: table.AttrTTL, Value: table.S("1")}}}
@@ -91,7 +91,7 @@ func TestSweepRunsByItselfAndEndsWithClose(t *testing.T) {
 	wantUnavailable(t, err, ErrClosed)
 }
 
-// A put outside of the index leaves the hint of the item that it replaces.
+// A batch put without index keys leaves the hint of the item that it replaces.
 func TestWrongHintsDoNotShowAndAreSwept(t *testing.T) {
 	s := open(t, "data", Options{FS: vfs.NewMem(), SweepEvery: -1})
 	key := table.Key{PK: "p", SK: "s"}
@@ -127,7 +127,7 @@ func TestCallsAfterCloseAreUnavailable(t *testing.T) {
 	wantUnavailable(t, err, ErrClosed)
 }
 
-// wantDamaged checks that no caller tries again, and that the store remembers the damage.
+// wantDamaged fails unless err is damage that no caller retries, and the store remembers the damage.
 func wantDamaged(t *testing.T, s *Store, err error) {
 	t.Helper()
 	if _, again := errors.AsType[*table.UnavailableError](err); again || !errors.Is(err, disk.ErrDamaged) || !errors.Is(s.Damage(), disk.ErrDamaged) {
@@ -147,7 +147,8 @@ func TestACorruptItemIsAnError(t *testing.T) {
 	wantDamaged(t, s, err)
 }
 
-// A clock in doubt sweeps nothing: a clock that is a month ahead for some minutes would delete every timeline.
+// While the clock is in doubt, the sweep deletes nothing: a clock that is a month ahead for some minutes would
+// delete every timeline.
 func TestAClockInDoubtSweepsNothing(t *testing.T) {
 	var c clock
 	var wrong atomic.Bool

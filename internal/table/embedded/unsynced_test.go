@@ -35,7 +35,7 @@ func newUnsynced(t *testing.T, items ...table.Item) *unsynced {
 	return s
 }
 
-// shown begins a write, and returns once reads see the change.
+// shown begins a write, and returns once reads see the write.
 func (s *unsynced) shown(t *testing.T, key table.Key, write func(context.Context, table.Store) error) (written chan error) {
 	t.Helper()
 	before, _, err := s.read(key)
@@ -56,7 +56,7 @@ func (s *unsynced) shown(t *testing.T, key table.Key, write func(context.Context
 	return written
 }
 
-// waits fails t if a read is answered before the write that it saw is durable.
+// waits fails if a read is answered before the write that it saw is durable.
 func (s *unsynced) waits(t *testing.T, read, written chan error) {
 	t.Helper()
 	disktest.Until(t, func() bool { return len(read) > 0 || calls("(*Store).settle(") })
@@ -66,13 +66,13 @@ func (s *unsynced) waits(t *testing.T, read, written chan error) {
 	require.NoError(t, <-written)
 }
 
-// calls reports whether a goroutine is in a function of this package.
+// calls reports whether a goroutine is running a function of this package.
 func calls(function string) bool {
 	stacks := make([]byte, 1<<20)
 	return strings.Contains(string(stacks[:runtime.Stack(stacks, true)]), "embedded."+function)
 }
 
-// The read looks at its slot first, and then the write comes.
+// The read checks its slot first, and then the write is made.
 func TestAReadWaitsForAWriteThatItMeets(t *testing.T) {
 	key := table.Key{PK: "p", SK: "s"}
 	item := func(n int64) table.Item {
@@ -95,7 +95,7 @@ func TestAReadWaitsForAWriteThatItMeets(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newUnsynced(t, item(1))
 			for i := range s.recent.shards {
-				s.recent.shards[i].mu.Lock() // the read has looked at its slot when it comes here
+				s.recent.shards[i].mu.Lock() // the read stops at this lock, after the check of its slot
 			}
 			answered := make(chan error, 1)
 			go func() { answered <- read(t.Context(), s.Store) }()
@@ -112,7 +112,7 @@ func TestAReadWaitsForAWriteThatItMeets(t *testing.T) {
 	}
 }
 
-// A write changes a partition of the index. A query of the partition waits for the write.
+// A write changes a partition of the index. A query of that partition waits for the write.
 func TestAQueryOfTheIndexWaitsForEachWrite(t *testing.T) {
 	key := table.Key{PK: "p", SK: "s"}
 	in := func(partition string, n int64) table.Item {
@@ -175,7 +175,7 @@ func TestAQueryOfTheIndexWaitsForEachWrite(t *testing.T) {
 	}
 }
 
-// The tests above must find each read and write that forgets a slot.
+// The tests of this file must find each read and each write that forgets a slot.
 func TestAnAnswerThatIsNotDurableIsFound(t *testing.T) {
 	const folder = "internal/table/embedded/"
 	edits := map[string]planttest.Edit{
@@ -195,7 +195,7 @@ func TestAnAnswerThatIsNotDurableIsFound(t *testing.T) {
 			File: folder + "read.go", Old: "		p.passBy(key)\n		return nil\n", New: "		return nil\n",
 		},
 	}
-	binary := planttest.Build(t, planttest.Overlay(t, planttest.Root(t), slices.Collect(maps.Values(edits)))) // each test meets one of them
+	binary := planttest.Build(t, planttest.Overlay(t, planttest.Root(t), slices.Collect(maps.Values(edits)))) // each test finds one edit
 	for test := range edits {
 		planttest.MustFail(t, binary, test, "not durable", 1)
 	}

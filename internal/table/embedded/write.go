@@ -38,7 +38,7 @@ func (s *Store) Delete(ctx context.Context, in table.DeleteInput) (table.WriteRe
 	return s.single(ctx, table.OpDelete, table.TransactOp{Delete: &in})
 }
 
-// single does one write and returns the new item.
+// single makes one write and returns the new item.
 func (s *Store) single(ctx context.Context, name table.Op, op table.TransactOp) (table.WriteResult, error) {
 	if err := s.enterWrite(ctx, name); err != nil {
 		return table.WriteResult{}, err
@@ -58,7 +58,7 @@ func (s *Store) single(ctx context.Context, name table.Op, op table.TransactOp) 
 		answer = &table.ConditionError{Key: key, Old: old, Units: table.FailedCost(op, old)}
 	default:
 		if after, answer = op.Apply(old); answer == nil {
-			st.write(key, partition, old, after) // stages nothing for a delete of nothing
+			st.write(key, partition, old, after) // stages nothing if an absent item is deleted
 		}
 	}
 	if err := st.finish(ctx, unlock, err, slotOf(partition)); err != nil {
@@ -93,7 +93,7 @@ func (s *Store) Transact(ctx context.Context, in table.TransactInput) (table.Wri
 		st.batch.Reset()
 	}
 	if in.Lazy && err == nil && !st.batch.Empty() {
-		s.commits.apply(st.batch, st.slots) // readers of these slots wait for it
+		s.commits.apply(st.batch, st.slots) // readers of these slots wait for the commit
 		s.locks.unlock(&set)
 		return table.WriteResult{Units: units}, nil
 	}
@@ -103,8 +103,7 @@ func (s *Store) Transact(ctx context.Context, in table.TransactInput) (table.Wri
 	return table.WriteResult{Units: units}, answer
 }
 
-// transact stages all operations. If the transaction fails, answer is the error with the
-// reasons.
+// transact stages all operations. If the transaction fails, answer is the error that has the reasons.
 func (st *stage) transact(ops []table.TransactOp) (units table.Units, answer, err error) {
 	reasons := make([]table.CancelledOp, len(ops))
 	var failed table.Units
@@ -132,7 +131,7 @@ func (st *stage) transact(ops []table.TransactOp) (units table.Units, answer, er
 		if op.Check == nil {
 			st.write(key, st.store.hash.partition(key.PK), old, after)
 		}
-		units = units.Plus(table.TransactCost(old, after)) // a check is a write that changes nothing
+		units = units.Plus(table.TransactCost(old, after)) // a check costs as much as a write that changes nothing
 	}
 	if cancelled {
 		return table.Units{}, &table.CancelledError{Reasons: reasons, Units: failed}, nil
@@ -140,14 +139,14 @@ func (st *stage) transact(ops []table.TransactOp) (units table.Units, answer, er
 	return units, nil, nil
 }
 
-// Bounds of one batch of Pebble: larger ones leave its fast path.
+// These limits bound one batch of Pebble: a larger batch would not use Pebble's fast path.
 const (
 	maxBatchItems = 4096
 	maxBatchBytes = 4 << 20
 )
 
-// BatchWrite implements table.Store. It writes thousands of items in one batch of Pebble.
-// It reads the old item only for a delete and for an item with index keys.
+// BatchWrite implements table.Store. It writes thousands of items in one batch of Pebble. It
+// reads the old item only for a delete and for an item with index keys.
 func (s *Store) BatchWrite(ctx context.Context, writes []table.BatchWrite) (table.WriteResult, error) {
 	var res table.WriteResult
 	space, ok := s.workspaces.Get().(*workspace)
@@ -186,14 +185,14 @@ func (s *Store) BatchWrite(ctx context.Context, writes []table.BatchWrite) (tabl
 			return table.WriteResult{}, s.failure(table.OpBatchWrite, err)
 		}
 	}
-	// A delete that found nothing wrote nothing: it waits for the writes that it saw.
+	// A delete that found no item has written nothing, so it waits for the writes that it saw.
 	if err := s.settle(ctx, space.seen...); err != nil {
 		return table.WriteResult{}, s.failure(table.OpBatchWrite, err)
 	}
 	return res, nil
 }
 
-// batchLen returns how many of the writes fit into one batch of Pebble.
+// batchLen returns the number of writes that fit into one batch of Pebble.
 func (b *workspace) batchLen(writes []table.BatchWrite) int {
 	size := 0
 	for i := range writes {
@@ -248,29 +247,28 @@ func (s *Store) writeBatch(space *workspace, writes []table.BatchWrite, from, to
 	return c, units, nil
 }
 
-// workspace is the memory that a BatchWrite needs in addition to its batch. Calls reuse
-// it; between them it holds no data.
+// workspace is the memory that a BatchWrite needs in addition to its batch. Calls reuse a
+// workspace, and between calls a workspace has no data.
 type workspace struct {
-	keys, partitions []uint64 // hashes
+	keys, partitions []uint64 // hashes of keys and of partitions
 	slots, seen      []uint32
 	last             encodedAttrs
 }
 
-// encodedAttrs are attributes as they are stored. All entries of one post have the same
-// attributes, so these are encoded once.
+// encodedAttrs has attributes in their stored form. All entries of one post have the same
+// attributes, so the attributes are encoded once.
 type encodedAttrs struct {
 	attrs []table.Attr
 	value []byte
-	size  int // billed, with an empty key
-	// blind reports whether a put of the attributes needs no read of the item that it
-	// replaces.
+	size  int // the billed size of an item with these attributes and an empty key
+	// blind reports whether a put of the attributes need not read the item that it replaces.
 	blind bool
 }
 
-// sizeWith is the billed size of an item with these attributes.
+// sizeWith returns the billed size of an item with these attributes and the key k.
 func (e *encodedAttrs) sizeWith(k table.Key) int { return e.size + len(k.PK) + len(k.SK) }
 
-// encoded returns attrs as they are stored, until the next call.
+// encoded returns attrs in their stored form. The result is valid until the next call of encoded.
 func (b *workspace) encoded(attrs []table.Attr) *encodedAttrs {
 	e := &b.last
 	if same := len(attrs) > 0 && len(attrs) == len(e.attrs) && &attrs[0] == &e.attrs[0]; !same {
@@ -280,10 +278,10 @@ func (b *workspace) encoded(attrs []table.Attr) *encodedAttrs {
 	return e
 }
 
-// forget forgets the attributes: their owner may change them after the call.
+// forget drops the attributes, because their owner may change them after the call.
 func (b *workspace) forget() { b.last = encodedAttrs{value: b.last.value[:0]} }
 
-// prepare hashes all keys. It refuses invalid writes and two writes of one key.
+// prepare computes the hashes of all keys. It returns an error for invalid writes, and for two writes of one key.
 func (b *workspace) prepare(h hashes, writes []table.BatchWrite) error {
 	if err := table.ValidateBatch(writes); err != nil {
 		return err
@@ -303,9 +301,9 @@ type stage struct {
 	slots []uint32
 }
 
-// finish commits the batch, releases the caller's locks and waits until the batch is
-// durable. If err is set or nothing is staged, it drops the batch and waits only for
-// the writes that the caller has seen.
+// finish commits the batch, releases the caller's locks and waits until the batch is durable.
+// If err is set or nothing is staged, finish drops the batch, and waits only for the writes
+// that the caller has seen.
 func (st *stage) finish(ctx context.Context, unlock func(), err error, seen ...uint32) error {
 	if err == nil && !st.batch.Empty() {
 		c := st.store.commits.apply(st.batch, st.slots)
@@ -327,12 +325,12 @@ func (st *stage) drop(err error) error {
 	return err
 }
 
-// set stages an item, given by its key and its attributes as they are stored.
+// set stages an item with a key and with attributes in their stored form.
 func (st *stage) set(key table.Key, value []byte) {
 	op := st.batch.SetDeferred(keyLen(key), len(value))
 	appendKey(op.Key[:0], key)
 	copy(op.Value, value)
-	_ = op.Finish() // as below
+	_ = op.Finish() // cannot fail, as in put
 }
 
 // put stages an item without a hint.
@@ -340,11 +338,11 @@ func (st *stage) put(it *table.Item) {
 	op := st.batch.SetDeferred(keyLen(it.Key), valueLen(it.Attrs))
 	appendKey(op.Key[:0], it.Key)
 	appendValue(op.Value[:0], it.Attrs)
-	_ = op.Finish() // fails only in a batch with an index of its own
+	_ = op.Finish() // fails only for an indexed batch
 }
 
-// write stages the change of an item from old to after, nil for absent, and of its
-// hint.
+// write stages the change of an item from old to after, nil for an absent item. It also stages
+// the change of the item's hint.
 func (st *stage) write(key table.Key, partition uint64, old, after *table.Item) {
 	if old == nil && after == nil {
 		return
@@ -353,7 +351,7 @@ func (st *stage) write(key table.Key, partition uint64, old, after *table.Item) 
 	if after != nil {
 		st.put(after)
 	} else {
-		_ = st.batch.Delete(appendKey(nil, key), nil) // as above
+		_ = st.batch.Delete(appendKey(nil, key), nil) // cannot fail, as in put
 	}
 	was, is := table.InIndex(old), table.InIndex(after)
 	stays := was && is && hinted(after, old.Str(table.AttrGSI1PK), old.Str(table.AttrGSI1SK))
@@ -369,7 +367,7 @@ func (st *stage) write(key table.Key, partition uint64, old, after *table.Item) 
 	}
 }
 
-// addSlot makes readers of an index partition wait for the commit as well.
+// addSlot makes readers of an index partition wait for the commit, too.
 func (st *stage) addSlot(pk string) {
 	st.slots = append(st.slots, slotOf(st.store.hash.partition(pk)))
 }

@@ -46,8 +46,8 @@ func batchTests() []test {
 			equal(t, "old item", conditionFailed(t, err).Old, &it)
 		}},
 		{"WriteTakesAttributesAsTheyAreNow", func(t *testing.T, s *suite) {
-			// The entries of a post share the memory of their attributes, and its owner may
-			// change it after a call.
+			// The entries of a post share the memory of their attributes, and the owner of the
+			// attributes may change them after a call.
 			pk := s.partition()
 			shared := []table.Attr{num("n", 0), num("m", 0)}
 			var want []table.Item
@@ -62,7 +62,7 @@ func batchTests() []test {
 				require.NoError(t, err)
 				s.units(t, "units of the batch", res.Units, table.Units{Write: float64(len(writes))})
 			}
-			for i := range int64(20) { // a backend may lose it by chance, too
+			for i := range int64(20) { // a backend may also lose an attribute by chance
 				shared[0].Value = table.N(i)
 				write(shared, shared)
 			}
@@ -94,7 +94,7 @@ func batchTests() []test {
 			}
 		}},
 		{"GetOfLargeItemsReadsThemAll", func(t *testing.T, s *suite) {
-			// These exceed the 16 MB of one answer, so some are left unprocessed.
+			// These items exceed the 16 MB of one answer, so some items are left unprocessed.
 			pk := s.partition()
 			var want []table.Item
 			var keys []table.Key

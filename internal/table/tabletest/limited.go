@@ -12,10 +12,10 @@ import (
 	"fanfare/internal/table"
 )
 
-// Kind is a kind of capacity. A table has a limit for each.
+// Kind is a kind of capacity. A table may have a limit for each kind.
 type Kind int
 
-// These are the kinds of capacity. The index has a capacity of its own, which belongs to no other kind.
+// These are the kinds of capacity. The index has its own capacity, which belongs to no other kind.
 const (
 	Writes Kind = iota
 	Reads
@@ -24,30 +24,31 @@ const (
 	kinds
 )
 
-// Limited is a table with a limit of write units a second, and with a second's units in reserve. SetLimit
-// limits further kinds of capacity, and each partition may have a limit, too. Each request takes 5 ms. A
-// request is refused when no unit is left, and is retried and given up as in package dynamo. A full index
-// refuses the writes of the table that change it.
+// Limited is a table with a limit of write units a second, and with the units of one second in reserve.
+// SetLimit limits further kinds of capacity, and each partition may have a limit, too. Each request takes
+// 5 ms. A request is refused when no unit is left, and is retried and given up as in package dynamo. If
+// the index has no units left, writes of the table that change the index are refused.
 type Limited struct {
 	table.Store
 
 	mu    sync.Mutex
 	all   [kinds]bucket
 	used  [kinds]Usage
-	each  float64 // of a partition, 0 for no limit
+	each  float64 // the limit of a partition, 0 for no limit
 	parts map[string]*bucket
-	// refusals is how often a write was refused.
+	// refusals is the number of refused requests that write.
 	refusals int
 }
 
-// Usage is the use of one kind of capacity. Tries and Refused count each try: reads by request, and
-// writes by item. A write of the table that changes the index counts for both kinds.
+// Usage is the use of one kind of capacity. Tries and Refused count each try. Reads count by
+// request, and writes count by item. A write of the table that changes the index counts for both
+// kinds.
 type Usage struct {
 	Units          float64
 	Tries, Refused int
 }
 
-// bucket has the units of a second at most, or its reserve if that is larger. An open
+// bucket has at most the units of one second, or its reserve if the reserve is larger. An open
 // bucket has no limit.
 type bucket struct {
 	rate, left, reserve float64
@@ -61,7 +62,7 @@ func (b *bucket) has(now time.Time) bool {
 	return b.left > 0 || b.open
 }
 
-// NewLimited returns s with a limit of writes, and no other limit.
+// NewLimited returns a table on s with a limit of writes, and no other limit.
 func NewLimited(s table.Store, unitsPerSecond float64) *Limited {
 	l := &Limited{Store: s, parts: make(map[string]*bucket)}
 	for k := range l.all {
@@ -71,7 +72,8 @@ func NewLimited(s table.Store, unitsPerSecond float64) *Limited {
 	return l
 }
 
-// SetLimit changes a limit, and the units in reserve if these are more than a second's.
+// SetLimit changes the limit of a kind. reserve is the number of units in reserve, if it is
+// larger than the units of one second.
 func (l *Limited) SetLimit(k Kind, unitsPerSecond, reserve float64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,36 +86,35 @@ func (l *Limited) SetLimit(k Kind, unitsPerSecond, reserve float64) {
 	b.rate, b.reserve, b.left, b.open = unitsPerSecond, reserve, min(b.left, most), false
 }
 
-// SetPartitionLimit gives each partition a limit.
+// SetPartitionLimit sets the limit of each partition.
 func (l *Limited) SetPartitionLimit(unitsPerSecond float64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.each = unitsPerSecond
 }
 
-// Refusals returns how often a write was refused.
+// Refusals returns the number of refused requests that write.
 func (l *Limited) Refusals() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.refusals
 }
 
-// Used returns the use of a kind so far.
+// Used returns the use of a kind of capacity so far.
 func (l *Limited) Used(k Kind) Usage {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.used[k]
 }
 
-// spend takes the units of a request that was done. It may take more units than the
-// bucket has.
+// spend subtracts the units of a request that was made. It may subtract more units than the bucket has.
 func (l *Limited) spend(k Kind, units float64) {
 	l.all[k].left -= units
 	l.used[k].Units += units
 }
 
-// write does the writes for which there is capacity, and returns the refused ones. If whole is set,
-// it does all or none.
+// write makes the writes for which there is capacity, and returns the refused writes. If whole is
+// set, it makes all writes or none.
 func (l *Limited) write(ops []table.TransactOp, whole bool, do func(taken []int) (table.WriteResult, error)) (refused []int, res table.WriteResult, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -143,7 +144,7 @@ func (l *Limited) write(ops []table.TransactOp, whole bool, do func(taken []int)
 		return refused, res, nil
 	}
 	if res, err = do(taken); err != nil {
-		inIndex = 0 // a condition that did not hold costs nothing there
+		inIndex = 0 // a failed write costs nothing in the index
 	}
 	units := table.Billed(res, err).Write
 	l.spend(Writes, units-inIndex)
@@ -156,7 +157,7 @@ func (l *Limited) write(ops []table.TransactOp, whole bool, do func(taken []int)
 	return refused, res, err
 }
 
-// indexUnits returns the index's part of the units of a write.
+// indexUnits returns the index's share of the units of a write.
 func (l *Limited) indexUnits(op table.TransactOp) float64 {
 	if l.all[IndexWrites].open {
 		return 0
@@ -166,10 +167,10 @@ func (l *Limited) indexUnits(op table.TransactOp) float64 {
 		return 0
 	}
 	after, err := op.Apply(old.Item)
-	if err != nil { // the write fails for the same cause
+	if err != nil { // the write will fail with the same error
 		return 0
 	}
-	// In a transaction the table's share costs twice, and the index's does not.
+	// In a transaction the table's share costs twice as much, and the index's share does not.
 	return 2*table.WriteCost(old.Item, after).Write - table.TransactCost(old.Item, after).Write
 }
 
@@ -180,7 +181,7 @@ func (l *Limited) part(pk string, now time.Time) *bucket {
 	return l.parts[pk]
 }
 
-// admit waits until a read may be done. Like package dynamo it gives up after some tries.
+// admit waits until a read has capacity. Like package dynamo it gives up after some tries.
 func (l *Limited) admit(ctx context.Context, op table.Op, k Kind, attempts int) error {
 	for attempt := range attempts {
 		if err := wait(ctx, op, attempt); err != nil {
@@ -200,7 +201,7 @@ func (l *Limited) admit(ctx context.Context, op table.Op, k Kind, attempts int) 
 	return &table.UnavailableError{Op: string(op), Err: errLimited, Reason: table.ShortUnknown}
 }
 
-// read counts the units of a read that was done.
+// read counts the units of a read that was made.
 func (l *Limited) read(k Kind, units table.Units) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -211,7 +212,7 @@ var errLimited = errors.New("throttled")
 
 const singleAttempts, batchAttempts = 4, 6
 
-// wait takes the time of a request.
+// wait waits for the time that a request takes.
 func wait(ctx context.Context, op table.Op, attempt int) error {
 	select {
 	case <-time.After(5*time.Millisecond + time.Duration(attempt)*rand.N(50*time.Millisecond)):
@@ -231,7 +232,7 @@ func (l *Limited) Get(ctx context.Context, in table.GetInput) (table.GetResult, 
 	return res, err
 }
 
-// BatchGet implements table.Store. One of its requests is refused as a whole.
+// BatchGet implements table.Store. Each of its requests is refused as a whole or not at all.
 func (l *Limited) BatchGet(ctx context.Context, in table.BatchGetInput) (all table.BatchGetResult, err error) {
 	for keys := range slices.Chunk(in.Keys, table.MaxBatchGet) {
 		if err := l.admit(ctx, table.OpBatchGet, Reads, batchAttempts); err != nil {
@@ -273,7 +274,7 @@ func (l *Limited) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page
 	}
 }
 
-// single does a write of one item.
+// single makes a write of one item.
 func (l *Limited) single(ctx context.Context, op table.Op, w table.TransactOp, do func() (table.WriteResult, error)) (table.WriteResult, error) {
 	var before []string
 	for attempt := range singleAttempts {
@@ -306,7 +307,7 @@ func (l *Limited) Delete(ctx context.Context, in table.DeleteInput) (table.Write
 }
 
 // Transact implements table.Store. Like DynamoDB it cancels a transaction for lack of capacity,
-// and names the operations that it refused.
+// and names the operations that were refused.
 func (l *Limited) Transact(ctx context.Context, in table.TransactInput) (table.WriteResult, error) {
 	if err := wait(ctx, table.OpTransact, 0); err != nil {
 		return table.WriteResult{}, err
@@ -336,7 +337,7 @@ func (l *Limited) BatchWrite(ctx context.Context, writes []table.BatchWrite) (al
 	return all, nil
 }
 
-// batch does one request's writes, and sends refused writes again.
+// batch makes the writes of one request, and sends refused writes again.
 func (l *Limited) batch(ctx context.Context, left []table.BatchWrite) (all table.WriteResult, err error) {
 	for attempt := 0; attempt < batchAttempts; attempt++ {
 		if err := wait(ctx, table.OpBatchWrite, attempt); err != nil {

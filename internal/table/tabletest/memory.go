@@ -12,17 +12,17 @@ import (
 	"fanfare/internal/table"
 )
 
-// Memory is a table in memory. Backends are compared with it, and tests of the domain
-// use it because it is fast. It is as strict as DynamoDB, its index is always up to
-// date, and it deletes nothing by ttl.
+// Memory is a table in memory. The suite compares backends with Memory, and tests of the domain
+// use Memory because it is fast. It is as strict as DynamoDB, its index is always up to date,
+// and it deletes no expired items.
 type Memory struct {
 	mu    sync.Mutex
 	items map[table.Key]table.Item
-	// base and index hold the sort order of each partition.
+	// base and index have the rows of each partition in order.
 	base, index map[string][]row
 }
 
-// row is the place of an item in a partition, of the table or of the index.
+// row is an item's position in a partition of the table or of the index.
 type row struct {
 	sk  string // SK, or GSI1SK in the index
 	key table.Key
@@ -41,7 +41,7 @@ func NewMemory() *Memory {
 	}
 }
 
-// pageBytes is the size of a page, as in DynamoDB, if the caller names none.
+// pageBytes is the size of a page if the caller names no size, as in DynamoDB.
 const pageBytes = 1 << 20
 
 // Get implements table.Store.
@@ -118,7 +118,7 @@ func (m *Memory) page(q table.Query, last *row) (table.Page, *row) {
 		}
 		return rows[i]
 	}
-	first := sort.Search(len(rows), func(i int) bool { // so that a page far behind costs no more than the first
+	first := sort.Search(len(rows), func(i int) bool { // a binary search, so that each page costs the same
 		return begun(q, nth(i).sk) && (last == nil || later(q.Descending, nth(i).compare(*last)))
 	})
 	for i := first; i < len(rows) && !ended(q, nth(i).sk); i++ {
@@ -166,7 +166,7 @@ func (m *Memory) Scan(ctx context.Context, in table.ScanInput) (table.ScanPage, 
 	return page, nil
 }
 
-// begun reports whether sk is not before the range of q, in reading order.
+// begun reports whether sk is in the range of q or after it, in reading order.
 func begun(q table.Query, sk string) bool {
 	if q.After != "" && !later(q.Descending, cmp.Compare(sk, q.After)) {
 		return false
@@ -179,7 +179,7 @@ func ended(q table.Query, sk string) bool {
 	return q.Descending && sk < q.Low || !q.Descending && q.High != "" && sk > q.High
 }
 
-// later reports whether a comparison's outcome means "later in reading order".
+// later reports whether the result c of a comparison means "later in reading order".
 func later(descending bool, c int) bool {
 	if descending {
 		return c < 0
@@ -286,7 +286,7 @@ func (m *Memory) Transact(ctx context.Context, in table.TransactInput) (table.Wr
 	return res, nil
 }
 
-// begin returns the reason why a call cannot start, or nil.
+// begin returns the reason why a call cannot start, nil if the call can start.
 func begin(ctx context.Context, invalid error) error {
 	if invalid != nil {
 		return invalid

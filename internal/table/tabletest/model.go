@@ -28,8 +28,7 @@ func modelTests() []test {
 	}
 }
 
-// model runs operations on a backend and on the reference, in partitions whose
-// names begin with prefix.
+// model makes the same operations on a backend and on the reference, in partitions whose names begin with prefix.
 type model struct {
 	*suite
 	want   *Memory
@@ -139,7 +138,7 @@ func (m *model) transactOp(p part, returnNew bool) table.TransactOp {
 	return table.TransactOp{Update: in}
 }
 
-// do runs one operation on the backend and on the reference, and compares the answers.
+// do makes one operation on the backend and on the reference, and compares the answers.
 func (m *model) do(t *rapid.T, o op) {
 	ctx := t.Context()
 	run := func(s table.Store) (table.WriteResult, error) {
@@ -168,7 +167,7 @@ func (m *model) do(t *rapid.T, o op) {
 	want, wantErr := run(m.want)
 	require.Equalf(t, showError(wantErr), showError(gotErr), "%+v:\n got", o)
 	require.Equalf(t, show(want.Item), show(got.Item), "%+v", o)
-	// A backend may bill a batch without a read of the items that it replaces.
+	// A backend may compute the units of a batch without a read of the replaced items.
 	if o.Kind != "batch" && m.opts.approximateUnits == "" && got.Units != want.Units {
 		t.Fatalf("%+v: units = %+v, want %+v", o, got.Units, want.Units)
 	}
@@ -207,8 +206,7 @@ func showError(err error) string {
 	return err.Error()
 }
 
-// compare compares all items of the backend and of the reference, in the table and in the
-// index.
+// compare compares all items of the backend with all items of the reference, in the table and in the index.
 func (m *model) compare(t *rapid.T) {
 	for _, descending := range []bool{false, true} {
 		for i := range 2 {
@@ -228,7 +226,7 @@ func (m *model) diff(t *rapid.T, q table.Query) string {
 	require.NoErrorf(t, err, "Query(%+v)", q)
 	want, _, err := table.Collect(m.want.Query(t.Context(), q), 0)
 	require.NoErrorf(t, err, "Query(%+v) of the reference", q)
-	if q.Index { // DynamoDB does not order the items of one index sort key
+	if q.Index { // DynamoDB does not order items with the same sort key of the index
 		sortByKey(got)
 		sortByKey(want)
 	}

@@ -82,7 +82,7 @@ func queryTests() []test {
 			for page, err := range s.Query(t.Context(), table.Query{PK: pk, PageSize: 1, Consistent: true}) {
 				require.NoError(t, err)
 				if got = append(got, page.Items...); len(got) == 1 {
-					// The reader may write between pages, because no lock is held.
+					// The reader may write between pages, because the query holds no lock.
 					s.put(t, letters(pk, "bb")[1], item(table.Key{PK: pk, SK: "bz"}, str("v", "bz")))
 				}
 			}
@@ -144,7 +144,7 @@ func queryTests() []test {
 			} {
 				assert.Equalf(t, tt.want, ends(tt.q), "%+v ends with", tt.q)
 			}
-			// Only some backends know that a page at the end is the last one.
+			// Only some backends know that a page that ends with the last item is the last page.
 			if got := ends(table.Query{PageSize: 7}); got != "" && got != "g" {
 				t.Errorf("a page of all items ends with %q", got)
 			}
@@ -203,7 +203,7 @@ type rangeRow struct {
 	want string
 }
 
-// ranges are queries over the sort keys b d f h j.
+// ranges returns queries over the sort keys b d f h j.
 func ranges() []rangeRow {
 	return []rangeRow{
 		{table.Query{}, "bdfhj"},
@@ -229,7 +229,7 @@ func ranges() []rangeRow {
 		{table.Query{Low: "d", High: "h", After: "d", Descending: true}, ""},
 		{table.Query{Low: "d", High: "h", After: "h"}, ""},
 		{table.Query{Low: "d", High: "h", After: "h", Descending: true}, "fd"},
-		// If After is outside of the bounds, the read starts at the bound or is empty.
+		// If After is outside the bounds, the read starts at the bound or returns nothing.
 		{table.Query{Low: "d", High: "h", After: "a"}, "dfh"},
 		{table.Query{Low: "d", High: "h", After: "z"}, ""},
 		{table.Query{Low: "d", High: "h", After: "z", Descending: true}, "hfd"},
@@ -239,7 +239,7 @@ func ranges() []rangeRow {
 	}
 }
 
-// letters makes one item for each letter, in their order.
+// letters returns one item for each letter, in the order of the letters.
 func letters(pk, letters string) []table.Item {
 	items := []table.Item{}
 	for _, l := range letters {
@@ -298,8 +298,7 @@ func indexTests() []test {
 			s.eventualItems(t, table.Query{Index: true, PK: gsi},
 				[]table.Item{item(a, indexed(gsi, "a")...), item(b, indexed(gsi, "b")...), item(c, indexed(gsi, "c")...)})
 
-			// A put without index keys and a delete remove items from the index, in any
-			// kind of write.
+			// A put without index keys and a delete remove items from the index, in any kind of write.
 			bare := item(a)
 			_, err := s.BatchWrite(t.Context(), []table.BatchWrite{{Put: &bare}, {Delete: b}})
 			require.NoError(t, err)
@@ -317,8 +316,7 @@ func indexTests() []test {
 			indexLetters := func(letters string) []table.Item {
 				items := []table.Item{}
 				for _, l := range letters {
-					// The order of the items in the table differs from their order in the
-					// index.
+					// The order of the items in the table differs from their order in the index.
 					key := table.Key{PK: fmt.Sprintf("%s#%d", pk, 'z'-l), SK: "s"}
 					items = append(items, item(key, append(indexed(gsi, string(l)), str("v", string(l)))...))
 				}

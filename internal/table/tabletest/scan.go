@@ -64,8 +64,7 @@ func scanTests() []test {
 	}
 }
 
-// scanned walks over the whole table and returns the items of the wanted keys, in the order
-// of keys.
+// scanned walks over the whole table and returns the items with the wanted keys, in the order of the keys.
 func (s *suite) scanned(t *testing.T, wanted map[table.Key]bool) []table.Item {
 	t.Helper()
 	var got []table.Item

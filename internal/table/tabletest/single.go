@@ -122,7 +122,7 @@ func singleTests() []test {
 			pk := s.partition()
 			var want []table.Item
 			for _, text := range texts() {
-				// The text is a value, and a part of both keys and of an attribute's name.
+				// The text is a value, and also a part of both keys and of an attribute's name.
 				it := item(table.Key{PK: pk, SK: "s" + text}, str("v", text), str("empty", ""))
 				want = append(want, it)
 				s.put(t, it, item(table.Key{PK: pk + text, SK: "s"}, str("n"+text, text)))
@@ -200,7 +200,7 @@ func singleTests() []test {
 	}
 }
 
-// texts are strings that a layer may corrupt.
+// texts returns strings that some layer may corrupt.
 func texts() []string {
 	return []string{
 		"plain", "ünïcödé", "emoji 👩‍👩‍👧‍👦 🏳️‍🌈", "مرحبا بالعالم \u202e", "NUL\x00NUL", "\x00", "\x00é",
@@ -291,8 +291,8 @@ type conditionRow struct {
 	holds bool
 }
 
-// conditions returns each kind of condition, with states for which it holds and states
-// for which it does not. A nil old is an absent item.
+// conditions returns each kind of condition, with states in which the condition holds and
+// states in which it does not hold. A nil old stands for an absent item.
 func conditions() []conditionRow {
 	there := []table.Attr{num("n", 5), str("s", "m"), str("empty", "")}
 	n, S := table.N, table.S

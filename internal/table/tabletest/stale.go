@@ -11,11 +11,11 @@ import (
 	"fanfare/internal/table"
 )
 
-// Stale wraps s so that eventually consistent reads and reads of the index are often out
-// of date. Each write keeps the former version of its items, and the seed chooses the
-// later reads that see it. Consistent reads, writes and conditions go to s unchanged.
-// Stale knows only the writes that go through it. After a few stale answers an item is
-// fresh again, so a caller that repeats its read succeeds.
+// Stale wraps s so that eventually consistent reads and reads of the index are often stale.
+// Each write keeps the previous version of its items, and the seed decides which later reads
+// get that version. Consistent reads, writes and conditions go to s unchanged. Stale knows only
+// the writes that go through it. After a few stale answers, reads of an item are up to date
+// again, so a caller that repeats its read succeeds.
 func Stale(s table.Store, seed uint64) table.Store {
 	return &stale{Store: s, rng: rand.New(rand.NewPCG(seed, seed)), former: make(map[table.Key]*version)}
 }
@@ -28,17 +28,17 @@ type stale struct {
 	former map[table.Key]*version
 }
 
-// version is an item before a write, with the number of reads that will still see it.
+// version is an item before a write, with the number of reads that may still get this version.
 type version struct {
 	item *table.Item
 	left int
 }
 
-// maxStaleAnswers is the most reads that may miss one write.
+// maxStaleAnswers is the maximum number of reads that may miss one write.
 const maxStaleAnswers = 3
 
-// keep stores items as they are before a write. Sometimes it leaves an older version that
-// reads still see, so that a read may miss several writes at once.
+// keep stores the versions of items before a write. Sometimes it leaves an older version in
+// place, so that a read may miss several writes at once.
 func (s *stale) keep(ctx context.Context, keys ...table.Key) error {
 	before, err := s.Store.BatchGet(ctx, table.BatchGetInput{Keys: keys, Consistent: true})
 	if err != nil {
@@ -58,7 +58,7 @@ func (s *stale) keep(ctx context.Context, keys ...table.Key) error {
 	return nil
 }
 
-// serve returns the former version of an item if this read is to be stale.
+// serve returns the previous version of an item, and true if this read gets that version.
 func (s *stale) serve(key table.Key) (*table.Item, bool) {
 	v := s.former[key]
 	if v == nil || s.rng.IntN(4) == 0 {
@@ -117,7 +117,7 @@ func (s *stale) BatchGet(ctx context.Context, in table.BatchGetInput) (table.Bat
 	return res, nil
 }
 
-// Query answers from a table in memory that has the partition's items or former ones.
+// Query answers from a table in memory that has the partition's items, some in a previous version.
 func (s *stale) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page, error] {
 	if q.Consistent {
 		return s.Store.Query(ctx, q)
@@ -148,7 +148,7 @@ func (s *stale) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page, 
 	}
 }
 
-// Scan may show former versions of the items of a page, or miss new ones.
+// Scan may return previous versions of the items of a page, or miss new items.
 func (s *stale) Scan(ctx context.Context, in table.ScanInput) (table.ScanPage, error) {
 	page, err := s.Store.Scan(ctx, in)
 	if err != nil {
@@ -170,8 +170,8 @@ func (s *stale) Scan(ctx context.Context, in table.ScanInput) (table.ScanPage, e
 	return page, nil
 }
 
-// formerOf lists, in order, the keys of the items that are in a view of a partition, or
-// were in it earlier.
+// formerOf returns, in order, the keys of the items that are in a view of a partition, or that
+// were in the view earlier.
 func (s *stale) formerOf(q table.Query, view *Memory) []table.Key {
 	var keys []table.Key
 	for key, v := range s.former {

@@ -1,12 +1,12 @@
-// Package tabletest is the contract of package table as one suite that every backend
-// passes. It has a reference table in memory (Memory) and a wrapper that gives stale
-// answers where the contract allows them (Stale), because emulators and embedded
-// engines hide the staleness of production.
+// Package tabletest has the contract of package table as one suite that every backend has to
+// pass. It also has a reference table in memory (Memory), and a wrapper that gives stale
+// answers where the contract allows them (Stale), because emulators and embedded engines hide
+// the staleness of production.
 //
-// The suite makes few calls, because emulators of DynamoDB do only some hundred a second.
-// Its partitions have names of their own, so that one table can serve many runs. It must
-// never expect an eventually consistent answer to be fresh: it reads consistently, or
-// until the answer is right.
+// The suite makes few calls, because emulators of DynamoDB handle only some hundred calls a
+// second. The names of its partitions are unique, so that one table can serve many runs. The
+// suite must never expect an eventually consistent answer to be up to date: it reads
+// consistently, or repeats a read until the answer is right.
 package tabletest
 
 import (
@@ -28,7 +28,7 @@ import (
 	"fanfare/internal/table"
 )
 
-// Option is a way in which a backend differs from the contract.
+// Option is one way in which a backend differs from the contract.
 type Option func(*options)
 
 type options struct {
@@ -36,13 +36,13 @@ type options struct {
 }
 
 // ApproximateUnits is for a backend whose capacity units do not follow DynamoDB's rules
-// exactly, for the given reason. The suite then only checks that there are units.
+// exactly, for a reason. The suite then checks only that there are units.
 func ApproximateUnits(reason string) Option {
 	return func(o *options) { o.approximateUnits = reason }
 }
 
-// BillsProjection is for a backend that bills a projected read by the size of its answer
-// and not of the items, for the given reason.
+// BillsProjection is for a backend that bills a projected read by the size of the answer
+// instead of the size of the items, for a reason.
 func BillsProjection(reason string) Option {
 	return func(o *options) { o.billsProjection = reason }
 }
@@ -64,7 +64,7 @@ func Run(t *testing.T, open func(t *testing.T) table.Store, opts ...Option) {
 		name  string
 		tests []test
 	}{
-		{"Scan", scanTests()}, // first: a walk over the items of all other tests takes minutes on an emulator
+		{"Scan", scanTests()}, // first, because a scan of the items of all other tests takes minutes on an emulator
 		{"Single", singleTests()},
 		{"Conditions", conditionTests()},
 		{"Batch", batchTests()},
@@ -89,7 +89,7 @@ type test struct {
 	run  func(t *testing.T, s *suite)
 }
 
-// suite is one run against one store.
+// suite is one run of the suite against one store.
 type suite struct {
 	table.Store
 	opts options
@@ -114,7 +114,7 @@ func indexed(pk, sk string) []table.Attr {
 	return []table.Attr{str(table.AttrGSI1PK, pk), str(table.AttrGSI1SK, sk)}
 }
 
-// sized returns an item of exactly n bytes by the size rules.
+// sized returns an item whose size is n bytes by the size rules.
 func sized(key table.Key, n int, attrs ...table.Attr) table.Item {
 	it := item(key, append([]table.Attr{str("pad", "")}, attrs...)...)
 	it.Attrs[0] = str("pad", strings.Repeat("x", n-table.Size(it)))
@@ -140,7 +140,7 @@ func (s *suite) putAll(t *testing.T, items ...table.Item) {
 	require.NoError(t, err)
 }
 
-// read returns the item as a consistent read sees it, nil if there is none.
+// read returns the item that a consistent read finds, nil if there is no item.
 func (s *suite) read(t *testing.T, key table.Key) *table.Item {
 	t.Helper()
 	res, err := s.Get(t.Context(), table.GetInput{Key: key, Consistent: true})
@@ -148,13 +148,13 @@ func (s *suite) read(t *testing.T, key table.Key) *table.Item {
 	return res.Item
 }
 
-// holds fails unless the table holds exactly want.
+// holds fails unless the stored item with want's key equals want.
 func (s *suite) holds(t *testing.T, want table.Item) {
 	t.Helper()
 	equal(t, "stored item", s.read(t, want.Key), &want)
 }
 
-// lacks fails if the table holds an item of key.
+// lacks fails if the table has an item with the key.
 func (s *suite) lacks(t *testing.T, key table.Key) {
 	t.Helper()
 	equal(t, "stored item", s.read(t, key), nil)
@@ -236,7 +236,7 @@ func cancelled(t *testing.T, err error) *table.CancelledError {
 	return failed
 }
 
-// query reads a query to its end.
+// query returns all items of a query.
 func (s *suite) query(t *testing.T, q table.Query) []table.Item {
 	t.Helper()
 	items, _, err := table.Collect(s.Query(t.Context(), q), 0)
@@ -244,7 +244,7 @@ func (s *suite) query(t *testing.T, q table.Query) []table.Item {
 	return items
 }
 
-// eventually calls try until it returns "". That takes a while if the index or a read is
+// eventually calls try until try returns "". The wait is not short if the index or a read is
 // eventually consistent.
 func eventually(t waiter, try func() string) {
 	t.Helper()
@@ -265,7 +265,7 @@ func eventually(t waiter, try func() string) {
 	}
 }
 
-// waiter is a *testing.T or a *rapid.T.
+// waiter is implemented by *testing.T and *rapid.T.
 type waiter interface {
 	Helper()
 	Context() context.Context

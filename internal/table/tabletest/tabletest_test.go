@@ -23,7 +23,7 @@ func TestStaleKeepsTheContractOfConsistentReads(t *testing.T) {
 	}
 }
 
-// A wrapper whose answers are never stale would prove nothing.
+// Stale must sometimes give stale answers: otherwise it would prove nothing.
 func TestStaleServesFormerVersions(t *testing.T) {
 	old, now := "old", "now"
 	reads := map[string]func(s table.Store, key table.Key) (string, error){

@@ -96,7 +96,7 @@ func transactTests() []test {
 			s.transact(t, ops...)
 			equalItems(t, "items", s.query(t, table.Query{PK: pk, Consistent: true}), want)
 
-			// The failure of the last of a hundred operations fails all of them.
+			// If the last of a hundred operations fails, all operations fail.
 			pk = s.partition()
 			ops = ops[:0]
 			for i := range table.MaxTransact - 1 {
@@ -186,8 +186,8 @@ func concurrencyTests() []test {
 			}
 			together(t, 4, func(who int) error {
 				for i := range 6 {
-					// Each call moves a debt of 1 from one account to the next, in either
-					// order, and counts the move.
+					// Each call moves a debt of 1 from one account to the next account, in
+					// either order, and counts the move.
 					from, to := account(who+i), account(who+i+1)
 					ops := []table.TransactOp{
 						{Update: &table.UpdateInput{Key: from, Add: []table.Attr{num("n", 1)}, If: table.Less{Name: "n", Value: table.N(0)}}},
@@ -213,8 +213,8 @@ func concurrencyTests() []test {
 			}
 		}},
 		{"BatchesAndConditionsOnOneKeyAreSerial", func(t *testing.T, s *suite) {
-			// A batch overwrites a counter while concurrent calls raise it. Each raise
-			// must start from the value of the batch or of another raise.
+			// A batch overwrites a counter while concurrent calls raise the counter. Each raise
+			// must start from the value of the batch or from the result of another raise.
 			key := s.key()
 			s.put(t, item(key, num("n", 0)))
 			together(t, 3, func(who int) error {
@@ -243,7 +243,7 @@ func concurrencyTests() []test {
 	}
 }
 
-// together runs n calls at the same time and fails with their errors.
+// together makes n calls at the same time, and fails with their errors.
 func together(t *testing.T, n int, call func(who int) error) {
 	t.Helper()
 	errs := make([]error, n)
@@ -255,7 +255,7 @@ func together(t *testing.T, n int, call func(who int) error) {
 	require.NoError(t, errors.Join(errs...))
 }
 
-// retry repeats a transaction as long as a conflict cancels it.
+// retry repeats a transaction as long as a conflict cancels the transaction.
 func (s *suite) retry(t *testing.T, ops []table.TransactOp) error {
 	for range 1000 {
 		_, err := s.Transact(t.Context(), table.TransactInput{Ops: ops})

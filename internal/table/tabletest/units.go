@@ -204,15 +204,15 @@ func unitTests() []test {
 	}
 }
 
-// eventualUnits waits until a read is billed want. An eventually consistent read may
-// first be billed for an older item.
+// eventualUnits waits until a read costs want. At first, an eventually consistent read may cost
+// the units of an older item.
 func (s *suite) eventualUnits(t *testing.T, what string, want table.Units, call func() (table.Units, error)) {
 	t.Helper()
 	eventually(t, func() string {
 		got, err := call()
 		require.NoError(t, err, what)
 		if got == want || (s.opts.approximateUnits != "" && got.Write == 0) {
-			return "" // a backend with approximate units may bill nothing for no item
+			return "" // a backend with approximate units may bill nothing for an absent item
 		}
 		return fmt.Sprintf("%s: units = %+v, want %+v", what, got, want)
 	})
