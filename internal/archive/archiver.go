@@ -16,20 +16,21 @@ import (
 )
 
 const (
-	// leastOften is the time after which a segment is written even if nothing happened. A restore
-	// to a time needs to know that the archive has everything until then.
+	// leastOften is the time after which a segment is written even if there are no new frames. A
+	// restore to a point in time needs to know that the archive has everything before that time.
 	leastOften = time.Minute
-	// late is the lag from which the archive is late.
+	// late is the lag from which the archive counts as late.
 	late = 10 * time.Second
 )
 
-// Stream is the stream of the data directory. No call may wait for a write, or make one wait.
+// Stream is the stream of the data directory. No call of Stream may wait for a write, or make a write wait.
 type Stream interface {
-	// Next returns the frames after a position, up to the last safe point and most bytes. It has
-	// no frames if there is no later safe point. A safe point has to come within most bytes.
+	// Next returns the frames after a position, up to the last safe point and at most most
+	// bytes. It returns no frames if there is no later safe point. In most bytes of frames there
+	// has to be a safe point.
 	Next(ctx context.Context, after stream.Position, most int) (Part, error)
-	// Archived reports that the archive has the stream up to a position, so that logs and spool
-	// may go.
+	// Archived reports that the archive has the stream up to a position. Logs and spool files
+	// before that position may be removed.
 	Archived(end stream.Position)
 }
 
@@ -43,22 +44,22 @@ type Part struct {
 }
 
 // Archiver writes a stream to the segments of a term. It never makes a write wait: while the
-// store is away it tries again, and the stream grows in the spool.
+// store is unreachable, the archiver retries, and the spool keeps the stream.
 type Archiver struct {
 	stream Stream
 	writer *Writer
 	every  time.Duration
-	most   int // bytes of frames in a segment
+	most   int // the maximum number of bytes of frames in a segment
 	log    *zap.Logger
 	waits  backoff.Exponential
 
-	// since is the time of the first frame that the archive lacks, in Unix nanoseconds, 0 if it
-	// lacks none that the archiver has seen.
+	// since is the time of the first frame that the archive lacks, in Unix nanoseconds. It is 0
+	// if the archive has all frames that the archiver has read.
 	since atomic.Int64
-	wrote time.Time // the last segment
+	wrote time.Time // the time of the last segment
 }
 
-// NewArchiver returns an archiver that writes a segment each time every passes.
+// NewArchiver returns an archiver that writes a segment at each interval of the length every.
 func NewArchiver(stream Stream, writer *Writer, every time.Duration, log *zap.Logger) *Archiver {
 	return &Archiver{stream: stream, writer: writer, every: every, most: MaxFrames, log: log, waits: backoff.Exponential{First: 100 * time.Millisecond, Most: 5 * time.Second}}
 }
@@ -72,8 +73,8 @@ func (a *Archiver) Lag() time.Duration {
 	return max(0, time.Since(time.Unix(0, since)))
 }
 
-// Run writes segments until ctx ends, which is no error, or until somebody fenced the writer: then
-// it returns a *FencedError, and the process has to stop.
+// Run writes segments until ctx ends, which is no error. If another process fences the writer, Run
+// returns a *FencedError, and the process has to stop.
 func (a *Archiver) Run(ctx context.Context) error {
 	a.wrote = time.Now()
 	ticker := time.NewTicker(a.every)
@@ -93,8 +94,8 @@ func (a *Archiver) Run(ctx context.Context) error {
 	}
 }
 
-// Drain writes all frames up to the last safe point. A process that stops calls it once more
-// after its last write, with the time that it has left.
+// Drain writes all frames up to the last safe point. A process that stops calls Drain once more
+// after its last write, with a ctx that ends with the remaining time.
 func (a *Archiver) Drain(ctx context.Context) error {
 	for {
 		var part Part
@@ -115,7 +116,7 @@ func (a *Archiver) Drain(ctx context.Context) error {
 		if err := a.put(ctx, part); err != nil {
 			return err
 		}
-		// More frames than one segment holds are waiting: the store was away.
+		// After a full segment there may be more frames, because the store was unreachable.
 		if a.wrote = now; len(part.Frames) < a.most/2 {
 			return nil
 		}
@@ -133,8 +134,8 @@ func (a *Archiver) put(ctx context.Context, part Part) error {
 	return nil
 }
 
-// until repeats a call until it succeeds. Only the end of ctx and a fence end it before: an
-// archive that is away, or that an operator has to mend, stops no traffic.
+// until repeats a call until it succeeds, ctx ends, or the writer is fenced. An archive that is
+// unreachable, or that needs an operator, does not stop the process.
 func (a *Archiver) until(ctx context.Context, what string, call func() error) error {
 	warned := false
 	for failures := 1; ; failures++ {

@@ -20,13 +20,13 @@ import (
 	"fanfare/internal/stream"
 )
 
-// tape is a stream in memory. Its position is the number of bytes in the log of the queue.
+// tape is a stream in memory. Its position is the number of bytes in the queue's log.
 type tape struct {
 	mu       sync.Mutex
 	bytes    []byte
-	times    []time.Time // of each byte
+	times    []time.Time // the time of each byte
 	archived stream.Position
-	dropped  int // the bytes before it are gone
+	dropped  int // the bytes before this offset are dropped
 }
 
 func (s *tape) write(n int) {
@@ -54,7 +54,7 @@ func (s *tape) Next(_ context.Context, after stream.Position, most int) (archive
 	}, nil
 }
 
-// have returns the position up to which the archive has the tape.
+// have returns the position up to which the archive has the bytes of the tape.
 func (s *tape) have() stream.Position {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,7 +79,7 @@ func (s *tape) Archived(p stream.Position) {
 	s.archived = p
 }
 
-// outage is a store that fails while it is told to.
+// outage is a store that fails while err is set.
 type outage struct {
 	objects.Store
 	mu      sync.Mutex
@@ -109,7 +109,7 @@ func (o *outage) Create(ctx context.Context, name string, body objects.Body) err
 	return o.Store.Create(ctx, name, body)
 }
 
-// rig is an archiver at work.
+// rig is a running archiver with its stream and store.
 type rig struct {
 	*archive.Archiver
 	archive *archive.Archive
@@ -138,7 +138,7 @@ func newRig(t *testing.T, most int) *rig {
 	return r
 }
 
-// segments returns the segments of term 1 and checks that they are the tape, up to its end.
+// segments returns the segments of term 1, and checks that their frames are the bytes of the tape.
 func (r *rig) segments(t *testing.T) []archive.Segment {
 	t.Helper()
 	var all []archive.Segment
@@ -185,8 +185,8 @@ func TestASegmentEachSecondWithBytesAndEachMinuteWithout(t *testing.T) {
 	})
 }
 
-// An hour without the store: nothing waits, the store is not flooded, one line reports it, and the
-// archive is whole within seconds of its return.
+// While the store is unreachable for an hour, nothing waits, there are not too many requests, and
+// one line of the log reports the outage. A few seconds after the outage, the archive is complete.
 func TestAnArchiveThatIsAwayCatchesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, archive.MaxFrames)
@@ -213,8 +213,8 @@ func TestAnArchiveThatIsAwayCatchesUp(t *testing.T) {
 	})
 }
 
-// More waits than a segment holds: the archive takes large segments, one after another, because
-// several at once might leave a hole.
+// If more frames wait than a segment holds, the archiver writes large segments one after
+// another, because several at once might leave a hole.
 func TestALargeBacklogIsWrittenInOneTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, 1000)
@@ -227,7 +227,7 @@ func TestALargeBacklogIsWrittenInOneTurn(t *testing.T) {
 	})
 }
 
-// An operator has to mend a store that refuses. The traffic continues meanwhile.
+// A store that refuses the calls needs an operator. The process continues in the meantime.
 func TestAStoreThatRefusesIsReportedAtOnceAndTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, archive.MaxFrames)
@@ -256,7 +256,7 @@ func TestAFencedArchiverStops(t *testing.T) {
 	})
 }
 
-// The spool was dropped: the archive continues behind a gap, which the segment names.
+// If the spool was dropped, the archive continues after a gap, and the next segment has the flag Gap.
 func TestAGapIsNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, archive.MaxFrames)

@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// baseFormat is the format of the list of a base that this version writes, and the newest format
-// that it reads.
+// baseFormat is the format of a base's list that this version writes. It is also the newest
+// format that this version reads.
 const baseFormat = 1
 
-// MaxBase is above the size of the list of a base.
+// MaxBase is larger than any list of a base.
 const MaxBase = 64 << 20
 
-// Base is the list of the files that a restore begins with. The files were copied beside the
-// traffic, so a restore applies the segments from First on up to To at least.
+// Base is the list of the files with which a restore begins. Writes continued while the files
+// were copied, so a restore has to apply the segments from First on, at least up to To.
 type Base struct {
 	Format int `json:"format"`
 	// DataFormat is the format of the data directory.
@@ -27,9 +27,9 @@ type Base struct {
 	Version    string    `json:"version"`
 	Lineage    string    `json:"lineage"`
 	Term       uint64    `json:"term"`
-	// First is the first segment of the term that has bytes after From.
+	// First is the first segment of the term with bytes after From.
 	First uint64 `json:"first"`
-	// From is the position before the copy began, To the position after its end.
+	// From is the position before the copy began. To is the position after the copy ended.
 	From  Position `json:"from"`
 	To    Position `json:"to"`
 	Files []File   `json:"files"`
@@ -37,13 +37,13 @@ type Base struct {
 
 // File is a file of a base.
 type File struct {
-	// Name is its path in the data directory, with slashes.
+	// Name is the path of the file in the data directory, with slashes.
 	Name   string `json:"name"`
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"`
 }
 
-// Encode returns the object of a list.
+// Encode returns the list as the content of an object.
 func (b Base) Encode() ([]byte, error) {
 	b.Format = baseFormat
 	if err := b.check(); err != nil {
@@ -52,7 +52,7 @@ func (b Base) Encode() ([]byte, error) {
 	return json.Marshal(b)
 }
 
-// DecodeBase reads the object of a list.
+// DecodeBase reads the list from the content of an object.
 func DecodeBase(text []byte, term, first uint64) (b Base, err error) {
 	data := "base " + BaseName(term, first) + " of the archive"
 	if err := readKnown(text, data, baseFormat, &b); err != nil {
@@ -80,7 +80,7 @@ func (b Base) check() error {
 	}
 	seen := make(map[string]bool, len(b.Files))
 	for _, f := range b.Files {
-		// A restore makes files of these names: none may lie outside of the data directory.
+		// A restore creates files with these names, so no name may be outside the data directory.
 		if !fs.ValidPath(f.Name) || f.Name == "." || strings.ContainsAny(f.Name, "\\\x00") || seen[f.Name] {
 			return fmt.Errorf("it has a file %q", f.Name)
 		}

@@ -19,8 +19,7 @@ type Archive struct {
 	now   func() time.Time
 }
 
-// New returns the archive in a store. now gives the times of terms and seals; no decision
-// depends on them.
+// New returns the archive in a store. now gives the times of terms and seals. No decision depends on these times.
 func New(store objects.Store, now func() time.Time) (*Archive, error) {
 	codec, err := NewCodec()
 	if err != nil {
@@ -31,35 +30,36 @@ func New(store objects.Store, now func() time.Time) (*Archive, error) {
 
 // Start is a data directory that asks for the next term.
 type Start struct {
-	// Lineage names the data, Node the directory.
+	// Lineage names the data, and Node names the directory.
 	Lineage, Node string
-	// Took is the newest term that the directory got, Asked the newest one that it asked for, 0 if
-	// none.
+	// Took is the newest term that the directory got. Asked is the newest term that the directory
+	// asked for. Both are 0 for none.
 	Took, Asked uint64
-	// Keep puts Asked on the disk of the directory, before it asks. So a copy of the directory from
-	// before that does not know the term.
+	// Keep stores asked on the directory's disk, before the directory asks for that term. So an
+	// older copy of the directory lacks this number.
 	Keep func(asked uint64) error
 	// At is the end of the directory's logs.
 	At stream.Position
-	// Followed is the place in the stream of the newest term up to which the directory has it, if
-	// another directory wrote it: the end of a restore. The numbers of its logs are other ones.
+	// Followed is the end of a restore, if another directory wrote the newest term: the place in
+	// the stream of that term up to which this directory has the stream. The log numbers of the
+	// other directory differ from the log numbers of this directory.
 	Followed stream.Position
-	// Version is the version of the program, DataFormat the format of the directory.
+	// Version is the version of the program. DataFormat is the format of the directory.
 	Version    string
 	DataFormat int
-	// Anyway takes the archive from another directory or from other data.
+	// Anyway allows the directory to take the archive from another directory, or from other data.
 	Anyway bool
 }
 
-// The reasons for which a directory may not write to an archive. An operator decides.
+// These errors are the reasons why a directory may not write to an archive. An operator has to decide.
 var (
-	// ErrOtherLineage means that the archive holds other data.
+	// ErrOtherLineage means that the archive has other data.
 	ErrOtherLineage = errors.New("the archive holds the data of another directory: choose another bucket or prefix, or run fanfare archive take")
 	// ErrTakenOver means that another directory wrote to the archive last.
 	ErrTakenOver = errors.New("another directory wrote to the archive last: a restored copy must not end its writer by accident; to continue with this directory, run fanfare archive take")
 	// ErrTermsLost means that the archive lacks terms that the directory wrote.
 	ErrTermsLost = errors.New("the archive lacks the last terms of this directory: check its address, or run fanfare archive take")
-	// ErrOldCopy means that the archive has more of the directory than the directory itself.
+	// ErrOldCopy means that the archive has newer data of the directory than the directory itself.
 	ErrOldCopy = errors.New("the archive has more of this directory than the directory itself, which is an old copy: restore from the archive")
 )
 
@@ -70,13 +70,13 @@ func (e *TakenError) Error() string {
 	return fmt.Sprintf("%s took term %x of the archive at %s: this process must not start with it", e.Term.Node, e.Term.Number, e.Term.At.Format(time.RFC3339))
 }
 
-// maxTakes is the number of terms that Take asks for, if requests of earlier starts of the same
-// directory took one after another.
+// maxTakes is the maximum number of terms that Take asks for. A term may already be taken by
+// the late request of an earlier start of the same directory.
 const maxTakes = 8
 
-// Take gives a directory the next term. It seals the newest term before that, so the writer of
-// that term is refused from then on (A3): no clock and no lease decide. It seals nothing if the
-// directory may not write to the archive.
+// Take gives a directory the next term. Before that, Take seals the newest term, so the writer
+// of the newest term is refused from then on (A3): no clock and no lease decide. If the
+// directory may not write to the archive, Take seals nothing.
 func (a *Archive) Take(ctx context.Context, start Start) (Term, error) {
 	for range maxTakes {
 		newest, err := a.Newest(ctx)
@@ -104,15 +104,15 @@ func (a *Archive) Take(ctx context.Context, start Start) (Term, error) {
 		}
 		term, err := a.begin(ctx, newest, end, start)
 		if taken, ok := errors.AsType[*TakenError](err); ok && taken.Term.Node == start.Node {
-			continue // the late request of an earlier start, whose process is dead
+			continue // the late request of an earlier start of this directory took the term
 		}
 		return term, err
 	}
 	return Term{}, fmt.Errorf("%w: requests of %d earlier starts arrived late", objects.ErrAway, maxTakes)
 }
 
-// mayFollow decides whether a directory may end the writer of the newest term (A1, A4). It comes
-// before the seal, so that a rehearsal of a restore ends nobody.
+// mayFollow decides whether a directory may end the writer of the newest term (A1, A4). Take
+// calls mayFollow before the seal, so that a rehearsal of a restore does not end another writer.
 func (s Start) mayFollow(newest Term) error {
 	switch {
 	case s.Anyway:
@@ -131,16 +131,16 @@ func (s Start) mayFollow(newest Term) error {
 	return nil
 }
 
-// begin creates the term after the newest one, which ends at end.
+// begin creates the term after newest. end is the position at which newest ends.
 func (a *Archive) begin(ctx context.Context, newest Term, end stream.Position, start Start) (Term, error) {
 	term := Term{
 		Format: termFormat, Number: newest.Number + 1, From: Position(start.At), Lineage: start.Lineage, Node: start.Node,
 		Version: start.Version, DataFormat: start.DataFormat, Nonce: rand.Text(), At: a.now().UTC(),
 	}
 	switch {
-	case newest.Number == 0 || newest.Lineage != start.Lineage: // no term before has these data
+	case newest.Number == 0 || newest.Lineage != start.Lineage: // no earlier term has these data
 	case newest.Node == start.Node:
-		// The bytes between the end of the last segment and the end of the logs come first.
+		// The segments begin with the bytes after the end of the last segment.
 		term.From, term.Parent = Position(end), Parent{newest.Number, Position(end)}
 	default:
 		term.Parent = Parent{newest.Number, Position(start.Followed)}
@@ -160,7 +160,7 @@ func (a *Archive) begin(ctx context.Context, newest Term, end stream.Position, s
 	return term, err
 }
 
-// seal ends a term and returns the position of its end. The seal may be of anybody.
+// seal ends a term and returns the position of its end. Another process may have written the seal.
 func (a *Archive) seal(ctx context.Context, term Term) (stream.Position, error) {
 	last, err := a.lastSegment(ctx, term.Number)
 	if err != nil {
@@ -176,7 +176,7 @@ func (a *Archive) seal(ctx context.Context, term Term) (stream.Position, error) 
 			return end, nil
 		}
 	}
-	// The writer may be faster: then its segment has the place, and the seal gets the next one.
+	// If the writer is faster, its segment has the place of the seal, and the seal gets the next place.
 	for writer := rand.Text(); ; last++ {
 		now := a.now()
 		object, err := a.codec.Encode(Segment{Header: Header{
@@ -230,9 +230,9 @@ func (a *Archive) lastSegment(ctx context.Context, term uint64) (uint64, error) 
 	return a.highest(ctx, segmentsPrefix(term), segmentDigits)
 }
 
-// highest returns the highest number behind a prefix, 0 if there is none. A term of a week has
-// some hundred thousand segments, so highest searches: a list that begins after a number shows
-// whether there is a higher one.
+// highest returns the highest number after a prefix, 0 if there is none. A term of a week has
+// some hundred thousand segments, so highest makes a search: a list that begins after a number
+// shows whether there is a higher number.
 func (a *Archive) highest(ctx context.Context, prefix string, digits int) (uint64, error) {
 	above := func(n uint64) (uint64, error) { // the next number above n, 0 if there is none
 		after := fmt.Sprintf("%s%0*x~", prefix, digits, n) // "~" comes after all names of n
@@ -244,7 +244,7 @@ func (a *Archive) highest(ctx context.Context, prefix string, digits int) (uint6
 		}
 		return 0, nil
 	}
-	// low exists, or is 0. Nothing is above high, unless a writer added it meanwhile.
+	// low exists, or is 0. There is no number above high, unless a writer has just added one.
 	low, high, step := uint64(0), uint64(math.MaxInt64), uint64(1)
 	for low < high {
 		probe := min(low+step-1, low+(high-low)/2)

@@ -40,7 +40,7 @@ func parent(term uint64, position stream.Position) archive.Parent {
 	return archive.Parent{Term: term, Position: archive.Position(position)}
 }
 
-// start is a directory that asked for every term of a test.
+// start returns the start of a directory that asked for every term of a test.
 func start(node string, position stream.Position) archive.Start {
 	return archive.Start{Lineage: "lineage", Node: node, At: position, Version: "v0.1.0", DataFormat: 2, Asked: 1 << 20, Keep: func(uint64) error { return nil }}
 }
@@ -75,7 +75,7 @@ func TestADirectoryTakesTermAfterTerm(t *testing.T) {
 	}
 	assert.Equal(t, at(15, 25), w.End())
 
-	// The process died with bytes that the archive lacks: they come first.
+	// The process died with bytes that the archive lacks. The next term begins with these bytes.
 	again := start("node", at(17, 25))
 	again.Took = 1
 	second := take(t, a, again)
@@ -85,7 +85,7 @@ func TestADirectoryTakesTermAfterTerm(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, second.Nonce, newest.Nonce)
 
-	// It died before its first segment.
+	// The process died before its first segment.
 	again.Took = 2
 	third := take(t, a, again)
 	assert.Equal(t, parent(2, at(15, 25)), third.Parent)
@@ -107,7 +107,7 @@ func TestTheOldWriterIsFenced(t *testing.T) {
 	term := take(t, a, taker)
 	assert.Equal(t, parent(1, at(1, 1)), term.Parent)
 	assert.Equal(t, archive.Position(at(5, 5)), term.From, "its logs have numbers of their own")
-	for range 2 { // for good
+	for range 2 { // the fence is permanent
 		fenced, ok := errors.AsType[*archive.FencedError](put(t, old))
 		require.True(t, ok)
 		assert.True(t, fenced.Sealed)
@@ -131,7 +131,7 @@ func TestADirectoryThatMayNotTakeTheArchiveEndsNobody(t *testing.T) {
 		archive.ErrOtherLineage: func(s *archive.Start) { s.Lineage = "another" },
 		archive.ErrTakenOver:    func(s *archive.Start) { s.Node = "restored" },
 		archive.ErrTermsLost:    func(s *archive.Start) { s.Took = 2 },
-		archive.ErrOldCopy:      func(s *archive.Start) { s.Asked = 0 }, // it was copied before it asked for term 1
+		archive.ErrOldCopy:      func(s *archive.Start) { s.Asked = 0 }, // a copy from before it asked for term 1
 	} {
 		s := start("node", at(9, 9))
 		edit(&s)
@@ -143,7 +143,7 @@ func TestADirectoryThatMayNotTakeTheArchiveEndsNobody(t *testing.T) {
 	}
 }
 
-// copied returns a store with the terms of an archive of one term, so that a test may take it.
+// copied returns a store with a copy of an archive of one term, so that a test may take the copy.
 func copied(t *testing.T, a *archive.Archive, w *archive.Writer) objects.Store {
 	t.Helper()
 	store := inMemory(t)
@@ -158,7 +158,7 @@ func copied(t *testing.T, a *archive.Archive, w *archive.Writer) objects.Store {
 	return store
 }
 
-// A directory that was put back from a snapshot has less than the archive.
+// A directory that was restored from a snapshot has less data than the archive.
 func TestAnOldCopyIsRefused(t *testing.T) {
 	a := open(t, inMemory(t))
 	w := a.Writer(take(t, a, start("node", at(0, 0))))
@@ -174,7 +174,7 @@ func TestAnOldCopyIsRefused(t *testing.T) {
 	assert.Equal(t, archive.Position(at(0, 7)), term.From)
 }
 
-// A number that is not on the disk when the term is there would make the next start an old copy.
+// If the number of a new term were not on the disk, the next start would look like the start of an old copy.
 func TestADirectoryKeepsTheTermThatItAsksFor(t *testing.T) {
 	store := inMemory(t)
 	a := open(t, store)
@@ -197,7 +197,7 @@ func TestTwoDirectoriesTakeOneTerm(t *testing.T) {
 	take(t, a, start("old", at(0, 0)))
 	first, second := start("first", at(0, 0)), start("second", at(0, 0))
 	first.Anyway, second.Anyway = true, true
-	// The second one asks between the last look of the first one and its term.
+	// The second directory takes the term after the first directory has looked for the newest term.
 	racing := &before{Store: store, name: "t/0000000000000002/term.json", do: func() { take(t, open(t, store), second) }}
 	_, err := open(t, racing).Take(t.Context(), first)
 	taken, ok := errors.AsType[*archive.TakenError](err)
@@ -206,8 +206,8 @@ func TestTwoDirectoriesTakeOneTerm(t *testing.T) {
 	assert.ErrorContains(t, err, "must not start")
 }
 
-// The term that a start asked for before it died arrives while the next start of the same
-// directory asks: nobody writes to it.
+// A start asked for a term and died. Its request arrives while the next start of the same
+// directory asks for a term: no process writes to the late term.
 func TestALateRequestOfAnEarlierStart(t *testing.T) {
 	store := inMemory(t)
 	take(t, open(t, store), start("node", at(0, 0)))
@@ -217,7 +217,7 @@ func TestALateRequestOfAnEarlierStart(t *testing.T) {
 	assert.Equal(t, parent(2, at(0, 0)), term.Parent)
 }
 
-// before does something before the first creation of a name.
+// before is a store that calls do before the first creation of a name.
 type before struct {
 	objects.Store
 	name string
@@ -231,7 +231,7 @@ func (b *before) create(name string) {
 	}
 }
 
-// The writer is faster than the seal, more than once.
+// The writer writes segments faster than the other process writes the seal, more than once.
 func TestASealGoesBehindTheLastSegment(t *testing.T) {
 	store := inMemory(t)
 	a := open(t, store)
@@ -248,7 +248,7 @@ func TestASealGoesBehindTheLastSegment(t *testing.T) {
 	assert.True(t, ok)
 }
 
-// A term of any length is found with few lists.
+// The last segment of a term of any length is found with few lists.
 func TestTheLastSegmentIsFoundWithFewLists(t *testing.T) {
 	for _, segments := range []int{0, 1, 2, 3, 7, 8, 9, 100, 1000} {
 		store := &counted{Store: inMemory(t)}
@@ -257,7 +257,7 @@ func TestTheLastSegmentIsFoundWithFewLists(t *testing.T) {
 		for range segments {
 			require.NoError(t, put(t, w))
 		}
-		for n := range uint64(segments / 2) { // a base made them needless
+		for n := range uint64(segments / 2) { // a base has made these segments needless
 			require.NoError(t, store.Delete(t.Context(), segmentName(1, n+1)))
 		}
 		store.lists = 0
@@ -277,7 +277,7 @@ func TestForeignObjectsAreNamed(t *testing.T) {
 	}
 }
 
-// A segment that does not begin at the end of the one before would be a hole that nobody sees.
+// A segment that does not begin at the end of the previous segment would leave a hole that no reader notices.
 func TestAWriterRefusesAHole(t *testing.T) {
 	a := open(t, inMemory(t))
 	w := a.Writer(take(t, a, start("node", at(0, 0))))
@@ -292,7 +292,8 @@ func TestAWriterRefusesAHole(t *testing.T) {
 	assert.Equal(t, at(5, 5), w.End())
 }
 
-// The object in the writer's place is of a newer version, or damaged. The place is lost in any case.
+// The object in the writer's place was written by a newer version, or is damaged. The writer has
+// lost the place in any case.
 func TestAnyObjectInTheWritersPlaceIsAFence(t *testing.T) {
 	store := inMemory(t)
 	a := open(t, store)

@@ -92,7 +92,7 @@ func TestTheFormatsOfObjectsArePinned(t *testing.T) {
 		object, err := codec(t).Encode(s)
 		require.NoError(t, err)
 		want = golden(t, name, object)
-		assert.Equal(t, want[:140], object[:140], "the header of %s", name) // another zstd may compress otherwise
+		assert.Equal(t, want[:140], object[:140], "the header of %s", name) // another zstd may compress differently
 		back, err := codec(t).Decode(want, s.Term, s.N)
 		require.NoError(t, err)
 		assert.Empty(t, cmp.Diff(s, back))
@@ -101,7 +101,7 @@ func TestTheFormatsOfObjectsArePinned(t *testing.T) {
 	assert.Equal(t, "f/00ff", archive.FileName("00ff"))
 }
 
-// resealed returns a segment with other bytes and a hash that fits.
+// resealed returns a segment with edited bytes and the right hash of these bytes.
 func resealed(object []byte, edit func([]byte) []byte) []byte {
 	body := edit(bytes.Clone(object[:len(object)-sha256.Size]))
 	sum := sha256.Sum256(body)
@@ -130,7 +130,7 @@ func TestDamagedSegmentsAreNamed(t *testing.T) {
 	c := codec(t)
 	object, err := c.Encode(someSegment())
 	require.NoError(t, err)
-	for i := range object { // each byte
+	for i := range object { // for each byte
 		damaged := bytes.Clone(object)
 		damaged[i] ^= 1
 		_, err := c.Decode(damaged, 0x1a, 0x2b)

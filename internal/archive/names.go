@@ -1,10 +1,10 @@
-// Package archive keeps the stream of a data directory in a store of objects, so that the
-// loss of the machine loses a second of answered writes. docs/decisions/0054-archive.md has the
-// protocol, spec/Archive.tla its model.
+// Package archive keeps the stream of a data directory in a store of objects, so that the loss
+// of the machine loses at most a second of answered writes. docs/decisions/0054-archive.md has
+// the protocol, and spec/Archive.tla is the model.
 //
-// It owns the names and formats of the objects, the chain of terms, and the fence that ends an
-// old writer. It must never make a write wait, and never read a frame of the stream: segments
-// hold bytes.
+// The package owns the names and formats of the objects, the chain of terms, and the fence that
+// ends an old writer. The package must never make a write wait, and never read a frame of the
+// stream: segments hold bytes.
 package archive
 
 import (
@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// The names of the objects. Numbers are hexadecimal and of one length, so that the order of
-// names is the order of numbers.
+// The names of the objects. Numbers are hexadecimal and have a fixed length, so that the order
+// of names is the order of numbers.
 const (
 	termsPrefix = "t/"
 	basesPrefix = "b/"
@@ -26,13 +26,13 @@ const (
 	maxSegment = 1<<(4*segmentDigits) - 1
 )
 
-// termDir returns the beginning of the names of a term.
+// termDir returns the prefix of the names of a term.
 func termDir(term uint64) string { return fmt.Sprintf("%s%0*x/", termsPrefix, termDigits, term) }
 
-// termName returns the name of the object that makes a term.
+// termName returns the name of the object that creates a term.
 func termName(term uint64) string { return termDir(term) + "term.json" }
 
-// segmentsPrefix returns the beginning of the names of a term's segments.
+// segmentsPrefix returns the prefix of the names of a term's segments.
 func segmentsPrefix(term uint64) string { return termDir(term) + "s/" }
 
 // segmentName returns the name of a segment.
@@ -40,12 +40,12 @@ func segmentName(term, n uint64) string {
 	return fmt.Sprintf("%s%0*x", segmentsPrefix(term), segmentDigits, n)
 }
 
-// BaseName returns the name of the list of a base, whose first segment is n.
+// BaseName returns the name of the list of a base whose first segment is n.
 func BaseName(term, n uint64) string {
 	return fmt.Sprintf("%s%0*x-%0*x.json", basesPrefix, termDigits, term, segmentDigits, n)
 }
 
-// FileName returns the name of a file of a base. The file is named by its content, so bases
+// FileName returns the name of a file of a base. The name is the hash of the content, so bases
 // share the files that did not change.
 func FileName(sha256 string) string { return filesPrefix + sha256 }
 

@@ -7,7 +7,7 @@ import (
 	"fanfare/internal/planttest"
 )
 
-// planted makes the test build the package with each bug and run its test, which takes a minute.
+// planted makes the test build the package with each planted bug and run the bug's test, which takes a minute.
 var planted = flag.Bool("planted", false, "find each planted bug, and do not only look whether it still fits")
 
 func TestEveryPlantedBugIsFound(t *testing.T) {

@@ -2,7 +2,7 @@ package archive
 
 import "fanfare/internal/stream"
 
-// Position is a stream.Position in an object of JSON.
+// Position is a stream.Position that is encoded as an object of JSON.
 type Position struct {
 	Queue stream.Place `json:"queue"`
 	Table stream.Place `json:"table"`

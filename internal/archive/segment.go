@@ -15,8 +15,8 @@ import (
 	"fanfare/internal/stream"
 )
 
-// The layout of a segment: a header of a fixed size in big-endian order, the compressed frames,
-// and the SHA-256 of both.
+// A segment has a header of a fixed size in big-endian order, the compressed frames, and the
+// SHA-256 of the header and the frames.
 const (
 	segmentMagic  = "FFSG"
 	segmentFormat = 1
@@ -32,8 +32,7 @@ const (
 // MaxFrames is the largest number of bytes of frames in a segment.
 const MaxFrames = 32 << 20
 
-// maxSegmentBytes is above the size of a segment's object: zstd makes incompressible bytes a
-// little longer.
+// maxSegmentBytes is larger than any object of a segment: zstd makes incompressible bytes a little longer.
 const maxSegmentBytes = MaxFrames + MaxFrames>>7 + 4<<10
 
 // Header describes a segment.
@@ -41,14 +40,14 @@ type Header struct {
 	Term, N uint64
 	// First and Last are the times of the first and the last frame, to the millisecond.
 	First, Last time.Time
-	// Start and End are the positions before the first frame and after the last one.
+	// Start is the position before the first frame. End is the position after the last frame.
 	Start, End stream.Position
 	// Gap means that bytes before Start are missing: the spool was dropped.
 	Gap bool
 	// Seal means that the term ends with this object, which has no frames.
 	Seal bool
-	// Writer is the nonce of the term that wrote the segment. A seal has the nonce of the
-	// candidate for the next term.
+	// Writer is the nonce of the term that wrote the segment. The writer of a seal is not the
+	// term's writer, so a seal has a nonce of its own.
 	Writer string
 }
 
@@ -66,8 +65,9 @@ type Codec struct {
 
 // NewCodec returns a codec.
 func NewCodec() (*Codec, error) {
-	// One thread each: the archive works beside the traffic. EncodeAll gives equal bytes for
-	// equal frames, so the second try of a segment has the content of the first.
+	// Encoder and decoder use one thread each, because the archive must not slow down the
+	// traffic. EncodeAll gives equal bytes for equal frames, so a repeated try of a segment has
+	// the same content.
 	enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true))
 	if err != nil {
 		return nil, err
@@ -112,7 +112,7 @@ func (c *Codec) Encode(s Segment) ([]byte, error) {
 	return append(out, sum[:]...), nil
 }
 
-// Decode reads the object of segment n of a term. It returns nothing of a damaged object.
+// Decode reads the object of segment n of a term. It returns an empty segment for a damaged object.
 func (c *Codec) Decode(object []byte, term, n uint64) (Segment, error) {
 	data := fmt.Sprintf("segment %x of term %x of the archive", n, term)
 	damaged := func(fault string) (Segment, error) {

@@ -20,8 +20,8 @@ import (
 	"fanfare/internal/stream"
 )
 
-// unreliable is a store whose answers are late or lost. The effect of a lost creation happens
-// at once, later or never.
+// unreliable is a store whose answers are late or lost. If the answer of a creation is lost,
+// its effect happens at once, later or never.
 type unreliable struct {
 	objects.Store
 	mu     sync.Mutex
@@ -37,7 +37,7 @@ func (u *unreliable) draw(n int) int {
 
 func (u *unreliable) pause() { time.Sleep(time.Duration(u.draw(20_000)) * time.Microsecond) } //nolint:forbidigo // virtual time
 
-// Create implements objects.Store. The death of the caller does not take back its request.
+// Create implements objects.Store. If the caller dies, its request may still take effect.
 func (u *unreliable) Create(ctx context.Context, name string, body objects.Body) error {
 	u.pause()
 	away := fmt.Errorf("create %s: %w", name, objects.ErrAway)
@@ -88,12 +88,12 @@ type node struct {
 	asked   uint64
 	got     uint64
 	took    []archive.Term
-	stored  map[[2]uint64]stream.Position // the ends of the segments that the archive has for sure
+	stored  map[[2]uint64]stream.Position // the ends of the segments that the archive certainly has
 	fenced  []archive.FencedError
 	refused []error
 }
 
-// life is one process: it takes a term, and writes until somebody fences it or ctx ends.
+// life runs one process: it takes a term, and writes until the writer is fenced or ctx ends.
 func (n *node) life(ctx context.Context, anyway bool) {
 	s := archive.Start{Lineage: "lineage", Node: n.name, Took: n.got, Asked: n.asked, At: n.end, DataFormat: 2, Version: "v", Anyway: anyway}
 	s.Keep = func(asked uint64) error {
@@ -117,7 +117,7 @@ func (n *node) life(ctx context.Context, anyway bool) {
 	}
 }
 
-// until repeats a call while the store is away, and reports whether it succeeded.
+// until repeats a call while the store is unreachable, and reports whether the call succeeded.
 func (n *node) until(ctx context.Context, call func() error) bool {
 	for ctx.Err() == nil {
 		err := call()
@@ -138,8 +138,8 @@ func (n *node) until(ctx context.Context, call func() error) bool {
 	return false
 }
 
-// Three directories take the archive from each other over a store that loses answers and delays
-// requests, and their processes die. spec/Archive.tla is the model.
+// Three directories take the archive from each other, and their processes die. The store loses
+// answers and delays requests. spec/Archive.tla is the model.
 func TestTheFenceOverAnUnreliableStore(t *testing.T) {
 	fences, races, terms := 0, 0, 0
 	seeds := uint64(300)
@@ -229,8 +229,8 @@ func checkChain(t *testing.T, a *archive.Archive, nodes []*node) int {
 	return int(newest.Number)
 }
 
-// checkTerm checks that the segments of a term are of its writer, have no hole, and end with one
-// seal if there is a next term. It returns the end of the term.
+// checkTerm checks that the segments of a term come from the term's writer, have no hole, and
+// end with one seal if there is a next term. It returns the position at which the term ends.
 func checkTerm(t *testing.T, a *archive.Archive, term archive.Term, sealed bool) stream.Position {
 	t.Helper()
 	end := stream.Position(term.From)

@@ -11,36 +11,35 @@ import (
 	"fanfare/internal/strictjson"
 )
 
-// termFormat is the format of a term that this version writes, and the newest format that it
-// reads.
+// termFormat is the format of a term that this version writes. It is also the newest format
+// that this version reads.
 const termFormat = 1
 
-// maxTerm is above the size of a term's object.
+// maxTerm is larger than any object of a term.
 const maxTerm = 64 << 10
 
 // Term is the time of one writer: from its start to the start of the next writer.
 type Term struct {
 	Format int    `json:"format"`
 	Number uint64 `json:"term"`
-	// Parent is the place at which the term continues. Bytes of the parent's segments beyond it
-	// are void.
+	// Parent is the place at which the term continues. The bytes of the parent's segments after
+	// that place do not count.
 	Parent Parent `json:"parent"`
-	// From is the start of the first segment, by the logs of the term's own directory.
+	// From is the start of the first segment. Its log numbers belong to the term's own directory.
 	From Position `json:"from"`
-	// Lineage names the data, Node the data directory. Copies of a directory by a restore share
-	// the lineage.
+	// Lineage names the data, and Node names the data directory. A directory and its restored
+	// copies have the same lineage.
 	Lineage string `json:"lineage"`
 	Node    string `json:"node"`
-	// Version is the version of the program, DataFormat the format of the directory.
+	// Version is the version of the program. DataFormat is the format of the directory.
 	Version    string `json:"version"`
 	DataFormat int    `json:"data_format"`
-	// Nonce differs between two tries that are equal otherwise, and names the writer in its
-	// segments.
+	// Nonce differs between two tries that are equal otherwise. The segments name their writer by the nonce.
 	Nonce string    `json:"nonce"`
 	At    time.Time `json:"at"`
 }
 
-// Parent is a place in the stream of the term before. Term is 0 if there is none.
+// Parent is a place in the stream of the previous term. Term is 0 if there is no previous term.
 type Parent struct {
 	Term uint64 `json:"term"`
 	Position
@@ -54,7 +53,7 @@ func (t Term) encode() ([]byte, error) {
 	return json.Marshal(t)
 }
 
-// decodeTerm reads the object of the term of a number.
+// decodeTerm reads the term with a number from the content of its object.
 func decodeTerm(text []byte, number uint64) (t Term, err error) {
 	data := "term " + strconv.FormatUint(number, 16) + " of the archive"
 	if err := readKnown(text, data, termFormat, &t); err != nil {
@@ -85,8 +84,8 @@ func (t Term) check() error {
 	return nil
 }
 
-// readKnown reads a text of JSON with a member "format". A newer format is refused before its
-// unknown members are, so that the reader learns the reason.
+// readKnown reads a text of JSON with a member "format". It checks the format before unknown
+// members, so that the error names a newer format as the reason.
 func readKnown(text []byte, data string, known int, v any) error {
 	var form struct {
 		Format int `json:"format"`

@@ -12,8 +12,8 @@ import (
 // FencedError means that the term of a writer has ended: the process must stop.
 type FencedError struct {
 	Term, N uint64
-	// Sealed reports whether a seal ended the term. If not, the segment of another writer has
-	// the writer's place, which no writer of this protocol does.
+	// Sealed reports whether a seal ended the term. If Sealed is false, the segment of another
+	// writer has the writer's place. No writer of this protocol writes such a segment.
 	Sealed bool
 	By     string
 }
@@ -25,13 +25,13 @@ func (e *FencedError) Error() string {
 	return fmt.Sprintf("segment %x of term %x of the archive is of another writer, %s: this process must stop", e.N, e.Term, e.By)
 }
 
-// Writer writes the segments of a term, one after another. It is for one goroutine.
+// Writer writes the segments of a term, one after another. Only one goroutine may use a Writer.
 type Writer struct {
 	archive *Archive
 	term    Term
 	next    uint64
 	end     stream.Position
-	// pending is the object of segment next, once it was encoded, and after its end.
+	// pending is the object of segment next once the segment was encoded. after is the end of that segment.
 	pending []byte
 	after   stream.Position
 }
@@ -48,8 +48,8 @@ func (w *Writer) End() stream.Position { return w.end }
 func (w *Writer) Next() uint64 { return w.next }
 
 // Put writes the next segment. After an error other than a *FencedError the outcome is unknown:
-// the caller calls Put with the same segment until it succeeds, because another content would
-// look like the content of another writer.
+// the caller has to call Put with the same segment until Put succeeds, because other content
+// would look like the content of another writer.
 func (w *Writer) Put(ctx context.Context, s Segment) error {
 	if w.pending == nil {
 		s.Term, s.N, s.Writer = w.term.Number, w.next, w.term.Nonce
@@ -72,8 +72,8 @@ func (w *Writer) Put(ctx context.Context, s Segment) error {
 	return err
 }
 
-// fenced returns the fence by the object that has the place of the next segment. The object's
-// content is for the operator only: whatever it is, the place is lost.
+// fenced returns the fence that names the object in the place of the next segment. The object's
+// content is only for the operator: with any content, the writer has lost the place.
 func (w *Writer) fenced(ctx context.Context) error {
 	there, err := w.archive.Segment(ctx, w.term.Number, w.next)
 	if err != nil {

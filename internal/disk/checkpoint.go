@@ -9,11 +9,11 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Checkpoint copies the store into the new directory dir: all writes that were answered
-// before the call, and a prefix of the writes during the call, as after a crash. It links
-// sorted files if it can, so dir belongs on the store's own file system; nothing may write
-// to these files. The parent of dir exists and holds only checkpoints. A failure, even for
-// lack of room, affects only the caller: dir is removed, and the store continues. Only one
+// Checkpoint copies the store into the new directory dir: all writes that were answered before
+// the call, and a prefix of the writes during the call, as after a crash. It links sorted files
+// if possible, so dir must be on the store's own file system, and nothing may write to the
+// linked files. The parent of dir exists and has only checkpoints. A failure, even for lack of
+// room, affects only the caller: dir is removed, and the store continues to work. Only one
 // checkpoint may be made at a time.
 func (db *DB) Checkpoint(dir string) error {
 	if err := db.Health(); err != nil {
@@ -29,7 +29,7 @@ func (db *DB) Checkpoint(dir string) error {
 	return err
 }
 
-// copying is a checkpoint that is being made.
+// copying is the state of a checkpoint while it is made.
 type copying struct {
 	around   string // the directory of checkpoints
 	unsynced atomic.Pointer[error]
@@ -44,8 +44,8 @@ func (c *copying) openDir(fs vfs.FS, name string) (vfs.File, error) {
 	return &directory{f, func(err error) { c.unsynced.CompareAndSwap(nil, &err) }}, nil
 }
 
-// isCopy reports whether a file or directory belongs to a running checkpoint: the store
-// does not need it.
+// isCopy reports whether a file or directory belongs to a running checkpoint. The store itself
+// does not need these files.
 func (d *guard) isCopy(name string) bool {
 	c := d.copies.Load()
 	return c != nil && (name == c.around || strings.HasPrefix(name, c.around+"/"))

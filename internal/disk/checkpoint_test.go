@@ -34,8 +34,7 @@ func TestACheckpointHasWhatWasAnsweredBefore(t *testing.T) {
 	}
 }
 
-// Each operation on the copy fails in turn. The store itself is never in trouble, and the copy
-// is removed.
+// Each operation on the copy fails in turn. The store itself never reports a trouble, and the copy is removed.
 func TestACheckpointWithoutRoomHarmsNothing(t *testing.T) {
 	mem := vfs.NewMem()
 	fs := disktest.New(mem)

@@ -8,9 +8,9 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// scheduler runs as many concurrent compactions as Pebble allows. After a failed
-// compaction it pauses them: Pebble would restart the compaction at once, and an
-// unreadable block would fail it again.
+// scheduler runs as many concurrent compactions as Pebble allows. After a failed compaction it
+// pauses all compactions: Pebble would restart the failed compaction at once, and an unreadable
+// block would make it fail again.
 type scheduler struct {
 	db      pebble.DBForCompaction
 	stop    chan struct{}
@@ -19,18 +19,18 @@ type scheduler struct {
 
 	mu      sync.Mutex
 	running int
-	looking bool          // a timer will look at the waiting compactions again
+	looking bool          // a timer will wake grantForever
 	pause   time.Duration // 0 after a success
 	until   time.Time
 }
 
 const (
-	// grantEvery is the time after which a compaction that has to wait is looked at again.
+	// grantEvery is the time after which the scheduler checks the waiting compactions again.
 	grantEvery         = 100 * time.Millisecond
 	minPause, maxPause = time.Second, time.Minute
 )
 
-// ended is called at the end of each compaction.
+// ended handles the end of a compaction. After a failure it sets a pause.
 func (s *scheduler) ended(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,8 +87,8 @@ func (s *scheduler) Done() {
 	s.wake()
 }
 
-// lookAgain looks at the waiting compactions after a while. A store that has none needs no timer, and an
-// idle process sleeps. The caller holds mu.
+// lookAgain checks the waiting compactions again after grantEvery. A store without waiting compactions
+// sets no timer, so an idle process sleeps. The caller holds mu.
 func (s *scheduler) lookAgain() {
 	if s.looking {
 		return
@@ -122,8 +122,8 @@ func (s *scheduler) grantForever() {
 	}
 }
 
-// grant starts one waiting compaction and reports whether it did. It must not hold mu
-// during calls of the store, which takes its own lock before it calls TrySchedule.
+// grant starts one waiting compaction and reports whether it started one. It must not hold mu
+// during calls of the store, because the store takes its own lock before it calls TrySchedule.
 func (s *scheduler) grant() bool {
 	if waiting, _ := s.db.GetWaitingCompaction(); !waiting {
 		return false

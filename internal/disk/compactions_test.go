@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// waitingDB is a store with compactions that may wait.
+// waitingDB is a store that may have a waiting compaction.
 type waitingDB struct{ allowed, waiting, asked, begun atomic.Int64 }
 
 func (db *waitingDB) GetAllowedWithoutPermission() int { return int(db.allowed.Load()) }
@@ -27,13 +27,13 @@ func (db *waitingDB) Schedule(pebble.CompactionGrantHandle) bool {
 	return true
 }
 
-// pass lets virtual time pass, until all is quiet.
+// pass lets virtual time pass, until all goroutines wait.
 func pass(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
 }
 
-// An idle process must not wake for compactions, and a compaction that has to wait must not wait for ever.
+// An idle process must not wake up for compactions, and a waiting compaction must not wait forever.
 func TestTheSchedulerLooksOnlyWhileACompactionWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, s := new(waitingDB), new(scheduler)

@@ -11,11 +11,11 @@ import (
 	"go.uber.org/zap"
 )
 
-// ErrDamaged is wrapped by the errors of reads that met damaged data. Neither a retry nor free
-// space repairs the data.
+// ErrDamaged is wrapped by the errors of reads that found damaged data. Neither a retry nor
+// free space repairs the data.
 var ErrDamaged = errors.New("stored data are damaged: restore the data directory from a backup")
 
-// damage is the first damage that a process met, nil for none.
+// damage is the first damage that a process found, nil for none.
 type damage struct{ first atomic.Pointer[error] }
 
 func (d *damage) note(log *zap.Logger, err error) {
@@ -24,8 +24,8 @@ func (d *damage) note(log *zap.Logger, err error) {
 	}
 }
 
-// Damage returns the first damage that the process met, wrapped in ErrDamaged, nil for
-// none. Other data can still be read and written.
+// Damage returns the first damage that the process found, wrapped in ErrDamaged, nil for none.
+// Other data can still be read and written.
 func (db *DB) Damage() error {
 	if first := db.disk.damage.first.Load(); first != nil {
 		return db.Damaged(*first)
@@ -33,9 +33,9 @@ func (db *DB) Damage() error {
 	return nil
 }
 
-// Damaged returns err wrapped in ErrDamaged if a read met damaged data: a block that
-// Pebble refused, or a record for which the owner wrapped ErrDamaged itself. The store
-// then keeps the error. For any other error Damaged returns nil.
+// Damaged returns err wrapped in ErrDamaged if a read found damaged data: a block that Pebble
+// refused, or a record for which the owner wrapped ErrDamaged itself. In this case the store
+// keeps the error. For any other error Damaged returns nil.
 func (db *DB) Damaged(err error) error {
 	wrapped := errors.Is(err, ErrDamaged)
 	if !wrapped && !pebble.IsCorruptionError(err) {
@@ -49,11 +49,11 @@ func (db *DB) Damaged(err error) error {
 	return fmt.Errorf("%w (%s)", ErrDamaged, text)
 }
 
-// placeBytes is the length of the part of a key that Past can distinguish.
+// placeBytes is the number of bytes of a key, after the common bytes, that Past can distinguish.
 const placeBytes = 64
 
-// Past returns a key between from and upper, shortly after damaged data that begin at
-// from, where the store can be read again. It returns nil if nothing can be read up to
+// Past returns a key between from and upper, shortly after damaged data that begin at from.
+// From this key on the store can be read again. Past returns nil if nothing can be read up to
 // upper. Pebble's iterators end at damaged data, so Past has to try keys.
 func (db *DB) Past(from, upper []byte) []byte {
 	common := 0
@@ -82,7 +82,8 @@ func (db *DB) Past(from, upper []byte) []byte {
 		bad.Set(step)
 	}
 	good.Sub(good, begin)
-	// From here, both are distances from begin. The last 256th is not worth the tries.
+	// From here on, good and bad are distances from begin. The search stops when less than a
+	// 256th of good is uncertain.
 	for half := new(big.Int); ; {
 		apart := half.Sub(good, bad)
 		if apart.IsInt64() && apart.Int64() == 1 || apart.Lsh(apart, 8).Cmp(good) <= 0 {
@@ -97,8 +98,8 @@ func (db *DB) Past(from, upper []byte) []byte {
 	}
 }
 
-// readable reports whether the first record from a key on can be read. Any error but
-// damage ends the search: the caller meets that error again.
+// readable reports whether the first record from a key on can be read. An error other than
+// damage also ends the search of Past: the caller gets that error from its own read.
 func (db *DB) readable(from, upper []byte) bool {
 	it, err := db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: upper})
 	if err == nil {

@@ -1,16 +1,16 @@
-// Package disk opens Pebble so that a disk in trouble does not end the process. By itself
-// Pebble exits when it cannot write its log or its manifest. Here a write to a full disk
-// is retried until there is room, and State returns the trouble, so that the owner can
-// answer its callers in the meantime. Writes of sorted files are retried whatever the
-// failure. After any other failure nothing is written until the process restarts. Damaged
-// data are a state of their own, because neither room nor time mends them (damage.go).
-// docs/decisions/0010-full-disk-guard.md and docs/decisions/0017-states-of-a-disk.md have
-// the reasons. The package also holds the one rule for the formats of stored data
-// (format.go).
+// Package disk opens Pebble so that a disk in trouble does not end the process. Pebble by
+// itself exits when it cannot write its log or its manifest. With this package, a write to a
+// full disk is retried until there is room. State returns the trouble, so that the owner can
+// answer its callers in the meantime. Writes of sorted files are retried after any failure.
+// After any other failure nothing is written until the process restarts. Damaged data are a
+// state of their own, because neither room nor time repairs them (damage.go).
+// docs/decisions/0010-full-disk-guard.md and docs/decisions/0017-states-of-a-disk.md have the
+// reasons. The package also has the one rule for the formats of stored data (format.go).
 //
-// It must never end the process, and never report a write to Pebble as done that the disk
-// refused (I5): everything that the owner answered before the trouble exists after it. It
-// knows neither tables nor queues, and leaves calls and their answers to the owner.
+// The package must never end the process, and never report a write to Pebble as done that the
+// disk refused (I5): all writes that the owner answered before the trouble exist after the
+// trouble. The package knows neither tables nor queues, and leaves calls and their answers to
+// the owner.
 package disk
 
 import (
@@ -31,8 +31,8 @@ import (
 // ErrFull is the state of a store whose disk has no room.
 var ErrFull = errors.New("the disk is full: make room, no answered write is lost")
 
-// ErrStuck is the state of a store that cannot write sorted files, for a reason other
-// than room. The write is retried, and the log keeps all writes until then.
+// ErrStuck is the state of a store that cannot write sorted files, for a reason other than
+// room. The write is retried, and the log keeps all writes until the write succeeds.
 var ErrStuck = errors.New("the disk refuses new files: mend it, or raise the limit of open files; no answered write is lost")
 
 // ErrFailed is the state of a store whose disk refused a write for another reason.
@@ -45,23 +45,24 @@ var ErrInUse = errors.New("the data directory is in use: stop the process that h
 const (
 	retryWrite = 100 * time.Millisecond
 	retryFlush = time.Second
-	// The number of lines of one kind that a store logs in a minute.
+	// logLines is the maximum number of lines of one kind that a store logs in logTime.
 	logLines, logTime = 3, time.Minute
-	// Pebble's names for the files of its background work.
+	// flushes and compactions are Pebble's names for the files of its background work.
 	flushes, compactions = "pebble-memtable-flush", "pebble-compaction"
 )
 
-// DB is a Pebble store. It survives trouble of its disk.
+// DB is a Pebble store that survives trouble of its disk.
 type DB struct {
 	*pebble.DB
 	lock *pebble.Lock
 	disk *guard
 }
 
-// Open opens the store in dir, or makes it, and checks its format. On a full disk it waits for
-// room, until stop is closed, because Pebble has to write before it can read. Open returns any
-// other error of the disk. If the FS of options is nil, Open uses the operating system's. Open
-// wraps the FS, which may be a TappedFS, and sets Lock, Logger, EventListener and scheduler itself.
+// Open opens the store in dir, or creates the store, and checks its format. On a full disk Open
+// waits for room, until stop is closed, because Pebble has to write before it can read. Open
+// returns any other error of the disk. If the FS of options is nil, Open uses the operating
+// system's file system. Open wraps the FS, which may be a TappedFS, and sets Lock, Logger,
+// EventListener and scheduler itself.
 func Open(stop <-chan struct{}, dir string, log *zap.Logger, options *pebble.Options, format Format) (*DB, error) {
 	if err := checkLog(options); err != nil {
 		return nil, fmt.Errorf("open %s: %w", dir, err)
@@ -96,7 +97,7 @@ func Open(stop <-chan struct{}, dir string, log *zap.Logger, options *pebble.Opt
 		err error
 	}
 	opened := make(chan outcome, 1)
-	go func() { // Open waits for it, or the guard parks it until the process ends
+	go func() { // Open waits for this goroutine, or the guard parks it until the process ends
 		db, err := pebble.Open(dir, options)
 		if err == nil {
 			if err = format.check(db); err != nil {
@@ -118,18 +119,18 @@ func Open(stop <-chan struct{}, dir string, log *zap.Logger, options *pebble.Opt
 	return &DB{DB: o.db, lock: lock, disk: d}, nil
 }
 
-// Recover runs work, which makes the owner's first writes. Like Open, it waits for room
-// on a full disk until stop is closed.
+// Recover runs work, which makes the owner's first writes. On a full disk Recover waits for
+// room until stop is closed, as Open does.
 func (db *DB) Recover(stop <-chan struct{}, work func() error) error {
 	done := make(chan error, 1)
-	go func() { done <- work() }() // as in Open
+	go func() { done <- work() }() // waits or is parked, as in Open
 	outcome, err := awaitRoom(db.disk, stop, done)
 	return errors.Join(outcome, err)
 }
 
-// awaitRoom returns the outcome that done delivers. In any trouble but ErrFull, or when
-// stop is closed during ErrFull, it gives the store up. Without trouble the outcome comes
-// soon, so stop is ignored.
+// awaitRoom returns the outcome that done delivers. If there is any trouble except ErrFull, or
+// if stop is closed during ErrFull, awaitRoom abandons the store. Without trouble the outcome
+// arrives soon, so awaitRoom ignores stop.
 func awaitRoom[T any](d *guard, stop <-chan struct{}, done <-chan T) (outcome T, err error) {
 	for {
 		trouble, err := d.state()
@@ -153,12 +154,12 @@ func awaitRoom[T any](d *guard, stop <-chan struct{}, done <-chan T) (outcome T,
 }
 
 // State returns a channel that is closed when the disk gets into trouble, and the present
-// trouble, nil for none. ErrFull and ErrStuck may pass; after ErrFailed only a new start
-// helps.
+// trouble, nil for none. ErrFull and ErrStuck may pass. After ErrFailed the process has to
+// restart.
 func (db *DB) State() (trouble <-chan struct{}, err error) { return db.disk.state() }
 
-// Await returns the result that done delivers. If the disk gets into trouble or ctx ends
-// earlier, it returns that as an error: then the outcome is unknown.
+// Await returns the result that done delivers. If the disk gets into trouble or ctx ends before
+// that, Await returns the trouble or the error of ctx, and the outcome is unknown.
 func Await[T any](ctx context.Context, db *DB, done <-chan T) (result T, err error) {
 	for {
 		trouble, err := db.State()
@@ -173,7 +174,7 @@ func Await[T any](ctx context.Context, db *DB, done <-chan T) (result T, err err
 		select {
 		case result = <-done:
 			return result, nil
-		case <-trouble: // it may have passed already
+		case <-trouble: // the trouble may have passed already
 		case <-ctx.Done():
 			return result, ctx.Err()
 		}
@@ -186,14 +187,14 @@ func (db *DB) Health() error {
 	return err
 }
 
-// Close runs finish, which makes the owner's last writes, and closes the store. On a disk
-// in trouble it gives up for good and returns the trouble. Then the process should end,
-// and the next process finds every answered write.
+// Close runs finish, which makes the owner's last writes, and closes the store. On a disk in
+// trouble Close abandons the store and returns the trouble. In this case the process should
+// end, and the next process finds every answered write.
 func (db *DB) Close(finish func()) error {
 	trouble, err := db.State()
 	if err == nil {
 		closed := make(chan error, 1)
-		go func() { // Close waits for it, or the guard parks it until the process ends
+		go func() { // Close waits for this goroutine, or the guard parks it until the process ends
 			finish()
 			closed <- errors.Join(db.DB.Close(), db.lock.Close())
 		}()
@@ -243,8 +244,8 @@ func (d *guard) events() *pebble.EventListener {
 	}
 }
 
-// MakeDir makes a directory and its parents, and syncs them, so that they survive a
-// crash. If fs is nil, it uses the operating system's.
+// MakeDir makes a directory and its parents, and syncs them, so that they survive a crash. If
+// fs is nil, MakeDir uses the operating system's file system.
 func MakeDir(fs vfs.FS, dir string) error {
 	if fs == nil {
 		fs = vfs.Default

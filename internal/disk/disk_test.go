@@ -26,7 +26,7 @@ func open(t *testing.T, fs vfs.FS) *disk.DB {
 	return db
 }
 
-// write sets a key in the background and returns Pebble's answer.
+// write sets a key in the background. The channel delivers Pebble's answer.
 func write(db *disk.DB, key string) <-chan error {
 	done := make(chan error, 1)
 	go func() { done <- db.Set([]byte(key), []byte("value"), pebble.Sync) }()
@@ -55,7 +55,7 @@ func TestAWriteIsAnsweredOnceThereIsRoom(t *testing.T) {
 	}
 }
 
-// The disk fills up while the owner makes its last writes.
+// The disk becomes full while the owner makes its last writes.
 func TestCloseGivesUpOverAFullDisk(t *testing.T) {
 	fs := disktest.New(vfs.NewMem())
 	db := open(t, fs)

@@ -10,7 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
 )
 
-// FormatError refuses data that a newer version of Fanfare wrote.
+// FormatError is the refusal of data that a newer version of Fanfare wrote.
 type FormatError struct {
 	// Data names the data.
 	Data string
@@ -22,10 +22,9 @@ func (e *FormatError) Error() string {
 	return fmt.Sprintf("%s has format %d, but this version of fanfare reads formats up to %d: use a newer fanfare", e.Data, e.Found, e.Known)
 }
 
-// CheckFormat is the one rule for the formats of stored data. It refuses a newer format
-// with a *FormatError and accepts an older one. After an older one, the caller stores the
-// known format before it writes, so that an older program does not misread the data
-// later.
+// CheckFormat is the one rule for the formats of stored data. It refuses a newer format with a
+// *FormatError and accepts an older format. If the format was older, the caller stores the
+// known format before other writes, so that an older program does not misread the data later.
 func CheckFormat(data, stored string, known int) error {
 	found, err := strconv.Atoi(stored)
 	switch {
@@ -41,13 +40,13 @@ func CheckFormat(data, stored string, known int) error {
 type Format struct {
 	// Key is where the store keeps its format.
 	Key []byte
-	// Known is the format that this version writes, and the newest format that it reads.
+	// Known is the format that this version writes. It is also the newest format that this version reads.
 	Known int
-	// OneByte stores the format as a single byte and not in digits.
+	// OneByte stores the format as a single byte instead of digits.
 	OneByte bool
 }
 
-// check applies the rule to a store, and gives a new store its format.
+// check applies CheckFormat to a store, and stores the format of a new store.
 func (f Format) check(db *pebble.DB) error {
 	value, closer, err := db.Get(f.Key)
 	if err == nil {
@@ -68,12 +67,11 @@ func (f Format) check(db *pebble.DB) error {
 	return db.Set(f.Key, written, pebble.Sync)
 }
 
-// CheckStore refuses a store with files of a newer Pebble. It changes nothing, and the
-// store may be in use.
+// CheckStore refuses a store with files of a newer Pebble. It changes nothing, and the store may be in use.
 func CheckStore(dir string) error { return checkPebble(vfs.Default, dir) }
 
-// checkPebble refuses files of a Pebble that is newer than this version's. Without it,
-// Pebble would refuse them in its own words.
+// checkPebble refuses files of a Pebble that is newer than this version's Pebble. Pebble would
+// also refuse such files, but with an error text of its own.
 func checkPebble(fs vfs.FS, dir string) error {
 	stored, err := atomicfs.ReadMarker(fs, dir, "format-version")
 	if err != nil || stored == "" { // a new directory has no marker

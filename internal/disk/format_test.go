@@ -22,8 +22,7 @@ func wantNewer(t *testing.T, err error, found, known int) {
 	}
 }
 
-// A newer program reads the store of an older one, and from then on the older one
-// refuses it.
+// After a newer program has opened the store of an older program, the older program refuses the store.
 func TestAnOlderFormatIsReadAndANewerOneRefused(t *testing.T) {
 	for _, oneByte := range []bool{false, true} {
 		fs := vfs.NewMem()
@@ -35,7 +34,7 @@ func TestAnOlderFormatIsReadAndANewerOneRefused(t *testing.T) {
 			require.NoErrorf(t, err, "format %d", known)
 			require.NoError(t, db.Close(func() {}))
 		}
-		for range 2 { // the lock of a refused store is free again
+		for range 2 { // a refused store must release its lock
 			_, err := openFormat(fs, format(2))
 			wantNewer(t, err, 3, 2)
 		}
@@ -52,7 +51,7 @@ func TestAFormatThatNoVersionWroteIsRefused(t *testing.T) {
 	}
 }
 
-// Pebble's own format has the same rule: its library may be older than the files.
+// The same rule holds for Pebble's own format: the program's Pebble may be older than the files.
 func TestFilesOfANewerPebbleAreRefused(t *testing.T) {
 	fs := vfs.NewMem()
 	require.NoError(t, open(t, fs).Close(func() {}))

@@ -21,14 +21,14 @@ type guard struct {
 	flushStalls, compactionStalls atomic.Int64
 	scheduler                     scheduler
 	damage                        damage
-	copies                        atomic.Pointer[copying] // nil while no checkpoint is made
+	copies                        atomic.Pointer[copying] // nil if no checkpoint is being made
 
 	mu      sync.Mutex
-	opening bool          // errors go to Open's caller
-	err     error         // the trouble now, nil for none
+	opening bool          // the caller of Open gets errors
+	err     error         // the present trouble, nil for none
 	final   bool          // the trouble cannot pass
 	trouble chan struct{} // closed while err is set
-	closing chan struct{} // closed once the owner gave up
+	closing chan struct{} // closed once the owner has given up
 	closed  bool
 }
 
@@ -38,11 +38,11 @@ func (d *guard) state() (trouble <-chan struct{}, err error) {
 	return d.trouble, d.err
 }
 
-// giveUp makes waiting writes wait for good and returns the trouble.
+// giveUp makes waiting writes wait forever and returns the trouble.
 func (d *guard) giveUp() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.err == nil { // there was room again in between
+	if d.err == nil { // the disk has had room again
 		d.err = ErrFull
 		close(d.trouble)
 	}
@@ -66,7 +66,7 @@ func (d *guard) fail(cause, err error, final bool) {
 	}
 }
 
-// recovered ends the trouble of a cause.
+// recovered ends the trouble that has this cause.
 func (d *guard) recovered(cause error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -77,15 +77,14 @@ func (d *guard) recovered(cause error) {
 	}
 }
 
-// isFull reports whether err means that there is no room. A limit on the size of files
-// counts: like a quota, it can be raised while the process runs.
+// isFull reports whether err means that there is no room. A limit on the size of files counts
+// as no room: like a quota, the limit can be raised while the process runs.
 func isFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)
 }
 
-// write repeats op until there is room. Pebble handles any other error of sorted files
-// itself: it writes the files again. After an error of its other files it cannot
-// continue.
+// write repeats op until there is room. Pebble handles any other error of sorted files itself:
+// it writes the files again. After an error of a file of another kind, Pebble cannot continue.
 func (d *guard) write(category vfs.DiskWriteCategory, op func() error) error {
 	waited := false
 	for {
@@ -96,7 +95,7 @@ func (d *guard) write(category vfs.DiskWriteCategory, op func() error) error {
 				d.recovered(ErrFull)
 			}
 			return nil
-		case category == compactions: // its half-written files take room, which its end frees
+		case category == compactions: // the end of a compaction frees the room of its unfinished files
 			return err
 		case isFull(err):
 			waited = true
@@ -119,7 +118,7 @@ func (d *guard) write(category vfs.DiskWriteCategory, op func() error) error {
 	}
 }
 
-// pause waits for t, or for ever once the owner has given up.
+// pause waits for t. Once the owner has given up, pause waits forever.
 func (d *guard) pause(t time.Duration) {
 	timer := time.NewTimer(t)
 	defer timer.Stop()
@@ -130,9 +129,9 @@ func (d *guard) pause(t time.Duration) {
 	}
 }
 
-// park blocks one of Pebble's goroutines for ever. With the error, Pebble would end the
-// process. The owner answers its callers without this goroutine, and a process that has
-// given up is about to end.
+// park blocks one of Pebble's goroutines forever. If the goroutine returned the error, Pebble
+// would end the process. The owner answers its callers without this goroutine, and a process
+// that has given up is about to end.
 func park() { select {} }
 
 func (d *guard) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
@@ -175,7 +174,8 @@ func (d *guard) OpenDir(name string) (vfs.File, error) {
 	}}, nil
 }
 
-// directory reports no failed sync to Pebble, which would end the process: failed handles the error.
+// directory hides failed syncs from Pebble, because Pebble would end the process. failed handles the
+// error instead.
 type directory struct {
 	vfs.File
 	failed func(error)
@@ -206,8 +206,9 @@ func (d *guard) open(category vfs.DiskWriteCategory, op func() (vfs.File, error)
 	return &file{File: f, disk: d, category: category}, nil
 }
 
-// file is a file whose writes and syncs pass the guard. Preallocate does not: Pebble asks
-// for 36 MB for a log of some bytes, and a write that does not fit fails later.
+// file is a file whose writes and syncs go through the guard. Preallocate does not go through
+// the guard: Pebble asks for 36 MB for a log of some bytes, and a later write fails if it finds
+// no room.
 type file struct {
 	vfs.File
 	disk     *guard
@@ -244,8 +245,8 @@ func (f *file) SyncTo(length int64) (full bool, err error) {
 	return full, err
 }
 
-// sync never retries: after a failed sync the system may have dropped the data, and a
-// second sync would succeed without them.
+// sync never retries: after a failed sync the system may have dropped the data, and a second
+// sync would succeed without the data.
 func (f *file) sync(op func() error) error {
 	return f.disk.write(f.category, func() error {
 		if err := op(); err != nil {

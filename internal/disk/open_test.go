@@ -38,7 +38,7 @@ type opened struct {
 	err error
 }
 
-// reopen opens the store in the background and returns the outcome and the log.
+// reopen opens the store in the background. The channel delivers the outcome; the logs are what Open logs.
 func reopen(fs vfs.FS, stop <-chan struct{}) (<-chan opened, *observer.ObservedLogs) {
 	core, logs := observer.New(zap.WarnLevel)
 	done := make(chan opened, 1)
@@ -49,8 +49,8 @@ func reopen(fs vfs.FS, stop <-chan struct{}) (<-chan opened, *observer.ObservedL
 	return done, logs
 }
 
-// The disk fills up at any point of the recovery, where Pebble writes its log, a sorted
-// file and the manifest on several goroutines.
+// The disk becomes full at any point of the recovery. Pebble writes its log, a sorted file and
+// the manifest on several goroutines.
 func TestOpenOnAFullDiskSaysSoOnceAndGoesOnWithRoom(t *testing.T) {
 	for room := int64(0); room <= 20_000; room += 1250 {
 		t.Run(fmt.Sprint(room), func(t *testing.T) {
@@ -108,8 +108,8 @@ func TestAStopEndsAnOpenThatWaitsForRoom(t *testing.T) {
 	}
 }
 
-// A disk that fails for a reason other than room ends Open with its error, even if Pebble
-// meets the error on a goroutine of its own.
+// A disk that fails for a reason other than room ends Open with the disk's error, even if
+// Pebble gets the error on a goroutine of its own.
 func TestOpenOnAFailingDiskReturnsItsError(t *testing.T) {
 	for _, file := range []string{".sst", "MANIFEST", ".log"} {
 		for _, op := range []string{"create", "write", "sync"} {
@@ -124,7 +124,7 @@ func TestOpenOnAFailingDiskReturnsItsError(t *testing.T) {
 				})
 				done, _ := reopen(fs, nil)
 				got := <-done
-				if got.err == nil { // a new log is first written by a caller
+				if got.err == nil { // the first write of a new log is made by a caller
 					got.err = errors.Join(got.db.Health(), got.db.Close(func() {}))
 					if file == ".log" && got.err == nil {
 						return

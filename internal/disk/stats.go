@@ -9,30 +9,29 @@ import (
 
 // Stats are the figures of a store at one moment.
 type Stats struct {
-	// FlushStalls counts the stalls of writes that came faster than the disk writes: the
+	// FlushStalls counts the stalls of writes that arrive faster than the disk can write: the
 	// memory for waiting writes is bounded.
 	FlushStalls int64
-	// CompactionStalls counts the stalls because of too many sorted files.
+	// CompactionStalls counts the stalls of writes because of too many sorted files.
 	CompactionStalls int64
 	// FailedCompactions counts the compactions that failed because of a full disk or
 	// damaged data.
 	FailedCompactions int64
-	// LogBytes are the bytes of the log that a start has to read again. MemtableBytes are
-	// the writes in memory that are not yet in a sorted file.
+	// LogBytes is the size of the log that a start has to read again. MemtableBytes is the size
+	// of the writes in memory that are not yet in a sorted file.
 	LogBytes, MemtableBytes uint64
-	// ItemBytes are the bytes of decoded items and pages in memory, for a store that
-	// caches them.
+	// ItemBytes is the size of decoded items and pages in memory, for a store that caches them.
 	ItemBytes int64
-	// L0Files are the sorted files that compactions have not merged yet. L0Sublevels is
-	// how many of them a read may have to look into. DebtBytes are the bytes that
-	// compactions still have to move.
+	// L0Files is the number of sorted files that compactions have not merged yet. L0Sublevels
+	// is the number of these files that a read may have to look into. DebtBytes is the number
+	// of bytes that compactions still have to move.
 	L0Files, L0Sublevels int64
 	DebtBytes            uint64
 	// DiskBytes is the room that the files of the store take, as du counts it. It includes the large
-	// logs that are kept for the next writes, which Pebble's own figure omits. FreeBytes and
+	// logs that are kept for the next writes. Pebble's own figure omits these logs. FreeBytes and
 	// TotalBytes describe the disk, and are 0 if the system does not report them.
 	DiskBytes, FreeBytes, TotalBytes uint64
-	// Damaged is true once a read met damaged data.
+	// Damaged is true once a read has found damaged data.
 	Damaged bool
 }
 
@@ -53,12 +52,12 @@ func (db *DB) Stats() Stats {
 // size returns the bytes on the disk that the store's files take.
 func (db *DB) size() (bytes uint64) {
 	names, err := db.disk.List(db.disk.dir)
-	if err != nil { // a disk that fails is reported by State
+	if err != nil { // State reports a disk that fails
 		return 0
 	}
 	for _, name := range names {
 		info, err := db.disk.Stat(db.disk.PathJoin(db.disk.dir, name))
-		if err != nil { // it was deleted after the listing
+		if err != nil { // the file was deleted after the listing
 			continue
 		}
 		if stat, ok := info.Sys().(*syscall.Stat_t); ok {
@@ -74,23 +73,24 @@ func (db *DB) space() (free, total uint64) { return space(db.disk, db.disk.dir) 
 
 func space(fs vfs.FS, dir string) (free, total uint64) {
 	usage, err := fs.GetDiskUsage(dir)
-	if err != nil { // some file systems do not report it
+	if err != nil { // some file systems do not report their usage
 		return 0, 0
 	}
 	return usage.AvailBytes, usage.TotalBytes
 }
 
-// Bounds of Room: a compaction writes up to some gigabytes before it frees any.
+// leastRoom and mostRoom bound the room that Room requires: a compaction writes up to some
+// gigabytes before it frees any.
 const (
 	leastRoom = 512 << 20
 	mostRoom  = 10 << 30
 )
 
-// Room returns an error if at most a tenth of the disk, or less than 512 MiB, is free. 10
-// GiB are enough on any disk.
+// Room returns an error if less than a tenth of the disk, or less than 512 MiB, is free. 10 GiB
+// are enough on any disk.
 func (db *DB) Room() error { return room(db.disk, db.disk.dir) }
 
-// Room is DB.Room for the disk of a directory that may be in use.
+// Room checks the disk of a directory as DB.Room does. The directory may be in use.
 func Room(dir string) error { return room(vfs.Default, dir) }
 
 func room(fs vfs.FS, dir string) error {

@@ -30,13 +30,13 @@ func du(t *testing.T, dir string) (bytes uint64) {
 		bytes += uint64(info.Sys().(*syscall.Stat_t).Blocks) * 512
 		return nil
 	})
-	if err != nil { // Pebble deleted a file meanwhile
+	if err != nil { // Pebble deleted a file after the listing
 		return 0
 	}
 	return bytes
 }
 
-// Logs that Pebble keeps for later writes fill a disk, too.
+// Logs that Pebble keeps for later writes also take room on the disk.
 func TestTheSizeOfAStoreIsThatOfItsFiles(t *testing.T) {
 	dir := t.TempDir()
 	db, err := disk.Open(nil, dir, zap.NewNop(), &pebble.Options{MemTableSize: 256 << 10}, disk.Format{Key: []byte("format"), Known: 1})

@@ -11,34 +11,34 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Tap gets the bytes of a store's logs, and may hold the store up (rules S1 and S4 of
+// Tap gets the bytes of a store's logs, and may make the store wait (rules S1 and S4 of
 // docs/decisions/0053-stream.md). The calls about a log are made in order. Only MayGo and sync may
 // run at the same time as another call.
 type Tap interface {
-	// Created is called when a new log and its name are on the disk. The log before it is complete and
-	// synced. sync may be called at any time: it syncs the log and returns how far the log
-	// is on the disk.
+	// Created is called when a new log and its name are on the disk. The previous log is complete and
+	// synced. sync may be called at any time: it syncs the new log, and returns the offset up to which
+	// the log is on the disk.
 	Created(log uint64, sync func() (offset uint64, err error))
-	// Wrote is called once for each write, before the write, however often the guard repeats the write.
-	// The data belong to the caller.
+	// Wrote is called before a write, and only once, even if the guard repeats the write. The data
+	// belong to the caller.
 	Wrote(log, offset uint64, data []byte)
-	// Synced is called after the log was synced up to the offset. The writes before the offset are not
-	// answered until Synced returns.
+	// Synced is called after the log was synced up to the offset. The writes before the offset are
+	// answered only after Synced returns.
 	Synced(log, offset uint64)
-	// MayGo is called before a log is removed, or overwritten by a new one, and returns
-	// when the tap needs the log no longer.
+	// MayGo is called before a log is removed, or overwritten by a new log. It returns when the
+	// tap no longer needs the log.
 	MayGo(log uint64)
 }
 
-// TappedFS is a file system for Open: Tap gets the logs of the store. The copies of a
-// checkpoint are no logs of the store.
+// TappedFS is a file system for Open whose Tap gets the logs of the store. The copies of a
+// checkpoint are not logs of the store.
 type TappedFS struct {
-	// FS is the file system below, the operating system's if it is nil.
+	// FS is the underlying file system; the operating system's file system if nil.
 	vfs.FS
 	Tap Tap
 }
 
-// untap returns the file system below, and the tap, nil if there is none.
+// untap returns the underlying file system, and the tap, nil if there is no tap.
 func untap(fs vfs.FS) (vfs.FS, Tap) {
 	if t, is := fs.(TappedFS); is {
 		return t.FS, t.Tap
@@ -46,8 +46,8 @@ func untap(fs vfs.FS) (vfs.FS, Tap) {
 	return fs, nil
 }
 
-// checkLog refuses options by which writes would pass a tap by (S6). Such options are refused
-// without a tap, too, so that an archive can be added to any store.
+// checkLog refuses options with which writes would bypass a tap (S6). Such options are refused
+// even without a tap, so that an archive can be added to any store.
 func checkLog(o *pebble.Options) error {
 	if o.DisableWAL || o.WALDir != "" || o.WALFailover != nil || len(o.WALRecoveryDirs) > 0 {
 		return errors.New("a store writes all to one log in its own directory: leave DisableWAL, WALDir, WALFailover and WALRecoveryDirs unset")
@@ -56,19 +56,19 @@ func checkLog(o *pebble.Options) error {
 }
 
 // tapFS is the file system between Pebble and the guard for a store with a tap. The guard repeats
-// writes below it, so the tap gets each write once.
+// writes below tapFS, so the tap gets each write once.
 type tapFS struct {
 	vfs.FS
 	dir string
 	tap Tap
 
 	mu      sync.Mutex
-	unnamed *tappedLog // its name is not synced yet
+	unnamed *tappedLog // the log whose name is not synced yet
 	begun   bool       // the tap knows a log of this process
 	unused  []string   // logs that go once it does
 }
 
-// number returns the number of a log of the store.
+// number returns the number of a log of the store, and false for any other file.
 func (l *tapFS) number(name string) (n uint64, is bool) {
 	digits, isLog := strings.CutSuffix(l.PathBase(name), ".log")
 	if !isLog || l.PathDir(name) != l.dir {
@@ -122,8 +122,8 @@ func (l *tapFS) begin(name string, f vfs.File, err error) (vfs.File, error) {
 	return created, nil
 }
 
-// OpenDir returns a directory whose sync makes the name of a new log durable. Pebble syncs
-// the directory before it writes to the log.
+// OpenDir returns a directory. Its sync makes the name of a new log durable. Pebble syncs the
+// directory before it writes to the log.
 func (l *tapFS) OpenDir(name string) (vfs.File, error) {
 	f, err := l.FS.OpenDir(name)
 	if err != nil || name != l.dir {
@@ -164,15 +164,14 @@ func (d *names) Sync() error {
 	return nil
 }
 
-// tappedLog is the file of a log. Pebble writes it from its beginning to its end.
+// tappedLog is the file of a log. Pebble writes the file in order.
 type tappedLog struct {
 	vfs.File
 	number uint64
 	tap    Tap
 
 	length atomic.Uint64
-	// closing keeps a sync of the tap from a closed file: the guard would take the error for a
-	// failed disk.
+	// closing prevents a sync of a closed file by the tap: the guard would take the error for a failed disk.
 	closing sync.RWMutex
 	closed  bool
 }
@@ -184,7 +183,7 @@ func (f *tappedLog) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// WriteAt refuses: the tap would miss the bytes.
+// WriteAt returns an error, because the tap would miss the bytes.
 func (f *tappedLog) WriteAt([]byte, int64) (int, error) {
 	return 0, errors.New("a log is written in order")
 }
@@ -192,7 +191,7 @@ func (f *tappedLog) WriteAt([]byte, int64) (int, error) {
 func (f *tappedLog) Sync() error     { return f.syncBy(f.File.Sync) }
 func (f *tappedLog) SyncData() error { return f.syncBy(f.File.SyncData) }
 
-// SyncTo syncs the whole log, so that there is one kind of sync to wait for.
+// SyncTo syncs the whole log, so that the tap has only one kind of sync.
 func (f *tappedLog) SyncTo(int64) (bool, error) { return true, f.SyncData() }
 
 func (f *tappedLog) syncBy(op func() error) error {
@@ -203,13 +202,14 @@ func (f *tappedLog) syncBy(op func() error) error {
 	return err
 }
 
-// synced returns the length of the log before the sync: the sync covers at least that.
+// synced calls op, a sync, and returns the length of the log before the sync: the sync covers
+// at least this length.
 func (f *tappedLog) synced(op func() error) (uint64, error) {
 	at := f.length.Load()
 	return at, op()
 }
 
-// sync is the sync of the tap. A closed log is whole on the disk.
+// sync syncs the log for the tap. A closed log is already completely on the disk.
 func (f *tappedLog) sync() (uint64, error) {
 	f.closing.RLock()
 	defer f.closing.RUnlock()

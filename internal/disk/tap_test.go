@@ -25,17 +25,17 @@ import (
 	"fanfare/internal/disk/disktest"
 )
 
-// recorder is a Tap that keeps all.
+// recorder is a Tap that keeps all bytes of the logs.
 type recorder struct {
 	mu      sync.Mutex
 	logs    []uint64
 	bytes   map[uint64][]byte
 	synced  map[uint64]uint64
 	sync    func() (uint64, error)
-	asked   []uint64 // the logs that were to go
+	asked   []uint64 // the logs of the calls of MayGo
 	faults  []string
-	answers sync.RWMutex // held by a test: Synced waits
-	going   sync.RWMutex // held by a test: MayGo waits
+	answers sync.RWMutex // while a test holds the lock, Synced waits
+	going   sync.RWMutex // while a test holds the lock, MayGo waits
 }
 
 func newRecorder() *recorder {
@@ -141,8 +141,8 @@ func readLog(t *testing.T, from vfs.FS, log uint64) []byte {
 	return data
 }
 
-// S1: the tap gets what the disk gets, in order, also of logs that take the file of an older one,
-// and nothing of a checkpoint's copies.
+// S1: the tap gets the same bytes as the disk, in order. This includes logs that reuse the file
+// of an older log, and excludes the copies of a checkpoint.
 func TestATapGetsTheBytesOfEachLog(t *testing.T) {
 	mem, tap := vfs.NewCrashableMem(), newRecorder()
 	db := openTapped(t, mem, tap)
@@ -165,7 +165,7 @@ func TestATapGetsTheBytesOfEachLog(t *testing.T) {
 	tap.check(t)
 }
 
-// S3: what the tap learns to be synced outlives a power cut, by Pebble's syncs and by the tap's.
+// S3: bytes that the tap takes for synced survive a power cut, whether Pebble or the tap made the sync.
 func TestWhatATapTakesForSyncedSurvivesAPowerCut(t *testing.T) {
 	mem, tap := vfs.NewCrashableMem(), newRecorder()
 	db := openTapped(t, mem, tap)
@@ -209,7 +209,7 @@ func TestAWriteIsNotAnsweredBeforeTheTapLetsIt(t *testing.T) {
 	tap.check(t)
 }
 
-// The guard repeats a write on a full disk; the tap got it already.
+// The guard repeats a write on a full disk, but the tap has already got the write.
 func TestATapGetsAWriteOnceThoughTheDiskIsFull(t *testing.T) {
 	mem, tap := vfs.NewMem(), newRecorder()
 	full := disktest.New(mem)
@@ -266,7 +266,7 @@ func TestOptionsThatPassTheTapByAreRefused(t *testing.T) {
 	}
 }
 
-// S6: sorted files that are taken in, and cut-out ranges, pass the log by. No code of the product may use them.
+// S6: ingested sorted files and excised ranges bypass the log. No code of the product may use them.
 func TestNoCodePassesTheLogBy(t *testing.T) {
 	forbidden := []string{"Ingest", "IngestWithStats", "IngestExternalFiles", "IngestAndExcise", "Excise", "DisableWAL", "WALDir", "WALFailover", "WALRecoveryDirs"}
 	allowed := "checkLog"

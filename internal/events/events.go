@@ -1,12 +1,13 @@
-// Package events sends the events of applied work to a queue that the operator names, so that push,
-// search and other services can be built outside of Fanfare, and to the topic of notices. It must
-// never decide which work has an event, delay that work for longer than SendTime, or read the queue.
+// Package events sends the events of applied work to two places: to a queue that the operator names,
+// so that push, search and other services can be built outside Fanfare, and to the topic of notices.
+// The package must never decide which work has an event, delay that work for longer than SendTime,
+// or read the queue.
 //
 // The order is: the effect, then the event, then the ack of the work's message
-// (docs/decisions/0033-events-out.md). A crash in between repeats the event with the same
-// id, and never loses it (I6). While the queue fails, one send at a time tries it. All
-// other sends fail at once: their messages are redelivered, and become dead letters in the
-// end.
+// (docs/decisions/0033-events-out.md). A crash in between repeats the event with the same id,
+// and never loses the event (I6). While the queue fails, only one send at a time tries the
+// queue. All other sends fail at once: their messages are redelivered, and become dead letters
+// in the end.
 package events
 
 import (
@@ -22,13 +23,13 @@ import (
 	"fanfare/messages"
 )
 
-// SendTime bounds the wait for the queue.
+// SendTime is the maximum time of a send.
 const SendTime = 5 * time.Second
 
-// pause is the time between two tries while the queue fails.
+// pause is the time between two tries of a failing queue.
 const pause = time.Second
 
-// Sender sends events to one queue. Goroutines may share it.
+// Sender sends events to one queue. Several goroutines may use a Sender.
 type Sender struct {
 	publish func(name string, msgs ...*message.Message) error
 	name    string
@@ -36,15 +37,16 @@ type Sender struct {
 	log     *zap.Logger
 
 	mu sync.Mutex
-	// failed is the last failure, nil while the queue works; failedAt is its time.
+	// failed is the last failure, nil while the queue works. failedAt is the time of that failure.
 	failed   error
 	failedAt time.Time
-	// trying means that a send is trying the failing queue.
+	// trying means that one send is trying the failing queue.
 	trying bool
 }
 
-// New returns a sender to the named queue, with the group keys of group. publish returns nil only
-// when all messages are durable, and the context of the first message bounds its wait.
+// New returns a sender to the queue with this name, with the group keys of group. publish returns
+// nil only when all messages are durable. The context of the first message bounds the time of
+// publish.
 func New(publish func(name string, msgs ...*message.Message) error, name string, group func(messages.Event) string, log *zap.Logger) *Sender {
 	return &Sender{publish: publish, name: name, group: group, log: log}
 }
@@ -94,8 +96,8 @@ func (s *Sender) send(ctx context.Context, events []messages.Event) error {
 	return s.publish(s.name, msgs...)
 }
 
-// end records the outcome of a send. A send that the caller cancelled proves nothing about the queue. A send
-// that takes longer than the caller's time has failed: the queue may hang.
+// end records the outcome of a send. If the caller cancelled the send, the outcome proves nothing about the
+// queue. If the caller's time ended before the send, the send has failed, because the queue may hang.
 func (s *Sender) end(ctx context.Context, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -125,7 +125,7 @@ func TestASendThatItsCallerCutSaysNothingAboutTheQueue(t *testing.T) {
 	assert.NoError(t, s.Failing())
 }
 
-// A caller has less time than a send. The sender still notices a queue that hangs.
+// A caller has less time than SendTime. The sender still notices that the queue hangs.
 func TestASendThatOutlastsItsCallersTimeHasFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

@@ -19,11 +19,11 @@ import (
 	"fanfare/messages"
 )
 
-// Away readers are skipped: docs/HYBRID.md, section 2. Each edge of a reader has a day at or
-// after the reader's presence, or none (I1). Only a reader with a presence has edges with a
-// day, and edges are raised before the presence is. A walk over the followees raises each
-// follow that commits before the walk reads it. A later follow reads the day upto, which the
-// walk raises first.
+// Away readers are skipped: docs/HYBRID.md, section 2. Each edge of a reader has no day, or a
+// day at or after the day of the reader's presence (I1). Only the edges of a reader with a
+// presence have a day, and the edges are raised before the presence. A walk over the followees
+// raises each follow that was committed before the walk reads it. A later follow reads the day
+// upto, which is raised before the walk.
 
 // awayReaders is the number of edges that a refresh or a return raises at the same time, and
 // the number of post lists that a return reads at the same time.
@@ -31,17 +31,16 @@ const awayReaders = walkWriters
 
 const (
 	// manyFollowees is the number of followees above which a page in the gap needs more than
-	// one round trip for their lists.
+	// one round trip to read the followees' lists.
 	manyFollowees = 100
 	// fewEntries fill two pages of a home, and are more than a look of a live home needs.
-	// manyEntries fill the largest page, and the window of a live home.
+	// manyEntries fill the largest page and the window of a live home.
 	fewEntries, manyEntries = 50, 200
 )
 
-// ReturnPosts returns the number of posts that a return writes as entries, for a reader of
-// that many followees. An entry costs a write unit, even if nobody reads it. A page in the
-// gap reads the list of each followee, but only if the reader scrolls that far:
-// docs/decisions/0035.
+// ReturnPosts returns the number of posts that a return writes as entries, for a reader with so
+// many followees. An entry costs a write unit, even if nobody reads it. A page in the gap reads
+// the list of each followee, but only if the reader scrolls so far: docs/decisions/0035.
 func ReturnPosts(followees int) int {
 	if followees > manyFollowees {
 		return manyEntries
@@ -74,8 +73,8 @@ func (w *Worker) seen(ctx context.Context, e *messages.Seen) error {
 	if _, err := w.raise(ctx, e.UserID, until); err != nil {
 		return err
 	}
-	// If the refresh is late, fan-out may have skipped posts before an edge was raised. Then
-	// the presence stays, and the reader returns.
+	// If the refresh is late, fan-out may have skipped posts before an edge was raised. In this
+	// case the presence stays, and the reader returns later.
 	if err := w.cfg.Clock.Doubt(); err != nil {
 		return err
 	}
@@ -107,10 +106,10 @@ func (w *Worker) enrol(ctx context.Context, user string, until schema.Day) (enro
 	return err == nil, presenceError(err, user)
 }
 
-// returned ends the return of a reader: it raises the edges, and then writes the newest posts
-// that fan-out may have skipped as entries. So each post either meets the raised edge, or was
-// stored before its author's posts are read here. The presence is written last; until then the
-// home is pulled.
+// returned ends the return of a reader. It raises the edges, and then writes entries of the
+// newest posts that fan-out may have skipped. So the delivery of each post finds the raised
+// edge, or the post was stored before returned reads the posts of its author. returned writes
+// the presence last; until then the home is pulled.
 func (w *Worker) returned(ctx context.Context, e *messages.Returned) error {
 	began := w.cfg.Now()
 	if err := w.cfg.Clock.Doubt(); err != nil {
@@ -171,8 +170,8 @@ func (w *Worker) presence(ctx context.Context, user string) (*schema.Presence, e
 	return &p, err
 }
 
-// presenceError wraps the error of a write of a presence. A presence that another worker has
-// changed is no error.
+// presenceError wraps the error of a write of a presence. It returns nil if another worker has
+// changed the presence.
 func presenceError(err error, user string) error {
 	if _, changed := errors.AsType[*table.ConditionError](err); changed || err == nil {
 		return nil
@@ -180,11 +179,11 @@ func presenceError(err error, user string) error {
 	return fmt.Errorf("write the presence of %s: %w", user, err)
 }
 
-// raise notes a day in the reader's counts, and then raises all edges to it. It returns the
-// number of followees. The counts contain the expected number of edges. If the walk finds
-// fewer, a follow's transaction may be visible in part: its edge was made before the note, and
-// has a lower day. Then raise waits until that edge is visible, and raises the edges again
-// (I1).
+// raise notes a day in the reader's counts, and then raises all edges to this day. It returns
+// the number of followees. The counts contain the expected number of edges. If the walk finds
+// fewer edges, the transaction of a follow may be only partly visible: its edge was made before
+// the note, and has a lower day. In this case raise waits until that edge is visible, and
+// raises the edges again (I1).
 func (w *Worker) raise(ctx context.Context, user string, until schema.Day) (followees int, err error) {
 	day := table.N(int64(until))
 	res, err := w.cfg.Store.Update(ctx, table.UpdateInput{
@@ -208,8 +207,8 @@ func (w *Worker) raise(ctx context.Context, user string, until schema.Day) (foll
 	return w.raiseEdges(ctx, user, until)
 }
 
-// raiseEdges raises the day of each of the reader's edges that exists and has a lower day or
-// none. It returns the number of followees.
+// raiseEdges raises the reader's edges that exist and have a lower day or no day. It returns
+// the number of followees.
 func (w *Worker) raiseEdges(ctx context.Context, user string, until schema.Day) (followees int, err error) {
 	return w.eachFollowee(ctx, user, func(author schema.Edge) error {
 		day := table.N(int64(until))
@@ -224,8 +223,8 @@ func (w *Worker) raiseEdges(ctx context.Context, user string, until schema.Day) 
 	})
 }
 
-// eachFollowee reads all followees of a reader, consistently, and calls do for each, for
-// awayReaders of them at the same time. It returns their number.
+// eachFollowee reads all followees of a reader, consistently, and calls do for each followee.
+// Up to awayReaders calls run at the same time. It returns the number of followees.
 func (w *Worker) eachFollowee(ctx context.Context, user string, do func(schema.Edge) error) (followees int, err error) {
 	for page, err := range w.cfg.Store.Query(ctx, table.Query{
 		PK: schema.FollowingPK(user), PageSize: w.cfg.PageSize, Consistent: true, Project: []string{schema.AttrSince, schema.AttrFrom},
@@ -257,8 +256,8 @@ func (w *Worker) eachFollowee(ctx context.Context, user string, do func(schema.E
 	return followees, nil
 }
 
-// missedPosts returns the followees' newest living posts since the reader's gap began,
-// newest first, most at most.
+// missedPosts returns up to most of the followees' newest living posts since the reader's gap
+// began, newest first.
 func (w *Worker) missedPosts(ctx context.Context, p schema.Presence, most int) ([]schema.Post, error) {
 	var mu sync.Mutex
 	var newest []schema.Post
@@ -288,7 +287,7 @@ func (w *Worker) missedPosts(ctx context.Context, p schema.Presence, most int) (
 	return newest, err
 }
 
-// newestPosts returns an author's newest posts from an id on, most at most.
+// newestPosts returns up to most of an author's newest posts whose id is from or higher.
 func (w *Worker) newestPosts(ctx context.Context, author, from string, most int) (posts []schema.Post, err error) {
 	for page, err := range w.cfg.Store.Query(ctx, table.Query{
 		PK: schema.PostsPK(author), Low: schema.PostSK(from), Descending: true, PageSize: most, Consistent: true,

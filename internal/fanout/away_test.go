@@ -37,14 +37,14 @@ func (w *world) date(user string, until schema.Day) {
 }
 
 func TestFanOutSkipsFollowersWhoAreAway(t *testing.T) {
-	for _, n := range []int{3, 45} { // at once, and by chunks with a summary
+	for _, n := range []int{3, 45} { // inline, and by chunks with a summary
 		skipped := 0
 		w := newWorld(t, n, active(14), func(c *fanout.Config) { c.Skipped = func(n int) { skipped += n } })
 		today := schema.DayOf(w.now)
 		for i := range n {
-			w.date(follower(i), today-schema.Day(i%3)) // every third is here
+			w.date(follower(i), today-schema.Day(i%3)) // every third follower is not away
 		}
-		todays, yesterdays := w.post(), w.post() // one comes late
+		todays, yesterdays := w.post(), w.post() // yesterday's post arrives late
 		yesterdays.PostID = id.Floor(w.now.Add(-aDay))
 		w.enqueue(todays, yesterdays)
 		w.drain(w.worker)
@@ -80,14 +80,14 @@ func newDomain(way access.Config) domain {
 	return domain{s, home.New(home.Config{Access: a, Items: s, Mutes: s})}
 }
 
-// service is another process of the product, without hooks.
+// service returns another process of the product, without hooks.
 func (w *world) service(days int) domain {
 	return newDomain(access.Config{
 		Store: table.HideExpired(w.mem, w.clock), Publisher: publisher{w}, IDs: w.ids, Now: w.clock, Lifetimes: lifetime.Fixed(timelineTTL), ActiveDays: days,
 	})
 }
 
-// followed makes the reader follow authors, without presence if days is 0.
+// followed makes the reader follow authors. The reader has no presence if days is 0.
 func (w *world) followed(days int, authors ...string) {
 	w.Helper()
 	s := w.service(days)
@@ -139,7 +139,7 @@ func (w *world) upto() schema.Day {
 
 func (w *world) seen() *messages.Seen { return &messages.Seen{Header: w.header(), UserID: reader} }
 
-// authors are more than a page.
+// authors has more users than a page.
 var authors = []string{"a0", "a1", "a2", "a3", "a4", "a5"}
 
 func all(day schema.Day) []schema.Day { return slices.Repeat([]schema.Day{day}, len(authors)) }
@@ -167,8 +167,8 @@ func TestAReaderIsEnrolledAndRefreshed(t *testing.T) {
 	assert.Equal(t, append(all(first-14+8+90), first-14+8+90), append(w.days(authors...), w.presence().Until))
 }
 
-// A refresh that ends on the presence's day or later may have raised an edge after a post was
-// skipped, so the presence stays.
+// A refresh that ends on the day of the presence, or later, may have raised an edge after a
+// post was skipped. So the refresh does not change the presence.
 func TestARefreshThatComesTooLateLeavesThePresence(t *testing.T) {
 	for wait, late := range map[time.Duration]bool{9 * time.Minute: false, 10 * time.Minute: true} {
 		w := newWorld(t, 0, active(2))
@@ -189,8 +189,8 @@ func TestARefreshThatComesTooLateLeavesThePresence(t *testing.T) {
 	}
 }
 
-// A refresh begins while only a part of the transaction of a follow is visible: the counts have the follow,
-// and no consistent read finds its edge. The edge has a lower day than the day of the refresh (I1).
+// A refresh begins while the transaction of a follow is only partly visible: the counts have the follow,
+// and no consistent read finds its edge. The edge has a lower day than the refresh sets (I1).
 func TestARefreshRaisesTheEdgeOfAFollowThatIsBecomingVisible(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 0, active(14))
@@ -206,7 +206,7 @@ func TestARefreshRaisesTheEdgeOfAFollowThatIsBecomingVisible(t *testing.T) {
 // another author. No wrong edge is left, and each edge has the presence's day, or no day.
 func TestFollowsWhileEdgesAreRaised(t *testing.T) {
 	for _, enrolled := range []bool{false, true} {
-		for _, days := range []int{0, 2, 14} { // of the process that follows
+		for _, days := range []int{0, 2, 14} { // active days of the process that follows
 			at := 0
 			for fired := true; fired; at++ {
 				w := newWorld(t, 0, active(14))
@@ -241,7 +241,7 @@ func TestFollowsWhileEdgesAreRaised(t *testing.T) {
 	}
 }
 
-// returning puts the reader's presence to returning, as a home read does.
+// returning sets the state of the reader's presence to returning, as a home read does.
 func (w *world) returning(v int64, lo string) *messages.Returned {
 	w.Helper()
 	p := schema.Presence{User: reader, State: schema.PresenceReturning, Until: schema.DayOf(w.now), V: v, Lo: lo}
@@ -274,7 +274,7 @@ func TestAReturnWritesTheNewestPostsThatWereMissed(t *testing.T) {
 		}
 		w.followed(14, followed...)
 		w.now = w.now.Add(aDay)
-		w.stock("a001", 3) // were pushed
+		w.stock("a001", 3) // these posts were pushed
 		w.stock("stranger", 3)
 		w.now = w.now.Add(aDay)
 		lo := id.Floor(w.now)
@@ -318,8 +318,8 @@ func (w *world) entriesIn(user string) (posts []string) {
 	return posts
 }
 
-// TestAFaultAtAnyCallOfAReturn makes each port call fail in turn while a reader returns. At
-// each moment its home shows all posts, and in the end its entries are there.
+// TestAFaultAtAnyCallOfAReturn makes each port call fail in turn while a reader returns. In the
+// end the reader's home shows all posts, and the timeline has their entries.
 func TestAFaultAtAnyCallOfAReturn(t *testing.T) {
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
@@ -346,7 +346,7 @@ func TestAFaultAtAnyCallOfAReturn(t *testing.T) {
 	}
 }
 
-// A post is stored during a return, at each port call in turn, and then fanned out. Its delivery meets a
+// A post is stored during a return, at each port call in turn, and then fanned out. Its delivery finds a
 // raised edge, or the return reads the post.
 func TestAPostDuringAReturn(t *testing.T) {
 	at := 0
@@ -363,7 +363,7 @@ func TestAPostDuringAReturn(t *testing.T) {
 		w.drain(w.worker)
 		fired = change()
 		w.store.around = nil
-		w.now = w.now.Add(2 * time.Minute) // read by push
+		w.now = w.now.Add(2 * time.Minute) // the home is now read by push
 		if fired {
 			require.Equal(t, []string{e.PostID}, w.shown(reader), fmt.Sprint("at call ", at))
 		}
@@ -371,7 +371,7 @@ func TestAPostDuringAReturn(t *testing.T) {
 	require.Greater(t, at, 6)
 }
 
-// TestAPostOnItsWayDuringAReturn reads a home after a return, while the delivery of a post
+// TestAPostOnItsWayDuringAReturn reads a home after a return, while the delivery of a new post
 // waits: docs/HYBRID.md, "A home read".
 func TestAPostOnItsWayDuringAReturn(t *testing.T) {
 	w := newWorld(t, 0, active(2))

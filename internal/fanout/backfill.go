@@ -14,28 +14,29 @@ import (
 	"fanfare/messages"
 )
 
-// markLinger is how long a home mark outlives its backfill, so that a home read that
+// markLinger is the time for which a home mark outlives its backfill, so that a home read that
 // began before the posts were copied still merges them in.
 const markLinger = time.Minute
 
-// markSlack is how much longer a home mark lives than it merges posts, and than the entries that it hides.
-// Clocks differ, so the table may delete the mark early by as much.
+// markSlack is the time for which a home mark outlives its merging of posts, and the entries that the mark
+// hides. Clocks differ, so the table may delete the mark early by up to markSlack.
 const markSlack = time.Hour
 
-// followed copies the author's posts, from the first that the follow shows, into the
-// follower's timeline. Then it ends the merging of the home mark and lets the mark expire.
+// followed copies the author's posts, from the first post that the follow shows, into the
+// follower's timeline. Then the home mark merges no more posts, and expires.
 //
-// The mark hides entries of posts below the follow's first post: entries of an earlier
-// follow, or of a late fan-out. Those entries have expired when the first post expires.
+// The mark hides entries of posts below the follow's first post, which are entries of an
+// earlier follow or of a late fan-out. Such entries have expired when the first post expires.
 // If the follow shows every post of the author, no entry has to be hidden.
 //
-// The post list is read consistently, so it holds every post that was committed before the
-// follow. The fan-out of later posts sees the edge (I1). Posts of a pulled author, or of one
-// that soon will be, are not copied: the mark continues to merge them.
+// The post list is read consistently, so the list has every post that was committed before the
+// follow. The fan-out of later posts finds the edge (I1). If the author is pulled or will soon
+// be pulled, no posts are copied: the mark continues to merge the posts.
 //
-// The stored mark counts, not the version in the event: a later follow may have written
-// another mark, and a mark walk gives a mark a new version. An unfollow during the copying
-// is safe too: its mark makes homes leave the author out, and makes the last write fail.
+// The stored mark counts, not the version in the event: a later follow may have written another
+// mark, and a mark walk gives a mark a new version. An unfollow during the copying is safe,
+// too: because of the mark of the unfollow, homes leave the author out, and the last write of
+// followed fails.
 func (w *Worker) followed(ctx context.Context, e *messages.Followed) error {
 	for {
 		began := w.cfg.Now()
@@ -56,10 +57,10 @@ func (w *Worker) followed(ctx context.Context, e *messages.Followed) error {
 	}
 }
 
-// endMark ends the mark of a backfill, or makes it pulled. It returns false if the mark has
-// changed since the read.
+// endMark ends the mark of a backfill, or turns the mark into a pulled mark. It returns false
+// if the mark has changed since the read.
 func (w *Worker) endMark(ctx context.Context, mark schema.Mark, began time.Time, requestID string) (ended bool, err error) {
-	// The mode is read after the mark. In the other order, an unfollow and a new follow
+	// The mode is read after the mark. In the opposite order, an unfollow and a new follow
 	// between the two reads could make a mark that neither the walk nor this backfill saw.
 	mode, _, _, err := w.readAuthor(ctx, mark.Author)
 	if err != nil {
@@ -103,8 +104,8 @@ func (w *Worker) endMark(ctx context.Context, mark schema.Mark, began time.Time,
 	return true, nil
 }
 
-// copyPosts writes entries for the posts that homes merge in because of the mark. It
-// leaves out posts that are too old for a timeline.
+// copyPosts writes entries for the posts that homes merge in because of the mark, except posts
+// that are too old for a timeline.
 func (w *Worker) copyPosts(ctx context.Context, mark schema.Mark, began time.Time) (copied int, err error) {
 	oldest, err := w.oldestShown(ctx)
 	if err != nil {
@@ -112,7 +113,7 @@ func (w *Worker) copyPosts(ctx context.Context, mark schema.Mark, began time.Tim
 	}
 	oldest = max(mark.From, oldest)
 	if err := w.cfg.Clock.Doubt(); err != nil {
-		return 0, err // homes merge the posts until then
+		return 0, err // homes merge the posts until the clock is right
 	}
 	for page, err := range w.cfg.Store.Query(ctx, table.Query{
 		PK: schema.PostsPK(mark.Author), Low: schema.PostSK(oldest), PageSize: w.cfg.PageSize, Consistent: true,

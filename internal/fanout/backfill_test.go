@@ -68,7 +68,7 @@ func TestBackfillLeavesOutWhatIsTooOldForATimeline(t *testing.T) {
 	w.wantHome("new", posts[2])
 }
 
-// I15: no entry outlives its post, and a post that has ended needs none.
+// I15: no entry outlives its post, and an ended post gets no entry.
 func TestBackfillKeepsTheEndsOfPosts(t *testing.T) {
 	w := newWorld(t, 0, small)
 	posts := w.stored(3)
@@ -122,7 +122,7 @@ func TestAFaultInABackfillLeavesTheMarkUntilThePostsAreThere(t *testing.T) {
 }
 
 // TestUnfollowAndRefollowDuringABackfill changes the follow at each port call of a backfill in turn. In the
-// end the mark must belong to the last change.
+// end the mark must belong to the last change of the follow.
 func TestUnfollowAndRefollowDuringABackfill(t *testing.T) {
 	for _, refollow := range []bool{false, true} {
 		at := 0
@@ -183,9 +183,8 @@ func TestBackfillIsBoundedByPages(t *testing.T) {
 	assert.Equal(t, 5, queries, "the mode, and pages of 10 for 35 posts")
 }
 
-// TestALateFanOutShowsNoMoreThanPull delivers posts below the follow's first post to a
-// follower whose backfill is done. Until the posts leave every home, push shows what
-// pull shows.
+// TestALateFanOutShowsNoMoreThanPull delivers posts below the follow's first post to a follower
+// whose backfill is done. Until the posts leave every home, push and pull show the same posts.
 func TestALateFanOutShowsNoMoreThanPull(t *testing.T) {
 	w := newWorld(t, 0, small)
 	var late []*messages.PostCreated
@@ -216,7 +215,7 @@ func TestALateFanOutShowsNoMoreThanPull(t *testing.T) {
 	}
 	began := w.now
 	for after, want := range map[time.Duration]int{
-		30 * time.Second:                3, // the mark still merges
+		30 * time.Second:                3, // the mark still merges posts
 		2 * time.Minute:                 3,
 		timelineTTL - 9*time.Minute:     3,
 		timelineTTL - 2*time.Minute - 1: 2,

@@ -25,7 +25,7 @@ import (
 
 const (
 	celebrity  = 100_000 // followers
-	activeDays = 14      // the default; each follower was here today
+	activeDays = 14      // the default; the edge of each follower has the day of today's refresh
 )
 
 // BenchmarkDelivery delivers posts of one author to 100,000 followers on the embedded

@@ -15,16 +15,16 @@ import (
 	"fanfare/messages"
 )
 
-// bylinesMost is the number of bylines that one receive of a message changes.
+// bylinesMost is the maximum number of bylines that one receive of a message changes.
 const bylinesMost = 500
 
-// profileChanged brings a new name or image to the bylines of its user's posts
-// (docs/decisions/0037). spec/Bylines.tla is its model.
+// profileChanged writes a new name or image into the bylines of the user's posts
+// (docs/decisions/0037). spec/Bylines.tla is the model.
 //
 // The event is sent before the profile changes, so profileChanged waits for the change. It gives
-// up when no post from before the event shows its byline any more. If a newer change has
-// overtaken this one, the newer event makes the walk, so many changes at once cost one walk
-// (I11). A delivery compares the byline of a post that is made during the walk.
+// up when no post from before the event still shows a byline. If a newer change of the profile
+// was stored, the newer event makes the walk, so many changes at once cost one walk (I11). The
+// delivery of a post that is created during the walk compares the byline with the profile.
 func (w *Worker) profileChanged(ctx context.Context, e *messages.ProfileChanged) error {
 	asked, err := id.Time(e.EventID)
 	if err != nil {
@@ -48,13 +48,13 @@ func (w *Worker) profileChanged(ctx context.Context, e *messages.ProfileChanged)
 	switch {
 	case profile.V < e.V && now.Sub(asked) < schema.BylineShown:
 		return &queue.Later{After: -1, Reason: "the change of the profile may still be under way"}
-	case profile.V < e.V: // the change was never made, so nothing is late
+	case profile.V < e.V: // the profile was never changed, so nothing is late
 		queue.Due(ctx, asked.Add(schema.BylineShown))
 		return nil
 	case profile.V > e.V:
 		return nil
 	}
-	oldest := id.Floor(now.Add(-2 * schema.BylineShown)) // two times the span, because clocks may be hours apart
+	oldest := id.Floor(now.Add(-2 * schema.BylineShown)) // twice the span, because clocks may be hours apart
 	last, changed, err := w.changeBylines(ctx, e.UserID, e.Before, oldest, profile.Byline())
 	if err != nil {
 		return err
@@ -70,8 +70,8 @@ func (w *Worker) profileChanged(ctx context.Context, e *messages.ProfileChanged)
 	return w.publish(ctx, queue.TopicBackfills, &messages.ProfileChanged{Header: head, UserID: e.UserID, V: e.V, Before: last})
 }
 
-// changeBylines gives b to the posts of author from oldest to before (excluded) that have an
-// older byline. It returns the last post that it looked at if it stopped before the end.
+// changeBylines gives the byline b to the posts of author from oldest to before (excluded) that
+// have an older byline. If it stops before the end, it returns the last post that it read.
 func (w *Worker) changeBylines(ctx context.Context, author, before, oldest string, b schema.Byline) (last string, changed int, err error) {
 	q := table.Query{
 		PK: schema.PostsPK(author), Low: schema.PostSK(oldest), Descending: true, PageSize: w.cfg.PageSize,

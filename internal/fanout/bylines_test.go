@@ -94,7 +94,7 @@ func TestATooLongNameEndsTheBylinesOfPosts(t *testing.T) {
 	assert.Equal(t, schema.Byline{V: 5}, got)
 }
 
-// The event comes before the change. The worker waits for the change, for at most a day.
+// The event is sent before the change. The worker waits for the change, at most for a day.
 func TestAChangeThatIsNotMadeYetIsWaitedFor(t *testing.T) {
 	w := newWorld(t, 0)
 	w.named(older)
@@ -119,8 +119,8 @@ func TestAChangeThatIsNotMadeYetIsWaitedFor(t *testing.T) {
 	require.NoError(t, w.worker.HandleBackfills(t.Context(), never), "it was never made")
 }
 
-// Many changes of one user cost one walk: a change after which another change came costs only the read of the
-// profile, and so does the rest of its walk.
+// Many changes of one user cost one walk. If a newer change has replaced a change, the older change, or the
+// rest of its walk, costs only the read of the profile.
 func TestAChangeThatWasOvertakenWalksNoPosts(t *testing.T) {
 	w := newWorld(t, 0, small) // 12 posts a message
 	w.named(present)
@@ -146,7 +146,7 @@ func TestAChangeThatWasOvertakenWalksNoPosts(t *testing.T) {
 func TestAChangeOfManyPostsGoesOnWithAnotherMessage(t *testing.T) {
 	for name, c := range map[string]struct {
 		posts  int
-		rounds int // at most
+		rounds int // the maximum
 		option func(*fanout.Config)
 	}{
 		"many to change": {1203, 3, func(*fanout.Config) {}},
@@ -174,7 +174,7 @@ func TestAChangeOfManyPostsGoesOnWithAnotherMessage(t *testing.T) {
 	}
 }
 
-// A post is deleted, and another worker brings a newer name, between the read and the write.
+// Between the read and the write of a change, a post is deleted, and another worker writes a newer byline.
 func TestAChangeMeetsOtherWrites(t *testing.T) {
 	w := newWorld(t, 0)
 	w.named(present)
@@ -213,11 +213,12 @@ func (k knows) EnsurePost(context.Context, *messages.PostCreated) (schema.Post, 
 	return k.post, nil
 }
 
-// The profile changed after the API had read it, and the walk over the posts ended before the post was stored.
+// The profile changed after the API had read it, and the walk over the posts ended before the new post was
+// stored.
 func TestANewPostIsComparedWithTheProfile(t *testing.T) {
 	for name, c := range map[string]struct {
 		kept, profile, want schema.Byline
-		units               float64 // more than without a profile
+		units               float64 // in addition to the units without a profile
 	}{
 		"older":               {older, present, present, 1},
 		"as new":              {present, present, present, 0},
@@ -245,8 +246,7 @@ func TestANewPostIsComparedWithTheProfile(t *testing.T) {
 	}
 }
 
-// changes is a domain whose profile changes just before a post is stored with the byline of the
-// former profile.
+// changes stores posts. Just before a post is stored with the previous byline, the profile changes.
 type changes struct{ *world }
 
 func (c changes) EnsurePost(_ context.Context, e *messages.PostCreated) (schema.Post, error) {

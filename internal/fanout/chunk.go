@@ -15,7 +15,7 @@ import (
 	"fanfare/messages"
 )
 
-// span is a range of follower ids, from first on and below end. "" leaves a side open.
+// span is a range of follower ids: from first up to end, without end. A side with "" is open.
 type span struct{ first, end string }
 
 // page is one page of followers.
@@ -23,8 +23,7 @@ type page struct {
 	items []table.Item
 	// more means that another page may follow.
 	more bool
-	// ref is the post as it was read before the page. The followers of a deleted post are
-	// not read.
+	// ref is the post, read before the page. The followers of a deleted post are not read.
 	ref schema.PostRef
 }
 
@@ -49,7 +48,7 @@ func (w *Worker) chunk(ctx context.Context, e *messages.FanoutChunk) error {
 	return w.summarize(ctx, e.PostID)
 }
 
-// storedChunk reads the chunk of a post that begins at first, nil if there is none.
+// storedChunk reads the chunk of a post that begins at first. It returns nil if there is no such chunk.
 func (w *Worker) storedChunk(ctx context.Context, postID, first string) (*schema.Chunk, error) {
 	res, err := w.cfg.Store.Get(ctx, table.GetInput{Key: schema.DeliveryChunkKey(postID, first), Consistent: true})
 	if err != nil {
@@ -62,8 +61,8 @@ func (w *Worker) storedChunk(ctx context.Context, postID, first string) (*schema
 	return &c, err
 }
 
-// deliverChunk writes the entries of c's followers and marks c done. While it writes
-// one page it reads the next.
+// deliverChunk writes the entries of c's followers and marks c done. While it writes one page
+// it reads the next page.
 func (w *Worker) deliverChunk(ctx context.Context, author string, c schema.Chunk) error {
 	next, err := w.readPage(ctx, author, c, "")
 	if err != nil {
@@ -103,7 +102,7 @@ func (w *Worker) deliverChunk(ctx context.Context, author string, c schema.Chunk
 	return w.markDone(ctx, c)
 }
 
-// markDone marks a chunk done. If several workers deliver it, the mark and the count of
+// markDone marks a chunk done. If several workers deliver the chunk, the mark and the counts of
 // the first worker stay.
 func (w *Worker) markDone(ctx context.Context, c schema.Chunk) error {
 	_, err := w.cfg.Store.Update(ctx, table.UpdateInput{
@@ -125,7 +124,7 @@ func (w *Worker) markDone(ctx context.Context, c schema.Chunk) error {
 	return nil
 }
 
-// readPage reads the post and then, unless the post was deleted, the page of c's
+// readPage reads the post. Unless the post was deleted, readPage then reads the page of c's
 // followers after the sort key after, "" for the first page.
 func (w *Worker) readPage(ctx context.Context, author string, c schema.Chunk, after string) (page, error) {
 	ref, err := w.postRef(ctx, c.Post, author)
@@ -137,8 +136,8 @@ func (w *Worker) readPage(ctx context.Context, author string, c schema.Chunk, af
 	return p, err
 }
 
-// followers reads the page of a range after the sort key after, "" for the first page.
-// Only the last page may be empty.
+// followers reads the page of a range of followers after the sort key after, "" for the first
+// page. Only the last page may be empty.
 func (w *Worker) followers(ctx context.Context, author string, r span, after string) (page, error) {
 	q := table.Query{
 		PK: schema.FollowersPK(author), Low: schema.UserSK(r.first), After: after,

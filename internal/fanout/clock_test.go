@@ -13,9 +13,9 @@ import (
 	"fanfare/messages"
 )
 
-// A worker whose clock is in doubt leaves out nothing because of its age: no entries that only seem expired,
-// no chain with a record that seems expired, no post of a backfill. The messages are redelivered, and succeed
-// once the clock is right.
+// A worker whose clock is in doubt leaves out nothing because of an age: no entry that seems expired, no
+// chain whose record seems expired, and no post of a backfill. The messages are redelivered, and succeed once
+// the clock is right.
 func TestAClockInDoubtLeavesNothingOut(t *testing.T) {
 	wrong := 0 * time.Second
 	var w *world
@@ -46,8 +46,8 @@ func TestAClockInDoubtLeavesNothingOut(t *testing.T) {
 	}
 }
 
-// The clock is ahead by fewer days than homes keep posts, so a new post seems old, but not too old. Other workers would
-// refuse a message with an id of that clock for good.
+// The clock is ahead by fewer days than homes keep posts, so a new post seems old, but not too old. If the worker
+// made a message with an id of that clock, other workers would refuse the message as permanently invalid.
 func TestAClockInDoubtMakesNoID(t *testing.T) {
 	wrong := 10 * 24 * time.Hour
 	var w *world

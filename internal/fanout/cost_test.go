@@ -19,21 +19,21 @@ import (
 // awsPageSize is the page size of the daemons on AWS.
 const awsPageSize = 4096
 
-// TestDeliveryCosts checks the targets T4 and T5, at the default sizes and at the
-// sizes of the daemons on AWS. It counts the write units of a delivery with the post's
-// own transaction, the read units, and the queue requests without any batches of
-// receives or deletes. The author's own entry is a delivery too.
+// TestDeliveryCosts checks the targets T4 and T5, at the default sizes and at the sizes of the
+// daemons on AWS. It counts the write units of a delivery and of the post's own transaction,
+// the read units, and the queue requests without any batches of receives or deletes. The
+// author's own entry counts as delivered, too.
 func TestDeliveryCosts(t *testing.T) {
 	tests := []struct {
 		followers     int
 		pageSize      int // 0 for the default
 		writes, reads float64
-		sends, msgs   int // of the fan-out, after PostCreated
+		sends, msgs   int // of the fan-out, without PostCreated
 		wcuPerDeliver float64
 	}{
-		// The writes are 9 for the transaction of four items and its place in the index, 1 for the plan, and 1
-		// for the chunk. The reads are the post, the mode and the followers. An edge has 40 bytes here, so 100
-		// edges are 1 unit, 1,024 are 10, and 4,000 and 4,096 are 40.
+		// The transaction writes four items and the post's place in the index, for 9 units. The plan and the
+		// chunk cost 1 unit each. The reads are the post, the mode and the followers. An edge has 40 bytes
+		// here, so 100 edges are 1 unit, 1,024 are 10, and 4,000 and 4,096 are 40.
 		{followers: 100, writes: 9 + 100 + 1 + 1, reads: 1 + 1 + 1, wcuPerDeliver: 1.2},
 		{followers: 1000, writes: 9 + 1000 + 1 + 1, reads: 1 + 1 + 10, wcuPerDeliver: 1.01},
 		// If one page holds all followers, no chunk is needed.
@@ -83,8 +83,8 @@ func TestDeliveryCosts(t *testing.T) {
 			if w.publish != tt.sends || w.sent != tt.msgs {
 				t.Errorf("%d messages in %d sends, want %d in %d", w.sent, w.publish, tt.msgs, tt.sends)
 			}
-			// PostCreated costs one send, one receive and one delete. Each other message is received and
-			// deleted in requests of its own.
+			// PostCreated costs one send, one receive and one delete. Each other message costs a receive
+			// and a delete of its own.
 			requests := 3 + w.publish + 2*w.sent
 			if got := 1000 * float64(requests) / deliveries; got > 3 && tt.followers > 1000 {
 				t.Errorf("%.2f queue requests per 1,000 deliveries, want at most 3 (T5)", got)
@@ -93,7 +93,7 @@ func TestDeliveryCosts(t *testing.T) {
 	}
 }
 
-// TestChunksCoverEveryIDThereCanBe compares the bounds of ranges with ids around them.
+// TestChunksCoverEveryIDThereCanBe compares the bounds of ranges with the ids close to these bounds.
 func TestChunksCoverEveryIDThereCanBe(t *testing.T) {
 	alphabet := "-09:@Z_z|"
 	ids := []string{}
@@ -110,7 +110,7 @@ func TestChunksCoverEveryIDThereCanBe(t *testing.T) {
 		require.Truef(t, id.ValidUser(end), "%q is no user id", end)
 		bound := schema.BelowUser(end)
 		for _, user := range ids {
-			if below := schema.UserSK(user) <= bound; below != (user < end) { // two million pairs
+			if below := schema.UserSK(user) <= bound; below != (user < end) { // for two million pairs
 				t.Fatalf("the range before %q ends at %q: %q is in it: %t", end, bound, user, below)
 			}
 		}
@@ -125,17 +125,16 @@ func TestPlannersMessagesStayBounded(t *testing.T) {
 	w.enqueue(e)
 	w.drain(w.worker)
 	w.wantDelivered(e.PostID, 990)
-	// 124 chunks in five plans. The first plan sends 1, 2, 4, 8 and 10 chunks and the
-	// next plan. Each later plan sends 10, 10, and 5 with the next plan or the last 4.
-	// The first plan was sent too.
+	// 124 chunks need five plans. The first plan sends 1, 2, 4, 8 and 10 chunks, and the next
+	// plan. Each later plan sends 10 chunks, 10 chunks, and then 5 chunks with the next plan,
+	// or the last 4 chunks. The first plan was also sent.
 	if w.sent != 124+5 || w.publish != 1+6+4*3 {
 		t.Errorf("%d messages in %d sends", w.sent, w.publish)
 	}
 }
 
-// TestAChunkReadsOnePageAheadAndNoMore lets each call take a second. The post and the
-// next page are read while a page is written, and never more than two pages are held
-// (I9).
+// TestAChunkReadsOnePageAheadAndNoMore lets each call take a second. The post and the next page
+// are read while a page is written, and the worker never holds more than two pages (I9).
 func TestAChunkReadsOnePageAheadAndNoMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 39, func(c *fanout.Config) { c.PageSize, c.ChunkSize = 8, 40 })

@@ -62,7 +62,7 @@ func TestEntriesExpireByThePostsTimeAndCarryItsLikeShards(t *testing.T) {
 		w := newWorld(t, n, small)
 		e := w.post()
 		e.LikeShards = 4
-		w.now = w.now.Add(time.Hour) // delivered late
+		w.now = w.now.Add(time.Hour) // the delivery is late
 		w.enqueue(e)
 		w.drain(w.worker)
 		res, err := w.mem.Get(t.Context(), table.GetInput{Key: table.Key{
@@ -108,7 +108,7 @@ func TestRedeliveryOfEverythingChangesNothing(t *testing.T) {
 			handled = append(handled, e)
 		}
 		w.wantDelivered(e.PostID, n)
-		for _, e := range slices.Backward(handled) { // each twice
+		for _, e := range slices.Backward(handled) { // each message is handled twice more
 			w.must(handle(t.Context(), w.worker, e))
 			w.must(handle(t.Context(), w.worker, e))
 			w.drain(w.worker)
@@ -120,7 +120,8 @@ func TestRedeliveryOfEverythingChangesNothing(t *testing.T) {
 }
 
 // TestAPlanThatExpiresWhileAWorkerSleepsStaysGone removes the plan between the worker's put,
-// which the plan refuses, and the update that follows: no item without an end may be left.
+// which fails because the plan is stored, and the update that follows. The update must not
+// leave an item without a ttl.
 func TestAPlanThatExpiresWhileAWorkerSleepsStaysGone(t *testing.T) {
 	w := newWorld(t, 3, small)
 	e := w.post()
@@ -178,9 +179,9 @@ func TestPostIsInTheTableBeforeFollowersAreRead(t *testing.T) {
 	w.drain(w.worker)
 }
 
-// TestFollowersComeAndGoAtAnyCall lets users follow and unfollow at each port call of
-// a delivery in turn. Everybody who follows at the end has the post, from a page or
-// from the backfill (I1).
+// TestFollowersComeAndGoAtAnyCall lets users follow and unfollow at each port call of a
+// delivery in turn. Each user who follows at the end has the post, from the delivery or from
+// the backfill (I1).
 func TestFollowersComeAndGoAtAnyCall(t *testing.T) {
 	const n = 24
 	at := 0
@@ -220,8 +221,8 @@ func TestADeletedPostIsNotDeliveredAnyFurther(t *testing.T) {
 
 func TestAnEndedPostIsNotDeliveredAnyFurther(t *testing.T) { goneWhileDelivered(t, (*world).endPost) }
 
-// goneWhileDelivered removes the post at each port call in turn. Only pages that were read before may
-// still be written.
+// goneWhileDelivered removes the post at each port call in turn. After that, only pages that were
+// already read may be written.
 func goneWhileDelivered(t *testing.T, goes func(w *world, post string)) {
 	t.Helper()
 	const n = 24
@@ -243,7 +244,7 @@ func goneWhileDelivered(t *testing.T, goes func(w *world, post string)) {
 		if fired = change(); !fired {
 			break
 		}
-		// The worker was writing one page, and had read the next one.
+		// The worker was writing one page, and had already read the next page.
 		assert.LessOrEqualf(t, w.observed, before+2*4,
 			"gone at call %d: %d entries were written after it", at, w.observed-before)
 		d := w.delivery(e.PostID)
@@ -274,7 +275,7 @@ func TestEntriesHaveTheLikeShardsOfTheStoredPost(t *testing.T) {
 }
 
 func TestMessagesThatCanNeverSucceedArePermanent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // a post that is not there is looked for twice
+	synctest.Test(t, func(t *testing.T) { // a missing post is looked for twice
 		w := newWorld(t, 2, small)
 		stored := w.post()
 		_, err := w.EnsurePost(t.Context(), stored)
@@ -314,8 +315,8 @@ func TestAPostFromAheadWaitsUntilItIsDue(t *testing.T) {
 	w.wantDelivered(e.PostID, 2)
 }
 
-// TestAPlanGoesOnWhereAStoredChunkEnds sends plans that begin at any follower. A plan may
-// add to the delivery record only if it begins at the end of a stored chunk.
+// TestAPlanGoesOnWhereAStoredChunkEnds sends plans that begin at each follower. A plan may add
+// to the delivery record only if the plan begins at the end of a stored chunk.
 func TestAPlanGoesOnWhereAStoredChunkEnds(t *testing.T) {
 	const n = 24
 	w := newWorld(t, n, small)
@@ -370,7 +371,7 @@ func TestAPlanGoesOnWhereAStoredChunkEnds(t *testing.T) {
 	w.wantDelivered(e.PostID, n)
 }
 
-// Another worker found more followers than a page, stored a chunk, and died.
+// Another worker found more followers than a page holds, stored a chunk, and died.
 func TestAPageOfFollowersGoesOnWithAChainThatIsThereByThen(t *testing.T) {
 	w := newWorld(t, 3, small)
 	e := w.post()
@@ -387,9 +388,9 @@ func TestAPageOfFollowersGoesOnWithAChainThatIsThereByThen(t *testing.T) {
 	w.wantDelivered(e.PostID, 3)
 }
 
-// TestAPlanIsFoundBehindChunksOutOfTheChain continues where a chunk ends, although many
-// chunks out of the chain follow: another planner stored them before it lost to this
-// chunk.
+// TestAPlanIsFoundBehindChunksOutOfTheChain sends a plan that begins where a stored chunk ends.
+// Between that chunk and its end are many chunks out of the chain: another planner had stored
+// them before the chunk replaced them in the chain.
 func TestAPlanIsFoundBehindChunksOutOfTheChain(t *testing.T) {
 	const n = 60
 	w := newWorld(t, n, small)
@@ -410,8 +411,8 @@ func TestAPlanIsFoundBehindChunksOutOfTheChain(t *testing.T) {
 	w.wantDelivered(e.PostID, n)
 }
 
-// TestDeliveryRecordsExpireAfterTheEntries checks that each item of a record outlives the entries and every
-// message about them, and that a later plan adds no item.
+// TestDeliveryRecordsExpireAfterTheEntries checks that each item of a record outlives the entries, and
+// every message about the delivery. It also checks that a late plan adds no item.
 func TestDeliveryRecordsExpireAfterTheEntries(t *testing.T) {
 	assert.Greaterf(t, schema.DeliveryKept, messages.MaxAge+messages.MaxAhead,
 		"a record is kept for %s, and a message is applied for %s", schema.DeliveryKept, messages.MaxAge)
@@ -420,7 +421,7 @@ func TestDeliveryRecordsExpireAfterTheEntries(t *testing.T) {
 		e := w.post()
 		at, err := id.Time(e.PostID)
 		w.must(err)
-		w.now = w.now.Add(time.Hour) // the time of the post counts, not that of the worker
+		w.now = w.now.Add(time.Hour) // the expiry depends on the time of the post, not on the worker's time
 		w.enqueue(e)
 		w.drain(w.worker)
 		expiry := at.Add(timelineTTL + schema.DeliveryKept)
@@ -428,7 +429,7 @@ func TestDeliveryRecordsExpireAfterTheEntries(t *testing.T) {
 		for _, it := range record {
 			assert.Equalf(t, expiry.Unix(), it.Int(table.AttrTTL), "%d followers: %s expires at", n, it.Key.SK)
 		}
-		for _, it := range record { // the table removes them
+		for _, it := range record { // the table removes expired items
 			_, err := w.mem.Delete(t.Context(), table.DeleteInput{Key: it.Key})
 			w.must(err)
 		}
@@ -457,7 +458,7 @@ func TestDeliveryTellsHowFarItIs(t *testing.T) {
 		d.Attempts != 1 || !d.StartedAt.Equal(w.now) || d.CompletedAt != nil {
 		t.Errorf("when it began: %+v", d)
 	}
-	w.must(handle(t.Context(), w.worker, w.take())) // plans three chunks of five
+	w.must(handle(t.Context(), w.worker, w.take())) // the message plans three chunks of five
 	if d := w.delivery(e.PostID); d.State != delivery.Running || d.ChunksTotal != nil {
 		t.Errorf("while it is planned: %+v", d)
 	}
@@ -481,8 +482,8 @@ func TestDeliveryTellsHowFarItIs(t *testing.T) {
 	}
 }
 
-// Messages are lost if an outage outlasts the queue. One more publish of the post repairs
-// the delivery, whichever message was lost.
+// If an outage is longer than the queue keeps messages, messages are lost. One more publish of
+// the post repairs the delivery, whichever message was lost.
 func TestAPostPublishedAgainCompletesADeliveryThatLostAMessage(t *testing.T) {
 	const followers = 40
 	for lost := 0; ; lost++ {
@@ -496,9 +497,9 @@ func TestAPostPublishedAgainCompletesADeliveryThatLostAMessage(t *testing.T) {
 			}
 		}
 		if handled <= lost {
-			break // none was lost
+			break // no message was lost
 		}
-		_, err := w.EnsurePost(t.Context(), e) // by the API
+		_, err := w.EnsurePost(t.Context(), e) // the API stores the post
 		require.NoError(t, err)
 		assert.NotEqualf(t, delivery.Complete, w.delivery(e.PostID).State,
 			"without its message %d the delivery is complete", lost)
@@ -508,8 +509,9 @@ func TestAPostPublishedAgainCompletesADeliveryThatLostAMessage(t *testing.T) {
 	}
 }
 
-// The author of a post may request its delivery any number of times. The answer of a post
-// with very many chunks reads one page of chunks at most, and the last answer is exact.
+// The author of a post may ask for the state of its delivery any number of times. For a post
+// with very many chunks, an answer reads one page of chunks at most, and the last answer is
+// exact.
 func TestTheDeliveryOfAPostWithManyChunksCostsABoundedNumberOfUnits(t *testing.T) {
 	const chunks, most = 2500, 25 // RCU: 1,000 chunks of 75 bytes, the plan and the post
 	for name, take := range map[string]func(w *world) messages.Event{

@@ -28,8 +28,8 @@ func (w *world) dueOf(handle queue.Handler, e messages.Event) (queue.Result, tim
 	return got.Result, got.Due
 }
 
-// A wait that the event requests does not count as age: on a system without a backlog, a message of each kind
-// is done when it is due.
+// A wait that an event requires does not count as age: in a system without a backlog, a message of each kind
+// is done when it becomes due.
 func TestAWaitByDesignIsNoAge(t *testing.T) {
 	for name, c := range map[string]struct {
 		event func(w *world) (messages.Event, queue.Handler)

@@ -9,12 +9,12 @@ import (
 	"fanfare/messages"
 )
 
-// subject is the part of the table that a message works on, about which events notify
-// others. The message that ends the work sends the subject's events, and so does each
-// message that finds the work done (docs/decisions/0033).
+// subject is the part of the table that a message changes, and that events report to other
+// programs. The message that ends the work sends the subject's events, and so does each message
+// that finds the work done (docs/decisions/0033).
 type subject interface {
-	// tell sends the events that the stored state requires. A repetition does no harm: each
-	// event has an id that follows from the subject, and notices are merged by their posts.
+	// tell sends the events that the stored state requires. It may be repeated without harm:
+	// the id of each event follows from the subject, and notices are merged by their posts.
 	tell(ctx context.Context, w *Worker) error
 }
 
@@ -26,9 +26,9 @@ func (nothing) tell(context.Context, *Worker) error { return nil }
 // delivery is the delivery of a post.
 type delivery struct{ post, requestID string }
 
-// tell sends PostDelivered if the delivery is complete. If several chunks end at the same
-// time, the last one finds all of them done. A repeated message of the post may find the
-// delivery done, because a worker died before it sent the event.
+// tell sends PostDelivered if the delivery is complete. If several chunks end at the same time,
+// the last chunk finds all chunks done. If a worker died before it sent the event, a
+// redelivered message of the post finds the delivery done, and tell sends the event.
 func (d delivery) tell(ctx context.Context, w *Worker) error {
 	if w.cfg.Events == nil {
 		return nil
@@ -37,7 +37,7 @@ func (d delivery) tell(ctx context.Context, w *Worker) error {
 	if err != nil {
 		return fmt.Errorf("read the delivery plan of post %s: %w", d.post, err)
 	}
-	if res.Item == nil { // deleted before its delivery began, or expired since
+	if res.Item == nil { // the post was deleted before its delivery began, or the record has expired
 		return nil
 	}
 	plan, err := schema.ParsePlan(*res.Item)
@@ -58,8 +58,8 @@ func (d delivery) tell(ctx context.Context, w *Worker) error {
 	return w.cfg.Events(ctx, e)
 }
 
-// chain adds the chunks after a summary to the summary, up to the first page with a chunk
-// that is not done.
+// chain adds the chunks after a summary to the summary. It stops at the first page that has a
+// chunk that is not done.
 func (w *Worker) chain(ctx context.Context, postID string, sum schema.Chain) (schema.Chain, error) {
 	for page, err := range w.cfg.Store.Query(ctx, table.Query{
 		PK: schema.DeliveryPK(postID), Low: schema.ChunkSK(sum.Upto), High: schema.SortChunkEnd,
@@ -103,9 +103,9 @@ func (d deletion) tell(ctx context.Context, w *Worker) error {
 // follow is a follow whose backfill is done.
 type follow messages.Followed
 
-// tell sends Followed, unless the follow comes from an import or a repair. A walk may give the
-// mark a new version before the backfill is requested again, so the id of the event is the id of
-// the follow.
+// tell sends Followed, unless the follow comes from an import or a repair. The id of the event
+// is the id of the follow, because a walk may give the mark a new version before the backfill is
+// requested again.
 func (f follow) tell(ctx context.Context, w *Worker) error {
 	if f.FollowID == "" {
 		return nil

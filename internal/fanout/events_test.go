@@ -81,12 +81,12 @@ func (w *world) deliveryState(postID string) string {
 	return string(w.delivery(postID).State)
 }
 
-// applied is work with or without an event for other programs. told is the id of the event.
+// applied is work, with or without an event for other programs. told is the id of this event.
 type applied struct {
 	followers int
 	options   []func(*fanout.Config)
-	// begin returns the messages of the work in order. The test then handles the further messages that these
-	// messages cause.
+	// begin returns the messages of the work in order. These messages cause further messages, which the test
+	// handles next.
 	begin func(w *world) (queued []messages.Event, told string)
 }
 
@@ -154,9 +154,10 @@ func pulledPost(w *world) ([]messages.Event, string) {
 	return []messages.Event{e}, e.PostID
 }
 
-// postWithoutItsFollowers makes the plan of a post with more followers than a page. Then most followers go,
-// and a redelivery of the post's message delivers the post as one chunk. The post's message was acked before
-// the redelivery, so if that worker dies, only the plan can send the event.
+// postWithoutItsFollowers makes the plan of a post with more followers than a page. Then most followers
+// unfollow, and a redelivery of the post's message delivers the post as one chunk. The post's message was
+// acked before the redelivery. So if the worker of the redelivery dies, only the plan can still send the
+// event.
 func postWithoutItsFollowers(w *world) ([]messages.Event, string) {
 	e := w.post()
 	w.must(handle(w.Context(), w.worker, e))
@@ -190,9 +191,9 @@ func everyKind(t *testing.T) map[messages.Kind]messages.Event {
 	return kinds
 }
 
-// A process that dies after the effect and before its event leaves the message unacked, and a failing queue of
-// events has the same result. So each message of the work is redelivered after the work is done. The message
-// finds the work done, and sends the event (I6).
+// If a process dies after the effect and before the event, its message is not acked. A failing queue of events
+// has the same result. So each message of the work is redelivered after the work is done. The message finds
+// the work done, and sends the event (I6).
 func TestEveryMessageThatFindsItsWorkDoneSendsItsEvent(t *testing.T) {
 	handled := map[messages.Kind]bool{}
 	for name, row := range works() {
@@ -220,7 +221,7 @@ func TestEveryMessageThatFindsItsWorkDoneSendsItsEvent(t *testing.T) {
 				before := w.units.Write
 				w.must(handle(t.Context(), w.newWorker(options...), e))
 				assert.LessOrEqualf(t, w.units.Write-before, 2.0, "%s did its work again", e.Kind())
-				for w.take() != nil { // a post may ask for its plan again
+				for w.take() != nil { // a redelivered post may send its plan again
 				}
 				if told == "" {
 					assert.Emptyf(t, out.sent, "%s", e.Kind())
@@ -245,12 +246,12 @@ func TestEveryMessageThatFindsItsWorkDoneSendsItsEvent(t *testing.T) {
 	}
 }
 
-// Other programs get the event of a take-down when the comments and likes are gone, with
-// the first reason and always the same id.
+// Other programs get the event of a take-down when the comments and likes are deleted. The
+// event has the first reason, and its id is always the same.
 func TestATakeDownIsTold(t *testing.T) {
 	var out others
 	w := newWorld(t, 0, small, out.listen)
-	e := w.discussed(1, 2*4*20) // more than the pages of one receive
+	e := w.discussed(1, 2*4*20) // more than one receive can remove
 	w.takeDown(e.PostID)
 	later, waits := errors.AsType[*queue.Later](handle(t.Context(), w.worker, e))
 	require.True(t, waits, "the deletion may still be under way")
@@ -286,8 +287,8 @@ func TestADeletedPostIsNotTold(t *testing.T) {
 }
 
 // A walk gives the mark of a waiting backfill a new version, and a home requests the backfill
-// again by that version. One follow still sends one event. A repair or an import makes no new
-// follow, so it sends no event, however the backfill is requested.
+// again with that version. The follow still sends only one event. A repair or an import makes
+// no new follow, so it sends no event, even if the backfill is requested again.
 func TestOneFollowIsToldUnderOneID(t *testing.T) {
 	var out others
 	w := newWorld(t, 0, out.listen)
@@ -296,7 +297,7 @@ func TestOneFollowIsToldUnderOneID(t *testing.T) {
 		_, err := s.PutProfile(t.Context(), user, feed.ProfileInput{Name: user})
 		w.must(err)
 	}
-	asked := func() *messages.Followed { // by a home that finds the backfill late
+	asked := func() *messages.Followed { // a home finds the backfill late, and requests the backfill
 		w.now = w.now.Add(11 * time.Second)
 		_, err := s.Home(t.Context(), reader, home.Query{}, page.Request{})
 		w.must(err)

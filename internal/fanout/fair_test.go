@@ -16,10 +16,10 @@ import (
 	"fanfare/messages"
 )
 
-// A bot posts 1,000 times a minute to 1,000 followers on a table that takes 5 ms for each request of 25
-// writes, with the workers of a daemon. An ordinary post during the bot's posts takes no longer than without
-// them (I8), although the workers take messages in the order of arrival: posts share no request and no budget
-// of a process.
+// A bot posts 1,000 times a minute to 1,000 followers. The table takes 5 ms for each request of 25 writes,
+// and there are as many workers as in a daemon. An ordinary post takes no longer during the bot's posts than
+// without the bot (I8). The workers take messages in the order of arrival, but posts share no request and no
+// budget of a process.
 func TestABotDelaysNoOtherAuthor(t *testing.T) {
 	const (
 		request = 5 * time.Millisecond
@@ -38,7 +38,7 @@ func TestABotDelaysNoOtherAuthor(t *testing.T) {
 				return do()
 			}
 			var mu sync.Mutex
-			made := map[int]int{} // by the number of followers
+			made := map[int]int{} // posts by the number of followers
 			ids := id.NewGenerator(time.Now)
 			worker := w.newWorker(func(c *fanout.Config) {
 				c.IDs, c.Now, c.Writers, c.PageSize = ids, time.Now, 8, 4096

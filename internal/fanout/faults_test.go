@@ -37,8 +37,8 @@ var faults = []struct {
 	{name: "worker dies after it", done: true, dies: true},
 }
 
-// TestAFaultAtAnyCallLosesNothingAndCountsNothingTwice makes each port call of a
-// delivery fail in turn, in each way. The message is delivered again.
+// TestAFaultAtAnyCallLosesNothingAndCountsNothingTwice makes each port call of a delivery fail
+// in turn, with each fault. The failed message is redelivered.
 func TestAFaultAtAnyCallLosesNothingAndCountsNothingTwice(t *testing.T) {
 	for _, f := range faults {
 		for _, n := range []int{3, 45} {
@@ -58,7 +58,7 @@ func TestAFaultAtAnyCallLosesNothingAndCountsNothingTwice(t *testing.T) {
 }
 
 // drainWithFault handles events and the messages that they cause. The port call with this number fails, and
-// therefore its message fails (I5).
+// then the message of this call must fail (I5).
 func (w *world) drainWithFault(number int, done, dies bool, events ...messages.Event) (fired bool) {
 	w.Helper()
 	seen, dead, failed := 0, false, false
@@ -95,7 +95,7 @@ func (w *world) drainWithFault(number int, done, dies bool, events ...messages.E
 			w.Fatalf("call %d: %v", number, err)
 		}
 		if err != nil {
-			w.enqueue(e) // redelivered to a process that lives
+			w.enqueue(e) // the message is redelivered to a live process
 		}
 		w.mu.Lock()
 		dead = false
@@ -105,14 +105,14 @@ func (w *world) drainWithFault(number int, done, dies bool, events ...messages.E
 }
 
 // TestTwoWorkersOnOneMessageConverge has a second worker that cuts chunks of another size. At each port call
-// of the first worker in turn, the second worker handles the same message and all messages that it causes. In
-// some runs new followers arrive in between.
+// of the first worker in turn, the second worker handles the same message and all messages that follow from
+// it. In some runs there are also new followers at this call.
 func TestTwoWorkersOnOneMessageConverge(t *testing.T) {
 	for _, n := range []int{3, 45, 100} {
 		for i, arrivals := range []int{0, 3, 30} {
 			t.Run(fmt.Sprintf("%d followers and %d", n, arrivals), func(t *testing.T) {
 				at, step := 0, 1
-				if n == 100 { // the three runs share the calls
+				if n == 100 { // each of the three runs takes every third call
 					at, step = i, 3
 				}
 				for fired := true; fired; at += step {
@@ -152,7 +152,7 @@ func TestTwoWorkersOnOneMessageConverge(t *testing.T) {
 	}
 }
 
-// TestManyWorkersAtOnce gives every message to three of four workers at once. Each
+// TestManyWorkersAtOnce gives every message to three of four workers at the same time. Each
 // worker cuts chunks of another size.
 func TestManyWorkersAtOnce(t *testing.T) {
 	const n = 400
@@ -164,7 +164,7 @@ func TestManyWorkersAtOnce(t *testing.T) {
 	e := w.post()
 	w.enqueue(e)
 	for {
-		batch := map[string]messages.Event{} // the same message of three workers, kept once
+		batch := map[string]messages.Event{} // keeps one of the equal messages of three workers
 		for e := w.take(); e != nil; e = w.take() {
 			batch[fmt.Sprintf("%T %s", e, first(e))] = e
 		}
@@ -229,16 +229,16 @@ func TestThrottlingNarrowsTheWritesAndTimeWidensThem(t *testing.T) {
 	}
 }
 
-// If the store had to retry a tenth of a page, the next page is written in half as many parts, although the
-// store wrote the page in the end. Fewer refusals come from a hot partition and must change nothing: a
-// reduction would slow down the pages of all authors (I8).
+// If the store had to retry a tenth of a page's writes, the next page is written in half as many parts,
+// although the store wrote the page in the end. Fewer refusals come from a hot partition and must change
+// nothing: a smaller number of parts would slow down the pages of all authors (I8).
 func TestAThrottledPageHalvesThePartsOfTheNext(t *testing.T) {
 	assert.Equal(t, []int{8, 4, 2, 1, 1, 2, 3, 4}, partsOfPages(t, 40, 4), "a page has 16 requests")
 	assert.Equal(t, []int{8, 8, 8, 8, 8, 8, 8, 8}, partsOfPages(t, 4, 8), "up to 32 of 400 writes are refused")
 }
 
-// partsOfPages delivers eight posts, each in one page of 400 entries. For each part of the first short pages the
-// store reports a number of refusals. It returns the number of parts of each page.
+// partsOfPages delivers eight posts, each in one page of 400 entries. During the first short pages, the store
+// reports this number of refusals for each part. It returns the number of parts of each page.
 func partsOfPages(t *testing.T, refusals, short int) (seen []int) {
 	t.Helper()
 	const n = 400
@@ -262,8 +262,8 @@ func partsOfPages(t *testing.T, refusals, short int) (seen []int) {
 	return seen
 }
 
-// Parts that fail because of a hot partition do not narrow the page of another post (I8). Parts that fail for
-// lack of capacity do.
+// Parts that fail because of a hot partition do not reduce the parts of another post's page (I8). Parts that
+// fail for lack of capacity reduce them.
 func TestPartsThatFailForAHotPartitionNarrowNoOtherPage(t *testing.T) {
 	for refusals, parts := range map[int]int32{1: 8, table.MaxBatchWrite: 1} {
 		w := newWorld(t, 400, func(c *fanout.Config) { c.PageSize, c.ChunkSize, c.Writers = 401, 400, 8 })
@@ -305,15 +305,15 @@ func TestOnlyTheThrottledPartIsWrittenAgain(t *testing.T) {
 	e := w.post()
 	w.enqueue(e)
 	w.drain(w.worker)
-	assert.Equal(t, 8+4, calls) // the rest is four requests of 25, and four may go at once now
+	assert.Equal(t, 8+4, calls) // the failed parts are four requests of 25, and four may now run at once
 	w.wantDelivered(e.PostID, n)
 }
 
-// TestAPanicAtAnyCallIsAnErrorOfItsMessage makes each port call of a delivery panic in
-// turn. This test recovers a panic on the handler's own goroutine, as the consumer does;
-// the worker recovers a panic on any other goroutine. The message is redelivered.
+// TestAPanicAtAnyCallIsAnErrorOfItsMessage makes each port call of a delivery panic in turn.
+// The test recovers a panic on the handler's own goroutine, as the consumer does. The worker
+// recovers a panic on any other goroutine. In both cases the message is redelivered.
 func TestAPanicAtAnyCallIsAnErrorOfItsMessage(t *testing.T) {
-	const n = 170 // three chunks, the first two of two pages; a page has three parts
+	const n = 170 // three chunks, of which the first two have two pages; a page has three parts
 	for at, fired := 0, true; fired; at++ {
 		w := newWorld(t, n, func(c *fanout.Config) { c.PageSize, c.ChunkSize, c.Writers = 75, 80, 3 })
 		seen := 0

@@ -14,19 +14,20 @@ import (
 )
 
 const (
-	// forgetMost is the number of things that one receive of a message removes.
+	// forgetMost is the maximum number of things that one receive of a message removes.
 	forgetMost = 500
 	// forgetAgain is the time after which a worker looks for remaining things: by then
-	// aggregators have counted the likes that were taken back.
+	// aggregators have counted the likes that the removal has taken back.
 	forgetAgain = 10 * time.Second
-	// forgetLast is the time from the removal of the profile to the last look: by then calls and events in
-	// flight have been applied.
+	// forgetLast is the time from the removal of the profile to the last look: by then, all calls and
+	// events that were in progress have been applied.
 	forgetLast = time.Hour
 )
 
-// userForgotten removes a user and all that the user made, step by step, until nothing is left. A later step
-// does not find removed things again, or soon stops finding them, so the message needs no position. The last
-// look is an hour after the profile was removed, because a late worker may have removed the profile only now.
+// userForgotten removes a user, and everything that the user made, step by step. A later step does not find
+// removed things again, or soon stops finding them, so the message needs no position. The last look is an
+// hour after the removal of the profile. That time may be later than the event, because a late worker may
+// have removed the profile.
 func (w *Worker) userForgotten(ctx context.Context, e *messages.UserForgotten) error {
 	if w.cfg.Users == nil {
 		return &queue.Later{After: time.Minute, Reason: "this worker removes no users"}

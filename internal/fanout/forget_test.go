@@ -14,7 +14,7 @@ import (
 	"fanfare/messages"
 )
 
-// removals are the answers of calls of Forget.
+// removals has the results of the calls of Forget.
 type removals []fanout.Forgotten
 
 func (r *removals) Forget(_ context.Context, _, _ string, most int) (fanout.Forgotten, error) {
@@ -27,7 +27,7 @@ func (r *removals) Forget(_ context.Context, _, _ string, most int) (fanout.Forg
 func TestAUserIsLookedForUntilNothingIsLeftAndOnceMore(t *testing.T) {
 	left := removals{{Removed: 700}, {Removed: 700, Unliked: 1}, {Removed: 200}, {}, {}}
 	w := newWorld(t, 0, small, func(c *fanout.Config) { c.Users = &left })
-	for i := range left { // a worker that is two hours late removes the profile
+	for i := range left { // the profile is removed by a worker that is two hours late
 		left[i].Left = w.now.Add(2 * time.Hour)
 	}
 	e := &messages.UserForgotten{Header: w.header(), UserID: author}

@@ -12,15 +12,14 @@ import (
 	"fanfare/messages"
 )
 
-// The mode of an author decides whether its posts are pushed or pulled (docs/HYBRID.md). A
-// follower F misses no post P that was pulled (I1): the worker read the mode pull after P
-// was stored, so the mark walk was complete by then. If F's edge was committed before the
-// walk read its page, the walk left a mark from which F's home merges P. Otherwise the
-// follow left a mark that merges P. The backfill of the follow reads the mode after the
-// mark, and keeps the mark.
+// The mode of an author decides whether the author's posts are pushed or pulled
+// (docs/HYBRID.md). A follower F misses no pulled post P (I1): the worker read the mode pull
+// after P was stored, so the mark walk was complete by then. If F's edge was committed before
+// the walk read the page of F, the walk left a mark, and F's home merges P because of this
+// mark. Otherwise the follow left a mark that merges P. The backfill of the follow reads the
+// mode after the mark, and keeps the mark.
 
-// readAuthor reads the mode, the number of followers and the profile (nil for none) of an
-// author, consistently.
+// readAuthor reads the mode, the number of followers and the profile (nil for none) of an author, consistently.
 func (w *Worker) readAuthor(ctx context.Context, author string) (mode schema.Mode, followers int64, profile *schema.Profile, err error) {
 	items, _, err := table.Collect(w.cfg.Store.Query(ctx, table.Query{PK: schema.UserPK(author), Consistent: true}), 0)
 	if err != nil {
@@ -34,15 +33,16 @@ func (w *Worker) readAuthor(ctx context.Context, author string) (mode schema.Mod
 	return mode, counts.Followers, profile, err
 }
 
-// restTime is the least time between two changes of an author's mode. After this time no worker of the
-// previous walk writes. It also keeps processes with different limits from changing an author with every post.
+// restTime is the minimum time between two changes of an author's mode. After this time no worker of the
+// previous walk writes. It also prevents processes with different limits from changing an author's mode with
+// every post.
 const restTime = 2 * time.Hour
 
-// steer changes the mode of an author whose number of followers has passed the limit, and
-// sends the first message of the mark walk. It sends that message again for every post
-// during a walk: if a worker crashes between the change and the message, the author's
-// next post repairs that. It returns the mode by which the post is handled: a post that
-// changes the mode is pushed.
+// steer changes the mode of an author whose number of followers has passed the limit, and sends
+// the first message of the mark walk. During a walk, steer sends that message again for every
+// post: if a worker crashes between the change and the message, the author's next post repairs
+// this. steer returns the mode by which the post is handled: a post that changes the mode is
+// pushed.
 func (w *Worker) steer(ctx context.Context, mode schema.Mode, followers int64, requestID string) (schema.Mode, error) {
 	limit, now := w.cfg.PushLimit, w.cfg.Now()
 	next := schema.Mode{Author: mode.Author, V: mode.V + 1, Since: mode.Since, At: now}

@@ -31,7 +31,7 @@ func limit(n int64) func(*fanout.Config) {
 	return func(c *fanout.Config) { small(c); c.PushLimit = n }
 }
 
-// setLimit gives the worker another limit, at a time when the mode may change again.
+// setLimit gives the worker another limit, after the time in which the mode must not change.
 func (w *world) setLimit(n int64) {
 	w.now = w.now.Add(2 * time.Hour)
 	w.worker = w.newWorker(limit(n))
@@ -50,7 +50,7 @@ func (w *world) mode() schema.Mode {
 	return m
 }
 
-// shown returns the posts of a user's home, as readers see it, oldest first.
+// shown returns the posts of a user's home, as the user sees them, oldest first.
 func (w *world) shown(user string) (posts []string) {
 	w.Helper()
 	reader := newDomain(access.Config{Store: table.HideExpired(w.mem, w.clock), Publisher: publisher{w}, IDs: w.ids, Now: w.clock, Lifetimes: lifetime.Fixed(timelineTTL)})
@@ -62,7 +62,7 @@ func (w *world) shown(user string) (posts []string) {
 	return posts
 }
 
-// posted handles a new post and all messages that follow from it.
+// posted handles a new post and all messages that follow from the post.
 func (w *world) posted() string {
 	w.Helper()
 	w.now = w.now.Add(time.Minute)
@@ -83,7 +83,7 @@ func (w *world) wantShown(n int, posts ...string) {
 func TestPostsOfALargeAuthorAreMergedInsteadOfDelivered(t *testing.T) {
 	w := newWorld(t, 45, limit(20))
 	first := w.posted()
-	w.wantDelivered(first, 45) // the post that finds the author large is still pushed
+	w.wantDelivered(first, 45) // the post that finds the author large is itself pushed
 	assert.Equal(t, schema.ModePull, w.mode().State)
 	before := w.units
 	second := w.posted()
@@ -113,7 +113,7 @@ func TestTheDecisionIsMadeOnceAndByThePostsID(t *testing.T) {
 	pulled := w.post()
 	w.must(w.worker.HandlePosts(t.Context(), pulled))
 	w.now = w.now.Add(2 * time.Hour)
-	push := w.newWorker(small) // the limit is taken back
+	push := w.newWorker(small) // the limit is removed
 	again := w.post()
 	w.must(push.HandlePosts(t.Context(), again))
 	w.must(push.HandlePosts(t.Context(), pulled))
@@ -130,7 +130,7 @@ func TestTheDecisionIsMadeOnceAndByThePostsID(t *testing.T) {
 func TestASmallerAuthorIsPushedAgain(t *testing.T) {
 	w := newWorld(t, 5, limit(4))
 	posts := []string{w.posted(), w.posted()}
-	for _, at := range []int64{6, 5} { // above 80 % of the limit the author stays
+	for _, at := range []int64{6, 5} { // above 80 % of the limit the author stays pulled
 		w.setLimit(at)
 		posts = append(posts, w.posted())
 		assert.Equal(t, schema.ModePull, w.mode().State)
@@ -146,7 +146,7 @@ func TestASmallerAuthorIsPushedAgain(t *testing.T) {
 		assert.Equal(t, schema.MarkPulled, m.Kind)
 		assert.Equal(t, left.Add(timelineTTL+time.Hour), m.TTL)
 	}
-	w.worker = w.newWorker(limit(4)) // and large again
+	w.worker = w.newWorker(limit(4)) // the author is large again
 	posts = append(posts, w.posted())
 	assert.Equal(t, schema.ModePush, w.mode().State, "two hours after the change before")
 	w.setLimit(4)
@@ -195,7 +195,7 @@ func TestTheMarksThatAWalkChanges(t *testing.T) {
 	ended := mark(schema.MarkBackfill, 0, before, before, at)
 	ended.Until = at
 	done, later, unfollowed := pulled(5, since), pulled(6, behind), mark(schema.MarkUnfollowed, 0, "", "", time.Time{})
-	// A mark that stays untouched is the same variable.
+	// A mark that the walk must not change is the same variable in each column.
 	for i, tt := range []struct{ mark, switching, leaving *schema.Mark }{
 		{nil, pulled(5, since), nil},
 		{backfill(), kept, backfill()},
@@ -222,7 +222,7 @@ func TestTheMarksThatAWalkChanges(t *testing.T) {
 			puts := 0
 			w.store.around = func(op table.Op, _ []table.Key, do func() error) error {
 				if op == table.OpPut {
-					if puts++; puts == meets && tt.mark != nil { // another one writes the mark before it does
+					if puts++; puts == meets && tt.mark != nil { // another worker writes the mark before this put
 						other := *tt.mark
 						other.Version = "other"
 						w.putMark(other)
@@ -261,9 +261,9 @@ func TestABackfillKeepsMergingAPulledAuthor(t *testing.T) {
 	assert.Equal(t, posts[1:], w.shown("new"))
 }
 
-// The end of a backfill gives its mark no new version. Whoever read the mark before the end has to read it again: a
-// backfill that read the mode before the author left pull would make a mark for ever (I11), and a walk would begin the
-// backfill again.
+// The end of a backfill gives its mark no new version. A worker that read the mark before the end has to read the
+// mark again. Otherwise, a backfill that read the mode before the author left pull would make a permanent mark
+// (I11), and a walk would start the backfill again.
 func TestAMarkThatEndedSinceTheReadIsReadAgain(t *testing.T) {
 	for _, of := range []string{"backfill", "walk"} {
 		w := newWorld(t, 5, limit(4))
@@ -301,9 +301,9 @@ func TestAMarkThatEndedSinceTheReadIsReadAgain(t *testing.T) {
 	}
 }
 
-// TestAFaultAtAnyCallOfAChangeOfMode makes each port call fail in turn while an author
-// becomes large, and small again. A crash between the change and the walk is mended by the
-// next post.
+// TestAFaultAtAnyCallOfAChangeOfMode makes each port call fail in turn while an author becomes
+// large, and then small again. If a worker crashes between the change and the walk, the next
+// post repairs this.
 func TestAFaultAtAnyCallOfAChangeOfMode(t *testing.T) {
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
@@ -335,7 +335,7 @@ func TestAFaultAtAnyCallOfAChangeOfMode(t *testing.T) {
 }
 
 // TestFollowsDuringAChangeOfMode unfollows and follows at each port call in turn, while an
-// author becomes large, and small again.
+// author becomes large, and then small again.
 func TestFollowsDuringAChangeOfMode(t *testing.T) {
 	for _, c := range []struct {
 		name               string
@@ -431,7 +431,7 @@ func TestOfTwoWalksOneGoesOn(t *testing.T) {
 		}
 	}
 	require.Len(t, walks, 1)
-	w.must(w.worker.HandleBackfills(t.Context(), walks[0])) // three pages of four
+	w.must(w.worker.HandleBackfills(t.Context(), walks[0])) // the walk reads three pages of four
 	assert.Equal(t, follower(11), w.mode().Walked)
 	other := *walks[0]
 	other.EventID = w.newID()
@@ -450,8 +450,7 @@ func TestOfTwoWalksOneGoesOn(t *testing.T) {
 	}
 }
 
-// After a suspension of more than an hour a worker writes no mark and no entry based on
-// its earlier reads.
+// A worker that was suspended for more than an hour writes no mark and no entry based on its earlier reads.
 func TestAWorkerThatStoodStillReadsAgain(t *testing.T) {
 	for _, pull := range []bool{true, false} {
 		t.Run(fmt.Sprint(pull), func(t *testing.T) {

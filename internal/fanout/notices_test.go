@@ -65,8 +65,7 @@ func TestTheNotificationsOfADeletedPostGo(t *testing.T) {
 	assert.Equal(t, other, res.Items[0].Key)
 }
 
-// Once the comments that mention users are gone, the notifications of these mentions
-// cannot be found.
+// Once the comments that mention users are deleted, the notifications of these mentions cannot be found.
 func TestAPurgeDeletesTheNotificationsOfMentionsBeforeTheComments(t *testing.T) {
 	var out others
 	w := newWorld(t, 0, out.notified)

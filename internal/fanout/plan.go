@@ -18,35 +18,36 @@ import (
 	"fanfare/messages"
 )
 
-// sendBatch is the largest number of chunks that are stored and sent together, which one SQS request can take.
-// A planner begins with one and doubles, so that the first deliveries do not wait for ten chunks.
+// sendBatch is the maximum number of chunks that are stored and sent together. One SQS request can take as
+// many. A planner begins with one chunk and doubles the number, so that the first deliveries do not wait for
+// ten chunks.
 const sendBatch = 10
 
-// planner cuts the followers of one post into chunks, from one key on.
+// planner cuts the followers of one post into chunks, beginning at one key.
 //
-// The stored chain is the only truth: the first chunk begins at "", and each later chunk
-// begins where the previous one ends. Chunks are stored if absent, up to ten at once. If
-// another planner has stored a chunk with another end, this planner continues from that
-// end. Chunks that this planner stored above that end may then be out of the chain: no
-// message is sent for them, and no reader of the chain sees them.
+// Only the stored chain counts: the first chunk begins at "", and each later chunk begins where
+// the previous chunk ends. Chunks are stored if they are absent, up to ten at once. If another
+// planner has stored a chunk with another end, this planner continues from that end. Chunks
+// that this planner stored above that end may then be out of the chain: no message is sent for
+// such chunks, and no reader of the chain sees them.
 type planner struct {
 	w         *Worker
 	p         post
 	requestID string
 	// from is the end of the chain so far.
 	from string
-	// left is the number of chunks that this message may still add or follow.
+	// left is the number of chunks that this message may still add to the chain, or read from it.
 	left int
 	// batch is the number of chunks that are stored and sent together.
 	batch int
-	// ended means that the chain has reached the open end.
+	// ended means that the chain has a chunk with an open end.
 	ended bool
-	// outbox holds messages for chunks that are stored, but not sent yet.
+	// outbox has messages for chunks that are stored, but not sent yet.
 	outbox []messages.Event
 }
 
-// plan follows and extends the chain of a post by PlanChunks chunks at most, and sends
-// another plan for the rest.
+// plan reads and extends the chain of a post by up to PlanChunks chunks. If the chain has not
+// ended, plan sends another FanoutPlan.
 func (w *Worker) plan(ctx context.Context, e *messages.FanoutPlan) error {
 	ref, err := w.postRef(ctx, e.PostID, e.AuthorID)
 	if err != nil {
@@ -100,8 +101,8 @@ func (w *Worker) plan(ctx context.Context, e *messages.FanoutPlan) error {
 
 // requireChunkBefore returns a *messages.PermanentError unless a stored chunk of the post ends at first. A
 // planner stores that chunk before it sends the next plan. Without this check, each forged plan would add
-// chunks to the delivery record. The chunk is the last chunk below first, or only a few chunks out of the
-// chain lie between.
+// chunks to the delivery record. The chunk is the last chunk below first, or there are only a few chunks
+// between, which are out of the chain.
 func (w *Worker) requireChunkBefore(ctx context.Context, postID, first string) error {
 	for page, err := range w.cfg.Store.Query(ctx, table.Query{
 		PK: schema.DeliveryPK(postID), Low: schema.ChunkSK(""), After: schema.ChunkSK(first), Descending: true,
@@ -123,7 +124,7 @@ func (w *Worker) requireChunkBefore(ctx context.Context, postID, first string) e
 	return messages.Permanent(messages.ReasonNoChunk, "none of post %s ends at %q", postID, first)
 }
 
-// follow walks the stored chain from pl.from on and sends the chunks that are not done.
+// follow reads the stored chain from pl.from on, and sends the chunks that are not done.
 func (pl *planner) follow(ctx context.Context) error {
 	for page, err := range pl.w.cfg.Store.Query(ctx, table.Query{
 		PK: schema.DeliveryPK(pl.p.id), Low: schema.ChunkSK(pl.from), High: schema.SortChunkEnd,
@@ -140,7 +141,7 @@ func (pl *planner) follow(ctx context.Context) error {
 			case c.First < pl.from:
 				continue // out of the chain
 			case c.First > pl.from:
-				return nil // the chain ends before the chunk
+				return nil // the chain ends before this chunk
 			}
 			if err := pl.link(ctx, c); err != nil {
 				return err
@@ -153,7 +154,7 @@ func (pl *planner) follow(ctx context.Context) error {
 	return nil
 }
 
-// link adds a stored chunk to the chain. If the chunk is not done, it is sent.
+// link adds a stored chunk to the chain, and sends the chunk if it is not done.
 func (pl *planner) link(ctx context.Context, c schema.Chunk) error {
 	invariants.Check(c.First == pl.from && !pl.ended, "I1: chunk %q..%q follows a chain that ends at %q", c.First, c.End, pl.from)
 	pl.from, pl.ended = c.End, c.End == ""
@@ -183,10 +184,10 @@ func (pl *planner) send(ctx context.Context) error {
 	return err
 }
 
-// extend reads the followers from the end of the chain on and stores new chunks. The last
-// follower of each page ends one chunk and begins the next. extend stops at the last
-// page, when this message may add no more chunks, or at another planner's chunk with
-// another end. The read need not be consistent, because it only decides where to cut: the
+// extend reads the followers from the end of the chain on, and stores new chunks. The last
+// follower of each page ends one chunk and begins the next chunk. extend stops at the last
+// page, when this message may add no more chunks, or when another planner has stored a chunk
+// with another end. The read need not be consistent, because it decides only where to cut: the
 // ranges also cover followers that the read misses.
 func (pl *planner) extend(ctx context.Context) error {
 	var cuts []schema.Chunk
@@ -194,7 +195,7 @@ func (pl *planner) extend(ctx context.Context) error {
 	q := table.Query{
 		PK: schema.FollowersPK(pl.p.author), Low: schema.UserSK(""), PageSize: pl.w.cfg.ChunkSize, EndsOnly: true,
 	}
-	if pl.from != "" { // pl.from is the first follower of this chunk, so it cannot be its end
+	if pl.from != "" { // pl.from is the first follower of this chunk, so it cannot be the chunk's end
 		q.After = schema.UserSK(pl.from)
 	}
 	for page, err := range pl.w.cfg.Store.Query(ctx, q) {
@@ -225,8 +226,8 @@ func (pl *planner) extend(ctx context.Context) error {
 	return err
 }
 
-// store puts consecutive chunks if they are absent, and links the stored ones. linked
-// reports whether all of cuts are in the chain now.
+// store puts consecutive chunks that are absent, and links the stored chunks. linked reports
+// whether all of cuts are in the chain now.
 func (pl *planner) store(ctx context.Context, cuts []schema.Chunk) (linked bool, err error) {
 	errs := make([]error, len(cuts))
 	var puts sync.WaitGroup
@@ -258,7 +259,7 @@ func (pl *planner) store(ctx context.Context, cuts []schema.Chunk) (linked bool,
 	return true, nil
 }
 
-// publish sends events to a topic. After an error some of them may have been sent.
+// publish sends events to a topic. After an error, some of the events may have been sent.
 func (w *Worker) publish(ctx context.Context, topic string, events ...messages.Event) error {
 	msgs := make([]*message.Message, 0, len(events))
 	for _, e := range events {
@@ -274,8 +275,9 @@ func (w *Worker) publish(ctx context.Context, topic string, events ...messages.E
 	return nil
 }
 
-// newID makes an id, unless the clock is in doubt: other workers would refuse an event from days ahead for good. The
-// doubt comes first, because the ids of a generator only grow, and would stay ahead of a clock that is set right.
+// newID returns a new id. If the clock is in doubt, it returns an error: other workers would refuse an event from
+// days ahead. The doubt is checked first, because the ids of a generator only grow: they would stay ahead after
+// the clock was set right.
 func (w *Worker) newID() (string, error) {
 	if err := w.cfg.Clock.Doubt(); err != nil {
 		return "", err

@@ -25,7 +25,7 @@ func (w *Worker) postCreated(ctx context.Context, e *messages.PostCreated) error
 	if err != nil {
 		return err
 	}
-	queue.Due(ctx, posted) // another producer's post may be from ahead of its event, and has waited
+	queue.Due(ctx, posted) // a post may be dated after its event, and then the event has waited
 	// The post must be stored before followers are read: see the package comment (I1).
 	stored, err := w.cfg.Posts.EnsurePost(ctx, e)
 	if err != nil {
@@ -39,8 +39,8 @@ func (w *Worker) postCreated(ctx context.Context, e *messages.PostCreated) error
 	return w.deliver(ctx, stored, true, e.RequestID)
 }
 
-// Deliver begins the delivery of a post of any age that is in the table, as a PostCreated
-// does. The caller has read or written the post (I1).
+// Deliver begins the delivery of a post that is in the table, as postCreated does. The post may
+// have any age. The caller has read or written the post (I1).
 func (w *Worker) Deliver(ctx context.Context, ref schema.PostRef) error {
 	return w.deliver(ctx, schema.Post{ID: ref.ID, Author: ref.Author, LikeShards: ref.LikeShards, End: ref.End}, false, "")
 }
@@ -50,9 +50,9 @@ func (w *Worker) deliver(ctx context.Context, stored schema.Post, compare bool, 
 	if err != nil {
 		return err
 	}
-	// The mode is read after the post was stored: see mode.go (I1). The profile is read after it, too. A
-	// byline walk that began later reads this post. An earlier walk need not read the post, because the
-	// profile here is as new.
+	// The mode is read after the post was stored: see mode.go (I1). The profile is read after the post
+	// was stored, too. A byline walk that begins after this read finds the post. An earlier walk may
+	// miss the post, but its byline is in the profile that is read here.
 	mode, followers, profile, err := w.readAuthor(ctx, p.author)
 	if err != nil {
 		return err
@@ -82,7 +82,7 @@ func (w *Worker) deliver(ctx context.Context, stored schema.Post, compare bool, 
 	if err != nil || state == schema.PlanPulled {
 		return err
 	}
-	if plan.State == schema.PlanPulled { // an earlier attempt found another mode, and its decision stays
+	if plan.State == schema.PlanPulled { // an earlier attempt found another mode, and decided for push
 		if first, err = w.followers(ctx, p.author, span{}, ""); err != nil {
 			return err
 		}
@@ -102,8 +102,8 @@ func (w *Worker) deliver(ctx context.Context, stored schema.Post, compare bool, 
 	return w.inline(ctx, p, first, requestID)
 }
 
-// begin writes the plan of the delivery. If an earlier attempt has begun the delivery,
-// begin adds an attempt to the stored plan, and the stored state decides.
+// begin writes the plan of the delivery. If an earlier attempt has begun the delivery, begin
+// adds an attempt to the stored plan, and the stored state counts.
 func (w *Worker) begin(ctx context.Context, plan schema.Plan) (state string, begun bool, err error) {
 	_, err = w.cfg.Store.Put(ctx, table.PutInput{Item: plan.Item(), If: table.Absent{}})
 	if _, begun = errors.AsType[*table.ConditionError](err); begun {
@@ -112,7 +112,7 @@ func (w *Worker) begin(ctx context.Context, plan schema.Plan) (state string, beg
 			Key: schema.DeliveryPlanKey(plan.Post), ReturnNew: true,
 			Add: []table.Attr{{Name: schema.AttrAttempts, Value: table.N(1)}},
 			// A worker may sleep after its put until the plan has expired. A plan that this update
-			// made would never expire. So the message fails instead, and its next try puts a plan.
+			// made would never expire. So the message fails, and its next try puts a plan.
 			If: table.Exists{},
 		})
 		if err == nil {
@@ -125,8 +125,8 @@ func (w *Worker) begin(ctx context.Context, plan schema.Plan) (state string, beg
 	return plan.State, begun, nil
 }
 
-// inline delivers to all followers as one chunk, which is stored when it is done. A crash
-// before the store leaves only entries, which the next try writes again.
+// inline delivers the post to all followers as one chunk, which is stored when it is done. If
+// the worker crashes before that, only entries are left, which the next try writes again.
 func (w *Worker) inline(ctx context.Context, p post, all page, requestID string) error {
 	var delivered, skipped int64
 	if !p.expired {
@@ -139,7 +139,7 @@ func (w *Worker) inline(ctx context.Context, p post, all page, requestID string)
 	describe(ctx, chunk)
 	_, err := w.cfg.Store.Put(ctx, table.PutInput{Item: chunk.Item(), If: table.Absent{}})
 	if failed, ok := errors.AsType[*table.ConditionError](err); ok && failed.Old != nil {
-		// Another worker has planned the delivery since the read, and its chain decides.
+		// Another worker has planned the delivery since the read, and the stored chain counts.
 		stored, err := schema.ParseChunk(*failed.Old)
 		if err != nil {
 			return err

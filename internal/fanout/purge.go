@@ -18,20 +18,20 @@ import (
 )
 
 const (
-	// purgeAfter is how long after its event a deletion is certainly over, by any clock:
-	// made, or given up. From then on nobody writes comments or likes of the post, except a
-	// process that was suspended. Items of such a process stay, and nobody sees them.
+	// purgeAfter is the time from the event of a deletion until the deletion is certainly made
+	// or given up, by any clock. After that time only a process that was suspended writes
+	// comments or likes of the post. Items of such a process stay, and nobody sees them.
 	purgeAfter = messages.MaxAhead + time.Minute
-	// purgePages is the number of pages that one receive of a message removes.
+	// purgePages is the maximum number of pages that one receive of a message removes.
 	purgePages = 20
 )
 
-// postDeleted removes the comments and likes of a deleted post, and lets its like count
-// expire: the ledger in the count has to outlive every like in flight (docs/LIKES.md).
-// The tombstone, the delivery record and the entries expire by themselves.
+// postDeleted removes the comments and likes of a deleted post, and sets the expiry of its like
+// count: the ledger in the count has to outlive every like in flight (docs/LIKES.md). The
+// tombstone, the delivery record and the entries already have an expiry.
 //
-// One receive removes purgePages pages at most, then the message waits for its next turn.
-// A later receive does not find removed items again, so the message needs no position.
+// One receive removes up to purgePages pages, and then the message waits for its redelivery. A
+// later receive does not find removed items again, so the message needs no position.
 func (w *Worker) postDeleted(ctx context.Context, e *messages.PostDeleted) (subject, error) {
 	asked, err := id.Time(e.EventID)
 	if err != nil {
@@ -81,8 +81,9 @@ func (w *Worker) postDeleted(ctx context.Context, e *messages.PostDeleted) (subj
 	return deletion{ref, e.RequestID}, nil
 }
 
-// purgeNotices deletes the notifications of a post: of its author and of its mentioned users. A
-// worker writes such a notification at most a minute after it has read that the post lives.
+// purgeNotices deletes the notifications of a post: the notifications of its author and of its
+// mentioned users. After a read that shows the post alive, a worker writes such a notification
+// within a minute or not at all.
 func (w *Worker) purgeNotices(ctx context.Context, ref schema.PostRef, mentioned []string) error {
 	if w.cfg.Notices == nil {
 		return nil
@@ -94,7 +95,7 @@ func (w *Worker) purgeNotices(ctx context.Context, ref schema.PostRef, mentioned
 	return nil
 }
 
-// noticesOfMentions names the notifications of the mentioned users, each once.
+// noticesOfMentions returns the keys of the mentioned users' notifications, each key once.
 func noticesOfMentions(post string, users []string) (keys []table.Key) {
 	slices.Sort(users)
 	for _, user := range slices.Compact(users) {
@@ -127,10 +128,10 @@ func (w *Worker) endPurge(ctx context.Context, ref schema.PostRef) error {
 	return nil
 }
 
-// purge deletes the items of a partition of a post, and the notifications of the users that comments
-// in it mention. It adds to pages, and stops at purgePages. It writes one part at a time and does not
-// change the number of writers: one partition takes few writes, and its throttling must not slow down
-// the fan-out of other posts (I8).
+// purge deletes the items of a partition of a post, and the notifications of the users that the
+// partition's comments mention. It counts in pages, and stops at purgePages. It writes one part at a
+// time and does not change the number of writers: one partition takes few writes, and its throttling
+// must not slow down the fan-out of other posts (I8).
 func (w *Worker) purge(ctx context.Context, post, pk string, pages *int) error {
 	for page, err := range w.cfg.Store.Query(ctx, table.Query{PK: pk, PageSize: w.cfg.PageSize, Consistent: true, Project: []string{schema.AttrMentions}}) {
 		if err != nil {
@@ -150,7 +151,7 @@ func (w *Worker) purge(ctx context.Context, post, pk string, pages *int) error {
 			users := schema.MentionsOf(it)
 			mentioned = append(mentioned, users[:min(len(users), schema.NoticedMentions)]...)
 		}
-		// The notifications go first: nobody finds them once the comments are gone.
+		// The notifications are deleted first: once the comments are gone, nobody finds the notifications.
 		if notices := noticesOfMentions(post, mentioned); w.cfg.Notices != nil && len(notices) > 0 {
 			if _, err := w.cfg.Store.BatchWrite(ctx, deletesOf(notices)); err != nil {
 				return fmt.Errorf("delete the notifications of mentions of post %s: %w", post, err)

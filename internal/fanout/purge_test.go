@@ -61,7 +61,7 @@ func (w *world) left(post string, shards int) (items int, count time.Time) {
 	return items, count
 }
 
-// purged reports whether the post by id is marked as purged.
+// purged reports whether the post by id has the note of its purge.
 func (w *world) purged(post string) bool {
 	w.Helper()
 	res, err := w.mem.Get(w.Context(), table.GetInput{Key: schema.PostByIDKey(post), Consistent: true})
@@ -74,7 +74,7 @@ func (w *world) purged(post string) bool {
 func TestWhatIsLeftOfADeletedPostGoes(t *testing.T) {
 	for _, shards := range []int{1, 30} {
 		t.Run(fmt.Sprintf("%d shards", shards), func(t *testing.T) {
-			const n = 120 // of each: 60 pages or more
+			const n = 120 // comments and likes each, so 60 pages or more
 			w := newWorld(t, 0, small)
 			other, e, bare := w.discussed(shards, 7), w.discussed(shards, n), w.discussed(shards, 0)
 			calls := 0
@@ -112,7 +112,7 @@ func TestWhatIsLeftOfADeletedPostGoes(t *testing.T) {
 			if items, count := w.left(e.PostID, shards); items > 0 || !count.After(w.now.Add(messages.MaxAge)) {
 				t.Errorf("%d items are left, the count until %s", items, count)
 			}
-			for range 2 { // its message may be redelivered
+			for range 2 { // the message may be redelivered
 				assert.Nil(t, receive(bare))
 			}
 			for post, purged := range map[string]bool{e.PostID: true, bare.PostID: true, other.PostID: false} {
@@ -145,7 +145,7 @@ func TestAFaultInAPurgeLeavesNothing(t *testing.T) {
 }
 
 func TestADeletionOfNoSuchPostIsADeadLetter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // a post that is not there is looked for twice
+	synctest.Test(t, func(t *testing.T) { // a missing post is looked for twice
 		w := newWorld(t, 0)
 		e := w.discussed(1, 1)
 		w.now = w.now.Add(time.Hour)
@@ -159,7 +159,7 @@ func TestADeletionOfNoSuchPostIsADeadLetter(t *testing.T) {
 	})
 }
 
-// The list of one post is one partition, which takes few writes.
+// The comments of one post are in one partition, which takes few writes.
 func TestAThrottledPurgeSlowsNoFanOut(t *testing.T) {
 	w := newWorld(t, 400, func(c *fanout.Config) { c.PageSize, c.ChunkSize, c.Writers = 401, 400, 8 })
 	e := w.discussed(1, 120)

@@ -19,15 +19,15 @@ import (
 	"fanfare/internal/table"
 )
 
-// hookedService is service with the hooks of the world.
+// hookedService returns a service that uses the hooks of the world.
 func (w *world) hookedService(days int) domain {
 	return newDomain(access.Config{
 		Store: table.HideExpired(w.store, w.clock), Publisher: publisher{w}, IDs: w.ids, Now: w.clock, Lifetimes: lifetime.Fixed(timelineTTL), ActiveDays: days,
 	})
 }
 
-// Fan-out skips a reader that was put away, from the next post on. The reader sees that post at once when it
-// returns, and gets later posts delivered again.
+// Once a reader is put away, fan-out skips the reader. When the reader returns, the reader sees the skipped
+// posts at once, and later posts are delivered again.
 func TestAReaderThatIsPutAwayIsSkippedAndReturns(t *testing.T) {
 	for _, enrolled := range []int{14, 0} { // with a presence, and without
 		w := newWorld(t, 0, active(14))
@@ -51,8 +51,9 @@ func TestAReaderThatIsPutAwayIsSkippedAndReturns(t *testing.T) {
 	}
 }
 
-// At each call to the table, the reader returns and its return ends, a refresh ends, or a
-// follow ends. Afterwards each edge has at least the presence's day, so no post is missed.
+// At each call to the table, the reader returns and the return ends, or a refresh ends, or the
+// reader follows or unfollows. Afterwards the day of each edge is at least the presence's day,
+// so no post is missed.
 func TestAReaderIsPutAwayWhileItsEdgesAreRaised(t *testing.T) {
 	for name, meanwhile := range map[string]func(w *world){
 		"a return": func(w *world) { w.shown(reader); w.drain(w.newWorker(active(14))) },
@@ -64,7 +65,7 @@ func TestAReaderIsPutAwayWhileItsEdgesAreRaised(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			followees := []string{author}
-			for i := range 30 { // more than one transaction dates back
+			for i := range 30 { // so many that they need more than one transaction
 				followees = append(followees, fmt.Sprintf("a%02d", i))
 			}
 			at := 0

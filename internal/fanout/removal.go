@@ -14,17 +14,18 @@ import (
 	"fanfare/messages"
 )
 
-// removalRetry is the time until the retry of a removal that met another write of the same
-// items, or a lack of capacity.
+// removalRetry is the time until the retry of a removal that conflicted with another write of
+// the same items, or that lacked capacity.
 const removalRetry = time.Second
 
 // unfollowed removes the author's entries from the timeline of a user who unfollowed the
-// author. Homes leave them out in any case; without them a home has less to skip.
+// author. Homes leave these entries out in any case. Without the entries, a home has less to
+// skip.
 //
-// The user may follow the author again at any moment, and the backfill of that follow
-// writes entries that must stay (I1). So entries are deleted in transactions that check
-// the mark of the unfollow. The new follow replaces this mark before its backfill begins.
-// A transaction after the new follow, however late, deletes nothing.
+// The user may follow the author again at any moment, and the backfill of the new follow writes
+// entries that must stay (I1). So entries are deleted in transactions that check the mark of
+// the unfollow. The new follow replaces this mark before its backfill begins. A transaction
+// after the new follow, however late, deletes nothing.
 func (w *Worker) unfollowed(ctx context.Context, e *messages.Unfollowed) error {
 	key := schema.MarkKey(e.FollowerID, e.AuthorID)
 	res, err := w.cfg.Store.Get(ctx, table.GetInput{Key: key, Consistent: true})
@@ -63,10 +64,10 @@ func (w *Worker) unfollowed(ctx context.Context, e *messages.Unfollowed) error {
 	})
 }
 
-// entriesOf reads the page of user's timeline below the post before, "" for the first
-// page, and returns the keys of the author's entries. It also returns the last post of the
-// page, "" if the timeline ends. The read need not be consistent: if it misses an entry,
-// homes leave the entry out.
+// entriesOf reads the page of user's timeline below the post before, "" for the first page. It
+// returns the keys of the author's entries, and the last post of the page, "" if the timeline
+// ends. The read need not be consistent: if the read misses an entry, homes still leave the
+// entry out.
 func (w *Worker) entriesOf(ctx context.Context, user, author, before string) (entries []table.Key, last string, err error) {
 	q := table.Query{PK: schema.TimelinePK(user), Descending: true, PageSize: w.cfg.PageSize, Project: []string{}}
 	if before != "" {
@@ -96,8 +97,8 @@ func (w *Worker) entriesOf(ctx context.Context, user, author, before string) (en
 	return entries, last, nil
 }
 
-// removeEntries deletes entries, as many in a transaction as fit beside the check of the
-// mark. It reports whether the mark is still the mark of the unfollow.
+// removeEntries deletes entries, as many in a transaction as fit beside the check of the mark.
+// It reports whether the stored mark is still the mark of the unfollow.
 func (w *Worker) removeEntries(ctx context.Context, e *messages.Unfollowed, entries []table.Key) (still bool, err error) {
 	ops := make([]table.TransactOp, 0, table.MaxTransact)
 	for len(entries) > 0 {
@@ -113,7 +114,7 @@ func (w *Worker) removeEntries(ctx context.Context, e *messages.Unfollowed, entr
 		_, err := w.cfg.Store.Transact(ctx, table.TransactInput{Ops: ops})
 		if cancelled, ok := errors.AsType[*table.CancelledError](err); ok {
 			if cancelled.Failed(0) {
-				return false, nil // followed again
+				return false, nil // the user follows the author again
 			}
 			return false, &queue.Later{After: removalRetry, Reason: err.Error()}
 		}

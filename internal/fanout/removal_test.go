@@ -15,8 +15,8 @@ import (
 	"fanfare/internal/table"
 )
 
-// entries puts n entries of an author into user's timeline, with an entry of another author after every third.
-// It returns the keys of the entries of other authors.
+// entries puts n entries of an author into user's timeline, and an entry of another author after every third
+// entry. It returns the keys of the other author's entries.
 func (w *world) entries(user, author string, n int) (others []string) {
 	w.Helper()
 	put := func(author string) string {
@@ -77,9 +77,9 @@ func TestAnUnfollowRemovesTheEntriesInBoundedSteps(t *testing.T) {
 	}
 }
 
-// TestARemovalSparesTheEntriesOfANewFollow follows the author again, and ends that follow's backfill, just
-// before each port call of a removal in turn. This also covers a call of a paused worker that reaches the
-// table late.
+// TestARemovalSparesTheEntriesOfANewFollow follows the author again, and ends the new follow's backfill,
+// just before each port call of a removal in turn. This also covers a call of a paused worker that reaches
+// the table late.
 func TestARemovalSparesTheEntriesOfANewFollow(t *testing.T) {
 	for at := 0; ; at++ {
 		w := newWorld(t, 0, small)
@@ -107,7 +107,7 @@ func TestARemovalSparesTheEntriesOfANewFollow(t *testing.T) {
 	}
 }
 
-// A mark that has changed ends the removal. Entries that other processes write at the same time do not end it.
+// A changed mark ends the removal. A conflict with other writes of the same entries does not end the removal.
 func TestARemovalThatConflictsComesAgain(t *testing.T) {
 	for reason, again := range map[table.CancelReason]bool{table.CancelCondition: false, table.CancelConflict: true} {
 		w := newWorld(t, 0, small)

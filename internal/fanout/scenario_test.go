@@ -22,10 +22,10 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the expected output in testdata/*.txt anew")
 
-// TestScenarios plays the scenarios of testdata: commands with their expected output,
-// which is the worker's writes and sends in order. Pages have 3 followers, chunks 4,
-// and a plan adds 2 chunks. Worker b cuts chunks of 5. A line "at CALL: COMMAND" runs
-// a command just before the first call of this kind.
+// TestScenarios plays the scenarios of testdata: commands with their expected output, which is
+// the worker's writes and sends in order. Pages have 3 followers, chunks have 4, and a plan
+// adds 2 chunks. Worker b cuts chunks of 5 followers. A line "at CALL: COMMAND" runs a command
+// just before the first call of this kind.
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	require.NoError(t, err)
@@ -92,7 +92,7 @@ func (s *scenario) play(text string) string {
 
 func (s *scenario) run(command string) {
 	switch verb, rest, _ := strings.Cut(command, " "); verb {
-	case "followers": // from the start, without events
+	case "followers": // followers from the start, without events
 		for user := range strings.FieldsSeq(rest) {
 			s.addFollower(user)
 			s.users = append(s.users, user)
@@ -108,10 +108,10 @@ func (s *scenario) run(command string) {
 		s.enqueue(e)
 	case "delete":
 		s.deletePost(s.posts[rest])
-	case "handle": // the first message of the queue
+	case "handle": // handles the first message of the queue
 		s.last = s.take()
 		s.handle(command, s.worker)
-	case "redeliver": // the last message once more
+	case "redeliver": // handles the last message once more
 		s.handle(command, map[string]*fanout.Worker{"": s.worker, "by b": s.other}[rest])
 	case "drain":
 		for len(s.queued) > 0 {
@@ -120,14 +120,14 @@ func (s *scenario) run(command string) {
 	case "crash":
 		s.say("crash")
 		s.dead = true
-	case "record": // the plan and the chain
+	case "record": // prints the plan and the chain
 		items, _, err := table.Collect(s.mem.Query(s.Context(), table.Query{PK: schema.DeliveryPK(s.posts[rest])}), 0)
 		s.must(err)
 		for _, it := range items {
 			s.say("%s", s.itemText(it.Key))
 		}
 		s.say("the delivery is %s", s.delivery(s.posts[rest]).State)
-	case "timelines": // the users whose timelines hold the post
+	case "timelines": // prints the users whose timelines hold the post
 		s.say("%s", strings.Join(slices.DeleteFunc(slices.Clone(s.users), func(user string) bool {
 			return !slices.Contains(s.home(user), s.posts[rest])
 		}), " "))
@@ -152,7 +152,7 @@ func (s *scenario) say(format string, args ...any) {
 // call makes one port call of a worker and adds a line for the written items.
 func (s *scenario) call(op table.Op, keys []table.Key, do func() error) error {
 	if op == table.OpGet || op == table.OpQuery {
-		return do() // left out: some run at the same time as writes
+		return do() // these reads have no line, because some run at the same time as writes
 	}
 	name := string(op)
 	if op == table.OpPut {

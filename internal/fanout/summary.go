@@ -9,13 +9,13 @@ import (
 	"fanfare/internal/table"
 )
 
-// summarize advances the summary of a long chain, so that a reader of the delivery needs
-// only the plan and a page of chunks. It is called after each chunk that is done.
+// summarize advances the summary of a long chain, so that a reader of the delivery needs only
+// the plan and a page of chunks. The worker calls summarize after each chunk that is done.
 //
-// The summary grows by pages of PlanChunks chunks that are all done. The worker that ends
-// the last chunk of a page finds the page done, and continues with the next one. If the
-// worker dies before that, its message is redelivered. A chunk that is done never changes,
-// so any worker may write the summary.
+// The summary grows by pages of PlanChunks chunks that are all done. The worker that ends the
+// last chunk of a page finds the page done, and continues with the next page. If the worker
+// dies before that, its message is redelivered. A chunk that is done never changes, so any
+// worker may write the summary.
 func (w *Worker) summarize(ctx context.Context, postID string) error {
 	key := schema.DeliveryPlanKey(postID)
 	res, err := w.cfg.Store.Get(ctx, table.GetInput{Key: key, Consistent: true})
@@ -46,7 +46,7 @@ func (w *Worker) summarize(ctx context.Context, postID string) error {
 			},
 		})
 		it = written.Item
-		if failed, ok := errors.AsType[*table.ConditionError](err); ok { // another worker has moved it
+		if failed, ok := errors.AsType[*table.ConditionError](err); ok { // another worker has advanced the summary
 			it, err = failed.Old, nil
 		}
 		if err != nil {
@@ -56,8 +56,8 @@ func (w *Worker) summarize(ctx context.Context, postID string) error {
 	return nil
 }
 
-// donePage adds the page of chunks after a summary to the summary. done reports whether
-// they are all done and the last chunk of the chain is not among them.
+// donePage adds the page of chunks after a summary to the summary. done reports whether the
+// chunks are all done and do not include the last chunk of the chain.
 func (w *Worker) donePage(ctx context.Context, postID string, sum schema.Chain) (_ schema.Chain, done bool, err error) {
 	before := sum.Total
 	for page, err := range w.cfg.Store.Query(ctx, table.Query{

@@ -11,8 +11,8 @@ import (
 	"fanfare/internal/table"
 )
 
-// becomesVisible hides an item from one kind of read for half of the time in which a transaction becomes
-// visible, as if the item were the last of its transaction.
+// becomesVisible hides an item from one kind of read, for half of the time that a transaction may take
+// to become visible. So the item seems to be the last item of its transaction.
 func (w *world) becomesVisible(of table.Op, key table.Key) {
 	until := time.Now().Add(table.VisibleWithin / 2)
 	w.store.around = func(op table.Op, keys []table.Key, do func() error) error {

@@ -22,21 +22,20 @@ const (
 	// walkWriters is the number of marks that one walk writes at the same time. It is far
 	// below the writers of deliveries, because deliveries have priority.
 	walkWriters = 16
-	// walkRest is the time without a step after which another message may continue a
-	// walk.
+	// walkRest is the time without a step after which another message may continue a walk.
 	walkRest = 30 * time.Second
-	// longestStep is the longest time from a read to the writes that depend on it. A worker
-	// that slept for longer reads again. The mark of an unfollow lives longer than this
-	// beyond every entry, and beyond every mark that could be written under it (I2).
+	// longestStep is the maximum time from a read to the writes that depend on it. A worker
+	// that slept for longer reads again. By more than longestStep, the mark of an unfollow
+	// outlives every entry, and every mark that could be stored under the same key (I2).
 	longestStep = time.Hour
 )
 
-// walk continues the mark walk of an author from the stored last follower, by PlanChunks
-// pages at most. The walk that handles the last page changes the mode.
+// walk continues the mark walk of an author after the stored last follower, by up to PlanChunks
+// pages. The walk that handles the last page changes the mode.
 //
-// Each page of followers is read consistently, after the mode was read. So a follower
-// without an edge on its page followed later, and the backfill of that follow meets the
-// mode. A second walk over a page changes nothing.
+// Each page of followers is read consistently, after the mode was read. So a follower without
+// an edge on its page followed later, and the backfill of the follow finds the mode. A second
+// walk over a page changes nothing.
 func (w *Worker) walk(ctx context.Context, e *messages.MarkWalk) error {
 	walker := e.Walker
 	if walker == "" {
@@ -52,9 +51,9 @@ func (w *Worker) walk(ctx context.Context, e *messages.MarkWalk) error {
 	return w.publish(ctx, queue.TopicBackfills, &messages.MarkWalk{Header: head, AuthorID: e.AuthorID, Walker: walker})
 }
 
-// walkPages walks PlanChunks pages. It takes one of the few places for walks, because the topic's workers are
-// for backfills (I8). It reports whether more pages follow. The place is free again before the next message is
-// sent.
+// walkPages walks PlanChunks pages. It takes one of the few places for walks, because most workers of the
+// topic are for backfills (I8). It reports whether more pages follow. It frees its place before the next
+// message is sent.
 func (w *Worker) walkPages(ctx context.Context, author, walker string) (more bool, err error) {
 	select {
 	case w.walks <- struct{}{}:
@@ -92,7 +91,7 @@ func (w *Worker) walkPages(ctx context.Context, author, walker string) (more boo
 	return true, nil
 }
 
-// walked stores how far the walk has come, unless another walk is further or complete.
+// walked stores the last follower of the walk, unless another walk has come further or is complete.
 func (w *Worker) walked(ctx context.Context, mode schema.Mode, last, walker string) error {
 	user, ok := schema.UserOfSK(last)
 	if !ok {
@@ -116,8 +115,7 @@ func (w *Worker) walked(ctx context.Context, mode schema.Mode, last, walker stri
 	return nil
 }
 
-// endWalk ends the change of mode whose walk is complete, unless another walk has ended
-// it.
+// endWalk ends the change of mode whose walk is complete, unless another walk has already ended the change.
 func (w *Worker) endWalk(ctx context.Context, mode schema.Mode) error {
 	end := schema.ModePull
 	if mode.State == schema.ModeLeaving {
@@ -144,7 +142,7 @@ func (w *Worker) markPage(ctx context.Context, mode schema.Mode, followers []tab
 			return err
 		}
 		errs, versions := make([]error, len(part)), make([]string, len(part))
-		for i := range part { // in the order of the followers, so that a simulation can replay the page
+		for i := range part { // the order of the followers allows a simulation to replay the page
 			if versions[i], errs[i] = w.newID(); errs[i] != nil {
 				return errs[i]
 			}
@@ -172,8 +170,7 @@ func (w *Worker) markPage(ctx context.Context, mode schema.Mode, followers []tab
 	return nil
 }
 
-// awake returns an error if a worker slept since began: then its reads are too old to
-// base writes on.
+// awake returns an error if a worker slept too long since began: then no write may rely on the worker's reads.
 func (w *Worker) awake(began time.Time) error {
 	if slept := w.cfg.Now().Sub(began); slept > longestStep {
 		return &queue.Later{Reason: fmt.Sprintf("the worker stood still for %s", slept)}
@@ -181,9 +178,10 @@ func (w *Worker) awake(began time.Time) error {
 	return nil
 }
 
-// beginPull makes the home of a follower merge the author's posts in, if its mark allows
-// that. The mark of an unfollow stays, and so does the mark of a later walk. The entries
-// that the home has shown so far stay too, so an absent mark hides nothing.
+// beginPull makes the home of a follower merge the author's posts in, if the follower's mark
+// allows that. The mark of an unfollow stays, and so does the mark of a later walk. If there is
+// no mark, the new mark hides no entries, because the entries that the home has shown so far
+// stay.
 func (w *Worker) beginPull(ctx context.Context, mode schema.Mode, user, version string) error {
 	fresh := schema.Mark{User: user, Author: mode.Author, Kind: schema.MarkPulled, Pull: mode.Since, V: mode.V, Version: version}
 	for {
@@ -195,7 +193,7 @@ func (w *Worker) beginPull(ctx context.Context, mode schema.Mode, user, version 
 		if err != nil || mark.Kind == schema.MarkUnfollowed || mark.V >= mode.V {
 			return err
 		}
-		kept := fresh // without a ttl
+		kept := fresh // the new mark has no ttl
 		kept.From, kept.Pull, kept.Version = mark.From, mark.Pull, mark.Version
 		if mark.Kind == schema.MarkPulled {
 			kept.Pull = min(mark.Pull, mode.Since)
@@ -206,9 +204,9 @@ func (w *Worker) beginPull(ctx context.Context, mode schema.Mode, user, version 
 	}
 }
 
-// endPull lets the pulled mark of a follower expire when every pulled post has left the
-// homes. A running backfill may have read the previous mode and be about to make its mark
-// pulled, so its mark gets a new version.
+// endPull sets the expiry of a follower's pulled mark to the time when every pulled post has
+// left the homes. A running backfill may have read the previous mode and may be about to turn
+// its mark into a pulled mark, so endPull gives the mark of a backfill a new version.
 func (w *Worker) endPull(ctx context.Context, mode schema.Mode, user string) error {
 	for {
 		lives, err := w.cfg.Lifetimes.Current(ctx)
@@ -238,9 +236,9 @@ func (w *Worker) endPull(ctx context.Context, mode schema.Mode, user string) err
 	}
 }
 
-// replaceMark replaces the mark old by m; nil stands for no mark. If m has the version of old, m gets a new
-// version. If another mark is stored, replaceMark returns that mark. If no mark is stored by now, it returns an
-// empty item.
+// replaceMark replaces the mark old by m. If old is nil, no mark must be stored. If m has the version of old, m
+// gets a new version. If the stored mark is not old, replaceMark returns the stored mark, or an empty item if
+// there is no mark.
 func (w *Worker) replaceMark(ctx context.Context, m schema.Mark, old *schema.Mark) (stored *table.Item, err error) {
 	same := table.Cond(table.Absent{})
 	if old != nil {
@@ -258,7 +256,8 @@ func (w *Worker) replaceMark(ctx context.Context, m schema.Mark, old *schema.Mar
 	return nil, markError(err, m.User, m.Author)
 }
 
-// unchanged holds while a mark is as it was read. The end of a backfill gives the mark a ttl, and no new version.
+// unchanged returns the condition that a mark is as it was read. The end of a backfill gives the mark a ttl, and
+// no new version.
 func unchanged(mark schema.Mark) table.Cond {
 	ends := table.Cond(table.AttrAbsent{Name: table.AttrTTL})
 	if !mark.TTL.IsZero() {

@@ -2,9 +2,9 @@
 // follower, and copies an author's posts into the timeline of each new follower. It removes
 // the entries of unfollowed authors, and the comments and likes of deleted posts. It writes
 // a changed name into the bylines of posts. It does not deliver posts of very large authors:
-// it prepares homes to merge them in. It owns the order of those writes and each post's
-// delivery record: the plan, and the chain of chunks. It must never answer HTTP, decide
-// which users may post, or hold state that a crash could lose.
+// it prepares homes to merge them in. The package owns the order of those writes and each
+// post's delivery record: the plan, and the chain of chunks. The package must never answer
+// HTTP, decide which users may post, or hold state that a crash could lose.
 //
 // # How a post travels
 //
@@ -18,9 +18,9 @@
 //
 //   - I1: the post is in the table before any follower is read, and pages of followers
 //     are read consistently. So a page shows a new follower's edge, or the follow was
-//     committed after the post, and then its backfill sees the post.
+//     committed after the post, and then the backfill of the follow sees the post.
 //   - I1: the chunks of a post cover every possible user id, because the first chunk
-//     begins open and the last one ends open. Each chunk begins where the previous one
+//     begins open and the last chunk ends open. Each chunk begins where the previous chunk
 //     ends. A chunk is stored, if absent, before its message is sent. So planners that
 //     run again, or at the same time, follow the stored chain.
 //   - I2: before each page of followers the post is read, and the delivery of a
@@ -29,12 +29,12 @@
 //     repeated: entries get the same keys, and the delivery record is written under
 //     conditions.
 //   - I8: chunks have their own topic, and a group for each author. Backfills have
-//     their own topic too. So neither delays the posts of other authors. Mark walks share
-//     that topic, and take Config.Walks of its workers at most.
+//     their own topic too. So neither chunks nor backfills delay the posts of other authors.
+//     Mark walks share the topic of backfills, and take Config.Walks of its workers at most.
 //   - I9: memory does not grow with the number of followers. A handler holds one page of
 //     followers and the next. A planner reads only the last key of each page, and holds a
-//     page of at most Config.PlanChunks stored chunks and ten new ones. Config.Writers
-//     goroutines at most write a page. New chunks are stored by ten.
+//     page of at most Config.PlanChunks stored chunks and ten new chunks. Config.Writers
+//     goroutines at most write a page. New chunks are stored in tens.
 //
 // The order of port calls depends only on their answers. So a simulation that runs one
 // call at a time can replay a run.
@@ -59,36 +59,35 @@ import (
 	"fanfare/messages"
 )
 
-// Posts makes sure that a post is in the table.
+// Posts stores posts.
 type Posts interface {
 	// EnsurePost returns the post of e once the table has the post, the post by id, its
-	// author's post count and its author's own timeline entry. It returns its id, author
-	// and like shards, and the version of its byline, 0 if unknown. The post may have been
-	// deleted. If it can never be stored, for example because its id is the id of another
-	// author's post, the error is a *messages.PermanentError.
+	// author's post count and its author's own timeline entry. The returned post has its id,
+	// author and like shards, and the version of its byline, 0 if unknown. The post may have
+	// been deleted. If the post can never be stored, for example because its id is the id of
+	// another author's post, the error is a *messages.PermanentError.
 	EnsurePost(ctx context.Context, e *messages.PostCreated) (schema.Post, error)
 }
 
 // Users removes users.
 type Users interface {
-	// Forget removes up to most things of a user whose removal the event with this id
-	// began.
+	// Forget removes up to most things of a user. event is the id of the event that began the removal.
 	Forget(ctx context.Context, user, event string, most int) (Forgotten, error)
 }
 
 // Forgotten is the result of one Forget.
 type Forgotten struct {
 	// Removed counts the removed things: if it is 0, nothing is left. Unliked is the number of
-	// likes among them. A later Forget finds a like again until an aggregator has counted that the
-	// like was taken back.
+	// likes among the removed things. A later Forget finds a like again until an aggregator has
+	// counted that the like was taken back.
 	Removed, Unliked int
-	// Left is the time when the profile was removed, zero if it is not known.
+	// Left is the time when the profile was removed, zero if the time is unknown.
 	Left time.Time
 	// Overtaken means that a newer event removes the same user.
 	Overtaken bool
 }
 
-// The defaults of the sizes that the daemons do not set.
+// These are the defaults of the sizes that the daemons do not set.
 const (
 	DefaultChunkSize  = 4000
 	DefaultPlanChunks = 50
@@ -104,50 +103,48 @@ type Config struct {
 	Now       func() time.Time
 	// Clock, if not nil, reports when Now is too uncertain to decide by age.
 	Clock *clock.Clock
-	// Lifetimes are how long after a post's time its entries live.
+	// Lifetimes has the times for which entries live, from the post's time on.
 	Lifetimes *lifetime.View
-	// Users removes users; nil if the worker must not.
+	// Users removes users; nil if the worker must not remove users.
 	Users Users
 	// PushLimit is the number of followers above which an author's posts are no longer
-	// delivered: homes pull them. Below 80 % of it the author is pushed again. 0 means no
-	// limit, and ends the pull of all authors who post.
+	// delivered: homes pull these posts. Below 80 % of the limit the author is pushed again. 0
+	// means no limit: any pulled author who posts is pushed again.
 	PushLimit int64
-	// ActiveDays is how many days ahead the edges of readers are dated. 0 skips no reader.
+	// ActiveDays is the number of days ahead to which readers' edges are dated. 0 skips no reader.
 	ActiveDays int
-	// Writers is the number of concurrent writes of one page. 1 suits a store that takes
-	// a page in one request. A store that needs many requests for a page needs more.
+	// Writers is the maximum number of concurrent writes of one page. 1 suits a store that
+	// takes a page in one request. A store that needs many requests for a page needs more.
 	// Default 1.
 	Writers int
-	// PageSize is the number of followers that are read at once. A post with at most so
-	// many followers is delivered without chunks. Default 1,024.
+	// PageSize is the number of followers that are read at once. A post with at most so many
+	// followers is delivered without chunks. Default 1,024.
 	PageSize int
-	// ChunkSize is the number of followers in a chunk when it is planned. The default is
-	// DefaultChunkSize. A chunk costs two write units and up to three queue requests, so
-	// a delivery costs 1.0005 units, and 1,000 deliveries cost at most 0.75 requests.
-	// Four default pages, or one page of 4,096, hold such a chunk and leave room for new
-	// followers.
+	// ChunkSize is the number of followers in a chunk when the chunk is planned. The default is
+	// DefaultChunkSize. A chunk costs two write units and up to three queue requests, so a
+	// delivery costs 1.0005 units, and 1,000 deliveries cost at most 0.75 requests. Four
+	// default pages, or one page of 4,096, hold such a chunk and leave room for new followers.
 	ChunkSize int
-	// PlanChunks is the number of chunks that one FanoutPlan message plans, and the
-	// number of pages of a timeline that one Unfollowed message cleans. Another message
-	// continues. Default DefaultPlanChunks.
+	// PlanChunks is the number of chunks that one FanoutPlan message plans, and the number of
+	// pages of a timeline that one Unfollowed message cleans. Another message does the rest.
+	// Default DefaultPlanChunks.
 	PlanChunks int
-	// Walks is the number of mark walks that run at the same time. A walk takes a worker
-	// of the backfills for minutes; further walks wait. Default 1.
+	// Walks is the maximum number of mark walks that run at the same time. A walk takes a
+	// worker of the backfills for minutes; further walks wait. Default 1.
 	Walks int
-	// ReturnPosts returns the number of posts that a return writes as entries, for a reader of
-	// that many followees: 1 at least. Older posts are left to the gap. The default is
+	// ReturnPosts returns the number of posts that a return writes as entries, for a reader
+	// with so many followees: 1 at least. The gap has the older posts. The default is
 	// ReturnPosts.
 	ReturnPosts func(followees int) int
-	// Observe is called for entries that were written for followers: how many at once,
-	// and how long after the post's time. If a message is redelivered, its entries are
-	// observed again.
+	// Observe is called for entries that were written for followers, with their number and the
+	// time since the post's time. If a message is redelivered, its entries are observed again.
 	Observe func(entries int, sincePost time.Duration)
-	// Skipped is called for followers that were away: how many at once.
+	// Skipped is called with the number of followers that were away and skipped.
 	Skipped func(followers int)
-	// Events, if not nil, sends the events of applied work to other programs, and
-	// Notices the events that notify users.
+	// Events, if not nil, sends the events of applied work to other programs. Notices, if not
+	// nil, sends the events that notify users.
 	Events, Notices func(ctx context.Context, events ...messages.Event) error
-	// Log takes the worker's log. Default none.
+	// Log is the worker's log. Default none.
 	Log *zap.Logger
 }
 
@@ -183,7 +180,7 @@ func orDefault(n, def int) int {
 type Worker struct {
 	cfg     Config
 	writers parallelism
-	// buffers holds *buffers, one for each page that is being written.
+	// buffers holds values of type *buffers, one for each page that is being written.
 	buffers sync.Pool
 	// walks has a value for each running mark walk.
 	walks chan struct{}
@@ -226,8 +223,8 @@ func (w *Worker) HandleChunks(ctx context.Context, e messages.Event) error {
 	return unexpected(e, queue.TopicChunks)
 }
 
-// handle does the work of an event. Then it sends the events of that work, even if the work
-// was found done: an earlier attempt may have ended before it sent them (I6).
+// handle does the work of an event. Then it sends the events of that work, even if the work was
+// already done: an earlier attempt may have ended before it sent the events (I6).
 func (w *Worker) handle(ctx context.Context, e messages.Event) error {
 	about, err := w.apply(ctx, e)
 	if err == nil {
@@ -239,8 +236,8 @@ func (w *Worker) handle(ctx context.Context, e messages.Event) error {
 	return nil
 }
 
-// apply does the work of an event, or finds it done. It returns the subject of the events
-// that the work sends.
+// apply does the work of an event, or finds it done. It returns the subject, whose tell sends
+// the events of that work.
 func (w *Worker) apply(ctx context.Context, e messages.Event) (subject, error) {
 	switch e := e.(type) {
 	case *messages.PostCreated:
@@ -273,18 +270,18 @@ func unexpected(e messages.Event, topic string) error {
 	return messages.Permanent(messages.ReasonWrongTopic, "%s on %s", e.Kind(), topic)
 }
 
-// post is a post that is being delivered.
+// post is a post that the worker delivers.
 type post struct {
 	id, author string
-	// at is the time of its id, day its day.
+	// at is the time of the post's id, day the day of that time.
 	at  time.Time
 	day schema.Day
-	// sk and attrs are the sort key and the attributes of all its timeline entries.
+	// sk and attrs are the sort key and the attributes of all the post's timeline entries.
 	sk    string
 	attrs []table.Attr
-	// expired means that its entries would be expired before they are written.
+	// expired means that the post's entries would expire before they are written.
 	expired bool
-	// recordTTL is when its delivery record expires.
+	// recordTTL is the expiry of the post's delivery record.
 	recordTTL time.Time
 }
 
@@ -305,14 +302,14 @@ func (w *Worker) newPost(ctx context.Context, of schema.PostRef) (post, error) {
 	}
 	return post{
 		id: of.ID, author: of.Author, at: at, day: schema.DayOf(at), sk: schema.EntrySK(of.ID, of.Author),
-		// An entry that is written after the end is hidden at once.
+		// An entry that is written after the end of the post is hidden at once.
 		attrs: schema.EntryAttrs(of.Until(ttl), of.LikeShards), expired: expired,
 		recordTTL: ttl.Add(schema.DeliveryKept),
 	}, nil
 }
 
-// gone reports whether a post was deleted or has ended. If the clock is in doubt, no post has
-// ended, and the message is redelivered.
+// gone reports whether a post was deleted or has ended. If the clock is in doubt, an ended post
+// is an error, and the message is redelivered.
 func (w *Worker) gone(ref schema.PostRef) (bool, error) {
 	if ref.Deleted || ref.End.IsZero() {
 		return ref.Deleted, nil
@@ -340,8 +337,8 @@ func (w *Worker) oldestShown(ctx context.Context) (string, error) {
 	return id.Floor(lives.Oldest(w.cfg.Now())), err
 }
 
-// passed reports whether a time has passed. If the clock is in doubt, nothing is left
-// out: the error is a *clock.DoubtError, and the message is redelivered.
+// passed reports whether a time has passed. If the clock is in doubt, a passed time is an
+// error, a *clock.DoubtError, so nothing is left out and the message is redelivered.
 func (w *Worker) passed(at time.Time) (bool, error) {
 	if at.After(w.cfg.Now()) {
 		return false, nil
@@ -350,9 +347,9 @@ func (w *Worker) passed(at time.Time) (bool, error) {
 }
 
 // postRef reads the author and the state of a post that was stored before the message was sent. If the post is
-// absent, or another author's, no retry can help. The sender may have found the post only in its author's
-// list. So if the post is absent, postRef looks once more after all of the post's transaction must be visible
-// (I1).
+// absent, or has another author, no retry can help. But the sender may have found the post only in its
+// author's list. So if the post is absent, postRef waits until all of the post's transaction must be visible,
+// and reads again (I1).
 func (w *Worker) postRef(ctx context.Context, postID, author string) (ref schema.PostRef, err error) {
 	found, err := w.postByID(ctx, postID)
 	if err == nil && found == nil {

@@ -40,18 +40,18 @@ type world struct {
 	worker *fanout.Worker
 	ids    *id.Generator
 	now    time.Time
-	// likeShards is the number of like shards of posts whose events name no number.
+	// likeShards is the number of like shards of posts whose events have no number of like shards.
 	likeShards int
 
 	mu       sync.Mutex
 	queued   []messages.Event
-	publish  int // Publish calls
-	sent     int // messages
+	publish  int // the number of Publish calls
+	sent     int // the number of messages
 	units    table.Units
 	observed int
 }
 
-// small sizes make many pages, chunks and plans of few followers.
+// small sets sizes that give few followers many pages, chunks and plans.
 func small(c *fanout.Config) { c.PageSize, c.ChunkSize, c.PlanChunks = 4, 7, 3 }
 
 func newWorld(t *testing.T, followers int, options ...func(*fanout.Config)) *world {
@@ -157,13 +157,13 @@ func (w *world) header() messages.Header {
 	return messages.Header{EventID: w.newID(), Time: w.now, RequestID: "request"}
 }
 
-// post makes the event of a new post, which is not in the table yet.
+// post returns the event of a new post, which is not in the table yet.
 func (w *world) post() *messages.PostCreated {
 	w.Helper()
 	return &messages.PostCreated{Header: w.header(), PostID: w.newID(), AuthorID: author, Text: "hello"}
 }
 
-// EnsurePost does the domain's transaction.
+// EnsurePost stores the post in one transaction, as feed.EnsurePost does.
 func (w *world) EnsurePost(ctx context.Context, e *messages.PostCreated) (schema.Post, error) {
 	key := schema.PostByIDKey(e.PostID)
 	res, err := w.store.Get(ctx, table.GetInput{Key: key, Consistent: true})
@@ -218,7 +218,7 @@ func (w *world) endPost(postID string) {
 
 var takenAt = time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
 
-// takeDown is deletePost by a service.
+// takeDown deletes a post as a service does.
 func (w *world) takeDown(postID string) {
 	w.Helper()
 	w.deletePost(postID)
@@ -289,7 +289,7 @@ func (w *world) home(user string) []string {
 
 func (w *world) wantHome(user string, posts ...string) {
 	w.Helper()
-	if got := w.home(user); !slices.Equal(got, posts) { // asked for each follower after each call
+	if got := w.home(user); !slices.Equal(got, posts) { // the check runs for each follower after each call
 		w.Errorf("home of %s = %v, want %v", user, got, posts)
 	}
 }
@@ -309,8 +309,8 @@ func (w *world) delivery(postID string) delivery.Progress {
 	return d
 }
 
-// wantDelivered checks that n followers and the author have the post, and that the
-// delivery record shows this.
+// wantDelivered checks that n followers and the author have the post, and that the delivery
+// record has the right numbers.
 func (w *world) wantDelivered(postID string, n int) {
 	w.Helper()
 	w.wantHome(author, postID)
@@ -324,8 +324,7 @@ func (w *world) wantDelivered(postID string, n int) {
 	}
 }
 
-// atCall calls change just before the port call with this number. fired reports
-// whether there was such a call.
+// atCall calls change just before the port call with this number. fired reports whether this port call was made.
 func (w *world) atCall(number int, change func()) (fired func() bool) {
 	seen := 0
 	w.store.around = func(_ table.Op, _ []table.Key, do func() error) error {
@@ -374,8 +373,8 @@ func (p publisher) Publish(topic string, msgs ...*message.Message) error {
 
 func (publisher) Close() error { return nil }
 
-// hooked is a store whose calls go through around, if it is set. around may skip do, and may return another
-// error.
+// hooked is a store whose calls go through around, if around is set. around may skip do, and may return
+// another error.
 type hooked struct {
 	table.Store
 	around func(op table.Op, keys []table.Key, do func() error) error
@@ -402,7 +401,7 @@ func (h *hooked) Get(ctx context.Context, in table.GetInput) (res table.GetResul
 
 func (h *hooked) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page, error] {
 	return func(yield func(table.Page, error) bool) {
-		// Pulling the pages one by one makes each page a call of its own.
+		// The pages are pulled one by one, so that each page is a call of its own.
 		next, stop := iter.Pull2(h.Store.Query(ctx, q))
 		defer stop()
 		if h.empty && !yield(table.Page{More: true}, nil) {

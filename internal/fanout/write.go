@@ -13,7 +13,7 @@ import (
 	"fanfare/internal/table"
 )
 
-// buffers is memory that is reused for one page of writes after another.
+// buffers is memory that is reused for the writes of several pages.
 type buffers struct {
 	keys   []byte
 	ends   []int
@@ -21,9 +21,9 @@ type buffers struct {
 	writes []table.BatchWrite
 }
 
-// write puts the post's entries into the timelines of a page of followers, given by their
-// edges. It skips followers that are away for the post: the day of the post's id decides,
-// so a late delivery skips the same followers. It returns the numbers of entries and of
+// write puts the post's entries into the timelines of a page of followers, whose edges are
+// given. It skips followers that are away for the post: the day of the post's id decides, so a
+// late delivery skips the same followers. It returns the number of entries and the number of
 // skipped followers.
 func (w *Worker) write(ctx context.Context, p post, followers []table.Item) (delivered, skipped int64, err error) {
 	away := func(edge table.Item) bool { return !schema.Pushed(&edge, p.day) }
@@ -49,9 +49,9 @@ func (w *Worker) write(ctx context.Context, p post, followers []table.Item) (del
 	return int64(len(followers)), skipped, nil
 }
 
-// entries builds the writes of a page. A single entry costs no allocation: the
-// partition keys of a page are parts of one string, and the entries of a post share
-// their sort key and attributes.
+// entries builds the writes of a page. A single entry causes no allocation: the partition keys
+// of a page are parts of one string, and the entries of a post share their sort key and
+// attributes.
 func (b *buffers) entries(p post, followers []table.Item) ([]table.BatchWrite, error) {
 	b.keys, b.ends = b.keys[:0], slices.Grow(b.ends[:0], len(followers))
 	for _, edge := range followers {
@@ -72,13 +72,13 @@ func (b *buffers) entries(p post, followers []table.Item) ([]table.BatchWrite, e
 	return b.writes, nil
 }
 
-// writeAll writes a page in as many concurrent parts as w.writers allows. If all parts
-// succeed, the next page may have one part more. If the store was short of capacity, the
-// next page has half as many parts. The parts that failed are written again in half as
-// many parts, until a single part fails. Then the message has to wait. writeAll itself
-// does not wait, because the store waits before it fails a write. If only a few writes
-// are refused, one partition is hot. The next pages need not write to it, so their number
-// of parts does not change (I8).
+// writeAll writes a page in as many concurrent parts as w.writers allows. If all parts succeed,
+// the next page may have one part more. If the store was short of capacity, the next page has
+// half as many parts. writeAll writes the failed parts again, in half as many parts, until it
+// fails with a single part. Then the message has to wait. writeAll itself does not wait,
+// because the store waits before it fails a write. If the store refused only a few writes, one
+// partition is hot. The next pages need not write to this partition, so their number of parts
+// does not change (I8).
 func (w *Worker) writeAll(ctx context.Context, writes []table.BatchWrite) error {
 	if invariants.Enabled {
 		seen := make(map[table.Key]bool, len(writes))
@@ -111,13 +111,13 @@ func (w *Worker) writeAll(ctx context.Context, writes []table.BatchWrite) error 
 	}
 }
 
-// tenth is the part of a page whose refusals show that the whole store is short of
-// capacity.
+// tenth is the divisor for a tenth of a page. If the store refuses so many writes of a page,
+// the whole store is short of capacity.
 const tenth = 10
 
 // writeParts writes up to limit parts at once, and returns how many writes the store refused
-// for lack of capacity. With an error it returns the writes of the failed parts, moved to the
-// front of writes.
+// for lack of capacity. If there is an error, writeParts also returns the writes of the failed
+// parts, which it moved to the front of writes.
 func (w *Worker) writeParts(ctx context.Context, writes []table.BatchWrite, limit int) (failed []table.BatchWrite, refused int, err error) {
 	// A part holds full requests, for stores that take MaxBatchWrite items a request.
 	requests := (len(writes) + table.MaxBatchWrite - 1) / table.MaxBatchWrite
@@ -147,9 +147,8 @@ func (w *Worker) writeParts(ctx context.Context, writes []table.BatchWrite, limi
 	return failed, refused, errors.Join(errs...)
 }
 
-// parallelism limits how many parts of a page are written at the same time. The limit
-// grows by one after each page that was written, and is halved when the store is short
-// of capacity.
+// parallelism limits the number of parts of a page that are written at the same time. The limit
+// grows by one after each written page, and is halved when the store is short of capacity.
 type parallelism struct {
 	mu          sync.Mutex
 	limit, most int
@@ -167,8 +166,8 @@ func (p *parallelism) raise() {
 	p.limit = min(p.limit+1, p.most)
 }
 
-// halve halves the limit that a page was written with. If several pages are written at
-// the same time and fail together, they halve it once.
+// halve halves the limit with which a page was written. If several pages are written at the
+// same time and fail together, the limit is halved once.
 func (p *parallelism) halve(used int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

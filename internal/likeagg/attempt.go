@@ -14,8 +14,8 @@ import (
 	"fanfare/messages"
 )
 
-// maxUnexplained bounds the consecutive failures of one request that neither its outcome
-// nor time explains. After them the window is lost.
+// maxUnexplained bounds the consecutive failures of one request that neither the outcome of the
+// request nor time explains. After these failures the window is lost.
 const maxUnexplained = 5
 
 // lostError ends a window as a crash would: the window sends no further request and acks
@@ -35,8 +35,9 @@ func (e *lostError) Error() string {
 func (e *lostError) Unwrap() error { return e.err }
 
 // attempt sends one request until its outcome is known. Its error is nil, a refusal, which wrote nothing, or a
-// lostError. a is the action that the request is for, or nil for the whole window. Before each try it checks
-// the age, because the items that refuse a too old message may have expired.
+// lostError. a is the action that the request is for, or nil if the request is for the whole window. Before
+// each try, attempt checks the age of the messages, because the items that refuse a too old message may have
+// expired.
 func (w *window) attempt(ctx context.Context, a *action, send func() error) error {
 	w.unresolved.Add(1)
 	sent := false
@@ -44,8 +45,8 @@ func (w *window) attempt(ctx context.Context, a *action, send func() error) erro
 	err := w.collector.repeat(ctx, &w.gate, leave, func() error {
 		if a != nil {
 			err := w.cfg.checkAge(a.version)
-			// A message that was not early before is early now only if the clock was set
-			// back.
+			// The first check found the message not early. If a later check finds the message
+			// early, the clock was set back.
 			if _, early := errors.AsType[*messages.EarlyError](err); err != nil && !early {
 				if !sent {
 					return err
@@ -70,9 +71,9 @@ func (w *window) leave(a *action) bool {
 
 // repeat sends a request until its outcome is known. If the answer of a try is missing, the try may
 // still take effect. From then on only success and the request's own condition show how the request
-// ended, and any other refusal counts as one more failure. If all of leaveAfter tries had no
-// effect, the request ends with a queue.Later, if leave allows it: the request wrote nothing and
-// never will.
+// ended, and any other refusal counts as one more failure. If the first leaveAfter tries had no
+// effect, and leave allows it, the request ends with a queue.Later: no try of the request wrote
+// anything or will write anything.
 func (c *collector) repeat(ctx context.Context, g *gate, leave func() bool, send func() error) error {
 	delay := backoff.Exponential{First: 50 * time.Millisecond, Most: 5 * time.Second}
 	unexplained, doubtful := 0, false
@@ -109,8 +110,8 @@ func decides(err error, doubtful bool) bool {
 	return !doubtful && refused(err)
 }
 
-// refused reports whether err means that a try wrote nothing, for a reason other than its
-// condition.
+// refused reports whether err means that a try wrote nothing for a reason other than the
+// condition of the request.
 func refused(err error) bool {
 	if _, ok := errors.AsType[*table.InvalidError](err); ok {
 		return true
@@ -123,7 +124,7 @@ func refused(err error) bool {
 }
 
 // undone reports whether a try had no effect and will have none. After a panic, a lost connection
-// or a late answer, that is unknown.
+// or a late answer, the effect of a try is unknown.
 func undone(err error) bool {
 	away, ok := errors.AsType[*table.UnavailableError](err)
 	return ok && away.Undone

@@ -74,7 +74,7 @@ func BenchmarkHotPost(b *testing.B) {
 	b.ReportMetric(float64(written.Load())/float64(b.N), "WCU/like")
 }
 
-// publishLikes makes a post and puts n likes of it by distinct users on the queue.
+// publishLikes makes a post, and publishes n likes of the post by distinct users.
 func publishLikes(b *testing.B, store table.Store, publisher message.Publisher, n int) (post string) {
 	b.Helper()
 	ids := id.NewGenerator(time.Now)

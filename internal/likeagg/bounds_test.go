@@ -19,8 +19,7 @@ import (
 	"fanfare/messages"
 )
 
-// Five consecutive failures of an unknown kind end a window. A failure that time mends
-// resets the number.
+// Five consecutive failures of an unknown kind end a window. A transient failure resets the count.
 func TestAWindowIsLostAfterFiveUnknownFailuresInARow(t *testing.T) {
 	four := []fault{denied, denied, denied, denied}
 	for name, tt := range map[string]struct {
@@ -47,7 +46,7 @@ func TestAWindowIsLostAfterFiveUnknownFailuresInARow(t *testing.T) {
 	}
 }
 
-// A request that the table refuses for minutes is repeated ever more slowly, up to 5 s.
+// A request that the table refuses for minutes is repeated with growing delays of up to 5 s.
 func TestARefusedRequestIsRepeatedEverMoreSlowly(t *testing.T) {
 	step(t, func(w *world) {
 		began := time.Now()
@@ -67,12 +66,12 @@ func TestARefusedRequestIsRepeatedEverMoreSlowly(t *testing.T) {
 	})
 }
 
-// A window that holds half of the allowed messages closes before its time.
+// A window that holds half of the allowed messages closes before its time ends.
 func TestAWindowOfHalfTheMessagesClosesAlone(t *testing.T) {
 	for n, flushes := range map[int]int{19: 0, 20: 1, 21: 1} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			step(t, func(w *world) {
-				w.tune = func(cfg *Config) { cfg.Window = time.Hour } // 40 messages
+				w.tune = func(cfg *Config) { cfg.Window = time.Hour } // MaxMessages is 40
 				w.run()
 				for i := range n {
 					w.send(fmt.Sprint("user", i), true)
@@ -110,7 +109,7 @@ func TestTheOutcomeOfAWindow(t *testing.T) {
 	})
 }
 
-// A like of an unknown post waits as long as a failure may be repeated.
+// A like of an unknown post is left for later MaxAttempts times, and is then refused.
 func TestALikeOfAnUnknownPostDiesAfterMaxAttempts(t *testing.T) {
 	var dead error
 	for receives := 1; dead == nil; receives++ {
@@ -137,7 +136,7 @@ func (w *world) sized(size int) {
 	pad(size - table.Size(*got.Item))
 }
 
-// Large ledgers of all posts are told once an hour.
+// The alarm about large ledgers is logged at most once an hour for all posts.
 func TestALargeLedgerIsToldOnceAnHour(t *testing.T) {
 	step(t, func(w *world) {
 		core, logs := observer.New(zap.ErrorLevel)
@@ -163,8 +162,8 @@ func TestALargeLedgerIsToldOnceAnHour(t *testing.T) {
 	})
 }
 
-// A window reads the notes of a ledger when its flush is about to cost more. Before, it drops no entry of the
-// ledger, even if that would make the flush cheaper.
+// A window reads the notes of a ledger's incarnations when its flush is about to cost more. Before, the
+// window drops no entry of the ledger, even if a dropped entry would make the flush cheaper.
 func TestASmallLedgerIsLeftAlone(t *testing.T) {
 	step(t, func(w *world) {
 		ended := others(1)
@@ -193,15 +192,15 @@ func TestASmallLedgerIsLeftAlone(t *testing.T) {
 	})
 }
 
-// If an incarnation notes its end after another aggregator has looked for the note, that aggregator finds the
-// note an hour later, and asks for nothing in between.
+// If an incarnation notes its end after another aggregator has looked for the note, that aggregator looks for
+// the note again an hour later, and makes no request in between.
 func TestAMissingNoteIsLookedForOnceAnHour(t *testing.T) {
 	step(t, func(w *world) {
 		w.large(false)
 		w.run()
 		for i, tt := range []struct {
 			after         time.Duration
-			looks, pruned int // up to then
+			looks, pruned int // totals after the step
 			note          bool
 		}{
 			{looks: 1, note: true},
@@ -228,7 +227,7 @@ func TestAMissingNoteIsLookedForOnceAnHour(t *testing.T) {
 	})
 }
 
-// The stop waits for the note of the end, although the table refuses it at first.
+// Run returns only after the note of the end was written, although the table refuses the note at first.
 func TestTheStopWaitsForTheNoteOfTheEnd(t *testing.T) {
 	step(t, func(w *world) {
 		w.faults = map[string]fault{"end1": failed, "end2": failed}
@@ -243,7 +242,7 @@ func TestTheStopWaitsForTheNoteOfTheEnd(t *testing.T) {
 	})
 }
 
-// An incarnation that lost windows of too many posts notes nothing.
+// An incarnation that lost the windows of too many posts does not note its end.
 func TestTheNoteOfAnEndIsBounded(t *testing.T) {
 	for n, notes := range map[int]int{maxLost: 1, maxLost + 1: 0} {
 		c := newCollector(Config{}.withDefaults())
@@ -256,7 +255,7 @@ func TestTheNoteOfAnEndIsBounded(t *testing.T) {
 	}
 }
 
-// The number of incarnations whose notes are remembered is bounded. The first read of a note counts.
+// The number of remembered notes is bounded. The time of the first read of a note is kept.
 func TestTheNotesThatAreRememberedAreBounded(t *testing.T) {
 	var e ends
 	first, later := time.Unix(1, 0), time.Unix(2, 0)
@@ -281,7 +280,7 @@ func TestTheNotesThatAreRememberedAreBounded(t *testing.T) {
 	assert.Equal(t, maxEnds, most)
 }
 
-// An entry may be pruned an hour after its note was read.
+// An entry may be pruned an hour after the note of its incarnation was read.
 func TestTheMomentFromWhichAnEntryMayGo(t *testing.T) {
 	step(t, func(w *world) {
 		win := &window{cfg: &Config{Now: time.Now}, collector: newCollector(Config{}), post: w.post}
@@ -293,7 +292,8 @@ func TestTheMomentFromWhichAnEntryMayGo(t *testing.T) {
 	})
 }
 
-// The event of a post from ahead waits until it is due, so a like of the post waits as long.
+// The event of a post whose time is ahead of the clock waits until the post is due, so a like
+// of the post waits as long.
 func TestALikeOfAPostFromAheadWaitsUntilThePostIsDue(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	var later *queue.Later
@@ -301,7 +301,7 @@ func TestALikeOfAPostFromAheadWaitsUntilThePostIsDue(t *testing.T) {
 	assert.Equal(t, 3*time.Hour-messages.MaxAhead, later.After)
 }
 
-// A zero takes the default. The smallest value that makes sense is accepted.
+// A zero takes the default. The smallest valid value is accepted.
 func TestTheDefaults(t *testing.T) {
 	type sizes struct {
 		window               time.Duration
@@ -345,7 +345,7 @@ func TestAnAggregatorKnowsItsOwnEnds(t *testing.T) {
 	})
 }
 
-// A post without a window is forgotten (I9).
+// The collector forgets a post that has no window (I9).
 func TestAPostWithoutAWindowIsForgotten(t *testing.T) {
 	c := newCollector(Config{}.withDefaults())
 	ended := &window{post: "post", inc: &incarnation{running: 1}}

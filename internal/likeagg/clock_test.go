@@ -18,7 +18,7 @@ func (w *world) told() {
 	var clocks []*clock.Clock
 	w.tune = func(cfg *Config) {
 		cfg.Clock = clock.New(cfg.Now)
-		cfg.Clock.Observe(time.Now(), 0) // a process asks before it is ready
+		cfg.Clock.Observe(time.Now(), 0) // a process reads the table's time before it is ready
 		clocks = append(clocks, cfg.Clock)
 	}
 	w.ended = func(request, fault, error) {
@@ -28,8 +28,8 @@ func (w *world) told() {
 	}
 }
 
-// An aggregator whose clock is wrong by hours or days counts exactly, or leaves the likes until its clock is
-// right or another aggregator takes them.
+// An aggregator whose clock is wrong by hours or days counts exactly. Or it leaves the likes for later,
+// until its clock is right or another aggregator receives the likes.
 func TestAClockThatIsWrongCountsExactlyOrWaits(t *testing.T) {
 	for _, row := range []struct {
 		ahead time.Duration
@@ -79,14 +79,14 @@ func TestOneWrongClockHoldsUpNobody(t *testing.T) {
 		for i := range 30 {
 			w.send(fmt.Sprint("fan", i), true)
 		}
-		w.settle() // chance may give a like to the wrong clock several times in a row
+		w.settle() // by chance the aggregator with the wrong clock may receive a like several times
 		w.wantCount(30)
 		w.wantDead(0, "")
 	})
 }
 
-// An unlike's item has to outlive every message that it refuses, so a clock that is days behind gives the item
-// no ttl. Such a clock accepts only messages that are days old.
+// An unlike's item has to outlive every message that the item refuses, so an aggregator whose clock is days
+// behind gives the item no ttl. Such an aggregator accepts only messages that are days old.
 func TestAnUnlikeByAClockThatIsBehindStays(t *testing.T) {
 	for behind, stays := range map[time.Duration]bool{0: false, 3 * day: true} {
 		step(t, func(w *world) {

@@ -24,11 +24,11 @@ type collector struct {
 	mu sync.Mutex
 	// held counts the unanswered messages.
 	held int
-	// posts are the posts with a window that collects or runs.
+	// posts has the posts with a window that collects or runs.
 	posts map[string]*postWindows
-	// opened are the windows in the order in which their time ends.
+	// opened has the windows, ordered by the end of their time.
 	opened []*window
-	// idle is closed after the stop, when every message is answered.
+	// idle is closed after the stop, when all messages are answered.
 	idle     chan struct{}
 	stopping bool
 	// inc is the incarnation of the next window. It is nil before the first window and after a lost window.
@@ -40,28 +40,28 @@ type collector struct {
 	leaves leaves
 }
 
-// postWindows are the windows of one post: one may run while the next one collects.
+// postWindows has the windows of one post: one window may run while the next window collects.
 type postWindows struct {
 	running *window
 	// next starts when it is closed and no other window of the post runs.
 	next *window
 }
 
-// action is a user's newest action in a window. It settles all messages of that user: older actions no longer
-// have an effect.
+// action is a user's newest action in a window. The action settles all messages of that user, because older
+// actions no longer have an effect.
 type action struct {
 	user, version string
-	// kind is the reaction, "" for none. stored is a hint that there is a like.
+	// kind is the reaction, "" for none. stored is a hint that a like of the user is stored.
 	kind     string
 	stored   bool
 	messages []*message.Message
 	// receives is the highest receive count of the messages.
 	receives int
-	// judged is the time of the last read that showed the life of its user in which the action was made.
+	// judged is the time of the last read that proved that the action was made in the user's current life.
 	judged time.Time
 
-	// old is the like that the action met, which another flush is to count. next is the
-	// like to write. Each is nil for none. stamped is the like as stored, nil if nothing
+	// old is the stored like that the action found, and that another flush is to count. next is
+	// the like to write. old and next are nil for none. stamped is the like as stored, nil if nothing
 	// had to be written. err is the reason why the action was not applied.
 	old, next, stamped *schema.Like
 	err                error
@@ -77,8 +77,7 @@ func newCollector(cfg Config) *collector {
 	}
 }
 
-// collect takes messages until ctx is cancelled or in is closed, and closes windows
-// in time.
+// collect takes messages until ctx is cancelled or in is closed, and closes each window when its time ends.
 func (c *collector) collect(ctx, working context.Context, in <-chan *message.Message) {
 	timer := time.NewTimer(c.cfg.Window)
 	defer timer.Stop()
@@ -107,9 +106,9 @@ func (c *collector) collect(ctx, working context.Context, in <-chan *message.Mes
 	}
 }
 
-// closeDue closes the windows whose time has ended, or all windows if there is no room
-// for more messages. due is the time when the next window is due, zero for none. full
-// reports that there is no room.
+// closeDue closes the windows whose time has ended, or all windows if there is no room for more
+// messages. due is the end of the next window's time, zero for none. full reports that there is
+// no room.
 func (c *collector) closeDue(working context.Context) (due time.Time, full bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -129,7 +128,7 @@ func (c *collector) closeDue(working context.Context) (due time.Time, full bool)
 	return time.Time{}, full
 }
 
-// take puts a message into its post's window, or to the dead letters.
+// take puts a message into its post's window. It settles a message that cannot be decoded.
 func (c *collector) take(working context.Context, msg *message.Message) {
 	if c.cfg.Taken != nil {
 		c.cfg.Taken(msg.UUID)
@@ -177,8 +176,8 @@ func (w *window) add(like *messages.Like, kind string, msg *message.Message) {
 	a.receives = max(a.receives, queue.ReceiveOf(msg).Receives)
 }
 
-// decode returns the like that msg carries, and its kind of reaction. A retry helps only against
-// an error that depends on the time.
+// decode returns the like that msg carries, and its kind of reaction. A retry helps only if the
+// error depends on the time.
 func (c *collector) decode(msg *message.Message) (like *messages.Like, kind string, err error) {
 	event, err := queue.Event(msg)
 	if err != nil {
@@ -198,7 +197,7 @@ func (c *collector) decode(msg *message.Message) (like *messages.Like, kind stri
 	return like, kind, c.cfg.checkKind(kind, like.EventID, receive.Receives)
 }
 
-// stop closes all windows. The channel is closed when every message is answered.
+// stop closes all windows. The channel is closed when all messages are answered.
 func (c *collector) stop(working context.Context) (idle <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -226,7 +225,7 @@ func (c *collector) start(working context.Context, post string) {
 	c.pool.enqueue(&w.gate, 1, func(int) { w.begin(working) }, nil)
 }
 
-// ended lets the next window of w's post start. All messages of w are answered.
+// ended starts the next window of w's post. All messages of w are answered.
 func (c *collector) ended(working context.Context, w *window, lost bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -241,7 +240,7 @@ func (c *collector) ended(working context.Context, w *window, lost bool) {
 	c.start(working, w.post)
 }
 
-// answered makes room for n messages.
+// answered subtracts n from the unanswered messages.
 func (c *collector) answered(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

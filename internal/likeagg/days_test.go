@@ -36,7 +36,7 @@ func TestAFenceOnItsWayWhileAnotherPrunes(t *testing.T) {
 		w.send("orphan", true)
 		<-fenced
 		w.run()
-		for i := range 24 { // of which the slow one has about half
+		for i := range 24 { // the slow aggregator gets about half of these likes
 			w.send(fmt.Sprint("new", i), true)
 			pass(20 * time.Hour)
 		}
@@ -47,8 +47,8 @@ func TestAFenceOnItsWayWhileAnotherPrunes(t *testing.T) {
 	})
 }
 
-// A fence may even land after the entry was pruned: it proves nothing about an aggregator that has noted its
-// end.
+// A fence may even take effect after the entry was pruned: a fence proves nothing about an aggregator that
+// has noted its end.
 func TestAFenceThatLandsAfterThePrune(t *testing.T) {
 	step(t, func(w *world) {
 		g := others(1)
@@ -63,7 +63,7 @@ func TestAFenceThatLandsAfterThePrune(t *testing.T) {
 	})
 }
 
-// No clock decides about pruning, so an aggregator whose clock is ahead harms nobody.
+// Pruning depends on no clock, so an aggregator whose clock is ahead harms no other aggregator.
 func TestAClockAheadPrunesNothingThatOthersNeed(t *testing.T) {
 	for _, ahead := range []time.Duration{26 * time.Hour, 50 * time.Hour, 25 * day} {
 		t.Run(ahead.String(), func(t *testing.T) {
@@ -90,12 +90,12 @@ func TestAClockAheadPrunesNothingThatOthersNeed(t *testing.T) {
 	}
 }
 
-// Entries of noted ends are pruned. An entry without a note, and an entry that the note excepts, are never
-// pruned.
+// A flush prunes the entries of noted ends. It never prunes an entry without a note, or an entry of a post
+// that the note excepts.
 func TestWhatIsPruned(t *testing.T) {
 	step(t, func(w *world) {
 		w.large(true)
-		ago := dayOf(time.Now()) - 45 // the first to be pruned
+		ago := dayOf(time.Now()) - 45 // the day of the entries that are pruned first
 		lost, dead := schema.Flush{Inc: newIncarnation(ago, 1)}, schema.Flush{Inc: newIncarnation(ago, 2)}
 		w.setCount(table.Attr{Name: schema.AttrFlushed(lost.Inc), Value: table.N(3)}, table.Attr{Name: schema.AttrFenced(dead.Inc), Value: table.N(1)})
 		w.noteEnd(lost.Inc, w.post)
@@ -122,7 +122,7 @@ func TestWhatIsPruned(t *testing.T) {
 		w.wantCount(36)
 		assert.GreaterOrEqualf(t, pruned, 90, "outcomes tell of %d pruned entries", pruned)
 
-		// A process that has not read the notes yet waits for requests that are in flight.
+		// A process that has not read the notes yet does not prune at once, because requests may be in flight.
 		w.procs[0].stop()
 		<-w.procs[0].ended
 		w.large(true)
@@ -155,7 +155,7 @@ func TestALikeThatWasNeverCountedIsSettledByTheNextAction(t *testing.T) {
 	}
 }
 
-// A message in the last hour of its life waits for no other aggregator: its like is counted or refused.
+// A message in the last hour of its life does not wait for another aggregator: its like is counted or refused.
 func TestALikeNearItsAgeLimitIsSettledOrRefused(t *testing.T) {
 	for _, left := range []time.Duration{time.Minute, 12 * time.Second, 6 * time.Second, 2 * time.Second, time.Second, 500 * time.Millisecond} {
 		t.Run(left.String(), func(t *testing.T) {
@@ -164,8 +164,8 @@ func TestALikeNearItsAgeLimitIsSettledOrRefused(t *testing.T) {
 				w.store(schema.Like{User: "alice", Kind: schema.KindLike, Version: version, Flush: others(1)})
 				pass(messages.MaxAge - left - time.Since(made))
 				w.run()
-				w.queue.publish(encode(version, w.post, "alice", "like")) // as by a redrive
-				w.send("bob", true)                                       // of the same window
+				w.queue.publish(encode(version, w.post, "alice", "like")) // a redrive publishes an old message
+				w.send("bob", true)                                       // one window has both likes
 				w.settle()
 				counted := w.count().Likes() - 1
 				if dead := int64(len(w.queue.dead)); counted+dead != 1 || left >= 2*time.Second && dead > 0 {
@@ -183,7 +183,7 @@ func TestALikeNearItsAgeLimitIsSettledOrRefused(t *testing.T) {
 	}
 }
 
-// A refusal proves that the refused try wrote nothing. It proves nothing about an earlier try.
+// A refusal proves that the refused try wrote nothing. The refusal proves nothing about an earlier try.
 func TestARefusalAfterALostAnswerDecidesNothing(t *testing.T) {
 	for name, first := range map[string]fault{"lands": lost, "lands late": late} {
 		t.Run(name, func(t *testing.T) {
@@ -205,7 +205,7 @@ func TestARefusalAfterALostAnswerDecidesNothing(t *testing.T) {
 	}
 }
 
-// A clock that jumps while a window judges a like acks no like that is not counted.
+// If a clock jumps while a window judges a like, the aggregator acks no uncounted like.
 func TestAClockThatJumpsWhileALikeIsJudged(t *testing.T) {
 	step(t, func(w *world) {
 		version := w.newID()
@@ -225,8 +225,8 @@ func TestAClockThatJumpsWhileALikeIsJudged(t *testing.T) {
 	})
 }
 
-// If no entry of a ledger can be dropped, the ledger stops its post at the limit of an item. The likes become
-// dead letters with that reason, and outcomes report the size long before.
+// If no entry of a ledger can be dropped, the ledger stops the count of its post at the size limit of an
+// item. The likes become dead letters with that reason. Outcomes report the size long before.
 func TestAFullLedgerLosesNoLike(t *testing.T) {
 	step(t, func(w *world) {
 		fill := func(size int) { w.setCount(table.Attr{Name: "ledger", Value: table.S(strings.Repeat(" ", size))}) }
@@ -239,7 +239,7 @@ func TestAFullLedgerLosesNoLike(t *testing.T) {
 		got, err := w.mem.Get(t.Context(), table.GetInput{Key: schema.LikeCountKey(w.post)})
 		require.NoError(t, err)
 		fill(largeLedger + table.MaxItemBytes - table.Size(*got.Item)) // full to the last byte
-		pass(day)                                                      // another incarnation has no entry yet
+		pass(day)                                                      // the new incarnation has no entry yet
 		w.send("bob", true)
 		w.settle()
 		w.wantDead(1, "bytes")
@@ -247,7 +247,7 @@ func TestAFullLedgerLosesNoLike(t *testing.T) {
 	})
 }
 
-// FANFARE_LIKE_WINDOW is changed, and during the change aggregators with both windows count the same post.
+// While FANFARE_LIKE_WINDOW is being changed, aggregators with the old and the new window count the same post.
 func TestAggregatorsOfTwoWindowsCountExactly(t *testing.T) {
 	step(t, func(w *world) {
 		for _, window := range []time.Duration{time.Second, time.Minute, 10 * time.Millisecond, time.Second} {

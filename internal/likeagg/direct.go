@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// directAgain bounds the actions of Direct that wait for another try.
+	// directAgain bounds the actions of Direct that wait for a retry.
 	directAgain = 1000
-	// directTries is how often an action of Direct is tried.
+	// directTries is the maximum number of tries of an action of Direct.
 	directTries = 10
-	// directReceive makes an aggregator read a like before it writes the like, because an earlier
-	// run may have written it. It also makes the aggregator fence an unflushed like at once, because
-	// nobody waits for its message.
+	// directReceive is the receive count of an action of Direct. With this count an aggregator reads
+	// a like before it writes the like, because an earlier run may have written it. The aggregator
+	// also fences an unflushed like at once, because no message of that like is in a queue.
 	directReceive = 2
-	// directGrace is the least time for the note of the end of Direct's incarnation.
+	// directGrace is the minimum time for the note of the end of Direct's incarnation.
 	directGrace = 5 * time.Second
 )
 
@@ -44,10 +44,10 @@ func (a UserAction) event() (messages.Event, error) {
 	return messages.Action(like, a.Kind), err
 }
 
-// Direct runs an aggregator for actions without a queue: likes from an import's files, and actions that
-// another aggregator will never count. The function give has to call add with each action. Direct returns once
-// all actions are counted. It calls counted, if it is not nil, after each action. It sets Broker, FenceAfter,
-// AnyAge, AnyKind and Answered of cfg.
+// Direct runs an aggregator for actions without a queue: likes from an import's files, and actions that no
+// other aggregator will ever count. The function give has to call add with each action. Direct returns once
+// all actions are counted. After each action Direct calls counted, if counted is not nil. It sets Broker,
+// FenceAfter, AnyAge, AnyKind and Answered of cfg.
 func Direct(ctx context.Context, cfg Config, counted func(), give func(ctx context.Context, add func(UserAction) error) error) error {
 	q := newDirectQueue(counted)
 	cfg.Grace = max(cfg.Grace, directGrace)
@@ -72,11 +72,11 @@ func Direct(ctx context.Context, cfg Config, counted func(), give func(ctx conte
 	return err
 }
 
-// directQueue gives actions to an aggregator, in memory. If the process dies, they are lost, so
-// the caller has to find them again.
+// directQueue gives actions to an aggregator, in memory. If the process dies, the actions are
+// lost, so the caller has to find the actions again.
 type directQueue struct {
 	out chan *message.Message
-	// wake gets a value when a like was answered.
+	// wake gets a value when an action was answered.
 	wake    chan struct{}
 	counted func()
 
@@ -125,7 +125,7 @@ func (q *directQueue) DeadLetter(_ context.Context, _ string, _ *message.Message
 	return nil
 }
 
-// The remaining methods of queue.DeadLetters are for operators of a queue.
+// errNoQueue is the error of the methods of queue.DeadLetters that operators of a queue call.
 var errNoQueue = errors.New("actions that no queue holds have no dead letters")
 
 // ListDead implements queue.DeadLetters.
@@ -149,7 +149,7 @@ func (q *directQueue) failed(err error) {
 	}
 }
 
-// answered takes the end of one receive.
+// answered handles the answer to a message: it counts or drops the action, or lets the action wait.
 func (q *directQueue) answered(a queue.Answered) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -211,8 +211,8 @@ func (q *directQueue) send(ctx context.Context, like *sentAction) error {
 	}
 }
 
-// settle gives failed likes to the aggregator again, until fewer than most of them wait.
-// With 0 it waits until all likes are counted.
+// settle gives failed likes to the aggregator again, until fewer than most likes wait. If most
+// is 0, settle waits until all likes are counted.
 func (q *directQueue) settle(ctx context.Context, most int) error {
 	for {
 		q.mu.Lock()

@@ -13,7 +13,7 @@ import (
 	"fanfare/internal/queue"
 )
 
-// A like is due when it was made, but not before its post.
+// The due time of a like is the time when the like was made, but not before the time of its post.
 func TestALikeIsDueWithItsPost(t *testing.T) {
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	for ahead, want := range map[time.Duration]time.Time{-time.Hour: now, time.Minute: now.Add(time.Minute)} {
@@ -27,7 +27,7 @@ func TestALikeIsDueWithItsPost(t *testing.T) {
 	}
 }
 
-// A like is recorded when it is received, so that a like whose window hangs shows.
+// The aggregator reports a like when it receives the like, so that a like whose window hangs is visible.
 func TestALikeIsNotedWhenItIsReceived(t *testing.T) {
 	var noted []string
 	c := newCollector(Config{Taken: func(id string) { noted = append(noted, id) }}.withDefaults())

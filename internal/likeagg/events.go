@@ -8,10 +8,10 @@ import (
 	"fanfare/messages"
 )
 
-// tell sends LikeCounted for the actions that are counted: by this window's flush, or by a
+// tell sends LikeCounted for each action that is counted by this window's flush, or by another
 // flush whose aggregator may have died before it sent the event. The messages are acked
-// afterwards. If the send fails, the messages are redelivered, a window finds their likes
-// counted, and sends the event again.
+// afterwards. If the send fails, the messages are redelivered, and a later window finds their
+// likes counted and sends the event again.
 func (w *window) tell(ctx context.Context) {
 	if w.cfg.Events == nil {
 		return
@@ -43,12 +43,11 @@ func (w *window) tell(ctx context.Context) {
 	}
 }
 
-// mostTold is the number of events that are sent at once, because a send has a time
-// limit.
+// mostTold is the maximum number of events in one send, because a send has a time limit.
 const mostTold = 500
 
-// counted reports whether the state of a is counted, unless a later action replaced the
-// state: that action has a message of its own. kind is the state.
+// counted reports whether the state of a is counted, unless a later action replaced the state:
+// the later action has a message of its own. kind is the state.
 func (a *action) counted() (kind string, counted bool) {
 	for _, like := range []*schema.Like{a.stamped, a.old} {
 		if a.err == nil && like != nil && like.Version == a.version {

@@ -79,7 +79,7 @@ func TestACrashBetweenFlushAndEventLosesNoEvent(t *testing.T) {
 		w.wantKinds(map[string]int64{"like": 1, "love": 1})
 		require.Equal(t, 4, w.queue.len(), "a message was acked before its event was sent")
 		out.set(false)
-		w.run() // another process, whose windows meet likes of the first
+		w.run() // the windows of another process find likes of the first process
 		w.settle()
 		w.wantKinds(map[string]int64{"like": 1, "love": 1})
 		told := map[string]string{}
@@ -92,8 +92,8 @@ func TestACrashBetweenFlushAndEventLosesNoEvent(t *testing.T) {
 	})
 }
 
-// TestACrashBetweenFlushAndEventLosesNoEvent has the kinds of message that an aggregator handles. A further
-// kind needs a row there.
+// TestACrashBetweenFlushAndEventLosesNoEvent covers the kinds of message that an aggregator handles. A new
+// kind needs a row in that test.
 func TestAnAggregatorHandlesNoOtherKind(t *testing.T) {
 	files, err := filepath.Glob("../../messages/testdata/*.json")
 	require.NoError(t, err)
@@ -109,7 +109,7 @@ func TestAnAggregatorHandlesNoOtherKind(t *testing.T) {
 			case *messages.Liked, *messages.Unliked, *messages.Reacted:
 				continue
 			}
-			e.Head().EventID = w.newID() // one that is not too old
+			e.Head().EventID = w.newID() // an id that is not too old
 			payload, err = messages.Encode(e)
 			require.NoError(t, err)
 			w.queue.publish(payload)

@@ -13,9 +13,9 @@ import (
 	"fanfare/internal/table"
 )
 
-// The name of an incarnation begins with its day, the days since 1970 in dayDigits digits
-// of base dayBase. 40 random bits follow. The day is only for people: no decision depends
-// on it.
+// The name of an incarnation begins with its day: the number of days since 1970 as dayDigits
+// digits of base dayBase. Then 40 random bits follow. The day is only for people: no decision
+// depends on the day.
 const (
 	dayDigits  = 3
 	dayBase    = 36
@@ -24,8 +24,8 @@ const (
 	randAlpha  = "0123456789abcdefghjkmnpqrstvwxyz"
 )
 
-// maxLost bounds the excepted posts in the note of an incarnation's end. An incarnation
-// that lost windows of more posts writes no note, and its entries stay.
+// maxLost bounds the excepted posts in the note of an incarnation's end. An incarnation that
+// lost the windows of more posts writes no note, and its ledger entries stay.
 const maxLost = 1000
 
 func dayOf(t time.Time) int64 { return t.Unix() / (24 * 60 * 60) }
@@ -43,7 +43,7 @@ func newIncarnation(day int64, random uint64) string {
 	return s
 }
 
-// Began returns the day on which an incarnation began, by the clock of its aggregator, and false if
+// Began returns the day on which an incarnation began by the clock of its aggregator, and false if
 // its name has no day. No count depends on the day.
 func Began(inc string) (day time.Time, ok bool) {
 	if len(inc) != dayDigits+randDigits {
@@ -57,8 +57,8 @@ func Began(inc string) (day time.Time, ok bool) {
 type incarnation struct {
 	name     string
 	day, seq int64
-	// running counts the windows that have not ended. lost has the posts whose windows
-	// ended without their flush.
+	// running counts the windows that have not ended. lost has the posts with a window that
+	// ended without its flush.
 	running int
 	lost    map[string]bool
 }
@@ -80,7 +80,7 @@ func (c *collector) stamp(working context.Context, w *window) {
 	invariants.Check(!w.inc.lost[w.post], "I3: incarnation %s lost a window of post %s and stamps another one", w.inc.name, w.post)
 }
 
-// leave ends the current incarnation: no later window begins in it. The caller holds mu.
+// leave ends the current incarnation: no further window begins in it. The caller holds mu.
 func (c *collector) leave(working context.Context) {
 	inc := c.inc
 	if c.inc = nil; inc != nil && inc.running == 0 {
@@ -102,9 +102,9 @@ func (c *collector) left(working context.Context, w *window, lost bool) {
 	}
 }
 
-// over notes the end of an incarnation whose windows have all ended: the outcome of each
-// flush is known. A process that dies or cannot write leaves no note; then only the
-// ledgers show the outcome. The caller holds mu.
+// over notes the end of an incarnation whose windows have all ended: the outcome of each flush
+// is known. A process that dies or cannot write leaves no note; then only the ledgers show the
+// outcome of a flush. The caller holds mu.
 func (c *collector) over(working context.Context, inc *incarnation) {
 	if len(inc.lost) > maxLost {
 		c.cfg.Log.Warn("an incarnation lost too many windows to note its end", zap.String("incarnation", inc.name), zap.Int("posts", len(inc.lost)))
@@ -124,14 +124,14 @@ func (c *collector) over(working context.Context, inc *incarnation) {
 	}, nil)
 }
 
-// ends are the notes of incarnations' ends that this process has read.
+// ends has the notes of incarnations' ends that this process has read.
 type ends struct {
 	mu    sync.Mutex
 	known map[string]knownEnd
 }
 
-// knownEnd holds the note of one incarnation, or the fact that the note is missing. at is the time of the
-// first read of the note, or of the last look for it.
+// knownEnd is the note of one incarnation, or the fact that the note is missing. at is the time of the
+// first read of the note, or of the last look for a missing note.
 type knownEnd struct {
 	ended bool
 	lost  map[string]bool
@@ -139,12 +139,12 @@ type knownEnd struct {
 }
 
 const (
-	// maxEnds bounds the incarnations whose ends are remembered.
+	// maxEnds bounds the number of incarnations whose ends are remembered.
 	maxEnds = 20_000
-	// settled is the time from the read of a note to the first prune by the note, and from one look for a
-	// missing note to the next look. A request that was made before the note cannot arrive so much later: AWS
-	// refuses a request that is older than some minutes. Only this process's monotonic clock measures the
-	// time.
+	// settled is the minimum time from the read of a note to the first prune that relies on the note, and
+	// from one look for a missing note to the next look. A request that was made before the note cannot
+	// arrive after this time, because AWS refuses a request that is some minutes old. Only this process's
+	// monotonic clock measures this time.
 	settled = time.Hour
 )
 

@@ -18,7 +18,8 @@ import (
 // lovable configures the kinds love and wow.
 func lovable(c *Config) { c.Kinds = []string{"love", "wow"} }
 
-// The latest action of each user counts, whether its kind changes within a window or between two.
+// The latest action of each user counts, whether the user changes the kind within a window or
+// between two windows.
 func TestEachUserCountsForTheLatestKind(t *testing.T) {
 	step(t, func(w *world) {
 		w.tune = lovable
@@ -31,7 +32,7 @@ func TestEachUserCountsForTheLatestKind(t *testing.T) {
 		w.settle()
 		w.wantKinds(map[string]int64{"wow": 1, "love": 1, "like": 1})
 		w.wantWrites(3, 1)
-		w.react("ann", "like") // from wow
+		w.react("ann", "like") // replaces wow
 		w.react("bob", "")
 		w.react("cat", "love")
 		w.settle()
@@ -46,7 +47,7 @@ func TestEachUserCountsForTheLatestKind(t *testing.T) {
 	})
 }
 
-// The stamp decides whether the kinds of two dead aggregators' flushes count, and base has the counted kind.
+// The stamp decides whether the kind of a dead aggregator's flush counts. Otherwise the kind in base counts.
 func TestAKindThatWasNeverCountedKeepsTheCountedOne(t *testing.T) {
 	for _, counted := range []bool{true, false} {
 		t.Run(fmt.Sprint("flushed: ", counted), func(t *testing.T) {
@@ -68,11 +69,11 @@ func TestAKindThatWasNeverCountedKeepsTheCountedOne(t *testing.T) {
 	}
 }
 
-// A reaction of an unknown kind waits, because the setting may be on its way, and then becomes a dead letter
-// with its reason.
+// A reaction of an unknown kind waits, because the setting with this kind may not have reached the process.
+// Later it becomes a dead letter with a reason.
 func TestAKindThatIsNotConfiguredWaits(t *testing.T) {
 	step(t, func(w *world) {
-		w.run() // with likes alone
+		w.run() // knows no kind but like
 		w.react("ann", "love")
 		w.react("bob", "like")
 		pass(10 * time.Second)
@@ -93,8 +94,8 @@ func TestAKindThatIsNotConfiguredWaits(t *testing.T) {
 	})
 }
 
-// Reactions of a kind that leaves the setting stay counted, even if another aggregator has left them
-// uncounted. They can be taken back or replaced.
+// Reactions of a kind that is removed from the setting stay counted, even if another aggregator has
+// left them uncounted. Users can take such reactions back or replace them.
 func TestReactionsSwitchedOffAndOnLoseNothing(t *testing.T) {
 	step(t, func(w *world) {
 		w.tune = lovable
@@ -105,7 +106,7 @@ func TestReactionsSwitchedOffAndOnLoseNothing(t *testing.T) {
 		w.settle()
 		on.stop()
 		<-on.ended
-		w.store(schema.Like{User: "dan", Kind: "wow", Version: w.newID(), Flush: others(1)}) // whose aggregator died
+		w.store(schema.Like{User: "dan", Kind: "wow", Version: w.newID(), Flush: others(1)}) // its aggregator died
 		w.tune = nil
 		off := w.run()
 		w.react("ann", "like")
@@ -143,7 +144,7 @@ func TestDirectCountsEachKind(t *testing.T) {
 	})
 }
 
-// A wrong hint of a producer that the item exists costs a read, and changes no count.
+// A producer's wrong hint that the item exists costs a read, and changes no count.
 func TestAWrongHintCountsOnce(t *testing.T) {
 	step(t, func(w *world) {
 		w.tune, w.hint = lovable, true
@@ -156,7 +157,7 @@ func TestAWrongHintCountsOnce(t *testing.T) {
 	})
 }
 
-// Each write of a change of kind may lose its answer, land late or fail, and so may the flush.
+// Each write of a change of kind, and the flush, may lose its answer, take effect late or fail.
 func TestAChangeOfKindIsExactAfterEachFault(t *testing.T) {
 	for _, met := range []fault{failed, lost, late, slow, crashed, panicked, short} {
 		for _, op := range []string{"like1", "put2", "put3", "flush2", "fence1", "ledger1"} {
@@ -177,8 +178,8 @@ func TestAChangeOfKindIsExactAfterEachFault(t *testing.T) {
 	}
 }
 
-// The window sums kinds as a vector: users who change places leave all counts unchanged, and the
-// flush still happens.
+// The window sums each kind separately: users who swap their kinds leave all counts unchanged,
+// and the flush still happens.
 func TestKindsThatChangePlacesAreFlushed(t *testing.T) {
 	step(t, func(w *world) {
 		w.tune = lovable
@@ -208,7 +209,7 @@ func TestAnActionOfAReactionIsReadBack(t *testing.T) {
 	}
 }
 
-// slowStore is a table whose writes take a time, and fail if their context ends before.
+// slowStore is a table whose writes take time, and fail if their context ends before the write.
 type slowStore struct{ table.Store }
 
 func (s slowStore) Put(ctx context.Context, in table.PutInput) (table.WriteResult, error) {

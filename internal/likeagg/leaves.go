@@ -9,16 +9,16 @@ import (
 )
 
 const (
-	// leaveAfter is the number of tries after which a like is left for later, if none of them had an
-	// effect. One user can use up the capacity of a partition for hours, for example in the index of
-	// the user's likes. A window that waited for this user would count nobody's like.
+	// leaveAfter is the number of tries without an effect after which a like is left for later. One
+	// user can use up the capacity of a partition for hours, for example in the index of the user's
+	// likes. A window that waited for this user would count no like of any user.
 	leaveAfter = 5
-	// leaveFor is how long the messages of such a like wait. It is above queue.LongWait, so these
-	// receives do not count. Once the table has capacity again, the like has all its attempts left,
-	// and no fence happens because of the wait.
+	// leaveFor is the time for which the messages of a like that was left wait. It is above queue.LongWait,
+	// so these receives do not count. Once the table has capacity again, the like has all its
+	// attempts left, and no fence happens because of the wait.
 	leaveFor = queue.LongWait + time.Second
-	// mostLeft bounds the messages of a process that are left at the same time (I9). Further likes
-	// wait in their windows.
+	// mostLeft bounds the messages of a process that are left for later at the same time (I9).
+	// Further likes wait in their windows.
 	mostLeft = 2000
 )
 
@@ -26,8 +26,8 @@ const (
 // effect.
 type leaves struct {
 	mu sync.Mutex
-	// open is the number of messages whose window has not ended. back are the times when the
-	// remaining messages are redelivered, the soonest first.
+	// open is the number of left messages whose window has not ended. back has the times when
+	// the other left messages are redelivered, the soonest first.
 	open int
 	back []time.Time
 }
@@ -47,7 +47,7 @@ func (l *leaves) take(n int) bool {
 	return true
 }
 
-// ended moves n messages that take counted from open to back.
+// ended moves n messages from open to back. take counted these messages.
 func (l *leaves) ended(n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -45,8 +45,8 @@ func TestOneHotUserDoesNotFreezeTheCountOfAPost(t *testing.T) {
 	})
 }
 
-// A like is left for later only if each of its tries had no effect. After one doubtful try the outcome of its
-// put stays unknown, whatever the later tries return.
+// A like is left for later only if each of its tries had no effect. After one doubtful try the outcome of the
+// like's put stays unknown, whatever error a later try returns.
 func TestALikeIsLeftOnlyIfNoneOfItsTriesCanHaveHappened(t *testing.T) {
 	shorts := slices.Repeat([]fault{short}, 2*leaveAfter)
 	for name, tt := range map[string]struct {
@@ -84,8 +84,7 @@ func TestALikeIsLeftOnlyIfNoneOfItsTriesCanHaveHappened(t *testing.T) {
 	}
 }
 
-// answers records how processes that start later answer messages. It returns a function that returns these
-// answers.
+// answers records the answers of processes that start later. The function that it returns returns these answers.
 func (w *world) answers() func() []queue.Answered {
 	var all []queue.Answered
 	tune := w.tune
@@ -108,8 +107,8 @@ func (w *world) answers() func() []queue.Answered {
 
 func isLeft(a queue.Answered) bool { return a.Result == queue.ResultLater && a.After == leaveFor }
 
-// A refusal of the request itself is final after tries without an effect. It is not final after doubtful
-// tries.
+// A refusal of the request itself is final after tries without an effect. The refusal is not final after
+// doubtful tries.
 func TestARefusalDecidesAfterTriesThatDidNothing(t *testing.T) {
 	for name, tt := range map[string]struct {
 		first fault
@@ -131,7 +130,8 @@ func TestARefusalDecidesAfterTriesThatDidNothing(t *testing.T) {
 	}
 }
 
-// Nobody redelivers the requests of a whole window, or the notes of ends.
+// The requests of a whole window, and the notes of ends, have no message of their own, so they
+// are not left for later.
 func TestOnlyRequestsForOneLikeAreLeft(t *testing.T) {
 	for op, left := range map[string]bool{
 		"post": false, "put": true, "like": true, "user": true, "ledger": false, "ends": false, "fence": false, "flush": false, "end": false,
@@ -236,7 +236,7 @@ func TestSoManyMessagesAreLeftAtATime(t *testing.T) {
 	})
 }
 
-// A message counts as left from the decision to its redelivery.
+// A message counts as left from the decision to leave it until its redelivery.
 func TestTheMessagesThatAreLeftAreCounted(t *testing.T) {
 	step(t, func(*world) {
 		var l leaves
@@ -244,7 +244,7 @@ func TestTheMessagesThatAreLeftAreCounted(t *testing.T) {
 		assert.True(t, l.take(mostLeft-1))
 		assert.False(t, l.take(2))
 		assert.True(t, l.take(1))
-		pass(10 * leaveFor) // the windows continue
+		pass(10 * leaveFor) // the windows continue to run
 		assert.False(t, l.take(1))
 		l.ended(mostLeft - 1)
 		pass(time.Second)

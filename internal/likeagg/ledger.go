@@ -21,24 +21,25 @@ import (
 const (
 	maxAgeDays = int64(messages.MaxAge / (24 * time.Hour))
 	maxPruned  = 100 // attributes that one prune drops
-	// lastHour is the last part of a message's life, in which the message does not wait
-	// for another aggregator: it might be too old when it is redelivered.
+	// lastHour is the last part of a message's life. In this hour the message does not wait for
+	// another aggregator, because a redelivery might be too late.
 	lastHour = time.Hour
-	// lookFrom is a count item's size from which the notes of its incarnations are read,
-	// so that they are known and settled when a flush begins to cost two units.
+	// lookFrom is the size of a count item from which the notes of its incarnations are read.
+	// When a flush begins to cost two units, the notes are then already known, and the time
+	// settled has passed.
 	lookFrom = 768
-	// largeLedger is a count item's size from which there is an alarm: thousands of
+	// largeLedger is the size of a count item from which there is an alarm: thousands of
 	// aggregators died while they counted likes of one post.
 	largeLedger = 64 << 10
 )
 
-// flushState is the state of a flush by the ledger.
+// flushState is the state of a flush, as its ledger shows it.
 type flushState int
 
 const (
-	flushOpen    flushState = iota // it may still happen
-	flushCounted                   // it happened
-	flushNever                     // a fence keeps it from happening
+	flushOpen    flushState = iota // the flush may still happen
+	flushCounted                   // the flush happened
+	flushNever                     // a fence keeps the flush from happening
 )
 
 // stateOf returns the state of the flush g. ended reports that a note, read after the ledger, shows that g's
@@ -49,7 +50,7 @@ func stateOf(g schema.Flush, ledger schema.LikeCount, ended bool) flushState {
 	case flushed && seq >= g.Seq:
 		return flushCounted
 	case ended:
-		return flushCounted // its entry was pruned, or a copy of the table has an older one; a fence proves nothing
+		return flushCounted // the entry was pruned, or a restored table has an older entry; a fence proves nothing
 	case ledger.Fenced[g.Inc]:
 		return flushNever
 	}
@@ -58,22 +59,22 @@ func stateOf(g schema.Flush, ledger schema.LikeCount, ended bool) flushState {
 
 // Counted reports whether the state of a like is in its post's count. ended reports that a note, read after
 // the ledger, shows that the incarnation of the like's stamp flushed everything on the post. If the state is
-// not in the count, the like's base is in the count.
+// not in the count, the like's base is.
 func Counted(stamp schema.Flush, ledger schema.LikeCount, ended bool) bool {
 	return stateOf(stamp, ledger, ended) == flushCounted
 }
 
-// judge decides how the actions that have met a like continue. Each action gets a next
+// judge decides how the actions that found a stored like continue. Each action gets a next
 // state or an error, or needs no change.
 func (w *window) judge(ctx context.Context, met []*action) error {
-	var rest []*action // whose like belongs to another incarnation
+	var rest []*action // their likes belong to other incarnations
 	for _, a := range met {
 		switch {
 		case a.old == nil: // the like expired after the read
 			a.next = &schema.Like{Kind: a.kind, Version: a.version}
 		case a.old.Flush.Inc == w.stamp.Inc:
 			w.checkOwn(a.old.Flush)
-			a.choose(true) // windows of a post are serial, and an incarnation ends with a lost one
+			a.choose(true) // windows of a post are serial, and a lost window ends its incarnation
 		default:
 			rest = append(rest, a)
 		}
@@ -87,7 +88,7 @@ func (w *window) judge(ctx context.Context, met []*action) error {
 		if err := w.readEnds(ctx, rest); err != nil {
 			return err
 		}
-		open := map[string]schema.Flush{} // to be fenced, by incarnation
+		open := map[string]schema.Flush{} // the flushes to fence, by incarnation
 		rest = slices.DeleteFunc(rest, func(a *action) bool {
 			g := a.old.Flush
 			state := stateOf(g, *w.ledger, w.ended(g.Inc))
@@ -134,9 +135,9 @@ func (w *window) ended(inc string) bool {
 }
 
 // readEnds reads the notes of the incarnations that the likes of actions name, if the ledger
-// lacks their flush. It must follow the read of the ledger: a missing entry may have been pruned,
-// and then the note exists before the prune. Both an entry of an earlier flush and a note exist
-// in a restored table whose items are from several moments.
+// lacks their flush. readEnds must follow the read of the ledger: a missing entry may have been
+// pruned, and then the note was written before the prune. In a restored table, whose items come
+// from several moments, an incarnation may have both a note and an entry of an earlier flush.
 func (w *window) readEnds(ctx context.Context, actions []*action) error {
 	incs := map[string]bool{}
 	for _, a := range actions {
@@ -155,8 +156,7 @@ func (w *window) readEnds(ctx context.Context, actions []*action) error {
 	return nil
 }
 
-// fence makes sure that g never happens, unless it has happened. The answer contains the
-// ledger.
+// fence ensures that g never happens, unless g has happened. The answer contains the ledger.
 func (w *window) fence(ctx context.Context, g schema.Flush) error {
 	res, err := w.updateCount(ctx, table.UpdateInput{
 		Set: []table.Attr{{Name: schema.AttrFenced(g.Inc), Value: table.N(1)}}, If: notFlushed(g), ReturnNew: true,
@@ -180,8 +180,8 @@ func notFlushed(g schema.Flush) table.Cond {
 	return table.Any{table.AttrAbsent{Name: done}, table.Less{Name: done, Value: table.N(g.Seq)}}
 }
 
-// readLedger reads the post's count item, once a window. An older answer is as good: a
-// state other than open never changes, and a fence is written on a condition.
+// readLedger reads the post's count item, once in a window. A stale answer does no harm: a
+// state other than open never changes, and a fence is a conditional write.
 func (w *window) readLedger(ctx context.Context) error {
 	var res table.GetResult
 	err := w.attempt(ctx, nil, func() (err error) {
@@ -200,8 +200,8 @@ func (w *window) setLedger(count *table.Item) {
 	w.ledger = &ledger
 }
 
-// prune drops the entries of ended incarnations from the count item after the flush, if
-// that makes the next flush cheaper. Nothing depends on it, so it is tried once.
+// prune drops the entries of ended incarnations from the count item after the flush, if the
+// next flush becomes cheaper. Nothing depends on the prune, so prune tries it once.
 func (w *window) prune(ctx context.Context, count table.Item) (pruned int, err error) {
 	size := table.Size(count)
 	if size >= largeLedger {
@@ -247,8 +247,8 @@ func (w *window) prune(ctx context.Context, count table.Item) (pruned int, err e
 	return len(names), err
 }
 
-// prunable reports whether the entries of inc may be dropped. They may, even after a
-// fence, once the end of inc is noted and none of its requests is in flight.
+// prunable reports whether the entries of inc may be dropped: the end of inc is noted, and no
+// request of inc is in flight. A fence on inc does not matter.
 func (w *window) prunable(inc string) bool {
 	end, _ := w.collector.ends.get(inc)
 	return end.ended && !end.lost[w.post] && time.Since(end.at) >= settled

@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	// lateLike is an age of a Liked. If a Liked is older, its user may have been removed since, and the
-	// removal may have had its last look (docs/decisions/0030).
+	// lateLike is the age from which a Liked may belong to a former life: its user may have been
+	// removed since, and the removal may have had its last look (docs/decisions/0030).
 	lateLike = 50 * time.Minute
-	// judged is how long an answer about the life of a user is valid. lateLike and judged together
-	// are the hour after which a removal has its last look.
+	// judged is the time for which an answer about the life of a user is valid. lateLike and judged together
+	// are one hour, after which a removal has its last look.
 	judged = 10 * time.Minute
 )
 
@@ -26,8 +26,8 @@ func (w *window) mayBeOver(a *action) bool {
 }
 
 // ofFormerLife reports whether an action is a like of a user's former life. Such a like counts as
-// taken back: a backlog must not restore anything of the user. An Unliked is always applied, since it
-// may come from the removal.
+// taken back: a backlog must not restore anything of the former life. An Unliked is always applied,
+// since the removal may have sent it.
 func (w *window) ofFormerLife(ctx context.Context, a *action) (former bool, err error) {
 	if !w.mayBeOver(a) {
 		return false, nil

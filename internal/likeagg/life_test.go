@@ -12,8 +12,8 @@ import (
 	"fanfare/internal/table"
 )
 
-// A like that waited for longer than a removal looks belongs to a former life if its user is gone or has
-// returned since. The last look of the removal handles a younger like.
+// A like that waited for at least lateLike belongs to a former life if its user was removed, or has
+// returned, since the like was made. The last look of the removal handles a younger like.
 func TestALikeOutOfABacklogBringsNothingOfAFormerLifeBack(t *testing.T) {
 	removal := func(at time.Time) schema.Removal {
 		return schema.Removal{User: "alice", Event: id.Floor(at), At: at}
@@ -85,8 +85,8 @@ func TestAnUnlikeOutOfABacklogCounts(t *testing.T) {
 	})
 }
 
-// An aggregator takes a like, and sleeps for an hour before the write. By then the removal has had
-// its last look.
+// An aggregator receives a like, and sleeps for an hour before the write. By then the removal has
+// had its last look.
 func TestAnAggregatorThatSleptAsksOnceMoreInWhichLifeALikeWasMade(t *testing.T) {
 	step(t, func(w *world) {
 		slept := false

@@ -12,13 +12,12 @@ import (
 )
 
 const (
-	// Outlived is longer than the age of any message that is applied, even if clocks
-	// differ.
+	// Outlived is longer than the age of any message that is applied, even if clocks differ.
 	Outlived = messages.MaxAge + 3*24*time.Hour
-	// likeTTL is the life of an uncounted item without a reaction. The item must refuse
-	// older messages.
+	// likeTTL is the life of an uncounted item without a reaction. The item must exist as long
+	// as it has to refuse older messages.
 	likeTTL = Outlived
-	// keptAfterEnd is how long the likes of a post with an end, and their count, outlive the post.
+	// keptAfterEnd is the time for which the likes of a post with an end, and their count, outlive the post.
 	// It is longer than any window.
 	keptAfterEnd = 24 * time.Hour
 )
@@ -31,8 +30,8 @@ func Expiry(post schema.PostRef) time.Time {
 	return post.End.Add(keptAfterEnd)
 }
 
-// act takes an action one step further. Afterwards the action is stamped, has failed, or
-// has met a like that another flush is to count.
+// act takes an action one step further. Afterwards the action is stamped, has failed, or has
+// found a like that another flush is to count.
 func (w *window) act(ctx context.Context, a *action) error {
 	if a.next == nil {
 		if err := w.withinLife(ctx, a); err != nil {
@@ -74,11 +73,11 @@ func (w *window) withinLife(ctx context.Context, a *action) error {
 func (w *window) meet(a *action, old *schema.Like) {
 	a.old, a.next = old, nil
 	if old != nil && old.Flush == w.stamp {
-		a.stamped = old // this window wrote it, though the answer was lost
+		a.stamped = old // this window wrote the like, but the answer was lost
 	}
 }
 
-// choose sets the next state of an action that met a like. counted reports whether the met like was counted.
+// choose sets the next state of an action that found a like. counted reports whether that like was counted.
 // a.next stays nil if nothing has to be written.
 func (a *action) choose(counted bool) {
 	old := a.old
@@ -90,7 +89,7 @@ func (a *action) choose(counted bool) {
 		return
 	}
 	next.Base = old.Base
-	if old.Version >= a.version { // newer than this action, and now this window's to count
+	if old.Version >= a.version { // the newer stored like is now this window's to count
 		next.Kind, next.Version = old.Kind, old.Version
 	}
 	a.next = next
@@ -103,8 +102,7 @@ func (w *window) put(ctx context.Context, a *action) (now *schema.Like, written 
 	next.Post, next.User, next.LikeShards = w.post, a.user, w.shards
 	next.Flush, next.Indexed = w.stamp, w.cfg.IndexLikes
 	if next.Kind == "" && next.Base == "" {
-		// If this process's clock is slow, the item might expire before messages that it
-		// has to refuse.
+		// If this process's clock is slow, the item might expire before messages that the item has to refuse.
 		if ttl := w.cfg.Now().Add(likeTTL); w.cfg.Clock.Doubt() == nil {
 			next.TTL = ttl
 		}
@@ -129,12 +127,12 @@ func (w *window) put(ctx context.Context, a *action) (now *schema.Like, written 
 		if err != nil {
 			return nil, false, err
 		}
-		// attempt looks at the age just before the put, so no call may stand between the two.
+		// attempt checks the age just before the put, so no other call may come between the check and the put.
 		err = w.attempt(ctx, a, func() error {
 			if over := w.mayBeOver(a); over && tried {
 				return &lostError{"its user may have been removed", nil}
 			} else if over {
-				return nil // the process slept since the read
+				return nil // the process slept since the last check of the user's life
 			}
 			tried = true
 			_, err := w.cfg.Store.Put(ctx, in)

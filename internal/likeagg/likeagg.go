@@ -1,8 +1,8 @@
-// Package likeagg counts likes exactly (I3), at one write for each like and one for
-// each window: m likes of a post that meet in one window cost 1 + 1/m writes each, and
-// one more each with the index of a user's likes. It reads Liked, Unliked and Reacted,
-// stores each user's latest action, and adds the change of a whole window to the post's
-// counts of all kinds in one UpdateItem.
+// Package likeagg counts likes exactly (I3). A like costs one write, and a window costs one
+// write: m likes of a post in one window cost 1 + 1/m writes each, and one more write each for
+// the index of a user's likes. The package reads Liked, Unliked and Reacted, stores each user's
+// latest action, and adds the change of a whole window to the post's counts of all kinds in one
+// UpdateItem.
 //
 // # How
 //
@@ -22,18 +22,19 @@
 //   - Flush while one of the window's writes has an unknown outcome, nor leave a like for later
 //     while one of its tries may have taken effect.
 //   - Run two windows of one post at the same time. The ledger keeps only the highest number,
-//     so a later flush would hide that an earlier one never happened.
+//     so a later flush would hide that an earlier flush never happened.
 //   - Continue an incarnation that stamped a like and did not flush it.
 //   - Answer a message before the flush that counts it is known to have happened.
 //   - Drop a ledger entry of an incarnation whose clean end is not noted, nor note the end
 //     while a window of it may still be flushed.
 //   - Continue after a panic of its own, because its memory might be wrong. Such a panic ends
-//     the process. That costs only time: the messages are redelivered and counted once. A panic
-//     of the table is a failure with an unknown outcome, and ends at most the window.
+//     the process. The end of the process costs only time: the messages are redelivered and
+//     counted once. A panic of the table is a failure with an unknown outcome, and ends at most
+//     the window.
 //
-// It keeps I3 (likes exact), I5 (a message is acked when its effect is durable), I6 (a
-// message that can never be applied becomes a dead letter with its reason) and I9: it
-// holds at most MaxMessages messages and has at most PutConcurrency requests in flight.
+// The package keeps I3 (likes exact), I5 (a message is acked when its effect is durable), I6 (a
+// message that can never be applied becomes a dead letter with its reason) and I9: it holds at
+// most MaxMessages messages and has at most PutConcurrency requests in flight.
 package likeagg
 
 import (
@@ -64,8 +65,7 @@ type Config struct {
 		message.Subscriber
 		queue.DeadLetters
 	}
-	// Now is the clock of ages, incarnations and as-of times; time.Now if nil.
-	// Windows are timed by package time.
+	// Now is the clock of ages, incarnations and as-of times; time.Now if nil. Package time measures windows.
 	Now func() time.Time
 	// Clock, if not nil, reports when Now is too uncertain to decide by age.
 	Clock *clock.Clock
@@ -78,15 +78,15 @@ type Config struct {
 	MaxMessages int
 	// PutConcurrency bounds the requests in flight; 256 if 0.
 	PutConcurrency int
-	// FenceAfter is a receive count; 4 if 0. From this count on, a message that meets an
-	// unflushed like fences its aggregator instead of waiting for the flush.
+	// FenceAfter is a receive count; 4 if 0. From this count on, a message that finds an
+	// unflushed like fences the aggregator of that like instead of waiting for the flush.
 	FenceAfter int
 	// AnyAge allows actions of any age. It is for imports, whose actions come from a
 	// file. An action from a queue with an age above messages.MaxAge would undo a later
 	// action that has expired.
 	AnyAge bool
 	// stay means that no like is left for later when the table has no capacity for it, because
-	// no queue holds its message.
+	// the messages are in no queue.
 	stay bool
 	// Kinds are the reactions besides like that messages may have. A stored reaction of another kind
 	// stays counted until it is taken back. AnyKind allows all kinds.
@@ -95,40 +95,40 @@ type Config struct {
 	// IndexLikes puts likes into the index of a user's likes, at one more write unit a
 	// like.
 	IndexLikes bool
-	// Random decides incarnations' names and jitter; crypto/rand if nil. One goroutine at
-	// a time calls it.
+	// Random decides incarnations' names and jitter; crypto/rand if nil. The aggregator makes
+	// no concurrent calls of Random.
 	Random func() uint64
-	// Grace is the time that windows have after the stop. Then their messages are
-	// returned to the queue.
+	// Grace is the maximum time for which windows may run after the stop. Then their messages
+	// are returned to the queue.
 	Grace time.Duration
 	Log   *zap.Logger
-	// Observe, if not nil, is called with each window that ended. Several goroutines call
-	// it, and it must return quickly.
+	// Observe, if not nil, is called with each window that ended. The calls may be concurrent,
+	// and Observe must return quickly.
 	Observe func(Outcome)
 	// Events, if not nil, sends an event for each user whose latest action is counted, before
-	// the messages are acked. While it fails, the messages are redelivered.
+	// the messages are acked. While Events fails, the messages are redelivered.
 	Events func(ctx context.Context, events ...messages.Event) error
-	// Taken, if not nil, is called with the id of each received message, and Answered with the end
-	// of each receive. Both are called as Observe is.
+	// Taken, if not nil, is called with the id of each received message, and Answered with the
+	// result of each receive. Taken and Answered have to obey the rules of Observe.
 	Taken    func(id string)
 	Answered func(queue.Answered)
-	// Tracer, if not nil, makes a span for each window with a like that is traced.
+	// Tracer, if not nil, makes a span for each window with a traced like.
 	Tracer oteltrace.Tracer
 }
 
 // Outcome is the result of one window.
 type Outcome struct {
-	// Messages is the number of messages in the window, Applied the number of users whose
+	// Messages is the number of messages in the window. Applied is the number of users whose
 	// actions were stored and counted.
 	Messages, Applied int
 	// Flushed reports whether the window wrote the count.
 	Flushed bool
-	// Lost reports whether the window ended as by a crash: another aggregator fenced it,
-	// a message grew too old during its write, or the window was stopped.
+	// Lost reports whether the window was lost, as after a crash: another aggregator fenced the
+	// window, a message grew too old during the window's writes, or the window was stopped.
 	Lost bool
 	// Fences is the number of other incarnations that the window fenced.
 	Fences int
-	// Pruned is the number of ledger entries that were dropped, LedgerBytes the size of
+	// Pruned is the number of ledger entries that were dropped. LedgerBytes is the size of
 	// the count item before the prune.
 	Pruned, LedgerBytes int
 	// Lag is the time from the window's first message to its end.
@@ -166,7 +166,7 @@ func (cfg Config) withDefaults() Config {
 	return cfg
 }
 
-// checkAge returns the reason why an action of this version must not be applied now.
+// checkAge returns the reason why an action of this version must not be applied now, nil for none.
 func (cfg *Config) checkAge(version string) error {
 	if cfg.AnyAge {
 		return nil
@@ -174,13 +174,13 @@ func (cfg *Config) checkAge(version string) error {
 	return cfg.Clock.CheckAge("event_id", version, cfg.Now())
 }
 
-// kindWait is how long a reaction waits for a process that knows its kind.
+// kindWait is the time for which a reaction waits for a process that knows its kind.
 const kindWait = 24 * time.Hour
 
-// checkKind returns the reason why a reaction of a kind must not be applied now. The setting may
-// reach this process later than the sender of the message, so the message waits before it is refused.
-// The count of receives is not a reason to refuse: an outage may use the receives up before a process
-// with the kind gets the message.
+// checkKind returns the reason why a reaction of a kind must not be applied now, nil for none. The
+// setting may reach this process later than the sender of the message, so the message waits before it
+// is refused. The count of receives is not a reason to refuse: during an outage a message may use up
+// its receives before a process with the kind gets the message.
 func (cfg *Config) checkKind(kind, version string, receives int) error {
 	if kind == "" || kind == schema.KindLike || cfg.AnyKind || slices.Contains(cfg.Kinds, kind) {
 		return nil
@@ -201,16 +201,16 @@ func cryptoRandom() uint64 {
 	return binary.LittleEndian.Uint64(b[:])
 }
 
-// Run aggregates until ctx ends, then stops in two phases as queue.Session does: it
-// closes all windows and waits for them, Grace at most. It returns when all its
-// goroutines have ended. Its error is nil after a stop.
+// Run aggregates until ctx ends. Then it stops in two phases as queue.Session does: it closes
+// all windows, and waits for their end for at most Grace. Run returns when all its goroutines
+// have ended. Its error is nil after a stop.
 func (a *Aggregator) Run(ctx context.Context) error {
 	session := queue.Session{Subscriber: a.cfg.Broker, Topic: queue.TopicLikes, Grace: a.cfg.Grace}
 	return session.Run(ctx, func(working context.Context, in <-chan *message.Message) {
 		c := newCollector(a.cfg)
 		c.pool.start()
 		c.collect(ctx, working, in)
-		<-c.stop(working) // once working ends, so do all requests and all windows
+		<-c.stop(working) // once working ends, all requests and all windows end
 		c.mu.Lock()
 		c.leave(working)
 		c.mu.Unlock()

@@ -9,10 +9,10 @@ import (
 	"fanfare/internal/backoff"
 )
 
-// pool runs the requests of all windows on a bounded number of workers (I9). The windows
-// take turns, one request each, so that a hot post does not delay other posts. A worker
-// that backs off frees its slot, so a throttled partition blocks nobody. The order of the
-// requests follows only from the order of the calls, so that a simulation can replay it.
+// pool runs the requests of all windows on a bounded number of workers (I9). The windows take
+// turns of one request each, so that a hot post does not delay other posts. A worker that backs
+// off frees its place, so a throttled partition blocks nobody. The order of the requests
+// follows only from the order of the calls, so that a simulation can replay that order.
 type pool struct {
 	places  int
 	workers sync.WaitGroup
@@ -24,7 +24,7 @@ type pool struct {
 	// working is the number of taken places. waiting is the number of workers that wait
 	// without a place.
 	working, waiting int
-	// back are the workers that have waited and need a place again.
+	// back has the workers that have waited and need a place again.
 	back []chan struct{}
 }
 
@@ -40,8 +40,8 @@ type batch struct {
 // gets no further turn until one of the workers is back.
 type gate struct{ waiting int }
 
-// waitersPerPlace bounds the workers that wait without a place. Further workers keep
-// their places while they wait: by then most of the table refuses requests.
+// waitersPerPlace bounds the workers that wait without a place. Any further worker keeps its
+// place while it waits: with so many waiting workers, most of the table refuses requests.
 const waitersPerPlace = 16
 
 func newPool(places int) *pool {
@@ -58,7 +58,7 @@ func (p *pool) start() {
 	}
 }
 
-// enqueue queues a batch and returns. n is at least 1; then and the gate may be nil.
+// enqueue queues a batch and returns. n is at least 1. then and the gate may be nil.
 func (p *pool) enqueue(g *gate, n int, do func(i int), then func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -79,8 +79,7 @@ func (p *pool) stop() {
 	p.workers.Wait()
 }
 
-// wait lets a worker wait for d or for the end of ctx. Another worker has its place in
-// the meantime.
+// wait lets a worker wait for d or for the end of ctx. Another worker has its place during the wait.
 func (p *pool) wait(ctx context.Context, d time.Duration, g *gate) {
 	p.mu.Lock()
 	if p.waiting >= waitersPerPlace*p.places {
@@ -96,7 +95,7 @@ func (p *pool) wait(ctx context.Context, d time.Duration, g *gate) {
 	p.mu.Lock()
 	p.waiting--
 	g.waiting--
-	if p.working < p.places { // the pool stops, and a worker has ended
+	if p.working < p.places { // the pool stops, and a worker has ended: its place is free
 		p.working++
 		p.mu.Unlock()
 		return
@@ -108,7 +107,7 @@ func (p *pool) wait(ctx context.Context, d time.Duration, g *gate) {
 	<-mine
 }
 
-// turn takes the next batch that may have a turn, nil for none. The caller holds mu.
+// turn returns the next batch that may have a turn, nil for none. The caller holds mu.
 func (p *pool) turn() *batch {
 	for i, b := range p.turns {
 		if b.gate == nil || b.gate.waiting < p.places {
@@ -142,7 +141,7 @@ func (p *pool) work() {
 		if b.next++; b.next < b.n {
 			p.turns = append(p.turns, b)
 		}
-		p.mu.Unlock() // not deferred: do and then may panic, and run without it
+		p.mu.Unlock() // no deferred call, because do and then may panic, and run without the lock
 		b.do(i)
 		p.mu.Lock()
 		if b.left--; b.left == 0 && b.then != nil {

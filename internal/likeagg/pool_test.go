@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// waits queues n calls that each wait for an hour, and returns how many have begun and
-// ended.
+// waits queues n calls that each wait for an hour. It returns the number of calls that have
+// begun, and the number of calls that have ended.
 func waits(t *testing.T, p *pool, g *gate, n int) (begun, ended *atomic.Int32) {
 	t.Helper()
 	begun, ended = new(atomic.Int32), new(atomic.Int32)

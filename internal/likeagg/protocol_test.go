@@ -92,7 +92,7 @@ func TestALikeWhoseFormerItemExpiresMeanwhileIsCounted(t *testing.T) {
 		w.fault = func(r request) fault {
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			if r.op == "put" && w.requested["put"] == 2 { // the first one met the item
+			if r.op == "put" && w.requested["put"] == 2 { // the first put found the item
 				_, err := w.mem.Delete(w.t.Context(), table.DeleteInput{Key: r.key})
 				assert.NoError(w.t, err)
 			}
@@ -231,14 +231,14 @@ func TestAWindowWhoseMessageGrewTooOldSendsNothingMore(t *testing.T) {
 		w.fault = func(r request) fault {
 			if r.op == "put" && len(w.outcomes()) == 0 {
 				pass(5 * time.Second)
-				return lost // so it would be repeated
+				return lost // this error alone would repeat the put
 			}
 			return none
 		}
 		w.send("alice", true)
 		pass(messages.MaxAge - 5*time.Second)
 		w.run()
-		pass(6150 * time.Millisecond) // at once, and before the message is redelivered
+		pass(6150 * time.Millisecond) // the first delivery happens at once, and the redelivery comes after this time
 		w.wantWrites(1, 0)
 		if out := w.outcomes(); len(out) != 1 || !out[0].Lost {
 			t.Errorf("it ended as %+v, want it lost", out)
@@ -246,7 +246,7 @@ func TestAWindowWhoseMessageGrewTooOldSendsNothingMore(t *testing.T) {
 	})
 }
 
-// A new day, a stop and a lost window each end an incarnation, which notes its end.
+// A new day, a stop and a lost window each end an incarnation, and the incarnation notes its end.
 func TestEachIncarnationNotesItsEnd(t *testing.T) {
 	step(t, func(w *world) {
 		p := w.run()
@@ -261,11 +261,11 @@ func TestEachIncarnationNotesItsEnd(t *testing.T) {
 			case r.op == "flush" && strings.Contains(r.key.PK, first) && len(w.outcomes()) == 3:
 				return denied
 			case r.op == "put" && strings.Contains(r.key.PK, second):
-				return slow // its window still runs when the first post loses its window
+				return slow // the second post's window still runs when the first post loses its window
 			}
 			return none
 		}
-		w.send("alice", true) // the first window of it is lost
+		w.send("alice", true) // this window of the first post is lost
 		w.post = second
 		w.send("alice", true)
 		w.settle()
@@ -353,7 +353,7 @@ func TestAnUnknownFailureEndsInADeadLetter(t *testing.T) {
 	}
 }
 
-// After a panic of the table the outcome is as unknown as after a lost answer.
+// After a panic of the table the outcome is unknown, as after a lost answer.
 func TestAPanicOfTheTableEndsNoProcessAndCountsNothingTwice(t *testing.T) {
 	step(t, func(w *world) {
 		w.faults = map[string]fault{"put1": panicked, "put2": panicked, "flush1": panicked, "flush2": panicked}
@@ -370,9 +370,9 @@ func TestAPanicOfTheTableEndsNoProcessAndCountsNothingTwice(t *testing.T) {
 
 func TestHeldMessagesAndRequestsAreBounded(t *testing.T) {
 	step(t, func(w *world) {
-		w.tune = func(cfg *Config) { cfg.Window = time.Minute } // 40 messages, 4 requests
+		w.tune = func(cfg *Config) { cfg.Window = time.Minute } // MaxMessages is 40, PutConcurrency is 4
 		w.fault = func(request) fault { return slow }
-		posts := []string{w.post, w.newPost(schema.PostRef{})} // a hot one and a warm one
+		posts := []string{w.post, w.newPost(schema.PostRef{})} // a hot post and a warm post
 		w.run()
 		for i := range 500 {
 			w.post = posts[i%4/3]
@@ -407,10 +407,10 @@ func TestAPartitionThatRefusesHoldsUpNobodyElse(t *testing.T) {
 				w.run() // with four workers
 				for i := range many {
 					user := fmt.Sprint("user", i)
-					if op == "ledger" { // they meet likes that others stamped
+					if op == "ledger" { // bob's likes have stamps of other aggregators
 						w.store(schema.Like{User: user, Kind: schema.KindLike, Version: w.newID(), Flush: others(uint64(i))})
 					}
-					w.send(user, op != "like") // an unlike reads its like
+					w.send(user, op != "like") // an unlike reads its like first
 				}
 				pass(20 * time.Second)
 				w.post = cold
@@ -455,7 +455,7 @@ func TestAHotPostCostsOneWriteALikeAndOneAWindow(t *testing.T) {
 
 // costs sends an action of each of n users and waits. It fails if a like costs more than T7 allows: each write
 // of its item, its share of the flush, and 0.01. The notes of ends do not count, because each process writes
-// one a day.
+// one note a day.
 func (w *world) costs(t *testing.T, n int, every time.Duration, user, kind string, item float64) (flushes, pruned int) {
 	t.Helper()
 	w.mu.Lock()
@@ -480,13 +480,13 @@ func (w *world) costs(t *testing.T, n int, every time.Duration, user, kind strin
 	return flushes, pruned
 }
 
-// The costs of each kind of action, as in docs/ACCESS_PATTERNS.md.
+// Each kind of action has the costs that docs/ACCESS_PATTERNS.md states.
 func TestWhatEachKindOfActionCosts(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		indexed bool
-		// These are the writes of the item by a first like, a repeated like, an unlike, a like after it,
-		// another kind, and a like whose message hints that the item exists.
+		// The fields are the costs of the item's writes by a first like, a repeated like, an unlike, a
+		// like after an unlike, a change of kind, and a like whose message hints that the item exists.
 		first, repeated, unlike, again, changed, hinted float64
 	}{
 		{"without the index", false, 1, 2, 1, 2, 2, 1},
@@ -552,7 +552,7 @@ func TestALedgerOfWeeksCostsNoMoreThanANewOne(t *testing.T) {
 		tomorrow := func() { pass(time.Until(time.Now().Truncate(day).Add(day + time.Hour))) }
 		pruned, sent := 0, 0
 		for n := range 33 {
-			for i := range 40 { // each aggregator flushes some
+			for i := range 40 { // each aggregator gets some flushes
 				w.send(fmt.Sprintf("early%d-%d", n, i), true)
 				pass(20 * time.Millisecond)
 			}

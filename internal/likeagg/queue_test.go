@@ -30,9 +30,9 @@ type fakeQueue struct {
 	changed   chan struct{}
 	published int
 	dead      []string
-	// refuse is the number of times that a dead letter fails.
+	// refuse is the number of dead letters that the queue refuses to store.
 	refuse int
-	// held is the number of unanswered messages, mostHeld the highest ever.
+	// held is the number of unanswered messages. mostHeld is its maximum so far.
 	held, mostHeld int
 }
 
@@ -68,7 +68,7 @@ func (q *fakeQueue) publish(payload []byte) {
 	})
 }
 
-// hidden returns the number of messages that wait for a while after an answer.
+// hidden returns the number of messages that wait for their redelivery.
 func (q *fakeQueue) hidden() (n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -89,7 +89,7 @@ func (q *fakeQueue) receive() (got *queued, receives int, changed <-chan struct{
 		wait := time.Until(m.visible)
 		if wait <= 0 {
 			m.receives++
-			m.visible = time.Now().Add(30 * 24 * time.Hour) // held, not lost
+			m.visible = time.Now().Add(30 * 24 * time.Hour) // the message is held until its answer
 			q.held++
 			q.mostHeld = max(q.mostHeld, q.held)
 			return m, m.receives, nil, 0

@@ -33,11 +33,11 @@ var rewrite = flag.Bool("rewrite", false, "write the output of the scenarios int
 //	versions V...                                the API takes actions in this order
 //	deliver NAME KIND|unlike USER V [RECEIVES]   the aggregator receives a message: a reaction
 //	close-window; advance DURATION               1 s passes; so much time passes: 2m, 33d
-//	lose-answer NAME OP                          the next such request is done, and not answered
-//	delay NAME OP                                the next one is done two minutes later, and not answered
+//	lose-answer NAME OP                          the next such request is done, but not answered
+//	delay NAME OP                                the next such request is done two minutes later, but not answered
 //	crash NAME before OP                         the aggregator dies
-//	hold NAME OP; release NAME                   the next one waits; it goes on
-//	drop-entry INCARNATION                       its entry is pruned, as by a flush of a large ledger
+//	hold NAME OP; release NAME                   the next such request waits; it continues
+//	drop-entry INCARNATION                       the entry of INCARNATION is pruned, as by a flush of a large ledger
 //	table                                        prints the likes and the count
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
@@ -125,7 +125,7 @@ func (s *scenario) do(command string, args []string) {
 			s.version(name)
 		}
 	case "deliver":
-		receives, _ := strconv.Atoi(args[4]) // without: the first
+		receives, _ := strconv.Atoi(args[4]) // without this argument, the first receive
 		msg := message.NewMessage(args[3], encode(s.version(args[3]), s.post, args[2], strings.TrimSuffix(op, "unlike")))
 		msg.SetContext(queue.WithReceive(context.Background(), queue.NewReceive(max(1, receives))))
 		st.out = append(st.out, msg)
@@ -173,7 +173,7 @@ func (s *scenario) aggregator(name string) {
 	s.named[name] = st
 	s.tune = func(cfg *Config) { cfg.PutConcurrency, cfg.Grace, cfg.AnyKind = 1, 0, true }
 	first, made := uint64(len(s.named))<<32, uint64(0)
-	st.proc = s.start(name, st, func() uint64 { // next to no jitter
+	st.proc = s.start(name, st, func() uint64 { // the number makes the jitter nearly zero
 		made++
 		s.incs[newIncarnation(dayOf(time.Now()), first+made)] = fmt.Sprint(name, made)
 		return first + made

@@ -13,9 +13,9 @@ import (
 // maxLinks bounds the links of a span, as the SDK does.
 const maxLinks = 128
 
-// traced begins the span of a window. The span links to the traces of its likes, and belongs
-// to the trace of the first sampled like, so that it exists whenever a like is sampled. A
-// window without a sampled like has no span.
+// traced begins the span of a window. The span links to the traces of the window's likes, and
+// belongs to the trace of the first sampled like, so that the span exists if a like is sampled.
+// A window without a sampled like has no span.
 func (w *window) traced(ctx context.Context) context.Context {
 	if w.cfg.Tracer == nil {
 		return ctx

@@ -17,14 +17,14 @@ import (
 	ours "fanfare/internal/trace"
 )
 
-// inTrace is the context of a request in the trace with this number, sampled or not.
+// inTrace returns the context of a request in the trace with number n, sampled or not.
 func inTrace(n byte, sampled trace.TraceFlags) context.Context {
 	return trace.ContextWithRemoteSpanContext(context.Background(), trace.NewSpanContext(trace.SpanContextConfig{
 		TraceID: trace.TraceID{n}, SpanID: trace.SpanID{n}, TraceFlags: sampled, Remote: true,
 	}))
 }
 
-// likesIn are messages of likes in these traces.
+// likesIn returns messages of likes, each in the trace of one request.
 func likesIn(requests ...context.Context) []*message.Message {
 	var all []*message.Message
 	for _, ctx := range requests {
@@ -40,8 +40,8 @@ func recorder() (*tracetest.SpanRecorder, trace.Tracer) {
 	return spans, sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)).Tracer("")
 }
 
-// The span of a window is in the first sampled trace of its likes, and links to all sampled traces, 128 at
-// most. A window without a sampled trace has no span.
+// The span of a window is in the trace of its first sampled like, and links to all sampled traces, up to
+// 128. A window without a sampled trace has no span.
 func TestTheSpanOfAWindowLinksToTheSampledTraces(t *testing.T) {
 	var many []context.Context
 	for i := range maxLinks {

@@ -22,9 +22,9 @@ import (
 	"fanfare/messages"
 )
 
-// window has the messages of one post from a span of time. It collects them, is closed,
-// looks the post up, stamps the likes, flushes once and answers the messages. Its steps
-// run on the pool's workers.
+// window has the messages of one post from a span of time. A window collects messages, is
+// closed, looks the post up, stamps the likes, flushes once and answers the messages. The
+// pool's workers run these steps.
 type window struct {
 	cfg       *Config
 	collector *collector
@@ -42,23 +42,22 @@ type window struct {
 	// that the window writes.
 	inc   *incarnation
 	stamp schema.Flush
-	// shards is the number of the post's like shards, as stored with the post. author is
-	// the post's author.
+	// shards is the number of the post's like shards, as stored with the post. author is the author of the post.
 	shards int
 	author string
-	// expiry is when the post's likes and their count may be deleted, zero for never.
+	// expiry is the time from which the post's likes and their count may be deleted, zero for never.
 	expiry time.Time
 	// gate holds back the window's turns while many of its requests wait.
 	gate gate
 	// unresolved counts the requests of unknown outcome. Only assertions read it.
 	unresolved atomic.Int64
-	// ledger is the count item as last read, nil before the first read. Only the worker
-	// that judges uses it.
+	// ledger is the count item as last read, nil before the first read. Only the worker that
+	// calls judge uses ledger.
 	ledger *schema.LikeCount
 	fences int
 	// flushed is the count item after the flush, nil before the flush.
 	flushed *table.Item
-	// span is the span of the window, nil if it has none.
+	// span is the trace span of the window, nil if the window has none.
 	span oteltrace.Span
 }
 
@@ -76,7 +75,7 @@ func (w *window) begin(ctx context.Context) {
 		w.end(ctx, nil)
 	case ref.Deleted: // likes of a deleted post have no effect
 		w.end(ctx, nil)
-	case ref.Gone(w.cfg.Now()): // nor have likes of an ended post an effect, unless the clock is in doubt
+	case ref.Gone(w.cfg.Now()): // an ended post has no effects of likes either, unless the clock is in doubt
 		w.end(ctx, w.cfg.Clock.Doubt())
 	default:
 		w.shards = ref.LikeShards
@@ -86,9 +85,8 @@ func (w *window) begin(ctx context.Context) {
 	}
 }
 
-// round takes actions one step further, side by side. Then one worker judges the likes
-// that the actions met, and the next round writes the next states, until no action is
-// left.
+// round takes actions one step further, concurrently. Then one worker judges the likes that the
+// actions found, and the next round writes the next states, until no action is left.
 func (w *window) round(ctx context.Context, actions []*action) {
 	w.collector.pool.enqueue(&w.gate, len(actions), func(i int) {
 		actions[i].err = w.act(ctx, actions[i])
@@ -121,10 +119,10 @@ func (w *window) round(ctx context.Context, actions []*action) {
 	})
 }
 
-// lookup reads the post by id, nil if it is absent. The window needs to know whether the post was deleted, and
-// the number of its shards, which an event may have wrong. A stale answer is good enough for both: the shards
-// never change, and the deletion could also come a moment later. Only the absence of the post needs a
-// consistent read.
+// lookup reads the post by id, nil if the post is absent. The window needs to know whether the post was
+// deleted, and the number of the post's shards, which may be wrong in an event. A stale answer is good enough
+// for both: the shards never change, and the deletion could also happen a moment later. Only the absence of
+// the post needs a consistent read.
 func (w *window) lookup(ctx context.Context) (*schema.PostRef, error) {
 	for _, consistent := range []bool{false, true} {
 		var res table.GetResult
@@ -146,8 +144,9 @@ func (w *window) lookup(ctx context.Context) (*schema.PostRef, error) {
 	return nil, nil
 }
 
-// unknownPost waits for a post whose event may be in flight, then gives up. If the post
-// is ahead of the clock, its event waits until it is due, and so does the like.
+// unknownPost returns the error of a like of an absent post: the like waits, because the event
+// of the post may be in flight, and is refused later. If the post's time is ahead of the clock,
+// the event of the post waits until the post is due, and so does the like.
 func unknownPost(post string, receives int, now time.Time) error {
 	if early, ok := errors.AsType[*messages.EarlyError](messages.CheckIDAge("post_id", post, now)); ok {
 		return &queue.Later{After: early.Wait, Reason: "its post is not due yet"}
@@ -176,8 +175,7 @@ func (w *window) finish(ctx context.Context) {
 	w.end(ctx, w.flush(ctx, w.changes(delta, stamped)))
 }
 
-// changes returns the sum of each kind that a window changes. It always includes the sum
-// of likes.
+// changes returns the sum of each kind that a window changes. The result always includes the sum of likes.
 func (w *window) changes(delta map[string]int64, stamped int64) []table.Attr {
 	add := []table.Attr{{Name: schema.AttrLikes, Value: table.N(delta[schema.KindLike])}}
 	for _, kind := range slices.Sorted(maps.Keys(delta)) {
@@ -191,7 +189,7 @@ func (w *window) changes(delta map[string]int64, stamped int64) []table.Attr {
 }
 
 // flush adds to the post's counts of all kinds, once, and adds its entry to the ledger. One update
-// does both, because the ledger counts all kinds of a window together.
+// writes the counts and the entry, because the ledger counts all kinds of a window together.
 func (w *window) flush(ctx context.Context, add []table.Attr) error {
 	invariants.Check(w.unresolved.Load() == 0, "I3: flush %s of post %s while %d requests have an unknown outcome", w.stamp, w.post, w.unresolved.Load())
 	in := table.UpdateInput{
@@ -208,7 +206,7 @@ func (w *window) flush(ctx context.Context, add []table.Attr) error {
 		if seq := schema.ParseLikeCount(failed.Old).Done[w.stamp.Inc]; seq >= w.stamp.Seq {
 			invariants.Check(seq == w.stamp.Seq, "I3: post %s has flush %d of incarnation %s before flush %d", w.post, seq, w.stamp.Inc, w.stamp.Seq)
 			w.flushed = failed.Old
-			return nil // it had been applied, and the answer was lost
+			return nil // an earlier try was applied, but its answer was lost
 		}
 		return &lostError{"fenced by another aggregator", nil}
 	}
@@ -219,7 +217,7 @@ func (w *window) flush(ctx context.Context, add []table.Attr) error {
 	return nil
 }
 
-// updateCount updates the post's count item. It may be the first write of the item.
+// updateCount updates the post's count item. The update may be the first write of the item.
 func (w *window) updateCount(ctx context.Context, in table.UpdateInput) (res table.WriteResult, err error) {
 	in.Key = schema.LikeCountKey(w.post)
 	if !w.expiry.IsZero() {
@@ -232,8 +230,8 @@ func (w *window) updateCount(ctx context.Context, in table.UpdateInput) (res tab
 	return res, err
 }
 
-// end answers the window's messages, prunes, and lets the post's next window start. A
-// non-nil err fails all messages.
+// end answers the window's messages, prunes, and lets the post's next window start. If err is
+// not nil, all messages fail.
 func (w *window) end(ctx context.Context, err error) {
 	lost, isLost := errors.AsType[*lostError](err)
 	out := Outcome{Messages: w.messages, Flushed: w.flushed != nil, Lost: isLost, Fences: w.fences}

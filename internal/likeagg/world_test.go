@@ -46,7 +46,7 @@ type world struct {
 	requested map[string]int   // by operation
 	units     float64          // write units of likes and counts
 	out       []Outcome
-	// calling is the number of requests that are out, mostCalling the highest ever.
+	// calling is the number of requests in progress. mostCalling is its maximum so far.
 	calling, mostCalling int
 }
 
@@ -57,29 +57,29 @@ type request struct {
 	// "end" (notes one) or "prune".
 	op   string
 	key  table.Key
-	in   table.UpdateInput // of a flush, fence or prune
-	keys []table.Key       // of ends
+	in   table.UpdateInput // the update of a flush, a fence or a prune
+	keys []table.Key       // the keys of a read of ends
 }
 
-// fault is the mishap of a request.
+// fault is the fault of a request.
 type fault int
 
 const (
 	none     fault = iota
-	failed         // an error, no effect
-	lost           // the effect, but an error
+	failed         // an error, and no effect
+	lost           // the effect, and an error
 	late           // an error, and the effect two minutes later
-	slow           // the effect after ten seconds, and then the answer
-	crashed        // the process dies before the effect
-	denied         // an error that nobody knows, no effect
+	slow           // the effect and the answer after ten seconds
+	crashed        // the death of the process before the effect
+	denied         // an error of an unknown kind, and no effect
 	invalid        // an error that means that nothing was written
 	panicked       // the effect, and then a panic
-	short          // an error of a call that did nothing for lack of capacity
+	short          // an error that means no capacity and no effect
 )
 
-// step runs f in virtual time and on one thread: the timers of a bubble share one
-// context of the race detector (runtime/time.go, unlockAndRun), and two of them run
-// at once by two threads end the process with a failed CHECK of ThreadSanitizer.
+// step runs f in virtual time and on one thread: the timers of a bubble share one context of
+// the race detector (runtime/time.go, unlockAndRun). If two threads run two of these timers at
+// once, a failed CHECK of ThreadSanitizer ends the process.
 func step(t *testing.T, f func(w *world)) {
 	t.Helper()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
@@ -109,7 +109,7 @@ func (w *world) newPost(ref schema.PostRef) string {
 	return ref.ID
 }
 
-// planned is the fault by faults.
+// planned returns the fault that faults names for a request.
 func (w *world) planned(r request) fault {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -121,11 +121,11 @@ type proc struct {
 	table.Store // only Get, BatchGet, Put and Update are called
 	w           *world
 	name        string
-	skew        atomic.Int64 // of its clock
+	skew        atomic.Int64 // the difference between the process's clock and the right time
 	stop        context.CancelFunc
 	dead        chan struct{}
 	ended       chan struct{}
-	err         error // of Run, once it ended
+	err         error // the error of Run, once Run has ended
 }
 
 func (w *world) run() *proc {
@@ -175,7 +175,7 @@ func (p *proc) isDead() bool {
 	}
 }
 
-// call makes one request and lets it meet its fault.
+// call makes one request and applies the request's fault.
 func call[R any](r request, effect func() (R, error)) (nothing R, _ error) {
 	w := r.p.w
 	w.mu.Lock()
@@ -203,7 +203,7 @@ func call[R any](r request, effect func() (R, error)) (nothing R, _ error) {
 	case failed:
 		return nothing, unknown
 	case lost:
-		_, _ = apply() // the caller does not hear of it
+		_, _ = apply() // the caller does not get this result
 		return nothing, unknown
 	case late:
 		w.lates.Go(func() { pass(2 * time.Minute); _, _ = apply() })
@@ -221,7 +221,7 @@ func call[R any](r request, effect func() (R, error)) (nothing R, _ error) {
 	case short:
 		return nothing, &table.UnavailableError{Op: r.op, Err: errors.New("planned"), Reason: table.ShortUnknown, Undone: true}
 	case panicked:
-		_, _ = apply() // the caller does not hear of it
+		_, _ = apply() // the caller does not get this result
 		panic("boom")
 	case none:
 	}
@@ -238,7 +238,7 @@ func (p *proc) Get(_ context.Context, in table.GetInput) (table.GetResult, error
 	return call(request{p: p, op: op, key: in.Key}, func() (table.GetResult, error) { return p.w.mem.Get(context.Background(), in) })
 }
 
-// billed adds a write's units.
+// billed adds the units of a write.
 func (w *world) billed(res table.WriteResult, err error) (table.WriteResult, error) {
 	units := res.Units
 	if refusal, ok := errors.AsType[*table.ConditionError](err); ok {
@@ -312,7 +312,7 @@ func (w *world) react(user, kind string) string {
 	return version
 }
 
-// settle waits until the queue is empty and every late effect happened.
+// settle waits until the queue is empty and every late effect has happened.
 func (w *world) settle() {
 	w.t.Helper()
 	for range 2000 {
@@ -326,7 +326,7 @@ func (w *world) settle() {
 	w.t.Fatalf("%d messages never settle", w.queue.len())
 }
 
-// store puts a like that another aggregator stamped.
+// store puts a like with the stamp of another aggregator.
 func (w *world) store(l schema.Like) {
 	w.t.Helper()
 	l.Post = w.post
@@ -341,7 +341,7 @@ func (w *world) setCount(attrs ...table.Attr) {
 	require.NoError(w.t, err)
 }
 
-// likes are the likes of the post, by user.
+// likes returns the likes of the post, ordered by user.
 func (w *world) likes(shards int) []schema.Like {
 	w.t.Helper()
 	var all []schema.Like
@@ -385,7 +385,7 @@ func (w *world) wantCount(likes int64) schema.LikeCount {
 	return count
 }
 
-// wantKinds compares the counts of kinds that users have.
+// wantKinds compares the counts of kinds with want.
 func (w *world) wantKinds(want map[string]int64) {
 	w.t.Helper()
 	counts := w.count().Kinds
@@ -393,7 +393,7 @@ func (w *world) wantKinds(want map[string]int64) {
 	assert.Equal(w.t, want, counts)
 }
 
-// wantWrites compares the writes of likes, and of the count by flushes and fences.
+// wantWrites compares the number of writes of likes, and the number of flushes and fences of the count item.
 func (w *world) wantWrites(puts, updates int) {
 	w.t.Helper()
 	w.mu.Lock()
@@ -418,7 +418,7 @@ func (w *world) outcomes() []Outcome {
 	return slices.Clone(w.out)
 }
 
-// others is a flush by another aggregator that began today.
+// others returns the flush with number n of another aggregator that began today.
 func others(n uint64) schema.Flush {
 	return schema.Flush{Inc: newIncarnation(dayOf(time.Now()), n), Seq: 3}
 }
@@ -434,7 +434,7 @@ func (w *world) leftBy(g schema.Flush, users int) {
 	w.store(schema.Like{User: "orphan", Kind: schema.KindLike, Version: w.newID(), Flush: schema.Flush{Inc: g.Inc, Seq: g.Seq + 1}})
 }
 
-// ended notes the clean end of an incarnation.
+// noteEnd notes the clean end of an incarnation.
 func (w *world) noteEnd(inc string, lost ...string) {
 	w.t.Helper()
 	end := schema.LikeEnd{Inc: inc, Lost: map[string]bool{}}
@@ -445,8 +445,8 @@ func (w *world) noteEnd(inc string, lost ...string) {
 	require.NoError(w.t, err)
 }
 
-// large makes the count item so large that a flush costs three units, by entries of
-// incarnations that ended, if noted.
+// large makes the count item so large that a flush costs three units, by entries of other
+// incarnations. If noted, these incarnations have noted their end.
 func (w *world) large(noted bool) {
 	w.t.Helper()
 	var attrs []table.Attr

@@ -21,20 +21,20 @@ type collector struct {
 	// wake gets a value when there is room for messages again, or when a window is put
 	// back to wait.
 	wake chan struct{}
-	// ready are the windows whose time has ended. The channel has room for all windows.
+	// ready has the windows whose time has ended. The channel has room for all windows.
 	ready chan *window
 
 	mu sync.Mutex
 	// held counts the unanswered messages.
 	held int
-	// open are the windows that collect. due has these windows in the order of their ends.
+	// open has the windows that collect. due has the same windows, ordered by their ends.
 	open map[subject]*window
 	due  []*window
-	// slow are the lengths of the windows of users whose writes the table refused recently. waiting is the
-	// number of their messages in windows that collect again.
+	// slow has the window lengths of users whose writes the table refused recently. waiting has the number
+	// of each user's messages in windows that collect again.
 	slow    map[string]time.Duration
 	waiting map[string]int
-	// idle is closed after the stop, when every message is answered.
+	// idle is closed after the stop, when all messages are answered.
 	idle     chan struct{}
 	stopping bool
 }
@@ -43,7 +43,7 @@ type collector struct {
 type window struct {
 	about   subject
 	actions []*action
-	// began is the time of the first message, and ends is the time of the end of the window.
+	// began is the time of the first message. ends is the time at which the window ends.
 	began, ends time.Time
 	// refused counts the actions whose earlier write the table refused.
 	refused int
@@ -56,7 +56,7 @@ func newCollector(cfg Config) *collector {
 	}
 }
 
-// collect takes messages until ctx is cancelled or in is closed, and ends windows in time.
+// collect takes messages until ctx is cancelled or in is closed, and ends each window when its time is over.
 func (c *collector) collect(ctx context.Context, in <-chan *message.Message) {
 	timer := time.NewTimer(c.cfg.Window)
 	defer timer.Stop()
@@ -83,7 +83,7 @@ func (c *collector) collect(ctx context.Context, in <-chan *message.Message) {
 }
 
 // endDue ends the windows whose time is over, or all windows if there is no room for more messages.
-// next is the time when the next window ends, zero for none. full reports that there is no room.
+// next is the end of the next window, zero for none. full reports that there is no room.
 func (c *collector) endDue() (next time.Time, full bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -106,7 +106,7 @@ func (c *collector) end(w *window) {
 	c.ready <- w
 }
 
-// take puts a message into the window of its notification, or answers it.
+// take puts a message into the window of its notification, or lets a worker answer the message.
 func (c *collector) take(msg *message.Message) {
 	if c.cfg.Taken != nil {
 		c.cfg.Taken(msg.UUID)
@@ -114,7 +114,7 @@ func (c *collector) take(msg *message.Message) {
 	about, a, err := c.cfg.decode(msg)
 	c.add(1)
 	if err != nil || about.user == "" {
-		// A worker makes the dead letter, because the call may hang.
+		// A worker answers the message, because the call that makes a dead letter may hang.
 		c.ready <- &window{actions: []*action{{msg: msg, err: err}}}
 		return
 	}
@@ -180,7 +180,7 @@ func (c *collector) work(ctx context.Context) {
 
 // again reports whether a window whose write the table refused collects again, for twice as long: the
 // partition of the user has no capacity, and a longer window writes less. Without this rule the messages would
-// stay in the queue and be received again and again.
+// stay in the queue, and would be redelivered again and again.
 func (c *collector) again(ctx context.Context, w *window, err error) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -223,8 +223,7 @@ func (c *collector) wait(user string, n int) {
 	}
 }
 
-// quicken halves the length of a user's windows, since the table took a write. The caller
-// holds mu.
+// quicken halves the length of a user's windows, because the table accepted a write. The caller holds mu.
 func (c *collector) quicken(user string) {
 	if c.slow[user] /= 2; c.slow[user] <= c.cfg.Window {
 		delete(c.slow, user)
@@ -260,7 +259,7 @@ func (c *collector) signal() {
 	}
 }
 
-// stop ends all windows. The channel is closed when every message is answered.
+// stop ends all windows. The channel is closed when all messages are answered.
 func (c *collector) stop() (idle <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

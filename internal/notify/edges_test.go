@@ -12,7 +12,7 @@ import (
 	"fanfare/internal/schema"
 )
 
-// Without settings a window takes two seconds of the real clock.
+// Without settings, a window takes two seconds by the real clock.
 func TestTheZeroValueOfASettingIsItsDefault(t *testing.T) {
 	play(t, func(w *world) {
 		w.cfg = notify.Config{Store: w, Broker: w, IDs: w.ids}
@@ -27,7 +27,7 @@ func TestTheZeroValueOfASettingIsItsDefault(t *testing.T) {
 	})
 }
 
-// A user who is muted after a take-back has no part in the notification with the next like.
+// If a user takes a like back, is muted, and likes again, the notification leaves the second like out.
 func TestALikeAgainOfAMutedUserIsLeftOut(t *testing.T) {
 	play(t, func(w *world) {
 		w.run(func() {
@@ -44,7 +44,7 @@ func TestALikeAgainOfAMutedUserIsLeftOut(t *testing.T) {
 	})
 }
 
-// A notification that expires in the second of a write makes room for the new one at once.
+// A notification that expires in the second of a write is replaced at once by the new notification.
 func TestANoticeThatExpiresNowIsReplacedAtOnce(t *testing.T) {
 	play(t, func(w *world) {
 		w.run(func() {

@@ -14,8 +14,8 @@ import (
 	"fanfare/messages"
 )
 
-// Recipient returns the user that an event notifies, "" for none: the group of the event on the topic. No
-// user is notified of its own actions.
+// Recipient returns the user that an event notifies, "" for none. The user is the group of the event on
+// the topic. No user is notified of the user's own actions.
 func Recipient(e messages.Event) string {
 	about, action := read(e)
 	if about.user == action.act.User {
@@ -43,10 +43,10 @@ type subject struct {
 	target string
 }
 
-// action is an action with its message.
+// action is an action together with its message.
 type action struct {
 	act schema.Act
-	// comment, if not "", is the comment that is the action, or the comment that mentions the user.
+	// comment, if not "", is the comment that is the action, or the comment that has the mention.
 	comment string
 	at      time.Time
 	msg     *message.Message
@@ -55,8 +55,7 @@ type action struct {
 	done bool
 }
 
-// read returns the notification that an event is about, and its action. For any other kind of event
-// it returns none.
+// read returns the notification of an event, and the event's action. For any other kind of event, both are empty.
 func read(e messages.Event) (subject, action) {
 	version := e.Head().EventID
 	switch e := e.(type) {
@@ -65,7 +64,7 @@ func read(e messages.Event) (subject, action) {
 	case *messages.Commented:
 		return subject{e.AuthorID, schema.NoticeComment, e.PostID},
 			action{act: schema.Act{Version: e.CommentID, State: there(e.Deleted), User: e.UserID}, comment: e.CommentID}
-	case *messages.Followed: // its sender replaced the mark's version by the id of the follow
+	case *messages.Followed: // the sender has replaced the mark's version by the id of the follow
 		return subject{e.AuthorID, schema.NoticeFollow, ""}, action{act: schema.Act{Version: e.MarkVersion, State: schema.ActHolds, User: e.FollowerID}}
 	case *messages.Mentioned:
 		return subject{e.UserID, schema.NoticeMention, e.PostID},
@@ -81,8 +80,8 @@ func there(deleted bool) string {
 	return schema.ActHolds
 }
 
-// decode returns the notification and the action of a message. A retry helps only against an error
-// that depends on the time. The user is "" if nobody is notified.
+// decode returns the notification and the action of a message. The user is "" if the message
+// notifies nobody. After an error, a retry helps only if the error depends on the time.
 func (cfg *Config) decode(msg *message.Message) (about subject, a *action, err error) {
 	event, err := queue.Event(msg)
 	if err != nil {

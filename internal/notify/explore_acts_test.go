@@ -6,37 +6,37 @@ import (
 	"testing"
 )
 
-// The world of the entries of one notification. Workers handle messages in any order, twice, and two at once.
-// Workers die between the put and the ack. A put whose answer was lost is repeated, and a put that was sent
-// may land late. The target may be deleted: the purge removes the notification two ticks later (the six
-// minutes), and a worker that slept for a tick (the 60 s) begins again.
+// actsWorld is about the entries of one notification. Workers handle messages in any order, more than once,
+// and two messages at once. Workers die between the put and the ack. A put whose answer was lost is repeated,
+// and a put that was sent may take effect late. The target may be deleted: the purge removes the notification
+// two ticks later (for the six minutes), and a worker that slept for a tick (for the 60 s) begins again.
 
 // actsLeft names the rules that a world leaves out.
 type actsLeft struct {
 	withoutInMerge
 	withoutInList
-	revision bool // a put asks for no revision
-	ackFirst bool // the ack is before the put
+	revision bool // a put has no condition on the revision
+	ackFirst bool // the ack comes before the put
 	muted    bool // the act of a muted user is merged without a place
-	awake    bool // a worker puts, however long it slept
+	awake    bool // a worker puts even if it slept for long
 }
 
 type actsWorld struct {
 	acts []act
 	// room is the number of entries that the acts share. Newer entries of strangers fill the rest of the list.
 	room                       int
-	again, crashes, lost, late int8 // how often it happens
+	again, crashes, lost, late int8 // the numbers of redeliveries, crashes and so on that may happen
 	deletes                    bool
 	left                       actsLeft
 }
 
-// actsWorker handles a message from its read on.
+// actsWorker handles a message, beginning with the read.
 type actsWorker struct {
-	on, done bool // done: the ack is next
-	of       int8 // number of the act
+	on, done bool // done means that the ack is next
+	of       int8 // the number of the act
 	read     notice
 	revision int8
-	gone     int8 // ticks since the deletion when it read
+	gone     int8 // ticks from the deletion to the read
 }
 
 type actsPut struct {
@@ -52,7 +52,7 @@ type actsState struct {
 	workers                    [2]actsWorker
 	late                       actsPut
 	again, crashes, lost, lags int8
-	gone                       int8 // ticks since the deletion, 0 before it, 3 after the purge
+	gone                       int8 // ticks since the deletion: 0 before the deletion, 3 after the purge
 }
 
 func (w actsWorld) world() explored[actsState] {
@@ -60,7 +60,8 @@ func (w actsWorld) world() explored[actsState] {
 	return explored[actsState]{start, w.broken, w.steps}
 }
 
-// begin is the read of a worker. If the target is gone, the worker removes the notification, and acks next.
+// begin returns a worker after its read. If the target is deleted, the worker removes the notification, and
+// its next step is the ack.
 func (s *actsState) begin(of int8) actsWorker {
 	if s.gone > 0 {
 		s.is, s.revision = notice{}, 0
@@ -85,7 +86,7 @@ func (w actsWorld) steps(s actsState, add func(actsState, string, func() string)
 	if w.deletes && s.gone < 3 {
 		n := s
 		if n.gone++; n.gone == 3 {
-			n.is, n.revision, n.late = notice{}, 0, actsPut{} // no write is under way for five minutes
+			n.is, n.revision, n.late = notice{}, 0, actsPut{} // no write has been in progress for five minutes
 		}
 		add(n, "", func() string {
 			return []string{"the target is deleted", "a minute passes", "the purge removes the notification"}[s.gone]
@@ -115,7 +116,7 @@ func (w actsWorld) steps(s actsState, add func(actsState, string, func() string)
 	}
 }
 
-// takes lets a free worker receive each message that may be received.
+// takes lets a free worker receive each possible message.
 func (w actsWorld) takes(s actsState, i int, add func(actsState, string, func() string)) {
 	for of := range int8(len(w.acts)) {
 		other := s.workers[1-i]
@@ -138,7 +139,7 @@ func (w actsWorld) takes(s actsState, i int, add func(actsState, string, func() 
 	}
 }
 
-// works lets a worker that has read continue.
+// works makes the next steps of a worker that has read.
 func (w actsWorld) works(s actsState, i int, add func(actsState, string, func() string)) {
 	worker := s.workers[i]
 	n := s
@@ -183,8 +184,8 @@ func (w actsWorld) works(s actsState, i int, add func(actsState, string, func() 
 	add(n, "", func() string { return fmt.Sprintf("worker %d puts %v", i, puts) })
 }
 
-// broken checks a state at rest: the notification is listed exactly if an act holds, and shows the
-// newest acts.
+// broken checks a state without running work: the notification is listed exactly if an act holds,
+// and shows the newest acts.
 func (w actsWorld) broken(s actsState) string {
 	if int(s.acked) != 1<<len(w.acts)-1 || s.workers[0].on || s.workers[1].on || s.late.on {
 		return ""

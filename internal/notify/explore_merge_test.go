@@ -8,12 +8,13 @@ import (
 	"fanfare/internal/schema"
 )
 
-// The worlds merge with the product's own code. To leave out a rule, a world changes the notification before
-// or after the merge.
+// The worlds use the product's own merge. To leave out a rule, a world changes the notification before or
+// after the merge.
 
-// withoutInMerge names the rules of the merge that a world leaves out, and withoutInList the rules of the place.
+// withoutInMerge names the rules of the merge that a world leaves out. withoutInList names the rules of the
+// place that a world leaves out.
 type withoutInMerge struct {
-	newest    bool // the last message wins, whatever its version
+	newest    bool // the last message wins, whatever version it has
 	takeBacks bool // a take-back removes the entry
 	byVersion bool // an entry that does not hold is dropped first
 	place     bool // an action that holds again gets a new place
@@ -21,10 +22,11 @@ type withoutInMerge struct {
 
 type withoutInList struct {
 	full      bool // a full list in which nothing holds is not listed
-	placeless bool // nor a full list of which no entry has a place
+	placeless bool // a full list in which no entry has a place is not listed
 }
 
-// merge returns the notification after an act, the act number `of`, which gets a place if it begins to hold.
+// merge returns the notification after the act a, whose number is of. If an entry begins to hold, a gets the
+// place.
 func (n notice) merge(of int8, a act, place int16, left withoutInMerge) notice {
 	before := n
 	i, begins := n.begins(a)
@@ -56,7 +58,7 @@ func (n notice) merge(of int8, a act, place int16, left withoutInMerge) notice {
 	return next
 }
 
-// merged calls the product. With a place of 0 it gives no place.
+// merged calls the product's merge. If place is 0, the merge gives no place.
 func (n notice) merged(a act, place int16) notice {
 	rules := notify.Rules{
 		LeftOut: func(schema.Act) bool { return false },
@@ -75,7 +77,7 @@ func (n notice) merged(a act, place int16) notice {
 	return next
 }
 
-// listed is the product's place in the index, 0 for none.
+// listed returns the product's place in the index, 0 for none.
 func (n *notice) listed(left withoutInList) int16 {
 	if n.highest(true) == 0 && (left.full || left.placeless && n.highest(false) == 0) {
 		return 0
@@ -103,7 +105,7 @@ func entryOf(stored schema.Act) entry {
 	}
 }
 
-// placeOf writes a place or a version so that the texts sort like the numbers, with "" for 0.
+// placeOf returns a place or a version as text, "" for 0. The texts sort like the numbers.
 func placeOf(n int16) string {
 	if n == 0 {
 		return ""
@@ -117,7 +119,7 @@ func placeFrom(text string) int16 {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil {
-		panic(err) // the merge keeps texts as they are
+		panic(err) // the merge does not change texts
 	}
 	return int16(n - 10_000)
 }

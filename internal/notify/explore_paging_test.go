@@ -6,32 +6,32 @@ import (
 	"testing"
 )
 
-// The world of a walk over the pages of a list whose notifications move, by an index that lags. A
-// notification has the places of its acts: it goes up with a new act, by a clock that may be behind, and
-// down when its newest act is taken back. A page sees each one as it is, or as it was before its last
-// move, or not at all while the index moves it; the next page may see the older one again. Of a finished
-// walk, by the views of its pages:
+// pagingWorld is about a walk over the pages of a list whose notifications move. The list comes from an index
+// that lags. A notification has the places of its acts: it moves up with a new act, by a clock that may be behind,
+// and down when its newest act is taken back. A page sees each notification at its place, at the place before
+// its last move, or not at all while the index moves the notification. The next page may see the older place
+// again. The promises are about finished walks, and about the views of their pages:
 //
 //	once:  a notification that every page saw at one place is shown exactly once
-//	falls: a notification is shown at most once, and once more for each page that saw it below the page
-//	       before
-//	above: one that is not shown, and that no page saw fall, is above the last cursor
+//	falls: a notification is shown at most once, and once more for each page that saw the notification
+//	       lower than the previous page did
+//	above: a notification that is not shown, and that no page saw fall, is above the last cursor
 
 type pagingState struct {
-	places [3]string // ascending places of the acts, a byte each
+	places [3]string // places of the acts, ascending, one byte each
 	old    [3]string
 	lag    [3]bool
 	next   byte
-	cursor int // place of the last one shown; see the constants
-	from   int // cursor of the last page
+	cursor int // the place of the last notification that was shown; see the constants
+	from   int // the cursor of the last page
 	offset int
 	pages  int
-	saw    [3]int // the place that the page before saw, 0 for none
+	saw    [3]int // the places that the previous page saw, 0 for none
 	first  [3]int
-	moved  [3]bool // a page saw another place than the page before
+	moved  [3]bool // a page saw another place than the previous page
 	falls  [3]int
 	shown  [3]int
-	acted  [3]bool // since the walk began
+	acted  [3]bool // a user acted since the walk began
 	moves  int
 }
 
@@ -40,9 +40,9 @@ const cursorFirst, cursorEnd = -1, -2
 type pagingWorld struct {
 	size, moves int
 	lags        bool
-	byNumber    bool // the cursor is the number of the items shown
+	byNumber    bool // the cursor is the number of shown items
 	onePlace    bool // two notifications have the same place
-	byTruth     bool // the promise is about the acts and not about the views
+	byTruth     bool // the promise is about the acts instead of the views
 }
 
 func (w pagingWorld) world() explored[pagingState] {
@@ -104,7 +104,7 @@ func (w pagingWorld) steps(s pagingState, add func(pagingState, string, func() s
 	}
 }
 
-// acts lets a user act on a notification, by a right clock and by a slow clock, or take the newest act back.
+// acts lets a user act on a notification, by a right clock or by a slow clock, or take the newest act back.
 func (w pagingWorld) acts(s pagingState, i int, add func(pagingState, string, func() string)) {
 	move := func(to string, step func() string) {
 		n := s
@@ -129,7 +129,7 @@ func (w pagingWorld) acts(s pagingState, i int, add func(pagingState, string, fu
 	}
 }
 
-// views are the places at which a page may see a notification.
+// views returns the places at which a page may see a notification.
 func (s *pagingState) views(i int) []int {
 	all := []int{lastPlace(s.places[i])}
 	if old := lastPlace(s.old[i]); s.lag[i] && old != all[0] {
@@ -141,7 +141,7 @@ func (s *pagingState) views(i int) []int {
 	return all
 }
 
-// page lists the next page by a view of the index.
+// page lists the next page with one view of the index.
 func (w pagingWorld) page(s pagingState, view [3]int, add func(pagingState, string, func() string)) {
 	n := s
 	for i, place := range view {

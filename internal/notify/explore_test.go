@@ -13,10 +13,11 @@ import (
 	"fanfare/internal/schema"
 )
 
-// The explorers walk through every order of steps of a small world: TestExploreActs is about the entries
-// of one notification, TestExploreUnread about the mark, TestExplorePaging about the pages of a list
-// whose items move. With all rules each world holds. Without one rule it must not, and the shortest way
-// to the fault is printed by -v. `make explore` adds the worlds of millions of states.
+// The explorers try every order of steps in a small world: TestExploreActs is about the entries of one
+// notification, TestExploreUnread about the mark, and TestExplorePaging about the pages of a list whose
+// items move. With all rules no world breaks a promise. Without one rule a world must break a promise,
+// and -v prints the shortest way to the broken state. `make explore` adds the worlds of millions of
+// states.
 
 var everyWorld = flag.Bool("every-world", false, "explore the large worlds, too")
 
@@ -25,8 +26,8 @@ type explored[S comparable] struct {
 	start S
 	// broken names the rule that a state breaks, "" for none.
 	broken func(s S) string
-	// steps calls add with each state that one step leads to. wrong names the rule that the step itself
-	// breaks.
+	// steps calls add with each state that follows from s by one step. wrong names the rule that the
+	// step itself breaks.
 	steps func(s S, add func(next S, wrong string, step func() string))
 }
 
@@ -64,7 +65,7 @@ func walk[S comparable](w explored[S]) found {
 	return found{states: len(states)}
 }
 
-// wayTo repeats the steps that lead to a state, for their texts.
+// wayTo repeats the steps that lead to a state, and returns their texts.
 func wayTo[S comparable](w explored[S], states []S, parents []int, at int) []string {
 	var way []string
 	for ; parents[at] >= 0; at = parents[at] {
@@ -83,10 +84,10 @@ func wayTo[S comparable](w explored[S], states []S, parents []int, at int) []str
 // run is one walk and its expected result.
 type run[S comparable] struct {
 	name string
-	// wrong begins the text of the violation that the walk has to find, "" for none.
+	// wrong is the beginning of the violation that the walk has to find, "" for none.
 	wrong string
 	world explored[S]
-	// large means that only make explore makes the run.
+	// large means that only make explore runs the walk.
 	large bool
 }
 
@@ -108,8 +109,8 @@ func explore[S comparable](t *testing.T, runs []run[S]) {
 	}
 }
 
-// act is an action of a user on the target of a notification, as a message brings it. state is 0 for an action
-// that takes back. user 'm' is muted.
+// act is an action of a user on the target of a notification, as a message carries the action. state is 0 for
+// a take-back. user 'm' is muted.
 type act struct{ item, user, version, state int8 }
 
 func (a act) String() string {
@@ -119,11 +120,11 @@ func (a act) String() string {
 // entry is the newest known action of a user.
 type entry struct {
 	user, version, state int8
-	first                int8 // number of the act that first held, for the checks; -1 for none
+	first                int8 // the number of the act that first held, for the checks; -1 for none
 	place                int16
 }
 
-// notice is a notification as a state of a world has it: schema.Notice in a form that compares.
+// notice is a notification in a state of a world: schema.Notice in a comparable form.
 type notice struct {
 	n int8
 	e [schema.NoticeActs]entry
@@ -131,7 +132,8 @@ type notice struct {
 
 func (n *notice) entries() []entry { return n.e[:n.n] }
 
-// filled is a notification in which newer take-backs of strangers leave room for some entries of the world.
+// filled returns a notification with newer take-backs of strangers. These leave room for as many entries of
+// the world as room.
 func filled(room int) notice {
 	n := notice{n: int8(schema.NoticeActs - room)}
 	for i := range n.entries() {
@@ -142,7 +144,7 @@ func filled(room int) notice {
 
 func isFiller(e entry) bool { return e.version > 50 }
 
-// begins reports whether an act makes an entry hold that did not.
+// begins reports whether an act makes an entry hold that did not hold before.
 func (n *notice) begins(a act) (i int, begins bool) {
 	i = slices.IndexFunc(n.entries(), func(e entry) bool { return e.user == a.user })
 	if i < 0 {
@@ -151,7 +153,7 @@ func (n *notice) begins(a act) (i int, begins bool) {
 	return i, n.e[i].version < a.version && n.e[i].state == 0 && a.state != 0
 }
 
-// highest is the highest place of the entries, or of the entries that hold.
+// highest returns the highest place of all entries, or of the entries that hold.
 func (n *notice) highest(holding bool) (place int16) {
 	for _, e := range n.entries() {
 		if e.state != 0 || !holding {

@@ -2,7 +2,7 @@ package notify_test
 
 import "fmt"
 
-// The steps of the world of explore_unread_test.go.
+// This file has the steps of the world of explore_unread_test.go.
 
 func (w unreadWorld) steps(s unreadState, add func(unreadState, string, func() string)) {
 	if s.time < firstTick+w.ticks {
@@ -68,8 +68,8 @@ func (w unreadWorld) reads(s unreadState, i int, of int8, add func(unreadState, 
 	}
 }
 
-// placeFor is the time of a new place: by the clock, above the mark, and above the notification's own
-// places where the world has that rule.
+// placeFor returns the time of a new place: the clock's time or later, above the mark, and, if the
+// world has that rule, above the notification's own places.
 func (w unreadWorld) placeFor(s unreadState, worker int, is *notice) int16 {
 	at := int16(s.time+w.skew[worker]) * placeSteps
 	if highest := is.highest(false); w.aboveOwn && highest != 0 {
@@ -91,7 +91,7 @@ func (w unreadWorld) bitsOf(of int8) []int16 {
 	return []int16{int16(of) + 1}
 }
 
-// puts lets a worker put, unless the notification has changed or the worker slept.
+// puts lets a worker put its notification, unless the notification has changed or the worker slept.
 func (w unreadWorld) puts(s unreadState, i int, add func(unreadState, string, func() string)) {
 	worker := s.workers[i]
 	a := w.acts[worker.of]
@@ -124,7 +124,7 @@ func (w unreadWorld) puts(s unreadState, i int, add func(unreadState, string, fu
 	add(n, wrong, func() string { return fmt.Sprintf("worker %d puts %d: %v", i, a.item, next) })
 }
 
-// list lets a device list, by each view that the index may have.
+// list lets a device list a page, with each view that the index may give.
 func (w unreadWorld) list(s unreadState, device int, add func(unreadState, string, func() string)) {
 	for view := range 4 {
 		if view&1 != 0 && !s.lag[0] || view&2 != 0 && !s.lag[1] {
@@ -213,7 +213,7 @@ func (w unreadWorld) limits(s unreadState, page token, act int8, put bool) bool 
 	return true
 }
 
-// spread is the most by which two of the clocks differ.
+// spread returns the largest difference between two of the clocks.
 func (w unreadWorld) spread() int8 {
 	return max(w.skew[0], w.skew[1], 0) - min(w.skew[0], w.skew[1], 0)
 }

@@ -8,24 +8,24 @@ import (
 	"fanfare/internal/schema"
 )
 
-// The world of one mark. Workers whose clocks differ give a place when they read the notification and the
-// mark, and put later, if nobody put the notification in between. Two devices list, each notification as
-// the index shows it (as it is, or as it was before its last put, and back again), and mark long after.
-// Targets are hidden meanwhile.
+// unreadWorld is about one mark. Workers whose clocks differ give a place when they read the notification and
+// the mark. They put the notification later, if nobody else put it in between. Two devices list pages. A page
+// shows each notification as the index has it: in its newest state, or in the state before its last put, and the
+// index may go back to that state. The devices mark their pages much later. Meanwhile targets are hidden.
 //
-// An act is covered once a page is marked that saw it. In every state:
+// An act is covered once a page that saw the act is marked. The promises hold in every state:
 //
-//	lit:   a notification above the mark has an act that holds and that no marked page saw
-//	dark:  a notification at or below the mark has none, but for acts that got their place before the
-//	       mark above them was stored
-//	bound: such an act was read by its worker before the time of the page and twice the skew
-//	mark:  it never falls
+//	lit:   a notification above the mark has an act that holds and that is not covered
+//	dark:  a notification at or below the mark has no such act, except acts that got their place before
+//	       a mark above that place was stored
+//	bound: the worker of such an excepted act read before the time of the page plus twice the skew
+//	mark:  the mark never falls
 
 const (
-	// placeSteps are the steps of a millisecond in a tick, which is as long as the skew, and placeRandom
-	// the values of the random bits.
+	// placeSteps is the number of milliseconds in a tick, which is as long as the skew. placeRandom is
+	// the number of values of the random bits.
 	placeSteps, placeRandom = 4, 8
-	// firstTick is the time at the start.
+	// firstTick is the time at which a world starts.
 	firstTick = 3
 )
 
@@ -39,34 +39,34 @@ func placeText(place int16) string {
 // unreadLeft names the rules that a world leaves out.
 type unreadLeft struct {
 	withoutInMerge
-	aboveMark bool // a place is by the clock alone
+	aboveMark bool // a place is only the clock's time
 	random    bool // a place has no random bits
-	hidden    bool // the mark of a page leaves hidden notifications out
-	higher    bool // a mark replaces a higher one
-	awake     bool // a worker puts, however long it slept
+	hidden    bool // the mark of a page does not include hidden notifications
+	higher    bool // a mark replaces a higher mark
+	awake     bool // a worker puts even if it slept for long
 }
 
 type unreadWorld struct {
 	acts         []act
-	room         int // as in actsWorld
+	room         int // the number of entries that the acts share
 	lists, hides int8
-	skew         [2]int8 // of the workers
-	ticks        int8    // that pass
-	bothBits     bool    // random bits in either order
+	skew         [2]int8 // skew of each worker's clock
+	ticks        int8    // number of ticks
+	bothBits     bool    // the random bits may have either order
 	left         unreadLeft
 
-	// Rules of the product that this world can do without.
+	// aboveOwn is a rule of the product that this world does not need.
 	aboveOwn bool // a place is above the other places of its notification
 
-	// These are promises that do not hold, and the changes that break them or make them hold.
+	// The fields below are promises that do not hold, and changes that break a promise or make it hold.
 	atMostNow  bool // a page marks at most the time of the process that lists
-	reader     int8 // the skew of that process
+	reader     int8 // the skew of the clock of that process
 	sawBefore  bool // only an act that was put between a page and its mark may be dark
-	givenAgain bool // an act that was taken back before the page and given again may not be dark
-	onTop      bool // nor an act on the topmost notification of the page, read after it
+	givenAgain bool // an act that was taken back before the page, and given again, may not be dark
+	onTop      bool // an act that was read after the page, on the page's topmost notification, may not be dark
 	once       bool // a user gets one place on a target
 	falls      bool // a place falls only by a take-back
-	excused    bool // a full list in which nothing holds may be lit by nothing
+	excused    bool // a full list in which nothing holds need not have an act to be lit
 }
 
 type unreadWorker struct {
@@ -75,12 +75,12 @@ type unreadWorker struct {
 	place            int16
 }
 
-// token is the result of a page: the highest place that it looked at. The rest is for the checks.
+// token is the result of a page: the highest place that the page saw. The fields after to are for the checks.
 type token struct {
 	on            bool
 	to            int16
-	saw, had      uint8 // the acts that it saw, and the acts that had been put
-	top, revision int8  // the topmost notification that it saw, 1 or 2, and its revision
+	saw, had      uint8 // the acts that the page saw, and the acts that had been put
+	top, revision int8  // the topmost notification that the page saw, 1 or 2, and its revision
 	at            int8
 }
 
@@ -89,7 +89,7 @@ type unreadState struct {
 	is, old  [2]notice
 	lag      [2]bool
 	revision [2]int8
-	waiting  uint8 // messages
+	waiting  uint8 // messages that wait
 	workers  [2]unreadWorker
 	devices  [2]token
 	mark     int16
@@ -97,12 +97,12 @@ type unreadState struct {
 	lists    int8
 	hides    int8
 
-	// For the checks.
-	covered, dark uint8   // acts: seen by a marked page, and the acts that may be dark
-	put           uint8   // acts
-	readAt        [5]int8 // when the worker of an act read
-	readRevision  [5]int8 // and which revision, for onTop
-	placed        uint8   // users with a place, four for each notification
+	// The checks use the fields below.
+	covered, dark uint8   // the acts that a marked page saw, and the acts that may be dark
+	put           uint8   // acts that were put
+	readAt        [5]int8 // the time at which the worker of an act read
+	readRevision  [5]int8 // the revision that the worker of an act read, for onTop
+	placed        uint8   // users with a place, four bits for each notification
 }
 
 func (w unreadWorld) world() explored[unreadState] {
@@ -131,14 +131,14 @@ func (w unreadWorld) broken(s unreadState) string {
 	return ""
 }
 
-// Histories of acts on two notifications, 0 and 1.
+// These functions return histories of acts on two notifications, 0 and 1.
 func actsOnTwo() []act   { return []act{{0, 'a', 1, 1}, {1, 'b', 2, 1}} }
 func actsOfThree() []act { return []act{{0, 'a', 1, 1}, {0, 'b', 2, 1}, {1, 'c', 3, 1}} }
 func actsOnOne() []act   { return []act{{0, 'a', 1, 1}, {0, 'b', 2, 1}, {0, 'c', 3, 1}} }
 func takenBack() []act   { return []act{{0, 'a', 1, 1}, {0, 'b', 2, 1}, {0, 'b', 3, 0}} }
 func givenAgain() []act  { return []act{{0, 'a', 1, 1}, {0, 'a', 2, 0}, {0, 'a', 3, 1}} }
 
-// clocksRight and clocksApart are worlds of one page.
+// clocksRight and clocksApart return worlds of one page.
 func clocksRight() unreadWorld { return unreadWorld{room: schema.NoticeActs, ticks: 2, lists: 1} }
 
 func clocksApart() unreadWorld {
@@ -147,14 +147,14 @@ func clocksApart() unreadWorld {
 	return w
 }
 
-// with changes a world.
+// with returns the explored world w with the acts and the change.
 func (w unreadWorld) with(acts []act, change func(*unreadWorld)) explored[unreadState] {
 	w.acts = acts
 	change(&w)
 	return w.world()
 }
 
-// unreadRules leave each rule out.
+// unreadRules returns a run without each rule.
 func unreadRules() []run[unreadState] {
 	right, apart := clocksRight(), clocksApart()
 	return []run[unreadState]{
@@ -167,8 +167,8 @@ func unreadRules() []run[unreadState] {
 	}
 }
 
-// unreadPromises go beyond the promises of the mark, with the worlds in which they fail and the worlds in
-// which they hold.
+// unreadPromises returns runs of promises that go beyond the promises of the mark: runs in which a
+// promise fails, and runs in which it holds.
 func unreadPromises() []run[unreadState] {
 	right, apart := clocksRight(), clocksApart()
 	unseen := []act{{0, 'a', 1, 1}, {0, 'a', 2, 0}, {1, 'b', 3, 1}, {0, 'a', 4, 1}}
@@ -188,7 +188,7 @@ func unreadPromises() []run[unreadState] {
 	}
 }
 
-// unreadProtocol has all rules.
+// unreadProtocol returns the runs with all rules.
 func unreadProtocol() []run[unreadState] {
 	right, apart := clocksRight(), clocksApart()
 	all := []run[unreadState]{

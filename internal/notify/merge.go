@@ -7,21 +7,21 @@ import (
 	"fanfare/internal/schema"
 )
 
-// Rules decide about actions that take effect.
+// Rules decide about actions that begin to hold.
 type Rules struct {
-	// LeftOut reports whether the notification leaves out an action that takes effect.
+	// LeftOut reports whether the notification leaves out an action that begins to hold.
 	LeftOut func(schema.Act) bool
-	// Place returns a new place that is higher than above, which is "" if there is no earlier place.
+	// Place returns a new place above the place above, which is "" if there is no earlier place.
 	Place func(above string) string
 }
 
-// Merge returns n with actions in it. It keeps the newest action of each user, or of each comment
-// and mention, and of these the newest ones. Except for places, the result depends neither on the
-// order of the actions, nor on repetitions, nor on the number of calls (I13).
+// Merge returns n with actions in it. It finds the newest action of each user, or of each comment
+// and mention, and keeps the newest of these actions. Except for places, the result depends neither
+// on the order of the actions, nor on repetitions, nor on the number of calls (I13).
 //
 //   - A take-back stays as an action that does not hold, so an older message of the same action
-//     finds it. Take-backs push out older actions as any other action does: a rule that kept only
-//     holding actions would depend on the order.
+//     finds the take-back. Take-backs push out older actions as any other action does: a rule that
+//     kept only holding actions would depend on the order.
 //   - An action gets a place when it first holds, and keeps the place whatever its state becomes:
 //     a like that was taken back and given again is no news (I14).
 func Merge(n schema.Notice, acts []schema.Act, rules Rules) schema.Notice {
@@ -52,7 +52,7 @@ func Merge(n schema.Notice, acts []schema.Act, rules Rules) schema.Notice {
 	return merged
 }
 
-// add makes one action replace an older one with the same key.
+// add replaces an older action by act if both have the same key.
 func add(n *schema.Notice, act schema.Act, leftOut func(schema.Act) bool) {
 	act.Place = ""
 	i := slices.IndexFunc(n.Acts, func(a schema.Act) bool { return a.Key(n.Kind) == act.Key(n.Kind) })

@@ -15,7 +15,7 @@ import (
 	"fanfare/internal/schema"
 )
 
-// places returns rules that give places in ascending order and leave no action out.
+// places returns rules that give ascending places and leave no action out.
 func places() notify.Rules {
 	given := 0
 	return notify.Rules{
@@ -27,8 +27,8 @@ func places() notify.Rules {
 	}
 }
 
-// drawActs draws the actions of a kind, as messages bring them. A version belongs to one action, and a comment
-// or a mention exists, or is gone later.
+// drawActs draws the actions of a kind, as messages carry them. A version belongs to one action. A comment or
+// a mention may be deleted later.
 func drawActs(t *rapid.T, kind schema.NoticeKind) []schema.Act {
 	states := []string{"", "like", "love"}
 	if kind != schema.NoticeLike {
@@ -48,8 +48,8 @@ func drawActs(t *rapid.T, kind schema.NoticeKind) []schema.Act {
 	return acts
 }
 
-// newest is the model: it takes all actions at once, keeps the newest action of each key, and of these the
-// five newest.
+// newest is the model: it takes all actions at once, keeps the newest action of each key, and returns the
+// five newest of the kept actions.
 func newest(kind schema.NoticeKind, acts []schema.Act) []schema.Act {
 	last := map[string]schema.Act{}
 	for _, act := range acts {
@@ -94,8 +94,8 @@ func TestMergeIsTheNewestActionsInWhateverOrderTheyCome(t *testing.T) {
 	})
 }
 
-// check compares a notification with its former state: an action gets a place once, when it begins to hold,
-// and keeps the place.
+// check compares a notification with its previous state. An action gets a place once, when it begins to
+// hold, and keeps the place.
 func check(t *rapid.T, before, n schema.Notice) {
 	given := map[string]bool{}
 	for _, act := range n.Acts {

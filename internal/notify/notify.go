@@ -1,14 +1,14 @@
-// Package notify keeps the notifications of users: who acted lately on their posts, who mentions and
-// who follows them (docs/decisions/0049). It reads events that are sent in any case. A notification
-// holds the newest actions and no number: readers see a stored count, so this package counts
-// nothing.
+// Package notify keeps the notifications of users: who acted lately on their posts, who mentioned
+// them, and who follows them (docs/decisions/0049). The package reads events that are sent in any
+// case. A notification has the newest actions and no number: readers see a stored count, so this
+// package counts nothing.
 //
 // # How
 //
 // A window collects the events about one notification for a moment. Then a worker reads the
-// notification, its user's mark and its post, and merges the actions by their versions (merge.go). It
-// writes the notification on the condition that nobody has written it since the read, and acks the
-// events.
+// notification, its user's mark and its post, and merges the actions by their versions (merge.go).
+// The worker writes the notification on the condition that nobody has written the notification since
+// the read. Then the worker acks the events.
 //
 // # It must never
 //
@@ -17,11 +17,11 @@
 //     longestStep after the read: the purge of a deleted post would miss the notification.
 //   - Trust an event that a comment exists, or is deleted: only the table shows that.
 //   - Drop an action that was taken back before five newer actions push it out.
-//   - Give an action another place than its first one, nor a place at or below the user's mark.
+//   - Give an action another place than its first place, nor a place at or below the user's mark.
 //
-// It keeps I13 (a notification is true), I14 (unread), I5 (an event is acked when its effect is
-// durable), I6 and I9: it holds at most MaxMessages events and has at most Workers requests in
-// flight.
+// The package keeps I13 (a notification is true), I14 (unread), I5 (an event is acked when its
+// effect is durable), I6 and I9: it holds at most MaxMessages events and has at most Workers
+// requests in flight.
 package notify
 
 import (
@@ -46,19 +46,19 @@ const MaxMessages = 5000
 
 const (
 	// fullWindow is the number of messages at which a window ends before its time. It is also the
-	// most messages that a user's refused writes may hold: further messages are redelivered later, so
-	// that no other user waits.
+	// maximum number of messages that the refused writes of a user may hold: further messages are
+	// redelivered later, so that no other user waits.
 	fullWindow = 500
 	// longestWindow bounds the windows of a user whose writes the table refuses.
 	longestWindow = time.Minute
-	// longestStep is the longest time from a read to the write that depends on it.
+	// longestStep is the maximum time from a read to the write that depends on it.
 	longestStep = time.Minute
-	// unlistedTTL is how long an unlisted notification stays: its actions refuse older
+	// unlistedTTL is the time for which an unlisted notification stays: its actions have to refuse older
 	// messages, which are up to messages.MaxAge old.
 	unlistedTTL = messages.MaxAge + 3*24*time.Hour
 )
 
-// MinTTL is the least value of Config.TTL: the actions of a notification refuse older messages.
+// MinTTL is the minimum value of Config.TTL: the actions of a notification have to refuse older messages.
 const MinTTL = unlistedTTL + 24*time.Hour
 
 // Config holds the parts and settings of a Notifier. Store, Broker and IDs are required, all other
@@ -70,41 +70,41 @@ type Config struct {
 		queue.DeadLetters
 	}
 	IDs *id.Generator
-	// Now is the clock of places, ages and expiries; time.Now if nil. Windows are timed by package time.
+	// Now is the clock of places, ages and expiries; time.Now if nil. Package time measures windows.
 	Now func() time.Time
 	// Clock, if not nil, reports when Now is too uncertain to decide by age, or to give a
 	// place.
 	Clock *clock.Clock
-	// Window is the time for which a notification collects events, from the first one; 2 s if 0.
+	// Window is the time for which a notification collects events, from the first event on; 2 s if 0.
 	Window time.Duration
-	// TTL is how long a notification is kept after its last change; 90 days if 0.
+	// TTL is the time for which a notification is kept after its last change; 90 days if 0.
 	TTL time.Duration
 	// MaxMessages bounds the unanswered messages.
 	MaxMessages int
-	// Workers bounds the windows that are written at the same time; 16 if 0.
+	// Workers bounds the number of windows that are written at the same time; 16 if 0.
 	Workers int
-	// Grace is the time that windows have after the stop. Then their messages are
-	// returned to the queue.
+	// Grace is the maximum time for which windows may run after the stop. Then their messages
+	// are returned to the queue.
 	Grace time.Duration
 	Log   *zap.Logger
-	// Observe, if not nil, is called with each window that ended. Several goroutines call it, and it must
-	// return quickly. Held is called with each change of the number of unanswered messages.
+	// Observe, if not nil, is called with each window that ended. The calls may be concurrent, and
+	// Observe must return quickly. Held is called with each change of the number of unanswered messages.
 	Observe func(Outcome)
 	Held    func(change int)
 	// Events, if not nil, sends Notified for each action that has a place, before the messages are
-	// acked. While it fails, they are redelivered.
+	// acked. While Events fails, the messages are redelivered.
 	Events func(ctx context.Context, events ...messages.Event) error
-	// Taken, if not nil, is called with the id of each received message, and Answered with the end
-	// of each receive. Both are called as Observe is.
+	// Taken, if not nil, is called with the id of each received message, and Answered with the
+	// result of each receive. Taken and Answered have to obey the rules of Observe.
 	Taken    func(id string)
 	Answered func(queue.Answered)
 }
 
-// Result is the way in which a window ended.
+// Result is how a window ended.
 type Result string
 
-// The results. Hidden means that the notification's post is gone. Again means that at least some of
-// the events are redelivered.
+// The results. ResultHidden means that the notification's post is gone. ResultAgain means that at
+// least some of the events are redelivered.
 const (
 	ResultWritten   Result = "written"
 	ResultUnchanged Result = "unchanged"
@@ -112,7 +112,7 @@ const (
 	ResultAgain     Result = "again"
 )
 
-// Outcome is the end of one window.
+// Outcome describes one window that ended.
 type Outcome struct {
 	Kind     schema.NoticeKind
 	Result   Result
@@ -159,9 +159,9 @@ func New(cfg Config) *Notifier {
 	return &Notifier{cfg}
 }
 
-// Run writes notifications until ctx ends, then stops in two phases as queue.Session does: it ends
-// all windows and waits for them, Grace at most. It returns when all its goroutines have ended. Its
-// error is nil after a stop.
+// Run writes notifications until ctx ends. Then it stops in two phases as queue.Session does: it
+// ends all windows, and waits for them for at most Grace. Run returns when all its goroutines have
+// ended. Its error is nil after a stop.
 func (n *Notifier) Run(ctx context.Context) error {
 	session := queue.Session{Subscriber: n.cfg.Broker, Topic: queue.TopicNotices, Grace: n.cfg.Grace}
 	return session.Run(ctx, func(working context.Context, in <-chan *message.Message) {
@@ -171,7 +171,7 @@ func (n *Notifier) Run(ctx context.Context) error {
 			workers.Go(func() { c.work(working) })
 		}
 		c.collect(ctx, in)
-		<-c.stop() // once working ends, so do all requests and all windows
+		<-c.stop() // once working ends, all requests and all windows end
 		close(c.ready)
 		workers.Wait()
 	})

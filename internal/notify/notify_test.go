@@ -20,7 +20,7 @@ import (
 	"fanfare/messages"
 )
 
-// The prices of docs/ACCESS_PATTERNS.md.
+// TestUnitsOfANotice checks the prices of docs/ACCESS_PATTERNS.md.
 func TestUnitsOfANotice(t *testing.T) {
 	play(t, func(w *world) {
 		w.run(func() {
@@ -104,7 +104,7 @@ func TestAnUnlistedNoticeOutlivesOlderMessages(t *testing.T) {
 func TestAPlaceIsAboveTheMark(t *testing.T) {
 	play(t, func(w *world) {
 		w.run(func() {
-			mark := id.Floor(time.Now().Add(4 * time.Minute)) // by another process, whose clock is ahead
+			mark := id.Floor(time.Now().Add(4 * time.Minute)) // the mark of another process, whose clock is ahead
 			w.put(schema.NoticeMarkItem("ann", mark))
 			w.like("bob", true)
 			w.settle()
@@ -126,7 +126,7 @@ func TestMutedAndBlockedUsersAreLeftOut(t *testing.T) {
 			w.send(&messages.Mentioned{UserID: "ann", ActorID: "dora", PostID: w.post}, &messages.Mentioned{UserID: "ann", ActorID: "bob", PostID: w.post})
 			w.settle()
 			assert.Empty(t, w.notice(schema.NoticeMention, w.post).Acts)
-			// In one window a like is taken back and given again, and its user is muted in between.
+			// In one window a like is taken back and given again. Its user is muted before that.
 			carl, _ := schema.Mute{User: "ann", Author: "carl", Since: time.Now()}.Items()
 			w.put(carl)
 			w.like("carl", false)
@@ -176,7 +176,7 @@ func TestACommentIsThereOrGoneByTheTable(t *testing.T) {
 			w.drop(comment.Item().Key)
 			w.settle()
 			assert.False(t, w.notice(schema.NoticeComment, w.post).Acts[0].Holds())
-			w.put(comment.Item()) // a stale belief
+			w.put(comment.Item()) // the table has a deleted comment again
 			w.send(made)
 			w.settle()
 			assert.False(t, w.notice(schema.NoticeComment, w.post).Acts[0].Holds(), "gone is final")
@@ -209,7 +209,8 @@ func TestTheNoticeOfAPostThatIsGoneGoes(t *testing.T) {
 	})
 }
 
-// I15: a notification expires with its post, listed or not, and no worker writes one after the end.
+// I15: a notification expires with its post, whether it is listed or not, and no worker writes the
+// notification after the end of the post.
 func TestTheNoticeOfAPostWithAnEndExpiresWithIt(t *testing.T) {
 	play(t, func(w *world) {
 		end := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
@@ -242,7 +243,7 @@ func TestTheNoticeOfAPostWithAnEndExpiresWithIt(t *testing.T) {
 	})
 }
 
-// Between a worker's read and its put, another worker writes, the mark rises, or the worker sleeps.
+// Between a worker's read and the worker's put, another worker writes, the mark rises, or the worker sleeps.
 func TestAPutMeetsWhatItRead(t *testing.T) {
 	play(t, func(w *world) {
 		w.run(func() {
@@ -250,7 +251,7 @@ func TestAPutMeetsWhatItRead(t *testing.T) {
 			w.settle()
 			mark := ""
 			w.beforePut = func(n int) error {
-				if n == 2 { // another worker is faster
+				if n == 2 { // another worker writes first
 					other := w.notice(schema.NoticeLike, w.post)
 					mark = w.newID()
 					other.Acts = append([]schema.Act{{Version: w.newID(), Place: mark, State: "like", User: "zoe"}}, other.Acts...)
@@ -329,7 +330,7 @@ func TestAHotRecipientHasLongerWindows(t *testing.T) {
 		}
 		w.run(func() {
 			w.like("bob", true)
-			pass(2*time.Minute - time.Second) // after 2, 6, 14, 30, 62 and 122 s
+			pass(2*time.Minute - time.Second) // writes happen after 2, 6, 14, 30, 62 and 122 s
 			assert.Equal(t, 5, w.puts)
 			assert.Equal(t, 1, w.receives, "no message is left for that")
 			w.send(&messages.Followed{FollowerID: "bob", AuthorID: "zoe", From: id.Min, MarkVersion: w.newID()})
@@ -337,7 +338,7 @@ func TestAHotRecipientHasLongerWindows(t *testing.T) {
 			open.Store(true)
 			w.settle()
 			assert.Equal(t, []string{"bob"}, w.likers())
-			for i := range 5 { // each write that is taken halves the window
+			for i := range 5 { // each accepted write halves the window
 				w.like(fmt.Sprint("fan", i), true)
 				w.settle()
 			}
@@ -350,7 +351,7 @@ func TestAHotRecipientHasLongerWindows(t *testing.T) {
 	})
 }
 
-// A write that the throttle did not send counts as refused: its window collects once more.
+// A write that the throttle did not send counts as refused: its window collects again.
 func TestAWriteThatWasNotSentWaitsInItsWindow(t *testing.T) {
 	play(t, func(w *world) {
 		w.beforePut = func(n int) error {
@@ -368,7 +369,7 @@ func TestAWriteThatWasNotSentWaitsInItsWindow(t *testing.T) {
 	})
 }
 
-// Refused writes of one user hold 500 messages at most, even if they belong to many posts.
+// The refused writes of one user hold 500 messages at most, even if the messages are about many posts.
 func TestRefusedWritesOfOneUserHoldFewMessages(t *testing.T) {
 	play(t, func(w *world) {
 		w.cfg.MaxMessages = 2000

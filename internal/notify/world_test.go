@@ -31,20 +31,21 @@ type world struct {
 
 	t     *testing.T
 	ids   *id.Generator
-	post  string // ann's
+	post  string // a post of ann
 	clock *clock.Clock
-	skew  time.Duration // of the notifier's clock
+	skew  time.Duration // the error of the notifier's clock
 	cfg   notify.Config
 
-	// seen guards the fields below, which several workers fill. The test reads them while all workers wait.
+	// seen guards the fields below, which several workers write. The test reads the fields while all
+	// workers wait.
 	seen sync.Mutex
-	// beforePut, if set, is called with its number before each put. Its error fails the put, and errLost fails
-	// it after its effect.
+	// beforePut, if set, is called with the number of the put before each put. Its error makes the put fail.
+	// After errLost, the put fails but has its effect.
 	beforePut func(n int) error
 	// slowRead, if set, is called after each batch of reads.
 	slowRead    func()
 	puts        int
-	read, wrote float64 // units
+	read, wrote float64 // the units of reads and writes
 	out         []notify.Outcome
 	notified    []*messages.Notified
 	unsent      error
@@ -102,7 +103,7 @@ func (w *world) run(f func()) {
 	require.NoError(w.t, <-ended)
 }
 
-// pass lets virtual time pass, until everybody waits again.
+// pass lets virtual time pass, until all goroutines wait again.
 func pass(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
@@ -208,7 +209,7 @@ func (w *world) like(user string, liked bool) *messages.LikeCounted {
 	return e
 }
 
-// counted is the event about a like of a post by "ann", or about the end of such a like.
+// counted returns the event about a like of a post by "ann", or about the end of such a like.
 func counted(version, post, user string, liked bool) *messages.LikeCounted {
 	e := &messages.LikeCounted{Header: messages.Header{EventID: version, Time: time.Now()}, PostID: post, AuthorID: "ann", UserID: user, Liked: liked}
 	if liked {
@@ -290,7 +291,7 @@ func (w *world) receive() (*queued, <-chan struct{}, time.Duration) {
 		if wait <= 0 {
 			m.receives++
 			w.receives++
-			m.visible = time.Now().Add(30 * 24 * time.Hour) // held, not lost
+			m.visible = time.Now().Add(30 * 24 * time.Hour) // the message is held until its answer
 			return m, nil, 0
 		}
 		next = min(next, wait)
@@ -318,7 +319,7 @@ func (w *world) Redrive(context.Context, string, []string, func(queue.DeadLetter
 // DropDead implements queue.DeadLetters.
 func (w *world) DropDead(context.Context, string, []string) (int, error) { return 0, nil }
 
-// results are the results of the windows so far.
+// results returns the results of the windows so far.
 func (w *world) results() string {
 	var names []string
 	for _, o := range w.out {

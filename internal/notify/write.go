@@ -16,10 +16,10 @@ import (
 
 const (
 	// mostReads bounds the reads of a window whose notification other processes write at the same time. Each
-	// process writes a notification once for each window, so hardly as many writes meet.
+	// process writes a notification once for each window, so there are hardly more conflicts than processes.
 	mostReads = 20
-	// settled is the age of an event from which its comment, or the deletion of its comment, is
-	// certainly made or never will be.
+	// settled is the age of an event from which the transaction of its comment, or of the
+	// comment's deletion, is complete or will never happen.
 	settled = messages.MaxAhead + 2*time.Minute
 )
 
@@ -29,25 +29,25 @@ type writer struct {
 	w   *window
 }
 
-// stored is the part of the table that a window depends on, as of the time of its read.
+// stored is the part of the table that a window depends on, at the time of the read.
 type stored struct {
 	at     time.Time
 	notice schema.Notice
 	mark   string
 	// unknown means that the recipient of a follow or a mention has no profile. after is an id above
-	// all ids of the recipient's former lives. The author of a living post needs no look.
+	// all ids of the recipient's former lives. For the author of a living post, no profile is read.
 	unknown bool
 	after   string
-	// post is the target, nil if there is none or it is deleted. ended means that its end
-	// has come.
+	// post is the target, nil if the target is absent or deleted. ended means that the post has ended.
 	post  *schema.PostRef
 	ended bool
-	// comments are the comments that the window's actions are about.
+	// comments has the stored comments among the comments of the window's actions.
 	comments map[string]bool
 }
 
-// write merges the actions of a window into their notification and sends its events. The
-// messages are answered afterwards: by the error of their action, or else by err.
+// write merges the actions of a window into their notification, and sends the notification's
+// events. The messages are answered afterwards, with the error of their action, or else with
+// err.
 func (wr *writer) write(ctx context.Context) (result Result, err error) {
 	for range mostReads {
 		now, err := wr.read(ctx)
@@ -71,11 +71,11 @@ func (wr *writer) write(ctx context.Context) (result Result, err error) {
 	return "", &queue.Later{After: -1, Reason: "other processes write the same notification"}
 }
 
-// errSlept means that the reads of a window are too old to base a write on them.
+// errSlept means that the reads of a window are too old for a write that depends on them.
 var errSlept = errors.New("the worker stood still")
 
-// read reads consistently. The mark is in the partition of the notification, so both are
-// of the same time (I14).
+// read reads everything consistently. The mark is in the partition of the notification, so the
+// mark and the notification are from the same time (I14).
 func (wr *writer) read(ctx context.Context) (stored, error) {
 	about := wr.w.about
 	now := stored{at: wr.cfg.Now(), notice: schema.Notice{User: about.user, Kind: about.kind, Target: about.target}, comments: map[string]bool{}}
@@ -123,7 +123,7 @@ func (wr *writer) read(ctx context.Context) (stored, error) {
 	return now, nil
 }
 
-// merge writes the notification with the actions in it, if they change it.
+// merge merges the actions into the notification, and writes the notification if it changes.
 func (wr *writer) merge(ctx context.Context, now stored) (Result, error) {
 	acts := wr.confirmed(now)
 	leftOut, err := wr.unwanted(ctx, now, acts)
@@ -133,8 +133,9 @@ func (wr *writer) merge(ctx context.Context, now stored) (Result, error) {
 	merged := Merge(now.notice, acts, Rules{
 		LeftOut: leftOut,
 		Place: func(above string) (place string) {
-			// The place is by the clock, but above the mark (I14) and the item's places. The random
-			// bits of the generator keep the places of two notifications apart (I7).
+			// The place is the time of the clock, but above the mark (I14) and above the item's
+			// places. The random bits of the generator give two notifications different places
+			// (I7).
 			var made string
 			if made, err = wr.cfg.IDs.After(max(above, now.mark, now.after)); err != nil {
 				return above
@@ -156,8 +157,8 @@ func (wr *writer) merge(ctx context.Context, now stored) (Result, error) {
 }
 
 // confirmed returns the actions that the table confirms. Only the table shows whether a comment
-// exists: an event from before its transaction waits, and is dropped if the transaction never
-// happened.
+// exists: an event that arrives before the comment's transaction waits, and is dropped if the
+// transaction never commits.
 func (wr *writer) confirmed(now stored) (acts []schema.Act) {
 	for _, a := range wr.w.actions {
 		a.err, a.done = nil, false
@@ -174,9 +175,9 @@ func (wr *writer) confirmed(now stored) (acts []schema.Act) {
 	return acts
 }
 
-// unwanted returns the rule that leaves out actions that begin to hold: actions of muted users,
-// mentions over a block, and all actions for a recipient without a profile. While the clock is in
-// doubt, such an action waits, since its place would be wrong.
+// unwanted returns the rule that leaves out some actions that begin to hold: the actions of muted
+// users, mentions over a block, and all actions for a recipient without a profile. While the
+// clock is in doubt, each action that begins to hold waits, since its place would be wrong.
 func (wr *writer) unwanted(ctx context.Context, now stored, acts []schema.Act) (leftOut func(schema.Act) bool, err error) {
 	n := now.notice
 	begin := map[string]bool{} // the users of the actions that begin to hold
@@ -230,7 +231,7 @@ func (wr *writer) put(ctx context.Context, was stored, n schema.Notice) error {
 	if left < 0 {
 		return errSlept
 	}
-	// The write may wait for its units, and must not land after the purge of the post.
+	// The write may wait for its units, and must not take effect after the purge of the post.
 	ctx, cancel := context.WithTimeoutCause(ctx, left, errSlept)
 	defer cancel()
 	_, err := wr.cfg.Store.Put(ctx, table.PutInput{Item: n.Item(), If: unchanged})
@@ -251,7 +252,7 @@ func (wr *writer) expiry(was stored, n schema.Notice) time.Time {
 	if n.Place() == "" {
 		ttl = from.Add(unlistedTTL)
 	}
-	if was.post != nil { // I15
+	if was.post != nil { // I15: a notification expires with its post
 		return was.post.Until(ttl)
 	}
 	return ttl
@@ -269,10 +270,10 @@ func (wr *writer) remove(ctx context.Context, n schema.Notice) error {
 	return nil
 }
 
-// tell sends Notified for the actions that got a place now. It also sends it for actions that were
-// found done: an earlier try may have ended before it sent the event (I6). The event's id is the
-// place, so a repetition has the same id. There is no event for an action that was replaced or pushed
-// out before its event was sent.
+// tell sends Notified for the actions that have just got a place. It also sends Notified for actions
+// that an earlier try has written: that try may have ended before it sent the event (I6). The event's
+// id is the place, so a repeated event has the same id. There is no event for an action that was
+// replaced or pushed out before its event was sent.
 func (wr *writer) tell(ctx context.Context, was, n schema.Notice) error {
 	if wr.cfg.Events == nil {
 		return nil

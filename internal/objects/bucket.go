@@ -23,11 +23,11 @@ import (
 // slowestUpload is the rate in bytes a second below which an upload counts as stuck.
 const slowestUpload = 256 << 10
 
-// maxDeleted is the number of times that Create repeats after somebody deleted the object that
-// was in its way.
+// maxDeleted is the maximum number of tries of Create if the object that has the name is
+// deleted each time before Create reads it.
 const maxDeleted = 3
 
-// Bucket is a store in a bucket of S3, below a prefix.
+// Bucket is a store in a bucket of S3. The names of its keys begin with a prefix.
 type Bucket struct {
 	client         *s3.Client
 	bucket, prefix string // prefix is empty or ends with a slash
@@ -43,9 +43,9 @@ func NewBucket(client *s3.Client, bucket, prefix string) *Bucket {
 	return &Bucket{client, bucket, prefix}
 }
 
-// ForEndpoint are the options of a client. An endpoint of its own, such as an emulator, has no
+// ForEndpoint sets the options of a client. A separate endpoint, such as an emulator, has no
 // host name for each bucket. S3 answers ConditionalRequestConflict while it decides between two
-// writers of one name.
+// writers of one name, so the client has to retry.
 func ForEndpoint(o *s3.Options) {
 	o.UsePathStyle = o.BaseEndpoint != nil
 	if o.Retryer != nil {
@@ -53,10 +53,10 @@ func ForEndpoint(o *s3.Options) {
 	}
 }
 
-// conflict is the code of a conditional write that met another write.
+// conflict is the error code for a conditional write that conflicts with another write.
 const conflict = "ConditionalRequestConflict"
 
-// Create implements Store. S3 compares the checksum with the content that arrived.
+// Create implements Store. S3 compares the checksum with the received content.
 func (b *Bucket) Create(ctx context.Context, name string, body Body) error {
 	if err := checkName(name); err != nil {
 		return err
@@ -136,8 +136,8 @@ func (b *Bucket) failed(ctx context.Context, call, name string, err error) error
 	return failed(ctx, kindOf(err), call, name, err)
 }
 
-// kindOf returns the kind of an error of the SDK. A call that S3 answered and refused is
-// refused again, except for the codes and the states that pass.
+// kindOf returns the kind of an error of the SDK. If S3 refused a call, S3 will refuse it
+// again, except for transient codes and statuses.
 func kindOf(err error) error {
 	api, ok := errors.AsType[smithy.APIError](err)
 	switch status := statusOf(err); {
@@ -159,7 +159,7 @@ func kindOf(err error) error {
 	return ErrRefused
 }
 
-// statusOf returns the status of an answer, 0 if there was none.
+// statusOf returns the HTTP status of an answer, 0 if there was no answer.
 func statusOf(err error) int {
 	if reply, ok := errors.AsType[*smithyhttp.ResponseError](err); ok {
 		return reply.HTTPStatusCode()

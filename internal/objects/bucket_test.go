@@ -25,7 +25,7 @@ func TestABucketKeepsTheContract(t *testing.T) {
 
 func x() objects.Body { return objects.Bytes([]byte("x")) }
 
-// only returns a fault that hits the first request of a method.
+// only returns a fault for the first request with a method.
 func only(method string, a *answer) func(*http.Request) *answer {
 	hit := false
 	return func(req *http.Request) *answer {
@@ -37,7 +37,8 @@ func only(method string, a *answer) func(*http.Request) *answer {
 	}
 }
 
-// The SDK repeats a request that may have had its effect, and then meets its own object.
+// The SDK repeats a request whose answer was lost. If the first request had its effect, the
+// repeated request finds the object of the first request.
 func TestACreationWhoseAnswerIsLostSucceeds(t *testing.T) {
 	for name, lost := range map[string]*answer{
 		"cut":           {err: syscall.ECONNRESET},
@@ -56,14 +57,14 @@ func TestACreationWhoseAnswerIsLostSucceeds(t *testing.T) {
 	}
 }
 
-// Two writers met. S3 wants the request again.
+// If two writers conflict, S3 asks the client to retry.
 func TestAConflictOfTwoWritersIsRepeated(t *testing.T) {
 	f := &fakeS3{before: only(http.MethodPut, reply(http.StatusConflict, "ConditionalRequestConflict"))}
 	require.NoError(t, f.bucket(t).Create(t.Context(), "a", x()))
 	assert.Equal(t, []string{"PUT", "PUT"}, f.calls)
 }
 
-// An object that was in the way is deleted before it is read: the creation begins again.
+// If the object with the name is deleted before Create reads it, Create begins again.
 func TestACreationAfterADeletion(t *testing.T) {
 	f := &fakeS3{}
 	b := f.bucket(t)
@@ -77,7 +78,7 @@ func TestACreationAfterADeletion(t *testing.T) {
 		return nil
 	}
 	require.NoError(t, b.Create(t.Context(), "a", x()))
-	f.before = func(req *http.Request) *answer { // and a store that contradicts itself
+	f.before = func(req *http.Request) *answer { // a store whose answers contradict each other
 		if req.Method == http.MethodPut {
 			return reply(http.StatusPreconditionFailed, "PreconditionFailed")
 		}
@@ -135,8 +136,8 @@ func TestTheKindsOfAnswers(t *testing.T) {
 	}
 }
 
-// A store that accepts requests and does not answer costs a call its four attempts, of three
-// seconds each. A larger body has more time.
+// If a store accepts requests and does not answer, a call makes four attempts of three seconds
+// each. A larger body gets more time.
 func TestASilentStoreIsAwayInBoundedTime(t *testing.T) {
 	f := &fakeS3{}
 	b := f.bucket(t)
@@ -157,7 +158,7 @@ func TestASilentStoreIsAwayInBoundedTime(t *testing.T) {
 	})
 }
 
-// A content that is cut is no shorter content.
+// A content that was cut must not look like a shorter content.
 func TestACutContentIsAway(t *testing.T) {
 	f := &fakeS3{}
 	b := f.bucket(t)

@@ -21,30 +21,31 @@ import (
 	"fanfare/internal/disk"
 )
 
-// draftsDir is the directory of the files that have no name of an object yet. It also shows
-// that the directory of the store is there: the mount point of a disk that is away has none.
+// draftsDir is the directory of the files that do not have the name of an object yet. It also
+// shows that the disk of the store is mounted: the mount point of an unmounted disk has no such
+// directory.
 const draftsDir = ".drafts"
 
-// draftKept is the age at which a draft is the remains of a process that died.
+// draftKept is the age from which a draft belongs to a process that died.
 const draftKept = 24 * time.Hour
 
 // errDamaged means that a body changed after its hash was computed.
 var errDamaged = errors.New("the content differs from its SHA-256")
 
-// Directory is a store in a directory. A file gets its name by a hard link, which is atomic
-// and fails if the name is taken, and it is on the disk before.
+// Directory is a store in a directory. A file is synced before it gets its name by a hard link.
+// The link is atomic, and fails if the name is taken.
 type Directory struct {
 	fs   vfs.FS
 	root string
 
 	mu    sync.Mutex
-	ready map[string]bool // directories that are on the disk with all their parents
+	ready map[string]bool // directories that are on the disk, with all their parents
 }
 
 var _ Store = (*Directory)(nil)
 
-// OpenDirectory opens the store in a directory, which must exist: a disk that is not mounted
-// must not look like an empty store.
+// OpenDirectory opens the store in a directory, which must exist: an unmounted disk must not
+// look like an empty store.
 func OpenDirectory(fs vfs.FS, root string) (*Directory, error) {
 	if info, err := fs.Stat(root); err != nil || !info.IsDir() {
 		return nil, fmt.Errorf("%w: %s is no directory: make it, or mount its disk", ErrRefused, root)
@@ -94,7 +95,7 @@ func (d *Directory) Create(ctx context.Context, name string, body Body) error {
 	return nil
 }
 
-// write writes a file that is on the disk when write returns.
+// write writes a file and syncs it.
 func (d *Directory) write(file string, body Body) error {
 	f, err := d.fs.Create(file, vfs.WriteCategoryUnspecified)
 	if err != nil {
@@ -112,7 +113,8 @@ func (d *Directory) write(file string, body Body) error {
 }
 
 // name gives a draft its name. The directory is synced even if the name is taken: the process
-// that took it may have died before its own sync, and the caller relies on the object now.
+// that took the name may have died before its own sync, and from now on the caller relies on
+// the object.
 func (d *Directory) name(draft, name string) error {
 	dir := path.Dir(name)
 	if err := d.makeDir(dir); err != nil {
@@ -125,8 +127,8 @@ func (d *Directory) name(draft, name string) error {
 	return errors.Join(err, d.sync(dir))
 }
 
-// makeDir makes a directory and puts it on the disk with its parents. A directory that is
-// there may have been made by a process that died before the sync.
+// makeDir makes a directory, and syncs the directory and its parents. Even an existing
+// directory is synced, because the process that made it may have died before its sync.
 func (d *Directory) makeDir(dir string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -200,15 +202,15 @@ type listing struct {
 }
 
 // walk yields the objects in a directory, which is "" or ends with a slash, and reports whether
-// the listing continues. In the order of bytes a directory comes after the names that begin with
-// its name and a byte below the slash, so walk holds it back until they were yielded.
+// the listing continues. In byte order, the objects of a directory "a/" come after names like
+// "a-b" and "a.b". So walk holds a directory back until it has yielded these names.
 func (l *listing) walk(dir string) bool {
 	names, err := l.fs.List(l.path(dir))
 	if err == nil {
 		err = context.Cause(l.ctx)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return true // its last object was deleted meanwhile
+		return true // the last object of the directory was deleted during the listing
 	}
 	if err != nil {
 		l.yield(Object{}, l.failed(l.ctx, "list", l.prefix, err))
@@ -216,7 +218,7 @@ func (l *listing) walk(dir string) bool {
 	}
 	names = slices.DeleteFunc(names, func(name string) bool { return strings.HasPrefix(name, ".") || !l.wanted(dir+name) })
 	slices.Sort(names)
-	var held []string // the last one is the first in order
+	var held []string // the last element is the first in order
 	release := func(before string) bool {
 		for len(held) > 0 && (before == "" || held[len(held)-1] < before) {
 			next := held[len(held)-1]
@@ -231,7 +233,7 @@ func (l *listing) walk(dir string) bool {
 		name = dir + name
 		info, err := l.fs.Stat(l.path(name))
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // it was deleted meanwhile
+			continue // the file was deleted during the listing
 		}
 		if !release(name) {
 			return false
@@ -249,7 +251,7 @@ func (l *listing) walk(dir string) bool {
 	return release("")
 }
 
-// wanted reports whether a file or a directory of that name may hold objects of the listing.
+// wanted reports whether the file or the directory with this name may have objects of the listing.
 func (l *listing) wanted(name string) bool {
 	below := name + "/"
 	return (strings.HasPrefix(name, l.prefix) || strings.HasPrefix(l.prefix, below)) &&
@@ -270,8 +272,8 @@ func (d *Directory) Delete(ctx context.Context, name string) error {
 	return nil
 }
 
-// kind returns the kind of an error of the file system. A full disk or a failed one is away:
-// the caller tries again.
+// kind returns the kind of an error of the file system. If the disk is full or fails, the kind
+// is ErrAway, so the caller retries.
 func (d *Directory) kind(err error) error {
 	for _, refused := range []error{fs.ErrPermission, syscall.EROFS, syscall.ENOTSUP, syscall.ENOTDIR, syscall.EISDIR} {
 		if errors.Is(err, refused) {
@@ -285,7 +287,7 @@ func (d *Directory) failed(ctx context.Context, call, name string, err error) er
 	return failed(ctx, d.kind(err), call, name, err)
 }
 
-// content is the content of an object while it is read. Its errors have their kind.
+// content is the content of an object during a read. Its errors have a kind.
 type content struct {
 	ctx context.Context //nolint:containedctx // the life of one read
 	io.ReadCloser

@@ -30,7 +30,7 @@ func openDirectory(t *testing.T, fs vfs.FS) *objects.Directory {
 	return d
 }
 
-// crashable returns a file system in memory that knows its unsynced parts, with the directory.
+// crashable returns a file system in memory that can lose its unsynced data, with the directory of a store.
 func crashable(t *testing.T) *vfs.MemFS {
 	t.Helper()
 	mem := vfs.NewCrashableMem()
@@ -60,8 +60,8 @@ func TestADirectoryKeepsTheContract(t *testing.T) {
 	})
 }
 
-// A power cut at any call of the file system leaves an object whole or absent, and a created one
-// whole. The second try of a process that died finds either.
+// A power cut at any call of the file system leaves an object whole or absent. An object whose
+// creation succeeded is whole. In both cases a second try of the creation succeeds.
 func TestAPowerCutLeavesObjectsWholeOrAbsent(t *testing.T) {
 	content := bytes.Repeat([]byte("content"), 1000)
 	cuts, absent := 0, 0
@@ -78,7 +78,7 @@ func TestAPowerCutLeavesObjectsWholeOrAbsent(t *testing.T) {
 			return nil
 		})
 		created := store.Create(t.Context(), "t/1/s/1", objects.Bytes(content)) == nil
-		if !created && random.IntN(2) == 0 { // another process tries again before the cut
+		if !created && random.IntN(2) == 0 { // another process tries before the power cut
 			created = openDirectory(t, mem).Create(t.Context(), "t/1/s/1", objects.Bytes(content)) == nil
 		}
 		after := mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: random.IntN(101), RNG: random})
@@ -98,8 +98,8 @@ func TestAPowerCutLeavesObjectsWholeOrAbsent(t *testing.T) {
 	assert.Greater(t, absent, 20)
 }
 
-// A process made the name and died before its sync. The process that finds the same object there
-// relies on it, so it syncs it.
+// A process made the name and died before its sync. Another process finds the object and relies
+// on it, so the other process syncs the directories.
 func TestAnObjectThatIsFoundIsOnTheDisk(t *testing.T) {
 	mem := crashable(t)
 	faulty := disktest.New(mem)
@@ -107,7 +107,7 @@ func TestAnObjectThatIsFoundIsOnTheDisk(t *testing.T) {
 	syncs := 0
 	faulty.Set(func(op, _ string, _ int) error {
 		if op == "sync" {
-			if syncs++; syncs > 1 { // the content is synced, its directories are not
+			if syncs++; syncs > 1 { // only the content is synced, its directories are not
 				return disktest.ErrLie
 			}
 		}
@@ -121,8 +121,8 @@ func TestAnObjectThatIsFoundIsOnTheDisk(t *testing.T) {
 	assert.Equal(t, "x", string(content))
 }
 
-// The mount point of a disk that is away looks like an empty directory, and must not look like an
-// empty store.
+// The mount point of an unmounted disk looks like an empty directory. The store must not look
+// like an empty store.
 func TestADiskThatIsNotMountedIsAway(t *testing.T) {
 	root := t.TempDir()
 	_, err := objects.OpenDirectory(vfs.Default, filepath.Join(root, "absent"))

@@ -20,7 +20,7 @@ import (
 	"fanfare/internal/objects/objectstest"
 )
 
-// fewKeys makes S3 list three keys a page.
+// fewKeys makes S3 list three keys in a page.
 func fewKeys(stack *middleware.Stack) error {
 	return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("fewKeys", func(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {
 		if list, ok := in.Parameters.(*s3.ListObjectsV2Input); ok {
@@ -30,8 +30,8 @@ func fewKeys(stack *middleware.Stack) error {
 	}), middleware.Before)
 }
 
-// keepsTheContract runs the suite on the S3 of an emulator, each test below a prefix of its own.
-// An emulator that is not there is a fault: a skipped test proves nothing.
+// keepsTheContract runs the suite on the S3 of an emulator. Each test has a prefix of its own. A
+// missing emulator is an error, because a skipped test proves nothing.
 func keepsTheContract(t *testing.T, variable string, options ...objectstest.Option) {
 	t.Helper()
 	endpoint := os.Getenv(variable)

@@ -25,7 +25,7 @@ import (
 	"fanfare/internal/objects"
 )
 
-// fakeS3 is S3 in memory, as an HTTP client: the four calls of a Bucket, with two names a page.
+// fakeS3 is S3 in memory, as an HTTP client. It has the four calls of a Bucket, and lists two names in a page.
 type fakeS3 struct {
 	mu      sync.Mutex
 	objects map[string][]byte
@@ -34,14 +34,14 @@ type fakeS3 struct {
 	before, after func(*http.Request) *answer
 }
 
-// answer is an answer of S3, or of something on the way to it. With err there is none.
+// answer is an answer of S3, or of a proxy before S3. If err is set and status is 0, there is no answer.
 type answer struct {
 	status int
 	body   []byte
 	err    error
 }
 
-// bucket returns a bucket of the fake, as Open makes it.
+// bucket returns a bucket of the fake, made in the same way as by Open.
 func (f *fakeS3) bucket(t *testing.T) *objects.Bucket {
 	t.Helper()
 	f.objects = map[string][]byte{}
@@ -144,7 +144,7 @@ func (f *fakeS3) list(req *http.Request) *answer {
 	return &answer{status: http.StatusOK, body: text}
 }
 
-// reply is an error of S3.
+// reply returns an error of S3.
 func reply(status int, code string) *answer {
 	return &answer{status: status, body: fmt.Appendf(nil, "<Error><Code>%s</Code><Message>m</Message></Error>", code)}
 }
@@ -154,7 +154,7 @@ func (a *answer) response() (*http.Response, error) {
 		return nil, a.err
 	}
 	res := &http.Response{StatusCode: a.status, Body: io.NopCloser(bytes.NewReader(a.body)), Header: http.Header{"Content-Type": {"application/xml"}}}
-	if a.err != nil { // it is cut in the middle
+	if a.err != nil { // the body is cut in the middle
 		res.Body = io.NopCloser(io.MultiReader(bytes.NewReader(a.body), iotest.ErrReader(a.err)))
 	}
 	return res, nil

@@ -16,7 +16,7 @@ import (
 
 // Location is the address of a store: s3://bucket/prefix or file:///directory.
 type Location struct {
-	// Bucket and Prefix are of S3. Prefix has no slash at its ends and may be empty.
+	// Bucket and Prefix are for S3. Prefix has no slash at its ends and may be empty.
 	Bucket, Prefix string
 	// Dir is the path of a directory, empty for S3.
 	Dir string
@@ -25,7 +25,7 @@ type Location struct {
 // bucketName matches the names of buckets.
 var bucketName = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`)
 
-// Parse reads an address.
+// Parse reads an address of a store.
 func Parse(text string) (Location, error) {
 	wrong := func(fault string) (Location, error) {
 		return Location{}, fmt.Errorf("%q %s: write s3://bucket/prefix or file:///directory", text, fault)
@@ -57,8 +57,8 @@ func Parse(text string) (Location, error) {
 	return wrong("has an unknown scheme")
 }
 
-// Open opens the store at an address. For S3 it takes region, endpoint and credentials where
-// every AWS tool takes them, and makes no call to S3.
+// Open opens the store at an address. For S3, region, endpoint and credentials come from the
+// same places as for every AWS tool. Open makes no call to S3.
 func (l Location) Open(ctx context.Context) (Store, error) {
 	if l.Dir != "" {
 		return OpenDirectory(vfs.Default, l.Dir)

@@ -1,9 +1,9 @@
 // Package objects is the port to a store of objects: a bucket of S3 or a directory. An object
-// gets its content once, under a name that had none, and never changes.
+// gets its content once, under a name that is not in use, and never changes.
 //
-// The port has four calls, and the one guarantee that the archive rests on: of all callers
-// that create one name, one succeeds. It must never know the content of an object, and never
-// overwrite one.
+// The port has four calls, and one guarantee on which the archive depends: of all callers that
+// create an object with the same name, one succeeds. The package must never know the content of
+// an object, and never overwrite an object.
 package objects
 
 import (
@@ -18,21 +18,22 @@ import (
 	"time"
 )
 
-// Store is a store of objects. Its calls may run at the same time. An error is one of
-// ErrNotThere, *ExistsError, ErrRefused and ErrAway, or the end of ctx, or names a fault of the
-// caller.
+// Store is a store of objects. Its calls may run at the same time. An error is ErrNotThere, an
+// *ExistsError, ErrRefused or ErrAway, or the cause of the end of ctx, or names a mistake of
+// the caller.
 type Store interface {
-	// Create stores an object under a name that has none. When it returns, the object
-	// survives a power cut. If the name has an object with the same content, Create succeeds:
-	// an earlier try of its own may have lost its answer. If the content is another, it
-	// returns an *ExistsError. After ErrAway the object may be there or not, or still arrive.
+	// Create stores an object under a name that no object has. When Create returns, the object
+	// survives a power cut. If an object with the name has the same content, Create succeeds,
+	// because an earlier try of the caller may have lost its answer. If the content differs,
+	// Create returns an *ExistsError. After ErrAway, the object may be stored or not, or may
+	// still be stored later.
 	Create(ctx context.Context, name string, body Body) error
-	// Get opens the content of an object. A cut in the middle is an ErrAway of Read.
+	// Get opens the content of an object. If the content is cut in the middle, Read returns ErrAway.
 	Get(ctx context.Context, name string) (io.ReadCloser, error)
-	// List yields the objects whose names begin with prefix and come after a name, in the
-	// order of the bytes of their names. Its first error ends it.
+	// List yields the objects whose names begin with prefix and come after the name after. The
+	// objects are in byte order of their names. The first error ends the list.
 	List(ctx context.Context, prefix, after string) iter.Seq2[Object, error]
-	// Delete removes an object, if it is there.
+	// Delete removes an object. It succeeds if there is no such object.
 	Delete(ctx context.Context, name string) error
 }
 
@@ -40,7 +41,7 @@ type Store interface {
 type Object struct {
 	Name string
 	Size int64
-	// At is the time of the store at which the object was created.
+	// At is the time at which the object was created, by the clock of the store.
 	At time.Time
 }
 
@@ -51,7 +52,7 @@ type Body struct {
 	SHA256 [sha256.Size]byte
 }
 
-// Bytes returns a body in memory.
+// Bytes returns a body with a content in memory.
 func Bytes(content []byte) Body {
 	return Body{bytes.NewReader(content), int64(len(content)), sha256.Sum256(content)}
 }
@@ -62,18 +63,17 @@ func (b Body) reader() *io.SectionReader { return io.NewSectionReader(b.From, 0,
 var (
 	// ErrNotThere means that no object has the name.
 	ErrNotThere = errors.New("there is no such object")
-	// ErrRefused means that the store answered and refuses this process: its rights, or a
-	// missing bucket. An operator has to mend that.
+	// ErrRefused means that the store answered and refuses this process because of its rights
+	// or because of a missing bucket. An operator has to repair that.
 	ErrRefused = errors.New("the store of objects refuses the call: check the address, the credentials and their rights")
-	// ErrAway means that the store did not answer, or cannot do the call at the moment. Time
-	// mends that.
+	// ErrAway means that the store did not answer, or cannot do the call at the moment. A retry may succeed.
 	ErrAway = errors.New("the store of objects is away")
 )
 
-// ExistsError refuses to create a name that has an object with another content.
+// ExistsError is the refusal to create an object whose name another object has, with another content.
 type ExistsError struct {
 	Name string
-	// SHA256 is the hash of the object that is there.
+	// SHA256 is the hash of the existing object.
 	SHA256 [sha256.Size]byte
 }
 
@@ -81,12 +81,12 @@ func (e *ExistsError) Error() string {
 	return fmt.Sprintf("object %s exists with another content, of SHA-256 %x", e.Name, e.SHA256)
 }
 
-// maxName leaves room for a prefix in the 1,024 bytes of a key of S3.
+// maxName is less than the 1,024 bytes of a key of S3, which also has the prefix.
 const maxName = 512
 
-// validName matches names that are keys of S3 and paths of files alike. No part of a name
-// begins with a dot, so no name leaves its directory. A name must not be the beginning of
-// another one up to a slash, because a directory has no such pair.
+// validName matches names that are valid as keys of S3 and as paths of files. No part of a name
+// begins with a dot, so no name leaves its directory. If "a/b" is a name, "a" must not be a
+// name, because a directory cannot have both.
 var validName = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,199}(/[A-Za-z0-9_-][A-Za-z0-9_.-]{0,199})*$`)
 
 func checkName(name string) error {
@@ -96,7 +96,7 @@ func checkName(name string) error {
 	return nil
 }
 
-// Read returns the content of an object of at most so many bytes.
+// Read returns the content of an object. It fails if the content has more than most bytes.
 func Read(ctx context.Context, store Store, name string, most int64) (content []byte, err error) {
 	body, err := store.Get(ctx, name)
 	if err != nil {
@@ -113,7 +113,7 @@ func Read(ctx context.Context, store Store, name string, most int64) (content []
 	return content, nil
 }
 
-// exists compares the object that is already there with the body of a Create.
+// exists compares the existing object with the body of a Create.
 func exists(ctx context.Context, store Store, name string, body Body) error {
 	there, err := store.Get(ctx, name)
 	if err != nil {
@@ -131,7 +131,7 @@ func exists(ctx context.Context, store Store, name string, body Body) error {
 	return found
 }
 
-// failed gives the error of a call its kind. The end of ctx is no failure of the store.
+// failed adds a kind to the error of a call. The end of ctx is not a failure of the store.
 func failed(ctx context.Context, kind error, call, name string, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return fmt.Errorf("%s %s: %w", call, name, cause)

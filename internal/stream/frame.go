@@ -1,10 +1,11 @@
 // Package stream carries the bytes of both stores' logs, in one order, to an archive or a
-// standby. Each prefix of the stream up to a safe point leaves both stores as a power cut
-// would. docs/decisions/0053-stream.md has the reasons and the rules S1 to S8.
+// standby. Each prefix of the stream up to a safe point leaves both stores in a state that a
+// power cut could also leave. docs/decisions/0053-stream.md has the reasons and the rules S1 to
+// S8.
 //
-// A Frame is the unit of the stream: in memory, in the spool, in an archive and on a
-// connection alike. The package knows neither Pebble's records (internal/follow parses
-// them) nor the receivers.
+// A Frame is the unit of the stream in memory, in the spool, in an archive and on a connection.
+// The package knows neither Pebble's records (internal/follow parses the records) nor the
+// receivers.
 package stream
 
 import (
@@ -15,33 +16,33 @@ import (
 	"io"
 )
 
-// Format is the format of frames that this version writes, and the newest format that it reads.
+// Format is the format of frames that this version writes. It is also the newest format that this version reads.
 const Format = 1
 
 // Kind is the kind of a frame.
 type Kind uint8
 
-// The kinds of frames. Begins, Bytes, Ends and Cut are about one log of one store; Safe and Seal are about
+// The kinds of frames. Begins, Bytes, Ends and Cut are about one log of one store. Safe and Seal are about
 // both stores.
 const (
 	// Begins starts a log. Its offset is 0.
 	Begins Kind = 1 + iota
-	// Bytes are bytes of the log from the offset on.
+	// Bytes are bytes of the log, beginning at the offset.
 	Bytes
 	// Ends ends a log. Its offset is the length of the log.
 	Ends
 	// Safe is a safe point: the stores have synced all bytes before its position.
 	Safe
-	// Cut ends a log after a crash: bytes from the offset on, which a receiver may have, never were.
+	// Cut ends a log after a crash: a receiver may have bytes from the offset on, and these bytes do not count.
 	Cut
-	// Seal ends the frames of a writer: nothing that it wrote later counts.
+	// Seal ends the frames of a writer: later frames of this writer do not count.
 	Seal
 )
 
 // Store names a store.
 type Store uint8
 
-// The stores. The frames of kind Safe and Seal have None.
+// The stores. Frames of kind Safe and Seal have the store None.
 const (
 	None Store = iota
 	Queue
@@ -52,11 +53,11 @@ const (
 type Frame struct {
 	Kind  Kind
 	Store Store
-	// Time is the time of the writer's clock, in milliseconds since 1970.
+	// Time is the writer's time, in milliseconds since 1970.
 	Time int64
-	// Log and Offset are the place in the logs of the store.
+	// Log and Offset are a place in the logs of the store.
 	Log, Offset uint64
-	// Data are at most MaxData bytes, and none in frames of kind Begins, Ends, Cut and Seal.
+	// Data are at most MaxData bytes. Frames of kind Begins, Ends, Cut and Seal have no data.
 	Data []byte
 }
 
@@ -75,9 +76,9 @@ var (
 	ErrUnknownKind = errors.New("the frame has a kind that this version does not know: use a newer fanfare")
 )
 
-// Append appends the frame in the form in which Reader reads it: length u32, crc32c u32, kind
-// u8, store u8, time i64, log u64, offset u64, data. Numbers are little-endian. The length
-// counts the bytes behind the checksum, and the checksum covers these bytes.
+// Append appends a frame to dst in the form that Reader reads: length u32, crc32c u32, kind u8,
+// store u8, time i64, log u64, offset u64, data. Numbers are little-endian. The length counts
+// the bytes after the checksum, and the checksum covers these bytes.
 func Append(dst []byte, f Frame) []byte {
 	begin := len(dst)
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(headLen+len(f.Data)))
@@ -91,7 +92,7 @@ func Append(dst []byte, f Frame) []byte {
 	return dst
 }
 
-// checksum returns the crc32c.
+// checksum returns the crc32c of b.
 func checksum(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
 
 // Len returns the length of the frame in the form of Append.
@@ -121,12 +122,12 @@ func (f Frame) check() error {
 // Reader reads frames.
 type Reader struct{ from io.Reader }
 
-// NewReader returns a Reader of the frames in from. It makes small reads, so from should be buffered.
+// NewReader returns a Reader of the frames in from. The Reader makes small reads, so from should be buffered.
 func NewReader(from io.Reader) *Reader { return &Reader{from} }
 
 // Next returns the next frame, whose Data belong to the caller. The error is io.EOF after the last frame,
-// io.ErrUnexpectedEOF if the input ends inside a frame, ErrDamaged or ErrUnknownKind for a
-// frame that cannot be used, or the input's own error. After an error the Reader is of no use.
+// io.ErrUnexpectedEOF if the input ends inside a frame, ErrDamaged or ErrUnknownKind for a frame that
+// cannot be used, or the input's own error. After an error the Reader must not be used again.
 func (r *Reader) Next() (Frame, error) {
 	var prefix [prefixLen]byte
 	if _, err := io.ReadFull(r.from, prefix[:]); err != nil {

@@ -52,7 +52,7 @@ func read(input io.Reader) (frames []stream.Frame, err error) {
 	}
 }
 
-// The spool, the archive and a standby of another version read what this version writes.
+// The spool, the archive and a standby of another version read the frames that this version writes.
 func TestFramesHaveTheFormOfTheGoldenFile(t *testing.T) {
 	const file = "testdata/frames1.hex"
 	if *update {
@@ -83,7 +83,8 @@ func TestFramesAreReadInWhateverPiecesTheyArrive(t *testing.T) {
 	assert.Len(t, encode(largest), largest.Len())
 }
 
-// A cut at any byte gives the whole frames before it, and an end that differs from a sound one.
+// If the input is cut at any byte, the reader returns the whole frames before the cut. The
+// error shows whether the cut is between two frames.
 func TestACutInsideAFrameIsNoEnd(t *testing.T) {
 	encoded := encode(each()...)
 	whole, ends := 0, map[int]int{0: 0}
@@ -107,7 +108,7 @@ func TestACutInsideAFrameIsNoEnd(t *testing.T) {
 	assert.ErrorIs(t, err, broken)
 }
 
-// Whichever bit flips, the frame with it is refused.
+// A frame with any flipped bit is refused.
 func TestAFlippedBitIsFound(t *testing.T) {
 	for _, f := range each() {
 		encoded := encode(f)
@@ -144,7 +145,7 @@ func TestFramesThatNoWriterMakesAreRefused(t *testing.T) {
 	}
 }
 
-// No input makes the reader panic or read ahead, and frames that it accepts have one form.
+// No input makes the reader panic or read too far, and each frame that the reader accepts has only one encoding.
 func FuzzReader(f *testing.F) {
 	f.Add(encode(each()...))
 	for _, frame := range each() {
@@ -181,7 +182,7 @@ func TestPlacesAndPositions(t *testing.T) {
 	assert.Equal(t, p.Table, p.Of(stream.Table))
 	for _, f := range each() {
 		got := p.After(f)
-		if f.Store == stream.None || f.Kind == stream.Cut { // the cut is of an earlier log
+		if f.Store == stream.None || f.Kind == stream.Cut { // the cut is in an earlier log
 			assert.Equal(t, p, got)
 			continue
 		}

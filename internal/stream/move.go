@@ -29,9 +29,10 @@ func (s *Stream) Run(ctx context.Context) {
 	}
 }
 
-// MayGo returns when all receivers have the frames of the log, or the spool has them, or
-// they were dropped (S4). The beginning of the next log counts: a start continues with a log that
-// it finds. MayGo waits for the store's own disk, never for a receiver.
+// MayGo returns when all receivers have the frames of the log, or the spool has these frames, or
+// they were dropped (S4). The frame that begins the next log is included, because a start of the
+// process continues with a log whose beginning the stream has. MayGo waits for the store's own
+// disk, never for a receiver.
 func (t Tap) MayGo(log uint64) {
 	s := t.stream
 	s.mu.Lock()
@@ -46,8 +47,8 @@ func (t Tap) MayGo(log uint64) {
 	s.move(upto)
 }
 
-// move moves the frames before a number from the ring to the spool, whose disk has them
-// then. If it cannot, the frames are dropped.
+// move moves the frames before the number upto from the ring to the spool. When move returns,
+// the frames are on the spool's disk. If the move fails, the frames are dropped.
 func (s *Stream) move(upto uint64) {
 	s.moving.Lock()
 	defer s.moving.Unlock()
@@ -91,7 +92,7 @@ func (s *Stream) settleTo(upto uint64) error {
 	}
 }
 
-// moveSome moves one batch. It reports whether there was one.
+// moveSome moves one batch of frames. It reports whether there was a batch to move.
 func (s *Stream) moveSome(upto uint64) (bool, error) {
 	s.mu.Lock()
 	first, begin, used := s.first, s.begin, s.spool.used()

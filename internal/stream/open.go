@@ -18,20 +18,20 @@ import (
 
 // Config is the configuration of a stream.
 type Config struct {
-	// FS is the operating system's file system if it is nil.
+	// FS is the file system; the operating system's file system if nil.
 	FS vfs.FS
 	// Dir is the directory of the spool. No other stream uses it.
 	Dir string
-	// Spool is the most that the spool takes of the disk, FANFARE_STREAM_SPOOL.
+	// Spool is the maximum size of the spool on the disk, FANFARE_STREAM_SPOOL.
 	Spool int64
 	Log   *zap.Logger
-	// Now is the clock of the frames' times, time.Now if it is nil.
+	// Now is the clock of the frames' times; time.Now if nil.
 	Now func() time.Time
 }
 
-// Open opens the stream, with the frames that the spool has. from is the position up to which the receiver that is
-// furthest behind has all. Before the caller opens the stores, it calls Receive for each receiver, because
-// the stream keeps nothing without one, and adds the logs of the stores from End on (S7).
+// Open opens the stream, with the frames that the spool has. from is the position of the slowest receiver, which
+// has all frames before from. Before the caller opens the stores, it calls Receive for each receiver, because the
+// stream keeps no frames without a receiver. Then it adds the logs of the stores from End on (S7).
 func Open(config Config, from Position) (*Stream, error) {
 	if config.FS == nil {
 		config.FS = vfs.Default
@@ -67,7 +67,7 @@ func Open(config Config, from Position) (*Stream, error) {
 	return s, s.spool.remove(s.spool.unused())
 }
 
-// Add adds a frame of a log that a former process wrote and that is synced.
+// Add adds a frame of a log that an earlier process wrote and synced.
 func (s *Stream) Add(f Frame) {
 	s.mu.Lock()
 	s.add(f)
@@ -79,7 +79,7 @@ func (s *Stream) Add(f Frame) {
 	}
 }
 
-// Close closes the spool. Its frames stay for the next process.
+// Close closes the spool. The spool keeps its frames for the next process.
 func (s *Stream) Close() error {
 	s.moving.Lock()
 	defer s.moving.Unlock()
@@ -112,7 +112,7 @@ func (p *spool) loadFile(file *spoolFile) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close() //nolint:errcheck // it was only read
+	defer f.Close() //nolint:errcheck // the file was only read
 	info, err := f.Stat()
 	if err != nil {
 		return err
@@ -133,7 +133,7 @@ func (p *spool) loadFile(file *spoolFile) error {
 		}
 		b.file, b.at = file, at+headerLen
 		if n := len(p.batches); n > 0 && p.batches[n-1].end != b.begin {
-			p.trim(p.next()) // frames were dropped in between
+			p.trim(p.next()) // frames between the two batches were dropped
 		}
 		b.first = p.next()
 		p.add(b)
@@ -142,7 +142,7 @@ func (p *spool) loadFile(file *spoolFile) error {
 	return nil
 }
 
-// next returns the number behind the last batch.
+// next returns the number after the last frame of the last batch.
 func (p *spool) next() uint64 {
 	if n := len(p.batches); n > 0 {
 		return p.batches[n-1].behind()
@@ -160,7 +160,7 @@ func (b batch) putHeader(dst []byte) {
 	binary.LittleEndian.PutUint32(dst[8:], checksum(dst[12:headerLen]))
 }
 
-// parseHeader returns the batch of a header. A header that is not sound was written in part.
+// parseHeader returns the batch of a header. A header that is not sound was written only in part.
 func parseHeader(header []byte) (b batch, sound bool, err error) {
 	format := binary.LittleEndian.Uint32(header[4:])
 	if string(header[:4]) != magic || binary.LittleEndian.Uint32(header[8:]) != checksum(header[12:]) {

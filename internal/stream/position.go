@@ -2,8 +2,8 @@ package stream
 
 import "encoding/binary"
 
-// Place is a place in the logs of one store: before it are all earlier logs, and the log
-// up to the offset. The zero Place is before the first log.
+// Place is a place in the logs of one store. All earlier logs, and the log up to the offset,
+// are before the place. The zero Place is before the first log.
 type Place struct{ Log, Offset uint64 }
 
 // Before reports whether p is an earlier place than other.
@@ -11,8 +11,8 @@ func (p Place) Before(other Place) bool {
 	return p.Log < other.Log || p.Log == other.Log && p.Offset < other.Offset
 }
 
-// Position is a place in each store (S2). The stream has no other number: after a power
-// cut the logs themselves show how far they go.
+// Position is a place in each store (S2). The stream has no other number that survives a
+// process: after a power cut the logs themselves show where they end.
 type Position struct{ Queue, Table Place }
 
 // Of returns the place in a store.
@@ -23,7 +23,7 @@ func (p Position) Of(store Store) Place {
 	return p.Table
 }
 
-// With returns the position with another place in a store.
+// With returns the position p with another place in a store.
 func (p Position) With(store Store, at Place) Position {
 	if store == Queue {
 		p.Queue = at
@@ -33,13 +33,13 @@ func (p Position) With(store Store, at Place) Position {
 	return p
 }
 
-// Covers reports whether everything before other is before p, too.
+// Covers reports whether everything that is before other is also before p.
 func (p Position) Covers(other Position) bool {
 	return !p.Queue.Before(other.Queue) && !p.Table.Before(other.Table)
 }
 
-// After returns the position behind a frame that follows p. A cut does not take it back: the bytes that
-// never were are before the next log all the same.
+// After returns the position after a frame that follows p. A cut does not lower the position: the bytes
+// that do not count are before the next log in any case.
 func (p Position) After(f Frame) Position {
 	if f.Store == None || f.End().Before(p.Of(f.Store)) {
 		return p
@@ -47,7 +47,7 @@ func (p Position) After(f Frame) Position {
 	return p.With(f.Store, f.End())
 }
 
-// End returns the place behind a frame of a log.
+// End returns the place after a frame of a log.
 func (f Frame) End() Place { return Place{f.Log, f.Offset + uint64(len(f.Data))} }
 
 const positionLen = 32
@@ -69,5 +69,5 @@ func SafeAt(p Position, time int64) Frame {
 	return Frame{Kind: Safe, Time: time, Data: appendPosition(nil, p)}
 }
 
-// Position returns the position of a safe point, a frame that Reader or SafeAt returned.
+// Position returns the position of a safe point. The frame comes from Reader or SafeAt.
 func (f Frame) Position() Position { return parsePosition(f.Data) }

@@ -7,21 +7,23 @@ import (
 	"go.uber.org/zap"
 )
 
-// Receiver gets the frames of a stream in order. Its methods are for one goroutine, but for Done.
+// Receiver gets the frames of a stream in order. One goroutine calls its methods; only Done may
+// be called by any goroutine.
 type Receiver struct {
 	stream *Stream
-	from   Position // the receiver has everything before it
+	from   Position // the receiver has everything before this position
 	next   uint64   // the number of the next frame
 	// The stream's mu guards the fields below.
-	done uint64 // frames before this number are the receiver's
+	done uint64 // the receiver has the frames before this number
 	gap  bool
 }
 
-// Mark is a place in the frames that Next returned.
+// Mark marks a place after frames that Next returned.
 type Mark uint64
 
-// Receive returns a receiver of the frames behind a position, which the caller has got already
-// in an earlier process. The receiver begins with ErrGap if the stream lacks a frame behind it.
+// Receive returns a receiver of the frames after a position. The caller has got everything
+// before the position in an earlier process. If the stream lacks a frame after the position,
+// Next returns ErrGap.
 func (s *Stream) Receive(from Position) *Receiver {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -31,8 +33,8 @@ func (s *Stream) Receive(from Position) *Receiver {
 	return r
 }
 
-// Next returns the next frames up to the safe point, at least one, and waits for them. It stops
-// before the frame that would be the first behind atMost bytes. Done takes the mark back.
+// Next waits for frames before the safe point, and returns the next frames: at least one, and
+// as many as fit into atMost bytes. Done takes the mark.
 func (r *Receiver) Next(ctx context.Context, atMost int) ([]Frame, Mark, error) {
 	for {
 		frames, changed, err := r.look(atMost)
@@ -51,15 +53,15 @@ func (r *Receiver) Next(ctx context.Context, atMost int) ([]Frame, Mark, error) 
 	}
 }
 
-// has reports whether the receiver had the frame before the stream was opened. Ends and cuts
-// at its position may be new.
+// has reports whether the receiver had the frame before the stream was opened. Frames of kind
+// Ends and Cut at the receiver's position may be new.
 func (r *Receiver) has(f Frame) bool {
 	at, end := r.from.Of(f.Store), f.End()
 	return end.Before(at) || end == at && (f.Kind == Begins || f.Kind == Bytes)
 }
 
-// look returns the next frames of the ring or of a batch of the spool. Without a frame it returns a
-// channel that is closed when there is one.
+// look returns the next frames of the ring or of a batch of the spool. If there is no frame, it
+// returns a channel that is closed when there may be one.
 func (r *Receiver) look(atMost int) ([]Frame, <-chan struct{}, error) {
 	s := r.stream
 	s.mu.Lock()
@@ -91,7 +93,7 @@ func looked() <-chan struct{} {
 	return c
 }
 
-// hand returns the first frames, at least one.
+// hand returns the first frames that fit into atMost bytes, at least one, and moves the receiver past them.
 func (r *Receiver) hand(frames []Frame, atMost int) []Frame {
 	n := 1
 	for size := frames[0].Len(); n < len(frames) && size+frames[n].Len() <= atMost; n++ {
@@ -101,7 +103,7 @@ func (r *Receiver) hand(frames []Frame, atMost int) []Frame {
 	return slices.Clone(frames[:n])
 }
 
-// Done forgets the frames before a mark: the receiver has them on a disk of its own.
+// Done reports that the receiver has the frames before a mark on a disk of its own.
 func (r *Receiver) Done(upto Mark) {
 	r.stream.mu.Lock()
 	defer r.stream.mu.Unlock()
@@ -109,7 +111,7 @@ func (r *Receiver) Done(upto Mark) {
 	r.stream.trim()
 }
 
-// Restart ends a gap. The receiver gets the frames from the returned position on, which it takes
+// Restart ends a gap. The receiver gets the frames after the returned position. It calls Restart
 // before it makes its new base.
 func (r *Receiver) Restart() Position {
 	s := r.stream
@@ -119,7 +121,7 @@ func (r *Receiver) Restart() Position {
 	return s.safeAt
 }
 
-// Close ends the receiver. The stream keeps nothing for it any longer.
+// Close ends the receiver. The stream no longer keeps frames for the receiver.
 func (r *Receiver) Close() {
 	r.stream.mu.Lock()
 	defer r.stream.mu.Unlock()
@@ -127,7 +129,7 @@ func (r *Receiver) Close() {
 	r.stream.trim()
 }
 
-// oldest returns the number and the position of the oldest frame that is kept. The caller holds mu.
+// oldest returns the number of the oldest kept frame, and the position before this frame. The caller holds mu.
 func (s *Stream) oldest() (uint64, Position) {
 	if len(s.spool.batches) > 0 {
 		b := s.spool.batches[0]
@@ -150,19 +152,19 @@ func (s *Stream) trim() {
 	s.cut(needed)
 }
 
-// cut takes the frames before a number out of the ring. The caller holds mu.
+// cut removes the frames before the number upto from the ring. The caller holds mu.
 func (s *Stream) cut(upto uint64) {
 	n := 0
 	for ; s.first < upto; n++ {
 		f := s.frames[n]
 		s.begin, s.first, s.size = s.begin.After(f), s.first+1, s.size-f.Len()
-		s.frames[n] = Frame{} // its data are garbage
+		s.frames[n] = Frame{} // frees the data
 	}
 	s.frames = s.frames[n:]
 }
 
-// drop forgets all frames up to the safe point. The receivers that need them have a gap. Unsafe frames
-// stay: Pebble's memtables bound them. The caller holds mu.
+// drop drops all frames up to the safe point. The receivers that need these frames have a gap. Frames
+// after the safe point stay: Pebble's memtables bound their size. The caller holds mu.
 func (s *Stream) drop(why error) {
 	lost := 0
 	for r := range s.receivers {

@@ -12,21 +12,21 @@ import (
 )
 
 const (
-	// batchSize is the size from which on a batch of frames is written to the spool.
+	// batchSize is the size at which a batch of frames is written to the spool.
 	batchSize = 1 << 20
-	// fileSize is the size from which on the spool begins its next file. A file is removed once
-	// nobody needs a frame of it.
+	// fileSize is the size at which the spool begins its next file. A file is removed when no
+	// receiver needs its frames.
 	fileSize  = 16 << 20
 	extension = ".spool"
-	// A batch in a file is its header and the compressed frames. The header has magic, format u32, checksum of the
-	// rest of the header u32, length of the compressed frames u32, number of frames u32, and the positions before and
-	// behind the frames.
+	// A batch in a file has a header and the compressed frames. The header has magic, format u32, checksum of the
+	// rest of the header u32, length of the compressed frames u32, number of frames u32, and the positions before
+	// and after the frames.
 	magic     = "FFSP"
 	headerLen = 20 + 2*positionLen
 )
 
-// spool keeps frames on the disk that receivers did not get yet (S5). It holds only frames before the
-// safe point, so after a crash the logs have no less than the spool.
+// spool keeps frames on the disk for receivers that do not have them yet (S5). It has only frames
+// before the safe point. So after a crash, the logs have everything that the spool has.
 type spool struct {
 	fs    vfs.FS
 	dir   string
@@ -34,13 +34,14 @@ type spool struct {
 	enc   *zstd.Encoder
 	dec   *zstd.Decoder
 
-	// Stream.moving guards these: the file to which batches are appended, nil before the first.
+	// Stream.moving guards these fields. open is the file to which batches are appended, nil
+	// before the first batch.
 	open   vfs.File
 	newest *spoolFile
 	end    int64
 	number uint64
 
-	// Stream.mu guards these.
+	// Stream.mu guards these fields.
 	batches []batch
 	files   []*spoolFile
 }
@@ -48,16 +49,16 @@ type spool struct {
 type spoolFile struct {
 	name    string
 	size    int64
-	batches int // in the index
+	batches int // number of batches in spool.batches
 }
 
-// batch is a piece of a file.
+// batch is a piece of a spool file.
 type batch struct {
 	file       *spoolFile
-	at         int64 // of the compressed frames
+	at         int64 // the offset of the compressed frames
 	length     uint32
 	count      uint32
-	first      uint64 // number of the first frame
+	first      uint64 // the number of the first frame
 	begin, end Position
 }
 
@@ -65,7 +66,7 @@ func (b batch) behind() uint64 { return b.first + uint64(b.count) }
 
 func (p *spool) path(name string) string { return p.fs.PathJoin(p.dir, name) }
 
-// write appends frames to the newest file and syncs it. used are the bytes of all files.
+// write appends frames to the newest file and syncs the file. used is the size of all files.
 func (p *spool) write(frames []Frame, begin Position, used int64) (batch, error) {
 	var plain []byte
 	b := batch{count: uint32(len(frames)), begin: begin, end: begin}
@@ -85,7 +86,7 @@ func (p *spool) write(frames []Frame, begin Position, used int64) (batch, error)
 	}
 	_, err := p.open.Write(data)
 	if err = errors.Join(err, p.open.Sync()); err != nil {
-		// The end of the file may be damaged. A later batch goes to another file.
+		// The end of the file may be damaged, so later batches are written to another file.
 		err = errors.Join(fmt.Errorf("write the spool: %w", err), p.close())
 		if p.end == 0 {
 			err = errors.Join(err, p.fs.Remove(p.path(p.newest.name)))
@@ -97,7 +98,7 @@ func (p *spool) write(frames []Frame, begin Position, used int64) (batch, error)
 	return b, nil
 }
 
-// room refuses bytes beyond the limit, or of the last tenth of the disk.
+// room returns an error if more bytes would exceed the limit, or would use the last tenth of the disk.
 func (p *spool) room(used, more int64) error {
 	if used+more > p.limit {
 		return fmt.Errorf("the spool has its %d bytes: receive the stream, or raise FANFARE_STREAM_SPOOL", p.limit)
@@ -126,7 +127,7 @@ func (p *spool) create() error {
 	return nil
 }
 
-// close ends the newest file.
+// close closes the newest file.
 func (p *spool) close() error {
 	if p.open == nil {
 		return nil
@@ -136,7 +137,7 @@ func (p *spool) close() error {
 	return err
 }
 
-// add makes a batch known to receivers. The caller holds mu.
+// add adds a batch that receivers can read. The caller holds mu.
 func (p *spool) add(b batch) {
 	if b.file.batches == 0 && !slices.Contains(p.files, b.file) {
 		p.files = append(p.files, b.file)
@@ -146,7 +147,7 @@ func (p *spool) add(b batch) {
 	p.batches = append(p.batches, b)
 }
 
-// used returns the bytes of all files. The caller holds mu.
+// used returns the size of all files. The caller holds mu.
 func (p *spool) used() (bytes int64) {
 	for _, f := range p.files {
 		bytes += f.size
@@ -154,7 +155,8 @@ func (p *spool) used() (bytes int64) {
 	return bytes
 }
 
-// trim forgets the batches that are before a frame. It reports whether a file may go. The caller holds mu.
+// trim removes the batches before the frame needed from the list. It reports whether a file has no batch
+// left. The caller holds mu.
 func (p *spool) trim(needed uint64) (file bool) {
 	for len(p.batches) > 0 && p.batches[0].behind() <= needed {
 		p.batches[0].file.batches--
@@ -164,7 +166,8 @@ func (p *spool) trim(needed uint64) (file bool) {
 	return file
 }
 
-// unused takes out the files without a batch. The caller holds mu and moving.
+// unused removes the files without a batch from the list, and returns their names. The caller
+// holds mu and moving.
 func (p *spool) unused() (names []string) {
 	p.files = slices.DeleteFunc(p.files, func(f *spoolFile) bool {
 		if f.batches > 0 {
@@ -191,7 +194,7 @@ func (p *spool) remove(names []string) error {
 	return errors.Join(errs...)
 }
 
-// find returns the batch with a frame of the spool. The caller holds mu.
+// find returns the batch that has a frame of the spool. The caller holds mu.
 func (p *spool) find(frame uint64) batch {
 	i, _ := slices.BinarySearchFunc(p.batches, frame, func(b batch, n uint64) int {
 		if b.behind() <= n {
@@ -202,8 +205,8 @@ func (p *spool) find(frame uint64) batch {
 	return p.batches[i]
 }
 
-// read returns the frames of a batch. The file may be removed at the same time if no
-// receiver needs it any longer.
+// read returns the frames of a batch. If no receiver needs the file any longer, the file may be
+// removed during the read.
 func (p *spool) read(b batch) ([]Frame, error) {
 	f, err := p.fs.Open(p.path(b.file.name))
 	if err != nil {

@@ -10,50 +10,51 @@ import (
 	"go.uber.org/zap"
 )
 
-// The sizes of the part of the stream in memory.
+// These are the sizes of the part of the stream in memory.
 const (
-	// ringSize is the most that the ring keeps for receivers that are behind (S5).
+	// ringSize is the maximum size of the ring, which keeps frames for slow receivers (S5).
 	ringSize = 16 << 20
-	// From spoolAbove on, frames move to the spool, until the ring has spoolDown.
+	// When the ring is larger than spoolAbove, frames move to the spool until the ring has the size spoolDown.
 	spoolAbove, spoolDown = ringSize / 2, ringSize / 4
 )
 
-// ErrGap means that the stream dropped frames that the receiver did not get yet. The receiver
-// begins again, with a new base.
+// ErrGap means that the stream dropped frames before the receiver got them. The receiver has to
+// begin again with a new base.
 var ErrGap = errors.New("the stream dropped frames that were not received: a new base is needed")
 
-// Stream is the stream of one process. The logs of both stores flow in through Tap, and out through
-// receivers.
+// Stream is the stream of one process. The logs of both stores enter the stream through Tap, and
+// leave it through receivers.
 type Stream struct {
 	now    func() time.Time
 	log    *zap.Logger
 	kicked chan struct{} // see kick
 
-	moving sync.Mutex // held while frames move to the spool; before mu
+	moving sync.Mutex // held while frames move to the spool; locked before mu
 
 	mu sync.Mutex
-	// frames are the ring: the frames with the numbers from first on. Those before safe are before the safe point. The
-	// numbers live as long as the process.
+	// frames is the ring: the frames whose numbers begin at first. The frames with numbers below safe are before
+	// the safe point. The numbers are valid only in this process.
 	frames      []Frame
 	first, safe uint64
 	size        int
 	time        int64
-	spool       spool // frames before first
-	// begin is before the first frame of the ring. safeAt is the safe
-	// point, end is behind the newest frame, synced is how far each log is on the disk.
+	spool       spool // has the frames with numbers below first
+	// begin is the position before the first frame of the ring. safeAt is the safe point. end
+	// is the position after the newest frame. synced has the place up to which each log is on
+	// the disk.
 	begin, safeAt, end, synced Position
 	sources                    [Table + 1]source
 	receivers                  map[*Receiver]bool
 	changed                    chan struct{} // closed at the next change of the safe point
 }
 
-// source is the log that a store writes now.
+// source is the log that a store writes at present.
 type source struct {
 	log  uint64
 	sync func() (uint64, error) // nil before the first log of this process
 }
 
-// Tap takes the log of one store. It implements disk.Tap.
+// Tap receives the log of one store. It implements disk.Tap.
 type Tap struct {
 	stream *Stream
 	store  Store
@@ -62,7 +63,7 @@ type Tap struct {
 // Tap returns the tap of a store.
 func (s *Stream) Tap(store Store) Tap { return Tap{s, store} }
 
-// Created begins a log, and ends the one before it.
+// Created begins a log, and ends the previous log.
 func (t Tap) Created(log uint64, sync func() (uint64, error)) {
 	s := t.stream
 	s.mu.Lock()
@@ -89,7 +90,7 @@ func (t Tap) Wrote(log, offset uint64, data []byte) {
 	}
 }
 
-// Synced moves the safe point. It does not wait: an archive holds no answer up.
+// Synced moves the safe point. It does not wait, because no answer may wait for an archive.
 func (t Tap) Synced(log, offset uint64) {
 	t.stream.mu.Lock()
 	defer t.stream.mu.Unlock()
@@ -98,7 +99,7 @@ func (t Tap) Synced(log, offset uint64) {
 
 // add appends a frame. The caller holds mu.
 func (s *Stream) add(f Frame) {
-	s.time = max(s.time, f.Time) // a clock that is set back does not turn the stream
+	s.time = max(s.time, f.Time) // the times of frames never go back, even if the clock is set back
 	f.Time = s.time
 	s.frames = append(s.frames, f)
 	s.size += f.Len()
@@ -111,7 +112,7 @@ func (s *Stream) add(f Frame) {
 	}
 }
 
-// kick lets Run look at the ring and the spool.
+// kick makes Run check the ring and the spool.
 func (s *Stream) kick() {
 	select {
 	case s.kicked <- struct{}{}:
@@ -119,8 +120,8 @@ func (s *Stream) kick() {
 	}
 }
 
-// sync notes how far a log is on the disk. The safe point is before the first frame that is
-// not. The caller holds mu.
+// sync notes that a log is on the disk up to a place. Then the safe point is before the first
+// frame that is not completely on the disk. The caller holds mu.
 func (s *Stream) sync(store Store, at Place) {
 	if s.synced.Of(store).Before(at) {
 		s.synced = s.synced.With(store, at)
@@ -146,22 +147,23 @@ func (s *Stream) wake() {
 	s.changed = make(chan struct{})
 }
 
-// Safe returns the safe point. Both stores have everything before it on their disk (S3).
+// Safe returns the safe point. Both stores have synced everything before the safe point (S3).
 func (s *Stream) Safe() Position {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.safeAt
 }
 
-// End returns the position behind the newest frame.
+// End returns the position after the newest frame.
 func (s *Stream) End() Position {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.end
 }
 
-// Settle moves the safe point to the present end: it syncs the logs with bytes that their store
-// has not synced. A store that is idle after a write without a sync would hold the safe point for ever.
+// Settle moves the safe point to the present end. It syncs the logs that have bytes that their store
+// has not synced. Without Settle, a store that is idle after a write without a sync would stop the safe
+// point forever.
 func (s *Stream) Settle() error {
 	for store := Queue; store <= Table; store++ {
 		s.mu.Lock()
@@ -181,7 +183,7 @@ func (s *Stream) Settle() error {
 	return nil
 }
 
-// Memory returns the bytes of the frames in memory.
+// Memory returns the size of the frames in memory.
 func (s *Stream) Memory() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

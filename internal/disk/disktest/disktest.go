@@ -1,5 +1,5 @@
-// Package disktest helps to test stores. Its file system fails, fills up or delays syncs
-// on request. The product must never import it.
+// Package disktest helps to test stores. On request its file system fails, becomes full or
+// delays syncs. The product must never import the package.
 package disktest
 
 import (
@@ -26,8 +26,8 @@ type Fault func(op, name string, size int) error
 // ErrLie is the error with which a Fault makes a sync do nothing and report success.
 var ErrLie = errors.New("the disk reports a sync that it did not make")
 
-// FS is a file system whose operations fail as set by Set. While a test holds Gate, syncs
-// wait for it.
+// FS is a file system whose operations fail as Set requires. While a test holds Gate, syncs
+// wait for the release of Gate.
 type FS struct {
 	vfs.FS
 	Gate  sync.RWMutex
@@ -37,7 +37,7 @@ type FS struct {
 // New returns an FS on fs that does not fail yet.
 func New(fs vfs.FS) *FS { return &FS{FS: fs} }
 
-// Set makes operations fail with the errors of fault. With nil none fails.
+// Set makes operations fail with the errors of fault. If fault is nil, no operation fails.
 func (fs *FS) Set(fault Fault) {
 	if fault == nil {
 		fs.fault.Store(nil)
@@ -56,7 +56,7 @@ func (fs *FS) Fail(err error, ops ...string) {
 	})
 }
 
-// Fill accepts room more bytes, and none after that.
+// Fill makes the file system accept room more bytes, and then no more.
 func (fs *FS) Fill(room int64) {
 	var left atomic.Int64
 	left.Store(room)
@@ -145,7 +145,7 @@ func (f *file) sync(op func() error) error {
 	return op()
 }
 
-// Until polls until done returns true, through the background work of a store.
+// Until polls until done returns true, while a store does its background work.
 func Until(t *testing.T, done func() bool) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
@@ -185,9 +185,10 @@ func (d Damage) LooksTorn() bool {
 	return strings.HasSuffix(d.File, ".log") && (d.Cut || d.At/block >= (d.Size-1)/block-1)
 }
 
-// EachDamage calls check with a copy of dir for each damage: one bit of each file at some
-// places, and each file cut at its blocks. The number of places is bounded, with -short
-// to six. check returns the outcome, and EachDamage logs how often each file had it.
+// EachDamage calls check with a copy of dir for each damage: one flipped bit at several places
+// of each file, and each file cut at its blocks. The number of places is bounded, with -short
+// to six. check returns the outcome, and EachDamage logs how often each outcome occurred for a
+// file.
 func EachDamage(t *testing.T, fs vfs.FS, dir string, check func(vfs.FS, Damage) (outcome string)) {
 	t.Helper()
 	places := 1000

@@ -20,14 +20,14 @@ import (
 	"fanfare/internal/objects"
 )
 
-// most is above the size of each object of the suite.
+// most is larger than each object of the suite.
 const most = 16 << 20
 
 // Option is a way in which a store differs from the contract.
 type Option func(map[string]func(*testing.T, objects.Store))
 
-// AcceptsDamage is for a store that does not compare a content with its checksum, for the given
-// reason. The suite then expects that.
+// AcceptsDamage is for a store that does not compare a content with its checksum, for a reason.
+// The suite then expects that the store accepts a damaged content.
 func AcceptsDamage(reason string) Option {
 	return func(tests map[string]func(*testing.T, objects.Store)) {
 		delete(tests, damagedName)
@@ -102,7 +102,7 @@ func readAsCreated(t *testing.T, s objects.Store) {
 			require.NoError(t, err)
 			assert.Equal(t, name, o.Name)
 			assert.EqualValues(t, len(content), o.Size)
-			if content != "" { // a file system in memory gives an empty file no time
+			if content != "" { // a file system in memory has no time for an empty file
 				assert.WithinDuration(t, began, o.At, time.Hour)
 			}
 		}
@@ -117,7 +117,7 @@ func readAsCreated(t *testing.T, s objects.Store) {
 
 func takenOnce(t *testing.T, s objects.Store) {
 	create(t, s, "t/1", "first")
-	create(t, s, "t/1", "first") // its own try whose answer was lost
+	create(t, s, "t/1", "first") // a repeated try after a lost answer
 	for _, other := range []string{"second", "", "first and more"} {
 		err := s.Create(t.Context(), "t/1", objects.Bytes([]byte(other)))
 		exists, ok := errors.AsType[*objects.ExistsError](err)
@@ -127,7 +127,7 @@ func takenOnce(t *testing.T, s objects.Store) {
 	assert.Equal(t, "first", read(t, s, "t/1"))
 }
 
-// race creates one name by many callers at once and returns their errors.
+// race makes many callers create one name at the same time, and returns their errors.
 func race(t *testing.T, s objects.Store, name string, content func(caller int) string) []error {
 	t.Helper()
 	errs := make([]error, 16)
@@ -251,7 +251,7 @@ func ended(t *testing.T, s objects.Store) {
 	}
 }
 
-// A content that is not the content of its hash is never an object.
+// A content that does not have the hash of its body is never stored.
 func damaged(t *testing.T, s objects.Store) {
 	require.Error(t, s.Create(t.Context(), "a", damagedBody()))
 	_, err := s.Get(t.Context(), "a")
