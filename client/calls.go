@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Me reads the caller's own profile. Before the first PutMe it is a 409 of type profile-missing.
+// Me reads the caller's own profile. Before the first PutMe, Me fails with a 409 of type profile-missing.
 func (c *Client) Me(ctx context.Context) (User, error) {
 	return get[User](ctx, c, path("v1", "me"))
 }
@@ -21,8 +21,8 @@ func (c *Client) PutMe(ctx context.Context, in ProfileInput) (User, error) {
 	return user, err
 }
 
-// DeleteMe deletes the caller: the profile at once, and posts, follows, comments and likes
-// soon. It may be repeated.
+// DeleteMe deletes the caller: the profile at once, and posts, follows, comments and likes soon after.
+// The call may be repeated.
 func (c *Client) DeleteMe(ctx context.Context) error {
 	return c.do(ctx, call{method: http.MethodDelete, path: path("v1", "me")}, nil)
 }
@@ -32,7 +32,7 @@ func (c *Client) User(ctx context.Context, id string) (User, error) {
 	return get[User](ctx, c, path("v1", "users", id))
 }
 
-// Profile reads a user as its page shows it: with the follows between it and the caller.
+// Profile reads a user's profile, with the follows between the user and the caller.
 func (c *Client) Profile(ctx context.Context, id string) (User, error) {
 	return query[User](ctx, c, view(), "v1", "users", id)
 }
@@ -52,28 +52,28 @@ func (c *Client) Following(id string) List[Edge] {
 	return list[Edge](c, nil, "v1", "users", id, "following")
 }
 
-// Friends lists the users that follow a user and are followed back, by user id.
+// Friends lists the users who follow a user and whom the user follows, by user id.
 func (c *Client) Friends(id string) List[Edge] {
 	return list[Edge](c, nil, "v1", "users", id, "friends")
 }
 
-// Follow makes the caller follow a user. It is idempotent.
+// Follow makes the caller follow a user. The call is idempotent.
 func (c *Client) Follow(ctx context.Context, id string) error {
 	return c.do(ctx, call{method: http.MethodPut, path: path("v1", "me", "following", id)}, nil)
 }
 
-// Unfollow ends a follow, at once for the caller's home. It is idempotent.
+// Unfollow ends a follow. The caller's home changes at once. The call is idempotent.
 func (c *Client) Unfollow(ctx context.Context, id string) error {
 	return c.do(ctx, call{method: http.MethodDelete, path: path("v1", "me", "following", id)}, nil)
 }
 
-// Block ends the follows between the caller and a user, and refuses follows, comments and likes
-// between the two: both get a 403 of type blocked. It is idempotent.
+// Block ends the follows between the caller and a user, and refuses follows, comments and likes between
+// the two users: both get a 403 of type blocked. The call is idempotent.
 func (c *Client) Block(ctx context.Context, id string) error {
 	return c.do(ctx, call{method: http.MethodPut, path: path("v1", "me", "blocks", id)}, nil)
 }
 
-// Unblock ends a block by the caller. It is idempotent.
+// Unblock ends a block by the caller. The call is idempotent.
 func (c *Client) Unblock(ctx context.Context, id string) error {
 	return c.do(ctx, call{method: http.MethodDelete, path: path("v1", "me", "blocks", id)}, nil)
 }
@@ -81,12 +81,12 @@ func (c *Client) Unblock(ctx context.Context, id string) error {
 // Blocks lists the users that the caller blocks, by user id.
 func (c *Client) Blocks() List[Edge] { return list[Edge](c, nil, "v1", "me", "blocks") }
 
-// Mute keeps the posts of a user out of the caller's home, at once. It is idempotent.
+// Mute hides the posts of a user from the caller's home, at once. The call is idempotent.
 func (c *Client) Mute(ctx context.Context, id string) error {
 	return c.do(ctx, call{method: http.MethodPut, path: path("v1", "me", "mutes", id)}, nil)
 }
 
-// Unmute ends a mute: the home shows the posts again at once. It is idempotent.
+// Unmute ends a mute: the home shows the posts again at once. The call is idempotent.
 func (c *Client) Unmute(ctx context.Context, id string) error {
 	return c.do(ctx, call{method: http.MethodDelete, path: path("v1", "me", "mutes", id)}, nil)
 }
@@ -94,17 +94,17 @@ func (c *Client) Unmute(ctx context.Context, id string) error {
 // Mutes lists the users that the caller mutes, by user id.
 func (c *Client) Mutes() List[Edge] { return list[Edge](c, nil, "v1", "me", "mutes") }
 
-// Bookmark keeps a post in the caller's own list of bookmarks. It is idempotent.
+// Bookmark adds a post to the caller's own list of bookmarks. The call is idempotent.
 func (c *Client) Bookmark(ctx context.Context, post string) error {
 	return c.do(ctx, call{method: http.MethodPut, path: path("v1", "me", "bookmarks", post)}, nil)
 }
 
-// Unbookmark ends a bookmark. It is idempotent.
+// Unbookmark ends a bookmark. The call is idempotent.
 func (c *Client) Unbookmark(ctx context.Context, post string) error {
 	return c.do(ctx, call{method: http.MethodDelete, path: path("v1", "me", "bookmarks", post)}, nil)
 }
 
-// BookmarkOf reads the caller's bookmark of a post. It is ErrNotFound if there is none.
+// BookmarkOf reads the caller's bookmark of a post. It fails with ErrNotFound if there is no bookmark.
 func (c *Client) BookmarkOf(ctx context.Context, post string) (Bookmark, error) {
 	return get[Bookmark](ctx, c, path("v1", "me", "bookmarks", post))
 }
@@ -112,13 +112,14 @@ func (c *Client) BookmarkOf(ctx context.Context, post string) (Bookmark, error) 
 // Bookmarks lists the caller's bookmarks, the newest bookmark first.
 func (c *Client) Bookmarks() List[Bookmark] { return list[Bookmark](c, nil, "v1", "me", "bookmarks") }
 
-// BookmarkViews lists the caller's bookmarks as Bookmarks does, with all that a page shows of the posts.
+// BookmarkViews lists the caller's bookmarks as Bookmarks does, with all values of the posts that a page
+// shows.
 func (c *Client) BookmarkViews() List[PostView] {
 	return list[PostView](c, view(), "v1", "me", "bookmarks")
 }
 
-// SetMarker moves the caller's read marker of a name forward, and returns the marker. A position that
-// is not above the stored position changes nothing. It may be repeated.
+// SetMarker moves the caller's read marker with this name forward, and returns the marker. A position
+// that is not above the stored position changes nothing. The call may be repeated.
 func (c *Client) SetMarker(ctx context.Context, name, position string) (Marker, error) {
 	body := struct {
 		Position string `json:"position"`
@@ -128,12 +129,12 @@ func (c *Client) SetMarker(ctx context.Context, name, position string) (Marker, 
 	return marker, err
 }
 
-// Marker reads a read marker. It is ErrNotFound if there is none.
+// Marker reads a read marker. It fails with ErrNotFound if there is no such marker.
 func (c *Client) Marker(ctx context.Context, name string) (Marker, error) {
 	return get[Marker](ctx, c, path("v1", "me", "markers", name))
 }
 
-// DeleteMarker deletes a read marker. It is idempotent.
+// DeleteMarker deletes a read marker. The call is idempotent.
 func (c *Client) DeleteMarker(ctx context.Context, name string) error {
 	return c.do(ctx, call{method: http.MethodDelete, path: path("v1", "me", "markers", name)}, nil)
 }
@@ -141,7 +142,7 @@ func (c *Client) DeleteMarker(ctx context.Context, name string) error {
 // Markers lists the caller's read markers, by name.
 func (c *Client) Markers() List[Marker] { return list[Marker](c, nil, "v1", "me", "markers") }
 
-// Relationship reads the follows between id and other.
+// Relationship reads which of the users id and other follows the other one.
 func (c *Client) Relationship(ctx context.Context, id, other string) (Relationship, error) {
 	return get[Relationship](ctx, c, path("v1", "users", id, "relationships", other))
 }
@@ -171,7 +172,7 @@ func (c *Client) PostViews(ctx context.Context, ids ...string) (Found[PostView],
 	return query[Found[PostView]](ctx, c, url.Values{"ids": {strings.Join(ids, ",")}}, "v1", "posts")
 }
 
-// EditPost changes the caller's own post. It is sent once, since a repeated edit could undo
+// EditPost changes the caller's own post. The client sends the call once, because a retry could undo
 // another edit.
 func (c *Client) EditPost(ctx context.Context, id string, edit PostEdit) (Post, error) {
 	var post Post
@@ -179,14 +180,14 @@ func (c *Client) EditPost(ctx context.Context, id string, edit PostEdit) (Post, 
 	return post, err
 }
 
-// DeletePost deletes the caller's own post for good.
+// DeletePost deletes the caller's own post permanently.
 func (c *Client) DeletePost(ctx context.Context, id string) error {
 	return c.do(ctx, call{method: http.MethodDelete, path: path("v1", "posts", id)}, nil)
 }
 
-// TakeDown deletes a post of any user for good, with a reason of one line for its author. The token
-// must be a service's, with the scopes fanfare:act and fanfare:delete, and ActAs has no effect. The
-// first reason stays: a repetition returns it.
+// TakeDown deletes a post of any user permanently, with a reason of one line for the post's author. The
+// token must be a service's token with the scopes fanfare:act and fanfare:delete, and ActAs has no
+// effect. A second call returns the reason of the first call, and does not change the reason.
 func (c *Client) TakeDown(ctx context.Context, post, reason string) (TakenDown, error) {
 	body := struct {
 		Reason string `json:"reason"`
@@ -201,7 +202,7 @@ func (c *Client) PostsByUser(id string, span PostRange) List[Post] {
 	return list[Post](c, span.query(), "v1", "users", id, "posts")
 }
 
-// PostViewsByUser lists a user's posts as PostsByUser does, with all that a page shows.
+// PostViewsByUser lists a user's posts as PostsByUser does, with all values that a page shows.
 func (c *Client) PostViewsByUser(id string, span PostRange) List[PostView] {
 	query := span.query()
 	query.Set("expand", "view")
@@ -222,13 +223,13 @@ func (span PostRange) query() url.Values {
 	return query
 }
 
-// CreateComment is AddComment for a comment that has only a text.
+// CreateComment adds a comment that has only a text.
 func (c *Client) CreateComment(ctx context.Context, post, text string) (Comment, error) {
 	return c.AddComment(ctx, post, CommentInput{Text: text})
 }
 
-// AddComment comments on a post. It is sent once, since the service could not distinguish a
-// repetition from a second comment.
+// AddComment comments on a post. The client sends the call once, because the service could not
+// distinguish a retry from a second comment.
 func (c *Client) AddComment(ctx context.Context, post string, in CommentInput) (Comment, error) {
 	var comment Comment
 	err := c.do(ctx, call{method: http.MethodPost, path: path("v1", "posts", post, "comments"), body: in}, &comment)
@@ -240,8 +241,7 @@ func (c *Client) Comments(post string) List[Comment] {
 	return list[Comment](c, nil, "v1", "posts", post, "comments")
 }
 
-// DeleteComment deletes a comment. The comment's author and the post's author can do
-// that.
+// DeleteComment deletes a comment. The comment's author and the post's author may delete it.
 func (c *Client) DeleteComment(ctx context.Context, post, comment string) error {
 	return c.do(ctx, call{method: http.MethodDelete, path: path("v1", "posts", post, "comments", comment)}, nil)
 }
@@ -256,7 +256,7 @@ func (c *Client) CommentViewsByUser(id string) List[Comment] {
 	return list[Comment](c, view(), "v1", "users", id, "comments")
 }
 
-// Like makes the caller like a post. The count follows within two like windows.
+// Like makes the caller like a post. The count changes within two like windows.
 func (c *Client) Like(ctx context.Context, post string) error {
 	return c.do(ctx, call{method: http.MethodPut, path: path("v1", "posts", post, "like")}, nil)
 }
@@ -266,13 +266,13 @@ func (c *Client) Unlike(ctx context.Context, post string) error {
 	return c.do(ctx, call{method: http.MethodDelete, path: path("v1", "posts", post, "like")}, nil)
 }
 
-// React replaces the caller's reaction to a post by a reaction of a kind. The counts follow within two like
-// windows.
+// React replaces the caller's reaction to a post by a reaction of a kind. The counts change within two
+// like windows.
 func (c *Client) React(ctx context.Context, post, kind string) error {
 	return c.do(ctx, call{method: http.MethodPut, path: path("v1", "posts", post, "reactions", kind)}, nil)
 }
 
-// Unreact takes the caller's reaction back, of whatever kind it is.
+// Unreact takes the caller's reaction back, whatever its kind is.
 func (c *Client) Unreact(ctx context.Context, post string) error { return c.Unlike(ctx, post) }
 
 // Reactions lists the users with a reaction to a post, by user id. kind selects one kind of reaction, and ""
@@ -290,7 +290,7 @@ func (c *Client) ReactionCount(ctx context.Context, post string) (ReactionCount,
 	return get[ReactionCount](ctx, c, path("v1", "posts", post, "reactions", "count"))
 }
 
-// ReactionOf reads a user's reaction to a post. It is ErrNotFound if there is none.
+// ReactionOf reads a user's reaction to a post. It fails with ErrNotFound if there is no reaction.
 func (c *Client) ReactionOf(ctx context.Context, post, user string) (Reactor, error) {
 	return get[Reactor](ctx, c, path("v1", "posts", post, "reactions", "by", user))
 }
@@ -310,7 +310,7 @@ func (c *Client) LikeCount(ctx context.Context, post string) (LikeCount, error) 
 	return get[LikeCount](ctx, c, path("v1", "posts", post, "likes", "count"))
 }
 
-// LikeOf reads a user's like of a post. It is ErrNotFound if there is none.
+// LikeOf reads a user's like of a post. It fails with ErrNotFound if there is no like.
 func (c *Client) LikeOf(ctx context.Context, post, user string) (Liker, error) {
 	return get[Liker](ctx, c, path("v1", "posts", post, "likes", user))
 }
@@ -320,7 +320,7 @@ func (c *Client) LikesByUser(id string) List[LikedPost] {
 	return list[LikedPost](c, nil, "v1", "users", id, "likes")
 }
 
-// LikedPostViews lists the posts that a user likes, newest first, with all that a page shows.
+// LikedPostViews lists the posts that a user likes, newest first, with all values that a page shows.
 func (c *Client) LikedPostViews(id string) List[PostView] {
 	return list[PostView](c, view(), "v1", "users", id, "likes")
 }
@@ -352,35 +352,35 @@ func (c *Client) Delivery(ctx context.Context, post string) (Delivery, error) {
 	return get[Delivery](ctx, c, path("v1", "posts", post, "delivery"))
 }
 
-// DevToken requests a user's token that is valid for ttl from a service in development mode; 0 is
-// the service's default. The scope fanfare:act makes it the token of a service, for ActAs. With
-// fanfare:delete in addition, that service may delete its users.
+// DevToken requests a token of a user from a service in development mode. The token is valid for ttl; 0
+// is the service's default. The scope fanfare:act makes it a service's token, for ActAs. With
+// fanfare:delete in addition, the service may delete its users.
 func (c *Client) DevToken(ctx context.Context, user string, ttl time.Duration, scopes ...string) (DevToken, error) {
 	body := struct {
 		UserID string `json:"user_id"`
 		TTL    int64  `json:"ttl_s,omitempty"`
 		Scope  string `json:"scope,omitempty"`
 	}{user, int64(ttl / time.Second), strings.Join(scopes, " ")}
-	// A second token does no harm.
+	// A second token is harmless, so the call may be repeated.
 	var token DevToken
 	err := c.do(ctx, call{method: http.MethodPost, path: path("v1", "dev", "token"), body: body, repeat: true, open: true}, &token)
 	return token, err
 }
 
-// BeAway makes the caller a reader whose last visit is older than the service's active
-// days, until the caller reads its home. Only a service in development mode has this call.
+// BeAway gives the caller a last visit that is older than the service's active days, until the caller
+// reads the home. Only a service in development mode has this call.
 func (c *Client) BeAway(ctx context.Context) error {
 	return c.do(ctx, call{method: http.MethodPost, path: path("v1", "dev", "away"), repeat: true}, nil)
 }
 
-// WithUsers returns a list of followers, followed, muted or blocked users, friends, likers or
-// comments of a post whose items include their users.
+// WithUsers returns the same list, with a view of the user in each item. The list has followers,
+// followed, muted or blocked users, friends, likers or comments of a post.
 func WithUsers[T Edge | Liker | Comment](l List[T]) List[T] {
 	l.query = view()
 	return l
 }
 
-// view asks for everything that a page shows.
+// view returns the parameter that requests all values that a page shows.
 func view() url.Values { return url.Values{"expand": {"view"}} }
 
 func query[T any](ctx context.Context, c *Client, query url.Values, parts ...string) (T, error) {

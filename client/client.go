@@ -1,14 +1,14 @@
-// Package client calls Fanfare's HTTP API from Go: a method for each call, typed
-// values, typed problems, lists as iterators.
+// Package client calls Fanfare's HTTP API from Go. It has a method for each call, typed values, typed
+// problems, and lists as iterators.
 //
-// It repeats a call only if that can do no harm: GET, PUT and DELETE are idempotent,
-// CreatePost has an Idempotency-Key (the client makes one if the caller gave none), and a
-// call that was answered with 429 had no effect. All other calls are sent once, and
-// Unanswered reports whether their outcome is unknown. It must never repeat without a bound,
-// before the time in Retry-After, or after the end of the context.
+// The client repeats a call only if a retry is harmless: GET, PUT and DELETE are idempotent, CreatePost
+// has an Idempotency-Key (the client makes a key if the caller gave none), and a call with the answer 429
+// had no effect. The client sends all other calls once, and Unanswered reports whether their outcome is
+// unknown. The client must never repeat a call without a bound, before the time in Retry-After, or after
+// the end of the context.
 //
-// A Client is safe for concurrent use. Keep it, since it holds the connections. As returns
-// a Client for another user on the same connections.
+// A Client is safe for concurrent use. Keep the Client, because it holds the connections. As returns a
+// Client for another user on the same connections.
 package client
 
 import (
@@ -27,17 +27,17 @@ const (
 	defaultAttempts = 6
 	baseBackoff     = 100 * time.Millisecond
 	maxBackoff      = 5 * time.Second
-	// maxRetryAfter is the longest Retry-After that the client waits for. If the service
-	// requests a longer wait, for example because a user's hour is used up, the caller gets
-	// the service's error and decides.
+	// maxRetryAfter is the longest Retry-After for which the client waits. If the service requests a
+	// longer wait, for example because a user's hour is used up, the caller gets the service's error and
+	// decides.
 	maxRetryAfter = time.Minute
 	// maxBody bounds an answer. The largest answer is a page of 100 posts of 5,000
 	// escaped characters each.
 	maxBody = 16 << 20
 )
 
-// TokenSource returns the bearer token for one request. It is called for each request,
-// concurrently, so it should cache.
+// TokenSource returns the bearer token for one request. The client calls it concurrently and for each
+// request, so it should cache the token.
 type TokenSource func(ctx context.Context) (string, error)
 
 // Client calls one Fanfare service as one user.
@@ -45,7 +45,7 @@ type Client struct {
 	base     *url.URL
 	http     *http.Client
 	token    TokenSource
-	user     string // the user of a service's call
+	user     string // the user for whom a service calls
 	attempts int
 	jitter   func() float64
 }
@@ -68,14 +68,13 @@ func WithHTTPClient(h *http.Client) Option {
 	return func(c *Client) { c.http = h }
 }
 
-// WithAttempts bounds the number of times that a call is sent. The default is 6, which
-// takes some 5 seconds unless a Retry-After is longer. 1 means no retries.
+// WithAttempts bounds the attempts of a call. The default is 6 attempts, which take some 5 seconds unless
+// a Retry-After is longer. 1 means no retries.
 func WithAttempts(n int) Option {
 	return func(c *Client) { c.attempts = max(1, n) }
 }
 
-// New returns a client of the service at baseURL, such as
-// "http://127.0.0.1:8080". It makes no request.
+// New returns a client of the service at baseURL, such as "http://127.0.0.1:8080". It sends no request.
 func New(baseURL string, options ...Option) (*Client, error) {
 	base, err := url.Parse(strings.TrimRight(baseURL, "/"))
 	if err != nil {
@@ -94,20 +93,20 @@ func New(baseURL string, options ...Option) (*Client, error) {
 	return c, nil
 }
 
-// As returns a client for another user, with source's tokens. Service, options and
-// connections are the same.
+// As returns a client for another user, with the tokens of source. The new client has the same service,
+// options and connections.
 func (c *Client) As(source TokenSource) *Client {
 	other := *c
 	other.token = source
 	return &other
 }
 
-// AsToken is As with one token.
+// AsToken returns a client for another user, with one token.
 func (c *Client) AsToken(token string) *Client { return c.As(fixed(token)) }
 
-// ActAs returns a client that acts for a user with the token of a service, which has the
-// scope fanfare:act. It is for backends that make their users' calls. Service, options and
-// connections are the same.
+// ActAs returns a client that acts for a user with the token of a service. The token needs the scope
+// fanfare:act. ActAs is for backends that call the API for their users. The new client has the same
+// service, options and connections.
 func (c *Client) ActAs(user string) *Client {
 	other := *c
 	other.user = user
@@ -121,8 +120,8 @@ func fixed(token string) TokenSource {
 	return func(context.Context) (string, error) { return token, nil }
 }
 
-// newTransport keeps a connection for each concurrent caller. The standard library keeps
-// two for each host and would dial for every other request.
+// newTransport keeps a connection for each concurrent caller. The standard library keeps only two
+// connections for each host, and would dial for every other request.
 func newTransport() *http.Transport {
 	return &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
@@ -136,14 +135,14 @@ func newTransport() *http.Transport {
 	}
 }
 
-// noRedirect keeps the token from other hosts. The API never redirects.
+// noRedirect refuses redirects, so that no other host gets the token. The API never redirects.
 func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // errNoAnswer marks an attempt that ended without an answer of the service.
 var errNoAnswer = errors.New("no answer")
 
-// Unanswered reports whether the effect of the failed call is unknown: no answer came, or
-// a 502, 503 or 504.
+// Unanswered reports whether the effect of the failed call is unknown, because the call had no answer, or
+// the answer was a 502, 503 or 504.
 func Unanswered(err error) bool {
 	if p, ok := errors.AsType[*Problem](err); ok {
 		switch p.Status {

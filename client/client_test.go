@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// script answers requests in memory, one step for each request, so that time is virtual.
+// script answers requests in memory, one step for each request, so that tests run in virtual time.
 type script struct {
 	steps    []step
 	requests []*http.Request
@@ -25,7 +25,7 @@ type script struct {
 	at       []time.Time
 }
 
-// step is one answer. Status 0 is a lost connection.
+// step is one answer. Status 0 means a lost connection.
 type step struct {
 	status int
 	header http.Header
@@ -47,7 +47,7 @@ func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
 	w := httptest.NewRecorder()
 	maps.Copy(w.Header(), next.header)
 	w.WriteHeader(next.status)
-	if next.body != "" { // a 204 takes no body, not even an empty one
+	if next.body != "" { // a 204 must have no body, not even an empty one
 		if _, err := w.WriteString(next.body); err != nil {
 			return nil, err
 		}
@@ -125,7 +125,8 @@ func TestWaitsAsLongAsRetryAfterSays(t *testing.T) {
 	}
 }
 
-// The limit of an hour asks for a wait of up to an hour. The caller decides about it, not the client.
+// The service may ask a user whose hour is used up to wait for up to an hour. The caller decides whether
+// to wait, not the client.
 func TestAWaitOfMoreThanAMinuteIsTheCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{steps: []step{{status: 429, header: after("1800"), body: `{"type":"rate-limited","status":429,"detail":"try again after 2026-11-26T13:00:00Z"}`}, {status: 201}}}
@@ -324,7 +325,7 @@ func TestNewsThatHaveNotChangedAreTheLastOnes(t *testing.T) {
 func TestAllReadsEveryPageAndStopsWithTheLoop(t *testing.T) {
 	pages := []step{
 		{status: 200, body: `{"items":[{"user_id":"a"},{"user_id":"b"}],"next_cursor":"b"}`},
-		{status: 200, body: `{"items":[],"next_cursor":"bb"}`}, // the service had much to skip
+		{status: 200, body: `{"items":[],"next_cursor":"bb"}`}, // the service skipped many items
 		{status: 200, body: `{"items":[{"user_id":"c"}]}`},
 	}
 	s := &script{steps: pages}

@@ -14,20 +14,20 @@ import (
 	"time"
 )
 
-// call is one call of the API, before it is sent.
+// call describes a call of the API.
 type call struct {
 	method string
 	path   string
 	query  url.Values
 	body   any
-	key    string // Idempotency-Key
+	key    string // the Idempotency-Key
 	repeat bool   // a POST that can be repeated without a key
-	open   bool   // needs no token
-	known  string // If-None-Match
+	open   bool   // the call needs no token
+	known  string // the If-None-Match
 	etag   *string
 	accept string    // the media type of the answer, "" for JSON
-	last   string    // Last-Event-ID
-	lines  io.Writer // of an answer of lines, which is not kept
+	last   string    // the Last-Event-ID
+	lines  io.Writer // where the lines of an answer go, which are not kept
 }
 
 func path(parts ...string) string {
@@ -39,7 +39,7 @@ func path(parts ...string) string {
 	return b.String()
 }
 
-// repeatable reports whether a call may be sent twice with the effect of one.
+// repeatable reports whether two attempts of a call have the effect of one.
 func (k call) repeatable() bool {
 	switch k.method {
 	case http.MethodGet, http.MethodPut, http.MethodDelete:
@@ -50,8 +50,8 @@ func (k call) repeatable() bool {
 	return false
 }
 
-// do sends a call until it is answered or must not be repeated, and decodes the answer
-// into out, if out is not nil.
+// do sends a call until it is answered or must not be repeated. It decodes the answer into out, if out is
+// not nil.
 func (c *Client) do(ctx context.Context, k call, out any) error {
 	var body []byte
 	if k.body != nil {
@@ -67,7 +67,7 @@ func (c *Client) do(ctx context.Context, k call, out any) error {
 			return nil
 		}
 		if unanswered && k.method == http.MethodDelete && errors.Is(err, ErrNotFound) {
-			// An earlier attempt has had this effect, and its answer was lost.
+			// An earlier attempt has deleted the object, and its answer was lost.
 			return nil
 		}
 		unanswered = unanswered || Unanswered(err)
@@ -78,7 +78,7 @@ func (c *Client) do(ctx context.Context, k call, out any) error {
 	}
 }
 
-// backoff returns the wait before the next attempt, and whether there is one.
+// backoff returns the wait before the next attempt. It returns false if the call must not be repeated.
 func (c *Client) backoff(k call, err error, attempt int) (time.Duration, bool) {
 	if attempt >= c.attempts {
 		return 0, false
@@ -99,7 +99,7 @@ func (c *Client) backoff(k call, err error, attempt int) (time.Duration, bool) {
 	return max(asked, jittered), true
 }
 
-// request returns one attempt.
+// request returns the request of one attempt.
 func (c *Client) request(ctx context.Context, k call, body []byte) (*http.Request, error) {
 	u := *c.base
 	escaped := u.EscapedPath() + k.path
@@ -175,8 +175,8 @@ func (c *Client) send(ctx context.Context, k call, body []byte, out any) error {
 	return nil
 }
 
-// lost marks err as an attempt without an answer. If the context has ended, the call is not
-// repeated, but its outcome is unknown as well.
+// lost marks err as an attempt without an answer. If the context has ended, the call is not repeated, but
+// its outcome is unknown, too.
 func lost(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
@@ -184,7 +184,7 @@ func lost(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", errNoAnswer, err)
 }
 
-// sleep waits for d and reports whether ctx is still alive.
+// sleep waits for d. It returns false if ctx has ended.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -10,8 +10,8 @@ import (
 	"fanfare/client/clienttest"
 )
 
-// start starts the contract in memory, in the place of a running service such as `fanfare
-// up` at http://127.0.0.1:8080.
+// start starts the contract in memory. It replaces a running service, such as `fanfare up` at
+// http://127.0.0.1:8080.
 func start() (*client.Client, func()) {
 	server := httptest.NewServer(clienttest.New())
 	anyone, err := client.New(server.URL)
@@ -21,7 +21,7 @@ func start() (*client.Client, func()) {
 	return anyone, func() { anyone.CloseIdleConnections(); server.Close() }
 }
 
-// as returns a client for a user with a profile, of a service in development mode.
+// as returns a client for a user with a profile. The service must be in development mode.
 func as(ctx context.Context, anyone *client.Client, user string) *client.Client {
 	token, err := anyone.DevToken(ctx, user, 0)
 	if err != nil {
@@ -73,7 +73,7 @@ func ExampleClient_ActAs() {
 		return
 	}
 
-	// A backend keeps one client with its own token, and names the user of each call.
+	// A backend keeps one client with its own token, and names the user in each call.
 	backend := anyone.AsToken(token.Token)
 	ann, err := backend.ActAs("auth0|5f7c").PutMe(ctx, client.ProfileInput{Name: "Ann"})
 	if err != nil {
@@ -107,7 +107,7 @@ func ExampleClient_CreatePost_idempotencyKey() {
 	defer stop()
 	ann := as(ctx, anyone, "ann")
 
-	// A job that may run twice gives its post a key, and so creates it once.
+	// A job that may run twice gives its post a key, so that only one post is created.
 	in := client.PostInput{Text: "Week 12 is out.", IdempotencyKey: "newsletter-12"}
 	first, err := ann.CreatePost(ctx, in)
 	if err != nil {

@@ -10,15 +10,15 @@ import (
 	"net/http"
 )
 
-// Export writes all records of the caller to out, a line of JSON each, as they arrive. The token must
-// be the user's own. It returns nil only if all records were written. Once the answer has begun, the
-// call is not repeated.
+// Export writes all records of the caller to out as they arrive, each as a line of JSON. The token must
+// be the user's own token. Export returns nil only if it has written all records. Once the answer has
+// begun, the client does not repeat the call.
 func (c *Client) Export(ctx context.Context, out io.Writer) error {
 	return c.do(ctx, call{method: http.MethodGet, path: path("v1", "me", "export"), accept: "application/x-ndjson", lines: out}, nil)
 }
 
-// copyRecords copies lines up to the last line of an export, which it checks and leaves
-// out.
+// copyRecords copies all lines of an export except the last line. It checks the last line, which ends a
+// complete export.
 func copyRecords(out io.Writer, in io.Reader) error {
 	lines := bufio.NewReader(in)
 	for n := 0; ; n++ {

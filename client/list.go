@@ -10,29 +10,29 @@ import (
 	"strconv"
 )
 
-// List is a paged list of the API. It sends no request until it is read.
+// List is a paged list of the API. A List sends requests only when it is read.
 type List[T any] struct {
 	client *Client
 	path   string
 	query  url.Values
 }
 
-// Page is one page of a list. NextCursor is "" on the last page. An earlier page may be
-// short, and even empty.
+// Page is one page of a list. NextCursor is "" on the last page. Any page may have fewer items than the
+// limit, or none.
 type Page[T any] struct {
 	Items      []T    `json:"items"`
 	NextCursor string `json:"next_cursor"`
 }
 
-// Page reads one page of at most limit items (1..100; 0 is the service's default) from
-// cursor on; "" stands for the first page.
+// Page reads one page of at most limit items (1..100; 0 is the service's default). The page begins at
+// cursor, or at the beginning of the list if cursor is "".
 func (l List[T]) Page(ctx context.Context, cursor string, limit int) (Page[T], error) {
 	var page Page[T]
 	err := l.client.do(ctx, call{method: http.MethodGet, path: l.path, query: paged(l.query, cursor, limit)}, &page)
 	return page, err
 }
 
-// paged returns a query for one page.
+// paged returns the query for one page.
 func paged(of url.Values, cursor string, limit int) url.Values {
 	query := make(url.Values, len(of)+2)
 	maps.Copy(query, of)
@@ -45,7 +45,7 @@ func paged(of url.Values, cursor string, limit int) url.Values {
 	return query
 }
 
-// All iterates over the whole list and reads pages of 100 as the loop needs them. An error
+// All iterates over the whole list, and reads a page of 100 items whenever the loop needs more. An error
 // is yielded once and ends the loop.
 func (l List[T]) All(ctx context.Context) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {

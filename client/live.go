@@ -14,23 +14,23 @@ import (
 )
 
 const (
-	// silence is the time without a sign of life after which a stream counts as dead. The
-	// service sends one every 15 seconds.
+	// silence is the time without a sign of life after which a stream counts as dead. The service sends a
+	// sign of life every 15 seconds.
 	silence = 40 * time.Second
-	// mostLate is longer than an API process shares lists with new streams.
+	// mostLate is longer than the time for which an API process shares an old list with new streams.
 	mostLate = 10 * time.Second
 	// maxEvent bounds a line of a stream.
 	maxEvent = 1 << 20
 )
 
-// Live iterates over the posts that come into the caller's home, over like counts of its newest
-// posts, and over numbers of unread notifications, until ctx or the loop ends. It begins after the
-// post last or at a Place, and with "" at the present.
+// Live iterates over the posts that come into the caller's home, over like counts of the home's newest
+// posts, and over numbers of unread notifications, until ctx or the loop ends. last is a post or a Place
+// after which the iteration begins; "" means now.
 //
-// When a connection breaks, Live opens a new one that resumes at the same place, so the loop
-// gets each post once. If the service cannot be reached in the attempts of WithAttempts, or
-// refuses the stream, the error is yielded once and ends the loop. An HTTP client of the
-// caller must not limit the time of a request.
+// When a connection breaks, Live opens a new connection that continues at the same place, so the loop
+// gets each post once. If the service cannot be reached in the attempts of WithAttempts, or refuses the
+// stream, the error is yielded once and ends the loop. The HTTP client of the caller must not limit the
+// time of a request.
 func (c *Client) Live(ctx context.Context, last string) iter.Seq2[Update, error] {
 	return func(yield func(Update, error) bool) {
 		s := &live{call: call{method: http.MethodGet, path: path("v1", "home", "stream"), accept: "text/event-stream", last: last}}
@@ -55,18 +55,19 @@ func (c *Client) Live(ctx context.Context, last string) iter.Seq2[Update, error]
 // live is the state of Live between two connections.
 type live struct {
 	call call
-	// since has the posts that were yielded after the place in call. A new connection may repeat them.
+	// since has the posts that were yielded after the place in call. A new connection may send these
+	// posts again.
 	since map[string]bool
-	// opened is the time when this connection began.
+	// opened is the time at which the current connection began.
 	opened time.Time
-	// heard means that this connection was answered.
+	// heard reports whether the current connection was answered.
 	heard bool
 }
 
 var errSilent = errors.New("the stream is silent")
 
-// receive opens a stream and yields its updates until the stream breaks. goOn is false if
-// the loop has ended.
+// receive opens a stream and yields its updates until the stream breaks. goOn is false if the loop has
+// ended.
 func (c *Client) receive(ctx context.Context, s *live, yield func(Update, error) bool) (goOn bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -103,14 +104,14 @@ func (c *Client) receive(ctx context.Context, s *live, yield func(Update, error)
 		case "data":
 			data += value
 		case "":
-			if lines.Text() != "" { // a comment
+			if lines.Text() != "" { // the line is a comment
 				break
 			}
 			update, ok, err := s.update(name, id, data)
 			if name, id, data = "", "", ""; err != nil {
 				return true, err
 			}
-			quiet.Stop() // the loop may be slow
+			quiet.Stop() // the loop may take any time
 			if ok && !yield(update, nil) {
 				return false, nil
 			}
@@ -127,7 +128,7 @@ func (c *Client) receive(ctx context.Context, s *live, yield func(Update, error)
 	return true, lost(ctx, err)
 }
 
-// update takes a block of the stream. It returns false if the block has nothing new.
+// update returns the update of a block of the stream. It returns false if the block has nothing new.
 func (s *live) update(name, id, data string) (u Update, ok bool, err error) {
 	switch {
 	case data == "" && id != "":
@@ -162,7 +163,7 @@ func (s *live) update(name, id, data string) (u Update, ok bool, err error) {
 		s.since = map[string]bool{}
 	}
 	s.since[id] = true
-	if s.call.last == "" { // no place came before this post
+	if s.call.last == "" { // the stream has sent no place before this post
 		s.call.last = id
 	}
 	return u, true, nil

@@ -56,8 +56,9 @@ func TestALiveHomeGoesOnWhereItWas(t *testing.T) {
 	})
 }
 
-// The client connects to a process that shares an old list, and the list lacks a post that the client has. So
-// the first place from this process lacks the post, and the process sends the post again after that place.
+// The client connects to a process that shares an old list, and the list lacks a post that the client
+// has. So the first place from this process lacks the post, and the process sends the post again after
+// the first place.
 func TestALiveHomeShowsAPostOnceThoughAProcessIsASecondLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{steps: []step{
@@ -93,7 +94,7 @@ func TestALiveHomeEndsWithItsLoop(t *testing.T) {
 	})
 }
 
-// mute answers with streams that stay silent.
+// mute answers requests with streams that send nothing.
 type mute struct{ opened []time.Time }
 
 func (m *mute) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -11,7 +11,7 @@ import (
 // Notification is one kind of action on one target of the caller: likes or comments of a post, follows, or a
 // mention.
 type Notification struct {
-	// ID stays the same when the notification moves: keep one notification for each ID.
+	// ID stays the same when the notification moves up, so keep one notification for each ID.
 	ID   string `json:"id"`
 	Kind string `json:"kind"` // like, comment, follow or mention
 	// Target is a post, "" for a follow.
@@ -22,17 +22,17 @@ type Notification struct {
 	Count  *int64    `json:"count,omitempty"`
 	At     time.Time `json:"at"`
 	Unread bool      `json:"unread"`
-	// Post is nil without NotificationViews.
+	// Post is nil except in NotificationViews.
 	Post *PostView `json:"post,omitempty"`
 }
 
 // Actor is a user in a notification.
 type Actor struct {
 	UserID string `json:"user_id"`
-	// Reaction is the kind of a like.
+	// Reaction is the kind of the reaction that Actor has, if the notification is about likes.
 	Reaction string    `json:"reaction,omitempty"`
 	At       time.Time `json:"at"`
-	// User is nil without NotificationViews.
+	// User is nil except in NotificationViews.
 	User *UserView `json:"user,omitempty"`
 }
 
@@ -40,15 +40,15 @@ type Actor struct {
 type NotificationPage struct {
 	Page[Notification]
 
-	// ReadTo is for ReadNotifications, after the user has seen the page.
+	// ReadTo is the argument for ReadNotifications, after the user has seen the page.
 	ReadTo string `json:"read_to"`
-	// Unread is the number of unread notifications; 10 means 10 or more. Only the first
-	// page has it.
+	// Unread is the number of unread notifications; 10 means 10 or more. Only the first page has this
+	// number.
 	Unread *int `json:"unread,omitempty"`
 }
 
-// Notifications reads a page of at most limit notifications (1..100; 0 is the service's default) from
-// cursor on, the newest first. A notification that moves up between two reads is on the first page.
+// Notifications reads a page of at most limit notifications (1..100; 0 is the service's default), newest
+// first. The page begins at cursor. If a notification moves up between two reads, the first page has it.
 func (c *Client) Notifications(ctx context.Context, cursor string, limit int) (NotificationPage, error) {
 	return c.notifications(ctx, url.Values{}, cursor, limit)
 }
@@ -76,8 +76,8 @@ type unread struct {
 	Unread int `json:"unread"`
 }
 
-// ReadNotifications marks the caller's notifications as read up to the ReadTo of a page. It returns
-// the number of unread notifications; 10 means 10 or more.
+// ReadNotifications marks the caller's notifications as read, up to the ReadTo of a page. It returns the
+// number of unread notifications; 10 means 10 or more.
 func (c *Client) ReadNotifications(ctx context.Context, readTo string) (int, error) {
 	body := struct {
 		ReadTo string `json:"read_to"`

@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// Problem is the answer to a failed call, as RFC 9457 problem details.
-// errors.AsType[*client.Problem](err) returns it.
+// Problem is the error of a call that the service refused, with problem details (RFC 9457).
+// errors.AsType[*client.Problem](err) returns the Problem.
 type Problem struct { //nolint:errname // RFC 9457 calls it a problem
-	// Type is the stable name of the kind of problem. Decide by it or by Status.
+	// Type is the stable name of the kind of problem. Programs should decide by Type or by Status.
 	Type   string `json:"type"`
 	Title  string `json:"title"`
 	Status int    `json:"status"`
@@ -52,8 +52,8 @@ func (p *Problem) Is(target error) bool {
 // ErrNotFound matches every 404 by errors.Is.
 var ErrNotFound = errors.New("not found")
 
-// problemOf turns any unsuccessful answer into a Problem, even one from a proxy without
-// problem details.
+// problemOf turns any unsuccessful answer into a Problem, even the answer of a proxy without problem
+// details.
 func problemOf(resp *http.Response, body []byte, now time.Time) *Problem {
 	p := &Problem{}
 	kind, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// NoData is the data of a ProfileInput or a PostEdit that removes the stored data.
-var NoData = json.RawMessage("null") //nolint:gochecknoglobals // a constant that Go has no constant for
+// NoData removes the stored data, as the Data of a ProfileInput or a PostEdit.
+var NoData = json.RawMessage("null") //nolint:gochecknoglobals // Go has no constants of this type
 
 // ProfileInput holds the values of a profile that its user sets. Only Name is required. Data is a
 // JSON object: nil keeps the stored data, and NoData removes it.
@@ -25,15 +25,15 @@ type User struct {
 	ImageURL  string    `json:"image_url"`
 	CreatedAt time.Time `json:"created_at"`
 	Counts    Counts    `json:"counts"`
-	// Data is nil if the user has none.
+	// Data is nil if the user has no data.
 	Data json.RawMessage `json:"data,omitempty"`
-	// Following is true if the caller follows the user, FollowedBy if the user follows the
-	// caller. Only Profile sets them.
+	// Following is true if the caller follows the user, and FollowedBy is true if the user follows the
+	// caller. Only Profile sets these fields.
 	Following  bool `json:"following,omitempty"`
 	FollowedBy bool `json:"followed_by,omitempty"`
 }
 
-// UserView is a user as lists show it, with the follows between it and the caller.
+// UserView is a user with the values that lists show, and the follows between the user and the caller.
 type UserView struct {
 	ID         string `json:"id"`
 	Name       string `json:"name"`
@@ -53,29 +53,29 @@ type Counts struct {
 type Edge struct {
 	UserID string    `json:"user_id"`
 	Since  time.Time `json:"since"`
-	// User is nil without WithUsers.
+	// User is nil except in a list of WithUsers.
 	User *UserView `json:"user,omitempty"`
 }
 
-// Relationship holds the follows between two users.
+// Relationship shows which of two users follows the other one.
 type Relationship struct {
 	Following  bool `json:"following"`
 	FollowedBy bool `json:"followed_by"`
 	Friends    bool `json:"friends"`
 }
 
-// PostInput is a new post. Only Text is required. Kind is a name of your own, such as "album",
-// Data a JSON object, and Mentions are ids of users.
+// PostInput is a new post. Only Text is required. Kind is a name of your own, such as "album". Data is a
+// JSON object. Mentions are ids of users.
 type PostInput struct {
 	Text     string          `json:"text"`
 	ImageURL string          `json:"image_url,omitempty"`
 	Kind     string          `json:"kind,omitempty"`
 	Data     json.RawMessage `json:"data,omitempty"`
 	Mentions []string        `json:"mentions,omitempty"`
-	// ExpiresAt is the end of the post, zero for never.
+	// ExpiresAt is the end of the post. The zero time means that the post has no end.
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
-	// IdempotencyKey makes repeated calls create only one post, even after a restart of
-	// the caller. If it is empty, CreatePost makes a key for its own retries.
+	// IdempotencyKey makes repeated calls create only one post, even after a restart of the caller. If it
+	// is empty, CreatePost makes a key for its own retries.
 	IdempotencyKey string `json:"-"`
 }
 
@@ -86,7 +86,8 @@ type PostEdit struct {
 	Data     json.RawMessage `json:"data,omitempty"`
 }
 
-// Post is a post. EditedAt is zero if it was never edited, ExpiresAt if it has no end.
+// Post is a post. EditedAt is the zero time if the post was never edited, and ExpiresAt is the zero time
+// if the post has no end.
 type Post struct {
 	ID        string          `json:"id"`
 	AuthorID  string          `json:"author_id"`
@@ -107,8 +108,8 @@ type CommentInput struct {
 	Mentions []string        `json:"mentions,omitempty"`
 }
 
-// PostRange selects posts by time: a day in UTC (YYYY-MM-DD), or the time from Since
-// (included) to Until (excluded), where zero is no bound. The zero value selects all posts.
+// PostRange selects posts by time: by a day in UTC (YYYY-MM-DD), or by the time from Since (included) to
+// Until (excluded). A zero Since or Until is no bound. The zero value selects all posts.
 type PostRange struct {
 	Day          string
 	Since, Until time.Time
@@ -123,9 +124,9 @@ type Comment struct {
 	CreatedAt time.Time       `json:"created_at"`
 	Data      json.RawMessage `json:"data,omitempty"`
 	Mentions  []string        `json:"mentions,omitempty"`
-	// Author is nil without WithUsers.
+	// Author is nil except in a list of WithUsers.
 	Author *UserView `json:"author,omitempty"`
-	// Post is nil without CommentViewsByUser.
+	// Post is nil except in CommentViewsByUser.
 	Post *PostView `json:"post,omitempty"`
 }
 
@@ -133,7 +134,7 @@ type Comment struct {
 type Liker struct {
 	UserID  string    `json:"user_id"`
 	LikedAt time.Time `json:"liked_at"`
-	// User is nil without WithUsers.
+	// User is nil except in a list of WithUsers.
 	User *UserView `json:"user,omitempty"`
 }
 
@@ -155,7 +156,7 @@ type Bookmark struct {
 	BookmarkedAt time.Time `json:"bookmarked_at"`
 }
 
-// Marker is how far the caller has read a list that the caller has named.
+// Marker is the position up to which the caller has read a list. The caller chooses the name of the list.
 type Marker struct {
 	Name      string    `json:"name"`
 	Position  string    `json:"position"`
@@ -188,55 +189,55 @@ type HomeItem struct {
 	Author    Author `json:"author"`
 	LikeCount int64  `json:"like_count"`
 	Liked     bool   `json:"liked"`
-	// Reactions are the counts by kind of reaction, including likes, and Reaction is the caller's
-	// kind, "" for none. If only likes are configured, they are nil and "".
+	// Reactions has the counts by kind of reaction, including likes. Reaction is the kind of the caller's
+	// reaction, or "" for none. If only likes are configured, Reactions is nil and Reaction is "".
 	Reactions map[string]int64 `json:"reactions,omitzero"`
 	Reaction  string           `json:"reaction,omitempty"`
 }
 
-// PostView is a post with all that a page shows of it.
+// PostView is a post with all values that a page shows.
 type PostView struct {
 	HomeItem
 	CommentCount int64 `json:"comment_count"`
-	// LikedAt is when the user of a list of liked posts liked the post, zero in any other
-	// list.
+	// LikedAt is the time at which the user liked the post, in a list of the user's liked posts. It is
+	// the zero time in any other list.
 	LikedAt time.Time `json:"liked_at,omitzero"`
-	// BookmarkedAt is when the caller made the bookmark in BookmarkViews, zero in any
-	// other list.
+	// BookmarkedAt is the time at which the caller made the bookmark, in BookmarkViews. It is the zero
+	// time in any other list.
 	BookmarkedAt time.Time `json:"bookmarked_at,omitzero"`
 }
 
-// Found is the answer to a question about several ids.
+// Found is the answer to a call that asks for several ids.
 type Found[T any] struct {
-	// Items are in the order of the ids, each once.
+	// Items has one item for each found id, in the order of the ids.
 	Items []T `json:"items"`
-	// Missing are the ids that are unknown or were deleted.
+	// Missing has the ids that are unknown or whose objects were deleted.
 	Missing []string `json:"missing"`
-	// Rest are the ids whose items did not fit into the answer. Another call can read them.
+	// Rest has the ids whose items did not fit into the answer. Another call can read these items.
 	Rest []string `json:"rest,omitempty"`
 }
 
-// News are the posts of the caller's home that are newer than a given post.
+// News has the posts of the caller's home that are newer than a given post.
 type News struct {
-	// Items are the newest such posts, 20 at most. Home lists all of them.
+	// Items has the newest of these posts, 20 at most. Home lists all of them.
 	Items []HomeItem `json:"items"`
-	// Unread is the number of all such posts; 100 means 100 or more.
+	// Unread is the number of all newer posts; 100 means 100 or more.
 	Unread int `json:"unread"`
-	// ETag names this answer.
+	// ETag identifies this answer.
 	ETag string `json:"-"`
 }
 
-// Update is one event of a live home: an entry, a like count, or a number of unread notifications.
-// The other fields are nil.
+// Update is one event of a live home: an entry, a like count, or a number of unread notifications. The
+// fields of the other two kinds are nil.
 type Update struct {
-	// Entry is a post that came into the home. It may be older than the previous one.
+	// Entry is a post that came into the home. It may be older than the entry of the previous update.
 	Entry *HomeItem
 	// Likes is the new like count of a post.
 	Likes *LikesUpdate
 	// Unread is the number of unread notifications; 10 means 10 or more.
 	Unread *int
-	// Place is the position of the stream, from which Live can continue. It covers all
-	// updates before this one.
+	// Place is the position of the stream, from which Live can continue. All earlier updates are before
+	// this position.
 	Place string
 }
 
@@ -244,7 +245,7 @@ type Update struct {
 type LikesUpdate struct {
 	PostID string `json:"post_id"`
 	Count  int64  `json:"count"`
-	// Reactions are all counts by kind, nil if only likes are configured.
+	// Reactions has all counts by kind. It is nil if only likes are configured.
 	Reactions map[string]int64 `json:"reactions,omitzero"`
 }
 
@@ -255,10 +256,10 @@ type Author struct {
 	ImageURL string `json:"image_url"`
 }
 
-// HomeSource is the way in which a home is computed.
+// HomeSource is the source from which a home is computed.
 type HomeSource string
 
-// The two sources show the same list.
+// Both sources show the same list.
 const (
 	// Push reads the viewer's own timeline.
 	Push HomeSource = ""
@@ -281,10 +282,10 @@ const (
 // Delivery is the progress of a post's delivery. Unknown fields are nil.
 type Delivery struct {
 	State       DeliveryState `json:"state"`
-	Reason      string        `json:"reason,omitempty"` // why it is cancelled
+	Reason      string        `json:"reason,omitempty"` // the reason of a cancelled delivery
 	Planned     *int64        `json:"planned"`
 	Delivered   *int64        `json:"delivered"`
-	Skipped     *int64        `json:"skipped"` // followers that were away
+	Skipped     *int64        `json:"skipped"` // the number of followers who were away
 	ChunksDone  *int64        `json:"chunks_done"`
 	ChunksTotal *int64        `json:"chunks_total"`
 	AcceptedAt  *time.Time    `json:"accepted_at"`

@@ -1,11 +1,11 @@
-// Package producer helps programs outside Fanfare to send posts and likes to Fanfare. It
-// makes events with their ids, and encodes each with the name of its queue and its group
-// key. The caller sends them with any client of SQS: docs/PRODUCERS.md shows Watermill's
-// client and boto3. It must never send anything, and knows no queue, no table and no AWS.
+// Package producer helps programs outside Fanfare to send posts and likes to Fanfare. It makes events with
+// their ids, and encodes each event with the name of its queue and its group key. The caller sends the messages
+// with any client of SQS: docs/PRODUCERS.md shows Watermill's client and boto3. The package must never send
+// anything, and knows no queue, no table and no AWS.
 //
-// Send an event until SQS has accepted it, and send the same event each time: consumers
-// apply an event once, by its ids, however often it arrives. This package refuses an
-// event that no consumer would accept, so that it does not become a dead letter.
+// Send an event until SQS has accepted it, and send the same event each time: consumers apply an event once, by
+// its ids, however often it arrives. This package refuses an event that no consumer would accept, so that the
+// event does not become a dead letter.
 //
 //	p := producer.New()
 //	post, err := p.Post("ann", "Hello")
@@ -24,34 +24,34 @@ import (
 	"fanfare/messages"
 )
 
-// The topics that take events of other producers.
+// These are the topics that accept events of other producers.
 const (
 	TopicPosts = "posts"
 	TopicLikes = "likes"
 )
 
-// The message attributes that consumers read. Both are optional.
+// These are the message attributes that consumers read. Both are optional.
 const (
 	// AttributeID holds the id of a message, for logs and dead letters. Watermill sets it.
 	AttributeID = "_watermill_message_uuid"
-	// AttributeGroup holds the group key, for dead letters that are redriven.
+	// AttributeGroup holds the group key, which a redrive of a dead letter needs.
 	AttributeGroup = "group"
 )
 
-// Producer makes events. Its ids only grow, so a process needs one Producer. Goroutines may
-// share it.
+// Producer makes events with ascending ids, so a process needs only one Producer. Goroutines may share a
+// Producer.
 type Producer struct {
 	ids *id.Generator
 	now func() time.Time
 }
 
-// New returns a producer on the clock of this machine.
+// New returns a producer that uses the clock of this machine.
 func New() *Producer { return &Producer{id.NewGenerator(time.Now), time.Now} }
 
-// Post returns the event of a new post. The event's PostID is the id of the post, and has the
-// time of the post: keep the event, and send it again if a send fails. ImageURL, PostKind, Data, Mentions
-// and ExpiresAt may be added.
-// Post refuses a bad author or text, and names each.
+// Post returns the event of a new post. The event's PostID is the id of the post and contains the time of
+// the post. Keep the event, and send the same event again if a send fails. The caller may set ImageURL,
+// PostKind, Data, Mentions and ExpiresAt. Post refuses an invalid author or text, and the error names
+// each fault.
 func (p *Producer) Post(author, text string) (*messages.PostCreated, error) {
 	post, err := p.ids.New()
 	if err != nil {
@@ -64,9 +64,9 @@ func (p *Producer) Post(author, text string) (*messages.PostCreated, error) {
 	return checked(&messages.PostCreated{Header: head, PostID: post, AuthorID: author, Text: text})
 }
 
-// Like returns the event of a user who likes a post. If there are several events of a user
-// and a post, the event with the highest id counts, in whatever order they arrive. Like
-// refuses a bad user id or post id, and names each.
+// Like returns the event of a user who likes a post. If there are several events of a user and a post,
+// the event with the highest id counts, whatever the order of arrival is. Like refuses an invalid user id
+// or post id, and the error names each fault.
 func (p *Producer) Like(user, post string) (*messages.Liked, error) {
 	head, err := p.header()
 	if err != nil {
@@ -76,7 +76,7 @@ func (p *Producer) Like(user, post string) (*messages.Liked, error) {
 }
 
 // React returns the event of a user whose reaction to a post has a kind other than like.
-// FANFARE_REACTIONS must contain the kind. The reaction replaces the user's former reaction. React
+// FANFARE_REACTIONS must contain the kind. The reaction replaces the user's previous reaction. React
 // refuses the same ids as Like.
 func (p *Producer) React(user, post, kind string) (*messages.Reacted, error) {
 	head, err := p.header()
@@ -86,8 +86,8 @@ func (p *Producer) React(user, post, kind string) (*messages.Reacted, error) {
 	return checked(&messages.Reacted{Like: messages.Like{Header: head, PostID: post, UserID: user}, Reaction: kind})
 }
 
-// Unlike returns the event of a user who takes a reaction back, of whatever kind. It refuses the same
-// ids as Like.
+// Unlike returns the event of a user who takes a reaction of any kind back. It refuses the same ids as
+// Like.
 func (p *Producer) Unlike(user, post string) (*messages.Unliked, error) {
 	head, err := p.header()
 	if err != nil {
@@ -101,7 +101,7 @@ func (p *Producer) header() (messages.Header, error) {
 	return messages.Header{EventID: event, Time: p.now().UTC()}, err
 }
 
-// checked returns an event that Encode accepts, so that a bad id is refused early.
+// checked returns the event if Encode accepts it, so that an invalid id is refused early.
 func checked[E messages.Event](e E) (E, error) {
 	if _, err := Encode(e); err != nil {
 		var none E
@@ -113,15 +113,15 @@ func checked[E messages.Event](e E) (E, error) {
 // Message is an encoded event for a queue.
 type Message struct {
 	Topic string
-	// ID is the event's id.
+	// ID is the id of the event.
 	ID string
-	// Group is the key of fairness, for MessageGroupId.
+	// Group is the key by which queues are fair. Send it as the MessageGroupId.
 	Group string
-	// Payload is the JSON of the event, for the body.
+	// Payload is the JSON of the event. Send it as the body of the SQS message.
 	Payload []byte
 }
 
-// Queue returns the name of the SQS queue of m for a FANFARE_QUEUE_PREFIX.
+// Queue returns the name of the SQS queue of m, for a value of FANFARE_QUEUE_PREFIX.
 func (m Message) Queue(prefix string) string { return prefix + "-" + m.Topic }
 
 // Encode encodes an event for its queue. It refuses events that consumers would refuse.

@@ -24,11 +24,11 @@ func write(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", kind)
 	w.WriteHeader(status)
 	if err := json.NewEncoder(w).Encode(body); err != nil {
-		panic(http.ErrAbortHandler) // the caller is gone; net/http ends the request
+		panic(http.ErrAbortHandler) // the caller has left; net/http ends the request
 	}
 }
 
-// kinds are the contract's types of problem (docs/openapi.json).
+// kinds returns the contract's types of problem (docs/openapi.json) by status.
 func kinds() map[int]string {
 	return map[int]string{
 		http.StatusBadRequest: "malformed", http.StatusUnauthorized: "unauthenticated", http.StatusForbidden: "forbidden",
@@ -90,8 +90,7 @@ func decode(r *http.Request, into any) error {
 	return decoder.Decode(into)
 }
 
-// unknownField returns the field that made decode fail, if the contract does not have
-// this field.
+// unknownField returns the name of the field that made decode fail, if the contract lacks this field.
 func unknownField(err error) (name string, unknown bool) {
 	if err == nil {
 		return "", false
@@ -100,8 +99,8 @@ func unknownField(err error) (name string, unknown bool) {
 	return strings.TrimSuffix(rest, `"`), unknown
 }
 
-// changed returns the stored custom data after a call: if the call gives no data, the data stays, and null
-// removes it.
+// changed returns the stored custom data after a call. If the call gives no data, the stored data does
+// not change, and null removes it.
 func changed(data, given json.RawMessage) json.RawMessage {
 	var compact bytes.Buffer
 	switch {

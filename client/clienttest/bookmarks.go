@@ -23,7 +23,8 @@ func (s *Server) bookmark(user string, r *http.Request) (int, any) {
 	return http.StatusNoContent, nil
 }
 
-// kept returns the place of a post among the bookmarks of user, below 0 for none.
+// kept returns the index of a post among the bookmarks of user, or a negative number if there is no
+// bookmark.
 func (s *Server) kept(user, post string) int {
 	return slices.IndexFunc(s.bookmarks[user], func(b client.Bookmark) bool { return b.PostID == post })
 }
@@ -35,7 +36,7 @@ func (s *Server) unbookmark(user string, r *http.Request) (int, any) {
 	return http.StatusNoContent, nil
 }
 
-// shownBookmarks returns the bookmarks of user as their list shows them.
+// shownBookmarks returns the bookmarks that the list of user shows.
 func (s *Server) shownBookmarks(user string) []client.Bookmark {
 	var shown []client.Bookmark
 	for _, b := range slices.Backward(s.bookmarks[user]) {

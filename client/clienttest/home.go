@@ -62,5 +62,6 @@ func (s *Server) beAway(user string, _ *http.Request) (int, any) {
 	return http.StatusNoContent, nil
 }
 
-// Returned reports whether a reader was away and has read its home since. Only a hook may ask.
+// Returned reports whether a reader was away and has read the home since then. Only a hook may call
+// Returned.
 func (s *Server) Returned(user string) bool { return s.left[user] && !s.away[user] }

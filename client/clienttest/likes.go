@@ -45,7 +45,7 @@ func (s *Server) unlike(user string, r *http.Request) (int, any) {
 	return http.StatusAccepted, nil
 }
 
-// reactors returns the users with a reaction to a post of a kind, or of any with "".
+// reactors returns the users with a reaction of a kind to a post; "" means any kind.
 func (s *Server) reactors(post, kind string) []client.Reactor {
 	var out []client.Reactor
 	for _, reaction := range s.likes[post] {

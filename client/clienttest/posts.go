@@ -45,7 +45,7 @@ func (s *Server) createPost(user string, r *http.Request) (int, any) {
 	return http.StatusCreated, post
 }
 
-// endPosts takes away the posts that have ended.
+// endPosts removes the posts that have ended.
 func (s *Server) endPosts() {
 	for _, post := range s.posts {
 		if !post.ExpiresAt.IsZero() && !post.ExpiresAt.After(time.Now()) {
@@ -102,7 +102,7 @@ type takenDown struct {
 	down client.TakenDown
 }
 
-// takeDown needs the token of a service that may delete users, and no user.
+// takeDown deletes a post. The caller is a service that may delete users, and acts for no user.
 func (s *Server) takeDown(w http.ResponseWriter, r *http.Request) {
 	token, authed := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	service, may := strings.CutPrefix(token, servicePrefix+deletePrefix)
@@ -149,7 +149,7 @@ func (s *Server) postsByUser(viewer string, r *http.Request) (int, any) {
 	return page(r, posts, func(p client.Post) string { return p.ID })
 }
 
-// deliver notes the delivery of a new post.
+// deliver records the delivery of a new post.
 func (s *Server) deliver(post client.Post) {
 	planned, skipped, none := int64(1), int64(0), int64(0)
 	for follower := range s.followersOf(post.AuthorID) {

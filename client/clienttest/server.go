@@ -1,9 +1,9 @@
-// Package clienttest is Fanfare's HTTP contract in memory, for tests of programs that call it and for
-// the client's own examples. It lacks comments, likes and reactions by user, live homes, exports,
-// notifications of comments and mentions, pull homes, ranges of time, and times of deliveries. It
-// refuses few values, and answers 404 for a method that a path does not allow. Apart from that it
-// keeps the contract, with immediate deliveries and like counts: a test of the client runs the
-// contract's rows against it. It must never be used as the product, because its tokens are unsigned.
+// Package clienttest is Fanfare's HTTP contract in memory, for tests of programs that call the API and
+// for the client's own examples. It lacks comments, likes and reactions by user, live homes, exports,
+// notifications of comments and mentions, pull homes, ranges of time, and times of deliveries. It refuses
+// few values, and answers 404 for a method that a path does not allow. In all other respects it keeps the
+// contract, with immediate deliveries and like counts: a test of the client runs the contract's rows
+// against this package. It must never be used as the product, because its tokens are unsigned.
 //
 // A test plants faults by wrapping the handler, or by the Alter hooks.
 package clienttest
@@ -20,8 +20,8 @@ import (
 	"fanfare/internal/id"
 )
 
-// Server serves the contract. Set the hooks before the first request; they
-// are called with the server's lock held.
+// Server serves the contract. Set the hooks before the first request. The server calls the hooks while it
+// holds its lock.
 type Server struct {
 	// AlterHome changes the items of a viewer's home, newest first, before paging.
 	AlterHome func(viewer string, items []client.HomeItem) []client.HomeItem
@@ -29,10 +29,10 @@ type Server struct {
 	Reactions []string
 	// AlterCount changes a post's like count.
 	AlterCount func(post string, count int64) int64
-	// AlterUser changes a profile as it is read.
+	// AlterUser changes a profile when a call reads it.
 	AlterUser func(user client.User) client.User
 
-	// AlterDelivery changes the delivery of a post as it is read.
+	// AlterDelivery changes the delivery of a post when a call reads it.
 	AlterDelivery func(post string, delivery client.Delivery) client.Delivery
 
 	mux *http.ServeMux
@@ -43,16 +43,16 @@ type Server struct {
 	follows map[string]map[string]time.Time // by follower, then author
 	mutes   map[string]map[string]time.Time // by the user who mutes
 	blocks  map[string]map[string]time.Time // by the user who blocks
-	// bookmarks are by the user who keeps them, the oldest first.
+	// bookmarks has the bookmarks of each user, oldest first.
 	bookmarks map[string][]client.Bookmark
-	markers   map[string]map[string]client.Marker // by their user, then by name
+	markers   map[string]map[string]client.Marker // by user and name
 	posts     map[string]client.Post
 	taken     map[string]takenDown                 // by post
 	byUser    map[string][]string                  // post ids, ascending
 	likes     map[string]map[string]client.Reactor // by post and user
 	keys      map[[2]string]keyed
-	read      map[string]time.Time // up to when a user has read its notifications
-	left      map[string]bool      // readers that were away once
+	read      map[string]time.Time // the time up to which a user has read the notifications
+	left      map[string]bool      // readers who were away once
 	away      map[string]bool
 	made      map[string]client.Delivery // by post
 }
@@ -136,11 +136,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(w, r)
 }
 
-// An unsigned token is one of these prefixes and its user.
+// An unsigned token is one of these prefixes and a user id.
 const (
 	tokenPrefix   = "for-"
 	servicePrefix = "service-" // with the scope to act for users
-	deletePrefix  = "delete-"  // and a service's token that may delete them
+	deletePrefix  = "delete-"  // for a service that may also delete users
 )
 
 func (s *Server) devToken(w http.ResponseWriter, r *http.Request) {
@@ -164,7 +164,7 @@ func (s *Server) devToken(w http.ResponseWriter, r *http.Request) {
 	write(w, http.StatusOK, client.DevToken{Token: prefix + in.UserID, ExpiresAt: time.Now().Add(ttl).UTC()})
 }
 
-// authed runs answer under the lock, for the token's user.
+// authed calls answer with the token's user while it holds the lock.
 func (s *Server) authed(answer func(string, *http.Request) (int, any)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		user, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "+tokenPrefix)

@@ -18,30 +18,30 @@ import (
 )
 
 const (
-	// bodyTimeout is the time in which a body must arrive.
+	// bodyTimeout is the maximum time until the whole body of a request has arrived.
 	bodyTimeout = 5 * time.Second
-	// answerTimeout is the time in which a client must take an answer. For each
-	// answerRate bytes it has one second more.
+	// answerTimeout and answerRate limit the time in which a client must take an answer: answerTimeout,
+	// plus one second for each answerRate bytes of the answer.
 	answerTimeout = 5 * time.Second
 	answerRate    = 128 << 10
 )
 
-// Limits bound the work that an API has in hand (I9). A user's limits are below the limits
-// of the process, so that no user can use up the process alone.
+// Limits bound the work in progress in an API (I9). A user's limits are below the limits of the process,
+// so that no user can use up the process alone.
 type Limits struct {
-	// Requests bounds the requests that are handled at once; 0 is 1,024.
+	// Requests bounds the requests that the process handles at once; 0 is 1,024.
 	Requests int
-	// UserRequests bounds the requests of one user whose body is being read or that are
-	// being handled; 0 is 32.
+	// UserRequests bounds the requests of one user in progress, including requests whose body is still
+	// arriving; 0 is 32.
 	UserRequests int
-	// Unread bounds the bytes of answers that clients have not taken; 0 is 64 MiB. If
-	// they are used up, the users with the most unread bytes lose answers first.
+	// Unread bounds the bytes of answers that clients have not taken; 0 is 64 MiB. At this bound, the
+	// users with the most unread bytes lose answers first.
 	Unread int
-	// UserUnread is Unread for one user; 0 is 4 MiB.
+	// UserUnread bounds the same bytes for one user; 0 is 4 MiB.
 	UserUnread int
-	// ServiceRequests and ServiceUnread are the limits of a service that acts for users; 0 is
-	// 256 and 16 MiB, a quarter of the limits of the process. Answers that the service takes
-	// count as its own.
+	// ServiceRequests and ServiceUnread are the limits of a service that acts for users; 0 is 256 and 16
+	// MiB, a quarter of the limits of the process. An answer to a service counts for the service, and not
+	// for the user.
 	ServiceRequests, ServiceUnread int
 	// ServiceStreams bounds the open streams of a service; 0 is a quarter of the streams
 	// of the process.
@@ -56,7 +56,8 @@ func (l Limits) withDefaults() Limits {
 	}
 }
 
-// admission counts the work in hand by the keys of callers. The map has only keys with work.
+// admission counts the work in progress of each caller, by the caller's keys. The map users has only keys
+// with work.
 type admission struct {
 	limits Limits
 
@@ -64,16 +65,17 @@ type admission struct {
 	requests int
 	unread   int
 	users    map[string]*load
-	// now and before count the requests of this window and of the previous one.
+	// now counts the requests of the current window, and before counts the requests of the previous
+	// window.
 	now, before tally
 }
 
-// overloadWindow is the time over which overloaded looks back: this window, and the
-// previous one.
+// overloadWindow is the length of a window. overloaded counts the requests of the current window and of
+// the previous window.
 const overloadWindow = 5 * time.Second
 
-// tally counts the requests that the process took, and the requests that it refused
-// because it was too busy.
+// tally counts the accepted requests, and the requests that were refused because the process was too
+// busy.
 type tally struct {
 	since       time.Time
 	taken, shed int
@@ -98,7 +100,7 @@ func newAdmission(limits Limits) *admission {
 	return &admission{limits: limits.withDefaults(), users: map[string]*load{}}
 }
 
-// of returns the limits of a key.
+// of returns the limits that apply to a key.
 func (l Limits) of(key string) (requests, unread int) {
 	if strings.HasPrefix(key, servicePrefix) {
 		return l.ServiceRequests, l.ServiceUnread
@@ -140,7 +142,7 @@ func (a *admission) openStream(c caller) bool {
 	if c.service == "" {
 		return true
 	}
-	u := a.user(c.keys()[0]) // its request counts there, too
+	u := a.user(c.keys()[0]) // this key also counts the request of the stream
 	if u.streams >= a.limits.ServiceStreams {
 		return false
 	}
@@ -177,10 +179,10 @@ func (a *admission) finish() {
 	a.requests--
 }
 
-// hold lets an answer of size bytes wait in memory for its client, and returns nil if it may
-// not. A user's first waiting answer is always allowed, whatever its size. A write has
-// already had its effect, so its answer, which is small, is always allowed, too. Each held
-// answer needs a release.
+// hold keeps an answer of size bytes in memory until its client has taken the answer. It returns nil if
+// the memory for answers is used up. The first waiting answer of a user is always allowed, whatever its
+// size. The answer to a write is always allowed, too: the write has had its effect, and the answer is
+// small. Each held answer needs a release.
 func (a *admission) hold(user string, size int, read bool, cut func()) *unread {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -200,9 +202,9 @@ func (a *admission) hold(user string, size int, read bool, cut func()) *unread {
 	return w
 }
 
-// room reports whether size more bytes may wait. To make room, it cuts the oldest answer of the user with the
-// most waiting bytes, as long as these are more than own. So slow readers, however many, end each other's
-// answers before the answers of any user with fewer bytes. The caller holds the lock.
+// room reports whether size more bytes may wait. To make room, it cuts the oldest answer of the user with
+// the most waiting bytes, while this user has more than own bytes. So slow readers, however many, lose
+// their answers before any user with fewer bytes does. The caller holds the lock.
 func (a *admission) room(size, own int) bool {
 	for a.unread > 0 && a.unread+size > a.limits.Unread {
 		most := &load{}
@@ -282,9 +284,8 @@ func (a *admission) forget(user string) {
 
 func busy() *Problem { return unavailable("the server is busy: try again", time.Second) }
 
-// admit bounds the work of one user. The answer is made in memory, and is sent after the
-// request has stopped counting: a client that does not read holds only its answer's
-// bytes.
+// admit bounds the work of one user. It makes the answer in memory, stops counting the request, and then
+// sends the answer. So a client that does not read holds only the bytes of its answer.
 func (a *API) admit(ctx huma.Context, next func(huma.Context)) {
 	r, w := humago.Unwrap(ctx)
 	who := callerOf(ctx.Context())
@@ -300,7 +301,7 @@ func (a *API) admit(ctx huma.Context, next func(huma.Context)) {
 	size := out.body.Len()
 	limitTime(w, size)
 	held := a.work.hold(who.keys()[0], size, r.Method == http.MethodGet || r.Method == http.MethodHead, func() {
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Unix(1, 0)) // as in limitTime
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Unix(1, 0)) // only a test has a connection without deadlines
 	})
 	if held == nil {
 		busy().write(w)
@@ -311,8 +312,8 @@ func (a *API) admit(ctx huma.Context, next func(huma.Context)) {
 	write(w, out.status, out.body.Bytes())
 }
 
-// answer runs a request and returns its answer. It returns false if the caller has too much
-// work in hand.
+// answer runs a request and returns its answer. It returns false if the caller has too much work in
+// progress.
 func (a *API) answer(ctx huma.Context, who caller, next func(huma.Context)) (*answer, bool) {
 	if !a.work.enter(who) {
 		return nil, false
@@ -345,7 +346,7 @@ type answer struct {
 	header http.Header
 	status int
 	body   bytes.Buffer
-	// stream, if not nil, is sent instead.
+	// stream, if not nil, sends the answer itself, and body is unused.
 	stream func(http.ResponseWriter, *http.Request)
 }
 
@@ -358,13 +359,13 @@ func (o *answer) WriteHeader(status int) { o.status = status }
 // Unwrap lets http.ResponseController find the connection.
 func (o *answer) Unwrap() http.ResponseWriter { return o.to }
 
-// send sends a whole answer. A client that does not take it in time is disconnected.
+// send sends a whole answer, and disconnects a client that does not take the answer in time.
 func send(w http.ResponseWriter, status int, body []byte) {
 	limitTime(w, len(body))
 	write(w, status, body)
 }
 
-// limitTime sets the time in which the client must take an answer.
+// limitTime sets the deadline by which the client must have taken an answer of size bytes.
 func limitTime(w http.ResponseWriter, size int) {
 	limit := answerTimeout + time.Duration(size)*time.Second/answerRate
 	// Only a test has a connection without deadlines.
@@ -376,6 +377,6 @@ func write(w http.ResponseWriter, status int, body []byte) {
 		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	}
 	w.WriteHeader(status)
-	// A failed write means that the client is gone.
+	// A failed write means that the client has left.
 	_, _ = w.Write(body)
 }

@@ -63,7 +63,7 @@ func (p pipes) send(t *testing.T, text string) net.Conn {
 	return client
 }
 
-// request is the head of a request of user, "" for none, with further header lines.
+// request returns the head of a request of user ("" for no user), with further header lines.
 func (w *world) request(t *testing.T, user, line string, header ...string) string {
 	t.Helper()
 	if user != "" {
@@ -72,8 +72,8 @@ func (w *world) request(t *testing.T, user, line string, header ...string) strin
 	return line + " HTTP/1.1\r\nHost: fanfare\r\n" + strings.Join(append(header, "", ""), "\r\n")
 }
 
-// answers reads an answer from each connection. It returns the number of whole answers
-// with each status, and the number of broken ones as 0.
+// answers reads an answer from each connection. It returns the number of whole answers by status, and the
+// number of broken answers under the key 0.
 func answers(t *testing.T, conns []net.Conn) map[int]int {
 	t.Helper()
 	found := map[int]int{}
@@ -95,15 +95,15 @@ func answers(t *testing.T, conns []net.Conn) map[int]int {
 	return found
 }
 
-// gone reads each connection to its end, and fails if a connection gave a whole document.
+// gone reads each connection to its end, and fails if a connection returned a whole document.
 func gone(t *testing.T, conns []net.Conn) {
 	t.Helper()
 	found := answers(t, conns)
 	assert.Equalf(t, len(conns), found[0], "statuses are %v", found)
 }
 
-// others is the number of connections of an attacker who wants to stop the API for all users: more than the
-// requests that a process handles at once.
+// others is the number of an attacker's connections: more than the requests that a process handles at
+// once.
 const others = 1060
 
 func TestStrangersWhoDoNotReadTheDocumentStopNobody(t *testing.T) {
@@ -118,7 +118,7 @@ func TestStrangersWhoDoNotReadTheDocumentStopNobody(t *testing.T) {
 		synctest.Wait()
 		res := w.call(t, "ben", "GET", "/v1/me", "")
 		assert.Equalf(t, http.StatusOK, res.Code, "another user's call: %d %s", res.Code, res.Body)
-		<-time.After(10 * time.Second) // virtual
+		<-time.After(10 * time.Second) // in virtual time
 		gone(t, conns)
 	})
 }
@@ -159,7 +159,7 @@ func TestSlowReadersHoldNoMoreThanTheirShareOfMemory(t *testing.T) {
 		conns := make([]net.Conn, 40)
 		for i := range conns {
 			conns[i] = network.send(t, list)
-			synctest.Wait() // so that the slots of a user do not refuse it
+			synctest.Wait() // each request ends before the next one begins, so the limit of a user's requests refuses none
 		}
 		res := w.call(t, "ben", "GET", "/v1/users/ann/posts?limit=100", "")
 		assert.Equalf(t, http.StatusOK, res.Code, "another user's call: %d %s", res.Code, res.Body)
@@ -168,7 +168,7 @@ func TestSlowReadersHoldNoMoreThanTheirShareOfMemory(t *testing.T) {
 		assert.Equalf(t, 23, found[http.StatusServiceUnavailable], "beside 17 answers: statuses are %v", found)
 		found = answers(t, conns[:1])
 		assert.Equalf(t, 1, found[http.StatusOK], "an answer that waited: statuses are %v", found)
-		<-time.After(time.Minute) // virtual
+		<-time.After(time.Minute) // in virtual time
 		gone(t, conns[1:2])
 		res = w.call(t, "ann", "GET", "/v1/users/ann/posts?limit=100", "")
 		assert.Equal(t, http.StatusOK, res.Code, "after the slow readers")
@@ -192,8 +192,8 @@ func TestSlowReadersOfManyUsersHoldNoMoreThanTheProcessMay(t *testing.T) {
 	})
 }
 
-// A user with fewer unread bytes than the slow readers is answered: the oldest answers of
-// the users with the most bytes are cut. Users with as many bytes as these get a 503.
+// A user with fewer unread bytes than the slow readers is answered, because the oldest answers of the
+// users with the most bytes are cut. A user with as many bytes as the slow readers gets a 503.
 func TestSlowReadersOfManyUsersFailNobodyElsesReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *httpapi.Config) { c.Limits.Unread = 100_000 })
@@ -214,7 +214,7 @@ func TestSlowReadersOfManyUsersFailNobodyElsesReads(t *testing.T) {
 		}
 		slow("s3") // there is room for one answer
 		slow("s4") // s1 or s2 still held two answers
-		slow("s5") // everybody holds one
+		slow("s5") // each slow reader holds one answer
 		if found := answers(t, conns[:4]); found[http.StatusOK] != 2 || found[0] != 2 {
 			t.Errorf("those who held two answers: %v, want the oldest of each cut", found)
 		}
@@ -224,7 +224,7 @@ func TestSlowReadersOfManyUsersFailNobodyElsesReads(t *testing.T) {
 	})
 }
 
-// An answer to a write that has happened finds room, whichever user has more unread bytes.
+// The answer to a successful write finds room, even if other users have more unread bytes.
 func TestTheAnswerOfAWriteFindsRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *httpapi.Config) { c.Limits.Unread = 30_000 })
@@ -314,7 +314,7 @@ func TestAProcessThatShedsNearlyAllIsNotReady(t *testing.T) {
 		assert.Contains(t, ready(), `"overloaded"`, "after 100 requests that it shed")
 		close(leave)
 		answers(t, held)
-		<-time.After(10 * time.Second) // virtual
+		<-time.After(10 * time.Second) // in virtual time
 		assert.Contains(t, ready(), `"ready"`)
 	})
 }

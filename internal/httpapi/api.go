@@ -1,16 +1,15 @@
-// Package httpapi is the HTTP face of a feed: the calls of the contract, their OpenAPI
-// document, authentication, limits, and errors as RFC 9457 problems.
+// Package httpapi is the HTTP face of a feed: the calls of the contract, their OpenAPI document,
+// authentication, limits, and errors as RFC 9457 problems.
 //
-// It decides nothing about feeds: it reads a request, calls the domain and words the
-// answer. It must never let a request without a valid token reach the domain (I10), read
-// a body or keep a list without a bound (I9), or answer success before the domain did
-// (I5). Errors become HTTP answers in one place, problem.go.
+// The package decides nothing about feeds: it reads a request, calls the domain and writes the answer. It
+// must never let a request without a valid token reach the domain (I10), read a body or keep a list
+// without a bound (I9), or answer success before the domain has succeeded (I5). Errors become HTTP
+// answers in one place, problem.go.
 //
-// A request passes ServeHTTP (request id, panics, metrics), cors, route (404, 405), then
-// huma's middlewares: authenticate, admit (the work of one user, the answer in memory),
-// checkRequest (the body) and handle (the work of the process), and the operation. A stream
-// (stream.go) is opened in the same way, and is sent after its request has stopped
-// counting.
+// A request passes ServeHTTP (request id, panics, metrics), cors, route (404, 405), then huma's
+// middlewares: authenticate, admit (the work of one user, the answer in memory), checkRequest (the body)
+// and handle (the work of the process), and the operation. The request for a stream (stream.go) passes
+// the same functions. The stream itself is sent after the request has stopped counting.
 package httpapi
 
 import (
@@ -44,8 +43,8 @@ import (
 )
 
 const (
-	// callTimeout bounds the time that a call waits for the table and the queue, so that its answer
-	// comes within five seconds. A write that timed out may have had its effect. Its retry has no
+	// callTimeout bounds the time that a call waits for the table and the queue, so that the caller has
+	// an answer within five seconds. A write that timed out may have had its effect. A retry has no
 	// second effect, because the write is idempotent or has an Idempotency-Key.
 	callTimeout = 4500 * time.Millisecond
 	// apiVersion is the version of the contract, not of the program.
@@ -72,8 +71,8 @@ type Config struct {
 	Notices    *notices.Notices
 	Deliveries *delivery.Deliveries
 	Removals   *removal.Removals
-	// Export, if not nil, adds GET /v1/me/export to the API. It writes the records of a
-	// user, one line of JSON for each.
+	// Export, if not nil, adds GET /v1/me/export to the API. It writes each record of a user as one line
+	// of JSON.
 	Export   func(ctx context.Context, user string, out io.Writer) error
 	Verifier auth.Verifier
 	// Tokens, if not nil, adds POST /v1/dev/token and POST /v1/dev/away to the API.
@@ -84,25 +83,26 @@ type Config struct {
 	Health  *admin.Health
 	// RateLimit is the number of requests that a user may make in a second; 0 is no limit.
 	RateLimit int
-	// ServiceRateLimit is RateLimit for a service that acts for users. A request counts
-	// against it and against the user's limit.
+	// ServiceRateLimit is the limit of a service that acts for users. A request counts against the
+	// limit of the service and against the limit of the user.
 	ServiceRateLimit int
-	// Scopes are the scopes of such a service, for answers to tokens without them.
+	// Scopes are the scopes of a service that acts for users. The answer to a token without a scope names
+	// the scope.
 	Scopes auth.Scopes
 	// Origins lists the origins of web pages that may call the API.
 	Origins []string
-	// PageHeaders are the headers that these pages may send in addition to the API's and
-	// tracing's headers.
+	// PageHeaders are the headers that pages of Origins may send in addition to the headers of the API
+	// and of tracing.
 	PageHeaders []string
 	Limits      Limits
 	Streams     Streams
 	// Console, if not nil, answers at / and below /console/.
 	Console http.Handler
-	// Operations, if not nil, answers the console's page for operators: metrics, and dead
-	// letters to redrive. They need no token, so only this machine may reach the address.
+	// Operations, if not nil, answers the console's page for operators: metrics, and dead letters to
+	// redrive. The page needs no token, so only this machine may reach the address.
 	Operations http.Handler
 	Counters   Counters
-	// Tracer, if not nil, makes a span for each request, in its caller's trace.
+	// Tracer, if not nil, makes a span for each request, in the trace of the caller.
 	Tracer oteltrace.Tracer
 	Now    func() time.Time
 	Log    *zap.Logger
@@ -123,7 +123,8 @@ type API struct {
 	ownHost    bool
 	hosts      []string
 	limiter    *limiter
-	// services is the limiter of services that act for users. scopes are the scopes of services.
+	// services limits the requests of services that act for users, and scopes are the scopes of such
+	// services.
 	services *limiter
 	scopes   auth.Scopes
 	origins  []string
@@ -136,7 +137,8 @@ type API struct {
 	tracer   oteltrace.Tracer
 	now      func() time.Time
 	log      *zap.Logger
-	// sampled takes the log lines that strangers, or an outage, can cause at any rate.
+	// sampled logs lines that strangers, or an outage, can cause at any rate. It drops most repeated
+	// lines.
 	sampled  *zap.Logger
 	mux      *http.ServeMux
 	huma     huma.API
@@ -210,7 +212,7 @@ func humaConfig() huma.Config {
 		"A page may be short, and even empty, and still have a next_cursor; its items have 256 KiB of JSON at most."
 	cfg.Info.License = &huma.License{Name: "Apache 2.0", Identifier: "Apache-2.0"}
 	cfg.Servers = []*huma.Server{{URL: "/", Description: "The service that gave this document."}}
-	// The document and its page are Fanfare's own. Answers have no $schema links.
+	// Fanfare serves the document and its page itself. Answers have no $schema links.
 	cfg.OpenAPIPath, cfg.DocsPath, cfg.SchemasPath = "", "", ""
 	cfg.CreateHooks = nil
 	format := huma.Format{Marshal: huma.DefaultJSONFormat.Marshal, Unmarshal: unmarshal}
@@ -222,7 +224,7 @@ func humaConfig() huma.Config {
 	return cfg
 }
 
-// route is the route of a call, with its texts in the document. name is its operation id.
+// route is the route of a call, with the texts of the call in the document. name is the operation id.
 type route struct{ method, path, name, tag, summary string }
 
 // operation describes one call. It adds the values that all calls have.
@@ -242,7 +244,7 @@ func operation(r route, status int, errs ...int) huma.Operation {
 	}
 }
 
-// register adds a call. Its errors are worded by problem.
+// register adds a call. problem turns the call's errors into answers.
 func register[I, O any](a *API, op huma.Operation, call func(context.Context, *I) (*O, error)) {
 	op.Errors = append(op.Errors, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge)
 	if op.Method == http.MethodPost || op.Method == http.MethodPatch || op.OperationID == "put-me" || op.OperationID == "put-marker" || op.OperationID == "take-down-post" || op.OperationID == "read-notifications" {
@@ -275,7 +277,7 @@ type Token struct {
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
-// registerTokens adds the call that gives anybody a dev token.
+// registerTokens adds the call that issues a dev token to anybody.
 func (a *API) registerTokens() {
 	type tokenIn struct{ Body TokenRequest }
 	type tokenOut struct{ Body Token }
@@ -293,7 +295,7 @@ func (a *API) registerTokens() {
 	})
 }
 
-// registerAway adds the call that shows a developer a home as after days of absence.
+// registerAway adds the call that shows a developer the home of a user who was absent for days.
 func (a *API) registerAway() {
 	op := operation(route{http.MethodPost, "/v1/dev/away", "be-away", "Development",
 		"Become a reader that was last seen longer ago than FANFARE_ACTIVE_DAYS, until you read your home (only with FANFARE_AUTH=dev)"},
@@ -303,8 +305,8 @@ func (a *API) registerAway() {
 	})
 }
 
-// requireJSON refuses a body without a media type. A page of another site may send such a
-// body. It may send a body with a media type only if the API allows its origin.
+// requireJSON refuses a body without a media type, because a page of another site may send such a body. A
+// page of another site may send a body with a media type only if the API allows the origin of the page.
 func requireJSON(ctx huma.Context, next func(huma.Context)) {
 	if r, w := humago.Unwrap(ctx); r.Header.Get("Content-Type") == "" {
 		wrongMediaType().write(w)
@@ -321,7 +323,7 @@ type Page struct {
 
 func (p Page) request() page.Request { return page.Request{Limit: int(p.Limit), Cursor: p.Cursor} }
 
-// pageLimit is a page.Request's Limit. A struct tag could not name the constants.
+// pageLimit is the Limit of a page.Request. A struct tag could not use the constants of the limit.
 type pageLimit int
 
 // Schema implements huma.SchemaProvider.
@@ -335,10 +337,11 @@ type List[T any] struct {
 	NextCursor string `json:"next_cursor,omitempty" doc:"Absent on the last page."`
 }
 
-// listOut is a List as an operation answers it.
+// listOut is the answer of an operation that returns a List.
 type listOut[T any] struct{ Body List[T] }
 
-// converted converts the result of a domain call by to, and keeps the error.
+// converted applies the function to to the result of a domain call, and returns the call's error
+// unchanged.
 func converted[F, O any](to func(F) *O) func(F, error) (*O, error) {
 	return func(value F, err error) (*O, error) {
 		if err != nil {
@@ -348,7 +351,7 @@ func converted[F, O any](to func(F) *O) func(F, error) (*O, error) {
 	}
 }
 
-// listed is converted for a list. It applies item to each item.
+// listed converts the list that a domain call returns: it applies item to each item.
 func listed[F, T any](item func(F) T) func(page.List[F], error) (*listOut[T], error) {
 	return converted(func(in page.List[F]) *listOut[T] { return &listOut[T]{toList(item, in)} })
 }

@@ -16,27 +16,27 @@ import (
 	"fanfare/internal/trace"
 )
 
-// userHeader names the user of a service's call.
+// userHeader is the header that names the user for whom a service calls.
 const userHeader = "Fanfare-User"
 
 // userPattern is the pattern of a user id in the document.
 const userPattern = `^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0,63}$`
 
-// caller is the user or service behind a request.
+// caller is the user or service that sent a request.
 type caller struct {
-	// user is the user whose rights the request has, "" for a service that acts for no
-	// user.
+	// user is the user whose rights the request has, "" for a service that acts for no user.
 	user string
-	// service is the service that acts for user, "" for none. deletes reports whether the service
-	// may delete user.
+	// service is the service that acts for user, "" for none. deletes reports whether the service may
+	// delete user.
 	service string
 	deletes bool
-	// until is the first moment at which the request's token is refused.
+	// until is the time from which the request's token is refused.
 	until time.Time
 }
 
-// keys returns the names under which the work of the caller counts. The first name is the
-// service, or else the user: it takes the answers. No user id has a space, so the two differ.
+// keys returns the keys under which the work of the caller counts. The first key is the service, or the
+// user if there is no service; answers count under the first key only. No user id has a space, so the key
+// of a service is never the key of a user.
 func (c caller) keys() []string {
 	switch {
 	case c.service == "":
@@ -55,13 +55,13 @@ const tokenChecked = 15 * time.Second
 // deletesUser marks an operation that deletes its user: a service needs a scope for it.
 const deletesUser = "deletes user"
 
-// actsAlone marks an operation of a service itself: it needs a token with both scopes,
-// and acts for no user.
+// actsAlone marks an operation of a service that acts for no user. The operation needs a token with both
+// scopes.
 const actsAlone = "acts alone"
 
 type callerKey struct{}
 
-// callerOf returns the caller of a request, the zero one if it needs no token.
+// callerOf returns the caller of a request, or the zero caller if the request needs no token.
 func callerOf(ctx context.Context) caller {
 	c, ok := ctx.Value(callerKey{}).(caller)
 	if !ok {
@@ -157,7 +157,7 @@ func (a *API) identify(r *http.Request) (caller, error) {
 	return caller{user: named[0], service: id.Service, deletes: id.Deletes, until: id.Until}, nil
 }
 
-// lacksScope is the answer to a token without a scope. so names the consequence.
+// lacksScope returns the answer to a token without a scope. The parameter so names the consequence.
 func lacksScope(scope, so string) *Problem {
 	return forbidden(fmt.Sprintf("the token lacks the scope %s, so %s", scope, so)).
 		header("WWW-Authenticate", fmt.Sprintf(`Bearer realm="fanfare", error="insufficient_scope", scope="%s"`, scope))
@@ -191,20 +191,21 @@ func (a *API) charge(c caller, units float64) {
 	}
 }
 
-// tokensOfLike is the number of tokens that a like, or the end of a like, costs its user. The likes of a user
-// are in one partition of the index, which takes 1,000 writes a second from all processes together.
+// tokensOfLike is the number of tokens that a like, or the end of a like, costs the user. All likes of a
+// user are in one partition of the index, and the partition takes 1,000 writes a second from all
+// processes together.
 const tokensOfLike = 5
 
-// chargeLike takes the tokens for a like from its user, in addition to the token of the request. A
-// service that acts for users pays only for the request.
+// chargeLike takes the tokens for a like from the user of the like, in addition to the token of the
+// request. A service that acts for users pays only for the request.
 func (a *API) chargeLike(c caller) {
 	a.limiter.carry(c.user, (tokensOfLike-1)*unitsOfRequest, a.now())
 }
 
-// errToken is the cause of the end of a stream or an export whose token is no longer valid.
+// errToken is the reason for which a stream or an export ends whose token is no longer valid.
 var errToken = errors.New("the token is not valid any more")
 
-// untilRefused returns when the token of a stream is refused (I10): at the end of the token's time,
+// untilRefused waits until the token of a stream is refused (I10): at the end of the token's lifetime,
 // even if the issuer does not answer, and soon after the issuer withdrew its key.
 func (a *API) untilRefused(ctx context.Context, r *http.Request, who caller) error {
 	for {

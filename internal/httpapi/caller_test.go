@@ -44,8 +44,8 @@ func (w *world) with(t *testing.T, token, method, path, body string, users ...st
 	return res
 }
 
-// A service acts with the rights of the user that it names. Each such call is one line of the log at any
-// level. Without a name the service acts as itself, like any user.
+// A service acts with the rights of the user that its request names. The log has one line for each such
+// call, at any level. If the request names no user, the service acts as itself, like any user.
 func TestAServiceActsForUsers(t *testing.T) {
 	core, logged := observer.New(zapcore.WarnLevel)
 	w := newWorld(t, func(c *httpapi.Config) { c.Log = zap.New(core) })
@@ -72,7 +72,7 @@ func TestAServiceActsForUsers(t *testing.T) {
 	}
 }
 
-// nobody is a service whose subject is no user id.
+// nobody verifies any token as a token of a service whose subject is not a user id.
 type nobody struct{}
 
 func (nobody) Verify(context.Context, string) (auth.Identity, error) {
@@ -83,7 +83,7 @@ func TestOnlyTheScopeLetsATokenAct(t *testing.T) {
 	core, logged := observer.New(zapcore.InfoLevel)
 	w := newWorld(t, func(c *httpapi.Config) { c.Log, c.Scopes.Act = zap.New(core), "fanfare/act" })
 	w.profile(t, "ann")
-	for _, user := range []string{"ben", "ann", "", "a b"} { // also for oneself, and before the value is looked at
+	for _, user := range []string{"ben", "ann", "", "a b"} { // even its own name, or an invalid name
 		res := w.call(t, "ann", "GET", "/v1/me", "", "Fanfare-User", user)
 		p := problem(t, res, 403, "forbidden")
 		assert.Contains(t, p.Detail, "the scope fanfare/act")
@@ -103,8 +103,8 @@ func TestOnlyTheScopeLetsATokenAct(t *testing.T) {
 	assert.Equal(t, 200, w.act(t, "backend", "PUT", "/v1/me", `{"name":"n"}`, "ann").Code)
 }
 
-// A service that acts for users deletes no user, unless its token has a further scope for that. Any user
-// deletes itself, and so does a service without the header.
+// A service that acts for users deletes a user only if its token has a further scope. Any user deletes
+// itself, and a service without the header does so, too.
 func TestOnlyAScopeOfItsOwnLetsAServiceDeleteUsers(t *testing.T) {
 	core, logged := observer.New(zapcore.InfoLevel)
 	w := newWorld(t, func(c *httpapi.Config) { c.Log, c.Scopes.Delete = zap.New(core), "fanfare/remove" })
@@ -129,8 +129,8 @@ func TestOnlyAScopeOfItsOwnLetsAServiceDeleteUsers(t *testing.T) {
 	problem(t, w.call(t, "ann", "GET", "/v1/me", ""), 409, "profile-missing")
 }
 
-// A take-down is a call of the service itself: it needs both scopes, names no user, and counts for the service
-// only.
+// A take-down is a call of the service itself: it needs both scopes, names no user, and counts only for
+// the service.
 func TestOnlyAServiceWithBothScopesTakesAPostDown(t *testing.T) {
 	core, logged := observer.New(zapcore.WarnLevel)
 	w := newWorld(t, func(c *httpapi.Config) {
@@ -168,7 +168,7 @@ func TestOnlyAServiceWithBothScopesTakesAPostDown(t *testing.T) {
 	for range 17 {
 		require.Equal(t, 200, w.with(t, both, "PUT", path, body).Code)
 	}
-	problem(t, w.with(t, both, "PUT", path, body), 429, "rate-limited") // 20 for the service
+	problem(t, w.with(t, both, "PUT", path, body), 429, "rate-limited") // the service has used its 20 requests
 	require.Equal(t, 404, w.call(t, "ann", "GET", "/v1/posts/"+p.ID, "").Code, "ann's own calls are left")
 	// A service may act for nobody although its subject is not a user id.
 	w = newWorld(t, func(c *httpapi.Config) { c.Verifier = nobody{} })
@@ -199,14 +199,14 @@ func TestAServiceHasALimitOfItsOwn(t *testing.T) {
 	problem(t, res, 429, "rate-limited")
 	assert.Equal(t, "1", res.Header().Get("Retry-After"))
 	assert.Equal(t, repeated(409, 1), statuses("two", 1, func(int) string { return "ben" }), "another service")
-	problem(t, w.call(t, "one", "GET", "/v1/me", ""), 409, "profile-missing") // as itself it is a user
+	problem(t, w.call(t, "one", "GET", "/v1/me", ""), 409, "profile-missing") // a service that names no user is a user
 	mu.Lock()
 	now = now.Add(time.Second)
 	mu.Unlock()
 	assert.Equal(t, append(repeated(409, 2), 429), statuses("one", 3, others), "after a second")
 }
 
-// A like takes five tokens from its user, and the end of a like takes five, too. It takes one token from the
+// A like takes five tokens from its user, and so does the end of a like. Each takes one token from the
 // acting service.
 func TestALikeCountsFiveTimesForItsUser(t *testing.T) {
 	now := time.Now()
@@ -219,7 +219,7 @@ func TestALikeCountsFiveTimesForItsUser(t *testing.T) {
 		user := "liker" + method
 		assert.NotEqual(t, 429, w.call(t, user, method, path, "").Code)
 		assert.NotEqual(t, 429, w.call(t, user, method, path, "").Code)
-		problem(t, w.call(t, user, "GET", "/v1/me", ""), 429, "rate-limited") // ten are taken
+		problem(t, w.call(t, user, "GET", "/v1/me", ""), 429, "rate-limited") // all ten tokens are used
 	}
 	for i := range 10 {
 		assert.NotEqual(t, 429, w.act(t, "one", "PUT", path, "", fmt.Sprint("fan", i)).Code, i)
@@ -301,8 +301,7 @@ func TestStreamsOfAServiceAreBounded(t *testing.T) {
 	})
 }
 
-// A page must not hold the token of a service, so browsers are not allowed to send the
-// header.
+// A page must not hold the token of a service, so the API does not let browsers send the header.
 func TestPagesCannotAct(t *testing.T) {
 	w := newWorld(t, func(c *httpapi.Config) { c.Origins = []string{"https://app.example"} })
 	res := w.call(t, "", "OPTIONS", "/v1/posts", "", "Origin", "https://app.example",
@@ -311,7 +310,7 @@ func TestPagesCannotAct(t *testing.T) {
 	assert.NotContains(t, strings.ToLower(res.Header().Get("Access-Control-Allow-Headers")), "fanfare-user")
 }
 
-// FuzzUserHeader checks that a service acts for the user that the header spells, or not at all.
+// FuzzUserHeader checks that a service acts for exactly the user whose id the header has, or is refused.
 func FuzzUserHeader(f *testing.F) {
 	for _, user := range []string{"ann", "auth0|5f7c", "000123.a.0456", "", ".", "a b", "a,b", "ann ", "\x00", "é", strings.Repeat("a", 65)} {
 		f.Add(user)

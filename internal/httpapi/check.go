@@ -25,7 +25,7 @@ import (
 // MaxBodyBytes is the size of the largest body that the API accepts.
 const MaxBodyBytes = 64 * 1024
 
-// bearer returns the token of the Authorization header. No other place is read.
+// bearer returns the token of the Authorization header. A token in any other place is ignored.
 func bearer(r *http.Request) (string, *Problem) {
 	values := r.Header.Values("Authorization")
 	if len(values) == 0 {
@@ -40,8 +40,8 @@ func bearer(r *http.Request) (string, *Problem) {
 	return token, nil
 }
 
-// checkRequest makes the checks that huma lacks: parameters must be known, not empty and
-// given once, unless they are lists, and a body must be strict JSON.
+// checkRequest makes the checks that huma lacks. A parameter must be known, must not be empty, and must
+// occur once unless it is a list. A body must be strict JSON.
 func checkRequest(ctx huma.Context, next func(huma.Context)) {
 	r, w := humago.Unwrap(ctx)
 	if p := checkParams(ctx.Operation(), r); p != nil {
@@ -107,12 +107,11 @@ func checkParams(op *huma.Operation, r *http.Request) *Problem {
 	return nil
 }
 
-// isList reports whether a header is a list. A sender may spread a list over lines, or
-// leave it empty.
+// isList reports whether a header is a list. A list may be spread over several lines, or be empty.
 func isList(name string) bool { return name == "If-None-Match" }
 
-// joinLines joins the lines of a header that is a list (RFC 9110, 5.3). A list without elements
-// counts as absent.
+// joinLines joins the lines of a header that is a list (RFC 9110, 5.3). It removes a header whose list
+// has no elements.
 func joinLines(h http.Header, name string) {
 	switch list := strings.Join(h.Values(name), ", "); {
 	case strings.Trim(list, ", \t") == "":
@@ -141,8 +140,8 @@ func wrongMediaType() *Problem {
 		"send the body as Content-Type: application/json")
 }
 
-// ignoreBody refuses a body that is too large, for an operation without a body. A smaller
-// body does no harm.
+// ignoreBody refuses a body that is too large, for an operation without a body. A smaller body is
+// ignored.
 func ignoreBody(w http.ResponseWriter, r *http.Request) *Problem {
 	if r.ContentLength >= 0 && r.ContentLength <= MaxBodyBytes { // nearly always 0
 		return nil
@@ -150,15 +149,15 @@ func ignoreBody(w http.ResponseWriter, r *http.Request) *Problem {
 	return copyBody(io.Discard, w, r)
 }
 
-// copyBody reads the body up to the limit, with or without a Content-Length.
+// copyBody reads a body up to the limit. The request may lack a Content-Length.
 func copyBody(to io.Writer, w http.ResponseWriter, r *http.Request) *Problem {
 	if r.ContentLength > MaxBodyBytes {
 		return tooLarge()
 	}
 	_, err := io.Copy(to, http.MaxBytesReader(w, r.Body, MaxBodyBytes))
 	if err == nil {
-		// The server continues to read, to notice that the client leaves. A deadline would look the same as a
-		// client that leaves.
+		// The server continues to read from the connection, to notice when the client leaves. A read
+		// deadline would look like a client that leaves.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 		return nil
 	}
@@ -187,8 +186,9 @@ func bodyFaults(ctx context.Context) []FieldError {
 	return faults
 }
 
-// checkBody reads a body once, strictly: huma would change some texts, and take the last of two values. huma
-// adds its own faults to the returned faults. After a Problem it could not continue.
+// checkBody checks a body once and strictly, because huma would change some texts, and would take the
+// last of two values with the same name. huma adds its own faults to the returned faults. After a Problem
+// the request ends.
 func checkBody(body []byte) ([]FieldError, *Problem) {
 	if len(bytes.Trim(body, " \t\r\n")) == 0 {
 		return nil, malformed("the body is missing: send a JSON object")
@@ -206,7 +206,7 @@ func checkBody(body []byte) ([]FieldError, *Problem) {
 		}
 	}
 	if fault, ok := errors.AsType[*strictjson.Error](err); ok {
-		if field, _, _ := strings.Cut(fault.Field, "."); fault.Malformed && field == dataField && json.Valid(body) && utf8.Valid(body) { // half a surrogate
+		if field, _, _ := strings.Cut(fault.Field, "."); fault.Malformed && field == dataField && json.Valid(body) && utf8.Valid(body) { // half a surrogate pair
 			return nil, invalid(append(faults, FieldError{fault.Field, "has half a surrogate, which readers take in different ways"})...)
 		}
 		if fault.Malformed && fault.Field != "" {
@@ -223,8 +223,8 @@ func checkBody(body []byte) ([]FieldError, *Problem) {
 	return faults, nil
 }
 
-// dataField is the name of custom data in every body that has some. The domain checks the data:
-// null is a value of its own there.
+// dataField is the name of custom data in every body that may have custom data. The domain checks the
+// data, because null has a meaning there.
 const dataField = "data"
 
 // outOfRange returns the fault of a member with a number that no float64 can hold.
@@ -236,9 +236,9 @@ func outOfRange(m strictjson.Member) FieldError {
 	return FieldError{m.Name, "has a number that is out of range"}
 }
 
-// unmarshal reads a body. JSON Schema, and so huma, accepts 60.0 and 6e1 as integers, but
-// encoding/json rejects them for an int, with an error that names Go's types. So a number
-// is first rewritten as encoding/json writes it: 60.
+// unmarshal reads a body. JSON Schema, and so huma, accepts 60.0 and 6e1 as integers, but encoding/json
+// rejects these texts for an int, with an error that names Go's types. So unmarshal first rewrites a
+// number as encoding/json writes it: 60.
 func unmarshal(body []byte, v any) error {
 	err := json.Unmarshal(body, v)
 	if _, ok := errors.AsType[*json.UnmarshalTypeError](err); !ok {

@@ -84,8 +84,8 @@ func TestNoLimitKeepsNobody(t *testing.T) {
 	assert.Empty(t, l.young, "buckets are kept")
 }
 
-// Reads of streams take no token beforehand, so each of their units is charged, even if one read uses few
-// units.
+// Reads of streams take no token beforehand. So each unit of such a read is charged, even if a read uses
+// few units.
 func TestUnitsBelowATokensWorthAreCarried(t *testing.T) {
 	l := newLimiter(1, 10)
 	now := time.Now()

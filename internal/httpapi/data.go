@@ -33,7 +33,7 @@ func (RemovableData) Schema(r huma.Registry) *huma.Schema {
 	return s
 }
 
-// change returns the change of data for the domain: nil for none, "" to remove it.
+// change returns the change of data for the domain: nil for no change, "" to remove the data.
 func (d RemovableData) change() *string {
 	switch {
 	case d.Data == nil:

@@ -12,7 +12,7 @@ import (
 //go:embed docs
 var docsPage embed.FS
 
-// pagePolicy lets the page load only files of its own host, and run no inline script.
+// pagePolicy lets the page load files only from its own host, and forbids inline scripts.
 const pagePolicy = "default-src 'none'; connect-src 'self'; style-src 'self'; img-src data:; script-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 func (a *API) registerDocs() error {
@@ -47,7 +47,7 @@ func (a *API) registerDocs() error {
 // OperatorPath is the path of the console's page for operators.
 const OperatorPath = "/operator"
 
-// registerConsole adds the console at the root. Without it, the root leads to the docs.
+// registerConsole adds the console at the root. Without a console, the root redirects to the docs.
 func (a *API) registerConsole(console, operations http.Handler) {
 	if console == nil {
 		a.mux.Handle("GET /{$}", http.RedirectHandler("/docs", http.StatusFound))

@@ -14,8 +14,8 @@ import (
 //go:embed samples.txt
 var samples string
 
-// complete adds to the document what huma does not write for the registered calls:
-// samples, and the headers of the answers that no operation sets.
+// complete adds the parts of the document that huma does not write for the registered calls: samples, and
+// the headers of answers that no operation sets.
 func complete(doc *huma.OpenAPI) error {
 	source := map[string]string{}
 	for _, sample := range strings.Split(samples, "# ")[1:] {
@@ -73,8 +73,8 @@ func actsForUsers(op *huma.Operation) bool {
 	return len(op.Security[0]) > 0 && op.Metadata[actsAlone] != true
 }
 
-// plain turns huma's own name of a pattern into a description. huma has already copied
-// the name into its messages.
+// plain turns huma's own name of a pattern into a description, after huma has copied the name into its
+// messages.
 func plain(s *huma.Schema) {
 	if s.PatternDescription != "" && s.Description == "" {
 		s.Description = "It is " + s.PatternDescription + "."

@@ -22,20 +22,19 @@ import (
 )
 
 const (
-	// maxExports bounds the concurrent exports of a process. Each holds a page of the
-	// table (I9).
+	// maxExports bounds the concurrent exports of a process, because each export holds a page of the
+	// table in memory (I9).
 	maxExports = 32
-	// exportAgain is the time after which a user with a running export may ask for
-	// another one.
+	// exportAgain is the time after which a user with a running export may ask for another export.
 	exportAgain = 30 * time.Second
 )
 
-// exports are the running exports, one for each user at most.
+// exports holds the running exports, at most one for each user.
 type exports struct {
 	mu    sync.Mutex
 	users map[string]struct{}
 	// stopping ends when the process does.
-	stopping context.Context //nolint:containedctx // of the process
+	stopping context.Context //nolint:containedctx // it belongs to the process
 	stop     context.CancelFunc
 }
 
@@ -99,22 +98,21 @@ func (a *API) registerExport() {
 	})
 }
 
-// sendExport sends an export while it is read. It holds no slot of a request. The client can see a
-// failure: the last line is missing, and the connection is cut.
+// sendExport sends an export while it reads the records. An export holds no slot of a request. The client
+// can detect a failure: the last line is missing, and the connection is cut.
 func (a *API) sendExport(w http.ResponseWriter, r *http.Request, who caller) {
 	defer a.exports.end(who.user)
 	if rec, ok := w.(*recorder); ok {
 		rec.answered = a.now()
 	}
 	w.Header().Set("Content-Type", exportType)
-	w.Header().Set("X-Accel-Buffering", "no") // of a proxy
+	w.Header().Set("X-Accel-Buffering", "no") // turns off the buffering of a proxy
 	if r.Method == http.MethodHead {
 		w.WriteHeader(http.StatusOK)
 		return
 	}
-	// Without this, the server would mistake the read deadline of the request for the end
-	// of the client.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // a connection without deadlines is a test's
+	// Otherwise the server would treat the read deadline of the request as the end of the client.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // only a test has a connection without deadlines
 	ctx, cost := access.WithCost(r.Context())
 	ctx, cancel := context.WithCancelCause(ctx)
 	var watching sync.WaitGroup
@@ -143,7 +141,7 @@ func (a *API) sendExport(w http.ResponseWriter, r *http.Request, who caller) {
 		a.problem(ctx, fault.Wrap("table", err)).write(w)
 	default:
 		level := zap.WarnLevel
-		if r.Context().Err() != nil { // the client is gone
+		if r.Context().Err() != nil { // the client has left
 			level = zap.DebugLevel
 		}
 		a.sampled.Log(level, "an export ended early", zap.String("user_id", who.user), zap.String("request_id", obs.RequestID(ctx)), trace.ID(ctx), zap.Error(err))
@@ -156,17 +154,18 @@ var errStopping = errors.New("the process stops")
 
 // lines sends the lines of an export, and counts them.
 type lines struct {
-	ctx context.Context //nolint:containedctx // of one request
+	ctx context.Context //nolint:containedctx // it belongs to one request
 	to  http.ResponseWriter
-	// pay charges the reads since the last call, and returns how long the user owes.
+	// pay charges the user for the reads since the last call, and returns the time until the user has
+	// paid.
 	pay func() time.Duration
-	// began means that the status was sent. n counts the lines.
+	// began reports whether the status was sent. n is the number of lines.
 	began bool
 	n     int
 }
 
-// Write implements io.Writer. It waits until the user owes nothing, so that an export
-// uses the user's share.
+// Write implements io.Writer. It waits until the user has paid for the earlier reads, so an export stays
+// within the user's share.
 func (l *lines) Write(p []byte) (int, error) {
 	if err := backoff.Wait(l.ctx, l.pay()); err != nil {
 		return 0, err

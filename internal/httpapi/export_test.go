@@ -22,10 +22,10 @@ import (
 	"fanfare/internal/httpapi"
 )
 
-// line is a record of some size.
+// line is a record of about 1,000 bytes.
 var line = `{"type":"post","text":"` + strings.Repeat("x", 1000) + `"}` + "\n"
 
-// exporting is the export of n lines. It calls each with the number of each line before the line.
+// exporting makes exports of n lines. It calls each before each line, with the number of the line.
 func exporting(n int, each func(ctx context.Context, i int) error) func(*httpapi.Config) {
 	return func(c *httpapi.Config) {
 		c.Export = func(ctx context.Context, _ string, out io.Writer) error {
@@ -44,8 +44,8 @@ func exporting(n int, each func(ctx context.Context, i int) error) func(*httpapi
 
 func nothing(context.Context, int) error { return nil }
 
-// open opens an export. It returns the status, and, once the export has ended, its lines and the reason of its
-// end.
+// export requests an export and returns the status. took waits until the export has ended, and returns
+// the lines of the export and the reason for its end.
 func (w *world) export(t *testing.T, network pipes, user string) (status int, took func() (string, error)) {
 	t.Helper()
 	conn := network.send(t, w.request(t, user, "GET /v1/me/export"))
@@ -59,11 +59,11 @@ func (w *world) export(t *testing.T, network pipes, user string) (status int, to
 }
 
 func TestAnExportHasALastLine(t *testing.T) {
-	for _, n := range []int{0, 1, 3000} { // far above the bound of a user's answers
+	for _, n := range []int{0, 1, 3000} { // 3,000 lines are far above the bound of a user's answers
 		w := newWorld(t, exporting(n, nothing), func(c *httpapi.Config) { c.Limits = httpapi.Limits{UserUnread: 1 << 20} })
 		problem(t, w.call(t, "ann", "GET", "/v1/me/export", ""), 409, "profile-missing")
 		w.profile(t, "ann")
-		for range 2 { // one after the other
+		for range 2 { // one after another
 			res := w.call(t, "ann", "GET", "/v1/me/export", "")
 			require.Equal(t, 200, res.Code)
 			assert.Equal(t, "application/x-ndjson", res.Header().Get("Content-Type"))
@@ -96,7 +96,7 @@ func TestExportsUnderWayAreBounded(t *testing.T) {
 			w.profile(t, user(i))
 		}
 		var first func() (string, error)
-		for i := range 32 { // nobody reads them
+		for i := range 32 { // nobody reads these exports
 			status, took := w.export(t, network, user(i))
 			require.Equal(t, 200, status)
 			if i == 0 {
@@ -118,8 +118,8 @@ func TestExportsUnderWayAreBounded(t *testing.T) {
 	})
 }
 
-// An export that does not reach its end has no last line, and its connection is cut. An export that
-// fails before its first byte is a problem.
+// An export that fails before its end has no last line, and its connection is cut. An export that fails
+// before its first byte is a problem.
 func TestAnExportThatEndsEarlyShowsIt(t *testing.T) {
 	failed := errors.New("the table is away")
 	failing := func(at int) func(*httpapi.Config) {
@@ -194,8 +194,8 @@ func TestAnExportThatEndsEarlyShowsIt(t *testing.T) {
 	}
 }
 
-// If a token expires before an export has sent a byte, the answer is the usual refusal: no repetition with
-// that token can succeed.
+// If a token expires before an export has sent a byte, the answer is the usual refusal, because no retry
+// with this token can succeed.
 func TestAnExportWhoseTokenEndsBeforeItsFirstLineIsUnauthenticated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, exporting(1, func(ctx context.Context, _ int) error {
@@ -203,11 +203,12 @@ func TestAnExportWhoseTokenEndsBeforeItsFirstLineIsUnauthenticated(t *testing.T)
 			return fault.Wrap("table", context.Cause(ctx))
 		}))
 		w.profile(t, "ann")
-		problem(t, w.call(t, "ann", "GET", "/v1/me/export", ""), 401, "unauthenticated") // after an hour
+		problem(t, w.call(t, "ann", "GET", "/v1/me/export", ""), 401, "unauthenticated") // the token expired after an hour
 	})
 }
 
-// A stopping process begins no export, even if its streams end before all that waits for the stop has run.
+// A stopping process begins no export, even if its streams end before all functions that wait for the
+// stop have run.
 func TestNoExportBeginsOnceTheProcessStops(t *testing.T) {
 	for range 10 {
 		synctest.Test(t, func(t *testing.T) {
@@ -228,8 +229,8 @@ func TestNoExportBeginsOnceTheProcessStops(t *testing.T) {
 	}
 }
 
-// An export is charged for its reads: above the user's rate the export waits, and so does the user's next
-// request.
+// A user pays for the reads of an export: above the user's rate the export waits, and the user's next
+// request waits, too.
 func TestAnExportIsChargedWhatItReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const rate, lines, units = 10, 50, 100
@@ -240,7 +241,7 @@ func TestAnExportIsChargedWhatItReads(t *testing.T) {
 		res := w.call(t, "ann", "GET", "/v1/me/export", "")
 		require.Equal(t, 200, res.Code)
 		require.Contains(t, res.Body.String(), `"records":50`)
-		// 250 tokens of 10 a second, and 98 of 100 were left.
+		// The export costs 250 tokens. The bucket has 98 of 100 tokens, and gets 10 tokens a second.
 		assert.InDelta(t, (250.0-98)/rate, time.Since(began).Seconds(), 0.2)
 		res = w.call(t, "ann", "GET", "/v1/me", "")
 		problem(t, res, 429, "rate-limited")

@@ -20,9 +20,9 @@ import (
 type recorder struct {
 	http.ResponseWriter
 	status int
-	// answered is the time at which a stream began, zero for other answers.
+	// answered is the time at which a stream began, or the zero time for any other answer.
 	answered time.Time
-	// who is the caller, zero until a token was accepted.
+	// who is the caller, or the zero caller until a token was accepted.
 	who caller
 }
 
@@ -40,11 +40,11 @@ func (w *recorder) Write(b []byte) (int, error) {
 	return w.ResponseWriter.Write(b)
 }
 
-// Unwrap lets http.ResponseController find the writer.
+// Unwrap lets http.ResponseController find the wrapped writer.
 func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// ServeHTTP implements http.Handler. Every request passes here: it gets an id, a panic
-// becomes a 500, and the answer is counted.
+// ServeHTTP implements http.Handler. Every request passes here: the request gets an id, a panic becomes a
+// 500, and the answer is counted.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := a.now()
 	requestID := r.Header.Get("X-Request-Id")
@@ -57,15 +57,14 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cache-Control", "no-store") // an answer belongs to one user
 	rec := &recorder{ResponseWriter: w}
 	if r.ContentLength != 0 {
-		// The deadline also holds for a body that nobody reads: the server waits for such
-		// a body before it sends the answer. Only a test has a connection without
-		// deadlines.
+		// The deadline also limits a body that no handler reads, because the server waits for such a body
+		// before it sends the answer. Only a test has a connection without deadlines.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
 	}
 	ctx, span := a.traced(obs.WithRequestID(r.Context(), requestID), r)
 	r = r.WithContext(ctx)
-	// Ids in the path go into events that outlive the request. The clone keeps an id from
-	// holding the whole request line in memory, which a stranger can make long (I9).
+	// Ids in the path go into events that outlive the request. The id of an event would keep the whole
+	// request line in memory, which a stranger can make long (I9). So the path is copied.
 	r.URL.Path, r.URL.RawPath = strings.Clone(r.URL.Path), strings.Clone(r.URL.RawPath)
 	defer func() {
 		if p := recover(); p != nil {
@@ -76,7 +75,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			a.log.Error("handler panicked", zap.String("request_id", requestID), zap.String("method", r.Method),
 				zap.String("route", r.Pattern), trace.ID(ctx), zap.Any("panic", p), zap.Stack("stack"))
 			if rec.status != 0 {
-				panic(http.ErrAbortHandler) // half an answer is out: cut the connection
+				panic(http.ErrAbortHandler) // half of an answer was sent: cut the connection
 			}
 			problem := internal()
 			problem.RequestID = requestID
@@ -96,7 +95,7 @@ func (a *API) done(r *http.Request, rec *recorder, start time.Time, span oteltra
 	if !ok {
 		route = "none"
 	}
-	end := rec.answered // the length of a stream is not the time of an answer
+	end := rec.answered // the metric must not count the length of the stream
 	if end.IsZero() {
 		end = a.now()
 	}
@@ -119,8 +118,8 @@ func (a *API) done(r *http.Request, rec *recorder, start time.Time, span oteltra
 	}
 }
 
-// refusal returns the log line about an answer that refuses a caller, "" for other answers. The
-// log has at most one line a second for each kind of refusal, with the number of omitted ones.
+// refusal returns the log line about an answer that refuses a caller, or "" for other answers. The log
+// has at most one line a second for each kind of refusal, with the number of omitted lines.
 func refusal(status int) string {
 	switch status {
 	case http.StatusUnauthorized:
@@ -133,7 +132,8 @@ func refusal(status int) string {
 	return ""
 }
 
-// knownMethod keeps strangers from adding metric labels.
+// knownMethod returns a fixed label for an unknown method, so that strangers cannot add labels to
+// metrics.
 func knownMethod(method string) string {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
@@ -142,14 +142,14 @@ func knownMethod(method string) string {
 	return "other"
 }
 
-// pageHeaders are the headers that pages may always send: the API's headers, and the
-// headers that browsers' tracing adds to every call.
+// pageHeaders are the headers that pages may always send: the API's headers, and the headers that tracing
+// in browsers adds to every call.
 const pageHeaders = "Authorization, Content-Type, Idempotency-Key, If-None-Match, Last-Event-ID, X-Request-Id, " +
 	"Traceparent, Tracestate, Baggage, Sentry-Trace"
 
-// cors lets pages of the configured origins call the API. There are no cookies, so no
-// credentials are allowed. cors runs before every answer. Otherwise a page could not read
-// even the answer of a busy server.
+// cors lets pages of the configured origins call the API. The API uses no cookies, so cors allows no
+// credentials. cors runs before every answer; otherwise a page could not read even the answer of a busy
+// server.
 func (a *API) cors(w http.ResponseWriter, r *http.Request) {
 	if len(a.origins) == 0 {
 		a.route(w, r)
@@ -205,8 +205,8 @@ func (a *API) route(w http.ResponseWriter, r *http.Request) {
 	noSuchPath().write(w)
 }
 
-// ofClosest returns the methods in allow that the pattern closest to the path has. The path
-// /v1/posts/1/reactions/count has methods of its own, and matches the pattern of {kind}, too.
+// ofClosest returns the methods in allow that belong to the pattern closest to the path. The path
+// /v1/posts/1/reactions/count has methods of its own, but matches the pattern of {kind}, too.
 func (a *API) ofClosest(r *http.Request, allow string) string {
 	var closest []string
 	least := math.MaxInt

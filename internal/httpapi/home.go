@@ -41,7 +41,7 @@ type HomePage struct {
 // homeOut is a page of a home, or 304 without a body.
 type homeOut struct {
 	Status int
-	ETag   string `header:"ETag" doc:"It changes with the ids of the answer and with unread. Only requests with after get it."` //nolint:tagliatelle // its name in RFC 9110
+	ETag   string `header:"ETag" doc:"It changes with the ids of the answer and with unread. Only requests with after get it."` //nolint:tagliatelle // the name in RFC 9110
 	Body   HomePage
 }
 
@@ -73,7 +73,7 @@ func (a *API) registerHome() {
 		if in.Cursor == "" {
 			out.Body.Unread = &news.Unread
 		}
-		if len(news.Items) == 0 && news.NextCursor != "" { // a page from which no number follows yet
+		if len(news.Items) == 0 && news.NextCursor != "" { // the page has no news yet, but a further page may have some
 			return out, nil
 		}
 		if out.ETag = `W/"` + news.Tag() + `"`; names(in.IfNoneMatch, out.ETag) { // weak: names and like counts may change
@@ -83,8 +83,8 @@ func (a *API) registerHome() {
 	})
 }
 
-// names reports whether an If-None-Match header contains an ETag, by RFC 9110's weak comparison.
-// It stops at the first element that is not an ETag, because an opaque tag may contain commas.
+// names reports whether an If-None-Match header contains an ETag, by RFC 9110's weak comparison. It stops
+// at the first element that is not an ETag, because an opaque tag may contain commas.
 func names(header, etag string) bool {
 	if header == "*" {
 		return true

@@ -56,7 +56,7 @@ type published struct {
 	mu       sync.Mutex
 	messages []*message.Message
 	err      error
-	// hung publishers keep their messages, and answer when the caller has given up.
+	// hung publishers keep their messages, but return only when the caller has given up.
 	hung bool
 }
 
@@ -175,7 +175,7 @@ func newWorld(tb testing.TB, change ...func(*httpapi.Config)) *world {
 	return w
 }
 
-// serve makes the API serve a domain.
+// serve configures an API on a domain with these settings.
 func serve(c *httpapi.Config, way access.Config, settings feed.Config) {
 	settings.Access = access.New(way)
 	c.Feed = feed.New(settings)
@@ -323,7 +323,7 @@ func TestSamplesCompile(t *testing.T) {
 	require.NoError(t, err, "%s", out)
 }
 
-// The error list of a request is short, however many faults a sender packs into it.
+// An answer names a bounded number of faults, however many faults the request has.
 func TestAnAnswerNamesTheFirstTwentyFaults(t *testing.T) {
 	w := newWorld(t)
 	const faults = 6000
@@ -356,7 +356,8 @@ func TestPanicIsA500WithItsRequestID(t *testing.T) {
 	}
 }
 
-// The id of a path goes into events. Without a copy it would keep the memory of the whole line (I9).
+// The id in a path goes into events. If the id were not copied, it would keep the whole request line in
+// memory (I9).
 func TestThePathOfARequestKeepsNothingElseOfItsLine(t *testing.T) {
 	w := newWorld(t)
 	r := httptest.NewRequest(http.MethodPut, "/v1/posts/01ARZ3NDEKTSV4RRFFQ69G5FAV/like?"+strings.Repeat("&", 30_000), nil)
@@ -380,7 +381,7 @@ func TestPanicAfterHalfAnAnswerCutsTheConnection(t *testing.T) {
 	defer server.Close()
 	res, err := server.Client().Get(server.URL + "/openapi.json")
 	if err != nil {
-		return // cut before the headers came through
+		return // the connection was cut before the client received the headers
 	}
 	defer res.Body.Close()
 	_, err = io.ReadAll(res.Body)
@@ -406,8 +407,7 @@ func TestTableThatDoesNotAnswerIsA503(t *testing.T) {
 	}
 }
 
-// The answer shows an operator the maximum that the operator has set, and clients retry as for any lack of
-// capacity.
+// The answer shows an operator which maximum is used up, and clients retry as for any lack of capacity.
 func TestAUsedUpMaximumIsA503ThatNamesIt(t *testing.T) {
 	for reason, detail := range map[table.Shortage]string{
 		table.ShortMaxOnDemand: "the capacity that this network allows itself is used up",
@@ -435,7 +435,7 @@ func TestQueueThatDoesNotAnswerIsA503AndNothingIsWritten(t *testing.T) {
 	assert.Contains(t, w.call(t, "ann", "GET", "/v1/users/ann/posts", "").Body.String(), `"items":[]`)
 }
 
-// unchecked is a verifier that cannot check.
+// unchecked is a verifier that cannot check any token.
 type unchecked struct{}
 
 func (unchecked) Verify(context.Context, string) (auth.Identity, error) {
@@ -466,20 +466,20 @@ func TestTooFastIsA429UntilTheBucketFills(t *testing.T) {
 		c.Now = func() time.Time { mu.Lock(); defer mu.Unlock(); return now }
 	})
 	w.profile(t, "ann")
-	for i := range 19 { // the profile took the first of 20
+	for i := range 19 { // the profile took the first of 20 tokens
 		require.Equalf(t, 200, w.call(t, "ann", "GET", "/v1/me", "").Code, "request %d", i)
 	}
 	res := w.call(t, "ann", "GET", "/v1/me", "")
 	problem(t, res, 429, "rate-limited")
 	assert.Equal(t, "1", res.Header().Get("Retry-After"))
-	problem(t, w.call(t, "ben", "GET", "/v1/me", ""), 409, "profile-missing") // another user has its own
+	problem(t, w.call(t, "ben", "GET", "/v1/me", ""), 409, "profile-missing") // another user has other tokens
 	mu.Lock()
 	now = now.Add(time.Second)
 	mu.Unlock()
 	assert.Equal(t, 200, w.call(t, "ann", "GET", "/v1/me", "").Code, "after a second")
 }
 
-// A request counts once more for each 20 units of the table.
+// A request counts as one more request for each 20 units of the table that it uses.
 func TestADearRequestCountsMoreThanOnce(t *testing.T) {
 	var mu sync.Mutex
 	now := time.Now()
@@ -487,12 +487,12 @@ func TestADearRequestCountsMoreThanOnce(t *testing.T) {
 		c.RateLimit = 10
 		c.Now = func() time.Time { mu.Lock(); defer mu.Unlock(); return now }
 	})
-	w.profile(t, "ann") // takes the first of 100
+	w.profile(t, "ann") // takes the first of 100 tokens
 	for range 101 {
 		_, err := w.cfg.Feed.CreatePost(t.Context(), "ann", feed.PostInput{Text: strings.Repeat("😀", 5000)})
 		require.NoError(t, err)
 	}
-	const units = 496 // 101 posts of 20,064 bytes, 4,096 for one
+	const units = 496 // 101 posts of 20,064 bytes: one unit for each 4,096 bytes
 	answered := func(want int, path string) {
 		t.Helper()
 		for n := 0; ; n++ {
@@ -510,15 +510,15 @@ func TestADearRequestCountsMoreThanOnce(t *testing.T) {
 	mu.Lock()
 	now = now.Add(8 * time.Second)
 	mu.Unlock()
-	answered(4, "/v1/users/ann/posts?limit=100") // of 80 tokens: the last one owes 20
+	answered(4, "/v1/users/ann/posts?limit=100") // 80 tokens are left, and the last request owes 20 tokens
 	res := w.call(t, "ann", "GET", "/v1/me", "")
 	problem(t, res, 429, "rate-limited")
 	assert.Equal(t, "3", res.Header().Get("Retry-After"))
 }
 
-// A request is charged for its later work, too.
+// A user also pays for the work that follows from a request.
 func TestARequestIsChargedWhatItCauses(t *testing.T) {
-	const rate = 50 // 500 tokens at once
+	const rate = 50 // a burst of 500 tokens
 	store := tabletest.NewMemory()
 	w := newWorld(t, func(c *httpapi.Config) {
 		c.RateLimit = rate
@@ -579,7 +579,7 @@ func TestARequestIsChargedWhatItCauses(t *testing.T) {
 	}
 }
 
-// mentions are n users in JSON.
+// mentions returns n users as JSON.
 func mentions(n int) string {
 	users := make([]string, n)
 	for i := range users {
@@ -588,7 +588,7 @@ func mentions(n int) string {
 	return strings.Join(users, ",")
 }
 
-// make makes posts past the API.
+// make makes posts in the domain, without the API.
 func (w *world) make(t *testing.T, author string, n int) (posts []string) {
 	t.Helper()
 	for range n {
@@ -678,7 +678,7 @@ func TestCORSLetsConfiguredOriginsIn(t *testing.T) {
 		t.Errorf("a stranger's preflight is %d %v", res.Code, res.Header())
 	}
 	res = w.call(t, "", "GET", "/v1/me", "", "Origin", "https://app.example")
-	problem(t, res, 401, "unauthenticated") // errors can be read by the page, too
+	problem(t, res, 401, "unauthenticated") // a page can read errors, too
 	if res.Header().Get("Access-Control-Allow-Origin") != "https://app.example" || res.Header().Get("Vary") != "Origin" {
 		t.Errorf("headers are %v", res.Header())
 	}
@@ -692,7 +692,7 @@ func TestTheRootLeadsToThePageOfTheAPI(t *testing.T) {
 // answering is a handler that answers with its own name.
 func answering(name string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, name) // a recorder takes everything
+		_, _ = io.WriteString(w, name) // a recorder accepts everything
 	})
 }
 
@@ -724,7 +724,7 @@ func TestTheConsoleIsAtTheRoot(t *testing.T) {
 	}
 }
 
-// A person waits for a page, so a table that never answers must not hold the page up.
+// A person waits for a page, so a table that never answers must not delay the page for long.
 func TestAHungTableAnswersAReadWithinFiveSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -740,8 +740,8 @@ func TestAHungTableAnswersAReadWithinFiveSeconds(t *testing.T) {
 	})
 }
 
-// If the answer asks a caller to retry soon, the caller repeats the call, although the outcome of the
-// first call is unknown: the message of a write may have been sent.
+// The answer asks the caller to retry soon. So the caller repeats a call whose outcome is unknown: the
+// message of the first call may have been sent.
 func TestAHungQueueAnswersAWriteWithinFiveSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -780,7 +780,7 @@ func TestAHungQueueAnswersAWriteWithinFiveSeconds(t *testing.T) {
 	})
 }
 
-// postID returns the id in the answer to the making of a post.
+// postID returns the id of a new post from the answer to its request.
 func postID(t *testing.T, res *httptest.ResponseRecorder) string {
 	t.Helper()
 	var post struct {
@@ -800,7 +800,7 @@ func TestRoutesAreCountedByTheirPattern(t *testing.T) {
 	assert.Truef(t, slices.Equal(w.counted.requests, want), "counted %q", w.counted.requests)
 }
 
-// A page of any site may send a body without a media type, or as plain text.
+// A page of any site may send a body without a media type, or with the media type of plain text.
 func TestADevTokenIsNotForPagesOfOtherSites(t *testing.T) {
 	w := newWorld(t)
 	const path, body = "/v1/dev/token", `{"user_id":"ann"}`
@@ -836,7 +836,7 @@ func TestADeveloperBecomesAnAwayReader(t *testing.T) {
 		assert.Equal(t, 204, w.call(t, "ann", "POST", "/v1/dev/away", "").Code)
 	}
 	assert.Equal(t, 200, w.call(t, "ann", "GET", "/v1/home", "").Code)
-	problem(t, w.call(t, "ann", "POST", "/v1/dev/away", ""), 503, "unavailable") // the return has begun
+	problem(t, w.call(t, "ann", "POST", "/v1/dev/away", ""), 503, "unavailable") // the user's return has begun
 }
 
 func TestNotReadyNamesTheFailingDependencies(t *testing.T) {
@@ -852,7 +852,7 @@ func TestNotReadyNamesTheFailingDependencies(t *testing.T) {
 	assert.Equal(t, 200, w.call(t, "", "GET", "/healthz", "").Code)
 }
 
-// The limits of values are in the document, as tags of the types, and in the domain.
+// The limits of values are in the document, as tags of the types, and in the domain. Both must agree.
 func TestDocumentHasTheDomainsLimits(t *testing.T) {
 	w := newWorld(t)
 	w.profile(t, "ann")

@@ -106,7 +106,7 @@ func (a *API) act(ctx context.Context, do func() error) (*empty, error) {
 		return nil, err
 	}
 	a.counters.Like()
-	return nil, nil // an answer without a body
+	return nil, nil // the answer has no body
 }
 
 func toLikedPost(p feed.LikedPost) LikedPost { return LikedPost{p.PostID, p.LikedAt.UTC()} }

@@ -8,7 +8,7 @@ import (
 	"fanfare/internal/feed"
 )
 
-// Marker is how far the caller has read a list that the caller has named.
+// Marker is the position up to which the caller has read a list. The caller chooses the name of the list.
 type Marker struct {
 	Name      string    `json:"name"`
 	Position  string    `json:"position"`

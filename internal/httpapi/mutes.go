@@ -8,10 +8,10 @@ import (
 	"fanfare/internal/page"
 )
 
-// usesHour describes the refusal of a call by the limit of an hour.
+// usesHour describes the refusal of a call because the hour of its user is used up.
 const usesHour = "It counts in the hour of its user: where FANFARE_USER_UNITS is used up, it is 429 with Retry-After until the next hour begins, and had no effect."
 
-// refusesBlocked describes the refusal of a call by a block.
+// refusesBlocked describes the refusal of a call because of a block.
 const refusesBlocked = "A block between you and that user, by either of you, refuses it: 403 of type blocked."
 
 // registerMutes adds the calls by which users mute and block others.

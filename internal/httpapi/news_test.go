@@ -10,8 +10,8 @@ import (
 	"fanfare/internal/id"
 )
 
-// A client that polls with its tag gets a body exactly if the ids of the news have changed. That the tag is of the newest
-// answer is held by the storms of internal/sim.
+// A client that polls with its tag gets a body only if the ids of the news have changed. The storms of
+// internal/sim check that the tag belongs to the newest answer.
 func TestNewsAreNotModifiedWhileTheirPostsStay(t *testing.T) {
 	w := newWorld(t)
 	w.profile(t, "ann")

@@ -9,7 +9,7 @@ import (
 	"fanfare/internal/feed/view"
 )
 
-// Notification is a notification as its reader sees it.
+// Notification is a notification in the form in which its reader gets it.
 type Notification struct {
 	ID     string              `json:"id" doc:"It stays while the notification moves: keep one notification for each id." example:"like:01JZ0000000000000000000000"`
 	Kind   string              `json:"kind" enum:"like,comment,follow,mention"`

@@ -20,7 +20,7 @@ import (
 	"fanfare/internal/table"
 )
 
-// newNotified returns a world in which ann has a follower, bob, and a notification of it.
+// newNotified returns a world in which bob follows ann, and ann has a notification of the follow.
 func newNotified(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t)

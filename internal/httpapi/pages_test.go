@@ -48,14 +48,13 @@ func (m *meter) take() float64 {
 	return units
 }
 
-// pagesWorld has alice with 20 followers and 20 posts of 280 characters, of which the newest
-// has 20 comments. ann, who draws the pages, follows alice and ten of the followers. The API
-// has read nothing yet.
+// pagesWorld has alice with 20 followers and 20 posts of 280 characters. The newest post has 20 comments.
+// ann, who draws the pages, follows alice and ten of the followers. The caches of the API are empty.
 func pagesWorld(t *testing.T) (ann *client.Client, post string, units *meter, requests func() int) {
 	t.Helper()
 	store, units := tabletest.NewMemory(), &meter{}
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	now := func() time.Time { return at } // so the process forgets nothing
+	now := func() time.Time { return at } // at a fixed time no cache expires
 	way := access.Config{
 		Store: store, Publisher: &published{}, IDs: id.NewGenerator(now), Now: now, Lifetimes: lifetime.Fixed(time.Hour), LikeWindow: time.Second, Log: zap.NewNop(),
 	}
@@ -100,8 +99,8 @@ func pagesWorld(t *testing.T) (ann *client.Client, post string, units *meter, re
 	return ann.AsToken(w.token(t, "ann")), post, units, func() int { return int(calls.Swap(0)) }
 }
 
-// page is a page that a user interface draws, once with views and once with the calls that it needs without
-// them.
+// page is a page of a user interface. It is drawn once with views, and once without views, by the
+// necessary calls.
 type page struct {
 	name          string
 	calls         int
@@ -119,7 +118,7 @@ func each[T any](ctx context.Context, items []T, read ...func(T) error) error {
 	return ctx.Err()
 }
 
-// absent makes an answer of 404 no failure.
+// absent turns the error of a 404 into nil.
 func absent[T any](_ T, err error) error {
 	if err != nil && strings.Contains(err.Error(), "404") {
 		return nil
@@ -195,7 +194,7 @@ func pages() []page {
 	}
 }
 
-// A page takes one or two calls. docs/CAPACITY.md has their units.
+// A page takes one or two calls. docs/CAPACITY.md has the units of each page.
 func TestAPageTakesOneOrTwoCalls(t *testing.T) {
 	var rows strings.Builder
 	for _, p := range pages() {

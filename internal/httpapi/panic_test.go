@@ -26,7 +26,7 @@ import (
 	"fanfare/internal/table/tabletest"
 )
 
-// bomb is a table that panics at one kind of call.
+// bomb is a table that panics at calls of one kind.
 type bomb struct {
 	table.Store
 	mu    sync.Mutex
@@ -34,7 +34,7 @@ type bomb struct {
 	blown bool
 }
 
-// arm makes every call of this kind panic; "" stops that.
+// arm makes every call of the kind at panic; with "" no call panics.
 func (b *bomb) arm(at table.Op) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

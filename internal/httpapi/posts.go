@@ -39,11 +39,11 @@ type PostInput struct {
 	ExpiresAt bound    `json:"expires_at,omitempty" doc:"The end of the post, in whole seconds, 60 seconds to 366 days ahead. From then on no call shows the post, its comments and its likes. It never changes, and counts.posts leaves the post out."` //nolint:modernize // huma reads omitempty as optional
 }
 
-// end returns the end of the post, the zero time for none.
+// end returns the end of the post, or the zero time if the post has no end.
 func (in *PostInput) end() (time.Time, error) {
 	var faults []FieldError
 	end := in.ExpiresAt.parse("expires_at", &faults)
-	if in.ExpiresAt.given && len(faults) == 0 && end.Truncate(time.Second).IsZero() { // for the domain that is no end
+	if in.ExpiresAt.given && len(faults) == 0 && end.Truncate(time.Second).IsZero() { // in the domain this means no end
 		faults = append(faults, FieldError{"expires_at", "is " + in.ExpiresAt.text + ": it must be 60 seconds to 366 days ahead"})
 	}
 	if len(faults) > 0 {
@@ -164,15 +164,15 @@ func (a *API) registerPosts() {
 		})
 }
 
-// bound is an optional time: an end of a range, or of a post. given tells an absent time from Go's
-// zero time, which a client may well send: it is the first instant of the calendar.
+// bound is an optional time: an end of a range, or of a post. given distinguishes an absent time from
+// Go's zero time, because a client may send the zero time, the first instant of the calendar.
 type bound struct {
 	text  string
 	given bool
 }
 
-// Schema implements huma.SchemaProvider. The format is only for the document: huma would check
-// the format by Go's dialect of RFC 3339.
+// Schema implements huma.SchemaProvider. The format is an extension that only the document shows, because
+// huma would check a real format by Go's dialect of RFC 3339.
 func (bound) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeString, Extensions: map[string]any{"format": "date-time"}}
 }
@@ -183,7 +183,7 @@ func (b *bound) Receiver() reflect.Value { return reflect.ValueOf(&b.text).Elem(
 // OnParamSet implements huma.ParamReactor.
 func (b *bound) OnParamSet(isSet bool, _ any) { b.given = isSet }
 
-// UnmarshalJSON implements json.Unmarshaler, for a body.
+// UnmarshalJSON implements json.Unmarshaler, for a time in a body.
 func (b *bound) UnmarshalJSON(text []byte) error {
 	b.given = true
 	return json.Unmarshal(text, &b.text)
@@ -205,7 +205,7 @@ func (b *bound) parse(name string, faults *[]FieldError) time.Time {
 	return at
 }
 
-// postRange turns day, or since and until, into the domain's range.
+// postRange returns the domain's range for a day, or for since and until.
 func postRange(day string, since, until bound) (feed.PostRange, *Problem) {
 	var faults []FieldError
 	from, to := since.parse("since", &faults), until.parse("until", &faults)
@@ -231,8 +231,8 @@ func postRange(day string, since, until bound) (feed.PostRange, *Problem) {
 	return feed.PostRange{Since: start, Until: end(start.AddDate(0, 0, 1))}, nil
 }
 
-// end returns the end of a range for the domain, to which the zero time means no bound.
-// No post is older than the Unix epoch.
+// end returns the end of a range for the domain. The domain takes the zero time for no bound, so end
+// replaces it by the Unix epoch: no post is older.
 func end(at time.Time) time.Time {
 	if at.IsZero() {
 		return time.Unix(0, 0)

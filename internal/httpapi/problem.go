@@ -22,7 +22,7 @@ import (
 	"fanfare/internal/trace"
 )
 
-// The types of problems are part of the contract: clients decide by them.
+// The types of problems are part of the contract, because clients decide by the type.
 const (
 	typeMalformed        = "malformed"
 	typeUnauthenticated  = "unauthenticated"
@@ -47,7 +47,7 @@ const (
 	typeUnavailable      = "unavailable"
 )
 
-// Problem is the answer for an error (RFC 9457).
+// Problem is the answer to a call that failed (RFC 9457).
 type Problem struct { //nolint:errname // RFC 9457 calls it a problem
 	Type      string       `json:"type" doc:"Stable name of the kind of problem, a relative URI reference." format:"uri-reference" example:"not-found"`
 	Title     string       `json:"title" doc:"The kind of problem in words."`
@@ -124,8 +124,8 @@ func internal() *Problem {
 // maxErrors is the number of faulty fields that an answer names.
 const maxErrors = 20
 
-// distinct keeps the first error of each field, for the first maxErrors fields. It also
-// returns the number of further faulty fields.
+// distinct returns the first fault of each field, for the first maxErrors fields, and the number of
+// further faulty fields.
 func distinct(fields []FieldError) (named []FieldError, more int) {
 	named = make([]FieldError, 0, min(len(fields), maxErrors))
 	seen := make(map[string]struct{}, len(fields))
@@ -141,8 +141,8 @@ func distinct(fields []FieldError) (named []FieldError, more int) {
 	return named, len(seen) - len(named)
 }
 
-// problem turns any error into a Problem. It is the only place that does so. It also logs
-// causes that a client must not see.
+// problem turns any error into a Problem, and no other function does so. It also logs causes that a
+// client must not see.
 func (a *API) problem(ctx context.Context, err error) *Problem {
 	p := a.toProblem(err)
 	if p.Status < http.StatusInternalServerError {
@@ -150,7 +150,7 @@ func (a *API) problem(ctx context.Context, err error) *Problem {
 	}
 	p.RequestID = obs.RequestID(ctx)
 	log := a.log
-	if p.Status == http.StatusServiceUnavailable { // of an outage, or by a made-up key: a 500 is a defect, which a reader looks up by its id
+	if p.Status == http.StatusServiceUnavailable { // outages cause many; each 500 is a defect, and is logged
 		log = a.sampled
 	}
 	log = log.With(zap.String("request_id", p.RequestID), trace.ID(ctx), zap.Error(err))
@@ -181,7 +181,7 @@ func (a *API) toProblem(err error) *Problem {
 	e, ok := errors.AsType[*fault.Error](err)
 	switch {
 	case ok:
-	case errors.Is(err, context.DeadlineExceeded): // the request's time ended during a wait
+	case errors.Is(err, context.DeadlineExceeded): // the request's time ended while the request waited
 		return busy()
 	default:
 		return internal()
@@ -233,15 +233,15 @@ func (p *Problem) write(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", p.ContentType(""))
 	body, err := json.Marshal(p)
 	if err != nil {
-		body = []byte("{}") // strings and numbers never fail, and a panic's answer must not panic
+		body = []byte("{}") // strings and numbers never fail, and the answer to a panic must not panic
 	}
 	send(w, p.Status, append(body, '\n'))
 }
 
-// setHumaGlobals turns huma's own errors into Problems. The library keeps its hooks in
-// globals. They are set once for the process and do not depend on an API.
+// setHumaGlobals turns huma's own errors into Problems. huma keeps its hooks in globals, so
+// setHumaGlobals sets the hooks once for the process, independently of any API.
 var setHumaGlobals = sync.OnceFunc(func() { //nolint:gochecknoglobals // guards the library's globals
-	huma.ValidateStrictCasing = true // a field has one spelling
+	huma.ValidateStrictCasing = true // the name of a field has one spelling
 	huma.NewError = func(status int, msg string, errs ...error) huma.StatusError {
 		return fromHuma(status, msg, errs, nil)
 	}
@@ -254,8 +254,8 @@ var setHumaGlobals = sync.OnceFunc(func() { //nolint:gochecknoglobals // guards 
 	}
 })
 
-// fromHuma words an error that huma found in a request. faults are the earlier faults of
-// the body.
+// fromHuma returns the Problem for an error that huma found in a request. faults are the faults that
+// checkBody found before.
 func fromHuma(status int, msg string, errs []error, faults []FieldError) *Problem {
 	switch status {
 	case http.StatusUnprocessableEntity:
@@ -270,12 +270,13 @@ func fromHuma(status int, msg string, errs []error, faults []FieldError) *Proble
 		return malformed(msg)
 	case http.StatusInternalServerError:
 		return internal()
-	default: // check.go leaves no other status to huma, but its schema needs the answer
+	default: // check.go leaves no other status to huma, but the schema of huma needs this answer
 		return newProblem(status, typeMalformed, http.StatusText(status), msg)
 	}
 }
 
-// toField names the field as the contract does: huma's location is body.text, query.limit.
+// toField returns a fault with the contract's name of the field. huma's location has a prefix: body.text,
+// query.limit.
 func toField(d *huma.ErrorDetail) FieldError {
 	_, field, _ := strings.Cut(d.Location, ".")
 	if name, ok := strings.CutPrefix(d.Message, "expected required property "); ok {
@@ -288,7 +289,7 @@ func toField(d *huma.ErrorDetail) FieldError {
 	if d.Message == "unexpected property" {
 		return FieldError{field, "is unknown"}
 	}
-	if strings.HasPrefix(d.Message, "invalid date/time") { // huma adds Go's notation of the format
+	if strings.HasPrefix(d.Message, "invalid date/time") { // huma adds the format in Go's notation
 		return FieldError{field, "is not an RFC 3339 time such as 2026-07-14T09:00:00Z"}
 	}
 	return FieldError{field, d.Message}

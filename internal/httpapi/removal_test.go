@@ -11,10 +11,10 @@ import (
 	"fanfare/internal/table"
 )
 
-// A user who came back is removed again a minute after the previous removal.
+// A user who has returned can be removed again only a minute after the previous removal.
 func TestASecondRemovalWithinAMinuteIsA429(t *testing.T) {
 	w := newWorld(t)
-	ahead := time.Now().Add(time.Hour) // a slow test is within the minute, too
+	ahead := time.Now().Add(time.Hour) // even a slow test stays within the minute
 	back := schema.Profile{User: "ann", Name: "Ann", CreatedAt: ahead, After: "01JD8QJ4WZ0000000000000001", Former: schema.Removal{Event: "01JD8QJ4WZ0000000000000000", At: ahead}}
 	_, err := w.store.Put(t.Context(), table.PutInput{Item: back.Item()})
 	require.NoError(t, err)

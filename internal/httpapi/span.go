@@ -12,8 +12,8 @@ import (
 	"fanfare/internal/obs"
 )
 
-// traced begins the span of a request, in the trace of the caller's traceparent. It returns
-// a nil span if traces are off, and for probes, which are many and of no interest.
+// traced begins the span of a request, in the trace of the caller's traceparent. It returns a nil span if
+// traces are off, and for probes, because probes are frequent and their spans are useless.
 func (a *API) traced(ctx context.Context, r *http.Request) (context.Context, oteltrace.Span) {
 	if a.tracer == nil {
 		return ctx, nil
@@ -28,8 +28,8 @@ func (a *API) traced(ctx context.Context, r *http.Request) (context.Context, ote
 		oteltrace.WithAttributes(attribute.String("fanfare.request_id", obs.RequestID(ctx))))
 }
 
-// endSpan ends the span of a request. The span's name is the route, so that strangers
-// cannot add names.
+// endSpan ends the span of a request. The span's name is the route, so that strangers cannot create new
+// names.
 func endSpan(span oteltrace.Span, method, route string, status int) {
 	if span == nil {
 		return

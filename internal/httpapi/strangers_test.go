@@ -20,7 +20,7 @@ import (
 	"fanfare/internal/obs"
 )
 
-// asked sends a request with these headers for a stranger whose token may be anything.
+// asked sends a request with these headers for a stranger. The token of the request is arbitrary.
 func (w *world) asked(t *testing.T, method, path string, header ...string) *httptest.ResponseRecorder {
 	t.Helper()
 	req := httptest.NewRequestWithContext(t.Context(), method, path, http.NoBody)
@@ -32,8 +32,8 @@ func (w *world) asked(t *testing.T, method, path string, header ...string) *http
 	return res
 }
 
-// Strangers send any number of requests. The log has each kind of line that they cause once in ten seconds,
-// with the number of lines that it stands for, and without their tokens.
+// Strangers may send any number of requests. The log has each kind of line that such requests cause once
+// in ten seconds, with the number of omitted lines, and without the tokens.
 func TestStrangersDoNotWriteTheLog(t *testing.T) {
 	for name, row := range map[string]struct {
 		change func(*httpapi.Config)
@@ -74,7 +74,7 @@ func TestStrangersDoNotWriteTheLog(t *testing.T) {
 	}
 }
 
-// The usual level of the log shows refusals, with the refused party.
+// At its default level, the log shows a refusal together with the refused user or service.
 func TestRefusalsAreInTheLog(t *testing.T) {
 	core, lines := observer.New(zap.InfoLevel)
 	w := newWorld(t, func(c *httpapi.Config) { c.Log, c.RateLimit = zap.New(core), 1 })
@@ -94,7 +94,7 @@ func TestRefusalsAreInTheLog(t *testing.T) {
 	}, got)
 }
 
-// The document is large, and anybody may request it.
+// The document is large, and anybody may request it, so the answer saves bytes.
 func TestTheDocumentIsCompressedAndNotSentTwice(t *testing.T) {
 	w := newWorld(t)
 	for _, path := range []string{"/openapi.json", "/docs", "/docs/page.js", "/docs/page.css"} {

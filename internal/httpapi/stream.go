@@ -28,8 +28,8 @@ type Streams struct {
 	Process int
 	// User bounds the open streams of one user; 0 is 8.
 	User int
-	// SlowLook is the time between two looks at a home without hints. Likes is the time between two
-	// looks at its like counts. 0 is live's default.
+	// SlowLook is the time between two looks at a home without hints, and Likes is the time between two
+	// looks at the like counts of a home. 0 means the default of package live.
 	SlowLook, Likes time.Duration
 	// Alone means that no other process writes the table. Otherwise the process reads the posts of
 	// other processes, and bounds the units of its streams.
@@ -41,19 +41,18 @@ type Streams struct {
 // maxStreams is the default of Streams.Process.
 const maxStreams = 4096
 
-// stopTime is the time in which a client has to take the end of its stream when the
-// process stops.
+// stopTime is the time in which a client can take the end of its stream when the process stops.
 const stopTime = time.Second
 
-// LikesChange is the data of the event likes.
+// LikesChange is the data of an event of the kind likes.
 type LikesChange struct {
 	PostID    string    `json:"post_id"`
 	Count     int64     `json:"count"`
 	Reactions Reactions `json:"reactions,omitzero" doc:"All counts by kind of reaction. Absent where only likes are configured."`
 }
 
-// newStreams returns the hub of the streams. The bytes and capacity units of a stream count
-// as an answer's do (I11).
+// newStreams returns the hub of the streams. The limits on bytes and capacity units hold for streams as
+// for answers (I11).
 func (a *API) newStreams(cfg Streams) *live.Hub {
 	of := live.Config{
 		Homes: a.homes, SlowLook: cfg.SlowLook, LikesEach: cfg.Likes, Streams: cfg.Process, UserStreams: cmp.Or(cfg.User, 8),
@@ -111,7 +110,7 @@ func event(name, id string, data any) ([]byte, error) {
 		b.WriteString("id: " + id + "\n")
 	}
 	b.WriteString("data: ")
-	if err := huma.DefaultJSONFormat.Marshal(&b, data); err != nil { // it ends with a newline, and has no other
+	if err := huma.DefaultJSONFormat.Marshal(&b, data); err != nil { // the JSON has one newline, at its end
 		return nil, err
 	}
 	b.WriteByte('\n')
@@ -187,8 +186,8 @@ func (a *API) registerStream() {
 	})
 }
 
-// serve sends a stream until its end. It holds no slot of a request. The time to take the
-// bytes of one event is limited like the time to take an answer.
+// serve sends a stream until its end. A stream holds no slot of a request. The client has as long to take
+// the bytes of one event as to take an answer of the same size.
 func (a *API) serve(w http.ResponseWriter, r *http.Request, who caller, st *live.Stream) {
 	defer a.work.closeStream(who)
 	defer st.Close()
@@ -196,15 +195,14 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, who caller, st *live
 		rec.answered = a.now()
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("X-Accel-Buffering", "no") // of a proxy
+	w.Header().Set("X-Accel-Buffering", "no") // turns off the buffering of a proxy
 	w.WriteHeader(http.StatusOK)
 	if r.Method == http.MethodHead {
 		return
 	}
 	conn := http.NewResponseController(w)
-	// Without this, the server would mistake the read deadline of the request for the end
-	// of the client.
-	_ = conn.SetReadDeadline(time.Time{}) // a connection without deadlines is a test's
+	// Otherwise the server would treat the read deadline of the request as the end of the client.
+	_ = conn.SetReadDeadline(time.Time{}) // only a test has a connection without deadlines
 	ctx, cancel := context.WithCancelCause(r.Context())
 	var watching sync.WaitGroup
 	defer watching.Wait()
@@ -215,7 +213,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, who caller, st *live
 		if errors.Is(context.Cause(st.Ended()), live.ErrSlow) {
 			left = time.Unix(1, 0) // the client must not mistake half an event for a whole one
 		}
-		_ = conn.SetWriteDeadline(left) // as above
+		_ = conn.SetWriteDeadline(left) // only a test has a connection without deadlines
 	}
 	defer context.AfterFunc(st.Ended(), ended)()
 	defer context.AfterFunc(ctx, ended)()
@@ -229,6 +227,6 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, who caller, st *live
 		}
 		return conn.Flush()
 	})
-	ended() // the time for the end of the answer
+	ended() // limits the time for the end of the answer
 	a.log.Debug("stream ended", zap.String("user_id", who.user), zap.Error(err))
 }

@@ -33,24 +33,25 @@ import (
 	"fanfare/internal/table"
 )
 
-// events is a client of a stream. It follows the standard, and reads without a pause.
+// events is a client of a stream. It follows the standard of server-sent events, and reads without a
+// pause.
 type events struct {
 	net.Conn
 	status   int
 	incoming chan event
-	// err is the end of the stream, once incoming is closed.
+	// err is the reason for the end of the stream. It is set once incoming is closed.
 	err error
 
 	mu sync.Mutex
 	// last is the client's Last-Event-ID.
 	last string
-	// beats counts the comments.
+	// beats is the number of received comments.
 	beats int
 }
 
 type event struct{ name, id, data string }
 
-// stream opens a stream.
+// stream opens a stream and returns its client.
 func (w *world) stream(t *testing.T, network pipes, user, last string, header ...string) *events {
 	t.Helper()
 	if last != "" {
@@ -107,7 +108,7 @@ func (e *events) next() (event, error) {
 	return ev, nil
 }
 
-// place returns the client's Last-Event-ID, and the comments that it has read.
+// place returns the client's Last-Event-ID, and the number of comments that the client has read.
 func (e *events) place() (last string, beats int) {
 	synctest.Wait()
 	e.mu.Lock()
@@ -129,7 +130,7 @@ func (e *events) entries(t *testing.T, n int) (posts []string) {
 	return posts
 }
 
-// post makes posts of user, who sees them at once.
+// posts makes n posts of user. The home of user shows them at once.
 func (w *world) posts(t *testing.T, user string, n int) (posts []string) {
 	t.Helper()
 	for range n {
@@ -159,7 +160,7 @@ func TestAStreamGoesOnWhereItWas(t *testing.T) {
 		<-time.After(15 * time.Second) // the replay used up the share of the user
 		third := w.stream(t, network, "ann", want[100])
 		assert.Equal(t, want[101:], third.entries(t, 56))
-		// Longer than any time limit of the server.
+		// A minute is longer than any time limit of the server.
 		<-time.After(time.Minute)
 		assert.Equal(t, w.posts(t, "ann", 1), second.entries(t, 1))
 		_, beats := second.place()
@@ -190,7 +191,7 @@ func TestLikeCountsAreStreamedOnce(t *testing.T) {
 				assert.Equal(t, want, ev)
 				assert.Empty(t, client.incoming)
 			}
-			want = like(2 - count) // 0 in the end
+			want = like(2 - count) // the count is 0 at the end
 		}
 	})
 }
@@ -238,7 +239,8 @@ func (hung) Get(ctx context.Context, _ table.GetInput) (table.GetResult, error) 
 	return table.GetResult{}, context.Cause(ctx)
 }
 
-// The second stream waits for its user's turn, and the last one for a free look.
+// Each user opens two streams. The second stream waits for the look of the first, and the last streams
+// wait for a free look.
 func TestStreamsThatWaitForAHungTableAreTold503(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *httpapi.Config) {
@@ -337,7 +339,7 @@ func TestAClientThatDoesNotReadIsClosedAndGoesOnLater(t *testing.T) {
 	})
 }
 
-// A burst is more than the buffer of a stream holds, and more than a user's may.
+// A burst has more bytes than the buffer of a stream holds, and more than a user may have unread.
 func TestABurstEndsTheStreamsThatCannotHoldIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *httpapi.Config) { c.Limits.UserUnread = 500_000 })
@@ -369,7 +371,7 @@ func TestAStopEndsAllStreamsAtOnce(t *testing.T) {
 		res, err := http.ReadResponse(bufio.NewReader(blocked), nil)
 		require.NoError(t, err)
 		defer res.Body.Close()
-		<-time.After(2 * poll) // it is being written, and nobody reads
+		<-time.After(2 * poll) // the process writes events, and nobody reads them
 		stop()
 		require.NoError(t, <-stopped)
 		began := time.Now()
@@ -383,8 +385,9 @@ func TestAStopEndsAllStreamsAtOnce(t *testing.T) {
 	})
 }
 
-// A stream whose reads would wait for the reads of other streams is refused at once, with the time until units
-// are free, and opens after that time. All other streams open well within the time of a call.
+// The process refuses a stream at once if the reads of the stream would wait for the reads of other
+// streams. The answer has the time until units are free, and the stream opens after that time. All other
+// streams open well within the time limit of a call.
 func TestABusyOpeningOfAStreamIsTold503(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(c *httpapi.Config) { c.Streams.Alone = false })
@@ -393,7 +396,7 @@ func TestABusyOpeningOfAStreamIsTold503(t *testing.T) {
 		running.Go(func() { assert.NoError(t, w.api.Run(ctx)) })
 		defer running.Wait()
 		defer stop()
-		const openings = 500 // of 34 units each: more than a process has for five seconds
+		const openings = 500 // an opening takes 34 units, so 500 openings take more than a process has in five seconds
 		for i := range openings {
 			w.profile(t, fmt.Sprint("u", i))
 		}

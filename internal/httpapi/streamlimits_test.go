@@ -20,8 +20,8 @@ import (
 	"fanfare/internal/httpapi"
 )
 
-// A replay counts against the next streams of its user, and against the next requests of the user and
-// of a service that opened it.
+// A replay counts against the next streams of its user. It also counts against the next requests of the
+// user, and of a service that opened the stream.
 func TestAReplayCountsAgainstTheNextRequests(t *testing.T) {
 	for name, c := range map[string]struct {
 		limit  func(*httpapi.Config)
@@ -35,7 +35,7 @@ func TestAReplayCountsAgainstTheNextRequests(t *testing.T) {
 				w := newWorld(t)
 				w.profile(t, "ann")
 				posts := w.posts(t, "ann", 200)
-				const units = 1050 // 200 posts of 20,064 bytes, 4,096 for one, and their references
+				const units = 1050 // 200 posts of 20,064 bytes, a unit for each 4,096 bytes, and the references to the posts
 				limited := w.cfg
 				c.limit(&limited)
 				var err error
@@ -67,7 +67,7 @@ func TestAReplayCountsAgainstTheNextRequests(t *testing.T) {
 	}
 }
 
-// scopes are a service's scopes if n is not 0.
+// scopes returns the scopes of a service, or none if n is 0.
 func scopes(n int) []string {
 	if n == 0 {
 		return nil
@@ -75,8 +75,8 @@ func scopes(n int) []string {
 	return []string{auth.ActScope}
 }
 
-// A stream ends at the moment from which a request with its token is refused, whatever its heartbeat is and
-// whether or not the issuer answers.
+// A stream ends at the time from which a request with its token is refused. Neither the interval of
+// heartbeats nor an issuer that does not answer changes this time.
 func TestAStreamEndsWithItsToken(t *testing.T) {
 	for _, ttl := range []time.Duration{time.Second, 14 * time.Second, 15 * time.Second, 16 * time.Second, 61 * time.Second, time.Hour} {
 		for _, asked := range []string{"an issuer", "an issuer that does not answer"} {

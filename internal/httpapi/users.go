@@ -20,7 +20,7 @@ type User struct {
 	CreatedAt time.Time `json:"created_at"`
 	Counts    Counts    `json:"counts"`
 	Data      Data      `json:"data,omitempty"`
-	// Pointers, because the fields are absent without expand=view.
+	// The fields are pointers because they are absent without expand=view.
 	Following  *bool `json:"following,omitempty" doc:"True if you follow the user. Only with expand=view."`
 	FollowedBy *bool `json:"followed_by,omitempty" doc:"True if the user follows you. Only with expand=view."`
 }
@@ -39,7 +39,7 @@ type Edge struct {
 	User   *UserView `json:"user,omitempty" doc:"Only with expand=view."`
 }
 
-// Relationship holds the follows between two users.
+// Relationship shows which of two users follows the other one.
 type Relationship struct {
 	Following  bool `json:"following"`
 	FollowedBy bool `json:"followed_by"`
@@ -69,7 +69,7 @@ func toUser(u feed.User) *userOut {
 	}}
 }
 
-// edges answers a page of users, with their views if the caller wants them.
+// edges returns a page of users, with the view of each user if the caller asked for views.
 func (a *API) edges(ctx context.Context, in Views, list page.List[feed.Edge], err error) (*listOut[Edge], error) {
 	if err != nil || !in.wanted() {
 		return listed(toEdge)(list, err)

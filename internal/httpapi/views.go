@@ -13,7 +13,7 @@ import (
 	"fanfare/internal/page"
 )
 
-// PostView is a post with all that a page shows of it.
+// PostView is a post with all values that a page shows.
 type PostView struct {
 	HomeItem
 	CommentCount int64      `json:"comment_count" doc:"The number of comments at the time of the read. The like count follows soon, this one is exact at once."`
@@ -21,7 +21,7 @@ type PostView struct {
 	BookmarkedAt *time.Time `json:"bookmarked_at,omitempty" doc:"In your list of bookmarks: when you made the bookmark."`
 }
 
-// UserView is a user as a list shows it.
+// UserView is a user with the values that a list shows.
 type UserView struct {
 	ID         string `json:"id"`
 	Name       string `json:"name" doc:"It may be a minute old, and so may image_url."`
@@ -30,26 +30,25 @@ type UserView struct {
 	FollowedBy bool   `json:"followed_by" doc:"True if the user follows you."`
 }
 
-// Found is the answer to a question about several ids.
+// Found is the answer to a call that asks for several ids.
 type Found[T any] struct {
 	Items   []T      `json:"items" nullable:"false" doc:"In the order of ids, each once."`
 	Missing []string `json:"missing" nullable:"false" doc:"The ids that are unknown or were deleted."`
 	Rest    []string `json:"rest,omitempty" doc:"Ids whose items would exceed 256 KiB of JSON: ask for them once more. Absent if all fit."`
 }
 
-// Views is the parameter of calls that answer views on demand. It is exported because huma
-// ignores embedded types that are not exported.
+// Views is the parameter of calls that return views on demand. The type is exported because huma ignores
+// embedded types that are not exported.
 type Views struct {
 	Expand string `query:"expand" enum:"view" doc:"view: answer with all that a page shows, in this one call."`
 }
 
 func (v Views) wanted() bool { return v.Expand != "" }
 
-// anyOut is an answer with a body of one of two types, which the operation's document
-// names.
+// anyOut is an answer whose body has one of two types. The document of the operation names both types.
 type anyOut struct{ Body any }
 
-// either describes an operation that answers an A, or a B with ?expand=view.
+// either describes an operation that returns an A, or a B with ?expand=view.
 func either[A, B any](a *API, op huma.Operation) huma.Operation {
 	schemas := a.huma.OpenAPI().Components.Schemas
 	op.Responses = map[string]*huma.Response{"200": {
@@ -97,7 +96,7 @@ func toFound[F, T any](item func(F) T) func(view.Found[F], error) (*foundOut[T],
 
 type foundOut[T any] struct{ Body Found[T] }
 
-// withUser is item for an item together with the view of its user.
+// withUser converts an item by item, and adds the view of the item's user by set.
 func withUser[F, T any](item func(F) T, set func(*T, *UserView)) func(view.WithUser[F]) T {
 	return func(w view.WithUser[F]) T {
 		out, user := item(w.Item), toUserView(w.User)
@@ -118,7 +117,7 @@ func toCommentWithAuthor(w view.WithUser[feed.Comment]) Comment {
 	return withUser(toComment, func(c *Comment, u *UserView) { c.Author = u })(w)
 }
 
-// registerFound adds the calls that answer several ids at once.
+// registerFound adds the calls that return the objects of several ids at once.
 func (a *API) registerFound() {
 	type usersIn struct {
 		IDs []string `query:"ids" required:"true" nullable:"false" minItems:"1" maxItems:"100" pattern:"^[A-Za-z0-9_-][A-Za-z0-9_.:@|-]{0,63}$" patternDescription:"a user id" doc:"User ids, separated by commas." example:"alice"`

@@ -6,17 +6,18 @@ import { any, backoff, sleep } from './wait.js';
 export interface Options {
   // baseUrl is the address of the API, such as https://api.example. "" is the page's own origin.
   baseUrl: string;
-  // token is the bearer token, or a function that is asked for each request, which should cache. Leave it
-  // out where a backend of yours adds the token.
+  // token is the bearer token, or a function that returns the token. The client calls the function for
+  // each request, so the function should cache the token. Omit token if your own backend adds the token.
   token?: string | (() => string | Promise<string>);
-  // attempts bounds the number of times that a call is sent. The default is 6, which takes some 5 seconds.
+  // attempts bounds the attempts of a call. The default is 6 attempts, which take some 5 seconds.
   attempts?: number;
   // signal ends all calls and streams.
   signal?: AbortSignal;
   fetch?: typeof fetch;
 }
 
-// The time for one answer, and the longest Retry-After that is waited for.
+// longest is the time limit of one answer in milliseconds. longestRetryAfter is the longest Retry-After
+// for which the client waits, in seconds.
 const longest = 30_000, longestRetryAfter = 60;
 
 interface Request {
@@ -27,13 +28,13 @@ interface Request {
   signal?: AbortSignal;
 }
 
-// Fanfare calls one service as one user. Its calls are typed by the API's OpenAPI document:
+// Fanfare calls one service as one user. The types of its calls come from the API's OpenAPI document:
 //
 //   await fanfare.put('/v1/posts/{id}/like', { path: { id } })
 //
-// A call fails with a Problem, with NoAnswer, or with the reason of an aborted signal. A call is repeated only
-// if that does no harm: GET, PUT and DELETE are idempotent, POST /v1/posts carries an Idempotency-Key, and a
-// call that was refused with 429 had no effect. Other calls are sent once.
+// A call fails with a Problem, with NoAnswer, or with the reason of an aborted signal. The client repeats a call
+// only if a retry is harmless: GET, PUT and DELETE are idempotent, POST /v1/posts has an Idempotency-Key, and a
+// call with the answer 429 had no effect. The client sends other calls once.
 export class Fanfare {
   readonly #options: Options;
   readonly #base: string;
@@ -72,13 +73,13 @@ export class Fanfare {
       const page = await this.#call<{ items: Item<P>[]; next_cursor?: string }>('get', path, { ...of, query: { ...of.query, cursor } });
       yield* page.items;
       cursor = page.next_cursor;
-      if (!cursor) return; // a page may be empty and not the last
+      if (!cursor) return; // an empty page may have a next page
     }
   }
 
-  // live iterates over what happens in the home, until signal is aborted or the loop ends. It begins at a
-  // place or after a post, and without last at the present. It connects again after each break, and fails
-  // only if the service refuses the stream.
+  // live iterates over the events of the home, until signal is aborted or the loop ends. last is a place
+  // or a post after which the iteration begins; without last it begins now. live opens a new connection
+  // after each break, and fails only if the service refuses the stream.
   live({ last, signal }: { last?: string; signal?: AbortSignal } = {}): AsyncGenerator<LiveEvent, void, void> {
     const ended = any(signal, this.#options.signal);
     return live((place, quiet) => this.#send('get', '/v1/home/stream', { signal: any(ended, quiet) }, {
@@ -98,7 +99,7 @@ export class Fanfare {
       } catch (thrown) {
         signal.throwIfAborted();
         const error = thrown instanceof Problem || thrown instanceof SyntaxError ? thrown : new NoAnswer('no answer', { cause: thrown });
-        // An earlier attempt had this effect, and its answer was lost.
+        // An earlier attempt has deleted the object, and its answer was lost.
         if (unanswered && method === 'delete' && error instanceof Problem && error.status === 404) return undefined as T;
         unanswered ||= isUnanswered(error);
         const wait = this.#wait(error, attempt, ['get', 'put', 'delete'].includes(method) || keyed.key !== undefined);
@@ -108,7 +109,8 @@ export class Fanfare {
     }
   }
 
-  // #wait returns the milliseconds before a failed attempt is repeated, undefined if it is not.
+  // #wait returns the milliseconds before the next attempt, or undefined if the call must not be
+  // repeated.
   #wait(error: unknown, attempt: number, repeatable: boolean): number | undefined {
     const asked = error instanceof Problem ? error.retryAfter : 0;
     const refused = error instanceof Problem && error.status === 429;
@@ -121,8 +123,8 @@ export class Fanfare {
     const { token } = this.#options;
     const bearer = typeof token === 'function' ? await token() : token;
     const response = await this.#fetch(this.#base + filled(path, parts) + queryOf(query), {
-      method: method.toUpperCase(), // fetch sends "patch" as it is, which no server knows
-      redirect: 'error', // the API has none, and the token must not go elsewhere
+      method: method.toUpperCase(), // fetch sends "patch" unchanged, and servers know only PATCH
+      redirect: 'error', // the API never redirects, and no other host may get the token
       signal: signal ?? null,
       headers: {
         ...(bearer && { Authorization: `Bearer ${bearer}` }),
@@ -147,7 +149,7 @@ function queryOf(query: object = {}): string {
   return given.length ? `?${new URLSearchParams(given)}` : '';
 }
 
-// crypto.randomUUID is only there on pages of https and of localhost.
+// crypto.randomUUID exists only on pages of https and of localhost.
 function newKey(): string {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), byte => byte.toString(16).padStart(2, '0')).join('');
 }

@@ -2,28 +2,31 @@ import { NoAnswer, Problem } from './problem.js';
 import type { Schemas } from './types.js';
 import { backoff, sleep } from './wait.js';
 
-// LikesChange is the counts of one of the newest 20 posts. reactions has all kinds, where some are configured.
+// LikesChange has the counts of one of the newest 20 posts. reactions has the counts of all kinds, if
+// kinds other than like are configured.
 export interface LikesChange {
   post_id: string;
   count: number;
   reactions?: Record<string, number>;
 }
 
-// A LiveEvent is an event of a home, or the state of the connection. live continues at a place what another
-// live began.
+// LiveEvent is an event of a home, or the state of the connection. The place of one live lets another
+// live continue.
 export type LiveEvent =
-  | { event: 'open' } // what happens from now on comes by the stream
-  | { event: 'interrupted'; error: unknown } // it connects again
+  | { event: 'open' } // the stream sends all events from now on
+  | { event: 'interrupted'; error: unknown } // live opens a new connection
   | { event: 'entry'; item: Schemas['HomeItem']; place: string }
   | { event: 'likes'; likes: LikesChange; place: string }
   | { event: 'notifications'; unread: number; place: string };
 
 type Connect = (place: string, quiet: AbortSignal) => Promise<Response>;
 
-// The service sends a sign of life every 15 seconds. A stream without one for longer than silence is dead.
+// silence is the time without a sign of life after which a stream counts as dead. The service sends a
+// sign of life every 15 seconds.
 const silence = 40_000;
 
-// mostLate is longer than an API shares lists with new streams, and maxEvent bounds an event.
+// mostLate is longer than the time for which an API process shares an old list with new streams, and
+// maxEvent bounds the size of an event.
 const mostLate = 10_000, maxEvent = 1 << 20;
 
 export async function* live(connect: Connect, ended: AbortSignal, last = ''): AsyncGenerator<LiveEvent, void, void> {
@@ -47,21 +50,21 @@ export async function* live(connect: Connect, ended: AbortSignal, last = ''): As
       wait = error instanceof Problem ? error.retryAfter * 1000 : 0;
       yield { event: 'interrupted', error };
     } finally {
-      quiet.abort(); // also where the loop of the caller ends
+      quiet.abort(); // also if the caller ends the loop
     }
     failures++;
     await sleep(Math.max(wait, backoff(failures)), ended).catch(() => {});
   }
 }
 
-// A block is the fields of the lines up to an empty one.
+// Block has the fields of the lines up to an empty line.
 type Block = Map<string, string>;
 
-// Resume is the state between two connections.
+// Resume is the state of live between two connections.
 class Resume {
   place: string;
-  // #since are the posts after place. A new connection repeats them: behind that place, or, if its process
-  // read some lists before, behind a place that it sends soon.
+  // #since has the posts after place. A new connection sends these posts again. It sends them after
+  // place, or after a place that it sends soon, if its process has read some lists earlier.
   #since = new Set<string>();
   #opened = 0;
 
@@ -73,10 +76,10 @@ class Resume {
     this.#opened = Date.now();
   }
 
-  // take returns the event of a block, undefined if the block has nothing new.
+  // take returns the event of a block, or undefined if the block has nothing new.
   take(block: Block): LiveEvent | undefined {
     const id = block.get('id') ?? '', data = block.get('data');
-    if (data === undefined) { // a comment, or a place
+    if (data === undefined) { // the block is a comment, or a place
       if (id && Date.now() - this.#opened > mostLate) this.#since.clear();
       if (id) this.place = id;
       return undefined;
@@ -92,7 +95,7 @@ class Resume {
       case 'notifications':
         return { event: 'notifications', unread: JSON.parse(data).unread, place: this.place };
       default:
-        return undefined; // of a newer service
+        return undefined; // a newer service may send other events
     }
   }
 }
@@ -118,7 +121,8 @@ function fields(part: string): Block {
   return block;
 }
 
-// awake waits for a sign of life. The time in which the caller handles an event does not count.
+// awake waits for a sign of life, for silence at most. The time in which the caller handles an event does
+// not count.
 async function awake<T>(quiet: AbortController, sign: Promise<T>): Promise<T> {
   const timer = setTimeout(() => quiet.abort(new NoAnswer('the stream is silent')), silence);
   try {

@@ -3,7 +3,7 @@ export interface FieldError {
   detail: string;
 }
 
-// A Problem is an answer that refuses a call (RFC 9457). Decide by its type or its status.
+// Problem is an answer that refuses a call (RFC 9457). Programs should decide by type or status.
 export class Problem extends Error {
   override readonly name = 'Problem';
 
@@ -12,14 +12,14 @@ export class Problem extends Error {
     readonly type: string,
     readonly title: string,
     readonly detail: string,
-    readonly errors: readonly FieldError[], // each bad field
-    readonly retryAfter: number, // the seconds that the service asks to wait, 0 if none
+    readonly errors: readonly FieldError[], // one for each faulty field
+    readonly retryAfter: number, // the seconds for which the service asks to wait, or 0
   ) {
     super([`${status} ${title}`, detail, ...errors.map(e => `${e.field}: ${e.detail}`)].filter(Boolean).join('; '));
   }
 }
 
-// NoAnswer is a call that was not answered.
+// NoAnswer is the error of a call without an answer.
 export class NoAnswer extends Error {
   override readonly name = 'NoAnswer';
 }
@@ -29,7 +29,7 @@ export function isUnanswered(error: unknown): boolean {
   return error instanceof NoAnswer || (error instanceof Problem && [502, 503, 504].includes(error.status));
 }
 
-// problemOf reads any answer that is no success, also one of a proxy.
+// problemOf returns the Problem of any unsuccessful answer, even of a proxy's answer.
 export async function problemOf(response: Response): Promise<Problem> {
   const text = await response.text();
   let body: Partial<Problem> = { detail: text.trim().slice(0, 200) };
@@ -37,7 +37,7 @@ export async function problemOf(response: Response): Promise<Problem> {
     try {
       body = JSON.parse(text) as Partial<Problem>;
     } catch {
-      // the text stays the detail
+      // The text is not JSON, so it is the detail.
     }
   }
   return new Problem(response.status, body.type ?? 'about:blank', body.title ?? response.statusText, body.detail ?? '', body.errors ?? [],

@@ -1,12 +1,12 @@
-// The types of the calls, from the API's OpenAPI document.
+// These types of the calls come from the API's OpenAPI document.
 import type { components, paths } from './openapi.js';
 
-// Schemas are the types by their names in the document: Schemas['Post'].
+// Schemas has the types by their names in the document: Schemas['Post'].
 export type Schemas = components['schemas'];
 
 export type Method = 'get' | 'put' | 'post' | 'patch' | 'delete';
 
-// Path is a path that has the method.
+// Path is the type of the paths with the method M.
 export type Path<M extends Method> = { [P in keyof paths]: paths[P] extends Record<M, object> ? P : never }[keyof paths];
 
 type Operation<M extends Method, P extends Path<M>> = paths[P] extends Record<M, infer O> ? O : never;
@@ -20,21 +20,21 @@ type QueryPart<O> = [Part<O, 'query'>] extends [never] ? { query?: never } : { q
 type BodyPart<O> = O extends { requestBody: { content: { 'application/json': infer B } } } ? { body: B } : { body?: never };
 type KeyPart<O> = Has<Part<O, 'header'>, 'Idempotency-Key'> extends true ? { key?: string } : { key?: never };
 
-// Params are the parameters of a call. Its key is the Idempotency-Key, and signal ends it.
+// Params has the parameters of a call. key is the Idempotency-Key, and an aborted signal ends the call.
 export type Params<M extends Method, P extends Path<M>> =
   PathPart<Operation<M, P>> & QueryPart<Operation<M, P>> & BodyPart<Operation<M, P>> & KeyPart<Operation<M, P>> & { signal?: AbortSignal };
 
-// Args lets a caller leave out parameters that are all optional.
+// Args lets a caller omit the parameters if all of them are optional.
 export type Args<M extends Method, P extends Path<M>> = {} extends Params<M, P> ? [params?: Params<M, P>] : [params: Params<M, P>];
 
 type Content<R> = R extends { content: { 'application/json': infer B } } ? B : undefined;
 
-// Answer is the body of a call's success, undefined if it has none.
+// Answer is the body of a successful answer, or undefined if the answer has no body.
 export type Answer<M extends Method, P extends Path<M>> =
   Operation<M, P> extends { responses: infer R } ? (R extends { 200: infer T } ? Content<T> : R extends { 201: infer T } ? Content<T> : undefined) : never;
 
-// Item is an item of a list.
+// Item is the type of an item in a list.
 export type Item<P extends Path<'get'>> = Answer<'get', P> extends { items: (infer T)[] } ? T : never;
 
-// Listed is a path with a list in pages.
+// Listed is the type of the paths with a paged list.
 export type Listed = { [P in Path<'get'>]: Has<Part<Operation<'get', P>, 'query'>, 'cursor'> extends true ? P : never }[Path<'get'>];

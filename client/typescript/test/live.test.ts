@@ -14,7 +14,7 @@ test('a home sends posts, likes and unread notifications', async () => {
   assert.deepEqual([item.post.id, item.post.kind, item.author.id], [id, 'note', ann.id]);
   await bob.fanfare.put('/v1/posts/{id}/like', { path: { id } });
   let unread = 0, likes: LikesChange | undefined;
-  while (!likes || !unread) { // in any order
+  while (!likes || !unread) { // the two events come in any order
     const { value } = await home.next();
     if (value?.event === 'likes') likes = value.likes;
     if (value?.event === 'notifications') unread = value.unread;
@@ -64,7 +64,8 @@ test('a home continues where it was: each post comes once', async () => {
   await rest.return();
 });
 
-// streamed returns an answer that sends blocks and then nothing. It breaks with the request, as fetch does.
+// streamed returns an answer that sends blocks and then nothing. The answer breaks when signal is
+// aborted, as an answer of fetch does.
 function streamed(signal: AbortSignal, ...blocks: string[]): Response {
   return new Response(new ReadableStream({
     start(to) {

@@ -1,4 +1,5 @@
-// A reader of docs/BROWSER.md runs its blocks as one module, which e2e has built beside the tests.
+// This program runs the code of docs/BROWSER.md, whose blocks e2e has built as one module beside the
+// tests.
 import assert from 'node:assert/strict';
 
 import { Fanfare } from '../dist/src/index.js';
@@ -29,4 +30,4 @@ await is(() => counts.get(post), 2);
 await guide.openBell();
 assert.deepEqual(lines.at(-1).slice(1), ['like', [bob.id.toUpperCase()], 1]);
 assert.equal(unread, 0);
-guide.leave(); // the process ends once no stream is open
+guide.leave(); // the process ends when no stream is open

@@ -1,4 +1,4 @@
-// The tests call the API at FANFARE_URL, which e2e starts.
+// The tests call the API at FANFARE_URL. The Go tests in e2e start this API.
 import { mock } from 'node:test';
 
 import { Fanfare, type LiveEvent, type Options } from '../src/index.js';
@@ -7,7 +7,7 @@ export const baseUrl = process.env.FANFARE_URL!;
 
 let users = 0;
 
-// newUser makes a user with a profile, and returns its id, its token and a client.
+// newUser makes a user with a profile, and returns the user's id and token, and a client of the user.
 export async function newUser(options: Partial<Options> = {}) {
   const id = `ts-${process.pid}-${users++}`;
   const { token } = await new Fanfare({ baseUrl }).post('/v1/dev/token', { body: { user_id: id } });
@@ -16,7 +16,7 @@ export async function newUser(options: Partial<Options> = {}) {
   return { id, token, fanfare };
 }
 
-// until repeats a read until a condition holds.
+// until repeats a read until a condition is true.
 export async function until<T>(read: () => Promise<T>, holds: (value: T) => boolean): Promise<T> {
   for (const end = Date.now() + 60_000; Date.now() < end; ) {
     const value = await read();
@@ -35,8 +35,8 @@ export async function next<K extends LiveEvent['event']>(stream: AsyncGenerator<
   }
 }
 
-// inVirtualTime ends with promise, whose timers fire without waiting. Its second value is the milliseconds
-// that passed.
+// inVirtualTime runs act, whose timers fire without waiting. It returns the result of act, and the
+// milliseconds that passed.
 export async function inVirtualTime<T>(act: () => Promise<T>): Promise<[T, number]> {
   mock.timers.enable({ apis: ['setTimeout', 'Date'] });
   try {
@@ -53,8 +53,8 @@ export async function inVirtualTime<T>(act: () => Promise<T>): Promise<[T, numbe
   }
 }
 
-// answers returns a fetch that gives one answer after the other, and the requests that it got. An answer of
-// null is none.
+// answers returns a fetch that gives one answer after another, and the requests that the fetch received.
+// null means no answer.
 export function answers(...all: (Response | null)[]) {
   const requests: { url: string; method: string; headers: Record<string, string>; at: number }[] = [];
   const fake: typeof fetch = async (input, init) => {

@@ -1,6 +1,6 @@
 import type { Fanfare } from '../src/index.js';
 
-// The build fails if one of these calls is accepted.
+// The build fails if the compiler accepts one of these calls.
 export function wrong(fanfare: Fanfare) {
   const path = { id: '01JZ0000000000000000000000' };
   return [

@@ -1,6 +1,6 @@
-// Package apitest is the contract of the HTTP API as a table: a row for each call and for
-// each of its errors, over HTTP. It must know only the URL and the tokens of the API
-// under test, so that the same rows run against every engine.
+// Package apitest is the contract of the HTTP API as a table: a row for each call and for each error of
+// the call, over HTTP. It must know only the URL and the tokens of the API under test, so that the same
+// rows run against every engine.
 package apitest
 
 import (
@@ -22,12 +22,12 @@ import (
 
 // Target is an API to test. Workers deliver its posts and count its likes.
 type Target struct {
-	// URL is the base of its paths, without a slash at the end.
+	// URL is the base URL of the API, without a slash at the end.
 	URL string
 	// Token returns a valid token of a user.
 	Token func(t *testing.T, user string) string
-	// Service returns a valid token of a service that acts for users. With deletes, the service may
-	// delete them, too.
+	// Service returns a valid token of a service that acts for users. If deletes is true, the service may
+	// delete its users, too.
 	Service func(t *testing.T, subject string, deletes bool) string
 	// LikesByUser reports whether the index of likes by user is on.
 	LikesByUser bool
@@ -38,8 +38,8 @@ type Target struct {
 	Reactions bool
 	// DevTokens reports whether the API has /v1/dev/token.
 	DevTokens bool
-	// Lacks, if not nil, reports whether the API does not promise this status for a path.
-	// Such rows are left out.
+	// Lacks, if not nil, reports whether the API does not promise this status for a path. Exercise skips
+	// rows with such a status.
 	Lacks func(path string, status int) bool
 }
 
@@ -57,18 +57,19 @@ type row struct {
 	header http.Header
 
 	status int
-	// problem is the type of the problem. fields are the fields in it.
+	// problem is the type of the expected problem, and fields are the faulty fields that the problem
+	// names.
 	problem string
 	fields  []string
 	// want is a subset of the answer's members. "*" matches any value but null.
 	want map[string]any
 	// check makes further checks of the answer.
 	check func(t *testing.T, res *response)
-	// soon repeats the request until the answer is as wanted.
+	// soon repeats the request until the row has the expected answer.
 	soon bool
-	// save keeps the answer's id under this name, for {name} in later rows.
+	// save is the name under which the id in the answer is kept; later rows use it as {name}.
 	save string
-	// keep is save for another member of the answer.
+	// keep returns another text of the answer to keep, with its name.
 	keep func(body object) (name, text string)
 }
 
@@ -90,8 +91,8 @@ type suite struct {
 	tokens map[string]string
 }
 
-// Exercise runs all rows against target, and then every method of the Go client. Its users are new,
-// so several runs can share a target.
+// Exercise runs all rows against target, and then every method of the Go client. It creates new users, so
+// several runs can share a target.
 func Exercise(t *testing.T, target Target) {
 	t.Helper()
 	s := &suite{
@@ -103,7 +104,7 @@ func Exercise(t *testing.T, target Target) {
 	for _, user := range []string{"ann", "ben", "cat", "new", "far", "zoe", "sam", "vic", "eve", "rex", "nia", "oli", "dot"} {
 		s.names[user] = user + "-" + run
 	}
-	// Ids as identity providers make them. One id is a prefix of another.
+	// The ids have the form in which identity providers make ids. One id is a prefix of another.
 	s.names["ben"] = "auth0|" + run
 	s.names["cat"] = s.names["ben"] + ".0456:cat@example"
 	for user, name := range s.names {
@@ -206,7 +207,7 @@ func (s *suite) fill(text string) string {
 	return text
 }
 
-// compare returns the differences between an answer and its row.
+// compare returns the differences between an answer and the answer that the row expects.
 func (s *suite) compare(r row, res *response) []string {
 	var faults []string
 	fault := func(what string) { faults = append(faults, what) }

@@ -1,6 +1,6 @@
 package apitest
 
-// blockRows let cat block ann for a while, whom cat follows.
+// blockRows let cat block ann for a while. cat follows ann.
 func blockRows() []row {
 	do := func(name, as, method, path string) row {
 		return row{name: name, as: as, method: method, path: path, status: 204}

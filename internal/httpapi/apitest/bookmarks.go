@@ -1,6 +1,7 @@
 package apitest
 
-// bookmarkRows let cat keep posts of ann, the older post last, and hide them by a block and a deletion.
+// bookmarkRows let cat bookmark posts of ann, the older post last. Then a block and a deletion hide the
+// bookmarks.
 func bookmarkRows() []row {
 	do := func(name, as, method, path string) row {
 		return row{name: name, as: as, method: method, path: path, status: 204}

@@ -21,9 +21,9 @@ import (
 type methodRow struct {
 	// method is the name of a method of client.Client.
 	method string
-	// path is the path of the call that the method sends, for Target.Lacks.
+	// path is the path of the method's call. Target.Lacks decides about the row by this path.
 	path string
-	// call returns an error if the answer is not the one of the contract.
+	// call returns an error unless the answer is the answer of the contract.
 	call func(ctx context.Context, s *callers) error
 	// soon repeats the call until its answer is right.
 	soon bool
@@ -89,7 +89,7 @@ func newCallers(t *testing.T, target Target) *callers {
 
 func assertEveryMethodHasARow(t *testing.T, rows []methodRow) {
 	t.Helper()
-	covered := map[string]bool{"As": true, "AsToken": true, "CloseIdleConnections": true} // no requests
+	covered := map[string]bool{"As": true, "AsToken": true, "CloseIdleConnections": true} // these methods send no request
 	for _, r := range rows {
 		covered[r.method] = true
 	}
@@ -98,7 +98,7 @@ func assertEveryMethodHasARow(t *testing.T, rows []methodRow) {
 	}
 }
 
-// expect returns an error that shows got unless ok.
+// expect returns nil if ok is true. Otherwise it returns an error that shows got.
 func expect(ok bool, got any) error {
 	if ok {
 		return nil
@@ -106,7 +106,7 @@ func expect(ok bool, got any) error {
 	return fmt.Errorf("the answer is %+v", got)
 }
 
-// answer checks a value that a call returned.
+// answer returns a function that checks the value of a call, unless the call failed.
 func answer[T any](got T, err error) func(ok func(T) bool) error {
 	return func(ok func(T) bool) error {
 		if err != nil {
@@ -116,7 +116,7 @@ func answer[T any](got T, err error) func(ok func(T) bool) error {
 	}
 }
 
-// listed collects a list and compares the keys of its items with want, in their order.
+// listed reads a whole list and compares the keys of the items with want, in the same order.
 func listed[T any](ctx context.Context, list client.List[T], key func(T) string, want ...string) error {
 	items, err := list.Collect(ctx)
 	if err != nil {
@@ -129,7 +129,7 @@ func listed[T any](ctx context.Context, list client.List[T], key func(T) string,
 	return expect(len(got) == len(want) && strings.Join(got, " ") == strings.Join(want, " "), items)
 }
 
-// refused returns an error unless a call fails with a problem of a status.
+// refused returns nil if a call failed with a problem of this status, and an error otherwise.
 func refused(err error, status int) error {
 	problem, ok := errors.AsType[*client.Problem](err)
 	return expect(ok && problem.Status == status, err)
@@ -137,7 +137,7 @@ func refused(err error, status int) error {
 
 func edge(e client.Edge) string { return e.UserID }
 
-// edgeView is the key of an edge that has its user's view.
+// edgeView returns the user id in the view that an edge has of its user.
 func edgeView(e client.Edge) string {
 	if e.User == nil {
 		return "without its user"

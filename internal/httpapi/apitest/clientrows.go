@@ -12,8 +12,8 @@ import (
 	"fanfare/client"
 )
 
-// methodRows are one story: ann posts, ben follows, likes and comments, each of them hides the other for a
-// while, and both leave. A row relies on the effects of the rows above it.
+// methodRows tell one story. ann posts, and ben follows, likes and comments. Each of the two users hides
+// the other one for a while, and finally both leave. A row relies on the effects of the rows above it.
 func methodRows(target Target) []methodRow {
 	return slices.Concat(profileMethods(), followMethods(), postMethods(), homeMethods(), likeMethods(), notificationMethods(), reactionMethods(target.Reactions), commentMethods(), keepMethods(), hideMethods(), leaveMethods())
 }
@@ -154,7 +154,8 @@ func homeMethods() []methodRow {
 	}
 }
 
-// live reads a stream from the first post on: the second post is replayed, and a new one follows.
+// live reads a stream that begins after the first post: the service replays the second post, and then
+// sends a new post.
 func live(ctx context.Context, s *callers) error {
 	ctx, cancel := context.WithTimeout(ctx, soon)
 	defer cancel()
@@ -287,7 +288,7 @@ func commentMethods() []methodRow {
 	}
 }
 
-// keepMethods keep posts for their user.
+// keepMethods bookmark posts.
 func keepMethods() []methodRow {
 	bookmark := func(b client.Bookmark) string { return b.PostID }
 	return []methodRow{

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Posts as adopters send them. docs/GETTING_STARTED.md shows them to readers.
+// These are posts in the form in which adopters send them. docs/GETTING_STARTED.md shows them to readers.
 var (
 	//go:embed posts/album.json
 	album string
@@ -27,7 +27,7 @@ var (
 	story string
 )
 
-// adopterRows post the posts of adopters, and read each as it was sent.
+// adopterRows send the posts of adopters, and read each post unchanged.
 func adopterRows() []row {
 	var rows []row
 	tomorrow := time.Now().Add(24 * time.Hour).UTC().Format(time.RFC3339)
@@ -49,7 +49,7 @@ func adopterRows() []row {
 	return rows
 }
 
-// because adds the check that the answer has a reason.
+// because adds a check to the row: the answer must have the reason.
 func because(r row, reason string) row {
 	r.check = func(t *testing.T, res *response) {
 		t.Helper()

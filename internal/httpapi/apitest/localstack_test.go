@@ -42,7 +42,7 @@ func onLocalStack(t *testing.T, likesByUser string) config.Config {
 	return cfg
 }
 
-// One run has its table on LocalStack, and one on Dynoxide, which uses little processor time.
+// One run has its table on LocalStack, and one on Dynoxide, which needs little CPU time.
 func TestContractOnLocalStack(t *testing.T) {
 	for index, table := range map[string]string{"on": "AWS_ENDPOINT_URL", "off": "E2E_DYNOXIDE_URL"} {
 		t.Run("likes by user "+index, func(t *testing.T) {

@@ -2,7 +2,7 @@ package apitest
 
 import "strings"
 
-// markerRows let cat mark how far it has read.
+// markerRows let cat set read markers.
 func markerRows() []row {
 	const path = "/v1/me/markers/"
 	put := func(name, marker, position string, want string) row {

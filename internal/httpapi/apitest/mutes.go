@@ -1,6 +1,6 @@
 package apitest
 
-// muteRows keep ann's posts out of cat's home for a while. Cat follows ann, and has no posts.
+// muteRows hide ann's posts from cat's home for a while. cat follows ann, and has no posts.
 func muteRows() []row {
 	shown := object{"items": []any{object{"post": object{"id": "{news}"}}}, "next_cursor": "*"}
 	hidden := object{"items": []any{}, "next_cursor": nil}

@@ -1,6 +1,7 @@
 package apitest
 
-// notificationRows let oli follow nia and like a post of nia's; nia reads the notifications of both.
+// notificationRows let oli follow nia and like a post of nia's. Then nia reads the notifications of the
+// follow and of the like.
 func notificationRows(target Target) []row {
 	get := func(name, as, path string, want object) row {
 		return row{name: name, as: as, method: "GET", path: path, status: 200, want: want}

@@ -9,8 +9,7 @@ import (
 	"fanfare/client"
 )
 
-// reactionRows act on ann's first post, which ben likes. Afterwards ben likes the post as
-// before.
+// reactionRows act on ann's first post, which ben likes before and after the rows.
 func reactionRows(target Target) []row {
 	count := func(name string, counts object) row {
 		return row{name: name, as: "ann", method: "GET", path: "/v1/posts/{post}/reactions/count", status: 200, soon: true, want: object{"counts": counts, "as_of": "*"}}
@@ -45,7 +44,7 @@ func reactionRows(target Target) []row {
 	return append(rows, row{name: "reactions by user", as: "ann", method: "GET", path: "/v1/users/{ben}/reactions", status: 200, soon: true, want: object{"items": []any{object{"post_id": "{post}", "kind": "like", "at": "*"}}}})
 }
 
-// kindRows change kinds. The kinds love and wow are configured.
+// kindRows change the kind of a reaction. The kinds love and wow are configured.
 func kindRows(act func(name, as, method, kind string) row, count func(name string, counts object) row) []row {
 	return []row{
 		act("ben loves", "ben", "PUT", "love"),
@@ -68,7 +67,7 @@ func kindRows(act func(name, as, method, kind string) row, count func(name strin
 	}
 }
 
-// reactionMethods leave the first post without a reaction of ben.
+// reactionMethods remove ben's reaction to the first post at the end.
 func reactionMethods(kinds bool) []methodRow {
 	kind := "like"
 	if kinds {

@@ -1,6 +1,6 @@
 package apitest
 
-// returnRows delete rex, whom vic blocks and cat mutes, and who blocks eve. Then rex returns.
+// returnRows delete the user rex, who then returns. vic blocks rex, cat mutes rex, and rex blocks eve.
 func returnRows() []row {
 	const comment = `{"text":"me again"}`
 	put := func(name, as, path string) row {
@@ -32,7 +32,7 @@ func returnRows() []row {
 		put("block again while it is away", "vic", "/v1/me/blocks/{rex}"),
 		profile("rex"),
 		put("the blocks by a removed user are gone", "rex", "/v1/me/following/{eve}"))
-	rows[len(rows)-1].soon = true // after a worker's work
+	rows[len(rows)-1].soon = true // a worker has to run first
 	for _, when := range []string{"at once", "a second time"} {
 		rows = append(rows,
 			bad("follow after a return, "+when, "rex", "PUT", "/v1/me/following/{vic}", "", 403, "blocked"),

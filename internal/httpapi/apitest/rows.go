@@ -11,7 +11,7 @@ import (
 
 type object = map[string]any
 
-// full returns a body of this size: an object, padded at the end.
+// full returns a body of this size: a JSON object with spaces at its end.
 func full(bytes int) string {
 	const text = `{"text":"full"}`
 	return text + strings.Repeat(" ", bytes-len(text))
@@ -51,7 +51,7 @@ func atLocation(t *testing.T, res *response) {
 	}
 }
 
-// expiresSoon checks that a token is valid for a minute, not for the default day.
+// expiresSoon checks that a token is valid for a minute, and not for the default of a day.
 func expiresSoon(t *testing.T, res *response) {
 	t.Helper()
 	text, ok := res.body["expires_at"].(string)
@@ -61,7 +61,7 @@ func expiresSoon(t *testing.T, res *response) {
 	}
 }
 
-// member keeps the answer's member key as name.
+// member returns a function that keeps the answer's member key as name.
 func member(name, key string) func(object) (string, string) {
 	return func(body object) (string, string) {
 		text, ok := body[key].(string)
@@ -72,7 +72,7 @@ func member(name, key string) func(object) (string, string) {
 	}
 }
 
-// createdDay keeps the day of created_at as name.
+// createdDay returns a function that keeps the day of created_at as name.
 func createdDay(name string) func(object) (string, string) {
 	return func(body object) (string, string) {
 		_, created := member(name, "created_at")(body)
@@ -311,8 +311,8 @@ func likeRows(target Target) []row {
 	)
 }
 
-// idRows send ids that are unknown, belong to a deleted post, or break the grammar to
-// every call that names one post or user.
+// idRows send ids to every call that names one post or user. The ids are unknown, belong to a deleted
+// post, or break the grammar.
 func idRows() []row {
 	var rows []row
 	for _, call := range []string{
@@ -371,12 +371,12 @@ func homeRows() []row {
 	}
 }
 
-// listRows page through every list. A cursor leads to the next page of its list. All other lists refuse the
-// cursor, and so does the same list of another user or with another filter.
+// listRows read every list page by page. A cursor leads to the next page of its list. All other lists
+// refuse the cursor, and so does the same list of another user or with another filter.
 func listRows(target Target) []row {
 	type aList struct {
 		name, as, path string
-		// owner has the list, other has one too, and unknown does not exist.
+		// owner is the user or post of the list, other also has such a list, and unknown does not exist.
 		owner, other, unknown string
 		first, second         object
 	}
@@ -432,7 +432,7 @@ func listRows(target Target) []row {
 			bad(l.name+", limit 101", l.as, "GET", path+"?limit=101", "", 422, "invalid", "limit"),
 			bad(l.name+", limit not a number", l.as, "GET", path+"?limit=1.5", "", 422, "invalid", "limit"),
 			bad(l.name+", unknown parameter", l.as, "GET", path+"?page=2", "", 422, "invalid", "page"))
-		elsewhere, as := strings.ReplaceAll(l.path, "%", l.other), "ben" // a home is its reader's
+		elsewhere, as := strings.ReplaceAll(l.path, "%", l.other), "ben" // a home belongs to its reader
 		if l.owner != "" {
 			as = l.as
 			rows = append(rows,
@@ -441,7 +441,7 @@ func listRows(target Target) []row {
 		}
 		rows = append(rows, bad(l.name+", cursor of somebody else's", as, "GET", elsewhere+"?cursor={cursor of "+l.name+"}", "", 400, "malformed"))
 	}
-	for _, l := range lists { // all cursors are kept by now
+	for _, l := range lists { // by now the rows have kept all cursors
 		for _, from := range lists {
 			if l.name != from.name || l.path != from.path {
 				rows = append(rows, bad(l.name+", cursor of "+from.name, l.as, "GET", strings.ReplaceAll(l.path, "%", l.owner)+"?cursor={cursor of "+from.name+"}", "", 400, "malformed"))
@@ -458,7 +458,7 @@ func listRows(target Target) []row {
 	)
 }
 
-// bodyRows send each possible fault of a body to every other call with a body.
+// bodyRows send each possible fault of a body to each of the other calls with a body.
 func bodyRows(target Target) []row {
 	type call struct {
 		name, method, path string
@@ -501,7 +501,7 @@ func bodyRows(target Target) []row {
 		fault("field twice below", `{"`+field+`":{"a":1,"a":2}}`, 422, "invalid", field+".a")
 		fault("65537 bytes", full(65537), 413, "too-large")
 		rows = append(rows, row{name: "body of " + c.name + ", 65537 bytes chunked", as: "ann", method: c.method, path: c.path, header: headers("Transfer-Encoding", "chunked"), body: full(65537), status: 413, problem: "too-large"})
-		if c.name != "comment" { // which has no image
+		if c.name != "comment" { // a comment has no image
 			image := func(url string) string { return `{"` + field + `":"a","image_url":"` + url + `"}` }
 			fault("image not http", image("ftp://x/y"), 422, "invalid", "image_url")
 			fault("image too long", image("https://x/"+strings.Repeat("a", 2039)), 422, "invalid", "image_url")
@@ -571,7 +571,7 @@ func protocolRows() []row {
 		{name: "openapi document", method: "GET", path: "/openapi.json", status: 200, want: object{"openapi": "3.1.0", "paths": "*"}},
 		{name: "docs page", method: "GET", path: "/docs", status: 200},
 	}
-	// Every call that needs a token refuses a stranger.
+	// Every call that needs a token refuses a request without a token.
 	for _, call := range []string{
 		"GET /v1/me", "PUT /v1/me", "GET /v1/users/u", "GET /v1/users/u/followers", "GET /v1/users/u/following", "GET /v1/users/u/friends",
 		"PUT /v1/me/following/u", "DELETE /v1/me/following/u", "PUT /v1/me/blocks/u", "DELETE /v1/me/blocks/u", "GET /v1/me/blocks", "PUT /v1/me/mutes/u", "DELETE /v1/me/mutes/u", "GET /v1/me/mutes",
@@ -590,7 +590,8 @@ func protocolRows() []row {
 	return rows
 }
 
-// serviceRows name a user in a header. Ben's id is an id of an identity provider.
+// serviceRows are calls of a service that names a user in a header. ben's id is the id of an identity
+// provider.
 func serviceRows() []row {
 	acting := func(name, as, user, method, path, body string, status int) row {
 		return row{name: "acting, " + name, as: as, method: method, path: path, body: body, header: headers("Fanfare-User", user), status: status}

@@ -28,7 +28,7 @@ func takeDownRows() []row {
 		bad("take-down, no body", "deleter", "PUT", path, "", 400, "malformed"),
 		bad("take-down of no post", "deleter", "PUT", "/v1/posts/{nopost}/takedown", body, 404, "not-found"),
 		{name: "still there", as: "ben", method: "GET", path: "/v1/posts/{taken}", status: 200},
-		{name: "take-down", as: "deleter", method: "PUT", path: path, body: body, status: 200, want: down("*"), keep: member("by", "by")}, // the subject of the token, which an issuer may lengthen
+		{name: "take-down", as: "deleter", method: "PUT", path: path, body: body, status: 200, want: down("*"), keep: member("by", "by")}, // an issuer may lengthen the subject of the token
 		{name: "take-down again keeps the reason", as: "deleter", method: "PUT", path: path, body: `{"reason":"another"}`, header: headers("Fanfare-User", "{ben}"), status: 200, want: down("{by}")},
 		bad("gone for its author", "ann", "GET", "/v1/posts/{taken}", "", 404, "not-found"),
 		bad("gone for others", "ben", "GET", "/v1/posts/{taken}", "", 404, "not-found"),

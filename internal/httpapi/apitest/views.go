@@ -2,8 +2,8 @@ package apitest
 
 import "strings"
 
-// viewRows ask for posts and users with all that a page shows. ann and ben follow each other,
-// cat follows ann in between, ben likes the post, and ann has commented on it.
+// viewRows request posts and users with all values that a page shows. ann and ben follow each other. cat
+// follows ann for a while. ben likes the post, and ann has commented on it.
 func viewRows(target Target) []row {
 	user := func(name string, following, followedBy bool) object {
 		return object{"id": "{" + name + "}", "name": "*", "image_url": "*", "following": following, "followed_by": followedBy}

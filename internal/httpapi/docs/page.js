@@ -1,4 +1,4 @@
-// The page draws /openapi.json and sends calls to the service that it came from.
+// The page shows /openapi.json, and sends calls to the service that serves the page.
 const el = (tag, props, ...children) => {
   const e = Object.assign(document.createElement(tag), props);
   e.append(...children.filter(c => c !== null && c !== undefined));
@@ -34,7 +34,8 @@ function rules(s) {
   return out.join(", ");
 }
 
-// example is a value of a schema that the service takes: its example, and required fields.
+// example returns a value that the service accepts for a schema: the example of the schema, or an object with the
+// required fields and the fields with examples.
 function example(doc, schema) {
   const s = resolve(doc, schema);
   if (s.examples) return s.examples[0];
@@ -74,7 +75,7 @@ function curl(request) {
 function tryIt(doc, path, method, op, stream) {
   const inputs = [], form = el("form", { className: "try" }, el("h3", {}, "Try it"));
   for (const p of op.parameters || []) {
-    // A path needs a value; other parameters are sent if they have one.
+    // A parameter in the path needs a value. The page sends other parameters if they have a value.
     const given = p.in === "path" ? ids[kindOf(path, p.name)] || example(doc, p.schema) : "";
     const input = el("input", { value: given, autocomplete: "off", spellcheck: false, required: p.required || false,
       placeholder: p.schema.examples ? String(p.schema.examples[0]) : p.schema.default === undefined ? "" : "default " + p.schema.default });
@@ -172,7 +173,7 @@ function operation(doc, path, method, op) {
   return details;
 }
 
-// tokens makes the box for tokens work, with the button for dev tokens where the service has them.
+// tokens sets up the box for tokens, with the button for dev tokens if the service has dev tokens.
 function tokens(doc) {
   const input = find("token"), answer = find("dev-answer");
   input.value = sessionStorage.getItem("token") || "";
