@@ -34,23 +34,23 @@ import (
 	"fanfare/messages"
 )
 
-// activeDays is the number of days for which T15 dates edges.
+// activeDays is the number of active days with which T15 dates edges.
 const activeDays = 7
 
-// activity is a moment at which a user reads the home, and then posts.
+// activity is a user's visit at some time: the user reads the home, and then posts.
 type activity struct {
 	user int
 	at   time.Time
 }
 
-// history is a network and the actions of its users, in the order of time.
+// history is a network, and the visits of its users in chronological order.
 type history struct {
 	graph *replay.Graph
 	acts  []activity
 }
 
-// actives is T15: the product's own feed and fan-out on a table in memory, at the times of
-// an activity trace. The clock is a variable, so weeks pass in minutes.
+// actives is benchmark T15. It runs the product's own feed and fan-out on a table in memory, at the times of an
+// activity trace. The clock is a variable, so weeks pass in minutes.
 func actives(ctx context.Context, e *env) ([]Result, error) {
 	h, err := e.history()
 	if err != nil {
@@ -95,7 +95,7 @@ func actives(ctx context.Context, e *env) ([]Result, error) {
 	return append(results, homes.reach("0", exact.wrong == 0)), nil
 }
 
-// history reads the files, or makes a network.
+// history reads the network and the trace from files, or makes both.
 func (e *env) history() (history, error) {
 	if e.Graph == "" {
 		return powerLaw(e.size(20_000, 3000), float64(e.size(60, 30))), nil
@@ -172,7 +172,7 @@ func powerLaw(users int, days float64) history {
 	begin := time.Date(2026, 9, 1, 0, 0, 0, 0, time.UTC)
 	var acts []activity
 	for i := range users {
-		pause := max(1, 120*float64(i+20)/float64(users)*pareto(1, 1.5)) // the shortest, in hours
+		pause := max(1, 120*float64(i+20)/float64(users)*pareto(1, 1.5)) // the shortest pause in hours
 		leaves := 24 * min(days, pareto(2, 0.4))
 		for at := random.Float64() * 2 * pause; at < leaves; at += pareto(pause, 2) {
 			acts = append(acts, activity{i, begin.Add(time.Duration(at * float64(time.Hour)))})
@@ -182,7 +182,7 @@ func powerLaw(users int, days float64) history {
 	return history{g, acts}
 }
 
-// The flows of T15.
+// These are the flows of T15, by which write units are counted.
 const (
 	flowFollow   = "follows"
 	flowHome     = "home reads"
@@ -198,15 +198,15 @@ type life struct {
 	feed   *feed.Service
 	homes  *home.Homes
 	worker *fanout.Worker
-	posts  map[int][]string // by author, in order
-	// promised is the number of deliveries to followers. idle is the number among them to
-	// readers without activity for a week.
+	posts  map[int][]string // by author, oldest first
+	// promised is the number of deliveries to followers. idle is the number of these deliveries whose
+	// follower had no activity for a week.
 	promised, idle int64
-	// entries is the number of entries that were written for followers by deliveries.
+	// entries is the number of entries that deliveries wrote for followers.
 	entries int64
-	// writes are the write units by flow.
+	// writes has the write units of each flow.
 	writes map[string]float64
-	// returned are the users whose returns have ended.
+	// returned has the users whose returns have ended.
 	returned map[string]bool
 
 	mu     sync.Mutex
@@ -236,7 +236,7 @@ func (l *life) Publish(topic string, msgs ...*message.Message) error {
 // Close implements message.Publisher.
 func (*life) Close() error { return nil }
 
-// do runs a step, and adds its write units to a flow.
+// do runs a step, and adds the write units of the step to a flow.
 func (l *life) do(flow string, step func() error) error {
 	l.spent = 0
 	err := step()
@@ -274,7 +274,7 @@ func (l *life) work(ctx context.Context) error {
 	return nil
 }
 
-// newLife returns the product's parts on a table, at a time.
+// newLife returns the product's parts on a table, with the clock at begin.
 func newLife(store table.Store, begin time.Time) *life {
 	l := &life{now: begin, posts: map[int][]string{}, writes: map[string]float64{}, returned: map[string]bool{}}
 	clock := func() time.Time { return l.now }
@@ -297,7 +297,7 @@ func newLife(store table.Store, begin time.Time) *life {
 	return l
 }
 
-// live plays a history. The follows are made just before the history begins.
+// live plays a history. It makes the follows an hour before the first visit.
 func (e *env) live(ctx context.Context, h history) (*life, error) {
 	l := newLife(tabletest.NewMemory(), h.acts[0].at.Add(-time.Hour))
 	followers := make([][]int, len(h.graph.Names))
@@ -363,8 +363,8 @@ func (l *life) act(ctx context.Context, name string, user int) error {
 // comparison is the result of a read of all homes.
 type comparison struct{ wrong, posts, returned int }
 
-// compare reads every home to its end and compares it with the graph and the posts, first
-// after the trace, and again when all returns have ended.
+// compare reads every home to its end and compares the home with the graph and the posts. It runs after
+// the trace, and again when all returns have ended.
 func (l *life) compare(ctx context.Context, h history) (c comparison, err error) {
 	followees := make([][]int, len(h.graph.Names))
 	for _, edge := range h.graph.Edges {
@@ -377,7 +377,7 @@ func (l *life) compare(ctx context.Context, h history) (c comparison, err error)
 			if again && !l.returned[name] {
 				continue
 			}
-			// Entries expire by the second, and posts by the millisecond.
+			// An entry expires at a whole second, and a post at a millisecond.
 			oldest := id.Floor(l.now.Add(-timelineTTL + time.Second))
 			var want []string
 			for _, author := range append([]int{user}, followees[user]...) {

@@ -25,7 +25,7 @@ import (
 	"fanfare/bench/plain"
 )
 
-// Names of the baselines, and the promises that they lack.
+// These are the names of the baselines, with the promises that the baselines lack.
 const (
 	pagesOnRedis = "put together from Redis"
 	likesOnRedis = "a set and a count in Redis, by a script"
@@ -36,7 +36,7 @@ const (
 	postsPromiseLess = "the baseline's CPU is that of its server and of PostgreSQL: as durable, and in the homes when it is answered, but a post to a million followers is one transaction; a token is not checked, and a request that is sent again makes another post"
 )
 
-// plainCommand runs an application of package plain; the benchmarks that need one start it.
+// plainCommand runs an application of package plain. Benchmarks start it as a process.
 func plainCommand(stdout io.Writer) *cobra.Command {
 	var onRedis, onPostgres string
 	c := &cobra.Command{Use: "plain", Short: "Run a baseline's application", Hidden: true, Args: cobra.NoArgs}
@@ -59,7 +59,7 @@ func plainCommand(stdout io.Writer) *cobra.Command {
 	return c
 }
 
-// plainApp is an application of package plain in a process of its own, and its store.
+// plainApp is an application of package plain in its own process, together with its store.
 type plainApp struct {
 	process
 	http string
@@ -76,7 +76,7 @@ func (e *env) startPlain(ctx context.Context, store int, stopStore func() error,
 	}
 	a := &plainApp{process: p, store: store, stopStore: stopStore}
 	defer context.AfterFunc(ctx, func() {
-		_ = p.cmd.Process.Kill() // this ends the wait for its first line
+		_ = p.cmd.Process.Kill() // the kill ends the wait for the first line of the process
 	})()
 	line, err := p.out.ReadString('\n')
 	if a.http = strings.TrimSpace(line); err != nil {
@@ -89,7 +89,7 @@ func (a *plainApp) address() string { return a.http }
 
 func (a *plainApp) stop() error { return errors.Join(a.process.stop(), a.stopStore()) }
 
-// usage is the CPU time of application and store, and the heap of the application.
+// usage returns the CPU time of application and store, and the heap of the application.
 func (a *plainApp) usage(ctx context.Context) (usage, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+a.http+"/heap", http.NoBody)
 	if err != nil {
@@ -113,7 +113,7 @@ func (a *plainApp) usage(ctx context.Context) (usage, error) {
 	return usage{at: time.Now(), cpu: app + store, allocs: heap.Allocs, allocBytes: heap.AllocBytes, loader: ownUsage().cpu}, err
 }
 
-// names returns the users of a graph. For the baselines a user is also a token.
+// names returns the users of a graph. In the baselines a user's id is also the user's token.
 func (g graph) names() []string {
 	names := make([]string, g.users)
 	for i := range names {
@@ -126,8 +126,8 @@ func (g graph) pairs(yield func(follower, author string) bool) {
 	g.follows(func(f follow) bool { return yield(f.follower, f.author) })
 }
 
-// redisApp starts Redis with the users and followers of g, and the application on it. It
-// returns nil if Redis is not installed.
+// redisApp starts Redis with the users and followers of g, and the application on Redis. It returns nil
+// if Redis is not installed.
 func (e *env) redisApp(ctx context.Context, dir string, g graph) (*plainApp, error) {
 	r, err := e.startRedis(ctx, dir, 0)
 	if r == nil || err != nil {
@@ -141,7 +141,7 @@ func (e *env) redisApp(ctx context.Context, dir string, g graph) (*plainApp, err
 	return e.startPlain(ctx, r.cmd.Process.Pid, r.stop, "--redis", r.address)
 }
 
-// measure runs the baseline, if it exists, and stops it.
+// measure runs the baseline, unless a is nil, and then stops the application.
 func (a *plainApp) measure(run func() error) error {
 	if a == nil {
 		return nil
@@ -149,8 +149,8 @@ func (a *plainApp) measure(run func() error) error {
 	return errors.Join(run(), a.stop())
 }
 
-// redisPages reads homes that an application builds from Redis, in the way in which T17
-// reads Fanfare's. The cost is nil if Redis is not installed.
+// redisPages reads homes that an application builds from Redis, as T17 reads Fanfare's homes. The cost is
+// nil if Redis is not installed.
 func (e *env) redisPages(ctx context.Context, dir string, conns int, period time.Duration) (*Cost, error) {
 	a, err := e.redisApp(ctx, dir, ring())
 	if err != nil {
@@ -159,7 +159,7 @@ func (e *env) redisPages(ctx context.Context, dir string, conns int, period time
 	var pages *Cost
 	err = a.measure(func() error {
 		users := ring().names()
-		for range 2 { // more posts than a page, as ours
+		for range 2 { // a user gets more posts than a page has, as in T17
 			if err := e.postOnce(ctx, a, users, &recent{}); err != nil {
 				return err
 			}
@@ -174,7 +174,7 @@ func (e *env) redisPages(ctx context.Context, dir string, conns int, period time
 	return pages, err
 }
 
-// fullPages returns an error unless the homes of some users have 20 posts in their order.
+// fullPages returns an error unless the homes of some users have 20 posts, newest first.
 func fullPages(host string, users []string) (err error) {
 	c, err := dial(host)
 	if err != nil {
@@ -218,8 +218,8 @@ func (e *env) redisReads(ctx context.Context, dir string) (reads *Latency, cost 
 	return reads, cost, err
 }
 
-// redisLikes counts likes in Redis, in the way in which T18 counts them in Fanfare. The
-// cost is nil if Redis is not installed.
+// redisLikes counts likes in Redis, as T18 counts likes in Fanfare. The cost is nil if Redis is not
+// installed.
 func (e *env) redisLikes(ctx context.Context, dir string, conns int, period time.Duration, g graph) (*Cost, error) {
 	a, err := e.redisApp(ctx, dir, g)
 	if err != nil {
@@ -257,8 +257,8 @@ func (e *env) redisLikes(ctx context.Context, dir string, conns int, period time
 	return likes, err
 }
 
-// postgresPosts makes posts in PostgreSQL, in the way in which T12 makes them in Fanfare.
-// The cost is nil if PostgreSQL is not installed.
+// postgresPosts makes posts in PostgreSQL, as T12 makes posts in Fanfare. The cost is nil if PostgreSQL
+// is not installed.
 func (e *env) postgresPosts(ctx context.Context, dir string, conns int, period time.Duration, g graph) (_ *Cost, times *hdrhistogram.Histogram, err error) {
 	p, connection, err := e.startPostgres(ctx, dir)
 	if p == nil || err != nil {
@@ -296,9 +296,9 @@ func (e *env) postgresPosts(ctx context.Context, dir string, conns int, period t
 	return &cost, times, err
 }
 
-// startPostgres starts a PostgreSQL with its default settings, on a socket in a directory
-// of its own. PostgreSQL refuses to run as root, so root runs it as the user that Debian's
-// package made. The process is nil if PostgreSQL is not installed.
+// startPostgres starts a PostgreSQL with its default settings, on a socket in its own directory.
+// PostgreSQL refuses to run as root, so root runs PostgreSQL as the user that Debian's package created.
+// The process is nil if PostgreSQL is not installed.
 func (e *env) startPostgres(ctx context.Context, dir string) (_ *process, connection string, err error) {
 	initdb, server := postgresPrograms()
 	if server == "" {
@@ -359,8 +359,8 @@ func postgresPrograms() (initdb, server string) {
 	return initdb, filepath.Join(filepath.Dir(initdb), "postgres")
 }
 
-// unprivileged gives data to a user without rights, who can pass the directories above it,
-// and returns that user. It returns nil if this process does not run as root.
+// unprivileged gives data to a user without rights, and returns this user. The user may pass the
+// directories above data. unprivileged returns nil if this process does not run as root.
 func unprivileged(data string, above ...string) (*syscall.Credential, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil //nolint:nilnil // nil is the user of this process
@@ -378,7 +378,7 @@ func unprivileged(data string, above ...string) (*syscall.Credential, error) {
 		return nil, err
 	}
 	for _, dir := range above {
-		if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // to pass it, not to list it
+		if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // the user may pass the directory, but not list it
 			return nil, err
 		}
 	}

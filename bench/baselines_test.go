@@ -39,7 +39,7 @@ func baseline(t *testing.T, h http.Handler) *caller {
 // baselineEnv has a directory whose name is short enough for a socket.
 func baselineEnv(t *testing.T) *env {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "plain-") //nolint:usetesting // that of testing is closed to other users
+	dir, err := os.MkdirTemp("", "plain-") //nolint:usetesting // other users cannot read a directory of package testing
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, os.RemoveAll(dir)) })
 	return &env{Config: Config{Progress: t.Output()}, id: "test", dir: dir}
@@ -62,7 +62,7 @@ func TestTheBaselineOnRedisAnswersHomesAndCountsLikesOnce(t *testing.T) {
 		require.NoError(t, err)
 		posts = append(posts, post)
 	}
-	for _, user := range []string{"ann", "ann", "bob"} { // ann's second like is none
+	for _, user := range []string{"ann", "ann", "bob"} { // the second like of ann has no effect
 		require.NoError(t, c.want(http.StatusAccepted, nil, http.MethodPut, "/v1/posts/"+posts[2]+"/like", user, nil))
 	}
 	require.NoError(t, c.want(http.StatusNotFound, nil, http.MethodPut, "/v1/posts/none/like", "ann", nil))

@@ -15,7 +15,7 @@ import (
 
 // Config selects the benchmarks to run, and their settings.
 type Config struct {
-	// Only names the benchmarks to run, all if empty.
+	// Only names the benchmarks to run. An empty list means all.
 	Only []string
 	// Quick keeps each benchmark below 60 seconds.
 	Quick bool
@@ -25,13 +25,13 @@ type Config struct {
 	Fanfare string
 	// Graph and Trace are the files of T15: an edge list, and lines `user unixtime`.
 	Graph, Trace string
-	// Dir holds the data directories; "" is the system's for temporary files.
+	// Dir holds the data directories; "" means the system's directory for temporary files.
 	Dir string
 	// Progress receives one line for each step.
 	Progress io.Writer
 }
 
-// Result is one measured number beside its baseline and target.
+// Result is a measured value with its baseline and its target.
 type Result struct {
 	// ID is the target's id, T1 to T18, or the name of a benchmark without a target.
 	ID    string  `json:"id"`
@@ -41,28 +41,28 @@ type Result struct {
 	// Baseline is nil if the target is a limit and not a comparison.
 	Baseline     *float64 `json:"baseline"`
 	BaselineName string   `json:"baseline_name"`
-	// Ratio is value / baseline, or the reverse if less is better: above 1 is better than
-	// the baseline in both cases.
+	// Ratio is Value / Baseline, or Baseline / Value if less is better. In both cases a ratio above 1 is
+	// better than the baseline.
 	Ratio  *float64 `json:"ratio"`
 	Target string   `json:"target"`
-	// Met is nil if the target is "reported", which every value meets.
+	// Met reports whether the value meets the target. It is nil if the target is "reported".
 	Met *bool `json:"met"`
-	// Cost is the cost of the value, if it was measured.
+	// Cost is the measured cost of the value, nil if the cost was not measured.
 	Cost *Cost `json:"cost,omitempty"`
 	// BaselineCost is the cost of the baseline.
 	BaselineCost *Cost `json:"baseline_cost,omitempty"`
-	// Latency is in milliseconds.
+	// Latency has times in milliseconds.
 	Latency *Latency `json:"latency_ms,omitempty"`
-	// Note is the method of the measurement, in one line.
+	// Note describes the method of the measurement, in one line.
 	Note string `json:"note,omitempty"`
 }
 
-// Report is a whole run.
+// Report holds the results of a run.
 type Report struct {
-	// Date is the day of the run (UTC), Fanfare the version and the commit of the binary.
+	// Date is the day of the run (UTC), and Fanfare is the version and the commit of the binary.
 	Date    string `json:"date"`
 	Fanfare string `json:"fanfare"`
-	// Full is true if each benchmark ran in its full size, and none failed.
+	// Full is true if each benchmark ran in its full size, and no benchmark failed.
 	Full    bool     `json:"full"`
 	Machine Machine  `json:"machine"`
 	Results []Result `json:"results"`
@@ -70,7 +70,7 @@ type Report struct {
 	Failed []string `json:"failed,omitempty"`
 }
 
-// UnknownError is the error of a name in Config.Only without a benchmark.
+// UnknownError is the error for a name in Config.Only that names no benchmark.
 type UnknownError struct{ ID string }
 
 func (e *UnknownError) Error() string {
@@ -115,8 +115,8 @@ func IDs() []string {
 	return ids
 }
 
-// Run runs benchmarks one after another. If one fails, the remaining ones still run, and
-// the returned error includes its error.
+// Run runs benchmarks one after another. If a benchmark fails, the remaining benchmarks still run, and
+// the returned error includes the failure.
 func Run(ctx context.Context, cfg Config) (report Report, err error) {
 	for _, id := range cfg.Only {
 		if !slices.Contains(IDs(), id) {
@@ -158,7 +158,7 @@ func Run(ctx context.Context, cfg Config) (report Report, err error) {
 		if ctx.Err() != nil {
 			break
 		}
-		// The next benchmark must not inherit this one's heap.
+		// The next benchmark must not inherit the heap of this benchmark.
 		debug.FreeOSMemory()
 	}
 	report.Full = len(cfg.Only) == 0 && !cfg.Quick && failed == nil
@@ -171,10 +171,10 @@ type env struct {
 	id, dir string
 }
 
-// quickly is how long a benchmark may take with Quick.
+// quickly is the time limit of a benchmark with Quick.
 const quickly = time.Minute
 
-// run runs a benchmark, within its time if it has to be quick.
+// run runs a benchmark, within quickly if Quick is set.
 func (e *env) run(ctx context.Context, b benchmark) ([]Result, error) {
 	if e.Quick {
 		var cancel context.CancelFunc
@@ -190,11 +190,11 @@ func (e *env) run(ctx context.Context, b benchmark) ([]Result, error) {
 
 // say writes a line of progress.
 func (e *env) say(format string, args ...any) {
-	// Nothing depends on the arrival of a progress line.
+	// An error of Fprintf is ignored, because nothing depends on progress lines.
 	_, _ = fmt.Fprintf(e.Progress, "%s  %-4s "+format+"\n", append([]any{time.Now().Format(time.TimeOnly), e.id}, args...)...)
 }
 
-// size returns the full or the quick size of something.
+// size returns full, or quick if Quick is set.
 func (e *env) size(full, quick int) int {
 	if e.Quick {
 		return quick
@@ -210,21 +210,21 @@ func (e *env) tempDir() (dir string, remove func() error, err error) {
 	return dir, func() error { return os.RemoveAll(dir) }, nil
 }
 
-// beside completes r with a baseline in the same unit, if more is better.
+// beside adds a baseline in the same unit to r, for a value that is better if it is higher.
 func (r Result) beside(name string, baseline float64) Result {
 	ratio := r.Value / baseline
 	r.BaselineName, r.Baseline, r.Ratio = name, &baseline, &ratio
 	return r
 }
 
-// below completes r with a baseline in the same unit, if less is better.
+// below adds a baseline in the same unit to r, for a value that is better if it is lower.
 func (r Result) below(name string, baseline float64) Result {
 	ratio := baseline / r.Value
 	r.BaselineName, r.Baseline, r.Ratio = name, &baseline, &ratio
 	return r
 }
 
-// reach sets the target, and whether the value meets it.
+// reach sets the target, and whether the value meets the target.
 func (r Result) reach(target string, met bool) Result {
 	r.Target, r.Met = target, &met
 	return r
@@ -244,6 +244,5 @@ func ctxErr(ctx context.Context, err error) error {
 	return err
 }
 
-// collect runs the garbage collector, so that a measurement does not pay for older
-// garbage.
+// collect runs the garbage collector, so that a measurement does not pay for older garbage.
 func collect() { runtime.GC() }

@@ -14,18 +14,18 @@ import (
 	"fanfare/internal/ops/capacity"
 )
 
-// Cost is the time and memory that a measurement took.
+// Cost is the time and the memory of a measurement.
 type Cost struct {
 	WallSeconds float64 `json:"wall_s"`
-	// CPUSeconds are the user and system time of the process that did the work.
+	// CPUSeconds is the user and system time of the measured process.
 	CPUSeconds float64 `json:"cpu_s"`
-	// Allocs and AllocBytes count the Go heap of that process.
+	// Allocs and AllocBytes count the allocations of the Go heap in the measured process.
 	Allocs     uint64 `json:"allocs"`
 	AllocBytes uint64 `json:"alloc_bytes"`
-	// Units is the number of things done: deliveries, likes, messages.
+	// Units is the number of measured units of work: deliveries, likes or messages.
 	Units int64 `json:"units"`
-	// LoadCPUSeconds are the user and system time of the load generator, if it is a separate process, because
-	// it takes this time from the server on the same cores.
+	// LoadCPUSeconds is the user and system time of the load generator, if it is a separate process. The
+	// load generator takes this time from the server on the same cores.
 	LoadCPUSeconds float64 `json:"load_cpu_s,omitempty"`
 }
 
@@ -40,13 +40,13 @@ func (c Cost) String() string {
 	return text
 }
 
-// cpuEach is the CPU time of one thing, in microseconds.
+// cpuEach is the CPU time of one unit of work, in microseconds.
 func (c Cost) cpuEach() float64 { return c.CPUSeconds * 1e6 / float64(max(1, c.Units)) }
 
-// rate is the number of things done in a second.
+// rate is the number of units of work in a second.
 func (c Cost) rate() float64 { return float64(c.Units) / c.WallSeconds }
 
-// plus adds two consecutive measurements.
+// plus adds up two consecutive measurements.
 func (c Cost) plus(d Cost) Cost {
 	return Cost{
 		c.WallSeconds + d.WallSeconds, c.CPUSeconds + d.CPUSeconds,
@@ -55,7 +55,7 @@ func (c Cost) plus(d Cost) Cost {
 	}
 }
 
-// usage is the CPU time and memory that a process has used since its start.
+// usage is the CPU time and the memory that a process has used since its start.
 type usage struct {
 	at         time.Time
 	cpu        time.Duration
@@ -65,7 +65,7 @@ type usage struct {
 	loader time.Duration
 }
 
-// since returns the cost of n things that were done since before.
+// since returns the cost of n units of work between the usage before and u.
 func (u usage) since(before usage, n int64) Cost {
 	return Cost{
 		WallSeconds: u.at.Sub(before.at).Seconds(), CPUSeconds: (u.cpu - before.cpu).Seconds(),
@@ -78,7 +78,7 @@ func (u usage) since(before usage, n int64) Cost {
 func ownUsage() usage {
 	var r syscall.Rusage
 	var cpu time.Duration
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err == nil { // else the CPU time is 0
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err == nil { // after an error the CPU time is 0
 		cpu = time.Duration(r.Utime.Nano() + r.Stime.Nano())
 	}
 	var m runtime.MemStats
@@ -92,7 +92,7 @@ func cpuOf(pid int) (time.Duration, error) {
 	return p.cpu, err
 }
 
-// procStat is a process's parent, its CPU time, and the CPU time of its ended children.
+// procStat is a process's parent, the process's CPU time, and the CPU time of its ended children.
 type procStat struct {
 	parent      int64
 	cpu, reaped time.Duration
@@ -103,9 +103,9 @@ func statOf(pid int) (procStat, error) {
 	if err != nil {
 		return procStat{}, err
 	}
-	// The name, in parentheses, may contain spaces. Among the later fields, the parent is
-	// the 2nd, utime and stime are the 12th and 13th, and the next two belong to ended
-	// children, all in hundredths of a second.
+	// The name, in parentheses, may contain spaces. Of the fields after the name, the 2nd is the parent,
+	// the 12th and 13th are utime and stime, and the next two are the times of ended children, all in
+	// hundredths of a second.
 	_, rest, ok := strings.Cut(string(text), ") ")
 	fields := strings.Fields(rest)
 	if !ok || len(fields) < 15 {
@@ -121,8 +121,8 @@ func statOf(pid int) (procStat, error) {
 	return procStat{n[4], time.Duration(n[0]+n[1]) * tick, time.Duration(n[2]+n[3]) * tick}, nil
 }
 
-// cpuOfFamily returns the CPU time of a process and of all children that it ever had, but
-// not of their children.
+// cpuOfFamily returns the CPU time of a process and of all its present and ended children. It omits the
+// children of the children.
 func cpuOfFamily(pid int) (time.Duration, error) {
 	p, err := statOf(pid)
 	if err != nil {
@@ -136,7 +136,7 @@ func cpuOfFamily(pid int) (time.Duration, error) {
 	for _, entry := range processes {
 		child, err := strconv.Atoi(entry.Name())
 		if err != nil {
-			continue // not a process
+			continue // the entry is not a process
 		}
 		// A process that has ended since the listing is not counted.
 		if c, err := statOf(child); err == nil && c.parent == int64(pid) {
@@ -146,10 +146,10 @@ func cpuOfFamily(pid int) (time.Duration, error) {
 	return sum, nil
 }
 
-// peakMemory returns the most resident memory that a process has had, in bytes.
+// peakMemory returns the peak of a process's resident memory, in bytes.
 func peakMemory(pid int) (int64, error) { return memoryOf(pid, "VmHWM") }
 
-// memoryOf returns a size that the kernel keeps of a process, in bytes.
+// memoryOf returns a size in bytes from the kernel's status file of a process.
 func memoryOf(pid int, name string) (int64, error) {
 	file := fmt.Sprintf("/proc/%d/status", pid)
 	kb, _, _ := strings.Cut(procField(file, name), " ")
@@ -169,14 +169,14 @@ type Latency struct {
 	Count int64   `json:"count"`
 }
 
-// newHistogram takes times from 1 microsecond to a minute, to three digits.
+// newHistogram returns a histogram of times from 1 microsecond to a minute, with three digits.
 func newHistogram() *hdrhistogram.Histogram {
 	return hdrhistogram.New(1, time.Minute.Microseconds(), 3)
 }
 
 // record adds a time. A time above a minute counts as a minute.
 func record(h *hdrhistogram.Histogram, d time.Duration) {
-	// The value is within the range, so there is no error.
+	// RecordValue returns no error for a value within the range.
 	_ = h.RecordValue(min(max(d.Microseconds(), 1), time.Minute.Microseconds()))
 }
 

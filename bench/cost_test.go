@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The CPU time of PostgreSQL is the time of its backends, which start and end during a run.
+// The CPU time of PostgreSQL is the sum over its backends, which start and end during a run.
 func TestTheTimeOfAFamilyHasChildrenThatRunAndThatEnded(t *testing.T) {
 	const burn = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"
 	c := exec.Command("sh", "-c", "exec 3<&0; ("+burn+"); ("+burn+"; echo done; read line <&3) & wait") // it ends with its input
@@ -18,7 +18,7 @@ func TestTheTimeOfAFamilyHasChildrenThatRunAndThatEnded(t *testing.T) {
 	out, err := c.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, c.Start())
-	_, err = out.Read(make([]byte, 5)) // both have worked now
+	_, err = out.Read(make([]byte, 5)) // now both children have used CPU time
 	require.NoError(t, err)
 	family, err := cpuOfFamily(c.Process.Pid)
 	require.NoError(t, err)

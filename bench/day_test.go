@@ -19,18 +19,18 @@ var (
 	dayFile  = flag.String("day-json", "", "write the report of the day to this `file`")
 )
 
-// A day of 10 million users on a scaled table, in virtual time: the API, the workers and the aggregators of
-// the product, on demand and with provisioned capacity that follows the load. Although the table refuses
-// calls, each home and each count is exact in the end.
+// The test passes a day of 10 million users on a scaled table, in virtual time. The API, the workers and
+// the aggregators of the product run on demand, and with provisioned capacity that follows the load.
+// Although the table refuses calls, each home and each count is exact at the end.
 func TestADayOfANetworkOnBothBillingModes(t *testing.T) {
-	const evening = 19 * time.Hour // the spike meets the peak
+	const evening = 19 * time.Hour // the spike coincides with the peak of the day
 	shape, known := map[string]dayShape{
 		"minutes": {scale: 1000, users: 400, begins: evening, before: time.Minute, lasts: 5 * time.Minute, spike: evening},
 		"evening": {scale: 100, users: 10_000, begins: evening, before: 5 * time.Minute, lasts: time.Hour, spike: evening + 10*time.Minute},
 		"all":     {scale: 1000, users: 10_000, before: 20 * time.Minute, lasts: oneDay, spike: 13*time.Hour + 12*time.Minute},
 	}[*dayShown]
 	require.True(t, known, "there is no part %q of a day", *dayShown)
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // two timers of a bubble at once confuse the race detector
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // the race detector is confused by two timers of a bubble at once
 	report := Report{Machine: thisMachine(".")}
 	for _, mode := range []string{provisioned, onDemand} {
 		t.Run(mode, func(t *testing.T) {
@@ -55,7 +55,7 @@ func passDay(t *testing.T, shape dayShape, mode string) []Result {
 	d := newNetworkDay(t, shape)
 	stop := d.work()
 	defer func() { assert.NoError(t, stop()) }()
-	for range shape.users / 8 { // so that homes have pages
+	for range shape.users / 8 { // then homes have several pages
 		d.post()
 		<-time.After(dayStep)
 	}
@@ -82,7 +82,7 @@ func passDay(t *testing.T, shape dayShape, mode string) []Result {
 	return rows
 }
 
-// delayed is the row of a histogram of milliseconds.
+// delayed returns the row of a histogram in milliseconds.
 func delayed(what string, h *hdrhistogram.Histogram) Result {
 	ms := func(quantile float64) float64 { return float64(h.ValueAtQuantile(quantile)) }
 	return Result{

@@ -7,7 +7,7 @@ import (
 	"fanfare/internal/table/tabletest"
 )
 
-// The billing modes.
+// These are the names of the billing modes.
 const onDemand, provisioned = "on demand", "provisioned"
 
 // These are the rules of target tracking in DynamoDB: capacity grows after two minutes above the target and
@@ -22,52 +22,53 @@ const (
 	shrinkEvery            = 60
 )
 
-// List prices of us-east-1: an hour of a provisioned unit, and a unit on demand.
+// These are the list prices of us-east-1, for an hour of a provisioned unit, and for a unit on demand.
 const (
 	writeHour, readHour         = 0.00065, 0.00013
 	writeOnDemand, readOnDemand = 0.625e-6, 0.125e-6
 	daysAMonth                  = 30.4
 )
 
-// The same day in a model of flows alone, with a spike of 1.5: the dollars a month, and the used share of the
-// writes and reads.
+// These are results for the same day, with a spike of 1.5, in a model without the product: the dollars a
+// month, and the used share of the provisioned writes and reads.
 const (
 	flowsOnDemand, flowsProvisioned = 55_590, 27_483
 	flowsWrites, flowsReads         = 60.7, 52.2
 )
 
-// shrinks counts how often a table or an index has become smaller today.
+// shrinks counts the decreases of a table or an index today. last is the minute of the last decrease.
 type shrinks struct{ today, last int }
 
 func (s *shrinks) allowed(minute int) bool {
 	return s.today < freeShrinks || minute-s.last >= shrinkEvery
 }
 
-// tracked is the capacity of one kind, in units a second, which follows its use.
+// tracked is the capacity of one kind, in units a second. It follows the use.
 type tracked struct {
 	kind tabletest.Kind
-	// target is the share of the capacity that users should use, 0 on demand.
+	// target is the share of the capacity that should be in use, 0 on demand.
 	target          float64
 	capacity, least float64
-	// reserve is the units of the largest action. The table keeps two such reserves, because an action of a
-	// scaled network is as large as an action of the real network, while the scaled table is smaller.
+	// reserve is the number of units of the largest action. The capacity keeps a reserve of twice this
+	// number, because an action of a scaled network is as large as an action of the real network, but the
+	// scaled table is smaller.
 	reserve      float64
 	above, below int // minutes
-	// next is the capacity from the minute due on, 0 for no change.
+	// next is the capacity from the minute due on, 0 if no change is planned.
 	next        float64
 	due         int
 	began, last tabletest.Usage
-	// held is the sum of the capacity since the beginning, in units.
+	// held is the capacity added up over the time since the beginning, in units.
 	held    float64
 	changes int
 	shrinks *shrinks
 }
 
-// minute counts the use of the past minute, and changes the capacity.
+// minute records the use of the past minute, and changes the capacity.
 func (c *tracked) minute(minute int, now tabletest.Usage) {
 	used := (now.Units - c.last.Units) / 60
 	c.last, c.held = now, c.held+60*c.capacity
-	if c.target == 0 { // on demand a table takes twice its former peak
+	if c.target == 0 { // on demand a table accepts twice its previous peak
 		c.capacity = max(c.capacity, 2*used)
 		return
 	}
@@ -84,15 +85,15 @@ func (c *tracked) minute(minute int, now tabletest.Usage) {
 	}
 }
 
-// units is the number of units that were used since the beginning.
+// units is the number of units used since the beginning.
 func (c *tracked) units() float64 { return c.last.Units - c.began.Units }
 
-// refused is the percentage of refused tries.
+// refused is the percentage of tries that the table refused.
 func (c *tracked) refused() float64 {
 	return 100 * float64(c.last.Refused-c.began.Refused) / float64(max(1, c.last.Tries-c.began.Tries))
 }
 
-// longer counts minutes in a row.
+// longer counts the consecutive minutes in which a condition holds.
 func longer(minutes int, still bool) int {
 	if still {
 		return minutes + 1
@@ -100,7 +101,7 @@ func longer(minutes int, still bool) int {
 	return 0
 }
 
-// billed is the capacity of a scaled table, one value for each kind of capacity.
+// billed holds the capacities of a scaled table, one for each kind.
 type billed struct {
 	table *tabletest.Limited
 	kinds []*tracked
@@ -123,8 +124,8 @@ func newBilled(table *tabletest.Limited, scale float64) *billed {
 	return b
 }
 
-// limit gives the table its first capacity: provisioned capacity by the use so far, and on-demand capacity by
-// the peak of the previous day, which was peak times as high.
+// limit gives the table its first capacity. Provisioned capacity follows the use so far. On-demand
+// capacity follows the peak of the previous day, which was peak times as high as the use so far.
 func (b *billed) limit(mode string, peak float64) {
 	for _, c := range b.kinds {
 		used := b.table.Used(c.kind)
@@ -145,7 +146,7 @@ func (b *billed) minute(minute int) {
 	}
 }
 
-// month is the cost of the unscaled table in a month of such days, in dollars.
+// month returns the dollars that the unscaled table costs in a month of such days.
 func (b *billed) month() float64 {
 	sum := 0.0
 	for _, c := range b.kinds {
@@ -162,7 +163,7 @@ func (b *billed) month() float64 {
 	return sum * b.scale * daysAMonth * oneDay.Seconds() / time.Since(b.begun).Seconds()
 }
 
-// results are the rows of the table, and for a whole day also the rows of the model.
+// results returns the rows of the table, and for a whole day also the rows of the model.
 func (b *billed) results(mode string) []Result {
 	whole := time.Since(b.begun) >= oneDay
 	month := Result{Name: "a month of the table, scaled back", Value: b.month(), Unit: "$", Note: fmt.Sprintf("1 : %.0f", b.scale)}.reported()

@@ -34,23 +34,23 @@ import (
 	"fanfare/internal/throttle"
 )
 
-// These are the numbers of a user's actions in a day in the network of docs/CAPACITY.md, before scaling.
+// These are the numbers of a user's actions in a day, in the unscaled network of docs/CAPACITY.md.
 const (
 	dayUsers, dayFollowers       = 10_000_000, 200
 	dayPosts, dayLikes, dayPages = 1.0, 5.0, 10.0
 	dayStep                      = 100 * time.Millisecond
 	oneDay                       = 24 * time.Hour
-	dayProcesses                 = 2 // of the fan-out, and of the aggregators
-	// These are the units of the largest actions: a post with its entries and its record, and a page of a
-	// home.
+	dayProcesses                 = 2 // for the fan-out, and for the aggregators
+	// These are the units of the largest actions: a post with its entries and its delivery record, and a
+	// page of a home.
 	largestWrites, largestReads = 9 + dayFollowers + 2, 33
 	// With this sharpness the busiest second has three times the traffic of the mean second.
 	busiest, sharpness = 3, 1.7606
 )
 
-// dayShape is a part of a day at 1 : scale. Its users make the traffic of the whole network, so if there are
-// fewer users, each makes more calls than a user of the network. The use of the previous period sets the first
-// capacity. The spike makes the traffic half as large again for half an hour.
+// dayShape is a part of a day at a scale of 1 : scale. The users of the shape make the traffic of the
+// whole scaled network, so each of few users makes more calls than a user of the network. The use of the
+// previous period sets the first capacity. The spike raises the traffic by half for half an hour.
 type dayShape struct {
 	scale         float64
 	users         int
@@ -59,7 +59,7 @@ type dayShape struct {
 	spike         time.Duration
 }
 
-// traffic is the traffic at a time of the day, relative to the day's mean.
+// traffic returns the traffic at a time of the day, relative to the day's mean.
 func (s dayShape) traffic(at time.Duration) float64 {
 	mean := 0.0
 	for h := range 24 {
@@ -72,10 +72,10 @@ func (s dayShape) traffic(at time.Duration) float64 {
 	return f
 }
 
-// evening is highest at four fifths of the day.
+// evening has its maximum at four fifths of the day.
 func evening(day float64) float64 { return math.Exp(sharpness * math.Cos(2*math.Pi*(day-0.8))) }
 
-// noise returns a random factor: its deviation is sd, and it lasts for about tau.
+// noise returns a random factor. Its standard deviation is sd, and a deviation lasts for about tau.
 func noise(rng *rand.Rand, sd float64, tau time.Duration) func() float64 {
 	x, keep := 0.0, math.Exp(-dayStep.Seconds()/tau.Seconds())
 	return func() float64 {
@@ -84,11 +84,11 @@ func noise(rng *rand.Rand, sd float64, tau time.Duration) func() float64 {
 	}
 }
 
-// networkDay is the product on a limited table, and the users who use it.
+// networkDay is the product on a limited table, with the users of the product.
 type networkDay struct {
 	*testing.T
 	shape  dayShape
-	rng    *rand.Rand // of the driver
+	rng    *rand.Rand // the random numbers of the driver
 	memory *tabletest.Memory
 	table  *tabletest.Limited
 	server *sqstest.Server
@@ -96,13 +96,13 @@ type networkDay struct {
 	feed   *feed.Service
 	homes  *home.Homes
 	calls  sync.WaitGroup
-	due    [3]float64 // posts, likes and pages
+	due    [3]float64 // the posts, likes and pages that are due
 
 	mu                 sync.Mutex
 	made               []answeredPost // in the order of the answers
 	likes              map[string]map[int]bool
 	asked, unavailable int
-	tooSoon            int // likes of posts that no process had written yet
+	tooSoon            int // the number of likes of posts that no process had written yet
 	postDelay, lag     *hdrhistogram.Histogram
 }
 
@@ -127,7 +127,7 @@ func newNetworkDay(t *testing.T, shape dayShape) *networkDay {
 		}
 	}}))
 	d.table = tabletest.NewLimited(d.memory, math.MaxInt64)
-	d.table.SetLimit(tabletest.IndexWrites, math.MaxInt64, 0) // so that the units of the index are counted
+	d.table.SetLimit(tabletest.IndexWrites, math.MaxInt64, 0) // with this limit the table counts the units of the index
 	d.broker = sqs.New(sqstest.Client(d.server), sqs.Options{Prefix: "day", MaxInFlight: map[string]int{
 		queue.TopicPosts: 64, queue.TopicBackfills: 32, queue.TopicChunks: 32, queue.TopicLikes: likesHeld,
 	}})
@@ -141,7 +141,7 @@ func (d *networkDay) followee(user, n int) int {
 	return (user + 1 + n*(d.shape.users-1)/dayFollowers) % d.shape.users
 }
 
-// api returns the product as an api process has it.
+// api returns the product as an API process runs it.
 func (d *networkDay) api(store table.Store) (*feed.Service, *home.Homes) {
 	way := access.New(access.Config{
 		Store: store, Publisher: d.broker, IDs: id.NewGenerator(time.Now), Now: time.Now,
@@ -180,7 +180,7 @@ func (d *networkDay) work() (stop func() error) {
 	}
 }
 
-// measureAgain forgets the measurements so far.
+// measureAgain discards the measurements so far.
 func (d *networkDay) measureAgain() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -188,15 +188,15 @@ func (d *networkDay) measureAgain() {
 	d.postDelay, d.lag, d.asked, d.unavailable, d.tooSoon = newest(), newest(), 0, 0, 0
 }
 
-// record adds a delay in milliseconds to the present histogram of a kind.
+// record adds a delay in milliseconds to the current histogram of a kind.
 func (d *networkDay) record(into func() *hdrhistogram.Histogram, delay time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	assert.NoError(d, into().RecordValue(min(max(1, delay.Milliseconds()), time.Hour.Milliseconds())))
 }
 
-// call makes a call of a user, who gives up after a 503. If the table refused the write of an answered post,
-// the post is not found until a worker has written it.
+// call makes a call of a user who gives up after a 503. If the table refused the write of a post whose
+// request was answered, the post is not found until a worker has written the post.
 func (d *networkDay) call(do func(ctx context.Context) (done func(), err error)) {
 	d.calls.Go(func() {
 		done, err := do(d.Context())
@@ -225,7 +225,7 @@ func (d *networkDay) post() {
 	})
 }
 
-// like makes a user like a post of the last hours, most often one of the newest.
+// like makes a user like a post of the last hours, usually one of the newest posts.
 func (d *networkDay) like() {
 	d.mu.Lock()
 	post := d.made[max(0, len(d.made)-1-int(d.rng.ExpFloat64()*float64(d.shape.users)/10))].id
@@ -249,8 +249,9 @@ func (d *networkDay) page() {
 	})
 }
 
-// pass lets a part of the day pass with its traffic. Actions come evenly: a second of the real network has
-// hundreds of actions, and their number deviates by the noise. pass calls each after each minute.
+// pass lets a part of the day pass with its traffic, and calls each after each minute. A second of the
+// real network has hundreds of actions. So actions come at regular intervals, and only the noise varies
+// their number.
 func (d *networkDay) pass(begins, lasts time.Duration, each func(minute int)) {
 	quick, slow := noise(d.rng, 0.10, 2*time.Minute), noise(d.rng, 0.05, 30*time.Minute)
 	for at := begins; at < begins+lasts; at += dayStep {
@@ -286,8 +287,8 @@ func (d *networkDay) settle() time.Duration {
 	return time.Since(began)
 }
 
-// compare reads each home to its end and each count, bypassing the limits, and compares them with the answers
-// to the calls.
+// compare reads each home to its end and each count, without the limits of the table. It compares them
+// with the answers to the calls.
 func (d *networkDay) compare() (homes, counts int) {
 	feed, shown := d.api(d.memory)
 	byAuthor := make([][]string, d.shape.users)

@@ -10,7 +10,7 @@ import (
 	"fanfare/internal/daemon"
 )
 
-// dynamoPath is T3, without and with the latency of a network.
+// dynamoPath is benchmark T3, first without the latency of a network, and then with it.
 func dynamoPath(ctx context.Context, e *env) ([]Result, error) {
 	var results []Result
 	for _, latency := range []time.Duration{0, 5 * time.Millisecond} {
@@ -26,7 +26,7 @@ func dynamoPath(ctx context.Context, e *env) ([]Result, error) {
 func (e *env) dynamoPathAt(ctx context.Context, latency time.Duration) (r Result, err error) {
 	e.say("%v round trip", latency)
 	followers, posts, rounds := 200_000, 4, e.size(4, 1)
-	var workers []dynamobench.Setting // nil tries all
+	var workers []dynamobench.Setting // nil means all settings
 	if latency > 0 {
 		rounds, workers = e.size(2, 1), []dynamobench.Setting{{Chunks: 16, Writers: 8}} // fewer would wait for the network
 	}

@@ -30,12 +30,12 @@ import (
 	"fanfare/messages"
 )
 
-// The load of T11.
+// These numbers define the load of T11.
 const (
-	fairPairs  = 200 // ordinary authors, and each one's follower
+	fairPairs  = 200 // ordinary authors with one follower each
 	fairRate   = 50  // ordinary posts a second
-	fairRounds = 3   // of each pair of phases
-	botRate    = 17  // 1,000 a minute
+	fairRounds = 3   // for each pair of phases
+	botRate    = 17  // 1,000 posts a minute
 	botFans    = 1000
 	crowdSize  = 20_000
 	crowdPosts = 50
@@ -44,7 +44,7 @@ const (
 func ordinary(i int) string { return fmt.Sprintf("ordinary-%d", i) }
 func reader(i int) string   { return fmt.Sprintf("reader-%d", i) }
 
-// fairness is T11: the time from an ordinary post to its place in a home, during a load.
+// fairness is benchmark T11: the time until an ordinary post is in a home, while a load runs.
 func fairness(ctx context.Context, e *env) ([]Result, error) {
 	embedded, err := e.fairEmbedded(ctx)
 	if err != nil {
@@ -54,18 +54,17 @@ func fairness(ctx context.Context, e *env) ([]Result, error) {
 	return append(embedded, onAWS...), err
 }
 
-// pair holds the times of ordinary posts during a load, and of the same posts without it.
+// pair holds the times of ordinary posts during a load, and the times of the same posts without the load.
 type pair struct {
 	name          string
 	quiet, beside *hdrhistogram.Histogram
 }
 
-// phase makes ordinary posts, during the load or without it, and waits until the load has
-// ended.
+// phase makes ordinary posts, with the load or without, and waits until the load has ended.
 type phase func(ctx context.Context, loaded bool, times *hdrhistogram.Histogram) error
 
-// inTurns runs a phase with and without its load by turns. Each of the two is first in every second round,
-// because a machine changes its speed within a minute. A p99 needs a thousand posts.
+// inTurns runs a phase alternately with its load and without. The order changes in each round, because a
+// machine changes its speed within a minute. A p99 needs a thousand posts.
 func (e *env) inTurns(ctx context.Context, name string, run phase) (pair, error) {
 	p := pair{name, newHistogram(), newHistogram()}
 	for round := range e.size(fairRounds, 1) {
@@ -82,7 +81,7 @@ func (e *env) inTurns(ctx context.Context, name string, run phase) (pair, error)
 	return p, nil
 }
 
-// besides makes the rows of one engine.
+// besides returns the rows of one engine.
 func besides(engine, note string, pairs []pair) []Result {
 	results := make([]Result, 0, len(pairs))
 	for _, p := range pairs {
@@ -106,7 +105,7 @@ func beside(ctx context.Context, load, run func(context.Context) error) error {
 	var failed error
 	loading.Go(func() {
 		if failed = load(ctx); failed != nil && ctx.Err() != nil {
-			failed = nil // it was stopped
+			failed = nil // the load was stopped by this function
 		}
 	})
 	err := run(ctx)
@@ -117,7 +116,7 @@ func beside(ctx context.Context, load, run func(context.Context) error) error {
 
 func nothing(context.Context) error { return nil }
 
-// fairGraph is a celebrity, a bot, an author whom a crowd has just followed, and ordinary
+// fairGraph returns a graph of a celebrity, a bot, an author whom a crowd has just followed, and ordinary
 // authors with a follower each.
 func fairGraph(followers int) graph {
 	g := star(followers)
@@ -160,7 +159,7 @@ func (e *env) fairEmbedded(ctx context.Context) (_ []Result, err error) {
 	if err := seed(ctx, dir, fairGraph(followers)); err != nil {
 		return nil, err
 	}
-	// on runs a phase on a server of its own.
+	// on runs a phase on its own server.
 	on := func(ctx context.Context, times *hdrhistogram.Histogram, load func(s *server) func(context.Context) error) (err error) {
 		s, err := e.up(ctx, dir)
 		if err != nil {
@@ -190,7 +189,7 @@ func (e *env) fairEmbedded(ctx context.Context) (_ []Result, err error) {
 			}
 		},
 	}
-	if err := e.crowdedPosts(ctx, dir); err != nil { // the crowd will copy them
+	if err := e.crowdedPosts(ctx, dir); err != nil { // the backfills of the crowd copy these posts
 		return nil, err
 	}
 	var pairs []pair
@@ -225,7 +224,7 @@ const (
 
 func fanOutsName(followers int) string { return "fan-outs to " + capacity.Number(float64(followers)) }
 
-// crowdedPosts makes the posts of an author with a crowd of later followers.
+// crowdedPosts makes posts of an author whom a crowd follows later.
 func (e *env) crowdedPosts(ctx context.Context, dir string) (err error) {
 	s, err := e.up(ctx, dir)
 	if err != nil {
@@ -242,8 +241,7 @@ func (e *env) crowdedPosts(ctx context.Context, dir string) (err error) {
 	})
 }
 
-// drained waits until no message is left, so that a load does not continue in the next
-// phase.
+// drained waits until the queues are empty, so that a load does not continue in the next phase.
 func (s *server) drained(ctx context.Context) error {
 	var failed error
 	err := until(ctx, func() bool {
@@ -260,8 +258,8 @@ func (s *server) drained(ctx context.Context) error {
 	return errors.Join(err, failed)
 }
 
-// fanOuts makes posts of the large author one after another until ctx ends, and then waits
-// for the last one.
+// fanOuts makes posts of the large author one after another until ctx ends, and then waits for the last
+// delivery.
 func (s *server) fanOuts(ctx context.Context, followers int) error {
 	return s.withToken(author, func(c *caller, token string) error {
 		for ctx.Err() == nil {
@@ -279,7 +277,7 @@ func (s *server) fanOuts(ctx context.Context, followers int) error {
 
 func (e *env) fairPeriod() time.Duration { return time.Duration(e.size(8, 2)) * time.Second }
 
-// withToken makes calls as a user on a connection of its own.
+// withToken makes calls as a user on a new connection.
 func (s *server) withToken(user string, call func(c *caller, token string) error) error {
 	token, err := s.token(user)
 	if err != nil {
@@ -288,7 +286,7 @@ func (s *server) withToken(user string, call func(c *caller, token string) error
 	return s.with(func(c *caller) error { return call(c, token) })
 }
 
-// ordinaryPosts makes posts at a rate, and measures the time until each is in a home.
+// ordinaryPosts makes posts at a rate, and measures the time until each post is in a home.
 func (e *env) ordinaryPosts(ctx context.Context, s *server, times *hdrhistogram.Histogram) error {
 	authors, readers := make([]string, fairPairs), make([]string, fairPairs)
 	for i := range fairPairs {
@@ -323,11 +321,11 @@ func (e *env) ordinaryPosts(ctx context.Context, s *server, times *hdrhistogram.
 	})
 }
 
-// visibleEvery is the pause between two looks at a home. T11 compares two delays, and with a
-// look every 2 ms a tenth of a millisecond could count as two.
+// visibleEvery is the pause between two reads of a home. T11 compares two delays. With a read every 2 ms,
+// a difference of a tenth of a millisecond could count as 2 ms.
 const visibleEvery = 500 * time.Microsecond
 
-// regularly calls do at a rate, each call on a goroutine of its own, and waits for all
+// regularly calls do at a rate, each call on a separate goroutine, and waits for all
 // calls.
 func (e *env) regularly(ctx context.Context, rate int, do func(i int)) {
 	var calls sync.WaitGroup
@@ -343,7 +341,7 @@ func (e *env) regularly(ctx context.Context, rate int, do func(i int)) {
 	}
 }
 
-// fanOuts is server.fanOuts without HTTP.
+// fanOuts makes posts of the large author as server.fanOuts does, but without HTTP.
 func (w *workers) fanOuts(ctx context.Context, followers int64) error {
 	for ended := ctx; ended.Err() == nil; {
 		ctx := context.WithoutCancel(ended)
@@ -358,7 +356,7 @@ func (w *workers) fanOuts(ctx context.Context, followers int64) error {
 	return nil
 }
 
-// crowd makes the mark and the event of each follow of a crowd, as the API leaves them.
+// crowd stores the mark of each follow of a crowd, and publishes the event, as the API does.
 func crowd(ctx context.Context, store table.Store, publish func(...*message.Message) error) error {
 	ids := id.NewGenerator(time.Now)
 	l := loader{ctx: ctx, store: store}
@@ -383,7 +381,7 @@ func crowd(ctx context.Context, store table.Store, publish func(...*message.Mess
 	return publish(events...)
 }
 
-// crowdFollows is crowd in the data directory of a server that has stopped.
+// crowdFollows calls crowd with the data directory of a stopped server.
 func crowdFollows(ctx context.Context, dir string) (err error) {
 	data, err := datadir.Open(dir)
 	if err != nil {
@@ -403,7 +401,7 @@ func crowdFollows(ctx context.Context, dir string) (err error) {
 	return crowd(ctx, store, func(m ...*message.Message) error { return broker.Publish(queue.TopicBackfills, m...) })
 }
 
-// followersOfSmallAuthors returns the numbers of followers of all but the large author.
+// followersOfSmallAuthors returns the numbers of followers of all authors except the large author.
 func followersOfSmallAuthors(ordinaryFans int) map[string]int {
 	few := map[string]int{"bot": botFans, "crowded": 0}
 	for i := range fairPairs {
@@ -412,7 +410,7 @@ func followersOfSmallAuthors(ordinaryFans int) map[string]int {
 	return few
 }
 
-// visibleTimes are the times from posts to their entries, in the histogram of the present turn.
+// visibleTimes collects the times from posts to their entries, in the histogram of the current turn.
 type visibleTimes struct {
 	mu   sync.Mutex
 	into *hdrhistogram.Histogram
@@ -430,7 +428,7 @@ func (v *visibleTimes) count() int64 {
 	return v.into.TotalCount()
 }
 
-// turnTo makes v put the next times into a histogram, and returns the number of times that v has.
+// turnTo makes v record the next times in a histogram, and returns the number of times in the histogram.
 func (v *visibleTimes) turnTo(into *hdrhistogram.Histogram) int64 {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -438,11 +436,11 @@ func (v *visibleTimes) turnTo(into *hdrhistogram.Histogram) int64 {
 	return into.TotalCount()
 }
 
-// fairStandIn measures the fan-out on the DynamoDB store and the SQS transport, with the
-// workers of a daemon. SQS is fair by its own thresholds. The stand-in keeps no entries, so
-// a post counts as visible when its follower's entry is written.
+// fairStandIn measures the fan-out on the DynamoDB store and the SQS transport, with the workers of a
+// daemon. SQS has its own thresholds of fairness. The stand-in stores no entries, so a post counts as
+// visible when its follower's entry is written.
 func (e *env) fairStandIn(ctx context.Context) (_ []Result, err error) {
-	const fans = 7 // so that the entries of an ordinary post are known by their number
+	const fans = 7 // this number identifies the entries of an ordinary post
 	followers := e.size(1_000_000, 100_000)
 	few := followersOfSmallAuthors(fans)
 	e.say("stand-in: %s a call", scaleLatency)
@@ -481,7 +479,7 @@ func (e *env) fairStandIn(ctx context.Context) (_ []Result, err error) {
 	}
 	at := func(ctx context.Context, rate int, author func(i int) string) {
 		e.regularly(ctx, rate, func(i int) {
-			_ = post(context.WithoutCancel(ctx), author(i)) // a failed post is missing in the row's count
+			_ = post(context.WithoutCancel(ctx), author(i)) // the row does not count a failed post
 		})
 	}
 	loads := map[string]func(context.Context) error{

@@ -19,8 +19,7 @@ import (
 
 const author = "celebrity"
 
-// fanoutEmbedded is T1. Posts and puts take turns, so that other work of the machine slows
-// both.
+// fanoutEmbedded is benchmark T1. Posts and puts alternate, so that other work of the machine slows both.
 func fanoutEmbedded(ctx context.Context, e *env) (_ []Result, err error) {
 	followers, rounds := 100_000, e.size(15, 5)
 	dir, remove, err := e.tempDir()
@@ -84,11 +83,10 @@ func fanoutEmbedded(ctx context.Context, e *env) (_ []Result, err error) {
 	return run.results(rounds, redis != nil), nil
 }
 
-// fanoutRun is the cost of the deliveries of T1 and of its baselines.
+// fanoutRun holds the costs of the deliveries of T1 and of its baselines.
 type fanoutRun struct {
 	followers int
-	// delivered is Fanfare's cost, put the cost of a bare Pebble, added the cost of
-	// Redis.
+	// delivered is the cost of Fanfare, put is the cost of Pebble alone, and added is the cost of Redis.
 	delivered, put, added Cost
 	times                 *hdrhistogram.Histogram
 }
@@ -123,7 +121,7 @@ type deliveryReply struct {
 // pollEvery is the pause between two polls.
 const pollEvery = 2 * time.Millisecond
 
-// deliver posts and waits until all followers have it.
+// deliver makes a post and waits until all followers have the post.
 func deliver(ctx context.Context, s *server, c *caller, token string, followers int) (post string, cost Cost, err error) {
 	before, err := s.usage(ctx)
 	if err != nil {
@@ -145,7 +143,7 @@ func deliver(ctx context.Context, s *server, c *caller, token string, followers 
 
 // delivered waits until the delivery of a post to all followers is complete.
 func delivered(ctx context.Context, c *caller, token, post string, followers int) error {
-	// The record of a large delivery has many items to read.
+	// The delivery record of a large delivery has many items to read, so the polls are less frequent.
 	tick := time.NewTicker(pollEvery + time.Duration(followers/100_000)*pollEvery)
 	defer tick.Stop()
 	for {
@@ -173,8 +171,7 @@ type homeReply struct {
 	} `json:"items"`
 }
 
-// checkHomes reads the homes of n random followers, which must hold exactly the posts,
-// newest first.
+// checkHomes reads the homes of n random followers. Each home must have exactly the posts, newest first.
 func checkHomes(ctx context.Context, s *server, c *caller, posts []string, followers, n int) error {
 	want := slices.Clone(posts)
 	slices.Reverse(want)
@@ -203,8 +200,8 @@ func checkHomes(ctx context.Context, s *server, c *caller, posts []string, follo
 	return nil
 }
 
-// bare is Pebble without Fanfare, with the embedded table's options and keys and
-// values of the same size.
+// bare is Pebble without Fanfare. It has the options of the embedded table, and keys and values of the
+// same size.
 type bare struct {
 	db        *pebble.DB
 	followers int

@@ -13,7 +13,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// The load of T10.
+// These numbers define the load of T10.
 const (
 	homeUsers     = 2000
 	homeFollowees = 100
@@ -22,9 +22,9 @@ const (
 	likesASecond  = 200
 )
 
-// homeRead is T10: it reads homes at a rate while posts are written and delivered and
-// likes are made. The time of a read counts from the moment when it was due, so a read
-// that waits for a slow one is slow, too.
+// homeRead is benchmark T10. It reads homes at a rate while users post, posts are delivered, and users like posts.
+// The time of a read counts from the moment when the read was due, so a read that waits for a slow read
+// is slow, too.
 func homeRead(ctx context.Context, e *env) ([]Result, error) {
 	var idle, loaded *Latency
 	var cost Cost
@@ -57,7 +57,7 @@ func homeRead(ctx context.Context, e *env) ([]Result, error) {
 		r := Result{ID: "T10", Name: "home read under write load, " + q.name, Value: q.value, Unit: "ms", Cost: &cost, Latency: loaded, Note: note}
 		results = append(results, r.below("the same reads without writes", q.base).reported())
 	}
-	// Both results have the same cost, latencies and note, so only the first prints them.
+	// Both results have the same cost, latencies and note, so only the first result has these values.
 	results[1].Cost, results[1].Latency, results[1].Note = nil, nil, ""
 	if base != nil {
 		p50 := Result{ID: "T10", Name: "home read under write load, p50", Value: loaded.P50, Unit: "ms", Cost: &cost, BaselineCost: &baseCost}
@@ -70,7 +70,7 @@ func homeRead(ctx context.Context, e *env) ([]Result, error) {
 	return results, nil
 }
 
-// ring returns a graph of users with as many followees as followers.
+// ring returns a graph in which each user has as many followees as followers.
 func ring() graph {
 	return graph{users: homeUsers, name: user, follows: func(yield func(follow) bool) {
 		for i := range homeUsers {

@@ -17,21 +17,21 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// The load of the hostile benchmark.
+// These numbers define the load of the hostile benchmark.
 const (
 	hostileID = "hostile"
-	// victimRate is the rate of the observed user's reads, below its limit.
+	// victimRate is the rate of the observed user's reads. It is below the user's limit.
 	victimRate = 50
 	// memoryLimit is the GOMEMLIMIT of docker-compose.yml, in MiB.
 	memoryLimit = 218
-	// overloadRate is the rate of posts, by overloadAuthors on overloadConns connections.
+	// overloadRate is the rate of posts by overloadAuthors on overloadConns connections.
 	overloadRate    = 2000
 	overloadAuthors = 400
 	overloadConns   = 2048
 )
 
-// hostile measures the home of one user while other users misbehave, with the default
-// limits and the tokens of an issuer.
+// hostile measures reads of one user's home while other users misbehave, with the default limits and the
+// tokens of an issuer.
 func hostile(ctx context.Context, e *env) (_ []Result, err error) {
 	dir, remove, err := e.tempDir()
 	if err != nil {
@@ -106,7 +106,7 @@ func (e *env) fillLargestHome(s *server) (large, ordinary string, err error) {
 	return large, ordinary, err
 }
 
-// profile makes a user and returns its token.
+// profile creates a user and returns the user's token.
 func (s *server) profile(user string) (token string, err error) {
 	if token, err = s.token(user); err != nil {
 		return "", err
@@ -116,7 +116,7 @@ func (s *server) profile(user string) (token string, err error) {
 	})
 }
 
-// with makes calls on a connection of their own.
+// with makes calls on a new connection.
 func (s *server) with(call func(*caller) error) error {
 	c, err := dial(s.http)
 	if err != nil {
@@ -129,10 +129,10 @@ func (s *server) with(call func(*caller) error) error {
 type watched struct {
 	mu    sync.Mutex
 	times *hdrhistogram.Histogram
-	// statuses counts the answers by status, and cut answers as 0.
+	// statuses counts the answers by status. Cut answers have the status 0.
 	statuses map[int]int
-	// memory is the most memory of the server without the pages of its binary, in MiB, and resident is the
-	// most memory with them.
+	// memory is the peak memory of the server without the pages of its binary, in MiB. resident is the
+	// peak memory with these pages.
 	memory, resident float64
 	ready            int
 }
@@ -147,7 +147,7 @@ func (w *watched) failed() int {
 	return n
 }
 
-// result is the p99, together with the p99 of quiet, if that is given.
+// result returns a row with the p99, and with the p99 of quiet if quiet is not nil.
 func (w *watched) result(name string, quiet *watched) Result {
 	l := latencyOf(w.times)
 	r := Result{
@@ -161,14 +161,14 @@ func (w *watched) result(name string, quiet *watched) Result {
 	return r
 }
 
-// mostMemory samples the memory of the server until done is closed. It returns the most
-// memory without the pages of the binary, and with them, in MiB.
+// mostMemory samples the memory of the server until done is closed. It returns the peak memory without
+// the pages of the binary, and the peak memory with these pages, in MiB.
 func (s *server) mostMemory(done <-chan struct{}) (anonymous, resident float64) {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		for name, most := range map[string]*float64{"RssAnon": &anonymous, "VmRSS": &resident} {
-			if n, err := memoryOf(s.pid(), name); err == nil { // else the server has ended, and the load fails
+			if n, err := memoryOf(s.pid(), name); err == nil { // after an error the server has ended, and the load fails
 				*most = max(*most, float64(n)/mebibyte)
 			}
 		}
@@ -180,7 +180,7 @@ func (s *server) mostMemory(done <-chan struct{}) (anonymous, resident float64) 
 	}
 }
 
-// watch reads a home at a rate for a time.
+// watch reads a home at a rate for the given period.
 func (e *env) watch(ctx context.Context, s *server, token string, period time.Duration) (*watched, error) {
 	w := &watched{times: newHistogram(), statuses: map[int]int{}}
 	ctx, cancel := context.WithTimeout(ctx, period+callTimeout)
@@ -206,7 +206,7 @@ func (e *env) watch(ctx context.Context, s *server, token string, period time.Du
 	})
 }
 
-// status makes a call and returns the status of its answer, 0 if it was cut.
+// status makes a call and returns the status of the answer, or 0 if the answer was cut.
 func (c *caller) status(method, path, token string, body []byte) (int, error) {
 	status, _, err := c.call(method, path, token, body)
 	if err != nil {
@@ -215,7 +215,7 @@ func (c *caller) status(method, path, token string, body []byte) (int, error) {
 	return status, nil
 }
 
-// again opens a new connection after a call that failed.
+// again opens a new connection if a call failed.
 func (c *caller) again(failed error) error {
 	if failed == nil {
 		return nil
@@ -224,12 +224,12 @@ func (c *caller) again(failed error) error {
 	if err != nil {
 		return err
 	}
-	_ = c.close() // it is broken
+	_ = c.close() // the connection is broken
 	*c = *fresh
 	return nil
 }
 
-// misbehaviour is the behaviour of many connections at once. Each sends a request, reads
+// misbehaviour is the behaviour of many connections at once. Each connection sends a request, reads
 // nothing, and is replaced after a while.
 type misbehaviour struct {
 	name    string
@@ -263,7 +263,7 @@ func misbehaviours(s *server, keys *issuer, large string) ([]misbehaviour, error
 			return nil, err
 		}
 	}
-	const answerTime = 6 * time.Second // after it the server cuts a connection
+	const answerTime = 6 * time.Second // the server cuts a connection after this time
 	return []misbehaviour{
 		{name: "1,060 slow readers of /openapi.json", conns: 1060, again: answerTime,
 			request: func(int) string { return strings.Repeat(request("", "GET /openapi.json"), 40) }},
@@ -288,7 +288,7 @@ func (e *env) during(ctx context.Context, s *server, victim string, a misbehavio
 	defer running.Wait()
 	defer cancel()
 	var open atomic.Int64
-	// The connections begin one after another, and keep their distance: if all of them began at once, all
+	// The connections begin one after another at regular intervals. If all connections began at once, all
 	// would also end at once.
 	ramp := min(a.again, time.Duration(e.size(60, 1))*time.Second)
 	for i := range a.conns {
@@ -303,7 +303,7 @@ func (e *env) during(ctx context.Context, s *server, victim string, a misbehavio
 				conn, err := slowDial(ctx, s.http)
 				if err == nil {
 					_ = conn.SetWriteDeadline(time.Now().Add(a.again)) // a server may have cut the connection
-					_, _ = io.WriteString(conn, a.request(i))          // the same
+					_, _ = io.WriteString(conn, a.request(i))          // here, too
 				}
 				if first {
 					open.Add(1)
@@ -335,7 +335,7 @@ func slowDial(ctx context.Context, host string) (net.Conn, error) {
 	return d.DialContext(ctx, "tcp", host)
 }
 
-// overload sends more posts than the machine can take, and watches the observed user.
+// overload sends more posts than the machine can process, and watches the observed user.
 func (e *env) overload(ctx context.Context, s *server, victim string, quiet *watched) ([]Result, error) {
 	authors := make([]string, overloadAuthors)
 	for i := range authors {

@@ -14,11 +14,11 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// issuer is an issuer of tokens that publishes its one key on loopback.
+// issuer is an issuer of tokens. It has one key, and publishes the key on loopback.
 type issuer struct {
 	server *httptest.Server
 	key    *ecdsa.PrivateKey
-	// stalled makes it leave requests for its keys unanswered.
+	// stalled makes the issuer leave requests for its keys unanswered.
 	stalled atomic.Bool
 }
 
@@ -29,7 +29,7 @@ func newIssuer() (*issuer, error) {
 	if err != nil {
 		return nil, err
 	}
-	point, err := key.PublicKey.Bytes() // 4, X, Y
+	point, err := key.PublicKey.Bytes() // the bytes are 4, X and Y
 	if err != nil {
 		return nil, err
 	}
@@ -46,12 +46,12 @@ func newIssuer() (*issuer, error) {
 			<-r.Context().Done()
 			return
 		}
-		_, _ = w.Write(set) // fails only when the asking process is gone
+		_, _ = w.Write(set) // Write fails only if the process that asks has ended
 	}))
 	return i, nil
 }
 
-// env makes a server check the issuer's tokens.
+// env returns the settings with which a server checks the issuer's tokens.
 func (i *issuer) env() []string {
 	return []string{
 		"FANFARE_AUTH=jwt", "FANFARE_JWT_ISSUER=" + issuerName, "FANFARE_JWT_AUDIENCE=" + issuerName, "FANFARE_JWKS_URL=" + i.server.URL,
@@ -65,7 +65,7 @@ func (i *issuer) Issue(user string, ttl time.Duration, _ ...string) (string, tim
 	return token, expires, err
 }
 
-// sign returns a token that names any key.
+// sign returns a token that names the key kid.
 func (i *issuer) sign(kid, user string, expires time.Time) (string, error) {
 	t := jwt.NewWithClaims(jwt.SigningMethodES256, jwt.RegisteredClaims{
 		Issuer: issuerName, Audience: jwt.ClaimStrings{issuerName}, Subject: user, ExpiresAt: jwt.NewNumericDate(expires),

@@ -16,7 +16,7 @@ import (
 	"fanfare/internal/table"
 )
 
-// Numbers of T9.
+// These numbers define the load of T9.
 const (
 	likeRate = 10_000
 	// offeredRate is a little more than likeRate, because a sender never exceeds its rate
@@ -27,7 +27,7 @@ const (
 	likesHeld = 20_000
 )
 
-// hotPost is T9: likes arrive at a rate, and all of them must be counted soon after.
+// hotPost is benchmark T9: likes arrive at a rate, and all of them must be counted soon after.
 func hotPost(ctx context.Context, e *env) (_ []Result, err error) {
 	seconds := e.size(30, 10)
 	n := offeredRate * seconds
@@ -91,7 +91,7 @@ func (run *hotPostRun) results(n, seconds int) []Result {
 	}
 }
 
-// likesThroughSQS counts the likes in an SQS queue, for some windows.
+// likesThroughSQS counts the likes in an SQS queue for several windows.
 func (e *env) likesThroughSQS(ctx context.Context, kind string) (_ Cost, err error) {
 	const waiting, windows = 100_000, 5
 	e.say("likes through SQS, %s transport", kind)
@@ -141,7 +141,7 @@ func (e *env) likesThroughSQS(ctx context.Context, kind string) (_ Cost, err err
 	return cost, stop()
 }
 
-// likesOnly is a transport with the dead letters of another queue, which has none.
+// likesOnly combines a transport with the dead letters of another queue, which has no dead letters.
 type likesOnly struct {
 	queue.Broker
 	t transport
@@ -152,8 +152,8 @@ func (l likesOnly) Subscribe(ctx context.Context, topic string) (<-chan *message
 	return l.t.subscribe(ctx, topic)
 }
 
-// likesAtRate offers n likes at offeredRate and returns how long after the last one
-// the count was complete.
+// likesAtRate offers n likes at offeredRate. lag is the time from the last like until the count was
+// complete.
 func (e *env) likesAtRate(ctx context.Context, dir string, n int) (lag time.Duration, cost Cost, err error) {
 	e.say("offer %d likes at %d a second", n, offeredRate)
 	h, err := openLikes(dir, likesHeld)
@@ -164,7 +164,7 @@ func (e *env) likesAtRate(ctx context.Context, dir string, n int) (lag time.Dura
 	stop := h.aggregate(ctx, likeagg.Config{Window: likeWindow, MaxMessages: likesHeld})
 	defer func() { err = errors.Join(err, stop()) }()
 
-	// 102 likes every 10 ms; a sender that is late catches up.
+	// The sender offers 102 likes every 10 ms, and catches up when it is late.
 	const part = offeredRate / 100
 	collect()
 	before := ownUsage()
@@ -197,7 +197,7 @@ func (e *env) likesAtRate(ctx context.Context, dir string, n int) (lag time.Dura
 	return lag, cost, err
 }
 
-// likesFromBacklog measures how fast waiting likes are counted.
+// likesFromBacklog measures the rate at which waiting likes are counted.
 func (e *env) likesFromBacklog(ctx context.Context, dir string) (_ Cost, err error) {
 	const waiting = 100_000
 	e.say("likes from a full queue")
@@ -217,7 +217,7 @@ func (e *env) likesFromBacklog(ctx context.Context, dir string) (_ Cost, err err
 	return cost, errors.Join(err, stop())
 }
 
-// naiveLikes is the obvious solution: for each like a put and an ADD to the count.
+// naiveLikes is the simple solution: a put and an ADD to the count for each like.
 func (e *env) naiveLikes(ctx context.Context, dir string) (_ Cost, err error) {
 	e.say("a put and an ADD for each like")
 	h, err := openLikes(dir, 1)
@@ -245,7 +245,7 @@ func (e *env) naiveLikes(ctx context.Context, dir string) (_ Cost, err error) {
 	}, done.Load)
 }
 
-// parallel runs work on n goroutines and returns its cost; done counts the units.
+// parallel runs work on n goroutines and returns the cost. done returns the number of units of work.
 func (e *env) parallel(ctx context.Context, n int, work func() error, done func() int64) (Cost, error) {
 	errs := make([]error, n)
 	var running sync.WaitGroup

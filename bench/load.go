@@ -13,14 +13,14 @@ import (
 // loaded is a server under load.
 type loaded interface {
 	address() string
-	// usage is the usage of all its processes.
+	// usage is the usage of all processes of the server.
 	usage(ctx context.Context) (usage, error)
 }
 
 func (s *server) address() string { return s.http }
 
-// load makes calls one after another on each of many connections, for d or up to n calls,
-// whichever ends first. The cost is the server's.
+// load makes calls on many connections, one call after another on each, until the time d or n calls are
+// reached. The cost is the cost of the server.
 func (e *env) load(ctx context.Context, s loaded, conns int, d time.Duration, n int, call func(c *caller, i int) error) (Cost, *hdrhistogram.Histogram, error) {
 	before, err := s.usage(ctx)
 	if err != nil {
@@ -67,14 +67,14 @@ func (e *env) load(ctx context.Context, s loaded, conns int, d time.Duration, n 
 	for _, h := range times[1:] {
 		times[0].Merge(h)
 	}
-	// This ctx may have ended with the measurement.
+	// ctx may have ended with the measurement.
 	after, err := s.usage(context.WithoutCancel(ctx))
 	cost := after.since(before, done.Load())
 	cost.WallSeconds = wall.Seconds()
 	return cost, times[0], err
 }
 
-// tokensOf returns tokens of the first n users.
+// tokensOf returns the tokens of the first n users.
 func (s *server) tokensOf(n int) ([]string, error) {
 	tokens := make([]string, n)
 	var err error
@@ -86,7 +86,7 @@ func (s *server) tokensOf(n int) ([]string, error) {
 	return tokens, nil
 }
 
-// postAs makes a post on a connection of its own.
+// postAs makes a post on a new connection.
 func (s *server) postAs(token string) (post string, err error) {
 	c, err := dial(s.http)
 	if err != nil {

@@ -46,7 +46,7 @@ func thisMachine(dir string) Machine {
 	var fs syscall.Statfs_t
 	if err := syscall.Statfs(dir, &fs); err == nil {
 		m.Disk = fileSystem(int64(fs.Type))                 //nolint:unconvert // narrower on some machines
-		m.FreeMB = int64(fs.Bavail) * int64(fs.Bsize) >> 20 //nolint:unconvert // a size
+		m.FreeMB = int64(fs.Bavail) * int64(fs.Bsize) >> 20 //nolint:unconvert // narrower elsewhere
 	}
 	return m
 }

@@ -1,11 +1,10 @@
-// Command bench measures Fanfare beside baselines. Each benchmark runs the product's own
-// code and, in the same run on the same machine, the code that one would write without
-// it. Timings are for people and for ratios. Numbers that do not depend on the machine
-// (capacity units, queue requests) are counted exactly; tests of the packages check them,
-// too.
+// Command bench measures Fanfare beside baselines. Each benchmark runs the product's own code. In the
+// same run on the same machine, it also runs the code that a team would write without Fanfare. Timings
+// are for people and for ratios. Numbers that do not depend on the machine (capacity units, queue
+// requests) are counted exactly, and tests of the packages check these numbers, too.
 //
-// No test may wait for it, and nothing imports it. It stops every server, worker, Redis
-// and PostgreSQL that it started, by process id, and removes its one temporary directory.
+// No test may wait for the program, and no package imports it. It stops every server, worker, Redis and
+// PostgreSQL that it started, by process id, and removes its one temporary directory.
 package main
 
 import (
@@ -37,7 +36,7 @@ func main() { os.Exit(run(os.Args[1:], os.Environ(), os.Stdout, os.Stderr)) }
 func run(args, environ []string, stdout, stderr io.Writer) int {
 	ctx, stop := daemon.Signals(context.Background())
 	defer stop()
-	began := false // an error before a command's own work is wrong use
+	began := false // an error before the command's own work means wrong use
 	root := rootCommand(stdout, stderr)
 	root.AddCommand(workerCommand(environ, stdout), standInCommand(), plainCommand(stdout))
 	root.PersistentPreRun = func(*cobra.Command, []string) { began = true }
@@ -46,7 +45,7 @@ func run(args, environ []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return daemon.ExitOK
 	}
-	// If stderr is gone, nobody can read the error.
+	// An error of Fprintf is ignored: if stderr is closed, nobody can read a message.
 	_, _ = fmt.Fprintf(stderr, "bench: %s\n", daemon.OneLine(err))
 	if _, unknown := errors.AsType[*UnknownError](err); unknown || !began {
 		return daemon.ExitUsage
@@ -60,7 +59,7 @@ func rootCommand(stdout, stderr io.Writer) *cobra.Command {
 	c := &cobra.Command{
 		Use: "bench", Short: "Measure speed and cost beside baselines", Long: help,
 		Args: func(c *cobra.Command, args []string) error {
-			return errors.Join(cobra.NoArgs(c, args), c.ValidateFlagGroups()) // before anything starts
+			return errors.Join(cobra.NoArgs(c, args), c.ValidateFlagGroups()) // checks the flags before the work begins
 		},
 		SilenceErrors: true, SilenceUsage: true,
 	}
@@ -102,7 +101,7 @@ func writeFile(name string, r Report) error {
 	return os.WriteFile(name, text.Bytes(), 0o600)
 }
 
-// workerCommand runs a worker process of the scaling benchmark, which starts it.
+// workerCommand runs a worker process of the scaling benchmark. The benchmark starts the process.
 func workerCommand(environ []string, stdout io.Writer) *cobra.Command {
 	cfg := WorkerConfig{Environ: environ}
 	c := &cobra.Command{Use: "worker", Short: "Run a worker of the scaling benchmark", Hidden: true, Args: cobra.NoArgs}
@@ -119,7 +118,7 @@ func workerCommand(environ []string, stdout io.Writer) *cobra.Command {
 	return c
 }
 
-// standInCommand runs a stand-in for DynamoDB; the benchmarks that need one start it.
+// standInCommand runs a stand-in for DynamoDB. Benchmarks start it as a process.
 func standInCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "standin", Short: "Run the DynamoDB stand-in", Hidden: true, Args: cobra.NoArgs,
@@ -127,7 +126,7 @@ func standInCommand() *cobra.Command {
 	}
 }
 
-// versionOf returns the line in which a fanfare names its version and its commit.
+// versionOf returns the line in which a fanfare binary prints its version and its commit.
 func versionOf(ctx context.Context, binary string) (string, error) {
 	line, err := exec.CommandContext(ctx, binary, "--version").Output()
 	if err != nil {
@@ -136,8 +135,8 @@ func versionOf(ctx context.Context, binary string) (string, error) {
 	return strings.TrimSpace(string(line)), nil
 }
 
-// buildFanfare builds the product as its own module does, so that its dependencies have
-// the shipped versions.
+// buildFanfare builds the product in the product's own module, so that dependencies have the versions of
+// a release.
 func buildFanfare(ctx context.Context, dir string) (string, error) {
 	hint := "run bench in its own directory, or give --fanfare"
 	root, err := exec.CommandContext(ctx, "go", "list", "-f", "{{.Module.Dir}}", "fanfare/cmd/fanfare").Output()

@@ -9,7 +9,7 @@ import (
 	"fanfare/internal/ops/capacity"
 )
 
-// likeRow is the row of likes in an estimate, for likes of one day with m likes in a window.
+// likeRow returns the row of likes in an estimate, for the likes of one day with m likes in a window.
 func likeRow(t *testing.T, likes, m float64) capacity.Row {
 	t.Helper()
 	prices, err := capacity.ListPrices()
@@ -25,8 +25,8 @@ func likeRow(t *testing.T, likes, m float64) capacity.Row {
 	return capacity.Row{}
 }
 
-// The estimate has the units that an aggregator uses. The reads of the API are an
-// access pattern, which the tests of capacity compare.
+// The estimate has the units that an aggregator uses. The reads of the API are an access pattern, and the
+// tests of package capacity compare these reads.
 func TestTheEstimateHasTheUnitsOfLikes(t *testing.T) {
 	near := func(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Abs(b) }
 	for _, perWindow := range []int{1, 10} {
@@ -35,7 +35,7 @@ func TestTheEstimateHasTheUnitsOfLikes(t *testing.T) {
 		require.NoError(t, err)
 		likes := float64(run.likes)
 		r := likeRow(t, likes, likes/float64(run.windows))
-		api := likeRow(t, likes, math.MaxFloat64).Reads // no window is left that reads
+		api := likeRow(t, likes, math.MaxFloat64).Reads // without windows, only the API reads
 		if !near(r.Writes, run.units.Write) || !near(r.Reads-api, run.units.Read) {
 			t.Errorf("%d likes: the estimate has %v WCU and %v RCU beside the API's; %d windows cost %+v",
 				run.likes, r.Writes, r.Reads-api, run.windows, run.units)

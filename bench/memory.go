@@ -10,16 +10,16 @@ import (
 	"fanfare/internal/ops/capacity"
 )
 
-// fewFollowers is the smaller follower count that T2 compares.
+// fewFollowers is the smaller one of the two numbers of followers that T2 compares.
 const (
 	fewFollowers = 10_000
 	mebibyte     = 1 << 20
 )
 
-// memory is T2. The size of caches is a setting and must not decide the result. So each
-// server holds the same table, has read the list of the million followers before, and
-// delivers a million entries: one server delivers a hundred posts to 10,000 followers, the
-// second delivers one post to a million. Only the number of followers differs.
+// memory is benchmark T2. The size of caches is a setting and must not decide the result. So each server holds the
+// same table, has read the list of the million followers before, and delivers a million entries. One
+// server delivers a hundred posts to 10,000 followers, and the other server delivers one post to a
+// million followers. Only the number of followers differs.
 func memory(ctx context.Context, e *env) ([]Result, error) {
 	followers := e.size(1_000_000, 200_000)
 	few, _, err := e.peakOf(ctx, followers, middling, fewFollowers, followers/fewFollowers)
@@ -50,7 +50,7 @@ func memory(ctx context.Context, e *env) ([]Result, error) {
 	return []Result{r.reach("≤ 400 MiB", many <= 400*mebibyte), growth, small.reach("completes", true)}, nil
 }
 
-// middling is an author who shares the first followers of the celebrity.
+// middling is an author who has the first followers of the celebrity.
 const middling = "middling"
 
 func memoryGraph(followers int) graph {

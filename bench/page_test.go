@@ -16,17 +16,17 @@ import (
 	"fanfare/internal/ops/capacity"
 )
 
-// dated is a result with the day on which it was measured.
+// dated is a result and the day of its measurement.
 type dated struct {
 	Result
 	day string
 }
 
-// newest returns the results of the newest full run and of later runs: the newest result of each row that has a
-// target, in the order of the benchmarks.
+// newest returns the results of the newest full run and of later runs. For each row with a target it
+// returns the newest result, in the order of the benchmarks.
 func newest(t *testing.T, pattern string) (rows []dated) {
 	t.Helper()
-	files, err := filepath.Glob(pattern) // in the order of their days
+	files, err := filepath.Glob(pattern) // sorted by day
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
 	for _, file := range files {
@@ -44,7 +44,7 @@ func newest(t *testing.T, pattern string) (rows []dated) {
 			rows = slices.DeleteFunc(rows, func(old dated) bool {
 				return old.ID == r.ID && old.Name == r.Name && old.BaselineName == r.BaselineName
 			})
-			if r.Met != nil { // a row without a target is not on the page any more
+			if r.Met != nil { // the page shows only rows with a target
 				rows = append(rows, dated{r, report.Date})
 			}
 		}
@@ -53,8 +53,8 @@ func newest(t *testing.T, pattern string) (rows []dated) {
 	return rows
 }
 
-// worst returns, among the rows with one target, the result with the least ratio, or a result that misses the
-// target.
+// worst returns one of the rows for each target: a row that misses the target, or else the row with the
+// lowest ratio.
 func worst(rows []dated) (shown []dated) {
 	rank := func(r dated) (met int, ratio float64) {
 		if *r.Met {
@@ -107,7 +107,8 @@ func TestThePageHasTheNewestResults(t *testing.T) {
 	assert.Equal(t, table.String(), now, "write it: cd bench && go test . -run TestThePage -update")
 }
 
-// A full run leaves no row of an earlier run, and a later run of some benchmarks replaces only their rows.
+// A full run replaces all rows of earlier runs. A later run of some benchmarks replaces only the rows of
+// these benchmarks.
 func TestAFullRunReplacesEveryRow(t *testing.T) {
 	dir := t.TempDir()
 	keep := func(day string, full bool, rows ...string) {

@@ -13,8 +13,7 @@ import (
 	"fanfare/internal/schema"
 )
 
-// postAPI is T12. Each author has one follower, so that fan-out uses its part of the
-// cores.
+// postAPI is benchmark T12. Each author has one follower, so that the fan-out uses a share of the cores, too.
 func postAPI(ctx context.Context, e *env) ([]Result, error) {
 	const conns, users = 128, 2000
 	pairs := graph{users: users, name: user, follows: func(yield func(follow) bool) {
@@ -62,8 +61,9 @@ func postAPI(ctx context.Context, e *env) ([]Result, error) {
 	return results, nil
 }
 
-// barePosts commits the keys of posts, as many as a post has, and syncs each post
-// separately. It has a writer for each connection, because Pebble joins their syncs.
+// barePosts commits the keys of posts, as many keys as a post has in Fanfare, and syncs each post
+// separately. It has one writer for each connection, because Pebble joins the syncs of concurrent
+// writers.
 func (e *env) barePosts(ctx context.Context, dir string, writers int, d time.Duration) (_ Cost, err error) {
 	b, err := openBare(dir, 1)
 	if err != nil {
@@ -79,7 +79,7 @@ func (e *env) barePosts(ctx context.Context, dir string, writers int, d time.Dur
 				return err
 			}
 			batch := b.db.NewBatch()
-			// The event, the post, the post by id, the count, two entries.
+			// The keys stand for the event, the post, the post by id, the count, and two entries.
 			for i, pk := range []string{"q", schema.PostsPK(author), "p#" + post, schema.UserPK(author), schema.TimelinePK(author), schema.TimelinePK(user(1))} {
 				if err := batch.Set([]byte(pk+"\x00"+schema.PostSK(post)), make([]byte, []int{200, 60, 20, 10, 10, 10}[i]), nil); err != nil {
 					return err

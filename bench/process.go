@@ -21,7 +21,7 @@ import (
 	"fanfare/internal/datadir"
 )
 
-// server is a `fanfare up` of its own, on a data directory.
+// server is a `fanfare up` in its own process, on a data directory.
 type server struct {
 	process
 	http, admin string
@@ -33,24 +33,24 @@ type tokens interface {
 	Issue(user string, ttl time.Duration, scopes ...string) (token string, expiresAt time.Time, err error)
 }
 
-// process is a child process, which its owner has to stop.
+// process is a child process. The owner has to stop the process.
 type process struct {
 	cmd    *exec.Cmd
 	stderr *bytes.Buffer
 	copies *sync.WaitGroup
-	// out is the unread part of its standard output.
+	// out is the unread part of the process's standard output.
 	out *bufio.Reader
 }
 
-// start runs a program. Its environment is the caller's without FANFARE_* and AWS_*, and
-// env.
+// start runs a program. The program's environment is env, and the caller's environment without the
+// variables FANFARE_* and AWS_*.
 func start(env []string, program string, args ...string) (process, error) {
 	return startAs(nil, env, program, args...)
 }
 
-// startAs is start as another user, unless as is nil.
+// startAs runs a program as start does, but as another user unless as is nil.
 func startAs(as *syscall.Credential, env []string, program string, args ...string) (process, error) {
-	// The process is stopped by its owner, in two phases, not killed by a context.
+	// The owner of the process stops it in two phases, so no context kills it.
 	cmd := exec.Command(program, args...) //nolint:noctx // our own programs
 	for _, kv := range os.Environ() {
 		if !strings.HasPrefix(kv, "FANFARE_") && !strings.HasPrefix(kv, "AWS_") {
@@ -58,7 +58,7 @@ func startAs(as *syscall.Credential, env []string, program string, args ...strin
 		}
 	}
 	cmd.Env = append(cmd.Env, env...)
-	// The child must not outlive this process, however this one ends.
+	// The kernel kills the child when this process ends, for whatever reason.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true, Credential: as}
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
@@ -73,7 +73,7 @@ func startAs(as *syscall.Credential, env []string, program string, args ...strin
 	}
 	p := process{cmd: cmd, stderr: new(bytes.Buffer), copies: new(sync.WaitGroup), out: bufio.NewReader(stdout)}
 	p.copies.Go(func() {
-		// An error shows the child's stderr; 64 KiB of it are enough.
+		// An error shows the stderr of the child. The first 64 KiB are enough.
 		if _, err := io.CopyN(p.stderr, stderr, 64<<10); err == nil {
 			_, _ = io.Copy(io.Discard, stderr) // otherwise a full pipe would block the child
 		}
@@ -83,13 +83,13 @@ func startAs(as *syscall.Credential, env []string, program string, args ...strin
 
 func (p process) pid() int { return p.cmd.Process.Pid }
 
-// stop asks the process to end, and kills it after 30 seconds.
+// stop asks the process to end, and kills the process after 30 seconds.
 func (p process) stop() error {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
 	kill := time.AfterFunc(30*time.Second, func() {
-		// An error means that the process has ended already.
+		// An error means that the process has already ended.
 		_ = p.cmd.Process.Kill()
 	})
 	defer kill.Stop()
@@ -126,8 +126,8 @@ func (e *env) up(ctx context.Context, dir string, env ...string) (*server, error
 	return s, nil
 }
 
-// serve starts a `fanfare up` without tokens of its own. The server pushes all authors, and has no canary and
-// no auditor, unless env sets that.
+// serve starts a `fanfare up` without dev tokens. The server pushes the posts of all authors, and has no
+// canary and no auditor, unless env changes these settings.
 func (e *env) serve(ctx context.Context, dir string, env ...string) (*server, error) {
 	p, err := start(append([]string{"FANFARE_LOG_LEVEL=error", "FANFARE_PUSH_LIMIT=0", "FANFARE_CANARY=off", "FANFARE_AUDIT=off"}, env...),
 		e.Fanfare, "up", "--data-dir", dir, "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0")
@@ -135,7 +135,7 @@ func (e *env) serve(ctx context.Context, dir string, env ...string) (*server, er
 		return nil, err
 	}
 	defer context.AfterFunc(ctx, func() {
-		// This ends the wait for its first line.
+		// The kill ends the wait for the first line of the process.
 		_ = p.cmd.Process.Kill()
 	})()
 	line, err := p.out.ReadString('\n')
@@ -146,14 +146,14 @@ func (e *env) serve(ctx context.Context, dir string, env ...string) (*server, er
 	return &server{process: p, http: found[1], admin: found[2]}, nil
 }
 
-// token returns a token of a user for an hour.
+// token returns a token of a user, which is valid for an hour.
 func (s *server) token(user string) (string, error) {
 	token, _, err := s.tokens.Issue(user, time.Hour)
 	return token, err
 }
 
-// usage returns the CPU time and memory that the server has used, and the CPU time of this
-// process, which makes the server's load.
+// usage returns the CPU time and memory that the server has used, and the CPU time of this process, which
+// is the load generator.
 func (s *server) usage(ctx context.Context) (usage, error) {
 	m, err := s.metrics(ctx)
 	if err != nil {
@@ -185,7 +185,7 @@ func (s *server) metrics(ctx context.Context) (map[string]float64, error) {
 	lines := bufio.NewScanner(res.Body)
 	for lines.Scan() {
 		if name, value, ok := cutLast(lines.Text(), ' '); ok && !strings.HasPrefix(name, "#") {
-			if n, err := strconv.ParseFloat(value, 64); err == nil { // else it is a comment
+			if n, err := strconv.ParseFloat(value, 64); err == nil { // any other line is a comment
 				out[name] = n
 			}
 		}

@@ -53,7 +53,7 @@ func (q *queues) client(ctx context.Context, conns int) (*awssqs.Client, error) 
 	return awssqs.NewFromConfig(cfg), nil
 }
 
-// standInConfig is the product's configuration for a stand-in, including its HTTP client.
+// standInConfig returns the product's configuration for a stand-in, including the product's HTTP client.
 func standInConfig(ctx context.Context, url string, options ...func(*config.LoadOptions) error) (aws.Config, error) {
 	return awsclient.Load(ctx, append([]func(*config.LoadOptions) error{
 		config.WithRegion("us-east-1"), config.WithBaseEndpoint(url),
@@ -61,7 +61,7 @@ func standInConfig(ctx context.Context, url string, options ...func(*config.Load
 	}, options...)...)
 }
 
-// overAtMost bounds the connections.
+// overAtMost bounds the number of connections.
 func overAtMost(conns int) func(*config.LoadOptions) error {
 	return config.WithHTTPClient(awshttp.NewBuildableClient().WithTransportOptions(func(tr *http.Transport) {
 		tr.MaxConnsPerHost, tr.MaxIdleConnsPerHost, tr.MaxIdleConns = conns, conns, 0
@@ -86,8 +86,8 @@ func (c requestCounts) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// counts returns the requests so far, without the long polls that found no message and
-// the requests for the URL of a queue.
+// counts returns the numbers of requests so far. It omits long polls that received no message, and
+// requests for the URL of a queue.
 func (q *queues) counts() requestCounts {
 	c := requestCounts(q.Requests())
 	c["ReceiveMessage"] = q.FullReceives()
@@ -95,7 +95,7 @@ func (q *queues) counts() requestCounts {
 	return c
 }
 
-// consumeAll runs the consumers of the fan-out as a daemon on AWS does, until stop.
+// consumeAll runs the consumers of the fan-out, as a daemon on AWS does, until the caller calls stop.
 func consumeAll(ctx context.Context, shares *throttle.Shares, store table.Store, broker queue.Broker, observe func(int, time.Duration)) (stop func() error) {
 	working, cancel := context.WithCancel(ctx)
 	var running errgroup.Group

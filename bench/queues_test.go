@@ -62,9 +62,9 @@ func TestTheFakeSQSServesBothTransports(t *testing.T) {
 	}
 }
 
-// TestDeliveriesTakeFewQueueRequests counts T5 at the endpoint: the product's fan-out on its SQS transport and
-// its DynamoDB store, both on loopback. Long polls without a message do not count, because an idle worker
-// makes them, too.
+// TestDeliveriesTakeFewQueueRequests counts the requests of T5 at the endpoint. The product's fan-out
+// uses its SQS transport and its DynamoDB store, both on loopback. Long polls without a message do not
+// count, because an idle worker sends such polls, too.
 func TestDeliveriesTakeFewQueueRequests(t *testing.T) {
 	for _, followers := range []int{4_000, 5_000, 100_000} {
 		t.Run(fmt.Sprint(followers), func(t *testing.T) {
@@ -109,7 +109,7 @@ func TestLikesAreCountedByWindows(t *testing.T) {
 	assert.Equal(t, float64(run.likes)+float64(run.flushes), run.units.Write)
 }
 
-// TestAWorkerCollectsAsTheDaemonsDo reads the GOGC of this process, which Work sets.
+// TestAWorkerCollectsAsTheDaemonsDo reads the GOGC of this process, which Work has set.
 func TestAWorkerCollectsAsTheDaemonsDo(t *testing.T) {
 	const stock = 100
 	defer debug.SetGCPercent(debug.SetGCPercent(stock))
@@ -119,7 +119,7 @@ func TestAWorkerCollectsAsTheDaemonsDo(t *testing.T) {
 		want    int
 	}{
 		{[]string{"HOME=/"}, daemon.GCPercent},
-		{[]string{"GOGC=100"}, stock}, // the runtime has set it already
+		{[]string{"GOGC=100"}, stock}, // the runtime has already applied this value
 	} {
 		debug.SetGCPercent(stock)
 		ctx, cancel := context.WithCancel(t.Context())

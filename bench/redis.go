@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// redisServer is a Redis that this run started, nil if Redis is not installed.
+// redisServer is a Redis that this run started, or nil if Redis is not installed.
 type redisServer struct {
 	cmd       *exec.Cmd
 	output    bytes.Buffer
@@ -24,13 +24,13 @@ type redisServer struct {
 	followers int
 }
 
-// startRedis starts a Redis with an append-only file that is synced every second, on
-// a free port and in a directory of its own.
+// startRedis starts a Redis on a free port and in its own directory. Redis syncs its append-only file
+// every second.
 func (e *env) startRedis(ctx context.Context, dir string, followers int) (_ *redisServer, err error) {
 	path, absent := exec.LookPath("redis-server")
 	if absent != nil {
 		e.say("redis-server is not installed (Debian: apt-get install redis-server): not compared")
-		return nil, nil //nolint:nilerr // the report shows it
+		return nil, nil //nolint:nilerr // the report shows that Redis is absent
 	}
 	data := dir + "/redis"
 	if err := os.Mkdir(data, 0o700); err != nil {
@@ -49,7 +49,7 @@ func (e *env) startRedis(ctx context.Context, dir string, followers int) (_ *red
 		return nil, err
 	}
 	r := &redisServer{address: address, followers: followers}
-	// The owner of the process stops it, not a context.
+	// The owner of the process stops it, so no context kills it.
 	r.cmd = exec.Command(path, "--bind", "127.0.0.1", "--port", port, "--dir", data, //nolint:noctx // a fixed command
 		"--appendonly", "yes", "--appendfsync", "everysec", "--save", "", "--daemonize", "no")
 	r.cmd.Stdout, r.cmd.Stderr = &r.output, &r.output

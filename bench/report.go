@@ -21,8 +21,8 @@ func (r Report) WriteJSON(w io.Writer) error {
 	return enc.Encode(r)
 }
 
-// WriteTable prints the report for people: the machine, one table, then the cost and the
-// method of each number.
+// WriteTable prints the report for people: the machine, one table, and then the cost and the method of
+// each value.
 func (r Report) WriteTable(w io.Writer) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s\n\n", r.Machine)

@@ -18,7 +18,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// report has one value for each field.
+// report returns a report with a value in each field.
 func report() Report {
 	r := Result{
 		ID: "T1", Name: "fan-out", Value: 356_641.4, Unit: "deliveries/s", Note: "how",
@@ -55,7 +55,7 @@ func TestReportsAreWrittenAsPromised(t *testing.T) {
 	}
 }
 
-// Scripts read these keys. More keys may come.
+// Scripts read these keys. Later versions may add keys.
 func TestEachResultHasEveryKey(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, report().WriteJSON(&out))
@@ -121,7 +121,7 @@ func TestHistogramsKeepTheirTail(t *testing.T) {
 	for i := range 1000 {
 		record(h, time.Duration(i+1)*time.Millisecond)
 	}
-	record(h, time.Hour) // counts as a minute
+	record(h, time.Hour) // an hour counts as a minute
 	l := latencyOf(h)
 	if l.Count != 1001 || l.P50 < 495 || l.P50 > 505 || l.P99 < 980 || l.Max < 59_000 {
 		t.Errorf("latency = %+v", l)

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// restBetween is the time in which the server merges files after writes.
+// restBetween is the time that the server has after writes to merge its files.
 const restBetween = 10 * time.Second
 
-// homePages is T17: it reads homes as fast as the server answers, right after a load of
-// posts and again after a rest.
+// homePages is benchmark T17: it reads homes at the highest rate of the server, first right after a load of posts,
+// and again after a rest.
 func homePages(ctx context.Context, e *env) (results []Result, err error) {
 	const conns, writes = 32, 1000
 	err = e.seeded(ctx, ring(), func(dir string, s *server, tokens []string) error {
@@ -57,9 +57,9 @@ func homePages(ctx context.Context, e *env) (results []Result, err error) {
 	return results, err
 }
 
-// likesOverHTTP is T18: PUT /v1/posts/{id}/like until the counts are exact. In the first run
-// each like has a new user, without a former request. In the second run the users have former
-// requests.
+// likesOverHTTP is benchmark T18: it sends PUT /v1/posts/{id}/like, and waits until the counts are exact. In the
+// first run each like comes from a user without an earlier request. In the second run the users have sent
+// earlier requests.
 func likesOverHTTP(ctx context.Context, e *env) ([]Result, error) {
 	const conns, users, regulars, posts = 64, 200_000, 5000, 50
 	nobody := graph{users: users, name: user, follows: func(func(follow) bool) {}}
@@ -71,7 +71,7 @@ func likesOverHTTP(ctx context.Context, e *env) ([]Result, error) {
 			return err
 		}
 		regular := func(i int) string { return tokens[i%regulars] }
-		// This run is not recorded: it makes the regular users known.
+		// The report leaves out this run, which makes the server know the regular users.
 		if _, err := e.likes(ctx, s, conns, period, regulars, tokens[:1], regular); err != nil {
 			return err
 		}
@@ -94,8 +94,8 @@ func likesOverHTTP(ctx context.Context, e *env) ([]Result, error) {
 	return []Result{first, again}, nil
 }
 
-// likes sends likes of posts, for d or up to n times: n/len(authors) likes of each post. The i-th
-// like has token(i). Each of authors makes one of the posts.
+// likes sends likes of posts, for the time d or up to n likes: n/len(authors) likes of each post. The
+// token of like i is token(i). Each author makes one of the posts.
 func (e *env) likes(ctx context.Context, s *server, conns int, d time.Duration, n int, authors []string, token func(i int) string) (Result, error) {
 	ids := make([]string, len(authors))
 	for i, author := range authors {

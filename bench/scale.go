@@ -33,16 +33,15 @@ const scaleName = "scale"
 type WorkerConfig struct {
 	// Table and Queue are the URLs of the stand-ins.
 	Table, Queue string
-	// Chunks is the number of concurrent chunks, Writers the number of concurrent
-	// requests for each chunk.
+	// Chunks is the number of concurrent chunks, and Writers is the number of concurrent requests for
+	// each chunk.
 	Chunks, Writers int
-	// Environ is the environment. A GOGC in it overrides the daemons'.
+	// Environ is the environment. A GOGC in it replaces the default of the daemons.
 	Environ []string
 }
 
-// Work runs a worker process of the scaling benchmark until ctx ends: the fan-out worker
-// on the DynamoDB store and the SQS transport. It sets the process's GOGC, as a daemon
-// does.
+// Work runs a worker process of the scaling benchmark until ctx ends: the fan-out worker on the DynamoDB
+// store and the SQS transport. It sets the GOGC of the process as a daemon does.
 func Work(ctx context.Context, cfg WorkerConfig, ready func() error) (err error) {
 	daemon.CollectLater(cfg.Environ)
 	s, err := openScale(ctx, cfg.Table, cfg.Queue, scaleInFlight())
@@ -64,8 +63,8 @@ type scaleParts struct {
 	broker *sqs.Broker
 }
 
-// scaleInFlight is small, so that a process receives few messages in advance and leaves messages to other
-// processes.
+// scaleInFlight returns low limits, so that a process receives few messages in advance and leaves
+// messages to other processes.
 func scaleInFlight() map[string]int {
 	return map[string]int{queue.TopicChunks: 8, queue.TopicPosts: 2}
 }
@@ -87,9 +86,9 @@ func openScale(ctx context.Context, tableURL, queueURL string, inFlight map[stri
 	}, nil
 }
 
-// scaling is T13. More processes help against the latency of a network. So each process
-// may make only few concurrent requests: then the network is its limit, and not the
-// machine's two cores, which all processes share.
+// scaling is benchmark T13. More processes help against the latency of a network. So each process may make only few
+// concurrent requests. The network then limits a process, and not the two cores of the machine, which all
+// processes share.
 func scaling(ctx context.Context, e *env) ([]Result, error) {
 	const chunks, writers = 4, 2
 	followers := e.size(1_000_000, 200_000)
@@ -111,8 +110,8 @@ func scaling(ctx context.Context, e *env) ([]Result, error) {
 	return []Result{r.reach("≥ 3.2 × faster", *r.Ratio >= 3.2)}, nil
 }
 
-// fanoutBy delivers one post with n worker processes. Its time is from the publish until
-// the delivery is complete.
+// fanoutBy delivers one post with n worker processes. took is the time from the publish until the
+// delivery is complete.
 func (e *env) fanoutBy(ctx context.Context, n, followers, chunks, writers int) (took time.Duration, cost Cost, err error) {
 	e.say("%d worker processes", n)
 	tables, err := standin.Spawn(ctx, e.standIn(), standin.Options{Followers: followers, Latency: scaleLatency})

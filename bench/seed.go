@@ -13,7 +13,7 @@ import (
 	"fanfare/internal/table/embedded"
 )
 
-// follow is one edge of a graph to load.
+// follow is one edge of a graph.
 type follow struct{ follower, author string }
 
 // graph is the content of a new data directory: users and their follows.
@@ -23,9 +23,9 @@ type graph struct {
 	follows func(yield func(follow) bool)
 }
 
-// seed makes a data directory that holds g as the API would have stored it: profiles,
-// both edges of each follow, and the counts. It writes to the table itself, because a
-// million follows over HTTP take minutes.
+// seed makes a data directory that holds g as the API would have stored g: profiles, both edges of each
+// follow, and the counts. seed writes to the table directly, because a million follows over HTTP take
+// minutes.
 func seed(ctx context.Context, dir string, g graph) (err error) {
 	data, err := datadir.Open(dir)
 	if err != nil {
@@ -43,8 +43,8 @@ func seed(ctx context.Context, dir string, g graph) (err error) {
 func seedTable(ctx context.Context, store table.Store, g graph) error {
 	l := loader{ctx: ctx, store: store}
 	now := time.Now()
-	// All readers were here today. Otherwise each first home read would date the reader's edges, a cost that
-	// T15 measures.
+	// All readers have visited today. Otherwise the first home read of each reader would date the
+	// reader's edges, and T15 measures this cost.
 	until := schema.DayOf(now) + defaultActiveDays
 	for i := range g.users {
 		l.put(schema.Profile{User: g.name(i), Name: "User " + g.name(i), CreatedAt: now}.Item())
@@ -72,7 +72,8 @@ func seedTable(ctx context.Context, store table.Store, g graph) error {
 	return nil
 }
 
-// tempTable opens an embedded table for one step. The caller removes it.
+// tempTable opens an embedded table for one step. The caller calls the returned function to remove the
+// table.
 func (e *env) tempTable() (*embedded.Store, func() error, error) {
 	dir, remove, err := e.tempDir()
 	if err != nil {
@@ -85,8 +86,8 @@ func (e *env) tempTable() (*embedded.Store, func() error, error) {
 	return store, func() error { return errors.Join(store.Close(), remove()) }, nil
 }
 
-// seeded runs do beside a server whose data directory holds g, with the tokens of its users.
-// do may make other files in dir.
+// seeded starts a server whose data directory holds g, and calls do with the tokens of the users of g. do
+// may make other files in dir.
 func (e *env) seeded(ctx context.Context, g graph, do func(dir string, s *server, tokens []string) error) (err error) {
 	dir, remove, err := e.tempDir()
 	if err != nil {
@@ -109,7 +110,7 @@ func (e *env) seeded(ctx context.Context, g graph, do func(dir string, s *server
 	return do(dir, s, tokens)
 }
 
-// loader writes items in large batches. After an error it writes no more.
+// loader writes items in large batches. After an error it writes nothing.
 type loader struct {
 	ctx   context.Context //nolint:containedctx // a loader lives for one call
 	store table.Store
@@ -140,7 +141,7 @@ func (l *loader) flush() {
 	l.items = l.items[:0]
 }
 
-// star is a graph of one celebrity with followers.
+// star returns a graph of one celebrity with followers.
 func star(followers int) graph {
 	return graph{
 		users: followers + 1,

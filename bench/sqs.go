@@ -25,7 +25,7 @@ const connections = 32
 // publishers is the number of callers that publish one message at a time, as an API does.
 const publishers = 512
 
-// transport is one way to use SQS.
+// transport holds the functions of one way to use SQS.
 type transport struct {
 	publish   func(topic string, msgs ...*message.Message) error
 	subscribe func(ctx context.Context, topic string) (<-chan *message.Message, error)
@@ -34,7 +34,7 @@ type transport struct {
 	prefix string
 }
 
-// sqsTransport is T6.
+// sqsTransport is benchmark T6: it compares Fanfare's transport with the stock transport on SQS.
 func sqsTransport(ctx context.Context, e *env) ([]Result, error) {
 	var results []Result
 	for _, latency := range []time.Duration{5 * time.Millisecond, 0} {
@@ -65,7 +65,7 @@ func sqsTransport(ctx context.Context, e *env) ([]Result, error) {
 	return results, nil
 }
 
-// measureTransport publishes for a while, then consumes the messages.
+// measureTransport publishes messages for a while, and then consumes the messages.
 func (e *env) measureTransport(ctx context.Context, kind string, latency time.Duration) (published, consumed Cost, err error) {
 	e.say("%s transport at %s", kind, latency)
 	server := startQueues(latency)
@@ -96,7 +96,7 @@ func openTransport(ctx context.Context, kind string, server *queues, inFlight ma
 		b := sqs.New(client, sqs.Options{Prefix: "bench", Pollers: connections, Requests: connections, PollWait: time.Second, MaxInFlight: inFlight})
 		return transport{b.Publish, b.Subscribe, b.Close, "bench-"}, nil
 	}
-	// It resolves the URL of a queue once, as Fanfare's transport does.
+	// The resolver looks up the URL of a queue once, as Fanfare's transport does.
 	resolver := wsqs.NewGetQueueUrlByNameUrlResolver(wsqs.GetQueueUrlByNameUrlResolverConfig{})
 	publisher, err := wsqs.NewPublisher(wsqs.PublisherConfig{
 		AWSConfig: cfg, QueueUrlResolver: resolver, DoNotCreateQueueIfNotExists: true,
@@ -160,7 +160,7 @@ func sample(ctx context.Context, ids *id.Generator) (*message.Message, error) {
 	})
 }
 
-// consumeFor receives and acks up to n messages, for d at most.
+// consumeFor receives and acks up to n messages, for the time d at most.
 func consumeFor(ctx context.Context, t transport, n int64, d time.Duration) (Cost, error) {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()

@@ -15,20 +15,19 @@ import (
 
 const (
 	streamID = "stream"
-	// The load: each user has an open stream, and each post comes into eleven homes.
+	// These numbers define the load: each user has an open stream, and each post goes into eleven homes.
 	streamUsers     = 1000
 	streamFollowees = 10
 	streamPosts     = 100
-	// streamBreaks is the number of connections that are cut each second, in the second
-	// part.
+	// streamBreaks is the number of connections that the second part cuts each second.
 	streamBreaks = 20
-	// streamMemory is GOMEMLIMIT, in MiB. T2 reaches 231 without a stream, and with a limit of
-	// 218 streams waited for seconds.
+	// streamMemory is the GOMEMLIMIT of the server, in MiB. The server of T2 uses 231 MiB without a
+	// stream. With a limit of 218 MiB, streams waited for seconds.
 	streamMemory = 384
 )
 
-// liveHomes opens streams of many homes while posts are written, and checks that each stream
-// sends each post of its home once. In a second part it cuts connections.
+// liveHomes opens streams of many homes while users post. It checks that each stream sends each post of
+// its home once. In a second part it cuts connections.
 func liveHomes(ctx context.Context, e *env) (_ []Result, err error) {
 	dir, remove, err := e.tempDir()
 	if err != nil {
@@ -100,8 +99,8 @@ type liveResult struct {
 	events, gaps, repeats int
 	latency               *Latency
 	cost                  Cost
-	// memory is the most memory of the server without the pages of its binary, in MiB, and resident is the
-	// most memory with them.
+	// memory is the peak memory of the server without the pages of its binary, in MiB. resident is the
+	// peak memory with these pages.
 	memory, resident float64
 }
 
@@ -171,11 +170,11 @@ func (l *liveLoad) run(ctx context.Context, period time.Duration, breaks int) (r
 	if err != nil {
 		return res, errors.Join(err, context.Cause(reading))
 	}
-	// A post also comes into its author's home.
+	// A post also appears in its author's home.
 	want := len(l.posts) * (1 + streamFollowees)
 	settled, cancel := context.WithTimeout(reading, time.Minute)
 	defer cancel()
-	_ = until(settled, func() bool { // if the time ends first, the gaps are counted below
+	_ = until(settled, func() bool { // after a timeout, the missing posts are counted below
 		res.events = 0
 		for _, r := range readers {
 			res.events += r.count()
@@ -187,7 +186,7 @@ func (l *liveLoad) run(ctx context.Context, period time.Duration, breaks int) (r
 		return res, err
 	}
 	res.cost = after.since(before, int64(res.events))
-	if err := context.Cause(reading); err != nil { // a stream gave up, so its gaps would prove nothing
+	if err := context.Cause(reading); err != nil { // a reader gave up, so missing posts would prove nothing
 		return res, err
 	}
 	stop(nil)
@@ -196,7 +195,7 @@ func (l *liveLoad) run(ctx context.Context, period time.Duration, breaks int) (r
 	return res, nil
 }
 
-// cut closes random connections, breaks of them each second.
+// cut closes random connections, breaks connections each second.
 func (l *liveLoad) cut(ctx context.Context, breaks int) {
 	if breaks == 0 {
 		return
@@ -209,7 +208,7 @@ func (l *liveLoad) cut(ctx context.Context, breaks int) {
 			return
 		case <-tick.C:
 			l.mu.Lock()
-			_ = l.conns[rand.IntN(len(l.conns))].Close() // some are closed already
+			_ = l.conns[rand.IntN(len(l.conns))].Close() // the connection may be closed already
 			l.mu.Unlock()
 		}
 	}

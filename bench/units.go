@@ -33,11 +33,11 @@ import (
 // The counts in this file are exact: they do not depend on the machine. The tests of
 // fanout, likeagg and sim check the same limits.
 
-// timelineTTL is the product's default.
+// timelineTTL is the default of the product.
 const timelineTTL = 720 * time.Hour
 
-// deliveryUnits is T4: the write units of the API and of the fan-out for one post,
-// read from a server's metrics.
+// deliveryUnits is benchmark T4: the write units of the API and of the fan-out for one post. It reads the units
+// from the metrics of a server.
 func deliveryUnits(ctx context.Context, e *env) (_ []Result, err error) {
 	dir, remove, err := e.tempDir()
 	if err != nil {
@@ -101,8 +101,8 @@ func (e *env) unitsOfPost(ctx context.Context, dir string, followers int) (units
 	return units, nil
 }
 
-// queueRequests is T5: the requests that a fan-out sends to SQS, counted by the stand-in.
-// Receives without messages are left out, because an idle worker makes them, too.
+// queueRequests is benchmark T5: the requests that a fan-out sends to SQS, counted by the stand-in. Receives
+// without messages do not count, because an idle worker sends such requests, too.
 func queueRequests(ctx context.Context, e *env) (_ []Result, err error) {
 	const followers = 100_000
 	store, remove, err := e.tempTable()
@@ -143,8 +143,7 @@ func queueRequests(ctx context.Context, e *env) (_ []Result, err error) {
 	return []Result{r.reach("≤ 3", r.Value <= 3)}, nil
 }
 
-// workers are the fan-out of one process, set up as in a daemon on AWS, on any table and
-// queue.
+// workers is the fan-out of one process, configured as in a daemon on AWS, on any table and queue.
 type workers struct {
 	feed       *feed.Service
 	deliveries *delivery.Deliveries
@@ -165,7 +164,7 @@ func newWorkers(store table.Store, broker queue.Broker, posts, writers int, obse
 	}), broker, posts}
 }
 
-// run consumes until its result stop is called, which waits for the end.
+// run consumes until the caller calls stop, which waits for the end.
 func (w *workers) run(ctx context.Context, chunks int) (stop func() error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
@@ -187,7 +186,7 @@ func (w *workers) run(ctx context.Context, chunks int) (stop func() error) {
 	}
 }
 
-// until waits for a condition, at most two minutes.
+// until waits for a condition, for two minutes at most.
 func until(ctx context.Context, done func() bool) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, 2*time.Minute, errors.New("not done after two minutes"))
 	defer cancel()
@@ -203,15 +202,15 @@ func until(ctx context.Context, done func() bool) error {
 	return nil
 }
 
-// likeRun is the result of counting likes of one post.
+// likeRun is the result of a count of the likes of one post.
 type likeRun struct {
 	likes, windows, flushes int64
 	units                   table.Units
 	countWrites             int64
 }
 
-// countLikes puts n likes of one post by distinct users on an embedded queue and
-// lets an aggregator with windows of m messages count them.
+// countLikes puts n likes of one post, by distinct users, on an embedded queue. An aggregator with
+// windows of m messages counts the likes.
 func (e *env) countLikes(ctx context.Context, n, m int) (_ likeRun, err error) {
 	dir, remove, err := e.tempDir()
 	if err != nil {
@@ -225,7 +224,7 @@ func (e *env) countLikes(ctx context.Context, n, m int) (_ likeRun, err error) {
 	defer func() { err = errors.Join(err, h.close()) }()
 	stop := h.aggregate(ctx, likeagg.Config{Window: time.Minute, MaxMessages: 2 * m})
 	defer func() { err = errors.Join(err, stop()) }()
-	// Windows run one after another, so that each is full.
+	// Windows run one after another, so each window is full.
 	for at := 0; at < n; at += m {
 		if err := h.publishBatch(ctx, at, at+m); err != nil {
 			return likeRun{}, err
@@ -283,7 +282,7 @@ func (h *likes) close() error {
 	return errors.Join(err, h.store.Close())
 }
 
-// publish puts the likes of the users from..to-1 on the queue.
+// publish puts the likes of the users with the numbers from..to-1 on the queue.
 func (h *likes) publish(ctx context.Context, from, to int) error {
 	const batch = 1000
 	for at := from; at < to; at += batch {
@@ -306,7 +305,7 @@ func (h *likes) publishBatch(ctx context.Context, from, to int) error {
 	return h.broker.Publish(queue.TopicLikes, msgs...)
 }
 
-// message returns a like of user i.
+// message returns a like by user i.
 func (h *likes) message(ctx context.Context, i int) (*message.Message, error) {
 	version, err := h.ids.New()
 	if err != nil {
@@ -317,13 +316,13 @@ func (h *likes) message(ctx context.Context, i int) (*message.Message, error) {
 	}})
 }
 
-// aggregate counts until its result stop is called, which waits for the end.
+// aggregate counts likes until the caller calls stop, which waits for the end.
 func (h *likes) aggregate(ctx context.Context, cfg likeagg.Config) (stop func() error) {
 	cfg.Store = table.Measure(h.store, func(op table.Op, units table.Units, _ error) {
 		h.mu.Lock()
 		h.units = h.units.Plus(units)
 		h.mu.Unlock()
-		if op == table.OpUpdate { // a new like is a put; only the count is updated
+		if op == table.OpUpdate { // a new like is a put, so each update is an update of the count
 			h.countWrites.Add(1)
 		}
 	})
@@ -358,7 +357,7 @@ func (h *likes) count(ctx context.Context) (int64, error) {
 	return schema.ParseLikeCount(res.Item).Likes(), nil
 }
 
-// likeUnits is T7.
+// likeUnits is benchmark T7: the units of likes.
 func likeUnits(ctx context.Context, e *env) ([]Result, error) {
 	var results []Result
 	for _, m := range []int{10, 100, 1000} {
@@ -371,7 +370,7 @@ func likeUnits(ctx context.Context, e *env) ([]Result, error) {
 			ID: "T7", Name: fmt.Sprintf("write units a like, %d a window", m), Value: run.units.Write / float64(run.likes), Unit: "WCU",
 			Note: fmt.Sprintf("%d likes in %d windows; a put and an ADD for each like cost 2 WCU", run.likes, run.windows),
 		}
-		// A transaction holds 99 puts and one ADD, each at twice the price.
+		// A transaction holds 99 puts and one ADD, and each costs twice the units.
 		per := float64(min(m, 99))
 		r = r.below("transactions of the like puts and one ADD", 2+2/per)
 		results = append(results, r.reach(fmt.Sprintf("≤ %.3f", limit), r.Value <= limit))
@@ -379,7 +378,7 @@ func likeUnits(ctx context.Context, e *env) ([]Result, error) {
 	return results, nil
 }
 
-// countWrites is T8.
+// countWrites is benchmark T8: the writes of a count.
 func countWrites(ctx context.Context, e *env) ([]Result, error) {
 	const m = 1000
 	run, err := e.countLikes(ctx, 10*m, m)

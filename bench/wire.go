@@ -10,9 +10,8 @@ import (
 	"time"
 )
 
-// caller is one connection to an HTTP server, for one goroutine at a time. It writes its
-// own requests: load and server share the machine, so net/http's client would take CPU
-// time from the server.
+// caller is one connection to an HTTP server, for one goroutine at a time. It writes requests without
+// net/http: load and server share the machine, so net/http's client would take CPU time from the server.
 type caller struct {
 	host string
 	conn net.Conn
@@ -27,7 +26,7 @@ type caller struct {
 const callTimeout = 30 * time.Second
 
 func dial(host string) (*caller, error) {
-	conn, err := net.DialTimeout("tcp", host, 5*time.Second) //nolint:noctx // it has a timeout, and is loopback
+	conn, err := net.DialTimeout("tcp", host, 5*time.Second) //nolint:noctx // loopback, with a timeout
 	if err != nil {
 		return nil, err
 	}
@@ -71,8 +70,8 @@ func (c *caller) call(method, path, token string, body []byte) (status int, repl
 	return res.StatusCode, c.body, err
 }
 
-// want makes a request, returns an error unless the answer has the given status, and
-// decodes the answer into v unless v is nil.
+// want makes a request and returns an error unless the answer has the given status. It decodes the answer
+// into v unless v is nil.
 func (c *caller) want(status int, v any, method, path, token string, body []byte) error {
 	got, reply, err := c.call(method, path, token, body)
 	switch {

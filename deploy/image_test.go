@@ -1,4 +1,4 @@
-// Package deploy tests the container image and the module that it is built from.
+// Package deploy tests the container image, and the module from which the image is built.
 package deploy
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// dockerfile returns the instructions of the Dockerfile, each on one line, by stage.
+// dockerfile returns the instructions of the two stages of the Dockerfile, each instruction on one line.
 func dockerfile(t *testing.T) (build, image []string) {
 	t.Helper()
 	text, err := os.ReadFile("Dockerfile")
@@ -32,7 +32,7 @@ func dockerfile(t *testing.T) (build, image []string) {
 			stages[len(stages)-1] = append(stages[len(stages)-1], line)
 		}
 	}
-	stages = stages[1:] // the arguments before the first stage
+	stages = stages[1:] // drops the arguments before the first stage
 	require.Lenf(t, stages, 2, "the Dockerfile has %d stages", len(stages))
 	return stages[0], stages[1]
 }
@@ -50,8 +50,8 @@ func TestTheImageIsPinnedStaticAndNotRoot(t *testing.T) {
 	assert.NotContains(t, text, ":latest", "an image is not pinned")
 }
 
-// runBuild runs the Dockerfile's own build commands on this machine, with a directory of
-// the test in place of /out.
+// runBuild runs the build commands of the Dockerfile on this machine. It uses a directory of the test in
+// place of /out.
 func runBuild(t *testing.T, build []string) (out string) {
 	t.Helper()
 	out = t.TempDir()
@@ -72,7 +72,7 @@ func runBuild(t *testing.T, build []string) (out string) {
 	return out
 }
 
-// sizeOf returns the bytes of the files below a path. A link has none.
+// sizeOf returns the number of bytes in the files below a path. A link counts as 0 bytes.
 func sizeOf(t *testing.T, path string) (size int64) {
 	t.Helper()
 	err := filepath.WalkDir(path, func(_ string, d fs.DirEntry, err error) error {
@@ -104,7 +104,7 @@ func TestTheImageIsSmallAndRunsEachDaemonByItsName(t *testing.T) {
 		case fromBuild && strings.HasPrefix(source, "/out/"):
 			size += sizeOf(t, filepath.Join(out, strings.TrimPrefix(source, "/out/")))
 		case fromBuild && strings.HasSuffix(source, "/ca-certificates.crt"):
-			size += 256 << 10 // Debian's has about 220 kB, and this machine may have none
+			size += 256 << 10 // Debian's file has about 220 kB, and this machine may lack the file
 		case !fromBuild:
 			size += sizeOf(t, filepath.Join("..", source))
 		default:
@@ -128,7 +128,8 @@ func TestTheImageIsSmallAndRunsEachDaemonByItsName(t *testing.T) {
 	refusesToServeTheWorld(t, filepath.Join(out, "bin"), image)
 }
 
-// refusesToServeTheWorld runs the image's default command without any setting, and expects a refusal.
+// refusesToServeTheWorld runs the image's default command without any setting. The command has to refuse
+// to start.
 func refusesToServeTheWorld(t *testing.T, bin string, image []string) {
 	t.Helper()
 	text, isCommand := strings.CutPrefix(image[len(image)-1], "CMD ")

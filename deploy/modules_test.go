@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Users of client and messages resolve the product's module graph. Modules that only
-// end-to-end tests and benchmarks use are in the go.mod of e2e, bench and release.
+// A program that uses client or messages resolves the product's module graph. So modules that only
+// end-to-end tests and benchmarks use are in the go.mod files of e2e, bench and release.
 func TestTheProductNeedsNoModuleOfTheTests(t *testing.T) {
 	mod, err := os.ReadFile("../go.mod")
 	require.NoError(t, err)

@@ -20,7 +20,7 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// requirements are the lists of Python packages that tests and examples install.
+// requirements returns the lists of Python packages that tests and examples install.
 func requirements(t *testing.T) []string {
 	t.Helper()
 	lists, err := filepath.Glob("../scripts/*.txt")
@@ -29,7 +29,7 @@ func requirements(t *testing.T) []string {
 	return append(lists, "../examples/producer-python/requirements.txt")
 }
 
-// A registry that serves another file under a known version is refused.
+// An installation refuses a registry that serves another file under a known version.
 func TestEachPythonPackageHasItsHashes(t *testing.T) {
 	for _, list := range requirements(t) {
 		text := strings.ReplaceAll(read(t, list), "\\\n", " ")
@@ -88,7 +88,7 @@ func TestEachPackageOfNPMHasItsHash(t *testing.T) {
 	}
 }
 
-// A tag may name another image tomorrow, so a deployed image is built from a digest.
+// A tag may later name another image, so an image for a deployment is built from a digest.
 func TestAnImageIsBuiltFromADigest(t *testing.T) {
 	digest := "sha256:" + strings.Repeat("0a", 32)
 	for _, wrong := range []string{"", "sha256:0a", "latest", digest + "0", "x" + digest} {

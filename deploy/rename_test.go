@@ -27,14 +27,14 @@ func command(t *testing.T, dir string, env []string, name string, args ...string
 	return string(out)
 }
 
-// copyTree copies the files that git tracks, or would add, to a repository of the test.
+// copyTree copies the files that git tracks or would add to a repository of the test.
 func copyTree(t *testing.T) (dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "copy")
 	for file := range strings.SplitSeq(command(t, "..", nil, "git", "ls-files", "-coz", "--exclude-standard"), "\x00") {
 		info, err := os.Stat(filepath.Join("..", file))
 		if file == "" || os.IsNotExist(err) {
-			continue // deleted, but not committed
+			continue // the file is deleted, but the deletion is not committed
 		}
 		text, readErr := os.ReadFile(filepath.Join("..", file))
 		require.NoError(t, err)
@@ -67,15 +67,16 @@ func TestTheModuleTakesAnotherName(t *testing.T) {
 	}
 	assertImportsFound(t, dir)
 	env := cached("-trimpath")
-	command(t, dir, env, "go", "list", "-export", "./...") // compiles, and links nothing
-	// Without -planted this only looks for the code that the bugs replace.
+	command(t, dir, env, "go", "list", "-export", "./...") // compiles all packages, and links nothing
+	// Without -planted the test only checks that the code that the bugs replace exists.
 	command(t, dir, env, "go", "test", "-vet=off", "-ldflags=-w", "./internal/sim", "-run", "^TestEveryPlantedBugIsFound$")
 	useFromAnotherModule(t, dir)
 }
 
-// assertImportsFound reads every Go file of every module, whatever its build tags, and expects each import of
-// the tree's own packages to name a folder with Go files. It runs no go command, which would need the modules
-// of bench, e2e and the examples, and an empty machine has not downloaded these modules.
+// assertImportsFound reads every Go file of every module, whatever the build tags of the file are. Each
+// import of a package of the tree has to name a folder with Go files. The test runs no go command,
+// because a go command would need the modules of bench, e2e and the examples, and a new machine has not
+// downloaded these modules.
 func assertImportsFound(t *testing.T, dir string) {
 	t.Helper()
 	files := strings.Split(strings.TrimRight(command(t, dir, nil, "git", "ls-files", "-oz", "--exclude-standard", "*.go"), "\x00"), "\x00")
@@ -101,15 +102,14 @@ func assertImportsFound(t *testing.T, dir string) {
 	assert.Greater(t, own, 100, "imports of the tree's own packages")
 }
 
-// cached is an environment for Go commands in which the next copy of this tree reuses compiled packages: with
-// -trimpath the packages do not depend on the folder of the copy, and without cgo they equal the packages of
-// the image and the release.
+// cached returns an environment for Go commands in which the next copy of this tree reuses compiled
+// packages. With -trimpath the packages do not depend on the folder of the copy. Without cgo the packages
+// equal the packages of the image and the release.
 func cached(flags string) []string {
 	return []string{"GOWORK=off", "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false " + flags}
 }
 
-// useFromAnotherModule builds and runs a program that uses client and messages, as in the
-// README.
+// useFromAnotherModule builds and runs a program that uses client and messages, as the README shows.
 func useFromAnotherModule(t *testing.T, dir string) {
 	t.Helper()
 	other := t.TempDir()

@@ -16,7 +16,7 @@ import (
 	"fanfare/internal/queue"
 )
 
-// metricsOf returns the metrics of a situation.
+// metricsOf returns the metrics of a situation, from its recording.
 func metricsOf(t *testing.T, c situation, recordings map[string]series) series {
 	t.Helper()
 	name := c.name
@@ -39,7 +39,7 @@ func metricsOf(t *testing.T, c situation, recordings map[string]series) series {
 	return s
 }
 
-// alarmsOfECS are all alarms of a deployment on ECS.
+// alarmsOfECS returns all alarms of a deployment on ECS.
 func alarmsOfECS(t *testing.T) map[string]alarm {
 	t.Helper()
 	all := alarms(t, map[string]string{
@@ -50,8 +50,8 @@ func alarmsOfECS(t *testing.T) map[string]alarm {
 	return all
 }
 
-// Sound situations raise no alarm, and each fault raises exactly its alarms, even if the metrics are up to two
-// minutes late. When the fault has ended, the alarms end.
+// Situations without a fault raise no alarm. Each fault raises exactly its alarms, even if the metrics
+// are up to two minutes late. When the fault has ended, the alarms end.
 func TestTheAlarmsOfTheStackFireWhenAndOnlyWhenSomethingIsWrong(t *testing.T) {
 	all := alarmsOfECS(t)
 	raised := map[string]bool{}
@@ -95,7 +95,8 @@ func kindOf(name string) string {
 	return regexp.MustCompile(`^(Posts|Backfills|Chunks|Likes|Notices|Reads|Writes)|(Api|Fanout|Likeagg)$`).ReplaceAllString(name, "")
 }
 
-// row is the row of a situation in docs/DEPLOY.md: its alarms, with the minutes that each takes.
+// row returns the row of a situation in docs/DEPLOY.md: the alarms, with the minutes until each alarm
+// fires.
 func row(name string, first map[string][]int) string {
 	var cells []string
 	for _, alarm := range slices.Sorted(maps.Keys(first)) {
@@ -120,8 +121,8 @@ func TestTheAlarmsOfAllQueuesAreAlike(t *testing.T) {
 	}
 }
 
-// FILL has inserted its value where a metric is late. An alarm that needs all of its minutes would then never
-// fire, or always.
+// FILL inserts a value for a minute whose metric is late. An alarm with FILL that needs all of its
+// minutes would never fire, or always.
 func TestNoAlarmWithFillWantsAllOfItsMinutes(t *testing.T) {
 	t.Parallel()
 	for name, a := range alarmsOfECS(t) {
@@ -132,7 +133,8 @@ func TestNoAlarmWithFillWantsAllOfItsMinutes(t *testing.T) {
 	}
 }
 
-// On Kubernetes the table and the queues have their alarms, without any export of another stack.
+// On Kubernetes the table and the queues have their alarms, although no stack of daemons exports its
+// resources.
 func TestTheAlarmsDoWithoutTheStackOfTheDaemons(t *testing.T) {
 	t.Parallel()
 	all := alarms(t, map[string]string{"TableName": "feeds"})
@@ -147,7 +149,7 @@ func TestTheAlarmsDoWithoutTheStackOfTheDaemons(t *testing.T) {
 	assert.ErrorContains(t, template.refusal(), "BalancerHasTargets")
 }
 
-// Each alarm names a section with its remedy.
+// Each alarm names the section of a page that has the remedy.
 func TestEachAlarmNamesItsRunbook(t *testing.T) {
 	t.Parallel()
 	for name, a := range alarmsOfECS(t) {
@@ -159,14 +161,14 @@ func TestEachAlarmNamesItsRunbook(t *testing.T) {
 	}
 }
 
-// Each metric of the dashboard belongs to an alarm, or is the used capacity.
+// Each metric of the dashboard is a metric of an alarm, or the used capacity.
 func TestTheDashboardShowsTheMetricsOfTheAlarms(t *testing.T) {
 	t.Parallel()
 	resources := stack(t, "alarms.yaml", map[string]string{"TableName": "feeds", "QueuePrefix": "q"})
 	var body struct {
 		Widgets []struct {
 			Properties struct {
-				Stat    string // of each metric without one of its own
+				Stat    string // of each metric without its own Stat
 				Metrics [][]any
 			}
 		}
@@ -181,7 +183,7 @@ func TestTheDashboardShowsTheMetricsOfTheAlarms(t *testing.T) {
 	shown := 0
 	for _, widget := range body.Widgets {
 		for i, m := range widget.Properties.Metrics {
-			for k, part := range m[:min(i*len(m), 3)] { // a dot is the part of the metric above
+			for k, part := range m[:min(i*len(m), 3)] { // a dot repeats the part of the metric above
 				if part == "." {
 					m[k] = widget.Properties.Metrics[i-1][k]
 				}

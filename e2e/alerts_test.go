@@ -11,7 +11,7 @@ import (
 )
 
 // TestEachAlertFiresAndASoundDeploymentIsSilent runs the unit tests of the rules by Prometheus's own
-// tool, which make test installs. make test-platform runs the rules on real processes.
+// tool, which make test installs. make test-platform tests the rules on real processes.
 func TestEachAlertFiresAndASoundDeploymentIsSilent(t *testing.T) {
 	t.Parallel()
 	tool, err := exec.LookPath("promtool")

@@ -27,7 +27,7 @@ type object = map[string]any
 // asyncChannel is a channel of the AsyncAPI document.
 type asyncChannel struct {
 	about string
-	// ours means that Fanfare receives the messages. Otherwise other programs receive them.
+	// ours is true if Fanfare receives the messages, and false if other programs receive them.
 	ours  bool
 	kinds []messages.Kind
 }
@@ -119,14 +119,15 @@ func asyncAPI(t *testing.T) object {
 	}
 }
 
-// asyncMessage has the payload of the message's JSON Schema, and the attributes that come with it.
+// asyncMessage returns the message of a kind, with the payload of its JSON Schema and with its
+// attributes.
 func asyncMessage(t *testing.T, kind, about string) object {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "messages", "schema", kind+".json"))
 	require.NoError(t, err)
 	var payload object
 	require.NoError(t, json.Unmarshal(text, &payload))
-	delete(payload, "$schema") // the document's own dialect covers the keywords in use
+	delete(payload, "$schema") // the keywords of the payload exist in the dialect of the document, too
 	example, err := os.ReadFile(filepath.Join("..", "messages", "testdata", snake(kind)+".json"))
 	require.NoError(t, err)
 	var sample any
@@ -141,7 +142,7 @@ func asyncMessage(t *testing.T, kind, about string) object {
 	}
 }
 
-// snake is the name of a message's golden file.
+// snake returns the name of a message's golden file.
 func snake(kind string) string {
 	var out strings.Builder
 	for i, r := range kind {
@@ -153,7 +154,7 @@ func snake(kind string) string {
 	return strings.ToLower(out.String())
 }
 
-// typeComments returns the comments of a package's types as one line each.
+// typeComments returns the comments of a package's types, each as one line.
 func typeComments(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "*.go"))

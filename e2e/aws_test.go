@@ -20,23 +20,23 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// cluster is Fanfare in production shape: one api, three competing fanout processes and two competing likeagg
-// processes, on a table and queues of its own.
+// cluster is a deployment of Fanfare as in production: one api, three competing fanout processes and two
+// competing likeagg processes, on a table and queues of its own.
 type cluster struct {
 	env     []string
 	http    string
-	name    string // the table and the start of the queues' names
+	name    string // the name of the table, and the prefix of the queues' names
 	members []*member
 }
 
-// member is one process of a cluster, which may be killed and started again.
+// member is one process of a cluster. A test may kill the process and start it again.
 type member struct {
 	*process
 	kind, admin string
 	env         []string
 }
 
-// newCluster starts a cluster; env is for its daemons only.
+// newCluster starts a cluster. Only the daemons get env.
 func newCluster(t *testing.T, env ...string) *cluster {
 	t.Helper()
 	return newClusterOf(t, productionShape(), env...)
@@ -47,7 +47,7 @@ func productionShape() []string {
 	return []string{"api", "fanout", "fanout", "fanout", "likeagg", "likeagg"}
 }
 
-// newClusterOf is newCluster with these daemons.
+// newClusterOf starts a cluster with these daemons.
 func newClusterOf(t *testing.T, kinds []string, env ...string) *cluster {
 	t.Helper()
 	c := emptyCluster(t)
@@ -55,14 +55,14 @@ func newClusterOf(t *testing.T, kinds []string, env ...string) *cluster {
 	return c
 }
 
-// tableURL returns the address of the engine for the tables of most clusters. The engine keeps the same
-// contract as LocalStack's table, in a small part of the processor time.
+// tableURL returns the address of the engine that has the tables of most clusters. The engine keeps the
+// same contract as LocalStack's table, and uses less CPU time.
 func tableURL() string { return cmp.Or(os.Getenv("E2E_DYNOXIDE_URL"), os.Getenv("AWS_ENDPOINT_URL")) }
 
-// besideTheQueues keeps the table of a cluster on the engine of its queues.
+// besideTheQueues puts the table of a cluster on the engine of its queues.
 const besideTheQueues = "AWS_ENDPOINT_URL_DYNAMODB="
 
-// emptyCluster makes the table and the queues of a cluster; env is for all of its processes.
+// emptyCluster makes the table and the queues of a cluster. All processes of the cluster get env.
 func emptyCluster(t *testing.T, env ...string) *cluster {
 	t.Helper()
 	require.NotEmpty(t, os.Getenv("AWS_ENDPOINT_URL"),
@@ -73,7 +73,7 @@ func emptyCluster(t *testing.T, env ...string) *cluster {
 		"FANFARE_AUTH=dev", "FANFARE_DEV_AUTH_ON_AWS=allow", "FANFARE_DEV_SECRET="+rand.Text()+rand.Text())
 	c.env = append(c.env, env...)
 	for _, what := range []string{"table", "queues"} {
-		for range 2 { // the second time it exists already
+		for range 2 { // the second time, the table exists already
 			stdout, stderr, err := fanfare(t, c.env, what, "create")
 			require.NoErrorf(t, err, "%s create:\n%s%s", what, stdout, stderr)
 		}
@@ -96,8 +96,8 @@ func (c *cluster) add(t *testing.T, env []string, kinds ...string) {
 	}
 }
 
-// askDoctor runs fanfare doctor. A busy emulator may answer later than the doctor waits: then the
-// doctor is asked again.
+// askDoctor runs fanfare doctor. A busy emulator may answer after the timeout of the doctor, so askDoctor
+// then repeats the run.
 func askDoctor(t *testing.T, env []string, flags ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	for deadline := time.Now().Add(3 * time.Minute); ; {
@@ -119,13 +119,13 @@ func (c *cluster) isSound(t *testing.T) {
 	}
 }
 
-// start starts the member. No balancer is in front of the member, so it needs no drain, which the former
-// release does not know.
+// start starts the member. FANFARE_DRAIN=0s turns the drain off, because no balancer is in front of the
+// member. The former release does not know this setting.
 func (m *member) start(t *testing.T) {
 	t.Helper()
 	env := m.env
 	if !filepath.IsAbs(m.kind) {
-		env = append([]string{"FANFARE_DRAIN=0s"}, env...) // env may set another one
+		env = append([]string{"FANFARE_DRAIN=0s"}, env...) // env may set another drain
 	}
 	m.process = start(t, env, m.kind)
 }
@@ -159,8 +159,8 @@ func (c *cluster) deadLetters(t *testing.T) int {
 
 func TestSeparateBinariesDeliverARealGraphExactly(t *testing.T) {
 	t.Parallel()
-	// LocalStack does 100 to 250 single operations a second, and the follows use up this rate. So only a few
-	// readers are away: each page of a returning reader reads some hundred lists.
+	// LocalStack does 100 to 250 single operations a second, and the follows use up this rate. Each page
+	// of a returning reader reads some hundred lists, so only a few readers are away.
 	users, posts, likes := 150, 300, 1500
 	if testing.Short() {
 		users, posts, likes = 50, 150, 750
@@ -179,10 +179,11 @@ func TestSeparateBinariesDeliverARealGraphExactly(t *testing.T) {
 	c.stop(t)
 }
 
-// TestCrashOfADaemonLosesNothing kills one process a round in the middle of a replay, each kind in turn, and
-// all six at once in every third round, and starts them again. The messages of the killed processes are
-// redelivered after the visibility timeout, a minute. So that rounds share this wait, each round has a cluster
-// of its own.
+// TestCrashOfADaemonLosesNothing kills one process a round in the middle of a replay, and all six
+// processes at once in every third round. It takes the kinds of processes in turn, and starts killed
+// processes again. The messages of a killed process are redelivered after the visibility timeout of a
+// minute. The rounds have separate clusters and run in parallel, so they wait for this minute at the same
+// time.
 func TestCrashOfADaemonLosesNothing(t *testing.T) {
 	t.Parallel()
 	for round := range *crashRounds {
@@ -200,9 +201,9 @@ func TestCrashOfADaemonLosesNothing(t *testing.T) {
 			journal := filepath.Join(t.TempDir(), "journal")
 			player := start(t, c.env, "fanfare", c.replay("--graph", graph, "--max-users", "20", "--posts", "40", "--likes", "200",
 				"--journal", journal, "--seed", fmt.Sprint(round))...)
-			// Two lines a call; 20 profiles and 230 follows come before the posts.
+			// A call has two lines. 20 profiles and 230 follows precede the posts.
 			player.plays(t, journal, 300+random.IntN(650))
-			for _, m := range victims { // before any has ended
+			for _, m := range victims { // kill all of them at once
 				m.signal(t, syscall.SIGKILL)
 			}
 			for _, m := range victims {
@@ -220,8 +221,8 @@ func TestCrashOfADaemonLosesNothing(t *testing.T) {
 	}
 }
 
-// TestFollowsAreLinearizableOnAWS plays follows on the transactions of DynamoDB Local. Some of
-// these conflict and are repeated.
+// TestFollowsAreLinearizableOnAWS plays follows on the transactions of DynamoDB Local. Some transactions
+// conflict, and Fanfare repeats them.
 func TestFollowsAreLinearizableOnAWS(t *testing.T) {
 	t.Parallel()
 	c := emptyCluster(t, besideTheQueues)

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// startAWSProxy starts a proxy before SQS and the table, and returns its URL. answered may answer a request in
-// place of AWS, and reports whether it did; seen gets the answers of AWS, if seen is not nil.
+// startAWSProxy starts a proxy in front of SQS and the table, and returns the URL of the proxy. answered
+// may answer a request instead of AWS, and then returns true. seen, if not nil, gets the answers of AWS.
 func startAWSProxy(t *testing.T, answered func(http.ResponseWriter, *http.Request) bool, seen func(*http.Response) error) string {
 	t.Helper()
 	queues, err := url.Parse(os.Getenv("AWS_ENDPOINT_URL"))
@@ -31,7 +31,7 @@ func startAWSProxy(t *testing.T, answered func(http.ResponseWriter, *http.Reques
 				p.SetURL(table)
 			}
 		},
-		// A killed process closes its connections.
+		// A killed process closes its connections, and its requests fail without a line in the log.
 		ErrorHandler:   func(rw http.ResponseWriter, _ *http.Request, _ error) { rw.WriteHeader(http.StatusBadGateway) },
 		ModifyResponse: seen,
 	}
@@ -44,7 +44,7 @@ func startAWSProxy(t *testing.T, answered func(http.ResponseWriter, *http.Reques
 	return server.URL
 }
 
-// throughProxy returns the environment that leads a process through a proxy.
+// throughProxy returns the environment in which a process calls AWS through a proxy.
 func throughProxy(url string) []string {
 	return []string{"AWS_ENDPOINT_URL=" + url, "AWS_ENDPOINT_URL_DYNAMODB=" + url}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestABackupWithoutRoomHarmsNothing takes away the room of the backup, and in another turn the room of the
-// process. A backup fails, or waits for room together with the process, which then continues.
+// TestABackupWithoutRoomHarmsNothing fills the disk of the backup, and in another run the disk of the
+// process. The backup fails, or the backup and the process wait for room. Then the process continues.
 func TestABackupWithoutRoomHarmsNothing(t *testing.T) {
 	t.Parallel()
 	for name, room := range rooms(t) {
@@ -23,7 +23,7 @@ func TestABackupWithoutRoomHarmsNothing(t *testing.T) {
 			room.take(t, p)
 			dir := filepath.Join(room.dir, "backup")
 			c := start(t, u.env, "fanfare", "backup", dir, "--admin", u.admin)
-			if room.lasts { // the other disk is full, not the disk of the data
+			if room.lasts { // the disk of the backup is full, not the disk of the data
 				<-c.exited
 				require.Equal(t, 1, code(c.err))
 				assert.Contains(t, tail(c.log), "no space left")

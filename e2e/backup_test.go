@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestABackupUnderLoadIsRestoredExactly backs `fanfare up` up in the middle of a replay, deletes the data
-// directory and restores it. Every call that was answered before the backup began has had its effect, and
-// deliveries and counts become exact. The same holds for a backup of the stopped process.
+// TestABackupUnderLoadIsRestoredExactly makes a backup of `fanfare up` in the middle of a replay, deletes
+// the data directory and restores it. Every call that was answered before the backup began has had its
+// effect, and deliveries and counts become exact. The same holds for a backup of the stopped process.
 func TestABackupUnderLoadIsRestoredExactly(t *testing.T) {
 	t.Parallel()
 	u := newUp(t)
@@ -22,7 +22,7 @@ func TestABackupUnderLoadIsRestoredExactly(t *testing.T) {
 	journal := filepath.Join(dir, "journal")
 	player := start(t, u.env, "fanfare", u.replay("--graph", graph, "--max-users", "40", "--posts", "300", "--likes", "2000",
 		"--rate", "600", "--journal", journal)...)
-	player.plays(t, journal, 2500) // among posts and likes
+	player.plays(t, journal, 2500) // the replay has reached posts and likes
 	before := wholeLines(t, journal)
 	u.fanfare(t, "backup", filepath.Join(dir, "running"), "--admin", u.admin)
 	during := wholeLines(t, journal)[len(before):]
@@ -49,8 +49,9 @@ func TestABackupUnderLoadIsRestoredExactly(t *testing.T) {
 	}
 }
 
-// TestAProcessThatDiesInABackupLeavesNoHalfOne kills `fanfare up` while it copies. A restore refuses a
-// directory without the list of its files, and the next start removes the checkpoint.
+// TestAProcessThatDiesInABackupLeavesNoHalfOne kills `fanfare up` while it copies files. A restore
+// refuses a directory without the list of its files, and the next start of the process removes the
+// checkpoint.
 func TestAProcessThatDiesInABackupLeavesNoHalfOne(t *testing.T) {
 	t.Parallel()
 	u := newUp(t)
@@ -69,7 +70,7 @@ func TestAProcessThatDiesInABackupLeavesNoHalfOne(t *testing.T) {
 	p.stop(t)
 }
 
-// fanfare runs a command, which has to succeed.
+// fanfare runs a command on the data directory. The command has to succeed.
 func (u *upright) fanfare(t *testing.T, args ...string) {
 	t.Helper()
 	stdout, stderr, err := fanfare(t, u.env, args...)
@@ -77,7 +78,7 @@ func (u *upright) fanfare(t *testing.T, args ...string) {
 	t.Logf("%s", stdout)
 }
 
-// wholeLines returns a file up to its last whole line.
+// wholeLines returns a file without an incomplete last line.
 func wholeLines(t *testing.T, file string) []byte {
 	t.Helper()
 	raw, err := os.ReadFile(file)
@@ -85,7 +86,7 @@ func wholeLines(t *testing.T, file string) []byte {
 	return raw[:bytes.LastIndexByte(raw, '\n')+1]
 }
 
-// unanswered returns the calls of a journal without their answers: the calls may have had their effect.
+// unanswered returns the calls of a journal that have no answer. Such a call may have had its effect.
 func unanswered(journal []byte) (calls []byte) {
 	for line := range bytes.Lines(journal) {
 		if bytes.Contains(line, []byte(`"call":`)) {

@@ -24,22 +24,22 @@ import (
 // (T23).
 const tolerance = 0.05
 
-// readWrite are units of reads and of writes.
+// readWrite holds numbers of read units and write units.
 type readWrite struct{ read, write float64 }
 
-// meter is a reading of all processes of a cluster: the units of each flow, the flushes of like
-// counts, and the messages that wait or are handled.
+// meter has the sums over all processes of a cluster: the units of each flow, the flushes of like counts,
+// and the messages that wait or are in progress.
 type meter struct {
 	flows map[string]readWrite
-	// gets are the read units of single items by the fan-out.
+	// gets is the number of read units of single items in the fan-out.
 	gets    float64
 	flushes float64
 	waiting int
 	known   bool
 }
 
-// read reads the metrics of all processes. The processes count the units from the answers of the
-// table.
+// read reads the metrics of all processes. The processes count the units that the table returns in its
+// answers.
 func (c *cluster) read(t *testing.T) meter {
 	t.Helper()
 	m := meter{flows: map[string]readWrite{}, known: true}
@@ -88,7 +88,7 @@ func (c *cluster) read(t *testing.T) meter {
 	return m
 }
 
-// quiet reads the cluster once three consecutive reads have found no message.
+// quiet returns the meter of the cluster after three consecutive reads without a message.
 func (c *cluster) quiet(t *testing.T) (m meter) {
 	t.Helper()
 	empty := 0
@@ -103,7 +103,8 @@ func (c *cluster) quiet(t *testing.T) (m meter) {
 	return m
 }
 
-// cost returns the units of each flow that act causes, and the units of the single items that the fan-out read.
+// cost returns the units of each flow that act causes, and the units of the single items that the fan-out
+// reads.
 func (c *cluster) cost(t *testing.T, act func()) (flows map[string]readWrite, gets float64) {
 	t.Helper()
 	before := c.quiet(t)
@@ -115,7 +116,8 @@ func (c *cluster) cost(t *testing.T, act func()) (flows map[string]readWrite, ge
 	return after.flows, after.gets - before.gets
 }
 
-// predicted returns a row of the calculator for a number of operations, by authors with a number of followers.
+// predicted returns a row of the calculator for a load whose authors have a number of followers. change
+// sets the operations of the load.
 func predicted(t *testing.T, name string, followers int, change func(*capacity.Load)) capacity.Row {
 	t.Helper()
 	l := capacity.DefaultLoad()
@@ -132,7 +134,7 @@ func predicted(t *testing.T, name string, followers int, change func(*capacity.L
 	return capacity.Row{}
 }
 
-// holds compares units with rows of the calculator.
+// holds fails the test unless the units match the sum of the rows within tolerance.
 func holds(t *testing.T, what string, got readWrite, rows ...capacity.Row) {
 	t.Helper()
 	var want readWrite
@@ -149,10 +151,11 @@ func both(flows map[string]readWrite, a, b string) readWrite {
 	return readWrite{flows[a].read + flows[b].read, flows[a].write + flows[b].write}
 }
 
-// TestARunCostsWhatTheCalculatorPredicts plays each row of the calculator alone, on LocalStack's queues and on
-// a table whose engine bills as DynamoDB does. LocalStack's own table bills no unit for a read that finds no
-// item, and two units for any transaction (docs/ACCESS_PATTERNS.md). So
-// TestAReplayCostsWhatTheCalculatorPredicts uses that table only where neither occurs.
+// TestARunCostsWhatTheCalculatorPredicts plays each row of the calculator alone, on LocalStack's queues
+// and on a table whose engine bills as DynamoDB does. LocalStack's own table bills no unit for a read
+// that finds no item, and two units for any transaction (docs/ACCESS_PATTERNS.md). So
+// TestAReplayCostsWhatTheCalculatorPredicts uses LocalStack's table only for work without such reads and
+// transactions.
 func TestARunCostsWhatTheCalculatorPredicts(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("E2E_DYNOXIDE_URL") == "" {
@@ -160,7 +163,8 @@ func TestARunCostsWhatTheCalculatorPredicts(t *testing.T) {
 	}
 	const users, followees, homes = 26, 22, 8
 	c := emptyCluster(t)
-	// The setting keeps a count for half a window, so that each page reads the counts as an idle process does.
+	// A process keeps a count for half a window. With this short window each page reads the counts again,
+	// as in an idle process.
 	c.add(t, []string{"FANFARE_LIKE_WINDOW=10ms", "FANFARE_RATE_LIMIT=0"}, "api", "fanout", "likeagg")
 	anyone := connect(t, c.http)
 	name := func(i int) string { return fmt.Sprintf("%036d", i%users) }
@@ -175,7 +179,7 @@ func TestARunCostsWhatTheCalculatorPredicts(t *testing.T) {
 			}
 		}
 	}
-	each(func(i int) error { return as[i].Follow(t.Context(), name(i+1)) })() // a first follow costs two more
+	each(func(i int) error { return as[i].Follow(t.Context(), name(i+1)) })() // a first follow costs two more units
 
 	got, _ := c.cost(t, each(func(i int) error {
 		for k := 2; k <= followees; k++ {
@@ -196,8 +200,8 @@ func TestARunCostsWhatTheCalculatorPredicts(t *testing.T) {
 	}))
 	perDay := func(l *capacity.Load) { l.PostsPerDay = users }
 	holds(t, "posts", got["api"], predicted(t, capacity.RowPosts, followees, perDay))
-	// A message may arrive before its post, and the worker then looks again. The number of these looks depends
-	// on the duration of a transaction, so the calculator leaves them out.
+	// A message may arrive before its post, and the worker then reads again. The number of these reads
+	// depends on the duration of a transaction, so the calculator leaves them out.
 	delivered, early := got["fanout"], gets-users
 	t.Logf("%.0f RCU of looks before the post was stored", early)
 	delivered.read -= early
@@ -213,12 +217,12 @@ func TestARunCostsWhatTheCalculatorPredicts(t *testing.T) {
 	holds(t, "comments", got["api"], predicted(t, capacity.RowComments, followees, func(l *capacity.Load) { l.CommentsPerDay = users }))
 
 	home := func(i int) error { _, err := as[i].Home(client.Push).Page(t.Context(), "", 0); return err }
-	// Homes merge the lists of new followees for a minute.
+	// For a minute after a follow, a home also merges the lists of the new followees.
 	await(t, "homes are past the minute after a follow", 2*time.Minute, func() bool {
 		one, _ := c.cost(t, func() { require.NoError(t, home(users-1)) })
 		return one["api"].read < 1.5*predicted(t, capacity.RowHomes, followees, func(l *capacity.Load) { l.ReadsPerDay = 1 }).Reads
 	})
-	// Between two pages the cluster is read, which takes longer than a count is kept.
+	// The test reads the meter between two pages. This takes longer than a process keeps a count.
 	var pages readWrite
 	for i := range homes {
 		got, _ = c.cost(t, func() { require.NoError(t, home(i)) })
@@ -232,7 +236,7 @@ func TestARunCostsWhatTheCalculatorPredicts(t *testing.T) {
 	got, _ = c.cost(t, each(func(i int) error { return as[i].Unfollow(t.Context(), name(i+2)) }))
 	holds(t, "unfollows", got["api"], predicted(t, capacity.RowUnfollows, followees, func(l *capacity.Load) { l.UnfollowsPerDay = users }))
 
-	before := c.quiet(t).flows["api"] // the messages of deletions wait for minutes
+	before := c.quiet(t).flows["api"] // the messages of deletions wait for six minutes
 	each(func(i int) error { return as[i].DeletePost(t.Context(), posts[i]) })()
 	after := c.read(t).flows["api"]
 	holds(t, "deletes", readWrite{after.read - before.read, after.write - before.write}, predicted(t, capacity.RowDeletes, followees, func(l *capacity.Load) {
@@ -241,9 +245,9 @@ func TestARunCostsWhatTheCalculatorPredicts(t *testing.T) {
 	c.stop(t)
 }
 
-// TestAReplayCostsWhatTheCalculatorPredicts plays a small graph, and compares the units in the replay's
-// report: the units of fan-out and likes on LocalStack's own table, and the units of all writes on the other
-// engine.
+// TestAReplayCostsWhatTheCalculatorPredicts plays a small graph and compares the units in the replay's
+// report. On LocalStack's own table it compares the units of fan-out and likes. On the other engine it
+// compares the units of all writes.
 func TestAReplayCostsWhatTheCalculatorPredicts(t *testing.T) {
 	t.Parallel()
 	const users, posts, likes = 30, 60, 300
@@ -267,7 +271,7 @@ func TestAReplayCostsWhatTheCalculatorPredicts(t *testing.T) {
 			require.NotNil(t, trace.RCU)
 			flushes := c.read(t).flushes - began
 
-			// The follows come before the posts, so that their backfills copy nothing.
+			// The follows precede the posts, so their backfills copy nothing.
 			followers := float64(r.Expected-posts) / posts
 			fanOut := predicted(t, capacity.RowFanOut, 0, func(l *capacity.Load) { l.PostsPerDay, l.Followers = posts, followers })
 			follow := predicted(t, capacity.RowFollows, 0, func(l *capacity.Load) { l.FollowsPerDay, l.PostsPerDay = float64(trace.Edges), 0 })
@@ -279,7 +283,7 @@ func TestAReplayCostsWhatTheCalculatorPredicts(t *testing.T) {
 			if engine == besideTheQueues {
 				return
 			}
-			// A message that comes before its post costs up to two reads more.
+			// A message that arrives before its post costs up to two more reads.
 			reads := fanOut.Reads + 3*backfills
 			assert.InDelta(t, reads+posts, trace.Reads["fanout"], tolerance*reads+posts, "RCU of fan-out and backfills")
 			assert.InEpsilon(t, fanOut.Writes+follow.Writes+like.Writes+post.Writes+users, *trace.WCU, tolerance, "WCU of all: each profile is one more")

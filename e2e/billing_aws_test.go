@@ -31,10 +31,10 @@ func createTable(t *testing.T, env []string, flags ...string) (out created) {
 	return out
 }
 
-// doctorSays returns the findings of fanfare doctor about the capacity, by their checks.
+// doctorSays returns the findings of fanfare doctor about the capacity, by the name of the check.
 func doctorSays(t *testing.T, env []string) map[string]string {
 	t.Helper()
-	stdout, _, _ := askDoctor(t, env, "--daemon", "operator", "--json") // an emulator has faults of its own
+	stdout, _, _ := askDoctor(t, env, "--daemon", "operator", "--json") // the doctor also finds faults of the emulator
 	var out struct {
 		Findings []struct{ Level, Check, Says string }
 	}
@@ -46,8 +46,7 @@ func doctorSays(t *testing.T, env []string) map[string]string {
 	return says
 }
 
-// spend reports to CloudWatch that a table took a number of further write units in a
-// minute.
+// spend reports to CloudWatch that a table used this number of additional write units in a minute.
 func spend(t *testing.T, table string, minute time.Time, units int) {
 	t.Helper()
 	form := url.Values{
@@ -105,8 +104,8 @@ func TestTheCommandMakesTheTableInBothModes(t *testing.T) {
 	})
 }
 
-// A table of the stack equals a table of the command, so the command finds no difference. LocalStack's
-// CloudFormation leaves out the ceiling of a table, so TestTheStackCapsTheTableAndItsIndex reads the ceiling.
+// The stack makes the table that the command wants, so the command finds no difference. LocalStack's
+// CloudFormation omits the ceiling of a table, so TestTheStackCapsTheTableAndItsIndex checks the ceiling.
 func TestTheStackMakesTheTableThatTheCommandWants(t *testing.T) {
 	t.Parallel()
 	require.NotEmpty(t, os.Getenv("AWS_ENDPOINT_URL"), "AWS_ENDPOINT_URL is not set: run this with scripts/with-emulators.sh")
@@ -121,7 +120,8 @@ func TestTheStackMakesTheTableThatTheCommandWants(t *testing.T) {
 	assert.Contains(t, stdout, "provisioned: 800 write and 1500 read units a second, and 80 and 20 of the index")
 }
 
-// provisionedFlags are the flags of table create for the ranges of provisioned.
+// provisionedFlags returns the flags of table create for the same ranges as the parameters of
+// provisioned.
 func provisionedFlags() []string {
 	return []string{"--billing", "provisioned", "--write-units", "500-10000", "--read-units", "999-4000", "--index-write-units", "50-1000", "--index-read-units", "5-1000"}
 }

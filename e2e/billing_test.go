@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// provisioned are parameters of data.yaml for a table with provisioned capacity, and more.
+// provisioned returns parameters of data.yaml for a table with provisioned capacity, and the parameters
+// in more.
 func provisioned(more ...string) map[string]string {
 	parameters := map[string]string{
 		"BillingMode": "PROVISIONED", "WriteUnits": "500-10000", "ReadUnits": "999-4000", "IndexWriteUnits": "50-1000", "IndexReadUnits": "5-1000",
@@ -24,14 +25,14 @@ func provisioned(more ...string) map[string]string {
 	return parameters
 }
 
-// An impossible ceiling or capacity is refused before CloudFormation makes a resource, and the refusal names
-// the remedy.
+// The stack refuses an impossible ceiling or capacity before CloudFormation makes a resource, and the
+// error names the remedy.
 func TestTheStackRefusesImpossibleUnits(t *testing.T) {
 	t.Parallel()
 	const whole, both, first = "whole number from 0 to 9999999", "the least and the most units, such as 500-10000", "the units that it begins with"
 	for _, row := range []struct {
 		parameters map[string]string
-		want       string // "" if the stack takes them
+		want       string // "" if the stack accepts the units
 	}{
 		{parameters: map[string]string{}},
 		{parameters: map[string]string{"MaxWriteUnits": "1"}},
@@ -78,8 +79,8 @@ func TestTheStackRefusesImpossibleUnits(t *testing.T) {
 	}
 }
 
-// The pattern of a range compares its ends by their digits, so the smallest and the largest number of
-// each length are tried.
+// The pattern of a range compares the ends of the range digit by digit, so the test tries the smallest
+// and the largest number of each length.
 func TestTheStackTakesNoRangeThatEndsBeforeItBegins(t *testing.T) {
 	t.Parallel()
 	var numbers []int
@@ -94,7 +95,7 @@ func TestTheStackTakesNoRangeThatEndsBeforeItBegins(t *testing.T) {
 	}
 }
 
-// A ceiling is for the table and for its index, which DynamoDB bills and throttles separately.
+// A ceiling limits the table and its index, because DynamoDB bills and throttles them separately.
 func TestTheStackCapsTheTableAndItsIndex(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -116,7 +117,7 @@ func TestTheStackCapsTheTableAndItsIndex(t *testing.T) {
 	}
 }
 
-// scaled returns a scalable target of the stack with the target of its policy.
+// scaled returns a scalable target of the stack, with the target value of its policy.
 func scaled(t *testing.T, resources map[string]any, name string) string {
 	t.Helper()
 	of := at(t, resources, "Scaled"+name+"s", "Properties")
@@ -148,8 +149,9 @@ func TestAProvisionedStackIsScaled(t *testing.T) {
 	}
 }
 
-// CloudFormation sends a capacity only if an update of the stack changes it in the template. So nothing
-// but the parameters of the first capacity, and the mode, may change it.
+// CloudFormation sends a capacity only if the capacity in the template changes with an update of the
+// stack. So only the parameters of the first capacity and the billing mode may change the capacity in the
+// template.
 func TestNoOtherParameterSetsTheCapacityBack(t *testing.T) {
 	t.Parallel()
 	others := map[string]string{
@@ -163,7 +165,8 @@ func TestNoOtherParameterSetsTheCapacityBack(t *testing.T) {
 	for name, value := range others {
 		assert.Equal(t, want, first(provisioned(name, value)), name)
 	}
-	// TableName makes another table, and a table with provisioned capacity takes neither ceilings nor warm units.
+	// TableName makes another table. A table with provisioned capacity has neither ceilings nor warm
+	// units.
 	set := []string{
 		"TableName", "BillingMode", "FirstWriteUnits", "FirstReadUnits", "FirstIndexWriteUnits", "FirstIndexReadUnits",
 		"MaxWriteUnits", "MaxReadUnits", "WarmWriteUnits", "WarmReadUnits",

@@ -16,7 +16,7 @@ import (
 	"fanfare/internal/config"
 )
 
-// at returns the part of a value at a path of names and numbers.
+// at returns the part of a value at a path of keys and indexes.
 func at(t *testing.T, v any, path ...any) any {
 	t.Helper()
 	for _, p := range path {
@@ -55,7 +55,7 @@ func TestTheRolesOfTheStackHaveThePoliciesThatFanfarePrints(t *testing.T) {
 	}
 }
 
-// allows are the actions that policies allow, each with its resource.
+// allows returns the actions that policies allow, each with its resource.
 func allows(t *testing.T, policies ...any) []string {
 	t.Helper()
 	var pairs []string
@@ -72,8 +72,8 @@ func allows(t *testing.T, policies ...any) []string {
 	return slices.Compact(pairs)
 }
 
-// The canary has the policy of an api with an auditor, in two parts, and a queue for events adds
-// one to the policies of the workers.
+// The canary has the policy of an api with an auditor, in two parts. A queue for events adds one policy
+// to the policies of the workers.
 func TestTheRolesOfTheCanaryAndOfEventsHaveThePoliciesThatFanfarePrints(t *testing.T) {
 	t.Parallel()
 	resources := stack(t, "services.yaml", map[string]string{"TableName": "feeds", "QueuePrefix": "q", "EventsQueue": "told"})
@@ -99,14 +99,14 @@ func TestTheRolesOfTheCanaryAndOfEventsHaveThePoliciesThatFanfarePrints(t *testi
 	}
 }
 
-// tasks are the tasks of services.yaml with the role of each.
+// tasks returns the tasks of services.yaml, with the role of each task.
 func tasks() map[string]config.Role {
 	all := daemons()
 	all["canary"] = config.API
 	return all
 }
 
-// containerOf returns the container of a task.
+// taskContainer returns the container of a task.
 func taskContainer(t *testing.T, resources map[string]any, task string) map[string]any {
 	t.Helper()
 	return at(t, resources, strings.ToUpper(task[:1])+task[1:]+"Task", "Properties", "ContainerDefinitions", 0).(map[string]any)
@@ -124,7 +124,8 @@ func environmentOf(t *testing.T, resources map[string]any, task string) map[stri
 	return env
 }
 
-// given are values of the parameters of services.yaml that have no default, and more.
+// given returns values for the parameters of services.yaml that have no default, and the parameters in
+// more.
 func given(more ...string) map[string]string {
 	parameters := map[string]string{
 		"JwtIssuer": "https://issuer.example", "JwtAudience": "a", "Image": "registry.example/fanfare:0.1.0", "Subnets": "subnet-1,subnet-2",
@@ -136,7 +137,7 @@ func given(more ...string) map[string]string {
 	return parameters
 }
 
-// fargate are the sizes of memory in MiB that Fargate has for a number of CPU units.
+// fargate returns the sizes of memory in MiB that Fargate offers for a number of CPU units.
 func fargate() map[string][]string {
 	return map[string][]string{
 		"256": {"512", "1024", "2048"}, "512": {"1024", "2048", "3072", "4096"},
@@ -146,7 +147,7 @@ func fargate() map[string][]string {
 	}
 }
 
-// The product starts with every environment of the stack, and each container is locked up.
+// The product starts with every environment of the stack, and each container has no unnecessary rights.
 func TestTheTasksOfTheStackAreAcceptedAndLockedUp(t *testing.T) {
 	t.Parallel()
 	for _, size := range at(t, read(t, "services.yaml", nil).sections, "Parameters", "Size", "AllowedValues").([]any) {
@@ -191,8 +192,8 @@ func TestEveryDrainOfTheStackEndsBeforeTheTaskIsKilled(t *testing.T) {
 	}
 }
 
-// One task of a deployment has the canary and the auditor. No balancer sends requests to that task, and a file
-// of settings gives the auditor and the canary to no other daemon.
+// Exactly one task of a deployment has the canary and the auditor. No balancer sends requests to that
+// task, and a file of settings cannot turn on the auditor or the canary in any other daemon.
 func TestOneTaskOfTheStackHasTheCanaryAndTheAuditor(t *testing.T) {
 	t.Parallel()
 	const file = "arn:aws:s3:::settings/feed/7.env"
@@ -214,7 +215,7 @@ func TestOneTaskOfTheStackHasTheCanaryAndTheAuditor(t *testing.T) {
 	assert.Empty(t, at(t, stack(t, "services.yaml", given()), "ExecutionRole", "Properties", "Policies"))
 }
 
-// executes are the actions of the role by which ECS starts tasks.
+// executes returns the actions of the role by which ECS starts tasks.
 func executes(t *testing.T, resources map[string]any) []string {
 	t.Helper()
 	var pairs []string
@@ -245,7 +246,7 @@ func TestTheStackMakesAnEndpointForDynamoDBIfAskedTo(t *testing.T) {
 	assert.NoError(t, read(t, "services.yaml", given("EndpointVpc", "vpc-1", "EndpointRouteTables", "rtb-1")).refusal())
 }
 
-// CloudFormation accepts at most this size from a file that is not in S3.
+// CloudFormation accepts at most this size of a template that is not in S3.
 func TestTheTemplatesAreShortEnoughToBeDeployedFromAFile(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{"data.yaml", "services.yaml", "alarms.yaml", "budget.yaml"} {
@@ -255,7 +256,7 @@ func TestTheTemplatesAreShortEnoughToBeDeployedFromAFile(t *testing.T) {
 	}
 }
 
-// entries returns variables in the form of os.Environ.
+// entries returns variables in the form NAME=value, as os.Environ does.
 func entries(env map[string]string) []string {
 	var environ []string
 	for name, value := range env {
@@ -264,17 +265,17 @@ func entries(env map[string]string) []string {
 	return environ
 }
 
-// stopTakes is the longest duration of a stop: the default drain and 30 seconds.
+// stopTakes is the maximum duration of a stop: the default drain and 30 seconds.
 const stopTakes = 40 * time.Second
 
-// accepted checks that a daemon starts with an environment, and serves the network no
-// operations.
+// accepted checks that a daemon starts with an environment, and that the daemon's admin address is not
+// public.
 func accepted(t *testing.T, name string, role config.Role, env map[string]string) config.Config {
 	t.Helper()
 	cfg, err := config.Load(entries(env), role)
 	require.NoError(t, err, name)
 	assert.Equal(t, config.EngineAWS, cfg.Engine, name)
-	if name != "canary" { // which serves nobody
+	if name != "canary" { // no client calls the canary
 		assert.Equal(t, stopTakes-30*time.Second, cfg.DrainTime(), name)
 	}
 	assert.Equal(t, ":9091", cfg.MetricsAddr, name)
@@ -298,7 +299,7 @@ func isMemoryLimit(t *testing.T, name, soft, memory string) {
 	assert.InDelta(t, 0.85, mib/limit, 0.05, name)
 }
 
-// A mistake of people or of a deployment must not delete the data.
+// A mistake of a person or of a deployment must not delete the data.
 func TestTheStackKeepsItsData(t *testing.T) {
 	t.Parallel()
 	resources := stack(t, "data.yaml", map[string]string{"WarmReadUnits": "50000", "WarmWriteUnits": "20000"})

@@ -15,11 +15,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// series are metrics by the minute, with the names that metricName makes. NaN is a minute without data.
+// series has the values of metrics minute by minute, by the names that metricName returns. NaN is a
+// minute without data.
 type series map[string][]float64
 
-// metricName names a metric with its statistic. Dimensions are name and value, as CloudWatch's
-// console shows them.
+// metricName returns a name for a metric and its statistic. A dimension is a pair of name and value, in
+// the form of CloudWatch's console.
 func metricName(namespace, metric, stat string, dimensions ...string) string {
 	return strings.Join(append([]string{namespace, metric, stat}, slices.Sorted(slices.Values(dimensions))...), " ")
 }
@@ -27,13 +28,13 @@ func metricName(namespace, metric, stat string, dimensions ...string) string {
 // alarm is an alarm of alarms.yaml.
 type alarm struct {
 	name, description string
-	// metrics has the name of each metric by its id in value.
+	// metrics has the name of each metric, by the metric's id in value.
 	metrics map[string]string
 	value   ast.Expr
-	// The alarm fires when least of its newest periods minutes breach.
+	// The alarm fires if at least least of its newest periods minutes breach.
 	least, periods int
 	breaches       func(value float64) bool
-	// missing is the meaning of minutes without a value: breaching, notBreaching or ignore.
+	// missing is the treatment of minutes without a value: breaching, notBreaching or ignore.
 	missing string
 }
 
@@ -86,7 +87,7 @@ func newAlarm(t *testing.T, name string, p map[string]any) alarm {
 		a.metrics[expression] = nameOf(t, p, cmp.Or(stat, percentile))
 	}
 	for _, metric := range a.metrics {
-		if strings.HasPrefix(metric, "AWS/DynamoDB ") { // CloudWatch's own rule for alarms on that namespace
+		if strings.HasPrefix(metric, "AWS/DynamoDB ") { // CloudWatch has this rule for alarms in the namespace AWS/DynamoDB
 			a.missing = "ignore"
 		}
 	}
@@ -100,21 +101,21 @@ func newAlarm(t *testing.T, name string, p map[string]any) alarm {
 func nameOf(t *testing.T, metric map[string]any, stat string) string {
 	t.Helper()
 	var dimensions []string
-	list, _ := metric["Dimensions"].([]any) // a metric of the log has none
+	list, _ := metric["Dimensions"].([]any) // a metric of the log has no dimensions
 	for _, d := range list {
 		dimensions = append(dimensions, fmt.Sprint(at(t, d, "Name"), "=", at(t, d, "Value")))
 	}
 	return metricName(fmt.Sprint(metric["Namespace"]), fmt.Sprint(metric["MetricName"]), stat, dimensions...)
 }
 
-// view is the part of metrics that is known up to its last minute.
+// view is the part of the metrics that CloudWatch knows at some time: all values up to the last minute.
 type view struct {
 	series
 	last int
 }
 
-// eval evaluates an expression of the alarm for one minute of s. The result is NaN if the expression has no
-// value.
+// eval returns the value of an expression of the alarm for one minute of s, or NaN if the expression has
+// no value.
 func (a alarm) eval(e ast.Expr, s view, minute int) float64 {
 	switch e := e.(type) {
 	case *ast.ParenExpr:
@@ -146,8 +147,8 @@ func (a alarm) eval(e ast.Expr, s view, minute int) float64 {
 	panic(fmt.Sprintf("%s: the tests do not know %T", a.name, e))
 }
 
-// operate applies an operator of metric math. A minute without data has no result, and neither has a division
-// by 0.
+// operate applies an operator of metric math. The result is NaN for a minute without data, and for a
+// division by 0.
 func operate(op token.Token, x, y float64) float64 {
 	truth := map[bool]float64{true: 1}
 	switch {
@@ -169,7 +170,7 @@ func operate(op token.Token, x, y float64) float64 {
 	panic("the tests do not know the operator " + op.String())
 }
 
-// call is a function of metric math.
+// call evaluates a function of metric math.
 func call(function string, arguments []float64) float64 {
 	switch function {
 	case "FILL":
@@ -203,11 +204,12 @@ func (a alarm) hasFill() bool {
 	return found
 }
 
-// watch returns the minutes, counted from the first minute, in which the alarm is on. Metrics become known
-// late minutes after their minute has ended.
+// watch returns the minutes, counted from the first minute, in which the alarm is on. A metric becomes
+// known late minutes after the end of its minute.
 //
-// An alarm looks at its newest minutes. If some of these minutes have no value, CloudWatch takes older minutes
-// from a range that is a little longer, and treats the missing minutes as missing only then.
+// An alarm evaluates its newest minutes. If some of these minutes have no value, CloudWatch first takes
+// older minutes from a range that is a little longer. It treats minutes as missing only if the range has
+// too few values.
 func (a alarm) watch(s series, minutes, late int) []int {
 	const longer = 2
 	var on []int

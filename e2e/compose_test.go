@@ -16,7 +16,7 @@ import (
 	"fanfare/internal/config"
 )
 
-// load reads docker-compose.yml as `docker compose` does in an environment.
+// load reads docker-compose.yml with the variables env, as `docker compose` does.
 func load(t *testing.T, env map[string]string) *types.Project {
 	t.Helper()
 	root, err := filepath.Abs("..")
@@ -30,7 +30,7 @@ func load(t *testing.T, env map[string]string) *types.Project {
 	return project
 }
 
-// daemons returns the services that do not end, with the role of each.
+// daemons returns the services that run without an end, with the role of each service.
 func daemons() map[string]config.Role {
 	return map[string]config.Role{"api": config.API, "fanout": config.Worker, "likeagg": config.Worker}
 }

@@ -31,10 +31,10 @@ import (
 	"fanfare/messages"
 )
 
-// hostile is a text that runs if a page takes it for markup.
+// hostile is a text that runs code if a page inserts the text as markup.
 const hostile = `<script>window.hacked=1</script><img src=x onerror=window.hacked=1>"'><b hx-get=/hacked>`
 
-// tab is a tab of one browser. Each tab has a user of its own, because the console keeps the token in the tab.
+// tab is a tab of one browser. Each tab has its own user, because the console keeps the token in the tab.
 type tab struct {
 	*browser
 	t   *testing.T
@@ -47,7 +47,7 @@ func newWindow(t *testing.T) *tab {
 	t.Helper()
 	ctx, end := chromedp.NewContext(allocator(t))
 	t.Cleanup(end)
-	require.NoError(t, chromedp.Run(ctx)) // a tab lives as long as the context of its first run
+	require.NoError(t, chromedp.Run(ctx)) // a tab ends with the context of its first run
 	return &tab{&browser{}, t, ctx, "about:blank"}
 }
 
@@ -59,20 +59,20 @@ func (b *tab) open(url string) *tab {
 	opened := &tab{&browser{}, b.t, ctx, url}
 	chromedp.ListenTarget(ctx, opened.listen)
 	require.NoError(b.t, chromedp.Run(ctx))
-	// A tab behind another one would get no keys.
+	// A tab in the background would receive no keys.
 	opened.run(network.Enable(), log.Enable(), runtime.Enable(), emulation.SetFocusEmulationEnabled(true),
 		chromedp.EmulateViewport(1280, 900), chromedp.Navigate(url))
 	return opened
 }
 
-// seen returns the requests and problems so far. The page continues to run.
+// seen returns the requests and the problems so far. The page continues to run.
 func (b *tab) seen() (requests, problems []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.requests), slices.Clone(b.problems)
 }
 
-// run acts in the tab, within a minute.
+// run performs actions in the tab, within a minute.
 func (b *tab) run(actions ...chromedp.Action) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, time.Minute)
@@ -83,8 +83,8 @@ func (b *tab) run(actions ...chromedp.Action) {
 	}
 }
 
-// until waits for an expression to hold. chromedp.Poll would need eval, which the page's
-// policy forbids.
+// until waits until an expression is true. chromedp.Poll would need eval, and the page's policy forbids
+// eval.
 func (b *tab) until(what, expression string) {
 	b.t.Helper()
 	await(b.t, what, time.Minute, func() bool {
@@ -92,7 +92,7 @@ func (b *tab) until(what, expression string) {
 		ctx, cancel := context.WithTimeout(b.ctx, time.Minute)
 		defer cancel()
 		err := chromedp.Run(ctx, chromedp.Evaluate("Boolean("+expression+")", &holds))
-		return err == nil && holds // an error: the page is being loaded, or its part is not there yet
+		return err == nil && holds // an error means that the page, or a part of the page, is not loaded yet
 	})
 }
 
@@ -104,7 +104,7 @@ func (b *tab) text(expression string) string {
 	return value
 }
 
-// signIn signs in by the form of the people's page.
+// signIn signs a user in by the form on the page for people.
 func (b *tab) signIn(user, name string) *tab {
 	b.t.Helper()
 	b.run(chromedp.SendKeys(`[name=user]`, user, chromedp.ByQuery), chromedp.SendKeys(`[name=name]`, name, chromedp.ByQuery),
@@ -120,8 +120,8 @@ func (b *tab) write(text string) {
 		chromedp.Focus(`#write .primary`, chromedp.ByQuery), chromedp.KeyEvent("\r"))
 }
 
-// isClean checks that the page had no error, that it asked no host but these for anything, and that no text of
-// a user ran as code.
+// isClean checks that the page had no error, that the page sent requests only to these hosts, and that no
+// text of a user ran as code.
 func (b *tab) isClean(hosts ...string) {
 	b.t.Helper()
 	requests, problems := b.seen()
@@ -137,7 +137,7 @@ func (b *tab) isClean(hosts ...string) {
 	}
 }
 
-// isOpenToAll checks that axe finds no serious barrier on the page, light and dark.
+// isOpenToAll checks that axe finds no serious barrier on the page, in light and in dark mode.
 func (b *tab) isOpenToAll() {
 	b.t.Helper()
 	path, err := exec.CommandContext(b.t.Context(), "../scripts/axe.sh", "path").Output()
@@ -166,13 +166,13 @@ func colours(scheme string) chromedp.Action {
 	})
 }
 
-// pictures keeps the page at some widths, light and dark, in bin/screenshots, and checks that
-// it is never wider than the window.
+// pictures stores screenshots of the page at these widths, in light and in dark mode, in bin/screenshots.
+// It checks that the page is never wider than the window.
 func (b *tab) pictures(name string, widths ...int64) {
 	b.t.Helper()
 	const folder = "../bin/screenshots"
 	require.NoError(b.t, os.MkdirAll(folder, 0o750))
-	b.run(page.BringToFront()) // a tab behind another one may draw nothing
+	b.run(page.BringToFront()) // a tab in the background may draw nothing
 	for _, width := range widths {
 		for _, scheme := range []string{"light", "dark"} {
 			var picture []byte
@@ -201,7 +201,7 @@ func (u *upright) as(t *testing.T, user string) *client.Client {
 	return c.AsToken(token.Token)
 }
 
-// newDemo starts a demo network and waits until it lives.
+// newDemo starts a demo network and waits until its users act.
 func newDemo(t *testing.T) (*upright, *process) {
 	t.Helper()
 	u := newUp(t)
@@ -238,7 +238,7 @@ func TestPeopleUseTheConsole(t *testing.T) {
 	ann.until("Ann follows Bob", `document.querySelector("#u-bob")`)
 	ann.run(chromedp.Evaluate(`window.sameDocument = true`, nil))
 
-	// His post comes to her open page, as text.
+	// Bob's post arrives on Ann's open page, as text.
 	bob.write("Hello, " + hostile)
 	const post = `[...document.querySelectorAll("#home > li")].find(e => e.dataset.author === "bob")`
 	ann.until("the post is in the open page", post)
@@ -247,7 +247,7 @@ func TestPeopleUseTheConsole(t *testing.T) {
 	assert.Equal(t, "true", ann.text(`String(window.sameDocument)`), "the page was not loaded again")
 	assert.Equal(t, hostile+hostile, bob.text(`document.querySelector("#me strong").textContent + document.querySelector("#me .bio").textContent`))
 
-	// Likes move the count, and it ends exact.
+	// Likes change the count, and the final count is exact.
 	id := strings.TrimPrefix(ann.text(post+`.id`), "p-")
 	count := fmt.Sprintf(`document.querySelector("#p-%s .count").textContent`, id)
 	ann.run(chromedp.Focus(fmt.Sprintf(`#p-%s .like`, id), chromedp.ByQuery), chromedp.KeyEvent(" "))
@@ -275,7 +275,7 @@ func TestPeopleUseTheConsole(t *testing.T) {
 	assert.Regexp(t, `^100 % (30\d) of (30\d) homes · (\d\d) of \d\d chunks · \d+ ms$`, delivered)
 	assert.Equal(t, "done", ada.text(`[...new Set([...document.querySelectorAll("#deliveries > li:first-child .bar i")].map(e => e.className))].join()`))
 
-	// Unfollowed, Bob is gone at once.
+	// After the unfollow, Bob disappears at once.
 	ann.run(chromedp.Click(`#u-bob`, chromedp.ByQuery))
 	ann.until("Bob is gone", `!document.querySelector("#u-bob") && !document.querySelector("[data-author=bob]")`)
 
@@ -303,7 +303,7 @@ func (u *upright) deadLetters(t *testing.T, letters map[string]*message.Message)
 	require.NoError(t, broker.Close())
 }
 
-// TestAnOperatorRedrivesADeadLetter has a like among the dead letters. The like counts after its redrive.
+// TestAnOperatorRedrivesADeadLetter redrives a like from the dead letters. The like then counts.
 func TestAnOperatorRedrivesADeadLetter(t *testing.T) {
 	t.Parallel()
 	u, p := newDemo(t)
@@ -345,12 +345,12 @@ func TestAnOperatorRedrivesADeadLetter(t *testing.T) {
 	for _, b := range []*tab{own, within} {
 		b.until("it is a dead letter no more", count+` === "1" && document.querySelector("[data-topic=likes] button") === null`)
 	}
-	// The other letter fails again, for a reason in the product.
+	// The other dead letter fails again, for a reason in the product.
 	own.run(chromedp.Click(`[data-topic=posts] button`, chromedp.ByQuery))
 	own.until("it has failed again", `document.querySelector("[data-topic=posts] .reason")?.textContent.startsWith("of no use") === false`)
 	assert.Equal(t, hostile, own.text(`document.querySelector("[data-topic=posts] pre").textContent`))
 
-	// The charts move.
+	// The charts show new values.
 	for _, b := range []*tab{own, within} {
 		b.until("there are charts", `document.querySelectorAll(".plot canvas").length >= 4 &&
 			["posts", "deliveries", "likes"].every(t => parseFloat(document.querySelector("[data-tile=" + t + "]").textContent) >= 0)`)

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestADirectoryThatCannotBeWrittenStopsTheStart uses directories that refuse every
-// user, root as well.
+// TestADirectoryThatCannotBeWrittenStopsTheStart uses directories in which no user can write, not even
+// root.
 func TestADirectoryThatCannotBeWrittenStopsTheStart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -22,14 +22,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// browser is a tab of a real browser, with its requests and problems.
+// browser is a tab of a real browser, with the tab's requests and problems.
 type browser struct {
 	mu       sync.Mutex
 	requests []string
 	problems []string
 }
 
-// listen records requests, and every problem that the console shows.
+// listen records requests, and every problem that the console of the browser shows.
 func (b *browser) listen(event any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -53,9 +53,9 @@ func (b *browser) listen(event any) {
 	}
 }
 
-// browse opens a page in a new browser with a profile of its own and runs actions on the page. A browser looks
-// for updates whatever its flags are, so a proxy stops all requests of the browser itself; b.requests has only
-// the page's requests.
+// browse opens a page in a new browser with a new profile and runs actions on the page. A browser
+// searches for updates whatever its flags are. So a proxy stops all requests of the browser itself, and
+// b.requests has only the page's requests.
 func browse(t *testing.T, page string, actions ...chromedp.Action) *browser {
 	t.Helper()
 	tab, endTab := chromedp.NewContext(allocator(t))
@@ -71,7 +71,7 @@ func browse(t *testing.T, page string, actions ...chromedp.Action) *browser {
 	return b
 }
 
-// allocator returns a context in which a browser starts. It ends with the test.
+// allocator returns a context in which a browser starts. The context ends with the test.
 func allocator(t *testing.T) context.Context {
 	t.Helper()
 	path, err := exec.CommandContext(t.Context(), "../scripts/chromium.sh", "path").Output()
@@ -80,7 +80,7 @@ func allocator(t *testing.T) context.Context {
 		chromedp.ExecPath(strings.TrimSpace(string(path))), chromedp.UserDataDir(leftovers(t)), chromedp.Headless,
 		chromedp.WindowSize(1280, 1000), chromedp.WSURLReadTimeout(time.Minute),
 		chromedp.ProxyServer(newOutsiders(t).url), chromedp.Flag("proxy-bypass-list", "127.0.0.1"),
-		chromedp.Env("HOME=" + leftovers(t)), // it writes more than its profile
+		chromedp.Env("HOME=" + leftovers(t)), // the browser also writes outside its profile
 	}
 	for _, flag := range []string{
 		"no-sandbox", "disable-gpu", "disable-dev-shm-usage", "disable-quic", "no-first-run", "disable-background-networking",
@@ -93,11 +93,12 @@ func allocator(t *testing.T) context.Context {
 	return allocator
 }
 
-// leftovers returns a directory for a browser. The helper processes of a browser write to it for a moment
-// after the browser's end, so a t.TempDir could not be removed and would fail the test.
+// leftovers returns a directory for a browser. The helper processes of a browser write to the directory
+// for a short time after the browser's end. So the removal of a t.TempDir could fail, and would fail the
+// test.
 func leftovers(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "fanfare-browser-") //nolint:usetesting // see above
+	dir, err := os.MkdirTemp("", "fanfare-browser-") //nolint:usetesting // a t.TempDir could not be removed
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		for range 100 {
@@ -110,7 +111,7 @@ func leftovers(t *testing.T) string {
 	return dir
 }
 
-// drawn is an operation as the docs page shows it.
+// drawn is an operation that the docs page shows.
 type drawn struct {
 	ID, Method, Path string
 	Text             string
@@ -142,7 +143,7 @@ func TestTheDocsPageShowsEveryOperation(t *testing.T) {
 	shown := map[string]drawn{}
 	for _, op := range operations {
 		shown[op.Method+" "+op.Path] = op
-		assert.Equalf(t, op.ID == "create-post", op.Open, "%s is open", op.ID) // the address names this one
+		assert.Equalf(t, op.ID == "create-post", op.Open, "%s is open", op.ID) // the address names create-post
 		if strings.Contains(op.Text, "undefined") || strings.Contains(op.Text, "[object") || !strings.Contains(op.Text, "Problems: ") {
 			t.Errorf("%s is drawn as %s", op.ID, op.Text)
 		}
@@ -168,7 +169,7 @@ func TestTheDocsPageShowsEveryOperation(t *testing.T) {
 	p.stop(t)
 }
 
-// TestCallsAreSentFromTheDocsPage takes a dev token, sends calls from their forms and runs
+// TestCallsAreSentFromTheDocsPage requests a dev token, sends calls from the forms of the page, and runs
 // the commands that the page shows.
 func TestCallsAreSentFromTheDocsPage(t *testing.T) {
 	t.Parallel()
@@ -190,7 +191,7 @@ func TestCallsAreSentFromTheDocsPage(t *testing.T) {
 		send("put-me", "200"),
 		send("create-post", "201"),
 		chromedp.Text("#create-post pre.answer", &created, chromedp.ByQuery),
-		send("get-post", "200"), // its id is the one of the answer above
+		send("get-post", "200"), // the form has the id from the previous answer
 		chromedp.Text("#get-post pre.answer", &read, chromedp.ByQuery),
 		chromedp.SetValue("#create-post textarea", `{"text":"it's from a shell"}`, chromedp.ByQuery),
 		chromedp.Evaluate(`document.querySelector("#create-post form").dispatchEvent(new Event("input"))`, nil),
@@ -207,7 +208,7 @@ func TestCallsAreSentFromTheDocsPage(t *testing.T) {
 	p.stop(t)
 }
 
-// screenshot keeps a picture of the page with the test's artifacts (go test -artifacts).
+// screenshot stores a picture of the page with the test's artifacts (go test -artifacts).
 func screenshot(t *testing.T) chromedp.Action {
 	t.Helper()
 	var picture []byte

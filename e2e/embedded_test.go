@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// upright is a `fanfare up` that can be started again with the same addresses and data.
+// upright is a `fanfare up` that a test can start again with the same addresses and data.
 type upright struct {
 	http, admin, data string
 	env               []string
@@ -44,7 +44,7 @@ func TestUpDeliversARealGraphExactly(t *testing.T) {
 	if r.Users != 100 || r.Posts != 200 || r.Likes != 1000 || r.WCUPerDelivery == nil || r.WCUPerLike == nil || r.Away != 40 || r.Skipped == nil || *r.Skipped == 0 {
 		t.Errorf("report %s", stdout)
 	}
-	// Everything is still there after an orderly stop, in a new process.
+	// After an orderly stop, a new process has all data.
 	p.stop(t)
 	p = u.start(t)
 	journal := filepath.Join(t.TempDir(), "journal")
@@ -69,8 +69,8 @@ func TestASecondProcessOnTheDataDirectoryRefusesToStart(t *testing.T) {
 	p.stop(t)
 }
 
-// TestCrashOfUpLosesNothing kills `fanfare up` in the middle of a replay. In every other round the replay dies
-// too. In the rounds between, the retries of the replay continue it.
+// TestCrashOfUpLosesNothing kills `fanfare up` in the middle of a replay. In every other round it kills
+// the replay, too. In the rounds between, the replay retries its calls and continues.
 func TestCrashOfUpLosesNothing(t *testing.T) {
 	t.Parallel()
 	for round := range *crashRounds {
@@ -81,7 +81,7 @@ func TestCrashOfUpLosesNothing(t *testing.T) {
 			journal := filepath.Join(t.TempDir(), "journal")
 			player := start(t, u.env, "fanfare", u.replay("--graph", graph, "--max-users", "60", "--posts", "300", "--likes", "1500",
 				"--rate", "600", "--journal", journal, "--seed", fmt.Sprint(round))...)
-			// Two lines a call; 60 profiles and some 2,000 follows come before the posts.
+			// A call has two lines. 60 profiles and some 2,000 follows precede the posts.
 			player.plays(t, journal, 100+random.IntN(6500))
 			p.kill(t)
 			if round%2 == 1 {

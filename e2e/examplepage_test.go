@@ -17,7 +17,7 @@ import (
 	"fanfare/client"
 )
 
-// example is a page of the examples on an origin of its own, and the API that the page calls.
+// example is a page of the examples on its own origin, and the API that the page calls.
 type example struct {
 	*upright
 
@@ -66,7 +66,7 @@ func (e *example) connect(page *tab, token string) {
 		chromedp.SetValue(`[name=token]`, token, chromedp.ByQuery), chromedp.Click(`#connect button`, chromedp.ByQuery))
 }
 
-// toggleLike uses the like of a post, with the keyboard.
+// toggleLike makes or ends the like of a post, with the keyboard.
 func (b *tab) toggleLike(post string) {
 	b.t.Helper()
 	like := fmt.Sprintf(`[id="%s"] .like`, post)
@@ -82,7 +82,7 @@ func (b *tab) number(expression string) float64 {
 	return value
 }
 
-// isClean checks the pages.
+// isClean checks that the pages had no problem.
 func (e *example) isClean(pages ...*tab) {
 	e.t.Helper()
 	for _, page := range pages {
@@ -90,7 +90,7 @@ func (e *example) isClean(pages ...*tab) {
 	}
 }
 
-// notified waits until the list of a user's notifications has a length.
+// notified waits until the list of a user's notifications has this length.
 func notified(t *testing.T, user *client.Client, length int) {
 	t.Helper()
 	await(t, fmt.Sprint(length, " notifications"), time.Minute, func() bool {
@@ -128,7 +128,7 @@ func TestThePageOfTheExamplesShowsALiveHome(t *testing.T) {
 	e.p.stop(t)
 }
 
-// TestABellShowsWhoLikedAPost has Ann on two pages, and Bob on one.
+// TestABellShowsWhoLikedAPost opens two pages of Ann and one page of Bob.
 func TestABellShowsWhoLikedAPost(t *testing.T) {
 	t.Parallel()
 	e := newExample(t)
@@ -136,7 +136,7 @@ func TestABellShowsWhoLikedAPost(t *testing.T) {
 	_, err := bob.PutMe(t.Context(), client.ProfileInput{Name: "Bob " + hostile})
 	require.NoError(t, err)
 	require.NoError(t, bob.Follow(t.Context(), "ann"))
-	notified(t, ann, 1) // of the follow
+	notified(t, ann, 1) // the notification of the follow
 	page, err := ann.Notifications(t.Context(), "", 0)
 	require.NoError(t, err)
 	_, err = ann.ReadNotifications(t.Context(), page.ReadTo)
@@ -147,7 +147,7 @@ func TestABellShowsWhoLikedAPost(t *testing.T) {
 	window := newWindow(t)
 	first, second, his := e.open(window, "ann"), e.open(window, "ann"), e.open(window, "bob")
 	his.until("he has her post", fmt.Sprintf(`document.getElementById(%q)`, post.ID))
-	require.NoError(t, bob.Unfollow(t.Context(), "ann")) // so that the list has nothing else
+	require.NoError(t, bob.Unfollow(t.Context(), "ann")) // the list of notifications is then empty
 	notified(t, ann, 0)
 	first.run(chromedp.Evaluate(`window.sameDocument = true`, nil))
 	his.toggleLike(post.ID)
@@ -179,10 +179,11 @@ func TestABellShowsWhoLikedAPost(t *testing.T) {
 	e.p.stop(t)
 }
 
-// TestABellThatScrollsShowsEachNotificationOnce scrolls a list of 25 while notifications come and move up.
+// TestABellThatScrollsShowsEachNotificationOnce scrolls a list of 25 notifications while new
+// notifications arrive and old notifications move up.
 func TestABellThatScrollsShowsEachNotificationOnce(t *testing.T) {
 	t.Parallel()
-	const before, more = 25, 3 // at most 9 unread ones: from 10 on the number does not change
+	const before, more = 25, 3 // at most 9 are unread, because the number does not change from 10 on
 	e := newExample(t)
 	ann, bob, cara := signUp(t, connect(t, e.http), "ann"), signUp(t, connect(t, e.http), "bob"), signUp(t, connect(t, e.http), "cara")
 	posts := make([]client.Post, before+more)
@@ -207,10 +208,10 @@ func TestABellThatScrollsShowsEachNotificationOnce(t *testing.T) {
 	page.until("the first page is there, and marked as read", `document.querySelectorAll("#list li").length >= 10 && document.querySelector("#badge").hidden`)
 	for i := range more {
 		page.run(chromedp.Evaluate(fmt.Sprintf(`document.querySelector("#list").children[%d].scrollIntoView()`, 2+i), nil))
-		// The row on top of the window does not move while further notifications come above it.
+		// The first visible row does not move while further notifications arrive above it.
 		const top = `(watched = [...document.querySelectorAll("#list li")].find(row => row.getBoundingClientRect().top >= document.querySelector("#scroller").getBoundingClientRect().top)).getBoundingClientRect().top`
 		was := page.number(top)
-		moved := []string{posts[i].ID, posts[15+i].ID} // on the last page, and on the first
+		moved := []string{posts[i].ID, posts[15+i].ID} // one on the last page, and one on the first page
 		for _, post := range moved {
 			require.NoError(t, cara.Like(t.Context(), post))
 		}

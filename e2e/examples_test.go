@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTheTestOfTheExamplesPasses runs the test of examples/testcontainers. No machine of the
-// project has Docker, so it is given a `fanfare up` in place of the container.
+// TestTheTestOfTheExamplesPasses runs the test of examples/testcontainers. No machine of the project has
+// Docker, so the test gets a `fanfare up` in place of the container.
 func TestTheTestOfTheExamplesPasses(t *testing.T) {
 	t.Parallel()
 	u := newUp(t)

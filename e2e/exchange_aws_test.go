@@ -25,8 +25,9 @@ import (
 // exchangeRequests is the number of requests of the exchange test.
 var exchangeRequests = flag.Int("exchange-requests", 2000, "requests during the rolling exchanges of the api")
 
-// balancer passes each connection on to one of the serving processes. Like kube-proxy and the balancers of AWS
-// it acts on a change of /servez only after reaction, and tries no other process if one refuses.
+// balancer passes each connection on to one of the processes that serve. Like kube-proxy and the
+// balancers of AWS, it follows a change of /servez only after reaction, and tries no second process if a
+// process refuses.
 type balancer struct {
 	net.Listener
 	running sync.WaitGroup
@@ -56,7 +57,7 @@ func newBalancer(t *testing.T) *balancer {
 	return b
 }
 
-// pass connects a client with a process. The end of either connection ends both.
+// pass connects a client with a process. The end of one connection also ends the second connection.
 func (b *balancer) pass(from net.Conn) {
 	defer from.Close()
 	b.mu.Lock()
@@ -71,15 +72,15 @@ func (b *balancer) pass(from net.Conn) {
 	var back sync.WaitGroup
 	defer back.Wait()
 	back.Go(func() {
-		_, _ = io.Copy(from, to) // its client notices an answer that is cut
+		_, _ = io.Copy(from, to) // the client notices a cut answer
 		_ = from.Close()
 		_ = to.Close()
 	})
-	_, _ = io.Copy(to, from) // as above
+	_, _ = io.Copy(to, from) // the process notices a cut request
 	_ = to.Close()
 }
 
-// watch asks an api's /servez until stopped is closed.
+// watch polls an api's /servez until stopped is closed.
 func (b *balancer) watch(address string, stopped <-chan struct{}) {
 	b.running.Go(func() {
 		look := time.NewTicker(50 * time.Millisecond)
@@ -120,10 +121,10 @@ func (b *balancer) passesTo(address string) bool {
 	return slices.Contains(b.serving, address)
 }
 
-// visitor calls an API without repeating a call, because a repetition would hide a refused or cut call.
+// visitor calls an API once for each call, because a retry would hide a refused or cut call.
 type visitor struct {
 	address, request string
-	// keeps lets the visitor use a connection for as long as the API leaves it open.
+	// keeps lets the visitor use a connection until the API closes the connection.
 	keeps bool
 	conn  net.Conn
 	in    *bufio.Reader
@@ -167,7 +168,7 @@ func (v *visitor) exchange() (closes bool, err error) {
 	return res.Close, err
 }
 
-// errBusy is an answer of an api whose table or machine is slow: a client repeats such a call.
+// errBusy is the answer of an api whose table or machine is slow. A client retries such a call.
 var errBusy = errors.New("busy")
 
 // visits counts the calls of a test.
@@ -191,11 +192,13 @@ func (v *visits) note(err error) {
 	}
 }
 
-// every makes a call each pace, by one visitor or by a new visitor for each call.
+// every makes a call at each interval pace. All calls have the same visitor, or each call has a new
+// visitor.
 func (v *visits) every(pace time.Duration, stop <-chan struct{}, from func() *visitor) {
 	var calls sync.WaitGroup
 	defer calls.Wait()
-	// A slow machine gets fewer calls, because an API refuses a user with too many calls under way.
+	// On a slow machine the test makes fewer calls, because an API refuses a user with too many calls in
+	// progress.
 	under := make(chan struct{}, 8)
 	kept := from()
 	for tick := time.NewTicker(pace); ; {
@@ -214,9 +217,9 @@ func (v *visits) every(pace time.Duration, stop <-chan struct{}, from func() *vi
 	}
 }
 
-// TestARollingExchangeRefusesNothing exchanges api processes behind a balancer, as a rollout does: a new
-// process starts, then an old process is stopped. Meanwhile one client opens a connection each 5 ms, and
-// another client writes over one open connection.
+// TestARollingExchangeRefusesNothing replaces api processes behind a balancer, as a rollout does: it
+// starts a new process, and then stops an old process. Meanwhile one client opens a connection each 5 ms,
+// and another client writes over one open connection.
 func TestARollingExchangeRefusesNothing(t *testing.T) {
 	t.Parallel()
 	c := emptyCluster(t)

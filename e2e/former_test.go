@@ -45,8 +45,8 @@ func buildFormer() (dir string, err error) {
 	return dir, buildAll(tree, dir)
 }
 
-// buildAll builds the programs of a tree. With -trimpath the cache keeps the packages of an earlier build from
-// another folder.
+// buildAll builds the programs of a tree. With -trimpath the build cache also serves builds of the same
+// packages in another folder.
 func buildAll(tree, dir string) error {
 	return runIn(tree, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-w", "-o", dir+"/", "./cmd/...")
 }
@@ -60,17 +60,17 @@ func runIn(dir, name string, args ...string) error {
 	return nil
 }
 
-// ofFormer returns a program of the former release.
+// ofFormer returns the path of a program of the former release.
 func ofFormer(t *testing.T, name string) string {
 	t.Helper()
 	dir, err := former()
 	require.NoError(t, err)
-	t.Log("the former", name, "is of", filepath.Base(dir)) // "again" is a second build of this tree
+	t.Log("the former", name, "is of", filepath.Base(dir)) // the directory "again" is a second build of this tree
 	return filepath.Join(dir, name)
 }
 
-// TestUpChangesItsVersionUnderLoad runs the former and this version of `fanfare up` by turns
-// on one data directory, and kills each in the middle of a replay.
+// TestUpChangesItsVersionUnderLoad runs the former version and this version of `fanfare up` alternately
+// on one data directory, and kills each process in the middle of a replay.
 func TestUpChangesItsVersionUnderLoad(t *testing.T) {
 	t.Parallel()
 	u := newUp(t)
@@ -84,7 +84,7 @@ func TestUpChangesItsVersionUnderLoad(t *testing.T) {
 	journal := filepath.Join(t.TempDir(), "journal")
 	player := start(t, u.env, "fanfare", u.replay("--graph", graph, "--max-users", "40", "--posts", "200", "--likes", "1000",
 		"--rate", "300", "--journal", journal)...)
-	for i := range 4 { // new, old, new, old, and then new
+	for i := range 4 { // the order is new, old, new, old, new
 		player.plays(t, journal, 600+i*900+rand.IntN(200))
 		p.kill(t)
 		p = up(programs[(i+1)%2])

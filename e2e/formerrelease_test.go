@@ -16,9 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// formerRelease returns the newest release before the tree of a clone, "" if there is none. The changelog
-// lists the releases, and the tag of each release is its tree. A clone without that tag fetches the tag from
-// its origin.
+// formerRelease returns the newest release before the tree of a clone, or "" if there is none. The
+// changelog lists the releases, and each release has a tag. If a clone lacks the tag, formerRelease
+// fetches it from the origin.
 func formerRelease(clone string) (version string, err error) {
 	page, err := os.ReadFile(filepath.Join(clone, "CHANGELOG.md"))
 	if err != nil {
@@ -46,7 +46,7 @@ func formerRelease(clone string) (version string, err error) {
 			missing = errors.Join(missing, unfetched)
 		}
 		switch {
-		case missing != nil && i == 0: // it is being made: its tag comes after its commit
+		case missing != nil && i == 0: // the release is in preparation: its tag follows its commit
 		case missing != nil:
 			return "", fmt.Errorf("this clone has no tag %s: git fetch --tags: %w", version, missing)
 		case commit != head:
@@ -56,7 +56,7 @@ func formerRelease(clone string) (version string, err error) {
 	return "", nil
 }
 
-// TestTheFormerReleaseIsTheNewestTagBelowTheTree makes two releases in a repository of its own.
+// TestTheFormerReleaseIsTheNewestTagBelowTheTree makes two releases in a new repository.
 func TestTheFormerReleaseIsTheNewestTagBelowTheTree(t *testing.T) {
 	t.Parallel()
 	clone := t.TempDir()

@@ -23,17 +23,17 @@ import (
 	"fanfare/client"
 )
 
-// room is disk space for a data directory, which a test can take away.
+// room is disk space of a data directory that a test can use up.
 type room struct {
 	dir        string
 	take, give func(t *testing.T, p *process)
-	// lasts means that the lack of room outlives the process.
+	// lasts is true if the lack of room outlives the process.
 	lasts bool
 }
 
-// rooms returns the ways to take room away that this machine allows. A user who may mount gets a small disk,
-// filled to the last byte. Every user can forbid a process to write to files, and the process then gets
-// another error. Neither way harms other processes.
+// rooms returns the ways to use up room that this machine allows. A user who may mount file systems gets
+// a small disk, which the test fills to the last byte. Every user can forbid a process to write to files;
+// the process then gets another error. Neither way harms other processes.
 func rooms(t *testing.T) map[string]room {
 	t.Helper()
 	found := map[string]room{"a limit on files": {dir: t.TempDir(), take: limitFiles(0), give: limitFiles(unlimited)}}
@@ -51,7 +51,7 @@ func rooms(t *testing.T) map[string]room {
 	return found
 }
 
-// mounted reports whether the mount succeeded. The end of the test unmounts.
+// mounted mounts a file system and reports whether the mount succeeded. The end of the test unmounts it.
 func mounted(t *testing.T, source, target, kind string, flags uintptr, data string) bool {
 	t.Helper()
 	err := syscall.Mount(source, target, kind, flags, data)
@@ -66,7 +66,7 @@ func mounted(t *testing.T, source, target, kind string, flags uintptr, data stri
 	return true
 }
 
-// fill makes a file that takes all the room left.
+// fill makes a file that uses all free space.
 func fill(t *testing.T, name string) {
 	t.Helper()
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
@@ -83,7 +83,7 @@ func fill(t *testing.T, name string) {
 
 const unlimited = ^uint64(0)
 
-// limitFiles limits the size of the files that a process writes.
+// limitFiles limits the size of the files that a process can write.
 func limitFiles(most uint64) func(*testing.T, *process) {
 	return func(t *testing.T, p *process) {
 		t.Helper()
@@ -95,9 +95,9 @@ func limitFiles(most uint64) func(*testing.T, *process) {
 	}
 }
 
-// TestUpOnAFullDiskRefusesAndLosesNothing takes the room of `fanfare up` under load. The
-// server refuses writes with the reason, and continues when it has room again. Then the
-// test kills it while it has no room. No answered write is ever lost.
+// TestUpOnAFullDiskRefusesAndLosesNothing uses up the disk of `fanfare up` under load. The server refuses
+// writes with the reason, and continues when the disk has room again. Then the test kills the server
+// while the disk is full. No answered write is ever lost.
 func TestUpOnAFullDiskRefusesAndLosesNothing(t *testing.T) {
 	t.Parallel()
 	for name, room := range rooms(t) {
@@ -114,7 +114,7 @@ func TestUpOnAFullDiskRefusesAndLosesNothing(t *testing.T) {
 				}
 				written.check(t)
 			}
-			for _, at := range []int{500, 2500} { // among the follows, and among posts and likes
+			for _, at := range []int{500, 2500} { // first among the follows, then among posts and likes
 				journal := filepath.Join(t.TempDir(), "journal")
 				journals = append(journals, journal)
 				player := start(t, u.env, "fanfare", u.replay("--graph", graph, "--max-users", "40", "--posts", "200", "--likes", "1000",
@@ -125,7 +125,7 @@ func TestUpOnAFullDiskRefusesAndLosesNothing(t *testing.T) {
 				p.ready(t, u.admin)
 				await(t, "it takes posts again", time.Minute, func() bool { return written.post(t) == nil })
 				await(t, "the replay ends", 5*time.Minute, func() bool { return !player.running() })
-				if player.err != nil { // it may have liked a post that a worker has yet to write
+				if player.err != nil { // the replay may have liked a post that no worker has written yet
 					t.Logf("the replay ended with %v\n%s", player.err, tail(player.log))
 				}
 				check()
@@ -146,7 +146,7 @@ func TestUpOnAFullDiskRefusesAndLosesNothing(t *testing.T) {
 				}
 			} else {
 				room.give(t, p)
-				p = u.start(t) // without a limit
+				p = u.start(t) // this start has no limit
 			}
 			check()
 			p.stop(t)
@@ -154,8 +154,8 @@ func TestUpOnAFullDiskRefusesAndLosesNothing(t *testing.T) {
 	}
 }
 
-// startWithoutRoom starts the process on a full disk. The process must live, and report that it waits for
-// room.
+// startWithoutRoom starts the process on a full disk. The process must not end, and must report that it
+// waits for room.
 func (u *upright) startWithoutRoom(t *testing.T) *process {
 	t.Helper()
 	p := start(t, u.env, "fanfare", "up", "--data-dir", u.data, "--http", u.http, "--admin", u.admin)
@@ -177,9 +177,9 @@ func (u *upright) startWithoutRoom(t *testing.T) *process {
 	return p
 }
 
-// refuses takes the room and posts until the server refuses a post for lack of room and
-// /readyz names the failing stores. A store that removes old files makes room for itself and
-// continues, so each attempt takes the room again.
+// refuses uses up the disk and posts until the server refuses a post for lack of room and /readyz names
+// the failing stores. A store that removes old files makes room and continues, so each attempt uses up
+// the disk again.
 func (u *upright) refuses(t *testing.T, p *process, room room, s *shelf) {
 	t.Helper()
 	await(t, "a post is refused and /readyz names the failing stores", 2*time.Minute, func() bool {
@@ -204,7 +204,7 @@ func (u *upright) namesFailing(t *testing.T) bool {
 	return resp.StatusCode == http.StatusServiceUnavailable && len(health.Failing) > 0
 }
 
-// shelf holds the posts of one author that the server answered.
+// shelf holds the posts of one author for which the server has answered.
 type shelf struct {
 	author *client.Client
 
@@ -212,7 +212,7 @@ type shelf struct {
 	kept []string
 }
 
-// post writes a large post, once.
+// post makes a large post, in one attempt.
 func (s *shelf) post(t *testing.T) error {
 	t.Helper()
 	post, err := s.author.CreatePost(t.Context(), client.PostInput{Text: strings.Repeat("𝄞", 5000)})
@@ -225,8 +225,8 @@ func (s *shelf) post(t *testing.T) error {
 	return nil
 }
 
-// isRefused posts from sixteen writers at once and reports whether the server refused a post for lack of room.
-// The log has room of its own, and posts of 20 KB use up that room.
+// isRefused posts from sixteen writers at once, and reports whether the server refused a post for lack of
+// room. The log has reserved room, so the posts have 20 KB each to use it up.
 func (s *shelf) isRefused(t *testing.T) bool {
 	t.Helper()
 	var writing sync.WaitGroup
@@ -263,8 +263,8 @@ func (s *shelf) check(t *testing.T) {
 	t.Logf("%d posts are there", len(s.kept))
 }
 
-// TestUpOnAReadOnlyDirectoryDoesNotStart makes a used data directory and its parent read
-// only: by a mount if this user may mount, and by permissions, as a user other than root.
+// TestUpOnAReadOnlyDirectoryDoesNotStart makes a used data directory and its parent read-only. If this
+// user may mount, a mount does so; for a user other than root, permissions do so.
 func TestUpOnAReadOnlyDirectoryDoesNotStart(t *testing.T) {
 	t.Parallel()
 	u := newUp(t)
@@ -293,7 +293,7 @@ func TestUpOnAReadOnlyDirectoryDoesNotStart(t *testing.T) {
 	})
 	t.Run("permissions", func(t *testing.T) {
 		var as *syscall.Credential
-		if os.Getuid() == 0 { // permissions do not bind root
+		if os.Getuid() == 0 { // permissions do not restrict root
 			as = &syscall.Credential{Uid: 65534, Gid: 65534}
 			for _, path := range []string{binaries, filepath.Dir(dir)} {
 				require.NoError(t, os.Chmod(path, 0o755))

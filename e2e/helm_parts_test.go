@@ -16,7 +16,7 @@ import (
 	"fanfare/internal/config"
 )
 
-// full renders a release with everything that the chart can have.
+// full renders a release with every optional part of the chart.
 func full(t *testing.T) map[string]map[string]any {
 	t.Helper()
 	manifests, err := render(t, merge(needed(), allOf(t)))
@@ -24,8 +24,8 @@ func full(t *testing.T) map[string]map[string]any {
 	return objects(t, manifests)
 }
 
-// An account has the role of IRSA, gets a role by Pod Identity, or exists already. No pod gets a token of
-// Kubernetes.
+// A service account has the role of IRSA, gets a role by Pod Identity, or exists already. No pod gets a
+// token of Kubernetes.
 func TestTheAccountsOfTheChartTakeAnyKindOfIdentity(t *testing.T) {
 	t.Parallel()
 	all := full(t)
@@ -43,7 +43,8 @@ func TestTheAccountsOfTheChartTakeAnyKindOfIdentity(t *testing.T) {
 	}
 }
 
-// The chart runs the canary and the auditor once, and no request of a user reaches them.
+// The chart runs exactly one pod with the canary and the auditor, and no request of a user reaches that
+// pod.
 func TestTheChartHasOneCanary(t *testing.T) {
 	t.Parallel()
 	all := full(t)
@@ -74,8 +75,8 @@ func TestTheChartHasOneCanary(t *testing.T) {
 	}
 }
 
-// The job of the set-up runs before the daemons, with an account that exists before the job, and its commands
-// take the environment.
+// The set-up job runs before the daemons. Its service account exists before the job, and its commands
+// accept the environment.
 func TestTheSetUpOfTheChartRunsBeforeItsDaemons(t *testing.T) {
 	t.Parallel()
 	all := full(t)
@@ -99,7 +100,7 @@ func TestTheSetUpOfTheChartRunsBeforeItsDaemons(t *testing.T) {
 	}
 }
 
-// Values for all pods or for one daemon reach the pods, and the settings of a Secret reach only the daemon
+// Values for all pods or for one daemon reach the pods. The settings of a Secret reach only the daemon
 // that names the Secret.
 func TestThePodsOfTheChartAreScheduledAsWritten(t *testing.T) {
 	t.Parallel()
@@ -122,7 +123,7 @@ func TestThePodsOfTheChartAreScheduledAsWritten(t *testing.T) {
 	assert.Equal(t, "1.10", at(t, all["Deployment feed-api"], "spec", "template", "metadata", "labels", "team"))
 }
 
-// The policies open the ports of the containers: the API's port for the API alone.
+// The network policies open the ports of the containers, and the port of the API only for the API.
 func TestTheNetworkPoliciesOfTheChartNamePortsOfThePods(t *testing.T) {
 	t.Parallel()
 	all := full(t)
@@ -144,7 +145,8 @@ func TestTheNetworkPoliciesOfTheChartNamePortsOfThePods(t *testing.T) {
 	assert.Equal(t, map[string]any{"name": "feed-api", "port": map[string]any{"name": "http"}}, backend)
 }
 
-// Helm prints the notes only when it installs. A template of a copy of the chart shows them.
+// Helm prints the notes only when it installs a release. So the test adds a template to a copy of the
+// chart, and the template shows the notes.
 func TestTheNotesOfTheChartNameItsAccounts(t *testing.T) {
 	t.Parallel()
 	copied := filepath.Join(t.TempDir(), "fanfare")

@@ -22,8 +22,8 @@ import (
 	"fanfare/internal/config"
 )
 
-// serviceLinks are the variables that Kubernetes adds for the Services of a release, unless
-// their pods refuse them.
+// serviceLinks returns the variables that Kubernetes adds for the Services of a release, unless a pod
+// turns these variables off.
 func serviceLinks(t *testing.T, all map[string]map[string]any) map[string]string {
 	t.Helper()
 	links := map[string]string{}
@@ -42,8 +42,8 @@ func serviceLinks(t *testing.T, all map[string]map[string]any) map[string]string
 	return links
 }
 
-// A release may have the name of the chart: with the variables that Kubernetes makes for the
-// release's own Services every daemon takes its environment.
+// A release may have the name of the chart. Then Kubernetes adds variables for the release's own
+// Services, and every daemon still accepts its environment.
 func TestAReleaseCalledFanfareStarts(t *testing.T) {
 	t.Parallel()
 	all, err := install(t, "fanfare", "")
@@ -58,8 +58,8 @@ func TestAReleaseCalledFanfareStarts(t *testing.T) {
 	}
 }
 
-// setting is a type of settings, with a value as a person writes it and the text that a daemon must get for
-// that value.
+// setting is a type of settings, with a value in the form in which a person writes it, and the text that
+// a daemon must get for the value.
 type setting struct {
 	kind    string
 	written any
@@ -100,8 +100,8 @@ func typesOfSettings() map[string]setting {
 	return types
 }
 
-// chartSchema returns the schema of the values, and the names of settings in it: true for a
-// setting that the chart itself sets.
+// chartSchema returns the schema of the values, and the names of settings in the schema. The value is
+// true for a setting that the chart sets itself.
 func chartSchema(t *testing.T) (schema *jsonschema.Schema, names map[string]bool) {
 	t.Helper()
 	text, err := os.ReadFile(chart + "/values.schema.json")
@@ -121,7 +121,7 @@ func chartSchema(t *testing.T) (schema *jsonschema.Schema, names map[string]bool
 	return schema, names
 }
 
-// chartValues are the values of a release that writes these over the defaults.
+// chartValues returns the default values, in which the values of over replace equal names.
 func chartValues(t *testing.T, over map[string]any) any {
 	t.Helper()
 	text, err := os.ReadFile(chart + "/values.yaml")
@@ -135,7 +135,7 @@ func chartValues(t *testing.T, over map[string]any) any {
 	return values
 }
 
-// If the product gets a new setting that the schema lacks or types wrongly, this test fails.
+// The test fails if the schema lacks a setting of the product, or has it with another type.
 func TestTheSchemaOfTheChartHasEverySettingWithItsType(t *testing.T) {
 	t.Parallel()
 	schema, names := chartSchema(t)
@@ -148,7 +148,8 @@ func TestTheSchemaOfTheChartHasEverySettingWithItsType(t *testing.T) {
 		require.NoError(t, fits(map[string]any{"api": map[string]any{"env": []any{refers}}}), name)
 		require.NoError(t, fits(map[string]any{"settings": map[string]any{name: types[name].written}}), name)
 		for kind, written := range wrong {
-			// Only --set makes an exact number of a text. The templates know the origin of a number.
+			// Only --set turns a text into an exact number. The templates know whether a number comes
+			// from --set.
 			if !isOwn && kind != types[name].kind && (name != "FANFARE_EVENTS_QUEUE" || kind != "whole") {
 				require.Error(t, fits(map[string]any{"settings": map[string]any{name: written}}), "%s with a %s", name, kind)
 			}
@@ -156,8 +157,8 @@ func TestTheSchemaOfTheChartHasEverySettingWithItsType(t *testing.T) {
 	}
 }
 
-// One release with every setting: each reaches a daemon as intended. The chart refuses settings
-// that it sets itself, and names the right value to write.
+// A release with every setting passes each setting to a daemon. The chart refuses a setting that the
+// chart sets itself, and names the value to write instead.
 func TestTheChartHandsEverySettingOnOrSetsItItself(t *testing.T) {
 	t.Parallel()
 	_, names := chartSchema(t)
@@ -179,7 +180,7 @@ func TestTheChartHandsEverySettingOnOrSetsItItself(t *testing.T) {
 	}
 }
 
-// A daemon of the chart parses the values, and does not only get their texts.
+// A daemon of the chart parses its values; the texts alone do not prove that a daemon accepts them.
 func TestAnAPIOfTheChartReadsItsSettings(t *testing.T) {
 	t.Parallel()
 	all, err := install(t, "fanfare", `
@@ -210,7 +211,7 @@ settings:
 	assert.Equal(t, [][]string{{"https://a.example", "http://localhost:3000"}, {"123456789012345678", "b"}}, [][]string{c.CORSOrigins, c.JWTAudience})
 }
 
-// A name of 53 characters is the longest that Helm takes, and a word of YAML is a name.
+// The longest name that Helm accepts has 53 characters. A name may also be a keyword of YAML.
 func TestAReleaseOfAnyNameHasValidNames(t *testing.T) {
 	t.Parallel()
 	label := regexp.MustCompile(`^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$`)

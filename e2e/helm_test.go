@@ -37,7 +37,7 @@ func merge(values, over map[string]any) map[string]any {
 	return out
 }
 
-// helm runs Helm and returns its output. Files and flags in args win over values.
+// helm runs Helm and returns the output. Files and flags in args override the values of over.
 func helm(t *testing.T, over map[string]any, args ...string) (stdout string, err error) {
 	t.Helper()
 	return helmOf(t, chart, over, args...)
@@ -64,7 +64,7 @@ func render(t *testing.T, over map[string]any) (manifests string, err error) {
 	return helm(t, over, "template", "feed", "--namespace", "social", "--kube-version", "1.34")
 }
 
-// needed are the values that the chart has no defaults for.
+// needed returns values for all names that have no default in the chart.
 func needed() map[string]any {
 	return map[string]any{
 		"image": map[string]any{"repository": "registry.example/fanfare", "tag": "0.1.0"}, "aws": map[string]any{"region": "eu-central-1"},
@@ -72,7 +72,7 @@ func needed() map[string]any {
 	}
 }
 
-// objects decodes manifests as Kubernetes does (YAML 1.1), by kind and name.
+// objects decodes manifests as Kubernetes does (YAML 1.1). The key of an object is its kind and its name.
 func objects(t *testing.T, manifests string) map[string]map[string]any {
 	t.Helper()
 	all := map[string]map[string]any{}
@@ -93,7 +93,7 @@ func objects(t *testing.T, manifests string) map[string]map[string]any {
 	}
 }
 
-// namesAsTexts returns a value that YAML 1.1 has decoded, with the names of maps as texts.
+// namesAsTexts returns a value that YAML 1.1 has decoded, with the keys of all maps as texts.
 func namesAsTexts(v any) any {
 	switch v := v.(type) {
 	case map[any]any:
@@ -110,8 +110,8 @@ func namesAsTexts(v any) any {
 	return v
 }
 
-// check validates manifests against the schemas of Kubernetes, KEDA and the Prometheus operator, which refuse
-// unknown fields.
+// check validates manifests against the schemas of Kubernetes, KEDA and the Prometheus operator. These
+// schemas refuse unknown fields.
 func check(t *testing.T, manifests map[string]map[string]any) error {
 	t.Helper()
 	var core bytes.Buffer
@@ -138,7 +138,7 @@ func check(t *testing.T, manifests map[string]map[string]any) error {
 	return errors.Join(faults...)
 }
 
-// allOf are values with everything that the chart can have.
+// allOf returns values for every optional part of the chart.
 func allOf(t *testing.T) map[string]any {
 	t.Helper()
 	var values map[string]any
@@ -240,8 +240,8 @@ func TestTheChartNamesAMissingValue(t *testing.T) {
 	}
 }
 
-// Each daemon starts with its environment, has probes where it answers, has no more rights than it needs, and
-// has a budget and an autoscaler of its own.
+// Each daemon starts with its environment, has probes on its listeners, has no unnecessary rights, and
+// has its own disruption budget and autoscaler.
 func TestTheDaemonsOfTheChartAreProbedScaledAndLockedUp(t *testing.T) {
 	t.Parallel()
 	manifests, err := render(t, needed())
@@ -289,7 +289,7 @@ func TestTheDaemonsOfTheChartAreProbedScaledAndLockedUp(t *testing.T) {
 	assert.Subset(t, at(t, all["Deployment feed-api"], "spec", "template", "metadata", "labels"), at(t, all["Service feed-api"], "spec", "selector"))
 }
 
-// A longer drain must not end by SIGKILL.
+// Kubernetes must not kill a pod by SIGKILL before a longer drain has ended.
 func TestThePodsOfTheChartOutliveTheirDrain(t *testing.T) {
 	t.Parallel()
 	manifests, err := render(t, merge(needed(), map[string]any{"drainSeconds": 120}))
@@ -299,8 +299,8 @@ func TestThePodsOfTheChartOutliveTheirDrain(t *testing.T) {
 	assert.Contains(t, at(t, pod, "containers", 0, "env"), map[string]any{"name": "FANFARE_DRAIN", "value": "120s"})
 }
 
-// The autoscalers query the seconds of work in the deepest of a worker's queues, even if no worker
-// finishes a message, and ignore other namespaces.
+// An autoscaler queries the seconds of work in the deepest of a worker's queues, even if no worker
+// finishes a message. It ignores other namespaces.
 func TestTheChartScalesWorkersBySecondsOfBacklog(t *testing.T) {
 	t.Parallel()
 	manifests, err := render(t, needed())

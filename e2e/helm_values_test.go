@@ -27,7 +27,8 @@ import (
 	"fanfare/internal/config"
 )
 
-// everyBinary starts a real process for every environment that the chart renders, and not just for a few.
+// everyBinary starts a real process for every environment that the chart renders. By default the test
+// starts a few.
 var everyBinary = flag.Bool("every-binary", false, "start the binaries with every rendered environment")
 
 // written is a line of testdata/chart_values.txt.
@@ -63,7 +64,7 @@ func writtenValues(t *testing.T) []written {
 	return all
 }
 
-// install renders a release with values as a person writes them: YAML, or flags.
+// install renders a release with values in the form in which a person writes them: YAML, or flags.
 func install(t *testing.T, release, values string, flags ...string) (map[string]map[string]any, error) {
 	t.Helper()
 	if strings.HasPrefix(values, "--") {
@@ -79,7 +80,7 @@ func install(t *testing.T, release, values string, flags ...string) (map[string]
 	return objects(t, manifests), nil
 }
 
-// deployments are the Deployments of the chart, with the role of each.
+// deployments returns the Deployments of the chart, with the role of each Deployment.
 func deployments() map[string]config.Role {
 	all := daemons()
 	all["canary"] = config.API
@@ -91,8 +92,8 @@ func containerOf(t *testing.T, all map[string]map[string]any, name string) any {
 	return at(t, all["Deployment "+name], "spec", "template", "spec", "containers", 0)
 }
 
-// environmentIn is the environment that the kubelet gives to a daemon of a release. The kubelet reads $$ as $,
-// and $(NAME) as the value of a preceding variable.
+// environmentIn returns the environment that the kubelet gives to a daemon of a release. The kubelet
+// reads $$ as $, and replaces $(NAME) by the value of an earlier variable.
 func environmentIn(t *testing.T, all map[string]map[string]any, name string) map[string]string {
 	t.Helper()
 	env := map[string]string{}
@@ -119,8 +120,8 @@ func environmentIn(t *testing.T, all map[string]map[string]any, name string) map
 	return env
 }
 
-// Each value reaches each daemon unchanged, and the daemon starts with it, or the chart refuses
-// the value and names it.
+// Each value reaches each daemon unchanged, and the daemon starts with the value. Otherwise the chart
+// refuses the value, and the error names it.
 func TestTheChartTakesWhatPeopleWriteOrRefusesIt(t *testing.T) {
 	t.Parallel()
 	rows := writtenValues(t)
@@ -154,7 +155,7 @@ func TestTheChartTakesWhatPeopleWriteOrRefusesIt(t *testing.T) {
 	t.Logf("%d rendered environments of %d daemons, %d refused values", taken, len(deployments()), refused)
 }
 
-// isTaken checks the settings of the daemons of a release, and starts the daemons if start is set.
+// isTaken checks the settings of the daemons of a release. If start is true, it also starts the daemons.
 func isTaken(t *testing.T, w written, all map[string]map[string]any, start bool) {
 	t.Helper()
 	for name, role := range deployments() {
@@ -179,8 +180,8 @@ func isTaken(t *testing.T, w written, all map[string]map[string]any, start bool)
 	}
 }
 
-// starts runs a daemon with the environment of a pod until the daemon has called the table and the queues of
-// that environment. Its listeners take free ports of this machine.
+// starts runs a daemon with the environment of a pod until the daemon has called the table and the queues
+// of that environment. The daemon listens on free ports of this machine.
 func starts(t *testing.T, program string, env map[string]string) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
@@ -213,13 +214,14 @@ func starts(t *testing.T, program string, env map[string]string) {
 	}
 }
 
-// sightings are the calls of a process to an AWS that is away.
+// sightings records the calls of a process to an AWS endpoint that does not work.
 type sightings struct {
 	url string
 	all chan struct{}
 }
 
-// awsThatIsAway answers 503 until it has seen, for each service, a call with each wanted text in the region.
+// awsThatIsAway answers 503 to every call until each service has received a call in the region with each
+// wanted text.
 func awsThatIsAway(t *testing.T, wanted map[string]string, region string) sightings {
 	t.Helper()
 	seen := sightings{all: make(chan struct{})}

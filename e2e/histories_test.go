@@ -29,8 +29,8 @@ type followingCall struct {
 	author int
 }
 
-// followingModel is a reference model of the authors that one user follows, as bits. The embedded engine reads
-// a page of the list at one moment.
+// followingModel is a reference model of the authors that one user follows, as bits. The embedded engine
+// reads a page of the list at one instant.
 func followingModel() porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return uint(0) },
@@ -74,15 +74,16 @@ func (c followingCall) make(ctx context.Context, as *client.Client, user string)
 
 func listAuthor(n int) string { return fmt.Sprintf("listed-%d", n) }
 
-// likeCall is a call about one user's like of one post. A like or an unlike is two calls: the server accepts
-// it before the answer, and it takes effect later.
+// likeCall is a call about one user's like of one post. A like or an unlike is two calls in the model,
+// because the server accepts it before the answer, and its effect follows later.
 type likeCall struct {
 	do string // accept, effect or liked
 	on bool
-	n  int // of the like or unlike
+	n  int // the number of the like or unlike
 }
 
-// likes has the accepted calls in order, one byte each, and the number of calls that have taken effect.
+// likes has the accepted calls in order, one byte for each call, and the number of calls that have taken
+// effect.
 type likes struct {
 	accepted string
 	effect   int
@@ -90,7 +91,8 @@ type likes struct {
 
 func (c likeCall) mark() string { return string([]byte{byte(2*c.n + btoi(c.on))}) }
 
-// likeModel is a reference model of one like. Of two accepted calls the later one wins.
+// likeModel is a reference model of one like. The effect of a later accepted call replaces the effect of
+// an earlier call.
 func likeModel() porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return likes{} },
@@ -110,7 +112,8 @@ func likeModel() porcupine.Model {
 	}
 }
 
-// told has two histories of one user: the authors that the user follows, and a like.
+// told has two histories of one user: the history of the authors that the user follows, and the history
+// of a like.
 type told struct {
 	following, like *history
 	user, post      string
@@ -166,8 +169,8 @@ func (r *told) act(t *testing.T, caller int, call likeCall) {
 	})
 }
 
-// settle adds the effects. The effect of the last call has come, so the effect of each answered call has come,
-// too.
+// settle adds the effects of likes to the history. The last call has taken effect, so each answered call
+// has taken effect, too.
 func (r *told) settle() {
 	r.like.mu.Lock()
 	defer r.like.mu.Unlock()
@@ -186,7 +189,8 @@ func (r *told) explained(t *testing.T) (following, like bool) {
 	return r.following.linearizable(t, followingModel()), r.like.linearizable(t, likeModel())
 }
 
-// playRounds plays the histories of a number of users with a number of clients each, two users at a time.
+// playRounds plays the histories of several users, two users at a time. Each user has this number of
+// clients.
 func playRounds(t *testing.T, addr string, rounds, clients int, beside func()) []*told {
 	t.Helper()
 	anybody := connect(t, addr)
@@ -222,8 +226,8 @@ func playRounds(t *testing.T, addr string, rounds, clients int, beside func()) [
 	return all
 }
 
-// TestHistoriesOfTheEmbeddedEngine checks the answers to users with three clients each. The test kills the
-// process in the middle of the calls.
+// TestHistoriesOfTheEmbeddedEngine checks the answers to users with three clients each. It kills the
+// process during the calls.
 func TestHistoriesOfTheEmbeddedEngine(t *testing.T) {
 	t.Parallel()
 	rounds := *historyRounds
@@ -243,8 +247,8 @@ func TestHistoriesOfTheEmbeddedEngine(t *testing.T) {
 	p.stop(t)
 }
 
-// TestEachWrongAnswerIsFound tests TestHistoriesOfTheEmbeddedEngine. A user with one client never sees an
-// older state of a follow, and no user sees an older state of a like once all effects have come.
+// TestEachWrongAnswerIsFound proves that TestHistoriesOfTheEmbeddedEngine can fail. A user with one
+// client never sees an old state of a follow. No user sees an old state of a like after all effects.
 func TestEachWrongAnswerIsFound(t *testing.T) {
 	t.Parallel()
 	u := newUp(t)

@@ -16,15 +16,15 @@ import (
 	"fanfare/internal/config"
 )
 
-// parameterValue is a value that somebody gives to a parameter of services.yaml, or writes into the file of
-// settings.
+// parameterValue is a value of a parameter of services.yaml, or of a line in the file of settings.
 type parameterValue struct {
-	// parameter is the parameter, empty for a line.
+	// parameter is the name of the parameter, empty for a line.
 	parameter, value string
-	// variable is the variable that tasks get, and want is its text, empty if CloudFormation has to refuse the
-	// value.
+	// variable is the variable that tasks get, and want is the expected text of the variable. want is
+	// empty if CloudFormation has to refuse the value.
 	variable, want string
-	// meaning, if not nil, returns the daemons' reading of the value, which has to be is.
+	// meaning, if not nil, returns the value that a daemon reads from its configuration. The value has to
+	// equal is.
 	meaning func(config.Config) any
 	is      any
 }
@@ -35,7 +35,7 @@ func audiences(c config.Config) any { return c.JWTAudience }
 func origins(c config.Config) any   { return c.CORSOrigins }
 func pushes(c config.Config) any    { return c.FollowersPushed() }
 
-// kept is a value that tasks get unchanged.
+// kept returns a value that tasks have to get unchanged.
 func kept(parameter, variable, value string, meaning func(config.Config) any, is any) parameterValue {
 	return parameterValue{parameter: parameter, value: value, variable: variable, want: value, meaning: meaning, is: is}
 }
@@ -44,12 +44,12 @@ func isRefused(parameter, value string) parameterValue {
 	return parameterValue{parameter: parameter, value: value}
 }
 
-// line is a line of the file of settings.
+// line returns a value of a line in the file of settings.
 func line(variable, value string, meaning func(config.Config) any, is any) parameterValue {
 	return kept("", variable, value, meaning, is)
 }
 
-// hostileValues are values that YAML, CloudFormation, a shell or a reader might change.
+// hostileValues returns values that YAML, CloudFormation, a shell or a parser might change.
 func hostileValues() []parameterValue {
 	a60, a255 := strings.Repeat("a", 60), strings.Repeat("a", 255)
 	all := []parameterValue{
@@ -97,8 +97,8 @@ func hostileValues() []parameterValue {
 	return all
 }
 
-// environmentFile reads a file of settings as Docker does, and therefore ECS: it expands no variable, and
-// quotes are part of a value.
+// environmentFile reads a file of settings as Docker does. ECS uses Docker's format: variables are not
+// expanded, and quotes are part of a value.
 func environmentFile(t *testing.T, text string) map[string]string {
 	t.Helper()
 	env := map[string]string{}
@@ -143,7 +143,7 @@ func TestTheStackTakesWhatPeopleWrite(t *testing.T) {
 			if v.parameter == "" {
 				env = environmentFile(t, "# settings\r\n\r\n"+v.variable+"="+v.value+"\r\n")
 			}
-			maps.Copy(env, environmentOf(t, resources, task)) // wins
+			maps.Copy(env, environmentOf(t, resources, task)) // the environment of the task overrides the file
 			cfg, err := config.Load(entries(env), role)
 			if !assert.NoError(t, err, "%s: %s", name, task) {
 				continue
@@ -159,8 +159,8 @@ func TestTheStackTakesWhatPeopleWrite(t *testing.T) {
 	t.Logf("%d values, %d environments started", len(values), started)
 }
 
-// startsWith starts the daemon of a task with its environment, except for the addresses. Once the daemon
-// answers, it has accepted its settings and waits for a table, which this test does not have.
+// startsWith starts the daemon of a task with the environment of the task, except for the addresses. When
+// the daemon answers, it has accepted its settings and waits for a table, which this test does not have.
 func startsWith(t *testing.T, task string, env map[string]string) {
 	t.Helper()
 	admin := freeAddress(t)

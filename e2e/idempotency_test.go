@@ -16,15 +16,14 @@ import (
 	"fanfare/client"
 )
 
-// tripwire is a proxy between a process and AWS. It kills the process at the next call of
-// an operation: before it forwards the call, or after the call took effect and before its
-// answer.
+// tripwire is a proxy between a process and AWS. It kills the process at the next call of an operation:
+// before it forwards the call, or after the call took effect but before the process has the answer.
 type tripwire struct {
 	url string
 
 	mu      sync.Mutex
 	victim  *process // nil while the wire is not set
-	prefix  string   // of X-Amz-Target
+	prefix  string   // prefix of the X-Amz-Target
 	after   bool
 	reached chan struct{} // closed when AWS has answered the first PutItem
 	tripped bool
@@ -62,7 +61,7 @@ func (w *tripwire) set(victim *process, prefix string, after bool) <-chan struct
 	return reached
 }
 
-// trip kills the victim if this is the awaited call, and reports whether the victim is dead.
+// trip kills the victim at the call for which the wire is set, and reports whether the victim is dead.
 func (w *tripwire) trip(t *testing.T, operation string, after bool) bool {
 	t.Helper()
 	w.mu.Lock()
@@ -78,8 +77,8 @@ func (w *tripwire) trip(t *testing.T, operation string, after bool) bool {
 	return w.tripped
 }
 
-// TestOneIdempotencyKeyMakesOnePostWhenAProcessDies sends 20 calls with one key to two
-// processes at once and kills one of them at each step of making the post.
+// TestOneIdempotencyKeyMakesOnePostWhenAProcessDies sends 20 calls with one key to two processes at once.
+// It kills one process at each step of the post's creation.
 func TestOneIdempotencyKeyMakesOnePostWhenAProcessDies(t *testing.T) {
 	t.Parallel()
 	const calls = 20
@@ -127,7 +126,7 @@ func TestOneIdempotencyKeyMakesOnePostWhenAProcessDies(t *testing.T) {
 			for i := range calls {
 				group.Go(func() {
 					at := onVictim
-					if i%2 == 1 { // after the victim has begun, so that it reaches the step where it dies
+					if i%2 == 1 { // the victim begins first, so it reaches the step at which it dies
 						at = onSurvivor
 						<-reached
 					}
@@ -146,7 +145,7 @@ func TestOneIdempotencyKeyMakesOnePostWhenAProcessDies(t *testing.T) {
 					t.Errorf("the surviving process failed: %v", errs[i])
 				case !client.Unanswered(errs[i]):
 					t.Errorf("the killed process answered %v", errs[i])
-				default: // as a caller does without an answer
+				default: // a caller without an answer retries
 					made, err := onSurvivor.CreatePost(t.Context(), post)
 					assert.NoError(t, err)
 					answered[made.ID]++

@@ -21,32 +21,33 @@ import (
 	"fanfare/client"
 )
 
-// The size of the network of TestAnImportThatIsKilledThreeTimesIsExact. make import-crash takes
-// the whole graph.
+// These flags set the size of the network of TestAnImportThatIsKilledThreeTimesIsExact. make import-crash
+// uses the whole graph.
 var (
 	importUsers = flag.Int("import-users", 150, "the highest number of a user of the graph that is imported, 0 for all")
 	importPosts = flag.Int("import-posts", 500, "posts that are imported")
 )
 
-// past is a network of the last two years: the file of the network, and the data that readers must see.
+// past is a network of the last two years: its file, and the data that readers must see.
 type past struct {
 	file string
-	// records has the number of lines of each kind in the file, and edges is the file's part of the graph, for
-	// replay.
+	// records has the number of lines of each kind in the file. edges is the file's part of the graph,
+	// for replay.
 	records map[string]int
 	edges   string
-	// posts are the posts of homes, by author.
+	// posts are the posts that homes show, by author.
 	posts map[string][]string
-	// follows are the authors that each user follows, and fans counts their followers.
+	// follows has the authors that each user follows, and fans has the number of followers of each
+	// author.
 	follows map[string][]string
 	fans    map[string]int64
-	// likes are the users that like each post.
+	// likes has the users who like each post.
 	likes map[string]map[string]bool
 	all   map[string]int64
 }
 
-// networkOfThePast writes the part of the real graph with the lowest numbers, all of it if
-// highest is 0, and posts, comments and likes at random.
+// networkOfThePast writes the users of the real graph with the lowest numbers up to highest, or all users
+// if highest is 0. It adds random posts, comments and likes.
 func networkOfThePast(t *testing.T, highest, posts int) *past {
 	t.Helper()
 	raw, err := os.Open(graph)
@@ -79,7 +80,7 @@ func networkOfThePast(t *testing.T, highest, posts int) *past {
 	for in := bufio.NewScanner(raw); in.Scan(); {
 		var a, b int
 		if n, _ := fmt.Sscanf(strings.ReplaceAll(in.Text(), ",", " "), "%d %d", &a, &b); n != 2 || highest > 0 && max(a, b) > highest {
-			continue // a comment, or beyond the part
+			continue // the line is a comment, or not in this part of the graph
 		}
 		_, err := fmt.Fprintln(edges, a, b)
 		require.NoError(t, err)
@@ -114,19 +115,19 @@ func networkOfThePast(t *testing.T, highest, posts int) *past {
 	return p
 }
 
-// TestAnImportThatIsKilledThreeTimesIsExact kills an import in three phases and repeats it.
-// Then homes and counts match the file, the stored items have no damage, and the export equals
-// the file. It also equals the export of an import that nobody killed, whose rate the test
-// prints beside a replay's rate.
+// TestAnImportThatIsKilledThreeTimesIsExact kills an import in three phases and repeats the import. Then
+// homes and counts match the file, the stored items have no damage, and the export equals the file. The
+// export also equals the export after an import without a kill. The test prints the rate of this import
+// beside the rate of a replay.
 func TestAnImportThatIsKilledThreeTimesIsExact(t *testing.T) {
 	t.Parallel()
 	u := newUp(t)
 	p := networkOfThePast(t, *importUsers, *importPosts)
 	command := []string{"import", "--data-dir", u.data, p.file}
 	if *importUsers > 0 {
-		command = append(command, "--rate", "5000") // a small one would end too soon
+		command = append(command, "--rate", "5000") // without a limit a small import would end too soon
 	}
-	for _, phase := range []string{"users:", "follows:", "posts:"} { // it dies in the next one, or after ten seconds of this one
+	for _, phase := range []string{"users:", "follows:", "posts:"} { // killed in the next phase, or after ten seconds
 		run := start(t, u.env, "fanfare", command...)
 		await(t, phase, 5*time.Minute, func() bool { return strings.Contains(tail(run.log), phase) || !run.running() })
 		run.kill(t)
@@ -163,7 +164,7 @@ type imported struct {
 	DeliverySeconds float64 `json:"delivery_seconds"`
 }
 
-// imports runs an import to its end.
+// imports runs an import to its end and returns its output.
 func (u *upright) imports(t *testing.T, file string) (done imported) {
 	t.Helper()
 	stdout, stderr, err := fanfare(t, u.env, "import", "--data-dir", u.data, "--json", file)
@@ -173,7 +174,7 @@ func (u *upright) imports(t *testing.T, file string) (done imported) {
 	return done
 }
 
-// export returns the lines of an export of a directory at rest.
+// export returns the lines of the export of a directory that no process uses.
 func (u *upright) export(t *testing.T) string {
 	t.Helper()
 	stdout, stderr, err := fanfare(t, u.env, "export", "--data-dir", u.data)
@@ -181,7 +182,7 @@ func (u *upright) export(t *testing.T) string {
 	return stdout
 }
 
-// hasNoDamage fails the test unless fanfare verify finds nothing and decides every check.
+// hasNoDamage fails the test unless fanfare verify finds no damage and completes every check.
 func hasNoDamage(t *testing.T, env []string, args ...string) {
 	t.Helper()
 	stdout, stderr, err := fanfare(t, env, append([]string{"verify", "--json", "--rate", "1000000"}, args...)...)
@@ -197,12 +198,12 @@ func hasNoDamage(t *testing.T, env []string, args ...string) {
 	t.Logf("verify looked at %d items", v.Items)
 }
 
-// isWhole fails the test unless an export has exactly the lines of the file. An export has Fanfare's ids of
-// posts and comments, and the file has their texts.
+// isWhole fails the test unless an export has exactly the lines of the file. The export has Fanfare's ids
+// of posts and comments, so isWhole finds the posts and comments of the file by their texts.
 func (p *past) isWhole(t *testing.T, exported string) {
 	t.Helper()
 	got, textOf := map[string]int{}, map[string]string{}
-	for line := range strings.Lines(exported) { // a post comes before its comments and likes
+	for line := range strings.Lines(exported) { // a post precedes its comments and likes
 		record := map[string]string{}
 		require.NoError(t, json.Unmarshal([]byte(line), &record), line)
 		switch record["type"] {

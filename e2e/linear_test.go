@@ -24,7 +24,7 @@ import (
 	"fanfare/client"
 )
 
-// history holds the calls of concurrent clients, with the begin and end of each.
+// history holds the calls of concurrent clients, with the times at which each call began and ended.
 type history struct {
 	began time.Time
 
@@ -32,8 +32,8 @@ type history struct {
 	calls []porcupine.Operation
 }
 
-// call makes one call as a user. A call without an answer may take effect at any later time, so the caller
-// then waits until the server answers again.
+// call makes one call as a user. A call without an answer may take effect at any later time. So after
+// such a call, the caller waits until the server answers again.
 func (h *history) call(t *testing.T, as *client.Client, caller int, input any, do func() (output any, err error)) {
 	t.Helper()
 	op := porcupine.Operation{ClientId: caller, Input: input, Call: int64(time.Since(h.began))}
@@ -64,8 +64,8 @@ func (h *history) length() int {
 	return len(h.calls)
 }
 
-// linearizable reports whether each call can have happened at one instant between its
-// begin and its end.
+// linearizable reports whether the answers have an explanation in which each call happened at one instant
+// between its begin and its end.
 func (h *history) linearizable(t *testing.T, model porcupine.Model) bool {
 	t.Helper()
 	unanswered := 0
@@ -91,8 +91,8 @@ type edgeCall struct {
 	follower int
 }
 
-// followModel is a reference model of the followers of one author, as bits. A read answers an int: 1 for a
-// follower who follows, or the number of followers. nil is no answer.
+// followModel is a reference model of the followers of one author, as bits. The answer to a read is an
+// int: 1 for a follower who follows, or the number of followers. nil means that the call has no answer.
 func followModel() porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return uint(0) },
@@ -120,9 +120,9 @@ func btoi(b bool) int {
 	return 0
 }
 
-// playFollows makes every follower's clients follow, unfollow and read concurrently, each of them several times.
-// The first follower has one client, each further follower has two. beside, if not nil, runs after some of these
-// calls.
+// playFollows makes the clients of every follower follow, unfollow and read concurrently. Each client
+// does so several times. The first follower has one client, and each further follower has two clients.
+// beside, if not nil, runs after some of these calls.
 func playFollows(t *testing.T, addr string, seed uint64, times int, beside func()) *history {
 	t.Helper()
 	const author = "author"
@@ -179,8 +179,8 @@ func TestFollowsAndTheirCountsAreLinearizable(t *testing.T) {
 	}
 }
 
-// TestFollowsAreLinearizableOverACrash kills the process among the calls. The effect of an
-// answered call outlives the crash; a call without an answer took effect once at most.
+// TestFollowsAreLinearizableOverACrash kills the process during the calls. The effect of an answered call
+// survives the crash. A call without an answer takes effect once at most.
 func TestFollowsAreLinearizableOverACrash(t *testing.T) {
 	t.Parallel()
 	u := newUp(t)
@@ -193,7 +193,7 @@ func TestFollowsAreLinearizableOverACrash(t *testing.T) {
 	p.stop(t)
 }
 
-// through puts a proxy that may change requests and answers before u.
+// through puts a proxy in front of u. The proxy may change requests and answers.
 func (u *upright) through(t *testing.T, ask func(*http.Request), answer func(*http.Response) error) (addr string) {
 	t.Helper()
 	transport := &http.Transport{}
@@ -212,8 +212,8 @@ func (u *upright) through(t *testing.T, ask func(*http.Request), answer func(*ht
 	return strings.TrimPrefix(server.URL, "http://")
 }
 
-// staleOnce changes one answer: for reads of paths with this end, it repeats the previous answer the first
-// time that the answer would have changed.
+// staleOnce changes one answer to a read of a path with this suffix: the first time that the answer
+// differs from the previous answer, staleOnce repeats the previous answer.
 func staleOnce(suffix string) func(*http.Response) error {
 	var mu sync.Mutex
 	var last string
@@ -239,13 +239,13 @@ func staleOnce(suffix string) func(*http.Response) error {
 	}
 }
 
-// TestOneStaleAnswerIsFound tests the tests above: the first follower has one client, which may never see a
-// state older than its own last call.
+// TestOneStaleAnswerIsFound proves that the tests of follows can fail. The first follower has one client,
+// which must never see a state older than the client's own last call.
 func TestOneStaleAnswerIsFound(t *testing.T) {
 	t.Parallel()
 	u := newUp(t)
 	p := u.start(t)
-	addr := u.through(t, nil, staleOnce("/follower-0/relationships/author")) //nolint:bodyclose // the proxy that calls it closes the body
+	addr := u.through(t, nil, staleOnce("/follower-0/relationships/author")) //nolint:bodyclose // the proxy closes the body
 	assert.False(t, playFollows(t, addr, 0, 60, nil).linearizable(t, followModel()),
 		"a stale relationship was answered once and not found")
 	p.stop(t)
@@ -254,10 +254,10 @@ func TestOneStaleAnswerIsFound(t *testing.T) {
 // keyCall is a call for a post under an Idempotency-Key.
 type keyCall struct{ key, text string }
 
-// refused is the answer to a key that stands for another body.
+// refused is the answer to a call whose key belongs to a call with another body.
 const refused = "refused"
 
-// keyModel is a reference model of the keys. A key stands for no post, or for a body and a post. The first
+// keyModel is a reference model of the keys. A key belongs to no post, or to a body and a post. The first
 // answer with the post reveals the post's id.
 func keyModel() porcupine.Model {
 	type binding struct{ text, post string }
@@ -351,7 +351,7 @@ func TestIdempotencyKeysAreLinearizableOverACrash(t *testing.T) {
 	p.stop(t)
 }
 
-// TestOneLostIdempotencyKeyIsFound tests the tests above.
+// TestOneLostIdempotencyKeyIsFound proves that the tests of keys can fail.
 func TestOneLostIdempotencyKeyIsFound(t *testing.T) {
 	t.Parallel()
 	u := newUp(t)
@@ -381,8 +381,8 @@ func connect(t *testing.T, addr string) *client.Client {
 	return c
 }
 
-// signUp makes a user with a profile and returns a client for that user. The client tries each call
-// once, so signUp repeats a call that a busy machine did not answer.
+// signUp makes a user with a profile and returns a client for that user. The client tries each call once,
+// so signUp repeats a call to which a busy machine did not answer.
 func signUp(t *testing.T, c *client.Client, user string) *client.Client {
 	t.Helper()
 	var as *client.Client

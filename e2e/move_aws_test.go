@@ -18,9 +18,9 @@ import (
 	"fanfare/client"
 )
 
-// TestABackupUnderLoadMovesToAWSExactly restores a backup of a busy `fanfare up` in another directory, and
-// imports its export on LocalStack, beside daemons. Both systems have the same export and show every user the
-// same data. Then the daemons continue with the imported users.
+// TestABackupUnderLoadMovesToAWSExactly restores a backup of a busy `fanfare up` in another directory. It
+// imports the export of this directory on LocalStack while daemons run. Both systems have the same export
+// and show every user the same data. Then the daemons serve the imported users.
 func TestABackupUnderLoadMovesToAWSExactly(t *testing.T) {
 	t.Parallel()
 	u, here := newUp(t), newUp(t)
@@ -30,7 +30,7 @@ func TestABackupUnderLoadMovesToAWSExactly(t *testing.T) {
 	journal, backup, file := filepath.Join(dir, "journal"), filepath.Join(dir, "backup"), filepath.Join(dir, "network.jsonl")
 	player := start(t, u.env, "fanfare", u.replay("--graph", graph, "--max-users", "5", "--posts", "10", "--likes", "40",
 		"--rate", "20", "--journal", journal)...)
-	player.plays(t, journal, 100) // two lines a call: among posts and likes
+	player.plays(t, journal, 100) // the replay has reached posts and likes
 	before := wholeLines(t, journal)
 	u.fanfare(t, "backup", backup, "--admin", u.admin)
 	during := wholeLines(t, journal)[len(before):]
@@ -41,7 +41,7 @@ func TestABackupUnderLoadMovesToAWSExactly(t *testing.T) {
 
 	here.fanfare(t, "restore", backup, "--data-dir", here.data)
 	p = here.start(t)
-	stdout, stderr, err := fanfare(t, here.env, here.replay("--check", journal)...) // waits until all is delivered and counted
+	stdout, stderr, err := fanfare(t, here.env, here.replay("--check", journal)...) // waits for all deliveries and counts
 	r := verdict(t, stdout, stderr, err)
 	require.NotZero(t, r.Posts*r.Likes, "the check is of nothing")
 	hasNoDamage(t, here.env, "--admin", here.admin)
@@ -94,8 +94,8 @@ func seenBy(t *testing.T, address, exported string) string {
 	return seen.String()
 }
 
-// goesOn uses the network of an export: a new post reaches the home of a follower, and its
-// like is counted.
+// goesOn checks that the network of an export still works: a new post reaches the home of a follower, and
+// its like is counted.
 func (c *cluster) goesOn(t *testing.T, exported string) {
 	t.Helper()
 	var follow struct {

@@ -20,10 +20,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// networkRounds is the number of times that the network test goes through all faults.
+// networkRounds is the number of rounds of the network test. A round has all faults.
 var networkRounds = flag.Int("network-rounds", 1, "rounds of the network test")
 
-// badNetwork are proxies between the daemons and AWS, which can be given faults.
+// badNetwork has the proxies between the daemons and AWS. A test can give faults to the proxies.
 type badNetwork struct{ queues, table *toxiproxy.Proxy }
 
 func newBadNetwork(t *testing.T) *badNetwork {
@@ -41,15 +41,15 @@ func newBadNetwork(t *testing.T) *badNetwork {
 	return &badNetwork{before("queues", os.Getenv("AWS_ENDPOINT_URL")), before("table", tableURL())}
 }
 
-// environment leads a process through the network.
+// environment returns the variables that make a process call AWS through the network.
 func (n *badNetwork) environment() []string {
 	return []string{"AWS_ENDPOINT_URL=http://" + n.queues.Listen, "AWS_ENDPOINT_URL_DYNAMODB=http://" + n.table.Listen}
 }
 
-// fault is a way in which a network can be bad.
+// fault is a kind of damage to a network.
 type fault struct {
 	kind, attributes string
-	// cuts means that no byte gets through during the fault.
+	// cuts is true if no byte passes during the fault.
 	cuts bool
 }
 
@@ -57,12 +57,13 @@ func faults() []fault {
 	return []fault{
 		{kind: "latency", attributes: `"latency": 150, "jitter": 100`},
 		{kind: "reset_peer", attributes: `"timeout": 5`, cuts: true},
-		{kind: "timeout", attributes: `"timeout": 0`, cuts: true}, // a black hole
+		{kind: "timeout", attributes: `"timeout": 0`, cuts: true}, // no byte passes, and no connection ends
 		{kind: "slow_close", attributes: `"delay": 700`},
 	}
 }
 
-// begin applies a fault to the bytes to AWS ("upstream") or from it.
+// begin applies a fault to one direction: "upstream" means the bytes to AWS, and "downstream" the bytes
+// from AWS.
 func (n *badNetwork) begin(t *testing.T, f fault, direction string) {
 	t.Helper()
 	for _, proxy := range []*toxiproxy.Proxy{n.queues, n.table} {
@@ -79,7 +80,7 @@ func (n *badNetwork) end(t *testing.T) {
 	}
 }
 
-// readiness is the status of a member's /readyz, 0 if it does not answer.
+// readiness is the status of a member's /readyz, or 0 without an answer.
 func (m *member) readiness(t *testing.T) int {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -95,8 +96,8 @@ func (m *member) readiness(t *testing.T) int {
 }
 
 // TestABadNetworkLosesNothing puts every fault between all daemons and AWS while a replay runs, one fault
-// after another, in an order and direction that the round decides. The network loses replies after their
-// effect, requests before it, and messages with the replies that carried them.
+// after another. The round determines the order and the directions. The network loses replies after their
+// effect, requests before their effect, and messages together with their replies.
 func TestABadNetworkLosesNothing(t *testing.T) {
 	t.Parallel()
 	n := newBadNetwork(t)
@@ -128,7 +129,7 @@ func TestABadNetworkLosesNothing(t *testing.T) {
 				n.end(t)
 			}
 			await(t, "the replay ends", 5*time.Minute, func() bool { return !player.running() })
-			if player.err != nil { // a call that was never answered: it may have had its effect or not
+			if player.err != nil { // a call without an answer may have had its effect
 				t.Logf("the replay ended with %v\n%s", player.err, tail(player.log))
 			}
 			stdout, stderr, err := fanfare(t, c.env, c.replay("--check", journal)...)

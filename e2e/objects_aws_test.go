@@ -20,7 +20,7 @@ import (
 	objectstore "fanfare/internal/objects"
 )
 
-// newBucket makes a bucket on LocalStack and returns the store in it through a bad network.
+// newBucket makes a bucket on LocalStack. It returns a store that uses the bucket through a bad network.
 func newBucket(t *testing.T, n *badNetwork) objectstore.Store {
 	t.Helper()
 	t.Setenv("AWS_ENDPOINT_URL_S3", "http://"+n.queues.Listen)
@@ -37,13 +37,14 @@ func newBucket(t *testing.T, n *badNetwork) objectstore.Store {
 	return store
 }
 
-// TestABadNetworkLeavesObjectsWhole puts each fault between a writer and S3, in each direction.
-// A creation in it succeeds, or its outcome is unknown: then the same creation succeeds after the
-// fault, one of another content never does, and the object is whole.
+// TestABadNetworkLeavesObjectsWhole puts each fault between a writer and S3, in each direction. During a
+// fault the creation of an object succeeds, or its outcome is unknown. If the outcome is unknown, the
+// same creation succeeds after the fault. A creation with another content never succeeds, and the object
+// is always whole.
 func TestABadNetworkLeavesObjectsWhole(t *testing.T) {
 	n := newBadNetwork(t)
 	store := newBucket(t, n)
-	cut := fault{kind: "limit_data", attributes: `"bytes": 120`, cuts: true} // in the middle of a head
+	cut := fault{kind: "limit_data", attributes: `"bytes": 120`, cuts: true} // cuts in the middle of the head
 	for i, f := range append(faults(), cut) {
 		for _, direction := range []string{"upstream", "downstream"} {
 			name := fmt.Sprintf("%s/%d", f.kind, i)

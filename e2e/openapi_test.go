@@ -50,7 +50,7 @@ func (u *upright) document(t *testing.T) document {
 	return d
 }
 
-// recorder is a proxy before the API that counts the answers of each operation.
+// recorder is a proxy in front of the API that counts the answers of each operation.
 type recorder struct {
 	url    string
 	server *httptest.Server
@@ -58,11 +58,12 @@ type recorder struct {
 	routes *http.ServeMux
 
 	mu       sync.Mutex
-	statuses map[string]map[int]int // by operation; "" stands for a request of no operation
-	failures []string               // requests that got 5xx
+	statuses map[string]map[int]int // by operation; "" means a request of no operation
+	failures []string               // requests with a 5xx answer
 }
 
-// record puts a recorder with d's operations before u. alter, if not nil, changes the answers of the API.
+// record puts a recorder with the operations of d in front of u. alter, if not nil, changes the answers
+// of the API.
 func record(t *testing.T, u *upright, d document, alter func(operation string, body []byte) []byte) *recorder {
 	t.Helper()
 	r := &recorder{alter: alter, routes: http.NewServeMux(), statuses: map[string]map[int]int{}}
@@ -89,14 +90,14 @@ func record(t *testing.T, u *upright, d document, alter func(operation string, b
 	return r
 }
 
-// stop ends the recording. Only then may the records be read.
+// stop ends the recording. The records may be read only after stop.
 func (r *recorder) stop() { r.server.Close() }
 
 func (r *recorder) note(resp *http.Response) error {
 	_, operation := r.routes.Handler(resp.Request)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.statuses[operation] == nil { // a redirect of the routes for a path that is not clean
+	if r.statuses[operation] == nil { // the routes redirect a path that is not clean
 		operation = ""
 	}
 	r.statuses[operation][resp.StatusCode]++
@@ -189,7 +190,7 @@ func seed(t *testing.T, u *upright) (token string, ids realIDs) {
 	return token, ids
 }
 
-// outsiders is a proxy for all hosts but loopback. It lets no request through and records the requests.
+// outsiders is a proxy for all hosts except loopback. It refuses all requests and records them.
 type outsiders struct {
 	url string
 
@@ -211,7 +212,7 @@ func newOutsiders(t *testing.T) *outsiders {
 	return o
 }
 
-// environment returns variables that make programs ask o for every host but loopback.
+// environment returns variables that make programs use o as the proxy for every host except loopback.
 func (o *outsiders) environment() []string {
 	var env []string
 	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"} {
@@ -220,7 +221,7 @@ func (o *outsiders) environment() []string {
 	return append(env, "NO_PROXY=127.0.0.1", "no_proxy=127.0.0.1")
 }
 
-// none fails the test if a program asked for another host.
+// none fails the test if a program sent a request to another host.
 func (o *outsiders) none(t *testing.T) {
 	t.Helper()
 	o.mu.Lock()
@@ -245,13 +246,14 @@ func schemathesis(t *testing.T, r *recorder, token string, ids realIDs, more ...
 	command := exec.CommandContext(ctx, script, append([]string{
 		"run", "schemathesis", "st", "run", r.url + "/openapi.json", "--header", "Authorization: Bearer " + token,
 		"--seed", fmt.Sprint(*schemathesisSeed), "--max-examples", "10", "--generation-database", "none", "--no-color",
-		// This check would count each 4xx for valid data as a failure, even 404 and 409.
+		// The check positive_data_acceptance would count each 4xx for valid data as a failure, even 404
+		// and 409.
 		"--exclude-checks", "positive_data_acceptance",
 		"--report", "junit", "--report-junit-path", filepath.Join(t.TempDir(), "junit.xml"),
 	}, more...)...)
 	command.Dir = t.TempDir()
 	command.Env = environment(append(others.environment(), "SCHEMATHESIS_HOOKS="+hooks, "E2E_REAL_IDS="+string(known), "PYTHONDONTWRITEBYTECODE=1")...)
-	// Its children may hold the pipe open after it was killed.
+	// The children of a killed command may keep the pipe open.
 	command.WaitDelay = 10 * time.Second
 	out, err := command.CombinedOutput()
 	exit = code(err)
@@ -260,8 +262,8 @@ func schemathesis(t *testing.T, r *recorder, token string, ids realIDs, more ...
 	return string(out), exit
 }
 
-// TestTheAPIKeepsItsOpenAPIDocument lets Schemathesis call the whole API with requests that the document
-// allows, and with requests that it forbids.
+// TestTheAPIKeepsItsOpenAPIDocument lets Schemathesis send requests that the document allows and requests
+// that the document forbids, for all operations of the API.
 func TestTheAPIKeepsItsOpenAPIDocument(t *testing.T) {
 	t.Parallel()
 	u := newUp(t)
@@ -272,7 +274,7 @@ func TestTheAPIKeepsItsOpenAPIDocument(t *testing.T) {
 	output, exit := schemathesis(t, r, token, ids)
 	r.stop()
 	if !assert.Zero(t, exit, "exit code of Schemathesis") {
-		t.Log(output) // testify shows no message with lines as long as these
+		t.Log(output) // testify prints no message with such long lines
 	}
 	for _, failure := range r.failures {
 		t.Errorf("server error: %s", failure)
@@ -296,7 +298,8 @@ func TestTheAPIKeepsItsOpenAPIDocument(t *testing.T) {
 	p.stop(t)
 }
 
-// TestSchemathesisFindsAnAnswerThatIsNotAsDocumented tests TestTheAPIKeepsItsOpenAPIDocument.
+// TestSchemathesisFindsAnAnswerThatIsNotAsDocumented proves that TestTheAPIKeepsItsOpenAPIDocument can
+// fail.
 func TestSchemathesisFindsAnAnswerThatIsNotAsDocumented(t *testing.T) {
 	t.Parallel()
 	u := newUp(t)

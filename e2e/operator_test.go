@@ -12,8 +12,8 @@ import (
 	"fanfare/client"
 )
 
-// watchLabels records, for each chart, the labels of its last drawing, and the labels for which a chart is too
-// small.
+// watchLabels is a script. For each chart it records the labels of the last drawing, and the labels that
+// do not fit the chart.
 const watchLabels = `(() => {
 	const drawing = CanvasRenderingContext2D.prototype, { fillText, clearRect } = drawing;
 	window.labels = new Map();
@@ -28,8 +28,8 @@ const watchLabels = `(() => {
 	window.wrong = () => drawn().flatMap(l => l.filter((label, i) => label.cut || l.some((other, j) => j < i && other.text === label.text)).map(label => label.text)).join();
 })()`
 
-// TestTheOperatorsPageShowsAYoungDemo looks at the page in the first minute of a process with
-// deletions that wait.
+// TestTheOperatorsPageShowsAYoungDemo checks the page in the first minute of a process whose deletions
+// are waiting.
 func TestTheOperatorsPageShowsAYoungDemo(t *testing.T) {
 	t.Parallel()
 	u, p := newDemo(t)
@@ -47,7 +47,7 @@ func TestTheOperatorsPageShowsAYoungDemo(t *testing.T) {
 	page.until("five charts are drawn", `drawn().length === 5 && drawn().every(l => l.length >= 3)`)
 	assert.Empty(t, page.text(`wrong()`), "labels that are cut off or repeated, of a wide page")
 
-	// Times of any size fit, both as the first value of a chart and beside the largest value.
+	// Times of any size fit as the first value of a chart, and also beside the largest value.
 	for _, time := range []struct{ ms, want string }{
 		{"2482", "2.5 s"}, {"999", "999 ms"}, {"1785000", "30 min"}, {"0.25", "0.3 ms"}, {"86400000000", "1,440,000 min"},
 	} {

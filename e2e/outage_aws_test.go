@@ -16,8 +16,7 @@ import (
 	"fanfare/client"
 )
 
-// TestReadsOutliveTheQueues takes SQS away from an api that serves and from processes that
-// start.
+// TestReadsOutliveTheQueues blocks SQS for an api that serves and for processes that start.
 func TestReadsOutliveTheQueues(t *testing.T) {
 	t.Parallel()
 	n := newBadNetwork(t)
@@ -70,7 +69,7 @@ func TestReadsOutliveTheQueues(t *testing.T) {
 	}
 }
 
-// get returns the status and the body of an answer, "" without one.
+// get returns the status and the body of an answer, or "" without an answer.
 func get(t *testing.T, address, path, token string) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+path, http.NoBody)

@@ -21,7 +21,7 @@ import (
 	"fanfare/internal/config"
 )
 
-// A block is a fenced block of a page.
+// block is a fenced block of a page.
 type block struct{ language, text string }
 
 // blocksOf returns the fenced blocks of a page, in order.
@@ -38,13 +38,14 @@ func blocksOf(t *testing.T, page string) []block {
 // commandLine matches a line of a shell.
 var commandLine = regexp.MustCompile(`(?m)^\s*(\$ |([A-Z_]+=\S+ )*(\./|bin/|scripts/|(fanfare|make|go|git|docker|helm|kubectl|aws|curl|export|cd|npm|pip|python3?|bash|sh|sudo)( |$)))`)
 
-// A reader is the part that a page leaves to its reader, for a block with these first words:
-// the lines of a shell before and after it, and words to write in place of the page's.
+// reader is the part of a page that the page leaves to its reader. It belongs to the block that begins
+// with begins: before and after are lines of a shell around the block, and further words replace words of
+// the page.
 type reader struct {
 	begins, before, after string
 	words                 []string
-	// notRun is the reason why no machine of the tests can run the block. Its commands of
-	// Fanfare and of make exist all the same (TestThePagesNameCommandsThatExist).
+	// notRun is the reason for which no machine of the tests can run the block. Its commands of Fanfare
+	// and of make exist nevertheless (TestThePagesNameCommandsThatExist).
 	notRun string
 }
 
@@ -66,13 +67,13 @@ func readers() []reader {
 		{begins: "aws sqs create-queue", notRun: "the AWS CLI: TestEventsReachTheirQueue makes such a queue"},
 		{begins: "export FANFARE_ENGINE=aws AWS_REGION=eu-central-1\n", notRun: "a user pool of a real account"},
 		{begins: "TOKEN=$(aws cognito-idp", notRun: "a user pool of a real account"},
-		{ // A cluster would get these manifests.
+		{ // a cluster would get these manifests
 			begins: "helm install",
 			before: "sed -n '/^```yaml/,/^```/{/^```/d;p}' docs/DEPLOY.md >values.yaml",
 			words:  []string{"helm install", "scripts/helm.sh run template --kube-version 1.34"},
 			after:  "rm values.yaml",
 		},
-		{ // The whole graph takes a minute. The last of two flags counts.
+		{ // the whole graph takes a minute, and the last of two equal flags counts
 			begins: "bin/fanfare replay",
 			words:  []string{"bin/fanfare", "env $CALM bin/fanfare", "--likes 20000", "--likes 20000 --max-users 30 --posts 30 --likes 100"},
 		},
@@ -110,11 +111,11 @@ func readers() []reader {
 	}
 }
 
-// A shell is a bash that runs one command after the other.
+// shell is a bash that runs one command after another.
 type shell struct {
 	in  io.Writer
 	out *bufio.Reader
-	// addresses are pairs of an address that pages name and the address of the test.
+	// addresses are pairs: an address that pages name, and the address that the test uses instead.
 	addresses []string
 }
 
@@ -130,12 +131,12 @@ func newShell(t *testing.T, dir string, env []string, addresses ...string) *shel
 	require.NoError(t, bash.Start())
 	t.Cleanup(func() {
 		assert.NoError(t, in.Close())
-		_ = bash.Wait() // run has seen its commands succeed
+		_ = bash.Wait() // run has checked that the commands succeeded
 	})
 	return &shell{in, bufio.NewReader(out), addresses}
 }
 
-// run returns the output of a command, which has to succeed.
+// run runs a command and returns the output. The command has to succeed.
 func (s *shell) run(t *testing.T, command string) string {
 	t.Helper()
 	command = strings.NewReplacer(s.addresses...).Replace(command)
@@ -146,8 +147,8 @@ func (s *shell) run(t *testing.T, command string) string {
 	return strings.TrimSuffix(out, "\x01")
 }
 
-// tour runs a console block, and compares the output of each command. A command after a sleep
-// is repeated until it prints the output, because the machine of a test may be busy.
+// tour runs a console block, and compares the output of each command. It repeats a command after a sleep
+// until the output is right, because the machine of a test may be busy.
 func (s *shell) tour(t *testing.T, text string) {
 	t.Helper()
 	slept := false
@@ -178,7 +179,7 @@ func (s *shell) play(t *testing.T, text string, as reader) {
 	}
 }
 
-// freshCopy copies the files that git tracks, or would add, and returns the folder.
+// freshCopy copies the files that git tracks or would add, and returns the folder of the copy.
 func freshCopy(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "fanfare")
@@ -191,8 +192,8 @@ func freshCopy(t *testing.T) string {
 	return dir
 }
 
-// makeUp runs the commands of `make up` one by one in a fresh copy of the tree, because make would leave the
-// last command running if the test is killed.
+// makeUp runs the commands of `make up` one by one in a fresh copy of the tree. If make ran the commands,
+// the last command would continue after the test is killed.
 func makeUp(t *testing.T, dir string, env []string, admin string) *process {
 	t.Helper()
 	list := exec.CommandContext(t.Context(), "make", "--no-print-directory", "-n", "up")
@@ -207,15 +208,15 @@ func makeUp(t *testing.T, dir string, env []string, admin string) *process {
 	return p
 }
 
-// TestEveryCommandOfThePagesRuns follows the README, each page and each example as a newcomer does, beside one
-// `make up` in a fresh copy of the tree. It runs their commands in order, in one shell for each page, and
-// compares the output with the output on the page. Ids and times differ from run to run, but their shape does
-// not.
+// TestEveryCommandOfThePagesRuns follows the README, each page and each example as a newcomer does,
+// beside one `make up` in a fresh copy of the tree. It runs the commands of a page in order, in one
+// shell, and compares the output with the output on the page. Ids and times differ from run to run, but
+// their form does not.
 func TestEveryCommandOfThePagesRuns(t *testing.T) {
 	t.Parallel()
 	require.NotEmpty(t, os.Getenv("AWS_ENDPOINT_URL"), "run this with scripts/with-emulators.sh")
 	dir, addr, admin := freshCopy(t), freeAddress(t), freeAddress(t)
-	calm := newUp(t) // one without the demo
+	calm := newUp(t) // a process without the demo
 	calmProcess := calm.start(t)
 	env := environment("FANFARE_HTTP_ADDR="+addr, "FANFARE_ADMIN_ADDR="+admin, "FANFARE_LOG_LEVEL=warn",
 		"PATH="+filepath.Join(dir, "bin")+":"+os.Getenv("PATH"), "CALM=FANFARE_HTTP_ADDR="+calm.http+" FANFARE_ADMIN_ADDR="+calm.admin)
@@ -252,7 +253,7 @@ func TestEveryCommandOfThePagesRuns(t *testing.T) {
 	p.stop(t)
 }
 
-// pagesOf returns the pages whose commands are run.
+// pagesOf returns the pages whose commands the test runs.
 func pagesOf(t *testing.T, dir string) []string {
 	t.Helper()
 	var all []string
@@ -279,7 +280,8 @@ func follow(t *testing.T, s *shell, blocks []block, roles []reader) {
 	}
 }
 
-// acceptSettings checks the settings of a block that starts a daemon and that the test does not run.
+// acceptSettings checks the settings of a block that the test does not run because the block starts a
+// daemon.
 func acceptSettings(t *testing.T, text string) {
 	t.Helper()
 	if !strings.Contains(text, "\napi\n") {
@@ -289,7 +291,7 @@ func acceptSettings(t *testing.T, text string) {
 	assert.NoError(t, err, text)
 }
 
-// shape replaces ids and times, which differ from run to run.
+// shape replaces ids and times, because they differ from run to run.
 func shape(s string) string {
 	s = regexp.MustCompile(`\b[0-9A-HJKMNP-TV-Z]{26}\b`).ReplaceAllString(strings.TrimSpace(s), "ULID")
 	return regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`).ReplaceAllString(s, "TIME")

@@ -28,36 +28,37 @@ import (
 	"fanfare/messages"
 )
 
-// trial is a state of a deployment, and the alerts that belong to it.
+// trial is a situation of a deployment, and the alerts of the situation.
 type trial struct {
 	name string
-	// begin brings a sound deployment into the situation.
+	// begin changes a healthy deployment so that the situation begins.
 	begin func(t *testing.T, d *observed)
-	// must are the alerts that fire, and may are the alerts that fire in the same outage
-	// later or by chance.
+	// must are the alerts that have to fire. may are the alerts that may fire in the same outage, later
+	// or by chance.
 	must, may []string
 }
 
 const (
-	// soundFor is how long a deployment is watched before its situation begins, and watched is how long it is
-	// watched after that, both in the rules' time. A rule looks back 20 minutes.
+	// soundFor is the time for which a deployment is watched before its situation begins, and watched is
+	// the time for which it is watched afterwards. Both are times of the rules. A rule looks back 20
+	// minutes.
 	soundFor, watched = 25 * time.Minute, 25 * time.Minute
-	// demoFor is how long the demo is watched: the auditor's rule looks back an hour.
+	// demoFor is the time for which the demo is watched: the auditor's rule looks back an hour.
 	demoFor = 70 * time.Minute
 )
 
 const (
-	// purgeWait is how long a deletion waits by design (fanout.purgeAfter).
+	// purgeWait is the time for which a deletion waits by design (fanout.purgeAfter).
 	purgeWait = messages.MaxAhead + time.Minute
-	// purges is the number of deletions that become due while the demo is watched, and purgeEvery is the time
-	// between two of these deletions.
+	// purges is the number of deletions that become due during the watch of the demo, and purgeEvery is
+	// the time between two of these deletions.
 	purges, purgeEvery = 40, 500 * time.Millisecond
 )
 
 func trials() []trial {
 	return []trial{
 		{
-			// A canary that fails deletes its post, and the message of a deleted post is finished.
+			// A canary that fails deletes its post. The message of a deleted post ends without retries.
 			"fan-out denied", func(_ *testing.T, d *observed) { d.fanout.set(denied) },
 			[]string{"FanfareMessagesFail", "FanfareCanaryFails"}, []string{"FanfareQueueStuck", "FanfareMessageOverdue"},
 		}, {
@@ -93,8 +94,8 @@ func trials() []trial {
 	}
 }
 
-// TestPlatformAlertsFireInTheirSituationAlone runs each situation on a deployment of its own, under traffic
-// and a real Prometheus. It prints how long each alert takes, in the time of the rules.
+// TestPlatformAlertsFireInTheirSituationAlone runs each situation on its own deployment, with traffic and
+// a real Prometheus. It prints the time until each alert fires, in the time of the rules.
 func TestPlatformAlertsFireInTheirSituationAlone(t *testing.T) {
 	var mu sync.Mutex
 	fired := map[string]map[string]time.Duration{}
@@ -116,7 +117,7 @@ func TestPlatformAlertsFireInTheirSituationAlone(t *testing.T) {
 	t.Log(tableOf(t, fired))
 }
 
-// watch returns the alerts that fired in a situation, and after which time.
+// watch returns the alerts that fired in a situation, with the time until each alert fired.
 func (s trial) watch(t *testing.T) map[string]time.Duration {
 	t.Helper()
 	d := newObserved(t)
@@ -146,8 +147,9 @@ func (s trial) watch(t *testing.T) map[string]time.Duration {
 
 // watchDemo fails if a demo with its canary, its auditor and deletions raises an alert.
 //
-// A deletion waits for six minutes. So the deletions that become due were requested before the demo began:
-// each event equals an event of the API, but is six minutes older.
+// A deletion waits for six minutes. So the test publishes the events of deletions before the demo begins.
+// Each event equals an event of the API, but is six minutes older, so the deletions become due during the
+// demo.
 func watchDemo(t *testing.T) {
 	t.Helper()
 	u, p := newDemo(t)
@@ -216,8 +218,8 @@ func tableOf(t *testing.T, fired map[string]map[string]time.Duration) string {
 	return text.String()
 }
 
-// observed is a deployment on AWS of four processes: api, fanout, likeagg, and an api that has the
-// canary. Each has a disturbance between itself and AWS.
+// observed is a deployment on AWS with four processes: api, fanout, likeagg, and an api with the canary.
+// Between each process and AWS there is a disturbance.
 type observed struct {
 	*cluster
 	api, fanout, likes, canary *disturbance
@@ -240,7 +242,7 @@ func (d *observed) admins() (all []string) {
 	return all
 }
 
-// uses lets two users post, read and like until the test ends. Calls may fail.
+// uses lets two users post, read and like until the test ends. Their calls may fail.
 func (d *observed) uses(t *testing.T) {
 	t.Helper()
 	api, err := client.New("http://" + d.http)
@@ -255,7 +257,7 @@ func (d *observed) uses(t *testing.T) {
 	}
 	ann, bob := as("ann"), as("bob")
 	require.NoError(t, bob.Follow(t.Context(), "ann"))
-	ctx := t.Context() // it ends before the cleanups
+	ctx := t.Context() // the context ends before the cleanups run
 	var used sync.WaitGroup
 	used.Go(func() {
 		tick := time.NewTicker(500 * time.Millisecond)
@@ -268,9 +270,9 @@ func (d *observed) uses(t *testing.T) {
 			}
 			post, err := ann.CreatePost(ctx, client.PostInput{Text: "hello"})
 			if err == nil {
-				_ = bob.Like(ctx, post.ID) // it fails in an outage
+				_ = bob.Like(ctx, post.ID) // a like fails during an outage
 			}
-			_, _ = bob.Home(client.Push).Page(ctx, "", 20) // as the like
+			_, _ = bob.Home(client.Push).Page(ctx, "", 20) // a read fails during an outage
 		}
 	})
 	t.Cleanup(used.Wait)
@@ -307,7 +309,7 @@ func tableHangs(_ http.ResponseWriter, r *http.Request) bool {
 	if !strings.HasPrefix(r.Header.Get("X-Amz-Target"), "DynamoDB_") {
 		return false
 	}
-	_, _ = io.Copy(io.Discard, r.Body) // without that the server does not see that the client is gone
+	_, _ = io.Copy(io.Discard, r.Body) // the server notices a client that leaves only after it has read the body
 	<-r.Context().Done()
 	return true
 }

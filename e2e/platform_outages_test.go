@@ -21,14 +21,15 @@ import (
 	"fanfare/internal/queue"
 )
 
-// breakable is a proxy before SQS and the table. During a fault it answers calls itself.
+// breakable is a proxy in front of SQS and the table. During a fault the proxy answers calls itself.
 type breakable struct {
 	url    string
 	fault  atomic.Pointer[breakage]
 	failed atomic.Int64
 }
 
-// breakage answers the nth call of an operation, or reports that it leaves the call to AWS.
+// breakage answers the nth call of an operation and returns true, or returns false and leaves the call to
+// AWS.
 type breakage func(rw http.ResponseWriter, operation string, n int64) bool
 
 func newBreakable(t *testing.T) *breakable {
@@ -46,14 +47,14 @@ func newBreakable(t *testing.T) *breakable {
 	return b
 }
 
-// answersWith returns a fault that answers operations with an error of AWS.
+// answersWith returns a fault that answers these operations with an error of AWS.
 func answersWith(status int, code string, operations ...string) breakage {
 	return func(rw http.ResponseWriter, operation string, _ int64) bool {
 		for _, prefix := range operations {
 			if strings.HasPrefix(operation, prefix) {
 				rw.Header().Set("Content-Type", "application/x-amz-json-1.0")
 				rw.WriteHeader(status)
-				_, _ = fmt.Fprintf(rw, `{"__type":%q,"message":"as the test wants"}`, code) // the caller may be gone
+				_, _ = fmt.Fprintf(rw, `{"__type":%q,"message":"as the test wants"}`, code) // the caller may have left
 				return true
 			}
 		}
@@ -61,7 +62,8 @@ func answersWith(status int, code string, operations ...string) breakage {
 	}
 }
 
-// breaksConnections returns a fault of operations that get no answer.
+// breaksConnections returns a fault that breaks the connections of operations with this prefix, without
+// an answer.
 func breaksConnections(prefix string) breakage {
 	return func(rw http.ResponseWriter, operation string, _ int64) bool {
 		if !strings.HasPrefix(operation, prefix) {
@@ -72,7 +74,7 @@ func breaksConnections(prefix string) breakage {
 	}
 }
 
-// tableWrites are the operations that write the table.
+// tableWrites returns the operations that write the table.
 func tableWrites() []string {
 	var all []string
 	for _, name := range []string{"PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "TransactWriteItems"} {
@@ -81,13 +83,13 @@ func tableWrites() []string {
 	return all
 }
 
-// outageOf is an outage of the workers and of an api behind the proxy.
+// outageOf is an outage for the workers, and for an api behind the proxy.
 type outageOf struct {
 	name  string
 	fault breakage
-	// home and post are the status of a read and of a post by that api, 0 for any.
+	// home and post are the statuses with which that api answers a read and a post, 0 for any status.
 	home, post int
-	// alone means that only one of the two fan-out workers has the fault.
+	// alone is true if only one of the two fan-out workers has the fault.
 	alone bool
 }
 
@@ -107,9 +109,9 @@ func outagesOf() []outageOf {
 	}
 }
 
-// TestPlatformOutagesLoseNothing lets each outage begin under load. The load ends during the outage, and then
-// the outage ends: every home, like and count has to be exact, without a dead letter, and the log has few
-// lines about the outage.
+// TestPlatformOutagesLoseNothing starts each outage under load. The load ends during the outage, and then
+// the outage ends. Afterwards every home, like and count has to be exact, no dead letter may exist, and
+// the log may have only a few lines about the outage.
 func TestPlatformOutagesLoseNothing(t *testing.T) {
 	t.Parallel()
 	all, one := newBreakable(t), newBreakable(t)
@@ -126,7 +128,7 @@ func TestPlatformOutagesLoseNothing(t *testing.T) {
 			player.plays(t, journal, 600)
 			written := c.logLines(t)
 			proxies, calls := []*breakable{one, all}, int64(20)
-			if o.alone { // it rests, and the second fan-out takes the messages
+			if o.alone { // the worker with the fault pauses, and the second worker gets the messages
 				proxies, calls = proxies[:1], 4
 			}
 			for _, b := range proxies {
@@ -189,8 +191,8 @@ func (c *cluster) logLines(t *testing.T) map[*member]int {
 	return counts
 }
 
-// TestPlatformDeadLettersByTheThousandComeBackExactly makes a dead letter of every post and like, as a
-// release with a defect would, and sends all of them again.
+// TestPlatformDeadLettersByTheThousandComeBackExactly turns every post and like into a dead letter, as a
+// release with a defect would, and redrives all dead letters.
 func TestPlatformDeadLettersByTheThousandComeBackExactly(t *testing.T) {
 	t.Parallel()
 	c := newClusterOf(t, []string{"api"})
@@ -198,7 +200,7 @@ func TestPlatformDeadLettersByTheThousandComeBackExactly(t *testing.T) {
 	const calls = 20 + 230 + 100 + 1400 // profiles, follows, posts and likes
 	player := start(t, c.env, "fanfare", c.replay("--graph", graph, "--max-users", "20", "--posts", "100", "--likes", "1400", "--journal", journal)...)
 	player.plays(t, journal, 2*calls)
-	player.kill(t) // it would wait for the deliveries
+	player.kill(t) // a running replay would wait for the deliveries
 	buried := c.bury(t, queue.TopicPosts) + c.bury(t, queue.TopicLikes)
 	assert.GreaterOrEqual(t, buried, 1500)
 
@@ -214,8 +216,8 @@ func TestPlatformDeadLettersByTheThousandComeBackExactly(t *testing.T) {
 	c.stop(t)
 }
 
-// bury moves all messages of a topic to its dead letters, as SQS does after too many receives. It
-// returns their number.
+// bury moves all messages of a topic to the topic's dead letters, as SQS does after too many receives. It
+// returns the number of moved messages.
 func (c *cluster) bury(t *testing.T, topic string) (buried int) {
 	t.Helper()
 	from := os.Getenv("AWS_ENDPOINT_URL") + "/000000000000/" + c.name + "-" + topic

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// scale divides the windows of the rules. Canaries make a round in ten seconds, so the shortest
+	// scale divides the windows of the rules. A canary takes ten seconds for a round, so the shortest
 	// window has room for two rounds.
 	scale = 10
 	// scrapeEvery is longer than a scrape takes while a queue does not answer.
@@ -53,8 +53,8 @@ func newPrometheus(t *testing.T, targets ...string) *prometheus {
 	return p
 }
 
-// scaledRules returns the rules with each duration divided by scale: ranges, offsets, "for", and
-// thresholds of time, which are written as minutes * 60.
+// scaledRules returns the rules with each duration divided by scale. Durations are ranges, offsets,
+// "for", and thresholds of time in the form minutes * 60.
 func scaledRules(t *testing.T) string {
 	t.Helper()
 	raw, err := os.ReadFile(rulesFile)
@@ -106,7 +106,7 @@ func (p *prometheus) ask(t *testing.T, path string, query url.Values) []scraped 
 	return out.Data.Result
 }
 
-// number returns the value of a query that has one series, 0 without one.
+// number returns the value of a query with one series, or 0 if the query has no series.
 func (p *prometheus) number(t *testing.T, query string) float64 {
 	t.Helper()
 	found := p.ask(t, "/api/v1/query", url.Values{"query": {query}})
@@ -127,8 +127,8 @@ func (p *prometheus) passes(t *testing.T, whole time.Duration) {
 	})
 }
 
-// alerts returns the alerts that were in a state since a time, "" for any state, with the delay of each in the
-// rules' time.
+// alerts returns the alerts that were in a state ("" for any state) after a time, with the delay of each
+// alert in the rules' time.
 func (p *prometheus) alerts(t *testing.T, since time.Time, state string) map[string]time.Duration {
 	t.Helper()
 	now := time.Now()
@@ -156,7 +156,8 @@ func (p *prometheus) alerts(t *testing.T, since time.Time, state string) map[str
 
 func unix(at time.Time) string { return strconv.FormatFloat(float64(at.UnixMilli())/1000, 'f', 3, 64) }
 
-// disturbance is a proxy between one process and AWS. It lets requests through, or disturbs some.
+// disturbance is a proxy between one process and AWS. It passes requests on, or disturbs some of the
+// requests.
 type disturbance struct {
 	url   string
 	fault atomic.Pointer[func(http.ResponseWriter, *http.Request) bool]

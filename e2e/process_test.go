@@ -35,8 +35,8 @@ var binaries string
 const graph = "../testdata/graphs/socfb-Reed98.edges"
 
 func TestMain(m *testing.M) {
-	// These tests mostly wait for processes. With only as many at once as the machine has cores, they would
-	// end last of the whole suite.
+	// These tests mostly wait for processes. If only as many tests ran at once as the machine has cores,
+	// these tests would be the last of the whole suite to end.
 	if err := flag.Set("test.parallel", strconv.Itoa(runtime.NumCPU()+1)); err != nil {
 		panic(err)
 	}
@@ -51,12 +51,12 @@ func build(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory that stays does no harm
+	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory that remains is harmless
 	command := exec.CommandContext(context.Background(), "go", "build", "-trimpath", "-ldflags=-w", "-o", dir+"/", "./cmd/fanfare")
 	command.Dir, command.Env = "..", append(os.Environ(), "CGO_ENABLED=0")
 	command.Stdout, command.Stderr = os.Stderr, os.Stderr
 	err = command.Run()
-	for _, daemon := range []string{"api", "fanout", "likeagg"} { // as in the image and the archives
+	for _, daemon := range []string{"api", "fanout", "likeagg"} { // the image and the archives have the same commands
 		err = errors.Join(err, os.Symlink("fanfare", filepath.Join(dir, daemon)))
 	}
 	if err != nil {
@@ -67,8 +67,8 @@ func build(m *testing.M) int {
 	return m.Run()
 }
 
-// environment returns the test's environment without variables of Fanfare, and with vars.
-// The canary would add posts and likes to the numbers that a test counts.
+// environment returns the test's environment without variables of Fanfare, and with vars. The canary is
+// off, because its posts and likes would change the numbers that a test counts.
 func environment(vars ...string) []string {
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "FANFARE_") })
 	return append(append(env, "FANFARE_CANARY=off"), vars...)
@@ -80,7 +80,7 @@ type process struct {
 	pid    int
 	log    string
 	exited chan struct{}
-	err    error // once exited
+	err    error // set once exited is closed
 }
 
 // start runs a command until the command or the test ends. A name with a folder is the path of a program.
@@ -92,14 +92,14 @@ func start(t *testing.T, env []string, name string, args ...string) *process {
 	return startBinary(t, env, filepath.Join(binaries, name), args...)
 }
 
-// startBinary is start for a binary that is no command of Fanfare.
+// startBinary runs a binary that is not a command of Fanfare, as start does.
 func startBinary(t *testing.T, env []string, path string, args ...string) *process {
 	t.Helper()
 	name := filepath.Base(path)
 	log, err := os.CreateTemp(t.TempDir(), name+"-*.log")
 	require.NoError(t, err)
 	defer log.Close()
-	// Not CommandContext: the test decides when and how a process ends.
+	// exec.CommandContext is not used, because the test decides when and how a process ends.
 	command := exec.Command(path, args...)
 	command.Env, command.Stdout, command.Stderr, command.SysProcAttr = env, log, log, withParent()
 	require.NoError(t, command.Start())
@@ -114,7 +114,7 @@ func startBinary(t *testing.T, env []string, path string, args ...string) *proce
 	return p
 }
 
-// tail returns the last lines of a file.
+// tail returns the end of a file.
 func tail(file string) string {
 	const most = 4000
 	raw, err := os.ReadFile(file)
@@ -138,7 +138,7 @@ func (p *process) signal(t *testing.T, s syscall.Signal) {
 	}
 }
 
-// stop asks the process to end, and fails the test unless it ends in order.
+// stop asks the process to end, and fails the test unless the process exits with code 0.
 func (p *process) stop(t *testing.T) {
 	t.Helper()
 	p.signal(t, syscall.SIGTERM)
@@ -192,12 +192,12 @@ func (p *process) ready(t *testing.T, admin string) {
 	})
 }
 
-// ports counts the addresses that were given out, from a random start.
+// ports counts the addresses that freeAddress has returned, from a random start.
 var ports atomic.Uint32
 
-// freeAddress returns a new address at each call, on which nobody listens. Its port is below the kernel's
-// ports for outgoing connections, so that no connection takes it before the process listens, or while the
-// process restarts.
+// freeAddress returns a new address at each call, on which no process listens. The port is below the
+// kernel's ports for outgoing connections. So no connection uses the port before the process listens, or
+// while the process restarts.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	for {
@@ -221,7 +221,7 @@ type report struct {
 	WrongCounts                    int      `json:"wrong_counts"`
 	WCUPerDelivery                 *float64 `json:"wcu_per_delivery"`
 	WCUPerLike                     *float64 `json:"wcu_per_like"`
-	// DeliveriesPerSec is the rate of the posts, until the last post was delivered.
+	// DeliveriesPerSec is the number of deliveries in a second, from the first post to the last delivery.
 	DeliveriesPerSec float64 `json:"deliveries_per_s"`
 	Away             int
 	Skipped          *float64
@@ -237,7 +237,7 @@ func fanfare(t *testing.T, env []string, args ...string) (stdout, stderr string,
 	return out.String(), problems.String(), err
 }
 
-// verdict decodes a replay's report, and fails the test unless it is exact.
+// verdict decodes a replay's report, and fails the test unless the report is exact.
 func verdict(t *testing.T, stdout, stderr string, err error) report {
 	t.Helper()
 	var r report
@@ -260,7 +260,7 @@ func lines(t *testing.T, file string) int {
 	return bytes.Count(raw, []byte("\n"))
 }
 
-// code returns a command's exit code, or -1 if it did not end by itself.
+// code returns a command's exit code, or -1 if the command did not end by itself.
 func code(err error) int {
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return exit.ExitCode()

@@ -22,7 +22,7 @@ import (
 	"fanfare/messages"
 )
 
-// buildExample builds an example, a module of its own, and returns the binary.
+// buildExample builds an example, which is a separate module, and returns the path of the binary.
 func buildExample(t *testing.T, name string) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), name)
@@ -33,8 +33,8 @@ func buildExample(t *testing.T, name string) string {
 	return binary
 }
 
-// TestProducersInGoAndPythonPostAndLike runs the two examples against real daemons on
-// LocalStack: their posts come into homes, and their likes are counted.
+// TestProducersInGoAndPythonPostAndLike runs the two examples against real daemons on LocalStack. Their
+// posts arrive in homes, and their likes are counted.
 func TestProducersInGoAndPythonPostAndLike(t *testing.T) {
 	t.Parallel()
 	c := newClusterOf(t, []string{"api", "fanout", "likeagg"})
@@ -115,7 +115,7 @@ func callSQS(t *testing.T, operation string, in, out any) {
 	}
 }
 
-// TestEventsReachTheirQueue follows, posts, mentions and likes, and expects the events of these.
+// TestEventsReachTheirQueue follows, posts, mentions and likes, and expects an event for each action.
 func TestEventsReachTheirQueue(t *testing.T) {
 	t.Parallel()
 	queue := "e2e-events-" + strings.ToLower(rand.Text()[:10])

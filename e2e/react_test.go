@@ -19,7 +19,8 @@ import (
 	"fanfare/client"
 )
 
-// react builds examples/react in a copy, beside the built client, and returns the folder. The build checks its types.
+// react builds examples/react in a copy, beside the built client, and returns the folder. The build also
+// checks the types of the example.
 var react = sync.OnceValues(func() (string, error) {
 	built, err := typescript()
 	if err != nil {
@@ -30,13 +31,13 @@ var react = sync.OnceValues(func() (string, error) {
 		return "", fmt.Errorf("scripts/node-tools.sh path examples/react: %w (make test installs it)", err)
 	}
 	examples := filepath.Join(built, "..", "..", "examples")
-	for _, example := range []string{"browser", "react"} { // they share the style
+	for _, example := range []string{"browser", "react"} { // the two examples share the style
 		if err := os.CopyFS(filepath.Join(examples, example), os.DirFS("../examples/"+example)); err != nil {
 			return "", err
 		}
 	}
 	folder := filepath.Join(examples, "react")
-	for _, own := range []string{"node_modules", "dist"} { // of somebody who tried the example here
+	for _, own := range []string{"node_modules", "dist"} { // a developer may have built the example here
 		if err := os.RemoveAll(filepath.Join(folder, own)); err != nil {
 			return "", err
 		}
@@ -93,7 +94,7 @@ func TestTheReactExampleShowsALiveHomeAndABell(t *testing.T) {
 	hers.until("the like and its notification are gone", `document.querySelectorAll("#list li").length === 1 && !document.querySelector("#list .unread")`)
 	his.until("the count follows", shown+`.textContent.endsWith("0 likes")`)
 
-	// Another user on the same page sees no data of the previous user.
+	// A user who signs in on the same page sees no data of the previous user.
 	e.connect(his, "no token")
 	his.until("it is refused", `document.querySelector("#state").value === "refused" && !document.querySelector("#home li") && document.querySelector("#problem").textContent`)
 	hers.pictures("example-react", 1280, 320)

@@ -31,7 +31,7 @@ import (
 	"fanfare/messages"
 )
 
-// The recordings are data, which takes minutes to make. make test-platform writes them.
+// The recordings are data files, because a recording takes minutes. make test-platform writes the files.
 var (
 	recordNow = flag.Bool("record", false, "record the metrics of the alarms' situations, and look at those")
 	writeNow  = flag.Bool("update", false, "write the recorded metrics")
@@ -63,7 +63,7 @@ func recordingsOf(t *testing.T, situations []situation) map[string]series {
 	return all
 }
 
-// MarshalJSON writes the values of each metric in runs: 5*0 is five zeros.
+// MarshalJSON writes equal consecutive values of a metric as one run: 5*0 means five zeros.
 func (s series) MarshalJSON() ([]byte, error) {
 	texts := map[string]string{}
 	for name, values := range s {
@@ -81,7 +81,7 @@ func (s series) MarshalJSON() ([]byte, error) {
 	return json.Marshal(texts)
 }
 
-// UnmarshalJSON is the inverse of MarshalJSON.
+// UnmarshalJSON reads the form that MarshalJSON writes.
 func (s *series) UnmarshalJSON(text []byte) error {
 	var texts map[string]string
 	if err := json.Unmarshal(text, &texts); err != nil {
@@ -95,7 +95,7 @@ func (s *series) UnmarshalJSON(text []byte) error {
 			if err != nil {
 				return err
 			}
-			v, err := strconv.ParseFloat(value, 64) // NaN included
+			v, err := strconv.ParseFloat(value, 64) // ParseFloat accepts NaN
 			if err != nil {
 				return err
 			}
@@ -105,13 +105,13 @@ func (s *series) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// task is a handled message: the time since the beginning of the recording, and the time since the publish of
-// the message.
+// task is a message in progress: the time since the beginning of the recording, and the time since the
+// publish of the message.
 type task struct{ since, age time.Duration }
 
 // flow is the work of one topic in a recording.
 type flow struct {
-	// every is the time between two messages, 0 for none.
+	// every is the time between two messages, or 0 for no message.
 	every time.Duration
 	// handle does the work of a message.
 	handle func(ctx context.Context, at task) error
@@ -119,17 +119,17 @@ type flow struct {
 	idle func(since time.Duration) bool
 }
 
-// recorded is a run of the real transport and consumers on an SQS in memory, in virtual time.
+// recorded is a run of the real transport and the real consumers on an SQS in memory, in virtual time.
 type recorded struct {
 	minutes int
 	loads   map[string]flow
 	// refused reports whether SQS refuses all requests. A nil refused means never.
 	refused func(since time.Duration) bool
-	// works reports whether posts come home and likes are counted, for the canary.
+	// works reports whether posts arrive in homes and likes are counted. The canary depends on it.
 	works func(since time.Duration) bool
 }
 
-// play records the metrics of SQS and of the daemons' log.
+// play records the metrics of SQS, and the metrics from the logs of the daemons.
 func (r recorded) play(t *testing.T) series {
 	t.Helper()
 	s := series{}
@@ -171,8 +171,8 @@ func (r recorded) play(t *testing.T) series {
 	return s
 }
 
-// publish sends a message after each interval. While SQS is away the message is lost, like a request that was
-// answered 503.
+// publish sends a message after each interval. During an outage of SQS the message is lost, like a
+// request with the answer 503.
 func publish(ctx context.Context, t *testing.T, broker *sqs.Broker, topic string, every time.Duration) {
 	t.Helper()
 	ids := id.NewGenerator(time.Now)
@@ -188,12 +188,12 @@ func publish(ctx context.Context, t *testing.T, broker *sqs.Broker, topic string
 		}
 		msg, err := queue.Message(ctx, &messages.UserForgotten{Header: messages.Header{EventID: eventID, Time: time.Now()}, UserID: "ann"})
 		if assert.NoError(t, err) {
-			_ = broker.Publish(topic, msg) // it fails while the queues are away
+			_ = broker.Publish(topic, msg) // publishing fails during an outage of the queues
 		}
 	}
 }
 
-// work consumes a topic, except for the time in which no worker runs.
+// work consumes a topic, except while no worker runs.
 func work(ctx context.Context, t *testing.T, broker *sqs.Broker, log *zap.Logger, topic string, l flow, began time.Time) {
 	t.Helper()
 	for ctx.Err() == nil {
@@ -221,7 +221,7 @@ func work(ctx context.Context, t *testing.T, broker *sqs.Broker, log *zap.Logger
 	}
 }
 
-// sample lets a minute pass and adds its metrics.
+// sample lets a minute pass and records the metrics of the minute.
 func sample(t *testing.T, s series, server *sqstest.Server, log *logged) {
 	t.Helper()
 	const each = 5 * time.Second
@@ -231,7 +231,7 @@ func sample(t *testing.T, s series, server *sqstest.Server, log *logged) {
 		before[topic] = server.Removed("q-" + topic)
 	}
 	for range int(time.Minute / each) {
-		<-time.After(each) // virtual
+		<-time.After(each) // in virtual time
 		for _, topic := range queue.Topics() {
 			for _, name := range []string{"q-" + topic, "q-" + topic + sqs.DeadSuffix} {
 				visible, inFlight, delayed := server.States(name)
@@ -254,8 +254,8 @@ func sample(t *testing.T, s series, server *sqstest.Server, log *logged) {
 	countLines(t, s, log.take(t))
 }
 
-// countLines adds the metrics that the filters of services.yaml make from a minute's log. A filter without a
-// match makes no metric.
+// countLines adds the metrics that the filters of services.yaml make from the log lines of a minute. A
+// filter without a match makes no metric.
 func countLines(t *testing.T, s series, lines []map[string]any) {
 	t.Helper()
 	resources := stack(t, "services.yaml", map[string]string{})
@@ -290,8 +290,8 @@ func countLines(t *testing.T, s series, lines []map[string]any) {
 	}
 }
 
-// matches evaluates a filter pattern of CloudWatch Logs of the form { $.field = "text" && ... }, in
-// which * stands for any text.
+// matches evaluates a filter pattern of CloudWatch Logs in the form { $.field = "text" && ... }. In the
+// pattern * matches any text.
 func matches(t *testing.T, pattern string, line map[string]any) bool {
 	t.Helper()
 	conditions := regexp.MustCompile(`\$\.(\w+) = "([^"]*)"`).FindAllStringSubmatch(pattern, -1)
@@ -302,7 +302,7 @@ func matches(t *testing.T, pattern string, line map[string]any) bool {
 	})
 }
 
-// canary logs as the canary of an api on AWS does.
+// canary writes the log lines that the canary of an api on AWS writes.
 func (r recorded) canary(ctx context.Context, log *zap.Logger, began time.Time) {
 	for {
 		select {

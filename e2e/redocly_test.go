@@ -38,7 +38,8 @@ func TestTheDocumentsOfTheAPIsKeepRedoclysRules(t *testing.T) {
 	others.none(t)
 }
 
-// withAnUnknownAction is the AsyncAPI document with an action that AsyncAPI does not know.
+// withAnUnknownAction returns a copy of the AsyncAPI document with an action that AsyncAPI does not
+// define.
 func withAnUnknownAction(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("../docs/asyncapi.json")

@@ -16,8 +16,8 @@ import (
 
 var updateSchema = flag.Bool("update-schema", false, "write the JSON Schema files of the messages")
 
-// TestSchemaFilesFollowTheTypes compares the JSON Schema files of the events with the types that they
-// describe. The test is in e2e because only this module needs the generator.
+// TestSchemaFilesFollowTheTypes compares the JSON Schema files of the events with the types of the
+// events. The test is in e2e because only this module has the generator.
 func TestSchemaFilesFollowTheTypes(t *testing.T) {
 	reflector := jsonschema.Reflector{Anonymous: true, DoNotReference: true, AllowAdditionalProperties: true}
 	for _, event := range []messages.Event{

@@ -12,29 +12,30 @@ import (
 	"fanfare/internal/queue"
 )
 
-// The fault of a situation begins and ends in these minutes.
+// faultBegins and faultEnds are the minutes in which the fault of a situation begins and ends.
 const (
 	faultBegins = 18
 	faultEnds   = 45
-	// lasts are the minutes of a situation.
+	// lasts is the number of minutes in a situation.
 	lasts = 70
-	// latest is the largest number of minutes by which CloudWatch may know a metric late.
+	// latest is the largest delay of a metric in CloudWatch, in minutes.
 	latest = 2
 )
 
-// situation is a deployment in the eyes of CloudWatch. The metrics of SQS and of the log are recorded
-// from the real transport; all further series follow AWS's descriptions.
+// situation is a deployment as CloudWatch sees it. The metrics of SQS and of the log are recordings of
+// the real transport. All other series follow the descriptions of AWS.
 type situation struct {
 	name string
-	// recorded is the recording. Without loads it is the recording of calm.
+	// recorded is the recording. Without flows it is the recording of calm.
 	recorded
-	// more changes the metrics that are written down.
+	// more adds or changes metrics that are not recorded.
 	more func(s series)
-	// want are the alarms that the situation raises, and stays are the wanted alarms that are on at the end.
+	// want are the alarms that the situation raises, and stays are the alarms of want that are still on
+	// at the end.
 	want, stays []string
 }
 
-// calm is the situation of a deployment in which a canary alone works.
+// calm is the situation of a deployment in which only a canary works.
 const calm = "canary alone"
 
 // away reports whether the fault of a situation is present.
@@ -44,7 +45,7 @@ func away(since time.Duration) bool {
 
 func fine(since time.Duration) bool { return !away(since) }
 
-// done is the work of a healthy worker.
+// done returns the work of a healthy worker.
 func done(took time.Duration) func(context.Context, task) error {
 	return func(ctx context.Context, _ task) error {
 		select {
@@ -65,7 +66,8 @@ func unless(err error, took time.Duration) func(context.Context, task) error {
 	}
 }
 
-// waits is the work of deletions and removals, which wait by design and then are done.
+// waits returns the work of deletions and removals. They wait for d by design, and then succeed unless
+// fault returns an error.
 func waits(d time.Duration, fault func(since time.Duration) error) func(context.Context, task) error {
 	return func(_ context.Context, at task) error {
 		if err := fault(at.since); err != nil {
@@ -80,7 +82,7 @@ func waits(d time.Duration, fault func(since time.Duration) error) func(context.
 
 func never(time.Duration) error { return nil }
 
-// quiet is the work of a canary alone: a post, its like and its deletion every ten seconds.
+// quiet returns the work of a canary alone: a post, its like and its deletion every ten seconds.
 func quiet() map[string]flow {
 	return map[string]flow{
 		queue.TopicPosts:     {every: 10 * time.Second, handle: done(50 * time.Millisecond)},
@@ -90,14 +92,14 @@ func quiet() map[string]flow {
 	}
 }
 
-// with returns the quiet flow, with the given topics replaced.
+// with returns the flows of quiet, in which the given topics replace equal topics.
 func with(topics map[string]flow) map[string]flow {
 	all := quiet()
 	maps.Copy(all, topics)
 	return all
 }
 
-// idleLoads have no message.
+// idleLoads returns flows without messages.
 func idleLoads() map[string]flow {
 	all := quiet()
 	for topic, l := range all {
@@ -107,7 +109,7 @@ func idleLoads() map[string]flow {
 	return all
 }
 
-// healthy are situations that raise no alarm.
+// healthy returns situations that raise no alarm.
 func healthy() []situation {
 	return []situation{
 		{name: "traffic", recorded: recorded{loads: with(map[string]flow{
@@ -148,17 +150,17 @@ func healthy() []situation {
 	}
 }
 
-// throttles is the metric of refused calls of the table.
+// throttles returns the name of the metric of calls that the table refused.
 func throttles(reason string) string {
 	return metricName("AWS/DynamoDB", reason+"ThrottleEvents", "Sum", "TableName=feeds")
 }
 
-// indexThrottles is the metric of refused calls of the index.
+// indexThrottles returns the name of the metric of calls that the index refused.
 func indexThrottles(reason string) string {
 	return metricName("AWS/DynamoDB", reason+"ThrottleEvents", "Sum", "TableName=feeds", "GlobalSecondaryIndexName=GSI1")
 }
 
-// ofBalancer names a metric of the load balancer, or of its target group.
+// ofBalancer returns the name of a metric of the load balancer, or of its target group.
 func ofBalancer(metric, stat string, ofTargets bool) string {
 	dimensions := []string{"LoadBalancer=app/feed/1"}
 	if ofTargets {
@@ -167,12 +169,12 @@ func ofBalancer(metric, stat string, ofTargets bool) string {
 	return metricName("AWS/ApplicationELB", metric, stat, dimensions...)
 }
 
-// tasksOf is the metric of a service's running tasks.
+// tasksOf returns the name of the metric that counts the running tasks of a service.
 func tasksOf(service string) string {
 	return metricName("AWS/ECS", "CPUUtilization", "SampleCount", "ClusterName=test-cluster", "ServiceName=test-"+service)
 }
 
-// alarming are situations that raise alarms.
+// alarming returns situations that raise alarms.
 func alarming() []situation {
 	denied := &queue.UnavailableError{Op: "write", Err: errors.New("AccessDenied")}
 	denies := func(since time.Duration) error {
@@ -269,7 +271,7 @@ func (s series) clone() series {
 	return other
 }
 
-// write sets a metric for some minutes.
+// write sets a metric to a value for the minutes from..to-1.
 func (s series) write(name string, value float64, from, to int) {
 	if s[name] == nil {
 		s[name] = slices.Repeat([]float64{math.NaN()}, lasts)

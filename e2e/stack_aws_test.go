@@ -22,8 +22,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// callAWS sends a request to the emulator, which does not check its signature, and returns the
-// answer.
+// callAWS sends a request to the emulator and returns the answer. The emulator does not check the
+// signature.
 func callAWS(t *testing.T, service, contentType, target, body string) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, os.Getenv("AWS_ENDPOINT_URL"), strings.NewReader(body))
@@ -40,7 +40,7 @@ func callAWS(t *testing.T, service, contentType, target, body string) string {
 	return string(answer)
 }
 
-// cloudFormation makes a call of CloudFormation.
+// cloudFormation sends a call to CloudFormation.
 func cloudFormation(t *testing.T, action string, form url.Values) string {
 	t.Helper()
 	form.Set("Action", action)
@@ -48,7 +48,7 @@ func cloudFormation(t *testing.T, action string, form url.Values) string {
 	return callAWS(t, "cloudformation", "application/x-www-form-urlencoded", "", form.Encode())
 }
 
-// deploy makes the stack of data.yaml with parameters beside the names.
+// deploy deploys the stack of data.yaml with the names of the test and with parameters.
 func deploy(t *testing.T, name string, parameters map[string]string) {
 	t.Helper()
 	template, err := os.ReadFile("../deploy/cloudformation/data.yaml")
@@ -69,7 +69,7 @@ func deploy(t *testing.T, name string, parameters map[string]string) {
 	})
 }
 
-// settingsOf returns the table and the queues as AWS describes them, without names and times.
+// settingsOf returns the descriptions of the table and the queues by AWS, without names and times.
 func settingsOf(t *testing.T, name string) map[string]any {
 	t.Helper()
 	ask := func(service, target, body string) map[string]any {
@@ -107,9 +107,9 @@ func settingsOf(t *testing.T, name string) map[string]any {
 	return all
 }
 
-// TestTheDeployedStackRunsTheSystemExactly deploys the table and the queues by CloudFormation. They equal the
-// table and the queues that Fanfare makes, and a replay on them is exact. LocalStack makes the table without
-// its protections, so TestTheStackKeepsItsData reads the protections.
+// TestTheDeployedStackRunsTheSystemExactly deploys the table and the queues by CloudFormation. They equal
+// the table and the queues that Fanfare makes, and a replay on them is exact. LocalStack makes the table
+// without its protections, so TestTheStackKeepsItsData checks the protections.
 func TestTheDeployedStackRunsTheSystemExactly(t *testing.T) {
 	t.Parallel()
 	require.NotEmpty(t, os.Getenv("AWS_ENDPOINT_URL"),
@@ -119,7 +119,8 @@ func TestTheDeployedStackRunsTheSystemExactly(t *testing.T) {
 	c.env = environment("FANFARE_ENGINE=aws", "FANFARE_TABLE="+name, "FANFARE_QUEUE_PREFIX="+name, "FANFARE_LOG_LEVEL=warn",
 		"FANFARE_AUTH=dev", "FANFARE_DEV_AUTH_ON_AWS=allow", "FANFARE_DEV_SECRET="+rand.Text()+rand.Text())
 	deploy(t, name, nil)
-	// A stack cannot write the format of the items: docs/DEPLOY.md asks for this call.
+	// A stack cannot write the format of the items, so docs/DEPLOY.md tells operators to call table
+	// create.
 	if stdout, stderr, err := fanfare(t, c.env, "table", "create"); err != nil {
 		t.Fatalf("table create after the stack: %v\n%s%s", err, stdout, stderr)
 	}
@@ -143,8 +144,8 @@ func TestTheDeployedStackRunsTheSystemExactly(t *testing.T) {
 	c.stop(t)
 }
 
-// TestTheTemplatesKeepCfnLintsRules has a planted fault, so that a cfn-lint that finds nothing
-// fails.
+// TestTheTemplatesKeepCfnLintsRules also checks a template with a planted fault. So the test fails if
+// cfn-lint finds nothing.
 func TestTheTemplatesKeepCfnLintsRules(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile("../deploy/cloudformation/data.yaml")

@@ -15,9 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestDaemonsStoppedUnderLoadLoseNothing stops the api and then all consumers by SIGTERM in the middle of a
-// replay, and starts them again. Consumers hand their messages back at once, so that no message has to wait
-// for its visibility timeout.
+// TestDaemonsStoppedUnderLoadLoseNothing stops the api and then all consumers by SIGTERM in the middle of
+// a replay, and starts them again. Consumers return their messages to SQS at once, so that no message has
+// to wait for its visibility timeout.
 func TestDaemonsStoppedUnderLoadLoseNothing(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -25,7 +25,7 @@ func TestDaemonsStoppedUnderLoadLoseNothing(t *testing.T) {
 	journal := filepath.Join(t.TempDir(), "journal")
 	player := start(t, c.env, "fanfare", c.replay("--graph", graph, "--max-users", "20", "--posts", "60", "--likes", "300",
 		"--rate", "30", "--journal", journal)...)
-	// Two lines a call; 20 profiles and 230 follows come before the posts.
+	// A call has two lines. 20 profiles and 230 follows precede the posts.
 	player.plays(t, journal, 400)
 	api.stop(t)
 	api.start(t)
@@ -36,8 +36,8 @@ func TestDaemonsStoppedUnderLoadLoseNothing(t *testing.T) {
 		stopping.Go(func() { m.stop(t) })
 	}
 	stopping.Wait()
-	// A message that failed on its first try comes back after a second, an abandoned
-	// one after a minute.
+	// A message whose first try failed is redelivered after a second. An abandoned message is redelivered
+	// after a minute.
 	await(t, "nothing is in flight", 30*time.Second, func() bool {
 		n, known := api.inFlight(t)
 		return known && n == 0
@@ -52,8 +52,8 @@ func TestDaemonsStoppedUnderLoadLoseNothing(t *testing.T) {
 	c.stop(t)
 }
 
-// inFlight returns the number of unanswered messages of all queues. It is unknown while a
-// queue does not answer in time.
+// inFlight returns the number of unanswered messages of all queues. known is false while a queue does not
+// answer in time.
 func (m *member) inFlight(t *testing.T) (n int, known bool) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+m.admin+"/metrics", http.NoBody)

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestUpStoppedUnderLoadLosesNothing stops `fanfare up` by SIGTERM while a replay runs, and
-// starts it again. The replay's retries continue it.
+// TestUpStoppedUnderLoadLosesNothing stops `fanfare up` by SIGTERM while a replay runs, and starts it
+// again. The replay retries its calls and continues.
 func TestUpStoppedUnderLoadLosesNothing(t *testing.T) {
 	t.Parallel()
 	u := newUp(t)
@@ -16,7 +16,7 @@ func TestUpStoppedUnderLoadLosesNothing(t *testing.T) {
 	journal := filepath.Join(t.TempDir(), "journal")
 	player := start(t, u.env, "fanfare", u.replay("--graph", graph, "--max-users", "40", "--posts", "200", "--likes", "1000",
 		"--rate", "300", "--journal", journal)...)
-	for _, at := range []int{500, 2500} { // among the follows, and among posts and likes
+	for _, at := range []int{500, 2500} { // first among the follows, then among posts and likes
 		player.plays(t, journal, at)
 		p.stop(t)
 		p = u.start(t)

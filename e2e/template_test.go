@@ -13,19 +13,20 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// template is a template of CloudFormation with values for its parameters. It resolves the functions that the
-// templates use as CloudFormation does. A reference to a resource becomes the resource's name, and a reference
-// to another stack becomes the name of the export.
+// template is a template of CloudFormation with values for its parameters. It evaluates the functions
+// that the templates use as CloudFormation does. A reference to a resource becomes the resource's name,
+// and a reference to another stack becomes the name of the export.
 type template struct {
 	sections map[string]any
-	// values has the texts of parameters and pseudo parameters, or lists of texts.
+	// values has texts, or lists of texts, for parameters and pseudo parameters.
 	values map[string]any
 }
 
-// noValue is AWS::NoValue: a property with it does not exist.
+// noValue is AWS::NoValue: a property with this value does not exist.
 type noValue struct{}
 
-// read parses a template and gives values to its parameters, which win over the defaults of the template.
+// read parses a template and gives values to its parameters. The given values override the defaults of
+// the template.
 func read(t *testing.T, file string, parameters map[string]string) template {
 	t.Helper()
 	text, err := os.ReadFile("../deploy/cloudformation/" + file)
@@ -53,7 +54,7 @@ func read(t *testing.T, file string, parameters map[string]string) template {
 	return s
 }
 
-// listOf splits the value of a list as CloudFormation does, which drops the spaces of its parts.
+// listOf splits the value of a list as CloudFormation does: it drops the spaces around each part.
 func listOf(value string) []any {
 	var list []any
 	for part := range strings.SplitSeq(value, ",") {
@@ -83,7 +84,7 @@ func longForm(n *yaml.Node) any {
 	}
 	short, ok := strings.CutPrefix(n.Tag, "!")
 	switch {
-	case !ok || strings.HasPrefix(short, "!"): // !!str and its kind are YAML's own
+	case !ok || strings.HasPrefix(short, "!"): // !!str and similar tags belong to YAML
 		return v
 	case short == "Ref" || short == "Condition":
 		return map[string]any{short: v}
@@ -93,7 +94,7 @@ func longForm(n *yaml.Node) any {
 }
 
 func (s template) section(name string) map[string]any {
-	section, _ := s.sections[name].(map[string]any) // a template may have none
+	section, _ := s.sections[name].(map[string]any) // a template may lack the section
 	return section
 }
 
@@ -108,12 +109,12 @@ func (s template) resources() map[string]any {
 	return all
 }
 
-// holds evaluates a condition by its name.
+// holds evaluates the condition with this name.
 func (s template) holds(condition any) bool {
 	return s.resolve(s.section("Conditions")[fmt.Sprint(condition)]) == true
 }
 
-// resolve evaluates all functions of a value.
+// resolve returns a value in which all functions are evaluated.
 func (s template) resolve(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -146,9 +147,9 @@ func (s template) resolve(v any) any {
 	return v
 }
 
-// call evaluates one function.
+// call evaluates a function.
 func (s template) call(name string, argument any) any {
-	if name == "Fn::If" { // a branch that is not taken may have no value
+	if name == "Fn::If" { // only the selected branch needs a value
 		parts := argument.([]any)
 		if s.holds(parts[0]) {
 			return s.resolve(parts[1])
@@ -200,8 +201,8 @@ func (s template) call(name string, argument any) any {
 	panic("the tests do not know " + name)
 }
 
-// refusal returns the reason for which CloudFormation refuses the values of the parameters, nil if it accepts
-// them.
+// refusal returns the reason for which CloudFormation refuses the values of the parameters, or nil if it
+// accepts the values.
 func (s template) refusal() error {
 	for name, p := range s.section("Parameters") {
 		value, given := s.values[name]
@@ -232,7 +233,7 @@ func (s template) refusal() error {
 	return nil
 }
 
-// allowed checks a value by the constraints of its parameter.
+// allowed checks a value against the constraints of its parameter.
 func allowed(p map[string]any, value string) error {
 	if len(value) > 4096 {
 		return fmt.Errorf("%d bytes are too many", len(value))
@@ -265,7 +266,7 @@ func allowed(p map[string]any, value string) error {
 	return nil
 }
 
-// stack returns the resources of a template with these values of its parameters.
+// stack returns the resources of a template with these values for its parameters.
 func stack(t *testing.T, file string, parameters map[string]string) map[string]any {
 	t.Helper()
 	return read(t, file, parameters).resources()

@@ -18,8 +18,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// typescript builds client/typescript in a copy, so that the tree stays as it is, and returns the folder. The
-// build generates the types from docs/openapi.json, and checks the types of the code in docs/BROWSER.md, too.
+// typescript builds client/typescript in a copy, so that the tree does not change, and returns the
+// folder. The build generates the types from docs/openapi.json. It also checks the types of the code in
+// docs/BROWSER.md.
 var typescript = sync.OnceValues(func() (string, error) {
 	modules, err := exec.Command("../scripts/node-tools.sh", "path", "client/typescript").Output()
 	if err != nil {
@@ -89,7 +90,7 @@ func TestTheTypeScriptClientDoesWhatItPromises(t *testing.T) {
 	count, err := strconv.Atoi(string(passed[1]))
 	require.NoError(t, err)
 	assert.GreaterOrEqual(t, count, 18, "%s", out)
-	// docs/BROWSER.md works as it is written.
+	// The code of docs/BROWSER.md runs as the page shows it.
 	reader := exec.CommandContext(t.Context(), "node", "test/reader.mjs")
 	reader.Dir, reader.Env = folder, test.Env
 	out, err = reader.CombinedOutput()

@@ -41,7 +41,7 @@ func TestUpAWSRunsThreeDaemonsAndStopsThemTogether(t *testing.T) {
 		require.NoError(t, resp.Body.Close())
 		assert.Equal(t, http.StatusOK, resp.StatusCode, address)
 	}
-	// A second terminal needs only the line that up-aws prints.
+	// A user needs only the line that up-aws prints to work in a second terminal.
 	line := regexp.MustCompile(`(?m)^up-aws:   (export .*)$`).FindStringSubmatch(tail(p.log))
 	require.NotNil(t, line, tail(p.log))
 	assert.Contains(t, line[1], " AWS_DEFAULT_REGION=", "boto3 reads no AWS_REGION")

@@ -14,18 +14,18 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// allUpgrades plays every order, with kills; otherwise one order is played, with stops.
+// allUpgrades plays every order, with kills. Without it one order is played, with stops.
 var allUpgrades = flag.Bool("all-upgrades", false, "upgrade in every order of the daemons, and kill them")
 
-// upgrade is one path from the former release to this release, and back.
+// upgrade is one way from the former release to this release, and back.
 type upgrade struct {
-	there, back []string // kinds of daemons, in the order of their exchange
-	workers     int      // of each kind but the api
+	there, back []string // kinds of daemons, in the order of their replacement
+	workers     int      // of each kind except api
 	users       int
 	kill        bool
 }
 
-// upgrades returns the orders to play. The first is the order in docs/OPERATIONS.md.
+// upgrades returns the orders to play. The first order is the order in docs/OPERATIONS.md.
 func upgrades() []upgrade {
 	first := upgrade{
 		there: []string{"fanout", "likeagg", "api"}, back: []string{"api", "likeagg", "fanout"},
@@ -46,9 +46,9 @@ func upgrades() []upgrade {
 	return all
 }
 
-// TestDaemonsOfTwoVersionsWorkTogether replaces the daemons of the former release by daemons
-// of this version, one after another, and back, in the middle of a replay. Old and new
-// daemons work beside each other on one table and its queues.
+// TestDaemonsOfTwoVersionsWorkTogether replaces the daemons of the former release by daemons of this version, one
+// after another, in the middle of a replay. Then it installs the former release again. Old and new daemons work on
+// one table and its queues at the same time.
 func TestDaemonsOfTwoVersionsWorkTogether(t *testing.T) {
 	t.Parallel()
 	for _, way := range upgrades() {
@@ -60,10 +60,10 @@ func TestDaemonsOfTwoVersionsWorkTogether(t *testing.T) {
 				slices.Repeat([]string{ofFormer(t, "fanout")}, way.workers), slices.Repeat([]string{ofFormer(t, "likeagg")}, way.workers))...)
 			c.add(t, nil, kinds...)
 			journal := filepath.Join(t.TempDir(), "journal")
-			// The replay has more work than it can do before it is killed.
+			// The replay has more work than it can finish before the test kills it.
 			player := start(t, c.env, "fanfare", c.replay("--graph", graph, "--max-users", fmt.Sprint(way.users),
 				"--posts", fmt.Sprint(10*way.users), "--likes", fmt.Sprint(8*way.users*way.users), "--rate", "10", "--journal", journal)...)
-			player.plays(t, journal, 10*way.users) // among the follows
+			player.plays(t, journal, 10*way.users) // the replay is among the follows
 			exchanged := 0
 			exchange := func(kind, program string) {
 				for _, m := range c.members {

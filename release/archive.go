@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// archive writes a tar whose files have the time of the release, and no owner unless the header
-// sets one. close returns its first error.
+// archive writes a tar. All files have the time of the release, and they have no owner unless the header
+// sets an owner. close returns the first error of the archive.
 type archive struct {
 	to  *tar.Writer
 	at  time.Time
@@ -44,7 +44,7 @@ func (a *archive) file(name string, content []byte) {
 	a.add(tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644}, content)
 }
 
-// program writes the binary below dir, and the daemons as links to it.
+// program writes the binary below dir, and a link to the binary for each daemon.
 func (a *archive) program(dir string, binary []byte) {
 	a.folder(dir)
 	for _, daemon := range []string{"api", "fanout", "likeagg"} {
@@ -55,7 +55,7 @@ func (a *archive) program(dir string, binary []byte) {
 
 func (a *archive) close() error { return errors.Join(a.err, a.to.Close()) }
 
-// zipped returns the output of write, compressed by gzip.
+// zipped returns the output of write in gzip format.
 func (r release) zipped(write func(*archive) error) ([]byte, error) {
 	var out bytes.Buffer
 	zip := gzip.NewWriter(&out)
@@ -64,7 +64,7 @@ func (r release) zipped(write func(*archive) error) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// programs returns the archive of a binary together with the pages.
+// programs returns the archive of a binary and the pages.
 func (r release) programs(name string, binary []byte) ([]byte, error) {
 	return r.zipped(func(a *archive) error {
 		a.folder(name)
@@ -80,8 +80,8 @@ func (r release) programs(name string, binary []byte) ([]byte, error) {
 	})
 }
 
-// chart returns the package of the Helm chart. Its version and its image's version are
-// the release's.
+// chart returns the package of the Helm chart. The version of the chart and the version of its image are
+// the version of the release.
 func (r release) chart() ([]byte, error) {
 	version := regexp.MustCompile(`(?m)^((?:appV|v)ersion: ).*$`)
 	root := os.DirFS(filepath.Join(r.root, "deploy", "helm"))

@@ -18,15 +18,15 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// release is one version of a tree.
+// release is a version of a tree, with the folder for its files.
 type release struct {
 	root, out       string
 	version, commit string
 	at              time.Time
 }
 
-// build makes the files for each platform, the chart, the TypeScript client, and then the provenance and the
-// checksums of all files.
+// build makes the files for each platform, the chart and the TypeScript client, and then the provenance
+// and the checksums of all files.
 func (r release) build(ctx context.Context, platforms []string) error {
 	if err := os.MkdirAll(r.out, 0o755); err != nil { //nolint:gosec // to publish
 		return err
@@ -51,14 +51,14 @@ func (r release) build(ctx context.Context, platforms []string) error {
 	if err != nil {
 		return err
 	}
-	if err := write("fanfare-"+r.version[1:]+".tgz", chart); err != nil { // Helm's form of a name
+	if err := write("fanfare-"+r.version[1:]+".tgz", chart); err != nil { // the name has Helm's form
 		return err
 	}
 	typescript, err := r.typescript(ctx)
 	if err != nil {
 		return err
 	}
-	if err := write("fanfare-client-"+r.version[1:]+".tgz", typescript); err != nil { // npm's form of a name
+	if err := write("fanfare-client-"+r.version[1:]+".tgz", typescript); err != nil { // the name has npm's form
 		return err
 	}
 	provenance, err := r.provenance(sums)
@@ -75,7 +75,7 @@ func (r release) build(ctx context.Context, platforms []string) error {
 	return os.WriteFile(filepath.Join(r.out, "SHA256SUMS"), []byte(list.String()), 0o644) //nolint:gosec // to publish
 }
 
-// buildFor returns the files of a platform by their names.
+// buildFor returns the files of a platform by name.
 func (r release) buildFor(ctx context.Context, platform string) (map[string][]byte, error) {
 	goos, goarch, ok := strings.Cut(platform, "/")
 	if !ok {
@@ -101,14 +101,13 @@ func (r release) buildFor(ctx context.Context, platform string) (map[string][]by
 	return files, err
 }
 
-// compile returns the binary. From the environment it uses only Go itself and Go's
-// caches.
+// compile returns the binary. From the environment it uses only the Go command and the caches of Go.
 func (r release) compile(ctx context.Context, goos, goarch string) ([]byte, error) {
 	dir, err := os.MkdirTemp("", "fanfare-release-")
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory that stays does no harm
+	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory that remains is harmless
 	to := filepath.Join(dir, "fanfare")
 	c := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-o", to,
 		fmt.Sprintf("-ldflags=-s -w -X 'fanfare/internal/obs.releaseVersion=%s' -X 'fanfare/internal/obs.releaseCommit=%s'", r.version, r.commit), "./cmd/fanfare")
@@ -120,7 +119,7 @@ func (r release) compile(ctx context.Context, goos, goarch string) ([]byte, erro
 	return os.ReadFile(to)
 }
 
-// bom returns the software bill of materials of a binary: the modules in it.
+// bom returns the software bill of materials of a binary, which lists the modules in the binary.
 func (r release) bom(binary []byte) ([]byte, error) {
 	info, err := buildinfo.Read(bytes.NewReader(binary))
 	if err != nil {
@@ -149,7 +148,7 @@ func (r release) bom(binary []byte) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// golang is a Go module. Its sum comes from go.sum, and is not the hash of a file.
+// golang returns the component of a Go module. sum comes from go.sum, and is not the hash of a file.
 func golang(name, version, sum string) cdx.Component {
 	url := fmt.Sprintf("pkg:golang/%s@%s", name, strings.TrimPrefix(version, "go"))
 	c := cdx.Component{BOMRef: url, Type: cdx.ComponentTypeLibrary, Name: name, Version: version, PackageURL: url}

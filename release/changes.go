@@ -11,15 +11,16 @@ import (
 	"time"
 )
 
-// kinds are the sections of a version, in their order (Keep a Changelog).
+// kinds returns the names of the sections of a version, in the order of the page (Keep a Changelog).
 func kinds() []string {
 	return []string{"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
 }
 
-// fragment is a file with one change that a user notices, in one line after its kind.
+// fragment is a file with one change that users notice. The file has one line: the kind, and then the
+// change.
 type fragment struct{ path, kind, line string }
 
-// readFragments returns the fragments of a directory, by name.
+// readFragments returns the fragments of a directory, sorted by file name.
 func readFragments(dir string) ([]fragment, error) {
 	names, err := filepath.Glob(filepath.Join(dir, "*.txt"))
 	if err != nil {
@@ -40,8 +41,8 @@ func readFragments(dir string) ([]fragment, error) {
 	return all, nil
 }
 
-// joinChanges returns the page with the fragments below a heading for version, above the earlier versions.
-// Nobody ran anything before the first version, so the first version lists no changes of earlier things.
+// joinChanges adds the fragments to the page, below a heading for version and above the earlier versions.
+// Before the first version there were no users, so the first version lists no changes.
 func joinChanges(page string, fragments []fragment, version string, day time.Time) (string, error) {
 	head, older := page, ""
 	shown := []string{"Added", "Security"}

@@ -38,7 +38,7 @@ func entries(t *testing.T, from io.Reader) (headers map[string]*tar.Header, cont
 	}
 }
 
-// isTheImage reads the file as docker load does, and as an OCI layout.
+// isTheImage reads the file in two ways: as docker load does, and as an OCI layout.
 func isTheImage(t *testing.T, file, program string) {
 	t.Helper()
 	tag, err := name.NewTag("fanfare:v0.2.0-rc.1")

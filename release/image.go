@@ -22,10 +22,11 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
-// user is the owner of the data in the image, and of its processes.
+// user is the id of the user who owns the data in the image and runs its processes.
 const user = 65532
 
-// config has the settings of deploy/Dockerfile's image; a test compares both.
+// config returns the settings of the image that deploy/Dockerfile builds. A test compares these settings
+// with the Dockerfile.
 func config() v1.Config {
 	return v1.Config{
 		Env: []string{"PATH=/bin"}, WorkingDir: "/data", Volumes: map[string]struct{}{"/data": {}}, User: "65532:65532",
@@ -36,8 +37,8 @@ func config() v1.Config {
 	}
 }
 
-// image returns the image of a binary as a tar that is both an OCI layout and an archive of docker
-// save, so that docker load, podman load and skopeo accept it.
+// image returns the image of a binary as a tar. The tar is an OCI layout and an archive of docker save at
+// the same time, so that docker load, podman load and skopeo accept it.
 func (r release) image(goarch string, binary []byte) ([]byte, error) {
 	layer, err := r.layer(binary)
 	if err != nil {
@@ -56,7 +57,7 @@ func (r release) image(goarch string, binary []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory that stays does no harm
+	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory that remains is harmless
 	path, err := layout.Write(dir, mutate.IndexMediaType(empty.Index, types.OCIImageIndex))
 	if err != nil {
 		return nil, err
@@ -84,7 +85,7 @@ func (r release) image(goarch string, binary []byte) ([]byte, error) {
 	return out.Bytes(), errors.Join(err, files.close())
 }
 
-// layer returns the files of the image.
+// layer returns the layer with the files of the image.
 func (r release) layer(binary []byte) (v1.Layer, error) {
 	license, err := os.ReadFile(filepath.Join(r.root, "LICENSE"))
 	if err != nil {
@@ -109,8 +110,8 @@ func (r release) layer(binary []byte) (v1.Layer, error) {
 		tarball.WithMediaType(types.OCILayer), tarball.WithCompressedCaching)
 }
 
-// dockerManifest is the list in which docker load looks up the files of an image among
-// the blobs of the layout.
+// dockerManifest returns the list in which docker load finds the files of an image among the blobs of the
+// layout.
 func (r release) dockerManifest(image v1.Image) ([]byte, error) {
 	manifest, err := image.Manifest()
 	if err != nil {

@@ -49,7 +49,7 @@ func isInstalledAsTheReadmeSays(t *testing.T, dir string) {
 	installsThePackages(t, dir, packages)
 }
 
-// startsTheProgram runs commands of which the last one serves until it is stopped.
+// startsTheProgram runs commands. The last command serves until the test stops it.
 func startsTheProgram(t *testing.T, commands string) {
 	t.Helper()
 	last := strings.LastIndex(strings.TrimSpace(commands), "\n") + 1
@@ -69,7 +69,7 @@ func startsTheProgram(t *testing.T, commands string) {
 	served := make(chan bool, 1)
 	go func() { served <- serves(ctx, "http://"+address+"/openapi.json"); stop() }()
 	err := up.Wait()
-	stop() // if the program has ended by itself
+	stop() // the program may have ended by itself
 	assert.Truef(t, <-served, "%v\n%s", err, &log)
 	assert.Zero(t, up.ProcessState.ExitCode(), "%s", &log)
 }
@@ -84,7 +84,7 @@ func serves(ctx context.Context, address string) bool {
 		}
 		answer, err := client.Do(request)
 		if err == nil {
-			_, _ = io.Copy(io.Discard, answer.Body) // the status is all that the test asks for
+			_, _ = io.Copy(io.Discard, answer.Body) // the test needs only the status
 			_ = answer.Body.Close()                 // after a read, an error of Close means nothing
 			return answer.StatusCode == http.StatusOK
 		}
@@ -104,8 +104,8 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// installsThePackages runs commands beside the files of a release. Helm writes the manifests that a cluster
-// would get, with the values of docs/DEPLOY.md. Node then imports the client.
+// installsThePackages runs commands beside the files of a release. Helm writes the manifests that a
+// cluster would get, with the values of docs/DEPLOY.md. Node imports the client.
 func installsThePackages(t *testing.T, dir, commands string) {
 	t.Helper()
 	root, err := filepath.Abs("..")
@@ -139,7 +139,7 @@ func installsThePackages(t *testing.T, dir, commands string) {
 	guide, err = os.ReadFile(filepath.Join(client, "README.md"))
 	require.NoError(t, err)
 	assert.NotContains(t, string(guide), "](")
-	// The types are whole: each file that one of them imports is there.
+	// The types are complete: each file that a type imports exists.
 	types, err := filepath.Glob(filepath.Join(client, "dist", "src", "*.d.ts"))
 	require.NoError(t, err)
 	imports := 0

@@ -1,9 +1,9 @@
-// Command release makes the files of a release: for each platform an archive and a list of its
-// modules (CycloneDX), for Linux an image (OCI); the packages of the chart and of the TypeScript
-// client, the provenance, checksums, and the page of changes. The same tree and the same Go make the same bytes, in any folder, on
-// any machine and at any time.
+// Command release makes the files of a release. For each platform it makes an archive and a list of the
+// modules (CycloneDX), and for Linux an image (OCI). It also makes the packages of the chart and of the
+// TypeScript client, the provenance, the checksums, and the page of changes. The same tree and the same
+// Go make the same bytes, in any folder, on any machine and at any time.
 //
-// It must never sign, tag or publish anything.
+// The command must never sign, tag or publish anything.
 package main
 
 import (
@@ -74,15 +74,15 @@ func run(ctx context.Context, args []string) error {
 	return fmt.Errorf("there is no command %q: see release -help", flags.Arg(0))
 }
 
-// source returns the commit of a tree and its time, which every file of the release gets.
-// SOURCE_DATE_EPOCH overrides the time, and is needed without git.
+// source returns the commit of a tree and the time of the commit, which all files of the release get.
+// SOURCE_DATE_EPOCH overrides the time, and is necessary without git.
 func source(ctx context.Context, root string) (commit string, at time.Time, err error) {
 	commit = "unknown"
 	epoch := os.Getenv("SOURCE_DATE_EPOCH")
 	text, err := git(ctx, root, "log", "-1", "--format=%H %ct")
 	if err == nil {
 		var seconds string
-		commit, seconds, _ = strings.Cut(text, " ") // the format has one space
+		commit, seconds, _ = strings.Cut(text, " ") // the format has exactly one space
 		if epoch == "" {
 			epoch = seconds
 		}
@@ -97,7 +97,7 @@ func source(ctx context.Context, root string) (commit string, at time.Time, err 
 	return commit, time.Unix(seconds, 0).UTC(), nil
 }
 
-// git runs a command of git and returns its output without the last newline.
+// git runs git and returns the output without the last newline.
 func git(ctx context.Context, dir string, args ...string) (string, error) {
 	c := exec.CommandContext(ctx, "git", args...)
 	c.Dir = dir
@@ -108,7 +108,7 @@ func git(ctx context.Context, dir string, args ...string) (string, error) {
 	return strings.TrimSuffix(string(text), "\n"), err
 }
 
-// join makes the page of changes of a version: see changes.go.
+// join adds a version to the page of changes (see changes.go).
 func join(root, version string, now time.Time) error {
 	page := filepath.Join(root, "CHANGELOG.md")
 	text, err := os.ReadFile(page)
@@ -137,7 +137,7 @@ func join(root, version string, now time.Time) error {
 	return nil
 }
 
-// installs makes the page install version in place of the one that it names.
+// installs writes version into the page in place of the version that the page installs.
 func installs(page, version string) error {
 	text, err := os.ReadFile(page)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// provenance returns an in-toto statement, version 1, about files by the SHA-256 of each, with SLSA's
-// provenance, version 1. It is not signed: the publisher of the files signs it.
+// provenance returns an in-toto statement, version 1, with SLSA's provenance, version 1. The statement
+// names files by their SHA-256 sums. It has no signature: the publisher of the files signs it.
 func (r release) provenance(sums map[string]string) ([]byte, error) {
 	type object = map[string]any
 	var files []object

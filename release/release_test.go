@@ -22,7 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// copyTree copies the files that git tracks, or would add, without their repository.
+// copyTree copies the files that git tracks or would add, without the repository.
 func copyTree(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -31,22 +31,22 @@ func copyTree(t *testing.T) (dir string) {
 	for name := range strings.SplitSeq(strings.TrimSuffix(names, "\x00"), "\x00") {
 		text, err := os.ReadFile(filepath.Join("..", name))
 		if errors.Is(err, os.ErrNotExist) {
-			continue // deleted, but not committed
+			continue // the file is deleted, but the deletion is not committed
 		}
 		require.NoError(t, err)
 		to := filepath.Join(dir, name)
 		require.NoError(t, os.MkdirAll(filepath.Dir(to), 0o750))
-		require.NoError(t, os.WriteFile(to, text, 0o700)) // scripts/node-tools.sh is run
+		require.NoError(t, os.WriteFile(to, text, 0o700)) // the file may be a script, such as scripts/node-tools.sh
 	}
 	return dir
 }
 
-// Two builds in different folders, and under different settings of Go, make the same bytes.
+// Two builds in different folders and with different settings of Go make the same bytes.
 func TestTwoBuildsAreEqual(t *testing.T) {
 	t.Setenv("SOURCE_DATE_EPOCH", "1763800000")
 	platform := runtime.GOOS + "/" + runtime.GOARCH
-	// The test runs a command, because the race detector makes the compression ten times as slow, and only one
-	// goroutine compresses.
+	// The test runs a binary without the race detector. The race detector makes the compression ten times
+	// as slow, and only one goroutine compresses.
 	command := filepath.Join(t.TempDir(), "release")
 	require.NoError(t, exec.CommandContext(t.Context(), "go", "build", "-o", command, ".").Run())
 	var builds []map[string]string
@@ -63,8 +63,8 @@ func TestTwoBuildsAreEqual(t *testing.T) {
 	assert.Equal(t, builds[0], builds[1])
 }
 
-// sumsOf returns the checksums of the files of a release, except of their list, and compares them with the
-// list.
+// sumsOf returns the checksums of all files of a release except the list of checksums, and compares the
+// checksums with the list.
 func sumsOf(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	sums, listed := map[string]string{}, map[string]string{}
@@ -88,7 +88,7 @@ func sumsOf(t *testing.T, dir string) map[string]string {
 	return sums
 }
 
-// looksLikeARelease unpacks the archive of a release and runs each of its programs.
+// looksLikeARelease unpacks the archive of a release and runs each program of the archive.
 func looksLikeARelease(t *testing.T, dir string) {
 	t.Helper()
 	name := fmt.Sprintf("fanfare_v0.2.0-rc.1_%s_%s", runtime.GOOS, runtime.GOARCH)
@@ -164,11 +164,11 @@ func TestWrongUseIsRefused(t *testing.T) {
 	for _, args := range [][]string{nil, {"build"}, {"build", "0.2.0"}, {"build", "v0.2"}, {"build", "v1.2.3+x"}, {"publish", "v0.2.0"}} {
 		require.Error(t, run(t.Context(), append([]string{"-out", t.TempDir()}, args...)), args)
 	}
-	_, _, err := source(t.Context(), t.TempDir()) // a folder without git
+	_, _, err := source(t.Context(), t.TempDir()) // the folder has no git repository
 	require.ErrorContains(t, err, "SOURCE_DATE_EPOCH")
 }
 
-// The fragments of this tree are the release's changes: each can be read.
+// Each fragment of this tree can be read, because the next release joins the fragments.
 func TestEachFragmentOfTheTreeIsValid(t *testing.T) {
 	fragments, err := readFragments("../changes")
 	require.NoError(t, err)

@@ -12,17 +12,17 @@ import (
 	"strings"
 )
 
-// client is the folder of the TypeScript client, which docs/BROWSER.md explains.
+// client is the folder of the TypeScript client. docs/BROWSER.md explains the client.
 const client = "client/typescript"
 
-// typescript returns the package of the TypeScript client, as npm install takes it. It builds in a folder of
-// its own, so that no file of the tree but the client's sources takes part.
+// typescript returns the package of the TypeScript client, in the form that npm install accepts. It
+// builds the client in a separate folder, so that the package has no other files of the tree.
 func (r release) typescript(ctx context.Context) ([]byte, error) {
 	dir, err := os.MkdirTemp("", "fanfare-typescript-")
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory that stays does no harm
+	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory that remains is harmless
 	if err := r.buildClient(ctx, dir); err != nil {
 		return nil, err
 	}
@@ -30,7 +30,7 @@ func (r release) typescript(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	unreleased := regexp.MustCompile(`"version": "0\.0\.0",\s*"private": true`) // so that nobody publishes the tree's
+	unreleased := regexp.MustCompile(`"version": "0\.0\.0",\s*"private": true`) // npm refuses to publish it
 	if !unreleased.Match(manifest) {
 		return nil, fmt.Errorf("%s/package.json has no %s", client, unreleased)
 	}
@@ -46,7 +46,7 @@ func (r release) typescript(ctx context.Context) ([]byte, error) {
 		add := func(name string, text []byte) { a.file(path.Join("package", name), text) }
 		add("package.json", unreleased.ReplaceAll(manifest, []byte(`"version": "`+r.version[1:]+`"`)))
 		add("LICENSE", license)
-		add("README.md", regexp.MustCompile(`\[([^\]]+)\]\([^)]+\)`).ReplaceAll(guide, []byte("$1"))) // its links lead into the tree
+		add("README.md", regexp.MustCompile(`\[([^\]]+)\]\([^)]+\)`).ReplaceAll(guide, []byte("$1"))) // the links lead into the tree
 		built := os.DirFS(filepath.Join(dir, client))
 		return fs.WalkDir(built, "dist/src", func(name string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() {
@@ -59,7 +59,7 @@ func (r release) typescript(ctx context.Context) ([]byte, error) {
 	})
 }
 
-// buildClient builds the client in dir, by the programs that scripts/node-tools.sh has installed.
+// buildClient builds the client in dir, with the programs that scripts/node-tools.sh has installed.
 func (r release) buildClient(ctx context.Context, dir string) error {
 	for _, part := range []string{"docs/openapi.json", client + "/package.json", client + "/tsconfig.json", client + "/src"} {
 		to := filepath.Join(dir, filepath.FromSlash(part))
@@ -70,7 +70,7 @@ func (r release) buildClient(ctx context.Context, dir string) error {
 			return err
 		}
 	}
-	// An earlier build in the tree may have left this file.
+	// An earlier build in the tree may have made this file.
 	if err := os.RemoveAll(filepath.Join(dir, client, "src", "openapi.ts")); err != nil {
 		return err
 	}

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# axe.sh: axe-core 4.14.1, which finds barriers on pages, for tests in a real browser.
+# axe.sh: installs axe-core 4.14.1, which finds barriers on pages, for tests in a real browser.
 #
-#   axe.sh install   install (idempotent)
-#   axe.sh path      print the path of its script
+#   axe.sh install   install axe-core (idempotent)
+#   axe.sh path      print the path of the script of axe-core
 #
 # Settings (environment):
 #   AXE_DIR   the installation   (${XDG_CACHE_HOME:-$HOME/.cache}/fanfare-e2e/axe-core-4.14.1)
-# Needs npm.
+# The script needs npm.
 set -euo pipefail
 
 VERSION=4.14.1

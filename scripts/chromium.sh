@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # chromium.sh: installs Chromium for tests in a real browser.
 #
-#   chromium.sh install   install it by apt-get, as root, unless a browser is there
-#   chromium.sh path      print its path
+#   chromium.sh install   install Chromium by apt-get, as root, unless a browser exists
+#   chromium.sh path      print the path of the browser
 #
 # Settings (environment):
 #   CHROMIUM   the browser to use   (the first of chromium, chromium-browser, google-chrome)
@@ -24,7 +24,7 @@ find_chromium() {
 do_install() {
   local at
   mkdir -p "$CACHE"
-  exec 8>"$CACHE/install.lock" # shared with with-emulators.sh: one apt-get at a time
+  exec 8>"$CACHE/install.lock" # with-emulators.sh has the same lock: one apt-get at a time
   flock 8
   if at=$(find_chromium); then
     say "already installed: $at"

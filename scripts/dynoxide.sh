@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# dynoxide.sh: Dynoxide 1.2.1, a second engine that speaks DynamoDB's protocol, for end-to-end tests.
+# dynoxide.sh: runs Dynoxide 1.2.1, a second engine with DynamoDB's protocol, for end-to-end tests.
 #
-#   dynoxide.sh install   install (idempotent)
-#   dynoxide.sh start     start in the background, wait until it answers, print the endpoint
+#   dynoxide.sh install   install Dynoxide (idempotent)
+#   dynoxide.sh start     start in the background, wait until Dynoxide answers, print the endpoint
 #   dynoxide.sh stop      stop the process of `start`
 #
 # Settings (environment):
 #   DX_PORT   port on 127.0.0.1                     (8000)
 #   DX_DIR    the installation                      (${XDG_CACHE_HOME:-$HOME/.cache}/dynoxide/1.2.1)
 #   DX_RUN    directory for the pid and the log of this instance (DX_DIR/run)
-# State is in memory: each start is empty. Needs Linux on x86-64, npm and curl.
+# The state is in memory: each start is empty. The script needs Linux on x86-64, npm and curl.
 set -euo pipefail
 
 NAME=dynoxide

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# each-module.sh [--at-once] COMMAND [ARG...]: runs COMMAND in the directory of each module
-# that holds code of ours (the product, bench, release, e2e, examples), and fails if it failed
-# in one of them.
-# --at-once runs e2e, which mostly waits for other processes, beside the others, and
-# prints its output after theirs.
+# each-module.sh [--at-once] COMMAND [ARG...]: runs COMMAND in the directory of each module of
+# the repository (the product, bench, release, e2e, examples). The script fails if COMMAND fails
+# in a module.
+# --at-once runs e2e at the same time as the other modules, because e2e mostly waits for other
+# processes. The output of e2e follows the output of the other modules.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 at_once=

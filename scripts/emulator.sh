@@ -1,10 +1,12 @@
-# emulator.sh: the common part of the scripts that keep an emulator in the background. They source it.
-# They set NAME, RUN (the directory for pid and log), PORT and ENDPOINT, and define `healthy`.
+# emulator.sh has the common functions of the scripts that run an emulator in the background. Such a
+# script sources this file, sets NAME, RUN (the directory for pid and log), PORT and ENDPOINT, and defines
+# `healthy`.
 
 say() { printf '%s: %s\n' "$NAME" "$*" >&2; }
 die() { say "$*"; exit 1; }
 
-# Field 22 of /proc/PID/stat distinguishes a process from a later one with the same id. A zombie counts as ended.
+# Field 22 of /proc/PID/stat distinguishes a process from a later process with the same id. A zombie
+# counts as ended.
 start_time() {
   local stat
   stat=$(sed 's/.*) //' "/proc/$1/stat" 2>/dev/null) || return 1
@@ -12,13 +14,13 @@ start_time() {
   cut -d' ' -f20 <<<"$stat"
 }
 
-running_pid() { # the process of start_emulator, if it still runs
+running_pid() { # the process of start_emulator, if the process still runs
   local pid started
   read -r pid started 2>/dev/null <"$RUN/pid" || return 1
   [ -n "$started" ] && [ "$(start_time "$pid")" = "$started" ] && printf '%s\n' "$pid"
 }
 
-start_emulator() { # COMMAND...: run it in the background, wait until it is healthy, print the endpoint
+start_emulator() { # COMMAND...: runs it in the background, waits until it is healthy, prints the endpoint
   local pid i
   if pid=$(running_pid); then
     healthy || die "pid $pid is running, but does not answer at $ENDPOINT: stop it first"

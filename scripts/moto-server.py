@@ -18,7 +18,7 @@ class OneAtATime:
         self.app, self.lock = app, threading.Lock()
 
     def __call__(self, environ, start_response):
-        # The body arrives without the lock: a client may be slow.
+        # The server reads the body without the lock, because a client may be slow.
         body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
         call = environ | {"wsgi.input": io.BytesIO(body), "CONTENT_LENGTH": str(len(body))}
         with self.lock:
@@ -28,7 +28,7 @@ class OneAtATime:
 
 
 class Handler(WSGIRequestHandler):
-    protocol_version = "HTTP/1.1"  # keeps connections
+    protocol_version = "HTTP/1.1"  # keeps connections open
 
     def log_request(self, *args):
         pass

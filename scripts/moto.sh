@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# moto.sh: moto, a second emulator of S3, for end-to-end tests, served one call at a time by moto-server.py.
+# moto.sh: runs moto, a second emulator of S3, for end-to-end tests. moto-server.py serves one call at a time.
 #
 #   moto.sh install   install the versions in moto.txt, by python-tools.sh (idempotent)
-#   moto.sh start     start in the background, wait until it answers, print the endpoint
+#   moto.sh start     start in the background, wait until moto answers, print the endpoint
 #   moto.sh stop      stop the process of `start`
 #
 # Settings (environment):
 #   MOTO_PORT  port on 127.0.0.1                     (5000)
 #   MOTO_RUN   directory for the pid and the log of this instance
 #              (${XDG_CACHE_HOME:-$HOME/.cache}/fanfare-e2e/moto.run)
-# State is in memory: each start is empty. Needs what python-tools.sh needs, and curl.
+# The state is in memory: each start is empty. The script needs curl, and the programs that python-tools.sh needs.
 set -euo pipefail
 
 NAME=moto

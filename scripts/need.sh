@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# need.sh cc|COMMAND:PACKAGE...: installs commands that are missing. It prints nothing if none is.
+# need.sh cc|COMMAND:PACKAGE...: installs missing commands. It prints nothing if no command is missing.
 #
-# For each missing COMMAND it installs the Debian PACKAGE by apt-get; without root it fails and names the
+# For each missing COMMAND the script installs the Debian PACKAGE by apt-get. Without root it fails and names the
 # packages. An empty COMMAND always counts as missing. cc is a C compiler (CC, or gcc) that finds the headers of
-# the C library: go test -race needs one.
+# the C library: go test -race needs such a compiler.
 set -euo pipefail
 
 CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/fanfare-e2e
@@ -28,7 +28,7 @@ done
 [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || die "please install: ${packages[*]}"
 say "apt-get install ${packages[*]}"
 mkdir -p "$CACHE"
-exec 8>"$CACHE/install.lock" # the other scripts' too: one apt-get at a time
+exec 8>"$CACHE/install.lock" # other scripts have the same lock: one apt-get at a time
 flock 8
 { apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends install "${packages[@]}"; } \
   >"$CACHE/apt.log" 2>&1 || { tail -20 "$CACHE/apt.log" >&2; die "apt-get install failed"; }

@@ -1,21 +1,21 @@
 #!/usr/bin/env bash
 # node-tools.sh: installs and runs sets of programs for Node.
 #
-#   node-tools.sh install FOLDER                install what FOLDER/package-lock.json names (idempotent)
+#   node-tools.sh install FOLDER                install the packages in FOLDER/package-lock.json (idempotent)
 #   node-tools.sh run FOLDER PROGRAM [ARG...]   run a program of the set
-#   node-tools.sh path FOLDER                   print the path of its node_modules
+#   node-tools.sh path FOLDER                   print the path of the node_modules of the set
 #
 # The sets:
 #   scripts/redocly     redocly, which checks an OpenAPI document by rules
 #   client/typescript   openapi-typescript and tsc, which build the TypeScript client
 #   examples/react      React, esbuild and tsc, which build the example
 #
-# FOLDER/package.json names the versions; npm install --package-lock-only --omit-lockfile-registry-resolved in a
-# copy of FOLDER writes its package-lock.json.
+# FOLDER/package.json names the versions. To write FOLDER/package-lock.json, run
+# npm install --package-lock-only --omit-lockfile-registry-resolved in a copy of FOLDER.
 #
 # Settings (environment):
-#   NT_DIR   the place of the installations   (${XDG_CACHE_HOME:-$HOME/.cache}/fanfare-e2e)
-# Needs Node 20.3 and npm.
+#   NT_DIR   the folder of the installations   (${XDG_CACHE_HOME:-$HOME/.cache}/fanfare-e2e)
+# The script needs Node 20.3 and npm.
 set -euo pipefail
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -23,7 +23,7 @@ CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/fanfare-e2e
 SET=${2:-}
 NAME=$(basename "$SET")
 DIR=${NT_DIR:-$CACHE}/$NAME
-LOCK=$ROOT/$SET/package-lock.json # npm refuses a file with another hash
+LOCK=$ROOT/$SET/package-lock.json # npm refuses a package with another hash
 
 say() { printf '%s: %s\n' "$NAME" "$*" >&2; }
 die() { say "$*"; exit 1; }

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # producer-python.sh: installs and runs examples/producer-python.
 #
-#   producer-python.sh install      install boto3 in an environment of its own (idempotent)
+#   producer-python.sh install      install boto3 in a separate environment (idempotent)
 #   producer-python.sh run [ARG...] run the example
 #
-# The environment is ${PP_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/fanfare-e2e/producer-python}. It needs Python 3.9 with
-# venv; as root on Debian it installs that.
+# The environment is ${PP_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/fanfare-e2e/producer-python}. The script needs Python
+# 3.9 with venv; as root on Debian it installs venv.
 set -euo pipefail
 
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

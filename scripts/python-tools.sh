@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# python-tools.sh: installs and runs sets of Python programs for the tests, each in an environment of its own.
+# python-tools.sh: installs and runs sets of Python programs for the tests, each set in a separate environment.
 #
 #   python-tools.sh install SET              install the versions in SET.txt (idempotent)
 #   python-tools.sh run SET PROGRAM [ARG...] run a program of the set
@@ -10,9 +10,10 @@
 #   deploy-lint    cfn-lint, for templates of CloudFormation, and kubernetes-validate, for manifests
 #
 # Settings (environment):
-#   PT_DIR      the place of the installations  (${XDG_CACHE_HOME:-$HOME/.cache}/fanfare-e2e)
-#   PT_PYTHON   a CPython of at least 3.11      (the first one found)
-# Needs a CPython of at least 3.11 with venv. As root it can install one by apt-get, if the release has it.
+#   PT_DIR      the folder of the installations (${XDG_CACHE_HOME:-$HOME/.cache}/fanfare-e2e)
+#   PT_PYTHON   a CPython of at least 3.11      (the first such CPython that is found)
+# The script needs a CPython of at least 3.11 with venv. As root it can install CPython by apt-get, if the Debian
+# release has that version.
 set -euo pipefail
 
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -26,7 +27,7 @@ die() { say "$*"; exit 1; }
 
 installed() { cmp -s "$WANT" "$DIR/installed.txt"; }
 
-find_python() { # one that can make an environment with pip
+find_python() { # prints a CPython that can make an environment with pip
   local c
   for c in ${PT_PYTHON:-python3 python3.14 python3.13 python3.12 python3.11 "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.1[1-9].*/bin/python3}; do
     if "$c" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then
@@ -40,7 +41,7 @@ find_python() { # one that can make an environment with pip
 do_install() {
   local python
   mkdir -p "$CACHE"
-  exec 8>"$CACHE/install.lock" # shared with with-emulators.sh: one apt-get at a time
+  exec 8>"$CACHE/install.lock" # with-emulators.sh has the same lock: one apt-get at a time
   flock 8
   if installed; then
     say "already installed in $DIR"

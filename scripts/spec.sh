@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
-# spec.sh: TLC, which checks the models in spec/.
+# spec.sh: runs TLC, which checks the models in spec/.
 #
 #   spec.sh install          install TLC (idempotent)
-#   spec.sh run [NAME...]    the runs of spec/*.runs, or those of these names; fails if a result is another one
-#   spec.sh traces N [FROM] [BINARY]   N traces of the simulation, from a seed on, against each spec/*Trace.tla in
-#                            one start of TLC; fails at a trace that a spec refuses. BINARY has the tests of internal/sim
+#   spec.sh run [NAME...]    run the runs in spec/*.runs, or only the named runs; fails if a result is unexpected
+#   spec.sh traces N [FROM] [BINARY]   check N traces of the simulation, from the seed FROM on, against each
+#                            spec/*Trace.tla, in one start of TLC; fails if a spec refuses a trace. BINARY has the
+#                            tests of internal/sim
 #
 # Settings (environment):
-#   SIZE          large: the runs of names that begin with large-, too. They take hours
+#   SIZE          large: also the runs whose names begin with large-, which take hours
 #   TLC_DIR       the installation   (${XDG_CACHE_HOME:-$HOME/.cache}/tlc/1.1.0)
 #   TLC_WORKERS   threads of TLC     (1)
 #   MODELS        the models of the traces (Kinds Homes)
-# Needs Java 17 or newer, and Maven to install; by apt-get where this is root.
+# The script needs Java 17 or newer, and Maven for the installation. As root it installs both by apt-get.
 set -euo pipefail
 
 VERSION=1.1.0
@@ -46,10 +47,11 @@ do_install() {
   say "installed in $DIR"
 }
 
-# The rest of the line "# WORD ..." in the model's runs.
+# header prints the rest of the line "# WORD ..." in the runs of the model.
 header() { sed -n "s/^# $1: //p" "$SPEC/$MODEL.runs"; }
 
-# The constants of a run, as NAME=VALUE lines: the base of the model, its rules, then the changes of the run.
+# constants prints the constants of a run, as NAME=VALUE lines: first the base of the model, then its
+# rules, then the changes of the run.
 constants() {
   header base | tr ' ' '\n'
   sed -n '/^  \\\* Rules/,/^$/s/^  \([A-Z][A-Za-z]*\),\{0,1\}  *\\\* .*/\1=TRUE/p' "$SPEC/$MODEL.tla"
@@ -77,12 +79,12 @@ check() { # NAME RESULT CONSTANT...
   out=$dir/out
   (cd "$dir" && java -Djava.io.tmpdir="$dir" -XX:+UseParallelGC -Xmx3g -cp "$DIR/$JAR" tlc2.TLC "${mode[@]}" -deadlock -config "$MODEL.cfg" "$MODEL.tla") >"$out" 2>&1 || true
   got=$(sed -n 's/^Error: Invariant \(.*\) is violated.*/\1/p' "$out" | head -1)
-  if ! grep -q '^Error' "$out" && grep -q '^Finished in' "$out"; then got=ok; fi # a simulation says no more
+  if ! grep -q '^Error' "$out" && grep -q '^Finished in' "$out"; then got=ok; fi # a simulation prints no result
   got=${got:-failed}
   length=$(grep -c '^State [0-9]*:' "$out" || true)
   if [ "$length" -gt 0 ]; then got=$got/$length; fi
   printf '%-17s %-12s %5d s  %s\n' "$name" "$got" $((SECONDS - start)) "$(sed -n 's/^\(.* states generated, .* distinct states found\).*/\1/p; s/^Progress: \(.* states checked\)\..*/\1/p' "$out" | tail -1)"
-  # Several threads of TLC may find a longer counterexample than the shortest.
+  # With several threads, TLC may find a counterexample that is longer than the shortest one.
   case $WORKERS:$want in 1:*/*) ;; *) got=${got%/*} want=${want%/*} ;; esac
   [ "$got" = "$want" ] && return
   tail -60 "$out" >&2

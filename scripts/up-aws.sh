@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# up-aws.sh: Fanfare as in production on this machine, without Docker: LocalStack (SQS, DynamoDB), api, fanout and
-# likeagg, and a small demo of a real graph. Ctrl-C stops all of it. make up-aws builds the binaries and runs it.
+# up-aws.sh: runs Fanfare as in production on this machine, without Docker: LocalStack (SQS, DynamoDB), api, fanout
+# and likeagg, and a small demo of a real graph. Ctrl-C stops all of it. make up-aws builds the binaries and runs the
+# script.
 #
-# LocalStack is installed below ${XDG_CACHE_HOME:-$HOME/.cache} (see localstack-host.sh for the tools that it needs)
-# and is empty at each start. If AWS_ENDPOINT_URL is set, that one is used. Settings FANFARE_* of the environment are
-# kept; the admin addresses of the three are FANFARE_ADMIN_ADDRS, 127.0.0.1:9090 to 9092. BIN is the binaries' folder.
+# The script installs LocalStack below ${XDG_CACHE_HOME:-$HOME/.cache} (localstack-host.sh lists the necessary tools).
+# LocalStack is empty at each start. If AWS_ENDPOINT_URL is set, the script uses that endpoint instead. The script
+# keeps the settings FANFARE_* of the environment. FANFARE_ADMIN_ADDRS has the admin addresses of the three daemons,
+# by default 127.0.0.1:9090 to 9092. BIN is the folder of the binaries.
 set -euo pipefail
 
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -26,7 +28,7 @@ finish() {
 trap finish EXIT
 trap 'exit 0' INT TERM
 
-foreground() { # COMMAND...: runs it so that a signal ends the wait for it
+foreground() { # COMMAND...: runs it in the background and waits, so that a signal ends the wait
   "$@" &
   child=$!
   wait "$child"
@@ -53,7 +55,7 @@ for daemon in api fanout likeagg; do
   daemons+=($!)
 done
 for admin in "${admins[@]}"; do
-  for try in $(seq 120); do # each asks for a second or less
+  for try in $(seq 120); do # each attempt takes a second or less
     "$BIN/fanfare" health --url "http://$admin/readyz" --timeout 1s >/dev/null 2>&1 && break
     [ "$try" != 120 ] || { say "no process is ready at $admin" >&2; exit 1; }
     foreground sleep 0.5
@@ -66,7 +68,7 @@ foreground "$BIN/fanfare" replay --graph "$HERE/../testdata/graphs/socfb-Reed98.
 say "ready: http://$FANFARE_HTTP_ADDR is the console. Ctrl-C stops all."
 say "for bin/fanfare and examples/producer-python in another terminal:"
 export FANFARE_ADMIN_ADDR=${admins[0]} AWS_REGION=${AWS_REGION:-us-east-1}
-export AWS_DEFAULT_REGION=$AWS_REGION # boto3 reads this one
+export AWS_DEFAULT_REGION=$AWS_REGION # boto3 reads AWS_DEFAULT_REGION
 # shellcheck disable=SC2046 # names have no spaces
 say "  export$(for name in $(compgen -e FANFARE_ | grep -v LOG_LEVEL) AWS_ENDPOINT_URL AWS_REGION AWS_DEFAULT_REGION; do printf ' %s=%q' "$name" "${!name}"; done) AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test"
 wait -n "${daemons[@]}" || true

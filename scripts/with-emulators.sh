@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# with-emulators.sh COMMAND [ARG...]: runs COMMAND with emulators of AWS, and returns its exit status.
+# with-emulators.sh COMMAND [ARG...]: runs COMMAND with emulators of AWS, and returns the exit status of COMMAND.
 #
-# Starts one LocalStack (SQS, DynamoDB, S3), one Dynoxide and one moto (S3), empty and on free ports, and gives COMMAND
+# The script starts one LocalStack (SQS, DynamoDB, S3), one Dynoxide and one moto (S3), empty and on free ports.
+# COMMAND gets
 #   AWS_ENDPOINT_URL   LocalStack
 #   E2E_DYNOXIDE_URL   Dynoxide
 #   E2E_MOTO_URL       moto
-# with a region and test credentials. It stops them when COMMAND ends, or when this script gets a signal.
-# If AWS_ENDPOINT_URL is set already, as with docker compose, COMMAND gets that one, and LocalStack is not started.
+# and a region and test credentials. The emulators stop when COMMAND ends, or when the script gets a signal. If
+# AWS_ENDPOINT_URL is already set, as with docker compose, COMMAND gets that endpoint, and LocalStack is not started.
 #
-# It installs the emulators once, below ${XDG_CACHE_HOME:-$HOME/.cache}; a C compiler for go test -race, Java,
-# npm and the like by apt-get where this is root. Any number of these may run at once.
+# The script installs the emulators once, below ${XDG_CACHE_HOME:-$HOME/.cache}. As root it also installs a C
+# compiler for go test -race, Java, npm and other tools by apt-get. Several of these scripts may run at the same time.
 set -euo pipefail
 
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -21,7 +22,7 @@ die() { say "$*"; exit 1; }
 [ $# -gt 0 ] || { sed -n '2,/^set -/{/^set -/d;s/^# \{0,1\}//;p}' "$0" >&2; exit 2; }
 
 # --- packages ---
-have_java() { # 17 or newer, by the search of localstack-host.sh
+have_java() { # 17 or newer, found as in localstack-host.sh
   local c v
   for c in ${LSH_JAVA:+"$LSH_JAVA"} ${JAVA_HOME:+"$JAVA_HOME/bin/java"} java /usr/lib/jvm/*/bin/java; do
     v=$("$c" -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -1) || continue
@@ -30,12 +31,12 @@ have_java() { # 17 or newer, by the search of localstack-host.sh
   return 1
 }
 
-have_python() { # a CPython 3.13 that can make a venv, by the search of localstack-host.sh
+have_python() { # a CPython 3.13 that can make a venv, found as in localstack-host.sh
   local c
   case ${LSH_PYTHON:-} in
     '') ;;
     debootstrap) return 1 ;;
-    *) return 0 ;; # localstack-host.sh reports it if it is no CPython 3.13
+    *) return 0 ;; # localstack-host.sh reports a Python that is not CPython 3.13
   esac
   for c in python3.13 python3 "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.13.*/bin/python3; do
     "$c" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info[:2] != (3, 13))' >/dev/null 2>&1 && return 0
@@ -43,8 +44,8 @@ have_python() { # a CPython 3.13 that can make a venv, by the search of localsta
   return 1
 }
 
-packages() { # by need.sh, which takes the install lock itself
-  local needs=(cc curl:curl npm:npm flock:util-linux redis-server:redis-server pg_ctlcluster:postgresql) # two for bench
+packages() { # installs by need.sh, which takes the install lock itself
+  local needs=(cc curl:curl npm:npm flock:util-linux redis-server:redis-server pg_ctlcluster:postgresql) # bench needs the last two
   if [ -z "${AWS_ENDPOINT_URL:-}" ]; then
     have_java || needs+=(:default-jre-headless)
     # Only root can use debootstrap; localstack-host.sh names the packages for other users.
@@ -59,7 +60,7 @@ install() {
 }
 
 # --- emulators ---
-free_port() { # without a listener, below the ports that the kernel gives to outgoing connections
+free_port() { # a port without a listener, below the kernel's ports for outgoing connections
   local p
   while :; do
     p=$((10000 + RANDOM % 20000))
@@ -68,7 +69,7 @@ free_port() { # without a listener, below the ports that the kernel gives to out
   printf '%s\n' "$p"
 }
 
-start() { # SCRIPT PORT_VARIABLE: starts it on a free port, or on another one if that was taken meanwhile
+start() { # SCRIPT PORT_VARIABLE: starts SCRIPT on a free port, or on another port if a process has taken the first one
   local try
   for try in 1 2 3; do
     env "$2=$(free_port)" "$HERE/$1" start && return 0
@@ -77,14 +78,14 @@ start() { # SCRIPT PORT_VARIABLE: starts it on a free port, or on another one if
   return 1
 }
 
-stop_run() { # DIR: stops the emulators of a run and removes its directory
+stop_run() { # DIR: stops the emulators of a run and removes the run's directory
   [ ! -d "$1/localstack" ] || LSH_RUN=$1/localstack "$HERE/localstack-host.sh" stop
   [ ! -d "$1/moto" ] || MOTO_RUN=$1/moto "$HERE/moto.sh" stop
   [ ! -d "$1/dynoxide" ] || DX_RUN=$1/dynoxide "$HERE/dynoxide.sh" stop
   rm -rf "$1"
 }
 
-sweep() { # stops the runs of killed scripts: nobody holds their lock
+sweep() { # stops the runs of killed scripts: no process holds their lock
   local d
   for d in "$CACHE"/run.*; do
     [ -d "$d" ] || continue
@@ -99,7 +100,7 @@ run='' child='' status=''
 finish() { # [STATUS]
   status=${1:-${status:-1}}
   trap '' HUP INT TERM
-  if [ -n "$child" ]; then # its process group has go test's children too
+  if [ -n "$child" ]; then # the process group also has the children of go test
     kill -TERM -- "-$child" 2>/dev/null || true
     wait "$child" 2>/dev/null || true
   fi
@@ -113,7 +114,7 @@ trap 'finish 143' TERM
 trap 'finish' EXIT
 
 packages
-"$HERE/moto.sh" install # it takes the install lock itself, too
+"$HERE/moto.sh" install # moto.sh takes the install lock itself
 mkdir -p "$CACHE"
 exec 8>"$CACHE/install.lock"
 flock 8
@@ -126,7 +127,7 @@ exec 8>&-
 
 if [ -z "${AWS_ENDPOINT_URL:-}" ]; then
   mkdir "$run/localstack"
-  # Other services than its three start with their first call: CloudFormation, for one test.
+  # LocalStack starts a service beyond its three at the first call: one test uses CloudFormation.
   AWS_ENDPOINT_URL=$(LSH_RUN=$run/localstack LSH_SERVICES=sqs,dynamodb,s3 STRICT_SERVICE_LOADING=0 start localstack-host.sh LSH_PORT 7>&-)
   unset AWS_PROFILE AWS_SESSION_TOKEN AWS_CA_BUNDLE
   AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test AWS_REGION=us-east-1
@@ -141,7 +142,7 @@ export AWS_ENDPOINT_URL E2E_DYNOXIDE_URL E2E_MOTO_URL
 export AWS_REGION="${AWS_REGION:-us-east-1}" AWS_ACCESS_KEY_ID="${AWS_ACCESS_KEY_ID:-test}"
 export AWS_SECRET_ACCESS_KEY="${AWS_SECRET_ACCESS_KEY:-test}" AWS_EC2_METADATA_DISABLED=true
 
-set -m # COMMAND gets a process group of its own, so that a signal reaches its children
+set -m # COMMAND runs in a new process group, so that a signal reaches its children
 "$@" </dev/null 7>&- &
 child=$!
 set +m

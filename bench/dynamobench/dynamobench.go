@@ -1,11 +1,10 @@
-// Package dynamobench measures the cost of a delivery on the DynamoDB path: the real
-// fan-out worker on the real store, beside a plain loop on the AWS SDK that queries
-// follower pages and writes them by BatchWriteItem. Both run in this process with the
-// daemons' GOGC, one after another, against a stand-in in a process of its own (package
-// standin).
+// Package dynamobench measures the cost of a delivery on the DynamoDB path. It compares the real fan-out
+// worker on the real store with a plain loop on the AWS SDK, which queries pages of followers and writes
+// the entries by BatchWriteItem. Both run in this process with the daemons' GOGC, one after another,
+// against a stand-in in a separate process (package standin).
 //
-// It measures CPU time, user and system, of the whole process, so the caller must do
-// nothing else during a measurement.
+// The package measures the CPU time, user and system, of the whole process, so the caller must do nothing
+// else during a measurement.
 package dynamobench
 
 import (
@@ -52,32 +51,33 @@ type Options struct {
 	Followers int
 	// Posts is the number of posts that the worker delivers in a run, one after another.
 	Posts int
-	// Rounds is how often each setting is run. Default 1.
+	// Rounds is the number of runs with each setting. Default 1.
 	Rounds int
 	// Settings are the numbers of concurrent requests to try with the plain loop; the
 	// best result counts. Default 8, 32 and 128.
 	Settings []int
-	// Workers are the settings to try with the worker; the best result counts. Without a
-	// network to wait for, concurrency only costs. Default 2 and 1, 4 and 2, and 16 and
-	// 8, the setting of a process on AWS.
+	// Workers are the settings to try with the worker; the best result counts. Without the latency of a
+	// network, concurrency only costs. By default Chunks and Writers are 2 and 1, 4 and 2, and 16 and 8.
+	// A process on AWS has 16 and 8.
 	Workers []Setting
 	// Progress, if not nil, receives a line for each run.
 	Progress func(string)
 }
 
-// Setting is the concurrency of a worker: messages, and for each the parts of a page.
+// Setting is the concurrency of a worker: Chunks is the number of messages in progress, and Writers is
+// the number of parallel writes of one page.
 type Setting struct{ Chunks, Writers int }
 
-// Run is one measurement.
+// Run is the result of one measurement.
 type Run struct {
 	Name       string
 	Deliveries int64
 	Wall, CPU  time.Duration
-	// Allocs and AllocBytes count the whole process.
+	// Allocs and AllocBytes count the allocations of the whole process.
 	Allocs, AllocBytes uint64
 }
 
-// PerCPUSecond is the number of deliveries for a second of CPU time.
+// PerCPUSecond is the number of deliveries in a second of CPU time.
 func (r Run) PerCPUSecond() float64 { return float64(r.Deliveries) / r.CPU.Seconds() }
 
 func (r Run) String() string {
@@ -103,8 +103,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Measure measures worker and loop by turns, because the speed of a shared machine
-// changes.
+// Measure measures the worker and the loop alternately, because the speed of a shared machine changes.
 func Measure(ctx context.Context, o Options) (Result, error) {
 	o = o.withDefaults()
 	defer debug.SetGCPercent(debug.SetGCPercent(daemon.GCPercent))
@@ -135,7 +134,7 @@ func better(a, b Run) Run {
 	return b
 }
 
-// load returns the configuration for only the stand-in.
+// load returns the options of an AWS configuration for the stand-in.
 func load(endpoint string) []func(*config.LoadOptions) error {
 	return []func(*config.LoadOptions) error{
 		config.WithBaseEndpoint(endpoint), config.WithRegion("us-east-1"),
@@ -173,7 +172,7 @@ func Ours(ctx context.Context, o Options, setting Setting) (Run, error) {
 			Header: messages.Header{EventID: post, Time: time.Now()}, PostID: post, AuthorID: standin.Author, Text: "hello",
 		})
 	}
-	if err := deliver(); err != nil { // warm: connections, memory, the models of requests
+	if err := deliver(); err != nil { // warms up connections, memory and the request models of the SDK
 		return Run{}, err
 	}
 	if n := int(delivered.Load()); n != o.Followers {
@@ -194,14 +193,14 @@ func Ours(ctx context.Context, o Options, setting Setting) (Run, error) {
 	return run, err
 }
 
-// stored treats each post as stored.
+// stored is a feed that has stored every post.
 type stored struct{}
 
 func (stored) EnsurePost(_ context.Context, e *messages.PostCreated) (schema.Post, error) {
 	return schema.Post{ID: e.PostID, Author: e.AuthorID}, nil
 }
 
-// dispatcher is a queue in memory that hands messages to the worker, up to limit at once.
+// dispatcher is a queue in memory. It passes messages to the worker, up to limit messages at once.
 type dispatcher struct {
 	worker *fanout.Worker
 	limit  int
@@ -243,7 +242,7 @@ func (d *dispatcher) deliver(ctx context.Context, e *messages.PostCreated) error
 			return group.Wait()
 		}
 		for _, e := range events {
-			if e.Kind() == messages.KindFanoutPlan { // its chunks come in the next round
+			if e.Kind() == messages.KindFanoutPlan { // the chunks of the plan come in the next round
 				if err := d.worker.HandleChunks(ctx, e); err != nil {
 					return errors.Join(err, group.Wait())
 				}
@@ -254,8 +253,8 @@ func (d *dispatcher) deliver(ctx context.Context, e *messages.PostCreated) error
 	}
 }
 
-// Plain measures the loop that a team would write without Fanfare: the SDK's stock client and paginator, and
-// concurrent requests of 25 entries.
+// Plain measures the loop that a team would write without Fanfare. The loop uses the SDK's stock client
+// and paginator, and concurrent requests of 25 entries.
 func Plain(ctx context.Context, o Options, requests int) (Run, error) {
 	o = o.withDefaults()
 	cfg, err := config.LoadDefaultConfig(ctx, load(o.Endpoint)...)
@@ -268,7 +267,7 @@ func Plain(ctx context.Context, o Options, requests int) (Run, error) {
 		return Run{}, err
 	}
 	loop := func(limit int64) (int64, error) { return plainLoop(ctx, client, post, requests, limit) }
-	if _, err := loop(10_000); err != nil { // warm
+	if _, err := loop(10_000); err != nil { // warms up the connections
 		return Run{}, err
 	}
 	run, err := measure(fmt.Sprintf("plain SDK loop, %d requests at once", requests), func() (int64, error) {
@@ -325,7 +324,7 @@ func plainLoop(ctx context.Context, client *dynamodb.Client, post string, reques
 	return written.Load(), err
 }
 
-// putAll repeats writes until the table has taken all of them.
+// putAll sends writes until the table has accepted all of them.
 func putAll(ctx context.Context, client *dynamodb.Client, writes []types.WriteRequest) error {
 	for len(writes) > 0 {
 		out, err := client.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{
@@ -364,7 +363,7 @@ func measure(name string, work func() (int64, error)) (Run, error) {
 	return run, nil
 }
 
-// cpuTime returns the CPU time of this process so far, user and system.
+// cpuTime returns the user and system time of this process so far.
 func cpuTime() (time.Duration, error) {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -12,7 +12,7 @@ import (
 	"fanfare/bench/standin"
 )
 
-// The test binary is the stand-in as well.
+// TestMain also runs the stand-in, because the test binary serves as the stand-in's program.
 func TestMain(m *testing.M) {
 	if standin.Asked() {
 		if err := standin.Main(context.Background()); err != nil {
@@ -32,7 +32,7 @@ func spawn(tb testing.TB, followers int) string {
 	return p.URL
 }
 
-// Both ways deliver to every follower, in one page or in many chunks.
+// The worker and the loop deliver to every follower, in one page or in many chunks.
 func TestBothWaysDeliverToAll(t *testing.T) {
 	for _, followers := range []int{1, 700, 9_001} {
 		res, err := dynamobench.Measure(t.Context(), dynamobench.Options{
@@ -46,7 +46,7 @@ func TestBothWaysDeliverToAll(t *testing.T) {
 	}
 }
 
-// BenchmarkDelivery is T3; -bench Ours -cpuprofile shows where its time goes.
+// BenchmarkDelivery is benchmark T3. The flags -bench Ours -cpuprofile show the CPU profile.
 func BenchmarkDelivery(b *testing.B) {
 	const followers = 200_000
 	endpoint := spawn(b, followers)

@@ -1,11 +1,11 @@
-// Package plain holds the applications that a team would write first for the requests that
-// people wait for: a home page and a like on Redis, a post on PostgreSQL, each behind
-// net/http with JSON in and out. Paths, bodies and answers have the form of Fanfare's API,
-// so the same load reads both.
+// Package plain holds the applications that a team would write first for the requests of which people
+// wait for the answer: a home page and a like on Redis, and a post on PostgreSQL, each behind net/http
+// with JSON. Paths, bodies and answers have the form of Fanfare's API, so the same load generator can
+// call Fanfare and the baselines.
 //
-// They are baselines: they promise less than Fanfare does, as bench/README.md explains. A
-// token is the user's id, and nothing is signed. There is no second page, no deletion, no
-// rate limit and no metric. The product must never import them.
+// The applications are baselines: they promise less than Fanfare does, as bench/README.md explains. A
+// token is the user's id without a signature. The applications have no second page, no deletion, no rate
+// limit and no metric. The product must never import this package.
 package plain
 
 import (
@@ -23,7 +23,7 @@ import (
 	"fanfare/internal/id"
 )
 
-// Heap is the answer of GET /heap: the allocations of the application since its start.
+// Heap is the answer to GET /heap: the allocations of the application since its start.
 type Heap struct {
 	Allocs     uint64 `json:"allocs"`
 	AllocBytes uint64 `json:"alloc_bytes"`
@@ -68,7 +68,7 @@ func Serve(ctx context.Context, h http.Handler, out io.Writer) error {
 	}
 	server := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
 	defer context.AfterFunc(ctx, func() {
-		_ = server.Close() // the process ends, and its connections with it
+		_ = server.Close() // the connections end with the process
 	})()
 	if _, err := fmt.Fprintln(out, listener.Addr()); err != nil {
 		return errors.Join(err, listener.Close())
@@ -94,7 +94,7 @@ func caller(r *http.Request) string {
 	return strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 }
 
-// newPost reads the post in a request, with a new id.
+// newPost reads the post in a request, and gives the post a new id.
 func newPost(r *http.Request, ids *id.Generator) (post, error) {
 	p := post{AuthorID: caller(r), CreatedAt: time.Now().UTC()}
 	var body struct {
@@ -118,5 +118,5 @@ func reply(w http.ResponseWriter, status int, v any, err error) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // an error means that the client is gone
+	_ = json.NewEncoder(w).Encode(v) // an error means that the client has left
 }

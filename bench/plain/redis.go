@@ -13,8 +13,8 @@ import (
 	"fanfare/internal/id"
 )
 
-// Keys of Redis: hashes of users and posts, a set of each author's followers, a set of
-// each post's likers, and a sorted set for each home.
+// These are the keys of Redis: hashes of users and posts, a set of followers for each author, a set of
+// likers for each post, and a sorted set for each home.
 const (
 	userPrefix      = "u:"
 	postPrefix      = "p:"
@@ -23,7 +23,7 @@ const (
 	homePrefix      = "h:"
 )
 
-// likeScript counts a user once: Redis runs nothing else during a script.
+// likeScript counts each user once, because Redis runs nothing else during a script.
 const likeScript = `
 if redis.call('EXISTS', KEYS[1]) == 0 then return -1 end
 if redis.call('SADD', KEYS[2], ARGV[1]) == 1 then redis.call('HINCRBY', KEYS[1], 'likes', 1) end
@@ -60,7 +60,7 @@ func OnRedis(db *redis.Client) http.Handler {
 	return mux
 }
 
-// post writes the post and adds it to all homes before it answers.
+// post writes the post and adds the post to all homes. Then it answers.
 func (a *onRedis) post(r *http.Request) (post, error) {
 	p, err := newPost(r, a.ids)
 	if err != nil {
@@ -85,7 +85,7 @@ func (a *onRedis) post(r *http.Request) (post, error) {
 	return p, nil
 }
 
-// home reads a page in three round trips: the ids, the posts with their likes, the authors.
+// home reads a page in three round trips: the ids, then the posts with their likes, then the authors.
 func (a *onRedis) home(r *http.Request) (home, error) {
 	ctx, reader := r.Context(), caller(r)
 	limit, err := strconv.Atoi(r.URL.Query().Get("limit"))

@@ -21,8 +21,8 @@ const (
 	rowBytes  = 60
 )
 
-// Table is the name of the one table. The replies name it, and a client may refuse a
-// reply with another name.
+// Table is the name of the one table. Replies contain the name, because a client may refuse a reply with
+// another name.
 const Table = "fanfare"
 
 // New returns the endpoint's handler.
@@ -30,7 +30,7 @@ func New(opt Options) http.Handler {
 	return &endpoint{opt: opt, items: make(map[string]map[string]item)}
 }
 
-// attribute is an attribute's value on the wire: S or N.
+// attribute is an attribute's value in a request or a reply: S or N.
 type attribute struct {
 	S *string `json:",omitempty"`
 	N *string `json:",omitempty"`
@@ -93,10 +93,10 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", "application/x-amz-json-1.0")
 	h.Set("Content-Length", strconv.Itoa(len(reply)))
-	h["x-amz-crc32"] = []string{strconv.FormatUint(uint64(crc32.ChecksumIEEE(reply)), 10)} // as AWS spells it
+	h["x-amz-crc32"] = []string{strconv.FormatUint(uint64(crc32.ChecksumIEEE(reply)), 10)} // spelled as by AWS
 	h["x-amzn-RequestId"] = []string{"STANDIN00000000000000000000000000000000000000000000A"}
 	w.WriteHeader(status)
-	_, _ = w.Write(reply) // a client that has left needs none
+	_, _ = w.Write(reply) // a client that has left needs no reply
 }
 
 func (e *endpoint) answer(op string, body []byte) (status int, reply []byte) {
@@ -148,7 +148,7 @@ func (e *endpoint) answer(op string, body []byte) (status int, reply []byte) {
 		for _, part := range in.TransactItems {
 			for _, one := range []*request{part.Put, part.Update, part.Delete} {
 				if one != nil {
-					e.write(*one) // without a look at its condition
+					e.write(*one) // the condition is ignored
 				}
 			}
 		}
@@ -217,7 +217,7 @@ func (in request) bounds() (low, high string) {
 	return "", ""
 }
 
-// followers makes up a page of followers in ascending order.
+// followers generates a page of followers in ascending order.
 func (e *endpoint) followers(pk string, in request) []byte {
 	low, high := in.bounds()
 	key := func(n int) string { return "u#" + Follower(n) }
@@ -256,14 +256,14 @@ func (e *endpoint) followers(pk string, in request) []byte {
 	}
 	b = append(b, `,"ScannedCount":`...)
 	b = strconv.AppendInt(b, int64(to-from), 10)
-	if to < end && to > from || to-from == in.Limit && to > from { // like DynamoDB, which does not look ahead
+	if to < end && to > from || to-from == in.Limit && to > from { // DynamoDB does not look ahead either
 		b = append(b, `,"LastEvaluatedKey":`...)
 		b = appendFollower(b, pk, to-1)
 	}
 	return append(b, '}')
 }
 
-// appendFollower appends an item with both parts of its key, or with the sort key alone.
+// appendFollower appends an item with both keys, or with the sort key alone.
 func appendFollower(b []byte, pk string, n int) []byte {
 	b = append(b, '{')
 	if pk != "" {
@@ -278,7 +278,7 @@ func appendFollower(b []byte, pk string, n int) []byte {
 	return append(b, `"}}`...)
 }
 
-// kept returns the kept items of a query's range.
+// kept returns the stored items in the range of a query.
 func (e *endpoint) kept(in request) []item {
 	low, high := in.bounds()
 	partition, after := e.items[in.partition()], in.ExclusiveStartKey.str("SK")
@@ -301,8 +301,8 @@ func (e *endpoint) kept(in request) []item {
 
 func (e *endpoint) get(key item) item { return e.items[key.str("PK")][key.str("SK")] }
 
-// write does a put, an update or a delete. If the item must be absent, and is not, write
-// returns it and changes nothing.
+// write does a put, an update or a delete. If the item must be absent but exists, write returns the item
+// and changes nothing.
 func (e *endpoint) write(in request) item {
 	key := in.Key
 	if in.Item != nil {
@@ -332,7 +332,7 @@ func (e *endpoint) put(pk, sk string, it item) {
 	e.items[pk][sk] = it
 }
 
-// update applies an update expression of Fanfare's own form to old.
+// update applies an update expression, in the form that Fanfare uses, to the item old.
 func (in request) update(old item) item {
 	out := item{}
 	maps.Copy(out, old)

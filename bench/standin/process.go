@@ -10,15 +10,14 @@ import (
 	"strings"
 )
 
-// variable is the environment variable that makes a program a stand-in.
+// variable is the environment variable that turns a program into a stand-in.
 const variable = "FANFARE_BENCH_STANDIN"
 
-// Asked reports whether Spawn started this process. If so, the process has to call Main
-// and end.
+// Asked reports whether Spawn started this process. Such a process has to call Main, and then end.
 func Asked() bool { return os.Getenv(variable) != "" }
 
-// Main does all the work of a process that Spawn started. It ends with ctx, or with the
-// process that started it, which closes its standard input.
+// Main does all the work of a process that Spawn started. It ends when ctx ends, or when the process that
+// called Spawn closes the standard input.
 func Main(ctx context.Context) error {
 	opt, err := Parse(os.Getenv(variable))
 	if err != nil {
@@ -27,15 +26,15 @@ func Main(ctx context.Context) error {
 	return Serve(ctx, opt, os.Stdin, os.Stdout)
 }
 
-// Process is a stand-in in a process of its own.
+// Process is a stand-in in a separate process.
 type Process struct {
-	// URL is its endpoint.
+	// URL is the endpoint of the stand-in.
 	URL   string
 	cmd   *exec.Cmd
 	stdin io.Closer
 }
 
-// Spawn starts command, a program that calls Main when Asked, and waits until it
+// Spawn starts command, a program that calls Main when Asked is true, and waits until the program
 // listens.
 func Spawn(ctx context.Context, command []string, opt Options) (*Process, error) {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
@@ -64,7 +63,7 @@ func Spawn(ctx context.Context, command []string, opt Options) (*Process, error)
 
 // Stop ends the process and waits for it.
 func (p *Process) Stop() {
-	// The end of its input ends the stand-in. By then its errors do not matter.
+	// The stand-in ends when its input ends. Errors no longer matter then.
 	_ = p.stdin.Close()
 	_ = p.cmd.Wait()
 }

@@ -1,11 +1,11 @@
-// Package standin is a DynamoDB endpoint for benchmarks that does next to nothing, so that
-// a benchmark measures the client. Each author has a set number of followers, which it
-// makes up as they are queried; it counts timeline entries and forgets them; it keeps the
-// few other items that a fan-out writes. It runs in a process of its own, whose CPU time
-// does not count, and can delay each reply as a network would.
+// Package standin is a DynamoDB endpoint for benchmarks that does almost nothing, so that a benchmark
+// measures the client. Each author has a set number of followers, which the endpoint generates when a
+// query asks for them. The endpoint counts timeline entries and does not store them. It stores the few
+// other items that a fan-out writes. It runs in a separate process, whose CPU time does not count, and
+// can delay each reply as a network would.
 //
-// It must never be taken for DynamoDB: the only condition that it knows is "if absent", its
-// transactions are not atomic, and it checks no signature. It listens on loopback only.
+// A stand-in must never be used as DynamoDB: it knows only the condition "if absent", its transactions
+// are not atomic, and it checks no signature. It listens on loopback only.
 package standin
 
 import (
@@ -23,7 +23,7 @@ import (
 type Options struct {
 	// Followers is the number of followers of every author.
 	Followers int
-	// Few has the numbers of followers of the authors whose number differs.
+	// Few has the numbers of followers of authors with another number of followers.
 	Few map[string]int
 	// Latency is the delay of each reply.
 	Latency time.Duration
@@ -32,11 +32,11 @@ type Options struct {
 // Author is the id of an author. Every other author has the same followers.
 const Author = "author"
 
-// Follower returns the id of follower n, from 0. Ids ascend with n.
+// Follower returns the id of follower n, counted from 0. Ids ascend with n.
 func Follower(n int) string { return fmt.Sprintf("f%09d", n) }
 
-// Serve listens on a free port of loopback, prints the endpoint's URL as one line on out, and answers until
-// ctx or in ends. in ends with the process that started the stand-in.
+// Serve listens on a free port of loopback, prints the endpoint's URL as one line on out, and answers
+// until ctx or in ends. in ends when the process that started the stand-in ends.
 func Serve(ctx context.Context, opt Options, in io.Reader, out io.Writer) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -48,12 +48,12 @@ func Serve(ctx context.Context, opt Options, in io.Reader, out io.Writer) error 
 	if in != nil {
 		// This goroutine may outlive the call, because a read cannot be cancelled.
 		go func() {
-			_, _ = io.Copy(io.Discard, in) // only its end matters
+			_, _ = io.Copy(io.Discard, in) // only the end of in matters
 			cancel()
 		}()
 	}
 	defer context.AfterFunc(ctx, func() {
-		// Nobody is left to read an answer.
+		// An error is ignored, because no client is left.
 		_ = server.Close()
 	})()
 	if _, err := fmt.Fprintf(out, "http://%s\n", listener.Addr()); err != nil {
@@ -74,7 +74,7 @@ func (o Options) String() string {
 	return string(text)
 }
 
-// Parse is the reverse of String.
+// Parse reads the form that String writes.
 func Parse(text string) (o Options, err error) {
 	if err = json.Unmarshal([]byte(text), &o); err != nil {
 		return o, fmt.Errorf("stand-in: options %q: %w", text, err)

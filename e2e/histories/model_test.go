@@ -17,7 +17,8 @@ type register struct {
 	version string
 }
 
-// model is a reference model of one register. An older action changes no reaction.
+// model is a reference model of one register. An action that is older than the newest action on a
+// reaction changes nothing.
 func model() porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return register{} },
@@ -40,7 +41,7 @@ func linearizable(calls []sim.Call) bool {
 	var ops []porcupine.Operation
 	for _, c := range calls {
 		if c.Write && c.Reaction() && c.Version == "" {
-			return false // it was answered, and its event is lost
+			return false // the call was answered, but its event is lost
 		}
 		ops = append(ops, porcupine.Operation{ClientId: c.Client + 1, Input: c, Call: c.Began, Return: c.Ended})
 	}

@@ -30,8 +30,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestHistoriesOfTheStorms checks the history of each register in some seeds. If no call is open after the
-// last read, the model has to refuse a further read that contradicts the last read.
+// TestHistoriesOfTheStorms checks the history of each register in some seeds. If no call is in progress
+// after the last read, the model has to refuse an additional read that contradicts the last read.
 func TestHistoriesOfTheStorms(t *testing.T) {
 	histories, calls, unanswered, lies, explained := 0, 0, 0, 0, true
 	if testing.Short() {
@@ -63,7 +63,7 @@ func TestHistoriesOfTheStorms(t *testing.T) {
 	assert.Positive(t, unanswered)
 }
 
-// bugs are changes of the product whose histories have to be refused.
+// bugs returns changes of the product. The model has to refuse the histories of each change.
 func bugs() map[string]planttest.Edit {
 	const follows, likes, like = "internal/feed/follows.go", "internal/feed/likes.go", "internal/likeagg/like.go"
 	return map[string]planttest.Edit{
@@ -84,10 +84,10 @@ func bugs() map[string]planttest.Edit {
 	}
 }
 
-// TestEveryPlantedBugIsRefused runs TestHistoriesOfTheStorms with each planted bug. Without -planted it only
-// tests that the bugs still fit the source.
+// TestEveryPlantedBugIsRefused runs TestHistoriesOfTheStorms with each planted bug. Without -planted it
+// only checks that the bugs still fit the source.
 func TestEveryPlantedBugIsRefused(t *testing.T) {
-	root := filepath.Dir(planttest.Root(t)) // of the module of the product
+	root := filepath.Dir(planttest.Root(t)) // the root of the product's module
 	for name, edit := range bugs() {
 		t.Run(name, func(t *testing.T) {
 			overlay := planttest.Overlay(t, root, []planttest.Edit{edit})

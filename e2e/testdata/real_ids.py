@@ -44,14 +44,14 @@ def before_call(context, case, kwargs):
     if case.meta is None:
         return
     if case.meta.phase.name == TestPhase.STATEFUL:
-        # A key and body drawn twice get the post of the first time, deleted since perhaps.
+        # If a key and a body are drawn twice, the answer has the first post, which may be deleted by then.
         if case.headers and not case.meta.is_negative_at(ParameterLocation.HEADER):
             case.headers.pop("Idempotency-Key", None)
         return
     path = case.path_parameters
     if not path or case.meta.is_negative_at(ParameterLocation.PATH):
         return
-    # Counted, not drawn: the run hangs on Schemathesis' seed alone.
+    # The number is counted and not drawn, so that the run depends only on the seed of Schemathesis.
     call = next(CALLS)
     if call % 4 > 0:
         case.path_parameters = {**path, **real(case.operation, path, call)}

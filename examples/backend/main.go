@@ -1,5 +1,5 @@
-// Backend is a backend for a frontend: a browser has a session with it and never sees a
-// token of Fanfare. It calls Fanfare for the session's user, with its own token, which has
+// Backend is a backend for a frontend: a browser has a session with the backend and never sees a
+// token of Fanfare. The backend calls Fanfare for the session's user, with its own token, which has
 // the scope fanfare:act. README.md shows how to run it.
 package main
 
@@ -22,7 +22,7 @@ import (
 
 const (
 	cookie = "session"
-	// maxSessions bounds the memory. A real backend keeps its sessions in a database.
+	// maxSessions bounds the memory for sessions. A real backend keeps its sessions in a database.
 	maxSessions = 10_000
 	maxForm     = 64 << 10
 )
@@ -62,10 +62,11 @@ func run(ctx context.Context, addr, api, token string) error {
 type backend struct {
 	fanfare  *client.Client
 	mu       sync.Mutex
-	sessions map[string]string // users, by the value of the cookie
+	sessions map[string]string // the users by the value of the cookie
 }
 
-// handler refuses forms that a page of another site sends with the user's cookie.
+// handler returns the handler of all calls. It refuses a form that a page of another site sends with the
+// user's cookie.
 func (b *backend) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /login", b.login)
@@ -79,9 +80,9 @@ func (b *backend) handler() http.Handler {
 	return http.NewCrossOriginProtection().Handler(mux)
 }
 
-// login makes a session. Here a real backend checks a password, or receives the answer of
-// an identity provider. The browser must never choose the id of the user, as it does in
-// this example.
+// login makes a session. A real backend checks a password here, or receives the answer of an identity
+// provider. In a real backend the browser must never choose the id of the user. In this example the
+// browser chooses it.
 func (b *backend) login(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	user := r.PostFormValue("user")
@@ -111,7 +112,8 @@ func (b *backend) logout(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// forUser answers with the result of a call on behalf of the session's user.
+// forUser returns a handler that makes a call on behalf of the session's user and answers with the
+// result.
 func (b *backend) forUser(call func(*http.Request, *client.Client) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
@@ -133,12 +135,12 @@ func (b *backend) forUser(call func(*http.Request, *client.Client) (any, error))
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(answer) // a browser that has left needs no answer
+		_ = json.NewEncoder(w).Encode(answer) // if the browser has left, it needs no answer
 	}
 }
 
-// fail passes Fanfare's problem on. The token belongs to this program: a 401 or 403 is this
-// program's fault, and the user cannot mend it.
+// fail passes Fanfare's problem on to the browser. The token belongs to this program, so a 401 or 403 is
+// a fault of this program, and the user cannot repair it.
 func fail(w http.ResponseWriter, err error) {
 	status := http.StatusBadGateway
 	if p, ok := errors.AsType[*client.Problem](err); ok && p.Status != http.StatusUnauthorized && p.Status != http.StatusForbidden {

@@ -1,22 +1,23 @@
 const $ = name => document.getElementById(name);
 const badge = $('badge'), list = $('list'), panel = $('notices'), scroller = $('scroller');
 
-let current; // the bell of the user that is connected
+let current; // the bell of the connected user
 
 panel.addEventListener('toggle', () => current?.look());
 scroller.addEventListener('scroll', () => current?.seen());
 document.addEventListener('visibilitychange', () => current?.look());
 const end = new IntersectionObserver(events => events.at(-1).isIntersecting && current?.older(), { root: scroller, rootMargin: '200px' });
 
-// A Bell shows the number of unread notifications, and lists them while it is open. A notification moves
-// up with each new action on its target, so the list has one for each id: as the last page showed it.
+// Bell shows the number of unread notifications, and lists the notifications while the list is open. A
+// notification moves up with each new action on its target. So the list has one notification for each id,
+// in its newest form.
 export class Bell {
   #fanfare;
   #problem;
   #unread = 0;
   #items = [];  // newest first
-  #next;        // the cursor behind the last item
-  #readTo;      // of the first page, until it is marked as read
+  #next;        // the cursor after the last item
+  #readTo;      // the read_to of the first page, until it is marked as read
   #turn = Promise.resolve();
 
   constructor(fanfare, problem) {
@@ -24,18 +25,18 @@ export class Bell {
     this.#fanfare = fanfare;
     this.#problem = problem;
     this.#draw();
-    $('none').hidden = true; // until the list was read
+    $('none').hidden = true; // hidden until the list has been read
     $('bell').hidden = true; // a service without notifications sends no number
   }
 
-  // ring takes the number of the stream.
+  // ring shows a number of unread notifications from the stream.
   ring(unread) {
     $('bell').hidden = false;
     this.#count(unread);
     if (unread) this.look();
   }
 
-  // look reads what is new, if somebody looks.
+  // look reads new notifications if the list is open and the page is visible.
   look() {
     if (panel.matches(':popover-open') && !document.hidden) this.#inTurn(() => this.#refresh());
   }
@@ -45,14 +46,14 @@ export class Bell {
     this.#inTurn(async () => {
       if (!this.#next) return;
       const page = await this.#page(this.#next);
-      const ids = new Set(page.items.map(n => n.id)); // of these, one that was above has fallen
+      const ids = new Set(page.items.map(n => n.id)); // an item that is in both lists has moved down
       this.#items = [...this.#items.filter(n => !ids.has(n.id)), ...page.items];
       this.#next = page.next_cursor;
       this.#draw();
     });
   }
 
-  // seen marks as read, once the top of the list is in sight.
+  // seen marks the notifications as read when the top of the list is visible.
   seen() {
     if (this.#readTo && scroller.scrollTop < 20 && panel.matches(':popover-open') && !document.hidden) this.#inTurn(() => this.#mark());
   }
@@ -60,8 +61,9 @@ export class Bell {
   async #refresh() {
     const page = await this.#page();
     const ids = new Set(page.items.map(n => n.id));
-    // Whatever lies below a notification that has not moved was read before. But one that lay above it and is
-    // not there any more is gone, or has fallen. Then the rest is read again, by scrolling.
+    // All items below an unmoved notification were read before. If an item above it is missing on the
+    // page, the item was removed or has moved down. Then the rest of the list is read again, by
+    // scrolling.
     const join = this.#items.findLastIndex(old => page.items.some(n => n.id === old.id && n.at === old.at));
     if (page.next_cursor && join >= 0 && this.#items.slice(0, join).every(old => ids.has(old.id))) {
       this.#items = [...page.items, ...this.#items.slice(join + 1).filter(old => !ids.has(old.id))];
@@ -82,14 +84,14 @@ export class Bell {
     const { unread } = await this.#fanfare.put('/v1/me/notifications/read', { body: { read_to: readTo } });
     this.#readTo = undefined;
     this.#count(unread);
-    if (unread) this.look(); // it came after the page
+    if (unread) this.look(); // the number arrived after the page
   }
 
   #page(cursor) {
     return this.#fanfare.get('/v1/me/notifications', { query: { limit: 10, expand: 'view', cursor } });
   }
 
-  // Two reads at a time would mix their pages.
+  // Two concurrent reads would mix their pages.
   #inTurn(act) {
     this.#turn = this.#turn.then(() => current === this && act())
       .catch(error => { if (current === this && error.name !== 'AbortError') this.#problem(error); });
@@ -97,7 +99,7 @@ export class Bell {
 
   #count(unread) {
     const words = unread === 1 ? '1 unread notification' : `${unread < 10 ? unread : '10 or more'} unread notifications`;
-    if (unread > this.#unread) $('news').textContent = words; // a screen reader says it
+    if (unread > this.#unread) $('news').textContent = words; // a screen reader reads the text aloud
     this.#unread = unread;
     badge.hidden = !unread;
     badge.textContent = unread < 10 ? unread : '10+';
@@ -105,7 +107,7 @@ export class Bell {
     document.title = unread ? `(${badge.textContent}) A live home` : 'A live home';
   }
 
-  // #draw moves as few rows as it can, so that what the reader looks at stays where it is.
+  // #draw moves as few rows as possible, so that the visible rows do not move.
   #draw() {
     const rows = new Map([...list.children].map(row => [row.dataset.id, row]));
     this.#items.forEach((n, i) => {
@@ -120,7 +122,7 @@ export class Bell {
     });
     rows.forEach(row => row.remove());
     end.disconnect();
-    if (this.#next) end.observe($('more')); // it is asked at once, as a page may be short
+    if (this.#next) end.observe($('more')); // the observer fires at once, because a page may be short
   }
 }
 

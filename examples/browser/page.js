@@ -5,10 +5,11 @@ import { Bell } from './bell.js';
 const $ = name => document.getElementById(name);
 const home = $('home');
 
-let counts; // by post: the last event about likes, which may come before its post
+let counts; // by post: the last event about likes, which may arrive before its post
 let fanfare;
 
-// Posts may come in any order, and by the stream and by the list: each goes to its place, once.
+// Posts may arrive in any order, by the stream and by the list. entry puts each post into its place,
+// once.
 function entry({ post, author, like_count, liked }) {
   if ($(post.id)) return;
   const by = document.createElement('strong');
@@ -37,7 +38,7 @@ function likes({ post_id, count }) {
   if (like) show(like, count);
 }
 
-// A like is an event: the answer says that it is durable, and the count follows by the stream.
+// A like is an event: the answer means that the event is durable, and the count follows by the stream.
 async function toggle(post, like) {
   const liked = like.getAttribute('aria-pressed') !== 'true';
   like.setAttribute('aria-pressed', liked);
@@ -83,7 +84,7 @@ async function opened() {
   state('live');
   $('feed').hidden = false;
   $('connection').open = false;
-  // The stream is open, so a post is in this list, or comes by the stream.
+  // The stream is open, so each post is in this list or arrives by the stream.
   try {
     (await fanfare.get('/v1/home')).items.forEach(entry);
   } catch (error) {

@@ -36,7 +36,7 @@ def send(sqs, queue, group, event):
     text = lambda value: {"DataType": "String", "StringValue": value}
     sqs.send_message(
         QueueUrl=sqs.get_queue_url(QueueName=queue)["QueueUrl"],
-        MessageBody=json.dumps(event),  # with ASCII escapes, so that SQS takes every character
+        MessageBody=json.dumps(event),  # ASCII escapes, so that SQS accepts every character
         MessageGroupId=group,
         MessageAttributes={"_watermill_message_uuid": text(event["event_id"]), "group": text(group)},
     )
@@ -49,7 +49,7 @@ def main():
     parser.add_argument("--fan", default="bob")
     parser.add_argument("--text", default="Hello from Python")
     args = parser.parse_args()
-    # boto3 itself reads AWS_DEFAULT_REGION, and the SDKs of other languages AWS_REGION.
+    # boto3 reads AWS_DEFAULT_REGION, and the SDKs of other languages read AWS_REGION.
     sqs = boto3.client("sqs", region_name=os.environ.get("AWS_REGION"))
     post = event("PostCreated", post_id=new_id(), author_id=args.author, text=args.text)
     send(sqs, args.prefix + "-posts", args.author, post)

@@ -1,8 +1,8 @@
-// Producer posts to Fanfare and likes the post, with the stock SQS publisher of Watermill:
+// Producer makes a post in Fanfare and likes the post, with the stock SQS publisher of Watermill:
 //
 //	go run . -author ann -fan bob -text "Hello from a producer"
 //
-// It prints the id of the post. The AWS SDK's own environment configures SQS.
+// The program prints the id of the post. The usual environment variables of the AWS SDK configure SQS.
 package main
 
 import (
@@ -40,8 +40,8 @@ func run(ctx context.Context, prefix, author, fan, text string) error {
 	if err != nil {
 		return err
 	}
-	defer publisher.Close() //nolint:errcheck // it holds nothing that could be lost
-	p := producer.New()     // one for the process: its ids only grow
+	defer publisher.Close() //nolint:errcheck // the publisher holds no unsent messages
+	p := producer.New()     // one for the process, because its ids only grow
 	post, err := p.Post(author, text)
 	if err != nil {
 		return err
@@ -67,13 +67,14 @@ func newPublisher(ctx context.Context) (message.Publisher, error) {
 	}
 	return wsqs.NewPublisher(wsqs.PublisherConfig{
 		AWSConfig: cfg,
-		// fanfare queues create made the queues, with their dead letters.
+		// The queues exist: fanfare queues create has made the queues and their dead-letter queues.
 		DoNotCreateQueueIfNotExists: true,
 		GenerateSendMessageInput:    fairly,
 	}, watermill.NopLogger{})
 }
 
-// fairly gives a message its group, so that it waits only for messages of the same group.
+// fairly adds the group of a message to the request, so that the message waits only for messages of the
+// same group.
 func fairly(ctx context.Context, queue wsqs.QueueURL, msg *types.Message) (*sqs.SendMessageInput, error) {
 	in, err := wsqs.GenerateSendMessageInputDefault(ctx, queue, msg)
 	if group, ok := msg.MessageAttributes[producer.AttributeGroup]; ok && err == nil {
@@ -82,7 +83,8 @@ func fairly(ctx context.Context, queue wsqs.QueueURL, msg *types.Message) (*sqs.
 	return in, err
 }
 
-// publish may be called again with the same event after an error: Fanfare applies the event once.
+// publish publishes an event. After an error the caller may publish the same event again: Fanfare applies
+// the event once.
 func publish(publisher message.Publisher, prefix string, event messages.Event) error {
 	encoded, err := producer.Encode(event)
 	if err != nil {

@@ -1,12 +1,12 @@
 //go:build docker
 
-// Package fanfare_test shows how a test of yours starts Fanfare in a container. In a clone:
+// Package fanfare_test shows how your own test starts Fanfare in a container. In a clone:
 //
 //	docker build -f deploy/Dockerfile -t fanfare .
 //	cd examples/testcontainers && go test -tags docker ./...
 //
-// Without the tag nothing is built or run. With FEED_URL the test runs against a Fanfare
-// that is there already, without Docker:
+// Without the tag nothing is built or run. With FEED_URL the test uses a Fanfare that already
+// runs, without Docker:
 //
 //	FEED_URL=http://127.0.0.1:8080 go test -tags docker ./...
 package fanfare_test
@@ -23,8 +23,8 @@ import (
 	"fanfare/client"
 )
 
-// startFanfare runs all of Fanfare in one container on the embedded engine, and returns the
-// address of its API.
+// startFanfare runs all of Fanfare on the embedded engine in one container, and returns the address of
+// the API.
 func startFanfare(t *testing.T) string {
 	t.Helper()
 	if url := os.Getenv("FEED_URL"); url != "" {
@@ -33,7 +33,7 @@ func startFanfare(t *testing.T) string {
 	container, err := testcontainers.GenericContainer(t.Context(), testcontainers.GenericContainerRequest{
 		ContainerRequest: testcontainers.ContainerRequest{
 			Image: "fanfare",
-			// Dev tokens let the test be any user. Docker maps the port to this machine.
+			// With dev tokens the test can act as any user. Docker maps the port to this machine.
 			Env:          map[string]string{"FANFARE_DEV_AUTH_PUBLIC": "allow", "FANFARE_CANARY": "off"},
 			ExposedPorts: []string{"8080/tcp"},
 			WaitingFor:   wait.ForHTTP("/readyz").WithPort("8080/tcp").WithStartupTimeout(2 * time.Minute),

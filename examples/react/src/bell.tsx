@@ -3,8 +3,9 @@ import { useEffect, useState } from 'react';
 
 type Notice = Schemas['Notification'];
 
-// The Bell shows the number of the stream. While its list is open, it reads the newest 20 with each new number,
-// and marks them as read where the reader sees their top.
+// Bell shows the number of unread notifications from the stream. While its list is open, Bell reads the
+// newest 20 notifications with each new number. It marks the notifications as read when the top of the
+// list is visible.
 export function Bell({ fanfare, unread }: { fanfare: Fanfare; unread: number }) {
   const [open, setOpen] = useState(false);
   const [seesTop, setSeesTop] = useState(true);
@@ -16,7 +17,7 @@ export function Bell({ fanfare, unread }: { fanfare: Fanfare; unread: number }) 
     const ended = new AbortController(), { signal } = ended;
     const read = async () => {
       const page = await fanfare.get('/v1/me/notifications', { query: { limit: 20, expand: 'view' }, signal });
-      // A new one stays marked as long as the list is open.
+      // A new notification stays marked as new while the list is open.
       setItems(old => page.items.map(item => ({ ...item, unread: item.unread || !!old?.some(({ id, at, unread }) => unread && id === item.id && at === item.at) })));
       setProblem('');
       if (page.unread && seesTop && !document.hidden) await fanfare.put('/v1/me/notifications/read', { body: { read_to: page.read_to }, signal });

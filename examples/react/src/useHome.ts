@@ -10,13 +10,13 @@ interface Home {
   state: string;
   error?: unknown;
   items: Item[]; // newest first, each post once
-  counts: Record<string, number>; // of likes, since the stream is open: one may come before its post
-  unread?: number; // undefined where notifications are off
+  counts: Record<string, number>; // of likes, since the stream is open; a count may arrive before its post
+  unread?: number; // undefined if notifications are off
 }
 
 function next(home: Home, { of, change }: { of: Fanfare; change: Change }): Home {
   if (change.event === 'connecting') return { of, state: change.event, items: [], counts: {} };
-  if (of !== home.of) return home; // it comes late, from the user before
+  if (of !== home.of) return home; // the change is late: it belongs to the previous user
   switch (change.event) {
     case 'open': return { ...home, state: 'live', error: undefined, counts: {} };
     case 'interrupted': case 'refused': return { ...home, state: change.event, error: change.error };
@@ -29,7 +29,7 @@ function next(home: Home, { of, change }: { of: Fanfare; change: Change }): Home
   }
 }
 
-// Posts may come in any order, and by the stream and by the list.
+// Posts may arrive in any order, by the stream and by the list.
 function placed(home: Home, item: Item): Home {
   const { id } = item.post, shown = { ...item, like_count: home.counts[id] ?? item.like_count };
   return { ...home, items: [...home.items.filter(({ post }) => post.id > id), shown, ...home.items.filter(({ post }) => post.id < id)] };
@@ -39,7 +39,7 @@ function edited(home: Home, id: string, part: Partial<Item>): Home {
   return { ...home, items: home.items.map(item => (item.post.id === id ? { ...item, ...part } : item)) };
 }
 
-// useHome listens to the home of a user, as long as the component is shown.
+// useHome reads the home of a user and listens to it while the component is shown.
 export function useHome(fanfare: Fanfare | undefined) {
   const [home, dispatch] = useReducer(next, { state: '', items: [], counts: {} });
   useEffect(() => {
@@ -49,7 +49,7 @@ export function useHome(fanfare: Fanfare | undefined) {
     const listen = async () => {
       for await (const event of fanfare.live({ signal })) {
         tell(event);
-        // The stream is open, so a post is in this list, or comes by the stream.
+        // The stream is open, so each post is in this list or arrives by the stream.
         if (event.event === 'open') fanfare.get('/v1/home', { signal }).then(({ items }) => tell({ event: 'page', items }), error => tell({ event: 'failed', error }));
       }
     };
@@ -58,7 +58,7 @@ export function useHome(fanfare: Fanfare | undefined) {
     return () => ended.abort();
   }, [fanfare]);
 
-  // A like is an event: the answer says that it is durable, and the count follows by the stream.
+  // A like is an event: the answer means that the event is durable, and the count follows by the stream.
   const like = (of: Fanfare, { post: { id }, liked }: Item) => {
     const tell = (change: Change) => dispatch({ of, change });
     tell({ event: 'liked', id, liked: !liked });

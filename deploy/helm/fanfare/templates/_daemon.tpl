@@ -1,4 +1,4 @@
-{{- /* The fields of a pod beside its containers: .root is the chart, .name the daemon, .own its values. */}}
+{{- /* The fields of a pod except its containers: .root is the chart, .name is the daemon, .own has the values of the daemon. */}}
 {{- define "fanfare.pod" -}}
 # The variables of Services whose names begin with fanfare would look like settings.
 enableServiceLinks: false
@@ -19,7 +19,7 @@ securityContext:
 {{- end }}
 {{- end }}
 
-{{- /* The fields of a container beside its name and command. .env are more settings. */}}
+{{- /* The fields of a container except its name and command. .env has further settings. */}}
 {{- define "fanfare.container" -}}
 {{- $image := .root.Values.image }}
 {{- $tag := include "fanfare.text" (dict "name" "image.tag" "value" ($image.tag | default "")) }}
@@ -55,7 +55,7 @@ metadata:
   {{- end }}
 {{- end }}
 
-{{- /* A daemon: its account, Deployment, budget and what finds its metrics. .program is what runs. */}}
+{{- /* The objects of a daemon: account, Deployment, disruption budget, and the object by which Prometheus finds its metrics. .program is the program. */}}
 {{- define "fanfare.daemon" -}}
 {{- $one := eq .name "canary" }}
 {{- if not $one }}
@@ -67,7 +67,7 @@ apiVersion: apps/v1
 kind: Deployment
 {{ include "fanfare.metadata" . }}
 spec:
-  {{- /* An autoscaler sets the replicas, if there is one. */}}
+  {{- /* If there is an autoscaler, it sets the replicas. */}}
   {{- if $one }}
   replicas: 1
   {{- else if and (ne .name "api") (not .root.Values.keda.enabled) }}
@@ -176,7 +176,7 @@ spec:
     {{- end }}
 {{- end }}
 
-{{- /* The seconds of work in the queues of a worker: messages that are ready, by those a second that were finished. */}}
+{{- /* The seconds of work in the queues of a worker: the ready messages, divided by the finished messages a second. */}}
 {{- define "fanfare.backlog" -}}
 max(max by (topic) (fanfare_queue_depth{state="ready",topic=~"{{ .topics }}",namespace="{{ .root.Release.Namespace }}"}) / on (topic) ((sum by (topic) (rate(fanfare_message_seconds_count{result="done",namespace="{{ .root.Release.Namespace }}"}[2m])) or 0 * max by (topic) (fanfare_queue_depth{state="ready",namespace="{{ .root.Release.Namespace }}"})) + 1))
 {{- end }}

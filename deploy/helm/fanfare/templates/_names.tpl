@@ -1,4 +1,4 @@
-{{- /* Objects have the names of daemons. A Service takes 63 characters, and a letter first. */}}
+{{- /* Objects have the names of daemons. The name of a Service has 63 characters at most, and begins with a letter. */}}
 {{- define "fanfare.name" -}}
 {{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" .root.Release.Name) }}{{ fail "the name of the release: begin it with a letter, and use a-z, 0-9 and - only, as in the name of a Service" }}{{ end }}
 {{- printf "%s-%s" .root.Release.Name .name | trunc 63 | trimSuffix "-" }}
@@ -28,7 +28,7 @@ metadata:
 {{ .own.serviceAccountName | default (include "fanfare.name" .) }}
 {{- end }}
 
-{{- /* The account of a daemon, unless it exists already. .annotations are more of its annotations. */}}
+{{- /* The account of a daemon, unless it exists already. .annotations has further annotations of the account. */}}
 {{- define "fanfare.serviceAccount" -}}
 {{- if and .own.serviceAccountName .own.roleArn }}
 {{- fail (printf "%s.roleArn: the chart does not change %s.serviceAccountName: annotate that account, and remove roleArn" .name .name) }}

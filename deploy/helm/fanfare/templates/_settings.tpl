@@ -1,8 +1,9 @@
 {{- /*
-The text that a daemon gets for .value, the setting .name. YAML 1.1 reads a bare off as false, 1000000 as a float,
-1.10 as 1.1, 0123 as 83 and no as false. Only the chart knows that: the daemons see texts. So a value that YAML may have
-changed, or that the daemons refuse, is refused here, before anything starts. A whole number of --set (int64) is exact,
-so it may be a text as well. The faults do not quote values: one may be a secret.
+The text that a daemon gets for .value, the value of the setting .name. YAML 1.1 reads off and no without quotes as
+false, 1000000 as a float, 1.10 as 1.1, and 0123 as 83. Only the chart sees the types of YAML, because daemons get texts.
+So the chart refuses a value that YAML may have changed, and a value that the daemons refuse, before anything starts. A
+whole number of --set (int64) is exact, so it may stand for a text. Errors do not quote values, because a value may be a
+secret.
 */}}
 {{- define "fanfare.text" -}}
 {{- $whole := dict "FANFARE_PUSH_LIMIT" (list 0 9007199254740991) "FANFARE_ACTIVE_DAYS" (list 0 3650) "FANFARE_MAX_FOLLOWING" (list 0 9007199254740991)
@@ -17,7 +18,7 @@ so it may be a text as well. The faults do not quote values: one may be a secret
   {{- else }}{{ fail $fault }}{{ end }}
 {{- else if kindIs "float64" .value }}
   {{- $counts := or (hasKey $whole .name) (regexMatch "^(GOGC|GOMEMLIMIT|GOMAXPROCS|AWS_MAX_ATTEMPTS|OTEL_.+_(TIMEOUT|DELAY|SIZE|LIMIT|INTERVAL))$" .name) }}
-  {{- /* A float has each whole number below 2^53. */}}
+  {{- /* A float represents each whole number below 2^53 exactly. */}}
   {{- if and $counts (eq (floor .value) .value) (lt .value 9007199254740992.0) (gt .value -9007199254740992.0) }}{{ $text = printf "%.0f" .value }}
   {{- else if eq .name "OTEL_TRACES_SAMPLER_ARG" }}{{ $text = toJson .value }}
   {{- else }}{{ fail $fault }}{{ end }}
@@ -56,7 +57,7 @@ so it may be a text as well. The faults do not quote values: one may be a secret
 {{- $text }}
 {{- end }}
 
-{{- /* The bytes of a quantity of memory. */}}
+{{- /* The number of bytes in a quantity of memory. */}}
 {{- define "fanfare.bytes" -}}
 {{- $units := dict "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "Ki" 1024.0 "Mi" 1048576.0 "Gi" 1073741824.0 "Ti" 1099511627776.0 }}
 {{- $unit := regexFind "[A-Za-z]+$" . }}
@@ -73,7 +74,7 @@ so it may be a text as well. The faults do not quote values: one may be a secret
 {{- printf "%dMiB" (div (mul $limit 85) 104857600) }}
 {{- end }}
 
-{{- /* The entries of env. Each name has one entry, which server-side apply needs. .env are more settings of the chart. */}}
+{{- /* The entries of env. Server-side apply needs exactly one entry for each name. .env has further settings of the chart. */}}
 {{- define "fanfare.environment" -}}
 {{- $values := .root.Values }}
 {{- $dev := "the chart deploys jwt: with dev tokens anyone could be any user" }}
