@@ -2,30 +2,30 @@
 (* The terms of an archive: docs/decisions/0054. An old writer and candidates  *)
 (* for the next term share a store of objects. A request to the store may      *)
 (* arrive late, twice, or after its sender died, and its answer may be lost.   *)
-(* Each rule is a constant: TRUE is the protocol, FALSE the protocol without   *)
-(* it. An invariant has to fail without any one of them.                       *)
+(* Each rule is a constant: TRUE is the protocol, and FALSE is the protocol    *)
+(* without the rule. Without any one of the rules, an invariant has to fail.   *)
 EXTENDS Integers, FiniteSets, TLC
 
 CONSTANTS
   Old, C,        \* the writer of term 1, and the other processes
-  Terms, Most,   \* the highest term, the most segments of a term
-  Crashes,       \* deaths of a process, which starts again as a candidate
-  Losses,        \* answers that are lost, requests that arrive twice or late
+  Terms, Most,   \* the highest term, the maximum number of segments of a term
+  Crashes,       \* number of deaths of a process, which starts again as a candidate
+  Losses,        \* number of answers that are lost, and of requests that arrive twice or late
   \* Rules
   Seal,          \* a candidate puts a seal behind the last segment of the newest term
-  SealFirst,     \* it does so before it creates the next term
-  Condition,     \* an object is created only under a name that has none
-  Behind,        \* a seal whose place is taken by a segment is put behind that segment
-  AnySeal,       \* a candidate that finds a seal of another one continues with that seal
+  SealFirst,     \* a candidate writes the seal before it creates the next term
+  Condition,     \* an object is created only under a name without an object
+  Behind,        \* if a segment takes the place of a seal, the seal is put behind that segment
+  AnySeal,       \* a candidate that finds a seal of another candidate continues with that seal
   Stop,          \* a writer whose place is taken stops
-  Own            \* an object that is there already with the same content counts as created
+  Own            \* an existing object with the same content counts as created
 
 VARIABLES
   objects,     \* the objects: <<term, number>> -> content. Number 0 is the term itself
-  net,         \* requests on their way
+  net,         \* requests on the way to the store
   p,           \* the processes
   crashes, losses,
-  overwritten  \* an object was replaced by another one
+  overwritten  \* whether an object was replaced by another object
 
 vars == <<objects, net, p, crashes, losses, overwritten>>
 Symm == Permutations(C)
@@ -51,7 +51,7 @@ FindTerm(x) ==
   /\ p' = [p EXCEPT ![x].pc = "list", ![x].t = Newest]
   /\ UNCHANGED <<objects, net, crashes, losses, overwritten>>
 
-\* The last object of the term decides. Later objects appear while the candidate works.
+\* The last object of the term decides. Later objects may appear while the candidate works.
 FindLast(x) ==
   LET t    == p[x].t
       last == CHOOSE n \in 0..Most + 1 : There(t, n) /\ (n = Most + 1 \/ ~There(t, n + 1))
@@ -77,13 +77,14 @@ Send(x) ==
   /\ net' = net \union {Wish(x)}
   /\ UNCHANGED <<objects, crashes, losses, overwritten>>
 
-\* The process does not wait any longer, and sends the request again. The first one may still arrive.
+\* The process stops waiting, and sends the request again. The first request may still arrive.
 GiveUp(x) ==
   /\ p[x].out # Idle /\ Lose
   /\ p' = [p EXCEPT ![x].out = Idle]
   /\ UNCHANGED <<objects, net, crashes, overwritten>>
 
-\* The state of a process after the answer: created, or there already with this content.
+\* The state of a process after the answer: the object was created, or existed already with this
+\* content.
 Created(q, x) ==
   CASE q.pc = "write" -> [q EXCEPT !.n = @ + 1, !.out = Idle]
     [] q.pc = "seal"  -> [q EXCEPT !.pc = IF SealFirst THEN "term" ELSE "write", !.out = Idle,
@@ -110,11 +111,11 @@ Arrive(r) ==
   /\ IF found = Nothing \/ ~Condition THEN objects' = [objects EXCEPT ![r.at] = r.what] ELSE objects' = objects
   /\ overwritten' = (overwritten \/ (~Condition /\ found # Nothing /\ found # r.what))
   /\ \/ net' = net \ {r} /\ losses' = losses
-     \/ net' = net /\ Lose                                     \* it arrives again
+     \/ net' = net /\ Lose                                     \* the request arrives again
   /\ p' = IF p[x].out = r THEN [p EXCEPT ![x] = Answer(x, r, found)] ELSE p
   /\ UNCHANGED crashes
 
-\* The effect without an answer. The process sends the request again.
+\* The request takes effect, and its answer is lost. The process sends the request again.
 ArriveUnanswered(r) ==
   LET found == objects[r.at]
       x     == r.what.by
@@ -126,7 +127,8 @@ ArriveUnanswered(r) ==
   /\ p' = [p EXCEPT ![x].out = Idle]
   /\ UNCHANGED crashes
 
-\* A process dies anywhere and starts again. So does one that was fenced or refused.
+\* A process dies at any point and starts again. A process that was fenced or refused starts again,
+\* too.
 Die(x) ==
   /\ crashes < Crashes /\ crashes' = crashes + 1
   /\ p[x].pc # "find"
@@ -148,7 +150,7 @@ Kept == ~overwritten
 \* No segment lies behind the place at which the next term continues.
 Whole == \A t \in 1..Terms - 1 : There(t + 1, 0) => \A n \in Segments(t) : n <= objects[<<t + 1, 0>>].parent
 
-\* The segments of a term have no hole, up to the end of the term.
+\* The segments of a term have no gap, up to the end of the term.
 Gapless == \A t \in 1..Terms : /\ \A n \in Segments(t) : \A m \in 1..n : m \in Segments(t)
                                /\ t < Terms /\ There(t + 1, 0) => \A m \in 1..objects[<<t + 1, 0>>].parent : m \in Segments(t)
 
@@ -158,6 +160,6 @@ Owner == \A t \in 1..Terms : \A n \in Segments(t) : There(t, 0) /\ objects[<<t, 
 \* A writer stops only because of a seal.
 Fenced == \A x \in P : p[x].pc = "fenced" => \E n \in 1..Most + 1 : Kind(p[x].t, n) = "seal"
 
-\* A process that was answered that it holds a term holds it.
+\* If the answer to a process was that it holds a term, the process holds the term.
 Holder == \A x \in P : p[x].pc \in {"write", "fenced"} => objects[<<p[x].t, 0>>].by = x
 =============================================================================

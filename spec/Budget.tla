@@ -1,27 +1,28 @@
 ------------------------------ MODULE Budget ------------------------------
-(* What the calls of one user cause in an hour: docs/decisions/0044. A step is *)
-(* one request to the table or the queue, and any two processes interleave     *)
-(* between requests. All calls are large posts with an Idempotency-Key, and    *)
-(* each counts one. Each rule is a constant: TRUE is the protocol, FALSE the   *)
-(* protocol without it. An invariant has to fail without any one of them.      *)
+(* The units that the calls of one user cause in an hour: docs/decisions/0044. *)
+(* A step is one request to the table or the queue, and any two processes      *)
+(* interleave between requests. All calls are large posts with an              *)
+(* Idempotency-Key, and each call counts one unit. Each rule is a constant:    *)
+(* TRUE is the protocol, and FALSE is the protocol without the rule. Without   *)
+(* any one of the rules, an invariant has to fail.                             *)
 EXTENDS Integers, FiniteSets, TLC
 
 CONSTANTS
-  P, K, C,         \* API processes, keys (one post each), calls: some repeat a key
+  P, K, C,         \* API processes, keys (one post for each key), calls: some calls repeat a key
   Limit,           \* posts of an hour
   Hours,           \* hours, from 1
-  Lost,            \* transactions that are lost
-  Unsent,          \* events that the queue refuses
-  Crashes,         \* processes that die
+  Lost,            \* number of transactions that are lost
+  Unsent,          \* number of events that the queue refuses
+  Crashes,         \* number of processes that die
   \* Rules
   KeyFirst,        \* a call that the hour refuses looks for its key first
   BindLate,        \* a refused call binds no key
-  InTurn,          \* a process has one large call of the user under way
+  InTurn,          \* a process has only one large call of the user in progress
   ReadAgain,       \* a call that has its turn reads the counts again
-  Wait,            \* a large post waits while a former one of its process is not written
-  WaitFirst,       \* it looks for the former one before it reads the counts
-  Once,            \* the count is in the transaction of the post, which asks for its absence
-  WorkerCounts,    \* the worker that repeats a lost transaction counts it
+  Wait,            \* a large post waits while a previous post of its process is not written
+  WaitFirst,       \* the post looks for the previous post before it reads the counts
+  Once,            \* the count is in the transaction of the post, which requires that the post is absent
+  WorkerCounts,    \* the worker that repeats a lost transaction also counts it
   KeepLast         \* the counts keep the hour before the present one
 
 VARIABLES
@@ -33,7 +34,7 @@ VARIABLES
   times,    \* how often each post was counted
   call,     \* the calls
   turn,     \* the call that has the turn in each process
-  unwritten,\* the posts of each process that it does not know to be written
+  unwritten,\* the posts of each process that may be unwritten, as far as the process knows
   lost, unsent, crashes
 
 vars == <<hour, counts, key, sent, post, times, call, turn, unwritten, lost, unsent, crashes>>
@@ -48,7 +49,7 @@ Init ==
   /\ call = [c \in C |-> Idle] /\ turn = [p \in P |-> None] /\ unwritten = [p \in P |-> {}]
   /\ lost = 0 /\ unsent = 0 /\ crashes = 0
 
-\* The clocks of two processes are in one hour, or in two that follow each other.
+\* The clocks of two processes are in the same hour, or in two consecutive hours.
 Tick(p) ==
   /\ hour[p] < Hours /\ \A q \in P : hour[p] <= hour[q]
   /\ hour' = [hour EXCEPT ![p] = @ + 1]
@@ -153,17 +154,17 @@ Next ==
 Spec == Init /\ [][Next]_vars
 
 \* -------------------------------------------------------- the invariants
-\* A post is counted once, by the transaction that makes it.
+\* A post is counted once, by the transaction that makes the post.
 Counted == \A k \in K : times[k] = IF k \in post THEN 1 ELSE 0
 
 \* A call whose key was bound when it began is never refused.
 Bound == \A c \in C : call[c].pc = "refused" => ~call[c].bound
 
-\* The hour of each clock has all its posts.
+\* The present hour of each clock counts all its posts.
 Kept == \A p \in P : counts[hour[p]] >= Cardinality({k \in post : key[k] = hour[p]})
 
-\* The limit is overshot by one large call of each process but the first. A crash forgets one more, and so does a
-\* queue that refuses an event whose key is bound.
+\* The hour exceeds the limit by at most one large call of each process but the first. A crash adds
+\* one more call, and so does a queue that refuses an event whose key is bound.
 Accepted(h) == {k \in K : key[k] = h /\ k \in sent \union post}
 Overshoot == \A h \in 1..Hours : Cardinality(Accepted(h)) <= Limit - 1 + Cardinality(P) + crashes + unsent
 =============================================================================

@@ -1,25 +1,26 @@
 ------------------------------ MODULE Bylines ------------------------------
-(* How the posts of one author keep its name: docs/decisions/0037. A step is *)
-(* one request to the table or a queue, and any two processes interleave      *)
-(* between requests. Each rule is a constant: TRUE is the protocol, FALSE the  *)
-(* protocol without it. The invariant has to fail without any one of them.     *)
+(* The posts of one author keep the author's name: docs/decisions/0037. A step *)
+(* is one request to the table or a queue, and any two processes interleave    *)
+(* between requests. Each rule is a constant: TRUE is the protocol, and FALSE  *)
+(* is the protocol without the rule. Without any one of the rules, the         *)
+(* invariant has to fail.                                                      *)
 EXTENDS Integers, FiniteSets, TLC
 
 CONSTANTS
   P, C,            \* posts, changes of the profile
-  Crashes,         \* processes that die
-  Tries,           \* times that a change that met another one begins again
+  Crashes,         \* number of processes that die
+  Tries,           \* number of times that a change which conflicts with another change begins again
   \* Rules
-  EventFirst,      \* the event of a change is sent before the change is made
-  InTurn,          \* a change is made on the condition of the version that it read
-  WaitForChange,   \* a walk begins when the change is in the table, or never will be
+  EventFirst,      \* the event of a change is sent before the change
+  InTurn,          \* a change is made on the condition of the version that it has read
+  WaitForChange,   \* a walk begins when the table has the change, or will never have it
   Upwards,         \* a byline is replaced on the condition that its version is lower
   Check,           \* the worker of a new post compares its byline with the profile
-  CheckLate        \* it reads the profile after the post is in the table
+  CheckLate        \* the worker reads the profile after the table has the post
 
 VARIABLES
-  profile,  \* [v |-> version, n |-> name]: names are the changes that made them
-  byline,   \* the byline of each post, Nothing before the post is in the table
+  profile,  \* [v |-> version, n |-> name]: a name is the change that made it
+  byline,   \* the byline of each post, Nothing before the table has the post
   make,     \* the API's call that makes each post
   check,    \* the worker of each post's event
   change,   \* the API's call that makes each change
@@ -56,7 +57,8 @@ Put(p) ==
   /\ make' = [make EXCEPT ![p] = [pc |-> "done", b |-> Nothing]]
   /\ UNCHANGED <<profile, check, change, events, walk>>
 
-\* A worker makes the post of a call that died as a call does: it is another post here.
+\* A worker makes the post of a dead call in the same way as a call: in the model it is another
+\* post.
 MakeDies(p) ==
   /\ make[p].pc = "put" /\ Crash
   /\ make' = [make EXCEPT ![p] = [pc |-> "dead", b |-> Nothing]]
@@ -72,7 +74,7 @@ CheckReads(p) ==
 
 Raise(p, b) == IF ~Upwards \/ byline[p].v < b.v THEN byline' = [byline EXCEPT ![p] = b] ELSE byline' = byline
 
-\* A byline that is as new costs no request.
+\* A byline with a version at least as new costs no request.
 CheckWrites(p) ==
   /\ check[p].pc = "compare" /\ Stored(p) /\ Fine
   /\ IF byline[p].v = check[p].b.v THEN byline' = byline ELSE Raise(p, check[p].b)
@@ -111,7 +113,8 @@ ChangeDies(c) ==
   /\ UNCHANGED <<profile, byline, make, check, events, walk>>
 
 \* --------------------------------------------------- the walk over the posts
-\* A change that began again has sent several events. One worker answers for the newest of them.
+\* A change that began again has sent several events. One worker handles the newest of these
+\* events.
 Newest(c) == CHOOSE v \in {e.v : e \in {x \in events : x.c = c}} : \A e \in events : e.c = c => e.v <= v
 UpTo(c, v) == {e \in events : e.c = c /\ e.v <= v}
 
@@ -122,7 +125,8 @@ WalkReads(c) ==
   /\ walk' = [walk EXCEPT ![c] = [pc |-> "list", b |-> profile, todo |-> {}, for |-> Newest(c)]]
   /\ UNCHANGED <<profile, byline, make, check, change, events>>
 
-\* A change that was overtaken leaves the walk to the newer one. One that died is given up.
+\* An overtaken change leaves the walk to the newer change. A change whose process died is given
+\* up.
 Drop(c) ==
   /\ walk[c].pc = "idle" /\ WaitForChange /\ Fine
   /\ \E e \in events : e.c = c
@@ -164,6 +168,6 @@ Quiet ==
   /\ \A p \in P : /\ make[p].pc \in Ended \union {"idle"}
                   /\ Check /\ Stored(p) => check[p].pc = "done"
 
-\* Once everything is done, each post that keeps a name keeps the present one.
+\* Once all work is done, each post that keeps a name keeps the present name.
 Settled == Quiet => \A p \in P : Stored(p) => byline[p] = profile
 =============================================================================

@@ -1,59 +1,60 @@
 ------------------------------- MODULE Homes -------------------------------
-(* Homes, with large authors, whose posts are pulled, and with away readers: *)
-(* docs/HYBRID.md. A step is one request to the table, or a few that no other *)
-(* process can separate. Posts are 1..NP in the order of their ids. A worker  *)
-(* that crashes forgets all, and its message comes again: a message is never  *)
-(* used up, so each may be handled at any time, by several workers at once.   *)
-(* Each rule is a constant: TRUE is the design, FALSE the design without it.  *)
+(* Homes, with large authors, whose posts are pulled, and with away readers:   *)
+(* docs/HYBRID.md. A step is one request to the table, or a few requests that  *)
+(* no other process can separate. Posts are 1..NP in the order of their ids. A *)
+(* worker that crashes forgets everything, and its message is redelivered. A   *)
+(* message is never used up, so each message may be handled at any time, by    *)
+(* several workers at once. Each rule is a constant: TRUE is the design, and   *)
+(* FALSE is the design without the rule.                                       *)
 EXTENDS Integers, FiniteSets, TLC
 
 CONSTANTS
   F, A,                 \* readers and authors
   PW, BW, WW, RW, TW,   \* workers of posts, backfills, mark walks, refreshes, returns
-  NP, Changes, Ops,     \* the most posts, changes of a mode, follows and unfollows
-  Dels, Exp,            \* deletes; whether posts grow too old for a home
-  MaxDay, Ds, Returns,  \* days; values of FANFARE_ACTIVE_DAYS that processes have; returns
+  NP, Changes, Ops,     \* maximum numbers of posts, of changes of a mode, of follows and unfollows
+  Dels, Exp,            \* number of deletes; whether posts grow too old for a home
+  MaxDay, Ds, Returns,  \* days; the values of FANFARE_ACTIVE_DAYS of the processes; number of returns
   Skew, Reads,          \* days between two clocks; whether a home is read in two steps
-  Follows, Dated,       \* whether everybody follows at first; and is enrolled
-  Off,                  \* some processes have both features turned off
+  Follows, Dated,       \* whether all readers follow at first; whether these follows are enrolled
+  Off,                  \* some processes have both features off
   Dup, Crash,           \* delivered posts are delivered again; workers and APIs die
   \* Rules
   WalkCond,         \* the walk changes a mark on a condition
   WalkKeepsFrom,    \* the walk keeps a backfill's first post
   WalkHidesNothing, \* a mark that the walk makes hides no entry
   ModeAtBackfill,   \* the backfill worker reads the mode
-  MarkFirst,        \* it reads the mark before the mode
+  MarkFirst,        \* the backfill worker reads the mark before the mode
   OffObeys,         \* workers obey the mode although their limit is 0
-  Since,            \* only posts from since on are pulled
-  LeaveTtl,         \* marks outlive leaving (FALSE: they are deleted)
-  DropTtl,          \* a backfill mark that becomes pulled does not end any more
+  Since,            \* only posts from `since` on are pulled
+  LeaveTtl,         \* marks outlive leaving (FALSE: leaving deletes marks)
+  DropTtl,          \* a backfill mark that becomes pulled no longer ends
   LeaveBumps,       \* leaving gives backfill marks a new version
-  Resend,           \* whoever meets an unfinished walk sends it again
-  CheckAgain,       \* a part of the walk that is found done checks the walk again
+  Resend,           \* a worker that meets an unfinished walk sends the walk again
+  CheckAgain,       \* a worker that finds a part of the walk done checks the walk again
   HourRule,         \* a worker that slept too long writes nothing
-  Seldom,           \* a mode changes only when no worker of its last walk writes any more
+  Seldom,           \* a mode changes only when no worker of the previous walk writes any more
   MinuteMark,       \* a mark merges for a minute after its backfill
   PostsFresh,       \* a home reads its posts last
-  SkipById,         \* skip by the day of the post's id (FALSE: by the clock)
-  UntilStored,      \* the edge says until when (FALSE: each process reckons with its own days)
+  SkipById,         \* fan-out skips by the day of the post's id (FALSE: by the clock)
+  UntilStored,      \* the edge has its last day (FALSE: each process uses its own number of days)
   RaiseFirst,       \* a return raises the edges before it reads the posts
-  ReturningFirst,   \* a read that finds an old presence puts returning first
+  ReturningFirst,   \* a read that finds an old presence first sets the presence to returning
   UntilLast,        \* a refresh writes the presence after all edges
-  EdgeCond,         \* only an edge that exists is raised
-  RaiseUp,          \* and only upwards
-  InTime,           \* a refresh that ends too late leaves the presence
-  RaisedDay,        \* the presence gets the day that the edges got (FALSE: a new one)
-  Minute,           \* a home is pulled for a minute after its return
+  EdgeCond,         \* only an existing edge is raised
+  RaiseUp,          \* an edge is raised, and never lowered
+  InTime,           \* a refresh that ends too late does not change the presence
+  RaisedDay,        \* the presence gets the day that the edges got (FALSE: another day)
+  Minute,           \* a home is read by pull for a minute after its return
   WidenGap,         \* a second absence widens the gap
-  Enrol,            \* an edge gets a day only beside a presence
+  Enrol,            \* an edge gets a day only if its reader has a presence
   NoteUpto,         \* a raise is noted before the edges are read
-  FollowUpto,       \* a follow heeds this note
-  Again             \* a read that finds returning publishes it again
+  FollowUpto,       \* a follow obeys this note
+  Again             \* a read that finds returning publishes the return again
 
 VARIABLES
   day, clk, auth, idd, stored, dead, acked, expd,
   md,               \* the mode item and the walk's record of each author
-  fl, ed, from, mark, ops,  \* follows: the reader's edge, the author's edge, and so on
+  fl, ed, from, mark, ops,  \* follows: the reader's edge, the author's edge, the first post, the mark, the operations
   tl, pres, upto, msg,
   pw, bw, ww, rw, tw, rd
 posts == <<clk, auth, idd, stored, dead, acked, expd>>
@@ -64,9 +65,9 @@ vars  == <<day, posts, md, fols, mark, tl, away, pw, bw, ww, rw, tw, rd>>
 P    == 1..NP
 C    == F \X A          \* a follow: reader and author
 Inf  == 90
-Ever == 99              \* an edge without a day is never skipped
+Ever == 99              \* an edge without a day: it is never skipped
 None == 100             \* no edge
-Mi   == 98              \* the minute of a mark after its backfill
+Mi   == 98              \* a mark in the minute after its backfill
 Idle == [pc |-> "idle"]
 NoMark == [k |-> "none", from |-> 0, hide |-> 0, v |-> 0, ttl |-> 0]
 NoPres == [st |-> "none", until |-> 0, v |-> 0, lo |-> 0, hi |-> 0]
@@ -74,7 +75,7 @@ Min2(x, y) == IF x < y THEN x ELSE y
 Max2(x, y) == IF x > y THEN x ELSE y
 Max(S) == CHOOSE x \in S : \A y \in S : y <= x
 Min(S) == CHOOSE x \in S : \A y \in S : x <= y
-Today == day..(day + Skew)    \* what a machine's clock may say
+Today == day..(day + Skew)    \* possible days by the clock of a machine
 D1 == Min(Ds)
 AnyD == IF UntilStored THEN {0} ELSE {d - D1 : d \in Ds}
 Days == IF UntilStored THEN Ds ELSE {D1}
@@ -97,7 +98,7 @@ Owed(f, p) == fl[<<f, auth[p]>>] /\ p >= from[<<f, auth[p]>>]
 Lists(f) == {p \in stored : Owed(f, p)}
 ByPull(f, t, x) == pres[f].st \in {"returning", "minute"} \/ (pres[f].st = "here" /\ t >= pres[f].until + x)
 Merges(m) == m.k = "pulled" \/ (m.k = "bf" /\ m.ttl \in {0, Mi})
-\* What a read shows that took the entries T, and takes all else now.
+\* The posts that a read shows if it took the entries T earlier and reads all other items now.
 Shown(f, t, x, T) ==
   IF ByPull(f, t, x) /\ (ReturningFirst \/ pres[f].st # "here") THEN {p \in Lists(f) : p > expd} ELSE
   LET m(p) == mark[<<f, auth[p]>>]
@@ -146,7 +147,8 @@ Expire ==
   /\ UNCHANGED <<day, clk, auth, idd, md, fols, mark, away, pw, bw, ww, rw, tw, rd>>
 
 \* ---------------------------------------------------------------- follows
-\* Each write of a mark gives it a new version: whoever read the old one loses.
+\* Each write of a mark gives the mark a new version: a worker that has read an older version
+\* fails.
 Stale(c) == [w \in BW |-> IF bw[w].pc \in {"idle", "premark"} THEN bw[w]
                           ELSE IF bw[w].c = c THEN [bw[w] EXCEPT !.ok = FALSE] ELSE bw[w]]
 Touch(c, m) == mark' = [mark EXCEPT ![c] = m] /\ bw' = Stale(c)
@@ -159,7 +161,7 @@ Follow(c) ==
   /\ \E fr \in {1} \cup {p \in stored : auth[p] = c[2]} :
      /\ from' = [from EXCEPT ![c] = fr]
      /\ Touch(c, [k |-> "bf", from |-> fr, hide |-> fr, v |-> 0, ttl |-> 0])
-  /\ \/ \* a process without active days dates no edge, unless the reader is enrolled
+  /\ \/ \* a process without active days gives no edge a day, unless the reader is enrolled
         /\ (upto[f] = 0 \/ ~FollowUpto) /\ (Off \/ MaxDay = 0)
         /\ ed' = [ed EXCEPT ![c] = Ever] /\ UNCHANGED away
      \/ \E t \in Today, d \in Days :
@@ -178,21 +180,21 @@ Unfollow(c) ==
   /\ Touch(c, [NoMark EXCEPT !.k = "unf", !.ttl = clk + 1])
   /\ UNCHANGED <<day, posts, md, tl, away, pw, ww, rw, tw, rd>>
 
-\* A worker deletes entries of an unfollowed author, on the condition of the mark.
+\* A worker deletes entries of an unfollowed author, on the condition that the mark is unchanged.
 Remove(c) ==
   /\ mark[c].k = "unf" /\ \E p \in tl[c[1]] : auth[p] = c[2]
   /\ tl' = [tl EXCEPT ![c[1]] = {p \in @ : auth[p] # c[2]}]
   /\ UNCHANGED <<day, posts, md, fols, mark, away, pw, bw, ww, rw, tw, rd>>
 
-\* The minute after a backfill ends, or a mark expires: a long time passed, and whoever
-\* worked on this follow before gave its message back.
+\* The minute after a backfill ends, or a mark expires: a long time has passed, and each worker
+\* that worked on this follow before has returned its message.
 MarkEnds(c) ==
   LET m == mark[c] kill(r) == HourRule /\ Holds(r, c) IN
   \/ /\ m.ttl = Mi /\ (MinuteMark => rd[c[1]].pc = "idle")
      /\ Touch(c, IF m.hide > 1 THEN [m EXCEPT !.k = "hide", !.from = 0, !.ttl = m.hide] ELSE NoMark)
      /\ UNCHANGED <<day, posts, md, fols, tl, away, pw, ww, rw, tw, rd>>
   \/ /\ m.ttl \in 1..(expd + 1) /\ rd[c[1]].pc = "idle"
-     \* an unfollow's mark outlives each entry that is written under it within the hour
+     \* an unfollow's mark outlives each entry that is written within the hour
      /\ (m.k = "unf" /\ HourRule => \A p \in tl[c[1]] : auth[p] # c[2])
      /\ mark' = [mark EXCEPT ![c] = NoMark]
      /\ bw' = [w \in BW |-> IF kill(bw[w]) THEN Idle ELSE Stale(c)[w]]
@@ -225,7 +227,7 @@ BList(w) ==
   /\ LET r == bw[w] IN
      bw' = [bw EXCEPT ![w] = [pc |-> "copy", c |-> r.c, ok |-> r.ok, L |-> {p \in stored \ dead : auth[p] = r.c[2] /\ p >= r.m.from}]]
   /\ UNCHANGED <<day, posts, md, fols, mark, tl, away, pw, ww, rw, tw, rd>>
-\* The last write of the worker, on the condition of the mark that it read.
+\* The last write of the worker, on the condition that the mark is as the worker has read it.
 Ends(w, m) ==
   IF bw[w].ok THEN /\ mark' = [mark EXCEPT ![bw[w].c] = m]
                    /\ bw' = [Stale(bw[w].c) EXCEPT ![w] = Idle]
@@ -250,9 +252,9 @@ PStart(w, p) ==
   /\ pw' = [pw EXCEPT ![w] = [pc |-> "mode", p |-> p, d |-> "push", snd |-> FALSE]]
   /\ UNCHANGED <<day, clk, auth, idd, dead, acked, expd, md, fols, mark, tl, away, bw, ww, rw, tw, rd>>
 
-\* The decision: by one consistent read of the mode and the number of followers, which
-\* may be above the limit or below it, as it is another one in each process. A post that
-\* comes again is decided anew here: homes need no stored decision.
+\* The decision needs one consistent read of the mode and of the number of followers. The number
+\* may be above or below the limit, because the limits of two processes may differ. A redelivered
+\* post is decided again here: homes need no stored decision.
 Decide(w, d, snd) == pw' = [pw EXCEPT ![w] = [@ EXCEPT !.pc = "plan", !.d = d, !.snd = snd]]
 Change(a, m, since, lv) ==
   /\ md[a].v < Changes
@@ -276,7 +278,7 @@ PPlan(w) ==
      /\ IF d = "pulled" THEN pw' = [pw EXCEPT ![w] = Idle] /\ Acked(p)
         ELSE pw' = [pw EXCEPT ![w] = [pc |-> "fan", p |-> p, rest |-> F, has |-> {}]] /\ UNCHANGED acked
   /\ UNCHANGED <<day, clk, auth, idd, stored, dead, expd, fols, mark, tl, away, bw, ww, rw, tw, rd>>
-\* Writes the page that it read, and reads the next one: a page is one reader.
+\* The worker writes the page that it has read, and reads the next page. A page is one reader.
 PFan(w) ==
   /\ pw[w].pc = "fan"
   /\ LET p == pw[w].p IN
@@ -292,7 +294,7 @@ PCrash(w) == /\ Crash /\ pw[w].pc # "idle" /\ pw' = [pw EXCEPT ![w] = Idle]
              /\ UNCHANGED <<day, posts, md, fols, mark, tl, away, bw, ww, rw, tw, rd>>
 
 \* -------------------------------------------------------------- mark walk
-\* A part of the walk, which is one reader, has a message, and a record that it is done.
+\* A part of the walk, which is one reader, has a message, and a record once it is done.
 WRead(w, c) ==
   LET d == md[c[2]] IN
   /\ ww[w].pc = "idle" /\ c[1] \in d.msg
@@ -300,7 +302,7 @@ WRead(w, c) ==
        IF c[1] \in d.done THEN [pc |-> IF CheckAgain THEN "check" ELSE "ack", c |-> c, v |-> d.v]
        ELSE [pc |-> "write", c |-> c, v |-> d.v, has |-> ed[c] # None, k |-> d.m, since |-> d.since, lv |-> d.lv]]
   /\ UNCHANGED <<day, posts, md, fols, mark, tl, away, pw, bw, rw, tw, rd>>
-\* What the walk makes of a mark, and whether it writes the mark at all.
+\* The mark that the walk makes from a mark, and whether the walk writes the mark at all.
 AfterWalk(o, m) ==
   LET to(n) == [touch |-> TRUE, m |-> n]
       same == [touch |-> FALSE, m |-> m]
@@ -322,7 +324,7 @@ WWrite(w) ==
   /\ md' = IF o.v = md[c[2]].v THEN [md EXCEPT ![c[2]].done = @ \cup {c[1]}] ELSE md
   /\ ww' = [ww EXCEPT ![w] = [pc |-> "check", c |-> c, v |-> o.v]]
   /\ UNCHANGED <<day, posts, fols, tl, away, pw, rw, tw, rd>>
-\* The walk is whole: its end, on the condition of v.
+\* The walk is complete: its end, on the condition of the version v.
 WCheck(w) ==
   LET a == ww[w].c[2] d == md[a] IN
   /\ ww[w].pc = "check"
@@ -361,7 +363,7 @@ HAgain(f) ==
   /\ msg' = [msg EXCEPT ![f].ret = pres[f].v]
   /\ UNCHANGED <<day, posts, md, fols, mark, tl, pres, upto, pw, bw, ww, rw, tw, rd>>
 
-\* An edge is raised to a day, on the condition that it exists and is lower.
+\* An edge is raised to a day, on the condition that the edge exists and has a lower day.
 Raised(c, u) ==
   ed' = [ed EXCEPT ![c] = IF @ = None THEN IF EdgeCond THEN None ELSE u
                           ELSE IF @ = Ever \/ ~RaiseUp THEN u ELSE Max2(@, u)]
@@ -369,7 +371,7 @@ Note(f, u) == upto' = IF NoteUpto THEN [upto EXCEPT ![f] = Max2(@, u)] ELSE upto
 Walked(f) == {a \in A : fl[<<f, a>>]}
 Begin(pc, f, u) == [pc |-> pc, f |-> f, u |-> u, rest |-> Walked(f), old |-> pres[f]]
 
-\* Refresh: the note first, then each edge, then the presence.
+\* Refresh: first the note, then each edge, then the presence.
 RStart(w, f) ==
   /\ rw[w].pc = "idle" /\ msg[f].seen
   /\ \E t \in Today, d \in Days :
@@ -403,8 +405,8 @@ RSet(w) ==
 RCrash(w) == /\ Crash /\ rw[w].pc # "idle" /\ rw' = [rw EXCEPT ![w] = Idle]
              /\ UNCHANGED <<day, posts, md, fols, mark, tl, away, pw, bw, ww, tw, rd>>
 
-\* Return: the note, all edges, then the posts, then the entries, then the presence. The
-\* newest post is an entry (200 in the product), older ones are left to the gap.
+\* Return: first the note, then all edges, the posts, the entries, and the presence. The newest
+\* post becomes an entry (200 posts in the product), and the gap covers older posts.
 TStart(w, f) ==
   /\ tw[w].pc = "idle" /\ pres[f].st # "none" /\ msg[f].ret = pres[f].v
   /\ IF ReturningFirst THEN pres[f].st = "returning" ELSE msg[f].ret > 0 \/ day >= pres[f].until
@@ -459,19 +461,21 @@ Spec == Init /\ [][Next]_vars
 Symm == Permutations(F) \cup Permutations(PW) \cup Permutations(BW) \cup Permutations(WW) \cup Permutations(RW) \cup Permutations(TW)
 
 \* ------------------------------------------------------------- invariants
-\* I1: a post that is delivered is shown, whichever process reads the home now.
+\* I1: a delivered post is shown, whichever process reads the home now.
 Missing == \A f \in F, t \in Today, x \in AnyD : \A p \in acked : Owed(f, p) /\ Live(p) => p \in Home(f, t, x)
-\* I1, I2: nothing else is shown.
+\* I1, I2: no other post is shown.
 Stranger == \A f \in F, t \in Today, x \in AnyD : \A p \in Home(f, t, x) : Owed(f, p)
-\* The same for a read that takes the entries first and all else later; and no deleted post.
+\* The same for a read that takes the entries first and all other items later. It also shows no
+\* deleted post.
 Read == \A f \in F : rd[f].pc # "bad"
-\* I4: both edges or none.
+\* I4: a follow has both edges or none.
 Ghost == \A c \in C : (ed[c] # None) <=> fl[c]
-\* No mode is stuck: at rest, while no post comes, every walk has ended; nor is a return.
+\* No mode is stuck: at rest, while no post arrives, every walk has ended. Every return has ended,
+\* too.
 PostsDone == \A w \in PW : pw[w].pc = "idle"
 Resting(a) == PostsDone /\ clk = NP /\ (\A p \in P : p > expd => p \in acked) /\ \A w \in WW : ww[w].pc = "idle"
 Stuck == /\ \A a \in A : Resting(a) /\ md[a].m \in {"switching", "leaving"} /\ expd = 0 => md[a].msg # {}
          /\ \A f \in F : pres[f].st = "returning" /\ ~Again => msg[f].ret = pres[f].v
-\* No mark is for ever: a pushed author has no mark without an end.
+\* No mark stays forever: a pushed author has no mark without an end.
 Leak == \A c \in C : md[c[2]].m = "push" => mark[c].k # "pulled" \/ mark[c].ttl # 0
 =============================================================================

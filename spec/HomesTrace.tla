@@ -1,21 +1,22 @@
 ----------------------------- MODULE HomesTrace -----------------------------
-(* Traces of one reader's follow of one author, held against Homes.tla: the    *)
-(* edge, the mark, the entries, and the author's posts and mode. The simulation *)
-(* writes them (internal/sim/traces_homes.go): a line is a write that had its   *)
-(* effect. What a worker read before its write is in no line, so a line is      *)
-(* accepted if something that the worker can have read explains it. A trace     *)
-(* that cannot be followed is a deadlock. From its presence on a reader is      *)
-(* returning here: days are in no line, so entries may be missing from then on. *)
+(* Traces of one reader's follow of one author, compared with Homes.tla: the   *)
+(* edge, the mark, the entries, and the author's posts and mode. The           *)
+(* simulation writes the traces (internal/sim/traces_homes.go): a line is a    *)
+(* write that took effect. The reads of a worker before its write are in no    *)
+(* line, so a line is accepted if something that the worker can have read      *)
+(* explains the line. A trace that the model cannot follow is a deadlock. From *)
+(* its presence on a reader is returning here: days are in no line, so entries *)
+(* may be missing from then on.                                                *)
 EXTENDS Homes, Sequences, TraceData
 
 VARIABLES
   t, l,     \* the trace, and its next line
   log,      \* the modes of the author, in their order
-  since,    \* of each post, the mode when it was stored
-  seen,     \* the mode when the mark got its version: a backfill of this version has read it, or a later one
-  walked,   \* whether the walk of the mode has seen the follow
+  since,    \* for each post, the mode when the post was stored
+  seen,     \* the mode when the mark got its version: a backfill of this version has read this mode or a later one
+  walked,   \* whether the walk of the mode has read the follow
   met,      \* posts whose fan-out can have read the edge
-  plans,    \* of each post, the decisions about it
+  plans,    \* for each post, the decisions about it
   fills     \* the first posts of all backfills
 trace == <<log, since, seen, walked, met, plans, fills>>
 
@@ -34,7 +35,7 @@ TraceInit ==
   /\ log = <<Mode(d1)>> /\ since = [p \in P |-> 0] /\ seen = 1 /\ walked = TRUE
   /\ met = {} /\ plans = [p \in P |-> {}] /\ fills = {}
 
-\* The walk has nothing to do for a reader without an edge, and for a mark that is as it should be.
+\* The walk has no work for a reader without an edge, and for a mark that is already right.
 Nothing(d, m, follows) == ~follows \/ d.m \notin {"switching", "leaving"} \/ ~AfterWalk(Mode(d), m).touch
 Takes(done) == l' = l + 1 /\ UNCHANGED t /\ walked' = (done \/ Nothing(md'[a1], mark'[c1], fl'[c1]))
 Others(changed) ==
@@ -52,7 +53,7 @@ UnfollowLine(n) ==
   /\ Unfollow(c1) /\ n.mark.k = "unf" /\ n.mark.ttl # 0
   /\ UNCHANGED <<log, since, met, plans, fills>> /\ NewVersion /\ Takes(walked)
 
-\* A backfill copies, or leaves the posts to be pulled. It does so with the mark that it read.
+\* A backfill copies the posts, or leaves them to be pulled. It uses the mark that it has read.
 Copied(m)   == m1.k = "bf" /\ m1.ttl = 0 /\ m = [m1 EXCEPT !.ttl = Mi] /\ \E d \in From(seen) : d.k \in {"push", "leaving"}
 Pulled(m)   == m1.k = "bf" /\ m1.ttl = 0 /\ \E d \in From(seen) : d.k \in {"switching", "pull"} /\ m = [m1 EXCEPT !.k = "pulled", !.v = d.v]
 ByWalk(o, m) == o.k \in {"switching", "leaving"} /\ AfterWalk(o, m1).touch /\ m = AfterWalk(o, m1).m
@@ -90,7 +91,7 @@ DoneLine(n) ==
   /\ plans[n.p] # {} /\ acked' = acked \cup {n.p} /\ Others({"acked"})
   /\ UNCHANGED <<log, since, seen, met, plans, fills>> /\ Takes(walked)
 
-\* An entry is of the fan-out of a pushed post, of a backfill, or of a return.
+\* An entry comes from the fan-out of a pushed post, from a backfill, or from a return.
 EntryLine(n) ==
   /\ n.p \in stored
   /\ (n.p \in met /\ FALSE \in plans[n.p]) \/ (\E p \in fills : n.p >= p) \/ pres[f1].st # "none"

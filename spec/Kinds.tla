@@ -1,47 +1,47 @@
 ------------------------------- MODULE Kinds -------------------------------
-(* How the reactions of one post are counted by kind: docs/LIKES.md. A step  *)
-(* is one request to the table, so any two windows interleave between        *)
-(* requests.                                                                 *)
-(* Each rule is a constant: TRUE is the protocol, FALSE the protocol without *)
-(* it. The invariants at the end have to fail without any one of them.       *)
+(* The count of the reactions of one post by kind: docs/LIKES.md. A step is    *)
+(* one request to the table, so any two windows interleave between requests.   *)
+(* Each rule is a constant: TRUE is the protocol, and FALSE is the protocol    *)
+(* without the rule. Without any one of the rules, an invariant at the end has *)
+(* to fail.                                                                    *)
 EXTENDS Integers, FiniteSets, TLC
 
 CONSTANTS
   U, A, W,         \* users, aggregators, windows 1..n: a window runs once
-  Versions,        \* actions of a user: 1 likes, 2 loves, 3 takes it back, 4 likes, ...
-  Incs,            \* the most incarnations
-  Batch,           \* the most messages of a window
-  Lates,           \* requests whose answer is lost, or that land late
-  Crashes,         \* processes that die, and windows that give up
-  Days,            \* midnights
-  MsgDays,         \* a message may be applied until it is so many days old
-  Restores,        \* the most restores: the table goes back to a copy
-  Torn,            \* the parts of a copy may be of several moments
+  Versions,        \* actions of a user: 1 is a like, 2 a love, 3 the end of the reaction, 4 a like, and so on
+  Incs,            \* maximum number of incarnations
+  Batch,           \* maximum number of messages of a window
+  Lates,           \* number of requests whose answer is lost, or that take effect late
+  Crashes,         \* number of processes that die, and of windows that give up
+  Days,            \* number of midnights
+  MsgDays,         \* the maximum age in days of a message that is applied
+  Restores,        \* maximum number of restores: the table is set back to a copy
+  Torn,            \* the parts of a copy may be from several moments
   \* Rules
-  KnownBeforeFlush,   \* flush when the outcome of each write is known
-  RefusalUndecided,   \* after a lost answer only success or the condition decide
-  LeaveUndone,        \* leave a like for later only if no try of its put can have happened
+  KnownBeforeFlush,   \* a window flushes when the outcome of each write is known
+  RefusalUndecided,   \* after a lost answer only success or the condition decides the outcome
+  LeaveUndone,        \* a like is left for later only if no try of its put can have taken effect
   Serial,             \* one window of a post and aggregator at a time
   EndAfterLost,       \* a lost window ends its incarnation
-  AckAfterFlush,      \* answer messages after the flush
-  FenceFirst,         \* fence before taking over an open like
-  FlushOnce,          \* repeat a flush on its condition
-  StampUnchanged,     \* re-stamp on the condition of the stamp that was read
-  EmptyFlush,         \* a window that stamped flushes a sum of 0 too
-  ByNote,             \* prune, and read absence, by the note of a clean end (FALSE: by age)
-  NoteClean,          \* note the end of an incarnation that flushed all it stamped
-  NoteLast,           \* read the note after the ledger
+  AckAfterFlush,      \* a window answers messages after the flush
+  FenceFirst,         \* a window fences an open like before it replaces the like
+  FlushOnce,          \* a flush is repeated on its condition
+  StampUnchanged,     \* a like is stamped again on the condition of the stamp that was read
+  EmptyFlush,         \* a window with stamps also flushes a sum of 0
+  ByNote,             \* prune, and read a missing entry, by the note of a clean end (FALSE: by age)
+  NoteClean,          \* only an incarnation that flushed all its stamps notes its end
+  NoteLast,           \* a window reads the note after the ledger
   NoteFirst,          \* the note outweighs a fence without an entry
-  PruneLate,          \* prune when no request of the incarnation may be on its way
-  RefuseOld,          \* refuse messages older than MsgDays
+  PruneLate,          \* entries are pruned when no request of the incarnation may be in progress
+  RefuseOld,          \* messages older than MsgDays are refused
   TtlLong,            \* an unlike's item outlives each message that it refuses
-  TtlUncounted,       \* an item that owes the count its -1 has no ttl
+  TtlUncounted,       \* an item for which the count still has 1 too much has no ttl
   BothSides,          \* a change of kind takes 1 from the kind that was counted
-  BaseKind,           \* the item keeps which kind was counted, not only that one was
+  BaseKind,           \* the item keeps the kind that was counted, not only the fact that a kind was counted
   OneFlush,           \* all kinds of a window are added in one request
   StopFirst,          \* no process from before a restore writes to the restored table
-  CountOpen,          \* after a restore, apply again the likes that it left open
-  AddDifference       \* after a restore, add what each count lacks by its own ledger
+  CountOpen,          \* the repair applies the likes again that a restore left open
+  AddDifference       \* the repair adds the difference between each count and the likes by its own ledger
 
 VARIABLES
   sent,     \* the number of actions of each user
@@ -51,14 +51,14 @@ VARIABLES
   note,     \* incarnations whose clean end is noted
   applied,  \* flushes that happened: for the invariants
   cur, own, next, seqs, born,  \* incarnations: current, owner, next name, last seq, day
-  ending,   \* incarnations that may note their end: not current, their process lives
+  ending,   \* incarnations that may note their end: they are not current, and their process is alive
   win, net, lates, crashes, day,
-  saw,      \* ByNote = FALSE: what a flush that prunes saw
+  saw,      \* ByNote = FALSE: what a pruning flush read
   copy,     \* the parts of the items that are copied
   restored, \* the first incarnation after the restore, 0 before it
   kept,     \* the messages that were unanswered at the restore
-  walk,     \* the users whose likes the repair has not looked at
-  lacks     \* what the count of each kind lacks by its own ledger
+  walk,     \* the users whose likes the repair has not read yet
+  lacks     \* the difference of each kind between the likes by the ledger and the count
 
 items == <<like, count, d, x, note, applied>>
 names == <<cur, own, next, seqs, born, ending>>
@@ -91,7 +91,8 @@ Messages == {m \in U \X (1..Versions) : m[2] <= sent[m[1]]}
 Fresh == ~RefuseOld \/ day <= MsgDays      \* all messages are of day 0
 
 \* ------------------------------------------------------------- the window
-\* What a window forgets between two actions, and when it ends, is left out: fewer states.
+\* The state leaves out the values that a window forgets after an action or at its end: so there are
+\* fewer states.
 Blank == [m |-> <<>>, old |-> None, new |-> None, ld |-> 0, lx |-> FALSE, noted |-> FALSE, doubt |-> FALSE]
 Set(w, r) == win' = [win EXCEPT ![w] = r]
 End(r, pc) == [pc |-> pc, my |-> r.my]
@@ -123,7 +124,7 @@ Start(w, a) ==
   /\ \E ms \in SUBSET (Messages \ acked) :
      ms # {} /\ Cardinality(ms) <= Batch /\ StartWith(w, a, ms)
 
-\* One action of the window: the like is read, by a put that fails or by a get.
+\* One action of the window reads the like, by a put that fails or by a get.
 From(l) == IF ~BothSides /\ l.st # 0 THEN 0 ELSE l.base
 Stamped(r, l) == Past([r EXCEPT !.stamped = TRUE, !.delta = Plus(@, Minus(One(l.st), One(From(l))))])
 Chosen(r, counted) ==
@@ -149,7 +150,7 @@ Ledger(w) ==
   /\ LET g == win[w].one.old.f[1] IN Set(w, [win[w] EXCEPT !.pc = "note", !.one.ld = d[g], !.one.lx = x[g]])
   /\ UNCHANGED <<sent, acked, items, names, net, lates, crashes, day, saw>>
 
-\* The state of a flush by a ledger entry, a fence and whether the incarnation ended.
+\* The state of a flush, from a ledger entry, a fence and the end of the incarnation.
 Judge(g, ld, lx, ended) ==
   IF ld >= g[2] THEN "counted"
   ELSE IF NoteFirst /\ ByNote /\ ended THEN "counted"
@@ -168,7 +169,7 @@ ReadNote(w) ==
      \/ j = "open" /\ Set(w, Past([r EXCEPT !.ms = @ \ {r.one.m}]))  \* left for later
   /\ UNCHANGED <<sent, acked, items, names, net, lates, crashes, day, saw>>
 
-\* A request may be answered; or be done, and its answer lost; or land late.
+\* A request may be answered; or take effect without an answer; or take effect late.
 Late == lates < Lates /\ lates' = lates + 1
 
 Fence(w) ==
@@ -180,7 +181,7 @@ Fence(w) ==
      \/ /\ Late /\ net' = net \cup {[k |-> "fence", f |-> g]} /\ UNCHANGED <<x, win>>
   /\ UNCHANGED <<sent, acked, like, count, d, note, applied, names, crashes, day, saw>>
 
-\* The condition of a put: nothing there, or the stamp and version that were read.
+\* The condition of a put: there is no item, or the item has the stamp and version that were read.
 Same(l, old) == IF old = None THEN l = None
                 ELSE IF StampUnchanged THEN l.f = old.f /\ l.v = old.v ELSE l # None
 
@@ -194,7 +195,8 @@ Put(w) ==
      \/ done /\ Late /\ again /\ UNCHANGED net
      \/ Late /\ net' = net \cup {[k |-> "put", u |-> u, old |-> o.old, new |-> o.new]} /\ again /\ UNCHANGED like
      \/ o.doubt /\ ~KnownBeforeFlush /\ Set(w, Past([r EXCEPT !.stamped = TRUE])) /\ UNCHANGED <<like, net, lates>>
-     \* refused for lack of capacity: the message is left for later, and the window goes on without it
+     \* refused for lack of capacity: the message is left for later, and the window continues
+     \* without it
      \/ (LeaveUndone => ~o.doubt) /\ Set(w, Past([r EXCEPT !.ms = @ \ {o.m}])) /\ UNCHANGED <<like, net, lates>>
      \* refused as invalid: the message becomes a dead letter
      \/ o.doubt /\ ~RefusalUndecided /\ Set(w, Past([r EXCEPT !.ms = @ \ {o.m}])) /\ UNCHANGED <<like, net, lates>>
@@ -232,7 +234,7 @@ EarlyAck(w) ==
   /\ ~AckAfterFlush /\ win[w].pc = "flush" /\ acked' = acked \cup win[w].ms
   /\ UNCHANGED <<sent, items, names, win, net, lates, crashes, day, saw>>
 
-\* The window gives up: the table fails, or its stop has no more time.
+\* The window gives up: the table fails, or the time for the stop is over.
 GiveUp(w) ==
   /\ Running(w) /\ crashes < Crashes /\ crashes' = crashes + 1
   /\ Go(w, "lost") /\ Retire(w)
@@ -263,21 +265,21 @@ Prune(i) ==
   \/ /\ ByNote /\ i \in note /\ (d[i] > 0 \/ x[i])
      /\ PruneLate => ~ \E n \in net : n.k = "flush" /\ n.f[1] = i
      /\ x' = [x EXCEPT ![i] = FALSE] /\ Drop(i) /\ UNCHANGED saw
-  \/ \* by age, in two requests: it sees an old entry without a fence, and drops it
+  \/ \* by age, in two requests: it reads an old entry without a fence, and drops the entry
      /\ ~ByNote /\ Aged(i) /\ i \notin saw /\ d[i] > 0 /\ ~x[i] /\ saw' = saw \cup {i}
      /\ UNCHANGED <<sent, acked, items, names, win, net, lates, crashes, day>>
   \/ /\ ~ByNote /\ i \in saw /\ d[i] > 0 /\ Drop(i) /\ UNCHANGED <<x, saw>>
 
 Land(n) ==
   /\ net' = net \ {n}
-  /\ \/ UNCHANGED <<like, count, d, x, applied>>     \* it never arrives
+  /\ \/ UNCHANGED <<like, count, d, x, applied>>     \* the request never takes effect
      \/ n.k = "put" /\ Same(like[n.u], n.old) /\ like' = [like EXCEPT ![n.u] = n.new] /\ UNCHANGED <<count, d, x, applied>>
      \/ n.k = "flush" /\ FlushHolds(n.f) /\ FlushNow(n.f, n.delta) /\ UNCHANGED <<like, x>>
      \/ n.k = "fence" /\ d[n.f[1]] < n.f[2] /\ x' = [x EXCEPT ![n.f[1]] = TRUE] /\ UNCHANGED <<like, count, d, applied>>
   /\ UNCHANGED <<sent, acked, note, names, win, lates, crashes, day, saw>>
 
-\* A month. Requests do not stay on their way for so long; where entries are pruned by
-\* age, no window does.
+\* A month passes. No request is in progress for so long. If entries are pruned by age, no window
+\* runs for so long, either.
 Midnight ==
   /\ day < Days /\ day' = day + 1 /\ net = {}
   /\ IF ByNote THEN UNCHANGED <<win, cur>>
@@ -293,18 +295,18 @@ Expire(u) ==
   /\ UNCHANGED <<sent, acked, count, d, x, note, applied, names, win, net, lates, crashes, day, saw>>
 
 \* ---------------------------------------------------------------- a restore
-\* Whoever meets a like now, or on any later day, concludes the truth from the items.
+\* A window that meets a like now, or on any later day, concludes the truth from the items.
 Judged(u) == LET g == like[u].f IN Judge(g, d[g[1]], x[g[1]], Ended(g[1]))
 
-\* A part of the items is copied: the likes, the count with its ledger, the notes.
+\* A part of the items is copied: the likes, the count with its ledger, or the notes.
 Parts == [likes |-> like, count |-> <<count, d, x>>, notes |-> note]
 Copy(p) ==
   /\ restored < Restores /\ p \cap DOMAIN copy = {}
   /\ copy' = [q \in DOMAIN copy \cup p |-> IF q \in p THEN Parts[q] ELSE copy[q]]
   /\ UNCHANGED <<sent, acked, items, names, win, net, lates, crashes, day, saw, restored, kept, walk, lacks>>
 
-\* The table goes back to its copy. Answered messages stay answered, others stay in the queue.
-\* A flush counts as applied if the items of the copy prove it.
+\* The table is set back to its copy. Answered messages stay answered, and the other messages stay
+\* in the queue. A flush counts as applied if the items of the copy prove it.
 Restore ==
   /\ restored = 0 /\ DOMAIN copy = DOMAIN Parts
   /\ like' = copy.likes /\ count' = copy.count[1] /\ d' = copy.count[2] /\ x' = copy.count[3] /\ note' = copy.notes
@@ -317,14 +319,15 @@ Restore ==
      ELSE UNCHANGED <<win, cur, ending, net>>
   /\ UNCHANGED <<sent, acked, own, next, seqs, born, lates, crashes, day, saw>>
 
-\* The repair, beside traffic. Where a like's stamp is of an incarnation from before the restore
-\* and not counted, be it fenced, its action is applied again: that window fences and re-stamps.
+\* The repair runs beside traffic. If a like has a stamp of an incarnation from before the restore,
+\* and is not counted, its action is applied again, even if the stamp is fenced: a window fences
+\* and stamps the like again.
 Walk(u) ==
   /\ u \in walk /\ walk' = walk \ {u}
   /\ acked' = IF CountOpen /\ like[u] # None /\ like[u].f[1] < restored /\ Judged(u) # "counted"
               THEN acked \ {<<u, like[u].v>>} ELSE acked
   /\ UNCHANGED <<sent, items, names, win, net, lates, crashes, day, saw, copy, restored, kept, lacks>>
-\* The likes are read between two equal readings of the ledger, and the differences are added once.
+\* The likes are read between two equal reads of the ledger, and the differences are added once.
 Mend ==
   /\ AddDifference /\ lacks # Zero
   /\ count' = Tally([u \in U |-> IF like[u] # None /\ Judged(u) = "counted" THEN like[u].st ELSE like[u].base])
@@ -345,15 +348,15 @@ Spec == Init /\ [][Next]_vars
 Symm == Permutations(U) \cup Permutations(A)
 
 \* ------------------------------------------------------------- invariants
-\* The claim behind it all: a like is counted exactly when its stamp's flush happened.
+\* The claim of the protocol: a like is counted exactly if the flush of its stamp happened.
 Part(u) == IF like[u] = None THEN 0 ELSE IF like[u].f \in applied THEN like[u].st ELSE like[u].base
 Exact == (\A w \in W : win[w].pc # "rest") => Plus(count, lacks) = Tally([u \in U |-> Part(u)])
 
 Counted == \A u \in U : like[u] # None /\ Judged(u) = "counted" => like[u].f \in applied
 Never   == \A u \in U : like[u] # None /\ Judged(u) = "never" => like[u].f \notin applied
 
-\* I3 at quiescence: of each kind the users whose latest action is it, or was it in the restored
-\* table and by the messages that were kept.
+\* I3 at quiescence: a kind counts the users whose latest action has the kind, or had it in the
+\* restored table and by the messages that were kept.
 Latest == [u \in U |-> IF restored = 0 THEN St(sent[u]) ELSE like[u].st]
 Quiet == net = {} /\ Messages \subseteq acked /\ \A w \in W : ~Running(w)
 Repaired == walk = {} /\ (AddDifference => lacks = Zero)

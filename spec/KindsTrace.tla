@@ -1,18 +1,18 @@
 ----------------------------- MODULE KindsTrace -----------------------------
-(* Traces of the product's likes, held against Kinds.tla. The simulation      *)
-(* writes them (internal/sim/traces.go): a line is a write that had its effect *)
-(* or an answered message. Each state chooses one trace, and has one step that *)
-(* brings the trace further: the line itself, or a step of the window that the *)
-(* next line needs and no line shows. A trace that cannot be followed is a     *)
-(* deadlock. An incarnation is an aggregator of its own here, so a process     *)
-(* that died leaves its windows as they are.                                  *)
+(* Traces of the product's likes, compared with Kinds.tla. The simulation      *)
+(* writes the traces (internal/sim/traces.go): a line is a write that took     *)
+(* effect, or an answered message. Each state chooses one trace, and has one   *)
+(* step that advances the trace: the line itself, or a step of the window that *)
+(* the next line needs and no line shows. A trace that the model cannot follow *)
+(* is a deadlock. Each incarnation is a separate aggregator here, so a process *)
+(* that died leaves its windows unchanged.                                     *)
 EXTENDS Kinds, Sequences, TraceData
 
 VARIABLES
   t, l,     \* the trace, and its next line
   done      \* the newest action of each user that a flush counted
 
-TraceKinds == 1..3             \* like, and two more
+TraceKinds == 1..3             \* like, and two more kinds
 TraceSt(v) == v % 4
 Trace == Traces[t]
 Line  == Trace.lines[l]
@@ -28,7 +28,7 @@ Others(changed) == \A v \in {"like", "x", "counts"} \ changed :
   CASE v = "like" -> UNCHANGED like [] v = "x" -> UNCHANGED x [] OTHER -> UNCHANGED <<count, d, applied>>
 Same3 == UNCHANGED <<sent, acked, note, names, win, net, lates, crashes, day, saw>>
 
-\* The former window of an incarnation ends before its next one.
+\* The previous window of an incarnation ends before the next window.
 Ending(i) == {o \in W : win[o].pc = "ack" /\ win[o].my[1] = i}
 First(S)  == CHOOSE w \in S : \A o \in S : w <= o
 
@@ -49,8 +49,8 @@ FlushLine(n) ==
   /\ done' = [u \in U |-> IF like[u].f = <<n.i, n.s>> THEN Max(done[u], like[u].v) ELSE done[u]]
   /\ Shown
 
-\* The window that fences is in no line before its next write: all that counts is that there is
-\* something to fence.
+\* The window that fences is in no line before its next write. The model needs only a flush that
+\* can be fenced.
 FenceLine(n) ==
   /\ \E w \in W : win[w].pc # "idle" /\ win[w].my[1] = n.i /\ d[n.i] < win[w].my[2]
   /\ x' = [x EXCEPT ![n.i] = TRUE] /\ Others({"x"}) /\ Same3 /\ Shown /\ UNCHANGED done
@@ -62,12 +62,12 @@ NoteLine(n) ==
 
 PruneLine(n) == Prune(n.i) /\ Shown /\ UNCHANGED done
 
-\* Time is not in a trace. An item expires only where neither its state nor its base count.
+\* A trace has no time. An item expires only if neither its state nor its base counts.
 ExpireLine(n) ==
   /\ like[n.u] # None /\ like[n.u].st = 0 /\ like[n.u].base = 0
   /\ like' = [like EXCEPT ![n.u] = None] /\ Others({"like"}) /\ Same3 /\ Shown /\ UNCHANGED done
 
-\* A message is answered when the action, or a newer one of its user, is counted.
+\* A message is answered when its action, or a newer action of the same user, is counted.
 AckLine(n) == n.v <= done[n.u] /\ Others({}) /\ Same3 /\ Shown /\ UNCHANGED done
 
 Follow ==

@@ -1,22 +1,22 @@
 ------------------------------ MODULE Removal ------------------------------
-(* How a user is removed, and may come back under the same id:                 *)
+(* The removal of a user, who may return with the same id:                     *)
 (* docs/decisions/0030-import.md. A step is one request to the table or a      *)
 (* queue, and any two processes interleave between requests. The user R is     *)
 (* removed; the user O always has a profile. Each rule is a constant: TRUE is  *)
-(* the protocol, FALSE the protocol without the rule.                          *)
+(* the protocol, and FALSE is the protocol without the rule.                   *)
 EXTENDS Integers, FiniteSets, TLC
 
 CONSTANTS
   K,         \* kinds of record: own (a follow, mute or block of O by R), other (a follow of R by O), block (a block of R by O), like (a like of O's post by R), post (a post by R)
   C, D,      \* calls that make a record, calls of DELETE /v1/me
   Returns,   \* profiles that R makes after a removal
-  Tries,     \* how often a call whose condition failed begins again
-  Crashes,   \* processes that die, and answers that are lost
-  Slow,      \* ids made by a clock that is behind by Lag ids
+  Tries,     \* maximum number of tries of a call whose condition failed
+  Crashes,   \* number of processes that die, and of answers that are lost
+  Slow,      \* number of ids made by a clock that is behind by Lag ids
   Lag,
-  Damages,   \* profiles that the table loses
-  Years,     \* blocks that end because a year has passed
-  Hour,      \* no message is on its way for longer than an hour
+  Damages,   \* number of profiles that the table loses
+  Years,     \* number of blocks that end because a year has passed
+  Hour,      \* no message waits for longer than an hour
   \* Rules
   EventFirst,    \* F1: the event is sent before the transaction is made
   NoteWithIt,    \* F1: the transaction that deletes the profile writes the note
@@ -28,17 +28,17 @@ CONSTANTS
   Renew,         \* F3: a repeated call changes nothing only if the record is above `after`
   Above,         \* F3: versions of records are above `after`
   EventAbove,    \* F1: the event of a removal is above `after`
-  OnVersion,     \* F4: the sweep takes a record on the condition of the version that it read
-  PageFirst,     \* F4: the sweep reads the record first and the profile then, and this profile decides
-  TakeAll,       \* F4: without a profile the sweep also takes records above e
-  SpareNew,      \* F4: with a profile the sweep takes only records below `after`
+  OnVersion,     \* F4: the sweep deletes a record on the condition of the version that it read
+  PageFirst,     \* F4: the sweep reads the record first and then the profile, and this profile decides
+  TakeAll,       \* F4: without a profile the sweep also deletes records above e
+  SpareNew,      \* F4: with a profile the sweep deletes only records below `after`
   Withdrawn,     \* F4a: the version that takes a like back is below all versions of a new life
   Overtaken,     \* F5: a message below the newest removal is acked
   FindNoNote,    \* F6: the audit finds a lost profile only if the note is absent
   MendNoNote,    \* F6: the audit's repair makes a profile only if the note is absent
   KeepBlock,     \* F7: the block of R by O stays
   BlockByNote,   \* F7: the block ends only while R has neither a profile nor a note
-  LateLook,      \* F8a: the sweep looks once more after an hour
+  LateLook,      \* F8a: the sweep runs once more after an hour
   HourAfter,     \* F8a: the hour begins when the profile is deleted
   DropLate,      \* F8: workers drop events of a former life
   NoteLong       \* the note outlives every message that is older than the note
@@ -74,13 +74,13 @@ Init ==
   /\ q = {} /\ w = [d \in D |-> Rest] /\ ret = [pc |-> "idle", e |-> 0] /\ audit = "idle"
   /\ owed = [k \in K |-> FALSE] /\ owedPosts = {} /\ bad = {}
 
-\* An id above a floor, by a clock that is right or behind.
+\* An id above a lower bound, by a clock that is right or behind.
 Ids(floor) == {Max(100 * (n + 1), floor + n + 1)} \union
   (IF slow < Slow THEN {Max(100 * (n + 1 - Lag) - 50, floor + n + 1)} ELSE {})
 Drawn(i, floor) == n' = n + 1 /\ slow' = slow + (IF i = Max(100 * (n + 1), floor + n + 1) THEN 0 ELSE 1)
 Now == IF profile.there THEN profile.life ELSE 0
 
-\* The newest removal: the note names it, and after a return the new profile does.
+\* The newest removal: the note names the removal, and after a return the new profile does.
 Newest == Max(note, profile.e)
 
 \* ------------------------------------------------------------ calls of users
@@ -130,7 +130,8 @@ Send(c) ==
   /\ Answered("like", c)
   /\ UNCHANGED <<clock, faults, table, del, q, w, ret, audit, owedPosts, bad>>
 
-\* A post with an Idempotency-Key, the same for all calls. A repeat answers with the post of the first call.
+\* A post with an Idempotency-Key, which is the same for all calls. A repeated call gets the post
+\* of the first call.
 Bind(c) ==
   /\ call[c].pc = "bind"
   /\ IF key.v = 0 \/ (Renew /\ key.v <= call[c].after)
@@ -159,7 +160,7 @@ Write(c) ==
   /\ call' = [call EXCEPT ![c].pc = "done"]
   /\ UNCHANGED <<clock, faults, profile, note, life, made, rec, ver, lifeOf, cnt, buried, key, evs, del, q, w, ret, audit, ghosts>>
 
-\* A process dies, or its answer is lost though the request lands.
+\* A process dies, or its answer is lost although the request takes effect.
 CallDies(c) ==
   /\ crashes < Crashes /\ crashes' = crashes + 1
   /\ call[c].pc \notin Ended
@@ -231,10 +232,10 @@ DelDies(d) ==
 
 \* ------------------------------------------------------- the worker's sweep
 Calm == \A c \in C : call[c].pc \in Ended \/ call[c].life = Now
-\* No worker takes an hour between its read and its write, whatever the backlog.
+\* No worker needs an hour between its read and its write, whatever the backlog.
 Over == Calm /\ \A e \in evs : e.life = Now \/ (~Hour /\ ~e.ok)
 
-\* The sweep takes records up to this version, if the profile is as the sweep has just read it.
+\* The sweep deletes records up to this version, if the profile is as the sweep has just read it.
 Bound(d, there) == IF there /\ SpareNew THEN profile.after ELSE IF TakeAll THEN All ELSE del[d].e
 
 Take(d) ==
@@ -373,19 +374,19 @@ Next ==
 Spec == Init /\ [][Next]_vars
 
 \* -------------------------------------------------------------- invariants
-\* The record of a call that began after the profile was made, and was answered, is there at rest.
+\* The record of an answered call that began after the creation of the profile exists at rest.
 Kept == Quiet => /\ \A k \in K : owed[k] => rec[k] # 0
                  /\ \A v \in owedPosts : \E p \in posts : p.v = v
 
-\* No record of a former life is there at rest.
+\* No record of a former life exists at rest.
 Gone == Quiet /\ damages = 0 =>
   /\ \A k \in K \ {"block"} : rec[k] # 0 => profile.there /\ lifeOf[k] = profile.life
   /\ \A p \in posts : profile.there /\ p.life = profile.life
 
-\* The block of the other user holds at any time.
+\* The block of the other user exists at all times.
 Held == "block" \in K /\ owed["block"] => rec["block"] # 0
 
-\* The audit finds nothing but damage, and its repair brings no removed user back.
+\* The audit finds only damage, and its repair brings no removed user back.
 True == "false" \notin bad
 Removed == "raised" \notin bad
 

@@ -10,8 +10,8 @@ import (
 	"fanfare/internal/table"
 )
 
-// The audit walks during the storms, and repairs. Nobody damages the table, so each finding is a violation,
-// and each repair that changes an item is a violation, too.
+// The audit walks and repairs during the storms. Nobody damages the table, so each finding is a
+// violation, and each repair that changes an item is a violation, too.
 
 const (
 	// auditor is the user of the walks, and the role of their process.
@@ -19,7 +19,7 @@ const (
 	// auditEvery is the number of steps from one walk to the next, and auditedAtOnce is the number of items of
 	// a walk. A walk over the whole table would take too many steps for one storm.
 	auditEvery, auditedAtOnce = 50, 12
-	// auditSkew bounds the skew of an audit's clock. An audit treats a clock with a larger skew as in doubt.
+	// auditSkew is the maximum skew of an audit's clock. A clock with a larger skew is in doubt.
 	auditSkew = 4 * time.Minute
 )
 
@@ -47,7 +47,7 @@ func (w *World) auditing(p *Proc) {
 	}
 }
 
-// audit begins a walk over a part of the table, now and then.
+// audit sometimes begins a walk over a part of the table.
 func (w *World) audit() {
 	l := w.load
 	if w.steps%auditEvery == 0 && l.busy[auditor] == nil && w.audited.up() {
@@ -58,8 +58,7 @@ func (w *World) audit() {
 // audit walks over a part of the table, and repairs a follow, a block or a post that
 // nobody damaged.
 func (l *workload) audit(r *rand.Rand) *operation {
-	// Most checks of counts begin at a user or a post, and few posts get most of the
-	// likes.
+	// Most checks of counts begin at a user or a post, and a few posts get most of the likes.
 	pk := "u#" + l.users[r.IntN(len(l.users))] + []string{"", "", "", "#block", "#follower", "#following", "#home", "#post", "#timeline"}[r.IntN(9)]
 	if posts := l.posts[:min(len(l.posts), 6)]; len(posts) > 0 && r.IntN(2) == 0 {
 		pk = "p#" + posts[r.IntN(len(posts))] + []string{"", "", "", "#comment", "#delivery", "#likelist"}[r.IntN(6)]
@@ -86,8 +85,8 @@ func (l *workload) audit(r *rand.Rand) *operation {
 	}
 }
 
-// mend makes one drawn repair. It returns the name of the item that the repair must not have changed. The
-// repair of a follow may write a mark without a follow: the checks of follows look only at the edges.
+// mend makes one drawn repair. It returns the name of the item that the repair must not change. The
+// repair of a follow may write a mark without a follow: the checks of follows read only the edges.
 func (l *workload) mend(ctx context.Context, r *rand.Rand, s *domain) (mended string, err error) {
 	user := l.users[r.IntN(len(l.users))]
 	other := l.other(r, user)
@@ -114,7 +113,7 @@ func (l *workload) mend(ctx context.Context, r *rand.Rand, s *domain) (mended st
 func (l *workload) findings(found []audit.Finding) {
 	for _, f := range found {
 		if f.Kind == audit.LikeUncounted && (l.w.book.abandoned(f.PK) || f.Mended && l.w.aged) {
-			continue // its aggregator died, and its message grew too old
+			continue // the like's aggregator died, and the like's message grew too old
 		}
 		l.fail("audit", "a finding on a sound table: %s of %s / %s: %s, mended: %v", f.Kind, f.PK, f.SK, f.Detail, f.Mended)
 	}
@@ -129,7 +128,7 @@ func (w *World) checkAudit(ctx context.Context) {
 	}
 }
 
-// auditAll walks over the whole table at a right clock.
+// auditAll walks over the whole table with a right clock.
 func (w *World) auditAll(ctx context.Context, store table.Store, feed audit.Feed, walk audit.Walk) (found []audit.Finding, sum audit.Summary) {
 	config := w.audits
 	config.Store, config.Local, config.Feed, config.Now = store, true, feed, time.Now

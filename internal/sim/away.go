@@ -14,11 +14,11 @@ import (
 // In these operations readers are away for days, return, and leave again, while processes
 // have different numbers of active days.
 
-// mostNights bounds the nights of a storm: messages must not grow too old.
+// mostNights is the maximum time that nights take in one storm: messages must not grow too old.
 const mostNights = 18 * day
 
-// night makes a day or more pass between two operations. Most nights come when few operations are open, and
-// some come while a worker refreshes the edges of a reader.
+// night makes a day or more pass between two operations. Most nights happen while few operations
+// are open, and some while a worker refreshes the edges of a reader.
 func (w *World) night() {
 	left := len(w.load.due)
 	if w.shape.Days == 0 || left%w.shape.Night > 0 || left == w.lastNight || w.off[FaultNights] || w.slept > mostNights {
@@ -27,7 +27,7 @@ func (w *World) night() {
 	w.lastNight = left
 	w.about("night %d", left)
 	open, lasts := w.rng.IntN(3) == 0, time.Duration(8+w.rng.IntN(72))*time.Hour
-	if w.rng.IntN(3) == 0 { // it ends shortly before a midnight
+	if w.rng.IntN(3) == 0 { // the night ends shortly before a midnight
 		ends := time.Now().Add(lasts).Truncate(day).Add(day)
 		lasts = time.Until(ends) - time.Duration(w.rng.IntN(4000*w.shape.Pace))*time.Millisecond
 	}
@@ -51,9 +51,9 @@ func (w *World) refreshing() bool {
 	})
 }
 
-// sawDays checks each write of a presence or an edge: no edge has a lower day than its reader's presence, and
-// no edge has a day if its reader has no presence. A home that returns is pulled, so the edges of its reader
-// do not count (I1).
+// sawDays checks each write of a presence or an edge: no edge has a lower day than its reader's
+// presence, and no edge has a day if its reader has no presence. While a home returns, it is read
+// by pull, so the edges of its reader do not count (I1).
 func (w *World) sawDays(key table.Key, it *table.Item) {
 	var users []string
 	if key.SK == schema.SortPresence && it != nil {
@@ -139,9 +139,9 @@ func (w *World) complete(post string) bool {
 	return pulled || chain.Ended && chain.Done == chain.Total
 }
 
-// undelivered returns the posts that a home has shown and may lack until their delivery ends. A pulled home,
-// or a mark that is merged, shows a post during the post's delivery; the reader's entries do not show it yet
-// (docs/HYBRID.md).
+// undelivered returns the posts that a home has shown and may lack until their delivery ends. A
+// pulled home or a merged mark shows a post during the post's delivery, although the reader's
+// entries do not have the post yet (docs/HYBRID.md).
 func (l *workload) undelivered(home homeOf) map[string]bool {
 	posts := map[string]bool{}
 	for post, author := range l.seen[home] {
@@ -153,8 +153,9 @@ func (l *workload) undelivered(home homeOf) map[string]bool {
 	return posts
 }
 
-// byEntries reports whether a home read that begins now may show only the entries of an author. That is so if
-// the last return has ended, and the merging of the author's mark ends before the read does.
+// byEntries reports whether a home read that begins now may show only the entries of an author.
+// This is so if the last return has ended, and the merging of the author's mark ends before the
+// read ends.
 func (w *World) byEntries(user, author string) bool {
 	const read = 30 * time.Second // no read takes longer, including the difference of clocks
 	if p := w.presenceOf(user); p != nil && (p.State == schema.PresenceReturning || time.Since(p.At) < time.Minute-read) {
@@ -171,7 +172,7 @@ func (w *World) byEntries(user, author string) bool {
 	return !mark.Merges(time.Now().Add(read))
 }
 
-// lacks reports the posts of must that a home does not show.
+// lacks fails for each post of must that a home does not show.
 func (l *workload) lacks(user string, pull bool, must, seen map[string]string) {
 	for _, post := range sorted(must) {
 		if seen[post] == "" && !l.w.mayHaveExpired(post) && !l.doubtful[post] {

@@ -13,10 +13,11 @@ import (
 	"fanfare/internal/schema"
 )
 
-// This file has the operations on bookmarks, and their part of the oracle. The oracle knows a bookmark by the
-// answers of the API, as it knows a mute.
+// This file has the operations on bookmarks, and their part of the oracle. The oracle learns a
+// bookmark from the answers of the API, as it learns a mute.
 
-// bookmark makes or ends a bookmark of one of few posts. Half of the calls look at the list after the answer.
+// bookmark makes or ends a bookmark of one of a few posts. Half of the calls read the list after
+// the answer.
 func (l *workload) bookmark(r *rand.Rand, user string, on bool) *operation {
 	if len(l.posts) == 0 {
 		return nil
@@ -28,7 +29,7 @@ func (l *workload) bookmark(r *rand.Rand, user string, on bool) *operation {
 	}
 	h, deleted := l.kept[k], clone2(l.deleted)
 	before, looks := h.doubtful, r.IntN(2) == 0
-	h.doubtful = true // its effect may come before its answer
+	h.doubtful = true // the call's effect may happen before its answer
 	var list page.List[feed.Bookmarked]
 	var unread error
 	return &operation{
@@ -60,9 +61,9 @@ func (l *workload) bookmark(r *rand.Rand, user string, on bool) *operation {
 	}
 }
 
-// checkBookmarked checks a list that was read after an answer about a bookmark. The list shows no post whose
-// deletion was answered earlier (I2), and it shows the answered bookmark (I5). certain means that no other
-// call may have changed this bookmark.
+// checkBookmarked checks a list that was read after an answer about a bookmark. The list shows no
+// post whose deletion was answered earlier (I2), and it shows the bookmark of the answer (I5).
+// certain means that no other call may have changed this bookmark.
 func (l *workload) checkBookmarked(k likeKey, list []feed.Bookmarked, deleted map[string]bool, certain bool) {
 	for _, b := range list {
 		if deleted[b.PostID] {
@@ -101,8 +102,8 @@ func (w *World) checkKeptHalves(user string) {
 	}
 }
 
-// checkBookmarks checks that bookmarks agree with their answers (I5), and that the list shows them,
-// the newest first, except bookmarks of deleted posts and over a block (I2).
+// checkBookmarks checks that bookmarks agree with their answers (I5), and that the list shows the
+// bookmarks, the newest first, except bookmarks of deleted posts and of posts over a block (I2).
 func (w *World) checkBookmarks(ctx context.Context, service *domain, living map[string]map[string]bool) {
 	r := w.reader(service)
 	for _, user := range w.load.users {

@@ -25,12 +25,13 @@ type queueState struct {
 
 type queued struct {
 	id      string
-	topic   string // set if it was received in the calm part
-	name    string // the name of its origin, which is the same in a run without other operations
+	topic   string // set if the message was received in the calm part
+	name    string // the name of the message's origin, which is the same in a run without other operations
 	payload []byte
 	meta    message.Metadata
-	// original is the event itself, as the publishing life of the process made it; it is nil for a redriven
-	// dead letter. The first receive in that life delivers this value, as in a process with all roles.
+	// original is the event itself, as the publishing life of the process made it; it is nil for a
+	// redriven dead letter. The first receive in the same life delivers this value, as in a process
+	// with all roles.
 	original queue.Original
 	by       *life
 	visible  time.Time
@@ -40,7 +41,7 @@ type queued struct {
 	real *message.Message
 }
 
-// subscription is one process's subscription of one topic.
+// subscription is the subscription of one process to one topic.
 type subscription struct {
 	p     *Proc
 	topic string
@@ -57,8 +58,9 @@ type receipt struct {
 	receive *queue.Receive
 }
 
-// visibility is the time for which a received message is hidden from other consumers. The transports extend
-// the time while a consumer handles the message, so the time ends only if the process is dead, or by a fault.
+// visibility is the time for which a received message is hidden from other consumers. The
+// transports extend the time while a consumer handles the message, so the time ends only if the
+// process is dead, or through a fault.
 const visibility = 30 * time.Second
 
 type broker struct {
@@ -117,12 +119,13 @@ func (b broker) Publish(topic string, messages ...*message.Message) error {
 	return b.p.do(messages[0].Context(), b.l, c)
 }
 
-// plansLag reports whether plans wait for a minute, and one of the workers reads much larger pages than the
-// other worker, as during a change of the setting. Then one worker sends a plan for a post's message, and
-// another worker, which gets the message again, delivers the post before the plan is handled.
+// plansLag reports whether plans wait for a minute, and one of the workers reads much larger pages
+// than the other worker, as during a change of the setting. Then one worker sends a plan for a
+// post's message, and the other worker receives the redelivered message and delivers the post
+// before the plan is handled.
 func (w *World) plansLag() bool { return w.shape.Events && w.seed%4 < 3 && w.probe == nil }
 
-// due returns when a published message can be received, zero for at once.
+// due returns the time from which a published message can be received, zero for now.
 func (w *World) due(payload []byte) time.Time {
 	if _, plan := decoded(payload).(*messages.FanoutPlan); plan && w.plansLag() {
 		return time.Now().Add(time.Minute)
@@ -197,8 +200,8 @@ func (b broker) DropDead(context.Context, string, []string) (int, error) {
 	return 0, fmt.Errorf("nothing drops dead letters here: %w", queue.ErrClosed)
 }
 
-// backstop is the native redrive policy of a queue: after too many receives the queue itself makes a message a
-// dead letter, because its consumers might die on the message.
+// backstop is the native redrive policy of a queue: after too many receives the queue itself makes
+// a message a dead letter, because the message might kill its consumers.
 func (w *World) backstop(topic string, m *queued) {
 	q := w.queue(topic)
 	i := slices.Index(q.messages, m)
@@ -234,7 +237,7 @@ func (w *World) redrive(topic string, refuse func(queue.DeadLetter) error) {
 	}
 	w.engine.redrive(topic, sent)
 	q.dead = kept
-	for _, d := range kept { // if a message became two dead letters, one of them may stay
+	for _, d := range kept { // if a message became two dead letters, one letter may stay
 		w.awaits(d)
 	}
 }
@@ -247,7 +250,7 @@ func (w *World) awaits(d queue.DeadLetter) {
 	}
 }
 
-// put sends a message without an API, as another producer does.
+// put sends a message without an API, as a producer of another program does.
 func (w *World) put(topic, id, name string, payload []byte) {
 	q := w.queue(topic)
 	m := &queued{id: id, name: name, payload: payload, order: q.published}
@@ -257,7 +260,7 @@ func (w *World) put(topic, id, name string, payload []byte) {
 	w.published(topic, payload)
 }
 
-// deliver gives one of the visible messages to one subscription that takes it.
+// deliver gives one of the visible messages to one subscription that accepts the message.
 func (w *World) deliver() bool {
 	type pair struct {
 		s *subscription
@@ -317,7 +320,7 @@ func (w *World) deliver() bool {
 	return true
 }
 
-// give hands a message to a subscription, and reports whether the subscription takes it.
+// give offers a message to a subscription, and reports whether the subscription accepts the message.
 func (w *World) give(s *subscription, m *queued, carried messages.Event) bool {
 	d := queue.NewReceive(m.receives + 1)
 	if m.receives == 0 && m.by != nil && !m.by.over {
@@ -331,7 +334,7 @@ func (w *World) give(s *subscription, m *queued, carried messages.Event) bool {
 	select {
 	case s.ch <- msg:
 	default:
-		return false // no process takes it now: each is at its bound
+		return false // no process takes the message now: each process is at its bound
 	}
 	m.receives++
 	if w.probe != nil && m.receives == 1 && s.topic != queue.TopicLikes {

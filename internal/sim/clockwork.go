@@ -11,15 +11,15 @@ import (
 	"fanfare/internal/queue"
 )
 
-// The last part of some lives runs like clockwork. There is no fault and no chance, each call is answered at
-// once, and time passes only when nothing else can happen. So the duration of each work is known, and so are
-// the number of its calls and the number of calls at once.
+// The last part of some lives runs like clockwork: there is no fault and no chance, each call is
+// answered at once, and time passes only when nothing else can happen. So the oracle knows the
+// duration of each work, the number of its calls, and the number of calls at once.
 
 // probe holds the measurements of the last part of a life.
 type probe struct {
 	limit    int64          // the push limit of all workers
-	calls    map[string]int // by class
-	most     map[string]int // calls of a class at once, in the process with the most
+	calls    map[string]int // number of calls by class
+	most     map[string]int // the highest number of calls of a class at once in one process
 	again    []string       // messages that were left for later, by id
 	outcomes []likeagg.Outcome
 	written  int // entries in the reports of workers
@@ -36,7 +36,7 @@ type refusal struct {
 	err       error
 }
 
-// refuse returns the error of a call that a probe refuses, nil for none.
+// refuse returns the error of a call that the probe refuses, nil if the probe accepts the call.
 func (p *probe) refuse(c *call, class string) error {
 	for _, r := range p.refusals {
 		if r.n > 0 && r.class == class && (r.pk == "" || slices.ContainsFunc(c.pks, func(pk string) bool { return strings.HasPrefix(pk, r.pk) })) {
@@ -47,8 +47,8 @@ func (p *probe) refuse(c *call, class string) error {
 	return nil
 }
 
-// measureAnew begins a new measurement, in which the probe refuses some calls. It takes the lock, because work
-// that ran while the driver slept has written to the probe under the lock.
+// measureAnew begins another measurement, in which the probe refuses some calls. It takes the lock,
+// because work that ran while the driver slept has written to the probe under the lock.
 func (w *World) measureAnew(refusals ...*refusal) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -65,7 +65,7 @@ const tick = 10 * time.Millisecond
 // work runs the world until it is idle, and returns the time that passed.
 func (w *World) work(most time.Duration) time.Duration { return w.workUntil(most, w.idle) }
 
-// workUntil runs the world until done returns true. A work that is never done is stuck.
+// workUntil runs the world until done returns true. If done never returns true, the work is stuck.
 func (w *World) workUntil(most time.Duration, done func() bool) time.Duration {
 	began := time.Now()
 	for {
@@ -95,7 +95,8 @@ func (w *World) workUntil(most time.Duration, done func() bool) time.Duration {
 	}
 }
 
-// tickOn makes time pass: to the moment of the next message, or by one tick while other work is running.
+// tickOn makes time pass: until the next message is due, or by one tick while other work is
+// running.
 func (w *World) tickOn() {
 	now, next := time.Now(), time.Now().Add(time.Hour)
 	for _, p := range w.procs {
@@ -121,7 +122,7 @@ func (w *World) tickOn() {
 	time.Sleep(max(time.Millisecond, next.Sub(now)))
 }
 
-// gauge counts the calls that wait at once, by process and class.
+// gauge counts the waiting calls, by process and class.
 func (w *World) gauge(ready []*call) {
 	at := map[string]int{}
 	for _, c := range ready {
@@ -131,7 +132,7 @@ func (w *World) gauge(ready []*call) {
 	}
 }
 
-// letGo gives a call its effect, unless the probe refuses the call.
+// letGo lets a call take effect, unless the probe refuses the call.
 func (w *World) letGo(c *call) {
 	class := c.proc.role + " " + c.class
 	w.probe.calls[class]++
@@ -163,8 +164,8 @@ func (w *World) handOut() bool {
 	return false
 }
 
-// restart ends the life of every process and begins a new one, with a right clock and the
-// given settings.
+// restart ends the life of every process and begins a new life with a right clock and the given
+// settings.
 func (w *World) restart(limit int64) {
 	w.probe.limit = limit
 	w.about("restart %d", w.steps)
@@ -176,7 +177,7 @@ func (w *World) restart(limit int64) {
 	w.settle()
 }
 
-// expect fails an invariant unless a measured number equals the number that the docs name.
+// expect fails an invariant unless a measured number equals the number in the docs.
 func (w *World) expect(invariant, what string, got, want int) {
 	if got != want {
 		w.load.fail(invariant, "in the calm part %s: %d, want %d; calls %s", what, got, want, w.probe.said())

@@ -17,14 +17,14 @@ type comment struct {
 	post, author, text string
 	mentions           []string
 	number             int  // of its operation
-	deleted            bool // its delete was answered
-	doubtful           bool // a delete was not answered
+	deleted            bool // the delete of the comment was answered
+	doubtful           bool // a delete has no answer
 }
 
 // text is the text of a post.
 type text struct {
-	is string // as in the last answer
-	// maybe are the edits without an answer, which may still have an effect.
+	is string // the text in the last answer
+	// maybe has the edits without an answer, which may still have an effect.
 	maybe []string
 }
 
@@ -37,7 +37,7 @@ func (l *workload) comment(r *rand.Rand, p planned) *operation {
 		living = l.posts
 	}
 	living = living[:min(len(living), 4)]
-	// A delete may be running.
+	// A delete may be running for some posts.
 	if late := slices.DeleteFunc(slices.Clone(living), func(post string) bool { return !l.doubtful[post] }); len(late) > 0 {
 		living = late
 	}
@@ -168,7 +168,7 @@ func (l *workload) checkComments(post string, items []feed.Comment, there, gone 
 		}
 	}
 	for _, id := range there {
-		// The list may have a comment that is being deleted, or not.
+		// The list may or may not have a comment whose deletion is running.
 		if c := l.comments[id]; !shown[id] && !c.deleted && !c.doubtful && l.deleting(id) == nil {
 			l.fail("I7", "comments of %s lack %s of %s", post, id, c.author)
 		}
@@ -199,8 +199,8 @@ func allComments(ctx context.Context, s *domain, post string, limit int) ([]feed
 	}
 }
 
-// checkTexts checks the comments and the text of each post once the world is quiet. An
-// answered edit or comment exists (I5), and a deleted post has none (I2).
+// checkTexts checks the comments and the text of each post once the world is quiet. An answered
+// edit or comment exists (I5), and a deleted post has no comments (I2).
 func (w *World) checkTexts(ctx context.Context, service *domain, living map[string]map[string]bool) {
 	l := w.load
 	for _, post := range l.posts {

@@ -5,9 +5,10 @@ import (
 	"strings"
 )
 
-// crashPoints are the calls at which a process can die, by role, operation and kind of partition. Each call is
-// a durable step of the product, or a read before such a step. A run of many seeds fails if no process was
-// killed before and after each crash point, or if a call is not listed here.
+// crashPoints returns the calls at which a process can die, by role, operation and kind of
+// partition. Each call is a durable step of the product, or a read before such a step. A run of
+// many seeds fails if no process was killed before and after each crash point, or if a call is
+// missing in this list.
 func crashPoints() []string {
 	var all []string
 	for _, of := range []struct {
@@ -42,9 +43,9 @@ func crashPoints() []string {
 	return all
 }
 
-// point returns the crash point of a call. The crash points of an audit have the name of the operation alone:
-// an audit reads all kinds of items, and its calls are no steps of a protocol. The commands that move a
-// network write all kinds of items, and only few worlds run these commands.
+// point returns the crash point of a call. The crash point of an audit's call is the operation
+// alone: an audit reads all kinds of items, and its calls are not steps of a protocol. The commands
+// that move a network write all kinds of items, and only a few worlds run these commands.
 func (c *call) point() string {
 	if c.proc.role == mover {
 		if strings.Contains(c.class, "get ") || strings.HasPrefix(c.class, "query ") || strings.HasPrefix(c.class, "scan ") {
@@ -54,7 +55,7 @@ func (c *call) point() string {
 	}
 	if c.proc.role == "audit" {
 		op, _, _ := strings.Cut(c.class, " ")
-		if op == "update" { // the call of a repair that counts likes, which is as rare as its puts
+		if op == "update" { // a repair that counts likes makes this call, which is as rare as the repair's puts
 			op = "put"
 		}
 		return "audit " + op
@@ -69,8 +70,8 @@ type target struct {
 	after bool
 }
 
-// rarePoints are the crash points that few seeds reach in a storm. A point that at most one seed in ten
-// reaches is listed several times.
+// rarePoints returns the crash points that few seeds reach in a storm. A point that at most one
+// seed in ten reaches occurs several times in the list.
 func rarePoints() []string {
 	rare := []string{
 		"api batch_get block", "api batch_get home", "api batch_get marker", "api batch_get post by id", "api batch_get user", "api get bookmark", "api get lifetimes",
@@ -91,9 +92,9 @@ func rarePoints() []string {
 	return slices.Concat(rare, rarest, rarest, rarest, rarest)
 }
 
-// aims is the number of crash points that a seed aims at among all points, and rareAims is the number among
-// the rare points. So in 1,000 seeds at least 40 aim at each rare point, before and after its effect, and 200
-// aim at each of the rarest points.
+// aims is the number of crash points that a seed aims at among all points, and rareAims is the
+// number among the rare points. So of 1,000 seeds at least 40 aim at each rare point before its
+// effect, 40 after its effect, and 200 aim at each of the rarest points.
 const aims, rareAims = 3, 10
 
 func (w *World) aim() {
@@ -109,13 +110,13 @@ func (w *World) aim() {
 	for i := range rareAims {
 		at(rarePoints(), int(w.seed/2)*rareAims+i, 0)
 	}
-	if w.shape.Mix == crowd { // a chunk that is stored, but not sent
+	if w.shape.Mix == crowd { // a chunk that is stored, but not sent yet
 		w.targets = append(w.targets, target{"fanout publish chunks", w.rng.IntN(8), false})
 	}
 }
 
-// aimedAt reports whether the seed kills the process at a crash point, and whether the kill comes after the
-// effect. The seed also kills in quiet times, because a storm makes some calls rarely.
+// aimedAt reports whether the seed kills the process at a crash point, and whether the kill happens
+// after the effect. The seed also kills in quiet times, because a storm makes some calls rarely.
 func (w *World) aimedAt(point string) (aimed, after bool) {
 	for i, t := range w.targets {
 		if t.point != point {

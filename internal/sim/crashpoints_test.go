@@ -8,7 +8,7 @@ import (
 	"fanfare/internal/schema"
 )
 
-// TestACallIsNamedByItsPartition names the crash points of calls by the keys of the product.
+// TestACallIsNamedByItsPartition checks the names of crash points against the product's keys.
 func TestACallIsNamedByItsPartition(t *testing.T) {
 	for pk, want := range map[string]string{
 		schema.UserPK("a"):                   "user",
@@ -33,8 +33,8 @@ func TestACallIsNamedByItsPartition(t *testing.T) {
 	assert.Subset(t, crashPoints(), rarePoints())
 }
 
-// TestSeedsAimAtEachCrashPoint counts the points that the seeds of two runs aim at. There are some 130 points,
-// before and after the effect, so 6,000 aims make 18 for each.
+// TestSeedsAimAtEachCrashPoint counts the points that the seeds of two runs aim at. There are about
+// 130 points, each before and after the effect, so 6,000 aims make about 18 aims at each.
 func TestSeedsAimAtEachCrashPoint(t *testing.T) {
 	aimed := map[target]int{}
 	for seed := uint64(1); seed <= 2000; seed++ {

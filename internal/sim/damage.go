@@ -17,16 +17,18 @@ import (
 	"fanfare/internal/table"
 )
 
-// In the calm part of some lives an operator damages the table, at least once for each kind of finding. The
-// next walk of an audit finds each damage. Walks that repair leave no damage, and send no events.
+// In the calm part of some lives an operator damages the table, at least once for each kind of
+// finding. The next walk of an audit finds each damage. Walks that repair the damages leave none,
+// and send no events.
 
-// operator is the table without the ports: no call waits or fails.
+// operator accesses the table without the ports: no call waits or fails.
 type operator struct {
 	table.Store
 	w *World
 }
 
-// alone lets only the caller write until it calls done: the goroutines of an aggregator may write at once.
+// alone lets only the caller write until the caller calls done, because the goroutines of an
+// aggregator may write at the same time.
 func (s operator) alone() (done func()) {
 	s.w.hand.Lock()
 	return s.w.hand.Unlock
@@ -129,8 +131,8 @@ func (w *World) change(in table.UpdateInput) table.Key {
 	return in.Key
 }
 
-// miscount makes a like count wrong. It bypasses the ledger's oracle, which would report the wrong count at
-// once.
+// miscount makes a like count wrong. It bypasses the oracle of the ledger, which would report the
+// wrong count at once.
 func (w *World) miscount(key table.Key) table.Key {
 	in := table.UpdateInput{Key: key, If: table.Exists{}, Add: []table.Attr{
 		{Name: schema.AttrLikes, Value: table.N(40)}, {Name: schema.AttrCount(kinds()[1]), Value: table.N(3)},
@@ -141,7 +143,7 @@ func (w *World) miscount(key table.Key) table.Key {
 	return key
 }
 
-// damage damages the town, and returns the key of the finding for each damage.
+// damage damages the town, and returns the keys of the expected findings by kind.
 func (w *World) damage(posts []string) map[audit.Kind][]table.Key {
 	author, n := damaged(0), func(name string, n int64) []table.Attr { return []table.Attr{{Name: name, Value: table.N(n)}} }
 	entry := func(user, post string) table.Key {
@@ -153,11 +155,11 @@ func (w *World) damage(posts []string) map[audit.Kind][]table.Key {
 		Post: posts[4], User: damaged(2), LikeShards: w.refOf(posts[4]).LikeShards, Kind: kinds()[0], Version: id.Floor(long), Indexed: w.seed%2 == 0,
 		Flush: schema.Flush{Inc: strconv.FormatInt(long.Unix()/(24*60*60), 36) + "00000000", Seq: 1},
 	}
-	put(lost.Item()) // its aggregator died before it counted the like
+	put(lost.Item()) // the like's aggregator died before it counted the like
 	elsewhere := []table.Attr{{Name: table.AttrGSI1PK, Value: table.S("nowhere")}}
 	comments, attrs := w.partition(schema.CommentsPK(posts[3])), schema.EntryAttrs(time.Now().Add(time.Hour), 1)
 	ref := w.refOf(posts[3])
-	w.drop(schema.MarkKey(damaged(6), author)) // the mark is the mark of an unfollow, so a repair need not look at the block
+	w.drop(schema.MarkKey(damaged(6), author)) // an unfollow's mark, so a repair need not look at the block
 	w.write(schema.FollowerItem(author, damaged(6), time.Now()))
 	return map[audit.Kind][]table.Key{
 		audit.FollowHalf: {
@@ -185,7 +187,7 @@ func (w *World) damage(posts []string) map[audit.Kind][]table.Key {
 	}
 }
 
-// misplaced returns a notification whose place differs from its action's place.
+// misplaced returns a notification whose place differs from the place of its action.
 func (w *World) misplaced(post string) table.Item {
 	n := schema.Notice{User: damaged(1), Kind: schema.NoticeFollow, Revision: 1, Acts: []schema.Act{{Version: post, Place: post, State: schema.ActHolds, User: damaged(0)}}}
 	it := n.Item()
@@ -201,7 +203,7 @@ func (w *World) misplaced(post string) table.Item {
 // repair that deletes a post, for example, uncovers a wrong count.
 const mostWalks = 5
 
-// measureDamages damages a town, and makes an audit repair it.
+// measureDamages damages a town, and makes an audit repair the town.
 func (w *World) measureDamages(ctx context.Context) {
 	posts := w.town()
 	store, service := w.operated()

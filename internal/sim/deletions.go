@@ -10,17 +10,18 @@ import (
 	"fanfare/messages"
 )
 
-// Each deletion of a post requests one purge: the call whose transaction made the tombstone, or may have made
-// it, publishes PostDeleted once. No other call publishes it, or a user who repeats a deletion would fill the
-// queue (I11). The audit in this world does not tidy, so it requests no purge.
+// Each deletion of a post requests one purge: the call whose transaction made the tombstone, or may
+// have made it, publishes PostDeleted once. No other call publishes PostDeleted, because a user who
+// repeats a deletion could fill the queue (I11). The audit in this world does not tidy, so it
+// requests no purge.
 
 // deletion is a transaction of an operation that deletes a post.
 type deletion struct{ op, post string }
 
-// deletions has the calls whose deletions have not requested a purge yet.
+// deletions has the calls that have deleted a post and not requested its purge yet.
 type deletions map[deletion]*call
 
-// buried returns the post that a transaction deletes, "" for none.
+// buried returns the post that a transaction deletes, "" if it deletes none.
 func buried(ops []table.TransactOp) string {
 	for _, op := range ops {
 		if op.Put == nil || op.Put.Item.Int(schema.AttrDeleted) == 0 {
@@ -33,8 +34,8 @@ func buried(ops []table.TransactOp) string {
 	return ""
 }
 
-// sawAnswer handles the answer to a call. The call may be a deletion, which made the tombstone unless it was
-// cancelled, or the send of the message that requests the purge.
+// sawAnswer handles the answer to a call. The call may be a deletion, which has made the tombstone
+// unless it was cancelled, or the send of the message that requests the purge.
 func (w *World) sawAnswer(c *call, err error) {
 	if told, ok := c.sent.(*messages.Commented); ok {
 		w.notices.asked[told.CommentID] = true
@@ -62,17 +63,17 @@ func (w *World) sawPurge(op string, payload []byte) {
 	}
 }
 
-// keepPurge drops the request of an earlier operation when a later operation deletes the post. The earlier
-// operation has deleted nothing, and its event has no effect on a living post. An operation whose transaction
-// lands late makes a request of its own.
+// keepPurge drops the request of an earlier operation when a later operation deletes the post. The
+// earlier operation has deleted nothing, and its event has no effect on a living post. An operation
+// whose transaction takes effect late makes a request of its own.
 func (w *World) keepPurge(post string) {
 	if w.acting == nil || w.acting.op != w.purges[post] {
 		delete(w.purges, post)
 	}
 }
 
-// checkDeletions checks, once the world is quiet, that each deletion has requested the purge, unless
-// its process died.
+// checkDeletions checks, once the world is quiet, that each deletion has requested its purge,
+// unless the process died.
 func (w *World) checkDeletions() {
 	var left []string
 	for of, c := range w.deletions {

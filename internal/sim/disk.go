@@ -23,12 +23,13 @@ type badDisk struct {
 	keep    int    // percentage of the unsynced data that survive the cut
 	trouble string // a kind of fault, "" for none
 	room    int    // bytes that a full disk takes
-	only    string // the operation on sorted files that fails, "" for all
+	only    string // the operation that fails on sorted files, "" for all operations
 	refused int    // operations that failed since the trouble began
-	made    bool   // a file was made since then
+	made    bool   // a file was made since the trouble began
 	// troubles counts the changes of trouble.
 	troubles int
-	// image is the disk after the cut, nil before it. The operations after the cut change nothing of it.
+	// image is the disk after the cut, nil before the cut. The operations after the cut do not change
+	// the image.
 	image *vfs.MemFS
 }
 
@@ -39,7 +40,7 @@ func newDisk(memory *vfs.MemFS) *badDisk {
 	return d
 }
 
-// meet is a disktest.Fault.
+// meet is a disktest.Fault: it returns the error of an operation.
 func (d *badDisk) meet(op, name string, size int) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -51,12 +52,13 @@ func (d *badDisk) meet(op, name string, size int) error {
 	return d.answer(op, name, size)
 }
 
-// answer returns the error of an operation in the trouble of the disk. The caller holds mu.
+// answer returns the error that the trouble of the disk causes in an operation. The caller holds
+// mu.
 func (d *badDisk) answer(op, name string, size int) (err error) {
 	d.made = d.made || op == "create"
 	switch {
 	case d.trouble == FaultFull && (op == "create" && d.room <= 0 || op == "write" && size > d.room):
-		d.room = 0 // or the rest of a write might find room
+		d.room = 0 // otherwise the rest of a write might find room
 		err = syscall.ENOSPC
 	case d.trouble == FaultStuck && strings.HasSuffix(name, ".sst") && (d.only == "" || d.only == op), d.trouble == FaultUnread && op == "read":
 		err = syscall.EIO
@@ -71,7 +73,7 @@ func (d *badDisk) answer(op, name string, size int) (err error) {
 	return err
 }
 
-// Open opens a file whose reads meet the trouble of the disk.
+// Open opens a file whose reads are subject to the trouble of the disk.
 func (d *badDisk) Open(name string, options ...vfs.OpenOption) (vfs.File, error) {
 	f, err := d.FS.Open(name, options...)
 	if err != nil {
@@ -96,13 +98,14 @@ func (f *badFile) ReadAt(p []byte, at int64) (int, error) {
 	return f.File.ReadAt(p, at)
 }
 
-// after returns the disk as a power cut leaves it now, with that percentage of the unsynced data. The image
-// is the same in each run of a seed for 0 and 100 alone: the file system draws in the order of a map.
+// after returns the disk as a power cut would leave it now, if the percentage keep of the unsynced
+// data survives. The image is the same in each run of a seed only for 0 and 100: the file system
+// draws in the order of a map.
 func (d *badDisk) after(keep int) *vfs.MemFS {
 	return d.memory.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: keep, RNG: rand.New(rand.NewPCG(1, uint64(keep)))})
 }
 
-// cutAfter cuts the power in the operation with this number from now on, 0 for in none.
+// cutAfter cuts the power in the n-th operation from now on, where n is operations. 0 means no cut.
 func (d *badDisk) cutAfter(operations, keep int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -116,11 +119,11 @@ func (d *badDisk) cut() bool {
 	return d.image != nil
 }
 
-// longestFull bounds the time of a full disk: a writer that begins the next log waits for room, and so does the driver
-// whose call that is.
+// longestFull is the maximum time of a full disk: a writer that begins the next log waits for room,
+// and the driver that made the writer's call waits, too.
 const longestFull = 2*time.Minute + 41*time.Millisecond + 173*time.Microsecond
 
-// fill leaves room for so many bytes.
+// fill leaves room for a number of bytes.
 func (d *badDisk) fill(room int) {
 	d.begin(FaultFull)
 	d.mu.Lock()
@@ -136,7 +139,8 @@ func (d *badDisk) fill(room int) {
 	})
 }
 
-// refuse makes operations on sorted files fail: create, write or sync alone, or all for "".
+// refuse makes operations on sorted files fail: only create, write or sync, or all operations for
+// "".
 func (d *badDisk) refuse(only string) {
 	d.begin(FaultStuck)
 	d.mu.Lock()
@@ -169,7 +173,7 @@ func (d *badDisk) isSound() bool {
 	return d.trouble == ""
 }
 
-// hasRefused reports whether an operation has failed in the trouble.
+// hasRefused reports whether an operation has failed since the trouble began.
 func (d *badDisk) hasRefused() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -10,19 +10,20 @@ import (
 	"fanfare/messages"
 )
 
-// In some worlds one worker of each role has a wrong clock in some of its lives: up to two months ahead or behind. The
-// worker gets the right time from the replies of the table, so it doubts its clock (docs/decisions/0019). It must make
-// nothing final by age, and send nothing with an id of its clock. Another worker does the work, and all other oracles
-// hold.
+// In some worlds one worker of each role has a wrong clock in some of its lives: up to two months
+// ahead or behind. The worker gets the right time from the replies of the table, so the worker
+// doubts its clock (docs/decisions/0019). Such a worker must make nothing final by age, and send
+// nothing with an id of its clock. Another worker does the work, and all other oracles hold.
 
-// FaultDoubt is a life of a process whose clock is in doubt.
+// FaultDoubt is a life of a process in which the clock is in doubt.
 const FaultDoubt = "clock in doubt in a life"
 
-// workers are the roles whose processes watch their clocks in these worlds. An API in doubt makes ids by its clock.
+// workers returns the roles whose processes watch their clocks in these worlds. An API in doubt
+// makes ids by its clock.
 func workers() []string { return []string{"fanout", "likeagg", "notify"} }
 
-// watchClock gives a process that begins the clock of its life, which is wrong in half of the lives of one worker of each
-// role.
+// watchClock gives a process the clock of the life that begins. The clock is wrong in half of the
+// lives of one worker of each role.
 func (w *World) watchClock(p *Proc) {
 	p.clock = nil
 	if !w.shape.Doubts || !slices.Contains(workers(), p.role) {
@@ -49,11 +50,11 @@ func (w *World) watchClock(p *Proc) {
 // inDoubt reports whether the clock of a process is in doubt.
 func (p *Proc) inDoubt() bool { return p.clock.Doubt() != nil }
 
-// byDoubt reports whether a process makes a call in a life in which its clock is wrong.
+// byDoubt reports whether the process of a call has a wrong clock in this life.
 func (c *call) byDoubt() bool { return c != nil && c.proc.wrong }
 
-// checkSentInDoubt checks that a process whose clock is in doubt sends no event with an id of that clock: other workers
-// would refuse the event for good.
+// checkSentInDoubt checks that a process whose clock is in doubt sends no event with an id of that
+// clock, because other workers would refuse the event for good.
 func (w *World) checkSentInDoubt(p *Proc, topic string, payload []byte) {
 	e := decoded(payload)
 	if e == nil || !p.wrong || !p.inDoubt() {
@@ -64,7 +65,8 @@ func (w *World) checkSentInDoubt(p *Proc, topic string, payload []byte) {
 	}
 }
 
-// checkBuriedInDoubt checks that a process whose clock is in doubt makes no message a dead letter for its age.
+// checkBuriedInDoubt checks that a process whose clock is in doubt makes no message a dead letter
+// because of its age.
 func (w *World) checkBuriedInDoubt(p *Proc, letter queue.DeadLetter) {
 	if p.wrong && p.inDoubt() && (letter.Has(messages.ReasonTooOld) || letter.Has(messages.ReasonFarAhead)) {
 		w.load.fail("I6", "the clock of %s is in doubt, and it makes a dead letter: %s", p.Name, letter.Reason)

@@ -7,17 +7,18 @@ import (
 	"strings"
 )
 
-// Shrinking leaves out operations and faults, and the remaining ones should run as before. A single stream of
-// random numbers would shift with the first missing call. So each decision draws from its own stream, which
-// has the name of the decision's subject. A choice among candidates draws a lot for each candidate by its
-// name: if some candidates are missing, the same candidate still wins.
+// Shrinking leaves out operations and faults, and the remaining operations and faults should run as
+// before. A single stream of random numbers would shift with the first missing call. So each
+// decision draws from its own stream, whose name is the subject of the decision. A choice among
+// candidates draws a lot for each candidate by its name: if some candidates are missing, the same
+// candidate still wins.
 
-// about starts the stream with the given name, from which w's next draws come.
+// about starts the stream with the given name. The next draws of w come from this stream.
 func (w *World) about(format string, args ...any) {
 	w.pcg.Seed(w.seed, mix(w.seed, fmt.Sprintf(format, args...)))
 }
 
-// aboutStep is about with a name that every step has.
+// aboutStep is about with the name of a decision that occurs in every step.
 func (w *World) aboutStep(name string) {
 	text := append(make([]byte, 0, 64), name...)
 	for _, n := range [...]int{w.phase, w.since} {
@@ -36,14 +37,14 @@ func brief(name string) string {
 	return fmt.Sprintf("%s..%016x", name[:most], mix(0, name))
 }
 
-// choose draws one element by lots under their names and returns its index.
+// choose draws a lot for each element by its name, and returns the index of the winner.
 func choose[T any](rng *rand.Rand, all []T, name func(T) string) int {
 	seed := rng.Uint64()
 	best, most := 0, uint64(0)
 	met := map[string]int{}
 	for i, one := range all {
 		called := name(one)
-		met[called]++ // an equal name draws another lot
+		met[called]++ // a second element with the same name draws another lot
 		if lot := mix(seed+uint64(met[called]), called); i == 0 || lot > most {
 			best, most = i, lot
 		}
@@ -72,7 +73,7 @@ type aliases struct {
 
 const ulidLen = 26
 
-// in replaces the ids in text. A new id belongs to op.
+// in replaces the ids in text. An id that is new belongs to op.
 func (a aliases) in(op, text string) string {
 	var b strings.Builder
 	run := 0

@@ -12,19 +12,19 @@ import (
 	"fanfare/internal/table"
 )
 
-// The faults here are about days, ages and clocks: time passes while calls or messages
-// are open.
+// The faults in this file are about days, ages and clocks: time passes while calls or messages are
+// open.
 
 const (
-	// mostTransit bounds the time from a request to its effect. AWS refuses a request that was signed minutes
-	// ago, and the connections of a process die while the process sleeps.
+	// mostTransit is the maximum time from a request to its effect. AWS refuses a request that was
+	// signed minutes ago, and the connections of a process die while the process sleeps.
 	mostTransit = 5 * time.Minute
-	// mostSkew bounds the skew of clocks, in most worlds.
+	// mostSkew is the maximum skew of clocks in most worlds.
 	mostSkew = 2 * time.Second
-	// noticeSkew bounds the skew of the clocks that set the places of notifications. None of these clocks is
-	// in doubt.
+	// noticeSkew is the maximum skew of the clocks that set the places of notifications. None of
+	// these clocks is in doubt.
 	noticeSkew = time.Minute
-	// clocksApart bounds the skew of a world whose clocks differ by hours.
+	// clocksApart is the maximum skew in a world whose clocks differ by hours.
 	clocksApart = 6 * time.Hour
 	day         = 24 * time.Hour
 )
@@ -40,12 +40,12 @@ func (w *World) edges() {
 		w.fire(FaultLeap, w.leap)
 	}
 	w.fireArmed()
-	// One draw for all faults: each is rare, and most steps have none.
+	// There is one draw for all faults, because each fault is rare and most steps have none.
 	x := w.rng.Float64()
 	for _, of := range []struct {
 		kind string
 		rate float64
-		do   func() bool // reports whether it could
+		do   func() bool // reports whether the fault was possible
 	}{
 		{FaultStop, f.Stop, w.halt},
 		{FaultSleep, f.Sleep, func() bool { return w.arm(FaultSleep) }},
@@ -68,16 +68,16 @@ func (w *World) fire(kind string, do func() bool) {
 	}
 }
 
-// arm lets a fault wait for the moment at which it leaves the most work open.
+// arm postpones a fault until the moment at which it leaves the most work open.
 func (w *World) arm(kind string) bool {
 	if !w.aged && w.armed[kind] == 0 {
 		w.armed[kind] = w.steps + 400
 	}
-	return false // it fires later
+	return false // the fault fires later
 }
 
-// fireArmed fires the armed faults whose moment has come. Aggregators die after they stamped likes and before
-// the flush, or sleep before they write a like.
+// fireArmed fires the armed faults whose moment has come. Aggregators die after they have stamped
+// likes and before the flush, or sleep before they write a like.
 func (w *World) fireArmed() {
 	if len(w.armed) == 0 {
 		return
@@ -110,9 +110,9 @@ func (w *World) fireArmed() {
 // sleepsOverNotices reports whether the sleepers of the world are workers that write notifications.
 func (w *World) sleepsOverNotices() bool { return w.shape.Notices && w.seed%3 == 0 }
 
-// readsFirst returns a worker that reads a notification which nobody has written yet, and the post of the
-// notification. If the worker sleeps after the read and puts the notification later, the purge of a deleted
-// post would miss that put.
+// readsFirst returns a worker that reads a notification which nobody has written yet, and the post
+// of the notification. If the worker sleeps after the read and puts the notification later, the
+// purge of a deleted post misses that put.
 func (w *World) readsFirst() (*Proc, string) {
 	if !w.sleepsOverNotices() {
 		return nil, ""
@@ -143,14 +143,15 @@ func (w *World) deleteBeside(post string) bool {
 	return true
 }
 
-// leavesMuch reports whether a write of a like count is a flush. In half of the worlds it accepts only a flush
-// that takes likes off: if such a flush never happens, its unlikes stay open, and their items must not expire.
+// leavesMuch reports whether a write of a like count is a flush. In half of the worlds it reports
+// only flushes that subtract likes: if such a flush never happens, the unlikes stay open, and their
+// items must not expire.
 func (w *World) leavesMuch(write any) bool {
 	in, ok := write.(table.UpdateInput)
 	return ok && len(in.Add) > 0 && (w.seed%4 < 2 || in.Add[0].Value.Int() < 0)
 }
 
-// awake returns the running processes whose role has another running process.
+// awake returns the running processes of a role, or of all roles for "", whose role has another running process.
 func (w *World) awake(role string) []*Proc {
 	var all []*Proc
 	roles := map[string]int{}
@@ -165,7 +166,7 @@ func (w *World) awake(role string) []*Proc {
 	return slices.DeleteFunc(all, func(p *Proc) bool { return roles[p.role] < 2 })
 }
 
-// halt stops a process as a deployment does: it takes no further work, and has some time
+// halt stops a process as a deployment does: the process accepts no further work, and has some time
 // to finish.
 func (w *World) halt() bool {
 	all := w.awake("")
@@ -179,7 +180,7 @@ func (w *World) halt() bool {
 	return true
 }
 
-// finishStops ends the stopped processes that hold no work any more.
+// finishStops ends the stopping processes that hold no work any more.
 func (w *World) finishStops() {
 	for _, p := range w.procs {
 		w.mu.Lock()
@@ -192,8 +193,9 @@ func (w *World) finishStops() {
 	}
 }
 
-// suspend makes a process sleep for hours or days. If p is nil, suspend draws the process, most often one that
-// waits for an answer. Requests that are in flight take effect before the sleep, or never.
+// suspend makes a process sleep for hours or days. If p is nil, suspend draws the process, most
+// often a process that waits for an answer. Requests in progress take effect before the sleep, or
+// never.
 func (w *World) suspend(p *Proc) bool {
 	all := slices.DeleteFunc(w.awake(""), func(p *Proc) bool { return w.hours && p.Name == "notify-0" })
 	busy := slices.DeleteFunc(w.ready(), func(c *call) bool { return !slices.Contains(all, c.proc) })
@@ -226,7 +228,7 @@ func (w *World) suspend(p *Proc) bool {
 			w.note("effect %s before a sleep: %v", c.label, c.answered)
 		}
 	}
-	if p.role == "api" { // its clients give up
+	if p.role == "api" { // the clients of the API give up
 		for _, user := range w.load.clients {
 			if op := w.load.busy[user]; op != nil && op.api == p {
 				delete(w.load.busy, user)
@@ -263,7 +265,7 @@ func (w *World) setClock() bool {
 func (w *World) apart(p *Proc) time.Duration {
 	most := mostSkew
 	switch {
-	case p.role == "notify" && (!w.hours || p.Name == "notify-0"): // somebody has to give places
+	case p.role == "notify" && (!w.hours || p.Name == "notify-0"): // some process has to give places
 		most = noticeSkew
 	case w.hours:
 		most = clocksApart
@@ -283,7 +285,7 @@ func (w *World) leap() bool {
 	return true
 }
 
-// pause makes time pass. The entries that a home has shown may expire.
+// pause makes time pass. Entries that a home has shown may expire meanwhile.
 func (w *World) pause(d time.Duration) {
 	w.mature(true)
 	time.Sleep(d)
@@ -291,8 +293,8 @@ func (w *World) pause(d time.Duration) {
 	clear(w.load.seen)
 }
 
-// binds reports whether the idempotency key of a post certainly still binds. A key binds for 24 hours by the
-// clock of an API.
+// binds reports whether the idempotency key of a post is certainly still bound. A key is bound for
+// 24 hours by the clock of an API.
 func (w *World) binds(post string) bool {
 	at, err := id.Time(post)
 	return err == nil && time.Since(at) < day-2*clocksApart
@@ -329,7 +331,7 @@ func (w *World) sweepOne() bool {
 	return true
 }
 
-// early is the time by which the clock of the sweep is ahead.
+// early returns the time by which the clock of the sweep is ahead.
 func (w *World) early() time.Duration {
 	if w.off[FaultEarly] {
 		return 0

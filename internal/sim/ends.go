@@ -14,15 +14,16 @@ import (
 	"fanfare/messages"
 )
 
-// In some worlds a last storm is about stories: posts with an end (docs/decisions/0047). Their author and its
-// followers are no users of the workload, so no other oracle knows them.
+// In some worlds a last storm is about stories: posts with an end (docs/decisions/0047). The author
+// of the stories and the author's followers are not users of the workload, so no other oracle knows
+// these users.
 
 const (
 	teller = "teller"
-	// endsEvery and endsAt choose the worlds. None of them has a calm part.
+	// endsEvery and endsAt choose the worlds. These worlds have no calm part.
 	endsEvery, endsAt = 3, 2
 	storyOperations   = 70
-	// likesKept is how long the likes of a story outlive it.
+	// likesKept is the time for which the likes of a story outlive the story.
 	likesKept = day
 )
 
@@ -31,10 +32,10 @@ func listeners() []string { return []string{"la", "lb", "lc", "ld", "le"} }
 // stories is the oracle's knowledge of the storm.
 type stories struct {
 	w *World
-	// ends has the end of each post of the teller whose event is durable, according to that event; zero means
-	// no end.
+	// ends has the end of each post of the teller whose event is durable, according to the event;
+	// zero means no end.
 	ends map[string]time.Time
-	// made are the answered posts. The posts of gone may have been deleted.
+	// made has the answered posts. gone has the posts that may have been deleted.
 	made []string
 	gone map[string]bool
 }
@@ -68,7 +69,7 @@ func (w *World) endsStorm(ctx context.Context, o Options) {
 	}
 }
 
-// plan returns the kinds of the operations, in order. The follows come first.
+// plan returns the kinds of the operations, in order. The follows are first.
 func (s *stories) plan() (due []string) {
 	for range listeners() {
 		due = append(due, "listen")
@@ -88,7 +89,8 @@ func (s *stories) plan() (due []string) {
 	return due
 }
 
-// next starts the next operation at an API that is up, as a user who has no open operation.
+// next starts the next operation at an API that is up. The client is a user without an open
+// operation.
 func (s *stories) next(due *[]string) bool {
 	w, l := s.w, s.w.load
 	client := slices.IndexFunc(l.users, func(user string) bool { return l.busy[user] == nil })
@@ -159,8 +161,8 @@ func (s *stories) tell(op *operation, api *Proc) {
 	}
 }
 
-// look makes a read of a drawn kind. The read shows no story whose end had passed, by the clock of its API,
-// when the read began (I15).
+// look makes a read of a drawn kind. The read shows no story whose end had passed, by the clock of
+// the API, when the read began (I15).
 func (s *stories) look(op *operation, r *rand.Rand, api *Proc, fan, post string) {
 	reads := storyReads()
 	name := sorted(reads)[r.IntN(len(reads))]
@@ -172,7 +174,7 @@ func (s *stories) look(op *operation, r *rand.Rand, api *Proc, fan, post string)
 		return err
 	}
 	op.settle = func(err error) {
-		if err != nil || !api.back.Before(began) { // time may stand still between the two
+		if err != nil || !api.back.Before(began) { // both times may be equal
 			return
 		}
 		for _, post := range shown {
@@ -187,8 +189,8 @@ func (s *stories) checkShown(read, post string, now time.Time) {
 	}
 }
 
-// storyRead is a read by a fan that returns the shown posts. If one is set, the read is about the given post
-// only.
+// storyRead is a read by a fan that returns the shown posts. If one is true, the read is about a
+// single given post.
 type storyRead struct {
 	one, home bool
 	do        func(ctx context.Context, d *domain, fan, post string) ([]string, error)
@@ -257,7 +259,8 @@ func storyReads() map[string]storyRead {
 	}
 }
 
-// passAnEnd lets time pass to about the end of a story, most often of one whose delivery is under way.
+// passAnEnd lets time pass until about the end of a story, most often of a story whose delivery is
+// running.
 func (s *stories) passAnEnd() {
 	odds, soon := 200, time.Time{}
 	for _, post := range sorted(s.ends) {
@@ -278,15 +281,15 @@ func (s *stories) passAnEnd() {
 	}
 }
 
-// sawEvent takes over a durable event of a post.
+// sawEvent records the durable event of a post.
 func (s *stories) sawEvent(e *messages.PostCreated) {
 	if s != nil && e.AuthorID == teller {
 		s.ends[e.PostID] = e.End()
 	}
 }
 
-// checkCount checks two rules that hold at any moment: counts.posts is the number of posts without an end (I4,
-// I15), and a post that does not end soon has the right number of comments.
+// checkCount checks two rules that always hold: counts.posts is the number of posts without an end
+// (I4, I15), and a post that does not end soon has the right number of comments.
 func (s *stories) checkCount() {
 	posts := 0
 	for _, it := range s.w.partition(schema.PostsPK(teller)) {
@@ -376,7 +379,7 @@ func (s *stories) checkRead(ctx context.Context, service *domain, name string, r
 	}
 }
 
-// endOf returns the end of a post by its event, zero for none.
+// endOf returns the end of a post by its event, zero if it has no end.
 func (w *World) endOf(post string) time.Time {
 	if w.moves != nil {
 		return w.moves.ends[post]
@@ -405,8 +408,8 @@ func (w *World) checkEndingItem(post string, now table.Item, after time.Duration
 	}
 }
 
-// storyLife returns the time at which a post's entry expires: the time of the timeline, or the end of the post
-// if it is earlier.
+// storyLife returns the time at which a post's entry expires: the earlier of the time of the
+// timeline and the end of the post.
 func (w *World) storyLife(post string, timeline time.Time) time.Time {
 	if end := w.endOf(post); !end.IsZero() && end.Before(timeline) {
 		return end

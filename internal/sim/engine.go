@@ -20,12 +20,13 @@ import (
 	"fanfare/messages"
 )
 
-// engine is the embedded engine of `fanfare up` under a world: its real table and its real queue, on a disk
-// that fails. The world's own table and queues become the model that the engine is compared with: each
-// call of a port has its effect on both, and both have to answer the same. All processes of the world are one
-// process: when one is killed, all are, and the engine opens again with the data that the disk has kept.
+// engine is the embedded engine of `fanfare up` under a world: its real table and its real queue,
+// on a disk that fails. The world's own table and queues become the model of the engine: each call
+// of a port takes effect on the engine and on the model, and the two answers must be equal. All
+// processes of the world are one process: when one of them is killed, all are killed, and the
+// engine opens again with the data that the disk has kept.
 //
-// The methods of a nil engine, and of a broken one, do nothing.
+// The methods of a nil engine, and of a broken engine, do nothing.
 type engine struct {
 	w       *World
 	outside *outside
@@ -36,32 +37,33 @@ type engine struct {
 	model   *tabletest.Memory
 	topics  map[string]*outbox
 
-	// effect is the effect of the call that is under way, nil for none. unknown is the one effect that the disk
-	// may have and the model has not. redoing means that the disk has it: only the model does it.
+	// effect is the effect of the running call, nil if there is none. unknown is the one effect that
+	// the disk may have and the model does not have. redoing means that the disk has the effect, and
+	// only the model gets it now.
 	effect, unknown func() error
 	redoing         bool
-	lazies          []images // the writes that a power cut may take back, the oldest first
+	lazies          []images // the writes that a power cut may undo, the oldest first
 
 	killed     bool      // the process ends at the next turn
 	keep       int       // percentage of the unsynced data that survive
 	until      int       // step in which the trouble of the disk ends
-	trouble    string    // what the disk refuses now: FaultFull, FaultStuck or FaultUnread, "" for nothing
-	room       time.Time // when the disk refused something last
+	trouble    string    // the present fault of the disk: FaultFull, FaultStuck or FaultUnread, "" for none
+	room       time.Time // the time when the disk last refused an operation
 	lie        *lie      // nil while syncs are true
-	settled    bool      // the outcome of the write that met the trouble is known
-	failed     bool      // a copy of the disk has failed, or never will: a copy costs memory until the end of the process
+	settled    bool      // the outcome of the write that failed in the trouble is known
+	failed     bool      // a copy of the disk has failed, or never will: it costs memory until the process ends
 	restarting bool
-	broken     bool // the engine is lost, and the world continues without it
+	broken     bool // the engine is lost, and the world continues without an engine
 }
 
-// Kinds of fault of the disk, as Counters name them.
+// The kinds of fault of the disk, with their names in Counters.
 const (
 	FaultPower = "power cut"
 	FaultKill  = "process killed"
 	FaultFull  = "disk full"
 	FaultLie   = "sync that lied"
-	// FaultStuck is an I/O error of sorted files that are written, FaultUnread an I/O error of reads, and
-	// FaultFailed an I/O error of the log or the manifest.
+	// FaultStuck is an I/O error in writes of sorted files. FaultUnread is an I/O error in reads.
+	// FaultFailed is an I/O error of the log or the manifest.
 	FaultStuck  = "sorted file refused"
 	FaultUnread = "read failed"
 	FaultFailed = "disk failed"
@@ -72,17 +74,18 @@ func DiskFaults() []string {
 	return []string{FaultPower, FaultKill, FaultFull, FaultLie, FaultStuck, FaultUnread, FaultFailed}
 }
 
-// notOnEngine returns the kinds of fault that a world on the engine has not: a read of one process is never behind, and
-// its roles have one setting and one clock.
+// notOnEngine returns the kinds of fault that a world on the engine does not have: a read of one
+// process is never stale, and the roles of one process have one setting and one clock.
 func notOnEngine() []string { return append(append(unkindnesses(), lifeFaults()...), FaultStale) }
 
 const (
 	dataDir = "data"
-	// engineMemory makes the files of the table small, so that it writes sorted ones.
+	// engineMemory makes the memory of the table small, so that the table writes sorted files.
 	engineMemory = 64 << 10
-	// lookAgain is apart from all retries of the stores: two timers of one moment fire in any order.
+	// lookAgain differs from all delays of retries in the stores, because two timers of one moment
+	// fire in any order.
 	lookAgain = 1003*time.Millisecond + 137*time.Microsecond
-	// undoneWithin is the time before a power cut whose acks the cut may take back.
+	// undoneWithin is the time before a power cut in which the cut may undo acks.
 	undoneWithin = 100 * time.Millisecond
 )
 
@@ -119,7 +122,7 @@ func openStores(fs vfs.FS) (*tableembedded.Store, *queueembedded.Broker, error) 
 	if err != nil {
 		return nil, nil, err
 	}
-	kept := func() error { return errDown } // the world has no dead letter that grows too old
+	kept := func() error { return errDown } // the world has no dead letters that grow too old
 	broker, err := queueembedded.Open(dataDir+"/queue", queueembedded.Options{FS: fs, Doubt: kept})
 	if err != nil {
 		return nil, nil, errors.Join(err, store.Close())
@@ -139,7 +142,7 @@ func (e *engine) close() {
 	e.table = nil
 }
 
-// begin is called before the effect of a call on the table, end after it.
+// begin is called before the effect of a call on the table, and end after the effect.
 func (e *engine) begin(effect func() error) {
 	if e.off() || e.redoing {
 		return
@@ -156,18 +159,18 @@ func (e *engine) end() {
 	e.disk.cutAfter(0, 0)
 }
 
-// strike draws the trouble of the disk that a call meets.
+// strike draws the trouble of the disk for a call.
 func (e *engine) strike() {
 	if e.trouble != "" && e.disk.isSound() {
-		e.mend() // or the engine would answer from writes that the model lacks
+		e.mend() // otherwise the engine would answer from writes that the model lacks
 	}
 	if e.w.faults == (Rates{}) || e.trouble != "" || e.lie != nil || e.killed || e.disk.cut() {
 		return
 	}
 	switch x := e.rng.IntN(1000); {
-	case x < 4: // in one of the next operations on files
+	case x < 4: // the cut is in one of the next operations on files
 		e.disk.cutAfter(1+e.rng.IntN(1+e.rng.IntN(12)), 100*e.rng.IntN(2))
-	case x < 6: // when the call has its answer
+	case x < 6: // the cut is when the call has its answer
 		e.kill()
 	case x < 8:
 		e.trouble, e.until = FaultFull, e.w.steps+20+e.rng.IntN(200)
@@ -189,7 +192,7 @@ func (e *engine) strike() {
 	}
 }
 
-// kill ends the process at the next turn, by a power cut or by a signal.
+// kill ends the process at the next turn, through a power cut or a signal.
 func (e *engine) kill() {
 	if e.off() || e.restarting || e.killed {
 		return
@@ -197,8 +200,8 @@ func (e *engine) kill() {
 	e.killed, e.keep = true, 100*e.rng.IntN(2)
 }
 
-// turn is the engine's part of a step: it ends the trouble of the disk, restarts the killed process, and takes
-// the messages that the queue hands out.
+// turn is the engine's part of a step: it ends the trouble of the disk, restarts the killed
+// process, and takes the messages that the queue delivers.
 func (e *engine) turn() {
 	if e.off() {
 		return
@@ -209,7 +212,7 @@ func (e *engine) turn() {
 	}
 	if e.lie != nil && (over || e.killed || e.disk.cut()) {
 		e.checkLie()
-		e.killed, e.keep = true, 100 // with the data in the memory of the system
+		e.killed, e.keep = true, 100 // the data in the memory of the operating system survive
 	}
 	if e.killed || e.disk.cut() {
 		e.restart()
@@ -218,7 +221,8 @@ func (e *engine) turn() {
 	e.adopt()
 }
 
-// mend ends a time in which the disk refuses something: the engine has to write again, and to have lost nothing.
+// mend ends a trouble of the disk: afterwards the engine has to write again, and to have lost
+// nothing.
 func (e *engine) mend() {
 	e.awaitRoom()
 	e.trouble = ""
@@ -250,7 +254,7 @@ func (e *engine) awaitRoom() {
 	}
 }
 
-// restart is the end of the process and its next start.
+// restart ends the process and starts the next process.
 func (e *engine) restart() {
 	w := e.w
 	e.restarting = true
@@ -271,7 +275,7 @@ func (e *engine) restart() {
 		}
 	}
 	w.lates = nil
-	e.close() // nobody sees the last writes of the former life
+	e.close() // nobody sees the last writes of the previous life
 	e.disk = newDisk(image)
 	if e.trouble == FaultFull { // the start waits for room
 		e.disk.fill(0)
@@ -287,7 +291,7 @@ func (e *engine) restart() {
 	e.restarting = false
 }
 
-// recount compares the numbers of stored messages with those that were answered.
+// recount compares the numbers of stored messages with the numbers of answered messages.
 func (e *engine) recount() {
 	for _, topic := range queue.Topics() {
 		depth, err := e.queue.Depth(context.Background(), topic)
@@ -301,7 +305,7 @@ func (e *engine) recount() {
 	}
 }
 
-// adopt moves the messages that the queue took for killers of the process to the dead letters.
+// adopt moves the messages that, for the queue, have killed the process, to the dead letters.
 func (e *engine) adopt() {
 	ctx := context.Background()
 	for _, topic := range queue.Topics() {
@@ -329,7 +333,7 @@ func (e *engine) adopt() {
 	}
 }
 
-// outage checks that a call which the disk refused has the error that its caller knows.
+// outage checks that a call which the disk refused returns an error that its caller knows.
 func (e *engine) outage(err error) {
 	known := map[string][]error{FaultFull: {disk.ErrFull, disk.ErrStuck}, FaultStuck: {disk.ErrStuck}, FaultUnread: {syscall.EIO}}
 	if !slices.ContainsFunc(known[e.trouble], func(want error) bool { return errors.Is(err, want) }) {
@@ -343,7 +347,7 @@ func isOutage(err error) bool {
 	return table || queue
 }
 
-// flags are the flags of a run with these options beside the flags for the seed.
+// flags returns the flags for a run with these options, besides the flags for the seed.
 func (o Options) flags() string {
 	if o.Embedded {
 		return " -embedded"

@@ -20,23 +20,24 @@ import (
 	tableembedded "fanfare/internal/table/embedded"
 )
 
-// failure is a copy of the engine whose disk fails for good: an operation on the log or the manifest of one store ends
-// with an I/O error. From then on that store refuses each write, and the process ends, because the store is not
-// repaired before the next start. Pebble's goroutines then wait for the end of the process. A bubble does not allow
-// that, so the copy runs outside of the bubble of its world.
+// failure is a copy of the engine whose disk fails for good: an operation on the log or the
+// manifest of one store returns an I/O error. From then on the store refuses each write, and the
+// process ends, because only the next start repairs the store. Pebble's goroutines then wait for
+// the end of the process. A bubble does not allow such goroutines, so the copy runs outside of the
+// bubble of its world.
 type failure struct {
 	memory    *vfs.MemFS
 	store, of string // the store, "table" or "queue", and the file
 	op        string // the operation that fails: create, write or sync
-	lasting   bool   // each later operation on the store's files fails too
+	lasting   bool   // each later operation on the store's files fails, too
 
 	mu   sync.Mutex
 	left int    // operations until the failure
-	file string // that has failed, "" before the failure
+	file string // the file that has failed, "" before the failure
 
-	first    []table.Item // the table before all
+	first    []table.Item // the table before the failure
 	answered []table.Item
-	sent     int // messages that were answered
+	sent     int // number of answered messages
 	faults   []string
 }
 
@@ -48,7 +49,7 @@ type outside struct {
 
 func newOutside() *outside {
 	o := &outside{make(chan func()), make(chan struct{})}
-	go func() { // until close
+	go func() { // runs until close
 		for work := range o.work {
 			work()
 			o.done <- struct{}{}
@@ -64,7 +65,7 @@ func (o *outside) run(work func()) {
 
 func (o *outside) close() { close(o.work) }
 
-// checkFailure lets the disk of a copy of the engine fail.
+// checkFailure makes the disk of a copy of the engine fail.
 func (e *engine) checkFailure() {
 	one := func(of ...string) string { return of[e.rng.IntN(len(of))] }
 	f := &failure{
@@ -77,7 +78,7 @@ func (e *engine) checkFailure() {
 		return
 	}
 	e.outside.run(f.run)
-	if err := f.memory.RemoveAll(dataDir); err != nil { // Pebble's goroutines keep the rest
+	if err := f.memory.RemoveAll(dataDir); err != nil { // Pebble's goroutines still use the rest
 		e.fail("oracle", "%v", err)
 	}
 	if f.file != "" {
@@ -92,8 +93,8 @@ func (f *failure) wrong(format string, args ...any) {
 	f.faults = append(f.faults, fmt.Sprintf(format, args...))
 }
 
-// meet is a disktest.Fault. After a failed sync the system has dropped the data, and a second sync succeeds without
-// them.
+// meet is a disktest.Fault. After a failed sync the operating system has dropped the data, and a
+// second sync succeeds without the data.
 func (f *failure) meet(op, name string, _ int) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -119,7 +120,7 @@ func (f *failure) has() bool {
 	return f.file != ""
 }
 
-// run writes until the store refuses, and opens what the next process finds.
+// run writes until the store refuses a write, and opens the data that the next process finds.
 func (f *failure) run() {
 	fs := disktest.New(f.memory)
 	store, broker, err := openStores(fs)
@@ -128,12 +129,12 @@ func (f *failure) run() {
 		return
 	}
 	before := depths(broker)
-	fs.Set(f.meet) // not before: after a failed start Pebble's goroutines may end the process
+	fs.Set(f.meet) // not earlier: after a failed start Pebble's goroutines may end the process
 	f.write(store, broker)
 	f.recover(f.memory.CrashClone(vfs.CrashCloneCfg{}), before)
 }
 
-// write writes to both stores until one refuses a write.
+// write writes to both stores until one store refuses a write.
 func (f *failure) write(store *tableembedded.Store, broker *queueembedded.Broker) {
 	ctx := context.Background()
 	pad := []table.Attr{{Name: "pad", Value: table.S(strings.Repeat("x", 4000))}}
@@ -169,7 +170,7 @@ func (f *failure) write(store *tableembedded.Store, broker *queueembedded.Broker
 		}
 	}
 	if f.has() {
-		for wait := 0; health[f.store]() == nil && wait < 10_000; wait++ { // the failure may be of a moment ago
+		for wait := 0; health[f.store]() == nil && wait < 10_000; wait++ { // the failure may be recent
 			time.Sleep(time.Millisecond)
 		}
 		if err := health[f.store](); !errors.Is(err, disk.ErrFailed) {
@@ -185,11 +186,11 @@ func (f *failure) write(store *tableembedded.Store, broker *queueembedded.Broker
 	}
 }
 
-// answer waits for the answer to a write. A writer begins the next log itself, and waits there for the end of the process
-// if that fails: then its caller sees no answer.
+// answer waits for the answer to a write. A writer begins the next log itself. If that fails, the
+// writer waits for the end of the process, and its caller gets no answer.
 func (f *failure) answer(health func() error, write func() error) error {
 	done := make(chan error, 1)
-	go func() { done <- write() }() // until the write ends, or the process
+	go func() { done <- write() }() // runs until the write or the process ends
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for late := 0; ; late++ {
@@ -213,7 +214,8 @@ func (f *failure) refused(store string, err error) {
 	}
 }
 
-// read checks that reads still find each answered write. One may wait in vain for a write of the same slot.
+// read checks that reads still find each answered write. A read may wait in vain for a write of the
+// same slot.
 func (f *failure) read(ctx context.Context, store *tableembedded.Store) {
 	for _, want := range f.answered {
 		got, err := store.Get(ctx, table.GetInput{Key: want.Key, Consistent: true})
@@ -226,7 +228,8 @@ func (f *failure) read(ctx context.Context, store *tableembedded.Store) {
 	}
 }
 
-// recover checks that the next process finds each answered write. before has the messages of each topic at the start.
+// recover checks that the next process finds each answered write. before has the number of messages
+// of each topic at the start.
 func (f *failure) recover(image *vfs.MemFS, before map[string]int64) {
 	store, broker, err := openStores(image)
 	if err != nil {

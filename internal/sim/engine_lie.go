@@ -13,9 +13,10 @@ import (
 	"fanfare/internal/table/tabletest"
 )
 
-// lie is a time in which the disk reports syncs that it did not make. Then a power cut may take writes back that
-// were answered. It must take the last ones: the rest is the table after one of the writes, and a
-// queue that agrees with its own counts. The world continues from a disk that kept all.
+// lie is a time in which the disk reports syncs that it did not make. Then a power cut may undo
+// answered writes. It must undo the last writes first: the remaining table is the table after one
+// of the writes, and the remaining queue agrees with its own counts. The world continues with a
+// disk that kept all data.
 type lie struct {
 	first  []table.Item
 	writes []map[table.Key]*table.Item // the items after each write
@@ -29,7 +30,7 @@ func newLie(model *tabletest.Memory) *lie {
 	return &lie{first: first}
 }
 
-// checkLie opens what a power cut would leave now, beside the world.
+// checkLie opens a copy of the data that a power cut would leave now.
 func (e *engine) checkLie() {
 	keep := []int{0, 0, 30, 90}[e.rng.IntN(4)]
 	store, broker, err := openStores(e.disk.after(keep))
@@ -37,10 +38,10 @@ func (e *engine) checkLie() {
 		if keep == 0 {
 			e.fail("I5", "it does not open after a sync that lied: %v", err)
 		}
-		return // files are torn, and the engine reports that
+		return // files are torn, and the engine reports the fault
 	}
 	there, err := allItems(store)
-	// The begin of one file may be lost, and the next file survive.
+	// The beginning of one file may be lost, although the next file survives.
 	torn := keep > 0 && (errors.Is(err, disk.ErrDamaged) || e.disk.hasMade())
 	if !torn && (err != nil || !e.lie.leaves(there)) {
 		e.fail("I5", "after a sync that lied (%d %% of the rest survives) the table is not as after any write (%v)", keep, err)
@@ -53,7 +54,7 @@ func (e *engine) checkLie() {
 	}
 }
 
-// leaves reports whether these items are the table after one of the writes, or before all.
+// leaves reports whether these items are the table after one of the writes, or before all writes.
 func (l *lie) leaves(there []table.Item) bool {
 	got, want, apart := map[table.Key]table.Item{}, map[table.Key]*table.Item{}, map[table.Key]bool{}
 	for _, it := range there {
@@ -84,7 +85,8 @@ func (l *lie) leaves(there []table.Item) bool {
 	return len(apart) == 0
 }
 
-// checkTopic compares the stored counts of a topic with its messages, which all come and are acked.
+// checkTopic compares the stored counts of a topic with its messages, which are all delivered and
+// acked.
 func (e *engine) checkTopic(broker *queueembedded.Broker, topic string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -95,7 +97,7 @@ func (e *engine) checkTopic(broker *queueembedded.Broker, topic string) {
 		return
 	}
 	var came atomic.Int64
-	go func() { // until the subscription ends
+	go func() { // runs until the subscription ends
 		for msg := range channel {
 			came.Add(1)
 			msg.Ack()

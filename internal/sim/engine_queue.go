@@ -13,23 +13,23 @@ import (
 	"fanfare/internal/queue"
 )
 
-// outbox is a topic of the engine's queue as the driver consumes it: the driver takes each message that the
-// queue hands out, and delivers none that it has not taken.
+// outbox is a topic of the engine's queue. The driver takes each message that the queue delivers,
+// and delivers no message that it has not taken.
 type outbox struct {
 	mu    sync.Mutex
-	taken []*message.Message // guarded by mu: handed out since the last turn
+	taken []*message.Message // guarded by mu: delivered since the last turn
 
-	// gone has, by identity, the messages that the model has removed and that the queue hands out once more:
-	// each is acked then.
+	// gone has, by identity, the messages that the model has removed and that the queue delivers once
+	// more. The driver acks such a message.
 	gone map[string][]*queued
-	// perhaps has, by identity, what the arrival of a message does that need not arrive: it returns the
-	// message in the model.
+	// perhaps has, by identity, functions for messages that may or may not arrive. If a message
+	// arrives, its function returns the message in the model.
 	perhaps map[string][]func() *queued
-	acks    []ack // of the last moments
-	dead    int64 // letters when adopt looked at them
+	acks    []ack // the acks of the last moments
+	dead    int64 // the number of dead letters when adopt last looked
 }
 
-// identity tells messages apart: several notices of one event have its id.
+// identity distinguishes messages: several notices of one event have the id of the event.
 func identity(id string, payload []byte) string { return id + " " + string(payload) }
 
 func (m *queued) identity() string { return identity(m.id, m.payload) }
@@ -51,7 +51,7 @@ func (e *engine) subscribe() error {
 		if err != nil {
 			return err
 		}
-		go func() { // until the queue is closed
+		go func() { // runs until the queue is closed
 			for msg := range channel {
 				o.mu.Lock()
 				o.taken = append(o.taken, msg)
@@ -62,7 +62,7 @@ func (e *engine) subscribe() error {
 	return nil
 }
 
-// take matches the messages that the queue has handed out with those of the model.
+// take matches the messages that the queue has delivered with the messages of the model.
 func (e *engine) take() {
 	for _, topic := range queue.Topics() {
 		o := e.topics[topic]
@@ -101,10 +101,10 @@ func (e *engine) match(topic string, o *outbox, msg *message.Message) {
 	msg.Ack()
 }
 
-// out reports whether the queue has handed the message out.
+// out reports whether the queue has delivered the message.
 func (e *engine) out(m *queued) bool { return e.off() || m.real != nil }
 
-// publish publishes messages. land puts the message with that number into the model.
+// publish publishes messages. land puts the i-th message into the model.
 func (e *engine) publish(topic string, own []*queued, land func(i int) *queued) error {
 	if !e.off() {
 		e.strike()
@@ -120,7 +120,7 @@ func (e *engine) publish(topic string, own []*queued, land func(i int) *queued) 
 	return nil
 }
 
-// send publishes messages on the disk alone.
+// send publishes messages only on the disk.
 func (e *engine) send(topic string, own []*queued, land func(i int) *queued) error {
 	msgs := make([]*message.Message, len(own))
 	for i, m := range own {
@@ -155,7 +155,7 @@ func (e *engine) put(topic string, m *queued) {
 	}
 }
 
-// calm is called before the driver itself changes the queue: it has no use for trouble.
+// calm ends the trouble before the driver itself changes the queue: such a change must not fail.
 func (e *engine) calm() {
 	if e.trouble != "" {
 		e.mend()
@@ -180,12 +180,13 @@ func (e *engine) acked(topic string, m *queued) {
 	o.acks = append(slices.DeleteFunc(o.acks, e.isDurable), ack{m, time.Now()})
 }
 
-// isDurable reports whether a restart cannot undo an ack any more: the queue syncs acks after a moment.
+// isDurable reports whether a restart cannot undo an ack any more: the queue syncs acks after a
+// short time.
 func (e *engine) isDurable(a ack) bool {
 	return e.trouble == "" && time.Since(a.at) > undoneWithin && time.Since(e.room) > undoneWithin
 }
 
-// nacked hands a message back: the queue hands it out again after its delay.
+// nacked returns a message to the queue, which delivers the message again after a delay.
 func (e *engine) nacked(r *receipt) {
 	if e.off() || r.queued.real == nil {
 		return
@@ -224,7 +225,7 @@ func (e *engine) setAside(m *queued, d queue.DeadLetter) {
 	e.acked(d.Topic, m)
 }
 
-// buried moves a message that the queue itself has buried.
+// buried moves a message that the queue itself has made a dead letter.
 func (e *engine) buried(q *queueState, d queue.DeadLetter) {
 	i := slices.IndexFunc(q.messages, func(m *queued) bool { return m.real == nil && m.identity() == identity(d.ID, d.Payload) })
 	if i < 0 {
@@ -259,7 +260,8 @@ func (e *engine) redrive(topic string, letters []queue.DeadLetter) {
 	}
 }
 
-// forget forgets which messages were out. The acks of the last moments may be undone.
+// forget forgets the messages that the queue had delivered. The acks of the last moments may be
+// undone.
 func (e *engine) forget() {
 	for _, topic := range queue.Topics() {
 		q, o := e.w.queue(topic), e.topics[topic]

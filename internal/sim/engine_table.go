@@ -14,7 +14,7 @@ import (
 	"fanfare/internal/table"
 )
 
-// images are the items of a write before and after it.
+// images has the items of a write before and after the write.
 type images struct{ before, after map[table.Key]*table.Item }
 
 func (e *engine) item(key table.Key) *table.Item {
@@ -33,12 +33,12 @@ func (e *engine) items(keys []table.Key) map[table.Key]*table.Item {
 	return items
 }
 
-// write does a write on the disk and on the model.
+// write makes a write on the disk and in the model.
 func (e *engine) write(lazy bool, keys []table.Key, do func(table.Store) (table.WriteResult, error)) (table.WriteResult, error) {
 	if e.broken || e.redoing {
 		return do(e.model)
 	}
-	if e.effect == nil && e.trouble != "" { // by a hand of the driver, who has no use for an outage
+	if e.effect == nil && e.trouble != "" { // the driver itself writes, and must not meet an outage
 		e.mend()
 	}
 	if e.disk.cut() {
@@ -51,13 +51,13 @@ func (e *engine) write(lazy bool, keys []table.Key, do func(table.Store) (table.
 		return table.WriteResult{}, noPower("table.write")
 	case isOutage(got):
 		e.outage(got)
-		if e.unknown == nil && e.trouble != FaultUnread && !e.settled { // later ones are refused before they begin
+		if e.unknown == nil && e.trouble != FaultUnread && !e.settled { // later writes are refused before they begin
 			e.unknown = e.effect
 		}
 		return table.WriteResult{}, got
 	}
 	if e.effect != nil {
-		defer func() { e.effect = nil }() // the world reads back from the model
+		defer func() { e.effect = nil }() // the world reads the result from the model
 	}
 	now := images{before: e.items(keys)}
 	res, want := do(e.model)
@@ -74,12 +74,12 @@ func (e *engine) write(lazy bool, keys []table.Key, do func(table.Store) (table.
 	if lazy {
 		e.lazies = append(e.lazies, now)
 	} else {
-		e.lazies = nil // they are before it in the log
+		e.lazies = nil // the lazy writes are before this write in the log
 	}
 	return res, want
 }
 
-// answerText returns the kind of an answer, and its content.
+// answerText returns the kind and the content of an answer.
 func answerText(err error) string {
 	if failed, ok := errors.AsType[*table.ConditionError](err); ok {
 		return "condition " + itemText(failed.Old)
@@ -111,7 +111,7 @@ func equal(a, b table.Item) bool {
 	return a.Key == b.Key && len(a.Attrs) == len(b.Attrs) && (slices.Equal(a.Attrs, b.Attrs) || slices.Equal(inOrder(a).Attrs, inOrder(b).Attrs))
 }
 
-// readBoth does a read on the disk and on the model.
+// readBoth makes a read on the disk and in the model.
 func readBoth[R any](e *engine, what string, itemsOf func(R) []table.Item, do func(table.Store) (R, error)) (R, error) {
 	if e.broken || e.redoing || e.effect == nil {
 		return do(e.model)
@@ -132,7 +132,7 @@ func readBoth[R any](e *engine, what string, itemsOf func(R) []table.Item, do fu
 	differ := func() bool {
 		return answerText(err) != answerText(wantErr) || !slices.EqualFunc(itemsOf(got), itemsOf(want), equal)
 	}
-	if e.unknown != nil && differ() { // the log may take a write while sorted files are refused
+	if e.unknown != nil && differ() { // the log may accept a write while sorted files are refused
 		e.happened()
 		want, wantErr = do(e.model)
 	}
@@ -142,7 +142,7 @@ func readBoth[R any](e *engine, what string, itemsOf func(R) []table.Item, do fu
 	return want, wantErr
 }
 
-// Get implements table.Store, and so do the methods below.
+// Get implements table.Store, as the methods below do.
 func (e *engine) Get(ctx context.Context, in table.GetInput) (table.GetResult, error) {
 	items := func(r table.GetResult) []table.Item {
 		if r.Item == nil {
@@ -160,7 +160,7 @@ func (e *engine) BatchGet(ctx context.Context, in table.BatchGetInput) (table.Ba
 	return readBoth(e, fmt.Sprint("batch get ", in.Keys), items, func(s table.Store) (table.BatchGetResult, error) { return s.BatchGet(ctx, in) })
 }
 
-// Query compares the first page: a call of the world reads one.
+// Query compares the first page, because a call of the world reads one page.
 func (e *engine) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page, error] {
 	first := func(s table.Store) (table.Page, error) {
 		for page, err := range s.Query(ctx, q) {
@@ -178,7 +178,8 @@ func (e *engine) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page,
 	}
 }
 
-// Scan is the model's: the table has an order of its own. reconcile scans the table.
+// Scan scans the model, because the embedded table has an order of its own. reconcile scans the
+// table.
 func (e *engine) Scan(ctx context.Context, in table.ScanInput) (table.ScanPage, error) {
 	return e.model.Scan(ctx, in)
 }
@@ -211,7 +212,7 @@ func (e *engine) Transact(ctx context.Context, in table.TransactInput) (table.Wr
 	return e.write(in.Lazy, keys, func(s table.Store) (table.WriteResult, error) { return s.Transact(ctx, in) })
 }
 
-// under returns the table that the world may look at in the middle of a call, whatever the disk does.
+// under returns the table that the world may read in the middle of a call, whatever the disk does.
 func (e *engine) under(s table.Store) table.Store {
 	if s == table.Store(e) {
 		return e.model
@@ -219,8 +220,9 @@ func (e *engine) under(s table.Store) table.Store {
 	return s
 }
 
-// reconcile compares the whole table with the model. The one write whose outcome is unknown is there or not. A
-// restart may have taken back lazy writes, the last ones first, and then nothing that followed them is there.
+// reconcile compares the whole table with the model. The table may or may not have the one write
+// with an unknown outcome. A restart may have undone lazy writes, the last writes first: then the
+// table has no later write.
 func (e *engine) reconcile(restarted bool) {
 	lazies := e.lazies
 	if restarted {
@@ -251,7 +253,8 @@ func (e *engine) reconcile(restarted bool) {
 	}
 }
 
-// happened does the write with an unknown outcome on the model. The later ones of the same trouble were refused.
+// happened makes the write with an unknown outcome in the model. The later writes in the same
+// trouble were refused.
 func (e *engine) happened() {
 	unknown := e.unknown
 	e.unknown, e.settled, e.redoing = nil, true, true
@@ -260,7 +263,7 @@ func (e *engine) happened() {
 	e.w.note("the write with an unknown outcome is there: %v", err)
 }
 
-// set gives the model's items these values.
+// set sets items of the model to these values.
 func (e *engine) set(items map[table.Key]*table.Item) {
 	for key, it := range items {
 		var err error
@@ -275,7 +278,7 @@ func (e *engine) set(items map[table.Key]*table.Item) {
 	}
 }
 
-// noted shows the world the items that lost writes left.
+// noted shows the world the items as they are after the loss of some writes.
 func (e *engine) noted(lost []images) {
 	for _, l := range lost {
 		e.w.counting.takeBack(l)
@@ -292,7 +295,7 @@ func (e *engine) noted(lost []images) {
 	}
 }
 
-// takeBack forgets what a lost write counted: its repetition counts again.
+// takeBack removes the counts of a lost write, because the repeated write counts again.
 func (h *hours) takeBack(lost images) {
 	for key, after := range lost.after {
 		if post, ok := schema.PostOfSK(key.SK); ok && strings.HasSuffix(key.PK, "#post") {
@@ -318,7 +321,7 @@ func (h *hours) takeBack(lost images) {
 	}
 }
 
-// differs returns the first difference between the table and the model, "" for none.
+// differs returns the first difference between the table and the model, "" if there is none.
 func (e *engine) differs() string {
 	got, err := allItems(e.table)
 	want, wantErr := allItems(e.model)

@@ -6,7 +6,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// checkDiskFaults fails a run of seeds on the embedded engine whose disk never failed in one of the ways.
+// checkDiskFaults fails a run of seeds on the embedded engine if a kind of fault of the disk never
+// occurred.
 func checkDiskFaults(t *testing.T, fired Counters) {
 	t.Helper()
 	for _, kind := range DiskFaults() {
@@ -14,7 +15,8 @@ func checkDiskFaults(t *testing.T, fired Counters) {
 	}
 }
 
-// The same seeds on the real stores: no answered write is lost, whatever happens to the disk.
+// TestSeedsOnTheEmbeddedEngine runs the seeds on the real stores: no answered write is lost,
+// whatever the disk does.
 func TestSeedsOnTheEmbeddedEngine(t *testing.T) {
 	last := uint64(30)
 	if testing.Short() {

@@ -10,10 +10,11 @@ import (
 	"fanfare/internal/table"
 )
 
-// The table must confirm the reason that fanfare explain gives. In the storms the oracle checks a reason only
-// if nobody writes to the partitions in question meanwhile.
+// The table must confirm the reason that `fanfare explain` returns. In the storms the oracle checks
+// a reason only if nobody writes to the partitions in question meanwhile.
 
-// aim chooses, in half of the questions, a post whose delivery is under way and one of its author's followers.
+// aim chooses, in half of the questions, a post whose delivery is running and one of its author's
+// followers.
 func (of *read) aim() {
 	under := slices.DeleteFunc(slices.Clone(of.w.load.posts), func(post string) bool { return of.deleted[post] || of.w.complete(post) })
 	if len(under) == 0 || of.r.IntN(2) == 0 {
@@ -60,7 +61,7 @@ func (w *World) checkExplanations(ctx context.Context, service *domain) {
 	for range min(2, len(l.posts)) {
 		user, post := l.users[r.r.IntN(len(l.users))], l.posts[r.r.IntN(len(l.posts))]
 		all, err := service.Explain(ctx, w.procs[0].Broker(), user, post)
-		if isNotFound(err) && (l.deleted[post] || l.doubtful[post]) { // the rest of a deleted post has expired
+		if isNotFound(err) && (l.deleted[post] || l.doubtful[post]) { // a deleted post whose other items have expired
 			continue
 		}
 		if err != nil || len(all) != 1 {

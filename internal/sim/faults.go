@@ -13,10 +13,10 @@ import (
 // Rates are the odds of each fault at each opportunity. The zero value is a calm world.
 type Rates struct {
 	Fail    float64 // a call fails and has no effect
-	Unsent  float64 // the same for a send of events: the queue is the operator's, and fails more often
-	Lost    float64 // a call has its effect, but its answer is lost
-	Late    float64 // a call times out, and has its effect later
-	Partial float64 // a batch is done in part, and fails
+	Unsent  float64 // a send of events fails: the queue is the operator's queue, and fails more often
+	Lost    float64 // a call takes effect, but its answer is lost
+	Late    float64 // a call times out, and takes effect later
+	Partial float64 // a batch takes effect in part, and fails
 	Stale   float64 // an eventually consistent read is stale
 	Torn    float64 // the items of a transaction become visible one by one
 	Split   float64 // a batch or a page is read at two moments
@@ -24,22 +24,22 @@ type Rates struct {
 	Crash   float64 // a process is killed before or after the effect of a call
 	Pause   float64 // a process stands still for a while (a zombie)
 	Dup     float64 // a message is delivered, and stays visible
-	Expire  float64 // a message's visibility ends while it is handled
+	Expire  float64 // the visibility of a message ends while a process handles the message
 	AckLost float64 // the removal of a message fails
 	// Throttle begins a stretch in which the table refuses the calls of a partition,
 	// or all calls.
 	Throttle float64
 	// Heat fills a partition of the table or of its index for seconds, as one busy user can.
 	Heat     float64
-	Conflict float64 // a transaction meets another write of one of its items
-	Hold     bool    // calls of one kind are slow
+	Conflict float64 // a transaction conflicts with another write of one of its items
+	Hold     bool    // all calls of one kind are slow
 	// Backstop makes a message a dead letter although the message has no defect.
 	Backstop float64
-	Slow     float64 // the answer of a call comes after the effects of later calls
+	Slow     float64 // the answer of a call arrives after the effects of later calls
 	Stop     float64 // a process is stopped, and finishes its work
 	Sleep    float64 // a process is suspended for hours or days
-	Step     float64 // a process's clock is set
-	Leap     float64 // nothing answers for hours
+	Step     float64 // the clock of a process is set
+	Leap     float64 // neither the table nor the queues answer for hours
 	Bury     float64 // all aggregators die, and all likes become dead letters for days
 	Sweep    float64 // an expired item is deleted
 	History  float64 // the ledgers get the entries of weeks
@@ -58,7 +58,7 @@ func Stormy() Rates {
 // Counters count events by name.
 type Counters map[string]int
 
-// Kinds of fault, as Counters name them.
+// The kinds of fault, with their names in Counters.
 const (
 	FaultFail    = "failed call"
 	FaultLost    = "lost answer"
@@ -111,8 +111,8 @@ func Faults() []string {
 
 func (w *World) chance(rate float64) bool { return rate > 0 && w.rng.Float64() < rate }
 
-// strikes draws whether a fault happens. It also draws for a fault that is switched off,
-// so that later draws stay the same.
+// strikes draws whether a fault happens. It also draws for a kind of fault that is switched off, so
+// that later draws stay the same.
 func (w *World) strikes(kind string, rate float64) bool {
 	if !w.chance(rate) || w.off[kind] {
 		return false
@@ -139,7 +139,7 @@ func (w *World) tighten(ready []*call) {
 	w.note("throttle %q of side %q for %q until step %d", s.pk, s.side, s.only, s.until)
 }
 
-// heat fills a partition that is in use.
+// heat fills a partition in use.
 func (w *World) heat(ready []*call) {
 	if w.chance(w.faults.Heat) && len(ready) > 0 {
 		w.fill(ready[choose(w.rng, ready, nameOf)])
@@ -157,14 +157,15 @@ func (w *World) fill(c *call) {
 	w.note("full %q for %q until %s", s.pk, s.only, s.hot.Format("15:04:05.000"))
 }
 
-// fillAfter fills, in some worlds, a partition of a call whose answer was lost, because its caller will retry.
+// fillAfter fills, in some worlds, a partition of a call whose answer was lost, because the caller
+// will retry.
 func (w *World) fillAfter(c *call) {
 	if w.faults.Heat > 0 && w.rng.IntN(4) == 0 {
 		w.fill(c)
 	}
 }
 
-// faultAt returns the fault of a call by its draw, "" for none.
+// faultAt returns the fault of a call for the draw x, "" for none.
 func (w *World) faultAt(x float64) string {
 	f := w.faults
 	for _, of := range []struct {
@@ -202,8 +203,8 @@ func (w *World) throttled(c *call) error {
 	return &table.UnavailableError{Op: c.kind, Err: errThrottled, Reason: table.ShortUnknown, Undone: !c.batch}
 }
 
-// cancelled returns the error of a transaction that was cancelled for the reason why. The function is selects
-// the operations that failed.
+// cancelled returns the error of a transaction that was cancelled for the reason why. The function
+// is reports which operations failed.
 func cancelled(ops []table.TransactOp, why table.CancelReason, is func(i int) bool) error {
 	e := &table.CancelledError{Reasons: make([]table.CancelledOp, len(ops))}
 	for i, op := range ops {

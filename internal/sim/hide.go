@@ -22,7 +22,7 @@ type hidden struct {
 	doubtful bool
 	// calls counts the calls that began.
 	calls int
-	// at is when the last call was answered.
+	// at is the time when the last call was answered.
 	at time.Time
 }
 
@@ -32,9 +32,9 @@ func (h *hidden) certain() bool { return h != nil && h.on && !h.doubtful }
 // hide makes or ends a mute or a block.
 func (l *workload) hide(r *rand.Rand, user, kind string) *operation {
 	other, on := l.other(r, user), kind == "mute" || kind == "block"
-	near := 1 // whom the user follows more often
+	near := 1 // the user follows the near user more often
 	if kind == "block" || kind == "unblock" {
-		near = len(l.users) - 1 // that one follows the user more often
+		near = len(l.users) - 1 // the near user follows the user more often
 	}
 	if r.IntN(3) > 0 {
 		other = l.users[(slices.Index(l.users, user)+near)%len(l.users)]
@@ -50,7 +50,7 @@ func (l *workload) hide(r *rand.Rand, user, kind string) *operation {
 	h := all[p]
 	h.calls++
 	before := h.doubtful
-	h.doubtful = true // its effect may come before its answer
+	h.doubtful = true // the call's effect may happen before its answer
 	l.forgetSeen(user, other)
 	looks, calls := on && r.IntN(2) == 0, h.calls
 	var shown page.List[feed.HomeItem]
@@ -80,7 +80,7 @@ func (l *workload) hide(r *rand.Rand, user, kind string) *operation {
 	}
 }
 
-// forgetSeen forgets which posts of author the homes of user have shown.
+// forgetSeen forgets the posts of author that the homes of user have shown.
 func (l *workload) forgetSeen(user, author string) {
 	for _, pull := range []bool{false, true} {
 		maps.DeleteFunc(l.seen[homeOf{user, pull}], func(_, of string) bool { return of == author })
@@ -93,8 +93,8 @@ func (l *workload) uncontested(user string, posts map[string]string) {
 	maps.DeleteFunc(posts, func(_, author string) bool { return l.contested[pair{user, author}] })
 }
 
-// refusedFor returns the check of an answered comment or like: from the beginning of the call to its end, and
-// for some time before, there was certainly no block between the user and the author.
+// refusedFor returns the check of an answered comment or like. The check fails if, from the time
+// before until the end of the call, there was certainly a block between the user and the author.
 func (l *workload) refusedFor(user, author string, before time.Duration) func() {
 	for _, p := range []pair{{user, author}, {author, user}} {
 		if h := l.blocks[p]; h.certain() && time.Since(h.at) >= before {
@@ -141,8 +141,8 @@ func (w *World) checkHidden(user string) {
 	}
 }
 
-// checkAnswered checks that mutes and blocks match their answers, and that their lists
-// show them (I5).
+// checkAnswered checks that mutes and blocks match their answers, and that their lists show the
+// mutes and blocks (I5).
 func (w *World) checkAnswered(ctx context.Context, service *domain) {
 	r := w.reader(service)
 	for _, kind := range []struct {
@@ -165,7 +165,7 @@ func (w *World) checkAnswered(ctx context.Context, service *domain) {
 	}
 }
 
-// mutedBy returns the authors whom user mutes by the table, in order.
+// mutedBy returns the authors whom user mutes according to the table, in order.
 func (w *World) mutedBy(user string) []string {
 	all := []string{}
 	for _, it := range w.partition(schema.MarksPK(user)) {
@@ -176,7 +176,7 @@ func (w *World) mutedBy(user string) []string {
 	return all
 }
 
-// blockedBy returns the users whom user blocks by the table, in order.
+// blockedBy returns the users whom user blocks according to the table, in order.
 func (w *World) blockedBy(user string) []string {
 	all := []string{}
 	for _, it := range w.partition(schema.BlocksPK(user)) {

@@ -17,23 +17,23 @@ import (
 	"fanfare/messages"
 )
 
-// If a run asks for histories, clients of a few users follow, react and read concurrently, beside the storms.
-// The run records the calls with their order in time, and the test in e2e/histories compares the record with a
-// model.
+// If a run asks for histories, clients of a few users follow, react and read concurrently during
+// the storms. The run records the calls with their order in time, and the test in e2e/histories
+// compares the record with a model.
 
 // Call is one call of a history about one register. A register is an edge or a reaction, and is on or off.
 type Call struct {
 	Register string
 	Client   int
-	// Write makes the register On. A call that reads was answered On.
+	// Write sets the register to On. A read returned On.
 	Write, On bool
-	// Version orders the writes of a reaction, of which the newest one wins.
+	// Version orders the writes of a reaction: the newest write wins.
 	Version string
-	// Began and Ended are moments, in order. If Ended is Never, the call may have its effect at any time.
+	// Began and Ended are moments, in order. If Ended is Never, the call may take effect at any time.
 	Began, Ended int64
 }
 
-// Never is the end of a call without an answer. Its effect may come at any time, or never.
+// Never is the end of a call without an answer. The call may take effect at any time, or never.
 const Never = math.MaxInt64
 
 // Reaction reports whether the call is about a reaction, which an aggregator writes later.
@@ -53,9 +53,9 @@ type histories struct {
 	rng   *rand.Rand
 	posts []string
 	calls []*Call
-	// writes are the calls by the operation that made them, for the versions.
+	// writes has the calls by the operation that made them, to find the calls of versions.
 	writes map[string]*Call
-	// answered are the reactions that were answered and may not have had their effect yet.
+	// answered has the reactions that were answered and may not have taken effect yet.
 	answered map[*Call]bool
 	moments  []time.Time
 }
@@ -80,7 +80,7 @@ func (h *histories) moment() int64 {
 	return int64(2 * len(h.moments))
 }
 
-// populate gives the users profiles, and the first one its posts.
+// populate gives the users profiles, and gives the first user its posts.
 func (h *histories) populate() {
 	if h == nil {
 		return
@@ -157,8 +157,8 @@ func (h *histories) next() bool {
 	return true
 }
 
-// followed reads the list of the users that a user follows. The edge to each other historian is a read of its
-// own, because a page of the table is no snapshot.
+// followed reads the list of the users whom a user follows. The edge to each other historian counts
+// as a separate read, because a page of the table is no snapshot.
 func followed(ctx context.Context, s *domain, user, client int) (reads []Call, err error) {
 	list, err := s.Following(ctx, historian(user), page.Request{Limit: historians})
 	for other := range historians {
@@ -178,7 +178,7 @@ func (h *histories) write(op *operation, c *Call, do func(context.Context, *doma
 	h.writes[fmt.Sprintf("op0-%s-%d", op.user, h.w.load.serials[op.user]+1)] = c
 	op.settle = func(err error) {
 		switch {
-		case refusedByHour(err): // it has no effect
+		case refusedByHour(err): // the call has no effect
 			h.calls = slices.DeleteFunc(h.calls, func(other *Call) bool { return other == c })
 		case err == nil && c.Reaction():
 			h.answered[c] = true
@@ -188,7 +188,7 @@ func (h *histories) write(op *operation, c *Call, do func(context.Context, *doma
 	}
 }
 
-// read lets an operation read registers. The answer may be as old as lag.
+// read lets an operation read registers. The answer may be older than the call by lag.
 func (h *histories) read(op *operation, lag time.Duration, do func(context.Context, *domain) ([]Call, error)) {
 	var reads []Call
 	began := h.moment() - 1
@@ -212,15 +212,15 @@ func (h *histories) read(op *operation, lag time.Duration, do func(context.Conte
 	}
 }
 
-// published takes over the version of a reaction, once its event is durable.
+// published records the version of a reaction once its event is durable.
 func (h *histories) published(e *messages.Like) {
 	if h != nil && h.writes[e.RequestID] != nil {
 		h.writes[e.RequestID].Version = e.EventID
 	}
 }
 
-// quiet reads all registers directly from the table, while the world is quiet: each answered reaction whose
-// message is no dead letter has had its effect.
+// quiet reads all registers directly from the table while the world is quiet: each answered
+// reaction has taken effect, unless its message is a dead letter.
 func (h *histories) quiet() {
 	if h == nil {
 		return
@@ -253,7 +253,8 @@ func (h *histories) stored(register string, on bool) {
 	h.calls = append(h.calls, &Call{Register: register, Client: -1, On: on, Began: h.moment(), Ended: h.moment()})
 }
 
-// all returns the calls. It leaves out reactions whose event never became durable and was not answered.
+// all returns the calls, without the reactions that have no answer and whose event never became
+// durable.
 func (h *histories) all() (calls []Call) {
 	if h == nil {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"fanfare/internal/table"
 )
 
-// history adds to each ledger the entries that aggregators leave in weeks. Most of these aggregators noted
-// their end, so their entries may be pruned.
+// history adds to each ledger the entries that aggregators leave in weeks. Most of these
+// aggregators noted their end, so their entries may be pruned.
 func (w *World) history() bool {
 	if w.aged || len(w.load.created) == 0 || w.histories > 0 {
 		return false
@@ -27,7 +27,7 @@ func (w *World) history() bool {
 	}
 	for _, post := range sorted(w.load.created) {
 		if w.tombs[post] > 0 {
-			continue // its count may be purged
+			continue // the count of the post may be purged
 		}
 		in := table.UpdateInput{Key: schema.LikeCountKey(post)}
 		for _, name := range names {
@@ -39,7 +39,7 @@ func (w *World) history() bool {
 		_, err := w.store.Update(context.Background(), in)
 		w.did(err, in.Key)
 	}
-	if w.rng.IntN(2) == 0 { // so that the notes which are read now have settled afterwards
+	if w.rng.IntN(2) == 0 { // so notes that are read now are settled afterwards
 		w.leapAt = w.steps + 30 + w.rng.IntN(300)
 	}
 	w.note("ledgers of weeks")

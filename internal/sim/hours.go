@@ -14,10 +14,10 @@ import (
 	"fanfare/internal/table"
 )
 
-// hours is the oracle of the limit of units in an hour (docs/decisions/0047). It sees each write, and decides
-// by the write alone whether the write makes a thing that must be counted.
+// hours is the oracle of the limit of units in an hour (docs/decisions/0047). It sees each write,
+// and decides by the write alone whether the write has an effect that must be counted.
 type hours struct {
-	names   map[string]string // of operations, by id
+	names   map[string]string // names of operations, by id
 	begun   map[string]begun  // by operation
 	own     map[string]bool   // posts that an API published
 	counted map[string]bool   // the effects that were counted
@@ -25,12 +25,12 @@ type hours struct {
 	wrote   map[string]int    // writes and messages, by operation
 	spent   map[spent]int64
 	posts   map[string]map[schema.Hour]int64 // the posts that an hour counts, by user
-	// left are the hours in the counts of a user when the world was quiet. newest is the last hour in which a
-	// transaction has counted since then.
+	// left has the hours in the counts of a user when the world was quiet. newest has the last hour
+	// in which a transaction has counted since then.
 	left   map[string][]schema.Hour
 	newest map[string]schema.Hour
-	// again are the hours in which calls have counted since then: a call whose key was bound in a former hour
-	// counts in that hour.
+	// again has the hours in which calls have counted since then: a call whose key was bound in an
+	// earlier hour counts in that hour.
 	again map[spent]bool
 }
 
@@ -40,14 +40,14 @@ type spent struct {
 	hour schema.Hour
 }
 
-// begun are the hours of a user when an operation began. The user is "" if the operation has a bound
-// idempotency key.
+// begun has the hours of a user at the beginning of an operation. The user is "" if the operation
+// has a bound idempotency key.
 type begun struct {
 	user         string
 	spent, posts map[schema.Hour]int64
 }
 
-// begins takes over an operation.
+// begins records the beginning of an operation.
 func (w *World) begins(op *operation) {
 	h := w.counting
 	h.names[op.id()] = op.name
@@ -79,7 +79,7 @@ type count struct {
 	former       []schema.Hour
 }
 
-// hourOf returns the hour of an attribute of a user's counts.
+// hourOf returns the hour that an attribute of a user's counts is about.
 func hourOf(name string) (h schema.Hour, posts, ok bool) {
 	digits, ok := strings.CutPrefix(name, "h")
 	if !ok {
@@ -90,7 +90,8 @@ func hourOf(name string) (h schema.Hour, posts, ok bool) {
 	return schema.Hour(n), posts, err == nil
 }
 
-// drops forgets the hours that an update removes. If old work is repeated, it may count in such an hour again.
+// drops forgets the hours that an update removes. If old work is repeated, the work may count in
+// such an hour again.
 func (h *hours) drops(in *table.UpdateInput) {
 	user := strings.TrimPrefix(in.Key.PK, "u#")
 	for _, name := range in.Remove {
@@ -100,7 +101,7 @@ func (h *hours) drops(in *table.UpdateInput) {
 	}
 }
 
-// countOf returns the count in an update, nil for none.
+// countOf returns the count in an update, nil if there is none.
 func countOf(in *table.UpdateInput) *count {
 	user, ok := strings.CutPrefix(in.Key.PK, "u#")
 	if !ok || in.Key != schema.CountsKey(user) {
@@ -130,16 +131,16 @@ func countOf(in *table.UpdateInput) *count {
 	return &c
 }
 
-// effect is a thing that a transaction makes and an hour counts. must reports whether the hour has to count
-// the thing: it need not count imports, blocks and removals.
+// effect is a thing that a transaction makes and an hour counts. must reports whether the hour has
+// to count the thing: an hour need not count imports, blocks and removals.
 type effect struct {
 	name        string
 	least, most int64
 	must        bool
-	at          time.Time // of the id, zero if the operation's own time counts
+	at          time.Time // the time of the id, zero if the time of the operation counts
 }
 
-// effectOf returns the effect of a write, nil for none.
+// effectOf returns the effect of a write, nil if there is none.
 func (w *World) effectOf(c *call, ops []table.TransactOp) *effect {
 	h, name := w.counting, w.counting.names[c.op]
 	version := ""
@@ -168,7 +169,7 @@ func (w *World) effectOf(c *call, ops []table.TransactOp) *effect {
 	return nil
 }
 
-// sawUse takes over a write that has happened.
+// sawUse records the units of an applied write.
 func (w *World) sawUse(c *call) {
 	ops := c.ops
 	switch in := c.in.(type) {
@@ -209,8 +210,8 @@ func (w *World) sawUse(c *call) {
 	}
 }
 
-// checkCount checks a write that counts units. The write counts one effect, once, in the effect's hour, and
-// drops no hour that another process may still use.
+// sawCount checks a write that counts units. The write counts one effect, once, in the effect's
+// hour, and drops no hour that another process may still use.
 func (w *World) sawCount(c *call, n *count, made *effect, alone bool) {
 	h := w.counting
 	if b := h.begun[c.op]; !alone && b.user == n.user && !w.hours && min(b.spent[n.hour], h.spent[n.spent]) >= w.shape.Units && (n.posts == 0 || b.posts[n.hour] >= 4) {
@@ -304,7 +305,7 @@ func (w *World) checkHours() {
 		}
 		h.left[user] = now
 		if sleepers {
-			h.left[user] = nil // their calls may have read the counts before
+			h.left[user] = nil // the sleepers' calls may have read the counts before
 		}
 	}
 	clear(h.newest)

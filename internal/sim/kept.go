@@ -17,12 +17,12 @@ import (
 
 const (
 	victim, blocked, friend = "victim", "blocked", "friend"
-	// keptEvery and keptAt choose the worlds. None of them has a calm part.
+	// keptEvery and keptAt choose the worlds. These worlds have no calm part.
 	keptEvery, keptAt = 3, 1
 )
 
-// keptStep is an operation on the two users. client is the number of the user of the workload in whose name
-// the operation runs.
+// keptStep is an operation on the two users. client is the number of the workload's user in whose
+// name the operation runs.
 type keptStep struct {
 	client int
 	name   string
@@ -31,11 +31,11 @@ type keptStep struct {
 
 // kept is the oracle's knowledge of the storm.
 type kept struct {
-	// begun is set by the first answer, whatever the answer is.
+	// begun is set by the first answer of any kind.
 	begun bool
-	// answered has the names of the block and of the mute, once a call for them was answered.
+	// answered has the names of the block and of the mute, each from the first answer to its call on.
 	answered map[string]bool
-	// ended has the block and the mute once the audit has ended them.
+	// ended has the names of the block and of the mute, each once the audit has ended it.
 	ended map[string]bool
 }
 
@@ -89,7 +89,7 @@ func (w *World) keptStorm(ctx context.Context, o Options) {
 	w.faults = w.shape.rates()
 	due, know := keptSteps(), &kept{answered: map[string]bool{}, ended: map[string]bool{}}
 	w.kept = know
-	wait := w.rng.IntN(2) == 0 // for the block, so that it outlasts all removals
+	wait := w.rng.IntN(2) == 0 // wait for the block, so that the block lasts longer than all removals
 	next := func() bool {
 		i := slices.IndexFunc(due, func(s keptStep) bool {
 			return w.load.busy[w.clientOf(s)] == nil && (s.client == 0 || know.begun || !wait)
@@ -113,8 +113,8 @@ func (w *World) keptStorm(ctx context.Context, o Options) {
 
 func (w *World) clientOf(s keptStep) string { return w.load.users[s.client%len(w.load.users)] }
 
-// keptOperation makes an operation of the storm. A follow that begins after the answer to the block must be
-// refused.
+// keptOperation makes an operation of the storm. A follow that begins after the answer to the block
+// must be refused.
 func (w *World) keptOperation(s keptStep, know *kept) *operation {
 	certain := know.answered["block"]
 	return &operation{
@@ -147,8 +147,8 @@ func (w *World) sawKept(key table.Key, now *table.Item) {
 	}
 }
 
-// checkKept checks that both halves of the answered block and mute exist, unless a call or the audit ended
-// them.
+// checkKept checks that both halves of the answered block and of the answered mute exist, unless a
+// call or the audit has ended them.
 func (w *World) checkKept(know *kept) {
 	for _, half := range []struct {
 		name, attr string

@@ -16,8 +16,8 @@ import (
 // (docs/decisions/0042). The oracle keeps every TTL that was ever in force.
 
 const (
-	// ttlAhead is the least time, by the clock of the world, from a decision to its effect. ttlFixed is the
-	// time before the effect in which no process may change the decision.
+	// ttlAhead is the least time, by the clock of the world, from a decision to its effect. ttlFixed
+	// is the last part of that time, in which no process may change the decision.
 	ttlAhead = day - clocksMost
 	ttlFixed = 14*time.Hour - clocksApart - 30*time.Minute
 )
@@ -42,20 +42,21 @@ func (w *World) decides(p *Proc) *lifetime.View {
 	return view
 }
 
-// lifetimesNow returns a view for a reader without faults and with a right clock.
+// lifetimesNow returns a view of the TTL of homes for a reader without faults and with a right
+// clock.
 func (w *World) lifetimesNow() *lifetime.View {
 	return lifetime.New(lifetime.Config{Store: w.store, Now: time.Now, TTL: timelineTTL})
 }
 
-// firstTTL stores the TTL that the world begins with.
+// firstTTL stores the first TTL of the world.
 func (w *World) firstTTL() {
 	w.decided = []schema.Lifetime{{From: time.UnixMilli(0).UTC(), TTL: timelineTTL}}
 	w.views = []schema.Lifetimes{schema.Lifetimes{}.Decided(timelineTTL, time.Now())}
 	w.write(w.views[0].Item())
 }
 
-// checkLifetimes checks a decision about the TTL of homes: each process has read the decision before it is in
-// force, and nobody changes the decision while a process may use it.
+// checkLifetimes checks a decision about the TTL of homes: each process has read the decision
+// before the decision is in force, and nobody changes the decision while a process may use it.
 func (w *World) checkLifetimes(now table.Item) {
 	next, err := schema.ParseLifetimes(now)
 	if err != nil {
@@ -74,7 +75,7 @@ func (w *World) checkLifetimes(now table.Item) {
 	for _, step := range next {
 		ahead := time.Until(step.From)
 		if slices.Contains(w.decided, step) || ahead <= 0 && !step.From.After(w.decided[len(w.decided)-1].From) {
-			continue // the second decision stands for several older ones
+			continue // the second decision replaces several older decisions
 		}
 		if ahead < ttlAhead {
 			w.load.fail("I1", "the TTL %s is in force %s after its decision", step.TTL, ahead)
@@ -83,13 +84,13 @@ func (w *World) checkLifetimes(now table.Item) {
 	}
 }
 
-// byAView reports whether a condition holds by a view that a process may have.
+// byAView reports whether the condition holds holds for a view that a process may have.
 func (w *World) byAView(holds func(schema.Lifetimes) bool) bool {
 	return slices.ContainsFunc(w.views, holds)
 }
 
-// leaves returns the time at which a post leaves homes: the post is then older than some TTL that was in force
-// since its creation.
+// leaves returns the time at which a post leaves homes. From then on the post is older than some
+// TTL that was in force after its creation.
 func (w *World) leaves(post string) time.Time {
 	made, err := id.Time(post)
 	if err != nil {
@@ -111,7 +112,7 @@ func (w *World) leaves(post string) time.Time {
 // hasLeft reports whether no home may show a post any more.
 func (w *World) hasLeft(post string) bool { return time.Now().After(w.leaves(post)) }
 
-// mayHaveExpired reports whether a home may lack a post for its age.
+// mayHaveExpired reports whether a home may lack a post because of the post's age.
 func (w *World) mayHaveExpired(post string) bool {
 	early := time.Hour
 	if w.hours && w.shape.TTLs {

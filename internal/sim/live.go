@@ -25,25 +25,25 @@ import (
 // and lacks some posts. After the storm a calm part checks the delay of each event.
 
 const (
-	// liveEvery and liveAt choose the worlds. The chosen worlds have no other last part, or only the storm
-	// about kept blocks.
+	// liveEvery and liveAt choose the worlds. These worlds have no other last part, except perhaps
+	// the storm about kept blocks.
 	liveEvery, liveAt = 4, 3
 	// mostLive is the number of users with streams. A world with liveCrowd users or more
 	// has no streams.
 	mostLive, liveCrowd = 3, 16
 	// liveOperations is the number of operations of the storm.
 	liveOperations = 30
-	// openAgain is the wait of a client whose stream was refused.
+	// openAgain is the time that a client waits after a refused stream.
 	openAgain = time.Second
 )
 
-// liveStorm is the storm about live homes. Its oracle checks that only a look makes an event, that the event
-// comes once, and that no post is missing.
+// liveStorm is the storm about live homes. Its oracle checks that each event has its cause in a
+// look, that each event arrives once, and that no post is missing.
 type liveStorm struct {
 	w       *World
 	hubs    map[*Proc]*live.Hub
 	clients []*liveClient
-	// facts are the facts that a look which begins now must respect.
+	// facts has the facts that a look which begins now must respect.
 	facts atomic.Pointer[liveFacts]
 	// noIndex hides all posts from the index of posts by time.
 	noIndex bool
@@ -53,25 +53,25 @@ type liveStorm struct {
 	begun map[string]int
 
 	mu sync.Mutex
-	// found are the authors of the posts that looks found, by user and post. left are the authors whom users
-	// have begun to unfollow or mute. broken are the violations.
+	// found has the authors of the posts that looks found, by user and post. left has the authors
+	// whom users have begun to unfollow or mute. broken has the violations.
 	found  map[pair]string
 	left   map[pair]bool
 	broken []string
 }
 
-// liveFacts are answers that a look must respect if it begins after them (I2).
+// liveFacts are the answers before a look that the look must respect (I2).
 type liveFacts struct {
 	deleted map[string]bool
-	// unfollowed are, by user, the authors of whom the user's home shows nothing. begun is the number of
-	// operations that each user has begun.
+	// unfollowed has, by user, the authors whose posts the user's home must not show. begun is the
+	// number of operations that each user has begun.
 	unfollowed map[string][]string
 	begun      map[string]int
 }
 
-// liveHomes are the homes of a process as its hub reads them. Each read has the name of its user, and begins
-// in a turn of its own: reads that begin at the same time may share one read, and the first of them makes the
-// shared read.
+// liveHomes are the homes of a process as its hub reads them. Each read has the name of its user,
+// and begins in a turn of its own: reads that begin at the same time may share one read, and the
+// first of these reads makes the shared read.
 type liveHomes struct {
 	*domain
 	p     *Proc
@@ -104,7 +104,8 @@ func (h liveHomes) PostsMade(ctx context.Context, low time.Time) (home.Made, err
 	return h.domain.PostsMade(h.as(ctx, "tail"), low)
 }
 
-// Arrivals records the posts that a look finds, and checks them against the answers that came before the look.
+// Arrivals records the posts that a look finds, and checks the posts against the answers before the
+// look.
 func (h liveHomes) Arrivals(ctx context.Context, user string, seen *home.Streamed) iter.Seq2[[]feed.HomeItem, error] {
 	facts := h.storm.facts.Load()
 	return func(yield func([]feed.HomeItem, error) bool) {
@@ -126,7 +127,7 @@ func (s *liveStorm) finds(user string, items []feed.HomeItem, facts *liveFacts) 
 		if facts.deleted[post] {
 			s.broken = append(s.broken, fmt.Sprintf("I2: a look at the home of %s finds %s, whose delete was answered before", user, post))
 		}
-		// The look may see a follow that began after the look.
+		// The look may see a follow that began after the beginning of the look.
 		if now := s.facts.Load(); slices.Contains(facts.unfollowed[user], author) && now.begun[user] == facts.begun[user] {
 			s.broken = append(s.broken, fmt.Sprintf("I2: a look at the home of %s finds %s of %s, an unfollowed author", user, post, author))
 		}
@@ -161,7 +162,7 @@ func (s *liveStorm) serve(p *Proc) {
 	})
 	p.wakes.Wake(hub)
 	s.hubs[p] = hub
-	p.Go(func(ctx context.Context) { _ = hub.Run(ctx) }) // it ends with ctx, without an error
+	p.Go(func(ctx context.Context) { _ = hub.Run(ctx) }) // Run ends with ctx, without an error
 }
 
 // learn publishes the answers that later looks must respect, and reports the violations of streams.
@@ -214,7 +215,7 @@ func (w *World) liveHomesStorm(ctx context.Context, o Options) {
 	}
 }
 
-// start gives each API a hub, and each later life of the API, too.
+// start gives each API a hub, and also gives a hub to each later life of the API.
 func (s *liveStorm) start() {
 	s.w.liveStorm = s
 	for _, api := range s.w.load.apis {
@@ -235,7 +236,7 @@ func (s *liveStorm) stop() {
 	s.w.settle()
 	for _, api := range s.w.load.apis {
 		if hub := s.hubs[api]; hub != nil {
-			api.run(hub.Close) // its looks wait for answers
+			api.run(hub.Close) // the looks of the hub wait for answers
 		}
 	}
 	clear(s.hubs)
@@ -298,8 +299,8 @@ func (s *liveStorm) next(due *[]planned) bool {
 // liveNumber is larger than the number of any operation of another storm.
 const liveNumber = 100_000
 
-// hides reports whether the index of posts by time lacks an item of the table now. The index never shows some
-// posts.
+// hides reports whether the index of posts by time lacks an item of the table now. Some posts are
+// never in the index.
 func (s *liveStorm) hides(it table.Item) bool {
 	if s == nil {
 		return false

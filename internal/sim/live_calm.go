@@ -10,14 +10,14 @@ import (
 	"fanfare/internal/live"
 )
 
-// calm opens all streams at one API and makes another API accept posts. There is no fault. Then each stream
-// has all posts of its home, and gets each later post in time.
+// calm opens all streams at one API and makes another API accept posts. There is no fault. Then
+// each stream has all posts of its home, and gets each later post in time.
 func (s *liveStorm) calm(ctx context.Context) {
 	w, l := s.w, s.w.load
 	w.faults, w.tight = Rates{}, nil
 	here, there := l.apis[0], l.apis[1]
 	if slices.ContainsFunc(w.procs, func(p *Proc) bool { return !p.up() }) {
-		return // it sleeps for hours
+		return // the API sleeps for hours
 	}
 	s.start()
 	apart := l.farAhead(here) || l.farAhead(there)
@@ -37,11 +37,11 @@ func (s *liveStorm) calm(ctx context.Context) {
 	s.run(follow, here) // the streams use the same list of authors
 	s.pass(10*time.Second, "")
 	if follow.err == nil && !apart && !l.unsure(pair{reader, author}) && l.mutes[pair{reader, author}] == nil {
-		// The index gives no hint, so the slow look has to find the post.
+		// The index gives no hint, so only a slow look finds the post.
 		s.noIndex = true
 		s.event(there, author, "", live.DefaultSlowLook+2*time.Second)
 		s.noIndex = false
-		// The hint comes long before the entry.
+		// The hint arrives long before the entry.
 		s.event(there, author, "timeline", 8*time.Second)
 	}
 	if !apart {
@@ -51,8 +51,8 @@ func (s *liveStorm) calm(ctx context.Context) {
 	w.quieten(ctx)
 }
 
-// event makes author post at an API. Writes whose class ends with held wait for three seconds. The first
-// client must get the post within the given time.
+// event makes author post at an API. Writes whose class ends with held wait for three seconds. The
+// first client must get the post within the time within.
 func (s *liveStorm) event(api *Proc, author, held string, within time.Duration) {
 	l := s.w.load
 	before := len(l.posts)
@@ -92,7 +92,7 @@ func (s *liveStorm) event(api *Proc, author, held string, within time.Duration) 
 	}
 }
 
-// missed reports the posts of a client's home that its stream has never got.
+// missed reports the posts of a client's home that the client's stream has never received.
 func (s *liveStorm) missed(ctx context.Context, c *liveClient) {
 	l := s.w.load
 	service := s.w.direct()

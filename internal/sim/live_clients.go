@@ -17,18 +17,19 @@ type liveClient struct {
 	user  string
 
 	mu sync.Mutex
-	// stream is the stream that the client reads, and cut ends that stream. Both are nil without a
-	// stream.
+	// stream is the stream that the client reads, and cut ends the stream. Both are nil if the client
+	// has no stream.
 	stream *live.Stream
 	cut    context.CancelFunc
 	watch
 	// ended is set once stream has ended.
 	ended bool
-	// again is the time at which the client opens a stream after a refusal.
+	// again is the time at which the client opens the next stream after a refusal.
 	again time.Time
 }
 
-// write takes the frames of the client's stream. The client ignores frames of a stream that it has cut.
+// write receives the frames of the client's stream. The client ignores frames of a stream that it
+// has cut.
 func (c *liveClient) write(st *live.Stream, frames []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -60,9 +61,10 @@ func (s *liveStorm) came(c *liveClient, post string) {
 	c.had[post], c.since[post] = true, true
 }
 
-// placed takes the position of a client: what came before it never comes again. Only a post of an author whom the
-// user has left since may do so: a stream that begins at an older position and does not find the post sends a
-// position without it, and the user may follow the author again.
+// placed handles the new position of a client: posts before the position are never sent again,
+// except posts of an author whom the user has left since. A stream that begins at an older position
+// and does not find such a post sends a position without the post, and the user may follow the
+// author again.
 func (s *liveStorm) placed(c *liveClient) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,7 +78,7 @@ func (s *liveStorm) open(c *liveClient, api *Proc) *operation {
 	c.mu.Lock()
 	last := c.last
 	c.mu.Unlock()
-	stays := func() { // a stream without a position begins with all posts that exist when it opens
+	stays := func() { // a stream without a position begins with all posts that exist at its opening
 		if last == "" {
 			maps.Copy(c.old, setOf(s.w.listed))
 		}
@@ -104,7 +106,7 @@ func (s *liveStorm) open(c *liveClient, api *Proc) *operation {
 			_ = st.Serve(serving, func(frames []byte) error { return c.write(st, frames) }) // a stream may fail: the client opens the next one
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			c.ended = c.ended || c.stream == st // the client may read the next stream by now
+			c.ended = c.ended || c.stream == st // the client may read the next stream already
 		})
 		return nil
 	}
@@ -120,7 +122,7 @@ func setOf[V any](m map[string]V) map[string]bool {
 	return out
 }
 
-// close cuts the stream of a client, if it has one, and reports that.
+// close cuts the stream of a client, and reports whether the client had a stream.
 func (c *liveClient) close() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

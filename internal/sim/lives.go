@@ -18,36 +18,36 @@ import (
 	"fanfare/messages"
 )
 
-// In half of the worlds a user is removed in the storms and returns, while clients of the user and of two
-// other users repeat the same calls (I12). None of the three users follows another user of the world, so all
-// other oracles ignore them. The oracle knows a life by the profile that was written, and does not compare
-// ids.
+// In half of the worlds a user is removed in the storms and returns, while clients of the user and
+// of two more users repeat the same calls (I12). None of the three users follows another user of
+// the world, so all other oracles ignore them. The oracle knows a life by the profile that was
+// written, and does not compare ids.
 
 const (
 	leaver, mate, foe = "leaver", "mate", "foe"
-	// lifeOps is added to the numbers of the operations on lives. Each such operation stands beside an
+	// lifeOps is added to the numbers of the operations on lives. Each such operation belongs to an
 	// operation of the workload, and shrinking leaves out both together.
 	lifeOps = 1_000_000
 )
 
-// lifeClients make the operations on lives, each client one operation at a time. The first client makes all
-// removals and returns.
+// lifeClients returns the clients that make the operations on lives, each client one operation at a
+// time. The first client makes all removals and returns.
 func lifeClients() []string { return []string{"life-0", "life-1", "life-2"} }
 
 // lives is the oracle's knowledge of the lives of the leaver.
 type lives struct {
 	on   bool
-	post string // of mate, which the leaver likes and comments on
-	// read is the life that each operation of a client has read last.
+	post string // a post of mate, which the leaver likes and comments on
+	// read has the life that each operation of a client has read last.
 	read map[string]string
-	// made has, by key, the life that the last writer of a record had read. ids has, by id, the life of a
-	// post, a comment, a like or a removal.
+	// made has, by key, the life that the last writer of a record had read. ids has, by id, the life
+	// of a post, a comment, a like or a removal.
 	made map[table.Key]string
-	// ahead are the records whose ids are more than a minute ahead of their writes, because the clock of their
-	// process was ahead. A removal may treat them as records of a later life.
+	// ahead has the records whose ids are more than a minute ahead of their writes, because the clock
+	// of the writing process was ahead. A removal may treat such records as records of a later life.
 	ahead map[table.Key]bool
 	ids   map[string]string
-	// owed is, by kind of record, the life in which a call for a record was last answered.
+	// owed has, by kind of record, the last life in which a call for a record was answered.
 	owed map[string]owed
 }
 
@@ -64,7 +64,7 @@ func newLives(seed uint64, s Shape, o Options) lives {
 	}
 }
 
-// lifeOf names the life of a profile, "" for none.
+// lifeOf returns the name of a profile's life, "" if there is no profile.
 func lifeOf(profile *table.Item) string {
 	if profile == nil {
 		return ""
@@ -72,7 +72,7 @@ func lifeOf(profile *table.Item) string {
 	return fmt.Sprintf("%d after %s", profile.Int(schema.AttrCreated), profile.Str(schema.AttrAfter))
 }
 
-// life names the life of the leaver now.
+// life returns the name of the present life of the leaver.
 func (w *World) life() string { return lifeOf(w.items[schema.ProfileKey(leaver)]) }
 
 // populate writes the three users, and a post.
@@ -96,7 +96,7 @@ func (l *lives) populate(w *World) {
 	w.write(table.Item{Key: table.Key{PK: schema.TimelinePK(mate), SK: schema.EntrySK(made, mate)}, Attrs: schema.EntryAttrs(now.Add(timelineTTL), 1)})
 }
 
-// beside adds an operation on lives to some of the planned ones.
+// beside adds an operation on lives to some of the planned operations.
 func (l *lives) beside(seed uint64, of []planned) []planned {
 	if !l.on {
 		return of
@@ -127,7 +127,7 @@ func (l *workload) lifeOp(r *rand.Rand, p planned) *operation {
 	return l.record(p.user, kind)
 }
 
-// leaveOrReturn removes the leaver, or makes its profile.
+// leaveOrReturn removes the leaver, or makes the profile of the leaver.
 func (l *workload) leaveOrReturn(r *rand.Rand, client string) *operation {
 	if l.w.life() == "" {
 		return &operation{
@@ -144,7 +144,7 @@ func (l *workload) leaveOrReturn(r *rand.Rand, client string) *operation {
 		name: "leave", user: client,
 		do: func(ctx context.Context, s *domain) error {
 			if s.ahead() {
-				return &fault.Error{Kind: fault.Unavailable} // as removal.askToForget, whose process has no clock here
+				return &fault.Error{Kind: fault.Unavailable} // as removal.askToForget does without a clock
 			}
 			if command {
 				_, err := s.AskToForget(ctx, leaver)
@@ -163,7 +163,8 @@ type lifeRecord struct {
 	do   func(ctx context.Context, s *domain) (keys []table.Key, err error)
 }
 
-// records are the kinds of record of a world. A removal finds the likes of a user only by the index.
+// records returns the kinds of record of a world. A removal finds the likes of a user only by the
+// index.
 func (l *lives) records(seed uint64) []lifeRecord {
 	made := func(err error, keys ...table.Key) ([]table.Key, error) { return keys, err }
 	all := []lifeRecord{
@@ -224,7 +225,7 @@ func (l *workload) record(client string, kind lifeRecord) *operation {
 				return
 			}
 			name := kind.name
-			if name == "comment" { // each is another one
+			if name == "comment" { // each call makes another comment
 				name += keys[0].SK
 			}
 			of.owed[name] = owed{began, keys}
@@ -238,14 +239,14 @@ func ofClient(op string) bool {
 	return err == nil && number > lifeOps
 }
 
-// sawRead notes the life that an operation of a client reads.
+// sawRead records the life that an operation of a client reads.
 func (w *World) sawRead(c *call) {
 	if ofClient(c.op) && slices.Contains(c.pks, schema.UserPK(leaver)) {
 		w.lives.read[c.op] = lifeOf(w.visible(schema.ProfileKey(leaver)))
 	}
 }
 
-// sawEvent notes in which life an event was made.
+// sawEvent records the life in which an event was made.
 func (w *World) sawEvent(op string, payload []byte) {
 	e := decoded(payload)
 	if e == nil || !ofClient(op) {
@@ -275,7 +276,8 @@ func (l *lives) isBacklog(seed uint64, payload []byte) bool {
 	return ok && kind != "" && like.UserID == leaver
 }
 
-// sawLife handles a write. A removal ends the life that its call has read, and no later life.
+// sawLife handles a write. A removal ends the life that the removal's call has read, and no later
+// life.
 func (w *World) sawLife(key table.Key, now *table.Item) {
 	l := &w.lives
 	if !l.on {
@@ -311,7 +313,8 @@ func isAhead(it table.Item) bool {
 	return ok && err == nil && time.Until(at) > time.Minute
 }
 
-// checkLife checks at any moment that the table has a profile or the note of a removal.
+// checkLife checks at any moment that the table has a profile or a note of a removal for the
+// leaver.
 func (w *World) checkLife() {
 	w.checkKeptHalves(leaver)
 	if w.lives.on && w.life() == "" && w.items[schema.ForgottenKey(leaver)] == nil {
@@ -319,8 +322,8 @@ func (w *World) checkLife() {
 	}
 }
 
-// checkLives checks the lives once the world is quiet: no thing of a former life exists, and all
-// answered things of the present life do.
+// checkLives checks the lives once the world is quiet: no record of a former life exists, and all
+// answered records of the present life exist.
 func (w *World) checkLives() {
 	l := &w.lives
 	if !l.on || w.lostEvents() {

@@ -14,20 +14,21 @@ import (
 	"fanfare/internal/table"
 )
 
-// This file has the operations on read markers, and their part of the oracle: no write lowers a marker, and
-// each marker is at least at the highest answered position.
+// This file has the operations on read markers, and their part of the oracle: no write lowers a
+// marker, and no marker is below its highest answered position.
 
 // marked is the state of a marker according to the answers.
 type marked struct {
 	// least is the highest answered position since the last deletion began.
 	least string
-	// asked are all positions that calls have asked for.
+	// asked has all positions that calls have asked for.
 	asked []string
 	// doubtful means that a deletion had no answer and may still have an effect.
 	doubtful bool
 }
 
-// marker moves a marker from two devices, the second device by a call of its own, or deletes the marker.
+// marker moves a marker from two devices, where the second device makes another call, or deletes
+// the marker.
 func (l *workload) marker(r *rand.Rand, p planned) *operation {
 	name := []string{"home", "chat"}[r.IntN(2)]
 	key := schema.MarkerKey(p.user, name)
@@ -81,7 +82,7 @@ func (w *World) sawMarker(key table.Key, now *table.Item) {
 	}
 }
 
-// checkMarkers checks that markers match their answers (I5), and that the reads show the markers.
+// checkMarkers checks that markers match their answers (I5), and that reads show the markers.
 func (w *World) checkMarkers(ctx context.Context, service *domain) {
 	r := w.reader(service)
 	for _, user := range w.load.users {

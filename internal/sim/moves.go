@@ -14,22 +14,24 @@ import (
 	"fanfare/internal/table"
 )
 
-// In some worlds a last storm is about the commands that move a network (docs/IMPORT.md). An import of a drawn
-// network is killed and repeated beside traffic and an export. Meanwhile an operator damages counts, and an
-// audit repairs them. Then the quiet table is exported, imported into a second table, and exported again. The
-// users of the network follow no user of the workload, so the other oracles ignore them.
+// In some worlds a last storm is about the commands that move a network (docs/IMPORT.md). An import
+// of a drawn network is killed and repeated during traffic and an export. Meanwhile an operator
+// damages counts, and an audit repairs the counts. Then the quiet table is exported, imported into
+// a second table, and exported again. The users of the network follow no user of the workload, so
+// the other oracles ignore them.
 
 const (
-	// movesEvery and movesAt choose the worlds. The chosen worlds have no other last part.
+	// movesEvery and movesAt choose the worlds. These worlds have no other last part.
 	movesEvery, movesAt = 12, 9
 	// mover is the role of the processes of the commands.
 	mover = "import"
 	// movesOperations is the number of operations of the traffic, and mostKills is the number of killed
 	// imports. killOdds is the mean number of steps of an import until a kill.
 	movesOperations, mostKills, killOdds = 60, 4, 250
-	// mostMoves is the number of steps after which the operator repeats no command.
+	// mostMoves is the number of steps after which the operator starts no command again.
 	mostMoves = 12_000
-	// damageOdds is the mean number of steps until a count is damaged, and mostDamages bounds the damages.
+	// damageOdds is the mean number of steps until a count is damaged, and mostDamages is the maximum
+	// number of damages.
 	damageOdds, mostDamages = 150, 5
 )
 
@@ -44,17 +46,17 @@ const inTableBefore = 2
 // moves is the oracle's knowledge of the storm.
 type moves struct {
 	w *World
-	// dir is the directory of the import, and file has its lines. want has the records of the lines by the
-	// texts of posts.
+	// dir is the directory of the import, and file has the import's lines. want has the records of the lines,
+	// named by the texts of posts.
 	dir, file string
 	want      records
-	// ends are the ends of the posts in the lines, by the ids that the posts get.
+	// ends has the ends of the posts in the lines, by the ids that the import gives the posts.
 	ends map[string]time.Time
-	// touched are the records that traffic may have changed or made. gone are, by text, the posts that traffic
-	// may have deleted.
+	// touched has the records that traffic may have changed or made. gone has, by text, the posts
+	// that traffic may have deleted.
 	touched map[recordKey]bool
 	gone    map[string]bool
-	// damaged are the counts that an operator has made wrong.
+	// damaged has the counts that an operator has made wrong.
 	damaged map[table.Key]bool
 	kills   int
 	made    int
@@ -125,7 +127,7 @@ func (m *moves) draw() error {
 		return net.fault
 	}
 	m.want = recordsOfLines(net.text, byText)
-	for key, value := range w.recordsIn(w.store, byText) { // a user who is there stays
+	for key, value := range w.recordsIn(w.store, byText) { // a user who already exists does not change
 		if key.kind == "user" && slices.Contains(townsfolk(), key.who) {
 			m.want[key] = value
 		}
@@ -158,7 +160,7 @@ func (m *moves) commands() []*command {
 	return append(slices.Clone(m.importers), m.exporter, m.reconciler)
 }
 
-// storm is traffic beside the commands.
+// storm runs traffic during the commands.
 func (m *moves) storm() {
 	w := m.w
 	for left := movesOperations; w.since < mostMoves && len(w.load.violations) == 0 && (left > 0 || !m.exporter.done); {
@@ -172,7 +174,7 @@ func (m *moves) storm() {
 	m.calmDown()
 }
 
-// kill kills an importing process, now and then.
+// kill sometimes kills an importing process.
 func (m *moves) kill() {
 	w := m.w
 	w.aboutStep("kill")
@@ -210,7 +212,7 @@ func (m *moves) settle(ctx context.Context) {
 			if c.done {
 				break
 			}
-			if !life.over { // a crash that was aimed may come in quiet times, too
+			if !life.over { // a planned crash may happen in quiet times, too
 				missing, _ := errors.AsType[*transfer.MissingError](c.err)
 				if missing == nil {
 					missing = &transfer.MissingError{Faults: []string{c.err.Error()}}

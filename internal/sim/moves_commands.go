@@ -20,14 +20,14 @@ type command struct {
 	p    *Proc
 	name string
 	runs int
-	// running ends with the present run. It is nil between two runs.
+	// running is closed at the end of the present run. It is nil between two runs.
 	running chan struct{}
 	err     error
 	done    bool
 }
 
-// steady is a table whose client repeats reads, as the client of AWS does. It sorts the keys of a batch: a
-// command that collects keys in a map then makes the same calls in each run.
+// steady is a table whose client retries reads, as the client of AWS does. It sorts the keys of a
+// batch, so that a command that collects keys in a map makes the same calls in each run.
 type steady struct{ table.Store }
 
 func (s steady) BatchGet(ctx context.Context, in table.BatchGetInput) (table.BatchGetResult, error) {
@@ -44,7 +44,7 @@ func (s steady) Scan(ctx context.Context, in table.ScanInput) (table.ScanPage, e
 	return again(ctx, func() (table.ScanPage, error) { return s.Store.Scan(ctx, in) })
 }
 
-// Query repeats the read of a page that had no answer.
+// Query retries the read of a page that had no answer.
 func (s steady) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page, error] {
 	return func(yield func(table.Page, error) bool) {
 		for more := true; more; {
@@ -94,8 +94,9 @@ func (w *World) transfers(store table.Store, now func() time.Time) transfer.Conf
 	}
 }
 
-// operate handles the ends of commands, and repeats the commands that failed. It never repeats an export that
-// succeeded. It does repeat an import that succeeded, which must change nothing.
+// operate handles the ends of commands, and runs failed commands again. It never repeats an export
+// that succeeded. It does repeat an import that succeeded, because the repeated import must change
+// nothing.
 func (m *moves) operate() {
 	w := m.w
 	for _, c := range m.commands() {
@@ -109,7 +110,7 @@ func (m *moves) operate() {
 		switch c {
 		case m.exporter:
 			m.export(c)
-		case m.reconciler: // also posts whose delivery is under way
+		case m.reconciler: // reconcile also handles posts whose delivery is running
 			service := m.service
 			m.run(c, func(ctx context.Context) error {
 				_, err := service.Reconcile(ctx, c.p.Now().Add(-2*time.Hour), c.p.Now().Add(time.Hour), "", 100)

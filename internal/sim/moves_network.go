@@ -12,7 +12,7 @@ import (
 	"fanfare/internal/schema"
 )
 
-// movedLine is a line of an import or of an export, as docs/IMPORT.md has it.
+// movedLine is a line of an import or of an export, in the format of docs/IMPORT.md.
 type movedLine struct {
 	Type       string          `json:"type"`
 	ID         string          `json:"id,omitempty"`
@@ -41,13 +41,12 @@ type network struct {
 	now  time.Time
 	text string
 	ends map[string]time.Time
-	// posts are the posts without an end, and the posts whose end has not passed.
+	// posts has the posts without an end, and the posts whose end has not passed.
 	posts []movedLine
 	fault error
 }
 
-// drawNetwork draws the lines of an import. All times are so long ago that they lie in the past of every
-// clock.
+// drawNetwork draws the lines of an import. All times are far enough in the past for every clock.
 func drawNetwork(r *rand.Rand, now time.Time) network {
 	n := network{r: r, now: now, ends: map[string]time.Time{}}
 	users := townsfolk()
@@ -99,7 +98,8 @@ func (n *network) add(line movedLine) {
 	n.text += string(text) + "\n"
 }
 
-// post adds a post: a young post that homes show, an old post, or a post whose end has passed or has not.
+// post adds a young post that homes show, or an old post. The post may have an end that has passed
+// or has not.
 func (n *network) post(i int, author string) {
 	age := []time.Duration{400 * day, 40 * day, 20 * day, 5 * day, 5 * day, 2 * day, 2 * day, 13 * time.Hour}[n.r.IntN(8)]
 	line := movedLine{Type: "post", ID: fmt.Sprint("p", i), AuthorID: author, Text: fmt.Sprint("post ", i, " of ", author), Time: n.ago(age + time.Duration(i)*time.Millisecond)}
@@ -139,7 +139,7 @@ func (n *network) pair(user, other string) {
 	case user == townsfolk()[4] && other == townsfolk()[5]:
 		line.Type = "block"
 	case user == townsfolk()[5] && other == townsfolk()[4]:
-		return // no follow is over a block
+		return // no follow exists over a block
 	case x < 12:
 		line = movedLine{Type: "follow", FollowerID: user, AuthorID: other, Time: n.ago(300 * day)}
 		if x < 3 {
@@ -153,7 +153,7 @@ func (n *network) pair(user, other string) {
 	n.add(line)
 }
 
-// recordKey names a record independently of the id of its post.
+// recordKey names a record without the id of its post.
 type recordKey struct{ kind, who, post, other string }
 
 func (k recordKey) String() string {

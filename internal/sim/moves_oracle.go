@@ -27,8 +27,9 @@ import (
 	"fanfare/internal/table/tabletest"
 )
 
-// tableOf is a table as the oracle of the moves reads it: the oracle finds records by their items, and
-// computes homes from the items. It shares no code with the product's export or with the product's homes.
+// tableOf is a table as the oracle of the moves reads it. The oracle finds records by their items,
+// and computes homes from the items. It shares no code with the product's export or with the
+// product's homes.
 type tableOf struct {
 	w     *World
 	parts map[string][]table.Item
@@ -53,7 +54,7 @@ func (w *World) tableOf(store table.Store) tableOf {
 	return t
 }
 
-// parsed returns the items of a partition that a function parses.
+// parsed returns the items of a partition that the function parse accepts.
 func parsed[T any](items []table.Item, parse func(table.Item) (T, error)) (all []T) {
 	for _, it := range items {
 		if one, err := parse(it); err == nil {
@@ -63,7 +64,7 @@ func parsed[T any](items []table.Item, parse func(table.Item) (T, error)) (all [
 	return all
 }
 
-// recordsIn returns the records of the users of a table.
+// recordsIn returns the records of all users of a table.
 func (w *World) recordsIn(store table.Store, name naming) records {
 	t, all, posts := w.tableOf(store), records{}, map[string]string{}
 	for _, user := range sorted(t.users) {
@@ -102,7 +103,7 @@ func (t tableOf) postRecords(all records, p schema.Post, post string, name namin
 	}
 }
 
-// likes returns the likes of a post, and also the likes that were taken back.
+// likes returns the likes of a post, including the likes that were taken back.
 func (t tableOf) likes(p schema.Post) (all []schema.Like) {
 	for shard := range p.LikeShards {
 		all = append(all, parsed(t.parts[schema.LikesPK(p.ID, shard, p.LikeShards)], schema.ParseLike)...)
@@ -140,8 +141,8 @@ func (t tableOf) userRecords(all records, user string, posts map[string]string) 
 	}
 }
 
-// home returns the posts that the home of a user has to show, newest first, except posts that leave homes
-// soon.
+// home returns the posts that the home of a user must show, newest first, except posts that leave
+// homes soon.
 func (t tableOf) home(user string) (posts []string) {
 	authors := map[string]string{user: id.Min}
 	for _, edge := range parsed(t.parts[schema.FollowingPK(user)], schema.ParseEdge) {
@@ -194,7 +195,7 @@ func (m *moves) checkTable(ctx context.Context, store table.Store, users []strin
 	}
 }
 
-// checkCounts checks the counts of a user and of its posts.
+// checkCounts checks the counts of a user and of the user's posts.
 func (t tableOf) checkCounts(user, when string) {
 	l := t.w.load
 	_, counts, err := schema.ParseUser(t.parts[schema.UserPK(user)])
@@ -224,8 +225,8 @@ func (t tableOf) checkCounts(user, when string) {
 	}
 }
 
-// mayLackLikes reports whether a stored like of a post may be missing in the count because its message is a
-// dead letter.
+// mayLackLikes reports whether the count of a post may lack a stored like, because the like's
+// message is a dead letter.
 func (w *World) mayLackLikes(post string) bool {
 	return slices.ContainsFunc(w.queue(queue.TopicLikes).dead, func(d queue.DeadLetter) bool {
 		like := likeOf(decoded(d.Payload))
@@ -233,8 +234,8 @@ func (w *World) mayLackLikes(post string) bool {
 	})
 }
 
-// check checks the town after the import. The table has each record of the file once and unchanged, and no
-// record that nobody made. Homes and counts are right.
+// check checks the town after the import. The table has each record of the file once and unchanged,
+// and no other record. Homes and counts are right.
 func (m *moves) check(ctx context.Context) {
 	got := m.w.recordsIn(m.w.store, byText)
 	uncertain := func(key recordKey) bool { return m.touched[key] || key.post != "" && m.gone[key.post] }
@@ -258,7 +259,8 @@ func sortedRecords(all records) []recordKey {
 	return slices.SortedFunc(maps.Keys(all), func(a, b recordKey) int { return strings.Compare(a.String(), b.String()) })
 }
 
-// exportBeside is an export beside traffic: the exported lines, and the records that existed before.
+// exportBeside is an export during traffic: the exported lines, and the records from before the
+// export.
 type exportBeside struct {
 	out    bytes.Buffer
 	before records
@@ -272,12 +274,13 @@ func (m *moves) export(c *command) {
 	m.run(c, func(ctx context.Context) error { return transfer.Export(ctx, cfg, out) })
 }
 
-// checkExportBeside checks that an export has each record once that existed before the export and has stayed.
+// checkExportBeside checks that an export has, exactly once, each record that existed before the
+// export and stayed.
 func (m *moves) checkExportBeside() {
 	after, got := m.w.recordsIn(m.w.store, byID), recordsOfLines(m.exported.out.String(), byID)
 	for _, key := range sortedRecords(m.exported.before) {
 		if key.kind == "follow" && m.touched[key] {
-			continue // a repeated import restores a follow that its user has ended
+			continue // a repeated import restores a follow that the user has ended
 		}
 		if stays := m.exported.before[key]; after[key] == stays && got[key] != stays {
 			m.w.load.fail("I5", "an export beside traffic has the %s as %q, and it was %q before and after", key, got[key], stays)
@@ -292,7 +295,7 @@ type dying struct {
 	kill func()
 }
 
-// dies reports whether the caller has died: later writes of the caller have no effect.
+// dies reports whether the caller has died: the caller's later writes have no effect.
 func (d *dying) dies() bool {
 	if d.left--; d.left == 0 {
 		d.kill()
@@ -328,9 +331,9 @@ func (d *dying) BatchWrite(ctx context.Context, writes []table.BatchWrite) (res 
 	return d.Store.BatchWrite(ctx, writes)
 }
 
-// checkSecondTable exports the quiet table, and imports the lines into an empty table. The import is killed
-// twice and repeated. The second table shows the same homes and counts, an audit finds no fault in it, and its
-// export has the same lines.
+// checkSecondTable exports the quiet table, and imports the lines into an empty table. The import
+// is killed twice and repeated. The second table shows the same homes and counts, an audit finds no
+// fault in the second table, and an export of the second table has the same lines.
 func (m *moves) checkSecondTable(ctx context.Context) {
 	w := m.w
 	time.Sleep(clocksMost) // no id is ahead any more
@@ -347,7 +350,8 @@ func (m *moves) checkSecondTable(ctx context.Context) {
 		return
 	}
 	second := tabletest.NewMemory()
-	// Both tables get the same lifetimes, because lifetimes are a setting, which no export contains.
+	// Both tables get the same lifetimes, because lifetimes are a setting, and an export contains no
+	// settings.
 	if _, err := second.Put(ctx, table.PutInput{Item: w.views[len(w.views)-1].Item()}); err != nil {
 		w.load.fail("oracle", "%v", err)
 		return
@@ -384,7 +388,7 @@ func (m *moves) exportOf(ctx context.Context, store table.Store) string {
 	return out.String()
 }
 
-// firstDifference returns the first lines of two texts that differ.
+// firstDifference returns the first pair of different lines of two texts.
 func firstDifference(a, b string) string {
 	as, bs := strings.Split(a, "\n"), strings.Split(b, "\n")
 	for i := range min(len(as), len(bs)) {

@@ -16,7 +16,7 @@ import (
 	"fanfare/messages"
 )
 
-// Beside the moves an operator damages counts of the town, and an audit of the town repairs the counts while
+// During the moves an operator damages counts of the town, and an audit repairs these counts while
 // users act. The queue loses messages of new posts, and reconcile delivers these posts.
 
 const (
@@ -27,7 +27,7 @@ const (
 	reconcileAfter = 20 * time.Minute
 )
 
-// damage makes a count of the town wrong, now and then.
+// damage sometimes makes a count of the town wrong.
 func (m *moves) damage() {
 	w := m.w
 	w.aboutStep("damage")
@@ -45,19 +45,19 @@ func (m *moves) damage() {
 	switch kind := w.rng.IntN(4); {
 	case kind == 3:
 		m.losePost()
-	case kind == 0 && w.items[schema.ProfileKey(user)] != nil: // else the audit rightly misses a profile
+	case kind == 0 && w.items[schema.ProfileKey(user)] != nil: // without a profile the audit rightly fails
 		wrong(schema.CountsKey(user), schema.AttrFollowing, 2)
 	case known && kind == 1:
 		wrong(schema.PostKey(post.Author, post.ID), schema.AttrComments, 7)
 	case known:
-		w.book.broken[post.ID] = true // a damage is no violation
+		w.book.broken[post.ID] = true // this damage is no violation
 		wrong(schema.LikeCountKey(post.ID), schema.AttrLikes, 40)
 	}
 }
 
 // losePost drops the message of a new post of the town, as a purge of the queue does.
 func (m *moves) losePost() {
-	if m.w.engine != nil { // its queue loses nothing
+	if m.w.engine != nil { // the queue of the engine loses nothing
 		return
 	}
 	q := m.w.queue(queue.TopicPosts)
@@ -110,7 +110,7 @@ func (w *World) operated() (operator, *domain) {
 	}, feed.Config{LikesByUser: w.seed%2 == 0}, home.Config{})
 }
 
-// mend lets an audit repair all remaining damages. Afterwards no count is wrong (I3, I4).
+// mend lets an audit repair all damages that are left. Afterwards no count is wrong (I3, I4).
 func (m *moves) mend(ctx context.Context) {
 	w := m.w
 	store, service := w.operated()

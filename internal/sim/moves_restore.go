@@ -13,11 +13,12 @@ import (
 	"fanfare/internal/table"
 )
 
-// After the moves the whole table goes back to a copy from the middle of a storm (docs/BACKUP.md). The
-// processes stop, the queues stay or are purged, and an operator repairs and reconciles. Then homes and counts
-// are exact. The other oracles cannot follow a restore, so the world ends with it.
+// After the moves the whole table is set back to a copy from the middle of a storm
+// (docs/BACKUP.md). The processes stop, the queues stay or are purged, and an operator repairs and
+// reconciles. Then homes and counts are exact. The other oracles cannot follow a restore, so the
+// world ends with the restore.
 
-// restoreStorm takes the copy, and restores it.
+// restoreStorm takes the copy, and restores the table from it.
 func (m *moves) restoreStorm(ctx context.Context) {
 	w := m.w
 	w.begin(62)
@@ -54,8 +55,8 @@ func (m *moves) restoreStorm(ctx context.Context) {
 	}
 }
 
-// goBack replaces the items of the table by the items of a copy, and also what the oracles know about the
-// items.
+// goBack replaces the items of the table, and the knowledge of the oracles about the items, by the
+// items of a copy.
 func (w *World) goBack(copied map[table.Key]*table.Item) {
 	w.traced.restored()
 	keys := maps.Clone(copied)
@@ -76,12 +77,12 @@ func (w *World) goBack(copied map[table.Key]*table.Item) {
 			w.ttls[key] = it.Int(table.AttrTTL)
 		}
 	}
-	clear(w.counting.counted) // a post is made again whose message the queue has kept
+	clear(w.counting.counted) // a post whose message the queue has kept is made again
 	maps.DeleteFunc(w.tombs, func(post string, _ int) bool { ref := w.refOf(post); return ref == nil || !ref.Deleted })
 	maps.DeleteFunc(w.notices.buried, func(post string, _ time.Time) bool { ref := w.refOf(post); return ref != nil && !ref.Deleted })
 }
 
-// repairRestored makes the repairs that docs/BACKUP.md demands from an operator, and checks the result.
+// repairRestored makes the repairs that docs/BACKUP.md asks of an operator, and checks the result.
 func (m *moves) repairRestored(ctx context.Context, at time.Time) {
 	w := m.w
 	store, service := w.operated()

@@ -11,7 +11,8 @@ import (
 	"fanfare/internal/schema"
 )
 
-// next begins an operation of the traffic, in the name of a user of the workload who has no open operation.
+// next begins an operation of the traffic, in the name of a user of the workload without an open
+// operation.
 func (m *moves) next(left *int) bool {
 	w, l := m.w, m.w.load
 	client := slices.IndexFunc(l.users, func(user string) bool { return l.busy[user] == nil })
@@ -26,8 +27,8 @@ func (m *moves) next(left *int) bool {
 	return true
 }
 
-// operation draws an operation of the traffic. A record that the operation may change may then differ from the
-// file.
+// operation draws an operation of the traffic. A record that the operation may change may differ
+// from the file afterwards.
 func (m *moves) operation(client string) *operation {
 	r, users := m.w.rng, townsfolk()
 	user := users[r.IntN(len(users))]

@@ -10,7 +10,8 @@ import (
 	"fanfare/internal/page"
 )
 
-// news is a read of the part of a home that is newer than a post (get-home with after), with the posts that it must show.
+// news is a read of the part of a home that is newer than a given post, and the posts that the read
+// must show.
 type news struct {
 	limit      int
 	unfollowed []string
@@ -20,7 +21,8 @@ type news struct {
 	got        home.News
 }
 
-// poll is a request for news, with its last answer: a client repeats the request with the tag of that answer.
+// poll is a request for news, with its last answer. A client repeats the request with the tag of
+// the last answer.
 type poll struct {
 	user, after string
 	limit       int
@@ -50,8 +52,9 @@ func readNews(ctx context.Context, s *domain, of *read) (_ string, err error) {
 	return "", err
 }
 
-// polled returns the news that a client shows after an answer: the news that it has, if their tag is the tag of the
-// answer, because the API then answers 304 without a body. The tag is made of the whole answer in any case.
+// polled returns the news that a client shows after an answer. If the answer has the tag of the
+// client's news, the client keeps its news, because the API then answers 304 without a body. The
+// tag always depends on the whole answer.
 func (w *World) polled(user, after string, limit int, got home.News) home.News {
 	last := w.poll
 	w.poll = &poll{user, after, limit, got}
@@ -69,8 +72,9 @@ func (w *World) polled(user, after string, limit int, got home.News) home.News {
 	return got
 }
 
-// checkNews checks that the news are newer posts of the home, in order, each once, and that their number is right: a
-// whole page has them all, and a part of one counts no more than there are.
+// checkNews checks that the news are newer posts of the home, in order and each once, and that
+// their number is right: a whole page has all newer posts, and a partial page does not count more
+// posts than exist.
 func (of *read) checkNews() {
 	l, n := of.w.load, of.news
 	n.got = of.w.polled(of.user, of.post, n.limit, n.got)

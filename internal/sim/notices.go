@@ -25,24 +25,25 @@ import (
 
 // noticeBook is the oracle's knowledge of notifications.
 type noticeBook struct {
-	// sent are the ids of the events that became durable on the topic. asked are the comments for which an API
+	// sent has the ids of the events that became durable on the topic. asked has the comments for which an API
 	// tried to send a Commented.
 	sent, asked map[string]bool
-	// reads are, by process and key, the marks that workers have read together with a notification.
+	// reads has, by process and key, the marks that workers have read together with a notification.
 	reads map[string][]markRead
 	// places has, by place, the action that got the place.
 	places map[string]string
-	// acts are the actions of the sent events, by notification.
+	// acts has the actions of the sent events, by notification.
 	acts map[string][]*noticeSent
 	// views has, by operation, the index as each query of a walk saw it.
 	views map[string][]indexView
-	// devices are the devices that have listed a page and not marked it yet.
+	// devices has the devices that have listed a page and not marked the page yet.
 	devices map[string]*device
-	// buried are the times when posts became tombstones.
+	// buried has the times when posts became tombstones.
 	buried map[string]time.Time
 }
 
-// markRead is a user's mark as a worker has read it. If the call read at two moments, it is the older mark.
+// markRead is a user's mark as a worker has read it. If the call read at two moments, markRead has
+// the older mark.
 type markRead struct {
 	call     *call
 	step     int
@@ -60,8 +61,8 @@ func newNotices() noticeBook {
 // notifiers is the number of processes that write notifications.
 const notifiers = 2
 
-// notify starts the product's notifier in a process. The table's replies set the clock of the notifier, so the
-// clock is in doubt if it is hours off.
+// notify starts the product's notifier in a process. The table's replies set the clock of the
+// notifier, so a clock that is wrong by hours is in doubt.
 func (w *World) notify(p *Proc) {
 	if p.silent {
 		w.empties(p, queue.TopicNotices)
@@ -79,7 +80,8 @@ func (w *World) notify(p *Proc) {
 	p.Go(func(ctx context.Context) { w.ended(ctx, p, "notices", notifier.Run(ctx)) })
 }
 
-// notifies returns the sender of a process to the topic of notices, nil in any other world.
+// notifies returns the function by which a process sends to the topic of notices, nil in a world
+// without notifications.
 func (w *World) notifies(p *Proc) func(context.Context, ...messages.Event) error {
 	if !w.shape.Notices || p.silent {
 		return nil
@@ -99,7 +101,7 @@ func (w *World) notifies(p *Proc) func(context.Context, ...messages.Event) error
 	})
 }
 
-// applied returns the sender of the events of counted likes, to other programs and to the
+// applied returns the function that sends the events of counted likes to other programs and to the
 // topic of notices.
 func (w *World) applied(p *Proc) func(context.Context, ...messages.Event) error {
 	tell, notifies := w.tell(p), w.notifies(p)
@@ -125,7 +127,7 @@ func (l *workload) mentions(r *rand.Rand) []string {
 	return []string{l.users[r.IntN(len(l.users))]}
 }
 
-// sawNoticeSent notes the events that became durable on the topic of notices.
+// sawNoticeSent records an event that became durable on the topic of notices.
 func (w *World) sawNoticeSent(topic string, e messages.Event) {
 	if topic == queue.TopicNotices {
 		w.notices.sent[noticeOf(e)] = true
@@ -133,7 +135,7 @@ func (w *World) sawNoticeSent(topic string, e messages.Event) {
 	}
 }
 
-// noticeOf names the action that an event is about.
+// noticeOf returns the name of an event's action.
 func noticeOf(e messages.Event) string {
 	switch e := e.(type) {
 	case *messages.Commented:
@@ -206,7 +208,7 @@ func (w *World) sawNotice(key table.Key, now *table.Item) {
 	was := schema.Notice{Kind: next.Kind}
 	if old != nil {
 		if was, err = schema.ParseNotice(*old); err != nil {
-			return // its own write was reported
+			return // the write of the notification was reported
 		}
 		was.Revision = w.revision(key)
 	}
@@ -227,8 +229,8 @@ func (w *World) sawNotice(key table.Key, now *table.Item) {
 	}
 }
 
-// inTime checks that no worker begins to write a notification long after the deletion of its post, because the
-// purge would miss the notification. A worker whose clock is set back has more time.
+// inTime checks that no worker begins to write a notification long after the deletion of the post,
+// because the purge would miss the notification. A worker whose clock was set back has more time.
 func (w *World) inTime(n schema.Notice) {
 	const longest = time.Minute + 2*noticeSkew
 	gone, c := w.notices.buried[n.Target], w.acting
@@ -237,8 +239,8 @@ func (w *World) inTime(n schema.Notice) {
 	}
 }
 
-// sawComment checks that an API sends the event of a comment before it makes the comment, so that no crash in
-// between loses the event.
+// sawComment checks that an API sends the event of a comment before it makes the comment, so that
+// no crash between the two steps loses the event.
 func (w *World) sawComment(key table.Key, now *table.Item) {
 	c := w.acting
 	if !w.shape.Notices || now == nil || w.items[key] != nil || c == nil || c.proc.role != "api" || c.proc.silent || class("", key.PK) != " comment" {
@@ -250,8 +252,8 @@ func (w *World) sawComment(key table.Key, now *table.Item) {
 	}
 }
 
-// placed checks a new place: the place is above the mark that its worker has read (I14), no other notification
-// has it (I7), and no wrong clock has made it.
+// placed checks a new place: the place is above the mark that the worker has read (I14), no other
+// notification has the same place (I7), and no wrong clock has made the place.
 func (w *World) placed(key table.Key, was schema.Notice, act schema.Act) {
 	n := &w.notices
 	name := fmt.Sprintf("%v %s", key, act.Key(was.Kind))
@@ -298,8 +300,8 @@ func (n *noticeBook) markOf(c *call, key table.Key, revision int64) string {
 	return slices.Min(marks[max(0, len(marks)-mostWindows):])
 }
 
-// mostWindows is the number of windows that a worker writes at once.
+// mostWindows is the maximum number of windows that a worker writes at once.
 const mostWindows = 4
 
-// clocksDiffer is the most by which a clock without doubt may be ahead.
+// clocksDiffer is the maximum time by which a clock that is not in doubt may be ahead.
 const clocksDiffer = messages.MaxAhead + mostSkew

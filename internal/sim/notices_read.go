@@ -13,11 +13,11 @@ import (
 	"fanfare/internal/table"
 )
 
-// This file has the operations that read notifications: walks over the pages while notifications move, and two
-// devices of a user that list a page and mark it later.
+// This file has the operations that read notifications: walks over the pages while notifications
+// move, and reads by two devices of a user, which list a page and mark the page later.
 
-// noticeOps is added to the numbers of these operations. Each of them stands beside an operation of the
-// workload, and shrinking leaves out both together.
+// noticeOps is added to the numbers of these operations. Each such operation belongs to an
+// operation of the workload, and shrinking leaves out both together.
 const noticeOps = 300_000
 
 // besideNotices adds a read of notifications to some of the planned operations.
@@ -44,7 +44,7 @@ type indexView struct {
 	top    string
 }
 
-// sawNoticeQuery remembers the index that a page of notifications sees.
+// sawNoticeQuery records the index that a page of notifications sees.
 func (w *World) sawNoticeQuery(c *call, q table.Query, from table.Store) {
 	if _, ok := recipientOf(table.Key{PK: q.PK}); !ok || !q.Index || !q.Descending {
 		return
@@ -58,7 +58,7 @@ func (w *World) sawNoticeQuery(c *call, q table.Query, from table.Store) {
 		for _, it := range page.Items {
 			n, err := schema.ParseNotice(it)
 			if err != nil || expires(it) {
-				continue // its write was reported
+				continue // the write of this notification was reported
 			}
 			of := string(n.Kind) + ":" + n.Target
 			view.places[of], view.acts[of] = it.Str(table.AttrGSI1SK), n.Acts
@@ -68,7 +68,7 @@ func (w *World) sawNoticeQuery(c *call, q table.Query, from table.Store) {
 	w.notices.views[c.op] = append(w.notices.views[c.op], view)
 }
 
-// device is a device of a user with a page that it has not marked yet.
+// device is a device of a user with a page that the device has not marked yet.
 type device struct{ token, top string }
 
 // readNotices makes an operation that reads notifications.
@@ -128,8 +128,7 @@ func (l *workload) noticePage(r *rand.Rand, user string) *operation {
 	return op
 }
 
-// noticeMark marks the page of a device. Another device may have marked a newer page
-// since.
+// noticeMark marks the page of a device. Another device may have marked a newer page meanwhile.
 func (l *workload) noticeMark(r *rand.Rand, user string) *operation {
 	of := fmt.Sprintf("%s %d", user, r.IntN(2))
 	d := l.w.notices.devices[of]
@@ -173,8 +172,9 @@ func allNotices(ctx context.Context, s *domain, user string, limit int) ([]notic
 	}
 }
 
-// hiddenFrom returns a check for notifications that are read from now on. No notification is about a post
-// whose delete was answered. No notification names a user whom the reader muted, blocked or unfollowed before.
+// hiddenFrom returns a check for notifications that are read from now on: no notification is about
+// a post whose delete was already answered, and no notification names a user whom the reader
+// already muted, blocked or unfollowed.
 func (l *workload) hiddenFrom(user string) func(items []notices.Notice) {
 	deleted, begun, calls := clone2(l.deleted), l.w.steps, map[*hidden]int{}
 	for _, other := range l.users {
@@ -204,9 +204,9 @@ func (l *workload) hiddenFrom(user string) func(items []notices.Notice) {
 	}
 }
 
-// checkWalk checks I7 by the views that the pages of a walk saw. A notification with the same place in all
-// views shows once. Any other notification shows at most once, and once more for each view in which it moved
-// down.
+// checkWalk checks I7 by the views that the pages of a walk saw. The walk shows a notification with
+// the same place in all views once. It shows any other notification at most once, and once more for
+// each view in which the notification moved down.
 func (l *workload) checkWalk(user string, items []notices.Notice, views []indexView) {
 	shown := map[string]int{}
 	for _, of := range items {
@@ -233,8 +233,8 @@ func (l *workload) checkWalk(user string, items []notices.Notice, views []indexV
 	}
 }
 
-// surelyShows reports whether nothing can hide a notification: its newest valid action is by a user whom
-// nobody has ever muted or blocked, and its post was never deleted.
+// surelyShows reports whether nothing can hide a notification: the newest valid action is by a user
+// whom nobody has ever muted or blocked, and the notification's post was never deleted.
 func (l *workload) surelyShows(user, of string, view indexView) bool {
 	kind, target, _ := strings.Cut(of, ":")
 	if kind == string(schema.NoticeFollow) || l.doubtful[target] || l.owner[target] == "" {

@@ -2,27 +2,28 @@ package sim
 
 import "fanfare/messages"
 
-// Kinds of operation of the product.
+// The kinds of operation of the product.
 const (
-	Route   = "route"   // by its id in the OpenAPI document
-	Message = "message" // by its kind
-	Command = "command" // of the program fanfare, by its words
-	Loop    = "loop"    // in the background, by its function or by the root of a process
+	Route   = "route"   // named by its id in the OpenAPI document
+	Message = "message" // named by its kind
+	Command = "command" // of the program fanfare, named by its words
+	Loop    = "loop"    // in the background, named by its function or by the root of a process
 )
 
-// Operation is an operation of the product, which the storms perform, or not for a reason. One with several parts has
-// several rows.
+// Operation is an operation of the product that the storms perform, or omit for a reason. An
+// operation with several parts has several rows.
 type Operation struct {
 	Kind, Name string
-	// By shows that the storms perform it: a function of the product on the way to the table or the queues, a message or
-	// an event, or a kind of fault.
+	// By shows that the storms perform the operation: a function of the product on the way to the
+	// table or the queues, a message or an event, or a kind of fault.
 	By string
-	// Why is the reason why the storms do not, "" if they do.
+	// Why is the reason why the storms do not perform the operation, "" if they do.
 	Why string
 }
 
-// Operations returns every operation of the product. Tests compare it with the routes, the kinds of message, the
-// commands and the loops, and `make sim-reach` fails if the storms perform one in fewer than one seed of a hundred.
+// Operations returns every operation of the product. Tests compare the operations with the routes,
+// the kinds of message, the commands and the loops. `make sim-reach` fails if fewer than one seed
+// in a hundred performs an operation.
 func Operations() []Operation {
 	all := append(routes(), commands()...)
 	return append(append(all, loops()...), eventKinds()...)

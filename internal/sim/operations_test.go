@@ -17,7 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// checkPerformed prints in how many seeds the storms performed each operation of the product.
+// checkPerformed prints, for each operation of the product, the number of seeds whose storms
+// performed it.
 func checkPerformed(t *testing.T, performs Counters) {
 	t.Helper()
 	if !*printReached {
@@ -122,7 +123,8 @@ func TestEachCallOfTheDomainIsInTheStorms(t *testing.T) {
 	}
 }
 
-// TestEachLoopIsInTheStormsOrNamed takes the roots of a process, and the functions with a loop that waits.
+// TestEachLoopIsInTheStormsOrNamed checks the roots of a process, and the functions with a loop
+// that waits.
 func TestEachLoopIsInTheStormsOrNamed(t *testing.T) {
 	found := map[string]bool{}
 	for _, source := range sources(t, "internal") {
@@ -150,7 +152,7 @@ func TestEachLoopIsInTheStormsOrNamed(t *testing.T) {
 	assert.ElementsMatch(t, sorted(found), named(Loop), "the loops of the product, and the loops of Operations")
 }
 
-// rootOf returns the name of a root that a call starts, "" for none.
+// rootOf returns the name of the root that a call starts, "" if it starts none.
 func rootOf(call *ast.CallExpr) string {
 	start, _ := call.Fun.(*ast.SelectorExpr)
 	if start == nil || start.Sel.Name != "start" || len(call.Args) != 2 {
@@ -188,8 +190,8 @@ func waits(loop *ast.ForStmt) (is bool) {
 	return is
 }
 
-// TestOperationsNameWhatIsThere checks that each operation names existing functions of the product, or a
-// reason.
+// TestOperationsNameWhatIsThere checks that each operation names existing functions of the product,
+// or has a reason.
 func TestOperationsNameWhatIsThere(t *testing.T) {
 	there := map[string]bool{}
 	for _, source := range sources(t, "internal") {
@@ -241,7 +243,8 @@ func sources(t *testing.T, folder string) (all []source) {
 	return all
 }
 
-// imports reports whether a file imports a package by one of the paths, or below one.
+// imports reports whether a file imports a package with this name whose path contains one of the
+// paths.
 func (s source) imports(name string, paths ...string) bool {
 	return slices.ContainsFunc(s.file.Imports, func(spec *ast.ImportSpec) bool {
 		path := strings.Trim(spec.Path.Value, `"`)
@@ -249,7 +252,7 @@ func (s source) imports(name string, paths ...string) bool {
 	})
 }
 
-// function names a function as nameOfFunction does.
+// function returns the name of a function, as nameOfFunction does.
 func (s source) function(of *ast.FuncDecl) string {
 	name := s.file.Name.Name + "."
 	if of.Recv != nil {

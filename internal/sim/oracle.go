@@ -21,8 +21,8 @@ import (
 	"fanfare/messages"
 )
 
-// The oracle reads the table without the simulation's ports and does not know how the
-// product computes a home or a count.
+// The oracle reads the table without the simulation's ports, and does not know how the product
+// computes a home or a count.
 
 func (w *World) partition(pk string) []table.Item {
 	var items []table.Item
@@ -36,8 +36,8 @@ func (w *World) partition(pk string) []table.Item {
 	return items
 }
 
-// edge reports whether follower follows author according to the table, and the first post that the follow
-// shows.
+// edge reports whether follower follows author according to the table, and returns the first post
+// that the follow shows.
 func (w *World) edge(follower, author string) (followed bool, from string) {
 	res, err := w.store.Get(context.Background(), table.GetInput{Key: schema.FollowingKey(follower, author), Consistent: true})
 	if err != nil || res.Item == nil {
@@ -46,8 +46,8 @@ func (w *World) edge(follower, author string) (followed bool, from string) {
 	return true, res.Item.Str("from")
 }
 
-// checkCounts checks I4, which holds at every moment: counts and items change in one transaction, and an edge
-// has both directions or none.
+// checkCounts checks I4, which always holds: counts and items change in one transaction, and an
+// edge has both directions or none.
 func (w *World) checkCounts() {
 	l := w.load
 	for _, user := range l.users {
@@ -85,8 +85,8 @@ func (w *World) checkCommentCount(it table.Item) {
 	}
 }
 
-// checkByline checks that a young post has the byline of its author's profile. It looks at the stored post, so
-// it also checks posts that no home shows.
+// checkByline checks that a young post has the byline of its author's profile. checkByline reads
+// the stored post, so it also checks posts that no home shows.
 func (w *World) checkByline(author string, p schema.Post) {
 	if p.Byline.V == 0 || p.ID < id.Floor(time.Now().Add(-schema.BylineShown)) {
 		return
@@ -166,7 +166,7 @@ func (w *World) checkQuiet(ctx context.Context, service *domain) {
 	w.checkLives()
 }
 
-// checkDeleted checks that a deleted post is gone by its id, too (I2).
+// checkDeleted checks that reads by id do not find a deleted post, either (I2).
 func (w *World) checkDeleted(ctx context.Context, service *domain) {
 	for _, post := range w.load.posts {
 		if !w.load.deleted[post] {
@@ -182,8 +182,8 @@ func (w *World) checkDeleted(ctx context.Context, service *domain) {
 	}
 }
 
-// checkDeliveries checks that each delivery of a living post is complete and counts
-// nobody twice.
+// checkDeliveries checks that each delivery of a living post is complete and counts no follower
+// twice.
 func (w *World) checkDeliveries(ctx context.Context, service *domain, living map[string]map[string]bool) {
 	for _, author := range w.load.users {
 		for _, post := range sorted(living[author]) {
@@ -198,7 +198,7 @@ func (w *World) checkDeliveries(ctx context.Context, service *domain, living map
 			case d.State == delivery.Pulled && w.shape.Limit > 0:
 			case d.State != delivery.Complete:
 				w.load.fail("I6", "delivery of %s by %s is %s, want complete", post, author, d.State)
-			case d.Delivered == nil: // the record expires
+			case d.Delivered == nil: // the record has expired
 				if !w.aged {
 					w.load.fail("I6", "delivery of %s has no count", post)
 				}
@@ -221,9 +221,9 @@ func (l *workload) pairs() []pair {
 	return all
 }
 
-// checkHome checks I1. A home shows each living, unexpired post of each followed author from the first post of
-// the follow on, and the user's own posts, each once, and no other posts. checkHome returns the shown posts,
-// except posts that are about to expire.
+// checkHome checks I1. A home shows the user's own posts, and each living, unexpired post of a
+// followed author from the first post of the follow on. It shows each post once, and no other
+// posts. checkHome returns the shown posts, except posts that expire soon.
 func (w *World) checkHome(ctx context.Context, service *domain, user string, pull bool, living map[string]map[string]bool) (posts []string) {
 	l := w.load
 	r := w.reader(service)
@@ -275,8 +275,8 @@ func (w *World) checkHome(ctx context.Context, service *domain, user string, pul
 	return posts
 }
 
-// checkLikes checks I3: the count of each kind is the number of users whose latest durable action has that
-// kind. It leaves out posts for which the latest action of a user is a dead letter.
+// checkLikes checks I3: the count of each kind is the number of users whose latest durable action
+// has that kind. It leaves out posts for which the latest action of a user is a dead letter.
 func (w *World) checkLikes(ctx context.Context, service *domain, living map[string]map[string]bool) {
 	l := w.load
 	held := map[string]bool{}
@@ -363,21 +363,20 @@ type Result struct {
 	// Reached counts the rare states that the run reached.
 	Reached Counters
 	Shape   Shape
-	// Calls are the histories, if the run asked for them.
+	// Calls has the histories, if the run asked for histories.
 	Calls []Call
-	// Traces has a record of TLA+ for each model, "" for none.
+	// Traces has a TLA+ record for each model, "" for a model without a record.
 	Traces map[string]string
 	// Performed counts the performed operations of the storms, by Operation.By, if Options.Watch asked for it.
 	Performed Counters
-	// Lived is the time that passed in the world.
+	// Lived is the virtual time of the world.
 	Lived time.Duration
-	// Trace is the hash of the run's trace, Lines its text if it was kept.
+	// Trace is the hash of the run's trace. Lines is the text of the trace, if it was kept.
 	Trace uint64
 	Lines []string
 }
 
-// Fails returns the names of the invariants that the run violates, in the order of each
-// first violation.
+// Fails returns the names of the violated invariants, in the order of their first violations.
 func (r Result) Fails() []string {
 	var names []string
 	for _, v := range r.Violations {

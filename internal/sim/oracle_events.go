@@ -11,18 +11,18 @@ import (
 )
 
 // In half of the worlds the workers send the events of applied work to other programs
-// (docs/decisions/0033-events-out.md). A worker sends such an event at least once, and only after the work is
-// in the table.
+// (docs/decisions/0033-events-out.md). A worker sends such an event at least once, and only after
+// the table has the work.
 
 // told holds the events that were sent.
 type told struct {
-	posts   map[string]bool // by id
-	follows map[string]bool // by the id of the follow
-	likes   map[string]bool // by the version of the action
+	posts   map[string]bool // posts by id
+	follows map[string]bool // follows by the id of the follow
+	likes   map[string]bool // likes by the version of the action
 	taken   map[string]bool // posts that were taken down
 }
 
-// tell returns the sender of events of a process, nil in any other world.
+// tell returns the function by which a process sends events, nil in a world without such events.
 func (w *World) tell(p *Proc) func(context.Context, ...messages.Event) error {
 	if !w.shape.Events {
 		return nil
@@ -51,7 +51,7 @@ func (w *World) tell(p *Proc) func(context.Context, ...messages.Event) error {
 	}
 }
 
-// heard checks an event of applied work: the table must agree.
+// heard checks an event of applied work against the table.
 func (w *World) heard(e messages.Event) {
 	switch e := e.(type) {
 	case *messages.PostDelivered:
@@ -76,11 +76,11 @@ func (w *World) heard(e messages.Event) {
 		w.told.likes[e.EventID] = true
 		like, there := w.book.likes[e.PostID][e.UserID]
 		if !there || like.Version > e.EventID {
-			return // a later action replaced it, or it was removed
+			return // a later action replaced the like, or the like was removed
 		}
 		ref := w.refOf(e.PostID)
 		if ref == nil || ref.Deleted {
-			return // the purge removed the item, and a redelivered message may have made another one
+			return // the purge removed the item, and a redelivered message may have made another item
 		}
 		if like.Version < e.EventID || !w.book.counted(like) || like.Kind != e.Reaction || e.LikeCount != nil && *e.LikeCount < 0 {
 			w.load.fail("I3", "by the event the reaction of %s to %s is %q (%s), its item is %+v", e.UserID, e.PostID, e.Reaction, e.EventID, like)
@@ -110,7 +110,7 @@ func (w *World) heardDelivered(e *messages.PostDelivered) {
 	}
 	pulled := plan.State == schema.PlanPulled
 	if plan.Post == "" || !time.Now().Add(w.early()).Before(plan.TTL) {
-		return // it has expired meanwhile, or expires item by item
+		return // the notification has expired meanwhile, or expires item by item
 	}
 	if e.EventID != e.PostID || e.AuthorID != plan.Author || e.Pulled != pulled ||
 		!pulled && (!w.complete(e.PostID) || e.Delivered != chain.Delivered || e.Skipped != chain.Skipped) || pulled && e.Delivered+e.Skipped != 0 {

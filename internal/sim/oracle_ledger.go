@@ -12,14 +12,14 @@ import (
 	"fanfare/messages"
 )
 
-// likeBook is the oracle's own copy of every like, like count and note of an incarnation's end. It checks I3
-// at every moment, not only when the world is quiet (docs/LIKES.md). The count of a kind is the number of
-// likes of that kind. A like has the kind st if the ledger has the flush of the like's stamp, and the kind
-// base if the ledger does not have it.
+// likeBook is the oracle's own copy of every like, like count and note of an incarnation's end. It
+// checks I3 at all times, not only when the world is quiet (docs/LIKES.md). The count of a kind is
+// the number of likes of that kind. A like has the kind st if the ledger has the flush of the
+// like's stamp, and the kind base otherwise.
 type likeBook struct {
-	likes  map[string]map[string]schema.Like // by post and user
-	counts map[string]schema.LikeCount       // by post
-	ends   map[string]schema.LikeEnd         // by incarnation
+	likes  map[string]map[string]schema.Like // likes by post and user
+	counts map[string]schema.LikeCount       // counts by post
+	ends   map[string]schema.LikeEnd         // ends by incarnation
 	broken map[string]bool                   // posts that were reported
 }
 
@@ -40,7 +40,7 @@ func postOfLikes(pk string) (post string, list, count bool) {
 	return post, false, count
 }
 
-// counted reports whether the flush that counts a like is in the ledger, or its entry was
+// counted reports whether the flush that counts a like is in the ledger, or the ledger's entry was
 // pruned because its incarnation noted its end.
 func (b *likeBook) counted(like schema.Like) bool {
 	if b.counts[like.Post].Done[like.Flush.Inc] >= like.Flush.Seq {
@@ -50,7 +50,7 @@ func (b *likeBook) counted(like schema.Like) bool {
 	return noted && !end.Lost[like.Post]
 }
 
-// sum returns the sums by kind of a post's likes.
+// sum returns the number of a post's likes by kind.
 func (b *likeBook) sum(post string) map[string]int64 {
 	sum := map[string]int64{}
 	for _, like := range b.likes[post] {
@@ -71,8 +71,8 @@ func some(counts map[string]int64) map[string]int64 {
 	return kinds
 }
 
-// abandoned reports whether a like of the post will never be counted: every message of the like is too old by
-// now.
+// abandoned reports whether a like of the post will never be counted, because all messages of the
+// like are too old now.
 func (b *likeBook) abandoned(countPK string) bool {
 	post, _, _ := postOfLikes(countPK)
 	for _, like := range b.likes[post] {
@@ -84,7 +84,7 @@ func (b *likeBook) abandoned(countPK string) bool {
 	return false
 }
 
-// note copies a write, and returns the posts that it changes.
+// note copies a write, and returns the posts whose counts it may change.
 func (b *likeBook) note(key table.Key, it *table.Item) (posts []string, err error) {
 	if inc, ok := strings.CutPrefix(key.PK, "inc#"); ok && it != nil {
 		b.ends[inc], err = schema.ParseLikeEnd(*it)
@@ -112,8 +112,8 @@ func (b *likeBook) note(key table.Key, it *table.Item) (posts []string, err erro
 	return []string{post}, nil
 }
 
-// checkLedger checks I3 after a write, except for deleted posts: a purge may remove their likes, and nobody
-// sees their count.
+// checkLedger checks I3 after a write, except for deleted posts: a purge may remove their likes,
+// and nobody reads their counts.
 func (w *World) checkLedger(key table.Key, it *table.Item) {
 	b := &w.book
 	posts, err := b.note(key, it)

@@ -23,7 +23,7 @@ type reader struct {
 	w *World
 	*domain
 	r    *rand.Rand
-	held map[string]bool // versions of likes among the dead letters
+	held map[string]bool // versions of likes that are dead letters
 }
 
 // reader returns a reader whose draws do not shift the draws of other parts.
@@ -80,7 +80,7 @@ func at(id string, t time.Time) string {
 	return fmt.Sprintf("%s@%d", id, t.UnixMilli())
 }
 
-// stamped is the line of a like: its subject, with the time of the action.
+// stamped returns the line of a like: its subject, with the time of the action.
 func stamped(subject, version string) string {
 	t, err := id.Time(version)
 	if err != nil {
@@ -112,12 +112,12 @@ func (w *World) checkLists(ctx context.Context, service *domain, living map[stri
 	}
 }
 
-// checkLikers checks the users with a reaction to a post (I3), the users who like it, and the reaction of each
-// user who ever acted on the post and of one user who never did. It leaves out users whose latest action is a
-// dead letter.
+// checkLikers checks the users with a reaction to a post (I3), the users who like the post, and the
+// reaction of each user who ever acted on the post and of one user who never did. It leaves out
+// users whose latest action is a dead letter.
 func (r *reader) checkLikers(ctx context.Context, post string) {
 	l := r.w.load
-	want := map[string][]string{} // by kind, "" for all
+	want := map[string][]string{} // likers by kind, "" for all kinds
 	unsure := map[string]bool{}
 	asked := append([]string{l.users[r.r.IntN(len(l.users))]}, l.likersOf(post)...)
 	for i, user := range asked {
@@ -256,8 +256,8 @@ func (r *reader) checkEdges(ctx context.Context, user string) {
 	}
 }
 
-// checkEntry checks all that a home shows with a post: the present name of the author (I5), the count of the
-// likes, and the viewer's own like (I3).
+// checkEntry checks the data that a home shows with a post: the present name of the author (I5),
+// the count of the likes, and the viewer's own like (I3).
 func (r *reader) checkEntry(viewer string, it feed.HomeItem) {
 	l := r.w.load
 	counts := map[string]int64{}

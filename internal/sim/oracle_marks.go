@@ -13,26 +13,27 @@ import (
 	"fanfare/internal/table"
 )
 
-// A home is right but expensive if its mark waits for a lost backfill, or hides entries of an unfollowed
-// author. Its next reads request the backfill or the removal again (I6).
+// A home is right but expensive if one of its marks waits for a lost backfill, or hides entries of
+// an unfollowed author. The next reads of such a home request the backfill or the removal again
+// (I6).
 
-// mostAsked is how often a home with remaining work is read.
+// mostAsked is the maximum number of reads of a home with remaining work.
 const mostAsked = 5
 
-// askAgain makes users read homes with remaining work until none remains.
+// askAgain makes users read homes with remaining work until no work remains.
 func (w *World) askAgain() {
 	l := w.load
 	skew := func(p *Proc) time.Duration { return time.Duration(p.skew.Load()).Abs() }
 	api := slices.MinFunc(l.apis, func(a, b *Proc) int { return int(skew(a) - skew(b)) })
 	if skew(api) > time.Minute {
-		return // the read may take a lost backfill for a young one
+		return // the read may treat a lost backfill as a young one
 	}
 	var left []string
 	for asked := 0; asked <= mostAsked; asked++ {
 		left = nil
 		for _, user := range l.users {
 			if !api.up() {
-				return // the process may fall asleep in the calm, too
+				return // the process may fall asleep in quiet times, too
 			}
 			if work := w.leftIn(user); len(work) > 0 {
 				left = append(left, work...)
@@ -54,14 +55,14 @@ func (l *workload) wholeHome(user string) *operation {
 			_, err := s.Home(ctx, user, home.Query{}, page.Request{Limit: page.MaxLimit})
 			return err
 		},
-		settle: func(error) {}, // its process may be killed even in quiet times
+		settle: func(error) {}, // the process may be killed even in quiet times
 	}
 }
 
 // leftIn returns the remaining work of a home: backfills that are not done, entries of
 // unfollowed authors, and a return.
 func (w *World) leftIn(user string) (work []string) {
-	entries := map[string]int{} // by author
+	entries := map[string]int{} // number of entries by author
 	timeline := w.partition(schema.TimelinePK(user))
 	for _, it := range timeline {
 		if e, err := schema.ParseEntry(it); err == nil && !w.mayHaveExpired(e.Post) && len(timeline) <= page.MaxLimit {
@@ -70,7 +71,7 @@ func (w *World) leftIn(user string) (work []string) {
 	}
 	work = w.awayFrom(user)
 	if p := w.presenceOf(user); p != nil && time.Now().Before(p.At) {
-		return work // a worker whose clock is ahead ended the return, so the home is read by pull for longer
+		return work // a worker with a fast clock ended the return, so the home is read by pull for longer
 	}
 	for _, it := range w.partition(schema.MarksPK(user)) {
 		if _, mark := schema.UserOfSK(it.Key.SK); !mark {

@@ -10,10 +10,11 @@ import (
 	"fanfare/messages"
 )
 
-// An author whose mode changes is between two states until a mark walk has ended. The post that changed the
-// mode sends the walk, and so does each later post that finds the walk unfinished (docs/HYBRID.md). So once
-// the world is quiet no walk is unfinished, with two exceptions: no living post of the author was handled
-// since the change; or the walk's message is a dead letter that is too old to be redriven.
+// An author whose mode changes is between two states until a mark walk has ended. The post that
+// changed the mode sends the walk, and so does each later post that finds the walk unfinished
+// (docs/HYBRID.md). So once the world is quiet no walk is unfinished, with two exceptions: no
+// living post of the author was handled since the change; or the walk's message is a dead letter
+// that is too old for a redrive.
 
 // modeChange is a change of an author's mode whose walk has not ended.
 type modeChange struct {
@@ -26,10 +27,10 @@ type modeChange struct {
 	owed string
 }
 
-// modes are the changes that are under way, by author.
+// modes has the changes whose walks are unfinished, by author.
 type modes map[string]modeChange
 
-// wrote records an item that the handling by has written.
+// wrote records an item that the handling by wrote.
 func (m modes) wrote(key table.Key, it *table.Item, step int, by string) error {
 	author, _ := schema.UserOfSK(key.PK) // UserPK is the same text
 	if it == nil || key != schema.ModeKey(author) {
@@ -63,7 +64,7 @@ func (w *World) handled(q *queueState, m *queued, by string) {
 	}
 }
 
-// checkModes checks that no walk stays unfinished (I6).
+// checkModes checks that no walk remains unfinished (I6).
 func (w *World) checkModes() {
 	lost := map[string]bool{} // authors whose walk is a dead letter
 	for _, d := range w.queue(queue.TopicBackfills).dead {
@@ -78,7 +79,8 @@ func (w *World) checkModes() {
 	}
 }
 
-// actor names the operation or message whose call has its effect now, "" for none.
+// actor returns the name of the operation or message whose call takes effect now, "" if there is
+// none.
 func (w *World) actor() string {
 	if w.acting == nil {
 		return ""

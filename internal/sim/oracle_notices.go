@@ -20,18 +20,18 @@ func (l *workload) actorHidden(user, other string) bool {
 	return l.mutes[pair{user, other}] != nil || l.blocks[pair{user, other}] != nil || l.blocks[pair{other, user}] != nil
 }
 
-// expected is a notification as the actions demand it.
+// expected is a notification that follows from the actions.
 type expected struct {
 	user   string
 	kind   schema.NoticeKind
 	target string
-	// acts are, by key, the latest actions of all users whose event was sent.
+	// acts has, by key, the latest actions of all users whose event was sent.
 	acts map[string]schema.Act
 	// unsure means that further actions may have happened.
 	unsure bool
 }
 
-// add adds an action, unless a later one is known.
+// add adds an action, unless a later action is known.
 func (e *expected) add(act schema.Act) {
 	key := act.Key(e.kind)
 	if old, there := e.acts[key]; !there || act.Replaces(old) {
@@ -114,7 +114,8 @@ func (w *World) checkNotice(e *expected) {
 	}
 }
 
-// pushedOut reports whether five newer actions of users with a mute or a block may push act out.
+// pushedOut reports whether five newer actions may push act out. The newer actions are by users
+// with a mute or a block.
 func (e *expected) pushedOut(act schema.Act, l *workload) bool {
 	newer := 0
 	for _, other := range e.acts {
@@ -125,7 +126,8 @@ func (e *expected) pushedOut(act schema.Act, l *workload) bool {
 	return newer >= schema.NoticeActs
 }
 
-// likeNotice returns the notification of a post's likes, by the actions that became durable.
+// likeNotice returns the notification of a post's likes, according to the actions that became
+// durable.
 func (w *World) likeNotice(author, post string) *expected {
 	e := &expected{author, schema.NoticeLike, post, map[string]schema.Act{}, false}
 	for _, d := range w.queue(queue.TopicLikes).dead {
@@ -147,9 +149,9 @@ func (w *World) likeNotice(author, post string) *expected {
 	return e
 }
 
-// commentNotice returns the notification of a post's comments, or of comments that mention a user, according
-// to the table and the sent events. If clocks are hours apart, a worker may drop an event before the comment
-// is made.
+// commentNotice returns the notification of a post's comments, or of comments that mention a user,
+// according to the table and the sent events. If clocks are hours apart, a worker may drop an event
+// before the comment is made.
 func (w *World) commentNotice(user string, kind schema.NoticeKind, post string) *expected {
 	e := &expected{user, kind, post, map[string]schema.Act{}, w.hours}
 	notifies := func(author string, mentions []string) bool {
@@ -219,8 +221,8 @@ func sortedKeys(items map[table.Key]*table.Item) []table.Key {
 	return all
 }
 
-// heardNotified checks the event of a notification: an action of the notification has the place, so the table
-// had the action.
+// heardNotified checks the event of a notification: an action of the notification has the event's
+// place, so the table has had the action.
 func (w *World) heardNotified(e *messages.Notified) {
 	if w.notices.places[e.EventID] == "" {
 		w.load.fail("I13", "the event says that %s has a notification at %s, and no action got that place", e.UserID, e.EventID)

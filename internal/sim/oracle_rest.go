@@ -10,8 +10,9 @@ import (
 	"fanfare/messages"
 )
 
-// Once the world is quiet, the table holds the results of the finished work and nothing else. Delivery records
-// add up to the followers, summaries are complete, marks match the mode, and no item of a purged post exists.
+// Once the world is quiet, the table has the results of the finished work and nothing else: the
+// numbers of delivery records match the followers, summaries are complete, marks match the mode,
+// and no item of a purged post exists.
 
 // follower is the span of steps in which an author had a follower. until is 0 for a present follower.
 type follower struct{ since, until int }
@@ -42,8 +43,9 @@ func (w *World) sawEdge(key table.Key, now *table.Item) {
 	}
 }
 
-// followersSince returns two numbers of followers for the fan-out of a post that began at a step: the
-// followers at all times since then, and the followers at any time since then.
+// followersSince returns two numbers of followers for the fan-out of a post that began at a step:
+// the number of followers at all times since then, and the number of followers at any time since
+// then.
 func (w *World) followersSince(author string, step int) (least, most int64) {
 	for _, times := range w.followers[author] {
 		last := times[len(times)-1]
@@ -70,7 +72,7 @@ func (w *World) checkRecord(author, post string) {
 		}
 	}
 	if plan == nil || w.aged {
-		return // it expires in parts
+		return // the record expires in parts
 	}
 	if plan.Author != author || plan.Attempts < 1 || plan.Started.IsZero() {
 		w.load.fail("I6", "the plan of %s by %s is %+v", post, author, *plan)
@@ -98,8 +100,8 @@ func (w *World) checkRecord(author, post string) {
 	w.checkSummary(post, *plan, chunks, int(chain.Total) == len(chunks))
 }
 
-// checkSummary checks that a plan's summary is the beginning of the chain, and that no complete page of chunks
-// follows the summary. A later chunk out of the chain may complete a page.
+// checkSummary checks that a plan's summary covers the beginning of the chain, and that no complete
+// page of chunks follows the summary. A later chunk out of the chain may complete a page.
 func (w *World) checkSummary(post string, plan schema.Plan, chunks []schema.Chunk, linked bool) {
 	var begin schema.Chain
 	for _, c := range chunks {
@@ -162,8 +164,8 @@ func (w *World) checkMarks() {
 	}
 }
 
-// checkPurged checks that nothing is left of a deleted post whose purge was requested. A process that stood
-// still for hours may write such items later.
+// checkPurged checks that no item is left of a deleted post whose purge was requested. A process
+// that stood still for hours may write such items later.
 func (w *World) checkPurged() {
 	if w.aged || w.hours || w.Fired[FaultSleep]+w.Fired[FaultLeap]+w.Fired[FaultNights] > 0 {
 		return
@@ -181,7 +183,7 @@ func (w *World) checkPurged() {
 			lists = append(lists, schema.LikesPK(post, shard, ref.LikeShards))
 		}
 		for _, pk := range lists {
-			left := slices.DeleteFunc(w.partition(pk), func(it table.Item) bool { return table.Expired(it, time.Now()) }) // with a story
+			left := slices.DeleteFunc(w.partition(pk), func(it table.Item) bool { return table.Expired(it, time.Now()) }) // a story expires
 			if len(left) > 0 {
 				w.load.fail("I11", "%d items of %s are left of a deleted post, the first %v", len(left), pk, left[0].Key)
 			}
@@ -205,7 +207,7 @@ func (w *World) refOf(post string) *schema.PostRef {
 	return &ref
 }
 
-// sawMessage remembers the messages that the checks of rest need.
+// sawMessage records the messages that the checks in this file need.
 func (w *World) sawMessage(e messages.Event) {
 	switch e := e.(type) {
 	case *messages.PostCreated:

@@ -16,15 +16,16 @@ import (
 	"fanfare/messages"
 )
 
-// quietWorld returns a world of no processes.
+// quietWorld returns a world without processes.
 func quietWorld() *World {
 	w := newWorld(1, plain())
 	w.load = newWorkload(w)
 	return w
 }
 
-// TestLikesOfALatePostAreRedriven has three likes that became dead letters: the post of the first came later,
-// the post of the second never came, and the third failed for another reason.
+// TestLikesOfALatePostAreRedriven has three likes that became dead letters: the post of the first
+// like arrived later, the post of the second like never arrived, and the third like failed for
+// another reason.
 func TestLikesOfALatePostAreRedriven(t *testing.T) {
 	w := quietWorld()
 	r := draws(1, 1, 1)
@@ -52,8 +53,8 @@ func TestLikesOfALatePostAreRedriven(t *testing.T) {
 	assert.False(t, w.redriveUnknown(), "the rest stays")
 }
 
-// TestEventsThatFailAfterTheStormAreRedriven has two dead letters of posts. The work of the first letter is
-// done, but its event was not sent. The work of the second letter failed.
+// TestEventsThatFailAfterTheStormAreRedriven has two dead letters of posts. The work of the first
+// letter is done, but its event was not sent. The work of the second letter failed.
 func TestEventsThatFailAfterTheStormAreRedriven(t *testing.T) {
 	w := quietWorld()
 	q := w.queue(queue.TopicPosts)
@@ -96,8 +97,8 @@ func TestOneOfTwoDeadLettersMayStay(t *testing.T) {
 	assert.Empty(t, w.load.violations)
 }
 
-// TestAWalkThatNobodySendsIsFound lets checkModes judge the changes of an author's mode, with and without a
-// walk.
+// TestAWalkThatNobodySendsIsFound makes checkModes check changes of an author's mode, with and
+// without a walk.
 func TestAWalkThatNobodySendsIsFound(t *testing.T) {
 	type step func(w *World)
 	mode := func(state schema.ModeState, v int64, by string) step {
@@ -178,8 +179,8 @@ func TestOnlyAFirstPageIsASecondLate(t *testing.T) {
 	})
 }
 
-// TestAHomeMayLackAPostAgainUntilItIsDelivered asks the oracle which of the posts that a home has shown the
-// home may lack now. The author's fan-out is under way, and the reader has come back.
+// TestAHomeMayLackAPostAgainUntilItIsDelivered asks the oracle which posts a home may lack now,
+// although the home has shown them. The author's fan-out is running, and the reader has returned.
 func TestAHomeMayLackAPostAgainUntilItIsDelivered(t *testing.T) {
 	reader := homeOf{user: "u1"}
 	back := func(state schema.PresenceState, ago time.Duration) func(w *World) {
@@ -222,7 +223,7 @@ func TestAHomeMayLackAPostAgainUntilItIsDelivered(t *testing.T) {
 	}
 }
 
-// TestStreamsShowEachPostOnce hands looks at a live home to the oracle.
+// TestStreamsShowEachPostOnce passes looks at a live home to the oracle.
 func TestStreamsShowEachPostOnce(t *testing.T) {
 	item := func(post string) feed.HomeItem { return feed.HomeItem{Post: feed.Post{ID: post, AuthorID: "u1"}} }
 	for name, c := range map[string]struct {

@@ -12,28 +12,29 @@ import (
 	"fanfare/messages"
 )
 
-// The oracle checks each write of the product against the rules of its item: the time at which the item
-// expires, and the states between which it may change. A broken rule may show in no home and no count for
-// weeks, so a run can find it only in the write itself.
+// The oracle checks each write of the product against the rules of the written item: the time at
+// which the item expires, and the states between which it may change. A broken rule may be visible
+// in no home and no count for weeks, so a run can find it only in the write itself.
 
 const (
-	// unlikeKept is the life of a like item that is neither liked nor counted (docs/LIKES.md).
+	// unlikeKept is the TTL of a like item that is neither liked nor counted (docs/LIKES.md).
 	unlikeKept = messages.MaxAge + 3*day
-	// fenceFrom is the number of receives of a message after which an open flush is fenced. lastHour is the
-	// rest of the life of a message in which the message waits for nobody.
+	// fenceFrom is the number of receives of a message after which an open flush is fenced. lastHour
+	// is the last part of the life of a message, in which the message waits for nobody.
 	fenceFrom, lastHour = 4, time.Hour
 	// noteSettled is the time from the first look at a note to a prune by the note. mostPruned is the number
 	// of attributes that one prune drops.
 	noteSettled, mostPruned = time.Hour, 100
-	// markKept is how much longer a mark lives than the entries that it hides.
+	// markKept is the time for which a mark outlives the entries that it hides.
 	markKept = time.Hour
 	// modeRest is the least time between two changes of an author's mode.
 	modeRest = 2 * time.Hour
-	// clocksMost bounds the difference of two clocks plus the time that a request takes.
+	// clocksMost is the maximum difference of two clocks plus the time of a request.
 	clocksMost = 2*clocksApart + 30*time.Minute
 )
 
-// checkWrite checks an item that a call of the product wrote. w.items still has the previous item.
+// checkWrite checks an item that a call of the product wrote. w.items still has the item from
+// before the write.
 func (w *World) checkWrite(key table.Key, now *table.Item) {
 	c, old := w.acting, w.items[key]
 	if c == nil || now == nil {
@@ -60,7 +61,7 @@ func (w *World) checkWrite(key table.Key, now *table.Item) {
 			w.checkEndingItem(comment.Post, *now, 0)
 		}
 	case " home":
-		if _, mark := schema.UserOfSK(key.SK); mark && !c.hasAnswer() { // else the presence, or a mute
+		if _, mark := schema.UserOfSK(key.SK); mark && !c.hasAnswer() { // otherwise the presence, or a mute
 			w.checkMarkItem(*now)
 		}
 	case " delivery":
@@ -75,7 +76,7 @@ func (w *World) checkWrite(key table.Key, now *table.Item) {
 func (w *World) checkLikeItem(old *table.Item, now table.Item) {
 	next, err := schema.ParseLike(now)
 	if err != nil {
-		return // the ledger's oracle reports it
+		return // the oracle of the ledger reports it
 	}
 	if !w.endOf(next.Post).IsZero() {
 		w.checkEndingItem(next.Post, now, likesKept)
@@ -93,7 +94,7 @@ func (w *World) checkLikeItem(old *table.Item, now table.Item) {
 	}
 }
 
-// checkCountItem checks a write of a like count. Fences come late, except fences of a repair or an import. A
+// checkCountItem checks a write of a like count. Only a repair or an import may fence early. A
 // prune drops only incarnations whose end is noted and settled, and only if that saves a unit.
 func (w *World) checkCountItem(c *call, key table.Key, old, now *table.Item) {
 	post, _, _ := postOfLikes(key.PK)
@@ -127,7 +128,7 @@ func (w *World) checkCountItem(c *call, key table.Key, old, now *table.Item) {
 	if names > mostPruned {
 		w.load.fail("I9", "a prune drops %d attributes of the ledger of post %s", names, post)
 	}
-	// A late request was made for an older ledger.
+	// A late request was made when the ledger was older.
 	if w.countBy[key] == c.proc.Name && !c.hasAnswer() && table.WriteUnits(table.Size(*now)) >= table.WriteUnits(table.Size(*old)) {
 		w.load.fail("I11", "a prune of the ledger of post %s from %d to %d bytes saves no unit", post, table.Size(*old), table.Size(*now))
 	}
@@ -153,8 +154,8 @@ func (w *World) mayFence(p *Proc, post string) bool {
 	return false
 }
 
-// checkEntryItem checks that an entry expires with the timeline's TTL, counted from its post,
-// and has the like shards of the post.
+// checkEntryItem checks that an entry expires with the timeline's TTL, counted from the time of its
+// post, and has the like shards of the post.
 func (w *World) checkEntryItem(now table.Item) {
 	e, err := schema.ParseEntry(now)
 	if err != nil {
@@ -174,7 +175,7 @@ func (w *World) checkEntryItem(now table.Item) {
 	}
 }
 
-// checkMarkItem checks when a mark expires (docs/HYBRID.md).
+// checkMarkItem checks the expiry of a mark (docs/HYBRID.md).
 func (w *World) checkMarkItem(now table.Item) {
 	m, err := schema.ParseMark(now)
 	if err != nil {
@@ -204,7 +205,7 @@ func (w *World) checkMarkItem(now table.Item) {
 	}
 }
 
-// modeOf returns the mode of an author as it is stored.
+// modeOf returns the stored mode of an author.
 func (w *World) modeOf(author string) (schema.Mode, error) {
 	if it := w.items[schema.ModeKey(author)]; it != nil {
 		return schema.ParseMode(author, []table.Item{*it})
@@ -212,8 +213,8 @@ func (w *World) modeOf(author string) (schema.Mode, error) {
 	return schema.ParseMode(author, nil)
 }
 
-// checkDeliveryItem checks that a delivery record outlives its post's entries, and never
-// counts below 0.
+// checkDeliveryItem checks that a delivery record outlives the entries of its post, and that its
+// numbers are never negative.
 func (w *World) checkDeliveryItem(now table.Item) {
 	var post string
 	var ttl time.Time
@@ -233,8 +234,8 @@ func (w *World) checkDeliveryItem(now table.Item) {
 	}
 }
 
-// checkModeItem checks a change of an author's mode: the order of the states, the rest between
-// two changes, and the limit that asked for it.
+// checkModeItem checks a change of an author's mode: the order of the states, the rest between two
+// changes, and the limit that caused the change.
 func (w *World) checkModeItem(c *call, key table.Key, old, now *table.Item) {
 	author, _ := schema.UserOfSK(key.PK) // UserPK is the same text
 	if key != schema.ModeKey(author) {
@@ -260,7 +261,7 @@ func (w *World) checkModeItem(c *call, key table.Key, old, now *table.Item) {
 		if next.V != was.V || next.Since != was.Since || !next.At.Equal(was.At) {
 			wrong = "with another number, id or time"
 		}
-	case "switching to switching", "leaving to leaving", "pull to pull", "push to push": // another walk may have ended it
+	case "switching to switching", "leaving to leaving", "pull to pull", "push to push": // ended by another walk
 		ended := next.State == schema.ModePull || next.State == schema.ModePush
 		if next.V != was.V || next.Walked < was.Walked || next.Walked == was.Walked && !ended {
 			wrong = "and the walk does not go on"
@@ -273,7 +274,8 @@ func (w *World) checkModeItem(c *call, key table.Key, old, now *table.Item) {
 	}
 }
 
-// changes reports whether a limit requires a change of an author with so many followers.
+// changes reports whether a limit requires a change of the mode of an author with this number of
+// followers.
 func changes(leaving bool, followers, limit int64) bool {
 	if leaving {
 		return limit == 0 || 10*followers < 8*limit
@@ -291,7 +293,8 @@ func (w *World) followersOf(author string) (n int64) {
 	return n
 }
 
-// sawEntries records a number that a worker reports: the written entries, or, below 0, the skipped followers.
+// sawEntries records a number that a worker reports: the number of written entries, or, as a
+// negative number, the number of skipped followers.
 func (w *World) sawEntries(n int, since time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -39,7 +39,7 @@ func (w *written) call(it table.Item) {
 	w.acting = nil
 }
 
-// TestAWriteAgainstTheRulesOfItsItemIsFound writes items as a wrong product would.
+// TestAWriteAgainstTheRulesOfItsItemIsFound writes items as a defective product would.
 func TestAWriteAgainstTheRulesOfItsItemIsFound(t *testing.T) {
 	flush := schema.Flush{Inc: "inc", Seq: 1}
 	like := func(w *written, kind, base string, ttl time.Time) table.Item {
@@ -114,7 +114,7 @@ func TestAWriteAgainstTheRulesOfItsItemIsFound(t *testing.T) {
 	}
 }
 
-// TestAWrongOutcomeIsFound hands outcomes of windows to the oracle.
+// TestAWrongOutcomeIsFound passes outcomes of windows to the oracle.
 func TestAWrongOutcomeIsFound(t *testing.T) {
 	right := likeagg.Outcome{Messages: 2, Applied: 1, Flushed: true, LedgerBytes: 100}
 	for name, change := range map[string]func(o *likeagg.Outcome){

@@ -7,9 +7,10 @@ import (
 	"fanfare/messages"
 )
 
-// performed counts the operations of the product that the storms of a world perform: the functions of the
-// product on the stack of each call of a port, the handled messages, and the sent events. The calls of an
-// operation or a message count once it has ended well. performed is nil if Options.Watch is not set.
+// performed counts the operations of the product that the storms of a world perform: the functions
+// of the product on the stack of each call of a port, the handled messages, and the sent events.
+// The calls of an operation or a message count once it has ended without an error. performed is nil
+// if Options.Watch is not set.
 type performed struct {
 	done Counters
 	// open has, by name, the functions of operations and messages that have not ended.
@@ -25,7 +26,7 @@ func newPerformed(o Options) *performed {
 	return &performed{done: Counters{}, open: map[string]Counters{}, names: map[uintptr][]string{}}
 }
 
-// stack returns the callers of a port.
+// stack returns the callers of the function that calls a port.
 func (p *performed) stack() []uintptr {
 	if p == nil {
 		return nil
@@ -59,20 +60,20 @@ func (w *World) called(c *call) {
 	}
 }
 
-// called counts a function that the storms have called, "" for none.
+// called counts a function that the storms have called. It ignores "".
 func (p *performed) called(function string) {
 	if p != nil && function != "" {
 		p.done[function]++
 	}
 }
 
-// opens reports whether a call works for an operation or a message whose end the world will see.
+// opens reports whether a call belongs to an operation or a message whose end the world will see.
 func (w *World) opens(op string) bool {
 	_, message := w.began[op]
 	return message || strings.HasPrefix(op, "op")
 }
 
-// ended counts the calls of an operation or a message that ended well.
+// ended counts the calls of an operation or a message that ended without an error.
 func (p *performed) ended(op string, err error) {
 	if p == nil {
 		return
@@ -85,7 +86,7 @@ func (p *performed) ended(op string, err error) {
 	delete(p.open, op)
 }
 
-// answered counts a message that was handled, in a storm.
+// answered counts a message that was handled in a storm.
 func (w *World) answered(payload []byte, op string) {
 	if w.performed == nil {
 		return
@@ -96,12 +97,12 @@ func (w *World) answered(payload []byte, op string) {
 	}
 }
 
-// handled names the fact that a message was handled, and sent names the fact that an event was sent to other
-// programs.
+// handled returns the name for a handled message, and sent returns the name for an event that was
+// sent to other programs.
 func handled(kind messages.Kind) string { return "handled " + string(kind) }
 func sent(kind messages.Kind) string    { return "sent " + string(kind) }
 
-// functions returns the functions of the module at a place, as Operation names them.
+// functions returns the functions of the module at a place, with the names that Operation uses.
 func (p *performed) functions(place uintptr) []string {
 	names, known := p.names[place]
 	if known {
@@ -118,7 +119,7 @@ func (p *performed) functions(place uintptr) []string {
 	return names
 }
 
-// nameOfFunction drops the folders of the package, and the number of a function literal.
+// nameOfFunction removes the folders of the package, and the number of a function literal.
 func nameOfFunction(function string) string {
 	function = function[strings.LastIndex(function, "/")+1:]
 	for _, inner := range []string{".func", "-range", ".gowrap", "[...]"} {
@@ -127,8 +128,8 @@ func nameOfFunction(function string) string {
 	return function
 }
 
-// performances returns the performed operations of the world's storms, and the faults that stand for calls of
-// an operator.
+// performances returns the operations that the world's storms performed, and the faults that
+// represent calls of an operator.
 func (w *World) performances() Counters {
 	if w.performed == nil {
 		return nil

@@ -2,10 +2,10 @@ package sim
 
 import "strings"
 
-// onEngine begins the names of the bugs that seeds find on the embedded engine.
+// onEngine is the beginning of the names of the bugs that seeds find on the embedded engine.
 const onEngine = "engine: "
 
-// args are the arguments of a run that looks for the bug.
+// args returns the arguments of a run that searches for the bug.
 func (b bug) args() []string {
 	if strings.HasPrefix(b.name, onEngine) {
 		return []string{"-embedded"}
@@ -13,7 +13,7 @@ func (b bug) args() []string {
 	return nil
 }
 
-// engineBugs are the planted bugs of the embedded stores.
+// engineBugs returns the planted bugs of the embedded stores.
 func engineBugs() []bug {
 	const (
 		durable = "internal/table/embedded/durable.go"

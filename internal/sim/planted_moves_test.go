@@ -1,6 +1,7 @@
 package sim
 
-// moveBugs are the planted bugs of the commands that move a network, and of repairs beside traffic (docs/IMPORT.md).
+// moveBugs returns the planted bugs of the commands that move a network, and of repairs beside
+// traffic (docs/IMPORT.md).
 func moveBugs() []bug {
 	const (
 		record = "internal/ops/transfer/record.go"

@@ -1,6 +1,7 @@
 package sim
 
-// noticeBugs are the planted bugs of notifications, one for each rule (docs/decisions/0049).
+// noticeBugs returns the planted bugs of notifications, one bug for each rule
+// (docs/decisions/0049).
 func noticeBugs() []bug {
 	const (
 		item    = "internal/schema/notices.go"

@@ -1,6 +1,6 @@
 package sim
 
-// readBugs are planted bugs of reads, of the newer part of a home and of explain.
+// readBugs returns the planted bugs of reads, of the newer part of a home and of explain.
 func readBugs() []bug {
 	const (
 		follows = "internal/feed/follows.go"

@@ -21,21 +21,21 @@ var (
 	stopSoon = flag.Bool("stop", false, "end with the first seed that finds something")
 )
 
-// mostSeeds bounds the search for one planted bug.
+// mostSeeds is the maximum number of seeds in the search for one planted bug.
 const mostSeeds = 1000
 
-// bug is a change of the product's own code that breaks an invariant. The compiler lays a changed copy of the
-// file over the real file, so the product itself stays free of the bug.
+// bug is a change of the product's own code that breaks an invariant. The compiler uses a changed
+// copy of the file in place of the real file, so the product itself stays free of the bug.
 type bug struct {
 	name string
-	// breaks names the invariants that the bug breaks. The seed that finds the bug violates one of them.
-	// "stuck" is a world that never becomes quiet.
+	// breaks names the invariants that the bug breaks. The seed that finds the bug violates one of
+	// these invariants. "stuck" stands for a world that never becomes quiet.
 	breaks string
 	edits  []edit
 }
 
-// edit replaces text that occurs once in a file. If the text no longer occurs once, the test fails, and
-// somebody has to plant the bug again.
+// edit replaces text that occurs once in a file. If the text does not occur exactly once any more,
+// the test fails, and somebody has to plant the bug again.
 type edit struct{ file, old, new string }
 
 func bugs() []bug {
@@ -113,7 +113,7 @@ func bugs() []bug {
 		{"flush past an unresolved put", "I3", []edit{{like, `_, err := w.cfg.Store.Put(ctx, in)`, `_, err := w.cfg.Store.Put(ctx, in); if err != nil && !refused(err) { return nil }`}}},
 		{"ack before flush", "I3 I6", []edit{{window, `if stamped == 0 {`, `for _, a := range w.actions { for _, msg := range a.messages { if a.err == nil { msg.Ack() } } }; if stamped == 0 {`}}},
 		{"lost-answer put counted twice", "I3", []edit{
-			{like, `a.stamped = old // this window wrote it, though the answer was lost`, `old.LikeShards = -1; a.stamped = old`},
+			{like, `a.stamped = old // this window wrote the like, but the answer was lost`, `old.LikeShards = -1; a.stamped = old`},
 			{window, `delta[a.stamped.Kind]++`, `delta[a.stamped.Kind]++; if a.stamped.LikeShards < 0 { delta[a.stamped.Kind]++; delta[a.stamped.Base]-- }`},
 		}},
 		{"change of kind that leaves the former one", "I3", []edit{{window, `delta[a.stamped.Base]--`, `if a.stamped.Kind == "" { delta[a.stamped.Base]-- }`}}},
@@ -185,7 +185,7 @@ func bugs() []bug {
 			{follows, "\t// The follow is durable, and the mark", "\tif _, err := s.access.Store.Update(ctx, *access.AddTo(schema.CountsKey(follower), schema.AttrFollowing, 1)); err != nil {\n\t\treturn false, fault.Wrap(\"table\", err)\n\t}\n\t// The follow is durable, and the mark"},
 		}},
 		{"answered before it is durable", "I5", []edit{{publish, `err := s.access.PublishPost(ctx, d.post); err != nil {`, `err := s.access.PublishPost(ctx, d.post); err != nil && key == "never" {`}}},
-		{"cursor inclusive", "I1 I7", []edit{{"internal/feed/access/span.go", `q.After = schema.PostSK(s.High) // which sorts below each entry of that post`, `q.High = schema.PostSK(s.High) + "~"`}}},
+		{"cursor inclusive", "I1 I7", []edit{{"internal/feed/access/span.go", `q.After = schema.PostSK(s.High) // the key of High sorts below each entry of that post`, `q.High = schema.PostSK(s.High) + "~"`}}},
 		{"cursor of comments inclusive", "I7", []edit{{comments, `q.After = schema.CommentSK(after)`, `q.Low = schema.CommentSK(after)`}}},
 		{"comment answered before it is durable", "I7", []edit{{comments, `byID, 1, write); err != nil {`, `byID, 1, write); err != nil && text == "" {`}}},
 		{"comment counted outside of its transaction", "I4 audit", []edit{{comments, `op, table.TransactOp{Update: count})
@@ -210,7 +210,7 @@ func bugs() []bug {
 		{"post deleted without a tombstone", "I2 I6", []edit{{deletion, `table.TransactOp{Put: &table.PutInput{Item: tombstone.Item(), If: living}}`,
 			`table.TransactOp{Delete: &table.DeleteInput{Key: tombstone.Item().Key, If: living}}`}}},
 		{"tombstone expires while messages are left", "I2 I6", []edit{{deletion, `s.access.Now().Add(lives.Longest() + schema.DeliveryKept)`, `s.access.Now().Add(0 * lives.Longest())`}}},
-		// About days, ages, the TTL, sleepers, stops and shards.
+		// The next bugs are about days, ages, the TTL, sleepers, stops and shards.
 		{"absence of an entry read as counted after a day", "I3", []edit{
 			{inc, "func dayOf(", "func daysOld(inc string) int64 {\n\tday, _ := strconv.ParseInt(inc[:dayDigits], dayBase, 64)\n\treturn dayOf(time.Now()) - day\n}\n\nfunc dayOf("},
 			{ledger, "\treturn flushOpen\n", "\tif !flushed && daysOld(g.Inc) > 1 {\n\t\treturn flushCounted\n\t}\n\treturn flushOpen\n"},
@@ -239,7 +239,7 @@ func bugs() []bug {
 			{heads, `	if end < want && it.posts.Cut > oldest {`, "	for i := range part.Items {\n\t\tpart.Items[i].LikeShards += 1000\n\t}\n	if end < want && it.posts.Cut > oldest {"},
 			{items, "it, ok := p.posts[keys[i].post]\n\t\tif !ok {", "it, ok := p.posts[keys[i].post]\n\t\tif !ok && r.LikeShards >= 1000 {\n\t\t\tit = schema.Post{ID: r.Post, Author: r.Author}.Item()\n\t\t} else if !ok {"},
 		}},
-		// About live homes.
+		// The next bugs are about live homes.
 		{"stream that goes on behind its newest post", "I7", []edit{{arrivals, `floor: posts[0], posts: posts[1:],`, `floor: posts[len(posts)-1],`}}},
 		{"position without the newest post", "I7", []edit{{arrivals, `for _, post := range v.posts {`, `for _, post := range v.posts[:max(0, len(v.posts)-1)] {`}}},
 		{"no slow look at a live home", "I7", []edit{{agenda, `at := a.slowAt`, `at := a.likesAt`}, {agenda, `w.home = !a.slowAt.After(now)`, `w.home = false`}}},
@@ -263,7 +263,7 @@ func bugs() []bug {
 		{"removal that no tail can read", "I2", []edit{{life, `removal.NewItem(id.Floor(removal.At))`, `removal.Item()`}}},
 		{"look that takes old references for fresh ones", "I2", []edit{{arrivals, `now.Sub(began) > refsAge`, `began.IsZero()`}}},
 		{"stream that takes a home by pull for empty", "I7", []edit{{"internal/feed/home/source.go", `if err != nil || !byPull {`, `if err != nil || !byPull || s.of.Up {`}}},
-		// About away readers.
+		// The next bugs are about away readers.
 		{"fan-out that reckons with its own active days", "I1", []edit{{write, `!schema.Pushed(&edge, p.day)`, `!schema.Pushed(&edge, p.day+14-schema.Day(w.cfg.ActiveDays))`}}},
 		{"home that looks at no presence if the feature is off", "I1 I6", []edit{{presence, `case p == nil:`, `case p == nil || h.access.ActiveDays == 0:`}}},
 		{"skip by the clock", "I1", []edit{{worker, `day: schema.DayOf(at)`, `day: schema.DayOf(w.cfg.Now())`}}},
@@ -357,7 +357,7 @@ func bugs() []bug {
 			worker, `return mentions{e, delivery{e.PostID, e.RequestID}}, w.postCreated(ctx, e)`,
 			`e.RequestID += "!"; return mentions{e, delivery{e.PostID, e.RequestID}}, w.postCreated(ctx, e)`,
 		}}},
-		// About audits and repairs.
+		// The next bugs are about audits and repairs.
 		{"audit that owes the posts below a follow's first", "audit", []edit{{entries, `p.plan.Post < listed.Str(schema.AttrFrom)`, `"~" < listed.Str(schema.AttrFrom)`}, {entries, `m.Hides(p.plan.Post) || `, ``}}},
 		{"audit that owes the posts of a backfill that has not ended", "audit", []edit{{entries, ` || m.Kind == schema.MarkBackfill && m.Until.IsZero()`, ``}}},
 		{"audit that owes the posts of a pulled author", "audit", []edit{{entries, ` || m.Pulls(p.plan.Post)`, ``}}},
@@ -502,8 +502,8 @@ func bugs() []bug {
 		{"no last look", "I12 I8", []edit{{last, `case rest > 0:`, `case rest > 2*forgetLast:`}}},
 		{"end without exp on the post by id", "I15", []edit{{postItem, `Mentions: len(p.Mentions) > 0, End: p.End}`, `Mentions: len(p.Mentions) > 0}`}}},
 		{"post without the ttl of its end", "I15", []edit{{postItem, `appendTTL(appendShards(attrs, p.LikeShards), p.End)`, `appendTTL(appendShards(attrs, p.LikeShards), time.Time{})`}}},
-		{"post with an end counted", "I4", []edit{{publish, `if p.End.IsZero() { // a post with an end is never counted (I15): nobody would lower the count at its end`, `if true {`}}},
-		{"deletion of a post with an end lowers the count", "I4", []edit{{deletion, `if byID.End.IsZero() { // else it was never counted`, `if true {`}}},
+		{"post with an end counted", "I4", []edit{{publish, `if p.End.IsZero() { // a post with an end is never counted (I15), because its end does not lower the count`, `if true {`}}},
+		{"deletion of a post with an end lowers the count", "I4", []edit{{deletion, `if byID.End.IsZero() { // a post with an end was never counted`, `if true {`}}},
 		{"entry that outlives the end of its post", "I15 I1", []edit{{worker, `schema.EntryAttrs(of.Until(ttl), of.LikeShards)`, `schema.EntryAttrs(ttl, of.LikeShards)`}}},
 		{"own entry that outlives the end of its post", "I15 I1", []edit{{publish, `byID.Until(at.Add(lives.Written(at)))`, `at.Add(lives.Written(at))`}}},
 		{"comment that outlives the end of its post", "I15", []edit{{comments, `Mentions: in.Mentions, TTL: byID.End}`, `Mentions: in.Mentions}`}}},
@@ -511,15 +511,15 @@ func bugs() []bug {
 		{"like count of a post with an end without its ttl", "I15", []edit{{window, `if !w.expiry.IsZero() {`, `if false {`}}},
 		{"comments and likes of an ended post shown", "I15", []edit{{living, `if err == nil && byID.Gone(a.Now()) {`, `if err == nil && byID.Deleted {`}}},
 		{"ended posts in the lists of a user", "I15", []edit{{living, `if !ref.Gone(a.Now()) {`, `if !ref.Deleted {`}}},
-		{"audit that takes an ended post for a lost one", "audit", []edit{{"internal/ops/audit/posts.go", `if ref.Gone(r.cfg.Now().Add(clocksApart)) { // the table deletes its post and its likes`, `if false {`}}},
-		// About a clock in doubt.
+		{"audit that takes an ended post for a lost one", "audit", []edit{{"internal/ops/audit/posts.go", `if ref.Gone(r.cfg.Now().Add(clocksApart)) { // the table deletes the post and its likes one by one`, `if false {`}}},
+		// The next bugs are about a clock in doubt.
 		{"event with an id by a clock in doubt", "I6", []edit{{"internal/fanout/plan.go", `	if err := w.cfg.Clock.Doubt(); err != nil {
 		return "", err
 	}
 	return w.cfg.IDs.New()`, `	return w.cfg.IDs.New()`}}},
 		{"dead letter by a clock in doubt", "I6", []edit{{"internal/clock/clock.go", `	if inDoubt && (permanent(err)`, `	if inDoubt && err == nil && (permanent(err)`}}},
 		{"unlike that expires by a clock in doubt", "I3", []edit{{like, `if ttl := w.cfg.Now().Add(likeTTL); w.cfg.Clock.Doubt() == nil {`, `if ttl := w.cfg.Now().Add(likeTTL); true {`}}},
-		// These bugs need a table that treats reads as unkindly as DynamoDB does.
+		// The next bugs need a table that treats reads as unkindly as DynamoDB does.
 		{"followees of a pulled home read with eventual consistency", "I1 I2", []edit{{"internal/feed/home/pull.go", `PK: schema.FollowingPK(viewer), Consistent: true}`, `PK: schema.FollowingPK(viewer)}`}}},
 		{"notification read with eventual consistency", "I13 I14", []edit{{"internal/notify/write.go", `table.BatchGetInput{Keys: keys, Consistent: true}`, `table.BatchGetInput{Keys: keys}`}}},
 		{"count judged while its transaction becomes visible", "audit I4", []edit{{counts, `!r.cfg.Local && wait > 0 {`, `r.cfg.Local && wait > 0 {`}}},
@@ -527,9 +527,8 @@ func bugs() []bug {
 	}
 }
 
-// TestEveryPlantedBugIsFound builds this package's tests once for each planted bug
-// and runs seeds until one finds it, mostSeeds at most. It takes minutes: make
-// sim-planted.
+// TestEveryPlantedBugIsFound builds this package's tests once for each planted bug and runs seeds
+// until one seed finds the bug, mostSeeds at most. The test takes minutes: make sim-planted.
 func TestEveryPlantedBugIsFound(t *testing.T) {
 	root := planttest.Root(t)
 	for _, b := range slices.Concat(bugs(), readBugs(), noticeBugs(), moveBugs(), engineBugs()) {
@@ -595,7 +594,7 @@ func (b bug) find(t *testing.T, root, overlay string) (seed uint64, violations [
 	if panicked := isPanic.FindStringSubmatch(out); panicked != nil {
 		violations = []string{panicked[1]}
 		if label := isLabel.FindStringSubmatch(out); label != nil {
-			seed, _ = strconv.ParseUint(label[1], 10, 64) // 0 finds nothing
+			seed, _ = strconv.ParseUint(label[1], 10, 64) // the seed 0 finds nothing
 		}
 	}
 	for line := range strings.Lines(out) {
@@ -618,7 +617,7 @@ func (b bug) find(t *testing.T, root, overlay string) (seed uint64, violations [
 	return seed, violations, out
 }
 
-// runSeeds runs the simulation with a bug planted.
+// runSeeds runs the simulation with a planted bug.
 func runSeeds(t *testing.T, root, binary string, args ...string) (output string, failed bool) {
 	t.Helper()
 	run := exec.CommandContext(t.Context(), binary, append([]string{"-test.run", "^TestSeeds$", "-shrink", "0"}, args...)...)
@@ -650,7 +649,7 @@ func (b bug) replay(t *testing.T, root, binary string, seed uint64) {
 		}
 	}
 	if b.args() != nil {
-		return // the engine's background may run in another order
+		return // the goroutines of the engine may run in another order
 	}
 	if traces[0] != traces[1] || strings.Count(traces[0], "\n") < 100 {
 		t.Errorf("planted bug %q: two runs of seed %d wrote different traces of %d and %d bytes", b.name, seed, len(traces[0]), len(traces[1]))

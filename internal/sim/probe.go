@@ -12,31 +12,33 @@ import (
 	"fanfare/messages"
 )
 
-// One of probeEvery seeds ends with a calm part. New processes with right clocks run on the table that the
-// storms left. A town is damaged and repaired, and likes are restored from a copy. Users read their homes,
-// follow and unfollow. An author with many followers posts, and is pulled and pushed again; the post is liked
-// and deleted; and a user is forgotten. Each work has a bound in time and calls, and no message is delivered
-// twice.
+// One of probeEvery seeds ends with a calm part. New processes with right clocks run on the table
+// that the storms left. A town is damaged and repaired, and likes are restored from a copy. Users
+// read their homes, follow and unfollow. An author with many followers posts, and is pulled and
+// then pushed again. Users like the post, the post is deleted, and a user is forgotten. Each work
+// has a bound in time and calls, and no message is delivered twice.
 
 const (
 	probeEvery = 6
-	// heldInProbe bounds the messages that a process holds, so half of that number closes a window.
+	// heldInProbe is the maximum number of messages that a process holds. Half of that number closes
+	// a window.
 	heldInProbe = 24
-	// inProbe is the number of followers of the author that posts. The settings in sizes match this number.
-	// The day of every fourth follower has passed.
+	// inProbe is the number of followers of the measured author. The settings in sizes match this
+	// number. The day of every fourth follower has passed.
 	inProbe = 40
-	// atOnce bounds the time of a work that waits for nothing.
+	// atOnce is the maximum time of a work that waits for nothing.
 	atOnce = 10 * tick
 	poster = "measured"
-	// purgedAtOnce is the number of pages that one receive of a message removes.
+	// purgedAtOnce is the maximum number of pages that one receive of a message removes.
 	purgedAtOnce = 20
 )
 
-// sizes are settings of the workers, with the calls that one post takes.
+// sizes has settings of the workers, and the numbers of calls for one post.
 type sizes struct {
 	page, chunk, plan int
-	// chunks are the stored chunks of a post, pages its pages of followers, plans its plan messages, and sums
-	// the moves of its summary. walks are the pages of a mark walk.
+	// chunks is the number of stored chunks of a post, pages the number of its pages of followers,
+	// plans the number of its plan messages, and sums the number of moves of its summary. walks is
+	// the number of pages of a mark walk.
 	chunks, pages, plans, sums, walks int
 }
 
@@ -48,7 +50,7 @@ func (w *World) sizes() sizes {
 	}[w.seed/probeEvery%3]
 }
 
-// measure is the calm part.
+// measure runs the calm part.
 func (w *World) measure(ctx context.Context, o Options) {
 	if w.seed%probeEvery != 0 || o.Calm || o.Plain || o.Fans > 0 || len(w.load.violations) > 0 {
 		return
@@ -59,7 +61,7 @@ func (w *World) measure(ctx context.Context, o Options) {
 	w.begin(7)
 	of := w.sizes()
 	w.shape.Page, w.shape.Chunk, w.shape.Plan, w.shape.Held = of.page, of.chunk, of.plan, heldInProbe
-	w.pause(clocksMost) // ids from ahead are due
+	w.pause(clocksMost) // then ids from a fast clock are due
 	w.renew(0)
 	w.measureDamages(ctx)
 	w.measureRestore(ctx)
@@ -77,22 +79,22 @@ func (w *World) measure(ctx context.Context, o Options) {
 	w.checkCounts()
 }
 
-// passMidnight makes time pass until no midnight lies in the next two hours. An aggregator begins an incarnation
-// at midnight, and a new incarnation reads the ledger once.
+// passMidnight makes time pass until there is no midnight in the next two hours. An aggregator
+// begins an incarnation at midnight, and a new incarnation reads the ledger once.
 func (w *World) passMidnight() {
 	for time.Now().YearDay() != time.Now().Add(2*time.Hour).YearDay() {
 		w.pause(time.Hour)
 	}
 }
 
-// renew restarts all processes with a push limit.
+// renew restarts all processes with a new push limit.
 func (w *World) renew(limit int64) {
 	w.restart(limit)
 	w.work(time.Minute)
 	w.measureAnew()
 }
 
-// measured makes a user call the API, and returns how long all the resulting work takes.
+// measured makes a user call the API, and returns the duration of all the resulting work.
 func (w *World) measured(op *operation, refusals ...*refusal) time.Duration {
 	settle := op.settle
 	op.settle = func(err error) {
@@ -111,7 +113,8 @@ func (w *World) call(name string, do func(ctx context.Context, s *domain) error)
 	return &operation{name: name, user: w.load.users[0], do: do, settle: func(error) {}}
 }
 
-// measureHomes reads the homes. The reads request lost work, and readers get a later day or return.
+// measureHomes reads the homes. The reads request lost work, and some readers get a later day or
+// return.
 func (w *World) measureHomes() {
 	before := map[string]*schema.Presence{}
 	for _, user := range w.load.users {
@@ -120,7 +123,7 @@ func (w *World) measureHomes() {
 	}
 	time.Sleep(2 * time.Minute)
 	for _, user := range w.load.users {
-		for asked := 0; asked < mostAsked && len(w.leftIn(user)) > 0; asked++ { // a read reminds of some marks, and once in a while
+		for asked := 0; asked < mostAsked && len(w.leftIn(user)) > 0; asked++ { // one read requests a part of the work
 			w.measured(w.load.wholeHome(user))
 			time.Sleep(10 * time.Minute)
 		}
@@ -137,7 +140,7 @@ func (w *World) measureHomes() {
 			continue
 		}
 		if was := before[user]; was != nil && was.Until == p.Until {
-			continue // the worker that enrolled it may have died before it dated the edges
+			continue // the worker that enrolled the reader may have died before it dated the edges
 		}
 		for _, followee := range w.load.users {
 			if edge := w.items[schema.FollowerKey(followee, user)]; edge != nil && schema.Day(edge.Int(schema.AttrUntil)) < p.Until {
@@ -147,7 +150,7 @@ func (w *World) measureHomes() {
 	}
 }
 
-// measureFollow makes a user unfollow another user and follow that user again.
+// measureFollow makes a user unfollow and then follow another user.
 func (w *World) measureFollow() {
 	reader, followee := w.load.users[1], w.load.users[0]
 	for _, p := range []pair{{reader, followee}, {followee, reader}} {
@@ -229,7 +232,7 @@ func (w *World) measurePurge(post string) {
 	w.expect("I11", "likes of a deleted post written", w.probe.calls["likeagg put likelist"], 0)
 }
 
-// measureForget forgets a user, and checks that nothing of it is left.
+// measureForget forgets a user, and checks that no record of the user is left.
 func (w *World) measureForget(ctx context.Context) {
 	l := w.load
 	user := l.users[len(l.users)-1]
@@ -255,7 +258,7 @@ func (w *World) measureForget(ctx context.Context) {
 			if err != nil {
 				l.fail("oracle", "%v", err)
 			}
-			for _, it := range page.Items { // a purge that no call requested leaves the rest
+			for _, it := range page.Items { // a purge that no call requested leaves items
 				post, _, _ := strings.Cut(strings.TrimPrefix(it.Key.PK, "p#"), "#")
 				if ref := w.refOf(post); ref != nil && !ref.Deleted {
 					n++

@@ -14,14 +14,15 @@ import (
 	"fanfare/internal/table"
 )
 
-// measuredFollower names a follower of the author that posts.
+// measuredFollower returns the name of a follower of the measured author.
 func measuredFollower(i int) string { return fmt.Sprintf("measured%02d", i) }
 
-// awayInProbe reports whether fan-out has to skip a follower of the author that posts.
+// awayInProbe reports whether fan-out has to skip a follower of the measured author.
 func (w *World) awayInProbe(i int) bool { return w.shape.Days > 0 && i%4 == 0 }
 
-// measureModes makes an author with followers post. The number of followers passes the push limit upwards and
-// then downwards, by one follower each time. measureModes returns the author's first and last post.
+// measureModes makes an author with followers post. The number of followers crosses the push limit
+// upwards and then downwards, by one follower each time. measureModes returns the author's first
+// and last post.
 func (w *World) measureModes(of sizes) (first, last string) {
 	now := time.Now()
 	w.write(schema.Profile{User: poster, Name: poster, CreatedAt: now}.Item())
@@ -80,8 +81,9 @@ func (w *World) measureModes(of sizes) (first, last string) {
 	return first, last
 }
 
-// measureHeads makes a follower of the pulled author read its home through an API that shares the author's
-// newest posts. The home shows a post after headAge, and never after the post's deletion.
+// measureHeads makes a follower of the pulled author read the follower's home through an API that
+// shares the author's newest posts. The home shows a post after headAge at most, and never after
+// the post's deletion.
 func (w *World) measureHeads() {
 	if !w.shape.Heads || w.shape.Days > 0 { // a reader without a presence would return
 		return
@@ -113,8 +115,8 @@ func (w *World) measureHeads() {
 	}
 }
 
-// measureAgain delivers the messages of the previous work again. The handlers find the work done: they write
-// only an attempt, and planners send each other the rest of the chain.
+// measureAgain delivers the messages of the previous work again. The handlers find that the work is
+// done: they write only an attempt, and planners send each other the rest of the chain.
 func (w *World) measureAgain(of sizes, post int, pulled bool) {
 	what, plans := fmt.Sprintf("of post %d", post), 0
 	if of.plans > 1 && !pulled {
@@ -139,9 +141,9 @@ func (w *World) measureAgain(of sizes, post int, pulled bool) {
 	}
 }
 
-// measureShortage makes the table refuse a page of entries: first both parts, and then all entries in one
-// part. The message is redelivered, its page is written one part at a time, and the next page has two parts
-// again.
+// measureShortage makes the table refuse a page of entries: first both parts of the page, and then
+// all entries in one part. The message is redelivered, its page is written one part at a time, and
+// the next page has two parts again.
 func (w *World) measureShortage() {
 	for _, step := range []struct{ refuse, again, calls int }{{3, 1, 4}, {0, 0, 2}, {2, 0, 3}, {0, 0, 2}} {
 		time.Sleep(time.Second)
@@ -156,7 +158,7 @@ func (w *World) measureShortage() {
 	}
 }
 
-// measurePost makes the author post, and checks the delivery.
+// measurePost makes the author post, and checks the delivery of the post.
 func (w *World) measurePost(of sizes, pulled bool) string {
 	var post feed.Post
 	took := w.measured(w.call("post", func(ctx context.Context, s *domain) (err error) {
@@ -214,7 +216,7 @@ func (w *World) measurePost(of sizes, pulled bool) string {
 	return post.ID
 }
 
-// walked is the number of pages of followers that a mark walk has read since the last reset.
+// walked returns the number of pages of followers that a mark walk has read since the last reset.
 func (w *World) walked(of sizes) int {
 	if w.probe.calls["fanout put home"] == 0 {
 		return 0

@@ -11,8 +11,8 @@ import (
 	"fanfare/internal/table"
 )
 
-// act makes the followers in a range of numbers like or unlike a post, and returns the time until the count
-// has all their actions.
+// act makes the followers in a range of numbers like or unlike a post. It returns the time until
+// the count includes all these actions.
 func (w *World) act(post string, from, to int, liked bool, refusals ...*refusal) time.Duration {
 	w.measureAnew(refusals...)
 	w.send(post, from, to, liked)
@@ -26,7 +26,7 @@ func (w *World) send(post string, from, to int, liked bool) {
 	}
 }
 
-// counts checks the count of a post.
+// counts checks the like count of a post.
 func (w *World) counts(post string, want int) {
 	w.expect("I3", "likes", int(w.likesOf(post)), want)
 }
@@ -63,8 +63,8 @@ func (w *World) measureLikes(post string) {
 	w.measureFence(post)
 }
 
-// measureFence kills an aggregator between its likes and their flush. Another aggregator hands the messages
-// back for two and then four windows, and then fences the flush.
+// measureFence kills an aggregator between its likes and their flush. Another aggregator returns
+// the messages to the queue for two and then four windows, and then fences the flush.
 func (w *World) measureFence(post string) {
 	w.measureAnew()
 	w.send(post, 20, 21, true)
@@ -95,7 +95,8 @@ func (w *World) measureFence(post string) {
 	w.expect("I9", "fences", fences, 1)
 }
 
-// measureRefusals makes the table refuse likes, and then makes it fail with an unknown error.
+// measureRefusals makes the table refuse likes, and then makes the table fail with an unknown
+// error.
 func (w *World) measureRefusals(post, other string) {
 	const put = "likeagg put likelist"
 	// The waits between tries are at most 50, 100, 200, 400 and 800 ms.
@@ -111,7 +112,7 @@ func (w *World) measureRefusals(post, other string) {
 		w.load.fail("I9", "in the calm part a lost window had the outcome %+v", w.probe.outcomes[0])
 	}
 	w.counts(post, 24)
-	// A partition that refuses writes delays no other user.
+	// A partition that refuses writes delays no likes in other partitions.
 	short := &refusal{class: put, pk: "p#" + post + "#", n: 1 << 30, err: unavailable("table.put")}
 	w.measureAnew(short)
 	w.send(post, 24, 32, true)
@@ -123,7 +124,7 @@ func (w *World) measureRefusals(post, other string) {
 	short.n = 0
 	w.work(time.Minute)
 	w.counts(post, 32)
-	// A user whose partition of the index is full delays no other user.
+	// A user whose partition of the index is full delays no likes of other users.
 	full := &refusal{class: put, pk: indexPartition(schema.UserLikesPK(measuredFollower(1))), n: 1 << 30, err: &table.UnavailableError{
 		Op: "table.put", Err: errThrottled, Reason: table.ShortKeyRange, Index: true, Undone: true,
 	}}
@@ -151,7 +152,7 @@ func (w *World) measureStop(post string) {
 	}
 	w.measureAnew()
 	w.send(post, 34, 36, true)
-	w.workUntil(time.Minute, func() bool { return true }) // handed out
+	w.workUntil(time.Minute, func() bool { return true }) // waits until the message is delivered
 	for _, p := range w.procs {
 		if p.role == "likeagg" {
 			p.ending = true
@@ -171,8 +172,8 @@ func (w *World) likesOf(post string) int64 {
 	return schema.ParseLikeCount(w.items[schema.LikeCountKey(post)]).Likes()
 }
 
-// measurePrune gives the ledger of a post entries of weeks, all of which may be pruned. An hour after the
-// first read of their notes, a flush prunes the entries.
+// measurePrune adds entries of weeks to the ledger of a post, all of which may be pruned. An hour
+// after the first read of the notes for these entries, a flush prunes the entries.
 func (w *World) measurePrune(post string) {
 	in := table.UpdateInput{Key: schema.LikeCountKey(post)}
 	for i := range 70 {

@@ -15,46 +15,46 @@ import (
 	"fanfare/internal/memory"
 )
 
-// Proc is one process. When it crashes, only the table and the queues are left.
+// Proc is one process. After a crash only the data in the table and the queues are left.
 type Proc struct {
 	Name  string
 	role  string
 	w     *World
-	ctx   context.Context // ends with the stop, or with the life
+	ctx   context.Context // ends with a stop, or with the life
 	stop  context.CancelFunc
 	life  *life
 	skew  atomic.Int64 // nanoseconds
 	limit int64        // the push limit of a fan-out worker
-	// lifetimes is the view of a process that shows or writes homes.
+	// lifetimes is the view of the TTL of homes, for a process that shows or writes homes.
 	lifetimes *lifetime.View
-	// wakes are for the streams of an API.
+	// wakes is for the streams of an API.
 	wakes  live.Wakes
 	back   time.Time // the time at which the clock was set back
-	paused time.Time // until when
+	paused time.Time // the time at which the pause ends
 	asleep bool      // paused for so long that the requests of the process are void
-	ending bool      // stopped, and not ended yet
+	ending bool      // stopping, and not ended yet
 	silent bool      // notifications are off in this life
 	wrong  bool      // the clock is wrong in this life
 	// clock watches the clock of a worker in a world of doubts, nil in any other world.
 	clock  *clock.Clock
 	dead   bool
-	begin  func(p *Proc) // starts its goroutines
-	bootAt time.Time     // of a dead one
+	begin  func(p *Proc) // starts the goroutines of the process
+	bootAt time.Time     // the time at which a dead process boots again
 	boots  int
 	subs   []*subscription
 	work   sync.WaitGroup
 }
 
-// life is one life of a process: from a boot to a crash, or to the end of a stop.
-// Goroutines of a former life have no effect any more.
+// life is one life of a process: from a boot to a crash, or to the end of a stop. Goroutines of a
+// former life no longer have an effect.
 type life struct {
 	ctx     context.Context
 	kill    context.CancelFunc
-	over    bool // guarded by World.mu, as is running, the number of goroutines
+	over    bool // guarded by World.mu, as is running, which counts the goroutines
 	running int
 }
 
-// Now is the process's clock.
+// Now returns the time by the process's clock.
 func (p *Proc) Now() time.Time { return time.Now().Add(time.Duration(p.skew.Load())) }
 
 // Go runs f as a goroutine of the process. The context ends with the stop.
@@ -82,8 +82,8 @@ var (
 	errDown      = errors.New("simulated: no answer")
 )
 
-// opKey is the context key of the name of an operation or message. The name gives two equal calls of a process
-// different names, which are the same in each run.
+// opKey is the context key of the name of an operation or message. The name distinguishes equal
+// calls of a process, and is the same in each run.
 type opKey struct{}
 
 func withOp(ctx context.Context, op string) context.Context {
@@ -98,16 +98,16 @@ func opOf(ctx context.Context) string {
 	return op
 }
 
-// requestID is access.Config.RequestID. Requests that one shared read has answered continue at the same time,
-// and each asks for its name before it draws an id. Here each request waits for its turn, so a seed has the
-// same ids in each run.
+// requestID is access.Config.RequestID. Requests that one shared read has answered continue at the
+// same time, and each request asks for its name before it draws an id. Here each request waits for
+// its turn, so a seed has the same ids in each run.
 func (p *Proc) requestID(ctx context.Context) string {
 	p.turn(ctx)
 	return opOf(ctx)
 }
 
-// turn waits until every other goroutine is blocked, and until each goroutine whose operation has a lower name
-// has had its turn.
+// turn waits until all other goroutines are blocked, and until each goroutine whose operation has a
+// lower name has had its turn.
 func (p *Proc) turn(ctx context.Context) {
 	t := ticket{p, opOf(ctx), make(chan struct{})}
 	p.w.mu.Lock()
@@ -120,13 +120,13 @@ func (p *Proc) turn(ctx context.Context) {
 	<-t.begin
 }
 
-// withTurns returns a context whose requests continue one after another after a shared read has answered them.
+// withTurns returns a context whose requests continue one after another after a shared read.
 func (p *Proc) withTurns(ctx context.Context) context.Context {
 	return memory.WithTurn(ctx, p.turn)
 }
 
-// do parks a call until the driver lets it continue. It returns the error of the effect, or the error of a
-// fault.
+// do parks a call until the driver lets the call continue. It returns the error of the effect, or
+// the error of a fault.
 func (p *Proc) do(ctx context.Context, l *life, c *call) error {
 	c.proc, c.ctx, c.done, c.at = p, ctx, make(chan struct{}), time.Now()
 	c.label = opOf(ctx) + " " + c.label
@@ -143,8 +143,8 @@ func (p *Proc) do(ctx context.Context, l *life, c *call) error {
 	return c.err
 }
 
-// start adds a process of a role; begin wires the product's parts to its ports and
-// starts their goroutines.
+// start adds a process of a role. begin connects the product's parts to the ports of the process
+// and starts their goroutines.
 func (w *World) start(role string, n int, begin func(p *Proc)) *Proc {
 	p := &Proc{Name: fmt.Sprintf("%s-%d", role, n), role: role, w: w, begin: begin}
 	w.procs = append(w.procs, p)
@@ -172,7 +172,7 @@ func (w *World) crash(p *Proc, at string) {
 	w.Fired[FaultCrash]++
 	w.Fired["crash "+at]++
 	w.note("crash %s %s", p.Name, at)
-	if at != "end" { // of the run
+	if at != "end" { // the end of the run
 		w.see(event{kind: eventCrash, by: p.Name, held: p.held()})
 		w.engine.kill()
 	}

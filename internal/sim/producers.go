@@ -13,7 +13,8 @@ import (
 	"fanfare/messages"
 )
 
-// Other producers send likes without the APIs. They check neither the post nor the stored version.
+// Producers of other programs send likes without the APIs, and check neither the post nor the
+// stored version.
 
 // stray sends a like of a post that never existed. The like must end as a dead letter.
 func (l *workload) stray(r *rand.Rand, p planned) *operation {
@@ -31,9 +32,10 @@ func (l *workload) stray(r *rand.Rand, p planned) *operation {
 	}
 }
 
-// redriveUnknown redrives the likes that an aggregator gave up for lack of their post, if the post exists by
-// now: a slow clock had delayed the post's event for hours. Such a like is not lost, because an operator can
-// redrive it (I6). redriveUnknown reports whether there was such a like.
+// redriveUnknown redrives the likes that an aggregator gave up because their post was missing, if
+// the post exists now: a slow clock had delayed the post's event for hours. Such a like is not
+// lost, because an operator can redrive it (I6). redriveUnknown reports whether there was such a
+// like.
 func (w *World) redriveUnknown() (some bool) {
 	w.redrive(queue.TopicLikes, func(d queue.DeadLetter) error {
 		like := likeOf(decoded(d.Payload))
@@ -74,8 +76,8 @@ func (w *World) redriveLate() (some bool) {
 	return some
 }
 
-// burst sends reactions of many users to one post at once, and the ends of these reactions. So a window holds
-// several users, and several actions of one user.
+// burst sends reactions of many users to one post at once, and then the ends of these reactions. So
+// a window has several users, and several actions of one user.
 func (l *workload) burst(r *rand.Rand, p planned) *operation {
 	if len(l.posts) == 0 {
 		return nil
@@ -93,7 +95,7 @@ func (l *workload) burst(r *rand.Rand, p planned) *operation {
 	}
 }
 
-// send puts a reaction of a kind, "" for none, on the queue and returns its id.
+// send puts a reaction of a kind, "" for none, on the queue, and returns the id of the reaction.
 func (l *workload) send(r *rand.Rand, name, post, user, kind string) string {
 	version, err := id.NewSeededGenerator(time.Now, entropy(r.Uint64())).New()
 	if err != nil {

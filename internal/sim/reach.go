@@ -14,86 +14,86 @@ import (
 	"fanfare/messages"
 )
 
-// A run without a violation proves little if the run never met the states in which the product
-// could be wrong. So each run recognises such rare states by the events of the simulated
-// table and queues, and counts them. `make sim-reach` fails if seeds hardly reach a state.
+// A run without a violation proves little if the run never reached the states in which the product
+// could be wrong. So each run recognises such rare states by the events of the simulated table and
+// queues, and counts these states. `make sim-reach` fails if too few seeds reach a state.
 
-// Kinds of event.
+// The kinds of event.
 const (
 	eventWrote     = "wrote"     // an item changed from old to now
-	eventRefused   = "refused"   // a condition failed: old is stored, now was wanted
-	eventCancelled = "cancelled" // conditions of a transaction failed
-	eventPart      = "part"      // a batch was done in part
+	eventRefused   = "refused"   // a condition failed: old is the stored item, now was to replace it
+	eventCancelled = "cancelled" // some conditions of a transaction failed
+	eventPart      = "part"      // a batch took effect in part
 	eventPublish   = "publish"
 	eventDeliver   = "deliver"
 	eventAnswer    = "answer" // a message was acked or left for later
 	eventAckLost   = "ack lost"
 	eventAside     = "aside" // the queue itself made a message a dead letter
 	eventRedrive   = "redrive"
-	eventTooOld    = "too old" // a redrive was refused
+	eventTooOld    = "too old" // a redrive was refused for the age of the message
 	eventBoot      = "boot"
 	eventCrash     = "crash"
 	eventPause     = "pause"
 	eventRead      = "read"   // a worker has read a notification
-	eventShown     = "shown"  // an item that changed of late was read, or one that expired long ago
-	eventRest      = "rest"   // the end of a batch or page was read later than its beginning
-	eventPolled    = "polled" // news were read with the tag of the last answer: kept if it is the same
+	eventShown     = "shown"  // an item was read that changed recently or expired long ago
+	eventRest      = "rest"   // the end of a batch or page was read later than the beginning
+	eventPolled    = "polled" // news were read with the tag of the last answer; kept: the answer has the same tag
 	eventSide      = "side"   // a call met a partition that has no capacity for some calls
 )
 
-// event is one thing that happens in a world. Each kind has some of the fields.
+// event is one thing that happens in a world. Each kind of event sets some of the fields.
 type event struct {
 	kind     string
 	at       time.Time
 	by       string // the process, "" for the table itself
 	op       string // the operation or message that the process worked for
-	late     bool   // the caller was answered before
-	class    string // of a batch
+	late     bool   // the caller had its answer before the event
+	class    string // the class of a batch
 	key      table.Key
 	old, now *table.Item
 	restamp  bool // the refused put was to replace an item
 	ops      []table.TransactOp
 	err      *table.CancelledError
-	id       string // of a message
+	id       string // the id of a message
 	message  messages.Event
 	running  int              // the number of other handlings of the message
 	left     time.Duration    // the wait of a like whose receive does not count
 	clock    time.Time        // of the process
-	since    time.Time        // of the dead letter
+	since    time.Time        // the time of the dead letter
 	held     []messages.Event // the unanswered messages of a process that crashes
 	index    bool             // the item was read by the index
 	torn     bool             // other items of its transaction are visible
-	kept     bool             // it expired long ago
-	moved    bool             // the items of the rest have changed meanwhile
+	kept     bool             // the item expired long ago
+	moved    bool             // items in the rest have changed meanwhile
 	half     bool             // a batch is written in part, and the read meets both parts
-	refused  bool             // the call was refused for a capacity
-	part     bool             // some of its partitions have capacity
-	spared   bool             // one of its partitions refuses calls of the other kind
+	refused  bool             // the call was refused for lack of capacity
+	part     bool             // some partitions of the call have capacity
+	spared   bool             // one partition of the call refuses calls of the other kind
 	done     bool             // the message was acked
 	wrong    bool             // the clock of the process is wrong in its life
-	dropped  bool             // by a process whose notifications are off
+	dropped  bool             // a process whose notifications are off dropped it
 }
 
-// reach recognises rare states. It knows the world only by the events that it sees.
+// reach recognises rare states. It learns about the world only from the events that it sees.
 type reach struct {
-	met  Counters // by rare state
+	met  Counters // number of events by rare state
 	book *likeBook
 
-	boots   map[string]int       // lives of a process
+	boots   map[string]int       // number of lives, by process
 	alive   map[string]bool      // by life
-	booted  map[string]time.Time // by process
-	paused  map[string]time.Time // by process, the last time
-	owner   map[string]string    // of an incarnation, a life
-	stamped map[string]time.Time // the time at which a flush stamped its first like
+	booted  map[string]time.Time // time of the last boot, by process
+	paused  map[string]time.Time // time of the last pause, by process
+	owner   map[string]string    // the life that owns an incarnation
+	stamped map[string]time.Time // the times at which flushes stamped their first likes
 	marks   map[table.Key]schema.Mark
 	plans   map[string]string // posts with a plan -> author
 	chunks  map[string]map[string]schema.Chunk
 	deleted map[string]bool
-	ends    map[string]time.Time // of posts with an end
-	unsent  map[string]bool      // the process and the operation that stored a chunk and have sent nothing since
+	ends    map[string]time.Time // the ends of posts
+	unsent  map[string]bool      // the process and the operation that stored a chunk and have not sent anything since
 	ackless map[string]bool      // messages whose ack was lost
 	doubted map[string]bool      // messages that a worker with a wrong clock left
-	shown   map[shown]time.Time  // when the newest state of an item was read last
+	shown   map[shown]time.Time  // when the newest state of an item was last read
 	notices noticeReach
 }
 
@@ -105,14 +105,14 @@ func newReach(book *likeBook) *reach {
 	}
 }
 
-// when counts a rare state if is holds.
+// when counts a rare state if is is true.
 func (r *reach) when(is bool, state string) {
 	if is {
 		r.met[state]++
 	}
 }
 
-// life names the current life of a process.
+// life returns the name of the current life of a process.
 func (r *reach) life(process string) string { return fmt.Sprintf("%s/%d", process, r.boots[process]) }
 
 func (r *reach) see(e event) {
@@ -195,7 +195,7 @@ func (r *reach) wrote(e event) {
 	case kind == "home":
 		delete(r.marks, e.key)
 		if e.now != nil && schema.KnownMark(*e.now) {
-			r.marks[e.key], _ = schema.ParseMark(*e.now) // the oracle reads the marks, too, and reports a mark that does not parse
+			r.marks[e.key], _ = schema.ParseMark(*e.now) // the oracle reports a mark that does not parse
 		}
 	case kind == "follower":
 		author := strings.TrimSuffix(strings.TrimPrefix(e.key.PK, "u#"), "#follower")
@@ -300,7 +300,7 @@ func (r *reach) crashed(e event) {
 	}
 }
 
-// see lets the recognisers see an event, now.
+// see passes an event at the present time to the recognisers.
 func (w *World) see(e event) {
 	e.at = time.Now()
 	if c := w.acting; c != nil && e.by == "" {
@@ -329,7 +329,7 @@ func (w *World) sawWrite(key table.Key, now *table.Item) {
 	}
 }
 
-// sawRefusal passes a write or a transaction whose conditions failed to the recognisers.
+// sawRefusal passes a write or a transaction with failed conditions to the recognisers.
 func (w *World) sawRefusal(c *call, err error) {
 	if cancelled, ok := errors.AsType[*table.CancelledError](err); ok && !cancelled.Retryable() {
 		w.see(event{kind: eventCancelled, ops: c.ops, err: cancelled})
@@ -351,7 +351,7 @@ func (w *World) sawRefusal(c *call, err error) {
 	w.see(e)
 }
 
-// running returns the number of handlings of a message in living processes.
+// running returns the number of handlings of a message that run in living processes.
 func (w *World) running(m *queued) (n int) {
 	for _, p := range w.procs {
 		for _, s := range p.subs {
@@ -365,7 +365,7 @@ func (w *World) running(m *queued) (n int) {
 	return n
 }
 
-// decoded returns a message, nil if it can never be processed.
+// decoded returns the event in a message, nil if no consumer can ever process the message.
 func decoded(payload []byte) messages.Event {
 	e, err := messages.Decode(payload)
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 	"fanfare/messages"
 )
 
-// open returns the incarnations that have likes of a post whose flush is not in the ledger.
+// open returns the incarnations that have stamped likes of a post whose flushes are not in the
+// ledger.
 func (r *reach) open(post, except string) map[string]bool {
 	incs := map[string]bool{}
 	for user, like := range r.book.likes[post] {
@@ -34,7 +35,7 @@ func (r *reach) likeWritten(e event, post string) {
 	}
 	next, err := schema.ParseLike(*e.now)
 	if err != nil {
-		return // the ledger's oracle reports it
+		return // the oracle of the ledger reports it
 	}
 	inc, flush := next.Flush.Inc, next.Flush.String()+" "+post
 	if r.owner[inc] == "" {

@@ -6,7 +6,8 @@ import (
 	"fanfare/internal/schema"
 )
 
-// moveStates are the rare states of the commands that move a network, and of repairs beside traffic.
+// moveStates returns the rare states of the commands that move a network, and of repairs beside
+// traffic.
 func moveStates() []string {
 	return []string{
 		"an import meets another write of its record",

@@ -7,7 +7,7 @@ import (
 	"fanfare/internal/table"
 )
 
-// noticeStates are the rare states of notifications.
+// noticeStates returns the rare states of notifications.
 func noticeStates() []string {
 	return []string{
 		"six users in one notification",
@@ -21,9 +21,9 @@ func noticeStates() []string {
 
 // noticeReach recognises the rare states of notifications.
 type noticeReach struct {
-	users map[table.Key]map[string]bool // by notification
-	// reads are, by process, the notifications that workers have read. The value is true once the user has
-	// marked.
+	users map[table.Key]map[string]bool // users by notification
+	// reads has, by process, the notifications that workers have read. The value is true once the
+	// user has marked the notifications.
 	reads map[string]map[table.Key]bool
 }
 
@@ -31,7 +31,7 @@ func newNoticeReach() noticeReach {
 	return noticeReach{map[table.Key]map[string]bool{}, map[string]map[table.Key]bool{}}
 }
 
-// noticeRead handles the read of a worker.
+// noticeRead handles a read by a worker.
 func (r *reach) noticeRead(e event) {
 	if r.notices.reads[e.by] == nil {
 		r.notices.reads[e.by] = map[table.Key]bool{}
@@ -43,7 +43,7 @@ func (r *reach) noticeWritten(e event) {
 	if e.now == nil {
 		return
 	}
-	if !strings.HasPrefix(e.key.SK, schema.SortNotice) { // the mark
+	if !strings.HasPrefix(e.key.SK, schema.SortNotice) { // the item is the mark
 		for _, keys := range r.notices.reads {
 			for key := range keys {
 				keys[key] = keys[key] || key.PK == e.key.PK
@@ -59,7 +59,7 @@ func (r *reach) noticeWritten(e event) {
 	}
 	var was schema.Notice
 	if e.old != nil {
-		was, _ = schema.ParseNotice(*e.old) // reported as well
+		was, _ = schema.ParseNotice(*e.old) // the oracle also reports a notification that does not parse
 	}
 	users, holds := r.notices.users[e.key], false
 	if users == nil {

@@ -89,5 +89,5 @@ func RareStates() []string {
 	}, slices.Concat(moveStates(), noticeStates())...)
 }
 
-// leaveFor is the product's wait for a like that the table has no capacity for.
+// leaveFor is the product's wait for a like for which the table has no capacity.
 const leaveFor = 11 * time.Second

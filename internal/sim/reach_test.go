@@ -54,7 +54,7 @@ func refused(by string, stored, wanted *table.Item) event {
 	return event{kind: eventRefused, by: by, key: wanted.Key, old: stored, now: wanted}
 }
 
-// likeItem is a like by version, stamped by the first flush of an incarnation.
+// likeItem returns the item of a like with a version, stamped by the first flush of an incarnation.
 func likeItem(user, version, inc string, liked, base bool) *table.Item {
 	kind := map[bool]string{true: schema.KindLike}
 	return kindItem(user, version, inc, kind[liked], kind[base])
@@ -65,7 +65,7 @@ func kindItem(user, version, inc, kind, base string) *table.Item {
 	return new(schema.Like{Post: postID, User: user, Version: version, Flush: schema.Flush{Inc: inc, Seq: 1}, Kind: kind, Base: base}.Item())
 }
 
-// countItem is a like count with these attributes of its ledger.
+// countItem returns a like count whose ledger has the given attributes.
 func countItem(ledger ...string) *table.Item {
 	it := table.Item{Key: schema.LikeCountKey(postID)}
 	for _, name := range ledger {
@@ -86,8 +86,8 @@ func markItem(kind schema.MarkKind, from, version string) *table.Item {
 	return new(schema.Mark{User: "ann", Author: "bob", Kind: kind, From: from, Version: version}.Item())
 }
 
-// noticeItem is a notification of likes with an action of each user. "-" before a name means that the action
-// was taken back.
+// noticeItem returns a notification of likes with an action of each user. "-" before a name means
+// that the action was taken back.
 func noticeItem(users ...string) *table.Item {
 	n := schema.Notice{User: "ann", Kind: schema.NoticeLike, Target: postID, Revision: 1}
 	for _, user := range users {
@@ -103,8 +103,8 @@ func likeMessage(version string) messages.Event {
 	return &messages.Liked{Like: messages.Like{Header: messages.Header{EventID: version}, PostID: postID, UserID: "ann"}}
 }
 
-// traces has, for each rare state, events that lead to the state. Each trace begins after three aggregators
-// have booted.
+// traces returns, for each rare state, events that lead to the state. Each trace begins after three
+// aggregators have booted.
 func traces() map[string][]event {
 	boot := func(by string) event { return event{kind: eventBoot, by: by} }
 	crash := func(by string) event { return event{kind: eventCrash, by: by} }

@@ -19,12 +19,12 @@ import (
 	"fanfare/internal/table"
 )
 
-// In half of the worlds users make, in the storms, the reads that no other operation makes. If nobody writes
-// to the partitions of a read meanwhile, the read shows exactly their content. No read shows a post whose
-// delete was answered before the read.
+// In half of the worlds users make, in the storms, the reads that no other operation makes. If
+// nobody writes to the partitions of a read meanwhile, the read shows exactly the content of the
+// partitions. No read shows a post whose delete was answered before the read.
 
-// readOps is added to the numbers of the reads. Each read stands beside an operation of the workload, and
-// shrinking leaves out both together.
+// readOps is added to the numbers of the reads. Each read belongs to an operation of the workload,
+// and shrinking leaves out both together.
 const readOps = 100_000
 
 // besideReads adds a read to some of the planned operations.
@@ -54,21 +54,22 @@ type read struct {
 	deleted map[string]bool
 	// op is the operation of the read.
 	op *operation
-	// shown are the posts that the read shows, and explained are the reasons that an explain returned.
+	// shown has the posts that the read shows, and explained has the reasons that an explain
+	// returned.
 	shown     []string
 	explained []home.Explanation
 	news      news
 }
 
-// readKind is a kind of read. do returns the answer as a text, and adds the shown posts to shown. truth, if
-// not nil, returns the expected text by the table, and the partitions that the text depends on, or no
-// partition if the answer may differ. before and after, if not nil, run on the driver when the read begins and
-// when it is answered.
+// readKind is a kind of read. do returns the answer as a text, and adds the shown posts to shown.
+// truth, if not nil, returns the text that the table demands, and the partitions that decide the
+// text, or no partition if the answer may differ. before and after, if not nil, run on the driver
+// at the beginning of the read and at its answer.
 type readKind struct {
 	do            func(ctx context.Context, s *domain, of *read) (string, error)
 	truth         func(of *read) (text string, pks []string)
 	before, after func(of *read)
-	// calls names a function of the product that calls the table from goroutines of its own, so that the
+	// calls names a function of the product that calls the table from its own goroutines, so that the
 	// function is on no stack of a call.
 	calls string
 }
@@ -76,7 +77,7 @@ type readKind struct {
 // read makes a read.
 func (l *workload) read(r *rand.Rand, p planned) *operation {
 	of := &read{w: l.w, r: r, user: p.user, other: l.other(r, p.user), began: maps.Clone(l.w.writes), deleted: clone2(l.deleted)}
-	for _, v := range l.w.shadows.veils { // its transaction is not wholly visible yet
+	for _, v := range l.w.shadows.veils { // a transaction of this item is not wholly visible yet
 		of.began[v.key.PK] = -1
 	}
 	kinds := readKinds(l.w.seed)
@@ -91,7 +92,7 @@ func (l *workload) read(r *rand.Rand, p planned) *operation {
 		names = slices.DeleteFunc(names, func(name string) bool { return name == "notifications with users" })
 	}
 	of.name = names[r.IntN(len(names))]
-	if x := r.IntN(8); x < 2 && of.post != "" { // these two pass most of the product
+	if x := r.IntN(8); x < 2 && of.post != "" { // these two reads use most of the product
 		of.name = []string{"explain of a post", "news of a post"}[x]
 	}
 	kind := kinds[of.name]
@@ -135,7 +136,7 @@ func (of *read) check(kind readKind, text string) {
 	}
 }
 
-// unchanged reports whether nobody has written to partitions since the read began.
+// unchanged reports whether nobody has written to the partitions since the read began.
 func (of *read) unchanged(pks ...string) bool {
 	return !slices.ContainsFunc(pks, func(pk string) bool { return of.w.writes[pk] != of.began[pk] })
 }
@@ -148,7 +149,7 @@ func readKinds(seed uint64) map[string]readKind {
 	maps.Copy(all, edgeLists())
 	maps.Copy(all, postReads())
 	maps.Copy(all, ownReads())
-	if seed%4 == 0 { // likes by user are on where the seed is even: half of the worlds with reads go without
+	if seed%4 == 0 { // likes by user are on if the seed is even, so half of the worlds with reads lack them
 		all["liked posts"] = readKind{do: func(ctx context.Context, s *domain, of *read) (string, error) {
 			_, err := s.LikesByUser(ctx, of.other, page.Request{})
 			if err != nil {
@@ -164,7 +165,7 @@ func readKinds(seed uint64) map[string]readKind {
 
 func postOfView(p view.Post) string { return p.Post.ID }
 
-// ownReads are the reads of a user's own records.
+// ownReads returns the reads of a user's own records.
 func ownReads() map[string]readKind {
 	own := func(of *read) (string, []string) {
 		pk := schema.MarkersPK(of.user)
@@ -213,7 +214,7 @@ func isNotFound(err error) bool {
 	return ok && failure.Kind == fault.NotFound
 }
 
-// postReads are the reads of posts, and of items that belong to a post.
+// postReads returns the reads of posts, and of items that belong to a post.
 func postReads() map[string]readKind {
 	return map[string]readKind{
 		"posts with views of a post": {calls: "view.(*Views).PostViews", do: func(ctx context.Context, s *domain, of *read) (string, error) {
@@ -262,7 +263,7 @@ func postReads() map[string]readKind {
 	}
 }
 
-// reactionOf reads a reaction by one of two functions. The answer may be late.
+// reactionOf returns a read of a reaction by one of two functions. The answer may be old.
 func reactionOf(get func(*feed.Service, context.Context, string, string) (feed.Liker, error)) func(context.Context, *domain, *read) (string, error) {
 	return func(ctx context.Context, s *domain, of *read) (string, error) {
 		_, err := get(s.Service, ctx, of.post, of.other)
@@ -274,7 +275,7 @@ func reactionOf(get func(*feed.Service, context.Context, string, string) (feed.L
 	}
 }
 
-// bookmarkRead reads a bookmark that the list of bookmarks shows.
+// bookmarkRead returns a read of a bookmark that the list of bookmarks shows.
 func bookmarkRead() readKind {
 	return readKind{do: func(ctx context.Context, s *domain, of *read) (string, error) {
 		b, err := s.BookmarkOf(ctx, of.user, of.post)
@@ -297,8 +298,8 @@ func bookmarkRead() readKind {
 	}}
 }
 
-// deliveryRead reads whether the delivery of a post has ended, once as the post's author and once as an
-// operator.
+// deliveryRead returns a read of a post's delivery: one read as the post's author and one read as
+// an operator.
 func deliveryRead() readKind {
 	return readKind{do: func(ctx context.Context, s *domain, of *read) (string, error) {
 		_, err := s.Delivery(ctx, of.author, of.post)

@@ -11,7 +11,7 @@ import (
 	"fanfare/internal/schema"
 )
 
-// edgeReads are the reads of the follows between users.
+// edgeReads returns the reads of the follows between users.
 func edgeReads() map[string]readKind {
 	between := func(of *read) (string, []string) {
 		there, _ := of.w.edge(of.user, of.other)
@@ -54,7 +54,7 @@ func edgeReads() map[string]readKind {
 	}
 }
 
-// edgeLists are the lists of follows, mutes and blocks.
+// edgeLists returns the reads of the lists of follows, mutes and blocks.
 func edgeLists() map[string]readKind {
 	listOf := func(pk func(of *read) []string, users func(of *read) []string, list func(s *domain, ctx context.Context, of *read, in page.Request) (page.List[feed.Edge], error)) readKind {
 		return readKind{

@@ -12,9 +12,9 @@ import (
 	"fanfare/internal/table"
 )
 
-// In the calm part of some lives the likes of a post go back to a copy, as after a restore of the table:
-// messages that were acked after the copy are gone. The walk of an audit counts the likes that the copy left
-// open.
+// In the calm part of some lives the likes of a post are set back to a copy, as after a restore of
+// the table: messages that were acked after the copy are gone. Then the walk of an audit counts the
+// likes that are open in the copy.
 
 // likeCopy copies the likes of a post, their count and all notes of ends, after a drawn number of writes to
 // these items.
@@ -25,7 +25,7 @@ type likeCopy struct {
 	items  []table.Item
 }
 
-// saw takes the copy after the drawn write.
+// saw takes the copy after the drawn number of writes.
 func (c *likeCopy) saw(w *World, key table.Key) {
 	if post, list, count := postOfLikes(key.PK); c == nil || post != c.post || !list && !count {
 		return
@@ -47,7 +47,8 @@ func (w *World) likeItems(post string) []table.Item {
 	})
 }
 
-// putBack replaces the items of the table by the items of a copy. The oracle sees no write.
+// putBack replaces the items of the table by the items of a copy. The oracle does not see these
+// writes.
 func (w *World) putBack(c *likeCopy) {
 	w.traced.restored()
 	write := func(key table.Key, it *table.Item) {
@@ -87,9 +88,9 @@ func (w *World) measureRestore(ctx context.Context) {
 	c := w.copied
 	w.copied = nil
 	if c.items == nil {
-		return // the window wrote less often
+		return // the window wrote fewer times
 	}
-	w.restart(w.probe.limit) // no process continues over a restore
+	w.restart(w.probe.limit) // no process continues after a restore
 	w.putBack(c)
 	store, service := w.operated()
 	w.auditAll(ctx, store, service, audit.Walk{Repair: true, RestoredTo: c.at})
@@ -99,8 +100,8 @@ func (w *World) measureRestore(ctx context.Context) {
 	w.wantLikers(post, "after the actions that followed a restore")
 }
 
-// damagedLike lets damaged users like a post or take their likes back, and waits until the count has these
-// actions.
+// damagedLike makes damaged users like a post or take their likes back, and waits until the count
+// includes these actions.
 func (w *World) damagedLike(post string, liked map[int]bool) {
 	w.measured(w.call("likes", func(ctx context.Context, s *domain) error {
 		for user := range 8 {
@@ -120,7 +121,7 @@ func (w *World) damagedLike(post string, liked map[int]bool) {
 	}))
 }
 
-// wantLikers compares the count of a post with the likes that are stored (I3).
+// wantLikers compares the count of a post with the stored likes (I3).
 func (w *World) wantLikers(post, when string) {
 	users := map[string]int64{}
 	for _, like := range w.book.likes[post] {

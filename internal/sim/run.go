@@ -33,7 +33,7 @@ import (
 	"fanfare/messages"
 )
 
-// Options shape a run.
+// Options are the options of a run.
 type Options struct {
 	// Operations is the number of calls that users make; if 0, the seed draws it.
 	Operations int
@@ -45,14 +45,15 @@ type Options struct {
 	KeepTrace bool
 	// Watch counts the operations of the product that the storms perform.
 	Watch bool
-	// Keep, if not nil, has the numbers of the operations that are made, from 1 on. All other operations are
-	// left out.
+	// Keep, if not nil, has the numbers, from 1 on, of the operations that are made. All other
+	// operations are left out.
 	Keep []int
-	// Faults, if not nil, has the kinds of fault that happen. All other faults are drawn and left out.
+	// Faults, if not nil, has the kinds of fault that may happen. All other faults are drawn and left
+	// out.
 	Faults []string
 	// LikesTable, if not nil, wraps the table of the aggregators, so that a test can break that table.
 	LikesTable func(table.Store) table.Store
-	// Histories records the calls of users beside the storms, in Result.Calls.
+	// Histories records the calls of the historians during the storms, in Result.Calls.
 	Histories bool
 	// Traces writes traces of a post's likes and of a follow, to Result.Traces.
 	Traces bool
@@ -60,7 +61,7 @@ type Options struct {
 	Fans int
 	// Embedded keeps the table and the queues in the embedded engine, on a disk that fails.
 	Embedded bool
-	// outside is for work that a bubble does not allow.
+	// outside runs work that a bubble does not allow.
 	outside *outside
 }
 
@@ -70,11 +71,12 @@ const (
 	// world.
 	timelineTTL = 30 * 24 * time.Hour
 	likeWindow  = time.Second
-	// headAge is the time by which the first page of a home may show a pulled post late, as in the product.
+	// headAge is the maximum delay of a pulled post in the first page of a home, as in the product.
 	headAge = time.Second
-	// grace is the time that a stopped process has for its messages.
+	// grace is the time for which a stopped process may work on its messages.
 	grace = 5 * time.Second
-	// mostSteps ends a run that never becomes quiet, which is a violation.
+	// mostSteps is the number of steps that ends a run. A world that is not quiet by then is a
+	// violation.
 	mostSteps = 400_000
 )
 
@@ -103,7 +105,7 @@ func run(t *testing.T, seed uint64, shape Shape, o Options) Result {
 		w.off[kind] = slices.Contains(shape.Off, kind) || o.Faults != nil && !slices.Contains(o.Faults, kind)
 	}
 	if o.Fans > 0 {
-		w.shape.Held = o.Fans // windows close by time
+		w.shape.Held = o.Fans // windows close only by time
 	}
 	if o.Embedded {
 		w.engine = newEngine(w, o.outside)
@@ -136,8 +138,8 @@ func run(t *testing.T, seed uint64, shape Shape, o Options) Result {
 	}
 }
 
-// live is the life of a world: profiles, a storm, and quiet. In some worlds days or weeks follow, then another
-// storm, and quiet again.
+// live is the life of a world: profiles, a storm, and a quiet time. In some worlds days or weeks
+// follow, then another storm, and another quiet time.
 func (w *World) live(ctx context.Context, o Options) {
 	l := w.load
 	for _, user := range l.users {
@@ -177,7 +179,7 @@ func (w *World) live(ctx context.Context, o Options) {
 	w.storm()
 	w.quieten(ctx)
 	w.recorded.quiet()
-	if w.pass(o) && w.shape.Ages { // another storm would mend much
+	if w.pass(o) && w.shape.Ages { // another storm would repair much
 		w.quieten(ctx)
 	}
 	w.begin(5)
@@ -193,7 +195,8 @@ func (w *World) live(ctx context.Context, o Options) {
 	w.recorded.quiet()
 }
 
-// fans makes a hot post: each of n users likes it once, by messages that other producers could send.
+// fans makes a hot post: each of n users likes the post once, by messages that other programs could
+// send.
 func (w *World) fans(ctx context.Context, n int) {
 	l := w.load
 	author := l.users[0]
@@ -225,8 +228,8 @@ func (w *World) fans(ctx context.Context, n int) {
 	w.quieten(ctx)
 }
 
-// begin starts a phase of the world's life. The draws of a phase do not depend on the length of the previous
-// phase.
+// begin starts a phase of the world's life. The draws of a phase do not depend on the length of the
+// previous phase.
 func (w *World) begin(phase int) {
 	w.phase, w.since, w.slept = phase, 0, 0
 	w.about("phase %d", phase)
@@ -245,13 +248,13 @@ func (w *World) storm() {
 	}
 }
 
-// quieten ends all faults, waits until the world is quiet, and checks it.
+// quieten ends all faults, waits until the world is quiet, and checks the world.
 func (w *World) quieten(ctx context.Context) {
 	storm := w.faults
 	w.faults, w.tight = Rates{}, nil
 	w.begin(w.phase + 1)
 	for _, topic := range queue.Topics() {
-		// Dead letters of likes may wait for days: checkLikes leaves their posts out.
+		// Dead letters of likes may wait for days: checkLikes leaves out the posts of these likes.
 		w.redrive(topic, func(d queue.DeadLetter) error {
 			if topic == queue.TopicLikes && (w.heldBack || w.rng.IntN(2) == 0) {
 				return errDown
@@ -273,7 +276,7 @@ func (w *World) quieten(ctx context.Context) {
 	w.faults = storm
 }
 
-// calm waits until the world is quiet, and reports whether that happens.
+// calm waits until the world is quiet, and reports whether it becomes quiet.
 func (w *World) calm() bool {
 	for quiet := 0; quiet < 40; {
 		if w.steps++; w.steps > mostSteps {
@@ -324,7 +327,7 @@ func (w *World) checkCalmly(ctx context.Context) {
 	w.checkQuiet(ctx, w.direct())
 }
 
-// direct returns a domain that reaches the table without the ports.
+// direct returns a domain that uses the table without the ports.
 func (w *World) direct() *domain {
 	return newDomain(true, access.Config{
 		Store: w.store, Publisher: noPublisher{}, IDs: id.NewSeededGenerator(time.Now, entropy(w.rng.Uint64())), Now: time.Now,
@@ -332,9 +335,9 @@ func (w *World) direct() *domain {
 	}, feed.Config{LikesByUser: w.seed%2 == 0}, home.Config{})
 }
 
-// pass lets days or weeks pass in some worlds. Entries and marks expire and are deleted late, ledgers are
-// pruned, processes sleep, and dead letters are redriven, some of them too late. pass reports whether time
-// passed.
+// pass lets days or weeks pass in some worlds. Entries and marks expire and are deleted late,
+// ledgers are pruned, processes sleep, and dead letters are redriven, sometimes too late. pass
+// reports whether time passed.
 func (w *World) pass(o Options) bool {
 	w.about("pass")
 	sleepers := slices.ContainsFunc(w.procs, func(p *Proc) bool { return p.asleep })
@@ -351,7 +354,7 @@ func (w *World) pass(o Options) bool {
 		w.about("days %d", w.since)
 		d := time.Duration(1+w.rng.IntN(most*24)) * time.Hour
 		if i == 0 && late && w.shape.Ages {
-			d += 33 * day // all that expires does
+			d += 33 * day // everything with a TTL expires
 		}
 		w.pause(d)
 		if err := w.expire(); err != nil {
@@ -366,7 +369,7 @@ func (w *World) pass(o Options) bool {
 	}
 	w.redriveAll()
 	w.heldBack = false
-	if w.rng.IntN(4) > 0 { // the sleepers wake up while users are there
+	if w.rng.IntN(4) > 0 { // the sleepers wake up while users are active
 		for _, p := range w.procs {
 			if p.asleep {
 				p.paused = time.Now().Add(time.Duration(w.rng.IntN(2000*w.shape.Pace)) * time.Millisecond)
@@ -376,8 +379,8 @@ func (w *World) pass(o Options) bool {
 	return true
 }
 
-// redriveAll redrives the dead letters. An operator may bypass Fanfare and also redrive letters that are too
-// old: their consumers have to refuse them.
+// redriveAll redrives the dead letters. An operator may bypass Fanfare and also redrive letters
+// that are too old: the consumers have to refuse such letters.
 func (w *World) redriveAll() {
 	past := w.rng.IntN(2) == 0 && !w.off[FaultOld]
 	for _, topic := range queue.Topics() {
@@ -395,7 +398,7 @@ func (w *World) redriveAll() {
 	}
 }
 
-// redrivable refuses a message that can never be processed, or is too old.
+// redrivable returns an error for a message that can never be processed, or is too old.
 func redrivable(d queue.DeadLetter) error {
 	e, err := messages.Decode(d.Payload)
 	if err != nil {
@@ -408,8 +411,8 @@ func redrivable(d queue.DeadLetter) error {
 	return err
 }
 
-// skew sets the clocks of the processes to different times, up to two seconds or hours apart. In some worlds
-// the clock of one API is so far ahead that its events have to wait.
+// skew sets the clocks of the processes to different times, up to two seconds or some hours apart.
+// In some worlds the clock of one API is so far ahead that the API's events have to wait.
 func (w *World) skew() {
 	if w.hours = w.shape.Hours && !w.off[FaultHours]; w.hours {
 		w.Fired[FaultHours]++
@@ -455,7 +458,7 @@ func (w *World) build(l *workload) {
 
 func (w *World) service(p *Proc) *domain {
 	p.lifetimes = w.decides(p)
-	var shared time.Duration // of names and counts, in half of the worlds
+	var shared time.Duration // time for which names and counts are shared, in half of the worlds
 	if w.seed%4 >= 2 {
 		shared = likeWindow
 	}
@@ -481,10 +484,10 @@ type domain struct {
 	*delivery.Deliveries
 	*removal.Removals
 	notices *notices.Notices
-	// turn waits until every other goroutine is blocked.
+	// turn waits until all other goroutines are blocked.
 	turn func(context.Context)
-	// ahead reports whether the clock of the process is in doubt. It is nil if the process does not know the
-	// time.
+	// ahead reports whether the clock of the process is in doubt. It is nil if the process does not
+	// get the right time.
 	ahead func() bool
 }
 
@@ -497,7 +500,7 @@ func newDomain(notified bool, way access.Config, posts feed.Config, homes home.C
 	return &domain{service, home.New(homes), view.New(a, service), delivery.New(a), removal.New(a, service), notices.New(a, service, notified, nil), nil, nil}
 }
 
-// usersOf is the Forget of package removal as the fan-out calls it.
+// usersOf makes the Forget of package removal fit the interface of the fan-out.
 type usersOf struct{ removals *removal.Removals }
 
 func (u usersOf) Forget(ctx context.Context, user, event string, most int) (fanout.Forgotten, error) {
@@ -505,7 +508,7 @@ func (u usersOf) Forget(ctx context.Context, user, event string, most int) (fano
 	return fanout.Forgotten{Removed: done.Sum(), Unliked: done.Likes, Left: done.Left, Overtaken: done.Overtaken}, err
 }
 
-// pushLimit draws the push limit of a worker, because a deployment may be changing the limit.
+// pushLimit draws the push limit of a worker, because the limit may be changing in a deployment.
 func (w *World) pushLimit() int64 {
 	if w.probe != nil {
 		return w.probe.limit
@@ -516,8 +519,8 @@ func (w *World) pushLimit() int64 {
 	return int64(w.shape.Limit)
 }
 
-// chunkSize returns the chunk size of a worker. A deployment may be changing the size, and two planners of one
-// post then cut at different places.
+// chunkSize returns the chunk size of a worker. The size may be changing in a deployment, and then
+// two planners of one post cut at different places.
 func (w *World) chunkSize(p *Proc) int {
 	if p.Name == "fanout-1" && w.plannersMeet() && w.probe == nil {
 		return w.shape.Chunk + 1
@@ -533,7 +536,7 @@ func (w *World) pageSize(p *Proc) int {
 	return w.shape.Page
 }
 
-// activeDays draws the active days of a process, because a deployment may be changing them.
+// activeDays draws the active days of a process, because they may be changing in a deployment.
 func (w *World) activeDays() int {
 	if w.shape.Days > 0 && w.probe == nil && w.rng.IntN(2) == 0 {
 		return []int{0, 2, 3, 14}[w.rng.IntN(4)]
@@ -541,7 +544,7 @@ func (w *World) activeDays() int {
 	return w.shape.Days
 }
 
-// returnPosts is a small fanout.ReturnPosts.
+// returnPosts is fanout.ReturnPosts with small numbers.
 func (w *World) returnPosts(followees int) int {
 	if followees < 3 {
 		return w.shape.Recent - 2
@@ -587,7 +590,7 @@ func (w *World) likeagg(p *Proc) {
 	p.Go(func(ctx context.Context) { w.ended(ctx, p, "likes", aggregator.Run(ctx)) })
 }
 
-// ended reports a consumer that stopped although nothing killed its process.
+// ended reports a violation if a consumer stopped although nothing killed its process.
 func (w *World) ended(ctx context.Context, p *Proc, what string, err error) {
 	if err != nil && ctx.Err() == nil {
 		w.mu.Lock()
@@ -596,7 +599,7 @@ func (w *World) ended(ctx context.Context, p *Proc, what string, err error) {
 	}
 }
 
-// shutDown kills every process and waits for its goroutines.
+// shutDown kills every process and waits for the goroutines of all processes.
 func (w *World) shutDown() {
 	w.faults, w.tight = Rates{}, nil
 	for _, p := range w.procs {
@@ -610,8 +613,8 @@ func (w *World) shutDown() {
 	delete(w.Fired, "crash end")
 }
 
-// noPublisher is the publisher of the checking service, which only reads. A home that meets an old mark
-// requests its backfill again, and must be right without that backfill.
+// noPublisher is the publisher of the checking service, which only reads. A home with an old mark
+// requests the mark's backfill again, and must be right without that backfill.
 type noPublisher struct{}
 
 func (noPublisher) Publish(string, ...*message.Message) error { return nil }

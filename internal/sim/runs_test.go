@@ -17,11 +17,11 @@ var (
 	commit = flag.String("commit", "", "the commit of the run, for -record")
 )
 
-// seedRun is a line of runs.jsonl, whose rules docs/runs_test.go holds.
+// seedRun is a line of runs.jsonl. docs/runs_test.go has the rules for such lines.
 type seedRun struct {
 	Day         string  `json:"day"`
 	Commit      string  `json:"commit"`
-	Engine      string  `json:"engine,omitempty"` // embedded, or none: the model
+	Engine      string  `json:"engine,omitempty"` // "embedded", or "" for the model
 	From        uint64  `json:"from"`
 	Seeds       int     `json:"seeds"`
 	VirtualDays float64 `json:"virtual_days"`
@@ -30,7 +30,8 @@ type seedRun struct {
 	Violations  int     `json:"violations"`
 }
 
-// appendRun appends a run to a file, unless the file has that commit and first seed already.
+// appendRun appends a run to a file, unless the file already has a run with the same commit and
+// first seed.
 func appendRun(t *testing.T, file string, run seedRun) {
 	t.Helper()
 	known, err := os.ReadFile(file)
@@ -50,7 +51,7 @@ func appendRun(t *testing.T, file string, run seedRun) {
 	require.NoError(t, os.WriteFile(file, append(append(known, line...), '\n'), 0o644))
 }
 
-// engineName is the name of the engine of a run.
+// engineName returns the name of the engine of a run.
 func engineName() string {
 	if *embedded {
 		return "embedded"
@@ -58,7 +59,7 @@ func engineName() string {
 	return ""
 }
 
-// today is the day of a run.
+// today returns the day of a run.
 func today() string { return time.Now().UTC().Format(time.DateOnly) }
 
 func TestARunIsRecordedOnce(t *testing.T) {

@@ -14,13 +14,14 @@ type Shrunk struct {
 	Result  Result
 	// Invariant is the invariant that the smaller run still fails.
 	Invariant string
-	// Reruns is the number of runs that the search took.
+	// Reruns is the number of runs in the search.
 	Reruns int
 }
 
-// Shrink runs a failing seed again with fewer operations of users and fewer kinds of fault. most bounds the
-// number of these runs. It keeps the smallest run that still fails the invariant that res failed first. Shrink
-// also draws the operations that it leaves out, so the kept operations are the same in each run.
+// Shrink runs a failing seed again with fewer operations of users and fewer kinds of fault. most is
+// the maximum number of these runs. Shrink keeps the smallest run that still fails the invariant
+// that res failed first. Shrink also draws the operations that it leaves out, so the kept
+// operations are the same in each run.
 func Shrink(t *testing.T, o Options, res Result, most int) Shrunk {
 	t.Helper()
 	best := Shrunk{Options: o, Result: res, Invariant: res.Fails()[0]}
@@ -55,12 +56,13 @@ func Shrink(t *testing.T, o Options, res Result, most int) Shrunk {
 	}
 	tryKeep := func(keep []int) bool {
 		smaller := best.Options
-		smaller.Keep = append([]int{}, keep...) // nil is all
+		smaller.Keep = append([]int{}, keep...) // nil means all operations
 		return try(smaller)
 	}
 	for before := -1; before != best.size() && best.Reruns < most; {
 		before = best.size()
-		// Leave out whole kinds first, then whole users: most defects need few kinds and few users.
+		// The search leaves out whole kinds first, then whole users: most defects need few kinds and
+		// few users.
 		for _, of := range []func(n int) string{
 			func(n int) string { _, kind := res.Shape.drawn(res.Seed, n); return kind },
 			func(n int) string { user, _ := res.Shape.drawn(res.Seed, n); return strconv.Itoa(user) },
@@ -77,7 +79,7 @@ func Shrink(t *testing.T, o Options, res Result, most int) Shrunk {
 
 func (s Shrunk) size() int { return len(s.Options.Keep) + len(s.Options.Faults) }
 
-// String returns the size of the run, and the command that runs exactly it.
+// String returns the size of the run, and the command for exactly this run.
 func (s Shrunk) String() string {
 	return fmt.Sprintf("seed %d shrunk in %d reruns to %d of %d operations and %d of %d kinds of fault, and still violates %s:\n"+
 		"  go test ./internal/sim -run TestSeeds -from %d -seeds 1%s -keep %s -faults %q -trail",
@@ -85,8 +87,8 @@ func (s Shrunk) String() string {
 		s.Result.Seed, s.Options.flags(), FormatKeep(s.Options.Keep), FormatFaults(s.Options.Faults))
 }
 
-// minimize is ddmin of Zeller and Hildebrandt: it leaves out smaller and smaller parts, and continues with
-// each rest that still fails.
+// minimize is ddmin of Zeller and Hildebrandt: it leaves out smaller and smaller parts, and
+// continues with each remainder that still fails.
 func minimize[T any](all []T, fails func([]T) bool) {
 	if len(all) == 0 || fails([]T{}) {
 		return
@@ -112,7 +114,7 @@ func minimize[T any](all []T, fails func([]T) bool) {
 	}
 }
 
-// grouped returns the numbers in groups of the same name.
+// grouped returns the numbers in groups with equal names.
 func grouped(numbers []int, name func(int) string) [][]int {
 	groups := map[string][]int{}
 	for _, n := range numbers {
@@ -146,7 +148,7 @@ func FormatKeep(keep []int) string {
 	return strings.Join(parts, ",")
 }
 
-// ParseKeep is the reverse of FormatKeep. It returns nil, which means all operations, for "".
+// ParseKeep parses the output of FormatKeep. It returns nil, which means all operations, for "".
 func ParseKeep(text string) ([]int, error) {
 	if text == "" {
 		return nil, nil
@@ -182,7 +184,7 @@ func FormatFaults(kinds []string) string {
 	return strings.Join(kinds, ",")
 }
 
-// ParseFaults is the reverse of FormatFaults. It returns nil, which means all kinds, for "".
+// ParseFaults parses the output of FormatFaults. It returns nil, which means all kinds, for "".
 func ParseFaults(text string) ([]string, error) {
 	switch text {
 	case "":

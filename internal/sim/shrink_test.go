@@ -12,7 +12,7 @@ import (
 	"fanfare/internal/table"
 )
 
-// lying is a table that reports each put of unknown outcome as done.
+// lying is a table that reports each put with an unknown outcome as done.
 type lying struct{ table.Store }
 
 func (l lying) Put(ctx context.Context, in table.PutInput) (table.WriteResult, error) {
@@ -59,7 +59,7 @@ func TestAFailingSeedIsShrunk(t *testing.T) {
 		for _, line := range first.Lines {
 			if _, op, ok := strings.Cut(line, " start op"); ok {
 				number, _, _ := strings.Cut(op, " ")
-				if strings.HasPrefix(number, "0-") { // the world's own
+				if strings.HasPrefix(number, "0-") { // an operation of the world itself
 					continue
 				}
 				if n, err := ParseKeep(number); err != nil || !slices.Contains(again.Keep, n[0]%lifeOps%noticeOps%readOps) {
@@ -80,7 +80,7 @@ func TestAnOperationIsTheSameWithoutOthers(t *testing.T) {
 		for _, line := range Run(t, 7, o).Lines {
 			if _, op, ok := strings.Cut(line, " start op"); ok {
 				number, what, _ := strings.Cut(op, " ")
-				words := strings.Fields(what) // user, operation, its object
+				words := strings.Fields(what) // user, operation, object of the operation
 				of[number] = words[0] + " " + words[1]
 				if words[1] == "follow" || words[1] == "unfollow" {
 					of[number] += " " + words[2]
@@ -100,7 +100,7 @@ func TestAnOperationIsTheSameWithoutOthers(t *testing.T) {
 		switch was := all[number]; {
 		case was == is:
 			same++
-		// An operation that finds no post to act on reads a home instead.
+		// An operation for which no post exists reads a home instead.
 		case !strings.HasSuffix(is, " home") && !strings.HasSuffix(was, " home"):
 			t.Errorf("operation %s is %q, and %q without others", number, was, is)
 		}

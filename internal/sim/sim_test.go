@@ -29,13 +29,13 @@ var (
 	shrink     = flag.Int("shrink", mostReruns, "how many reruns may shrink a seed that fails; 0 shrinks none")
 )
 
-// mostReruns bounds shrinking to some seconds.
+// mostReruns is the maximum number of reruns, so that shrinking takes some seconds.
 const mostReruns = 200
 
 func TestSeeds(t *testing.T) {
 	fired, met, reached, performs := Counters{}, Counters{}, Counters{}, Counters{}
 	violations, ran, shrunk, calls := 0, 0, 0, 0
-	var days float64 // a time.Duration ends at 292 years
+	var days float64 // a time.Duration cannot exceed 292 years
 	cpu := cpuTime(t)
 	keep, err := ParseKeep(*keepOnly)
 	require.NoError(t, err)
@@ -79,7 +79,7 @@ func TestSeeds(t *testing.T) {
 			for _, v := range res.Violations {
 				t.Errorf("  %s", v)
 			}
-			// Three are enough, because most of the failing seeds find the same defect.
+			// Three reports are enough, because most of the failing seeds find the same defect.
 			if shrunk++; shrunk <= 3 && *shrink > 0 && !masked {
 				t.Error(Shrink(t, o, res, *shrink))
 			}
@@ -107,7 +107,7 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
-// cpuTime returns the processor time that the process has taken.
+// cpuTime returns the processor time that the process has used.
 func cpuTime(t *testing.T) time.Duration {
 	t.Helper()
 	var used syscall.Rusage
@@ -115,8 +115,8 @@ func cpuTime(t *testing.T) time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// checkCoverage fails if the seeds of a run never fired one of the faults, or never killed a process at one of
-// the crash points.
+// checkCoverage fails if the seeds of a run never fired one of the faults, or never killed a
+// process at one of the crash points.
 func checkCoverage(t *testing.T, fired, met Counters) {
 	t.Helper()
 	if *seeds >= 200 {
@@ -142,13 +142,14 @@ func checkCoverage(t *testing.T, fired, met Counters) {
 	}
 }
 
-// summary is the closing line of a run of seeds.
+// summary is the last line of the output of a run of seeds.
 var summary string
 
-// TestMain keeps the simulation on one thread, which costs nothing, because only one call runs at a time. The
-// timers of a bubble share one context of the race detector (runtime/time.go, unlockAndRun), and if two
-// threads run two timers at once, a failed CHECK of ThreadSanitizer ends the process. A failed assertion of
-// the product ends the process, too: the trace of the goroutine names the seed.
+// TestMain keeps the simulation on one thread, which costs nothing, because only one call runs at a
+// time. The timers of a bubble share one context of the race detector (runtime/time.go,
+// unlockAndRun), and if two threads run two timers at once, a failed CHECK of ThreadSanitizer ends
+// the process. A failed assertion of the product ends the process, too: the trace of the goroutine
+// contains the seed.
 func TestMain(m *testing.M) {
 	runtime.GOMAXPROCS(1)
 	debug.SetGCPercent(400)
@@ -165,7 +166,7 @@ func TestMain(m *testing.M) {
 // ranTraces has the trace of each seed that TestSeeds ran with all operations and faults.
 var ranTraces = map[uint64]uint64{}
 
-// unsteady are seeds that once had several traces. Most runs of such a seed had the same trace.
+// unsteady returns seeds that once had several traces. Most runs of such a seed had the same trace.
 func unsteady() map[uint64]int { return map[uint64]int{87: 20} }
 
 func TestASeedReplaysByteForByte(t *testing.T) {

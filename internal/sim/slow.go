@@ -2,13 +2,14 @@ package sim
 
 import "strconv"
 
-// Some races need one call to be under way while other calls come and go. In most seeds the calls of one kind
-// are slow: about half of them wait, for up to mostHeld steps.
+// Some races need one slow call while other calls begin and end. In most seeds the calls of one
+// kind are slow: about half of these calls wait, for up to mostHeld steps.
 
 const mostHeld = 2000
 
-// slowCalls are the kinds of call that a seed may slow down, named as in crashPoints. Each is a call between a
-// decision and its effect, with a number of seeds out of 20.
+// slowCalls returns the kinds of call that a seed may slow down, with the names of crashPoints.
+// Each kind is a call between a decision and its effect. The value is the number of seeds in 20
+// that slow this kind down.
 func slowCalls() map[string]int {
 	return map[string]int{
 		"fanout update home": 2, "fanout transact timeline": 3, "fanout put delivery": 3, "fanout transact post": 1, "likeagg update likecount": 3,
@@ -16,8 +17,8 @@ func slowCalls() map[string]int {
 	}
 }
 
-// slowAway are the kinds of call that a world with away readers slows down: the calls of refreshes and
-// returns, and the home reads beside them.
+// slowAway returns the kinds of call that a world with away readers slows down: the calls of
+// refreshes and returns, and the home reads at the same time.
 func slowAway() []string {
 	return []string{
 		"fanout update follower", "fanout update follower", "fanout update follower", "fanout update home", "fanout query following", "fanout query post",
@@ -25,8 +26,8 @@ func slowAway() []string {
 	}
 }
 
-// slowInMix are, by mix, the kinds of call that two thirds of the worlds slow down. These calls meet the
-// operations that are most frequent in the mix.
+// slowInMix returns, by mix, the kinds of call that two thirds of the worlds slow down. These calls
+// meet the most frequent operations of the mix.
 func slowInMix() map[string][]string {
 	return map[string][]string{
 		"follows": {"fanout transact timeline"}, "likes": {"likeagg update likecount"}, "posts": {"api update post", "api update post", "api transact comment"},
@@ -34,8 +35,8 @@ func slowInMix() map[string][]string {
 	}
 }
 
-// slow returns the kind of call that this world slows down, "" for none. In a crowd slow planners meet each
-// other. A slow audit meets changes between its reads.
+// slow returns the kind of call that this world slows down, "" for none. In a crowd slow planners
+// work at the same time. During a slow audit the data change between its reads.
 func (w *World) slow() string {
 	if w.seed%11 == 3 && w.shape.Mix != crowd {
 		return "audit"
@@ -61,8 +62,8 @@ func (w *World) slow() string {
 	return ""
 }
 
-// slow returns the kind of call that a world with lives slows down. In some worlds it is the last call of a
-// removal for a bookmark, so that a new life may make the bookmark again beside it.
+// slow returns the kind of call that a world with lives slows down. In some worlds this is the last
+// call of a removal for a bookmark, so that a new life may make the bookmark again meanwhile.
 func (l *lives) slow(seed uint64, kind string) string {
 	if l.on && seed%26 == 6 {
 		return "fanout transact bookmark"
@@ -83,6 +84,6 @@ func (w *World) holds(c *call) bool {
 	return lot%2 == 0 && w.steps < c.parked+int(lot>>1%mostHeld)
 }
 
-// plannersMeet reports whether chunks are stored so slowly that several planners of one post
-// may be at work.
+// plannersMeet reports whether chunks are stored so slowly that several planners of one post may
+// work at the same time.
 func (w *World) plannersMeet() bool { return w.slowed == "fanout put delivery" }

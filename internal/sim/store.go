@@ -49,7 +49,7 @@ func (w *World) wrote(keys ...table.Key) error {
 	return nil
 }
 
-// buried remembers the step in which a post became a tombstone.
+// buried records the step in which a post became a tombstone.
 func (w *World) buried(it *table.Item) {
 	if it == nil || it.Int(schema.AttrDeleted) == 0 {
 		return
@@ -62,8 +62,8 @@ func (w *World) buried(it *table.Item) {
 	w.keepPurge(ref.ID)
 }
 
-// delivers checks I2 beyond the homes: a worker that begins to handle a message after the deletion of the post
-// must find the deletion before it writes a page.
+// delivers checks I2 beyond the homes: a worker that begins to handle a message after the deletion
+// of the post must find the deletion before it writes a page.
 func (w *World) delivers(op string, writes []table.BatchWrite) {
 	began, handled := w.began[op]
 	for _, wr := range writes {
@@ -78,7 +78,7 @@ func (w *World) delivers(op string, writes []table.BatchWrite) {
 	}
 }
 
-// expire deletes some of the items whose ttl has passed, as lazily as DynamoDB.
+// expire deletes some of the items whose TTL has passed, as lazily as DynamoDB.
 func (w *World) expire() error {
 	for _, key := range w.expired() {
 		if w.rng.IntN(2) == 0 || w.off[FaultTTL] {
@@ -92,7 +92,7 @@ func (w *World) expire() error {
 	return nil
 }
 
-// expired returns the items whose ttl has passed by the clock of the sweep.
+// expired returns the items whose TTL has passed by the clock of the sweep.
 func (w *World) expired() []table.Key {
 	now := time.Now().Add(w.early()).Unix()
 	var all []table.Key
@@ -121,7 +121,7 @@ func (w *World) sweep(key table.Key) error {
 	return w.wrote(key)
 }
 
-// store is the table as one process reaches it.
+// store is the table for one process: each call passes through the ports.
 type store struct {
 	p *Proc
 	l *life
@@ -164,7 +164,7 @@ func (s store) Get(ctx context.Context, in table.GetInput) (table.GetResult, err
 	})
 }
 
-// BatchGet is no snapshot: some calls read a part of the keys later than the rest.
+// BatchGet is no snapshot: some calls read a part of the keys later than the other keys.
 func (s store) BatchGet(ctx context.Context, in table.BatchGetInput) (res table.BatchGetResult, err error) {
 	if len(in.Keys) == 0 {
 		return table.BatchGetResult{}, nil
@@ -203,7 +203,7 @@ func (s store) BatchGet(ctx context.Context, in table.BatchGetInput) (res table.
 	return res, nil
 }
 
-// Query makes each page a call of its own, so that the world changes between them.
+// Query makes a separate call for each page, so that the world changes between the pages.
 func (s store) Query(ctx context.Context, q table.Query) iter.Seq2[table.Page, error] {
 	return func(yield func(table.Page, error) bool) {
 		for {
@@ -243,7 +243,7 @@ func (s store) BatchWrite(ctx context.Context, writes []table.BatchWrite) (table
 	if len(writes) == 0 {
 		return table.WriteResult{}, nil
 	}
-	// A late effect comes after the answer, when the caller may have reused its memory.
+	// A late effect happens after the answer, when the caller may have reused the memory of writes.
 	own := make([]table.BatchWrite, len(writes))
 	var text []any
 	for i, wr := range writes {
@@ -329,7 +329,7 @@ func class(op, pk string) string {
 	return op + " " + kind
 }
 
-// label returns a name that differs between different calls: the operation and a hash of its input.
+// label returns a name that differs between different calls: the operation and a hash of the input.
 func label(op string, in any) string {
 	h := fnv.New64a()
 	text := fmt.Sprintf("%+v", in)

@@ -12,22 +12,22 @@ import (
 	"fanfare/internal/feed/home"
 )
 
-// Users watch their live homes (docs/decisions/0023). An operation opens a stream at some API where the user's
-// previous stream ended, looks at the home several times, and is cut. A user who got posts but not the
-// position behind them resumes at the last position and drops the repeated posts, as the product's client
-// does. Some users unfollow an author after the first posts of a look, and take the next posts when the
-// references that the look has read are old.
+// Users watch their live homes (docs/decisions/0023). An operation opens a stream at some API where
+// the user's previous stream ended, looks at the home several times, and is cut. A user who got
+// posts but not the position after these posts resumes at the last position and drops the repeated
+// posts, as the product's client does. Some users unfollow an author after the first posts of a
+// look, and receive the next posts when the references that the look has read are old.
 
 // mostWatched is the number of later posts after which a stream may leave out a late post.
 const mostWatched = 20
 
-// watch is the live home of a user over all its streams.
+// watch is the live home of a user, over all streams of the user.
 type watch struct {
 	last  string          // the position at which the client resumes
-	had   map[string]bool // the posts that came
-	since map[string]bool // the posts that came after last
-	floor string          // the look began behind this post
-	old   map[string]bool // posts that may have been in the home when it began
+	had   map[string]bool // the posts that arrived
+	since map[string]bool // the posts that arrived after last
+	floor string          // the look began after this post
+	old   map[string]bool // posts that may have been in the home when the look began
 }
 
 // look is one stream: the posts and like counts that were sent, and the position if the user got it.
@@ -42,11 +42,11 @@ type turn struct {
 	author string
 	*operation
 	made bool
-	// at is the number of posts that had come when the unfollow was answered.
+	// at is the number of posts that had arrived when the unfollow was answered.
 	at int
 }
 
-// make unfollows the author once, and waits until references of posts that a look has read are too old.
+// make unfollows the author once, and waits until the references that a look has read are too old.
 func (t *turn) make(ctx context.Context, s *domain, came int) error {
 	if t == nil || t.made {
 		return nil
@@ -56,7 +56,7 @@ func (t *turn) make(ctx context.Context, s *domain, came int) error {
 	return sleep(ctx, 2*time.Second)
 }
 
-// turned handles the unfollow of a stream: after its answer no post of the author comes (I2).
+// turned handles the unfollow of a stream: after the answer no post of the author arrives (I2).
 func (l *workload) turned(user string, t *turn, got look, api *Proc) {
 	if t == nil || !t.made {
 		return
@@ -72,8 +72,8 @@ func (l *workload) turned(user string, t *turn, got look, api *Proc) {
 	}
 }
 
-// stream looks at user's live home. No post comes twice or in a wrong order (I7), and no post is deleted or by
-// an unfollowed author (I2). After a whole look no post is missing (I1).
+// stream looks at user's live home. No post arrives twice or in a wrong order (I7), and no post is
+// deleted or by an unfollowed author (I2). After a whole look no post is missing (I1).
 func (l *workload) stream(r *rand.Rand, user string) *operation {
 	w := l.watches[user]
 	from, newest := "", ""
@@ -113,7 +113,7 @@ func (l *workload) stream(r *rand.Rand, user string) *operation {
 		settle: func(err error) {
 			select {
 			case <-op.done:
-			default: // its API sleeps
+			default: // the API sleeps
 				if unfollow != nil {
 					unfollow.settle(err)
 				}
@@ -141,8 +141,8 @@ func (l *workload) stream(r *rand.Rand, user string) *operation {
 	return op
 }
 
-// watchHome reads a live home after last. A whole read ends by itself; any other read is cut in its first
-// look.
+// watchHome reads a live home after last. A whole read ends by itself. Any other read is cut during
+// its first look.
 func watchHome(ctx context.Context, s *domain, user, last string, looks int, whole bool, unfollow *turn) (got look, err error) {
 	seen, err := s.HomeStreamed(ctx, user, last)
 	for i := 0; i < looks || seen.Behind(); i++ {
@@ -169,7 +169,7 @@ func watchHome(ctx context.Context, s *domain, user, last string, looks int, who
 	return got, err
 }
 
-// sleep returns after d, or with an error when ctx ends.
+// sleep returns after d, or returns an error when ctx ends.
 func sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
@@ -178,8 +178,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 	return context.Cause(ctx)
 }
 
-// came handles the posts of a stream, and checks them. If the stream was whole, its position covers the
-// repeated posts.
+// came checks the posts of a stream. If the stream was whole, its position covers the repeated
+// posts.
 func (l *workload) came(user string, w *watch, got look, whole bool, deleted map[string]bool, unfollowed []string) {
 	now := map[string]bool{}
 	for _, item := range got.items {
@@ -211,7 +211,8 @@ func (l *workload) came(user string, w *watch, got look, whole bool, deleted map
 	}
 }
 
-// checkStreams resumes the live home of user once the world is quiet: no post that the home shows is missing.
+// checkStreams resumes the live home of user once the world is quiet: the stream lacks no post that
+// the home shows.
 func (l *workload) checkStreams(ctx context.Context, service *domain, user string, home []string) {
 	w := l.watches[user]
 	if w == nil {
@@ -227,7 +228,7 @@ func (l *workload) checkStreams(ctx context.Context, service *domain, user strin
 	l.missed(user, w, home)
 }
 
-// missed reports posts of a home that never came to its stream.
+// missed reports posts of a home that never arrived on the home's stream.
 func (l *workload) missed(user string, w *watch, posts []string) {
 	for _, post := range posts {
 		later := 0
@@ -237,7 +238,7 @@ func (l *workload) missed(user string, w *watch, posts []string) {
 			}
 		}
 		if l.mutes[pair{user, l.w.load.created[post]}] != nil {
-			continue // the window may have moved on while the posts were hidden
+			continue // the window may have moved while the posts were hidden
 		}
 		if !w.had[post] && !w.old[post] && post > w.floor && later < mostWatched && !l.w.mayHaveExpired(post) && !l.doubtful[post] {
 			l.fail("I7", "the live home of %s never showed %s", user, post)

@@ -9,35 +9,35 @@ import (
 	"time"
 )
 
-// Each seed draws its own sizes, its own mix of operations and its own subset of the faults. A world with all
-// operations and faults hides many states: one fault ends the condition that another fault needs, and equal
-// sizes meet the same bounds again and again. A world with few kinds goes deeper into each kind (swarm
-// testing, Groce et al., 2012).
+// Each seed draws its own sizes, its own mix of operations and its own subset of the faults. A
+// world with all operations and faults hides many states: one fault ends the condition that another
+// fault needs, and equal sizes reach the same bounds again and again. A world with few kinds tests
+// each kind more deeply (swarm testing, Groce et al., 2012).
 
 // Shape is the drawn part of a world.
 type Shape struct {
-	// Users is the number of users. Prefixes means that their ids are prefixes of each other.
+	// Users is the number of users. Prefixes means that some ids of users are prefixes of other ids.
 	Users    int
 	Prefixes bool
-	// Mix names the percentages of the operations.
+	// Mix names the mix, which has the percentages of the operations.
 	Mix        string
 	Operations int
-	// Page, Chunk and Plan are the sizes of a fan-out: followers a page and a chunk, chunks
-	// a message.
+	// Page, Chunk and Plan are the sizes of a fan-out: followers in a page, followers in a chunk, and
+	// chunks in a message.
 	Page, Chunk, Plan int
-	// Recent is the number of posts that a follow shows, PerShard the number of followers
+	// Recent is the number of posts that a follow shows. PerShard is the number of followers
 	// for each like shard.
 	Recent, PerShard int
-	// Held bounds the messages that a process holds.
+	// Held is the maximum number of messages that a process holds.
 	Held int
-	// Pace is the length of the steps in which nothing happens.
+	// Pace scales the time of a step in which nothing happens.
 	Pace int
-	// Storm scales the rates of the faults. Off are the kinds that never happen.
+	// Storm scales the rates of the faults. Off has the kinds of fault that never happen.
 	Storm float64
 	Off   []string
 	// Hours means that clocks are hours apart. Midnight means that a storm begins shortly before midnight.
 	Hours, Midnight bool
-	// Early is the time by which items are deleted before they expire.
+	// Early is the time by which the sweep's clock is ahead, so that items are deleted before they expire.
 	Early time.Duration
 	// Limit is the push limit of most workers, 0 for none. Heads means that the APIs share the newest posts of
 	// pulled authors.
@@ -45,7 +45,7 @@ type Shape struct {
 	Heads bool
 	// Events means that workers send the events of applied work to other programs.
 	Events bool
-	// Days are the active days of most processes. 0 means that no process has them. Night is the number of
+	// Days are the active days of most processes. 0 means that no process has active days. Night is the number of
 	// operations after which time passes, so that readers are away.
 	Days, Night int
 	// Long turns the days between two storms into weeks. Ages means that likes stay open before these weeks.
@@ -64,7 +64,7 @@ type Shape struct {
 	Doubts bool
 	// Switched means that notifications are off in some lives of some processes.
 	Switched bool
-	// Lag bounds the age of an eventually consistent read, and IndexLag bounds the age of a read of the index.
+	// Lag is the maximum age of an eventually consistent read, and IndexLag is the maximum age of a read of the index.
 	Lag, IndexLag time.Duration
 }
 
@@ -112,7 +112,7 @@ func mixes() map[string][]share {
 // noticedMix is the mix of a world whose users act on few posts, for notifications.
 const noticedMix = "noticed"
 
-// crowd is the mix of many users most of whom follow the first one.
+// crowd is the mix of a world with many users, most of whom follow the first user.
 const crowd = "crowd"
 
 // away is the mix of a world in which readers are away for days.
@@ -172,7 +172,7 @@ func (s *Shape) draw(r *rand.Rand) {
 	s.Storm = []float64{.3, 1, 1, 1.7}[r.IntN(4)]
 	if r.IntN(4) > 0 {
 		for _, kind := range Faults() {
-			if kind != FaultHot && !slices.Contains(append(unkindnesses(), lifeFaults()...), kind) && r.IntN(4) == 0 { // Hot decides that one
+			if kind != FaultHot && !slices.Contains(append(unkindnesses(), lifeFaults()...), kind) && r.IntN(4) == 0 { // Hot decides FaultHot
 				s.Off = append(s.Off, kind)
 			}
 		}
@@ -259,7 +259,7 @@ func (s Shape) rates() Rates {
 		r.Heat = 0
 	}
 	switch s.Mix {
-	case crowd: // several planners of one post
+	case crowd: // a crowd is for several planners of one post
 		r.Dup, r.Expire = 2*r.Dup, 4*r.Expire
 	case "likes": // sleepers between a put and its flush
 		r.Pause *= 2

@@ -9,15 +9,17 @@ import (
 	"fanfare/messages"
 )
 
-// In some worlds with notifications one process of each role has them switched off in some of its lives, as while
-// FANFARE_NOTIFICATIONS is switched on and off: it sends no event to their topic, its API serves no notification, and
-// instead of a notifier a consumer empties the topic. Then a notification may lack the actions whose event was not
+// In some worlds with notifications one process of each role has notifications off in some of its
+// lives, as while an operator switches FANFARE_NOTIFICATIONS on and off. Such a process sends no
+// event to the topic of notices, its API serves no notification, and a consumer that empties the
+// topic runs in place of a notifier. Then a notification may lack the actions whose event was not
 // sent, or was dropped. It must lack no other action, and must have no action without an event.
 
 // FaultSilent is a life of a process in which notifications are off.
 const FaultSilent = "notifications off in a life"
 
-// lifeFaults are the faults that last for a life of a process. They are drawn apart from other faults.
+// lifeFaults returns the faults that last for a life of a process. Their draws are separate from
+// other faults.
 func lifeFaults() []string { return []string{FaultSilent, FaultDoubt} }
 
 // silences draws whether notifications are off in the life of a process that begins.
@@ -30,7 +32,7 @@ func (w *World) silences(p *Proc) bool {
 	return true
 }
 
-// setRight ends the lives in which notifications are off, or the clock is wrong.
+// setRight ends the lives in which notifications are off or the clock is wrong.
 func (w *World) setRight() {
 	w.right = true
 	for _, p := range w.procs {
@@ -41,14 +43,14 @@ func (w *World) setRight() {
 	}
 }
 
-// checkSilence checks that an API serves no notification while they are off.
+// checkSilence checks that an API serves no notification while notifications are off.
 func (l *workload) checkSilence(op *operation, err error) {
 	if op.silent && err == nil {
 		l.fail("I13", "%s of %s is served, and notifications are off", op.name, op.user)
 	}
 }
 
-// noticeNamed names a notification.
+// noticeNamed returns the name of a notification.
 func noticeNamed(user string, kind schema.NoticeKind, target string) string {
 	return user + " " + string(kind) + " " + target
 }
@@ -77,7 +79,7 @@ type noticeSent struct {
 	dropped bool
 }
 
-// sends notes the action of an event.
+// sends records the action of an event.
 func (n *noticeBook) sends(e messages.Event) {
 	if about, kind, act := noticedBy(e); about != "" && n.find(about, act) == nil {
 		n.acts[about] = append(n.acts[about], &noticeSent{act: act, key: act.Key(kind)})
@@ -93,7 +95,7 @@ func (n *noticeBook) find(about string, act schema.Act) *noticeSent {
 	return nil
 }
 
-// drops notes that a silent process has taken an event.
+// drops records that a silent process has received and dropped an event.
 func (n *noticeBook) drops(e messages.Event) {
 	if about, _, act := noticedBy(e); about != "" {
 		if s := n.find(about, act); s != nil {
@@ -156,7 +158,8 @@ func (w *World) checkSwitched(e *expected) {
 	}
 }
 
-// confirms reports whether the table confirms an action: a worker drops the event of a comment that was never made.
+// confirms reports whether the table confirms an action: a worker drops the event of a comment that
+// was never made.
 func (w *World) confirms(e *expected, act schema.Act) bool {
 	if e.kind != schema.NoticeComment && e.kind != schema.NoticeMention {
 		return true

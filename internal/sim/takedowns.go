@@ -8,11 +8,11 @@ import (
 	"fanfare/messages"
 )
 
-// Some deletions are take-downs by a service, with a reason. Several answers for one post all have the reason
-// that the tombstone has. Other programs get the event of the take-down once the post's comments and likes are
-// gone.
+// Some deletions are take-downs by a service, with a reason. If several take-downs of one post are
+// answered, all answers have the reason in the tombstone. Other programs get the event of the
+// take-down once the post's comments and likes are gone.
 
-// takeDown takes a post of user down, and then takes it down again with another reason.
+// takeDown takes a post of user down, and then takes the post down again with another reason.
 func (l *workload) takeDown(user, post string) *operation {
 	var downs []feed.TakeDown
 	return &operation{
@@ -44,7 +44,7 @@ func (l *workload) takeDown(user, post string) *operation {
 	}
 }
 
-// checkTaken checks that the tombstone of each answered take-down has its reason (I5).
+// checkTaken checks that the tombstone of each answered take-down has the take-down's reason (I5).
 func (w *World) checkTaken() {
 	for _, post := range sorted(w.load.taken) {
 		down := w.load.taken[post]
@@ -54,12 +54,12 @@ func (w *World) checkTaken() {
 	}
 }
 
-// heardTakenDown checks that the event of a take-down is true: the tombstone has the event's reason, and no
+// heardTakenDown checks the event of a take-down: the tombstone has the event's reason, and no
 // comment or like of the post is left.
 func (w *World) heardTakenDown(e *messages.PostTakenDown) {
 	ref := w.refOf(e.PostID)
 	if ref == nil {
-		return // it has expired meanwhile
+		return // the tombstone has expired meanwhile
 	}
 	want := schema.TakeDown{Reason: e.Reason, By: e.By, At: e.At}
 	if e.EventID != e.PostID || e.AuthorID != ref.Author || !ref.Deleted || !ref.Purged || ref.TakenDown == nil || *ref.TakenDown != want {

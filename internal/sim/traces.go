@@ -13,16 +13,17 @@ import (
 	"fanfare/messages"
 )
 
-// A run that asks for a trace writes what happened to one post's likes in the terms of spec/Kinds.tla:
-// each write to the table in the order of its effects, and each answered message. What a window read
-// before a write is left to the spec, which finds the reads (spec/KindsTrace.tla).
+// A run that asks for a trace records the events of one post's likes in the terms of
+// spec/Kinds.tla: each write to the table in the order of the effects, and each answered message.
+// The trace has no reads of a window: the spec finds these reads (spec/KindsTrace.tla).
 
-// mostLines bounds a trace. TLC takes the longer for each line the more windows a trace has.
+// mostLines is the maximum number of lines of a trace. The more windows a trace has, the longer TLC
+// takes for each line.
 const mostLines = 60
 
 // likeLine is one line of a trace.
 type likeLine struct {
-	what    string // put, flush, fence, note, prune, expire, ack, or odd, which no spec allows
+	what    string // put, flush, fence, note, prune, expire, ack, or odd; no spec allows odd
 	user    string
 	flush   schema.Flush
 	version string
@@ -31,20 +32,20 @@ type likeLine struct {
 	counts  map[string]int64
 }
 
-// likeTrace has the lines of one post. Once it is over, because something outside of the spec
-// happened to the post, it stays as it is.
+// likeTrace has the lines of one post. over means that something outside of the spec happened to
+// the post; then the trace gets no more lines.
 type likeTrace struct {
 	lines []likeLine
 	over  bool
-	// stamped has the incarnations that stamped a like, noted those whose end is noted, written the windows'
-	// writes by user.
+	// stamped has the incarnations that stamped a like, and noted has the incarnations whose end is
+	// noted. written has the writes of windows, by user.
 	stamped map[string]bool
 	noted   map[string]bool
 	written map[string]bool
-	kinds   map[string]string // of the actions, by user and version
+	kinds   map[string]string // kinds of the actions, by user and version
 }
 
-// likeTraces has the traces of all posts. A nil one records nothing.
+// likeTraces has the traces of all posts. A nil likeTraces records nothing.
 type likeTraces struct{ posts map[string]*likeTrace }
 
 func newLikeTraces(o Options) *likeTraces {
@@ -54,7 +55,7 @@ func newLikeTraces(o Options) *likeTraces {
 	return &likeTraces{map[string]*likeTrace{}}
 }
 
-// specTraces are what a run writes down for the specs.
+// specTraces are the traces of a run for the specs.
 type specTraces struct {
 	likes *likeTraces
 	homes *homeTraces
@@ -83,7 +84,8 @@ func (t *likeTrace) add(line likeLine) {
 	}
 }
 
-// saw takes a write over. An aggregator writes, or an item expires; nobody else is in the spec.
+// saw records a write by an aggregator, or the expiry of an item. A write by any other process is
+// not in the spec.
 func (ts *likeTraces) saw(w *World, key table.Key, now *table.Item) {
 	if ts == nil {
 		return
@@ -131,7 +133,8 @@ func (ts *likeTraces) ended(inc string, it *table.Item) {
 	}
 }
 
-// put adds the write of a like. A window writes the like of a user again only after another one took it over.
+// put adds the write of a like. A window writes the like of a user again only after another window
+// has replaced it.
 func (t *likeTrace) put(it *table.Item) {
 	l, err := schema.ParseLike(*it)
 	written := l.User + " " + l.Flush.String()
@@ -143,7 +146,8 @@ func (t *likeTrace) put(it *table.Item) {
 	t.stamped[l.Flush.Inc], t.written[written] = true, true
 }
 
-// knows reports whether an action has this kind, if it has one yet: that of a removed user loses it.
+// knows reports whether an action has this kind, or has no kind yet: an action of a removed user
+// loses its kind.
 func (t *likeTrace) knows(user, version, kind string) bool {
 	known, ok := t.kinds[user+" "+version]
 	if !ok {
@@ -152,7 +156,7 @@ func (t *likeTrace) knows(user, version, kind string) bool {
 	return !ok || known == kind
 }
 
-// counted adds what a write of the count changed.
+// counted adds the changes that a write of the count makes.
 func (t *likeTrace) counted(was, is schema.LikeCount) {
 	before := len(t.lines)
 	for _, inc := range sorted(is.Done) {
@@ -182,8 +186,8 @@ func (t *likeTrace) counted(was, is schema.LikeCount) {
 	}
 }
 
-// handled adds an answered message. A dead letter was answered too, and had no effect, nor has a like of a
-// post that was deleted or has an end.
+// handled adds an answered message. It leaves out a dead letter, which was answered too and had no
+// effect, and a like of a post that was deleted or has an end.
 func (ts *likeTraces) handled(w *World, q *queueState, m *queued) {
 	if ts == nil || slices.ContainsFunc(q.dead, func(d queue.DeadLetter) bool { return d.ID == m.id }) {
 		return
@@ -199,7 +203,7 @@ func (ts *likeTraces) handled(w *World, q *queueState, m *queued) {
 	}
 }
 
-// longest renders the trace with the most lines, "" for none.
+// longest renders the trace with the most lines, "" if there is no trace.
 func (ts *likeTraces) longest() string {
 	if ts == nil || len(ts.posts) == 0 {
 		return ""
@@ -212,7 +216,7 @@ func (ts *likeTraces) longest() string {
 	return t.render()
 }
 
-// numbers gives names small numbers from 1 on, in the order in which they are asked for.
+// numbers gives names small numbers from 1 on, in the order of the requests.
 type numbers map[string]int
 
 func (n numbers) of(name string) int {
@@ -222,7 +226,7 @@ func (n numbers) of(name string) int {
 	return n[name]
 }
 
-// kindNumbers are the kinds as the spec counts them: an action n has the kind n % 4.
+// kindNumbers returns the kinds with their numbers in the spec: an action n has the kind n % 4.
 func kindNumbers() map[string]int {
 	numbers := map[string]int{"": 0, schema.KindLike: 1}
 	for i, kind := range kinds() {
@@ -231,7 +235,8 @@ func kindNumbers() map[string]int {
 	return numbers
 }
 
-// actions numbers the actions of each user in their order, so that the number of an action shows its kind.
+// actions numbers the actions of each user in their order, so that the number of an action
+// determines its kind.
 func (t *likeTrace) actions() map[string]int {
 	of := map[string][]string{}
 	for _, action := range sorted(t.kinds) {
@@ -241,7 +246,7 @@ func (t *likeTrace) actions() map[string]int {
 	number, every := map[string]int{}, kindNumbers()
 	for user, versions := range of {
 		last := 0
-		for _, version := range versions { // in the order of their bytes
+		for _, version := range versions { // versions in the order of their bytes
 			action := user + " " + version
 			for last++; last%len(every) != every[t.kinds[action]]; last++ {
 			}
@@ -255,7 +260,7 @@ func (t *likeTrace) actions() map[string]int {
 func (t *likeTrace) render() string {
 	users, incs, windows, seqs := numbers{}, numbers{}, numbers{}, map[string]int{}
 	actions, every := t.actions(), kindNumbers()
-	seq, took := map[string]int{}, map[int][]string{} // of a window, and the messages of each window
+	seq, took := map[string]int{}, map[int][]string{} // its number and its messages, by window
 	var lines []string
 	for _, l := range t.lines {
 		text := fmt.Sprintf(`e |-> "%s"`, l.what)

@@ -13,14 +13,15 @@ import (
 	"fanfare/internal/table"
 )
 
-// The same for one follow, in the terms of spec/Homes.tla: what happened to the edge, to the mark and to the entries of
-// one reader, and to the mode and the posts of one author (spec/HomesTrace.tla).
+// A trace of a follow has the terms of spec/Homes.tla: the events of the edge, of the mark and of
+// the entries of one reader, and of the mode and the posts of one author (spec/HomesTrace.tla).
 
-// homeLine is one line of the traces. A line about an author has no reader, a line about a reader has no author.
+// homeLine is one line of the traces. A line about an author has no reader, and a line about a
+// reader has no author.
 type homeLine struct {
 	reader, author string
-	// follow, unfollow, mark, gone, entry, removed, away, post, dead, old, plan, done, mode, or over, for something outside
-	// of the spec
+	// what names the event: follow, unfollow, mark, gone, entry, removed, away, post, dead, old, plan, done, mode,
+	// or over, which stands for something outside of the spec.
 	what   string
 	mark   schema.Mark
 	mode   schema.Mode
@@ -28,15 +29,15 @@ type homeLine struct {
 	pulled bool
 }
 
-// mostHomeLines bounds a trace.
+// mostHomeLines is the maximum number of lines of a trace.
 const mostHomeLines = 150
 
-// homeTraces has the lines of all follows. A nil one records nothing.
+// homeTraces has the lines of all follows. A nil homeTraces records nothing.
 type homeTraces struct {
 	lines []homeLine
 	over  bool
 	modes map[string]schema.Mode
-	posts map[string]string // the authors of the posts that are stored
+	posts map[string]string // the authors of the stored posts
 	once  map[string]bool   // lines about a post that have been written
 }
 
@@ -69,10 +70,10 @@ func (ts *homeTraces) restored() {
 	}
 }
 
-// ofSweep is the role of the sweep of expired items. Only a sweep and processes are in the spec.
+// ofSweep is the role of the sweep of expired items. The spec has only sweeps and processes.
 const ofSweep = "sweep"
 
-// saw takes a write over.
+// saw records a write.
 func (ts *homeTraces) saw(w *World, key table.Key, now *table.Item) {
 	if ts == nil || ts.over {
 		return
@@ -99,7 +100,7 @@ func (ts *homeTraces) saw(w *World, key table.Key, now *table.Item) {
 	}
 }
 
-// sawList takes over a write of a user's posts, followees, marks or entries.
+// sawList records a write of a user's posts, followees, marks or entries.
 func (ts *homeTraces) sawList(w *World, role string, key table.Key, now *table.Item) {
 	parts := strings.Split(key.PK, "#")
 	user, list := parts[1], parts[2]
@@ -120,7 +121,7 @@ func (ts *homeTraces) sawList(w *World, role string, key table.Key, now *table.I
 	}
 }
 
-// changed takes over a write of a post by id. A post that has an end is never owed.
+// changed records a write of a post by id. No home owes a post with an end.
 func (ts *homeTraces) changed(post string, now *table.Item) {
 	if now == nil {
 		return
@@ -130,7 +131,7 @@ func (ts *homeTraces) changed(post string, now *table.Item) {
 	}
 }
 
-// delivered takes over a write of a delivery record.
+// delivered records a write of a delivery record.
 func (ts *homeTraces) delivered(w *World, role, post string, key table.Key, now *table.Item) {
 	author := ts.posts[post]
 	if now == nil || author == "" {
@@ -147,10 +148,10 @@ func (ts *homeTraces) delivered(w *World, role, post string, key table.Key, now 
 	}
 }
 
-// edge adds a change of an edge, which is one transaction with a change of the mark.
+// edge adds a change of an edge. The same transaction changes the mark.
 func (ts *homeTraces) edge(w *World, role, reader, author string, follows bool) {
 	before := w.items[schema.FollowingKey(reader, author)] != nil
-	if before == follows && role == "fanout" { // the day of the edge
+	if before == follows && role == "fanout" { // a change of the day
 		return
 	}
 	line := homeLine{reader: reader, author: author, what: "unfollow"}
@@ -186,7 +187,7 @@ func (ts *homeTraces) marked(role, reader, author string, now *table.Item) {
 	ts.add(line)
 }
 
-// entry adds a new entry, or the end of one.
+// entry adds a new entry, or the end of an entry.
 func (ts *homeTraces) entry(w *World, role, reader string, key table.Key, now *table.Item) {
 	post, author, ok := schema.ParseEntrySK(key.SK)
 	if !ok || reader == author {
@@ -209,7 +210,7 @@ func (ts *homeTraces) entry(w *World, role, reader string, key table.Key, now *t
 	ts.add(line)
 }
 
-// aged adds the posts of an author that a home may lack for their age.
+// aged adds the posts of an author that a home may lack because of the posts' age.
 func (ts *homeTraces) aged(w *World) {
 	for _, post := range sorted(ts.posts) {
 		if !w.mayHaveExpired(post) {
@@ -302,7 +303,8 @@ func renderHome(lines []homeLine) string {
 	return "<<\n  " + strings.Join(out, ",\n  ") + ">>"
 }
 
-// markOf returns a mark as the spec has it. The ttl says how it may end: not, after the minute of a backfill, or later.
+// markOf returns a mark in the terms of the spec. ttl shows how the mark may end: not, after the
+// minute of a backfill, or later.
 func markOf(m schema.Mark, number map[string]int) string {
 	kind, ttl := "none", 0
 	switch m.Kind {

@@ -15,7 +15,8 @@ import (
 	"fanfare/internal/planttest"
 )
 
-// refusedBugs are planted bugs of two protocols, by model. The model refuses a line of 200 traces with each of them.
+// refusedBugs returns planted bugs of two protocols, by model. With such a bug, the model refuses a
+// line of 200 traces.
 func refusedBugs() map[string][]string {
 	return map[string][]string{
 		"Kinds": {
@@ -32,7 +33,8 @@ func refusedBugs() map[string][]string {
 	}
 }
 
-// unaskedBugs are the other planted bugs of the same files, by the reason why no check asks a model about them.
+// unaskedBugs returns the other planted bugs of the same files, by the reason why no model checks
+// them.
 func unaskedBugs() map[string][]string {
 	return map[string][]string{
 		"the aggregator panics, so the run writes no traces": {"overlapping windows of one post"},
@@ -74,7 +76,7 @@ func unaskedBugs() map[string][]string {
 	}
 }
 
-// ofTheModels reports whether a file has a protocol that traces follow.
+// ofTheModels reports whether an edit changes a file with a protocol of the models.
 func ofTheModels(e edit) bool {
 	return strings.HasPrefix(e.file, "internal/likeagg/") || slices.Contains([]string{
 		"internal/fanout/walk.go", "internal/fanout/mode.go", "internal/fanout/backfill.go", "internal/fanout/chunk.go", "internal/fanout/plan.go",
@@ -83,8 +85,8 @@ func ofTheModels(e edit) bool {
 	}, e.file)
 }
 
-// TestTheModelsRefusePlantedBugs finds each planted bug of the protocols in one of the lists above. With -planted it
-// follows traces of the product with each bug that a model has to refuse.
+// TestTheModelsRefusePlantedBugs finds each planted bug of the protocols in one of the lists above.
+// With -planted it checks traces of the product with each bug that a model has to refuse.
 func TestTheModelsRefusePlantedBugs(t *testing.T) {
 	root, left, model := planttest.Root(t), []string{}, map[string]string{}
 	for _, bugs := range unaskedBugs() {

@@ -18,8 +18,8 @@ var (
 	tracesTo   = flag.String("traces-to", "", "the folder of the traces and of their sizes; none writes none")
 )
 
-// TestTracesForTheSpecs writes traces of likes and of homes, as a module of TLA+ for each model, with the sizes that they
-// need. scripts/spec.sh runs TLC on the modules.
+// TestTracesForTheSpecs writes traces of likes and of homes, as a TLA+ module for each model, with
+// the sizes that the traces need. scripts/spec.sh runs TLC on the modules.
 func TestTracesForTheSpecs(t *testing.T) {
 	traces := map[string][]string{}
 	for seed := *from; len(traces["Kinds"]) < *traceCount || len(traces["Homes"]) < *traceCount; seed++ {
@@ -54,7 +54,7 @@ func traceModule(traces []string) string {
 	return "---- MODULE TraceData ----\nEXTENDS Integers, Sequences\nTraces == <<\n" + strings.Join(traces, ",\n") + "\n>>\n====\n"
 }
 
-// most returns the highest number that a field has in some traces.
+// most returns the highest number that a field has in the traces.
 func most(t *testing.T, traces, field string) int {
 	t.Helper()
 	most := 1

@@ -11,13 +11,13 @@ import (
 	"fanfare/internal/table"
 )
 
-// The table treats reads as unkindly as DynamoDB may (docs/decisions/0052). A read that is not consistent
-// draws the age of each item that it returns, so a second read may go back in time. The index lags by its own
-// time, by minutes in some worlds. The items of a transaction become visible one by one until the transaction
-// is answered, to consistent reads, too. A batch or a page is read at two moments. The stored items and the
-// conditions of writes are always the newest.
+// The table treats reads as unkindly as DynamoDB may (docs/decisions/0052). A read that is not
+// consistent draws the age of each item that it returns, so a second read may go back in time. The
+// index lags by a separate time, by minutes in some worlds. The items of a transaction become
+// visible one by one until the transaction is answered, to consistent reads, too. A batch or a page
+// is read at two moments. The stored items and the conditions of writes are always the newest.
 
-// These kinds of unkindness are drawn apart from the other kinds of fault.
+// The draws of these kinds of unkindness are separate from the draws of other kinds of fault.
 const (
 	FaultStale     = "stale read"
 	FaultIndex     = "read of an index that lags by more than a minute"
@@ -48,22 +48,23 @@ func (s *Shape) unkind(r *rand.Rand) {
 }
 
 const (
-	// mostParts steps and the time partsTime bound the span in which the items of a transaction become
-	// visible, or the rest of a batch or page is read.
+	// mostParts, in steps, and partsTime are the maximum span in which the items of a transaction
+	// become visible, or the rest of a batch or page is read.
 	mostParts, partsTime = 60, 5 * time.Second
-	// keptLong is the time after its end at which a remaining item counts as kept long.
+	// keptLong is the time after its expiry from which an item that is still stored counts as kept
+	// long.
 	keptLong = 48 * time.Hour
 )
 
-// change is an item before one of the latest writes, nil for none.
+// change has an item as it was before one of the latest writes, nil if there was no item.
 type change struct {
-	n      int // of all changes
+	n      int // the number among all changes
 	key    table.Key
 	former *table.Item
 	at     time.Time
 }
 
-// lag has the latest changes in order. A read may miss each of them.
+// lag has the latest changes in order. A read may miss any of these changes.
 type lag struct {
 	most time.Duration
 	log  []change
@@ -77,7 +78,7 @@ func (l *lag) add(c change) {
 	l.log = append(l.log[old:], c)
 }
 
-// shadows are the former items that reads may still see.
+// shadows has the former items that reads may still see.
 type shadows struct {
 	changes      int
 	table, index lag
@@ -85,7 +86,7 @@ type shadows struct {
 	halves       []half
 }
 
-// half is a read or a batch of writes with a part that is still to come.
+// half is a read or a batch of writes of which a part is still outstanding.
 type half struct {
 	call *call
 	at   time.Time
@@ -93,7 +94,7 @@ type half struct {
 	done, rest []table.Key
 }
 
-// pending reports whether a part of a transaction or batch is still to come.
+// pending reports whether a part of a transaction or batch is still outstanding.
 func (p *shadows) pending() bool { return len(p.veils)+len(p.halves) > 0 }
 
 // veil hides the new state of an item of a transaction.
@@ -108,7 +109,7 @@ type veil struct {
 // transaction counts its items that are visible.
 type transaction struct{ visible int }
 
-// replaced remembers an item before a write of its key.
+// replaced records an item before a write of its key.
 func (w *World) replaced(key table.Key, now *table.Item) {
 	p := &w.shadows
 	p.veils = slices.DeleteFunc(p.veils, func(v veil) bool { return v.key == key })
@@ -120,7 +121,7 @@ func (w *World) replaced(key table.Key, now *table.Item) {
 	}
 }
 
-// sight describes a read to the table: the keys that the read may return.
+// sight describes a read of the table by the keys that the read may return.
 type sight struct {
 	consistent, index bool
 	has               func(key table.Key, former *table.Item) bool
@@ -142,14 +143,14 @@ func sightOfKeys(consistent bool, keys ...table.Key) sight {
 	return sight{consistent: consistent, has: func(key table.Key, _ *table.Item) bool { return slices.Contains(keys, key) }}
 }
 
-// sightOfScan returns the sight of a scan behind a key.
+// sightOfScan returns the sight of a scan of the keys after a key.
 func sightOfScan(after table.Key) sight {
 	return sight{has: func(key table.Key, _ *table.Item) bool {
 		return key.PK > after.PK || key.PK == after.PK && key.SK > after.SK
 	}}
 }
 
-// readAs reads the table as a read by a process finds it.
+// readAs reads the table in the state that a process sees.
 func readAs[R any](w *World, at sight, read func(table.Store) (R, error)) (res R, err error) {
 	stored := map[table.Key]*table.Item{}
 	for key, former := range w.view(at) {
@@ -170,7 +171,8 @@ func readAs[R any](w *World, at sight, read func(table.Store) (R, error)) (res R
 	return res, err
 }
 
-// replace puts an item into the table, or removes the item if it is nil, without the knowledge of any oracle.
+// replace puts an item into the table, or removes the item if it is nil. No oracle learns of the
+// write.
 func (w *World) replace(key table.Key, it *table.Item) (err error) {
 	if it == nil {
 		_, err = w.store.Delete(context.Background(), table.DeleteInput{Key: key})
@@ -183,7 +185,7 @@ func (w *World) replace(key table.Key, it *table.Item) (err error) {
 	return nil
 }
 
-// view returns the former items that a read finds in place of the stored items.
+// view returns the former items that a read sees in place of the stored items.
 func (w *World) view(at sight) map[table.Key]*table.Item {
 	former := map[table.Key]*table.Item{}
 	if !at.consistent && w.chance(w.faults.Stale) && !w.off[FaultStale] {
@@ -205,7 +207,8 @@ func (w *World) view(at sight) map[table.Key]*table.Item {
 	return former
 }
 
-// lagBehind draws, for each item that changed recently, the state that an eventually consistent read finds.
+// lagBehind draws, for each item that changed recently, the state that an eventually consistent
+// read sees.
 func (w *World) lagBehind(at sight, former map[table.Key]*table.Item) {
 	of := &w.shadows.table
 	if at.index && !w.off[FaultIndex] {
@@ -237,7 +240,7 @@ func (w *World) lagBehind(at sight, former map[table.Key]*table.Item) {
 	}
 }
 
-// visible returns an item as a consistent read finds it.
+// visible returns an item in the state that a consistent read sees.
 func (w *World) visible(key table.Key) *table.Item {
 	for _, v := range w.shadows.veils {
 		if v.key == key {
@@ -247,8 +250,8 @@ func (w *World) visible(key table.Key) *table.Item {
 	return w.items[key]
 }
 
-// tear makes the items of a transaction visible one by one after the transaction has happened. former are the
-// items before the transaction.
+// tear makes the items of a transaction visible one by one after the transaction has taken effect.
+// former has the items from before the transaction.
 func (w *World) tear(c *call, keys []table.Key, former []*table.Item) {
 	if len(keys) < 2 || !w.strikes(FaultTorn, w.faults.Torn) {
 		return
@@ -268,8 +271,8 @@ func (w *World) tear(c *call, keys []table.Key, former []*table.Item) {
 	}
 }
 
-// knownLater corrects the oracle's notes of this step: no process needs to know of the write before its items
-// are visible.
+// knownLater corrects the oracle's records of this step: no process has to know of the write before
+// the written items are visible.
 func (w *World) knownLater(step int) {
 	for post, of := range w.tombs {
 		if of == w.steps {
@@ -299,8 +302,8 @@ func (w *World) knownLater(step int) {
 	}
 }
 
-// mature makes the due items of transactions visible, and reads the due rests of batches and pages. With all,
-// it does so for all of them.
+// mature makes the due items of transactions visible, and reads the due rests of batches and pages.
+// With all, mature treats all items and rests as due.
 func (w *World) mature(all bool) {
 	due := func(step int, since time.Time) bool { return all || step <= w.steps || time.Since(since) >= partsTime }
 	w.shadows.veils = slices.DeleteFunc(w.shadows.veils, func(v veil) bool {
@@ -324,7 +327,7 @@ func (w *World) mature(all bool) {
 	})
 }
 
-// shown is an item as it is read by its key or by the index.
+// shown is an item that was read by its key or by the index.
 type shown struct {
 	key   table.Key
 	index bool
@@ -356,7 +359,7 @@ func shuffled[E any](w *World, parts []E) []E {
 	return all
 }
 
-// outlived counts items that a worker reads though they expired long ago.
+// outlived counts items that a worker reads although they expired long ago.
 func (w *World) outlived(p *Proc, items ...table.Item) {
 	if p.role == "api" {
 		return

@@ -12,7 +12,8 @@ import (
 
 // Batches and pages are no snapshot: some are read or written at two moments.
 
-// cut returns how many of n items a read finds now, 0 for all of them. The read finds the rest later.
+// cut returns the number of the n items that a read finds now, 0 for all items. The read finds the
+// rest later.
 func (w *World) cut(c *call, n int) int {
 	if n < 2 || !w.strikes(FaultSplit, w.faults.Split) {
 		return 0
@@ -65,7 +66,8 @@ func sortKey(q table.Query, it table.Item) string {
 	return it.Key.SK
 }
 
-// page reads the first page of a query. It is no snapshot: some calls read the end of the page later.
+// page reads the first page of a query. A page is no snapshot: some calls read the end of the page
+// later.
 func (s store) page(ctx context.Context, q table.Query) (page table.Page, err error) {
 	c := &call{kind: "table.query", class: class("query", q.PK), about: q.PK + q.After, pks: []string{q.PK}, label: label("query", q)}
 	if q.Index {

@@ -11,7 +11,7 @@ import (
 // A throttle hits one partition, or one side of all partitions: the side of the table or the side of the
 // index. Each side has separate capacities for reads and writes.
 
-// side is a part of the table with a capacity of its own.
+// side is a part of the table with a separate capacity.
 type side string
 
 const (
@@ -24,9 +24,9 @@ const (
 // stretch is a number of steps, or a time, in which the table has no capacity for one partition or for all
 // partitions.
 type stretch struct {
-	pk    string    // "" is all of a side
-	side  side      // "" is both
-	only  side      // reads or writes, "" is both
+	pk    string    // "" means all of a side
+	side  side      // "" means both sides
+	only  side      // reads or writes, "" means both
 	until int       // step
 	hot   time.Time // the end of the time for which a partition is full
 }
@@ -58,14 +58,14 @@ func sideOf(pk string) side {
 	return sideTable
 }
 
-// short reports whether the table has no capacity for the writes of a partition.
+// short reports whether the table has no capacity for writes to a partition.
 func (w *World) short(pk string) bool { return w.refuses(sideWrites, pk) }
 
 func (w *World) refuses(of side, pk string) bool {
 	return slices.ContainsFunc(w.tight, func(s stretch) bool { return s.refuses(of, pk) })
 }
 
-// shortOf returns the fault by which the table has no capacity for a call, "" if it has capacity.
+// shortOf returns the fault that leaves no capacity for a call, "" if the table has capacity.
 func (w *World) shortOf(c *call) (kind string) {
 	for _, s := range w.tight {
 		if !slices.ContainsFunc(c.pks, func(pk string) bool { return s.refuses(c.uses(), pk) }) {
@@ -79,7 +79,7 @@ func (w *World) shortOf(c *call) (kind string) {
 	return kind
 }
 
-// indexPartition names a partition of the index.
+// indexPartition returns the name of a partition of the index.
 func indexPartition(pk string) string { return "index " + pk }
 
 // sides adds to a call's partitions the partitions of the index that its writes change, according to the
@@ -135,8 +135,8 @@ func opOfWrite(wr table.BatchWrite) table.TransactOp {
 	return table.TransactOp{Delete: &table.DeleteInput{Key: wr.Delete}}
 }
 
-// sawSides records a call that is refused only because of one side, or that happens although another side of
-// its partitions refuses calls.
+// sawSides records a call that is refused only because of one side, or that takes effect although
+// another side of its partitions refuses calls.
 func (w *World) sawSides(c *call, refused bool) {
 	if len(c.pks) == 0 || len(w.tight) == 0 {
 		return
@@ -171,11 +171,12 @@ func (r *reach) sideOfCall(e event) {
 
 // writes reports whether a call of the table writes.
 func (c *call) writes() bool {
-	_, reads := c.in.(table.BatchGetInput) // known for the notifications that it finds
+	_, reads := c.in.(table.BatchGetInput) // a BatchGet sets in for the notifications that it finds
 	return c.in != nil && !reads || len(c.ops) > 0
 }
 
-// uses returns the capacity that a call takes, and other returns the capacity that it does not take.
+// uses returns the capacity that a call needs, and other returns the capacity that the call does
+// not need.
 func (c *call) uses() side {
 	if c.writes() {
 		return sideWrites

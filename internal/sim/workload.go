@@ -35,13 +35,13 @@ type operation struct {
 	settle func(err error) // runs on the driver after the answer
 	err    error
 	done   chan struct{}
-	// stored is the version of the user's stored action on the post when a like or an unlike begins, "" for
-	// none.
+	// stored is the version of the user's stored action on the post at the beginning of a like or an
+	// unlike, "" for no action.
 	stored string
 }
 
-// id names the operation, also in its events. An operation of the world itself has the number 0, so its user
-// and its serial number are part of the name.
+// id returns the name of the operation, which its events have, too. An operation of the world
+// itself has the number 0, so its user and its serial number are part of the name.
 func (op *operation) id() string {
 	if op.number == 0 {
 		return fmt.Sprintf("op0-%s-%d", op.user, op.serial)
@@ -49,13 +49,13 @@ func (op *operation) id() string {
 	return fmt.Sprintf("op%d", op.number)
 }
 
-// pair is a user and an author whom the user may follow.
+// pair is a possible follow: a user and an author.
 type pair struct{ follower, author string }
 
 // likeKey identifies one user's like of one post.
 type likeKey struct{ post, user string }
 
-// homeOf is one user's home by one source.
+// homeOf is one user's home, by push or by pull.
 type homeOf struct {
 	user string
 	pull bool
@@ -68,8 +68,8 @@ type published struct {
 	events  int
 }
 
-// workload makes operations by the seed and remembers their answers. It is the oracle's
-// view from outside.
+// workload makes operations from the seed and records their answers. It is the oracle's view from
+// outside.
 type workload struct {
 	w     *World
 	users []string
@@ -77,33 +77,33 @@ type workload struct {
 	clients []string
 	apis    []*Proc
 	serve   map[*Proc]*domain
-	due     []planned // operations still to start
+	due     []planned // operations that have not started yet
 	made    int
 	busy    map[string]*operation
 
-	posts    []string       // answered ids, in order
-	number   map[string]int // the number of the operation that made the post
+	posts    []string       // the ids in answers, in order
+	number   map[string]int // the number of the operation that made a post
 	serials  map[string]int // the number of a user's operations outside the workload
 	owner    map[string]string
-	accepted map[string]bool // posts answered with success
+	accepted map[string]bool // posts whose creation was answered with success
 	deleted  map[string]bool // deletes answered with success
 	doubtful map[string]bool // deletes without an answer
-	// taken are, by post, the answered take-downs.
+	// taken has, by post, the answered take-downs.
 	taken map[string]feed.TakeDown
 
-	follows map[pair]bool // the last answered state
-	// maybe are follows (true) and unfollows without an answer, which may still have an effect. A later answer
-	// to a call of the same kind settles them: the later call found them done, or made their conditions fail
-	// for good.
+	follows map[pair]bool // the state in the last answer
+	// maybe has follows (true) and unfollows without an answer, which may still have an effect. A
+	// later answer to a call of the same kind settles such a call: the later call found the same
+	// state, or made the condition of the earlier call fail for good.
 	maybe map[pair]map[bool]bool
 
 	mutes, blocks map[pair]*hidden
 	kept          map[likeKey]*hidden // bookmarks
 	marks         map[table.Key]*marked
-	// contested are the follows that another user's block may end at any time.
+	// contested has the follows that another user's block may end at any time.
 	contested map[pair]bool
 
-	// These are the durable events, as the queues saw them.
+	// These fields have the durable events, as the queues saw them.
 	created map[string]string // post -> author
 	likes   map[likeKey]published
 	bad     []string // ids of messages that must end as dead letters
@@ -111,21 +111,22 @@ type workload struct {
 
 	comments map[string]*comment // the answered comments, by id
 	texts    map[string]*text    // the texts of the answered posts, by post
-	// seen are the posts that the last whole home of a user showed, by source.
+	// seen has the posts that the last whole home of a user showed, by source.
 	seen map[homeOf]map[string]string // post -> author
-	// watches are the live homes.
+	// watches has the live homes.
 	watches map[string]*watch
 
 	violations []string
 }
 
-// planned is an operation of the workload before its start. The stream of its draws depends only on its
-// number, so if other operations are left out, it differs only by the posts that exist.
+// planned is an operation of the workload before its start. The stream of its draws depends only on
+// its number. So if other operations are left out, the operation can differ only because other
+// posts exist.
 type planned struct {
 	number int
 	user   string
 	kind   string
-	// skip leaves the operation out when its turn comes.
+	// skip means that the operation is left out when its turn comes.
 	skip bool
 }
 
@@ -140,7 +141,7 @@ func (l *workload) plan(o Options, first, last int) []planned {
 	return all
 }
 
-// draws is a stream of random numbers of one operation.
+// draws returns a stream of random numbers for one operation.
 func draws(seed uint64, number, stream int) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, uint64(number)<<8|uint64(stream)))
 }
@@ -184,12 +185,12 @@ func (w *World) published(topic string, payload []byte) {
 	}
 }
 
-// reacted records an action. The latest action is the action with the highest id. Of two actions of one user
-// the later one may have the lower id if the clocks of their APIs differ, but only if the first action is not
-// stored when the second begins.
+// reacted records an action. The latest action is the action with the highest id. The later of two
+// actions of one user may have the lower id if the clocks of the APIs differ, but only if the
+// earlier action is not stored when the later action begins.
 func (l *workload) reacted(e *messages.Like, kind string) {
 	k := likeKey{e.PostID, e.UserID}
-	stored := l.w.book.likes[e.PostID][e.UserID].Version // "" once the post was deleted beside the action
+	stored := l.w.book.likes[e.PostID][e.UserID].Version // "" if the post was deleted meanwhile
 	if op := l.busy[e.UserID]; op != nil && op.id() == e.RequestID && e.EventID <= op.stored && op.stored <= stored {
 		l.fail("I3", "the action %s of %s on %s loses against %s, which was stored before it began", e.EventID, e.UserID, e.PostID, op.stored)
 	}
@@ -201,7 +202,8 @@ func (l *workload) reacted(e *messages.Like, kind string) {
 	l.likes[k] = p
 }
 
-// next starts the first operation whose user has no open operation, if an API is up for it.
+// next starts the first operation whose user has no open operation, if an API is up for the
+// operation.
 func (l *workload) next() bool {
 	i := slices.IndexFunc(l.due, func(p planned) bool { return l.busy[p.user] == nil })
 	if i < 0 {
@@ -246,7 +248,7 @@ func (l *workload) run(op *operation, api *Proc) {
 	l.w.note("start %s %s %s at %s", name, op.user, op.name, api.Name)
 	service := l.serve[api]
 	op.api, op.silent = api, api.silent
-	life := api.life.ctx // a stop lets requests end
+	life := api.life.ctx // a stop lets requests finish
 	api.run(func() {
 		ctx, cancel := context.WithTimeout(withOp(life, name), 20*time.Second)
 		defer cancel()
@@ -276,7 +278,8 @@ func (l *workload) settled() {
 	}
 }
 
-// pick makes an operation by its draws. If no post exists for the operation, pick makes a read of a home.
+// pick makes an operation from its draws. If the operation needs a post and no post exists, pick
+// makes a read of a home.
 func (l *workload) pick(r *rand.Rand, p planned) *operation {
 	user := p.user
 	var op *operation
@@ -339,7 +342,7 @@ func (l *workload) pick(r *rand.Rand, p planned) *operation {
 	return op
 }
 
-// choose draws one of some posts. Each post draws a lot of its own by the number of its operation, so the
+// choose draws one of some posts. Each post draws a lot by the number of its operation, so the
 // choice stays the same if another post is missing.
 func (l *workload) choose(r *rand.Rand, posts []string) string {
 	return posts[choose(r, posts, func(post string) string { return strconv.Itoa(l.number[post]) })]
@@ -402,8 +405,9 @@ func (l *workload) createPost(r *rand.Rand, p planned) *operation {
 	return made
 }
 
-// beside does several things for one user at the same time. Each thing begins in a turn of its own, because
-// the first one makes a read that all of them share. The oracle takes only the answer of do.
+// beside calls several functions for one user at the same time. Each call begins in a turn of its
+// own, because the first call makes a read that all calls share. The oracle uses only the answer of
+// do.
 func beside(do func(context.Context, *domain) error, others ...func(context.Context, *domain) error) func(context.Context, *domain) error {
 	return func(ctx context.Context, s *domain) error {
 		var all sync.WaitGroup
@@ -411,7 +415,7 @@ func beside(do func(context.Context, *domain) error, others ...func(context.Cont
 			all.Go(func() {
 				ctx := withOp(ctx, fmt.Sprintf("%s beside %d", opOf(ctx), i))
 				s.turn(ctx)
-				_ = other(ctx, s) // no answer is part of the oracle
+				_ = other(ctx, s) // the oracle uses no answer of these calls
 			})
 		}
 		defer all.Wait()
@@ -431,12 +435,12 @@ func (l *workload) deletePost(r *rand.Rand, user string) *operation {
 		return nil
 	}
 	post := l.choose(r, own)
-	// An edit without an answer may still meet the delete, and so may a write of the post.
+	// An edit without an answer may still conflict with the delete, and so may a write of the post.
 	late := slices.DeleteFunc(own, func(post string) bool { return len(l.texts[post].maybe) == 0 && !l.w.underWay(post) })
 	if len(late) > 0 {
 		post = l.choose(r, late)
 	}
-	l.doubtful[post] = true // its effect may come before its answer
+	l.doubtful[post] = true // the call's effect may happen before its answer
 	if r.IntN(3) == 0 {
 		return l.takeDown(user, post)
 	}
@@ -453,8 +457,8 @@ func (l *workload) deleteOf(user, post string) *operation {
 	}
 }
 
-// underWay reports whether a transaction on a post may still have its effect, or a sleeping worker has read a
-// notification about the post.
+// underWay reports whether a transaction on a post may still take effect, or a sleeping worker has
+// read a notification about the post.
 func (w *World) underWay(post string) bool {
 	for _, c := range w.parked {
 		if c.proc.asleep && c.due > 0 && c.class == "batch_get notif" && strings.HasSuffix(c.about, post) {
@@ -488,8 +492,8 @@ func (l *workload) follow(r *rand.Rand, user string, on bool) *operation {
 	return op
 }
 
-// importFollow makes a follow as an import beside running processes does. Each repetition has the same time,
-// years ago, and the same first post of the author. A home requests the backfill.
+// importFollow makes a follow in the way of an import beside running processes. Each repetition has
+// the same time, years ago, and the same first post of the author. A home requests the backfill.
 func (l *workload) importFollow(r *rand.Rand, user, author string) func(context.Context, *domain) error {
 	from := id.Min
 	if own := slices.DeleteFunc(slices.Clone(l.posts), func(post string) bool { return l.owner[post] != author }); len(own) > 0 {
@@ -501,8 +505,8 @@ func (l *workload) importFollow(r *rand.Rand, user, author string) func(context.
 	}
 }
 
-// followOf makes the call of a client that repeats an unanswered call, although the first call may still have
-// an effect.
+// followOf makes the call of a client that repeats a call without an answer, although the first
+// call may still take effect.
 func (l *workload) followOf(user, author string, on bool, retries int) *operation {
 	p := pair{user, author}
 	name := map[bool]string{true: "follow ", false: "unfollow "}[on] + author
@@ -540,12 +544,12 @@ func (l *workload) followOf(user, author string, on bool, retries int) *operatio
 // unsure reports whether a call without an answer may still end in a follow or an unfollow.
 func (l *workload) unsure(p pair) bool { return len(l.maybe[p]) > 0 || l.contested[p] }
 
-// react makes a call after which the user's reaction to a post is kind, "" for none.
+// react makes a call that sets the user's reaction to a post to kind, "" for none.
 func (l *workload) react(r *rand.Rand, user, kind string) *operation {
 	if len(l.posts) == 0 {
 		return nil
 	}
-	// Few posts get most of the likes, and each user acts on these posts repeatedly.
+	// A few posts get most of the likes, and each user acts on these posts repeatedly.
 	post := l.choose(r, l.posts[:min(len(l.posts), 4)])
 	if r.IntN(4) == 0 {
 		post = l.choose(r, l.posts)
@@ -577,8 +581,8 @@ func (l *workload) react(r *rand.Rand, user, kind string) *operation {
 	return op
 }
 
-// blockSeen is longer than the time for which a like may miss a block: an API assumes for two seconds that an
-// author has no blocks, after two reads that may be late.
+// blockSeen is longer than the time for which a like may miss a block: an API assumes for two
+// seconds that an author has no blocks, after two reads that may be stale.
 const blockSeen = 10 * time.Second
 
 // poison sends a message that no consumer can process: it must end as a dead letter.
@@ -597,8 +601,8 @@ func (l *workload) poison(r *rand.Rand, p planned) *operation {
 	}
 }
 
-// home reads a whole home and checks the rules of every moment: no shown post is deleted or by an unfollowed
-// author (I2), and each post shows once (I7).
+// home reads a whole home and checks the rules that always hold: no shown post is deleted or by an
+// unfollowed author (I2), and each post appears once (I7).
 func (l *workload) home(r *rand.Rand, user string) *operation {
 	deleted := clone2(l.deleted)
 	unfollowed, followed := l.certain(user)
@@ -645,8 +649,8 @@ func (l *workload) home(r *rand.Rand, user string) *operation {
 					l.fail("I2", "home of %s shows %s of %s, an unfollowed or muted author", user, id, it.Post.AuthorID)
 				}
 			}
-			// A home shows a post until a delete or an unfollow. But an API whose clock is far ahead ends the
-			// merging of a mark too early, while a fan-out is under way.
+			// A home shows a post until a delete or an unfollow. But an API whose clock is far ahead ends
+			// the merging of a mark too early, while a fan-out is running.
 			for _, id := range sorted(l.seen[key]) {
 				author := l.seen[key][id]
 				if seen[id] == "" && !ahead && !late[id] && !undelivered[id] && !l.w.mayHaveExpired(id) && !l.deleted[id] && !l.doubtful[id] && (author == user || slices.Contains(followed, author)) {
@@ -668,7 +672,7 @@ func (l *workload) home(r *rand.Rand, user string) *operation {
 			}
 		}
 		others := []func(context.Context, *domain) error{firstPage(1), firstPage(5)}
-		if len(l.posts) > 0 { // news reach less far down
+		if len(l.posts) > 0 { // news do not contain the oldest posts
 			after := home.Query{After: l.choose(r, l.posts)}
 			others = append(others, func(ctx context.Context, s *domain) error {
 				_, err := s.HomeNews(ctx, user, after, page.Request{Limit: limit})
@@ -699,14 +703,14 @@ func (l *workload) certain(user string) (unfollowed, followed []string) {
 	return unfollowed, followed
 }
 
-// farAhead reports whether the clock of an API may be so far ahead that it ends the merging of
+// farAhead reports whether the clock of an API may be so far ahead that the API ends the merging of
 // marks too early.
 func (l *workload) farAhead(api *Proc) bool {
 	return l.w.hours || time.Duration(api.skew.Load()) >= messages.MaxAhead
 }
 
-// wholeHome reads a home to its end. It also returns the last post of the first page, or "" if there is only
-// one page.
+// wholeHome reads a home to its end. It also returns the last post of the first page, or "" if the
+// home has only one page.
 func wholeHome(ctx context.Context, s *domain, user string, limit int, pull bool) (items []feed.HomeItem, first string, err error) {
 	page := page.Request{Limit: limit}
 	for {

@@ -1,13 +1,15 @@
-// Package sim is the deterministic simulation. It runs the product's own feed, fanout and likeagg code on a
-// simulated table and simulated queues, in virtual time, under faults that one seed decides. After a run it
-// checks the invariants I1 to I7 against an oracle of its own. Only tests may import it, never the product.
+// Package sim is the deterministic simulation. It runs the product's own feed, fanout and likeagg
+// code on a simulated table and simulated queues, in virtual time, under faults that one seed
+// decides. After a run the package checks the invariants I1 to I7 with an oracle of its own. Only
+// tests may import the package, never the product.
 //
 // # How a seed decides everything
 //
-// testing/synctest gives virtual time but no order: goroutines that become ready at once run in any order. So
-// every call of a port parks in this package. The driver, the only goroutine that draws random numbers, waits
-// until all other goroutines are blocked, sorts the parked calls by their content, and lets one call continue.
-// Between two calls a process does nothing that another process could see.
+// testing/synctest gives virtual time but no order: goroutines that become ready at once run in any
+// order. So every call of a port parks in this package. The driver is the only goroutine that draws
+// random numbers. It waits until all other goroutines are blocked, sorts the parked calls by their
+// content, and lets one call continue. Between two calls a process does nothing that another
+// process can see.
 package sim
 
 import (
@@ -31,12 +33,12 @@ import (
 // World is one run.
 type World struct {
 	seed    uint64
-	rng     *rand.Rand // only the driver draws
+	rng     *rand.Rand // only the driver draws numbers
 	pcg     *rand.PCG  // the source of rng; see about
-	phase   int        // of the world's life
+	phase   int        // the phase of the world's life
 	since   int        // steps since the phase began
 	faults  Rates
-	off     map[string]bool // kinds of fault that are drawn and left out
+	off     map[string]bool // kinds of fault that are drawn but left out
 	Fired   Counters
 	Met     Counters // calls by crash point
 	targets []target
@@ -46,76 +48,77 @@ type World struct {
 	shadows shadows
 	lates   []lateEffect
 	procs   []*Proc
-	// audited is the process of the audit, and audits its configuration.
+	// audited is the process of the audit, and audits is the configuration of the audit.
 	audited *Proc
 	audits  audit.Config
 
 	engine *engine    // under store and queues, nil for none
-	hand   sync.Mutex // see operator
+	hand   sync.Mutex // operator.alone holds it while the operator writes
 
 	queues map[string]*queueState
 	load   *workload
-	ttls   map[table.Key]int64 // the ttl of each item that has one
+	ttls   map[table.Key]int64 // the ttl of each item with a ttl
 	set    map[string]bool     // messages whose dead letters wait for a redrive
-	began  map[string]int      // step in which a message's handling began, by the op
+	began  map[string]int      // step in which the handling of a message began, by the op
 	tombs  map[string]int      // step in which a post was deleted
-	listed map[string]listing  // posts as they came into their authors' lists
+	listed map[string]listing  // posts with the times at which they entered their authors' lists
 	tight  []stretch           // stretches of throttling
-	modes  modes               // changes of mode that are under way
+	modes  modes               // unfinished changes of mode
 	book   likeBook
-	copied *likeCopy // of likes, which is being taken
+	copied *likeCopy // the copy of likes that is being made
 	reach  *reach
 	slowed string                    // the kind of call that is slow
-	items  map[table.Key]*table.Item // as last written, for reach
-	acting *call                     // whose effect happens now
+	items  map[table.Key]*table.Item // items after the last write, for reach
+	acting *call                     // the call whose effect happens now
 
 	countBy   map[table.Key]string             // the process that wrote a like count last
 	countAt   map[string]int                   // step in which an author's number of followers changed
 	countTime map[string]time.Time             // the same as a time
-	followers map[string]map[string][]follower // by author and user
+	followers map[string]map[string][]follower // the spans of followers, by author and user
 	madeAt    map[string]int                   // step in which a post's event became durable
-	purges    map[string]string                // posts whose purge was asked for, and by which operation
+	purges    map[string]string                // posts whose purge was requested, with the requesting operation
 	deletions deletions
 	backfills map[string]string // the requested backfills, by the id of the follow
 	told      told
 	past      map[string]bool // the versions of likes that are older than the run
 	performed *performed
-	writes    map[string]int // by partition, for reads
-	poll      *poll          // the last read of news, nil before it
+	writes    map[string]int // number of writes, by partition, for reads
+	poll      *poll          // the last read of news, nil before the first read
 	probe     *probe         // the last part of some worlds, nil before it
 	notices   noticeBook
-	lives     lives      // the lives of a user, who leaves and returns in the storms
+	lives     lives      // the lives of the leaver, who leaves and returns in the storms
 	kept      *kept      // nil before the storm about kept blocks
-	liveStorm *liveStorm // nil outside of it
+	liveStorm *liveStorm // nil outside of the storm about live homes
 	moves     *moves     // nil before the storm about moves
-	recorded  *histories // nil if the run asks for none
+	recorded  *histories // nil if the run asks for no histories
 	traced    specTraces
-	stories   *stories // nil before the storm about them
+	stories   *stories // nil before the storm about stories
 	counting  *hours
 
-	// decided has every TTL that was ever decided, and views has the decisions that the table has held.
+	// decided has every TTL that was ever decided, and views has the decisions that the table has
+	// had.
 	decided []schema.Lifetime
 	views   []schema.Lifetimes
 
 	shape      Shape
 	likesTable func(table.Store) table.Store
 	aged       bool           // days have passed, so messages may be too old
-	hours      bool           // clocks are apart by hours
-	right      bool           // each life that begins has notifications and a right clock
+	hours      bool           // clocks differ by hours
+	right      bool           // each new life has notifications and a right clock
 	heldBack   bool           // dead letters of likes wait for days
 	leaps      int            // outages of hours
 	leapAt     int            // the step of the next leap, 0 for none
 	armed      map[string]int // faults that wait for their moment, and the step until which they wait
 	histories  int            // ledgers that were filled
-	lastNight  int            // the number of operations that were left at the last night
-	slept      time.Duration  // in the nights of a storm
+	lastNight  int            // number of remaining operations at the last night
+	slept      time.Duration  // time that passed in the nights of a storm
 
-	released map[string]int    // calls by name
-	names    map[string]string // of messages, by id
+	released map[string]int    // number of calls by name
+	names    map[string]string // names of messages, by id
 	aliases  aliases
 
 	mu      sync.Mutex
-	parked  []*call  // guarded by mu until the driver has seen all others block
+	parked  []*call  // guarded by mu until the driver has seen that all other goroutines are blocked
 	tickets []ticket // guarded by mu
 	steps   int
 }
@@ -123,12 +126,12 @@ type World struct {
 // call is a port call that waits for the driver.
 type call struct {
 	proc  *Proc
-	at    time.Time // when it was made
+	at    time.Time // the time when the call was made
 	ctx   context.Context
 	kind  string // port and operation: "table.put"
 	class string // kind and sort of key: the name of a crash point
-	label string // differs from the labels of other calls of the process, for the order
-	about string // its keys or ids
+	label string // orders the calls of a process, so it differs from the labels of other calls
+	about string // the keys or ids of the call
 	op    string // the operation or message that the call works for
 	name  string // the full name of the call, which is the same in a run without other operations
 	batch bool
@@ -142,20 +145,21 @@ type call struct {
 	// sent is the first event of a publish. life is the life of the process that deletes a post.
 	sent messages.Event
 	life *life
-	// made is the step in which the call was made. parked is the step in which a slow call began to wait.
+	// made is the step in which the call was made. parked is the step in which a slow call began to
+	// wait.
 	made, parked int
-	// effect gives the call its effect. part is below 1 for a batch that is done in part.
+	// effect makes the call take effect. part is below 1 for a batch that takes effect in part.
 	effect func(part float64) error
 	// spare writes the part of a batch for which there is capacity.
 	spare func(short func(pk string) bool) error
 	err   error
 	done  chan struct{}
-	// due is the step in which the caller gets the answer to a call that had its effect, and 0 before the
-	// effect. answered is the answer.
+	// due is the step in which the caller gets the answer to a call that has taken effect, and 0
+	// before the effect. answered is the answer.
 	due      int
 	answered error
-	// whole is the step in which the last item of a transaction becomes visible, or rest reads the end of a
-	// batch or page. It is 0 if the call happens at one moment.
+	// whole is the step in which the last item of a transaction becomes visible, or in which rest
+	// reads the end of a batch or page. It is 0 if the whole call happens at one moment.
 	whole int
 	rest  func() error
 }
@@ -189,8 +193,7 @@ func newWorld(seed uint64, shape Shape) *World {
 	return w
 }
 
-// settle waits until every goroutine but the driver is blocked, and sorts the parked
-// calls.
+// settle waits until all goroutines except the driver are blocked, and sorts the parked calls.
 func (w *World) settle() {
 	for synctest.Wait(); w.nextTurn(); {
 		synctest.Wait()
@@ -211,7 +214,7 @@ func (w *World) settle() {
 	}
 }
 
-// nextTurn lets one request draw its id, and reports whether one wanted to.
+// nextTurn lets one request draw its id, and reports whether a request was waiting.
 func (w *World) nextTurn() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -226,8 +229,8 @@ func (w *World) nextTurn() bool {
 	return true
 }
 
-// step does one thing: it lets one parked call continue, delivers one message, starts an operation of the
-// workload by next, which returns false if there is no operation, or lets time pass.
+// step does one thing: it lets one parked call continue, delivers one message, starts an operation
+// through next, which returns false if there is no operation, or lets time pass.
 func (w *World) step(next func() bool) {
 	w.steps++
 	w.since++
@@ -280,8 +283,8 @@ func (w *World) sleep(idle bool) {
 	time.Sleep(d)
 }
 
-// waits reports whether the storm is over and each message waits for a minute or longer, as messages from
-// ahead do for hours.
+// waits reports whether the storm is over and each message waits for a minute or longer. Messages from a
+// clock that is ahead wait for hours.
 func (w *World) waits() bool {
 	if w.faults != (Rates{}) || len(w.load.busy) > 0 {
 		return false
@@ -310,9 +313,10 @@ func (w *World) ready() []*call {
 	return ready
 }
 
-// answerEnded ends calls whose context has ended. The seed decides whether such a call still has its effect,
-// and when. answerEnded answers one call after the other: calls that belong together race for the error of
-// their caller, and the first call to return cancels the rest.
+// answerEnded ends calls whose context has ended. The seed decides whether such a call still takes
+// effect, and when. answerEnded answers one call after the other: calls that belong together
+// compete to give their caller the first error, and the first call to return cancels the other
+// calls.
 func (w *World) answerEnded() {
 	w.mu.Lock()
 	var ended []*call
@@ -356,7 +360,7 @@ func (w *World) later(c *call) {
 	}
 }
 
-// release lets a call meet the fault that the seed has drawn for it.
+// release gives a call the fault that the seed has drawn for the call.
 func (w *World) release(c *call) {
 	p := c.proc
 	f := w.faults
@@ -435,8 +439,8 @@ func (w *World) release(c *call) {
 	w.finish(c, f.Slow)
 }
 
-// finish gives a call its effect. The answer comes later if the call is slow, or if a part of its effect is
-// still to come.
+// finish makes a call take effect. The answer comes later if the call is slow, or if a part of its
+// effect is still outstanding.
 func (w *World) finish(c *call, slow float64) {
 	due := 0
 	if w.strikes(FaultSlow, slow) {
@@ -451,14 +455,14 @@ func (w *World) finish(c *call, slow float64) {
 	w.note("effect %s before its answer: %v", c.label, err)
 }
 
-// happen gives a call its effect, whether or not its caller gets an answer.
+// happen makes a call take effect, whether or not its caller gets an answer.
 func (w *World) happen(c *call) {
 	if err := c.effect(1); err != nil {
 		w.note("effect %s: %v", c.label, err)
 	}
 }
 
-// answer ends a call.
+// answer ends a call with an answer.
 func (w *World) answer(c *call, err error, how string) {
 	w.note("%s %s %s %s: %v", c.proc.Name, c.kind, c.label, how, err)
 	if how == "partial" {
