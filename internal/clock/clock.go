@@ -1,7 +1,7 @@
-// Package clock decides whether the clock of a process is good enough to decide that
-// something is too old. It uses the time of AWS's replies, and compares the wall clock
-// with the monotonic clock. It corrects no clock, and must never stop work that needs no
-// age (docs/decisions/0019).
+// Package clock decides whether the clock of a process is good enough to decide that a record is too
+// old. Package clock uses the time of AWS's replies, and compares the wall clock with the monotonic
+// clock. Package clock corrects no clock, and must never stop work that needs no age
+// (docs/decisions/0019).
 package clock
 
 import (
@@ -15,22 +15,21 @@ import (
 )
 
 const (
-	// Margin is the largest offset of a clock without doubt: clocks may differ by as much
-	// in any case.
+	// Margin is the largest offset of a clock without doubt, because two clocks normally differ by up to
+	// Margin.
 	Margin = messages.MaxAhead
-	// settled is how long a clock has to run without a step until it is trusted, if
-	// nothing else shows the time.
+	// settled is the time for which a clock has to run without a step until it is trusted, if no other
+	// source shows the time.
 	settled = time.Hour
-	// maxTook is the longest exchange whose time is trusted. In a longer one, the reply
-	// may have waited in this process.
+	// maxTook is the duration of the longest exchange whose time is trusted. In a longer exchange, the
+	// reply may have waited in this process.
 	maxTook = time.Minute
 )
 
-// DoubtError means that the clock of this process must not decide that something is too
-// old or too early. Time mends it, or another process with a better clock takes the
-// message.
+// DoubtError means that the clock of this process must not decide that a message is too old or too
+// early. Time ends the doubt, or another process with a better clock receives the message.
 type DoubtError struct {
-	// Offset is how far the clock seems to be ahead.
+	// Offset is the time by which the clock seems to be ahead.
 	Offset time.Duration
 	Reason string
 }
@@ -45,10 +44,10 @@ type Clock struct {
 	start time.Time
 
 	mu sync.Mutex
-	// right is the gap between wall and monotonic time at which the wall clock is right.
+	// right is the gap between wall time and monotonic time at which the wall clock is right.
 	right time.Duration
-	// told means that AWS has sent the time. If it has not, jump is the gap after the last step, and since is
-	// the time of that step, or of the start.
+	// told means that AWS has sent the time. Until then, jump is the gap after the last step, and since is
+	// the time of the last step, or of the start.
 	told  bool
 	jump  time.Duration
 	since time.Duration
@@ -62,14 +61,14 @@ func New(now func() time.Time) *Clock {
 	return c
 }
 
-// gap returns by how much the wall clock has advanced further than the monotonic clock
-// since the start, and how far the monotonic clock has advanced.
+// gap returns the time by which the wall clock has advanced further than the monotonic clock since the
+// start, and the time by which the monotonic clock has advanced.
 func (c *Clock) gap() (gap, gone time.Duration) {
 	gone = time.Since(c.start)
 	return c.now().Round(0).Sub(c.start.Round(0)) - gone, gone // Round removes the monotonic time
 }
 
-// Observe takes the time in a reply of AWS, and the duration of the exchange.
+// Observe records the time in a reply of AWS, and the duration of the exchange.
 func (c *Clock) Observe(server time.Time, took time.Duration) {
 	if c == nil || took > maxTook {
 		return
@@ -80,8 +79,8 @@ func (c *Clock) Observe(server time.Time, took time.Duration) {
 	c.right, c.told = gap-c.now().Round(0).Sub(server), true
 }
 
-// offset returns how far the clock is ahead. fresh reports that the process has just begun, or that its clock has
-// just stepped, and that AWS has not sent the time since.
+// offset returns the time by which the clock is ahead. fresh reports that the process has just begun,
+// or that its clock has just stepped, and that AWS has not sent the time since then.
 func (c *Clock) offset() (ahead time.Duration, fresh bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -100,7 +99,7 @@ func (c *Clock) offset() (ahead time.Duration, fresh bool) {
 	return gap - c.right, fresh
 }
 
-// Offset returns how far the clock seems to be ahead.
+// Offset returns the time by which the clock seems to be ahead.
 func (c *Clock) Offset() time.Duration {
 	ahead, _ := c.offset()
 	return ahead
@@ -113,9 +112,8 @@ func (c *Clock) Told() bool {
 	return c.told
 }
 
-// Doubt returns a *DoubtError while the clock must not decide that something is too old,
-// and nil otherwise. A caller reads its clock first, so that Doubt sees every step before
-// that read.
+// Doubt returns a *DoubtError while the clock must not decide that a record is too old, and nil
+// otherwise. A caller reads its clock first, so that Doubt sees every step before that read.
 func (c *Clock) Doubt() error {
 	if c == nil {
 		return nil
@@ -133,11 +131,12 @@ func doubt(ahead time.Duration) *DoubtError {
 	return &DoubtError{ahead, fmt.Sprintf("it seems to be %s ahead: set it right", ahead.Round(time.Second))}
 }
 
-// CheckAge is messages.CheckIDAge by the clock, which shows now. It returns a *DoubtError if a clock in doubt
-// would refuse the id for good, or if the right clock would.
+// CheckAge checks an id as messages.CheckIDAge does, by the clock, which shows now. CheckAge returns a
+// *DoubtError if a clock in doubt would refuse the id permanently, or if the right clock would refuse
+// the id.
 //
-// An id from ahead is itself a sign that this clock is slow. So if AWS sends no time, a clock refuses no such
-// id within an hour of its start or of a step.
+// An id from the future is itself a sign that this clock is slow. So if AWS sends no time, a clock
+// refuses no such id within an hour of its start or of a step.
 func (c *Clock) CheckAge(field, ulid string, now time.Time) error {
 	err := messages.CheckIDAge(field, ulid, now)
 	if c == nil {

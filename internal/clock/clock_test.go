@@ -23,7 +23,7 @@ type wall struct {
 
 func (w *wall) now() time.Time { return time.Now().Add(w.skew) }
 
-// aws observes a reply of AWS.
+// aws makes the clock observe a reply of AWS.
 func (w *wall) aws() { w.Observe(time.Now().Truncate(time.Second), time.Second) }
 
 func pass(d time.Duration) { <-time.After(d) }
@@ -75,12 +75,12 @@ func TestAStepIsSeenBeforeAWSAnswers(t *testing.T) {
 	})
 }
 
-// The monotonic clock stands still while a machine sleeps. The next reply ends the doubt.
+// The monotonic clock stops while a machine sleeps. The next reply ends the doubt.
 func TestAReplyEndsTheDoubtAfterASleep(t *testing.T) {
 	inTime(t, func(t *testing.T, w *wall) {
 		t.Helper()
 		w.aws()
-		w.skew = 8 * time.Hour // as the sleep seems
+		w.skew = 8 * time.Hour // after the sleep, the wall clock seems to be ahead
 		require.Error(t, w.Doubt())
 		w.Observe(w.now(), time.Second)
 		require.NoError(t, w.Doubt())
@@ -96,7 +96,7 @@ func TestAReplyThatWasReadLateSaysNothing(t *testing.T) {
 	})
 }
 
-// Without AWS a step is doubted for an hour, and then the clock is believed again.
+// Without AWS, a step causes doubt for an hour, and then the clock is trusted again.
 func TestAStepOfAClockThatNothingConfirms(t *testing.T) {
 	for _, step := range []time.Duration{30 * day, -30 * day, 50 * 365 * day} {
 		inTime(t, func(t *testing.T, w *wall) {

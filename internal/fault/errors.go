@@ -1,7 +1,7 @@
-// Package fault has the failures of the domain on which a caller decides. Each has a kind, by
-// the caller's next step, and a sentence for users.
+// Package fault has the failures of the domain to which a caller can react. Each failure has a kind,
+// which decides the caller's next step, and a sentence for users.
 //
-// It must never choose an HTTP status, and never make a defect Unavailable, because no
+// Package fault must never choose an HTTP status, and never make a defect Unavailable, because no
 // retry mends a defect.
 package fault
 
@@ -16,40 +16,40 @@ import (
 	"fanfare/internal/table"
 )
 
-// Kind is the class of an Error, by the caller's next step.
+// Kind is the class of an Error. The kind decides the caller's next step.
 type Kind uint8
 
-// The kinds of error.
+// These constants are the kinds of errors.
 const (
-	// NotFound: the thing does not exist, or was deleted.
+	// NotFound means that the requested record does not exist, or was deleted.
 	NotFound Kind = iota + 1
-	// Forbidden: the thing belongs to another user.
+	// Forbidden means that the record belongs to another user.
 	Forbidden
-	// Invalid: Fields are outside the domain.
+	// Invalid means that the values in Fields are outside the limits of the domain.
 	Invalid
-	// Malformed: the cursor was changed or belongs to another list.
+	// Malformed means that the cursor was changed or belongs to another list.
 	Malformed
-	// ProfileMissing: the user must make a profile before the first write.
+	// ProfileMissing means that the user must make a profile before the first write.
 	ProfileMissing
-	// FollowingLimit: the user follows as many users as allowed.
+	// FollowingLimit means that the user follows as many users as allowed.
 	FollowingLimit
-	// MuteLimit: the user mutes as many users as allowed.
+	// MuteLimit means that the user mutes as many users as allowed.
 	MuteLimit
-	// BookmarkLimit: the user has as many bookmarks as allowed.
+	// BookmarkLimit means that the user has as many bookmarks as allowed.
 	BookmarkLimit
-	// MarkerLimit: the user has as many read markers as allowed.
+	// MarkerLimit means that the user has as many read markers as allowed.
 	MarkerLimit
-	// Blocked: there is a block between the two users.
+	// Blocked means that a block exists between the two users.
 	Blocked
-	// IndexOff: the list needs the index of likes by user, which is switched off.
+	// IndexOff means that the list needs the index of likes by user, which is switched off.
 	IndexOff
-	// NotificationsOff: the call is about notifications, which are switched off.
+	// NotificationsOff means that the call is about notifications, which are switched off.
 	NotificationsOff
-	// TooSoon: the call is allowed only once in a while and was made recently, or the user's calls of this
-	// hour have caused all allowed units. It may be repeated after RetryAfter.
+	// TooSoon means that the call was made too recently, or that the user's calls of this hour have caused
+	// all allowed units. The call may be repeated after RetryAfter.
 	TooSoon
-	// Unavailable: retry after RetryAfter. The outcome of a write may be unknown, but
-	// every write may be repeated.
+	// Unavailable means that the caller should retry after RetryAfter. The outcome of a write may be
+	// unknown, but every write may be repeated.
 	Unavailable
 )
 
@@ -87,21 +87,21 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind %d", uint8(k))
 }
 
-// Error is a failure that a caller can act on. Any other error of this package is a
-// defect of the code or of the stored data.
+// Error is a failure to which a caller can react. Any other error of the domain is a defect of the
+// code or of the stored data.
 type Error struct {
 	Kind Kind
 	// Detail is a sentence for users: the fault, and its remedy.
 	Detail string
-	// Fields names each faulty field of an Invalid.
+	// Fields names each faulty field of an Invalid error.
 	Fields []FieldError
-	// RetryAfter is the wait before a retry of an Unavailable or a TooSoon.
+	// RetryAfter is the wait before a retry of an Unavailable or TooSoon error.
 	RetryAfter time.Duration
-	// Err is the cause, if there is one. It is for logs, not for users.
+	// Err is the cause of the error, or nil. Err is for logs, not for users.
 	Err error
 }
 
-// FieldError is the fault of one field. Field is its name in the API (docs/openapi.json).
+// FieldError is the fault of one field. Field is the name of the field in the API (docs/openapi.json).
 type FieldError struct{ Field, Detail string }
 
 func (e *Error) Error() string {
@@ -109,7 +109,7 @@ func (e *Error) Error() string {
 		error
 		Unavailable()
 	}](e.Err); named && e.Kind == Unavailable {
-		return "feed: " + e.Err.Error() // it names the failure of the table or the queue, and the detail only repeats it
+		return "feed: " + e.Err.Error() // Err names the failure of the table or the queue, and Detail would only repeat it
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "feed: %s: %s", e.Kind, e.Detail)
@@ -124,26 +124,26 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// RetryAfter is short because a queue or a table recovers, or conflicts end, within
+// RetryAfter is short because a queue or a table recovers within moments, and conflicts end within
 // moments.
 const RetryAfter = time.Second
 
-// NotFoundf returns a NotFound.
+// NotFoundf returns a NotFound error.
 func NotFoundf(format string, args ...any) error {
 	return &Error{Kind: NotFound, Detail: fmt.Sprintf(format, args...)}
 }
 
-// NotYours returns a Forbidden.
+// NotYours returns a Forbidden error.
 func NotYours(detail string) error { return &Error{Kind: Forbidden, Detail: detail} }
 
-// NoProfile returns a ProfileMissing.
+// NoProfile returns a ProfileMissing error.
 func NoProfile(user string) error {
 	return &Error{Kind: ProfileMissing, Detail: fmt.Sprintf("user %s has no profile yet: make one first (PUT /v1/me)", user)}
 }
 
-// Wrap wraps a failed call to the table or the queue. It does not make a defect
-// Unavailable, since no retry mends a defect. By the contract of the ports, any other
-// error leaves the outcome unknown, so a retry makes sense.
+// Wrap wraps a failed call to the table or the queue. Wrap does not make a defect Unavailable, because
+// no retry mends a defect. By the contract of the ports, any other error leaves the outcome unknown,
+// so the caller should retry.
 func Wrap(what string, err error) error {
 	if err == nil {
 		return nil
@@ -164,7 +164,7 @@ func Wrap(what string, err error) error {
 	return &Error{Kind: Unavailable, Detail: detail, RetryAfter: RetryAfter, Err: err}
 }
 
-// BlockedBy is the refusal of a follow, a comment or a like between two users.
+// BlockedBy returns the refusal of a follow, a comment or a like between two users.
 func BlockedBy(other string) error {
 	return &Error{Kind: Blocked, Detail: fmt.Sprintf("there is a block between you and user %s", other)}
 }

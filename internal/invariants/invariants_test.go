@@ -22,7 +22,7 @@ func TestAFailedAssertionPanicsWithItsInvariantInBuildsThatCheck(t *testing.T) {
 		}
 	}()
 	invariants.Check(true, "I3: never")
-	// Catch turns other panics into errors. It passes this panic on.
+	// Catch turns other panics into errors, but lets this panic pass.
 	err := panics.Catch(func() error { invariants.Check(false, "I3: %d likes", 7); return nil })
 	assert.NoError(t, err, "the violation became an")
 	assert.Error(t, panics.Catch(func() error { panic(errors.ErrUnsupported) }), "a panic that is no violation was passed on")

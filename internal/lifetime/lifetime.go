@@ -1,7 +1,7 @@
-// Package lifetime is a process's view of how long homes show posts: a decision in the table,
-// which each process reads and no process replaces by its own setting. It must never decide
-// for a process that only reads, or let a process act by a view that is older than viewUsable
-// (I2).
+// Package lifetime gives a process its view of the time for which homes show posts. The table
+// stores this time as a decision, and every process uses the decision in place of its own setting.
+// The package must never decide for a process that only reads, or let a process act by a view that
+// is older than viewUsable (I2).
 package lifetime
 
 import (
@@ -19,11 +19,11 @@ import (
 )
 
 const (
-	// viewFresh is the age from which a view is read again. So each process uses a read unit a
-	// minute for it, and no request pays for it.
+	// viewFresh is the age at which a view is due to be read again. So the lifetimes cost a process
+	// one read unit a minute, however many requests it serves.
 	viewFresh = time.Minute
-	// viewUsable is the age up to which a view is used while the item cannot be read. It is far
-	// below the time from a decision until the decision is in force.
+	// viewUsable is the maximum age of a view in use, for times when reads of the item fail. It is
+	// far shorter than the time from a decision until the decision is in force.
 	viewUsable = 15 * time.Minute
 	// viewRetry is the time between a failed read and the next one.
 	viewRetry = 5 * time.Second
@@ -94,10 +94,10 @@ func (v *View) Current(ctx context.Context) (schema.Lifetimes, error) {
 	}
 	defer func() { <-v.reading }()
 	if known, usable, due := v.known(); usable && !due {
-		return known, nil // another request has read it
+		return known, nil // another request has read the item
 	}
 	if end, ok := ctx.Deadline(); ok && !time.Now().Before(end) {
-		return nil, context.DeadlineExceeded // this request's time ended with the time of the request that read
+		return nil, context.DeadlineExceeded // this request timed out together with the request that read
 	}
 	_, err := v.read(ctx)
 	known, usable, _ := v.known()
@@ -120,7 +120,7 @@ func (v *View) known() (l schema.Lifetimes, usable, due bool) {
 	}
 	now := v.cfg.Now()
 	age := now.Sub(at.read)
-	usable = age >= 0 && age < viewUsable // below 0, the clock was set back
+	usable = age >= 0 && age < viewUsable // a negative age means that the clock was set back
 	return at.lifetimes, usable, age < 0 || age >= viewFresh && now.Sub(at.failed) >= viewRetry
 }
 
@@ -143,8 +143,8 @@ func (v *View) read(ctx context.Context) (stored bool, err error) {
 	return res.Item != nil, nil
 }
 
-// Keep stores the process's own setting if the table has no decision. It is for a process that
-// writes entries beside the daemons.
+// Keep stores the process's own setting if the table has no decision. A process that writes entries
+// beside the daemons calls Keep.
 func (v *View) Keep(ctx context.Context) error {
 	return v.store(ctx, func(schema.Lifetimes) bool { return false })
 }
@@ -161,8 +161,8 @@ func (v *View) Decide(ctx context.Context) error {
 	})
 }
 
-// store stores the own setting if there is no decision, or if mayChange allows to replace
-// the decision.
+// store stores the process's own setting if the table has no decision, or if mayChange allows the
+// process to replace the decision.
 func (v *View) store(ctx context.Context, mayChange func(schema.Lifetimes) bool) error {
 	for {
 		stored, err := v.read(ctx)

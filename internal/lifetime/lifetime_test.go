@@ -23,10 +23,10 @@ const day = 24 * time.Hour
 
 var errDown = errors.New("the table is away")
 
-// store is a table that can be away. It counts its reads.
+// store is a table that can be unavailable. It counts its reads.
 type store struct {
 	table.Store
-	away, lost atomic.Bool // lost: writes have their effect, and no answer
+	away, lost atomic.Bool // lost: writes take effect, but the caller gets no answer
 	reads      atomic.Int32
 	wait       time.Duration
 }
@@ -70,7 +70,7 @@ func decided(t *testing.T, s table.Store, ttl time.Duration) *lifetime.View {
 	return v
 }
 
-// current returns the TTL by which a view shows new posts, and the last decision.
+// current returns the TTL that a view applies to new posts, and the TTL of the last decision.
 func current(t *testing.T, v *lifetime.View) (now, last time.Duration) {
 	t.Helper()
 	l, err := v.Current(t.Context())
@@ -181,7 +181,7 @@ func TestAProcessThatSleptReadsTheLifetimesFirst(t *testing.T) {
 		decided(t, s, day)
 		pass(3 * day)
 		var requests sync.WaitGroup
-		for range 5 { // not only the one that reads
+		for range 5 { // five requests, not only the request that reads
 			requests.Go(func() {
 				now, _ := current(t, v)
 				assert.Equal(t, day, now)

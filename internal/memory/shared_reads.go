@@ -1,7 +1,7 @@
 // Package memory lets the requests of a process share their reads.
 //
-// It must never give a request the answer of a read that began before the request (I2), know
-// the domain, or keep a key for which no request waits (I9).
+// Package memory must never give a request the answer of a read that began before the request (I2),
+// depend on the domain, or keep a key for which no request waits (I9).
 package memory
 
 import (
@@ -13,31 +13,31 @@ import (
 	"fanfare/internal/panics"
 )
 
-// Reads lets requests that need the same items at the same time share one consistent read. It
-// exists because one item serves at most 3,000 read units a second and cannot be split. But a
-// celebrity's newest post is in very many homes, and a crowd likes it, comments on it, and looks at
-// its author.
+// Reads lets requests that need the same items at the same time share one consistent read. Sharing is
+// necessary because one item serves at most 3,000 read units a second and cannot be split. But a
+// celebrity's newest post is in very many homes, and a crowd likes the post, comments on it, and reads
+// its author's profile.
 //
-// A request never uses the answer of a read that was running when it arrived, because a
-// deletion may have been answered since that read looked (I2). It reads a key at once if
-// no other request is reading the key. Otherwise it waits for the next batch: one read of
-// all such keys, which begins when the previous batch has ended. So a key is in two reads
-// at a time at most, and a request waits for two reads at most, at any rate of requests.
+// A request never uses the answer of a read that began before the request arrived, because a deletion
+// may have been answered after the read of the item (I2). A request reads a key at once if no other
+// request is reading the key. Otherwise the request waits for the next batch: one read of all such
+// keys, which begins when the previous batch has ended. So at most two reads of a key run at a time,
+// and a request waits for two reads at most, at any rate of requests.
 type Reads[K comparable, V any] struct {
 	read func(context.Context, []K) (map[K]V, error)
 
 	mu sync.Mutex
-	// single holds the keys that one request is reading for itself.
+	// single has the keys that one request is reading for itself.
 	single map[K]bool
-	// running is the batch that is being read, and waiting is the batch that takes more
-	// keys. nil stands for none.
+	// running is the batch that is being read, and waiting is the batch to which more keys are added. nil
+	// means no batch.
 	running, waiting *batch[K, V]
 }
 
-// batch is a read for several requests. The request that made the batch reads it to the end,
+// batch is a read for several requests. The request that made the batch reads the batch to the end,
 // even if that request is cancelled.
 type batch[K comparable, V any] struct {
-	// keys are in the order in which they came. has contains the same keys.
+	// keys are in the order of their arrival. has contains the same keys.
 	keys []K
 	has  map[K]bool
 	// done is closed when items and err are set.
@@ -46,13 +46,13 @@ type batch[K comparable, V any] struct {
 	err   error
 }
 
-// ReadTime bounds a read for several requests. Such a read does not end with the request
-// that makes it.
+// ReadTime is the timeout of a read for several requests. Such a read does not end with the request
+// that makes the read.
 const ReadTime = 10 * time.Second
 
 func (t *batch[K, V]) reads(key K) bool { return t != nil && t.has[key] }
 
-// Share returns Reads of keys that read reads.
+// Share returns a Reads that reads its keys with read.
 func Share[K comparable, V any](read func(context.Context, []K) (map[K]V, error)) *Reads[K, V] {
 	return &Reads[K, V]{read: read, single: map[K]bool{}}
 }
@@ -85,8 +85,8 @@ func (s *Reads[K, V]) Get(ctx context.Context, keys []K) (map[K]V, error) {
 	return found, nil
 }
 
-// arrive sorts the keys: keys to read now, and keys that wait for a batch. If this
-// request made that batch, readBatch is not nil and must be called.
+// arrive sorts the keys into keys to read now, and keys that wait for a batch. If this request made
+// the batch, readBatch is not nil and the request must call readBatch.
 func (s *Reads[K, V]) arrive(keys []K) (now, waits []K, on *batch[K, V], readBatch func(context.Context)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,8 +126,8 @@ func (s *Reads[K, V]) readNow(ctx context.Context, keys []K, found map[K]V) erro
 	return err
 }
 
-// readBatch waits for the previous batch ahead, nil for none, and then reads the keys of
-// t. It always ends the batch, because other requests wait for it.
+// readBatch waits for the previous batch ahead, nil for none, and then reads the keys of t. readBatch
+// always ends the batch t, because other requests wait for the batch.
 func (s *Reads[K, V]) readBatch(ctx context.Context, t, ahead *batch[K, V]) {
 	if ahead != nil {
 		<-ahead.done
@@ -137,7 +137,7 @@ func (s *Reads[K, V]) readBatch(ctx context.Context, t, ahead *batch[K, V]) {
 	s.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ReadTime)
 	defer cancel()
-	t.err = panics.Catch(func() (err error) { // otherwise a panic would look to waiting requests like a read that found nothing
+	t.err = panics.Catch(func() (err error) { // without Catch, a panic would look like a read without items to waiting requests
 		t.items, err = s.read(ctx, t.keys)
 		return err
 	})
@@ -147,8 +147,8 @@ func (s *Reads[K, V]) readBatch(ctx context.Context, t, ahead *batch[K, V]) {
 	close(t.done)
 }
 
-// Await waits until the read of another request is done, or returns the cause of ctx's end if that comes
-// first or at the same time.
+// Await waits until the read of another request is done. If ctx ends earlier or at the same time,
+// Await returns the cause of ctx's end.
 func Await(ctx context.Context, done <-chan struct{}) error {
 	select {
 	case <-done:
@@ -163,7 +163,8 @@ func Await(ctx context.Context, done <-chan struct{}) error {
 type turnKey struct{}
 
 // WithTurn returns a context whose requests call turn after they have waited for the read of another
-// request. Then many requests continue at once. A simulation lets them continue one after another.
+// request. At that moment many requests continue at once, and a simulation makes them continue one
+// after another.
 func WithTurn(ctx context.Context, turn func(context.Context)) context.Context {
 	return context.WithValue(ctx, turnKey{}, turn)
 }

@@ -21,8 +21,8 @@ import (
 	"fanfare/internal/table"
 )
 
-// slowTable answers each read a second later, with the time of the read in
-// milliseconds after start.
+// slowTable answers each read a second later. The answer is the time of the read in milliseconds after
+// start.
 type slowTable struct {
 	start time.Time
 	mu    sync.Mutex
@@ -89,7 +89,7 @@ func TestRequestsForAHotPostShareAReadThatBeganAfterThem(t *testing.T) {
 		}
 		request(map[string]int64{"hot": 0, "a": 0}, "hot", "a", "absent")
 		wait()
-		request(map[string]int64{"hot": 500, "b": 500}, "hot", "b") // the first batch: none is ahead
+		request(map[string]int64{"hot": 500, "b": 500}, "hot", "b") // the first batch, without a previous batch
 		request(map[string]int64{"hot": 1500}, "hot")
 		request(map[string]int64{"hot": 1500, "a": 1500}, "a", "hot", "absent")
 		wait()
@@ -111,7 +111,7 @@ func wantIdle(t *testing.T, s *Reads[table.Key, table.Item]) {
 	}
 }
 
-// However many requests come, each waits only for the read under way and for its own read.
+// At any number of requests, each request waits only for the read in progress and for its own read.
 func TestAReaderOfHotPostsWaitsForTwoReadsAtAnyRate(t *testing.T) {
 	const read = 5 * time.Millisecond
 	for _, c := range []struct{ rate, posts int }{{100, 100}, {500, 100}, {1000, 100}, {2000, 100}, {4000, 1000}} {
@@ -187,7 +187,7 @@ func TestACancelledRequestLeavesOthersTheirAnswer(t *testing.T) {
 			synctest.Wait()
 		}
 		request(t.Context(), true)
-		request(impatient, false) // reads the first batch
+		request(impatient, false) // this request reads the first batch
 		request(t.Context(), true)
 		request(impatient, false)
 		leave()
@@ -219,7 +219,7 @@ func TestAFailedReadFailsItsRequestsOnly(t *testing.T) {
 	})
 }
 
-// If a read panics, no waiting request may treat the post as absent.
+// If a read panics, waiting requests must not treat the post as absent.
 func TestAPanicInASharedReadFailsItsRequestsAndEndsTheirTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := &slowTable{}
@@ -232,7 +232,7 @@ func TestAPanicInASharedReadFailsItsRequestsAndEndsTheirTurns(t *testing.T) {
 			return items, err
 		})
 		var wg sync.WaitGroup
-		for range 5 { // the first reads, the second reads next, the last three join it
+		for range 5 { // the first request reads, the second reads next, and the last three join the second read
 			wg.Go(func() {
 				err := panics.Catch(func() error { _, err := s.Get(t.Context(), keysOf("hot")); return err })
 				if _, ok := errors.AsType[*panics.Error](err); !ok {

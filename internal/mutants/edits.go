@@ -11,27 +11,28 @@ import (
 
 // mutant is the product with one edit.
 type mutant struct {
-	// file is named from the repository's root.
+	// file is the path of the file from the repository's root.
 	file        string
 	line        int
 	offset, end int
-	text        string // the text between them, in the mutant
+	text        string // the text between offset and end in the mutant
 	in          *ast.FuncDecl
-	// planted is true for a bug that every run judges.
+	// planted is true for a bug that every run tests.
 	planted bool
-	// key names the edit by file, function and text, so it outlives edits elsewhere.
+	// key identifies the edit by file, function and text, so the key survives edits at other places.
 	key string
 }
 
-// folder is the folder of the mutant's package.
+// folder returns the folder of the mutant's package.
 func (m mutant) folder() string { return path.Dir(m.file) }
 
-// String is the key with the line.
+// String returns the key with the line number.
 func (m mutant) String() string {
 	return fmt.Sprintf("%s:%d%s", m.file, m.line, strings.TrimPrefix(m.key, m.file))
 }
 
-// swaps are the operators that replace each other: bounds that shift by one, and operators of the same types.
+// swaps returns the operators that replace each other: bounds that shift by one, and operators of the
+// same types.
 func swaps() map[token.Token]token.Token {
 	pairs := map[token.Token]token.Token{
 		token.LSS: token.LEQ, token.GTR: token.GEQ, token.EQL: token.NEQ, token.LAND: token.LOR,
@@ -50,14 +51,14 @@ type editor struct {
 	name  string
 	src   string
 	swaps map[token.Token]token.Token
-	// function is the function around the place.
+	// function is the function that the editor is in.
 	function *ast.FuncDecl
 	seen     map[string]int
 	mutants  []mutant
 }
 
-// mutantsOf returns the mutants of a parsed file's functions, in the order of their places. Log lines and
-// assertions decide nothing, so they have no mutants.
+// mutantsOf returns the mutants of the functions in a parsed file, in the order of the source. Log lines
+// and assertions decide nothing, so they have no mutants.
 func mutantsOf(fset *token.FileSet, f *ast.File, name string, src []byte) []mutant {
 	e := &editor{file: fset.File(f.Pos()), name: name, src: string(src), swaps: swaps(), seen: map[string]int{}}
 	for _, decl := range f.Decls {
@@ -121,7 +122,7 @@ func (e *editor) silent(n ast.Expr) bool {
 	return strings.HasPrefix(fun, ".invariants.") || strings.Contains(fun, ".Log.") || strings.Contains(fun, ".log.")
 }
 
-// onlySilent reports whether the statements log or assert, and do nothing else.
+// onlySilent reports whether all statements log or assert.
 func (e *editor) onlySilent(list []ast.Stmt) bool {
 	return !slices.ContainsFunc(list, func(s ast.Stmt) bool {
 		call, ok := s.(*ast.ExprStmt)
@@ -163,7 +164,7 @@ func (e *editor) negate(cond ast.Expr) {
 	e.add(cond, cond.Pos(), cond.End(), "!("+e.of(cond)+")", "")
 }
 
-// drop adds the mutants without one statement of the list.
+// drop adds a mutant for each statement of the list: the mutant lacks the statement.
 func (e *editor) drop(list []ast.Stmt) {
 	for _, s := range list {
 		switch s := s.(type) {
@@ -181,8 +182,8 @@ func (e *editor) drop(list []ast.Stmt) {
 	}
 }
 
-// add adds the mutant with text between the two places. Its name is "was => becomes", where was is the text of
-// n.
+// add adds the mutant that has text between from and to. Its name is "was => becomes", and was is the
+// text of n.
 func (e *editor) add(n ast.Node, from, to token.Pos, text, becomes string) {
 	start, offset, end := e.file.Offset(n.Pos()), e.file.Offset(from), e.file.Offset(to)
 	if becomes == "" {
@@ -203,7 +204,7 @@ func (e *editor) of(n ast.Node) string {
 	return e.src[e.file.Offset(n.Pos()):e.file.Offset(n.End())]
 }
 
-// short joins the three parts of an edit on one line, and cuts off text that is far from the edit.
+// short joins the three parts of an edit on one line, without the text that is far from the edit.
 func short(before, edit, after string) string {
 	const near = 48
 	before, edit, after = oneLine(before), oneLine(edit), oneLine(after)

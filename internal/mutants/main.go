@@ -1,8 +1,8 @@
-// Command mutants measures how much the tests see. It changes the product at one place at
-// a time and runs the tests of the package, and then seeds of the simulation, on each such
-// mutant. A mutant that no test and no seed finds is a survivor: a test is missing, or the
-// edit changes nothing that can be seen, and equivalent.txt names it with the reason. The
-// compiler lays the edit over the source, so no file of the repository changes.
+// Command mutants measures how many changes of the product the tests find. It changes the product at one
+// place at a time. On each such mutant it runs the tests of the package, and then seeds of the
+// simulation. A mutant that no test and no seed finds is a survivor. Either a test is missing, or the
+// edit has no visible effect, and then equivalent.txt names the edit with the reason. The compiler uses
+// an edited copy of the source, so no file of the repository changes.
 package main
 
 import (
@@ -26,16 +26,16 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// part is a package whose mutants are made.
+// part is a package of which the command makes mutants.
 type part struct {
-	// alone is true if the simulation has to find most of the mutants by itself, because it runs the whole
-	// code of the package.
+	// alone is true if the simulation without the package's tests has to find most of the mutants,
+	// because the simulation runs the whole code of the package.
 	alone bool
-	// files are the files whose mutants are made, all files if empty.
+	// files are the files with mutants. An empty list means all files.
 	files []string
-	// also is a folder whose tests see the package, too.
+	// also is a folder whose tests also test the package.
 	also string
-	// rim is true for a package outside the core, whose target is lower.
+	// rim is true for a package outside the core. Such a package has a lower target.
 	rim bool
 }
 
@@ -53,14 +53,14 @@ func product() map[string]part {
 	}
 }
 
-// The targets are percentages of the mutants without the equivalent ones.
+// The targets are percentages of the mutants that are not equivalent.
 const (
 	targetAll = 95
 	targetRim = 85
 	targetSim = 75
 )
 
-// options are the flags.
+// options has the values of the flags.
 type options struct {
 	root, equivalent, simulation string
 	packages                     map[string]part
@@ -69,11 +69,11 @@ type options struct {
 	seed                         string
 	seeds                        int
 	jobs                         int
-	// slack is added to the processor time that a suite may take. A suite that stands still for as long as
-	// idle counts as hanging.
+	// slack is added to the CPU time that a suite may use. A suite without progress for the time idle
+	// counts as hanging.
 	slack, idle time.Duration
 	only        string
-	// scores, if not "", is the file for the scores.
+	// scores is the file for the scores, or "" for no file.
 	scores string
 	list   bool
 	match  *regexp.Regexp
@@ -138,7 +138,7 @@ func parse(ctx context.Context) (options, error) {
 	return o, err
 }
 
-// hasTests reports whether a folder has tests. If it has none, the tests of other packages test it.
+// hasTests reports whether a folder has tests. The tests of other packages test a folder without tests.
 func hasTests(folder string) bool {
 	files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
 	return err == nil && len(files) > 0
@@ -147,7 +147,7 @@ func hasTests(folder string) bool {
 // score counts the mutants of a package.
 type score struct{ equivalent, mutants, killed, alone, asked int }
 
-// judge finds out which mutants are killed, and prints each killed mutant.
+// judge decides which mutants are killed, and prints each killed mutant.
 type judge struct {
 	options
 	runner
@@ -155,17 +155,17 @@ type judge struct {
 	tests map[string][]suite // by folder
 	sim   suite
 
-	// linked are the folders of the packages that the simulation runs.
+	// linked has the folders of the packages that the simulation runs.
 	linked map[string]bool
 
 	mu        sync.Mutex
 	tallies   map[string]*score // by folder
 	survivors []string
-	// missed counts planted bugs that survive.
+	// missed is the number of planted bugs that survive.
 	missed int
 }
 
-// measure makes the mutants, judges them, and prints survivors and scores. It fails if a
+// measure makes the mutants, runs the suites on them, and prints survivors and scores. It fails if a
 // score is below its target.
 func measure(ctx context.Context, o options, out io.Writer) (err error) {
 	named, err := equivalents(o.equivalent)
@@ -242,8 +242,8 @@ func measure(ctx context.Context, o options, out io.Writer) (err error) {
 	return j.report()
 }
 
-// judge runs the suites on one mutant. If a test has killed the mutant, the simulation runs on it only where
-// the simulation has a score of its own.
+// judge runs the suites on one mutant. If a test has killed the mutant, the simulation runs on the mutant
+// only if the simulation has a separate score for the package.
 func (j *judge) judge(ctx context.Context, number int, m mutant) (err error) {
 	folder := m.folder()
 	var byTest, bySim string
@@ -272,7 +272,7 @@ func (j *judge) judge(ctx context.Context, number int, m mutant) (err error) {
 	return nil
 }
 
-// count adds a mutant to the score of its package. Planted bugs are no sample, so they have no
+// count adds a mutant to the score of its package. Planted bugs are not drawn at random, so they have no
 // score. The caller holds mu.
 func (j *judge) count(m mutant, asked, byTest, bySim bool) {
 	if m.planted {
@@ -300,7 +300,7 @@ func (j *judge) report() error {
 		fmt.Fprintln(j.out, line)
 	}
 	var sum score
-	var target int // percent of mutants
+	var target int // in percent of the mutants
 	fmt.Fprintf(j.out, "\nof seed %s\n%-24s %8s %10s %8s %8s %18s\n", j.seed, "package", "drawn", "equivalent", "killed", "score", "simulation alone")
 	for _, folder := range slices.Sorted(maps.Keys(j.tallies)) {
 		sc := j.tallies[folder]

@@ -86,12 +86,12 @@ func TestASampleIsDecidedByItsSeed(t *testing.T) {
 	assert.Subset(t, all, b)
 }
 
-// keyOf returns the name of a mutant, which has no line, from a line that is printed.
+// keyOf returns the key of the mutant in a printed line. A key has no line number.
 func keyOf(line string) string {
 	return regexp.MustCompile(`\.go:\d+:`).ReplaceAllString(strings.TrimSpace(line), ".go:")
 }
 
-// A planted bug is not part of a draw. It fails the run if no test finds it, whatever the score is.
+// A planted bug is not part of a draw. A run fails if no test finds the bug, whatever the score is.
 func TestPlantedBugsAreAlwaysJudged(t *testing.T) {
 	bugs := []bug{
 		{"a low price", toy + "/toy.go", "n * 3", "n * 2"},
@@ -129,7 +129,7 @@ func TestScoresReplaceTheFormerOnesOfTheirPackage(t *testing.T) {
 		toy, time.Now().UTC().Format(time.DateOnly)), string(text))
 }
 
-// Each recorded draw adds up, and each package outside the core reaches its target.
+// The numbers of each recorded draw are consistent, and each package outside the core reaches its target.
 func TestTheRecordedScoresReachTheirTargets(t *testing.T) {
 	text, err := os.ReadFile("scores.jsonl")
 	require.NoError(t, err)
@@ -152,7 +152,7 @@ func TestLinkedPackagesAreKnown(t *testing.T) {
 	assert.False(t, linked["internal/mutants"])
 }
 
-// The text of an equivalent or a planted bug that no longer fits would hide a mutant.
+// An equivalent or a planted bug whose text no longer fits the source would hide a mutant.
 func TestTheNamedEquivalentsAndPlantedBugsFitTheProduct(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	require.NoError(t, err)
@@ -169,12 +169,12 @@ func TestTheNamedEquivalentsAndPlantedBugsFitTheProduct(t *testing.T) {
 	assert.Len(t, found, len(planted()))
 }
 
-// A mutant may wait or run forever. The load of the machine must not decide the verdict about either.
+// A mutant may wait or run forever. The load of the machine must not decide whether a mutant hangs.
 func TestAProgramThatHangsIsEnded(t *testing.T) {
 	r := runner{idle: time.Minute}
 	_, used, err := r.run(t.Context(), suite{binary: "sh"}, 0, time.Second, "-c", "while :; do :; done")
 	require.ErrorIs(t, err, errHangs)
-	assert.Positive(t, used) // how much of the second is counted is up to the machine
+	assert.Positive(t, used) // the machine decides how much of the second is counted
 	r.idle = 100 * time.Millisecond
 	_, _, err = r.run(t.Context(), suite{binary: "sleep"}, 0, time.Minute, "600")
 	require.ErrorIs(t, err, errHangs)

@@ -14,12 +14,12 @@ import (
 	"strings"
 )
 
-// variable is the environment variable that selects the mutant of a process by its number.
+// variable is the environment variable that selects the mutant of a process, by the mutant's number.
 const variable = "FANFARE_MUTANT"
 
-// writeOverlay lays all mutants over the source at once, so that one build serves all of them. Each mutant is
-// a copy of its function with the edit, and the function itself calls the copy that the environment selects.
-// Mutants are numbered from 1.
+// writeOverlay writes edited copies of the source that have all mutants at once, so that one build serves
+// all mutants. A mutant is a copy of its function with the edit. The function itself calls the copy that
+// the environment selects. The numbers of mutants begin with 1.
 func writeOverlay(root, temp string, sources map[string]*source, mutants []mutant) (file string, err error) {
 	numbers := map[string]map[int]mutant{} // by file
 	for i, m := range mutants {
@@ -56,7 +56,7 @@ func writeOverlay(root, temp string, sources map[string]*source, mutants []mutan
 	return file, os.WriteFile(file, text, 0o600)
 }
 
-// withAll returns the text of a file with these mutants.
+// withAll returns the text of a file that has all these mutants.
 func (s *source) withAll(name string, of map[int]mutant) []byte {
 	f := s.parsed[slices.Index(s.names, name)]
 	file, src := s.fset.File(f.Pos()), s.texts[name]
@@ -98,7 +98,8 @@ func (s *source) withAll(name string, of map[int]mutant) []byte {
 	return append(out.Bytes(), copies.Bytes()...)
 }
 
-// forward returns the parameters as arguments of another call. It gives a name to each parameter without one.
+// forward returns the parameters as arguments for another call. It gives a name to each parameter without
+// a name.
 func forward(params *ast.FieldList, replace func(from, to token.Pos, text string)) (args []string) {
 	for _, field := range params.List {
 		dots := ""

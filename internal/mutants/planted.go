@@ -8,15 +8,15 @@ import (
 	"regexp"
 )
 
-// bug is an edit that survived once and would break a promise. Each run judges all bugs of its
-// packages, and fails if one survives.
+// bug is an edit that survived once, and that would break a promise of the product. Each run tests all
+// bugs of its packages, and fails if a bug survives.
 type bug struct {
 	name, file string
-	// old occurs once in the file, within one function.
+	// old occurs exactly once in the file, within one function.
 	old, new string
 }
 
-// planted are the bugs that no draw may miss.
+// planted returns the bugs that each run tests, whatever mutants it draws.
 func planted() []bug {
 	const (
 		walk, counts, likes    = "internal/ops/audit/audit.go", "internal/ops/audit/counts.go", "internal/ops/audit/likes.go"
@@ -29,7 +29,7 @@ func planted() []bug {
 		jwk, letters, verify   = "internal/auth/jwk.go", "internal/admin/deadletters.go", "internal/admin/verify.go"
 	)
 	return []bug{
-		// The simulation finds these four bugs in about one seed of a thousand, or in fewer.
+		// The simulation finds these four bugs in at most about one seed of a thousand.
 		{"a repeated import leaves the owed backfill", "internal/feed/import.go", "pending = now.mark != nil && ", "pending = now.mark == nil && now.edge == nil && "},
 		{"a repair lands after another repair", counts, "Key: key, If: former,", "Key: key, If: map[bool]table.Cond{false: former}[true],"},
 		{"a removal deletes a marker that a new life moved", markers, "table.Any{table.Absent{}, table.Equal{Name: schema.AttrAsOf, Value: table.N(m.At.UnixMilli())}}", "table.Cond(nil)"},
@@ -63,7 +63,7 @@ func planted() []bug {
 }
 
 // plant returns the bugs of these packages as mutants. It fails if the text of a bug no longer fits the
-// source, or does not compile.
+// source, or if the mutant does not compile.
 func plant(sources map[string]*source, bugs []bug, match *regexp.Regexp) (mutants []mutant, err error) {
 	for _, b := range bugs {
 		s := sources[path.Dir(b.file)]

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// recorded is a line of scores.jsonl: the last draw of a package. The seed and the number drawn select the
-// same mutants again as long as the source stays.
+// recorded is a line of scores.jsonl: the last draw of a package. The seed and the number of drawn
+// mutants select the same mutants again if the source has not changed.
 type recorded struct {
 	Package    string   `json:"package"`
 	Day        string   `json:"day"`
@@ -24,7 +24,8 @@ type recorded struct {
 	Survivors  []string `json:"survivors"`
 }
 
-// record writes the scores of this run into a file, in place of the former scores of their packages.
+// record writes the scores of this run into a file. They replace the previous scores of the same
+// packages.
 func (j *judge) record(file string) error {
 	lines := map[string]recorded{}
 	text, err := os.ReadFile(file)
@@ -58,5 +59,5 @@ func (j *judge) record(file string) error {
 			return err
 		}
 	}
-	return os.WriteFile(file, out.Bytes(), 0o644) //nolint:gosec // a file of the repository
+	return os.WriteFile(file, out.Bytes(), 0o644) //nolint:gosec // the file belongs to the repository
 }

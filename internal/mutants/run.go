@@ -19,21 +19,23 @@ import (
 // suite is one way to kill a mutant: a test binary of a package and its arguments.
 type suite struct {
 	name string
-	// folder is the folder of the package, from the repository's root, and binary holds its tests.
+	// folder is the folder of the package, from the repository's root. binary is the binary of the
+	// package's tests.
 	folder, binary string
-	// parts are run one after another, the cheap tests first, until one fails.
+	// parts are the arguments of consecutive runs, the cheap tests first. The first failure ends the
+	// suite.
 	parts [][]string
 	limit []time.Duration
 }
 
-// dear is the share of a suite's time from which a test runs last.
+// dear is the share of a suite's time above which a test runs last.
 const dear = 0.05
 
-// building is a test that builds its package. The build contains no mutant, so the test finds none, and its
-// wait for the compiler would look like a hang.
+// building is the name of tests that build their package. The build contains no mutant, so such a test
+// finds no mutant, and its wait for the compiler would look like a hang.
 const building = "TestPlantedBugsAreFound"
 
-// ofPackage returns the suite of a package's own tests. It first runs the tests without a mutant.
+// ofPackage returns the suite of a package's own tests, after a run of the tests without a mutant.
 func (r *runner) ofPackage(ctx context.Context, folder string) (suite, error) {
 	binary, err := r.build(ctx, folder)
 	s := suite{name: "tests", folder: folder, binary: binary}
@@ -61,8 +63,8 @@ func (r *runner) ofPackage(ctx context.Context, folder string) (suite, error) {
 	return s, nil
 }
 
-// ofSeeds returns the suite of the simulation's seeds. It first runs them without a mutant. The first tenth of
-// the seeds runs separately, so that a hanging mutant does not take the time of all seeds.
+// ofSeeds returns the suite of the simulation's seeds, after a run of the seeds without a mutant. The
+// first tenth of the seeds runs separately, so that a hanging mutant does not use the time of all seeds.
 func (r *runner) ofSeeds(ctx context.Context, folder string, seeds int) (suite, error) {
 	binary, err := r.build(ctx, folder)
 	s := suite{name: "simulation", folder: folder, binary: binary}
@@ -89,11 +91,11 @@ type runner struct {
 	slack, idle time.Duration
 }
 
-// patience is the processor time that a run may take. The same run took d without a mutant.
+// patience returns the CPU time that a run may use. d is the CPU time of the same run without a mutant.
 func (r *runner) patience(d time.Duration) time.Duration { return r.slack + 2*d }
 
-// kills reports whether the suite fails on the mutant with this number, and the reason: a test, or a hang. A
-// mutant that hangs is killed.
+// kills reports whether the suite fails on the mutant with this number, and the reason: a test, or a
+// hang. It ends a mutant that hangs.
 func (r *runner) kills(ctx context.Context, s suite, number int) (why string, err error) {
 	for i, args := range s.parts {
 		out, _, err := r.run(ctx, s, number, s.limit[i], args...)
@@ -103,7 +105,7 @@ func (r *runner) kills(ctx context.Context, s suite, number int) (why string, er
 		case errors.Is(err, errHangs):
 			return s.name + ": hangs", nil
 		case err != nil:
-			return s.name + ": " + reason(out), nil //nolint:nilerr // a test that fails is the result
+			return s.name + ": " + reason(out), nil //nolint:nilerr // a failed test is the result, and no error
 		}
 	}
 	return "", nil
@@ -119,7 +121,7 @@ func reason(out string) string {
 	return "exits"
 }
 
-// build builds the tests of a package, with all mutants in it.
+// build builds the tests of a package, together with all mutants of the package.
 func (r *runner) build(ctx context.Context, folder string) (binary string, err error) {
 	f, err := os.CreateTemp(r.temp, "*.test")
 	if err != nil {
@@ -135,10 +137,10 @@ func (r *runner) build(ctx context.Context, folder string) (binary string, err e
 
 var errHangs = errors.New("it hangs")
 
-// run runs the suite's binary in the folder of its package, as the mutant with this number, 0 for none. It
-// returns the processor time that the run used. A run hangs if it needs more than limit, which is CPU time,
-// because wall time depends on the load of the machine. A mutant may take all memory, so it gets 3 GiB of
-// addresses. The programs that it started end with it.
+// run runs the suite's binary in the folder of its package, as the mutant with this number; 0 means no
+// mutant. It returns the CPU time that the run used. A run hangs if it needs more CPU time than limit.
+// Wall time would depend on the load of the machine. A mutant could use all memory, so it gets 3 GiB of
+// address space. The programs that the mutant started end with the mutant.
 func (r *runner) run(ctx context.Context, s suite, number int, limit time.Duration, args ...string) (out string, used time.Duration, err error) {
 	limits := fmt.Sprintf(`ulimit -v 3145728; ulimit -t %d; exec "$0" "$@"`, int(math.Ceil(limit.Seconds())))
 	cmd := exec.CommandContext(ctx, "sh", append([]string{"-c", limits, s.binary}, args...)...)
@@ -156,7 +158,7 @@ func (r *runner) run(ctx context.Context, s suite, number int, limit time.Durati
 	go func() {
 		defer close(watched)
 		if r.stands(cmd.Process.Pid, ended) {
-			_ = cmd.Cancel() // it may have ended just now
+			_ = cmd.Cancel() // an error means that the process has just ended
 		}
 	}()
 	err = cmd.Wait()
@@ -168,17 +170,17 @@ func (r *runner) run(ctx context.Context, s suite, number int, limit time.Durati
 	return text.String(), cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), err
 }
 
-// fewTicks is the least processor time, in hundredths of a second, of a process that has been idle for less
-// than the runner's idle time.
+// fewTicks is a number of hundredths of a second. A process that uses less CPU time than this for the
+// runner's idle time stands still.
 const fewTicks = 10
 
-// stands waits until a process stands still, because its goroutines wait for each other, and returns true. It
+// stands returns true when a process makes no progress because its goroutines wait for each other. It
 // returns false if the process ends.
 func (r *runner) stands(pid int, ended <-chan struct{}) bool {
 	for before := -fewTicks; ; {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		if err != nil {
-			return false // it has ended, or the system has no such file
+			return false // the process has ended, or the system has no such file
 		}
 		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')'):]))
 		user, _ := strconv.Atoi(fields[12])   // always a number

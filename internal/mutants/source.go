@@ -21,12 +21,12 @@ import (
 	"strings"
 )
 
-// tags are the build tags of the tests.
+// tags are the build tags with which the tests run.
 const tags = "invariants"
 
 // source is a package of the product: its files and its mutants.
 type source struct {
-	// folder is named from the repository's root.
+	// folder is the path of the folder from the repository's root.
 	folder  string
 	fset    *token.FileSet
 	names   []string
@@ -36,11 +36,11 @@ type source struct {
 	types   types.Config
 }
 
-// read parses the package in a folder and makes the mutants of the given files, or of all files if none are
-// given.
+// read parses the package in a folder. It makes the mutants of the given files, or of all files if files
+// is empty.
 func read(ctx context.Context, root, folder string, files []string) (*source, error) {
 	s := &source{folder: folder, fset: token.NewFileSet(), texts: map[string][]byte{}}
-	// The type check of a mutant is cheap with the compiled packages that its package imports.
+	// The type check of a mutant is cheap if the imported packages are compiled already.
 	list := exec.CommandContext(ctx, "go", "list", "-export", "-deps", "-tags", tags,
 		"-f", `{{if .DepOnly}}{{.ImportPath}}={{.Export}}{{else}}{{join .GoFiles "\n"}}{{end}}`, "./"+folder)
 	list.Dir, list.Stderr = root, os.Stderr
@@ -81,7 +81,7 @@ func (s *source) mutate(m mutant) []byte {
 	return slices.Concat(text[:m.offset], []byte(m.text), text[m.end:])
 }
 
-// compiles reports whether the compiler takes the mutant.
+// compiles reports whether the compiler accepts the mutant.
 func (s *source) compiles(m mutant) bool {
 	f, err := parser.ParseFile(s.fset, m.file, s.mutate(m), parser.SkipObjectResolution)
 	if err != nil {
@@ -97,9 +97,9 @@ func (s *source) check(files []*ast.File) error {
 	return err
 }
 
-// sample draws mutants that compile, n of them if n is not 0. The seed decides the draw. It returns the
-// mutants that are not named as equivalent, and counts the named mutants by folder, so that a draw stays the
-// same while its equivalents are found.
+// sample draws n mutants that compile, or all of them if n is 0. The seed decides the draw. sample
+// returns the drawn mutants that are not named as equivalent, and the number of named mutants by folder.
+// A draw also contains named mutants, so it stays the same when a mutant is named as equivalent.
 func sample(sources map[string]*source, named map[string]string, match *regexp.Regexp, seed string, n int) (chosen []mutant, equivalent map[string]int) {
 	var all []mutant
 	for _, folder := range slices.Sorted(maps.Keys(sources)) {
@@ -132,7 +132,7 @@ func sample(sources map[string]*source, named map[string]string, match *regexp.R
 	return chosen, equivalent
 }
 
-// links returns the folders of the packages that a package's tests are built from.
+// links returns the folders of all packages in the binary of a package's tests.
 func links(ctx context.Context, root, folder string) (map[string]bool, error) {
 	list := exec.CommandContext(ctx, "go", "list", "-deps", "-test", "-tags", tags, "-f", "{{if not .Standard}}{{.Dir}}{{end}}", "./"+folder)
 	list.Dir, list.Stderr = root, os.Stderr
@@ -149,8 +149,8 @@ func links(ctx context.Context, root, folder string) (map[string]bool, error) {
 	return linked, nil
 }
 
-// equivalents reads the file of mutants without a visible effect: the key of a mutant on a line of its own,
-// then its reason on indented lines.
+// equivalents reads the file of mutants without a visible effect. The key of a mutant is on a separate
+// line, and the reason follows on indented lines.
 func equivalents(file string) (map[string]string, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -178,7 +178,7 @@ func equivalents(file string) (map[string]string, error) {
 	return named, nil
 }
 
-// fit fails if the code of a package no longer has one of its named equivalents.
+// fit fails if a named equivalent no longer exists in the code of its package.
 func fit(sources map[string]*source, named map[string]string) error {
 	left := maps.Clone(named)
 	for _, s := range sources {

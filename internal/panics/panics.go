@@ -1,10 +1,9 @@
-// Package panics turns a panic into an error. recover works only on its own goroutine,
-// and a panic without a recover ends the process. So code that starts goroutines for one
-// request or message runs each of them through Catch: then a panic fails only that
-// request or message.
+// Package panics turns a panic into an error. recover works only on its own goroutine, and a panic
+// without a recover ends the process. So code that starts goroutines for one request or message runs
+// each goroutine through Catch: then a panic fails only that request or message.
 //
-// It must never decide how to handle the error, which is returned like all errors. A
-// goroutine whose state would be wrong after a panic must not use it.
+// Package panics must never decide how to handle the error, which is returned like all errors. A
+// goroutine whose state would be wrong after a panic must not use package panics.
 package panics
 
 import (
@@ -17,7 +16,7 @@ import (
 	"fanfare/internal/invariants"
 )
 
-// Error is a panic that was caught. It is always a defect of the code.
+// Error is a panic that was caught. An Error is always a defect of the code.
 type Error struct {
 	Value any
 	// Stack is the stack of the goroutine that panicked, for logs.
@@ -26,7 +25,7 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 
-// Catch runs f and returns its error, or an *Error if it panics.
+// Catch runs f and returns its error. If f panics, Catch returns an *Error.
 func Catch(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -39,8 +38,8 @@ func Catch(f func() error) (err error) {
 	return f()
 }
 
-// All runs works at the same time and returns the first error, which ends the context of all works.
-// A panic becomes an error, because the caller's recover does not see other goroutines.
+// All runs works concurrently and returns the first error, which ends the context of all works. All
+// turns a panic into an error, because the caller's recover does not catch panics of other goroutines.
 func All(ctx context.Context, works ...func(context.Context) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for _, work := range works {

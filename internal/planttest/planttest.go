@@ -20,9 +20,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Edit replaces text that occurs exactly once in a file, named from the repository's
-// root. If the product has changed so that the text does not fit, the test fails and the
-// bug has to be planted again.
+// Edit replaces the text Old by New in File. Old must occur exactly once, and File is a path from
+// the repository's root. If the product has changed and Old does not occur any more, the test
+// fails, and the bug has to be planted again.
 type Edit struct{ File, Old, New string }
 
 // Root returns the repository's root, which is the folder of go.mod.
@@ -65,13 +65,13 @@ func Build(t *testing.T, overlay string) (binary string) {
 	t.Helper()
 	binary = filepath.Join(t.TempDir(), "planted.test")
 	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-trimpath", "-ldflags", "-s -w", "-overlay", overlay, "-o", binary, ".")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as the product, whose packages are built already
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as in the product's builds, so packages are cached
 	out, err := build.CombinedOutput()
 	require.NoErrorf(t, err, "the planted bug does not build:\n%s", out)
 	return binary
 }
 
-// MustFail runs a test of a planted bug's binary, count times at most. It fails t unless
+// MustFail runs a test in the binary of a planted bug, at most count times. MustFail fails t unless
 // the planted test fails and prints want.
 func MustFail(t *testing.T, binary, test, want string, count int) {
 	t.Helper()

@@ -49,7 +49,7 @@ func Parse(s string) (time.Time, error) {
 		return time.Time{}, errClock
 	}
 	at := time.Date(year, time.Month(month), day, hour, minute, second, 0, time.UTC).Add(-offset)
-	if second == 60 && (at.Day() != 1 || at.Hour() != 0 || at.Minute() != 0) { // at is the second after it
+	if second == 60 && (at.Day() != 1 || at.Hour() != 0 || at.Minute() != 0) { // at is the second after the leap second
 		return time.Time{}, errLeap
 	}
 	if at.Year() < 0 || at.Year() > 9999 {
@@ -58,7 +58,7 @@ func Parse(s string) (time.Time, error) {
 	return at.Add(time.Duration(nanos)), nil
 }
 
-// number returns the value of a text of digits, -1 if it has any other character.
+// number returns the value of a text of digits, or -1 if the text has another character.
 func number(s string) (n int) {
 	for i := range len(s) {
 		if s[i] < '0' || s[i] > '9' {
@@ -82,7 +82,7 @@ func fraction(s string) (nanos int, rest string, ok bool) {
 	return nanos, s[digits:], digits > 1
 }
 
-// offsetOf returns how far ahead of UTC an offset is.
+// offsetOf parses an offset from UTC. An offset ahead of UTC is positive.
 func offsetOf(s string) (time.Duration, error) {
 	if s == "Z" || s == "z" {
 		return 0, nil

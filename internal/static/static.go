@@ -1,6 +1,6 @@
-// Package static serves files that are in the binary: compressed if the client accepts that, and only
-// once while the client's copy is current. So the small request of a stranger does not cause a large
-// answer twice.
+// Package static serves files that are in the binary. A file is compressed if the client accepts
+// that, and is not sent while the client's copy is current. So a small request for a known file
+// does not cause a large answer.
 package static
 
 import (
@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// File is a file in memory, an http.Handler for GET and HEAD.
+// File is a file in memory. It implements http.Handler for GET and HEAD.
 type File struct {
 	kind          string
 	plain, zipped variant
@@ -51,7 +51,7 @@ func newVariant(content []byte) variant {
 	return variant{content, `"` + hex.EncodeToString(sum[:16]) + `"`}
 }
 
-// Size returns the largest number of bytes of an answer's body.
+// Size returns the maximum size of an answer's body, in bytes.
 func (f *File) Size() int { return len(f.plain.content) }
 
 // ServeHTTP implements http.Handler. A client revalidates each time, and gets 304 while its copy is current.

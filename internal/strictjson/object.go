@@ -9,12 +9,12 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Object returns a text that is one object in its compact form: without white space between
-// tokens, and with each string in its shortest spelling. So two texts that differ only in
-// escapes have one form. The order of members and the spelling of numbers stay.
+// Object returns the compact form of a text that is one object: without white space between tokens,
+// and with each string in its shortest spelling. So two texts that differ only in escapes have the
+// same form. The order of members and the spelling of numbers stay.
 //
-// It refuses an object with more than most bytes in this form, with more than depth levels, or
-// with a number that no float64 has.
+// Object refuses a text whose compact form has more than most bytes, a text with more than depth
+// levels, and a text with a number that no float64 can represent.
 func Object(text []byte, most, depth int) (string, error) {
 	if err := checkObject(text, depth); err != nil {
 		return "", err
@@ -29,7 +29,7 @@ func Object(text []byte, most, depth int) (string, error) {
 	return string(compact), nil
 }
 
-// checkObject reads a text that is one object, token by token.
+// checkObject checks that a text is one object, token by token.
 func checkObject(text []byte, depth int) error {
 	dec := jsontext.NewDecoder(bytes.NewReader(text))
 	if kind := dec.PeekKind(); kind != '{' && kind != 0 {

@@ -61,8 +61,8 @@ func nested(n int) string {
 // sized returns an object of n bytes.
 func sized(n int) string { return `{"a":"` + strings.Repeat("x", n-8) + `"}` }
 
-// Object accepts exactly the texts that two other readers accept, within its bounds. Both readers read the
-// same value from the text and from the result of Object.
+// Object accepts exactly the texts that two other readers accept, within the bounds of Object. Both
+// readers read the same value from the text and from the result of Object.
 func FuzzObject(f *testing.F) {
 	for _, text := range []string{
 		`{}`, ` {"a":[1.50,{"b":null}],"c":"\u00e9"} `, `{"a":1,"\u0061":2}`, `{"a":1e400}`, `{"a":"\ud800"}`, `{"a":"\ud83d\ude00"}`, "{\"a\":\"\xff\"}",

@@ -1,13 +1,14 @@
-// Package strictjson reads the JSON of strangers: bodies of requests, events, lines of an
-// import, key sets, lists of backups. Every place that reads bytes of another program uses it,
-// so that all places understand a text in the same way.
+// Package strictjson reads the JSON of strangers: bodies of requests, events, lines of an import, key
+// sets, lists of backups. All code that reads another program's JSON uses package strictjson, so that
+// all code reads a text in the same way.
 //
-// It accepts what RFC 8259 and RFC 7493 (I-JSON) accept: UTF-8, one value and no data after
-// it, names that occur once in their object, surrogates in pairs, at most 10,000 levels. Names
-// match letter by letter, and times are of RFC 3339. encoding/json changes such input instead:
-// it writes U+FFFD, keeps the last of two members with one name, and accepts "ID" for "id".
+// Package strictjson accepts the JSON of RFC 8259 and RFC 7493 (I-JSON): UTF-8, one value and no data
+// after the value, names that occur once in their object, surrogates in pairs, at most 10,000 levels.
+// Names match letter by letter, and times have the form of RFC 3339. encoding/json changes such input
+// instead: it writes U+FFFD, keeps the last of two members with one name, and accepts "ID" for "id".
 //
-// It must never change a value, nor bound the size of a text, which is the caller's task.
+// Package strictjson must never change a value, nor bound the size of a text. The caller bounds the
+// size.
 package strictjson
 
 import (
@@ -27,7 +28,7 @@ import (
 
 // Error is the first fault of a text.
 type Error struct {
-	// Field is the path of the member with the fault, with dots, "" for the whole text.
+	// Field is the path of the faulty member, with dots, or "" for the whole text.
 	Field string
 	// Detail completes a sentence that begins with the name of the field or of the text.
 	Detail string
@@ -52,14 +53,14 @@ func UnmarshalKnown(text []byte, v any) error {
 	return wrap(json.Unmarshal(text, v, times, json.RejectUnknownMembers(true)))
 }
 
-// Member is a member of an object. Its value is checked.
+// Member is a member of an object. The value of a Member is already checked.
 type Member struct {
 	Name  string
 	Value jsontext.Value
 }
 
-// Members returns the members of a text that is one object, in their order. With an error it
-// returns the members before the fault.
+// Members returns the members of a text that is one object, in their order. If Members returns an
+// error, it also returns the members before the fault.
 func Members(text []byte) ([]Member, error) {
 	dec := jsontext.NewDecoder(bytes.NewReader(text))
 	if kind := dec.PeekKind(); kind != '{' && kind != 0 {
@@ -93,9 +94,9 @@ func Members(text []byte) ([]Member, error) {
 
 var errObject = &Error{Detail: "is not a JSON object"}
 
-// Elements returns the elements of the array in a member of an object. It is for lists with
-// independent elements: it checks only the borders of elements, so that a bad element does not
-// spoil the good ones. Read each element with Unmarshal.
+// Elements returns the elements of the array in a member of an object. Elements is for lists with
+// independent elements: Elements checks only the borders of elements, so a bad element does not affect
+// the good elements. Read each element with Unmarshal.
 func Elements(text []byte, member string) ([]jsontext.Value, error) {
 	dec := jsontext.NewDecoder(bytes.NewReader(text), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	if kind := dec.PeekKind(); kind != '{' && kind != 0 {
@@ -169,8 +170,8 @@ func end(dec *jsontext.Decoder) error {
 	return err
 }
 
-// times reads every time.Time by RFC 3339. It is made once, because the library caches
-// data about types in it.
+// times reads every time.Time by RFC 3339. times is made once, because the library caches data about
+// types in it.
 //
 //nolint:gochecknoglobals // it never changes
 var times = json.WithUnmarshalers(json.UnmarshalFromFunc(func(dec *jsontext.Decoder, at *time.Time) error {

@@ -20,7 +20,7 @@ type thing struct {
 	} `json:"sub"`
 }
 
-// The hostile texts, and the field and the fault of each.
+// hostile returns hostile texts, and the field and the fault of each text.
 func hostile() map[string]Error {
 	return map[string]Error{
 		`{"id":"a","id":"b"}`:                    {Field: "id", Detail: "occurs more than once"},

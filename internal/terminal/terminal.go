@@ -1,7 +1,7 @@
 // Package terminal shows texts of strangers on a terminal: names, reasons of dead letters, answers
-// of other programs. Such a text may contain control sequences of terminals, which write elsewhere
-// on the screen or change its title, characters that reverse a line, line breaks that look like
-// further output, or a megabyte.
+// of other programs. Such a text may be a megabyte long. It may contain control sequences of
+// terminals, which write elsewhere on the screen or change its title, characters that reverse a
+// line, or line breaks that look like further output.
 //
 // Every text stays in its place and in its line. The package must never hide that it changed a
 // text: it quotes and escapes as Go does, and a cut text ends with an ellipsis.
@@ -97,7 +97,7 @@ func Cut(s string, width int) string {
 			return s[:end] + "…"
 		}
 		columns, end = columns+w, end+len(cluster)
-		if end > width*maxCluster { // clusters without a width
+		if end > width*maxCluster { // s has characters without a width
 			return s[:end] + "…"
 		}
 	}
@@ -124,7 +124,8 @@ func plainASCII(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
-// Writer is Escape for a writer w of whole lines, such as a log.
+// Writer returns a writer that passes each write to w after Escape. A write must have whole lines,
+// as the writes of a log have.
 func Writer(w io.Writer) io.Writer { return &writer{w} }
 
 type writer struct{ to io.Writer }

@@ -7,16 +7,16 @@ import (
 )
 
 const (
-	// A partition key becomes hot when a number of its units are refused within hotWithin: hotLarge
-	// with large work, or hotUrgent with any work. The API sends each of its writes four times, so
+	// A partition key becomes hot when many of its units are refused within hotWithin: hotLarge units
+	// of large work, or hotUrgent units of any work. The API sends each of its writes four times, so
 	// hotLarge alone would make a key hot for few API writes. The first limit of a hot key is
 	// hotLeast or more.
 	hotLarge  = table.MaxBatchWrite
 	hotUrgent = 4 * table.MaxBatchWrite
 	hotWithin = 2 * time.Second
 	hotLeast  = 4 * table.MaxBatchWrite
-	// mostKeys is the number of keys in memory, hot or not. If there is no room, the refusals of
-	// another key count for the table.
+	// mostKeys is the maximum number of keys in memory, hot or not. The refusals of any further key
+	// count for the table.
 	mostKeys = 512
 )
 
@@ -34,9 +34,9 @@ type hotKey struct {
 	refusedUnits float64
 }
 
-// refuse counts refused units of a key. It reports whether they count for the table. The first
-// refusals of a key do, so that a table that is short for all is noticed even if the work has few
-// keys. Later refusals lower the limit of the key.
+// refuse counts refused units of a key, and reports whether these units count for the table. The
+// first refusals of a key count for the table, so that the Throttle notices a table that is short
+// for all even if the work has few keys. Later refusals lower the limit of the key.
 func (h *hotKeys) refuse(now time.Time, u Urgency, pk string, units float64) (forTable bool) {
 	key := h.remember(now, pk)
 	if key == nil {
@@ -58,7 +58,7 @@ func (h *hotKeys) refuse(now time.Time, u Urgency, pk string, units float64) (fo
 	return true
 }
 
-// remember returns the key, or nil if it is new and there is no room.
+// remember returns the hotKey of pk, or nil if pk is new and there is no room.
 func (h *hotKeys) remember(now time.Time, pk string) *hotKey {
 	if key := h.keys[pk]; key != nil {
 		return key
@@ -89,7 +89,7 @@ func (h *hotKeys) sweep(now time.Time) {
 	}
 }
 
-// of returns the key if it is hot, or nil.
+// of returns the hotKey of pk, or nil if the key is not hot.
 func (h *hotKeys) of(now time.Time, pk string) *hotKey {
 	key := h.keys[pk]
 	if key == nil {

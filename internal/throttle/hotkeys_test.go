@@ -19,7 +19,8 @@ import (
 	"fanfare/internal/throttle"
 )
 
-// sink accepts each write at once. Updates cost update units. Batches report refused.
+// sink accepts each write at once. An update costs update units. A batch reports the keys in
+// refused.
 type sink struct {
 	table.Store
 	update  float64
@@ -50,7 +51,7 @@ func (s *sink) Transact(_ context.Context, in table.TransactInput) (table.WriteR
 	return wrote(2 * float64(len(in.Ops))), nil
 }
 
-// entriesOf are n writes to one partition.
+// entriesOf returns n writes to one partition.
 func entriesOf(pk string, n int) []table.BatchWrite {
 	writes := entries(n)
 	for i := range writes {
@@ -59,7 +60,7 @@ func entriesOf(pk string, n int) []table.BatchWrite {
 	return writes
 }
 
-// bubble has Shares in a bubble of virtual time.
+// bubble is a test with Shares in virtual time.
 type bubble struct {
 	*testing.T
 	throttle.Shares
@@ -70,7 +71,7 @@ func virtually(t *testing.T, test func(p *bubble)) {
 	synctest.Test(t, func(t *testing.T) { test(&bubble{T: t}) })
 }
 
-// refuse writes a batch, of which the table refuses a number of writes to each key.
+// refuse writes a batch. The table refuses a number of writes to each of the keys.
 func (p *bubble) refuse(u throttle.Urgency, times int, keys ...string) {
 	p.Helper()
 	s := &sink{}
@@ -81,7 +82,7 @@ func (p *bubble) refuse(u throttle.Urgency, times int, keys ...string) {
 	require.NoError(p, err)
 }
 
-// take writes a batch that the table takes, and returns how long it waited.
+// take writes a batch that the table accepts, and returns the time for which the batch waited.
 func (p *bubble) take(u throttle.Urgency, writes []table.BatchWrite) time.Duration {
 	p.Helper()
 	began := time.Now()
@@ -97,14 +98,14 @@ func numbered(n int) (keys []string) {
 	return keys
 }
 
-// A key is hot once, within two seconds, 25 units of large work to it were refused, or 100 units of any work.
-// A key with fewer refused units is not hot.
+// A key becomes hot when the table refuses 25 units of large work or 100 units of any work to the
+// key within two seconds. A key with fewer refused units is not hot.
 func TestAKeyIsHotAfterManyRefusals(t *testing.T) {
 	for u, units := range map[throttle.Urgency]int{
 		throttle.API: 100, throttle.Posts: 100, throttle.Chunks: 25, throttle.Backfills: 25,
 	} {
 		virtually(t, func(p *bubble) {
-			p.take(u, entriesOf("a", 10_000)) // so the table is not short
+			p.take(u, entriesOf("a", 10_000)) // so the table is not short of capacity
 			p.refuse(u, units-1, "k")
 			assert.Zero(p, p.Throttle.HotKeys(), "%d units", units-1)
 			<-time.After(2 * time.Second)
@@ -124,7 +125,7 @@ func TestAKeyIsHotAfterManyRefusals(t *testing.T) {
 	})
 }
 
-// Only large work that writes nothing but a hot key waits for that key.
+// Only large work whose writes all go to one hot key waits for that key.
 func TestOnlyLargeWorkOfAHotKeyWaits(t *testing.T) {
 	ops := func(pk string) (ops []table.TransactOp) {
 		ops = append(ops, table.TransactOp{Check: &table.CheckInput{Key: table.Key{PK: "mark", SK: "m"}}})
@@ -185,7 +186,7 @@ func TestAFailedConditionTakesUnitsOfAHotKey(t *testing.T) {
 	})
 }
 
-// Chunks of a hot key go before its backfills.
+// Chunks that write to a hot key go before backfills that write to the same key.
 func TestOfLargeWorkOnAHotKeyChunksGoFirst(t *testing.T) {
 	virtually(t, func(p *bubble) {
 		p.refuse(throttle.Backfills, 30, "hot")
@@ -208,7 +209,7 @@ func TestOfLargeWorkOnAHotKeyChunksGoFirst(t *testing.T) {
 	})
 }
 
-// The reasons of a cancelled transaction name the keys that were refused, and each operation is two
+// The reasons of a cancelled transaction name the refused keys, and each operation counts as two
 // units.
 func TestRefusalsOfTransactionsCountForTheKeysOfTheirReasons(t *testing.T) {
 	virtually(t, func(p *bubble) {
@@ -230,7 +231,7 @@ func TestRefusalsOfTransactionsCountForTheKeysOfTheirReasons(t *testing.T) {
 	})
 }
 
-// A refused update counts its units for each time that it was sent.
+// A refused update counts its units once for each time that the update was sent.
 func TestARefusedUpdateCountsItsUnits(t *testing.T) {
 	virtually(t, func(p *bubble) {
 		store := p.Store(&sink{update: 20, refused: []string{"posts"}}, throttle.Backfills)
@@ -242,8 +243,8 @@ func TestARefusedUpdateCountsItsUnits(t *testing.T) {
 	})
 }
 
-// The refusals of a hot key lower the common limit only while the table refuses other keys, too, or has no
-// work for other keys.
+// The refusals of a hot key lower the common limit only while the table refuses other keys, too, or
+// gets no work for other keys.
 func TestAHotKeyLowersTheLimitOfAllOnlyWithOthers(t *testing.T) {
 	for name, c := range map[string]struct {
 		others func(p *bubble)
@@ -289,8 +290,8 @@ func TestHotKeysAreBounded(t *testing.T) {
 	})
 }
 
-// One reader's flips, removals and an author's renames fill one partition. Chunks to other
-// partitions are written as fast as without (I8).
+// Flips of one reader, removals and renames of an author fill one partition. Chunks to other
+// partitions are written as fast as without this work (I8).
 func TestOneHotPartitionSlowsNoOtherWork(t *testing.T) {
 	const seconds, workers = 20, 8
 	hot := table.Key{PK: "hot", SK: "s"}
@@ -312,7 +313,7 @@ func TestOneHotPartitionSlowsNoOtherWork(t *testing.T) {
 					defer stop()
 					var working sync.WaitGroup
 					backfills, chunks := p.Store(limited, throttle.Backfills), p.Store(limited, throttle.Chunks)
-					for range workers { // they ask for more than the partition takes, all the time
+					for range workers { // the workers always offer more than the partition takes
 						working.Go(func() {
 							for ctx.Err() == nil {
 								attack(ctx, backfills)

@@ -24,15 +24,15 @@ type shared struct {
 	table.Store
 	*Shares
 	u Urgency
-	// places has a value for each running batch that AtOnce bounds.
+	// places has a value for each running batch of this Store. Its capacity is AtOnce.
 	places chan struct{}
 }
 
-// write does a write of r's kind. While the table is short for all, a refused write is
-// retried.
+// write runs the write do, which r describes. While the table is short for all, write retries a
+// refused write.
 func (s *shared) write(ctx context.Context, r request, do func() (table.WriteResult, error)) (table.WriteResult, error) {
 	r.u, r.came = s.u, time.Now()
-	pause := shortestWait // so that one full partition does not use up the units of all for nothing
+	pause := shortestWait // the pause keeps one full partition from using up the units of all work
 	for before := (table.WriteResult{}); ; pause = min(2*pause, time.Second) {
 		res, err := s.attempt(ctx, r, do)
 		res.Units, res.Refused = before.Units.Plus(res.Units), append(before.Refused, res.Refused...)
@@ -44,7 +44,7 @@ func (s *shared) write(ctx context.Context, r request, do func() (table.WriteRes
 	}
 }
 
-// attempt does a write of r's kind once.
+// attempt runs the write do once, after the waits that r needs.
 func (s *shared) attempt(ctx context.Context, r request, do func() (table.WriteResult, error)) (table.WriteResult, error) {
 	if r.op == table.OpBatchWrite && s.Yield.AtOnce > 0 && s.Yield.yields(s.u) {
 		waiting, cancel := context.WithDeadlineCause(ctx, r.came.Add(mostWait), &ShortError{r.op})
@@ -96,8 +96,8 @@ func (s *shared) Transact(ctx context.Context, in table.TransactInput) (table.Wr
 	return s.write(ctx, r, func() (table.WriteResult, error) { return s.Store.Transact(ctx, in) })
 }
 
-// BatchWrite writes all entries at once, or in parts with more urgent writes in between. The parts
-// have the size of a limit while there is one, and are larger while it yields.
+// BatchWrite writes all entries at once, or in parts with more urgent writes in between. While a
+// limit holds, Throttle.atOnce sets the size of a part. Otherwise Yield.batch sets it.
 func (s *shared) BatchWrite(ctx context.Context, writes []table.BatchWrite) (all table.WriteResult, err error) {
 	key, came, whole := oneKey(writes), time.Now(), true
 	for len(writes) > 0 {
@@ -105,7 +105,7 @@ func (s *shared) BatchWrite(ctx context.Context, writes []table.BatchWrite) (all
 		if size == 0 {
 			size = s.Yield.batch(s.u, len(writes))
 		}
-		if whole && size < len(writes) { // no part shows that a key is in two of them
+		if whole && size < len(writes) { // a part does not show that a key is in two parts
 			if err := table.ValidateBatch(writes); err != nil {
 				return all, err
 			}
@@ -116,7 +116,7 @@ func (s *shared) BatchWrite(ctx context.Context, writes []table.BatchWrite) (all
 		res, err := s.attempt(ctx, r, func() (table.WriteResult, error) { return s.Store.BatchWrite(ctx, part) })
 		all = all.Plus(res)
 		if s.Throttle.again(r, err) {
-			continue // in smaller parts, if the limit is lower now
+			continue // with smaller parts if the limit is lower now
 		}
 		if err != nil {
 			return all, err
@@ -126,7 +126,7 @@ func (s *shared) BatchWrite(ctx context.Context, writes []table.BatchWrite) (all
 	return all, nil
 }
 
-// oneKey returns the partition key of writes that all have the same one, or "".
+// oneKey returns the partition key of writes if all writes have the same key, or "".
 func oneKey(writes []table.BatchWrite) string {
 	if len(writes) == 0 {
 		return ""

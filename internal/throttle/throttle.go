@@ -12,10 +12,10 @@ import (
 
 const (
 	// The table counts as short for all once leastRefused units and refusedShare of all units were
-	// refused. On demand, a refusal mostly has the cause of one partition or one internal failure.
-	// The first limit of all is leastFirst or more, which every partition of a table on demand
-	// takes. A limit falls while stillRefused of all units are refused, so rare refusals do not
-	// keep it low.
+	// refused. If a table on demand refuses a write, the cause is mostly one partition or one
+	// internal failure. The first limit of all work is leastFirst or more, because every partition of
+	// a table on demand takes that many units. A limit falls while stillRefused of all units are
+	// refused, so rare refusals do not keep the limit low.
 	leastRefused = 2 * table.MaxBatchWrite
 	refusedShare = 0.1
 	stillRefused = 0.01
@@ -23,22 +23,23 @@ const (
 )
 
 // Throttle limits the writes of a process while a table is short of capacity. The zero value has no
-// limit. While the table refuses few writes, units have no limit. When it refuses many, a limit of
-// write units a second begins. Writes wait for their units, and the most urgent waiting writes go
-// first. So a Throttle needs no knowledge of the table's capacity, nor of other processes, which
+// limit. While the table refuses few writes, units have no limit. When the table refuses many
+// writes, a limit of write units a second begins. Writes wait for their units, and the most urgent
+// waiting writes go first. So a Throttle needs no knowledge of the table's capacity, nor of other
+// processes, which share the capacity in the same way.
 // share the capacity in the same way.
 //
 // A partition takes fewer units than its table. So a partition key with many refusals is hot, and
-// has a limit of its own. Only chunks and backfills that write nothing but this key wait for that
+// has a limit of its own. Only chunks and backfills that write only to this key wait for that
 // limit. The key's refusals do not slow down the work on other keys (I8).
 type Throttle struct {
 	mu sync.Mutex
-	// all limits all work except the API's. keys limit large work on hot keys.
+	// all limits all work except the API's work. keys limits large work on hot keys.
 	all  valve
 	keys hotKeys
-	// taken is the units that the table took for keys that are not hot, including the API's.
-	// refused is the refused units that count for the table. takenAt and shortAt are the times of
-	// the last taken and refused units.
+	// taken counts the units that the table took for keys that are not hot, including the API's
+	// units. refused has the refused units that count for the table. takenAt and shortAt are the
+	// times of the last taken and refused units.
 	taken, refused   tally
 	takenAt, shortAt time.Time
 }
@@ -74,7 +75,7 @@ func (t *Throttle) take(ctx context.Context, r request) error {
 	return t.waitFor(ctx, &t.all, r)
 }
 
-// waitFor waits until v has credit, and takes the units of r from it. The caller holds mu.
+// waitFor waits until v has credit, and takes the units of r from the credit. The caller holds mu.
 func (t *Throttle) waitFor(ctx context.Context, v *valve, r request) error {
 	v.waiting[r.u] = append(v.waiting[r.u], &r)
 	defer func() { v.waiting[r.u] = slices.DeleteFunc(v.waiting[r.u], func(w *request) bool { return w == &r }) }()
@@ -99,8 +100,9 @@ func (t *Throttle) waitFor(ctx context.Context, v *valve, r request) error {
 	}
 }
 
-// atOnce returns how many writes of a kind of work to a key may be sent at once, 0 for no bound. It
-// is the units of a second, so that a small table takes them, and one batch at most.
+// atOnce returns the maximum number of writes to a key that a kind of work may send at once, or 0
+// for no maximum. The maximum is the units of a second, so that a small table takes the writes, and
+// one batch at most.
 func (t *Throttle) atOnce(u Urgency, key string) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -115,9 +117,10 @@ func (t *Throttle) atOnce(u Urgency, key string) int {
 	return 0
 }
 
-// again reports whether a failed write is to wait for its units and be retried: the table is short of
-// capacity for all, and a retry has no other effect than the write. If the message failed instead, it
-// would write all its entries again, and that would use up a small table.
+// again reports whether a failed write waits for its units and is retried. A retry needs a table
+// that is short of capacity for all, and a write whose repetition has no other effect than the
+// write. Without a retry the message would fail and later write all its entries again, and that
+// would use up a small table.
 func (t *Throttle) again(r request, err error) bool {
 	failed, ok := errors.AsType[*table.UnavailableError](err)
 	if !ok || r.u == API || !failed.Throttled() || !failed.Undone && r.op != table.OpBatchWrite || time.Since(r.came) >= mostWait {
@@ -141,7 +144,7 @@ func (t *Throttle) done(r request, res table.WriteResult, err error) {
 	t.learn(now, r, refused, max(res.Units.Write, float64(r.units))/float64(r.writes))
 }
 
-// count counts written units. A large item costs more units than take took.
+// count counts written units. A large item costs more units than take reserved.
 func (t *Throttle) count(now time.Time, r request, written float64) {
 	t.all.pass(now)
 	t.taken.pass(now)
@@ -162,8 +165,8 @@ func (t *Throttle) count(now time.Time, r request, written float64) {
 	}
 }
 
-// learn lowers limits for refused writes to keys, each of the given units. While the table takes
-// all other writes, the refusals of hot keys do not lower the limit of all.
+// learn lowers limits after the table refused writes to keys. Each write has the same units. While
+// the table takes all other writes, the refusals of hot keys do not lower the limit of all.
 func (t *Throttle) learn(now time.Time, r request, keys []string, each float64) {
 	if len(keys) == 0 {
 		return
@@ -180,8 +183,8 @@ func (t *Throttle) learn(now time.Time, r request, keys []string, each float64) 
 }
 
 // short reports whether a refusal now means that the table is short for all. A first limit needs
-// the refusal of a key that is not hot. A later limit needs recent refusals of such keys, or that
-// the table took no write of such keys.
+// the refusal of a key that is not hot. A later limit needs recent refusals of keys that are not
+// hot, or a time in which the table took no write to such keys.
 func (t *Throttle) short(now time.Time) bool {
 	refused, taken := t.refused.recent(), t.taken.recent()
 	if t.all.limit > 0 {

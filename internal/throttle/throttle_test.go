@@ -20,8 +20,8 @@ import (
 	"fanfare/internal/throttle"
 )
 
-// offered is the load of one kind of work: a number of units becomes due each second, and the kind's workers
-// write them in batches.
+// offered is the load of one kind of work: rate units become due each second, and the workers of
+// the kind write these units in batches.
 type offered struct {
 	urgency              throttle.Urgency
 	rate, batch, workers int
@@ -75,8 +75,8 @@ func TestUnderThrottlingTheLeastUrgentWorkSlowsDownFirst(t *testing.T) {
 		}
 		for _, step := range []struct {
 			limit float64
-			// slow is the kind that gets a part of its offer. More urgent kinds get their whole offer, and
-			// less urgent kinds get next to nothing.
+			// slow is the kind that writes a part of its due units. More urgent kinds write all their due
+			// units, and less urgent kinds write almost none.
 			slow throttle.Urgency
 		}{{500, 4}, {200, throttle.Backfills}, {100, throttle.Chunks}, {60, throttle.Posts}} {
 			limited.SetLimit(tabletest.Writes, step.limit, 0)
@@ -116,7 +116,7 @@ func TestUnderThrottlingTheLeastUrgentWorkSlowsDownFirst(t *testing.T) {
 	})
 }
 
-// overload makes a common limit, or lowers it: 13 writes are refused at once, four times each.
+// overload makes or lowers a common limit: the table refuses 13 writes at once, four times each.
 func overload(t *testing.T, shares *throttle.Shares) {
 	t.Helper()
 	api := shares.Store(tabletest.NewLimited(tabletest.NewMemory(), 0), throttle.API)
@@ -130,8 +130,8 @@ func overload(t *testing.T, shares *throttle.Shares) {
 	writing.Wait()
 }
 
-// A write that is not sent within two minutes fails, so no write follows from reads that are much older. It
-// blocks no worker for longer, either.
+// A write that is not sent within two minutes fails. So no write follows from much older reads, and
+// no write blocks a worker for longer.
 func TestAWriteThatWaitsTooLongFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var shares throttle.Shares
@@ -140,10 +140,10 @@ func TestAWriteThatWaitsTooLongFails(t *testing.T) {
 		var flood sync.WaitGroup
 		ctx, stop := context.WithCancel(t.Context())
 		store := shares.Store(tabletest.NewMemory(), throttle.Posts)
-		for range 8 { // far more than the limit, all the time
+		for range 8 { // the load is always far above the limit
 			flood.Go(func() {
 				for ctx.Err() == nil {
-					_, _ = store.Delete(ctx, table.DeleteInput{Key: table.Key{PK: "p", SK: "s"}}) // it may wait in vain
+					_, _ = store.Delete(ctx, table.DeleteInput{Key: table.Key{PK: "p", SK: "s"}}) // the write may fail after its wait
 				}
 			})
 		}
@@ -167,7 +167,7 @@ func TestAWriteThatWaitsTooLongFails(t *testing.T) {
 	})
 }
 
-// A first limit needs 50 refused units of any work, and a tenth of all units.
+// The first limit begins when 50 units of any work and a tenth of all units are refused.
 func TestFewRefusalsAreNoShortageOfTheTable(t *testing.T) {
 	for u := range throttle.Backfills + 1 {
 		virtually(t, func(p *bubble) {
@@ -193,7 +193,7 @@ func TestFewRefusalsAreNoShortageOfTheTable(t *testing.T) {
 	}
 }
 
-// The first limit is 0.7 of the most that was written in a second lately.
+// The first limit is 0.7 of the recent maximum of units written in a second.
 func TestTheFirstLimitFollowsThePeakOfTheLastMinute(t *testing.T) {
 	virtually(t, func(p *bubble) {
 		p.take(throttle.Chunks, entriesOf("a", 20_000))
@@ -221,9 +221,9 @@ func TestRareRefusalsDoNotLowerALimit(t *testing.T) {
 	})
 }
 
-// Two processes deliver posts to 200 followers on a table whose capacity is below a batch a second. Their
-// limits find that capacity, and no write fails: a failed message writes all its entries again, so repetitions
-// would use up a small table.
+// Two processes deliver posts to 200 followers on a table whose capacity is below a batch a second.
+// The limits of the processes find that capacity, and no write fails. A failed message would write
+// all its entries again, and such repetitions would use up a small table.
 func TestASmallTableIsUsedOnlyOnce(t *testing.T) {
 	for rate, posts := range map[float64]int{5: 5, 20: 20} {
 		synctest.Test(t, func(t *testing.T) {
@@ -254,8 +254,8 @@ func TestASmallTableIsUsedOnlyOnce(t *testing.T) {
 	}
 }
 
-// counter is a table that only counts its writes, each of which takes 3 to 11 ms. It refuses all
-// while refuses is set.
+// counter is a table that only counts its writes. Each write takes 3 to 11 ms. While refuses is
+// set, counter refuses all writes.
 type counter struct {
 	table.Store
 	refuses        atomic.Bool
@@ -272,8 +272,8 @@ func (c *counter) Put(_ context.Context, in table.PutInput) (table.WriteResult, 
 	return table.WriteResult{Units: table.Units{Write: 1}}, nil
 }
 
-// A burst of refusals leaves a limit of thousands of units a second. Many small writes use the limit, although
-// the oldest write goes first.
+// A burst of refusals leaves a limit of thousands of units a second. Many small writes use the
+// whole limit, although the oldest write goes first.
 func TestManySmallWritesUseTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var counted counter
@@ -284,7 +284,7 @@ func TestManySmallWritesUseTheLimit(t *testing.T) {
 		for i := range 1024 {
 			running.Go(func() {
 				for n := 0; ctx.Err() == nil; n++ {
-					_, _ = store.Put(ctx, table.PutInput{Item: table.Item{Key: table.Key{PK: fmt.Sprint("u", i, "-", n), SK: "x"}}}) // a refused one is no matter here
+					_, _ = store.Put(ctx, table.PutInput{Item: table.Item{Key: table.Key{PK: fmt.Sprint("u", i, "-", n), SK: "x"}}}) // refusals do not matter here
 				}
 			})
 		}

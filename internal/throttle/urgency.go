@@ -23,8 +23,8 @@ type Urgency int
 
 // The kinds of work, the most urgent first.
 const (
-	// API is for writes that a client waits for. They never wait for the throttle, so they take all that the
-	// table gives, and their refusals slow down all other work.
+	// API is the kind of the writes for which a client waits. Such writes never wait for the
+	// throttle, so they use all capacity of the table, and their refusals slow down all other work.
 	API Urgency = iota
 	Posts
 	Chunks
@@ -42,15 +42,15 @@ func (u Urgency) large() bool { return u == Chunks || u == Backfills }
 type request struct {
 	op table.Op
 	u  Urgency
-	// key is the partition key if all writes of the request have the same one, or "". writes is
-	// their number, and units the least that they cost.
+	// key is the partition key if all writes of the request have the same key, or "". writes is the
+	// number of writes, and units is their least cost.
 	key           string
 	writes, units int
-	// came is the time when it began to wait.
+	// came is the time when the request began to wait.
 	came time.Time
 }
 
-// mostWait is the longest wait of a write; after it the write fails. Work that reads, waits
+// mostWait is the maximum wait of a write: a write that waits longer fails. Work that reads, waits
 // and then writes relies on this bound (I2).
 const mostWait = 2 * time.Minute
 

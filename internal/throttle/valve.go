@@ -15,8 +15,8 @@ const (
 	limitRest   = time.Second
 	limitGrowth = 1.2
 	limitCalm   = time.Minute
-	// leastLimit is the lowest limit: the least capacity that a table can have. The units of one
-	// second cannot show a limit below a batch a second, so such a limit falls only by limitCut.
+	// leastLimit is the lowest limit: the least capacity that a table can have. A limit below a batch
+	// a second falls only by limitCut, because the units of one second cannot show such a limit.
 	leastLimit = 1
 	// peakFade is the part of its peak that a tally keeps each second.
 	peakFade = 0.96
@@ -26,8 +26,8 @@ const (
 
 // tally counts units by the second.
 type tally struct {
-	// now is the units of the current second, and last the units of the previous one. peak is the
-	// highest number of units in a second, and fades.
+	// now counts the units of the current second, and last has the units of the previous second. peak
+	// is the highest number of units in a second, and fades.
 	began           time.Time
 	now, last, peak float64
 }
@@ -40,28 +40,28 @@ func (t *tally) pass(now time.Time) {
 	}
 }
 
-// recent is the units of the last two seconds at most.
+// recent returns the units of the current and the previous second.
 func (t *tally) recent() float64 { return t.now + t.last }
 
-// rate is the units of one second.
+// rate returns the units of the current or the previous second: the larger number.
 func (t *tally) rate() float64 { return max(t.now, t.last) }
 
 // valve limits units a second, and finds the limit as TCP does: refusals lower it, and time
 // raises it. Its owner holds Throttle.mu.
 type valve struct {
-	// limit is in units a second, 0 for none. credit is the units that may be written now; it is
-	// negative after a large write.
+	// limit is in units a second, 0 for no limit. credit is the number of units that may be written
+	// now, and is negative after a large write.
 	limit, credit float64
-	// at is the time of limit and credit, refused the time of the last refusal, lowered the time
-	// of the last lower limit.
+	// at is the time of limit and credit, refused is the time of the last refusal, and lowered is the
+	// time when the limit was lowered last.
 	at, refused, lowered time.Time
-	// written is the units that were written through the valve.
+	// written counts the units that were written through the valve.
 	written tally
 	// waiting has the writes that wait.
 	waiting [urgencies][]*request
 }
 
-// pass adds the time up to now to the valve.
+// pass updates the valve to the time now.
 func (v *valve) pass(now time.Time) {
 	passed := now.Sub(v.at).Seconds()
 	v.at = now
@@ -75,8 +75,8 @@ func (v *valve) pass(now time.Time) {
 	}
 }
 
-// lower lowers the limit for a refusal, at most once in each limitRest. A first limit is
-// least or more.
+// lower lowers the limit after a refusal, at most once in each limitRest. A first limit has at
+// least the value of the parameter least.
 func (v *valve) lower(now time.Time, least float64) {
 	v.refused = now
 	if now.Sub(v.lowered) < limitRest {
@@ -98,8 +98,9 @@ func (v *valve) spend(units float64) {
 	}
 }
 
-// wait returns how long a write has to wait before it looks again. The most urgent writes go first. Each of
-// them goes once the credit covers the units of all earlier writes, so that none waits forever.
+// wait returns the time for which a write waits before it tries again. The most urgent writes go
+// first. Each of the most urgent writes goes once the credit covers the units of all earlier
+// writes, so that no write waits forever.
 func (v *valve) wait(r *request) time.Duration {
 	if v.limit == 0 {
 		return 0

@@ -8,10 +8,10 @@ import (
 )
 
 const (
-	// The entries of an ordinary post make chunks and backfills yield for yieldFor. During that
-	// time chunks and backfills write yieldBatch entries at a time. With Rest they write
-	// restBatch, and after each such write rest for yieldRest times its duration, for mostRest
-	// at most, because a slow disk makes writes long.
+	// The entries of an ordinary post make chunks and backfills yield for yieldFor. During that time
+	// chunks and backfills write yieldBatch entries at a time. With Rest they write restBatch entries
+	// at a time, and after each write they rest for yieldRest times the duration of the write. A rest
+	// takes mostRest at most, because a slow disk makes writes long.
 	yieldFor   = time.Second
 	yieldBatch = 256
 	restBatch  = 128
@@ -26,8 +26,8 @@ const (
 type Yield struct {
 	// Rest makes chunks and backfills sleep after each batch.
 	Rest bool
-	// AtOnce is the number of batches of one Store that may run at once, 0 for no bound. Neither
-	// Rest nor AtOnce may change once a Store exists.
+	// AtOnce is the maximum number of batches of one Store that run at once, 0 for no maximum.
+	// Neither Rest nor AtOnce may change once a Store exists.
 	AtOnce int
 
 	mu sync.Mutex
@@ -58,8 +58,8 @@ func (y *Yield) batch(u Urgency, all int) int {
 	return yieldBatch
 }
 
-// done notes an ended write, and returns how long its caller rests. A post with chunks is
-// planned without a batch, so it does not make its own chunks yield.
+// done notes an ended write, and returns the time for which the caller rests. A post with chunks is
+// planned without a batch, so such a post does not make its own chunks yield.
 func (y *Yield) done(r request, took time.Duration) (rest time.Duration) {
 	if r.op != table.OpBatchWrite {
 		return 0

@@ -17,7 +17,7 @@ import (
 	"fanfare/internal/throttle"
 )
 
-// slow is a store whose writes take a time of their own, and that keeps the sizes of batches.
+// slow is a store whose writes take a set time. It keeps the sizes of batches.
 type slow struct {
 	table.Store
 	write time.Duration
@@ -46,7 +46,7 @@ func (s *slow) taken() []int {
 	return sizes
 }
 
-// entries are n writes to one partition.
+// entries returns n writes to one partition.
 func entries(n int) []table.BatchWrite {
 	writes := make([]table.BatchWrite, n)
 	for i := range writes {
@@ -55,9 +55,9 @@ func entries(n int) []table.BatchWrite {
 	return writes
 }
 
-// While ordinary posts are delivered, chunks and backfills write small parts and rest after each part. A
-// second after the last such post they write whole batches again. Posts, the API and single writes never rest,
-// and no work rests where none yields (I8).
+// While ordinary posts are delivered, chunks and backfills write small parts and rest after each
+// part. A second after the last ordinary post, chunks and backfills write whole batches again.
+// Posts, the API and single writes never rest, and without Rest no work rests (I8).
 func TestChunksAndBackfillsYieldToOrdinaryPosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const write = 2 * time.Millisecond
@@ -185,24 +185,24 @@ func TestABatchWaitsForItsTurnAndItsUnitsTogether(t *testing.T) {
 		chunks := shares.Store(&slow{Store: tabletest.NewMemory(), write: 90 * time.Second}, throttle.Chunks)
 		ctx, stop := context.WithCancel(t.Context())
 		var others sync.WaitGroup
-		others.Go(func() { // it has the only place
+		others.Go(func() { // this batch has the only place
 			_, err := chunks.BatchWrite(t.Context(), entries(1))
 			assert.NoError(t, err)
 		})
 		synctest.Wait()
-		overload(t, &shares) // there is a limit before the flood begins
+		overload(t, &shares) // a limit exists before the flood begins
 		others.Go(func() {
 			for ctx.Err() == nil {
 				<-time.After(time.Second)
 				overload(t, &shares)
 			}
 		})
-		for range 8 { // far more than the limit, all the time
+		for range 8 { // the load is always far above the limit
 			others.Go(func() {
 				for ctx.Err() == nil {
 					if _, err := posts.BatchWrite(ctx, entries(25)); err != nil && ctx.Err() == nil {
 						_, short := errors.AsType[*throttle.ShortError](err)
-						assert.True(t, short, "%v", err) // it may wait in vain
+						assert.True(t, short, "%v", err) // the batch may wait until it fails
 					}
 				}
 			})
@@ -217,8 +217,8 @@ func TestABatchWaitsForItsTurnAndItsUnitsTogether(t *testing.T) {
 	})
 }
 
-// A rest after a slow write is bounded, and the end of the caller ends the rest. The write has happened by
-// then.
+// A rest after a slow write is bounded, and the end of the caller ends the rest. The write has
+// taken effect before the rest.
 func TestARestIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &slow{Store: tabletest.NewMemory(), write: 100 * time.Millisecond}
@@ -240,7 +240,7 @@ func TestARestIsBounded(t *testing.T) {
 	})
 }
 
-// The parts of a batch hide no key that is in two of them.
+// A batch that is written in parts fails if a key is in two parts.
 func TestABatchInPartsIsValidatedAsAWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &slow{Store: tabletest.NewMemory()}

@@ -25,8 +25,8 @@ const (
 // messages of one post may be many.
 const maxState = 512
 
-// Inject writes the trace of ctx into the metadata of a message. It adds one entry, and a
-// second one if the caller sent a tracestate.
+// Inject writes the trace of ctx into the metadata of a message. It adds one entry, and a second
+// entry if the caller sent a tracestate.
 func Inject(ctx context.Context, metadata map[string]string) {
 	if !trace.SpanContextFromContext(ctx).IsValid() {
 		return

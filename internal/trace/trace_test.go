@@ -19,7 +19,7 @@ const (
 	parent  = "00-" + traceID + "-00f067aa0ba902b7-01"
 )
 
-// within returns a context of a request with these headers.
+// within returns the context of a request with the given headers.
 func within(headers map[string]string) context.Context {
 	return propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier(headers))
 }

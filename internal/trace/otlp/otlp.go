@@ -23,7 +23,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// flushTime bounds the last send at a stop.
+// flushTime is the timeout of the last send when a process stops.
 const flushTime = time.Second
 
 // Traces are the spans of a process.
@@ -32,10 +32,10 @@ type Traces struct {
 	log      *zap.Logger
 }
 
-// Open returns nil unless environ enables traces: it names a collector in
-// OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, or
-// OTEL_TRACES_EXPORTER is otlp. Then Open starts the sender. service and version name the
-// process, unless OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES do.
+// Open returns nil unless environ enables traces: environ names a collector in
+// OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, or OTEL_TRACES_EXPORTER is
+// otlp. If traces are enabled, Open starts the sender. service and version name the process, unless
+// OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES do.
 //
 // The SDK reads all other variables from the environment of the process. Open refuses bad
 // values of the variables that decide about traces as a whole. The SDK would ignore these
@@ -66,8 +66,8 @@ func (t *Traces) Tracer() trace.Tracer {
 	return t.provider.Tracer("fanfare")
 }
 
-// Close sends the remaining spans, for a second at most. If some are lost, it logs a
-// line, and the process does not fail.
+// Close sends the remaining spans, for a second at most. If spans are lost, Close logs a line, and
+// the process does not fail.
 func (t *Traces) Close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, flushTime)
 	defer cancel()
@@ -77,8 +77,8 @@ func (t *Traces) Close(ctx context.Context) error {
 	return nil
 }
 
-// logged logs when the collector stops taking spans, and when it takes spans again.
-// Without it the SDK would print each failure outside of the log.
+// logged logs when the collector stops taking spans, and when it takes spans again. Without logged
+// the SDK would print each failure outside of the log.
 type logged struct {
 	sdk.SpanExporter
 	log    *zap.Logger

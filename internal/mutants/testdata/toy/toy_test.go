@@ -12,7 +12,7 @@ var (
 	_     = flag.Int("shrink", 0, "")
 )
 
-// It never asks at the bound.
+// TestGrown never asks at the bound.
 func TestGrown(t *testing.T) {
 	if Grown(5) || !Grown(50) {
 		t.Error("five is grown, or fifty is not")
@@ -27,7 +27,7 @@ func TestCheers(t *testing.T) {
 	}
 }
 
-// It stands for the simulation: the first seed finds nothing.
+// TestSeeds stands for the simulation: its first seed finds nothing.
 func TestSeeds(t *testing.T) {
 	if *from+*seeds > 2 && (Price(9) != 27 || Price(10) != 25) {
 		t.Error("a wrong price")
