@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// BUGS.md has few rows. Each row names a commit of the history and a test of the package.
+// BUGS.md has few rows. Each row names a commit of the history, and a test of the package in the row.
 func TestEachRowOfTheRecordOfBugsHasItsCommitAndItsTest(t *testing.T) {
 	text, err := os.ReadFile("BUGS.md")
 	require.NoError(t, err)
@@ -34,8 +34,8 @@ func TestEachRowOfTheRecordOfBugsHasItsCommitAndItsTest(t *testing.T) {
 	}
 }
 
-// history reports whether a commit is an ancestor of HEAD. In a shallow clone the answer is not known, so
-// history accepts each commit.
+// history returns a function that reports whether a commit is an ancestor of HEAD. A shallow clone lacks
+// the history, so there the function accepts each commit.
 func history(t *testing.T) func(commit string) bool {
 	t.Helper()
 	git := func(args ...string) (string, error) {

@@ -1,4 +1,4 @@
-// Package docs checks that the pages beside it describe existing things.
+// Package docs checks that the pages in its folder describe existing things.
 package docs
 
 import (
@@ -18,8 +18,8 @@ import (
 	"fanfare/messages"
 )
 
-// Pages, scripts and comments name tests: in full, or, behind -run and before an ellipsis, by the beginning of
-// the name.
+// Pages, scripts and comments name tests. They use the full name, or the beginning of the name after -run
+// or before an ellipsis.
 func TestEveryTestThatIsNamedExists(t *testing.T) {
 	declared, named := declaredTests(t), map[string]int{}
 	name := regexp.MustCompile(`(-run '?\^?)?\b((?:Test|Fuzz|Benchmark)[A-Z]\w*)(…)?`)
@@ -50,7 +50,7 @@ func TestEveryTestThatIsNamedExists(t *testing.T) {
 	require.GreaterOrEqualf(t, named[".go"], 50, "comments name tests: %v", named)
 }
 
-// OPERATIONS.md has a row for each reason of a dead letter, and no further row.
+// OPERATIONS.md has exactly one row for each reason of a dead letter.
 func TestEachReasonOfADeadLetterHasItsRow(t *testing.T) {
 	page, err := os.ReadFile("OPERATIONS.md")
 	require.NoError(t, err)
@@ -64,11 +64,11 @@ func TestEachReasonOfADeadLetterHasItsRow(t *testing.T) {
 	assert.Equal(t, messages.Reasons(), described)
 }
 
-// A merge that keeps both versions of a row leaves two that contradict each other.
+// A merge that keeps both versions of a row leaves two rows that contradict each other.
 func TestNoRowStandsTwice(t *testing.T) {
 	pages, err := filepath.Glob("*.md")
 	require.NoError(t, err)
-	// A label in bold names its row. Other rows are taken whole.
+	// A label in bold identifies its row. Any other row is identified by its whole text.
 	label := regexp.MustCompile(`^\| (\*\*[^*]+\*\*) \||^- (\*\*[^*]+\*\*):`)
 	for _, page := range append(pages, "../CHANGELOG.md") {
 		text, err := os.ReadFile(page)
@@ -101,7 +101,7 @@ func TestLinksBetweenPagesLead(t *testing.T) {
 	}
 }
 
-// Code names a page by its path from the root or from docs, or beside its own file.
+// Code names a page by a path from the root, from docs, or from the folder of the code's file.
 func TestEveryPageThatCodeNamesExists(t *testing.T) {
 	named := regexp.MustCompile(`[\w./-]+\.md\b`)
 	pages := 0
@@ -123,13 +123,13 @@ func TestEveryPageThatCodeNamesExists(t *testing.T) {
 	require.GreaterOrEqualf(t, pages, 20, "code names %d pages only", pages)
 }
 
-// The folder table of ARCHITECTURE.md has each folder, and each of internal and of internal/ops.
+// The folder table of ARCHITECTURE.md has each folder of the root, of internal and of internal/ops.
 func TestEveryFolderIsInTheArchitecture(t *testing.T) {
 	page, err := os.ReadFile("ARCHITECTURE.md")
 	require.NoError(t, err)
 	ignored, err := os.ReadFile("../.gitignore")
 	require.NoError(t, err)
-	var rows []string // the first cells
+	var rows []string // the first cells of the rows
 	for line := range strings.Lines(string(page)) {
 		if cell, _, ok := strings.Cut(strings.TrimPrefix(line, "| "), " | "); ok && strings.HasPrefix(line, "| `") {
 			rows = append(rows, cell)

@@ -20,7 +20,7 @@ import (
 // find the noun before the sentence makes sense.
 var headless = regexp.MustCompile(`(?i)\b(what|who|whoever|whom) (is|was|are|were|has|have|had|does|do|did|it|its|the|they|a|an|this|that|then|may|can|could|must|will|says|makes|needs|reads|comes)\b|\btells? (whether|how|who|that)\b`)
 
-// maxHeadless is the largest share of matching lines: good codebases have 0.0 to 0.2 %.
+// maxHeadless is the largest allowed share of matching lines. Good codebases have 0.0 to 0.2 %.
 const maxHeadless = 0.005
 
 func TestCommentsArePlainEnglish(t *testing.T) {
@@ -53,7 +53,7 @@ func TestPagesArePlainEnglish(t *testing.T) {
 			return err
 		}
 		text, err := os.ReadFile(path)
-		// A sentence ends with its line or cell, or where the next one begins.
+		// A sentence ends at the end of its line or cell, or before the next sentence.
 		for _, sentence := range regexp.MustCompile(`[.:;] |\n|\|`).Split(string(text), -1) {
 			if strings.TrimSpace(sentence) == "" {
 				continue
@@ -69,8 +69,8 @@ func TestPagesArePlainEnglish(t *testing.T) {
 	checkShare(t, hits, lines, 1_000)
 }
 
-// checkShare fails if too many of lines are hits, or if there are so few lines that
-// the test cannot have looked at all of them.
+// checkShare fails if too many of the lines are hits. It also fails if there are so few lines that the
+// test cannot have read all files.
 func checkShare(t *testing.T, hits []string, lines, least int) {
 	t.Helper()
 	t.Logf("%d of %d lines match", len(hits), lines)
@@ -93,7 +93,7 @@ func TestThePatternFindsHeadlessClauses(t *testing.T) {
 	}
 }
 
-// comments returns the comments of a Go source, each as it is written.
+// comments returns the comments of a Go source without a change.
 func comments(source []byte) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		files := token.NewFileSet()
@@ -108,11 +108,12 @@ func comments(source []byte) func(yield func(string) bool) {
 	}
 }
 
-// maxIdiom is how often 1,000 words of pages or of comments may use an idiom that good codebases hardly use.
+// maxIdiom is the largest allowed number of uses of an idiom in 1,000 words of pages or of comments. Good
+// codebases hardly use these idioms.
 const maxIdiom = 0.3
 
-// idioms replace a noun by a pronoun, speak of code as of a person, or have a standard word: shows, is
-// redelivered, continues, previous.
+// idioms returns the patterns of idioms that a writer should avoid. An idiom replaces a noun by a
+// pronoun, treats code as a person, or has a standard word: shows, is redelivered, continues, previous.
 func idioms() map[string]*regexp.Regexp {
 	return map[string]*regexp.Regexp{
 		"says":        regexp.MustCompile(`(?i)\b(says?|said)\b`),
@@ -134,8 +135,8 @@ func TestCommentsHaveFewIdioms(t *testing.T) {
 	})
 }
 
-// checkIdioms counts the idioms in the texts of all files with an extension. least is the least
-// number of their words.
+// checkIdioms counts the idioms in the texts of all files with an extension. It fails if the texts have
+// fewer than least words.
 func checkIdioms(t *testing.T, ext string, least int, textOf func(source []byte) string) {
 	t.Helper()
 	words, hits := 0, map[string][]string{}

@@ -15,13 +15,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// formats is the list of all formats, a line for each part.
+// formats is the set of all formats. Each line describes one part of a format.
 type formats map[string]bool
 
-// A field of data belongs to its application, which may put anything into it.
+// free is the name of custom data. The data belongs to the application, which may put anything into it.
 const free = "data"
 
-// add adds a line for each field of a value, with the JSON kind of the field.
+// add adds a line for each field of a value. The line has the JSON kind of the field.
 func (f formats) add(of string, value any) {
 	switch v := value.(type) {
 	case map[string]any:
@@ -41,7 +41,8 @@ func (f formats) add(of string, value any) {
 	}
 }
 
-// golden adds the lines of files with one JSON value a line. Each value has its type and version.
+// golden adds the lines of files that have one JSON value in each line. Each value has its type and its
+// version.
 func (f formats) golden(t *testing.T, of, text string) {
 	t.Helper()
 	for line := range strings.Lines(text) {
@@ -55,7 +56,8 @@ func (f formats) golden(t *testing.T, of, text string) {
 	}
 }
 
-// table adds the keys and attributes of each kind of item. The prefix of an index key is a part of its form.
+// table adds the keys and attributes of each kind of item. The prefix of an index key is part of the
+// format.
 func (f formats) table(t *testing.T) {
 	t.Helper()
 	var book struct {
@@ -80,7 +82,7 @@ func (f formats) table(t *testing.T) {
 	}
 }
 
-// http adds the calls of the API, and the fields of its bodies.
+// http adds the calls of the API, and the fields of the bodies.
 func (f formats) http(t *testing.T) {
 	t.Helper()
 	type schema struct {
@@ -136,7 +138,7 @@ func readJSON(t *testing.T, file string, to any) {
 	require.NoError(t, json.Unmarshal(text, to), file)
 }
 
-// formatsOfTheTree returns the formats that this tree writes, by its golden files.
+// formatsOfTheTree returns the formats that this tree writes, from its golden files.
 func formatsOfTheTree(t *testing.T) formats {
 	t.Helper()
 	f := formats{}
@@ -161,10 +163,10 @@ func formatsOfTheTree(t *testing.T) formats {
 	return f
 }
 
-// formatsFile lists the formats that are kept.
+// formatsFile is the file that lists the kept formats.
 const formatsFile = "formats.txt"
 
-// compare returns the lines of kept that are gone, and the lines that were added.
+// compare returns the lines that f lacks, and the lines that f has in addition to kept.
 func (f formats) compare(kept formats) (gone, added []string) {
 	for line := range kept {
 		if !f[line] {
@@ -179,7 +181,8 @@ func (f formats) compare(kept formats) (gone, added []string) {
 	return gone, added
 }
 
-// demands returns the fields of added that become required in a body that clients already send.
+// demands returns the fields of added that are now required in a body that clients already send without
+// them.
 func demands(added []string, kept formats) []string {
 	return slices.DeleteFunc(slices.Clone(added), func(line string) bool {
 		body, _, _ := strings.Cut(line, ": ")
@@ -188,7 +191,7 @@ func demands(added []string, kept formats) []string {
 	})
 }
 
-// -update adds lines and removes none: FORMATS.md has the rule for the removal of a line.
+// The flag -update adds lines and removes none: FORMATS.md has the rule for the removal of a line.
 func TestFormatsAreKept(t *testing.T) {
 	now, kept := formatsOfTheTree(t), formats{}
 	for line := range strings.Lines(read(t, formatsFile)) {
@@ -208,7 +211,8 @@ func TestFormatsAreKept(t *testing.T) {
 	assert.Greater(t, len(kept), 500)
 }
 
-// Each change that would hurt the former release removes a line, and a change that only adds removes none.
+// Each change that would break the former release removes a line. A change that only adds something
+// removes no line.
 func TestAChangeOfAFormatTakesALineAway(t *testing.T) {
 	const former = `{"type":"Liked","version":1,"post_id":"p","shards":[16],"data":{"a":1}}`
 	of := func(text string) formats {
@@ -219,11 +223,11 @@ func TestAChangeOfAFormatTakesALineAway(t *testing.T) {
 	require.Len(t, of(former), 5)
 	for with, lines := range map[string]int{
 		former: 0,
-		`{"type":"Liked","version":1,"post_id":"p","shards":[16,17],"data":{"b":"c"},"by":{"id":"x"}}`: 0, // a field more
+		`{"type":"Liked","version":1,"post_id":"p","shards":[16,17],"data":{"b":"c"},"by":{"id":"x"}}`: 0, // one more field
 		`{"type":"Liked","version":1,"post":"p","shards":[16],"data":{}}`:                              1, // another name
 		`{"type":"Liked","version":1,"post_id":7,"shards":[16],"data":{}}`:                             1, // another kind
 		`{"type":"Liked","version":1,"post_id":"p","shards":16,"data":{}}`:                             1,
-		`{"type":"Liked","version":2,"post_id":"p","shards":[16],"data":{}}`:                           5, // version 1 is gone
+		`{"type":"Liked","version":2,"post_id":"p","shards":[16],"data":{}}`:                           5, // version 1 is missing
 	} {
 		gone, _ := of(with).compare(of(former))
 		assert.Lenf(t, gone, lines, "%s: %v", with, gone)

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each folder of the product has a row in ARCHITECTURE.md and a strict rule of depguard, and no rule
-// is about a folder that is gone.
+// Each folder of the product has a row in ARCHITECTURE.md and a strict rule of depguard. No rule names a
+// folder that does not exist.
 func TestEachFolderOfTheProductHasItsRowAndItsLintRule(t *testing.T) {
 	page := read(t, "ARCHITECTURE.md")
 	var ruled, folders []string
@@ -54,7 +54,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// hasProduct reports whether a folder holds Go files other than tests.
+// hasProduct reports whether a folder has Go files that are not tests.
 func hasProduct(t *testing.T, path string) bool {
 	t.Helper()
 	entries, err := os.ReadDir(path)

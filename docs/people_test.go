@@ -48,7 +48,7 @@ func declaredTests(t *testing.T) map[string]bool {
 	return declared
 }
 
-// A contributor finds the files that the pages for people name.
+// The files that the pages for people name exist, so that a contributor finds them.
 func TestPagesForPeopleNameFilesThatExist(t *testing.T) {
 	files := 0
 	for _, name := range []string{"CONTRIBUTING.md", "GETTING_STARTED.md", "PRODUCERS.md", "SECURITY.md"} {

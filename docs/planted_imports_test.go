@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// wrongImports are imports that compile and that a lint rule has to refuse.
+// wrongImports returns imports that compile, but that a lint rule has to refuse.
 func wrongImports() map[string]string {
 	return map[string]string{
 		"internal/feed":         "internal/awsclient",
@@ -35,8 +35,8 @@ func wrongImports() map[string]string {
 	}
 }
 
-// TestWrongImportsAreCaught copies the tree, plants one wrong import in each of
-// several packages, and expects the linter to refuse every one.
+// TestWrongImportsAreCaught copies the tree and plants a wrong import in each of several packages. The
+// linter has to refuse every wrong import.
 func TestWrongImportsAreCaught(t *testing.T) {
 	copied := t.TempDir()
 	files, err := exec.CommandContext(t.Context(), "git", "-C", "..", "ls-files", "-z").Output()
@@ -67,7 +67,7 @@ func TestWrongImportsAreCaught(t *testing.T) {
 func copyFile(t *testing.T, from, to string) {
 	t.Helper()
 	text, err := os.ReadFile(from)
-	if os.IsNotExist(err) { // deleted, and not committed yet
+	if os.IsNotExist(err) { // the file is deleted, but the deletion is not committed
 		return
 	}
 	require.NoError(t, err)

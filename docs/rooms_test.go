@@ -19,8 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// rooms returns, by the folder of each package of the domain, the files from the bottom up, as ARCHITECTURE.md
-// lists them.
+// rooms returns the files of each package of the domain by folder, from the bottom up, as ARCHITECTURE.md
+// lists the files.
 func rooms(t *testing.T) map[string][]string {
 	t.Helper()
 	text, err := os.ReadFile("ARCHITECTURE.md")
@@ -38,8 +38,8 @@ func rooms(t *testing.T) map[string][]string {
 }
 
 func TestNoFileOfTheDomainUsesAFileAboveIt(t *testing.T) {
-	// These files hold the type of a package's methods: each file uses that file, and that file uses the parts
-	// of all files.
+	// Each of these files declares the type that has the methods of its package. The other files of the
+	// package use this file, and this file uses the parts of the other files.
 	apart := map[string]string{"internal/page": "", "internal/throttle": "", "internal/feed": "service.go", "internal/feed/access": "access.go", "internal/feed/delivery": "", "internal/feed/removal": "removal.go", "internal/feed/notices": "notices.go", "internal/feed/view": "view.go", "internal/feed/home": "homes.go"}
 	order := rooms(t)
 	require.Len(t, order, len(apart))
@@ -65,7 +65,8 @@ func TestNoFileOfTheDomainUsesAFileAboveIt(t *testing.T) {
 	}
 }
 
-// usesOf returns the uses of a package's own names in its product files, and the names of these files.
+// usesOf returns the uses of a package's own names in the package's product files, and the names of these
+// files.
 func usesOf(t *testing.T, fset *token.FileSet, folder string) (uses map[*ast.Ident]types.Object, names []string) {
 	t.Helper()
 	dir := filepath.Join("..", folder)
@@ -88,7 +89,7 @@ func usesOf(t *testing.T, fset *token.FileSet, folder string) (uses map[*ast.Ide
 	return info.Uses, names
 }
 
-// compiled finds the compiled packages that the package in dir imports.
+// compiled returns a lookup of the compiled packages that the package in dir imports.
 func compiled(t *testing.T, dir string) importer.Lookup {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "-C", dir, "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", ".").Output()

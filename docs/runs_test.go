@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "write the sum of the runs in BUGS.md")
 
-// seedRun is a run of the simulation, as internal/sim records it.
+// seedRun is a run of the simulation, in the form in which internal/sim records it.
 type seedRun struct {
 	Day         string  `json:"day"`
 	Commit      string  `json:"commit"`
@@ -29,11 +29,11 @@ type seedRun struct {
 	Violations  int     `json:"violations"`
 }
 
-// runsLine is the sum of the runs in BUGS.md.
+// runsLine matches the line in BUGS.md with the sum of all runs.
 var runsLine = regexp.MustCompile(`(?m)^\d.* seeds in .*$`)
 
-// The lines of the record are whole and in the order of their days, and each names a commit of the history.
-// BUGS.md has their sum.
+// The lines of the record are complete and sorted by day, and each line names a commit of the history.
+// BUGS.md has the sum of the runs.
 func TestTheRecordOfRunsIsSound(t *testing.T) {
 	text, err := os.ReadFile("../internal/sim/runs.jsonl")
 	require.NoError(t, err)

@@ -17,7 +17,7 @@ import (
 
 var sample = flag.String("sample", "", "with -v, print the comment lines and the sentences of pages that this commit draws")
 
-// A reader judges the English of a sample that nobody chose.
+// A reader judges the English of a sample, and the commit selects the sample, so that no person can.
 func TestTheCommitDrawsTheSample(t *testing.T) {
 	var lines, sentences []string
 	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
@@ -50,7 +50,7 @@ func TestTheCommitDrawsTheSample(t *testing.T) {
 	}
 }
 
-// draw returns n of texts, by the commit.
+// draw returns n of the texts. The commit decides which texts.
 func draw(texts []string, n int) (drawn []string) {
 	for _, i := range rand.New(rand.NewChaCha8(sha256.Sum256([]byte(*sample)))).Perm(len(texts))[:n] {
 		drawn = append(drawn, texts[i])

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// rule matches the constant of a rule in a model, counterexample matches the run without that rule, and
+// rule matches the constant of a rule in a model, and counterexample matches the run without that rule.
 // pageRule matches the row of a page with the length of the path to the fault.
 var (
 	rule           = regexp.MustCompile(`(?m)^  ([A-Z][A-Za-z]*),? +\\\*`)

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// People finish a short page, and find the right page in a small set.
+// People finish a short page, and find the right page in a small set of pages.
 const (
 	maxWords       = 60_000
 	maxWordsOfPage = 4_000
@@ -28,7 +28,7 @@ func TestPagesAreShort(t *testing.T) {
 		if name := entry.Name(); entry.IsDir() && path != ".." && (name == "bin" || name == "node_modules" || strings.HasPrefix(name, ".")) {
 			return filepath.SkipDir
 		}
-		// The files of changes become lines of CHANGELOG.md.
+		// The lines of the files in changes/ become lines of CHANGELOG.md.
 		if filepath.Ext(path) != ".md" && !strings.HasPrefix(path, "../changes/") {
 			return nil
 		}
@@ -43,7 +43,7 @@ func TestPagesAreShort(t *testing.T) {
 	assert.LessOrEqual(t, words, maxWords, "cut as many words as the change adds")
 }
 
-// opening matches a page that begins with its readers and with the use that they have of it.
+// opening matches the beginning of a page. It names the readers, and the use that the page has for them.
 var opening = regexp.MustCompile(`^# [^\n]+\n\n?For [^\n]+\. After this page\b`)
 
 func TestEachPageBeginsWithItsReaders(t *testing.T) {
@@ -51,7 +51,7 @@ func TestEachPageBeginsWithItsReaders(t *testing.T) {
 	all, err := filepath.Glob("*.md")
 	require.NoError(t, err)
 	for _, page := range append(pages, all...) {
-		// The index and the dictionary are looked up, not read.
+		// People look words up in the index and the glossary, and do not read them as pages.
 		if slices.Contains([]string{"README.md", "GLOSSARY.md"}, page) {
 			continue
 		}
