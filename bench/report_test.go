@@ -80,7 +80,7 @@ func TestEachResultHasEveryKey(t *testing.T) {
 func TestAReportWithoutResultsHasAnEmptyList(t *testing.T) {
 	var out strings.Builder
 	require.NoError(t, (Report{}).WriteJSON(&out))
-	assert.Contains(t, out.String(), `"results":[]`)
+	assert.Contains(t, out.String(), `"results": []`)
 }
 
 func TestRatiosAboveOneAreAhead(t *testing.T) {
