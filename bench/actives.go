@@ -147,7 +147,7 @@ func readTrace(file string, graph *replay.Graph) ([]activity, error) {
 }
 
 // powerLaw makes a network with power laws for followers, followees, the pauses between two
-// activities and the time until a user leaves for good. A user with many followers is
+// activities and the time until a user leaves forever. A user with many followers is
 // active more often, once an hour at most.
 func powerLaw(users int, days float64) history {
 	random := rand.New(rand.NewPCG(15, 0))

@@ -37,7 +37,7 @@ const (
 )
 
 // TokenSource returns the bearer token for one request. The client calls it concurrently and for each
-// request, so it should cache the token.
+// request, so a TokenSource should cache the token.
 type TokenSource func(ctx context.Context) (string, error)
 
 // Client calls one Fanfare service as one user.

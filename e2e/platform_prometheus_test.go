@@ -118,7 +118,7 @@ func (p *prometheus) number(t *testing.T, query string) float64 {
 	return value
 }
 
-// passes waits until Prometheus has evaluated the rules for a duration, in the rules' time.
+// passes waits until Prometheus has evaluated the scaled rules for the duration whole, divided by scale.
 func (p *prometheus) passes(t *testing.T, whole time.Duration) {
 	t.Helper()
 	evaluations := (whole / scale).Seconds()

@@ -139,7 +139,7 @@ func (w actsWorld) takes(s actsState, i int, add func(actsState, string, func() 
 	}
 }
 
-// works makes the next steps of a worker that has read.
+// works adds the next steps of a worker that has read the notification.
 func (w actsWorld) works(s actsState, i int, add func(actsState, string, func() string)) {
 	worker := s.workers[i]
 	n := s

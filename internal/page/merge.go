@@ -138,9 +138,9 @@ type Merge[T any] struct {
 
 // Lists merges the first items of lists into top.
 //
-// Lists always reads one page of each list. Lists reads further pages only of lists that were cut
-// before the last item that the merge needs, while the budget lasts, and first of the list with the
-// first cut. After the first cut the merge is not complete, so Lists leaves out the items after the
+// Lists always reads one page of each list. If a list was cut before the last item that the merge
+// needs, Lists reads further pages of this list, while the budget lasts. Lists begins with the list
+// that has the first cut. After the first cut the merge is not complete, so Lists leaves out the items after the
 // first cut.
 func (m Merge[T]) Lists(ctx context.Context, top Stretch[T], lists []MergedList[T]) (Stretch[T], error) {
 	read := make([]Stretch[T], len(lists))

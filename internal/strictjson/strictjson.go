@@ -134,7 +134,7 @@ func Elements(text []byte, member string) ([]jsontext.Value, error) {
 	return elements(list)
 }
 
-// elements returns the elements of an array whose borders were checked.
+// elements returns the elements of an array whose brackets were checked.
 func elements(list jsontext.Value) (out []jsontext.Value, err error) {
 	dec := jsontext.NewDecoder(bytes.NewReader(list), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	if _, err = dec.ReadToken(); err != nil {

@@ -27,7 +27,6 @@ const (
 // writes, a limit of write units a second begins. Writes wait for their units, and the most urgent
 // waiting writes go first. So a Throttle needs no knowledge of the table's capacity, nor of other
 // processes, which share the capacity in the same way.
-// share the capacity in the same way.
 //
 // A partition takes fewer units than its table. So a partition key with many refusals is hot, and
 // has a limit of its own. Only chunks and backfills that write only to this key wait for that

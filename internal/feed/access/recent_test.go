@@ -95,7 +95,7 @@ func TestSharedItemsLiveAsLongAsTheirKind(t *testing.T) {
 }
 
 // A request may name a user who is about to make a profile, so the absence of a profile is not shared.
-// A post without likes may soon get a count, and the count may show late.
+// The absence of a like count is shared, because a new like count may be shown late.
 func TestTheAbsenceOfACountIsSharedAndThatOfAProfileIsNot(t *testing.T) {
 	s := newShared(time.Second)
 	clear(s.table)

@@ -59,7 +59,7 @@ const (
 	deliveryOf
 )
 
-// patience decides when readings have stopped to improve.
+// patience decides when the readings no longer improve.
 type patience struct {
 	settle time.Duration
 	least  int

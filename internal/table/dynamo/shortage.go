@@ -29,9 +29,9 @@ func shortage(err error) (reason table.Shortage, index bool) {
 	return mostTelling(reasons)
 }
 
-// limits returns the ends of DynamoDB's reasons. The reason that is most useful for an operator
-// comes first: a ceiling explains a full partition, but a full partition does not explain a
-// ceiling.
+// limits returns the suffixes of DynamoDB's reasons. The most useful reason for an operator comes
+// first: a limit of the table also explains a throttled partition, but a throttled partition does not
+// explain a limit of the table.
 func limits() []limit {
 	return []limit{
 		{"MaxOnDemandThroughputExceeded", table.ShortMaxOnDemand}, {"AccountLimitExceeded", table.ShortAccount},
