@@ -25,8 +25,8 @@ const (
 
 // Stream is the stream of the data directory. No call of Stream may wait for a write, or make a write wait.
 type Stream interface {
-	// Next returns the frames after a position, up to the last safe point and at most most
-	// bytes. It returns no frames if there is no later safe point. In most bytes of frames there
+	// Next returns the frames after a position, up to the last safe point, with a size of most
+	// bytes or less. It returns no frames if there is no later safe point. In most bytes of frames there
 	// has to be a safe point.
 	Next(ctx context.Context, after stream.Position, most int) (Part, error)
 	// Archived reports that the archive has the stream up to a position. Logs and spool files

@@ -72,7 +72,7 @@ func (w *world) deletedPosts(author string, n int) []string {
 	return posts
 }
 
-// wholeList reads a list by its cursors. A page may cost at most most table calls. The list may have
+// wholeList reads a list by its cursors. A page may cost as many table calls as most. The list may have
 // at most pages pages, because the budget explains that number.
 func wholeList[T any](t *testing.T, tp *tap, limit, most, pages int, read func(page.Request) (page.List[T], error)) []T {
 	t.Helper()

@@ -340,7 +340,7 @@ type List[T any] struct {
 // listOut is the answer of an operation that returns a List.
 type listOut[T any] struct{ Body List[T] }
 
-// converted applies the function to to the result of a domain call, and returns the call's error
+// converted applies a function to the result of a domain call, and returns the call's error
 // unchanged.
 func converted[F, O any](to func(F) *O) func(F, error) (*O, error) {
 	return func(value F, err error) (*O, error) {

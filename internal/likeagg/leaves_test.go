@@ -84,7 +84,7 @@ func TestALikeIsLeftOnlyIfNoneOfItsTriesCanHaveHappened(t *testing.T) {
 	}
 }
 
-// answers records the answers of processes that start later. The function that it returns returns these answers.
+// answers records the answers of processes that start later. The returned function gives these answers.
 func (w *world) answers() func() []queue.Answered {
 	var all []queue.Answered
 	tune := w.tune

@@ -84,7 +84,7 @@ func (w *World) checkLifetimes(now table.Item) {
 	}
 }
 
-// byAView reports whether the condition holds holds for a view that a process may have.
+// byAView reports whether a condition is true for a view that a process may have.
 func (w *World) byAView(holds func(schema.Lifetimes) bool) bool {
 	return slices.ContainsFunc(w.views, holds)
 }

@@ -105,7 +105,7 @@ func newReach(book *likeBook) *reach {
 	}
 }
 
-// when counts a rare state if is is true.
+// when counts a rare state if the condition is true.
 func (r *reach) when(is bool, state string) {
 	if is {
 		r.met[state]++

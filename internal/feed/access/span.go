@@ -17,7 +17,7 @@ type Span struct {
 	Up bool
 }
 
-// Behind, appended to an id, is above every key of that post and below the keys of later posts.
+// Behind is a suffix of an id: the id with the suffix is above every key of that post and below the keys of later posts.
 const Behind = "~"
 
 // Compare orders two ids in the direction of s.

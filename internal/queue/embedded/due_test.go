@@ -57,10 +57,10 @@ func TestADelayedMessageOutlivesAFailedRead(t *testing.T) {
 		msg := <-subscribe(ctx, t, b, topicName)
 		queue.ReceiveOf(msg).RetryAfter(10 * time.Second)
 		msg.Nack()
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		stop()
 		require.NoError(t, b.Close())
-		time.Sleep(time.Minute) // the message is due when the next process starts
+		<-time.After(time.Minute) // the message is due when the next process starts
 
 		fs.left.Store(3)
 		b, err = Open("queue", Options{FS: fs})
@@ -68,7 +68,7 @@ func TestADelayedMessageOutlivesAFailedRead(t *testing.T) {
 		ctx, stop = context.WithTimeout(t.Context(), time.Minute)
 		defer stop()
 		got, ok := <-subscribe(ctx, t, b, topicName)
-		assert.Less(t, fs.left.Load(), int64(0), "reads failed")
+		assert.Negative(t, fs.left.Load(), "reads failed")
 		if assert.True(t, ok, "the message is handed out") {
 			assert.True(t, bytes.Equal(payload, got.Payload))
 			got.Ack()
