@@ -165,7 +165,7 @@ func (s store) Get(ctx context.Context, in table.GetInput) (table.GetResult, err
 }
 
 // BatchGet is no snapshot: some calls read a part of the keys later than the other keys.
-func (s store) BatchGet(ctx context.Context, in table.BatchGetInput) (res table.BatchGetResult, err error) {
+func (s store) BatchGet(ctx context.Context, in table.BatchGetInput) (table.BatchGetResult, error) {
 	if len(in.Keys) == 0 {
 		return table.BatchGetResult{}, nil
 	}
@@ -180,7 +180,8 @@ func (s store) BatchGet(ctx context.Context, in table.BatchGetInput) (res table.
 		s.p.w.outlived(s.p, res.Items...)
 		return res, err
 	}
-	_, err = call1(ctx, s, c, func(float64) (done struct{}, err error) {
+	var got table.BatchGetResult // a late effect writes got after the caller has given up
+	_, err := call1(ctx, s, c, func(float64) (done struct{}, err error) {
 		keys := in.Keys
 		if n := s.p.w.cut(c, len(keys)); n > 0 {
 			keys = shuffled(s.p.w, keys)
@@ -189,18 +190,18 @@ func (s store) BatchGet(ctx context.Context, in table.BatchGetInput) (res table.
 			s.p.w.restOf(c, sightOfKeys(in.Consistent, rest...), func() error {
 				s.p.w.sawNoticeRead(c, rest)
 				more, err := read(rest)
-				res = table.BatchGetResult{Items: append(res.Items, more.Items...), Units: res.Units.Plus(more.Units)}
+				got = table.BatchGetResult{Items: append(got.Items, more.Items...), Units: got.Units.Plus(more.Units)}
 				return err
 			})
 		}
 		s.p.w.sawNoticeRead(c, in.Keys)
-		res, err = read(keys)
+		got, err = read(keys)
 		return done, err
 	})
 	if err != nil {
 		return table.BatchGetResult{}, err
 	}
-	return res, nil
+	return got, nil
 }
 
 // Query makes a separate call for each page, so that the world changes between the pages.

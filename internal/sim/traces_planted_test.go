@@ -72,6 +72,7 @@ func unaskedBugs() map[string][]string {
 			"chunk that counts its away readers below zero", "delivery that says nothing of the away readers", "author whose mode changes at the limit",
 			"marks written one at a time", "removal that removes nothing", "writes that stay narrow after a shortage",
 			"byline of a new post not compared with the profile", "follow told by an id of the clock", "units of an unfollow not counted",
+			"event with an id by a clock in doubt",
 		},
 	}
 }
