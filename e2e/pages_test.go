@@ -36,7 +36,7 @@ func blocksOf(t *testing.T, page string) []block {
 }
 
 // commandLine matches a line of a shell.
-var commandLine = regexp.MustCompile(`(?m)^\s*(\$ |([A-Z_]+=\S+ )*(\./|bin/|scripts/|(fanfare|make|go|git|docker|helm|kubectl|aws|curl|export|cd|npm|pip|python3?|bash|sh|sudo)( |$)))`)
+var commandLine = regexp.MustCompile(`(?m)^\s*(\$ |([A-Z_]+=\S+ )*(\./|bin/|scripts/|(fanfare|make|go|git|docker|helm|kubectl|aws|curl|export [A-Z_]+=.*|cd|npm|pip|python3?|bash|sh|sudo)( |$)))`)
 
 // reader is the part of a page that the page leaves to its reader. It belongs to the block that begins
 // with begins: before and after are lines of a shell around the block, and further words replace words of
