@@ -31,7 +31,7 @@ type alarm struct {
 	// metrics has the name of each metric, by the metric's id in value.
 	metrics map[string]string
 	value   ast.Expr
-	// The alarm fires if at least least of its newest periods minutes breach.
+	// The alarm fires if least or more of its newest periods minutes breach.
 	least, periods int
 	breaches       func(value float64) bool
 	// missing is the treatment of minutes without a value: breaching, notBreaching or ignore.
