@@ -45,14 +45,14 @@ func (u *unreliable) Create(ctx context.Context, name string, body objects.Body)
 	case 0:
 		return away
 	case 1:
-		_ = u.Store.Create(effect, name, body)
+		_ = u.Store.Create(effect, name, body) // the answer is lost, whatever it is
 		return away
 	case 2:
 		u.late.Go(func() {
 			for range u.draw(8) {
 				u.pause()
 			}
-			_ = u.Store.Create(effect, name, body)
+			_ = u.Store.Create(effect, name, body) // the answer is lost, whatever it is
 		})
 		return away
 	default:

@@ -125,7 +125,7 @@ func (b broker) Publish(topic string, messages ...*message.Message) error {
 // before the plan is handled.
 func (w *World) plansLag() bool { return w.shape.Events && w.seed%4 < 3 && w.probe == nil }
 
-// due returns the time from which a published message can be received, zero for now.
+// due returns the time from which a published message can be received, zero if the message is ready at once.
 func (w *World) due(payload []byte) time.Time {
 	if _, plan := decoded(payload).(*messages.FanoutPlan); plan && w.plansLag() {
 		return time.Now().Add(time.Minute)

@@ -52,7 +52,7 @@ func put(t *testing.T, fs vfs.FS, name string, data []byte) {
 	require.NoError(t, errors.Join(err, f.Close()))
 }
 
-// A spool that was cut at any byte has its whole batches, and goes on behind them.
+// A spool that was cut at any byte has its whole batches, and the stream continues after them.
 func TestASpoolThatWasCutHasItsWholeBatches(t *testing.T) {
 	mem, name, data := spooled(t, 3)
 	logs := map[uint64]bool{}

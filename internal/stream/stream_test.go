@@ -280,7 +280,7 @@ func TestALogThatMayGoIsInTheSpoolAfterAPowerCut(t *testing.T) {
 	assert.Empty(t, files(t, after))
 }
 
-// lost expects that a receiver has a gap, goes on behind it, and that the writer was not held up.
+// lost expects that a receiver has a gap and continues after the gap, and that the writer was not delayed.
 func lost(t *testing.T, s *stream.Stream, r *stream.Receiver, w *writer, mem vfs.FS) {
 	t.Helper()
 	_, _, err := r.Next(t.Context(), 1)
