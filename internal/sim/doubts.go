@@ -29,7 +29,7 @@ func (w *World) watchClock(p *Proc) {
 	if !w.shape.Doubts || !slices.Contains(workers(), p.role) {
 		return
 	}
-	wrong := !w.right && !w.off[FaultDoubt] && p.Name == p.role+"-1" && w.rng.IntN(2) == 0
+	wrong := !w.right && !w.off[FaultDoubt] && p.Name == p.role+"-1" && w.rng.IntN(2) == 0 && w.worksBeside(p)
 	switch {
 	case wrong:
 		w.Fired[FaultDoubt]++
@@ -45,6 +45,21 @@ func (w *World) watchClock(p *Proc) {
 	p.wrong = wrong
 	p.clock = clock.New(p.Now)
 	p.clock.Observe(time.Now(), 0)
+}
+
+// worksBeside reports whether another worker of the role is not asleep, and its clock is not wrong.
+func (w *World) worksBeside(p *Proc) bool {
+	return slices.ContainsFunc(w.procs, func(o *Proc) bool { return o != p && o.role == p.role && !o.asleep && !o.wrong })
+}
+
+// endDoubts ends the lives with a wrong clock if no other worker of a role does the work while p sleeps.
+func (w *World) endDoubts(p *Proc) {
+	for _, o := range w.procs {
+		if o.role == p.role && o.wrong && !o.dead && !w.worksBeside(o) {
+			w.note("the clock of %s is set right, because %s sleeps", o.Name, p.Name)
+			w.end(o)
+		}
+	}
 }
 
 // inDoubt reports whether the clock of a process is in doubt.

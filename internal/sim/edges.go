@@ -218,6 +218,7 @@ func (w *World) suspend(p *Proc) bool {
 	}
 	p.asleep, p.paused = true, time.Now().Add(lasts)
 	w.note("%s sleeps for %s", p.Name, lasts)
+	w.endDoubts(p)
 	w.mu.Lock()
 	parked := slices.Clone(w.parked)
 	w.mu.Unlock()

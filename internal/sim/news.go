@@ -21,12 +21,12 @@ type news struct {
 	got        home.News
 }
 
-// poll is a request for news, with its last answer. A client repeats the request with the tag of
-// the last answer.
+// poll is a user's request for news, with its last answer. The user repeats the request with the
+// tag of the last answer.
 type poll struct {
-	user, after string
-	limit       int
-	answer      home.News
+	after  string
+	limit  int
+	answer home.News
 }
 
 // expectNews notes, before the read, the posts that the read must show, and must not show.
@@ -34,8 +34,9 @@ func (of *read) expectNews() {
 	l := of.w.load
 	n := &of.news
 	n.limit = []int{1, 2, page.MaxLimit}[of.r.IntN(3)]
-	if last := of.w.poll; last != nil && of.r.IntN(3) > 0 {
-		of.user, of.post, n.limit = last.user, last.after, last.limit
+	// A user repeats only the user's own request, because the user makes no other call beside the read.
+	if last, again := of.w.polls[of.user]; again && of.r.IntN(3) > 0 {
+		of.post, n.limit = last.after, last.limit
 	}
 	var followed []string
 	n.unfollowed, followed = l.certain(of.user)
@@ -56,9 +57,9 @@ func readNews(ctx context.Context, s *domain, of *read) (_ string, err error) {
 // client's news, the client keeps its news, because the API then answers 304 without a body. The
 // tag always depends on the whole answer.
 func (w *World) polled(user, after string, limit int, got home.News) home.News {
-	last := w.poll
-	w.poll = &poll{user, after, limit, got}
-	if last == nil || last.user != user || last.after != after || last.limit != limit {
+	last := w.polls[user]
+	w.polls[user] = poll{after, limit, got}
+	if last.after != after || last.limit != limit {
 		return got
 	}
 	id := func(item feed.HomeItem) string { return item.Post.ID }

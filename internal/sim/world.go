@@ -82,9 +82,9 @@ type World struct {
 	told      told
 	past      map[string]bool // the versions of likes that are older than the run
 	performed *performed
-	writes    map[string]int // number of writes, by partition, for reads
-	poll      *poll          // the last read of news, nil before the first read
-	probe     *probe         // the last part of some worlds, nil before it
+	writes    map[string]int  // number of writes, by partition, for reads
+	polls     map[string]poll // user -> the last read of news
+	probe     *probe          // the last part of some worlds, nil before it
 	notices   noticeBook
 	lives     lives      // the lives of the leaver, who leaves and returns in the storms
 	kept      *kept      // nil before the storm about kept blocks
@@ -187,7 +187,7 @@ func newWorld(seed uint64, shape Shape) *World {
 		countBy: map[table.Key]string{}, countAt: map[string]int{}, countTime: map[string]time.Time{}, followers: map[string]map[string][]follower{}, madeAt: map[string]int{}, purges: map[string]string{}, deletions: deletions{}, backfills: map[string]string{},
 		told: told{map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}}, past: map[string]bool{}, counting: newHours(), notices: newNotices(),
 	}
-	w.writes = map[string]int{}
+	w.writes, w.polls = map[string]int{}, map[string]poll{}
 	w.reach, w.slowed = newReach(&w.book), w.slow()
 	w.firstTTL()
 	return w
