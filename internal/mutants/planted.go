@@ -22,6 +22,7 @@ func planted() []bug {
 		walk, counts, likes    = "internal/ops/audit/audit.go", "internal/ops/audit/counts.go", "internal/ops/audit/likes.go"
 		recent, write          = "internal/table/embedded/recent.go", "internal/table/embedded/write.go"
 		record, topic          = "internal/queue/embedded/record.go", "internal/queue/embedded/topic.go"
+		writer, marks          = "internal/queue/embedded/writer.go", "internal/fanout/walk.go"
 		stream, agenda, budget = "internal/live/stream.go", "internal/live/agenda.go", "internal/live/budget.go"
 		imports, exports       = "internal/ops/transfer/import.go", "internal/ops/transfer/export.go"
 		imported               = "internal/ops/transfer/verify.go"
@@ -50,6 +51,8 @@ func planted() []bug {
 		{"a hint during a look is taken for the look's", agenda, "known != nil && (named ||", "known != nil && (true ||"},
 		{"a read that waits for units gets them back", budget, "if err != nil {\n\t\tb.use(-units)", "if err == nil {\n\t\tb.use(-units)"},
 		{"delayed messages are forgotten at a restart", topic, "t.nextDue = 0", ""},
+		{"delayed messages are forgotten after a read that failed", writer, "t.retryAt = uint64(b.now()", "t.nextDue = uint64(b.now()"},
+		{"a mark is written although its backfill has ended since the read", marks, "return table.All{table.Equal{Name: schema.AttrVersion, Value: table.S(mark.Version)}, ends}", "return map[bool]table.Cond{true: ends, false: table.Equal{Name: schema.AttrVersion, Value: table.S(mark.Version)}}[false]"},
 		{"metadata before an empty payload cannot be read", record, "size > uint64(len(b)-n)", "size >= uint64(len(b)-n)"},
 		{"a record that was cut is read", record, "if n <= 0 || size >", "if size >"},
 		{"an import ends with the first moment of an outage", imports, "First: 50 * time.Millisecond", "First: 0"},
