@@ -131,6 +131,15 @@ func doubt(ahead time.Duration) *DoubtError {
 	return &DoubtError{ahead, fmt.Sprintf("it seems to be %s ahead: set it right", ahead.Round(time.Second))}
 }
 
+// Expired returns the time by which records have expired, if the clock shows now. While the clock is
+// in doubt, no record has expired, because a record that seems expired may still decide.
+func (c *Clock) Expired(now time.Time) time.Time {
+	if c.Doubt() != nil {
+		return time.Time{}
+	}
+	return now
+}
+
 // CheckAge checks an id as messages.CheckIDAge does, by the clock, which shows now. CheckAge returns a
 // *DoubtError if a clock in doubt would refuse the id permanently, or if the right clock would refuse
 // the id.

@@ -348,7 +348,7 @@ func (s *Service) Relationship(ctx context.Context, user, other string) (Relatio
 // (I2).
 func (s *Service) unchanged(mark *table.Item) table.Cond {
 	if mark == nil { // absent, or expired and not deleted yet
-		return table.Any{table.Absent{}, table.Less{Name: table.AttrTTL, Value: table.N(s.access.Now().Unix() + 1)}}
+		return table.Any{table.Absent{}, table.Less{Name: table.AttrTTL, Value: table.N(s.access.Clock.Expired(s.access.Now()).Unix() + 1)}}
 	}
 	return table.Equal{Name: schema.AttrVersion, Value: mark.Get(schema.AttrVersion)}
 }

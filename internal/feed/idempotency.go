@@ -40,7 +40,7 @@ func (s *Service) bindKey(ctx context.Context, key string, d draft, refused erro
 	}
 	free := table.Any{
 		table.Absent{},
-		table.Less{Name: table.AttrTTL, Value: table.N(now.Unix() + 1)}, // expired, but not removed yet
+		table.Less{Name: table.AttrTTL, Value: table.N(s.access.Clock.Expired(now).Unix() + 1)}, // expired, but not removed yet
 	}
 	if d.after != "" {
 		free = append(free, table.Less{Name: schema.AttrKeyPost, Value: table.S(d.after)})

@@ -155,7 +155,7 @@ type Notifier struct{ cfg Config }
 // New returns a notifier. Run starts it.
 func New(cfg Config) *Notifier {
 	cfg = cfg.withDefaults()
-	cfg.Store = table.HideExpired(cfg.Store, cfg.Now)
+	cfg.Store = table.HideExpired(cfg.Store, func() time.Time { return cfg.Clock.Expired(cfg.Now()) })
 	return &Notifier{cfg}
 }
 

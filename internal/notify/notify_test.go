@@ -486,6 +486,34 @@ func TestAClockInDoubtGivesNoPlace(t *testing.T) {
 	})
 }
 
+// TestANotificationDoesNotExpireByAClockInDoubt lets the clock jump beyond the end of a notification
+// whose like was taken back: the like keeps its place (I14).
+func TestANotificationDoesNotExpireByAClockInDoubt(t *testing.T) {
+	play(t, func(w *world) {
+		w.clock = clock.New(w.now)
+		w.cfg.Clock = w.clock
+		w.run(func() {
+			w.like("bob", true)
+			w.settle()
+			w.like("bob", false)
+			w.settle()
+			pass(20 * 24 * time.Hour)
+			w.clock.Observe(time.Now(), 0)
+			w.skew = 20 * 24 * time.Hour
+			w.clock.Observe(time.Now(), 0)
+			version, err := id.Named(time.Now(), "later")
+			require.NoError(t, err)
+			w.send(counted(version, w.post, "carl", false))
+			w.settle()
+			w.skew = 0
+			w.like("bob", true)
+			w.settle()
+			assert.Equal(t, []string{"bob"}, w.likers())
+			assert.Len(t, w.notified, 1, "a like that was given again is no news")
+		})
+	})
+}
+
 func TestAMessageOfAnotherTopicIsADeadLetter(t *testing.T) {
 	play(t, func(w *world) {
 		w.run(func() {

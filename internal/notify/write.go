@@ -31,9 +31,11 @@ type writer struct {
 
 // stored is the part of the table that a window depends on, at the time of the read.
 type stored struct {
-	at     time.Time
-	notice schema.Notice
-	mark   string
+	at time.Time
+	// expired is the time by which records have expired.
+	expired time.Time
+	notice  schema.Notice
+	mark    string
 	// unknown means that the recipient of a follow or a mention has no profile. after is an id above
 	// all ids of the recipient's former lives. For the author of a living post, no profile is read.
 	unknown bool
@@ -78,7 +80,8 @@ var errSlept = errors.New("the worker stood still")
 // mark and the notification are from the same time (I14).
 func (wr *writer) read(ctx context.Context) (stored, error) {
 	about := wr.w.about
-	now := stored{at: wr.cfg.Now(), notice: schema.Notice{User: about.user, Kind: about.kind, Target: about.target}, comments: map[string]bool{}}
+	at := wr.cfg.Now()
+	now := stored{at: at, expired: wr.cfg.Clock.Expired(at), notice: schema.Notice{User: about.user, Kind: about.kind, Target: about.target}, comments: map[string]bool{}}
 	keys := []table.Key{now.notice.Key(), schema.NoticeMarkKey(about.user)}
 	if about.target != "" {
 		keys = append(keys, schema.PostByIDKey(about.target))
@@ -223,7 +226,7 @@ func (wr *writer) put(ctx context.Context, was stored, n schema.Notice) error {
 	n.TTL = wr.expiry(was, n)
 	unchanged := table.Cond(table.Equal{Name: schema.AttrRevision, Value: table.N(n.Revision)})
 	if n.Revision == 0 { // the first revision comes from the time, so that it differs from all revisions of an earlier item
-		unchanged = table.Any{table.Absent{}, table.Less{Name: table.AttrTTL, Value: table.N(was.at.Unix() + 1)}}
+		unchanged = table.Any{table.Absent{}, table.Less{Name: table.AttrTTL, Value: table.N(was.expired.Unix() + 1)}}
 		n.Revision = max(1, was.at.UnixMilli()) - 1
 	}
 	n.Revision++

@@ -60,7 +60,7 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	c.Store = table.MeasureContext(table.HideExpired(c.Store, c.Now), addCost)
+	c.Store = table.MeasureContext(table.HideExpired(c.Store, func() time.Time { return c.Clock.Expired(c.Now()) }), addCost)
 	if c.Jitter == nil {
 		c.Jitter = rand.Float64
 	}

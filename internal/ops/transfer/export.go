@@ -35,7 +35,7 @@ type exporter struct {
 // because no import accepts them.
 func Export(ctx context.Context, cfg Config, out io.Writer) error {
 	cfg = cfg.withDefaults()
-	e := &exporter{cfg: cfg, store: table.HideExpired(cfg.Store, cfg.Now), out: bufio.NewWriter(out), users: map[string]bool{}}
+	e := &exporter{cfg: cfg, store: table.HideExpired(cfg.Store, func() time.Time { return cfg.Clock.Expired(cfg.Now()) }), out: bufio.NewWriter(out), users: map[string]bool{}}
 	if err := e.findUsers(ctx); err != nil {
 		return err
 	}
