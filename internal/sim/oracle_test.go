@@ -53,8 +53,9 @@ func TestLikesOfALatePostAreRedriven(t *testing.T) {
 	assert.False(t, w.redriveUnknown(), "the rest stays")
 }
 
-// TestEventsThatFailAfterTheStormAreRedriven has two dead letters of posts. The work of the first
-// letter is done, but its event was not sent. The work of the second letter failed.
+// TestEventsThatFailAfterTheStormAreRedriven has three dead letters of posts. The work of the first
+// letter is done, but its event was not sent. The work of the second letter failed. The third
+// letter had all its attempts.
 func TestEventsThatFailAfterTheStormAreRedriven(t *testing.T) {
 	w := quietWorld()
 	q := w.queue(queue.TopicPosts)
@@ -69,11 +70,16 @@ func TestEventsThatFailAfterTheStormAreRedriven(t *testing.T) {
 	assert.NoError(t, err)
 	bury(now, (&queue.UnsentError{Queue: "events", Err: errDown}).Error())
 	bury(v1, "some other reason")
-	assert.True(t, w.redriveLate())
+	assert.True(t, w.redriveLate(false))
 	if assert.Len(t, q.messages, 1) && assert.Len(t, q.dead, 1) {
 		assert.Equal(t, now, q.messages[0].id)
 	}
-	assert.False(t, w.redriveLate(), "the rest stays")
+	assert.False(t, w.redriveLate(true), "the rest stays")
+	again, err := id.NewSeededGenerator(time.Now, entropy(2)).New()
+	assert.NoError(t, err)
+	bury(again, string(messages.ReasonAttempts)+": the table did not answer")
+	assert.False(t, w.redriveLate(false), "all attempts were after the storm")
+	assert.True(t, w.redriveLate(true))
 }
 
 // TestOneOfTwoDeadLettersMayStay has one message with two dead letters. The backstop made the first letter,

@@ -57,15 +57,15 @@ func (w *World) redriveUnknown() (some bool) {
 
 // redriveLate redrives the dead letters that came after the redrive of the storm's letters: their last try began
 // in the storm. The work of such a letter is done and its event was not sent, or the embedded queue took the
-// message for the killer of the process. Likes may wait for days, and checkTold leaves them out. redriveLate
-// reports whether there was such a letter.
-func (w *World) redriveLate() (some bool) {
+// message for the killer of the process. If stormy is true, the last of all attempts may also have begun in the
+// storm. Likes may wait for days, and checkTold leaves them out. redriveLate reports whether there was such a letter.
+func (w *World) redriveLate(stormy bool) (some bool) {
 	for _, topic := range queue.Topics() {
 		if topic == queue.TopicLikes {
 			continue
 		}
 		w.redrive(topic, func(d queue.DeadLetter) error {
-			if !d.Has(messages.ReasonUnsent) && !d.Has(messages.ReasonCrashed) {
+			if !d.Has(messages.ReasonUnsent) && !d.Has(messages.ReasonCrashed) && !(stormy && d.Has(messages.ReasonAttempts)) {
 				return errDown
 			}
 			err := redrivable(d)

@@ -265,8 +265,9 @@ func (w *World) quieten(ctx context.Context) {
 	if !w.calm() {
 		return
 	}
-	for again := true; again; { // a late post makes likes known
-		unknown, late := w.redriveUnknown(), w.redriveLate()
+	stormy := true
+	for again := true; again; stormy = false { // a late post makes likes known
+		unknown, late := w.redriveUnknown(), w.redriveLate(stormy)
 		if again = unknown || late; again && !w.calm() {
 			return
 		}
