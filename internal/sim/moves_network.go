@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -158,6 +160,10 @@ type recordKey struct{ kind, who, post, other string }
 
 func (k recordKey) String() string {
 	return strings.Join(strings.Fields(k.kind+" "+k.who+" "+k.other+" "+k.post), " ")
+}
+
+func sortedRecords(all records) []recordKey {
+	return slices.SortedFunc(maps.Keys(all), func(a, b recordKey) int { return strings.Compare(a.String(), b.String()) })
 }
 
 // records are the values of records. A record that occurs twice has both values.
