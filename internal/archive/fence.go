@@ -40,10 +40,10 @@ type Start struct {
 	Keep func(asked uint64) error
 	// At is the end of the directory's logs.
 	At stream.Position
-	// Followed is the end of a restore, if another directory wrote the newest term: the place in
-	// the stream of that term up to which this directory has the stream. The log numbers of the
-	// other directory differ from the log numbers of this directory.
-	Followed stream.Position
+	// Followed is the place up to which a restore has the stream of another directory. Its term
+	// may be older than the newest term. Its log numbers differ from the log numbers of this
+	// directory. Its term is 0 if the directory has writes that no term has.
+	Followed Parent
 	// Version is the version of the program. DataFormat is the format of the directory.
 	Version    string
 	DataFormat int
@@ -142,8 +142,8 @@ func (a *Archive) begin(ctx context.Context, newest Term, end stream.Position, s
 	case newest.Node == start.Node:
 		// The segments begin with the bytes after the end of the last segment.
 		term.From, term.Parent = Position(end), Parent{newest.Number, Position(end)}
-	default:
-		term.Parent = Parent{newest.Number, Position(start.Followed)}
+	case start.Followed.Term <= newest.Number: // a restore may end in an older term
+		term.Parent = start.Followed
 	}
 	text, err := term.encode()
 	if err != nil {

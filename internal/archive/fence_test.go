@@ -103,7 +103,7 @@ func TestTheOldWriterIsFenced(t *testing.T) {
 	old := a.Writer(take(t, a, start("node", at(0, 0))))
 	require.NoError(t, put(t, old))
 	taker := start("other", at(5, 5))
-	taker.Anyway, taker.Followed = true, at(1, 1)
+	taker.Anyway, taker.Followed = true, parent(1, at(1, 1))
 	term := take(t, a, taker)
 	assert.Equal(t, parent(1, at(1, 1)), term.Parent)
 	assert.Equal(t, archive.Position(at(5, 5)), term.From, "its logs have numbers of their own")
@@ -189,6 +189,30 @@ func TestADirectoryKeepsTheTermThatItAsksFor(t *testing.T) {
 	newest, err := a.Newest(t.Context())
 	require.NoError(t, err)
 	assert.Zero(t, newest.Number)
+}
+
+// A restore to a point in time ends in an older term than the newest one: the directory continues there.
+func TestARestoredDirectoryContinuesAtItsPlace(t *testing.T) {
+	a := open(t, inMemory(t))
+	take(t, a, start("old", at(4, 4)))
+	for range 2 {
+		next := start("old", at(9, 9))
+		take(t, a, next)
+	}
+	for followed, want := range map[archive.Parent]archive.Parent{
+		parent(2, at(3, 3)):  parent(2, at(3, 3)),
+		{}:                   {},
+		parent(99, at(3, 3)): {}, // the archive lost that term
+	} {
+		taker := start("restored", at(5, 5))
+		_, err := a.Take(t.Context(), taker)
+		require.ErrorIs(t, err, archive.ErrTakenOver)
+		taker.Anyway, taker.Followed = true, followed
+		term := take(t, a, taker)
+		assert.Equal(t, want, term.Parent)
+		assert.Equal(t, archive.Position(at(5, 5)), term.From)
+		take(t, a, archive.Start{Lineage: "lineage", Node: "old", At: at(9, 9), DataFormat: 2, Anyway: true, Keep: func(uint64) error { return nil }})
+	}
 }
 
 func TestTwoDirectoriesTakeOneTerm(t *testing.T) {

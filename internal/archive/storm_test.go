@@ -205,9 +205,11 @@ func checkChain(t *testing.T, a *archive.Archive, nodes []*node) int {
 		if held, ok := holder[number]; ok {
 			require.Equal(t, held.Nonce, term.Nonce)
 		}
-		if number > 1 {
+		if before.Node != term.Node {
+			require.Zero(t, term.Parent, "no directory of this test was restored")
+		} else {
 			require.Equal(t, number-1, term.Parent.Term)
-			if before.Node == term.Node && stream.Position(term.Parent.Position) != end {
+			if stream.Position(term.Parent.Position) != end {
 				require.True(t, end.Covers(stream.Position(term.Parent.Position)), "the term continues behind a hole")
 			}
 		}
