@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"slices"
 	"strconv"
@@ -96,6 +97,84 @@ func yieldLog(fs vfs.FS, dir string, frame stream.Frame, from uint64, yield func
 	}
 	frame.Kind, frame.Offset, frame.Data = stream.Cut, end, nil
 	return yield(frame, nil), nil
+}
+
+// End returns the place at which the logs in dir end: before Pebble opened the store, nothing of
+// the store is behind this place. The place may be behind the last whole record, because a crash
+// leaves a part of a record, and because each log ends with a mark of its end. A directory without logs has the
+// zero Place.
+func End(files vfs.FS, dir string) (at stream.Place, err error) {
+	numbers, err := logsFrom(files, dir, 0)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(numbers) == 0 {
+		return stream.Place{}, nil
+	}
+	if err != nil {
+		return stream.Place{}, err
+	}
+	at.Log = numbers[len(numbers)-1]
+	path := files.PathJoin(dir, fmt.Sprintf("%06d.log", at.Log))
+	f, err := files.Open(path)
+	if err != nil {
+		return stream.Place{}, fmt.Errorf("read the log %s: %w", path, err)
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	info, err := f.Stat()
+	if err == nil {
+		at.Offset, err = wholeChunks(f, at.Log, uint64(info.Size()))
+	}
+	if err != nil {
+		return stream.Place{}, fmt.Errorf("read the log %s: %w", path, err)
+	}
+	return at, nil
+}
+
+// First returns the place at which the oldest log in dir begins, the zero Place if there is no log.
+func First(files vfs.FS, dir string) (stream.Place, error) {
+	numbers, err := logsFrom(files, dir, 0)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(numbers) == 0 {
+		return stream.Place{}, nil
+	}
+	if err != nil {
+		return stream.Place{}, err
+	}
+	return stream.Place{Log: numbers[0]}, nil
+}
+
+// A log has blocks of this size. Records are split into chunks, which have headers. A block whose rest is
+// shorter than the longest header may be filled with zeros.
+const (
+	blockSize   = 32 << 10
+	chunkHeader = 19
+	endMark     = 11
+)
+
+// wholeChunks returns the place behind the last whole chunk of a log of a size, or behind the mark of the
+// log's end.
+func wholeChunks(log io.Reader, number, size uint64) (end uint64, err error) {
+	records := newReader(record.NewReader, bufio.NewReaderSize(log, pieceSize), number)
+	for buf := make([]byte, blockSize); err == nil; {
+		var chunks io.Reader
+		if chunks, err = records.Next(); err != nil {
+			break
+		}
+		for err == nil {
+			end = uint64(records.Offset())
+			_, err = chunks.Read(buf)
+		}
+		if errors.Is(err, io.EOF) { // the record is whole
+			err = nil
+		}
+	}
+	switch {
+	case errors.Is(err, io.EOF):
+		return min(size, uint64(records.Offset())+endMark), nil
+	case !record.IsInvalidRecord(err):
+		return 0, err
+	}
+	if rest := blockSize - end%blockSize; rest < chunkHeader {
+		end += rest
+	}
+	return min(size, end), nil
 }
 
 // wholeRecords returns the place behind the last whole record of a log. A log that took the

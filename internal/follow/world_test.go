@@ -54,6 +54,7 @@ type world struct {
 	synced   map[stream.Store]int // the number of batches that were answered after a sync
 	archive  []stream.Frame
 	at       stream.Position // behind the archive
+	ended    stream.Position // where the stream ended at the last stop
 	bases    []base
 }
 
@@ -89,6 +90,7 @@ func (w *world) start() {
 	require.NoError(w, err)
 	w.receiver = w.stream.Receive(w.at)
 	w.clock++
+	w.checkEnd()
 	for _, store := range stores {
 		require.NoError(w, disk.MakeDir(w.mem, dirOf(store)))
 		for frame, err := range follow.Logs(w.mem, dirOf(store), store, w.stream.End().Of(store), w.clock) {
@@ -107,11 +109,25 @@ func (w *world) start() {
 	}
 }
 
+// checkEnd expects that the logs end behind all that the archive has, so that a start is not taken for the
+// start of an old copy, and not behind all that was written.
+func (w *world) checkEnd() {
+	for _, store := range stores {
+		end, err := follow.End(w.mem, dirOf(store))
+		require.NoError(w, err)
+		require.False(w, end.Before(w.at.Of(store)), "the logs of store %d end at %v, the archive at %v", store, end, w.at)
+		most := w.ended.Of(store)
+		most.Offset += 18 // the rest of a block, or the mark of the end
+		require.False(w, most.Before(end), "the logs of store %d end at %v, the stream ended at %v", store, end, w.ended)
+	}
+}
+
 func (w *world) stop() {
 	for store, db := range w.dbs { // none after a start that failed
 		delete(w.dbs, store)
 		require.NoError(w, db.Close(func() {}))
 	}
+	w.ended = w.stream.End()
 	require.NoError(w, w.stream.Close())
 }
 

@@ -11,7 +11,7 @@ import (
 // be called by any goroutine.
 type Receiver struct {
 	stream *Stream
-	from   Position // the receiver has everything before this position
+	from   Position // the receiver has everything before this position; before From, the position of the oldest frame
 	next   uint64   // the number of the next frame
 	// The stream's mu guards the fields below.
 	done uint64 // the receiver has the frames before this number
@@ -25,25 +25,37 @@ type Mark uint64
 // before the position in an earlier process. If the stream lacks a frame after the position,
 // Next returns ErrGap.
 func (s *Stream) Receive(from Position) *Receiver {
+	r := s.Hold()
+	r.From(from)
+	return r
+}
+
+// Hold returns a receiver whose position is not known yet: the stream keeps all of its frames.
+// The caller calls From before Next.
+func (s *Stream) Hold() *Receiver {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	first, begin := s.oldest()
-	r := &Receiver{stream: s, from: from, next: first, done: first, gap: !from.Covers(begin)}
+	r := &Receiver{stream: s, from: begin, next: first, done: first}
 	s.receivers[r] = true
 	return r
+}
+
+// From sets the position of a receiver of Hold. The receiver has everything before the position.
+func (r *Receiver) From(position Position) {
+	r.stream.mu.Lock()
+	defer r.stream.mu.Unlock()
+	r.gap = r.gap || !position.Covers(r.from)
+	r.from = position
 }
 
 // Next waits for frames before the safe point, and returns the next frames: at least one, and
 // as many as fit into atMost bytes. Done takes the mark.
 func (r *Receiver) Next(ctx context.Context, atMost int) ([]Frame, Mark, error) {
 	for {
-		frames, changed, err := r.look(atMost)
-		if err != nil {
-			return nil, 0, err
-		}
-		frames = slices.DeleteFunc(frames, r.has)
-		if len(frames) > 0 {
-			return frames, Mark(r.next), nil
+		frames, mark, changed, err := r.look(atMost)
+		if err != nil || len(frames) > 0 {
+			return frames, mark, err
 		}
 		select {
 		case <-changed:
@@ -53,16 +65,38 @@ func (r *Receiver) Next(ctx context.Context, atMost int) ([]Frame, Mark, error) 
 	}
 }
 
+// Ready returns the next frames as Next does, but does not wait: it may return no frame.
+func (r *Receiver) Ready(atMost int) ([]Frame, Mark, error) {
+	frames, mark, _, err := r.look(atMost)
+	return frames, mark, err
+}
+
 // has reports whether the receiver had the frame before the stream was opened. Frames of kind
-// Ends and Cut at the receiver's position may be new.
+// Ends and Cut at the receiver's position may be new. A cut may be before the position,
+// because its writer had sent a part of a record.
 func (r *Receiver) has(f Frame) bool {
 	at, end := r.from.Of(f.Store), f.End()
+	if f.Kind == Cut {
+		return f.Log < at.Log
+	}
 	return end.Before(at) || end == at && (f.Kind == Begins || f.Kind == Bytes)
 }
 
-// look returns the next frames of the ring or of a batch of the spool. If there is no frame, it
+// look returns the next frames that the receiver does not have, and their mark. If there is no frame, it
 // returns a channel that is closed when there may be one.
-func (r *Receiver) look(atMost int) ([]Frame, <-chan struct{}, error) {
+func (r *Receiver) look(atMost int) ([]Frame, Mark, <-chan struct{}, error) {
+	for {
+		frames, changed, err := r.read(atMost)
+		frames = slices.DeleteFunc(frames, r.has)
+		if err != nil || changed != nil || len(frames) > 0 {
+			return frames, Mark(r.next), changed, err
+		}
+	}
+}
+
+// read returns the next frames of the ring or of a batch of the spool. If there is no frame, it
+// returns a channel that is closed when there may be one.
+func (r *Receiver) read(atMost int) ([]Frame, <-chan struct{}, error) {
 	s := r.stream
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,7 +107,7 @@ func (r *Receiver) look(atMost int) ([]Frame, <-chan struct{}, error) {
 		if r.next == s.safe {
 			return nil, s.changed, nil
 		}
-		return r.hand(s.frames[r.next-s.first:s.safe-s.first], atMost), looked(), nil
+		return r.hand(s.frames[r.next-s.first:s.safe-s.first], atMost), nil, nil
 	}
 	b := s.spool.find(r.next)
 	s.mu.Unlock()
@@ -83,14 +117,7 @@ func (r *Receiver) look(atMost int) ([]Frame, <-chan struct{}, error) {
 		s.drop(err)
 		return nil, nil, ErrGap
 	}
-	return r.hand(frames[r.next-b.first:], atMost), looked(), nil
-}
-
-// looked returns a closed channel: there may be more frames.
-func looked() <-chan struct{} {
-	c := make(chan struct{})
-	close(c)
-	return c
+	return r.hand(frames[r.next-b.first:], atMost), nil, nil
 }
 
 // hand returns the first frames that fit into atMost bytes, at least one, and moves the receiver past them.

@@ -183,6 +183,13 @@ func (s *Stream) Settle() error {
 	return nil
 }
 
+// Spooled returns the size of the spool on the disk.
+func (s *Stream) Spooled() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.spool.used()
+}
+
 // Memory returns the size of the frames in memory.
 func (s *Stream) Memory() int {
 	s.mu.Lock()
