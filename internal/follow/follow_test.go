@@ -44,6 +44,10 @@ func TestAFollowerIsThePrimaryAtEachRestorePoint(t *testing.T) {
 				w.stop()
 				w.start()
 			},
+			"restart in order": func(*rapid.T) { // the archive has the marks of the logs' ends, too
+				w.stopAfter(w.receive)
+				w.start()
+			},
 			"restart the follower": func(*rapid.T) { live.restart() },
 			"follow":               func(t *rapid.T) { live.follow(w, rapid.IntRange(1, 200).Draw(t, "frames")) },
 			"restore": func(t *rapid.T) {

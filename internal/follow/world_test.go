@@ -122,11 +122,15 @@ func (w *world) checkEnd() {
 	}
 }
 
-func (w *world) stop() {
+func (w *world) stop() { w.stopAfter(func() {}) }
+
+// stopAfter stops the primary. last is called when the stores are closed.
+func (w *world) stopAfter(last func()) {
 	for store, db := range w.dbs { // none after a start that failed
 		delete(w.dbs, store)
 		require.NoError(w, db.Close(func() {}))
 	}
+	last()
 	w.ended = w.stream.End()
 	require.NoError(w, w.stream.Close())
 }

@@ -1,0 +1,80 @@
+package follow_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/follow"
+	"fanfare/internal/stream"
+)
+
+// Pebble may sync the first blocks of a record before it writes the last one. The archive may have these
+// blocks, so the logs end behind them.
+func TestTheEndOfALogIsBehindAPartOfARecord(t *testing.T) {
+	mem := vfs.NewMem()
+	large := options(mem)
+	large.MemTableSize = 1 << 20
+	db, err := pebble.Open("store", large)
+	require.NoError(t, err)
+	require.NoError(t, db.Set([]byte("small"), []byte("value"), pebble.Sync))
+	before, err := follow.End(mem, "store")
+	require.NoError(t, err)
+	require.NoError(t, db.Set([]byte("large"), bytes.Repeat([]byte("x"), 60_000), pebble.Sync))
+	after, err := follow.End(mem, "store")
+	require.NoError(t, err)
+	require.Greater(t, after.Offset, before.Offset+60_000)
+	log := logOf(t, mem, after.Log)
+	require.NoError(t, db.Close())
+
+	const block = 32 << 10
+	for size, want := range map[uint64]uint64{
+		before.Offset:      before.Offset,
+		before.Offset + 99: before.Offset, // no whole chunk
+		block:              block,
+		block + 50:         block,
+		after.Offset:       after.Offset,
+	} {
+		cut := vfs.NewMem()
+		require.NoError(t, cut.MkdirAll("store", 0o700))
+		f, err := cut.Create("store/000002.log", vfs.WriteCategoryUnspecified)
+		require.NoError(t, err)
+		_, err = f.Write(log[:size])
+		require.NoError(t, errors.Join(err, f.Close()))
+		end, err := follow.End(cut, "store")
+		require.NoError(t, err)
+		assert.Equalf(t, stream.Place{Log: 2, Offset: want}, end, "%d bytes", size)
+		first, err := follow.First(cut, "store")
+		require.NoError(t, err)
+		assert.Equal(t, stream.Place{Log: 2}, first)
+	}
+}
+
+func logOf(t *testing.T, mem *vfs.MemFS, number uint64) []byte {
+	t.Helper()
+	require.EqualValues(t, 2, number)
+	f, err := mem.Open("store/000002.log")
+	require.NoError(t, err)
+	log, err := io.ReadAll(f)
+	require.NoError(t, errors.Join(err, f.Close()))
+	return log
+}
+
+func TestADirectoryWithoutLogsEndsNowhere(t *testing.T) {
+	for _, place := range []func(vfs.FS, string) (stream.Place, error){follow.End, follow.First} {
+		mem := vfs.NewMem()
+		at, err := place(mem, "missing")
+		require.NoError(t, err)
+		assert.Zero(t, at)
+		require.NoError(t, mem.MkdirAll("empty", 0o700))
+		at, err = place(mem, "empty")
+		require.NoError(t, err)
+		assert.Zero(t, at)
+	}
+}
