@@ -56,6 +56,7 @@ func (c Config) check(role Role) []string {
 			faults = append(faults, rule.fault)
 		}
 	}
+	faults = append(faults, c.checkArchive()...)
 	faults = append(faults, c.checkLists()...)
 	if role == API {
 		faults = append(faults, c.checkAuth()...)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -47,6 +48,18 @@ type Config struct {
 	Engine Engine `env:"FANFARE_ENGINE" envDefault:"embedded"`
 	// DataDir is the directory of the embedded engine.
 	DataDir string `env:"FANFARE_DATA_DIR" envDefault:"fanfare-data"`
+	// Archive is the store of the archive of the embedded engine, s3://bucket/prefix or
+	// file:///directory, empty for none.
+	Archive string `env:"FANFARE_ARCHIVE"`
+	// ArchiveEvery is the time between two segments of the archive. The default is 1s.
+	ArchiveEvery *time.Duration `env:"FANFARE_ARCHIVE_EVERY"`
+	// ArchiveKeep is the time for which the archive keeps each past second. The default is 168h.
+	ArchiveKeep *time.Duration `env:"FANFARE_ARCHIVE_KEEP"`
+	// ArchiveBaseLog is the size of the log after which the archive gets its next base. The default is 8GiB.
+	ArchiveBaseLog *Bytes `env:"FANFARE_ARCHIVE_BASE_LOG"`
+	// StreamSpool is the maximum size of the part of the disk that keeps what the archive does not have yet.
+	// The default is 4GiB.
+	StreamSpool *Bytes `env:"FANFARE_STREAM_SPOOL"`
 	// Table is the name of the DynamoDB table.
 	Table string `env:"FANFARE_TABLE" envDefault:"fanfare"`
 	// QueuePrefix begins the names of the SQS queues.
@@ -174,6 +187,25 @@ func (s *Switch) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// Bytes is a number of bytes.
+type Bytes int64
+
+// UnmarshalText implements encoding.TextUnmarshaler. The text is a whole number with a unit, such as 512MiB.
+func (b *Bytes) UnmarshalText(text []byte) error {
+	for i, unit := range []string{"KiB", "MiB", "GiB", "TiB"} {
+		number, has := strings.CutSuffix(string(text), unit)
+		if !has {
+			continue
+		}
+		n, err := strconv.ParseUint(number, 10, 16)
+		if err == nil {
+			*b = Bytes(n << (10 * (i + 1)))
+			return nil
+		}
+	}
+	return fmt.Errorf("%q is no size", text)
+}
+
 // Role is the duty of a process. The role decides which settings are required.
 type Role int
 
@@ -242,7 +274,7 @@ func Load(environ []string, role Role) (Config, error) {
 		return Config{}, fmt.Errorf("environment: %w", err)
 	}
 	faults = append(faults, c.check(role)...)
-	if c.Engine == EngineAWS || c.EventsQueue != "" {
+	if c.Engine == EngineAWS || c.EventsQueue != "" || strings.HasPrefix(c.Archive, "s3:") {
 		faults = append(faults, uncleanAWS(environ)...)
 	}
 	if len(faults) > 0 {
@@ -300,6 +332,8 @@ func expected(t reflect.Type, value string) string {
 			return "on or off: write off, which YAML keeps in quotes only ('off')"
 		}
 		return "on or off"
+	case reflect.TypeFor[*Bytes]():
+		return "a size such as 512MiB or 8GiB"
 	case reflect.TypeFor[zapcore.Level]():
 		return "debug, info, warn or error"
 	default:

@@ -43,7 +43,14 @@ func TestEveryNameIsRead(t *testing.T) {
 		!slices.Equal(c.JWTAudience, []string{"a", "b"}) || c.JWTUserClaim != "uid" || c.ServiceScope != "fanfare/act" || c.DeleteScope != "fanfare/delete" || c.ServiceRequestsPerSecond() != 8 || c.UnitsPerHour() != 90_000 || c.DrainTime() != 4*time.Second {
 		t.Errorf("read %+v", c)
 	}
-	assert.Len(t, config.Names(), 44, "names: a new one needs a line here")
+	archived, err := config.Load([]string{
+		"FANFARE_ARCHIVE=s3://bucket/feed", "FANFARE_ARCHIVE_EVERY=3s", "FANFARE_ARCHIVE_KEEP=48h", "FANFARE_ARCHIVE_BASE_LOG=2GiB", "FANFARE_STREAM_SPOOL=512MiB",
+	}, config.API)
+	require.NoError(t, err)
+	if archived.Archive != "s3://bucket/feed" || archived.ArchiveInterval() != 3*time.Second || archived.ArchiveKept() != 48*time.Hour || archived.BaseLog() != 2<<30 || archived.Spool() != 512<<20 {
+		t.Errorf("read %+v", archived)
+	}
+	assert.Len(t, config.Names(), 49, "names: a new one needs a line here")
 }
 
 func TestBadEnvironmentNamesEachFault(t *testing.T) {
@@ -63,6 +70,14 @@ func TestBadEnvironmentNamesEachFault(t *testing.T) {
 		}},
 		{"reaction with a path of its own", []string{"FANFARE_REACTIONS=love,count"}, config.Worker, []string{"FANFARE_REACTIONS: count is the path"}},
 		{"too many reactions", []string{"FANFARE_REACTIONS=a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q"}, config.Worker, []string{"FANFARE_REACTIONS: 17 kinds are more than 16"}},
+		{"an archive on aws", []string{"FANFARE_ENGINE=aws", "FANFARE_ARCHIVE=s3://bucket/feed", "FANFARE_STREAM_SPOOL=1GiB"}, config.Worker, []string{"FANFARE_ARCHIVE: it is of the embedded engine", "FANFARE_STREAM_SPOOL: it is of the embedded engine"}},
+		{"archives that are no store", []string{"FANFARE_ARCHIVE=gs://bucket/feed"}, config.Worker, []string{`FANFARE_ARCHIVE: "gs://bucket/feed" has an unknown scheme: write s3://bucket/prefix or file:///directory`}},
+		{"an archive with credentials", []string{"FANFARE_ARCHIVE=s3://key:hunter2@bucket/feed"}, config.Worker, []string{"FANFARE_ARCHIVE: it has credentials"}},
+		{"ranges of an archive", []string{"FANFARE_ARCHIVE=s3://bucket/feed", "FANFARE_ARCHIVE_EVERY=500ms", "FANFARE_ARCHIVE_KEEP=1h", "FANFARE_ARCHIVE_BASE_LOG=1MiB", "FANFARE_STREAM_SPOOL=63MiB"}, config.Worker, []string{
+			"FANFARE_ARCHIVE_EVERY: 500ms is not between 1s and 1m", "FANFARE_ARCHIVE_KEEP: 1h0m0s is not between 2h", "FANFARE_ARCHIVE_BASE_LOG: it is below 64MiB", "FANFARE_STREAM_SPOOL: it is below 64MiB",
+		}},
+		{"sizes", []string{"FANFARE_STREAM_SPOOL=4GB", "FANFARE_ARCHIVE_BASE_LOG=1.5GiB"}, config.Worker, []string{`FANFARE_STREAM_SPOOL: "4GB" is not a size such as 512MiB`, `FANFARE_ARCHIVE_BASE_LOG: "1.5GiB" is not a size`}},
+		{"a newline in the credentials of an archive", []string{"FANFARE_ARCHIVE=s3://bucket/feed", "AWS_SECRET_ACCESS_KEY=hunter2\n"}, config.Worker, []string{"AWS_SECRET_ACCESS_KEY: it ends in a newline"}},
 		{"queue prefix", []string{"FANFARE_QUEUE_PREFIX=a.b"}, config.Worker, []string{"FANFARE_QUEUE_PREFIX"}},
 		{"events queue", []string{"FANFARE_EVENTS_QUEUE=a.fifo"}, config.Worker, []string{"FANFARE_EVENTS_QUEUE"}},
 		{"events queue of its own", []string{"FANFARE_EVENTS_QUEUE=fanfare-likes-dlq"}, config.Worker, []string{`FANFARE_EVENTS_QUEUE: "fanfare-likes-dlq" is a queue of Fanfare`}},

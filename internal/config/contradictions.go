@@ -39,6 +39,10 @@ func (c Config) Contradictions() []Contradiction {
 			"FANFARE_CORS_HEADERS has no effect without FANFARE_CORS_ORIGINS", "name the origins, or remove it", false,
 		},
 		{
+			c.Archive == "" && len(c.besideArchive()) > 0,
+			strings.Join(c.besideArchive(), ", ") + " have no effect without FANFARE_ARCHIVE", "set FANFARE_ARCHIVE, or remove them", false,
+		},
+		{
 			c.StreamsPerUser > c.Streams,
 			fmt.Sprintf("FANFARE_STREAMS_PER_USER is %d, and FANFARE_STREAMS lets a process serve %d in all", c.StreamsPerUser, c.Streams), "raise FANFARE_STREAMS, or lower the other", false,
 		},

@@ -28,7 +28,7 @@ const changing = "## Changing a setting\n"
 // stored are the settings that decide about stored things or identities. A change of such a setting
 // could break an invariant. So the setting's row in the document names the test of the invariant.
 var stored = []string{
-	"FANFARE_ENGINE", "FANFARE_DATA_DIR", "FANFARE_QUEUE_PREFIX", "FANFARE_EVENTS_QUEUE", "FANFARE_AUTH",
+	"FANFARE_ENGINE", "FANFARE_DATA_DIR", "FANFARE_ARCHIVE", "FANFARE_QUEUE_PREFIX", "FANFARE_EVENTS_QUEUE", "FANFARE_AUTH",
 	"FANFARE_JWT_ISSUER", "FANFARE_JWT_AUDIENCE", "FANFARE_JWKS_URL", "FANFARE_JWT_USER_CLAIM", "FANFARE_SERVICE_SCOPE",
 	"FANFARE_LIKE_WINDOW", "FANFARE_TIMELINE_TTL", "FANFARE_PUSH_LIMIT", "FANFARE_ACTIVE_DAYS", "FANFARE_MAX_FOLLOWING",
 	"FANFARE_LIKES_BY_USER", "FANFARE_REACTIONS", "FANFARE_DEV_SECRET",
@@ -98,6 +98,12 @@ func TestTheDocumentListsEveryVariableWithItsDefault(t *testing.T) {
 		if field.Name == "StreamLikes" { // the default depends on Engine
 			value = fmt.Sprintf("`%s`, on `aws` `%s`",
 				config.Config{Engine: config.EngineEmbedded}.LikesTime(), config.Config{Engine: config.EngineAWS}.LikesTime())
+		}
+		if of, ok := map[string]string{
+			"ArchiveEvery": config.Config{}.ArchiveInterval().String(), "ArchiveKeep": fmt.Sprintf("%.0fh", config.Config{}.ArchiveKept().Hours()),
+			"ArchiveBaseLog": fmt.Sprintf("%dGiB", config.Config{}.BaseLog()>>30), "StreamSpool": fmt.Sprintf("%dGiB", config.Config{}.Spool()>>30),
+		}[field.Name]; ok {
+			value = "`" + of + "`"
 		}
 		if field.Name == "Console" && (config.Config{Engine: config.EngineEmbedded}).HasConsole() && !(config.Config{Engine: config.EngineAWS}).HasConsole() {
 			value = "`on`, on `aws` `off`"

@@ -26,7 +26,7 @@ func faultsOf(t *testing.T, environ ...string) []string {
 // Secrets, .env files and YAML blocks end in a newline. A text with a newline must not count as another name.
 func TestNoSettingTakesBlanksAroundIt(t *testing.T) {
 	values := map[string]string{
-		"FANFARE_ENGINE": "embedded", "FANFARE_DATA_DIR": "/data", "FANFARE_TABLE": "fanfare", "FANFARE_QUEUE_PREFIX": "fanfare", "FANFARE_EVENTS_QUEUE": "events",
+		"FANFARE_ENGINE": "embedded", "FANFARE_DATA_DIR": "/data", "FANFARE_ARCHIVE": "file:///archive", "FANFARE_ARCHIVE_EVERY": "5s", "FANFARE_ARCHIVE_KEEP": "48h", "FANFARE_ARCHIVE_BASE_LOG": "1GiB", "FANFARE_STREAM_SPOOL": "512MiB", "FANFARE_TABLE": "fanfare", "FANFARE_QUEUE_PREFIX": "fanfare", "FANFARE_EVENTS_QUEUE": "events",
 		"FANFARE_HTTP_ADDR": "127.0.0.1:1", "FANFARE_ADMIN_ADDR": "127.0.0.1:2", "FANFARE_METRICS_ADDR": "127.0.0.1:3", "FANFARE_PPROF": "on", "FANFARE_CONSOLE": "on",
 		"FANFARE_AUTH": "dev", "FANFARE_JWT_ISSUER": "https://i", "FANFARE_JWKS_URL": "https://i/keys", "FANFARE_JWT_USER_CLAIM": "sub", "FANFARE_SERVICE_SCOPE": "a", "FANFARE_DELETE_SCOPE": "b",
 		"FANFARE_LIKE_WINDOW": "1s", "FANFARE_NOTIFICATIONS": "on", "FANFARE_NOTIFY_WINDOW": "1s", "FANFARE_NOTIFICATION_TTL": "900h", "FANFARE_TIMELINE_TTL": "24h", "FANFARE_PUSH_LIMIT": "5", "FANFARE_ACTIVE_DAYS": "5", "FANFARE_MAX_FOLLOWING": "5", "FANFARE_LIKES_BY_USER": "on",

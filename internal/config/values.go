@@ -112,3 +112,23 @@ func (c Config) LikesTime() time.Duration {
 		return time.Minute
 	}
 }
+
+// ArchiveInterval returns the time between two segments of the archive.
+func (c Config) ArchiveInterval() time.Duration { return or(c.ArchiveEvery, time.Second) }
+
+// ArchiveKept returns the time for which the archive keeps each past second.
+func (c Config) ArchiveKept() time.Duration { return or(c.ArchiveKeep, 168*time.Hour) }
+
+// BaseLog returns the size in bytes of the log after which the archive gets its next base.
+func (c Config) BaseLog() int64 { return int64(or(c.ArchiveBaseLog, 8<<30)) }
+
+// Spool returns the maximum size in bytes of the spool.
+func (c Config) Spool() int64 { return int64(or(c.StreamSpool, 4<<30)) }
+
+// or returns the value of a setting, or its default.
+func or[T any](set *T, otherwise T) T {
+	if set != nil {
+		return *set
+	}
+	return otherwise
+}

@@ -2,6 +2,7 @@ package objects
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"path"
@@ -34,7 +35,10 @@ func Parse(text string) (Location, error) {
 	if err != nil {
 		return wrong("is no URL")
 	}
-	if u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || u.Opaque != "" {
+	if u.User != nil { // the text may have a password
+		return Location{}, errors.New("it has credentials, which belong to the AWS SDK: write s3://bucket/prefix or file:///directory")
+	}
+	if u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || u.Opaque != "" {
 		return wrong("has more than a scheme, a bucket and a path")
 	}
 	switch u.Scheme {
