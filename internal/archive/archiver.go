@@ -57,12 +57,19 @@ type Archiver struct {
 	// if the archive has all frames that the archiver has read.
 	since atomic.Int64
 	wrote time.Time // the time of the last segment
+	// next is the number of the next segment.
+	next atomic.Uint64
 }
 
 // NewArchiver returns an archiver that writes a segment at each interval of the length every.
 func NewArchiver(stream Stream, writer *Writer, every time.Duration, log *zap.Logger) *Archiver {
-	return &Archiver{stream: stream, writer: writer, every: every, most: MaxFrames, log: log, waits: backoff.Exponential{First: 100 * time.Millisecond, Most: 5 * time.Second}}
+	a := &Archiver{stream: stream, writer: writer, every: every, most: MaxFrames, log: log, waits: backoff.Exponential{First: 100 * time.Millisecond, Most: 5 * time.Second}}
+	a.next.Store(writer.Next())
+	return a
 }
+
+// Next returns the number of the next segment. Earlier segments have only bytes that were synced before the call.
+func (a *Archiver) Next() uint64 { return a.next.Load() }
 
 // Lag returns the age of the oldest frame that the archive lacks.
 func (a *Archiver) Lag() time.Duration {
@@ -130,6 +137,7 @@ func (a *Archiver) put(ctx context.Context, part Part) error {
 		return err
 	}
 	a.since.Store(0)
+	a.next.Store(a.writer.Next())
 	a.stream.Archived(part.End)
 	return nil
 }

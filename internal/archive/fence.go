@@ -63,6 +63,14 @@ var (
 	ErrOldCopy = errors.New("the archive has more of this directory than the directory itself, which is an old copy: restore from the archive")
 )
 
+// Refused reports whether err means that the process must not write to the archive, and that only an
+// operator can change that.
+func Refused(err error) bool {
+	_, taken := errors.AsType[*TakenError](err)
+	_, fenced := errors.AsType[*FencedError](err)
+	return taken || fenced || errors.Is(err, ErrOtherLineage) || errors.Is(err, ErrTakenOver) || errors.Is(err, ErrTermsLost) || errors.Is(err, ErrOldCopy)
+}
+
 // TakenError means that another directory took the next term at the same time.
 type TakenError struct{ Term Term }
 
