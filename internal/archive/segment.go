@@ -125,40 +125,58 @@ func (c *Codec) Decode(object []byte, term, n uint64) (Segment, error) {
 	if want := sha256.Sum256(body); !bytes.Equal(sum, want[:]) {
 		return damaged("it differs from its SHA-256")
 	}
-	if err := disk.CheckFormat(data, strconv.Itoa(int(binary.BigEndian.Uint16(body[4:]))), segmentFormat); err != nil {
+	header, size, err := decodeHeader(body, term, n)
+	if err != nil {
 		return Segment{}, err
 	}
-	codec, flags := body[6], body[7]
-	if codec != codecZstd || flags&^(flagGap|flagSeal) != 0 {
-		return damaged(fmt.Sprintf("it has the codec %d and the flags %x", codec, flags))
-	}
-	var words [12]uint64
-	for i := range words {
-		words[i] = binary.BigEndian.Uint64(body[8+8*i:])
-	}
-	s := Segment{Header: Header{
-		Term: words[0], N: words[1], First: time.UnixMilli(int64(words[2])).UTC(), Last: time.UnixMilli(int64(words[3])).UTC(),
-		Start: stream.Position{Queue: place(words[4:]), Table: place(words[6:])},
-		End:   stream.Position{Queue: place(words[8:]), Table: place(words[10:])},
-		Gap:   flags&flagGap != 0, Seal: flags&flagSeal != 0,
-		Writer: string(bytes.TrimRight(body[104:104+nonceBytes], "\x00")),
-	}}
-	size := int(binary.BigEndian.Uint32(body[headerBytes-4:]))
-	if size > MaxFrames {
-		return damaged(fmt.Sprintf("it has %d bytes of frames", size))
-	}
+	s := Segment{Header: header}
 	frames, err := c.dec.DecodeAll(body[headerBytes:], make([]byte, 0, size))
 	if err != nil || len(frames) != size {
 		return damaged(fmt.Sprintf("it has %d of %d bytes of frames (%v)", len(frames), size, err))
 	}
 	s.Frames = frames
-	if err := s.check(size); err != nil {
+	return s, nil
+}
+
+// decodeHeader reads the header at the beginning of the object of segment n of a term. It also
+// returns the number of bytes of frames.
+func decodeHeader(object []byte, term, n uint64) (Header, int, error) {
+	data := fmt.Sprintf("segment %x of term %x of the archive", n, term)
+	damaged := func(fault string) (Header, int, error) {
+		return Header{}, 0, fmt.Errorf("%s is damaged: %s", data, fault)
+	}
+	if len(object) < headerBytes || string(object[:len(segmentMagic)]) != segmentMagic {
+		return damaged("it has no header")
+	}
+	if err := disk.CheckFormat(data, strconv.Itoa(int(binary.BigEndian.Uint16(object[4:]))), segmentFormat); err != nil {
+		return Header{}, 0, err
+	}
+	codec, flags := object[6], object[7]
+	if codec != codecZstd || flags&^(flagGap|flagSeal) != 0 {
+		return damaged(fmt.Sprintf("it has the codec %d and the flags %x", codec, flags))
+	}
+	var words [12]uint64
+	for i := range words {
+		words[i] = binary.BigEndian.Uint64(object[8+8*i:])
+	}
+	h := Header{
+		Term: words[0], N: words[1], First: time.UnixMilli(int64(words[2])).UTC(), Last: time.UnixMilli(int64(words[3])).UTC(),
+		Start: stream.Position{Queue: place(words[4:]), Table: place(words[6:])},
+		End:   stream.Position{Queue: place(words[8:]), Table: place(words[10:])},
+		Gap:   flags&flagGap != 0, Seal: flags&flagSeal != 0,
+		Writer: string(bytes.TrimRight(object[104:104+nonceBytes], "\x00")),
+	}
+	size := int(binary.BigEndian.Uint32(object[headerBytes-4:]))
+	if size > MaxFrames {
+		return damaged(fmt.Sprintf("it has %d bytes of frames", size))
+	}
+	if err := h.check(size); err != nil {
 		return damaged(err.Error())
 	}
-	if s.Term != term || s.N != n {
-		return damaged(fmt.Sprintf("it is segment %x of term %x", s.N, s.Term))
+	if h.Term != term || h.N != n {
+		return damaged(fmt.Sprintf("it is segment %x of term %x", h.N, h.Term))
 	}
-	return s, nil
+	return h, size, nil
 }
 
 func place(words []uint64) stream.Place { return stream.Place{Log: words[0], Offset: words[1]} }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"fanfare/internal/objects"
 	"fanfare/internal/stream"
@@ -31,6 +32,7 @@ type Writer struct {
 	term    Term
 	next    uint64
 	end     stream.Position
+	last    time.Time // the last time of the previous segment
 	// pending is the object of segment next once the segment was encoded. after is the end of that segment.
 	pending []byte
 	after   stream.Position
@@ -56,11 +58,15 @@ func (w *Writer) Put(ctx context.Context, s Segment) error {
 		if s.Start != w.end && !s.Gap {
 			return fmt.Errorf("segment %x of term %x begins at %v, not at the end %v of the one before", w.next, s.Term, s.Start, w.end)
 		}
+		// A restore searches the segments of a term by time. The clock may be set back, and a
+		// frame may be older than a segment that was written before the frame was synced.
+		s.First = later(s.First, w.last)
+		s.Last = later(s.Last, s.First)
 		object, err := w.archive.codec.Encode(s)
 		if err != nil {
 			return err
 		}
-		w.pending, w.after = object, s.End
+		w.pending, w.after, w.last = object, s.End, s.Last
 	}
 	err := w.archive.store.Create(ctx, segmentName(w.term.Number, w.next), objects.Bytes(w.pending))
 	if _, exists := errors.AsType[*objects.ExistsError](err); exists {
@@ -70,6 +76,13 @@ func (w *Writer) Put(ctx context.Context, s Segment) error {
 		w.next, w.end, w.pending = w.next+1, w.after, nil
 	}
 	return err
+}
+
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
 }
 
 // fenced returns the fence that names the object in the place of the next segment. The object's
