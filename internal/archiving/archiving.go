@@ -137,7 +137,7 @@ func (a *Archiving) Run(ctx context.Context) error {
 	moves.Go(func() { a.stream.Run(moving) })
 	defer moves.Wait()
 	defer stop()
-	if err := a.takeLater(ctx); err != nil || ctx.Err() != nil {
+	if err := a.takeLater(ctx); err != nil || a.term == nil {
 		return err
 	}
 	a.intake.begin(stream.Position(a.term.From))
@@ -220,3 +220,9 @@ func (a *Archiving) Gap() error {
 	}
 	return nil
 }
+
+// Wishes returns a channel that has a value when the archive needs a base soon.
+func (a *Archiving) Wishes() <-chan struct{} { return a.intake.wishes }
+
+// Based reports that the archive has a base that began after the last gap.
+func (a *Archiving) Based() { a.intake.needsBase.Store(false) }

@@ -39,32 +39,42 @@ func (a *Archiving) logsBegin() (at stream.Position, err error) {
 	return at, nil
 }
 
-// openStream opens the stream, and hands on what the logs have after the frames of the spool (S7). If the
-// end of the archive is not known yet, the stream begins with the oldest log: a log was removed only when the
-// archive or the spool had its bytes.
+// openStream opens the stream, and hands on what the logs have after the frames of the spool (S7).
 func (a *Archiving) openStream() error {
-	from, err := a.logsBegin()
-	if err != nil {
-		return err
-	}
-	begin := from
+	var from stream.Position // if the end of the archive is not known yet, all frames of the spool are needed
 	if a.term != nil {
-		begin = stream.Position(a.term.From)
+		from = stream.Position(a.term.From)
 	}
-	err = a.openFrom(begin)
+	err := a.openFrom(from)
 	if errors.Is(err, follow.ErrMissing) {
 		// A process without an archive wrote to the directory, so the stream has a gap.
 		a.cfg.Log.Warn("the logs do not continue the stream: the archive gets a gap and a new base", zap.Error(err))
-		err = a.cfg.FS.RemoveAll(a.cfg.Stream)
-		if err == nil {
-			err = a.openFrom(from)
+		if err = a.cfg.FS.RemoveAll(a.cfg.Stream); err == nil {
+			err = a.openFrom(stream.Position{})
 		}
 	}
 	return err
 }
 
+// open opens the stream. Without a position and without frames in the spool, the stream begins with the oldest
+// logs: a log was removed only when the archive or the spool had its bytes.
+func (a *Archiving) open(from stream.Position) (*stream.Stream, error) {
+	config := stream.Config{FS: a.cfg.FS, Dir: a.cfg.Stream, Spool: a.cfg.Spool, Log: a.cfg.Log, Now: a.cfg.Now}
+	s, err := stream.Open(config, from)
+	if err != nil || s.End() != (stream.Position{}) {
+		return s, err
+	}
+	if from, err = a.logsBegin(); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	if err := s.Close(); err != nil {
+		return nil, err
+	}
+	return stream.Open(config, from)
+}
+
 func (a *Archiving) openFrom(from stream.Position) (err error) {
-	s, err := stream.Open(stream.Config{FS: a.cfg.FS, Dir: a.cfg.Stream, Spool: a.cfg.Spool, Log: a.cfg.Log, Now: a.cfg.Now}, from)
+	s, err := a.open(from)
 	if err != nil {
 		return err
 	}

@@ -128,7 +128,11 @@ func End(files vfs.FS, dir string) (at stream.Place, err error) {
 	return at, nil
 }
 
-// First returns the place at which the oldest log in dir begins, the zero Place if there is no log.
+// firstLog is the number of the first log that Pebble writes in a new store.
+const firstLog = 2
+
+// First returns the place at which the oldest log in dir begins. It returns the zero Place if the store has no
+// log, or if no log of the store was removed.
 func First(files vfs.FS, dir string) (stream.Place, error) {
 	numbers, err := logsFrom(files, dir, 0)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(numbers) == 0 {
@@ -136,6 +140,9 @@ func First(files vfs.FS, dir string) (stream.Place, error) {
 	}
 	if err != nil {
 		return stream.Place{}, err
+	}
+	if numbers[0] == firstLog {
+		return stream.Place{}, nil
 	}
 	return stream.Place{Log: numbers[0]}, nil
 }

@@ -50,9 +50,6 @@ func TestTheEndOfALogIsBehindAPartOfARecord(t *testing.T) {
 		end, err := follow.End(cut, "store")
 		require.NoError(t, err)
 		assert.Equalf(t, stream.Place{Log: 2, Offset: want}, end, "%d bytes", size)
-		first, err := follow.First(cut, "store")
-		require.NoError(t, err)
-		assert.Equal(t, stream.Place{Log: 2}, first)
 	}
 }
 
@@ -64,6 +61,21 @@ func logOf(t *testing.T, mem *vfs.MemFS, number uint64) []byte {
 	log, err := io.ReadAll(f)
 	require.NoError(t, errors.Join(err, f.Close()))
 	return log
+}
+
+// A store that has its first log has all of its logs. A store that Pebble opened again has removed a log.
+func TestTheOldestLogOfAStore(t *testing.T) {
+	mem := vfs.NewMem()
+	for _, first := range []bool{true, false} {
+		db, err := pebble.Open("store", options(mem))
+		require.NoError(t, err)
+		require.NoError(t, db.Set([]byte("key"), []byte("value"), pebble.Sync))
+		at, err := follow.First(mem, "store")
+		require.NoError(t, err)
+		assert.Equalf(t, first, at == stream.Place{}, "%v", at)
+		assert.Zero(t, at.Offset)
+		require.NoError(t, db.Close())
+	}
 }
 
 func TestADirectoryWithoutLogsEndsNowhere(t *testing.T) {

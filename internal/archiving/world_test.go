@@ -1,0 +1,308 @@
+package archiving_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"fanfare/internal/archive"
+	"fanfare/internal/archiving"
+	"fanfare/internal/disk"
+	"fanfare/internal/follow"
+	"fanfare/internal/objects"
+	"fanfare/internal/stream"
+)
+
+var stores = []stream.Store{stream.Queue, stream.Table}
+
+func dirOf(store stream.Store) string { return []string{"", "queue", "table"}[store] }
+
+// away is a store of objects that answers nothing while it is away.
+type away struct {
+	objects.Store
+	mu sync.Mutex
+	is bool
+}
+
+func (a *away) set(is bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.is = is
+}
+
+func (a *away) err() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.is {
+		return objects.ErrAway
+	}
+	return nil
+}
+
+// Create implements objects.Store. The calls with which a process looks for its term fail, too.
+func (a *away) Create(ctx context.Context, name string, body objects.Body) error {
+	if err := a.err(); err != nil {
+		return err
+	}
+	return a.Store.Create(ctx, name, body)
+}
+
+// world is a data directory with two stores, its archive, and the process that writes.
+type world struct {
+	*testing.T
+	rng     *rand.Rand
+	mem     *vfs.MemFS
+	dir     string // of the state
+	objects *away
+	spool   int64
+	log     *zap.Logger
+	logs    *observer.ObservedLogs
+
+	*archiving.Archiving
+	dbs   map[stream.Store]*disk.DB
+	count map[stream.Store]int
+	end   context.CancelFunc
+	ran   chan error
+}
+
+func newWorld(t *testing.T, seed uint64) *world {
+	t.Helper()
+	mem := vfs.NewMem()
+	require.NoError(t, mem.MkdirAll("archive", 0o700))
+	store, err := objects.OpenDirectory(mem, "archive")
+	require.NoError(t, err)
+	core, logs := observer.New(zap.InfoLevel)
+	return &world{
+		T: t, rng: rand.New(rand.NewPCG(seed, 0)), mem: vfs.NewCrashableMem(), dir: t.TempDir(), objects: &away{Store: store}, spool: 1 << 30,
+		log: zap.New(core), logs: logs, count: map[stream.Store]int{},
+	}
+}
+
+func options(fs vfs.FS) *pebble.Options {
+	return &pebble.Options{FS: fs, MemTableSize: 64 << 10, MemTableStopWritesThreshold: 4, L0StopWritesThreshold: 1000, FormatMajorVersion: pebble.FormatValueSeparation, Logger: quiet{}}
+}
+
+type quiet struct{}
+
+func (quiet) Infof(string, ...any)              {}
+func (quiet) Errorf(string, ...any)             {}
+func (quiet) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
+
+// open opens the archive of a directory, but no store.
+func (w *world) open(mem *vfs.MemFS, dir string) (*archiving.Archiving, error) {
+	w.Helper()
+	state, err := archive.LoadState(dir)
+	require.NoError(w, err)
+	return archiving.Open(w.Context(), archiving.Config{
+		FS: mem, Stream: "stream", Queue: "queue", Table: "table", Spool: w.spool, Every: time.Second, State: state,
+		Open:    func(context.Context) (objects.Store, error) { return w.objects, w.objects.err() },
+		Version: "v", DataFormat: 2, Log: w.log,
+	})
+}
+
+// start starts a process.
+func (w *world) start() {
+	w.Helper()
+	a, err := w.open(w.mem, w.dir)
+	require.NoError(w, err)
+	w.Archiving = a
+	w.dbs = openStores(w, func(store stream.Store) vfs.FS { return a.Tapped(store) })
+	ctx, end := context.WithCancel(context.Background())
+	w.end, w.ran = end, make(chan error, 1)
+	go func() { w.ran <- a.Run(ctx) }()
+}
+
+func openStores(t *world, fs func(stream.Store) vfs.FS) map[stream.Store]*disk.DB {
+	t.Helper()
+	dbs := map[stream.Store]*disk.DB{}
+	for _, store := range stores {
+		db, err := disk.Open(nil, dirOf(store), zap.NewNop(), options(fs(store)), disk.Format{Key: []byte("format"), Known: 1})
+		require.NoError(t, err)
+		dbs[store] = db
+	}
+	return dbs
+}
+
+func (w *world) closeStores() {
+	w.Helper()
+	for _, db := range w.dbs {
+		require.NoError(w, db.Close(func() {}))
+	}
+}
+
+// stop stops the process in order.
+func (w *world) stop() {
+	w.Helper()
+	w.closeStores()
+	w.end()
+	require.NoError(w, <-w.ran)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	require.NoError(w, errors.Join(w.Drain(ctx), w.Close()))
+}
+
+// die ends the process without a stop. Of the bytes that were not synced, the disk keeps a part; after kill -9
+// all of them.
+func (w *world) die(kept int) {
+	w.Helper()
+	after := w.mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: kept, RNG: w.rng})
+	w.end()
+	require.NoError(w, <-w.ran)
+	w.closeStores() // the old process writes to a disk that no longer counts
+	require.NoError(w, w.Close())
+	w.mem = after
+}
+
+// write writes some batches to the stores.
+func (w *world) write(batches int) {
+	w.Helper()
+	for range batches {
+		store := stores[w.rng.IntN(2)]
+		w.count[store]++
+		batch := w.dbs[store].NewBatch()
+		require.NoError(w, batch.Set([]byte("count"), fmt.Append(nil, w.count[store]), nil))
+		for range w.rng.IntN(10) {
+			key := fmt.Appendf(nil, "key%03d", w.rng.IntN(100))
+			if w.rng.IntN(4) == 0 {
+				require.NoError(w, batch.Delete(key, nil))
+				continue
+			}
+			value := make([]byte, w.rng.IntN(300))
+			if w.rng.IntN(100) == 0 {
+				value = make([]byte, 70_000)
+			}
+			for i := range value {
+				value[i] = byte(w.rng.Uint32())
+			}
+			require.NoError(w, batch.Set(key, value, nil))
+		}
+		require.NoError(w, batch.Commit(&pebble.WriteOptions{Sync: w.rng.IntN(2) == 0}))
+	}
+}
+
+func dump(t require.TestingT, db *pebble.DB) map[string]string {
+	got := map[string]string{}
+	it, err := db.NewIter(nil)
+	require.NoError(t, err)
+	for valid := it.First(); valid; valid = it.Next() {
+		got[string(it.Key())] = string(it.Value())
+	}
+	require.NoError(t, errors.Join(it.Error(), it.Close()))
+	return got
+}
+
+// base is a copy of the stores, from which a restore begins.
+type base map[stream.Store]*vfs.MemFS
+
+// copyStores makes a base as the archive does: the stores go on.
+func (w *world) copyStores() base {
+	w.Helper()
+	b := base{}
+	for _, store := range stores {
+		require.NoError(w, disk.MakeDir(w.mem, "copies"))
+		require.NoError(w, w.dbs[store].Checkpoint("copies/"+dirOf(store)))
+		b[store] = vfs.NewMem()
+		_, err := vfs.Clone(w.mem, b[store], "copies/"+dirOf(store), dirOf(store))
+		require.NoError(w, errors.Join(err, w.mem.RemoveAll("copies/"+dirOf(store))))
+		w.write(3)
+	}
+	return b
+}
+
+// restored applies the segments of the archive to a base, or to empty stores if there is none, and
+// returns the data.
+func (w *world) restored(b base) map[stream.Store]map[string]string {
+	w.Helper()
+	dbs := map[stream.Store]*pebble.DB{}
+	for _, store := range stores {
+		mem := vfs.NewMem()
+		if b != nil {
+			_, err := vfs.Clone(b[store], mem, dirOf(store), dirOf(store))
+			require.NoError(w, err)
+		}
+		db, err := pebble.Open(dirOf(store), options(mem))
+		require.NoError(w, err)
+		dbs[store] = db
+	}
+	follower := follow.New(dbs[stream.Queue], dbs[stream.Table])
+	for store := range b {
+		require.NoError(w, follower.Base(store, b[store], dirOf(store)))
+	}
+	for frame := range w.frames(b != nil) {
+		require.NoError(w, follower.Take(frame))
+	}
+	require.NoError(w, follower.Finish())
+	got := map[stream.Store]map[string]string{}
+	for store, db := range dbs {
+		got[store] = dump(w, db)
+		require.NoError(w, db.Close())
+	}
+	return got
+}
+
+// frames yields the frames of the archive, from the last gap on if there is a base.
+func (w *world) frames(afterGap bool) func(yield func(stream.Frame) bool) {
+	w.Helper()
+	a, err := archive.New(w.objects.Store, time.Now)
+	require.NoError(w, err)
+	chain, err := a.Chain(w.Context(), 0, 0)
+	require.NoError(w, err)
+	var frames []stream.Frame
+	for _, link := range chain {
+		first, last, err := a.Span(w.Context(), link)
+		require.NoError(w, err)
+		for s, err := range a.Segments(w.Context(), link.Number, first, last) {
+			require.NoError(w, err)
+			if s.Gap {
+				require.True(w, afterGap, "the archive has a gap")
+				frames = nil
+			}
+			require.True(w, !link.Cut || link.Upto.Covers(s.End), "the directory's own terms continue at their ends")
+			frames = append(frames, decode(w, s.Frames)...)
+		}
+	}
+	return func(yield func(stream.Frame) bool) {
+		for _, f := range frames {
+			if !yield(f) {
+				return
+			}
+		}
+	}
+}
+
+// data returns the data of the directory.
+func (w *world) data() map[stream.Store]map[string]string {
+	w.Helper()
+	got := map[stream.Store]map[string]string{}
+	for _, store := range stores {
+		mem := vfs.NewMem()
+		_, err := vfs.Clone(w.mem, mem, dirOf(store), dirOf(store))
+		require.NoError(w, err)
+		db, err := pebble.Open(dirOf(store), options(mem))
+		require.NoError(w, err)
+		got[store] = dump(w, db)
+		require.NoError(w, db.Close())
+	}
+	return got
+}
+
+// same expects that the archive has what the directory has.
+func (w *world) same(b base) {
+	w.Helper()
+	want, got := w.data(), w.restored(b)
+	for _, store := range stores {
+		require.Equal(w, want[store]["count"], got[store]["count"], "the number of batches of store %d", store)
+		require.Truef(w, maps.Equal(want[store], got[store]), "store %d differs", store)
+	}
+}
