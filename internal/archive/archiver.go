@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -57,19 +58,52 @@ type Archiver struct {
 	// if the archive has all frames that the archiver has read.
 	since atomic.Int64
 	wrote time.Time // the time of the last segment
-	// next is the number of the next segment.
-	next atomic.Uint64
+
+	mu      sync.Mutex // guards the fields below
+	reached Reached
+	changed chan struct{} // closed at the next change of reached
+}
+
+// Reached is a place in the archive: the end of the last segment that an archiver wrote.
+type Reached struct {
+	// Next is the number of the next segment.
+	Next uint64
+	End  stream.Position
+	// Last is a time that no frame before End is later than, the zero time before the first segment.
+	Last time.Time
+	// Gap is the number of the newest segment behind a gap, 0 for none.
+	Gap uint64
+	// Bytes is the number of bytes of all frames that the archiver wrote.
+	Bytes int64
 }
 
 // NewArchiver returns an archiver that writes a segment at each interval of the length every.
 func NewArchiver(stream Stream, writer *Writer, every time.Duration, log *zap.Logger) *Archiver {
-	a := &Archiver{stream: stream, writer: writer, every: every, most: MaxFrames, log: log, waits: backoff.Exponential{First: 100 * time.Millisecond, Most: 5 * time.Second}}
-	a.next.Store(writer.Next())
-	return a
+	return &Archiver{
+		stream: stream, writer: writer, every: every, most: MaxFrames, log: log, waits: backoff.Exponential{First: 100 * time.Millisecond, Most: 5 * time.Second},
+		reached: Reached{Next: writer.Next(), End: writer.End()}, changed: make(chan struct{}),
+	}
 }
 
-// Next returns the number of the next segment. Earlier segments have only bytes that were synced before the call.
-func (a *Archiver) Next() uint64 { return a.next.Load() }
+// Reached returns the end of the last segment, and a channel that is closed after the next segment.
+func (a *Archiver) Reached() (Reached, <-chan struct{}) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.reached, a.changed
+}
+
+// reach stores that the archive has a part of the stream.
+func (a *Archiver) reach(part Part) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if part.Gap {
+		a.reached.Gap = a.reached.Next
+	}
+	a.reached.Next, a.reached.End, a.reached.Last = a.writer.Next(), part.End, a.writer.last
+	a.reached.Bytes += int64(len(part.Frames))
+	close(a.changed)
+	a.changed = make(chan struct{})
+}
 
 // Lag returns the age of the oldest frame that the archive lacks.
 func (a *Archiver) Lag() time.Duration {
@@ -137,7 +171,7 @@ func (a *Archiver) put(ctx context.Context, part Part) error {
 		return err
 	}
 	a.since.Store(0)
-	a.next.Store(a.writer.Next())
+	a.reach(part)
 	a.stream.Archived(part.End)
 	return nil
 }

@@ -22,12 +22,14 @@ const MaxBase = 64 << 20
 type Base struct {
 	Format int `json:"format"`
 	// DataFormat is the format of the data directory.
-	DataFormat int       `json:"data_format"`
-	MadeAt     time.Time `json:"made_at"`
-	Version    string    `json:"version"`
-	Lineage    string    `json:"lineage"`
-	Term       uint64    `json:"term"`
-	// First is the first segment of the term with bytes after From.
+	DataFormat int `json:"data_format"`
+	// MadeAt is the earliest time to which a restore can begin with the base. No frame before To is
+	// later.
+	MadeAt  time.Time `json:"made_at"`
+	Version string    `json:"version"`
+	Lineage string    `json:"lineage"`
+	Term    uint64    `json:"term"`
+	// First is the segment of the term with the first bytes after From, or a segment before it.
 	First uint64 `json:"first"`
 	// From is the position before the copy began. To is the position after the copy ended.
 	From  Position `json:"from"`

@@ -35,8 +35,13 @@ func (a *Archive) Chain(ctx context.Context, number, since uint64) (chain Chain,
 			return nil, err
 		}
 	}
+	return newChain(number, since, func(number uint64) (Term, error) { return a.Term(ctx, number) })
+}
+
+// newChain returns the chain of a term from the terms that read returns.
+func newChain(number, since uint64, read func(number uint64) (Term, error)) (chain Chain, err error) {
 	for link := (Link{}); ; {
-		term, err := a.Term(ctx, number)
+		term, err := read(number)
 		if errors.Is(err, objects.ErrNotThere) && len(chain) > 0 {
 			break // retention removed the term
 		}
@@ -190,34 +195,68 @@ func (a *Archive) Segments(ctx context.Context, term, first, last uint64) iter.S
 // Gap is a part of the stream that the archive lacks, because the spool was dropped.
 type Gap struct {
 	Term, N uint64 // the first segment after the gap
-	// From is the time of the last frame before the gap. To is the time of the first frame after
-	// the gap, at Position. A base that begins at Position or later does not need the lost part.
+	// From is the time of the last frame before the gap, the zero time if the archive does not have
+	// that frame. To is the time of the first frame after the gap, at Position. A base that begins at Position or later does not need the lost part.
 	From, To time.Time
 	Position stream.Position
 }
 
-// Gaps yields the gaps of a chain in order. It reads the headers of all segments.
+// Gaps yields the gaps of a chain in order. Marks name the segments behind the gaps, so it reads few headers.
 func (a *Archive) Gaps(ctx context.Context, chain Chain) iter.Seq2[Gap, error] {
 	return func(yield func(Gap, error) bool) {
-		for _, link := range chain {
-			last := link.At
-			first, end, err := a.Span(ctx, link)
-			if err != nil {
-				yield(Gap{}, err)
-				return
-			}
-			for e, err := range a.Entries(ctx, link.Number, first, end) {
+		for i, link := range chain {
+			for object, err := range a.store.List(ctx, gapName(link.Number, 0), "") {
 				if err != nil {
 					yield(Gap{}, err)
 					return
 				}
-				if e.Gap && !yield(Gap{link.Number, e.N, last, e.First, e.Start}, nil) {
+				_, n, err := pairAt(object.Name, gapsPrefix)
+				if err != nil {
+					yield(Gap{}, err)
 					return
 				}
-				last = e.Last
+				gap, there, err := a.gap(ctx, chain[:i+1], n)
+				if (there || err != nil) && !yield(gap, err) || err != nil {
+					return
+				}
 			}
 		}
 	}
+}
+
+// gap returns the gap before a segment of the last link of a chain. There is no gap if a crash, or
+// a seal, kept the writer from the segment, or if the segment is void.
+func (a *Archive) gap(ctx context.Context, chain Chain, n uint64) (g Gap, there bool, err error) {
+	link := chain[len(chain)-1]
+	e, err := a.Entry(ctx, link.Number, n)
+	if errors.Is(err, objects.ErrNotThere) {
+		return g, false, nil
+	}
+	if err != nil || !e.Gap || link.Cut && !link.Upto.Covers(e.Start) {
+		return g, false, err
+	}
+	from, err := a.before(ctx, chain, n)
+	return Gap{link.Number, n, from, e.First, e.Start}, err == nil, err
+}
+
+// before returns the time of the last frame before a segment of the last link of a chain, the zero
+// time if the archive has no such frame.
+func (a *Archive) before(ctx context.Context, chain Chain, n uint64) (time.Time, error) {
+	for n == 1 {
+		if chain = chain[:len(chain)-1]; len(chain) == 0 {
+			return time.Time{}, nil
+		}
+		_, last, err := a.Span(ctx, chain[len(chain)-1])
+		if err != nil {
+			return time.Time{}, err
+		}
+		n = last + 1
+	}
+	e, err := a.Entry(ctx, chain[len(chain)-1].Number, n-1)
+	if errors.Is(err, objects.ErrNotThere) { // retention removed the segment
+		err = nil
+	}
+	return e.Last, err
 }
 
 // BaseID names a base: its term, and its first segment.

@@ -19,6 +19,7 @@ const (
 	termsPrefix = "t/"
 	basesPrefix = "b/"
 	filesPrefix = "f/"
+	gapsPrefix  = "g/"
 
 	termDigits    = 16
 	segmentDigits = 12
@@ -45,9 +46,27 @@ func BaseName(term, n uint64) string {
 	return fmt.Sprintf("%s%0*x-%0*x.json", basesPrefix, termDigits, term, segmentDigits, n)
 }
 
+// gapName returns the name of the empty object that marks a segment behind a gap. Segment 0 stands
+// for the prefix of the term's marks. Without marks, a
+// reader would have to read all segments to find the gaps.
+func gapName(term, n uint64) string {
+	if n == 0 {
+		return fmt.Sprintf("%s%0*x-", gapsPrefix, termDigits, term)
+	}
+	return fmt.Sprintf("%s%0*x-%0*x", gapsPrefix, termDigits, term, segmentDigits, n)
+}
+
 // FileName returns the name of a file of a base. The name is the hash of the content, so bases
 // share the files that did not change.
 func FileName(sha256 string) string { return filesPrefix + sha256 }
+
+// pairAt reads the term and the segment in the name of a base or of the mark of a gap.
+func pairAt(name, prefix string) (term, n uint64, err error) {
+	if term, err = numberAt(name, prefix, termDigits); err == nil {
+		n, err = numberAt(name, fmt.Sprintf("%s%0*x-", prefix, termDigits, term), segmentDigits)
+	}
+	return term, n, err
+}
 
 // numberAt reads the number that follows the prefix of a name.
 func numberAt(name, prefix string, digits int) (uint64, error) {

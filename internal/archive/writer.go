@@ -33,9 +33,11 @@ type Writer struct {
 	next    uint64
 	end     stream.Position
 	last    time.Time // the last time of the previous segment
-	// pending is the object of segment next once the segment was encoded. after is the end of that segment.
+	// pending is the object of segment next once the segment was encoded. after is the end of that
+	// segment. gap reports whether bytes before that segment are missing.
 	pending []byte
 	after   stream.Position
+	gap     bool
 }
 
 // Writer returns the writer of a term that Take gave to this process.
@@ -66,7 +68,13 @@ func (w *Writer) Put(ctx context.Context, s Segment) error {
 		if err != nil {
 			return err
 		}
-		w.pending, w.after, w.last = object, s.End, s.Last
+		w.pending, w.after, w.last, w.gap = object, s.End, s.Last, s.Gap
+	}
+	if w.gap {
+		// The mark comes first: a crash leaves a mark without a gap, but never a gap without a mark.
+		if err := w.archive.store.Create(ctx, gapName(w.term.Number, w.next), objects.Bytes(nil)); err != nil {
+			return err
+		}
 	}
 	err := w.archive.store.Create(ctx, segmentName(w.term.Number, w.next), objects.Bytes(w.pending))
 	if _, exists := errors.AsType[*objects.ExistsError](err); exists {

@@ -1,0 +1,128 @@
+package archive
+
+import (
+	"context"
+	"time"
+)
+
+// Line is a history that a restore can follow: a term and its ancestors. An archive has the line of
+// its newest term, and a line for each term after which another directory continued, because the
+// rest of such a term is in no other line.
+type Line struct {
+	// Term is the last term of the line.
+	Term uint64 `json:"term"`
+	// Ranges are the times to which a restore can return, in order.
+	Ranges []Range `json:"ranges"`
+	// Gaps are the times after the first range to which no restore can return. A gap without an
+	// end ends with the next base.
+	Gaps []Range `json:"gaps"`
+}
+
+// Range is a range of times, with both ends. Its end is the zero time if it has no end.
+type Range struct {
+	From time.Time `json:"from"`
+	To   time.Time `json:"to,omitzero"`
+}
+
+// Lines returns the lines of an archive. The line of the newest term is the last one.
+func (a *Archive) Lines(ctx context.Context, c Catalog) (lines []Line, err error) {
+	continued := map[uint64]bool{}
+	node := map[uint64]string{}
+	for _, term := range c.Terms {
+		node[term.Number] = term.Node
+		if node[term.Parent.Term] == term.Node {
+			continued[term.Parent.Term] = true
+		}
+	}
+	for _, term := range c.Terms {
+		if continued[term.Number] {
+			continue
+		}
+		line, err := a.line(ctx, c, term.Number)
+		if err != nil {
+			return nil, err
+		}
+		if len(line.Ranges)+len(line.Gaps) > 0 || term.Number == c.newest().Number {
+			lines = append(lines, line)
+		}
+	}
+	return lines, nil
+}
+
+func (a *Archive) line(ctx context.Context, c Catalog, number uint64) (Line, error) {
+	line := Line{Term: number, Ranges: []Range{}, Gaps: []Range{}}
+	chain := c.chain(number)
+	bases, err := a.usable(ctx, c, chain)
+	if err != nil || len(bases) == 0 {
+		return line, err
+	}
+	for len(chain) > 1 && chain[0].Number < bases[0].Term {
+		chain = chain[1:]
+	}
+	var gaps []Gap
+	for gap, err := range a.Gaps(ctx, chain) {
+		if err != nil {
+			return line, err
+		}
+		gaps = append(gaps, gap)
+	}
+	_, last, err := a.Span(ctx, chain[len(chain)-1])
+	if err != nil {
+		return line, err
+	}
+	end, err := a.before(ctx, chain, last+1)
+	if err != nil {
+		return line, err
+	}
+	line.divide(bases, append(gaps, Gap{Term: number, N: maxSegment, From: end}))
+	if n := len(line.Gaps); n > 0 && len(line.Ranges) > 0 && line.Gaps[n-1].To.IsZero() && !line.Gaps[n-1].From.Before(end) {
+		line.Gaps = line.Gaps[:n-1] // the present end of the archive is no gap
+	}
+	return line, nil
+}
+
+// usable returns the bases of a chain from the first base on from which the archive has all
+// segments to the end of the chain, oldest first.
+func (a *Archive) usable(ctx context.Context, c Catalog, chain Chain) (bases []Base, err error) {
+	for i := len(chain) - 1; i >= 0; i-- {
+		number, first := chain[i].Number, uint64(1)
+		object, err := a.first(ctx, segmentsPrefix(number), "")
+		if err == nil && object.Name != "" {
+			first, err = numberAt(object.Name, segmentsPrefix(number), segmentDigits)
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, b := range c.bases(chain, number) {
+			if b.First >= first {
+				bases = append([]Base{b}, bases...)
+			}
+		}
+		if first > 1 {
+			break // retention deleted what is older
+		}
+	}
+	return bases, nil
+}
+
+// divide divides the times of a line by its gaps. Each range begins with the first base after a
+// gap. The last element of gaps is the end of the line.
+func (l *Line) divide(bases []Base, gaps []Gap) {
+	for _, gap := range gaps {
+		var from time.Time
+		for len(bases) > 0 && (bases[0].Term < gap.Term || bases[0].Term == gap.Term && bases[0].First <= gap.N) {
+			if from.IsZero() {
+				from = bases[0].MadeAt
+			}
+			bases = bases[1:]
+		}
+		if from.IsZero() || from.After(gap.From) {
+			continue // the archive has no state before the gap
+		}
+		if n := len(l.Gaps); n > 0 {
+			l.Gaps[n-1].To = from
+		}
+		l.Ranges = append(l.Ranges, Range{from, gap.From})
+		l.Gaps = append(l.Gaps, Range{From: gap.From})
+	}
+}

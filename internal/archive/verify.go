@@ -1,0 +1,262 @@
+package archive
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+
+	"fanfare/internal/objects"
+	"fanfare/internal/stream"
+)
+
+// Findings is the result of a check of an archive.
+type Findings struct {
+	Objects int     `json:"objects"`
+	Bytes   int64   `json:"bytes"`
+	Faults  []Fault `json:"faults"`
+}
+
+// Fault is an object that is damaged or missing.
+type Fault struct {
+	Object string `json:"object"`
+	Fault  string `json:"fault"`
+}
+
+// verifier is one check of an archive.
+type verifier struct {
+	*Archive
+	Findings
+	total   int64
+	report  func(done, total int64)
+	newest  uint64
+	ends    map[uint64]stream.Position // the ends of the terms
+	firsts  map[uint64]uint64          // the numbers of the first segments of the terms
+	catalog Catalog
+}
+
+// Verify reads the whole archive, compares each object with its hash, and compares the lists, terms
+// and segments with each other. report gets the number of bytes that were read and of all bytes.
+// The archive may be in use. An error means that the store did not answer.
+func (a *Archive) Verify(ctx context.Context, report func(done, total int64)) (Findings, error) {
+	v := &verifier{Archive: a, report: report, ends: map[uint64]stream.Position{}, firsts: map[uint64]uint64{}}
+	v.Faults = []Fault{}
+	for object, err := range a.store.List(ctx, "", "") {
+		if err != nil {
+			return v.Findings, err
+		}
+		v.total += object.Size
+	}
+	var err error
+	v.catalog, err = a.catalog(ctx, func(name string, err error) error {
+		v.fault(name, "%v", err)
+		return nil
+	})
+	if err != nil {
+		return v.Findings, err
+	}
+	v.Objects = len(v.catalog.Bases) + len(v.catalog.Terms) + len(v.catalog.marks)
+	v.newest = v.catalog.newest().Number
+	for _, term := range v.catalog.Terms {
+		if err := v.term(ctx, term); err != nil {
+			return v.Findings, err
+		}
+	}
+	return v.Findings, v.files(ctx)
+}
+
+func (v *verifier) fault(object, format string, args ...any) {
+	v.Faults = append(v.Faults, Fault{object, fmt.Sprintf(format, args...)})
+}
+
+func (v *verifier) read(bytes int64) {
+	v.Objects++
+	v.Bytes += bytes
+	v.report(v.Bytes, v.total)
+}
+
+// outcome is a checked object. Its err is the damage.
+type outcome[T any] struct {
+	value T
+	bytes int64
+	err   error
+}
+
+// damage returns err as damage, unless the store did not answer.
+func damage[T any](value T, bytes int64, err error) (outcome[T], error) {
+	if errors.Is(err, objects.ErrAway) || errors.Is(err, objects.ErrRefused) || errors.Is(err, context.Canceled) {
+		return outcome[T]{}, err
+	}
+	return outcome[T]{value, bytes, err}, nil
+}
+
+// term checks the segments of a term.
+func (v *verifier) term(ctx context.Context, term Term) error {
+	prefix := segmentsPrefix(term.Number)
+	object, err := v.first(ctx, prefix, "")
+	if err != nil {
+		return err
+	}
+	v.ends[term.Number], v.firsts[term.Number] = term.From.stream(), 1
+	first, last := uint64(1), uint64(0)
+	if object.Name != "" {
+		if first, err = numberAt(object.Name, prefix, segmentDigits); err == nil {
+			last, err = v.lastSegment(ctx, term.Number)
+		}
+		if err != nil {
+			return err
+		}
+		v.ends[term.Number], v.firsts[term.Number] = stream.Position{}, first
+	}
+	check := segments{verifier: v, term: term, next: first, sure: first == 1, end: term.From.stream()}
+	// Only compressed objects are read ahead, because the frames of one segment may take 32 MiB.
+	get := func(ctx context.Context, n uint64) (outcome[[]byte], error) {
+		object, err := objects.Read(ctx, v.store, segmentName(term.Number, n), maxSegmentBytes)
+		return damage(object, int64(len(object)), err)
+	}
+	for o, err := range inOrder(ctx, first, last, get) {
+		if err != nil {
+			return err
+		}
+		if err := check.segment(ctx, o); err != nil {
+			return err
+		}
+	}
+	if !check.sealed && term.Number != v.newest {
+		v.fault(segmentName(term.Number, last+1), "missing: term %x ended without a seal", term.Number)
+	}
+	return nil
+}
+
+// segments checks the segments of a term in order.
+type segments struct {
+	*verifier
+	term   Term
+	next   uint64
+	end    stream.Position
+	sure   bool // end is the end of the previous segment
+	sealed bool
+}
+
+func (c *segments) segment(ctx context.Context, o outcome[[]byte]) error {
+	n := c.next
+	name := segmentName(c.term.Number, n)
+	c.next++
+	if errors.Is(o.err, objects.ErrNotThere) {
+		c.sure = false
+		left, err := c.first(ctx, segmentsPrefix(c.term.Number), "")
+		if err == nil && left.Name < name {
+			c.fault(name, "missing")
+		} // else retention deleted the segment during the check
+		return err
+	}
+	c.read(o.bytes)
+	s, err := Segment{}, o.err
+	if err == nil {
+		s, err = c.codec.Decode(o.value, c.term.Number, n)
+	}
+	if err != nil {
+		c.sure = false
+		c.fault(name, "%v", err)
+		return nil
+	}
+	switch {
+	case c.sealed:
+		c.fault(name, "a segment after the seal of term %x", c.term.Number)
+	case !s.Seal && s.Writer != c.term.Nonce:
+		c.fault(name, "it has another writer than term %x", c.term.Number)
+	case c.sure && !s.Gap && s.Start != c.end:
+		c.fault(name, "it begins at %v, and the previous segment ends at %v", s.Start, c.end)
+	case s.Gap:
+		object, err := c.verifier.first(ctx, gapName(c.term.Number, n), "")
+		if err != nil {
+			return err
+		}
+		if object.Name == "" {
+			c.fault(gapName(c.term.Number, n), "missing: the segment follows a gap")
+		}
+	}
+	c.sure, c.end, c.sealed = true, s.End, c.sealed || s.Seal
+	c.ends[c.term.Number] = s.End
+	return nil
+}
+
+// files checks the files, and that the archive has everything that the lists of the bases name.
+func (v *verifier) files(ctx context.Context) error {
+	var names []string
+	sizes := map[string]int64{}
+	for object, err := range v.store.List(ctx, filesPrefix, "") {
+		if err != nil {
+			return err
+		}
+		names = append(names, object.Name)
+		sizes[object.Name] = object.Size
+	}
+	get := func(ctx context.Context, n uint64) (outcome[string], error) {
+		sum, size, err := v.hash(ctx, names[n-1])
+		return damage(sum, size, err)
+	}
+	n := 0
+	for o, err := range inOrder(ctx, 1, uint64(len(names)), get) {
+		if err != nil {
+			return err
+		}
+		name := names[n]
+		n++
+		if errors.Is(o.err, objects.ErrNotThere) { // retention deleted the file during the check
+			delete(sizes, name)
+			continue
+		}
+		v.read(o.bytes)
+		if o.err != nil {
+			v.fault(name, "%v", o.err)
+		} else if FileName(o.value) != name {
+			v.fault(name, "damaged: its SHA-256 is %s; delete the object, and the next base sends the file again", o.value)
+		}
+	}
+	for _, b := range v.catalog.Bases {
+		if err := v.base(ctx, b, sizes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hash returns the SHA-256 of an object and its size.
+func (v *verifier) hash(ctx context.Context, name string) (sum string, size int64, err error) {
+	body, err := v.store.Get(ctx, name)
+	if err != nil {
+		return "", 0, err
+	}
+	defer body.Close() //nolint:errcheck // the object was only read
+	hash := sha256.New()
+	size, err = io.Copy(hash, body)
+	return hex.EncodeToString(hash.Sum(nil)), size, err
+}
+
+// base checks what the list of a base names.
+func (v *verifier) base(ctx context.Context, b Base, sizes map[string]int64) error {
+	list := BaseName(b.Term, b.First)
+	if object, err := v.first(ctx, list, ""); err != nil || object.Name == "" {
+		return err // retention deleted the base during the check
+	}
+	for _, f := range b.Files {
+		name := FileName(f.SHA256)
+		if size, there := sizes[name]; !there {
+			v.fault(name, "missing: %s names it as %s", list, f.Name)
+		} else if size != f.Bytes {
+			v.fault(name, "it has %d bytes, and %s names %d bytes", size, list, f.Bytes)
+		}
+	}
+	switch first, known := v.firsts[b.Term]; {
+	case !known:
+		v.fault(termName(b.Term), "missing: %s needs it", list)
+	case first > b.First:
+		v.fault(segmentName(b.Term, b.First), "missing: %s needs the segments from here on", list)
+	case !v.ends[b.Term].Covers(b.To.stream()):
+		v.fault(list, "the archive ends at %v, before the end %v of the base", v.ends[b.Term], b.To)
+	}
+	return nil
+}
