@@ -44,6 +44,12 @@ type Config struct {
 	Spool int64
 	// Every is the time between two segments.
 	Every time.Duration
+	// Base is a directory on the disk of the stores, for the copies of which bases are made.
+	Base string
+	// BaseLog is the number of bytes of log after which a base is made. Keep is the age up to which a
+	// restore can return.
+	BaseLog int64
+	Keep    time.Duration
 	// State is the archive's own state of the data directory.
 	State *archive.State
 	// Open opens the store of the archive. It is called until it succeeds.
@@ -69,6 +75,8 @@ type Archiving struct {
 	archive  *archive.Archive // nil until the store is open
 	term     *archive.Term    // nil until the term is taken
 	archiver atomic.Pointer[archive.Archiver]
+	keeper   atomic.Pointer[archive.Keeper]
+	refused  atomic.Bool
 }
 
 // Open prepares the archive before Pebble opens the stores. If the archive answers in time and
@@ -128,22 +136,48 @@ func (a *Archiving) Tapped(store stream.Store) vfs.FS {
 	return disk.TappedFS{FS: a.cfg.FS, Tap: a.stream.Tap(store)}
 }
 
-// Run writes the stream to the archive until ctx ends, which is no error. If another process has
-// taken the archive, or if the archive refuses the directory, Run returns an error for which
+// Checkpoint makes a directory with copies of the stores, as archive.Source has it.
+type Checkpoint func(ctx context.Context, dir string) error
+
+// Run writes the stream to the archive, and makes bases of checkpoints, until ctx ends, which is no error. If
+// another process has taken the archive, or if the archive refuses the directory, Run returns an error for which
 // archive.Refused is true, and the process has to stop.
-func (a *Archiving) Run(ctx context.Context) error {
-	moving, stop := context.WithCancel(ctx)
-	var moves sync.WaitGroup
-	moves.Go(func() { a.stream.Run(moving) })
-	defer moves.Wait()
+func (a *Archiving) Run(ctx context.Context, checkpoint Checkpoint) error {
+	ctx, stop := context.WithCancel(ctx)
+	var others sync.WaitGroup
+	others.Go(func() { a.stream.Run(ctx) })
+	defer others.Wait()
 	defer stop()
-	if err := a.takeLater(ctx); err != nil || a.term == nil {
-		return err
+	err := a.takeLater(ctx)
+	if err == nil && a.term != nil {
+		a.intake.begin(stream.Position(a.term.From))
+		archiver := archive.NewArchiver(a.intake, a.archive.Writer(*a.term), a.cfg.Every, a.cfg.Log)
+		keeper := archive.NewKeeper(archiver, source{a.stream, checkpoint}, archive.KeeperConfig{
+			FS: a.cfg.FS, Dir: a.cfg.Base, BaseLog: a.cfg.BaseLog, Keep: a.cfg.Keep, Log: a.cfg.Log,
+		})
+		others.Go(func() { keeper.Run(ctx) })
+		a.keeper.Store(keeper)
+		a.archiver.Store(archiver)
+		err = archiver.Run(ctx)
 	}
-	a.intake.begin(stream.Position(a.term.From))
-	a.archiver.Store(archive.NewArchiver(a.intake, a.archive.Writer(*a.term), a.cfg.Every, a.cfg.Log))
-	return a.archiver.Load().Run(ctx)
+	a.refused.Store(archive.Refused(err))
+	return err
 }
+
+// source is the data directory of which bases are made.
+type source struct {
+	stream     *stream.Stream
+	checkpoint Checkpoint
+}
+
+// Settled implements archive.Source.
+func (s source) Settled() (stream.Position, error) {
+	err := s.stream.Settle()
+	return s.stream.Safe(), err
+}
+
+// Checkpoint implements archive.Source.
+func (s source) Checkpoint(ctx context.Context, dir string) error { return s.checkpoint(ctx, dir) }
 
 // takeLater takes the term if the archive was away at the start.
 func (a *Archiving) takeLater(ctx context.Context) error {
@@ -174,12 +208,19 @@ func (a *Archiving) Drain(ctx context.Context) error {
 	if archiver == nil {
 		return nil
 	}
-	err := archiver.Drain(ctx)
-	if err != nil && !archive.Refused(err) {
-		a.cfg.Log.Warn("the archive lacks the last writes: the next start brings them", zap.Int64("bytes", a.Behind()), zap.Error(err))
-		return nil
+	for {
+		before, _ := archiver.Reached()
+		if err := archiver.Drain(ctx); archive.Refused(err) {
+			return err
+		} else if err != nil {
+			a.cfg.Log.Warn("the archive lacks the last writes: the next start brings them", zap.Int64("bytes", a.Behind()), zap.Error(err))
+			return nil
+		}
+		// The first segment may be an older part, whose write was interrupted by the stop.
+		if after, _ := archiver.Reached(); after.Next == before.Next || after.End.Covers(a.stream.End()) {
+			return nil
+		}
 	}
-	return err
 }
 
 // Close closes the stream, whose spool stays for the next process.
@@ -202,6 +243,19 @@ func (a *Archiving) Spooled() int64 { return a.stream.Spooled() }
 // Gaps returns the number of gaps that this process made.
 func (a *Archiving) Gaps() int64 { return a.intake.gaps.Load() }
 
+// BaseAge returns the age of the newest base, or the time since the start if there is no base.
+func (a *Archiving) BaseAge() time.Duration {
+	if keeper := a.keeper.Load(); keeper != nil {
+		if base := keeper.Latest(); base != nil {
+			return time.Since(base.MadeAt)
+		}
+	}
+	return time.Since(a.opened)
+}
+
+// Fenced reports whether the archive refused this process: another process writes to the archive.
+func (a *Archiving) Fenced() bool { return a.refused.Load() }
+
 // Late returns an error if the archive is late.
 func (a *Archiving) Late() error {
 	if lag := a.Lag(); lag > late {
@@ -211,18 +265,18 @@ func (a *Archiving) Late() error {
 }
 
 // errGap is the warning about a gap.
-var errGap = errors.New("the archive has a gap, because the spool was full: the next base ends it")
+var errGap = errors.New("frames are missing, because the spool was full: restores to a later time need the next base")
 
 // Gap returns an error if the archive has a gap and no later base.
 func (a *Archiving) Gap() error {
-	if a.intake.needsBase.Load() {
+	archiver := a.archiver.Load()
+	if archiver == nil || a.Gaps() == 0 {
+		return nil
+	}
+	reached, _ := archiver.Reached()
+	base := a.keeper.Load().Latest()
+	if base == nil || base.Term < a.term.Number || base.First <= reached.Gap {
 		return errGap
 	}
 	return nil
 }
-
-// Wishes returns a channel that has a value when the archive needs a base soon.
-func (a *Archiving) Wishes() <-chan struct{} { return a.intake.wishes }
-
-// Based reports that the archive has a base that began after the last gap.
-func (a *Archiving) Based() { a.intake.needsBase.Store(false) }

@@ -29,9 +29,7 @@ type intake struct {
 	mark    stream.Mark  // its end
 	pending bool         // the archive may lack the last part
 
-	gaps      atomic.Int64
-	needsBase atomic.Bool // there is a gap, and no later base
-	wishes    chan struct{}
+	gaps atomic.Int64
 }
 
 var _ archive.Stream = (*intake)(nil)
@@ -88,20 +86,10 @@ func (i *intake) Next(_ context.Context, _ stream.Position, most int) (archive.P
 func (i *intake) gap() archive.Part {
 	at, now := i.receiver.Restart(), time.Now()
 	i.gaps.Add(1)
-	i.needsBase.Store(true)
 	i.log.Error("the archive has a gap: restores to a later time need the next base", zap.Int64("gaps", i.gaps.Load()))
-	i.wish()
 	i.part = archive.Part{Start: at, End: at, First: now, Last: now, Gap: true, Frames: stream.Append(nil, stream.SafeAt(at, now.UnixMilli()))}
 	i.at, i.mark, i.pending = at, 0, true
 	return i.part
-}
-
-// wish asks for a base.
-func (i *intake) wish() {
-	select {
-	case i.wishes <- struct{}{}:
-	default: // somebody asked already
-	}
 }
 
 // Archived implements archive.Stream.

@@ -92,6 +92,6 @@ func (a *Archiving) openFrom(from stream.Position) (err error) {
 		}
 	}
 	a.stream = s
-	a.intake = &intake{stream: s, receiver: receiver, log: a.cfg.Log, rest: s.End(), wishes: make(chan struct{}, 1)}
+	a.intake = &intake{stream: s, receiver: receiver, log: a.cfg.Log, rest: s.End()}
 	return nil
 }

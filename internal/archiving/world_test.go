@@ -66,14 +66,16 @@ type world struct {
 	dir     string // of the state
 	objects *away
 	spool   int64
+	baseLog int64
 	log     *zap.Logger
 	logs    *observer.ObservedLogs
 
 	*archiving.Archiving
-	dbs   map[stream.Store]*disk.DB
-	count map[stream.Store]int
-	end   context.CancelFunc
-	ran   chan error
+	closing sync.Mutex // guards dbs against a checkpoint
+	dbs     map[stream.Store]*disk.DB
+	count   map[stream.Store]int
+	end     context.CancelFunc
+	ran     chan error
 }
 
 func newWorld(t *testing.T, seed uint64) *world {
@@ -84,7 +86,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	require.NoError(t, err)
 	core, logs := observer.New(zap.InfoLevel)
 	return &world{
-		T: t, rng: rand.New(rand.NewPCG(seed, 0)), mem: vfs.NewCrashableMem(), dir: t.TempDir(), objects: &away{Store: store}, spool: 1 << 30,
+		T: t, rng: rand.New(rand.NewPCG(seed, 0)), mem: vfs.NewCrashableMem(), dir: t.TempDir(), objects: &away{Store: store}, spool: 1 << 30, baseLog: 1 << 30,
 		log: zap.New(core), logs: logs, count: map[stream.Store]int{},
 	}
 }
@@ -105,7 +107,7 @@ func (w *world) open(mem *vfs.MemFS, dir string) (*archiving.Archiving, error) {
 	state, err := archive.LoadState(dir)
 	require.NoError(w, err)
 	return archiving.Open(w.Context(), archiving.Config{
-		FS: mem, Stream: "stream", Queue: "queue", Table: "table", Spool: w.spool, Every: time.Second, State: state,
+		FS: mem, Stream: "stream", Queue: "queue", Table: "table", Spool: w.spool, Every: time.Second, Base: "base", BaseLog: w.baseLog, Keep: 2 * time.Hour, State: state,
 		Open:    func(context.Context) (objects.Store, error) { return w.objects, w.objects.err() },
 		Version: "v", DataFormat: 2, Log: w.log,
 	})
@@ -120,7 +122,7 @@ func (w *world) start() {
 	w.dbs = openStores(w, func(store stream.Store) vfs.FS { return a.Tapped(store) })
 	ctx, end := context.WithCancel(context.Background())
 	w.end, w.ran = end, make(chan error, 1)
-	go func() { w.ran <- a.Run(ctx) }()
+	go func() { w.ran <- a.Run(ctx, w.checkpoint) }()
 }
 
 func openStores(t *world, fs func(stream.Store) vfs.FS) map[stream.Store]*disk.DB {
@@ -136,6 +138,9 @@ func openStores(t *world, fs func(stream.Store) vfs.FS) map[stream.Store]*disk.D
 
 func (w *world) closeStores() {
 	w.Helper()
+	w.closing.Lock()
+	defer w.closing.Unlock()
+	defer func() { w.dbs = nil }()
 	for _, db := range w.dbs {
 		require.NoError(w, db.Close(func() {}))
 	}
@@ -202,47 +207,49 @@ func dump(t require.TestingT, db *pebble.DB) map[string]string {
 	return got
 }
 
-// base is a copy of the stores, from which a restore begins.
-type base map[stream.Store]*vfs.MemFS
-
-// copyStores makes a base as the archive does: the stores go on.
-func (w *world) copyStores() base {
-	w.Helper()
-	b := base{}
-	for _, store := range stores {
-		require.NoError(w, disk.MakeDir(w.mem, "copies"))
-		require.NoError(w, w.dbs[store].Checkpoint("copies/"+dirOf(store)))
-		b[store] = vfs.NewMem()
-		_, err := vfs.Clone(w.mem, b[store], "copies/"+dirOf(store), dirOf(store))
-		require.NoError(w, errors.Join(err, w.mem.RemoveAll("copies/"+dirOf(store))))
-		w.write(3)
+// checkpoint copies the stores as a process does: the stores go on.
+func (w *world) checkpoint(_ context.Context, dir string) error {
+	w.closing.Lock()
+	defer w.closing.Unlock()
+	if w.dbs == nil {
+		return errors.New("the stores are closed")
 	}
-	return b
+	err := disk.MakeDir(w.mem, dir)
+	for _, store := range stores {
+		err = errors.Join(err, w.dbs[store].Checkpoint(w.mem.PathJoin(dir, dirOf(store))))
+	}
+	return err
 }
 
-// restored applies the segments of the archive to a base, or to empty stores if there is none, and
+// restored applies the segments of the archive to its newest base, or to empty stores if withBase is false, and
 // returns the data.
-func (w *world) restored(b base) map[stream.Store]map[string]string {
+func (w *world) restored(withBase bool) map[stream.Store]map[string]string {
 	w.Helper()
+	a, err := archive.New(w.objects.Store, time.Now)
+	require.NoError(w, err)
+	mem, first := vfs.NewMem(), archive.BaseID{}
+	if withBase {
+		first = w.fetch(a, mem)
+	}
 	dbs := map[stream.Store]*pebble.DB{}
+	var follower *follow.Follower
 	for _, store := range stores {
-		mem := vfs.NewMem()
-		if b != nil {
-			_, err := vfs.Clone(b[store], mem, dirOf(store), dirOf(store))
+		opened := vfs.NewMem() // the follower reads the logs of the base, which Pebble would remove
+		if withBase {
+			_, err := vfs.Clone(mem, opened, dirOf(store), dirOf(store))
 			require.NoError(w, err)
 		}
-		db, err := pebble.Open(dirOf(store), options(mem))
+		db, err := pebble.Open(dirOf(store), options(opened))
 		require.NoError(w, err)
 		dbs[store] = db
 	}
-	follower := follow.New(dbs[stream.Queue], dbs[stream.Table])
-	for store := range b {
-		require.NoError(w, follower.Base(store, b[store], dirOf(store)))
+	follower = follow.New(dbs[stream.Queue], dbs[stream.Table])
+	if withBase {
+		for _, store := range stores {
+			require.NoError(w, follower.Base(store, mem, dirOf(store)))
+		}
 	}
-	for frame := range w.frames(b != nil) {
-		require.NoError(w, follower.Take(frame))
-	}
-	require.NoError(w, follower.Finish())
+	w.follow(a, first, follower)
 	got := map[stream.Store]map[string]string{}
 	for store, db := range dbs {
 		got[store] = dump(w, db)
@@ -251,34 +258,48 @@ func (w *world) restored(b base) map[stream.Store]map[string]string {
 	return got
 }
 
-// frames yields the frames of the archive, from the last gap on if there is a base.
-func (w *world) frames(afterGap bool) func(yield func(stream.Frame) bool) {
+// fetch writes the files of the newest base to a file system.
+func (w *world) fetch(a *archive.Archive, mem *vfs.MemFS) archive.BaseID {
 	w.Helper()
-	a, err := archive.New(w.objects.Store, time.Now)
+	ids, err := a.Bases(w.Context())
 	require.NoError(w, err)
-	chain, err := a.Chain(w.Context(), 0, 0)
+	require.NotEmpty(w, ids)
+	id := ids[len(ids)-1]
+	b, err := a.Base(w.Context(), id)
 	require.NoError(w, err)
-	var frames []stream.Frame
+	for _, f := range b.Files {
+		content, err := objects.Read(w.Context(), w.objects.Store, archive.FileName(f.SHA256), 1<<30)
+		require.NoError(w, err)
+		require.NoError(w, mem.MkdirAll(mem.PathDir(f.Name), 0o700))
+		file, err := mem.Create(f.Name, vfs.WriteCategoryUnspecified)
+		require.NoError(w, err)
+		_, err = file.Write(content)
+		require.NoError(w, errors.Join(err, file.Close()))
+	}
+	return id
+}
+
+// follow applies the segments of the newest chain from a base on.
+func (w *world) follow(a *archive.Archive, from archive.BaseID, follower *follow.Follower) {
+	w.Helper()
+	chain, err := a.Chain(w.Context(), 0, from.Term)
+	require.NoError(w, err)
 	for _, link := range chain {
 		first, last, err := a.Span(w.Context(), link)
 		require.NoError(w, err)
+		if link.Number == from.Term {
+			first = from.First
+		}
 		for s, err := range a.Segments(w.Context(), link.Number, first, last) {
 			require.NoError(w, err)
-			if s.Gap {
-				require.True(w, afterGap, "the archive has a gap")
-				frames = nil
-			}
+			require.True(w, !s.Gap || link.Number == from.Term, "the archive has a gap")
 			require.True(w, !link.Cut || link.Upto.Covers(s.End), "the directory's own terms continue at their ends")
-			frames = append(frames, decode(w, s.Frames)...)
-		}
-	}
-	return func(yield func(stream.Frame) bool) {
-		for _, f := range frames {
-			if !yield(f) {
-				return
+			for _, f := range decode(w, s.Frames) {
+				require.NoError(w, follower.Take(f))
 			}
 		}
 	}
+	require.NoError(w, follower.Finish())
 }
 
 // data returns the data of the directory.
@@ -298,9 +319,9 @@ func (w *world) data() map[stream.Store]map[string]string {
 }
 
 // same expects that the archive has what the directory has.
-func (w *world) same(b base) {
+func (w *world) same(withBase bool) {
 	w.Helper()
-	want, got := w.data(), w.restored(b)
+	want, got := w.data(), w.restored(withBase)
 	for _, store := range stores {
 		require.Equal(w, want[store]["count"], got[store]["count"], "the number of batches of store %d", store)
 		require.Truef(w, maps.Equal(want[store], got[store]), "store %d differs", store)
