@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"fanfare/internal/admin"
+	"fanfare/internal/archive"
 	"fanfare/internal/config"
 	"fanfare/internal/daemon"
 	"fanfare/internal/obs"
@@ -71,6 +72,9 @@ func run(args, environ []string, stdout, stderr io.Writer) int {
 	_, isUsage := errors.AsType[*usageError](err)
 	if isConfig || isUsage || !*began {
 		return daemon.ExitUsage
+	}
+	if archive.Refused(err) {
+		return daemon.ExitFenced
 	}
 	return daemon.ExitFailure
 }

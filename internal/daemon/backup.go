@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -27,6 +28,7 @@ type backups struct {
 	now     func() time.Time
 	version string
 	making  sync.Mutex
+	copying sync.Mutex // a store makes one checkpoint at a time
 }
 
 // Backup implements admin.Backuper. It first copies the queue and then the table to the
@@ -47,12 +49,14 @@ func (b *backups) Backup(ctx context.Context, dir string) (made admin.Backup, er
 	defer func() { err = errors.Join(err, os.RemoveAll(at)) }()
 	var madeAt time.Time
 	began, held := b.now(), time.Duration(0)
+	b.copying.Lock()
 	err = b.queue.Checkpoint(ctx, filepath.Join(at, datadir.Queue), func() error {
 		err := b.table.Checkpoint(ctx, filepath.Join(at, datadir.Table))
 		madeAt = b.now()
 		held = madeAt.Sub(began)
 		return err
 	})
+	b.copying.Unlock()
 	if err != nil {
 		return made, err
 	}
@@ -62,4 +66,25 @@ func (b *backups) Backup(ctx context.Context, dir string) (made admin.Backup, er
 	}
 	made = admin.Backup{Dir: dir, Files: len(contents.Files), Bytes: contents.Bytes(), HeldMillis: held.Milliseconds()}
 	return made, nil
+}
+
+// forArchive makes the directory of a base of the archive (archive.Source). The stores continue meanwhile, because
+// the segments have what the copies lack. The secret belongs to a base, but the format and the lock do not (S8).
+func (b *backups) forArchive(ctx context.Context, dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	secret, err := datadir.ReadSecret(b.dir.Path("."))
+	if err == nil {
+		err = datadir.WriteFile(filepath.Join(dir, datadir.SecretFile), secret)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // with tokens of an issuer there is no secret
+		return err
+	}
+	b.copying.Lock()
+	defer b.copying.Unlock()
+	if err := b.queue.Checkpoint(ctx, filepath.Join(dir, datadir.Queue), func() error { return nil }); err != nil {
+		return err
+	}
+	return b.table.Checkpoint(ctx, filepath.Join(dir, datadir.Table))
 }

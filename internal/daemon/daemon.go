@@ -179,6 +179,9 @@ func (p *process) run(ctx context.Context) error {
 	if p.eng.watch != nil {
 		p.roots.start("disk", p.eng.watch)
 	}
+	if p.eng.archived != nil {
+		p.roots.start("archive", p.eng.archived)
+	}
 	p.log.Info("ready", zap.String("http", address), zap.String("admin", p.operator.address),
 		zap.String("metrics", p.scrapes.address), zap.String("engine", string(p.cfg.Engine)), zap.String("version", p.opt.Version), zap.Any("roles", p.opt.Roles))
 	if p.opt.Ready != nil {

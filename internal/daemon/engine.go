@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
@@ -20,6 +21,7 @@ import (
 	"fanfare/internal/obs"
 	"fanfare/internal/queue"
 	queueembedded "fanfare/internal/queue/embedded"
+	"fanfare/internal/stream"
 	"fanfare/internal/table"
 	tableembedded "fanfare/internal/table/embedded"
 	"fanfare/messages"
@@ -55,6 +57,8 @@ type engine struct {
 	events, notices func(ctx context.Context, events ...messages.Event) error
 	// watch runs until ctx ends or until the engine can no longer work. It may be nil.
 	watch func(ctx context.Context) error
+	// archived runs until ctx ends or until this process must not write to its archive. It is nil without an archive.
+	archived func(ctx context.Context) error
 }
 
 // register adds the engine's metrics to reg.
@@ -154,13 +158,23 @@ func (p *process) openEmbedded(ctx context.Context, dir *datadir.Dir) (_ *engine
 	if err := os.RemoveAll(dir.Path(checkpoint)); err != nil {
 		return nil, err
 	}
-	store, err := tableembedded.Open(dir.Path(datadir.Table), tableembedded.Options{Now: p.opt.Now, Doubt: p.clock.Doubt, Log: p.work, Stop: ctx.Done()})
+	kept, err := p.openArchive(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	files := func(store stream.Store) vfs.FS { // nil without an archive: then no write is copied
+		if kept == nil {
+			return nil
+		}
+		return kept.Tapped(store)
+	}
+	store, err := tableembedded.Open(dir.Path(datadir.Table), tableembedded.Options{FS: files(stream.Table), Now: p.opt.Now, Doubt: p.clock.Doubt, Log: p.work, Stop: ctx.Done()})
 	if err != nil {
 		return nil, err
 	}
 	p.cleanups.addCloser("table", store.Close)
 	broker, err := queueembedded.Open(dir.Path(datadir.Queue), queueembedded.Options{
-		Now: p.opt.Now, Doubt: p.clock.Doubt, Log: p.work, MaxInFlight: e.workers.maxInFlight(), Stop: ctx.Done(),
+		FS: files(stream.Queue), Now: p.opt.Now, Doubt: p.clock.Doubt, Log: p.work, MaxInFlight: e.workers.maxInFlight(), Stop: ctx.Done(),
 	})
 	if err != nil {
 		return nil, err
@@ -168,7 +182,8 @@ func (p *process) openEmbedded(ctx context.Context, dir *datadir.Dir) (_ *engine
 	p.cleanups.addCloser("queue", broker.Close)
 	e.store, e.broker, e.items = store, broker, store.Items
 	p.shares.Yield.Rest = true // docs/decisions/0036-large-work-yields.md
-	e.backups = &backups{dir: dir, table: store, queue: broker, now: p.opt.Now, version: p.opt.Version}
+	made := &backups{dir: dir, table: store, queue: broker, now: p.opt.Now, version: p.opt.Version}
+	e.backups = made
 	e.stats = map[string]func() disk.Stats{"table": store.Stats, "queue": broker.Stats}
 	e.checks = []admin.Check{
 		{Name: "table", Ask: func(context.Context) error { return store.Health() }},
@@ -176,6 +191,11 @@ func (p *process) openEmbedded(ctx context.Context, dir *datadir.Dir) (_ *engine
 		{Name: "damaged data in the table", Ask: func(context.Context) error { return store.Damage() }, Warn: true},
 		{Name: "damaged data in the queue", Ask: func(context.Context) error { return broker.Damage() }, Warn: true},
 		{Name: "little room on the disk", Ask: func(context.Context) error { return store.Room() }, Warn: true},
+	}
+	if kept != nil {
+		kept.start(ctx, p.log, made)
+		e.checks = append(e.checks, kept.checks()...)
+		e.archived = kept.watch
 	}
 	e.watch = func(ctx context.Context) error { return watchDisk(ctx, p.log, store.Room, store.Health, broker.Health) }
 	return e, nil

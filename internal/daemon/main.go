@@ -18,6 +18,9 @@ const (
 	ExitOK      = 0
 	ExitFailure = 1
 	ExitUsage   = 2
+	// ExitFenced is the code of a process that must not write to its archive, because another
+	// process or other data has it. A restart of the process has the same end.
+	ExitFenced = 4
 )
 
 // Program is the command line of a daemon on AWS.

@@ -1,0 +1,132 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"fanfare/internal/admin"
+	"fanfare/internal/archive"
+	"fanfare/internal/archiving"
+	"fanfare/internal/datadir"
+	"fanfare/internal/objects"
+	"fanfare/internal/obs"
+)
+
+// The directories of the archive within the data directory: the spool, and the copy of which a base is made.
+const (
+	spoolDir = "stream"
+	baseDir  = "base"
+)
+
+// keeping is the archive of the process's data directory, and the goroutines that keep the archive up to date.
+type keeping struct {
+	*archiving.Archiving
+	roots *roots // nil until the stores are open
+	told  bool   // watch has returned the error of the roots
+}
+
+// openArchive opens the archive before the stores are opened. It returns nil if there is no archive.
+func (p *process) openArchive(ctx context.Context, dir *datadir.Dir) (*keeping, error) {
+	if p.cfg.Archive == "" {
+		return nil, nil //nolint:nilnil // without an archive there is nothing to keep, and no store has a tap
+	}
+	location, err := objects.Parse(p.cfg.Archive)
+	if err != nil {
+		return nil, fmt.Errorf("FANFARE_ARCHIVE: %w", err)
+	}
+	if err := outside(location.Dir, dir.Path(".")); err != nil {
+		return nil, err
+	}
+	state, err := archive.LoadState(dir.Path("."))
+	if err != nil {
+		return nil, err
+	}
+	metrics, err := obs.NewArchive(p.reg)
+	if err != nil {
+		return nil, err
+	}
+	a, err := archiving.Open(ctx, archiving.Config{
+		Stream: dir.Path(spoolDir), Queue: dir.Path(datadir.Queue), Table: dir.Path(datadir.Table), Base: dir.Path(baseDir),
+		Spool: p.cfg.Spool(), Every: p.cfg.ArchiveInterval(), BaseLog: p.cfg.BaseLog(), Keep: p.cfg.ArchiveKept(),
+		State: state, Open: location.Open, Version: p.opt.Version, DataFormat: dir.Format(), Put: metrics.Put, Now: p.opt.Now, Log: p.log.Named("archive"),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("FANFARE_ARCHIVE %s: %w", p.cfg.Archive, err)
+	}
+	k := &keeping{Archiving: a}
+	p.cleanups.add("archive", k.stop) // after the stores are closed, so that the archive gets their last writes
+	return k, metrics.Watch(a)
+}
+
+// outside returns an error if the archive would be lost together with the data directory.
+func outside(store, data string) error {
+	if store == "" {
+		return nil
+	}
+	from, err := filepath.Abs(data)
+	if err == nil {
+		from, err = filepath.EvalSymlinks(from)
+	}
+	if err != nil {
+		return fmt.Errorf("data directory %s: %w", data, err)
+	}
+	to, err := filepath.EvalSymlinks(store)
+	if errors.Is(err, fs.ErrNotExist) {
+		to = store // its disk may not be mounted yet
+	} else if err != nil {
+		return fmt.Errorf("FANFARE_ARCHIVE %s: %w", store, err)
+	}
+	within, err := filepath.Rel(from, to)
+	if err == nil && within != ".." && !strings.HasPrefix(within, ".."+string(os.PathSeparator)) {
+		return fmt.Errorf("FANFARE_ARCHIVE: %s is in the data directory, and would be lost with it: choose a directory on another disk, or s3://bucket/prefix", store)
+	}
+	return nil
+}
+
+// start starts to write to the archive. The stores are open.
+func (k *keeping) start(ctx context.Context, log *zap.Logger, b *backups) {
+	k.roots = newRoots(context.WithoutCancel(ctx), log)
+	k.roots.start("archive", func(ctx context.Context) error { return k.Run(ctx, b.forArchive) })
+}
+
+// watch returns an error if this process must not write to the archive.
+func (k *keeping) watch(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-k.roots.ctx.Done():
+		k.told = true
+		return k.roots.wait()
+	}
+}
+
+// stop writes the rest of the stream to the archive.
+func (k *keeping) stop(ctx context.Context) error {
+	var err error
+	if k.roots != nil {
+		k.roots.cancel()
+		err = k.roots.wait()
+	}
+	switch {
+	case k.told:
+		err = nil
+	case err == nil:
+		err = k.Drain(ctx)
+	}
+	return errors.Join(err, k.Close())
+}
+
+// checks returns the warnings about the archive. An archive that is late or has a gap refuses nothing.
+func (k *keeping) checks() []admin.Check {
+	return []admin.Check{
+		{Name: "the archive is late", Ask: func(context.Context) error { return k.Late() }, Warn: true},
+		{Name: "the archive has a gap", Ask: func(context.Context) error { return k.Gap() }, Warn: true},
+	}
+}
