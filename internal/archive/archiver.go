@@ -140,14 +140,17 @@ func (a *Archiver) Run(ctx context.Context) error {
 func (a *Archiver) Drain(ctx context.Context) error {
 	for {
 		var part Part
+		var now time.Time
 		err := a.until(ctx, "read the stream", func() (err error) {
+			// The archive may lack a write that was answered during the call. So a segment without
+			// frames has the time before the call: a restore to a later time must not end there.
+			now = time.Now()
 			part, err = a.stream.Next(ctx, a.writer.End(), a.most)
 			return err
 		})
 		if err != nil {
 			return err
 		}
-		now := time.Now()
 		if len(part.Frames) == 0 {
 			if now.Sub(a.wrote) < leastOften {
 				return nil

@@ -26,7 +26,8 @@ type tape struct {
 	bytes    []byte
 	times    []time.Time // the time of each byte
 	archived stream.Position
-	dropped  int // the bytes before this offset are dropped
+	dropped  int           // the bytes before this offset are dropped
+	pause    time.Duration // the duration of Next
 }
 
 func (s *tape) write(n int) {
@@ -40,6 +41,7 @@ func (s *tape) write(n int) {
 
 // Next implements archive.Stream. Each byte is a safe point.
 func (s *tape) Next(_ context.Context, after stream.Position, most int) (archive.Part, error) {
+	defer time.Sleep(s.pause) //nolint:forbidigo // virtual time
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	begin := int(after.Queue.Offset)
@@ -182,6 +184,19 @@ func TestASegmentEachSecondWithBytesAndEachMinuteWithout(t *testing.T) {
 		require.NoError(t, r.Drain(t.Context()))
 		assert.Equal(t, tapeAt(53), r.tape.have())
 		r.segments(t)
+	})
+}
+
+// The stream is read without a new frame, and a write is answered before the segment gets its time.
+func TestASegmentWithoutFramesIsNotLaterThanAWriteThatItLacks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, archive.MaxFrames)
+		r.tape.pause = 10 * time.Millisecond
+		sleep(time.Minute + time.Second)
+		all := r.segments(t)
+		require.NotEmpty(t, all)
+		assert.Zero(t, all[0].Last.Nanosecond(), "the time after the call")
+		require.NoError(t, r.stop())
 	})
 }
 
