@@ -2,6 +2,7 @@ package archive_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,7 +33,8 @@ type machine struct {
 	before string
 	begin  int
 
-	during func() // runs between the checkpoints of the queue and the table
+	every  time.Duration // the interval of segments, a minute if 0
+	during func()        // runs between the checkpoints of the queue and the table
 	fail   error
 	copies int
 }
@@ -112,11 +114,16 @@ const (
 // openOffice takes a term for a machine. It starts nothing.
 func openOffice(t *testing.T, store objects.Store, m *machine, s archive.Start) *office {
 	t.Helper()
-	o := &office{machine: m, archive: open(t, store)}
-	o.term = take(t, o.archive, s)
+	return officeOf(t, open(t, store), m, take(t, open(t, store), s))
+}
+
+// officeOf returns the office of a term that a machine took.
+func officeOf(t *testing.T, a *archive.Archive, m *machine, term archive.Term) *office {
+	t.Helper()
+	o := &office{machine: m, archive: a, term: term}
 	core, logs := observer.New(zap.DebugLevel)
 	o.logs = logs
-	o.archiver = archive.NewArchiver(m, o.archive.Writer(o.term), time.Minute, zap.New(core))
+	o.archiver = archive.NewArchiver(m, o.archive.Writer(o.term), cmp.Or(m.every, time.Minute), zap.New(core))
 	o.Keeper = archive.NewKeeper(o.archiver, m, archive.KeeperConfig{FS: m.fs, Dir: "data/base", BaseLog: baseLog, Keep: kept, Log: zap.New(core)})
 	return o
 }
@@ -297,19 +304,37 @@ func TestABaseThatFailsIsTriedAgain(t *testing.T) {
 	})
 }
 
-// Another directory takes the archive in the middle of a base.
+// Another directory takes the archive in the middle of a base. The archive may have had the stream
+// up to the end of the base before that.
 func TestAFenceDuringABaseLeavesNoList(t *testing.T) {
+	for _, more := range []int{0, 100} {
+		inOffice(t, func(t *testing.T, store objects.Store, o *office) {
+			sleep(5 * time.Minute)
+			o.write(baseLog)
+			o.during = func() {
+				o.write(more)
+				taker := start("other", at(0, 0))
+				taker.Anyway = true
+				take(t, open(t, store), taker)
+			}
+			sleep(time.Hour)
+			assert.True(t, o.fenced)
+			require.Len(t, bases(t, o.archive), 1)
+			sound(t, o.archive)
+		})
+	}
+}
+
+// A file that is gone when the archive has the stream is sent again, before a list names it.
+func TestAFileThatIsGoneIsSentAgain(t *testing.T) {
 	inOffice(t, func(t *testing.T, store objects.Store, o *office) {
-		sleep(5 * time.Minute)
-		o.during = func() {
-			o.write(100)
-			taker := start("other", at(0, 0))
-			taker.Anyway = true
-			take(t, open(t, store), taker)
-		}
-		o.write(baseLog)
-		sleep(time.Hour)
-		assert.True(t, o.fenced)
+		synctest.Wait()
+		sent := names(t, store, "f/")
+		require.NotEmpty(t, sent)
+		require.NoError(t, store.Delete(t.Context(), sent[0]))
+		sleep(3 * time.Minute)
+		require.Empty(t, bases(t, o.archive))
+		sleep(10 * time.Minute)
 		require.Len(t, bases(t, o.archive), 1)
 		sound(t, o.archive)
 	})

@@ -46,6 +46,35 @@ func TestAFileWithoutAListStaysForADay(t *testing.T) {
 	})
 }
 
+// A directory was restored to a time before the newest base of the former directory. The newest base does
+// not help the restored directory, so the base before it stays.
+func TestABranchKeepsTheBaseOfItsOwn(t *testing.T) {
+	inOffice(t, func(t *testing.T, store objects.Store, o *office) {
+		sleep(3 * time.Hour)
+		s := start("copy", tapeAt(0))
+		s.Anyway, s.Followed = true, parent(1, tapeAt(o.end()))
+		sleep(10 * time.Minute)
+		o.write(baseLog)
+		sleep(110 * time.Minute)
+		require.Len(t, bases(t, o.archive), 2)
+		copied := openOffice(t, store, newMachine(), s)
+		copied.run(t.Context())
+		sleep(330 * time.Minute)
+		require.True(t, o.fenced)
+		all := bases(t, o.archive)
+		require.Len(t, all, 3) // the first, the void one, and the own base of the copy
+		c, err := o.archive.Catalog(t.Context())
+		require.NoError(t, err)
+		lines, err := o.archive.Lines(t.Context(), c)
+		require.NoError(t, err)
+		newest := lines[len(lines)-1]
+		assert.EqualValues(t, 2, newest.Term)
+		assert.True(t, newest.Ranges[0].From.Equal(all[0].MadeAt))
+		copied.stop()
+		sound(t, o.archive)
+	})
+}
+
 // A process that lost the archive deletes nothing, even if it has not noticed the loss.
 func TestOnlyTheHolderOfTheNewestTermDeletes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

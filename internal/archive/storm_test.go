@@ -80,6 +80,20 @@ func (u *unreliable) List(ctx context.Context, prefix, after string) iter.Seq2[o
 	return u.Store.List(ctx, prefix, after)
 }
 
+// Delete implements objects.Store.
+func (u *unreliable) Delete(ctx context.Context, name string) error {
+	u.pause()
+	away := fmt.Errorf("delete %s: %w", name, objects.ErrAway)
+	switch u.draw(20) {
+	case 0:
+		return away
+	case 1:
+		_ = u.Store.Delete(ctx, name) // the answer is lost, whatever it is
+		return away
+	}
+	return u.Store.Delete(ctx, name)
+}
+
 // node is a data directory and its process.
 type node struct {
 	archive *archive.Archive

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"fanfare/internal/objects"
 	"fanfare/internal/stream"
@@ -67,7 +68,11 @@ func (a *Archive) Verify(ctx context.Context, report func(done, total int64)) (F
 	return v.Findings, v.files(ctx)
 }
 
+// fault adds the first fault of an object.
 func (v *verifier) fault(object, format string, args ...any) {
+	if slices.ContainsFunc(v.Faults, func(f Fault) bool { return f.Object == object }) {
+		return
+	}
 	v.Faults = append(v.Faults, Fault{object, fmt.Sprintf(format, args...)})
 }
 
