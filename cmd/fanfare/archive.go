@@ -1,0 +1,235 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+
+	"fanfare/internal/archive"
+	"fanfare/internal/config"
+	"fanfare/internal/objects"
+)
+
+// archivePatience is the time for which a command waits for a store that does not answer.
+const archivePatience = 30 * time.Second
+
+func (a *app) archiveCommand() *cobra.Command {
+	ls := a.archiveReader("ls", "List terms, bases and the times to which a restore can return", a.listArchive)
+	ls.Long = `Lists the processes that wrote to the archive (terms), the bases, and the ranges of time to
+which fanfare restore --from can return. A term after which another directory continued has a
+range of its own: see --term of fanfare restore.`
+	gaps := a.archiveReader("gaps", "List the times to which no restore can return", a.archiveGaps)
+	gaps.Long = `Lists the times to which no restore can return, because the archive was away for longer than
+FANFARE_STREAM_SPOOL lasts. A gap without an end ends with the next base.`
+	verify := a.archiveReader("verify", "Read the whole archive, and name damaged and missing objects", a.verifyArchive)
+	verify.Long = `Reads all objects of the archive and compares them with their hashes, and terms, segments and
+bases with each other. It may run while fanfare up writes. It names each object that is
+damaged or missing; then the exit code is 1. It transfers the whole archive.`
+	return group("archive", "Look at the archive of fanfare up", ls, gaps, verify)
+}
+
+// archiveReader returns a command that calls work with the archive.
+func (a *app) archiveReader(use, short string, work func(context.Context, *archive.Archive, bool) error) *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs}
+	c.Flags().String("from", "", "`URL` of the archive, s3://bucket/prefix or file:///directory (FANFARE_ARCHIVE)")
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		cfg, err := a.load(config.Tool, c, map[string]string{"from": "FANFARE_ARCHIVE"})
+		if err != nil {
+			return err
+		}
+		archive, err := openArchive(c.Context(), cfg.Archive)
+		if err != nil {
+			return err
+		}
+		return work(c.Context(), archive, asJSON)
+	}
+	return c
+}
+
+// openArchive opens the archive at an address.
+func openArchive(ctx context.Context, address string) (*archive.Archive, error) {
+	if address == "" {
+		return nil, wrongUse(errors.New("which archive? Give --from, or set FANFARE_ARCHIVE"))
+	}
+	location, err := objects.Parse(address)
+	if err != nil {
+		return nil, wrongUse(err)
+	}
+	store, err := location.Open(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("open the archive: %w", err)
+	}
+	return archive.New(objects.NewPatient(store, archivePatience), time.Now)
+}
+
+// termView is a term in a JSON object, and baseView is a base.
+type (
+	termView struct {
+		Term     uint64    `json:"term"`
+		Since    time.Time `json:"since"`
+		Node     string    `json:"node"`
+		Lineage  string    `json:"lineage"`
+		Version  string    `json:"version"`
+		Continue uint64    `json:"continues,omitzero"`
+	}
+	baseView struct {
+		Term    uint64    `json:"term"`
+		Segment uint64    `json:"segment"`
+		MadeAt  time.Time `json:"made_at"`
+		Files   int       `json:"files"`
+		Bytes   int64     `json:"bytes"`
+	}
+)
+
+func (a *app) listArchive(ctx context.Context, from *archive.Archive, asJSON bool) error {
+	c, err := from.Catalog(ctx)
+	if err != nil {
+		return err
+	}
+	lines, err := from.Lines(ctx, c)
+	if err != nil {
+		return err
+	}
+	terms, bases := []termView{}, []baseView{}
+	for _, t := range c.Terms {
+		terms = append(terms, termView{t.Number, t.At, t.Node, t.Lineage, t.Version, t.Parent.Term})
+	}
+	for _, b := range c.Bases {
+		view := baseView{b.Term, b.First, b.MadeAt, len(b.Files), 0}
+		for _, f := range b.Files {
+			view.Bytes += f.Bytes
+		}
+		bases = append(bases, view)
+	}
+	if asJSON {
+		return a.printJSON(struct {
+			Terms []termView     `json:"terms"`
+			Bases []baseView     `json:"bases"`
+			Lines []archive.Line `json:"lines"`
+		}{terms, bases, lines})
+	}
+	rows := [][]string{{"TERM", "SINCE", "DIRECTORY", "VERSION", "CONTINUES"}}
+	for _, t := range terms {
+		rows = append(rows, []string{number(t.Term), t.Since.Format(time.RFC3339), t.Node, t.Version, number(t.Continue)})
+	}
+	bytes := [][]string{{"BASE OF TERM", "SEGMENT", "TIME", "FILES", "MB"}}
+	for _, b := range bases {
+		bytes = append(bytes, []string{number(b.Term), number(b.Segment), b.MadeAt.Format(time.RFC3339), strconv.Itoa(b.Files), fmt.Sprintf("%.1f", float64(b.Bytes)/1e6)})
+	}
+	ranges := [][]string{{"RESTORE WITH TERM", "FROM", "TO"}}
+	for _, l := range lines {
+		for _, r := range l.Ranges {
+			ranges = append(ranges, []string{number(l.Term), seconds(r.From), seconds(r.To)})
+		}
+	}
+	for i, table := range [][][]string{rows, bytes, ranges} {
+		if i > 0 {
+			if err := a.println(""); err != nil {
+				return err
+			}
+		}
+		if err := a.printTable(table); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// number formats the number of a term or a segment.
+func number(n uint64) string {
+	if n == 0 {
+		return "-"
+	}
+	return strconv.FormatUint(n, 10)
+}
+
+// seconds formats the end of a range. The zero time is an open end.
+func seconds(at time.Time) string {
+	if at.IsZero() {
+		return "-"
+	}
+	return at.UTC().Format("2006-01-02T15:04:05.000Z")
+}
+
+func (a *app) archiveGaps(ctx context.Context, from *archive.Archive, asJSON bool) error {
+	c, err := from.Catalog(ctx)
+	if err != nil {
+		return err
+	}
+	lines, err := from.Lines(ctx, c)
+	if err != nil {
+		return err
+	}
+	type gap struct {
+		Term uint64 `json:"term"`
+		archive.Range
+	}
+	gaps, rows, restorable := []gap{}, [][]string{{"TERM", "FROM", "TO"}}, false
+	for _, line := range lines {
+		restorable = restorable || len(line.Ranges) > 0
+		for _, r := range line.Gaps {
+			gaps = append(gaps, gap{line.Term, r})
+			rows = append(rows, []string{number(line.Term), seconds(r.From), seconds(r.To)})
+		}
+	}
+	switch {
+	case asJSON:
+		return a.printJSON(struct {
+			Restorable bool  `json:"restorable"`
+			Gaps       []gap `json:"gaps"`
+		}{restorable, gaps})
+	case !restorable:
+		return a.println("no restore is possible: the archive has no base yet")
+	case len(gaps) == 0:
+		return a.println("no gaps")
+	}
+	return a.printTable(rows)
+}
+
+func (a *app) verifyArchive(ctx context.Context, from *archive.Archive, asJSON bool) error {
+	found, err := from.Verify(ctx, a.bytesRead("read"))
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		err = a.printJSON(found)
+	} else {
+		for _, f := range found.Faults {
+			if err := a.println("%s: %s", f.Object, f.Fault); err != nil {
+				return err
+			}
+		}
+		err = a.println("read %d objects, %.1f MB, with %d faults", found.Objects, float64(found.Bytes)/1e6, len(found.Faults))
+	}
+	if err == nil && len(found.Faults) > 0 {
+		err = fmt.Errorf("%d objects of the archive are damaged or missing, and a restore that needs one of them fails: check the store, and keep a fanfare backup until a base made after the damage is FANFARE_ARCHIVE_KEEP old", len(found.Faults))
+	}
+	return err
+}
+
+// bytesRead returns a function that shows how many bytes of a work are done: a bar on a terminal,
+// otherwise a line every ten seconds.
+func (a *app) bytesRead(label string) func(done, total int64) {
+	var bar *progressbar.ProgressBar
+	told := time.Now()
+	return func(done, total int64) {
+		switch {
+		case isTerminal(a.stderr) && bar == nil:
+			bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(a.stderr), progressbar.OptionSetDescription(label),
+				progressbar.OptionShowBytes(true), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
+			fallthrough
+		case bar != nil:
+			bar.Set64(done) //nolint:errcheck // a failed drawing is ignored
+		case time.Since(told) >= tellEvery:
+			told = time.Now()
+			_, _ = fmt.Fprintf(a.stderr, "%s %.1f of %.1f MB\n", label, float64(done)/1e6, float64(total)/1e6) // progress is not the result
+		}
+	}
+}
