@@ -131,6 +131,19 @@ func (f formats) http(t *testing.T) {
 	}
 }
 
+// archive adds the objects of an archive, and the files that the archive needs in a data directory.
+func (f formats) archive(t *testing.T) {
+	t.Helper()
+	for _, name := range []string{"term", "base", "state"} {
+		var value map[string]any
+		readJSON(t, "../internal/archive/testdata/"+name+"1.json", &value)
+		f.add("archive "+name+" 1", value)
+	}
+	for _, file := range []string{"archive/testdata/segment1", "archive/testdata/seal1", "stream/testdata/frames1.hex", "stream/testdata/spool1"} {
+		f[fmt.Sprintf("archive ../internal/%s %x", file, sha256.Sum256([]byte(read(t, "../internal/"+file))))] = true
+	}
+}
+
 func readJSON(t *testing.T, file string, to any) {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -154,6 +167,7 @@ func formatsOfTheTree(t *testing.T) formats {
 	require.True(t, found)
 	lines, _, _ = strings.Cut(lines, "```")
 	f.golden(t, "line", lines)
+	f.archive(t)
 	directories, err := filepath.Glob("../internal/*/embedded/testdata/format*.zip")
 	require.NoError(t, err)
 	require.Len(t, directories, 2)

@@ -3,6 +3,7 @@ package stream_test
 import (
 	"bytes"
 	"errors"
+	"os"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -76,6 +77,29 @@ func TestASpoolThatWasCutHasItsWholeBatches(t *testing.T) {
 		}
 	}
 	assert.Equal(t, map[uint64]bool{0: true, 1: true, 2: true, 3: true}, logs)
+}
+
+// The spool that the former version left has the writes that the archive lacks.
+func TestASpoolOfTheGoldenFileIsRead(t *testing.T) {
+	const golden = "testdata/spool1"
+	if *update {
+		_, _, data := spooled(t, 2)
+		require.NoError(t, os.WriteFile(golden, data, 0o600))
+	}
+	data, err := os.ReadFile(golden)
+	require.NoError(t, err)
+	mem := vfs.NewMem()
+	require.NoError(t, mem.MkdirAll("stream", 0o700))
+	put(t, mem, "stream/0000000000000000.spool", data)
+	s := open(t, config(mem), stream.Position{})
+	at := stream.Position{}
+	frames, _ := take(t, s, s.Receive(stream.Position{}), &at)
+	got := map[uint64][]byte{}
+	for _, f := range frames {
+		got[f.Log] = append(got[f.Log], f.Data...)
+	}
+	assert.Equal(t, map[uint64][]byte{1: noise(100), 2: noise(101)}, got)
+	require.NoError(t, s.Close())
 }
 
 // A flipped bit in the frames is a gap, or the end of the spool. It is never handed on.
