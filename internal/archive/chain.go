@@ -288,3 +288,8 @@ func (a *Archive) Base(ctx context.Context, id BaseID) (Base, error) {
 	}
 	return DecodeBase(text, id.Term, id.First)
 }
+
+// Open opens the content of a file of a base. The caller compares it with its hash.
+func (a *Archive) Open(ctx context.Context, file File) (io.ReadCloser, error) {
+	return a.store.Get(ctx, FileName(file.SHA256))
+}

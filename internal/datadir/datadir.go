@@ -188,14 +188,9 @@ func OpenEmpty(path string) (dir *Dir, remains []string, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	entries, err := os.ReadDir(path)
-	if err != nil {
-		return nil, nil, fmt.Errorf("data directory %s: %w", path, err)
-	}
-	for _, e := range entries {
-		if name := e.Name(); name != lockFile && name != formatFile && name != formatFile+".tmp" && name != "lost+found" {
-			remains = append(remains, name)
-		}
+	dir = &Dir{path, lock}
+	if remains, err = dir.Contents(); err != nil {
+		return nil, nil, err
 	}
 	if stored != restoring && (stored != absent || len(remains) > 0) {
 		return nil, nil, fmt.Errorf("data directory %s is not empty: choose an empty one, or move that one away", path)
@@ -203,7 +198,21 @@ func OpenEmpty(path string) (dir *Dir, remains []string, err error) {
 	if err := WriteFile(filepath.Join(path, formatFile), []byte(restoring+"\n")); err != nil {
 		return nil, nil, notWritable(path, err)
 	}
-	return &Dir{path, lock}, remains, nil
+	return dir, remains, nil
+}
+
+// Contents returns the names in the directory, without the files of package datadir itself.
+func (d *Dir) Contents() (names []string, err error) {
+	entries, err := os.ReadDir(d.path)
+	if err != nil {
+		return nil, fmt.Errorf("data directory %s: %w", d.path, err)
+	}
+	for _, e := range entries {
+		if name := e.Name(); name != lockFile && name != formatFile && name != formatFile+".tmp" && name != "lost+found" {
+			names = append(names, name)
+		}
+	}
+	return names, nil
 }
 
 // Filled marks the directory of OpenEmpty as a directory with data of this version's format.

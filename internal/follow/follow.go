@@ -131,6 +131,17 @@ func (f *Follower) Finish() error {
 	return errors.Join(f.queue.finish(), f.table.finish())
 }
 
+// Switch continues with the stream of another writer. The stores of that writer began as a copy of these stores, but
+// its logs have numbers of their own; its stream begins at from. Frames behind the last safe point are dropped.
+func (f *Follower) Switch(from stream.Position) error {
+	if err := f.Finish(); err != nil {
+		return err
+	}
+	f.queue = replica{db: f.queue.db, at: from.Queue}
+	f.table = replica{db: f.table.db, at: from.Table}
+	return nil
+}
+
 // replica is one store of a follower.
 type replica struct {
 	db      *pebble.DB

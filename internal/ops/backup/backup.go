@@ -220,24 +220,43 @@ func Restore(ctx context.Context, dir, data string, remove func(remains []string
 	} else if in {
 		return c, fmt.Errorf("data directory %s is in the backup: choose a directory elsewhere", data)
 	}
+	return c, Fill(data, remove, func(*datadir.Dir) error {
+		if err := fill(ctx, dir, data, c); err != nil {
+			return fmt.Errorf("restore of %s: %w", dir, err)
+		}
+		return nil
+	})
+}
+
+// Fill calls fill to put the files of a data directory into data, which must be new or empty. If
+// data has the remains of an unfinished restore, Fill calls remove, and deletes the remains if
+// remove returns nil. If Fill fails, the data directory is empty, or it stays half restored and
+// cannot be opened.
+func Fill(data string, remove func(remains []string) error, fill func(*datadir.Dir) error) (err error) {
 	to, remains, err := datadir.OpenEmpty(data)
 	if err != nil {
-		return c, err
+		return err
 	}
 	defer func() { err = errors.Join(err, to.Close()) }()
 	if len(remains) > 0 {
 		if err := remove(remains); err != nil {
-			return c, fmt.Errorf("%w: %w", ErrRemains, err)
+			return fmt.Errorf("%w: %w", ErrRemains, err)
 		}
 		if err := emptied(data, remains...); err != nil {
-			return c, err
+			return err
 		}
 	}
-	if err := fill(ctx, dir, data, c); err != nil {
-		err = fmt.Errorf("restore of %s: %w", dir, err)
-		return c, errors.Join(err, emptied(data, datadir.Table, datadir.Queue, datadir.SecretFile), to.Emptied())
+	if err := fill(to); err != nil {
+		made, listErr := to.Contents()
+		if listErr == nil && len(made) > 0 {
+			listErr = emptied(data, made...)
+		}
+		if listErr != nil {
+			return errors.Join(err, listErr)
+		}
+		return errors.Join(err, to.Emptied())
 	}
-	return c, to.Filled()
+	return to.Filled()
 }
 
 // fill copies the files of a backup, and compares the copies with the list.

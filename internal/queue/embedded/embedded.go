@@ -146,6 +146,16 @@ func Open(dir string, o Options) (*Broker, error) {
 	return b, nil
 }
 
+// OpenReplica opens the queue in dir for a follower, which applies the log of another queue. Nothing
+// else writes to it, and nothing reads it.
+func OpenReplica(dir string, log *zap.Logger) (*disk.DB, error) {
+	db, err := disk.Open(nil, dir, log.Named("queue"), pebbleOptions(), format())
+	if err != nil {
+		return nil, fmt.Errorf("embedded queue: %w", err)
+	}
+	return db, nil
+}
+
 func pebbleOptions() *pebble.Options {
 	return &pebble.Options{
 		CacheSize: 8 << 20,

@@ -134,6 +134,16 @@ func Open(dir string, opts Options) (*Store, error) {
 	return s, nil
 }
 
+// OpenReplica opens the table in dir for a follower, which applies the log of another table. Nothing
+// else writes to it, and nothing reads it.
+func OpenReplica(dir string, log *zap.Logger) (*disk.DB, error) {
+	db, err := disk.Open(nil, dir, log.Named("table"), pebbleOptions(defaultMemoryBytes), format())
+	if err != nil {
+		return nil, fmt.Errorf("embedded table: %w", err)
+	}
+	return db, nil
+}
+
 func pebbleOptions(memoryBytes int64) *pebble.Options {
 	o := &pebble.Options{
 		FormatMajorVersion:          pebbleFormat,
