@@ -104,7 +104,8 @@ func (a *Archive) Take(ctx context.Context, start Start) (Term, error) {
 			if !start.Anyway {
 				return Term{}, fmt.Errorf("%w (term %x)", ErrOldCopy, newest.Number)
 			}
-			end = start.At
+			// The logs of the directory may have more of one store, and less of the other one.
+			end = earlier(end, start.At)
 		}
 		start.Asked = newest.Number + 1
 		if err := start.Keep(start.Asked); err != nil {

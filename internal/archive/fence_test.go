@@ -170,8 +170,8 @@ func TestAnOldCopyIsRefused(t *testing.T) {
 	s := start("node", at(0, 7))
 	s.Anyway = true
 	term := take(t, a, s)
-	assert.Equal(t, parent(1, at(0, 7)), term.Parent, "the rest of the parent is void")
-	assert.Equal(t, archive.Position(at(0, 7)), term.From)
+	assert.Equal(t, parent(1, at(0, 1)), term.Parent, "the rest of the parent is void")
+	assert.Equal(t, archive.Position(at(0, 1)), term.From, "the archive lacks the bytes of the table after this place")
 }
 
 // If the number of a new term were not on the disk, the next start would look like the start of an old copy.
