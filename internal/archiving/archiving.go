@@ -1,6 +1,6 @@
 // Package archiving keeps the archive of a running data directory up to date: it brings the logs of
 // the stores into a stream, takes the archive's next term, and writes the stream to the archive.
-// docs/decisions/0053-stream.md and 0054-archive.md have the rules.
+// docs/decisions/0053-stream.md and docs/decisions/0054-archive.md have the rules.
 //
 // An archive that is away never refuses a write (A8): the process starts without the archive, the
 // stream keeps the frames, and the term is taken later. The package must never apply a frame, and
