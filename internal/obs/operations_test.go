@@ -79,6 +79,9 @@ func metrics(t *testing.T) listing {
 	require.NoError(t, err)
 	_, err = obs.NewCanary(l, nil)
 	require.NoError(t, err)
+	archived, err := obs.NewArchive(l)
+	require.NoError(t, err)
+	require.NoError(t, archived.Watch(nil))
 	require.NoError(t, obs.RegisterClock(l, nil))
 	require.NoError(t, obs.RegisterTokens(l, nil))
 	require.NoError(t, obs.RegisterAuthors(l, nil))
@@ -96,7 +99,7 @@ func movers(name string) string {
 		"fanfare_": "all", "fanfare_posts": "api", "fanfare_unread": "api", "fanfare_likes": "api", "fanfare_http": "api", "fanfare_stream": "api", "fanfare_key": "api",
 		"fanfare_remembered": "api", "fanfare_known_author": "api", "fanfare_shared_heads": "api", "fanfare_like_": "likeagg", "fanfare_notice": "fanout", "fanfare_deliveries": "fanout", "fanfare_post_visible": "fanout",
 		"fanfare_message": "fanout, likeagg", "fanfare_dead_letters": "fanout, likeagg", "fanfare_table_write_limit": "api, fanout", "fanfare_table_hot_keys": "fanout",
-		"fanfare_store": "up", "fanfare_disk": "up", "fanfare_canary": "api", "fanfare_write_stalls": "up", "fanfare_failed_compactions": "up",
+		"fanfare_archive": "up", "fanfare_stream_spool": "up", "fanfare_store": "up", "fanfare_disk": "up", "fanfare_canary": "api", "fanfare_write_stalls": "up", "fanfare_failed_compactions": "up",
 	}
 	best := ""
 	for beginning := range by {
