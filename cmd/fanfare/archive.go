@@ -30,7 +30,7 @@ FANFARE_STREAM_SPOOL lasts. A gap without an end ends with the next base.`
 	verify.Long = `Reads all objects of the archive and compares them with their hashes, and terms, segments and
 bases with each other. It may run while fanfare up writes. It names each object that is
 damaged or missing; then the exit code is 1. It transfers the whole archive.`
-	return group("archive", "Look at the archive of fanfare up", ls, gaps, verify)
+	return group("archive", "Look at the archive of fanfare up, check it, or take it over", ls, gaps, verify, a.archiveTakeCommand())
 }
 
 // archiveReader returns a command that calls work with the archive.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -93,49 +92,4 @@ func backupOffline(ctx context.Context, data, dir string) (made admin.Backup, er
 	}
 	contents, err := backup.Write(ctx, dir, backup.Source{Dir: from, Stores: data, MadeAt: time.Now(), Version: obs.ReadBuild().Version})
 	return admin.Backup{Dir: dir, Files: len(contents.Files), Bytes: contents.Bytes()}, err
-}
-
-func (a *app) restoreCommand() *cobra.Command {
-	var yes, asJSON bool
-	c := &cobra.Command{
-		Use: "restore DIR", Short: "Copy a backup into an empty data directory",
-		Long: `Copies the backup in DIR into the data directory, which must be new or empty, and checks each
-file. Start fanfare up there afterwards: it goes on as after a crash at the moment of the
-backup. Then fanfare dlq ls lists messages that are too old by now.
-
-A data directory cannot be opened until it is restored to the end. If a restore was
-interrupted, run it again: it asks before it removes the remains of the first one, unless --yes
-is given.`,
-		Args: cobra.ExactArgs(1),
-	}
-	c.Flags().String("data-dir", "", "data directory (FANFARE_DATA_DIR, default fanfare-data)")
-	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
-	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		cfg, err := a.loadEmbedded(c, map[string]string{"data-dir": "FANFARE_DATA_DIR"})
-		if err != nil {
-			return err
-		}
-		contents, err := backup.Restore(c.Context(), args[0], cfg.DataDir, func(remains []string) error {
-			if yes {
-				return nil
-			}
-			return a.confirm(c.InOrStdin(), fmt.Sprintf("A restore into %s did not end. Remove %s there? Type yes: ", cfg.DataDir, strings.Join(remains, ", ")), "yes")
-		})
-		a.trail(cfg).Note(c.Context(), "restore", 0, err, zap.String("dir", args[0]), zap.String("data_dir", cfg.DataDir), zap.Int("files", len(contents.Files)), zap.Int64("bytes", contents.Bytes()))
-		if err != nil {
-			return err
-		}
-		if asJSON {
-			return a.printJSON(struct {
-				DataDir string    `json:"data_dir"`
-				MadeAt  time.Time `json:"made_at"`
-				Version string    `json:"version"`
-				Files   int       `json:"files"`
-				Bytes   int64     `json:"bytes"`
-			}{cfg.DataDir, contents.MadeAt, contents.Version, len(contents.Files), contents.Bytes()})
-		}
-		return a.println("restored %d files, %.1f MB, of %s into %s", len(contents.Files), float64(contents.Bytes())/1e6, contents.MadeAt.Format(time.RFC3339), cfg.DataDir)
-	}
-	return c
 }

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -33,8 +34,8 @@ import (
 type Options struct {
 	// Remove decides whether the remains of an unfinished restore are deleted: an error keeps them.
 	Remove func(remains []string) error
-	// Done is called with the number of bytes of each step, up to Plan.Size in sum. Several
-	// goroutines call it.
+	// Done is called with the number of bytes that are done, up to Plan.Size. Calls of Done do not
+	// run at the same time.
 	Done func(bytes int64)
 	// Log receives the trouble of the disk.
 	Log *zap.Logger
@@ -47,6 +48,7 @@ func Run(ctx context.Context, a *archive.Archive, p Plan, data string, o Options
 		if err := room(dir, p.Size()); err != nil {
 			return err
 		}
+		o.Done = summed(o.Done)
 		if err := copyFiles(ctx, a, p.Base, dir, o.Done); err != nil {
 			return err
 		}
@@ -56,6 +58,18 @@ func Run(ctx context.Context, a *archive.Archive, p Plan, data string, o Options
 		}
 		return settle(dir, p.parts[0].link.Lineage, followed)
 	})
+}
+
+// summed returns a function that gets the number of bytes of each step, and calls done with their sum.
+func summed(done func(int64)) func(int64) {
+	var mu sync.Mutex
+	var sum int64
+	return func(bytes int64) {
+		mu.Lock()
+		defer mu.Unlock()
+		sum += bytes
+		done(sum)
+	}
 }
 
 // room returns an error if the disk has less room than a restore needs.

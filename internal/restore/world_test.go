@@ -390,11 +390,8 @@ func (w *world) restore(at int64) *restored {
 	dir, err := os.MkdirTemp(w.home, "restored")
 	require.NoError(w, err)
 	var bytes int64
-	counted := make(chan int64, 1)
-	counted <- 0
-	err = restore.Run(context.Background(), w.archive, plan, dir, restore.Options{Log: zap.NewNop(), Done: func(n int64) { counted <- <-counted + n }})
+	err = restore.Run(context.Background(), w.archive, plan, dir, restore.Options{Log: zap.NewNop(), Done: func(n int64) { bytes = n }})
 	require.NoError(w, err, "restore to %d", at)
-	bytes = <-counted
 	require.Equal(w, plan.Size(), bytes)
 	w.seen["restored"]++
 	if plan.Term() > plan.Base.Term {

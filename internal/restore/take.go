@@ -1,0 +1,70 @@
+package restore
+
+import (
+	"context"
+	"errors"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"fanfare/internal/archive"
+	"fanfare/internal/datadir"
+	"fanfare/internal/follow"
+	"fanfare/internal/stream"
+)
+
+// Takeover is what happens if a directory takes an archive.
+type Takeover struct {
+	// Newest is the term that ends, zero if the archive is empty.
+	Newest archive.Term
+	// Own reports that the directory itself wrote the term.
+	Own bool
+	// Follows is the term after which the directory continues; 0 if it continues no term, and its first base
+	// begins its history.
+	Follows uint64
+	// Term is the term of the directory, once it was taken.
+	Term uint64
+}
+
+// Take gives the data directory data the next term of an archive, also if another directory wrote the newest term
+// (A4). The next start of fanfare up with the directory continues with the archive. confirm decides, before
+// anything is written: an error of confirm is returned.
+func Take(ctx context.Context, a *archive.Archive, data, version string, confirm func(Takeover) error) (t Takeover, err error) {
+	dir, err := datadir.Open(data)
+	if err != nil {
+		return t, err
+	}
+	defer func() { err = errors.Join(err, dir.Close()) }()
+	state, err := archive.LoadState(data)
+	if err != nil {
+		return t, err
+	}
+	var at stream.Position
+	for store, name := range map[stream.Store]string{stream.Queue: datadir.Queue, stream.Table: datadir.Table} {
+		place, err := follow.End(vfs.Default, dir.Path(name))
+		if err != nil {
+			return t, err
+		}
+		at = at.With(store, place)
+	}
+	start := state.Start(at, version, dir.Format())
+	start.Anyway = true
+	if t.Newest, err = a.Newest(ctx); err != nil {
+		return t, err
+	}
+	t.Own = t.Newest.Node == state.Node
+	if t.Follows = start.Followed.Term; t.Own {
+		t.Follows = t.Newest.Number
+	}
+	if err := confirm(t); err != nil {
+		return t, err
+	}
+	if err := state.Begin(at); err != nil {
+		return t, err
+	}
+	term, err := a.Take(ctx, start)
+	if err != nil {
+		return t, err
+	}
+	t.Term, t.Follows = term.Number, term.Parent.Term
+	return t, state.Take(term)
+}
