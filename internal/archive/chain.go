@@ -94,7 +94,7 @@ func (a *Archive) Entry(ctx context.Context, term, n uint64) (Entry, error) {
 	if err != nil {
 		return Entry{}, err
 	}
-	defer body.Close() //nolint:errcheck // the object was only read
+	defer body.Close()
 	head := make([]byte, headerBytes)
 	read, err := io.ReadFull(body, head)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {

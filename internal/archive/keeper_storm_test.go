@@ -273,11 +273,12 @@ func (w *tempest) blow() {
 		w.now.drop(w.now.end() - 1 - w.random.IntN(20))
 		w.gaps++
 	case 3:
-		w.now.fail = errors.New("no checkpoint")
+		w.now.set(func() { w.now.fail = errors.New("no checkpoint") })
 	case 4:
-		w.now.fail = nil
+		w.now.set(func() { w.now.fail = nil })
 	case 5:
-		w.now.during = func() { w.now.machine.write(7) }
+		m := w.now.machine
+		m.set(func() { m.during = func() { m.write(7) } })
 	default:
 	}
 }
@@ -335,12 +336,12 @@ func (w *tempest) stop() {
 
 // end stops the processes, and adds the counts of the storm.
 func (w *tempest) end(sum *tempest) {
-	w.now.fail = nil
+	w.now.set(func() { w.now.fail = nil })
 	sleep(3 * time.Hour)
 	w.check()
 	w.stop()
 	for _, o := range w.old {
-		if o.fenced {
+		if o.fenced.Load() {
 			sum.fences++
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"path"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -39,6 +40,19 @@ type machine struct {
 	copies int
 }
 
+// set changes fields of a machine whose keeper may run.
+func (m *machine) set(change func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	change()
+}
+
+// made returns the number of checkpoints.
+func (m *machine) made() (n int) {
+	m.set(func() { n = m.copies })
+	return n
+}
+
 func newMachine() *machine { return &machine{fs: vfs.NewMem()} }
 
 // state returns the state at an offset of the stream.
@@ -60,13 +74,15 @@ func (m *machine) Settled() (stream.Position, error) { return tapeAt(m.end()), n
 // Checkpoint implements archive.Source. The queue has the state of the beginning, and the table
 // has the state of the end. Sorted files have blocks of the state, so later bases share them.
 func (m *machine) Checkpoint(_ context.Context, dir string) error {
-	m.copies++
+	var during func()
+	var fail error
+	m.set(func() { m.copies++; during, fail = m.during, m.fail })
 	m.put(dir, "queue/000001.log", fmt.Sprintf("%d %s", m.end(), m.state(m.end())))
-	if m.during != nil {
-		m.during()
+	if during != nil {
+		during()
 	}
-	if m.fail != nil {
-		return m.fail
+	if fail != nil {
+		return fail
 	}
 	state := m.state(m.end())
 	for n := 0; n+block <= len(state); n += block {
@@ -101,7 +117,7 @@ type office struct {
 	archiver *archive.Archiver
 	term     archive.Term
 	logs     *observer.ObservedLogs
-	fenced   bool
+	fenced   atomic.Bool
 	cancel   context.CancelFunc
 	running  sync.WaitGroup
 }
@@ -132,7 +148,7 @@ func officeOf(t *testing.T, a *archive.Archive, m *machine, term archive.Term) *
 func (o *office) run(ctx context.Context) {
 	ctx, o.cancel = context.WithCancel(ctx)
 	o.running.Go(func() {
-		o.fenced = o.archiver.Run(ctx) != nil
+		o.fenced.Store(o.archiver.Run(ctx) != nil)
 		o.cancel()
 	})
 	o.running.Go(func() { o.Run(ctx) })
@@ -186,7 +202,7 @@ func inOffice(t *testing.T, test func(t *testing.T, store objects.Store, o *offi
 // the base's end.
 func TestTheFirstStartMakesABase(t *testing.T) {
 	inOffice(t, func(t *testing.T, store objects.Store, o *office) {
-		o.during = func() { o.write(100) }
+		o.set(func() { o.during = func() { o.write(100) } })
 		synctest.Wait()
 		require.Empty(t, names(t, store, "b/"))
 		for range 4 {
@@ -233,9 +249,9 @@ func TestABaseAfterEnoughLogAndAfterADay(t *testing.T) {
 		// The new blocks of the sorted files have contents that the archive has already.
 		assert.Len(t, names(t, store, "f/"), len(before)+2)
 		sleep(23 * time.Hour)
-		require.Equal(t, 2, o.copies)
+		require.Equal(t, 2, o.made())
 		sleep(2 * time.Hour)
-		require.Equal(t, 3, o.copies)
+		require.Equal(t, 3, o.made())
 		sound(t, o.archive)
 	})
 }
@@ -274,11 +290,11 @@ func TestAGapDuringABase(t *testing.T) {
 			o.write(20)
 			o.drop(510)
 		})
-		o.during = once
+		o.set(func() { o.during = once })
 		sleep(10 * time.Minute)
 		all := bases(t, o.archive)
 		require.Len(t, all, 1)
-		assert.Equal(t, 2, o.copies)
+		assert.Equal(t, 2, o.made())
 		assert.Equal(t, archive.Position(tapeAt(520)), all[0].From)
 	})
 }
@@ -287,13 +303,13 @@ func TestAGapDuringABase(t *testing.T) {
 func TestABaseThatFailsIsTriedAgain(t *testing.T) {
 	inOffice(t, func(t *testing.T, store objects.Store, o *office) {
 		sleep(5 * time.Minute)
-		o.fail = fmt.Errorf("link: %w", syscall.ENOSPC)
+		o.set(func() { o.fail = fmt.Errorf("link: %w", syscall.ENOSPC) })
 		o.write(baseLog)
 		sleep(24 * time.Hour)
-		assert.Less(t, o.copies, 60)
+		assert.Less(t, o.made(), 60)
 		require.Len(t, bases(t, o.archive), 1)
 		assert.NotEmpty(t, o.logs.FilterMessageSnippet("cannot be kept").All())
-		o.fail = nil
+		o.set(func() { o.fail = nil })
 		sleep(time.Hour)
 		require.Len(t, bases(t, o.archive), 2)
 		assert.Equal(t, tapeAt(500+baseLog), o.have())
@@ -310,15 +326,17 @@ func TestAFenceDuringABaseLeavesNoList(t *testing.T) {
 	for _, more := range []int{0, 100} {
 		inOffice(t, func(t *testing.T, store objects.Store, o *office) {
 			sleep(5 * time.Minute)
+			o.set(func() {
+				o.during = func() {
+					o.write(more)
+					taker := start("other", at(0, 0))
+					taker.Anyway = true
+					take(t, open(t, store), taker)
+				}
+			})
 			o.write(baseLog)
-			o.during = func() {
-				o.write(more)
-				taker := start("other", at(0, 0))
-				taker.Anyway = true
-				take(t, open(t, store), taker)
-			}
 			sleep(time.Hour)
-			assert.True(t, o.fenced)
+			assert.True(t, o.fenced.Load())
 			require.Len(t, bases(t, o.archive), 1)
 			sound(t, o.archive)
 		})

@@ -60,7 +60,7 @@ func TestABranchKeepsTheBaseOfItsOwn(t *testing.T) {
 		copied := openOffice(t, store, newMachine(), s)
 		copied.run(t.Context())
 		sleep(330 * time.Minute)
-		require.True(t, o.fenced)
+		require.True(t, o.fenced.Load())
 		all := bases(t, o.archive)
 		require.Len(t, all, 3) // the first, the void one, and the own base of the copy
 		c, err := o.archive.Catalog(t.Context())

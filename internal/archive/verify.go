@@ -235,7 +235,7 @@ func (v *verifier) hash(ctx context.Context, name string) (sum string, size int6
 	if err != nil {
 		return "", 0, err
 	}
-	defer body.Close() //nolint:errcheck // the object was only read
+	defer body.Close()
 	hash := sha256.New()
 	size, err = io.Copy(hash, body)
 	return hex.EncodeToString(hash.Sum(nil)), size, err
