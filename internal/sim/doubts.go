@@ -66,7 +66,7 @@ func (w *World) endDoubts(p *Proc) {
 func (p *Proc) inDoubt() bool { return p.clock.Doubt() != nil }
 
 // byDoubt reports whether the process of a call has a wrong clock in this life.
-func (c *call) byDoubt() bool { return c != nil && c.proc.wrong }
+func (c *call) byDoubt() bool { return c != nil && c.wrong }
 
 // checkSentInDoubt checks that a process whose clock is in doubt sends no event with an id of that
 // clock, because other workers would refuse the event for good.

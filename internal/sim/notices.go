@@ -243,7 +243,7 @@ func (w *World) inTime(n schema.Notice) {
 // no crash between the two steps loses the event.
 func (w *World) sawComment(key table.Key, now *table.Item) {
 	c := w.acting
-	if !w.shape.Notices || now == nil || w.items[key] != nil || c == nil || c.proc.role != "api" || c.proc.silent || class("", key.PK) != " comment" {
+	if !w.shape.Notices || now == nil || w.items[key] != nil || c == nil || c.proc.role != "api" || c.silent || class("", key.PK) != " comment" {
 		return
 	}
 	comment, err := schema.ParseComment(*now)

@@ -129,6 +129,7 @@ func (p *Proc) withTurns(ctx context.Context) context.Context {
 // the error of a fault.
 func (p *Proc) do(ctx context.Context, l *life, c *call) error {
 	c.proc, c.ctx, c.done, c.at = p, ctx, make(chan struct{}), time.Now()
+	c.silent, c.wrong = p.silent, p.wrong
 	c.label = opOf(ctx) + " " + c.label
 	c.op = opOf(ctx)
 	c.stack = p.w.performed.stack()

@@ -125,16 +125,18 @@ type World struct {
 
 // call is a port call that waits for the driver.
 type call struct {
-	proc  *Proc
-	at    time.Time // the time when the call was made
-	ctx   context.Context
-	kind  string // port and operation: "table.put"
-	class string // kind and sort of key: the name of a crash point
-	label string // orders the calls of a process, so it differs from the labels of other calls
-	about string // the keys or ids of the call
-	op    string // the operation or message that the call works for
-	name  string // the full name of the call, which is the same in a run without other operations
-	batch bool
+	proc *Proc
+	// silent and wrong are the states of the process in the life that made the call.
+	silent, wrong bool
+	at            time.Time // the time when the call was made
+	ctx           context.Context
+	kind          string // port and operation: "table.put"
+	class         string // kind and sort of key: the name of a crash point
+	label         string // orders the calls of a process, so it differs from the labels of other calls
+	about         string // the keys or ids of the call
+	op            string // the operation or message that the call works for
+	name          string // the full name of the call, which is the same in a run without other operations
+	batch         bool
 	// stack has the callers of a call and events the events that it sends, for performed.
 	stack  []uintptr
 	events []messages.Event
