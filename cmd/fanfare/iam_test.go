@@ -45,6 +45,22 @@ func TestPolicyHasTheCallsOfTheNamedDaemonsOnTheConfiguredNames(t *testing.T) {
 		code, out, errs := result(t, env, "fanfare", append([]string{"iam", "policy"}, args...)...)
 		assert.Equal(t, 2, code)
 		assert.Empty(t, out)
-		assert.Contains(t, errs, "api, fanout, likeagg, setup, operator")
+		assert.Contains(t, errs, "api, fanout, likeagg, up, setup, operator")
+	}
+}
+
+func TestThePolicyOfUpIsForItsArchive(t *testing.T) {
+	code, out, errs := result(t, []string{"FANFARE_ARCHIVE=s3://backups/feed/1"}, "fanfare", "iam", "policy", "--daemon", "up", "--region", "eu-central-1")
+	require.Zero(t, code, errs)
+	var p doctor.Policy
+	require.NoError(t, json.Unmarshal([]byte(out), &p))
+	assert.Equal(t, []doctor.Statement{
+		{Effect: "Allow", Action: []string{"s3:PutObject", "s3:GetObject", "s3:DeleteObject"}, Resource: []string{"arn:aws:s3:::backups/feed/1/*"}},
+		{Effect: "Allow", Action: []string{"s3:ListBucket"}, Resource: []string{"arn:aws:s3:::backups"}},
+	}, p.Statement)
+	for _, env := range [][]string{nil, {"FANFARE_ARCHIVE=file:///archive"}} {
+		code, _, errs := result(t, env, "fanfare", "iam", "policy", "--daemon", "up")
+		assert.Equal(t, 2, code)
+		assert.Contains(t, errs, "set one of them")
 	}
 }

@@ -67,7 +67,8 @@ type examination struct {
 }
 
 // Examine checks all needs of a process with the given roles, or of an operator if there is no role.
-// It changes nothing: the conditions of its writes fail, and its messages are refused. faults has the
+// It changes nothing: the conditions of its writes fail, its messages are refused, and the object that it puts
+// into an archive is deleted. faults has the
 // faults of the environment, nil for none. Examine leaves out the parts that need a faulty value.
 func Examine(ctx context.Context, cfg config.Config, faults *config.Error, roles daemon.Roles, now func() time.Time) []Finding {
 	if faults == nil {
@@ -83,6 +84,9 @@ func Examine(ctx context.Context, cfg config.Config, faults *config.Error, roles
 	case faults.In("FANFARE_ENGINE"): // nobody knows where the data is
 	case cfg.Engine == config.EngineEmbedded:
 		parts = append(parts, e.directory)
+		if cfg.Archive != "" {
+			parts = append(parts, e.archive)
+		}
 	default:
 		parts = append(parts, e.aws)
 	}

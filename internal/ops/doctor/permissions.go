@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
 	"fanfare/internal/config"
 	"fanfare/internal/daemon"
+	"fanfare/internal/objects"
 	"fanfare/internal/queue"
 	"fanfare/internal/queue/sqs"
 	"fanfare/internal/table"
@@ -17,9 +19,11 @@ import (
 // Duties returns the names of duties that PolicyOf accepts: the daemons, the setup (the
 // commands table create and queues create) and the operator (the commands doctor, dlq,
 // reconcile, explain, delivery, and verify without --repair).
-func Duties() []string { return []string{"api", "fanout", "likeagg", "setup", dutyOperator} }
+func Duties() []string { return []string{"api", "fanout", "likeagg", dutyUp, "setup", dutyOperator} }
 
 const (
+	// dutyUp is fanfare up, whose archive may be in S3.
+	dutyUp       = "up"
 	dutyOperator = "operator"
 	// dutyAuditor is the additional duty of a daemon with FANFARE_AUDIT=on. It has the calls of verify,
 	// the calls that end kept blocks, and the send that requests a purge after its event was lost.
@@ -43,6 +47,9 @@ const (
 	anything = "anything"
 	// theEvents is the queue of FANFARE_EVENTS_QUEUE, if it is set.
 	theEvents = "the queue of events for others"
+	// theArchive is the objects of FANFARE_ARCHIVE, and theBucket is their bucket.
+	theArchive = "the objects of the archive"
+	theBucket  = "the bucket of the archive"
 )
 
 // permission is an IAM action that duties need on resources. TransactWriteItems and the
@@ -100,8 +107,12 @@ func permissions() []permission {
 		{"sqs:SendMessage", []string{queue.TopicBackfills}, []string{dutyAuditor}}, // a purge whose event was lost
 		// A consumer also sends messages to its own queues: a copy of each waiting message.
 		{"sqs:SendMessage", slices.Concat(queue.Topics(), deadOf(delivers...)), []string{fanout}},
-		{"sqs:GetQueueUrl", []string{theEvents}, []string{fanout, likeagg}},
-		{"sqs:SendMessage", []string{theEvents}, []string{fanout, likeagg}},
+		{"sqs:GetQueueUrl", []string{theEvents}, []string{fanout, likeagg, dutyUp}},
+		{"sqs:SendMessage", []string{theEvents}, []string{fanout, likeagg, dutyUp}},
+		{"s3:PutObject", []string{theArchive}, []string{dutyUp}},
+		{"s3:GetObject", []string{theArchive}, []string{dutyUp}},
+		{"s3:DeleteObject", []string{theArchive}, []string{dutyUp}}, // retention
+		{"s3:ListBucket", []string{theBucket}, []string{dutyUp}},
 		{"sqs:SendMessage", slices.Concat([]string{queue.TopicLikes, queue.TopicNotices}, deadOf(queue.TopicLikes)), []string{likeagg}},
 		{"sqs:SendMessage", queue.Topics(), []string{operator}},
 		{"sqs:ReceiveMessage", delivers, []string{fanout}},
@@ -150,7 +161,7 @@ func PolicyOf(cfg config.Config, at Account, duties ...string) (Policy, error) {
 	for _, p := range permissions() {
 		if slices.ContainsFunc(p.duties, func(duty string) bool { return slices.Contains(duties, duty) }) {
 			for _, resource := range p.on {
-				if resource == theEvents && cfg.EventsQueue == "" {
+				if resource == theEvents && cfg.EventsQueue == "" || (resource == theArchive || resource == theBucket) && !strings.HasPrefix(cfg.Archive, "s3:") {
 					continue
 				}
 				if on[p.action] == nil {
@@ -161,6 +172,9 @@ func PolicyOf(cfg config.Config, at Account, duties ...string) (Policy, error) {
 				}
 			}
 		}
+	}
+	if len(actions) == 0 {
+		return Policy{}, errors.New("up calls AWS only with FANFARE_ARCHIVE=s3://bucket/prefix, or with FANFARE_EVENTS_QUEUE: set one of them")
 	}
 	policy := Policy{Version: "2012-10-17"}
 	for _, action := range actions {
@@ -191,6 +205,16 @@ func (a Account) arn(cfg config.Config, resource string) string {
 		return place("dynamodb") + "table/" + cfg.Table + "/index/" + table.IndexName
 	case theEvents:
 		return place("sqs") + cfg.EventsQueue
+	case theArchive, theBucket:
+		at, err := objects.Parse(cfg.Archive)
+		if err != nil { // config has checked the address
+			return ""
+		}
+		bucket := fmt.Sprintf("arn:%s:s3:::%s", cmp.Or(a.Partition, "aws"), at.Bucket)
+		if resource == theBucket {
+			return bucket
+		}
+		return bucket + "/" + path.Join(at.Prefix, "*")
 	default:
 		return place("sqs") + cfg.QueuePrefix + "-" + resource
 	}

@@ -347,6 +347,9 @@ func TestEachDutyMakesTheCallsThatItsPolicyAllows(t *testing.T) {
 	d.play(t, stop)
 	d.operate(t)
 	for _, duty := range doctor.Duties() {
+		if duty == "up" { // it uses neither the table nor the queues of Fanfare's own work
+			continue
+		}
 		assert.EventuallyWithT(t, func(c *assert.CollectT) {
 			want, made := allowed(t, d.cfg, duty), d.records[duty].made()
 			assert.Empty(c, slices.DeleteFunc(slices.Clone(want), func(call string) bool { return slices.Contains(made, call) }), "not made")
