@@ -26,15 +26,29 @@ range of its own: see --term of fanfare restore.`
 	gaps := a.archiveReader("gaps", "List the times to which no restore can return", a.archiveGaps)
 	gaps.Long = `Lists the times to which no restore can return, because the archive was away for longer than
 FANFARE_STREAM_SPOOL lasts. A gap without an end ends with the next base.`
-	verify := a.archiveReader("verify", "Read the whole archive, and name damaged and missing objects", a.verifyArchive)
+	var deep bool
+	verify := a.archiveReader("verify", "Read the whole archive, and name damaged and missing objects", func(ctx context.Context, r archiveRun) error {
+		return a.verifyArchive(ctx, r, deep)
+	})
+	verify.Flags().BoolVar(&deep, "deep", false, "also restore a drawn second into a temporary directory, and audit it")
 	verify.Long = `Reads all objects of the archive and compares them with their hashes, and terms, segments and
 bases with each other. It may run while fanfare up writes. It names each object that is
-damaged or missing; then the exit code is 1. It transfers the whole archive.`
+damaged or missing; then the exit code is 1. It transfers the whole archive.
+
+With --deep it also restores the archive to a time that it draws, into a directory below
+TMPDIR, which has to have room for it, audits the restored table, and removes the directory.`
 	return group("archive", "Look at the archive of fanfare up, check it, or take it over", ls, gaps, verify, a.archiveTakeCommand())
 }
 
+// archiveRun is one run of a command that reads an archive.
+type archiveRun struct {
+	*archive.Archive
+	cfg    config.Config
+	asJSON bool
+}
+
 // archiveReader returns a command that calls work with the archive.
-func (a *app) archiveReader(use, short string, work func(context.Context, *archive.Archive, bool) error) *cobra.Command {
+func (a *app) archiveReader(use, short string, work func(context.Context, archiveRun) error) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs}
 	c.Flags().String("from", "", "`URL` of the archive, s3://bucket/prefix or file:///directory (FANFARE_ARCHIVE)")
@@ -44,11 +58,11 @@ func (a *app) archiveReader(use, short string, work func(context.Context, *archi
 		if err != nil {
 			return err
 		}
-		archive, err := openArchive(c.Context(), cfg.Archive)
+		from, err := openArchive(c.Context(), cfg.Archive)
 		if err != nil {
 			return err
 		}
-		return work(c.Context(), archive, asJSON)
+		return work(c.Context(), archiveRun{from, cfg, asJSON})
 	}
 	return c
 }
@@ -88,7 +102,7 @@ type (
 	}
 )
 
-func (a *app) listArchive(ctx context.Context, from *archive.Archive, asJSON bool) error {
+func (a *app) listArchive(ctx context.Context, from archiveRun) error {
 	c, err := from.Catalog(ctx)
 	if err != nil {
 		return err
@@ -108,7 +122,7 @@ func (a *app) listArchive(ctx context.Context, from *archive.Archive, asJSON boo
 		}
 		bases = append(bases, view)
 	}
-	if asJSON {
+	if from.asJSON {
 		return a.printJSON(struct {
 			Terms []termView     `json:"terms"`
 			Bases []baseView     `json:"bases"`
@@ -158,7 +172,7 @@ func seconds(at time.Time) string {
 	return at.UTC().Format("2006-01-02T15:04:05.000Z")
 }
 
-func (a *app) archiveGaps(ctx context.Context, from *archive.Archive, asJSON bool) error {
+func (a *app) archiveGaps(ctx context.Context, from archiveRun) error {
 	c, err := from.Catalog(ctx)
 	if err != nil {
 		return err
@@ -180,7 +194,7 @@ func (a *app) archiveGaps(ctx context.Context, from *archive.Archive, asJSON boo
 		}
 	}
 	switch {
-	case asJSON:
+	case from.asJSON:
 		return a.printJSON(struct {
 			Restorable bool  `json:"restorable"`
 			Gaps       []gap `json:"gaps"`
@@ -193,25 +207,54 @@ func (a *app) archiveGaps(ctx context.Context, from *archive.Archive, asJSON boo
 	return a.printTable(rows)
 }
 
-func (a *app) verifyArchive(ctx context.Context, from *archive.Archive, asJSON bool) error {
+func (a *app) verifyArchive(ctx context.Context, from archiveRun, deep bool) error {
 	found, err := from.Verify(ctx, a.bytesRead("read"))
 	if err != nil {
 		return err
 	}
-	if asJSON {
-		err = a.printJSON(found)
-	} else {
-		for _, f := range found.Faults {
-			if err := a.println("%s: %s", f.Object, f.Fault); err != nil {
-				return err
-			}
+	var deeply *rehearsal
+	if deep && len(found.Faults) == 0 {
+		done, err := a.rehearse(ctx, from.cfg, from.Archive)
+		if err != nil {
+			return err
 		}
-		err = a.println("read %d objects, %.1f MB, with %d faults", found.Objects, float64(found.Bytes)/1e6, len(found.Faults))
+		deeply = &done
 	}
-	if err == nil && len(found.Faults) > 0 {
-		err = fmt.Errorf("%d objects of the archive are damaged or missing, and a restore that needs one of them fails: check the store, and keep a fanfare backup until a base made after the damage is FANFARE_ARCHIVE_KEEP old", len(found.Faults))
+	if from.asJSON {
+		err = a.printJSON(struct {
+			archive.Findings
+			Deep *rehearsal `json:"deep,omitempty"`
+		}{found, deeply})
+	} else {
+		err = a.printVerified(found, deeply)
 	}
-	return err
+	switch {
+	case err != nil:
+		return err
+	case len(found.Faults) > 0:
+		return fmt.Errorf("%d objects of the archive are damaged or missing, and a restore that needs one of them fails: check the store, and keep a fanfare backup until a base made after the damage is FANFARE_ARCHIVE_KEEP old", len(found.Faults))
+	case deeply != nil && len(deeply.Findings) > 0:
+		return fmt.Errorf("the restored table has %d findings: look for them with fanfare verify in the running fanfare up", len(deeply.Findings))
+	}
+	return nil
+}
+
+func (a *app) printVerified(found archive.Findings, deeply *rehearsal) error {
+	for _, f := range found.Faults {
+		if err := a.println("%s: %s", f.Object, f.Fault); err != nil {
+			return err
+		}
+	}
+	err := a.println("read %d objects, %.1f MB, with %d faults", found.Objects, float64(found.Bytes)/1e6, len(found.Faults))
+	if err != nil || deeply == nil {
+		return err
+	}
+	for _, f := range deeply.Findings {
+		if err := a.println("%s  %s / %s: %s", f.Kind, printable(f.PK), printable(f.SK), printable(f.Detail)); err != nil {
+			return err
+		}
+	}
+	return a.println("restored the state of %s in term %d: %d items with %d findings", seconds(deeply.At), deeply.Term, deeply.Items, len(deeply.Findings))
 }
 
 // bytesRead returns a function that shows how many bytes of a work are done: a bar on a terminal,

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"fanfare/client"
 	"fanfare/internal/archive"
 	"fanfare/internal/objects"
 	"fanfare/internal/stream"
@@ -112,4 +113,38 @@ func TestAnArchiveThatIsNotThereIsNamed(t *testing.T) {
 	}
 	code, _, _ := result(t, nil, "fanfare", "archive", "verify", "--from", "ftp://x")
 	assert.Equal(t, 2, code)
+}
+
+// The archive of a running fanfare up can be restored to a second that verify draws.
+func TestADrawnSecondIsRestoredAndAudited(t *testing.T) {
+	address := "file://" + t.TempDir()
+	data := filepath.Join(t.TempDir(), "data")
+	p := upWith(t, []string{"FANFARE_ARCHIVE=" + address}, data)
+	ann := p.as(t, "ann")
+	_, err := ann.PutMe(t.Context(), client.ProfileInput{Name: "Ann"})
+	require.NoError(t, err)
+	list := func() (ranges int) {
+		var all struct{ Lines []archive.Line }
+		code, out, errs := result(t, nil, "fanfare", "archive", "ls", "--json", "--from", address)
+		require.Zerof(t, code, "%s", errs)
+		require.NoError(t, json.Unmarshal([]byte(out), &all))
+		for _, line := range all.Lines {
+			ranges += len(line.Ranges)
+		}
+		return ranges
+	}
+	until(t, "a base", func() bool {
+		_, err := ann.CreatePost(t.Context(), client.PostInput{Text: "hello"})
+		require.NoError(t, err)
+		return list() > 0
+	})
+	require.Zero(t, p.stop(t, os.Interrupt))
+	for range 2 {
+		code, out, errs := result(t, nil, "fanfare", "archive", "verify", "--deep", "--json", "--from", address)
+		require.Zerof(t, code, "%s%s", out, errs)
+		var found struct{ Deep rehearsal }
+		require.NoError(t, json.Unmarshal([]byte(out), &found))
+		assert.Positive(t, found.Deep.Items)
+		assert.Empty(t, found.Deep.Findings)
+	}
 }
