@@ -62,12 +62,11 @@ type Keeper struct {
 	send, read *rate.Limiter
 	waits      backoff.Exponential
 
-	latest   atomic.Pointer[Base] // nil if a base is due at once
-	at       time.Time            // the time of the latest base, at most the present time
-	counted  int64                // the archiver's Bytes at the latest base
-	retained time.Time
-	hashes   map[string]File // the sorted files of the stores; these files never change
-	swept    map[uint64]uint64
+	latest  atomic.Pointer[Base] // nil if a base is due at once
+	at      time.Time            // the time of the latest base, at most the present time
+	counted int64                // the archiver's Bytes at the latest base
+	hashes  map[string]File      // the sorted files of the stores; these files never change
+	swept   map[uint64]uint64    // the cutoffs up to which segments are deleted, by their terms
 }
 
 // NewKeeper returns the keeper of the archiver's term.
@@ -89,16 +88,23 @@ func (k *Keeper) Latest() *Base { return k.latest.Load() }
 // Run makes bases and deletes what is not needed, until ctx ends. Failures are logged and tried
 // again. If another process fences the archiver, the archive gets nothing more from the keeper.
 func (k *Keeper) Run(ctx context.Context) {
-	k.try(ctx, "read the archive", k.remember)
-	k.retained = time.Now()
+	var start task
+	for k.attempt(ctx, &start, "read the archive", k.remember) != nil {
+		if backoff.Wait(ctx, time.Until(start.next)) != nil {
+			return
+		}
+	}
+	var bases, retention task // a failure of one does not stop the other
+	retention.next = time.Now().Add(retainEvery)
 	for ctx.Err() == nil {
 		reached, changed := k.archiver.Reached()
-		switch {
-		case k.due(reached):
-			k.try(ctx, "make a base", k.Make)
-		case time.Since(k.retained) >= retainEvery:
-			k.try(ctx, "delete what is not needed", k.Retain)
-			k.retained = time.Now()
+		switch now := time.Now(); {
+		case k.due(reached) && !now.Before(bases.next):
+			k.attempt(ctx, &bases, "make a base", k.Make) //nolint:errcheck // it is logged and tried again
+		case !now.Before(retention.next):
+			if k.attempt(ctx, &retention, "delete what is not needed", k.Retain) == nil {
+				retention.next = now.Add(retainEvery)
+			}
 		default:
 			select { // the archiver writes a segment a minute at least
 			case <-changed:
@@ -108,18 +114,23 @@ func (k *Keeper) Run(ctx context.Context) {
 	}
 }
 
-// try repeats a call until it succeeds or ctx ends. A keeper is never in a hurry.
-func (k *Keeper) try(ctx context.Context, what string, call func(context.Context) error) {
-	for failures := 1; ; failures++ {
-		err := call(ctx)
-		if err == nil || ctx.Err() != nil {
-			return
-		}
-		k.Log.Warn("the archive cannot be kept: a restore would take longer, or would need older data", zap.String("call", what), zap.Int("tries", failures), zap.Error(err))
-		if backoff.Wait(ctx, k.waits.Jittered(failures, 0.5+rand.Float64()/2)) != nil {
-			return
-		}
+// task is a work that is tried again after a failure, from the time next on.
+type task struct {
+	next     time.Time
+	failures int
+}
+
+// attempt makes a call. If it fails, the next attempt is later. A keeper is never in a hurry.
+func (k *Keeper) attempt(ctx context.Context, t *task, what string, call func(context.Context) error) error {
+	err := call(ctx)
+	if err == nil || ctx.Err() != nil {
+		t.failures = 0
+		return err
 	}
+	t.failures++
+	t.next = time.Now().Add(k.waits.Jittered(t.failures, 0.5+rand.Float64()/2))
+	k.Log.Warn("the archive cannot be kept: a restore would take longer, or would need older data", zap.String("call", what), zap.Int("tries", t.failures), zap.Error(err))
+	return err
 }
 
 // remember finds the latest base of this directory. A damaged object is passed over: a new base

@@ -1,6 +1,7 @@
 package archive_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -123,6 +124,23 @@ func TestAHolderStopsToDeleteAfterAFence(t *testing.T) {
 	})
 }
 
+// A keeper that may not delete still makes bases.
+func TestAStoreThatRefusesDeletionsGetsBases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &deletions{Store: inMemory(t)}
+		store.set(objects.ErrRefused)
+		o := openOffice(t, store, newMachine(), start("node", tapeAt(0)))
+		o.run(t.Context())
+		for range 5 {
+			o.write(baseLog)
+			sleep(5 * time.Hour)
+		}
+		o.stop()
+		assert.Len(t, bases(t, o.archive), 6)
+		assert.NotEmpty(t, o.logs.FilterMessageSnippet("cannot be kept").All())
+	})
+}
+
 // The last object of a term stays for ever: it stops a writer that awakes late.
 func TestTheLastObjectOfATermStays(t *testing.T) {
 	inOffice(t, func(t *testing.T, store objects.Store, o *office) {
@@ -201,7 +219,7 @@ func (d *deletions) Delete(ctx context.Context, name string) error {
 		d.before()
 	}
 	if d.err != nil || d.most > 0 && d.done == d.most {
-		return fmt.Errorf("delete %s: %w", name, objects.ErrAway)
+		return fmt.Errorf("delete %s: %w", name, cmp.Or(d.err, objects.ErrAway))
 	}
 	d.done++
 	return d.Store.Delete(ctx, name)
