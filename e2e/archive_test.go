@@ -1,0 +1,221 @@
+package e2e
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	archiveRounds = flag.Int("archive-rounds", 2, "losses of the machine")
+	archiveTimes  = flag.Int("archive-times", 4, "seconds to which a replay is restored")
+)
+
+// archived returns a server with an archive in a directory.
+func archived(t *testing.T) (u *upright, archive string) {
+	t.Helper()
+	u = newUp(t)
+	archive = filepath.Join(t.TempDir(), "archive")
+	require.NoError(t, os.Mkdir(archive, 0o700))
+	u.env = append(u.env, "FANFARE_ARCHIVE=file://"+archive)
+	return u, archive
+}
+
+// hasBase waits until the archive has a number of bases.
+func hasBase(t *testing.T, archive string, atLeast int) {
+	t.Helper()
+	await(t, "the archive has a base", time.Minute, func() bool {
+		lists, err := filepath.Glob(filepath.Join(archive, "b", "*.json"))
+		require.NoError(t, err)
+		return len(lists) >= atLeast
+	})
+}
+
+// watched is a journal, and its length at each moment.
+type watched struct {
+	file    string
+	mu      sync.Mutex
+	samples []moment
+}
+
+type moment struct {
+	at   time.Time
+	size int64
+}
+
+// watch notes the length of a journal until the test ends.
+func watch(t *testing.T, file string) *watched {
+	t.Helper()
+	w := &watched{file: file}
+	stop, ended := make(chan struct{}), make(chan struct{})
+	t.Cleanup(func() { close(stop); <-ended })
+	go func() {
+		defer close(ended)
+		for tick := time.NewTicker(5 * time.Millisecond); ; {
+			select {
+			case <-stop:
+				tick.Stop()
+				return
+			case <-tick.C:
+			}
+			if info, err := os.Stat(file); err == nil {
+				w.mu.Lock()
+				w.samples = append(w.samples, moment{time.Now(), info.Size()}) // the time is after the answers
+				w.mu.Unlock()
+			}
+		}
+	}()
+	return w
+}
+
+// by writes a journal of the calls that were answered by a time. Later calls count as calls
+// without an answer.
+func (w *watched) by(t *testing.T, at time.Time) (journal string, answers int) {
+	t.Helper()
+	all := wholeLines(t, w.file)
+	w.mu.Lock()
+	size := int64(0)
+	for _, s := range w.samples {
+		if s.at.After(at) {
+			break
+		}
+		size = s.size
+	}
+	w.mu.Unlock()
+	before := all[:min(size, int64(len(all)))]
+	for len(before) > 0 && before[len(before)-1] != '\n' {
+		before = before[:len(before)-1]
+	}
+	later := unanswered(all[len(before):])
+	journal = filepath.Join(t.TempDir(), "known")
+	require.NoError(t, os.WriteFile(journal, append(before[:len(before):len(before)], later...), 0o600))
+	return journal, linesOf(before) - linesOf(unanswered(before))
+}
+
+func linesOf(text []byte) (n int) {
+	for _, b := range text {
+		if b == '\n' {
+			n++
+		}
+	}
+	return n
+}
+
+// restored is the JSON object of fanfare restore.
+type restored struct {
+	Until time.Time `json:"until"`
+	Term  uint64    `json:"term"`
+}
+
+// restore restores the archive of u into a directory.
+func (u *upright) restore(t *testing.T, data string, args ...string) (r restored) {
+	t.Helper()
+	stdout, stderr, err := fanfare(t, u.env, append([]string{"restore", "--json", "--data-dir", data}, args...)...)
+	require.NoErrorf(t, err, "%v: %s%s", args, stdout, stderr)
+	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
+	return r
+}
+
+// sound expects that the data of u, and its archive if it has one, are without findings.
+func (u *upright) sound(t *testing.T, archive string) {
+	t.Helper()
+	stdout, stderr, err := fanfare(t, u.env, "verify", "--json", "--rate", "100000", "--admin", u.admin)
+	require.NoErrorf(t, err, "verify: %s%s", stdout, stderr)
+	if archive != "" {
+		stdout, stderr, err = fanfare(t, u.env, "archive", "verify", "--json")
+		require.NoErrorf(t, err, "archive verify: %s%s", stdout, stderr)
+	}
+}
+
+// TestALostMachineLosesASecond kills `fanfare up` under load and deletes its data directory, several times. The
+// archive has all that was answered until a second before, and the restored directory continues the archive. A start
+// without `fanfare archive take` is refused.
+func TestALostMachineLosesASecond(t *testing.T) {
+	t.Parallel()
+	u, archive := archived(t)
+	p := u.start(t)
+	random := rand.New(rand.NewPCG(1, 1))
+	worst := time.Duration(0)
+	for round := range *archiveRounds {
+		file := filepath.Join(t.TempDir(), "journal")
+		journal := watch(t, file)
+		player := start(t, u.env, "fanfare", u.replay("--graph", graph, "--max-users", "40", "--posts", "400", "--likes", "4000",
+			"--rate", "500", "--journal", file, "--seed", fmt.Sprint(round))...)
+		hasBase(t, archive, 1) // later rounds may begin before the base of the new directory
+		player.plays(t, file, 2000+random.IntN(4000)) // users and follows precede the posts
+		p.kill(t)
+		lost := time.Now()
+		player.kill(t)
+		require.NoError(t, os.RemoveAll(u.data))
+
+		r := u.restore(t, u.data)
+		loss := lost.Sub(r.Until)
+		worst = max(worst, loss)
+		_, answered := journal.by(t, lost)
+		known, kept := journal.by(t, r.Until)
+		t.Logf("round %d: term %d until %s, %v before the loss: %d of %d answered calls are lost", round, r.Term, r.Until.Format(time.RFC3339Nano), loss, answered-kept, answered)
+		_, stderr, err := fanfare(t, u.env, "up", "--data-dir", u.data, "--http", u.http, "--admin", u.admin)
+		assert.NotZero(t, code(err))
+		assert.Contains(t, stderr, "fanfare archive take")
+		u.fanfare(t, "archive", "take", "--yes", "--data-dir", u.data)
+		p = u.start(t)
+		stdout, stderr, err := fanfare(t, u.env, u.replay("--check", known)...)
+		assert.NotZero(t, verdict(t, stdout, stderr, err).Posts, "the check is of nothing")
+		u.sound(t, archive)
+	}
+	p.stop(t)
+	t.Logf("at most %v of answered calls were lost", worst)
+	assert.Less(t, worst, 10*time.Second, "the limit of the alarm")
+}
+
+// TestAReplayIsRestoredToItsSeconds restores an archive to drawn times of a replay, in the middle of which the process
+// was killed once. Each restored directory has the calls that were answered by then.
+func TestAReplayIsRestoredToItsSeconds(t *testing.T) {
+	t.Parallel()
+	u, archive := archived(t)
+	p := u.start(t)
+	file := filepath.Join(t.TempDir(), "journal")
+	journal := watch(t, file)
+	player := start(t, u.env, "fanfare", u.replay("--graph", graph, "--max-users", "40", "--posts", "600", "--likes", "6000", "--rate", "400", "--journal", file)...)
+	hasBase(t, archive, 1)
+	player.plays(t, file, 2600) // the replay has reached the posts
+	began := time.Now()
+	player.plays(t, file, 5000)
+	killed := time.Now()
+	p.kill(t)
+	p = u.start(t)
+	back := time.Now()
+	player.ends(t)
+	ended := time.Now()
+	p.stop(t)
+	stdout, stderr, err := fanfare(t, u.env, "archive", "verify", "--json")
+	require.NoErrorf(t, err, "archive verify: %s%s", stdout, stderr)
+
+	random := rand.New(rand.NewPCG(2, 2))
+	for range *archiveTimes {
+		at := began.Add(time.Duration(random.Int64N(int64(ended.Sub(began))))).Truncate(time.Millisecond)
+		copied := newUp(t)
+		r := u.restore(t, copied.data, "--at", at.UTC().Format(time.RFC3339Nano))
+		assert.False(t, r.Until.After(at))
+		known := at
+		if at.After(killed.Add(-2*time.Second)) && at.Before(back) {
+			known = r.Until // the last writes before the crash came to the archive after the restart
+		}
+		calls, answers := journal.by(t, known)
+		c := copied.start(t)
+		stdout, stderr, err := fanfare(t, copied.env, copied.replay("--check", calls)...)
+		verdict(t, stdout, stderr, err)
+		copied.sound(t, "")
+		c.stop(t)
+		t.Logf("%s, %v after the posts began: the data until %s have the %d answered calls", at.Format(time.RFC3339Nano), at.Sub(began), r.Until.Format(time.RFC3339Nano), answers)
+	}
+}
