@@ -225,8 +225,14 @@ type Config struct {
 	Host string
 	// Profiles adds /debug/pprof/.
 	Profiles bool
-	// Console, if not nil, answers at / and below /console/.
-	Console http.Handler
+	// Console, if not nil, are the pages of the console.
+	Console Pages
+}
+
+// Pages answers the requests of its patterns.
+type Pages interface {
+	http.Handler
+	Patterns() []string
 }
 
 // NewHandler returns the handler of the admin address: /metrics, /healthz, /servez, /readyz, the
@@ -243,8 +249,9 @@ func NewHandler(c Config) http.Handler {
 		}
 	}
 	if c.Console != nil {
-		mux.Handle("GET /{$}", c.Console)
-		mux.Handle("GET /console/{file}", c.Console)
+		for _, pattern := range c.Console.Patterns() {
+			mux.Handle(pattern, c.Console)
+		}
 	}
 	trail := NewTrail(cmp.Or(c.Log, zap.NewNop()))
 	changes := trail.Operations(operations{c.Posts, c.Explain, c.Verify})

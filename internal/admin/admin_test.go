@@ -197,11 +197,16 @@ func TestProfilesAreThereIfTheyAreWanted(t *testing.T) {
 func TestTheConsoleIsAtTheRootOfTheAdminAddress(t *testing.T) {
 	for _, path := range []string{"/", "/console/console.js"} {
 		assert.Equal(t, http.StatusNotFound, call(t, admin.Config{}, http.MethodGet, path, nil, ""), path)
-		c := admin.Config{Console: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("x")) })}
+		c := admin.Config{Console: pages{http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("x")) })}}
 		assert.Equal(t, http.StatusOK, call(t, c, http.MethodGet, path, nil, ""), path)
 		assert.Equal(t, http.StatusMisdirectedRequest, call(t, c, http.MethodGet, path, http.Header{"Host": {"evil.example"}}, ""), path)
 	}
 }
+
+// pages answers the patterns of a console.
+type pages struct{ http.Handler }
+
+func (pages) Patterns() []string { return []string{"GET /{$}", "GET /console/console.js"} }
 
 // letters holds dead letters, and records the calls.
 type letters struct {

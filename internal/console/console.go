@@ -1,11 +1,12 @@
-// Package console has the pages that people open in a browser: one page to use a feed, and
-// one page to operate a process. All files that the pages load are embedded in the package.
+// Package console has the pages that people open in a browser: the pages of a feed, and one
+// page to operate a process. All files that the pages load are embedded in the package.
 //
-// The pages have no rights of their own. The first page calls the public API with its
-// user's token, and the second page calls the metrics and dead letters of its own address.
-// So package console must never read a feed, a queue or a request's token, name another
-// host, or allow a script or a style outside of its files (Content-Security-Policy). A
-// user's text becomes a text node (console.js), never markup.
+// The pages have no rights of their own. The pages of a feed call the public API with their
+// user's token, and the operators' page calls the operations of its own address. So package
+// console must never read a feed, a queue or a request's token, name another host, or allow a
+// script or a style outside of its files (Content-Security-Policy). A user's text becomes a
+// text node (draw.js), never markup. All pages of a feed are one document, whose scripts read the
+// page and its ids in the address.
 package console
 
 import (
@@ -21,7 +22,7 @@ import (
 	"fanfare/internal/static"
 )
 
-//go:embed *.html assets third_party
+//go:embed pages assets third_party
 var files embed.FS
 
 // policy lets a page load only files of its own host, and run no inline script.
@@ -30,7 +31,7 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect
 
 // Config describes the pages of one address.
 type Config struct {
-	// People, if not nil, is the page at "/" for the users of a feed.
+	// People, if not nil, are the settings of the pages for the users of a feed.
 	People *People
 	// Operator is the path of the page for operators, "" for none.
 	Operator string
@@ -50,7 +51,7 @@ type Process struct {
 	Alone bool
 }
 
-// People are the settings of the page for users.
+// People are the settings of the pages for users.
 type People struct {
 	// DevTokens lets everybody sign in as any user. Without DevTokens, people need a token.
 	DevTokens bool
@@ -58,35 +59,68 @@ type People struct {
 	Suggested []string
 	// LikeWindow is the time in which likes are collected.
 	LikeWindow time.Duration
+	// Reactions are the kinds of reactions in addition to likes.
+	Reactions []string
+	// Notifications, LikesByUser mean that the API has these lists.
+	Notifications, LikesByUser bool
 }
 
 // LikesCounted returns the time after which a like is in its count, in milliseconds. The
 // time is two windows and half a second.
 func (p People) LikesCounted() int64 { return (2*p.LikeWindow + 500*time.Millisecond).Milliseconds() }
 
-// New returns the handler of the pages and of the files below /console/ that they load.
-func New(cfg Config) (http.Handler, error) {
-	pages, err := template.ParseFS(files, "*.html")
+// addresses returns the patterns of the pages for the users of a feed. feed.js has the page of each
+// pattern. People may keep an address, so an address stays.
+func addresses() []string {
+	return []string{
+		"/{$}", "/profile", "/notifications", "/bookmarks", "/mutes", "/blocks",
+		"/users/{id}", "/users/{id}/comments", "/users/{id}/likes", "/users/{id}/reactions",
+		"/users/{id}/followers", "/users/{id}/following", "/users/{id}/friends",
+		"/posts/{id}", "/posts/{id}/likes", "/posts/{id}/reactions",
+	}
+}
+
+// Console is the handler of the pages, and of the files below /console/ that the pages load.
+type Console struct {
+	mux      *http.ServeMux
+	patterns []string
+}
+
+// Patterns returns the patterns of the requests that c answers, for a mux with further handlers.
+func (c *Console) Patterns() []string { return c.patterns }
+
+// ServeHTTP implements http.Handler.
+func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) { c.mux.ServeHTTP(w, r) }
+
+// handle adds a file at all its addresses.
+func (c *Console) handle(name string, content []byte, addresses ...string) error {
+	file, err := serve(name, content)
+	if err != nil {
+		return err
+	}
+	for _, address := range addresses {
+		c.mux.Handle("GET "+address, file)
+		c.patterns = append(c.patterns, "GET "+address)
+	}
+	return nil
+}
+
+// New returns the console of one address.
+func New(cfg Config) (*Console, error) {
+	templates, err := template.ParseFS(files, "pages/*.html")
 	if err != nil {
 		return nil, fmt.Errorf("console: %w", err)
 	}
-	mux := http.NewServeMux()
-	handle := func(at, name string, content []byte) error {
-		file, err := serve(name, content)
-		if err == nil {
-			mux.Handle("GET "+at, file)
-		}
-		return err
-	}
-	add := func(at, name string) error {
+	c := &Console{mux: http.NewServeMux()}
+	add := func(name string, addresses ...string) error {
 		var page bytes.Buffer
-		if err := pages.ExecuteTemplate(&page, name, cfg); err != nil {
+		if err := templates.ExecuteTemplate(&page, name, cfg); err != nil {
 			return fmt.Errorf("console: %w", err)
 		}
-		return handle(at, name, page.Bytes())
+		return c.handle(name, page.Bytes(), addresses...)
 	}
 	if cfg.People != nil {
-		if err := add("/{$}", "people.html"); err != nil {
+		if err := add("people.html", addresses()...); err != nil {
 			return nil, err
 		}
 	}
@@ -94,26 +128,31 @@ func New(cfg Config) (http.Handler, error) {
 		if at == "/" {
 			at = "/{$}"
 		}
-		if err := add(at, "operator.html"); err != nil {
+		if err := add("operator.html", at); err != nil {
 			return nil, err
 		}
 	}
+	return c, c.addFiles()
+}
+
+// addFiles adds the files that pages load.
+func (c *Console) addFiles() error {
 	for _, folder := range []string{"assets", "third_party"} {
 		entries, err := fs.ReadDir(files, folder)
 		if err != nil {
-			return nil, fmt.Errorf("console: %w", err)
+			return fmt.Errorf("console: %w", err)
 		}
 		for _, entry := range entries {
 			content, err := files.ReadFile(path.Join(folder, entry.Name()))
 			if err != nil {
-				return nil, fmt.Errorf("console: %w", err)
+				return fmt.Errorf("console: %w", err)
 			}
-			if err := handle("/console/"+entry.Name(), entry.Name(), content); err != nil {
-				return nil, err
+			if err := c.handle(entry.Name(), content, "/console/"+entry.Name()); err != nil {
+				return err
 			}
 		}
 	}
-	return mux, nil
+	return nil
 }
 
 // serve returns the handler of a file.

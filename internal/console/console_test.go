@@ -45,22 +45,62 @@ func loads(page string) []string {
 func TestAPageLoadsItsOwnFilesOnly(t *testing.T) {
 	all := people()
 	all.Operator, all.Topics = "/operator", []string{"posts", "likes"}
-	for path, want := range map[string]int{"/": 4, "/operator": 6} {
+	for path, want := range map[string]int{"/": 6, "/users/ann": 6, "/posts/01ARZ3NDEKTSV4RRFFQ69G5FAV/likes": 6, "/operator": 7} {
 		page := get(t, all, path).Body.String()
 		files := 0
 		for _, file := range loads(page) {
-			switch {
-			case strings.HasPrefix(file, "/console/"):
+			if strings.HasPrefix(file, "/console/") {
 				files++
-				assert.Equal(t, http.StatusOK, get(t, all, file).Code, file)
-			case strings.HasPrefix(file, "data:"), strings.HasPrefix(file, "#"):
-			default:
-				assert.Contains(t, []string{"/", "/docs", "/operator", "/metrics"}, file, "the page leads to")
+			}
+			if !strings.HasPrefix(file, "data:") && !strings.HasPrefix(file, "#") && file != "/docs" && file != "/metrics" {
+				assert.Equal(t, http.StatusOK, get(t, all, file).Code, "%s leads to %s", path, file)
 			}
 		}
 		assert.Equal(t, want, files, "files of %s", path)
 		assert.NotRegexp(t, `<script[^>]*>[^<]|<style|\sstyle=|\son[a-z]+=|hx-on|javascript:|hx-vals="js:`, page, "the policy forbids")
 	}
+}
+
+// Each module that a script imports is a file of the console.
+func TestAScriptImportsTheConsolesFiles(t *testing.T) {
+	for _, file := range scripts(t) {
+		for _, m := range regexp.MustCompile(`from "([^"]+)"`).FindAllStringSubmatch(read(t, file), -1) {
+			name, ours := strings.CutPrefix(m[1], "./")
+			assert.True(t, ours && get(t, people(), "/console/"+name).Code == http.StatusOK, "%s imports %s", file, m[1])
+		}
+	}
+}
+
+// feed.js has the page of each address, and no other page.
+func TestEveryAddressHasItsPage(t *testing.T) {
+	pages, err := console.New(people())
+	require.NoError(t, err)
+	var served, known []string
+	for _, pattern := range pages.Patterns() {
+		if address := strings.NewReplacer("GET ", "", "{$}", "").Replace(pattern); !strings.HasPrefix(address, "/console/") {
+			served = append(served, address)
+		}
+	}
+	for _, m := range regexp.MustCompile(`\n  "(/[^"]*)": `).FindAllStringSubmatch(read(t, "assets/feed.js"), -1) {
+		known = append(known, m[1])
+	}
+	assert.NotEmpty(t, served)
+	assert.ElementsMatch(t, served, known)
+}
+
+func scripts(t *testing.T) []string {
+	t.Helper()
+	found, err := filepath.Glob("assets/*.js")
+	require.NoError(t, err)
+	require.Greater(t, len(found), 8)
+	return found
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	require.NoError(t, err)
+	return string(content)
 }
 
 // The first page links to the operators' page only if the operators' page is served.
@@ -87,7 +127,7 @@ func TestTheOperatorsPageNamesItsProcess(t *testing.T) {
 }
 
 func TestEveryAnswerHasAStrictPolicy(t *testing.T) {
-	for _, path := range []string{"/", "/console/console.js", "/console/console.css", "/console/htmx.min.js", "/console/htmx.LICENSE"} {
+	for _, path := range []string{"/", "/users/ann", "/console/feed.js", "/console/base.css", "/console/htmx.min.js", "/console/htmx.LICENSE"} {
 		header := get(t, people(), path).Header()
 		policy := header.Get("Content-Security-Policy")
 		assert.Contains(t, policy, "default-src 'none'; script-src 'self'; style-src 'self';", path)
@@ -120,8 +160,8 @@ func TestThePageWaitsForTwoLikeWindows(t *testing.T) {
 }
 
 func TestABrowserKeepsFilesWhileTheyAreCurrent(t *testing.T) {
-	first := get(t, people(), "/console/console.js")
-	again := get(t, people(), "/console/console.js", "If-None-Match", first.Header().Get("ETag"))
+	first := get(t, people(), "/console/feed.js")
+	again := get(t, people(), "/console/feed.js", "If-None-Match", first.Header().Get("ETag"))
 	assert.Equal(t, "200 304", fmt.Sprint(first.Code, " ", again.Code))
 	assert.Empty(t, again.Body.String())
 }
@@ -136,13 +176,8 @@ func TestUnknownFilesAreNotFound(t *testing.T) {
 // The scripts of Fanfare make elements only from templates and texts, so no answer of the
 // API can become markup.
 func TestOurScriptTakesNoAnswerForMarkup(t *testing.T) {
-	scripts, err := filepath.Glob("assets/*.js")
-	require.NoError(t, err)
-	require.Len(t, scripts, 2)
-	for _, file := range scripts {
-		script, err := os.ReadFile(file)
-		require.NoError(t, err)
-		assert.NotRegexp(t, `innerHTML\s*=|outerHTML|insertAdjacentHTML|document\.write|eval\(|Function\(|https?://`, string(script), file)
+	for _, file := range scripts(t) {
+		assert.NotRegexp(t, `innerHTML\s*=|outerHTML|insertAdjacentHTML|document\.write|eval\(|Function\(|"https?://`, read(t, file), file)
 	}
 }
 

@@ -15,19 +15,24 @@ import (
 // console returns the console of the API's address, and the handler for the calls of the
 // operators' page. A missing part is nil. The operations need no token. So they exist only where
 // dev tokens already let everybody act as any user: on an address that only this machine reaches.
-func (p *process) console() (pages, operate http.Handler, err error) {
+func (p *process) console() (pages httpapi.Pages, operate http.Handler, err error) {
 	if !p.cfg.HasConsole() {
 		return nil, nil, nil
 	}
 	cfg := console.Config{
-		People: &console.People{DevTokens: p.authn.tokens != nil, Suggested: p.opt.Suggested, LikeWindow: p.cfg.LikeWindow},
+		People: &console.People{
+			DevTokens: p.authn.tokens != nil, Suggested: p.opt.Suggested, LikeWindow: p.cfg.LikeWindow, Reactions: p.cfg.Reactions,
+			Notifications: p.cfg.HasNotifications(), LikesByUser: bool(p.cfg.LikesByUser),
+		},
 		Topics: queue.Topics(), Process: p.described(),
 	}
 	if p.cfg.Engine == config.EngineEmbedded && p.authn.tokens != nil && p.cfg.DevAuthPublic == "" {
 		cfg.Operator, operate = httpapi.OperatorPath, admin.NotFromOtherSites(p.operator)
 	}
-	pages, err = console.New(cfg)
-	return pages, operate, err
+	if pages, err = console.New(cfg); err != nil {
+		return nil, nil, err
+	}
+	return pages, operate, nil
 }
 
 // described describes p for the operators of p.

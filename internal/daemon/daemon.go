@@ -252,7 +252,7 @@ func (p *process) register() error {
 }
 
 // operate sets the handlers of the admin address and the metrics address.
-func (p *process) operate(audits audit.Config, pages http.Handler) {
+func (p *process) operate(audits audit.Config, pages admin.Pages) {
 	reads := p.newDomain(table.Measure(p.eng.store, p.metrics.Table(obs.FlowFanout)))
 	operations := admin.Domain{Deliveries: reads.deliveries, Homes: reads.homes, Letters: p.eng.broker, Audit: audit.New(audits), Items: p.eng.items}
 	p.operator.set(admin.NewHandler(admin.Config{

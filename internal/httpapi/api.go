@@ -96,8 +96,8 @@ type Config struct {
 	PageHeaders []string
 	Limits      Limits
 	Streams     Streams
-	// Console, if not nil, answers at / and below /console/.
-	Console http.Handler
+	// Console, if not nil, are the pages of the console.
+	Console Pages
 	// Operations, if not nil, answers the console's page for operators: metrics, and dead letters to
 	// redrive. The page needs no token, so only this machine may reach the address.
 	Operations http.Handler

@@ -47,18 +47,24 @@ func (a *API) registerDocs() error {
 // OperatorPath is the path of the console's page for operators.
 const OperatorPath = "/operator"
 
-// registerConsole adds the console at the root. Without a console, the root redirects to the docs.
-func (a *API) registerConsole(console, operations http.Handler) {
+// Pages answers the requests of its patterns.
+type Pages interface {
+	http.Handler
+	Patterns() []string
+}
+
+// registerConsole adds the console. Without a console, the root redirects to the docs.
+func (a *API) registerConsole(console Pages, operations http.Handler) {
 	if console == nil {
 		a.mux.Handle("GET /{$}", http.RedirectHandler("/docs", http.StatusFound))
 		return
 	}
-	a.mux.Handle("GET /{$}", console)
-	a.mux.Handle("GET /console/{file}", console)
+	for _, pattern := range console.Patterns() {
+		a.mux.Handle(pattern, console)
+	}
 	if operations == nil {
 		return
 	}
-	a.mux.Handle("GET "+OperatorPath, console)
 	for _, pattern := range []string{"GET /metrics", "GET /admin/dead-letters/{topic}", "POST /admin/dead-letters/{topic}/redrive"} {
 		a.mux.Handle(pattern, operations)
 	}

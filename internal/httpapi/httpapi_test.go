@@ -696,13 +696,18 @@ func answering(name string) http.Handler {
 	})
 }
 
-func TestTheConsoleIsAtTheRoot(t *testing.T) {
-	pages := func(c *httpapi.Config) { c.Console = answering("page") }
-	all := func(c *httpapi.Config) { c.Console, c.Operations = answering("page"), answering("operations") }
+// twoPages answers two patterns.
+type twoPages struct{ http.Handler }
+
+func (twoPages) Patterns() []string { return []string{"GET /{$}", "GET /operator"} }
+
+func TestTheConsoleHasItsPatterns(t *testing.T) {
+	console := twoPages{answering("page")}
+	alone := func(c *httpapi.Config) { c.Console = console }
+	all := func(c *httpapi.Config) { c.Console, c.Operations = console, answering("operations") }
 	for _, row := range []struct{ request, alone, withOperations string }{
 		{"GET /", "page", "page"},
-		{"GET /console/console.js", "page", "page"},
-		{"GET /operator", "404", "page"},
+		{"GET /operator", "page", "page"},
 		{"GET /metrics", "404", "operations"},
 		{"GET /admin/dead-letters/posts", "404", "operations"},
 		{"POST /admin/dead-letters/posts/redrive", "404", "operations"},
@@ -710,10 +715,10 @@ func TestTheConsoleIsAtTheRoot(t *testing.T) {
 		{"POST /admin/reconcile", "404", "404"},
 		{"GET /admin/explain/ann", "404", "404"},
 		{"GET /debug/pprof/", "404", "404"},
-		{"GET /console/deeper/file", "404", "404"},
+		{"GET /console/file", "404", "404"},
 	} {
 		method, path, _ := strings.Cut(row.request, " ")
-		for want, world := range map[string]*world{"0" + row.alone: newWorld(t, pages), "1" + row.withOperations: newWorld(t, all)} {
+		for want, world := range map[string]*world{"0" + row.alone: newWorld(t, alone), "1" + row.withOperations: newWorld(t, all)} {
 			res := world.call(t, "", method, path, "")
 			got := res.Body.String()
 			if res.Code != http.StatusOK {

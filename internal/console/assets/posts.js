@@ -1,0 +1,98 @@
+// posts.js makes the elements of posts, comments, reactions and deliveries.
+import { draw, markup, toast } from "./draw.js";
+import { exact, number, some } from "./words.js";
+import { cut, face, image, rich } from "./text.js";
+import { call, me } from "./session.js";
+
+// LONG is the number of characters after which a list cuts a post.
+const LONG = 800;
+
+const kinds = () => document.body.dataset.reactions.split(",").filter(Boolean);
+
+// reactions returns the counts of all reactions but likes, the largest first.
+const reactions = (post, counts) => Object.entries(counts ?? {}).filter(([kind, n]) => kind !== "like" && n > 0)
+  .sort(([a, m], [b, n]) => n - m || (a < b ? -1 : 1))
+  .map(([kind, n]) => ({ kind, number: number(n), href: `/posts/${encodeURIComponent(post)}/reactions?kind=${encodeURIComponent(kind)}` }));
+
+const text = (post, whole) => rich(whole ? post.text : cut(post.text, LONG), post.mentions);
+
+// entry returns the element of a post with its author and its counts. A whole entry has the whole text and
+// all times.
+export function entry(item, whole = false) {
+  const { post } = item, counts = item.reactions ?? {};
+  return markup("entry", {
+    ...item, post, face: face(post.author_id, item.author?.name, item.author?.image_url),
+    text: text(post, whole), image: image(post.image_url), long: !whole && cut(post.text, LONG) !== post.text,
+    edited: post.edited_at && { at: post.edited_at }, exact: whole && exact(post.created_at),
+    ends: post.expires_at && "ends " + exact(post.expires_at), data: post.data && JSON.stringify(post.data, null, 2),
+    likes: number(item.like_count ?? counts.like ?? 0), comments: item.comment_count > 0 ? number(item.comment_count) : "",
+    marked: String(Boolean(item.bookmarked_at)), pressed: String(Boolean(item.liked)),
+    choices: kinds().map(kind => ({ kind, post: post.id, pressed: String(item.reaction === kind) })), chooses: kinds().length > 0,
+    counts: reactions(post.id, counts),
+  });
+}
+
+// post returns the elements of a post's own page.
+export function post(item) {
+  const name = item.author.name || item.post.author_id, mine = item.post.author_id === me.id;
+  document.title = `Post by ${name} · Fanfare`;
+  document.getElementById("main").toggleAttribute("data-mine", mine);
+  return entry(item, true) + (mine ? markup("own", item.post) : "");
+}
+
+export const posted = post => markup("posted", post);
+
+export function comment(c) {
+  return markup("comment", {
+    ...c, face: face(c.author_id, c.author?.name ?? (c.author_id === me.id ? me.name : ""), c.author?.image_url), text: rich(c.text, c.mentions),
+    mine: c.author_id === me.id ? "mine" : "", data: c.data && JSON.stringify(c.data, null, 2),
+  });
+}
+
+// delivery returns the progress of a post on the way to its homes.
+export function delivery(d, from) {
+  const ended = !["queued", "running"].includes(d.state), complete = d.state === "complete";
+  const homes = (d.delivered ?? 0) + (d.skipped ?? 0);
+  const percent = Math.floor(100 * (complete ? 1 : d.planned ? homes / d.planned : 0));
+  const total = Math.max(1, d.chunks_total ?? 1), cells = Math.min(total, 48);
+  const done = complete ? cells : Math.floor((d.chunks_done ?? 0) / total * cells);
+  const took = d.completed_at && new Date(d.completed_at) - new Date(d.accepted_at);
+  const words = {
+    pulled: "this author is large: homes merge its posts in when they are read", cancelled: d.reason, queued: "queued",
+  }[d.state] ?? `${number(d.delivered ?? 0)} of ${some(d.planned ?? 0, "home")} · ${number(d.chunks_done ?? 0)} of ${some(d.chunks_total ?? 0, "chunk")}`
+    + (d.skipped ? ` · ${number(d.skipped)} away` : "") + (took === null ? "" : ` · ${number(Math.max(1, took))} ms`);
+  return markup("delivery", {
+    state: d.state, post: from.dataset.post, poll: ended ? "" : `/v1/posts/${encodeURIComponent(from.dataset.post)}/delivery`, words,
+    percent, percentText: ["pulled", "cancelled"].includes(d.state) ? d.state : percent + " %",
+    chunks: Array.from({ length: cells }, (_, i) => i < done ? "done" : "open"),
+  });
+}
+
+const shown = post => document.getElementById("p-" + post);
+
+// count shows the counts of a post.
+export function count(post, likes, counts) {
+  const e = shown(post)?.querySelector(".count");
+  if (!e) return;
+  e.textContent = number(likes);
+  e.classList.remove("counting");
+  shown(post).querySelector(".kinds").replaceChildren(...reactions(post, counts).flatMap(r => [draw("count", r), " "]));
+}
+
+// settle reads the counts of a post after its likes were counted. If the stream has already sent the
+// counts, settle does nothing. The stream has only the counts of the newest posts.
+function settle(post) {
+  const waits = () => shown(post)?.querySelector(".counting");
+  shown(post).querySelector(".count").classList.add("counting");
+  setTimeout(() => {
+    if (!waits()) return;
+    call("GET", `/v1/posts/${encodeURIComponent(post)}/reactions/count`).then(c => { if (waits()) count(post, c.counts.like ?? 0, c.counts); }, e => toast(e.message));
+  }, Number(document.body.dataset.likesCounted));
+}
+
+// reacted shows the one reaction that a user has to a post: a like is one, too.
+export function reacted(button) {
+  const on = button.getAttribute("aria-pressed") !== "true", { post } = button.dataset;
+  for (const b of shown(post).querySelectorAll(".like, .kind")) b.setAttribute("aria-pressed", String(on && b === button));
+  settle(post);
+}

@@ -1,0 +1,102 @@
+// session.js has the user of this tab, and the calls that no element of the page makes. The token stays
+// in the tab, and goes only to the host that served the page.
+import { draw, toast } from "./draw.js";
+
+const keep = (name, value) => sessionStorage.setItem("fanfare." + name, value);
+export const me = {
+  get token() { return sessionStorage.getItem("fanfare.token"); },
+  get id() { return sessionStorage.getItem("fanfare.user"); },
+  get name() { return sessionStorage.getItem("fanfare.name") || this.id; },
+  set name(name) { keep("name", name); },
+};
+
+// refusal returns the text of a problem (RFC 9457).
+export const refusal = problem => problem.errors?.[0]?.detail || problem.detail || problem.title;
+
+const request = (method, path, token, body) => fetch(path, {
+  method, body: body && JSON.stringify(body),
+  headers: { Accept: "application/json", ...(token && { Authorization: "Bearer " + token }), ...(body && { "Content-Type": "application/json" }) },
+});
+
+export async function call(method, path, body, token = me.token) {
+  const answer = await request(method, path, token, body);
+  const data = answer.status === 204 || answer.status === 202 ? null : await answer.json();
+  if (!answer.ok) throw Object.assign(new Error(refusal(data)), { problem: data });
+  return data;
+}
+
+async function signIn(values) {
+  const problem = document.getElementById("problem");
+  problem.textContent = "";
+  try {
+    const token = values.token?.trim() || (await call("POST", "/v1/dev/token", { user_id: values.user }, "")).token;
+    const profile = await (values.name ? call("PUT", "/v1/me", { name: values.name }, token) : call("GET", "/v1/me", undefined, token));
+    keep("token", token);
+    keep("user", profile.id);
+    me.name = profile.name;
+    location.reload();
+  } catch (e) {
+    const unknown = e.problem?.type?.endsWith("profile-missing");
+    problem.textContent = unknown ? "You are new here: give a name, too." : e.message;
+    if (unknown) document.querySelector("[name=name]").focus();
+  }
+}
+
+export function signOut() {
+  sessionStorage.clear();
+  location.assign("/");
+}
+
+// expired draws the form to sign in again, at the same address.
+export function expired() {
+  sessionStorage.clear();
+  location.reload();
+}
+
+// find opens a post by its id (a ULID), or a user by an id.
+function find({ id }) {
+  id = id.trim().replace(/^@/, "");
+  location.assign((/^[0-7][0-9A-HJKMNP-TV-Z]{25}$/.test(id) ? "/posts/" : "/users/") + encodeURIComponent(id));
+}
+
+// save stores all data of the user as a file.
+async function save(button) {
+  button.disabled = true;
+  try {
+    const answer = await request("GET", "/v1/me/export", me.token);
+    if (!answer.ok) throw new Error(refusal(await answer.json()));
+    const a = document.createElement("a");
+    a.href = URL.createObjectURL(await answer.blob());
+    a.download = me.id + ".jsonl";
+    a.click();
+    URL.revokeObjectURL(a.href);
+    toast("Saved as " + a.download);
+  } catch (e) {
+    toast(e.message);
+  }
+  button.disabled = false;
+}
+
+const submits = { signIn, find };
+const clicks = { signOut, save, signInAs: button => signIn({ user: button.dataset.user }) };
+
+// listen handles the forms and buttons that make no call of the API by htmx.
+export function listen() {
+  document.addEventListener("submit", e => {
+    const submit = submits[e.target.dataset.submit];
+    if (!submit) return;
+    e.preventDefault();
+    submit(Object.fromEntries(new FormData(e.target)));
+  });
+  document.addEventListener("click", e => {
+    const button = e.target.closest("[data-click]");
+    if (button) clicks[button.dataset.click](button);
+  });
+}
+
+// bell shows the number of unread notifications. 10 means 10 or more.
+export function bell(unread) {
+  const link = document.getElementById("bell");
+  link?.querySelector(".badge")?.remove();
+  if (link && unread > 0) link.append(draw("badge", { text: unread > 9 ? "9+" : unread, words: " unread" }));
+}

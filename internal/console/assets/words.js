@@ -1,0 +1,33 @@
+// words.js writes numbers, times and lists. The words of the pages are English, so the formats are
+// those of the reader's own English, or of any English if the reader's browser prefers none.
+
+const lang = document.documentElement.lang;
+export const locale = navigator.languages.find(l => l === lang || l.startsWith(lang + "-")) ?? lang;
+
+const numbers = new Intl.NumberFormat(locale);
+const relative = new Intl.RelativeTimeFormat(locale, { numeric: "auto", style: "narrow" });
+const day = new Intl.DateTimeFormat(locale, { dateStyle: "medium" });
+const moment = new Intl.DateTimeFormat(locale, { dateStyle: "full", timeStyle: "long" });
+const all = new Intl.ListFormat(locale);
+
+export const number = n => numbers.format(n);
+export const some = (n, one) => number(n) + " " + one + (n === 1 ? "" : "s");
+
+// exact returns a time to the second, with its time zone.
+export const exact = time => moment.format(new Date(time));
+
+// ago returns the distance of a time from now, and the date if that is more than a month.
+export function ago(time) {
+  const seconds = (new Date(time) - Date.now()) / 1000;
+  for (const [size, unit] of [[86400, "day"], [3600, "hour"], [60, "minute"]]) {
+    if (Math.abs(seconds) >= 30 * 86400) return day.format(new Date(time));
+    if (Math.abs(seconds) >= size) return relative.format(Math.trunc(seconds / size), unit);
+  }
+  return relative.format(Math.abs(seconds) < 10 ? 0 : Math.trunc(seconds), "second");
+}
+
+// listed joins nodes with the words between the items of a list.
+export function listed(nodes) {
+  let next = 0;
+  return all.formatToParts(nodes.map(() => "x")).map(part => part.type === "element" ? nodes[next++] : part.value);
+}
