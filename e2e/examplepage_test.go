@@ -122,8 +122,7 @@ func TestThePageOfTheExamplesShowsALiveHome(t *testing.T) {
 	page.until("the like is shown", shown+`.textContent.endsWith("1 like")`)
 	for name, tab := range map[string]*tab{"example-start": start, "example-home": page} {
 		e.isClean(tab)
-		tab.isOpenToAll()
-		tab.pictures(name, 1280, 320)
+		tab.isOpenToAll(name)
 	}
 	e.p.stop(t)
 }
@@ -165,8 +164,7 @@ func TestABellShowsWhoLikedAPost(t *testing.T) {
 	for _, page := range []*tab{first, second, e.open(window, "ann")} {
 		page.until("the bell is empty", badge+`.hidden && document.title === "A live home"`)
 	}
-	first.isOpenToAll()
-	first.pictures("example-bell", 1280, 320)
+	first.isOpenToAll("example-bell")
 
 	his.toggleLike(post.ID)
 	notified(t, ann, 0)
@@ -233,8 +231,7 @@ func TestABellThatScrollsShowsEachNotificationOnce(t *testing.T) {
 	assert.Empty(t, page.text(`twice.join(" ")`), "two rows of one notification")
 	page.run(chromedp.Evaluate(`document.querySelector("#scroller").scrollTo(0, 0)`, nil))
 	page.until("the top was seen, so all is read", `document.querySelector("#badge").hidden`)
-	page.isOpenToAll()
-	page.pictures("example-bell-full", 1280, 320)
+	page.isOpenToAll("example-bell-full")
 	e.isClean(page)
 	e.p.stop(t)
 }

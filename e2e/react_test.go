@@ -84,7 +84,7 @@ func TestTheReactExampleShowsALiveHomeAndABell(t *testing.T) {
 	assert.Equal(t, "New: bob liked your post", hers.text(row+`.querySelector("p").textContent`))
 	assert.Equal(t, hostile, hers.text(row+`.querySelector(".about").textContent`))
 	hers.until("what was seen is read", `!`+badge+` && document.querySelector("#list .unread")`)
-	hers.isOpenToAll()
+	hers.isOpenToAll("example-react")
 
 	his.toggleLike(post.ID)
 	notified(t, ann, 1)
@@ -97,7 +97,6 @@ func TestTheReactExampleShowsALiveHomeAndABell(t *testing.T) {
 	// A user who signs in on the same page sees no data of the previous user.
 	e.connect(his, "no token")
 	his.until("it is refused", `document.querySelector("#state").value === "refused" && !document.querySelector("#home li") && document.querySelector("#problem").textContent`)
-	hers.pictures("example-react", 1280, 320)
 	e.isClean(hers)
 	e.p.stop(t)
 }

@@ -1,6 +1,6 @@
 // feed.js begins a page of a feed: it draws the page that the address names, for the user of the tab.
 import { draw, markup, setTime, toast } from "./draw.js";
-import { face } from "./text.js";
+import { face, listen as watchImages } from "./text.js";
 import { bell, call, listen, me, signOut } from "./session.js";
 import { tell, wire } from "./wires.js";
 import { follow } from "./stream.js";
@@ -45,7 +45,7 @@ const views = {
   entries: each(item => posts.entry(item)),
   edges: each(people.edge),
   comments: each(posts.comment),
-  said: each(c => posts.comment({ ...c, of: "on a post" })),
+  said: each(posts.said),
   reacted: all(people.reacted),
   reactors: all(people.reactors),
   notifications: (page, from) => people.notifications(page) + more(page, from),
@@ -89,6 +89,9 @@ function tick() {
 function begin() {
   const main = document.getElementById("main");
   listen();
+  watchImages();
+  // A page that the browser has kept has old data, and its stream has ended.
+  addEventListener("pageshow", e => { if (e.persisted) location.reload(); });
   if (!me.token) return main.replaceChildren(draw("signin", {}));
   const page = complete(pages[location.pathname.replace(/^(\/(?:users|posts)\/)[^/]+/, "$1{id}")]);
   document.title = page.title + " · Fanfare";

@@ -1,6 +1,6 @@
 // people.js makes the elements of users, of the follows between them, and of notifications.
 import { draw, markup } from "./draw.js";
-import { listed, number } from "./words.js";
+import { form, listed, number } from "./words.js";
 import { cut, face, image, rich } from "./text.js";
 import { bell, call, me } from "./session.js";
 
@@ -26,21 +26,26 @@ export function toggled(button) {
   next.focus();
 }
 
+const counts = ({ counts: c }) => ({
+  followers: number(c.followers), followersWord: form(c.followers, "follower"), followees: number(c.following), posts: number(c.posts), postsWord: form(c.posts, "post"),
+});
+
+const at = list => location.pathname.endsWith("/" + list) ? "page" : "";
+
 // user returns the top of a user's page.
 export function user(u) {
   const mine = u.id === me.id;
   document.title = `${u.name} · Fanfare`;
   return markup("profile", {
     ...u, face: face(u.id, u.name, u.image_url), bio: u.bio && rich(u.bio), image: image(u.image_url), mine, other: !mine,
-    followers: number(u.counts.followers), followees: number(u.counts.following), posts: number(u.counts.posts),
-    friends: u.followed_by && u.following ? "friends" : u.followed_by ? "follows you" : "",
+    ...counts(u), atFollowers: at("followers"), atFollowees: at("following"), friends: u.followed_by && u.following ? "friends" : u.followed_by ? "follows you" : "",
     toggle: [draw("toggle", toggle("follow", u.id, u.following))], data: u.data && JSON.stringify(u.data, null, 2),
   });
 }
 
 export const self = u => markup("me", {
   ...u, face: face(u.id, u.name, u.image_url), bio: u.bio && rich(u.bio),
-  followers: number(u.counts.followers), followees: number(u.counts.following), posts: number(u.counts.posts),
+  ...counts(u),
 });
 
 // held returns the button to mute or block a user. The API has no call for one mute, so held reads the

@@ -49,6 +49,9 @@ export function comment(c) {
   });
 }
 
+// said returns a comment with its post.
+export const said = c => comment({ ...c, of: "on: " + (c.post ? cut(c.post.post.text.replace(/\s+/g, " "), 60) : "a post") });
+
 // delivery returns the progress of a post on the way to its homes.
 export function delivery(d, from) {
   const ended = !["queued", "running"].includes(d.state), complete = d.state === "complete";

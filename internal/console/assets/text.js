@@ -45,10 +45,10 @@ export function rich(text, mentions = []) {
   let end = 0;
   for (const { 0: word, index } of text.matchAll(words)) {
     const bare = word.replace(/[.,;:!?)\]}…]+$/u, ""), url = word[0] === "@" ? null : address(bare);
-    const a = word[0] === "@" ? person(word, mentions) : url && outside(url, bare);
+    const a = word[0] === "@" ? person(word, mentions) : url && outside(url, cut(bare, 60));
     if (!a) continue;
     nodes.push(text.slice(end, index), a);
-    end = index + a.textContent.length;
+    end = index + (url ? bare : a.textContent).length;
   }
   return [...nodes, text.slice(end)];
 }
@@ -65,22 +65,29 @@ export function cut(text, most) {
   return characters.length > most ? characters.slice(0, most).join("") + "…" : text;
 }
 
-function picture(url) {
+// picture returns an image, and shows the text instead if the image cannot be loaded (see listen).
+function picture(url, instead) {
   const img = document.createElement("img");
-  img.setAttribute("src", url.href); // the address of the property could begin to load before the page wants the image
   img.setAttribute("loading", "lazy");
+  img.src = url.href;
   img.alt = "";
+  img.dataset.instead = instead;
   return img;
+}
+
+// listen replaces the images that cannot be loaded.
+export function listen() {
+  document.addEventListener("error", e => { if (e.target.dataset?.instead) e.target.replaceWith(e.target.dataset.instead); }, true);
 }
 
 // image returns the image of a post or of a profile.
 export function image(text) {
   const url = text && address(text);
   if (!url) return [];
-  const a = outside(url, url.origin === location.origin ? "" : "Image at " + url.host);
+  const a = outside(url, "Image at " + url.host);
   if (url.origin === location.origin) {
-    a.setAttribute("aria-label", "Open the image");
-    a.append(picture(url));
+    a.setAttribute("aria-label", a.textContent);
+    a.replaceChildren(picture(url, a.textContent));
   }
   return [a];
 }
@@ -92,5 +99,5 @@ export function face(id, name, imageURL) {
   for (const c of id) sum = (sum * 31 + c.codePointAt(0)) % 6;
   const initials = (found[0] ?? "?").toUpperCase() + (found.length > 1 ? found.at(-1).toUpperCase() : "");
   const url = imageURL && address(imageURL);
-  return { id, name: name || id, at: "@" + id, tone: sum, avatar: url && url.origin === location.origin ? [picture(url)] : [initials] };
+  return { id, name: name || id, at: "@" + id, tone: sum, avatar: url && url.origin === location.origin ? [picture(url, initials)] : [initials] };
 }

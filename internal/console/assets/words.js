@@ -11,19 +11,21 @@ const moment = new Intl.DateTimeFormat(locale, { dateStyle: "full", timeStyle: "
 const all = new Intl.ListFormat(locale);
 
 export const number = n => numbers.format(n);
-export const some = (n, one) => number(n) + " " + one + (n === 1 ? "" : "s");
+export const form = (n, one) => n === 1 ? one : one + "s";
+export const some = (n, one) => number(n) + " " + form(n, one);
 
 // exact returns a time to the second, with its time zone.
 export const exact = time => moment.format(new Date(time));
 
-// ago returns the distance of a time from now, and the date if that is more than a month.
+// ago returns the distance of a past time from now, and the date if that is more than a month. The
+// reader's clock may be slow, so a time is never in the future.
 export function ago(time) {
-  const seconds = (new Date(time) - Date.now()) / 1000;
+  const seconds = Math.min(0, (new Date(time) - Date.now()) / 1000);
   for (const [size, unit] of [[86400, "day"], [3600, "hour"], [60, "minute"]]) {
-    if (Math.abs(seconds) >= 30 * 86400) return day.format(new Date(time));
-    if (Math.abs(seconds) >= size) return relative.format(Math.trunc(seconds / size), unit);
+    if (-seconds >= 30 * 86400) return day.format(new Date(time));
+    if (-seconds >= size) return relative.format(Math.trunc(seconds / size), unit);
   }
-  return relative.format(Math.abs(seconds) < 10 ? 0 : Math.trunc(seconds), "second");
+  return relative.format(-seconds < 10 ? 0 : Math.trunc(seconds), "second");
 }
 
 // listed joins nodes with the words between the items of a list.

@@ -1,0 +1,225 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/client"
+)
+
+// dressed is a text that tries to look like another text: code, a turning character, a link whose end
+// looks like its host, and a word without an end.
+const dressed = hostile + "\u202egnp.exe\u202c https://good.example\u202emoc.live javascript:alert(1) https://user@good.example "
+
+// here opens a page in the same tab, as a link does.
+func (b *tab) here(path, ready string) {
+	b.t.Helper()
+	at, err := url.Parse(b.url)
+	require.NoError(b.t, err)
+	b.run(chromedp.Navigate(at.Scheme + "://" + at.Host + path))
+	b.until(path+" is there", ready)
+}
+
+// press presses a key on an element.
+func (b *tab) press(selector, key string) {
+	b.t.Helper()
+	b.run(chromedp.Focus(selector, chromedp.ByQuery), chromedp.KeyEvent(key))
+}
+
+// accept accepts the questions of the page.
+func (b *tab) accept() {
+	chromedp.ListenTarget(b.ctx, func(event any) {
+		if _, asked := event.(*page.EventJavascriptDialogOpening); asked {
+			go func() { _ = chromedp.Run(b.ctx, page.HandleJavaScriptDialog(true)) }() // the page waits, and run would fail with the page
+		}
+	})
+}
+
+// newTown starts a server with reactions, and signs two users in: ann in a tab, and grace by a client.
+func newTown(t *testing.T) (p *process, u *upright, ann *tab, grace *client.Client) {
+	t.Helper()
+	u = newUp(t)
+	u.env = append(u.env, "FANFARE_REACTIONS=love,wow")
+	p = u.start(t)
+	grace = u.as(t, "grace")
+	_, err := grace.PutMe(t.Context(), client.ProfileInput{Name: "Grace", Bio: "See https://example.com/me"})
+	require.NoError(t, err)
+	ann = newWindow(t).open("http://"+u.http).signIn("ann", "Ann שלום")
+	ann.accept()
+	return p, u, ann, grace
+}
+
+// TestEveryPageOfTheConsoleIsOpenToAll looks at each page as axe does, and at a phone's widths.
+func TestEveryPageOfTheConsoleIsOpenToAll(t *testing.T) {
+	t.Parallel()
+	p, u, ann, grace := newTown(t)
+	me := u.as(t, "ann")
+	require.NoError(t, grace.Follow(t.Context(), "ann"))
+	require.NoError(t, me.Follow(t.Context(), "grace"))
+	post, err := me.CreatePost(t.Context(), client.PostInput{Text: dressed + strings.Repeat("x", 4700), ImageURL: "https://other.example/a.png"})
+	require.NoError(t, err)
+	_, err = grace.AddComment(t.Context(), post.ID, client.CommentInput{Text: "مرحبا بالعالم " + dressed})
+	require.NoError(t, err)
+	require.NoError(t, grace.React(t.Context(), post.ID, "love"))
+	require.NoError(t, me.Bookmark(t.Context(), post.ID))
+	require.NoError(t, me.Mute(t.Context(), "grace"))
+	item := `document.querySelector("#list > li:not(.loader)")`
+	await(t, "the reaction is listed", time.Minute, func() bool {
+		page, err := grace.Reactions(post.ID, "").Page(t.Context(), "", 10)
+		return err == nil && len(page.Items) == 1
+	})
+	for name, at := range map[string]struct{ path, ready string }{
+		"user":          {"/users/ann", item},
+		"other":         {"/users/grace", `document.querySelectorAll(".tools button").length === 3 && document.querySelector("#list:not(.loading)")`},
+		"comments":      {"/users/grace/comments", item},
+		"reacted":       {"/users/grace/reactions", item},
+		"followers":     {"/users/ann/followers", item},
+		"following":     {"/users/ann/following", item},
+		"friends":       {"/users/ann/friends", item},
+		"post":          {"/posts/" + post.ID, item + ` && document.querySelector(".own .complete")`},
+		"reactors":      {"/posts/" + post.ID + "/reactions", item},
+		"likers":        {"/posts/" + post.ID + "/likes", `document.querySelector("#list:not(.loading)")`},
+		"notifications": {"/notifications", `document.querySelector("#list:not(.loading)")`},
+		"bookmarks":     {"/bookmarks", item},
+		"mutes":         {"/mutes", item},
+		"profile":       {"/profile", `document.querySelector("[name=bio]")`},
+	} {
+		ann.here(at.path, at.ready)
+		ann.isOpenToAll(name)
+	}
+	ann.isClean(u.http)
+	p.stop(t)
+}
+
+// TestAHostileTextIsOnlyText shows a text with code, with characters that turn the text around, and with
+// links to nowhere on each page that shows texts.
+func TestAHostileTextIsOnlyText(t *testing.T) {
+	t.Parallel()
+	p, u, ann, grace := newTown(t)
+	post, err := u.as(t, "ann").CreatePost(t.Context(), client.PostInput{Text: dressed, ImageURL: "https://other.example/a.png"})
+	require.NoError(t, err)
+	_, err = grace.AddComment(t.Context(), post.ID, client.CommentInput{Text: dressed})
+	require.NoError(t, err)
+	links := `[...document.querySelectorAll(".text a, .picture a")].map(a => [a.getAttribute("href"), a.target, a.rel, a.dir].join(" ")).join("\n")`
+	outside := " _blank noopener noreferrer nofollow ltr"
+	for path, want := range map[string]string{
+		"/posts/" + post.ID:     "https://good.example/" + outside + "\nhttps://other.example/a.png" + outside + "\nhttps://good.example/" + outside,
+		"/users/ann":            "https://good.example/" + outside + "\nhttps://other.example/a.png" + outside,
+		"/users/grace/comments": "https://good.example/" + outside,
+	} {
+		ann.here(path, `document.querySelector("#list > li .text")`)
+		assert.Equal(t, want, ann.text(links), path)
+		assert.Equal(t, dressed, ann.text(`[...document.querySelectorAll(".text")].at(-1).textContent`), path)
+		// A text that turns ends with its own line, and does not turn the page.
+		assert.Equal(t, "isolate auto", ann.text(`(e => getComputedStyle(e).unicodeBidi.replace("plaintext", "isolate") + " " + e.dir)(document.querySelector(".text"))`), path)
+	}
+	ann.here("/users/grace", `document.querySelector(".bio a")`)
+	assert.Equal(t, "https://example.com/me", ann.text(`document.querySelector(".bio a").href`))
+	ann.isClean(u.http)
+	p.stop(t)
+}
+
+// TestTheConsoleIsUsedWithTheKeyboard writes, comments, reacts, edits and deletes with keys only, and walks
+// back.
+func TestTheConsoleIsUsedWithTheKeyboard(t *testing.T) {
+	t.Parallel()
+	p, u, ann, grace := newTown(t)
+	ann.write("Hello @grace")
+	ann.until("the post is there", `document.querySelector("#home > [data-author=ann]")`)
+	ann.press(`#home .when`, "\r")
+	ann.until("the time leads to the post", `location.pathname.startsWith("/posts/") && document.querySelector("#post .text a")`)
+	post := strings.TrimPrefix(ann.text(`location.pathname`), "/posts/")
+	assert.Equal(t, "/users/grace", ann.text(`document.querySelector("#post .text a").getAttribute("href")`))
+
+	ann.run(chromedp.Focus(`#say`, chromedp.ByQuery), chromedp.SendKeys(`#say`, "First", chromedp.ByQuery), chromedp.Focus(`form:has(#say) .primary`, chromedp.ByQuery), chromedp.KeyEvent("\r"))
+	ann.until("the comment is there", `document.querySelector("#list .text")?.textContent === "First"`)
+	ann.press(`.react summary`, "\r")
+	ann.press(`.kind`, " ")
+	ann.until("the reaction is counted", `document.querySelector(".kinds").textContent.trim() === "love 1"`)
+	ann.press(`#post .like`, " ")
+	ann.until("a like replaces the reaction", `document.querySelector(".count").textContent === "1" && document.querySelector(".kinds").textContent.trim() === ""`)
+	ann.press(`.mark`, " ")
+	ann.until("the post is bookmarked", `document.querySelector(".mark").ariaPressed === "true"`)
+	ann.press(`.own summary`, "\r")
+	ann.run(chromedp.Focus(`.own textarea`, chromedp.ByQuery), chromedp.KeyEvent(kb.End), chromedp.KeyEvent(", edited"))
+	ann.press(`.own .primary`, "\r")
+	ann.until("the post is edited", `document.querySelector("#post .text").textContent === "Hello @grace, edited" && document.querySelector(".facts").textContent.includes("edited")`)
+
+	// A number leads to its list, and back.
+	ann.press(`#post .number`, "\r")
+	ann.until("the number leads to the likers", `location.pathname.endsWith("/likes") && document.querySelector("#list .person")`)
+	ann.run(chromedp.NavigateBack())
+	ann.until("back is the post", `location.pathname === "/posts/`+post+`" && document.querySelector("#list .remove")`)
+	ann.run(chromedp.Reload())
+	ann.until("a reload is the same page", `location.pathname === "/posts/`+post+`" && document.querySelector("#list .remove")`)
+	ann.press(`#list .remove`, "\r")
+	ann.until("the comment is gone", `!document.querySelector("#list li")`)
+
+	// Grace gets the mention, in her bell.
+	await(t, "the mention is in the bell", time.Minute, func() bool {
+		page, err := grace.Notifications(t.Context(), "", 10)
+		return err == nil && len(page.Items) == 1 && page.Items[0].Kind == "mention"
+	})
+
+	// Mutes, blocks and follows are one button each.
+	ann.here("/users/grace", `document.querySelectorAll(".tools button").length === 3`)
+	for _, toggle := range [][3]string{{"follow", "Follow", "Unfollow"}, {"mute", "Mute", "Unmute"}, {"block", "Block", "Unblock"}} {
+		button := `[data-toggle=` + toggle[0] + `]`
+		for _, want := range []string{toggle[2], toggle[1]} {
+			ann.until("the page is drawn", `document.querySelectorAll(".tools button").length === 3`)
+			ann.press(button, "\r")
+			ann.until(want+" is next", `document.querySelector("`+button+`")?.textContent === "`+want+`"`)
+		}
+	}
+	// The theme stays.
+	ann.run(chromedp.Focus(`#theme`, chromedp.ByQuery), chromedp.SendKeys(`#theme`, "dark", chromedp.ByQuery))
+	ann.until("the page is dark", `getComputedStyle(document.documentElement).colorScheme === "dark"`)
+	ann.here("/profile", `document.querySelector("[name=bio]")`)
+	ann.until("the next page is dark", `getComputedStyle(document.documentElement).colorScheme === "dark"`)
+	ann.run(chromedp.SendKeys(`[name=bio]`, "Here", chromedp.ByQuery))
+	ann.press(`form .primary`, "\r")
+	ann.until("the profile is saved", `document.getElementById("toast").textContent === "Saved"`)
+
+	ann.here("/posts/"+post, `document.querySelector(".own .danger")`)
+	ann.press(`.own .danger`, "\r")
+	ann.until("the post is deleted", `location.pathname === "/users/ann" && document.querySelector(".bio")?.textContent === "Here"`)
+	_, err := grace.Post(t.Context(), post)
+	require.ErrorIs(t, err, client.ErrNotFound)
+	ann.here("/profile", `document.querySelector("[name=bio]")`)
+	ann.press(`.danger`, "\r")
+	ann.until("Ann is gone", `location.pathname === "/" && document.querySelector("[name=user]")`)
+	ann.isClean(u.http)
+	p.stop(t)
+}
+
+// TestNewPostsAreAnnounced checks the words for a reader who hears the page, and the bell.
+func TestNewPostsAreAnnounced(t *testing.T) {
+	t.Parallel()
+	p, u, ann, grace := newTown(t)
+	me := u.as(t, "ann")
+	require.NoError(t, me.Follow(t.Context(), "grace"))
+	_, err := grace.CreatePost(t.Context(), client.PostInput{Text: "Hello"})
+	require.NoError(t, err)
+	ann.until("the post is announced", `document.getElementById("news").textContent === "1 new post by Grace"`)
+	assert.Equal(t, "polite", ann.text(`document.getElementById("news").ariaLive`))
+	assert.Regexp(t, `^\w+, \w+ \d+, \d{4} at \d+:\d\d:\d\d`, ann.text(`document.querySelector("#home time").title`), "the exact time")
+
+	require.NoError(t, grace.Follow(t.Context(), "ann"))
+	ann.until("the bell has a number", `document.querySelector("#bell .badge")?.textContent === "1 unread"`)
+	ann.press(`#bell`, "\r")
+	ann.until("the follow is in the list", `document.querySelector(".notification.unread .by span")?.textContent === "Grace followed you"`)
+	ann.run(chromedp.Reload())
+	ann.until("it is read now", `document.querySelector(".notification") && !document.querySelector(".unread, .badge")`)
+	ann.isClean(u.http)
+	p.stop(t)
+}
