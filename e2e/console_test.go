@@ -355,6 +355,15 @@ func TestAnOperatorRedrivesADeadLetter(t *testing.T) {
 	own.until("it has failed again", `document.querySelector("[data-topic=posts] .reason")?.textContent.startsWith("of no use") === false`)
 	assert.Equal(t, hostile, own.text(`document.querySelector("[data-topic=posts] pre").textContent`))
 
+	// The filter hides all letters with another reason, and a dropped letter is gone.
+	own.accept()
+	own.run(chromedp.SendKeys(`#filter input`, "no such reason", chromedp.ByQuery))
+	own.until("nothing matches", `document.querySelectorAll("td.reason").length === 0`)
+	own.run(chromedp.SetValue(`#filter input`, "", chromedp.ByQuery))
+	own.until("the letter is there again", `document.querySelector("[data-topic=posts] .danger")`)
+	own.press(`[data-topic=posts] .danger`, "\r")
+	own.until("it is dropped", `document.getElementById("toast").textContent === "1 dropped" && document.querySelectorAll("td.reason").length === 0`)
+
 	// The charts show new values.
 	for _, b := range []*tab{own, within} {
 		b.until("there are charts", `document.querySelectorAll(".plot canvas").length >= 4 &&

@@ -4,7 +4,9 @@ package e2e
 
 import (
 	"testing"
+	"time"
 
+	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -44,21 +46,21 @@ func TestTheOperatorsPageShowsAYoungDemo(t *testing.T) {
 	page.run(chromedp.Evaluate(watchLabels, nil))
 	page.until("deletions wait, and are no backlog", `parseFloat(document.querySelector("[data-tile=delayed]").textContent) >= 37 &&
 		document.querySelector("[data-tile=waiting]").textContent === "0"`)
-	page.until("five charts are drawn", `drawn().length === 5 && drawn().every(l => l.length >= 3)`)
+	page.until("six charts are drawn", `drawn().length === 6 && drawn().every(l => l.length >= 3)`)
 	assert.Empty(t, page.text(`wrong()`), "labels that are cut off or repeated, of a wide page")
 
 	// Times of any size fit as the first value of a chart, and also beside the largest value.
 	for _, time := range []struct{ ms, want string }{
 		{"2482", "2.5 s"}, {"999", "999 ms"}, {"1785000", "30 min"}, {"0.25", "0.3 ms"}, {"86400000000", "1,440,000 min"},
 	} {
-		page.run(chromedp.Evaluate(`(() => {
+		page.run(chromedp.Evaluate(`import("/console/charts.js").then(({ plot }) => {
 			window.late?.remove();
 			const figure = document.querySelector("[data-chart=lag]").cloneNode(true);
 			figure.querySelectorAll(".keys, .plot").forEach(e => e.replaceChildren());
 			document.querySelector(".charts").append(figure);
 			window.late = figure;
 			window.addLate = plot(figure, [["late"]]);
-		})()`, nil))
+		})`, nil, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }))
 		for _, before := range []string{"", "86400000000"} {
 			if before != "" {
 				page.run(chromedp.Evaluate(`addLate(Date.now() / 1000, [`+before+`])`, nil))
@@ -72,11 +74,25 @@ func TestTheOperatorsPageShowsAYoungDemo(t *testing.T) {
 	page.run(chromedp.EmulateViewport(390, 900))
 	page.until("the charts are narrow", `[...labels.keys()].filter(c => c.isConnected).every(c => c.clientWidth < 390)`)
 	page.run(chromedp.Evaluate(`labels.clear(); addLate(Date.now() / 1000, [1785000])`, nil))
-	page.until("the charts are drawn again", `drawn().length === 6`)
+	page.until("the charts are drawn again", `drawn().length === 7`)
 	assert.Empty(t, page.text(`wrong()`), "labels that are cut off or repeated, of a narrow page")
 
 	assert.Equal(t, "fanfare api, fanout, likeagg", page.text(`document.querySelector("h1").textContent`))
 	assert.NotContains(t, page.text(`document.querySelector("main").textContent`), "of this process alone")
+	page.until("the process is well", `document.getElementById("health").textContent === "ready" && document.getElementById("canary").textContent.startsWith("passes")`)
+	assert.Equal(t, "on", page.text(`[...document.querySelectorAll(".settings div")].find(e => e.firstChild.textContent === "FANFARE_CANARY").lastChild.textContent`))
+
+	// The page explains a post in a home, and a delivery.
+	post, err := ada.CreatePost(t.Context(), client.PostInput{Text: "Where am I?"})
+	require.NoError(t, err)
+	await(t, "the post is delivered", time.Minute, func() bool {
+		d, err := ada.Delivery(t.Context(), post.ID)
+		return err == nil && d.State == "complete"
+	})
+	page.run(chromedp.SendKeys(`#ask [name=post]`, post.ID+"\r", chromedp.ByQuery))
+	page.until("the delivery is shown", `/^complete: 30\d of 30\d homes/.test(document.getElementById("answer").textContent)`)
+	page.run(chromedp.SendKeys(`#ask [name=user]`, "grace\r", chromedp.ByQuery))
+	page.until("the reason is shown", `document.querySelectorAll("#answer li").length === 1 && /pushed it.*`+post.ID+` by ada/.test(document.getElementById("answer").textContent)`)
 	page.isClean(u.http)
 	require.NoError(t, chromedp.Cancel(window.ctx), "close the browser")
 	p.stop(t)

@@ -17,6 +17,7 @@ import (
 	"io/fs"
 	"net/http"
 	"path"
+	"slices"
 	"time"
 
 	"fanfare/internal/static"
@@ -46,10 +47,21 @@ type Process struct {
 	// Name has the duties of the process. Host is the name of the process's machine, "" if
 	// the name is unknown.
 	Name, Host, Version string
-	Since               time.Time
+	// Roles are the daemons whose work the process does.
+	Roles []string
+	Since time.Time
+	// Settings are the settings of the process, without secrets.
+	Settings []Setting
 	// Alone means that no other process works on the same data.
 	Alone bool
 }
+
+// Has reports whether the process does the work of a daemon. The operators' page leaves out the
+// numbers of work that the process never does.
+func (p Process) Has(role string) bool { return slices.Contains(p.Roles, role) }
+
+// Setting is a setting of a process.
+type Setting struct{ Name, Value string }
 
 // People are the settings of the pages for users.
 type People struct {

@@ -38,8 +38,12 @@ func (p *process) console() (pages httpapi.Pages, operate http.Handler, err erro
 // described describes p for the operators of p.
 func (p *process) described() console.Process {
 	host, _ := os.Hostname() // the page works without the name of the host
+	var settings []console.Setting
+	for _, s := range p.cfg.Settings() {
+		settings = append(settings, console.Setting(s))
+	}
 	return console.Process{
-		Name: "fanfare " + strings.Join(p.opt.Roles.Names(), ", "), Host: host, Version: p.opt.Version, Since: p.opt.Now(),
-		Alone: p.cfg.Engine == config.EngineEmbedded,
+		Name: "fanfare " + strings.Join(p.opt.Roles.Names(), ", "), Host: host, Version: p.opt.Version, Roles: p.opt.Roles.Names(), Since: p.opt.Now(),
+		Settings: settings, Alone: p.cfg.Engine == config.EngineEmbedded,
 	}
 }

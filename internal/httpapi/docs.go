@@ -65,7 +65,10 @@ func (a *API) registerConsole(console Pages, operations http.Handler) {
 	if operations == nil {
 		return
 	}
-	for _, pattern := range []string{"GET /metrics", "GET /admin/dead-letters/{topic}", "POST /admin/dead-letters/{topic}/redrive"} {
+	for _, pattern := range []string{
+		"GET /metrics", "GET /admin/dead-letters/{topic}", "POST /admin/dead-letters/{topic}/redrive", "POST /admin/dead-letters/{topic}/drop",
+		"GET /admin/explain/{user}", "GET /admin/delivery/{post}",
+	} {
 		a.mux.Handle(pattern, operations)
 	}
 }

@@ -1,7 +1,7 @@
 // operator.js begins the operators' page: charts and numbers of the process that serves the page, and the
 // dead letters of its queues.
-import { markup, setTime, toast } from "./draw.js";
-import { number } from "./words.js";
+import { draw, markup, setTime, toast } from "./draw.js";
+import { number, some } from "./words.js";
 import { metrics, quantile, rate, sum } from "./metrics.js";
 import { measureOf, plot } from "./charts.js";
 import { tell, wire } from "./wires.js";
@@ -12,7 +12,8 @@ const topics = () => [...document.querySelectorAll("[data-topic]")].map(e => e.d
 const byTopic = value => topics().map(topic => [topic, value(l => l.topic === topic)]);
 const charts = {
   rates: () => [["posts", rate("fanfare_posts_total")], ["likes", rate("fanfare_likes_total")]],
-  work: () => [["deliveries", rate("fanfare_deliveries_total")], ["requests", rate("fanfare_http_requests_total")]],
+  requests: () => [["requests", rate("fanfare_http_requests_total")]],
+  deliveries: () => [["deliveries", rate("fanfare_deliveries_total")]],
   lag: () => [["p99", quantile(.99, "fanfare_post_visible_seconds")], ["p50", quantile(.5, "fanfare_post_visible_seconds")]],
   depth: () => byTopic(of => all => sum(all, "fanfare_queue_depth", l => of(l) && l.state === "ready")),
   age: () => byTopic(of => quantile(.99, "fanfare_message_age_seconds", of)),
@@ -26,12 +27,34 @@ const tiles = {
   dead: all => sum(all, "fanfare_queue_depth", l => l.state === "dead"),
 };
 
+// --- dead letters
+
+// payload returns the payload of a letter, with a line for each field if it is JSON.
+function payload(letter) {
+  if (letter.payload === undefined) return "base64: " + (letter.payload_base64 ?? "");
+  try {
+    return JSON.stringify(JSON.parse(letter.payload), null, 2);
+  } catch {
+    return letter.payload;
+  }
+}
+
+const reason = () => document.querySelector("#filter input").value;
+
 const views = {
   letters(letters, from) {
-    const topic = from.dataset.topic;
-    const rows = letters.map(l => markup("letter", { ...l, payload: l.payload ?? "base64: " + (l.payload_base64 ?? ""), times: number(l.receives) + " ×", one: JSON.stringify({ ids: [l.id] }) }));
-    if (letters.length > 1) rows.push(markup("letters", { topic, words: "all dead letters of this topic", all: JSON.stringify({ all: true }) }));
+    const { topic } = from.dataset, part = reason();
+    const rows = letters.map(l => markup("letter", { ...l, payload: payload(l), times: number(l.receives) + " ×", chosen: JSON.stringify({ ids: [l.id] }) }));
+    const words = part ? `all dead letters of ${topic} with "${part}" in the reason` : `all dead letters of ${topic}`;
+    if (letters.length > 1) rows.push(markup("letters", { topic, words, chosen: JSON.stringify({ all: true, ...(part && { reason: part }) }) }));
     return rows.join("");
+  },
+};
+
+// A role on AWS may not be allowed to read the dead letters. The page says so where they would be.
+const refused = {
+  letters(problem, from) {
+    from.replaceChildren(draw("unread", { topic: from.dataset.topic, words: `cannot be read: ${problem.title.trim()}` }));
   },
 };
 
@@ -39,9 +62,54 @@ const done = {
   redriven(_, ctx) {
     const { sent, refused } = JSON.parse(ctx.text);
     toast(number(sent) + " sent again" + (refused ? ", " + number(refused) + " too old" : ""));
-    tell("redriven");
+    tell("letters");
+  },
+  dropped(_, ctx) {
+    toast(number(JSON.parse(ctx.text).dropped) + " dropped");
+    tell("letters");
   },
 };
+
+// --- one user, one post
+
+const progress = d => `${d.state}: ${number(d.delivered ?? 0)} of ${some(d.planned ?? 0, "home")}, ${number(d.chunks_done ?? 0)} of ${some(d.chunks_total ?? 0, "chunk")}`
+  + (d.skipped ? `, ${number(d.skipped)} away` : "") + (d.attempts > 1 ? `, ${number(d.attempts)} attempts` : "") + (d.reason ? `: ${d.reason}` : "");
+
+async function ask(path, view) {
+  const answer = await fetch(path), text = await answer.text();
+  return answer.ok ? view(JSON.parse(text)) : [{ text: text.trim() }];
+}
+
+async function explain(e) {
+  e.preventDefault();
+  const { user, post } = Object.fromEntries([...new FormData(e.target)].map(([name, value]) => [name, value.trim()]));
+  const list = document.getElementById("answer");
+  let found = [{ text: "Give the id of a user or of a post." }];
+  try {
+    if (user) found = await ask(`/admin/explain/${encodeURIComponent(user)}?post=${encodeURIComponent(post)}`, all => all);
+    else if (post) found = await ask("/admin/delivery/" + encodeURIComponent(post), d => [{ text: progress(d) }]);
+    if (found.length === 0) found = [{ text: "This user follows nobody who has posted." }];
+  } catch {
+    found = [{ text: "Fanfare does not answer." }];
+  }
+  list.replaceChildren(...found.map(x => draw("explained", x)));
+}
+
+// --- the process
+
+// canary returns the state of the canary from its metrics, which a process without a canary does not have.
+function canary(now, before) {
+  const steps = now.fanfare_canary_seconds_count;
+  if (!steps) return "off";
+  const failed = now.fanfare_canary_failures_total?.filter(m => m.value > 0).map(m => `${m.labels.step} failed ${number(m.value)} ×`) ?? [];
+  const failing = before && sum(now, "fanfare_canary_failures_total") > sum(before, "fanfare_canary_failures_total");
+  return (failing ? "fails" : sum(now, "fanfare_canary_seconds_count") ? "passes" : "starts") + (failed.length ? ", " + failed.join(", ") : "");
+}
+
+async function health() {
+  const { status, failing = [], warnings = [] } = await (await fetch("/readyz")).json();
+  return [status, ...failing, ...warnings.map(w => "warning: " + w)].join(", ");
+}
 
 function operate() {
   const live = document.getElementById("live"), figures = [];
@@ -58,9 +126,12 @@ function operate() {
       if (before) {
         for (const { figure, series, add } of figures) add(time, series.map(([, value]) => value(now, before, time - then)));
         for (const e of document.querySelectorAll("[data-tile]")) e.textContent = measureOf(e).text(tiles[e.dataset.tile](now, before, time - then));
+        for (const e of document.querySelectorAll("time")) setTime(e, e.dateTime);
         document.querySelector("[data-chart=age]").hidden = !now.fanfare_message_age_seconds_bucket;
         document.querySelector("[data-tile=dead]").classList.toggle("bad", tiles.dead(now) > 0);
       }
+      document.getElementById("canary").textContent = canary(now, before);
+      document.getElementById("health").textContent = await health();
       [before, then] = [now, time];
       live.textContent = "live";
       live.classList.add("on");
@@ -69,10 +140,11 @@ function operate() {
       live.classList.remove("on");
     }
   };
-  for (const e of document.querySelectorAll("time")) setTime(e, e.dateTime);
   look(); // a rate needs two looks
   setInterval(look, LOOK);
 }
 
-wire({ views, done });
+wire({ views, refused, done });
+document.getElementById("ask").addEventListener("submit", explain);
+document.querySelector("#filter input").addEventListener("input", () => tell("letters"));
 operate();

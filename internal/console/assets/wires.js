@@ -48,12 +48,13 @@ function refuse(from, problem) {
   empty.textContent = refusal(problem);
 }
 
-function answered(ctx, { views, done }) {
+function answered(ctx, { views, refused, done }) {
   const from = ctx.sourceElement, status = ctx.response.status;
   if (status >= 400) {
     ctx.swap = "none";
     if (status === 401) return expired();
-    return refuse(from, problemOf(ctx.text));
+    const problem = problemOf(ctx.text), refuseView = refused?.[from.dataset.view];
+    return refuseView ? refuseView(problem, from) : refuse(from, problem);
   }
   from.classList.remove("loading");
   const view = views[from.dataset.view];
@@ -82,8 +83,8 @@ function byID(list, added) {
   return added.filter(e => e.isConnected);
 }
 
-// wire connects the page's views and done: the functions that make an answer's markup, and those that are
-// called after an answer without an error. Call wire before htmx begins.
+// wire connects the page's functions: views make the markup of an answer, refused shows the problem of a
+// view, and done are called after an answer without an error. Call wire before htmx begins.
 export function wire(page) {
   const on = (name, handle) => document.addEventListener("htmx:" + name, ({ detail }) => handle(detail.ctx));
   on("config:request", configure);
