@@ -201,9 +201,10 @@ func (u *upright) as(t *testing.T, user string) *client.Client {
 }
 
 // newDemo starts a demo network and waits until its users act.
-func newDemo(t *testing.T) (*upright, *process) {
+func newDemo(t *testing.T, vars ...string) (*upright, *process) {
 	t.Helper()
 	u := newUp(t)
+	u.env = append(u.env, vars...)
 	p := start(t, u.env, "fanfare", "up", "--demo", "--data-dir", u.data, "--http", u.http, "--admin", u.admin)
 	p.ready(t, u.admin)
 	ada := u.as(t, "ada")
@@ -359,7 +360,7 @@ func TestAnOperatorRedrivesADeadLetter(t *testing.T) {
 	own.accept()
 	own.run(chromedp.SendKeys(`#filter input`, "no such reason", chromedp.ByQuery))
 	own.until("nothing matches", `document.querySelectorAll("td.reason").length === 0`)
-	own.run(chromedp.SetValue(`#filter input`, "", chromedp.ByQuery))
+	own.run(chromedp.Evaluate(`(e => { e.value = ""; e.dispatchEvent(new Event("input")); })(document.querySelector("#filter input"))`, nil))
 	own.until("the letter is there again", `document.querySelector("[data-topic=posts] .danger")`)
 	own.press(`[data-topic=posts] .danger`, "\r")
 	own.until("it is dropped", `document.getElementById("toast").textContent === "1 dropped" && document.querySelectorAll("td.reason").length === 0`)

@@ -34,7 +34,7 @@ const watchLabels = `(() => {
 // are waiting.
 func TestTheOperatorsPageShowsAYoungDemo(t *testing.T) {
 	t.Parallel()
-	u, p := newDemo(t)
+	u, p := newDemo(t, "FANFARE_CANARY=on")
 	ada := u.as(t, "ada")
 	for range 37 {
 		post, err := ada.CreatePost(t.Context(), client.PostInput{Text: "Soon deleted"})

@@ -32,24 +32,24 @@ export function entry(item, whole = false) {
   });
 }
 
-// post returns the elements of a post's own page.
+// post returns the top of the pages of a post. The text is whole on the page of the comments.
 export function post(item) {
   const name = item.author.name || item.post.author_id, mine = item.post.author_id === me.id;
   document.title = `Post by ${name} · Fanfare`;
   document.getElementById("main").toggleAttribute("data-mine", mine);
-  return entry(item, true) + (mine ? markup("own", item.post) : "");
+  return entry(item, !/\/(likes|reactions)$/.test(location.pathname)) + (mine ? markup("own", item.post) : "");
 }
 
 export const posted = post => markup("posted", post);
 
 export function comment(c) {
   return markup("comment", {
-    ...c, face: face(c.author_id, c.author?.name ?? (c.author_id === me.id ? me.name : ""), c.author?.image_url), text: rich(c.text, c.mentions),
+    ...c, by: !c.of, face: face(c.author_id, c.author?.name ?? (c.author_id === me.id ? me.name : ""), c.author?.image_url), text: rich(c.text, c.mentions),
     mine: c.author_id === me.id ? "mine" : "", data: c.data && JSON.stringify(c.data, null, 2),
   });
 }
 
-// said returns a comment with its post.
+// said returns a comment of the page's user, with its post.
 export const said = c => comment({ ...c, of: "on: " + (c.post ? cut(c.post.post.text.replace(/\s+/g, " "), 60) : "a post") });
 
 // delivery returns the progress of a post on the way to its homes.
