@@ -98,7 +98,7 @@ func TestTheConsoleHasEveryCall(t *testing.T) {
 		for method, call := range methods {
 			at, found := has[call.OperationID]
 			reason, left := out[call.OperationID]
-			assert.Truef(t, found != left, "%s (%s %s) must be either in the console or left out", call.OperationID, strings.ToUpper(method), path)
+			assert.NotEqualf(t, found, left, "%s (%s %s) must be either in the console or left out", call.OperationID, strings.ToUpper(method), path)
 			if found {
 				assert.Contains(t, read(t, at.file), at.words, "%s in %s", call.OperationID, at.file)
 			} else {

@@ -51,7 +51,7 @@ const views = {
   },
 };
 
-// A role on AWS may not be allowed to read the dead letters. The page says so where they would be.
+// The role of a daemon on AWS may not be allowed to read dead letters. Then the table shows the problem.
 const refused = {
   letters(problem, from) {
     from.replaceChildren(draw("unread", { topic: from.dataset.topic, words: `cannot be read: ${problem.title.trim()}` }));

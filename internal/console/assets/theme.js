@@ -4,10 +4,10 @@
 
 (() => {
   const root = document.documentElement;
-  // A browser may refuse to store anything: then the theme lasts as long as the page.
+  // A browser may refuse to store anything.
   const kept = {
     get() { try { return localStorage.getItem("fanfare.theme") ?? ""; } catch { return ""; } },
-    set(theme) { try { localStorage.setItem("fanfare.theme", theme); } catch { /* see above */ } },
+    set(theme) { try { localStorage.setItem("fanfare.theme", theme); } catch { /* the theme lasts as long as the page */ } },
   };
   const show = theme => {
     root.dataset.theme = theme;

@@ -1,5 +1,5 @@
-// words.js writes numbers, times and lists. The words of the pages are English, so the formats are
-// those of the reader's own English, or of any English if the reader's browser prefers none.
+// words.js writes numbers, times and lists. The words of the pages are English. So the formats are
+// English, too, for the country that the reader's browser names.
 
 const lang = document.documentElement.lang;
 export const locale = navigator.languages.find(l => l === lang || l.startsWith(lang + "-")) ?? lang;
