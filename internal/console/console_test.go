@@ -17,11 +17,22 @@ import (
 	"fanfare/internal/console"
 )
 
-// get returns a console's answer for a path.
+// get returns the answer of a new console for a path.
 func get(t *testing.T, cfg console.Config, path string, header ...string) *httptest.ResponseRecorder {
+	t.Helper()
+	return ask(t, newConsole(t, cfg), path, header...)
+}
+
+func newConsole(t *testing.T, cfg console.Config) *console.Console {
 	t.Helper()
 	pages, err := console.New(cfg)
 	require.NoError(t, err)
+	return pages
+}
+
+// ask returns a console's answer for a path.
+func ask(t *testing.T, pages http.Handler, path string, header ...string) *httptest.ResponseRecorder {
+	t.Helper()
 	req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody)
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
@@ -45,15 +56,16 @@ func loads(page string) []string {
 func TestAPageLoadsItsOwnFilesOnly(t *testing.T) {
 	all := people()
 	all.Operator, all.Topics = "/operator", []string{"posts", "likes"}
+	pages := newConsole(t, all)
 	for path, want := range map[string]int{"/": 6, "/users/ann": 6, "/posts/01ARZ3NDEKTSV4RRFFQ69G5FAV/likes": 6, "/operator": 7} {
-		page := get(t, all, path).Body.String()
+		page := ask(t, pages, path).Body.String()
 		files := 0
 		for _, file := range loads(page) {
 			if strings.HasPrefix(file, "/console/") {
 				files++
 			}
 			if !strings.HasPrefix(file, "data:") && !strings.HasPrefix(file, "#") && file != "/docs" && file != "/metrics" {
-				assert.Equal(t, http.StatusOK, get(t, all, file).Code, "%s leads to %s", path, file)
+				assert.Equal(t, http.StatusOK, ask(t, pages, file).Code, "%s leads to %s", path, file)
 			}
 		}
 		assert.Equal(t, want, files, "files of %s", path)
@@ -63,18 +75,18 @@ func TestAPageLoadsItsOwnFilesOnly(t *testing.T) {
 
 // Each module that a script imports is a file of the console.
 func TestAScriptImportsTheConsolesFiles(t *testing.T) {
+	pages := newConsole(t, people())
 	for _, file := range scripts(t) {
 		for _, m := range regexp.MustCompile(`from "([^"]+)"`).FindAllStringSubmatch(read(t, file), -1) {
 			name, ours := strings.CutPrefix(m[1], "./")
-			assert.True(t, ours && get(t, people(), "/console/"+name).Code == http.StatusOK, "%s imports %s", file, m[1])
+			assert.True(t, ours && ask(t, pages, "/console/"+name).Code == http.StatusOK, "%s imports %s", file, m[1])
 		}
 	}
 }
 
 // feed.js has the page of each address, and no other page.
 func TestEveryAddressHasItsPage(t *testing.T) {
-	pages, err := console.New(people())
-	require.NoError(t, err)
+	pages := newConsole(t, people())
 	var served, known []string
 	for _, pattern := range pages.Patterns() {
 		if address := strings.NewReplacer("GET ", "", "{$}", "").Replace(pattern); !strings.HasPrefix(address, "/console/") {
@@ -127,8 +139,9 @@ func TestTheOperatorsPageNamesItsProcess(t *testing.T) {
 }
 
 func TestEveryAnswerHasAStrictPolicy(t *testing.T) {
+	pages := newConsole(t, people())
 	for _, path := range []string{"/", "/users/ann", "/console/feed.js", "/console/base.css", "/console/htmx.min.js", "/console/htmx.LICENSE"} {
-		header := get(t, people(), path).Header()
+		header := ask(t, pages, path).Header()
 		policy := header.Get("Content-Security-Policy")
 		assert.Contains(t, policy, "default-src 'none'; script-src 'self'; style-src 'self';", path)
 		assert.NotRegexp(t, `unsafe|http|\*`, policy, path)
@@ -160,15 +173,17 @@ func TestThePageWaitsForTwoLikeWindows(t *testing.T) {
 }
 
 func TestABrowserKeepsFilesWhileTheyAreCurrent(t *testing.T) {
-	first := get(t, people(), "/console/feed.js")
-	again := get(t, people(), "/console/feed.js", "If-None-Match", first.Header().Get("ETag"))
+	pages := newConsole(t, people())
+	first := ask(t, pages, "/console/feed.js")
+	again := ask(t, pages, "/console/feed.js", "If-None-Match", first.Header().Get("ETag"))
 	assert.Equal(t, "200 304", fmt.Sprint(first.Code, " ", again.Code))
 	assert.Empty(t, again.Body.String())
 }
 
 func TestUnknownFilesAreNotFound(t *testing.T) {
+	pages := newConsole(t, people())
 	for _, path := range []string{"/console/", "/console/console.go", "/console/../console.go", "/other"} {
-		assert.NotEqual(t, http.StatusOK, get(t, people(), path).Code, path)
+		assert.NotEqual(t, http.StatusOK, ask(t, pages, path).Code, path)
 	}
 	assert.Equal(t, http.StatusNotFound, get(t, console.Config{}, "/").Code)
 }
