@@ -25,6 +25,11 @@ git ls-files -coz --exclude-standard | xargs -0 grep -lIE "$before$old$after" --
   sed -i.renamed -E -e "s#$before$old$after#\\1$new/\\2#g" -e "s#-(require|replace)=$old([@=])#-\\1=$new\\2#g" "$file"
   rm "$file.renamed"
 done
+# The package at the root is named by the module alone.
+git ls-files -coz --exclude-standard '*.go' | xargs -0 grep -lE "^(import |	)\"$old\"\$" -- | while read -r file; do
+  sed -i.renamed -E "s#^(import |	)\"$old\"\$#\\1\"$new\"#" "$file"
+  rm "$file.renamed"
+done
 git ls-files -co --exclude-standard 'go.mod' '*/go.mod' | while read -r file; do
   sed -i.renamed -E "s#^(module|require|replace) $old(/| |\$)#\\1 $new\\2#" "$file"
   rm "$file.renamed"

@@ -66,7 +66,8 @@ type Config struct {
 	QueuePrefix string `env:"FANFARE_QUEUE_PREFIX" envDefault:"fanfare"`
 	// EventsQueue is the name of an SQS queue that gets events of applied work, empty for none.
 	EventsQueue string `env:"FANFARE_EVENTS_QUEUE"`
-	// HTTPAddr is the address of the API.
+	// HTTPAddr is the address of the API. A program that embeds Fanfare may clear HTTPAddr and AdminAddr after
+	// Load; then the process does not open the address.
 	HTTPAddr string `env:"FANFARE_HTTP_ADDR" envDefault:"127.0.0.1:8080"`
 	// AdminAddr is the address of metrics, profiles and operations. The address needs no token: keep
 	// it off the network.

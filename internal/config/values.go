@@ -17,7 +17,7 @@ func (c Config) AdminHost() string {
 }
 
 // AdminIsPublic reports whether other machines may reach AdminAddr.
-func (c Config) AdminIsPublic() bool { return !loopback(c.AdminAddr) }
+func (c Config) AdminIsPublic() bool { return c.AdminAddr != "" && !loopback(c.AdminAddr) }
 
 // RequestsPerSecond returns the rate limit of a user, 0 for no limit.
 func (c Config) RequestsPerSecond() int {

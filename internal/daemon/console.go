@@ -14,7 +14,8 @@ import (
 
 // console returns the console of the API's address, and the handler for the calls of the
 // operators' page. A missing part is nil. The operations need no token. So they exist only where
-// dev tokens already let everybody act as any user: on an address that only this machine reaches.
+// dev tokens already let everybody act as any user: on an address that only this machine reaches. Nobody
+// knows who reaches a process without an address of its own.
 func (p *process) console() (pages httpapi.Pages, operate http.Handler, err error) {
 	if !p.cfg.HasConsole() {
 		return nil, nil, nil
@@ -26,7 +27,7 @@ func (p *process) console() (pages httpapi.Pages, operate http.Handler, err erro
 		},
 		Topics: queue.Topics(), Process: p.described(),
 	}
-	if p.cfg.Engine == config.EngineEmbedded && p.authn.tokens != nil && p.cfg.DevAuthPublic == "" {
+	if p.cfg.Engine == config.EngineEmbedded && p.authn.tokens != nil && p.cfg.DevAuthPublic == "" && p.cfg.HTTPAddr != "" {
 		cfg.Operator, operate = httpapi.OperatorPath, admin.NotFromOtherSites(p.operator)
 	}
 	if pages, err = console.New(cfg); err != nil {

@@ -85,15 +85,18 @@ type Options struct {
 	Suggested []string
 	// ChunkSize is the number of followers in a chunk; 0 is the default.
 	ChunkSize int
+	// Handle, if not nil, gets the handler of the API once, before Ready. A program that embeds the process sends its
+	// requests there. After the stop each answer is 503.
+	Handle func(http.Handler)
 	// Ready is called once, when the process serves. It may be nil.
 	Ready func(Addresses)
 }
 
 // Addresses are the addresses of a process.
 type Addresses struct {
-	// HTTP is the address of the API, "" without the API's role.
+	// HTTP is the address of the API, "" for none.
 	HTTP string
-	// Admin is the address of metrics and operations.
+	// Admin is the address of metrics and operations, "" for none.
 	Admin string
 	// Metrics is the address that has only metrics and health, "" for none.
 	Metrics string

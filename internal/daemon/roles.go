@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/http"
 	"slices"
 	"time"
 
@@ -98,7 +99,8 @@ func (p *process) startAPI(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	listener, err := listen(ctx, "http", p.setting("FANFARE_HTTP_ADDR", "--http"), p.cfg.HTTPAddr)
+	serving := leaving(p.health, api)
+	address, listening, err := p.listening(ctx, serving, files)
 	if err != nil {
 		return "", err
 	}
@@ -110,10 +112,30 @@ func (p *process) startAPI(ctx context.Context) (string, error) {
 		p.roots.start("keys", p.authn.run)
 	}
 	p.roots.start("streams", api.Run)
-	p.roots.start("http", func(ctx context.Context) error {
-		return serve(ctx, newServer(leaving(p.health, api), p.log), bounded(listener, files), p.opt.Grace)
-	})
-	return listener.Addr().String(), nil
+	if listening != nil {
+		p.roots.start("http", listening)
+	}
+	if p.opt.Handle != nil {
+		inside := newGate(serving, p.opt.Grace)
+		p.roots.start("handler", inside.run)
+		p.opt.Handle(inside)
+	}
+	return address, nil
+}
+
+// listening opens the API's address, and returns the function that serves there until its context ends. Without a
+// configured address the function is nil.
+func (p *process) listening(ctx context.Context, api http.Handler, files uint64) (address string, run func(context.Context) error, err error) {
+	if p.cfg.HTTPAddr == "" {
+		return "", nil, nil
+	}
+	listener, err := listen(ctx, "http", p.setting("FANFARE_HTTP_ADDR", "--http"), p.cfg.HTTPAddr)
+	if err != nil {
+		return "", nil, err
+	}
+	return listener.Addr().String(), func(ctx context.Context) error {
+		return serve(ctx, newServer(api, p.log), bounded(listener, files), p.opt.Grace)
+	}, nil
 }
 
 // exportUser returns a function that exports one user. If likes by user are off, the export has no likes.

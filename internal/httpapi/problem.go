@@ -116,6 +116,11 @@ func unavailable(detail string, retry time.Duration) *Problem {
 	return newProblem(http.StatusServiceUnavailable, typeUnavailable, "Unavailable", detail).retryAfter(retry)
 }
 
+// Stopped answers a request to a process that has stopped.
+func Stopped(w http.ResponseWriter) {
+	unavailable("Fanfare has stopped in this process: start it again", time.Second).write(w)
+}
+
 func internal() *Problem {
 	return newProblem(http.StatusInternalServerError, typeInternal, "Internal error",
 		"the server has a defect: report it with the request_id")
