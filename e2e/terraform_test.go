@@ -121,7 +121,7 @@ func expected(t *testing.T, stack template) map[string]map[string]any {
 		properties := resource["Properties"].(map[string]any)
 		if resource["Type"] == "AWS::IAM::Policy" {
 			for _, role := range properties["Roles"].([]any) {
-				all["awscc_iam_role_policy."+snake(name)+"_"+snake(role.(string))] = map[string]any{
+				all["awscc_iam_role_policy."+attributeName(name)+"_"+attributeName(role.(string))] = map[string]any{
 					"role_name": role, "policy_name": properties["PolicyName"], "policy_document": texts(properties["PolicyDocument"]),
 				}
 			}
@@ -136,11 +136,11 @@ func expected(t *testing.T, stack template) map[string]map[string]any {
 			var on []any
 			for _, need := range needs {
 				other := stack.section("Resources")[need.(string)].(map[string]any)
-				on = append(on, resourceType(other["Type"].(string))+"."+snake(need.(string)))
+				on = append(on, resourceType(other["Type"].(string))+"."+attributeName(need.(string)))
 			}
 			attributes["depends_on"] = on
 		}
-		all[kind+"."+snake(name)] = attributes
+		all[kind+"."+attributeName(name)] = attributes
 	}
 	return all
 }
@@ -156,8 +156,8 @@ func attributesOf(t *testing.T, kind, v any) any {
 		}
 		m := map[string]any{}
 		for name, part := range v {
-			require.Containsf(t, attributes, snake(name), "the provider has no attribute for %s", name)
-			m[snake(name)] = attributesOf(t, attributes[snake(name)], part)
+			require.Containsf(t, attributes, attributeName(name), "the provider has no attribute for %s", name)
+			m[attributeName(name)] = attributesOf(t, attributes[attributeName(name)], part)
 		}
 		return m
 	case []any:

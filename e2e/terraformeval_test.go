@@ -97,7 +97,7 @@ func (m terraform) setVariables(stack template) {
 	for name := range stack.section("Parameters") {
 		switch v := stack.values[name].(type) {
 		case string:
-			values[snake(name)] = cty.StringVal(v)
+			values[attributeName(name)] = cty.StringVal(v)
 		case []any:
 			parts := cty.ListValEmpty(cty.String)
 			if len(v) > 1 || v[0] != "" {
@@ -107,7 +107,7 @@ func (m terraform) setVariables(stack template) {
 				}
 				parts = cty.ListVal(all)
 			}
-			values[snake(name)] = parts
+			values[attributeName(name)] = parts
 		}
 	}
 	for _, block := range m.blocks("variable") {
@@ -140,7 +140,7 @@ func (m terraform) setReferences(stack template) {
 		if byType[kind] == nil {
 			byType[kind] = map[string]cty.Value{}
 		}
-		byType[kind][snake(name)] = value
+		byType[kind][attributeName(name)] = value
 	}
 	for kind, all := range byType {
 		m.eval.Variables[kind] = cty.ObjectVal(all)

@@ -55,7 +55,7 @@ func (m *module) variable(b *strings.Builder, name, p *yaml.Node) {
 	case t == "CommaDelimitedList" || strings.HasPrefix(t, "List<"):
 		kind = "list(string)"
 	}
-	writeLine(b, "variable %q {\ntype = %s", snake(name.Value), kind)
+	writeLine(b, "variable %q {\ntype = %s", attributeName(name.Value), kind)
 	if d := field(p, "Description"); d != nil {
 		writeLine(b, "description = %s", quoted(d.Value))
 	}
@@ -73,7 +73,7 @@ func (m *module) variable(b *strings.Builder, name, p *yaml.Node) {
 	if d := field(p, "ConstraintDescription"); d != nil {
 		says = name.Value + " " + d.Value
 	}
-	of := "var." + snake(name.Value)
+	of := "var." + attributeName(name.Value)
 	for _, rule := range []struct{ key, before, after string }{
 		{"AllowedPattern", "can(regex(", ", " + of + "))"},
 		{"AllowedValues", "contains(", ", " + of + ")"},
@@ -103,10 +103,10 @@ func (m *module) locals(b *strings.Builder) {
 	}
 	writeLine(b, "locals {")
 	for name, condition := range pairs(m.sections["Conditions"]) {
-		writeLine(b, "%s = %s", snake(name.Value), m.value(condition, nil))
+		writeLine(b, "%s = %s", attributeName(name.Value), m.value(condition, nil))
 	}
 	for name, mapping := range pairs(m.sections["Mappings"]) {
-		writeLine(b, "%s = %s", snake(name.Value), m.value(mapping, anyJSON))
+		writeLine(b, "%s = %s", attributeName(name.Value), m.value(mapping, anyJSON))
 	}
 	writeLine(b, "}\n")
 }
@@ -135,16 +135,16 @@ func (m *module) resource(b *strings.Builder, name, resource *yaml.Node) {
 	kind := resourceType(m.types[name.Value])
 	attributes, ok := m.schema[kind].(map[string]any)
 	require.Truef(m.t, ok, "testdata/awscc.json has no %s", kind)
-	m.begin(b, name, kind, snake(name.Value))
+	m.begin(b, name, kind, attributeName(name.Value))
 	for key, value := range pairs(field(resource, "Properties")) {
-		attribute := snake(key.Value)
+		attribute := attributeName(key.Value)
 		require.NotNilf(m.t, attributes[attribute], "%s has no attribute %s", kind, attribute)
 		writeLine(b, "%s = %s", attribute, m.value(value, attributes[attribute]))
 	}
 	if needs := field(resource, "DependsOn"); needs != nil {
 		var all []string
 		for _, on := range needs.Content {
-			all = append(all, resourceType(m.types[on.Value])+"."+snake(on.Value))
+			all = append(all, resourceType(m.types[on.Value])+"."+attributeName(on.Value))
 		}
 		writeLine(b, "depends_on = [%s]", strings.Join(all, ", "))
 	}
@@ -161,14 +161,14 @@ func (m *module) begin(b *strings.Builder, name *yaml.Node, kind, label string) 
 	}
 	writeLine(b, "resource %q %q {", kind, label)
 	if condition := m.conditions[name.Value]; condition != "" {
-		writeLine(b, "count = local.%s ? 1 : 0", snake(condition))
+		writeLine(b, "count = local.%s ? 1 : 0", attributeName(condition))
 	}
 }
 
 func (m *module) rolePolicies(b *strings.Builder, name, resource *yaml.Node) {
 	properties := field(resource, "Properties")
 	for _, role := range field(properties, "Roles").Content {
-		m.begin(b, name, "awscc_iam_role_policy", snake(name.Value)+"_"+snake(role.Value))
+		m.begin(b, name, "awscc_iam_role_policy", attributeName(name.Value)+"_"+attributeName(role.Value))
 		writeLine(b, "role_name = %s\npolicy_name = %s\npolicy_document = %s\n}\n", m.value(role, "string"),
 			m.value(field(properties, "PolicyName"), "string"), m.value(field(properties, "PolicyDocument"), "string"))
 	}
@@ -179,7 +179,7 @@ func (m *module) outputs(b *strings.Builder) {
 	var exports []string
 	for name, output := range pairs(m.sections["Outputs"]) {
 		value := m.value(field(output, "Value"), "string")
-		writeLine(b, "output %q {\nvalue = %s\n}\n", snake(name.Value), value)
+		writeLine(b, "output %q {\nvalue = %s\n}\n", attributeName(name.Value), value)
 		if export := field(output, "Export"); export != nil {
 			short, ok := strings.CutPrefix(field(export, "Name").Value, "${AWS::StackName}-")
 			require.True(m.t, ok)

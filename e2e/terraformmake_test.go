@@ -105,15 +105,15 @@ var (
 	subPart = regexp.MustCompile(`\$\{[^}]*\}`)
 )
 
-// snake returns the name of an attribute or variable.
-func snake(name string) string {
+// attributeName returns the name of an attribute or variable.
+func attributeName(name string) string {
 	return strings.ToLower(wordEnd.ReplaceAllString(acronym.ReplaceAllString(name, "${1}_$2"), "${1}_$2"))
 }
 
 // resourceType returns the provider's name of a type such as AWS::SQS::Queue.
 func resourceType(cloudFormation string) string {
 	parts := strings.Split(cloudFormation, "::")
-	return "awscc_" + strings.ToLower(parts[1]) + "_" + snake(parts[2])
+	return "awscc_" + strings.ToLower(parts[1]) + "_" + attributeName(parts[2])
 }
 
 func quoted(text string) string {
@@ -150,7 +150,7 @@ func (m *module) object(n *yaml.Node, kind any) string {
 	for key, value := range pairs(n) {
 		name, of := quoted(key.Value), any("string")
 		if isObject {
-			name = snake(key.Value)
+			name = attributeName(key.Value)
 			of = attributes[name]
 			require.NotNilf(m.t, of, "%s: the provider has no attribute %s", m.template, name)
 		} else if kind == anyJSON {
@@ -178,7 +178,7 @@ func (m *module) list(n *yaml.Node, kind any) string {
 	for _, part := range n.Content {
 		if part.Tag == "!If" && part.Content[2].Tag == "!Ref" && part.Content[2].Value == "AWS::NoValue" {
 			end()
-			lists = append(lists, "local."+snake(part.Content[0].Value)+" ? ["+m.value(part.Content[1], of)+"] : []")
+			lists = append(lists, "local."+attributeName(part.Content[0].Value)+" ? ["+m.value(part.Content[1], of)+"] : []")
 			continue
 		}
 		run = append(run, m.value(part, of))
@@ -200,19 +200,19 @@ func (m *module) call(name string, n *yaml.Node, kind any) string {
 	case "Ref":
 		return m.ref(n.Value)
 	case "Condition":
-		return "local." + snake(n.Value)
+		return "local." + attributeName(n.Value)
 	case "GetAtt":
 		return m.ref(n.Value)
 	case "Sub":
 		return m.sub(n.Value)
 	case "If":
-		return "(local." + snake(n.Content[0].Value) + " ? " + part(1) + " : " + part(2) + ")"
+		return "(local." + attributeName(n.Content[0].Value) + " ? " + part(1) + " : " + part(2) + ")"
 	case "ImportValue":
 		export, ok := strings.CutPrefix(field(n, "Fn::Sub").Value, "${ServicesStack}-")
 		require.True(m.t, ok)
 		return "var.services[" + quoted(export) + "]"
 	case "FindInMap":
-		return "local." + snake(n.Content[0].Value) + "[" + m.value(n.Content[1], "string") + "][" + m.value(n.Content[2], "string") + "]"
+		return "local." + attributeName(n.Content[0].Value) + "[" + m.value(n.Content[1], "string") + "][" + m.value(n.Content[2], "string") + "]"
 	case "Select":
 		return m.value(n.Content[1], nil) + "[" + n.Content[0].Value + "]"
 	case "Split":
@@ -244,12 +244,12 @@ func (m *module) ref(name string) string {
 		return "var." + variable
 	}
 	if field(m.sections["Parameters"], name) != nil {
-		return "var." + snake(name)
+		return "var." + attributeName(name)
 	}
 	resource, attribute, isAttribute := strings.Cut(name, ".")
 	kind := m.types[resource]
 	require.NotEmptyf(m.t, kind, "%s: there is no %s", m.template, name)
-	attribute = snake(attribute)
+	attribute = attributeName(attribute)
 	if !isAttribute {
 		attribute = references()[kind]
 		require.NotEmptyf(m.t, attribute, "the attribute that equals the Ref of %s", kind)
@@ -258,7 +258,7 @@ func (m *module) ref(name string) string {
 	if m.conditions[resource] != "" {
 		index = "[0]"
 	}
-	return resourceType(kind) + "." + snake(resource) + index + "." + attribute
+	return resourceType(kind) + "." + attributeName(resource) + index + "." + attribute
 }
 
 // sub returns the text of Fn::Sub: a text of several lines as a heredoc.

@@ -195,7 +195,7 @@ func New(cfg Config) (*API, error) {
 	a.mux.HandleFunc("GET /healthz", cfg.Health.Live)
 	a.mux.HandleFunc("GET /servez", cfg.Health.Serving)
 	a.mux.HandleFunc("GET /readyz", cfg.Health.Ready)
-	if err := a.registerDocs(); err != nil {
+	if err := a.registerDocs(links{Console: cfg.Console != nil, Operations: cfg.Operations != nil}); err != nil {
 		return nil, fmt.Errorf("docs: %w", err)
 	}
 	a.registerConsole(cfg.Console, cfg.Operations)

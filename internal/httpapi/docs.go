@@ -1,8 +1,11 @@
 package httpapi
 
 import (
+	"bytes"
 	"embed"
+	"html/template"
 	"net/http"
+	"path"
 
 	"fanfare/internal/static"
 )
@@ -15,32 +18,57 @@ var docsPage embed.FS
 // pagePolicy lets the page load files only from its own host, and forbids inline scripts.
 const pagePolicy = "default-src 'none'; connect-src 'self'; style-src 'self'; img-src data:; script-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-func (a *API) registerDocs() error {
-	for _, file := range []struct{ at, name, kind string }{
-		{"/openapi.json", "", "application/openapi+json"},
-		{"/docs", "page.html", "text/html; charset=utf-8"},
-		{"/docs/page.css", "page.css", "text/css; charset=utf-8"},
-		{"/docs/page.js", "page.js", "text/javascript; charset=utf-8"},
-	} {
-		content := a.document
-		if file.name != "" {
-			var err error
-			if content, err = docsPage.ReadFile("docs/" + file.name); err != nil {
-				return err
-			}
+// links are the pages of the console to which the header of the docs page leads.
+type links struct{ Console, Operations bool }
+
+func (a *API) registerDocs(to links) error {
+	page, err := template.ParseFS(docsPage, "docs/page.html")
+	if err != nil {
+		return err
+	}
+	var html bytes.Buffer
+	if err := page.Execute(&html, to); err != nil {
+		return err
+	}
+	if err := a.registerFile("/openapi.json", "application/openapi+json", "", a.document); err != nil {
+		return err
+	}
+	if err := a.registerFile("/docs", "text/html; charset=utf-8", pagePolicy, html.Bytes()); err != nil {
+		return err
+	}
+	entries, err := docsPage.ReadDir("docs")
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		kind, ok := map[string]string{".css": "text/css", ".js": "text/javascript"}[path.Ext(entry.Name())]
+		if !ok {
+			continue
 		}
-		served, err := static.New(file.kind, content)
+		content, err := docsPage.ReadFile("docs/" + entry.Name())
 		if err != nil {
 			return err
 		}
-		a.mux.HandleFunc("GET "+file.at, func(w http.ResponseWriter, r *http.Request) {
-			if file.name != "" {
-				w.Header().Set("Content-Security-Policy", pagePolicy)
-			}
-			limitTime(w, served.Size())
-			served.ServeHTTP(w, r)
-		})
+		if err := a.registerFile("/docs/"+entry.Name(), kind+"; charset=utf-8", pagePolicy, content); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+// registerFile serves a file. policy is its Content-Security-Policy, "" for none.
+func (a *API) registerFile(at, kind, policy string, content []byte) error {
+	served, err := static.New(kind, content)
+	if err != nil {
+		return err
+	}
+	a.mux.HandleFunc("GET "+at, func(w http.ResponseWriter, r *http.Request) {
+		if policy != "" {
+			w.Header().Set("Content-Security-Policy", policy)
+		}
+		limitTime(w, served.Size())
+		served.ServeHTTP(w, r)
+	})
 	return nil
 }
 

@@ -275,7 +275,7 @@ func TestDocumentNamesEveryCall(t *testing.T) {
 
 func TestDocsPageNeedsNoOtherHost(t *testing.T) {
 	w := newWorld(t)
-	for path, kind := range map[string]string{"/docs": "text/html", "/docs/page.css": "text/css", "/docs/page.js": "text/javascript"} {
+	for path, kind := range map[string]string{"/docs": "text/html", "/docs/page.css": "text/css", "/docs/page.js": "text/javascript", "/docs/samples.js": "text/javascript", "/docs/theme.js": "text/javascript"} {
 		res := w.call(t, "", "GET", path, "")
 		if res.Code != 200 || !strings.HasPrefix(res.Header().Get("Content-Type"), kind) {
 			t.Fatalf("%s: answer is %d %s", path, res.Code, res.Header())
