@@ -138,6 +138,35 @@ func TestTheCodeOfTheDocsPageRuns(t *testing.T) {
 	p.stop(t)
 }
 
+// TestTheTypeScriptOfTheDocsPageHasTheTypesOfTheClient compiles the TypeScript code of every call with the client.
+func TestTheTypeScriptOfTheDocsPageHasTheTypesOfTheClient(t *testing.T) {
+	t.Parallel()
+	u := newUp(t)
+	p := u.start(t)
+	var code []string
+	b := browse(t, "http://"+u.http+"/docs",
+		chromedp.WaitReady("#create-post", chromedp.ByQuery), chromedp.Click("#open-all", chromedp.ByQuery),
+		chromedp.WaitReady("#count-unread .typescript", chromedp.ByQuery), awaits(`document.querySelectorAll(".typescript").length === document.querySelectorAll("details").length`),
+		chromedp.Evaluate(`[...document.querySelectorAll(".typescript")].map(code => code.textContent)`, &code),
+	)
+	assert.Empty(t, b.problems)
+	p.stop(t)
+	require.Greater(t, len(code), 50)
+	client, err := typescript()
+	require.NoError(t, err)
+	folder := filepath.Join(t.TempDir(), "page")
+	require.NoError(t, os.Mkdir(folder, 0o750))
+	require.NoError(t, os.Symlink(filepath.Join(client, "node_modules"), filepath.Join(folder, "node_modules")))
+	for i, text := range code {
+		text = strings.Replace(text, `"fanfare-client"`, fmt.Sprintf("%q", filepath.Join(client, "dist/src/index.js")), 1)
+		require.NoError(t, os.WriteFile(filepath.Join(folder, fmt.Sprintf("call%d.ts", i)), []byte(text+"\nexport {};\n"), 0o600))
+	}
+	options := `{"compilerOptions": {"strict": true, "noEmit": true, "skipLibCheck": true, "target": "ES2022", "module": "NodeNext", "lib": ["ES2022", "DOM"], "types": ["node"]}}`
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "tsconfig.json"), []byte(options), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "package.json"), []byte(`{"type": "module"}`), 0o600))
+	runs(t, filepath.Join(client, "node_modules/.bin/tsc"), "--project", folder)
+}
+
 // runs runs a program, which has to succeed.
 func runs(t *testing.T, name string, args ...string) {
 	t.Helper()
