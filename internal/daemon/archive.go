@@ -93,7 +93,7 @@ func outside(store, data string) error {
 // start starts to write to the archive. The stores are open.
 func (k *keeping) start(ctx context.Context, log *zap.Logger, b *backups) {
 	k.roots = newRoots(context.WithoutCancel(ctx), log)
-	k.roots.start("archive", func(ctx context.Context) error { return k.Run(ctx, b.forArchive) })
+	k.roots.start("writer", func(ctx context.Context) error { return k.Run(ctx, b.forArchive) })
 }
 
 // watch returns an error if this process must not write to the archive.
