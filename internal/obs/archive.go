@@ -19,10 +19,10 @@ func NewArchive(reg prometheus.Registerer) (*Archive, error) {
 	a := &Archive{
 		reg: reg,
 		took: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "fanfare_archive_put_seconds", Help: "Time of a write of a segment to the archive.", Buckets: prometheus.ExponentialBuckets(0.005, 2, 14),
+			Name: "fanfare_archive_put_seconds", Help: "Time of a write of a segment.", Buckets: prometheus.ExponentialBuckets(0.005, 2, 14),
 		}),
 		puts: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "fanfare_archive_puts_total", Help: "Writes of segments to the archive: stored, away, refused (rights, or no bucket), or fenced (another process took over).",
+			Name: "fanfare_archive_puts_total", Help: "Writes of segments: stored, away, refused or fenced.",
 		}, []string{"result"}),
 	}
 	for _, result := range []string{"stored", "away", "refused", "fenced"} {
@@ -58,18 +58,18 @@ func (a *Archive) Watch(state ArchiveState) error {
 	}
 	var errs []error
 	for _, c := range []prometheus.Collector{
-		gauge("fanfare_archive_lag_seconds", "Age of the oldest write that the archive lacks. A loss of the machine would lose it.", func() float64 { return state.Lag().Seconds() }),
-		gauge("fanfare_archive_lag_bytes", "Bytes in memory and in the spool that the archive lacks.", func() float64 { return float64(state.Behind()) }),
-		gauge("fanfare_archive_base_age_seconds", "Age of the newest base of the archive; without a base, the time since the start.", func() float64 { return state.BaseAge().Seconds() }),
-		gauge("fanfare_archive_fenced", "1 if another process writes to the archive, else 0. Then this process stops with exit code 4.", func() float64 {
+		gauge("fanfare_archive_lag_seconds", "Age of the oldest write that the archive lacks.", func() float64 { return state.Lag().Seconds() }),
+		gauge("fanfare_archive_lag_bytes", "Bytes that the archive lacks.", func() float64 { return float64(state.Behind()) }),
+		gauge("fanfare_archive_base_age_seconds", "Age of the newest base; without one, the time since the start.", func() float64 { return state.BaseAge().Seconds() }),
+		gauge("fanfare_archive_fenced", "1 if another process took the archive, else 0.", func() float64 {
 			if state.Fenced() {
 				return 1
 			}
 			return 0
 		}),
-		gauge("fanfare_stream_spool_bytes", "Size of the spool on the disk, at most FANFARE_STREAM_SPOOL.", func() float64 { return float64(state.Spooled()) }),
+		gauge("fanfare_stream_spool_bytes", "Size of the spool on the disk.", func() float64 { return float64(state.Spooled()) }),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "fanfare_archive_gaps_total", Help: "Gaps in the archive, because the spool was full. The next base ends a gap.",
+			Name: "fanfare_archive_gaps_total", Help: "Gaps in the archive, because the spool was full.",
 		}, func() float64 { return float64(state.Gaps()) }),
 	} {
 		errs = append(errs, a.reg.Register(c))
