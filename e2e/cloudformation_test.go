@@ -55,6 +55,17 @@ func TestTheRolesOfTheStackHaveThePoliciesThatFanfarePrints(t *testing.T) {
 	}
 }
 
+func TestTheBucketOfAnArchiveHasThePolicyThatFanfarePrints(t *testing.T) {
+	t.Parallel()
+	resources := stack(t, "archive.yaml", map[string]string{"Prefix": "feed"})
+	stdout, stderr, err := fanfare(t, environment("FANFARE_ARCHIVE=s3://archive/feed"), "iam", "policy", "--daemon", "up")
+	require.NoError(t, err, stderr)
+	template, err := json.Marshal(at(t, resources, "ArchivePolicy", "Properties", "PolicyDocument"))
+	require.NoError(t, err)
+	assert.JSONEq(t, stdout, strings.ReplaceAll(string(template), "${Archive}", "archive"))
+	assert.Equal(t, "Retain", at(t, resources, "Archive", "DeletionPolicy"), "the archive outlives its stack")
+}
+
 // allows returns the actions that policies allow, each with its resource.
 func allows(t *testing.T, policies ...any) []string {
 	t.Helper()
@@ -249,7 +260,7 @@ func TestTheStackMakesAnEndpointForDynamoDBIfAskedTo(t *testing.T) {
 // CloudFormation accepts at most this size of a template that is not in S3.
 func TestTheTemplatesAreShortEnoughToBeDeployedFromAFile(t *testing.T) {
 	t.Parallel()
-	for _, file := range []string{"data.yaml", "services.yaml", "alarms.yaml", "budget.yaml"} {
+	for _, file := range []string{"data.yaml", "services.yaml", "alarms.yaml", "budget.yaml", "archive.yaml"} {
 		text, err := os.ReadFile("../deploy/cloudformation/" + file)
 		require.NoError(t, err)
 		assert.LessOrEqual(t, len(text), 51_200, file)

@@ -153,7 +153,7 @@ func TestTheTemplatesKeepCfnLintsRules(t *testing.T) {
 	wrong := filepath.Join(t.TempDir(), "wrong.yaml")
 	require.NoError(t, os.WriteFile(wrong, []byte(strings.Replace(string(data), "BillingMode", "BilingMode", 1)), 0o600))
 	out, err := exec.CommandContext(t.Context(), "../scripts/python-tools.sh", "run", "deploy-lint", "cfn-lint", "--format", "parseable", "--",
-		"../deploy/cloudformation/data.yaml", "../deploy/cloudformation/services.yaml", "../deploy/cloudformation/alarms.yaml", "../deploy/cloudformation/budget.yaml", wrong).CombinedOutput()
+		"../deploy/cloudformation/data.yaml", "../deploy/cloudformation/services.yaml", "../deploy/cloudformation/alarms.yaml", "../deploy/cloudformation/budget.yaml", "../deploy/cloudformation/archive.yaml", wrong).CombinedOutput()
 	require.Error(t, err)
 	assert.Contains(t, string(out), "BilingMode")
 	for line := range strings.Lines(string(out)) {
