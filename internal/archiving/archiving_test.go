@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -153,6 +154,23 @@ func (w *world) copied() (*vfs.MemFS, string) {
 	return mem, dir
 }
 
+// A store that is idle after a write without a sync does not hold up the archive. Pebble writes whole blocks.
+func TestAnUnsyncedWriteReachesTheArchive(t *testing.T) {
+	inBubble(t, 1, func(w *world) {
+		w.start()
+		pass(5 * time.Minute) // the base is made, which syncs the logs, too
+		for _, store := range stores {
+			for range 4 { // more than a block, and less than a memtable
+				require.NoError(w, w.dbs[store].Set([]byte("key"), make([]byte, 10_000), pebble.NoSync))
+			}
+		}
+		pass(3 * time.Second)
+		require.Zero(w, w.Behind())
+		w.stop()
+		w.same(false)
+	})
+}
+
 // A snapshot of the directory must not end the writer of the newer data, also if the archive
 // answers only after the start.
 func TestAnOldCopyIsRefusedAtTheStartAndLater(t *testing.T) {
@@ -176,7 +194,10 @@ func TestAnOldCopyIsRefusedAtTheStartAndLater(t *testing.T) {
 		w.start() // the second start has more data than the archive, but is a copy all the same
 		w.write(50)
 		w.objects.set(false)
-		err = <-w.ran
+		select {
+		case err = <-w.ran:
+		case <-time.After(time.Hour):
+		}
 		require.ErrorIs(w, err, archive.ErrOldCopy)
 		w.closeStores()
 		require.NoError(w, w.Close())
