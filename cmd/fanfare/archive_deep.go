@@ -43,11 +43,11 @@ func drawn(lines []archive.Line) (restore.Target, error) {
 	at := rand.N(whole)
 	for _, line := range lines {
 		for _, r := range line.Ranges {
-			if length := r.To.Sub(r.From) + time.Millisecond; at < length {
+			length := r.To.Sub(r.From) + time.Millisecond
+			if at < length {
 				return restore.Target{At: r.From.Add(at).Truncate(time.Millisecond), Term: line.Term}, nil
-			} else {
-				at -= length
 			}
+			at -= length
 		}
 	}
 	return restore.Target{}, errNothingToRestore
