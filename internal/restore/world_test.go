@@ -19,7 +19,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
-	"pgregory.net/rapid"
 
 	"fanfare/internal/archive"
 	"fanfare/internal/disk"
@@ -52,7 +51,7 @@ type span struct{ from, to int64 }
 
 // world is a directory that writes to an archive, and the model of its data.
 type world struct {
-	*rapid.T
+	require.TestingT
 	clock    int64
 	store    objects.Store
 	archive  *archive.Archive
@@ -69,14 +68,15 @@ type world struct {
 	rest     stream.Position // the end of what earlier processes left in the logs
 	lost     bool            // the next segment follows a gap
 	last     int64           // the time of the last segment
+	fresh    bool            // the directory was restored, and has no segment of its own yet
 	whole    int64           // what was answered up to this time is in the archive
 	bases    []span          // when each base was made
 	gaps     []span
 	seen     map[string]int // how often each outcome of a restore was seen
 }
 
-func newWorld(t *rapid.T, store objects.Store, home string, seen map[string]int) *world {
-	w := &world{T: t, seen: seen, store: store, home: home, mem: vfs.NewCrashableMem(), dbs: map[stream.Store]*disk.DB{}, batches: map[stream.Store][]batch{}, synced: map[stream.Store]int{}}
+func newWorld(t require.TestingT, store objects.Store, home string, seen map[string]int) *world {
+	w := &world{TestingT: t, seen: seen, store: store, home: home, mem: vfs.NewCrashableMem(), dbs: map[stream.Store]*disk.DB{}, batches: map[stream.Store][]batch{}, synced: map[stream.Store]int{}}
 	var err error
 	w.archive, err = archive.New(store, w.now)
 	require.NoError(t, err)
@@ -203,35 +203,40 @@ func (w *world) write(store stream.Store, seed uint64, sync bool) {
 // receive brings the stream up to the safe point to the archive, in segments of about most bytes.
 func (w *world) receive(most int) {
 	for safe := w.stream.Safe(); !w.writer.End().Covers(safe); {
-		got, mark, err := w.receiver.Next(context.Background(), most)
-		require.NoError(w, err)
-		s := archive.Segment{Header: archive.Header{First: time.UnixMilli(got[0].Time), Last: time.UnixMilli(got[len(got)-1].Time), Start: w.writer.End()}}
-		if w.lost {
-			for _, store := range stores { // the frames between are lost
-				for _, f := range got {
-					if f.Store == store {
-						s.Start = s.Start.With(store, stream.Place{Log: f.Log, Offset: f.Offset})
-						break
-					}
+		w.segment(most)
+	}
+}
+
+// segment brings the next frames of the stream to the archive.
+func (w *world) segment(most int) {
+	got, mark, err := w.receiver.Next(context.Background(), most)
+	require.NoError(w, err)
+	s := archive.Segment{Header: archive.Header{First: time.UnixMilli(got[0].Time), Last: time.UnixMilli(got[len(got)-1].Time), Start: w.writer.End()}}
+	if w.lost {
+		for _, store := range stores { // the frames between are lost
+			for _, f := range got {
+				if f.Store == store {
+					s.Start = s.Start.With(store, stream.Place{Log: f.Log, Offset: f.Offset})
+					break
 				}
 			}
-			s.Gap, w.lost = true, false
 		}
-		s.End = s.Start
-		for _, f := range got {
-			s.Frames, s.End = stream.Append(s.Frames, f), s.End.After(f)
-		}
-		if s.End.Covers(w.rest) {
-			s.Frames = stream.Append(s.Frames, stream.SafeAt(s.End, got[len(got)-1].Time))
-		}
-		w.put(s)
-		w.receiver.Done(mark)
+		s.Gap, w.lost = true, false
 	}
+	s.End = s.Start
+	for _, f := range got {
+		s.Frames, s.End = stream.Append(s.Frames, f), s.End.After(f)
+	}
+	if s.End.Covers(w.rest) {
+		s.Frames = stream.Append(s.Frames, stream.SafeAt(s.End, got[len(got)-1].Time))
+	}
+	w.put(s)
+	w.receiver.Done(mark)
 }
 
 func (w *world) put(s archive.Segment) {
 	require.NoError(w, w.writer.Put(context.Background(), s))
-	w.last = max(w.last, s.Last.UnixMilli())
+	w.last, w.fresh = max(w.last, s.Last.UnixMilli()), false
 }
 
 // settle brings all that was answered to the archive.
@@ -267,7 +272,7 @@ func (w *world) drop() {
 	}
 	w.lost = true
 	w.gaps = append(w.gaps, span{from, w.clock})
-	w.base(func() {})
+	w.base(w.both)
 }
 
 // base makes a base; between the copies of the two stores, write is called.
@@ -354,7 +359,7 @@ func (w *world) dump(db *pebble.DB) map[string]string {
 	return got
 }
 
-// mostBatches returns the number of batches that a restore to a time may have at most, and the number that it has at
+// between returns the number of batches that a restore to a time may have at most, and the number that it has at
 // least.
 func (w *world) between(store stream.Store, at int64) (least, most int) {
 	for i, b := range w.batches[store] {
@@ -403,7 +408,7 @@ func (w *world) restore(at int64) *restored {
 // mayRefuse reports whether an error is the right one.
 func (w *world) mayRefuse(at int64, err error) bool {
 	if _, ok := errors.AsType[*restore.LateError](err); ok {
-		return at > w.last
+		return at > w.last || w.fresh
 	}
 	if _, ok := errors.AsType[*restore.EarlyError](err); ok {
 		return len(w.bases) == 0 || at > 0 && at < w.bases[0].to
@@ -467,7 +472,7 @@ func (w *world) move(r *restored) {
 		w.batches[store] = w.batches[store][:r.kept[store]]
 		w.synced[store] = r.kept[store]
 	}
-	w.lost = false
+	w.lost, w.fresh = false, true
 	w.start(true)
 	for _, store := range stores {
 		for i := range w.batches[store] { // the restored data are on the disk, and in the archive
