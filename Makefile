@@ -91,12 +91,13 @@ test-long: test-tools
 	scripts/with-emulators.sh $(GO) test -C e2e -race -tags $(TAGS) -timeout 60m .
 	$(MAKE) mutants SAMPLE=100
 
-# Kills, stops and replaces the real binaries under load, and puts a bad network between the binaries and
-# AWS. A round waits a minute until the messages of a killed process are redelivered, so several rounds
+# Kills, stops and replaces the real binaries under load, loses their disk, and puts a bad network between the
+# binaries and AWS. A round waits a minute until the messages of a killed process are redelivered, so several rounds
 # run at once.
 test-crash:
 	scripts/with-emulators.sh $(GO) test -C e2e -tags $(TAGS) -timeout 90m -v -parallel 4 . \
-		-run 'Crash|Stopped|BadNetwork|RollingExchange' -crash-rounds $(ROUNDS) -network-rounds 4 -exchange-requests 20000
+		-run 'Crash|Stopped|BadNetwork|RollingExchange|LostMachine|RestoredToItsSeconds' -crash-rounds $(ROUNDS) -network-rounds 4 -exchange-requests 20000 \
+		-archive-rounds $(ROUNDS) -archive-times 50
 
 # Imports the real graph with 20,000 posts of two years, and kills the import three times. It prints the
 # deliveries a second of an import and of a replay. It takes minutes.

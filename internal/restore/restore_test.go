@@ -72,6 +72,9 @@ func TestARestoreHasTheWritesOfItsTime(t *testing.T) {
 		w.restore(rapid.Int64Range(1, w.clock).Draw(t, "at"))
 	})
 	t.Logf("%v", seen)
+	if testing.Short() {
+		return // few worlds do not have all outcomes
+	}
 	for _, outcome := range []string{"restored", "over terms", "moved", "*restore.EarlyError", "*restore.LateError", "*restore.GapError"} {
 		assert.NotZero(t, seen[outcome], outcome)
 	}
