@@ -150,7 +150,7 @@ func TestALostMachineLosesASecond(t *testing.T) {
 		journal := watch(t, file)
 		player := start(t, u.env, "fanfare", u.replay("--graph", graph, "--max-users", "40", "--posts", "400", "--likes", "4000",
 			"--rate", "500", "--journal", file, "--seed", fmt.Sprint(round))...)
-		hasBase(t, archive, 1) // later rounds may begin before the base of the new directory
+		hasBase(t, archive, 1)                        // later rounds may begin before the base of the new directory
 		player.plays(t, file, 2000+random.IntN(4000)) // users and follows precede the posts
 		p.kill(t)
 		lost := time.Now()
@@ -218,4 +218,77 @@ func TestAReplayIsRestoredToItsSeconds(t *testing.T) {
 		c.stop(t)
 		t.Logf("%s, %v after the posts began: the data until %s have the %d answered calls", at.Format(time.RFC3339Nano), at.Sub(began), r.Until.Format(time.RFC3339Nano), answers)
 	}
+}
+
+// TestAnOutageOfTheArchiveLosesNoTime takes the store away under load, and kills the process meanwhile. After the
+// return of the store the archive has the outage. What it lacked at the crash has the time of the next start, so a restore to
+// a time before ends at the last segment before the outage.
+func TestAnOutageOfTheArchiveLosesNoTime(t *testing.T) {
+	t.Parallel()
+	u, archive := archived(t)
+	p := u.start(t)
+	file := filepath.Join(t.TempDir(), "journal")
+	journal := watch(t, file)
+	player := start(t, u.env, "fanfare", u.replay("--graph", graph, "--max-users", "40", "--posts", "600", "--likes", "6000", "--rate", "400", "--journal", file)...)
+	hasBase(t, archive, 1)
+	player.plays(t, file, 2600)
+	require.NoError(t, os.Rename(archive, archive+".away"))
+	player.plays(t, file, 4000)
+	away := time.Now()
+	player.plays(t, file, 6000)
+	p.kill(t)
+	p = u.start(t) // without an archive
+	player.plays(t, file, 8000)
+	require.NoError(t, os.Rename(archive+".away", archive))
+	returned := time.Now()
+	player.ends(t)
+	await(t, "the archive has the outage", 2*time.Minute, func() bool {
+		_, stderr, err := fanfare(t, u.env, "restore", "--data-dir", filepath.Join(t.TempDir(), "probe"), "--at", returned.UTC().Format(time.RFC3339Nano))
+		if err != nil {
+			assert.Contains(t, stderr, "the archive ends at")
+		}
+		return err == nil
+	})
+	p.stop(t)
+	for _, at := range []time.Time{away, returned} {
+		copied := newUp(t)
+		r := u.restore(t, copied.data, "--at", at.UTC().Format(time.RFC3339Nano))
+		if at == away {
+			at = r.Until
+		}
+		calls, answers := journal.by(t, at)
+		c := copied.start(t)
+		stdout, stderr, err := fanfare(t, copied.env, copied.replay("--check", calls)...)
+		verdict(t, stdout, stderr, err)
+		copied.sound(t, "")
+		c.stop(t)
+		t.Logf("%s: the data have the %d answered calls", at.Format(time.RFC3339Nano), answers)
+	}
+}
+
+// TestAnOldCopyOfADirectoryDoesNotStart puts a snapshot of the data directory in the place of the directory.
+func TestAnOldCopyOfADirectoryDoesNotStart(t *testing.T) {
+	t.Parallel()
+	u, _ := archived(t)
+	p := u.start(t)
+	play := func(seed string) {
+		stdout, stderr, err := fanfare(t, u.env, u.replay("--graph", graph, "--max-users", "10", "--posts", "5", "--likes", "10", "--seed", seed)...)
+		verdict(t, stdout, stderr, err)
+	}
+	play("1")
+	p.stop(t)
+	snapshot := filepath.Join(t.TempDir(), "snapshot")
+	require.NoError(t, os.CopyFS(snapshot, os.DirFS(u.data)))
+	p = u.start(t)
+	play("2")
+	p.stop(t)
+	require.NoError(t, os.RemoveAll(u.data))
+	require.NoError(t, os.Rename(snapshot, u.data))
+	_, stderr, err := fanfare(t, u.env, "up", "--data-dir", u.data, "--http", u.http, "--admin", u.admin)
+	assert.NotZero(t, code(err))
+	assert.Contains(t, stderr, "an old copy: restore from the archive")
+	u.fanfare(t, "archive", "take", "--yes", "--data-dir", u.data)
+	p = u.start(t)
+	play("3")
+	p.stop(t)
 }
