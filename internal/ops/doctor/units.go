@@ -172,8 +172,9 @@ func (e *examination) lastDay(ctx context.Context, client *cloudwatch.Client, d 
 			in.MetricDataQueries = append(in.MetricDataQueries, query(provisionedID(i), "Provisioned"+kind, d.Name, dimension.Index))
 		}
 	}
-	for pages := cloudwatch.NewGetMetricDataPaginator(client, in); pages.HasMorePages(); {
-		page, err := pages.NextPage(ctx)
+	// The SDK's paginator takes the client as an interface, so the linker would keep all calls of CloudWatch.
+	for more := true; more; {
+		page, err := client.GetMetricData(ctx, in)
 		if err != nil {
 			return nil, err //nolint:wrapcheck // used adds the check
 		}
@@ -186,6 +187,7 @@ func (e *examination) lastDay(ctx context.Context, client *cloudwatch.Client, d 
 				series[id][result.Timestamps[at].Unix()] = result.Values[at]
 			}
 		}
+		in.NextToken, more = page.NextToken, page.NextToken != nil
 	}
 	days := make([]dayOf, len(dimensions))
 	for i := range days {

@@ -95,7 +95,7 @@ type Options struct {
 
 // Broker is a queue.Broker on SQS.
 type Broker struct {
-	client *sqs.Client
+	client requests
 	opt    Options
 	place  string // the region or endpoint of the queues, for errors
 
@@ -137,7 +137,7 @@ func New(client *sqs.Client, o Options) *Broker {
 	}
 	life, cut := context.WithCancelCause(context.Background())
 	return &Broker{
-		client: client, opt: o, place: awsclient.Place(client.Options().Region, client.Options().BaseEndpoint), queues: map[string]*remoteQueue{}, stopping: make(chan struct{}), life: life, cut: cut,
+		client: requestsOf(client), opt: o, place: awsclient.Place(client.Options().Region, client.Options().BaseEndpoint), queues: map[string]*remoteQueue{}, stopping: make(chan struct{}), life: life, cut: cut,
 	}
 }
 

@@ -38,7 +38,7 @@ const indexName = table.IndexName
 // Store is one DynamoDB table.
 type Store struct {
 	// client retries a failed call. exact retries a failed call only if the call certainly had no effect.
-	client, exact *dynamodb.Client
+	client, exact *calls
 	name          string
 	// place is the region or endpoint of the table, for errors.
 	place    string
@@ -77,8 +77,8 @@ func New(client *dynamodb.Client, name string, options ...Option) *Store {
 		parallel: 8,
 		backoff:  jitter,
 	}
-	s.client = dynamodb.New(client.Options(), s.watch)
-	s.exact = dynamodb.New(client.Options(), s.watch, func(o *dynamodb.Options) { o.Retryer = refusedOnly{o.Retryer} })
+	s.client = callsOf(dynamodb.New(client.Options(), s.watch))
+	s.exact = callsOf(dynamodb.New(client.Options(), s.watch, func(o *dynamodb.Options) { o.Retryer = refusedOnly{o.Retryer} }))
 	for _, option := range options {
 		option(s)
 	}
@@ -181,7 +181,7 @@ func written(key table.Key, c *types.ConsumedCapacity, answered middleware.Metad
 }
 
 // clientFor returns the client for a write. A repeatable write may take effect twice.
-func (s *Store) clientFor(repeatable bool) *dynamodb.Client {
+func (s *Store) clientFor(repeatable bool) *calls {
 	if repeatable {
 		return s.client
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
 	"github.com/aws/smithy-go/middleware"
@@ -66,7 +65,7 @@ func invalid(code string) bool {
 }
 
 // failWrite classifies a failed write of one item by client. The write's condition may have failed.
-func (s *Store) failWrite(client *dynamodb.Client, name table.Op, op table.TransactOp, err error) (table.WriteResult, error) {
+func (s *Store) failWrite(client *calls, name table.Op, op table.TransactOp, err error) (table.WriteResult, error) {
 	failed, ok := errors.AsType[*types.ConditionalCheckFailedException](err)
 	if !ok {
 		res, last := table.WriteResult{Refused: slices.Repeat([]string{op.Key().PK}, refusals(err))}, err
