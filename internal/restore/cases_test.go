@@ -36,8 +36,8 @@ func begun(t *testing.T, store objects.Store) *world {
 // both writes to both stores.
 func (w *world) both() {
 	for range 3 {
-		w.write(stream.Queue, uint64(w.clock), true)
-		w.write(stream.Table, uint64(w.clock), true)
+		w.write(stream.Queue, uint64(w.clock.Load()), true)
+		w.write(stream.Table, uint64(w.clock.Load()), true)
 	}
 }
 
@@ -52,7 +52,7 @@ func (w *world) must(t *testing.T, at int64) *restored {
 func TestNoFrameAfterTheTimeIsApplied(t *testing.T) {
 	w := begun(t, inMemory(t))
 	w.both()
-	at := w.clock
+	at := w.clock.Load()
 	w.both()
 	w.settle(1 << 20) // one segment has both
 	w.must(t, at)
@@ -63,18 +63,18 @@ func TestABaseThatEndsAfterTheTimeIsNotTaken(t *testing.T) {
 	w := begun(t, inMemory(t))
 	w.both()
 	w.settle(1 << 20)
-	at := w.clock
+	at := w.clock.Load()
 	w.both()
 	w.base(w.both)
 	w.must(t, at)
-	w.must(t, w.clock-2)
+	w.must(t, w.clock.Load()-2)
 }
 
 // A restore ends inside a segment of the first machine. What this machine wrote later is void.
 func TestAParentIsCutWhereItsChildContinues(t *testing.T) {
 	w := begun(t, inMemory(t))
 	w.both()
-	at := w.clock
+	at := w.clock.Load()
 	w.both()
 	w.settle(1 << 20)
 	w.move(w.must(t, at))
@@ -92,7 +92,7 @@ func TestAParentIsCutWhereItsChildContinues(t *testing.T) {
 func TestABranchIsRestoredByItsTerm(t *testing.T) {
 	w := begun(t, inMemory(t))
 	w.both()
-	at := w.clock
+	at := w.clock.Load()
 	w.both()
 	w.settle(1 << 20)
 	left := w.must(t, 0)

@@ -56,7 +56,7 @@ type GapError struct {
 }
 
 func (e *GapError) Error() string {
-	text := fmt.Sprintf("the archive has a gap from %s to %s: choose a time before the gap", show(e.From), show(e.To))
+	text := fmt.Sprintf("the archive has a gap from %s to %s: choose a time before it", show(e.From), show(e.To))
 	if e.Next.IsZero() {
 		return text + ", for there is no base after it"
 	}
@@ -69,12 +69,10 @@ func show(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z"
 type Plan struct {
 	Base archive.Base
 	// Until is the time of the state: all writes of the archive up to Until are restored.
-	Until time.Time
-	// Segments and Bytes are the amount of the segments, Bytes without compression.
+	Until    time.Time
 	Segments int
-	Bytes    int64
-
-	parts []part
+	Bytes    int64 // of the segments, without compression
+	parts    []part
 	// limit is the time in Unix milliseconds after which frames of the last part are not applied.
 	limit int64
 }
@@ -102,18 +100,18 @@ func (p Plan) Term() uint64 { return p.parts[len(p.parts)-1].link.Number }
 // finds a gap before the restore begins.
 func Find(ctx context.Context, a *archive.Archive, target Target) (Plan, error) {
 	ids, err := a.Bases(ctx)
+	if err == nil && len(ids) == 0 {
+		err = &EarlyError{}
+	}
 	if err != nil {
 		return Plan{}, err
-	}
-	if len(ids) == 0 {
-		return Plan{}, &EarlyError{}
 	}
 	chain, err := a.Chain(ctx, target.Term, ids[0].Term)
+	if err == nil && len(chain) == 0 {
+		err = errors.New("the archive has no term: check its address")
+	}
 	if err != nil {
 		return Plan{}, err
-	}
-	if len(chain) == 0 {
-		return Plan{}, errors.New("the archive has no term: check its address")
 	}
 	f := finder{ctx, a, chain, ids, target.At}
 	to, err := f.end()
@@ -345,7 +343,7 @@ func (f finder) plan(base archive.Base, to end) (Plan, error) {
 		}
 		p.parts = append(p.parts, part)
 	}
-	if !f.at.IsZero() && p.Until.After(f.at) {
+	if p.limit < p.Until.UnixMilli() {
 		p.Until = f.at
 	}
 	return p, nil

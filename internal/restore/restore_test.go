@@ -45,7 +45,7 @@ func TestARestoreHasTheWritesOfItsTime(t *testing.T) {
 			if restores++; restores > 4 {
 				return nil // they take most of the time
 			}
-			return w.restore(w.clock + 3 - rapid.Int64Range(0, w.clock+3).Draw(t, "back"))
+			return w.restore(w.clock.Load() + 3 - rapid.Int64Range(0, w.clock.Load()+3).Draw(t, "back"))
 		}
 		w.base(func() { write(t) })
 		t.Repeat(map[string]func(*rapid.T){
@@ -69,7 +69,7 @@ func TestARestoreHasTheWritesOfItsTime(t *testing.T) {
 		})
 		w.settle(most.Draw(t, "most"))
 		w.restore(0)
-		w.restore(rapid.Int64Range(1, w.clock).Draw(t, "at"))
+		w.restore(rapid.Int64Range(1, w.clock.Load()).Draw(t, "at"))
 	})
 	t.Logf("%v", seen)
 	if testing.Short() {

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -52,7 +53,7 @@ type span struct{ from, to int64 }
 // world is a directory that writes to an archive, and the model of its data.
 type world struct {
 	require.TestingT
-	clock    int64
+	clock    atomic.Int64 // the writers of the logs read it, too
 	store    objects.Store
 	archive  *archive.Archive
 	home     string // the directory of the archive's state
@@ -85,8 +86,7 @@ func newWorld(t require.TestingT, store objects.Store, home string, seen map[str
 }
 
 func (w *world) now() time.Time {
-	w.clock++
-	return time.UnixMilli(w.clock)
+	return time.UnixMilli(w.clock.Add(1))
 }
 
 func options(fs vfs.FS) *pebble.Options {
@@ -161,7 +161,7 @@ func (w *world) crash(kept int, seed uint64, between func()) {
 		w.batches[store] = w.batches[store][:n]
 		for i := range w.batches[store] {
 			if b := &w.batches[store][i]; b.answered > w.whole {
-				b.answered = w.clock
+				b.answered = w.clock.Load()
 			}
 		}
 	}
@@ -243,7 +243,7 @@ func (w *world) put(s archive.Segment) {
 func (w *world) settle(most int) {
 	require.NoError(w, w.stream.Settle())
 	w.receive(most)
-	w.whole = w.clock
+	w.whole = w.clock.Load()
 }
 
 // idle writes a segment without frames.
@@ -259,8 +259,8 @@ func (w *world) idle() {
 func (w *world) drop() {
 	w.settle(1 << 20)
 	from := w.last
-	w.write(stream.Queue, uint64(w.clock), true)
-	w.write(stream.Table, uint64(w.clock), true)
+	w.write(stream.Queue, uint64(w.clock.Load()), true)
+	w.write(stream.Table, uint64(w.clock.Load()), true)
 	require.NoError(w, w.stream.Settle())
 	for safe, at := w.stream.Safe(), w.writer.End(); !at.Covers(safe); {
 		got, mark, err := w.receiver.Next(context.Background(), 1<<20)
@@ -271,7 +271,7 @@ func (w *world) drop() {
 		w.receiver.Done(mark)
 	}
 	w.lost = true
-	w.gaps = append(w.gaps, span{from, w.clock})
+	w.gaps = append(w.gaps, span{from, w.clock.Load()})
 	w.base(w.both)
 }
 
@@ -280,7 +280,7 @@ func (w *world) base(write func()) {
 	if !w.lost {
 		w.settle(1 << 20)
 	}
-	made := span{from: w.clock}
+	made := span{from: w.clock.Load()}
 	b := archive.Base{DataFormat: 2, Version: "v", Lineage: w.term.Lineage, Term: w.term.Number, First: w.writer.Next(), From: archive.Position(w.stream.Safe())}
 	b.Files = append(b.Files, w.file("dev-secret", []byte("secret of the directory")))
 	for _, store := range stores {
@@ -296,10 +296,10 @@ func (w *world) base(write func()) {
 		require.NoError(w, w.mem.RemoveAll(dir))
 		write()
 	}
-	w.write(stream.Queue, uint64(w.clock), true)
+	w.write(stream.Queue, uint64(w.clock.Load()), true)
 	w.settle(1 << 20)
 	b.To, b.MadeAt = archive.Position(w.stream.Safe()), w.now().UTC()
-	made.to = w.clock
+	made.to = w.clock.Load()
 	text, err := b.Encode()
 	require.NoError(w, err)
 	require.NoError(w, w.store.Create(context.Background(), archive.BaseName(b.Term, b.First), objects.Bytes(text)))
@@ -477,7 +477,7 @@ func (w *world) move(r *restored) {
 	for _, store := range stores {
 		for i := range w.batches[store] { // the restored data are on the disk, and in the archive
 			if b := &w.batches[store][i]; b.answered == 0 {
-				b.answered = w.clock
+				b.answered = w.clock.Load()
 			}
 		}
 	}
