@@ -90,7 +90,7 @@ func copyFile(ctx context.Context, a *archive.Archive, file archive.File, to str
 	if err != nil {
 		return fmt.Errorf("file %s: %w", file.Name, err)
 	}
-	defer body.Close() //nolint:errcheck // the object was only read
+	defer body.Close()
 	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err

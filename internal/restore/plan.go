@@ -128,9 +128,8 @@ func Find(ctx context.Context, a *archive.Archive, target Target) (Plan, error) 
 	return f.plan(base, to)
 }
 
-// finder is one call of Find.
 type finder struct {
-	ctx     context.Context //nolint:containedctx // the life of one call
+	ctx     context.Context //nolint:containedctx // the life of one call of Find
 	archive *archive.Archive
 	chain   archive.Chain
 	ids     []archive.BaseID

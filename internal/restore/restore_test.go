@@ -25,10 +25,11 @@ func inMemory(t require.TestingT) objects.Store {
 // restarts and power cuts, gaps, and restored directories that continue on another machine.
 func TestARestoreHasTheWritesOfItsTime(t *testing.T) {
 	seen := map[string]int{}
+	under := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {
-		home, err := os.MkdirTemp("", "restore")
+		home, err := os.MkdirTemp(under, "world")
 		require.NoError(t, err)
-		defer os.RemoveAll(home)
+		defer func() { require.NoError(t, os.RemoveAll(home)) }()
 		w := newWorld(t, inMemory(t), home, seen)
 		defer func() { w.stop() }()
 		seed := rapid.Uint64()
