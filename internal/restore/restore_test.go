@@ -27,7 +27,7 @@ func TestARestoreHasTheWritesOfItsTime(t *testing.T) {
 	seen := map[string]int{}
 	under := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {
-		home, err := os.MkdirTemp(under, "world")
+		home, err := os.MkdirTemp(under, "world") //nolint:usetesting // each world has a directory of its own
 		require.NoError(t, err)
 		defer func() { require.NoError(t, os.RemoveAll(home)) }()
 		w := newWorld(t, inMemory(t), home, seen)
