@@ -99,3 +99,30 @@ func TestTheFollowsBetweenTwoUsers(t *testing.T) {
 		assert.Equal(t, want, r, "%v", users)
 	}
 }
+
+// An unfollow is repeated while its transaction is visible in part: the edge is gone, and the home mark still shows
+// the author's posts.
+func TestAnUnfollowIsRepeatedWhileItBecomesVisible(t *testing.T) {
+	w, tp := tapped(t)
+	w.users("ann", "bob")
+	w.follow("ann", "bob")
+	key := schema.MarkKey("ann", "bob")
+	former := w.item(key)
+	require.NoError(t, w.Unfollow(t.Context(), "ann", "bob"))
+	now := w.item(key)
+	side := func(it *table.Item) {
+		_, err := tp.Store.Put(t.Context(), table.PutInput{Item: *it})
+		require.NoError(t, err)
+	}
+	side(former)
+	tp.set(func(c call) failure {
+		if c.op == table.OpTransact {
+			side(now) // a transaction waits for the other one
+		}
+		return works
+	})
+	require.NoError(t, w.Unfollow(t.Context(), "ann", "bob"))
+	m, err := schema.ParseMark(*w.item(key))
+	require.NoError(t, err)
+	assert.Equal(t, schema.MarkUnfollowed, m.Kind)
+}

@@ -39,8 +39,11 @@ func (s *Service) unfollow(ctx context.Context, follower, author string) (change
 		also = []table.Key{schema.CountsKey(follower)}
 	}
 	now, err := s.readFollow(ctx, follower, author, also...)
-	if err != nil || now.edge == nil {
+	if err != nil {
 		return false, err
+	}
+	if now.edge == nil {
+		return s.hideUnfollowed(ctx, follower, author, now)
 	}
 	now.use = s.useOf(follower, s.access.Now(), unitsOfUnfollow, now.counts)
 	err = s.inTurn(ctx, now.use, func(u use) (err error) {
@@ -51,6 +54,27 @@ func (s *Service) unfollow(ctx context.Context, follower, author string) (change
 		return err
 	})
 	return changed, err
+}
+
+// hideUnfollowed ensures that homes hide the author before it answers an unfollow without an edge. If the mark is not
+// the mark of an unfollow, another unfollow's transaction may be visible in part, so that the next home would
+// show the author's posts (I2). changed reports that the follow has changed after the read of now.
+func (s *Service) hideUnfollowed(ctx context.Context, follower, author string, now following) (changed bool, err error) {
+	if now.mark == nil {
+		return false, nil
+	}
+	mark, err := schema.ParseMark(*now.mark)
+	if err != nil || mark.Kind == schema.MarkUnfollowed {
+		return false, fault.Wrap("table", err)
+	}
+	if mark, err = s.unfollowed(ctx, follower, author); err != nil {
+		return false, err
+	}
+	err = s.access.TransactFollow(ctx, follower, author,
+		table.TransactOp{Check: &table.CheckInput{Key: schema.FollowingKey(follower, author), If: table.Absent{}}},
+		table.TransactOp{Put: &table.PutInput{Item: mark.Item(), If: s.unchanged(now.mark)}},
+	)
+	return access.ConditionFailed(err), fault.Wrap("table", err)
 }
 
 // EndFollow ends a stored follow if ends returns true for the follow's edge, and reports whether it
