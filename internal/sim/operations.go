@@ -135,6 +135,8 @@ func commands() []Operation {
 		by("dlq redrive", FaultRedrive),
 		by("import", "transfer.Import"), by("export", "transfer.Export"),
 		not("backup", "e2e copies the files of a running process with it; the storms have no files"),
+		not("archive gaps", "it lists objects; the storms of package archive compare it with restores"),
+		not("archive ls", "as archive gaps"), not("archive verify", "as archive gaps"),
 		not("archive take", "it decides who writes to an archive; e2e kills the processes around it"),
 		not("restore", "e2e copies files with it; the storms have no files"),
 		by("reconcile", "delivery.(*Deliveries).Reconcile"),
