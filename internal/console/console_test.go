@@ -129,11 +129,12 @@ func TestTheOperatorsPageIsWhereItIsSaidToBe(t *testing.T) {
 func TestTheOperatorsPageNamesItsProcess(t *testing.T) {
 	for alone, want := range map[bool]bool{true: false, false: true} {
 		page := get(t, console.Config{Operator: "/", Process: console.Process{
-			Name: "fanfare fanout", Host: "host-1", Version: "v1.2.3", Since: time.Date(2026, 3, 1, 12, 30, 0, 0, time.UTC), Alone: alone,
+			Name: "fanfare fanout", Roles: []string{"fanout"}, Settings: []console.Setting{{Name: "FANFARE_CANARY", Value: "off"}}, Host: "host-1", Version: "v1.2.3", Since: time.Date(2026, 3, 1, 12, 30, 0, 0, time.UTC), Alone: alone,
 		}}, "/").Body.String()
-		for _, part := range []string{"<h1>fanfare fanout</h1>", "On host-1, version v1.2.3", "2026-03-01 12:30 UTC"} {
+		for _, part := range []string{">fanfare fanout</h1>", "On host-1, version v1.2.3", "2026-03-01 12:30 UTC", `data-tile="deliveries"`, "<dt>FANFARE_CANARY</dt><dd>off</dd>"} {
 			assert.Contains(t, page, part)
 		}
+		assert.NotContains(t, page, `data-tile="posts"`, "a number of another daemon")
 		assert.Equal(t, want, strings.Contains(page, "of this process alone"))
 	}
 }
