@@ -26,6 +26,11 @@ func awaits(expression string) chromedp.Action {
 	return chromedp.Poll(expression, nil, chromedp.WithPollingTimeout(30*time.Second))
 }
 
+// shown waits until an element is visible or hidden.
+func shown(selector string, is bool) chromedp.Action {
+	return awaits(fmt.Sprintf(`(document.querySelector(%q)?.checkVisibility() ?? false) === %t`, selector, is))
+}
+
 // barriers appends the serious barriers that axe finds on the page. The function axe has to be loaded.
 func barriers(into *[]string, state string) chromedp.Action {
 	var found []string
@@ -52,7 +57,7 @@ func TestTheDocsPageFitsEveryScreen(t *testing.T) {
 	require.NoError(t, err)
 	var found []string
 	wide := make(map[string]*bool)
-	actions := []chromedp.Action{chromedp.WaitVisible("#list-posts .code.curl", chromedp.ByQuery), chromedp.Evaluate(string(axe)+";0", nil)}
+	actions := []chromedp.Action{shown("#list-posts .code.curl", true), chromedp.Evaluate(string(axe)+";0", nil)}
 	for _, width := range []int64{320, 390, 1280} {
 		for _, scheme := range []string{"light", "dark"} {
 			state := fmt.Sprint(width, " ", scheme)
@@ -60,8 +65,8 @@ func TestTheDocsPageFitsEveryScreen(t *testing.T) {
 			actions = append(actions, chromedp.EmulateViewport(width, 900), colours(scheme), barriers(&found, state),
 				chromedp.Evaluate(`document.documentElement.scrollWidth > document.documentElement.clientWidth`, wide[state]))
 			if width < 1280 {
-				actions = append(actions, chromedp.Click("#menu", chromedp.ByQuery), chromedp.WaitVisible("#search", chromedp.ByQuery),
-					barriers(&found, state+" list"), chromedp.Click("#menu", chromedp.ByQuery), chromedp.WaitNotVisible("#search", chromedp.ByQuery))
+				actions = append(actions, chromedp.Click("#menu", chromedp.ByQuery), shown("#search", true),
+					barriers(&found, state+" list"), chromedp.Click("#menu", chromedp.ByQuery), shown("#search", false))
 			}
 		}
 	}
@@ -86,9 +91,9 @@ func TestTheDocsPageFindsACallOnAPhone(t *testing.T) {
 		chromedp.SendKeys("#search", "bookmark", chromedp.ByQuery), chromedp.Text("#found", &found, chromedp.ByQuery),
 		chromedp.Evaluate(`[...document.querySelectorAll("#list a:not([hidden])")].map(a => a.hash)`, &links),
 		chromedp.SendKeys("#search", kb.Enter, chromedp.ByQuery),
-		chromedp.WaitVisible("#bookmark .code.curl", chromedp.ByQuery), // the id that equals the search, not the first call
+		shown("#bookmark .code.curl", true), // the id that equals the search, not the first call
 		awaits(`document.activeElement === document.querySelector("#bookmark summary")`),
-		chromedp.WaitNotVisible("#search", chromedp.ByQuery),
+		shown("#search", false),
 		chromedp.Click("#menu", chromedp.ByQuery), chromedp.SendKeys("#search", kb.Escape, chromedp.ByQuery),
 		awaits(`document.querySelectorAll("#list a[hidden]").length === 0 && document.getElementById("calls").matches(".open")`),
 		chromedp.SendKeys("#search", kb.Escape, chromedp.ByQuery), awaits(`document.activeElement.id === "menu"`),
@@ -110,13 +115,13 @@ func TestTheCodeOfTheDocsPageRuns(t *testing.T) {
 		chromedp.Click("#dev-form button", chromedp.ByQuery), awaits(`document.getElementById("token").value !== ""`),
 		chromedp.Evaluate(`location.hash = "#put-me"`, nil), chromedp.Click("#put-me button[type=submit]", chromedp.ByQuery),
 		awaits(`document.querySelector("#put-me pre.answer").textContent.startsWith("200")`),
-		chromedp.Evaluate(`location.hash = "#create-post"`, nil), chromedp.WaitVisible("#create-post textarea", chromedp.ByQuery),
+		chromedp.Evaluate(`location.hash = "#create-post"`, nil), shown("#create-post textarea", true),
 		chromedp.SetValue("#create-post textarea", `{"text":"it's a \"feed\" – true"}`, chromedp.ByQuery),
 		chromedp.Evaluate(`document.querySelector("#create-post form").dispatchEvent(new Event("input"))`, nil),
 	}
 	for name, text := range code {
 		actions = append(actions, chromedp.Click("#create-post-"+name+"-tab", chromedp.ByQuery),
-			chromedp.WaitVisible("#create-post-"+name, chromedp.ByQuery), chromedp.TextContent("#create-post-"+name, text, chromedp.ByQuery))
+			shown("#create-post-"+name, true), chromedp.TextContent("#create-post-"+name, text, chromedp.ByQuery))
 	}
 	b := browse(t, "http://"+u.http+"/docs", actions...)
 	assert.Empty(t, b.problems)
