@@ -22,6 +22,7 @@ type liveClient struct {
 	stream *live.Stream
 	cut    context.CancelFunc
 	watch
+	opened time.Time // the time at which the stream was opened
 	// ended is set once stream has ended.
 	ended bool
 	// again is the time at which the client opens the next stream after a refusal.
@@ -61,11 +62,18 @@ func (s *liveStorm) came(c *liveClient, post string) {
 	c.had[post], c.since[post] = true, true
 }
 
+// remembers is the time after the opening of a stream for which the product's client drops repeated posts.
+const remembers = 10 * time.Second
+
 // placed handles the new position of a client: posts before the position are never sent again,
-// except posts of an author whom the user has left since. A stream that begins at an older position
+// except posts of an author whom the user has left since. A position soon after the opening may be of a look that
+// ended before it reached the posts of an earlier stream. A stream that begins at an older position
 // and does not find such a post sends a position without the post, and the user may follow the
 // author again.
 func (s *liveStorm) placed(c *liveClient) {
+	if time.Since(c.opened) < remembers {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	maps.DeleteFunc(c.since, func(post string, _ bool) bool {
@@ -99,7 +107,7 @@ func (s *liveStorm) open(c *liveClient, api *Proc) *operation {
 		}
 		serving, cut := context.WithCancel(life)
 		c.mu.Lock()
-		c.stream, c.cut, c.ended = st, cut, false
+		c.stream, c.cut, c.ended, c.opened = st, cut, false, time.Now()
 		c.mu.Unlock()
 		api.run(func() {
 			defer st.Close()
