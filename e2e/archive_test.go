@@ -151,7 +151,7 @@ func TestALostMachineLosesASecond(t *testing.T) {
 		player := start(t, u.env, "fanfare", u.replay("--graph", graph, "--max-users", "40", "--posts", "400", "--likes", "4000",
 			"--rate", "500", "--journal", file, "--seed", fmt.Sprint(round))...)
 		hasBase(t, archive, 1)                        // later rounds may begin before the base of the new directory
-		player.plays(t, file, 2000+random.IntN(4000)) // users and follows precede the posts
+		player.plays(t, file, 4000+random.IntN(4000)) // users and follows precede the posts, and the last second is lost
 		p.kill(t)
 		lost := time.Now()
 		player.kill(t)

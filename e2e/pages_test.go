@@ -63,6 +63,8 @@ func readers() []reader {
 		{begins: "aws cloudformation deploy --region us-east-1 --stack-name fanfare-budget", notRun: "budgets of a real account: cfn-lint reads the file"},
 		{begins: "aws cloudformation deploy --stack-name fanfare ", notRun: "ECS of a real account"},
 		{begins: "aws cloudformation deploy --stack-name fanfare-alarms", notRun: "CloudWatch of a real account: TestTheAlarmsOfTheStackFireWhenAndOnlyWhenSomethingIsWrong computes the alarms"},
+		{begins: "FANFARE_ARCHIVE=s3://", notRun: "a bucket of a real account: TestALostMachineLosesASecond has an archive in a directory"},
+		{begins: "fanfare archive ls --from s3://", notRun: "as the block before"},
 		{begins: "aws dynamodb scan", notRun: "the AWS CLI: TestTheScansOfARestoreFindRemovalsAndBlocks makes both scans"},
 		{begins: "aws sqs create-queue", notRun: "the AWS CLI: TestEventsReachTheirQueue makes such a queue"},
 		{begins: "export FANFARE_ENGINE=aws AWS_REGION=eu-central-1\n", notRun: "a user pool of a real account"},

@@ -30,6 +30,19 @@ type tape struct {
 	pause    time.Duration // the duration of Next
 }
 
+// last makes each call of Next last for a time.
+func (s *tape) last(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pause = d
+}
+
+func (s *tape) lasts() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.pause
+}
+
 func (s *tape) write(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -41,7 +54,7 @@ func (s *tape) write(n int) {
 
 // Next implements archive.Stream. Each byte is a safe point.
 func (s *tape) Next(_ context.Context, after stream.Position, most int) (archive.Part, error) {
-	defer time.Sleep(s.pause) //nolint:forbidigo // virtual time
+	defer func() { time.Sleep(s.lasts()) }() //nolint:forbidigo // virtual time
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	begin := int(after.Queue.Offset)
@@ -191,7 +204,7 @@ func TestASegmentEachSecondWithBytesAndEachMinuteWithout(t *testing.T) {
 func TestASegmentWithoutFramesIsNotLaterThanAWriteThatItLacks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, archive.MaxFrames)
-		r.tape.pause = 10 * time.Millisecond
+		r.tape.last(10 * time.Millisecond)
 		sleep(time.Minute + time.Second)
 		all := r.segments(t)
 		require.NotEmpty(t, all)

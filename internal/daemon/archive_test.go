@@ -86,7 +86,7 @@ func TestTheArchiveOfADaemonHasItsWholeDirectory(t *testing.T) {
 		Remove: func([]string) error { return nil }, Done: func(int64) {}, Log: zap.NewNop(),
 	}))
 	want, got := content(t, dir), content(t, restored)
-	require.Greater(t, len(want), 5)
+	require.NotEmpty(t, want)
 	require.True(t, maps.Equal(want, got), "the restored directory differs")
 	_, err = os.Stat(filepath.Join(restored, datadir.SecretFile))
 	require.NoError(t, err)
@@ -115,8 +115,21 @@ func TestAProcessWhoseArchiveIsTakenStops(t *testing.T) {
 	until(t, "a segment", func() bool { return metric(t, at.Admin, `fanfare_archive_puts_total{result="stored"}`) > 0 })
 	copyDir(t, dir, copied)
 	start(t, settings(t, copied, "FANFARE_ARCHIVE=file://"+root))
-	called(t, at.HTTP, ann, "a write that the archive never gets")
-	err := <-ended
+	var err error
+	until(t, "the fence", func() bool {
+		select {
+		case err = <-ended:
+			return true
+		default: // only a write meets the fence soon; the process may stop at any moment
+			write, made := http.NewRequestWithContext(t.Context(), http.MethodPut, "http://"+at.HTTP+"/v1/me", strings.NewReader(`{"name":"a write that the archive never gets"}`))
+			require.NoError(t, made)
+			write.Header.Set("Authorization", "Bearer "+ann)
+			if answer, refused := http.DefaultClient.Do(write); refused == nil {
+				assert.NoError(t, answer.Body.Close())
+			}
+			return false
+		}
+	})
 	_, fenced := errors.AsType[*archive.FencedError](err)
 	require.Truef(t, fenced, "%v", err)
 	assert.True(t, archive.Refused(err))

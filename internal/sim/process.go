@@ -129,7 +129,6 @@ func (p *Proc) withTurns(ctx context.Context) context.Context {
 // the error of a fault.
 func (p *Proc) do(ctx context.Context, l *life, c *call) error {
 	c.proc, c.ctx, c.done, c.at = p, ctx, make(chan struct{}), time.Now()
-	c.silent, c.wrong = p.silent, p.wrong
 	c.label = opOf(ctx) + " " + c.label
 	c.op = opOf(ctx)
 	c.stack = p.w.performed.stack()
@@ -138,6 +137,7 @@ func (p *Proc) do(ctx context.Context, l *life, c *call) error {
 		p.w.mu.Unlock()
 		return errCrashed
 	}
+	c.silent, c.wrong = p.silent, p.wrong // of this life: the next life begins only after this one is over
 	p.w.parked = append(p.w.parked, c)
 	p.w.mu.Unlock()
 	<-c.done
