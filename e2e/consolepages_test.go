@@ -83,6 +83,8 @@ func TestEveryPageOfTheConsoleIsOpenToAll(t *testing.T) {
 		"other":         {"/users/grace", `document.querySelectorAll(".tools button").length === 3 && document.querySelector("#list:not(.loading)")`},
 		"comments":      {"/users/grace/comments", item},
 		"reacted":       {"/users/grace/reactions", item},
+		"liked":         {"/users/grace/likes", `document.querySelector("#list:not(.loading)")`},
+		"blocks":        {"/blocks", `document.querySelector("#list:not(.loading)")`},
 		"followers":     {"/users/ann/followers", item},
 		"following":     {"/users/ann/following", item},
 		"friends":       {"/users/ann/friends", item},

@@ -195,7 +195,7 @@ func (a *Archiving) takeLater(ctx context.Context) error {
 			a.cfg.Log.Warn("the archive still does not answer", zap.Int("tries", tries), zap.Error(err))
 		}
 		if backoff.Wait(ctx, waits.Jittered(tries, rand.Float64())) != nil {
-			return nil
+			return nil //nolint:nilerr // the end of ctx is a stop
 		}
 	}
 	return nil

@@ -103,9 +103,10 @@ func TestAProcessWhoseArchiveIsTakenStops(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	ready, ended := make(chan daemon.Addresses, 1), make(chan error, 1)
+	cfg := settings(t, dir, "FANFARE_ARCHIVE=file://"+root)
 	go func() {
 		ended <- daemon.Run(ctx, daemon.Options{
-			Config: settings(t, dir, "FANFARE_ARCHIVE=file://"+root), Roles: daemon.Roles{API: true, Fanout: true, Likes: true}, Log: zap.NewNop(),
+			Config: cfg, Roles: daemon.Roles{API: true, Fanout: true, Likes: true}, Log: zap.NewNop(),
 			Ready: func(at daemon.Addresses) { ready <- at },
 		})
 	}()
@@ -124,7 +125,7 @@ func TestAProcessWhoseArchiveIsTakenStops(t *testing.T) {
 			write, made := http.NewRequestWithContext(t.Context(), http.MethodPut, "http://"+at.HTTP+"/v1/me", strings.NewReader(`{"name":"a write that the archive never gets"}`))
 			require.NoError(t, made)
 			write.Header.Set("Authorization", "Bearer "+ann)
-			if answer, refused := http.DefaultClient.Do(write); refused == nil {
+			if answer, refused := (&http.Client{Timeout: 10 * time.Second}).Do(write); refused == nil {
 				assert.NoError(t, answer.Body.Close())
 			}
 			return false

@@ -65,7 +65,7 @@ func (w *World) redriveLate(stormy bool) (some bool) {
 			continue
 		}
 		w.redrive(topic, func(d queue.DeadLetter) error {
-			if !d.Has(messages.ReasonUnsent) && !d.Has(messages.ReasonCrashed) && !(stormy && d.Has(messages.ReasonAttempts)) {
+			if late := d.Has(messages.ReasonUnsent) || d.Has(messages.ReasonCrashed) || stormy && d.Has(messages.ReasonAttempts); !late {
 				return errDown
 			}
 			err := redrivable(d)

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -58,5 +57,5 @@ func TestDoctorFindsAStoreThatOverwrites(t *testing.T) {
 	require.NoError(t, tryStore(t.Context(), store))
 	err = tryStore(t.Context(), careless{store})
 	require.ErrorIs(t, err, errOverwrites)
-	assert.True(t, strings.Contains(err.Error(), "If-None-Match"))
+	assert.ErrorContains(t, err, "If-None-Match")
 }
