@@ -276,7 +276,7 @@ func TestPeopleUseTheConsole(t *testing.T) {
 	ada.until("the delivery ends", `document.querySelector("#deliveries > li:first-child .text").textContent === "To everybody" &&
 		document.querySelector("#deliveries > li:first-child .complete [aria-valuenow='100']")`)
 	delivered := ada.text(`document.querySelector("#deliveries > li:first-child .delivery p").textContent`)
-	assert.Regexp(t, `^100 % (30\d) of (30\d) homes · (\d\d) of \d\d chunks · \d+ ms$`, delivered)
+	assert.Regexp(t, `^100 % (30\d) of (30\d) homes · (\d\d) of \d\d chunks · [\d,]+ ms$`, delivered)
 	assert.Equal(t, "done", ada.text(`[...new Set([...document.querySelectorAll("#deliveries > li:first-child .bar i")].map(e => e.className))].join()`))
 
 	// After the unfollow, Bob is gone.
