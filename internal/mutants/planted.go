@@ -23,7 +23,7 @@ func planted() []bug {
 		recent, write          = "internal/table/embedded/recent.go", "internal/table/embedded/write.go"
 		record, topic          = "internal/queue/embedded/record.go", "internal/queue/embedded/topic.go"
 		writer, marks          = "internal/queue/embedded/writer.go", "internal/fanout/walk.go"
-		notifier               = "internal/notify/notify.go"
+		notifier, unfollows    = "internal/notify/notify.go", "internal/feed/unfollows.go"
 		stream, agenda, budget = "internal/live/stream.go", "internal/live/agenda.go", "internal/live/budget.go"
 		imports, exports       = "internal/ops/transfer/import.go", "internal/ops/transfer/export.go"
 		imported               = "internal/ops/transfer/verify.go"
@@ -54,6 +54,7 @@ func planted() []bug {
 		{"delayed messages are forgotten at a restart", topic, "t.nextDue = 0", ""},
 		{"delayed messages are forgotten after a read that failed", writer, "t.retryAt = uint64(b.now()", "t.nextDue = uint64(b.now()"},
 		{"a mark is written although its backfill has ended since the read", marks, "return table.All{table.Equal{Name: schema.AttrVersion, Value: table.S(mark.Version)}, ends}", "return map[bool]table.Cond{true: ends, false: table.Equal{Name: schema.AttrVersion, Value: table.S(mark.Version)}}[false]"},
+		{"an unfollow is answered while homes still show the author", unfollows, "return s.hideUnfollowed(ctx, follower, author, now)", "return false, nil"},
 		{"a notification expires by a clock in doubt", notifier, "return cfg.Clock.Expired(cfg.Now())", "return cfg.Now()"},
 		{"metadata before an empty payload cannot be read", record, "size > uint64(len(b)-n)", "size >= uint64(len(b)-n)"},
 		{"a record that was cut is read", record, "if n <= 0 || size >", "if size >"},
