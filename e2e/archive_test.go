@@ -221,7 +221,7 @@ func TestAReplayIsRestoredToItsSeconds(t *testing.T) {
 }
 
 // TestAnOutageOfTheArchiveLosesNoTime takes the store away under load, and kills the process meanwhile. After the
-// return of the store the archive has the outage. What it lacked at the crash has the time of the next start, so a restore to
+// return of the store the archive has the outage. Writes that the archive lacked at the crash have the time of the next start, so a restore to
 // a time before ends at the last segment before the outage.
 func TestAnOutageOfTheArchiveLosesNoTime(t *testing.T) {
 	t.Parallel()

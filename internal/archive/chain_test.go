@@ -50,7 +50,7 @@ func TestAChainHasTheTermsOfItsDataOnly(t *testing.T) {
 	writes(t, a.Writer(take(t, a, start("node", at(0, 0)))), 4)
 	writes(t, a.Writer(take(t, a, start("node", at(6, 6)))), 8)
 	assert.Equal(t, []string{"1<4,4", "2"}, chain(t, a, 0, 0))
-	// A restore ends in the middle of term 1. The process of the other machine goes on meanwhile.
+	// A restore ends in the middle of term 1. The process of the other machine continues meanwhile.
 	take(t, a, start("node", at(8, 8)))
 	take(t, a, restored("copy", at(90, 90), parent(1, at(3, 2))))
 	take(t, a, start("copy", at(95, 95)))

@@ -85,7 +85,7 @@ func NewKeeper(archiver *Archiver, source Source, config KeeperConfig) *Keeper {
 // Latest returns the newest base of the directory, nil if there is none that a restore to the present can use.
 func (k *Keeper) Latest() *Base { return k.latest.Load() }
 
-// Run makes bases and deletes what is not needed, until ctx ends. Failures are logged and tried
+// Run makes bases and deletes unneeded objects, until ctx ends. Failures are logged and tried
 // again. If another process fences the archiver, the archive gets nothing more from the keeper.
 func (k *Keeper) Run(ctx context.Context) {
 	var start task

@@ -101,7 +101,7 @@ func (w *tempest) copied() {
 	}
 	at := w.pick(line.Ranges[w.random.IntN(len(line.Ranges))])
 	if time.Since(at) > kept-time.Hour {
-		return // retention may delete what the copy needs before the copy has its term
+		return // retention may delete objects of the copy before the copy has its term
 	}
 	state, followed := w.restored(line.Term, at)
 	parent := w.holder(followed.Term)

@@ -99,7 +99,7 @@ func (a *Archive) usable(ctx context.Context, c Catalog, chain Chain) (bases []B
 			}
 		}
 		if first > 1 {
-			break // retention deleted what is older
+			break // retention deleted older ones
 		}
 	}
 	return bases, nil

@@ -16,7 +16,7 @@ import (
 	"fanfare/internal/objects"
 )
 
-// In two days a machine that makes a base each five hours leaves what the last six hours need.
+// In two days a machine that makes a base each five hours leaves all objects for the last six hours.
 func TestRetentionLeavesWhatTheKeptTimeNeeds(t *testing.T) {
 	inOffice(t, func(t *testing.T, store objects.Store, o *office) {
 		for range 10 {

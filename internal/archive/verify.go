@@ -241,7 +241,7 @@ func (v *verifier) hash(ctx context.Context, name string) (sum string, size int6
 	return hex.EncodeToString(hash.Sum(nil)), size, err
 }
 
-// base checks what the list of a base names.
+// base checks the files in the list of a base.
 func (v *verifier) base(ctx context.Context, b Base, sizes map[string]int64) error {
 	list := BaseName(b.Term, b.First)
 	if object, err := v.first(ctx, list, ""); err != nil || object.Name == "" {

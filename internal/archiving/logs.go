@@ -39,7 +39,7 @@ func (a *Archiving) logsBegin() (at stream.Position, err error) {
 	return at, nil
 }
 
-// openStream opens the stream, and hands on what the logs have after the frames of the spool (S7).
+// openStream opens the stream, and hands on the bytes of the logs after the frames of the spool (S7).
 func (a *Archiving) openStream() error {
 	var from stream.Position // if the end of the archive is not known yet, all frames of the spool are needed
 	if a.term != nil {

@@ -207,7 +207,7 @@ func dump(t require.TestingT, db *pebble.DB) map[string]string {
 	return got
 }
 
-// checkpoint copies the stores as a process does: the stores go on.
+// checkpoint copies the stores as a process does: the stores continue.
 func (w *world) checkpoint(_ context.Context, dir string) error {
 	w.closing.Lock()
 	defer w.closing.Unlock()

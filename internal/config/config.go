@@ -57,7 +57,7 @@ type Config struct {
 	ArchiveKeep *time.Duration `env:"FANFARE_ARCHIVE_KEEP"`
 	// ArchiveBaseLog is the size of the log after which the archive gets its next base. The default is 8GiB.
 	ArchiveBaseLog *Bytes `env:"FANFARE_ARCHIVE_BASE_LOG"`
-	// StreamSpool is the maximum size of the part of the disk that keeps what the archive does not have yet.
+	// StreamSpool is the maximum size of the part of the disk that keeps bytes for the archive.
 	// The default is 4GiB.
 	StreamSpool *Bytes `env:"FANFARE_STREAM_SPOOL"`
 	// Table is the name of the DynamoDB table.

@@ -69,7 +69,7 @@ func (b *backups) Backup(ctx context.Context, dir string) (made admin.Backup, er
 }
 
 // forArchive makes the directory of a base of the archive (archive.Source). The stores continue meanwhile, because
-// the segments have what the copies lack. The secret belongs to a base, but the format and the lock do not (S8).
+// the segments have the bytes that the copies lack. The secret belongs to a base, but the format and the lock do not (S8).
 func (b *backups) forArchive(ctx context.Context, dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err

@@ -81,7 +81,7 @@ func room(dir *datadir.Dir, need int64) error {
 	return err
 }
 
-// settle stores what the directory has of the archive. It gets a node of its own, so it never looks like the
+// settle stores the directory's place in the archive. It gets a node of its own, so it never looks like the
 // directory that wrote the archive.
 func settle(dir *datadir.Dir, lineage string, followed archive.Parent) error {
 	if err := os.RemoveAll(dir.Path(logsDir)); err != nil {
