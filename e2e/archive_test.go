@@ -40,8 +40,8 @@ func hasBase(t *testing.T, archive string, atLeast int) {
 	})
 }
 
-// watched is a journal, and its length at each moment.
-type watched struct {
+// timedJournal is a journal, and its length at each moment.
+type timedJournal struct {
 	file    string
 	mu      sync.Mutex
 	samples []moment
@@ -53,9 +53,9 @@ type moment struct {
 }
 
 // watch notes the length of a journal until the test ends.
-func watch(t *testing.T, file string) *watched {
+func watch(t *testing.T, file string) *timedJournal {
 	t.Helper()
-	w := &watched{file: file}
+	w := &timedJournal{file: file}
 	stop, ended := make(chan struct{}), make(chan struct{})
 	t.Cleanup(func() { close(stop); <-ended })
 	go func() {
@@ -79,7 +79,7 @@ func watch(t *testing.T, file string) *watched {
 
 // by writes a journal of the calls that were answered by a time. Later calls count as calls
 // without an answer.
-func (w *watched) by(t *testing.T, at time.Time) (journal string, answers int) {
+func (w *timedJournal) by(t *testing.T, at time.Time) (journal string, answers int) {
 	t.Helper()
 	all := wholeLines(t, w.file)
 	w.mu.Lock()
