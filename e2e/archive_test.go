@@ -253,7 +253,7 @@ func TestAnOutageOfTheArchiveLosesNoTime(t *testing.T) {
 	for _, at := range []time.Time{away, returned} {
 		copied := newUp(t)
 		r := u.restore(t, copied.data, "--at", at.UTC().Format(time.RFC3339Nano))
-		if at == away {
+		if at.Equal(away) {
 			at = r.Until
 		}
 		calls, answers := journal.by(t, at)

@@ -172,7 +172,7 @@ func TestTheTypeScriptOfTheDocsPageHasTheTypesOfTheClient(t *testing.T) {
 	runs(t, filepath.Join(client, "node_modules/.bin/tsc"), "--project", folder)
 }
 
-// runs runs a program, which has to succeed.
+// runs starts a program, which has to succeed.
 func runs(t *testing.T, name string, args ...string) {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput()

@@ -136,6 +136,7 @@ func (m *module) value(n *yaml.Node, kind any) string {
 		return m.object(n, kind)
 	case yaml.SequenceNode:
 		return m.list(n, kind)
+	default: // a scalar
 	}
 	if kind == "number" || kind == "bool" || kind == anyJSON && (n.Tag == "!!int" || n.Tag == "!!bool") {
 		return n.Value
