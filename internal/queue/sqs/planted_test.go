@@ -40,7 +40,7 @@ func TestEveryBrokenRuleOfWaitingIsFound(t *testing.T) {
 		{"W5: an outage at full speed", planttest.Edit{File: outage, Old: "failed <= done {", New: "failed >= done {"},
 			"TestOutagesOnTheFake", "receives of 600 messages in the first minute"},
 		{"W5: an outage of messages left for later", planttest.Edit{File: outage, Old: "if !acked && !receive.failed", New: "if receive == nil"},
-			"TestOutagesOnTheFake", "the message of beside-later"},
+			"TestOutagesOnTheFake", "the message of beside-"},
 		{"W5: one user's messages are an outage", planttest.Edit{File: outage, Old: "known.group == a.group", New: "known.group == 0"},
 			"TestOutagesOnTheFake", "the message of u"},
 		{"W5: an outage without an end", planttest.Edit{File: outage, Old: "outageMemory = 15 * time.Second", New: "outageMemory = 15 * time.Hour"},
