@@ -10,10 +10,24 @@ import (
 	"fanfare/internal/table"
 )
 
-// Rate returns a Walk.Spend that limits a walk to a number of units a second.
+// shortest is the shortest wait of Rate. A timer may end a millisecond late, so if each call of a fast
+// walk waited, the timers would decide the rate.
+const shortest = 10 * time.Millisecond
+
+// Rate returns a Walk.Spend that limits one walk to a number of units a second. Time that the walk did not
+// use does not count later.
 func Rate(unitsPerSecond float64) func(context.Context, table.Units) error {
+	var due time.Time // the time at which the units so far are within the rate
 	return func(ctx context.Context, u table.Units) error {
-		return backoff.Wait(ctx, time.Duration((u.Read+u.Write)/unitsPerSecond*float64(time.Second)))
+		now := time.Now()
+		if due.Before(now) {
+			due = now
+		}
+		due = due.Add(time.Duration((u.Read + u.Write) / unitsPerSecond * float64(time.Second)))
+		if wait := due.Sub(now); wait >= shortest {
+			return backoff.Wait(ctx, wait)
+		}
+		return context.Cause(ctx)
 	}
 }
 

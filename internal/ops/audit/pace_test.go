@@ -77,3 +77,25 @@ func TestARateIsKept(t *testing.T) {
 		assert.Equal(t, 2*time.Second, time.Since(began))
 	})
 }
+
+// A timer may end a millisecond late. If each call of a fast walk waited for a part of a millisecond, the
+// timers would decide the rate.
+func TestAFastWalkWaitsSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const rate, calls = 100_000, 10_000
+		began := time.Now()
+		spend := audit.Rate(rate)
+		for n := range calls {
+			before := time.Now()
+			require.NoError(t, spend(t.Context(), table.Units{Read: 10}))
+			if waited := time.Since(before); waited != 0 {
+				require.GreaterOrEqual(t, waited, 10*time.Millisecond)
+			}
+			require.LessOrEqual(t, float64(10*(n+1)), rate*(time.Since(began)+10*time.Millisecond).Seconds(), "the rate is kept")
+		}
+		assert.InDelta(t, 10*calls/rate, time.Since(began).Seconds(), 0.01)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		assert.ErrorIs(t, spend(ctx, table.Units{}), context.Canceled)
+	})
+}
