@@ -54,7 +54,7 @@ type Archiver struct {
 	log    *zap.Logger
 	waits  backoff.Exponential
 
-	// since is the time of the first frame that the archive lacks, in Unix nanoseconds. It is 0
+	// since is the time of the first frame of the part that is written, in Unix nanoseconds. It is 0
 	// if the archive has all frames that the archiver has read.
 	since atomic.Int64
 	wrote time.Time // the time of the last segment
@@ -105,7 +105,7 @@ func (a *Archiver) reach(part Part) {
 	a.changed = make(chan struct{})
 }
 
-// Lag returns the age of the oldest frame that the archive lacks.
+// Lag returns the age of the oldest frame that the archiver has read and the archive lacks.
 func (a *Archiver) Lag() time.Duration {
 	since := a.since.Load()
 	if since == 0 {
@@ -153,6 +153,7 @@ func (a *Archiver) Drain(ctx context.Context) error {
 		}
 		if len(part.Frames) == 0 {
 			if now.Sub(a.wrote) < leastOften {
+				a.since.Store(0)
 				return nil
 			}
 			part = Part{Start: a.writer.End(), End: a.writer.End(), First: now, Last: now}
@@ -162,6 +163,7 @@ func (a *Archiver) Drain(ctx context.Context) error {
 		}
 		// After a full segment there may be more frames, because the store was unreachable.
 		if a.wrote = now; len(part.Frames) < a.most/2 {
+			a.since.Store(0)
 			return nil
 		}
 	}
@@ -173,7 +175,6 @@ func (a *Archiver) put(ctx context.Context, part Part) error {
 	if err := a.until(ctx, "write a segment", func() error { return a.writer.Put(ctx, segment) }); err != nil {
 		return err
 	}
-	a.since.Store(0)
 	a.reach(part)
 	a.stream.Archived(part.End)
 	return nil

@@ -30,7 +30,7 @@ const (
 	// takeAtStart is the time for which a start waits for the archive. A refusal within this time is an error of
 	// the start.
 	takeAtStart = 3 * time.Second
-	// late is the lag from which a loss of the machine is worth a warning.
+	// late is the lag beyond Config.Every from which a loss of the machine is worth a warning.
 	late = 10 * time.Second
 )
 
@@ -226,12 +226,17 @@ func (a *Archiving) Drain(ctx context.Context) error {
 // Close closes the stream, whose spool stays for the next process.
 func (a *Archiving) Close() error { return a.stream.Close() }
 
-// Lag returns the age of the oldest write that the archive lacks.
+// Lag returns the age of the oldest write that the archive lacks: a loss of the machine loses no older write.
 func (a *Archiving) Lag() time.Duration {
-	if archiver := a.archiver.Load(); archiver != nil {
-		return archiver.Lag()
+	archiver := a.archiver.Load()
+	if archiver == nil {
+		return time.Since(a.opened)
 	}
-	return time.Since(a.opened)
+	lag := archiver.Lag() // first: the stream keeps a frame until the archiver has written it
+	if since := a.stream.Since(); !since.IsZero() {
+		lag = max(lag, time.Since(since))
+	}
+	return lag
 }
 
 // Behind returns about how many bytes of the stream the archive lacks.
@@ -258,7 +263,7 @@ func (a *Archiving) Fenced() bool { return a.refused.Load() }
 
 // Late returns an error if the archive is late.
 func (a *Archiving) Late() error {
-	if lag := a.Lag(); lag > late {
+	if lag := a.Lag(); lag > late+a.cfg.Every {
 		return fmt.Errorf("the archive lacks the writes of the last %s: check its store, the credentials and the network", lag.Round(time.Second))
 	}
 	return nil

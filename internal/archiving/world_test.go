@@ -28,11 +28,18 @@ var stores = []stream.Store{stream.Queue, stream.Table}
 
 func dirOf(store stream.Store) string { return []string{"", "queue", "table"}[store] }
 
-// away is a store of objects that answers nothing while it is away.
+// away is a store of objects that answers nothing while it is away. A creation takes the time takes.
 type away struct {
 	objects.Store
-	mu sync.Mutex
-	is bool
+	mu    sync.Mutex
+	is    bool
+	takes time.Duration
+}
+
+func (a *away) delay(takes time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.takes = takes
 }
 
 func (a *away) set(is bool) {
@@ -55,7 +62,13 @@ func (a *away) Create(ctx context.Context, name string, body objects.Body) error
 	if err := a.err(); err != nil {
 		return err
 	}
-	return a.Store.Create(ctx, name, body)
+	a.mu.Lock()
+	half := a.takes / 2
+	a.mu.Unlock()
+	pass(half)
+	err := a.Store.Create(ctx, name, body)
+	pass(half)
+	return err
 }
 
 // world is a data directory with two stores, its archive, and the process that writes.
@@ -67,6 +80,7 @@ type world struct {
 	objects *away
 	spool   int64
 	baseLog int64
+	every   time.Duration
 	log     *zap.Logger
 	logs    *observer.ObservedLogs
 
@@ -86,7 +100,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	require.NoError(t, err)
 	core, logs := observer.New(zap.InfoLevel)
 	return &world{
-		T: t, rng: rand.New(rand.NewPCG(seed, 0)), mem: vfs.NewCrashableMem(), dir: t.TempDir(), objects: &away{Store: store}, spool: 1 << 30, baseLog: 1 << 30,
+		T: t, rng: rand.New(rand.NewPCG(seed, 0)), mem: vfs.NewCrashableMem(), dir: t.TempDir(), objects: &away{Store: store}, spool: 1 << 30, baseLog: 1 << 30, every: time.Second,
 		log: zap.New(core), logs: logs, count: map[stream.Store]int{},
 	}
 }
@@ -107,7 +121,7 @@ func (w *world) open(mem *vfs.MemFS, dir string) (*archiving.Archiving, error) {
 	state, err := archive.LoadState(dir)
 	require.NoError(w, err)
 	return archiving.Open(w.Context(), archiving.Config{
-		FS: mem, Stream: "stream", Queue: "queue", Table: "table", Spool: w.spool, Every: time.Second, Base: "base", BaseLog: w.baseLog, Keep: 2 * time.Hour, State: state,
+		FS: mem, Stream: "stream", Queue: "queue", Table: "table", Spool: w.spool, Every: w.every, Base: "base", BaseLog: w.baseLog, Keep: 2 * time.Hour, State: state,
 		Open:    func(context.Context) (objects.Store, error) { return w.objects, w.objects.err() },
 		Version: "v", DataFormat: 2, Log: w.log,
 	})

@@ -57,6 +57,9 @@ func Open(config Config, from Position) (*Stream, error) {
 	if err := s.spool.load(); err != nil {
 		return nil, fmt.Errorf("read the spool in %s: %w", config.Dir, err)
 	}
+	for i := range s.spool.batches {
+		s.spool.batches[i].since = s.now()
+	}
 	s.begin = from
 	if n := len(s.spool.batches); n > 0 && !from.Covers(s.spool.batches[n-1].end) {
 		s.begin, s.first = s.spool.batches[n-1].end, s.spool.batches[n-1].behind()

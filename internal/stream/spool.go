@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/klauspost/compress/zstd"
@@ -60,6 +61,7 @@ type batch struct {
 	count      uint32
 	first      uint64 // the number of the first frame
 	begin, end Position
+	since      time.Time // of the first frame, or the time at which the stream was opened
 }
 
 func (b batch) behind() uint64 { return b.first + uint64(b.count) }
@@ -69,7 +71,7 @@ func (p *spool) path(name string) string { return p.fs.PathJoin(p.dir, name) }
 // write appends frames to the newest file and syncs the file. used is the size of all files.
 func (p *spool) write(frames []Frame, begin Position, used int64) (batch, error) {
 	var plain []byte
-	b := batch{count: uint32(len(frames)), begin: begin, end: begin}
+	b := batch{count: uint32(len(frames)), begin: begin, end: begin, since: time.UnixMilli(frames[0].Time)}
 	for _, f := range frames {
 		plain, b.end = Append(plain, f), b.end.After(f)
 	}

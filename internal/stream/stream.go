@@ -161,6 +161,20 @@ func (s *Stream) End() Position {
 	return s.end
 }
 
+// Since returns the time of the oldest frame that a receiver lacks, the zero time if there is none. For a frame
+// that an earlier process spooled it is the time at which the stream was opened.
+func (s *Stream) Since() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case len(s.spool.batches) > 0:
+		return s.spool.batches[0].since
+	case len(s.frames) > 0:
+		return time.UnixMilli(s.frames[0].Time)
+	}
+	return time.Time{}
+}
+
 // Settle moves the safe point to the present end. It syncs the logs that have bytes that their store
 // has not synced. Without Settle, a store that is idle after a write without a sync would stop the safe
 // point forever.
