@@ -3,7 +3,6 @@ package e2e
 import (
 	"encoding/json"
 	"flag"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -134,47 +133,6 @@ func (u *upright) sound(t *testing.T, archive string) {
 		stdout, stderr, err = fanfare(t, u.env, "archive", "verify", "--json")
 		require.NoErrorf(t, err, "archive verify: %s%s", stdout, stderr)
 	}
-}
-
-// TestALostMachineLosesASecond kills `fanfare up` under load and deletes its data directory, several times. The
-// archive has all that was answered until a second before, and the restored directory continues the archive. A start
-// without `fanfare archive take` is refused.
-func TestALostMachineLosesASecond(t *testing.T) {
-	t.Parallel()
-	u, archive := archived(t)
-	p := u.start(t)
-	random := rand.New(rand.NewPCG(1, 1))
-	worst := time.Duration(0)
-	for round := range *archiveRounds {
-		file := filepath.Join(t.TempDir(), "journal")
-		journal := watch(t, file)
-		player := start(t, u.env, "fanfare", u.replay("--graph", graph, "--max-users", "40", "--posts", "400", "--likes", "4000",
-			"--rate", "500", "--journal", file, "--seed", fmt.Sprint(round))...)
-		hasBase(t, archive, 1)                        // later rounds may begin before the base of the new directory
-		player.plays(t, file, 4000+random.IntN(4000)) // users and follows precede the posts, and the last second is lost
-		p.kill(t)
-		lost := time.Now()
-		player.kill(t)
-		require.NoError(t, os.RemoveAll(u.data))
-
-		r := u.restore(t, u.data)
-		loss := lost.Sub(r.Until)
-		worst = max(worst, loss)
-		_, answered := journal.by(t, lost)
-		known, kept := journal.by(t, r.Until)
-		t.Logf("round %d: term %d until %s, %v before the loss: %d of %d answered calls are lost", round, r.Term, r.Until.Format(time.RFC3339Nano), loss, answered-kept, answered)
-		_, stderr, err := fanfare(t, u.env, "up", "--data-dir", u.data, "--http", u.http, "--admin", u.admin)
-		assert.NotZero(t, code(err))
-		assert.Contains(t, stderr, "fanfare archive take")
-		u.fanfare(t, "archive", "take", "--yes", "--data-dir", u.data)
-		p = u.start(t)
-		stdout, stderr, err := fanfare(t, u.env, u.replay("--check", known)...)
-		assert.NotZero(t, verdict(t, stdout, stderr, err).Posts, "the check is of nothing")
-		u.sound(t, archive)
-	}
-	p.stop(t)
-	t.Logf("at most %v of answered calls were lost", worst)
-	assert.Less(t, worst, 10*time.Second, "the limit of the alarm")
 }
 
 // TestAReplayIsRestoredToItsSeconds restores an archive to drawn times of a replay, in the middle of which the process
