@@ -245,8 +245,12 @@ func (a *Archiving) Behind() int64 { return int64(a.stream.Memory()) + a.stream.
 // Spooled returns the size of the spool in bytes.
 func (a *Archiving) Spooled() int64 { return a.stream.Spooled() }
 
-// Gaps returns the number of gaps that this process made.
-func (a *Archiving) Gaps() int64 { return a.intake.gaps.Load() }
+// Gaps returns the number of gaps that this process made. A gap counts when the stream drops frames, and the
+// archive may still be away then.
+func (a *Archiving) Gaps() int64 {
+	n, _ := a.intake.receiver.Gaps()
+	return n
+}
 
 // BaseAge returns the age of the newest base, or the time since the start if there is no base.
 func (a *Archiving) BaseAge() time.Duration {
@@ -274,8 +278,12 @@ var errGap = errors.New("frames are missing, because the spool was full: restore
 
 // Gap returns an error if the archive has a gap and no later base.
 func (a *Archiving) Gap() error {
+	gaps, open := a.intake.receiver.Gaps()
+	if open || a.intake.unwritten.Load() {
+		return errGap
+	}
 	archiver := a.archiver.Load()
-	if archiver == nil || a.Gaps() == 0 {
+	if archiver == nil || gaps == 0 {
 		return nil
 	}
 	reached, _ := archiver.Reached()

@@ -110,6 +110,8 @@ func TestAFullSpoolIsAGap(t *testing.T) {
 		}
 		require.ErrorContains(w, w.Late(), "the archive lacks the writes of the last")
 		require.LessOrEqual(w, w.Spooled(), w.spool)
+		require.ErrorContains(w, w.Gap(), "the spool was full", "the gap is known before the archive returns")
+		require.EqualValues(w, 1, w.Gaps())
 		if w.rng.IntN(2) == 0 { // the next process finds the gap
 			w.die(100)
 			w.start()

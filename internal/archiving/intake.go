@@ -29,7 +29,8 @@ type intake struct {
 	mark    stream.Mark  // its end
 	pending bool         // the archive may lack the last part
 
-	gaps atomic.Int64
+	// unwritten is true from the end of a gap in the stream until the archive has the part after the gap.
+	unwritten atomic.Bool
 }
 
 var _ archive.Stream = (*intake)(nil)
@@ -84,9 +85,10 @@ func (i *intake) Next(_ context.Context, _ stream.Position, most int) (archive.P
 
 // gap returns the part that begins after a gap.
 func (i *intake) gap() archive.Part {
+	i.unwritten.Store(true)
 	at, now := i.receiver.Restart(), time.Now()
-	i.gaps.Add(1)
-	i.log.Error("the archive has a gap: restores to a later time need the next base", zap.Int64("gaps", i.gaps.Load()))
+	gaps, _ := i.receiver.Gaps()
+	i.log.Error("the archive has a gap: restores to a later time need the next base", zap.Int64("gaps", gaps))
 	i.part = archive.Part{Start: at, End: at, First: now, Last: now, Gap: true, Frames: stream.Append(nil, stream.SafeAt(at, now.UnixMilli()))}
 	i.at, i.mark, i.pending = at, 0, true
 	return i.part
@@ -97,5 +99,6 @@ func (i *intake) Archived(stream.Position) {
 	if i.pending {
 		i.pending = false
 		i.receiver.Done(i.mark)
+		i.unwritten.Store(false)
 	}
 }

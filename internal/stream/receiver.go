@@ -16,6 +16,7 @@ type Receiver struct {
 	// The stream's mu guards the fields below.
 	done uint64 // the receiver has the frames before this number
 	gap  bool
+	gaps int64 // the number of times that gap became true
 }
 
 // Mark marks a place after frames that Next returned.
@@ -45,8 +46,27 @@ func (s *Stream) Hold() *Receiver {
 func (r *Receiver) From(position Position) {
 	r.stream.mu.Lock()
 	defer r.stream.mu.Unlock()
-	r.gap = r.gap || !position.Covers(r.from)
+	if !position.Covers(r.from) {
+		r.lose()
+	}
 	r.from = position
+}
+
+// lose notes that frames were dropped which the receiver needs. The caller holds the stream's mu.
+func (r *Receiver) lose() (first bool) {
+	if r.gap {
+		return false
+	}
+	r.gap = true
+	r.gaps++
+	return true
+}
+
+// Gaps returns the number of gaps, and whether the receiver has a gap that Restart has not ended.
+func (r *Receiver) Gaps() (n int64, open bool) {
+	r.stream.mu.Lock()
+	defer r.stream.mu.Unlock()
+	return r.gaps, r.gap
 }
 
 // Next waits for frames before the safe point, and returns the next frames: at least one, and
@@ -195,8 +215,7 @@ func (s *Stream) cut(upto uint64) {
 func (s *Stream) drop(why error) {
 	lost := 0
 	for r := range s.receivers {
-		if !r.gap && r.done < s.safe {
-			r.gap = true
+		if r.done < s.safe && r.lose() {
 			lost++
 		}
 	}
