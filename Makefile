@@ -92,12 +92,13 @@ test-long: test-tools
 	$(MAKE) mutants SAMPLE=100
 
 # Kills, stops and replaces the real binaries under load, loses their disk, and puts a bad network between the
-# binaries and AWS. A round waits a minute until the messages of a killed process are redelivered, so several rounds
-# run at once.
+# binaries and AWS, and between `fanfare up` and its archive. A round waits a minute until the messages of a killed
+# process are redelivered, so several rounds run at once.
+CRASH_TIMEOUT ?= 90m
 test-crash:
-	scripts/with-emulators.sh $(GO) test -C e2e -tags $(TAGS) -timeout 90m -v -parallel 4 . \
-		-run 'Crash|Stopped|BadNetwork|RollingExchange|LostMachine|RestoredToItsSeconds' -crash-rounds $(ROUNDS) -network-rounds 4 -exchange-requests 20000 \
-		-archive-rounds $(ROUNDS) -archive-times 50
+	scripts/with-emulators.sh $(GO) test -C e2e -tags $(TAGS),crash -timeout $(CRASH_TIMEOUT) -v -parallel 4 . \
+		-run 'Crash|Stopped|BadNetwork|RollingExchange|LostMachine|RestoredToItsSeconds|WithoutTheArchive' -crash-rounds $(ROUNDS) -network-rounds 4 -exchange-requests 20000 \
+		-archive-rounds $(ROUNDS) -archive-times 50 -store-rounds $(ROUNDS) -store-toxics 4
 
 # Imports the real graph with 20,000 posts of two years, and kills the import three times. It prints the
 # deliveries a second of an import and of a replay. It takes minutes.
@@ -198,7 +199,7 @@ explore:
 # Runs for hours: first new seeds, and then real processes that are killed again and again.
 soak:
 	$(MAKE) sim SEEDS=20000 FROM=$$(date +%s) SIM_TIMEOUT=0 RECORD='$(RUNS)'
-	$(MAKE) test-crash ROUNDS=200
+	$(MAKE) test-crash ROUNDS=200 CRASH_TIMEOUT=0
 
 # Runs govulncheck. It needs the vulnerability database, so lint does not run it.
 vuln:

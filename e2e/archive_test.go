@@ -125,11 +125,11 @@ func (u *upright) restore(t *testing.T, data string, args ...string) (r restored
 }
 
 // sound expects that the data of u, and its archive if it has one, are without findings.
-func (u *upright) sound(t *testing.T, archive string) {
+func (u *upright) sound(t *testing.T, archived bool) {
 	t.Helper()
 	stdout, stderr, err := fanfare(t, u.env, "verify", "--json", "--rate", "100000", "--admin", u.admin)
 	require.NoErrorf(t, err, "verify: %s%s", stdout, stderr)
-	if archive != "" {
+	if archived {
 		stdout, stderr, err = fanfare(t, u.env, "archive", "verify", "--json")
 		require.NoErrorf(t, err, "archive verify: %s%s", stdout, stderr)
 	}
@@ -172,7 +172,7 @@ func TestAReplayIsRestoredToItsSeconds(t *testing.T) {
 		c := copied.start(t)
 		stdout, stderr, err := fanfare(t, copied.env, copied.replay("--check", calls)...)
 		verdict(t, stdout, stderr, err)
-		copied.sound(t, "")
+		copied.sound(t, false)
 		c.stop(t)
 		t.Logf("%s, %v after the posts began: the data until %s have the %d answered calls", at.Format(time.RFC3339Nano), at.Sub(began), r.Until.Format(time.RFC3339Nano), answers)
 	}
@@ -218,7 +218,7 @@ func TestAnOutageOfTheArchiveLosesNoTime(t *testing.T) {
 		c := copied.start(t)
 		stdout, stderr, err := fanfare(t, copied.env, copied.replay("--check", calls)...)
 		verdict(t, stdout, stderr, err)
-		copied.sound(t, "")
+		copied.sound(t, false)
 		c.stop(t)
 		t.Logf("%s: the data have the %d answered calls", at.Format(time.RFC3339Nano), answers)
 	}

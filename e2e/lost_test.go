@@ -162,36 +162,68 @@ func (u *upright) loses(t *testing.T, p *process, archive string, round int, all
 	p.kill(t)
 	lost := time.Now()
 	player.kill(t)
-	require.NoError(t, os.RemoveAll(u.data))
 
-	r := u.restore(t, u.data)
-	seen := looks()
-	last := seen[len(seen)-1]
-	kept := r.Until
-	if promised := last.asked.Add(-last.lag); promised.After(kept) {
-		kept = promised // no write was answered after r.Until and before this time, or else the check fails
-	}
-	known, keptCalls := journal.by(t, kept)
-	_, answered := journal.by(t, lost)
-	span := lost.Sub(r.Until)
-	t.Logf("round %d: term %d until %s, %v before the loss: %d of %d answered calls are lost; %v before the loss the lag was %v, and no PUT took longer than %v",
-		round, r.Term, r.Until.Format(time.RFC3339Nano), span, answered-keptCalls, answered, lost.Sub(last.asked), last.lag, last.put)
-	all.spans, all.lags, all.calls = append(all.spans, span), append(all.lags, last.lag), append(all.calls, answered-keptCalls)
-	all.put = max(all.put, last.put)
-	if span <= archiveEvery+last.put {
+	l := u.restored(t, journal, lost, looks())
+	t.Logf("round %d: %v", round, l)
+	all.add(l)
+	p, checked := u.continues(t, l.known)
+	assert.NotZero(t, checked.Posts, "the check is of nothing")
+	return p
+}
+
+// loss is the loss of a machine.
+type loss struct {
+	span           time.Duration // from the end of the restored data
+	known          string        // the journal of the calls that the restored data must have
+	answered, kept int           // numbers of calls
+	seen           []look        // until the loss
+	ago            time.Duration // from the last look
+}
+
+func (l loss) last() look { return l.seen[len(l.seen)-1] }
+
+func (l loss) String() string {
+	return fmt.Sprintf("the data end %v before the loss: %d of %d answered calls are lost; %v before the loss the lag was %v, and no PUT had taken longer than %v",
+		l.span, l.answered-l.kept, l.answered, l.ago, l.last().lag, l.last().put)
+}
+
+func (all *losses) add(l loss) {
+	all.spans, all.lags, all.calls = append(all.spans, l.span), append(all.lags, l.last().lag), append(all.calls, l.answered-l.kept)
+	all.put = max(all.put, l.last().put)
+	if l.span <= archiveEvery+l.last().put {
 		all.within++
 	}
-	for _, l := range seen {
-		all.looks = append(all.looks, l.lag)
+	for _, look := range l.seen {
+		all.looks = append(all.looks, look.lag)
 	}
+}
 
+// restored deletes the directory of a process that was killed, and restores the directory from the archive.
+func (u *upright) restored(t *testing.T, journal *timedJournal, lost time.Time, seen []look) loss {
+	t.Helper()
+	require.NoError(t, os.RemoveAll(u.data))
+	r := u.restore(t, u.data)
+	l := loss{span: lost.Sub(r.Until), seen: seen, ago: lost.Sub(seen[len(seen)-1].asked)}
+	kept := r.Until
+	if promised := l.last().asked.Add(-l.last().lag); promised.After(kept) {
+		kept = promised // no call was answered after r.Until and before this time, or else the check fails
+	}
+	l.known, l.kept = journal.by(t, kept)
+	_, l.answered = journal.by(t, lost)
+	return l
+}
+
+// continues starts a process in a restored directory, which must have the calls of a journal, and checks the data
+// and the archive. A start without `fanfare archive take` is refused.
+func (u *upright) continues(t *testing.T, known string) (*process, report) {
+	t.Helper()
 	_, stderr, err := fanfare(t, u.env, "up", "--data-dir", u.data, "--http", u.http, "--admin", u.admin)
 	assert.NotZero(t, code(err))
 	assert.Contains(t, stderr, "fanfare archive take")
 	u.fanfare(t, "archive", "take", "--yes", "--data-dir", u.data)
-	p = u.start(t)
+	p := u.start(t)
 	stdout, stderr, err := fanfare(t, u.env, u.replay("--check", known)...)
-	assert.NotZero(t, verdict(t, stdout, stderr, err).Posts, "the check is of nothing")
-	u.sound(t, archive)
-	return p
+	checked := verdict(t, stdout, stderr, err)
+	u.sound(t, true)
+	return p, checked
 }

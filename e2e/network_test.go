@@ -28,17 +28,20 @@ type badNetwork struct{ queues, table *toxiproxy.Proxy }
 
 func newBadNetwork(t *testing.T) *badNetwork {
 	t.Helper()
+	return &badNetwork{newProxy(t, "queues", os.Getenv("AWS_ENDPOINT_URL")), newProxy(t, "table", tableURL())}
+}
+
+// newProxy starts a proxy before a service.
+func newProxy(t *testing.T, name, target string) *toxiproxy.Proxy {
+	t.Helper()
+	endpoint, err := url.Parse(target)
+	require.NoError(t, err)
+	require.NotEmpty(t, endpoint.Host, "AWS_ENDPOINT_URL is not set: run this with scripts/with-emulators.sh")
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
-	before := func(name, target string) *toxiproxy.Proxy {
-		endpoint, err := url.Parse(target)
-		require.NoError(t, err)
-		require.NotEmpty(t, endpoint.Host, "AWS_ENDPOINT_URL is not set: run this with scripts/with-emulators.sh")
-		proxy := toxiproxy.NewProxy(server, name, "127.0.0.1:0", endpoint.Host)
-		require.NoError(t, proxy.Start())
-		t.Cleanup(proxy.Stop)
-		return proxy
-	}
-	return &badNetwork{before("queues", os.Getenv("AWS_ENDPOINT_URL")), before("table", tableURL())}
+	proxy := toxiproxy.NewProxy(server, name, "127.0.0.1:0", endpoint.Host)
+	require.NoError(t, proxy.Start())
+	t.Cleanup(proxy.Stop)
+	return proxy
 }
 
 // environment returns the variables that make a process call AWS through the network.
@@ -67,10 +70,15 @@ func faults() []fault {
 func (n *badNetwork) begin(t *testing.T, f fault, direction string) {
 	t.Helper()
 	for _, proxy := range []*toxiproxy.Proxy{n.queues, n.table} {
-		_, err := proxy.Toxics.AddToxicJson(strings.NewReader(
-			fmt.Sprintf(`{"name": "fault", "type": %q, "stream": %q, "attributes": {%s}}`, f.kind, direction, f.attributes)))
-		require.NoError(t, err)
+		addFault(t, proxy, f, direction)
 	}
+}
+
+func addFault(t *testing.T, proxy *toxiproxy.Proxy, f fault, direction string) {
+	t.Helper()
+	_, err := proxy.Toxics.AddToxicJson(strings.NewReader(
+		fmt.Sprintf(`{"name": "fault", "type": %q, "stream": %q, "attributes": {%s}}`, f.kind, direction, f.attributes)))
+	require.NoError(t, err)
 }
 
 func (n *badNetwork) end(t *testing.T) {
