@@ -254,10 +254,11 @@ func (e *engine) reconcile(restarted bool) {
 }
 
 // happened makes the write with an unknown outcome in the model. The later writes in the same
-// trouble were refused.
+// trouble were refused. The lazy writes are before the write in the log, so they are durable, too, and
+// their images may be older than the write.
 func (e *engine) happened() {
 	unknown := e.unknown
-	e.unknown, e.settled, e.redoing = nil, true, true
+	e.unknown, e.lazies, e.settled, e.redoing = nil, nil, true, true
 	err := unknown()
 	e.redoing = false
 	e.w.note("the write with an unknown outcome is there: %v", err)
