@@ -53,6 +53,18 @@ func TestLikesOfALatePostAreRedriven(t *testing.T) {
 	assert.False(t, w.redriveUnknown(), "the rest stays")
 }
 
+// TestAnImportMayFindACountThatLacksADeadLetter has a post with a like that is a dead letter, and a post without
+// dead letters.
+func TestAnImportMayFindACountThatLacksADeadLetter(t *testing.T) {
+	w := quietWorld()
+	q := w.queue(queue.TopicLikes)
+	w.load.send(draws(1, 1, 1), "like", postID, "u0", schema.KindLike)
+	q.dead = []queue.DeadLetter{{ID: q.messages[0].id, Topic: queue.TopicLikes, Payload: q.messages[0].payload}}
+	assert.True(t, w.awaitsLikes("likes of post "+postID+": the count is like=1, and there are like=2"))
+	assert.False(t, w.awaitsLikes("likes of post "+v1+": the count is like=1, and there are like=2"))
+	assert.False(t, w.awaitsLikes("post "+postID+" is not in the table"))
+}
+
 // TestEventsThatFailAfterTheStormAreRedriven has three dead letters of posts. The work of the first
 // letter is done, but its event was not sent. The work of the second letter failed. The third
 // letter had all its attempts.
