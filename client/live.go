@@ -58,8 +58,9 @@ type live struct {
 	// since has the posts that were yielded after the place in call. A new connection may send these
 	// posts again.
 	since map[string]bool
-	// opened is the time at which the current connection began.
-	opened time.Time
+	// behind is the time at which the current connection began, or last sent a post again. A slow API
+	// process sends places in the middle of the posts that it sends again.
+	behind time.Time
 	// heard reports whether the current connection was answered.
 	heard bool
 }
@@ -80,7 +81,7 @@ func (c *Client) receive(ctx context.Context, s *live, yield func(Update, error)
 		return true, lost(ctx, err)
 	}
 	defer resp.Body.Close()
-	s.opened = time.Now()
+	s.behind = time.Now()
 	if resp.StatusCode != http.StatusOK {
 		answer, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
 		if err != nil {
@@ -132,7 +133,7 @@ func (c *Client) receive(ctx context.Context, s *live, yield func(Update, error)
 func (s *live) update(name, id, data string) (u Update, ok bool, err error) {
 	switch {
 	case data == "" && id != "":
-		if s.call.last = id; time.Since(s.opened) > mostLate {
+		if s.call.last = id; time.Since(s.behind) > mostLate {
 			s.since = nil
 		}
 		return Update{}, false, nil
@@ -157,6 +158,7 @@ func (s *live) update(name, id, data string) (u Update, ok bool, err error) {
 		return u, true, nil
 	}
 	if s.since[id] {
+		s.behind = time.Now()
 		return Update{}, false, nil
 	}
 	if s.since == nil {

@@ -76,6 +76,52 @@ func TestALiveHomeShowsAPostOnceThoughAProcessIsASecondLate(t *testing.T) {
 	})
 }
 
+// slowly is the body of a stream whose parts arrive 11 seconds apart.
+type slowly struct{ parts []string }
+
+func (s *slowly) Read(p []byte) (int, error) {
+	if len(s.parts) == 0 {
+		return 0, io.ErrUnexpectedEOF
+	}
+	time.Sleep(11 * time.Second) // virtual time
+	n := copy(p, s.parts[0])
+	s.parts = s.parts[1:]
+	return n, nil
+}
+
+func (s *slowly) Close() error { return nil }
+
+// slow answers the first request at once, the second request slowly, and further requests with 403.
+type slow struct{ answers []io.ReadCloser }
+
+func (s *slow) RoundTrip(*http.Request) (*http.Response, error) {
+	if len(s.answers) == 0 {
+		return &http.Response{StatusCode: http.StatusForbidden, Body: http.NoBody}, nil
+	}
+	body := s.answers[0]
+	s.answers = s.answers[1:]
+	return &http.Response{StatusCode: http.StatusOK, Body: body}, nil
+}
+
+// A client that connects again gets three posts again from a slow process, in two parts with a place
+// after each part. Later the user's home shows the first post again.
+func TestALiveHomeShowsAPostOnceThoughAProcessRepeatsSlowly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, err := New("http://fanfare.test", WithHTTPClient(&http.Client{Transport: &slow{[]io.ReadCloser{
+			io.NopCloser(strings.NewReader("id: place1\n\n" + entry("a") + entry("b") + entry("c"))),
+			&slowly{[]string{entry("a") + "id: place2\n\n" + entry("b") + entry("c") + "id: place3\n\n", entry("d") + "id: place4\n\n" + entry("a")}},
+		}}}))
+		require.NoError(t, err)
+		var got []string
+		for u, err := range c.Live(t.Context(), "start") {
+			if err == nil {
+				got = append(got, u.Entry.Post.ID)
+			}
+		}
+		assert.Equal(t, []string{"a", "b", "c", "d", "a"}, got)
+	})
+}
+
 func TestALiveHomeEndsWithItsLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{steps: []step{{status: 200, body: entry("a") + entry("b")}}}

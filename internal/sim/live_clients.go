@@ -22,7 +22,7 @@ type liveClient struct {
 	stream *live.Stream
 	cut    context.CancelFunc
 	watch
-	opened time.Time // the time at which the stream was opened
+	behind time.Time // the time at which the stream was opened, or last repeated a post
 	// ended is set once stream has ended.
 	ended bool
 	// again is the time at which the client opens the next stream after a refusal.
@@ -56,22 +56,26 @@ func (s *liveStorm) came(c *liveClient, post string) {
 	if s.found[pair{c.user, post}] == "" {
 		s.broken = append(s.broken, fmt.Sprintf("I2: the stream of %s has %s, which no look found", c.user, post))
 	}
+	if c.since[post] {
+		c.behind = time.Now()
+	}
 	if c.had[post] && !c.since[post] {
 		s.broken = append(s.broken, fmt.Sprintf("I7: the stream of %s has %s twice", c.user, post))
 	}
 	c.had[post], c.since[post] = true, true
 }
 
-// remembers is the time after the opening of a stream for which the product's client drops repeated posts.
+// remembers is the time after the opening of a stream, and after each repeated post, for which the product's
+// client drops repeated posts.
 const remembers = 10 * time.Second
 
 // placed handles the new position of a client: posts before the position are never sent again,
-// except posts of an author whom the user has left since. A position soon after the opening may be of a look that
-// ended before it reached the posts of an earlier stream. A stream that begins at an older position
+// except posts of an author whom the user has left since. A position soon after the opening or after a repeated post
+// may be of a look that ended before it reached the posts of an earlier stream. A stream that begins at an older position
 // and does not find such a post sends a position without the post, and the user may follow the
 // author again.
 func (s *liveStorm) placed(c *liveClient) {
-	if time.Since(c.opened) < remembers {
+	if time.Since(c.behind) < remembers {
 		return
 	}
 	s.mu.Lock()
@@ -107,7 +111,7 @@ func (s *liveStorm) open(c *liveClient, api *Proc) *operation {
 		}
 		serving, cut := context.WithCancel(life)
 		c.mu.Lock()
-		c.stream, c.cut, c.ended, c.opened = st, cut, false, time.Now()
+		c.stream, c.cut, c.ended, c.behind = st, cut, false, time.Now()
 		c.mu.Unlock()
 		api.run(func() {
 			defer st.Close()

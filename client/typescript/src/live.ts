@@ -66,27 +66,32 @@ class Resume {
   // #since has the posts after place. A new connection sends these posts again. It sends them after
   // place, or after a place that it sends soon, if its process has read some lists earlier.
   #since = new Set<string>();
-  #opened = 0;
+  // #behind is the time at which the connection began, or last sent a post again. A slow process sends
+  // places in the middle of the posts that it sends again.
+  #behind = 0;
 
   constructor(last: string) {
     this.place = last;
   }
 
   opened() {
-    this.#opened = Date.now();
+    this.#behind = Date.now();
   }
 
   // take returns the event of a block, or undefined if the block has nothing new.
   take(block: Block): LiveEvent | undefined {
     const id = block.get('id') ?? '', data = block.get('data');
     if (data === undefined) { // the block is a comment, or a place
-      if (id && Date.now() - this.#opened > mostLate) this.#since.clear();
+      if (id && Date.now() - this.#behind > mostLate) this.#since.clear();
       if (id) this.place = id;
       return undefined;
     }
     switch (block.get('event')) {
       case 'entry':
-        if (this.#since.has(id)) return undefined;
+        if (this.#since.has(id)) {
+          this.#behind = Date.now();
+          return undefined;
+        }
         this.#since.add(id);
         this.place ||= id;
         return { event: 'entry', item: JSON.parse(data), place: this.place };

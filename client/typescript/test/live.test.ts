@@ -64,13 +64,16 @@ test('a home continues where it was: each post comes once', async () => {
   await rest.return();
 });
 
-// streamed returns an answer that sends blocks and then nothing. The answer breaks when signal is
-// aborted, as an answer of fetch does.
-function streamed(signal: AbortSignal, ...blocks: string[]): Response {
+// streamed returns an answer that sends blocks and then nothing, and waits for each number of
+// milliseconds among the blocks. The answer breaks when signal is aborted, as an answer of fetch does.
+function streamed(signal: AbortSignal, ...blocks: (string | number)[]): Response {
   return new Response(new ReadableStream({
-    start(to) {
-      blocks.forEach(block => to.enqueue(new TextEncoder().encode(block)));
+    async start(to) {
       signal.addEventListener('abort', () => to.error(signal.reason));
+      for (const block of blocks) {
+        if (typeof block === 'number') await new Promise(done => setTimeout(done, block));
+        else to.enqueue(new TextEncoder().encode(block));
+      }
     },
   }));
 }
@@ -92,13 +95,14 @@ test('a silent stream is opened again, behind the last place', async () => {
   assert.ok(gaps.every(gap => gap >= 40_000 && gap < 41_000), String(gaps));
 });
 
-test('a post that a new connection repeats comes once', async () => {
+test('a post that a new connection repeats comes once, also if the repeats take long', async () => {
   let opened = 0;
-  const entry = (id: string) => `event: entry\nid: ${id}\ndata: {"post":{"id":"${id}"}}\n\n`;
-  const fake: typeof fetch = async (_, init) => streamed(init!.signal!, ...(opened++ ? [entry('a'), entry('b')] : ['id: place\n\n', entry('a')]));
+  const entry = (id: string) => `event: entry\nid: ${id}\ndata: {"post":{"id":"${id}"}}\n\n`, place = 'id: place\n\n';
+  const fake: typeof fetch = async (_, init) =>
+    streamed(init!.signal!, ...(opened++ ? [11_000, entry('a'), place, entry('b'), place, entry('c')] : [place, entry('a'), entry('b')]));
   const home = new Fanfare({ baseUrl: '', fetch: fake }).live();
   await inVirtualTime(async () => {
-    for (const id of ['a', 'b']) assert.equal((await next(home, 'entry')).item.post.id, id);
+    for (const id of ['a', 'b', 'c']) assert.equal((await next(home, 'entry')).item.post.id, id);
     await home.return();
   });
   assert.equal(opened, 2);
