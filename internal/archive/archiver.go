@@ -53,6 +53,8 @@ type Archiver struct {
 	most   int // the maximum number of bytes of frames in a segment
 	log    *zap.Logger
 	waits  backoff.Exponential
+	// Random draws from 0 to 1, so that two writers do not retry at the same time. Set it before Run.
+	Random func() float64
 
 	// since is the time of the first frame of the part that is written, in Unix nanoseconds. It is 0
 	// if the archive has all frames that the archiver has read.
@@ -80,7 +82,7 @@ type Reached struct {
 // NewArchiver returns an archiver that writes a segment at each interval of the length every.
 func NewArchiver(stream Stream, writer *Writer, every time.Duration, log *zap.Logger) *Archiver {
 	return &Archiver{
-		stream: stream, writer: writer, every: every, most: MaxFrames, log: log, waits: backoff.Exponential{First: 100 * time.Millisecond, Most: 5 * time.Second},
+		stream: stream, writer: writer, every: every, most: MaxFrames, log: log, waits: backoff.Exponential{First: 100 * time.Millisecond, Most: 5 * time.Second}, Random: rand.Float64,
 		reached: Reached{Next: writer.Next(), End: writer.End()}, changed: make(chan struct{}),
 	}
 }
@@ -199,7 +201,7 @@ func (a *Archiver) until(ctx context.Context, what string, call func() error) er
 			warned = true
 			a.log.Warn("the archive is late: a loss of this machine would lose the writes that it lacks", zap.String("call", what), zap.Duration("lag", a.Lag()), zap.Error(err))
 		}
-		if err := backoff.Wait(ctx, a.waits.Jittered(failures, 0.5+rand.Float64()/2)); err != nil {
+		if err := backoff.Wait(ctx, a.waits.Jittered(failures, 0.5+a.Random()/2)); err != nil {
 			return fmt.Errorf("%s: %w", what, err)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -128,7 +127,7 @@ func (k *Keeper) attempt(ctx context.Context, t *task, what string, call func(co
 		return err
 	}
 	t.failures++
-	t.next = time.Now().Add(k.waits.Jittered(t.failures, 0.5+rand.Float64()/2))
+	t.next = time.Now().Add(k.waits.Jittered(t.failures, 0.5+k.archiver.Random()/2))
 	k.Log.Warn("the archive cannot be kept: a restore would take longer, or would need older data", zap.String("call", what), zap.Int("tries", t.failures), zap.Error(err))
 	return err
 }
@@ -256,7 +255,7 @@ func (k *Keeper) patiently(ctx context.Context, call func() error) error {
 		if !errors.Is(err, objects.ErrAway) || failures == mostTries {
 			return err
 		}
-		if err := backoff.Wait(ctx, waits.Jittered(failures, 0.5+rand.Float64()/2)); err != nil {
+		if err := backoff.Wait(ctx, waits.Jittered(failures, 0.5+k.archiver.Random()/2)); err != nil {
 			return err
 		}
 	}

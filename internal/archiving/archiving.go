@@ -61,6 +61,8 @@ type Config struct {
 	Put func(result string, took time.Duration)
 	// Now is the clock of the frames and terms; time.Now if nil.
 	Now func() time.Time
+	// Random draws from 0 to 1 for the waits between tries; rand.Float64 if nil.
+	Random func() float64
 	Log *zap.Logger
 }
 
@@ -88,6 +90,9 @@ func Open(ctx context.Context, cfg Config) (*Archiving, error) {
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
+	}
+	if cfg.Random == nil {
+		cfg.Random = rand.Float64
 	}
 	a := &Archiving{cfg: cfg, opened: time.Now()}
 	var err error
@@ -152,6 +157,7 @@ func (a *Archiving) Run(ctx context.Context, checkpoint Checkpoint) error {
 	if err == nil && a.term != nil {
 		a.intake.begin(stream.Position(a.term.From))
 		archiver := archive.NewArchiver(a.intake, a.archive.Writer(*a.term), a.cfg.Every, a.cfg.Log)
+		archiver.Random = a.cfg.Random
 		keeper := archive.NewKeeper(archiver, source{a.stream, checkpoint}, archive.KeeperConfig{
 			FS: a.cfg.FS, Dir: a.cfg.Base, BaseLog: a.cfg.BaseLog, Keep: a.cfg.Keep, Log: a.cfg.Log,
 		})
@@ -194,7 +200,7 @@ func (a *Archiving) takeLater(ctx context.Context) error {
 			warned = time.Now()
 			a.cfg.Log.Warn("the archive still does not answer", zap.Int("tries", tries), zap.Error(err))
 		}
-		if backoff.Wait(ctx, waits.Jittered(tries, rand.Float64())) != nil {
+		if backoff.Wait(ctx, waits.Jittered(tries, a.cfg.Random())) != nil {
 			return nil //nolint:nilerr // the end of ctx is a stop
 		}
 	}

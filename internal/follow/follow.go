@@ -131,6 +131,16 @@ func (f *Follower) Finish() error {
 	return errors.Join(f.queue.finish(), f.table.finish())
 }
 
+// Close ends a follower at any time, after an error too. It applies nothing.
+func (f *Follower) Close() {
+	for _, r := range []*replica{&f.queue, &f.table} {
+		if r.log != nil {
+			r.log.stop()
+			r.log = nil
+		}
+	}
+}
+
 // Switch continues with the stream of another writer. The stores of that writer began as a copy of these stores, but
 // its logs have numbers of their own; its stream begins at from. Frames behind the last safe point are dropped.
 func (f *Follower) Switch(from stream.Position) error {

@@ -364,7 +364,7 @@ func (f finder) check(p *Plan, part part, whole bool) error {
 		case e.Gap:
 			return f.gap(time, e)
 		default:
-			return fmt.Errorf("the archive is damaged: segment %x of term %x does not begin where the previous one ends", e.N, e.Term)
+			return fmt.Errorf("the archive is damaged: segment %x of term %x does not begin where segment %x of term %x ends", e.N, e.Term, e.N-1, e.Term)
 		}
 		at, time = e.End, e.Last
 		p.Until = e.Last

@@ -155,6 +155,7 @@ type run struct {
 
 // all applies the base's logs and the segments, and writes everything to the disk.
 func (r *run) all(ctx context.Context, dir *datadir.Dir, stores ...*disk.DB) error {
+	defer r.follower.Close()
 	if err := r.base(dir); err != nil {
 		return err
 	}

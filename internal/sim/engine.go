@@ -32,15 +32,17 @@ type engine struct {
 	outside *outside
 	rng     *rand.Rand
 	disk    *badDisk
-	table   *tableembedded.Store
-	queue   *queueembedded.Broker
-	model   *tabletest.Memory
-	topics  map[string]*outbox
+	stores
+	model    *tabletest.Memory
+	topics   map[string]*outbox
+	archived *archived // nil in most worlds
+	opened   time.Time // when the present process opened its stores
 
 	// effect is the effect of the running call, nil if there is none. unknown is the one effect that
 	// the disk may have and the model does not have. redoing means that the disk has the effect, and
 	// only the model gets it now.
 	effect, unknown func() error
+	unknownAt       time.Time // when the call of unknown began
 	redoing         bool
 	lazies          []images // the writes that a power cut may undo, the oldest first
 
@@ -91,9 +93,10 @@ const (
 
 var errNoPower = errors.New("simulated: the power is cut")
 
-func newEngine(w *World, out *outside) *engine {
-	e := &engine{w: w, outside: out, rng: draws(w.seed, 0, 43), model: tabletest.NewMemory(), topics: map[string]*outbox{}}
+func newEngine(w *World, o Options) *engine {
+	e := &engine{w: w, outside: o.outside, rng: draws(w.seed, 0, 43), model: tabletest.NewMemory(), topics: map[string]*outbox{}}
 	e.disk, e.failed = newDisk(vfs.NewCrashableMem()), e.rng.IntN(5) > 0
+	e.archived = newArchived(e, o.Archived)
 	e.open()
 	return e
 }
@@ -106,9 +109,16 @@ func (e *engine) fail(invariant, format string, args ...any) {
 
 // open opens both stores. A failure breaks the engine.
 func (e *engine) open() {
+	if err := e.archived.begin(); err != nil {
+		e.broken = true
+		e.fail("archive", "the archive refuses its only writer: %v", err)
+		return
+	}
 	var err error
-	e.table, e.queue, err = openStores(e.disk)
+	e.opened = time.Now()
+	e.stores, err = openStores(e.archived.files(e.disk))
 	if err == nil {
+		e.archived.run()
 		err = e.subscribe()
 	}
 	if err != nil {
@@ -117,18 +127,30 @@ func (e *engine) open() {
 	}
 }
 
-func openStores(fs vfs.FS) (*tableembedded.Store, *queueembedded.Broker, error) {
-	store, err := tableembedded.Open(dataDir+"/table", tableembedded.Options{FS: fs, SweepEvery: -1, MemoryBytes: engineMemory})
+// stores are the stores of a process.
+type stores struct {
+	table *tableembedded.Store
+	queue *queueembedded.Broker
+}
+
+// openStores opens both stores. options change the options of the queue.
+func openStores(tables, queues vfs.FS, options ...func(*queueembedded.Options)) (s stores, err error) {
+	s.table, err = tableembedded.Open(tableDir, tableembedded.Options{FS: tables, SweepEvery: -1, MemoryBytes: engineMemory})
 	if err != nil {
-		return nil, nil, err
+		return stores{}, err
 	}
 	kept := func() error { return errDown } // the world has no dead letters that grow too old
-	broker, err := queueembedded.Open(dataDir+"/queue", queueembedded.Options{FS: fs, Doubt: kept})
-	if err != nil {
-		return nil, nil, errors.Join(err, store.Close())
+	o := queueembedded.Options{FS: queues, Doubt: kept}
+	for _, change := range options {
+		change(&o)
 	}
-	return store, broker, nil
+	if s.queue, err = queueembedded.Open(queueDir, o); err != nil {
+		return stores{}, errors.Join(err, s.table.Close())
+	}
+	return s, nil
 }
+
+func (s stores) close() error { return errors.Join(s.queue.Close(), s.table.Close()) }
 
 // close ends the engine in order.
 func (e *engine) close() {
@@ -136,9 +158,15 @@ func (e *engine) close() {
 		return
 	}
 	e.awaitRoom()
-	if err := errors.Join(e.queue.Close(), e.table.Close()); err != nil {
+	if !e.restarting && e.archived.finish() {
+		e.table = nil
+		return
+	}
+	e.archived.die()
+	if err := e.stores.close(); err != nil {
 		e.fail("stuck", "close: %v", err)
 	}
+	e.archived.closed()
 	e.table = nil
 }
 
@@ -287,6 +315,8 @@ func (e *engine) restart() {
 	if !e.broken {
 		e.reconcile(true)
 		e.recount()
+		e.archived.recover()
+		e.archived.moves()
 	}
 	e.restarting = false
 }
@@ -351,7 +381,10 @@ func isOutage(err error) bool {
 
 // flags returns the flags for a run with these options, besides the flags for the seed.
 func (o Options) flags() string {
-	if o.Embedded {
+	switch {
+	case o.Archived:
+		return " -embedded -archived"
+	case o.Embedded:
 		return " -embedded"
 	}
 	return ""

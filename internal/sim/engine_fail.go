@@ -45,10 +45,11 @@ type failure struct {
 type outside struct {
 	work chan func()
 	done chan struct{}
+	dir  string // on the disk of this machine
 }
 
-func newOutside() *outside {
-	o := &outside{make(chan func()), make(chan struct{})}
+func newOutside(dir string) *outside {
+	o := &outside{make(chan func()), make(chan struct{}), dir}
 	go func() { // runs until close
 		for work := range o.work {
 			work()
@@ -123,14 +124,14 @@ func (f *failure) has() bool {
 // run writes until the store refuses a write, and opens the data that the next process finds.
 func (f *failure) run() {
 	fs := disktest.New(f.memory)
-	store, broker, err := openStores(fs)
+	s, err := openStores(fs, fs)
 	if err != nil {
 		f.wrong("the start fails: %v", err)
 		return
 	}
-	before := depths(broker)
+	before := depths(s.queue)
 	fs.Set(f.meet) // not earlier: after a failed start Pebble's goroutines may end the process
-	f.write(store, broker)
+	f.write(s.table, s.queue)
 	f.recover(f.memory.CrashClone(vfs.CrashCloneCfg{}), before)
 }
 
@@ -231,12 +232,12 @@ func (f *failure) read(ctx context.Context, store *tableembedded.Store) {
 // recover checks that the next process finds each answered write. before has the number of messages
 // of each topic at the start.
 func (f *failure) recover(image *vfs.MemFS, before map[string]int64) {
-	store, broker, err := openStores(image)
+	s, err := openStores(image, image)
 	if err != nil {
 		f.wrong("the next start fails: %v", err)
 		return
 	}
-	there, err := allItems(store)
+	there, err := allItems(s.table)
 	got := map[table.Key]table.Item{}
 	for _, it := range there {
 		got[it.Key] = it
@@ -250,12 +251,12 @@ func (f *failure) recover(image *vfs.MemFS, before map[string]int64) {
 		f.wrong("the next process has %d items, want %d, and perhaps the unanswered one", len(there), known)
 	}
 	before[queue.TopicPosts] += int64(f.sent)
-	for topic, n := range depths(broker) {
+	for topic, n := range depths(s.queue) {
 		if n < before[topic] {
 			f.wrong("the next process has %d messages of %s, want %d", n, topic, before[topic])
 		}
 	}
-	if err := errors.Join(broker.Close(), store.Close()); err != nil {
+	if err := s.close(); err != nil {
 		f.wrong("the next process does not close: %v", err)
 	}
 }

@@ -34,29 +34,33 @@ func newLie(model *tabletest.Memory) *lie {
 // checkLie opens a copy of the data that a power cut would leave now.
 func (e *engine) checkLie() {
 	keep := []int{0, 0, 30, 90}[e.rng.IntN(4)]
-	store, broker, err := openStores(e.disk.after(keep))
+	image := e.disk.after(keep)
+	s, err := openStores(image, image)
 	if err != nil {
 		if keep == 0 {
 			e.fail("I5", "it does not open after a sync that lied: %v", err)
 		}
 		return // files are torn, and the engine reports the fault
 	}
-	there, err := allItems(store)
+	there, err := allItems(s.table)
 	// The beginning of one file may be lost, although the next file survives.
 	torn := keep > 0 && (errors.Is(err, disk.ErrDamaged) || e.disk.hasMade())
 	if !torn && (err != nil || !e.lie.leaves(there)) {
 		e.fail("I5", "after a sync that lied (%d %% of the rest survives) the table is not as after any write (%v)", keep, err)
 	}
 	for _, topic := range queue.Topics() {
-		e.checkTopic(broker, topic)
+		e.checkTopic(s.queue, topic)
 	}
-	if err := errors.Join(broker.Close(), store.Close()); err != nil {
+	if err := s.close(); err != nil {
 		e.fail("stuck", "close: %v", err)
 	}
 }
 
 // leaves reports whether these items are the table after one of the writes, or before all writes.
-func (l *lie) leaves(there []table.Item) bool {
+func (l *lie) leaves(there []table.Item) bool { return len(l.prefixes(there)) > 0 }
+
+// prefixes returns each number of writes after which these items are the table.
+func (l *lie) prefixes(there []table.Item) (numbers []int) {
 	got, want, apart := map[table.Key]table.Item{}, map[table.Key]*table.Item{}, map[table.Key]bool{}
 	for _, it := range there {
 		got[it.Key] = it
@@ -74,16 +78,19 @@ func (l *lie) leaves(there []table.Item) bool {
 		want[it.Key] = &it
 		meet(it.Key)
 	}
-	for _, items := range l.writes {
+	for i := range len(l.writes) + 1 {
 		if len(apart) == 0 {
-			return true
+			numbers = append(numbers, i)
 		}
-		for key, it := range items {
+		if i == len(l.writes) {
+			break
+		}
+		for key, it := range l.writes[i] {
 			want[key] = it
 			meet(key)
 		}
 	}
-	return len(apart) == 0
+	return numbers
 }
 
 // checkTopic compares the stored counts of a topic with its messages, which are all delivered and

@@ -131,6 +131,9 @@ func (e *engine) send(topic string, own []*queued, land func(i int) *queued) err
 		return noPower("queue.publish")
 	}
 	err := e.queue.Publish(topic, msgs...)
+	for _, m := range own {
+		e.journal().message(topic, m.identity(), 1, err == nil && !e.disk.cut())
+	}
 	if e.disk.cut() {
 		err = noPower("queue.publish")
 	} else if isOutage(err) {
@@ -171,6 +174,7 @@ func (e *engine) acked(topic string, m *queued) {
 		return
 	}
 	o := e.topics[topic]
+	e.journal().message(topic, m.identity(), -1, true)
 	if m.real == nil {
 		o.gone[m.identity()] = append(o.gone[m.identity()], m)
 		return
@@ -207,6 +211,7 @@ func (e *engine) bury(d queue.DeadLetter) error {
 	msg := message.NewMessage(d.ID, d.Payload)
 	msg.Metadata = clone(d.Metadata)
 	err := e.queue.DeadLetter(context.Background(), d.Topic, msg, d.Reason)
+	e.journal().message(d.Topic, identity(d.ID, d.Payload), 1, err == nil && !e.disk.cut())
 	if isOutage(err) {
 		e.outage(err)
 	}
@@ -245,6 +250,7 @@ func (e *engine) redrive(topic string, letters []queue.DeadLetter) {
 	e.calm()
 	left, ids := map[string]int{}, []string{}
 	for _, d := range letters {
+		e.journal().message(topic, identity(d.ID, d.Payload), 1, false)
 		left[identity(d.ID, d.Payload)]++
 		ids = append(ids, d.ID)
 	}

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"fanfare/internal/schema"
 	"fanfare/internal/table"
@@ -35,8 +36,12 @@ func (e *engine) items(keys []table.Key) map[table.Key]*table.Item {
 
 // write makes a write on the disk and in the model.
 func (e *engine) write(lazy bool, keys []table.Key, do func(table.Store) (table.WriteResult, error)) (table.WriteResult, error) {
-	if e.broken || e.redoing {
+	if e.broken {
 		return do(e.model)
+	}
+	begun := time.Now()
+	if e.redoing {
+		return e.redo(keys, do)
 	}
 	if e.effect == nil && e.trouble != "" { // the driver itself writes, and must not meet an outage
 		e.mend()
@@ -47,12 +52,12 @@ func (e *engine) write(lazy bool, keys []table.Key, do func(table.Store) (table.
 	_, got := do(e.table)
 	switch {
 	case e.disk.cut():
-		e.unknown = e.effect
+		e.unknown, e.unknownAt = e.effect, begun
 		return table.WriteResult{}, noPower("table.write")
 	case isOutage(got):
 		e.outage(got)
 		if e.unknown == nil && e.trouble != FaultUnread && !e.settled { // later writes are refused before they begin
-			e.unknown = e.effect
+			e.unknown, e.unknownAt = e.effect, begun
 		}
 		return table.WriteResult{}, got
 	}
@@ -68,6 +73,7 @@ func (e *engine) write(lazy bool, keys []table.Key, do func(table.Store) (table.
 	if want != nil {
 		return res, want
 	}
+	e.journal().wrote(now.after, lazy, begun)
 	if e.lie != nil {
 		e.lie.writes = append(e.lie.writes, now.after)
 	}
@@ -77,6 +83,15 @@ func (e *engine) write(lazy bool, keys []table.Key, do func(table.Store) (table.
 		e.lazies = nil // the lazy writes are before this write in the log
 	}
 	return res, want
+}
+
+// redo makes a write in the model that the disk already has.
+func (e *engine) redo(keys []table.Key, do func(table.Store) (table.WriteResult, error)) (table.WriteResult, error) {
+	res, err := do(e.model)
+	if err == nil { // the disk may not have synced the write before the process died
+		e.journal().wrote(e.items(keys), true, e.unknownAt)
+	}
+	return res, err
 }
 
 // answerText returns the kind and the content of an answer.
@@ -235,6 +250,7 @@ func (e *engine) reconcile(restarted bool) {
 		if difference = e.differs(); difference == "" {
 			e.w.note("%d lazy writes are lost", len(lazies)-i)
 			e.noted(lazies[i:])
+			e.journal().took(len(lazies) - i)
 			return
 		}
 	}

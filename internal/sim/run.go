@@ -61,6 +61,8 @@ type Options struct {
 	Fans int
 	// Embedded keeps the table and the queues in the embedded engine, on a disk that fails.
 	Embedded bool
+	// Archived gives each world on the embedded engine an archive.
+	Archived bool
 	// outside runs work that a bubble does not allow.
 	outside *outside
 }
@@ -87,7 +89,7 @@ func Run(t *testing.T, seed uint64, o Options) Result {
 	shape := shapeOf(seed, o)
 	o.Operations = shape.Operations
 	if o.Embedded {
-		o.outside = newOutside()
+		o.outside = newOutside(t.TempDir())
 		defer o.outside.close()
 	}
 	var res Result
@@ -108,7 +110,7 @@ func run(t *testing.T, seed uint64, shape Shape, o Options) Result {
 		w.shape.Held = o.Fans // windows close only by time
 	}
 	if o.Embedded {
-		w.engine = newEngine(w, o.outside)
+		w.engine = newEngine(w, o)
 		w.store = w.engine
 		w.shape.TTLs = false // one process has all roles, so all roles have one setting
 		w.firstTTL()         // the table is new

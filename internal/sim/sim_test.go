@@ -25,6 +25,7 @@ var (
 
 	keepOnly   = flag.String("keep", "", "the only operations to make, such as 3,17-20; none for none")
 	faultsOnly = flag.String("faults", "", "the only kinds of fault, separated by commas; none for none")
+	inArchive  = flag.Bool("archived", false, "with -embedded: give each world an archive")
 	embedded   = flag.Bool("embedded", false, "keep the table and the queues in the embedded engine, on a disk that fails")
 	shrink     = flag.Int("shrink", mostReruns, "how many reruns may shrink a seed that fails; 0 shrinks none")
 )
@@ -41,7 +42,7 @@ func TestSeeds(t *testing.T) {
 	require.NoError(t, err)
 	kinds, err := ParseFaults(*faultsOnly)
 	require.NoError(t, err)
-	o := Options{KeepTrace: *trail, Keep: keep, Faults: kinds, Watch: *printReached, Embedded: *embedded}
+	o := Options{KeepTrace: *trail, Keep: keep, Faults: kinds, Watch: *printReached, Embedded: *embedded, Archived: *inArchive}
 	masked := keep != nil || kinds != nil
 	for seed := *from; seed < *from+*seeds; seed++ {
 		res := Run(t, seed, o)
