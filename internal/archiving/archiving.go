@@ -63,7 +63,7 @@ type Config struct {
 	Now func() time.Time
 	// Random draws from 0 to 1 for the waits between tries; rand.Float64 if nil.
 	Random func() float64
-	Log *zap.Logger
+	Log    *zap.Logger
 }
 
 // Archiving is the archive of a running data directory. Open, Run, Drain and Close are for one goroutine.

@@ -94,6 +94,30 @@ func (a *archived) saw(event string) { a.e.w.Fired[ArchiveEvent+event]++ }
 // ArchiveEvent is the beginning of the names of the archive's events in Counters.
 const ArchiveEvent = "archive: "
 
+// The events of an archive. A restore is of the newest state unless its name has more.
+const (
+	eventRestored = "restore"
+	eventSteady   = "restore in steady times"
+	eventTime     = "restore to a time"
+	eventTerms    = "restore over terms"
+	eventBranch   = "restore of a branch"
+	eventWhole    = "restore after a stop in order"
+	eventMoved    = "machine replaced"
+	eventGap      = "restore refused for a gap"
+	eventNoBase   = "restore without a base"
+	eventDamaged  = "damage named"
+	eventUnharmed = "restore beside damage"
+)
+
+// ArchiveEvents returns every event of an archive, and every kind of trouble of its store of objects.
+func ArchiveEvents() []string {
+	all := []string{objectsAway, objectsFailed, objectsLost, objectsLate, objectsTorn, objectsChanged}
+	for _, event := range []string{eventRestored, eventSteady, eventTime, eventTerms, eventBranch, eventWhole, eventMoved, eventGap, eventNoBase, eventDamaged, eventUnharmed} {
+		all = append(all, ArchiveEvent+event)
+	}
+	return all
+}
+
 // journal returns the oracle of the restores, nil if there is none.
 func (e *engine) journal() *journal {
 	if e.archived == nil {
@@ -170,13 +194,20 @@ func copier(disks vfs.FS, s stores) archiving.Checkpoint {
 	}
 }
 
-// die ends the archive of a process that died. The disk is sound, so nothing waits for room.
+// die is called at the moment at which the process dies.
 func (a *archived) die() {
 	if a == nil || a.process == nil {
 		return
 	}
 	a.process.dead.Store(true)
 	a.loss = a.loses()
+}
+
+// halt ends the archive of a process that died. The disk is sound, so nothing waits for room.
+func (a *archived) halt() {
+	if a == nil || a.process == nil {
+		return
+	}
 	if err := a.process.halt(); err != nil {
 		a.fail("the archive refuses its only writer: %v", err)
 	}
@@ -222,7 +253,7 @@ func (a *archived) finish() bool {
 		a.fail("a stop in order: %v", err)
 	}
 	if r := a.restored(a.objects, time.Time{}, span{known: soon(), begun: soon()}); r != nil {
-		a.saw("whole restore")
+		a.saw(eventWhole)
 		a.forget(r)
 	}
 	a.verify()

@@ -50,7 +50,7 @@ func (a *archived) branch(objects *vfs.MemFS, r *restoredDir) {
 	if n := again.copies[queue.TopicPosts+" "+identity("branch", []byte("branch"))]; n != 1 {
 		a.fail("a restore of a machine that was restored to %v has %d copies of its message, want 1", r.plan.Until, n)
 	}
-	a.saw("restore of a branch")
+	a.saw(eventBranch)
 }
 
 // write writes to a restored directory and to its archive, until a stop in order.
@@ -101,7 +101,7 @@ func (a *archived) moves() {
 	if r != nil && err == nil {
 		if err = a.take(a.objects, r.dir); err == nil {
 			a.home, e.disk = r.dir, newDisk(r.disk)
-			a.saw("machine replaced")
+			a.saw(eventMoved)
 		}
 		if err != nil {
 			a.fail("take the archive: %v", err)

@@ -79,7 +79,7 @@ func (a *archived) checkLoss(l *loss) {
 	}
 	defer a.forget(newest)
 	if !l.promised.IsZero() {
-		a.saw("restore in steady times")
+		a.saw(eventSteady)
 	}
 	from, to := newest.plan.Base.MadeAt, newest.plan.Until
 	a.damage(l.objects, time.Time{}, span{known: l.promised, begun: soon()})
@@ -87,7 +87,7 @@ func (a *archived) checkLoss(l *loss) {
 		at := millisecond(from.Add(time.Duration(a.rng.Int64N(int64(to.Sub(from)))))).Add(time.Millisecond)
 		want := span{known: at, begun: at}
 		if r := a.restored(l.objects, at, want); r != nil {
-			a.saw("restore to a time")
+			a.saw(eventTime)
 			if a.rng.IntN(2) == 0 {
 				a.branch(l.objects, r)
 			}
@@ -148,9 +148,9 @@ func (a *archived) restored(objects *vfs.MemFS, at time.Time, want span) *restor
 	if difference := a.journal.check(want, r.items, r.copies); difference != "" {
 		a.fail("a restore to %v (%s to %s, over %d segments): %s", at, r.plan.Base.MadeAt, r.plan.Until, r.plan.Segments, difference)
 	}
-	a.saw("restore")
+	a.saw(eventRestored)
 	if r.plan.Term() > r.plan.Base.Term {
-		a.saw("restore over terms")
+		a.saw(eventTerms)
 	}
 	return r
 }
@@ -159,11 +159,12 @@ func (a *archived) restored(objects *vfs.MemFS, at time.Time, want span) *restor
 func (a *archived) refused(objects *vfs.MemFS, at time.Time, err error) {
 	early, isEarly := errors.AsType[*restore.EarlyError](err)
 	if isEarly && early.Earliest.IsZero() {
-		a.saw("restore without a base")
+		a.saw(eventNoBase)
 		return
 	}
-	if _, is := errors.AsType[*restore.GapError](err); is && a.hasGap(objects) {
-		a.saw("restore refused for a gap")
+	// Only a full spool or a full disk drops frames.
+	if _, is := errors.AsType[*restore.GapError](err); is && (a.spool < 1<<20 || a.e.w.Fired[FaultFull] > 0) && a.hasGap(objects) {
+		a.saw(eventGap)
 		return
 	}
 	a.fail("a restore to %v: %v", at, err)
@@ -287,14 +288,14 @@ func (a *archived) damage(objects *vfs.MemFS, at time.Time, want span) {
 		if difference := a.journal.check(want, r.items, r.copies); difference != "" {
 			a.fail("a restore to %v beside the %s object %s: %s", at, how, name, difference)
 		}
-		a.saw("restore beside damage")
+		a.saw(eventUnharmed)
 		a.forget(r)
 		return
 	}
 	if !names(err, name) {
 		a.fail("a restore that needs the %s object %s does not name it: %v", how, name, err)
 	}
-	a.saw("damage named")
+	a.saw(eventDamaged)
 }
 
 // names reports whether an error names an object: a segment by its numbers.

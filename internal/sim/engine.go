@@ -162,7 +162,7 @@ func (e *engine) close() {
 		e.table = nil
 		return
 	}
-	e.archived.die()
+	e.archived.halt()
 	if err := e.stores.close(); err != nil {
 		e.fail("stuck", "close: %v", err)
 	}
@@ -292,6 +292,7 @@ func (e *engine) restart() {
 	} else {
 		e.keep = e.disk.keep
 	}
+	e.archived.die()
 	if e.keep == 100 {
 		how = FaultKill
 	}

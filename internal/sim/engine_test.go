@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"errors"
 	"fmt"
 	"runtime"
 	"testing"
@@ -44,7 +43,7 @@ func TestSeedsOnTheEmbeddedEngine(t *testing.T) {
 // quietEngine runs f with the engine of a world without processes and faults.
 func quietEngine(t *testing.T, f func(t *testing.T, e *engine)) {
 	synctest.Test(t, func(t *testing.T) {
-		e := newEngine(quietWorld(), nil)
+		e := newEngine(quietWorld(), Options{})
 		f(t, e)
 		assert.Empty(t, e.w.load.violations)
 		e.close()
@@ -85,7 +84,7 @@ func TestATopicIsCheckedAfterManySuspects(t *testing.T) {
 		}
 		time.Sleep(lookAgain) // the queue notes the receives
 		fs := disktest.New(e.disk.after(100))
-		store, broker, err := openStores(fs)
+		stores, err := openStores(fs, fs)
 		require.NoError(t, err)
 		fs.Set(func(_, _ string, _ int) error {
 			for range 1000 {
@@ -94,8 +93,35 @@ func TestATopicIsCheckedAfterManySuspects(t *testing.T) {
 			return nil
 		})
 		for _, topic := range queue.Topics() {
-			e.checkTopic(broker, topic)
+			e.checkTopic(stores.queue, topic)
 		}
-		require.NoError(t, errors.Join(broker.Close(), store.Close()))
+		require.NoError(t, stores.close())
 	})
+}
+
+// checkArchives fails a run of seeds on the embedded engine if an event of the archives never occurred.
+func checkArchives(t *testing.T, fired Counters) {
+	t.Helper()
+	for _, kind := range ArchiveEvents() {
+		assert.Positivef(t, fired[kind], "%q never happened in %d seeds", kind, *seeds)
+	}
+}
+
+// TestSeedsWithAnArchive runs seeds on the real stores with an archive: what an archive promises is in each
+// restore, whatever the disk and the store of objects do. A seed replays by its number.
+func TestSeedsWithAnArchive(t *testing.T) {
+	last := uint64(20)
+	if testing.Short() {
+		last = 2
+	}
+	for seed := uint64(1); seed <= last; seed++ {
+		o := Options{Embedded: true, Archived: true}
+		res := Run(t, seed, o)
+		for _, v := range res.Violations {
+			t.Errorf("%s: %s; replay with %s", res, v, o.flags())
+		}
+		if seed <= 4 {
+			assert.Equal(t, res.Trace, Run(t, seed, o).Trace, "seed %d", seed)
+		}
+	}
 }

@@ -7,8 +7,11 @@ const onEngine = "engine: "
 
 // args returns the arguments of a run that searches for the bug.
 func (b bug) args() []string {
-	if strings.HasPrefix(b.name, onEngine) {
+	switch {
+	case strings.HasPrefix(b.name, onEngine):
 		return []string{"-embedded"}
+	case strings.HasPrefix(b.name, ofArchive):
+		return []string{"-embedded", "-archived"}
 	}
 	return nil
 }

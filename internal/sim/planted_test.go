@@ -531,7 +531,7 @@ func bugs() []bug {
 // until one seed finds the bug, mostSeeds at most. The test takes minutes: make sim-planted.
 func TestEveryPlantedBugIsFound(t *testing.T) {
 	root := planttest.Root(t)
-	for _, b := range slices.Concat(bugs(), readBugs(), noticeBugs(), moveBugs(), engineBugs()) {
+	for _, b := range slices.Concat(bugs(), readBugs(), noticeBugs(), moveBugs(), engineBugs(), archiveBugs()) {
 		if *onlyBug != "" && b.name != *onlyBug {
 			continue
 		}
@@ -565,7 +565,7 @@ func (b bug) overlay(t *testing.T, root string) string {
 
 var (
 	// isViolation matches the text of workload.fail.
-	isViolation = regexp.MustCompile(`^(I\d+|stuck|oracle|audit): `)
+	isViolation = regexp.MustCompile(`^(I\d+|stuck|oracle|audit|archive): `)
 	// isPanic matches a failed assertion, and isLabel matches the seed of its goroutine.
 	isPanic = regexp.MustCompile(`(?m)^panic: (I\d+: .*?)( \[recovered.*)?$`)
 	isLabel = regexp.MustCompile(`"?seed"?: ?"?(\d+)`)

@@ -99,6 +99,9 @@ func TestSeeds(t *testing.T) {
 		if *embedded && *seeds >= 50 {
 			checkDiskFaults(t, fired)
 		}
+		if *embedded && (*inArchive && *seeds >= 100 || *seeds >= 1000) {
+			checkArchives(t, fired)
+		}
 	}
 	cpu = cpuTime(t) - cpu
 	summary = fmt.Sprintf("%d seeds, %d violations; %.0f virtual days, %d calls, %.0f calls a CPU-second",

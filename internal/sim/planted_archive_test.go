@@ -1,0 +1,43 @@
+package sim
+
+// ofArchive is the beginning of the names of the bugs that seeds find in the archive of the embedded engine.
+const ofArchive = "archive: "
+
+// archiveBugs returns the planted bugs of the archive. The names have the rules of
+// docs/decisions/0053-stream.md and docs/decisions/0054-archive.md.
+func archiveBugs() []bug {
+	const (
+		tap      = "internal/disk/tap.go"
+		position = "internal/stream/position.go"
+		stream   = "internal/stream/stream.go"
+		open     = "internal/stream/open.go"
+		intake   = "internal/archiving/intake.go"
+		logs     = "internal/archiving/logs.go"
+		archiver = "internal/archive/archiver.go"
+		segment  = "internal/archive/segment.go"
+		files    = "internal/restore/files.go"
+		restores = "internal/restore/restore.go"
+	)
+	return []bug{
+		{ofArchive + "the log of a copy taken for a log of the store (S1)", "archive", []edit{{tap, `if !isLog || l.PathDir(name) != l.dir {`, `if !isLog {`}}},
+		{ofArchive + "a position of one store alone (S2)", "archive", []edit{{position, `return !p.Queue.Before(other.Queue) && !p.Table.Before(other.Table)`, `return !p.Queue.Before(other.Queue)`}}},
+		{ofArchive + "bytes archived that are not on the disk (S3)", "archive", []edit{{stream, `offset, err := from.sync()`, `offset, err := s.End().Of(store).Offset, error(nil)`}}},
+		{ofArchive + "a log gone before its bytes are kept (S4)", "archive", []edit{{tap, `	l.tap.MayGo(n)
+	return l.FS.Remove(name)`, `	_ = n
+	return l.FS.Remove(name)`}, {tap, `	if n, is := l.number(oldname); is {
+		l.tap.MayGo(n)
+	}
+`, ``}}},
+		{ofArchive + "frames dropped without a gap (S5)", "archive", []edit{{intake, `Gap: true, Frames`, `Frames`}}},
+		{ofArchive + "the rest of the logs not handed on (S7)", "archive", []edit{{logs, `if a.ends.Of(store) == (stream.Place{}) {`, `if a.ends.Of(store) != (stream.Place{Log: 1, Offset: 1}) {`}}},
+		{ofArchive + "the place of the spool lost at a start (S7)", "archive", []edit{{open, `s.begin, s.first = s.spool.batches[n-1].end, s.spool.batches[n-1].behind()`, `s.first = s.spool.batches[n-1].behind()`}}},
+		{ofArchive + "bytes taken for archived before the archive has them (A2)", "archive", []edit{{archiver, `	a.since.Store(part.First.UnixNano())
+`, `	a.since.Store(part.First.UnixNano())
+	a.stream.Archived(part.End)
+`}}},
+		{ofArchive + "the archive late after an outage (A8)", "archive", []edit{{archiver, `Most: 5 * time.Second}`, `Most: 5 * time.Hour}`}}},
+		{ofArchive + "a restore that ignores where its parent is cut (A6)", "archive", []edit{{restores, `if !link.Cut || frame.Store`, `if !link.Cut || true || frame.Store`}}},
+		{ofArchive + "a damaged segment restored", "archive", []edit{{segment, `!bytes.Equal(sum, want[:])`, `!bytes.Equal(sum, want[:]) && false`}}},
+		{ofArchive + "a damaged file restored", "archive", []edit{{files, `n != file.Bytes || hex.`, `n != file.Bytes && hex.`}}},
+	}
+}
