@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io/fs"
@@ -71,13 +72,13 @@ func (u *upright) startWriters(t *testing.T, authors int) *writers {
 		require.NoError(t, c.Follow(t.Context(), authorName((i+1)%authors)))
 	}
 	for i, c := range clients {
-		w.working.Go(func() { w.write(t, c, i) })
+		w.working.Go(func() { w.write(t.Context(), c, i) })
 	}
 	t.Cleanup(w.end)
 	return w
 }
 
-func (w *writers) write(t *testing.T, c *client.Client, author int) {
+func (w *writers) write(ctx context.Context, c *client.Client, author int) {
 	pause := time.NewTicker(200 * time.Millisecond)
 	defer pause.Stop()
 	for n := 0; ; n++ {
@@ -93,7 +94,7 @@ func (w *writers) write(t *testing.T, c *client.Client, author int) {
 		text := p.text()
 		w.gate.RLock()
 		p.asked = time.Now()
-		post, err := c.CreatePost(t.Context(), client.PostInput{Text: text})
+		post, err := c.CreatePost(ctx, client.PostInput{Text: text})
 		p.id, p.answered = post.ID, time.Now()
 		w.gate.RUnlock()
 		w.mu.Lock()
@@ -303,7 +304,7 @@ func (w *writers) fillSpool(t *testing.T, u *upright) (most int64) {
 	await(t, "the spool is full", 5*time.Minute, func() bool {
 		most = max(most, sizeOf(filepath.Join(u.data, "stream")))
 		values := readings(t.Context(), u.admin)
-		assert.LessOrEqual(t, values["fanfare_stream_spool_bytes"], float64(leastSpool))
+		require.LessOrEqual(t, values["fanfare_stream_spool_bytes"], float64(leastSpool))
 		return values["fanfare_archive_gaps_total"] > 0
 	})
 	assert.LessOrEqual(t, most, int64(leastSpool))
