@@ -77,10 +77,10 @@ func rarePoints() []string {
 		"api batch_get block", "api batch_get home", "api batch_get marker", "api batch_get post by id", "api batch_get user", "api get bookmark", "api get lifetimes",
 		"api get post", "api put lifetimes", "api put marker", "api put user", "api query bookmark", "api query comment", "api query like", "api query marker", "api transact block", "api transact bookmark", "api transact comment",
 		"api transact home", "api transact user", "api update post", "api update user", "audit publish", "audit put", "fanout batch_get block", "fanout batch_get following", "fanout batch_get user", "fanout batch_write comment",
-		"fanout batch_write likelist", "fanout dead_letter backfills", "fanout dead_letter chunks", "fanout dead_letter posts", "fanout delete marker", "fanout get comment", "fanout get lifetimes",
+		"fanout batch_write likelist", "fanout dead_letter backfills", "fanout dead_letter chunks", "fanout dead_letter posts", "fanout get comment", "fanout get lifetimes",
 		"fanout get user", "fanout publish backfills", "fanout publish chunks", "fanout put lifetimes", "fanout query block", "fanout query bookmark", "fanout query delivery",
-		"fanout query home", "fanout query like", "fanout query marker", "fanout query notif", "fanout transact block", "fanout transact bookmark", "fanout transact comment", "fanout transact follower", "fanout transact user",
-		"fanout update post", "fanout update user", "likeagg batch_get user",
+		"fanout query home", "fanout query like", "fanout query marker", "fanout query notif", "fanout transact block", "fanout transact bookmark", "fanout transact comment", "fanout transact follower", "fanout transact post", "fanout transact user",
+		"fanout update home", "fanout update post", "fanout update post by id", "fanout update user", "likeagg batch_get like end", "likeagg batch_get user", "likeagg put like end", "notify batch_get home",
 		"api query likelist", "fanout update likecount", "likeagg dead_letter likes", "likeagg send events",
 		"api batch_get follower", "api get notif", "api put notif", "api publish notices", "fanout batch_write notif", "fanout publish notices", "fanout update follower", "likeagg publish notices", "notify put notif", "notify send events",
 	}
@@ -88,6 +88,7 @@ func rarePoints() []string {
 		"api batch_get timeline", "api get delivery", "api get marker", "api query delivery",
 		"api delete marker", "api get comment", "api get idempotency", "api put home", "api query block", "api query follower", "fanout dead_letter notices", "fanout delete notif", "fanout publish likes", "fanout put home",
 		"fanout put user", "notify dead_letter notices", "notify delete notif", "fanout delete notif", mover + " write",
+		"fanout delete marker", "fanout transact home", "fanout transact timeline",
 	}
 	return slices.Concat(rare, rarest, rarest, rarest, rarest)
 }
@@ -95,7 +96,7 @@ func rarePoints() []string {
 // aims is the number of crash points that a seed aims at among all points, and rareAims is the
 // number among the rare points. So of 1,000 seeds at least 40 aim at each rare point before its
 // effect, 40 after its effect, and 200 aim at each of the rarest points.
-const aims, rareAims = 3, 10
+const aims, rareAims = 3, 13
 
 func (w *World) aim() {
 	if w.off[FaultCrash] {
