@@ -83,7 +83,7 @@ func (s *slowly) Read(p []byte) (int, error) {
 	if len(s.parts) == 0 {
 		return 0, io.ErrUnexpectedEOF
 	}
-	time.Sleep(11 * time.Second) // virtual time
+	<-time.After(11 * time.Second) // virtual time
 	n := copy(p, s.parts[0])
 	s.parts = s.parts[1:]
 	return n, nil
