@@ -38,6 +38,7 @@ func planted() []bug {
 		{"a removal takes a bookmark that a new life made again", bookmarks, "If: table.Any{table.Absent{}, sameBookmark(b)}", "If: nil"},
 		{"a count is judged by a list that changed meanwhile", counts, "if err != nil || !still || s.before != after {", "if _ = after; err != nil || !still {"},
 		{"a count is judged that changed meanwhile", counts, "if err != nil || !still || s.before != after {", "if _ = still; err != nil || s.before != after {"},
+		{"a count is judged by one check", counts, "if !s.again && !r.cfg.Local {", "if false {"},
 		{"likes are judged by a ledger that changed meanwhile", likes, "if !sameItem(before, found[key]) {", "if false {"},
 		{"an item is read from a commit that is not durable", recent, "if now, _ := s.commits.last(slot); !settled || now != seq {", "if !settled {"},
 		{"a page is read from a commit that is not durable", recent, "if now, _ := s.commits.last(slotOf(partition)); !settled || now != seq {", "if !settled {"},
