@@ -161,7 +161,11 @@ func (a *archived) files(disk vfs.FS) (table, queue vfs.FS) {
 	if a == nil {
 		return disk, disk
 	}
-	return a.process.Tapped(stream.Table), a.process.Tapped(stream.Queue)
+	return a.process.files()
+}
+
+func (p *archivedProcess) files() (table, queue vfs.FS) {
+	return p.Tapped(stream.Table), p.Tapped(stream.Queue)
 }
 
 // run begins to write to the archive. The stores are open.

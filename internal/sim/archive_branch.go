@@ -67,8 +67,7 @@ func (a *archived) write(objects *vfs.MemFS, r *restoredDir) (items []table.Item
 	if p.Archiving, err = archiving.Open(context.Background(), config); err != nil {
 		return nil, err
 	}
-	branch := &archived{e: a.e, process: p}
-	opened, err := openStores(branch.files(r.disk))
+	opened, err := openStores(p.files())
 	if err != nil {
 		return nil, errors.Join(err, p.Close())
 	}

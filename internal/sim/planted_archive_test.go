@@ -21,7 +21,7 @@ func archiveBugs() []bug {
 	return []bug{
 		{ofArchive + "a log that is used again not reported (S1)", "archive", []edit{{tap, `	f, err := l.FS.ReuseForWrite(oldname, newname, category)
 	return l.begin(newname, f, err)`, `	return l.FS.ReuseForWrite(oldname, newname, category)`}}},
-		{ofArchive + "a position of one store alone (S2)", "archive", []edit{{position, `return !p.Queue.Before(other.Queue) && !p.Table.Before(other.Table)`, `return !p.Queue.Before(other.Queue)`}}},
+		{ofArchive + "one place for both stores (S2)", "archive", []edit{{position, `return p.With(f.Store, f.End())`, `return Position{f.End(), f.End()}`}}},
 		{ofArchive + "bytes archived that are not on the disk (S3)", "archive", []edit{{stream, `offset, err := from.sync()`, `offset, err := s.End().Of(store).Offset, error(nil)`}}},
 		{ofArchive + "a log gone before its bytes are kept (S4)", "archive", []edit{{tap, `	l.tap.MayGo(n)
 	return l.FS.Remove(name)`, `	_ = n
