@@ -50,6 +50,12 @@ func (a *archived) loses() *loss {
 	return l
 }
 
+// aims draws a power cut at a rare moment: a segment was written since the last write, which is not on the disk.
+func (a *archived) aims() bool {
+	return a != nil && a.e.w.faults != (Rates{}) && !a.e.killed && a.e.trouble == "" && a.e.lie == nil &&
+		len(a.e.lazies) > 0 && time.Since(a.e.lazyAt) > archiveEvery+archiveEvery/4 && a.rng.IntN(3) == 0
+}
+
 // cloned copies a directory of a disk.
 func cloned(disk vfs.FS, dir string) *vfs.MemFS {
 	copied := vfs.NewMem()

@@ -45,6 +45,7 @@ type engine struct {
 	unknownAt       time.Time // when the call of unknown began
 	redoing         bool
 	lazies          []images // the writes that a power cut may undo, the oldest first
+	lazyAt          time.Time
 
 	killed     bool      // the process ends at the next turn
 	keep       int       // percentage of the unsynced data that survive
@@ -241,6 +242,9 @@ func (e *engine) turn() {
 	if e.lie != nil && (over || e.killed || e.disk.cut()) {
 		e.checkLie()
 		e.killed, e.keep = true, 100 // the data in the memory of the operating system survive
+	}
+	if e.archived.aims() {
+		e.killed, e.keep = true, 0
 	}
 	if e.killed || e.disk.cut() {
 		e.restart()

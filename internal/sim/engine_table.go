@@ -78,7 +78,7 @@ func (e *engine) write(lazy bool, keys []table.Key, do func(table.Store) (table.
 		e.lie.writes = append(e.lie.writes, now.after)
 	}
 	if lazy {
-		e.lazies = append(e.lazies, now)
+		e.lazies, e.lazyAt = append(e.lazies, now), begun
 	} else {
 		e.lazies = nil // the lazy writes are before this write in the log
 	}
