@@ -11,7 +11,7 @@ import (
 var planted = flag.Bool("planted", false, "find each planted bug, and do not only look whether it still fits")
 
 func TestEveryPlantedBugIsFound(t *testing.T) {
-	const parse = "internal/follow/parse.go"
+	const parse, followed = "internal/follow/parse.go", "internal/follow/follow.go"
 	for name, bug := range map[string]struct {
 		edit       planttest.Edit
 		test, want string
@@ -19,6 +19,10 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 		"a batch of an unknown kind is applied (S6)": {
 			planttest.Edit{File: parse, Old: "			return fmt.Errorf(\"%w: kind %d\", ErrUnknownBatch, kind)\n", New: "			_ = ErrUnknownBatch\n"},
 			"TestABatchThatTheLogDoesNotHoldIsRefused", "",
+		},
+		"frames behind the safe point are applied (S3)": {
+			planttest.Edit{File: followed, Old: "		if safe.Of(frame.Store).Before(frame.End()) {", New: "		if safe.Of(frame.Store).Before(frame.End()) && false {"},
+			"TestNothingIsAppliedBehindTheSafePoint", "",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

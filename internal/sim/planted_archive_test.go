@@ -9,7 +9,6 @@ func archiveBugs() []bug {
 	const (
 		tap      = "internal/disk/tap.go"
 		position = "internal/stream/position.go"
-		stream   = "internal/stream/stream.go"
 		open     = "internal/stream/open.go"
 		intake   = "internal/archiving/intake.go"
 		logs     = "internal/archiving/logs.go"
@@ -22,7 +21,6 @@ func archiveBugs() []bug {
 		{ofArchive + "a log that is used again not reported (S1)", "archive", []edit{{tap, `	f, err := l.FS.ReuseForWrite(oldname, newname, category)
 	return l.begin(newname, f, err)`, `	return l.FS.ReuseForWrite(oldname, newname, category)`}}},
 		{ofArchive + "one place for both stores (S2)", "archive", []edit{{position, `return p.With(f.Store, f.End())`, `return Position{f.End(), f.End()}`}}},
-		{ofArchive + "bytes archived that are not on the disk (S3)", "archive", []edit{{stream, `offset, err := from.sync()`, `offset, err := s.End().Of(store).Offset, error(nil)`}}},
 		{ofArchive + "a log gone before its bytes are kept (S4)", "archive", []edit{{tap, `	l.tap.MayGo(n)
 	return l.FS.Remove(name)`, `	_ = n
 	return l.FS.Remove(name)`}, {tap, `	if n, is := l.number(oldname); is {
@@ -36,7 +34,6 @@ func archiveBugs() []bug {
 `, `	a.since.Store(part.First.UnixNano())
 	a.stream.Archived(part.End)
 `}}},
-		{ofArchive + "the archive late after an outage (A8)", "archive", []edit{{archiver, `Most: 5 * time.Second}`, `Most: 5 * time.Hour}`}}},
 		{ofArchive + "a restore that ignores where its parent is cut (A6)", "archive", []edit{{restores, `if !link.Cut || frame.Store`, `if !link.Cut || true || frame.Store`}}},
 		{ofArchive + "a damaged segment restored", "archive", []edit{{segment, `!bytes.Equal(sum, want[:])`, `!bytes.Equal(sum, want[:]) && false`}}},
 		{ofArchive + "a damaged file restored", "archive", []edit{{files, `n != file.Bytes || hex.`, `n != file.Bytes && hex.`}}},
