@@ -35,6 +35,10 @@ var ErrFull = errors.New("the disk is full: make room, no answered write is lost
 // room. The write is retried, and the log keeps all writes until the write succeeds.
 var ErrStuck = errors.New("the disk refuses new files: mend it, or raise the limit of open files; no answered write is lost")
 
+// ErrUnconfirmed is the state of a store whose writes wait for another machine. The disk of this
+// machine has the writes.
+var ErrUnconfirmed = errors.New("another machine has not confirmed the writes yet: check the standby and the network; no answered write is lost")
+
 // ErrFailed is the state of a store whose disk refused a write for another reason.
 var ErrFailed = errors.New("the disk failed: repair it and start again, no answered write is lost")
 
@@ -59,8 +63,8 @@ type DB struct {
 }
 
 // Open opens the store in dir, or creates the store, and checks its format. On a full disk Open
-// waits for room, until stop is closed, because Pebble has to write before it can read. Open
-// returns any other error of the disk. If the FS of options is nil, Open uses the operating
+// waits for room, until stop is closed, because Pebble has to write before it can read. Open also
+// waits for another machine (TappedFS). Open returns any other error of the disk. If the FS of options is nil, Open uses the operating
 // system's file system. Open wraps the FS, which may be a TappedFS, and sets Lock, Logger,
 // EventListener and scheduler itself.
 func Open(stop <-chan struct{}, dir string, log *zap.Logger, options *pebble.Options, format Format) (*DB, error) {
@@ -89,7 +93,11 @@ func Open(stop <-chan struct{}, dir string, log *zap.Logger, options *pebble.Opt
 	}
 	options.FS, options.Lock, options.Logger, options.EventListener = d, lock, pebbleLog{d}, d.events()
 	if tap != nil {
-		options.FS = &tapFS{FS: d, dir: dir, tap: tap}
+		options.FS = &tapFS{FS: d, dir: dir, tap: tap.Tap, wait: func(log, offset uint64) {
+			if tap.Confirmed != nil {
+				d.await(tap.Confirmed(log, offset), tap.Patience)
+			}
+		}}
 	}
 	options.Experimental.CompactionScheduler = &d.scheduler
 	type outcome struct {
@@ -119,8 +127,8 @@ func Open(stop <-chan struct{}, dir string, log *zap.Logger, options *pebble.Opt
 	return &DB{DB: o.db, lock: lock, disk: d}, nil
 }
 
-// Recover runs work, which makes the owner's first writes. On a full disk Recover waits for
-// room until stop is closed, as Open does.
+// Recover runs work, which makes the owner's first writes. Recover waits for room and for another
+// machine until stop is closed, as Open does.
 func (db *DB) Recover(stop <-chan struct{}, work func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- work() }() // waits or is parked, as in Open
@@ -128,16 +136,16 @@ func (db *DB) Recover(stop <-chan struct{}, work func() error) error {
 	return errors.Join(outcome, err)
 }
 
-// awaitRoom returns the outcome that done delivers. If there is any trouble except ErrFull, or
-// if stop is closed during ErrFull, awaitRoom abandons the store. Without trouble the outcome
-// arrives soon, so awaitRoom ignores stop.
+// awaitRoom returns the outcome that done delivers. During ErrFull and ErrUnconfirmed awaitRoom
+// waits until stop is closed, and then abandons the store. Any other trouble makes it abandon the
+// store at once. Without trouble the outcome arrives soon, so awaitRoom ignores stop.
 func awaitRoom[T any](d *guard, stop <-chan struct{}, done <-chan T) (outcome T, err error) {
 	for {
 		trouble, err := d.state()
 		var look <-chan time.Time
 		var ended <-chan struct{}
 		if err != nil {
-			if !errors.Is(err, ErrFull) {
+			if !errors.Is(err, ErrFull) && !errors.Is(err, ErrUnconfirmed) {
 				return outcome, d.giveUp()
 			}
 			trouble, look, ended = nil, time.After(retryWrite), stop
@@ -154,7 +162,7 @@ func awaitRoom[T any](d *guard, stop <-chan struct{}, done <-chan T) (outcome T,
 }
 
 // State returns a channel that is closed when the disk gets into trouble, and the present
-// trouble, nil for none. ErrFull and ErrStuck may pass. After ErrFailed the process has to
+// trouble, nil for none. ErrFull, ErrStuck and ErrUnconfirmed may pass. After ErrFailed the process has to
 // restart.
 func (db *DB) State() (trouble <-chan struct{}, err error) { return db.disk.state() }
 

@@ -26,6 +26,7 @@ type guard struct {
 	mu      sync.Mutex
 	opening bool          // the caller of Open gets errors
 	err     error         // the present trouble, nil for none
+	last    error         // the latest trouble, which may have passed
 	final   bool          // the trouble cannot pass
 	trouble chan struct{} // closed while err is set
 	closing chan struct{} // closed once the owner has given up
@@ -42,8 +43,8 @@ func (d *guard) state() (trouble <-chan struct{}, err error) {
 func (d *guard) giveUp() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.err == nil { // the disk has had room again
-		d.err = ErrFull
+	if d.err == nil { // the trouble has passed
+		d.err = d.last
 		close(d.trouble)
 	}
 	if !d.closed {
@@ -61,8 +62,8 @@ func (d *guard) fail(cause, err error, final bool) {
 	}
 	if d.err == nil || (final && !d.final) {
 		d.err = fmt.Errorf("%w (%w)", cause, err)
-		d.final = final
-		d.log.Error("cannot write to the disk", zap.Error(d.err))
+		d.last, d.final = d.err, final
+		d.log.Error("cannot answer writes", zap.Error(d.err))
 	}
 }
 
@@ -73,7 +74,7 @@ func (d *guard) recovered(cause error) {
 	if !d.final && errors.Is(d.err, cause) {
 		d.err = nil
 		d.trouble = make(chan struct{})
-		d.log.Info("can write to the disk again")
+		d.log.Info("can answer writes again")
 	}
 }
 
@@ -113,6 +114,30 @@ func (d *guard) write(category vfs.DiskWriteCategory, op func() error) error {
 				return err
 			}
 			d.fail(ErrFailed, err, true)
+			park()
+		}
+	}
+}
+
+// await waits until another machine has confirmed a write, nil for at once. The write itself is on
+// the disk. After patience the state is ErrUnconfirmed, so that callers do not wait, too.
+func (d *guard) await(confirmed <-chan struct{}, patience time.Duration) {
+	if confirmed == nil {
+		return
+	}
+	wait := time.NewTimer(patience)
+	defer wait.Stop()
+	for late := false; ; late = true {
+		select {
+		case <-confirmed:
+			if late {
+				d.recovered(ErrUnconfirmed)
+			}
+			return
+		case <-wait.C:
+			d.fail(ErrUnconfirmed, fmt.Errorf("no answer within %s", patience), false) // again, because another trouble may have passed
+			wait.Reset(retryWrite)
+		case <-d.closing:
 			park()
 		}
 	}

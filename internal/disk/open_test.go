@@ -74,7 +74,7 @@ func TestOpenOnAFullDiskSaysSoOnceAndGoesOnWithRoom(t *testing.T) {
 				}
 				return got.db != nil || got.err != nil || refused.Load() >= 4
 			})
-			full := logs.FilterMessage("cannot write to the disk")
+			full := logs.FilterMessage("cannot answer writes")
 			if refused.Load() >= 4 && (full.Len() != 1 || !strings.Contains(fmt.Sprint(full.All()[0].ContextMap()), disk.ErrFull.Error())) || logs.Len() > 1 {
 				t.Errorf("the log: %+v, want one line for the full disk", logs.All())
 			}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -36,12 +37,18 @@ type TappedFS struct {
 	// FS is the underlying file system; the operating system's file system if nil.
 	vfs.FS
 	Tap Tap
+	// Confirmed is called after the log was synced up to the offset, and after Tap.Synced. It returns a channel that is
+	// closed when another machine has this part of the log on its own disk, or nil if no other machine needs it.
+	// The writes before the offset are answered only then. Confirmed may be nil.
+	Confirmed func(log, offset uint64) <-chan struct{}
+	// Patience is the time after which the store is in the state ErrUnconfirmed, because Confirmed's channel is open.
+	Patience time.Duration
 }
 
-// untap returns the underlying file system, and the tap, nil if there is no tap.
-func untap(fs vfs.FS) (vfs.FS, Tap) {
+// untap returns the underlying file system, and the tapped file system, nil if there is no tap.
+func untap(fs vfs.FS) (vfs.FS, *TappedFS) {
 	if t, is := fs.(TappedFS); is {
-		return t.FS, t.Tap
+		return t.FS, &t
 	}
 	return fs, nil
 }
@@ -61,6 +68,8 @@ type tapFS struct {
 	vfs.FS
 	dir string
 	tap Tap
+	// wait returns when writes before an offset of a log may be answered.
+	wait func(log, offset uint64)
 
 	mu      sync.Mutex
 	unnamed *tappedLog // the log whose name is not synced yet
@@ -115,7 +124,7 @@ func (l *tapFS) begin(name string, f vfs.File, err error) (vfs.File, error) {
 	if err != nil || !is {
 		return f, err
 	}
-	created := &tappedLog{File: f, number: n, tap: l.tap}
+	created := &tappedLog{File: f, number: n, tap: l.tap, wait: l.wait}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.unnamed = created
@@ -169,6 +178,7 @@ type tappedLog struct {
 	vfs.File
 	number uint64
 	tap    Tap
+	wait   func(log, offset uint64)
 
 	length atomic.Uint64
 	// closing prevents a sync of a closed file by the tap: the guard would take the error for a failed disk.
@@ -198,6 +208,7 @@ func (f *tappedLog) syncBy(op func() error) error {
 	at, err := f.synced(op)
 	if err == nil {
 		f.tap.Synced(f.number, at)
+		f.wait(f.number, at)
 	}
 	return err
 }

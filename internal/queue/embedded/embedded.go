@@ -298,7 +298,7 @@ func (b *Broker) await(ctx context.Context, done <-chan error) error {
 func unavailable(err error) error { return &queue.UnavailableError{Op: "write", Err: err} }
 
 // Health returns the reason why the queue cannot write, nil if the queue can write.
-// disk.ErrFull and disk.ErrStuck may pass. disk.ErrFailed does not pass.
+// disk.ErrFull, disk.ErrStuck and disk.ErrUnconfirmed may pass. disk.ErrFailed does not pass.
 func (b *Broker) Health() error { return b.db.Health() }
 
 // Damage returns disk.ErrDamaged once a read has found damaged data.

@@ -165,7 +165,7 @@ func pebbleOptions(memoryBytes int64) *pebble.Options {
 }
 
 // Health returns the reason why the store cannot write, nil if the store can write.
-// disk.ErrFull and disk.ErrStuck may pass. disk.ErrFailed does not pass. Reads continue to
+// disk.ErrFull, disk.ErrStuck and disk.ErrUnconfirmed may pass. disk.ErrFailed does not pass. Reads continue to
 // work.
 func (s *Store) Health() error { return s.db.Health() }
 
