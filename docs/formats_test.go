@@ -131,7 +131,7 @@ func (f formats) http(t *testing.T) {
 	}
 }
 
-// archive adds the objects of an archive, and the files that the archive needs in a data directory.
+// archive adds the objects of an archive, and the files that archive and pair need in a data directory.
 func (f formats) archive(t *testing.T) {
 	t.Helper()
 	for _, name := range []string{"term", "base", "state"} {
@@ -139,6 +139,9 @@ func (f formats) archive(t *testing.T) {
 		readJSON(t, "../internal/archive/testdata/"+name+"1.json", &value)
 		f.add("archive "+name+" 1", value)
 	}
+	var role map[string]any
+	readJSON(t, "../internal/pair/testdata/role1.json", &role)
+	f.add("pair role 1", role)
 	for _, file := range []string{"archive/testdata/segment1", "archive/testdata/seal1", "stream/testdata/frames1.hex", "stream/testdata/spool1"} {
 		f[fmt.Sprintf("archive ../internal/%s %x", file, sha256.Sum256([]byte(read(t, "../internal/"+file))))] = true
 	}

@@ -244,7 +244,7 @@ func TestADamagedOrMissingObjectIsNamed(t *testing.T) {
 // A base has the files of the stores and the secret. Any other file would make the directory look like another one.
 func TestABaseWithAFileOfTheSourceIsRefused(t *testing.T) {
 	w := begun(t, inMemory(t))
-	for _, name := range []string{archive.StateFile, "FORMAT", "LOCK", "queue/LOCK", "stream/1", "table/x/y"} {
+	for _, name := range []string{archive.StateFile, "ROLE", "FORMAT", "LOCK", "queue/LOCK", "stream/1", "table/x/y"} {
 		plan, err := restore.Find(t.Context(), w.archive, restore.Target{})
 		require.NoError(t, err)
 		plan.Base.Files = append(plan.Base.Files[:len(plan.Base.Files):len(plan.Base.Files)], w.file(name, []byte("of the source")))

@@ -1,0 +1,138 @@
+package pair
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"fanfare/internal/datadir"
+	"fanfare/internal/disk"
+	"fanfare/internal/strictjson"
+)
+
+// RoleFile is the name of the role's file in the data directory. A backup, a base of an archive and a seed do not
+// have this file, because each directory has its own role.
+const RoleFile = "ROLE"
+
+// roleFormat is the format of a role that this version writes. It is also the newest format that this version reads.
+const roleFormat = 1
+
+// The roles of a machine.
+const (
+	RolePrimary = "primary"
+	RoleStandby = "standby"
+)
+
+// The modes of a machine.
+const (
+	// ModeAlone is a primary that answers by itself.
+	ModeAlone = "alone"
+	// ModePaired is a primary whose answers wait for its standby, or the standby of such a primary.
+	ModePaired = "paired"
+	// ModeSeeding is a standby that does not have all data yet.
+	ModeSeeding = "seeding"
+	// ModeFollowing is a standby that has all data up to some moment, but whose primary may answer by itself.
+	ModeFollowing = "following"
+)
+
+// Role is what a data directory is within its pair. Only the process that holds the lock of the directory may use
+// it. Load it with LoadRole, or make it with NewRole.
+type Role struct {
+	Format int `json:"format"`
+	// Lineage names the data; both machines of a pair have the same. A standby that was never seeded has none.
+	// Disk names the directory, and is never copied to another directory (P6).
+	Lineage string `json:"lineage"`
+	Disk    string `json:"disk_id"`
+	Role    string `json:"role"`
+	Mode    string `json:"mode"`
+	// Term grows with each change of the primary.
+	Term uint64 `json:"term"`
+	// Peer is the Disk of the other machine, empty for none: a paired primary has the disk of its standby, and a
+	// standby has the disk of its primary.
+	Peer string `json:"peer_disk"`
+
+	path string
+}
+
+// NewRole returns the role of the data directory dir. A primary is alone and has a lineage of its own; a standby has no
+// data yet. The caller has to save the role.
+func NewRole(dir, role string) *Role {
+	r := &Role{Disk: rand.Text(), Role: role, Mode: ModeSeeding, path: filepath.Join(dir, RoleFile)}
+	if role == RolePrimary {
+		r.Lineage, r.Mode, r.Term = rand.Text(), ModeAlone, 1
+	}
+	return r
+}
+
+// LoadRole reads the role of the data directory dir. It returns nil if the directory has no role.
+func LoadRole(dir string) (*Role, error) {
+	path := filepath.Join(dir, RoleFile)
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the role of the data directory: %w", err)
+	}
+	r, err := decodeRole(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	r.path = path
+	return r, nil
+}
+
+// decodeRole reads the text of a role. A text that no version wrote is an error, because a guess could make two primaries.
+func decodeRole(text []byte) (*Role, error) {
+	var form struct {
+		Format int `json:"format"`
+	}
+	if err := strictjson.Unmarshal(text, &form); err != nil {
+		return nil, fmt.Errorf("the role is damaged: it %w", err)
+	}
+	if err := disk.CheckFormat("the role", strconv.Itoa(form.Format), roleFormat); err != nil {
+		return nil, err
+	}
+	r := &Role{}
+	if err := strictjson.UnmarshalKnown(text, r); err != nil {
+		return nil, fmt.Errorf("the role is damaged: %w", err)
+	}
+	return r, r.check()
+}
+
+// check returns an error for a role that cannot be.
+func (r *Role) check() error {
+	var known bool
+	switch r.Role {
+	case RolePrimary:
+		known = r.Lineage != "" && r.Term > 0 && (r.Mode == ModeAlone || r.Mode == ModePaired && r.Peer != "")
+	case RoleStandby:
+		known = r.Mode == ModeSeeding || r.Lineage != "" && r.Term > 0 && r.Peer != "" && (r.Mode == ModeFollowing || r.Mode == ModePaired)
+	default:
+	}
+	if !known || r.Disk == "" || r.Disk == r.Peer {
+		return fmt.Errorf("a %q that is %q cannot be in term %d with the peer %q: the role is damaged, so seed this machine from the other one", r.Role, r.Mode, r.Term, r.Peer)
+	}
+	return nil
+}
+
+// Save stores the role. After a crash the file has the old or the new role.
+func (r *Role) Save() error {
+	r.Format = roleFormat
+	if err := r.check(); err != nil {
+		return err
+	}
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := datadir.WriteFile(r.path, append(text, '\n')); err != nil {
+		return fmt.Errorf("store the role of the data directory: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,113 @@
+package pair
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/disk"
+)
+
+var update = flag.Bool("update", false, "write the golden file of the role")
+
+const goldenRole = "testdata/role1.json"
+
+func someRole() *Role {
+	return &Role{Lineage: "LINEAGE", Disk: "DISK", Role: RoleStandby, Mode: ModePaired, Term: 7, Peer: "OTHER"}
+}
+
+func TestADirectoryKeepsItsRole(t *testing.T) {
+	dir := t.TempDir()
+	none, err := LoadRole(dir)
+	require.NoError(t, err)
+	assert.Nil(t, none)
+
+	for _, role := range []string{RolePrimary, RoleStandby} {
+		r := NewRole(dir, role)
+		require.NoError(t, r.Save())
+		back, err := LoadRole(dir)
+		require.NoError(t, err)
+		assert.Equal(t, r, back)
+		assert.NotEqual(t, r.Disk, NewRole(dir, role).Disk)
+	}
+	r := NewRole(dir, RolePrimary)
+	r.Mode, r.Peer, r.Term = ModePaired, "other", 9
+	require.NoError(t, r.Save())
+	back, err := LoadRole(dir)
+	require.NoError(t, err)
+	assert.Equal(t, r, back)
+	assert.EqualValues(t, 9, back.Term)
+}
+
+func TestTheFormatOfARoleIsPinned(t *testing.T) {
+	r := someRole()
+	r.path = filepath.Join(t.TempDir(), RoleFile)
+	require.NoError(t, r.Save())
+	text, err := os.ReadFile(r.path)
+	require.NoError(t, err)
+	if *update {
+		require.NoError(t, os.WriteFile(goldenRole, text, 0o600))
+	}
+	want, err := os.ReadFile(goldenRole)
+	require.NoError(t, err)
+	assert.Equal(t, string(want), string(text))
+	back, err := decodeRole(want)
+	require.NoError(t, err)
+	back.path = r.path
+	assert.Equal(t, r, back)
+}
+
+// A role that was guessed could make a second primary.
+func TestARoleThatNoVersionWroteIsRefused(t *testing.T) {
+	for name, change := range map[string]func(*Role){
+		"no disk":                 func(r *Role) { r.Disk = "" },
+		"its own peer":            func(r *Role) { r.Peer = r.Disk },
+		"unknown role":            func(r *Role) { r.Role = "witness" },
+		"standby alone":           func(r *Role) { r.Mode = ModeAlone },
+		"standby without primary": func(r *Role) { r.Peer = "" },
+		"no lineage":              func(r *Role) { r.Lineage = "" },
+		"no term":                 func(r *Role) { r.Term = 0 },
+		"primary that is seeded":  func(r *Role) { r.Role, r.Mode = RolePrimary, ModeSeeding },
+		"paired without standby":  func(r *Role) { r.Role, r.Peer = RolePrimary, "" },
+	} {
+		r := someRole()
+		change(r)
+		r.path = filepath.Join(t.TempDir(), RoleFile)
+		require.Errorf(t, r.Save(), name)
+		assert.NoFileExists(t, r.path, name)
+	}
+	_, err := decodeRole([]byte(`{"format":2,"witness":"x"}`))
+	newer := &disk.FormatError{}
+	require.ErrorAs(t, err, &newer)
+	for _, text := range []string{"", "{}", "[]", `{"format":1}`, `{"format":1,"disk":"x"}`, `{"format":0}`} {
+		_, err := decodeRole([]byte(text))
+		assert.Errorf(t, err, "%q", text)
+	}
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, RoleFile), []byte("{"), 0o600))
+	_, err = LoadRole(dir)
+	assert.ErrorContains(t, err, RoleFile)
+}
+
+// What is read is what was written, whatever the text.
+func FuzzARoleIsReadAsItIsWritten(f *testing.F) {
+	golden, err := os.ReadFile(goldenRole)
+	require.NoError(f, err)
+	f.Add(golden)
+	f.Add([]byte(`{"format":1,"lineage":"","disk_id":"x","role":"standby","mode":"seeding","term":0,"peer_disk":""}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		r, err := decodeRole(text)
+		if err != nil {
+			return
+		}
+		r.path = filepath.Join(t.TempDir(), RoleFile)
+		require.NoError(t, r.Save())
+		back, err := LoadRole(filepath.Dir(r.path))
+		require.NoError(t, err)
+		assert.Equal(t, r, back)
+	})
+}
