@@ -22,6 +22,7 @@ import (
 	"fanfare/internal/archive"
 	"fanfare/internal/backoff"
 	"fanfare/internal/disk"
+	"fanfare/internal/follow"
 	"fanfare/internal/objects"
 	"fanfare/internal/stream"
 )
@@ -96,7 +97,8 @@ func Open(ctx context.Context, cfg Config) (*Archiving, error) {
 	}
 	a := &Archiving{cfg: cfg, opened: time.Now()}
 	var err error
-	if a.ends, err = a.logsEnd(); err != nil {
+	stores := follow.Stores{FS: cfg.FS, Queue: cfg.Queue, Table: cfg.Table}
+	if a.ends, err = stores.End(); err != nil {
 		return nil, err
 	}
 	if err := cfg.State.Begin(a.ends); err != nil {
@@ -110,7 +112,22 @@ func Open(ctx context.Context, cfg Config) (*Archiving, error) {
 		}
 		cfg.Log.Warn("the archive does not answer: the process starts without it, and a loss of this machine would lose the writes since the last segment", zap.Error(err))
 	}
-	return a, a.openStream()
+	return a, a.openStream(stores)
+}
+
+// openStream opens the stream. If the end of the archive is not known yet, all frames of the spool are needed.
+func (a *Archiving) openStream(stores follow.Stores) error {
+	var from stream.Position
+	if a.term != nil {
+		from = stream.Position(a.term.From)
+	}
+	config := stream.Config{FS: a.cfg.FS, Dir: a.cfg.Stream, Spool: a.cfg.Spool, Log: a.cfg.Log, Now: a.cfg.Now}
+	opened, receiver, err := stores.OpenStream(config, from)
+	if err != nil {
+		return err
+	}
+	a.stream, a.intake = opened, &intake{stream: opened, receiver: receiver, log: a.cfg.Log, rest: opened.End()}
+	return nil
 }
 
 // take takes the next term.
