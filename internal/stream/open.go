@@ -159,7 +159,7 @@ func (b batch) putHeader(dst []byte) {
 	binary.LittleEndian.PutUint32(dst[4:], Format)
 	binary.LittleEndian.PutUint32(dst[12:], b.length)
 	binary.LittleEndian.PutUint32(dst[16:], b.count)
-	appendPosition(appendPosition(dst[:20], b.begin), b.end)
+	b.end.Append(b.begin.Append(dst[:20]))
 	binary.LittleEndian.PutUint32(dst[8:], checksum(dst[12:headerLen]))
 }
 
@@ -173,6 +173,6 @@ func parseHeader(header []byte) (b batch, sound bool, err error) {
 		return b, false, err
 	}
 	b.length, b.count = binary.LittleEndian.Uint32(header[12:]), binary.LittleEndian.Uint32(header[16:])
-	b.begin, b.end = parsePosition(header[20:]), parsePosition(header[20+positionLen:])
+	b.begin, b.end = ParsePosition(header[20:]), ParsePosition(header[20+positionLen:])
 	return b, true, nil
 }

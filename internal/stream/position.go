@@ -52,22 +52,24 @@ func (f Frame) End() Place { return Place{f.Log, f.Offset + uint64(len(f.Data))}
 
 const positionLen = 32
 
-func appendPosition(dst []byte, p Position) []byte {
+// Append appends the position to dst in 32 bytes: log and offset of the queue, log and offset of the table, little-endian.
+func (p Position) Append(dst []byte) []byte {
 	for _, n := range []uint64{p.Queue.Log, p.Queue.Offset, p.Table.Log, p.Table.Offset} {
 		dst = binary.LittleEndian.AppendUint64(dst, n)
 	}
 	return dst
 }
 
-func parsePosition(src []byte) Position {
+// ParsePosition returns the position that Append appended. src has 32 bytes or more.
+func ParsePosition(src []byte) Position {
 	at := func(i int) uint64 { return binary.LittleEndian.Uint64(src[8*i:]) }
 	return Position{Queue: Place{at(0), at(1)}, Table: Place{at(2), at(3)}}
 }
 
 // SafeAt returns the frame of a safe point.
 func SafeAt(p Position, time int64) Frame {
-	return Frame{Kind: Safe, Time: time, Data: appendPosition(nil, p)}
+	return Frame{Kind: Safe, Time: time, Data: p.Append(nil)}
 }
 
 // Position returns the position of a safe point. The frame comes from Reader or SafeAt.
-func (f Frame) Position() Position { return parsePosition(f.Data) }
+func (f Frame) Position() Position { return ParsePosition(f.Data) }

@@ -73,7 +73,7 @@ func (r *Receiver) Gaps() (n int64, open bool) {
 // as many as fit into atMost bytes. Done takes the mark.
 func (r *Receiver) Next(ctx context.Context, atMost int) ([]Frame, Mark, error) {
 	for {
-		frames, mark, changed, err := r.look(atMost)
+		frames, mark, changed, err := r.look(atMost, false)
 		if err != nil || len(frames) > 0 {
 			return frames, mark, err
 		}
@@ -87,7 +87,7 @@ func (r *Receiver) Next(ctx context.Context, atMost int) ([]Frame, Mark, error) 
 
 // Ready returns the next frames as Next does, but does not wait: it may return no frame.
 func (r *Receiver) Ready(atMost int) ([]Frame, Mark, error) {
-	frames, mark, _, err := r.look(atMost)
+	frames, mark, _, err := r.look(atMost, false)
 	return frames, mark, err
 }
 
@@ -104,9 +104,9 @@ func (r *Receiver) has(f Frame) bool {
 
 // look returns the next frames that the receiver does not have, and their mark. If there is no frame, it
 // returns a channel that is closed when there may be one.
-func (r *Receiver) look(atMost int) ([]Frame, Mark, <-chan struct{}, error) {
+func (r *Receiver) look(atMost int, ahead bool) ([]Frame, Mark, <-chan struct{}, error) {
 	for {
-		frames, changed, err := r.read(atMost)
+		frames, changed, err := r.read(atMost, ahead)
 		frames = slices.DeleteFunc(frames, r.has)
 		if err != nil || changed != nil || len(frames) > 0 {
 			return frames, Mark(r.next), changed, err
@@ -116,7 +116,7 @@ func (r *Receiver) look(atMost int) ([]Frame, Mark, <-chan struct{}, error) {
 
 // read returns the next frames of the ring or of a batch of the spool. If there is no frame, it
 // returns a channel that is closed when there may be one.
-func (r *Receiver) read(atMost int) ([]Frame, <-chan struct{}, error) {
+func (r *Receiver) read(atMost int, ahead bool) ([]Frame, <-chan struct{}, error) {
 	s := r.stream
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,10 +124,11 @@ func (r *Receiver) read(atMost int) ([]Frame, <-chan struct{}, error) {
 		return nil, nil, ErrGap
 	}
 	if r.next >= s.first {
-		if r.next == s.safe {
-			return nil, s.changed, nil
+		end, changed := s.readable(ahead)
+		if r.next >= end {
+			return nil, changed, nil
 		}
-		return r.hand(s.frames[r.next-s.first:s.safe-s.first], atMost), nil, nil
+		return r.hand(s.frames[r.next-s.first:end-s.first], atMost), nil, nil
 	}
 	b := s.spool.find(r.next)
 	s.mu.Unlock()

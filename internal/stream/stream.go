@@ -46,6 +46,7 @@ type Stream struct {
 	sources                    [Table + 1]source
 	receivers                  map[*Receiver]bool
 	changed                    chan struct{} // closed at the next change of the safe point
+	added                      chan struct{} // closed at the next frame or change, nil if no receiver waits in Ahead
 }
 
 // source is the log that a store writes at present.
@@ -104,6 +105,7 @@ func (s *Stream) add(f Frame) {
 	s.frames = append(s.frames, f)
 	s.size += f.Len()
 	s.end = s.end.After(f)
+	s.wakeAhead()
 	if s.size > spoolAbove {
 		s.kick()
 	}
@@ -145,6 +147,7 @@ func (s *Stream) sync(store Store, at Place) {
 func (s *Stream) wake() {
 	close(s.changed)
 	s.changed = make(chan struct{})
+	s.wakeAhead()
 }
 
 // Safe returns the safe point. Both stores have synced everything before the safe point (S3).

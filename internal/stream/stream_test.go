@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -389,4 +390,60 @@ func TestAddedFramesGoToTheSpool(t *testing.T) {
 		assert.Equal(t, int64(7), f.Time, "one restore point")
 	}
 	assert.Equal(t, 25_000_000, length)
+}
+
+// A receiver of Ahead gets frames before any sync, and wakes for the safe point. The frames stay until
+// Done, although the receiver has read behind the safe point.
+func TestAheadReceivesUnsafeFrames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, config(vfs.NewMem()), stream.Position{})
+		r := s.Hold()
+		r.From(stream.Position{})
+		queue := newWriter(s, stream.Queue)
+		var frames []stream.Frame
+		var safe stream.Position
+		look := func(n int) {
+			t.Helper()
+			for want := len(frames) + n; len(frames) < want; {
+				some, _, at, err := r.Ahead(t.Context(), 1<<20, safe)
+				require.NoError(t, err)
+				frames, safe = append(frames, some...), at
+			}
+		}
+		queue.begin(2)
+		look(1)
+		woken := make(chan stream.Position, 1)
+		wait := func() {
+			t.Helper()
+			go func() {
+				some, _, at, err := r.Ahead(t.Context(), 1<<20, safe)
+				assert.NoError(t, err)
+				frames = append(frames, some...)
+				woken <- at
+			}()
+			synctest.Wait()
+			require.Empty(t, woken)
+		}
+		wait()
+		queue.write([]byte("answered later"))
+		safe = <-woken
+		require.Len(t, frames, 2)
+		require.Equal(t, stream.Place{Log: 2}, safe.Queue, "the bytes are not synced")
+		wait()
+		queue.sync()
+		safe = <-woken
+		require.Equal(t, s.End(), safe)
+		require.Len(t, frames, 2)
+		require.Positive(t, s.Memory(), "the receiver has not confirmed the frames")
+		again := s.Hold()
+		again.From(stream.Position{})
+		frames, safe = nil, stream.Position{}
+		some, mark, _, err := again.Ahead(t.Context(), 1<<20, safe)
+		require.NoError(t, err)
+		require.Len(t, some, 2)
+		r.Close()
+		again.Done(mark)
+		require.Zero(t, s.Memory())
+		require.NoError(t, s.Close())
+	})
 }
