@@ -1,0 +1,6 @@
+package pair
+
+import "golang.org/x/sys/unix"
+
+// runningClock is a clock that also runs while the machine sleeps.
+const runningClock = unix.CLOCK_BOOTTIME

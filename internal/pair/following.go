@@ -1,0 +1,238 @@
+package pair
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"golang.org/x/sync/errgroup"
+
+	"fanfare/internal/stream"
+)
+
+// following is a session of the standby with its primary.
+type following struct {
+	standby *Standby
+	*link
+	peer     Hello
+	received chan message
+	beat     uint64 // the number of the newest heartbeat
+	seeding  *seeding
+	outcome  Outcome
+}
+
+// run runs the session until its first error.
+func (f *following) run(ctx context.Context) (Outcome, error) {
+	stop := context.AfterFunc(ctx, func() { f.conn.Close() }) //nolint:errcheck // reads and writes fail then
+	defer stop()
+	if err := f.greet(); err != nil {
+		return Stopped, err
+	}
+	f.received = make(chan message, 64)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		<-ctx.Done()
+		return errors.Join(context.Cause(ctx), ignoreClosed(f.conn.Close()))
+	})
+	group.Go(func() error { return f.read(ctx) })
+	group.Go(func() error { return f.handle(ctx, group) })
+	err := group.Wait()
+	if f.seeding != nil {
+		err = errors.Join(err, f.seeding.close())
+	}
+	if f.outcome == TakeOver {
+		return TakeOver, nil
+	}
+	return Stopped, err
+}
+
+// greet exchanges hellos, and refuses a machine that must not be the primary.
+func (f *following) greet() error {
+	s := f.standby
+	own := s.role.hello(s.position(), s.cfg.DataFormat, s.cfg.Version)
+	peer, err := greet(f.conn, own)
+	if err != nil {
+		return err
+	}
+	f.peer = peer
+	if err := checkPeer(own, peer); err != nil {
+		return err
+	}
+	switch {
+	case peer.Role != RolePrimary || peer.Term < own.Term: // P9
+		return ErrNotPrimary
+	case peer.Mode == ModePaired && peer.Peer != own.Disk: // P6
+		return ErrOtherStandby
+	}
+	same := own.Mode != ModeSeeding && peer.Disk == own.Peer && peer.Term == own.Term
+	if same && !peer.position().Covers(s.tail.announced) { // P9
+		return fmt.Errorf("%w: its logs end at %v, and it had announced %v", ErrRewound, peer.position(), s.tail.announced)
+	}
+	if same && own.Mode == ModePaired && peer.Mode == ModeAlone {
+		// An operator has unpaired the primary, which answers by itself now.
+		return s.save(func(r *Role) { r.Mode = ModeFollowing })
+	}
+	return nil
+}
+
+// position returns the place up to which the standby's disk has the stream.
+func (s *Standby) position() stream.Position {
+	if s.tail == nil {
+		return stream.Position{}
+	}
+	return s.tail.synced
+}
+
+// read receives messages.
+func (f *following) read(ctx context.Context) error {
+	for {
+		m, err := f.receive()
+		if err != nil {
+			return err
+		}
+		select {
+		case f.received <- m:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// handle handles the messages: all that are there, then one sync, then one ack.
+func (f *following) handle(ctx context.Context, group *errgroup.Group) error {
+	if err := f.first(ctx); err != nil {
+		return err
+	}
+	f.standby.connect(true)
+	for following := false; ; {
+		if f.seeding == nil && !following {
+			following = true
+			a := f.standby.apply
+			group.Go(func() error {
+				if err := a.run(ctx); err != nil {
+					return applyError{err}
+				}
+				return nil
+			})
+		}
+		select {
+		case m := <-f.received:
+			if err := f.some(m); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// first handles the first message.
+func (f *following) first(ctx context.Context) error {
+	var m message
+	select {
+	case m = <-f.received:
+	case <-ctx.Done():
+		return nil
+	}
+	switch m.kind {
+	case msgResume:
+		if f.standby.tail == nil {
+			return unexpected(m.kind)
+		}
+		return nil
+	case msgSeed:
+		return f.beginSeed()
+	case msgBeat: // the heartbeats begin with the session
+		f.beat = binary.LittleEndian.Uint64(m.data)
+		return f.first(ctx)
+	case msgRefused:
+		return fmt.Errorf("the primary refuses the standby: %s", m.data)
+	default:
+		return unexpected(m.kind)
+	}
+}
+
+// some handles a message and all messages that have arrived, and confirms them.
+func (f *following) some(m message) error {
+	for more := len(f.received); ; more-- {
+		if err := f.one(m); err != nil {
+			return err
+		}
+		if more == 0 {
+			return f.confirm()
+		}
+		m = <-f.received
+	}
+}
+
+// confirm syncs the tail and sends an ack, which is a promise, too (P2).
+func (f *following) confirm() error {
+	s := f.standby
+	at, err := s.tail.sync()
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.granted = s.cfg.Timing.Now() // before the promise is on its way
+	s.mu.Unlock()
+	return f.send(msgAck, appendAck(nil, at, f.beat))
+}
+
+// one handles a message.
+func (f *following) one(m message) error {
+	switch m.kind {
+	case msgFrames:
+		return f.frames(m.data)
+	case msgBeat:
+		if len(m.data) != 8 {
+			return unexpected(m.kind)
+		}
+		f.beat = binary.LittleEndian.Uint64(m.data)
+		return nil
+	case msgPaired:
+		return f.pair()
+	case msgFile, msgContent, msgWhole:
+		return f.seeded(m)
+	default:
+		return unexpected(m.kind)
+	}
+}
+
+// frames appends frames to the tail.
+func (f *following) frames(data []byte) error {
+	if f.seeding != nil {
+		if err := f.seeding.end(); err != nil {
+			return err
+		}
+	}
+	for r := stream.NewReader(bytes.NewReader(data)); ; {
+		frame, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := f.standby.tail.append(frame); err != nil {
+			return err
+		}
+	}
+}
+
+// pair stores that the two are paired: the tail has all that the primary has answered.
+func (f *following) pair() error {
+	s := f.standby
+	if f.seeding != nil {
+		return unexpected(msgPaired)
+	}
+	if s.role.Mode == ModePaired {
+		return nil
+	}
+	if _, err := s.tail.sync(); err != nil {
+		return err
+	}
+	return s.save(func(r *Role) { r.Mode = ModePaired })
+}

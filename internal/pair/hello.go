@@ -1,0 +1,135 @@
+package pair
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"fanfare/internal/stream"
+)
+
+// protocol is the version of the messages between two machines.
+const protocol = 1
+
+const (
+	// maxHello is the largest length of a hello in bytes.
+	maxHello = 64 << 10
+	// greetTime is the time for the exchange of two hellos.
+	greetTime = 5 * time.Second
+)
+
+// Hello is the first message in both directions.
+type Hello struct {
+	Protocol int    `json:"protocol"`
+	Lineage  string `json:"lineage"`
+	Disk     string `json:"disk"`
+	Role     string `json:"role"`
+	Mode     string `json:"mode"`
+	Term     uint64 `json:"term"`
+	Peer     string `json:"peer"`
+	// Queue and Table are the place up to which a standby has the stream on its disk, or at which the stream of
+	// a primary ends.
+	Queue       stream.Place `json:"queue"`
+	Table       stream.Place `json:"table"`
+	FrameFormat int          `json:"frame_format"`
+	DataFormat  int          `json:"data_format"`
+	Version     string       `json:"version"`
+	// Clock is the time of the machine, in milliseconds since 1970.
+	Clock int64 `json:"clock"`
+	// Ask means that the connection ends after the hellos.
+	Ask bool `json:"ask,omitempty"`
+}
+
+// hello returns the hello of a role.
+func (r *Role) hello(at stream.Position, dataFormat int, version string) Hello {
+	return Hello{
+		Protocol: protocol, Lineage: r.Lineage, Disk: r.Disk, Role: r.Role, Mode: r.Mode, Term: r.Term, Peer: r.Peer,
+		Queue: at.Queue, Table: at.Table, FrameFormat: stream.Format, DataFormat: dataFormat, Version: version, Clock: time.Now().UnixMilli(),
+	}
+}
+
+// position returns the position of the hello.
+func (h Hello) position() stream.Position { return stream.Position{Queue: h.Queue, Table: h.Table} }
+
+// Ask asks the other machine what it is. own is the hello of a role without positions.
+func Ask(ctx context.Context, dial func(context.Context) (net.Conn, error), own Hello) (peer Hello, err error) {
+	conn, err := dial(ctx)
+	if err != nil {
+		return peer, fmt.Errorf("ask the other machine: %w", err)
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	defer context.AfterFunc(ctx, func() { conn.Close() })() //nolint:errcheck // the exchange fails then
+	own.Ask = true
+	return greet(conn, own)
+}
+
+// AskingHello returns the hello with which a machine asks another machine. role may be nil.
+func AskingHello(role *Role, dataFormat int, version string) Hello {
+	if role == nil {
+		role = &Role{}
+	}
+	return role.hello(stream.Position{}, dataFormat, version)
+}
+
+// greet sends the own hello and reads the hello of the peer.
+func greet(conn net.Conn, own Hello) (peer Hello, err error) {
+	if err := conn.SetDeadline(time.Now().Add(greetTime)); err != nil {
+		return peer, err
+	}
+	text, err := json.Marshal(own)
+	if err != nil {
+		return peer, err
+	}
+	sent := make(chan error, 1)
+	go func() { // ends at the deadline at the latest
+		_, err := conn.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(text))), text...))
+		sent <- err
+	}()
+	peer, err = readHello(conn)
+	if err = errors.Join(<-sent, err); err != nil {
+		return peer, fmt.Errorf("exchange hellos with the other machine: %w", err)
+	}
+	return peer, conn.SetDeadline(time.Time{})
+}
+
+func readHello(from io.Reader) (h Hello, err error) {
+	var length [4]byte
+	if _, err := io.ReadFull(from, length[:]); err != nil {
+		return h, err
+	}
+	n := binary.BigEndian.Uint32(length[:])
+	if n > maxHello {
+		return h, fmt.Errorf("%w: a hello of %d bytes", ErrDamaged, n)
+	}
+	text := make([]byte, n)
+	if _, err := io.ReadFull(from, text); err != nil {
+		return h, err
+	}
+	if err := json.Unmarshal(text, &h); err != nil {
+		return h, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return h, nil
+}
+
+// replaces reports whether the peer has become the primary in the place of the own machine.
+func (h Hello) replaces(own Hello) bool {
+	return h.Role == RolePrimary && h.Term > own.Term && h.Lineage == own.Lineage
+}
+
+// checkPeer returns an error if the two machines cannot be a pair.
+func checkPeer(own, peer Hello) error {
+	switch {
+	case peer.Protocol != protocol || peer.FrameFormat != stream.Format:
+		return fmt.Errorf("%w: the other machine runs %s", ErrVersion, peer.Version)
+	case peer.Disk == own.Disk:
+		return ErrSameDisk
+	case own.Mode != ModeSeeding && peer.Mode != ModeSeeding && peer.Lineage != own.Lineage:
+		return ErrLineage
+	}
+	return nil
+}

@@ -1,0 +1,89 @@
+// Package pair keeps a second machine, the standby, ready to take the place of a primary. The primary
+// sends the bytes of its logs, and answers a write when both disks have it. spec/Pair.tla is the model of
+// the rules. docs/decisions/0053-stream.md has the stream.
+//
+// The invariants: a standby that may be promoted has every answered write, and beside a machine that serves
+// the other machine answers no read. Package pair must never confirm a write that is only in the memory of
+// the standby, and never compare the clocks of two machines.
+package pair
+
+import (
+	"errors"
+	"time"
+
+	"fanfare/internal/stream"
+)
+
+var (
+	// ErrDamaged means that the other machine sent bytes that no version sends.
+	ErrDamaged = errors.New("the other machine sent a damaged message")
+	// ErrVersion means that the versions of the two machines do not understand each other.
+	ErrVersion = errors.New("the two machines run versions that do not fit: use the same fanfare on both")
+	// ErrSameDisk means that both machines have a copy of the same data directory.
+	ErrSameDisk = errors.New("both machines have the role of one data directory: delete the data directory of the standby")
+	// ErrLineage means that the standby has other data.
+	ErrLineage = errors.New("the standby has the data of another primary: start it with an empty data directory")
+	// ErrOtherStandby means that the primary is paired with another disk (P6).
+	ErrOtherStandby = errors.New("the primary is paired with another disk: start that standby, or stop the primary and run fanfare unpair --standby-is-gone")
+	// ErrNotPrimary means that the other machine is no primary of this term or a later term.
+	ErrNotPrimary = errors.New("the other machine is not the primary: look at fanfare pair status on both machines")
+	// ErrReplaced means that the other machine has become the primary.
+	ErrReplaced = errors.New("the other machine has become the primary: start this machine as its standby")
+	// ErrRewound means that the primary lacks writes that it had announced as synced (P9).
+	ErrRewound = errors.New("the primary has lost synced writes, because its disk is an old copy or lost its data: stop the primary and run fanfare promote here")
+	// ErrMustSeed means that a paired primary no longer has what its standby lacks.
+	ErrMustSeed = errors.New("the standby needs a new copy of all data: stop the primary and run fanfare unpair --standby-is-gone")
+	// ErrNotPaired means that the primary may have answered writes that the standby lacks.
+	ErrNotPaired = errors.New("the standby may lack answered writes, because its primary has not paired with it")
+	// ErrSeeding means that the standby has no whole copy.
+	ErrSeeding = errors.New("the standby has no whole copy of the data: it cannot be promoted")
+	// ErrStopped means that the standby no longer follows, because it is being promoted.
+	ErrStopped = errors.New("the standby is being promoted")
+	// ErrAway means that the primary has no session with its standby.
+	ErrAway = errors.New("the standby is away")
+)
+
+// errAgain means that the next session of a standby continues.
+var errAgain = errors.New("a new session is needed")
+
+// Status is the state of a machine of a pair.
+type Status struct {
+	Role, Mode string
+	Term       uint64
+	// Connected reports whether there is a session with the other machine.
+	Connected bool
+	// Joining reports whether answers of a primary already wait for a standby with which it is not paired yet.
+	Joining bool
+	// Lag is about the number of bytes that the standby has not confirmed, or not applied.
+	Lag int64
+	// Ack is the time between the last answered heartbeat and its answer.
+	Ack time.Duration
+	// Promise is the rest of the present promise.
+	Promise time.Duration
+	// Seeded and SeedSize are the progress of a seed in bytes; 0 without a seed.
+	Seeded, SeedSize int64
+	// At is the place up to which the standby's disk has the stream.
+	At stream.Position
+}
+
+// least returns, for each store, the earlier place.
+func least(a, b stream.Position) stream.Position {
+	if b.Queue.Before(a.Queue) {
+		a.Queue = b.Queue
+	}
+	if b.Table.Before(a.Table) {
+		a.Table = b.Table
+	}
+	return a
+}
+
+// most returns, for each store, the later place.
+func most(a, b stream.Position) stream.Position {
+	if a.Queue.Before(b.Queue) {
+		a.Queue = b.Queue
+	}
+	if a.Table.Before(b.Table) {
+		a.Table = b.Table
+	}
+	return a
+}

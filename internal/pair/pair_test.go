@@ -1,0 +1,63 @@
+package pair_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/pair"
+)
+
+// inBubble runs a test for some seeds.
+func inBubble(t *testing.T, seeds int, test func(w *world)) {
+	t.Helper()
+	for seed := range seeds {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, uint64(seed))
+				defer func() {
+					if t.Failed() {
+						for _, e := range w.logs.All() {
+							t.Log(e.Time.Format("15:04:05.000"), e.Level, e.LoggerName, e.Message, e.ContextMap())
+						}
+					}
+				}()
+				test(w)
+			})
+		})
+	}
+}
+
+func (w *world) untilPaired(m *machine) {
+	w.Helper()
+	for range 1000 {
+		if m.standby != nil && m.standby.Status().Mode == pair.ModePaired {
+			return
+		}
+		pass(100 * time.Millisecond)
+	}
+	require.Fail(w, "the machines do not become a pair")
+}
+
+// A new standby gets a copy of the data, follows, and is promoted with all that was answered.
+func TestAStandbyIsSeededPairedAndPromoted(t *testing.T) {
+	inBubble(t, 3, func(w *world) {
+		a, b := w.machines[0], w.machines[1]
+		a.boot()
+		pass(5 * time.Second)
+		b.boot()
+		w.untilPaired(b)
+		pass(10 * time.Second)
+		close(a.stop)
+		pass(2 * time.Second)
+		a.die(100)
+		require.NoError(w, b.promote())
+		pass(time.Second)
+		close(b.stop)
+		pass(time.Second)
+		b.die(100)
+	})
+}

@@ -1,0 +1,235 @@
+package pair
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"go.uber.org/zap"
+
+	"fanfare/internal/backoff"
+	"fanfare/internal/follow"
+	"fanfare/internal/stream"
+)
+
+// PrimaryConfig is the configuration of a primary.
+type PrimaryConfig struct {
+	// Role is the role of the data directory. The primary changes and saves it.
+	Role *Role
+	// FS is the file system of the directories; the operating system's file system if nil.
+	FS vfs.FS
+	// Stream is the directory of the spool. Queue and Table are the directories of the stores. Seeds is a directory on
+	// the disk of the stores, for the copies that are sent to a standby.
+	Stream, Queue, Table, Seeds string
+	// Spool is the maximum size of the spool in bytes, and SeedRate the rate of a seed in bytes a second.
+	Spool, SeedRate int64
+	Timing          Timing
+	// Dial connects with the other machine, to ask whether it is the primary; nil if it cannot be asked.
+	Dial       func(context.Context) (net.Conn, error)
+	DataFormat int
+	Version    string
+	Log        *zap.Logger
+}
+
+// Checkpoint makes a directory with the files that a seed has. It copies the queue first and then the table.
+type Checkpoint func(ctx context.Context, dir string) error
+
+// Primary is the primary's side of a pair.
+type Primary struct {
+	cfg    PrimaryConfig
+	stream *stream.Stream
+	ends   stream.Position // where the logs ended at the start
+	role   *Role           // only the session's goroutine and HandOver change it, under mu
+
+	serving sync.Mutex // held while one session takes the place of another one
+
+	mu         sync.Mutex
+	checkpoint Checkpoint
+	session    *session         // nil without a standby
+	receiver   *stream.Receiver // holds the frames that the standby has not confirmed
+	acked      stream.Position  // the standby's disk has the stream up to here
+	waiting    []waiter
+	joining    bool // answers wait for a standby with which the primary is not paired yet (P7)
+	promise    promise
+	isReplaced bool
+	replaced   chan struct{}
+	changed    chan struct{} // closed at the next change of a session
+	lastAck    time.Duration
+}
+
+// waiter is a write that waits for the standby.
+type waiter struct {
+	store stream.Store
+	at    stream.Place
+	done  chan struct{}
+}
+
+// OpenPrimary opens the stream of the stores before Pebble opens them. The stream keeps the frames that the peer of the role
+// may lack.
+func OpenPrimary(cfg PrimaryConfig) (*Primary, error) {
+	if cfg.FS == nil {
+		cfg.FS = vfs.Default
+	}
+	cfg.Timing = cfg.Timing.withClock()
+	p := &Primary{cfg: cfg, role: cfg.Role, replaced: make(chan struct{}), changed: make(chan struct{})}
+	var err error
+	stores := follow.Stores{FS: cfg.FS, Queue: cfg.Queue, Table: cfg.Table}
+	if p.ends, err = stores.End(); err != nil {
+		return nil, err
+	}
+	config := stream.Config{Dir: cfg.Stream, Spool: cfg.Spool, Log: cfg.Log}
+	if p.stream, p.receiver, err = stores.OpenStream(config, stream.Position{}); err != nil {
+		return nil, err
+	}
+	if p.role.Peer == "" {
+		p.receiver.Close()
+		p.receiver = nil
+	}
+	p.promise.begin(cfg.Timing, p.role.Mode == ModePaired)
+	return p, nil
+}
+
+// Tap returns the tap of a store.
+func (p *Primary) Tap(store stream.Store) stream.Tap { return p.stream.Tap(store) }
+
+// SetCheckpoint sets the function that copies the stores. Seeds begin when it is set.
+func (p *Primary) SetCheckpoint(checkpoint Checkpoint) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.checkpoint = checkpoint
+}
+
+// Run keeps the stream in memory and in the spool until ctx ends. While there is no standby, Run asks the other
+// machine whether it has become the primary.
+func (p *Primary) Run(ctx context.Context) {
+	var others sync.WaitGroup
+	defer others.Wait()
+	others.Go(func() { p.stream.Run(ctx) })
+	others.Go(func() { p.ask(ctx) })
+	ticker := time.NewTicker(p.cfg.Timing.Heartbeat)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		// A store that is idle after a write without a sync would stop the safe point, and the standby would not apply.
+		if p.stream.Safe() != p.stream.End() {
+			if err := p.stream.Settle(); err != nil {
+				p.cfg.Log.Warn("cannot sync a log for the standby", zap.Error(err))
+			}
+		}
+	}
+}
+
+// ask asks the other machine whether it has become the primary.
+func (p *Primary) ask(ctx context.Context) {
+	for p.cfg.Dial != nil && backoff.Wait(ctx, p.cfg.Timing.Patience) == nil {
+		p.mu.Lock()
+		own, connected := AskingHello(p.role, p.cfg.DataFormat, p.cfg.Version), p.session != nil
+		p.mu.Unlock()
+		if connected {
+			continue
+		}
+		soon, cancel := context.WithTimeout(ctx, p.cfg.Timing.Patience)
+		if peer, err := Ask(soon, p.cfg.Dial, own); err == nil && peer.replaces(own) {
+			p.replace(peer)
+		}
+		cancel()
+	}
+}
+
+// Close closes the stream. Call Close after Run and all calls of Serve have returned.
+func (p *Primary) Close() error {
+	p.promise.stop()
+	return p.stream.Close()
+}
+
+// end returns the position at which the logs end.
+func (p *Primary) end() stream.Position { return most(p.stream.End(), p.ends) }
+
+// Confirmed returns a channel that is closed when the standby's disk has the log of a store up to a place. It
+// returns nil if the primary answers by itself (P1).
+func (p *Primary) Confirmed(store stream.Store, at stream.Place) <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.role.Mode == ModeAlone && !p.joining {
+		return nil
+	}
+	w := waiter{store, at, make(chan struct{})}
+	if p.acked.Of(store).Before(at) {
+		p.waiting = append(p.waiting, w)
+	} else {
+		close(w.done)
+	}
+	return w.done
+}
+
+// release answers the writes that the standby's disk has, or all if no write has to wait. The caller holds mu.
+func (p *Primary) release() {
+	alone := p.role.Mode == ModeAlone && !p.joining
+	left := p.waiting[:0]
+	for _, w := range p.waiting {
+		if alone || !p.acked.Of(w.store).Before(w.at) {
+			close(w.done)
+		} else {
+			left = append(left, w)
+		}
+	}
+	clear(p.waiting[len(left):])
+	p.waiting = left
+}
+
+// Paired waits until the standby of a paired primary has answered in a session. Call Paired before Pebble opens the stores,
+// because Pebble writes when it opens (P17).
+func (p *Primary) Paired(ctx context.Context) error {
+	for {
+		p.mu.Lock()
+		ready, changed := p.role.Mode != ModePaired || p.session != nil && p.session.answered, p.changed
+		p.mu.Unlock()
+		if ready {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-p.replaced:
+			return ErrReplaced
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", ErrAway, context.Cause(ctx))
+		}
+	}
+}
+
+// wake wakes the calls that wait for a change of a session. The caller holds mu.
+func (p *Primary) wake() {
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+// Promised reports whether reads may be answered now: a primary alone may always answer, and a paired primary during a
+// promise of the standby (P11).
+func (p *Primary) Promised() bool { return p.promise.holds() }
+
+// PromiseEnds returns a channel that is closed when the promise has ended without another one.
+func (p *Primary) PromiseEnds() <-chan struct{} { return p.promise.ends() }
+
+// Replaced returns a channel that is closed when another machine has become the primary.
+func (p *Primary) Replaced() <-chan struct{} { return p.replaced }
+
+// Status returns the state of the pair.
+func (p *Primary) Status() Status {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := Status{
+		Role: p.role.Role, Mode: p.role.Mode, Term: p.role.Term, Connected: p.session != nil, Joining: p.joining,
+		Lag: int64(p.stream.Memory()) + p.stream.Spooled(), Ack: p.lastAck, Promise: p.promise.rest(), At: p.acked,
+	}
+	if p.session != nil {
+		s.Seeded, s.SeedSize = p.session.seeded.Load(), p.session.seedSize.Load()
+	}
+	return s
+}

@@ -1,0 +1,106 @@
+package pair
+
+import (
+	"sync"
+	"time"
+)
+
+// promise is the standby's promise not to serve. A primary that is alone needs no promise.
+type promise struct {
+	timing Timing
+
+	mu     sync.Mutex
+	needed bool
+	until  time.Duration
+	ended  chan struct{}
+	over   bool // ended is closed
+	timer  *time.Timer
+}
+
+// begin begins without a promise.
+func (p *promise) begin(timing Timing, needed bool) {
+	p.timing, p.needed, p.ended = timing, needed, make(chan struct{})
+	p.until = timing.Now()
+	if p.over = needed; needed {
+		close(p.ended)
+	}
+}
+
+// renew continues the promise for the duration of the lease from the moment at which the primary asked for it (P13).
+func (p *promise) renew(asked time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.until = max(p.until, asked+p.timing.Lease)
+	p.look()
+}
+
+// need makes reads depend on the promise.
+func (p *promise) need() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.needed = true
+	p.look()
+}
+
+// forget ends the promise for good.
+func (p *promise) forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.needed, p.until = true, p.timing.Now()
+	p.look()
+}
+
+// look compares the promise with the clock. The caller holds mu.
+func (p *promise) look() {
+	rest := p.until - p.timing.Now()
+	switch {
+	case rest > 0 && p.over:
+		p.ended, p.over = make(chan struct{}), false
+	case rest <= 0 && p.needed && !p.over:
+		close(p.ended)
+		p.over = true
+	}
+	if rest <= 0 || !p.needed {
+		return
+	}
+	if p.timer == nil {
+		p.timer = time.AfterFunc(rest, func() {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.look()
+		})
+	} else {
+		p.timer.Reset(rest)
+	}
+}
+
+// holds reports whether reads may be answered.
+func (p *promise) holds() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.needed || p.timing.Now() < p.until
+}
+
+// ends returns the channel that is closed at the end of the promise.
+func (p *promise) ends() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.look()
+	return p.ended
+}
+
+// rest returns the rest of the promise.
+func (p *promise) rest() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return max(0, p.until-p.timing.Now())
+}
+
+// stop stops the timer.
+func (p *promise) stop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.timer != nil {
+		p.timer.Stop()
+	}
+}

@@ -1,0 +1,147 @@
+package pair
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"fanfare/internal/datadir"
+	"fanfare/internal/disk"
+)
+
+// seeding receives a seed.
+type seeding struct {
+	fs   vfs.FS
+	path func(string) string
+	file vfs.File // nil between two files
+}
+
+// beginSeed makes room for a seed. A standby that has data first becomes one without data, with a new disk, because
+// the primary must not take it for the disk with the old data. Then it connects again.
+func (f *following) beginSeed() error {
+	s := f.standby
+	if s.role.Mode != ModeSeeding {
+		if err := s.closeData(); err != nil {
+			return err
+		}
+		err := s.save(func(r *Role) { r.Mode, r.Disk = ModeSeeding, rand.Text() })
+		return errors.Join(errAgain, err)
+	}
+	err := s.save(func(r *Role) { r.Lineage, r.Term, r.Peer = f.peer.Lineage, f.peer.Term, f.peer.Disk })
+	if err != nil {
+		return err
+	}
+	if err := s.closeData(); err != nil {
+		return err
+	}
+	if err := s.remove(s.path(datadir.Queue), s.path(datadir.Table), s.path(TailDir), s.cfg.Stream); err != nil {
+		return err
+	}
+	for _, name := range []string{datadir.Queue, datadir.Table} {
+		if err := disk.MakeDir(s.cfg.FS, s.path(name)); err != nil {
+			return err
+		}
+	}
+	if s.tail, err = openTail(s.cfg.FS, s.path(TailDir)); err != nil {
+		return err
+	}
+	f.seeding = &seeding{fs: s.cfg.FS, path: s.path}
+	return nil
+}
+
+// seeded handles a message of a seed.
+func (f *following) seeded(m message) error {
+	if f.seeding == nil {
+		return unexpected(m.kind)
+	}
+	switch m.kind {
+	case msgFile:
+		return f.seeding.begin(string(m.data))
+	case msgContent:
+		f.standby.mu.Lock()
+		f.standby.seeded += int64(len(m.data))
+		f.standby.mu.Unlock()
+		return f.seeding.write(m.data)
+	default:
+		return f.whole()
+	}
+}
+
+// whole ends a seed.
+func (f *following) whole() error {
+	s := f.standby
+	if err := f.seeding.end(); err != nil {
+		return err
+	}
+	if err := f.seeding.syncDirs(); err != nil {
+		return err
+	}
+	if _, err := s.tail.sync(); err != nil {
+		return err
+	}
+	if err := s.openData(); err != nil {
+		return applyError{err}
+	}
+	f.seeding = nil
+	return s.save(func(r *Role) { r.Mode = ModeFollowing })
+}
+
+// begin begins a file.
+func (s *seeding) begin(name string) error {
+	if err := errors.Join(seedName(name), s.end()); err != nil {
+		return err
+	}
+	file, err := s.fs.Create(s.path(name), vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return fmt.Errorf("write the copy of the primary: %w", err)
+	}
+	s.file = file
+	return nil
+}
+
+func (s *seeding) write(data []byte) error {
+	if s.file == nil {
+		return unexpected(msgContent)
+	}
+	if _, err := s.file.Write(data); err != nil {
+		return fmt.Errorf("write the copy of the primary: %w", err)
+	}
+	return nil
+}
+
+// end ends the file, which is on the disk then.
+func (s *seeding) end() error {
+	if s.file == nil {
+		return nil
+	}
+	err := errors.Join(s.file.Sync(), s.file.Close())
+	s.file = nil
+	if err != nil {
+		return fmt.Errorf("write the copy of the primary: %w", err)
+	}
+	return nil
+}
+
+// close ends the seed without its end.
+func (s *seeding) close() error {
+	if s.file == nil {
+		return nil
+	}
+	return s.file.Close()
+}
+
+// syncDirs brings the names of the files to the disk.
+func (s *seeding) syncDirs() error {
+	for _, name := range []string{"", datadir.Queue, datadir.Table} {
+		dir, err := s.fs.OpenDir(s.path(name))
+		if err == nil {
+			err = errors.Join(dir.Sync(), dir.Close())
+		}
+		if err != nil {
+			return fmt.Errorf("sync the directories of the standby: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,378 @@
+package pair
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"fanfare/internal/stream"
+)
+
+// session is a session of the primary with a standby.
+type session struct {
+	primary *Primary
+	*link
+	peer     Hello
+	receiver *stream.Receiver
+	done     chan struct{}   // closed at the end
+	at       stream.Position // behind the last frame that was sent
+	upto     stream.Position // a seed is whole behind it
+
+	seeded, seedSize atomic.Int64
+
+	// The primary's mu guards the fields below.
+	sent     []sent
+	beats    []asked
+	probe    asked           // shows how far the standby is behind; its number is 0 if the standby has confirmed its end
+	whole    bool            // the standby has a whole copy
+	answered bool            // the standby has answered a heartbeat
+	moment   stream.Position // the standby has to confirm everything before it, before the two are paired (P8)
+	told     bool
+}
+
+// sent is a place up to which frames were sent, and the mark of its last frame.
+type sent struct {
+	at   stream.Position
+	mark stream.Mark
+}
+
+// asked is a heartbeat: its number, its time, and the end of the stream at this time.
+type asked struct {
+	number uint64
+	at     time.Duration
+	end    stream.Position
+}
+
+// Serve runs one session with a machine that has connected, until the connection or ctx ends. A newer session with the
+// same standby ends an older one.
+func (p *Primary) Serve(ctx context.Context, conn net.Conn) (err error) {
+	defer func() { err = errors.Join(err, ignoreClosed(conn.Close())) }()
+	stop := context.AfterFunc(ctx, func() { conn.Close() }) //nolint:errcheck // reads and writes fail then
+	defer stop()
+	p.mu.Lock()
+	own := p.role.hello(p.end(), p.cfg.DataFormat, p.cfg.Version)
+	p.mu.Unlock()
+	peer, err := greet(conn, own)
+	if err != nil {
+		return err
+	}
+	if peer.replaces(own) {
+		p.replace(peer)
+		return ErrReplaced
+	}
+	if peer.Ask {
+		return nil
+	}
+	if err := p.accept(own, peer); err != nil {
+		l := newLink(conn, p.cfg.Timing.Lease)
+		return errors.Join(err, l.send(msgRefused, []byte(err.Error())))
+	}
+	s, err := p.begin(conn, peer)
+	if err != nil {
+		return err
+	}
+	defer p.finish(s)
+	return s.run(ctx)
+}
+
+func ignoreClosed(err error) error {
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// replace notes that the peer has become the primary.
+func (p *Primary) replace(peer Hello) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.isReplaced {
+		p.isReplaced = true
+		close(p.replaced)
+		p.cfg.Log.Error("the other machine has become the primary", zap.Uint64("term", peer.Term))
+	}
+}
+
+// accept returns an error for a peer that cannot be the standby.
+func (p *Primary) accept(own, peer Hello) error {
+	if err := checkPeer(own, peer); err != nil {
+		return err
+	}
+	switch {
+	case own.Role != RolePrimary || peer.Role != RoleStandby || peer.Term > own.Term:
+		return ErrNotPrimary
+	case own.Mode == ModePaired && peer.Disk != own.Peer: // P6
+		return ErrOtherStandby
+	}
+	return nil
+}
+
+// resumes reports whether the standby continues from its position. The position of a standby of another primary, or
+// of an older term, is no position of this stream.
+func (p *Primary) resumes(peer Hello) bool {
+	return peer.Mode != ModeSeeding && peer.Lineage == p.role.Lineage && peer.Peer == p.role.Disk && peer.Term == p.role.Term
+}
+
+// begin makes a session, which takes the place of an older one.
+func (p *Primary) begin(conn net.Conn, peer Hello) (*session, error) {
+	p.serving.Lock()
+	defer p.serving.Unlock()
+	p.mu.Lock()
+	old := p.session
+	p.mu.Unlock()
+	if old != nil {
+		if err := old.conn.Close(); err != nil {
+			p.cfg.Log.Debug("the older session was closed already", zap.Error(err))
+		}
+		<-old.done
+	}
+	s := &session{primary: p, link: newLink(conn, p.cfg.Timing.Lease), peer: peer, done: make(chan struct{})}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.isReplaced || p.role.Role != RolePrimary {
+		return nil, ErrReplaced
+	}
+	if p.resumes(peer) {
+		receiver, err := p.stream.Resume(peer.position())
+		switch {
+		case err == nil:
+			s.receiver, s.whole, s.at = receiver, true, peer.position()
+		case p.role.Mode == ModePaired:
+			return nil, errors.Join(ErrMustSeed, err, s.send(msgRefused, []byte(ErrMustSeed.Error())))
+		default:
+			p.cfg.Log.Warn("the standby is too far behind: it gets a new copy of all data", zap.Error(err))
+		}
+	} else if p.role.Mode == ModePaired {
+		return nil, errors.Join(ErrMustSeed, s.send(msgRefused, []byte(ErrMustSeed.Error())))
+	}
+	if s.receiver == nil {
+		s.receiver = p.stream.Hold()
+		s.at = s.receiver.Restart()
+	}
+	if p.receiver != nil {
+		p.receiver.Close()
+	}
+	p.receiver, p.session = s.receiver, s
+	p.acked = stream.Position{}
+	if s.whole {
+		p.acked = peer.position()
+	}
+	p.release()
+	p.wake()
+	return s, nil
+}
+
+// finish ends a session. A primary that was joining answers by itself again; a paired primary does not.
+func (p *Primary) finish(s *session) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	defer close(s.done)
+	if p.session != s {
+		return
+	}
+	p.session, p.joining = nil, false
+	if !s.whole { // the next session begins another seed
+		s.receiver.Close()
+		p.receiver = nil
+	}
+	p.release()
+	p.wake()
+}
+
+// run runs the session until its first error.
+func (s *session) run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		<-ctx.Done()
+		return errors.Join(context.Cause(ctx), ignoreClosed(s.conn.Close()))
+	})
+	group.Go(func() error { return s.write(ctx) })
+	group.Go(func() error { return s.beat(ctx) })
+	group.Go(s.read)
+	return group.Wait()
+}
+
+// beat sends heartbeats.
+func (s *session) beat(ctx context.Context) error {
+	p := s.primary
+	ticker := time.NewTicker(p.cfg.Timing.Heartbeat)
+	defer ticker.Stop()
+	for number := uint64(1); ; number++ {
+		p.mu.Lock()
+		now := asked{number, p.cfg.Timing.Now(), p.stream.End()}
+		s.beats = append(s.beats, now)
+		if s.probe.number == 0 {
+			s.probe = now
+		}
+		p.mu.Unlock()
+		if err := s.send(msgBeat, binary.LittleEndian.AppendUint64(nil, number)); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// write sends the seed, if the standby needs one, and then the frames.
+func (s *session) write(ctx context.Context) error {
+	if s.whole {
+		if err := s.send(msgResume, nil); err != nil {
+			return err
+		}
+	} else if err := s.seed(ctx); err != nil {
+		return err
+	}
+	if err := s.tell(); err != nil {
+		return err
+	}
+	var known, announced stream.Position
+	for {
+		some, mark, safe, err := s.receiver.Ahead(ctx, pieceSize, known)
+		if err != nil {
+			return err
+		}
+		var data []byte
+		for _, f := range some {
+			data, s.at = stream.Append(data, f), s.at.After(f)
+		}
+		s.note(mark, len(some) > 0)
+		// The standby may have unsynced bytes that a crash of this machine has undone, so neither position covers the other one.
+		if known = safe; least(s.at, safe) != announced {
+			announced = least(s.at, safe)
+			data = stream.Append(data, stream.SafeAt(announced, time.Now().UnixMilli()))
+		}
+		if len(data) > 0 {
+			if err := s.send(msgFrames, data); err != nil {
+				return err
+			}
+		}
+		if err := s.complete(); err != nil {
+			return err
+		}
+	}
+}
+
+// note keeps the mark of frames until the standby has confirmed them.
+func (s *session) note(mark stream.Mark, any bool) {
+	s.primary.mu.Lock()
+	defer s.primary.mu.Unlock()
+	if any {
+		s.sent = append(s.sent, sent{s.at, mark})
+	}
+}
+
+// complete ends a seed when the standby has everything up to the end of the copies.
+func (s *session) complete() error {
+	s.primary.mu.Lock()
+	done := !s.whole && s.at.Covers(s.upto)
+	s.whole = s.whole || done
+	s.primary.mu.Unlock()
+	if !done {
+		return nil
+	}
+	return s.send(msgWhole, nil)
+}
+
+// tell tells the standby that the two are paired, if they are.
+func (s *session) tell() error {
+	s.primary.mu.Lock()
+	now := s.primary.role.Mode == ModePaired && !s.told
+	s.told = s.told || now
+	s.primary.mu.Unlock()
+	if !now {
+		return nil
+	}
+	return s.send(msgPaired, nil)
+}
+
+// read handles the messages of the standby.
+func (s *session) read() error {
+	for {
+		m, err := s.receive()
+		if err != nil {
+			return err
+		}
+		if m.kind != msgAck {
+			return unexpected(m.kind)
+		}
+		at, number, err := parseAck(m.data)
+		if err != nil {
+			return err
+		}
+		if s.acked(at, number) {
+			if err := s.pair(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// acked handles an ack. It reports whether the two become paired.
+func (s *session) acked(at stream.Position, number uint64) (pairs bool) {
+	p := s.primary
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.acked = most(p.acked, at)
+	p.release()
+	n := 0
+	for ; n < len(s.sent) && p.acked.Covers(s.sent[n].at); n++ {
+		s.receiver.Done(s.sent[n].mark)
+	}
+	s.sent = slices.Delete(s.sent, 0, n)
+	i := slices.IndexFunc(s.beats, func(b asked) bool { return b.number == number })
+	if i >= 0 {
+		asked := s.beats[i].at
+		s.beats = slices.Delete(s.beats, 0, i+1)
+		p.lastAck = p.cfg.Timing.Now() - asked
+		p.promise.renew(asked)
+		if !s.answered {
+			s.answered = true
+			p.wake()
+		}
+	}
+	if s.near() && s.whole && p.role.Mode == ModeAlone && !p.joining {
+		p.joining = true          // P7: from now on answers wait, …
+		s.moment = p.stream.End() // … and this moment is behind all answers that did not wait (P8)
+	}
+	return p.joining && p.role.Mode == ModeAlone && p.acked.Covers(s.moment)
+}
+
+// near reports whether the standby is less than two heartbeats behind. The caller holds the primary's mu.
+func (s *session) near() bool {
+	p := s.primary
+	if s.probe.number == 0 || !p.acked.Covers(s.probe.end) {
+		return false
+	}
+	took := p.cfg.Timing.Now() - s.probe.at
+	s.probe = asked{}
+	return took < 2*p.cfg.Timing.Heartbeat
+}
+
+// pair stores that the two are paired, and then tells the standby. Until the role is stored, the standby cannot be
+// promoted, so the primary may still answer by itself after a crash.
+func (s *session) pair() error {
+	p := s.primary
+	role := *p.role
+	role.Mode, role.Peer = ModePaired, s.peer.Disk // P6: the disk of this session
+	if err := role.Save(); err != nil {
+		return fmt.Errorf("store the role: %w", err)
+	}
+	p.mu.Lock()
+	*p.role = role
+	p.joining = false
+	p.promise.need()
+	p.mu.Unlock()
+	p.cfg.Log.Info("paired: each answered write is on both machines", zap.String("standby", role.Peer))
+	return s.tell()
+}

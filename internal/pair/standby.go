@@ -1,0 +1,297 @@
+package pair
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"go.uber.org/zap"
+
+	"fanfare/internal/backoff"
+	"fanfare/internal/datadir"
+	"fanfare/internal/disk"
+	"fanfare/internal/stream"
+)
+
+// StandbyConfig is the configuration of a standby.
+type StandbyConfig struct {
+	// Role is the role of the data directory. The standby changes and saves it.
+	Role *Role
+	// FS is the file system of the data directory; the operating system's file system if nil. Dir is the path of the directory.
+	FS  vfs.FS
+	Dir string
+	// Stream is the directory of the spool of a primary.
+	Stream string
+	// Open opens a store for a follower.
+	Open   func(store stream.Store, dir string) (*disk.DB, error)
+	Timing Timing
+	// Dial connects with the primary.
+	Dial       func(context.Context) (net.Conn, error)
+	DataFormat int
+	Version    string
+	Log        *zap.Logger
+}
+
+// Outcome is the reason for the end of Standby.Run without an error.
+type Outcome int
+
+const (
+	// Stopped means that ctx has ended.
+	Stopped Outcome = iota
+	// TakeOver means that the primary has handed over: the role of the data directory is primary, and the stores are closed.
+	TakeOver
+)
+
+// Standby is the standby's side of a pair.
+type Standby struct {
+	cfg  StandbyConfig
+	role *Role // only the goroutine of Run, or of Promote after Run, changes it, under mu
+
+	tail  *tail    // nil during a seed
+	apply *applier // nil during a seed
+
+	mu        sync.Mutex
+	granted   time.Duration // the time of the last promise; P15: a start counts as a promise
+	promoting bool
+	running   context.CancelFunc // nil if Run does not run
+	ran       chan struct{}      // closed at the end of Run
+	connected bool
+	seeded    int64
+}
+
+// OpenStandby opens the stores of a standby, and its tail.
+func OpenStandby(cfg StandbyConfig) (*Standby, error) {
+	if cfg.FS == nil {
+		cfg.FS = vfs.Default
+	}
+	cfg.Timing = cfg.Timing.withClock()
+	s := &Standby{cfg: cfg, role: cfg.Role, granted: cfg.Timing.Now()}
+	if s.role.Mode == ModeSeeding {
+		return s, nil
+	}
+	return s, s.openData()
+}
+
+// path returns the path of a directory of the data directory.
+func (s *Standby) path(name string) string { return filepath.Join(s.cfg.Dir, name) }
+
+// TailDir is the directory of the tail in a data directory.
+const TailDir = "tail"
+
+// openData opens the tail and the stores.
+func (s *Standby) openData() (err error) {
+	if s.tail == nil {
+		if s.tail, err = openTail(s.cfg.FS, s.path(TailDir)); err != nil {
+			return err
+		}
+	}
+	dbs := map[stream.Store]*disk.DB{}
+	for store, name := range map[stream.Store]string{stream.Queue: datadir.Queue, stream.Table: datadir.Table} {
+		db, err := s.cfg.Open(store, s.path(name))
+		if err != nil {
+			return errors.Join(err, closeStores(dbs))
+		}
+		dbs[store] = db
+	}
+	s.apply, err = newApplier(s.tail, dbs)
+	return err
+}
+
+func closeStores(dbs map[stream.Store]*disk.DB) (err error) {
+	for _, db := range dbs {
+		err = errors.Join(err, db.Close(func() {}))
+	}
+	return err
+}
+
+// closeData closes the tail and the stores. The stores have synced all that is applied.
+func (s *Standby) closeData() error {
+	var err error
+	if s.apply != nil {
+		err = s.apply.close()
+	}
+	if s.tail != nil {
+		err = errors.Join(err, s.tail.close())
+	}
+	s.apply, s.tail = nil, nil
+	return err
+}
+
+// Close closes the stores. Call Close after Run has returned.
+func (s *Standby) Close() error { return s.closeData() }
+
+// Run follows the primary. It returns an error that only an operator can mend, and otherwise connects again.
+func (s *Standby) Run(ctx context.Context) (Outcome, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s.mu.Lock()
+	if s.promoting {
+		s.mu.Unlock()
+		return Stopped, ErrStopped
+	}
+	s.running, s.ran = cancel, make(chan struct{})
+	s.mu.Unlock()
+	defer close(s.ran)
+	waits := backoff.Exponential{First: 100 * time.Millisecond, Most: s.cfg.Timing.Patience}
+	for failures := 0; ; {
+		began := s.cfg.Timing.Now()
+		outcome, err := s.once(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return Stopped, nil
+		case outcome == TakeOver || final(err):
+			return outcome, err
+		}
+		if failures++; s.cfg.Timing.Now()-began > s.cfg.Timing.Lease || errors.Is(err, errAgain) {
+			failures = 1
+		}
+		if failures <= 3 {
+			s.cfg.Log.Warn("the standby has no session with its primary", zap.Int("tries", failures), zap.Error(err))
+		}
+		if backoff.Wait(ctx, waits.Jittered(failures, rand.Float64())) != nil {
+			return Stopped, nil
+		}
+	}
+}
+
+// applyError is an error of the stores of the standby.
+type applyError struct{ error }
+
+func (e applyError) Unwrap() error { return e.error }
+
+// final reports whether another session cannot succeed.
+func final(err error) bool {
+	for _, target := range []error{ErrRewound, ErrLineage, ErrSameDisk, ErrVersion, ErrOtherStandby} {
+		if errors.Is(err, target) {
+			return true
+		}
+	}
+	return errors.As(err, new(applyError))
+}
+
+// once makes one session.
+func (s *Standby) once(ctx context.Context) (Outcome, error) {
+	conn, err := s.cfg.Dial(ctx)
+	if err != nil {
+		return Stopped, err
+	}
+	f := &following{standby: s, link: newLink(conn, s.cfg.Timing.Lease)}
+	defer s.connect(false)
+	outcome, err := f.run(ctx)
+	return outcome, errors.Join(err, ignoreClosed(conn.Close()))
+}
+
+func (s *Standby) connect(is bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.connected = is
+}
+
+// save changes and saves the role.
+func (s *Standby) save(change func(*Role)) error {
+	role := *s.role
+	change(&role)
+	if err := role.Save(); err != nil {
+		return fmt.Errorf("store the role: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	*s.role = role
+	return nil
+}
+
+// mayPromote returns an error if the standby must not be promoted.
+func (s *Standby) mayPromote(acceptLoss bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.role.Role != RoleStandby || s.role.Mode == ModeSeeding:
+		return ErrSeeding
+	case s.role.Mode != ModePaired && !acceptLoss:
+		return ErrNotPaired
+	}
+	return nil
+}
+
+// Promote makes the standby the primary. When Promote returns without an error, the stores are closed, and the process
+// may open them as the primary. After an error that is not ErrNotPaired or ErrSeeding, the process has to start again.
+func (s *Standby) Promote(ctx context.Context, acceptLoss bool) error {
+	if err := s.mayPromote(acceptLoss); err != nil {
+		return err
+	}
+	s.stopRun()                                      // P10: from here on the standby confirms nothing and promises nothing
+	if err := s.mayPromote(acceptLoss); err != nil { // the session may have changed the mode
+		return err
+	}
+	if err := s.apply.finish(ctx); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	rest := s.granted + s.cfg.Timing.outlast() - s.cfg.Timing.Now()
+	s.mu.Unlock()
+	if err := backoff.Wait(ctx, rest); err != nil { // P15
+		return err
+	}
+	return s.become()
+}
+
+// stopRun ends Run for good.
+func (s *Standby) stopRun() {
+	s.mu.Lock()
+	s.promoting = true
+	stop, ran := s.running, s.ran
+	s.mu.Unlock()
+	if stop != nil {
+		stop()
+		<-ran
+	}
+}
+
+// become closes the stores and stores the role of the primary.
+func (s *Standby) become() error {
+	if err := s.closeData(); err != nil {
+		return err
+	}
+	// A spool of an earlier time as the primary does not fit the logs, and nobody needs the tail any more.
+	if err := s.remove(s.cfg.Stream); err != nil {
+		return err
+	}
+	err := s.save(func(r *Role) { r.Role, r.Mode, r.Term = RolePrimary, ModeAlone, r.Term+1 })
+	if err != nil {
+		return err
+	}
+	return s.remove(s.path(TailDir))
+}
+
+// remove removes directories.
+func (s *Standby) remove(dirs ...string) error {
+	for _, dir := range dirs {
+		if err := s.cfg.FS.RemoveAll(dir); err != nil {
+			return fmt.Errorf("remove older data of the standby: %w", err)
+		}
+	}
+	return nil
+}
+
+// Status returns the state of the pair.
+func (s *Standby) Status() Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	status := Status{Role: s.role.Role, Mode: s.role.Mode, Term: s.role.Term, Connected: s.connected, Seeded: s.seeded}
+	return status
+}
+
+// sync brings all that is applied to the disk.
+func syncStores(dbs map[stream.Store]*disk.DB) (err error) {
+	for _, db := range dbs {
+		err = errors.Join(err, db.LogData(nil, pebble.Sync))
+	}
+	return err
+}

@@ -1,0 +1,18 @@
+package pair
+
+import "time"
+
+// Timing is the time that a pair waits. Each machine compares only times of its own clock.
+type Timing struct {
+	// Heartbeat is the time between two heartbeats of the primary.
+	Heartbeat time.Duration
+	// Patience is the time that a write waits for the standby before its caller gets an error.
+	Patience time.Duration
+	// Lease is the duration of a promise: for this time the standby does not serve.
+	Lease time.Duration
+	// Now is the clock, which also runs while the machine sleeps; the time since the boot if nil.
+	Now func() time.Duration
+}
+
+// outlast returns a duration that has passed on this machine only if Lease has passed on the other machine.
+func (t Timing) outlast() time.Duration { return t.Lease + t.Lease/20 }

@@ -1,0 +1,443 @@
+package pair_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"fanfare/internal/disk"
+	"fanfare/internal/pair"
+	"fanfare/internal/stream"
+)
+
+var stores = []stream.Store{stream.Queue, stream.Table}
+
+func other(store stream.Store) stream.Store { return stream.Queue + stream.Table - store }
+
+func nameOf(store stream.Store) string { return []string{"", "queue", "table"}[store] }
+
+func pass(d time.Duration) { time.Sleep(d) } //nolint:forbidigo // virtual time
+
+var timing = pair.Timing{Heartbeat: 500 * time.Millisecond, Patience: 2 * time.Second, Lease: 3 * time.Second}
+
+// world is two machines and the writes that were answered.
+type world struct {
+	*testing.T
+	rng      *rand.Rand
+	start    time.Time
+	network  *network
+	machines [2]*machine
+	log      *zap.Logger
+	logs     *observer.ObservedLogs
+
+	mu       sync.Mutex
+	last     map[stream.Store]int            // the number of the last write
+	answered map[stream.Store]map[string]int // the number of the last answered write of a key
+	dead     map[*process]bool
+
+	promotions int
+}
+
+// machine is a machine with a disk. Its role is on another file system, which keeps what was renamed.
+type machine struct {
+	*world
+	name string
+	mem  *vfs.MemFS
+	dir  string
+	*process
+}
+
+// process is a process on a machine.
+type process struct {
+	ctx     context.Context
+	end     context.CancelCauseFunc
+	work    sync.WaitGroup
+	primary *pair.Primary
+	standby *pair.Standby
+	ran     chan outcome
+	dbs     map[stream.Store]*disk.DB
+	closing sync.Mutex
+	serving bool // it answers; guarded by the mu of the world
+	writers sync.WaitGroup
+	stop    chan struct{} // ends the writers
+}
+
+type outcome struct {
+	pair.Outcome
+	error
+}
+
+func newWorld(t *testing.T, seed uint64) *world {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(seed, 0))
+	core, logs := observer.New(zap.InfoLevel)
+	w := &world{
+		T: t, rng: rng, start: time.Now(), log: zap.New(core), logs: logs,
+		network: &network{rng: rand.New(rand.NewPCG(seed, 1)), delay: time.Duration(rng.IntN(20)) * time.Millisecond},
+		last:    map[stream.Store]int{}, answered: map[stream.Store]map[string]int{stream.Queue: {}, stream.Table: {}}, dead: map[*process]bool{},
+	}
+	for i := range w.machines {
+		w.machines[i] = &machine{world: w, name: string(rune('a' + i))}
+		w.machines[i].replace([]string{pair.RolePrimary, pair.RoleStandby}[i])
+	}
+	return w
+}
+
+// replace gives the machine an empty disk.
+func (m *machine) replace(role string) {
+	m.Helper()
+	m.mem, m.dir = vfs.NewCrashableMem(), m.TempDir()
+	require.NoError(m, disk.MakeDir(m.mem, "data"))
+	require.NoError(m, pair.NewRole(m.dir, role).Save())
+}
+
+func (w *world) peer(m *machine) *machine {
+	if w.machines[0] == m {
+		return w.machines[1]
+	}
+	return w.machines[0]
+}
+
+func (m *machine) loadRole() *pair.Role {
+	m.Helper()
+	role, err := pair.LoadRole(m.dir)
+	require.NoError(m, err)
+	return role
+}
+
+func (m *machine) timing() pair.Timing {
+	t := timing
+	t.Now = func() time.Duration { return time.Since(m.start) }
+	return t
+}
+
+func options(fs vfs.FS) *pebble.Options {
+	return &pebble.Options{FS: fs, MemTableSize: 64 << 10, MemTableStopWritesThreshold: 4, L0StopWritesThreshold: 1000, FormatMajorVersion: pebble.FormatValueSeparation, Logger: quiet{}}
+}
+
+type quiet struct{}
+
+func (quiet) Infof(string, ...any)              {}
+func (quiet) Errorf(string, ...any)             {}
+func (quiet) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
+
+var format = disk.Format{Key: []byte("format"), Known: 1}
+
+func path(store stream.Store) string { return filepath.Join("data", nameOf(store)) }
+
+// boot starts a process.
+func (m *machine) boot() {
+	m.Helper()
+	m.begin()
+	if role := m.loadRole(); role.Role == pair.RolePrimary {
+		m.bootPrimary(role)
+	} else {
+		m.bootStandby(role)
+	}
+}
+
+func (m *machine) begin() {
+	p := &process{ran: make(chan outcome, 1), stop: make(chan struct{})}
+	p.ctx, p.end = context.WithCancelCause(context.Background())
+	m.process = p
+}
+
+func (m *machine) bootPrimary(role *pair.Role) {
+	m.Helper()
+	if role.Mode == pair.ModeAlone {
+		ctx, cancel := context.WithTimeout(m.ctx, 2*time.Second)
+		defer cancel()
+		peer, err := pair.Ask(ctx, m.dial(), pair.AskingHello(role, 1, "v"))
+		if err == nil && peer.Role == pair.RolePrimary && peer.Term > role.Term {
+			m.submit()
+			return
+		}
+	}
+	primary, err := pair.OpenPrimary(pair.PrimaryConfig{
+		Role: role, FS: m.mem, Stream: "data/stream", Seeds: "data/seeds", Queue: path(stream.Queue), Table: path(stream.Table),
+		Spool: 1 << 30, SeedRate: 1 << 30, Timing: m.timing(), DataFormat: 2, Version: "v", Log: m.log.Named(m.name), Dial: m.dial(),
+	})
+	require.NoError(m, err)
+	p := m.process
+	p.primary = primary
+	p.work.Go(func() { primary.Run(p.ctx) })
+	p.work.Go(func() { m.serve(p, role) })
+}
+
+// submit makes a machine the standby of the new primary, with an empty disk.
+func (m *machine) submit() {
+	role := pair.NewRole(m.dir, pair.RoleStandby)
+	require.NoError(m, role.Save())
+	m.bootStandby(role)
+}
+
+// serve waits for the standby of a paired primary, opens the stores, and answers until the process ends.
+func (m *machine) serve(p *process, role *pair.Role) {
+	if err := p.primary.Paired(p.ctx); err != nil {
+		return
+	}
+	dbs := map[stream.Store]*disk.DB{}
+	for _, store := range stores {
+		fs := disk.TappedFS{FS: m.mem, Tap: p.primary.Tap(store), Confirmed: p.confirmed(store), Patience: timing.Patience}
+		db, err := disk.Open(p.ctx.Done(), path(store), zap.NewNop(), options(fs), format)
+		if !assert.NoError(m, err) {
+			return
+		}
+		dbs[store] = db
+	}
+	p.closing.Lock()
+	p.dbs = dbs
+	p.closing.Unlock()
+	if p.ctx.Err() != nil {
+		return
+	}
+	p.primary.SetCheckpoint(func(_ context.Context, dir string) error { return m.checkpoint(p, dir) })
+	m.mu.Lock()
+	p.serving = true
+	m.checkAnswered(dbs, fmt.Sprintf("%s, primary of term %d", m.name, role.Term))
+	m.mu.Unlock()
+	for _, store := range stores {
+		p.writers.Go(func() { m.write(p, store) })
+	}
+	p.writers.Go(func() { m.read(p) })
+}
+
+func (m *machine) checkpoint(p *process, dir string) error {
+	p.closing.Lock()
+	defer p.closing.Unlock()
+	if p.dbs == nil || p.ctx.Err() != nil {
+		return errors.New("the stores are closed")
+	}
+	err := disk.MakeDir(m.mem, dir)
+	for _, store := range stores {
+		err = errors.Join(err, p.dbs[store].Checkpoint(m.mem.PathJoin(dir, nameOf(store))))
+	}
+	return err
+}
+
+// confirmed returns the function with which a store waits for the standby. When the process is dead, it does not
+// wait, because its disk does not count any more.
+func (p *process) confirmed(store stream.Store) func(log, offset uint64) <-chan struct{} {
+	return func(log, offset uint64) <-chan struct{} {
+		standby := p.primary.Confirmed(store, stream.Place{Log: log, Offset: offset})
+		if standby == nil {
+			return nil
+		}
+		either := make(chan struct{})
+		p.work.Go(func() {
+			select {
+			case <-standby:
+			case <-p.ctx.Done():
+			}
+			close(either)
+		})
+		return either
+	}
+}
+
+// write writes to a store until the process ends.
+func (m *machine) write(p *process, store stream.Store) {
+	rng := rand.New(rand.NewPCG(m.seedOf(store), 2))
+	for {
+		select {
+		case <-p.stop:
+			return
+		case <-p.ctx.Done():
+			return
+		case <-time.After(time.Duration(rng.IntN(50)) * time.Millisecond):
+		}
+		m.mu.Lock()
+		m.last[store]++
+		n, saw := m.last[store], m.answered[other(store)]["count"]
+		m.mu.Unlock()
+		batch := p.dbs[store].NewBatch()
+		entries := map[string]int{"count": n, fmt.Sprint("key", n%97): n, "saw": saw}
+		for key, value := range entries {
+			text := strconv.Itoa(value)
+			if key != "count" && key != "saw" {
+				text += fmt.Sprint(" ", string(make([]byte, rng.IntN(2000))))
+			}
+			assert.NoError(m, batch.Set([]byte(key), []byte(text), nil))
+		}
+		sync := rng.IntN(3) > 0
+		if !assert.NoError(m, batch.Commit(&pebble.WriteOptions{Sync: sync})) {
+			return
+		}
+		m.mu.Lock()
+		if sync && !m.dead[p] {
+			for key := range entries {
+				if key != "saw" {
+					m.answered[store][key] = n
+				}
+			}
+		}
+		m.mu.Unlock()
+	}
+}
+
+func (m *machine) seedOf(store stream.Store) uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return uint64(m.last[store])<<8 + uint64(store)
+}
+
+// read answers reads while it may. Beside a primary of a later term, it must not.
+func (m *machine) read(p *process) {
+	for {
+		select {
+		case <-p.ctx.Done():
+			return
+		case <-time.After(20 * time.Millisecond):
+		}
+		m.mu.Lock()
+		if peer := m.world.peer(m).process; p.primary.Promised() && !m.dead[p] && peer != nil && !m.dead[peer] && peer.serving {
+			mine, theirs := p.primary.Status().Term, peer.primary.Status().Term
+			assert.GreaterOrEqual(m, mine, theirs, "%s answers a read beside a primary of a later term", m.name)
+		}
+		m.mu.Unlock()
+	}
+}
+
+// checkAnswered expects all answered writes in the stores. The caller holds mu.
+func (w *world) checkAnswered(dbs map[stream.Store]*disk.DB, what string) {
+	got := map[stream.Store]map[string]string{}
+	for _, store := range stores {
+		got[store] = dump(w, dbs[store].DB)
+		for key, least := range w.answered[store] {
+			n := 0
+			_, err := fmt.Sscan(got[store][key], &n)
+			assert.True(w, err == nil && n >= least, "%s: %s of the %s is %q, but %d was answered", what, key, nameOf(store), got[store][key], least)
+		}
+	}
+	for _, store := range stores {
+		saw, _ := strconv.Atoi(got[store]["saw"])
+		has, _ := strconv.Atoi(got[other(store)]["count"])
+		assert.LessOrEqual(w, saw, has, "%s: the %s is ahead of the other store", what, nameOf(store))
+	}
+}
+
+func dump(t assert.TestingT, db *pebble.DB) map[string]string {
+	got := map[string]string{}
+	it, err := db.NewIter(nil)
+	if !assert.NoError(t, err) {
+		return got
+	}
+	for valid := it.First(); valid; valid = it.Next() {
+		got[string(it.Key())] = string(it.Value())
+	}
+	assert.NoError(t, errors.Join(it.Error(), it.Close()))
+	return got
+}
+
+// dial returns how a machine reaches the other one.
+func (m *machine) dial() func(context.Context) (net.Conn, error) {
+	return m.network.dialer(func(far net.Conn) error {
+		peer := m.world.peer(m).process
+		m.mu.Lock()
+		gone := peer == nil || m.dead[peer] || peer.primary == nil
+		m.mu.Unlock()
+		if gone {
+			return errors.New("connection refused")
+		}
+		peer.work.Go(func() {
+			if err := peer.primary.Serve(peer.ctx, far); err != nil {
+				m.log.Info("session ended", zap.Error(err))
+			}
+		})
+		return nil
+	})
+}
+
+func (m *machine) bootStandby(role *pair.Role) {
+	m.Helper()
+	p := m.process
+	standby, err := pair.OpenStandby(pair.StandbyConfig{
+		Role: role, FS: m.mem, Dir: "data", Stream: "data/stream", Timing: m.timing(), Dial: m.dial(), DataFormat: 2, Version: "v", Log: m.log.Named(m.name),
+		Open: func(_ stream.Store, dir string) (*disk.DB, error) {
+			return disk.Open(nil, dir, zap.NewNop(), options(m.mem), format)
+		},
+	})
+	require.NoError(m, err)
+	p.standby = standby
+	p.work.Go(func() {
+		o, err := standby.Run(p.ctx)
+		p.ran <- outcome{o, err}
+	})
+}
+
+// die ends the process. Of the bytes that were not synced, the disk keeps a part; after kill -9 all of them.
+func (m *machine) die(kept int) {
+	m.Helper()
+	p := m.process
+	m.mu.Lock()
+	after := m.mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: kept, RNG: m.rng})
+	m.dead[p] = true
+	role, err := os.ReadFile(filepath.Join(m.dir, pair.RoleFile))
+	m.mu.Unlock()
+	require.NoError(m, err)
+	p.end(errors.New("killed"))
+	m.wait(p)
+	dir := m.TempDir() // the old process may have stored a role after its death
+	require.NoError(m, os.WriteFile(filepath.Join(dir, pair.RoleFile), role, 0o600))
+	m.mem, m.dir, m.process = after, dir, nil
+}
+
+// wait waits for the end of a process.
+func (m *machine) wait(p *process) {
+	m.Helper()
+	p.work.Wait()
+	p.writers.Wait()
+	p.closing.Lock()
+	defer p.closing.Unlock()
+	for _, db := range p.dbs {
+		require.NoError(m, db.Close(func() {}))
+	}
+	p.dbs = nil
+	if p.primary != nil {
+		require.NoError(m, p.primary.Close())
+	}
+	if p.standby != nil {
+		require.NoError(m, p.standby.Close())
+	}
+}
+
+// promote makes the standby the primary.
+func (m *machine) promote() error {
+	if err := m.standby.Promote(m.ctx, false); err != nil {
+		return err
+	}
+	m.work.Wait()
+	m.boot()
+	return nil
+}
+
+// same expects the same data in the stores of both machines, whose processes have ended.
+func (w *world) same() {
+	w.Helper()
+	for _, store := range stores {
+		var got [2]map[string]string
+		for i, m := range w.machines {
+			db, err := pebble.Open(path(store), options(m.mem))
+			require.NoError(w, err)
+			got[i] = dump(w, db)
+			require.NoError(w, db.Close())
+		}
+		require.Truef(w, maps.Equal(got[0], got[1]), "the %s differs: count is %s and %s", nameOf(store), got[0]["count"], got[1]["count"])
+	}
+}
