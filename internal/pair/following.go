@@ -22,6 +22,10 @@ type following struct {
 	beat     uint64 // the number of the newest heartbeat
 	seeding  *seeding
 	outcome  Outcome
+
+	applying  chan struct{} // closed at the end of the goroutine that applies; nil before its start
+	endApply  context.CancelFunc
+	applyFail error
 }
 
 // run runs the session until its first error.
@@ -38,8 +42,8 @@ func (f *following) run(ctx context.Context) (Outcome, error) {
 		return errors.Join(context.Cause(ctx), ignoreClosed(f.conn.Close()))
 	})
 	group.Go(func() error { return f.read(ctx) })
-	group.Go(func() error { return f.handle(ctx, group) })
-	err := group.Wait()
+	group.Go(func() error { return f.handle(ctx) })
+	err := errors.Join(group.Wait(), f.stopApply())
 	if f.seeding != nil {
 		err = errors.Join(err, f.seeding.close())
 	}
@@ -102,31 +106,49 @@ func (f *following) read(ctx context.Context) error {
 }
 
 // handle handles the messages: all that are there, then one sync, then one ack.
-func (f *following) handle(ctx context.Context, group *errgroup.Group) error {
+func (f *following) handle(ctx context.Context) error {
 	if err := f.first(ctx); err != nil {
 		return err
 	}
 	f.standby.connect(true)
-	for following := false; ; {
-		if f.seeding == nil && !following {
-			following = true
-			a := f.standby.apply
-			group.Go(func() error {
-				if err := a.run(ctx); err != nil {
-					return applyError{err}
-				}
-				return nil
-			})
+	for {
+		if f.seeding == nil && f.applying == nil {
+			f.beginApply(ctx)
 		}
 		select {
 		case m := <-f.received:
-			if err := f.some(m); err != nil {
+			if err := f.some(ctx, m); err != nil {
 				return err
 			}
+		case <-f.applying:
+			return f.applyFail
 		case <-ctx.Done():
 			return nil
 		}
 	}
+}
+
+// beginApply starts the goroutine that applies the tail. stopApply ends the goroutine.
+func (f *following) beginApply(ctx context.Context) {
+	ctx, f.endApply = context.WithCancel(ctx)
+	a, done := f.standby.apply, make(chan struct{})
+	f.applying = done
+	go func() {
+		defer close(done)
+		if err := a.run(ctx); err != nil {
+			f.applyFail = applyError{err}
+		}
+	}()
+}
+
+// stopApply waits for the end of the goroutine that applies the tail.
+func (f *following) stopApply() error {
+	if f.applying == nil {
+		return nil
+	}
+	f.endApply()
+	<-f.applying
+	return f.applyFail
 }
 
 // first handles the first message.
@@ -156,9 +178,9 @@ func (f *following) first(ctx context.Context) error {
 }
 
 // some handles a message and all messages that have arrived, and confirms them.
-func (f *following) some(m message) error {
+func (f *following) some(ctx context.Context, m message) error {
 	for more := len(f.received); ; more-- {
-		if err := f.one(m); err != nil {
+		if err := f.one(ctx, m); err != nil {
 			return err
 		}
 		if more == 0 {
@@ -182,7 +204,7 @@ func (f *following) confirm() error {
 }
 
 // one handles a message.
-func (f *following) one(m message) error {
+func (f *following) one(ctx context.Context, m message) error {
 	switch m.kind {
 	case msgFrames:
 		return f.frames(m.data)
@@ -196,6 +218,8 @@ func (f *following) one(m message) error {
 		return f.pair()
 	case msgFile, msgContent, msgWhole:
 		return f.seeded(m)
+	case msgTakeOver:
+		return f.takeOver(ctx, m.data)
 	default:
 		return unexpected(m.kind)
 	}

@@ -43,6 +43,8 @@ type Hello struct {
 	Clock int64 `json:"clock"`
 	// Ask means that the connection ends after the hellos.
 	Ask bool `json:"ask,omitempty"`
+	// HandOver asks the primary to hand over, together with Ask. Only its paired standby may ask for it.
+	HandOver bool `json:"hand_over,omitempty"`
 }
 
 // hello returns the hello of a role.

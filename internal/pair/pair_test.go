@@ -61,3 +61,26 @@ func TestAStandbyIsSeededPairedAndPromoted(t *testing.T) {
 		b.die(100)
 	})
 }
+
+// After a switch the old primary is the standby without another copy of all data.
+func TestASwitchNeedsNoSeed(t *testing.T) {
+	inBubble(t, 3, func(w *world) {
+		w.boot()
+		for i := range 4 {
+			primary, standby := w.settle()
+			pass(2 * time.Second)
+			require.NoError(w, primary.handOver())
+			primary.exit()
+			require.Equal(w, pair.ModeFollowing, primary.loadRole().Mode)
+			w.tend()
+			pass(2 * time.Second)
+			w.tend()
+			require.EqualValues(w, 2+i, standby.loadRole().Term)
+			require.Equal(w, standby, w.primary())
+			disk := primary.loadRole().Disk
+			_, again := w.settle()
+			require.Equal(w, disk, again.loadRole().Disk, "a seed has a disk of its own")
+		}
+		w.end()
+	})
+}

@@ -23,7 +23,8 @@ type PrimaryConfig struct {
 	FS vfs.FS
 	// Stream is the directory of the spool. Queue and Table are the directories of the stores. Seeds is a directory on
 	// the disk of the stores, for the copies that are sent to a standby.
-	Stream, Queue, Table, Seeds string
+	// Tail is the directory of the tail of a standby.
+	Stream, Queue, Table, Seeds, Tail string
 	// Spool is the maximum size of the spool in bytes, and SeedRate the rate of a seed in bytes a second.
 	Spool, SeedRate int64
 	Timing          Timing
@@ -56,6 +57,8 @@ type Primary struct {
 	promise    promise
 	isReplaced bool
 	replaced   chan struct{}
+	isAsked    bool
+	asked      chan struct{}
 	changed    chan struct{} // closed at the next change of a session
 	lastAck    time.Duration
 }
@@ -74,7 +77,7 @@ func OpenPrimary(cfg PrimaryConfig) (*Primary, error) {
 		cfg.FS = vfs.Default
 	}
 	cfg.Timing = cfg.Timing.withClock()
-	p := &Primary{cfg: cfg, role: cfg.Role, replaced: make(chan struct{}), changed: make(chan struct{})}
+	p := &Primary{cfg: cfg, role: cfg.Role, replaced: make(chan struct{}), asked: make(chan struct{}), changed: make(chan struct{})}
 	var err error
 	stores := follow.Stores{FS: cfg.FS, Queue: cfg.Queue, Table: cfg.Table}
 	if p.ends, err = stores.End(); err != nil {
@@ -219,6 +222,9 @@ func (p *Primary) PromiseEnds() <-chan struct{} { return p.promise.ends() }
 
 // Replaced returns a channel that is closed when another machine has become the primary.
 func (p *Primary) Replaced() <-chan struct{} { return p.replaced }
+
+// Asked returns a channel that is closed when the paired standby asks this machine to hand over.
+func (p *Primary) Asked() <-chan struct{} { return p.asked }
 
 // Status returns the state of the pair.
 func (p *Primary) Status() Status {

@@ -26,6 +26,8 @@ type session struct {
 	at       stream.Position // behind the last frame that was sent
 	upto     stream.Position // a seed is whole behind it
 
+	taken chan stream.Position // has the end of the logs of a standby that has become the primary
+
 	seeded, seedSize atomic.Int64
 
 	// The primary's mu guards the fields below.
@@ -69,6 +71,7 @@ func (p *Primary) Serve(ctx context.Context, conn net.Conn) (err error) {
 		return ErrReplaced
 	}
 	if peer.Ask {
+		p.askedToHandOver(own, peer)
 		return nil
 	}
 	if err := p.accept(own, peer); err != nil {
@@ -101,6 +104,16 @@ func (p *Primary) replace(peer Hello) {
 	}
 }
 
+// askedToHandOver notes that the standby asks for a switch.
+func (p *Primary) askedToHandOver(own, peer Hello) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if peer.HandOver && !p.isAsked && own.Role == RolePrimary && own.Mode == ModePaired && peer.Disk == own.Peer {
+		p.isAsked = true
+		close(p.asked)
+	}
+}
+
 // accept returns an error for a peer that cannot be the standby.
 func (p *Primary) accept(own, peer Hello) error {
 	if err := checkPeer(own, peer); err != nil {
@@ -118,7 +131,7 @@ func (p *Primary) accept(own, peer Hello) error {
 // resumes reports whether the standby continues from its position. The position of a standby of another primary, or
 // of an older term, is no position of this stream.
 func (p *Primary) resumes(peer Hello) bool {
-	return peer.Mode != ModeSeeding && peer.Lineage == p.role.Lineage && peer.Peer == p.role.Disk && peer.Term == p.role.Term
+	return peer.Mode != ModeSeeding && peer.position() != (stream.Position{}) && peer.Lineage == p.role.Lineage && peer.Peer == p.role.Disk && peer.Term == p.role.Term
 }
 
 // begin makes a session, which takes the place of an older one.
@@ -134,7 +147,7 @@ func (p *Primary) begin(conn net.Conn, peer Hello) (*session, error) {
 		}
 		<-old.done
 	}
-	s := &session{primary: p, link: newLink(conn, p.cfg.Timing.Lease), peer: peer, done: make(chan struct{})}
+	s := &session{primary: p, link: newLink(conn, p.cfg.Timing.Lease), peer: peer, done: make(chan struct{}), taken: make(chan stream.Position, 1)}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.isReplaced || p.role.Role != RolePrimary {
@@ -302,6 +315,10 @@ func (s *session) read() error {
 		m, err := s.receive()
 		if err != nil {
 			return err
+		}
+		if m.kind == msgTaken && len(m.data) == stream.PositionLen {
+			s.taken <- stream.ParsePosition(m.data)
+			return errTaken
 		}
 		if m.kind != msgAck {
 			return unexpected(m.kind)

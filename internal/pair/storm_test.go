@@ -2,13 +2,18 @@ package pair_test
 
 import (
 	"errors"
+	"flag"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 
 	"fanfare/internal/pair"
 )
+
+// storms is the number of storms of a test.
+var storms = flag.Int("storms", 12, "the number of storms")
 
 // primary returns the machine that is the primary of the latest term, nil if none runs.
 func (w *world) primary() (found *machine) {
@@ -40,8 +45,28 @@ func (w *world) tend() {
 		}
 		select {
 		case o := <-m.ran:
+			if o.error == nil && o.Outcome == pair.TakeOver {
+				m.exit()
+				m.boot()
+				continue
+			}
 			require.Failf(w, "the standby has ended", "%s: %v %v", m.name, o.Outcome, o.error)
 		default:
+		}
+	}
+}
+
+// rescue promotes the standby that may be promoted, if no machine is the primary, because a switch was interrupted.
+func (w *world) rescue() {
+	w.Helper()
+	for _, m := range w.machines {
+		if m.process == nil || m.process.standby == nil {
+			return
+		}
+	}
+	for _, m := range w.machines {
+		if err := m.promote(); err == nil {
+			return
 		}
 	}
 }
@@ -85,11 +110,36 @@ func (w *world) failOver() {
 	w.promotions++
 }
 
+// switchRoles lets the primary hand over. Something may happen meanwhile.
+func (w *world) switchRoles() {
+	w.Helper()
+	m := w.primary()
+	if m == nil || m.process.primary.Status().Mode != pair.ModePaired {
+		return
+	}
+	if w.rng.IntN(3) == 0 {
+		go func() {
+			pass(time.Duration(w.rng.IntN(100)) * time.Millisecond)
+			w.network.drop()
+		}()
+	}
+	err := m.handOver()
+	if err == nil {
+		w.switches++
+	}
+	w.log.Info("switch", zap.Error(err))
+	if w.rng.IntN(2) == 0 {
+		m.die(w.rng.IntN(101))
+	} else {
+		m.exit()
+	}
+}
+
 func (w *world) random() *machine { return w.machines[w.rng.IntN(2)] }
 
 func (w *world) step() {
 	w.Helper()
-	switch w.rng.IntN(12) {
+	switch w.rng.IntN(13) {
 	case 0, 1, 2, 3, 4:
 		pass(time.Duration(w.rng.IntN(3000)) * time.Millisecond)
 	case 5:
@@ -103,6 +153,8 @@ func (w *world) step() {
 		pass(time.Duration(w.rng.IntN(1000)) * time.Millisecond)
 	case 10:
 		w.failOver()
+	case 11:
+		w.switchRoles()
 	default:
 		w.network.set(false)
 		pass(time.Duration(w.rng.IntN(20_000)) * time.Millisecond)
@@ -118,6 +170,7 @@ func (w *world) settle() (primary, standby *machine) {
 	for range 600 {
 		pass(500 * time.Millisecond)
 		w.tend()
+		w.rescue()
 		if primary = w.primary(); primary != nil && primary.process.primary.Status().Connected {
 			standby = w.peer(primary)
 			if standby.process.standby != nil && standby.process.standby.Status().Mode == pair.ModePaired {
@@ -132,30 +185,38 @@ func (w *world) settle() (primary, standby *machine) {
 // Whatever happens to the machines and the network: a machine that serves has every answered write, and no machine
 // answers reads beside it.
 func TestAPairInAStorm(t *testing.T) {
-	seeds := 20
-	if testing.Short() {
-		seeds = 4
-	}
-	inBubble(t, seeds, func(w *world) {
-		for _, m := range w.machines {
-			m.boot()
-		}
+	inBubble(t, *storms, func(w *world) {
+		w.boot()
 		w.settle()
 		for range 40 {
 			w.step()
 		}
-		primary, standby := w.settle()
-		close(primary.process.stop)
-		pass(3 * time.Second)
-		primary.die(100)
-		require.NoError(w, standby.standby.Promote(w.Context(), false))
-		standby.die(100)
-		w.same()
-		standby.boot()
-		pass(time.Second)
-		standby.die(100)
+		w.end()
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.Log("writes", w.last, "answered", w.answered[1]["count"], w.answered[2]["count"], "promotions", w.promotions)
+		w.Log("writes", w.last, "answered", w.answered[1]["count"], w.answered[2]["count"], "promotions", w.promotions, "switches", w.switches)
 	})
+}
+
+// boot starts both machines.
+func (w *world) boot() {
+	w.Helper()
+	for _, m := range w.machines {
+		m.boot()
+	}
+}
+
+// end ends both machines, when they have the same data.
+func (w *world) end() {
+	w.Helper()
+	primary, standby := w.settle()
+	close(primary.process.stop)
+	pass(3 * time.Second)
+	primary.die(100)
+	require.NoError(w, standby.standby.Promote(w.Context(), false))
+	standby.die(100)
+	w.same()
+	standby.boot()
+	pass(time.Second)
+	standby.die(100)
 }

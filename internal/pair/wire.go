@@ -7,7 +7,7 @@ import (
 	"hash/crc32"
 	"io"
 	"net"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"fanfare/internal/stream"
@@ -98,21 +98,26 @@ func readMessage(from io.Reader) (m message, err error) {
 type link struct {
 	conn    net.Conn
 	from    *bufio.Reader
-	silence time.Duration // a peer that is silent for longer is away
+	silence atomic.Int64 // a peer that is silent for longer, in nanoseconds, is away
 
-	mu  sync.Mutex // guards buf, and orders the messages
-	buf []byte
+	// turn guards buf, and orders the messages. It is no mutex, because a sender may wait for the connection.
+	turn chan struct{}
+	buf  []byte
 }
 
 func newLink(conn net.Conn, silence time.Duration) *link {
-	return &link{conn: conn, from: bufio.NewReaderSize(conn, 64<<10), silence: silence}
+	l := &link{conn: conn, from: bufio.NewReaderSize(conn, 64<<10), turn: make(chan struct{}, 1)}
+	l.silence.Store(int64(silence))
+	return l
 }
+
+func (l *link) deadline() time.Time { return time.Now().Add(time.Duration(l.silence.Load())) }
 
 // send sends a message.
 func (l *link) send(k kind, data []byte) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err := l.conn.SetWriteDeadline(time.Now().Add(l.silence)); err != nil {
+	l.turn <- struct{}{}
+	defer func() { <-l.turn }()
+	if err := l.conn.SetWriteDeadline(l.deadline()); err != nil {
 		return err
 	}
 	l.buf = appendMessage(l.buf[:0], message{k, data})
@@ -122,7 +127,7 @@ func (l *link) send(k kind, data []byte) error {
 
 // receive returns the next message.
 func (l *link) receive() (message, error) {
-	if err := l.conn.SetReadDeadline(time.Now().Add(l.silence)); err != nil {
+	if err := l.conn.SetReadDeadline(l.deadline()); err != nil {
 		return message{}, err
 	}
 	return readMessage(l.from)

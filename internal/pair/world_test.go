@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -51,7 +52,7 @@ type world struct {
 	answered map[stream.Store]map[string]int // the number of the last answered write of a key
 	dead     map[*process]bool
 
-	promotions int
+	promotions, switches int
 }
 
 // machine is a machine with a disk. Its role is on another file system, which keeps what was renamed.
@@ -76,6 +77,7 @@ type process struct {
 	serving bool // it answers; guarded by the mu of the world
 	writers sync.WaitGroup
 	stop    chan struct{} // ends the writers
+	alone   chan struct{} // closed when no caller waits for an answer any more
 }
 
 type outcome struct {
@@ -153,7 +155,7 @@ func (m *machine) boot() {
 }
 
 func (m *machine) begin() {
-	p := &process{ran: make(chan outcome, 1), stop: make(chan struct{})}
+	p := &process{ran: make(chan outcome, 1), stop: make(chan struct{}), alone: make(chan struct{})}
 	p.ctx, p.end = context.WithCancelCause(context.Background())
 	m.process = p
 }
@@ -170,7 +172,7 @@ func (m *machine) bootPrimary(role *pair.Role) {
 		}
 	}
 	primary, err := pair.OpenPrimary(pair.PrimaryConfig{
-		Role: role, FS: m.mem, Stream: "data/stream", Seeds: "data/seeds", Queue: path(stream.Queue), Table: path(stream.Table),
+		Role: role, FS: m.mem, Stream: "data/stream", Seeds: "data/seeds", Tail: "data/tail", Queue: path(stream.Queue), Table: path(stream.Table),
 		Spool: 1 << 30, SeedRate: 1 << 30, Timing: m.timing(), DataFormat: 2, Version: "v", Log: m.log.Named(m.name), Dial: m.dial(),
 	})
 	require.NoError(m, err)
@@ -243,6 +245,7 @@ func (p *process) confirmed(store stream.Store) func(log, offset uint64) <-chan 
 		p.work.Go(func() {
 			select {
 			case <-standby:
+			case <-p.alone:
 			case <-p.ctx.Done():
 			}
 			close(either)
@@ -301,6 +304,8 @@ func (m *machine) seedOf(store stream.Store) uint64 {
 func (m *machine) read(p *process) {
 	for {
 		select {
+		case <-p.stop:
+			return
 		case <-p.ctx.Done():
 			return
 		case <-time.After(20 * time.Millisecond):
@@ -403,6 +408,7 @@ func (m *machine) wait(p *process) {
 	m.Helper()
 	p.work.Wait()
 	p.writers.Wait()
+	synctest.Wait() // the waiting syncs have returned
 	p.closing.Lock()
 	defer p.closing.Unlock()
 	for _, db := range p.dbs {
@@ -415,6 +421,49 @@ func (m *machine) wait(p *process) {
 	if p.standby != nil {
 		require.NoError(m, p.standby.Close())
 	}
+}
+
+// exit ends the process in order.
+func (m *machine) exit() {
+	m.Helper()
+	p := m.process
+	m.mu.Lock()
+	m.dead[p] = true
+	m.mu.Unlock()
+	p.end(errors.New("stopped"))
+	m.wait(p)
+	m.process = nil
+}
+
+// handOver makes the standby of the machine the primary.
+func (m *machine) handOver() error {
+	m.Helper()
+	p := m.process
+	p.closing.Lock()
+	if p.dbs == nil {
+		p.closing.Unlock()
+		return errors.New("the stores are not open")
+	}
+	close(p.stop)
+	p.closing.Unlock()
+	ctx, cancel := context.WithTimeout(p.ctx, 10*time.Second)
+	defer cancel()
+	stopped := make(chan struct{})
+	go func() { p.writers.Wait(); close(stopped) }()
+	select {
+	case <-stopped:
+	case <-ctx.Done():
+		return errors.New("the last writes are not confirmed")
+	}
+	close(p.alone)
+	synctest.Wait()
+	p.closing.Lock()
+	defer p.closing.Unlock()
+	for _, db := range p.dbs {
+		require.NoError(m, db.Close(func() {}))
+	}
+	p.dbs = nil
+	return p.primary.HandOver(ctx)
 }
 
 // promote makes the standby the primary.

@@ -109,7 +109,7 @@ func (f Frame) check() error {
 	case Bytes:
 		sound = sound && len(f.Data) > 0
 	case Safe:
-		sound = sound && len(f.Data) == positionLen
+		sound = sound && len(f.Data) == PositionLen
 	default:
 		sound = sound && len(f.Data) == 0
 	}

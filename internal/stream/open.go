@@ -173,6 +173,6 @@ func parseHeader(header []byte) (b batch, sound bool, err error) {
 		return b, false, err
 	}
 	b.length, b.count = binary.LittleEndian.Uint32(header[12:]), binary.LittleEndian.Uint32(header[16:])
-	b.begin, b.end = ParsePosition(header[20:]), ParsePosition(header[20+positionLen:])
+	b.begin, b.end = ParsePosition(header[20:]), ParsePosition(header[20+PositionLen:])
 	return b, true, nil
 }

@@ -50,7 +50,8 @@ func (p Position) After(f Frame) Position {
 // End returns the place after a frame of a log.
 func (f Frame) End() Place { return Place{f.Log, f.Offset + uint64(len(f.Data))} }
 
-const positionLen = 32
+// PositionLen is the length of a position in the form of Append.
+const PositionLen = 32
 
 // Append appends the position to dst in 32 bytes: log and offset of the queue, log and offset of the table, little-endian.
 func (p Position) Append(dst []byte) []byte {

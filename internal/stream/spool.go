@@ -23,7 +23,7 @@ const (
 	// rest of the header u32, length of the compressed frames u32, number of frames u32, and the positions before
 	// and after the frames.
 	magic     = "FFSP"
-	headerLen = 20 + 2*positionLen
+	headerLen = 20 + 2*PositionLen
 )
 
 // spool keeps frames on the disk for receivers that do not have them yet (S5). It has only frames

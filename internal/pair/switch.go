@@ -1,0 +1,135 @@
+package pair
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"fanfare/internal/datadir"
+	"fanfare/internal/follow"
+	"fanfare/internal/stream"
+)
+
+// patientFor is the number of leases for which a primary that hands over waits for the standby to open the data.
+const patientFor = 10
+
+// errTaken ends the session of a standby that has become the primary.
+var errTaken = errors.New("the standby has become the primary")
+
+// HandOver makes the standby the primary, and this machine its standby. Before the call, the stores are closed, and no read
+// is answered any more. If HandOver returns an error, the role decides how the machine starts again: as
+// the primary, or as a standby.
+func (p *Primary) HandOver(ctx context.Context) error {
+	s, err := p.equal(ctx)
+	if err != nil {
+		return err
+	}
+	// The standby serves without a wait, so this machine must neither read nor be the primary after a crash.
+	p.promise.forget()
+	if err := p.cfg.FS.RemoveAll(p.cfg.Tail); err != nil { // it is from an earlier time as the standby
+		return err
+	}
+	if err := p.submit(s); err != nil {
+		return err
+	}
+	s.silence.Store(int64(patientFor * p.cfg.Timing.Lease))
+	err = errors.Join(
+		s.conn.SetReadDeadline(time.Now().Add(patientFor*p.cfg.Timing.Lease)),
+		s.send(msgTakeOver, binary.LittleEndian.AppendUint64(nil, p.role.Term)),
+	)
+	if err != nil {
+		return fmt.Errorf("hand over to the standby: %w", err)
+	}
+	select {
+	case at := <-s.taken:
+		return beginTail(p.cfg, at)
+	case <-s.done:
+		return fmt.Errorf("hand over to the standby: %w", ErrAway)
+	case <-ctx.Done():
+		return fmt.Errorf("hand over to the standby: %w", context.Cause(ctx))
+	}
+}
+
+// equal waits until the standby has all of the stream.
+func (p *Primary) equal(ctx context.Context) (*session, error) {
+	for {
+		p.mu.Lock()
+		s, changed := p.session, p.changed
+		equal := s != nil && s.told && p.role.Mode == ModePaired && p.acked.Covers(p.stream.End())
+		p.mu.Unlock()
+		if equal {
+			return s, nil
+		}
+		select {
+		case <-changed:
+		case <-time.After(p.cfg.Timing.Heartbeat / 10): // acks do not wake
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w, or is behind: %w", ErrAway, context.Cause(ctx))
+		}
+	}
+}
+
+// submit stores the role of a standby that has the same data as the machine of a session.
+func (p *Primary) submit(s *session) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	role := *p.role
+	role.Role, role.Mode, role.Term, role.Peer = RoleStandby, ModeFollowing, role.Term+1, s.peer.Disk
+	if err := role.Save(); err != nil {
+		return err
+	}
+	*p.role = role
+	p.cfg.Log.Info("this machine hands over to its standby", zap.Uint64("term", role.Term))
+	return nil
+}
+
+// beginTail stores the position from which this machine follows the new primary: the stores are equal, but the new
+// primary has logs of its own. Without the position, the machine gets a seed.
+func beginTail(cfg PrimaryConfig, at stream.Position) error {
+	t, err := openTail(cfg.FS, cfg.Tail)
+	if err != nil {
+		return err
+	}
+	err = t.append(stream.SafeAt(at, 0))
+	if err == nil {
+		_, err = t.sync()
+	}
+	return errors.Join(err, t.close())
+}
+
+// takeOver makes the standby the primary. Nothing is confirmed any more.
+func (f *following) takeOver(ctx context.Context, data []byte) error {
+	s := f.standby
+	if len(data) != 8 || s.role.Mode != ModePaired || binary.LittleEndian.Uint64(data) != s.role.Term+1 {
+		return unexpected(msgTakeOver)
+	}
+	if err := f.stopApply(); err != nil {
+		return err
+	}
+	if _, err := s.tail.sync(); err != nil {
+		return err
+	}
+	if err := s.apply.finish(ctx); err != nil {
+		return applyError{err}
+	}
+	s.mu.Lock()
+	s.promoting = true
+	s.mu.Unlock()
+	if err := s.become(); err != nil {
+		return applyError{err}
+	}
+	f.outcome = TakeOver
+	stores := follow.Stores{FS: s.cfg.FS, Queue: s.path(datadir.Queue), Table: s.path(datadir.Table)}
+	at, err := stores.End()
+	if err == nil {
+		err = f.send(msgTaken, at.Append(nil))
+	}
+	if err != nil {
+		s.cfg.Log.Warn("the other machine needs a copy of all data", zap.Error(err))
+	}
+	return errTaken
+}
