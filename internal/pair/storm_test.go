@@ -95,11 +95,18 @@ func (w *world) failOver() {
 	if standby.process == nil || standby.process.standby == nil {
 		return
 	}
-	switch w.rng.IntN(3) {
+	switch w.rng.IntN(5) {
 	case 0:
 		w.cutPower(primary)
 	case 1:
 		w.network.set(true)
+	case 2: // the promises arrive late
+		w.network.hold(true, false)
+		time.AfterFunc(time.Duration(w.rng.IntN(2900))*time.Millisecond, func() { w.network.hold(false, false) })
+	case 3: // the primary has started, and the standby has lost its memory
+		w.cutPower(standby)
+		w.network.set(w.rng.IntN(2) == 0)
+		standby.boot()
 	default:
 	}
 	err := standby.promote()
@@ -146,6 +153,10 @@ func (w *world) step() {
 		w.network.drop()
 	case 6:
 		w.network.hold(w.rng.IntN(2) == 0, w.rng.IntN(2) == 0)
+		if w.rng.IntN(2) == 0 { // the bytes arrive late
+			pass(time.Duration(w.rng.IntN(2900)) * time.Millisecond)
+			w.network.hold(false, false)
+		}
 	case 7:
 		w.network.set(w.rng.IntN(2) == 0)
 	case 8, 9:

@@ -45,12 +45,14 @@ func (p *Primary) HandOver(ctx context.Context) error {
 		return fmt.Errorf("hand over to the standby: %w", err)
 	}
 	select {
-	case at := <-s.taken:
-		return beginTail(p.cfg, at)
 	case <-s.done:
-		return fmt.Errorf("hand over to the standby: %w", ErrAway)
 	case <-ctx.Done():
-		return fmt.Errorf("hand over to the standby: %w", context.Cause(ctx))
+	}
+	select {
+	case at := <-s.taken: // it was sent before the end of the session
+		return beginTail(p.cfg, at)
+	default:
+		return fmt.Errorf("hand over to the standby: %w", errors.Join(ErrAway, context.Cause(ctx)))
 	}
 }
 

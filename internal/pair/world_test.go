@@ -91,7 +91,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	core, logs := observer.New(zap.InfoLevel)
 	w := &world{
 		T: t, rng: rng, start: time.Now(), log: zap.New(core), logs: logs,
-		network: &network{rng: rand.New(rand.NewPCG(seed, 1)), delay: time.Duration(rng.IntN(20)) * time.Millisecond},
+		network: &network{rng: rand.New(rand.NewPCG(seed, 1)), delay: time.Duration(rng.IntN(20)) * time.Duration(rng.IntN(10)+1) * time.Millisecond},
 		last:    map[stream.Store]int{}, answered: map[stream.Store]map[string]int{stream.Queue: {}, stream.Table: {}}, dead: map[*process]bool{},
 	}
 	for i := range w.machines {

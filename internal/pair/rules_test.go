@@ -1,0 +1,157 @@
+package pair_test
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/pair"
+)
+
+// The standby that may be promoted for the first time has everything that the primary has answered, also
+// the answers from before and during the join (P7, P8), and also if the session ends at this moment.
+func TestTheMomentOfPairing(t *testing.T) {
+	inBubble(t, 12, func(w *world) {
+		a, b := w.machines[0], w.machines[1]
+		w.network.delay = time.Duration(w.rng.IntN(300)) * time.Millisecond
+		a.boot()
+		pass(time.Duration(w.rng.IntN(3000)) * time.Millisecond)
+		b.boot()
+		if w.rng.IntN(2) == 0 {
+			for a.process.primary.Status().Mode != pair.ModePaired {
+				pass(time.Millisecond)
+			}
+			w.network.drop()
+		}
+		for b.standby.Status().Mode != pair.ModePaired {
+			pass(time.Millisecond)
+		}
+		a.die(100)
+		require.NoError(w, b.promote())
+		pass(time.Second)
+		b.die(100)
+	})
+}
+
+// A primary whose disk is an old copy lacks writes that the standby has. The standby keeps all, and is promoted (P9).
+func TestAnOldCopyOfThePrimaryIsRefused(t *testing.T) {
+	inBubble(t, 3, func(w *world) {
+		a, b := w.machines[0], w.machines[1]
+		w.boot()
+		w.settle()
+		pass(2 * time.Second)
+		old := a.mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: w.rng})
+		pass(5 * time.Second)
+		a.die(100)
+		a.mem = old
+		a.boot()
+		select {
+		case o := <-b.ran:
+			require.ErrorIs(w, o.error, pair.ErrRewound)
+		case <-time.After(time.Minute):
+			require.Fail(w, "the standby follows an old copy")
+		}
+		require.NoError(w, b.promote())
+		pass(5 * time.Second)
+		w.tend()
+		w.end()
+	})
+}
+
+// A paired primary takes no other disk than the one with which it is paired, whatever the disk has (P6).
+func TestAPairedPrimaryTakesOnlyItsDisk(t *testing.T) {
+	inBubble(t, 1, func(w *world) {
+		a, b := w.machines[0], w.machines[1]
+		w.boot()
+		w.settle()
+		b.exit()
+		pass(time.Second)
+		require.False(w, a.process.primary.Status().Connected)
+		role := b.loadRole()
+		hello := pair.AskingHello(role, 2, "v")
+		hello.Disk = "another"
+		at := a.process.primary.Status().At
+		hello.Queue, hello.Table = at.Queue, at.Table
+		text, err := json.Marshal(hello)
+		require.NoError(w, err)
+		conn, err := b.dial()(w.Context())
+		require.NoError(w, err)
+		_, err = conn.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(text))), text...))
+		require.NoError(w, err)
+		pass(time.Second)
+		require.False(w, a.process.primary.Status().Connected, "the primary takes another disk")
+		got, err := io.ReadAll(conn)
+		require.NoError(w, err)
+		require.Contains(w, string(got), "paired with another disk")
+		require.NoError(w, conn.Close())
+		a.die(100)
+	})
+}
+
+// A standby whose primary has not paired with it may lack answered writes.
+func TestAStandbyThatIsNotPairedIsNotPromoted(t *testing.T) {
+	inBubble(t, 1, func(w *world) {
+		a, b := w.machines[0], w.machines[1]
+		b.boot()
+		require.ErrorIs(w, b.standby.Promote(w.Context(), true), pair.ErrSeeding)
+		a.boot()
+		_, standby := w.settle()
+		require.Equal(w, b, standby)
+		// An operator has unpaired the primary.
+		a.exit()
+		role := a.loadRole()
+		role.Mode = pair.ModeAlone
+		require.NoError(w, role.Save())
+		w.network.delay = 500 * time.Millisecond
+		a.boot()
+		for b.standby.Status().Mode == pair.ModePaired {
+			pass(10 * time.Millisecond)
+		}
+		require.ErrorIs(w, b.standby.Promote(w.Context(), false), pair.ErrNotPaired)
+		w.settle()
+		a.die(100)
+		b.die(100)
+	})
+}
+
+// A write waits for the standby, and reads end with the promise. When the standby is back, both continue.
+func TestAPairedPrimaryRefusesWithoutItsStandby(t *testing.T) {
+	inBubble(t, 1, func(w *world) {
+		a, b := w.machines[0], w.machines[1]
+		w.boot()
+		w.settle()
+		pass(time.Second)
+		b.exit()
+		ends := a.process.primary.PromiseEnds()
+		require.True(w, a.process.primary.Promised())
+		pass(time.Second)
+		before := w.count()
+		pass(timing.Lease)
+		require.Equal(w, before, w.count(), "a write was answered without the standby")
+		require.False(w, a.process.primary.Promised())
+		select {
+		case <-ends:
+		default:
+			require.Fail(w, "the end of the promise is not announced")
+		}
+		b.boot()
+		w.settle()
+		pass(time.Second)
+		require.True(w, a.process.primary.Promised())
+		require.Greater(w, w.count(), before)
+		a.die(100)
+		b.die(100)
+	})
+}
+
+// count returns the number of answered writes.
+func (w *world) count() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.answered[1]["count"] + w.answered[2]["count"]
+}
