@@ -20,7 +20,7 @@ type applier struct {
 	// begun has the stores of which a log has begun in the tail. What the tail has of older logs is in the stores.
 	begun [stream.Table + 1]bool
 	file  uint64       // the file of the last frame
-	lag   atomic.Int64 // the number of bytes that are not applied
+	bytes atomic.Int64 // of the applied frames
 }
 
 func newApplier(t *tail, dbs map[stream.Store]*disk.DB) (*applier, error) {
@@ -52,7 +52,6 @@ func (a *applier) step(ctx context.Context) (changed <-chan struct{}, err error)
 			return nil, err
 		}
 		if !ok {
-			a.lag.Store(0)
 			return changed, nil
 		}
 		if a.reader.number != a.file {
@@ -68,6 +67,7 @@ func (a *applier) step(ctx context.Context) (changed <-chan struct{}, err error)
 }
 
 func (a *applier) take(frame stream.Frame) error {
+	a.bytes.Add(int64(frame.Len()))
 	if frame.Kind == stream.Begins {
 		a.begun[frame.Store] = true
 	}
@@ -83,7 +83,6 @@ func (a *applier) take(frame stream.Frame) error {
 // trim removes the files of the tail that no start needs.
 func (a *applier) trim() error {
 	a.file = a.reader.number
-	a.lag.Store(a.tail.unread(a.reader))
 	upto := min(a.tail.needed(a.follower.Position()), a.file)
 	if !a.tail.before(upto) {
 		return nil
@@ -103,7 +102,7 @@ func (a *applier) finish(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if err := a.follower.Take(stream.SafeAt(a.tail.synced, 0)); err != nil {
+	if err := a.follower.Take(stream.SafeAt(a.tail.end(), 0)); err != nil {
 		return err
 	}
 	return a.follower.Finish()

@@ -87,7 +87,7 @@ func (s *Standby) position() stream.Position {
 	if s.tail == nil {
 		return stream.Position{}
 	}
-	return s.tail.synced
+	return s.tail.end()
 }
 
 // read receives messages.

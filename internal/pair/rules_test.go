@@ -155,3 +155,19 @@ func (w *world) count() int {
 	defer w.mu.Unlock()
 	return w.answered[1]["count"] + w.answered[2]["count"]
 }
+
+// The new primary serves at once after a switch, so the old one must not answer reads from then on.
+func TestASwitchEndsThePromise(t *testing.T) {
+	inBubble(t, 1, func(w *world) {
+		w.boot()
+		primary, _ := w.settle()
+		pass(time.Second)
+		require.True(w, primary.process.primary.Promised())
+		require.NoError(w, primary.handOver())
+		require.False(w, primary.process.primary.Promised())
+		primary.exit()
+		w.tend()
+		pass(time.Second)
+		w.end()
+	})
+}

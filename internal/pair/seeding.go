@@ -44,7 +44,7 @@ func (f *following) beginSeed() error {
 			return err
 		}
 	}
-	if s.tail, err = openTail(s.cfg.FS, s.path(TailDir)); err != nil {
+	if s.tail, err = openTail(s.cfg.FS, s.path(TailDir), s.cfg.TailSize); err != nil {
 		return err
 	}
 	f.seeding = &seeding{fs: s.cfg.FS, path: s.path}

@@ -259,7 +259,9 @@ func (s *session) write(ctx context.Context) error {
 		for _, f := range some {
 			data, s.at = stream.Append(data, f), s.at.After(f)
 		}
-		s.note(mark, len(some) > 0)
+		if len(some) > 0 {
+			s.note(mark)
+		}
 		// The standby may have unsynced bytes that a crash of this machine has undone, so neither position covers the other one.
 		if known = safe; least(s.at, safe) != announced {
 			announced = least(s.at, safe)
@@ -277,12 +279,10 @@ func (s *session) write(ctx context.Context) error {
 }
 
 // note keeps the mark of frames until the standby has confirmed them.
-func (s *session) note(mark stream.Mark, any bool) {
+func (s *session) note(mark stream.Mark) {
 	s.primary.mu.Lock()
 	defer s.primary.mu.Unlock()
-	if any {
-		s.sent = append(s.sent, sent{s.at, mark})
-	}
+	s.sent = append(s.sent, sent{s.at, mark})
 }
 
 // complete ends a seed when the standby has everything up to the end of the copies.

@@ -30,8 +30,10 @@ type StandbyConfig struct {
 	// Stream is the directory of the spool of a primary.
 	Stream string
 	// Open opens a store for a follower.
-	Open   func(store stream.Store, dir string) (*disk.DB, error)
-	Timing Timing
+	Open func(store stream.Store, dir string) (*disk.DB, error)
+	// TailSize is the size in bytes at which the tail begins its next file; 64 MiB if 0.
+	TailSize int64
+	Timing   Timing
 	// Dial connects with the primary.
 	Dial       func(context.Context) (net.Conn, error)
 	DataFormat int
@@ -71,6 +73,9 @@ func OpenStandby(cfg StandbyConfig) (*Standby, error) {
 	if cfg.FS == nil {
 		cfg.FS = vfs.Default
 	}
+	if cfg.TailSize == 0 {
+		cfg.TailSize = tailSize
+	}
 	cfg.Timing = cfg.Timing.withClock()
 	s := &Standby{cfg: cfg, role: cfg.Role, granted: cfg.Timing.Now()}
 	if s.role.Mode == ModeSeeding {
@@ -88,7 +93,7 @@ const TailDir = "tail"
 // openData opens the tail and the stores.
 func (s *Standby) openData() (err error) {
 	if s.tail == nil {
-		if s.tail, err = openTail(s.cfg.FS, s.path(TailDir)); err != nil {
+		if s.tail, err = openTail(s.cfg.FS, s.path(TailDir), s.cfg.TailSize); err != nil {
 			return err
 		}
 	}
@@ -100,7 +105,10 @@ func (s *Standby) openData() (err error) {
 		}
 		dbs[store] = db
 	}
-	s.apply, err = newApplier(s.tail, dbs)
+	apply, err := newApplier(s.tail, dbs)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.apply = apply
 	return err
 }
 
@@ -120,6 +128,8 @@ func (s *Standby) closeData() error {
 	if s.tail != nil {
 		err = errors.Join(err, s.tail.close())
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.apply, s.tail = nil, nil
 	return err
 }
@@ -285,10 +295,13 @@ func (s *Standby) Status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	status := Status{Role: s.role.Role, Mode: s.role.Mode, Term: s.role.Term, Connected: s.connected, Seeded: s.seeded}
+	if s.apply != nil {
+		status.At, status.Lag = s.apply.tail.end(), s.apply.tail.length.Load()-s.apply.bytes.Load()
+	}
 	return status
 }
 
-// sync brings all that is applied to the disk.
+// syncStores brings all that is applied to the disk.
 func syncStores(dbs map[stream.Store]*disk.DB) (err error) {
 	for _, db := range dbs {
 		err = errors.Join(err, db.LogData(nil, pebble.Sync))

@@ -92,7 +92,7 @@ func (p *Primary) submit(s *session) error {
 // beginTail stores the position from which this machine follows the new primary: the stores are equal, but the new
 // primary has logs of its own. Without the position, the machine gets a seed.
 func beginTail(cfg PrimaryConfig, at stream.Position) error {
-	t, err := openTail(cfg.FS, cfg.Tail)
+	t, err := openTail(cfg.FS, cfg.Tail, tailSize)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -20,7 +21,7 @@ import (
 
 const (
 	tailExtension = ".tail"
-	// tailSize is the size at which the tail begins its next file.
+	// tailSize is the default of StandbyConfig.TailSize.
 	tailSize = 64 << 20
 )
 
@@ -29,8 +30,9 @@ const (
 //
 // One goroutine appends to the tail, and another one reads it.
 type tail struct {
-	fs  vfs.FS
-	dir string
+	fs       vfs.FS
+	dir      string
+	fileSize int64 // the size at which the next file begins
 
 	// The appending goroutine uses these fields.
 	open      vfs.File
@@ -39,6 +41,8 @@ type tail struct {
 	start     stream.Position // before the first frame of a log
 	started   bool            // there is such a frame
 	buf       []byte
+
+	length atomic.Int64 // the bytes on the disk, with those that were removed
 
 	mu      sync.Mutex
 	files   []tailFile
@@ -55,11 +59,11 @@ type tailFile struct {
 }
 
 // openTail opens the tail in a directory. All of its frames are on the disk then.
-func openTail(files vfs.FS, dir string) (*tail, error) {
+func openTail(files vfs.FS, dir string, fileSize int64) (*tail, error) {
 	if err := disk.MakeDir(files, dir); err != nil {
 		return nil, fmt.Errorf("make the directory of the tail %s: %w", dir, err)
 	}
-	t := &tail{fs: files, dir: dir, changed: make(chan struct{})}
+	t := &tail{fs: files, dir: dir, fileSize: fileSize, changed: make(chan struct{})}
 	names, err := files.List(dir)
 	if err != nil {
 		return nil, fmt.Errorf("read the tail %s: %w", dir, err)
@@ -106,6 +110,7 @@ func (t *tail) scan(file *tailFile) (err error) {
 		}
 		t.note(file, frame)
 		file.size += int64(frame.Len())
+		t.length.Add(int64(frame.Len()))
 	}
 }
 
@@ -180,9 +185,10 @@ func (t *tail) sync() (stream.Position, error) {
 	t.mu.Lock()
 	file := &t.files[len(t.files)-1]
 	file.size += int64(len(t.buf))
+	t.length.Add(int64(len(t.buf)))
 	t.buf = t.buf[:0]
 	t.synced = t.position
-	full := file.size >= tailSize
+	full := file.size >= t.fileSize
 	close(t.changed)
 	t.changed = make(chan struct{})
 	t.mu.Unlock()
@@ -237,19 +243,11 @@ func (t *tail) needed(applied stream.Position) uint64 {
 	return first
 }
 
-// unread returns the number of bytes behind a place of a reader.
-func (t *tail) unread(r *tailReader) (bytes int64) {
+// end returns the position behind the last frame that is on the disk.
+func (t *tail) end() stream.Position {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, f := range t.files {
-		switch {
-		case f.number == r.number:
-			bytes += f.size - r.at
-		case f.number > r.number:
-			bytes += f.size
-		}
-	}
-	return bytes
+	return t.synced
 }
 
 // tailReader reads the frames of a tail that are on the disk.

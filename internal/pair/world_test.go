@@ -373,7 +373,7 @@ func (m *machine) bootStandby(role *pair.Role) {
 	m.Helper()
 	p := m.process
 	standby, err := pair.OpenStandby(pair.StandbyConfig{
-		Role: role, FS: m.mem, Dir: "data", Stream: "data/stream", Timing: m.timing(), Dial: m.dial(), DataFormat: 2, Version: "v", Log: m.log.Named(m.name),
+		Role: role, FS: m.mem, Dir: "data", Stream: "data/stream", TailSize: 100 << 10, Timing: m.timing(), Dial: m.dial(), DataFormat: 2, Version: "v", Log: m.log.Named(m.name),
 		Open: func(_ stream.Store, dir string) (*disk.DB, error) {
 			return disk.Open(nil, dir, zap.NewNop(), options(m.mem), format)
 		},

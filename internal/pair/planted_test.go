@@ -1,0 +1,116 @@
+package pair_test
+
+import (
+	"flag"
+	"testing"
+
+	"fanfare/internal/planttest"
+)
+
+// planted makes the test build the package with each planted bug and run the bug's test, which takes minutes.
+var planted = flag.Bool("planted", false, "find each planted bug, and do not only look whether it still fits")
+
+// The bugs break the rules P1 to P15 of the pair, and the rules of spec/Pair.tla.
+func TestEveryPlantedBugIsFound(t *testing.T) {
+	const (
+		primary, session, promise   = "internal/pair/primary.go", "internal/pair/session.go", "internal/pair/promise.go"
+		standby, following, handing = "internal/pair/standby.go", "internal/pair/following.go", "internal/pair/switch.go"
+		storm, moment               = "TestAPairInAStorm", "TestTheMomentOfPairing"
+	)
+	for name, bug := range map[string]struct {
+		edit       planttest.Edit
+		test, want string
+	}{
+		"P1: a paired primary answers alone": {
+			planttest.Edit{File: primary, Old: "	if p.role.Mode == ModeAlone && !p.joining {\n		return nil", New: "	if p.role.Lineage != \"\" {\n		return nil"},
+			storm, "was answered",
+		},
+		"P1: without a session a paired primary answers alone": {
+			planttest.Edit{File: primary, Old: "	alone := p.role.Mode == ModeAlone && !p.joining\n", New: "	alone := p.role.Mode == ModeAlone && !p.joining || p.session == nil\n"},
+			storm, "was answered",
+		},
+		"P2: bytes without a sync are confirmed": {
+			planttest.Edit{File: "internal/pair/tail.go", Old: "		err = t.open.SyncData()\n", New: "		err = nil\n"},
+			storm, "FAIL",
+		},
+		"P3: the primary answers what only the standby has": {
+			planttest.Edit{File: "internal/disk/tap.go", Old: "	at, err := f.synced(op)\n", New: "	at, err := f.synced(func() error { return nil })\n"},
+			storm, "FAIL",
+		},
+		"P6: a paired primary takes another disk": {
+			planttest.Edit{File: session, Old: "own.Mode == ModePaired && peer.Disk != own.Peer", New: "own.Mode == ModePaired && peer.Disk == \"\""},
+			"TestAPairedPrimaryTakesOnlyItsDisk", "takes another disk",
+		},
+		"P7: answers do not wait during the join": {
+			planttest.Edit{File: primary, Old: "	if p.role.Mode == ModeAlone && !p.joining {\n		return nil", New: "	if p.role.Mode == ModeAlone {\n		return nil"},
+			moment, "was answered",
+		},
+		"P8: the join does not wait for earlier answers": {
+			planttest.Edit{File: session, Old: "		s.moment = p.stream.End()", New: "		s.moment = p.acked"},
+			moment, "was answered",
+		},
+		"P8: the standby is told before the role is stored": {
+			planttest.Edit{File: session, Old: "	if err := role.Save(); err != nil {\n		return fmt.Errorf(\"store", New: "	if err := error(nil); err != nil {\n		return fmt.Errorf(\"store"},
+			storm, "FAIL",
+		},
+		"P9: the standby keeps what the primary has lost": {
+			planttest.Edit{File: "internal/follow/follow.go", Old: "		f.forget(frame)\n", New: ""},
+			storm, "FAIL",
+		},
+		"P9: an old copy of the primary is followed": {
+			planttest.Edit{File: following, Old: "	if same && !peer.position()", New: "	if same && false && !peer.position()"},
+			"TestAnOldCopyOfThePrimaryIsRefused", "FAIL",
+		},
+		"P9: the position of an older term counts": {
+			planttest.Edit{File: session, Old: " && peer.Peer == p.role.Disk && peer.Term == p.role.Term", New: ""},
+			storm, "FAIL",
+		},
+		"P10: a standby confirms while it is promoted": {
+			planttest.Edit{File: standby, Old: "		stop()\n		<-ran\n", New: "		defer stop()\n"},
+			storm, "FAIL",
+		},
+		"P11: reads need no promise": {
+			planttest.Edit{File: promise, Old: "	return !p.needed || p.timing.Now() < p.until", New: "	return true"},
+			storm, "answers a read",
+		},
+		"P13: a promise counts from its arrival": {
+			planttest.Edit{File: session, Old: "		p.promise.renew(asked)", New: "		p.promise.renew(p.cfg.Timing.Now())"},
+			storm, "answers a read",
+		},
+		"P15: a promotion does not wait for the end of the last promise": {
+			planttest.Edit{File: standby, Old: "	if err := backoff.Wait(ctx, rest); err", New: "	if err := backoff.Wait(ctx, 0*rest); err"},
+			storm, "answers a read",
+		},
+		"P15: a start forgets the last promise": {
+			planttest.Edit{File: standby, Old: "granted: cfg.Timing.Now()}", New: "granted: -cfg.Timing.Lease * 2}"},
+			storm, "answers a read",
+		},
+		"a standby that is not paired is promoted": {
+			planttest.Edit{File: standby, Old: "	case s.role.Mode != ModePaired && !acceptLoss:", New: "	case s.role.Mode == \"\" && !acceptLoss:"},
+			"TestAStandbyThatIsNotPairedIsNotPromoted", "Error",
+		},
+		"a switch does not wait for the last bytes": {
+			planttest.Edit{File: handing, Old: " && p.acked.Covers(p.stream.End())", New: ""},
+			storm, "FAIL",
+		},
+		"reads continue after a switch": {
+			planttest.Edit{File: handing, Old: "	p.promise.forget()\n", New: ""},
+			"TestASwitchEndsThePromise", "Should be false",
+		},
+		"a promotion leaves out what no safe point covers": {
+			planttest.Edit{File: "internal/pair/apply.go", Old: "stream.SafeAt(a.tail.end(), 0)", New: "stream.SafeAt(stream.Position{}, 0)"},
+			storm, "was answered",
+		},
+		"a tail goes before its logs are applied": {
+			planttest.Edit{File: "internal/pair/apply.go", Old: "	upto := min(a.tail.needed(a.follower.Position()), a.file)", New: "	upto := a.file"},
+			storm, "FAIL",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			overlay := planttest.Overlay(t, planttest.Root(t), []planttest.Edit{bug.edit})
+			if *planted {
+				planttest.MustFail(t, planttest.Build(t, overlay), bug.test, bug.want, 1)
+			}
+		})
+	}
+}
