@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 
+	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
 	"fanfare/internal/stream"
@@ -68,6 +69,8 @@ func (f *following) greet() error {
 	switch {
 	case peer.Role != RolePrimary || peer.Term < own.Term: // P9
 		return ErrNotPrimary
+	case own.DataFormat < peer.DataFormat:
+		return fmt.Errorf("%w: the standby is older than the data of the primary", ErrVersion)
 	case peer.Mode == ModePaired && peer.Peer != own.Disk: // P6
 		return ErrOtherStandby
 	}
@@ -111,6 +114,7 @@ func (f *following) handle(ctx context.Context) error {
 		return err
 	}
 	f.standby.connect(true)
+	f.standby.cfg.Log.Info("the standby has a session with its primary", zap.Uint64("term", f.peer.Term), zap.Bool("seed", f.seeding != nil))
 	for {
 		if f.seeding == nil && f.applying == nil {
 			f.beginApply(ctx)

@@ -46,6 +46,9 @@ var (
 // errAgain means that the next session of a standby continues.
 var errAgain = errors.New("a new session is needed")
 
+// errNoPosition means that a standby has no position in the stream of its primary.
+var errNoPosition = errors.New("the standby has no place in the stream")
+
 // Status is the state of a machine of a pair.
 type Status struct {
 	Role, Mode string

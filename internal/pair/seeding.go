@@ -16,6 +16,8 @@ type seeding struct {
 	fs   vfs.FS
 	path func(string) string
 	file vfs.File // nil between two files
+	// secret is the content of the secret during its transfer. Only its owner may read the file.
+	secret []byte
 }
 
 // beginSeed makes room for a seed. A standby that has data first becomes one without data, with a new disk, because
@@ -93,6 +95,10 @@ func (s *seeding) begin(name string) error {
 	if err := errors.Join(seedName(name), s.end()); err != nil {
 		return err
 	}
+	if name == datadir.SecretFile {
+		s.secret = []byte{}
+		return nil
+	}
 	file, err := s.fs.Create(s.path(name), vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return fmt.Errorf("write the copy of the primary: %w", err)
@@ -102,7 +108,11 @@ func (s *seeding) begin(name string) error {
 }
 
 func (s *seeding) write(data []byte) error {
-	if s.file == nil {
+	switch {
+	case s.secret != nil:
+		s.secret = append(s.secret, data...)
+		return nil
+	case s.file == nil:
 		return unexpected(msgContent)
 	}
 	if _, err := s.file.Write(data); err != nil {
@@ -113,6 +123,11 @@ func (s *seeding) write(data []byte) error {
 
 // end ends the file, which is on the disk then.
 func (s *seeding) end() error {
+	if s.secret != nil {
+		err := datadir.WriteFile(s.path(datadir.SecretFile), s.secret)
+		s.secret = nil
+		return err
+	}
 	if s.file == nil {
 		return nil
 	}

@@ -74,13 +74,9 @@ func (p *Primary) Serve(ctx context.Context, conn net.Conn) (err error) {
 		p.askedToHandOver(own, peer)
 		return nil
 	}
-	if err := p.accept(own, peer); err != nil {
-		l := newLink(conn, p.cfg.Timing.Lease)
-		return errors.Join(err, l.send(msgRefused, []byte(err.Error())))
-	}
 	s, err := p.begin(conn, peer)
 	if err != nil {
-		return err
+		return errors.Join(err, newLink(conn, p.cfg.Timing.Lease).send(msgRefused, []byte(err.Error())))
 	}
 	defer p.finish(s)
 	return s.run(ctx)
@@ -114,12 +110,16 @@ func (p *Primary) askedToHandOver(own, peer Hello) {
 	}
 }
 
-// accept returns an error for a peer that cannot be the standby.
+// accept returns an error for a peer that cannot be the standby. The caller holds mu.
 func (p *Primary) accept(own, peer Hello) error {
 	if err := checkPeer(own, peer); err != nil {
 		return err
 	}
 	switch {
+	case p.isReplaced:
+		return ErrReplaced
+	case peer.DataFormat < own.DataFormat:
+		return fmt.Errorf("%w: the standby is older than the data", ErrVersion)
 	case own.Role != RolePrimary || peer.Role != RoleStandby || peer.Term > own.Term:
 		return ErrNotPrimary
 	case own.Mode == ModePaired && peer.Disk != own.Peer: // P6
@@ -150,23 +150,20 @@ func (p *Primary) begin(conn net.Conn, peer Hello) (*session, error) {
 	s := &session{primary: p, link: newLink(conn, p.cfg.Timing.Lease), peer: peer, done: make(chan struct{}), taken: make(chan stream.Position, 1)}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.isReplaced || p.role.Role != RolePrimary {
-		return nil, ErrReplaced
+	// The older session may have changed the role.
+	if err := p.accept(p.role.hello(stream.Position{}, p.cfg.DataFormat, p.cfg.Version), peer); err != nil {
+		return nil, err
 	}
+	err := errNoPosition
 	if p.resumes(peer) {
-		receiver, err := p.stream.Resume(peer.position())
-		switch {
-		case err == nil:
-			s.receiver, s.whole, s.at = receiver, true, peer.position()
-		case p.role.Mode == ModePaired:
-			return nil, errors.Join(ErrMustSeed, err, s.send(msgRefused, []byte(ErrMustSeed.Error())))
-		default:
-			p.cfg.Log.Warn("the standby is too far behind: it gets a new copy of all data", zap.Error(err))
+		if s.receiver, err = p.stream.Resume(peer.position()); err == nil {
+			s.whole, s.at = true, peer.position()
 		}
-	} else if p.role.Mode == ModePaired {
-		return nil, errors.Join(ErrMustSeed, s.send(msgRefused, []byte(ErrMustSeed.Error())))
 	}
-	if s.receiver == nil {
+	if err != nil && p.role.Mode == ModePaired {
+		return nil, fmt.Errorf("%w (%w)", ErrMustSeed, err)
+	}
+	if err != nil {
 		s.receiver = p.stream.Hold()
 		s.at = s.receiver.Restart()
 	}
