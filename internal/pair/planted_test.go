@@ -53,20 +53,12 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			planttest.Edit{File: session, Old: "	if err := role.Save(); err != nil {\n		return fmt.Errorf(\"store", New: "	if err := error(nil); err != nil {\n		return fmt.Errorf(\"store"},
 			storm, "FAIL",
 		},
-		"P9: the standby keeps what the primary has lost": {
-			planttest.Edit{File: "internal/follow/follow.go", Old: "		f.forget(frame)\n", New: ""},
-			storm, "FAIL",
-		},
 		"P9: an old copy of the primary is followed": {
 			planttest.Edit{File: following, Old: "	if same && !peer.position()", New: "	if same && false && !peer.position()"},
 			"TestAnOldCopyOfThePrimaryIsRefused", "FAIL",
 		},
-		"P9: the position of an older term counts": {
-			planttest.Edit{File: session, Old: " && peer.Peer == p.role.Disk && peer.Term == p.role.Term", New: ""},
-			storm, "FAIL",
-		},
 		"P10: a standby confirms while it is promoted": {
-			planttest.Edit{File: standby, Old: "		stop()\n		<-ran\n", New: "		defer stop()\n"},
+			planttest.Edit{File: standby, Old: "		stop()\n		<-ran\n", New: "		defer stop()\n		defer func() { _ = ran }()\n"},
 			storm, "FAIL",
 		},
 		"P11: reads need no promise": {
@@ -89,17 +81,9 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			planttest.Edit{File: standby, Old: "	case s.role.Mode != ModePaired && !acceptLoss:", New: "	case s.role.Mode == \"\" && !acceptLoss:"},
 			"TestAStandbyThatIsNotPairedIsNotPromoted", "Error",
 		},
-		"a switch does not wait for the last bytes": {
-			planttest.Edit{File: handing, Old: " && p.acked.Covers(p.stream.End())", New: ""},
-			storm, "FAIL",
-		},
 		"reads continue after a switch": {
 			planttest.Edit{File: handing, Old: "	p.promise.forget()\n", New: ""},
 			"TestASwitchEndsThePromise", "Should be false",
-		},
-		"a promotion leaves out what no safe point covers": {
-			planttest.Edit{File: "internal/pair/apply.go", Old: "stream.SafeAt(a.tail.end(), 0)", New: "stream.SafeAt(stream.Position{}, 0)"},
-			storm, "was answered",
 		},
 		"a tail goes before its logs are applied": {
 			planttest.Edit{File: "internal/pair/apply.go", Old: "	upto := min(a.tail.needed(a.follower.Position()), a.file)", New: "	upto := a.file"},

@@ -31,6 +31,7 @@ func TestTheMomentOfPairing(t *testing.T) {
 		for b.standby.Status().Mode != pair.ModePaired {
 			pass(time.Millisecond)
 		}
+		w.network.drop()
 		a.die(100)
 		require.NoError(w, b.promote())
 		pass(time.Second)

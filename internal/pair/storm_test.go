@@ -101,7 +101,7 @@ func (w *world) failOver() {
 	case 1:
 		w.network.set(true)
 	case 2: // the promises arrive late
-		w.network.hold(true, false)
+		w.network.hold(false, true)
 		time.AfterFunc(time.Duration(w.rng.IntN(2900))*time.Millisecond, func() { w.network.hold(false, false) })
 	case 3: // the primary has started, and the standby has lost its memory
 		w.cutPower(standby)
@@ -125,10 +125,7 @@ func (w *world) switchRoles() {
 		return
 	}
 	if w.rng.IntN(3) == 0 {
-		go func() {
-			pass(time.Duration(w.rng.IntN(100)) * time.Millisecond)
-			w.network.drop()
-		}()
+		time.AfterFunc(time.Duration(w.rng.IntN(100))*time.Millisecond, w.network.drop)
 	}
 	err := m.handOver()
 	if err == nil {

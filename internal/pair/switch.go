@@ -132,6 +132,17 @@ func (f *following) takeOver(ctx context.Context, data []byte) error {
 	}
 	if err != nil {
 		s.cfg.Log.Warn("the other machine needs a copy of all data", zap.Error(err))
+		return errTaken
 	}
-	return errTaken
+	// The other machine ends the session: the end of the connection from here could overtake the message.
+	late := time.After(greetTime)
+	for {
+		select {
+		case <-f.received:
+		case <-ctx.Done():
+			return errTaken
+		case <-late:
+			return errTaken
+		}
+	}
 }

@@ -157,6 +157,8 @@ func (m *machine) boot() {
 func (m *machine) begin() {
 	p := &process{ran: make(chan outcome, 1), stop: make(chan struct{}), alone: make(chan struct{})}
 	p.ctx, p.end = context.WithCancelCause(context.Background())
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.process = p
 }
 
@@ -177,7 +179,9 @@ func (m *machine) bootPrimary(role *pair.Role) {
 	})
 	require.NoError(m, err)
 	p := m.process
+	m.mu.Lock()
 	p.primary = primary
+	m.mu.Unlock()
 	p.work.Go(func() { primary.Run(p.ctx) })
 	p.work.Go(func() { m.serve(p, role) })
 }
@@ -242,14 +246,14 @@ func (p *process) confirmed(store stream.Store) func(log, offset uint64) <-chan 
 			return nil
 		}
 		either := make(chan struct{})
-		p.work.Go(func() {
+		go func() { // ends with the process
 			select {
 			case <-standby:
 			case <-p.alone:
 			case <-p.ctx.Done():
 			}
 			close(either)
-		})
+		}()
 		return either
 	}
 }
@@ -353,8 +357,8 @@ func dump(t assert.TestingT, db *pebble.DB) map[string]string {
 // dial returns how a machine reaches the other one.
 func (m *machine) dial() func(context.Context) (net.Conn, error) {
 	return m.network.dialer(func(far net.Conn) error {
-		peer := m.world.peer(m).process
 		m.mu.Lock()
+		peer := m.world.peer(m).process
 		gone := peer == nil || m.dead[peer] || peer.primary == nil
 		m.mu.Unlock()
 		if gone {
@@ -400,6 +404,8 @@ func (m *machine) die(kept int) {
 	m.wait(p)
 	dir := m.TempDir() // the old process may have stored a role after its death
 	require.NoError(m, os.WriteFile(filepath.Join(dir, pair.RoleFile), role, 0o600))
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.mem, m.dir, m.process = after, dir, nil
 }
 
@@ -432,6 +438,8 @@ func (m *machine) exit() {
 	m.mu.Unlock()
 	p.end(errors.New("stopped"))
 	m.wait(p)
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.process = nil
 }
 
