@@ -103,7 +103,8 @@ func (p *pipe) wake() {
 	p.changed = make(chan struct{})
 }
 
-func (p *pipe) end(lose bool) {
+// end ends the pipe, and reports whether its bytes are held back.
+func (p *pipe) end(lose bool) (held bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.over = true
@@ -111,6 +112,7 @@ func (p *pipe) end(lose bool) {
 		p.data, p.pieces = nil, nil
 	}
 	p.wake()
+	return p.held
 }
 
 func (p *pipe) hold(is bool) {
@@ -225,8 +227,9 @@ func (c *conn) Close() error {
 		return net.ErrClosed
 	}
 	c.closed = true
-	c.in.end(true)
-	c.out.end(false)
+	if !c.out.end(false) { // the other end learns of it only when the bytes arrive
+		c.in.end(true)
+	}
 	return nil
 }
 

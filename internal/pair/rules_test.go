@@ -172,3 +172,19 @@ func TestASwitchEndsThePromise(t *testing.T) {
 		w.end()
 	})
 }
+
+// A promise that arrives late ends as early as another one, because the standby does not wait longer (P13).
+func TestAPromiseCountsFromTheAsking(t *testing.T) {
+	inBubble(t, 2, func(w *world) {
+		w.boot()
+		_, standby := w.settle()
+		pass(time.Second)
+		w.network.hold(false, true)
+		pass(600 * time.Millisecond)
+		time.AfterFunc(2*time.Second, func() { w.network.hold(false, false) })
+		require.NoError(w, standby.promote())
+		pass(5 * time.Second)
+		w.tend()
+		w.end()
+	})
+}
