@@ -54,6 +54,7 @@ type Primary struct {
 	acked      stream.Position  // the standby's disk has the stream up to here
 	waiting    []waiter
 	joining    bool // answers wait for a standby with which the primary is not paired yet (P7)
+	stopping   bool // nobody gets answers any more
 	promise    promise
 	isReplaced bool
 	replaced   chan struct{}
@@ -160,7 +161,7 @@ func (p *Primary) end() stream.Position { return most(p.stream.End(), p.ends) }
 func (p *Primary) Confirmed(store stream.Store, at stream.Place) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.role.Mode == ModeAlone && !p.joining {
+	if p.answersAlone() {
 		return nil
 	}
 	w := waiter{store, at, make(chan struct{})}
@@ -172,9 +173,23 @@ func (p *Primary) Confirmed(store stream.Store, at stream.Place) <-chan struct{}
 	return w.done
 }
 
+// answersAlone reports whether no write has to wait for a standby. The caller holds mu.
+func (p *Primary) answersAlone() bool {
+	return p.stopping || p.role.Mode == ModeAlone && !p.joining
+}
+
+// StopWaiting ends all waits for the standby. Call StopWaiting at a stop, when nobody gets answers any more: Pebble
+// syncs its log when it closes, and a stop must not wait for a standby that is away.
+func (p *Primary) StopWaiting() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stopping = true
+	p.release()
+}
+
 // release answers the writes that the standby's disk has, or all if no write has to wait. The caller holds mu.
 func (p *Primary) release() {
-	alone := p.role.Mode == ModeAlone && !p.joining
+	alone := p.answersAlone()
 	left := p.waiting[:0]
 	for _, w := range p.waiting {
 		if alone || !p.acked.Of(w.store).Before(w.at) {

@@ -87,6 +87,21 @@ func LoadRole(dir string) (*Role, error) {
 	return r, nil
 }
 
+// Alone returns an error if the data directory dir must not be written without the other machine of its pair.
+func Alone(dir string) error {
+	role, err := LoadRole(dir)
+	switch {
+	case err != nil || role == nil:
+		return err
+	case role.Role == RoleStandby:
+		return fmt.Errorf("data directory %s is of a standby, which only fanfare up with FANFARE_PEER may open", dir)
+	case role.Mode == ModePaired:
+		return fmt.Errorf("data directory %s is paired with a standby, which would lack new writes: start fanfare up with FANFARE_PEER, or, if the disk of the standby is gone, run fanfare unpair --standby-is-gone", dir)
+	default:
+		return nil
+	}
+}
+
 // decodeRole reads the text of a role. A text that no version wrote is an error, because a guess could make two primaries.
 func decodeRole(text []byte) (*Role, error) {
 	var form struct {
@@ -118,6 +133,33 @@ func (r *Role) check() error {
 	if !known || r.Disk == "" || r.Disk == r.Peer {
 		return fmt.Errorf("a %q that is %q cannot be in term %d with the peer %q: the role is damaged, so seed this machine from the other one", r.Role, r.Mode, r.Term, r.Peer)
 	}
+	return nil
+}
+
+// Demote makes a primary whose place the other machine has taken a standby, and stores that. Its data may have writes that the
+// other machine lacks, so they are replaced by a seed, and the directory counts as another one.
+func (r *Role) Demote() error {
+	next := *r
+	next.Role, next.Mode, next.Disk = RoleStandby, ModeSeeding, rand.Text()
+	if err := next.Save(); err != nil {
+		return err
+	}
+	*r = next
+	return nil
+}
+
+// Unpair makes a paired primary alone, and stores that. Its standby must not be promoted any more: the disk of the standby
+// is gone.
+func (r *Role) Unpair() error {
+	if r.Role != RolePrimary {
+		return errors.New("the data directory is of a standby, so it may lack answered writes: run fanfare unpair on the primary, or fanfare promote here")
+	}
+	next := *r
+	next.Mode, next.Peer = ModeAlone, ""
+	if err := next.Save(); err != nil {
+		return err
+	}
+	*r = next
 	return nil
 }
 

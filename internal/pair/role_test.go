@@ -43,6 +43,39 @@ func TestADirectoryKeepsItsRole(t *testing.T) {
 	assert.EqualValues(t, 9, back.Term)
 }
 
+// A replaced primary may have writes that the other machine lacks, so nobody may take its disk for a copy.
+func TestAReplacedPrimaryBecomesAStandbyWithoutData(t *testing.T) {
+	dir := t.TempDir()
+	r := NewRole(dir, RolePrimary)
+	r.Mode, r.Peer = ModePaired, "other"
+	former := *r
+	require.NoError(t, r.Demote())
+	back, err := LoadRole(dir)
+	require.NoError(t, err)
+	assert.Equal(t, r, back)
+	assert.Equal(t, RoleStandby, back.Role)
+	assert.Equal(t, ModeSeeding, back.Mode)
+	assert.NotEqual(t, former.Disk, back.Disk)
+	assert.Equal(t, former.Term, back.Term, "it follows no older primary")
+}
+
+func TestOnlyAPrimaryIsUnpaired(t *testing.T) {
+	dir := t.TempDir()
+	r := NewRole(dir, RoleStandby)
+	require.NoError(t, r.Save())
+	require.ErrorContains(t, r.Unpair(), "fanfare promote")
+	r = NewRole(dir, RolePrimary)
+	r.Mode, r.Peer = ModePaired, "other"
+	require.NoError(t, r.Save())
+	require.ErrorContains(t, Alone(dir), "paired with a standby")
+	require.NoError(t, r.Unpair())
+	require.NoError(t, Alone(dir))
+	back, err := LoadRole(dir)
+	require.NoError(t, err)
+	assert.Equal(t, ModeAlone, back.Mode)
+	assert.Empty(t, back.Peer, "the former standby is not continued")
+}
+
 func TestTheFormatOfARoleIsPinned(t *testing.T) {
 	r := someRole()
 	r.path = filepath.Join(t.TempDir(), RoleFile)

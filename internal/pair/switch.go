@@ -146,3 +146,16 @@ func (f *following) takeOver(ctx context.Context, data []byte) error {
 		}
 	}
 }
+
+// AskToHandOver asks the primary to hand over to this standby. If the primary does, Run returns TakeOver.
+func (s *Standby) AskToHandOver(ctx context.Context) error {
+	s.mu.Lock()
+	own, paired := AskingHello(s.role, s.cfg.DataFormat, s.cfg.Version), s.role.Mode == ModePaired
+	s.mu.Unlock()
+	if !paired {
+		return ErrNotPaired
+	}
+	own.HandOver = true
+	_, err := Ask(ctx, s.cfg.Dial, own)
+	return err
+}
