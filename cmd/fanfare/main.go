@@ -100,7 +100,7 @@ environment (FANFARE_*).`,
 	root.AddCommand(
 		a.upCommand(), a.tokenCommand(), a.tableCommand(), a.queuesCommand(),
 		a.deadLettersCommand(), a.explainCommand(), a.deliveryCommand(), a.reconcileCommand(), a.verifyCommand(),
-		a.importCommand(), a.exportCommand(), a.forgetCommand(), a.archiveCommand(), a.backupCommand(), a.restoreCommand(), a.replayCommand(), a.capacityCommand(),
+		a.importCommand(), a.exportCommand(), a.forgetCommand(), a.archiveCommand(), a.backupCommand(), a.restoreCommand(), a.pairCommand(), a.promoteCommand(), a.unpairCommand(), a.replayCommand(), a.capacityCommand(),
 		a.doctorCommand(), a.iamCommand(), a.healthCommand(), a.versionCommand(),
 	)
 	for _, s := range services() {

@@ -221,6 +221,8 @@ type Config struct {
 	Backups Backuper
 	// Verify, if not nil, checks the stored items.
 	Verify Verifier
+	// Pair, if not nil, is the pair of the process.
+	Pair Pair
 	// Host is the host name of the admin address, "" for none.
 	Host string
 	// Profiles adds /debug/pprof/.
@@ -259,6 +261,7 @@ func NewHandler(c Config) http.Handler {
 	handleReconcile(mux, changes)
 	handleExplain(mux, c.Explain)
 	handleBackup(mux, trail.Backups(c.Backups))
+	handlePair(mux, trail.Pairs(c.Pair))
 	if c.Verify != nil {
 		handleVerify(mux, changes)
 	}
@@ -283,11 +286,15 @@ const maxActor = 128
 // and /readyz. These paths change nothing and show no user's data, so any Host is allowed.
 func NewMetricsHandler(metrics prometheus.Gatherer, health *Health) *http.ServeMux {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
+	mux.Handle("GET /metrics", metricsOf(metrics))
 	mux.HandleFunc("GET /healthz", health.Live)
 	mux.HandleFunc("GET /servez", health.Serving)
 	mux.HandleFunc("GET /readyz", health.Ready)
 	return mux
+}
+
+func metricsOf(metrics prometheus.Gatherer) http.Handler {
+	return promhttp.HandlerFor(metrics, promhttp.HandlerOpts{})
 }
 
 // ownHost accepts only requests whose Host names this address.

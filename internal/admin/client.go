@@ -54,6 +54,9 @@ func (c *Client) call(ctx context.Context, method, path string, in, out any) err
 	if res.StatusCode == noBackup {
 		return &BackupError{strings.TrimSpace(string(text))}
 	}
+	if res.StatusCode == refusedByPair {
+		return &PairError{strings.TrimSpace(string(text))}
+	}
 	if res.StatusCode != http.StatusOK {
 		return fmt.Errorf("%s answered %d (is it the admin address of fanfare up? see --admin): %s", c.base, res.StatusCode, text)
 	}

@@ -123,3 +123,23 @@ func (b trailedBackups) Backup(ctx context.Context, dir string) (Backup, error) 
 	b.trail.Note(ctx, "backup", 0, err, zap.String("dir", dir), zap.Int("files", made.Files), zap.Int64("bytes", made.Bytes), zap.Int64("held_ms", made.HeldMillis))
 	return made, err
 }
+
+// Pairs returns a Pair with a line for each promotion, nil for nil.
+func (t Trail) Pairs(p Pair) Pair {
+	if p == nil {
+		return nil
+	}
+	return trailedPair{p, t}
+}
+
+type trailedPair struct {
+	Pair
+
+	trail Trail
+}
+
+func (p trailedPair) Promote(ctx context.Context, in Promotion) error {
+	err := p.Pair.Promote(ctx, in)
+	p.trail.Note(ctx, "promote", 0, err, zap.Bool("primary_is_gone", in.PrimaryIsGone), zap.Bool("accept_loss", in.AcceptLoss))
+	return err
+}

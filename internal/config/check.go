@@ -57,8 +57,10 @@ func (c Config) check(role Role) []string {
 		}
 	}
 	faults = append(faults, c.checkArchive()...)
+	faults = append(faults, c.checkPair()...)
 	faults = append(faults, c.checkLists()...)
 	if role == API {
+		faults = append(faults, c.checkPairing()...)
 		faults = append(faults, c.checkAuth()...)
 	}
 	return faults

@@ -60,6 +60,21 @@ type Config struct {
 	// StreamSpool is the maximum size of the part of the disk that keeps bytes for the archive.
 	// The default is 4GiB.
 	StreamSpool *Bytes `env:"FANFARE_STREAM_SPOOL"`
+	// Peer is the HOST:PORT of the other machine of a pair, empty for none.
+	Peer string `env:"FANFARE_PEER"`
+	// PeerAddr is the address at which this machine listens for the other machine.
+	PeerAddr string `env:"FANFARE_PEER_ADDR"`
+	// PeerCert, PeerKey and PeerCA are the files of this machine's certificate and key, and of the certificate
+	// that signed the certificates of both machines.
+	PeerCert string `env:"FANFARE_PEER_CERT"`
+	PeerKey  string `env:"FANFARE_PEER_KEY"`
+	PeerCA   string `env:"FANFARE_PEER_CA"`
+	// StandbyTimeout is the time after which a write that the standby has not confirmed is refused. The default is 2s.
+	StandbyTimeout *time.Duration `env:"FANFARE_STANDBY_TIMEOUT"`
+	// Lease is the time for which a promise of the standby lets the primary answer reads. The default is 3s.
+	Lease *time.Duration `env:"FANFARE_LEASE"`
+	// SeedRate is the maximum number of bytes a second of a seed. The default is 50MiB.
+	SeedRate *Bytes `env:"FANFARE_SEED_RATE"`
 	// Table is the name of the DynamoDB table.
 	Table string `env:"FANFARE_TABLE" envDefault:"fanfare"`
 	// QueuePrefix begins the names of the SQS queues.

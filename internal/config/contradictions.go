@@ -43,6 +43,10 @@ func (c Config) Contradictions() []Contradiction {
 			strings.Join(c.besideArchive(), ", ") + " have no effect without FANFARE_ARCHIVE", "set FANFARE_ARCHIVE, or remove them", false,
 		},
 		{
+			!c.HasPair() && len(c.ofPair()) > 0,
+			strings.Join(c.ofPair(), ", ") + " have no effect without FANFARE_PEER", "set FANFARE_PEER, or remove them", false,
+		},
+		{
 			c.StreamsPerUser > c.Streams,
 			fmt.Sprintf("FANFARE_STREAMS_PER_USER is %d, and FANFARE_STREAMS lets a process serve %d in all", c.StreamsPerUser, c.Streams), "raise FANFARE_STREAMS, or lower the other", false,
 		},
@@ -53,6 +57,10 @@ func (c Config) Contradictions() []Contradiction {
 		{sameAddress(c.HTTPAddr, c.AdminAddr), "FANFARE_HTTP_ADDR and FANFARE_ADMIN_ADDR are the same address", "give each its own port", true},
 		{sameAddress(c.HTTPAddr, c.MetricsAddr), "FANFARE_HTTP_ADDR and FANFARE_METRICS_ADDR are the same address", "give each its own port", true},
 		{sameAddress(c.AdminAddr, c.MetricsAddr), "FANFARE_ADMIN_ADDR and FANFARE_METRICS_ADDR are the same address", "give each its own port", true},
+		{
+			sameAddress(c.PeerAddr, c.HTTPAddr) || sameAddress(c.PeerAddr, c.AdminAddr) || sameAddress(c.PeerAddr, c.MetricsAddr),
+			"FANFARE_PEER_ADDR is the address of another listener of this process", "give it its own port", true,
+		},
 	} {
 		if rule.bad {
 			out = append(out, Contradiction{rule.says, rule.mend, rule.fatal})

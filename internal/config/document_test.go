@@ -102,6 +102,7 @@ func TestTheDocumentListsEveryVariableWithItsDefault(t *testing.T) {
 		if of, ok := map[string]string{
 			"ArchiveEvery": config.Config{}.ArchiveInterval().String(), "ArchiveKeep": fmt.Sprintf("%.0fh", config.Config{}.ArchiveKept().Hours()),
 			"ArchiveBaseLog": fmt.Sprintf("%dGiB", config.Config{}.BaseLog()>>30), "StreamSpool": fmt.Sprintf("%dGiB", config.Config{}.Spool()>>30),
+			"StandbyTimeout": config.Config{}.StandbyWait().String(), "Lease": config.Config{}.LeaseTime().String(), "SeedRate": fmt.Sprintf("%dMiB", config.Config{}.SeedBytes()>>20),
 		}[field.Name]; ok {
 			value = "`" + of + "`"
 		}

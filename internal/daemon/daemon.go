@@ -27,10 +27,12 @@ import (
 	"fanfare/internal/clock"
 	"fanfare/internal/config"
 	"fanfare/internal/console"
+	"fanfare/internal/datadir"
 	"fanfare/internal/id"
 	"fanfare/internal/lifetime"
 	"fanfare/internal/obs"
 	"fanfare/internal/ops/audit"
+	"fanfare/internal/pair"
 	"fanfare/internal/queue"
 	"fanfare/internal/table"
 	"fanfare/internal/throttle"
@@ -83,12 +85,15 @@ type Options struct {
 	Now func() time.Time
 	// Suggested are the ids of users that the console suggests.
 	Suggested []string
+	// Standby makes a data directory that was in no pair the directory of a standby.
+	Standby bool
 	// ChunkSize is the number of followers in a chunk; 0 is the default.
 	ChunkSize int
 	// Handle, if not nil, gets the handler of the API once, before Ready. A program that embeds the process sends its
 	// requests there. After the stop each answer is 503.
 	Handle func(http.Handler)
-	// Ready is called once, when the process serves. It may be nil.
+	// Ready is called when the process serves, or follows its primary. A machine of a pair may change its role; then
+	// Ready is called again. Ready may be nil.
 	Ready func(Addresses)
 }
 
@@ -100,6 +105,8 @@ type Addresses struct {
 	Admin string
 	// Metrics is the address that has only metrics and health, "" for none.
 	Metrics string
+	// Standby means that the machine follows a primary, and refuses requests.
+	Standby bool
 }
 
 // process is one call of Run. Run sets the fields before reg, open sets the fields from reg
@@ -127,16 +134,31 @@ type process struct {
 	health            *admin.Health
 
 	roots *roots
+
+	// role is the role of this machine in its pair, nil without a pair. pairing is nil unless the machine is a primary.
+	role    *pair.Role
+	pairing *pairing
 }
 
-// Run runs a process until ctx ends or a root fails. Its error names the failed part.
-func Run(ctx context.Context, opt Options) (err error) {
+// Run runs a process until ctx ends or a root fails. Its error names the failed part. A machine of a pair that gets
+// another role ends all parts, and starts again.
+func Run(ctx context.Context, opt Options) error {
 	if opt.Grace <= 0 {
 		opt.Grace = defaultGrace
 	}
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
+	for {
+		err := runOnce(ctx, opt)
+		if !errors.Is(err, errOtherRole) || ctx.Err() != nil {
+			return err
+		}
+		opt.Log.Info("the role of this machine changes", zap.Error(err))
+	}
+}
+
+func runOnce(ctx context.Context, opt Options) (err error) {
 	p := &process{opt: opt, cfg: opt.Config, log: opt.Log, work: obs.Sampled(opt.Log, zap.WarnLevel), clock: clock.New(opt.Now), ids: id.NewGenerator(opt.Now)}
 	if ignored := config.FromPlatform(opt.Environ); len(ignored) > 0 {
 		p.log.Info("ignored variables that the platform made for a service or a link", zap.Strings("names", ignored))
@@ -151,7 +173,14 @@ func Run(ctx context.Context, opt Options) (err error) {
 }
 
 func (p *process) run(ctx context.Context) error {
-	if err := p.open(ctx); err != nil {
+	dir, err := p.openAddresses(ctx)
+	if err != nil {
+		return err
+	}
+	if p.role != nil && p.role.Role == pair.RoleStandby {
+		return p.runStandby(ctx, dir)
+	}
+	if err := p.open(ctx, dir); err != nil {
 		return err
 	}
 	pages, err := console.New(console.Config{Operator: "/", Topics: queue.Topics(), Process: p.described()})
@@ -178,6 +207,9 @@ func (p *process) run(ctx context.Context) error {
 	}
 	// The roles start first, because a client that sees a ready process sends requests at once.
 	p.operate(audits, pages)
+	if p.pairing != nil {
+		p.roots.start("pair", p.pairing.watch)
+	}
 	p.roots.start("clock", func(ctx context.Context) error { return watchClock(ctx, p.log, p.clock) })
 	if p.eng.watch != nil {
 		p.roots.start("disk", p.eng.watch)
@@ -198,23 +230,27 @@ func (p *process) run(ctx context.Context) error {
 	return err
 }
 
-// open opens everything that the roles need, but makes no call yet.
-func (p *process) open(ctx context.Context) (err error) {
+// openAddresses opens the data directory, finds out the role of the machine, and opens the addresses beside the API.
+func (p *process) openAddresses(ctx context.Context) (dir *datadir.Dir, err error) {
 	p.reg = prometheus.NewRegistry()
 	if p.metrics, err = obs.NewMetrics(p.reg); err != nil {
-		return err
+		return nil, err
 	}
-	dir, err := p.openDirectory() // first, because the error explains more than "address in use"
-	if err != nil {
-		return err
+	if dir, err = p.openDirectory(); err != nil { // first, because the error explains more than "address in use"
+		return nil, err
 	}
 	if p.operator, err = p.beside(ctx, "admin", p.setting("FANFARE_ADMIN_ADDR", "--admin"), p.cfg.AdminAddr, true); err != nil {
-		return err
+		return nil, err
 	}
 	if p.scrapes, err = p.beside(ctx, "metrics", "FANFARE_METRICS_ADDR", p.cfg.MetricsAddr, false); err != nil {
-		return err
+		return nil, err
 	}
 	p.warnOfPublicAdmin()
+	return dir, p.decideRole(ctx, dir)
+}
+
+// open opens everything that the roles need, but makes no call yet.
+func (p *process) open(ctx context.Context, dir *datadir.Dir) (err error) {
 	if err := p.openEngine(ctx, dir); err != nil {
 		return err
 	}
@@ -260,7 +296,7 @@ func (p *process) operate(audits audit.Config, pages admin.Pages) {
 	operations := admin.Domain{Deliveries: reads.deliveries, Homes: reads.homes, Letters: p.eng.broker, Audit: audit.New(audits), Items: p.eng.items}
 	p.operator.set(admin.NewHandler(admin.Config{
 		Metrics: p.reg, Health: p.health, Log: p.log.Named("admin"), Letters: p.eng.broker, Now: p.opt.Now, Posts: operations, Explain: operations, Verify: operations,
-		Backups: p.eng.backups, Host: p.cfg.AdminHost(), Profiles: bool(p.cfg.Pprof), Console: pages,
+		Backups: p.eng.backups, Pair: p.paired(), Host: p.cfg.AdminHost(), Profiles: bool(p.cfg.Pprof), Console: pages,
 	}))
 	p.scrapes.set(admin.NewMetricsHandler(p.reg, p.health))
 	p.cleanups.add("admin", p.operator.stop) // before the stores, because the handlers read the stores

@@ -162,11 +162,18 @@ func (p *process) openEmbedded(ctx context.Context, dir *datadir.Dir) (_ *engine
 	if err != nil {
 		return nil, err
 	}
-	files := func(store stream.Store) vfs.FS { // nil without an archive: then no write is copied
-		if kept == nil {
+	if p.pairing, err = p.openPrimary(ctx, dir); err != nil {
+		return nil, err
+	}
+	files := func(store stream.Store) vfs.FS {
+		switch {
+		case kept != nil:
+			return kept.Tapped(store)
+		case p.pairing != nil:
+			return p.pairing.tapped(store)
+		default: // no write is copied
 			return nil
 		}
-		return kept.Tapped(store)
 	}
 	store, err := tableembedded.Open(dir.Path(datadir.Table), tableembedded.Options{FS: files(stream.Table), Now: p.opt.Now, Doubt: p.clock.Doubt, Log: p.work, Stop: ctx.Done()})
 	if err != nil {
@@ -196,6 +203,10 @@ func (p *process) openEmbedded(ctx context.Context, dir *datadir.Dir) (_ *engine
 		kept.start(ctx, p.log, made)
 		e.checks = append(e.checks, kept.checks()...)
 		e.archived = kept.watch
+	}
+	if p.pairing != nil {
+		p.pairing.start(made)
+		e.checks = append(e.checks, p.pairing.checks()...)
 	}
 	e.watch = func(ctx context.Context) error { return watchDisk(ctx, p.log, store.Room, store.Health, broker.Health) }
 	return e, nil

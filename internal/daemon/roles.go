@@ -100,6 +100,9 @@ func (p *process) startAPI(ctx context.Context) (string, error) {
 		return "", err
 	}
 	serving := leaving(p.health, api)
+	if p.pairing != nil {
+		serving = p.pairing.answering(serving)
+	}
 	address, listening, err := p.listening(ctx, serving, files)
 	if err != nil {
 		return "", err

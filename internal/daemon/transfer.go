@@ -19,6 +19,7 @@ import (
 	"fanfare/internal/lifetime"
 	"fanfare/internal/obs"
 	"fanfare/internal/ops/transfer"
+	"fanfare/internal/pair"
 	"fanfare/internal/queue"
 	queueembedded "fanfare/internal/queue/embedded"
 	"fanfare/internal/queue/sqs"
@@ -47,6 +48,9 @@ func OpenTransfer(ctx context.Context, cfg config.Config, log *zap.Logger) (t tr
 	dir, err := datadir.Open(cfg.DataDir)
 	if err != nil {
 		return t, nil, err
+	}
+	if err := pair.Alone(cfg.DataDir); err != nil {
+		return t, nil, errors.Join(err, dir.Close())
 	}
 	store, err := tableembedded.Open(dir.Path("table"), tableembedded.Options{Doubt: clk.Doubt, Log: log, Stop: ctx.Done()})
 	if err != nil {

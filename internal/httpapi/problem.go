@@ -121,6 +121,11 @@ func Stopped(w http.ResponseWriter) {
 	unavailable("Fanfare has stopped in this process: start it again", time.Second).write(w)
 }
 
+// Unpromised answers a request to a primary that must not answer without its standby.
+func Unpromised(w http.ResponseWriter) {
+	unavailable("this machine must not answer without the other machine of its pair: ask again", time.Second).write(w)
+}
+
 func internal() *Problem {
 	return newProblem(http.StatusInternalServerError, typeInternal, "Internal error",
 		"the server has a defect: report it with the request_id")

@@ -13,6 +13,9 @@ const (
 // onArchive is the reason of the operations of an archive: only worlds on the embedded engine have one.
 const onArchive = "the storms on the embedded engine perform it (ArchiveEvents)"
 
+// onPair is the reason of the operations of a pair: a world has one machine.
+const onPair = "the storms of package pair perform it; e2e kills the primary"
+
 // Operation is an operation of the product that the storms perform, or omit for a reason. An
 // operation with several parts has several rows.
 type Operation struct {
@@ -142,6 +145,7 @@ func commands() []Operation {
 		not("archive ls", "as archive gaps"), not("archive verify", onArchive),
 		not("archive take", onArchive),
 		not("restore", onArchive),
+		not("promote", onPair), not("unpair", onPair), not("pair status", onPair), not("pair keys", "it writes files, and touches no data"),
 		by("reconcile", "delivery.(*Deliveries).Reconcile"),
 		not("up", "it runs all roles in one process; e2e kills it"),
 		not("token", "it signs a token, and reads and writes nothing"),
@@ -174,6 +178,10 @@ func loops() []Operation {
 		by("root notices", "notify.(*Notifier).Run"), by("root notices", FaultSilent),
 		by("notify.(*collector).collect", "notify.(*collector).work"),
 		by("root auditor", "audit.(*Audit).Run"),
+		not("disk.(*guard).await", onPair), not("pair.(*Primary).Paired", onPair), not("pair.(*Primary).Run", onPair), not("pair.(*Primary).ask", onPair),
+		not("pair.(*Primary).equal", onPair), not("pair.(*applier).run", onPair), not("pair.(*applier).step", onPair), not("pair.(*following).handle", onPair),
+		not("pair.(*following).read", onPair), not("pair.(*following).takeOver", onPair), not("pair.(*session).beat", onPair), not("root pair", onPair),
+		not("root primary", onPair), not("root standby", onPair), not("root standbys", onPair), not("stream.(*Receiver).Ahead", onPair),
 		not("archive.(*Archiver).Run", onArchive),
 		not("archive.(*Keeper).Run", onArchive),
 		not("archive.(*Keeper).passed", onArchive),

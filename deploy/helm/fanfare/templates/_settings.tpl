@@ -81,6 +81,7 @@ secret.
 {{- $owned := dict "AWS_REGION" "write aws.region" "FANFARE_TABLE" "write aws.table" "FANFARE_QUEUE_PREFIX" "write aws.queuePrefix" "FANFARE_ENGINE" "the chart deploys aws"
   "FANFARE_AUTH" $dev "FANFARE_DEV_SECRET" $dev "FANFARE_DEV_AUTH_ON_AWS" $dev "FANFARE_DEV_AUTH_HOSTS" $dev "FANFARE_DEV_AUTH_PUBLIC" $dev "FANFARE_DATA_DIR" "it is of the embedded engine"
   "FANFARE_ARCHIVE" "it is of the embedded engine" "FANFARE_ARCHIVE_BASE_LOG" "it is of the embedded engine" "FANFARE_ARCHIVE_EVERY" "it is of the embedded engine" "FANFARE_ARCHIVE_KEEP" "it is of the embedded engine" "FANFARE_STREAM_SPOOL" "it is of the embedded engine"
+  "FANFARE_LEASE" "it is of the embedded engine" "FANFARE_PEER" "it is of the embedded engine" "FANFARE_PEER_ADDR" "it is of the embedded engine" "FANFARE_PEER_CA" "it is of the embedded engine" "FANFARE_PEER_CERT" "it is of the embedded engine" "FANFARE_PEER_KEY" "it is of the embedded engine" "FANFARE_SEED_RATE" "it is of the embedded engine" "FANFARE_STANDBY_TIMEOUT" "it is of the embedded engine"
   "FANFARE_JWT_ISSUER" "write auth.issuer" "FANFARE_JWT_AUDIENCE" "write auth.audience" "FANFARE_JWKS_URL" "write auth.jwksUrl"
   "FANFARE_DRAIN" "write drainSeconds, which sets the grace of the pods too" "FANFARE_HTTP_ADDR" "the Service leads to port 8080" "FANFARE_METRICS_ADDR" "the probes ask port 9091"
   "FANFARE_ADMIN_ADDR" "kubectl port-forward reaches its default, 127.0.0.1:9090" "FANFARE_CANARY" "write canary.enabled: one process is enough" "FANFARE_AUDIT" "write canary.auditor: one process is enough" }}

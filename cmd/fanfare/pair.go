@@ -1,0 +1,200 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"fanfare/internal/admin"
+	"fanfare/internal/datadir"
+	"fanfare/internal/pair"
+)
+
+func (a *app) pairCommand() *cobra.Command {
+	c := &cobra.Command{Use: "pair", Short: "Look at a pair of machines, or make its keys"}
+	c.AddCommand(a.pairStatusCommand(), a.pairKeysCommand())
+	return c
+}
+
+func (a *app) pairKeysCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use: "keys DIR", Short: "Make the certificates with which the two machines of a pair know each other",
+		Long: `Makes the new directory DIR with ca.crt, and with a certificate and a key for each machine: one.crt and
+one.key, two.crt and two.key. Copy ca.crt and one pair of files to each machine, and name them in
+FANFARE_PEER_CA, FANFARE_PEER_CERT and FANFARE_PEER_KEY. The keys are valid for ten years. To replace
+them, make new ones and copy them to both machines: each connection reads the files again.`,
+		Args: cobra.ExactArgs(1),
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	c.RunE = func(_ *cobra.Command, args []string) error {
+		if err := pair.MakeKeys(args[0]); err != nil {
+			return err
+		}
+		if asJSON {
+			return a.printJSON(struct {
+				Dir string `json:"dir"`
+			}{args[0]})
+		}
+		return a.println("made the keys of two machines in %s", args[0])
+	}
+	return c
+}
+
+func (a *app) pairStatusCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use: "status", Short: "Show which machine of a pair this is, and how far the standby is",
+		Long: `Asks the admin address of a running fanfare up. A primary that is alone has the only copy of the
+newest writes. Only a standby that is paired can be promoted without a loss.`,
+		Args: cobra.NoArgs,
+	}
+	c.Flags().String("admin", "", "admin address of fanfare up (FANFARE_ADMIN_ADDR, default 127.0.0.1:9090)")
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		cfg, err := a.loadEmbedded(c, map[string]string{"admin": "FANFARE_ADMIN_ADDR"})
+		if err != nil {
+			return err
+		}
+		s, err := admin.NewClient(cfg.AdminAddr, &http.Client{Timeout: 10 * time.Second}).Pair(c.Context())
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			return a.printJSON(s)
+		}
+		return a.println("%s", describe(s))
+	}
+	return c
+}
+
+// describe returns the state of a machine as text.
+func describe(s admin.PairStatus) string {
+	text := fmt.Sprintf("%s, %s, term %d; the other machine, %s, ", s.Role, s.Mode, s.Term, s.Peer)
+	if s.Connected {
+		text += "is connected"
+	} else {
+		text += "is away"
+	}
+	if s.SeedBytes > s.SeededBytes {
+		text += fmt.Sprintf("; %.0f of %.0f MB are copied", float64(s.SeededBytes)/1e6, float64(s.SeedBytes)/1e6)
+	}
+	if s.LagBytes > 0 {
+		text += fmt.Sprintf("; the standby is %.1f MB behind", float64(s.LagBytes)/1e6)
+	}
+	return text
+}
+
+func (a *app) promoteCommand() *cobra.Command {
+	var in admin.Promotion
+	var yes, asJSON bool
+	c := &cobra.Command{
+		Use: "promote", Short: "Make the standby of a pair the primary",
+		Long: `Makes the standby the primary of the pair, through the admin address of its process. It waits until
+the last promise of the standby is over, FANFARE_LEASE, and the process then serves.
+
+With --primary-is-gone it takes the place of a primary that was lost or cannot be reached. No answered
+write is lost, even if the primary still runs somewhere: such a primary answers nothing without its
+standby. If the two were not paired, the primary may have answered writes that the standby lacks:
+then only --accept-loss promotes it, and these writes are lost.
+
+It prints the state, and asks, unless --yes is given.`,
+		Args: cobra.NoArgs,
+	}
+	c.Flags().BoolVar(&in.PrimaryIsGone, "primary-is-gone", false, "the primary is lost, or cannot be reached")
+	c.Flags().BoolVar(&in.AcceptLoss, "accept-loss", false, "lose the writes that only the primary has")
+	c.Flags().String("admin", "", "admin address of the standby (FANFARE_ADMIN_ADDR, default 127.0.0.1:9090)")
+	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		cfg, err := a.loadEmbedded(c, map[string]string{"admin": "FANFARE_ADMIN_ADDR"})
+		if err != nil {
+			return err
+		}
+		client := admin.NewClient(cfg.AdminAddr, &http.Client{}) // a promotion first applies what the standby has
+		s, err := client.Pair(c.Context())
+		if err == nil && !yes {
+			err = a.confirm(c.InOrStdin(), describe(s)+". Type promote: ", "promote")
+		}
+		if err == nil {
+			s, err = client.Promote(c.Context(), in)
+		}
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			return a.printJSON(s)
+		}
+		return a.println("this machine is the primary of term %d", s.Term)
+	}
+	return c
+}
+
+func (a *app) unpairCommand() *cobra.Command {
+	var gone, yes, asJSON bool
+	c := &cobra.Command{
+		Use: "unpair", Short: "Let a stopped primary continue without its standby, whose disk is gone",
+		Long: `Makes the primary in the data directory alone, so that it answers without its standby. No process may
+have the directory open. Run it only if the disk of the standby is gone for good, or if its data
+directory was deleted: if that standby could still be promoted, both machines would serve, with
+different data. Later any standby gets a new copy of all data.`,
+		Args: cobra.NoArgs,
+	}
+	c.Flags().BoolVar(&gone, "standby-is-gone", false, "the disk of the standby is gone, or its data directory was deleted")
+	c.Flags().String("data-dir", "", "data directory (FANFARE_DATA_DIR, default fanfare-data)")
+	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		cfg, err := a.loadEmbedded(c, map[string]string{"data-dir": "FANFARE_DATA_DIR"})
+		if err != nil {
+			return err
+		}
+		if !gone {
+			return wrongUse(errors.New("only the loss of the standby's disk allows this: confirm it with --standby-is-gone"))
+		}
+		if !yes {
+			if err := a.confirm(c.InOrStdin(), "If the standby is promoted later, both machines serve, with different data. Type unpair: ", "unpair"); err != nil {
+				return err
+			}
+		}
+		if err := unpair(cfg.DataDir); err != nil {
+			return err
+		}
+		a.trail(cfg).Note(c.Context(), "unpair", 0, nil, zap.String("data_dir", cfg.DataDir))
+		if asJSON {
+			return a.printJSON(struct {
+				DataDir string `json:"data_dir"`
+			}{cfg.DataDir})
+		}
+		return a.println("%s is alone: start fanfare up with it", cfg.DataDir)
+	}
+	return c
+}
+
+// unpair makes the primary in a data directory alone.
+func unpair(data string) (err error) {
+	state, err := datadir.Look(data)
+	if err != nil {
+		return err
+	}
+	if !state.Exists {
+		return fmt.Errorf("there is no data directory %s: give --data-dir", data)
+	}
+	dir, err := datadir.Open(data)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, dir.Close()) }()
+	role, err := pair.LoadRole(data)
+	if err != nil {
+		return err
+	}
+	if role == nil {
+		return fmt.Errorf("data directory %s is in no pair", data)
+	}
+	return role.Unpair()
+}

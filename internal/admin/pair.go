@@ -1,0 +1,123 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+)
+
+// PairStatus is the state of a machine of a pair.
+type PairStatus struct {
+	// Role is primary or standby. Mode is alone or paired for a primary, and seeding, following or paired for a standby.
+	Role string `json:"role"`
+	Mode string `json:"mode"`
+	Term uint64 `json:"term"`
+	// Peer is the address of the other machine. Connected reports whether there is a session with it.
+	Peer      string `json:"peer"`
+	Connected bool   `json:"connected"`
+	// Joining reports whether the answers of a primary wait for a standby with which it is not paired yet.
+	Joining bool `json:"joining"`
+	// LagBytes is about what the standby has not confirmed, or not applied.
+	LagBytes int64 `json:"lag_bytes"`
+	// AckMillis is the time of the last answered heartbeat, and PromiseMillis the rest of the standby's promise.
+	AckMillis     int64 `json:"ack_ms"`
+	PromiseMillis int64 `json:"promise_ms"`
+	// SeededBytes of SeedBytes are copied to a new standby.
+	SeededBytes int64 `json:"seeded_bytes"`
+	SeedBytes   int64 `json:"seed_bytes"`
+}
+
+// Promotion is what an operator says about a promotion.
+type Promotion struct {
+	// PrimaryIsGone means that the machine of the primary does not come back without being started anew.
+	PrimaryIsGone bool `json:"primary_is_gone"`
+	// AcceptLoss means that writes that only the primary has may be lost.
+	AcceptLoss bool `json:"accept_loss"`
+}
+
+// Pair is the pair of a process.
+type Pair interface {
+	PairStatus() PairStatus
+	// Promote makes a standby the primary.
+	Promote(ctx context.Context, in Promotion) error
+}
+
+// PairError is the reason why a promotion was refused or failed.
+type PairError struct{ Detail string }
+
+func (e *PairError) Error() string { return e.Detail }
+
+// handlePair adds the operations on a pair to mux, unless p is nil.
+func handlePair(mux *http.ServeMux, p Pair) {
+	if p == nil {
+		return
+	}
+	mux.Handle("GET /admin/pair", NotFromOtherSites(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		write(w, p.PairStatus(), nil)
+	})))
+	promote := func(w http.ResponseWriter, r *http.Request) {
+		var in Promotion
+		if !read(w, r, &in, `{"primary_is_gone": …, "accept_loss": …}`) {
+			return
+		}
+		if err := p.Promote(r.Context(), in); err != nil {
+			http.Error(w, err.Error(), refusedByPair)
+			return
+		}
+		write(w, p.PairStatus(), nil)
+	}
+	mux.Handle("POST /admin/promote", http.NewCrossOriginProtection().Handler(http.HandlerFunc(promote)))
+}
+
+// refusedByPair is the status of a refused or failed promotion. The client returns the answer's text.
+const refusedByPair = http.StatusPreconditionFailed
+
+// Pair returns the state of the pair of the process.
+func (c *Client) Pair(ctx context.Context) (PairStatus, error) {
+	var out PairStatus
+	err := c.call(ctx, http.MethodGet, "/admin/pair", nil, &out)
+	return out, err
+}
+
+// Promote makes the standby the primary. It returns when the standby has its new role, before it serves.
+func (c *Client) Promote(ctx context.Context, in Promotion) (PairStatus, error) {
+	var out PairStatus
+	err := c.call(ctx, http.MethodPost, "/admin/promote", in, &out)
+	return out, err
+}
+
+// standbyBody is the answer of a standby.
+type standbyBody struct {
+	Status  string `json:"status"`
+	Role    string `json:"role"`
+	Primary string `json:"primary"`
+}
+
+// Standby returns the handler for the requests that a standby refuses. primary is the address of the other machine.
+func Standby(primary string) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", NewHealth().Live)
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		h := w.Header()
+		h.Set("Content-Type", "application/json")
+		h.Set("Cache-Control", "no-store")
+		h.Set("Retry-After", "1")
+		w.WriteHeader(http.StatusServiceUnavailable)
+		// A failed write means that the client is gone.
+		_ = json.NewEncoder(w).Encode(standbyBody{Status: "not ready", Role: "standby", Primary: primary})
+	})
+	return mux
+}
+
+// NewStandbyHandler returns the handler of the admin address and the metrics address of a standby: /metrics, /healthz, and, with
+// c.Pair, the operations on the pair.
+func NewStandbyHandler(c Config, primary string) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/", Standby(primary))
+	mux.Handle("GET /metrics", metricsOf(c.Metrics))
+	if c.Pair == nil {
+		return mux
+	}
+	handlePair(mux, NewTrail(c.Log).Pairs(c.Pair))
+	return ownHost(c.Host, byActor(mux))
+}

@@ -1,0 +1,111 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	"go.uber.org/zap"
+
+	"fanfare/internal/datadir"
+	"fanfare/internal/pair"
+)
+
+const (
+	// heartbeat is the time between two messages of a primary to its standby.
+	heartbeat = 500 * time.Millisecond
+	// askPeer is the time for which a start waits for the answer of the other machine.
+	askPeer = 2 * time.Second
+	// seedDir is the directory, within the data directory, of the copies for a standby.
+	seedDir = "seed"
+)
+
+// errOtherRole ends the process of a machine that has another role in its pair from now on. Run starts a process with
+// this role.
+var errOtherRole = errors.New("this machine has another role in its pair from now on")
+
+func (p *process) pairTiming() pair.Timing {
+	return pair.Timing{Heartbeat: heartbeat, Patience: p.cfg.StandbyWait(), Lease: p.cfg.LeaseTime()}
+}
+
+func (p *process) pairKeys() pair.Keys {
+	return pair.Keys{Cert: p.cfg.PeerCert, Key: p.cfg.PeerKey, CA: p.cfg.PeerCA}
+}
+
+// dialPeer connects with the other machine.
+func (p *process) dialPeer(ctx context.Context) (net.Conn, error) {
+	return p.pairKeys().Dial(ctx, p.cfg.Peer)
+}
+
+// decideRole finds out which machine of the pair this process is. Without a pair there is no role.
+func (p *process) decideRole(ctx context.Context, dir *datadir.Dir) error {
+	if !p.cfg.HasPair() {
+		if p.opt.Standby {
+			return errors.New("a standby needs FANFARE_PEER and FANFARE_PEER_ADDR: set both, or leave --standby out")
+		}
+		if dir == nil {
+			return nil
+		}
+		return pair.Alone(dir.Path("."))
+	}
+	if p.opt.Handle != nil {
+		return errors.New("FANFARE_PEER: a process that is part of another program cannot be one of a pair: run fanfare up, or remove FANFARE_PEER")
+	}
+	if err := p.pairKeys().Check(); err != nil {
+		return err
+	}
+	role, err := pair.LoadRole(dir.Path("."))
+	if err == nil && role == nil {
+		role, err = p.newRole(ctx, dir)
+	}
+	if err != nil {
+		return err
+	}
+	p.role = role
+	if role.Role != pair.RolePrimary || role.Mode != pair.ModeAlone {
+		return nil // a paired primary asks the other machine while it waits for it
+	}
+	peer, err := p.askPeer(ctx, role)
+	if err != nil {
+		p.log.Warn("the other machine of the pair does not answer: this machine starts alone", zap.Error(err))
+		return nil
+	}
+	if peer.Role == pair.RolePrimary && peer.Lineage == role.Lineage && peer.Term > role.Term {
+		return p.demoted()
+	}
+	return nil
+}
+
+// newRole returns the role of a data directory that was in no pair until now.
+func (p *process) newRole(ctx context.Context, dir *datadir.Dir) (*pair.Role, error) {
+	if p.opt.Standby {
+		for _, name := range []string{datadir.Table, datadir.Queue} {
+			if _, err := os.Stat(dir.Path(name)); err == nil {
+				return nil, fmt.Errorf("data directory %s has data of its own, which a standby would lose: choose an empty one, or start without --standby", dir.Path("."))
+			}
+		}
+		role := pair.NewRole(dir.Path("."), pair.RoleStandby)
+		return role, role.Save()
+	}
+	if peer, err := p.askPeer(ctx, nil); err == nil && peer.Role == pair.RolePrimary {
+		return nil, fmt.Errorf("the other machine %s is a primary already: start this one with --standby and an empty data directory", p.cfg.Peer)
+	}
+	role := pair.NewRole(dir.Path("."), pair.RolePrimary)
+	return role, role.Save()
+}
+
+// askPeer asks the other machine what it is.
+func (p *process) askPeer(ctx context.Context, role *pair.Role) (pair.Hello, error) {
+	ctx, cancel := context.WithTimeout(ctx, askPeer)
+	defer cancel()
+	return pair.Ask(ctx, p.dialPeer, pair.AskingHello(role, 0, p.opt.Version))
+}
+
+// demoted makes this machine a standby without data, because the other machine has become the primary.
+func (p *process) demoted() error {
+	p.log.Warn("the other machine has become the primary: this machine becomes its standby, and gets a new copy of all data", zap.Uint64("term", p.role.Term))
+	return p.role.Demote()
+}

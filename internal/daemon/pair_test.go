@@ -1,0 +1,275 @@
+package daemon_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"fanfare/internal/admin"
+	"fanfare/internal/daemon"
+	"fanfare/internal/pair"
+)
+
+// machine is a process of a pair.
+type machine struct {
+	t     *testing.T
+	dir   string
+	env   []string
+	ready chan daemon.Addresses // each begin of a role
+	ended chan error            // nil if no process runs
+	kill  context.CancelFunc
+	at    daemon.Addresses
+}
+
+// newPair returns two machines that do not run yet.
+func newPair(t *testing.T) (one, two *machine) {
+	t.Helper()
+	keys := filepath.Join(t.TempDir(), "keys")
+	require.NoError(t, pair.MakeKeys(keys))
+	addrs := []string{freeAddress(t), freeAddress(t)}
+	make := func(i int, name string) *machine {
+		return &machine{t: t, dir: t.TempDir(), env: []string{
+			"FANFARE_PEER_ADDR=" + addrs[i], "FANFARE_PEER=" + addrs[1-i], "FANFARE_STANDBY_TIMEOUT=200ms", "FANFARE_LEASE=2s",
+			"FANFARE_PEER_CERT=" + filepath.Join(keys, name+".crt"), "FANFARE_PEER_KEY=" + filepath.Join(keys, name+".key"), "FANFARE_PEER_CA=" + filepath.Join(keys, "ca.crt"),
+		}}
+	}
+	return make(0, "one"), make(1, "two")
+}
+
+// begin starts the process. It does not wait.
+func (m *machine) begin(standby bool) {
+	m.t.Helper()
+	ctx, cancel := context.WithCancel(m.t.Context())
+	ended := make(chan error, 1)
+	m.ready, m.ended, m.kill = make(chan daemon.Addresses, 9), ended, cancel
+	cfg := settings(m.t, m.dir, m.env...)
+	go func() {
+		ended <- daemon.Run(ctx, daemon.Options{
+			Config: cfg, Standby: standby, Roles: daemon.Roles{API: true, Fanout: true, Likes: true}, Log: zap.NewNop(),
+			Grace: time.Minute, Ready: func(at daemon.Addresses) { m.ready <- at },
+		})
+	}()
+	m.t.Cleanup(func() { _ = m.stop() }) // the tests that want an error read it
+}
+
+// await waits until the machine has a role.
+func (m *machine) await(standby bool) {
+	m.t.Helper()
+	select {
+	case m.at = <-m.ready:
+		require.Equal(m.t, standby, m.at.Standby)
+	case err := <-m.ended:
+		m.ended = nil
+		m.t.Fatalf("not started: %v", err)
+	}
+}
+
+func (m *machine) start(standby bool) {
+	m.t.Helper()
+	m.begin(standby)
+	m.await(standby)
+}
+
+func (m *machine) stop() error {
+	if m.ended == nil {
+		return nil
+	}
+	m.kill()
+	err := <-m.ended
+	m.ended = nil
+	return err
+}
+
+func (m *machine) client() *admin.Client {
+	return admin.NewClient(m.at.Admin, &http.Client{Timeout: time.Minute})
+}
+
+func (m *machine) status() admin.PairStatus {
+	m.t.Helper()
+	s, err := m.client().Pair(m.t.Context())
+	require.NoError(m.t, err)
+	return s
+}
+
+func (m *machine) untilPaired() {
+	m.t.Helper()
+	until(m.t, "paired", func() bool {
+		s := m.status()
+		return s.Mode == pair.ModePaired && s.Connected
+	})
+}
+
+// get returns the answer of a path of the API.
+func (m *machine) get(path, token string) (int, string) {
+	m.t.Helper()
+	req, err := http.NewRequestWithContext(m.t.Context(), http.MethodGet, "http://"+m.at.HTTP+path, nil)
+	require.NoError(m.t, err)
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	res, err := http.DefaultClient.Do(req)
+	require.NoError(m.t, err)
+	text, err := io.ReadAll(res.Body)
+	require.NoError(m.t, err)
+	require.NoError(m.t, res.Body.Close())
+	if res.StatusCode == http.StatusServiceUnavailable {
+		assert.NotEmpty(m.t, res.Header.Get("Retry-After"))
+	}
+	return res.StatusCode, string(text)
+}
+
+// The machine with the primary is lost, the standby is promoted, and the old machine comes back as its standby.
+func TestAPairChangesItsRolesWithoutALoss(t *testing.T) {
+	one, two := newPair(t)
+	one.start(false)
+	ann := tokens(t, one.dir)(t, "ann")
+	called(t, one.at.HTTP, ann, "before the pair")
+	two.start(true)
+	for _, path := range []string{"/readyz", "/v1/me"} {
+		code, text := two.get(path, ann)
+		assert.Equal(t, http.StatusServiceUnavailable, code, path)
+		var body struct{ Role, Primary string }
+		require.NoError(t, json.Unmarshal([]byte(text), &body))
+		assert.Equal(t, "standby", body.Role)
+		assert.NotEmpty(t, body.Primary)
+	}
+	code, _ := two.get("/healthz", "")
+	assert.Equal(t, http.StatusOK, code)
+	two.untilPaired()
+	one.untilPaired()
+	code, text := one.get("/readyz", "")
+	assert.Equal(t, http.StatusOK, code, text)
+	assert.InDelta(t, 1, metric(t, one.at.Admin, "fanfare_pair_paired"), 0)
+	for i := range 20 {
+		called(t, one.at.HTTP, ann, fmt.Sprint("paired ", i))
+	}
+	_, err := two.client().Promote(t.Context(), admin.Promotion{PrimaryIsGone: true})
+	require.ErrorContains(t, err, "connected")
+
+	require.NoError(t, one.stop(), "a stop does not wait for the standby")
+	_, err = two.client().Promote(t.Context(), admin.Promotion{})
+	require.ErrorContains(t, err, "--primary-is-gone")
+	s, err := two.client().Promote(t.Context(), admin.Promotion{PrimaryIsGone: true})
+	require.NoError(t, err)
+	assert.Equal(t, pair.RolePrimary, s.Role)
+	two.await(false)
+	code, text = two.get("/v1/me", ann) // the secret of the tokens came with the seed
+	assert.Equal(t, http.StatusOK, code)
+	assert.Contains(t, text, "paired 19")
+	called(t, two.at.HTTP, ann, "by the second machine")
+
+	one.start(true) // its role is primary, but the other machine has a later term
+	one.untilPaired()
+	two.untilPaired()
+	called(t, two.at.HTTP, ann, "on both machines again")
+	require.NoError(t, two.stop())
+	_, err = one.client().Promote(t.Context(), admin.Promotion{PrimaryIsGone: true})
+	require.NoError(t, err)
+	one.await(false)
+	_, text = one.get("/v1/me", ann)
+	assert.Contains(t, text, "on both machines again")
+}
+
+// An upgrade: the roles change, and change back, without a seed and without a lost write.
+func TestAPairExchangesItsRoles(t *testing.T) {
+	one, two := newPair(t)
+	one.start(false)
+	two.start(true)
+	one.untilPaired()
+	ann := tokens(t, one.dir)(t, "ann")
+	for i, round := range []struct{ from, to *machine }{{one, two}, {two, one}} {
+		round.to.untilPaired()
+		called(t, round.from.at.HTTP, ann, fmt.Sprint("before exchange ", i))
+		disk, err := pair.LoadRole(round.from.dir)
+		require.NoError(t, err)
+		s, err := round.to.client().Promote(t.Context(), admin.Promotion{})
+		require.NoError(t, err)
+		assert.Equal(t, pair.RolePrimary, s.Role)
+		round.to.await(false)
+		round.from.await(true)
+		_, text := round.to.get("/v1/me", ann)
+		assert.Contains(t, text, fmt.Sprint("before exchange ", i))
+		round.to.untilPaired()
+		after, err := pair.LoadRole(round.from.dir)
+		require.NoError(t, err)
+		assert.Equal(t, disk.Disk, after.Disk, "it continues without a seed")
+		assert.Equal(t, disk.Term+1, after.Term)
+	}
+}
+
+// P11, P4: without its standby a paired primary answers neither writes nor, after the lease, reads. It continues when
+// the standby is back.
+func TestAPairedPrimaryAnswersNothingWithoutItsStandby(t *testing.T) {
+	one, two := newPair(t)
+	one.start(false)
+	two.start(true)
+	one.untilPaired()
+	ann := tokens(t, one.dir)(t, "ann")
+	called(t, one.at.HTTP, ann, "paired")
+	require.NoError(t, two.stop())
+	until(t, "no answers", func() bool {
+		code, _ := one.get("/v1/me", ann)
+		return code == http.StatusServiceUnavailable
+	})
+	code, text := one.get("/readyz", "")
+	assert.Equal(t, http.StatusServiceUnavailable, code, text)
+	code, _ = one.get("/healthz", "")
+	assert.Equal(t, http.StatusOK, code)
+
+	two.start(true)
+	until(t, "answers", func() bool {
+		code, _ := one.get("/v1/me", ann)
+		return code == http.StatusOK
+	})
+	called(t, one.at.HTTP, ann, "paired again")
+
+	// A paired primary that starts waits for its standby, until the operator says that it is gone.
+	require.NoError(t, two.stop())
+	require.NoError(t, one.stop())
+	one.begin(false)
+	require.ErrorIs(t, one.stop(), pair.ErrAway)
+	role, err := pair.LoadRole(one.dir)
+	require.NoError(t, err)
+	require.NoError(t, role.Unpair())
+	one.start(false)
+	_, text = one.get("/v1/me", ann)
+	assert.Contains(t, text, "paired again")
+}
+
+func TestADirectoryOfAPairIsNotOpenedAlone(t *testing.T) {
+	one, two := newPair(t)
+	one.start(false)
+	two.start(true)
+	one.untilPaired()
+	require.NoError(t, one.stop())
+	require.NoError(t, two.stop())
+	for dir, want := range map[string]string{one.dir: "fanfare unpair", two.dir: "of a standby"} {
+		err := daemon.Run(t.Context(), daemon.Options{Config: settings(t, dir), Log: zap.NewNop()})
+		require.ErrorContains(t, err, want)
+		_, _, err = daemon.OpenTransfer(t.Context(), settings(t, dir), zap.NewNop())
+		require.ErrorContains(t, err, want)
+	}
+	// A standby would lose data of its own.
+	data := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(data, "table"), 0o700))
+	err := daemon.Run(t.Context(), daemon.Options{Config: settings(t, data, two.env...), Standby: true, Log: zap.NewNop()})
+	require.ErrorContains(t, err, "data of its own")
+	// A second primary would have other data.
+	one.begin(false)
+	two.start(true)
+	one.await(false)
+	err = daemon.Run(t.Context(), daemon.Options{Config: settings(t, t.TempDir(), two.env...), Log: zap.NewNop()})
+	require.ErrorContains(t, err, "is a primary already")
+	err = daemon.Run(t.Context(), daemon.Options{Config: settings(t, t.TempDir()), Standby: true, Log: zap.NewNop()})
+	require.ErrorContains(t, err, "FANFARE_PEER")
+}

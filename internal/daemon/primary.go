@@ -1,0 +1,177 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"go.uber.org/zap"
+	"golang.org/x/net/netutil"
+
+	"fanfare/internal/admin"
+	"fanfare/internal/datadir"
+	"fanfare/internal/disk"
+	"fanfare/internal/obs"
+	"fanfare/internal/pair"
+	"fanfare/internal/stream"
+)
+
+// connsPeer is the maximum number of connections at the address for the other machine.
+const connsPeer = 16
+
+// pairing is the primary's side of a pair, and its goroutines.
+type pairing struct {
+	*pair.Primary
+	p     *process
+	roots *roots
+	gate  *promised // nil without an API
+	// leaving means that this machine hands over to the standby when the stores are closed.
+	leaving bool
+}
+
+// openPrimary opens the primary's side of a pair before the stores are opened. A primary that is paired waits for its standby
+// (P17). Without a pair openPrimary returns nil, and no store has a tap.
+func (p *process) openPrimary(ctx context.Context, dir *datadir.Dir) (*pairing, error) {
+	if p.role == nil {
+		return nil, nil
+	}
+	if err := os.RemoveAll(dir.Path(seedDir)); err != nil {
+		return nil, err
+	}
+	primary, err := pair.OpenPrimary(pair.PrimaryConfig{
+		Role: p.role, Stream: dir.Path(spoolDir), Queue: dir.Path(datadir.Queue), Table: dir.Path(datadir.Table), Seeds: dir.Path(seedDir), Tail: dir.Path(pair.TailDir),
+		Spool: p.cfg.Spool(), SeedRate: p.cfg.SeedBytes(), Timing: p.pairTiming(), Dial: p.dialPeer,
+		DataFormat: dir.Format(), Version: p.opt.Version, Log: p.log.Named("pair"),
+	})
+	if err != nil {
+		return nil, err
+	}
+	k := &pairing{Primary: primary, p: p, roots: newRoots(context.WithoutCancel(ctx), p.log)}
+	p.cleanups.add("pair", k.stop) // after the stores are closed, because Pebble writes until then
+	if err := obs.RegisterPair(p.reg, func() obs.PairState { return pairState(primary.Status()) }); err != nil {
+		return nil, err
+	}
+	listener, err := listen(ctx, "peer", "FANFARE_PEER_ADDR", p.cfg.PeerAddr)
+	if err != nil {
+		return nil, err
+	}
+	k.roots.start("primary", func(ctx context.Context) error {
+		k.Run(ctx)
+		return nil
+	})
+	k.roots.start("standbys", func(ctx context.Context) error { return k.accept(ctx, netutil.LimitListener(listener, connsPeer)) })
+	if p.role.Mode == pair.ModePaired {
+		p.log.Warn("waiting for the standby, without which this machine may answer nothing: if its disk is gone, stop this process and run fanfare unpair --standby-is-gone", zap.String("peer", p.cfg.Peer))
+	}
+	if err := k.Paired(ctx); err != nil {
+		if errors.Is(err, pair.ErrReplaced) {
+			return nil, errors.Join(errOtherRole, p.demoted())
+		}
+		return nil, err
+	}
+	return k, nil
+}
+
+// accept serves the sessions of standbys until ctx ends.
+func (k *pairing) accept(ctx context.Context, listener net.Listener) error {
+	var sessions sync.WaitGroup
+	defer sessions.Wait()
+	defer context.AfterFunc(ctx, func() { _ = listener.Close() })() // then Accept fails
+	for {
+		conn, err := listener.Accept()
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // the listener is closed by the stop
+		}
+		if err != nil {
+			return errors.Join(fmt.Errorf("accept connections of the standby: %w", err), listener.Close())
+		}
+		sessions.Go(func() {
+			secured, err := k.p.pairKeys().Accept(ctx, conn)
+			if err == nil {
+				err = k.Serve(ctx, secured)
+			}
+			if err != nil && ctx.Err() == nil {
+				k.p.work.Warn("the session with the standby has ended", zap.Error(err))
+			}
+		})
+	}
+}
+
+// tapped returns the file system for a store, whose writes are answered when the standby has them.
+func (k *pairing) tapped(store stream.Store) vfs.FS {
+	return disk.TappedFS{
+		Tap: k.Tap(store), Patience: k.p.cfg.StandbyWait(),
+		Confirmed: func(log, offset uint64) <-chan struct{} {
+			return k.Confirmed(store, stream.Place{Log: log, Offset: offset})
+		},
+	}
+}
+
+// start begins to make copies for standbys. The stores are open.
+func (k *pairing) start(b *backups) {
+	k.SetCheckpoint(b.forArchive)
+	// A stop waits for no standby: the writes that were answered are on both machines, and nobody waits for the rest.
+	k.p.cleanups.add("answers of the pair", func(context.Context) error {
+		k.StopWaiting()
+		return nil
+	})
+}
+
+// watch returns an error when this machine must not be the primary any more.
+func (k *pairing) watch(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-k.roots.ctx.Done():
+		return k.roots.wait()
+	case <-k.Replaced():
+		return errors.Join(errOtherRole, k.p.demoted())
+	case <-k.Asked():
+		k.p.log.Info("the standby asks this machine to hand over")
+		k.leaving = true
+		return errOtherRole
+	}
+}
+
+// answering returns the handler that passes requests to the API during a promise of the standby.
+func (k *pairing) answering(api http.Handler) http.Handler {
+	k.gate = &promised{next: api, of: k, stop: k.roots.ctx.Done()}
+	return k.gate
+}
+
+// stop ends the sessions and the stream.
+func (k *pairing) stop(ctx context.Context) error {
+	var err error
+	if k.leaving {
+		err = k.HandOver(ctx)
+	}
+	k.roots.cancel()
+	err = errors.Join(err, k.roots.wait(), k.Close())
+	if k.gate != nil {
+		k.gate.watching.Wait()
+	}
+	return err
+}
+
+// checks returns the tests of the pair for /readyz.
+func (k *pairing) checks() []admin.Check {
+	return []admin.Check{
+		{Name: "promise of the standby", Ask: func(context.Context) error {
+			if k.Promised() {
+				return nil
+			}
+			return errors.New("the standby is away, so reads cannot be answered: mend the standby or the network")
+		}},
+		{Name: "this machine has the only copy", Warn: true, Ask: func(context.Context) error {
+			if k.Status().Mode == pair.ModePaired {
+				return nil
+			}
+			return errors.New("no standby is paired with this machine, so its loss would lose writes: start the standby")
+		}},
+	}
+}

@@ -1,0 +1,124 @@
+package daemon
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// word is the promise of a standby.
+type word struct {
+	mu   sync.Mutex
+	ends chan struct{} // closed without a promise
+}
+
+func (w *word) give() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ends = make(chan struct{})
+}
+
+func (w *word) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	close(w.ends)
+}
+
+func (w *word) PromiseEnds() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.ends
+}
+
+func (w *word) Promised() bool {
+	select {
+	case <-w.PromiseEnds():
+		return false
+	default:
+		return true
+	}
+}
+
+// serving serves a handler behind the promises of w, and returns its URL.
+func serving(t *testing.T, w *word, api http.HandlerFunc) string {
+	t.Helper()
+	stop := make(chan struct{})
+	gate := &promised{next: api, of: w, stop: stop}
+	server := httptest.NewServer(gate)
+	t.Cleanup(func() {
+		server.Close()
+		close(stop)
+		gate.watching.Wait()
+	})
+	return server.URL
+}
+
+func ask(t *testing.T, url string) (*http.Response, string, error) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	require.NoError(t, err)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, "", err
+	}
+	text, err := io.ReadAll(res.Body)
+	return res, string(text), errors.Join(err, res.Body.Close())
+}
+
+// P11: an answer needs a promise, when it is asked for and when it leaves this machine.
+func TestOnlyPromisedAnswersLeaveThePrimary(t *testing.T) {
+	w := &word{}
+	w.give()
+	url := serving(t, w, func(rw http.ResponseWriter, r *http.Request) {
+		rw.Header().Set("Etag", "x")
+		if r.URL.Path == "/late" {
+			w.end()
+		}
+		_, _ = io.WriteString(rw, "answer") // the client looks at the outcome
+	})
+	res, text, err := ask(t, url+"/soon")
+	require.NoError(t, err)
+	assert.Equal(t, http.StatusOK, res.StatusCode)
+	assert.Equal(t, "answer", text)
+
+	for _, path := range []string{"/late", "/later"} {
+		res, text, err = ask(t, url+path)
+		require.NoError(t, err)
+		assert.Equal(t, http.StatusServiceUnavailable, res.StatusCode, path)
+		assert.Equal(t, "1", res.Header.Get("Retry-After"), path)
+		assert.Empty(t, res.Header.Get("Etag"), path)
+		assert.NotEqual(t, "answer", text, path)
+	}
+	res, _, err = ask(t, url+"/healthz")
+	require.NoError(t, err)
+	assert.Equal(t, http.StatusOK, res.StatusCode, "the process can answer")
+
+	w.give()
+	res, _, err = ask(t, url+"/again")
+	require.NoError(t, err)
+	assert.Equal(t, http.StatusOK, res.StatusCode)
+}
+
+// The client must not take the part of an answer for the whole answer.
+func TestAnAnswerIsCutAtTheEndOfThePromise(t *testing.T) {
+	w := &word{}
+	w.give()
+	url := serving(t, w, func(rw http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(rw, "first part") // the client looks at the outcome
+		assert.NoError(t, http.NewResponseController(rw).Flush())
+		w.end()
+		<-r.Context().Done() // the context of a stream ends with the promise
+		_, err := io.WriteString(rw, "second part")
+		assert.ErrorIs(t, err, errPromise)
+		assert.ErrorIs(t, http.NewResponseController(rw).Flush(), errPromise)
+	})
+	_, text, err := ask(t, url)
+	require.Error(t, err, "the answer was %q", text)
+	assert.NotContains(t, text, "second")
+}

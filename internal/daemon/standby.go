@@ -1,0 +1,188 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"fanfare/internal/admin"
+	"fanfare/internal/backoff"
+	"fanfare/internal/datadir"
+	"fanfare/internal/disk"
+	"fanfare/internal/obs"
+	"fanfare/internal/pair"
+	queueembedded "fanfare/internal/queue/embedded"
+	"fanfare/internal/stream"
+	tableembedded "fanfare/internal/table/embedded"
+)
+
+// exchangeTime is the time for which a promotion waits for the primary to hand over.
+const exchangeTime = time.Minute
+
+// runStandby runs this machine as the standby until ctx ends, or until it becomes the primary.
+func (p *process) runStandby(ctx context.Context, dir *datadir.Dir) error {
+	for _, name := range []string{seedDir, checkpoint} {
+		if err := os.RemoveAll(dir.Path(name)); err != nil {
+			return err
+		}
+	}
+	standby, err := pair.OpenStandby(pair.StandbyConfig{
+		Role: p.role, Dir: dir.Path("."), Stream: dir.Path(spoolDir), Timing: p.pairTiming(), Dial: p.dialPeer,
+		Open: func(store stream.Store, path string) (*disk.DB, error) {
+			if store == stream.Queue {
+				return queueembedded.OpenReplica(path, p.log)
+			}
+			return tableembedded.OpenReplica(path, p.log)
+		},
+		DataFormat: dir.Format(), Version: p.opt.Version, Log: p.log.Named("pair"),
+	})
+	if err != nil {
+		return err
+	}
+	p.cleanups.addCloser("standby", standby.Close)
+	f := &followed{standby: standby, log: p.log, peer: p.cfg.Peer, lease: p.cfg.LeaseTime()}
+	if err := obs.RegisterPair(p.reg, func() obs.PairState { return pairState(standby.Status()) }); err != nil {
+		return err
+	}
+	p.operator.set(admin.NewStandbyHandler(admin.Config{Metrics: p.reg, Log: p.log.Named("admin"), Host: p.cfg.AdminHost(), Pair: f}, p.cfg.Peer))
+	p.scrapes.set(admin.NewStandbyHandler(admin.Config{Metrics: p.reg}, p.cfg.Peer))
+	p.cleanups.add("admin", p.operator.stop)
+	p.cleanups.add("metrics", p.scrapes.stop)
+	files, err := descriptors()
+	if err != nil {
+		return err
+	}
+	address, listening, err := p.listening(ctx, admin.Standby(p.cfg.Peer), files)
+	if err != nil {
+		return err
+	}
+	p.roots = newRoots(context.WithoutCancel(ctx), p.log)
+	defer p.roots.cancel()
+	p.roots.start("standby", f.run)
+	if listening != nil {
+		p.roots.start("http", listening)
+	}
+	p.log.Info("standby", zap.String("primary", p.cfg.Peer), zap.String("http", address), zap.String("admin", p.operator.address), zap.String("version", p.opt.Version))
+	if p.opt.Ready != nil {
+		p.opt.Ready(Addresses{HTTP: address, Admin: p.operator.address, Metrics: p.scrapes.address, Standby: true})
+	}
+	select {
+	case <-p.roots.ctx.Done():
+	case <-ctx.Done():
+	}
+	p.log.Info("stopping")
+	p.roots.cancel()
+	return p.roots.wait()
+}
+
+// followed is the standby of a process, as operators see it.
+type followed struct {
+	standby   *pair.Standby
+	log       *zap.Logger
+	peer      string
+	lease     time.Duration
+	promoting sync.Mutex
+}
+
+// run follows the primary.
+func (f *followed) run(ctx context.Context) error {
+	outcome, err := f.standby.Run(ctx)
+	switch {
+	case err != nil:
+		return err
+	case outcome == pair.TakeOver:
+		return errOtherRole
+	case ctx.Err() != nil:
+		return nil
+	}
+	// A promotion has stopped Run. If the promotion fails, the standby starts again, too.
+	f.promoting.Lock()
+	defer f.promoting.Unlock()
+	return errOtherRole
+}
+
+// Promote implements admin.Pair.
+func (f *followed) Promote(ctx context.Context, in admin.Promotion) error {
+	if !f.promoting.TryLock() {
+		return errors.New("another promotion is under way: wait for its end")
+	}
+	defer f.promoting.Unlock()
+	if !in.PrimaryIsGone && !in.AcceptLoss {
+		return f.exchange(ctx)
+	}
+	// The loss of a machine is noticed when nothing has arrived for the time of the lease.
+	for began := time.Now(); f.standby.Status().Connected; {
+		if time.Since(began) > f.lease+2*heartbeat {
+			return errors.New("the primary is not gone, but connected: stop its process first")
+		}
+		if err := backoff.Wait(ctx, heartbeat/10); err != nil {
+			return err
+		}
+	}
+	f.log.Warn("an operator promotes this standby", zap.Bool("accept_loss", in.AcceptLoss))
+	err := f.standby.Promote(context.WithoutCancel(ctx), in.AcceptLoss) // a promotion is not given up half-way
+	if errors.Is(err, pair.ErrNotPaired) {
+		err = errors.Join(err, errors.New("to lose these writes, run fanfare promote --accept-loss"))
+	}
+	return err
+}
+
+// exchange asks the primary to hand over, and waits until this machine is the primary.
+func (f *followed) exchange(ctx context.Context) error {
+	if !f.standby.Status().Connected {
+		return errors.New("the primary cannot be reached, so it cannot hand over: if it is gone, confirm that with --primary-is-gone")
+	}
+	ctx, cancel := context.WithTimeout(ctx, exchangeTime)
+	defer cancel()
+	if err := f.standby.AskToHandOver(ctx); err != nil {
+		return fmt.Errorf("the primary does not hand over (if it is gone, confirm that with --primary-is-gone): %w", err)
+	}
+	for f.standby.Status().Role != pair.RolePrimary {
+		if backoff.Wait(ctx, heartbeat/10) != nil {
+			return errors.New("the primary has not handed over: look at fanfare pair status on both machines")
+		}
+	}
+	return nil
+}
+
+// PairStatus implements admin.Pair.
+func (f *followed) PairStatus() admin.PairStatus { return pairStatus(f.standby.Status(), f.peer) }
+
+// PairStatus implements admin.Pair.
+func (k *pairing) PairStatus() admin.PairStatus { return pairStatus(k.Status(), k.p.cfg.Peer) }
+
+// Promote implements admin.Pair.
+func (k *pairing) Promote(context.Context, admin.Promotion) error {
+	return errors.New("this machine is the primary already")
+}
+
+// paired returns the pair for the admin address, nil without a pair.
+func (p *process) paired() admin.Pair {
+	if p.pairing == nil {
+		return nil
+	}
+	return p.pairing
+}
+
+func pairState(s pair.Status) obs.PairState {
+	state := obs.PairState{
+		Primary: s.Role == pair.RolePrimary, Paired: s.Mode == pair.ModePaired, Connected: s.Connected, Term: s.Term,
+		LagBytes: s.Lag, AckSeconds: s.Ack.Seconds(), PromiseSeconds: s.Promise.Seconds(),
+	}
+	if s.SeedSize > 0 {
+		state.Seeded = float64(s.Seeded) / float64(s.SeedSize)
+	}
+	return state
+}
+
+func pairStatus(s pair.Status, peer string) admin.PairStatus {
+	return admin.PairStatus{
+		Role: s.Role, Mode: s.Mode, Term: s.Term, Peer: peer, Connected: s.Connected, Joining: s.Joining, LagBytes: s.Lag,
+		AckMillis: s.Ack.Milliseconds(), PromiseMillis: s.Promise.Milliseconds(), SeededBytes: s.Seeded, SeedBytes: s.SeedSize,
+	}
+}
