@@ -1,0 +1,112 @@
+package e2e
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+var pairRounds = flag.Int("pair-rounds", 1, "losses of a primary that has a standby")
+
+// twins returns two servers that are a pair, with keys.
+func twins(t *testing.T) (one, two *upright) {
+	t.Helper()
+	keys := filepath.Join(t.TempDir(), "keys")
+	one, two = newUp(t), newUp(t)
+	one.fanfare(t, "pair", "keys", keys)
+	addresses := []string{freeAddress(t), freeAddress(t)}
+	for i, name := range []string{"one", "two"} {
+		u := []*upright{one, two}[i]
+		u.env = append(u.env, "FANFARE_PEER_ADDR="+addresses[i], "FANFARE_PEER="+addresses[1-i], "FANFARE_PEER_CA="+filepath.Join(keys, "ca.crt"),
+			"FANFARE_PEER_CERT="+filepath.Join(keys, name+".crt"), "FANFARE_PEER_KEY="+filepath.Join(keys, name+".key"))
+	}
+	return one, two
+}
+
+// standby starts a server whose role its data directory decides, or that begins as a standby.
+func (u *upright) standby(t *testing.T) *process {
+	t.Helper()
+	return start(t, u.env, "fanfare", "up", "--standby", "--data-dir", u.data, "--http", u.http, "--admin", u.admin)
+}
+
+// paired waits until the server is paired, and returns its term.
+func (u *upright) paired(t *testing.T, role string) (term uint64) {
+	t.Helper()
+	await(t, "paired", 2*time.Minute, func() bool {
+		stdout, _, err := fanfare(t, u.env, "pair", "status", "--json", "--admin", u.admin)
+		var s struct {
+			Role, Mode string
+			Connected  bool
+			Term       uint64
+		}
+		if err != nil || json.Unmarshal([]byte(stdout), &s) != nil {
+			return false
+		}
+		term = s.Term
+		return s.Role == role && s.Mode == "paired" && s.Connected
+	})
+	return term
+}
+
+// answers waits until the server answers, and returns the time of the answer.
+func (u *upright) answers(t *testing.T) time.Time {
+	t.Helper()
+	await(t, "an answer", time.Minute, func() bool {
+		resp, err := (&http.Client{Timeout: time.Second}).Get("http://" + u.http + "/readyz") //nolint:noctx // a probe
+		return err == nil && resp.Body.Close() == nil && resp.StatusCode == http.StatusOK
+	})
+	return time.Now()
+}
+
+// TestALostPrimaryLosesNothing kills the primary of a pair under load and deletes its data directory, several times. The
+// promoted standby has each answered call. The lost machine comes back as the standby, and then both machines exchange
+// their roles.
+func TestALostPrimaryLosesNothing(t *testing.T) {
+	t.Parallel()
+	primary, other := twins(t)
+	p := primary.start(t)
+	s := other.standby(t)
+	random := rand.New(rand.NewPCG(1, 1))
+	for round := range *pairRounds {
+		term := primary.paired(t, "primary")
+		assert.Equal(t, term, other.paired(t, "standby"))
+		file := filepath.Join(t.TempDir(), "journal")
+		player := start(t, primary.env, "fanfare", primary.replay("--graph", graph, "--max-users", "40", "--posts", "400", "--likes", "4000",
+			"--rate", "500", "--journal", file, "--seed", fmt.Sprint(round))...)
+		player.plays(t, file, 3000+random.IntN(3000)) // users and follows precede the posts
+		p.kill(t)
+		lost := time.Now()
+		player.kill(t)
+		require.NoError(t, os.RemoveAll(primary.data))
+		other.fanfare(t, "promote", "--primary-is-gone", "--yes", "--admin", other.admin)
+		t.Logf("round %d: the standby answers %v after the loss", round, other.answers(t).Sub(lost))
+		journal := wholeLines(t, file)
+		known := filepath.Join(t.TempDir(), "known")
+		require.NoError(t, os.WriteFile(known, journal, 0o600))
+		stdout, stderr, err := fanfare(t, other.env, other.replay("--check", known)...)
+		assert.NotZero(t, verdict(t, stdout, stderr, err).Posts, "the check is of nothing")
+		other.sound(t, false)
+		t.Logf("round %d: 0 of %d answered calls are lost", round, linesOf(journal)-linesOf(unanswered(journal)))
+
+		p = primary.standby(t)
+		assert.Equal(t, term+1, other.paired(t, "primary"))
+		primary.paired(t, "standby")
+		began := time.Now()
+		primary.fanfare(t, "promote", "--yes", "--admin", primary.admin)
+		t.Logf("round %d: the roles are exchanged in %v", round, primary.answers(t).Sub(began))
+		assert.Equal(t, term+2, primary.paired(t, "primary"))
+		stdout, stderr, err = fanfare(t, primary.env, primary.replay("--check", known)...)
+		verdict(t, stdout, stderr, err)
+	}
+	s.stop(t)
+	p.stop(t)
+}
