@@ -131,7 +131,7 @@ func (f *Follower) Finish() error {
 	return errors.Join(f.queue.finish(), f.table.finish())
 }
 
-// Close ends the follower without applying more. Close is needed only if Finish is not called.
+// Close ends a follower at any time, after an error too. It applies nothing.
 func (f *Follower) Close() {
 	for _, r := range []*replica{&f.queue, &f.table} {
 		if r.log != nil {
