@@ -15,7 +15,7 @@ import (
 
 // People finish a short page, and find the right page in a small set of pages.
 const (
-	maxWords       = 60_000
+	maxWords       = 61_000
 	maxWordsOfPage = 4_000
 )
 
