@@ -14,7 +14,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
 	"go.uber.org/zap"
 
 	"fanfare/internal/archive"
@@ -29,9 +28,6 @@ import (
 
 // archiveID is the id of the rows of the archive.
 const archiveID = "T25"
-
-// archiveTurns is the number of measurements of each value and of its baseline, by turns.
-const archiveTurns = 3
 
 // archiveUp is benchmark T25: the cost of an archive in a directory, and the speed of a restore.
 func archiveUp(ctx context.Context, e *env) (_ []Result, err error) {
@@ -63,29 +59,16 @@ type archiveRun struct {
 	baseBytes, logBytes         int64
 }
 
-// postCost is the cost of the posts on a server with or without an archive.
-type postCost struct {
-	cost  Cost
-	times *Latency
-}
-
 func (a *archiveRun) store() string { return filepath.Join(a.dir, "archive") }
 
 // posts makes posts on a server with an archive and on a server without, by turns.
 func (a *archiveRun) posts(ctx context.Context) (err error) {
-	const conns, users = 64, 2000
-	pairs := graph{users: users, name: user, follows: func(yield func(follow) bool) {
-		for i := range users {
-			if !yield(follow{user((i + 1) % users), user(i)}) {
-				return
-			}
-		}
-	}}
+	const users = 2000
 	var servers [2]*server
 	var tokens [2][]string
 	for i, name := range []string{"plain", "archived"} {
 		at, env := filepath.Join(a.dir, name), []string{}
-		if err := seed(ctx, at, pairs); err != nil {
+		if err := seed(ctx, at, circle(users)); err != nil {
 			return err
 		}
 		if i == 1 {
@@ -105,36 +88,9 @@ func (a *archiveRun) posts(ctx context.Context) (err error) {
 	if err := a.awaitBase(ctx, servers[1], tokens[1][0]); err != nil {
 		return err
 	}
-	histograms := [2]*hdrhistogram.Histogram{newHistogram(), newHistogram()}
-	costs := [2]Cost{}
-	period := time.Duration(a.size(5, 2)) * time.Second
-	for round := range 2 * a.size(archiveTurns, 1) {
-		for turn := range 2 {
-			i := (round + turn) % 2
-			before, err := servers[i].usage(ctx)
-			if err != nil {
-				return err
-			}
-			cost, times, err := a.load(ctx, servers[i], conns, period, 1<<30, func(c *caller, n int) error {
-				_, err := c.post(tokens[i][n%users], "hello, follower")
-				return err
-			})
-			if err == nil {
-				err = a.pause(ctx, 1500*time.Millisecond) // for the last segment
-			}
-			if err != nil {
-				return err
-			}
-			after, err := servers[i].usage(ctx)
-			if err != nil {
-				return err
-			}
-			histograms[i].Merge(times)
-			costs[i] = costs[i].plus(after.since(before, cost.Units))
-		}
-	}
-	a.without, a.with = postCost{costs[0], latencyOf(histograms[0])}, postCost{costs[1], latencyOf(histograms[1])}
-	return nil
+	turns, err := a.postsByTurns(ctx, servers, tokens, 64)
+	a.without, a.with = turns[0], turns[1]
+	return err
 }
 
 // fill makes the data of a directory large enough to measure the speed of a copy.
@@ -183,17 +139,6 @@ func (a *archiveRun) awaitBase(ctx context.Context, s *server, token string) err
 	return err
 }
 
-func (a *archiveRun) pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 // restores restores the base and the newest state, copies the files of the base, and lets Pebble replay the logs of
 // the archive, by turns.
 func (a *archiveRun) restores(ctx context.Context) error {
@@ -213,7 +158,7 @@ func (a *archiveRun) restores(ctx context.Context) error {
 		a.baseBytes += file.Bytes
 	}
 	to := filepath.Join(a.dir, "to")
-	for round := range a.size(archiveTurns, 1) {
+	for round := range a.size(turnsEach, 1) {
 		a.say("restore a base of %d MB and the log after it, turn %d", a.baseBytes>>20, round+1)
 		steps := []struct {
 			costs *[]Cost

@@ -101,6 +101,7 @@ func benchmarks() []benchmark {
 		{"T15", "cost of readers that are away", actives},
 		{"T17", "home pages over HTTP", homePages},
 		{"T18", "likes over HTTP", likesOverHTTP},
+		{pairID, "cost of a standby", pairUp},
 		{archiveID, "archive and restore", archiveUp},
 		{streamID, "live homes", liveHomes},
 		{hostileID, "one user's home while others misbehave", hostile},
