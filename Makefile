@@ -162,7 +162,7 @@ sim sim-reach sim-commit sim-embedded:
 sim-planted:
 	$(GO) test -tags invariants -c -o bin/sim.test ./internal/sim
 	cd internal/sim && ../../bin/sim.test -test.timeout 60m -test.run '^TestEveryPlantedBugIsFound$$' -planted
-	$(GO) test -count=1 ./internal/archive ./internal/restore ./internal/follow -run '^TestEveryPlantedBugIsFound$$' -planted
+	$(GO) test -count=1 ./internal/archive ./internal/restore ./internal/follow ./internal/pair -run '^TestEveryPlantedBugIsFound$$' -planted
 
 # Checks some thousand short histories of follows and likes, of the simulation and of real processes. It
 # also checks that the models refuse the histories of the product with planted bugs. It takes minutes.

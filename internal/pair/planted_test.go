@@ -16,17 +16,18 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 		primary, session, promise   = "internal/pair/primary.go", "internal/pair/session.go", "internal/pair/promise.go"
 		standby, following, handing = "internal/pair/standby.go", "internal/pair/following.go", "internal/pair/switch.go"
 		storm, moment               = "TestAPairInAStorm", "TestTheMomentOfPairing"
+		answersAlone                = "	return p.stopping || p.role.Mode == ModeAlone && !p.joining"
 	)
 	for name, bug := range map[string]struct {
 		edit       planttest.Edit
 		test, want string
 	}{
 		"P1: a paired primary answers alone": {
-			planttest.Edit{File: primary, Old: "	if p.role.Mode == ModeAlone && !p.joining {\n		return nil", New: "	if p.role.Lineage != \"\" {\n		return nil"},
+			planttest.Edit{File: primary, Old: answersAlone, New: "	return p.role.Lineage != \"\""},
 			storm, "was answered",
 		},
 		"P1: without a session a paired primary answers alone": {
-			planttest.Edit{File: primary, Old: "	alone := p.role.Mode == ModeAlone && !p.joining\n", New: "	alone := p.role.Mode == ModeAlone && !p.joining || p.session == nil\n"},
+			planttest.Edit{File: primary, Old: answersAlone, New: answersAlone + " || p.session == nil"},
 			storm, "was answered",
 		},
 		"P2: bytes without a sync are confirmed": {
@@ -42,7 +43,7 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			"TestAPairedPrimaryTakesOnlyItsDisk", "takes another disk",
 		},
 		"P7: answers do not wait during the join": {
-			planttest.Edit{File: primary, Old: "	if p.role.Mode == ModeAlone && !p.joining {\n		return nil", New: "	if p.role.Mode == ModeAlone {\n		return nil"},
+			planttest.Edit{File: primary, Old: answersAlone, New: "	return p.stopping || p.role.Mode == ModeAlone"},
 			moment, "was answered",
 		},
 		"P8: the join does not wait for earlier answers": {

@@ -394,6 +394,7 @@ func (m *machine) bootStandby(role *pair.Role) {
 func (m *machine) die(kept int) {
 	m.Helper()
 	p := m.process
+	m.network.drop() // before the copy of the disk: the process must confirm nothing that the copy lacks
 	m.mu.Lock()
 	after := m.mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: kept, RNG: m.rng})
 	m.dead[p] = true

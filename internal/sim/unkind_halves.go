@@ -68,12 +68,13 @@ func sortKey(q table.Query, it table.Item) string {
 
 // page reads the first page of a query. A page is no snapshot: some calls read the end of the page
 // later.
-func (s store) page(ctx context.Context, q table.Query) (page table.Page, err error) {
+func (s store) page(ctx context.Context, q table.Query) (table.Page, error) {
 	c := &call{kind: "table.query", class: class("query", q.PK), about: q.PK + q.After, pks: []string{q.PK}, label: label("query", q)}
 	if q.Index {
 		c.pks[0] = indexPartition(q.PK)
 	}
-	_, err = call1(ctx, s, c, func(float64) (done struct{}, err error) {
+	var page table.Page // a call whose answer is lost may still have its effect after the error
+	_, err := call1(ctx, s, c, func(float64) (done struct{}, err error) {
 		if page, err = s.read(c, q); err != nil || q.EndsOnly || len(page.Items) > 0 && sortKey(q, page.Items[0]) == "" {
 			return done, err
 		}
@@ -114,9 +115,10 @@ func (s store) read(c *call, q table.Query) (table.Page, error) {
 }
 
 // Scan is no snapshot: some calls read the end of a page later.
-func (s store) Scan(ctx context.Context, in table.ScanInput) (page table.ScanPage, err error) {
+func (s store) Scan(ctx context.Context, in table.ScanInput) (table.ScanPage, error) {
 	c := &call{kind: "table.scan", class: class("scan", in.After.PK), about: in.After.PK + in.After.SK, pks: []string{in.After.PK}, label: label("scan", in)}
-	_, err = call1(ctx, s, c, func(float64) (done struct{}, err error) {
+	var page table.ScanPage
+	_, err := call1(ctx, s, c, func(float64) (done struct{}, err error) {
 		if page, err = s.scan(in); err != nil {
 			return done, err
 		}
