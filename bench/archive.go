@@ -139,7 +139,7 @@ func (a *archiveRun) awaitBase(ctx context.Context, s *server, token string) err
 	return err
 }
 
-// restores restores the base and the newest state, copies the files of the base, and lets Pebble replay the logs of
+// restores makes directories of the base and of the newest state, copies the files of the base, and lets Pebble replay the logs of
 // the archive, by turns.
 func (a *archiveRun) restores(ctx context.Context) error {
 	opened, err := a.open()

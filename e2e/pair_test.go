@@ -61,7 +61,7 @@ func (u *upright) paired(t *testing.T, role string) (term uint64) {
 func (u *upright) answers(t *testing.T) time.Time {
 	t.Helper()
 	await(t, "an answer", time.Minute, func() bool {
-		resp, err := (&http.Client{Timeout: time.Second}).Get("http://" + u.http + "/readyz") //nolint:noctx // a probe
+		resp, err := (&http.Client{Timeout: time.Second}).Get("http://" + u.http + "/readyz")
 		return err == nil && resp.Body.Close() == nil && resp.StatusCode == http.StatusOK
 	})
 	return time.Now()

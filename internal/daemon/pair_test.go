@@ -37,13 +37,13 @@ func newPair(t *testing.T) (one, two *machine) {
 	keys := filepath.Join(t.TempDir(), "keys")
 	require.NoError(t, pair.MakeKeys(keys))
 	addrs := []string{freeAddress(t), freeAddress(t)}
-	make := func(i int, name string) *machine {
+	with := func(i int, name string) *machine {
 		return &machine{t: t, dir: t.TempDir(), env: []string{
 			"FANFARE_PEER_ADDR=" + addrs[i], "FANFARE_PEER=" + addrs[1-i], "FANFARE_STANDBY_TIMEOUT=200ms", "FANFARE_LEASE=2s",
 			"FANFARE_PEER_CERT=" + filepath.Join(keys, name+".crt"), "FANFARE_PEER_KEY=" + filepath.Join(keys, name+".key"), "FANFARE_PEER_CA=" + filepath.Join(keys, "ca.crt"),
 		}}
 	}
-	return make(0, "one"), make(1, "two")
+	return with(0, "one"), with(1, "two")
 }
 
 // begin starts the process. It does not wait.
@@ -117,7 +117,7 @@ func (m *machine) get(path, token string) (int, string) {
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := (&http.Client{Timeout: time.Minute}).Do(req)
 	require.NoError(m.t, err)
 	text, err := io.ReadAll(res.Body)
 	require.NoError(m.t, err)

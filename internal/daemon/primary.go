@@ -85,7 +85,7 @@ func (k *pairing) accept(ctx context.Context, listener net.Listener) error {
 	for {
 		conn, err := listener.Accept()
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // the listener is closed by the stop
+			return nil // the listener is closed by the stop
 		}
 		if err != nil {
 			return errors.Join(fmt.Errorf("accept connections of the standby: %w", err), listener.Close())

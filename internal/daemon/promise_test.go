@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -59,16 +60,23 @@ func serving(t *testing.T, w *word, api http.HandlerFunc) string {
 	return server.URL
 }
 
-func ask(t *testing.T, url string) (*http.Response, string, error) {
+// received is an answer that has arrived.
+type received struct {
+	status int
+	header http.Header
+	text   string
+}
+
+func ask(t *testing.T, url string) (received, error) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
 	require.NoError(t, err)
-	res, err := http.DefaultClient.Do(req)
+	res, err := (&http.Client{Timeout: time.Minute}).Do(req)
 	if err != nil {
-		return nil, "", err
+		return received{}, err
 	}
 	text, err := io.ReadAll(res.Body)
-	return res, string(text), errors.Join(err, res.Body.Close())
+	return received{res.StatusCode, res.Header, string(text)}, errors.Join(err, res.Body.Close())
 }
 
 // P11: an answer needs a promise, when it is asked for and when it leaves this machine.
@@ -82,27 +90,27 @@ func TestOnlyPromisedAnswersLeaveThePrimary(t *testing.T) {
 		}
 		_, _ = io.WriteString(rw, "answer") // the client looks at the outcome
 	})
-	res, text, err := ask(t, url+"/soon")
+	res, err := ask(t, url+"/soon")
 	require.NoError(t, err)
-	assert.Equal(t, http.StatusOK, res.StatusCode)
-	assert.Equal(t, "answer", text)
+	assert.Equal(t, http.StatusOK, res.status)
+	assert.Equal(t, "answer", res.text)
 
 	for _, path := range []string{"/late", "/later"} {
-		res, text, err = ask(t, url+path)
+		res, err = ask(t, url+path)
 		require.NoError(t, err)
-		assert.Equal(t, http.StatusServiceUnavailable, res.StatusCode, path)
-		assert.Equal(t, "1", res.Header.Get("Retry-After"), path)
-		assert.Empty(t, res.Header.Get("Etag"), path)
-		assert.NotEqual(t, "answer", text, path)
+		assert.Equal(t, http.StatusServiceUnavailable, res.status, path)
+		assert.Equal(t, "1", res.header.Get("Retry-After"), path)
+		assert.Empty(t, res.header.Get("Etag"), path)
+		assert.NotEqual(t, "answer", res.text, path)
 	}
-	res, _, err = ask(t, url+"/healthz")
+	res, err = ask(t, url+"/healthz")
 	require.NoError(t, err)
-	assert.Equal(t, http.StatusOK, res.StatusCode, "the process can answer")
+	assert.Equal(t, http.StatusOK, res.status, "the process can answer")
 
 	w.give()
-	res, _, err = ask(t, url+"/again")
+	res, err = ask(t, url+"/again")
 	require.NoError(t, err)
-	assert.Equal(t, http.StatusOK, res.StatusCode)
+	assert.Equal(t, http.StatusOK, res.status)
 }
 
 // The client must not take the part of an answer for the whole answer.
@@ -118,7 +126,7 @@ func TestAnAnswerIsCutAtTheEndOfThePromise(t *testing.T) {
 		assert.ErrorIs(t, err, errPromise)
 		assert.ErrorIs(t, http.NewResponseController(rw).Flush(), errPromise)
 	})
-	_, text, err := ask(t, url)
-	require.Error(t, err, "the answer was %q", text)
-	assert.NotContains(t, text, "second")
+	res, err := ask(t, url)
+	require.Error(t, err, "the answer was %q", res.text)
+	assert.NotContains(t, res.text, "second")
 }

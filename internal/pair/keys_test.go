@@ -21,7 +21,7 @@ func talk(t *testing.T, server, client Keys) (string, error) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	defer listener.Close() //nolint:errcheck // the test is over
+	defer listener.Close()
 	type received struct {
 		text string
 		err  error
