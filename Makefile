@@ -22,7 +22,7 @@ SIM_TIMEOUT ?= 60m
 EACH = scripts/each-module.sh
 LINT = $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
 
-.PHONY: up up-aws build module release changes test-modules test-tools test test-long test-crash import-crash test-upgrade test-platform lint bench day sim sim-reach sim-commit sim-embedded sim-planted histories mutants spec spec-traces explore soak vuln image
+.PHONY: up up-aws build module release changes test-modules test-tools test test-long test-crash import-crash test-upgrade test-platform lint bench day sim sim-reach sim-commit sim-embedded sim-planted histories mutants spec spec-traces explore soak vuln image pages
 
 up: bin/fanfare
 	./bin/fanfare up --demo $(FLAGS)
@@ -32,7 +32,7 @@ up-aws: build
 	scripts/up-aws.sh
 
 build:
-	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/...
+	CGO_ENABLED=0 $(GO) build -tags grpcnotrace -trimpath -o bin/ ./cmd/...
 
 # Builds the image from the base image with a digest that you have checked, because a tag may later name another image.
 # First: docker buildx imagetools inspect golang:1.26.8-trixie. Then:
@@ -43,7 +43,7 @@ image:
 	docker build -f deploy/Dockerfile --build-arg DIGEST=$(DIGEST) -t $(IMAGE) .
 
 bin/fanfare: FORCE
-	CGO_ENABLED=0 $(GO) build -trimpath -o $@ ./cmd/fanfare
+	CGO_ENABLED=0 $(GO) build -tags grpcnotrace -trimpath -o $@ ./cmd/fanfare
 FORCE:
 
 # Renames the module everywhere: make module MODULE=example.org/team/fanfare
@@ -121,9 +121,14 @@ test-platform: test-tools
 	$(GO) test -C e2e -tags $(TAGS) -timeout 30m -v . -run '^TestTheChartTakesWhatPeopleWriteOrRefusesIt$$' -every-binary
 	$(GO) test -C e2e -tags $(TAGS) -timeout 30m -v . -run '^TestTheAlarmsOfTheStackFire' -record
 
+# Writes the Go code of the pages (*.templ), with the generator that fits the module of templ.
+pages:
+	$(GO) run github.com/a-h/templ/cmd/templ@$$($(GO) list -m -f '{{.Version}}' github.com/a-h/templ) generate -path internal
+
 # govet is one of the linters, and has all analyzers of go vet.
 lint:
 	test -z "$$(gofmt -l $$(git ls-files '*.go'))"
+	$(MAKE) pages && git diff --exit-code -- '*_templ.go'
 	$(EACH) $(GO) mod tidy -diff
 	$(EACH) $(LINT) run ./...
 	$(GO) tool -modfile=tools/go.mod actionlint

@@ -42,7 +42,7 @@ func TestTheImageIsPinnedStaticAndNotRoot(t *testing.T) {
 	text := strings.Join(append(build, image...), "\n")
 	for _, want := range []string{
 		`(?m)^FROM golang:1\.26\.\d+-\w+\$\{DIGEST:\+@\$\{DIGEST\}\} AS build$`, `(?m)^FROM scratch$`, `(?m)^USER [1-9]\d*:[1-9]\d*$`,
-		`CGO_ENABLED=0 go build -trimpath`, `ca-certificates\.crt`, `(?m)^COPY LICENSE /LICENSE$`,
+		`CGO_ENABLED=0 go build -tags grpcnotrace -trimpath`, `ca-certificates\.crt`, `(?m)^COPY LICENSE /LICENSE$`,
 		`(?m)^VOLUME /data$`, `(?m)^EXPOSE 8080$`, `(?m)^HEALTHCHECK .* CMD \["fanfare", "health"\]$`,
 	} {
 		assert.Truef(t, regexp.MustCompile(want).MatchString(text), "the Dockerfile has nothing like %s", want)
@@ -90,7 +90,7 @@ func sizeOf(t *testing.T, path string) (size int64) {
 }
 
 func TestTheImageIsSmallAndRunsEachDaemonByItsName(t *testing.T) {
-	const most = 48_000_000 // the client of S3, for the archive, has 5.3 MB
+	const most = 40_000_000 // a dependency that calls methods by name (text/template) makes the linker keep 10 MB more
 	build, image := dockerfile(t)
 	out := runBuild(t, build)
 	var size int64

@@ -109,7 +109,7 @@ func (r release) compile(ctx context.Context, goos, goarch string) ([]byte, erro
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory that remains is harmless
 	to := filepath.Join(dir, "fanfare")
-	c := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-o", to,
+	c := exec.CommandContext(ctx, "go", "build", "-tags=grpcnotrace", "-trimpath", "-buildvcs=false", "-o", to,
 		fmt.Sprintf("-ldflags=-s -w -X 'fanfare/internal/obs.releaseVersion=%s' -X 'fanfare/internal/obs.releaseCommit=%s'", r.version, r.commit), "./cmd/fanfare")
 	c.Dir = r.root
 	c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+goarch, "GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=", "GOFLAGS=", "GOWORK=off")

@@ -94,7 +94,6 @@ environment (FANFARE_*).`,
 		Version:       obs.ReadBuild().String(),
 		SilenceErrors: true, SilenceUsage: true,
 	}
-	root.SetVersionTemplate("fanfare {{.Version}}\n")
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.AddCommand(
@@ -108,10 +107,29 @@ environment (FANFARE_*).`,
 	}
 	root.SetHelpCommand(helpCommand(a.stdout))
 	root.InitDefaultHelpCmd() // adds the help command, so that watch sees it
-	root.InitDefaultVersionFlag()
+	printVersion(root)
 	began = new(bool)
 	watch(root, began)
 	return root, began
+}
+
+// printVersion makes --version print the version of root. Another text than the text of cobra needs a
+// template, and the linker then keeps all exported methods of the binary: 10 MB.
+func printVersion(root *cobra.Command) {
+	version, help := root.Version, root.HelpFunc()
+	root.InitDefaultVersionFlag()
+	root.Version = "" // cobra then takes --version for a call of the help
+	root.SetHelpFunc(func(c *cobra.Command, args []string) {
+		asked := func(flag string) bool {
+			set, err := c.Flags().GetBool(flag)
+			return err == nil && set
+		}
+		if c != root || !asked("version") || asked("help") {
+			help(c, args)
+			return
+		}
+		fmt.Fprintln(c.OutOrStdout(), "fanfare", version)
+	})
 }
 
 // helpCommand returns a command like cobra's help, but help about an unknown command is a usage error.

@@ -11,19 +11,21 @@ package console
 
 import (
 	"bytes"
+	"context"
 	"embed"
 	"fmt"
-	"html/template"
 	"io/fs"
 	"net/http"
 	"path"
 	"slices"
 	"time"
 
+	"github.com/a-h/templ"
+
 	"fanfare/internal/static"
 )
 
-//go:embed pages assets third_party
+//go:embed assets third_party
 var files embed.FS
 
 // policy lets a page load only files of its own host, and run no inline script.
@@ -119,20 +121,16 @@ func (c *Console) handle(name string, content []byte, addresses ...string) error
 
 // New returns the console of one address.
 func New(cfg Config) (*Console, error) {
-	templates, err := template.ParseFS(files, "pages/*.html")
-	if err != nil {
-		return nil, fmt.Errorf("console: %w", err)
-	}
 	c := &Console{mux: http.NewServeMux()}
-	add := func(name string, addresses ...string) error {
+	add := func(name string, content templ.Component, addresses ...string) error {
 		var page bytes.Buffer
-		if err := templates.ExecuteTemplate(&page, name, cfg); err != nil {
+		if err := content.Render(context.Background(), &page); err != nil {
 			return fmt.Errorf("console: %w", err)
 		}
 		return c.handle(name, page.Bytes(), addresses...)
 	}
 	if cfg.People != nil {
-		if err := add("people.html", addresses()...); err != nil {
+		if err := add("people.html", peoplePage(cfg), addresses()...); err != nil {
 			return nil, err
 		}
 	}
@@ -140,7 +138,7 @@ func New(cfg Config) (*Console, error) {
 		if at == "/" {
 			at = "/{$}"
 		}
-		if err := add("operator.html", at); err != nil {
+		if err := add("operator.html", operatorPage(cfg), at); err != nil {
 			return nil, err
 		}
 	}

@@ -2,18 +2,19 @@ package httpapi
 
 import (
 	"bytes"
+	"context"
 	"embed"
-	"html/template"
 	"net/http"
 	"path"
 
 	"fanfare/internal/static"
 )
 
-// docsPage shows the OpenAPI document and sends calls. It loads nothing from another host.
+// docsFiles are the files that the docs page loads. The page shows the OpenAPI document and sends
+// calls. It loads nothing from another host.
 //
 //go:embed docs
-var docsPage embed.FS
+var docsFiles embed.FS
 
 // pagePolicy lets the page load files only from its own host, and forbids inline scripts.
 const pagePolicy = "default-src 'none'; connect-src 'self'; style-src 'self'; img-src data:; script-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -22,12 +23,8 @@ const pagePolicy = "default-src 'none'; connect-src 'self'; style-src 'self'; im
 type links struct{ Console, Operations bool }
 
 func (a *API) registerDocs(to links) error {
-	page, err := template.ParseFS(docsPage, "docs/page.html")
-	if err != nil {
-		return err
-	}
 	var html bytes.Buffer
-	if err := page.Execute(&html, to); err != nil {
+	if err := docsHTML(to).Render(context.Background(), &html); err != nil {
 		return err
 	}
 	if err := a.registerFile("/openapi.json", "application/openapi+json", "", a.document); err != nil {
@@ -36,7 +33,7 @@ func (a *API) registerDocs(to links) error {
 	if err := a.registerFile("/docs", "text/html; charset=utf-8", pagePolicy, html.Bytes()); err != nil {
 		return err
 	}
-	entries, err := docsPage.ReadDir("docs")
+	entries, err := docsFiles.ReadDir("docs")
 	if err != nil {
 		return err
 	}
@@ -45,7 +42,7 @@ func (a *API) registerDocs(to links) error {
 		if !ok {
 			continue
 		}
-		content, err := docsPage.ReadFile("docs/" + entry.Name())
+		content, err := docsFiles.ReadFile("docs/" + entry.Name())
 		if err != nil {
 			return err
 		}
