@@ -12,7 +12,7 @@ const turnsEach = 3
 
 // postCost is the cost of the posts on one of two servers that are measured by turns.
 type postCost struct {
-	// cost includes what the server does in the second and a half after a load.
+	// cost includes the work of the server in the second and a half after a load.
 	cost  Cost
 	times *Latency
 	// rate is the number of posts a second.

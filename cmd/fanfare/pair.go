@@ -115,7 +115,7 @@ It prints the state, and asks, unless --yes is given.`,
 		if err != nil {
 			return err
 		}
-		client := admin.NewClient(cfg.AdminAddr, &http.Client{}) // a promotion first applies what the standby has
+		client := admin.NewClient(cfg.AdminAddr, &http.Client{}) // a promotion first applies the rest of the tail
 		s, err := client.Pair(c.Context())
 		if err == nil && !yes {
 			err = a.confirm(c.InOrStdin(), describe(s)+". Type promote: ", "promote")

@@ -17,7 +17,7 @@ type PairStatus struct {
 	Connected bool   `json:"connected"`
 	// Joining reports whether the answers of a primary wait for a standby with which it is not paired yet.
 	Joining bool `json:"joining"`
-	// LagBytes is about what the standby has not confirmed, or not applied.
+	// LagBytes is about the number of bytes that the standby has not confirmed, or not applied.
 	LagBytes int64 `json:"lag_bytes"`
 	// AckMillis is the time of the last answered heartbeat, and PromiseMillis the rest of the standby's promise.
 	AckMillis     int64 `json:"ack_ms"`
@@ -29,7 +29,7 @@ type PairStatus struct {
 
 // Promotion is what an operator says about a promotion.
 type Promotion struct {
-	// PrimaryIsGone means that the machine of the primary does not come back without being started anew.
+	// PrimaryIsGone means that the process of the primary has ended, or that its machine is lost.
 	PrimaryIsGone bool `json:"primary_is_gone"`
 	// AcceptLoss means that writes that only the primary has may be lost.
 	AcceptLoss bool `json:"accept_loss"`

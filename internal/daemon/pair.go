@@ -97,7 +97,7 @@ func (p *process) newRole(ctx context.Context, dir *datadir.Dir) (*pair.Role, er
 	return role, role.Save()
 }
 
-// askPeer asks the other machine what it is.
+// askPeer asks the other machine for its role.
 func (p *process) askPeer(ctx context.Context, role *pair.Role) (pair.Hello, error) {
 	ctx, cancel := context.WithTimeout(ctx, askPeer)
 	defer cancel()

@@ -233,7 +233,7 @@ func TestAPairedPrimaryAnswersNothingWithoutItsStandby(t *testing.T) {
 	})
 	called(t, one.at.HTTP, ann, "paired again")
 
-	// A paired primary that starts waits for its standby, until the operator says that it is gone.
+	// A paired primary that starts waits for its standby, until the operator unpairs the two.
 	require.NoError(t, two.stop())
 	require.NoError(t, one.stop())
 	one.begin(false)

@@ -10,7 +10,7 @@ import (
 type PairState struct {
 	Primary, Paired, Connected bool
 	Term                       uint64
-	// LagBytes is about what the standby has not confirmed, or not applied.
+	// LagBytes is about the number of bytes that the standby has not confirmed, or not applied.
 	LagBytes int64
 	// AckSeconds is the time of the last answered heartbeat, and PromiseSeconds the rest of the standby's promise.
 	AckSeconds, PromiseSeconds float64

@@ -17,7 +17,7 @@ type applier struct {
 	reader   *tailReader
 	dbs      map[stream.Store]*disk.DB
 	follower *follow.Follower
-	// begun has the stores of which a log has begun in the tail. What the tail has of older logs is in the stores.
+	// begun has the stores of which a log has begun in the tail. The stores have the older logs, of which the tail may have a part.
 	begun [stream.Table + 1]bool
 	file  uint64       // the file of the last frame
 	bytes atomic.Int64 // of the applied frames

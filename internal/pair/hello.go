@@ -58,7 +58,7 @@ func (r *Role) hello(at stream.Position, dataFormat int, version string) Hello {
 // position returns the position of the hello.
 func (h Hello) position() stream.Position { return stream.Position{Queue: h.Queue, Table: h.Table} }
 
-// Ask asks the other machine what it is. own is the hello of a role without positions.
+// Ask asks the other machine for its role. own is the hello of a role without positions.
 func Ask(ctx context.Context, dial func(context.Context) (net.Conn, error), own Hello) (peer Hello, err error) {
 	conn, err := dial(ctx)
 	if err != nil {

@@ -126,7 +126,7 @@ func TestARoleThatNoVersionWroteIsRefused(t *testing.T) {
 	assert.ErrorContains(t, err, RoleFile)
 }
 
-// What is read is what was written, whatever the text.
+// A role that was written is read back, whatever its text.
 func FuzzARoleIsReadAsItIsWritten(f *testing.F) {
 	golden, err := os.ReadFile(goldenRole)
 	require.NoError(f, err)

@@ -55,7 +55,7 @@ type world struct {
 	promotions, switches int
 }
 
-// machine is a machine with a disk. Its role is on another file system, which keeps what was renamed.
+// machine is a machine with a disk. Its role is on another file system, on which a rename survives a crash.
 type machine struct {
 	*world
 	name string
