@@ -108,7 +108,8 @@ func checkArchives(t *testing.T, fired Counters) {
 }
 
 // TestSeedsWithAnArchive runs seeds on the real stores with an archive: what an archive promises is in each
-// restore, whatever the disk and the store of objects do. A seed replays by its number.
+// restore, whatever the disk and the store of objects do. As on the embedded engine without an archive, two runs of a
+// seed may differ, because Pebble has goroutines of its own.
 func TestSeedsWithAnArchive(t *testing.T) {
 	last := uint64(20)
 	if testing.Short() {
@@ -119,9 +120,6 @@ func TestSeedsWithAnArchive(t *testing.T) {
 		res := Run(t, seed, o)
 		for _, v := range res.Violations {
 			t.Errorf("%s: %s; replay with %s", res, v, o.flags())
-		}
-		if seed <= 4 {
-			assert.Equal(t, res.Trace, Run(t, seed, o).Trace, "seed %d", seed)
 		}
 	}
 }
