@@ -25,6 +25,13 @@ func pairUp(ctx context.Context, e *env) (_ []Result, err error) {
 	if err != nil {
 		return nil, err
 	}
+	// A primary stops before its standby.
+	standby, err := start(append([]string{"FANFARE_LOG_LEVEL=error"}, envs[1]...), e.Fanfare, "up", "--standby", "--data-dir", filepath.Join(dir, "standby"),
+		"--http", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, standby.stop()) }()
 	var servers [2]*server
 	var tokens [2][]string
 	for i, name := range []string{"alone", "paired"} {
@@ -43,12 +50,6 @@ func pairUp(ctx context.Context, e *env) (_ []Result, err error) {
 			return nil, err
 		}
 	}
-	standby, err := start(append([]string{"FANFARE_LOG_LEVEL=error"}, envs[1]...), e.Fanfare, "up", "--standby", "--data-dir", filepath.Join(dir, "standby"),
-		"--http", "127.0.0.1:0", "--admin", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, standby.stop()) }()
 	if err := e.awaitPair(ctx, servers[1]); err != nil {
 		return nil, err
 	}
