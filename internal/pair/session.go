@@ -294,7 +294,7 @@ func (s *session) complete() error {
 	return s.send(msgWhole, nil)
 }
 
-// tell tells the standby that the two are paired, if they are.
+// tell sends a paired standby the message that the two are paired.
 func (s *session) tell() error {
 	s.primary.mu.Lock()
 	now := s.primary.role.Mode == ModePaired && !s.told
@@ -373,7 +373,7 @@ func (s *session) near() bool {
 	return took < 2*p.cfg.Timing.Heartbeat
 }
 
-// pair stores that the two are paired, and then tells the standby. Until the role is stored, the standby cannot be
+// pair stores that the two are paired, and then sends it to the standby. Until the role is stored, the standby cannot be
 // promoted, so the primary may still answer by itself after a crash.
 func (s *session) pair() error {
 	p := s.primary

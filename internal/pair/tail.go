@@ -42,7 +42,7 @@ type tail struct {
 	started   bool            // there is such a frame
 	buf       []byte
 
-	length atomic.Int64 // the bytes on the disk, with those that were removed
+	length atomic.Int64 // the bytes on the disk, and the removed bytes
 
 	mu      sync.Mutex
 	files   []tailFile

@@ -75,8 +75,8 @@ func (j *journal) message(topic, identity string, by int, certain bool) {
 	j.copies[topic+" "+identity] = append(j.copies[topic+" "+identity], c)
 }
 
-// died records that a process died, and that the next process is running. The next process brings what the
-// archive lacks, and its time is a later one. archived is the time up to which the archive has everything.
+// died records that a process died, and that the next process is running. The next process brings the
+// missing writes to the archive, and its time is a later one. archived is the time up to which the archive has everything.
 func (j *journal) died(archived time.Time) {
 	now := time.Now()
 	later := func(known time.Time) time.Time {

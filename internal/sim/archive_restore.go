@@ -25,7 +25,7 @@ import (
 
 // loss is the loss of a machine at the death of its process.
 type loss struct {
-	objects *vfs.MemFS // what the archive had
+	objects *vfs.MemFS // the objects of the archive
 	// promised is the time before which the archive promises everything.
 	promised time.Time
 }
@@ -65,8 +65,8 @@ func cloned(disk vfs.FS, dir string) *vfs.MemFS {
 	return copied
 }
 
-// recover is called when the next process is running. It checks what the archive would have restored if the disk
-// had been lost, too.
+// recover is called when the next process is running. It checks a restore from the archive, as
+// after a loss of the disk.
 func (a *archived) recover() {
 	if a == nil {
 		return
