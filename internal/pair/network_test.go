@@ -53,6 +53,16 @@ func (n *network) cut() {
 	n.conns = nil
 }
 
+// isolate cuts all connections, and allows no connection until the caller ends the isolation.
+func (n *network) isolate() (end func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.cut()
+	before := n.down
+	n.down = true
+	return func() { n.set(before) }
+}
+
 // drop cuts all connections, but allows others at once.
 func (n *network) drop() {
 	n.mu.Lock()

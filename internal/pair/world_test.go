@@ -394,7 +394,8 @@ func (m *machine) bootStandby(role *pair.Role) {
 func (m *machine) die(kept int) {
 	m.Helper()
 	p := m.process
-	m.network.drop() // before the copy of the disk: the process must confirm nothing that the copy lacks
+	// From before the copy of the disk to its end, the process must confirm nothing, because the copy would lack it.
+	defer m.network.isolate()()
 	m.mu.Lock()
 	after := m.mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: kept, RNG: m.rng})
 	m.dead[p] = true
