@@ -299,7 +299,11 @@ func (w *World) checkNumber(user string, of notices.Notice) {
 	default:
 		return
 	}
-	if of.Count == nil || *of.Count != want {
-		w.load.fail("I13", "%s is shown %s with the number %v, want %d", user, of.ID, of.Count, want)
+	shown := int64(-1)
+	if of.Count != nil {
+		shown = *of.Count
+	}
+	if shown != want {
+		w.load.fail("I13", "%s is shown %s with the number %d, want %d", user, of.ID, shown, want)
 	}
 }
