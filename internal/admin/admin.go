@@ -195,11 +195,14 @@ func writeHealth(w http.ResponseWriter, status int, body healthBody) {
 // Starting returns the handler of the admin and metrics addresses of a process that does not
 // work yet. The handler answers /healthz, so that a process in a long recovery does not seem
 // to hang.
-func Starting() http.Handler {
+func Starting() http.Handler { return starting() }
+
+// starting returns the handler of Starting. Its refusals name the reasons for which the process waits.
+func starting(reasons ...string) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", NewHealth().Live)
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		writeHealth(w, http.StatusServiceUnavailable, healthBody{Status: "starting"})
+		writeHealth(w, http.StatusServiceUnavailable, healthBody{Status: "starting", Failing: reasons})
 	})
 	return mux
 }

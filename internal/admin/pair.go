@@ -112,8 +112,19 @@ func Standby(primary string) http.Handler {
 // NewStandbyHandler returns the handler of the admin address and the metrics address of a standby: /metrics, /healthz, and, with
 // c.Pair, the operations on the pair.
 func NewStandbyHandler(c Config, primary string) http.Handler {
+	return besides(c, Standby(primary))
+}
+
+// NewWaitingHandler returns the handler of the admin address and the metrics address of a machine of a pair that waits at its
+// start: as NewStandbyHandler, but each refusal names the reason of the wait.
+func NewWaitingHandler(c Config, reason string) http.Handler {
+	return besides(c, starting(reason))
+}
+
+// besides returns a handler for /metrics and, with c.Pair, the operations on the pair. The handler rest has the rest.
+func besides(c Config, rest http.Handler) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("/", Standby(primary))
+	mux.Handle("/", rest)
 	mux.Handle("GET /metrics", metricsOf(c.Metrics))
 	if c.Pair == nil {
 		return mux

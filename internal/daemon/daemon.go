@@ -28,6 +28,7 @@ import (
 	"fanfare/internal/config"
 	"fanfare/internal/console"
 	"fanfare/internal/datadir"
+	"fanfare/internal/disk"
 	"fanfare/internal/id"
 	"fanfare/internal/lifetime"
 	"fanfare/internal/obs"
@@ -180,7 +181,12 @@ func (p *process) run(ctx context.Context) error {
 	if p.role != nil && p.role.Role == pair.RoleStandby {
 		return p.runStandby(ctx, dir)
 	}
-	if err := p.open(ctx, dir); err != nil {
+	err = p.open(ctx, dir)
+	if ctx.Err() != nil && (errors.Is(err, pair.ErrAway) || errors.Is(err, disk.ErrUnconfirmed)) {
+		p.log.Info("stopped before the standby came: nothing was answered and nothing is lost", zap.Error(err))
+		return nil
+	}
+	if err != nil {
 		return err
 	}
 	pages, err := console.New(console.Config{Operator: "/", Topics: queue.Topics(), Process: p.described()})

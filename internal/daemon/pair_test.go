@@ -3,11 +3,13 @@ package daemon_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -107,6 +109,19 @@ func (m *machine) untilPaired() {
 		s := m.status()
 		return s.Mode == pair.ModePaired && s.Connected
 	})
+}
+
+// shows reports whether a page has a text. The machine may not listen yet.
+func (m *machine) shows(url, text string) bool {
+	req, err := http.NewRequestWithContext(m.t.Context(), http.MethodGet, url, nil)
+	require.NoError(m.t, err)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return false
+	}
+	page, err := io.ReadAll(res.Body)
+	require.NoError(m.t, errors.Join(err, res.Body.Close()))
+	return strings.Contains(string(page), text)
 }
 
 // get returns the answer of a path of the API.
@@ -236,8 +251,13 @@ func TestAPairedPrimaryAnswersNothingWithoutItsStandby(t *testing.T) {
 	// A paired primary that starts waits for its standby, until the operator unpairs the two.
 	require.NoError(t, two.stop())
 	require.NoError(t, one.stop())
+	admin := freeAddress(t)
+	one.env = append(one.env, "FANFARE_ADMIN_ADDR="+admin)
 	one.begin(false)
-	require.ErrorIs(t, one.stop(), pair.ErrAway)
+	waits := "http://" + admin
+	until(t, "the reason of the wait", func() bool { return one.shows(waits+"/readyz", "the standby is away") })
+	assert.True(t, one.shows(waits+"/admin/pair", `"connected":false`))
+	require.NoError(t, one.stop(), "nothing is lost")
 	role, err := pair.LoadRole(one.dir)
 	require.NoError(t, err)
 	require.NoError(t, role.Unpair())

@@ -14,12 +14,16 @@ import (
 	"golang.org/x/net/netutil"
 
 	"fanfare/internal/admin"
+	"fanfare/internal/backoff"
 	"fanfare/internal/datadir"
 	"fanfare/internal/disk"
 	"fanfare/internal/obs"
 	"fanfare/internal/pair"
 	"fanfare/internal/stream"
 )
+
+// waitsForStandby is the reason in /readyz of a paired primary that starts without its standby.
+const waitsForStandby = "the standby is away, and this machine answers nothing without it"
 
 // connsPeer is the maximum number of connections at the address for the other machine.
 const connsPeer = 16
@@ -66,6 +70,9 @@ func (p *process) openPrimary(ctx context.Context, dir *datadir.Dir) (*pairing, 
 	})
 	k.roots.start("standbys", func(ctx context.Context) error { return k.accept(ctx, netutil.LimitListener(listener, connsPeer)) })
 	if p.role.Mode == pair.ModePaired {
+		shown := admin.Config{Metrics: p.reg, Log: p.log.Named("admin"), Host: p.cfg.AdminHost(), Pair: k}
+		p.operator.set(admin.NewWaitingHandler(shown, waitsForStandby))
+		p.scrapes.set(admin.NewWaitingHandler(admin.Config{Metrics: p.reg}, waitsForStandby))
 		p.log.Warn("waiting for the standby, without which this machine may answer nothing: if its disk is gone, stop this process and run fanfare unpair --standby-is-gone", zap.String("peer", p.cfg.Peer))
 	}
 	if err := k.Paired(ctx); err != nil {
@@ -116,8 +123,14 @@ func (k *pairing) tapped(store stream.Store) vfs.FS {
 func (k *pairing) start(b *backups) {
 	k.SetCheckpoint(b.forArchive)
 	// A stop waits for no standby: the writes that were answered are on both machines, and nobody waits for the rest.
-	k.p.cleanups.add("answers of the pair", func(context.Context) error {
+	k.p.cleanups.add("answers of the pair", func(ctx context.Context) error {
 		k.StopWaiting()
+		// A store that still reports its wait would be abandoned instead of closed.
+		for errors.Is(errors.Join(b.table.Health(), b.queue.Health()), disk.ErrUnconfirmed) {
+			if err := backoff.Wait(ctx, heartbeat/100); err != nil {
+				return err
+			}
+		}
 		return nil
 	})
 }
