@@ -360,7 +360,7 @@ func (p *process) beside(ctx context.Context, name, variable, addr string, profi
 	}
 	f.address, f.roots = listener.Addr().String(), newRoots(context.WithoutCancel(ctx), p.log)
 	f.roots.start(name, func(ctx context.Context) error {
-		return serve(ctx, server, netutil.LimitListener(listener, connsBeside), time.Second)
+		return serve(ctx, server, netutil.LimitListener(listener, connsBeside), func() time.Duration { return time.Second })
 	})
 	p.cleanups.add(name, f.stop)
 	return f, nil

@@ -130,7 +130,7 @@ func serveOne(t *testing.T, grace time.Duration, leave <-chan struct{}) (answer 
 	}), zap.NewNop())
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- serve(ctx, srv, l, grace) }()
+	go func() { ended <- serve(ctx, srv, l, func() time.Duration { return grace }) }()
 	answers := make(chan string, 1)
 	go func() {
 		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
@@ -176,7 +176,7 @@ func TestConnectionWithoutARequestIsNoFailure(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- serve(ctx, newServer(http.NotFoundHandler(), zap.NewNop()), l, 10*time.Millisecond)
+		ended <- serve(ctx, newServer(http.NotFoundHandler(), zap.NewNop()), l, func() time.Duration { return 10 * time.Millisecond })
 	}()
 	// The server accepts connections in the order of their dials.
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}

@@ -1,6 +1,9 @@
 package daemon_test
 
 import (
+	"context"
+	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -9,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"fanfare/internal/admin"
 	"fanfare/internal/pair"
 )
 
@@ -44,4 +48,47 @@ func (m *machine) put(token, name string) int {
 	require.NoError(m.t, err)
 	require.NoError(m.t, res.Body.Close())
 	return res.StatusCode
+}
+
+// Two standbys know what the other one is, so that their logs and a start show it.
+func TestAStandbyAnswersWhatItIs(t *testing.T) {
+	one, two := newPair(t)
+	two.start(true)
+	cfg := settings(t, one.dir, one.env...)
+	keys := pair.Keys{Cert: cfg.PeerCert, Key: cfg.PeerKey, CA: cfg.PeerCA}
+	dial := func(ctx context.Context) (net.Conn, error) { return keys.Dial(ctx, cfg.Peer) }
+	hello, err := pair.Ask(t.Context(), dial, pair.AskingHello(nil, 0, "test"))
+	require.NoError(t, err)
+	assert.Equal(t, pair.RoleStandby, hello.Role)
+	assert.Equal(t, pair.ModeSeeding, hello.Mode)
+}
+
+// A token of one machine is valid on the other machine.
+func TestAPairHasOneSecret(t *testing.T) {
+	one, two := newPair(t)
+	two.env = append(two.env, "FANFARE_DEV_SECRET="+strings.Repeat("s", 32))
+	one.start(false)
+	two.start(true)
+	err := <-two.ended
+	two.ended = nil
+	require.ErrorIs(t, err, pair.ErrSecret)
+	called(t, one.at.HTTP, tokens(t, one.dir)(t, "ann"), "the primary serves")
+}
+
+// A switch waits only a short time for a slow request.
+func TestASwitchDoesNotWaitForASlowRequest(t *testing.T) {
+	one, two := newPair(t)
+	one.start(false)
+	two.start(true)
+	one.untilPaired()
+	two.untilPaired()
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", one.at.HTTP)
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = fmt.Fprintf(conn, "PUT /v1/me HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Length: 100\r\n\r\n{", one.at.HTTP, tokens(t, one.dir)(t, "ann"))
+	require.NoError(t, err)
+	_, err = two.client().Promote(t.Context(), admin.Promotion{})
+	require.NoError(t, err, "the grace of a stop is a minute here, for which a promotion does not wait")
+	two.await(false)
+	one.await(true)
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"go.uber.org/zap"
@@ -27,6 +28,9 @@ const waitsForStandby = "the standby is away, and this machine answers nothing w
 
 // connsPeer is the maximum number of connections at the address for the other machine.
 const connsPeer = 16
+
+// switchGrace is the time for work in progress when the roles of a pair change: the clients of all other work wait.
+const switchGrace = 2 * time.Second
 
 // pairing is the primary's side of a pair, and its goroutines.
 type pairing struct {
@@ -50,7 +54,7 @@ func (p *process) openPrimary(ctx context.Context, dir *datadir.Dir) (*pairing, 
 	primary, err := pair.OpenPrimary(pair.PrimaryConfig{
 		Role: p.role, Stream: dir.Path(spoolDir), Queue: dir.Path(datadir.Queue), Table: dir.Path(datadir.Table), Seeds: dir.Path(seedDir), Tail: dir.Path(pair.TailDir),
 		Spool: p.cfg.Spool(), SeedRate: p.cfg.SeedBytes(), Timing: p.pairTiming(), Dial: p.dialPeer,
-		DataFormat: dir.Format(), Version: p.opt.Version, Log: p.log.Named("pair"),
+		DataFormat: dir.Format(), Version: p.opt.Version, Secret: p.cfg.DevSecret, Log: p.log.Named("pair"),
 	})
 	if err != nil {
 		return nil, err
@@ -68,7 +72,7 @@ func (p *process) openPrimary(ctx context.Context, dir *datadir.Dir) (*pairing, 
 		k.Run(ctx)
 		return nil
 	})
-	k.roots.start("standbys", func(ctx context.Context) error { return k.accept(ctx, netutil.LimitListener(listener, connsPeer)) })
+	k.roots.start("standbys", func(ctx context.Context) error { return p.acceptPeer(ctx, listener, k.Serve) })
 	if p.role.Mode == pair.ModePaired {
 		shown := admin.Config{Metrics: p.reg, Log: p.log.Named("admin"), Host: p.cfg.AdminHost(), Pair: k}
 		p.operator.set(admin.NewWaitingHandler(shown, waitsForStandby))
@@ -84,8 +88,9 @@ func (p *process) openPrimary(ctx context.Context, dir *datadir.Dir) (*pairing, 
 	return k, nil
 }
 
-// accept serves the sessions of standbys until ctx ends.
-func (k *pairing) accept(ctx context.Context, listener net.Listener) error {
+// acceptPeer accepts connections of the other machine until ctx ends.
+func (p *process) acceptPeer(ctx context.Context, listener net.Listener, serve func(context.Context, net.Conn) error) error {
+	listener = netutil.LimitListener(listener, connsPeer)
 	var sessions sync.WaitGroup
 	defer sessions.Wait()
 	defer context.AfterFunc(ctx, func() { _ = listener.Close() })() // then Accept fails
@@ -95,15 +100,15 @@ func (k *pairing) accept(ctx context.Context, listener net.Listener) error {
 			return nil // the listener is closed by the stop
 		}
 		if err != nil {
-			return errors.Join(fmt.Errorf("accept connections of the standby: %w", err), listener.Close())
+			return errors.Join(fmt.Errorf("accept connections of the other machine: %w", err), listener.Close())
 		}
 		sessions.Go(func() {
-			secured, err := k.p.pairKeys().Accept(ctx, conn)
+			secured, err := p.pairKeys().Accept(ctx, conn)
 			if err == nil {
-				err = k.Serve(ctx, secured)
+				err = serve(ctx, secured)
 			}
 			if err != nil && ctx.Err() == nil {
-				k.p.work.Warn("the session with the standby has ended", zap.Error(err))
+				p.work.Warn("a connection of the other machine has ended", zap.Error(err))
 			}
 		})
 	}
@@ -133,6 +138,14 @@ func (k *pairing) start(b *backups) {
 		}
 		return nil
 	})
+}
+
+// grace returns the time for work in progress at a stop. Call it after the stop began.
+func (p *process) grace() time.Duration {
+	if p.pairing != nil && p.pairing.leaving {
+		return min(switchGrace, p.opt.Grace)
+	}
+	return p.opt.Grace
 }
 
 // watch returns an error when this machine must not be the primary any more.

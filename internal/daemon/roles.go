@@ -137,7 +137,7 @@ func (p *process) listening(ctx context.Context, api http.Handler, files uint64)
 		return "", nil, err
 	}
 	return listener.Addr().String(), func(ctx context.Context) error {
-		return serve(ctx, newServer(api, p.log), bounded(listener, files), p.opt.Grace)
+		return serve(ctx, newServer(api, p.log), bounded(listener, files), p.grace)
 	}, nil
 }
 

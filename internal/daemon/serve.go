@@ -124,9 +124,9 @@ func (w *working) count() int {
 }
 
 // serve answers requests on l until ctx ends. Then serve accepts no more requests, waits at
-// most grace for unanswered requests, and cuts the remaining requests. Connections without
+// most atMost for unanswered requests, and cuts the remaining requests. Connections without
 // a request, which probes and browsers open, are cut without an error.
-func serve(ctx context.Context, srv *http.Server, l net.Listener, grace time.Duration) error {
+func serve(ctx context.Context, srv *http.Server, l net.Listener, atMost func() time.Duration) error {
 	requests := &working{conns: make(map[net.Conn]struct{})}
 	srv.ConnState = requests.note
 	var running sync.WaitGroup
@@ -138,6 +138,7 @@ func serve(ctx context.Context, srv *http.Server, l net.Listener, grace time.Dur
 		return err
 	case <-ctx.Done():
 	}
+	grace := atMost() // only now it is known why the process stops
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer cancel()
 	err := srv.Shutdown(stop)

@@ -39,7 +39,7 @@ func (p *process) runStandby(ctx context.Context, dir *datadir.Dir) error {
 			}
 			return tableembedded.OpenReplica(path, p.log)
 		},
-		DataFormat: dir.Format(), Version: p.opt.Version, Log: p.log.Named("pair"),
+		DataFormat: dir.Format(), Version: p.opt.Version, Secret: p.cfg.DevSecret, Log: p.log.Named("pair"),
 	})
 	if err != nil {
 		return err
@@ -61,9 +61,14 @@ func (p *process) runStandby(ctx context.Context, dir *datadir.Dir) error {
 	if err != nil {
 		return err
 	}
+	listener, err := listen(ctx, "peer", "FANFARE_PEER_ADDR", p.cfg.PeerAddr)
+	if err != nil {
+		return err
+	}
 	p.roots = newRoots(context.WithoutCancel(ctx), p.log)
 	defer p.roots.cancel()
 	p.roots.start("standby", f.run)
+	p.roots.start("peer", func(ctx context.Context) error { return p.acceptPeer(ctx, listener, standby.Answer) })
 	if listening != nil {
 		p.roots.start("http", listening)
 	}

@@ -57,7 +57,7 @@ func (f *following) run(ctx context.Context) (Outcome, error) {
 // greet exchanges hellos, and refuses a machine that must not be the primary.
 func (f *following) greet() error {
 	s := f.standby
-	own := s.role.hello(s.position(), s.cfg.DataFormat, s.cfg.Version)
+	own := s.role.hello(s.position(), s.cfg.DataFormat, s.cfg.Version).proves(s.cfg.Secret)
 	peer, err := greet(f.conn, own)
 	if err != nil {
 		return err

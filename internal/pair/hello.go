@@ -41,6 +41,10 @@ type Hello struct {
 	Version     string       `json:"version"`
 	// Clock is the time of the machine, in milliseconds since 1970.
 	Clock int64 `json:"clock"`
+	// Secret proves that the machine has the same FANFARE_DEV_SECRET; empty without one.
+	Secret  []byte    `json:"secret,omitempty"`
+	secret  string    // the own secret, which is not sent
+	arrived time.Time // of the hello of a peer
 	// Ask means that the connection ends after the hellos.
 	Ask bool `json:"ask,omitempty"`
 	// HandOver asks the primary to hand over, together with Ask. Only its paired standby may ask for it.
@@ -96,6 +100,7 @@ func greet(conn net.Conn, own Hello) (peer Hello, err error) {
 	if err = errors.Join(<-sent, err); err != nil {
 		return peer, fmt.Errorf("exchange hellos with the other machine: %w", err)
 	}
+	peer.arrived = time.Now()
 	return peer, conn.SetDeadline(time.Time{})
 }
 
@@ -132,6 +137,8 @@ func checkPeer(own, peer Hello) error {
 		return ErrSameDisk
 	case own.Mode != ModeSeeding && peer.Mode != ModeSeeding && peer.Lineage != own.Lineage:
 		return ErrLineage
+	case !own.sameSecret(peer):
+		return ErrSecret
 	}
 	return nil
 }

@@ -32,7 +32,9 @@ type PrimaryConfig struct {
 	Dial       func(context.Context) (net.Conn, error)
 	DataFormat int
 	Version    string
-	Log        *zap.Logger
+	// Secret is FANFARE_DEV_SECRET, which both machines must have.
+	Secret string
+	Log    *zap.Logger
 }
 
 // Checkpoint makes a directory with the files that a seed has. It copies the queue first and then the table.

@@ -60,7 +60,7 @@ func (p *Primary) Serve(ctx context.Context, conn net.Conn) (err error) {
 	stop := context.AfterFunc(ctx, func() { conn.Close() }) //nolint:errcheck // reads and writes fail then
 	defer stop()
 	p.mu.Lock()
-	own := p.role.hello(p.end(), p.cfg.DataFormat, p.cfg.Version)
+	own := p.role.hello(p.end(), p.cfg.DataFormat, p.cfg.Version).proves(p.cfg.Secret)
 	p.mu.Unlock()
 	peer, err := greet(conn, own)
 	if err != nil {
@@ -125,7 +125,10 @@ func (p *Primary) accept(own, peer Hello) error {
 	case own.Mode == ModePaired && peer.Disk != own.Peer: // P6
 		return ErrOtherStandby
 	}
-	return nil
+	if ahead := peer.ahead(); ahead.Abs() > clockWarned {
+		p.cfg.Log.Warn("the clocks of the two machines differ: set both by NTP", zap.Duration("standby_ahead", ahead))
+	}
+	return clockFits(own, peer)
 }
 
 // resumes reports whether the standby continues from its position. The position of a standby of another primary, or
@@ -151,7 +154,7 @@ func (p *Primary) begin(conn net.Conn, peer Hello) (*session, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	// The older session may have changed the role.
-	if err := p.accept(p.role.hello(stream.Position{}, p.cfg.DataFormat, p.cfg.Version), peer); err != nil {
+	if err := p.accept(p.role.hello(stream.Position{}, p.cfg.DataFormat, p.cfg.Version).proves(p.cfg.Secret), peer); err != nil {
 		return nil, err
 	}
 	err := errNoPosition

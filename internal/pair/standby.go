@@ -38,7 +38,9 @@ type StandbyConfig struct {
 	Dial       func(context.Context) (net.Conn, error)
 	DataFormat int
 	Version    string
-	Log        *zap.Logger
+	// Secret is FANFARE_DEV_SECRET, which both machines must have.
+	Secret string
+	Log    *zap.Logger
 }
 
 // Outcome is the reason for the end of Standby.Run without an error.
@@ -178,7 +180,7 @@ func (e applyError) Unwrap() error { return e.error }
 
 // final reports whether another session cannot succeed.
 func final(err error) bool {
-	for _, target := range []error{ErrRewound, ErrLineage, ErrSameDisk, ErrVersion, ErrOtherStandby} {
+	for _, target := range []error{ErrRewound, ErrLineage, ErrSameDisk, ErrVersion, ErrOtherStandby, ErrSecret} {
 		if errors.Is(err, target) {
 			return true
 		}
