@@ -87,8 +87,10 @@ func TestASwitchDoesNotWaitForASlowRequest(t *testing.T) {
 	defer conn.Close()
 	_, err = fmt.Fprintf(conn, "PUT /v1/me HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Length: 100\r\n\r\n{", one.at.HTTP, tokens(t, one.dir)(t, "ann"))
 	require.NoError(t, err)
-	_, err = two.client().Promote(t.Context(), admin.Promotion{})
-	require.NoError(t, err, "the grace of a stop is a minute here, for which a promotion does not wait")
+	soon, cancel := context.WithTimeout(t.Context(), 15*time.Second) // the server waits for 20 s for the rest of the request
+	defer cancel()
+	_, err = two.client().Promote(soon, admin.Promotion{})
+	require.NoError(t, err)
 	two.await(false)
 	one.await(true)
 }

@@ -1,0 +1,360 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/Shopify/toxiproxy/v2"
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// cable is the network between the machines of a pair, with a proxy before each machine.
+type cable [2]*toxiproxy.Proxy
+
+// cabled returns a pair whose machines reach each other only through a cable.
+func cabled(t *testing.T) (one, two *upright, c cable) {
+	t.Helper()
+	one, two = twins(t)
+	for i, u := range []*upright{one, two} {
+		addr := ""
+		for _, v := range u.env {
+			if a, is := strings.CutPrefix(v, "FANFARE_PEER_ADDR="); is {
+				addr = a
+			}
+		}
+		server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
+		c[i] = toxiproxy.NewProxy(server, fmt.Sprint(i), "127.0.0.1:0", addr)
+		require.NoError(t, c[i].Start())
+		t.Cleanup(c[i].Stop)
+		u.env = append(u.env, "FANFARE_STANDBY_TIMEOUT=300ms", "FANFARE_LEASE=2s", "FANFARE_DEV_SECRET="+strings.Repeat("s", 32))
+	}
+	one.env = append(one.env, "FANFARE_PEER="+c[1].Listen)
+	two.env = append(two.env, "FANFARE_PEER="+c[0].Listen)
+	return one, two, c
+}
+
+// spoil gives the cable a fault in some directions: "upstream" is to the machine of a proxy.
+func (c cable) spoil(t *testing.T, kind, attributes string, directions ...string) {
+	t.Helper()
+	for _, proxy := range c {
+		for _, d := range directions {
+			_, err := proxy.Toxics.AddToxicJson(strings.NewReader(fmt.Sprintf(`{"name": %q, "type": %q, "stream": %q, "attributes": {%s}}`, d, kind, d, attributes)))
+			require.NoError(t, err)
+		}
+	}
+}
+
+func (c cable) mend() {
+	for _, proxy := range c {
+		proxy.Toxics.ResetToxics(context.Background())
+	}
+}
+
+// callers write posts to both machines, read from both, and note the answers.
+type callers struct {
+	t     *testing.T
+	token string
+	stop  context.CancelFunc
+	wg    sync.WaitGroup
+
+	mu       sync.Mutex
+	posts    []string
+	answers  map[*upright]int
+	heir     *upright // the machine of the newest promotion
+	answered bool     // the heir has answered
+	double   int      // answers of the other machine to requests that began after an answer of the heir
+}
+
+func callBoth(t *testing.T, machines ...*upright) *callers {
+	t.Helper()
+	stdout, _, err := fanfare(t, append(machines[0].env, "FANFARE_DATA_DIR="+machines[0].data), "token", "ann")
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	l := &callers{t: t, token: strings.TrimSpace(stdout), stop: cancel, answers: map[*upright]int{}}
+	await(t, "a profile", time.Minute, func() bool {
+		status, _ := l.call(ctx, machines[0], http.MethodPut, "/v1/me", `{"name":"Ann"}`)
+		return status == http.StatusOK
+	})
+	for _, u := range machines {
+		for range 2 {
+			l.wg.Go(func() { l.write(ctx, u) })
+			l.wg.Go(func() { l.read(ctx, u) })
+		}
+	}
+	t.Cleanup(l.end)
+	return l
+}
+
+func (l *callers) end() { l.stop(); l.wg.Wait() }
+
+func (l *callers) call(ctx context.Context, u *upright, method, path, body string) (int, string) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+u.http+path, strings.NewReader(body))
+	if err != nil {
+		return 0, ""
+	}
+	req.Header.Set("Authorization", "Bearer "+l.token)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, ""
+	}
+	text, err := io.ReadAll(resp.Body)
+	if resp.Body.Close() != nil || err != nil {
+		return 0, ""
+	}
+	return resp.StatusCode, string(text)
+}
+
+// asked calls and notes whether the answer was one too many.
+func (l *callers) asked(ctx context.Context, u *upright, method, path, body string) string {
+	l.mu.Lock()
+	forbidden := l.heir != nil && l.answered && u != l.heir
+	heir := l.heir
+	l.mu.Unlock()
+	status, text := l.call(ctx, u, method, path, body)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if status != http.StatusOK && status != http.StatusCreated {
+		return ""
+	}
+	l.answers[u]++
+	l.answered = l.answered || u == l.heir
+	if forbidden && l.heir == heir {
+		l.double++
+	}
+	return text
+}
+
+func (l *callers) write(ctx context.Context, u *upright) {
+	for pause(ctx, 20*time.Millisecond) {
+		var post struct{ ID string }
+		if text := l.asked(ctx, u, http.MethodPost, "/v1/posts", `{"text":"kept"}`); text != "" && json.Unmarshal([]byte(text), &post) == nil {
+			l.mu.Lock()
+			l.posts = append(l.posts, post.ID)
+			l.mu.Unlock()
+		}
+	}
+}
+
+func (l *callers) read(ctx context.Context, u *upright) {
+	for pause(ctx, 20*time.Millisecond) {
+		l.asked(ctx, u, http.MethodGet, "/v1/me", "")
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// promoted makes a machine the only one that may answer.
+func (l *callers) promoted(u *upright) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.heir, l.answered = u, false
+}
+
+func (l *callers) count(u *upright) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.answers[u]
+}
+
+// more waits until a machine has answered more calls.
+func (l *callers) more(u *upright) {
+	l.t.Helper()
+	before := l.count(u)
+	await(l.t, "answers", time.Minute, func() bool { return l.count(u) > before+10 })
+}
+
+// kept fails the test unless the machine has each answered write, and no two machines answered at a time.
+func (l *callers) kept(u *upright) {
+	l.t.Helper()
+	l.mu.Lock()
+	posts, double := l.posts, l.double
+	l.mu.Unlock()
+	assert.Zero(l.t, double, "answers of a machine that the other machine had replaced")
+	assert.NotEmpty(l.t, posts)
+	for i := 0; i < len(posts); i += 100 {
+		status, text := l.call(l.t.Context(), u, http.MethodGet, "/v1/posts?ids="+strings.Join(posts[i:min(len(posts), i+100)], ","), "")
+		require.Equal(l.t, http.StatusOK, status)
+		for _, id := range posts[i:min(len(posts), i+100)] {
+			assert.Contains(l.t, text, id, "an answered write is lost")
+		}
+	}
+	l.t.Logf("%d answered writes are kept", len(posts))
+}
+
+// sees waits until a page of a machine has a text.
+func (u *upright) sees(t *testing.T, path, text string) {
+	t.Helper()
+	await(t, path+" shows "+text, time.Minute, func() bool {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+u.admin+path, http.NoBody)
+		require.NoError(t, err)
+		resp, err := (&http.Client{Timeout: time.Second}).Do(req)
+		if err != nil {
+			return false
+		}
+		page, err := io.ReadAll(resp.Body)
+		return resp.Body.Close() == nil && err == nil && strings.Contains(string(page), text)
+	})
+}
+
+// logs waits until the log of the process has a text.
+func (p *process) logs(t *testing.T, text string) {
+	t.Helper()
+	await(t, "the log has "+text, time.Minute, func() bool {
+		raw, err := os.ReadFile(p.log)
+		return err == nil && strings.Contains(string(raw), text)
+	})
+}
+
+// TestAPairOutlivesItsNetwork spoils the network between the machines of a pair in each way, and mends it. No answered
+// write is lost, and operators see the reason.
+func TestAPairOutlivesItsNetwork(t *testing.T) {
+	t.Parallel()
+	one, two, c := cabled(t)
+	p := one.start(t)
+	s := two.standby(t)
+	one.paired(t, "primary")
+	two.paired(t, "standby")
+	l := callBoth(t, one, two)
+	for _, f := range []struct {
+		name, kind, attributes string
+		directions             []string
+		silent                 bool
+	}{
+		{"both ways are cut", "timeout", `"timeout": 0`, []string{"upstream", "downstream"}, true},
+		{"no ack arrives", "timeout", `"timeout": 0`, []string{"upstream"}, true},
+		{"no byte of the stream arrives", "timeout", `"timeout": 0`, []string{"downstream"}, true},
+		{"latency", "latency", `"latency": 150, "jitter": 100`, []string{"upstream", "downstream"}, false},
+		{"1 kB/s", "bandwidth", `"rate": 1`, []string{"downstream"}, true},
+		{"slow close", "slow_close", `"delay": 700`, []string{"upstream", "downstream"}, false},
+	} {
+		began := time.Now()
+		c.spoil(t, f.kind, f.attributes, f.directions...)
+		if f.silent {
+			one.sees(t, "/readyz", "promise of the standby")
+			one.sees(t, "/readyz", "not ready")
+		} else {
+			l.more(one)
+		}
+		c.mend()
+		one.paired(t, "primary")
+		two.paired(t, "standby")
+		one.answers(t) // not the state during the fault, which /readyz keeps for a moment
+		l.more(one)
+		t.Logf("%s: mended after %v", f.name, time.Since(began))
+	}
+	assert.Zero(t, l.count(two), "a standby answers nothing")
+	l.end()
+	l.kept(one)
+	p.stop(t)
+	s.stop(t)
+}
+
+// TestAReplacedPrimaryAnswersNothing promotes the standby of a primary that still runs, but whose network is cut, or that was
+// stopped for longer than the lease.
+func TestAReplacedPrimaryAnswersNothing(t *testing.T) {
+	t.Parallel()
+	one, two, c := cabled(t)
+	p := one.start(t)
+	s := two.standby(t)
+	one.paired(t, "primary")
+	term := two.paired(t, "standby")
+	l := callBoth(t, one, two)
+	l.more(one)
+
+	c.spoil(t, "timeout", `"timeout": 0`, "upstream", "downstream")
+	l.promoted(two)
+	two.fanfare(t, "promote", "--primary-is-gone", "--yes", "--admin", two.admin)
+	l.more(two)
+	one.sees(t, "/readyz", "promise of the standby")
+	one.sees(t, "/admin/pair", `"connected":false`)
+	c.mend()
+	p.logs(t, "the other machine has become the primary")
+	assert.Equal(t, term+1, two.paired(t, "primary"))
+	assert.Equal(t, term+1, one.paired(t, "standby"))
+
+	s.signal(t, syscall.SIGSTOP)
+	l.promoted(one)
+	one.fanfare(t, "promote", "--primary-is-gone", "--yes", "--admin", one.admin)
+	l.more(one)
+	s.signal(t, syscall.SIGCONT)
+	s.logs(t, "the other machine has become the primary")
+	assert.Equal(t, term+2, one.paired(t, "primary"))
+	assert.Equal(t, term+2, two.paired(t, "standby"))
+	l.more(one)
+	l.end()
+	l.kept(one)
+	p.stop(t)
+	s.stop(t)
+}
+
+// TestAPairOutlivesItsProcesses kills processes of a pair, and puts an older copy of the primary's data directory back.
+func TestAPairOutlivesItsProcesses(t *testing.T) {
+	t.Parallel()
+	one, two, _ := cabled(t)
+	p := one.start(t)
+	s := two.standby(t)
+	term := one.paired(t, "primary")
+	two.paired(t, "standby")
+	l := callBoth(t, one, two)
+	l.more(one)
+	s.kill(t)
+	s = two.standby(t)
+	l.more(one)
+	one.paired(t, "primary")
+
+	p.kill(t)
+	s.kill(t)
+	p = start(t, one.env, "fanfare", "up", "--data-dir", one.data, "--http", one.http, "--admin", one.admin)
+	one.sees(t, "/readyz", "the standby is away")
+	one.sees(t, "/admin/pair", `"connected":false`)
+	s = two.standby(t)
+	p.ready(t, one.admin)
+	assert.Equal(t, term, two.paired(t, "standby"))
+	l.more(one)
+
+	s.kill(t) // a paired primary stops without its standby
+	p.stop(t)
+	old := one.data + "-old"
+	require.NoError(t, os.CopyFS(old, os.DirFS(one.data)))
+	p = start(t, one.env, "fanfare", "up", "--data-dir", one.data, "--http", one.http, "--admin", one.admin)
+	s = two.standby(t)
+	p.ready(t, one.admin)
+	two.paired(t, "standby")
+	l.more(one)
+	p.stop(t)
+	require.NoError(t, os.RemoveAll(one.data))
+	require.NoError(t, os.Rename(old, one.data))
+	p = start(t, one.env, "fanfare", "up", "--data-dir", one.data, "--http", one.http, "--admin", one.admin)
+	s.logs(t, "the primary has lost synced writes") // P9
+	<-s.exited
+	p.stop(t)
+	s = two.standby(t)
+	await(t, "the standby", time.Minute, func() bool {
+		_, _, err := fanfare(t, two.env, "promote", "--primary-is-gone", "--yes", "--admin", two.admin)
+		return err == nil
+	})
+	l.more(two)
+	l.end()
+	l.kept(two)
+	s.stop(t)
+}
