@@ -106,7 +106,7 @@ func (l *callers) call(ctx context.Context, u *upright, method, path, body strin
 		return 0, ""
 	}
 	req.Header.Set("Authorization", "Bearer "+l.token)
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := (&http.Client{Timeout: time.Minute}).Do(req)
 	if err != nil {
 		return 0, ""
 	}

@@ -115,7 +115,7 @@ func (m *machine) untilPaired() {
 func (m *machine) shows(url, text string) bool {
 	req, err := http.NewRequestWithContext(m.t.Context(), http.MethodGet, url, nil)
 	require.NoError(m.t, err)
-	res, err := http.DefaultClient.Do(req)
+	res, err := (&http.Client{Timeout: time.Minute}).Do(req)
 	if err != nil {
 		return false
 	}
