@@ -2,8 +2,8 @@
 // problems, and lists as iterators.
 //
 // The client repeats a call only if a retry is harmless: GET, PUT and DELETE are idempotent, CreatePost
-// has an Idempotency-Key (the client makes a key if the caller gave none), and a call with the answer 429
-// had no effect. The client sends all other calls once, and Unanswered reports whether their outcome is
+// has an Idempotency-Key (the client makes a key if the caller gave none), and a call with the answer 429,
+// without a connection, or to the standby of a pair had no effect. The client sends all other calls once, and Unanswered reports whether their outcome is
 // unknown. The client must never repeat a call without a bound, before the time in Retry-After, or after
 // the end of the context.
 //
@@ -14,12 +14,9 @@ package client
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"net/url"
-	"strings"
 	"time"
 )
 
@@ -42,7 +39,9 @@ type TokenSource func(ctx context.Context) (string, error)
 
 // Client calls one Fanfare service as one user.
 type Client struct {
-	base     *url.URL
+	service  *service
+	others   []string // the base URLs of the other machines
+	failover bool
 	http     *http.Client
 	token    TokenSource
 	user     string // the user for whom a service calls
@@ -76,16 +75,13 @@ func WithAttempts(n int) Option {
 
 // New returns a client of the service at baseURL, such as "http://127.0.0.1:8080". It sends no request.
 func New(baseURL string, options ...Option) (*Client, error) {
-	base, err := url.Parse(strings.TrimRight(baseURL, "/"))
-	if err != nil {
-		return nil, fmt.Errorf("client: base URL: %w", err)
-	}
-	if (base.Scheme != "http" && base.Scheme != "https") || base.Host == "" {
-		return nil, fmt.Errorf("client: base URL %q must be http://HOST or https://HOST", baseURL)
-	}
-	c := &Client{base: base, attempts: defaultAttempts, jitter: rand.Float64}
+	c := &Client{attempts: defaultAttempts, jitter: rand.Float64}
 	for _, option := range options {
 		option(c)
+	}
+	var err error
+	if c.service, err = newService(append([]string{baseURL}, c.others...)); err != nil {
+		return nil, err
 	}
 	if c.http == nil {
 		c.http = &http.Client{Transport: newTransport(), CheckRedirect: noRedirect}

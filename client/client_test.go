@@ -153,7 +153,7 @@ func TestBackoffGrowsWithJitterAndHasACeiling(t *testing.T) {
 	} {
 		for jitter, want := range map[float64]time.Duration{0: tt.low, 1: tt.high} {
 			c.jitter = func() float64 { return jitter }
-			if got, again := c.backoff(call{method: http.MethodGet}, errNoAnswer, tt.attempt); !again || got != want {
+			if got, again := c.next(t.Context(), &tries{n: tt.attempt - 1}, call{method: http.MethodGet}, errNoAnswer); !again || got != want {
 				t.Errorf("backoff after attempt %d with jitter %v = %v, %v; want %v", tt.attempt, jitter, got, again, want)
 			}
 		}

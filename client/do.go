@@ -61,8 +61,10 @@ func (c *Client) do(ctx context.Context, k call, out any) error {
 		}
 	}
 	unanswered := false
-	for attempt := 1; ; attempt++ {
-		err := c.send(ctx, k, body, out)
+	attempts := tries{began: time.Now()}
+	for {
+		at := c.service.now.Load()
+		err := c.send(ctx, at, k, body, out)
 		if err == nil {
 			return nil
 		}
@@ -70,38 +72,20 @@ func (c *Client) do(ctx context.Context, k call, out any) error {
 			// An earlier attempt has deleted the object, and its answer was lost.
 			return nil
 		}
-		unanswered = unanswered || Unanswered(err)
-		wait, repeat := c.backoff(k, err, attempt)
+		if Unanswered(err) {
+			unanswered = unanswered || !harmless(err)
+			c.service.leave(at)
+		}
+		wait, repeat := c.next(ctx, &attempts, k, err)
 		if !repeat || !sleep(ctx, wait) {
 			return fmt.Errorf("client: %s %s: %w", k.method, k.path, err)
 		}
 	}
 }
 
-// backoff returns the wait before the next attempt. It returns false if the call must not be repeated.
-func (c *Client) backoff(k call, err error, attempt int) (time.Duration, bool) {
-	if attempt >= c.attempts {
-		return 0, false
-	}
-	var asked time.Duration
-	refused := false
-	if p, ok := errors.AsType[*Problem](err); ok {
-		asked = p.RetryAfter
-		refused = p.Status == http.StatusTooManyRequests
-	}
-	if asked > maxRetryAfter || (!refused && (!Unanswered(err) || !k.repeatable())) {
-		return 0, false
-	}
-	ceiling := min(maxBackoff, baseBackoff<<min(attempt, 16))
-	// The wait is at least half of the ceiling, so that the attempts outlast a restart of
-	// the service.
-	jittered := ceiling/2 + time.Duration(c.jitter()*float64(ceiling/2))
-	return max(asked, jittered), true
-}
-
-// request returns the request of one attempt.
-func (c *Client) request(ctx context.Context, k call, body []byte) (*http.Request, error) {
-	u := *c.base
+// request returns the request of one attempt, for the machine at.
+func (c *Client) request(ctx context.Context, at uint32, k call, body []byte) (*http.Request, error) {
+	u := *c.service.machines[at]
 	escaped := u.EscapedPath() + k.path
 	plain, err := url.PathUnescape(escaped)
 	if err != nil {
@@ -138,9 +122,9 @@ func (c *Client) request(ctx context.Context, k call, body []byte) (*http.Reques
 	return req, nil
 }
 
-// send makes one attempt.
-func (c *Client) send(ctx context.Context, k call, body []byte, out any) error {
-	req, err := c.request(ctx, k, body)
+// send makes one attempt, at the machine at.
+func (c *Client) send(ctx context.Context, at uint32, k call, body []byte, out any) error {
+	req, err := c.request(ctx, at, k, body)
 	if err != nil {
 		return err
 	}

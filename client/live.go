@@ -28,22 +28,27 @@ const (
 // after which the iteration begins; "" means now.
 //
 // When a connection breaks, Live opens a new connection that continues at the same place, so the loop
-// gets each post once. If the service cannot be reached in the attempts of WithAttempts, or refuses the
-// stream, the error is yielded once and ends the loop. The HTTP client of the caller must not limit the
-// time of a request.
+// gets each post once. If the service cannot be reached in the attempts of WithAttempts, or in the time
+// of WithFailover, or refuses the stream, the error is yielded once and ends the loop. The HTTP client of
+// the caller must not limit the time of a request.
 func (c *Client) Live(ctx context.Context, last string) iter.Seq2[Update, error] {
 	return func(yield func(Update, error) bool) {
 		s := &live{call: call{method: http.MethodGet, path: path("v1", "home", "stream"), accept: "text/event-stream", last: last}}
-		for attempt := 1; ; attempt++ {
+		attempts := tries{began: time.Now()}
+		for {
 			s.heard = false
-			goOn, err := c.receive(ctx, s, yield)
+			at := c.service.now.Load()
+			goOn, err := c.receive(ctx, at, s, yield)
 			if !goOn {
 				return
 			}
 			if s.heard {
-				attempt = 1
+				attempts = tries{began: time.Now()}
 			}
-			wait, repeat := c.backoff(s.call, err, attempt)
+			if Unanswered(err) {
+				c.service.leave(at)
+			}
+			wait, repeat := c.next(ctx, &attempts, s.call, err)
 			if !repeat || !sleep(ctx, wait) {
 				yield(Update{}, fmt.Errorf("client: %s %s: %w", s.call.method, s.call.path, err))
 				return
@@ -69,10 +74,10 @@ var errSilent = errors.New("the stream is silent")
 
 // receive opens a stream and yields its updates until the stream breaks. goOn is false if the loop has
 // ended.
-func (c *Client) receive(ctx context.Context, s *live, yield func(Update, error) bool) (goOn bool, err error) {
+func (c *Client) receive(ctx context.Context, at uint32, s *live, yield func(Update, error) bool) (goOn bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	req, err := c.request(ctx, s.call, nil)
+	req, err := c.request(ctx, at, s.call, nil)
 	if err != nil {
 		return true, err
 	}
