@@ -51,13 +51,15 @@ const (
 	checkKept = time.Second
 )
 
-// Health answers /healthz, /servez and /readyz. A process serves until it drains. A serving
-// process is ready if every check passes and the process is not overloaded.
+// Health answers /healthz, /servez and /readyz. A process serves until it drains. The primary of a pair
+// serves only during a promise of its standby. A serving process is ready if every check passes and the process is not overloaded.
 type Health struct {
 	checks   []Check
 	draining atomic.Bool
 	// overloaded may be nil.
 	overloaded func() bool
+	// promised may be nil.
+	promised func() bool
 
 	// checking guards the result. A caller holds checking during a check for /readyz, so
 	// that concurrent callers share the check.
@@ -81,6 +83,19 @@ func (h *Health) Draining() bool { return h.draining.Load() }
 // Watch makes the process not ready while overloaded reports true. Call it before the
 // first request.
 func (h *Health) Watch(overloaded func() bool) { h.overloaded = overloaded }
+
+// Promise makes the process neither serving nor ready while promised reports false: the other machine of its pair may
+// serve then, and a balancer must not send requests to both. Call it before the first request.
+func (h *Health) Promise(promised func() bool) { h.promised = promised }
+
+// unpromised answers w if the process has no promise, and reports whether it did.
+func (h *Health) unpromised(w http.ResponseWriter) bool {
+	if h.promised == nil || h.promised() {
+		return false
+	}
+	writeHealth(w, http.StatusServiceUnavailable, healthBody{Status: "not ready", Failing: []string{"promise of the standby"}})
+	return true
+}
 
 // Failing runs all checks at the same time, and returns the failures in the order of the
 // checks.
@@ -128,6 +143,10 @@ type Failure struct {
 
 type healthBody struct {
 	Status string `json:"status"`
+	// Role is the role of a standby in its pair, and Primary the address of the other machine. Any other process has
+	// neither.
+	Role    string `json:"role,omitempty"`
+	Primary string `json:"primary,omitempty"`
 	// Failing has only the names of the checks. The errors go to the log, because strangers
 	// may read the answer.
 	Failing []string `json:"failing,omitempty"`
@@ -147,6 +166,9 @@ func (h *Health) Serving(w http.ResponseWriter, _ *http.Request) {
 		writeHealth(w, http.StatusServiceUnavailable, healthBody{Status: "draining"})
 		return
 	}
+	if h.unpromised(w) {
+		return
+	}
 	writeHealth(w, http.StatusOK, healthBody{Status: "serving"})
 }
 
@@ -154,6 +176,9 @@ func (h *Health) Serving(w http.ResponseWriter, _ *http.Request) {
 func (h *Health) Ready(w http.ResponseWriter, r *http.Request) {
 	if h.Draining() {
 		writeHealth(w, http.StatusServiceUnavailable, healthBody{Status: "draining"})
+		return
+	}
+	if h.unpromised(w) {
 		return
 	}
 	if h.overloaded != nil && h.overloaded() {

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 )
 
@@ -86,27 +85,17 @@ func (c *Client) Promote(ctx context.Context, in Promotion) (PairStatus, error) 
 	return out, err
 }
 
-// standbyBody is the answer of a standby.
-type standbyBody struct {
-	Status  string `json:"status"`
-	Role    string `json:"role"`
-	Primary string `json:"primary"`
-}
-
-// Standby returns the handler for the requests that a standby refuses. primary is the address of the other machine.
+// Standby returns the handler of the health of a standby: 200 for /healthz, and 503 with the role for all other paths.
+// primary is the address of the other machine.
 func Standby(primary string) http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", NewHealth().Live)
-	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		h := w.Header()
-		h.Set("Content-Type", "application/json")
-		h.Set("Cache-Control", "no-store")
-		h.Set("Retry-After", "1")
-		w.WriteHeader(http.StatusServiceUnavailable)
-		// A failed write means that the client is gone.
-		_ = json.NewEncoder(w).Encode(standbyBody{Status: "not ready", Role: "standby", Primary: primary})
+	body := healthBody{Status: "not ready", Role: "standby", Primary: primary}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/healthz" {
+			writeHealth(w, http.StatusOK, healthBody{Status: "ok"})
+			return
+		}
+		writeHealth(w, http.StatusServiceUnavailable, body)
 	})
-	return mux
 }
 
 // NewStandbyHandler returns the handler of the admin address and the metrics address of a standby: /metrics, /healthz, and, with

@@ -269,6 +269,9 @@ func (p *process) open(ctx context.Context, dir *datadir.Dir) (err error) {
 	p.health = admin.NewHealth(slices.Concat(p.eng.checks, p.authn.checks, []admin.Check{
 		{Name: "the clock is in doubt", Ask: func(context.Context) error { return p.clock.Doubt() }, Warn: true},
 	})...)
+	if p.pairing != nil {
+		p.health.Promise(p.pairing.Promised)
+	}
 	return p.register()
 }
 

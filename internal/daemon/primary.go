@@ -187,12 +187,6 @@ func (k *pairing) stop(ctx context.Context) error {
 // checks returns the tests of the pair for /readyz.
 func (k *pairing) checks() []admin.Check {
 	return []admin.Check{
-		{Name: "promise of the standby", Ask: func(context.Context) error {
-			if k.Promised() {
-				return nil
-			}
-			return errors.New("the standby is away, so reads cannot be answered: mend the standby or the network")
-		}},
 		{Name: "this machine has the only copy", Warn: true, Ask: func(context.Context) error {
 			if k.Status().Mode == pair.ModePaired {
 				return nil

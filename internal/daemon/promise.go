@@ -34,7 +34,7 @@ var errPromise = errors.New("the promise of the standby has ended")
 
 // ServeHTTP implements http.Handler.
 func (g *promised) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Path == "/healthz" { // a process that can answer is up
+	if isHealth(r.URL.Path) { // admin.Health knows of promises
 		g.next.ServeHTTP(w, r)
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"sync"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"fanfare/internal/backoff"
 	"fanfare/internal/datadir"
 	"fanfare/internal/disk"
+	"fanfare/internal/httpapi"
 	"fanfare/internal/obs"
 	"fanfare/internal/pair"
 	queueembedded "fanfare/internal/queue/embedded"
@@ -57,7 +59,7 @@ func (p *process) runStandby(ctx context.Context, dir *datadir.Dir) error {
 	if err != nil {
 		return err
 	}
-	address, listening, err := p.listening(ctx, admin.Standby(p.cfg.Peer), files)
+	address, listening, err := p.listening(ctx, refusing(p.cfg.Peer), files)
 	if err != nil {
 		return err
 	}
@@ -83,6 +85,23 @@ func (p *process) runStandby(ctx context.Context, dir *datadir.Dir) error {
 	p.log.Info("stopping")
 	p.roots.cancel()
 	return p.roots.wait()
+}
+
+// refusing returns the handler of the API's address of a standby. primary is the address of the other machine.
+func refusing(primary string) http.Handler {
+	health := admin.Standby(primary)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if isHealth(r.URL.Path) {
+			health.ServeHTTP(w, r)
+			return
+		}
+		httpapi.Standby(w)
+	})
+}
+
+// isHealth reports whether probes and balancers ask for path.
+func isHealth(path string) bool {
+	return path == "/healthz" || path == "/servez" || path == "/readyz"
 }
 
 // followed is the standby of a process, as operators see it.

@@ -45,6 +45,7 @@ const (
 	typeRateLimited      = "rate-limited"
 	typeInternal         = "internal"
 	typeUnavailable      = "unavailable"
+	typeStandby          = "standby"
 )
 
 // Problem is the answer to a call that failed (RFC 9457).
@@ -123,7 +124,15 @@ func Stopped(w http.ResponseWriter) {
 
 // Unpromised answers a request to a primary that must not answer without its standby.
 func Unpromised(w http.ResponseWriter) {
-	unavailable("this machine must not answer without the other machine of its pair: ask again", time.Second).write(w)
+	unavailable("this machine must not answer without the other machine of its pair: ask again", time.Second).
+		header("Connection", "close").write(w)
+}
+
+// Standby answers a request to the standby of a pair. The request had no effect, so a client may repeat any request.
+// The connection ends, so that a balancer chooses the machine of the next request.
+func Standby(w http.ResponseWriter) {
+	newProblem(http.StatusServiceUnavailable, typeStandby, "Standby", "this machine is the standby of its pair: ask the primary").
+		retryAfter(time.Second).header("Connection", "close").write(w)
 }
 
 func internal() *Problem {
