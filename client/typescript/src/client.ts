@@ -1,5 +1,5 @@
 import { live, type LiveEvent } from './live.js';
-import { isUnanswered, NoAnswer, Problem, problemOf } from './problem.js';
+import { isHarmless, isUnanswered, NoAnswer, Problem, problemOf } from './problem.js';
 import type { Answer, Args, Item, Listed, Method, Path } from './types.js';
 import { any, backoff, sleep } from './wait.js';
 
@@ -9,6 +9,11 @@ export interface Options {
   // token is the bearer token, or a function that returns the token. The client calls the function for
   // each request, so the function should cache the token. Omit token if your own backend adds the token.
   token?: string | (() => string | Promise<string>);
+  // others are the addresses of the other machines of a pair. Behind a balancer there are none.
+  others?: string[];
+  // failover is the number of milliseconds for which a call waits for the end of a failover, whatever attempts
+  // is. The call's signal may end the wait earlier.
+  failover?: number;
   // attempts bounds the attempts of a call. The default is 6 attempts, which take some 5 seconds.
   attempts?: number;
   // signal ends all calls and streams.
@@ -34,15 +39,17 @@ interface Request {
 //
 // A call fails with a Problem, with NoAnswer, or with the reason of an aborted signal. The client repeats a call
 // only if a retry is harmless: GET, PUT and DELETE are idempotent, POST /v1/posts has an Idempotency-Key, and a
-// call with the answer 429 had no effect. The client sends other calls once.
+// call with the answer 429, or with the answer of a standby, had no effect. The client sends other calls once.
+// After a call without an answer the next attempt goes to the next machine.
 export class Fanfare {
   readonly #options: Options;
-  readonly #base: string;
+  readonly #machines: string[];
+  #now = 0; // the machine that gets the next request
   readonly #fetch: typeof fetch;
 
   constructor(options: Options) {
     this.#options = options;
-    this.#base = options.baseUrl.replace(/\/+$/, '');
+    this.#machines = [options.baseUrl, ...options.others ?? []].map(url => url.replace(/\/+$/, ''));
     this.#fetch = options.fetch ?? ((input, init) => fetch(input, init));
   }
 
@@ -84,14 +91,15 @@ export class Fanfare {
     const ended = any(signal, this.#options.signal);
     return live((place, quiet) => this.#send('get', '/v1/home/stream', { signal: any(ended, quiet) }, {
       Accept: 'text/event-stream, application/problem+json', ...(place && { 'Last-Event-ID': place }),
-    }), ended, last);
+    }), ended, last, this.#machines.length);
   }
 
   async #call<T>(method: Method, path: string, params: Request = {}): Promise<T> {
     const keyed = method === 'post' && path === '/v1/posts' ? { ...params, key: params.key ?? newKey() } : params;
     const signal = any(params.signal, this.#options.signal);
     let unanswered = false;
-    for (let attempt = 1; ; attempt++) {
+    const tries = { attempt: 1, began: Date.now(), asked: 0 };
+    for (; ; tries.attempt++) {
       try {
         const response = await this.#send(method, path, { ...keyed, signal: any(signal, AbortSignal.timeout(longest)) });
         const text = await response.text();
@@ -101,8 +109,8 @@ export class Fanfare {
         const error = thrown instanceof Problem || thrown instanceof SyntaxError ? thrown : new NoAnswer('no answer', { cause: thrown });
         // An earlier attempt has deleted the object, and its answer was lost.
         if (unanswered && method === 'delete' && error instanceof Problem && error.status === 404) return undefined as T;
-        unanswered ||= isUnanswered(error);
-        const wait = this.#wait(error, attempt, ['get', 'put', 'delete'].includes(method) || keyed.key !== undefined);
+        unanswered ||= isUnanswered(error) && !isHarmless(error);
+        const wait = this.#wait(error, tries, ['get', 'put', 'delete'].includes(method) || keyed.key !== undefined);
         if (wait === undefined) throw error;
         await sleep(wait, signal);
       }
@@ -110,19 +118,29 @@ export class Fanfare {
   }
 
   // #wait returns the milliseconds before the next attempt, or undefined if the call must not be
-  // repeated.
-  #wait(error: unknown, attempt: number, repeatable: boolean): number | undefined {
-    const asked = error instanceof Problem ? error.retryAfter : 0;
-    const refused = error instanceof Problem && error.status === 429;
-    if (attempt >= (this.#options.attempts ?? 6) || asked > longestRetryAfter) return undefined;
-    if (!refused && !(repeatable && isUnanswered(error))) return undefined;
-    return Math.max(asked * 1000, backoff(attempt));
+  // repeated. All machines are asked before a wait.
+  #wait(error: unknown, tries: { attempt: number; began: number; asked: number }, repeatable: boolean): number | undefined {
+    const { attempts = 6, failover } = this.#options;
+    const spent = failover === undefined ? tries.attempt >= attempts : Date.now() - tries.began >= failover;
+    if (error instanceof Problem) tries.asked = Math.max(tries.asked, error.retryAfter);
+    if (spent || tries.asked > longestRetryAfter) return undefined;
+    if (!isHarmless(error) && !(repeatable && isUnanswered(error))) return undefined;
+    if (isUnanswered(error) && tries.attempt % this.#machines.length) return 0;
+    const wait = Math.max(tries.asked * 1000, failover === undefined ? backoff(tries.attempt) : Math.min(1000, backoff(tries.attempt)));
+    tries.asked = 0;
+    return wait;
+  }
+
+  // #leave makes the next request go to the machine after at, unless another call has left at already.
+  #leave(at: number) {
+    if (this.#now === at) this.#now = (at + 1) % this.#machines.length;
   }
 
   async #send(method: Method, path: string, { path: parts, query, body, key, signal }: Request, headers: Record<string, string> = {}): Promise<Response> {
     const { token } = this.#options;
     const bearer = typeof token === 'function' ? await token() : token;
-    const response = await this.#fetch(this.#base + filled(path, parts) + queryOf(query), {
+    const at = this.#now;
+    const response = await this.#fetch(this.#machines[at] + filled(path, parts) + queryOf(query), {
       method: method.toUpperCase(), // fetch sends "patch" unchanged, and servers know only PATCH
       redirect: 'error', // the API never redirects, and no other host may get the token
       signal: signal ?? null,
@@ -133,9 +151,15 @@ export class Fanfare {
         ...headers,
       },
       ...(body !== undefined && { body: JSON.stringify(body) }),
+    }).catch((error: unknown) => {
+      const reason: unknown = signal?.reason; // a caller that aborts its call says nothing about the machine
+      if (!signal?.aborted || reason instanceof NoAnswer || (reason as Error).name === 'TimeoutError') this.#leave(at);
+      throw error;
     });
-    if (!response.ok) throw await problemOf(response);
-    return response;
+    if (response.ok) return response;
+    const problem = await problemOf(response);
+    if (isUnanswered(problem)) this.#leave(at);
+    throw problem;
   }
 }
 

@@ -29,11 +29,11 @@ const silence = 40_000;
 // maxEvent bounds the size of an event.
 const mostLate = 10_000, maxEvent = 1 << 20;
 
-export async function* live(connect: Connect, ended: AbortSignal, last = ''): AsyncGenerator<LiveEvent, void, void> {
-  const resume = new Resume(last);
-  for (let failures = 0; !ended.aborted; ) {
+// live asks all machines before a wait.
+export async function* live(connect: Connect, ended: AbortSignal, last: string | undefined, machines: number): AsyncGenerator<LiveEvent, void, void> {
+  const resume = new Resume(last ?? '');
+  for (let failures = 0, wait = 0; !ended.aborted; ) {
     const quiet = new AbortController();
-    let wait = 0;
     try {
       const response = await awake(quiet, connect(resume.place, quiet.signal));
       resume.opened();
@@ -47,13 +47,14 @@ export async function* live(connect: Connect, ended: AbortSignal, last = ''): As
     } catch (error) {
       if (ended.aborted) return;
       if (error instanceof Problem && ![429, 502, 503, 504].includes(error.status)) throw error;
-      wait = error instanceof Problem ? error.retryAfter * 1000 : 0;
+      if (error instanceof Problem) wait = Math.max(wait, error.retryAfter * 1000);
       yield { event: 'interrupted', error };
     } finally {
       quiet.abort(); // also if the caller ends the loop
     }
-    failures++;
+    if (++failures % machines) continue;
     await sleep(Math.max(wait, backoff(failures)), ended).catch(() => {});
+    wait = 0;
   }
 }
 

@@ -29,6 +29,12 @@ export function isUnanswered(error: unknown): boolean {
   return error instanceof NoAnswer || (error instanceof Problem && [502, 503, 504].includes(error.status));
 }
 
+// isHarmless reports whether a failed call had no effect: the service limits the rate, or the machine is the
+// standby of a pair.
+export function isHarmless(error: unknown): boolean {
+  return error instanceof Problem && (error.status === 429 || (error.status === 503 && error.type === 'standby'));
+}
+
 // problemOf returns the Problem of any unsuccessful answer, even of a proxy's answer.
 export async function problemOf(response: Response): Promise<Problem> {
   const text = await response.text();
