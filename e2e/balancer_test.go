@@ -166,38 +166,39 @@ func newApplication(t *testing.T, name, url string, others ...string) *applicati
 	return a
 }
 
-// run posts until stop ends, and reads the stream until ctx ends.
-func (a *application) run(ctx, stop context.Context, t *testing.T, running *sync.WaitGroup) {
+// read reads the stream until ctx ends.
+func (a *application) read(ctx context.Context, t *testing.T) {
 	t.Helper()
-	running.Go(func() {
-		for u, err := range a.reader.Live(ctx, a.first) {
-			if ctx.Err() != nil {
-				return
-			}
-			if !assert.NoError(t, err, "%s: the stream", a.name) {
-				return
-			}
-			if u.Entry != nil {
-				a.mu.Lock()
-				a.seen = append(a.seen, u.Entry.Post.ID)
-				a.mu.Unlock()
-			}
+	for u, err := range a.reader.Live(ctx, a.first) {
+		if ctx.Err() != nil {
+			return
 		}
-	})
-	running.Go(func() {
-		tick := time.NewTicker(20 * time.Millisecond)
-		defer tick.Stop()
-		for n := 0; stop.Err() == nil; n++ {
-			post, err := a.writer.CreatePost(ctx, client.PostInput{Text: fmt.Sprint("post ", n)})
-			if !assert.NoError(t, err, "%s: a post", a.name) {
-				return
-			}
+		if !assert.NoError(t, err, "%s: the stream", a.name) {
+			return
+		}
+		if u.Entry != nil {
 			a.mu.Lock()
-			a.answered = append(a.answered, post.ID)
+			a.seen = append(a.seen, u.Entry.Post.ID)
 			a.mu.Unlock()
-			<-tick.C
 		}
-	})
+	}
+}
+
+// write posts until stop ends.
+func (a *application) write(stop context.Context, t *testing.T) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for n := 0; stop.Err() == nil; n++ {
+		post, err := a.writer.CreatePost(t.Context(), client.PostInput{Text: fmt.Sprint("post ", n)})
+		if !assert.NoError(t, err, "%s: a post", a.name) {
+			return
+		}
+		a.mu.Lock()
+		a.answered = append(a.answered, post.ID)
+		a.mu.Unlock()
+		<-tick.C
+	}
 }
 
 // posts returns the numbers of answered posts and of posts in the stream.
@@ -220,14 +221,16 @@ func TestClientsOutliveTheirPrimary(t *testing.T) {
 	one.paired(t, "primary")
 	b := newBalancer(t, two.http, one.http)
 	applications := []*application{newApplication(t, "balanced", "http://"+b.address), newApplication(t, "both", "http://"+two.http, "http://"+one.http)}
-	var running sync.WaitGroup
+	var readers, writers sync.WaitGroup
 	ctx, end := context.WithCancel(t.Context())
-	defer running.Wait()
+	defer readers.Wait()
 	defer end()
 	stop, rest := context.WithCancel(ctx)
+	defer writers.Wait()
 	defer rest()
 	for _, a := range applications {
-		a.run(ctx, stop, t, &running)
+		readers.Go(func() { a.read(ctx, t) })
+		writers.Go(func() { a.write(stop, t) })
 	}
 	more := func(what string) {
 		t.Helper()
@@ -246,6 +249,7 @@ func TestClientsOutliveTheirPrimary(t *testing.T) {
 	t.Logf("the standby answers %v after the loss", two.answers(t).Sub(lost))
 	more("of the second primary")
 	rest()
+	writers.Wait()
 	for _, a := range applications {
 		var late string
 		await(t, a.name+": each answered post is in the stream", time.Minute, func() bool {
@@ -261,7 +265,7 @@ func TestClientsOutliveTheirPrimary(t *testing.T) {
 		})
 	}
 	end()
-	running.Wait()
+	readers.Wait()
 	for _, a := range applications {
 		slices.Sort(a.seen)
 		slices.Sort(a.answered)

@@ -19,13 +19,19 @@ import (
 // load reads docker-compose.yml with the variables env, as `docker compose` does.
 func load(t *testing.T, env map[string]string) *types.Project {
 	t.Helper()
-	root, err := filepath.Abs("..")
+	return loadFrom(t, "..", env)
+}
+
+// loadFrom reads the docker-compose.yml of a folder.
+func loadFrom(t *testing.T, folder string, env map[string]string) *types.Project {
+	t.Helper()
+	root, err := filepath.Abs(folder)
 	require.NoError(t, err)
 	project, err := loader.LoadWithContext(t.Context(), types.ConfigDetails{
 		WorkingDir:  root,
 		ConfigFiles: []types.ConfigFile{{Filename: filepath.Join(root, "docker-compose.yml")}},
 		Environment: env,
-	})
+	}, loader.WithProfiles([]string{"*"}))
 	require.NoError(t, err)
 	return project
 }
