@@ -17,8 +17,8 @@ import (
 	"fanfare/client"
 )
 
-// balancer is a proxy of TCP before the machines of a pair. It asks each machine for /readyz, as haproxy does.
-type balancer struct {
+// tcpProxy is a proxy of TCP before the machines of a pair. It asks each machine for /readyz, as haproxy does.
+type tcpProxy struct {
 	t        *testing.T
 	address  string
 	machines []string
@@ -28,9 +28,9 @@ type balancer struct {
 	conns map[net.Conn]string // the machine of each connection
 }
 
-func newBalancer(t *testing.T, machines ...string) *balancer {
+func newTCPProxy(t *testing.T, machines ...string) *tcpProxy {
 	t.Helper()
-	b := &balancer{t: t, machines: machines, up: map[string]bool{}, conns: map[net.Conn]string{}}
+	b := &tcpProxy{t: t, machines: machines, up: map[string]bool{}, conns: map[net.Conn]string{}}
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	b.address = l.Addr().String()
@@ -56,7 +56,7 @@ func newBalancer(t *testing.T, machines ...string) *balancer {
 }
 
 // check asks each machine for its health, until ctx ends.
-func (b *balancer) check(ctx context.Context) {
+func (b *tcpProxy) check(ctx context.Context) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -77,7 +77,7 @@ func (b *balancer) check(ctx context.Context) {
 	}
 }
 
-func (b *balancer) ready(ctx context.Context, machine string) bool {
+func (b *tcpProxy) ready(ctx context.Context, machine string) bool {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+machine+"/readyz", http.NoBody)
@@ -89,7 +89,7 @@ func (b *balancer) ready(ctx context.Context, machine string) bool {
 }
 
 // cut ends the connections with machines.
-func (b *balancer) cut(machines ...string) {
+func (b *tcpProxy) cut(machines ...string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for conn, machine := range b.conns {
@@ -100,7 +100,7 @@ func (b *balancer) cut(machines ...string) {
 }
 
 // serve connects a client with the machine that is up. Without such a machine serve ends the connection.
-func (b *balancer) serve(ctx context.Context, in net.Conn) {
+func (b *tcpProxy) serve(ctx context.Context, in net.Conn) {
 	defer in.Close()
 	b.mu.Lock()
 	at := slices.IndexFunc(b.machines, func(machine string) bool { return b.up[machine] })
@@ -219,7 +219,7 @@ func TestClientsOutliveTheirPrimary(t *testing.T) {
 	p := one.start(t)
 	s := two.standby(t)
 	one.paired(t, "primary")
-	b := newBalancer(t, two.http, one.http)
+	b := newTCPProxy(t, two.http, one.http)
 	applications := []*application{newApplication(t, "balanced", "http://"+b.address), newApplication(t, "both", "http://"+two.http, "http://"+one.http)}
 	var readers, writers sync.WaitGroup
 	ctx, end := context.WithCancel(t.Context())
