@@ -78,13 +78,11 @@ func (b *tcpProxy) check(ctx context.Context) {
 }
 
 func (b *tcpProxy) ready(ctx context.Context, machine string) bool {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+machine+"/readyz", http.NoBody)
 	if !assert.NoError(b.t, err) {
 		return false
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := (&http.Client{Timeout: time.Second}).Do(req)
 	return err == nil && resp.Body.Close() == nil && resp.StatusCode == http.StatusOK
 }
 
