@@ -23,6 +23,32 @@ func TestABucketKeepsTheContract(t *testing.T) {
 	})
 }
 
+func TestABucketKeepsTheContractOfConditions(t *testing.T) {
+	objectstest.RunConditional(t, func(t *testing.T) objects.Conditional {
+		t.Helper()
+		return (&fakeS3{}).bucket(t)
+	})
+	_, err := objects.Location{Dir: t.TempDir()}.OpenConditional(t.Context())
+	require.ErrorContains(t, err, "s3://bucket/prefix")
+}
+
+// The SDK repeats a request whose answer was lost. The repeated request finds another version, so the caller
+// has to read which content won.
+func TestASwapWhoseAnswerIsLost(t *testing.T) {
+	f := &fakeS3{after: only(http.MethodPut, &answer{err: syscall.ECONNRESET})}
+	b := f.bucket(t)
+	_, err := b.Swap(t.Context(), "a", "", x())
+	require.ErrorIs(t, err, objects.ErrChanged)
+	content, version, err := b.Fetch(t.Context(), "a", 10)
+	require.NoError(t, err)
+	assert.Equal(t, "x", string(content))
+	f.before = func(*http.Request) *answer { return reply(503, "SlowDown") }
+	_, err = b.Swap(t.Context(), "a", version, x())
+	require.ErrorIs(t, err, objects.ErrAway)
+	_, _, err = b.Fetch(t.Context(), "a", 10)
+	require.ErrorIs(t, err, objects.ErrAway)
+}
+
 func x() objects.Body { return objects.Bytes([]byte("x")) }
 
 // only returns a fault for the first request with a method.

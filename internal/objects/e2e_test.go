@@ -51,6 +51,9 @@ func keepsTheContract(t *testing.T, variable string, options ...objectstest.Opti
 	t.Run("below a prefix", func(t *testing.T) {
 		objectstest.Run(t, func(*testing.T) objects.Store { return objects.NewBucket(client, bucket, "below/"+rand.Text()) }, options...)
 	})
+	t.Run("on condition", func(t *testing.T) {
+		objectstest.RunConditional(t, func(*testing.T) objects.Conditional { return objects.NewBucket(client, bucket, "below/"+rand.Text()) })
+	})
 	t.Run("of a bucket that is not there", func(t *testing.T) {
 		for _, err := range every(t, objects.NewBucket(client, bucket+"-absent", "")) {
 			require.ErrorIs(t, err, objects.ErrRefused)

@@ -38,6 +38,7 @@ type fakeS3 struct {
 type answer struct {
 	status int
 	body   []byte
+	tag    string
 	err    error
 }
 
@@ -97,21 +98,28 @@ func (f *fakeS3) answer(req *http.Request, body []byte) *answer {
 		return f.list(req)
 	case req.Method == http.MethodPut && there && req.Header.Get("If-None-Match") == "*":
 		return reply(http.StatusPreconditionFailed, "PreconditionFailed")
+	case req.Method == http.MethodPut && !there && req.Header.Get("If-Match") != "":
+		return reply(http.StatusNotFound, "NoSuchKey")
+	case req.Method == http.MethodPut && there && req.Header.Get("If-Match") != "" && req.Header.Get("If-Match") != tag(content):
+		return reply(http.StatusPreconditionFailed, "PreconditionFailed")
 	case req.Method == http.MethodPut:
 		sum := sha256.Sum256(body)
 		if req.Header.Get("X-Amz-Checksum-Sha256") != base64.StdEncoding.EncodeToString(sum[:]) {
 			return reply(http.StatusBadRequest, "BadDigest")
 		}
 		f.objects[key] = body
-		return &answer{status: http.StatusOK, body: nil}
+		return &answer{status: http.StatusOK, tag: tag(body)}
 	case req.Method == http.MethodDelete:
 		delete(f.objects, key)
 		return &answer{status: http.StatusNoContent, body: nil}
 	case !there:
 		return reply(http.StatusNotFound, "NoSuchKey")
 	}
-	return &answer{status: http.StatusOK, body: content}
+	return &answer{status: http.StatusOK, body: content, tag: tag(content)}
 }
+
+// tag returns the ETag of a content.
+func tag(content []byte) string { return fmt.Sprintf("%q", fmt.Sprintf("%x", sha256.Sum256(content))) }
 
 func (f *fakeS3) list(req *http.Request) *answer {
 	type contents struct {
@@ -154,6 +162,9 @@ func (a *answer) response() (*http.Response, error) {
 		return nil, a.err
 	}
 	res := &http.Response{StatusCode: a.status, Body: io.NopCloser(bytes.NewReader(a.body)), Header: http.Header{"Content-Type": {"application/xml"}}}
+	if a.tag != "" {
+		res.Header.Set("ETag", a.tag)
+	}
 	if a.err != nil { // the body is cut in the middle
 		res.Body = io.NopCloser(io.MultiReader(bytes.NewReader(a.body), iotest.ErrReader(a.err)))
 	}

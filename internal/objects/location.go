@@ -67,6 +67,10 @@ func (l Location) Open(ctx context.Context) (Store, error) {
 	if l.Dir != "" {
 		return OpenDirectory(vfs.Default, l.Dir)
 	}
+	return l.openBucket(ctx)
+}
+
+func (l Location) openBucket(ctx context.Context) (*Bucket, error) {
 	cfg, err := awsclient.Load(ctx)
 	if err != nil {
 		return nil, err

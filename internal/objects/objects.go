@@ -3,7 +3,8 @@
 //
 // The port has four calls, and one guarantee on which the archive depends: of all callers that
 // create an object with the same name, one succeeds. The package must never know the content of
-// an object, and never overwrite an object.
+// an object, and never overwrite an object. The only exception is Conditional, which replaces the one
+// version that its caller names: of all callers that name the same version, one succeeds.
 package objects
 
 import (

@@ -37,6 +37,10 @@ var (
 	ErrNotPaired = errors.New("the standby may lack answered writes, because its primary has not paired with it")
 	// ErrSeeding means that the standby has no whole copy.
 	ErrSeeding = errors.New("the standby has no whole copy of the data: it cannot be promoted")
+	// ErrOldCopy means that the data directory had a later role than its role now (P17).
+	ErrOldCopy = errors.New("the data directory is an old copy, which lacks answered writes: run fanfare promote on the other machine, or restore the data from an archive")
+	// ErrRegisterGone means that the register of a pair has lost its entry.
+	ErrRegisterGone = errors.New("the register has lost the entry of this pair: restore register.json, or stop both machines and run fanfare unpair on the one with the newest data")
 	// ErrStopped means that the standby no longer follows, because it is being promoted.
 	ErrStopped = errors.New("the standby is being promoted")
 	// ErrAway means that the primary has no session with its standby.
@@ -65,6 +69,13 @@ type Status struct {
 	Promise time.Duration
 	// Seeded and SeedSize are the progress of a seed in bytes; 0 without a seed.
 	Seeded, SeedSize int64
+	// AloneFor is the time for which the primary has been alone by now, and AloneTotal the whole time in which this
+	// process was alone.
+	AloneFor, AloneTotal time.Duration
+	// Register is the newest entry of the register that this machine knows, nil for none. RegisterAge is the time since the
+	// last answer of the register.
+	Register    *Entry
+	RegisterAge time.Duration
 	// At is the place up to which the standby's disk has the stream.
 	At stream.Position
 }

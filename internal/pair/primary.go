@@ -28,6 +28,9 @@ type PrimaryConfig struct {
 	// Spool is the maximum size of the spool in bytes, and SeedRate the rate of a seed in bytes a second.
 	Spool, SeedRate int64
 	Timing          Timing
+	// Register decides who is the primary; nil for none. With Alone, a primary whose standby is away may answer by itself.
+	Register Register
+	Alone    bool
 	// Dial connects with the other machine, to ask whether it is the primary; nil if it cannot be asked.
 	Dial       func(context.Context) (net.Conn, error)
 	DataFormat int

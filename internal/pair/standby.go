@@ -34,6 +34,10 @@ type StandbyConfig struct {
 	// TailSize is the size in bytes at which the tail begins its next file; 64 MiB if 0.
 	TailSize int64
 	Timing   Timing
+	// Register decides who is the primary; nil for none. FailoverAfter is the time without a heartbeat after which the
+	// standby becomes the primary by itself; 0 for never.
+	Register      Register
+	FailoverAfter time.Duration
 	// Dial connects with the primary.
 	Dial       func(context.Context) (net.Conn, error)
 	DataFormat int
