@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
@@ -23,15 +24,16 @@ type following struct {
 	beat     uint64 // the number of the newest heartbeat
 	seeding  *seeding
 	outcome  Outcome
+	leaving  sync.Once
 
 	applying  chan struct{} // closed at the end of the goroutine that applies; nil before its start
 	endApply  context.CancelFunc
 	applyFail error
 }
 
-// run runs the session until its first error.
-func (f *following) run(ctx context.Context) (Outcome, error) {
-	stop := context.AfterFunc(ctx, func() { f.conn.Close() }) //nolint:errcheck // reads and writes fail then
+// run runs the session until its first error. run ends when the standby stops.
+func (f *following) run(ctx, run context.Context) (Outcome, error) {
+	stop := context.AfterFunc(ctx, func() { f.leave(run) }) //nolint:errcheck // reads and writes fail then
 	defer stop()
 	if err := f.greet(); err != nil {
 		return Stopped, err
@@ -40,7 +42,7 @@ func (f *following) run(ctx context.Context) (Outcome, error) {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		<-ctx.Done()
-		return errors.Join(context.Cause(ctx), ignoreClosed(f.conn.Close()))
+		return errors.Join(context.Cause(ctx), f.leave(run))
 	})
 	group.Go(func() error { return f.read(ctx) })
 	group.Go(func() error { return f.handle(ctx) })
@@ -74,7 +76,7 @@ func (f *following) greet() error {
 	case peer.Mode == ModePaired && peer.Peer != own.Disk: // P6
 		return ErrOtherStandby
 	}
-	same := own.Mode != ModeSeeding && peer.Disk == own.Peer && peer.Term == own.Term
+	same := own.Mode != ModeSeeding && peer.Disk == own.Peer && peer.reigned(own.Term)
 	if same && !peer.position().Covers(s.tail.announced) { // P9
 		return fmt.Errorf("%w: its logs end at %v, and it had announced %v", ErrRewound, peer.position(), s.tail.announced)
 	}
@@ -168,11 +170,13 @@ func (f *following) first(ctx context.Context) error {
 		if f.standby.tail == nil {
 			return unexpected(m.kind)
 		}
-		return nil
+		return f.follows()
 	case msgSeed:
 		return f.beginSeed()
 	case msgBeat: // the heartbeats begin with the session
-		f.beat = binary.LittleEndian.Uint64(m.data)
+		if err := f.beats(m.data); err != nil {
+			return err
+		}
 		return f.first(ctx)
 	case msgRefused:
 		return fmt.Errorf("the primary refuses the standby: %s", m.data)
@@ -204,7 +208,32 @@ func (f *following) confirm() error {
 	s.mu.Lock()
 	s.granted = s.cfg.Timing.Now() // before the promise is on its way
 	s.mu.Unlock()
-	return f.send(msgAck, appendAck(nil, at, f.beat))
+	beat := f.beat
+	if !s.grants() {
+		beat |= noPromise
+	}
+	return f.send(msgAck, appendAck(nil, at, beat))
+}
+
+// beats handles a heartbeat.
+func (f *following) beats(data []byte) error {
+	if len(data) != 8 {
+		return unexpected(msgBeat)
+	}
+	f.beat = binary.LittleEndian.Uint64(data)
+	s := f.standby
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.heard = s.cfg.Timing.Now()
+	return nil
+}
+
+// follows stores the term of a primary that has started again.
+func (f *following) follows() error {
+	if f.standby.role.Term == f.peer.Term {
+		return nil
+	}
+	return f.standby.save(func(r *Role) { r.Term = f.peer.Term })
 }
 
 // one handles a message.
@@ -213,11 +242,7 @@ func (f *following) one(ctx context.Context, m message) error {
 	case msgFrames:
 		return f.frames(m.data)
 	case msgBeat:
-		if len(m.data) != 8 {
-			return unexpected(m.kind)
-		}
-		f.beat = binary.LittleEndian.Uint64(m.data)
-		return nil
+		return f.beats(m.data)
 	case msgPaired:
 		return f.pair()
 	case msgFile, msgContent, msgWhole:
@@ -261,6 +286,10 @@ func (f *following) pair() error {
 	}
 	if _, err := s.tail.sync(); err != nil {
 		return err
+	}
+	select { // the register has changed just before
+	case s.nudge <- struct{}{}:
+	default:
 	}
 	return s.save(func(r *Role) { r.Mode = ModePaired })
 }

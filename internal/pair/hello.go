@@ -32,6 +32,8 @@ type Hello struct {
 	Mode     string `json:"mode"`
 	Term     uint64 `json:"term"`
 	Peer     string `json:"peer"`
+	// Since is the first term since which a primary has been the primary without a break, 0 if that is Term.
+	Since uint64 `json:"since,omitempty"`
 	// Queue and Table are the place up to which a standby has the stream on its disk, or at which the stream of
 	// a primary ends.
 	Queue       stream.Place `json:"queue"`
@@ -54,7 +56,7 @@ type Hello struct {
 // hello returns the hello of a role.
 func (r *Role) hello(at stream.Position, dataFormat int, version string) Hello {
 	return Hello{
-		Protocol: protocol, Lineage: r.Lineage, Disk: r.Disk, Role: r.Role, Mode: r.Mode, Term: r.Term, Peer: r.Peer,
+		Protocol: protocol, Lineage: r.Lineage, Disk: r.Disk, Role: r.Role, Mode: r.Mode, Term: r.Term, Peer: r.Peer, Since: r.Since,
 		Queue: at.Queue, Table: at.Table, FrameFormat: stream.Format, DataFormat: dataFormat, Version: version, Clock: time.Now().UnixMilli(),
 	}
 }
@@ -121,6 +123,11 @@ func readHello(from io.Reader) (h Hello, err error) {
 		return h, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	return h, nil
+}
+
+// reigned reports whether a primary with this hello was the primary in a term, too.
+func (h Hello) reigned(term uint64) bool {
+	return term == h.Term || h.Since != 0 && h.Since <= term && term < h.Term
 }
 
 // replaces reports whether the peer has become the primary in the place of the own machine.

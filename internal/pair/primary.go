@@ -61,6 +61,7 @@ type Primary struct {
 	joining    bool // answers wait for a standby with which the primary is not paired yet (P7)
 	stopping   bool // nobody gets answers any more
 	promise    promise
+	tenure     *tenure // nil without a register
 	isReplaced bool
 	replaced   chan struct{}
 	isAsked    bool
@@ -97,7 +98,8 @@ func OpenPrimary(cfg PrimaryConfig) (*Primary, error) {
 		p.receiver.Close()
 		p.receiver = nil
 	}
-	p.promise.begin(cfg.Timing, p.role.Mode == ModePaired)
+	p.tenure = newTenure(p.cfg)
+	p.promise.begin(cfg.Timing, p.tenure != nil || p.role.Mode == ModePaired)
 	return p, nil
 }
 
@@ -118,6 +120,7 @@ func (p *Primary) Run(ctx context.Context) {
 	defer others.Wait()
 	others.Go(func() { p.stream.Run(ctx) })
 	others.Go(func() { p.ask(ctx) })
+	others.Go(func() { p.keep(ctx) })
 	ticker := time.NewTicker(p.cfg.Timing.Heartbeat)
 	defer ticker.Stop()
 	for {
@@ -146,7 +149,7 @@ func (p *Primary) ask(ctx context.Context) {
 		}
 		soon, cancel := context.WithTimeout(ctx, p.cfg.Timing.Patience)
 		if peer, err := Ask(soon, p.cfg.Dial, own); err == nil && peer.replaces(own) {
-			p.replace(peer)
+			p.replace(peer.Term)
 		}
 		cancel()
 	}
@@ -170,17 +173,22 @@ func (p *Primary) Confirmed(store stream.Store, at stream.Place) <-chan struct{}
 		return nil
 	}
 	w := waiter{store, at, make(chan struct{})}
-	if p.acked.Of(store).Before(at) {
-		p.waiting = append(p.waiting, w)
-	} else {
+	if p.confirmed(w) {
 		close(w.done)
+	} else {
+		p.waiting = append(p.waiting, w)
 	}
 	return w.done
 }
 
+// confirmed reports whether a write may be answered because the standby's disk has it. The caller holds mu.
+func (p *Primary) confirmed(w waiter) bool {
+	return !p.acked.Of(w.store).Before(w.at) && (p.role.Mode == ModePaired || p.leased())
+}
+
 // answersAlone reports whether no write has to wait for a standby. The caller holds mu.
 func (p *Primary) answersAlone() bool {
-	return p.stopping || p.role.Mode == ModeAlone && !p.joining
+	return p.stopping || p.role.Mode == ModeAlone && !p.joining && !p.tenure.other("") && p.leased()
 }
 
 // StopWaiting ends all waits for the standby. Call StopWaiting at a stop, when nobody gets answers any more: Pebble
@@ -197,7 +205,7 @@ func (p *Primary) release() {
 	alone := p.answersAlone()
 	left := p.waiting[:0]
 	for _, w := range p.waiting {
-		if alone || !p.acked.Of(w.store).Before(w.at) {
+		if alone || p.confirmed(w) {
 			close(w.done)
 		} else {
 			left = append(left, w)
@@ -207,12 +215,12 @@ func (p *Primary) release() {
 	p.waiting = left
 }
 
-// Paired waits until the standby of a paired primary has answered in a session. Call Paired before Pebble opens the stores,
+// Paired waits until the standby of a paired primary has answered in a session, or the register lets the primary be alone. Call Paired before Pebble opens the stores,
 // because Pebble writes when it opens (P17).
 func (p *Primary) Paired(ctx context.Context) error {
 	for {
 		p.mu.Lock()
-		ready, changed := p.role.Mode != ModePaired || p.session != nil && p.session.answered, p.changed
+		ready, changed := p.role.Mode != ModePaired && p.leased() || p.role.Mode == ModePaired && p.session != nil && p.session.answered, p.changed
 		p.mu.Unlock()
 		if ready {
 			return nil
@@ -254,6 +262,7 @@ func (p *Primary) Status() Status {
 		Role: p.role.Role, Mode: p.role.Mode, Term: p.role.Term, Connected: p.session != nil, Joining: p.joining,
 		Lag: int64(p.stream.Memory()) + p.stream.Spooled(), Ack: p.lastAck, Promise: p.promise.rest(), At: p.acked,
 	}
+	p.tenure.fill(&s, p.cfg.Timing.Now())
 	if p.session != nil {
 		s.Seeded, s.SeedSize = p.session.seeded.Load(), p.session.seedSize.Load()
 	}

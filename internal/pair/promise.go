@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// promise is the standby's promise not to serve. A primary that is alone needs no promise.
+// promise is the promise of the standby, or of the register, that the standby does not serve. Without a register, a primary
+// that is alone needs no promise.
 type promise struct {
 	timing Timing
 
@@ -26,11 +27,11 @@ func (p *promise) begin(timing Timing, needed bool) {
 	}
 }
 
-// renew continues the promise for the duration of the lease from the moment at which the primary asked for it (P13).
-func (p *promise) renew(asked time.Duration) {
+// renew continues the promise for the duration lease from the moment at which the primary asked for it (P13).
+func (p *promise) renew(asked, lease time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.until = max(p.until, asked+p.timing.Lease)
+	p.until = max(p.until, asked+lease)
 	p.look()
 }
 

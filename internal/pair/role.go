@@ -55,6 +55,10 @@ type Role struct {
 	// Peer is the Disk of the other machine, empty for none: a paired primary has the disk of its standby, and a
 	// standby has the disk of its primary.
 	Peer string `json:"peer_disk"`
+	// Claimed is the newest term that the machine has tried to take in the register, 0 without a register.
+	Claimed uint64 `json:"claimed_term,omitempty"`
+	// Since is the first term since which the disk has been the primary without a break, 0 if that is Term.
+	Since uint64 `json:"since_term,omitempty"`
 
 	path string
 }
@@ -120,6 +124,14 @@ func decodeRole(text []byte) (*Role, error) {
 	return r, r.check()
 }
 
+// reign returns the first term since which the disk has been the primary.
+func (r *Role) reign() uint64 {
+	if r.Since == 0 {
+		return r.Term
+	}
+	return r.Since
+}
+
 // check returns an error for a role that cannot be.
 func (r *Role) check() error {
 	var known bool
@@ -140,7 +152,7 @@ func (r *Role) check() error {
 // other machine lacks, so they are replaced by a seed, and the directory counts as another one.
 func (r *Role) Demote() error {
 	next := *r
-	next.Role, next.Mode, next.Disk = RoleStandby, ModeSeeding, rand.Text()
+	next.Role, next.Mode, next.Disk, next.Since = RoleStandby, ModeSeeding, rand.Text(), 0
 	if err := next.Save(); err != nil {
 		return err
 	}

@@ -26,6 +26,7 @@ type session struct {
 	at       stream.Position // behind the last frame that was sent
 	upto     stream.Position // a seed is whole behind it
 
+	joins chan struct{}        // wakes join
 	taken chan stream.Position // has the end of the logs of a standby that has become the primary
 
 	seeded, seedSize atomic.Int64
@@ -67,7 +68,7 @@ func (p *Primary) Serve(ctx context.Context, conn net.Conn) (err error) {
 		return err
 	}
 	if peer.replaces(own) {
-		p.replace(peer)
+		p.replace(peer.Term)
 		return ErrReplaced
 	}
 	if peer.Ask {
@@ -89,14 +90,14 @@ func ignoreClosed(err error) error {
 	return err
 }
 
-// replace notes that the peer has become the primary.
-func (p *Primary) replace(peer Hello) {
+// replace notes that the peer has become the primary of a term.
+func (p *Primary) replace(term uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.isReplaced {
 		p.isReplaced = true
 		close(p.replaced)
-		p.cfg.Log.Error("the other machine has become the primary", zap.Uint64("term", peer.Term))
+		p.cfg.Log.Error("the other machine has become the primary", zap.Uint64("term", term))
 	}
 }
 
@@ -122,7 +123,7 @@ func (p *Primary) accept(own, peer Hello) error {
 		return fmt.Errorf("%w: the standby is older than the data", ErrVersion)
 	case own.Role != RolePrimary || peer.Role != RoleStandby || peer.Term > own.Term:
 		return ErrNotPrimary
-	case own.Mode == ModePaired && peer.Disk != own.Peer: // P6
+	case own.Mode == ModePaired && peer.Disk != own.Peer, p.tenure.other(peer.Disk): // P6
 		return ErrOtherStandby
 	}
 	if ahead := peer.ahead(); ahead.Abs() > clockWarned {
@@ -134,7 +135,7 @@ func (p *Primary) accept(own, peer Hello) error {
 // resumes reports whether the standby continues from its position. The position of a standby of another primary, or
 // of an older term, is no position of this stream.
 func (p *Primary) resumes(peer Hello) bool {
-	return peer.Mode != ModeSeeding && peer.position() != (stream.Position{}) && peer.Lineage == p.role.Lineage && peer.Peer == p.role.Disk && peer.Term == p.role.Term
+	return peer.Mode != ModeSeeding && peer.position() != (stream.Position{}) && peer.Lineage == p.role.Lineage && peer.Peer == p.role.Disk && p.role.hello(stream.Position{}, 0, "").reigned(peer.Term)
 }
 
 // begin makes a session, which takes the place of an older one.
@@ -150,7 +151,7 @@ func (p *Primary) begin(conn net.Conn, peer Hello) (*session, error) {
 		}
 		<-old.done
 	}
-	s := &session{primary: p, link: newLink(conn, p.cfg.Timing.Lease), peer: peer, done: make(chan struct{}), taken: make(chan stream.Position, 1)}
+	s := &session{primary: p, link: newLink(conn, p.cfg.Timing.Lease), peer: peer, done: make(chan struct{}), joins: make(chan struct{}, 1), taken: make(chan stream.Position, 1)}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	// The older session may have changed the role.
@@ -198,6 +199,7 @@ func (p *Primary) finish(s *session) {
 	}
 	p.release()
 	p.wake()
+	p.tenure.wake()
 }
 
 // run runs the session until its first error.
@@ -209,6 +211,7 @@ func (s *session) run(ctx context.Context) error {
 	})
 	group.Go(func() error { return s.write(ctx) })
 	group.Go(func() error { return s.beat(ctx) })
+	group.Go(func() error { return s.join(ctx) })
 	group.Go(s.read)
 	return group.Wait()
 }
@@ -320,6 +323,10 @@ func (s *session) read() error {
 			s.taken <- stream.ParsePosition(m.data)
 			return errTaken
 		}
+		if m.kind == msgBye {
+			s.primary.left()
+			return errLeft
+		}
 		if m.kind != msgAck {
 			return unexpected(m.kind)
 		}
@@ -328,7 +335,7 @@ func (s *session) read() error {
 			return err
 		}
 		if s.acked(at, number) {
-			if err := s.pair(); err != nil {
+			if err := s.ready(); err != nil {
 				return err
 			}
 		}
@@ -347,12 +354,12 @@ func (s *session) acked(at stream.Position, number uint64) (pairs bool) {
 		s.receiver.Done(s.sent[n].mark)
 	}
 	s.sent = slices.Delete(s.sent, 0, n)
-	i := slices.IndexFunc(s.beats, func(b asked) bool { return b.number == number })
+	i := slices.IndexFunc(s.beats, func(b asked) bool { return b.number == number&^noPromise })
 	if i >= 0 {
 		asked := s.beats[i].at
 		s.beats = slices.Delete(s.beats, 0, i+1)
 		p.lastAck = p.cfg.Timing.Now() - asked
-		p.promise.renew(asked)
+		p.granted(asked, number&noPromise == 0)
 		if !s.answered {
 			s.answered = true
 			p.wake()
@@ -374,22 +381,4 @@ func (s *session) near() bool {
 	took := p.cfg.Timing.Now() - s.probe.at
 	s.probe = asked{}
 	return took < 2*p.cfg.Timing.Heartbeat
-}
-
-// pair stores that the two are paired, and then sends it to the standby. Until the role is stored, the standby cannot be
-// promoted, so the primary may still answer by itself after a crash.
-func (s *session) pair() error {
-	p := s.primary
-	role := *p.role
-	role.Mode, role.Peer = ModePaired, s.peer.Disk // P6: the disk of this session
-	if err := role.Save(); err != nil {
-		return fmt.Errorf("store the role: %w", err)
-	}
-	p.mu.Lock()
-	*p.role = role
-	p.joining = false
-	p.promise.need()
-	p.mu.Unlock()
-	p.cfg.Log.Info("paired: each answered write is on both machines", zap.String("standby", role.Peer))
-	return s.tell()
 }

@@ -53,7 +53,7 @@ type Outcome int
 const (
 	// Stopped means that ctx has ended.
 	Stopped Outcome = iota
-	// TakeOver means that the primary has handed over: the role of the data directory is primary, and the stores are closed.
+	// TakeOver means that this machine is the primary from now on, because the primary has handed over, or is away: the role of the data directory is primary, and the stores are closed.
 	TakeOver
 )
 
@@ -72,6 +72,11 @@ type Standby struct {
 	ran       chan struct{}      // closed at the end of Run
 	connected bool
 	seeded    int64
+	view      view
+	serveAt   time.Duration      // P14: no earlier promise of the register is left then
+	heard     time.Duration      // when the newest heartbeat arrived
+	interrupt context.CancelFunc // ends the session
+	nudge     chan struct{}      // wakes watch
 }
 
 // OpenStandby opens the stores of a standby, and its tail.
@@ -84,6 +89,7 @@ func OpenStandby(cfg StandbyConfig) (*Standby, error) {
 	}
 	cfg.Timing = cfg.Timing.withClock()
 	s := &Standby{cfg: cfg, role: cfg.Role, granted: cfg.Timing.Now()}
+	s.heard, s.nudge = s.granted, make(chan struct{}, 1)
 	if s.role.Mode == ModeSeeding {
 		return s, nil
 	}
@@ -155,14 +161,18 @@ func (s *Standby) Run(ctx context.Context) (Outcome, error) {
 	s.running, s.ran = cancel, make(chan struct{})
 	s.mu.Unlock()
 	defer close(s.ran)
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer cancel()
+	watching.Go(func() { s.watch(ctx) })
 	waits := backoff.Exponential{First: 100 * time.Millisecond, Most: s.cfg.Timing.Patience}
 	for failures := 0; ; {
 		began := s.cfg.Timing.Now()
-		outcome, err := s.once(ctx)
+		outcome, err := s.session(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return Stopped, nil
-		case outcome == TakeOver || final(err):
+		case outcome == TakeOver || final(err) && !(s.cfg.Register != nil && errors.Is(err, ErrOtherStandby)):
 			return outcome, err
 		}
 		if failures++; s.cfg.Timing.Now()-began > s.cfg.Timing.Lease || errors.Is(err, errAgain) {
@@ -192,15 +202,15 @@ func final(err error) bool {
 	return errors.As(err, new(applyError))
 }
 
-// once makes one session.
-func (s *Standby) once(ctx context.Context) (Outcome, error) {
+// once makes one session. run ends when the standby stops.
+func (s *Standby) once(ctx, run context.Context) (Outcome, error) {
 	conn, err := s.cfg.Dial(ctx)
 	if err != nil {
 		return Stopped, err
 	}
 	f := &following{standby: s, link: newLink(conn, s.cfg.Timing.Lease)}
 	defer s.connect(false)
-	outcome, err := f.run(ctx)
+	outcome, err := f.run(ctx, run)
 	return outcome, errors.Join(err, ignoreClosed(conn.Close()))
 }
 
@@ -230,6 +240,8 @@ func (s *Standby) mayPromote(acceptLoss bool) error {
 	switch {
 	case s.role.Role != RoleStandby || s.role.Mode == ModeSeeding:
 		return ErrSeeding
+	case s.cfg.Register != nil:
+		return s.refuses(acceptLoss)
 	case s.role.Mode != ModePaired && !acceptLoss:
 		return ErrNotPaired
 	}
@@ -239,23 +251,19 @@ func (s *Standby) mayPromote(acceptLoss bool) error {
 // Promote makes the standby the primary. When Promote returns without an error, the stores are closed, and the process
 // may open them as the primary. After an error that is not ErrNotPaired or ErrSeeding, the process has to start again.
 func (s *Standby) Promote(ctx context.Context, acceptLoss bool) error {
-	if err := s.mayPromote(acceptLoss); err != nil {
+	if err := s.asks(ctx, acceptLoss); err != nil {
 		return err
 	}
-	s.stopRun()                                      // P10: from here on the standby confirms nothing and promises nothing
-	if err := s.mayPromote(acceptLoss); err != nil { // the session may have changed the mode
+	s.stopRun()                                     // P10: from here on the standby confirms nothing and promises nothing
+	if err := s.asks(ctx, acceptLoss); err != nil { // the session may have changed the mode
 		return err
 	}
-	if err := s.apply.finish(ctx); err != nil {
-		return err
+	if s.cfg.Register != nil {
+		if err := s.claim(ctx, acceptLoss); err != nil {
+			return err
+		}
 	}
-	s.mu.Lock()
-	rest := s.granted + s.cfg.Timing.outlast() - s.cfg.Timing.Now()
-	s.mu.Unlock()
-	if err := backoff.Wait(ctx, rest); err != nil { // P15
-		return err
-	}
-	return s.become()
+	return s.succeed(ctx)
 }
 
 // stopRun ends Run for good.
@@ -279,7 +287,12 @@ func (s *Standby) become() error {
 	if err := s.remove(s.cfg.Stream); err != nil {
 		return err
 	}
-	err := s.save(func(r *Role) { r.Role, r.Mode, r.Term = RolePrimary, ModeAlone, r.Term+1 })
+	err := s.save(func(r *Role) {
+		r.Role, r.Mode, r.Term, r.Since = RolePrimary, ModeAlone, r.Term+1, 0
+		if s.cfg.Register != nil {
+			r.Term = r.Claimed
+		}
+	})
 	if err != nil {
 		return err
 	}
@@ -301,6 +314,10 @@ func (s *Standby) Status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	status := Status{Role: s.role.Role, Mode: s.role.Mode, Term: s.role.Term, Connected: s.connected, Seeded: s.seeded}
+	if s.view.version != "" {
+		entry := s.view.entry
+		status.Register, status.RegisterAge = &entry, s.cfg.Timing.Now()-s.view.at
+	}
 	if s.apply != nil {
 		status.At, status.Lag = s.apply.tail.end(), s.apply.tail.length.Load()-s.apply.bytes.Load()
 	}

@@ -33,10 +33,18 @@ func (w *world) tend() {
 			m.boot()
 			continue
 		}
+		if m.process.primary == nil && m.process.standby == nil {
+			m.open(0)
+			continue
+		}
 		if m.process.primary != nil {
 			select {
 			case <-m.process.primary.Replaced():
 				m.die(100)
+				if m.bucket != nil {
+					m.boot()
+					continue
+				}
 				m.begin()
 				m.submit()
 			default:
@@ -46,6 +54,7 @@ func (w *world) tend() {
 		select {
 		case o := <-m.ran:
 			if o.error == nil && o.Outcome == pair.TakeOver {
+				w.failovers++
 				m.exit()
 				m.boot()
 				continue
@@ -59,6 +68,9 @@ func (w *world) tend() {
 // rescue promotes the standby that may be promoted, if no machine is the primary, because a switch was interrupted.
 func (w *world) rescue() {
 	w.Helper()
+	if w.bucket != nil { // the register has decided
+		return
+	}
 	for _, m := range w.machines {
 		if m.process == nil || m.process.standby == nil {
 			return
@@ -109,8 +121,15 @@ func (w *world) failOver() {
 		standby.boot()
 	default:
 	}
+	if standby.process.standby == nil {
+		return
+	}
 	err := standby.promote()
 	if errors.Is(err, pair.ErrNotPaired) || errors.Is(err, pair.ErrSeeding) {
+		return
+	}
+	if err != nil && w.bucket != nil { // the register is away, or the primary has won
+		standby.exit()
 		return
 	}
 	require.NoError(w, err)
@@ -143,7 +162,11 @@ func (w *world) random() *machine { return w.machines[w.rng.IntN(2)] }
 
 func (w *world) step() {
 	w.Helper()
-	switch w.rng.IntN(13) {
+	kinds := 13
+	if w.bucket != nil {
+		kinds = 20
+	}
+	switch w.rng.IntN(kinds) {
 	case 0, 1, 2, 3, 4:
 		pass(time.Duration(w.rng.IntN(3000)) * time.Millisecond)
 	case 5:
@@ -163,6 +186,15 @@ func (w *world) step() {
 		w.failOver()
 	case 11:
 		w.switchRoles()
+	case 13, 14, 15:
+		w.disturb()
+	case 16:
+		w.calm()
+	case 17, 18: // a machine is away for longer
+		w.cutPower(w.random())
+		pass(time.Duration(w.rng.IntN(15_000)) * time.Millisecond)
+	case 19:
+		w.force()
 	default:
 		w.network.set(false)
 		pass(time.Duration(w.rng.IntN(20_000)) * time.Millisecond)
@@ -175,13 +207,15 @@ func (w *world) settle() (primary, standby *machine) {
 	w.Helper()
 	w.network.set(false)
 	w.network.drop()
+	w.calm()
 	for range 600 {
 		pass(500 * time.Millisecond)
 		w.tend()
 		w.rescue()
 		if primary = w.primary(); primary != nil && primary.process.primary.Status().Connected {
 			standby = w.peer(primary)
-			if standby.process.standby != nil && standby.process.standby.Status().Mode == pair.ModePaired {
+			if standby.process != nil && standby.process.standby != nil && standby.process.standby.Status().Mode == pair.ModePaired && primary.process.primary.Status().Mode == pair.ModePaired {
+				primary.forced, standby.forced = false, false
 				return primary, standby
 			}
 		}
@@ -194,6 +228,9 @@ func (w *world) settle() (primary, standby *machine) {
 // answers reads beside it.
 func TestAPairInAStorm(t *testing.T) {
 	inBubble(t, *storms, func(w *world) {
+		if w.seed%2 == 1 {
+			w.useRegister(time.Duration(w.rng.IntN(2)) * 5 * time.Second)
+		}
 		w.boot()
 		w.settle()
 		for range 40 {
@@ -202,7 +239,7 @@ func TestAPairInAStorm(t *testing.T) {
 		w.end()
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.Log("writes", w.last, "answered", w.answered[1]["count"], w.answered[2]["count"], "promotions", w.promotions, "switches", w.switches)
+		w.Log("writes", w.last, "answered", w.answered[1]["count"], w.answered[2]["count"], "promotions", w.promotions, "switches", w.switches, "failovers", w.failovers, "register", w.bucket != nil)
 	})
 }
 
@@ -218,6 +255,7 @@ func (w *world) boot() {
 func (w *world) end() {
 	w.Helper()
 	primary, standby := w.settle()
+	w.agree(primary, standby)
 	close(primary.process.stop)
 	pass(3 * time.Second)
 	primary.die(100)

@@ -33,13 +33,14 @@ func (p *Primary) HandOver(ctx context.Context) error {
 	if err := p.cfg.FS.RemoveAll(p.cfg.Tail); err != nil { // it is from an earlier time as the standby
 		return err
 	}
-	if err := p.submit(s); err != nil {
+	term, err := p.giveUp(ctx, s)
+	if err != nil {
 		return err
 	}
 	s.silence.Store(int64(patientFor * p.cfg.Timing.Lease))
 	err = errors.Join(
 		s.conn.SetReadDeadline(time.Now().Add(patientFor*p.cfg.Timing.Lease)),
-		s.send(msgTakeOver, binary.LittleEndian.AppendUint64(nil, p.role.Term)),
+		s.send(msgTakeOver, binary.LittleEndian.AppendUint64(nil, term)),
 	)
 	if err != nil {
 		return fmt.Errorf("hand over to the standby: %w", err)
@@ -50,6 +51,11 @@ func (p *Primary) HandOver(ctx context.Context) error {
 	}
 	select {
 	case at := <-s.taken: // it was sent before the end of the session
+		if p.tenure != nil {
+			if err := p.submit(s); err != nil {
+				return err
+			}
+		}
 		return beginTail(p.cfg, at)
 	default:
 		return fmt.Errorf("hand over to the standby: %w", errors.Join(ErrAway, context.Cause(ctx)))
@@ -75,12 +81,31 @@ func (p *Primary) equal(ctx context.Context) (*session, error) {
 	}
 }
 
+// giveUp ends the time of this machine as the primary, and returns the next term. Without a register, the role must be
+// stored first, because a start would make this machine the primary again. With a register, the standby's swap decides.
+func (p *Primary) giveUp(ctx context.Context, s *session) (term uint64, err error) {
+	if p.tenure == nil {
+		err = p.submit(s)
+		return p.role.Term, err
+	}
+	done, err := p.tenure.take(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer done()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.tenure.leaving = true
+	p.promise.forget() // a renewal may have ended just before
+	return p.role.Term + 1, nil
+}
+
 // submit stores the role of a standby that has the same data as the machine of a session.
 func (p *Primary) submit(s *session) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	role := *p.role
-	role.Role, role.Mode, role.Term, role.Peer = RoleStandby, ModeFollowing, role.Term+1, s.peer.Disk
+	role.Role, role.Mode, role.Term, role.Peer, role.Since = RoleStandby, ModeFollowing, role.Term+1, s.peer.Disk, 0
 	if err := role.Save(); err != nil {
 		return err
 	}
@@ -115,12 +140,16 @@ func (f *following) takeOver(ctx context.Context, data []byte) error {
 	if _, err := s.tail.sync(); err != nil {
 		return err
 	}
+	s.promotes(true)
+	if s.cfg.Register != nil {
+		if err := errors.Join(s.look(ctx), s.claim(ctx, false)); err != nil {
+			s.promotes(false)
+			return err
+		}
+	}
 	if err := s.apply.finish(ctx); err != nil {
 		return applyError{err}
 	}
-	s.mu.Lock()
-	s.promoting = true
-	s.mu.Unlock()
 	if err := s.become(); err != nil {
 		return applyError{err}
 	}
@@ -145,6 +174,13 @@ func (f *following) takeOver(ctx context.Context, data []byte) error {
 			return errTaken
 		}
 	}
+}
+
+// promotes notes whether the standby is being promoted.
+func (s *Standby) promotes(is bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.promoting = is
 }
 
 // AskToHandOver asks the primary to hand over to this standby. If the primary does, Run returns TakeOver.

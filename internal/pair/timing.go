@@ -14,5 +14,14 @@ type Timing struct {
 	Now func() time.Duration
 }
 
+// aloneLeases is the number of leases for which the register's promise holds, so that a slow store stops nobody (P12).
+const aloneLeases = 5
+
+// aloneLease is the duration of the register's promise to a primary that is not paired.
+func (t Timing) aloneLease() time.Duration { return aloneLeases * t.Lease }
+
+// outlastAlone returns a duration that has passed on this machine only if aloneLease has passed on the other machine.
+func (t Timing) outlastAlone() time.Duration { return aloneLeases * t.outlast() }
+
 // outlast returns a duration that has passed on this machine only if Lease has passed on the other machine.
 func (t Timing) outlast() time.Duration { return t.Lease + t.Lease/20 }

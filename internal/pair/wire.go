@@ -16,7 +16,7 @@ import (
 // kind is the kind of a message.
 type kind uint8
 
-// The kinds of messages. The standby sends only msgAck and msgTaken.
+// The kinds of messages. The standby sends only msgAck, msgTaken and msgBye.
 const (
 	// msgResume means that frames follow from the standby's position on.
 	msgResume kind = 1 + iota
@@ -39,10 +39,12 @@ const (
 	// msgTakeOver makes the standby the primary.
 	msgTakeOver
 	// msgAck has the position up to which the standby has the stream on its disk, and the number of a heartbeat, for which it
-	// is a promise.
+	// is a promise, unless the number has noPromise.
 	msgAck
 	// msgTaken has the end of the logs of a standby that has become the primary.
 	msgTaken
+	// msgBye means that the standby stops in order. It is sent only with a register.
+	msgBye
 )
 
 const (
@@ -138,6 +140,9 @@ func unexpected(k kind) error { return fmt.Errorf("%w: a message of kind %d", Er
 
 // ackLen is the length of an ack: a position and the number of a heartbeat.
 const ackLen = 40
+
+// noPromise is added to the number of a heartbeat in an ack that is no promise.
+const noPromise = 1 << 63
 
 // appendAck appends the content of an ack.
 func appendAck(dst []byte, at stream.Position, beat uint64) []byte {

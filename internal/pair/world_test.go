@@ -40,6 +40,7 @@ var timing = pair.Timing{Heartbeat: 500 * time.Millisecond, Patience: 2 * time.S
 // world is two machines and the writes that were answered.
 type world struct {
 	*testing.T
+	seed     uint64
 	rng      *rand.Rand
 	start    time.Time
 	network  *network
@@ -52,7 +53,11 @@ type world struct {
 	answered map[stream.Store]map[string]int // the number of the last answered write of a key
 	dead     map[*process]bool
 
-	promotions, switches int
+	promotions, switches, failovers int
+
+	bucket        *bucket // nil without a register
+	failoverAfter time.Duration
+	alone         bool // a primary may go alone
 }
 
 // machine is a machine with a disk. Its role is on another file system, on which a rename survives a crash.
@@ -61,6 +66,8 @@ type machine struct {
 	name string
 	mem  *vfs.MemFS
 	dir  string
+	// forced means that the next process gives up the answered writes that it lacks.
+	forced bool
 	*process
 }
 
@@ -72,12 +79,14 @@ type process struct {
 	primary *pair.Primary
 	standby *pair.Standby
 	ran     chan outcome
+	role    *pair.Role
+	began   chan error // has the end of pair.Begin; nil when the machine's side is open
 	dbs     map[stream.Store]*disk.DB
 	closing sync.Mutex
 	serving bool // it answers; guarded by the mu of the world
 	writers sync.WaitGroup
 	stop    chan struct{} // ends the writers
-	alone   chan struct{} // closed when no caller waits for an answer any more
+	over    chan struct{} // closed when no caller waits for an answer any more
 }
 
 type outcome struct {
@@ -90,7 +99,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	core, logs := observer.New(zap.InfoLevel)
 	w := &world{
-		T: t, rng: rng, start: time.Now(), log: zap.New(core), logs: logs,
+		T: t, seed: seed, rng: rng, start: time.Now(), log: zap.New(core), logs: logs,
 		network: &network{rng: rand.New(rand.NewPCG(seed, 1)), delay: time.Duration(rng.IntN(20)) * time.Duration(rng.IntN(10)+1) * time.Millisecond},
 		last:    map[stream.Store]int{}, answered: map[stream.Store]map[string]int{stream.Queue: {}, stream.Table: {}}, dead: map[*process]bool{},
 	}
@@ -147,15 +156,18 @@ func path(store stream.Store) string { return filepath.Join("data", nameOf(store
 func (m *machine) boot() {
 	m.Helper()
 	m.begin()
-	if role := m.loadRole(); role.Role == pair.RolePrimary {
+	switch role := m.loadRole(); {
+	case m.bucket != nil:
+		m.bootWithRegister(role)
+	case role.Role == pair.RolePrimary:
 		m.bootPrimary(role)
-	} else {
+	default:
 		m.bootStandby(role)
 	}
 }
 
 func (m *machine) begin() {
-	p := &process{ran: make(chan outcome, 1), stop: make(chan struct{}), alone: make(chan struct{})}
+	p := &process{ran: make(chan outcome, 1), stop: make(chan struct{}), over: make(chan struct{})}
 	p.ctx, p.end = context.WithCancelCause(context.Background())
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -164,7 +176,7 @@ func (m *machine) begin() {
 
 func (m *machine) bootPrimary(role *pair.Role) {
 	m.Helper()
-	if role.Mode == pair.ModeAlone {
+	if role.Mode == pair.ModeAlone && m.bucket == nil {
 		ctx, cancel := context.WithTimeout(m.ctx, 2*time.Second)
 		defer cancel()
 		peer, err := pair.Ask(ctx, m.dial(), pair.AskingHello(role, 1, "v"))
@@ -176,6 +188,7 @@ func (m *machine) bootPrimary(role *pair.Role) {
 	primary, err := pair.OpenPrimary(pair.PrimaryConfig{
 		Role: role, FS: m.mem, Stream: "data/stream", Seeds: "data/seeds", Tail: "data/tail", Queue: path(stream.Queue), Table: path(stream.Table),
 		Spool: 1 << 30, SeedRate: 1 << 30, Timing: m.timing(), DataFormat: 2, Version: "v", Log: m.log.Named(m.name), Dial: m.dial(),
+		Register: m.register(), Alone: m.alone,
 	})
 	require.NoError(m, err)
 	p := m.process
@@ -216,6 +229,10 @@ func (m *machine) serve(p *process, role *pair.Role) {
 	p.primary.SetCheckpoint(func(_ context.Context, dir string) error { return m.checkpoint(p, dir) })
 	m.mu.Lock()
 	p.serving = true
+	if m.forced {
+		m.forced = false
+		m.excuse(dbs)
+	}
 	m.checkAnswered(dbs, fmt.Sprintf("%s, primary of term %d", m.name, role.Term))
 	m.mu.Unlock()
 	for _, store := range stores {
@@ -249,7 +266,7 @@ func (p *process) confirmed(store stream.Store) func(log, offset uint64) <-chan 
 		go func() { // ends with the process
 			select {
 			case <-standby:
-			case <-p.alone:
+			case <-p.over:
 			case <-p.ctx.Done():
 			}
 			close(either)
@@ -378,6 +395,7 @@ func (m *machine) bootStandby(role *pair.Role) {
 	p := m.process
 	standby, err := pair.OpenStandby(pair.StandbyConfig{
 		Role: role, FS: m.mem, Dir: "data", Stream: "data/stream", TailSize: 100 << 10, Timing: m.timing(), Dial: m.dial(), DataFormat: 2, Version: "v", Log: m.log.Named(m.name),
+		Register: m.register(), FailoverAfter: m.failoverAfter,
 		Open: func(_ stream.Store, dir string) (*disk.DB, error) {
 			return disk.Open(nil, dir, zap.NewNop(), options(m.mem), format)
 		},
@@ -465,7 +483,7 @@ func (m *machine) handOver() error {
 	case <-ctx.Done():
 		return errors.New("the last writes are not confirmed")
 	}
-	close(p.alone)
+	close(p.over)
 	synctest.Wait()
 	p.closing.Lock()
 	defer p.closing.Unlock()

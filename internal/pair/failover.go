@@ -1,0 +1,222 @@
+package pair
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"fanfare/internal/backoff"
+	"fanfare/internal/objects"
+)
+
+// lookEach is the time between two looks of a standby at the register.
+const lookEach = time.Second
+
+// view is what a standby knows of the register.
+type view struct {
+	entry   Entry
+	version objects.Version // empty if the register has not answered yet
+	seen    time.Duration   // the time of the first answer with this version
+	at      time.Duration   // the time of the newest answer
+}
+
+// look reads the register.
+func (s *Standby) look(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timing.Lease)
+	defer cancel()
+	entry, version, err := s.cfg.Register.Read(ctx)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.cfg.Timing.Now() // behind the answer: the version may have been written just before it
+	if version != s.view.version {
+		s.view = view{entry: entry, version: version, seen: now}
+	}
+	s.view.at = now
+	return nil
+}
+
+// watch looks at the register until ctx ends, and ends the session when the standby has to decide.
+func (s *Standby) watch(ctx context.Context) {
+	if s.cfg.Register == nil {
+		return
+	}
+	ticker := time.NewTicker(s.cfg.Timing.Heartbeat / 2)
+	defer ticker.Stop()
+	for next := s.cfg.Timing.Now(); ; {
+		if now := s.cfg.Timing.Now(); now >= next {
+			next = now + lookEach
+			if err := s.look(ctx); err != nil && ctx.Err() == nil {
+				s.cfg.Log.Debug("the register does not answer", zap.Error(err))
+			}
+		}
+		if s.decides() {
+			s.mu.Lock()
+			if s.interrupt != nil {
+				s.interrupt()
+			}
+			s.mu.Unlock()
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		case <-s.nudge:
+			next = s.cfg.Timing.Now()
+		}
+	}
+}
+
+// decides reports whether the standby has to become the primary by itself: the register names it already, because an
+// earlier try has had its effect, or the primary is silent.
+func (s *Standby) decides() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.cfg.Register == nil || s.promoting || s.view.version == "" || s.role.Mode == ModeSeeding:
+		return false
+	case s.view.entry.Primary == s.role.Disk:
+		return true
+	}
+	silent := s.cfg.FailoverAfter > 0 && s.cfg.Timing.Now()-s.heard >= s.cfg.FailoverAfter
+	return silent && s.refuses(false) == nil
+}
+
+// refuses returns an error if the register does not allow this standby to become the primary. The caller holds mu.
+func (s *Standby) refuses(acceptLoss bool) error {
+	entry := s.view.entry
+	switch {
+	case s.view.version == "":
+		return ErrNoEntry
+	case entry.Lineage != s.role.Lineage:
+		return ErrLineage
+	case entry.Primary == s.role.Disk: // it is the primary already
+		return nil
+	case entry.Mode == ModeAlone && !acceptLoss: // P5
+		return ErrNotPaired
+	case entry.Mode == ModePaired && entry.Standby != s.role.Disk: // P6
+		return ErrNotPaired
+	}
+	return nil
+}
+
+// claim makes the register name this standby as the primary (P5). The role has the claim before, so that a crash after
+// the swap is no old copy (P17).
+func (s *Standby) claim(ctx context.Context, acceptLoss bool) error {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timing.Lease)
+	defer cancel()
+	s.mu.Lock()
+	old, err := s.view, s.refuses(acceptLoss)
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	err = s.save(func(r *Role) { r.Claimed = max(old.entry.Term, r.Term, r.Claimed) + 1 })
+	if err != nil {
+		return err
+	}
+	next := Entry{Lineage: old.entry.Lineage, Term: s.role.Claimed, Primary: s.role.Disk, Mode: ModeAlone}
+	version, err := s.cfg.Register.Swap(ctx, old.version, next)
+	if err != nil {
+		return fmt.Errorf("become the primary: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.view = view{next, version, s.cfg.Timing.Now(), s.cfg.Timing.Now()}
+	s.serveAt = old.seen + s.cfg.Timing.outlastAlone() // P14
+	return nil
+}
+
+// failOver makes the standby the primary, if the register allows that. There is no session (P10).
+func (s *Standby) failOver(ctx context.Context) (Outcome, error) {
+	if err := s.look(ctx); err != nil || !s.decides() {
+		return Stopped, err
+	}
+	if _, err := s.apply.step(ctx); err != nil { // a standby whose stores have failed must not win
+		return Stopped, applyError{err}
+	}
+	if err := s.claim(ctx, false); err != nil {
+		return Stopped, err
+	}
+	s.cfg.Log.Warn("the primary does not answer: this standby becomes the primary", zap.Uint64("term", s.role.Claimed))
+	if err := s.succeed(ctx); err != nil {
+		return Stopped, applyError{err}
+	}
+	return TakeOver, nil
+}
+
+// succeed ends a promotion after the register has named this machine.
+func (s *Standby) succeed(ctx context.Context) error {
+	if err := s.apply.finish(ctx); err != nil {
+		return err
+	}
+	if err := s.outwait(ctx); err != nil {
+		return err
+	}
+	return s.become()
+}
+
+// outwait waits until no other machine has a promise.
+func (s *Standby) outwait(ctx context.Context) error {
+	s.mu.Lock()
+	until := max(s.serveAt, s.granted+s.cfg.Timing.outlast()) // P15
+	s.mu.Unlock()
+	return backoff.Wait(ctx, until-s.cfg.Timing.Now())
+}
+
+// grants reports whether an ack is a promise: with a register, only the paired standby promises something.
+func (s *Standby) grants() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	entry := s.view.entry
+	return s.cfg.Register == nil || entry.Mode == ModePaired && entry.Standby == s.role.Disk
+}
+
+// session makes one session, or becomes the primary. The session ends when the standby has to decide.
+func (s *Standby) session(run context.Context) (Outcome, error) {
+	if s.decides() {
+		if outcome, err := s.failOver(run); outcome == TakeOver || final(err) {
+			return outcome, err
+		} else if err != nil {
+			s.cfg.Log.Warn("the standby cannot become the primary", zap.Error(err))
+		}
+	}
+	ctx, cancel := context.WithCancel(run)
+	defer cancel()
+	s.mu.Lock()
+	s.interrupt = cancel
+	s.mu.Unlock()
+	return s.once(ctx, run)
+}
+
+// asks returns an error if the standby must not be promoted. It reads the register first.
+func (s *Standby) asks(ctx context.Context, acceptLoss bool) error {
+	if s.cfg.Register != nil {
+		if err := s.look(ctx); err != nil {
+			return err
+		}
+	}
+	return s.mayPromote(acceptLoss)
+}
+
+// leave ends a session. A standby that stops in order says so, and its primary is alone at once.
+func (f *following) leave(run context.Context) error {
+	var err error
+	f.leaving.Do(func() {
+		s := f.standby
+		s.mu.Lock()
+		says := s.cfg.Register != nil && run.Err() != nil && !s.promoting && s.connected
+		s.mu.Unlock()
+		if says {
+			f.silence.Store(int64(s.cfg.Timing.Heartbeat))
+			err = f.send(msgBye, nil)
+		}
+		err = errors.Join(err, ignoreClosed(f.conn.Close()))
+	})
+	return err
+}

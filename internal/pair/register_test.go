@@ -1,0 +1,276 @@
+package pair_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"fanfare/internal/backoff"
+	"fanfare/internal/disk"
+	"fanfare/internal/objects"
+	"fanfare/internal/pair"
+	"fanfare/internal/stream"
+)
+
+// bucket is a store on condition, in memory. Each of the two machines reaches it in a way of its own.
+type bucket struct {
+	mu      sync.Mutex
+	rng     *rand.Rand
+	content []byte
+	version int // 0 for no object
+	ways    [2]way
+}
+
+// way is how a machine reaches the bucket.
+type way struct {
+	away  bool
+	slow  time.Duration // the longest time of a call
+	lossy bool          // some answers are lost, and some requests arrive late
+}
+
+// reached is the bucket as a machine reaches it.
+type reached struct {
+	*bucket
+	machine int
+}
+
+var _ objects.Conditional = reached{}
+
+// fate draws what happens to a call: its time, and a number from 0 to 9, or -1 if the bucket is away.
+func (r reached) fate(ctx context.Context) (int, error) {
+	r.mu.Lock()
+	w := r.ways[r.machine]
+	number, took := 9, time.Duration(0)
+	if w.slow > 0 {
+		took = time.Duration(r.rng.Int64N(int64(w.slow)))
+	}
+	if w.lossy {
+		number = r.rng.IntN(10)
+	}
+	r.mu.Unlock()
+	if err := backoff.Wait(ctx, took); err != nil {
+		return 0, err
+	}
+	if w.away {
+		return -1, nil
+	}
+	return number, nil
+}
+
+func (r reached) Fetch(ctx context.Context, _ string, _ int64) ([]byte, objects.Version, error) {
+	number, err := r.fate(ctx)
+	if err != nil || number < 2 {
+		return nil, "", fmt.Errorf("fetch: %w %w", objects.ErrAway, context.Cause(ctx))
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.version == 0 {
+		return nil, "", objects.ErrNotThere
+	}
+	return r.content, r.tag(), nil
+}
+
+func (b *bucket) tag() objects.Version {
+	if b.version == 0 {
+		return ""
+	}
+	return objects.Version(strconv.Itoa(b.version))
+}
+
+func (b *bucket) swap(old objects.Version, content []byte) (objects.Version, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.tag() != old {
+		return "", objects.ErrChanged
+	}
+	b.version++
+	b.content = content
+	return b.tag(), nil
+}
+
+func (r reached) Swap(ctx context.Context, _ string, old objects.Version, body objects.Body) (objects.Version, error) {
+	content := make([]byte, body.Size)
+	if _, err := body.From.ReadAt(content, 0); err != nil {
+		return "", err
+	}
+	number, err := r.fate(ctx)
+	lost := fmt.Errorf("swap: %w %w", objects.ErrAway, context.Cause(ctx))
+	switch {
+	case err != nil || number < 1:
+		return "", lost
+	case number == 1: // the answer is lost
+		_, _ = r.swap(old, content) // nobody learns the result
+		return "", lost
+	case number == 2: // the answer is lost, and the repeated request finds the first one
+		_, _ = r.swap(old, content) // nobody learns the result
+		return "", objects.ErrChanged
+	case number == 3: // the request arrives late
+		r.mu.Lock()
+		late := time.Duration(r.rng.IntN(6000)) * time.Millisecond
+		r.mu.Unlock()
+		time.AfterFunc(late, func() { _, _ = r.swap(old, content) }) // nobody learns the result
+		return "", lost
+	default:
+		return r.swap(old, content)
+	}
+}
+
+// set sets how a machine reaches the bucket.
+func (b *bucket) set(machine int, w way) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ways[machine] = w
+}
+
+// useRegister lets the pair have a register.
+func (w *world) useRegister(failoverAfter time.Duration) {
+	w.bucket = &bucket{rng: rand.New(rand.NewPCG(w.rng.Uint64(), 3))}
+	w.failoverAfter, w.alone = failoverAfter, true
+}
+
+// register returns the register as the machine reaches it, nil for none.
+func (m *machine) register() pair.Register {
+	if m.bucket == nil {
+		return nil
+	}
+	return pair.StoreRegister(reached{m.bucket, m.number()})
+}
+
+func (m *machine) number() int { return int(m.name[0] - 'a') }
+
+// entry returns the entry of the register.
+func (w *world) entry() pair.Entry {
+	w.Helper()
+	entry, _, err := pair.StoreRegister(reached{&bucket{content: w.bucket.content, version: w.bucket.version}, 0}).Read(w.Context())
+	require.NoError(w, err)
+	return entry
+}
+
+// bootWithRegister asks the register for the role of the machine, and starts.
+func (m *machine) bootWithRegister(role *pair.Role) {
+	m.Helper()
+	p := m.process
+	p.role, p.began = role, make(chan error, 1)
+	p.work.Go(func() {
+		p.began <- pair.Begin(p.ctx, pair.BeginConfig{Role: role, Register: m.register(), Timing: m.timing(), Log: m.log.Named(m.name)})
+	})
+	m.open(2 * time.Second)
+}
+
+// open opens the machine's side of the pair when the register has answered.
+func (m *machine) open(patience time.Duration) {
+	m.Helper()
+	p := m.process
+	if p.began == nil {
+		return
+	}
+	select {
+	case err := <-p.began:
+		require.NoError(m, err)
+		p.began = nil
+		if p.role.Role == pair.RolePrimary {
+			m.bootPrimary(p.role)
+		} else {
+			m.bootStandby(p.role)
+		}
+	case <-time.After(patience):
+	}
+}
+
+// disturb changes how the machines reach the register.
+func (w *world) disturb() {
+	if w.bucket == nil {
+		return
+	}
+	drawn := way{lossy: w.rng.IntN(2) == 0}
+	switch w.rng.IntN(4) {
+	case 0:
+		drawn.away = true
+	case 1:
+		drawn.slow = time.Duration(w.rng.IntN(8000)+1) * time.Millisecond
+	default:
+	}
+	if w.rng.IntN(3) > 0 {
+		w.bucket.set(w.rng.IntN(2), drawn)
+		return
+	}
+	w.bucket.set(0, drawn)
+	w.bucket.set(1, drawn)
+}
+
+// calm lets both machines reach the register.
+func (w *world) calm() {
+	if w.bucket != nil {
+		w.bucket.set(0, way{})
+		w.bucket.set(1, way{})
+	}
+}
+
+// force promotes the standby of a primary that answers by itself. The writes that the standby lacks are given up.
+func (w *world) force() {
+	w.Helper()
+	primary := w.primary()
+	if w.bucket == nil || primary == nil {
+		return
+	}
+	standby := w.peer(primary)
+	if standby.process == nil || standby.process.standby == nil {
+		return
+	}
+	if w.rng.IntN(2) == 0 {
+		w.network.set(true)
+	}
+	if w.rng.IntN(2) == 0 {
+		w.bucket.set(primary.number(), way{away: true})
+	}
+	err := standby.standby.Promote(standby.ctx, true)
+	w.log.Info("forced promotion", zap.Error(err))
+	standby.exit()
+	// After an unclear answer, the swap may have had its effect, or may have it later.
+	standby.forced = !errors.Is(err, pair.ErrNotPaired) && !errors.Is(err, pair.ErrSeeding)
+	standby.boot()
+}
+
+// excuse gives up the answered writes that the stores lack. The caller holds mu.
+func (w *world) excuse(dbs map[stream.Store]*disk.DB) {
+	for _, store := range stores {
+		got := dump(w, dbs[store].DB)
+		w.answered[store] = map[string]int{}
+		for key := range got {
+			n := 0
+			if _, err := fmt.Sscan(got[key], &n); err == nil && key != "saw" && n > 0 {
+				w.answered[store][key] = n
+			}
+		}
+	}
+}
+
+// agree expects that the register and the roles of both machines agree.
+func (w *world) agree(primary, standby *machine) {
+	w.Helper()
+	if w.bucket == nil {
+		return
+	}
+	entry, role, other := w.entry(), primary.loadRole(), standby.loadRole()
+	assert.Equal(w, []any{role.Lineage, role.Disk, other.Disk, role.Term, pair.ModePaired}, []any{entry.Lineage, entry.Primary, entry.Standby, entry.Term, entry.Mode})
+	assert.Equal(w, []any{role.Disk, role.Term, pair.ModePaired, pair.RoleStandby}, []any{other.Peer, other.Term, other.Mode, other.Role})
+	synctest.Wait()
+}
+
+// bare opens a store of a machine without a process.
+func (m *machine) bare(store stream.Store) *pebble.DB {
+	m.Helper()
+	db, err := pebble.Open(path(store), options(m.mem))
+	require.NoError(m, err)
+	return db
+}
