@@ -125,11 +125,11 @@ func (w *world) failOver() {
 		return
 	}
 	err := standby.promote()
-	if errors.Is(err, pair.ErrNotPaired) || errors.Is(err, pair.ErrSeeding) {
-		return
-	}
 	if err != nil && w.bucket != nil { // the register is away, or the primary has won
 		standby.exit()
+		return
+	}
+	if errors.Is(err, pair.ErrNotPaired) || errors.Is(err, pair.ErrSeeding) {
 		return
 	}
 	require.NoError(w, err)
@@ -214,7 +214,8 @@ func (w *world) settle() (primary, standby *machine) {
 		w.rescue()
 		if primary = w.primary(); primary != nil && primary.process.primary.Status().Connected {
 			standby = w.peer(primary)
-			if standby.process != nil && standby.process.standby != nil && standby.process.standby.Status().Mode == pair.ModePaired && primary.process.primary.Status().Mode == pair.ModePaired {
+			if standby.process != nil && standby.process.standby != nil && primary.process.primary.Status().Mode == pair.ModePaired &&
+				standby.process.standby.Status().Mode == pair.ModePaired && standby.process.standby.Status().Term == primary.process.primary.Status().Term {
 				primary.forced, standby.forced = false, false
 				return primary, standby
 			}
