@@ -206,17 +206,22 @@ func (s *Standby) asks(ctx context.Context, acceptLoss bool) error {
 
 // leave ends a session. A standby that stops in order says so, and its primary is alone at once.
 func (f *following) leave(run context.Context) error {
+	if f.leaving.Swap(true) {
+		return nil
+	}
+	s := f.standby
+	s.mu.Lock()
+	says := s.cfg.Register != nil && run.Err() != nil && !s.promoting && s.connected
+	s.mu.Unlock()
 	var err error
-	f.leaving.Do(func() {
-		s := f.standby
-		s.mu.Lock()
-		says := s.cfg.Register != nil && run.Err() != nil && !s.promoting && s.connected
-		s.mu.Unlock()
-		if says {
-			f.silence.Store(int64(s.cfg.Timing.Heartbeat))
-			err = f.send(msgBye, nil)
+	if says {
+		f.silence.Store(int64(s.cfg.Timing.Heartbeat))
+		if err = f.send(msgBye, nil); err == nil { // the primary ends the session: the end from here could overtake the message
+			select {
+			case <-f.silent:
+			case <-time.After(s.cfg.Timing.Heartbeat):
+			}
 		}
-		err = errors.Join(err, ignoreClosed(f.conn.Close()))
-	})
-	return err
+	}
+	return errors.Join(err, ignoreClosed(f.conn.Close()))
 }

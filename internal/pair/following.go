@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
+	"sync/atomic"
 
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
@@ -24,7 +24,8 @@ type following struct {
 	beat     uint64 // the number of the newest heartbeat
 	seeding  *seeding
 	outcome  Outcome
-	leaving  sync.Once
+	leaving  atomic.Bool
+	silent   chan struct{} // closed when the connection has ended
 
 	applying  chan struct{} // closed at the end of the goroutine that applies; nil before its start
 	endApply  context.CancelFunc
@@ -38,7 +39,7 @@ func (f *following) run(ctx, run context.Context) (Outcome, error) {
 	if err := f.greet(); err != nil {
 		return Stopped, err
 	}
-	f.received = make(chan message, 64)
+	f.received, f.silent = make(chan message, 64), make(chan struct{})
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		<-ctx.Done()
@@ -95,8 +96,9 @@ func (s *Standby) position() stream.Position {
 	return s.tail.end()
 }
 
-// read receives messages.
+// read receives messages until the connection ends.
 func (f *following) read(ctx context.Context) error {
+	defer close(f.silent)
 	for {
 		m, err := f.receive()
 		if err != nil {
@@ -104,8 +106,7 @@ func (f *following) read(ctx context.Context) error {
 		}
 		select {
 		case f.received <- m:
-		case <-ctx.Done():
-			return nil
+		case <-ctx.Done(): // leave closes the connection
 		}
 	}
 }

@@ -35,6 +35,7 @@ type bucket struct {
 type way struct {
 	away  bool
 	slow  time.Duration // the longest time of a call
+	late  time.Duration // the time between the effect of a call and its answer
 	lossy bool          // some answers are lost, and some requests arrive late
 }
 
@@ -120,9 +121,15 @@ func (r reached) Swap(ctx context.Context, _ string, old objects.Version, body o
 		r.mu.Unlock()
 		time.AfterFunc(late, func() { _, _ = r.swap(old, content) }) // nobody learns the result
 		return "", lost
-	default:
-		return r.swap(old, content)
 	}
+	version, err := r.swap(old, content)
+	r.mu.Lock()
+	late := r.ways[r.machine].late
+	r.mu.Unlock()
+	if err := backoff.Wait(ctx, late); err != nil {
+		return "", fmt.Errorf("swap: %w %w", objects.ErrAway, err)
+	}
+	return version, err
 }
 
 // set sets how a machine reaches the bucket.
@@ -164,7 +171,7 @@ func (m *machine) bootWithRegister(role *pair.Role) {
 	p.work.Go(func() {
 		p.began <- pair.Begin(p.ctx, pair.BeginConfig{Role: role, Register: m.register(), Timing: m.timing(), Log: m.log.Named(m.name)})
 	})
-	m.open(2 * time.Second)
+	m.open(time.Second)
 }
 
 // open opens the machine's side of the pair when the register has answered.
@@ -173,6 +180,9 @@ func (m *machine) open(patience time.Duration) {
 	p := m.process
 	if p.began == nil {
 		return
+	}
+	if patience > 0 {
+		pass(patience)
 	}
 	select {
 	case err := <-p.began:
@@ -183,7 +193,7 @@ func (m *machine) open(patience time.Duration) {
 		} else {
 			m.bootStandby(p.role)
 		}
-	case <-time.After(patience):
+	default:
 	}
 }
 

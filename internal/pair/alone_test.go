@@ -1,0 +1,316 @@
+package pair_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"fanfare/internal/objects"
+	"fanfare/internal/pair"
+)
+
+const (
+	failoverAfter = 5 * time.Second
+	// alone is the duration of the register's promise.
+	alone = 15 * time.Second
+)
+
+// withRegister runs a test for some seeds with two machines that are a pair, and a register.
+func withRegister(t *testing.T, seeds int, test func(w *world, a, b *machine)) {
+	t.Helper()
+	inBubble(t, seeds, func(w *world) {
+		w.useRegister(failoverAfter)
+		w.boot()
+		a, b := w.settle()
+		require.Equal(w, w.machines[0], a)
+		pass(time.Duration(w.rng.IntN(20_000)) * time.Millisecond)
+		test(w, a, b)
+	})
+}
+
+// mode waits until a primary has a mode.
+func (w *world) mode(m *machine, mode string) {
+	w.Helper()
+	for range 1000 {
+		if m.process.primary.Status().Mode == mode {
+			return
+		}
+		pass(20 * time.Millisecond)
+	}
+	require.Fail(w, "the primary does not become "+mode)
+}
+
+// works expects that writes are answered.
+func (w *world) works() {
+	w.Helper()
+	before := w.count()
+	pass(time.Second)
+	require.Greater(w, w.count(), before, "no write is answered")
+}
+
+// stands expects that no write is answered.
+func (w *world) stands() {
+	w.Helper()
+	before := w.count()
+	pass(2 * time.Second)
+	require.Equal(w, before, w.count(), "a write is answered")
+}
+
+// takesOver waits until a standby has become the primary.
+func (w *world) takesOver(m *machine) {
+	w.Helper()
+	for range 100 {
+		pass(500 * time.Millisecond)
+		w.tend()
+		if m.process != nil && m.process.primary != nil {
+			return
+		}
+	}
+	require.Fail(w, "the standby does not become the primary")
+}
+
+// If both machines reach the register, a primary whose standby is away wins, and its standby does not become the primary (P4, P5).
+func TestAPrimaryWithoutItsStandbyGoesAlone(t *testing.T) {
+	withRegister(t, 4, func(w *world, a, b *machine) {
+		w.network.set(true)
+		w.mode(a, pair.ModeAlone)
+		w.works()
+		pass(40 * time.Second)
+		w.works()
+		w.tend()
+		require.NotNil(w, b.process.standby, "a standby that lacks answered writes has become the primary")
+		require.ErrorIs(w, b.standby.Promote(w.Context(), false), pair.ErrNotPaired)
+		status := a.process.primary.Status()
+		require.Equal(w, pair.ModeAlone, status.Register.Mode)
+		require.Greater(w, status.AloneFor, 30*time.Second)
+		w.settle()
+		require.Greater(w, a.process.primary.Status().AloneTotal, 30*time.Second)
+		w.end()
+	})
+}
+
+// A standby that stops in order does not cost the time after which it counts as away.
+func TestAStandbyThatStopsMakesItsPrimaryAlone(t *testing.T) {
+	withRegister(t, 2, func(w *world, a, b *machine) {
+		b.exit()
+		pass(500 * time.Millisecond)
+		require.Equal(w, pair.ModeAlone, a.process.primary.Status().Mode)
+		w.works()
+		w.end()
+	})
+}
+
+// If only the standby reaches the register, the standby becomes the primary, and the old primary answers nothing (P4, P10, P16).
+func TestAStandbyTakesOver(t *testing.T) {
+	withRegister(t, 4, func(w *world, a, b *machine) {
+		pass(alone)
+		w.network.set(true)
+		w.bucket.set(a.number(), way{away: true})
+		began := time.Now()
+		w.takesOver(b)
+		require.Less(w, time.Since(began), 10*time.Second)
+		pass(2 * time.Second)
+		w.works()
+		w.calm()
+		pass(20 * time.Second)
+		require.Equal(w, b.loadRole().Disk, w.entry().Primary)
+		w.tend()
+		w.end()
+	})
+}
+
+// A standby takes over from a primary that is dead.
+func TestAStandbyTakesOverFromADeadPrimary(t *testing.T) {
+	withRegister(t, 4, func(w *world, a, b *machine) {
+		a.die(50)
+		pass(8 * time.Second)
+		outcome := <-b.ran
+		require.NoError(w, outcome.error)
+		require.Equal(w, pair.TakeOver, outcome.Outcome)
+		b.exit()
+		b.boot()
+		pass(time.Second)
+		w.works()
+		w.end()
+	})
+}
+
+// A primary that is alone answers nothing when the register has not answered for five leases (P12).
+func TestAPrimaryAloneNeedsTheRegister(t *testing.T) {
+	withRegister(t, 2, func(w *world, a, b *machine) {
+		b.die(100)
+		w.mode(a, pair.ModeAlone)
+		w.bucket.set(a.number(), way{away: true})
+		pass(alone - timing.Lease - time.Second)
+		w.works()
+		pass(timing.Lease + 2*time.Second)
+		w.stands()
+		require.False(w, a.process.primary.Promised())
+		w.calm()
+		pass(2 * time.Second)
+		w.works()
+		w.end()
+	})
+}
+
+// A new primary serves after the promise of the register to the old one, also if the old one learned of its promise late
+// (P13, P14).
+func TestAForcedPromotionWaitsForThePromiseOfTheRegister(t *testing.T) {
+	withRegister(t, 4, func(w *world, a, b *machine) {
+		w.network.set(true)
+		w.bucket.set(a.number(), way{late: 2900 * time.Millisecond})
+		w.mode(a, pair.ModeAlone)
+		pass(20 * time.Second)
+		version := w.bucket.tag()
+		for w.bucket.tag() == version {
+			pass(20 * time.Millisecond)
+		}
+		pass(1500 * time.Millisecond)
+		require.NoError(w, b.standby.Promote(w.Context(), true))
+		b.forced = true
+		b.exit()
+		b.boot()
+		pass(5 * time.Second)
+		require.True(w, b.serving)
+		w.works()
+		w.tend()
+		w.end()
+	})
+}
+
+// A former disk of the standby is not promoted (P6).
+func TestAFormerDiskOfTheStandbyIsNotPromoted(t *testing.T) {
+	withRegister(t, 1, func(w *world, a, b *machine) {
+		b.exit()
+		mem, dir := b.mem, b.dir
+		b.replace(pair.RoleStandby)
+		b.boot()
+		w.settle()
+		pass(time.Second)
+		a.die(100)
+		b.exit()
+		b.mem, b.dir = mem, dir
+		b.boot()
+		require.ErrorIs(w, b.standby.Promote(w.Context(), true), pair.ErrNotPaired)
+		pass(20 * time.Second)
+		require.Nil(w, b.process.primary)
+		require.Equal(w, pair.RoleStandby, b.loadRole().Role)
+		require.Equal(w, a.loadRole().Disk, w.entry().Primary)
+		b.die(100)
+	})
+}
+
+// A primary that starts asks the register first. An old copy of its disk is refused (P17).
+func TestAnOldCopyDoesNotStart(t *testing.T) {
+	withRegister(t, 1, func(w *world, a, b *machine) {
+		old := a.mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: w.rng})
+		text, err := os.ReadFile(filepath.Join(a.dir, pair.RoleFile))
+		require.NoError(w, err)
+		term := a.loadRole().Term
+		b.die(100)
+		a.die(100)
+		w.bucket.set(a.number(), way{away: true})
+		a.boot()
+		pass(time.Minute)
+		a.open(0)
+		require.Nil(w, a.process.primary, "a primary starts without the register")
+		w.calm()
+		pass(20 * time.Second)
+		a.open(0)
+		require.Greater(w, a.loadRole().Term, term)
+		w.mode(a, pair.ModeAlone)
+		pass(3 * time.Second)
+		w.works()
+		a.die(100)
+		a.mem = old
+		require.NoError(w, os.WriteFile(filepath.Join(a.dir, pair.RoleFile), text, 0o600))
+		require.ErrorIs(w, a.begins(), pair.ErrOldCopy)
+		b.boot()
+		b.die(100)
+	})
+}
+
+// begins returns the end of pair.Begin.
+func (m *machine) begins() error {
+	m.Helper()
+	ctx, cancel := context.WithTimeout(m.Context(), time.Minute)
+	defer cancel()
+	return pair.Begin(ctx, pair.BeginConfig{Role: m.loadRole(), Register: m.register(), Timing: m.timing(), Log: zap.NewNop()})
+}
+
+// A pair whose register has lost its entry does not guess it. A primary of a later term than the register does not serve.
+func TestARegisterThatHasLostItsEntryIsRefused(t *testing.T) {
+	withRegister(t, 1, func(w *world, a, b *machine) {
+		earlier := w.bucket.content
+		for _, m := range []*machine{a, b} {
+			m.die(100)
+		}
+		role := a.loadRole()
+		w.bucket.content, w.bucket.version = nil, 0
+		require.ErrorIs(w, a.begins(), pair.ErrRegisterGone)
+		require.NoError(w, pair.Unpair(w.Context(), role, a.register()))
+		require.NoError(w, a.begins())
+		require.Equal(w, pair.ModeAlone, w.entry().Mode)
+
+		w.bucket.content = earlier
+		role = b.loadRole()
+		role.Role, role.Mode, role.Term = pair.RolePrimary, pair.ModeAlone, role.Term+1
+		require.NoError(w, role.Save())
+		require.ErrorIs(w, b.begins(), pair.ErrRegisterGone)
+	})
+}
+
+// An operator declares the standby's disk gone, in the register, too.
+func TestAnUnpairedPrimaryStartsAlone(t *testing.T) {
+	withRegister(t, 1, func(w *world, a, b *machine) {
+		b.exit()
+		a.die(100)
+		require.ErrorIs(w, pair.Unpair(w.Context(), b.loadRole(), b.register()), pair.ErrReplaced)
+		require.NoError(w, pair.Unpair(w.Context(), a.loadRole(), a.register()))
+		require.Equal(w, []string{pair.ModeAlone, ""}, []string{w.entry().Mode, w.entry().Standby})
+		a.boot()
+		w.mode(a, pair.ModeAlone)
+		pass(time.Second)
+		w.works()
+		w.end()
+	})
+}
+
+// A swap whose answer is lost is decided by what the register has.
+func TestALostAnswerOfTheRegister(t *testing.T) {
+	inBubble(t, 1, func(w *world) {
+		w.useRegister(0)
+		register := w.machines[0].register()
+		_, _, err := register.Read(w.Context())
+		require.ErrorIs(w, err, pair.ErrNoEntry)
+		w.bucket.set(0, way{lossy: true})
+		entry := pair.Entry{Lineage: "L", Term: 1, Primary: "P", Mode: pair.ModeAlone}
+		version := objects.Version("")
+		for range 200 {
+			next, err := register.Swap(w.Context(), version, entry)
+			if err == nil {
+				require.NotEqual(w, version, next)
+				require.Equal(w, next, w.bucket.tag())
+				require.Equal(w, entry.Term, w.entry().Term)
+			} else {
+				pass(10 * time.Second)
+				next = w.bucket.tag()
+			}
+			version = next
+			entry.Term++
+		}
+		for _, text := range []string{"", "{}", `{"format":2}`, `{"format":1,"lineage":"L","term":1,"primary":"P","mode":"paired","since":1,"nonce":"n"}`} {
+			w.bucket.set(0, way{})
+			w.bucket.content = []byte(text)
+			_, _, err := register.Read(w.Context())
+			require.Error(w, err)
+			require.NotErrorIs(w, err, pair.ErrNoEntry)
+		}
+	})
+}
