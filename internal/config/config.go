@@ -75,6 +75,15 @@ type Config struct {
 	Lease *time.Duration `env:"FANFARE_LEASE"`
 	// SeedRate is the maximum number of bytes a second of a seed. The default is 50MiB.
 	SeedRate *Bytes `env:"FANFARE_SEED_RATE"`
+	// Register is the store with the register of a pair, s3://bucket/prefix; off or empty for none.
+	Register string `env:"FANFARE_REGISTER"`
+	// Failover is auto if the standby becomes the primary by itself, or manual. The default is manual.
+	Failover Failover `env:"FANFARE_FAILOVER"`
+	// FailoverAfter is the time without a heartbeat after which a standby becomes the primary. The default is 5s.
+	FailoverAfter *time.Duration `env:"FANFARE_FAILOVER_AFTER"`
+	// Alone is auto if a primary without its standby may answer by itself, or never. The default is auto with a
+	// register, and never without one.
+	Alone Alone `env:"FANFARE_ALONE"`
 	// Table is the name of the DynamoDB table.
 	Table string `env:"FANFARE_TABLE" envDefault:"fanfare"`
 	// QueuePrefix begins the names of the SQS queues.
@@ -290,7 +299,7 @@ func Load(environ []string, role Role) (Config, error) {
 		return Config{}, fmt.Errorf("environment: %w", err)
 	}
 	faults = append(faults, c.check(role)...)
-	if c.Engine == EngineAWS || c.EventsQueue != "" || strings.HasPrefix(c.Archive, "s3:") {
+	if c.Engine == EngineAWS || c.EventsQueue != "" || strings.HasPrefix(c.Archive, "s3:") || strings.HasPrefix(c.Register, "s3:") {
 		faults = append(faults, uncleanAWS(environ)...)
 	}
 	if len(faults) > 0 {

@@ -43,11 +43,6 @@ func TestEveryNameIsRead(t *testing.T) {
 		!slices.Equal(c.JWTAudience, []string{"a", "b"}) || c.JWTUserClaim != "uid" || c.ServiceScope != "fanfare/act" || c.DeleteScope != "fanfare/delete" || c.ServiceRequestsPerSecond() != 8 || c.UnitsPerHour() != 90_000 || c.DrainTime() != 4*time.Second {
 		t.Errorf("read %+v", c)
 	}
-	paired, err := config.Load([]string{"FANFARE_PEER=10.0.0.2:7070", "FANFARE_PEER_ADDR=:7070", "FANFARE_PEER_CERT=/c", "FANFARE_PEER_KEY=/k", "FANFARE_PEER_CA=/a"}, config.API)
-	require.NoError(t, err)
-	if !paired.HasPair() || c.HasPair() || paired.StandbyWait() != 2*time.Second || paired.LeaseTime() != 3*time.Second || paired.SeedBytes() != 50<<20 {
-		t.Errorf("read %+v", paired)
-	}
 	archived, err := config.Load([]string{
 		"FANFARE_ARCHIVE=s3://bucket/feed", "FANFARE_ARCHIVE_EVERY=3s", "FANFARE_ARCHIVE_KEEP=48h", "FANFARE_ARCHIVE_BASE_LOG=2GiB", "FANFARE_STREAM_SPOOL=512MiB",
 	}, config.API)
@@ -55,7 +50,7 @@ func TestEveryNameIsRead(t *testing.T) {
 	if archived.Archive != "s3://bucket/feed" || archived.ArchiveInterval() != 3*time.Second || archived.ArchiveKept() != 48*time.Hour || archived.BaseLog() != 2<<30 || archived.Spool() != 512<<20 {
 		t.Errorf("read %+v", archived)
 	}
-	assert.Len(t, config.Names(), 57, "names: a new one needs a line here")
+	assert.Len(t, config.Names(), 61, "names: a new one needs a line here")
 }
 
 func TestBadEnvironmentNamesEachFault(t *testing.T) {
@@ -80,17 +75,6 @@ func TestBadEnvironmentNamesEachFault(t *testing.T) {
 		{"an archive with credentials", []string{"FANFARE_ARCHIVE=s3://key:hunter2@bucket/feed"}, config.Worker, []string{"FANFARE_ARCHIVE: it has credentials"}},
 		{"ranges of an archive", []string{"FANFARE_ARCHIVE=s3://bucket/feed", "FANFARE_ARCHIVE_EVERY=500ms", "FANFARE_ARCHIVE_KEEP=1h", "FANFARE_ARCHIVE_BASE_LOG=1MiB", "FANFARE_STREAM_SPOOL=63MiB"}, config.Worker, []string{
 			"FANFARE_ARCHIVE_EVERY: 500ms is not between 1s and 1m", "FANFARE_ARCHIVE_KEEP: 1h0m0s is not between 2h", "FANFARE_ARCHIVE_BASE_LOG: it is below 64MiB", "FANFARE_STREAM_SPOOL: it is below 64MiB",
-		}},
-		{"a pair on aws", []string{"FANFARE_ENGINE=aws", "FANFARE_PEER=127.0.0.1:1", "FANFARE_PEER_ADDR=127.0.0.1:2", "FANFARE_LEASE=4s"}, config.Worker, []string{"FANFARE_PEER: it is of the embedded engine", "FANFARE_PEER_ADDR: it is of the embedded engine", "FANFARE_LEASE: it is of the embedded engine"}},
-		{"half a pair", []string{"FANFARE_PEER=127.0.0.1:1"}, config.API, []string{"FANFARE_PEER_ADDR is missing"}},
-		{"the other half of a pair", []string{"FANFARE_PEER_ADDR=127.0.0.1:1"}, config.API, []string{"FANFARE_PEER is missing"}},
-		{"addresses of a pair", []string{"FANFARE_PEER=:7070", "FANFARE_PEER_ADDR=7070"}, config.Worker, []string{`FANFARE_PEER: ":7070" is not`, `FANFARE_PEER_ADDR: "7070" is not`}},
-		{"a pair without keys", []string{"FANFARE_PEER=10.0.0.2:7070", "FANFARE_PEER_ADDR=127.0.0.1:7070"}, config.API, []string{"FANFARE_PEER_CERT, FANFARE_PEER_KEY and FANFARE_PEER_CA are missing"}},
-		{"a pair that anyone reaches, without keys", []string{"FANFARE_PEER=localhost:7071", "FANFARE_PEER_ADDR=:7070"}, config.API, []string{"FANFARE_PEER_CERT, FANFARE_PEER_KEY and FANFARE_PEER_CA are missing"}},
-		{"a pair with some of its keys", []string{"FANFARE_PEER=10.0.0.2:7070", "FANFARE_PEER_ADDR=:7070", "FANFARE_PEER_CERT=/cert", "FANFARE_PEER_CA=/ca"}, config.API, []string{"FANFARE_PEER_CERT, FANFARE_PEER_KEY and FANFARE_PEER_CA belong together"}},
-		{"a pair with an archive", []string{"FANFARE_PEER=127.0.0.1:1", "FANFARE_PEER_ADDR=127.0.0.1:2", "FANFARE_ARCHIVE=file:///archive"}, config.API, []string{"FANFARE_ARCHIVE: a pair cannot have an archive"}},
-		{"ranges of a pair", []string{"FANFARE_PEER=127.0.0.1:1", "FANFARE_PEER_ADDR=127.0.0.1:2", "FANFARE_STANDBY_TIMEOUT=99ms", "FANFARE_LEASE=1999ms", "FANFARE_SEED_RATE=1023KiB"}, config.Worker, []string{
-			"FANFARE_STANDBY_TIMEOUT: 99ms is not between 100ms and 1m", "FANFARE_LEASE: 1.999s is not between 2s", "FANFARE_SEED_RATE: it is below 1MiB",
 		}},
 		{"sizes", []string{"FANFARE_STREAM_SPOOL=4GB", "FANFARE_ARCHIVE_BASE_LOG=1.5GiB"}, config.Worker, []string{`FANFARE_STREAM_SPOOL: "4GB" is not a size such as 512MiB`, `FANFARE_ARCHIVE_BASE_LOG: "1.5GiB" is not a size`}},
 		{"a newline in the credentials of an archive", []string{"FANFARE_ARCHIVE=s3://bucket/feed", "AWS_SECRET_ACCESS_KEY=hunter2\n"}, config.Worker, []string{"AWS_SECRET_ACCESS_KEY: it ends in a newline"}},

@@ -47,6 +47,10 @@ func (c Config) Contradictions() []Contradiction {
 			strings.Join(c.ofPair(), ", ") + " have no effect without FANFARE_PEER", "set FANFARE_PEER, or remove them", false,
 		},
 		{
+			c.HasPair() && c.FailoverAfter != nil && c.Failover != FailoverAuto,
+			"FANFARE_FAILOVER_AFTER has no effect with FANFARE_FAILOVER=manual", "set FANFARE_FAILOVER=auto, or remove it", false,
+		},
+		{
 			c.StreamsPerUser > c.Streams,
 			fmt.Sprintf("FANFARE_STREAMS_PER_USER is %d, and FANFARE_STREAMS lets a process serve %d in all", c.StreamsPerUser, c.Streams), "raise FANFARE_STREAMS, or lower the other", false,
 		},

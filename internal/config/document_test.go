@@ -103,8 +103,12 @@ func TestTheDocumentListsEveryVariableWithItsDefault(t *testing.T) {
 			"ArchiveEvery": config.Config{}.ArchiveInterval().String(), "ArchiveKeep": fmt.Sprintf("%.0fh", config.Config{}.ArchiveKept().Hours()),
 			"ArchiveBaseLog": fmt.Sprintf("%dGiB", config.Config{}.BaseLog()>>30), "StreamSpool": fmt.Sprintf("%dGiB", config.Config{}.Spool()>>30),
 			"StandbyTimeout": config.Config{}.StandbyWait().String(), "Lease": config.Config{}.LeaseTime().String(), "SeedRate": fmt.Sprintf("%dMiB", config.Config{}.SeedBytes()>>20),
+			"Failover": string(config.FailoverManual), "FailoverAfter": config.Config{Failover: config.FailoverAuto}.PromotesAfter().String(),
 		}[field.Name]; ok {
 			value = "`" + of + "`"
+		}
+		if field.Name == "Alone" && (config.Config{Register: "s3://bucket"}).MayBeAlone() && !(config.Config{}).MayBeAlone() {
+			value = "`auto` with a register, else `never`"
 		}
 		if field.Name == "Console" && (config.Config{Engine: config.EngineEmbedded}).HasConsole() && !(config.Config{Engine: config.EngineAWS}).HasConsole() {
 			value = "`on`, on `aws` `off`"

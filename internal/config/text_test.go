@@ -28,7 +28,8 @@ func faultsOf(t *testing.T, environ ...string) []string {
 func TestNoSettingTakesBlanksAroundIt(t *testing.T) {
 	values := map[string]string{
 		"FANFARE_ENGINE": "embedded", "FANFARE_DATA_DIR": "/data", "FANFARE_ARCHIVE": "file:///archive", "FANFARE_ARCHIVE_EVERY": "5s", "FANFARE_ARCHIVE_KEEP": "48h", "FANFARE_ARCHIVE_BASE_LOG": "1GiB", "FANFARE_STREAM_SPOOL": "512MiB",
-		"FANFARE_PEER": "10.0.0.2:7070", "FANFARE_PEER_ADDR": ":7070", "FANFARE_PEER_CERT": "/cert", "FANFARE_PEER_KEY": "/key", "FANFARE_PEER_CA": "/ca", "FANFARE_STANDBY_TIMEOUT": "1s", "FANFARE_LEASE": "4s", "FANFARE_SEED_RATE": "9MiB", "FANFARE_TABLE": "fanfare", "FANFARE_QUEUE_PREFIX": "fanfare", "FANFARE_EVENTS_QUEUE": "events",
+		"FANFARE_PEER": "10.0.0.2:7070", "FANFARE_PEER_ADDR": ":7070", "FANFARE_PEER_CERT": "/cert", "FANFARE_PEER_KEY": "/key", "FANFARE_PEER_CA": "/ca", "FANFARE_STANDBY_TIMEOUT": "1s", "FANFARE_LEASE": "4s", "FANFARE_SEED_RATE": "9MiB",
+		"FANFARE_REGISTER": "s3://bucket/pair", "FANFARE_FAILOVER": "auto", "FANFARE_FAILOVER_AFTER": "9s", "FANFARE_ALONE": "auto", "FANFARE_TABLE": "fanfare", "FANFARE_QUEUE_PREFIX": "fanfare", "FANFARE_EVENTS_QUEUE": "events",
 		"FANFARE_HTTP_ADDR": "127.0.0.1:1", "FANFARE_ADMIN_ADDR": "127.0.0.1:2", "FANFARE_METRICS_ADDR": "127.0.0.1:3", "FANFARE_PPROF": "on", "FANFARE_CONSOLE": "on",
 		"FANFARE_AUTH": "dev", "FANFARE_JWT_ISSUER": "https://i", "FANFARE_JWKS_URL": "https://i/keys", "FANFARE_JWT_USER_CLAIM": "sub", "FANFARE_SERVICE_SCOPE": "a", "FANFARE_DELETE_SCOPE": "b",
 		"FANFARE_LIKE_WINDOW": "1s", "FANFARE_NOTIFICATIONS": "on", "FANFARE_NOTIFY_WINDOW": "1s", "FANFARE_NOTIFICATION_TTL": "900h", "FANFARE_TIMELINE_TTL": "24h", "FANFARE_PUSH_LIMIT": "5", "FANFARE_ACTIVE_DAYS": "5", "FANFARE_MAX_FOLLOWING": "5", "FANFARE_LIKES_BY_USER": "on",
@@ -39,6 +40,9 @@ func TestNoSettingTakesBlanksAroundIt(t *testing.T) {
 	for _, name := range config.Names() {
 		value, single := values[name]
 		var beside []string // the settings without which this one is refused
+		if name == "FANFARE_FAILOVER" || name == "FANFARE_ALONE" {
+			beside = append(beside, "FANFARE_REGISTER="+values["FANFARE_REGISTER"])
+		}
 		for _, other := range []string{"FANFARE_PEER", "FANFARE_PEER_ADDR", "FANFARE_PEER_CERT", "FANFARE_PEER_KEY", "FANFARE_PEER_CA"} {
 			if strings.HasPrefix(name, "FANFARE_PEER") && other != name {
 				beside = append(beside, other+"="+values[other])

@@ -1,0 +1,99 @@
+package config_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/config"
+)
+
+// paired returns the environment of a machine of a pair, and vars.
+func paired(vars ...string) []string {
+	return append([]string{"FANFARE_PEER=10.0.0.2:7070", "FANFARE_PEER_ADDR=:7070", "FANFARE_PEER_CERT=/c", "FANFARE_PEER_KEY=/k", "FANFARE_PEER_CA=/a"}, vars...)
+}
+
+// Each refusal of a pair's settings names the setting and a way out.
+func TestSettingsOfAPairThatContradictEachOtherAreRefused(t *testing.T) {
+	const register = "FANFARE_REGISTER=s3://bucket/pair"
+	const aws = ": it is of the embedded engine: remove it"
+	local := func(vars ...string) []string {
+		return append([]string{"FANFARE_PEER=127.0.0.1:1", "FANFARE_PEER_ADDR=127.0.0.1:2"}, vars...)
+	}
+	for name, row := range map[string]struct{ env, want []string }{
+		"on aws": {paired("FANFARE_ENGINE=aws", "FANFARE_AUTH=jwt", "FANFARE_JWT_ISSUER=https://i", "FANFARE_JWT_AUDIENCE=a", "FANFARE_LEASE=4s", "FANFARE_STANDBY_TIMEOUT=1s", "FANFARE_SEED_RATE=1MiB", register, "FANFARE_FAILOVER=manual", "FANFARE_FAILOVER_AFTER=9s", "FANFARE_ALONE=auto"), []string{
+			"FANFARE_PEER" + aws, "FANFARE_PEER_ADDR" + aws, "FANFARE_PEER_CERT" + aws, "FANFARE_PEER_KEY" + aws, "FANFARE_PEER_CA" + aws, "FANFARE_LEASE" + aws, "FANFARE_STANDBY_TIMEOUT" + aws,
+			"FANFARE_SEED_RATE" + aws, "FANFARE_REGISTER" + aws, "FANFARE_FAILOVER" + aws, "FANFARE_FAILOVER_AFTER" + aws, "FANFARE_ALONE" + aws,
+		}},
+		"half a pair":                {[]string{"FANFARE_PEER=127.0.0.1:1"}, []string{"FANFARE_PEER_ADDR is missing: the other machine calls this address"}},
+		"the other half":             {[]string{"FANFARE_PEER_ADDR=127.0.0.1:1"}, []string{"FANFARE_PEER is missing: FANFARE_PEER_ADDR is for a pair"}},
+		"addresses":                  {paired("FANFARE_PEER=:7070", "FANFARE_PEER_ADDR=7070"), []string{`FANFARE_PEER: ":7070" is not the HOST:PORT`, `FANFARE_PEER_ADDR: "7070" is not an address to listen on, such as :7070`}},
+		"no keys":                    {[]string{"FANFARE_PEER=10.0.0.2:7070", "FANFARE_PEER_ADDR=127.0.0.1:7070"}, []string{"FANFARE_PEER_CERT, FANFARE_PEER_KEY and FANFARE_PEER_CA are missing"}},
+		"no keys, for strangers":     {[]string{"FANFARE_PEER=localhost:7071", "FANFARE_PEER_ADDR=:7070"}, []string{"FANFARE_PEER_CERT, FANFARE_PEER_KEY and FANFARE_PEER_CA are missing"}},
+		"some keys":                  {local("FANFARE_PEER_CERT=/c", "FANFARE_PEER_CA=/a"), []string{"FANFARE_PEER_CERT, FANFARE_PEER_KEY and FANFARE_PEER_CA belong together: set all three"}},
+		"an archive":                 {local("FANFARE_ARCHIVE=file:///archive"), []string{"FANFARE_ARCHIVE: a pair cannot have an archive in this version, because the archive could get writes that the standby lacks: remove it, or remove FANFARE_PEER"}},
+		"ranges":                     {local("FANFARE_STANDBY_TIMEOUT=99ms", "FANFARE_SEED_RATE=1023KiB"), []string{"FANFARE_STANDBY_TIMEOUT: 99ms is not between 100ms and 1m", "FANFARE_SEED_RATE: it is below 1MiB"}},
+		"below four heartbeats":      {local("FANFARE_LEASE=1999ms"), []string{"FANFARE_LEASE: 1.999s is not between 2s (four heartbeats) and 1m"}},
+		"a failover without one":     {local("FANFARE_FAILOVER=auto"), []string{"FANFARE_FAILOVER: auto needs FANFARE_REGISTER, because a dead machine and a cut network look the same to a standby: set it to s3://bucket/prefix, or use manual"}},
+		"a failover with off":        {local("FANFARE_FAILOVER=auto", "FANFARE_REGISTER=off"), []string{"FANFARE_FAILOVER: auto needs FANFARE_REGISTER"}},
+		"alone without one":          {local("FANFARE_ALONE=auto"), []string{"FANFARE_ALONE: auto needs FANFARE_REGISTER, because the standby could be promoted at the same time: set it to s3://bucket/prefix, or use never"}},
+		"a directory":                {local("FANFARE_REGISTER=file:///mnt/pair"), []string{"FANFARE_REGISTER: a directory cannot decide between two machines: name a bucket that both machines reach, s3://bucket/prefix, or off"}},
+		"a directory of another":     {local("FANFARE_REGISTER=file://host/pair"), []string{"FANFARE_REGISTER: a directory cannot decide"}},
+		"no store":                   {local("FANFARE_REGISTER=pair"), []string{`FANFARE_REGISTER: "pair" has an unknown scheme: write s3://bucket/prefix`}},
+		"credentials":                {local("FANFARE_REGISTER=s3://key:hunter2@bucket/pair"), []string{"FANFARE_REGISTER: it has credentials"}},
+		"a quick failover":           {local(register, "FANFARE_FAILOVER=auto", "FANFARE_FAILOVER_AFTER=4999ms"), []string{"FANFARE_FAILOVER_AFTER: 4.999s is below 5s, the sum of FANFARE_LEASE and FANFARE_STANDBY_TIMEOUT, so a short cut of the network would change the primary: raise it, or lower these"}},
+		"a quick failover, unused":   {local("FANFARE_FAILOVER_AFTER=1s"), []string{"FANFARE_FAILOVER_AFTER: 1s is below 5s"}},
+		"a long lease":               {local(register, "FANFARE_FAILOVER=auto", "FANFARE_LEASE=4s"), []string{"FANFARE_FAILOVER_AFTER: 5s is below 6s"}},
+		"a late failover":            {local(register, "FANFARE_FAILOVER_AFTER=61m"), []string{"FANFARE_FAILOVER_AFTER: 1h1m0s is above 1h"}},
+		"words":                      {local("FANFARE_FAILOVER=on", "FANFARE_ALONE=yes"), []string{`FANFARE_FAILOVER: "on" is neither manual nor auto`, `FANFARE_ALONE: "yes" is neither auto nor never`}},
+		"a newline in the AWS names": {paired(register, "AWS_REGION=eu-central-1\n"), []string{"AWS_REGION: it ends in a newline"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := config.Load(row.env, config.API)
+			fault, ok := errors.AsType[*config.Error](err)
+			require.Truef(t, ok, "error %v", err)
+			for _, want := range row.want {
+				assert.ErrorContains(t, err, want)
+			}
+			assert.Len(t, fault.Faults, len(row.want), "%q", fault.Faults)
+			assert.NotContains(t, err.Error(), "hunter2")
+		})
+	}
+}
+
+func TestDefaultsOfAPair(t *testing.T) {
+	alone, err := config.Load(nil, config.API)
+	require.NoError(t, err)
+	c, err := config.Load(paired(), config.API)
+	require.NoError(t, err)
+	assert.False(t, alone.HasPair() || c.HasRegister() || c.MayBeAlone())
+	assert.True(t, c.HasPair())
+	assert.Equal(t, []time.Duration{2 * time.Second, 3 * time.Second, 0}, []time.Duration{c.StandbyWait(), c.LeaseTime(), c.PromotesAfter()})
+	assert.EqualValues(t, 50<<20, c.SeedBytes())
+	with, err := config.Load(paired("FANFARE_REGISTER=s3://bucket/pair", "FANFARE_FAILOVER=auto"), config.API)
+	require.NoError(t, err)
+	assert.True(t, with.HasRegister() && with.MayBeAlone())
+	assert.Equal(t, 5*time.Second, with.PromotesAfter())
+	never, err := config.Load(paired("FANFARE_REGISTER=s3://bucket/pair", "FANFARE_ALONE=never"), config.API)
+	require.NoError(t, err)
+	assert.False(t, never.MayBeAlone())
+}
+
+// A setting without an effect does not stop the start.
+func TestUselessSettingsOfAPairAreNamed(t *testing.T) {
+	for want, env := range map[string][]string{
+		"FANFARE_REGISTER, FANFARE_FAILOVER have no effect without FANFARE_PEER": {"FANFARE_REGISTER=s3://bucket/pair", "FANFARE_FAILOVER=auto"},
+		"FANFARE_FAILOVER_AFTER has no effect with FANFARE_FAILOVER=manual":      paired("FANFARE_REGISTER=s3://bucket/pair", "FANFARE_FAILOVER_AFTER=9s"),
+		"FANFARE_PEER_ADDR is the address of another listener of this process":   paired("FANFARE_PEER_ADDR=:8080"),
+	} {
+		c, err := config.Load(env, config.API)
+		require.NoError(t, err)
+		assert.True(t, slices.ContainsFunc(c.Contradictions(), func(found config.Contradiction) bool {
+			return found.Says == want && found.Mend != ""
+		}), "%s: %v", want, c.Contradictions())
+	}
+}
