@@ -35,9 +35,10 @@ const switchGrace = 2 * time.Second
 // pairing is the primary's side of a pair, and its goroutines.
 type pairing struct {
 	*pair.Primary
-	p     *process
-	roots *roots
-	gate  *promised // nil without an API
+	p       *process
+	roots   *roots
+	metrics *obs.Pair
+	gate    *promised // nil without an API
 	// leaving means that this machine hands over to the standby when the stores are closed.
 	leaving bool
 }
@@ -61,7 +62,7 @@ func (p *process) openPrimary(ctx context.Context, dir *datadir.Dir) (*pairing, 
 	}
 	k := &pairing{Primary: primary, p: p, roots: newRoots(context.WithoutCancel(ctx), p.log)}
 	p.cleanups.add("pair", k.stop) // after the stores are closed, because Pebble writes until then
-	if err := obs.RegisterPair(p.reg, func() obs.PairState { return pairState(primary.Status()) }); err != nil {
+	if k.metrics, err = obs.NewPair(p.reg, func() obs.PairState { return pairState(primary.Status()) }); err != nil {
 		return nil, err
 	}
 	listener, err := listen(ctx, "peer", "FANFARE_PEER_ADDR", p.cfg.PeerAddr)
@@ -72,7 +73,7 @@ func (p *process) openPrimary(ctx context.Context, dir *datadir.Dir) (*pairing, 
 		k.Run(ctx)
 		return nil
 	})
-	k.roots.start("standbys", func(ctx context.Context) error { return p.acceptPeer(ctx, listener, k.Serve) })
+	k.roots.start("standbys", func(ctx context.Context) error { return p.acceptPeer(ctx, listener, k.session) })
 	if p.role.Mode == pair.ModePaired {
 		shown := admin.Config{Metrics: p.reg, Log: p.log.Named("admin"), Host: p.cfg.AdminHost(), Pair: k}
 		p.operator.set(admin.NewWaitingHandler(shown, waitsForStandby))
@@ -112,6 +113,15 @@ func (p *process) acceptPeer(ctx context.Context, listener net.Listener, serve f
 			}
 		})
 	}
+}
+
+// session serves a session of the standby, and counts a session that fails.
+func (k *pairing) session(ctx context.Context, conn net.Conn) error {
+	err := k.Serve(ctx, conn)
+	if err != nil && ctx.Err() == nil {
+		k.metrics.Refused(obs.RefusedSession)
+	}
+	return err
 }
 
 // tapped returns the file system for a store, whose writes are answered when the standby has them.
@@ -166,7 +176,7 @@ func (k *pairing) watch(ctx context.Context) error {
 
 // answering returns the handler that passes requests to the API during a promise of the standby.
 func (k *pairing) answering(api http.Handler) http.Handler {
-	k.gate = &promised{next: api, of: k, stop: k.roots.ctx.Done()}
+	k.gate = &promised{next: api, of: k, refused: func() { k.metrics.Refused(obs.RefusedUnpromised) }, stop: k.roots.ctx.Done()}
 	return k.gate
 }
 

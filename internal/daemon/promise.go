@@ -20,6 +20,8 @@ type promises interface {
 type promised struct {
 	next http.Handler
 	of   promises
+	// refused counts a request without an answer.
+	refused func()
 	// stop ends the goroutines, which wait waits for.
 	stop <-chan struct{}
 
@@ -39,7 +41,7 @@ func (g *promised) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !g.of.Promised() {
-		httpapi.Unpromised(w)
+		g.refuse(w)
 		return
 	}
 	ctx, cancel := context.WithCancel(r.Context())
@@ -51,8 +53,13 @@ func (g *promised) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case answer.refused && answer.begun:
 		panic(http.ErrAbortHandler) // the client must not mistake a part of an answer for the whole answer
 	case answer.refused:
-		httpapi.Unpromised(w)
+		g.refuse(w)
 	}
+}
+
+func (g *promised) refuse(w http.ResponseWriter) {
+	g.refused()
+	httpapi.Unpromised(w)
 }
 
 // promise returns a context that ends with the present promise.

@@ -50,7 +50,7 @@ func (w *word) Promised() bool {
 func serving(t *testing.T, w *word, api http.HandlerFunc) string {
 	t.Helper()
 	stop := make(chan struct{})
-	gate := &promised{next: api, of: w, stop: stop}
+	gate := &promised{next: api, of: w, refused: func() {}, stop: stop}
 	server := httptest.NewServer(gate)
 	t.Cleanup(func() {
 		server.Close()

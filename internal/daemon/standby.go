@@ -48,7 +48,7 @@ func (p *process) runStandby(ctx context.Context, dir *datadir.Dir) error {
 	}
 	p.cleanups.addCloser("standby", standby.Close)
 	f := &followed{standby: standby, log: p.log, peer: p.cfg.Peer, lease: p.cfg.LeaseTime()}
-	if err := obs.RegisterPair(p.reg, func() obs.PairState { return pairState(standby.Status()) }); err != nil {
+	if _, err := obs.NewPair(p.reg, func() obs.PairState { return pairState(standby.Status()) }); err != nil {
 		return err
 	}
 	p.operator.set(admin.NewStandbyHandler(admin.Config{Metrics: p.reg, Log: p.log.Named("admin"), Host: p.cfg.AdminHost(), Pair: f}, p.cfg.Peer))

@@ -88,7 +88,8 @@ func metrics(t *testing.T) listing {
 	require.NoError(t, obs.RegisterThrottle(l, nil, nil))
 	require.NoError(t, obs.RegisterKeys(l, nil))
 	require.NoError(t, obs.RegisterStore(l, "table", func() disk.Stats { return disk.Stats{} }))
-	require.NoError(t, obs.RegisterPair(l, func() obs.PairState { return obs.PairState{} }))
+	_, err = obs.NewPair(l, nil)
+	require.NoError(t, err)
 	require.NoError(t, obs.RegisterDepth(l, func(context.Context, string) (queue.Depth, error) { return queue.Depth{}, nil }))
 	return l
 }

@@ -14,19 +14,48 @@ type PairState struct {
 	LagBytes int64
 	// AckSeconds is the time of the last answered heartbeat, and PromiseSeconds the rest of the standby's promise.
 	AckSeconds, PromiseSeconds float64
+	// AloneSeconds is the time for which this process was a primary that answered alone.
+	AloneSeconds float64
 	// Seeded is the copied part of a seed, 0 to 1.
 	Seeded float64
 }
 
-// RegisterPair adds the metrics of a pair to reg.
-func RegisterPair(reg prometheus.Registerer, state func() PairState) error {
+// The reasons for which a primary refuses requests and sessions.
+const (
+	// RefusedUnpromised is a request that a primary must not answer at the moment.
+	RefusedUnpromised = "unpromised"
+	// RefusedSession is a connection at the address for the standby that is not from the standby, or has ended early.
+	RefusedSession = "session"
+)
+
+// Pair has the metrics of a pair that count events.
+type Pair struct{ refused *prometheus.CounterVec }
+
+// NewPair adds the metrics of a pair to reg.
+func NewPair(reg prometheus.Registerer, state func() PairState) (*Pair, error) {
+	p := &Pair{refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "fanfare_pair_refused_total", Help: "Refusals of a primary: unpromised (a request that it must not answer now), session (a connection of a standby).",
+	}, []string{"reason"})}
+	for _, reason := range []string{RefusedUnpromised, RefusedSession} {
+		p.refused.WithLabelValues(reason)
+	}
+	return p, errors.Join(reg.Register(p.refused), registerPair(reg, state))
+}
+
+// Refused counts a refusal.
+func (p *Pair) Refused(reason string) { p.refused.WithLabelValues(reason).Inc() }
+
+// registerPair adds the metrics of the state of a pair to reg.
+func registerPair(reg prometheus.Registerer, state func() PairState) error {
 	is := func(what bool) float64 {
 		if what {
 			return 1
 		}
 		return 0
 	}
-	var errs []error
+	errs := []error{reg.Register(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "fanfare_pair_alone_seconds_total", Help: "Time for which the primary answered alone, with the only copy of the newest writes.",
+	}, func() float64 { return state().AloneSeconds }))}
 	for _, gauge := range []struct {
 		name, help string
 		value      func(PairState) float64
