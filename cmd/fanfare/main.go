@@ -20,6 +20,7 @@ import (
 	"fanfare/internal/config"
 	"fanfare/internal/daemon"
 	"fanfare/internal/obs"
+	"fanfare/internal/pair"
 )
 
 func main() {
@@ -73,7 +74,7 @@ func run(args, environ []string, stdout, stderr io.Writer) int {
 	if isConfig || isUsage || !*began {
 		return daemon.ExitUsage
 	}
-	if archive.Refused(err) {
+	if archive.Refused(err) || errors.Is(err, pair.ErrOldCopy) {
 		return daemon.ExitFenced
 	}
 	return daemon.ExitFailure

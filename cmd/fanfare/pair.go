@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -10,6 +11,8 @@ import (
 	"go.uber.org/zap"
 
 	"fanfare/internal/admin"
+	"fanfare/internal/config"
+	"fanfare/internal/daemon"
 	"fanfare/internal/datadir"
 	"fanfare/internal/pair"
 )
@@ -84,7 +87,14 @@ func describe(s admin.PairStatus) string {
 		text += fmt.Sprintf("; %.0f of %.0f MB are copied", float64(s.SeededBytes)/1e6, float64(s.SeedBytes)/1e6)
 	}
 	if s.LagBytes > 0 {
-		text += fmt.Sprintf("; the standby is %.1f MB behind", float64(s.LagBytes)/1e6)
+		text += fmt.Sprintf("; the standby is %.1f MB (%d bytes) behind", float64(s.LagBytes)/1e6, s.LagBytes)
+	}
+	if s.AloneMillis > 0 {
+		text += fmt.Sprintf("; alone for %s", time.Duration(s.AloneMillis)*time.Millisecond)
+	}
+	if r := s.Register; r != nil {
+		text += fmt.Sprintf("; the register, read %s ago: primary %s of term %d, %s since %s",
+			time.Duration(r.AgeMillis)*time.Millisecond, r.Primary, r.Term, r.Mode, r.Since.Format(time.RFC3339))
 	}
 	return text
 }
@@ -100,7 +110,8 @@ the last promise of the standby is over, FANFARE_LEASE, and the process then ser
 With --primary-is-gone it takes the place of a primary that was lost or cannot be reached. No answered
 write is lost, even if the primary still runs somewhere: such a primary answers nothing without its
 standby. If the two were not paired, the primary may have answered writes that the standby lacks:
-then only --accept-loss promotes it, and these writes are lost.
+then only --accept-loss promotes it, and these writes are lost. With FANFARE_REGISTER, the register must
+answer, and its entry decides whether the two were paired.
 
 It prints the state, and asks, unless --yes is given.`,
 		Args: cobra.NoArgs,
@@ -141,7 +152,8 @@ func (a *app) unpairCommand() *cobra.Command {
 		Long: `Makes the primary in the data directory alone, so that it answers without its standby. No process may
 have the directory open. Run it only if the disk of the standby is gone for good, or if its data
 directory was deleted: if that standby could still be promoted, both machines would serve, with
-different data. Later any standby gets a new copy of all data.`,
+different data. Later any standby gets a new copy of all data. With FANFARE_REGISTER the register gets
+the change first, so it must answer, and the old standby can no longer be promoted.`,
 		Args: cobra.NoArgs,
 	}
 	c.Flags().BoolVar(&gone, "standby-is-gone", false, "the disk of the standby is gone, or its data directory was deleted")
@@ -161,7 +173,7 @@ different data. Later any standby gets a new copy of all data.`,
 				return err
 			}
 		}
-		if err := unpair(cfg.DataDir); err != nil {
+		if err := unpair(c.Context(), cfg); err != nil {
 			return err
 		}
 		a.trail(cfg).Note(c.Context(), "unpair", 0, nil, zap.String("data_dir", cfg.DataDir))
@@ -175,8 +187,9 @@ different data. Later any standby gets a new copy of all data.`,
 	return c
 }
 
-// unpair makes the primary in a data directory alone.
-func unpair(data string) (err error) {
+// unpair makes the primary in a data directory alone, and its entry in the register.
+func unpair(ctx context.Context, cfg config.Config) (err error) {
+	data := cfg.DataDir
 	state, err := datadir.Look(data)
 	if err != nil {
 		return err
@@ -196,5 +209,20 @@ func unpair(data string) (err error) {
 	if role == nil {
 		return fmt.Errorf("data directory %s is in no pair", data)
 	}
-	return role.Unpair()
+	register, err := daemon.OpenRegister(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	if register == nil {
+		return role.Unpair()
+	}
+	ctx, cancel := context.WithTimeout(ctx, registerTime)
+	defer cancel()
+	if err := pair.Unpair(ctx, role, register); err != nil {
+		return fmt.Errorf("FANFARE_REGISTER %s: %w", cfg.Register, err)
+	}
+	return nil
 }
+
+// registerTime is the timeout of unpair's calls to the register.
+const registerTime = 30 * time.Second

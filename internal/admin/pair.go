@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"net/http"
+	"time"
 )
 
 // PairStatus is the state of a machine of a pair.
@@ -24,6 +25,22 @@ type PairStatus struct {
 	// SeededBytes of SeedBytes are copied to a new standby.
 	SeededBytes int64 `json:"seeded_bytes"`
 	SeedBytes   int64 `json:"seed_bytes"`
+	// AloneMillis is the time for which a primary with a register has answered alone, 0 while it is not alone.
+	AloneMillis int64 `json:"alone_ms"`
+	// Register is the newest answer of the register, nil without one.
+	Register *PairRegister `json:"register,omitempty"`
+}
+
+// PairRegister is the entry of a pair's register, as a machine has last read it.
+type PairRegister struct {
+	Term uint64 `json:"term"`
+	// Primary and Standby are the disks of the machines. Standby is empty if Mode is alone.
+	Primary string `json:"primary"`
+	Standby string `json:"standby,omitempty"`
+	Mode    string `json:"mode"`
+	// Since is the time of the last change by the clock of its writer. AgeMillis is the time since the register last answered.
+	Since     time.Time `json:"since"`
+	AgeMillis int64     `json:"age_ms"`
 }
 
 // Promotion is what an operator says about a promotion.

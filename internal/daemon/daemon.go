@@ -137,8 +137,10 @@ type process struct {
 	roots *roots
 
 	// role is the role of this machine in its pair, nil without a pair. pairing is nil unless the machine is a primary.
-	role    *pair.Role
-	pairing *pairing
+	// registry has the register of the pair; nil without one.
+	role     *pair.Role
+	registry pair.Register
+	pairing  *pairing
 }
 
 // Run runs a process until ctx ends or a root fails. Its error names the failed part. A machine of a pair that gets
@@ -175,6 +177,10 @@ func runOnce(ctx context.Context, opt Options) (err error) {
 
 func (p *process) run(ctx context.Context) error {
 	dir, err := p.openAddresses(ctx)
+	if errors.Is(err, errNotBegun) {
+		p.log.Info("stopped", zap.Error(err))
+		return nil
+	}
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,9 @@ import (
 
 	"go.uber.org/zap"
 
+	"fanfare/internal/config"
 	"fanfare/internal/datadir"
+	"fanfare/internal/objects"
 	"fanfare/internal/pair"
 )
 
@@ -58,13 +60,17 @@ func (p *process) decideRole(ctx context.Context, dir *datadir.Dir) error {
 		return err
 	}
 	role, err := pair.LoadRole(dir.Path("."))
-	if err == nil && role == nil {
+	fresh := err == nil && role == nil
+	if fresh {
 		role, err = p.newRole(ctx, dir)
 	}
 	if err != nil {
 		return err
 	}
 	p.role = role
+	if p.cfg.HasRegister() {
+		return p.begin(ctx, dir, fresh)
+	}
 	if role.Role != pair.RolePrimary || role.Mode != pair.ModeAlone {
 		return nil // a paired primary asks the other machine while it waits for it
 	}
@@ -77,6 +83,46 @@ func (p *process) decideRole(ctx context.Context, dir *datadir.Dir) error {
 		return p.demoted()
 	}
 	return nil
+}
+
+// errNotBegun ends a start that was stopped while it waited for the register.
+var errNotBegun = errors.New("stopped before the register of the pair has answered")
+
+// begin asks the register for the role with which the process starts (P17).
+func (p *process) begin(ctx context.Context, dir *datadir.Dir, fresh bool) (err error) {
+	p.registry, err = OpenRegister(ctx, p.cfg)
+	if err != nil && ctx.Err() == nil {
+		return err
+	}
+	if err == nil {
+		err = pair.Begin(ctx, pair.BeginConfig{Role: p.role, Register: p.registry, Timing: p.pairTiming(), Log: p.log.Named("pair")})
+	}
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return fmt.Errorf("%w: %w", errNotBegun, err)
+	case fresh && errors.Is(err, pair.ErrLineage):
+		// This directory is in no pair, so the next start decides again.
+		err = errors.Join(fmt.Errorf("%w: start this machine with --standby and an empty data directory, or name another place in FANFARE_REGISTER", err), os.Remove(dir.Path(pair.RoleFile)))
+	}
+	return fmt.Errorf("FANFARE_REGISTER %s: %w", p.cfg.Register, err)
+}
+
+// OpenRegister opens the register of a pair. It makes no call. Without a register it returns nil.
+func OpenRegister(ctx context.Context, cfg config.Config) (pair.Register, error) {
+	if !cfg.HasRegister() {
+		return nil, nil //nolint:nilnil // a pair needs no register
+	}
+	location, err := objects.Parse(cfg.Register)
+	if err != nil {
+		return nil, fmt.Errorf("FANFARE_REGISTER: %w", err)
+	}
+	store, err := location.OpenConditional(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("FANFARE_REGISTER: %w", err)
+	}
+	return pair.StoreRegister(store), nil
 }
 
 // newRole returns the role of a data directory that was in no pair until now.

@@ -54,7 +54,7 @@ func (p *process) openPrimary(ctx context.Context, dir *datadir.Dir) (*pairing, 
 	}
 	primary, err := pair.OpenPrimary(pair.PrimaryConfig{
 		Role: p.role, Stream: dir.Path(spoolDir), Queue: dir.Path(datadir.Queue), Table: dir.Path(datadir.Table), Seeds: dir.Path(seedDir), Tail: dir.Path(pair.TailDir),
-		Spool: p.cfg.Spool(), SeedRate: p.cfg.SeedBytes(), Timing: p.pairTiming(), Dial: p.dialPeer,
+		Spool: p.cfg.Spool(), SeedRate: p.cfg.SeedBytes(), Timing: p.pairTiming(), Dial: p.dialPeer, Register: p.registry, Alone: p.cfg.MayBeAlone(),
 		DataFormat: dir.Format(), Version: p.opt.Version, Secret: p.cfg.DevSecret, Log: p.log.Named("pair"),
 	})
 	if err != nil {
@@ -74,7 +74,7 @@ func (p *process) openPrimary(ctx context.Context, dir *datadir.Dir) (*pairing, 
 		return nil
 	})
 	k.roots.start("standbys", func(ctx context.Context) error { return p.acceptPeer(ctx, listener, k.session) })
-	if p.role.Mode == pair.ModePaired {
+	if p.role.Mode == pair.ModePaired && !p.cfg.MayBeAlone() {
 		shown := admin.Config{Metrics: p.reg, Log: p.log.Named("admin"), Host: p.cfg.AdminHost(), Pair: k}
 		p.operator.set(admin.NewWaitingHandler(shown, waitsForStandby))
 		p.scrapes.set(admin.NewWaitingHandler(admin.Config{Metrics: p.reg}, waitsForStandby))
@@ -196,7 +196,7 @@ func (k *pairing) stop(ctx context.Context) error {
 
 // checks returns the tests of the pair for /readyz.
 func (k *pairing) checks() []admin.Check {
-	return []admin.Check{
+	checks := []admin.Check{
 		{Name: "this machine has the only copy", Warn: true, Ask: func(context.Context) error {
 			if k.Status().Mode == pair.ModePaired {
 				return nil
@@ -204,4 +204,14 @@ func (k *pairing) checks() []admin.Check {
 			return errors.New("no standby is paired with this machine, so its loss would lose writes: start the standby")
 		}},
 	}
+	if k.p.cfg.HasRegister() {
+		checks = append(checks, admin.Check{Name: "the register is away", Warn: true, Ask: k.register})
+	}
+	return checks
+}
+
+// register tries to read the register. A pair works without the register, but neither machine can take the place of both.
+func (k *pairing) register(ctx context.Context) error {
+	_, _, err := k.p.registry.Read(ctx)
+	return err
 }

@@ -35,6 +35,7 @@ func (p *process) runStandby(ctx context.Context, dir *datadir.Dir) error {
 	}
 	standby, err := pair.OpenStandby(pair.StandbyConfig{
 		Role: p.role, Dir: dir.Path("."), Stream: dir.Path(spoolDir), Timing: p.pairTiming(), Dial: p.dialPeer,
+		Register: p.registry, FailoverAfter: p.cfg.PromotesAfter(),
 		Open: func(store stream.Store, path string) (*disk.DB, error) {
 			if store == stream.Queue {
 				return queueembedded.OpenReplica(path, p.log)
@@ -196,7 +197,7 @@ func (p *process) paired() admin.Pair {
 func pairState(s pair.Status) obs.PairState {
 	state := obs.PairState{
 		Primary: s.Role == pair.RolePrimary, Paired: s.Mode == pair.ModePaired, Connected: s.Connected, Term: s.Term,
-		LagBytes: s.Lag, AckSeconds: s.Ack.Seconds(), PromiseSeconds: s.Promise.Seconds(),
+		LagBytes: s.Lag, AloneSeconds: s.AloneTotal.Seconds(), AckSeconds: s.Ack.Seconds(), PromiseSeconds: s.Promise.Seconds(),
 	}
 	if s.SeedSize > 0 {
 		state.Seeded = float64(s.Seeded) / float64(s.SeedSize)
@@ -205,8 +206,15 @@ func pairState(s pair.Status) obs.PairState {
 }
 
 func pairStatus(s pair.Status, peer string) admin.PairStatus {
-	return admin.PairStatus{
+	status := admin.PairStatus{
 		Role: s.Role, Mode: s.Mode, Term: s.Term, Peer: peer, Connected: s.Connected, Joining: s.Joining, LagBytes: s.Lag,
 		AckMillis: s.Ack.Milliseconds(), PromiseMillis: s.Promise.Milliseconds(), SeededBytes: s.Seeded, SeedBytes: s.SeedSize,
+		AloneMillis: s.AloneFor.Milliseconds(),
 	}
+	if e := s.Register; e != nil {
+		status.Register = &admin.PairRegister{
+			Term: e.Term, Primary: e.Primary, Mode: e.Mode, Standby: e.Standby, Since: time.UnixMilli(e.Since).UTC(), AgeMillis: s.RegisterAge.Milliseconds(),
+		}
+	}
+	return status
 }

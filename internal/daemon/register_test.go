@@ -1,0 +1,207 @@
+package daemon_test
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"fanfare/internal/admin"
+	"fanfare/internal/daemon"
+	"fanfare/internal/pair"
+)
+
+// bucket is a bucket of S3 with one object, which is written on condition.
+type bucket struct {
+	mu      sync.Mutex
+	away    bool
+	content []byte
+	etag    string // empty without an object
+}
+
+// newBucket returns a bucket, and makes it the S3 of the test.
+func newBucket(t *testing.T) *bucket {
+	t.Helper()
+	b := &bucket{}
+	server := httptest.NewServer(b)
+	t.Cleanup(server.Close)
+	for name, value := range map[string]string{
+		"AWS_ENDPOINT_URL_S3": server.URL, "AWS_REGION": "eu-central-1", "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_EC2_METADATA_DISABLED": "true",
+	} {
+		t.Setenv(name, value)
+	}
+	return b
+}
+
+// ServeHTTP implements http.Handler.
+func (b *bucket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	match, none := r.Header.Get("If-Match"), r.Header.Get("If-None-Match")
+	switch {
+	case b.away:
+		panic(http.ErrAbortHandler)
+	case r.Method == http.MethodGet && b.etag != "":
+		w.Header().Set("ETag", b.etag)
+		_, _ = w.Write(b.content) // a client that is gone
+	case r.Method == http.MethodPut && (match == b.etag && match != "" || none == "*" && b.etag == ""):
+		content, err := io.ReadAll(r.Body)
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		b.content, b.etag = content, fmt.Sprintf(`"%x"`, sha256.Sum256(content))
+		w.Header().Set("ETag", b.etag)
+	case r.Method == http.MethodPut && (match == "" || b.etag != ""):
+		w.WriteHeader(http.StatusPreconditionFailed)
+	default:
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = io.WriteString(w, `<Error><Code>NoSuchKey</Code></Error>`) // a client that is gone
+	}
+}
+
+func (b *bucket) setAway(away bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.away = away
+}
+
+// newRegistered returns two machines with a register, which do not run yet.
+func newRegistered(t *testing.T, vars ...string) (b *bucket, one, two *machine) {
+	t.Helper()
+	b = newBucket(t)
+	one, two = newPair(t)
+	for _, m := range []*machine{one, two} {
+		m.env = append(append(m.env, "FANFARE_REGISTER=s3://bucket/pair", "FANFARE_FAILOVER=auto", "FANFARE_FAILOVER_AFTER=2200ms"), vars...)
+	}
+	return b, one, two
+}
+
+// The register is away, then the standby, then the primary: each time the pair continues by itself, and no answered write is lost.
+func TestAPairWithARegisterLosesNothing(t *testing.T) {
+	register, one, two := newRegistered(t)
+	one.start(false)
+	ann := tokens(t, one.dir)(t, "ann")
+	two.start(true)
+	one.untilPaired()
+	two.untilPaired()
+	until(t, "the entry", func() bool {
+		s := one.status()
+		return s.Register != nil && s.Register.Mode == pair.ModePaired && s.Register.Standby != ""
+	})
+
+	register.setAway(true)
+	until(t, "the register does not answer", func() bool {
+		s := two.status()
+		return s.Register != nil && s.Register.AgeMillis > 2500
+	})
+	assert.Equal(t, pair.ModePaired, one.status().Mode)
+	called(t, one.at.HTTP, ann, "without the register")
+	register.setAway(false)
+
+	require.NoError(t, two.stop())
+	until(t, "alone", func() bool { return one.status().Mode == pair.ModeAlone })
+	called(t, one.at.HTTP, ann, "alone")
+	assert.Positive(t, metric(t, one.at.Admin, "fanfare_pair_alone_seconds_total"))
+	two.start(true)
+	one.untilPaired()
+	two.untilPaired()
+	called(t, one.at.HTTP, ann, "paired again")
+
+	require.NoError(t, one.stop())
+	two.await(false) // by itself
+	_, text := two.get("/v1/me", ann)
+	assert.Contains(t, text, "paired again")
+	called(t, two.at.HTTP, ann, "by the second machine")
+	one.start(true) // the register names the other machine
+	one.untilPaired()
+	assert.Equal(t, pair.RoleStandby, one.status().Role)
+	s, err := one.client().Promote(t.Context(), admin.Promotion{})
+	require.NoError(t, err)
+	assert.Equal(t, pair.RolePrimary, s.Role)
+	one.await(false)
+	_, text = one.get("/v1/me", ann)
+	assert.Contains(t, text, "by the second machine")
+}
+
+// P4, P5: FANFARE_ALONE=never and FANFARE_FAILOVER=manual leave both decisions to an operator.
+func TestAPairWithARegisterCanWaitForItsOperator(t *testing.T) {
+	_, one, two := newRegistered(t, "FANFARE_ALONE=never", "FANFARE_FAILOVER=manual")
+	one.start(false)
+	ann := tokens(t, one.dir)(t, "ann")
+	two.start(true)
+	one.untilPaired()
+	two.untilPaired()
+	called(t, one.at.HTTP, ann, "paired")
+	require.NoError(t, two.stop())
+	until(t, "no answers", func() bool {
+		code, _ := one.get("/v1/me", ann)
+		return code == http.StatusServiceUnavailable
+	})
+	assert.Equal(t, pair.ModePaired, one.status().Mode)
+	assert.Positive(t, metric(t, one.at.Admin, `fanfare_pair_refused_total{reason="unpromised"}`))
+	two.start(true)
+	two.untilPaired()
+	require.NoError(t, one.stop())
+	s, err := two.client().Promote(t.Context(), admin.Promotion{PrimaryIsGone: true})
+	require.NoError(t, err)
+	assert.Equal(t, pair.RolePrimary, s.Role)
+	two.await(false)
+}
+
+// P17: without an answer of the register a start serves nothing, and a stop of this start is no failure.
+func TestAStartAsksTheRegister(t *testing.T) {
+	register, one, two := newRegistered(t)
+	register.setAway(true)
+	one.begin(false)
+	require.NoError(t, one.stop())
+	register.setAway(false)
+	one.start(false)
+	old, err := os.ReadFile(filepath.Join(one.dir, pair.RoleFile))
+	require.NoError(t, err)
+	require.NoError(t, one.stop())
+
+	// Other data cannot use the register, and the directory is in no pair.
+	other := t.TempDir()
+	err = daemon.Run(t.Context(), daemon.Options{Config: settings(t, other, two.env...), Log: zap.NewNop()})
+	require.ErrorIs(t, err, pair.ErrLineage)
+	require.ErrorContains(t, err, "--standby")
+	require.NoFileExists(t, filepath.Join(other, pair.RoleFile))
+
+	one.start(false) // takes the next term
+	require.NoError(t, one.stop())
+	require.NoError(t, os.WriteFile(filepath.Join(one.dir, pair.RoleFile), old, 0o600))
+	one.begin(false)
+	err = <-one.ended
+	one.ended = nil
+	require.ErrorIs(t, err, pair.ErrOldCopy, "the directory was put back")
+}
+
+// The register of a primary that is alone may be away for five leases.
+func TestALonePrimaryNeedsItsRegister(t *testing.T) {
+	register, one, _ := newRegistered(t)
+	one.start(false)
+	ann := tokens(t, one.dir)(t, "ann")
+	called(t, one.at.HTTP, ann, "alone")
+	register.setAway(true)
+	began := time.Now()
+	until(t, "no answers", func() bool {
+		code, _ := one.get("/v1/me", ann)
+		return code == http.StatusServiceUnavailable
+	})
+	t.Logf("it answered for %v", time.Since(began))
+	register.setAway(false)
+	until(t, "answers", func() bool {
+		code, _ := one.get("/v1/me", ann)
+		return code == http.StatusOK
+	})
+}
