@@ -19,7 +19,7 @@ func (a *app) iamCommand() *cobra.Command {
 		Use: "policy", Short: "Print the IAM policy with exactly the calls that a daemon makes",
 		Long: `Prints the policy document for the role of a daemon, as JSON: exactly the calls that the
 code makes, on FANFARE_TABLE, its index and the queues of FANFARE_QUEUE_PREFIX. "up" is for
-fanfare up with FANFARE_ARCHIVE=s3://bucket/prefix, "setup" for fanfare table create and queues create, "operator" for doctor, dlq, reconcile, explain,
+fanfare up with FANFARE_ARCHIVE or FANFARE_REGISTER in a bucket, "setup" for fanfare table create and queues create, "operator" for doctor, dlq, reconcile, explain,
 delivery and verify. Name more than one duty for a role that has several. It needs no connection.`,
 		Args: cobra.NoArgs,
 	}

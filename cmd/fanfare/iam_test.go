@@ -58,6 +58,13 @@ func TestThePolicyOfUpIsForItsArchive(t *testing.T) {
 		{Effect: "Allow", Action: []string{"s3:PutObject", "s3:GetObject", "s3:DeleteObject"}, Resource: []string{"arn:aws:s3:::backups/feed/1/*"}},
 		{Effect: "Allow", Action: []string{"s3:ListBucket"}, Resource: []string{"arn:aws:s3:::backups"}},
 	}, p.Statement)
+	code, out, errs = result(t, []string{"FANFARE_REGISTER=s3://deciders/pair"}, "fanfare", "iam", "policy", "--daemon", "up")
+	require.Zero(t, code, errs)
+	require.NoError(t, json.Unmarshal([]byte(out), &p))
+	assert.Equal(t, []doctor.Statement{
+		{Effect: "Allow", Action: []string{"s3:PutObject", "s3:GetObject", "s3:DeleteObject"}, Resource: []string{"arn:aws:s3:::deciders/pair/*"}},
+		{Effect: "Allow", Action: []string{"s3:ListBucket"}, Resource: []string{"arn:aws:s3:::deciders"}},
+	}, p.Statement)
 	for _, env := range [][]string{nil, {"FANFARE_ARCHIVE=file:///archive"}} {
 		code, _, errs := result(t, env, "fanfare", "iam", "policy", "--daemon", "up")
 		assert.Equal(t, 2, code)

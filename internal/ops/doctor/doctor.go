@@ -87,6 +87,12 @@ func Examine(ctx context.Context, cfg config.Config, faults *config.Error, roles
 		if cfg.Archive != "" {
 			parts = append(parts, e.archive)
 		}
+		if cfg.HasPair() && !faults.In("FANFARE_PEER", "FANFARE_PEER_CERT", "FANFARE_PEER_KEY", "FANFARE_PEER_CA") {
+			parts = append(parts, e.peer)
+		}
+		if cfg.HasRegister() {
+			parts = append(parts, e.register)
+		}
 	default:
 		parts = append(parts, e.aws)
 	}

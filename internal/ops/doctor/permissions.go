@@ -50,6 +50,9 @@ const (
 	// theArchive is the objects of FANFARE_ARCHIVE, and theBucket is their bucket.
 	theArchive = "the objects of the archive"
 	theBucket  = "the bucket of the archive"
+	// theRegister is the objects of FANFARE_REGISTER.
+	theRegister        = "the register of the pair"
+	theRegistersBucket = "the bucket of the register"
 )
 
 // permission is an IAM action that duties need on resources. TransactWriteItems and the
@@ -113,6 +116,10 @@ func permissions() []permission {
 		{"s3:GetObject", []string{theArchive}, []string{dutyUp}},
 		{"s3:DeleteObject", []string{theArchive}, []string{dutyUp}}, // retention
 		{"s3:ListBucket", []string{theBucket}, []string{dutyUp}},
+		{"s3:PutObject", []string{theRegister}, []string{dutyUp}},
+		{"s3:GetObject", []string{theRegister}, []string{dutyUp}},
+		{"s3:DeleteObject", []string{theRegister}, []string{dutyUp}},      // the doctor's object
+		{"s3:ListBucket", []string{theRegistersBucket}, []string{dutyUp}}, // without it S3 answers 403 for a missing object
 		{"sqs:SendMessage", slices.Concat([]string{queue.TopicLikes, queue.TopicNotices}, deadOf(queue.TopicLikes)), []string{likeagg}},
 		{"sqs:SendMessage", queue.Topics(), []string{operator}},
 		{"sqs:ReceiveMessage", delivers, []string{fanout}},
@@ -161,7 +168,7 @@ func PolicyOf(cfg config.Config, at Account, duties ...string) (Policy, error) {
 	for _, p := range permissions() {
 		if slices.ContainsFunc(p.duties, func(duty string) bool { return slices.Contains(duties, duty) }) {
 			for _, resource := range p.on {
-				if resource == theEvents && cfg.EventsQueue == "" || (resource == theArchive || resource == theBucket) && !strings.HasPrefix(cfg.Archive, "s3:") {
+				if !has(cfg, resource) {
 					continue
 				}
 				if on[p.action] == nil {
@@ -174,7 +181,7 @@ func PolicyOf(cfg config.Config, at Account, duties ...string) (Policy, error) {
 		}
 	}
 	if len(actions) == 0 {
-		return Policy{}, errors.New("up calls AWS only with FANFARE_ARCHIVE=s3://bucket/prefix, or with FANFARE_EVENTS_QUEUE: set one of them")
+		return Policy{}, errors.New("up calls AWS only with FANFARE_ARCHIVE=s3://bucket/prefix, FANFARE_REGISTER or FANFARE_EVENTS_QUEUE: set one of them")
 	}
 	policy := Policy{Version: "2012-10-17"}
 	for _, action := range actions {
@@ -191,6 +198,19 @@ func PolicyOf(cfg config.Config, at Account, duties ...string) (Policy, error) {
 	return policy, nil
 }
 
+// has reports whether a configuration has a resource.
+func has(cfg config.Config, resource string) bool {
+	switch resource {
+	case theEvents:
+		return cfg.EventsQueue != ""
+	case theArchive, theBucket:
+		return strings.HasPrefix(cfg.Archive, "s3:")
+	case theRegister, theRegistersBucket:
+		return cfg.HasRegister()
+	}
+	return true
+}
+
 // arn returns the ARN of a resource.
 func (a Account) arn(cfg config.Config, resource string) string {
 	place := func(service string) string {
@@ -205,13 +225,17 @@ func (a Account) arn(cfg config.Config, resource string) string {
 		return place("dynamodb") + "table/" + cfg.Table + "/index/" + table.IndexName
 	case theEvents:
 		return place("sqs") + cfg.EventsQueue
-	case theArchive, theBucket:
-		at, err := objects.Parse(cfg.Archive)
+	case theArchive, theBucket, theRegister, theRegistersBucket:
+		address := cfg.Archive
+		if resource == theRegister || resource == theRegistersBucket {
+			address = cfg.Register
+		}
+		at, err := objects.Parse(address)
 		if err != nil { // config has checked the address
 			return ""
 		}
 		bucket := fmt.Sprintf("arn:%s:s3:::%s", cmp.Or(a.Partition, "aws"), at.Bucket)
-		if resource == theBucket {
+		if resource == theBucket || resource == theRegistersBucket {
 			return bucket
 		}
 		return bucket + "/" + path.Join(at.Prefix, "*")
