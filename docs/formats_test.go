@@ -139,9 +139,11 @@ func (f formats) archive(t *testing.T) {
 		readJSON(t, "../internal/archive/testdata/"+name+"1.json", &value)
 		f.add("archive "+name+" 1", value)
 	}
-	var role map[string]any
-	readJSON(t, "../internal/pair/testdata/role1.json", &role)
-	f.add("pair role 1", role)
+	for _, name := range []string{"role", "register"} {
+		var value map[string]any
+		readJSON(t, "../internal/pair/testdata/"+name+"1.json", &value)
+		f.add("pair "+name+" 1", value)
+	}
 	for _, file := range []string{"archive/testdata/segment1", "archive/testdata/seal1", "stream/testdata/frames1.hex", "stream/testdata/spool1"} {
 		f[fmt.Sprintf("archive ../internal/%s %x", file, sha256.Sum256([]byte(read(t, "../internal/"+file))))] = true
 	}

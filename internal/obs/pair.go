@@ -54,7 +54,7 @@ func registerPair(reg prometheus.Registerer, state func() PairState) error {
 		return 0
 	}
 	errs := []error{reg.Register(prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Name: "fanfare_pair_alone_seconds_total", Help: "Time for which the primary answered alone, with the only copy of the newest writes.",
+		Name: "fanfare_pair_alone_seconds_total", Help: "Time for which a primary with a register answered alone, with the only copy of the newest writes.",
 	}, func() float64 { return state().AloneSeconds }))}
 	for _, gauge := range []struct {
 		name, help string

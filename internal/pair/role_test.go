@@ -1,9 +1,11 @@
 package pair
 
 import (
+	"encoding/json"
 	"flag"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -17,7 +19,21 @@ var update = flag.Bool("update", false, "write the golden file of the role")
 const goldenRole = "testdata/role1.json"
 
 func someRole() *Role {
-	return &Role{Lineage: "LINEAGE", Disk: "DISK", Role: RoleStandby, Mode: ModePaired, Term: 7, Peer: "OTHER"}
+	return &Role{Lineage: "LINEAGE", Disk: "DISK", Role: RoleStandby, Mode: ModePaired, Term: 7, Peer: "OTHER", Claimed: 9, Since: 5}
+}
+
+// A release reads the entries that an earlier release wrote.
+func TestTheRegistersEntryKeepsItsFormat(t *testing.T) {
+	text, err := os.ReadFile("testdata/register1.json")
+	require.NoError(t, err)
+	e, err := decodeEntry(text)
+	require.NoError(t, err)
+	assert.Equal(t, Entry{Format: 1, Lineage: "LINEAGE", Term: 7, Primary: "DISK", Mode: ModePaired, Standby: "OTHER", Since: 1764180000000, Nonce: "NONCE"}, e)
+	back, err := json.Marshal(e)
+	require.NoError(t, err)
+	assert.JSONEq(t, string(text), string(back))
+	_, err = decodeEntry([]byte(strings.Replace(string(text), `"format": 1`, `"format": 2`, 1)))
+	require.ErrorContains(t, err, "format")
 }
 
 func TestADirectoryKeepsItsRole(t *testing.T) {

@@ -1,0 +1,125 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"flag"
+	"fmt"
+	mathrand "math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/Shopify/toxiproxy/v2"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/awsclient"
+	objectstore "fanfare/internal/objects"
+)
+
+var registerRounds = flag.Int("register-rounds", 1, "losses of a primary whose standby takes over by itself")
+
+// registered returns a pair with a register in moto, which both machines reach through the returned network.
+func registered(t *testing.T) (one, two *upright, network *toxiproxy.Proxy) {
+	t.Helper()
+	cfg, err := awsclient.Load(t.Context())
+	require.NoError(t, err)
+	moto := os.Getenv("E2E_MOTO_URL")
+	network = newProxy(t, "register", moto)
+	client := s3.NewFromConfig(cfg, func(o *s3.Options) { o.BaseEndpoint = &moto }, objectstore.ForEndpoint)
+	bucket := "pair-" + strings.ToLower(rand.Text()[:10])
+	_, err = client.CreateBucket(t.Context(), &s3.CreateBucketInput{Bucket: aws.String(bucket)})
+	require.NoError(t, err)
+	one, two = twins(t)
+	for _, u := range []*upright{one, two} {
+		u.env = append(u.env, "FANFARE_REGISTER=s3://"+bucket+"/up", "FANFARE_FAILOVER=auto", "AWS_ENDPOINT_URL_S3=http://"+network.Listen)
+	}
+	return one, two, network
+}
+
+// playing starts a replay, and waits until it has some posts. It returns the journal.
+func (u *upright) playing(t *testing.T, seed int, atLeast int) (player *process, journal string) {
+	t.Helper()
+	journal = filepath.Join(t.TempDir(), "journal")
+	player = start(t, u.env, "fanfare", u.replay("--graph", graph, "--max-users", "40", "--posts", "9000", "--likes", "90000",
+		"--rate", "200", "--journal", journal, "--seed", fmt.Sprint(seed))...)
+	player.plays(t, journal, atLeast)
+	return player, journal
+}
+
+// settles waits until the register has not changed for the five leases that a new primary has to wait after a change, so that
+// the time of a failover is the usual one.
+func (u *upright) settles(t *testing.T) {
+	t.Helper()
+	await(t, "the register does not change", time.Minute, func() bool {
+		stdout, _, err := fanfare(t, u.env, "pair", "status", "--json", "--admin", u.admin)
+		var s struct{ Register struct{ Since time.Time } }
+		return err == nil && json.Unmarshal([]byte(stdout), &s) == nil && time.Since(s.Register.Since) > 18*time.Second
+	})
+}
+
+// holds checks that a server has each answered call of a journal.
+func (u *upright) holds(t *testing.T, journal string) {
+	t.Helper()
+	text := wholeLines(t, journal)
+	known := filepath.Join(t.TempDir(), "known")
+	require.NoError(t, os.WriteFile(known, text, 0o600))
+	stdout, stderr, err := fanfare(t, u.env, u.replay("--check", known)...)
+	assert.NotZero(t, verdict(t, stdout, stderr, err).Posts, "the check is of nothing")
+	t.Logf("0 of %d answered calls are lost", linesOf(text)-linesOf(unanswered(text)))
+}
+
+// TestAStandbyTakesOverByItself kills the primary of a pair under load, several times. Its standby takes over without an
+// operator, and has each answered call. Before that, the register is away, and later the standby: the primary answers all the time.
+func TestAStandbyTakesOverByItself(t *testing.T) {
+	t.Parallel()
+	primary, other, network := registered(t)
+	p := primary.start(t)
+	s := other.standby(t)
+	random := mathrand.New(mathrand.NewPCG(2, 2))
+	for round := range *registerRounds {
+		primary.paired(t, "primary")
+		other.paired(t, "standby")
+		player, journal := primary.playing(t, round, 2500)
+
+		addFault(t, network, fault{kind: "timeout", attributes: `"timeout": 0`}, "downstream")
+		player.plays(t, journal, lines(t, journal)+2000)
+		assert.InDelta(t, 1, readings(t.Context(), primary.admin)["fanfare_pair_paired"], 0, "the register is away, and nothing happens")
+		require.NoError(t, network.Toxics.RemoveToxic(t.Context(), "fault"))
+
+		s.kill(t)
+		await(t, "the primary goes alone", time.Minute, func() bool {
+			values := readings(t.Context(), primary.admin)
+			return values != nil && values["fanfare_pair_paired"] == 0
+		})
+		player.plays(t, journal, lines(t, journal)+200)
+		s = other.standby(t)
+		primary.paired(t, "primary")
+		other.paired(t, "standby")
+
+		other.settles(t)
+		player.plays(t, journal, lines(t, journal)+random.IntN(1000))
+		p.kill(t)
+		lost := time.Now()
+		player.kill(t)
+		t.Logf("round %d: the standby answers %v after the loss", round, other.answers(t).Sub(lost))
+		other.holds(t, journal)
+		other.sound(t, false)
+
+		p = primary.standby(t)
+		other.paired(t, "primary")
+		primary.paired(t, "standby")
+		primary.fanfare(t, "promote", "--yes", "--admin", primary.admin)
+		primary.answers(t)
+		primary.holds(t, journal)
+	}
+	s.stop(t)
+	p.stop(t)
+}
