@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"fanfare/internal/admin"
 	"fanfare/internal/config"
 	"fanfare/internal/datadir"
 	"fanfare/internal/objects"
@@ -95,7 +96,7 @@ func (p *process) begin(ctx context.Context, dir *datadir.Dir, fresh bool) (err 
 		return err
 	}
 	if err == nil {
-		err = pair.Begin(ctx, pair.BeginConfig{Role: p.role, Register: p.registry, Timing: p.pairTiming(), Log: p.log.Named("pair")})
+		err = pair.Begin(ctx, pair.BeginConfig{Role: p.role, Register: p.registry, Timing: p.pairTiming(), Waiting: p.waitsForRegister, Log: p.log.Named("pair")})
 	}
 	switch {
 	case err == nil:
@@ -107,6 +108,13 @@ func (p *process) begin(ctx context.Context, dir *datadir.Dir, fresh bool) (err 
 		err = errors.Join(fmt.Errorf("%w: start this machine with --standby and an empty data directory, or name another place in FANFARE_REGISTER", err), os.Remove(dir.Path(pair.RoleFile)))
 	}
 	return fmt.Errorf("FANFARE_REGISTER %s: %w", p.cfg.Register, err)
+}
+
+// waitsForRegister shows the reason for which the start waits.
+func (p *process) waitsForRegister(reason error) {
+	waiting := admin.NewWaitingHandler(admin.Config{Metrics: p.reg}, "the register of the pair: "+OneLine(reason))
+	p.operator.set(waiting)
+	p.scrapes.set(waiting)
 }
 
 // OpenRegister opens the register of a pair. It makes no call. Without a register it returns nil.
