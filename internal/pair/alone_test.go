@@ -305,12 +305,73 @@ func TestALostAnswerOfTheRegister(t *testing.T) {
 			version = next
 			entry.Term++
 		}
+		w.bucket.set(0, way{})
+		_, err = register.Swap(w.Context(), "1", entry)
+		require.ErrorIs(w, err, pair.ErrSwapped)
 		for _, text := range []string{"", "{}", `{"format":2}`, `{"format":1,"lineage":"L","term":1,"primary":"P","mode":"paired","since":1,"nonce":"n"}`} {
-			w.bucket.set(0, way{})
 			w.bucket.content = []byte(text)
 			_, _, err := register.Read(w.Context())
 			require.Error(w, err)
 			require.NotErrorIs(w, err, pair.ErrNoEntry)
 		}
+	})
+}
+
+// While the register may get the swap to a pair late, the standby may become the primary, so its primary does not answer by
+// itself, even if the session has ended (P8).
+func TestALateSwapToAPairLosesNothing(t *testing.T) {
+	withRegister(t, 8, func(w *world, a, b *machine) {
+		b.exit()
+		pass(time.Second)
+		w.network.delay = 100 * time.Millisecond
+		b.boot()
+		for !a.process.primary.Status().Joining {
+			pass(time.Millisecond)
+		}
+		w.bucket.set(a.number(), way{after: 1500 * time.Millisecond})
+		for w.bucket.pending.Load() == 0 {
+			pass(time.Millisecond)
+		}
+		w.network.set(true)
+		pass(1400 * time.Millisecond)
+		a.die(100)
+		w.calm()
+		pass(10 * time.Second)
+		w.end()
+	})
+}
+
+// A crash between the swap and the store of the role is no old copy (P17).
+func TestACrashAfterASwapIsNoOldCopy(t *testing.T) {
+	withRegister(t, 2, func(w *world, a, b *machine) {
+		b.exit()
+		a.die(100)
+		w.bucket.set(a.number(), way{late: 2 * time.Second})
+		ctx, cancel := context.WithTimeout(w.Context(), time.Second)
+		defer cancel()
+		config := pair.BeginConfig{Role: a.loadRole(), Register: a.register(), Timing: a.timing(), Log: zap.NewNop()}
+		require.ErrorIs(w, pair.Begin(ctx, config), context.DeadlineExceeded)
+		require.Greater(w, w.entry().Term, a.loadRole().Term)
+		w.calm()
+		began := time.Now()
+		require.NoError(w, a.begins())
+		require.Greater(w, time.Since(began), alone, "another machine may have a promise (P14)")
+		a.boot()
+		pass(5 * time.Second)
+		w.works()
+		b.boot()
+		w.settle()
+
+		pass(alone)
+		a.die(50)
+		for w.entry().Primary != b.loadRole().Disk {
+			pass(time.Millisecond)
+		}
+		b.die(100)
+		b.boot()
+		w.takesOver(b)
+		pass(time.Second)
+		w.works()
+		w.end()
 	})
 }

@@ -33,8 +33,8 @@ func (s *session) join(ctx context.Context) error {
 		}
 		if err := s.pairByRegister(ctx); err != nil {
 			s.primary.cfg.Log.Warn("cannot write into the register that the two are paired", zap.Error(err))
-			if backoff.Wait(ctx, s.primary.cfg.Timing.Heartbeat) != nil {
-				return nil
+			if err := backoff.Wait(ctx, s.primary.cfg.Timing.Heartbeat); err != nil {
+				return err
 			}
 		}
 	}

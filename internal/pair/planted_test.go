@@ -16,7 +16,13 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 		primary, session, promise   = "internal/pair/primary.go", "internal/pair/session.go", "internal/pair/promise.go"
 		standby, following, handing = "internal/pair/standby.go", "internal/pair/following.go", "internal/pair/switch.go"
 		storm, moment               = "TestAPairInAStorm", "TestTheMomentOfPairing"
-		answersAlone                = "	return p.stopping || p.role.Mode == ModeAlone && !p.joining"
+		begin, register, tenure     = "internal/pair/begin.go", "internal/pair/register.go", "internal/pair/tenure.go"
+		joining, failover           = "internal/pair/joining.go", "internal/pair/failover.go"
+		withRegister, takesOver     = "TestAPairWithARegisterInAStorm", "TestAStandbyTakesOver"
+		formerDisk, forced          = "TestAFormerDiskOfTheStandbyIsNotPromoted", "TestAForcedPromotionWaitsForThePromiseOfTheRegister"
+		oldCopy                     = "TestAnOldCopyDoesNotStart"
+		joined                      = "p.role.Mode == ModeAlone && !p.joining"
+		answersAlone                = "	return p.stopping || " + joined + " && !p.tenure.other(\"\") && p.leased()"
 	)
 	for name, bug := range map[string]struct {
 		edit       planttest.Edit
@@ -43,7 +49,7 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			"TestAPairedPrimaryTakesOnlyItsDisk", "takes another disk",
 		},
 		"P7: answers do not wait during the join": {
-			planttest.Edit{File: primary, Old: answersAlone, New: "	return p.stopping || p.role.Mode == ModeAlone"},
+			planttest.Edit{File: primary, Old: answersAlone, New: "	return p.stopping || p.role.Mode == ModeAlone && p.leased()"},
 			moment, "was answered",
 		},
 		"P8: the join does not wait for earlier answers": {
@@ -51,7 +57,7 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			moment, "was answered",
 		},
 		"P8: the standby is told before the role is stored": {
-			planttest.Edit{File: session, Old: "	if err := role.Save(); err != nil {\n		return fmt.Errorf(\"store", New: "	if err := error(nil); err != nil {\n		return fmt.Errorf(\"store"},
+			planttest.Edit{File: joining, Old: "	if err := role.Save(); err != nil {\n		return fmt.Errorf(\"store", New: "	if err := error(nil); err != nil {\n		return fmt.Errorf(\"store"},
 			storm, "FAIL",
 		},
 		"P9: an old copy of the primary is followed": {
@@ -59,7 +65,7 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			"TestAnOldCopyOfThePrimaryIsRefused", "FAIL",
 		},
 		"P10: a standby confirms while it is promoted": {
-			planttest.Edit{File: standby, Old: "	s.stopRun()                                      // P10", New: "	// P10"},
+			planttest.Edit{File: standby, Old: "	s.stopRun()                                     // P10", New: "	// P10"},
 			storm, "FAIL",
 		},
 		"P11: reads need no promise": {
@@ -67,16 +73,75 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			storm, "answers a read",
 		},
 		"P13: a promise counts from its arrival": {
-			planttest.Edit{File: session, Old: "		p.promise.renew(asked)", New: "		p.promise.renew(p.cfg.Timing.Now())"},
+			planttest.Edit{
+				File: joining, Old: "	if p.tenure == nil {\n		p.promise.renew(asked,", New: "	if p.tenure == nil {\n		p.promise.renew(p.cfg.Timing.Now(),",
+			},
 			"TestAPromiseCountsFromTheAsking", "answers a read",
 		},
 		"P15: a promotion does not wait for the end of the last promise": {
-			planttest.Edit{File: standby, Old: "	if err := backoff.Wait(ctx, rest); err", New: "	if err := backoff.Wait(ctx, 0*rest); err"},
+			planttest.Edit{File: failover, Old: "s.granted+s.cfg.Timing.outlast()", New: "s.granted"},
 			storm, "answers a read",
 		},
 		"P15: a start forgets the last promise": {
 			planttest.Edit{File: standby, Old: "granted: cfg.Timing.Now()}", New: "granted: -cfg.Timing.Lease * 2}"},
 			storm, "answers a read",
+		},
+		"P4: a primary goes alone by its own decision": {
+			planttest.Edit{File: tenure, Old: "		err = t.write(ctx, ModeAlone, \"\")\n", New: "		err = nil\n"},
+			takesOver, "FAIL",
+		},
+		"P5: a standby is promoted though its primary is alone": {
+			planttest.Edit{File: failover, Old: "	case entry.Mode == ModeAlone && !acceptLoss:", New: "	case entry.Mode == \"\" && !acceptLoss:"},
+			"TestAPrimaryWithoutItsStandbyGoesAlone", "FAIL",
+		},
+		"P6: a former disk of the standby is promoted": {
+			planttest.Edit{File: failover, Old: "	case entry.Mode == ModePaired && entry.Standby != s.role.Disk:", New: "	case entry.Mode == \"\" && entry.Standby != s.role.Disk:"},
+			formerDisk, "FAIL",
+		},
+		"P6: the register names the former disk of the standby": {
+			planttest.Edit{
+				File: joining, Old: "t.write(ctx, ModePaired, s.peer.Disk)", New: "t.write(ctx, ModePaired, map[bool]string{true: p.role.Peer, false: s.peer.Disk}[p.role.Peer != \"\"])",
+			},
+			formerDisk, "FAIL",
+		},
+		"P8: answers do not wait while the register may name the pair": {
+			planttest.Edit{File: primary, Old: answersAlone, New: "	return p.stopping || " + joined + " && p.leased()"},
+			"TestALateSwapToAPairLosesNothing", "was answered",
+		},
+		"P10: with a register, a standby confirms while it is promoted": {
+			planttest.Edit{File: standby, Old: "	s.stopRun()                                     // P10", New: "	// P10"},
+			withRegister, "FAIL",
+		},
+		"P12: a primary alone needs no promise": {
+			planttest.Edit{File: tenure, Old: "bool { return p.tenure == nil ||", New: "bool { return true ||"},
+			"TestAPrimaryAloneNeedsTheRegister", "a write is answered",
+		},
+		"P13: a promise of the register counts from its arrival": {
+			planttest.Edit{File: tenure, Old: "	p.promise.renew(asked, p.cfg", New: "	p.promise.renew(p.cfg.Timing.Now(), p.cfg"},
+			forced, "answers a read",
+		},
+		"P14: a promotion does not wait for the end of the register's promise": {
+			planttest.Edit{File: failover, Old: "	s.serveAt = old.seen + s.cfg.Timing.outlastAlone()", New: "	s.serveAt = old.seen"},
+			forced, "answers a read",
+		},
+		"P16: the register is written without a condition": {
+			planttest.Edit{
+				File: register, Old: "	version, err := r.store.Swap(",
+				New: "	if _, now, readErr := r.store.Fetch(ctx, RegisterFile, maxEntry); readErr == nil {\n		old = now\n	}\n	version, err := r.store.Swap(",
+			},
+			"TestALostAnswerOfTheRegister", "FAIL",
+		},
+		"P17: an old copy starts": {
+			planttest.Edit{File: begin, Old: "	case entry.Primary == role.Disk && entry.Term > max(role.Term, role.Claimed):", New: "	case entry.Primary == role.Disk && entry.Term == 0:"},
+			oldCopy, "FAIL",
+		},
+		"P17: a machine starts without the register": {
+			planttest.Edit{File: begin, Old: "	if err != nil {\n		return false, err\n	}\n	if version != b.version", New: "	if err != nil {\n		return true, nil\n	}\n	if version != b.version"},
+			oldCopy, "starts without the register",
+		},
+		"P17: a term is taken before the claim is stored": {
+			planttest.Edit{File: begin, Old: "	if err := role.Save(); err != nil {\n		return true, err\n	}\n	b.Role.Claimed", New: "	b.Role.Claimed"},
+			"TestACrashAfterASwapIsNoOldCopy", "old copy",
 		},
 		"a standby that is not paired is promoted": {
 			planttest.Edit{File: standby, Old: "	case s.role.Mode != ModePaired && !acceptLoss:", New: "	case s.role.Mode == \"\" && !acceptLoss:"},

@@ -7,10 +7,10 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing/synctest"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
@@ -29,6 +29,7 @@ type bucket struct {
 	content []byte
 	version int // 0 for no object
 	ways    [2]way
+	pending atomic.Int64 // the swaps that have their effect later
 }
 
 // way is how a machine reaches the bucket.
@@ -36,6 +37,7 @@ type way struct {
 	away  bool
 	slow  time.Duration // the longest time of a call
 	late  time.Duration // the time between the effect of a call and its answer
+	after time.Duration // the time after which a swap has its effect, whose caller gets an error at once
 	lossy bool          // some answers are lost, and some requests arrive late
 }
 
@@ -122,10 +124,15 @@ func (r reached) Swap(ctx context.Context, _ string, old objects.Version, body o
 		time.AfterFunc(late, func() { _, _ = r.swap(old, content) }) // nobody learns the result
 		return "", lost
 	}
-	version, err := r.swap(old, content)
 	r.mu.Lock()
-	late := r.ways[r.machine].late
+	late, after := r.ways[r.machine].late, r.ways[r.machine].after
 	r.mu.Unlock()
+	if after > 0 {
+		time.AfterFunc(after, func() { _, _ = r.swap(old, content) }) // nobody learns the result
+		r.pending.Add(1)
+		return "", lost
+	}
+	version, err := r.swap(old, content)
 	if err := backoff.Wait(ctx, late); err != nil {
 		return "", fmt.Errorf("swap: %w %w", objects.ErrAway, err)
 	}
@@ -275,12 +282,4 @@ func (w *world) agree(primary, standby *machine) {
 	assert.Equal(w, []any{role.Lineage, role.Disk, other.Disk, role.Term, pair.ModePaired}, []any{entry.Lineage, entry.Primary, entry.Standby, entry.Term, entry.Mode})
 	assert.Equal(w, []any{role.Disk, role.Term, pair.ModePaired, pair.RoleStandby}, []any{other.Peer, other.Term, other.Mode, other.Role})
 	synctest.Wait()
-}
-
-// bare opens a store of a machine without a process.
-func (m *machine) bare(store stream.Store) *pebble.DB {
-	m.Helper()
-	db, err := pebble.Open(path(store), options(m.mem))
-	require.NoError(m, err)
-	return db
 }

@@ -16,7 +16,7 @@ import (
 // The standby that may be promoted for the first time has everything that the primary has answered, also
 // the answers from before and during the join (P7, P8), and also if the session ends at this moment.
 func TestTheMomentOfPairing(t *testing.T) {
-	inBubble(t, 12, func(w *world) {
+	inBubble(t, 40, func(w *world) {
 		a, b := w.machines[0], w.machines[1]
 		w.network.delay = time.Duration(w.rng.IntN(300)) * time.Millisecond
 		a.boot()

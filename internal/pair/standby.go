@@ -172,7 +172,7 @@ func (s *Standby) Run(ctx context.Context) (Outcome, error) {
 		switch {
 		case ctx.Err() != nil:
 			return Stopped, nil
-		case outcome == TakeOver || final(err) && !(s.cfg.Register != nil && errors.Is(err, ErrOtherStandby)):
+		case outcome == TakeOver || s.final(err):
 			return outcome, err
 		}
 		if failures++; s.cfg.Timing.Now()-began > s.cfg.Timing.Lease || errors.Is(err, errAgain) {
@@ -191,6 +191,11 @@ func (s *Standby) Run(ctx context.Context) (Outcome, error) {
 type applyError struct{ error }
 
 func (e applyError) Unwrap() error { return e.error }
+
+// final reports whether another session cannot succeed. With a register, a primary may become alone, and then takes another disk.
+func (s *Standby) final(err error) bool {
+	return final(err) && (s.cfg.Register == nil || !errors.Is(err, ErrOtherStandby))
+}
 
 // final reports whether another session cannot succeed.
 func final(err error) bool {
