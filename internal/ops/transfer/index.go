@@ -346,7 +346,7 @@ func ask(outside map[table.Key]asked, key table.Key, at place, field string) {
 // findOutside checks that the records outside of the files are in the table.
 func findOutside(ctx context.Context, store table.Store, outside map[table.Key]asked, invalid *InvalidError) error {
 	found := func(key table.Key) { delete(outside, key) }
-	if err := present(ctx, store, slices.Collect(maps.Keys(outside)), found); err != nil {
+	if err := present(ctx, store, sortedKeys(outside), found); err != nil {
 		return err
 	}
 	missing := slices.SortedFunc(maps.Keys(outside), func(a, b table.Key) int {

@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -198,9 +199,16 @@ func (v *verifier) holds(r *record, it table.Item) bool {
 	return err == nil && it.Str(schema.AttrVersion) >= version
 }
 
+// sortedKeys returns keys in an order that is the same in each run, so that the simulation can repeat a run.
+func sortedKeys[V any](keys map[table.Key]V) []table.Key {
+	return slices.SortedFunc(maps.Keys(keys), func(a, b table.Key) int {
+		return cmp.Or(cmp.Compare(a.PK, b.PK), cmp.Compare(a.SK, b.SK))
+	})
+}
+
 func (v *verifier) get(ctx context.Context, keys map[table.Key]bool) (map[table.Key]table.Item, error) {
 	found := make(map[table.Key]table.Item, len(keys))
-	for part := range slices.Chunk(slices.Collect(maps.Keys(keys)), table.MaxBatchGet) {
+	for part := range slices.Chunk(sortedKeys(keys), table.MaxBatchGet) {
 		res, err := v.store.BatchGet(ctx, table.BatchGetInput{Keys: part, Consistent: true})
 		if err != nil {
 			return nil, err
@@ -297,7 +305,7 @@ func (v *verifier) delivered(ctx context.Context, author, post string) (entries 
 			return entries, err
 		}
 		entries += len(found)
-		for key := range keys {
+		for _, key := range sortedKeys(keys) {
 			if _, there := found[key]; there {
 				continue
 			}
