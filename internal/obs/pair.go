@@ -34,7 +34,7 @@ type Pair struct{ refused *prometheus.CounterVec }
 // NewPair adds the metrics of a pair to reg.
 func NewPair(reg prometheus.Registerer, state func() PairState) (*Pair, error) {
 	p := &Pair{refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "fanfare_pair_refused_total", Help: "Refusals of a primary: unpromised (a request that it must not answer now), session (a connection of a standby).",
+		Name: "fanfare_pair_refused_total", Help: "Refused: unpromised (requests without a promise), session (connections of a standby).",
 	}, []string{"reason"})}
 	for _, reason := range []string{RefusedUnpromised, RefusedSession} {
 		p.refused.WithLabelValues(reason)
@@ -54,7 +54,7 @@ func registerPair(reg prometheus.Registerer, state func() PairState) error {
 		return 0
 	}
 	errs := []error{reg.Register(prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Name: "fanfare_pair_alone_seconds_total", Help: "Time for which a primary with a register answered alone, with the only copy of the newest writes.",
+		Name: "fanfare_pair_alone_seconds_total", Help: "Time of a primary alone, with a register.",
 	}, func() float64 { return state().AloneSeconds }))}
 	for _, gauge := range []struct {
 		name, help string
