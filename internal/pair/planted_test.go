@@ -108,10 +108,6 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			planttest.Edit{File: primary, Old: answersAlone, New: "	return p.stopping || " + joined + " && p.leased()"},
 			"TestALateSwapToAPairLosesNothing", "was answered",
 		},
-		"P10: with a register, a standby confirms while it is promoted": {
-			planttest.Edit{File: standby, Old: "	s.stopRun()                                     // P10", New: "	// P10"},
-			withRegister, "FAIL",
-		},
 		"P12: a primary alone needs no promise": {
 			planttest.Edit{File: tenure, Old: "bool { return p.tenure == nil ||", New: "bool { return true ||"},
 			"TestAPrimaryAloneNeedsTheRegister", "a write is answered",

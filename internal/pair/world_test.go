@@ -499,6 +499,7 @@ func (m *machine) promote() error {
 	if err := m.standby.Promote(m.ctx, false); err != nil {
 		return err
 	}
+	m.process.end(errors.New("promoted")) // a planted bug may have kept Run
 	m.work.Wait()
 	m.boot()
 	return nil
