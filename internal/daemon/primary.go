@@ -41,6 +41,8 @@ type pairing struct {
 	gate    *promised // nil without an API
 	// leaving means that this machine hands over to the standby when the stores are closed.
 	leaving bool
+	// replaced means that this machine becomes the standby of the other machine when no goroutine of the primary changes the role any more.
+	replaced bool
 }
 
 // openPrimary opens the primary's side of a pair before the stores are opened. A primary that is paired waits for its standby
@@ -74,7 +76,7 @@ func (p *process) openPrimary(ctx context.Context, dir *datadir.Dir) (*pairing, 
 		return nil
 	})
 	k.roots.start("standbys", func(ctx context.Context) error { return p.acceptPeer(ctx, listener, k.session) })
-	if p.role.Mode == pair.ModePaired && !p.cfg.MayBeAlone() {
+	if k.Status().Mode == pair.ModePaired && !p.cfg.MayBeAlone() {
 		shown := admin.Config{Metrics: p.reg, Log: p.log.Named("admin"), Host: p.cfg.AdminHost(), Pair: k}
 		p.operator.set(admin.NewWaitingHandler(shown, waitsForStandby))
 		p.scrapes.set(admin.NewWaitingHandler(admin.Config{Metrics: p.reg}, waitsForStandby))
@@ -82,7 +84,8 @@ func (p *process) openPrimary(ctx context.Context, dir *datadir.Dir) (*pairing, 
 	}
 	if err := k.Paired(ctx); err != nil {
 		if errors.Is(err, pair.ErrReplaced) {
-			return nil, errors.Join(errOtherRole, p.demoted())
+			k.replaced = true
+			return nil, errOtherRole
 		}
 		return nil, err
 	}
@@ -166,7 +169,8 @@ func (k *pairing) watch(ctx context.Context) error {
 	case <-k.roots.ctx.Done():
 		return k.roots.wait()
 	case <-k.Replaced():
-		return errors.Join(errOtherRole, k.p.demoted())
+		k.replaced = true
+		return errOtherRole
 	case <-k.Asked():
 		k.p.log.Info("the standby asks this machine to hand over")
 		k.leaving = true
@@ -188,6 +192,9 @@ func (k *pairing) stop(ctx context.Context) error {
 	}
 	k.roots.cancel()
 	err = errors.Join(err, k.roots.wait(), k.Close())
+	if k.replaced {
+		err = errors.Join(err, k.p.demoted())
+	}
 	if k.gate != nil {
 		k.gate.watching.Wait()
 	}
