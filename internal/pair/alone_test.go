@@ -167,10 +167,8 @@ func TestAForcedPromotionWaitsForThePromiseOfTheRegister(t *testing.T) {
 		w.bucket.set(a.number(), way{late: 2900 * time.Millisecond})
 		w.mode(a, pair.ModeAlone)
 		pass(20 * time.Second)
-		version := w.bucket.tag()
-		for w.bucket.tag() == version {
-			pass(20 * time.Millisecond)
-		}
+		version := w.bucket.now()
+		w.until(func() bool { return w.bucket.now() != version })
 		pass(1500 * time.Millisecond)
 		require.NoError(w, b.standby.Promote(w.Context(), true))
 		b.forced = true
@@ -296,11 +294,11 @@ func TestALostAnswerOfTheRegister(t *testing.T) {
 			next, err := register.Swap(w.Context(), version, entry)
 			if err == nil {
 				require.NotEqual(w, version, next)
-				require.Equal(w, next, w.bucket.tag())
+				require.Equal(w, next, w.bucket.now())
 				require.Equal(w, entry.Term, w.entry().Term)
 			} else {
 				pass(10 * time.Second)
-				next = w.bucket.tag()
+				next = w.bucket.now()
 			}
 			version = next
 			entry.Term++
@@ -320,25 +318,25 @@ func TestALostAnswerOfTheRegister(t *testing.T) {
 // While the register may get the swap to a pair late, the standby may become the primary, so its primary does not answer by
 // itself, even if the session has ended (P8).
 func TestALateSwapToAPairLosesNothing(t *testing.T) {
+	late := 0
 	withRegister(t, 8, func(w *world, a, b *machine) {
 		b.exit()
 		pass(time.Second)
 		w.network.delay = 100 * time.Millisecond
 		b.boot()
-		for !a.process.primary.Status().Joining {
-			pass(time.Millisecond)
-		}
+		joining := w.within(time.Minute, func() bool { return a.process.primary.Status().Joining })
 		w.bucket.set(a.number(), way{after: 1500 * time.Millisecond})
-		for w.bucket.pending.Load() == 0 {
-			pass(time.Millisecond)
-		}
-		w.network.set(true)
-		pass(1400 * time.Millisecond)
-		a.die(100)
+		if joining && w.within(time.Second, func() bool { return w.bucket.pending.Load() > 0 }) {
+			late++
+			w.network.set(true)
+			pass(1400 * time.Millisecond)
+			a.die(100)
+		} // else the swap was on its way already
 		w.calm()
 		pass(10 * time.Second)
 		w.end()
 	})
+	require.Positive(t, late)
 }
 
 // A crash between the swap and the store of the role is no old copy (P17).
@@ -364,9 +362,7 @@ func TestACrashAfterASwapIsNoOldCopy(t *testing.T) {
 
 		pass(alone)
 		a.die(50)
-		for w.entry().Primary != b.loadRole().Disk {
-			pass(time.Millisecond)
-		}
+		w.until(func() bool { return w.entry().Primary == b.loadRole().Disk })
 		b.die(100)
 		b.boot()
 		w.takesOver(b)

@@ -83,6 +83,14 @@ func (r reached) Fetch(ctx context.Context, _ string, _ int64) ([]byte, objects.
 	return r.content, r.tag(), nil
 }
 
+// now returns the version that a request would find now.
+func (b *bucket) now() objects.Version {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.tag()
+}
+
+// tag returns the version of the content. The caller holds mu.
 func (b *bucket) tag() objects.Version {
 	if b.version == 0 {
 		return ""
@@ -165,7 +173,10 @@ func (m *machine) number() int { return int(m.name[0] - 'a') }
 // entry returns the entry of the register.
 func (w *world) entry() pair.Entry {
 	w.Helper()
-	entry, _, err := pair.StoreRegister(reached{&bucket{content: w.bucket.content, version: w.bucket.version}, 0}).Read(w.Context())
+	w.bucket.mu.Lock()
+	now := &bucket{content: w.bucket.content, version: w.bucket.version}
+	w.bucket.mu.Unlock()
+	entry, _, err := pair.StoreRegister(reached{now, 0}).Read(w.Context())
 	require.NoError(w, err)
 	return entry
 }

@@ -505,6 +505,22 @@ func (m *machine) promote() error {
 	return nil
 }
 
+// until waits for a condition, at most two minutes.
+func (w *world) until(holds func() bool) {
+	w.Helper()
+	require.True(w, w.within(2*time.Minute, holds), "the condition does not hold in two minutes")
+}
+
+// within waits for a condition. It reports whether the condition holds in time.
+func (w *world) within(most time.Duration, holds func() bool) bool {
+	for end := time.Now().Add(most); time.Now().Before(end); pass(time.Millisecond) {
+		if holds() {
+			return true
+		}
+	}
+	return false
+}
+
 // same expects the same data in the stores of both machines, whose processes have ended.
 func (w *world) same() {
 	w.Helper()
