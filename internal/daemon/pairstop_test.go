@@ -50,7 +50,7 @@ func (m *machine) put(token, name string) int {
 	return res.StatusCode
 }
 
-// Two standbys know what the other one is, so that their logs and a start show it.
+// Each of two standbys learns the role of the other machine, so that its log and a start show that role.
 func TestAStandbyAnswersWhatItIs(t *testing.T) {
 	one, two := newPair(t)
 	two.start(true)

@@ -280,7 +280,7 @@ func TestAnUnpairedPrimaryStartsAlone(t *testing.T) {
 	})
 }
 
-// A swap whose answer is lost is decided by what the register has.
+// If the answer of a swap is lost, the entry of the register decides whether the swap succeeded.
 func TestALostAnswerOfTheRegister(t *testing.T) {
 	inBubble(t, 1, func(w *world) {
 		w.useRegister(0)

@@ -15,7 +15,7 @@ import (
 // lookEach is the time between two looks of a standby at the register.
 const lookEach = time.Second
 
-// view is what a standby knows of the register.
+// view is the newest state of the register that a standby has read.
 type view struct {
 	entry   Entry
 	version objects.Version // empty if the register has not answered yet
@@ -204,7 +204,7 @@ func (s *Standby) asks(ctx context.Context, acceptLoss bool) error {
 	return s.mayPromote(acceptLoss)
 }
 
-// leave ends a session. A standby that stops in order says so, and its primary is alone at once.
+// leave ends a session. A standby that stops in order sends msgBye, and its primary is alone at once.
 func (f *following) leave(run context.Context) error {
 	if f.leaving.Swap(true) {
 		return nil

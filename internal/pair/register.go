@@ -57,7 +57,7 @@ func (e Entry) check() error {
 	return nil
 }
 
-// same reports whether two entries differ only in what is not a decision.
+// same reports whether two entries differ at most in the format, the time and the nonce.
 func (e Entry) same(other Entry) bool {
 	return e.Lineage == other.Lineage && e.Term == other.Term && e.Primary == other.Primary && e.Mode == other.Mode && e.Standby == other.Standby
 }

@@ -189,7 +189,7 @@ func (p *Primary) answered(err error) error {
 	return err
 }
 
-// lone lets this primary answer by itself. The register says that it may, so the role is stored afterwards.
+// lone lets this primary answer by itself. The register allows that already, so the role is stored afterwards.
 func (p *Primary) lone(asked time.Duration, paired bool) error {
 	t := p.tenure
 	p.mu.Lock()
@@ -217,7 +217,7 @@ func (p *Primary) lone(asked time.Duration, paired bool) error {
 // leased reports whether a primary that is not paired may answer a write (P12).
 func (p *Primary) leased() bool { return p.tenure == nil || p.promise.holds() }
 
-// fill adds what the register says to a status. The caller holds the primary's mu.
+// fill adds the state of the register to a status. The caller holds the primary's mu.
 func (t *tenure) fill(s *Status, now time.Duration) {
 	if t == nil {
 		return

@@ -152,7 +152,7 @@ export class Fanfare {
       },
       ...(body !== undefined && { body: JSON.stringify(body) }),
     }).catch((error: unknown) => {
-      const reason: unknown = signal?.reason; // a caller that aborts its call says nothing about the machine
+      const reason: unknown = signal?.reason; // an aborted call is no sign of a machine that is down
       if (!signal?.aborted || reason instanceof NoAnswer || (reason as Error).name === 'TimeoutError') this.#leave(at);
       throw error;
     });
