@@ -124,12 +124,12 @@ func (b *tcpProxy) serve(ctx context.Context, in net.Conn) {
 	defer answers.Wait()
 	answers.Go(func() {
 		_, _ = io.Copy(in, out) // the end of a connection
-		_ = in.Close() // the other goroutine may have closed it
-		_ = out.Close() // the other goroutine may have closed it
+		_ = in.Close()          // the other goroutine may have closed it
+		_ = out.Close()         // the other goroutine may have closed it
 	})
 	_, _ = io.Copy(out, in) // the end of a connection
-	_ = in.Close() // the other goroutine may have closed it
-	_ = out.Close() // the other goroutine may have closed it
+	_ = in.Close()          // the other goroutine may have closed it
+	_ = out.Close()         // the other goroutine may have closed it
 }
 
 // application is a client of a pair that posts, with a reader whose stream is open.
