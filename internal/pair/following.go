@@ -158,13 +158,13 @@ func (f *following) stopApply() error {
 	return f.applyFail
 }
 
-// first handles the first message.
+// first handles the first message. Without an error, the standby has a tail.
 func (f *following) first(ctx context.Context) error {
 	var m message
 	select {
 	case m = <-f.received:
 	case <-ctx.Done():
-		return nil
+		return context.Cause(ctx)
 	}
 	switch m.kind {
 	case msgResume:
