@@ -116,8 +116,8 @@ func (b *tab) signIn(user, name string) *tab {
 // write writes a post with the keyboard only.
 func (b *tab) write(text string) {
 	b.t.Helper()
-	b.run(chromedp.Focus(`#text`, chromedp.ByQuery), chromedp.SendKeys(`#text`, text, chromedp.ByQuery),
-		chromedp.Focus(`#write .primary`, chromedp.ByQuery), chromedp.KeyEvent("\r"))
+	b.press(`#text`, text)
+	b.press(`#write .primary`, "\r")
 }
 
 // isClean checks that the page had no error, that the page sent requests only to these hosts, and that no
@@ -236,7 +236,7 @@ func TestPeopleUseTheConsole(t *testing.T) {
 	// Ann finds Bob and follows him, with the keyboard.
 	ann.run(chromedp.SendKeys(`#whom`, "bob\r", chromedp.ByQuery))
 	ann.until("Bob's page is there", `location.pathname === "/users/bob" && document.querySelector("[data-toggle=follow]")`)
-	ann.run(chromedp.Focus(`[data-toggle=follow]`, chromedp.ByQuery), chromedp.KeyEvent("\r"))
+	ann.press(`[data-toggle=follow]`, "\r")
 	ann.until("Ann follows Bob", `document.querySelector("[data-toggle=follow]").textContent === "Unfollow"`)
 	ann.run(chromedp.NavigateBack())
 	ann.until("Ann is live again", `document.querySelector("#live.on") && document.querySelector(".counts")`)
@@ -254,7 +254,7 @@ func TestPeopleUseTheConsole(t *testing.T) {
 	// Likes change the count, and the final count is exact.
 	id := strings.TrimPrefix(ann.text(post+`.id`), "p-")
 	count := fmt.Sprintf(`document.querySelector("#p-%s .count").textContent`, id)
-	ann.run(chromedp.Focus(fmt.Sprintf(`#p-%s .like`, id), chromedp.ByQuery), chromedp.KeyEvent(" "))
+	ann.press(fmt.Sprintf(`#p-%s .like`, id), " ")
 	ann.until("her like is counted", count+` === "1"`)
 	assert.Equal(t, "true", ann.text(fmt.Sprintf(`document.querySelector("#p-%s .like").getAttribute("aria-pressed")`, id)))
 	for i, fan := range fans {
@@ -264,7 +264,7 @@ func TestPeopleUseTheConsole(t *testing.T) {
 	}
 	ann.until("all likes are counted", count+` === "5"`)
 	bob.until("he sees them, too", count+` === "5"`)
-	ann.run(chromedp.Focus(fmt.Sprintf(`#p-%s .like`, id), chromedp.ByQuery), chromedp.KeyEvent(" "))
+	ann.press(fmt.Sprintf(`#p-%s .like`, id), " ")
 	ann.until("she took hers back", count+` === "4"`)
 	exact, err := fans[0].LikeCount(t.Context(), id)
 	require.NoError(t, err)
@@ -345,7 +345,7 @@ func TestAnOperatorRedrivesADeadLetter(t *testing.T) {
 		assert.Equal(t, "of no use: "+hostile, b.text(`document.querySelector("[data-topic=likes] .reason").textContent`))
 		assert.Equal(t, hostile, b.text(`document.querySelector("[data-topic=posts] pre").textContent`))
 	}
-	within.run(chromedp.Focus(`[data-topic=likes] button`, chromedp.ByQuery), chromedp.KeyEvent("\r"))
+	within.press(`[data-topic=likes] button`, "\r")
 	within.until("it is sent again", `document.getElementById("toast").textContent === "1 sent again"`)
 	await(t, "the like is counted", time.Minute, func() bool { return likes() == 1 })
 	for _, b := range []*tab{own, within} {

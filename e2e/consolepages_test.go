@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"fmt"
 	"net/url"
 	"strings"
 	"testing"
@@ -30,10 +31,18 @@ func (b *tab) here(path, ready string) {
 	b.until(path+" is there", ready)
 }
 
+// focus focuses an element in one step of the page: chromedp.Focus finds a node first, and the page may draw another one
+// before the second step.
+func (b *tab) focus(selector string) {
+	b.t.Helper()
+	b.until("focus on "+selector, fmt.Sprintf(`(e => (e?.focus(), e && document.activeElement === e))(document.querySelector(%q))`, selector))
+}
+
 // press presses a key on an element.
 func (b *tab) press(selector, key string) {
 	b.t.Helper()
-	b.run(chromedp.Focus(selector, chromedp.ByQuery), chromedp.KeyEvent(key))
+	b.focus(selector)
+	b.run(chromedp.KeyEvent(key))
 }
 
 // accept accepts the questions of the page.
@@ -143,7 +152,8 @@ func TestTheConsoleIsUsedWithTheKeyboard(t *testing.T) {
 	post := strings.TrimPrefix(ann.text(`location.pathname`), "/posts/")
 	assert.Equal(t, "/users/grace", ann.text(`document.querySelector("#post .text a").getAttribute("href")`))
 
-	ann.run(chromedp.Focus(`#say`, chromedp.ByQuery), chromedp.SendKeys(`#say`, "First", chromedp.ByQuery), chromedp.Focus(`form:has(#say) .primary`, chromedp.ByQuery), chromedp.KeyEvent("\r"))
+	ann.press(`#say`, "First")
+	ann.press(`form:has(#say) .primary`, "\r")
 	ann.until("the comment is there", `document.querySelector("#list .text")?.textContent === "First"`)
 	ann.press(`.react summary`, "\r")
 	ann.press(`.kind`, " ")
@@ -153,7 +163,8 @@ func TestTheConsoleIsUsedWithTheKeyboard(t *testing.T) {
 	ann.press(`.mark`, " ")
 	ann.until("the post is bookmarked", `document.querySelector(".mark").ariaPressed === "true"`)
 	ann.press(`.own summary`, "\r")
-	ann.run(chromedp.Focus(`.own textarea`, chromedp.ByQuery), chromedp.KeyEvent(kb.End), chromedp.KeyEvent(", edited"))
+	ann.press(`.own textarea`, kb.End)
+	ann.run(chromedp.KeyEvent(", edited"))
 	ann.press(`.own .primary`, "\r")
 	ann.until("the post is edited", `document.querySelector("#post .text").textContent === "Hello @grace, edited" && document.querySelector(".facts").textContent.includes("edited")`)
 

@@ -71,7 +71,7 @@ func (b *tab) toggleLike(post string) {
 	b.t.Helper()
 	like := fmt.Sprintf(`[id="%s"] .like`, post)
 	b.until("the post is shown", fmt.Sprintf(`document.querySelector('%s')`, like))
-	b.run(chromedp.Focus(like, chromedp.ByQuery), chromedp.KeyEvent(" "))
+	b.press(like, " ")
 }
 
 // number returns the value of an expression.
@@ -156,7 +156,7 @@ func TestABellShowsWhoLikedAPost(t *testing.T) {
 	}
 	assert.Equal(t, "true", first.text(`String(window.sameDocument)`), "the page was not loaded again")
 
-	first.run(chromedp.Focus(`#bell`, chromedp.ByQuery), chromedp.KeyEvent("\r"))
+	first.press(`#bell`, "\r")
 	const row = `document.querySelector("#list li")`
 	first.until("the list names Bob", row)
 	assert.Equal(t, "New: Bob "+hostile+" likes your post", first.text(row+`.querySelector("p").textContent`))
@@ -170,7 +170,7 @@ func TestABellShowsWhoLikedAPost(t *testing.T) {
 	notified(t, ann, 0)
 	first.run(chromedp.KeyEvent("\x1b"))
 	first.until("the list is closed", `!document.querySelector(":popover-open")`)
-	first.run(chromedp.Focus(`#bell`, chromedp.ByQuery), chromedp.KeyEvent("\r"))
+	first.press(`#bell`, "\r")
 	first.until("the list is empty", `document.querySelector(":popover-open") && !`+row)
 	first.until("and says so", `document.querySelector("#none").checkVisibility()`)
 	e.isClean(first, second, his)

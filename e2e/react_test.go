@@ -78,7 +78,7 @@ func TestTheReactExampleShowsALiveHomeAndABell(t *testing.T) {
 	his.until("the like is shown", shown+`.textContent.endsWith("1 like") && `+shown+`.querySelector(".like").ariaPressed === "true"`)
 	const badge = `document.querySelector("#badge")`
 	hers.until("the bell is at 2: a follow and a like", badge+`?.textContent === "2"`)
-	hers.run(chromedp.Focus(`#bell`, chromedp.ByQuery), chromedp.KeyEvent("\r"))
+	hers.press(`#bell`, "\r")
 	const row = `document.querySelector("#list li")`
 	hers.until("the list names Bob", row)
 	assert.Equal(t, "New: bob liked your post", hers.text(row+`.querySelector("p").textContent`))
@@ -90,7 +90,7 @@ func TestTheReactExampleShowsALiveHomeAndABell(t *testing.T) {
 	notified(t, ann, 1)
 	hers.run(chromedp.KeyEvent("\x1b"))
 	hers.until("the list is closed", `!document.querySelector(":popover-open") && !document.querySelector("#list li")`)
-	hers.run(chromedp.Focus(`#bell`, chromedp.ByQuery), chromedp.KeyEvent("\r"))
+	hers.press(`#bell`, "\r")
 	hers.until("the like and its notification are gone", `document.querySelectorAll("#list li").length === 1 && !document.querySelector("#list .unread")`)
 	his.until("the count follows", shown+`.textContent.endsWith("0 likes")`)
 
