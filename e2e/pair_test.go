@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -67,6 +68,17 @@ func (u *upright) answers(t *testing.T) time.Time {
 	return time.Now()
 }
 
+// times are the times that something took in each round.
+type times []time.Duration
+
+// report writes the median, the 99th percentile and the maximum.
+func (l times) report(t *testing.T, what string) {
+	t.Helper()
+	slices.Sort(l)
+	n := len(l)
+	t.Logf("%s, %d rounds: p50 %v, p99 %v, maximum %v", what, n, l[n/2], l[n*99/100], l[n-1])
+}
+
 // TestALostPrimaryLosesNothing kills the primary of a pair under load and deletes its data directory, several times. The
 // promoted standby has each answered call. The lost machine comes back as the standby, and then both machines exchange
 // their roles.
@@ -76,6 +88,7 @@ func TestALostPrimaryLosesNothing(t *testing.T) {
 	p := primary.start(t)
 	s := other.standby(t)
 	random := rand.New(rand.NewPCG(1, 1))
+	var losses, switches times
 	for round := range *pairRounds {
 		term := primary.paired(t, "primary")
 		assert.Equal(t, term, other.paired(t, "standby"))
@@ -88,25 +101,27 @@ func TestALostPrimaryLosesNothing(t *testing.T) {
 		player.kill(t)
 		require.NoError(t, os.RemoveAll(primary.data))
 		other.fanfare(t, "promote", "--primary-is-gone", "--yes", "--admin", other.admin)
-		t.Logf("round %d: the standby answers %v after the loss", round, other.answers(t).Sub(lost))
+		losses = append(losses, other.answers(t).Sub(lost))
 		journal := wholeLines(t, file)
 		known := filepath.Join(t.TempDir(), "known")
 		require.NoError(t, os.WriteFile(known, journal, 0o600))
 		stdout, stderr, err := fanfare(t, other.env, other.replay("--check", known)...)
 		assert.NotZero(t, verdict(t, stdout, stderr, err).Posts, "the check is of nothing")
 		other.sound(t, false)
-		t.Logf("round %d: 0 of %d answered calls are lost", round, linesOf(journal)-linesOf(unanswered(journal)))
+		t.Logf("round %d: the standby answers %v after the loss, 0 of %d answered calls are lost", round, losses[round], linesOf(journal)-linesOf(unanswered(journal)))
 
 		p = primary.standby(t)
 		assert.Equal(t, term+1, other.paired(t, "primary"))
 		primary.paired(t, "standby")
 		began := time.Now()
 		primary.fanfare(t, "promote", "--yes", "--admin", primary.admin)
-		t.Logf("round %d: the roles are exchanged in %v", round, primary.answers(t).Sub(began))
+		switches = append(switches, primary.answers(t).Sub(began))
 		assert.Equal(t, term+2, primary.paired(t, "primary"))
 		stdout, stderr, err = fanfare(t, primary.env, primary.replay("--check", known)...)
 		verdict(t, stdout, stderr, err)
 	}
+	losses.report(t, "promotions after a loss")
+	switches.report(t, "switches")
 	s.stop(t)
 	p.stop(t)
 }

@@ -84,6 +84,7 @@ func TestAStandbyTakesOverByItself(t *testing.T) {
 	p := primary.start(t)
 	s := other.standby(t)
 	random := mathrand.New(mathrand.NewPCG(2, 2))
+	var losses, switches times
 	for round := range *registerRounds {
 		primary.paired(t, "primary")
 		other.paired(t, "standby")
@@ -109,17 +110,21 @@ func TestAStandbyTakesOverByItself(t *testing.T) {
 		p.kill(t)
 		lost := time.Now()
 		player.kill(t)
-		t.Logf("round %d: the standby answers %v after the loss", round, other.answers(t).Sub(lost))
+		losses = append(losses, other.answers(t).Sub(lost))
+		t.Logf("round %d: the standby answers %v after the loss", round, losses[round])
 		other.holds(t, journal)
 		other.sound(t, false)
 
 		p = primary.standby(t)
 		other.paired(t, "primary")
 		primary.paired(t, "standby")
+		began := time.Now()
 		primary.fanfare(t, "promote", "--yes", "--admin", primary.admin)
-		primary.answers(t)
+		switches = append(switches, primary.answers(t).Sub(began))
 		primary.holds(t, journal)
 	}
+	losses.report(t, "failovers")
+	switches.report(t, "switches")
 	s.stop(t)
 	p.stop(t)
 }
