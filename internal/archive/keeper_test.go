@@ -188,8 +188,14 @@ func sound(t *testing.T, a *archive.Archive) {
 // inOffice runs a test with a machine and its office in a bubble.
 func inOffice(t *testing.T, test func(t *testing.T, store objects.Store, o *office)) {
 	t.Helper()
+	inOfficeOf(t, newMachine(), test)
+}
+
+// inOfficeOf runs a test with the office of a machine in a bubble. The first base may be made before the test begins.
+func inOfficeOf(t *testing.T, m *machine, test func(t *testing.T, store objects.Store, o *office)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		store, m := inMemory(t), newMachine()
+		store := inMemory(t)
 		m.write(500) // data from before the archive
 		o := openOffice(t, store, m, start("node", tapeAt(500)))
 		o.run(t.Context())
@@ -201,8 +207,9 @@ func inOffice(t *testing.T, test func(t *testing.T, store objects.Store, o *offi
 // A directory that gets an archive makes a base at once. The archive lists the base once it has the stream up to
 // the base's end.
 func TestTheFirstStartMakesABase(t *testing.T) {
-	inOffice(t, func(t *testing.T, store objects.Store, o *office) {
-		o.set(func() { o.during = func() { o.write(100) } })
+	m := newMachine()
+	m.during = func() { m.write(100) }
+	inOfficeOf(t, m, func(t *testing.T, store objects.Store, o *office) {
 		synctest.Wait()
 		require.Empty(t, names(t, store, "b/"))
 		for range 4 {
@@ -285,12 +292,12 @@ func TestABaseAfterAGap(t *testing.T) {
 
 // Frames that are dropped during a base make that base useless.
 func TestAGapDuringABase(t *testing.T) {
-	inOffice(t, func(t *testing.T, _ objects.Store, o *office) {
-		once := sync.OnceFunc(func() {
-			o.write(20)
-			o.drop(510)
-		})
-		o.set(func() { o.during = once })
+	m := newMachine()
+	m.during = sync.OnceFunc(func() {
+		m.write(20)
+		m.drop(510)
+	})
+	inOfficeOf(t, m, func(t *testing.T, _ objects.Store, o *office) {
 		sleep(10 * time.Minute)
 		all := bases(t, o.archive)
 		require.Len(t, all, 1)
