@@ -188,3 +188,22 @@ func TestAPromiseCountsFromTheAsking(t *testing.T) {
 		w.end()
 	})
 }
+
+// The tail of a standby keeps a log from the log's beginning on until the stores have synced the whole log: after a loss of power
+// the standby applies the log again, although the log began in an earlier file of the tail.
+func TestATailKeepsALogThatIsNotWhollyApplied(t *testing.T) {
+	inBubble(t, 6, func(w *world) {
+		w.boot()
+		a, b := w.settle()
+		for range 3 {
+			pass(5*time.Second + time.Duration(w.rng.IntN(2000))*time.Millisecond)
+			b.die(0)
+			b.boot()
+			pass(100 * time.Millisecond)
+		}
+		a.die(100)
+		require.NoError(w, b.promote())
+		pass(time.Second)
+		b.die(100)
+	})
+}
