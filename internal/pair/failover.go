@@ -173,8 +173,17 @@ func (s *Standby) outwait(ctx context.Context) error {
 func (s *Standby) grants() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	entry := s.view.entry
-	return s.cfg.Register == nil || entry.Mode == ModePaired && entry.Standby == s.role.Disk
+	return s.cfg.Register == nil || s.paired()
+}
+
+// paired reports whether the standby has each answered write. With a register, the primary may be alone without a message to
+// the standby, so the role of the standby is never paired: a process without the register must not rely on it (P5). The caller
+// holds mu.
+func (s *Standby) paired() bool {
+	if s.cfg.Register == nil {
+		return s.role.Mode == ModePaired
+	}
+	return s.view.entry.Mode == ModePaired && s.view.entry.Standby == s.role.Disk
 }
 
 // session makes one session, or becomes the primary. The session ends when the standby has to decide.

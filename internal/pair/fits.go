@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"net"
 	"time"
+
+	"fanfare/internal/stream"
 )
 
 const (
@@ -65,7 +67,7 @@ func (s *Standby) Answer(ctx context.Context, conn net.Conn) (err error) {
 	defer func() { err = errors.Join(err, ignoreClosed(conn.Close())) }()
 	defer context.AfterFunc(ctx, func() { conn.Close() })() //nolint:errcheck // reads and writes fail then
 	s.mu.Lock()
-	own := AskingHello(s.role, s.cfg.DataFormat, s.cfg.Version).proves(s.cfg.Secret)
+	own := s.hello(stream.Position{})
 	s.mu.Unlock()
 	_, err = greet(conn, own)
 	return err

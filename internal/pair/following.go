@@ -23,6 +23,7 @@ type following struct {
 	received chan message
 	beat     uint64 // the number of the newest heartbeat
 	seeding  *seeding
+	told     bool // the primary is paired with this standby
 	outcome  Outcome
 	leaving  atomic.Bool
 	silent   chan struct{} // closed when the connection has ended
@@ -60,7 +61,7 @@ func (f *following) run(ctx, run context.Context) (Outcome, error) {
 // greet exchanges hellos, and refuses a machine that must not be the primary.
 func (f *following) greet() error {
 	s := f.standby
-	own := s.role.hello(s.position(), s.cfg.DataFormat, s.cfg.Version).proves(s.cfg.Secret)
+	own := s.hello(s.position())
 	peer, err := greet(f.conn, own)
 	if err != nil {
 		return err
@@ -276,21 +277,25 @@ func (f *following) frames(data []byte) error {
 	}
 }
 
-// pair stores that the two are paired: the tail has all that the primary has answered.
+// pair stores that the two are paired: the tail has all that the primary has answered. With a register, its entry has that.
 func (f *following) pair() error {
 	s := f.standby
 	if f.seeding != nil {
 		return unexpected(msgPaired)
 	}
-	if s.role.Mode == ModePaired {
-		return nil
-	}
 	if _, err := s.tail.sync(); err != nil {
 		return err
 	}
-	select { // the register has changed just before
-	case s.nudge <- struct{}{}:
-	default:
+	f.told = true
+	if s.cfg.Register != nil {
+		select { // the register has changed just before
+		case s.nudge <- struct{}{}:
+		default:
+		}
+		return nil
+	}
+	if s.role.Mode == ModePaired {
+		return nil
 	}
 	return s.save(func(r *Role) { r.Mode = ModePaired })
 }

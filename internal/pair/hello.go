@@ -41,6 +41,8 @@ type Hello struct {
 	FrameFormat int          `json:"frame_format"`
 	DataFormat  int          `json:"data_format"`
 	Version     string       `json:"version"`
+	// Register means that the machine asks a register.
+	Register bool `json:"register,omitempty"`
 	// Clock is the time of the machine, in milliseconds since 1970.
 	Clock int64 `json:"clock"`
 	// Secret proves that the machine has the same FANFARE_DEV_SECRET; empty without one.
@@ -146,6 +148,8 @@ func checkPeer(own, peer Hello) error {
 		return ErrLineage
 	case !own.sameSecret(peer):
 		return ErrSecret
+	case own.Register != peer.Register:
+		return ErrRegister
 	}
 	return nil
 }

@@ -39,6 +39,8 @@ var (
 	ErrSeeding = errors.New("the standby has no whole copy of the data: it cannot be promoted")
 	// ErrOldCopy means that the data directory had a later role than its role now (P17).
 	ErrOldCopy = errors.New("the data directory is an old copy, which lacks answered writes: run fanfare promote on the other machine, or restore the data from an archive")
+	// ErrRegister means that one machine asks a register, and the other machine does not.
+	ErrRegister = errors.New("only one of the two machines has FANFARE_REGISTER: stop both, and start both with the same value")
 	// ErrRegisterGone means that the register of a pair has lost its entry.
 	ErrRegisterGone = errors.New("the register has lost the entry of this pair: restore register.json, or stop both machines and run fanfare unpair on the one with the newest data")
 	// ErrStopped means that the standby no longer follows, because it is being promoted.

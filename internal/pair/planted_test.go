@@ -94,6 +94,18 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			planttest.Edit{File: failover, Old: "	case entry.Mode == ModeAlone && !acceptLoss:", New: "	case entry.Mode == \"\" && !acceptLoss:"},
 			"TestAPrimaryWithoutItsStandbyGoesAlone", "FAIL",
 		},
+		"P5: the role of a standby is paired by the register": {
+			planttest.Edit{File: following, Old: "	if s.cfg.Register != nil {\n		select", New: "	if s.cfg.Register != nil && s.role.Mode == ModePaired {\n		select"},
+			"TestARegisterThatIsSwitchedOffLosesNothing", "FAIL",
+		},
+		"P5: a standby without the register follows a primary with one": {
+			planttest.Edit{File: "internal/pair/hello.go", Old: "	case own.Register != peer.Register:", New: "	case own.Register != own.Register:"},
+			"TestARegisterOfOneMachineIsRefused", "FAIL",
+		},
+		"P4: a primary answers alone before its role has that": {
+			planttest.Edit{File: tenure, Old: "		if err := role.Save(); err != nil {", New: "		if err := role.Save(); err != nil && !paired {"},
+			"TestAPrimaryIsAloneOnceItsRoleHasThat", "a write is answered",
+		},
 		"P6: a former disk of the standby is promoted": {
 			planttest.Edit{File: failover, Old: "	case entry.Mode == ModePaired && entry.Standby != s.role.Disk:", New: "	case entry.Mode == \"\" && entry.Standby != s.role.Disk:"},
 			formerDisk, "FAIL",

@@ -162,7 +162,7 @@ func (w *world) useRegister(failoverAfter time.Duration) {
 
 // register returns the register as the machine reaches it, nil for none.
 func (m *machine) register() pair.Register {
-	if m.bucket == nil {
+	if m.bucket == nil || m.unregistered {
 		return nil
 	}
 	return pair.StoreRegister(reached{m.bucket, m.number()})
@@ -291,6 +291,6 @@ func (w *world) agree(primary, standby *machine) {
 	}
 	entry, role, other := w.entry(), primary.loadRole(), standby.loadRole()
 	assert.Equal(w, []any{role.Lineage, role.Disk, other.Disk, role.Term, pair.ModePaired}, []any{entry.Lineage, entry.Primary, entry.Standby, entry.Term, entry.Mode})
-	assert.Equal(w, []any{role.Disk, role.Term, pair.ModePaired, pair.RoleStandby}, []any{other.Peer, other.Term, other.Mode, other.Role})
+	assert.Equal(w, []any{role.Disk, role.Term, pair.ModeFollowing, pair.RoleStandby}, []any{other.Peer, other.Term, other.Mode, other.Role})
 	synctest.Wait()
 }

@@ -61,7 +61,7 @@ func (p *Primary) Serve(ctx context.Context, conn net.Conn) (err error) {
 	stop := context.AfterFunc(ctx, func() { conn.Close() }) //nolint:errcheck // reads and writes fail then
 	defer stop()
 	p.mu.Lock()
-	own := p.role.hello(p.end(), p.cfg.DataFormat, p.cfg.Version).proves(p.cfg.Secret)
+	own := p.hello(p.end())
 	p.mu.Unlock()
 	peer, err := greet(conn, own)
 	if err != nil {
@@ -81,6 +81,13 @@ func (p *Primary) Serve(ctx context.Context, conn net.Conn) (err error) {
 	}
 	defer p.finish(s)
 	return s.run(ctx)
+}
+
+// hello returns the hello of the primary. The caller holds mu.
+func (p *Primary) hello(at stream.Position) Hello {
+	h := p.role.hello(at, p.cfg.DataFormat, p.cfg.Version).proves(p.cfg.Secret)
+	h.Register = p.cfg.Register != nil
+	return h
 }
 
 func ignoreClosed(err error) error {
@@ -155,7 +162,7 @@ func (p *Primary) begin(conn net.Conn, peer Hello) (*session, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	// The older session may have changed the role.
-	if err := p.accept(p.role.hello(stream.Position{}, p.cfg.DataFormat, p.cfg.Version).proves(p.cfg.Secret), peer); err != nil {
+	if err := p.accept(p.hello(stream.Position{}), peer); err != nil {
 		return nil, err
 	}
 	err := errNoPosition

@@ -93,7 +93,19 @@ func OpenStandby(cfg StandbyConfig) (*Standby, error) {
 	if s.role.Mode == ModeSeeding {
 		return s, nil
 	}
+	if s.role.Mode == ModePaired && cfg.Register != nil {
+		if err := s.save(func(r *Role) { r.Mode = ModeFollowing }); err != nil {
+			return nil, err
+		}
+	}
 	return s, s.openData()
+}
+
+// hello returns the hello of the standby.
+func (s *Standby) hello(at stream.Position) Hello {
+	h := s.role.hello(at, s.cfg.DataFormat, s.cfg.Version).proves(s.cfg.Secret)
+	h.Register = s.cfg.Register != nil
+	return h
 }
 
 // path returns the path of a directory of the data directory.
@@ -319,6 +331,9 @@ func (s *Standby) Status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	status := Status{Role: s.role.Role, Mode: s.role.Mode, Term: s.role.Term, Connected: s.connected, Seeded: s.seeded}
+	if s.paired() {
+		status.Mode = ModePaired
+	}
 	if s.view.version != "" {
 		entry := s.view.entry
 		status.Register, status.RegisterAge = &entry, s.cfg.Timing.Now()-s.view.at

@@ -131,7 +131,7 @@ func beginTail(cfg PrimaryConfig, at stream.Position) error {
 // takeOver makes the standby the primary. Nothing is confirmed any more.
 func (f *following) takeOver(ctx context.Context, data []byte) error {
 	s := f.standby
-	if len(data) != 8 || s.role.Mode != ModePaired || binary.LittleEndian.Uint64(data) != s.role.Term+1 {
+	if len(data) != 8 || !f.told || binary.LittleEndian.Uint64(data) != s.role.Term+1 {
 		return unexpected(msgTakeOver)
 	}
 	if err := f.stopApply(); err != nil {
@@ -186,7 +186,7 @@ func (s *Standby) promotes(is bool) {
 // AskToHandOver asks the primary to hand over to this standby. If the primary does, Run returns TakeOver.
 func (s *Standby) AskToHandOver(ctx context.Context) error {
 	s.mu.Lock()
-	own, paired := AskingHello(s.role, s.cfg.DataFormat, s.cfg.Version), s.role.Mode == ModePaired
+	own, paired := AskingHello(s.role, s.cfg.DataFormat, s.cfg.Version), s.paired()
 	s.mu.Unlock()
 	if !paired {
 		return ErrNotPaired

@@ -189,15 +189,22 @@ func (p *Primary) answered(err error) error {
 	return err
 }
 
-// lone lets this primary answer by itself. The register allows that already, so the role is stored afterwards.
+// lone lets this primary answer by itself, as the register allows. The role is stored before the first answer: without the register,
+// a start has only the role. The caller has the turn, so no other goroutine changes the role.
 func (p *Primary) lone(asked time.Duration, paired bool) error {
-	t := p.tenure
-	p.mu.Lock()
-	t.unsure, t.renewed = "", asked
-	role := *p.role
+	t, role := p.tenure, *p.role
 	role.Mode = ModeAlone
+	if paired {
+		if err := role.Save(); err != nil {
+			return err
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t.unsure, t.renewed = "", asked
 	*p.role = role
 	if paired {
+		p.cfg.Log.Error("alone: this machine has the only copy of new writes")
 		t.since = p.cfg.Timing.Now()
 		if p.session != nil {
 			p.session.told = false
@@ -206,12 +213,7 @@ func (p *Primary) lone(asked time.Duration, paired bool) error {
 	p.promise.renew(asked, p.cfg.Timing.aloneLease())
 	p.release()
 	p.wake()
-	p.mu.Unlock()
-	if !paired {
-		return nil
-	}
-	p.cfg.Log.Error("alone: this machine has the only copy of new writes")
-	return role.Save()
+	return nil
 }
 
 // leased reports whether a primary that is not paired may answer a write (P12).

@@ -68,6 +68,8 @@ type machine struct {
 	dir  string
 	// forced means that the next process gives up the answered writes that it lacks.
 	forced bool
+	// unregistered means that the machine is not configured with the register.
+	unregistered bool
 	*process
 }
 
@@ -157,7 +159,7 @@ func (m *machine) boot() {
 	m.Helper()
 	m.begin()
 	switch role := m.loadRole(); {
-	case m.bucket != nil:
+	case m.register() != nil:
 		m.bootWithRegister(role)
 	case role.Role == pair.RolePrimary:
 		m.bootPrimary(role)
@@ -176,7 +178,7 @@ func (m *machine) begin() {
 
 func (m *machine) bootPrimary(role *pair.Role) {
 	m.Helper()
-	if role.Mode == pair.ModeAlone && m.bucket == nil {
+	if role.Mode == pair.ModeAlone && m.register() == nil {
 		ctx, cancel := context.WithTimeout(m.ctx, 2*time.Second)
 		defer cancel()
 		peer, err := pair.Ask(ctx, m.dial(), pair.AskingHello(role, 1, "v"))

@@ -1,0 +1,93 @@
+package pair_test
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/pair"
+)
+
+// Without its register, a standby cannot know whether its primary has answered alone. So it is promoted only after the two have
+// paired without the register.
+func TestARegisterThatIsSwitchedOffLosesNothing(t *testing.T) {
+	withRegister(t, 4, func(w *world, a, b *machine) {
+		w.network.set(true)
+		w.mode(a, pair.ModeAlone)
+		w.works()
+		b.exit()
+		a.die(100)
+		w.network.set(false)
+		w.bucket, w.alone = nil, false
+		b.boot()
+		pass(time.Second)
+		require.ErrorIs(w, b.standby.Promote(w.Context(), false), pair.ErrNotPaired)
+		a.boot()
+		w.settle()
+		w.works()
+		a.die(100)
+		require.NoError(w, b.promote())
+		pass(time.Second)
+		w.end()
+	})
+}
+
+// A pair that gets a register stays a pair.
+func TestARegisterThatIsSwitchedOnNamesThePair(t *testing.T) {
+	inBubble(t, 2, func(w *world) {
+		w.boot()
+		a, b := w.settle()
+		b.exit()
+		a.exit()
+		w.useRegister(failoverAfter)
+		a.boot()
+		b.boot()
+		w.settle()
+		require.Equal(w, []string{pair.ModePaired, b.loadRole().Disk}, []string{w.entry().Mode, w.entry().Standby})
+		pass(alone)
+		a.die(50)
+		pass(8 * time.Second)
+		b.takenOver()
+		b.exit()
+		b.boot()
+		pass(time.Second)
+		w.works()
+		w.end()
+	})
+}
+
+// Without the register, a start has only the role, so a primary stores that it is alone before it answers alone.
+func TestAPrimaryIsAloneOnceItsRoleHasThat(t *testing.T) {
+	withRegister(t, 1, func(w *world, a, b *machine) {
+		away := a.dir + "-away"
+		require.NoError(w, os.Rename(a.dir, away))
+		w.network.set(true)
+		pass(5 * time.Second)
+		require.Equal(w, pair.ModeAlone, w.entry().Mode)
+		w.stands()
+		require.NoError(w, os.Rename(away, a.dir))
+		w.mode(a, pair.ModeAlone)
+		require.Equal(w, pair.ModeAlone, a.loadRole().Mode)
+		w.works()
+		w.end()
+	})
+}
+
+// A primary that asks the register is alone when the register allows it, so a standby that does not ask the register must not
+// count as paired.
+func TestARegisterOfOneMachineIsRefused(t *testing.T) {
+	withRegister(t, 2, func(w *world, a, b *machine) {
+		b.exit()
+		b.unregistered = true
+		b.boot()
+		w.mode(a, pair.ModeAlone)
+		pass(30 * time.Second)
+		require.Equal(w, pair.ModeAlone, a.process.primary.Status().Mode)
+		require.ErrorIs(w, b.standby.Promote(w.Context(), false), pair.ErrNotPaired)
+		b.exit()
+		b.unregistered = false
+		w.end()
+	})
+}
