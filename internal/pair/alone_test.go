@@ -150,11 +150,31 @@ func TestAStandbyTakesOverFromADeadPrimary(t *testing.T) {
 	})
 }
 
-// A primary that is alone answers nothing when the register has not answered for five leases (P12).
+// A standby that is promoted beside a connected primary confirms nothing from then on (P10), and serves after its last promise
+// (P15).
+func TestAPromotionBesideAConnectedPrimaryWaits(t *testing.T) {
+	withRegister(t, 4, func(w *world, a, b *machine) {
+		pass(alone)
+		w.bucket.set(a.number(), way{away: true})
+		require.NoError(w, b.promote())
+		pass(5 * time.Second)
+		require.True(w, b.serves())
+		w.calm()
+		w.until(func() bool { w.tend(); return a.process.primary == nil })
+		w.end()
+	})
+}
+
+// A primary that starts alone answers nothing when the register has not answered for five leases (P11, P12).
 func TestAPrimaryAloneNeedsTheRegister(t *testing.T) {
 	withRegister(t, 2, func(w *world, a, b *machine) {
 		b.die(100)
 		w.mode(a, pair.ModeAlone)
+		if w.seed == 1 {
+			a.die(100)
+			a.boot()
+			w.until(a.serves)
+		}
 		w.bucket.set(a.number(), way{away: true})
 		pass(alone - timing.Lease - time.Second)
 		w.works()
@@ -184,7 +204,7 @@ func TestAForcedPromotionWaitsForThePromiseOfTheRegister(t *testing.T) {
 		b.exit()
 		b.boot()
 		pass(5 * time.Second)
-		require.True(w, b.serving)
+		require.True(w, b.serves())
 		w.works()
 		w.tend()
 		w.end()

@@ -21,6 +21,7 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 		withRegister, takesOver     = "TestAPairWithARegisterInAStorm", "TestAStandbyTakesOver"
 		formerDisk, forced          = "TestAFormerDiskOfTheStandbyIsNotPromoted", "TestAForcedPromotionWaitsForThePromiseOfTheRegister"
 		oldCopy                     = "TestAnOldCopyDoesNotStart"
+		beside                      = "TestAPromotionBesideAConnectedPrimaryWaits"
 		joined                      = "p.role.Mode == ModeAlone && !p.joining"
 		answersAlone                = "	return p.stopping || " + joined + " && !p.tenure.other(\"\") && p.leased()"
 	)
@@ -67,6 +68,18 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 		"P10: a standby confirms while it is promoted": {
 			planttest.Edit{File: standby, Old: "	s.stopRun()                                     // P10", New: "	// P10"},
 			storm, "FAIL",
+		},
+		"P10: a standby with a register confirms while it is promoted": {
+			planttest.Edit{File: standby, Old: "	s.stopRun()                                     // P10", New: "	// P10"},
+			beside, "FAIL",
+		},
+		"P11: a primary that starts alone needs no promise of the register": {
+			planttest.Edit{File: primary, Old: "	p.promise.begin(cfg.Timing, p.tenure != nil || ", New: "	p.promise.begin(cfg.Timing, "},
+			"TestAPrimaryAloneNeedsTheRegister", "a write is answered",
+		},
+		"P15: a promotion with a register does not wait for the end of the last promise": {
+			planttest.Edit{File: failover, Old: "s.granted+s.cfg.Timing.outlast()", New: "s.granted"},
+			beside, "answers a read",
 		},
 		"P11: reads need no promise": {
 			planttest.Edit{File: promise, Old: "	return !p.needed || p.timing.Now() < p.until", New: "	return true"},

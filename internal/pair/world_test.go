@@ -243,6 +243,13 @@ func (m *machine) serve(p *process, role *pair.Role) {
 	p.writers.Go(func() { m.read(p) })
 }
 
+// serves reports whether the machine answers.
+func (m *machine) serves() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.process.serving
+}
+
 func (m *machine) checkpoint(p *process, dir string) error {
 	p.closing.Lock()
 	defer p.closing.Unlock()
