@@ -38,6 +38,7 @@ func Begin(ctx context.Context, cfg BeginConfig) error {
 	cfg.Timing = cfg.Timing.withClock()
 	b := &beginning{BeginConfig: cfg}
 	waits := backoff.Exponential{First: 100 * time.Millisecond, Most: cfg.Timing.Patience}
+	logged := ""
 	for failures := 1; ; failures++ {
 		done, err := b.try(ctx)
 		switch {
@@ -49,11 +50,27 @@ func Begin(ctx context.Context, cfg BeginConfig) error {
 		if cfg.Waiting != nil {
 			cfg.Waiting(err)
 		}
-		cfg.Log.Warn("this machine starts when the register answers", zap.Int("tries", failures), zap.Error(err))
+		if reason := reasonOf(err); reason != logged {
+			logged = reason
+			cfg.Log.Warn("this machine starts when the register answers", zap.Int("tries", failures), zap.Error(err))
+		}
 		if err := backoff.Wait(ctx, waits.Jittered(failures, rand.Float64())); err != nil {
 			return err
 		}
 	}
+}
+
+// reasonOf returns a text that is equal for errors with one reason: each error of S3 has another request id.
+func reasonOf(err error) string {
+	for _, kind := range []error{objects.ErrRefused, objects.ErrAway, ErrSwapped} {
+		if errors.Is(err, kind) {
+			return kind.Error()
+		}
+	}
+	if errors.Is(err, context.DeadlineExceeded) { // a slow store
+		return objects.ErrAway.Error()
+	}
+	return err.Error()
 }
 
 // try reads the register once. It reports whether Begin ends.
