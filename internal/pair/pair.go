@@ -33,6 +33,8 @@ var (
 	ErrRewound = errors.New("the primary has lost synced writes, because its disk is an old copy or lost its data: stop the primary and run fanfare promote here")
 	// ErrMustSeed means that a paired primary no longer has what its standby lacks.
 	ErrMustSeed = errors.New("the standby needs a new copy of all data: stop the primary and run fanfare unpair --standby-is-gone")
+	// ErrDamagedCopy means that the disk of the standby has damaged data.
+	ErrDamagedCopy = errors.New("the data of this standby are damaged: delete its data directory and start it again with --standby; without a register, first stop the primary, run fanfare unpair --standby-is-gone and start the primary")
 	// ErrNotPaired means that the primary may have answered writes that the standby lacks.
 	ErrNotPaired = errors.New("the standby may lack answered writes, because its primary has not paired with it")
 	// ErrSeeding means that the standby has no whole copy.
@@ -61,6 +63,8 @@ type Status struct {
 	Term       uint64
 	// Connected reports whether there is a session with the other machine.
 	Connected bool
+	// Reason is why there is no session, or why the stores of the standby cannot take the stream at the moment; empty if unknown.
+	Reason string
 	// Joining reports whether answers of a primary already wait for a standby with which it is not paired yet.
 	Joining bool
 	// Lag is about the number of bytes that the standby has not confirmed, or not applied.

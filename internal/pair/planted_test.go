@@ -41,6 +41,18 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			planttest.Edit{File: "internal/pair/tail.go", Old: "		err = t.open.SyncData()\n", New: "		err = nil\n"},
 			storm, "FAIL",
 		},
+		"P2: frames follow a part of a frame in the tail": {
+			planttest.Edit{File: "internal/pair/tail.go", Old: "errors.Join(fmt.Errorf(\"write the tail: %w\", err), t.drop())", New: "fmt.Errorf(\"write the tail: %w\", err)"},
+			"TestATailContinuesAfterAFailure", "FAIL",
+		},
+		"P2: a disk that takes nothing confirms heartbeats": {
+			planttest.Edit{File: "internal/pair/tail.go", Old: "	if t.open == nil && t.unproven {", New: "	if false {"},
+			"TestATailContinuesAfterAFailure", "confirms a heartbeat",
+		},
+		"P2: damaged frames that were confirmed count as the end of the tail": {
+			planttest.Edit{File: "internal/pair/tail.go", Old: "			return wholeBefore(f, file.size, err)", New: "			return nil"},
+			"TestADamagedTailIsRefused", "FAIL",
+		},
 		"P3: the primary answers what only the standby has": {
 			planttest.Edit{File: "internal/disk/tap.go", Old: "	at, err := f.synced(op)\n", New: "	at, err := f.synced(func() error { return nil })\n"},
 			storm, "FAIL",

@@ -2,11 +2,11 @@ package pair
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,7 +26,7 @@ const (
 )
 
 // tail is the part of the stream that the standby keeps on its disk, because its stores have it only
-// without a sync. Each file begins with the safe point that was the last one before the file.
+// without a sync. Each write begins with a mark, which is the last safe point before the write, without a time.
 //
 // One goroutine appends to the tail, and another one reads it.
 type tail struct {
@@ -41,6 +41,7 @@ type tail struct {
 	start     stream.Position // before the first frame of a log
 	started   bool            // there is such a frame
 	buf       []byte
+	unproven  bool // no sync has succeeded since the newest file began
 
 	length atomic.Int64 // the bytes on the disk, and the removed bytes
 
@@ -102,8 +103,11 @@ func (t *tail) scan(file *tailFile) (err error) {
 	}
 	for r := stream.NewReader(bufio.NewReaderSize(f, 1<<20)); ; {
 		frame, err := r.Next()
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, stream.ErrDamaged) {
+		if errors.Is(err, io.EOF) {
 			return nil
+		}
+		if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, stream.ErrDamaged) {
+			return wholeBefore(f, file.size, err)
 		}
 		if err != nil {
 			return err
@@ -113,6 +117,31 @@ func (t *tail) scan(file *tailFile) (err error) {
 		t.length.Add(int64(frame.Len()))
 	}
 }
+
+// wholeBefore returns ErrDamagedCopy if a file has a mark behind its damage. The damage is then in frames that the standby has
+// confirmed, so a start must not take it for the end of the tail.
+func wholeBefore(f vfs.File, damage int64, why error) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	length := stream.Append(nil, stream.SafeAt(stream.Position{}, 0))[:4] // of a mark; a frame begins with its length
+	rest, err := io.ReadAll(io.NewSectionReader(f, damage, info.Size()-damage))
+	for len(rest) > 0 && err == nil {
+		if frame, bad := stream.NewReader(bytes.NewReader(rest)).Next(); bad == nil && isMark(frame) {
+			return fmt.Errorf("%w: at %d: %w", ErrDamagedCopy, damage, why)
+		}
+		next := bytes.Index(rest[1:], length)
+		if next < 0 {
+			break
+		}
+		rest = rest[1+next:]
+	}
+	return err
+}
+
+// isMark reports whether a frame begins a write to the tail. All frames before the mark were on the disk by then.
+func isMark(f stream.Frame) bool { return f.Kind == stream.Safe && f.Time == 0 }
 
 // note counts a frame.
 func (t *tail) note(file *tailFile, f stream.Frame) {
@@ -139,6 +168,9 @@ func (t *tail) append(frames ...stream.Frame) error {
 			return err
 		}
 	}
+	if len(t.buf) == 0 {
+		t.buf = stream.Append(t.buf, stream.SafeAt(t.announced, 0))
+	}
 	t.mu.Lock()
 	file := &t.files[len(t.files)-1]
 	for _, f := range frames {
@@ -151,6 +183,7 @@ func (t *tail) append(frames ...stream.Frame) error {
 
 // begin begins the next file.
 func (t *tail) begin() error {
+	t.unproven = true
 	f, err := t.fs.Create(t.path(t.next), vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return fmt.Errorf("make a file of the tail: %w", err)
@@ -166,12 +199,17 @@ func (t *tail) begin() error {
 	t.files, t.open = append(t.files, tailFile{number: t.next}), f
 	t.next++
 	t.mu.Unlock()
-	t.buf = stream.Append(t.buf, stream.SafeAt(t.announced, 0))
 	return nil
 }
 
-// sync brings all frames to the disk, and returns the position behind them (P2).
+// sync brings all frames to the disk, and returns the position behind them (P2). After a failure the disk has to take a write
+// before the next confirmation: a standby whose disk is full is away, although no frame has arrived.
 func (t *tail) sync() (stream.Position, error) {
+	if t.open == nil && t.unproven {
+		if err := t.append(); err != nil {
+			return stream.Position{}, err
+		}
+	}
 	if len(t.buf) == 0 {
 		return t.position, nil
 	}
@@ -180,8 +218,9 @@ func (t *tail) sync() (stream.Position, error) {
 		err = t.open.SyncData()
 	}
 	if err != nil {
-		return stream.Position{}, fmt.Errorf("write the tail: %w", err)
+		return stream.Position{}, errors.Join(fmt.Errorf("write the tail: %w", err), t.drop())
 	}
+	t.unproven = false
 	t.mu.Lock()
 	file := &t.files[len(t.files)-1]
 	file.size += int64(len(t.buf))
@@ -196,6 +235,19 @@ func (t *tail) sync() (stream.Position, error) {
 		return t.position, t.close()
 	}
 	return t.position, nil
+}
+
+// drop drops the frames since the last sync, because the primary sends them again. The file may have a part of them, as after a
+// crash, so no frame may follow in this file.
+func (t *tail) drop() error {
+	t.mu.Lock()
+	t.position, t.buf, t.unproven = t.synced, t.buf[:0], true
+	if last := len(t.files) - 1; t.files[last].size == 0 { // the next file takes its place
+		t.next = t.files[last].number
+		t.files = t.files[:last]
+	}
+	t.mu.Unlock()
+	return t.close()
 }
 
 // close closes the newest file.
@@ -248,95 +300,6 @@ func (t *tail) end() stream.Position {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.synced
-}
-
-// tailReader reads the frames of a tail that are on the disk.
-type tailReader struct {
-	*tail
-	number uint64
-	at     int64 // behind the last frame
-	limit  int64
-	file   vfs.File
-	frames *stream.Reader
-	read   int64
-}
-
-// reader returns a reader of all frames.
-func (t *tail) reader() *tailReader {
-	r := &tailReader{tail: t}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.files) > 0 {
-		r.number = t.files[0].number
-	} else {
-		r.number = t.next
-	}
-	return r
-}
-
-// Read implements io.Reader for the frames that are on the disk.
-func (r *tailReader) Read(p []byte) (int, error) {
-	if r.read >= r.limit {
-		return 0, io.EOF
-	}
-	n, err := r.file.ReadAt(p[:min(int64(len(p)), r.limit-r.read)], r.read)
-	r.read += int64(n)
-	if n > 0 {
-		err = nil
-	}
-	return n, err
-}
-
-// next returns the next frame. ok is false at the end, and changed is closed when there may be more.
-func (r *tailReader) next() (f stream.Frame, ok bool, changed <-chan struct{}, err error) {
-	for {
-		r.mu.Lock()
-		i := slices.IndexFunc(r.files, func(f tailFile) bool { return f.number == r.number })
-		changed = r.changed
-		more := false
-		if i >= 0 {
-			r.limit, more = r.files[i].size, i < len(r.files)-1
-		}
-		r.mu.Unlock()
-		switch {
-		case i >= 0 && r.at < r.limit:
-			f, err := r.frame()
-			return f, err == nil, nil, err
-		case !more:
-			return f, false, changed, nil
-		}
-		if err := r.close(); err != nil {
-			return f, false, nil, err
-		}
-		r.mu.Lock()
-		r.number, r.at, r.read = r.files[i+1].number, 0, 0
-		r.mu.Unlock()
-	}
-}
-
-// frame reads a frame.
-func (r *tailReader) frame() (f stream.Frame, err error) {
-	if r.file == nil {
-		if r.file, err = r.fs.Open(r.path(r.number)); err != nil {
-			return f, fmt.Errorf("read the tail: %w", err)
-		}
-		r.frames = stream.NewReader(bufio.NewReaderSize(r, 256<<10))
-	}
-	if f, err = r.frames.Next(); err != nil {
-		return f, fmt.Errorf("read the tail %s: %w", path.Base(r.path(r.number)), err)
-	}
-	r.at += int64(f.Len())
-	return f, nil
-}
-
-// close closes the file.
-func (r *tailReader) close() error {
-	if r.file == nil {
-		return nil
-	}
-	err := r.file.Close()
-	r.file = nil
-	return err
 }
 
 // before reports whether there is a file before a number.

@@ -1,0 +1,146 @@
+package pair
+
+import (
+	"errors"
+	"io"
+	"syscall"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/disk/disktest"
+	"fanfare/internal/stream"
+)
+
+// piece returns a frame of a log of the queue.
+func piece(offset uint64, data string) stream.Frame {
+	return stream.Frame{Kind: stream.Bytes, Store: stream.Queue, Time: 1, Log: 2, Offset: offset, Data: []byte(data)}
+}
+
+// content returns the bytes of the log in a tail.
+func content(t *testing.T, r *tailReader) (got string) {
+	t.Helper()
+	for {
+		f, ok, _, err := r.next()
+		require.NoError(t, err)
+		if !ok {
+			return got
+		}
+		if f.Kind == stream.Bytes && f.Offset <= uint64(len(got)) {
+			got = got[:f.Offset] + string(f.Data)
+		}
+	}
+}
+
+// tailOn returns a tail with some frames on a disk.
+func tailOn(t *testing.T) (*tail, *disktest.FS) {
+	t.Helper()
+	files := disktest.New(vfs.NewMem())
+	opened, err := openTail(files, "tail", 1<<20)
+	require.NoError(t, err)
+	require.NoError(t, opened.append(stream.Frame{Kind: stream.Begins, Store: stream.Queue, Time: 1, Log: 2}, piece(0, "first ")))
+	_, err = opened.sync()
+	require.NoError(t, err)
+	return opened, files
+}
+
+// A disk that fails leaves a part of the frames in the tail. Later frames are behind it, and a start must find them.
+func TestATailContinuesAfterAFailure(t *testing.T) {
+	for _, fails := range []struct {
+		op  string
+		err error
+	}{{"write", syscall.ENOSPC}, {"sync", syscall.EIO}, {"create", syscall.ENOSPC}} {
+		t.Run(fails.op, func(t *testing.T) {
+			opened, files := tailOn(t)
+			if fails.op == "create" {
+				require.NoError(t, opened.close())
+			}
+			reader := opened.reader()
+			before := opened.end()
+			files.Fail(fails.err, fails.op)
+			for range 3 { // each session brings the frames again
+				err := opened.append(piece(6, "second "))
+				if err == nil {
+					_, err = opened.sync()
+				}
+				require.ErrorIs(t, err, fails.err)
+				require.Equal(t, before, opened.end())
+				_, err = opened.sync()
+				require.ErrorIs(t, err, fails.err, "a disk that takes nothing confirms a heartbeat")
+			}
+			names, err := files.List("tail")
+			require.NoError(t, err)
+			require.LessOrEqual(t, len(names), 2, "each failure leaves a file")
+			files.Set(nil)
+			at, err := opened.sync()
+			require.NoError(t, err)
+			require.Equal(t, before, at)
+			require.NoError(t, opened.append(piece(6, "second "), piece(13, "third")))
+			at, err = opened.sync()
+			require.NoError(t, errors.Join(err, opened.close()))
+			require.Equal(t, "first second third", content(t, reader))
+			require.NoError(t, reader.close())
+
+			again, err := openTail(files, "tail", 1<<20)
+			require.NoError(t, err)
+			require.Equal(t, at, again.end(), "a start finds other frames than were confirmed")
+			reader = again.reader()
+			require.Equal(t, "first second third", content(t, reader))
+			require.NoError(t, reader.close())
+		})
+	}
+}
+
+// read returns the content of the only file of a tail.
+func read(t *testing.T, files vfs.FS, name string) []byte {
+	t.Helper()
+	f, err := files.Open(name)
+	require.NoError(t, err)
+	data, err := io.ReadAll(f)
+	require.NoError(t, errors.Join(err, f.Close()))
+	return data
+}
+
+// written returns a tail whose only file has a content.
+func written(t *testing.T, data []byte) (*tail, error) {
+	t.Helper()
+	files := vfs.NewMem()
+	require.NoError(t, files.MkdirAll("tail", 0o700))
+	f, err := files.Create("tail/0000000000000000.tail", vfs.WriteCategoryUnspecified)
+	require.NoError(t, err)
+	_, err = f.Write(data)
+	require.NoError(t, errors.Join(err, f.Sync(), f.Close()))
+	return openTail(files, "tail", 1<<20)
+}
+
+// A crash leaves a part of the last write. Damage before the last write is no crash: the standby has confirmed the frames, and
+// must not be promoted without them.
+func TestADamagedTailIsRefused(t *testing.T) {
+	opened, files := tailOn(t)
+	var ends []int
+	for _, f := range []stream.Frame{piece(6, "second "), piece(13, "third "), piece(19, "last")} {
+		ends = append(ends, len(read(t, files, "tail/0000000000000000.tail")))
+		require.NoError(t, opened.append(f))
+		_, err := opened.sync()
+		require.NoError(t, err)
+	}
+	whole := read(t, files, "tail/0000000000000000.tail")
+	last := ends[2]
+	for at := range whole {
+		torn, err := written(t, whole[:at])
+		require.NoError(t, err, "cut at %d", at)
+		require.LessOrEqual(t, torn.end().Queue.Offset, uint64(23))
+		for _, bit := range []byte{1, 128} {
+			damaged := append([]byte(nil), whole...)
+			damaged[at] ^= bit
+			got, err := written(t, damaged)
+			if at < last {
+				require.ErrorIs(t, err, ErrDamagedCopy, "a flip at %d", at)
+			} else {
+				require.NoError(t, err, "a flip at %d looks like a crash", at)
+				require.EqualValues(t, 19, got.end().Queue.Offset)
+			}
+		}
+	}
+}
