@@ -83,6 +83,9 @@ func describe(s admin.PairStatus) string {
 	} else {
 		text += "is away"
 	}
+	if s.Reason != "" {
+		text += " (" + s.Reason + ")"
+	}
 	if s.SeedBytes > s.SeededBytes {
 		text += fmt.Sprintf("; %.0f of %.0f MB are copied", float64(s.SeededBytes)/1e6, float64(s.SeedBytes)/1e6)
 	}

@@ -15,6 +15,8 @@ type PairStatus struct {
 	// Peer is the address of the other machine. Connected reports whether there is a session with it.
 	Peer      string `json:"peer"`
 	Connected bool   `json:"connected"`
+	// Reason is why there is no session, or why the stores of the standby cannot take the stream at the moment.
+	Reason string `json:"reason,omitempty"`
 	// Joining reports whether the answers of a primary wait for a standby with which it is not paired yet.
 	Joining bool `json:"joining"`
 	// LagBytes is about the number of bytes that the standby has not confirmed, or not applied.

@@ -207,7 +207,7 @@ func pairState(s pair.Status) obs.PairState {
 
 func pairStatus(s pair.Status, peer string) admin.PairStatus {
 	status := admin.PairStatus{
-		Role: s.Role, Mode: s.Mode, Term: s.Term, Peer: peer, Connected: s.Connected, Joining: s.Joining, LagBytes: s.Lag,
+		Role: s.Role, Mode: s.Mode, Term: s.Term, Peer: peer, Connected: s.Connected, Reason: OneLine(errors.New(s.Reason)), Joining: s.Joining, LagBytes: s.Lag,
 		AckMillis: s.Ack.Milliseconds(), PromiseMillis: s.Promise.Milliseconds(), SeededBytes: s.Seeded, SeedBytes: s.SeedSize,
 		AloneMillis: s.AloneFor.Milliseconds(),
 	}

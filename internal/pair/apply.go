@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/cockroachdb/pebble/v2"
+
 	"fanfare/internal/disk"
 	"fanfare/internal/follow"
 	"fanfare/internal/stream"
@@ -21,6 +23,7 @@ type applier struct {
 	begun [stream.Table + 1]bool
 	file  uint64       // the file of the last frame
 	bytes atomic.Int64 // of the applied frames
+	held  error        // the trouble of a store that holds the goroutine of run; nothing else may use the follower then
 }
 
 func newApplier(t *tail, dbs map[stream.Store]*disk.DB) (*applier, error) {
@@ -46,6 +49,9 @@ func (a *applier) run(ctx context.Context) error {
 
 // step applies all frames that are on the disk.
 func (a *applier) step(ctx context.Context) (changed <-chan struct{}, err error) {
+	if err := errors.Join(a.held, a.lost()); err != nil {
+		return nil, err
+	}
 	for ctx.Err() == nil {
 		frame, ok, changed, err := a.reader.next()
 		if err != nil {
@@ -75,7 +81,38 @@ func (a *applier) take(frame stream.Frame) error {
 		return nil
 	}
 	if err := a.follower.Take(frame); err != nil {
-		return fmt.Errorf("apply the stream to the stores of the standby: %w", err)
+		return fmt.Errorf("apply the stream to the stores of the standby: %w", damagedCopy(err))
+	}
+	return nil
+}
+
+// damagedCopy names the way out of an error of damaged data.
+func damagedCopy(err error) error {
+	if errors.Is(err, follow.ErrMissing) || errors.Is(err, follow.ErrDamaged) || errors.Is(err, disk.ErrDamaged) || pebble.IsCorruptionError(err) {
+		return fmt.Errorf("%w: %w", ErrDamagedCopy, err)
+	}
+	return err
+}
+
+// lost returns an error if a store cannot become what the primary has: its disk has failed, or its data are damaged.
+func (a *applier) lost() error {
+	for store, db := range a.dbs {
+		if db.Damage() != nil {
+			return fmt.Errorf("%w: a file of the %s", ErrDamagedCopy, storeDir(store))
+		}
+		if err := db.Health(); errors.Is(err, disk.ErrFailed) {
+			return err
+		}
+	}
+	return nil
+}
+
+// trouble returns the present trouble of the stores, nil for none. The tail takes the frames meanwhile.
+func (a *applier) trouble() error {
+	for _, db := range a.dbs {
+		if err := db.Health(); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -108,8 +145,17 @@ func (a *applier) finish(ctx context.Context) error {
 	return a.follower.Finish()
 }
 
-// close syncs and closes the stores.
+// close syncs and closes the stores. A store in trouble is abandoned: a start applies the tail again.
 func (a *applier) close() error {
+	if a.held != nil {
+		return a.held
+	}
 	a.follower.Close()
-	return errors.Join(a.reader.close(), syncStores(a.dbs), closeStores(a.dbs))
+	err := a.reader.close()
+	for _, db := range a.dbs {
+		err = errors.Join(err, db.Close(func() {
+			_ = db.LogData(nil, pebble.Sync) // its error is trouble, which Close returns
+		}))
+	}
+	return err
 }

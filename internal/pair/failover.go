@@ -108,6 +108,9 @@ func (s *Standby) refuses(acceptLoss bool) error {
 // claim makes the register name this standby as the primary (P5). The role has the claim before, so that a crash after
 // the swap is no old copy (P17).
 func (s *Standby) claim(ctx context.Context, acceptLoss bool) error {
+	if _, err := s.apply.step(ctx); err != nil { // a standby whose stores have failed must not win
+		return applyError{err}
+	}
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timing.Lease)
 	defer cancel()
 	s.mu.Lock()
@@ -136,9 +139,6 @@ func (s *Standby) claim(ctx context.Context, acceptLoss bool) error {
 func (s *Standby) failOver(ctx context.Context) (Outcome, error) {
 	if err := s.look(ctx); err != nil || !s.decides() {
 		return Stopped, err
-	}
-	if _, err := s.apply.step(ctx); err != nil { // a standby whose stores have failed must not win
-		return Stopped, applyError{err}
 	}
 	if err := s.claim(ctx, false); err != nil {
 		return Stopped, err

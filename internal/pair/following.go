@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"sync/atomic"
+	"time"
 
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
@@ -26,7 +27,8 @@ type following struct {
 	told     bool // the primary is paired with this standby
 	outcome  Outcome
 	leaving  atomic.Bool
-	silent   chan struct{} // closed when the connection has ended
+	silent   chan struct{}   // closed when the connection has ended
+	stopped  <-chan struct{} // closed when the standby stops
 
 	applying  chan struct{} // closed at the end of the goroutine that applies; nil before its start
 	endApply  context.CancelFunc
@@ -40,7 +42,7 @@ func (f *following) run(ctx, run context.Context) (Outcome, error) {
 	if err := f.greet(); err != nil {
 		return Stopped, err
 	}
-	f.received, f.silent = make(chan message, 64), make(chan struct{})
+	f.received, f.silent, f.stopped = make(chan message, 64), make(chan struct{}), run.Done()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		<-ctx.Done()
@@ -117,7 +119,7 @@ func (f *following) handle(ctx context.Context) error {
 	if err := f.first(ctx); err != nil {
 		return err
 	}
-	f.standby.connect(true)
+	f.standby.connect()
 	f.standby.cfg.Log.Info("the standby has a session with its primary", zap.Uint64("term", f.peer.Term), zap.Bool("seed", f.seeding != nil))
 	for {
 		if f.seeding == nil && f.applying == nil {
@@ -149,14 +151,31 @@ func (f *following) beginApply(ctx context.Context) {
 	}()
 }
 
-// stopApply waits for the end of the goroutine that applies the tail.
+// stopApply waits for the end of the goroutine that applies the tail. A store in trouble may hold the goroutine: then stopApply
+// returns the trouble if the trouble cannot pass, or if the standby stops.
 func (f *following) stopApply() error {
 	if f.applying == nil {
 		return nil
 	}
 	f.endApply()
-	<-f.applying
-	return f.applyFail
+	a := f.standby.apply
+	for {
+		select {
+		case <-f.applying:
+			return f.applyFail
+		case <-time.After(f.standby.cfg.Timing.Heartbeat / 10):
+		}
+		err := a.lost()
+		select {
+		case <-f.stopped:
+			err = errors.Join(err, a.trouble())
+		default:
+		}
+		if err != nil {
+			a.held = err
+			return applyError{err}
+		}
+	}
 }
 
 // first handles the first message. Without an error, the standby has a tail.
@@ -206,6 +225,11 @@ func (f *following) confirm() error {
 	at, err := s.tail.sync()
 	if err != nil {
 		return err
+	}
+	if s.apply != nil {
+		if err := s.apply.lost(); err != nil {
+			return applyError{err}
+		}
 	}
 	s.mu.Lock()
 	s.granted = s.cfg.Timing.Now() // before the promise is on its way

@@ -70,6 +70,16 @@ func (n *network) drop() {
 	n.cut()
 }
 
+// damage flips a bit of the next message in each direction. The first message of a connection has no checksum of its own.
+func (n *network) damage() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, c := range n.conns {
+		c.in.damage()
+		c.out.damage()
+	}
+}
+
 // hold holds the bytes of one direction or of both back until the connections are cut.
 func (n *network) hold(in, out bool) {
 	n.mu.Lock()
@@ -95,6 +105,8 @@ type pipe struct {
 	pieces  []piece
 	over    bool
 	held    bool
+	greeted bool // the first message is on the way
+	damaged bool // the next message arrives with a flipped bit
 }
 
 // piece is a number of bytes that arrive together.
@@ -125,6 +137,12 @@ func (p *pipe) end(lose bool) (held bool) {
 	return p.held
 }
 
+func (p *pipe) damage() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.damaged = p.greeted
+}
+
 func (p *pipe) hold(is bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -146,6 +164,10 @@ func (p *pipe) write(data []byte, deadline time.Time) (int, error) {
 				at = p.pieces[n-1].at
 			}
 			p.data, p.pieces = append(p.data, data...), append(p.pieces, piece{len(data), at})
+			if p.damaged {
+				p.data[len(p.data)-1-len(data)/2] ^= 4
+			}
+			p.greeted, p.damaged = true, false
 			p.wake()
 			p.mu.Unlock()
 			return len(data), nil

@@ -68,6 +68,7 @@ type Primary struct {
 	asked      chan struct{}
 	changed    chan struct{} // closed at the next change of a session
 	lastAck    time.Duration
+	reason     string // why the newest session was refused or has ended
 }
 
 // waiter is a write that waits for the standby.
@@ -263,7 +264,9 @@ func (p *Primary) Status() Status {
 		Lag: int64(p.stream.Memory()) + p.stream.Spooled(), Ack: p.lastAck, Promise: p.promise.rest(), At: p.acked,
 	}
 	p.tenure.fill(&s, p.cfg.Timing.Now())
-	if p.session != nil {
+	if p.session == nil {
+		s.Reason = p.reason
+	} else {
 		s.Seeded, s.SeedSize = p.session.seeded.Load(), p.session.seedSize.Load()
 	}
 	return s

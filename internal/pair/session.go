@@ -77,10 +77,22 @@ func (p *Primary) Serve(ctx context.Context, conn net.Conn) (err error) {
 	}
 	s, err := p.begin(conn, peer)
 	if err != nil {
+		p.ended(err)
 		return errors.Join(err, newLink(conn, p.cfg.Timing.Lease).send(msgRefused, []byte(err.Error())))
 	}
 	defer p.finish(s)
-	return s.run(ctx)
+	err = s.run(ctx)
+	p.ended(err)
+	return err
+}
+
+// ended notes why a session has ended, or was refused.
+func (p *Primary) ended(why error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if why != nil {
+		p.reason = why.Error()
+	}
 }
 
 // hello returns the hello of the primary. The caller holds mu.

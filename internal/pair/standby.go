@@ -71,6 +71,7 @@ type Standby struct {
 	running   context.CancelFunc // nil if Run does not run
 	ran       chan struct{}      // closed at the end of Run
 	connected bool
+	reason    string // why the newest session has ended, empty during a session
 	seeded    int64
 	view      view
 	serveAt   time.Duration      // P14: no earlier promise of the register is left then
@@ -114,6 +115,14 @@ func (s *Standby) path(name string) string { return filepath.Join(s.cfg.Dir, nam
 // TailDir is the directory of the tail in a data directory.
 const TailDir = "tail"
 
+// storeDir returns the directory of a store in a data directory.
+func storeDir(store stream.Store) string {
+	if store == stream.Queue {
+		return datadir.Queue
+	}
+	return datadir.Table
+}
+
 // openData opens the tail and the stores.
 func (s *Standby) openData() (err error) {
 	if s.tail == nil {
@@ -122,10 +131,10 @@ func (s *Standby) openData() (err error) {
 		}
 	}
 	dbs := map[stream.Store]*disk.DB{}
-	for store, name := range map[stream.Store]string{stream.Queue: datadir.Queue, stream.Table: datadir.Table} {
-		db, err := s.cfg.Open(store, s.path(name))
+	for _, store := range []stream.Store{stream.Queue, stream.Table} {
+		db, err := s.cfg.Open(store, s.path(storeDir(store)))
 		if err != nil {
-			return errors.Join(err, closeStores(dbs))
+			return errors.Join(damagedCopy(err), closeStores(dbs))
 		}
 		dbs[store] = db
 	}
@@ -190,6 +199,9 @@ func (s *Standby) Run(ctx context.Context) (Outcome, error) {
 		if failures++; s.cfg.Timing.Now()-began > s.cfg.Timing.Lease || errors.Is(err, errAgain) {
 			failures = 1
 		}
+		if err != nil {
+			s.ended(err)
+		}
 		if failures <= 3 {
 			s.cfg.Log.Warn("the standby has no session with its primary", zap.Int("tries", failures), zap.Error(err))
 		}
@@ -226,15 +238,28 @@ func (s *Standby) once(ctx, run context.Context) (Outcome, error) {
 		return Stopped, err
 	}
 	f := &following{standby: s, link: newLink(conn, s.cfg.Timing.Lease)}
-	defer s.connect(false)
+	defer s.disconnected()
 	outcome, err := f.run(ctx, run)
 	return outcome, errors.Join(err, ignoreClosed(conn.Close()))
 }
 
-func (s *Standby) connect(is bool) {
+func (s *Standby) connect() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.connected = is
+	s.connected, s.reason = true, ""
+}
+
+func (s *Standby) disconnected() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.connected = false
+}
+
+// ended notes why a session has ended.
+func (s *Standby) ended(why error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reason = why.Error()
 }
 
 // save changes and saves the role.
@@ -330,7 +355,7 @@ func (s *Standby) remove(dirs ...string) error {
 func (s *Standby) Status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	status := Status{Role: s.role.Role, Mode: s.role.Mode, Term: s.role.Term, Connected: s.connected, Seeded: s.seeded}
+	status := Status{Role: s.role.Role, Mode: s.role.Mode, Term: s.role.Term, Connected: s.connected, Reason: s.reason, Seeded: s.seeded}
 	if s.paired() {
 		status.Mode = ModePaired
 	}
@@ -340,6 +365,9 @@ func (s *Standby) Status() Status {
 	}
 	if s.apply != nil {
 		status.At, status.Lag = s.apply.tail.end(), s.apply.tail.length.Load()-s.apply.bytes.Load()
+		if err := s.apply.trouble(); err != nil {
+			status.Reason = err.Error()
+		}
 	}
 	return status
 }

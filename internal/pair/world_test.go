@@ -23,6 +23,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"fanfare/internal/disk"
+	"fanfare/internal/disk/disktest"
 	"fanfare/internal/pair"
 	"fanfare/internal/stream"
 )
@@ -65,6 +66,7 @@ type machine struct {
 	*world
 	name string
 	mem  *vfs.MemFS
+	disk *disktest.FS // the mem of a standby's process, with faults
 	dir  string
 	// forced means that the next process gives up the answered writes that it lacks.
 	forced bool
@@ -173,7 +175,7 @@ func (m *machine) begin() {
 	p.ctx, p.end = context.WithCancelCause(context.Background())
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.process = p
+	m.process, m.disk = p, disktest.New(m.mem)
 }
 
 func (m *machine) bootPrimary(role *pair.Role) {
@@ -403,10 +405,10 @@ func (m *machine) bootStandby(role *pair.Role) {
 	m.Helper()
 	p := m.process
 	standby, err := pair.OpenStandby(pair.StandbyConfig{
-		Role: role, FS: m.mem, Dir: "data", Stream: "data/stream", TailSize: 100 << 10, Timing: m.timing(), Dial: m.dial(), DataFormat: 2, Version: "v", Log: m.log.Named(m.name),
+		Role: role, FS: m.disk, Dir: "data", Stream: "data/stream", TailSize: 100 << 10, Timing: m.timing(), Dial: m.dial(), DataFormat: 2, Version: "v", Log: m.log.Named(m.name),
 		Register: m.register(), FailoverAfter: m.failoverAfter,
 		Open: func(_ stream.Store, dir string) (*disk.DB, error) {
-			return disk.Open(nil, dir, zap.NewNop(), options(m.mem), format)
+			return disk.Open(nil, dir, zap.NewNop(), options(m.disk), format)
 		},
 	})
 	require.NoError(m, err)
