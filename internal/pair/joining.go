@@ -83,13 +83,9 @@ func (s *session) pair() error {
 	*p.role = role
 	p.joining = false
 	p.promise.need()
-	current := p.session // the session of the join may have ended
 	p.mu.Unlock()
 	p.cfg.Log.Info("paired: each answered write is on both machines", zap.String("standby", role.Peer))
-	if current == nil {
-		return nil
-	}
-	return current.tell()
+	return s.tell()
 }
 
 // left makes a paired primary alone at once, because its standby has stopped in order.

@@ -1,6 +1,6 @@
 // Package pair keeps a second machine, the standby, ready to take the place of a primary. The primary
 // sends the bytes of its logs, and answers a write when both disks have it. spec/Pair.tla is the model of
-// the rules. docs/decisions/0053-stream.md has the stream.
+// the rules, and spec/Standby.tla the model with a register. docs/decisions/0053-stream.md has the stream.
 //
 // The invariants: a standby that may be promoted has every answered write, and beside a machine that serves
 // the other machine answers no read. Package pair must never confirm a write that is only in the memory of
