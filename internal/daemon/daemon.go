@@ -5,8 +5,8 @@
 // Start: each resource registers its cleanup at once, so a failed start undoes its steps in reverse
 // order. Stop: an API first serves for a drain, in which its balancer notices the stop. Then the
 // roots take no new work and finish their work within the grace period. Then unfinished work returns
-// to its queue, and the cleanups run in reverse order under one deadline. Every answered call is
-// durable (I5), so neither a stop nor kill -9 loses anything.
+// to its queue, and the cleanups run in reverse order under one deadline. The hand-over to a standby has a time of its own.
+// Every answered call is durable (I5), so neither a stop nor kill -9 loses anything.
 //
 // Package daemon has no global state, so a test can run several daemons in one process.
 package daemon
@@ -167,9 +167,7 @@ func runOnce(ctx context.Context, opt Options) (err error) {
 		p.log.Info("ignored variables that the platform made for a service or a link", zap.Strings("names", ignored))
 	}
 	defer func() {
-		deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTime)
-		defer cancel()
-		err = errors.Join(err, p.cleanups.run(deadline))
+		err = errors.Join(err, p.cleanups.run(context.WithoutCancel(ctx), cleanupTime))
 	}()
 	p.cleanups.add("log", func(context.Context) error { return synced(p.work) })
 	return p.run(ctx)

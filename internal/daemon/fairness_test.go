@@ -149,7 +149,7 @@ func TestLargeWorkYieldsOnTheEmbeddedEngine(t *testing.T) {
 	_, err = p.openEmbedded(t.Context(), dir)
 	assert.NoError(t, err)
 	assert.True(t, p.shares.Yield.Rest)
-	assert.NoError(t, p.cleanups.run(context.Background()))
+	assert.NoError(t, p.cleanups.run(context.Background(), time.Minute))
 }
 
 // On AWS chunks and backfills leave processor time to ordinary posts (I8).
@@ -163,7 +163,7 @@ func TestLargeWorkYieldsOnAWS(t *testing.T) {
 	assert.Equal(t, BatchesAtOnce(), p.shares.Yield.AtOnce)
 	assert.Positive(t, p.shares.Yield.AtOnce)
 	assert.False(t, p.shares.Yield.Rest, "a rest frees no processor while a write waits for the network")
-	assert.NoError(t, p.cleanups.run(context.Background()))
+	assert.NoError(t, p.cleanups.run(context.Background(), time.Minute))
 }
 
 // TestAPostWaitsForNoFloodOfOneAuthor publishes many posts of one author, with the default settings of a

@@ -7,6 +7,7 @@ import (
 	"os/signal"
 	"sync"
 	"syscall"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -54,11 +55,18 @@ type cleanups struct{ stack []cleanup }
 type cleanup struct {
 	name string
 	undo func(context.Context) error
+	// own means that the undo has limits of its own.
+	own bool
 }
 
 // add registers the undo of a step. Call add right after the step.
 func (c *cleanups) add(name string, undo func(context.Context) error) {
-	c.stack = append(c.stack, cleanup{name, undo})
+	c.stack = append(c.stack, cleanup{name: name, undo: undo})
+}
+
+// addOwn registers the undo of a step that has limits of its own, because it takes longer than all other steps.
+func (c *cleanups) addOwn(name string, undo func(context.Context) error) {
+	c.stack = append(c.stack, cleanup{name: name, undo: undo, own: true})
 }
 
 // addCloser registers a closer that takes no context. If the closer has not returned at the
@@ -77,12 +85,23 @@ func (c *cleanups) addCloser(name string, closer func() error) {
 	})
 }
 
-// run undoes all steps under the deadline of ctx. The error names the steps whose undo failed.
-func (c *cleanups) run(ctx context.Context) error {
+// run undoes all steps. The steps before an own step, and the steps after it, have the time limit together. The error
+// names the steps whose undo failed.
+func (c *cleanups) run(ctx context.Context, limit time.Duration) error {
 	var errs []error
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer func() { cancel() }()
 	for i := len(c.stack) - 1; i >= 0; i-- {
-		if err := c.stack[i].undo(ctx); err != nil {
-			errs = append(errs, fmt.Errorf("close %s: %w", c.stack[i].name, err))
+		step, under := c.stack[i], limited
+		if step.own {
+			under = ctx
+		}
+		if err := step.undo(under); err != nil {
+			errs = append(errs, fmt.Errorf("close %s: %w", step.name, err))
+		}
+		if step.own {
+			cancel()
+			limited, cancel = context.WithTimeout(ctx, limit)
 		}
 	}
 	c.stack = nil

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"fanfare/internal/backoff"
 	"fanfare/internal/disk"
 )
 
@@ -32,13 +33,11 @@ func TestCleanupsRunLastFirstAndAllOfThem(t *testing.T) {
 			return errors.New("stuck")
 		})
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	err := c.run(ctx)
+	err := c.run(t.Context(), time.Second)
 	if !slices.Equal(order, []string{"c", "b", "a"}) || err == nil || !strings.Contains(err.Error(), "close b: stuck") {
 		t.Errorf("order is %v, error %v", order, err)
 	}
-	if err := c.run(ctx); err != nil || len(order) != 3 {
+	if err := c.run(t.Context(), time.Second); err != nil || len(order) != 3 {
 		t.Errorf("a second run undid things again: %v, %v", order, err)
 	}
 }
@@ -51,9 +50,7 @@ func TestCloserThatHangsIsGivenUpAtTheDeadline(t *testing.T) {
 		var c cleanups
 		c.add("first", func(context.Context) error { closed = true; return nil })
 		c.addCloser("queue", func() error { <-release; return nil })
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		err := c.run(ctx)
+		err := c.run(t.Context(), time.Minute)
 		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "close queue: not closed in time") {
 			t.Errorf("error is %v", err)
 		}
@@ -64,9 +61,23 @@ func TestCloserThatHangsIsGivenUpAtTheDeadline(t *testing.T) {
 func TestCloserIsWaitedForAndItsErrorNamed(t *testing.T) {
 	var c cleanups
 	c.addCloser("quick", func() error { return errors.New("broken") })
-	if err := c.run(t.Context()); err == nil || err.Error() != "close quick: broken" {
+	if err := c.run(t.Context(), time.Minute); err == nil || err.Error() != "close quick: broken" {
 		t.Errorf("error is %v", err)
 	}
+}
+
+// A step with limits of its own is not cut, and takes no time from the earlier steps.
+func TestACleanupMayHaveLimitsOfItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c cleanups
+		takes := func(d time.Duration) func(context.Context) error {
+			return func(ctx context.Context) error { return backoff.Wait(ctx, d) }
+		}
+		c.add("first", takes(3*time.Second))
+		c.addOwn("hand over", takes(time.Minute))
+		c.add("last", takes(4*time.Second))
+		require.NoError(t, c.run(t.Context(), 5*time.Second))
+	})
 }
 
 func TestFirstRootThatEndsEndsAll(t *testing.T) {

@@ -63,7 +63,7 @@ func (p *process) openPrimary(ctx context.Context, dir *datadir.Dir) (*pairing, 
 		return nil, err
 	}
 	k := &pairing{Primary: primary, p: p, roots: newRoots(context.WithoutCancel(ctx), p.log)}
-	p.cleanups.add("pair", k.stop) // after the stores are closed, because Pebble writes until then
+	p.cleanups.addOwn("pair", k.stop) // after the stores are closed, because Pebble writes until then
 	if k.metrics, err = obs.NewPair(p.reg, func() obs.PairState { return pairState(primary.Status()) }); err != nil {
 		return nil, err
 	}
@@ -184,7 +184,8 @@ func (k *pairing) answering(api http.Handler) http.Handler {
 	return k.gate
 }
 
-// stop ends the sessions and the stream.
+// stop hands over if the standby asked for that, and ends the sessions and the stream. The hand-over may wait for the standby's stores, so it
+// has a time of its own.
 func (k *pairing) stop(ctx context.Context) error {
 	var err error
 	if k.leaving {

@@ -23,8 +23,12 @@ import (
 	tableembedded "fanfare/internal/table/embedded"
 )
 
-// exchangeTime is the time for which a promotion waits for the primary to hand over.
-const exchangeTime = time.Minute
+const (
+	// exchangeTime is the time for which a promotion waits for the primary to hand over.
+	exchangeTime = time.Minute
+	// catchUpTime is the time for which a promotion waits until the standby has applied almost all that it has.
+	catchUpTime = 10 * time.Minute
+)
 
 // runStandby runs this machine as the standby until ctx ends, or until it becomes the primary.
 func (p *process) runStandby(ctx context.Context, dir *datadir.Dir) error {
@@ -159,10 +163,15 @@ func (f *followed) Promote(ctx context.Context, in admin.Promotion) error {
 
 // exchange asks the primary to hand over, and waits until this machine is the primary.
 func (f *followed) exchange(ctx context.Context) error {
+	soon, cancel := context.WithTimeout(ctx, catchUpTime)
+	defer cancel()
+	if err := f.standby.CatchUp(soon); err != nil {
+		return err
+	}
 	if !f.standby.Status().Connected {
 		return errors.New("the primary cannot be reached, so it cannot hand over: if it is gone, confirm that with --primary-is-gone")
 	}
-	ctx, cancel := context.WithTimeout(ctx, exchangeTime)
+	ctx, cancel = context.WithTimeout(ctx, exchangeTime)
 	defer cancel()
 	if err := f.standby.AskToHandOver(ctx); err != nil {
 		return fmt.Errorf("the primary does not hand over (if it is gone, confirm that with --primary-is-gone): %w", err)

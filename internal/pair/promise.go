@@ -12,6 +12,7 @@ type promise struct {
 
 	mu     sync.Mutex
 	needed bool
+	gone   bool // there is no promise any more
 	until  time.Duration
 	ended  chan struct{}
 	over   bool // ended is closed
@@ -31,7 +32,9 @@ func (p *promise) begin(timing Timing, needed bool) {
 func (p *promise) renew(asked, lease time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.until = max(p.until, asked+lease)
+	if !p.gone {
+		p.until = max(p.until, asked+lease)
+	}
 	p.look()
 }
 
@@ -47,7 +50,7 @@ func (p *promise) need() {
 func (p *promise) forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.needed, p.until = true, p.timing.Now()
+	p.needed, p.gone, p.until = true, true, p.timing.Now()
 	p.look()
 }
 

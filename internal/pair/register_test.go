@@ -39,6 +39,7 @@ type way struct {
 	late  time.Duration // the time between the effect of a call and its answer
 	after time.Duration // the time after which a swap has its effect, whose caller gets an error at once
 	lossy bool          // some answers are lost, and some requests arrive late
+	blind bool          // no read is answered
 }
 
 // reached is the bucket as a machine reaches it.
@@ -72,7 +73,10 @@ func (r reached) fate(ctx context.Context) (int, error) {
 
 func (r reached) Fetch(ctx context.Context, _ string, _ int64) ([]byte, objects.Version, error) {
 	number, err := r.fate(ctx)
-	if err != nil || number < 2 {
+	r.mu.Lock()
+	blind := r.ways[r.machine].blind
+	r.mu.Unlock()
+	if err != nil || number < 2 || blind {
 		return nil, "", fmt.Errorf("fetch: %w %w", objects.ErrAway, context.Cause(ctx))
 	}
 	r.mu.Lock()

@@ -26,8 +26,8 @@ type session struct {
 	at       stream.Position // behind the last frame that was sent
 	upto     stream.Position // a seed is whole behind it
 
-	joins chan struct{}        // wakes join
-	taken chan stream.Position // has the end of the logs of a standby that has become the primary
+	joins chan struct{} // wakes join
+	taken chan taken    // has the message of a standby that has become the primary
 
 	seeded, seedSize atomic.Int64
 
@@ -170,7 +170,7 @@ func (p *Primary) begin(conn net.Conn, peer Hello) (*session, error) {
 		}
 		<-old.done
 	}
-	s := &session{primary: p, link: newLink(conn, p.cfg.Timing.Lease), peer: peer, done: make(chan struct{}), joins: make(chan struct{}, 1), taken: make(chan stream.Position, 1)}
+	s := &session{primary: p, link: newLink(conn, p.cfg.Timing.Lease), peer: peer, done: make(chan struct{}), joins: make(chan struct{}, 1), taken: make(chan taken, 1)}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	// The older session may have changed the role.
@@ -338,8 +338,8 @@ func (s *session) read() error {
 		if err != nil {
 			return err
 		}
-		if m.kind == msgTaken && len(m.data) == stream.PositionLen {
-			s.taken <- stream.ParsePosition(m.data)
+		if m.kind == msgTaken && len(m.data) == takenLen {
+			s.taken <- parseTaken(m.data)
 			return errTaken
 		}
 		if m.kind == msgBye {

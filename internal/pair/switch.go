@@ -9,22 +9,31 @@ import (
 
 	"go.uber.org/zap"
 
+	"fanfare/internal/backoff"
 	"fanfare/internal/datadir"
 	"fanfare/internal/follow"
 	"fanfare/internal/stream"
 )
 
-// patientFor is the number of leases for which a primary that hands over waits for the standby to open the data.
-const patientFor = 10
+const (
+	// equalFor is the number of leases for which a primary that hands over waits until the standby has the whole stream.
+	equalFor = 2
+	// patientFor is the number of leases for which a primary that hands over waits for the standby to become the primary.
+	patientFor = 10
+	// smallRest is the number of bytes that a standby applies in a moment.
+	smallRest = 1 << 20
+)
 
 // errTaken ends the session of a standby that has become the primary.
 var errTaken = errors.New("the standby has become the primary")
 
 // HandOver makes the standby the primary, and this machine its standby. Before the call, the stores are closed, and no read
 // is answered any more. If HandOver returns an error, the role decides how the machine starts again: as
-// the primary, or as a standby.
+// the primary, or as a standby. HandOver ends within equalFor and patientFor leases.
 func (p *Primary) HandOver(ctx context.Context) error {
-	s, err := p.equal(ctx)
+	soon, cancel := context.WithTimeout(ctx, equalFor*p.cfg.Timing.Lease)
+	defer cancel()
+	s, err := p.equal(soon)
 	if err != nil {
 		return err
 	}
@@ -33,7 +42,7 @@ func (p *Primary) HandOver(ctx context.Context) error {
 	if err := p.cfg.FS.RemoveAll(p.cfg.Tail); err != nil { // it is from an earlier time as the standby
 		return err
 	}
-	term, err := p.giveUp(ctx, s)
+	term, err := p.giveUp(soon, s)
 	if err != nil {
 		return err
 	}
@@ -50,13 +59,13 @@ func (p *Primary) HandOver(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	select {
-	case at := <-s.taken: // it was sent before the end of the session
+	case t := <-s.taken: // it was sent before the end of the session
 		if p.tenure != nil {
-			if err := p.submit(s); err != nil {
+			if err := p.submit(s, t.term); err != nil {
 				return err
 			}
 		}
-		return beginTail(p.cfg, at)
+		return beginTail(p.cfg, t.at)
 	default:
 		return fmt.Errorf("hand over to the standby: %w", errors.Join(ErrAway, context.Cause(ctx)))
 	}
@@ -85,8 +94,8 @@ func (p *Primary) equal(ctx context.Context) (*session, error) {
 // stored first, because a start would make this machine the primary again. With a register, the standby's swap decides.
 func (p *Primary) giveUp(ctx context.Context, s *session) (term uint64, err error) {
 	if p.tenure == nil {
-		err = p.submit(s)
-		return p.role.Term, err
+		term = p.role.Term + 1
+		return term, p.submit(s, term)
 	}
 	done, err := p.tenure.take(ctx)
 	if err != nil {
@@ -96,16 +105,15 @@ func (p *Primary) giveUp(ctx context.Context, s *session) (term uint64, err erro
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.tenure.leaving = true
-	p.promise.forget() // a renewal may have ended just before
 	return p.role.Term + 1, nil
 }
 
-// submit stores the role of a standby that has the same data as the machine of a session.
-func (p *Primary) submit(s *session) error {
+// submit stores the role of a standby that has the same data as the machine of a session, which is the primary of a term.
+func (p *Primary) submit(s *session, term uint64) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	role := *p.role
-	role.Role, role.Mode, role.Term, role.Peer, role.Since = RoleStandby, ModeFollowing, role.Term+1, s.peer.Disk, 0
+	role.Role, role.Mode, role.Term, role.Peer, role.Since = RoleStandby, ModeFollowing, term, s.peer.Disk, 0
 	if err := role.Save(); err != nil {
 		return err
 	}
@@ -128,8 +136,10 @@ func beginTail(cfg PrimaryConfig, at stream.Position) error {
 	return errors.Join(err, t.close())
 }
 
-// takeOver makes the standby the primary. Nothing is confirmed any more.
-func (f *following) takeOver(ctx context.Context, data []byte) error {
+// takeOver makes the standby the primary. Nothing is confirmed any more. The old primary may be a standby already, so the end
+// of the session does not end the promotion.
+func (f *following) takeOver(session context.Context, data []byte) error {
+	ctx := context.WithoutCancel(session)
 	s := f.standby
 	if len(data) != 8 || !f.told || binary.LittleEndian.Uint64(data) != s.role.Term+1 {
 		return unexpected(msgTakeOver)
@@ -142,7 +152,11 @@ func (f *following) takeOver(ctx context.Context, data []byte) error {
 	}
 	s.promotes(true)
 	if s.cfg.Register != nil {
-		if err := errors.Join(s.look(ctx), s.claim(ctx, false)); err != nil {
+		err := s.look(ctx)
+		if err == nil {
+			err = s.claim(ctx, false)
+		}
+		if err != nil {
 			s.promotes(false)
 			return err
 		}
@@ -157,7 +171,7 @@ func (f *following) takeOver(ctx context.Context, data []byte) error {
 	stores := follow.Stores{FS: s.cfg.FS, Queue: s.path(datadir.Queue), Table: s.path(datadir.Table)}
 	at, err := stores.End()
 	if err == nil {
-		err = f.send(msgTaken, at.Append(nil))
+		err = f.send(msgTaken, taken{at, s.role.Term}.append(nil))
 	}
 	if err != nil {
 		s.cfg.Log.Warn("the other machine needs a copy of all data", zap.Error(err))
@@ -168,7 +182,7 @@ func (f *following) takeOver(ctx context.Context, data []byte) error {
 	for {
 		select {
 		case <-f.received:
-		case <-ctx.Done():
+		case <-session.Done():
 			return errTaken
 		case <-late:
 			return errTaken
@@ -181,6 +195,23 @@ func (s *Standby) promotes(is bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.promoting = is
+}
+
+// CatchUp waits until the standby has applied almost all that it has, or has no session. Call CatchUp before AskToHandOver, because
+// during a switch nobody answers until the standby has applied everything.
+func (s *Standby) CatchUp(ctx context.Context) error {
+	for told := false; ; told = true {
+		status := s.Status()
+		if status.Lag < smallRest || !status.Connected {
+			return nil
+		}
+		if !told {
+			s.cfg.Log.Info("the switch waits until the standby has applied its part of the stream", zap.Int64("bytes", status.Lag))
+		}
+		if err := backoff.Wait(ctx, s.cfg.Timing.Heartbeat/10); err != nil {
+			return fmt.Errorf("the standby has not applied %d bytes of the stream: try again when fanfare pair status shows less: %w", status.Lag, err)
+		}
+	}
 }
 
 // AskToHandOver asks the primary to hand over to this standby. If the primary does, Run returns TakeOver.

@@ -41,7 +41,7 @@ const (
 	// msgAck has the position up to which the standby has the stream on its disk, and the number of a heartbeat, for which it
 	// is a promise, unless the number has noPromise.
 	msgAck
-	// msgTaken has the end of the logs of a standby that has become the primary.
+	// msgTaken has the end of the logs of a standby that has become the primary, and its term.
 	msgTaken
 	// msgBye means that the standby stops in order. It is sent only with a register.
 	msgBye
@@ -155,4 +155,22 @@ func parseAck(data []byte) (at stream.Position, beat uint64, err error) {
 		return at, 0, fmt.Errorf("%w: an ack of %d bytes", ErrDamaged, len(data))
 	}
 	return stream.ParsePosition(data), binary.LittleEndian.Uint64(data[ackLen-8:]), nil
+}
+
+// takenLen is the length of the content of msgTaken: a position and a term.
+const takenLen = stream.PositionLen + 8
+
+// taken is the content of msgTaken.
+type taken struct {
+	at   stream.Position
+	term uint64
+}
+
+func (t taken) append(dst []byte) []byte {
+	return binary.LittleEndian.AppendUint64(t.at.Append(dst), t.term)
+}
+
+// parseTaken reads takenLen bytes.
+func parseTaken(data []byte) taken {
+	return taken{stream.ParsePosition(data), binary.LittleEndian.Uint64(data[stream.PositionLen:])}
 }

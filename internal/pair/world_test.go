@@ -10,7 +10,9 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -72,6 +74,8 @@ type machine struct {
 	forced bool
 	// unregistered means that the machine is not configured with the register.
 	unregistered bool
+	// slow is the time of each read of the tail, in nanoseconds.
+	slow atomic.Int64
 	*process
 }
 
@@ -405,7 +409,7 @@ func (m *machine) bootStandby(role *pair.Role) {
 	m.Helper()
 	p := m.process
 	standby, err := pair.OpenStandby(pair.StandbyConfig{
-		Role: role, FS: m.disk, Dir: "data", Stream: "data/stream", TailSize: 100 << 10, Timing: m.timing(), Dial: m.dial(), DataFormat: 2, Version: "v", Log: m.log.Named(m.name),
+		Role: role, FS: slowFS{m.disk, &m.slow}, Dir: "data", Stream: "data/stream", TailSize: 100 << 10, Timing: m.timing(), Dial: m.dial(), DataFormat: 2, Version: "v", Log: m.log.Named(m.name),
 		Register: m.register(), FailoverAfter: m.failoverAfter,
 		Open: func(_ stream.Store, dir string) (*disk.DB, error) {
 			return disk.Open(nil, dir, zap.NewNop(), options(m.disk), format)
@@ -417,6 +421,32 @@ func (m *machine) bootStandby(role *pair.Role) {
 		o, err := standby.Run(p.ctx)
 		p.ran <- outcome{o, err}
 	})
+}
+
+// slowFS is a disk from which each read of a tail takes some time, so that its standby applies slowly.
+type slowFS struct {
+	vfs.FS
+
+	each *atomic.Int64
+}
+
+func (s slowFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
+	f, err := s.FS.Open(name, opts...)
+	if err == nil && strings.HasSuffix(name, ".tail") {
+		f = slowFile{f, s.each}
+	}
+	return f, err
+}
+
+type slowFile struct {
+	vfs.File
+
+	each *atomic.Int64
+}
+
+func (f slowFile) ReadAt(p []byte, at int64) (int, error) {
+	pass(time.Duration(f.each.Load()))
+	return f.File.ReadAt(p, at)
 }
 
 // die ends the process. Of the bytes that were not synced, the disk keeps a part; after kill -9 all of them.
