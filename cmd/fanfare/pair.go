@@ -108,11 +108,13 @@ func (a *app) promoteCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "promote", Short: "Make the standby of a pair the primary",
 		Long: `Makes the standby the primary of the pair, through the admin address of its process. It waits until
-the last promise of the standby is over, FANFARE_LEASE, and the process then serves.
+the standby has applied almost all that it has (fanfare pair status shows the rest), and the primary
+then hands over.
 
-With --primary-is-gone it takes the place of a primary that was lost or cannot be reached. No answered
-write is lost, even if the primary still runs somewhere: such a primary answers nothing without its
-standby. If the two were not paired, the primary may have answered writes that the standby lacks:
+With --primary-is-gone it takes the place of a primary that was lost or cannot be reached. It waits until
+the last promise of the standby is over, FANFARE_LEASE, and with FANFARE_REGISTER until the last promise of
+the register is over, at most 5.25 times as long. No answered write is lost, even if the primary still runs
+somewhere: such a primary answers nothing without its standby. If the two were not paired, the primary may have answered writes that the standby lacks:
 then only --accept-loss promotes it, and these writes are lost. With FANFARE_REGISTER, the register must
 answer, and its entry decides whether the two were paired.
 

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 )
@@ -78,6 +79,9 @@ func handlePair(mux *http.ServeMux, p Pair) {
 		if !read(w, r, &in, `{"primary_is_gone": …, "accept_loss": …}`) {
 			return
 		}
+		// A promotion has limits of its own. Otherwise the server would treat the read deadline of the request as the end of the client.
+		answer := http.NewResponseController(w)
+		_ = errors.Join(answer.SetReadDeadline(time.Time{}), answer.SetWriteDeadline(time.Time{})) // this fails only for a server without deadlines
 		if err := p.Promote(r.Context(), in); err != nil {
 			http.Error(w, err.Error(), refusedByPair)
 			return

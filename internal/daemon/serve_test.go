@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -14,9 +15,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
+
+	"fanfare/internal/admin"
+	"fanfare/internal/backoff"
 )
 
 // oneConn is a listener that returns the connections of a channel.
@@ -154,4 +159,35 @@ func TestSlowClientsAreCut(t *testing.T) {
 			})
 		})
 	}
+}
+
+// slowPair is a pair whose promotion takes some time.
+type slowPair struct{ takes time.Duration }
+
+func (slowPair) PairStatus() admin.PairStatus { return admin.PairStatus{Role: "primary"} }
+
+func (p slowPair) Promote(ctx context.Context, _ admin.Promotion) error {
+	return backoff.Wait(ctx, p.takes)
+}
+
+// A promotion may take longer than the limits of the server. The test uses virtual time.
+func TestALongPromotionIsAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		l := oneConn{make(chan net.Conn, 1)}
+		l.conns <- far
+		srv := newServer(admin.NewStandbyHandler(admin.Config{Metrics: prometheus.NewRegistry(), Log: zap.NewNop(), Pair: slowPair{catchUpTime + exchangeTime}}, ""), zap.NewNop())
+		served := make(chan error, 1)
+		go func() { served <- srv.Serve(l) }()
+		transport := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return near, nil }}
+		status, err := admin.NewClient("localhost:1", &http.Client{Transport: transport}).Promote(t.Context(), admin.Promotion{})
+		require.NoError(t, err)
+		assert.Equal(t, "primary", status.Role)
+		close(l.conns)
+		transport.CloseIdleConnections()
+		assert.NoError(t, srv.Close())
+		if err := <-served; !errors.Is(err, net.ErrClosed) && !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
+	})
 }
