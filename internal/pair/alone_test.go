@@ -188,6 +188,44 @@ func TestAPrimaryAloneNeedsTheRegister(t *testing.T) {
 	})
 }
 
+// A paired standby promises what its primary asks for, also if the standby cannot read the register since an earlier time: nobody
+// needs the register in a pair.
+func TestAPairedStandbyNeedsNoRegister(t *testing.T) {
+	withRegister(t, 2, func(w *world, a, b *machine) {
+		w.network.set(true)
+		w.mode(a, pair.ModeAlone)
+		pass(3 * time.Second) // the standby reads that
+		w.bucket.set(b.number(), way{away: true})
+		w.network.set(false)
+		w.mode(a, pair.ModePaired)
+		pass(2 * alone)
+		require.True(w, a.process.primary.Promised(), "the primary answers nothing")
+		w.works()
+		require.Equal(w, 1, w.logs.FilterMessageSnippet("cannot read the register").Len())
+		w.end()
+	})
+}
+
+// A swap to alone may have its effect late, when the standby is back. Then the register gets the pair again.
+func TestASwapToAloneThatIsNotNeededIsUndone(t *testing.T) {
+	withRegister(t, 4, func(w *world, a, b *machine) {
+		w.bucket.set(a.number(), way{after: time.Second})
+		w.network.set(true)
+		w.until(func() bool { return w.bucket.pending.Load() > 0 })
+		w.bucket.set(a.number(), way{away: true})
+		w.network.set(false)
+		w.until(func() bool { return a.process.primary.Status().Connected })
+		pass(3 * time.Second)
+		require.Equal(w, []string{pair.ModeAlone, pair.ModePaired}, []string{w.entry().Mode, a.process.primary.Status().Mode})
+		w.calm()
+		pass(5 * time.Second)
+		require.True(w, a.process.primary.Promised(), "the primary answers nothing")
+		w.agree(a, b)
+		w.works()
+		w.end()
+	})
+}
+
 // A new primary serves after the promise of the register to the old one, also if the old one learned of its promise late
 // (P13, P14).
 func TestAForcedPromotionWaitsForThePromiseOfTheRegister(t *testing.T) {

@@ -20,13 +20,14 @@ type view struct {
 	entry   Entry
 	version objects.Version // empty if the register has not answered yet
 	seen    time.Duration   // the time of the first answer with this version
-	at      time.Duration   // the time of the newest answer
+	at      time.Duration   // when the newest answer was asked for
 }
 
 // look reads the register.
 func (s *Standby) look(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timing.Lease)
 	defer cancel()
+	asked := s.cfg.Timing.Now()
 	entry, version, err := s.cfg.Register.Read(ctx)
 	if err != nil {
 		return err
@@ -37,7 +38,7 @@ func (s *Standby) look(ctx context.Context) error {
 	if version != s.view.version {
 		s.view = view{entry: entry, version: version, seen: now}
 	}
-	s.view.at = now
+	s.view.at = asked
 	return nil
 }
 
@@ -48,12 +49,15 @@ func (s *Standby) watch(ctx context.Context) {
 	}
 	ticker := time.NewTicker(s.cfg.Timing.Heartbeat / 2)
 	defer ticker.Stop()
+	away := false
 	for next := s.cfg.Timing.Now(); ; {
 		if now := s.cfg.Timing.Now(); now >= next {
 			next = now + lookEach
-			if err := s.look(ctx); err != nil && ctx.Err() == nil {
-				s.cfg.Log.Debug("the register does not answer", zap.Error(err))
+			err := s.look(ctx)
+			if err != nil && !away && ctx.Err() == nil {
+				s.cfg.Log.Warn("the standby cannot read the register, so it cannot become the primary", zap.Error(err))
 			}
+			away = err != nil
 		}
 		if s.decides() {
 			s.mu.Lock()
@@ -169,11 +173,12 @@ func (s *Standby) outwait(ctx context.Context) error {
 	return backoff.Wait(ctx, until-s.cfg.Timing.Now())
 }
 
-// grants reports whether an ack is a promise: with a register, only the paired standby promises something.
+// grants reports whether an ack is a promise: with a register, only the paired standby promises something. The primary's message may
+// be newer than the view, so a pair needs no answer of the register. The standby outwaits each promise (P15).
 func (s *Standby) grants() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.cfg.Register == nil || s.paired()
+	return s.cfg.Register == nil || s.paired() || s.told > s.view.at
 }
 
 // paired reports whether the standby has each answered write. With a register, the primary may be alone without a message to

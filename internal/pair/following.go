@@ -312,6 +312,9 @@ func (f *following) pair() error {
 	}
 	f.told = true
 	if s.cfg.Register != nil {
+		s.mu.Lock()
+		s.told = s.cfg.Timing.Now()
+		s.mu.Unlock()
 		select { // the register has changed just before
 		case s.nudge <- struct{}{}:
 		default:

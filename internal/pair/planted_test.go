@@ -112,7 +112,7 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			storm, "answers a read",
 		},
 		"P4: a primary goes alone by its own decision": {
-			planttest.Edit{File: tenure, Old: "		err = t.write(ctx, ModeAlone, \"\")\n", New: "		err = nil\n"},
+			planttest.Edit{File: tenure, Old: "p.answered(t.write(ctx, ModeAlone, \"\"))", New: "p.answered(nil)"},
 			takesOver, "FAIL",
 		},
 		"P5: a standby is promoted though its primary is alone": {
@@ -120,7 +120,7 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			"TestAPrimaryWithoutItsStandbyGoesAlone", "FAIL",
 		},
 		"P5: the role of a standby is paired by the register": {
-			planttest.Edit{File: following, Old: "	if s.cfg.Register != nil {\n		select", New: "	if s.cfg.Register != nil && s.role.Mode == ModePaired {\n		select"},
+			planttest.Edit{File: following, Old: "	if s.cfg.Register != nil {\n		s.mu", New: "	if s.cfg.Register != nil && s.role.Mode == ModePaired {\n		s.mu"},
 			"TestARegisterThatIsSwitchedOffLosesNothing", "FAIL",
 		},
 		"P5: a standby without the register follows a primary with one": {
@@ -175,6 +175,30 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 		"P17: a term is taken before the claim is stored": {
 			planttest.Edit{File: begin, Old: "	if err := role.Save(); err != nil {\n		return true, err\n	}\n	b.Role.Claimed", New: "	b.Role.Claimed"},
 			"TestACrashAfterASwapIsNoOldCopy", "old copy",
+		},
+		"P11: a paired standby promises nothing without the register": {
+			planttest.Edit{File: failover, Old: " || s.told > s.view.at", New: ""},
+			"TestAPairedStandbyNeedsNoRegister", "answers nothing",
+		},
+		"P4: a swap to alone stays in the register of a pair": {
+			planttest.Edit{File: tenure, Old: "		return t.leaves || p.silent()", New: "		return p.silent()"},
+			"TestASwapToAloneThatIsNotNeededIsUndone", "answers nothing",
+		},
+		"the end of the session ends a switch": {
+			planttest.Edit{File: handing, Old: "	ctx := context.WithoutCancel(session)", New: "	ctx := session"},
+			"TestASwitchToASlowStandbyEnds", "does not become the primary",
+		},
+		"a switch claims what it has not read": {
+			planttest.Edit{File: handing, Old: "		if err == nil {\n			err = s.claim(ctx, false)\n		}\n", New: "		err = errors.Join(err, s.claim(ctx, false))\n"},
+			"TestASwitchWithoutAnAnswerOfTheRegisterChangesNothing", "FAIL",
+		},
+		"a switch ignores the term of the new primary": {
+			planttest.Edit{File: handing, Old: "p.submit(s, t.term)", New: "p.submit(s, p.role.Term+1)"},
+			"TestASwitchAfterAFailedClaimNeedsNoSeed", "a seed has a disk of its own",
+		},
+		"a switch does not wait for the standby's stores": {
+			planttest.Edit{File: handing, Old: "		if status.Lag < smallRest || ", New: "		if status.Lag >= 0 || "},
+			"TestAStandbyCatchesUpBeforeASwitch", "FAIL",
 		},
 		"a standby that is not paired is promoted": {
 			planttest.Edit{File: standby, Old: "	case s.role.Mode != ModePaired && !acceptLoss:", New: "	case s.role.Mode == \"\" && !acceptLoss:"},

@@ -76,6 +76,7 @@ type Standby struct {
 	view      view
 	serveAt   time.Duration      // P14: no earlier promise of the register is left then
 	heard     time.Duration      // when the newest heartbeat arrived
+	told      time.Duration      // when the newest message arrived that the register has the pair
 	interrupt context.CancelFunc // ends the session
 	nudge     chan struct{}      // wakes watch
 }

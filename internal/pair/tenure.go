@@ -23,6 +23,7 @@ type tenure struct {
 
 	// The primary's mu guards the fields below.
 	unsure  string        // the disk with which the register may say that this primary is paired, empty for none
+	leaves  bool          // the register may say that this paired primary is alone
 	heard   time.Duration // when the newest heartbeat was sent that the standby has answered
 	renewed time.Duration // when the newest renewal was asked for
 	leaving bool          // the primary hands over
@@ -141,10 +142,15 @@ func (p *Primary) loneDue() bool {
 	case t.leaving || p.stopping || p.isReplaced:
 		return false
 	case p.role.Mode == ModePaired:
-		return now-t.heard > p.cfg.Timing.Patience
+		return t.leaves || p.silent()
 	default:
 		return now-t.renewed >= p.cfg.Timing.Lease || t.unsure != "" && p.session == nil
 	}
+}
+
+// silent reports whether the standby does not answer. The caller holds mu.
+func (p *Primary) silent() bool {
+	return p.cfg.Timing.Now()-p.tenure.heard > p.cfg.Timing.Patience
 }
 
 // beAlone makes the register say that this primary answers by itself: the primary becomes alone (P4), or stays alone (P12).
@@ -159,20 +165,34 @@ func (p *Primary) beAlone(ctx context.Context) error {
 	defer done()
 	p.mu.Lock()
 	due, paired := p.loneDue(), p.role.Mode == ModePaired
+	back := paired && !p.silent()
+	t.leaves = due && paired && p.cfg.Alone
 	p.mu.Unlock()
-	if !due {
-		return nil
-	}
 	asked := p.cfg.Timing.Now() // P13
-	if paired && !p.cfg.Alone {
-		err = t.read(ctx)
-	} else {
-		err = t.write(ctx, ModeAlone, "")
+	switch {
+	case !due:
+		return nil
+	case paired && !p.cfg.Alone:
+		return p.answered(t.read(ctx))
+	case back:
+		return p.stay(ctx)
 	}
-	if err = p.answered(err); err != nil || paired && !p.cfg.Alone {
+	if err = p.answered(t.write(ctx, ModeAlone, "")); err != nil {
 		return err
 	}
 	return p.lone(asked, paired)
+}
+
+// stay makes the register say that the primary is paired, after a swap to alone whose result is unknown. The primary has answered
+// nothing by itself, so its standby has each answered write.
+func (p *Primary) stay(ctx context.Context) error {
+	if err := p.answered(p.tenure.write(ctx, ModePaired, p.role.Peer)); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.tenure.leaves = false
+	return nil
 }
 
 // answered notes an answer of the register.
@@ -201,7 +221,7 @@ func (p *Primary) lone(asked time.Duration, paired bool) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	t.unsure, t.renewed = "", asked
+	t.unsure, t.leaves, t.renewed = "", false, asked
 	*p.role = role
 	if paired {
 		p.cfg.Log.Error("alone: this machine has the only copy of new writes")
