@@ -59,6 +59,16 @@ type cleanup struct {
 	own bool
 }
 
+// run undoes the step, before a deadline if the step has no limits of its own.
+func (c cleanup) run(ctx context.Context, deadline time.Time) error {
+	if c.own {
+		return c.undo(ctx)
+	}
+	ctx, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
+	return c.undo(ctx)
+}
+
 // add registers the undo of a step. Call add right after the step.
 func (c *cleanups) add(name string, undo func(context.Context) error) {
 	c.stack = append(c.stack, cleanup{name: name, undo: undo})
@@ -89,19 +99,14 @@ func (c *cleanups) addCloser(name string, closer func() error) {
 // names the steps whose undo failed.
 func (c *cleanups) run(ctx context.Context, limit time.Duration) error {
 	var errs []error
-	limited, cancel := context.WithTimeout(ctx, limit)
-	defer func() { cancel() }()
+	deadline := time.Now().Add(limit)
 	for i := len(c.stack) - 1; i >= 0; i-- {
-		step, under := c.stack[i], limited
-		if step.own {
-			under = ctx
-		}
-		if err := step.undo(under); err != nil {
+		step := c.stack[i]
+		if err := step.run(ctx, deadline); err != nil {
 			errs = append(errs, fmt.Errorf("close %s: %w", step.name, err))
 		}
 		if step.own {
-			cancel()
-			limited, cancel = context.WithTimeout(ctx, limit)
+			deadline = time.Now().Add(limit)
 		}
 	}
 	c.stack = nil
