@@ -26,9 +26,9 @@ type Tap interface {
 	// Synced is called after the log was synced up to the offset. The writes before the offset are
 	// answered only after Synced returns.
 	Synced(log, offset uint64)
-	// MayGo is called before a log is removed, or overwritten by a new log. It returns when the
-	// tap no longer needs the log.
-	MayGo(log uint64)
+	// MayGo is called before a log is removed, or overwritten by a new log. It reports whether the tap no
+	// longer needs the log. It is called again later for a log that the tap still needs.
+	MayGo(log uint64) bool
 }
 
 // TappedFS is a file system for Open whose Tap gets the logs of the store. The copies of a
@@ -74,7 +74,7 @@ type tapFS struct {
 	mu      sync.Mutex
 	unnamed *tappedLog // the log whose name is not synced yet
 	begun   bool       // the tap knows a log of this process
-	unused  []string   // logs that go once it does
+	unused  []string   // logs that go once it does, and once the tap no longer needs them
 }
 
 // number returns the number of a log of the store, and false for any other file.
@@ -93,8 +93,9 @@ func (l *tapFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, e
 }
 
 func (l *tapFS) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	if n, is := l.number(oldname); is {
-		l.tap.MayGo(n)
+	if n, is := l.number(oldname); is && !l.tap.MayGo(n) {
+		l.keep(oldname)
+		return l.Create(newname, category)
 	}
 	f, err := l.FS.ReuseForWrite(oldname, newname, category)
 	return l.begin(newname, f, err)
@@ -104,19 +105,44 @@ func (l *tapFS) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCat
 // former process before it begins its own, and after a crash in between nothing would show
 // that no log is missing.
 func (l *tapFS) Remove(name string) error {
-	n, is := l.number(name)
-	if !is {
+	if _, is := l.number(name); !is {
 		return l.FS.Remove(name)
 	}
+	l.keep(name)
+	return l.clean()
+}
+
+// keep notes a log that Pebble no longer needs.
+func (l *tapFS) keep(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.unused = append(l.unused, name)
+}
+
+// clean removes the logs that neither Pebble nor the tap needs. If the process ends before a log goes, Pebble removes
+// the log when it opens the store again.
+func (l *tapFS) clean() error {
 	l.mu.Lock()
 	if !l.begun {
-		l.unused = append(l.unused, name)
 		l.mu.Unlock()
 		return nil
 	}
+	names := l.unused
+	l.unused = nil
 	l.mu.Unlock()
-	l.tap.MayGo(n)
-	return l.FS.Remove(name)
+	var errs []error
+	for _, name := range names {
+		n, _ := l.number(name)
+		goes := l.tap.MayGo(n)
+		if goes {
+			err := l.FS.Remove(name)
+			errs, goes = append(errs, err), err == nil
+		}
+		if !goes {
+			l.keep(name)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func (l *tapFS) begin(name string, f vfs.File, err error) (vfs.File, error) {
@@ -162,14 +188,9 @@ func (d *names) Sync() error {
 	}
 	created.tap.Created(created.number, created.sync)
 	d.logs.mu.Lock()
-	unused := d.logs.unused
-	d.logs.begun, d.logs.unused = true, nil
+	d.logs.begun = true
 	d.logs.mu.Unlock()
-	for _, name := range unused {
-		if err := d.logs.Remove(name); err != nil {
-			return err
-		}
-	}
+	_ = d.logs.clean() // the next log tries again, and the new log is on the disk
 	return nil
 }
 

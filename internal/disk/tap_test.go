@@ -33,6 +33,7 @@ type recorder struct {
 	synced  map[uint64]uint64
 	sync    func() (uint64, error)
 	asked   []uint64 // the logs of the calls of MayGo
+	needed  bool     // no log may go
 	faults  []string
 	answers sync.RWMutex // while a test holds the lock, Synced waits
 	going   sync.RWMutex // while a test holds the lock, MayGo waits
@@ -82,12 +83,14 @@ func (r *recorder) Synced(log, offset uint64) {
 	defer r.answers.RUnlock()
 }
 
-func (r *recorder) MayGo(log uint64) {
+func (r *recorder) MayGo(log uint64) bool {
 	r.mu.Lock()
 	r.asked = append(r.asked, log)
+	needed := r.needed
 	r.mu.Unlock()
 	r.going.RLock()
 	defer r.going.RUnlock()
+	return !needed
 }
 
 func (r *recorder) check(t *testing.T) {
@@ -245,6 +248,45 @@ func TestALogStaysUntilTheTapLetsItGo(t *testing.T) {
 	}
 	tap.going.Unlock()
 	require.NoError(t, <-filled)
+	require.NoError(t, db.Close(func() {}))
+	tap.check(t)
+}
+
+// S4: a log that the tap needs does not hold up the store. The log goes later, or after a restart.
+func TestALogThatTheTapNeedsDoesNotHoldUpTheStore(t *testing.T) {
+	mem, tap := vfs.NewMem(), newRecorder()
+	tap.needed = true
+	db := openTapped(t, mem, tap)
+	require.NoError(t, tap.fill(db, 12))
+	logs := func() (n int) {
+		names, err := mem.List("data")
+		require.NoError(t, err)
+		for _, name := range names {
+			if strings.HasSuffix(name, ".log") {
+				n++
+			}
+		}
+		return n
+	}
+	tap.mu.Lock()
+	for _, log := range tap.logs {
+		assert.True(t, bytes.HasPrefix(readLog(t, mem, log), tap.bytes[log]), "log %d", log)
+	}
+	tap.needed = false
+	tap.mu.Unlock()
+	require.NoError(t, tap.fill(db, 24))
+	disktest.Until(t, func() bool { return logs() < 6 })
+	tap.mu.Lock()
+	tap.needed = true
+	tap.mu.Unlock()
+	require.NoError(t, tap.fill(db, 36))
+	require.NoError(t, db.Close(func() {}))
+	tap.check(t)
+
+	tap = newRecorder()
+	db = openTapped(t, mem, tap)
+	require.NoError(t, tap.fill(db, 6))
+	disktest.Until(t, func() bool { return logs() < 6 })
 	require.NoError(t, db.Close(func() {}))
 	tap.check(t)
 }

@@ -82,6 +82,7 @@ func (s *session) pair() error {
 	}
 	*p.role = role
 	p.joining = false
+	p.keepFrames()
 	p.promise.need()
 	p.mu.Unlock()
 	p.cfg.Log.Info("paired: each answered write is on both machines", zap.String("standby", role.Peer))

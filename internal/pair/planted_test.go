@@ -208,6 +208,14 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			planttest.Edit{File: handing, Old: "	p.promise.forget()\n", New: ""},
 			"TestASwitchEndsThePromise", "Should be false",
 		},
+		"S5: a paired primary drops frames": {
+			planttest.Edit{File: primary, Old: "		p.receiver.Keep(p.role.Mode == ModePaired)", New: "		p.receiver.Keep(false)"},
+			"TestAPairedPrimaryNeedsNoSpool", "do not become a pair",
+		},
+		"S4: a removed file of the spool comes back after a power cut": {
+			planttest.Edit{File: "internal/stream/spool.go", Old: "		errs = append(errs, p.syncDir())", New: ""},
+			"TestTheLogsContinueTheStream", "Should be zero",
+		},
 		"a tail goes before its logs are applied": {
 			planttest.Edit{File: "internal/pair/apply.go", Old: "	upto := min(a.tail.needed(a.follower.Position()), a.file)", New: "	upto := a.file"},
 			"TestATailKeepsALogThatIsNotWhollyApplied", "was answered",

@@ -91,7 +91,7 @@ func OpenPrimary(cfg PrimaryConfig) (*Primary, error) {
 	if p.ends, err = stores.End(); err != nil {
 		return nil, err
 	}
-	config := stream.Config{Dir: cfg.Stream, Spool: cfg.Spool, Log: cfg.Log}
+	config := stream.Config{Dir: cfg.Stream, Spool: cfg.Spool, Keep: p.role.Mode == ModePaired, Log: cfg.Log}
 	if p.stream, p.receiver, err = stores.OpenStream(config, stream.Position{}); err != nil {
 		return nil, err
 	}
@@ -233,6 +233,14 @@ func (p *Primary) Paired(ctx context.Context) error {
 		case <-ctx.Done():
 			return fmt.Errorf("%w: %w", ErrAway, context.Cause(ctx))
 		}
+	}
+}
+
+// keepFrames lets the stream keep what the standby of a pair lacks, because only an operator could end such a gap. While the primary is alone,
+// no write waits for the standby, so the spool has a limit. The caller holds mu.
+func (p *Primary) keepFrames() {
+	if p.receiver != nil {
+		p.receiver.Keep(p.role.Mode == ModePaired)
 	}
 }
 

@@ -194,6 +194,7 @@ func (p *Primary) begin(conn net.Conn, peer Hello) (*session, error) {
 		p.receiver.Close()
 	}
 	p.receiver, p.session = s.receiver, s
+	p.keepFrames()
 	p.acked = stream.Position{}
 	if s.whole {
 		p.acked = peer.position()

@@ -223,6 +223,7 @@ func (p *Primary) lone(asked time.Duration, paired bool) error {
 	defer p.mu.Unlock()
 	t.unsure, t.leaves, t.renewed = "", false, asked
 	*p.role = role
+	p.keepFrames()
 	if paired {
 		p.cfg.Log.Error("alone: this machine has the only copy of new writes")
 		t.since = p.cfg.Timing.Now()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"math/rand/v2"
 	"net"
@@ -61,6 +62,10 @@ type world struct {
 	bucket        *bucket // nil without a register
 	failoverAfter time.Duration
 	alone         bool // a primary may go alone
+
+	spool int64        // the size of a primary's spool
+	low   bool         // the disks of both machines are nearly full
+	idle  stream.Store // the store that nobody writes to
 }
 
 // machine is a machine with a disk. Its role is on another file system, on which a rename survives a crash.
@@ -110,6 +115,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 		T: t, seed: seed, rng: rng, start: time.Now(), log: zap.New(core), logs: logs,
 		network: &network{rng: rand.New(rand.NewPCG(seed, 1)), delay: time.Duration(rng.IntN(20)) * time.Duration(rng.IntN(10)+1) * time.Millisecond},
 		last:    map[stream.Store]int{}, answered: map[stream.Store]map[string]int{stream.Queue: {}, stream.Table: {}}, dead: map[*process]bool{},
+		spool: 1 << 30,
 	}
 	for i := range w.machines {
 		w.machines[i] = &machine{world: w, name: string(rune('a' + i))}
@@ -144,6 +150,21 @@ func (m *machine) timing() pair.Timing {
 	t := timing
 	t.Now = func() time.Duration { return time.Since(m.start) }
 	return t
+}
+
+// files returns the file system of the machine's disk.
+func (m *machine) files() vfs.FS {
+	if m.low {
+		return lowFS{m.mem}
+	}
+	return m.mem
+}
+
+// lowFS is a disk of which less than a tenth is free.
+type lowFS struct{ vfs.FS }
+
+func (lowFS) GetDiskUsage(string) (vfs.DiskUsage, error) {
+	return vfs.DiskUsage{AvailBytes: 9 << 30, TotalBytes: 100 << 30}, nil
 }
 
 func options(fs vfs.FS) *pebble.Options {
@@ -194,8 +215,8 @@ func (m *machine) bootPrimary(role *pair.Role) {
 		}
 	}
 	primary, err := pair.OpenPrimary(pair.PrimaryConfig{
-		Role: role, FS: m.mem, Stream: "data/stream", Seeds: "data/seeds", Tail: "data/tail", Queue: path(stream.Queue), Table: path(stream.Table),
-		Spool: 1 << 30, SeedRate: 1 << 30, Timing: m.timing(), DataFormat: 2, Version: "v", Log: m.log.Named(m.name), Dial: m.dial(),
+		Role: role, FS: m.files(), Stream: "data/stream", Seeds: "data/seeds", Tail: "data/tail", Queue: path(stream.Queue), Table: path(stream.Table),
+		Spool: m.spool, SeedRate: 1 << 30, Timing: m.timing(), DataFormat: 2, Version: "v", Log: m.log.Named(m.name), Dial: m.dial(),
 		Register: m.register(), Alone: m.alone,
 	})
 	require.NoError(m, err)
@@ -244,7 +265,9 @@ func (m *machine) serve(p *process, role *pair.Role) {
 	m.checkAnswered(dbs, fmt.Sprintf("%s, primary of term %d", m.name, role.Term))
 	m.mu.Unlock()
 	for _, store := range stores {
-		p.writers.Go(func() { m.write(p, store) })
+		if store != m.idle {
+			p.writers.Go(func() { m.write(p, store) })
+		}
 	}
 	p.writers.Go(func() { m.read(p) })
 }
@@ -457,6 +480,9 @@ func (m *machine) die(kept int) {
 	defer m.network.isolate()()
 	m.mu.Lock()
 	after := m.mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: kept, RNG: m.rng})
+	if kept == 100 {
+		forget(m, m.mem, after, "data")
+	}
 	m.dead[p] = true
 	role, err := os.ReadFile(filepath.Join(m.dir, pair.RoleFile))
 	m.mu.Unlock()
@@ -468,6 +494,22 @@ func (m *machine) die(kept int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.mem, m.dir, m.process = after, dir, nil
+}
+
+// forget removes from a clone of a file system what the file system itself no longer has.
+func forget(t require.TestingT, mem, clone *vfs.MemFS, dir string) {
+	names, err := clone.List(dir)
+	require.NoError(t, err)
+	for _, name := range names {
+		name = clone.PathJoin(dir, name)
+		info, err := mem.Stat(name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			require.NoError(t, clone.RemoveAll(name))
+		case info.IsDir():
+			forget(t, mem, clone, name)
+		}
+	}
 }
 
 // wait waits for the end of a process.

@@ -19,12 +19,7 @@ func archiveBugs() []bug {
 		{ofArchive + "a log that is used again not reported (S1)", "archive", []edit{{tap, `	f, err := l.FS.ReuseForWrite(oldname, newname, category)
 	return l.begin(newname, f, err)`, `	return l.FS.ReuseForWrite(oldname, newname, category)`}}},
 		{ofArchive + "one place for both stores (S2)", "archive", []edit{{position, `return p.With(f.Store, f.End())`, `return Position{f.End(), f.End()}`}}},
-		{ofArchive + "a log gone before its bytes are kept (S4)", "archive", []edit{{tap, `	l.tap.MayGo(n)
-	return l.FS.Remove(name)`, `	_ = n
-	return l.FS.Remove(name)`}, {tap, `	if n, is := l.number(oldname); is {
-		l.tap.MayGo(n)
-	}
-`, ``}}},
+		{ofArchive + "a log gone before its bytes are kept (S4)", "archive", []edit{{tap, `goes := l.tap.MayGo(n)`, `goes := n > 0`}, {tap, `is && !l.tap.MayGo(n)`, `is && n == 0`}}},
 		{ofArchive + "frames dropped without a gap (S5)", "archive", []edit{{intake, `Gap: true, Frames`, `Frames`}}},
 		{ofArchive + "the rest of the logs not handed on (S7)", "archive", []edit{{logs, `if errors.Is(err, fs.ErrNotExist) {`, `if err == nil || errors.Is(err, fs.ErrNotExist) {`}}},
 		{ofArchive + "the place of the spool lost at a start (S7)", "archive", []edit{{open, `s.begin, s.first = s.spool.batches[n-1].end, s.spool.batches[n-1].behind()`, `s.first = s.spool.batches[n-1].behind()`}}},

@@ -29,11 +29,11 @@ func (s *Stream) Run(ctx context.Context) {
 	}
 }
 
-// MayGo returns when all receivers have the frames of the log, or the spool has these frames, or
+// MayGo reports whether all receivers have the frames of the log, or the spool has these frames, or
 // they were dropped (S4). The frame that begins the next log is included, because a start of the
 // process continues with a log whose beginning the stream has. MayGo waits for the store's own
 // disk, never for a receiver.
-func (t Tap) MayGo(log uint64) {
+func (t Tap) MayGo(log uint64) bool {
 	s := t.stream
 	s.mu.Lock()
 	upto, later := s.first, false
@@ -45,10 +45,13 @@ func (t Tap) MayGo(log uint64) {
 	}
 	s.mu.Unlock()
 	s.move(upto)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.first >= upto
 }
 
 // move moves the frames before the number upto from the ring to the spool. When move returns,
-// the frames are on the spool's disk. If the move fails, the frames are dropped.
+// the frames are on the spool's disk. If the move fails, the frames are dropped that no receiver keeps.
 func (s *Stream) move(upto uint64) {
 	s.moving.Lock()
 	defer s.moving.Unlock()

@@ -24,7 +24,9 @@ type Config struct {
 	Dir string
 	// Spool is the maximum size of the spool on the disk, FANFARE_STREAM_SPOOL.
 	Spool int64
-	Log   *zap.Logger
+	// Keep means that a new receiver keeps its frames, see Receiver.Keep.
+	Keep bool
+	Log  *zap.Logger
 	// Now is the clock of the frames' times; time.Now if nil.
 	Now func() time.Time
 }
@@ -51,7 +53,7 @@ func Open(config Config, from Position) (*Stream, error) {
 		return nil, err
 	}
 	s := &Stream{
-		now: config.Now, log: config.Log, kicked: make(chan struct{}, 1), changed: make(chan struct{}), receivers: map[*Receiver]bool{},
+		now: config.Now, log: config.Log, keep: config.Keep, kicked: make(chan struct{}, 1), changed: make(chan struct{}), receivers: map[*Receiver]bool{},
 		spool: spool{fs: config.FS, dir: config.Dir, limit: config.Spool, enc: enc, dec: dec},
 	}
 	if err := s.spool.load(); err != nil {

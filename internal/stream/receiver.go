@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"go.uber.org/zap"
@@ -15,6 +16,7 @@ type Receiver struct {
 	next   uint64   // the number of the next frame
 	// The stream's mu guards the fields below.
 	done uint64 // the receiver has the frames before this number
+	kept bool
 	gap  bool
 	gaps int64 // the number of times that gap became true
 }
@@ -37,7 +39,7 @@ func (s *Stream) Hold() *Receiver {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	first, begin := s.oldest()
-	r := &Receiver{stream: s, from: begin, next: first, done: first}
+	r := &Receiver{stream: s, from: begin, next: first, done: first, kept: s.keep}
 	s.receivers[r] = true
 	return r
 }
@@ -50,6 +52,14 @@ func (r *Receiver) From(position Position) {
 		r.lose()
 	}
 	r.from = position
+}
+
+// Keep sets whether the stream drops no frame that the receiver needs. The owner of such a receiver makes the writers wait, which
+// bounds the ring, and the logs stay while the spool has no room (S5).
+func (r *Receiver) Keep(kept bool) {
+	r.stream.mu.Lock()
+	defer r.stream.mu.Unlock()
+	r.kept = kept
 }
 
 // lose notes that frames were dropped which the receiver needs. The caller holds the stream's mu.
@@ -135,8 +145,9 @@ func (r *Receiver) read(atMost int, ahead bool) ([]Frame, <-chan struct{}, error
 	frames, err := s.spool.read(b)
 	s.mu.Lock()
 	if err != nil {
+		r.lose() // the frames are in no other place
 		s.drop(err)
-		return nil, nil, ErrGap
+		return nil, nil, fmt.Errorf("%w (%w)", ErrGap, err)
 	}
 	return r.hand(frames[r.next-b.first:], atMost), nil, nil
 }
@@ -211,12 +222,12 @@ func (s *Stream) cut(upto uint64) {
 	s.frames = s.frames[n:]
 }
 
-// drop drops all frames up to the safe point. The receivers that need these frames have a gap. Frames
+// drop drops all frames up to the safe point that no receiver keeps. The other receivers that need these frames have a gap. Frames
 // after the safe point stay: Pebble's memtables bound their size. The caller holds mu.
 func (s *Stream) drop(why error) {
 	lost := 0
 	for r := range s.receivers {
-		if r.done < s.safe && r.lose() {
+		if !r.kept && r.done < s.safe && r.lose() {
 			lost++
 		}
 	}

@@ -19,6 +19,8 @@ const (
 	// receiver needs its frames.
 	fileSize  = 16 << 20
 	extension = ".spool"
+	// leastSize is the size that the spool may have on a disk that is nearly full.
+	leastSize = ringSize
 	// A batch in a file has a header and the compressed frames. The header has magic, format u32, checksum of the
 	// rest of the header u32, length of the compressed frames u32, number of frames u32, and the positions before
 	// and after the frames.
@@ -100,13 +102,13 @@ func (p *spool) write(frames []Frame, begin Position, used int64) (batch, error)
 	return b, nil
 }
 
-// room returns an error if more bytes would exceed the limit, or would use the last tenth of the disk.
+// room returns an error if more bytes would exceed the limit, or leastSize while less than a tenth of the disk is free.
 func (p *spool) room(used, more int64) error {
 	if used+more > p.limit {
 		return fmt.Errorf("the spool has its %d bytes: receive the stream, or raise FANFARE_STREAM_SPOOL", p.limit)
 	}
 	// Some file systems do not report their usage.
-	if usage, err := p.fs.GetDiskUsage(p.dir); err == nil && usage.AvailBytes < usage.TotalBytes/10+uint64(more) {
+	if usage, err := p.fs.GetDiskUsage(p.dir); err == nil && used+more > leastSize && usage.AvailBytes < usage.TotalBytes/10+uint64(more) {
 		return errors.New("the last tenth of the disk is not for the spool: make room")
 	}
 	return nil
@@ -119,12 +121,20 @@ func (p *spool) create() error {
 		return fmt.Errorf("make a file of the spool: %w", err)
 	}
 	p.open, p.newest, p.end, p.number = f, &spoolFile{name: name}, 0, p.number+1
+	if err := p.syncDir(); err != nil {
+		return errors.Join(err, p.close(), p.fs.Remove(p.path(name)))
+	}
+	return nil
+}
+
+// syncDir brings the names of the files to the disk.
+func (p *spool) syncDir() error {
 	dir, err := p.fs.OpenDir(p.dir)
 	if err == nil {
 		err = errors.Join(dir.Sync(), dir.Close())
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("sync the spool's directory: %w", err), p.close(), p.fs.Remove(p.path(name)))
+		return fmt.Errorf("sync the spool's directory: %w", err)
 	}
 	return nil
 }
@@ -189,6 +199,9 @@ func (p *spool) remove(names []string) error {
 			errs = append(errs, p.close())
 		}
 		errs = append(errs, p.fs.Remove(p.path(name)))
+	}
+	if len(names) > 0 {
+		errs = append(errs, p.syncDir()) // after a power cut, a file would come before a gap: the log behind it may be gone
 	}
 	if p.open != nil && p.end >= fileSize {
 		errs = append(errs, p.close())

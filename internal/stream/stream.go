@@ -27,6 +27,7 @@ var ErrGap = errors.New("the stream dropped frames that were not received: a new
 type Stream struct {
 	now    func() time.Time
 	log    *zap.Logger
+	keep   bool          // see Config.Keep
 	kicked chan struct{} // see kick
 
 	moving sync.Mutex // held while frames move to the spool; locked before mu

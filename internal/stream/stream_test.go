@@ -297,24 +297,74 @@ func lost(t *testing.T, s *stream.Stream, r *stream.Receiver, w *writer, mem vfs
 }
 
 func TestASpoolThatIsFullIsDropped(t *testing.T) {
+	for name, limit := range map[string]func(*stream.Config){
+		"its own size": func(c *stream.Config) { c.Spool = 20 << 20 },
+		"the last tenth": func(c *stream.Config) {
+			c.FS = small{c.FS, vfs.DiskUsage{AvailBytes: 100 << 20, TotalBytes: 2000 << 20}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mem := vfs.NewMem()
+			c := config(mem)
+			limit(&c)
+			s := open(t, c, stream.Position{})
+			run(t, s)
+			r := s.Receive(stream.Position{})
+			w := newWriter(s, stream.Table)
+			w.begin(1)
+			for i := range 120 { // 30 MB
+				w.write(noise(250_000 + i))
+				w.sync()
+				if i%20 == 19 {
+					disktest.Until(t, func() bool { return s.Memory() <= 8<<20 })
+				}
+			}
+			w.begin(2)
+			assert.True(t, w.tap.MayGo(1))
+			lost(t, s, r, w, mem)
+		})
+	}
+}
+
+// The frames of a receiver that keeps them stay in memory, and their logs on the disk, until there is room or the receiver has them.
+func TestAKeptFrameIsNotDropped(t *testing.T) {
 	mem := vfs.NewMem()
-	c := config(mem)
-	c.Spool = 20 << 20
-	s := open(t, c, stream.Position{})
+	disk := disktest.New(mem)
+	s := open(t, config(disk), stream.Position{})
 	run(t, s)
 	r := s.Receive(stream.Position{})
+	r.Keep(true)
 	w := newWriter(s, stream.Table)
 	w.begin(1)
-	for i := range 120 { // 30 MB
+	disk.Fill(0)
+	for i := range 80 { // 20 MB
 		w.write(noise(250_000 + i))
 		w.sync()
-		if i%20 == 19 {
-			disktest.Until(t, func() bool { return s.Memory() <= 8<<20 })
-		}
 	}
 	w.begin(2)
-	w.tap.MayGo(1)
-	lost(t, s, r, w, mem)
+	assert.False(t, w.tap.MayGo(1))
+	disk.Set(nil)
+	assert.True(t, w.tap.MayGo(1))
+	at := stream.Position{}
+	frames, last := take(t, s, r, &at)
+	assert.Len(t, frames, 83)
+	r.Done(last)
+	disk.Fill(0)
+	w.write(noise(100))
+	w.sync()
+	w.begin(3)
+	assert.False(t, w.tap.MayGo(2))
+	frames, last = take(t, s, r, &at)
+	assert.Len(t, frames, 3)
+	r.Done(last)
+	assert.True(t, w.tap.MayGo(2))
+	r.Keep(false)
+	w.write(noise(100))
+	w.sync()
+	w.begin(4)
+	assert.True(t, w.tap.MayGo(3), "dropped")
+	_, _, err := r.Next(t.Context(), 1)
+	require.ErrorIs(t, err, stream.ErrGap)
 }
 
 // The spool leaves a tenth of the disk free.
@@ -334,10 +384,9 @@ func TestASpoolThatCannotBeWrittenIsDropped(t *testing.T) {
 		}
 	}
 	for name, spoil := range map[string]func(*disktest.FS) vfs.FS{
-		"no file":        failing("create"),
-		"no write":       failing("write"),
-		"no sync":        failing("sync"),
-		"the last tenth": func(fs *disktest.FS) vfs.FS { return small{fs, vfs.DiskUsage{AvailBytes: 1050, TotalBytes: 10_000}} },
+		"no file":  failing("create"),
+		"no write": failing("write"),
+		"no sync":  failing("sync"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			mem := vfs.NewMem()

@@ -20,7 +20,7 @@ type ignored struct{}
 func (ignored) Created(uint64, func() (uint64, error)) {}
 func (ignored) Wrote(uint64, uint64, []byte)           {}
 func (ignored) Synced(uint64, uint64)                  {}
-func (ignored) MayGo(uint64)                           {}
+func (ignored) MayGo(uint64) bool                      { return true }
 
 // P4: while the other machine is away, writes are refused, and reads of settled data are answered.
 func TestOnlySettledDataAreReadWhileAnotherMachineIsAway(t *testing.T) {

@@ -1,0 +1,107 @@
+package pair_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/pair"
+)
+
+// logged returns the number of log lines with a text.
+func (w *world) logged(text string) (lines int) {
+	for _, e := range w.logs.All() {
+		if strings.Contains(e.Message, text) {
+			lines++
+		}
+	}
+	return lines
+}
+
+// The primary of a pair drops no frame, because writes wait for the standby: neither on a disk that is nearly full, nor with a full spool.
+func TestAPairedPrimaryNeedsNoSpool(t *testing.T) {
+	for name, limit := range map[string]func(*world){
+		"a disk that is nearly full": func(w *world) { w.low = true },
+		"a spool without room":       func(w *world) { w.spool = 1 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, func(w *world) {
+				limit(w)
+				w.boot()
+				for range 6 {
+					primary, standby := w.settle()
+					pass(10 * time.Second)
+					w.network.drop()
+					pass(3 * time.Second)
+					standby.die(100)
+					pass(10 * time.Second)
+					standby.boot()
+					w.settle()
+					primary.die(w.rng.IntN(101))
+					primary.boot()
+					w.settle()
+					if w.low { // a new primary is not paired yet
+						w.switchRoles()
+						w.tend()
+					}
+				}
+				require.Equal(w, 1, w.seeds(), "a standby with the data needs no seed")
+				w.end()
+			})
+		})
+	}
+}
+
+// seeds returns the number of seeds.
+func (w *world) seeds() (n int) {
+	for _, e := range w.logs.FilterMessage("the standby has a session with its primary").All() {
+		if e.ContextMap()["seed"] == true {
+			n++
+		}
+	}
+	return n
+}
+
+// A primary that is alone drops the frames for which the spool has no room. The standby gets a new copy then.
+func TestAPrimaryAloneSeedsAStandbyThatIsTooFarBehind(t *testing.T) {
+	inBubble(t, 2, func(w *world) {
+		w.useRegister(0)
+		w.spool = 1
+		w.boot()
+		primary, standby := w.settle()
+		standby.die(100)
+		w.until(func() bool { return primary.process.primary.Status().Mode == pair.ModeAlone })
+		pass(time.Minute)
+		require.Equal(w, 1, w.seeds())
+		standby.boot()
+		w.settle()
+		require.Equal(w, 2, w.seeds())
+		w.end()
+	})
+}
+
+// Whatever ended a primary, its logs continue its stream.
+func TestTheLogsContinueTheStream(t *testing.T) {
+	inBubble(t, *storms, func(w *world) {
+		w.boot()
+		for range 8 {
+			primary, standby := w.settle()
+			pass(time.Duration(w.rng.IntN(20_000)) * time.Millisecond)
+			switch w.rng.IntN(4) {
+			case 0:
+				primary.exit()
+			case 1:
+				primary.die(100)
+			case 2:
+				primary.die(w.rng.IntN(100))
+			default:
+				standby.exit()
+			}
+			w.tend()
+		}
+		w.end()
+		require.Zero(w, w.logged("do not continue the stream"))
+	})
+}
