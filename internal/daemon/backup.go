@@ -13,6 +13,7 @@ import (
 	"fanfare/internal/datadir"
 	"fanfare/internal/ops/backup"
 	queueembedded "fanfare/internal/queue/embedded"
+	"fanfare/internal/stream"
 	tableembedded "fanfare/internal/table/embedded"
 )
 
@@ -87,4 +88,12 @@ func (b *backups) forArchive(ctx context.Context, dir string) error {
 		return err
 	}
 	return b.table.Checkpoint(ctx, filepath.Join(dir, datadir.Table))
+}
+
+// beginLog makes a store begin its next log soon.
+func (b *backups) beginLog(store stream.Store) error {
+	if store == stream.Queue {
+		return b.queue.BeginLog()
+	}
+	return b.table.BeginLog()
 }

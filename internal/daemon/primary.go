@@ -140,6 +140,7 @@ func (k *pairing) tapped(store stream.Store) vfs.FS {
 // start begins to make copies for standbys. The stores are open.
 func (k *pairing) start(b *backups) {
 	k.SetCheckpoint(b.forArchive)
+	k.SetBeginLog(b.beginLog)
 	// A stop waits for no standby: the writes that were answered are on both machines, and nobody waits for the rest.
 	k.p.cleanups.add("answers of the pair", func(ctx context.Context) error {
 		k.StopWaiting()

@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -46,6 +47,9 @@ var ErrFailed = errors.New("the disk failed: repair it and start again, no answe
 // open.
 var ErrInUse = errors.New("the data directory is in use: stop the process that has it open, or choose another directory")
 
+// ErrClosed is the error of a call after Close.
+var ErrClosed = errors.New("the store is closed")
+
 const (
 	retryWrite = 100 * time.Millisecond
 	retryFlush = time.Second
@@ -60,6 +64,10 @@ type DB struct {
 	*pebble.DB
 	lock *pebble.Lock
 	disk *guard
+
+	mu     sync.Mutex
+	closed bool
+	turns  sync.WaitGroup // the calls of Pebble of BeginLog
 }
 
 // Open opens the store in dir, or creates the store, and checks its format. On a full disk Open
@@ -195,6 +203,34 @@ func (db *DB) Health() error {
 	return err
 }
 
+// BeginLog makes the store begin its next log soon. It does not wait, because the end of a log may wait for another machine.
+// The error is the present trouble of the disk, or ErrClosed.
+func (db *DB) BeginLog() error {
+	if err := db.Health(); err != nil {
+		return err
+	}
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if db.closed {
+		return ErrClosed
+	}
+	db.turns.Go(func() { // Close waits for this goroutine, or the guard parks it until the process ends
+		if _, err := db.AsyncFlush(); err != nil {
+			db.disk.log.Warn("cannot begin a log", zap.Error(err))
+		}
+	})
+	return nil
+}
+
+// close closes the store after all calls of BeginLog.
+func (db *DB) close() error {
+	db.mu.Lock()
+	db.closed = true
+	db.mu.Unlock()
+	db.turns.Wait()
+	return errors.Join(db.DB.Close(), db.lock.Close())
+}
+
 // Close runs finish, which makes the owner's last writes, and closes the store. On a disk in
 // trouble Close abandons the store and returns the trouble. In this case the process should
 // end, and the next process finds every answered write.
@@ -204,7 +240,7 @@ func (db *DB) Close(finish func()) error {
 		closed := make(chan error, 1)
 		go func() { // Close waits for this goroutine, or the guard parks it until the process ends
 			finish()
-			closed <- errors.Join(db.DB.Close(), db.lock.Close())
+			closed <- db.close()
 		}()
 		select {
 		case err := <-closed:

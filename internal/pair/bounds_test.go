@@ -10,6 +10,19 @@ import (
 	"fanfare/internal/pair"
 )
 
+// size returns the size of a directory of the machine.
+func (m *machine) size(dir string) (bytes int64) {
+	m.Helper()
+	names, err := m.mem.List(dir)
+	require.NoError(m, err)
+	for _, name := range names {
+		info, err := m.mem.Stat(m.mem.PathJoin(dir, name))
+		require.NoError(m, err)
+		bytes += info.Size()
+	}
+	return bytes
+}
+
 // logged returns the number of log lines with a text.
 func (w *world) logged(text string) (lines int) {
 	for _, e := range w.logs.All() {
@@ -18,6 +31,20 @@ func (w *world) logged(text string) (lines int) {
 		}
 	}
 	return lines
+}
+
+// The log of a store that nobody writes to must not keep the tail.
+func TestATailHasABound(t *testing.T) {
+	inBubble(t, 2, func(w *world) {
+		w.idle = stores[w.seed]
+		w.boot()
+		_, standby := w.settle()
+		before := w.count()
+		pass(5 * time.Minute)
+		require.Greater(w, w.count(), before+3000)
+		require.Less(w, standby.size("data/tail"), int64(800<<10))
+		w.end()
+	})
 }
 
 // The primary of a pair drops no frame, because writes wait for the standby: neither on a disk that is nearly full, nor with a full spool.
@@ -41,9 +68,10 @@ func TestAPairedPrimaryNeedsNoSpool(t *testing.T) {
 					w.settle()
 					primary.die(w.rng.IntN(101))
 					primary.boot()
-					w.settle()
+					primary, _ = w.settle()
 					if w.low { // a new primary is not paired yet
-						w.switchRoles()
+						require.NoError(w, primary.handOver())
+						primary.exit()
 						w.tend()
 					}
 				}

@@ -208,6 +208,10 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			planttest.Edit{File: handing, Old: "	p.promise.forget()\n", New: ""},
 			"TestASwitchEndsThePromise", "Should be false",
 		},
+		"the log of an idle store is never turned": {
+			planttest.Edit{File: primary, Old: "size > p.cfg.LogSpan && turned", New: "size < 0 && turned"},
+			"TestATailHasABound", "is not less than",
+		},
 		"S5: a paired primary drops frames": {
 			planttest.Edit{File: primary, Old: "		p.receiver.Keep(p.role.Mode == ModePaired)", New: "		p.receiver.Keep(false)"},
 			"TestAPairedPrimaryNeedsNoSpool", "do not become a pair",

@@ -25,9 +25,10 @@ type PrimaryConfig struct {
 	// the disk of the stores, for the copies that are sent to a standby.
 	// Tail is the directory of the tail of a standby.
 	Stream, Queue, Table, Seeds, Tail string
-	// Spool is the maximum size of the spool in bytes, and SeedRate the rate of a seed in bytes a second.
-	Spool, SeedRate int64
-	Timing          Timing
+	// Spool is the maximum size of the spool in bytes, and SeedRate the rate of a seed in bytes a second. LogSpan is the size of the
+	// stream in bytes after which a store begins its next log; 64 MiB if 0.
+	Spool, SeedRate, LogSpan int64
+	Timing                   Timing
 	// Register decides who is the primary; nil for none. With Alone, a primary whose standby is away may answer by itself.
 	Register Register
 	Alone    bool
@@ -54,6 +55,7 @@ type Primary struct {
 
 	mu         sync.Mutex
 	checkpoint Checkpoint
+	beginLog   func(stream.Store) error
 	session    *session         // nil without a standby
 	receiver   *stream.Receiver // holds the frames that the standby has not confirmed
 	acked      stream.Position  // the standby's disk has the stream up to here
@@ -83,6 +85,9 @@ type waiter struct {
 func OpenPrimary(cfg PrimaryConfig) (*Primary, error) {
 	if cfg.FS == nil {
 		cfg.FS = vfs.Default
+	}
+	if cfg.LogSpan == 0 {
+		cfg.LogSpan = tailSize
 	}
 	cfg.Timing = cfg.Timing.withClock()
 	p := &Primary{cfg: cfg, role: cfg.Role, replaced: make(chan struct{}), asked: make(chan struct{}), changed: make(chan struct{})}
@@ -114,6 +119,27 @@ func (p *Primary) SetCheckpoint(checkpoint Checkpoint) {
 	p.checkpoint = checkpoint
 }
 
+// SetBeginLog sets the function that makes a store begin its next log soon, and that does not wait.
+func (p *Primary) SetBeginLog(begin func(stream.Store) error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.beginLog = begin
+}
+
+// turnLogs ends the logs that are too old. A standby keeps its tail from the beginning of the newest log of each store, so the log of an idle
+// store must not stay the newest one.
+func (p *Primary) turnLogs(turned *stream.Position) {
+	p.mu.Lock()
+	begin := p.beginLog
+	p.mu.Unlock()
+	for store := stream.Queue; begin != nil && store <= stream.Table; store++ {
+		log, size := p.stream.Log(store)
+		if size > p.cfg.LogSpan && turned.Of(store).Log != log && begin(store) == nil {
+			*turned = turned.With(store, stream.Place{Log: log})
+		}
+	}
+}
+
 // Run keeps the stream in memory and in the spool until ctx ends. While there is no standby, Run asks the other
 // machine whether it has become the primary.
 func (p *Primary) Run(ctx context.Context) {
@@ -124,12 +150,14 @@ func (p *Primary) Run(ctx context.Context) {
 	others.Go(func() { p.keep(ctx) })
 	ticker := time.NewTicker(p.cfg.Timing.Heartbeat)
 	defer ticker.Stop()
+	var turned stream.Position // the logs that were asked to end
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
+		p.turnLogs(&turned)
 		// A store that is idle after a write without a sync would stop the safe point, and the standby would not apply.
 		if p.stream.Safe() != p.stream.End() {
 			if err := p.stream.Settle(); err != nil {

@@ -98,8 +98,9 @@ type process struct {
 	closing sync.Mutex
 	serving bool // it answers; guarded by the mu of the world
 	writers sync.WaitGroup
-	stop    chan struct{} // ends the writers
-	over    chan struct{} // closed when no caller waits for an answer any more
+	stop    chan struct{}                   // ends the writers
+	turns   [stream.Table + 1]chan struct{} // makes a store begin its next log
+	over    chan struct{}                   // closed when no caller waits for an answer any more
 }
 
 type outcome struct {
@@ -197,6 +198,9 @@ func (m *machine) boot() {
 
 func (m *machine) begin() {
 	p := &process{ran: make(chan outcome, 1), stop: make(chan struct{}), over: make(chan struct{})}
+	for _, store := range stores {
+		p.turns[store] = make(chan struct{}, 1)
+	}
 	p.ctx, p.end = context.WithCancelCause(context.Background())
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -216,7 +220,7 @@ func (m *machine) bootPrimary(role *pair.Role) {
 	}
 	primary, err := pair.OpenPrimary(pair.PrimaryConfig{
 		Role: role, FS: m.files(), Stream: "data/stream", Seeds: "data/seeds", Tail: "data/tail", Queue: path(stream.Queue), Table: path(stream.Table),
-		Spool: m.spool, SeedRate: 1 << 30, Timing: m.timing(), DataFormat: 2, Version: "v", Log: m.log.Named(m.name), Dial: m.dial(),
+		Spool: m.spool, SeedRate: 1 << 30, LogSpan: 100 << 10, Timing: m.timing(), DataFormat: 2, Version: "v", Log: m.log.Named(m.name), Dial: m.dial(),
 		Register: m.register(), Alone: m.alone,
 	})
 	require.NoError(m, err)
@@ -255,6 +259,13 @@ func (m *machine) serve(p *process, role *pair.Role) {
 	if p.ctx.Err() != nil {
 		return
 	}
+	p.primary.SetBeginLog(func(store stream.Store) error {
+		select {
+		case p.turns[store] <- struct{}{}:
+		default:
+		}
+		return nil
+	})
 	p.primary.SetCheckpoint(func(_ context.Context, dir string) error { return m.checkpoint(p, dir) })
 	m.mu.Lock()
 	p.serving = true
@@ -265,9 +276,7 @@ func (m *machine) serve(p *process, role *pair.Role) {
 	m.checkAnswered(dbs, fmt.Sprintf("%s, primary of term %d", m.name, role.Term))
 	m.mu.Unlock()
 	for _, store := range stores {
-		if store != m.idle {
-			p.writers.Go(func() { m.write(p, store) })
-		}
+		p.writers.Go(func() { m.write(p, store) })
 	}
 	p.writers.Go(func() { m.read(p) })
 }
@@ -322,7 +331,14 @@ func (m *machine) write(p *process, store stream.Store) {
 			return
 		case <-p.ctx.Done():
 			return
+		case <-p.turns[store]: // by the writer, because time does not pass while a goroutine waits for a mutex of Pebble
+			_, err := p.dbs[store].AsyncFlush()
+			assert.NoError(m, err)
+			continue
 		case <-time.After(time.Duration(rng.IntN(50)) * time.Millisecond):
+		}
+		if store == m.idle {
+			continue
 		}
 		m.mu.Lock()
 		m.last[store]++

@@ -38,6 +38,7 @@ type Stream struct {
 	frames      []Frame
 	first, safe uint64
 	size        int
+	total       int64 // the size of all frames of this process
 	time        int64
 	spool       spool // has the frames with numbers below first
 	// begin is the position before the first frame of the ring. safeAt is the safe point. end
@@ -54,6 +55,7 @@ type Stream struct {
 type source struct {
 	log  uint64
 	sync func() (uint64, error) // nil before the first log of this process
+	from int64                  // the size of the stream at the beginning of the log
 }
 
 // Tap receives the log of one store. It implements disk.Tap.
@@ -74,7 +76,7 @@ func (t Tap) Created(log uint64, sync func() (uint64, error)) {
 	if at := s.end.Of(t.store); s.sources[t.store].sync != nil {
 		s.add(Frame{Kind: Ends, Store: t.store, Time: now, Log: at.Log, Offset: at.Offset})
 	}
-	s.sources[t.store] = source{log, sync}
+	s.sources[t.store] = source{log, sync, s.total}
 	s.add(Frame{Kind: Begins, Store: t.store, Time: now, Log: log})
 	s.sync(t.store, Place{log, 0})
 }
@@ -104,7 +106,7 @@ func (s *Stream) add(f Frame) {
 	s.time = max(s.time, f.Time) // the times of frames never go back, even if the clock is set back
 	f.Time = s.time
 	s.frames = append(s.frames, f)
-	s.size += f.Len()
+	s.size, s.total = s.size+f.Len(), s.total+int64(f.Len())
 	s.end = s.end.After(f)
 	s.wakeAhead()
 	if s.size > spoolAbove {
@@ -177,6 +179,14 @@ func (s *Stream) Since() time.Time {
 		return time.UnixMilli(s.frames[0].Time)
 	}
 	return time.Time{}
+}
+
+// Log returns the number of the log that a store writes, 0 for none yet, and the size of the frames of both stores since the beginning of this log.
+func (s *Stream) Log(store Store) (number uint64, size int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	from := s.sources[store]
+	return from.log, s.total - from.from
 }
 
 // Settle moves the safe point to the present end. It syncs the logs that have bytes that their store

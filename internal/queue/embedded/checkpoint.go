@@ -5,6 +5,9 @@ import (
 	"fmt"
 )
 
+// BeginLog makes the queue begin its next log, see disk.DB.BeginLog.
+func (b *Broker) BeginLog() error { return b.db.BeginLog() }
+
 // Checkpoint copies the queue into the new directory dir, see disk.DB.Checkpoint, and then
 // calls then. Until then returns, the queue does not change: no message is published, removed
 // or moved. So if then copies a table, the two copies match, as after a crash. Publishes wait

@@ -191,6 +191,9 @@ func (s *Store) Checkpoint(ctx context.Context, dir string) error {
 	return s.failure(opCheckpoint, s.db.Checkpoint(dir))
 }
 
+// BeginLog makes the table begin its next log, see disk.DB.BeginLog.
+func (s *Store) BeginLog() error { return s.db.BeginLog() }
+
 const opCheckpoint = table.Op("checkpoint")
 
 // Close waits for calls that have begun and closes the table. Answered writes are durable
