@@ -181,7 +181,7 @@ func (k *pairing) watch(ctx context.Context) error {
 
 // answering returns the handler that passes requests to the API during a promise of the standby.
 func (k *pairing) answering(api http.Handler) http.Handler {
-	k.gate = &promised{next: api, of: k, refused: func() { k.metrics.Refused(obs.RefusedUnpromised) }, stop: k.roots.ctx.Done()}
+	k.gate = &promised{next: api, of: k, origins: k.p.origins(), refused: func() { k.metrics.Refused(obs.RefusedUnpromised) }, stop: k.roots.ctx.Done()}
 	return k.gate
 }
 

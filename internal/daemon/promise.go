@@ -20,6 +20,8 @@ type promises interface {
 type promised struct {
 	next http.Handler
 	of   promises
+	// origins are the pages that may read a refusal.
+	origins httpapi.Origins
 	// refused counts a request without an answer.
 	refused func()
 	// stop ends the goroutines, which wait waits for.
@@ -41,7 +43,7 @@ func (g *promised) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !g.of.Promised() {
-		g.refuse(w)
+		g.refuse(w, r)
 		return
 	}
 	ctx, cancel := context.WithCancel(r.Context())
@@ -53,11 +55,14 @@ func (g *promised) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case answer.refused && answer.begun:
 		panic(http.ErrAbortHandler) // the client must not mistake a part of an answer for the whole answer
 	case answer.refused:
-		g.refuse(w)
+		g.refuse(w, r)
 	}
 }
 
-func (g *promised) refuse(w http.ResponseWriter) {
+func (g *promised) refuse(w http.ResponseWriter, r *http.Request) {
+	if g.origins.Allow(w, r) {
+		return
+	}
 	g.refused()
 	httpapi.Unpromised(w)
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/httpapi"
 )
 
 // word is the promise of a standby.
@@ -129,4 +131,33 @@ func TestAnAnswerIsCutAtTheEndOfThePromise(t *testing.T) {
 	res, err := ask(t, url)
 	require.Error(t, err, "the answer was %q", res.text)
 	assert.NotContains(t, res.text, "second")
+}
+
+// A client in a page asks the machines in turn, so the page must be able to read why one of them refuses.
+func TestAPageReadsTheRefusalOfAMachineOfAPair(t *testing.T) {
+	const page = "https://app.example"
+	origins := httpapi.NewOrigins([]string{page}, nil)
+	w := &word{}
+	w.give()
+	gate := &promised{next: http.NotFoundHandler(), of: w, origins: origins, refused: func() {}}
+	w.end()
+	for name, handler := range map[string]http.Handler{"standby": refusing("peer", origins), "unavailable": gate} {
+		for _, method := range []string{http.MethodGet, http.MethodOptions} {
+			req := httptest.NewRequest(method, "/v1/me", nil)
+			req.Header.Set("Origin", page)
+			if method == http.MethodOptions {
+				req.Header.Set("Access-Control-Request-Method", http.MethodGet)
+			}
+			res := httptest.NewRecorder()
+			handler.ServeHTTP(res, req)
+			assert.Equal(t, page, res.Header().Get("Access-Control-Allow-Origin"), "%s %s", name, method)
+			if method == http.MethodOptions {
+				assert.Equal(t, http.StatusNoContent, res.Code, name)
+				continue
+			}
+			assert.Equal(t, http.StatusServiceUnavailable, res.Code, name)
+			assert.Contains(t, res.Header().Get("Access-Control-Expose-Headers"), "Retry-After", name)
+			assert.Contains(t, res.Body.String(), `"type":"`+name, name)
+		}
+	}
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/net/netutil"
 
 	"fanfare/internal/admin"
+	"fanfare/internal/httpapi"
 	"fanfare/internal/obs"
 )
 
@@ -68,6 +69,11 @@ func listen(ctx context.Context, what, variable, addr string) (net.Listener, err
 		return nil, fmt.Errorf("%s address %s (%s): %w", what, addr, variable, err)
 	}
 	return l, nil
+}
+
+// origins returns the origins of the pages that may read the answers.
+func (p *process) origins() httpapi.Origins {
+	return httpapi.NewOrigins(p.cfg.CORSOrigins, p.cfg.CORSHeaders)
 }
 
 // boundSends limits the kernel's memory for bytes that clients have not read. Connections

@@ -64,7 +64,7 @@ func (p *process) runStandby(ctx context.Context, dir *datadir.Dir) error {
 	if err != nil {
 		return err
 	}
-	address, listening, err := p.listening(ctx, refusing(p.cfg.Peer), files)
+	address, listening, err := p.listening(ctx, refusing(p.cfg.Peer, p.origins()), files)
 	if err != nil {
 		return err
 	}
@@ -93,14 +93,16 @@ func (p *process) runStandby(ctx context.Context, dir *datadir.Dir) error {
 }
 
 // refusing returns the handler of the API's address of a standby. primary is the address of the other machine.
-func refusing(primary string) http.Handler {
+func refusing(primary string, origins httpapi.Origins) http.Handler {
 	health := admin.Standby(primary)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if isHealth(r.URL.Path) {
 			health.ServeHTTP(w, r)
 			return
 		}
-		httpapi.Standby(w)
+		if !origins.Allow(w, r) {
+			httpapi.Standby(w)
+		}
 	})
 }
 

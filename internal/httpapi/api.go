@@ -6,7 +6,7 @@
 // without a bound (I9), or answer success before the domain has succeeded (I5). Errors become HTTP
 // answers in one place, problem.go.
 //
-// A request passes ServeHTTP (request id, panics, metrics), cors, route (404, 405), then huma's
+// A request passes ServeHTTP (request id, panics, metrics), Origins.Allow, route (404, 405), then huma's
 // middlewares: authenticate, admit (the work of one user, the answer in memory), checkRequest (the body)
 // and handle (the work of the process), and the operation. The request for a stream (stream.go) passes
 // the same functions. The stream itself is sent after the request has stopped counting.
@@ -127,9 +127,7 @@ type API struct {
 	// services.
 	services *limiter
 	scopes   auth.Scopes
-	origins  []string
-	// headers are the headers that pages of origins may send.
-	headers  string
+	origins  Origins
 	work     *admission
 	streams  *live.Hub
 	counters Counters
@@ -154,7 +152,7 @@ func New(cfg Config) (*API, error) {
 		feed: cfg.Feed, homes: cfg.Homes, views: cfg.Views, notices: cfg.Notices, deliveries: cfg.Deliveries, removals: cfg.Removals, export: cfg.Export, exports: newExports(), verifier: cfg.Verifier, tokens: cfg.Tokens, ownHost: cfg.OwnHost, hosts: cfg.Hosts,
 		limiter: newLimiter(cfg.RateLimit, maxBuckets), services: newLimiter(cfg.ServiceRateLimit, maxServices),
 		scopes:  cfg.Scopes.OrDefault(),
-		origins: cfg.Origins, headers: strings.Join(append([]string{pageHeaders}, cfg.PageHeaders...), ", "), work: newAdmission(cfg.Limits),
+		origins: NewOrigins(cfg.Origins, cfg.PageHeaders), work: newAdmission(cfg.Limits),
 		counters: cfg.Counters, observe: cfg.Counters.Request, tracer: cfg.Tracer, now: cfg.Now, log: cfg.Log, sampled: obs.Sampled(cfg.Log, zap.InfoLevel),
 		mux: http.NewServeMux(),
 	}

@@ -4,7 +4,6 @@ import (
 	"math"
 	"net/http"
 	"path"
-	"slices"
 	"strings"
 	"time"
 
@@ -83,7 +82,9 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		a.done(r, rec, start, span)
 	}()
-	a.cors(rec, r)
+	if !a.origins.Allow(rec, r) {
+		a.route(rec, r)
+	}
 }
 
 func (a *API) done(r *http.Request, rec *recorder, start time.Time, span oteltrace.Span) {
@@ -140,39 +141,6 @@ func knownMethod(method string) string {
 		return method
 	}
 	return "other"
-}
-
-// pageHeaders are the headers that pages may always send: the API's headers, and the headers that tracing
-// in browsers adds to every call.
-const pageHeaders = "Authorization, Content-Type, Idempotency-Key, If-None-Match, Last-Event-ID, X-Request-Id, " +
-	"Traceparent, Tracestate, Baggage, Sentry-Trace"
-
-// cors lets pages of the configured origins call the API. The API uses no cookies, so cors allows no
-// credentials. cors runs before every answer; otherwise a page could not read even the answer of a busy
-// server.
-func (a *API) cors(w http.ResponseWriter, r *http.Request) {
-	if len(a.origins) == 0 {
-		a.route(w, r)
-		return
-	}
-	h := w.Header()
-	h.Add("Vary", "Origin")
-	origin := r.Header.Get("Origin")
-	if !slices.Contains(a.origins, origin) {
-		a.route(w, r)
-		return
-	}
-	h.Set("Access-Control-Allow-Origin", origin)
-	h.Set("Access-Control-Expose-Headers", "ETag, Location, Retry-After, X-Request-Id")
-	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
-		a.route(w, r)
-		return
-	}
-	h.Add("Vary", "Access-Control-Request-Method, Access-Control-Request-Headers")
-	h.Set("Access-Control-Allow-Methods", "GET, HEAD, POST, PUT, PATCH, DELETE")
-	h.Set("Access-Control-Allow-Headers", a.headers)
-	h.Set("Access-Control-Max-Age", "600")
-	w.WriteHeader(http.StatusNoContent)
 }
 
 // route passes the request to the mux and turns the mux's own 404, 405 and redirects into
