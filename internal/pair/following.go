@@ -178,7 +178,7 @@ func (f *following) stopApply() error {
 	}
 }
 
-// first handles the first message. Without an error, the standby has a tail.
+// first handles the first message. Without an error, the standby has a tail, and outside of a seed it has stores.
 func (f *following) first(ctx context.Context) error {
 	var m message
 	select {
@@ -188,7 +188,7 @@ func (f *following) first(ctx context.Context) error {
 	}
 	switch m.kind {
 	case msgResume:
-		if f.standby.tail == nil {
+		if f.standby.apply == nil { // a seed that was cut leaves a tail without stores
 			return unexpected(m.kind)
 		}
 		return f.follows()

@@ -45,8 +45,8 @@ var (
 	ErrRegister = errors.New("only one of the two machines has FANFARE_REGISTER: stop both, and start both with the same value")
 	// ErrRegisterGone means that the register of a pair has lost its entry.
 	ErrRegisterGone = errors.New("the register has lost the entry of this pair: restore register.json, or stop both machines and run fanfare unpair on the one with the newest data")
-	// ErrStopped means that the standby no longer follows, because it is being promoted.
-	ErrStopped = errors.New("the standby is being promoted")
+	// ErrStopped means that a promotion has closed the stores, and has failed.
+	ErrStopped = errors.New("an earlier promotion has failed: start the standby again")
 	// ErrAway means that the primary has no session with its standby.
 	ErrAway = errors.New("the standby is away")
 )

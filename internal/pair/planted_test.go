@@ -220,6 +220,14 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			planttest.Edit{File: "internal/stream/spool.go", Old: "		errs = append(errs, p.syncDir())", New: ""},
 			"TestTheLogsContinueTheStream", "Should be zero",
 		},
+		"the rest of a seed that was cut is resumed": {
+			planttest.Edit{File: following, Old: "		if f.standby.apply == nil {", New: "		if f.standby.tail == nil {"},
+			"TestASessionDoesNotResumeTheRestOfASeed", "nil pointer",
+		},
+		"a seed closes the stores before the role is stored": {
+			planttest.Edit{File: "internal/pair/seeding.go", Old: "		if err == nil { // a standby whose", New: "		if s != nil { // a standby whose"},
+			"TestAStandbyKeepsItsDataUntilItsRoleIsStored", "nil pointer",
+		},
 		"a tail goes before its logs are applied": {
 			planttest.Edit{File: "internal/pair/apply.go", Old: "	upto := min(a.tail.needed(a.follower.Position()), a.file)", New: "	upto := a.file"},
 			"TestATailKeepsALogThatIsNotWhollyApplied", "was answered",

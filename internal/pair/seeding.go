@@ -25,10 +25,10 @@ type seeding struct {
 func (f *following) beginSeed() error {
 	s := f.standby
 	if s.role.Mode != ModeSeeding {
-		if err := s.closeData(); err != nil {
-			return err
-		}
 		err := s.save(func(r *Role) { r.Mode, r.Disk = ModeSeeding, rand.Text() })
+		if err == nil { // a standby whose role is not stored keeps its data
+			err = s.closeData()
+		}
 		return errors.Join(errAgain, err)
 	}
 	err := s.save(func(r *Role) { r.Lineage, r.Term, r.Peer = f.peer.Lineage, f.peer.Term, f.peer.Disk })

@@ -51,7 +51,7 @@ type StandbyConfig struct {
 type Outcome int
 
 const (
-	// Stopped means that ctx has ended.
+	// Stopped means that ctx has ended, or that Promote has stopped the standby.
 	Stopped Outcome = iota
 	// TakeOver means that this machine is the primary from now on, because the primary has handed over, or is away: the role of the data directory is primary, and the stores are closed.
 	TakeOver
@@ -178,7 +178,7 @@ func (s *Standby) Run(ctx context.Context) (Outcome, error) {
 	s.mu.Lock()
 	if s.promoting {
 		s.mu.Unlock()
-		return Stopped, ErrStopped
+		return Stopped, nil
 	}
 	s.running, s.ran = cancel, make(chan struct{})
 	s.mu.Unlock()
@@ -283,6 +283,8 @@ func (s *Standby) mayPromote(acceptLoss bool) error {
 	switch {
 	case s.role.Role != RoleStandby || s.role.Mode == ModeSeeding:
 		return ErrSeeding
+	case s.apply == nil:
+		return ErrStopped
 	case s.cfg.Register != nil:
 		return s.refuses(acceptLoss)
 	case s.role.Mode != ModePaired && !acceptLoss:

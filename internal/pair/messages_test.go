@@ -1,0 +1,396 @@
+package pair
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"path/filepath"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"fanfare/internal/disk"
+	"fanfare/internal/objects"
+	"fanfare/internal/stream"
+)
+
+// moment is a time in which a machine handles all messages that have arrived.
+const moment = 10 * time.Millisecond
+
+func testTiming() Timing {
+	start := time.Now()
+	return Timing{Heartbeat: 500 * time.Millisecond, Patience: 2 * time.Second, Lease: 3 * time.Second, Now: func() time.Duration { return time.Since(start) }}
+}
+
+// peer is the other machine of a session: it greets, sends messages, each after a moment, and ends the session.
+type peer struct {
+	hello    Hello
+	messages []message
+}
+
+// serve has a session at a connection. It ignores what the machine under test sends.
+func (p peer) serve(ctx context.Context, conn net.Conn) {
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	if _, err := greet(conn, p.hello); err != nil {
+		return
+	}
+	go io.Copy(io.Discard, conn) //nolint:errcheck // ends with the connection
+	for _, m := range p.messages {
+		if _, err := conn.Write(appendMessage(nil, m)); err != nil {
+			return
+		}
+		<-time.After(moment)
+	}
+}
+
+// entries is a register in memory.
+type entries struct {
+	mu      sync.Mutex
+	entry   Entry
+	version int // 0 for no entry
+}
+
+func (r *entries) Read(context.Context) (Entry, objects.Version, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.version == 0 {
+		return Entry{}, "", ErrNoEntry
+	}
+	return r.entry, objects.Version(fmt.Sprint(r.version)), nil
+}
+
+func (r *entries) Swap(_ context.Context, _ objects.Version, next Entry) (objects.Version, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.entry, r.version = next, r.version+1
+	return objects.Version(fmt.Sprint(r.version)), nil
+}
+
+// openTestStandby opens a standby in a mode on a disk in memory. The primary is the disk A of the lineage L in term 1.
+func openTestStandby(t *testing.T, mode string, peers ...peer) (*Standby, context.Context) {
+	t.Helper()
+	mem := vfs.NewMem()
+	role := &Role{Lineage: "L", Disk: "B", Role: RoleStandby, Mode: mode, Term: 1, Peer: "A", path: filepath.Join(t.TempDir(), RoleFile)}
+	require.NoError(t, role.Save())
+	require.NoError(t, disk.MakeDir(mem, "data"))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	next := make(chan peer, len(peers))
+	for _, p := range peers {
+		next <- p
+	}
+	var sessions sync.WaitGroup
+	t.Cleanup(func() { cancel(); sessions.Wait() })
+	s, err := OpenStandby(StandbyConfig{
+		Role: role, FS: mem, Dir: "data", Stream: "data/stream", TailSize: 100, Timing: testTiming(), DataFormat: 1, Version: "v", Log: zap.NewNop(),
+		Open: func(_ stream.Store, dir string) (*disk.DB, error) {
+			options := &pebble.Options{FS: mem, FormatMajorVersion: pebble.FormatValueSeparation, Logger: silent{}}
+			return disk.Open(nil, dir, zap.NewNop(), options, disk.Format{Key: []byte("format"), Known: 1})
+		},
+		Dial: func(context.Context) (net.Conn, error) {
+			select {
+			case p := <-next:
+				near, far := net.Pipe()
+				sessions.Go(func() { p.serve(ctx, far) })
+				return near, nil
+			default:
+				cancel()
+				return nil, errors.New("no more sessions")
+			}
+		},
+	})
+	require.NoError(t, err)
+	return s, ctx
+}
+
+type silent struct{}
+
+func (silent) Infof(string, ...any)              {}
+func (silent) Errorf(string, ...any)             {}
+func (silent) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
+
+// primaryHello is the hello of the primary of openTestStandby.
+func primaryHello(mode string) Hello {
+	h := (&Role{Lineage: "L", Disk: "A", Role: RolePrimary, Mode: mode, Term: 1}).hello(stream.Position{}, 1, "v")
+	if mode == ModePaired {
+		h.Peer = "B"
+	}
+	return h
+}
+
+// The rest of a seed that was cut is a tail without stores.
+func TestASessionDoesNotResumeTheRestOfASeed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, ctx := openTestStandby(t, ModeSeeding,
+			peer{primaryHello(ModeAlone), []message{{msgSeed, nil}}},
+			peer{primaryHello(ModeAlone), []message{{msgResume, nil}, {msgFrames, nil}}},
+		)
+		_, err := s.Run(ctx)
+		require.NoError(t, err)
+		require.NoError(t, s.Close())
+	})
+}
+
+// A standby that cannot store that a seed replaces its data keeps its data.
+func TestAStandbyKeepsItsDataUntilItsRoleIsStored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		seeds := peer{primaryHello(ModeAlone), []message{{msgSeed, nil}}}
+		s, ctx := openTestStandby(t, ModeFollowing, seeds, seeds)
+		s.role.path = filepath.Join(filepath.Dir(s.role.path), "gone", RoleFile)
+		_, err := s.Run(ctx)
+		require.NoError(t, err)
+		require.Equal(t, ModeFollowing, s.Status().Mode)
+		require.Error(t, s.Promote(t.Context(), true), "the role cannot be stored")
+		require.ErrorIs(t, s.Promote(t.Context(), true), ErrStopped, "the stores are closed")
+		require.NoError(t, s.Close())
+	})
+}
+
+// An operator may promote a standby before it runs.
+func TestAPromotedStandbyDoesNotRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, ctx := openTestStandby(t, ModePaired)
+		require.NoError(t, s.Promote(ctx, false))
+		outcome, err := s.Run(ctx)
+		require.NoError(t, err)
+		require.Equal(t, Stopped, outcome)
+		require.Equal(t, RolePrimary, s.Status().Role)
+		require.NoError(t, s.Close())
+	})
+}
+
+// drawing draws messages that a faulty peer sends.
+type drawing struct{ *rand.Rand }
+
+func pick[T any](d drawing, of ...T) T { return of[d.IntN(len(of))] }
+
+func (d drawing) junk() []byte {
+	data := make([]byte, d.IntN(50))
+	for i := range data {
+		data[i] = byte(d.Uint32())
+	}
+	return data
+}
+
+func (d drawing) position() stream.Position {
+	place := func() stream.Place {
+		return stream.Place{Log: pick[uint64](d, 0, 1, 2, 3, 1<<63), Offset: pick(d, 0, d.Uint64N(100), 1<<63)}
+	}
+	return pick(d, stream.Position{}, stream.Position{Queue: place(), Table: place()})
+}
+
+func (d drawing) frames() (data []byte) {
+	for range d.IntN(6) {
+		at := d.position()
+		f := stream.Frame{Kind: stream.Kind(1 + d.IntN(6)), Store: stream.Store(1 + d.IntN(2)), Log: at.Queue.Log, Offset: at.Queue.Offset}
+		switch f.Kind {
+		case stream.Begins:
+			f.Offset *= uint64(d.IntN(2))
+		case stream.Bytes:
+			f.Data = append(d.junk(), 0)
+		case stream.Safe:
+			f = stream.SafeAt(at, 0)
+		case stream.Seal:
+			f = stream.Frame{Kind: stream.Seal}
+		default:
+		}
+		data = stream.Append(data, f)
+	}
+	return data
+}
+
+func (drawing) number(n uint64) []byte { return binary.LittleEndian.AppendUint64(nil, n) }
+
+// message draws a message of a primary, or of a standby.
+func (d drawing) message() message {
+	m := pick(d,
+		message{msgResume, nil}, message{msgSeed, nil}, message{msgPaired, nil}, message{msgWhole, nil}, message{msgRefused, d.junk()},
+		message{msgFrames, d.frames()}, message{msgFrames, d.frames()}, message{msgBeat, d.number(d.Uint64N(9))}, message{msgTakeOver, d.number(2)},
+		message{msgFile, pick(d, []byte("queue/OPTIONS"), []byte("table/1.sst"), []byte("dev-secret"), []byte("queue/.."), []byte("ROLE"))}, message{msgContent, d.junk()},
+		message{msgAck, appendAck(nil, d.position(), pick(d, 0, d.Uint64N(9), 1|noPromise))}, message{msgTaken, d.position().Append(nil)}, message{msgBye, nil},
+		message{kind(d.Uint32()), d.junk()},
+	)
+	if d.IntN(10) == 0 {
+		m.data = pick(d, nil, d.junk())
+	}
+	return m
+}
+
+// peer draws a session: often one that begins as a sound peer begins it.
+func (d drawing) peer(hello Hello, begin ...message) peer {
+	p := peer{hello: hello}
+	if d.IntN(4) > 0 {
+		p.messages = append(p.messages, begin[:1+d.IntN(len(begin))]...)
+	}
+	for range d.IntN(8) {
+		p.messages = append(p.messages, d.message())
+	}
+	if d.IntN(4) == 0 {
+		at := d.position()
+		p.hello.Mode, p.hello.Term = pick(d, ModeAlone, ModePaired, ModeSeeding, ModeFollowing), uint64(d.IntN(3))
+		p.hello.Role, p.hello.Peer = pick(d, RolePrimary, RoleStandby), pick(d, "", "A", "B")
+		p.hello.Queue, p.hello.Table = at.Queue, at.Table
+	}
+	return p
+}
+
+// Whatever a primary sends, and whatever an operator asks for meanwhile, a standby returns errors.
+func TestNoMessageBreaksAStandby(t *testing.T) {
+	for seed := range uint64(300) {
+		synctest.Test(t, func(t *testing.T) {
+			d := drawing{rand.New(rand.NewPCG(seed, 0))}
+			defer func() {
+				if fault := recover(); fault != nil {
+					panic(fmt.Sprintf("seed %d: %v", seed, fault))
+				}
+			}()
+			var peers []peer
+			registered := d.IntN(2) == 0
+			for range 1 + d.IntN(4) {
+				hello := primaryHello(pick(d, ModeAlone, ModePaired))
+				hello.Register = registered
+				peers = append(peers, d.peer(hello, pick(d,
+					[]message{{msgResume, nil}, {msgPaired, nil}, {msgFrames, d.frames()}, {msgTakeOver, d.number(2)}},
+					[]message{{msgSeed, nil}, {msgFile, []byte("dev-secret")}, {msgContent, d.junk()}, {msgFrames, d.frames()}, {msgWhole, nil}, {msgPaired, nil}},
+				)...))
+			}
+			s, ctx := openTestStandby(t, pick(d, ModeSeeding, ModeFollowing, ModePaired, ModePaired), peers...)
+			if registered {
+				r := &entries{version: min(1, d.IntN(4)), entry: Entry{Lineage: "L", Term: 1, Primary: pick(d, "A", "B"), Mode: pick(d, ModeAlone, ModePaired), Standby: pick(d, "B", "C")}}
+				s.cfg.Register, s.cfg.FailoverAfter = r, pick(d, 0, 5*time.Second)
+			}
+			operated := make(chan struct{})
+			go func() {
+				defer close(operated)
+				for range d.IntN(6) {
+					<-time.After(time.Duration(d.IntN(50)) * time.Millisecond)
+					d.operate(ctx, s)
+				}
+			}()
+			_, err := s.Run(ctx)
+			<-operated
+			s.Status()
+			err = errors.Join(err, s.Promote(t.Context(), true), s.Promote(t.Context(), true))
+			t.Log(seed, err, s.Close(), s.Close())
+		})
+	}
+}
+
+// operate draws a call of an operator.
+func (d drawing) operate(ctx context.Context, s *Standby) {
+	switch d.IntN(8) {
+	case 0:
+		_ = s.Promote(ctx, d.IntN(2) == 0) // any error will do
+	case 1:
+		near, far := net.Pipe()
+		go peer{hello: primaryHello(ModeAlone)}.serve(ctx, far)
+		_ = s.Answer(ctx, near) // any error will do
+	case 2:
+		soon, cancel := context.WithTimeout(ctx, moment)
+		defer cancel()
+		_ = s.AskToHandOver(soon) // any error will do
+	default:
+		s.Status()
+	}
+}
+
+// openTestPrimary opens the primary of the disk A, whose stores have a log each.
+func openTestPrimary(t *testing.T, mode string, register Register) *Primary {
+	t.Helper()
+	mem := vfs.NewMem()
+	role := &Role{Lineage: "L", Disk: "A", Role: RolePrimary, Mode: mode, Term: 1, path: filepath.Join(t.TempDir(), RoleFile)}
+	if mode == ModePaired {
+		role.Peer = "B"
+	}
+	require.NoError(t, role.Save())
+	p, err := OpenPrimary(PrimaryConfig{
+		Role: role, FS: mem, Stream: "stream", Seeds: "seeds", Tail: "tail", Queue: "queue", Table: "table", Spool: 1 << 20, SeedRate: 1 << 20,
+		Timing: testTiming(), Register: register, Alone: register != nil, DataFormat: 1, Version: "v", Log: zap.NewNop(),
+	})
+	require.NoError(t, err)
+	for store := stream.Queue; store <= stream.Table; store++ {
+		p.Tap(store).Created(2, func() (uint64, error) { return 9, nil })
+		p.Tap(store).Wrote(2, 0, bytes.Repeat([]byte{1}, 9))
+	}
+	return p
+}
+
+// Whatever a standby sends, and whatever the process asks for meanwhile, a primary returns errors.
+func TestNoMessageBreaksAPrimary(t *testing.T) {
+	for seed := range uint64(300) {
+		synctest.Test(t, func(t *testing.T) {
+			d := drawing{rand.New(rand.NewPCG(seed, 0))}
+			mode := pick(d, ModeAlone, ModePaired)
+			var register Register
+			if d.IntN(2) == 0 {
+				register = &entries{version: 1, entry: Entry{Lineage: "L", Term: 1, Primary: "A", Mode: ModePaired, Standby: "B"}}
+			}
+			p := openTestPrimary(t, mode, register)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			var calls sync.WaitGroup
+			calls.Go(func() { p.Run(ctx) })
+			if d.IntN(2) == 0 {
+				late := time.Duration(d.IntN(100)) * time.Millisecond
+				calls.Go(func() {
+					<-time.After(late)
+					soon, done := context.WithTimeout(ctx, time.Second)
+					defer done()
+					_ = p.HandOver(soon) // any error will do
+				})
+			}
+			for range 1 + d.IntN(5) {
+				d.ask(ctx, p)
+				at := pick(d, d.position(), stream.Position{Queue: stream.Place{Log: 2, Offset: 9}, Table: stream.Place{Log: 2}})
+				hello := (&Role{Lineage: "L", Disk: pick(d, "B", "C"), Role: RoleStandby, Mode: pick(d, ModePaired, ModeFollowing), Term: 1, Peer: "A"}).hello(at, 1, "v")
+				hello.Register = register != nil
+				near, far := net.Pipe()
+				served := make(chan error, 1)
+				go func() { served <- p.Serve(ctx, near) }()
+				ack := message{msgAck, appendAck(nil, pick(d, p.end(), d.position()), 1)}
+				d.peer(hello, ack, ack, message{msgTaken, p.end().Append(nil)}).serve(ctx, far)
+				t.Log(seed, <-served)
+			}
+			d.ask(ctx, p)
+			p.StopWaiting()
+			<-time.After(2 * time.Second)
+			soon, done := context.WithTimeout(ctx, time.Second)
+			require.Error(t, p.HandOver(soon), "there is no session")
+			done()
+			cancel()
+			calls.Wait()
+			require.NoError(t, p.Close())
+			p.Status()
+		})
+	}
+}
+
+// ask draws a call of the process.
+func (d drawing) ask(ctx context.Context, p *Primary) {
+	soon, cancel := context.WithTimeout(ctx, moment)
+	defer cancel()
+	switch d.IntN(5) {
+	case 0:
+		p.SetCheckpoint(func(_ context.Context, dir string) error {
+			return errors.Join(disk.MakeDir(p.cfg.FS, p.cfg.FS.PathJoin(dir, "queue")), disk.MakeDir(p.cfg.FS, p.cfg.FS.PathJoin(dir, "table")))
+		})
+	case 1:
+		_ = p.Paired(soon) // any error will do
+	case 2:
+		p.Confirmed(stream.Table, stream.Place{Log: 2, Offset: uint64(d.IntN(20))})
+	case 3:
+		_, _ = p.Promised(), p.PromiseEnds() // only their answers matter to others
+	default:
+		p.Status()
+	}
+}
