@@ -328,6 +328,11 @@ func TestARegisterThatHasLostItsEntryIsRefused(t *testing.T) {
 		role.Role, role.Mode, role.Term = pair.RolePrimary, pair.ModeAlone, role.Term+1
 		require.NoError(w, role.Save())
 		require.ErrorIs(w, b.begins(), pair.ErrRegisterGone)
+		require.NoError(w, pair.Unpair(w.Context(), role, b.register()), "the way out that the error names")
+		began := time.Now()
+		require.NoError(w, b.begins())
+		require.Greater(w, time.Since(began), alone, "the other machine may have a promise (P14)")
+		require.Equal(w, role.Disk, w.entry().Primary)
 	})
 }
 

@@ -163,12 +163,13 @@ func Unpair(ctx context.Context, role *Role, register Register) error {
 	case errors.Is(err, ErrNoEntry): // the next start makes the first entry
 	case err != nil:
 		return err
-	case entry.Primary != role.Disk || entry.Lineage != role.Lineage:
+	case entry.Lineage != role.Lineage || entry.Primary != role.Disk && (role.Role != RolePrimary || entry.Term >= role.Term):
 		return ErrReplaced
 	case entry.Term > max(role.Term, role.Claimed):
 		return ErrOldCopy
 	default:
-		entry.Mode, entry.Standby, entry.Since = ModeAlone, "", 0
+		// The register of an earlier term was lost, or was not asked for some time. It keeps its term, so a start waits for its promises (P14).
+		entry.Primary, entry.Mode, entry.Standby, entry.Since = role.Disk, ModeAlone, "", 0
 		if _, err := register.Swap(ctx, version, entry); err != nil {
 			return err
 		}
