@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/Shopify/toxiproxy/v2"
+	spoil "github.com/Shopify/toxiproxy/v2/toxics"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -26,6 +28,12 @@ type cable [2]*toxiproxy.Proxy
 func cabled(t *testing.T) (one, two *upright, c cable) {
 	t.Helper()
 	one, two = twins(t)
+	return one, two, wired(t, one, two)
+}
+
+// wired lets the machines of a pair reach each other only through a cable.
+func wired(t *testing.T, one, two *upright) (c cable) {
+	t.Helper()
 	for i, u := range []*upright{one, two} {
 		addr := ""
 		for _, v := range u.env {
@@ -41,7 +49,29 @@ func cabled(t *testing.T) (one, two *upright, c cable) {
 	}
 	one.env = append(one.env, "FANFARE_PEER="+c[1].Listen)
 	two.env = append(two.env, "FANFARE_PEER="+c[0].Listen)
-	return one, two, c
+	return c
+}
+
+// flips flips a bit of each piece of bytes.
+type flips struct{}
+
+// Pipe implements spoil.Toxic.
+func (*flips) Pipe(stub *spoil.ToxicStub) {
+	for {
+		select {
+		case <-stub.Interrupt:
+			return
+		case c := <-stub.Input:
+			if c == nil {
+				stub.Close()
+				return
+			}
+			if len(c.Data) > 0 {
+				c.Data[len(c.Data)/2] ^= 1
+			}
+			stub.Output <- c
+		}
+	}
 }
 
 // spoil gives the cable a fault in some directions: "upstream" is to the machine of a proxy.
@@ -176,6 +206,20 @@ func (l *callers) count(u *upright) int {
 	return l.answers[u]
 }
 
+// known returns the number of answered writes.
+func (l *callers) known() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.posts)
+}
+
+// forget gives up all answered writes but the first ones.
+func (l *callers) forget(first int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.posts = l.posts[:first]
+}
+
 // more waits until a machine has answered more calls.
 func (l *callers) more(u *upright) {
 	l.t.Helper()
@@ -225,10 +269,29 @@ func (p *process) logs(t *testing.T, text string) {
 	})
 }
 
+// disk returns the name of a machine's disk. A machine that gets a copy of all data has another disk.
+func (u *upright) disk(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(u.data, "ROLE"))
+	require.NoError(t, err)
+	var role struct {
+		Disk string `json:"disk_id"`
+	}
+	require.NoError(t, json.Unmarshal(text, &role))
+	return role.Disk
+}
+
+// again starts a machine whose data directory has a role.
+func (u *upright) again(t *testing.T) *process {
+	t.Helper()
+	return start(t, u.env, "fanfare", "up", "--data-dir", u.data, "--http", u.http, "--admin", u.admin)
+}
+
 // TestAPairOutlivesItsNetwork spoils the network between the machines of a pair in each way, and mends it. No answered
 // write is lost, and operators see the reason.
 func TestAPairOutlivesItsNetwork(t *testing.T) {
 	t.Parallel()
+	spoil.Register("flips", &flips{})
 	one, two, c := cabled(t)
 	p := one.start(t)
 	s := two.standby(t)
@@ -245,6 +308,7 @@ func TestAPairOutlivesItsNetwork(t *testing.T) {
 		{"no byte of the stream arrives", "timeout", `"timeout": 0`, []string{"downstream"}, true},
 		{"latency", "latency", `"latency": 150, "jitter": 100`, []string{"upstream", "downstream"}, false},
 		{"1 kB/s", "bandwidth", `"rate": 1`, []string{"downstream"}, true},
+		{"bytes are damaged on the way", "flips", "", []string{"upstream", "downstream"}, true},
 		{"slow close", "slow_close", `"delay": 700`, []string{"upstream", "downstream"}, false},
 	} {
 		began := time.Now()
@@ -322,9 +386,20 @@ func TestAPairOutlivesItsProcesses(t *testing.T) {
 	l.more(one)
 	one.paired(t, "primary")
 
+	disk := two.disk(t)
+	p.kill(t)
+	p = one.again(t)
+	l.more(one)
+	s.stop(t)
+	one.sees(t, "/readyz", "promise of the standby")
+	one.sees(t, "/admin/pair", `"connected":false,"reason":"`)
+	s = two.standby(t)
+	l.more(one)
+	assert.Equal(t, disk, two.disk(t), "a standby that was away gets a copy of all data")
+
 	p.kill(t)
 	s.kill(t)
-	p = start(t, one.env, "fanfare", "up", "--data-dir", one.data, "--http", one.http, "--admin", one.admin)
+	p = one.again(t)
 	one.sees(t, "/readyz", "the standby is away")
 	one.sees(t, "/admin/pair", `"connected":false`)
 	s = two.standby(t)
@@ -336,7 +411,7 @@ func TestAPairOutlivesItsProcesses(t *testing.T) {
 	p.stop(t)
 	old := one.data + "-old"
 	require.NoError(t, os.CopyFS(old, os.DirFS(one.data)))
-	p = start(t, one.env, "fanfare", "up", "--data-dir", one.data, "--http", one.http, "--admin", one.admin)
+	p = one.again(t)
 	s = two.standby(t)
 	p.ready(t, one.admin)
 	two.paired(t, "standby")
@@ -344,7 +419,7 @@ func TestAPairOutlivesItsProcesses(t *testing.T) {
 	p.stop(t)
 	require.NoError(t, os.RemoveAll(one.data))
 	require.NoError(t, os.Rename(old, one.data))
-	p = start(t, one.env, "fanfare", "up", "--data-dir", one.data, "--http", one.http, "--admin", one.admin)
+	p = one.again(t)
 	s.logs(t, "the primary has lost synced writes") // P9
 	<-s.exited
 	p.stop(t)

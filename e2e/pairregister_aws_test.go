@@ -26,22 +26,22 @@ import (
 
 var registerRounds = flag.Int("register-rounds", 1, "losses of a primary whose standby takes over by itself")
 
-// registered returns a pair with a register in moto, which both machines reach through the returned network.
-func registered(t *testing.T) (one, two *upright, network *toxiproxy.Proxy) {
+// registered returns a pair with a register in moto, which each machine reaches through a network of its own.
+func registered(t *testing.T) (one, two *upright, networks [2]*toxiproxy.Proxy) {
 	t.Helper()
 	cfg, err := awsclient.Load(t.Context())
 	require.NoError(t, err)
 	moto := os.Getenv("E2E_MOTO_URL")
-	network = newProxy(t, "register", moto)
 	client := s3.NewFromConfig(cfg, func(o *s3.Options) { o.BaseEndpoint = &moto }, objectstore.ForEndpoint)
 	bucket := "pair-" + strings.ToLower(rand.Text()[:10])
 	_, err = client.CreateBucket(t.Context(), &s3.CreateBucketInput{Bucket: aws.String(bucket)})
 	require.NoError(t, err)
 	one, two = twins(t)
-	for _, u := range []*upright{one, two} {
-		u.env = append(u.env, "FANFARE_REGISTER=s3://"+bucket+"/up", "FANFARE_FAILOVER=auto", "AWS_ENDPOINT_URL_S3=http://"+network.Listen)
+	for i, u := range []*upright{one, two} {
+		networks[i] = newProxy(t, "register", moto)
+		u.env = append(u.env, "FANFARE_REGISTER=s3://"+bucket+"/up", "FANFARE_FAILOVER=auto", "AWS_ENDPOINT_URL_S3=http://"+networks[i].Listen)
 	}
-	return one, two, network
+	return one, two, networks
 }
 
 // playing starts a replay, and waits until it has some posts. It returns the journal.
@@ -80,7 +80,7 @@ func (u *upright) holds(t *testing.T, journal string) {
 // operator, and has each answered call. Before that, the register is away, and later the standby: the primary answers all the time.
 func TestAStandbyTakesOverByItself(t *testing.T) {
 	t.Parallel()
-	primary, other, network := registered(t)
+	primary, other, networks := registered(t)
 	p := primary.start(t)
 	s := other.standby(t)
 	random := mathrand.New(mathrand.NewPCG(2, 2))
@@ -90,10 +90,14 @@ func TestAStandbyTakesOverByItself(t *testing.T) {
 		other.paired(t, "standby")
 		player, journal := primary.playing(t, round, 2500)
 
-		addFault(t, network, fault{kind: "timeout", attributes: `"timeout": 0`}, "downstream")
+		for _, network := range networks {
+			addFault(t, network, fault{kind: "timeout", attributes: `"timeout": 0`}, "downstream")
+		}
 		player.plays(t, journal, lines(t, journal)+2000)
 		assert.InDelta(t, 1, readings(t.Context(), primary.admin)["fanfare_pair_paired"], 0, "the register is away, and nothing happens")
-		require.NoError(t, network.Toxics.RemoveToxic(t.Context(), "fault"))
+		for _, network := range networks {
+			require.NoError(t, network.Toxics.RemoveToxic(t.Context(), "fault"))
+		}
 
 		s.kill(t)
 		await(t, "the primary goes alone", time.Minute, func() bool {

@@ -102,7 +102,7 @@ func TestDropOfAllAsks(t *testing.T) {
 	code, out, errs := result(t, nil, "fanfare", "dlq", "drop", "posts", "--all", "--admin", addr)
 	assert.Equal(t, 2, code)
 	assert.Empty(t, out)
-	assert.Regexp(t, "^Remove 2 dead letters of posts for good\\? Type yes: \nfanfare: nothing was removed.* --yes.*\n$", errs)
+	assert.Regexp(t, "^Remove 2 dead letters of posts for good\\? Type yes: \nfanfare: nothing was changed.* --yes.*\n$", errs)
 	_, _, errs = result(t, nil, "fanfare", "dlq", "drop", "posts", "--all", "--reason", "wor", "--admin", addr)
 	assert.Contains(t, errs, "Remove 1 dead letters")
 	code, out, errs = result(t, nil, "fanfare", "dlq", "drop", "posts", "--all", "--dry-run", "--admin", addr)

@@ -113,7 +113,7 @@ func TestForgetAsksAndMayBeRepeated(t *testing.T) {
 	require.Equal(t, daemon.ExitOK, code, stderr)
 	_, stderr, code = on(dir, "forget", "ann")
 	assert.Equal(t, daemon.ExitUsage, code, "nobody types the id")
-	assert.Contains(t, stderr, "Type the user's id to go on: \nfanfare: nothing was removed")
+	assert.Contains(t, stderr, "Type the user's id to go on: \nfanfare: nothing was changed")
 	sameLines(t, smallNetwork, exported(t, dir))
 	for _, says := range []string{"removed ann and", "ann was removed before"} {
 		var out string

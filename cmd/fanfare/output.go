@@ -67,7 +67,7 @@ func (a *app) confirm(in io.Reader, question, want string) error {
 		_, _ = fmt.Fprintln(a.stderr) // the answer counts even if this write fails
 	}
 	if err != nil || strings.TrimSpace(line) != want {
-		return wrongUse(fmt.Errorf("nothing was removed: the answer was not %s, and --yes was not given", want))
+		return wrongUse(fmt.Errorf("nothing was changed: the answer was not %s, and --yes was not given", want))
 	}
 	return nil
 }

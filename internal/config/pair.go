@@ -120,6 +120,7 @@ func (c Config) checkPairing() (faults []string) {
 		{c.Peer != "" && c.PeerAddr != "" && files == "" && (!loopback(c.Peer) || !loopback(c.PeerAddr)), "FANFARE_PEER_CERT, FANFARE_PEER_KEY and FANFARE_PEER_CA are missing: without them a stranger could read all data, so only a pair on loopback needs none (fanfare pair keys makes them)"},
 		{c.Peer != "" && c.Archive != "", "FANFARE_ARCHIVE: a pair cannot have an archive in this version, because the archive could get writes that the standby lacks: remove it, or remove FANFARE_PEER"},
 		{c.Failover == FailoverAuto && !c.HasRegister(), "FANFARE_FAILOVER: auto needs FANFARE_REGISTER, because a dead machine and a cut network look the same to a standby: set it to s3://bucket/prefix, or use manual and fanfare promote"},
+		{c.MayBeAlone() && c.StandbyWait() < 2*heartbeat, fmt.Sprintf("FANFARE_STANDBY_TIMEOUT: %s is below %s (two heartbeats), so with FANFARE_REGISTER a primary would go alone although its standby answers: raise it, or set FANFARE_ALONE=never", c.StandbyWait(), 2*heartbeat)},
 		{c.Alone == AloneAuto && !c.HasRegister(), "FANFARE_ALONE: auto needs FANFARE_REGISTER, because the standby could be promoted at the same time: set it to s3://bucket/prefix, or use never"},
 		{
 			(c.Failover == FailoverAuto || c.FailoverAfter != nil) && c.failoverAfter() < c.LeaseTime()+c.StandbyWait(),

@@ -38,6 +38,7 @@ func TestSettingsOfAPairThatContradictEachOtherAreRefused(t *testing.T) {
 		"an archive":                 {local("FANFARE_ARCHIVE=file:///archive"), []string{"FANFARE_ARCHIVE: a pair cannot have an archive in this version, because the archive could get writes that the standby lacks: remove it, or remove FANFARE_PEER"}},
 		"ranges":                     {local("FANFARE_STANDBY_TIMEOUT=99ms", "FANFARE_SEED_RATE=1023KiB"), []string{"FANFARE_STANDBY_TIMEOUT: 99ms is not between 100ms and 1m", "FANFARE_SEED_RATE: it is below 1MiB"}},
 		"below four heartbeats":      {local("FANFARE_LEASE=1999ms"), []string{"FANFARE_LEASE: 1.999s is not between 2s (four heartbeats) and 1m"}},
+		"below two heartbeats":       {local(register, "FANFARE_STANDBY_TIMEOUT=999ms"), []string{"FANFARE_STANDBY_TIMEOUT: 999ms is below 1s (two heartbeats), so with FANFARE_REGISTER a primary would go alone although its standby answers: raise it, or set FANFARE_ALONE=never"}},
 		"a failover without one":     {local("FANFARE_FAILOVER=auto"), []string{"FANFARE_FAILOVER: auto needs FANFARE_REGISTER, because a dead machine and a cut network look the same to a standby: set it to s3://bucket/prefix, or use manual"}},
 		"a failover with off":        {local("FANFARE_FAILOVER=auto", "FANFARE_REGISTER=off"), []string{"FANFARE_FAILOVER: auto needs FANFARE_REGISTER"}},
 		"alone without one":          {local("FANFARE_ALONE=auto"), []string{"FANFARE_ALONE: auto needs FANFARE_REGISTER, because the standby could be promoted at the same time: set it to s3://bucket/prefix, or use never"}},

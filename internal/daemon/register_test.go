@@ -81,7 +81,7 @@ func newRegistered(t *testing.T, vars ...string) (b *bucket, one, two *machine) 
 	b = newBucket(t)
 	one, two = newPair(t)
 	for _, m := range []*machine{one, two} {
-		m.env = append(append(m.env, "FANFARE_REGISTER=s3://bucket/pair", "FANFARE_FAILOVER=auto", "FANFARE_FAILOVER_AFTER=2200ms"), vars...)
+		m.env = append(append(m.env, "FANFARE_REGISTER=s3://bucket/pair", "FANFARE_FAILOVER=auto", "FANFARE_STANDBY_TIMEOUT=1s", "FANFARE_FAILOVER_AFTER=3s"), vars...)
 	}
 	return b, one, two
 }

@@ -368,7 +368,7 @@ func (s *Standby) Status() Status {
 	}
 	if s.apply != nil {
 		status.At, status.Lag = s.apply.tail.end(), s.apply.tail.length.Load()-s.apply.bytes.Load()
-		if err := s.apply.trouble(); err != nil {
+		if err := s.apply.trouble(); err != nil { // it holds the session
 			status.Reason = err.Error()
 		}
 	}
