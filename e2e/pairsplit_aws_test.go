@@ -3,6 +3,8 @@
 package e2e
 
 import (
+	"flag"
+	mathrand "math/rand/v2"
 	"syscall"
 	"testing"
 	"time"
@@ -11,6 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
+
+var bothRounds = flag.Int("both-rounds", 1, "kills of both machines of a pair with a register")
 
 // split returns a running pair with a register, the cable between its machines, the network of each machine to the register, and
 // callers.
@@ -170,4 +174,48 @@ func TestAPrimaryIsLostWhileItIsAlone(t *testing.T) {
 	l.kept(two)
 	p.stop(t)
 	s.stop(t)
+}
+
+// TestBothMachinesOfAPairAreKilled kills both machines of a pair with a register, at drawn moments and in a drawn order. The second
+// machine may have taken over meanwhile. Half of the kills come before the two are a pair again. No answered write is ever lost.
+func TestBothMachinesOfAPairAreKilled(t *testing.T) {
+	t.Parallel()
+	one, two, p, s, _, _, l := split(t)
+	machines, processes := []*upright{one, two}, []*process{p, s}
+	random := mathrand.New(mathrand.NewPCG(3, 3))
+	until := func(most int) {
+		due := time.Now().Add(time.Duration(random.IntN(most)) * time.Millisecond)
+		await(t, "the moment", time.Minute, func() bool { return time.Now().After(due) })
+	}
+	for round := range *bothRounds {
+		until(2000)
+		for _, i := range random.Perm(2) {
+			processes[i].kill(t)
+			until(1 + 5000*random.IntN(2))
+		}
+		known := l.known()
+		for _, i := range random.Perm(2) {
+			processes[i] = machines[i].standby(t)
+			until(1 + 5000*random.IntN(2))
+		}
+		await(t, "answered writes", time.Minute, func() bool { return l.known() > known })
+		if round < *bothRounds-1 && random.IntN(2) == 0 {
+			continue
+		}
+		primary := one
+		await(t, "a pair", 2*time.Minute, func() bool {
+			primary = one
+			if readings(t.Context(), two.admin)["fanfare_pair_primary"] == 1 {
+				primary = two
+			}
+			values := readings(t.Context(), primary.admin)
+			return values["fanfare_pair_primary"] == 1 && values["fanfare_pair_paired"] == 1
+		})
+		l.more(primary)
+		l.kept(primary)
+	}
+	l.end()
+	for _, p := range processes {
+		p.stop(t)
+	}
 }
