@@ -420,10 +420,8 @@ func TestAPairOutlivesItsProcesses(t *testing.T) {
 	require.NoError(t, os.RemoveAll(one.data))
 	require.NoError(t, os.Rename(old, one.data))
 	p = one.again(t)
-	s.logs(t, "the primary has lost synced writes") // P9
-	<-s.exited
-	p.stop(t)
-	s = two.standby(t)
+	p.logs(t, "the primary has lost synced writes") // P9
+	<-p.exited
 	await(t, "the standby", time.Minute, func() bool {
 		_, _, err := fanfare(t, two.env, "promote", "--primary-is-gone", "--yes", "--admin", two.admin)
 		return err == nil

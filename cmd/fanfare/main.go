@@ -74,7 +74,7 @@ func run(args, environ []string, stdout, stderr io.Writer) int {
 	if isConfig || isUsage || !*began {
 		return daemon.ExitUsage
 	}
-	if archive.Refused(err) || errors.Is(err, pair.ErrOldCopy) {
+	if archive.Refused(err) || errors.Is(err, pair.ErrOldCopy) || errors.Is(err, pair.ErrRewound) {
 		return daemon.ExitFenced
 	}
 	return daemon.ExitFailure

@@ -83,13 +83,18 @@ func (p *process) openPrimary(ctx context.Context, dir *datadir.Dir) (*pairing, 
 		p.log.Warn("waiting for the standby, without which this machine may answer nothing: if its disk is gone, stop this process and run fanfare unpair --standby-is-gone", zap.String("peer", p.cfg.Peer))
 	}
 	if err := k.Paired(ctx); err != nil {
-		if errors.Is(err, pair.ErrReplaced) {
-			k.replaced = true
-			return nil, errOtherRole
-		}
-		return nil, err
+		return nil, k.ends(err)
 	}
 	return k, nil
+}
+
+// ends returns the error that ends a process which must not be the primary any more.
+func (k *pairing) ends(reason error) error {
+	if !errors.Is(reason, pair.ErrReplaced) {
+		return reason
+	}
+	k.replaced = true
+	return errOtherRole
 }
 
 // acceptPeer accepts connections of the other machine until ctx ends.
@@ -169,9 +174,8 @@ func (k *pairing) watch(ctx context.Context) error {
 		return nil
 	case <-k.roots.ctx.Done():
 		return k.roots.wait()
-	case <-k.Replaced():
-		k.replaced = true
-		return errOtherRole
+	case <-k.Over():
+		return k.ends(k.Reason())
 	case <-k.Asked():
 		k.p.log.Info("the standby asks this machine to hand over")
 		k.leaving = true

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"net"
 	"time"
-
-	"fanfare/internal/stream"
 )
 
 const (
@@ -67,7 +65,7 @@ func (s *Standby) Answer(ctx context.Context, conn net.Conn) (err error) {
 	defer func() { err = errors.Join(err, ignoreClosed(conn.Close())) }()
 	defer context.AfterFunc(ctx, func() { conn.Close() })() //nolint:errcheck // reads and writes fail then
 	s.mu.Lock()
-	own := s.hello(stream.Position{})
+	own := s.hello()
 	s.mu.Unlock()
 	_, err = greet(conn, own)
 	return err

@@ -63,7 +63,9 @@ func (f *following) run(ctx, run context.Context) (Outcome, error) {
 // greet exchanges hellos, and refuses a machine that must not be the primary.
 func (f *following) greet() error {
 	s := f.standby
-	own := s.hello(s.position())
+	s.mu.Lock()
+	own := s.hello()
+	s.mu.Unlock()
 	peer, err := greet(f.conn, own)
 	if err != nil {
 		return err
@@ -80,23 +82,15 @@ func (f *following) greet() error {
 	case peer.Mode == ModePaired && peer.Peer != own.Disk: // P6
 		return ErrOtherStandby
 	}
-	same := own.Mode != ModeSeeding && peer.Disk == own.Peer && peer.reigned(own.Term)
-	if same && !peer.position().Covers(s.tail.announced) { // P9
-		return fmt.Errorf("%w: its logs end at %v, and it had announced %v", ErrRewound, peer.position(), s.tail.announced)
+	if rewound(peer, own) { // P9
+		return fmt.Errorf("%w: its logs end at %v, and it had announced %v", ErrRewound, peer.position(), own.Announced)
 	}
+	same := peer.Disk == own.Peer && peer.reigned(own.Term)
 	if same && own.Mode == ModePaired && peer.Mode == ModeAlone {
 		// An operator has unpaired the primary, which answers by itself now.
 		return s.save(func(r *Role) { r.Mode = ModeFollowing })
 	}
 	return nil
-}
-
-// position returns the place up to which the standby's disk has the stream.
-func (s *Standby) position() stream.Position {
-	if s.tail == nil {
-		return stream.Position{}
-	}
-	return s.tail.end()
 }
 
 // read receives messages until the connection ends.

@@ -41,6 +41,8 @@ type Hello struct {
 	FrameFormat int          `json:"frame_format"`
 	DataFormat  int          `json:"data_format"`
 	Version     string       `json:"version"`
+	// Announced is the last safe point that a standby has from its primary.
+	Announced stream.Position `json:"announced,omitzero"`
 	// Register means that the machine asks a register.
 	Register bool `json:"register,omitempty"`
 	// Clock is the time of the machine, in milliseconds since 1970.
@@ -130,6 +132,11 @@ func readHello(from io.Reader) (h Hello, err error) {
 // reigned reports whether a primary with this hello was the primary in a term, too.
 func (h Hello) reigned(term uint64) bool {
 	return term == h.Term || h.Since != 0 && h.Since <= term && term < h.Term
+}
+
+// rewound reports whether a primary lacks writes that it had announced to a standby as synced (P9).
+func rewound(primary, standby Hello) bool {
+	return standby.Mode != ModeSeeding && standby.Peer == primary.Disk && primary.reigned(standby.Term) && !primary.position().Covers(standby.Announced)
 }
 
 // replaces reports whether the peer has become the primary in the place of the own machine.

@@ -52,7 +52,7 @@ func (s *session) pairByRegister(ctx context.Context) error {
 	}
 	defer done()
 	p.mu.Lock()
-	due := p.session == s && p.joining && p.role.Mode == ModeAlone && !t.leaving && !p.isReplaced
+	due := p.session == s && p.joining && p.role.Mode == ModeAlone && !t.leaving && p.reason == nil
 	if due {
 		t.unsure = s.peer.Disk
 	}

@@ -30,7 +30,7 @@ var (
 	// ErrReplaced means that the other machine has become the primary.
 	ErrReplaced = errors.New("the other machine has become the primary: start this machine as its standby")
 	// ErrRewound means that the primary lacks writes that it had announced as synced (P9).
-	ErrRewound = errors.New("the primary has lost synced writes, because its disk is an old copy or lost its data: stop the primary and run fanfare promote here")
+	ErrRewound = errors.New("the primary has lost synced writes, because its disk is an old copy or lost its data: stop the primary, and run fanfare promote --primary-is-gone on the standby")
 	// ErrMustSeed means that a paired primary no longer has what its standby lacks.
 	ErrMustSeed = errors.New("the standby needs a new copy of all data: stop the primary and run fanfare unpair --standby-is-gone")
 	// ErrDamagedCopy means that the disk of the standby has damaged data.
@@ -40,7 +40,7 @@ var (
 	// ErrSeeding means that the standby has no whole copy.
 	ErrSeeding = errors.New("the standby has no whole copy of the data: it cannot be promoted")
 	// ErrOldCopy means that the data directory had a later role than its role now (P17).
-	ErrOldCopy = errors.New("the data directory is an old copy, which lacks answered writes: run fanfare promote on the other machine, or restore the data from an archive")
+	ErrOldCopy = errors.New("the data directory is an old copy, which lacks answered writes: run fanfare promote --primary-is-gone on the other machine, or restore the data from an archive")
 	// ErrRegister means that one machine asks a register, and the other machine does not.
 	ErrRegister = errors.New("only one of the two machines has FANFARE_REGISTER: stop both, and start both with the same value")
 	// ErrRegisterGone means that the register of a pair has lost its entry.

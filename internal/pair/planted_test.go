@@ -181,7 +181,7 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			"TestAPairedStandbyNeedsNoRegister", "answers nothing",
 		},
 		"P4: a swap to alone stays in the register of a pair": {
-			planttest.Edit{File: tenure, Old: "		return t.leaves || p.silent()", New: "		return p.silent()"},
+			planttest.Edit{File: tenure, Old: "		return p.met && (t.leaves || p.silent())", New: "		return p.met && p.silent()"},
 			"TestASwapToAloneThatIsNotNeededIsUndone", "answers nothing",
 		},
 		"the end of the session ends a switch": {

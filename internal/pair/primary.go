@@ -64,13 +64,14 @@ type Primary struct {
 	stopping   bool // nobody gets answers any more
 	promise    promise
 	tenure     *tenure // nil without a register
-	isReplaced bool
-	replaced   chan struct{}
+	met        bool    // the other machine was asked once whether this machine may be the primary
+	reason     error   // why this machine must not be the primary any more; nil until over is closed
+	over       chan struct{}
 	isAsked    bool
 	asked      chan struct{}
 	changed    chan struct{} // closed at the next change of a session
 	lastAck    time.Duration
-	reason     string // why the newest session was refused or has ended
+	apart      string // why the newest session was refused or has ended
 }
 
 // waiter is a write that waits for the standby.
@@ -90,7 +91,7 @@ func OpenPrimary(cfg PrimaryConfig) (*Primary, error) {
 		cfg.LogSpan = tailSize
 	}
 	cfg.Timing = cfg.Timing.withClock()
-	p := &Primary{cfg: cfg, role: cfg.Role, replaced: make(chan struct{}), asked: make(chan struct{}), changed: make(chan struct{})}
+	p := &Primary{cfg: cfg, role: cfg.Role, met: cfg.Dial == nil, over: make(chan struct{}), asked: make(chan struct{}), changed: make(chan struct{})}
 	var err error
 	stores := follow.Stores{FS: cfg.FS, Queue: cfg.Queue, Table: cfg.Table}
 	if p.ends, err = stores.End(); err != nil {
@@ -141,7 +142,7 @@ func (p *Primary) turnLogs(turned *stream.Position) {
 }
 
 // Run keeps the stream in memory and in the spool until ctx ends. While there is no standby, Run asks the other
-// machine whether it has become the primary.
+// machine whether this machine may be the primary.
 func (p *Primary) Run(ctx context.Context) {
 	var others sync.WaitGroup
 	defer others.Wait()
@@ -167,20 +168,35 @@ func (p *Primary) Run(ctx context.Context) {
 	}
 }
 
-// ask asks the other machine whether it has become the primary.
+// ask asks the other machine whether this machine may be the primary. A paired primary that starts is not alone before the first
+// try: its disk may be an old copy, and its standby knows that (P9).
 func (p *Primary) ask(ctx context.Context) {
-	for p.cfg.Dial != nil && backoff.Wait(ctx, p.cfg.Timing.Patience) == nil {
+	for p.cfg.Dial != nil {
+		p.askOnce(ctx)
 		p.mu.Lock()
-		own, connected := AskingHello(p.role, p.cfg.DataFormat, p.cfg.Version), p.session != nil
+		p.met = true
 		p.mu.Unlock()
-		if connected {
-			continue
+		if backoff.Wait(ctx, p.cfg.Timing.Patience) != nil {
+			return
 		}
-		soon, cancel := context.WithTimeout(ctx, p.cfg.Timing.Patience)
-		if peer, err := Ask(soon, p.cfg.Dial, own); err == nil && peer.replaces(own) {
-			p.replace(peer.Term)
-		}
-		cancel()
+	}
+}
+
+func (p *Primary) askOnce(ctx context.Context) {
+	p.mu.Lock()
+	own, connected := AskingHello(p.role, p.cfg.DataFormat, p.cfg.Version), p.session != nil
+	p.mu.Unlock()
+	if connected {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.cfg.Timing.Patience)
+	defer cancel()
+	peer, err := Ask(ctx, p.cfg.Dial, own)
+	if err == nil {
+		err = p.meets(peer)
+	}
+	if err != nil {
+		p.cfg.Log.Debug("the other machine does not follow this primary", zap.Error(err))
 	}
 }
 
@@ -217,7 +233,7 @@ func (p *Primary) confirmed(w waiter) bool {
 
 // answersAlone reports whether no write has to wait for a standby. The caller holds mu.
 func (p *Primary) answersAlone() bool {
-	return p.stopping || p.role.Mode == ModeAlone && !p.joining && !p.tenure.other("") && p.leased()
+	return p.stopping || p.role.Mode == ModeAlone && !p.joining && !p.tenure.other("") && p.leased() && p.reason == nil
 }
 
 // StopWaiting ends all waits for the standby. Call StopWaiting at a stop, when nobody gets answers any more: Pebble
@@ -256,8 +272,8 @@ func (p *Primary) Paired(ctx context.Context) error {
 		}
 		select {
 		case <-changed:
-		case <-p.replaced:
-			return ErrReplaced
+		case <-p.over:
+			return p.Reason()
 		case <-ctx.Done():
 			return fmt.Errorf("%w: %w", ErrAway, context.Cause(ctx))
 		}
@@ -285,8 +301,16 @@ func (p *Primary) Promised() bool { return p.promise.holds() }
 // PromiseEnds returns a channel that is closed when the promise has ended without another one.
 func (p *Primary) PromiseEnds() <-chan struct{} { return p.promise.ends() }
 
-// Replaced returns a channel that is closed when another machine has become the primary.
-func (p *Primary) Replaced() <-chan struct{} { return p.replaced }
+// Over returns a channel that is closed when this machine must not be the primary any more.
+func (p *Primary) Over() <-chan struct{} { return p.over }
+
+// Reason returns why this machine must not be the primary any more: ErrReplaced, or ErrRewound, after which only an operator
+// can continue. It returns nil until then.
+func (p *Primary) Reason() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.reason
+}
 
 // Asked returns a channel that is closed when the paired standby asks this machine to hand over.
 func (p *Primary) Asked() <-chan struct{} { return p.asked }
@@ -301,7 +325,7 @@ func (p *Primary) Status() Status {
 	}
 	p.tenure.fill(&s, p.cfg.Timing.Now())
 	if p.session == nil {
-		s.Reason = p.reason
+		s.Reason = p.apart
 	} else {
 		s.Seeded, s.SeedSize = p.session.seeded.Load(), p.session.seedSize.Load()
 	}

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/pair"
@@ -36,31 +35,6 @@ func TestTheMomentOfPairing(t *testing.T) {
 		require.NoError(w, b.promote())
 		pass(time.Second)
 		b.die(100)
-	})
-}
-
-// A primary whose disk is an old copy lacks writes that the standby has. The standby keeps all, and is promoted (P9).
-func TestAnOldCopyOfThePrimaryIsRefused(t *testing.T) {
-	inBubble(t, 3, func(w *world) {
-		a, b := w.machines[0], w.machines[1]
-		w.boot()
-		w.settle()
-		pass(2 * time.Second)
-		old := a.mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: w.rng})
-		pass(5 * time.Second)
-		a.die(100)
-		a.mem = old
-		a.boot()
-		select {
-		case o := <-b.ran:
-			require.ErrorIs(w, o.error, pair.ErrRewound)
-		case <-time.After(time.Minute):
-			require.Fail(w, "the standby follows an old copy")
-		}
-		require.NoError(w, b.promote())
-		pass(5 * time.Second)
-		w.tend()
-		w.end()
 	})
 }
 

@@ -67,9 +67,8 @@ func (p *Primary) Serve(ctx context.Context, conn net.Conn) (err error) {
 	if err != nil {
 		return err
 	}
-	if peer.replaces(own) {
-		p.replace(peer.Term)
-		return ErrReplaced
+	if err := p.meets(peer); err != nil {
+		return err
 	}
 	if peer.Ask {
 		p.askedToHandOver(own, peer)
@@ -91,7 +90,7 @@ func (p *Primary) ended(why error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if why != nil {
-		p.reason = why.Error()
+		p.apart = why.Error()
 	}
 }
 
@@ -109,15 +108,35 @@ func ignoreClosed(err error) error {
 	return err
 }
 
-// replace notes that the peer has become the primary of a term.
-func (p *Primary) replace(term uint64) {
+// meets ends the time of this machine as the primary, with an error, if the other machine is the primary of a later term, or
+// is a standby that knows of writes which this machine lacks.
+func (p *Primary) meets(peer Hello) error {
+	p.mu.Lock()
+	own := p.hello(p.end())
+	p.mu.Unlock()
+	switch {
+	case peer.replaces(own):
+		return p.cease(replacedIn(peer.Term))
+	case rewound(own, peer): // P9
+		return p.cease(fmt.Errorf("%w: its logs end at %v, and it had announced %v", ErrRewound, own.position(), peer.Announced))
+	}
+	return nil
+}
+
+// replacedIn returns the error of a primary whose place the other machine has taken in a term.
+func replacedIn(term uint64) error { return fmt.Errorf("%w: its term is %d", ErrReplaced, term) }
+
+// cease notes for which reason this machine must not be the primary any more. It returns the first reason.
+func (p *Primary) cease(reason error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.isReplaced {
-		p.isReplaced = true
-		close(p.replaced)
-		p.cfg.Log.Error("the other machine has become the primary", zap.Uint64("term", term))
+	if p.reason == nil {
+		p.reason = reason
+		p.promise.forget()
+		close(p.over)
+		p.cfg.Log.Error("this machine must not be the primary any more", zap.Error(reason))
 	}
+	return p.reason
 }
 
 // askedToHandOver notes that the standby asks for a switch.
@@ -136,8 +155,8 @@ func (p *Primary) accept(own, peer Hello) error {
 		return err
 	}
 	switch {
-	case p.isReplaced:
-		return ErrReplaced
+	case p.reason != nil:
+		return p.reason
 	case peer.DataFormat < own.DataFormat:
 		return fmt.Errorf("%w: the standby is older than the data", ErrVersion)
 	case own.Role != RolePrimary || peer.Role != RoleStandby || peer.Term > own.Term:

@@ -103,9 +103,14 @@ func OpenStandby(cfg StandbyConfig) (*Standby, error) {
 	return s, s.openData()
 }
 
-// hello returns the hello of the standby.
-func (s *Standby) hello(at stream.Position) Hello {
+// hello returns the hello of the standby. The caller holds mu.
+func (s *Standby) hello() Hello {
+	var at, announced stream.Position
+	if s.apply != nil {
+		at, announced = s.apply.tail.end(), s.apply.tail.safe()
+	}
 	h := s.role.hello(at, s.cfg.DataFormat, s.cfg.Version).proves(s.cfg.Secret)
+	h.Announced = announced
 	h.Register = s.cfg.Register != nil
 	return h
 }
@@ -224,7 +229,7 @@ func (s *Standby) final(err error) bool {
 
 // final reports whether another session cannot succeed.
 func final(err error) bool {
-	for _, target := range []error{ErrRewound, ErrLineage, ErrSameDisk, ErrVersion, ErrOtherStandby, ErrSecret} {
+	for _, target := range []error{ErrLineage, ErrSameDisk, ErrVersion, ErrOtherStandby, ErrSecret} {
 		if errors.Is(err, target) {
 			return true
 		}

@@ -39,7 +39,8 @@ func (w *world) tend() {
 		}
 		if m.process.primary != nil {
 			select {
-			case <-m.process.primary.Replaced():
+			case <-m.process.primary.Over():
+				require.ErrorIs(w, m.process.primary.Reason(), pair.ErrReplaced)
 				m.die(100)
 				if m.bucket != nil {
 					m.boot()

@@ -302,6 +302,13 @@ func (t *tail) end() stream.Position {
 	return t.synced
 }
 
+// safe returns the last safe point.
+func (t *tail) safe() stream.Position {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.announced
+}
+
 // before reports whether there is a file before a number.
 func (t *tail) before(number uint64) bool {
 	t.mu.Lock()

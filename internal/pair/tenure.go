@@ -139,10 +139,10 @@ func (p *Primary) keep(ctx context.Context) {
 func (p *Primary) loneDue() bool {
 	t, now := p.tenure, p.cfg.Timing.Now()
 	switch {
-	case t.leaving || p.stopping || p.isReplaced:
+	case t.leaving || p.stopping || p.reason != nil:
 		return false
 	case p.role.Mode == ModePaired:
-		return t.leaves || p.silent()
+		return p.met && (t.leaves || p.silent())
 	default:
 		return now-t.renewed >= p.cfg.Timing.Lease || t.unsure != "" && p.session == nil
 	}
@@ -204,7 +204,7 @@ func (p *Primary) answered(err error) error {
 	}
 	p.mu.Unlock()
 	if errors.Is(err, ErrReplaced) {
-		p.replace(t.entry.Term)
+		return p.cease(replacedIn(t.entry.Term))
 	}
 	return err
 }
@@ -221,6 +221,9 @@ func (p *Primary) lone(asked time.Duration, paired bool) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.reason != nil {
+		return p.reason
+	}
 	t.unsure, t.leaves, t.renewed = "", false, asked
 	*p.role = role
 	p.keepFrames()

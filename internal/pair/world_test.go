@@ -81,6 +81,8 @@ type machine struct {
 	unregistered bool
 	// slow is the time of each read of the tail, in nanoseconds.
 	slow atomic.Int64
+	// mute means that the machine cannot connect with the other one.
+	mute bool
 	*process
 }
 
@@ -430,13 +432,17 @@ func (m *machine) dial() func(context.Context) (net.Conn, error) {
 	return m.network.dialer(func(far net.Conn) error {
 		m.mu.Lock()
 		peer := m.world.peer(m).process
-		gone := peer == nil || m.dead[peer] || peer.primary == nil
+		gone := m.mute || peer == nil || m.dead[peer] || peer.primary == nil && peer.standby == nil
 		m.mu.Unlock()
 		if gone {
 			return errors.New("connection refused")
 		}
 		peer.work.Go(func() {
-			if err := peer.primary.Serve(peer.ctx, far); err != nil {
+			serve := peer.standby.Answer
+			if peer.primary != nil {
+				serve = peer.primary.Serve
+			}
+			if err := serve(peer.ctx, far); err != nil {
 				m.log.Info("session ended", zap.Error(err))
 			}
 		})
@@ -455,7 +461,9 @@ func (m *machine) bootStandby(role *pair.Role) {
 		},
 	})
 	require.NoError(m, err)
+	m.mu.Lock()
 	p.standby = standby
+	m.mu.Unlock()
 	p.work.Go(func() {
 		o, err := standby.Run(p.ctx)
 		p.ran <- outcome{o, err}

@@ -1,0 +1,80 @@
+package pair_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/pair"
+)
+
+// rewind puts an earlier copy of the machine's disk back. Its role is still the newest one.
+func (m *machine) rewind() {
+	m.Helper()
+	old := m.mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: m.rng})
+	pass(5 * time.Second)
+	m.die(100)
+	m.mem = old
+	m.boot()
+}
+
+// ceases expects that the primary ends, and that it has answered nothing.
+func (m *machine) ceases() {
+	m.Helper()
+	for range 100 {
+		m.open(0)
+		if m.process.primary != nil {
+			break
+		}
+		pass(20 * time.Millisecond)
+	}
+	select {
+	case <-m.process.primary.Over():
+		require.ErrorIs(m, m.process.primary.Reason(), pair.ErrRewound)
+	case <-time.After(time.Minute):
+		require.Fail(m, "the primary of an old copy does not end")
+	}
+	pass(5 * time.Second)
+	require.False(m, m.serving, "the primary of an old copy serves")
+	m.die(100)
+}
+
+// A primary whose disk is an old copy lacks writes that the standby has. It ends, and its standby keeps all, and is promoted (P9).
+func TestAnOldCopyOfThePrimaryIsRefused(t *testing.T) {
+	inBubble(t, 3, func(w *world) {
+		a, b := w.machines[0], w.machines[1]
+		w.boot()
+		w.settle()
+		pass(2 * time.Second)
+		a.rewind()
+		a.ceases()
+		require.NoError(w, b.promote())
+		pass(5 * time.Second)
+		w.tend()
+		w.end()
+	})
+}
+
+// With a register, an old copy of the disk does not go alone either, even if its standby does not connect with it: the primary asks the
+// standby first. So the register says paired, and allows the promotion.
+func TestAnOldCopyOfThePrimaryDoesNotGoAlone(t *testing.T) {
+	inBubble(t, 6, func(w *world) {
+		a, b := w.machines[0], w.machines[1]
+		w.useRegister(0)
+		w.boot()
+		w.settle()
+		pass(2 * time.Second)
+		b.mute = w.seed%2 > 0 // the session continues
+		a.rewind()
+		a.ceases()
+		require.Equal(w, pair.ModePaired, w.entry().Mode)
+		require.NoError(w, b.promote())
+		pass(5 * time.Second)
+		w.works()
+		b.mute = false
+		w.tend()
+		w.end()
+	})
+}
