@@ -203,6 +203,11 @@ func (p *process) run(ctx context.Context) error {
 	if err := p.decideLifetimes(ctx); err != nil {
 		return err
 	}
+	if p.pairing != nil {
+		if err := p.pairing.Serves(); err != nil {
+			return p.pairing.ends(err)
+		}
+	}
 	p.noteSettings(ctx)
 	p.roots = newRoots(context.WithoutCancel(ctx), p.log) // the roots end after ctx, by the time of the drain
 	defer p.roots.cancel()

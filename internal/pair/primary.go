@@ -61,6 +61,7 @@ type Primary struct {
 	acked      stream.Position  // the standby's disk has the stream up to here
 	waiting    []waiter
 	joining    bool // answers wait for a standby with which the primary is not paired yet (P7)
+	serves     bool // the start has ended, and callers may get answers
 	stopping   bool // nobody gets answers any more
 	promise    promise
 	tenure     *tenure // nil without a register
@@ -293,6 +294,14 @@ func (p *Primary) wake() {
 	close(p.changed)
 	p.changed = make(chan struct{})
 }
+// Serves ends the start: from now on callers may get answers. It returns the Reason instead, if there is one.
+func (p *Primary) Serves() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.serves = p.reason == nil
+	return p.reason
+}
+
 
 // Promised reports whether reads may be answered now: a primary alone may always answer, and a paired primary during a
 // promise of the standby (P11).

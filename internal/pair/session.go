@@ -135,6 +135,10 @@ func (p *Primary) cease(reason error) error {
 		p.promise.forget()
 		close(p.over)
 		p.cfg.Log.Error("this machine must not be the primary any more", zap.Error(reason))
+		if !p.serves { // the start has no callers yet, and ends sooner
+			p.stopping = true
+			p.release()
+		}
 	}
 	return p.reason
 }

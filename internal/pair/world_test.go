@@ -98,7 +98,8 @@ type process struct {
 	began   chan error // has the end of pair.Begin; nil when the machine's side is open
 	dbs     map[stream.Store]*disk.DB
 	closing sync.Mutex
-	serving bool // it answers; guarded by the mu of the world
+	// started means that the start has ended, and serving that the process answers. The mu of the world guards both.
+	started, serving bool
 	writers sync.WaitGroup
 	stop    chan struct{}                   // ends the writers
 	turns   [stream.Table + 1]chan struct{} // makes a store begin its next log
@@ -258,7 +259,15 @@ func (m *machine) serve(p *process, role *pair.Role) {
 	p.closing.Lock()
 	p.dbs = dbs
 	p.closing.Unlock()
-	if p.ctx.Err() != nil {
+	for _, store := range stores { // a start writes, too
+		if !assert.NoError(m, dbs[store].Set([]byte("start"), []byte("done"), pebble.Sync)) {
+			return
+		}
+	}
+	m.mu.Lock()
+	p.started = true
+	m.mu.Unlock()
+	if p.primary.Serves() != nil || p.ctx.Err() != nil {
 		return
 	}
 	p.primary.SetBeginLog(func(store stream.Store) error {

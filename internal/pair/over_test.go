@@ -78,3 +78,31 @@ func TestAnOldCopyOfThePrimaryDoesNotGoAlone(t *testing.T) {
 		w.end()
 	})
 }
+
+// The first ack of the standby lets a primary open its stores, which waits for more acks. If the standby is promoted instead, the
+// start ends without an answer to anybody.
+func TestAStartThatIsReplacedEnds(t *testing.T) {
+	inBubble(t, 2, func(w *world) {
+		w.network.delay = 200 * time.Millisecond
+		w.boot()
+		a, b := w.settle()
+		pass(2 * time.Second)
+		a.die(100)
+		a.boot()
+		w.until(func() bool { return a.process.primary.Status().Ack > 0 })
+		w.network.set(true)
+		require.NoError(w, b.promote())
+		w.network.set(false)
+		started := func() bool {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return a.started
+		}
+		require.False(w, started())
+		require.True(w, w.within(30*time.Second, started), "the start still waits for its standby")
+		require.ErrorIs(w, a.process.primary.Reason(), pair.ErrReplaced)
+		require.False(w, a.serving)
+		w.tend()
+		w.end()
+	})
+}

@@ -1,0 +1,95 @@
+package daemon_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"fanfare/internal/disk"
+	"fanfare/internal/pair"
+	queueembedded "fanfare/internal/queue/embedded"
+	logs "fanfare/internal/stream"
+	tableembedded "fanfare/internal/table/embedded"
+)
+
+// cut is a connection that ends after the first ack.
+type cut struct {
+	net.Conn
+	writes int // the hello, then acks
+	down   *atomic.Bool
+}
+
+func (c *cut) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	if c.writes++; c.writes == 2 {
+		c.down.Store(true)
+		err = errors.Join(err, c.Close())
+	}
+	return n, err
+}
+
+// The first ack of the standby lets a primary open its stores, which waits for more acks. If the standby is promoted instead, the
+// primary still becomes its standby.
+func TestAStartThatIsReplacedBecomesAStandby(t *testing.T) {
+	one, two := newPair(t)
+	one.start(false)
+	ann := tokens(t, one.dir)(t, "ann")
+	two.start(true)
+	two.untilPaired()
+	called(t, one.at.HTTP, ann, "paired")
+	require.NoError(t, one.stop())
+	require.NoError(t, two.stop())
+
+	cfg := settings(t, two.dir, two.env...)
+	role, err := pair.LoadRole(two.dir)
+	require.NoError(t, err)
+	down := new(atomic.Bool)
+	standby, err := pair.OpenStandby(pair.StandbyConfig{
+		Role: role, Dir: two.dir, Stream: filepath.Join(two.dir, "stream"), DataFormat: 1 << 10, Version: "test", Log: zap.NewNop(),
+		Timing: pair.Timing{Heartbeat: 500 * time.Millisecond, Patience: cfg.StandbyWait(), Lease: cfg.LeaseTime()},
+		Dial: func(ctx context.Context) (net.Conn, error) {
+			if down.Load() {
+				return nil, errors.New("the link is cut")
+			}
+			conn, err := pair.Keys{Cert: cfg.PeerCert, Key: cfg.PeerKey, CA: cfg.PeerCA}.Dial(ctx, cfg.Peer)
+			return &cut{Conn: conn, down: down}, err
+		},
+		Open: func(store logs.Store, path string) (*disk.DB, error) {
+			if store == logs.Queue {
+				return queueembedded.OpenReplica(path, zap.NewNop())
+			}
+			return tableembedded.OpenReplica(path, zap.NewNop())
+		},
+	})
+	require.NoError(t, err)
+	ran := make(chan error, 1)
+	go func() {
+		_, err := standby.Run(t.Context())
+		ran <- err
+	}()
+	one.begin(false)
+	until(t, "the cut of the link", down.Load)
+	require.NoError(t, standby.Promote(t.Context(), false))
+	require.NoError(t, <-ran)
+	require.NoError(t, standby.Close())
+	two.start(false)
+	until(t, "the standby", func() bool {
+		select {
+		case one.at = <-one.ready:
+			return true
+		default:
+			return false
+		}
+	})
+	assert.True(t, one.at.Standby)
+	one.untilPaired()
+	called(t, two.at.HTTP, ann, "paired again")
+}
