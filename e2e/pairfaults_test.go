@@ -422,6 +422,7 @@ func TestAPairOutlivesItsProcesses(t *testing.T) {
 	p = one.again(t)
 	p.logs(t, "the primary has lost synced writes") // P9
 	<-p.exited
+	require.ErrorContains(t, p.err, "exit status 4")
 	await(t, "the standby", time.Minute, func() bool {
 		_, _, err := fanfare(t, two.env, "promote", "--primary-is-gone", "--yes", "--admin", two.admin)
 		return err == nil

@@ -158,7 +158,8 @@ func (a *app) unpairCommand() *cobra.Command {
 have the directory open. Run it only if the disk of the standby is gone for good, or if its data
 directory was deleted: if that standby could still be promoted, both machines would serve, with
 different data. Later any standby gets a new copy of all data. With FANFARE_REGISTER the register gets
-the change first, so it must answer, and the old standby can no longer be promoted.`,
+the change first, so it must answer, and the old standby can no longer be promoted. A pair that no longer
+has FANFARE_REGISTER needs it, too, if the primary was alone: stop the standby first.`,
 		Args: cobra.NoArgs,
 	}
 	c.Flags().BoolVar(&gone, "standby-is-gone", false, "the disk of the standby is gone, or its data directory was deleted")

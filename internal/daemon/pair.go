@@ -95,8 +95,9 @@ func (p *process) begin(ctx context.Context, dir *datadir.Dir, fresh bool) (err 
 	if err != nil && ctx.Err() == nil {
 		return err
 	}
+	asks := func(ctx context.Context) (pair.Hello, error) { return p.askPeer(ctx, p.role) }
 	if err == nil {
-		err = pair.Begin(ctx, pair.BeginConfig{Role: p.role, Register: p.registry, Timing: p.pairTiming(), Waiting: p.waitsForRegister, Log: p.log.Named("pair")})
+		err = pair.Begin(ctx, pair.BeginConfig{Role: p.role, Register: p.registry, Timing: p.pairTiming(), Waiting: p.waitsForRegister, Ask: asks, Log: p.log.Named("pair")})
 	}
 	switch {
 	case err == nil:
@@ -112,7 +113,11 @@ func (p *process) begin(ctx context.Context, dir *datadir.Dir, fresh bool) (err 
 
 // waitsForRegister shows the reason for which the start waits.
 func (p *process) waitsForRegister(reason error) {
-	waiting := admin.NewWaitingHandler(admin.Config{Metrics: p.reg}, "the register of the pair: "+OneLine(reason))
+	text := OneLine(reason)
+	if !errors.Is(reason, pair.ErrAway) {
+		text = "the register of the pair: " + text
+	}
+	waiting := admin.NewWaitingHandler(admin.Config{Metrics: p.reg}, text)
 	p.operator.set(waiting)
 	p.scrapes.set(waiting)
 }
@@ -130,7 +135,7 @@ func OpenRegister(ctx context.Context, cfg config.Config) (pair.Register, error)
 	if err != nil {
 		return nil, fmt.Errorf("FANFARE_REGISTER: %w", err)
 	}
-	return pair.StoreRegister(store), nil
+	return pair.StoreRegister(store, location.Bucket+"/"+location.Prefix), nil
 }
 
 // newRole returns the role of a data directory that was in no pair until now.

@@ -325,7 +325,7 @@ func TestARegisterThatHasLostItsEntryIsRefused(t *testing.T) {
 
 		w.bucket.content = earlier
 		role = b.loadRole()
-		role.Role, role.Mode, role.Term = pair.RolePrimary, pair.ModeAlone, role.Term+1
+		role.Role, role.Mode, role.Term, role.Claimed = pair.RolePrimary, pair.ModeAlone, role.Term+1, role.Term+1
 		require.NoError(w, role.Save())
 		require.ErrorIs(w, b.begins(), pair.ErrRegisterGone)
 		require.NoError(w, pair.Unpair(w.Context(), role, b.register()), "the way out that the error names")

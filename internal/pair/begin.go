@@ -19,6 +19,8 @@ type BeginConfig struct {
 	Role     *Role
 	Register Register
 	Timing   Timing
+	// Ask asks the other machine what it is; nil if it cannot be asked.
+	Ask func(context.Context) (Hello, error)
 	// Waiting is called with the reason when Begin has to wait for the register; nil for no call.
 	Waiting func(error)
 	Log     *zap.Logger
@@ -29,6 +31,7 @@ type beginning struct {
 	BeginConfig
 	version objects.Version // the newest version that was read
 	seen    time.Duration   // the time of its first answer
+	asked   bool            // the other machine needs no question any more
 }
 
 // Begin asks the register for the role with which a process starts, before OpenPrimary or OpenStandby (P17). It waits until the
@@ -52,7 +55,7 @@ func Begin(ctx context.Context, cfg BeginConfig) error {
 		}
 		if reason := reasonOf(err); reason != logged {
 			logged = reason
-			cfg.Log.Warn("this machine starts when the register answers", zap.Int("tries", failures), zap.Error(err))
+			cfg.Log.Warn("the start waits", zap.Int("tries", failures), zap.Error(err))
 		}
 		if err := backoff.Wait(ctx, waits.Jittered(failures, rand.Float64())); err != nil {
 			return err
@@ -95,13 +98,37 @@ func (b *beginning) try(ctx context.Context) (done bool, err error) {
 		return true, ErrOldCopy
 	case role.Role == RoleStandby:
 		return true, nil
-	case entry.Primary != role.Disk && entry.Term < role.Term:
+	case entry.Primary != role.Disk && entry.Term < role.Term && role.Claimed > 0:
 		return true, fmt.Errorf("%w: its term is %d, and the term of this primary is %d", ErrRegisterGone, entry.Term, role.Term)
-	case entry.Primary != role.Disk:
+	case entry.Primary != role.Disk && entry.Term >= role.Term:
 		b.Log.Warn("the register names the other machine: this machine becomes its standby, and gets a new copy of all data", zap.Uint64("term", entry.Term))
 		return true, role.Demote()
 	}
+	if done, err := b.ask(soon); done || err != nil {
+		return done, err
+	}
 	return b.take(ctx, entry)
+}
+
+// ask asks the other machine whether it is the primary, if no register has decided the role: the other machine may have been promoted
+// without a register. A paired primary waits for the answer, as a start without a register does.
+func (b *beginning) ask(ctx context.Context) (done bool, err error) {
+	role := b.Role
+	if b.asked || b.Ask == nil || role.Claimed > 0 {
+		return false, nil
+	}
+	peer, err := b.Ask(ctx)
+	switch {
+	case err != nil && role.Mode == ModePaired:
+		return false, fmt.Errorf("%w: start it, or if its disk is gone, run fanfare unpair --standby-is-gone: %w", ErrAway, err)
+	case err != nil:
+		b.Log.Warn("the other machine of the pair does not answer: this machine starts alone", zap.Error(err))
+	case peer.replaces(AskingHello(role, 0, "")):
+		b.Log.Warn("the other machine is the primary: this machine becomes its standby, and gets a new copy of all data", zap.Uint64("term", peer.Term))
+		return true, role.Demote()
+	}
+	b.asked = true
+	return false, nil
 }
 
 // create makes the first entry. A machine that has used the register before has lost the entry, and must not guess it.
@@ -113,14 +140,22 @@ func (b *beginning) create(ctx context.Context) (done bool, err error) {
 	case role.Role == RoleStandby:
 		return true, nil
 	}
-	entry := Entry{Lineage: role.Lineage, Term: role.Term, Primary: role.Disk, Mode: role.Mode}
-	if role.Mode == ModePaired {
-		entry.Standby = role.Peer
+	if done, err := b.ask(ctx); done || err != nil {
+		return done, err
 	}
-	if _, err := b.Register.Swap(ctx, "", entry); err != nil {
+	if _, err := b.Register.Swap(ctx, "", role.entry()); err != nil {
 		return false, err
 	}
 	return false, errors.New("the register has its first entry")
+}
+
+// entry returns the entry of a primary that no register has decided.
+func (r *Role) entry() Entry {
+	e := Entry{Lineage: r.Lineage, Term: r.Term, Primary: r.Disk, Mode: r.Mode}
+	if r.Mode == ModePaired {
+		e.Standby = r.Peer
+	}
+	return e
 }
 
 // take takes the next term for a primary that the register names. The role has the claim before the register has the term,
@@ -129,6 +164,9 @@ func (b *beginning) take(ctx context.Context, entry Entry) (done bool, err error
 	role := *b.Role
 	// A primary that has served in the term of the register knows that no other promise is left.
 	served := role.Term == entry.Term
+	if entry.Primary != role.Disk { // the entry is from before a time without a register
+		entry = role.entry()
+	}
 	role.Claimed = max(role.Term, role.Claimed, entry.Term) + 1
 	if err := role.Save(); err != nil {
 		return true, err
@@ -173,8 +211,7 @@ func Unpair(ctx context.Context, role *Role, register Register) error {
 		if _, err := register.Swap(ctx, version, entry); err != nil {
 			return err
 		}
-		return role.Unpair()
+		return role.unpair(func(*Role) {})
 	}
-	role.Claimed = 0
 	return role.Unpair()
 }

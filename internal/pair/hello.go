@@ -43,8 +43,8 @@ type Hello struct {
 	Version     string       `json:"version"`
 	// Announced is the last safe point that a standby has from its primary.
 	Announced stream.Position `json:"announced,omitzero"`
-	// Register means that the machine asks a register.
-	Register bool `json:"register,omitempty"`
+	// Register is the Name of the register that the machine asks, empty for none.
+	Register string `json:"register,omitempty"`
 	// Clock is the time of the machine, in milliseconds since 1970.
 	Clock int64 `json:"clock"`
 	// Secret proves that the machine has the same FANFARE_DEV_SECRET; empty without one.

@@ -62,6 +62,9 @@ type entries struct {
 	version int // 0 for no entry
 }
 
+// Name implements Register.
+func (r *entries) Name() string { return "entries" }
+
 func (r *entries) Read(context.Context) (Entry, objects.Version, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -259,7 +262,9 @@ func TestNoMessageBreaksAStandby(t *testing.T) {
 			registered := d.IntN(2) == 0
 			for range 1 + d.IntN(4) {
 				hello := primaryHello(pick(d, ModeAlone, ModePaired))
-				hello.Register = registered
+				if registered {
+					hello.Register = (&entries{}).Name()
+				}
 				peers = append(peers, d.peer(hello, pick(d,
 					[]message{{msgResume, nil}, {msgPaired, nil}, {msgFrames, d.frames()}, {msgTakeOver, d.number(2)}},
 					[]message{{msgSeed, nil}, {msgFile, []byte("dev-secret")}, {msgContent, d.junk()}, {msgFrames, d.frames()}, {msgWhole, nil}, {msgPaired, nil}},
@@ -353,7 +358,9 @@ func TestNoMessageBreaksAPrimary(t *testing.T) {
 				d.ask(ctx, p)
 				at := pick(d, d.position(), stream.Position{Queue: stream.Place{Log: 2, Offset: 9}, Table: stream.Place{Log: 2}})
 				hello := (&Role{Lineage: "L", Disk: pick(d, "B", "C"), Role: RoleStandby, Mode: pick(d, ModePaired, ModeFollowing), Term: 1, Peer: "A"}).hello(at, 1, "v")
-				hello.Register = register != nil
+				if register != nil {
+					hello.Register = register.Name()
+				}
 				near, far := net.Pipe()
 				served := make(chan error, 1)
 				go func() { served <- p.Serve(ctx, near) }()

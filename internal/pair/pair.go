@@ -41,8 +41,10 @@ var (
 	ErrSeeding = errors.New("the standby has no whole copy of the data: it cannot be promoted")
 	// ErrOldCopy means that the data directory had a later role than its role now (P17).
 	ErrOldCopy = errors.New("the data directory is an old copy, which lacks answered writes: run fanfare promote --primary-is-gone on the other machine, or restore the data from an archive")
-	// ErrRegister means that one machine asks a register, and the other machine does not.
-	ErrRegister = errors.New("only one of the two machines has FANFARE_REGISTER: stop both, and start both with the same value")
+	// ErrRegister means that the two machines do not ask the same register.
+	ErrRegister = errors.New("FANFARE_REGISTER differs between the two machines: stop both, and start both with the same value")
+	// ErrUnregistered means that a primary whose register lets it be alone starts without a register, which may have another primary by now.
+	ErrUnregistered = errors.New("the register of this machine decides whether it is still the primary: start it with FANFARE_REGISTER as before, or, to continue without a register, stop the other machine and run fanfare unpair --standby-is-gone")
 	// ErrRegisterGone means that the register of a pair has lost its entry.
 	ErrRegisterGone = errors.New("the register has lost the entry of this pair: restore register.json, or stop both machines and run fanfare unpair on the one with the newest data")
 	// ErrStopped means that a promotion has closed the stores, and has failed.

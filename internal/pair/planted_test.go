@@ -16,11 +16,12 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 		primary, session, promise   = "internal/pair/primary.go", "internal/pair/session.go", "internal/pair/promise.go"
 		standby, following, handing = "internal/pair/standby.go", "internal/pair/following.go", "internal/pair/switch.go"
 		storm, moment               = "TestAPairInAStorm", "TestTheMomentOfPairing"
+		hello, role, oldCopyAlone   = "internal/pair/hello.go", "internal/pair/role.go", "TestAnOldCopyOfThePrimaryDoesNotGoAlone"
 		begin, register, tenure     = "internal/pair/begin.go", "internal/pair/register.go", "internal/pair/tenure.go"
 		joining, failover           = "internal/pair/joining.go", "internal/pair/failover.go"
 		withRegister, takesOver     = "TestAPairWithARegisterInAStorm", "TestAStandbyTakesOver"
 		formerDisk, forced          = "TestAFormerDiskOfTheStandbyIsNotPromoted", "TestAForcedPromotionWaitsForThePromiseOfTheRegister"
-		oldCopy                     = "TestAnOldCopyDoesNotStart"
+		oldCopy, switchedOn         = "TestAnOldCopyDoesNotStart", "TestARegisterThatIsSwitchedOnAsksTheOtherMachine"
 		beside                      = "TestAPromotionBesideAConnectedPrimaryWaits"
 		joined                      = "p.role.Mode == ModeAlone && !p.joining"
 		answersAlone                = "	return p.stopping || " + joined + " && !p.tenure.other(\"\") && p.leased()"
@@ -74,8 +75,16 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			storm, "FAIL",
 		},
 		"P9: an old copy of the primary is followed": {
-			planttest.Edit{File: following, Old: "	if same && !peer.position()", New: "	if same && false && !peer.position()"},
+			planttest.Edit{File: hello, Old: "primary.reigned(standby.Term) && !primary.position()", New: "primary.reigned(standby.Term) && false && !primary.position()"},
 			"TestAnOldCopyOfThePrimaryIsRefused", "FAIL",
+		},
+		"P9: an old copy of the primary only loses its standby": {
+			planttest.Edit{File: session, Old: "	case rewound(own, peer): // P9", New: "	case false: // P9"},
+			oldCopyAlone, "does not end",
+		},
+		"P9: a primary is alone before it has asked its standby": {
+			planttest.Edit{File: primary, Old: "		p.askOnce(ctx)\n		p.mu.Lock()\n		p.met", New: "		p.mu.Lock()\n		p.met"},
+			oldCopyAlone, "does not end",
 		},
 		"P10: a standby confirms while it is promoted": {
 			planttest.Edit{File: standby, Old: "	s.stopRun()                                     // P10", New: "	// P10"},
@@ -124,7 +133,7 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			"TestARegisterThatIsSwitchedOffLosesNothing", "FAIL",
 		},
 		"P5: a standby without the register follows a primary with one": {
-			planttest.Edit{File: "internal/pair/hello.go", Old: "	case own.Register != peer.Register:", New: "	case own.Register != own.Register:"},
+			planttest.Edit{File: hello, Old: "	case own.Register != peer.Register:", New: "	case own.Register != own.Register:"},
 			"TestARegisterOfOneMachineIsRefused", "FAIL",
 		},
 		"P4: a primary answers alone before its role has that": {
@@ -199,6 +208,30 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 		"a switch does not wait for the standby's stores": {
 			planttest.Edit{File: handing, Old: "		if status.Lag < smallRest || ", New: "		if status.Lag >= 0 || "},
 			"TestAStandbyCatchesUpBeforeASwitch", "FAIL",
+		},
+		"P17: a start without the register is alone": {
+			planttest.Edit{File: role, Old: "	if r.Role == RolePrimary && r.Mode == ModeAlone && r.Claimed", New: "	if r.Role == \"\" && r.Claimed"},
+			"TestARegisterThatIsSwitchedOffLosesNothing", "FAIL",
+		},
+		"P17: a later register does not ask the other machine": {
+			planttest.Edit{File: begin, Old: "b.Ask == nil || role.Claimed > 0", New: "b.Ask == nil || role.Disk != \"\""},
+			switchedOn, "FAIL",
+		},
+		"P17: a later register counts as before": {
+			planttest.Edit{File: role, Old: "	next := *r\n	next.forget()\n", New: "	next := *r\n"},
+			switchedOn, "FAIL",
+		},
+		"P17: an entry from before a time without a register demotes": {
+			planttest.Edit{File: begin, Old: "entry.Primary != role.Disk && entry.Term >= role.Term:", New: "entry.Primary != role.Disk:"},
+			switchedOn, "FAIL",
+		},
+		"the start of a replaced primary waits for its standby": {
+			planttest.Edit{File: session, Old: "			p.stopping = true\n", New: ""},
+			"TestAStartThatIsReplacedEnds", "still waits",
+		},
+		"P1: a replaced primary answers without its standby": {
+			planttest.Edit{File: session, Old: "		if !p.serves {", New: "		if p.serves || true {"},
+			takesOver, "was answered",
 		},
 		"a standby that is not paired is promoted": {
 			planttest.Edit{File: standby, Old: "	case s.role.Mode != ModePaired && !acceptLoss:", New: "	case s.role.Mode == \"\" && !acceptLoss:"},

@@ -91,6 +91,11 @@ func OpenPrimary(cfg PrimaryConfig) (*Primary, error) {
 	if cfg.LogSpan == 0 {
 		cfg.LogSpan = tailSize
 	}
+	if cfg.Register == nil {
+		if err := cfg.Role.unregister(); err != nil {
+			return nil, err
+		}
+	}
 	cfg.Timing = cfg.Timing.withClock()
 	p := &Primary{cfg: cfg, role: cfg.Role, met: cfg.Dial == nil, over: make(chan struct{}), asked: make(chan struct{}), changed: make(chan struct{})}
 	var err error
@@ -289,11 +294,6 @@ func (p *Primary) keepFrames() {
 	}
 }
 
-// wake wakes the calls that wait for a change of a session. The caller holds mu.
-func (p *Primary) wake() {
-	close(p.changed)
-	p.changed = make(chan struct{})
-}
 // Serves ends the start: from now on callers may get answers. It returns the Reason instead, if there is one.
 func (p *Primary) Serves() error {
 	p.mu.Lock()
@@ -302,6 +302,11 @@ func (p *Primary) Serves() error {
 	return p.reason
 }
 
+// wake wakes the calls that wait for a change of a session. The caller holds mu.
+func (p *Primary) wake() {
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
 
 // Promised reports whether reads may be answered now: a primary alone may always answer, and a paired primary during a
 // promise of the standby (P11).

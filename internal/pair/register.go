@@ -3,6 +3,8 @@ package pair
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -64,6 +66,8 @@ func (e Entry) same(other Entry) bool {
 
 // Register keeps the entry of a pair in a store that writes on condition (P16). Its calls may run at the same time.
 type Register interface {
+	// Name returns a text that is equal for two machines which use the same register.
+	Name() string
 	// Read returns the entry and its version, or ErrNoEntry.
 	Read(ctx context.Context) (Entry, objects.Version, error)
 	// Swap replaces the version old of the entry, or creates the entry if old is empty. It sets the format and the nonce of next. If the
@@ -72,10 +76,19 @@ type Register interface {
 	Swap(ctx context.Context, old objects.Version, next Entry) (objects.Version, error)
 }
 
-// StoreRegister returns the register in a store.
-func StoreRegister(store objects.Conditional) Register { return storeRegister{store} }
+// StoreRegister returns the register in the store of an address. Both machines have to give the same address.
+func StoreRegister(store objects.Conditional, address string) Register {
+	sum := sha256.Sum256([]byte(address)) // the other machine need not learn the address
+	return storeRegister{store, hex.EncodeToString(sum[:8])}
+}
 
-type storeRegister struct{ store objects.Conditional }
+type storeRegister struct {
+	store objects.Conditional
+	name  string
+}
+
+// Name implements Register.
+func (r storeRegister) Name() string { return r.name }
 
 // Read implements Register.
 func (r storeRegister) Read(ctx context.Context) (e Entry, version objects.Version, err error) {

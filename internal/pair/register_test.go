@@ -169,7 +169,7 @@ func (m *machine) register() pair.Register {
 	if m.bucket == nil || m.unregistered {
 		return nil
 	}
-	return pair.StoreRegister(reached{m.bucket, m.number()})
+	return pair.StoreRegister(reached{m.bucket, m.number()}, m.address)
 }
 
 func (m *machine) number() int { return int(m.name[0] - 'a') }
@@ -180,7 +180,7 @@ func (w *world) entry() pair.Entry {
 	w.bucket.mu.Lock()
 	now := &bucket{content: w.bucket.content, version: w.bucket.version}
 	w.bucket.mu.Unlock()
-	entry, _, err := pair.StoreRegister(reached{now, 0}).Read(w.Context())
+	entry, _, err := pair.StoreRegister(reached{now, 0}, "").Read(w.Context())
 	require.NoError(w, err)
 	return entry
 }
@@ -191,9 +191,16 @@ func (m *machine) bootWithRegister(role *pair.Role) {
 	p := m.process
 	p.role, p.began = role, make(chan error, 1)
 	p.work.Go(func() {
-		p.began <- pair.Begin(p.ctx, pair.BeginConfig{Role: role, Register: m.register(), Timing: m.timing(), Log: m.log.Named(m.name)})
+		p.began <- pair.Begin(p.ctx, pair.BeginConfig{Role: role, Register: m.register(), Timing: m.timing(), Ask: m.asks(role), Log: m.log.Named(m.name)})
 	})
 	m.open(time.Second)
+}
+
+// asks returns how the machine asks the other one.
+func (m *machine) asks(role *pair.Role) func(context.Context) (pair.Hello, error) {
+	return func(ctx context.Context) (pair.Hello, error) {
+		return pair.Ask(ctx, m.dial(), pair.AskingHello(role, 1, "v"))
+	}
 }
 
 // open opens the machine's side of the pair when the register has answered.

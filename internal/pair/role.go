@@ -55,7 +55,7 @@ type Role struct {
 	// Peer is the Disk of the other machine, empty for none: a paired primary has the disk of its standby, and a
 	// standby has the disk of its primary.
 	Peer string `json:"peer_disk"`
-	// Claimed is the newest term that the machine has tried to take in the register, 0 without a register.
+	// Claimed is the newest term that the machine has tried to take in the register, 0 if its last process had no register.
 	Claimed uint64 `json:"claimed_term,omitempty"`
 	// Since is the first term since which the disk has been the primary without a break, 0 if that is Term.
 	Since uint64 `json:"since_term,omitempty"`
@@ -102,8 +102,38 @@ func Alone(dir string) error {
 	case role.Mode == ModePaired:
 		return fmt.Errorf("data directory %s is paired with a standby, which would lack new writes: start fanfare up with FANFARE_PEER, or, if the disk of the standby is gone, run fanfare unpair --standby-is-gone", dir)
 	default:
-		return nil
+		return role.registered()
 	}
+}
+
+// registered returns an error if only a register can let this primary be alone.
+func (r *Role) registered() error {
+	if r.Role == RolePrimary && r.Mode == ModeAlone && r.Claimed > 0 {
+		return ErrUnregistered
+	}
+	return nil
+}
+
+// unregister stores that a start without a register has this role from now on. So a later register asks the other machine first.
+func (r *Role) unregister() error {
+	if err := r.registered(); err != nil || r.Claimed == 0 {
+		return err
+	}
+	next := *r
+	next.forget()
+	if err := next.Save(); err != nil {
+		return err
+	}
+	*r = next
+	return nil
+}
+
+// forget forgets the register. A primary keeps the term that the register may have: its next entry must not have an older one.
+func (r *Role) forget() {
+	if r.Role == RolePrimary && r.Claimed > r.Term {
+		r.Since, r.Term = r.reign(), r.Claimed
+	}
+	r.Claimed = 0
 }
 
 // decodeRole reads the text of a role. A text that no version wrote is an error, because a guess could make two primaries.
@@ -160,14 +190,17 @@ func (r *Role) Demote() error {
 	return nil
 }
 
-// Unpair makes a paired primary alone, and stores that. Its standby must not be promoted any more: the disk of the standby
-// is gone.
-func (r *Role) Unpair() error {
+// Unpair makes a primary without a register alone, and stores that. Its standby must not be promoted any more: the disk of the
+// standby is gone.
+func (r *Role) Unpair() error { return r.unpair((*Role).forget) }
+
+func (r *Role) unpair(change func(*Role)) error {
 	if r.Role != RolePrimary {
 		return errors.New("the data directory is of a standby, so it may lack answered writes: run fanfare unpair on the primary, or fanfare promote here")
 	}
 	next := *r
 	next.Mode, next.Peer = ModeAlone, ""
+	change(&next)
 	if err := next.Save(); err != nil {
 		return err
 	}

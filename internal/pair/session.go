@@ -97,7 +97,9 @@ func (p *Primary) ended(why error) {
 // hello returns the hello of the primary. The caller holds mu.
 func (p *Primary) hello(at stream.Position) Hello {
 	h := p.role.hello(at, p.cfg.DataFormat, p.cfg.Version).proves(p.cfg.Secret)
-	h.Register = p.cfg.Register != nil
+	if p.cfg.Register != nil {
+		h.Register = p.cfg.Register.Name()
+	}
 	return h
 }
 
@@ -133,12 +135,12 @@ func (p *Primary) cease(reason error) error {
 	if p.reason == nil {
 		p.reason = reason
 		p.promise.forget()
-		close(p.over)
-		p.cfg.Log.Error("this machine must not be the primary any more", zap.Error(reason))
 		if !p.serves { // the start has no callers yet, and ends sooner
 			p.stopping = true
 			p.release()
 		}
+		close(p.over)
+		p.cfg.Log.Error("this machine must not be the primary any more", zap.Error(reason))
 	}
 	return p.reason
 }

@@ -95,6 +95,11 @@ func OpenStandby(cfg StandbyConfig) (*Standby, error) {
 	if s.role.Mode == ModeSeeding {
 		return s, nil
 	}
+	if cfg.Register == nil {
+		if err := s.role.unregister(); err != nil {
+			return nil, err
+		}
+	}
 	if s.role.Mode == ModePaired && cfg.Register != nil {
 		if err := s.save(func(r *Role) { r.Mode = ModeFollowing }); err != nil {
 			return nil, err
@@ -111,7 +116,9 @@ func (s *Standby) hello() Hello {
 	}
 	h := s.role.hello(at, s.cfg.DataFormat, s.cfg.Version).proves(s.cfg.Secret)
 	h.Announced = announced
-	h.Register = s.cfg.Register != nil
+	if s.cfg.Register != nil {
+		h.Register = s.cfg.Register.Name()
+	}
 	return h
 }
 

@@ -24,6 +24,10 @@ func TestARegisterThatIsSwitchedOffLosesNothing(t *testing.T) {
 		b.boot()
 		pass(time.Second)
 		require.ErrorIs(w, b.standby.Promote(w.Context(), false), pair.ErrNotPaired)
+		_, err := pair.OpenPrimary(pair.PrimaryConfig{Role: a.loadRole()})
+		require.ErrorIs(w, err, pair.ErrUnregistered)
+		require.ErrorIs(w, pair.Alone(a.dir), pair.ErrUnregistered)
+		require.NoError(w, a.loadRole().Unpair())
 		a.boot()
 		w.settle()
 		w.works()
@@ -87,7 +91,56 @@ func TestARegisterOfOneMachineIsRefused(t *testing.T) {
 		require.Equal(w, pair.ModeAlone, a.process.primary.Status().Mode)
 		require.ErrorIs(w, b.standby.Promote(w.Context(), false), pair.ErrNotPaired)
 		b.exit()
-		b.unregistered = false
+		b.unregistered, b.address = false, "another"
+		b.boot()
+		pass(30 * time.Second)
+		require.Equal(w, pair.ModeAlone, a.process.primary.Status().Mode)
+		b.exit()
+		b.address = ""
 		w.end()
 	})
+}
+
+// Only the other machine knows that it was promoted without the register, so a later register does not get a guess as its first entry,
+// and an entry from before that time does not count.
+func TestARegisterThatIsSwitchedOnAsksTheOtherMachine(t *testing.T) {
+	for name, before := range map[string]bool{"no entry": false, "an entry": true} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 2, func(w *world) {
+				a, b := w.machines[0], w.machines[1]
+				w.useRegister(failoverAfter)
+				register := w.bucket
+				if !before {
+					w.bucket, w.alone = nil, false
+				}
+				w.boot()
+				w.settle()
+				a.die(100)
+				b.exit()
+				w.bucket, w.alone = nil, false
+				w.boot()
+				w.settle()
+				a.die(100)
+				require.NoError(w, b.promote())
+				pass(time.Second)
+				w.works()
+				if w.seed == 0 { // else the other machine still runs without the register
+					b.exit()
+				}
+				w.bucket, w.alone = register, true
+				a.boot()
+				pass(20 * time.Second)
+				a.open(0)
+				require.Nil(w, a.process.primary, "a paired primary starts without the other machine")
+				if w.seed > 0 {
+					b.exit()
+				}
+				b.boot()
+				pass(alone)
+				primary, _ := w.settle()
+				require.Equal(w, b, primary)
+				w.end()
+			})
+		})
+	}
 }

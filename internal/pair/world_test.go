@@ -81,6 +81,8 @@ type machine struct {
 	unregistered bool
 	// slow is the time of each read of the tail, in nanoseconds.
 	slow atomic.Int64
+	// address is the address of the register that the machine is configured with.
+	address string
 	// mute means that the machine cannot connect with the other one.
 	mute bool
 	*process
@@ -100,10 +102,10 @@ type process struct {
 	closing sync.Mutex
 	// started means that the start has ended, and serving that the process answers. The mu of the world guards both.
 	started, serving bool
-	writers sync.WaitGroup
-	stop    chan struct{}                   // ends the writers
-	turns   [stream.Table + 1]chan struct{} // makes a store begin its next log
-	over    chan struct{}                   // closed when no caller waits for an answer any more
+	writers          sync.WaitGroup
+	stop             chan struct{}                   // ends the writers
+	turns            [stream.Table + 1]chan struct{} // makes a store begin its next log
+	over             chan struct{}                   // closed when no caller waits for an answer any more
 }
 
 type outcome struct {
@@ -215,7 +217,7 @@ func (m *machine) bootPrimary(role *pair.Role) {
 	if role.Mode == pair.ModeAlone && m.register() == nil {
 		ctx, cancel := context.WithTimeout(m.ctx, 2*time.Second)
 		defer cancel()
-		peer, err := pair.Ask(ctx, m.dial(), pair.AskingHello(role, 1, "v"))
+		peer, err := m.asks(role)(ctx)
 		if err == nil && peer.Role == pair.RolePrimary && peer.Term > role.Term {
 			m.submit()
 			return
