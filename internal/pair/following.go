@@ -82,8 +82,8 @@ func (f *following) greet() error {
 	case peer.Mode == ModePaired && peer.Peer != own.Disk: // P6
 		return ErrOtherStandby
 	}
-	if rewound(peer, own) { // P9
-		return fmt.Errorf("%w: its logs end at %v, and it had announced %v", ErrRewound, peer.position(), own.Announced)
+	if err := rewound(peer, own); err != nil { // P9
+		return err
 	}
 	same := peer.Disk == own.Peer && peer.reigned(own.Term)
 	if same && own.Mode == ModePaired && peer.Mode == ModeAlone {

@@ -41,8 +41,10 @@ type Hello struct {
 	FrameFormat int          `json:"frame_format"`
 	DataFormat  int          `json:"data_format"`
 	Version     string       `json:"version"`
-	// Announced is the last safe point that a standby has from its primary.
+	// Announced is the last safe point that a standby has from its primary. Began is the place at which the logs of a primary
+	// ended when its process began.
 	Announced stream.Position `json:"announced,omitzero"`
+	Began     stream.Position `json:"began,omitzero"`
 	// Register is the Name of the register that the machine asks, empty for none.
 	Register string `json:"register,omitempty"`
 	// Clock is the time of the machine, in milliseconds since 1970.
@@ -134,9 +136,22 @@ func (h Hello) reigned(term uint64) bool {
 	return term == h.Term || h.Since != 0 && h.Since <= term && term < h.Term
 }
 
-// rewound reports whether a primary lacks writes that it had announced to a standby as synced (P9).
-func rewound(primary, standby Hello) bool {
-	return standby.Mode != ModeSeeding && standby.Peer == primary.Disk && primary.reigned(standby.Term) && !primary.position().Covers(standby.Announced)
+// rewound returns ErrRewound if a primary lacks writes that it had announced to a standby as synced (P9). An old copy that has served
+// has newer logs than the standby, so a safe point from before its start is compared with the logs of that time.
+func rewound(primary, standby Hello) error {
+	if standby.Mode == ModeSeeding || standby.Peer != primary.Disk || !primary.reigned(standby.Term) {
+		return nil
+	}
+	for store := stream.Queue; store <= stream.Table; store++ {
+		end, announced := primary.position().Of(store), standby.Announced.Of(store)
+		if began := primary.Began.Of(store); standby.Term < primary.Term || announced.Log <= began.Log {
+			end = began
+		}
+		if end.Before(announced) {
+			return fmt.Errorf("%w: its logs end at %v, and it had announced %v", ErrRewound, end, announced)
+		}
+	}
+	return nil
 }
 
 // replaces reports whether the peer has become the primary in the place of the own machine.

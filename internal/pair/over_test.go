@@ -10,17 +10,20 @@ import (
 	"fanfare/internal/pair"
 )
 
-// rewind puts an earlier copy of the machine's disk back. Its role is still the newest one.
-func (m *machine) rewind() {
+// rewind puts an earlier copy of the machine's disk back. Its role is still the newest one. The machines away die, too.
+func (m *machine) rewind(away ...*machine) {
 	m.Helper()
 	old := m.mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: m.rng})
 	pass(5 * time.Second)
 	m.die(100)
+	for _, other := range away {
+		other.die(100)
+	}
 	m.mem = old
 	m.boot()
 }
 
-// ceases expects that the primary ends, and that it has answered nothing.
+// ceases expects that the primary of an old copy ends.
 func (m *machine) ceases() {
 	m.Helper()
 	for range 100 {
@@ -36,8 +39,7 @@ func (m *machine) ceases() {
 	case <-time.After(time.Minute):
 		require.Fail(m, "the primary of an old copy does not end")
 	}
-	pass(5 * time.Second)
-	require.False(m, m.serving, "the primary of an old copy serves")
+	m.stands()
 	m.die(100)
 }
 
@@ -49,7 +51,9 @@ func TestAnOldCopyOfThePrimaryIsRefused(t *testing.T) {
 		w.settle()
 		pass(2 * time.Second)
 		a.rewind()
+		p := a.process
 		a.ceases()
+		require.False(w, p.serving, "the primary of an old copy serves")
 		require.NoError(w, b.promote())
 		pass(5 * time.Second)
 		w.tend()
@@ -68,12 +72,39 @@ func TestAnOldCopyOfThePrimaryDoesNotGoAlone(t *testing.T) {
 		pass(2 * time.Second)
 		b.mute = w.seed%2 > 0 // the session continues
 		a.rewind()
+		p := a.process
 		a.ceases()
+		require.False(w, p.serving, "the primary of an old copy serves")
 		require.Equal(w, pair.ModePaired, w.entry().Mode)
 		require.NoError(w, b.promote())
 		pass(5 * time.Second)
 		w.works()
 		b.mute = false
+		w.tend()
+		w.end()
+	})
+}
+
+// An old copy whose standby was away is alone, and has newer logs than its standby when the standby is back.
+func TestAnOldCopyThatIsAloneEnds(t *testing.T) {
+	inBubble(t, 4, func(w *world) {
+		a, b := w.machines[0], w.machines[1]
+		w.useRegister(0)
+		w.boot()
+		w.settle()
+		pass(2 * time.Second)
+		a.forced = true
+		a.rewind(b)
+		w.mode(a, pair.ModeAlone)
+		pass(5 * time.Second)
+		w.works()
+		b.boot()
+		a.ceases()
+		require.ErrorIs(w, b.standby.Promote(w.Context(), false), pair.ErrNotPaired)
+		require.NoError(w, b.standby.Promote(w.Context(), true))
+		b.forced = true
+		b.exit()
+		b.boot()
 		w.tend()
 		w.end()
 	})

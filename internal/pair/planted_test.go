@@ -75,11 +75,15 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			storm, "FAIL",
 		},
 		"P9: an old copy of the primary is followed": {
-			planttest.Edit{File: hello, Old: "primary.reigned(standby.Term) && !primary.position()", New: "primary.reigned(standby.Term) && false && !primary.position()"},
+			planttest.Edit{File: hello, Old: "		if end.Before(announced) {", New: "		if end.Before(end) {"},
 			"TestAnOldCopyOfThePrimaryIsRefused", "FAIL",
 		},
+		"P9: an old copy of the primary that has served is followed": {
+			planttest.Edit{File: hello, Old: "standby.Term < primary.Term || announced.Log <= began.Log {", New: "announced.Log <= 0 && began.Log > 0 {"},
+			"TestAnOldCopyThatIsAloneEnds", "FAIL",
+		},
 		"P9: an old copy of the primary only loses its standby": {
-			planttest.Edit{File: session, Old: "	case rewound(own, peer): // P9", New: "	case false: // P9"},
+			planttest.Edit{File: session, Old: "	if err := rewound(own, peer); err != nil { // P9", New: "	if err := rewound(own, own); err != nil { // P9"},
 			oldCopyAlone, "does not end",
 		},
 		"P9: a primary is alone before it has asked its standby": {

@@ -97,6 +97,7 @@ func (p *Primary) ended(why error) {
 // hello returns the hello of the primary. The caller holds mu.
 func (p *Primary) hello(at stream.Position) Hello {
 	h := p.role.hello(at, p.cfg.DataFormat, p.cfg.Version).proves(p.cfg.Secret)
+	h.Began = p.ends
 	if p.cfg.Register != nil {
 		h.Register = p.cfg.Register.Name()
 	}
@@ -116,11 +117,11 @@ func (p *Primary) meets(peer Hello) error {
 	p.mu.Lock()
 	own := p.hello(p.end())
 	p.mu.Unlock()
-	switch {
-	case peer.replaces(own):
+	if peer.replaces(own) {
 		return p.cease(replacedIn(peer.Term))
-	case rewound(own, peer): // P9
-		return p.cease(fmt.Errorf("%w: its logs end at %v, and it had announced %v", ErrRewound, own.position(), peer.Announced))
+	}
+	if err := rewound(own, peer); err != nil { // P9
+		return p.cease(err)
 	}
 	return nil
 }
