@@ -105,7 +105,7 @@ func TestAPrimaryAloneSeedsAStandbyThatIsTooFarBehind(t *testing.T) {
 		require.Equal(w, 1, w.seeds())
 		standby.boot()
 		w.settle()
-		require.Equal(w, 2, w.seeds())
+		require.Greater(w, w.seeds(), 1, "one more at least: the spool may have no room during a seed, too")
 		w.end()
 	})
 }
