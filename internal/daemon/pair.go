@@ -95,7 +95,10 @@ func (p *process) begin(ctx context.Context, dir *datadir.Dir, fresh bool) (err 
 	if err != nil && ctx.Err() == nil {
 		return err
 	}
-	asks := func(ctx context.Context) (pair.Hello, error) { return p.askPeer(ctx, p.role) }
+	var asks func(context.Context) (pair.Hello, error)
+	if !fresh { // else newRole has asked
+		asks = func(ctx context.Context) (pair.Hello, error) { return p.askPeer(ctx, p.role) }
+	}
 	if err == nil {
 		err = pair.Begin(ctx, pair.BeginConfig{Role: p.role, Register: p.registry, Timing: p.pairTiming(), Waiting: p.waitsForRegister, Ask: asks, Log: p.log.Named("pair")})
 	}

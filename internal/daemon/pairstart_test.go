@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"os"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"fanfare/internal/admin"
 	"fanfare/internal/disk"
 	"fanfare/internal/pair"
 	queueembedded "fanfare/internal/queue/embedded"
@@ -92,4 +94,33 @@ func TestAStartThatIsReplacedBecomesAStandby(t *testing.T) {
 	assert.True(t, one.at.Standby)
 	one.untilPaired()
 	called(t, two.at.HTTP, ann, "paired again")
+}
+
+// A primary whose stores were put back answers nothing beside its standby, and the register still allows the promotion (P9).
+func TestAPrimaryWithOldStoresEnds(t *testing.T) {
+	_, one, two := newRegistered(t, "FANFARE_FAILOVER=manual")
+	one.start(false)
+	ann := tokens(t, one.dir)(t, "ann")
+	two.start(true)
+	two.untilPaired()
+	require.NoError(t, one.stop())
+	old := filepath.Join(t.TempDir(), "old")
+	require.NoError(t, os.CopyFS(old, os.DirFS(one.dir)))
+	one.start(false)
+	called(t, one.at.HTTP, ann, "later")
+	one.untilPaired()
+	require.NoError(t, one.stop())
+	role, err := os.ReadFile(filepath.Join(one.dir, pair.RoleFile))
+	require.NoError(t, err)
+	require.NoError(t, os.RemoveAll(one.dir))
+	require.NoError(t, os.CopyFS(one.dir, os.DirFS(old)))
+	require.NoError(t, os.WriteFile(filepath.Join(one.dir, pair.RoleFile), role, 0o600))
+	one.begin(false)
+	require.ErrorIs(t, <-one.ended, pair.ErrRewound)
+	one.ended = nil
+	_, err = two.client().Promote(t.Context(), admin.Promotion{PrimaryIsGone: true})
+	require.NoError(t, err)
+	two.await(false)
+	_, text := two.get("/v1/me", ann)
+	assert.Contains(t, text, "later")
 }

@@ -101,9 +101,11 @@ func Alone(dir string) error {
 		return fmt.Errorf("data directory %s is of a standby, which only fanfare up with FANFARE_PEER may open", dir)
 	case role.Mode == ModePaired:
 		return fmt.Errorf("data directory %s is paired with a standby, which would lack new writes: start fanfare up with FANFARE_PEER, or, if the disk of the standby is gone, run fanfare unpair --standby-is-gone", dir)
-	default:
-		return role.registered()
 	}
+	if err := role.registered(); err != nil {
+		return fmt.Errorf("data directory %s: %w", dir, err)
+	}
+	return nil
 }
 
 // registered returns an error if only a register can let this primary be alone.
