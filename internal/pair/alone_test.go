@@ -333,6 +333,8 @@ func TestARegisterThatHasLostItsEntryIsRefused(t *testing.T) {
 		require.NoError(w, b.begins())
 		require.Greater(w, time.Since(began), alone, "the other machine may have a promise (P14)")
 		require.Equal(w, role.Disk, w.entry().Primary)
+		require.NoError(w, a.begins(), "the machine that starts last")
+		require.Equal(w, pair.RoleStandby, a.loadRole().Role)
 	})
 }
 

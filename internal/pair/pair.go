@@ -24,7 +24,7 @@ var (
 	// ErrLineage means that the standby has other data.
 	ErrLineage = errors.New("the standby has the data of another primary: start it with an empty data directory")
 	// ErrOtherStandby means that the primary is paired with another disk (P6).
-	ErrOtherStandby = errors.New("the primary is paired with another disk: start that standby, or stop the primary and run fanfare unpair --standby-is-gone")
+	ErrOtherStandby = errors.New("the primary is paired with another disk: start that standby; or stop that standby, delete its data directory, stop the primary, run fanfare unpair --standby-is-gone, and start the primary")
 	// ErrNotPrimary means that the other machine is no primary of this term or a later term.
 	ErrNotPrimary = errors.New("the other machine is not the primary: look at fanfare pair status on both machines")
 	// ErrReplaced means that the other machine has become the primary.
@@ -32,7 +32,7 @@ var (
 	// ErrRewound means that the primary lacks writes that it had announced as synced (P9).
 	ErrRewound = errors.New("the primary has lost synced writes, because its disk is an old copy or lost its data: stop the primary, and run fanfare promote --primary-is-gone on the standby")
 	// ErrMustSeed means that a paired primary no longer has what its standby lacks.
-	ErrMustSeed = errors.New("the standby needs a new copy of all data: stop the primary and run fanfare unpair --standby-is-gone")
+	ErrMustSeed = errors.New("the standby needs a new copy of all data: stop the standby, delete its data directory, stop the primary, run fanfare unpair --standby-is-gone, start the primary, and start the standby with --standby")
 	// ErrDamagedCopy means that the disk of the standby has damaged data.
 	ErrDamagedCopy = errors.New("the data of this standby are damaged: delete its data directory and start it again with --standby; without a register, first stop the primary, run fanfare unpair --standby-is-gone and start the primary")
 	// ErrNotPaired means that the primary may have answered writes that the standby lacks.
@@ -46,7 +46,7 @@ var (
 	// ErrUnregistered means that a primary whose register lets it be alone starts without a register, which may have another primary by now.
 	ErrUnregistered = errors.New("the register of this machine decides whether it is still the primary: start it with FANFARE_REGISTER as before, or, to continue without a register, stop the other machine and run fanfare unpair --standby-is-gone")
 	// ErrRegisterGone means that the register of a pair has lost its entry.
-	ErrRegisterGone = errors.New("the register has lost the entry of this pair: restore register.json, or stop both machines and run fanfare unpair on the one with the newest data")
+	ErrRegisterGone = errors.New("the register has lost the entry of this pair: restore register.json; or stop both machines, run fanfare unpair --standby-is-gone on the machine with the newest data, start that machine, and only then the other machine")
 	// ErrStopped means that a promotion has closed the stores, and has failed.
 	ErrStopped = errors.New("an earlier promotion has failed: start the standby again")
 	// ErrAway means that the primary has no session with its standby.
