@@ -88,13 +88,12 @@ func (h *Health) Watch(overloaded func() bool) { h.overloaded = overloaded }
 // serve then, and a balancer must not send requests to both. Call it before the first request.
 func (h *Health) Promise(promised func() bool) { h.promised = promised }
 
-// unpromised answers w if the process has no promise, and reports whether it did.
-func (h *Health) unpromised(w http.ResponseWriter) bool {
+// promise returns the failure of a process without a promise, none if it has a promise or needs none.
+func (h *Health) promise() (failing []string) {
 	if h.promised == nil || h.promised() {
-		return false
+		return nil
 	}
-	writeHealth(w, http.StatusServiceUnavailable, healthBody{Status: "not ready", Failing: []string{"promise of the standby"}})
-	return true
+	return []string{"promise of the standby"}
 }
 
 // Failing runs all checks at the same time, and returns the failures in the order of the
@@ -166,7 +165,8 @@ func (h *Health) Serving(w http.ResponseWriter, _ *http.Request) {
 		writeHealth(w, http.StatusServiceUnavailable, healthBody{Status: "draining"})
 		return
 	}
-	if h.unpromised(w) {
+	if failing := h.promise(); len(failing) > 0 {
+		writeHealth(w, http.StatusServiceUnavailable, healthBody{Status: "not ready", Failing: failing})
 		return
 	}
 	writeHealth(w, http.StatusOK, healthBody{Status: "serving"})
@@ -178,9 +178,6 @@ func (h *Health) Ready(w http.ResponseWriter, r *http.Request) {
 		writeHealth(w, http.StatusServiceUnavailable, healthBody{Status: "draining"})
 		return
 	}
-	if h.unpromised(w) {
-		return
-	}
 	if h.overloaded != nil && h.overloaded() {
 		writeHealth(w, http.StatusServiceUnavailable, healthBody{Status: "overloaded"})
 		return
@@ -190,7 +187,7 @@ func (h *Health) Ready(w http.ResponseWriter, r *http.Request) {
 		writeHealth(w, http.StatusServiceUnavailable, healthBody{Status: "not ready"})
 		return
 	}
-	body := healthBody{Status: "ready"}
+	body := healthBody{Status: "ready", Failing: h.promise()}
 	for _, f := range failing {
 		if f.Warn {
 			body.Warnings = append(body.Warnings, f.Name)
@@ -220,14 +217,14 @@ func writeHealth(w http.ResponseWriter, status int, body healthBody) {
 // Starting returns the handler of the admin and metrics addresses of a process that does not
 // work yet. The handler answers /healthz, so that a process in a long recovery does not seem
 // to hang.
-func Starting() http.Handler { return starting() }
+func Starting() http.Handler { return starting(func() []string { return nil }) }
 
 // starting returns the handler of Starting. Its refusals name the reasons for which the process waits.
-func starting(reasons ...string) http.Handler {
+func starting(reasons func() []string) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", NewHealth().Live)
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		writeHealth(w, http.StatusServiceUnavailable, healthBody{Status: "starting", Failing: reasons})
+		writeHealth(w, http.StatusServiceUnavailable, healthBody{Status: "starting", Failing: reasons()})
 	})
 	return mux
 }

@@ -128,9 +128,9 @@ func NewStandbyHandler(c Config, primary string) http.Handler {
 }
 
 // NewWaitingHandler returns the handler of the admin address and the metrics address of a machine of a pair that waits at its
-// start: as NewStandbyHandler, but each refusal names the reason of the wait.
-func NewWaitingHandler(c Config, reason string) http.Handler {
-	return besides(c, starting(reason))
+// start: as NewStandbyHandler, but each refusal names the reasons of the wait.
+func NewWaitingHandler(c Config, reasons func() []string) http.Handler {
+	return besides(c, starting(reasons))
 }
 
 // besides returns a handler for /metrics and, with c.Pair, the operations on the pair. The handler rest has the rest.

@@ -120,7 +120,7 @@ func (p *process) waitsForRegister(reason error) {
 	if !errors.Is(reason, pair.ErrAway) {
 		text = "the register of the pair: " + text
 	}
-	waiting := admin.NewWaitingHandler(admin.Config{Metrics: p.reg}, text)
+	waiting := admin.NewWaitingHandler(admin.Config{Metrics: p.reg}, func() []string { return []string{text} })
 	p.operator.set(waiting)
 	p.scrapes.set(waiting)
 }

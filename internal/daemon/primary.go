@@ -78,8 +78,8 @@ func (p *process) openPrimary(ctx context.Context, dir *datadir.Dir) (*pairing, 
 	k.roots.start("standbys", func(ctx context.Context) error { return p.acceptPeer(ctx, listener, k.session) })
 	if k.Status().Mode == pair.ModePaired && !p.cfg.MayBeAlone() {
 		shown := admin.Config{Metrics: p.reg, Log: p.log.Named("admin"), Host: p.cfg.AdminHost(), Pair: k}
-		p.operator.set(admin.NewWaitingHandler(shown, waitsForStandby))
-		p.scrapes.set(admin.NewWaitingHandler(admin.Config{Metrics: p.reg}, waitsForStandby))
+		p.operator.set(admin.NewWaitingHandler(shown, k.waits))
+		p.scrapes.set(admin.NewWaitingHandler(admin.Config{Metrics: p.reg}, k.waits))
 		p.log.Warn("waiting for the standby, without which this machine may answer nothing: if its disk is gone, stop this process and run fanfare unpair --standby-is-gone", zap.String("peer", p.cfg.Peer))
 	}
 	if err := k.Paired(ctx); err != nil {
@@ -95,6 +95,14 @@ func (k *pairing) ends(reason error) error {
 	}
 	k.replaced = true
 	return errOtherRole
+}
+
+// waits returns the reasons for which a paired primary waits at its start.
+func (k *pairing) waits() []string {
+	if why := k.Status().Reason; why != "" {
+		return []string{waitsForStandby, OneLine(errors.New(why))}
+	}
+	return []string{waitsForStandby}
 }
 
 // acceptPeer accepts connections of the other machine until ctx ends.
@@ -215,6 +223,12 @@ func (k *pairing) checks() []admin.Check {
 				return nil
 			}
 			return errors.New("no standby is paired with this machine, so its loss would lose writes: start the standby")
+		}},
+		{Name: "the standby has no session", Warn: true, Ask: func(context.Context) error {
+			if why := k.Status().Reason; why != "" {
+				return errors.New(why)
+			}
+			return nil
 		}},
 	}
 	if k.p.cfg.HasRegister() {

@@ -110,6 +110,21 @@ func TestAPrimaryAloneSeedsAStandbyThatIsTooFarBehind(t *testing.T) {
 	})
 }
 
+// A primary with a register is alone while it refuses its standby, so it needs no operator to give the standby a new copy.
+func TestAPrimaryWithARegisterSeedsAStandbyThatLostItsTail(t *testing.T) {
+	inBubble(t, 2, func(w *world) {
+		w.useRegister(0)
+		w.boot()
+		_, standby := w.settle()
+		standby.die(100)
+		require.NoError(w, standby.mem.RemoveAll("data/tail"))
+		standby.boot()
+		w.settle()
+		require.Equal(w, 2, w.seeds())
+		w.end()
+	})
+}
+
 // Whatever ended a primary, its logs continue its stream.
 func TestTheLogsContinueTheStream(t *testing.T) {
 	inBubble(t, *storms, func(w *world) {

@@ -32,7 +32,7 @@ var (
 	// ErrRewound means that the primary lacks writes that it had announced as synced (P9).
 	ErrRewound = errors.New("the primary has lost synced writes, because its disk is an old copy or lost its data: stop the primary, and run fanfare promote --primary-is-gone on the standby")
 	// ErrMustSeed means that a paired primary no longer has what its standby lacks.
-	ErrMustSeed = errors.New("the standby needs a new copy of all data: stop the standby, delete its data directory, stop the primary, run fanfare unpair --standby-is-gone, start the primary, and start the standby with --standby")
+	ErrMustSeed = errors.New("the standby needs a new copy of all data: stop both machines, delete the data directory of the standby, run fanfare unpair --standby-is-gone on the primary, and start both")
 	// ErrDamagedCopy means that the disk of the standby has damaged data.
 	ErrDamagedCopy = errors.New("the data of this standby are damaged: delete its data directory and start it again with --standby; without a register, first stop the primary, run fanfare unpair --standby-is-gone and start the primary")
 	// ErrNotPaired means that the primary may have answered writes that the standby lacks.
