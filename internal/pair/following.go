@@ -54,6 +54,9 @@ func (f *following) run(ctx, run context.Context) (Outcome, error) {
 	if f.seeding != nil {
 		err = errors.Join(err, f.seeding.close())
 	}
+	if f.standby.tail != nil {
+		f.standby.tail.drop()
+	}
 	if f.outcome == TakeOver {
 		return TakeOver, nil
 	}
@@ -289,9 +292,7 @@ func (f *following) frames(data []byte) error {
 		if err != nil {
 			return err
 		}
-		if err := f.standby.tail.append(frame); err != nil {
-			return err
-		}
+		f.standby.tail.append(frame)
 	}
 }
 

@@ -23,6 +23,7 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 		formerDisk, forced          = "TestAFormerDiskOfTheStandbyIsNotPromoted", "TestAForcedPromotionWaitsForThePromiseOfTheRegister"
 		oldCopy, switchedOn         = "TestAnOldCopyDoesNotStart", "TestARegisterThatIsSwitchedOnAsksTheOtherMachine"
 		beside                      = "TestAPromotionBesideAConnectedPrimaryWaits"
+		tail, afterError            = "internal/pair/tail.go", "TestATailIsNotContinuedAfterAnError"
 		joined                      = "p.role.Mode == ModeAlone && !p.joining"
 		answersAlone                = "	return p.stopping || " + joined + " && !p.tenure.other(\"\") && p.leased()"
 	)
@@ -39,20 +40,32 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			storm, "was answered",
 		},
 		"P2: bytes without a sync are confirmed": {
-			planttest.Edit{File: "internal/pair/tail.go", Old: "		err = t.open.SyncData()\n", New: "		err = nil\n"},
+			planttest.Edit{File: tail, Old: "		err = t.open.SyncData()\n", New: "		err = nil\n"},
 			storm, "FAIL",
 		},
-		"P2: frames follow a part of a frame in the tail": {
-			planttest.Edit{File: "internal/pair/tail.go", Old: "errors.Join(fmt.Errorf(\"write the tail: %w\", err), t.drop())", New: "fmt.Errorf(\"write the tail: %w\", err)"},
-			"TestATailContinuesAfterAFailure", "FAIL",
-		},
 		"P2: a disk that takes nothing confirms heartbeats": {
-			planttest.Edit{File: "internal/pair/tail.go", Old: "	if t.open == nil && t.unproven {", New: "	if false {"},
+			planttest.Edit{File: tail, Old: "len(t.pending) == 0 && !t.unproven", New: "len(t.pending) == 0"},
 			"TestATailContinuesAfterAFailure", "confirms a heartbeat",
 		},
 		"P2: damaged frames that were confirmed count as the end of the tail": {
-			planttest.Edit{File: "internal/pair/tail.go", Old: "			return wholeBefore(f, file.size, err)", New: "			return nil"},
+			planttest.Edit{File: tail, Old: "			return wholeBefore(f, file.size, err)", New: "			return nil"},
 			"TestADamagedTailIsRefused", "FAIL",
+		},
+		"P2: a file of the tail is continued after an error": {
+			planttest.Edit{File: tail, Old: "		return errors.Join(fmt.Errorf(\"write the tail: %w\", err), t.close())", New: "		return err"},
+			afterError, "FAIL",
+		},
+		"P2: a file of the tail is read again after an error": {
+			planttest.Edit{File: tail, Old: "		t.torn = !t.fresh\n", New: ""},
+			afterError, "FAIL",
+		},
+		"P2: a start takes what a failed sync may have lost": {
+			planttest.Edit{File: tail, Old: "		return t, t.replaceNewest()\n", New: "		return t, nil\n"},
+			afterError, "FAIL",
+		},
+		"P9: a failed session forgets an announcement": {
+			planttest.Edit{File: tail, Old: "			t.announced = most(t.announced, least(f.Position(), t.position))\n", New: ""},
+			"TestAnAnnouncementIsNotForgotten", "Not equal",
 		},
 		"P3: the primary answers what only the standby has": {
 			planttest.Edit{File: "internal/disk/tap.go", Old: "	at, err := f.synced(op)\n", New: "	at, err := f.synced(func() error { return nil })\n"},
@@ -69,6 +82,22 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 		"P8: the join does not wait for earlier answers": {
 			planttest.Edit{File: session, Old: "		s.moment = p.stream.End()", New: "		s.moment = p.acked"},
 			moment, "was answered",
+		},
+		"P8: the two pair before the standby is whole": {
+			planttest.Edit{File: session, Old: "	s.whole, s.probe = true, asked{}", New: "	s.whole = true"},
+			"TestTheTwoPairWhenTheStandbyIsWhole", "before it had the whole copy",
+		},
+		"P8: an earlier answer shows that the standby is whole": {
+			planttest.Edit{File: joining, Old: " || number < s.probe.number", New: ""},
+			"TestTheTwoPairWhenTheStandbyIsWhole", "before it had the whole copy",
+		},
+		"the bytes of a log confirm its end": {
+			planttest.Edit{File: session, Old: "after, after != s.at", New: "after, true"},
+			"TestAnAckOfTheBytesDoesNotConfirmTheEndOfTheirLog", "the frame is gone",
+		},
+		"a start that pairs at once waits for the register": {
+			planttest.Edit{File: joining, Old: "	p.wake() // Paired waits", New: "	// Paired waits"},
+			"TestAStartThatPairsAtOnceServes", "no write is answered",
 		},
 		"P8: the standby is told before the role is stored": {
 			planttest.Edit{File: joining, Old: "	if err := role.Save(); err != nil {\n		return fmt.Errorf(\"store", New: "	if err := error(nil); err != nil {\n		return fmt.Errorf(\"store"},

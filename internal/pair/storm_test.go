@@ -209,6 +209,7 @@ func (w *world) settle() (primary, standby *machine) {
 	w.network.set(false)
 	w.network.drop()
 	w.calm()
+	w.repair()
 	for range 600 {
 		pass(500 * time.Millisecond)
 		w.tend()
@@ -245,12 +246,13 @@ func storm(w *world) {
 	w.boot()
 	w.settle()
 	for range 40 {
+		w.spoilSome()
 		w.step()
 	}
 	w.end()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.Log("writes", w.last, "answered", w.answered[1]["count"], w.answered[2]["count"], "promotions", w.promotions, "switches", w.switches, "failovers", w.failovers)
+	w.Log("writes", w.last, "answered", w.answered[1]["count"], w.answered[2]["count"], "promotions", w.promotions, "switches", w.switches, "failovers", w.failovers, "spoiled disks", w.spoiled)
 }
 
 // boot starts both machines.

@@ -129,10 +129,8 @@ func beginTail(cfg PrimaryConfig, at stream.Position) error {
 	if err != nil {
 		return err
 	}
-	err = t.append(stream.SafeAt(at, 0))
-	if err == nil {
-		_, err = t.sync()
-	}
+	t.append(stream.SafeAt(at, 0))
+	_, err = t.sync()
 	return errors.Join(err, t.close())
 }
 

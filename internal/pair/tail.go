@@ -21,6 +21,8 @@ import (
 
 const (
 	tailExtension = ".tail"
+	// tailCopy is the name of a copy of a file until the copy is on the disk.
+	tailCopy = "copy"
 	// tailSize is the default of StandbyConfig.TailSize.
 	tailSize = 64 << 20
 )
@@ -28,25 +30,32 @@ const (
 // tail is the part of the stream that the standby keeps on its disk, because its stores have it only
 // without a sync. Each write begins with a mark, which is the last safe point before the write, without a time.
 //
+// After a write or a sync that failed, the system may have dropped bytes which it still shows to readers, and a later sync
+// succeeds without these bytes. So the next file begins after an error and after a start, and before it a copy takes the place of the newest
+// file: no file but the newest one has bytes that are not on the disk (P2).
+//
 // One goroutine appends to the tail, and another one reads it.
 type tail struct {
 	fs       vfs.FS
 	dir      string
 	fileSize int64 // the size at which the next file begins
 
-	// The appending goroutine uses these fields.
-	open      vfs.File
+	// The appending goroutine uses these fields. The positions are of the frames that are on the disk.
+	open      vfs.File        // the file with the number next-1, or the file next without a frame on the disk; nil for neither
+	pending   []stream.Frame  // not on the disk yet
 	position  stream.Position // behind the last frame
 	announced stream.Position // the last safe point
 	start     stream.Position // before the first frame of a log
 	started   bool            // there is such a frame
+	fresh     bool            // no frame of the open file is on the disk
+	torn      bool            // the newest file may have bytes behind its frames
+	unproven  bool            // no sync has succeeded since the last failure
 	buf       []byte
-	unproven  bool // no sync has succeeded since the newest file began
 
 	length atomic.Int64 // the bytes on the disk, and the removed bytes
 
 	mu      sync.Mutex
-	files   []tailFile
+	files   []tailFile      // all have frames on the disk, or are from an earlier process
 	synced  stream.Position // behind the last frame that is on the disk
 	changed chan struct{}   // closed at the next change of a length
 	next    uint64          // the number of the next file
@@ -77,12 +86,15 @@ func openTail(files vfs.FS, dir string, fileSize int64) (*tail, error) {
 	}
 	slices.SortFunc(t.files, func(a, b tailFile) int { return int(a.number) - int(b.number) })
 	for i := range t.files {
-		if err := t.scan(&t.files[i]); err != nil {
+		if err := t.scan(&t.files[i], i == len(t.files)-1); err != nil {
 			return nil, fmt.Errorf("read the tail %s: %w", t.path(t.files[i].number), err)
 		}
 		t.next = t.files[i].number + 1
 	}
 	t.synced = t.position
+	if len(t.files) > 0 { // the process that wrote it may have ended before its sync, or after one that failed
+		return t, t.replaceNewest()
+	}
 	return t, nil
 }
 
@@ -90,27 +102,23 @@ func (t *tail) path(number uint64) string {
 	return t.fs.PathJoin(t.dir, fmt.Sprintf("%016x%s", number, tailExtension))
 }
 
-// scan syncs a file and reads its frames. A crash leaves a part of a frame at the end of a file.
-func (t *tail) scan(file *tailFile) (err error) {
-	f, err := t.fs.OpenReadWrite(t.path(file.number), vfs.WriteCategoryUnspecified)
+// scan reads the frames of a file. The newest file may end with a part of a frame.
+func (t *tail) scan(file *tailFile, newest bool) (err error) {
+	f, err := t.fs.Open(t.path(file.number))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	// The process that wrote the frames may have ended before its sync (P2).
-	if err := f.Sync(); err != nil {
-		return err
-	}
 	for r := stream.NewReader(bufio.NewReaderSize(f, 1<<20)); ; {
 		frame, err := r.Next()
-		if errors.Is(err, io.EOF) {
+		switch {
+		case err == nil:
+		case errors.Is(err, io.EOF):
 			return nil
-		}
-		if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, stream.ErrDamaged) {
+		case newest && (errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, stream.ErrDamaged)):
 			return wholeBefore(f, file.size, err)
-		}
-		if err != nil {
-			return err
+		default:
+			return damagedAt(file.size, err)
 		}
 		t.note(file, frame)
 		file.size += int64(frame.Len())
@@ -129,7 +137,7 @@ func wholeBefore(f vfs.File, damage int64, why error) error {
 	rest, err := io.ReadAll(io.NewSectionReader(f, damage, info.Size()-damage))
 	for len(rest) > 0 && err == nil {
 		if frame, bad := stream.NewReader(bytes.NewReader(rest)).Next(); bad == nil && isMark(frame) {
-			return fmt.Errorf("%w: at %d: %w", ErrDamagedCopy, damage, why)
+			return damagedAt(damage, why)
 		}
 		next := bytes.Index(rest[1:], length)
 		if next < 0 {
@@ -140,8 +148,64 @@ func wholeBefore(f vfs.File, damage int64, why error) error {
 	return err
 }
 
+func damagedAt(damage int64, why error) error {
+	return fmt.Errorf("%w: at %d: %w", ErrDamagedCopy, damage, why)
+}
+
 // isMark reports whether a frame begins a write to the tail. All frames before the mark were on the disk by then.
 func isMark(f stream.Frame) bool { return f.Kind == stream.Safe && f.Time == 0 }
+
+// replaceNewest makes a copy of the newest file that has nothing but its frames, and that is on the disk.
+func (t *tail) replaceNewest() error {
+	t.mu.Lock()
+	newest := t.files[len(t.files)-1]
+	t.mu.Unlock()
+	to := t.fs.PathJoin(t.dir, tailCopy)
+	err := copySynced(t.fs, t.path(newest.number), to, newest.size)
+	if err == nil {
+		err = t.fs.Rename(to, t.path(newest.number)) // a reader keeps the replaced file open, which has the same frames
+	}
+	if err == nil {
+		err = t.syncDir()
+	}
+	if err != nil {
+		return fmt.Errorf("copy the newest file of the tail: %w", err)
+	}
+	t.torn = false
+	return nil
+}
+
+// copySynced copies the first bytes of a file.
+func copySynced(files vfs.FS, from, to string, size int64) (err error) {
+	source, err := files.Open(from)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, source.Close()) }()
+	f, err := files.Create(to, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	_, err = io.CopyN(f, source, size)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return errors.Join(err, files.Remove(to)) // a disk that is full needs the room
+	}
+	return nil
+}
+
+func (t *tail) syncDir() error {
+	dir, err := t.fs.OpenDir(t.dir)
+	if err == nil {
+		err = errors.Join(dir.Sync(), dir.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("sync the directory of the tail: %w", err)
+	}
+	return nil
+}
 
 // note counts a frame.
 func (t *tail) note(file *tailFile, f stream.Frame) {
@@ -161,93 +225,106 @@ func (t *tail) note(file *tailFile, f stream.Frame) {
 	t.position = t.position.After(f)
 }
 
-// append writes frames. They are on the disk when sync returns.
-func (t *tail) append(frames ...stream.Frame) error {
-	if t.open == nil {
-		if err := t.begin(); err != nil {
-			return err
-		}
-	}
-	if len(t.buf) == 0 {
-		t.buf = stream.Append(t.buf, stream.SafeAt(t.announced, 0))
-	}
-	t.mu.Lock()
-	file := &t.files[len(t.files)-1]
-	for _, f := range frames {
-		t.buf = stream.Append(t.buf, f)
-		t.note(file, f)
-	}
-	t.mu.Unlock()
-	return nil
-}
+// append takes frames. They are on the disk when sync returns.
+func (t *tail) append(frames ...stream.Frame) { t.pending = append(t.pending, frames...) }
 
 // begin begins the next file.
 func (t *tail) begin() error {
-	t.unproven = true
+	if t.torn {
+		if err := t.replaceNewest(); err != nil {
+			return err
+		}
+	}
+	// An earlier try may have left the file.
+	if err := t.fs.Remove(t.path(t.next)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove a file of the tail: %w", err)
+	}
 	f, err := t.fs.Create(t.path(t.next), vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return fmt.Errorf("make a file of the tail: %w", err)
 	}
-	dir, err := t.fs.OpenDir(t.dir)
-	if err == nil {
-		err = errors.Join(dir.Sync(), dir.Close())
+	if err := t.syncDir(); err != nil {
+		return errors.Join(err, f.Close())
 	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("sync the directory of the tail: %w", err), f.Close())
-	}
-	t.mu.Lock()
-	t.files, t.open = append(t.files, tailFile{number: t.next}), f
-	t.next++
-	t.mu.Unlock()
+	t.open, t.fresh = f, true
 	return nil
 }
 
 // sync brings all frames to the disk, and returns the position behind them (P2). After a failure the disk has to take a write
 // before the next confirmation: a standby whose disk is full is away, although no frame has arrived.
 func (t *tail) sync() (stream.Position, error) {
-	if t.open == nil && t.unproven {
-		if err := t.append(); err != nil {
-			return stream.Position{}, err
+	if len(t.pending) == 0 && !t.unproven {
+		return t.position, nil
+	}
+	if err := t.write(); err != nil {
+		t.unproven = true
+		return stream.Position{}, err
+	}
+	if t.wrote() >= t.fileSize {
+		return t.position, t.close()
+	}
+	return t.position, nil
+}
+
+// write writes the pending frames to the open file, or to the next one.
+func (t *tail) write() error {
+	if t.open == nil {
+		if err := t.begin(); err != nil {
+			return err
 		}
 	}
-	if len(t.buf) == 0 {
-		return t.position, nil
+	t.buf = stream.Append(t.buf[:0], stream.SafeAt(t.announced, 0))
+	for _, f := range t.pending {
+		t.buf = stream.Append(t.buf, f)
 	}
 	_, err := t.open.Write(t.buf)
 	if err == nil {
 		err = t.open.SyncData()
 	}
 	if err != nil {
-		return stream.Position{}, errors.Join(fmt.Errorf("write the tail: %w", err), t.drop())
+		t.torn = !t.fresh
+		return errors.Join(fmt.Errorf("write the tail: %w", err), t.close())
 	}
 	t.unproven = false
-	t.mu.Lock()
-	file := &t.files[len(t.files)-1]
-	file.size += int64(len(t.buf))
-	t.length.Add(int64(len(t.buf)))
-	t.buf = t.buf[:0]
-	t.synced = t.position
-	full := file.size >= t.fileSize
-	close(t.changed)
-	t.changed = make(chan struct{})
-	t.mu.Unlock()
-	if full {
-		return t.position, t.close()
-	}
-	return t.position, nil
+	return nil
 }
 
-// drop drops the frames since the last sync, because the primary sends them again. The file may have a part of them, as after a
-// crash, so no frame may follow in this file.
-func (t *tail) drop() error {
+// wrote notes that the pending frames are on the disk. It returns the size of their file.
+func (t *tail) wrote() int64 {
 	t.mu.Lock()
-	t.position, t.buf, t.unproven = t.synced, t.buf[:0], true
-	if last := len(t.files) - 1; t.files[last].size == 0 { // the next file takes its place
-		t.next = t.files[last].number
-		t.files = t.files[:last]
+	defer t.mu.Unlock()
+	if t.fresh {
+		t.files, t.fresh = append(t.files, tailFile{number: t.next}), false
+		t.next++
 	}
-	t.mu.Unlock()
-	return t.close()
+	file := &t.files[len(t.files)-1]
+	for _, f := range t.pending {
+		t.note(file, f)
+	}
+	t.forget()
+	file.size += int64(len(t.buf))
+	t.length.Add(int64(len(t.buf)))
+	t.synced = t.position
+	close(t.changed)
+	t.changed = make(chan struct{})
+	return file.size
+}
+
+// forget forgets the pending frames.
+func (t *tail) forget() {
+	clear(t.pending)
+	t.pending = t.pending[:0]
+}
+
+// drop forgets the frames that are not on the disk, which the primary sends again in the next session. A safe point that it has announced
+// stays, as far as the tail has the stream (P9).
+func (t *tail) drop() {
+	for _, f := range t.pending {
+		if f.Kind == stream.Safe {
+			t.announced = most(t.announced, least(f.Position(), t.position))
+		}
+	}
+	t.forget()
 }
 
 // close closes the newest file.

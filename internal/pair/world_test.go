@@ -46,6 +46,7 @@ type world struct {
 	*testing.T
 	seed     uint64
 	rng      *rand.Rand
+	faults   *rand.Rand // of the disks
 	start    time.Time
 	network  *network
 	machines [2]*machine
@@ -57,7 +58,7 @@ type world struct {
 	answered map[stream.Store]map[string]int // the number of the last answered write of a key
 	dead     map[*process]bool
 
-	promotions, switches, failovers int
+	promotions, switches, failovers, spoiled int
 
 	bucket        *bucket // nil without a register
 	failoverAfter time.Duration
@@ -99,6 +100,7 @@ type process struct {
 	role    *pair.Role
 	began   chan error // has the end of pair.Begin; nil when the machine's side is open
 	dbs     map[stream.Store]*disk.DB
+	trouble *trouble
 	closing sync.Mutex
 	// started means that the start has ended, and serving that the process answers. The mu of the world guards both.
 	started, serving bool
@@ -118,7 +120,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	core, logs := observer.New(zap.InfoLevel)
 	w := &world{
-		T: t, seed: seed, rng: rng, start: time.Now(), log: zap.New(core), logs: logs,
+		T: t, seed: seed, rng: rng, faults: rand.New(rand.NewPCG(seed, 4)), start: time.Now(), log: zap.New(core), logs: logs,
 		network: &network{rng: rand.New(rand.NewPCG(seed, 1)), delay: time.Duration(rng.IntN(20)) * time.Duration(rng.IntN(10)+1) * time.Millisecond},
 		last:    map[stream.Store]int{}, answered: map[stream.Store]map[string]int{stream.Queue: {}, stream.Table: {}}, dead: map[*process]bool{},
 		spool: 1 << 30,
@@ -207,9 +209,11 @@ func (m *machine) begin() {
 		p.turns[store] = make(chan struct{}, 1)
 	}
 	p.ctx, p.end = context.WithCancelCause(context.Background())
+	p.trouble = &trouble{rng: m.faults, lost: map[string]bool{}}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.process, m.disk = p, disktest.New(m.mem)
+	m.disk.Set(p.trouble.fault)
 }
 
 func (m *machine) bootPrimary(role *pair.Role) {
