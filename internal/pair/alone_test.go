@@ -413,6 +413,29 @@ func TestALateSwapToAPairLosesNothing(t *testing.T) {
 	require.Positive(t, late)
 }
 
+// A primary that becomes paired before the register has let it be alone opens its stores, too.
+func TestAStartThatPairsAtOnceServes(t *testing.T) {
+	withRegister(t, 2, func(w *world, a, b *machine) {
+		w.network.set(true)
+		w.mode(a, pair.ModeAlone)
+		a.exit()
+		w.network.set(false)
+		a.begin()
+		role := a.loadRole()
+		require.NoError(w, pair.Begin(w.Context(), pair.BeginConfig{Role: role, Register: a.register(), Timing: a.timing(), Log: zap.NewNop()}))
+		require.Equal(w, pair.ModeAlone, role.Mode)
+		w.bucket.set(a.number(), way{late: timing.Lease + time.Second}) // the first renewal gets no answer in time
+		a.bootPrimary(role)
+		pass(timing.Lease - time.Millisecond)
+		require.True(w, a.process.primary.Status().Joining)
+		w.calm()
+		w.mode(a, pair.ModePaired)
+		pass(time.Second)
+		w.works()
+		w.end()
+	})
+}
+
 // A crash between the swap and the store of the role is no old copy (P17).
 func TestACrashAfterASwapIsNoOldCopy(t *testing.T) {
 	withRegister(t, 2, func(w *world, a, b *machine) {

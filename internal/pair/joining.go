@@ -84,6 +84,8 @@ func (s *session) pair() error {
 	p.joining = false
 	p.keepFrames()
 	p.promise.need()
+	p.release()
+	p.wake() // Paired waits for either: the standby, or a promise of the register
 	p.mu.Unlock()
 	p.cfg.Log.Info("paired: each answered write is on both machines", zap.String("standby", role.Peer))
 	return s.tell()

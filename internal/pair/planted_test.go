@@ -88,7 +88,7 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			"TestTheTwoPairWhenTheStandbyIsWhole", "before it had the whole copy",
 		},
 		"P8: an earlier answer shows that the standby is whole": {
-			planttest.Edit{File: joining, Old: " || number < s.probe.number", New: ""},
+			planttest.Edit{File: "internal/pair/heartbeat.go", Old: " || number < s.probe.number", New: ""},
 			"TestTheTwoPairWhenTheStandbyIsWhole", "before it had the whole copy",
 		},
 		"the bytes of a log confirm its end": {

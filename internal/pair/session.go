@@ -2,7 +2,6 @@ package pair
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -33,6 +32,7 @@ type session struct {
 
 	// The primary's mu guards the fields below.
 	sent     []sent
+	number   uint64 // of the newest heartbeat
 	beats    []asked
 	probe    asked           // shows how far the standby is behind; its number is 0 if the standby has confirmed its end
 	whole    bool            // the standby has a whole copy
@@ -45,13 +45,6 @@ type session struct {
 type sent struct {
 	at   stream.Position
 	mark stream.Mark
-}
-
-// asked is a heartbeat: its number, its time, and the end of the stream at this time.
-type asked struct {
-	number uint64
-	at     time.Duration
-	end    stream.Position
 }
 
 // Serve runs one session with a machine that has connected, until the connection or ctx ends. A newer session with the
@@ -262,30 +255,6 @@ func (s *session) run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// beat sends heartbeats.
-func (s *session) beat(ctx context.Context) error {
-	p := s.primary
-	ticker := time.NewTicker(p.cfg.Timing.Heartbeat)
-	defer ticker.Stop()
-	for number := uint64(1); ; number++ {
-		p.mu.Lock()
-		now := asked{number, p.cfg.Timing.Now(), p.stream.End()}
-		s.beats = append(s.beats, now)
-		if s.probe.number == 0 {
-			s.probe = now
-		}
-		p.mu.Unlock()
-		if err := s.send(msgBeat, binary.LittleEndian.AppendUint64(nil, number)); err != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
-	}
-}
-
 // write sends the seed, if the standby needs one, and then the frames.
 func (s *session) write(ctx context.Context) error {
 	if s.whole {
@@ -304,13 +273,7 @@ func (s *session) write(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		var data []byte
-		for _, f := range some {
-			data, s.at = stream.Append(data, f), s.at.After(f)
-		}
-		if len(some) > 0 {
-			s.note(mark)
-		}
+		data := s.take(some, mark)
 		// The standby may have unsynced bytes that a crash of this machine has undone, so neither position covers the other one.
 		if known = safe; least(s.at, safe) != announced {
 			announced = least(s.at, safe)
@@ -327,23 +290,35 @@ func (s *session) write(ctx context.Context) error {
 	}
 }
 
-// note keeps the mark of frames until the standby has confirmed them.
-func (s *session) note(mark stream.Mark) {
-	s.primary.mu.Lock()
-	defer s.primary.mu.Unlock()
-	s.sent = append(s.sent, sent{s.at, mark})
+// take returns frames as bytes, and keeps their mark until the standby has confirmed them. A frame that ends a log does not move the position, so
+// an ack of the frame before it would confirm it, too: the mark of the next frames is also its mark.
+func (s *session) take(frames []stream.Frame, mark stream.Mark) (data []byte) {
+	moved := false
+	for _, f := range frames {
+		after := s.at.After(f)
+		data, s.at, moved = stream.Append(data, f), after, after != s.at
+	}
+	if moved {
+		s.primary.mu.Lock()
+		defer s.primary.mu.Unlock()
+		s.sent = append(s.sent, sent{s.at, mark})
+	}
+	return data
 }
 
-// complete ends a seed when the standby has everything up to the end of the copies.
+// complete ends a seed when the standby has everything up to the end of the copies. Only the answer to a heartbeat behind msgWhole shows that the
+// standby has opened its copy: a paired primary has no other copy for a standby that ended before.
 func (s *session) complete() error {
-	s.primary.mu.Lock()
-	done := !s.whole && s.at.Covers(s.upto)
-	s.whole = s.whole || done
-	s.primary.mu.Unlock()
-	if !done {
+	if s.whole || !s.at.Covers(s.upto) {
 		return nil
 	}
-	return s.send(msgWhole, nil)
+	if err := s.send(msgWhole, nil); err != nil {
+		return err
+	}
+	s.primary.mu.Lock()
+	s.whole, s.probe = true, asked{}
+	s.primary.mu.Unlock()
+	return s.ask()
 }
 
 // tell sends a paired standby the message that the two are paired.
@@ -411,20 +386,9 @@ func (s *session) acked(at stream.Position, number uint64) (pairs bool) {
 			p.wake()
 		}
 	}
-	if s.near() && s.whole && p.role.Mode == ModeAlone && !p.joining {
+	if s.near(number&^noPromise) && s.whole && p.role.Mode == ModeAlone && !p.joining {
 		p.joining = true          // P7: from now on answers wait, …
 		s.moment = p.stream.End() // … and this moment is behind all answers that did not wait (P8)
 	}
 	return p.joining && p.role.Mode == ModeAlone && p.acked.Covers(s.moment)
-}
-
-// near reports whether the standby is less than two heartbeats behind. The caller holds the primary's mu.
-func (s *session) near() bool {
-	p := s.primary
-	if s.probe.number == 0 || !p.acked.Covers(s.probe.end) {
-		return false
-	}
-	took := p.cfg.Timing.Now() - s.probe.at
-	s.probe = asked{}
-	return took < 2*p.cfg.Timing.Heartbeat
 }

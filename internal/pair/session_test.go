@@ -1,0 +1,95 @@
+package pair
+
+import (
+	"context"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"fanfare/internal/stream"
+)
+
+// The end of a log is behind the same place as the log's last bytes. An ack of these bytes does not confirm the end: without the end, the
+// standby could not take the next log.
+func TestAnAckOfTheBytesDoesNotConfirmTheEndOfTheirLog(t *testing.T) {
+	for name, ends := range map[string]stream.Kind{"an end": stream.Ends, "a cut": stream.Cut} {
+		t.Run(name, func(t *testing.T) {
+			opened, err := stream.Open(stream.Config{FS: vfs.NewMem(), Dir: "stream", Spool: 1 << 20, Log: zap.NewNop()}, stream.Position{})
+			require.NoError(t, err)
+			held := opened.Hold()
+			opened.Add(stream.Frame{Kind: stream.Begins, Store: stream.Queue, Log: 1})
+			opened.Add(stream.Frame{Kind: stream.Bytes, Store: stream.Queue, Log: 1, Data: make([]byte, 10)})
+			opened.Add(stream.Frame{Kind: ends, Store: stream.Queue, Log: 1, Offset: 10})
+			at := opened.End()
+			receiver, err := opened.Resume(at)
+			require.NoError(t, err)
+			held.Close()
+
+			near, far := net.Pipe()
+			p := &Primary{stream: opened, role: &Role{Mode: ModePaired}}
+			s := &session{primary: p, link: newLink(near, time.Minute), receiver: receiver, at: at, whole: true}
+			ctx, stop := context.WithCancel(t.Context())
+			written := make(chan error, 1)
+			go func() { written <- s.write(ctx) }()
+			standby := newLink(far, time.Minute)
+			receive := func(want ...kind) {
+				for _, k := range want {
+					m, err := standby.receive()
+					require.NoError(t, err)
+					require.Equal(t, k, m.kind)
+				}
+			}
+			receive(msgResume, msgPaired, msgFrames)
+			s.acked(at, 1)
+			next, err := opened.Resume(at)
+			require.NoError(t, err)
+			frames, _, _, err := next.Ahead(ctx, 1, stream.Position{})
+			require.NoError(t, err)
+			require.Len(t, frames, 1, "the frame is gone")
+			next.Close()
+
+			opened.Add(stream.Frame{Kind: stream.Begins, Store: stream.Queue, Log: 2})
+			receive(msgFrames)
+			s.acked(opened.End(), 2)
+			require.Zero(t, opened.Memory(), "the standby has confirmed everything")
+			stop()
+			require.ErrorIs(t, <-written, context.Canceled)
+		})
+	}
+}
+
+// A standby that opens the stores of its copy is not whole yet: if it ended now, a paired primary could not send another copy. While the
+// primary is idle, the acks that are on their way cover everything.
+func TestTheTwoPairWhenTheStandbyIsWhole(t *testing.T) {
+	opened, err := stream.Open(stream.Config{FS: vfs.NewMem(), Dir: "stream", Spool: 1 << 20, Log: zap.NewNop()}, stream.Position{})
+	require.NoError(t, err)
+	receiver := opened.Hold()
+	opened.Add(stream.Frame{Kind: stream.Begins, Store: stream.Queue, Log: 1})
+	end := opened.End()
+	near, far := net.Pipe()
+	timing := Timing{Heartbeat: time.Minute, Lease: time.Hour}.withClock()
+	p := &Primary{cfg: PrimaryConfig{Timing: timing}, stream: opened, role: &Role{Mode: ModeAlone}, changed: make(chan struct{})}
+	p.promise.begin(timing, false)
+	s := &session{primary: p, link: newLink(near, time.Minute), receiver: receiver, at: end, upto: end}
+
+	standby := newLink(far, time.Minute)
+	receive := func(want kind) {
+		m, err := standby.receive()
+		require.NoError(t, err)
+		require.Equal(t, want, m.kind)
+	}
+	early := s.asks()
+	ended := make(chan error, 1)
+	go func() { ended <- s.complete() }()
+	require.False(t, s.acked(end, early), "the standby has no copy")
+	late := s.asks()
+	receive(msgWhole)
+	receive(msgBeat)
+	require.NoError(t, <-ended)
+	require.False(t, s.acked(end, late), "the standby was asked before it had the whole copy")
+	require.True(t, s.acked(end, late+1))
+}
