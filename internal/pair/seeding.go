@@ -27,9 +27,9 @@ func (f *following) beginSeed() error {
 	if s.role.Mode != ModeSeeding {
 		err := s.save(func(r *Role) { r.Mode, r.Disk = ModeSeeding, rand.Text() })
 		if err == nil { // a standby whose role is not stored keeps its data
-			err = s.closeData()
+			err = errors.Join(errAgain, s.closeData())
 		}
-		return errors.Join(errAgain, err)
+		return err
 	}
 	err := s.save(func(r *Role) { r.Lineage, r.Term, r.Peer = f.peer.Lineage, f.peer.Term, f.peer.Disk })
 	if err != nil {
