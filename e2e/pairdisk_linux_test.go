@@ -12,19 +12,50 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// newestTail returns the newest file of the standby's tail, and its size.
-func (u *upright) newestTail(t *testing.T) (name string, size int64) {
+// tailSize returns the size of the newest file of the standby's tail.
+func (u *upright) tailSize(t *testing.T) int64 {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(u.data, "tail", "*.tail"))
 	require.NoError(t, err)
 	require.NotEmpty(t, names)
-	name = slices.Max(names)
-	info, err := os.Stat(name)
+	info, err := os.Stat(slices.Max(names))
 	require.NoError(t, err)
-	return name, info.Size()
+	return info.Size()
 }
 
-// TestAPairOutlivesTheDiskOfItsStandby fills the disk of the standby, in the middle of a write, and later damages its tail. The
+// damage flips a bit at each of some places of the files that a pattern names, and returns the function that mends the files.
+func (u *upright) damage(t *testing.T, pattern string, each int) (mend func()) {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(u.data, pattern))
+	require.NoError(t, err)
+	require.NotEmpty(t, names)
+	whole := map[string][]byte{}
+	for _, name := range names {
+		data, err := os.ReadFile(name)
+		require.NoError(t, err)
+		whole[name] = slices.Clone(data)
+		for at := each; at < len(data); at += each {
+			data[at] ^= 1
+		}
+		require.NoError(t, os.WriteFile(name, data, 0o600))
+	}
+	return func() {
+		for name, data := range whole {
+			require.NoError(t, os.WriteFile(name, data, 0o600))
+		}
+	}
+}
+
+// refusesDamage starts a standby whose data are damaged.
+func (u *upright) refusesDamage(t *testing.T) {
+	t.Helper()
+	s := u.standby(t)
+	s.logs(t, "the data of this standby are damaged: while the primary runs, delete the data directory of the standby")
+	<-s.exited
+	assert.NotZero(t, code(s.err))
+}
+
+// TestAPairOutlivesTheDiskOfItsStandby fills the disk of the standby, in the middle of a write, and later damages its data. The
 // primary answers no write that only it has, operators see the reason and the way out, and no answered write is lost.
 func TestAPairOutlivesTheDiskOfItsStandby(t *testing.T) {
 	t.Parallel()
@@ -37,8 +68,7 @@ func TestAPairOutlivesTheDiskOfItsStandby(t *testing.T) {
 	l.more(one)
 	disk := two.disk(t)
 
-	_, size := two.newestTail(t)
-	limitFiles(uint64(size+1000))(t, s)
+	limitFiles(uint64(two.tailSize(t)+1000))(t, s)
 	one.sees(t, "/readyz", "promise of the standby")
 	two.sees(t, "/admin/pair", "file too large") // the tail, or a store
 	s.logs(t, "write the tail: ")
@@ -55,15 +85,11 @@ func TestAPairOutlivesTheDiskOfItsStandby(t *testing.T) {
 	assert.Equal(t, disk, two.disk(t), "a standby gets a copy of all data because its disk was full")
 
 	s.stop(t)
-	tail, _ := two.newestTail(t)
-	data, err := os.ReadFile(tail)
-	require.NoError(t, err)
-	data[len(data)/2] ^= 1
-	require.NoError(t, os.WriteFile(tail, data, 0o600))
-	s = two.standby(t)
-	s.logs(t, "the data of this standby are damaged: delete its data directory and start it again with --standby")
-	<-s.exited
-	assert.NotZero(t, code(s.err))
+	mend := two.damage(t, "table/*.sst", 100)
+	two.refusesDamage(t)
+	mend()
+	two.damage(t, "tail/*.tail", 5000)
+	two.refusesDamage(t)
 	p.stop(t)
 	one.fanfare(t, "unpair", "--standby-is-gone", "--yes", "--data-dir", one.data)
 	require.NoError(t, os.RemoveAll(two.data))

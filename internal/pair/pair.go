@@ -34,7 +34,7 @@ var (
 	// ErrMustSeed means that a paired primary no longer has what its standby lacks.
 	ErrMustSeed = errors.New("the standby needs a new copy of all data: stop both machines, delete the data directory of the standby, run fanfare unpair --standby-is-gone on the primary, and start both")
 	// ErrDamagedCopy means that the disk of the standby has damaged data.
-	ErrDamagedCopy = errors.New("the data of this standby are damaged: delete its data directory and start it again with --standby; without a register, first stop the primary, run fanfare unpair --standby-is-gone and start the primary")
+	ErrDamagedCopy = errors.New("the data of this standby are damaged: while the primary runs, delete the data directory of the standby and start the standby again with --standby; without a register, first stop the primary, run fanfare unpair --standby-is-gone there and start the primary")
 	// ErrNotPaired means that the primary may have answered writes that the standby lacks.
 	ErrNotPaired = errors.New("the standby may lack answered writes, because its primary has not paired with it")
 	// ErrSeeding means that the standby has no whole copy.

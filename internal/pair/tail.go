@@ -28,7 +28,7 @@ const (
 )
 
 // tail is the part of the stream that the standby keeps on its disk, because its stores have it only
-// without a sync. Each write begins with a mark, which is the last safe point before the write, without a time.
+// without a sync. Each write begins with an opener: the last safe point before the write, without a time.
 //
 // After a write or a sync that failed, the system may have dropped bytes which it still shows to readers, and a later sync
 // succeeds without these bytes. So the next file begins after an error and after a start, and before it a copy takes the place of the newest
@@ -126,17 +126,17 @@ func (t *tail) scan(file *tailFile, newest bool) (err error) {
 	}
 }
 
-// wholeBefore returns ErrDamagedCopy if a file has a mark behind its damage. The damage is then in frames that the standby has
+// wholeBefore returns ErrDamagedCopy if a file has an opener behind its damage. The damage is then in frames that the standby has
 // confirmed, so a start must not take it for the end of the tail.
 func wholeBefore(f vfs.File, damage int64, why error) error {
 	info, err := f.Stat()
 	if err != nil {
 		return err
 	}
-	length := stream.Append(nil, stream.SafeAt(stream.Position{}, 0))[:4] // of a mark; a frame begins with its length
+	length := stream.Append(nil, stream.SafeAt(stream.Position{}, 0))[:4] // of an opener; a frame begins with its length
 	rest, err := io.ReadAll(io.NewSectionReader(f, damage, info.Size()-damage))
 	for len(rest) > 0 && err == nil {
-		if frame, bad := stream.NewReader(bytes.NewReader(rest)).Next(); bad == nil && isMark(frame) {
+		if frame, bad := stream.NewReader(bytes.NewReader(rest)).Next(); bad == nil && isOpener(frame) {
 			return damagedAt(damage, why)
 		}
 		next := bytes.Index(rest[1:], length)
@@ -152,8 +152,8 @@ func damagedAt(damage int64, why error) error {
 	return fmt.Errorf("%w: at %d: %w", ErrDamagedCopy, damage, why)
 }
 
-// isMark reports whether a frame begins a write to the tail. All frames before the mark were on the disk by then.
-func isMark(f stream.Frame) bool { return f.Kind == stream.Safe && f.Time == 0 }
+// isOpener reports whether a frame begins a write to the tail. All frames before the opener were on the disk by then.
+func isOpener(f stream.Frame) bool { return f.Kind == stream.Safe && f.Time == 0 }
 
 // replaceNewest makes a copy of the newest file that has nothing but its frames, and that is on the disk.
 func (t *tail) replaceNewest() error {
