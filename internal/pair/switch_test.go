@@ -14,7 +14,7 @@ import (
 func (w *world) slowStandby(rest int64) (primary, standby *machine) {
 	w.Helper()
 	w.boot()
-	primary, standby = w.settle()
+	_, standby = w.settle()
 	pass(5 * time.Second)
 	standby.exit()
 	standby.slow.Store(int64(3 * time.Second))
@@ -88,7 +88,7 @@ func TestASwitchAfterAFailedClaimNeedsNoSeed(t *testing.T) {
 		b.exit()
 		require.Greater(w, b.loadRole().Claimed, b.loadRole().Term)
 		b.boot()
-		a, b = w.settle()
+		w.settle()
 		term, disk := a.loadRole().Term, a.loadRole().Disk
 		require.NoError(w, a.handOver())
 		a.exit()
