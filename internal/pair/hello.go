@@ -43,8 +43,8 @@ type Hello struct {
 	Version     string       `json:"version"`
 	// Announced is the last safe point that a standby has from its primary. Began is the place at which the logs of a primary
 	// ended when its process began.
-	Announced stream.Position `json:"announced,omitzero"`
-	Began     stream.Position `json:"began,omitzero"`
+	Announced places `json:"announced,omitzero"`
+	Began     places `json:"began,omitzero"`
 	// Register is the Name of the register that the machine asks, empty for none.
 	Register string `json:"register,omitempty"`
 	// Clock is the time of the machine, in milliseconds since 1970.
@@ -57,6 +57,12 @@ type Hello struct {
 	Ask bool `json:"ask,omitempty"`
 	// HandOver asks the primary to hand over, together with Ask. Only its paired standby may ask for it.
 	HandOver bool `json:"hand_over,omitempty"`
+}
+
+// places is a position in a hello.
+type places struct {
+	Queue stream.Place `json:"queue"`
+	Table stream.Place `json:"table"`
 }
 
 // hello returns the hello of a role.
@@ -143,8 +149,8 @@ func rewound(primary, standby Hello) error {
 		return nil
 	}
 	for store := stream.Queue; store <= stream.Table; store++ {
-		end, announced := primary.position().Of(store), standby.Announced.Of(store)
-		if began := primary.Began.Of(store); standby.Term < primary.Term || announced.Log <= began.Log {
+		end, announced := primary.position().Of(store), stream.Position(standby.Announced).Of(store)
+		if began := stream.Position(primary.Began).Of(store); standby.Term < primary.Term || announced.Log <= began.Log {
 			end = began
 		}
 		if end.Before(announced) {

@@ -16,6 +16,7 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 		primary, session, promise   = "internal/pair/primary.go", "internal/pair/session.go", "internal/pair/promise.go"
 		standby, following, handing = "internal/pair/standby.go", "internal/pair/following.go", "internal/pair/switch.go"
 		storm, moment               = "TestAPairInAStorm", "TestTheMomentOfPairing"
+		over                        = "internal/pair/over.go"
 		hello, role, oldCopyAlone   = "internal/pair/hello.go", "internal/pair/role.go", "TestAnOldCopyOfThePrimaryDoesNotGoAlone"
 		begin, register, tenure     = "internal/pair/begin.go", "internal/pair/register.go", "internal/pair/tenure.go"
 		joining, failover           = "internal/pair/joining.go", "internal/pair/failover.go"
@@ -112,11 +113,11 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			"TestAnOldCopyThatIsAloneEnds", "FAIL",
 		},
 		"P9: an old copy of the primary only loses its standby": {
-			planttest.Edit{File: session, Old: "	if err := rewound(own, peer); err != nil { // P9", New: "	if err := rewound(own, own); err != nil { // P9"},
+			planttest.Edit{File: over, Old: "	if err := rewound(own, peer); err != nil { // P9", New: "	if err := rewound(own, own); err != nil { // P9"},
 			oldCopyAlone, "does not end",
 		},
 		"P9: a primary is alone before it has asked its standby": {
-			planttest.Edit{File: primary, Old: "		p.askOnce(ctx)\n		p.mu.Lock()\n		p.met", New: "		p.mu.Lock()\n		p.met"},
+			planttest.Edit{File: over, Old: "		p.askOnce(ctx)\n		p.mu.Lock()\n		p.met", New: "		p.mu.Lock()\n		p.met"},
 			oldCopyAlone, "does not end",
 		},
 		"P10: a standby confirms while it is promoted": {
@@ -259,11 +260,11 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			switchedOn, "FAIL",
 		},
 		"the start of a replaced primary waits for its standby": {
-			planttest.Edit{File: session, Old: "			p.stopping = true\n", New: ""},
+			planttest.Edit{File: over, Old: "			p.stopping = true\n", New: ""},
 			"TestAStartThatIsReplacedEnds", "still waits",
 		},
 		"P1: a replaced primary answers without its standby": {
-			planttest.Edit{File: session, Old: "		if !p.serves {", New: "		if p.serves || true {"},
+			planttest.Edit{File: over, Old: "		if !p.serves {", New: "		if p.serves || true {"},
 			takesOver, "was answered",
 		},
 		"a standby that is not paired is promoted": {

@@ -10,7 +10,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"go.uber.org/zap"
 
-	"fanfare/internal/backoff"
 	"fanfare/internal/follow"
 	"fanfare/internal/stream"
 )
@@ -174,38 +173,6 @@ func (p *Primary) Run(ctx context.Context) {
 	}
 }
 
-// ask asks the other machine whether this machine may be the primary. A paired primary that starts is not alone before the first
-// try: its disk may be an old copy, and its standby knows that (P9).
-func (p *Primary) ask(ctx context.Context) {
-	for p.cfg.Dial != nil {
-		p.askOnce(ctx)
-		p.mu.Lock()
-		p.met = true
-		p.mu.Unlock()
-		if backoff.Wait(ctx, p.cfg.Timing.Patience) != nil {
-			return
-		}
-	}
-}
-
-func (p *Primary) askOnce(ctx context.Context) {
-	p.mu.Lock()
-	own, connected := AskingHello(p.role, p.cfg.DataFormat, p.cfg.Version), p.session != nil
-	p.mu.Unlock()
-	if connected {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, p.cfg.Timing.Patience)
-	defer cancel()
-	peer, err := Ask(ctx, p.cfg.Dial, own)
-	if err == nil {
-		err = p.meets(peer)
-	}
-	if err != nil {
-		p.cfg.Log.Debug("the other machine does not follow this primary", zap.Error(err))
-	}
-}
-
 // Close closes the stream. Call Close after Run and all calls of Serve have returned.
 func (p *Primary) Close() error {
 	p.promise.stop()
@@ -294,14 +261,6 @@ func (p *Primary) keepFrames() {
 	}
 }
 
-// Serves ends the start: from now on callers may get answers. It returns the Reason instead, if there is one.
-func (p *Primary) Serves() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.serves = p.reason == nil
-	return p.reason
-}
-
 // wake wakes the calls that wait for a change of a session. The caller holds mu.
 func (p *Primary) wake() {
 	close(p.changed)
@@ -314,17 +273,6 @@ func (p *Primary) Promised() bool { return p.promise.holds() }
 
 // PromiseEnds returns a channel that is closed when the promise has ended without another one.
 func (p *Primary) PromiseEnds() <-chan struct{} { return p.promise.ends() }
-
-// Over returns a channel that is closed when this machine must not be the primary any more.
-func (p *Primary) Over() <-chan struct{} { return p.over }
-
-// Reason returns why this machine must not be the primary any more: ErrReplaced, or ErrRewound, after which only an operator
-// can continue. It returns nil until then.
-func (p *Primary) Reason() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.reason
-}
 
 // Asked returns a channel that is closed when the paired standby asks this machine to hand over.
 func (p *Primary) Asked() <-chan struct{} { return p.asked }

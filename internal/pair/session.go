@@ -90,7 +90,7 @@ func (p *Primary) ended(why error) {
 // hello returns the hello of the primary. The caller holds mu.
 func (p *Primary) hello(at stream.Position) Hello {
 	h := p.role.hello(at, p.cfg.DataFormat, p.cfg.Version).proves(p.cfg.Secret)
-	h.Began = p.ends
+	h.Began = places(p.ends)
 	if p.cfg.Register != nil {
 		h.Register = p.cfg.Register.Name()
 	}
@@ -102,41 +102,6 @@ func ignoreClosed(err error) error {
 		return nil
 	}
 	return err
-}
-
-// meets ends the time of this machine as the primary, with an error, if the other machine is the primary of a later term, or
-// is a standby that knows of writes which this machine lacks.
-func (p *Primary) meets(peer Hello) error {
-	p.mu.Lock()
-	own := p.hello(p.end())
-	p.mu.Unlock()
-	if peer.replaces(own) {
-		return p.cease(replacedIn(peer.Term))
-	}
-	if err := rewound(own, peer); err != nil { // P9
-		return p.cease(err)
-	}
-	return nil
-}
-
-// replacedIn returns the error of a primary whose place the other machine has taken in a term.
-func replacedIn(term uint64) error { return fmt.Errorf("%w: its term is %d", ErrReplaced, term) }
-
-// cease notes for which reason this machine must not be the primary any more. It returns the first reason.
-func (p *Primary) cease(reason error) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.reason == nil {
-		p.reason = reason
-		p.promise.forget()
-		if !p.serves { // the start has no callers yet, and ends sooner
-			p.stopping = true
-			p.release()
-		}
-		close(p.over)
-		p.cfg.Log.Error("this machine must not be the primary any more", zap.Error(reason))
-	}
-	return p.reason
 }
 
 // askedToHandOver notes that the standby asks for a switch.

@@ -115,7 +115,7 @@ func (s *Standby) hello() Hello {
 		at, announced = s.apply.tail.end(), s.apply.tail.safe()
 	}
 	h := s.role.hello(at, s.cfg.DataFormat, s.cfg.Version).proves(s.cfg.Secret)
-	h.Announced = announced
+	h.Announced = places(announced)
 	if s.cfg.Register != nil {
 		h.Register = s.cfg.Register.Name()
 	}
