@@ -34,17 +34,17 @@ func newApplier(t *tail, dbs map[stream.Store]*disk.DB) (*applier, error) {
 
 // run applies frames until ctx ends.
 func (a *applier) run(ctx context.Context) error {
-	for {
+	for ctx.Err() == nil {
 		changed, err := a.step(ctx)
 		if err != nil {
 			return err
 		}
 		select {
 		case <-ctx.Done():
-			return nil
 		case <-changed:
 		}
 	}
+	return nil
 }
 
 // step applies all frames that are on the disk.

@@ -27,7 +27,10 @@ func (f *following) beginSeed() error {
 	if s.role.Mode != ModeSeeding {
 		err := s.save(func(r *Role) { r.Mode, r.Disk = ModeSeeding, rand.Text() })
 		if err == nil { // a standby whose role is not stored keeps its data
-			err = errors.Join(errAgain, s.closeData())
+			if err = s.closeData(); err != nil {
+				return applyError{err}
+			}
+			err = errAgain
 		}
 		return err
 	}
@@ -36,7 +39,7 @@ func (f *following) beginSeed() error {
 		return err
 	}
 	if err := s.closeData(); err != nil {
-		return err
+		return applyError{err}
 	}
 	if err := s.remove(s.path(datadir.Queue), s.path(datadir.Table), s.path(TailDir), s.cfg.Stream); err != nil {
 		return err
