@@ -218,6 +218,8 @@ func (w *world) settle() (primary, standby *machine) {
 			standby = w.peer(primary)
 			if standby.process != nil && standby.process.standby != nil && primary.process.primary.Status().Mode == pair.ModePaired &&
 				standby.process.standby.Status().Mode == pair.ModePaired && standby.process.standby.Status().Term == primary.process.primary.Status().Term {
+				w.mu.Lock()
+				defer w.mu.Unlock()
 				primary.forced, standby.forced = false, false
 				return primary, standby
 			}
