@@ -32,7 +32,7 @@ const (
 const (
 	// ModeAlone is a primary that answers by itself.
 	ModeAlone = "alone"
-	// ModePaired is a primary whose answers wait for its standby, or the standby of such a primary.
+	// ModePaired is a primary whose answers wait for its standby, or, without a register, the standby of such a primary.
 	ModePaired = "paired"
 	// ModeSeeding is a standby that does not have all data yet.
 	ModeSeeding = "seeding"

@@ -100,7 +100,7 @@ func OpenStandby(cfg StandbyConfig) (*Standby, error) {
 			return nil, err
 		}
 	}
-	if s.role.Mode == ModePaired && cfg.Register != nil {
+	if s.role.Mode == ModePaired && cfg.Register != nil { // see paired
 		if err := s.save(func(r *Role) { r.Mode = ModeFollowing }); err != nil {
 			return nil, err
 		}
