@@ -91,7 +91,8 @@ type running struct {
 	url, admin string
 }
 
-var readyLine = regexp.MustCompile(`ready at (http://\S+) .* admin: http://(\S+)\)`)
+// readyLine has the addresses of a process. A standby has no address of the API in it.
+var readyLine = regexp.MustCompile(`(?:ready at (http://\S+) .* |\()admin: http://(\S+)\)`)
 
 func up(t *testing.T, dir string, args ...string) *running {
 	t.Helper()

@@ -1,14 +1,9 @@
 package daemon_test
 
 import (
-	"crypto/sha256"
-	"fmt"
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,67 +13,17 @@ import (
 
 	"fanfare/internal/admin"
 	"fanfare/internal/daemon"
+	"fanfare/internal/objects/objectstest"
 	"fanfare/internal/pair"
 )
 
-// bucket is a bucket of S3 with one object, which is written on condition.
-type bucket struct {
-	mu      sync.Mutex
-	away    bool
-	content []byte
-	etag    string // empty without an object
-}
-
-// newBucket returns a bucket, and makes it the S3 of the test.
-func newBucket(t *testing.T) *bucket {
+// newRegistered returns two machines with a register, which do not run yet.
+func newRegistered(t *testing.T, vars ...string) (b *objectstest.Bucket, one, two *machine) {
 	t.Helper()
-	b := &bucket{}
-	server := httptest.NewServer(b)
-	t.Cleanup(server.Close)
-	for name, value := range map[string]string{
-		"AWS_ENDPOINT_URL_S3": server.URL, "AWS_REGION": "eu-central-1", "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_EC2_METADATA_DISABLED": "true",
-	} {
+	b = objectstest.NewBucket(t)
+	for name, value := range b.Env() {
 		t.Setenv(name, value)
 	}
-	return b
-}
-
-// ServeHTTP implements http.Handler.
-func (b *bucket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	match, none := r.Header.Get("If-Match"), r.Header.Get("If-None-Match")
-	switch {
-	case b.away:
-		panic(http.ErrAbortHandler)
-	case r.Method == http.MethodGet && b.etag != "":
-		w.Header().Set("ETag", b.etag)
-		_, _ = w.Write(b.content) // a client that is gone
-	case r.Method == http.MethodPut && (match == b.etag && match != "" || none == "*" && b.etag == ""):
-		content, err := io.ReadAll(r.Body)
-		if err != nil {
-			panic(http.ErrAbortHandler)
-		}
-		b.content, b.etag = content, fmt.Sprintf(`"%x"`, sha256.Sum256(content))
-		w.Header().Set("ETag", b.etag)
-	case r.Method == http.MethodPut && (match == "" || b.etag != ""):
-		w.WriteHeader(http.StatusPreconditionFailed)
-	default:
-		w.WriteHeader(http.StatusNotFound)
-		_, _ = io.WriteString(w, `<Error><Code>NoSuchKey</Code></Error>`) // a client that is gone
-	}
-}
-
-func (b *bucket) setAway(away bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.away = away
-}
-
-// newRegistered returns two machines with a register, which do not run yet.
-func newRegistered(t *testing.T, vars ...string) (b *bucket, one, two *machine) {
-	t.Helper()
-	b = newBucket(t)
 	one, two = newPair(t)
 	for _, m := range []*machine{one, two} {
 		m.env = append(append(m.env, "FANFARE_REGISTER=s3://bucket/pair", "FANFARE_FAILOVER=auto", "FANFARE_STANDBY_TIMEOUT=1s", "FANFARE_FAILOVER_AFTER=3s"), vars...)
@@ -99,14 +44,14 @@ func TestAPairWithARegisterLosesNothing(t *testing.T) {
 		return s.Register != nil && s.Register.Mode == pair.ModePaired && s.Register.Standby != ""
 	})
 
-	register.setAway(true)
+	register.SetAway(true)
 	until(t, "the register does not answer", func() bool {
 		s := two.status()
 		return s.Register != nil && s.Register.AgeMillis > 2500
 	})
 	assert.Equal(t, pair.ModePaired, one.status().Mode)
 	called(t, one.at.HTTP, ann, "without the register")
-	register.setAway(false)
+	register.SetAway(false)
 
 	require.NoError(t, two.stop())
 	until(t, "alone", func() bool { return one.status().Mode == pair.ModeAlone })
@@ -161,10 +106,10 @@ func TestAPairWithARegisterCanWaitForItsOperator(t *testing.T) {
 // P17: without an answer of the register a start serves nothing, and a stop of this start is no failure.
 func TestAStartAsksTheRegister(t *testing.T) {
 	register, one, two := newRegistered(t)
-	register.setAway(true)
+	register.SetAway(true)
 	one.begin(false)
 	require.NoError(t, one.stop())
-	register.setAway(false)
+	register.SetAway(false)
 	one.start(false)
 	old, err := os.ReadFile(filepath.Join(one.dir, pair.RoleFile))
 	require.NoError(t, err)
@@ -192,14 +137,14 @@ func TestALonePrimaryNeedsItsRegister(t *testing.T) {
 	one.start(false)
 	ann := tokens(t, one.dir)(t, "ann")
 	called(t, one.at.HTTP, ann, "alone")
-	register.setAway(true)
+	register.SetAway(true)
 	began := time.Now()
 	until(t, "no answers", func() bool {
 		code, _ := one.get("/v1/me", ann)
 		return code == http.StatusServiceUnavailable
 	})
 	t.Logf("it answered for %v", time.Since(began))
-	register.setAway(false)
+	register.SetAway(false)
 	until(t, "answers", func() bool {
 		code, _ := one.get("/v1/me", ann)
 		return code == http.StatusOK

@@ -56,6 +56,7 @@ func (a *API) registerHome() {
 	op.Description = "The first page may be a second late with the newest posts of large authors, which are merged in when a home is read. For that second two processes may differ. " +
 		"Your own posts are there at once, deleted posts and the posts of users you unfollowed or mute are gone at once, and pages with a cursor are never late."
 	op.Responses = map[string]*huma.Response{"304": {Description: "No id has changed since If-None-Match."}}
+	// encoding/json writes the page: an encoder of our own saved 0 to 15 % of a page, which is less than its code is worth.
 	register(a, op, func(ctx context.Context, in *homeIn) (*homeOut, error) {
 		query := home.Query{Pull: in.Source == "pull", After: in.After}
 		if in.After == "" {

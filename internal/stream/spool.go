@@ -201,7 +201,7 @@ func (p *spool) remove(names []string) error {
 		errs = append(errs, p.fs.Remove(p.path(name)))
 	}
 	if len(names) > 0 {
-		errs = append(errs, p.syncDir()) // after a power cut, a file would come before a gap: the log behind it may be gone
+		errs = append(errs, p.syncDir()) // a power cut must not bring back a file that the logs no longer continue
 	}
 	if p.open != nil && p.end >= fileSize {
 		errs = append(errs, p.close())

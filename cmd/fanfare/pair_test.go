@@ -1,0 +1,146 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/admin"
+	"fanfare/internal/objects/objectstest"
+	"fanfare/internal/pair"
+)
+
+// twin is a machine of a pair with a register, and its commands.
+type twin struct {
+	*testing.T
+	dir, admin string
+	env        []string
+	*running
+}
+
+func newTwins(t *testing.T, register *objectstest.Bucket) (one, two *twin) {
+	t.Helper()
+	keys := filepath.Join(t.TempDir(), "keys")
+	code, _, errs := result(t, nil, "fanfare", "pair", "keys", keys)
+	require.Zero(t, code, errs)
+	peers := []string{freeAddress(t), freeAddress(t)}
+	with := func(i int, name string) *twin {
+		w := &twin{T: t, dir: t.TempDir(), admin: freeAddress(t), env: []string{
+			"FANFARE_PEER_ADDR=" + peers[i], "FANFARE_PEER=" + peers[1-i], "FANFARE_PEER_CA=" + filepath.Join(keys, "ca.crt"),
+			"FANFARE_PEER_CERT=" + filepath.Join(keys, name+".crt"), "FANFARE_PEER_KEY=" + filepath.Join(keys, name+".key"),
+			"FANFARE_REGISTER=s3://bucket/pair", "FANFARE_STANDBY_TIMEOUT=500ms", "FANFARE_LEASE=2s",
+		}}
+		for name, value := range register.Env() {
+			w.env = append(w.env, name+"="+value)
+		}
+		return w
+	}
+	return with(0, "one"), with(1, "two")
+}
+
+func (w *twin) up(args ...string) {
+	w.Helper()
+	w.running = upWith(w.T, w.env, w.dir, append(args, "--admin", w.admin)...)
+}
+
+// run runs a command with the machine's environment.
+func (w *twin) run(args ...string) (code int, out, errs string) {
+	w.Helper()
+	return result(w.T, append(w.env, "FANFARE_ADMIN_ADDR="+w.admin, "FANFARE_DATA_DIR="+w.dir), "fanfare", args...)
+}
+
+// succeeds runs a command that must succeed, and returns its output.
+func (w *twin) succeeds(args ...string) string {
+	w.Helper()
+	code, out, errs := w.run(args...)
+	require.Zero(w, code, "%v: %s", args, errs)
+	return out
+}
+
+// fails runs a command that must fail with an exit code and a text.
+func (w *twin) fails(code int, text string, args ...string) {
+	w.Helper()
+	got, out, errs := w.run(args...)
+	assert.Equal(w, code, got, "%v", args)
+	assert.Contains(w, errs, text, "%v", args)
+	assert.Empty(w, out, "%v", args)
+}
+
+func (w *twin) status() (s admin.PairStatus) {
+	w.Helper()
+	require.NoError(w, json.Unmarshal([]byte(w.succeeds("pair", "status", "--json")), &s))
+	return s
+}
+
+func (w *twin) until(role, mode string) {
+	w.Helper()
+	until(w.T, role+" "+mode, func() bool {
+		code, out, _ := w.run("pair", "status", "--json")
+		var s admin.PairStatus
+		return code == 0 && json.Unmarshal([]byte(out), &s) == nil && s.Role == role && s.Mode == mode && s.Register != nil && s.Register.Mode == mode
+	})
+}
+
+// The commands show the register, and ask it before they change the roles.
+func TestTheCommandsOfAPairWithARegister(t *testing.T) {
+	register := objectstest.NewBucket(t)
+	one, two := newTwins(t, register)
+	one.up()
+	two.up("--standby")
+	one.until(pair.RolePrimary, pair.ModePaired)
+	two.until(pair.RoleStandby, pair.ModePaired)
+	s := one.status()
+	assert.True(t, s.Connected)
+	assert.Equal(t, s.Term, s.Register.Term)
+	assert.NotEmpty(t, s.Register.Standby)
+	assert.Regexp(t, `^primary, paired, term 1; the other machine, \S+, is connected.*; the register, read \S+ ago: primary \w+ of term 1, paired since 20`, one.succeeds("pair", "status"))
+	assert.Regexp(t, `^standby, paired, term 1; .*; the register, read`, two.succeeds("pair", "status"))
+
+	one.fails(1, "is the primary already", "promote", "--yes")
+	two.fails(1, "the primary is not gone, but connected", "promote", "--primary-is-gone", "--yes")
+	two.fails(2, "--standby-is-gone", "unpair")
+	one.fails(1, "in use", "unpair", "--standby-is-gone", "--yes")
+	require.NoError(t, json.Unmarshal([]byte(two.succeeds("promote", "--yes", "--json")), &s))
+	assert.Equal(t, pair.RolePrimary, s.Role)
+	assert.EqualValues(t, 2, s.Term)
+	two.until(pair.RolePrimary, pair.ModePaired)
+	one.until(pair.RoleStandby, pair.ModePaired)
+
+	// A standby that was away may lack answered writes.
+	require.Zero(t, one.stop(t, syscall.SIGTERM))
+	two.until(pair.RolePrimary, pair.ModeAlone)
+	assert.Regexp(t, `is away.*; alone for `, two.succeeds("pair", "status"))
+	require.Zero(t, two.stop(t, syscall.SIGTERM))
+	one.up("--standby")
+	one.fails(1, "may lack answered writes", "promote", "--primary-is-gone", "--yes")
+	one.fails(1, "cannot hand over", "promote", "--yes")
+	register.SetAway(true)
+	one.fails(1, "register", "promote", "--accept-loss", "--yes")
+	register.SetAway(false)
+	require.Zero(t, one.stop(t, syscall.SIGTERM))
+
+	// The register gets the change of unpair before the role.
+	two.up()
+	one.up("--standby")
+	two.until(pair.RolePrimary, pair.ModePaired)
+	require.Zero(t, one.stop(t, syscall.SIGKILL)+1)
+	require.Zero(t, two.stop(t, syscall.SIGKILL)+1)
+	one.fails(1, "of a standby", "unpair", "--standby-is-gone", "--yes")
+	register.SetAway(true)
+	two.fails(1, "FANFARE_REGISTER s3://bucket/pair", "unpair", "--standby-is-gone", "--yes")
+	register.SetAway(false)
+	var out struct {
+		DataDir string `json:"data_dir"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(two.succeeds("unpair", "--standby-is-gone", "--yes", "--json")), &out))
+	assert.Equal(t, two.dir, out.DataDir)
+	assert.Contains(t, two.succeeds("unpair", "--standby-is-gone", "--yes"), "is alone: start fanfare up")
+	require.NoError(t, os.RemoveAll(one.dir))
+	two.up()
+	two.until(pair.RolePrimary, pair.ModeAlone)
+}
