@@ -518,9 +518,11 @@ func (m *machine) die(kept int) {
 	// From before the copy of the disk to its end, the process must confirm nothing, because the copy would lack it.
 	defer m.network.isolate()()
 	m.mu.Lock()
+	before := map[string]bool{}
+	list(m.mem, before, "data")
 	after := m.mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: kept, RNG: m.rng})
 	if kept == 100 {
-		forget(m, m.mem, after, "data")
+		forget(m, m.mem, after, before, "data")
 	}
 	m.dead[p] = true
 	role, err := os.ReadFile(filepath.Join(m.dir, pair.RoleFile))
@@ -535,18 +537,34 @@ func (m *machine) die(kept int) {
 	m.mem, m.dir, m.process = after, dir, nil
 }
 
-// forget removes from a clone of a file system what the file system itself no longer has.
-func forget(t require.TestingT, mem, clone *vfs.MemFS, dir string) {
+// list adds the paths in a directory to paths. The files, and the directory itself, may go meanwhile.
+func list(mem *vfs.MemFS, paths map[string]bool, dir string) {
+	names, err := mem.List(dir)
+	if err != nil {
+		return
+	}
+	for _, name := range names {
+		name = mem.PathJoin(dir, name)
+		paths[name] = true
+		if info, err := mem.Stat(name); err == nil && info.IsDir() {
+			list(mem, paths, name)
+		}
+	}
+}
+
+// forget removes from a clone of a file system what the file system itself no longer had when it was cloned. The process still removes
+// files, so a path in before, which was there just before the clone, stays.
+func forget(t require.TestingT, mem, clone *vfs.MemFS, before map[string]bool, dir string) {
 	names, err := clone.List(dir)
 	require.NoError(t, err)
 	for _, name := range names {
 		name = clone.PathJoin(dir, name)
 		info, err := mem.Stat(name)
 		switch {
-		case errors.Is(err, fs.ErrNotExist):
+		case errors.Is(err, fs.ErrNotExist) && !before[name]:
 			require.NoError(t, clone.RemoveAll(name))
-		case info.IsDir():
-			forget(t, mem, clone, name)
+		case err == nil && info.IsDir():
+			forget(t, mem, clone, before, name)
 		}
 	}
 }
