@@ -3,6 +3,7 @@ package pair
 import (
 	"errors"
 	"io"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -108,7 +109,7 @@ func written(t *testing.T, data []byte) (*tail, error) {
 	require.NoError(t, files.MkdirAll("tail", 0o700))
 	f, err := files.Create("tail/0000000000000000.tail", vfs.WriteCategoryUnspecified)
 	require.NoError(t, err)
-	_, err = f.Write(data)
+	_, err = f.Write(slices.Clone(data)) // a write may change its bytes
 	require.NoError(t, errors.Join(err, f.Sync(), f.Close()))
 	return openTail(files, "tail", 1<<20)
 }
@@ -131,7 +132,7 @@ func TestADamagedTailIsRefused(t *testing.T) {
 		require.NoError(t, err, "cut at %d", at)
 		require.LessOrEqual(t, torn.end().Queue.Offset, uint64(23))
 		for _, bit := range []byte{1, 128} {
-			damaged := append([]byte(nil), whole...)
+			damaged := slices.Clone(whole)
 			damaged[at] ^= bit
 			got, err := written(t, damaged)
 			if at < last {
