@@ -98,8 +98,8 @@ func TestTheCommandsOfAPairWithARegister(t *testing.T) {
 	assert.True(t, s.Connected)
 	assert.Equal(t, s.Term, s.Register.Term)
 	assert.NotEmpty(t, s.Register.Standby)
-	assert.Regexp(t, `^primary, paired, term 1; the other machine, \S+, is connected.*; the register, read \S+ ago: primary \w+ of term 1, paired since 20`, one.succeeds("pair", "status"))
-	assert.Regexp(t, `^standby, paired, term 1; .*; the register, read`, two.succeeds("pair", "status"))
+	assert.Regexp(t, `^primary, paired, term 2; the other machine, \S+, is connected.*; the register, read \S+ ago: primary \w+ of term 2, paired since 20`, one.succeeds("pair", "status"))
+	assert.Regexp(t, `^standby, paired, term 2; .*; the register, read`, two.succeeds("pair", "status"))
 
 	one.fails(1, "is the primary already", "promote", "--yes")
 	two.fails(1, "the primary is not gone, but connected", "promote", "--primary-is-gone", "--yes")
@@ -107,7 +107,7 @@ func TestTheCommandsOfAPairWithARegister(t *testing.T) {
 	one.fails(1, "in use", "unpair", "--standby-is-gone", "--yes")
 	require.NoError(t, json.Unmarshal([]byte(two.succeeds("promote", "--yes", "--json")), &s))
 	assert.Equal(t, pair.RolePrimary, s.Role)
-	assert.EqualValues(t, 2, s.Term)
+	assert.EqualValues(t, 3, s.Term)
 	two.until(pair.RolePrimary, pair.ModePaired)
 	one.until(pair.RoleStandby, pair.ModePaired)
 
@@ -130,7 +130,7 @@ func TestTheCommandsOfAPairWithARegister(t *testing.T) {
 	two.until(pair.RolePrimary, pair.ModePaired)
 	require.Zero(t, one.stop(t, syscall.SIGKILL)+1)
 	require.Zero(t, two.stop(t, syscall.SIGKILL)+1)
-	one.fails(1, "of a standby", "unpair", "--standby-is-gone", "--yes")
+	one.fails(1, "the other machine has become the primary", "unpair", "--standby-is-gone", "--yes")
 	register.SetAway(true)
 	two.fails(1, "FANFARE_REGISTER s3://bucket/pair", "unpair", "--standby-is-gone", "--yes")
 	register.SetAway(false)
