@@ -209,7 +209,7 @@ func (m *machine) begin() {
 		p.turns[store] = make(chan struct{}, 1)
 	}
 	p.ctx, p.end = context.WithCancelCause(context.Background())
-	p.trouble = &trouble{rng: m.faults, lost: map[string]bool{}}
+	p.trouble = &trouble{rng: rand.New(rand.NewPCG(m.faults.Uint64(), 4)), lost: map[string]bool{}}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.process, m.disk = p, disktest.New(m.mem)
@@ -446,10 +446,9 @@ func dump(t assert.TestingT, db *pebble.DB) map[string]string {
 func (m *machine) dial() func(context.Context) (net.Conn, error) {
 	return m.network.dialer(func(far net.Conn) error {
 		m.mu.Lock()
+		defer m.mu.Unlock() // a process that is dead waits for its work
 		peer := m.world.peer(m).process
-		gone := m.mute || peer == nil || m.dead[peer] || peer.primary == nil && peer.standby == nil
-		m.mu.Unlock()
-		if gone {
+		if m.mute || peer == nil || m.dead[peer] || peer.primary == nil && peer.standby == nil {
 			return errors.New("connection refused")
 		}
 		peer.work.Go(func() {
