@@ -238,7 +238,7 @@ func TestAForcedPromotionWaitsForThePromiseOfTheRegister(t *testing.T) {
 		w.until(func() bool { return w.bucket.now() != version })
 		pass(1500 * time.Millisecond)
 		require.NoError(w, b.standby.Promote(w.Context(), true))
-		b.forced = true
+		w.set(&b.forced, true)
 		b.exit()
 		b.boot()
 		pass(5 * time.Second)

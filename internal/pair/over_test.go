@@ -53,7 +53,7 @@ func TestAnOldCopyOfThePrimaryIsRefused(t *testing.T) {
 		a.rewind()
 		p := a.process
 		a.ceases()
-		require.False(w, p.serving, "the primary of an old copy serves")
+		require.False(w, w.served(p), "the primary of an old copy serves")
 		require.NoError(w, b.promote())
 		pass(5 * time.Second)
 		w.tend()
@@ -70,16 +70,16 @@ func TestAnOldCopyOfThePrimaryDoesNotGoAlone(t *testing.T) {
 		w.boot()
 		w.settle()
 		pass(2 * time.Second)
-		b.mute = w.seed%2 > 0 // the session continues
+		w.set(&b.mute, w.seed%2 > 0) // the session continues
 		a.rewind()
 		p := a.process
 		a.ceases()
-		require.False(w, p.serving, "the primary of an old copy serves")
+		require.False(w, w.served(p), "the primary of an old copy serves")
 		require.Equal(w, pair.ModePaired, w.entry().Mode)
 		require.NoError(w, b.promote())
 		pass(5 * time.Second)
 		w.works()
-		b.mute = false
+		w.set(&b.mute, false)
 		w.tend()
 		w.end()
 	})
@@ -93,7 +93,7 @@ func TestAnOldCopyThatIsAloneEnds(t *testing.T) {
 		w.boot()
 		w.settle()
 		pass(2 * time.Second)
-		a.forced = true
+		w.set(&a.forced, true)
 		a.rewind(b)
 		w.mode(a, pair.ModeAlone)
 		pass(5 * time.Second)
@@ -102,7 +102,7 @@ func TestAnOldCopyThatIsAloneEnds(t *testing.T) {
 		a.ceases()
 		require.ErrorIs(w, b.standby.Promote(w.Context(), false), pair.ErrNotPaired)
 		require.NoError(w, b.standby.Promote(w.Context(), true))
-		b.forced = true
+		w.set(&b.forced, true)
 		b.exit()
 		b.boot()
 		w.tend()
@@ -132,7 +132,7 @@ func TestAStartThatIsReplacedEnds(t *testing.T) {
 		require.False(w, started())
 		require.True(w, w.within(30*time.Second, started), "the start still waits for its standby")
 		require.ErrorIs(w, a.process.primary.Reason(), pair.ErrReplaced)
-		require.False(w, a.serving)
+		require.False(w, a.serves())
 		w.tend()
 		w.end()
 	})

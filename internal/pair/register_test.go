@@ -276,7 +276,7 @@ func (w *world) force() {
 	w.log.Info("forced promotion", zap.Error(err))
 	standby.exit()
 	// After an unclear answer, the swap may have had its effect, or may have it later.
-	standby.forced = !errors.Is(err, pair.ErrNotPaired) && !errors.Is(err, pair.ErrSeeding)
+	w.set(&standby.forced, !errors.Is(err, pair.ErrNotPaired) && !errors.Is(err, pair.ErrSeeding))
 	standby.boot()
 }
 

@@ -299,10 +299,20 @@ func (m *machine) serve(p *process, role *pair.Role) {
 }
 
 // serves reports whether the machine answers.
-func (m *machine) serves() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.process.serving
+func (m *machine) serves() bool { return m.served(m.process) }
+
+// served reports whether a process has answered.
+func (w *world) served(p *process) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return p.serving
+}
+
+// set sets a flag of a machine that its goroutines read.
+func (w *world) set(flag *bool, value bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	*flag = value
 }
 
 func (m *machine) checkpoint(p *process, dir string) error {
