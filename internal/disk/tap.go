@@ -208,7 +208,9 @@ type tappedLog struct {
 }
 
 func (f *tappedLog) Write(p []byte) (int, error) {
-	f.tap.Wrote(f.number, f.length.Load(), p)
+	if len(p) > 0 { // Pebble writes no bytes when a block of the log is just full
+		f.tap.Wrote(f.number, f.length.Load(), p)
+	}
 	n, err := f.File.Write(p)
 	f.length.Add(uint64(n))
 	return n, err
