@@ -52,7 +52,7 @@ func wired(t *testing.T, one, two *upright) (c cable) {
 	return c
 }
 
-// flips flips a bit of each piece of bytes.
+// flips turns one bit over in each piece of bytes.
 type flips struct{}
 
 // Pipe implements spoil.Toxic.
