@@ -1,15 +1,10 @@
 package pair_test
 
 import (
-	"context"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/zap"
 
 	"fanfare/internal/objects"
 	"fanfare/internal/pair"
@@ -271,89 +266,6 @@ func TestAFormerDiskOfTheStandbyIsNotPromoted(t *testing.T) {
 	})
 }
 
-// A primary that starts asks the register first. An old copy of its disk is refused (P17).
-func TestAnOldCopyDoesNotStart(t *testing.T) {
-	withRegister(t, 1, func(w *world, a, b *machine) {
-		old := a.mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: w.rng})
-		text, err := os.ReadFile(filepath.Join(a.dir, pair.RoleFile))
-		require.NoError(w, err)
-		term := a.loadRole().Term
-		b.die(100)
-		a.die(100)
-		w.bucket.set(a.number(), way{away: true})
-		a.boot()
-		pass(time.Minute)
-		a.open(0)
-		require.Nil(w, a.process.primary, "a primary starts without the register")
-		w.calm()
-		pass(20 * time.Second)
-		a.open(0)
-		require.Greater(w, a.loadRole().Term, term)
-		w.mode(a, pair.ModeAlone)
-		pass(3 * time.Second)
-		w.works()
-		a.die(100)
-		a.mem = old
-		require.NoError(w, os.WriteFile(filepath.Join(a.dir, pair.RoleFile), text, 0o600))
-		require.ErrorIs(w, a.begins(), pair.ErrOldCopy)
-		b.boot()
-		b.die(100)
-	})
-}
-
-// begins returns the end of pair.Begin.
-func (m *machine) begins() error {
-	m.Helper()
-	ctx, cancel := context.WithTimeout(m.Context(), time.Minute)
-	defer cancel()
-	return pair.Begin(ctx, pair.BeginConfig{Role: m.loadRole(), Register: m.register(), Timing: m.timing(), Log: zap.NewNop()})
-}
-
-// A pair whose register has lost its entry does not guess it. A primary of a later term than the register does not serve.
-func TestARegisterThatHasLostItsEntryIsRefused(t *testing.T) {
-	withRegister(t, 1, func(w *world, a, b *machine) {
-		earlier := w.bucket.content
-		for _, m := range []*machine{a, b} {
-			m.die(100)
-		}
-		role := a.loadRole()
-		w.bucket.content, w.bucket.version = nil, 0
-		require.ErrorIs(w, a.begins(), pair.ErrRegisterGone)
-		require.NoError(w, pair.Unpair(w.Context(), role, a.register()))
-		require.NoError(w, a.begins())
-		require.Equal(w, pair.ModeAlone, w.entry().Mode)
-
-		w.bucket.content = earlier
-		role = b.loadRole()
-		role.Role, role.Mode, role.Term, role.Claimed = pair.RolePrimary, pair.ModeAlone, role.Term+1, role.Term+1
-		require.NoError(w, role.Save())
-		require.ErrorIs(w, b.begins(), pair.ErrRegisterGone)
-		require.NoError(w, pair.Unpair(w.Context(), role, b.register()), "the way out that the error names")
-		began := time.Now()
-		require.NoError(w, b.begins())
-		require.Greater(w, time.Since(began), alone, "the other machine may have a promise (P14)")
-		require.Equal(w, role.Disk, w.entry().Primary)
-		require.NoError(w, a.begins(), "the machine that starts last")
-		require.Equal(w, pair.RoleStandby, a.loadRole().Role)
-	})
-}
-
-// An operator declares the standby's disk gone, in the register, too.
-func TestAnUnpairedPrimaryStartsAlone(t *testing.T) {
-	withRegister(t, 1, func(w *world, a, b *machine) {
-		b.exit()
-		a.die(100)
-		require.ErrorIs(w, pair.Unpair(w.Context(), b.loadRole(), b.register()), pair.ErrReplaced)
-		require.NoError(w, pair.Unpair(w.Context(), a.loadRole(), a.register()))
-		require.Equal(w, []string{pair.ModeAlone, ""}, []string{w.entry().Mode, w.entry().Standby})
-		a.boot()
-		w.mode(a, pair.ModeAlone)
-		pass(time.Second)
-		w.works()
-		w.end()
-	})
-}
-
 // If the answer of a swap is lost, the entry of the register decides whether the swap succeeded.
 func TestALostAnswerOfTheRegister(t *testing.T) {
 	inBubble(t, 1, func(w *world) {
@@ -411,60 +323,4 @@ func TestALateSwapToAPairLosesNothing(t *testing.T) {
 		w.end()
 	})
 	require.Positive(t, late)
-}
-
-// A primary that becomes paired before the register has let it be alone opens its stores, too.
-func TestAStartThatPairsAtOnceServes(t *testing.T) {
-	withRegister(t, 2, func(w *world, a, b *machine) {
-		w.network.set(true)
-		w.mode(a, pair.ModeAlone)
-		a.exit()
-		w.network.set(false)
-		a.begin()
-		role := a.loadRole()
-		require.NoError(w, pair.Begin(w.Context(), pair.BeginConfig{Role: role, Register: a.register(), Timing: a.timing(), Log: zap.NewNop()}))
-		require.Equal(w, pair.ModeAlone, role.Mode)
-		w.bucket.set(a.number(), way{late: timing.Lease + time.Second}) // the first renewal gets no answer in time
-		a.bootPrimary(role)
-		pass(timing.Lease - time.Millisecond)
-		require.True(w, a.process.primary.Status().Joining)
-		w.calm()
-		w.mode(a, pair.ModePaired)
-		pass(time.Second)
-		w.works()
-		w.end()
-	})
-}
-
-// A crash between the swap and the store of the role is no old copy (P17).
-func TestACrashAfterASwapIsNoOldCopy(t *testing.T) {
-	withRegister(t, 2, func(w *world, a, b *machine) {
-		b.exit()
-		a.die(100)
-		w.bucket.set(a.number(), way{late: 2 * time.Second})
-		ctx, cancel := context.WithTimeout(w.Context(), time.Second)
-		defer cancel()
-		config := pair.BeginConfig{Role: a.loadRole(), Register: a.register(), Timing: a.timing(), Log: zap.NewNop()}
-		require.ErrorIs(w, pair.Begin(ctx, config), context.DeadlineExceeded)
-		require.Greater(w, w.entry().Term, a.loadRole().Term)
-		w.calm()
-		began := time.Now()
-		require.NoError(w, a.begins())
-		require.Greater(w, time.Since(began), alone, "another machine may have a promise (P14)")
-		a.boot()
-		pass(5 * time.Second)
-		w.works()
-		b.boot()
-		w.settle()
-
-		pass(alone)
-		a.die(50)
-		w.until(func() bool { return w.entry().Primary == b.loadRole().Disk })
-		b.die(100)
-		b.boot()
-		w.takesOver(b)
-		pass(time.Second)
-		w.works()
-		w.end()
-	})
 }

@@ -4,18 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"math/rand/v2"
-	"net"
-	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -132,44 +127,12 @@ func newWorld(t *testing.T, seed uint64) *world {
 	return w
 }
 
-// replace gives the machine an empty disk.
-func (m *machine) replace(role string) {
-	m.Helper()
-	m.mem, m.dir = vfs.NewCrashableMem(), m.TempDir()
-	require.NoError(m, disk.MakeDir(m.mem, "data"))
-	require.NoError(m, pair.NewRole(m.dir, role).Save())
-}
-
 func (w *world) peer(m *machine) *machine {
 	if w.machines[0] == m {
 		return w.machines[1]
 	}
 	return w.machines[0]
 }
-
-func (m *machine) loadRole() *pair.Role {
-	m.Helper()
-	role, err := pair.LoadRole(m.dir)
-	require.NoError(m, err)
-	return role
-}
-
-func (m *machine) timing() pair.Timing {
-	t := timing
-	t.Now = func() time.Duration { return time.Since(m.start) }
-	return t
-}
-
-// files returns the file system of the machine's disk.
-func (m *machine) files() vfs.FS {
-	if m.low {
-		return lowFS{m.mem}
-	}
-	return m.mem
-}
-
-// lowFS is a disk of which less than a tenth is free.
-type lowFS struct{ vfs.FS }
 
 func (lowFS) GetDiskUsage(string) (vfs.DiskUsage, error) {
 	return vfs.DiskUsage{AvailBytes: 9 << 30, TotalBytes: 100 << 30}, nil
@@ -189,118 +152,6 @@ var format = disk.Format{Key: []byte("format"), Known: 1}
 
 func path(store stream.Store) string { return filepath.Join("data", nameOf(store)) }
 
-// boot starts a process.
-func (m *machine) boot() {
-	m.Helper()
-	m.begin()
-	switch role := m.loadRole(); {
-	case m.register() != nil:
-		m.bootWithRegister(role)
-	case role.Role == pair.RolePrimary:
-		m.bootPrimary(role)
-	default:
-		m.bootStandby(role)
-	}
-}
-
-func (m *machine) begin() {
-	p := &process{ran: make(chan outcome, 1), stop: make(chan struct{}), over: make(chan struct{})}
-	for _, store := range stores {
-		p.turns[store] = make(chan struct{}, 1)
-	}
-	p.ctx, p.end = context.WithCancelCause(context.Background())
-	p.trouble = &trouble{rng: rand.New(rand.NewPCG(m.faults.Uint64(), 4)), lost: map[string]bool{}}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.process, m.disk = p, disktest.New(m.mem)
-	m.disk.Set(p.trouble.fault)
-}
-
-func (m *machine) bootPrimary(role *pair.Role) {
-	m.Helper()
-	if role.Mode == pair.ModeAlone && m.register() == nil {
-		ctx, cancel := context.WithTimeout(m.ctx, 2*time.Second)
-		defer cancel()
-		peer, err := m.asks(role)(ctx)
-		if err == nil && peer.Role == pair.RolePrimary && peer.Term > role.Term {
-			m.submit()
-			return
-		}
-	}
-	primary, err := pair.OpenPrimary(pair.PrimaryConfig{
-		Role: role, FS: m.files(), Stream: "data/stream", Seeds: "data/seeds", Tail: "data/tail", Queue: path(stream.Queue), Table: path(stream.Table),
-		Spool: m.spool, SeedRate: 1 << 30, LogSpan: 100 << 10, Timing: m.timing(), DataFormat: 2, Version: "v", Log: m.log.Named(m.name), Dial: m.dial(),
-		Register: m.register(), Alone: m.alone,
-	})
-	require.NoError(m, err)
-	p := m.process
-	m.mu.Lock()
-	p.primary = primary
-	m.mu.Unlock()
-	p.work.Go(func() { primary.Run(p.ctx) })
-	p.work.Go(func() { m.serve(p, role) })
-}
-
-// submit makes a machine the standby of the new primary, with an empty disk.
-func (m *machine) submit() {
-	role := pair.NewRole(m.dir, pair.RoleStandby)
-	require.NoError(m, role.Save())
-	m.bootStandby(role)
-}
-
-// serve waits for the standby of a paired primary, opens the stores, and answers until the process ends.
-func (m *machine) serve(p *process, role *pair.Role) {
-	if err := p.primary.Paired(p.ctx); err != nil {
-		return
-	}
-	dbs := map[stream.Store]*disk.DB{}
-	for _, store := range stores {
-		fs := disk.TappedFS{FS: m.mem, Tap: p.primary.Tap(store), Confirmed: p.confirmed(store), Patience: timing.Patience}
-		db, err := disk.Open(p.ctx.Done(), path(store), zap.NewNop(), options(fs), format)
-		if !assert.NoError(m, err) {
-			return
-		}
-		dbs[store] = db
-	}
-	p.closing.Lock()
-	p.dbs = dbs
-	p.closing.Unlock()
-	for _, store := range stores { // a start writes, too
-		if !assert.NoError(m, dbs[store].Set([]byte("start"), []byte("done"), pebble.Sync)) {
-			return
-		}
-	}
-	m.mu.Lock()
-	p.started = true
-	m.mu.Unlock()
-	if p.primary.Serves() != nil || p.ctx.Err() != nil {
-		return
-	}
-	p.primary.SetBeginLog(func(store stream.Store) error {
-		select {
-		case p.turns[store] <- struct{}{}:
-		default:
-		}
-		return nil
-	})
-	p.primary.SetCheckpoint(func(_ context.Context, dir string) error { return m.checkpoint(p, dir) })
-	m.mu.Lock()
-	p.serving = true
-	if m.forced {
-		m.forced = false
-		m.excuse(dbs)
-	}
-	m.checkAnswered(dbs, fmt.Sprintf("%s, primary of term %d", m.name, role.Term))
-	m.mu.Unlock()
-	for _, store := range stores {
-		p.writers.Go(func() { m.write(p, store) })
-	}
-	p.writers.Go(func() { m.read(p) })
-}
-
-// serves reports whether the machine answers.
-func (m *machine) serves() bool { return m.served(m.process) }
-
 // served reports whether a process has answered.
 func (w *world) served(p *process) bool {
 	w.mu.Lock()
@@ -313,40 +164,6 @@ func (w *world) set(flag *bool, value bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	*flag = value
-}
-
-func (m *machine) checkpoint(p *process, dir string) error {
-	p.closing.Lock()
-	defer p.closing.Unlock()
-	if p.dbs == nil || p.ctx.Err() != nil {
-		return errors.New("the stores are closed")
-	}
-	err := disk.MakeDir(m.mem, dir)
-	for _, store := range stores {
-		err = errors.Join(err, p.dbs[store].Checkpoint(m.mem.PathJoin(dir, nameOf(store))))
-	}
-	return err
-}
-
-// confirmed returns the function with which a store waits for the standby. When the process is dead, it does not
-// wait, because its disk does not count any more.
-func (p *process) confirmed(store stream.Store) func(log, offset uint64) <-chan struct{} {
-	return func(log, offset uint64) <-chan struct{} {
-		standby := p.primary.Confirmed(store, stream.Place{Log: log, Offset: offset})
-		if standby == nil {
-			return nil
-		}
-		either := make(chan struct{})
-		go func() { // ends with the process
-			select {
-			case <-standby:
-			case <-p.over:
-			case <-p.ctx.Done():
-			}
-			close(either)
-		}()
-		return either
-	}
 }
 
 // write writes to a store until the process ends.
@@ -450,208 +267,6 @@ func dump(t assert.TestingT, db *pebble.DB) map[string]string {
 	}
 	assert.NoError(t, errors.Join(it.Error(), it.Close()))
 	return got
-}
-
-// dial returns how a machine reaches the other one.
-func (m *machine) dial() func(context.Context) (net.Conn, error) {
-	return m.network.dialer(func(far net.Conn) error {
-		m.mu.Lock()
-		defer m.mu.Unlock() // a process that is dead waits for its work
-		peer := m.world.peer(m).process
-		if m.mute || peer == nil || m.dead[peer] || peer.primary == nil && peer.standby == nil {
-			return errors.New("connection refused")
-		}
-		peer.work.Go(func() {
-			serve := peer.standby.Answer
-			if peer.primary != nil {
-				serve = peer.primary.Serve
-			}
-			if err := serve(peer.ctx, far); err != nil {
-				m.log.Info("session ended", zap.Error(err))
-			}
-		})
-		return nil
-	})
-}
-
-func (m *machine) bootStandby(role *pair.Role) {
-	m.Helper()
-	p := m.process
-	standby, err := pair.OpenStandby(pair.StandbyConfig{
-		Role: role, FS: slowFS{m.disk, &m.slow}, Dir: "data", Stream: "data/stream", TailSize: 100 << 10, Timing: m.timing(), Dial: m.dial(), DataFormat: 2, Version: "v", Log: m.log.Named(m.name),
-		Register: m.register(), FailoverAfter: m.failoverAfter,
-		Open: func(_ stream.Store, dir string) (*disk.DB, error) {
-			return disk.Open(nil, dir, zap.NewNop(), options(m.disk), format)
-		},
-	})
-	require.NoError(m, err)
-	m.mu.Lock()
-	p.standby = standby
-	m.mu.Unlock()
-	p.work.Go(func() {
-		o, err := standby.Run(p.ctx)
-		p.ran <- outcome{o, err}
-	})
-}
-
-// slowFS is a disk from which each read of a tail takes some time, so that its standby applies slowly.
-type slowFS struct {
-	vfs.FS
-
-	each *atomic.Int64
-}
-
-func (s slowFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
-	f, err := s.FS.Open(name, opts...)
-	if err == nil && strings.HasSuffix(name, ".tail") {
-		f = slowFile{f, s.each}
-	}
-	return f, err
-}
-
-type slowFile struct {
-	vfs.File
-
-	each *atomic.Int64
-}
-
-func (f slowFile) ReadAt(p []byte, at int64) (int, error) {
-	pass(time.Duration(f.each.Load()))
-	return f.File.ReadAt(p, at)
-}
-
-// die ends the process. Of the bytes that were not synced, the disk keeps a part; after kill -9 all of them.
-func (m *machine) die(kept int) {
-	m.Helper()
-	p := m.process
-	// From before the copy of the disk to its end, the process must confirm nothing, because the copy would lack it.
-	defer m.network.isolate()()
-	m.mu.Lock()
-	before := map[string]bool{}
-	list(m.mem, before, "data")
-	after := m.mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: kept, RNG: m.rng})
-	if kept == 100 {
-		forget(m, m.mem, after, before, "data")
-	}
-	m.dead[p] = true
-	role, err := os.ReadFile(filepath.Join(m.dir, pair.RoleFile))
-	m.mu.Unlock()
-	require.NoError(m, err)
-	p.end(errors.New("killed"))
-	m.wait(p)
-	dir := m.TempDir() // the old process may have stored a role after its death
-	require.NoError(m, os.WriteFile(filepath.Join(dir, pair.RoleFile), role, 0o600))
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.mem, m.dir, m.process = after, dir, nil
-}
-
-// list adds the paths in a directory to paths. The files, and the directory itself, may go meanwhile.
-func list(mem *vfs.MemFS, paths map[string]bool, dir string) {
-	names, err := mem.List(dir)
-	if err != nil {
-		return
-	}
-	for _, name := range names {
-		name = mem.PathJoin(dir, name)
-		paths[name] = true
-		if info, err := mem.Stat(name); err == nil && info.IsDir() {
-			list(mem, paths, name)
-		}
-	}
-}
-
-// forget removes from a clone of a file system what the file system itself no longer had when it was cloned. The process still removes
-// files, so a path in before, which was there just before the clone, stays.
-func forget(t require.TestingT, mem, clone *vfs.MemFS, before map[string]bool, dir string) {
-	names, err := clone.List(dir)
-	require.NoError(t, err)
-	for _, name := range names {
-		name = clone.PathJoin(dir, name)
-		info, err := mem.Stat(name)
-		switch {
-		case errors.Is(err, fs.ErrNotExist) && !before[name]:
-			require.NoError(t, clone.RemoveAll(name))
-		case err == nil && info.IsDir():
-			forget(t, mem, clone, before, name)
-		}
-	}
-}
-
-// wait waits for the end of a process.
-func (m *machine) wait(p *process) {
-	m.Helper()
-	p.work.Wait()
-	p.writers.Wait()
-	synctest.Wait() // the waiting syncs have returned
-	p.closing.Lock()
-	defer p.closing.Unlock()
-	for _, db := range p.dbs {
-		require.NoError(m, db.Close(func() {}))
-	}
-	p.dbs = nil
-	if p.primary != nil {
-		require.NoError(m, p.primary.Close())
-	}
-	if p.standby != nil {
-		require.NoError(m, p.standby.Close())
-	}
-}
-
-// exit ends the process in order.
-func (m *machine) exit() {
-	m.Helper()
-	p := m.process
-	m.mu.Lock()
-	m.dead[p] = true
-	m.mu.Unlock()
-	p.end(errors.New("stopped"))
-	m.wait(p)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.process = nil
-}
-
-// handOver makes the standby of the machine the primary.
-func (m *machine) handOver() error {
-	m.Helper()
-	p := m.process
-	p.closing.Lock()
-	if p.dbs == nil {
-		p.closing.Unlock()
-		return errors.New("the stores are not open")
-	}
-	close(p.stop)
-	p.closing.Unlock()
-	ctx, cancel := context.WithTimeout(p.ctx, 10*time.Second)
-	defer cancel()
-	stopped := make(chan struct{})
-	go func() { p.writers.Wait(); close(stopped) }()
-	select {
-	case <-stopped:
-	case <-ctx.Done():
-		return errors.New("the last writes are not confirmed")
-	}
-	close(p.over)
-	synctest.Wait()
-	p.closing.Lock()
-	defer p.closing.Unlock()
-	for _, db := range p.dbs {
-		require.NoError(m, db.Close(func() {}))
-	}
-	p.dbs = nil
-	return p.primary.HandOver(ctx)
-}
-
-// promote makes the standby the primary.
-func (m *machine) promote() error {
-	if err := m.standby.Promote(m.ctx, false); err != nil {
-		return err
-	}
-	m.process.end(errors.New("promoted")) // a planted bug may have kept Run
-	m.work.Wait()
-	m.boot()
-	return nil
 }
 
 // until waits for a condition, at most two minutes.

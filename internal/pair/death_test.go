@@ -1,0 +1,150 @@
+package pair_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+
+	"fanfare/internal/pair"
+)
+
+// die ends the process. Of the bytes that were not synced, the disk keeps a part; after kill -9 all of them.
+func (m *machine) die(kept int) {
+	m.Helper()
+	p := m.process
+	// From before the copy of the disk to its end, the process must confirm nothing, because the copy would lack it.
+	defer m.network.isolate()()
+	m.mu.Lock()
+	before := map[string]bool{}
+	list(m.mem, before, "data")
+	after := m.mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: kept, RNG: m.rng})
+	if kept == 100 {
+		forget(m, m.mem, after, before, "data")
+	}
+	m.dead[p] = true
+	role, err := os.ReadFile(filepath.Join(m.dir, pair.RoleFile))
+	m.mu.Unlock()
+	require.NoError(m, err)
+	p.end(errors.New("killed"))
+	m.wait(p)
+	dir := m.TempDir() // the old process may have stored a role after its death
+	require.NoError(m, os.WriteFile(filepath.Join(dir, pair.RoleFile), role, 0o600))
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mem, m.dir, m.process = after, dir, nil
+}
+
+// list adds the paths in a directory to paths. The files, and the directory itself, may go meanwhile.
+func list(mem *vfs.MemFS, paths map[string]bool, dir string) {
+	names, err := mem.List(dir)
+	if err != nil {
+		return
+	}
+	for _, name := range names {
+		name = mem.PathJoin(dir, name)
+		paths[name] = true
+		if info, err := mem.Stat(name); err == nil && info.IsDir() {
+			list(mem, paths, name)
+		}
+	}
+}
+
+// forget removes from a clone of a file system what the file system itself no longer had when it was cloned. The process still removes
+// files, so a path in before, which was there just before the clone, stays.
+func forget(t require.TestingT, mem, clone *vfs.MemFS, before map[string]bool, dir string) {
+	names, err := clone.List(dir)
+	require.NoError(t, err)
+	for _, name := range names {
+		name = clone.PathJoin(dir, name)
+		info, err := mem.Stat(name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && !before[name]:
+			require.NoError(t, clone.RemoveAll(name))
+		case err == nil && info.IsDir():
+			forget(t, mem, clone, before, name)
+		}
+	}
+}
+
+// wait waits for the end of a process.
+func (m *machine) wait(p *process) {
+	m.Helper()
+	p.work.Wait()
+	p.writers.Wait()
+	synctest.Wait() // the waiting syncs have returned
+	p.closing.Lock()
+	defer p.closing.Unlock()
+	for _, db := range p.dbs {
+		require.NoError(m, db.Close(func() {}))
+	}
+	p.dbs = nil
+	if p.primary != nil {
+		require.NoError(m, p.primary.Close())
+	}
+	if p.standby != nil {
+		require.NoError(m, p.standby.Close())
+	}
+}
+
+// exit ends the process in order.
+func (m *machine) exit() {
+	m.Helper()
+	p := m.process
+	m.mu.Lock()
+	m.dead[p] = true
+	m.mu.Unlock()
+	p.end(errors.New("stopped"))
+	m.wait(p)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.process = nil
+}
+
+// handOver makes the standby of the machine the primary.
+func (m *machine) handOver() error {
+	m.Helper()
+	p := m.process
+	p.closing.Lock()
+	if p.dbs == nil {
+		p.closing.Unlock()
+		return errors.New("the stores are not open")
+	}
+	close(p.stop)
+	p.closing.Unlock()
+	ctx, cancel := context.WithTimeout(p.ctx, 10*time.Second)
+	defer cancel()
+	stopped := make(chan struct{})
+	go func() { p.writers.Wait(); close(stopped) }()
+	select {
+	case <-stopped:
+	case <-ctx.Done():
+		return errors.New("the last writes are not confirmed")
+	}
+	close(p.over)
+	synctest.Wait()
+	p.closing.Lock()
+	defer p.closing.Unlock()
+	for _, db := range p.dbs {
+		require.NoError(m, db.Close(func() {}))
+	}
+	p.dbs = nil
+	return p.primary.HandOver(ctx)
+}
+
+// promote makes the standby the primary.
+func (m *machine) promote() error {
+	if err := m.standby.Promote(m.ctx, false); err != nil {
+		return err
+	}
+	m.process.end(errors.New("promoted")) // a planted bug may have kept Run
+	m.work.Wait()
+	m.boot()
+	return nil
+}
