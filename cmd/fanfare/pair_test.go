@@ -33,7 +33,7 @@ func newTwins(t *testing.T, register *objectstest.Bucket) (one, two *twin) {
 		w := &twin{T: t, dir: t.TempDir(), admin: freeAddress(t), env: []string{
 			"FANFARE_PEER_ADDR=" + peers[i], "FANFARE_PEER=" + peers[1-i], "FANFARE_PEER_CA=" + filepath.Join(keys, "ca.crt"),
 			"FANFARE_PEER_CERT=" + filepath.Join(keys, name+".crt"), "FANFARE_PEER_KEY=" + filepath.Join(keys, name+".key"),
-			"FANFARE_REGISTER=s3://bucket/pair", "FANFARE_STANDBY_TIMEOUT=500ms", "FANFARE_LEASE=2s",
+			"FANFARE_REGISTER=s3://bucket/pair", "FANFARE_STANDBY_TIMEOUT=1s", "FANFARE_LEASE=2s",
 		}}
 		for name, value := range register.Env() {
 			w.env = append(w.env, name+"="+value)
