@@ -85,7 +85,7 @@ func (w *world) repair() {
 	}
 }
 
-// What the standby confirms after a trouble of its disk survives a restart and a power cut (P2).
+// All that the standby confirms after a trouble of its disk survives a restart and a power cut (P2).
 func TestAStandbyWithABadDiskLosesNothing(t *testing.T) {
 	for name, kind := range map[string]kind{"a full disk": fullDisk, "a full disk of the tail": fullTail, "a bad disk": badTail} {
 		t.Run(name, func(t *testing.T) {
