@@ -178,7 +178,7 @@ func loops() []Operation {
 		by("root notices", "notify.(*Notifier).Run"), by("root notices", FaultSilent),
 		by("notify.(*collector).collect", "notify.(*collector).work"),
 		by("root auditor", "audit.(*Audit).Run"),
-		not("disk.(*guard).await", onPair), not("pair.(*Primary).Paired", onPair), not("pair.(*Primary).Run", onPair), not("pair.(*Primary).ask", onPair),
+		not("disk.(*guard).await", onPair), not("pair.(*Primary).Paired", onPair), not("pair.(*Primary).Run", onPair), not("pair.(*following).stopApply", onPair),
 		not("pair.(*Primary).equal", onPair), not("pair.(*Primary).keep", onPair), not("pair.(*Standby).watch", onPair), not("pair.(*session).join", onPair), not("root peer", onPair), not("pair.(*applier).run", onPair), not("pair.(*applier).step", onPair), not("pair.(*following).handle", onPair),
 		not("pair.(*following).read", onPair), not("pair.(*following).takeOver", onPair), not("pair.(*session).beat", onPair), not("root pair", onPair),
 		not("root primary", onPair), not("root standby", onPair), not("root standbys", onPair), not("stream.(*Receiver).Ahead", onPair),
