@@ -25,7 +25,7 @@ which fanfare restore --from can return. A term after which another directory co
 range of its own: see --term of fanfare restore.`
 	gaps := a.archiveReader("gaps", "List the times to which no restore can return", a.archiveGaps)
 	gaps.Long = `Lists the times to which no restore can return, because the archive was away for longer than
-FANFARE_STREAM_SPOOL lasts. A gap without an end ends with the next base.`
+FANFARE_STREAM_SPOOL lasts, or a standby took over. A gap without an end ends with the next base.`
 	var deep bool
 	verify := a.archiveReader("verify", "Read the whole archive, and name damaged and missing objects", func(ctx context.Context, r archiveRun) error {
 		return a.verifyArchive(ctx, r, deep)

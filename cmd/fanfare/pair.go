@@ -225,7 +225,7 @@ func unpair(ctx context.Context, cfg config.Config) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, registerTime)
 	defer cancel()
 	if err := pair.Unpair(ctx, role, register); err != nil {
-		return fmt.Errorf("FANFARE_REGISTER %s: %w", cfg.Register, err)
+		return fmt.Errorf("FANFARE_REGISTER %s: %w", cfg.RegisterAt(), err)
 	}
 	return nil
 }

@@ -44,6 +44,12 @@ type Start struct {
 	// may be older than the newest term. Its log numbers differ from the log numbers of this
 	// directory. Its term is 0 if the directory has writes that no term has.
 	Followed Parent
+	// Pair is the directory's place in its pair of machines, nil without a pair. A machine that has become the primary
+	// follows the terms of the other machine.
+	Pair *Pair
+	// Disk is the disk of the primary whose stream the directory has as its standby, exactly up to Followed, which has no
+	// term then. It is empty if that is not known.
+	Disk string
 	// Version is the version of the program. DataFormat is the format of the directory.
 	Version    string
 	DataFormat int
@@ -59,6 +65,8 @@ var (
 	ErrTakenOver = errors.New("another directory wrote to the archive last: a restored copy must not end its writer by accident; to continue with this directory, run fanfare archive take")
 	// ErrTermsLost means that the archive lacks terms that the directory wrote.
 	ErrTermsLost = errors.New("the archive lacks the last terms of this directory: check its address, or run fanfare archive take")
+	// ErrReplaced means that the other machine of the pair was the primary later.
+	ErrReplaced = errors.New("the other machine of the pair wrote to the archive last, as the primary of a later term: start this machine as its standby")
 	// ErrOldCopy means that the archive has newer data of the directory than the directory itself.
 	ErrOldCopy = errors.New("the archive has more of this directory than the directory itself, which is an old copy: restore from the archive")
 )
@@ -66,9 +74,15 @@ var (
 // Refused reports whether err means that the process must not write to the archive, and that only an
 // operator can change that.
 func Refused(err error) bool {
+	return Ended(err) || errors.Is(err, ErrOtherLineage) || errors.Is(err, ErrTakenOver) || errors.Is(err, ErrTermsLost) || errors.Is(err, ErrReplaced) || errors.Is(err, ErrOldCopy)
+}
+
+// Ended reports whether err means that another process has ended the term of this process, or took the next term at the
+// same time.
+func Ended(err error) bool {
 	_, taken := errors.AsType[*TakenError](err)
 	_, fenced := errors.AsType[*FencedError](err)
-	return taken || fenced || errors.Is(err, ErrOtherLineage) || errors.Is(err, ErrTakenOver) || errors.Is(err, ErrTermsLost) || errors.Is(err, ErrOldCopy)
+	return taken || fenced
 }
 
 // TakenError means that another directory took the next term at the same time.
@@ -128,8 +142,10 @@ func (s Start) mayFollow(newest Term) error {
 		return nil
 	case newest.Number < s.Took:
 		return fmt.Errorf("%w: its newest term is %x, the directory wrote term %x", ErrTermsLost, newest.Number, s.Took)
-	case newest.Number == 0:
+	case newest.Number == 0 || newest.Node != s.Node && s.Pair.reigns(newest.Pair):
 		return nil
+	case s.Pair.knows(newest.Pair) && s.Pair.Term < newest.Pair.Term:
+		return fmt.Errorf("%w (term %d)", ErrReplaced, newest.Pair.Term)
 	case newest.Lineage != s.Lineage:
 		return fmt.Errorf("%w (lineage %s)", ErrOtherLineage, newest.Lineage)
 	case newest.Node != s.Node:
@@ -143,15 +159,18 @@ func (s Start) mayFollow(newest Term) error {
 // begin creates the term after newest. end is the position at which newest ends.
 func (a *Archive) begin(ctx context.Context, newest Term, end stream.Position, start Start) (Term, error) {
 	term := Term{
-		Format: termFormat, Number: newest.Number + 1, From: Position(start.At), Lineage: start.Lineage, Node: start.Node,
-		Version: start.Version, DataFormat: start.DataFormat, Nonce: rand.Text(), At: a.now().UTC(),
+		Format: start.Pair.format(), Number: newest.Number + 1, From: Position(start.At), Lineage: start.Lineage, Node: start.Node,
+		Version: start.Version, DataFormat: start.DataFormat, Nonce: rand.Text(), At: a.now().UTC(), Pair: start.Pair,
 	}
 	switch {
+	case newest.Node != start.Node && start.Pair.reigns(newest.Pair):
+		term.Lineage = newest.Lineage
+		term.Parent, term.From = start.succeed(newest, end)
 	case newest.Number == 0 || newest.Lineage != start.Lineage: // no earlier term has these data
 	case newest.Node == start.Node:
 		// The segments begin with the bytes after the end of the last segment.
 		term.From, term.Parent = Position(end), Parent{newest.Number, Position(end)}
-	case start.Followed.Term <= newest.Number: // a restore may end in an older term
+	case start.Followed.Term > 0 && start.Followed.Term <= newest.Number: // a restore may end in an older term
 		term.Parent = start.Followed
 	}
 	text, err := term.encode()
@@ -167,6 +186,17 @@ func (a *Archive) begin(ctx context.Context, newest Term, end stream.Position, s
 		return Term{}, &TakenError{other}
 	}
 	return term, err
+}
+
+// succeed returns the parent and the start of the term of a machine that takes the place of the writer of newest, which
+// ends at a position. The machine has everything before the end, because only such bytes were archived. If the archive
+// lacks a part of what the machine had then, the term starts at the zero position: its logs do not reach back that
+// far, so the first segment is behind a gap.
+func (s Start) succeed(newest Term, end stream.Position) (Parent, Position) {
+	if s.Disk == newest.Pair.Disk && end.Covers(s.Followed.stream()) {
+		return Parent{newest.Number, s.Followed.Position}, Position(s.At)
+	}
+	return Parent{newest.Number, Position(end)}, Position{}
 }
 
 // seal ends a term and returns the position of its end. Another process may have written the seal.

@@ -80,6 +80,16 @@ func TestTheFormatsOfObjectsArePinned(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, cmp.Diff(someTerm(), term))
 
+	paired := someTerm()
+	paired.Format, paired.Pair = 2, &archive.Pair{Lineage: "L", Term: 3, Disk: "D"}
+	text, err = archive.EncodeTerm(paired)
+	require.NoError(t, err)
+	want = golden(t, "term2.json", text)
+	assert.Equal(t, string(want), string(text))
+	term, err = archive.DecodeTerm(want, 0x1a)
+	require.NoError(t, err)
+	assert.Empty(t, cmp.Diff(paired, term))
+
 	text, err = someBase().Encode()
 	require.NoError(t, err)
 	want = golden(t, "base1.json", text)
@@ -110,7 +120,7 @@ func resealed(object []byte, edit func([]byte) []byte) []byte {
 
 func TestUnknownFormatsAreRefused(t *testing.T) {
 	newer := func(text []byte) []byte {
-		return bytes.Replace(text, []byte(`"format":1`), []byte(`"format":2,"of_tomorrow":true`), 1)
+		return bytes.Replace(text, []byte(`"format":1`), []byte(`"format":3,"of_tomorrow":true`), 1)
 	}
 	text, err := archive.EncodeTerm(someTerm())
 	require.NoError(t, err)

@@ -2,12 +2,15 @@ package archive
 
 import (
 	"context"
+	"errors"
 	"time"
+
+	"fanfare/internal/objects"
 )
 
 // Line is a history that a restore can follow: a term and its ancestors. An archive has the line of
 // its newest term, and a line for each term after which another directory continued, because the
-// rest of such a term is in no other line.
+// rest of such a term is in no other line. In a pair, a term has a rest only if an operator gave writes up.
 type Line struct {
 	// Term is the last term of the line.
 	Term uint64 `json:"term"`
@@ -27,11 +30,18 @@ type Range struct {
 // Lines returns the lines of an archive. The line of the newest term is the last one.
 func (a *Archive) Lines(ctx context.Context, c Catalog) (lines []Line, err error) {
 	continued := map[uint64]bool{}
-	node := map[uint64]string{}
+	terms := map[uint64]Term{}
 	for _, term := range c.Terms {
-		node[term.Number] = term.Node
-		if node[term.Parent.Term] == term.Node {
-			continued[term.Parent.Term] = true
+		terms[term.Number] = term
+		parent := terms[term.Parent.Term]
+		whole := parent.Node == term.Node
+		if !whole && term.Pair.knows(parent.Pair) {
+			if whole, err = a.continues(ctx, term, parent); err != nil {
+				return nil, err
+			}
+		}
+		if whole {
+			continued[parent.Number] = true
 		}
 	}
 	for _, term := range c.Terms {
@@ -47,6 +57,19 @@ func (a *Archive) Lines(ctx context.Context, c Catalog) (lines []Line, err error
 		}
 	}
 	return lines, nil
+}
+
+// continues reports whether a term has everything of its parent.
+func (a *Archive) continues(ctx context.Context, term, parent Term) (bool, error) {
+	_, last, err := a.Span(ctx, Link{Term: parent})
+	if err != nil || last == 0 {
+		return err == nil, err
+	}
+	e, err := a.Entry(ctx, parent.Number, last)
+	if errors.Is(err, objects.ErrNotThere) { // retention removed the segment
+		return true, nil
+	}
+	return term.Parent.stream().Covers(e.End), err
 }
 
 func (a *Archive) line(ctx context.Context, c Catalog, number uint64) (Line, error) {

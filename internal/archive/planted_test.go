@@ -48,6 +48,14 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			planttest.Edit{File: fence, Old: "	case newest.Number > s.Asked:", New: "	case newest.Number > s.Asked && false:"},
 			"TestADirectoryThatMayNotTakeTheArchiveEndsNobody", "old copy", nil,
 		},
+		"an old primary takes the archive back": {
+			planttest.Edit{File: "internal/archive/term.go", Old: "p.knows(writer) && p.Term >= writer.Term", New: "p.knows(writer)"},
+			"TestAPromotedStandbyTakesTheArchive", "Expected error with", nil,
+		},
+		"a succession hides its gap": {
+			planttest.Edit{File: fence, Old: "s.Disk == newest.Pair.Disk && end.Covers(s.Followed.stream())", New: "s.Disk == newest.Pair.Disk"},
+			"TestASuccessionWithoutAGap", "Error", nil,
+		},
 		"a late request of an earlier start is somebody else": {
 			planttest.Edit{File: fence, Old: "ok && taken.Term.Node == start.Node", New: "ok && taken.Term.Node == start.Node && false"},
 			"TestALateRequestOfAnEarlierStart", "must not start", nil,

@@ -17,9 +17,12 @@ import (
 // have this file, because each directory has its own state.
 const StateFile = "archive.json"
 
-// stateFormat is the format of a state that this version writes. It is also the newest format
-// that this version reads.
-const stateFormat = 1
+const (
+	// stateFormat is the newest format of a state that this version reads. It is the format of a state with a disk.
+	stateFormat = 2
+	// loneStateFormat is the format of a state without a disk, which older versions read, too.
+	loneStateFormat = 1
+)
 
 // State is the archive's own state of a data directory. Only the process that holds the lock of
 // the directory may use it. The zero value is not valid.
@@ -39,6 +42,9 @@ type State struct {
 	// Restored is the end of the directory's own logs when the restore ended. A later end means
 	// that the directory got writes that no archive has.
 	Restored Position `json:"restored"`
+	// Disk is the disk of the primary that the directory has followed as its standby, up to Followed. It is empty if the
+	// directory was no standby.
+	Disk string `json:"disk,omitempty"`
 	// Ended is the end of the logs at the first start after the term Took, nil before that start.
 	// The archive cannot have more of that term, so more means that the directory is an old copy.
 	Ended *Position `json:"ended,omitempty"`
@@ -76,7 +82,10 @@ func NewState(dir, lineage string) *State {
 
 // Save stores the state. After a crash the file has the old or the new state.
 func (s *State) Save() error {
-	s.Format = stateFormat
+	s.Format = loneStateFormat
+	if s.Disk != "" {
+		s.Format = stateFormat
+	}
 	text, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
 		return err
@@ -109,8 +118,8 @@ func (s *State) Start(at stream.Position, version string, dataFormat int) Start 
 	if s.Ended != nil {
 		start.At = s.Ended.stream()
 	}
-	if s.Followed.Term > 0 && s.Restored.stream() == start.At {
-		start.Followed = s.Followed
+	if s.Restored.stream() == start.At {
+		start.Followed, start.Disk = s.Followed, s.Disk
 	}
 	return start
 }
@@ -118,6 +127,6 @@ func (s *State) Start(at stream.Position, version string, dataFormat int) Start 
 // Take stores that the directory got a term.
 func (s *State) Take(term Term) error {
 	s.Took, s.Lineage, s.Ended = term.Number, term.Lineage, nil
-	s.Followed, s.Restored = Parent{}, Position{}
+	s.Followed, s.Restored, s.Disk = Parent{}, Position{}, ""
 	return s.Save()
 }

@@ -82,9 +82,19 @@ func TestTheFormatOfAState(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, string(text), string(stored))
 
+	text, err = os.ReadFile(filepath.Join("testdata", "state2.json")) // of a standby that has become the primary
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(file, text, 0o600))
+	s = load(t, dir)
+	assert.Equal(t, "D", s.Disk)
+	require.NoError(t, s.Save())
+	stored, err = os.ReadFile(file)
+	require.NoError(t, err)
+	assert.Equal(t, string(text), string(stored))
+
 	for broken, fault := range map[string]string{
 		`{`:                                     "damaged",
-		`{"format":2}`:                          "format 2",
+		`{"format":3}`:                          "format 3",
 		`{"format":1,"lineage":"a"}`:            "lacks lineage or node",
 		`{"format":1,"lineage":"a","more":"b"}`: "more",
 	} {

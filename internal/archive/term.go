@@ -11,9 +11,12 @@ import (
 	"fanfare/internal/strictjson"
 )
 
-// termFormat is the format of a term that this version writes. It is also the newest format
-// that this version reads.
-const termFormat = 1
+const (
+	// termFormat is the newest format of a term that this version reads. It is the format of a term of a pair.
+	termFormat = 2
+	// loneFormat is the format of a term without a pair, which older versions read, too.
+	loneFormat = 1
+)
 
 // maxTerm is larger than any object of a term.
 const maxTerm = 64 << 10
@@ -37,7 +40,33 @@ type Term struct {
 	// Nonce differs between two tries that are equal otherwise. The segments name their writer by the nonce.
 	Nonce string    `json:"nonce"`
 	At    time.Time `json:"at"`
+	// Pair is the writer's place in its pair of machines, nil without a pair.
+	Pair *Pair `json:"pair,omitempty"`
 }
+
+// Pair is the place of a machine in a pair of machines, while the machine is the primary.
+type Pair struct {
+	// Lineage names the pair.
+	Lineage string `json:"lineage"`
+	// Term is the term of the pair, which grows with each change of the primary: a term has one machine.
+	Term uint64 `json:"term"`
+	// Disk names the machine's disk, in whose logs the positions are.
+	Disk string `json:"disk"`
+}
+
+// format returns the format of a term of the machine.
+func (p *Pair) format() int {
+	if p == nil {
+		return loneFormat
+	}
+	return termFormat
+}
+
+// reigns reports whether the machine may end the writer of a term, which is a machine of the same pair.
+func (p *Pair) reigns(writer *Pair) bool { return p.knows(writer) && p.Term >= writer.Term }
+
+// knows reports whether both are machines of the same pair.
+func (p *Pair) knows(other *Pair) bool { return p != nil && other != nil && p.Lineage == other.Lineage }
 
 // Parent is a place in the stream of the previous term. Term is 0 if there is no previous term.
 type Parent struct {
@@ -46,7 +75,7 @@ type Parent struct {
 }
 
 func (t Term) encode() ([]byte, error) {
-	t.Format = termFormat
+	t.Format = t.Pair.format()
 	if err := t.check(); err != nil {
 		return nil, err
 	}
@@ -76,6 +105,8 @@ func (t Term) check() error {
 		return fmt.Errorf("its parent is term %x", t.Parent.Term)
 	case t.Lineage == "" || t.Node == "" || t.Nonce == "":
 		return errors.New("it lacks lineage, node or nonce")
+	case t.Pair != nil && (t.Pair.Lineage == "" || t.Pair.Term == 0 || t.Pair.Disk == ""):
+		return errors.New("its pair lacks lineage, term or disk")
 	case len(t.Nonce) > nonceBytes:
 		return fmt.Errorf("its nonce is longer than %d bytes", nonceBytes)
 	case t.DataFormat < 1:

@@ -43,6 +43,8 @@ type Config struct {
 	Stream, Queue, Table string
 	// Spool is the maximum size of the spool in bytes.
 	Spool int64
+	// Shared is the stream of a pair of machines, nil without a pair. Stream and Spool are not used then.
+	Shared *Shared
 	// Every is the time between two segments.
 	Every time.Duration
 	// Base is a directory on the disk of the stores, for the copies of which bases are made.
@@ -67,6 +69,19 @@ type Config struct {
 	Log    *zap.Logger
 }
 
+// Shared is the stream of the primary of a pair, which the primary runs and closes.
+type Shared struct {
+	Stream *stream.Stream
+	// Receiver holds the frames for the archive, from before the stores are opened on.
+	Receiver *stream.Receiver
+	// Upto returns the place up to which the archive may have the stream, because a standby that takes over has it, too.
+	Upto func() stream.Position
+	// Pair is the place of the primary in its pair.
+	Pair archive.Pair
+	// Tail is what a standby had before it became the primary.
+	Tail Tail
+}
+
 // Archiving is the archive of a running data directory. Open, Run, Drain and Close are for one goroutine.
 type Archiving struct {
 	cfg    Config
@@ -84,7 +99,7 @@ type Archiving struct {
 
 // Open prepares the archive before Pebble opens the stores. If the archive answers in time and
 // refuses the directory, Open returns that error, for which archive.Refused is true. If the archive is
-// away, Open succeeds.
+// away, Open succeeds. In a pair, Open does not ask the archive, because a machine that takes over must not wait.
 func Open(ctx context.Context, cfg Config) (*Archiving, error) {
 	if cfg.FS == nil {
 		cfg.FS = vfs.Default
@@ -103,6 +118,10 @@ func Open(ctx context.Context, cfg Config) (*Archiving, error) {
 	}
 	if err := cfg.State.Begin(a.ends); err != nil {
 		return nil, err
+	}
+	if shared := cfg.Shared; shared != nil {
+		a.join(shared.Stream, shared.Receiver, shared.Upto)
+		return a, nil
 	}
 	soon, cancel := context.WithTimeout(ctx, takeAtStart)
 	defer cancel()
@@ -126,8 +145,13 @@ func (a *Archiving) openStream(stores follow.Stores) error {
 	if err != nil {
 		return err
 	}
-	a.stream, a.intake = opened, &intake{stream: opened, receiver: receiver, log: a.cfg.Log, rest: opened.End()}
+	a.join(opened, receiver, opened.End)
 	return nil
+}
+
+// join connects the archive with its stream, to which no store writes yet.
+func (a *Archiving) join(opened *stream.Stream, receiver *stream.Receiver, upto func() stream.Position) {
+	a.stream, a.intake = opened, &intake{stream: opened, receiver: receiver, upto: upto, log: a.cfg.Log, rest: opened.End()}
 }
 
 // take takes the next term.
@@ -141,7 +165,14 @@ func (a *Archiving) take(ctx context.Context) error {
 			return err
 		}
 	}
-	term, err := a.archive.Take(ctx, a.cfg.State.Start(a.ends, a.cfg.Version, a.cfg.DataFormat))
+	start := a.cfg.State.Start(a.ends, a.cfg.Version, a.cfg.DataFormat)
+	if a.cfg.Shared != nil {
+		start.Pair = &a.cfg.Shared.Pair
+		if err := a.complete(ctx, start); err != nil {
+			return err
+		}
+	}
+	term, err := a.archive.Take(ctx, start)
 	if err != nil {
 		return err
 	}
@@ -149,6 +180,11 @@ func (a *Archiving) take(ctx context.Context) error {
 		return err
 	}
 	a.term = &term
+	if a.cfg.Shared != nil {
+		if err := a.cfg.Shared.Tail.Forget(); err != nil {
+			a.cfg.Log.Warn("cannot remove the tail of the standby", zap.Error(err))
+		}
+	}
 	a.cfg.Log.Info("the archive gets the writes of this process", zap.Uint64("term", term.Number))
 	return nil
 }
@@ -167,7 +203,9 @@ type Checkpoint func(ctx context.Context, dir string) error
 func (a *Archiving) Run(ctx context.Context, checkpoint Checkpoint) error {
 	ctx, stop := context.WithCancel(ctx)
 	var others sync.WaitGroup
-	others.Go(func() { a.stream.Run(ctx) })
+	if a.cfg.Shared == nil {
+		others.Go(func() { a.stream.Run(ctx) })
+	}
 	defer others.Wait()
 	defer stop()
 	err := a.takeLater(ctx)
@@ -246,8 +284,13 @@ func (a *Archiving) Drain(ctx context.Context) error {
 	}
 }
 
-// Close closes the stream, whose spool stays for the next process.
-func (a *Archiving) Close() error { return a.stream.Close() }
+// Close closes the stream, whose spool stays for the next process. The primary of a pair closes its stream itself.
+func (a *Archiving) Close() error {
+	if a.cfg.Shared != nil {
+		return nil
+	}
+	return a.stream.Close()
+}
 
 // Lag returns the age of the oldest write that the archive lacks: a loss of the machine loses no older write.
 func (a *Archiving) Lag() time.Duration {
@@ -256,14 +299,17 @@ func (a *Archiving) Lag() time.Duration {
 		return time.Since(a.opened)
 	}
 	lag := archiver.Lag() // first: the stream keeps a frame until the archiver has written it
-	if since := a.stream.Since(); !since.IsZero() {
+	if _, since := a.intake.behind(); !since.IsZero() {
 		lag = max(lag, time.Since(since))
 	}
 	return lag
 }
 
 // Behind returns about how many bytes of the stream the archive lacks.
-func (a *Archiving) Behind() int64 { return int64(a.stream.Memory()) + a.stream.Spooled() }
+func (a *Archiving) Behind() int64 {
+	bytes, _ := a.intake.behind()
+	return bytes
+}
 
 // Spooled returns the size of the spool in bytes.
 func (a *Archiving) Spooled() int64 { return a.stream.Spooled() }
@@ -297,7 +343,7 @@ func (a *Archiving) Late() error {
 }
 
 // errGap is the warning about a gap.
-var errGap = errors.New("frames are missing, because the spool was full: restores to a later time need the next base")
+var errGap = errors.New("frames are missing, because the spool was full or a standby took over: restores to a later time need the next base")
 
 // Gap returns an error if the archive has a gap and no later base.
 func (a *Archiving) Gap() error {

@@ -19,7 +19,9 @@ const longest = stream.MaxData + 64
 type intake struct {
 	stream   *stream.Stream
 	receiver *stream.Receiver
-	log      *zap.Logger
+	// upto returns the place up to which the archive may have the stream.
+	upto func() stream.Position
+	log  *zap.Logger
 	// rest is the end of the frames that an earlier process wrote. Between the two stores, these
 	// frames have no order, so no restore may end before rest.
 	rest stream.Position
@@ -28,6 +30,7 @@ type intake struct {
 	part    archive.Part // the last part
 	mark    stream.Mark  // its end
 	pending bool         // the archive may lack the last part
+	resumes bool         // the last part is behind a gap, and the archive may not have its place yet
 
 	// unwritten is true from the end of a gap in the stream until the archive has the part after the gap.
 	unwritten atomic.Bool
@@ -51,12 +54,17 @@ func (i *intake) Next(_ context.Context, _ stream.Position, most int) (archive.P
 	if err := i.stream.Settle(); err != nil {
 		return archive.Part{}, err
 	}
+	if i.resumes {
+		return i.resume(), nil
+	}
+	upto := i.upto()
 	part := archive.Part{Start: i.at, End: i.at}
 	var last int64
 	for room := most - longest; room >= longest; room = most - longest - len(part.Frames) {
-		frames, mark, err := i.receiver.Ready(room)
+		frames, mark, err := i.receiver.Ready(room, upto)
 		if errors.Is(err, stream.ErrGap) && len(part.Frames) == 0 {
-			return i.gap(), nil
+			i.gap()
+			return i.resume(), nil
 		}
 		if err != nil && !errors.Is(err, stream.ErrGap) {
 			return archive.Part{}, err
@@ -83,14 +91,22 @@ func (i *intake) Next(_ context.Context, _ stream.Position, most int) (archive.P
 	return part, nil
 }
 
-// gap returns the part that begins after a gap.
-func (i *intake) gap() archive.Part {
+// gap makes the part that begins after a gap.
+func (i *intake) gap() {
 	i.unwritten.Store(true)
 	at, now := i.receiver.Restart(), time.Now()
 	gaps, _ := i.receiver.Gaps()
 	i.log.Error("the archive has a gap: restores to a later time need the next base", zap.Int64("gaps", gaps))
 	i.part = archive.Part{Start: at, End: at, First: now, Last: now, Gap: true, Frames: stream.Append(nil, stream.SafeAt(at, now.UnixMilli()))}
-	i.at, i.mark, i.pending = at, 0, true
+	i.mark, i.resumes = 0, true
+}
+
+// resume returns the part after a gap once the archive may have its place, and before that a part without frames.
+func (i *intake) resume() archive.Part {
+	if !i.upto().Covers(i.part.End) {
+		return archive.Part{Start: i.at, End: i.at}
+	}
+	i.at, i.pending, i.resumes = i.part.End, true, false
 	return i.part
 }
 
@@ -102,3 +118,6 @@ func (i *intake) Archived(stream.Position) {
 		i.unwritten.Store(false)
 	}
 }
+
+// behind returns about how many bytes of the stream the archive lacks and may have, and the time of the oldest one.
+func (i *intake) behind() (bytes int64, since time.Time) { return i.receiver.Behind(i.upto()) }

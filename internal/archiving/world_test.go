@@ -81,6 +81,7 @@ type world struct {
 	spool   int64
 	baseLog int64
 	every   time.Duration
+	shared  *archiving.Shared // nil without a pair
 	log     *zap.Logger
 	logs    *observer.ObservedLogs
 
@@ -121,7 +122,7 @@ func (w *world) open(mem *vfs.MemFS, dir string) (*archiving.Archiving, error) {
 	state, err := archive.LoadState(dir)
 	require.NoError(w, err)
 	return archiving.Open(w.Context(), archiving.Config{
-		FS: mem, Stream: "stream", Queue: "queue", Table: "table", Spool: w.spool, Every: w.every, Base: "base", BaseLog: w.baseLog, Keep: 2 * time.Hour, State: state,
+		FS: mem, Stream: "stream", Queue: "queue", Table: "table", Spool: w.spool, Every: w.every, Base: "base", BaseLog: w.baseLog, Keep: 2 * time.Hour, State: state, Shared: w.shared,
 		Open:    func(context.Context) (objects.Store, error) { return w.objects, w.objects.err() },
 		Version: "v", DataFormat: 2, Log: w.log,
 	})

@@ -75,7 +75,7 @@ type Config struct {
 	Lease *time.Duration `env:"FANFARE_LEASE"`
 	// SeedRate is the maximum number of bytes a second of a seed. The default is 50MiB.
 	SeedRate *Bytes `env:"FANFARE_SEED_RATE"`
-	// Register is the store with the register of a pair, s3://bucket/prefix; off or empty for none.
+	// Register is the store with the register of a pair, s3://bucket/prefix; off for none. See RegisterAt for the default.
 	Register string `env:"FANFARE_REGISTER"`
 	// Failover is auto if the standby becomes the primary by itself, or manual. The default is manual.
 	Failover Failover `env:"FANFARE_FAILOVER"`

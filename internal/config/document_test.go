@@ -107,6 +107,9 @@ func TestTheDocumentListsEveryVariableWithItsDefault(t *testing.T) {
 		}[field.Name]; ok {
 			value = "`" + of + "`"
 		}
+		if field.Name == "Register" && (config.Config{Peer: "two:1", Archive: "s3://bucket"}).HasRegister() && !(config.Config{Peer: "two:1", Archive: "file:///dir"}).HasRegister() {
+			value = "an archive in `s3://`, else none"
+		}
 		if field.Name == "Alone" && (config.Config{Register: "s3://bucket"}).MayBeAlone() && !(config.Config{}).MayBeAlone() {
 			value = "`auto` with a register, else `never`"
 		}

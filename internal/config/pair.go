@@ -50,7 +50,19 @@ func (c Config) LeaseTime() time.Duration { return or(c.Lease, 3*time.Second) }
 func (c Config) SeedBytes() int64 { return int64(or(c.SeedRate, 50<<20)) }
 
 // HasRegister reports whether the pair has a register.
-func (c Config) HasRegister() bool { return c.Register != "" && c.Register != registerOff }
+func (c Config) HasRegister() bool { return c.RegisterAt() != "" }
+
+// RegisterAt returns the address of the register of the pair, "" for none. The default is the archive in a bucket.
+func (c Config) RegisterAt() string {
+	switch {
+	case c.Register == registerOff:
+		return ""
+	case c.Register == "" && c.HasPair() && strings.HasPrefix(c.Archive, "s3:"):
+		return c.Archive
+	default:
+		return c.Register
+	}
+}
 
 // MayBeAlone reports whether a primary without its standby may answer by itself.
 func (c Config) MayBeAlone() bool { return c.HasRegister() && c.Alone != AloneNever }
@@ -80,7 +92,7 @@ func (c Config) checkPair() (faults []string) {
 		{c.Failover != "" && c.Failover != FailoverManual && c.Failover != FailoverAuto, fmt.Sprintf("FANFARE_FAILOVER: %q is neither manual nor auto", c.Failover)},
 		{c.Alone != "" && c.Alone != AloneAuto && c.Alone != AloneNever, fmt.Sprintf("FANFARE_ALONE: %q is neither auto nor never", c.Alone)},
 		{c.failoverAfter() > time.Hour, fmt.Sprintf("FANFARE_FAILOVER_AFTER: %s is above 1h", c.failoverAfter())},
-		{c.HasRegister() && registerFault(c.Register) != "", "FANFARE_REGISTER: " + registerFault(c.Register)},
+		{c.Register != registerOff && c.Register != "" && registerFault(c.Register) != "", "FANFARE_REGISTER: " + registerFault(c.Register)},
 	} {
 		if rule.bad {
 			faults = append(faults, rule.fault)
@@ -118,7 +130,6 @@ func (c Config) checkPairing() (faults []string) {
 		{c.Peer == "" && c.PeerAddr != "", "FANFARE_PEER is missing: FANFARE_PEER_ADDR is for a pair, and a machine of a pair calls the other one"},
 		{files != "" && !all, "FANFARE_PEER_CERT, FANFARE_PEER_KEY and FANFARE_PEER_CA belong together: set all three (fanfare pair keys makes them)"},
 		{c.Peer != "" && c.PeerAddr != "" && files == "" && (!loopback(c.Peer) || !loopback(c.PeerAddr)), "FANFARE_PEER_CERT, FANFARE_PEER_KEY and FANFARE_PEER_CA are missing: without them a stranger could read all data, so only a pair on loopback needs none (fanfare pair keys makes them)"},
-		{c.Peer != "" && c.Archive != "", "FANFARE_ARCHIVE: a pair cannot have an archive in this version, because the archive could get writes that the standby lacks: remove it, or remove FANFARE_PEER"},
 		{c.Failover == FailoverAuto && !c.HasRegister(), "FANFARE_FAILOVER: auto needs FANFARE_REGISTER, because a dead machine and a cut network look the same to a standby: set it to s3://bucket/prefix, or use manual and fanfare promote"},
 		{c.MayBeAlone() && c.StandbyWait() < 2*heartbeat, fmt.Sprintf("FANFARE_STANDBY_TIMEOUT: %s is below %s (two heartbeats), so with FANFARE_REGISTER a primary would go alone although its standby answers: raise it, or set FANFARE_ALONE=never", c.StandbyWait(), 2*heartbeat)},
 		{c.Alone == AloneAuto && !c.HasRegister(), "FANFARE_ALONE: auto needs FANFARE_REGISTER, because the standby could be promoted at the same time: set it to s3://bucket/prefix, or use never"},

@@ -35,7 +35,7 @@ func TestSettingsOfAPairThatContradictEachOtherAreRefused(t *testing.T) {
 		"no keys":                    {[]string{"FANFARE_PEER=10.0.0.2:7070", "FANFARE_PEER_ADDR=127.0.0.1:7070"}, []string{"FANFARE_PEER_CERT, FANFARE_PEER_KEY and FANFARE_PEER_CA are missing"}},
 		"no keys, for strangers":     {[]string{"FANFARE_PEER=localhost:7071", "FANFARE_PEER_ADDR=:7070"}, []string{"FANFARE_PEER_CERT, FANFARE_PEER_KEY and FANFARE_PEER_CA are missing"}},
 		"some keys":                  {local("FANFARE_PEER_CERT=/c", "FANFARE_PEER_CA=/a"), []string{"FANFARE_PEER_CERT, FANFARE_PEER_KEY and FANFARE_PEER_CA belong together: set all three"}},
-		"an archive":                 {local("FANFARE_ARCHIVE=file:///archive"), []string{"FANFARE_ARCHIVE: a pair cannot have an archive in this version, because the archive could get writes that the standby lacks: remove it, or remove FANFARE_PEER"}},
+		"an archive in a directory":  {local("FANFARE_ARCHIVE=file:///archive", "FANFARE_FAILOVER=auto"), []string{"FANFARE_FAILOVER: auto needs FANFARE_REGISTER"}},
 		"ranges":                     {local("FANFARE_STANDBY_TIMEOUT=99ms", "FANFARE_SEED_RATE=1023KiB"), []string{"FANFARE_STANDBY_TIMEOUT: 99ms is not between 100ms and 1m", "FANFARE_SEED_RATE: it is below 1MiB"}},
 		"below four heartbeats":      {local("FANFARE_LEASE=1999ms"), []string{"FANFARE_LEASE: 1.999s is not between 2s (four heartbeats) and 1m"}},
 		"below two heartbeats":       {local(register, "FANFARE_STANDBY_TIMEOUT=999ms"), []string{"FANFARE_STANDBY_TIMEOUT: 999ms is below 1s (two heartbeats), so with FANFARE_REGISTER a primary would go alone although its standby answers: raise it, or set FANFARE_ALONE=never"}},
@@ -82,6 +82,26 @@ func TestDefaultsOfAPair(t *testing.T) {
 	never, err := config.Load(paired("FANFARE_REGISTER=s3://bucket/pair", "FANFARE_ALONE=never"), config.API)
 	require.NoError(t, err)
 	assert.False(t, never.MayBeAlone())
+}
+
+// The archive of a pair is its register, too, if both machines reach the archive by conditional writes.
+func TestTheArchiveIsTheRegisterOfAPair(t *testing.T) {
+	const archive, other = "s3://bucket/archive", "s3://bucket/pair"
+	for _, row := range []struct {
+		env  []string
+		want string
+	}{
+		{paired("FANFARE_ARCHIVE=" + archive), archive},
+		{paired("FANFARE_ARCHIVE="+archive, "FANFARE_REGISTER=off"), ""},
+		{paired("FANFARE_ARCHIVE="+archive, "FANFARE_REGISTER="+other), other},
+		{paired("FANFARE_ARCHIVE=file:///archive"), ""},
+		{[]string{"FANFARE_ARCHIVE=" + archive}, ""},
+	} {
+		c, err := config.Load(row.env, config.API)
+		require.NoError(t, err)
+		assert.Equal(t, row.want, c.RegisterAt(), "%q", row.env)
+		assert.Equal(t, row.want != "", c.HasRegister())
+	}
 }
 
 // A setting without an effect does not stop the start.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -17,6 +18,7 @@ import (
 	"fanfare/internal/datadir"
 	"fanfare/internal/objects"
 	"fanfare/internal/obs"
+	"fanfare/internal/pair"
 )
 
 // The directories of the archive within the data directory: the spool, and the copy of which a base is made.
@@ -28,9 +30,14 @@ const (
 // keeping is the archive of the process's data directory, and the goroutines that keep the archive up to date.
 type keeping struct {
 	*archiving.Archiving
-	roots *roots // nil until the stores are open
-	told  bool   // watch has returned the error of the roots
+	roots *roots   // nil until the stores are open
+	told  bool     // watch has returned the error of the roots
+	pair  *pairing // nil without a pair
 }
+
+// stopDrain is the time in which the archive gets the last writes at a stop, which needs the rest of cleanupTime to close the
+// data directory.
+const stopDrain = cleanupTime - 2*time.Second
 
 // openArchive opens the archive before the stores are opened. It returns nil if there is no archive.
 func (p *process) openArchive(ctx context.Context, dir *datadir.Dir) (*keeping, error) {
@@ -53,14 +60,14 @@ func (p *process) openArchive(ctx context.Context, dir *datadir.Dir) (*keeping, 
 		return nil, err
 	}
 	a, err := archiving.Open(ctx, archiving.Config{
-		Stream: dir.Path(spoolDir), Queue: dir.Path(datadir.Queue), Table: dir.Path(datadir.Table), Base: dir.Path(baseDir),
+		Shared: p.pairing.shared(), Stream: dir.Path(spoolDir), Queue: dir.Path(datadir.Queue), Table: dir.Path(datadir.Table), Base: dir.Path(baseDir),
 		Spool: p.cfg.Spool(), Every: p.cfg.ArchiveInterval(), BaseLog: p.cfg.BaseLog(), Keep: p.cfg.ArchiveKept(),
 		State: state, Open: location.Open, Version: p.opt.Version, DataFormat: dir.Format(), Put: metrics.Put, Now: p.opt.Now, Log: p.log.Named("archive"),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("FANFARE_ARCHIVE %s: %w", p.cfg.Archive, err)
 	}
-	k := &keeping{Archiving: a}
+	k := &keeping{Archiving: a, pair: p.pairing}
 	p.cleanups.add("archive", k.stop) // after the stores are closed, so that the archive gets their last writes
 	return k, metrics.Watch(a)
 }
@@ -103,11 +110,15 @@ func (k *keeping) watch(ctx context.Context) error {
 		return nil
 	case <-k.roots.ctx.Done():
 		k.told = true
-		return k.roots.wait()
+		err := k.roots.wait()
+		if k.pair.mayBeReplaced(err) {
+			err = fmt.Errorf("%w: %w", errOtherRole, err)
+		}
+		return err
 	}
 }
 
-// stop writes the rest of the stream to the archive.
+// stop writes the rest of the stream to the archive. A machine that hands over leaves the rest to the other machine, which has it.
 func (k *keeping) stop(ctx context.Context) error {
 	var err error
 	if k.roots != nil {
@@ -117,10 +128,28 @@ func (k *keeping) stop(ctx context.Context) error {
 	switch {
 	case k.told:
 		err = nil
-	case err == nil:
-		err = k.Drain(ctx)
+	case err == nil && !k.pair.leaves():
+		soon, cancel := context.WithTimeout(ctx, stopDrain)
+		defer cancel()
+		err = k.Drain(soon)
+	}
+	if k.pair != nil && archive.Ended(err) { // the next start decides about the role
+		err = nil
 	}
 	return errors.Join(err, k.Close())
+}
+
+// succeeds returns a function that stores the place at which a standby becomes the primary, so that the archive continues there. Without an
+// archive the function is nil.
+func (p *process) succeeds(dir *datadir.Dir) func(pair.Succession) error {
+	if p.cfg.Archive == "" {
+		return nil
+	}
+	return func(s pair.Succession) error {
+		state := archive.NewState(dir.Path("."), p.role.Lineage)
+		state.Disk, state.Followed.Position, state.Restored = s.Disk, archive.Position(s.Upto), archive.Position(s.At)
+		return state.Save()
+	}
 }
 
 // checks returns the warnings about the archive. An archive that is late or has a gap refuses nothing.

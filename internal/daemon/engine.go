@@ -158,19 +158,19 @@ func (p *process) openEmbedded(ctx context.Context, dir *datadir.Dir) (_ *engine
 	if err := os.RemoveAll(dir.Path(checkpoint)); err != nil {
 		return nil, err
 	}
+	if p.pairing, err = p.openPrimary(ctx, dir); err != nil {
+		return nil, err
+	}
 	kept, err := p.openArchive(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
-	if p.pairing, err = p.openPrimary(ctx, dir); err != nil {
-		return nil, err
-	}
 	files := func(store stream.Store) vfs.FS {
 		switch {
-		case kept != nil:
-			return kept.Tapped(store)
 		case p.pairing != nil:
 			return p.pairing.tapped(store)
+		case kept != nil:
+			return kept.Tapped(store)
 		default: // no write is copied
 			return nil
 		}

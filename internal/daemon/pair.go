@@ -111,7 +111,7 @@ func (p *process) begin(ctx context.Context, dir *datadir.Dir, fresh bool) (err 
 		// This directory is in no pair, so the next start decides again.
 		err = errors.Join(fmt.Errorf("%w: start this machine with --standby and an empty data directory, or name another place in FANFARE_REGISTER", err), os.Remove(dir.Path(pair.RoleFile)))
 	}
-	return fmt.Errorf("FANFARE_REGISTER %s: %w", p.cfg.Register, err)
+	return fmt.Errorf("FANFARE_REGISTER %s: %w", p.cfg.RegisterAt(), err)
 }
 
 // waitsForRegister shows the reason for which the start waits.
@@ -130,7 +130,7 @@ func OpenRegister(ctx context.Context, cfg config.Config) (pair.Register, error)
 	if !cfg.HasRegister() {
 		return nil, nil //nolint:nilnil // a pair needs no register
 	}
-	location, err := objects.Parse(cfg.Register)
+	location, err := objects.Parse(cfg.RegisterAt())
 	if err != nil {
 		return nil, fmt.Errorf("FANFARE_REGISTER: %w", err)
 	}

@@ -15,6 +15,8 @@ import (
 	"golang.org/x/net/netutil"
 
 	"fanfare/internal/admin"
+	"fanfare/internal/archive"
+	"fanfare/internal/archiving"
 	"fanfare/internal/backoff"
 	"fanfare/internal/datadir"
 	"fanfare/internal/disk"
@@ -39,6 +41,8 @@ type pairing struct {
 	roots   *roots
 	metrics *obs.Pair
 	gate    *promised // nil without an API
+	place   archive.Pair
+	tail    pair.KeptTail
 	// leaving means that this machine hands over to the standby when the stores are closed.
 	leaving bool
 	// replaced means that this machine becomes the standby of the other machine when no goroutine of the primary changes the role any more.
@@ -51,18 +55,27 @@ func (p *process) openPrimary(ctx context.Context, dir *datadir.Dir) (*pairing, 
 	if p.role == nil {
 		return nil, nil
 	}
-	if err := os.RemoveAll(dir.Path(seedDir)); err != nil {
+	tail := pair.KeptTail{FS: vfs.Default, Dir: dir.Path(pair.TailDir)}
+	err := os.RemoveAll(dir.Path(seedDir))
+	if p.cfg.Archive == "" {
+		err = errors.Join(err, tail.Forget())
+	}
+	if err != nil {
 		return nil, err
 	}
 	primary, err := pair.OpenPrimary(pair.PrimaryConfig{
 		Role: p.role, Stream: dir.Path(spoolDir), Queue: dir.Path(datadir.Queue), Table: dir.Path(datadir.Table), Seeds: dir.Path(seedDir), Tail: dir.Path(pair.TailDir),
-		Spool: p.cfg.Spool(), SeedRate: p.cfg.SeedBytes(), Timing: p.pairTiming(), Dial: p.dialPeer, Register: p.registry, Alone: p.cfg.MayBeAlone(),
+		Spool: p.cfg.Spool(), SeedRate: p.cfg.SeedBytes(), Archive: p.cfg.Archive != "", Timing: p.pairTiming(), Dial: p.dialPeer, Register: p.registry, Alone: p.cfg.MayBeAlone(),
 		DataFormat: dir.Format(), Version: p.opt.Version, Secret: p.cfg.DevSecret, Log: p.log.Named("pair"),
 	})
 	if err != nil {
 		return nil, err
 	}
-	k := &pairing{Primary: primary, p: p, roots: newRoots(context.WithoutCancel(ctx), p.log)}
+	k := &pairing{
+		Primary: primary, p: p, roots: newRoots(context.WithoutCancel(ctx), p.log),
+		tail:  tail,
+		place: archive.Pair{Lineage: p.role.Lineage, Term: p.role.Term, Disk: p.role.Disk}, // before a session may change the role
+	}
 	p.cleanups.addOwn("pair", k.stop) // after the stores are closed, because Pebble writes until then
 	if k.metrics, err = obs.NewPair(p.reg, func() obs.PairState { return pairState(primary.Status()) }); err != nil {
 		return nil, err
@@ -131,6 +144,28 @@ func (p *process) acceptPeer(ctx context.Context, listener net.Listener, serve f
 	}
 }
 
+// shared returns the stream for the archive; nil without a pair.
+func (k *pairing) shared() *archiving.Shared {
+	if k == nil {
+		return nil
+	}
+	all, receiver := k.Archive()
+	return &archiving.Shared{Stream: all, Receiver: receiver, Upto: k.Archivable, Pair: k.place, Tail: k.tail}
+}
+
+// leaves reports whether this machine hands over to the standby.
+func (k *pairing) leaves() bool { return k != nil && k.leaving }
+
+// mayBeReplaced reports whether an error of the archive means that the next start has to decide about the role of this
+// machine again: the other machine may have become the primary. Without a register, a machine alone would decide the same again.
+func (k *pairing) mayBeReplaced(err error) bool {
+	if k == nil {
+		return false
+	}
+	decides := k.p.cfg.HasRegister() || k.Status().Mode == pair.ModePaired
+	return archive.Ended(err) || errors.Is(err, archive.ErrReplaced) && decides
+}
+
 // session serves a session of the standby, and counts a session that fails.
 func (k *pairing) session(ctx context.Context, conn net.Conn) error {
 	err := k.Serve(ctx, conn)
@@ -169,7 +204,7 @@ func (k *pairing) start(b *backups) {
 
 // grace returns the time for work in progress at a stop. Call it after the stop began.
 func (p *process) grace() time.Duration {
-	if p.pairing != nil && p.pairing.leaving {
+	if p.pairing.leaves() {
 		return min(switchGrace, p.opt.Grace)
 	}
 	return p.opt.Grace

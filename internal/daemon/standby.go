@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"fanfare/internal/admin"
+	"fanfare/internal/archive"
 	"fanfare/internal/backoff"
 	"fanfare/internal/datadir"
 	"fanfare/internal/disk"
@@ -32,14 +33,15 @@ const (
 
 // runStandby runs this machine as the standby until ctx ends, or until it becomes the primary.
 func (p *process) runStandby(ctx context.Context, dir *datadir.Dir) error {
-	for _, name := range []string{seedDir, checkpoint} {
+	// The logs of a standby are no part of an archive's terms.
+	for _, name := range []string{seedDir, checkpoint, archive.StateFile, baseDir} {
 		if err := os.RemoveAll(dir.Path(name)); err != nil {
 			return err
 		}
 	}
 	standby, err := pair.OpenStandby(pair.StandbyConfig{
 		Role: p.role, Dir: dir.Path("."), Stream: dir.Path(spoolDir), Timing: p.pairTiming(), Dial: p.dialPeer,
-		Register: p.registry, FailoverAfter: p.cfg.PromotesAfter(),
+		Register: p.registry, FailoverAfter: p.cfg.PromotesAfter(), Succeeded: p.succeeds(dir),
 		Open: func(store stream.Store, path string) (*disk.DB, error) {
 			if store == stream.Queue {
 				return queueembedded.OpenReplica(path, p.log)

@@ -95,15 +95,16 @@ func (m *machine) bootPrimary(role *pair.Role) {
 	primary, err := pair.OpenPrimary(pair.PrimaryConfig{
 		Role: role, FS: m.files(), Stream: "data/stream", Seeds: "data/seeds", Tail: "data/tail", Queue: path(stream.Queue), Table: path(stream.Table),
 		Spool: m.spool, SeedRate: 1 << 30, LogSpan: 100 << 10, Timing: m.timing(), DataFormat: 2, Version: "v", Log: m.log.Named(m.name), Dial: m.dial(),
-		Register: m.register(), Alone: m.alone,
+		Register: m.register(), Alone: m.alone, Archive: true,
 	})
 	require.NoError(m, err)
-	p := m.process
+	p, own := m.process, role.Disk
 	m.mu.Lock()
 	p.primary = primary
 	m.mu.Unlock()
 	p.work.Go(func() { primary.Run(p.ctx) })
 	p.work.Go(func() { m.serve(p, role) })
+	p.work.Go(func() { m.archives(p, own) })
 }
 
 // submit makes a machine the standby of the new primary, with an empty disk.
@@ -152,9 +153,10 @@ func (m *machine) serve(p *process, role *pair.Role) {
 	m.mu.Lock()
 	p.serving = true
 	if m.forced {
-		m.forced = false
+		m.forced, m.succession = false, nil
 		m.excuse(dbs)
 	}
+	m.checkArchived()
 	m.checkAnswered(dbs, fmt.Sprintf("%s, primary of term %d", m.name, role.Term))
 	m.mu.Unlock()
 	for _, store := range stores {
@@ -227,13 +229,14 @@ func (m *machine) bootStandby(role *pair.Role) {
 	p := m.process
 	standby, err := pair.OpenStandby(pair.StandbyConfig{
 		Role: role, FS: slowFS{m.disk, &m.slow}, Dir: "data", Stream: "data/stream", TailSize: 100 << 10, Timing: m.timing(), Dial: m.dial(), DataFormat: 2, Version: "v", Log: m.log.Named(m.name),
-		Register: m.register(), FailoverAfter: m.failoverAfter,
+		Register: m.register(), FailoverAfter: m.failoverAfter, Succeeded: m.succeeded,
 		Open: func(_ stream.Store, dir string) (*disk.DB, error) {
 			return disk.Open(nil, dir, zap.NewNop(), options(m.disk), format)
 		},
 	})
 	require.NoError(m, err)
 	m.mu.Lock()
+	m.succession = nil
 	p.standby = standby
 	m.mu.Unlock()
 	p.work.Go(func() {

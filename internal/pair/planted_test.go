@@ -26,7 +26,7 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 		beside                      = "TestAPromotionBesideAConnectedPrimaryWaits"
 		tail, afterError            = "internal/pair/tail.go", "TestATailIsNotContinuedAfterAnError"
 		joined                      = "p.role.Mode == ModeAlone && !p.joining"
-		answersAlone                = "	return p.stopping || " + joined + " && !p.tenure.other(\"\") && p.leased()"
+		answersAlone                = "	return " + joined + " && !p.tenure.other(\"\") && p.leased()"
 	)
 	for name, bug := range map[string]struct {
 		edit       planttest.Edit
@@ -77,7 +77,7 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			"TestAPairedPrimaryTakesOnlyItsDisk", "takes another disk",
 		},
 		"P7: answers do not wait during the join": {
-			planttest.Edit{File: primary, Old: answersAlone, New: "	return p.stopping || p.role.Mode == ModeAlone && p.leased()"},
+			planttest.Edit{File: primary, Old: answersAlone, New: "	return p.role.Mode == ModeAlone && p.leased()"},
 			moment, "was answered",
 		},
 		"P8: the join does not wait for earlier answers": {
@@ -185,7 +185,7 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			formerDisk, "FAIL",
 		},
 		"P8: answers do not wait while the register may name the pair": {
-			planttest.Edit{File: primary, Old: answersAlone, New: "	return p.stopping || " + joined + " && p.leased()"},
+			planttest.Edit{File: primary, Old: answersAlone, New: "	return " + joined + " && p.leased()"},
 			"TestALateSwapToAPairLosesNothing", "was answered",
 		},
 		"P12: a primary alone needs no promise": {
@@ -294,6 +294,10 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 		"a seed closes the stores before the role is stored": {
 			planttest.Edit{File: "internal/pair/seeding.go", Old: "		if err == nil { // a standby whose", New: "		if s != nil { // a standby whose"},
 			"TestAStandbyKeepsItsDataUntilItsRoleIsStored", "nil pointer",
+		},
+		"an archive gets what the standby lacks": {
+			planttest.Edit{File: primary, Old: "		return p.stream.End()\n	}\n	return p.acked\n", New: "		return p.stream.End()\n	}\n	return p.stream.End()\n"},
+			storm, "the archive is ahead",
 		},
 		"a tail goes before its logs are applied": {
 			planttest.Edit{File: "internal/pair/apply.go", Old: "	upto := min(a.tail.needed(a.follower.Position()), a.file)", New: "	upto := a.file"},

@@ -27,7 +27,9 @@ type PrimaryConfig struct {
 	// Spool is the maximum size of the spool in bytes, and SeedRate the rate of a seed in bytes a second. LogSpan is the size of the
 	// stream in bytes after which a store begins its next log; 64 MiB if 0.
 	Spool, SeedRate, LogSpan int64
-	Timing                   Timing
+	// Archive makes the stream keep its frames for an archive, too, until the spool is full.
+	Archive bool
+	Timing  Timing
 	// Register decides who is the primary; nil for none. With Alone, a primary whose standby is away may answer by itself.
 	Register Register
 	Alone    bool
@@ -45,10 +47,11 @@ type Checkpoint func(ctx context.Context, dir string) error
 
 // Primary is the primary's side of a pair.
 type Primary struct {
-	cfg    PrimaryConfig
-	stream *stream.Stream
-	ends   stream.Position // where the logs ended at the start
-	role   *Role           // only the session's goroutine and HandOver change it, under mu
+	cfg     PrimaryConfig
+	stream  *stream.Stream
+	ends    stream.Position  // where the logs ended at the start
+	archive *stream.Receiver // holds the frames that the archive lacks; nil without an archive
+	role    *Role            // only the session's goroutine and HandOver change it, under mu
 
 	serving sync.Mutex // held while one session takes the place of another one
 
@@ -106,6 +109,10 @@ func OpenPrimary(cfg PrimaryConfig) (*Primary, error) {
 	if p.stream, p.receiver, err = stores.OpenStream(config, stream.Position{}); err != nil {
 		return nil, err
 	}
+	if cfg.Archive {
+		p.archive = p.stream.Hold()
+		p.archive.Keep(false) // no write waits for an archive
+	}
 	if p.role.Peer == "" {
 		p.receiver.Close()
 		p.receiver = nil
@@ -117,6 +124,21 @@ func OpenPrimary(cfg PrimaryConfig) (*Primary, error) {
 
 // Tap returns the tap of a store.
 func (p *Primary) Tap(store stream.Store) stream.Tap { return p.stream.Tap(store) }
+
+// Archive returns the stream, and the receiver of the archive.
+func (p *Primary) Archive() (*stream.Stream, *stream.Receiver) { return p.stream, p.archive }
+
+// Archivable returns the place up to which an archive may have the stream: a standby that can take over without a loss has
+// everything before this place. When the two become paired, the standby has everything before the moment of the join, and so
+// everything that the archive got before this moment (P8).
+func (p *Primary) Archivable() stream.Position {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.alone() {
+		return p.stream.End()
+	}
+	return p.acked
+}
 
 // SetCheckpoint sets the function that copies the stores. Seeds begin when it is set.
 func (p *Primary) SetCheckpoint(checkpoint Checkpoint) {
@@ -205,8 +227,11 @@ func (p *Primary) confirmed(w waiter) bool {
 }
 
 // answersAlone reports whether no write has to wait for a standby. The caller holds mu.
-func (p *Primary) answersAlone() bool {
-	return p.stopping || p.role.Mode == ModeAlone && !p.joining && !p.tenure.other("") && p.leased() && p.reason == nil
+func (p *Primary) answersAlone() bool { return p.stopping || p.alone() }
+
+// alone reports whether no standby can take over without the loss of an answered write. The caller holds mu.
+func (p *Primary) alone() bool {
+	return p.role.Mode == ModeAlone && !p.joining && !p.tenure.other("") && p.leased() && p.reason == nil
 }
 
 // StopWaiting ends all waits for the standby. Call StopWaiting at a stop, when nobody gets answers any more: Pebble
@@ -277,13 +302,22 @@ func (p *Primary) PromiseEnds() <-chan struct{} { return p.promise.ends() }
 // Asked returns a channel that is closed when the paired standby asks this machine to hand over.
 func (p *Primary) Asked() <-chan struct{} { return p.asked }
 
+// lag returns about how many bytes the standby has not confirmed. The caller holds mu.
+func (p *Primary) lag() int64 {
+	if p.receiver == nil {
+		return 0
+	}
+	bytes, _ := p.receiver.Behind(p.stream.End())
+	return bytes
+}
+
 // Status returns the state of the pair.
 func (p *Primary) Status() Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := Status{
 		Role: p.role.Role, Mode: p.role.Mode, Term: p.role.Term, Connected: p.session != nil, Joining: p.joining,
-		Lag: int64(p.stream.Memory()) + p.stream.Spooled(), Ack: p.lastAck, Promise: p.promise.rest(), At: p.acked,
+		Lag: p.lag(), Ack: p.lastAck, Promise: p.promise.rest(), At: p.acked,
 	}
 	p.tenure.fill(&s, p.cfg.Timing.Now())
 	if p.session == nil {

@@ -163,7 +163,7 @@ func (p *Primary) begin(conn net.Conn, peer Hello) (*session, error) {
 	}
 	err := errNoPosition
 	if p.resumes(peer) {
-		if s.receiver, err = p.stream.Resume(peer.position()); err == nil {
+		if s.receiver, err = p.resume(peer.position()); err == nil {
 			s.whole, s.at = true, peer.position()
 		}
 	}
@@ -186,6 +186,17 @@ func (p *Primary) begin(conn net.Conn, peer Hello) (*session, error) {
 	p.release()
 	p.wake()
 	return s, nil
+}
+
+// resume returns the receiver of a standby that has the stream up to a position. The stream may keep more for an archive
+// than the standby needs. The caller holds mu.
+func (p *Primary) resume(at stream.Position) (*stream.Receiver, error) {
+	if p.receiver != nil && p.acked != (stream.Position{}) && at.Covers(p.acked) { // an unknown position may be before a seed
+		if receiver, err := p.receiver.Again(at); err == nil {
+			return receiver, nil
+		}
+	}
+	return p.stream.Resume(at)
 }
 
 // finish ends a session. A primary that was joining answers by itself again; a paired primary does not.

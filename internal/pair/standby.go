@@ -39,7 +39,10 @@ type StandbyConfig struct {
 	Register      Register
 	FailoverAfter time.Duration
 	// Dial connects with the primary.
-	Dial       func(context.Context) (net.Conn, error)
+	Dial func(context.Context) (net.Conn, error)
+	// Succeeded is called before the role becomes primary, if the place is known. After a crash the place may change. Then the
+	// tail stays, see KeptTail. Nil for no call.
+	Succeeded  func(Succession) error
 	DataFormat int
 	Version    string
 	// Secret is FANFARE_DEV_SECRET, which both machines must have.
@@ -333,27 +336,6 @@ func (s *Standby) stopRun() {
 		stop()
 		<-ran
 	}
-}
-
-// become closes the stores and stores the role of the primary.
-func (s *Standby) become() error {
-	if err := s.closeData(); err != nil {
-		return err
-	}
-	// A spool of an earlier time as the primary does not fit the logs, and nobody needs the tail any more.
-	if err := s.remove(s.cfg.Stream); err != nil {
-		return err
-	}
-	err := s.save(func(r *Role) {
-		r.Role, r.Mode, r.Term, r.Since = RolePrimary, ModeAlone, r.Term+1, 0
-		if s.cfg.Register != nil {
-			r.Term = r.Claimed
-		}
-	})
-	if err != nil {
-		return err
-	}
-	return s.remove(s.path(TailDir))
 }
 
 // remove removes directories.

@@ -254,7 +254,7 @@ func storm(w *world) {
 	w.end()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.Log("writes", w.last, "answered", w.answered[1]["count"], w.answered[2]["count"], "promotions", w.promotions, "switches", w.switches, "failovers", w.failovers, "spoiled disks", w.spoiled)
+	w.Log("writes", w.last, "answered", w.answered[1]["count"], w.answered[2]["count"], "promotions", w.promotions, "switches", w.switches, "failovers", w.failovers, "successions", w.successions, "completed", w.completed, "spoiled disks", w.spoiled)
 }
 
 // boot starts both machines.

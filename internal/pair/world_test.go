@@ -52,6 +52,9 @@ type world struct {
 	last     map[stream.Store]int            // the number of the last write
 	answered map[stream.Store]map[string]int // the number of the last answered write of a key
 	dead     map[*process]bool
+	archived map[string]stream.Position // how far the archive has the logs of a disk
+
+	successions, completed int // the checked changes of the primary, and how often the tail had what the archive lacked
 
 	promotions, switches, failovers, spoiled int
 
@@ -72,7 +75,8 @@ type machine struct {
 	disk *disktest.FS // the mem of a standby's process, with faults
 	dir  string
 	// forced means that the next process gives up the answered writes that it lacks.
-	forced bool
+	forced     bool
+	succession *pair.Succession // the place at which the machine has become the primary; guarded by the mu of the world
 	// unregistered means that the machine is not configured with the register.
 	unregistered bool
 	// slow is the time of each read of the tail, in nanoseconds.
@@ -117,7 +121,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	w := &world{
 		T: t, seed: seed, rng: rng, faults: rand.New(rand.NewPCG(seed, 4)), start: time.Now(), log: zap.New(core), logs: logs,
 		network: &network{rng: rand.New(rand.NewPCG(seed, 1)), delay: time.Duration(rng.IntN(20)) * time.Duration(rng.IntN(10)+1) * time.Millisecond},
-		last:    map[stream.Store]int{}, answered: map[stream.Store]map[string]int{stream.Queue: {}, stream.Table: {}}, dead: map[*process]bool{},
+		last:    map[stream.Store]int{}, answered: map[stream.Store]map[string]int{stream.Queue: {}, stream.Table: {}}, dead: map[*process]bool{}, archived: map[string]stream.Position{},
 		spool: 1 << 30,
 	}
 	for i := range w.machines {

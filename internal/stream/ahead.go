@@ -7,7 +7,7 @@ import "context"
 // returns without a frame if the safe point is not known any more.
 func (r *Receiver) Ahead(ctx context.Context, atMost int, known Position) (frames []Frame, mark Mark, safe Position, err error) {
 	for {
-		frames, mark, changed, err := r.look(atMost, true)
+		frames, mark, changed, err := r.look(atMost, window{ahead: true})
 		if safe = r.stream.Safe(); err != nil || len(frames) > 0 || safe != known {
 			return frames, mark, safe, err
 		}
@@ -37,6 +37,20 @@ func (s *Stream) wakeAhead() {
 		close(s.added)
 		s.added = nil
 	}
+}
+
+// Again returns another receiver of the frames after a position, which covers everything that r has confirmed by Done. So
+// Again reads no older frame that the stream keeps for another receiver. The error is ErrGap if r has a gap.
+func (r *Receiver) Again(from Position) (*Receiver, error) {
+	s := r.stream
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.gap {
+		return nil, ErrGap
+	}
+	next := &Receiver{stream: s, from: from, next: r.done, done: r.done, kept: r.kept}
+	s.receivers[next] = true
+	return next, nil
 }
 
 // Resume returns a receiver of the frames after a position, as Receive does. The error is ErrGap if the

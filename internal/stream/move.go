@@ -51,23 +51,29 @@ func (t Tap) MayGo(log uint64) bool {
 }
 
 // move moves the frames before the number upto from the ring to the spool. When move returns,
-// the frames are on the spool's disk. If the move fails, the frames are dropped that no receiver keeps.
+// the frames are on the spool's disk. While the move fails, the oldest frames are dropped that no receiver keeps.
 func (s *Stream) move(upto uint64) {
 	s.moving.Lock()
 	defer s.moving.Unlock()
+	for again := true; again; {
+		err := s.moveAll(upto)
+		s.mu.Lock()
+		again = err != nil && s.dropOldest(err)
+		unused := s.spool.unused()
+		s.mu.Unlock()
+		if err := s.spool.remove(unused); err != nil {
+			s.log.Warn("cannot remove files of the spool", zap.Error(err))
+		}
+	}
+}
+
+// moveAll moves the frames until the first error.
+func (s *Stream) moveAll(upto uint64) error {
 	err := s.settleTo(upto)
 	for more := true; more && err == nil; {
 		more, err = s.moveSome(upto)
 	}
-	s.mu.Lock()
-	if err != nil {
-		s.drop(err)
-	}
-	unused := s.spool.unused()
-	s.mu.Unlock()
-	if err := s.spool.remove(unused); err != nil {
-		s.log.Warn("cannot remove files of the spool", zap.Error(err))
-	}
+	return err
 }
 
 // settleTo waits until the frames before a number are safe. A write that a store has under way may hold

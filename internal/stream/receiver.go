@@ -4,11 +4,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"go.uber.org/zap"
 )
 
-// Receiver gets the frames of a stream in order. One goroutine calls its methods; only Done may
+// Receiver gets the frames of a stream in order. One goroutine calls its methods; only Done, Behind and Gaps may
 // be called by any goroutine.
 type Receiver struct {
 	stream *Stream
@@ -83,7 +84,7 @@ func (r *Receiver) Gaps() (n int64, open bool) {
 // as many as fit into atMost bytes. Done takes the mark.
 func (r *Receiver) Next(ctx context.Context, atMost int) ([]Frame, Mark, error) {
 	for {
-		frames, mark, changed, err := r.look(atMost, false)
+		frames, mark, changed, err := r.look(atMost, window{})
 		if err != nil || len(frames) > 0 {
 			return frames, mark, err
 		}
@@ -95,11 +96,21 @@ func (r *Receiver) Next(ctx context.Context, atMost int) ([]Frame, Mark, error) 
 	}
 }
 
-// Ready returns the next frames as Next does, but does not wait: it may return no frame.
-func (r *Receiver) Ready(atMost int) ([]Frame, Mark, error) {
-	frames, mark, _, err := r.look(atMost, false)
+// Ready returns the next frames before the position upto as Next does, but does not wait: it may return no frame.
+func (r *Receiver) Ready(atMost int, upto Position) ([]Frame, Mark, error) {
+	frames, mark, _, err := r.look(atMost, window{upto: &upto})
 	return frames, mark, err
 }
+
+// window bounds the frames that a receiver may read: frames after the safe point only if ahead is true, and only frames
+// before upto if upto is not nil.
+type window struct {
+	ahead bool
+	upto  *Position
+}
+
+// has reports whether a frame is before the end of the window.
+func (w window) has(f Frame) bool { return w.upto == nil || !w.upto.Of(f.Store).Before(f.End()) }
 
 // has reports whether the receiver had the frame before the stream was opened. Frames of kind
 // Ends and Cut at the receiver's position may be new. A cut may be before the position,
@@ -114,9 +125,9 @@ func (r *Receiver) has(f Frame) bool {
 
 // look returns the next frames that the receiver does not have, and their mark. If there is no frame, it
 // returns a channel that is closed when there may be one.
-func (r *Receiver) look(atMost int, ahead bool) ([]Frame, Mark, <-chan struct{}, error) {
+func (r *Receiver) look(atMost int, w window) ([]Frame, Mark, <-chan struct{}, error) {
 	for {
-		frames, changed, err := r.read(atMost, ahead)
+		frames, changed, err := r.read(atMost, w)
 		frames = slices.DeleteFunc(frames, r.has)
 		if err != nil || changed != nil || len(frames) > 0 {
 			return frames, Mark(r.next), changed, err
@@ -126,7 +137,7 @@ func (r *Receiver) look(atMost int, ahead bool) ([]Frame, Mark, <-chan struct{},
 
 // read returns the next frames of the ring or of a batch of the spool. If there is no frame, it
 // returns a channel that is closed when there may be one.
-func (r *Receiver) read(atMost int, ahead bool) ([]Frame, <-chan struct{}, error) {
+func (r *Receiver) read(atMost int, w window) ([]Frame, <-chan struct{}, error) {
 	s := r.stream
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,11 +145,12 @@ func (r *Receiver) read(atMost int, ahead bool) ([]Frame, <-chan struct{}, error
 		return nil, nil, ErrGap
 	}
 	if r.next >= s.first {
-		end, changed := s.readable(ahead)
+		end, changed := s.readable(w.ahead)
 		if r.next >= end {
 			return nil, changed, nil
 		}
-		return r.hand(s.frames[r.next-s.first:end-s.first], atMost), nil, nil
+		frames, changed := r.hand(s.frames[r.next-s.first:end-s.first], atMost, w)
+		return frames, changed, nil
 	}
 	b := s.spool.find(r.next)
 	s.mu.Unlock()
@@ -146,20 +158,49 @@ func (r *Receiver) read(atMost int, ahead bool) ([]Frame, <-chan struct{}, error
 	s.mu.Lock()
 	if err != nil {
 		r.lose() // the frames are in no other place
-		s.drop(err)
+		s.drop(b.behind(), err)
 		return nil, nil, fmt.Errorf("%w (%w)", ErrGap, err)
 	}
-	return r.hand(frames[r.next-b.first:], atMost), nil, nil
+	frames, changed := r.hand(frames[r.next-b.first:], atMost, w)
+	return frames, changed, nil
 }
 
-// hand returns the first frames that fit into atMost bytes, at least one, and moves the receiver past them.
-func (r *Receiver) hand(frames []Frame, atMost int) []Frame {
-	n := 1
-	for size := frames[0].Len(); n < len(frames) && size+frames[n].Len() <= atMost; n++ {
+// hand returns the first frames of a window that fit into atMost bytes, at least one, and moves the receiver past
+// them. If the window has no frame, hand returns a channel as read does. The caller holds mu.
+func (r *Receiver) hand(frames []Frame, atMost int, w window) ([]Frame, <-chan struct{}) {
+	n := 0
+	for size := 0; n < len(frames) && w.has(frames[n]) && (n == 0 || size+frames[n].Len() <= atMost); n++ {
 		size += frames[n].Len()
 	}
+	if n == 0 {
+		return nil, r.stream.changed
+	}
 	r.next += uint64(n)
-	return slices.Clone(frames[:n])
+	return slices.Clone(frames[:n]), nil
+}
+
+// Behind returns about how many bytes before the position upto the receiver lacks, and the time of the oldest frame
+// of these bytes, the zero time if there is none. For a frame that an earlier process spooled it is the time at which
+// the stream was opened.
+func (r *Receiver) Behind(upto Position) (bytes int64, since time.Time) {
+	s := r.stream
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, b := range s.spool.batches {
+		if b.behind() > r.done && upto.Covers(b.end) {
+			if bytes += int64(b.length); since.IsZero() {
+				since = b.since
+			}
+		}
+	}
+	for i, f := range s.frames {
+		if s.first+uint64(i) >= r.done && (window{upto: &upto}).has(f) {
+			if bytes += int64(f.Len()); since.IsZero() {
+				since = time.UnixMilli(f.Time)
+			}
+		}
+	}
+	return bytes, since
 }
 
 // Done reports that the receiver has the frames before a mark on a disk of its own.
@@ -197,14 +238,20 @@ func (s *Stream) oldest() (uint64, Position) {
 	return s.first, s.begin
 }
 
-// trim forgets the frames that no receiver needs. The caller holds mu.
-func (s *Stream) trim() {
+// needed returns the number of the oldest frame that a receiver needs. The caller holds mu.
+func (s *Stream) needed() uint64 {
 	needed := s.safe
 	for r := range s.receivers {
 		if !r.gap {
 			needed = min(needed, r.done)
 		}
 	}
+	return needed
+}
+
+// trim forgets the frames that no receiver needs. The caller holds mu.
+func (s *Stream) trim() {
+	needed := s.needed()
 	if s.spool.trim(needed) {
 		s.kick() // Run removes the file
 	}
@@ -222,18 +269,31 @@ func (s *Stream) cut(upto uint64) {
 	s.frames = s.frames[n:]
 }
 
-// drop drops all frames up to the safe point that no receiver keeps. The other receivers that need these frames have a gap. Frames
-// after the safe point stay: Pebble's memtables bound their size. The caller holds mu.
-func (s *Stream) drop(why error) {
-	lost := 0
+// dropOldest drops the oldest frames that a receiver needs, if no receiver keeps them. So an archive that is away never
+// costs a standby its place. The caller holds mu.
+func (s *Stream) dropOldest(why error) (lost bool) {
+	upto := s.needed() + 1
 	for r := range s.receivers {
-		if !r.kept && r.done < s.safe && r.lose() {
-			lost++
+		if r.kept && !r.gap {
+			upto = min(upto, r.done)
 		}
 	}
-	if lost > 0 {
+	return s.drop(upto, why)
+}
+
+// drop drops the frames before the number upto, and before the safe point, that no receiver keeps. It reports whether
+// another receiver needs one of these frames: that receiver has a gap, and needs no frame any more. Frames after the safe
+// point stay: Pebble's memtables bound their size. The caller holds mu.
+func (s *Stream) drop(upto uint64, why error) (lost bool) {
+	for r := range s.receivers {
+		if !r.kept && r.done < min(upto, s.safe) && r.lose() {
+			lost = true
+		}
+	}
+	if lost {
 		s.log.Error("frames of the stream are dropped: a new base will be made", zap.Error(why))
 		s.wake()
 	}
 	s.trim()
+	return lost
 }

@@ -113,7 +113,7 @@ func (s *Stream) add(f Frame) {
 		s.kick()
 	}
 	if s.size > ringSize {
-		s.drop(errors.New("the spool takes them too slowly"))
+		s.dropOldest(errors.New("the spool takes them too slowly"))
 	}
 }
 
@@ -165,20 +165,6 @@ func (s *Stream) End() Position {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.end
-}
-
-// Since returns the time of the oldest frame that a receiver lacks, the zero time if there is none. For a frame
-// that an earlier process spooled it is the time at which the stream was opened.
-func (s *Stream) Since() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case len(s.spool.batches) > 0:
-		return s.spool.batches[0].since
-	case len(s.frames) > 0:
-		return time.UnixMilli(s.frames[0].Time)
-	}
-	return time.Time{}
 }
 
 // Log returns the number of the log that a store writes, 0 for none yet, and the size of the frames of both stores since the beginning of this log.

@@ -367,6 +367,132 @@ func TestAKeptFrameIsNotDropped(t *testing.T) {
 	require.ErrorIs(t, err, stream.ErrGap)
 }
 
+// A receiver that is away loses its place to a full spool. A receiver that is quick keeps its place.
+func TestAFullSpoolCostsOnlyTheSlowestReceiver(t *testing.T) {
+	mem := vfs.NewMem()
+	c := config(mem)
+	c.Spool = 20 << 20
+	s := open(t, c, stream.Position{})
+	run(t, s)
+	away, quick := s.Receive(stream.Position{}), s.Receive(stream.Position{})
+	w := newWriter(s, stream.Table)
+	w.begin(1)
+	at := stream.Position{}
+	for i := range 160 { // 40 MB
+		w.write(noise(250_000 + i))
+		w.sync()
+		if i%8 == 7 {
+			_, mark := take(t, s, quick, &at)
+			quick.Done(mark)
+			bytes, since := quick.Behind(s.End())
+			require.Zero(t, bytes)
+			require.Zero(t, since)
+			disktest.Until(t, func() bool { return s.Memory() <= 8<<20 })
+		}
+	}
+	n, open := quick.Gaps()
+	assert.Zero(t, n)
+	assert.False(t, open)
+	n, open = away.Gaps()
+	assert.EqualValues(t, 1, n)
+	assert.True(t, open)
+	disktest.Until(t, func() bool { return len(files(t, mem)) == 0 })
+}
+
+// A receiver that keeps its frames costs a quicker receiver nothing, because the frames stay. A receiver that keeps nothing loses its
+// place when it is the slowest.
+func TestAFullSpoolCostsOnlyAReceiverThatKeepsNothing(t *testing.T) {
+	mem := vfs.NewMem()
+	disk := disktest.New(mem)
+	s := open(t, config(disk), stream.Position{})
+	run(t, s)
+	kept, archive := s.Receive(stream.Position{}), s.Receive(stream.Position{})
+	kept.Keep(true)
+	w := newWriter(s, stream.Table)
+	w.begin(1)
+	w.write(noise(100))
+	w.sync()
+	disk.Fill(0)
+	w.begin(2)
+	assert.False(t, w.tap.MayGo(1))
+	n, _ := archive.Gaps()
+	require.Zero(t, n, "both lack the same frames")
+	at := stream.Position{}
+	_, mark := take(t, s, kept, &at)
+	kept.Done(mark)
+	assert.True(t, w.tap.MayGo(1))
+	n, _ = archive.Gaps()
+	require.EqualValues(t, 1, n)
+	n, _ = kept.Gaps()
+	require.Zero(t, n)
+}
+
+// A receiver that begins again reads nothing that only another receiver needs.
+func TestAReceiverBeginsAgainAtItsMark(t *testing.T) {
+	s := open(t, config(vfs.NewMem()), stream.Position{})
+	away, r := s.Receive(stream.Position{}), s.Receive(stream.Position{})
+	w := newWriter(s, stream.Queue)
+	w.begin(2)
+	w.write([]byte("one"))
+	w.sync()
+	at := stream.Position{}
+	_, mark := take(t, s, r, &at)
+	r.Done(mark)
+	w.write([]byte("two"))
+	w.sync()
+	again, err := r.Again(at)
+	require.NoError(t, err)
+	r.Close()
+	frames, _ := take(t, s, again, &at)
+	require.Len(t, frames, 1)
+	assert.Equal(t, "two", string(frames[0].Data))
+	n, _ := away.Behind(s.End())
+	mine, _ := again.Behind(s.End())
+	assert.Less(t, mine, n)
+}
+
+// A receiver with a bound gets the frames before the bound, and what is behind the bound does not count as its lag.
+func TestAReceiverStopsAtItsBound(t *testing.T) {
+	s := open(t, config(vfs.NewMem()), stream.Position{})
+	r := s.Receive(stream.Position{})
+	queue, table := newWriter(s, stream.Queue), newWriter(s, stream.Table)
+	queue.begin(2)
+	table.begin(5)
+	queue.write([]byte("one"))
+	bound := s.End()
+	table.write([]byte("two"))
+	queue.write([]byte("three"))
+	queue.sync()
+	table.sync()
+	require.Equal(t, s.End(), s.Safe())
+	whole, since := r.Behind(s.End())
+	part, _ := r.Behind(bound)
+	require.Positive(t, part)
+	require.Less(t, part, whole)
+	require.False(t, since.IsZero())
+	frames, mark, err := r.Ready(1<<20, bound)
+	require.NoError(t, err)
+	at := stream.Position{}
+	for _, f := range frames {
+		at = at.After(f)
+	}
+	assert.Equal(t, bound, at)
+	r.Done(mark)
+	part, since = r.Behind(bound)
+	assert.Zero(t, part)
+	assert.True(t, since.IsZero())
+	frames, _, err = r.Ready(1<<20, bound)
+	require.NoError(t, err)
+	assert.Empty(t, frames)
+	// The queue's bytes come after the table's bytes, so they wait for them.
+	frames, _, err = r.Ready(1<<20, bound.With(stream.Queue, s.End().Queue))
+	require.NoError(t, err)
+	assert.Empty(t, frames)
+	frames, _, err = r.Ready(1<<20, s.End())
+	require.NoError(t, err)
+	assert.Len(t, frames, 2)
+}
+
 // The spool leaves a tenth of the disk free.
 type small struct {
 	vfs.FS

@@ -228,7 +228,7 @@ func (a Account) arn(cfg config.Config, resource string) string {
 	case theArchive, theBucket, theRegister, theRegistersBucket:
 		address := cfg.Archive
 		if resource == theRegister || resource == theRegistersBucket {
-			address = cfg.Register
+			address = cfg.RegisterAt()
 		}
 		at, err := objects.Parse(address)
 		if err != nil { // config has checked the address

@@ -1,0 +1,277 @@
+package daemon_test
+
+import (
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"fanfare/internal/admin"
+	"fanfare/internal/archive"
+	"fanfare/internal/objects"
+	"fanfare/internal/pair"
+	"fanfare/internal/restore"
+)
+
+// newArchived returns two machines with an archive, which do not run yet.
+func newArchived(t *testing.T) (root string, one, two *machine) {
+	t.Helper()
+	root = filepath.Join(t.TempDir(), "archive")
+	require.NoError(t, os.Mkdir(root, 0o700))
+	one, two = newPair(t)
+	for _, m := range []*machine{one, two} {
+		m.env = append(m.env, "FANFARE_ARCHIVE=file://"+root)
+	}
+	return root, one, two
+}
+
+func archiveIn(t *testing.T, root string) *archive.Archive {
+	t.Helper()
+	store, err := objects.OpenDirectory(vfs.Default, root)
+	require.NoError(t, err)
+	a, err := archive.New(store, time.Now)
+	require.NoError(t, err)
+	return a
+}
+
+// gaps returns the number of gaps in the line of the newest term.
+func gaps(t *testing.T, root string) (n int) {
+	t.Helper()
+	a := archiveIn(t, root)
+	chain, err := a.Chain(t.Context(), 0, 0)
+	require.NoError(t, err)
+	for _, err := range a.Gaps(t.Context(), chain) {
+		require.NoError(t, err)
+		n++
+	}
+	return n
+}
+
+// has reports whether a restore to a time has a text, the zero time for the newest state.
+func has(t *testing.T, root string, at time.Time, text string) (bool, error) {
+	t.Helper()
+	a := archiveIn(t, root)
+	plan, err := restore.Find(t.Context(), a, restore.Target{At: at})
+	if err != nil {
+		return false, err
+	}
+	dir := filepath.Join(t.TempDir(), "restored")
+	require.NoError(t, restore.Run(t.Context(), a, plan, dir, restore.Options{Remove: func([]string) error { return nil }, Done: func(int64) {}, Log: zap.NewNop()}))
+	for _, value := range content(t, dir) {
+		if strings.Contains(value, text) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// restores waits until the archive has a time, and expects the text in a restore to this time.
+func (m *machine) restores(token, root string, at time.Time, text string) {
+	t := m.t
+	t.Helper()
+	until(t, "the archive has "+text, func() bool {
+		found, err := has(t, root, at, text)
+		m.tries(token) // without writes the archive gets a segment each minute only
+		if _, early := errors.AsType[*restore.LateError](err); early {
+			return false
+		}
+		if gap, is := errors.AsType[*restore.GapError](err); is && gap.Next.IsZero() {
+			return false
+		}
+		require.NoError(t, err)
+		require.Truef(t, found, "%s is missing at %s", text, at)
+		return true
+	})
+}
+
+// based waits until the archive has a number of bases. Without writes a base waits for the segment of each minute.
+func (m *machine) based(token, root string, n int) {
+	m.t.Helper()
+	until(m.t, "a base", func() bool {
+		called(m.t, m.at.HTTP, token, time.Now().String())
+		ids, err := archiveIn(m.t, root).Bases(m.t.Context())
+		require.NoError(m.t, err)
+		return len(ids) == n
+	})
+}
+
+// The roles change by a switch, and the archive has no gap. A restore has all that was answered before its time, before and
+// after the switch.
+func TestTheArchiveOfAPairContinuesAfterASwitch(t *testing.T) {
+	root, one, two := newArchived(t)
+	one.start(false)
+	two.start(true)
+	one.untilPaired()
+	two.untilPaired()
+	ann := tokens(t, one.dir)(t, "ann")
+	one.based(ann, root, 1)
+	called(t, one.at.HTTP, ann, "before the switch")
+	before := time.Now()
+	one.restores(ann, root, before, "before the switch")
+	require.NoFileExists(t, filepath.Join(two.dir, archive.StateFile), "a standby archives nothing")
+	called(t, one.at.HTTP, ann, "the last of the first machine")
+
+	_, err := two.client().Promote(t.Context(), admin.Promotion{})
+	require.NoError(t, err)
+	two.await(false)
+	one.await(true)
+	two.untilPaired()
+	switched := time.Now()
+	called(t, two.at.HTTP, ann, "after the switch")
+	after := time.Now()
+	two.restores(ann, root, after, "after the switch")
+	two.restores(ann, root, switched, "the last of the first machine")
+	two.restores(ann, root, before, "before the switch")
+	assert.Zero(t, gaps(t, root))
+
+	_, err = one.client().Promote(t.Context(), admin.Promotion{})
+	require.NoError(t, err)
+	one.await(false)
+	two.await(true)
+	called(t, one.at.HTTP, ann, "back again")
+	one.restores(ann, root, time.Now(), "back again")
+	one.restores(ann, root, after, "after the switch")
+	assert.Zero(t, gaps(t, root))
+	found, err := archiveIn(t, root).Verify(t.Context(), func(int64, int64) {})
+	require.NoError(t, err)
+	assert.Empty(t, found.Faults)
+}
+
+// lose ends the first machine while the archive is away, and promotes the second machine. It returns a time before the outage,
+// and a time at which only the standby had a write.
+func lose(t *testing.T, root, ann string, one, two *machine) (before, within time.Time) {
+	t.Helper()
+	one.based(ann, root, 1)
+	called(t, one.at.HTTP, ann, "before the loss")
+	before = time.Now()
+	one.restores(ann, root, before, "before the loss")
+	require.NoError(t, os.Rename(root, root+".away"))
+	called(t, one.at.HTTP, ann, "only on the standby")
+	within = time.Now()
+	require.NoError(t, one.stop())
+	_, err := two.client().Promote(t.Context(), admin.Promotion{PrimaryIsGone: true})
+	require.NoError(t, err)
+	two.await(false)
+	return before, within
+}
+
+// The primary is lost while the archive is away. The new primary archives what it has as the standby, and then its own writes.
+func TestTheArchiveOfAPairOutlivesItsPrimary(t *testing.T) {
+	root, one, two := newArchived(t)
+	one.start(false)
+	two.start(true)
+	one.untilPaired()
+	two.untilPaired()
+	ann := tokens(t, one.dir)(t, "ann")
+	before, within := lose(t, root, ann, one, two)
+	called(t, two.at.HTTP, ann, "after the loss")
+	after := time.Now()
+	require.NoError(t, os.Rename(root+".away", root))
+	two.restores(ann, root, after, "after the loss")
+	two.restores(ann, root, within, "only on the standby")
+	two.restores(ann, root, before, "before the loss")
+	assert.Zero(t, gaps(t, root))
+	require.NoDirExists(t, filepath.Join(two.dir, pair.TailDir))
+
+	one.start(true) // it takes no archive
+	two.untilPaired()
+	require.NoFileExists(t, filepath.Join(one.dir, archive.StateFile))
+	called(t, two.at.HTTP, ann, "with a standby again")
+	two.restores(ann, root, time.Now(), "with a standby again")
+	found, err := archiveIn(t, root).Verify(t.Context(), func(int64, int64) {})
+	require.NoError(t, err)
+	assert.Empty(t, found.Faults)
+}
+
+// The new primary does not have what the archive lacks: there is a gap, which its first base ends.
+func TestTheArchiveOfAPairHasAGapWithoutTheTail(t *testing.T) {
+	root, one, two := newArchived(t)
+	one.start(false)
+	two.start(true)
+	one.untilPaired()
+	two.untilPaired()
+	ann := tokens(t, one.dir)(t, "ann")
+	before, within := lose(t, root, ann, one, two)
+	require.NoError(t, two.stop())
+	require.NoError(t, os.RemoveAll(filepath.Join(two.dir, pair.TailDir)))
+	require.NoError(t, os.Rename(root+".away", root))
+	two.start(false)
+	two.based(ann, root, 2)
+	called(t, two.at.HTTP, ann, "after the base")
+	two.restores(ann, root, time.Now(), "after the base")
+	two.restores(ann, root, before, "before the loss")
+	assert.Equal(t, 1, gaps(t, root))
+	_, err := has(t, root, within, "")
+	_, gap := errors.AsType[*restore.GapError](err)
+	assert.Truef(t, gap, "%v", err)
+}
+
+// tries changes a name. The machine may not answer any more.
+func (m *machine) tries(token string) {
+	m.t.Helper()
+	req, err := http.NewRequestWithContext(m.t.Context(), http.MethodPut, "http://"+m.at.HTTP+"/v1/me", strings.NewReader(`{"name":"a late write"}`))
+	require.NoError(m.t, err)
+	req.Header.Set("Authorization", "Bearer "+token)
+	if res, refused := (&http.Client{Timeout: 10 * time.Second}).Do(req); refused == nil {
+		require.NoError(m.t, res.Body.Close())
+	}
+}
+
+// An operator has promoted the standby of a machine that still serves alone. The archive ends the old primary, which becomes
+// a standby once it reaches the other machine.
+func TestAnOldPrimaryIsEndedByTheArchive(t *testing.T) {
+	_, one, two := newArchived(t)
+	one.start(false)
+	two.start(true)
+	one.untilPaired()
+	two.untilPaired()
+	ann := tokens(t, one.dir)(t, "ann")
+	called(t, one.at.HTTP, ann, "paired")
+	require.NoError(t, one.stop())
+	require.NoError(t, two.stop())
+	role, err := pair.LoadRole(one.dir)
+	require.NoError(t, err)
+	require.NoError(t, role.Unpair()) // a false statement of the operator
+	apart := func(m *machine) func() {
+		env := m.env
+		m.env = slices.DeleteFunc(slices.Clone(env), func(v string) bool { return strings.HasPrefix(v, "FANFARE_PEER=") })
+		m.env = append(m.env, "FANFARE_PEER="+freeAddress(t))
+		return func() { m.env = env }
+	}
+	mend := []func(){apart(one), apart(two)}
+	one.start(false)
+	called(t, one.at.HTTP, ann, "alone")
+	until(t, "a segment", func() bool { return metric(t, one.at.Admin, `fanfare_archive_puts_total{result="stored"}`) > 0 })
+	two.start(true)
+	_, err = two.client().Promote(t.Context(), admin.Promotion{PrimaryIsGone: true})
+	require.NoError(t, err)
+	two.await(false)
+	until(t, "the end of the old primary", func() bool {
+		select {
+		case err = <-one.ended:
+			return true
+		default:
+			one.tries(ann)
+			return false
+		}
+	})
+	one.ended = nil
+	require.ErrorIs(t, err, archive.ErrReplaced)
+	for _, f := range mend {
+		f()
+	}
+	one.begin(false)
+	one.await(true)
+	require.NoError(t, two.stop())
+	two.start(false)
+	two.untilPaired()
+}
