@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"fanfare/internal/porttest"
 	"fmt"
 	mathrand "math/rand/v2"
 	"os"
@@ -68,7 +69,7 @@ func emptyCluster(t *testing.T, env ...string) *cluster {
 	require.NotEmpty(t, os.Getenv("AWS_ENDPOINT_URL"),
 		"AWS_ENDPOINT_URL is not set: run this with scripts/with-emulators.sh, or against docker compose's LocalStack")
 	name := "e2e-" + strings.ToLower(rand.Text()[:10])
-	c := &cluster{http: freeAddress(t), name: name}
+	c := &cluster{http: porttest.Free(t), name: name}
 	c.env = environment("AWS_ENDPOINT_URL_DYNAMODB="+tableURL(), "FANFARE_ENGINE=aws", "FANFARE_TABLE="+name, "FANFARE_QUEUE_PREFIX="+name, "FANFARE_LOG_LEVEL=warn",
 		"FANFARE_AUTH=dev", "FANFARE_DEV_AUTH_ON_AWS=allow", "FANFARE_DEV_SECRET="+rand.Text()+rand.Text())
 	c.env = append(c.env, env...)
@@ -85,7 +86,7 @@ func emptyCluster(t *testing.T, env ...string) *cluster {
 func (c *cluster) add(t *testing.T, env []string, kinds ...string) {
 	t.Helper()
 	for _, kind := range kinds {
-		m := &member{kind: kind, admin: freeAddress(t)}
+		m := &member{kind: kind, admin: porttest.Free(t)}
 		m.env = append(append([]string(nil), c.env...), "FANFARE_HTTP_ADDR="+c.http, "FANFARE_ADMIN_ADDR="+m.admin)
 		m.env = append(m.env, env...)
 		c.members = append(c.members, m)

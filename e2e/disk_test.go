@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fanfare/internal/porttest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -30,7 +31,7 @@ func TestADirectoryThatCannotBeWrittenStopsTheStart(t *testing.T) {
 		"a queue that is a file":     filepath.Dir(write("queue-is-a-file", "queue")),
 		"a lock that is a directory": lock,
 	} {
-		_, stderr, err := fanfare(t, environment(), "up", "--data-dir", path, "--http", freeAddress(t), "--admin", freeAddress(t))
+		_, stderr, err := fanfare(t, environment(), "up", "--data-dir", path, "--http", porttest.Free(t), "--admin", porttest.Free(t))
 		line := strings.TrimSpace(stderr)
 		line = line[strings.LastIndex(line, "\n")+1:]
 		if code(err) != 1 || !strings.Contains(line, path) {

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fanfare/internal/porttest"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
@@ -18,7 +19,7 @@ type upright struct {
 func newUp(t *testing.T) *upright {
 	t.Helper()
 	return &upright{
-		http: freeAddress(t), admin: freeAddress(t), data: filepath.Join(t.TempDir(), "data"),
+		http: porttest.Free(t), admin: porttest.Free(t), data: filepath.Join(t.TempDir(), "data"),
 		env: environment("FANFARE_LOG_LEVEL=warn"),
 	}
 }
@@ -63,7 +64,7 @@ func TestASecondProcessOnTheDataDirectoryRefusesToStart(t *testing.T) {
 	t.Parallel()
 	u := newUp(t)
 	p := u.start(t)
-	_, stderr, err := fanfare(t, u.env, "up", "--data-dir", u.data, "--http", freeAddress(t), "--admin", freeAddress(t))
+	_, stderr, err := fanfare(t, u.env, "up", "--data-dir", u.data, "--http", porttest.Free(t), "--admin", porttest.Free(t))
 	assert.Equal(t, 1, code(err))
 	assert.NotEmpty(t, stderr)
 	p.stop(t)

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fanfare/client"
+	"fanfare/internal/porttest"
 )
 
 // exchangeRequests is the number of requests of the exchange test.
@@ -226,8 +227,8 @@ func TestARollingExchangeRefusesNothing(t *testing.T) {
 	b := newBalancer(t)
 	stopped := make(chan struct{})
 	add := func() (m *member, address string) {
-		address = freeAddress(t)
-		m = &member{kind: "api", admin: freeAddress(t)}
+		address = porttest.Free(t)
+		m = &member{kind: "api", admin: porttest.Free(t)}
 		m.env = append(append([]string(nil), c.env...), "FANFARE_HTTP_ADDR="+address, "FANFARE_ADMIN_ADDR="+m.admin, "FANFARE_DRAIN=4s")
 		m.start(t)
 		b.watch(address, stopped)

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/config"
+	"fanfare/internal/porttest"
 )
 
 // parameterValue is a value of a parameter of services.yaml, or of a line in the file of settings.
@@ -163,10 +164,10 @@ func TestTheStackTakesWhatPeopleWrite(t *testing.T) {
 // the daemon answers, it has accepted its settings and waits for a table, which this test does not have.
 func startsWith(t *testing.T, task string, env map[string]string) {
 	t.Helper()
-	admin := freeAddress(t)
+	admin := porttest.Free(t)
 	env = maps.Clone(env)
 	maps.Copy(env, map[string]string{
-		"FANFARE_ADMIN_ADDR": admin, "FANFARE_METRICS_ADDR": freeAddress(t), "FANFARE_HTTP_ADDR": freeAddress(t), "PATH": os.Getenv("PATH"),
+		"FANFARE_ADMIN_ADDR": admin, "FANFARE_METRICS_ADDR": porttest.Free(t), "FANFARE_HTTP_ADDR": porttest.Free(t), "PATH": os.Getenv("PATH"),
 		"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_EC2_METADATA_DISABLED": "true",
 	})
 	p := start(t, entries(env), strings.Replace(task, "canary", "api", 1))

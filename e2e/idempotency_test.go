@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fanfare/client"
+	"fanfare/internal/porttest"
 )
 
 // tripwire is a proxy between a process and AWS. It kills the process at the next call of an operation:
@@ -85,7 +86,7 @@ func TestOneIdempotencyKeyMakesOnePostWhenAProcessDies(t *testing.T) {
 	env := emptyCluster(t).env
 	wire := newTripwire(t)
 	newMember := func(kind string, more ...string) (m *member, http string) {
-		m, http = &member{kind: kind, admin: freeAddress(t)}, freeAddress(t)
+		m, http = &member{kind: kind, admin: porttest.Free(t)}, porttest.Free(t)
 		m.env = append(append(append([]string(nil), env...), more...), "FANFARE_HTTP_ADDR="+http, "FANFARE_ADMIN_ADDR="+m.admin)
 		m.start(t)
 		return m, http

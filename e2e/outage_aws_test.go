@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fanfare/client"
+	"fanfare/internal/porttest"
 )
 
 // TestReadsOutliveTheQueues blocks SQS for an api that serves and for processes that start.
@@ -32,11 +33,11 @@ func TestReadsOutliveTheQueues(t *testing.T) {
 	require.NoError(t, err)
 
 	n.queues.Stop()
-	worker := &member{kind: "fanout", admin: freeAddress(t)}
+	worker := &member{kind: "fanout", admin: porttest.Free(t)}
 	worker.env = append(append(append([]string(nil), c.env...), n.environment()...), "FANFARE_ADMIN_ADDR="+worker.admin)
 	worker.start(t)
-	other := &cluster{http: freeAddress(t), env: c.env}
-	second := &member{kind: "api", admin: freeAddress(t)}
+	other := &cluster{http: porttest.Free(t), env: c.env}
+	second := &member{kind: "api", admin: porttest.Free(t)}
 	second.env = append(append(append([]string(nil), c.env...), n.environment()...), "FANFARE_HTTP_ADDR="+other.http, "FANFARE_ADMIN_ADDR="+second.admin)
 	second.start(t)
 	await(t, "an api starts without its queues", time.Minute, func() bool {

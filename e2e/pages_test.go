@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/config"
+	"fanfare/internal/porttest"
 )
 
 // block is a fenced block of a page.
@@ -217,7 +218,7 @@ func makeUp(t *testing.T, dir string, env []string, admin string) *process {
 func TestEveryCommandOfThePagesRuns(t *testing.T) {
 	t.Parallel()
 	require.NotEmpty(t, os.Getenv("AWS_ENDPOINT_URL"), "run this with scripts/with-emulators.sh")
-	dir, addr, admin := freshCopy(t), freeAddress(t), freeAddress(t)
+	dir, addr, admin := freshCopy(t), porttest.Free(t), porttest.Free(t)
 	calm := newUp(t) // a process without the demo
 	calmProcess := calm.start(t)
 	env := environment("FANFARE_HTTP_ADDR="+addr, "FANFARE_ADMIN_ADDR="+admin, "FANFARE_LOG_LEVEL=warn",
@@ -245,7 +246,7 @@ func TestEveryCommandOfThePagesRuns(t *testing.T) {
 			}
 			t.Run(filepath.Base(name), func(t *testing.T) {
 				t.Parallel()
-				follow(t, newShell(t, dir, env, "127.0.0.1:8080", addr, "127.0.0.1:3000", freeAddress(t)), blocks, roles)
+				follow(t, newShell(t, dir, env, "127.0.0.1:8080", addr, "127.0.0.1:3000", porttest.Free(t)), blocks, roles)
 			})
 		}
 	})

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"fanfare/internal/porttest"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -24,7 +25,7 @@ func twins(t *testing.T) (one, two *upright) {
 	keys := filepath.Join(t.TempDir(), "keys")
 	one, two = newUp(t), newUp(t)
 	one.fanfare(t, "pair", "keys", keys)
-	addresses := []string{freeAddress(t), freeAddress(t)}
+	addresses := []string{porttest.Free(t), porttest.Free(t)}
 	for i, name := range []string{"one", "two"} {
 		u := []*upright{one, two}[i]
 		u.env = append(u.env, "FANFARE_PEER_ADDR="+addresses[i], "FANFARE_PEER="+addresses[1-i], "FANFARE_PEER_CA="+filepath.Join(keys, "ca.crt"),

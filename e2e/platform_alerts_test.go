@@ -23,6 +23,7 @@ import (
 
 	"fanfare/client"
 	"fanfare/internal/id"
+	"fanfare/internal/porttest"
 	"fanfare/internal/queue"
 	"fanfare/internal/queue/embedded"
 	"fanfare/messages"
@@ -231,7 +232,7 @@ func newObserved(t *testing.T) *observed {
 	d.add(t, throughProxy(d.api.url), "api")
 	d.add(t, throughProxy(d.fanout.url), "fanout")
 	d.add(t, throughProxy(d.likes.url), "likeagg")
-	d.add(t, append(throughProxy(d.canary.url), "FANFARE_CANARY=on", "FANFARE_HTTP_ADDR="+freeAddress(t)), "api")
+	d.add(t, append(throughProxy(d.canary.url), "FANFARE_CANARY=on", "FANFARE_HTTP_ADDR="+porttest.Free(t)), "api")
 	return d
 }
 

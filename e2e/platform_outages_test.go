@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fanfare/client"
+	"fanfare/internal/porttest"
 	"fanfare/internal/queue"
 )
 
@@ -115,7 +116,7 @@ func outagesOf() []outageOf {
 func TestPlatformOutagesLoseNothing(t *testing.T) {
 	t.Parallel()
 	all, one := newBreakable(t), newBreakable(t)
-	behind := freeAddress(t)
+	behind := porttest.Free(t)
 	c := newClusterOf(t, []string{"api", "likeagg"})
 	c.add(t, append(throughProxy(all.url), "FANFARE_HTTP_ADDR="+behind), "api", "fanout", "likeagg")
 	c.add(t, throughProxy(one.url), "fanout")

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"fanfare/internal/porttest"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -36,7 +37,7 @@ func newPrometheus(t *testing.T, targets ...string) *prometheus {
 	t.Helper()
 	binary, err := exec.LookPath("prometheus")
 	require.NoError(t, err, "run scripts/need.sh prometheus:prometheus")
-	dir, address := t.TempDir(), freeAddress(t)
+	dir, address := t.TempDir(), porttest.Free(t)
 	for name, text := range map[string]string{
 		"fanfare.yml": scaledRules(t),
 		"clock.yml":   "groups: [{name: clock, rules: [{record: evaluation, expr: vector(1)}]}]",

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -17,7 +15,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -41,7 +38,6 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	flag.Parse()
-	ports.Store(rand.Uint32N(20_000))
 	os.Exit(build(m))
 }
 
@@ -190,26 +186,6 @@ func (p *process) ready(t *testing.T, admin string) {
 		}
 		return resp.Body.Close() == nil && resp.StatusCode == http.StatusOK
 	})
-}
-
-// ports counts the addresses that freeAddress has returned, from a random start.
-var ports atomic.Uint32
-
-// freeAddress returns a new address at each call, on which no process listens. The port is below the
-// kernel's ports for outgoing connections. So no connection uses the port before the process listens, or
-// while the process restarts.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	for {
-		address := fmt.Sprintf("127.0.0.1:%d", 10_000+ports.Add(1)%20_000)
-		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", address)
-		if errors.Is(err, syscall.EADDRINUSE) {
-			continue
-		}
-		require.NoError(t, err)
-		defer l.Close()
-		return address
-	}
 }
 
 // report is the JSON object that replay prints.

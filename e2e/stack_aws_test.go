@@ -5,6 +5,7 @@ package e2e
 import (
 	"crypto/rand"
 	"encoding/json"
+	"fanfare/internal/porttest"
 	"fmt"
 	"io"
 	"maps"
@@ -115,7 +116,7 @@ func TestTheDeployedStackRunsTheSystemExactly(t *testing.T) {
 	require.NotEmpty(t, os.Getenv("AWS_ENDPOINT_URL"),
 		"AWS_ENDPOINT_URL is not set: run this with scripts/with-emulators.sh, or against docker compose's LocalStack")
 	name, own := "stack-"+strings.ToLower(rand.Text()[:10]), "own-"+strings.ToLower(rand.Text()[:10])
-	c := &cluster{http: freeAddress(t)}
+	c := &cluster{http: porttest.Free(t)}
 	c.env = environment("FANFARE_ENGINE=aws", "FANFARE_TABLE="+name, "FANFARE_QUEUE_PREFIX="+name, "FANFARE_LOG_LEVEL=warn",
 		"FANFARE_AUTH=dev", "FANFARE_DEV_AUTH_ON_AWS=allow", "FANFARE_DEV_SECRET="+rand.Text()+rand.Text())
 	deploy(t, name, nil)
@@ -131,7 +132,7 @@ func TestTheDeployedStackRunsTheSystemExactly(t *testing.T) {
 	assert.Equal(t, settingsOf(t, own), settingsOf(t, name))
 	c.isSound(t)
 	for _, kind := range []string{"api", "fanout", "likeagg"} {
-		m := &member{kind: kind, admin: freeAddress(t)}
+		m := &member{kind: kind, admin: porttest.Free(t)}
 		m.env = append(append([]string(nil), c.env...), "FANFARE_HTTP_ADDR="+c.http, "FANFARE_ADMIN_ADDR="+m.admin)
 		c.members = append(c.members, m)
 		m.start(t)

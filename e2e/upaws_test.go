@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"crypto/rand"
+	"fanfare/internal/porttest"
 	"net"
 	"net/http"
 	"os"
@@ -23,8 +24,8 @@ import (
 func TestUpAWSRunsThreeDaemonsAndStopsThemTogether(t *testing.T) {
 	t.Parallel()
 	require.NotEmpty(t, os.Getenv("AWS_ENDPOINT_URL"), "run this with scripts/with-emulators.sh")
-	name, addr := "e2e-"+strings.ToLower(rand.Text()[:10]), freeAddress(t)
-	admins := []string{freeAddress(t), freeAddress(t), freeAddress(t)}
+	name, addr := "e2e-"+strings.ToLower(rand.Text()[:10]), porttest.Free(t)
+	admins := []string{porttest.Free(t), porttest.Free(t), porttest.Free(t)}
 	p := startBinary(t, environment("BIN="+binaries, "FANFARE_TABLE="+name, "FANFARE_QUEUE_PREFIX="+name,
 		"FANFARE_HTTP_ADDR="+addr, "FANFARE_ADMIN_ADDRS="+strings.Join(admins, " ")), "../scripts/up-aws.sh")
 	await(t, "up-aws is ready", 3*time.Minute, func() bool {

@@ -13,6 +13,7 @@ import (
 	"fanfare/internal/admin"
 	"fanfare/internal/objects/objectstest"
 	"fanfare/internal/pair"
+	"fanfare/internal/porttest"
 )
 
 // twin is a machine of a pair with a register, and its commands.
@@ -28,9 +29,9 @@ func newTwins(t *testing.T, register *objectstest.Bucket) (one, two *twin) {
 	keys := filepath.Join(t.TempDir(), "keys")
 	code, _, errs := result(t, nil, "fanfare", "pair", "keys", keys)
 	require.Zero(t, code, errs)
-	peers := []string{freeAddress(t), freeAddress(t)}
+	peers := []string{porttest.Free(t), porttest.Free(t)}
 	with := func(i int, name string) *twin {
-		w := &twin{T: t, dir: t.TempDir(), admin: freeAddress(t), env: []string{
+		w := &twin{T: t, dir: t.TempDir(), admin: porttest.Free(t), env: []string{
 			"FANFARE_PEER_ADDR=" + peers[i], "FANFARE_PEER=" + peers[1-i], "FANFARE_PEER_CA=" + filepath.Join(keys, "ca.crt"),
 			"FANFARE_PEER_CERT=" + filepath.Join(keys, name+".crt"), "FANFARE_PEER_KEY=" + filepath.Join(keys, name+".key"),
 			"FANFARE_REGISTER=s3://bucket/pair", "FANFARE_STANDBY_TIMEOUT=1s", "FANFARE_LEASE=2s",

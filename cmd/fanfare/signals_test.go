@@ -2,9 +2,9 @@ package main
 
 import (
 	"bufio"
+	"fanfare/internal/porttest"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -38,7 +38,7 @@ func TestASecondSignalStopsAtOnce(t *testing.T) {
 
 // nohup starts a process that ignores SIGHUP.
 func TestAProcessOfNohupOutlivesItsTerminal(t *testing.T) {
-	admin := freeAddress(t)
+	admin := porttest.Free(t)
 	c := command(t, []string{"FANFARE_CANARY=off"}, "fanfare", "up", "--data-dir", t.TempDir(), "--http", "127.0.0.1:0", "--admin", admin)
 	c.Args = append([]string{"sh", "-c", `trap '' HUP; exec "$0" "$@"`, c.Path}, c.Args[1:]...)
 	shell, err := exec.LookPath("sh")
@@ -65,14 +65,6 @@ func status(url string) int {
 	return res.StatusCode
 }
 
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, free.Close())
-	return free.Addr().String()
-}
-
 // withoutReaders starts a program. The reader of the program's output exits after the first line.
 func withoutReaders(t *testing.T, env []string, name string, args ...string) *exec.Cmd {
 	t.Helper()
@@ -94,7 +86,7 @@ func withoutReaders(t *testing.T, env []string, name string, args ...string) *ex
 
 // journald and the log collectors of containers restart. A process must continue after its reader has ended.
 func TestAProcessOutlivesTheReaderOfItsLog(t *testing.T) {
-	addr, admin := freeAddress(t), freeAddress(t)
+	addr, admin := porttest.Free(t), porttest.Free(t)
 	c := withoutReaders(t, []string{"FANFARE_CANARY=off", "FANFARE_LOG_LEVEL=debug"},
 		"fanfare", "up", "--data-dir", t.TempDir(), "--http", addr, "--admin", admin)
 	until(t, "it serves", func() bool { return status("http://"+admin+"/servez") == http.StatusOK })
@@ -109,7 +101,7 @@ func TestADaemonOutlivesTheReaderOfItsLog(t *testing.T) {
 	for _, s := range services() {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
-			admin := freeAddress(t)
+			admin := porttest.Free(t)
 			c := withoutReaders(t, []string{
 				"FANFARE_ENGINE=aws", "FANFARE_ADMIN_ADDR=" + admin, "FANFARE_HTTP_ADDR=127.0.0.1:0", "FANFARE_LOG_LEVEL=debug",
 				"FANFARE_DEV_AUTH_ON_AWS=allow", "FANFARE_DEV_SECRET=" + strings.Repeat("s", 32),

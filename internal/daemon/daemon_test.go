@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -27,6 +26,7 @@ import (
 	"fanfare/internal/datadir"
 	"fanfare/internal/disk/disktest"
 	"fanfare/internal/httpapi/apitest"
+	"fanfare/internal/porttest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -398,17 +398,8 @@ func TestUnreachableDependencyIsNamed(t *testing.T) {
 	}
 }
 
-// freeAddress returns an address on which nobody listens.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, free.Close())
-	return free.Addr().String()
-}
-
 func TestTheAdminAddressAnswersDuringTheStart(t *testing.T) {
-	addr := freeAddress(t)
+	addr := porttest.Free(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	waiting := daemon.Options{ // the process waits for the keys

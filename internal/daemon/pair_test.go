@@ -19,6 +19,7 @@ import (
 	"fanfare/internal/admin"
 	"fanfare/internal/daemon"
 	"fanfare/internal/pair"
+	"fanfare/internal/porttest"
 )
 
 // machine is a process of a pair.
@@ -37,7 +38,7 @@ func newPair(t *testing.T) (one, two *machine) {
 	t.Helper()
 	keys := filepath.Join(t.TempDir(), "keys")
 	require.NoError(t, pair.MakeKeys(keys))
-	addrs := []string{freeAddress(t), freeAddress(t)}
+	addrs := []string{porttest.Free(t), porttest.Free(t)}
 	with := func(i int, name string) *machine {
 		return &machine{t: t, dir: t.TempDir(), env: []string{
 			"FANFARE_PEER_ADDR=" + addrs[i], "FANFARE_PEER=" + addrs[1-i], "FANFARE_STANDBY_TIMEOUT=200ms", "FANFARE_LEASE=2s",
@@ -233,7 +234,7 @@ func TestAPairedPrimaryAnswersNothingWithoutItsStandby(t *testing.T) {
 	// A paired primary that starts waits for its standby, until the operator unpairs the two.
 	require.NoError(t, two.stop())
 	require.NoError(t, one.stop())
-	admin := freeAddress(t)
+	admin := porttest.Free(t)
 	one.env = append(one.env, "FANFARE_ADMIN_ADDR="+admin)
 	one.begin(false)
 	waits := "http://" + admin
@@ -279,7 +280,7 @@ func TestADirectoryOfAPairIsNotOpenedAlone(t *testing.T) {
 // A paired primary gives no new copy to its standby without an operator, and names the way out. The way out loses nothing.
 func TestAStandbyThatIsRefusedGetsANewCopyByItsOperator(t *testing.T) {
 	one, two := newPair(t)
-	address := freeAddress(t)
+	address := porttest.Free(t)
 	one.env = append(one.env, "FANFARE_ADMIN_ADDR="+address)
 	one.start(false)
 	two.start(true)

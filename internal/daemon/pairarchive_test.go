@@ -19,6 +19,7 @@ import (
 	"fanfare/internal/archive"
 	"fanfare/internal/objects"
 	"fanfare/internal/pair"
+	"fanfare/internal/porttest"
 	"fanfare/internal/restore"
 )
 
@@ -244,7 +245,7 @@ func TestAnOldPrimaryIsEndedByTheArchive(t *testing.T) {
 	apart := func(m *machine) func() {
 		env := m.env
 		m.env = slices.DeleteFunc(slices.Clone(env), func(v string) bool { return strings.HasPrefix(v, "FANFARE_PEER=") })
-		m.env = append(m.env, "FANFARE_PEER="+freeAddress(t))
+		m.env = append(m.env, "FANFARE_PEER="+porttest.Free(t))
 		return func() { m.env = env }
 	}
 	mend := []func(){apart(one), apart(two)}

@@ -19,6 +19,7 @@ import (
 	"fanfare/internal/config"
 	"fanfare/internal/daemon"
 	"fanfare/internal/disk/disktest"
+	"fanfare/internal/porttest"
 	"fanfare/internal/queue/sqstest"
 )
 
@@ -52,7 +53,7 @@ func (o *outage) onAWS(t *testing.T, roles daemon.Roles, env ...string) (at <-ch
 	t.Cleanup(server.Close)
 	t.Cleanup(server.CloseClientConnections)
 	awsAt(t, server.URL)
-	admin = freeAddress(t)
+	admin = porttest.Free(t)
 	cfg, err := config.Load(append(env, "FANFARE_ENGINE=aws", "FANFARE_HTTP_ADDR=127.0.0.1:0", "FANFARE_ADMIN_ADDR="+admin, "FANFARE_DRAIN=0s",
 		"FANFARE_DEV_AUTH_ON_AWS=allow", "FANFARE_DEV_SECRET="+strings.Repeat("s", 32)), config.API)
 	require.NoError(t, err)
