@@ -33,8 +33,17 @@ func (u *upright) has(t *testing.T, calls string, args ...string) {
 	c.stop(t)
 }
 
-// TestTheArchiveOfAPairOutlivesItsPrimary kills the primary of a pair under load. The promoted standby continues the archive, from which a
-// time before the loss, the newest state, and a time after a later change of the roles can be restored.
+// hasRange waits until the archive of u has a range of times to which a restore can return.
+func (u *upright) hasRange(t *testing.T) {
+	t.Helper()
+	await(t, "the archive has a base", time.Minute, func() bool {
+		stdout, _, err := fanfare(t, u.env, "archive", "ls", "--json")
+		var list struct{ Lines []struct{ Ranges []struct{} } }
+		return err == nil && json.Unmarshal([]byte(stdout), &list) == nil && len(list.Lines) > 0 && len(list.Lines[0].Ranges) > 0
+	})
+}
+
+// The operator promotes the standby.
 func TestTheArchiveOfAPairOutlivesItsPrimary(t *testing.T) {
 	t.Parallel()
 	one, two := twins(t)
@@ -43,19 +52,28 @@ func TestTheArchiveOfAPairOutlivesItsPrimary(t *testing.T) {
 	for _, u := range []*upright{one, two} {
 		u.env = append(u.env, "FANFARE_ARCHIVE=file://"+archive)
 	}
+	outlives(t, one, two, func() {
+		two.fanfare(t, "promote", "--primary-is-gone", "--yes", "--admin", two.admin)
+	})
+}
+
+// outlives kills the primary of a pair under load. The standby, after takesOver, continues the archive, from which a
+// time before the loss, the newest state, and a time after a later change of the roles can be restored.
+func outlives(t *testing.T, one, two *upright, takesOver func()) {
+	t.Helper()
 	p, s := one.start(t), two.standby(t)
 	one.paired(t, "primary")
 	two.paired(t, "standby")
 	file := filepath.Join(t.TempDir(), "journal")
 	journal := watch(t, file)
 	player := start(t, one.env, "fanfare", one.replay("--graph", graph, "--max-users", "40", "--posts", "600", "--likes", "6000", "--rate", "400", "--journal", file)...)
-	hasBase(t, archive, 1)
+	one.hasRange(t)
 	player.plays(t, file, 2600)
 	before := time.Now().Truncate(time.Millisecond)
 	player.plays(t, file, 4000)
 	p.kill(t)
 	player.kill(t)
-	two.fanfare(t, "promote", "--primary-is-gone", "--yes", "--admin", two.admin)
+	takesOver()
 	two.answers(t)
 	// The new primary first writes what it had as the standby.
 	await(t, "a segment of the new primary", time.Minute, func() bool {

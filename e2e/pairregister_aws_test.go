@@ -29,6 +29,12 @@ var registerRounds = flag.Int("register-rounds", 1, "losses of a primary whose s
 // registered returns a pair with a register in moto, which each machine reaches through a network of its own.
 func registered(t *testing.T) (one, two *upright, networks [2]*toxiproxy.Proxy) {
 	t.Helper()
+	return inBucket(t, "FANFARE_REGISTER")
+}
+
+// inBucket returns a pair whose setting names a place in moto, which each machine reaches through a network of its own.
+func inBucket(t *testing.T, setting string) (one, two *upright, networks [2]*toxiproxy.Proxy) {
+	t.Helper()
 	cfg, err := awsclient.Load(t.Context())
 	require.NoError(t, err)
 	moto := os.Getenv("E2E_MOTO_URL")
@@ -39,9 +45,16 @@ func registered(t *testing.T) (one, two *upright, networks [2]*toxiproxy.Proxy) 
 	one, two = twins(t)
 	for i, u := range []*upright{one, two} {
 		networks[i] = newProxy(t, "register", moto)
-		u.env = append(u.env, "FANFARE_REGISTER=s3://"+bucket+"/up", "FANFARE_FAILOVER=auto", "AWS_ENDPOINT_URL_S3=http://"+networks[i].Listen)
+		u.env = append(u.env, setting+"=s3://"+bucket+"/up", "FANFARE_FAILOVER=auto", "AWS_ENDPOINT_URL_S3=http://"+networks[i].Listen)
 	}
 	return one, two, networks
+}
+
+// The archive is in a bucket, and so it is the register, too.
+func TestAnArchiveIsTheRegisterOfItsPair(t *testing.T) {
+	t.Parallel()
+	one, two, _ := inBucket(t, "FANFARE_ARCHIVE")
+	outlives(t, one, two, func() {}) // the standby takes over by itself
 }
 
 // playing starts a replay, and waits until it has some posts. It returns the journal.
