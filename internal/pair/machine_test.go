@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -46,9 +48,25 @@ func (m *machine) timing() pair.Timing {
 // files returns the file system of the machine's disk.
 func (m *machine) files() vfs.FS {
 	if m.low {
-		return lowFS{m.mem}
+		return lowFS{m.lockable()}
 	}
-	return m.mem
+	return m.lockable()
+}
+
+// lockable returns the file system of the machine's disk, whose lock waits for a death of the process.
+func (m *machine) lockable() vfs.FS { return lockFS{m.mem, &m.mu} }
+
+// lockFS takes mu for a lock, because MemFS.Lock reads its own mutex twice: a CrashClone between the two would wait for ever.
+type lockFS struct {
+	vfs.FS
+
+	mu *sync.Mutex
+}
+
+func (f lockFS) Lock(name string) (io.Closer, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.FS.Lock(name)
 }
 
 // lowFS is a disk of which less than a tenth is free.
@@ -77,7 +95,7 @@ func (m *machine) begin() {
 	p.trouble = &trouble{rng: rand.New(rand.NewPCG(m.faults.Uint64(), 4)), lost: map[string]bool{}}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.process, m.disk = p, disktest.New(m.mem)
+	m.process, m.disk = p, disktest.New(m.lockable())
 	m.disk.Set(p.trouble.fault)
 }
 
@@ -121,7 +139,7 @@ func (m *machine) serve(p *process, role *pair.Role) {
 	}
 	dbs := map[stream.Store]*disk.DB{}
 	for _, store := range stores {
-		fs := disk.TappedFS{FS: m.mem, Tap: p.primary.Tap(store), Confirmed: p.confirmed(store), Patience: timing.Patience}
+		fs := disk.TappedFS{FS: m.lockable(), Tap: p.primary.Tap(store), Confirmed: p.confirmed(store), Patience: timing.Patience}
 		db, err := disk.Open(p.ctx.Done(), path(store), zap.NewNop(), options(fs), format)
 		if !assert.NoError(m, err) {
 			return
