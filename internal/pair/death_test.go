@@ -3,7 +3,6 @@ package pair_test
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"testing/synctest"
@@ -22,55 +21,27 @@ func (m *machine) die(kept int) {
 	// From before the copy of the disk to its end, the process must confirm nothing, because the copy would lack it.
 	defer m.network.isolate()()
 	m.mu.Lock()
-	before := map[string]bool{}
-	list(m.mem, before, "data")
-	after := m.mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: kept, RNG: m.rng})
-	if kept == 100 {
-		forget(m, m.mem, after, before, "data")
+	var after *vfs.MemFS
+	role, copied := m.roleText(), ""
+	for role != copied { // the copy of the disk and the role are of one moment
+		after, role, copied = m.clone(kept), m.roleText(), role
 	}
 	m.dead[p] = true
-	role, err := os.ReadFile(filepath.Join(m.dir, pair.RoleFile))
 	m.mu.Unlock()
-	require.NoError(m, err)
 	p.end(errors.New("killed"))
 	m.wait(p)
 	dir := m.TempDir() // the old process may have stored a role after its death
-	require.NoError(m, os.WriteFile(filepath.Join(dir, pair.RoleFile), role, 0o600))
+	require.NoError(m, os.WriteFile(filepath.Join(dir, pair.RoleFile), []byte(role), 0o600))
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.mem, m.dir, m.process = after, dir, nil
 }
 
-// list adds the paths in a directory to paths. The files, and the directory itself, may go meanwhile.
-func list(mem *vfs.MemFS, paths map[string]bool, dir string) {
-	names, err := mem.List(dir)
-	if err != nil {
-		return
-	}
-	for _, name := range names {
-		name = mem.PathJoin(dir, name)
-		paths[name] = true
-		if info, err := mem.Stat(name); err == nil && info.IsDir() {
-			list(mem, paths, name)
-		}
-	}
-}
-
-// forget removes from a clone of a file system what the file system itself no longer had when it was cloned. The process still removes
-// files, so a path in before, which was there just before the clone, stays.
-func forget(t require.TestingT, mem, clone *vfs.MemFS, before map[string]bool, dir string) {
-	names, err := clone.List(dir)
-	require.NoError(t, err)
-	for _, name := range names {
-		name = clone.PathJoin(dir, name)
-		info, err := mem.Stat(name)
-		switch {
-		case errors.Is(err, fs.ErrNotExist) && !before[name]:
-			require.NoError(t, clone.RemoveAll(name))
-		case err == nil && info.IsDir():
-			forget(t, mem, clone, before, name)
-		}
-	}
+func (m *machine) roleText() string {
+	m.Helper()
+	text, err := os.ReadFile(filepath.Join(m.dir, pair.RoleFile))
+	require.NoError(m, err)
+	return string(text)
 }
 
 // wait waits for the end of a process.

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -48,26 +46,13 @@ func (m *machine) timing() pair.Timing {
 // files returns the file system of the machine's disk.
 func (m *machine) files() vfs.FS {
 	if m.low {
-		return lowFS{m.lockable()}
+		return lowFS{m.tracked()}
 	}
-	return m.lockable()
+	return m.tracked()
 }
 
-// lockable returns the file system of the machine's disk, whose lock waits for a death of the process.
-func (m *machine) lockable() vfs.FS { return lockFS{m.mem, &m.mu} }
-
-// lockFS takes mu for a lock, because MemFS.Lock reads its own mutex twice: a CrashClone between the two would wait for ever.
-type lockFS struct {
-	vfs.FS
-
-	mu *sync.Mutex
-}
-
-func (f lockFS) Lock(name string) (io.Closer, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.FS.Lock(name)
-}
+// tracked returns the file system of the machine's disk for a process.
+func (m *machine) tracked() vfs.FS { return entriesFS{m.mem, &m.entries} }
 
 // lowFS is a disk of which less than a tenth is free.
 type lowFS struct{ vfs.FS }
@@ -89,13 +74,13 @@ func (m *machine) boot() {
 func (m *machine) begin() {
 	p := &process{ran: make(chan outcome, 1), stop: make(chan struct{}), over: make(chan struct{})}
 	for _, store := range stores {
-		p.turns[store] = make(chan struct{}, 1)
+		p.turns[store], p.turning[store] = make(chan struct{}, 1), make(chan struct{}, 1)
 	}
 	p.ctx, p.end = context.WithCancelCause(context.Background())
 	p.trouble = &trouble{rng: rand.New(rand.NewPCG(m.faults.Uint64(), 4)), lost: map[string]bool{}}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.process, m.disk = p, disktest.New(m.lockable())
+	m.process, m.disk = p, disktest.New(m.tracked())
 	m.disk.Set(p.trouble.fault)
 }
 
@@ -139,7 +124,7 @@ func (m *machine) serve(p *process, role *pair.Role) {
 	}
 	dbs := map[stream.Store]*disk.DB{}
 	for _, store := range stores {
-		fs := disk.TappedFS{FS: m.lockable(), Tap: p.primary.Tap(store), Confirmed: p.confirmed(store), Patience: timing.Patience}
+		fs := disk.TappedFS{FS: m.tracked(), Tap: p.primary.Tap(store), Confirmed: p.confirmed(store), Patience: timing.Patience}
 		db, err := disk.Open(p.ctx.Done(), path(store), zap.NewNop(), options(fs), format)
 		if !assert.NoError(m, err) {
 			return
@@ -187,12 +172,16 @@ func (m *machine) serve(p *process, role *pair.Role) {
 func (m *machine) serves() bool { return m.served(m.process) }
 
 func (m *machine) checkpoint(p *process, dir string) error {
+	for _, store := range stores {
+		p.turning[store] <- struct{}{}
+		defer func() { <-p.turning[store] }()
+	}
 	p.closing.Lock()
 	defer p.closing.Unlock()
 	if p.dbs == nil || p.ctx.Err() != nil {
 		return errors.New("the stores are closed")
 	}
-	err := disk.MakeDir(m.mem, dir)
+	err := disk.MakeDir(m.tracked(), dir)
 	for _, store := range stores {
 		err = errors.Join(err, p.dbs[store].Checkpoint(m.mem.PathJoin(dir, nameOf(store))))
 	}

@@ -72,8 +72,10 @@ type machine struct {
 	*world
 	name string
 	mem  *vfs.MemFS
-	disk *disktest.FS // the mem of a standby's process, with faults
-	dir  string
+	// entries is held for a change of a directory of mem.
+	entries sync.Mutex
+	disk    *disktest.FS // the mem of a standby's process, with faults
+	dir     string
 	// forced means that the next process gives up the answered writes that it lacks.
 	forced     bool
 	succession *pair.Succession // the place at which the machine has become the primary; guarded by the mu of the world
@@ -106,7 +108,10 @@ type process struct {
 	writers          sync.WaitGroup
 	stop             chan struct{}                   // ends the writers
 	turns            [stream.Table + 1]chan struct{} // makes a store begin its next log
-	over             chan struct{}                   // closed when no caller waits for an answer any more
+	// turning is full while a write, which may begin a log, or a checkpoint may hold a mutex of a store of Pebble: the other one waits
+	// here, because time does not pass while a goroutine waits for a mutex.
+	turning [stream.Table + 1]chan struct{}
+	over    chan struct{} // closed when no caller waits for an answer any more
 }
 
 type outcome struct {
@@ -179,8 +184,10 @@ func (m *machine) write(p *process, store stream.Store) {
 			return
 		case <-p.ctx.Done():
 			return
-		case <-p.turns[store]: // by the writer, because time does not pass while a goroutine waits for a mutex of Pebble
+		case <-p.turns[store]:
+			p.turning[store] <- struct{}{}
 			_, err := p.dbs[store].AsyncFlush()
+			<-p.turning[store]
 			assert.NoError(m, err)
 			continue
 		case <-time.After(time.Duration(rng.IntN(50)) * time.Millisecond):
@@ -202,7 +209,10 @@ func (m *machine) write(p *process, store stream.Store) {
 			assert.NoError(m, batch.Set([]byte(key), []byte(text), nil))
 		}
 		sync := rng.IntN(3) > 0
-		if !assert.NoError(m, batch.Commit(&pebble.WriteOptions{Sync: sync})) {
+		p.turning[store] <- struct{}{}
+		err := batch.Commit(&pebble.WriteOptions{Sync: sync})
+		<-p.turning[store]
+		if !assert.NoError(m, err) {
 			return
 		}
 		m.mu.Lock()
