@@ -215,6 +215,9 @@ func unpair(ctx context.Context, cfg config.Config) (err error) {
 	if role == nil {
 		return fmt.Errorf("data directory %s is in no pair", data)
 	}
+	if address := cfg.RegisterOfPair(); address != "" {
+		cfg.Register = address // FANFARE_PEER may be gone already
+	}
 	register, err := daemon.OpenRegister(ctx, cfg)
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"fanfare/internal/admin"
+	"fanfare/internal/datadir"
 	"fanfare/internal/objects/objectstest"
 	"fanfare/internal/pair"
 	"fanfare/internal/porttest"
@@ -144,4 +145,27 @@ func TestTheCommandsOfAPairWithARegister(t *testing.T) {
 	require.NoError(t, os.RemoveAll(one.dir))
 	two.up()
 	two.until(pair.RolePrimary, pair.ModeAlone)
+}
+
+// The archive of a pair in a bucket is its register, also for a command without the address of the other machine.
+func TestUnpairAsksTheArchiveThatIsTheRegister(t *testing.T) {
+	bucket := objectstest.NewBucket(t)
+	env := []string{"FANFARE_ARCHIVE=s3://bucket/archive"}
+	for name, value := range bucket.Env() {
+		env = append(env, name+"="+value)
+	}
+	dir := t.TempDir()
+	opened, err := datadir.Open(dir)
+	require.NoError(t, err)
+	require.NoError(t, opened.Close())
+	role := pair.NewRole(dir, pair.RolePrimary)
+	role.Mode, role.Peer, role.Claimed = pair.ModePaired, "the standby", 1
+	require.NoError(t, role.Save())
+	bucket.SetAway(true)
+	code, _, errs := result(t, env, "fanfare", "unpair", "--standby-is-gone", "--yes", "--data-dir", dir)
+	assert.Equal(t, 1, code)
+	assert.Contains(t, errs, "FANFARE_REGISTER s3://bucket/archive", "the standby could be promoted by the register")
+	loaded, err := pair.LoadRole(dir)
+	require.NoError(t, err)
+	assert.Equal(t, pair.ModePaired, loaded.Mode)
 }

@@ -42,6 +42,9 @@ type Part struct {
 	First, Last time.Time
 	// Gap means that the bytes before Start were dropped.
 	Gap bool
+	// Waits means that a part without frames does not have everything up to now: there are frames that the archive must not
+	// have yet.
+	Waits bool
 }
 
 // Archiver writes a stream to the segments of a term. It never makes a write wait: while the
@@ -154,7 +157,7 @@ func (a *Archiver) Drain(ctx context.Context) error {
 			return err
 		}
 		if len(part.Frames) == 0 {
-			if now.Sub(a.wrote) < leastOften {
+			if part.Waits || now.Sub(a.wrote) < leastOften {
 				a.since.Store(0)
 				return nil
 			}

@@ -81,6 +81,8 @@ func (i *intake) Next(_ context.Context, _ stream.Position, most int) (archive.P
 		i.mark = mark
 	}
 	if len(part.Frames) == 0 {
+		behind, _ := i.receiver.Behind(i.stream.End())
+		part.Waits = behind > 0
 		return part, nil
 	}
 	part.Last = time.UnixMilli(last)
@@ -104,7 +106,7 @@ func (i *intake) gap() {
 // resume returns the part after a gap once the archive may have its place, and before that a part without frames.
 func (i *intake) resume() archive.Part {
 	if !i.upto().Covers(i.part.End) {
-		return archive.Part{Start: i.at, End: i.at}
+		return archive.Part{Start: i.at, End: i.at, Waits: true}
 	}
 	i.at, i.pending, i.resumes = i.part.End, true, false
 	return i.part

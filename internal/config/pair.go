@@ -54,10 +54,18 @@ func (c Config) HasRegister() bool { return c.RegisterAt() != "" }
 
 // RegisterAt returns the address of the register of the pair, "" for none. The default is the archive in a bucket.
 func (c Config) RegisterAt() string {
+	if !c.HasPair() && c.Register == "" {
+		return ""
+	}
+	return c.RegisterOfPair()
+}
+
+// RegisterOfPair returns the address of the register of a data directory that is in a pair, also if the settings have no pair.
+func (c Config) RegisterOfPair() string {
 	switch {
 	case c.Register == registerOff:
 		return ""
-	case c.Register == "" && c.HasPair() && strings.HasPrefix(c.Archive, "s3:"):
+	case c.Register == "" && strings.HasPrefix(c.Archive, "s3:"):
 		return c.Archive
 	default:
 		return c.Register

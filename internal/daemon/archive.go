@@ -44,11 +44,8 @@ func (p *process) openArchive(ctx context.Context, dir *datadir.Dir) (*keeping, 
 	if p.cfg.Archive == "" {
 		return nil, nil //nolint:nilnil // without an archive there is nothing to keep, and no store has a tap
 	}
-	location, err := objects.Parse(p.cfg.Archive)
+	location, err := p.archiveOf(dir)
 	if err != nil {
-		return nil, fmt.Errorf("FANFARE_ARCHIVE: %w", err)
-	}
-	if err := outside(location.Dir, dir.Path(".")); err != nil {
 		return nil, err
 	}
 	state, err := archive.LoadState(dir.Path("."))
@@ -70,6 +67,15 @@ func (p *process) openArchive(ctx context.Context, dir *datadir.Dir) (*keeping, 
 	k := &keeping{Archiving: a, pair: p.pairing}
 	p.cleanups.add("archive", k.stop) // after the stores are closed, so that the archive gets their last writes
 	return k, metrics.Watch(a)
+}
+
+// archiveOf returns the place of the archive of a data directory.
+func (p *process) archiveOf(dir *datadir.Dir) (objects.Location, error) {
+	location, err := objects.Parse(p.cfg.Archive)
+	if err != nil {
+		return location, fmt.Errorf("FANFARE_ARCHIVE: %w", err)
+	}
+	return location, outside(location.Dir, dir.Path("."))
 }
 
 // outside returns an error if the archive would be lost together with the data directory.

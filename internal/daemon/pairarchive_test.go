@@ -276,3 +276,19 @@ func TestAnOldPrimaryIsEndedByTheArchive(t *testing.T) {
 	two.start(false)
 	two.untilPaired()
 }
+
+// A standby whose archive would be lost with its data directory is refused at its start, and not when it becomes the primary.
+func TestAStandbyIsNotToldOfItsArchiveAtItsPromotion(t *testing.T) {
+	_, two := newPair(t)
+	within := filepath.Join(two.dir, "archive")
+	require.NoError(t, os.Mkdir(within, 0o700))
+	two.env = append(two.env, "FANFARE_ARCHIVE=file://"+within)
+	two.begin(true)
+	select {
+	case <-two.ready:
+		require.Fail(t, "the standby runs")
+	case err := <-two.ended:
+		two.ended = nil
+		require.ErrorContains(t, err, "is in the data directory")
+	}
+}

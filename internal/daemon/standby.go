@@ -33,11 +33,8 @@ const (
 
 // runStandby runs this machine as the standby until ctx ends, or until it becomes the primary.
 func (p *process) runStandby(ctx context.Context, dir *datadir.Dir) error {
-	// The logs of a standby are no part of an archive's terms.
-	for _, name := range []string{seedDir, checkpoint, archive.StateFile, baseDir} {
-		if err := os.RemoveAll(dir.Path(name)); err != nil {
-			return err
-		}
+	if err := p.leaveArchive(dir); err != nil {
+		return err
 	}
 	standby, err := pair.OpenStandby(pair.StandbyConfig{
 		Role: p.role, Dir: dir.Path("."), Stream: dir.Path(spoolDir), Timing: p.pairTiming(), Dial: p.dialPeer,
@@ -92,6 +89,22 @@ func (p *process) runStandby(ctx context.Context, dir *datadir.Dir) error {
 	p.log.Info("stopping")
 	p.roots.cancel()
 	return p.roots.wait()
+}
+
+// leaveArchive removes what the directory had as the directory of a primary: the logs of a standby are no part of an archive's terms.
+// It also checks the place of the archive, because a promotion would find a fault too late.
+func (p *process) leaveArchive(dir *datadir.Dir) error {
+	if p.cfg.Archive != "" {
+		if _, err := p.archiveOf(dir); err != nil {
+			return err
+		}
+	}
+	for _, name := range []string{seedDir, checkpoint, archive.StateFile, baseDir} {
+		if err := os.RemoveAll(dir.Path(name)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // refusing returns the handler of the API's address of a standby. primary is the address of the other machine.

@@ -100,3 +100,18 @@ func TestOnlyWhatTheStandbyHasIsArchived(t *testing.T) {
 		w.end()
 	})
 }
+
+// A primary alone that lost the promise of its register answers nothing, but it has answered. The archive gets these writes.
+func TestTheArchiveGetsWhatAPrimaryAloneHasAnswered(t *testing.T) {
+	withRegister(t, 2, func(w *world, a, b *machine) {
+		b.exit()
+		w.mode(a, pair.ModeAlone)
+		w.works()
+		w.bucket.set(a.number(), way{away: true})
+		pass(2 * alone)
+		w.stands()
+		all, _ := a.process.primary.Archive()
+		require.Equal(w, all.End(), a.process.primary.Archivable())
+		w.end()
+	})
+}

@@ -44,9 +44,9 @@ var (
 	// ErrRegister means that the two machines do not ask the same register.
 	ErrRegister = errors.New("FANFARE_REGISTER differs between the two machines: stop both, and start both with the same value")
 	// ErrUnregistered means that a primary whose register lets it be alone starts without a register, which may have another primary by now.
-	ErrUnregistered = errors.New("the register of this machine decides whether it is still the primary: start it with FANFARE_REGISTER as before, or, to continue without a register, stop the other machine and run fanfare unpair --standby-is-gone")
+	ErrUnregistered = errors.New("the register of this machine decides whether it is still the primary: start it with FANFARE_REGISTER, or the FANFARE_ARCHIVE that was the register, as before, or, to continue without a register, stop the other machine and run fanfare unpair --standby-is-gone")
 	// ErrRegisterGone means that the register of a pair has lost its entry.
-	ErrRegisterGone = errors.New("the register has lost the entry of this pair: restore register.json; or stop both machines, run fanfare unpair --standby-is-gone on the machine with the newest data, start that machine, and only then the other machine")
+	ErrRegisterGone = errors.New("the register has lost the entry of this pair: if FANFARE_ARCHIVE has changed, name its former address in FANFARE_REGISTER; or restore register.json; or stop both machines, run fanfare unpair --standby-is-gone on the machine with the newest data, start that machine, and only then the other machine")
 	// ErrStopped means that a promotion has closed the stores, and has failed.
 	ErrStopped = errors.New("an earlier promotion has failed: start the standby again")
 	// ErrAway means that the primary has no session with its standby.

@@ -26,7 +26,7 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 		beside                      = "TestAPromotionBesideAConnectedPrimaryWaits"
 		tail, afterError            = "internal/pair/tail.go", "TestATailIsNotContinuedAfterAnError"
 		joined                      = "p.role.Mode == ModeAlone && !p.joining"
-		answersAlone                = "	return " + joined + " && !p.tenure.other(\"\") && p.leased()"
+		answersAlone                = "	return " + joined + " && !p.tenure.other(\"\")"
 	)
 	for name, bug := range map[string]struct {
 		edit       planttest.Edit
@@ -77,7 +77,7 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			"TestAPairedPrimaryTakesOnlyItsDisk", "takes another disk",
 		},
 		"P7: answers do not wait during the join": {
-			planttest.Edit{File: primary, Old: answersAlone, New: "	return p.role.Mode == ModeAlone && p.leased()"},
+			planttest.Edit{File: primary, Old: answersAlone, New: "	return p.role.Mode == ModeAlone"},
 			moment, "was answered",
 		},
 		"P8: the join does not wait for earlier answers": {
@@ -185,7 +185,7 @@ func TestEveryPlantedBugIsFound(t *testing.T) {
 			formerDisk, "FAIL",
 		},
 		"P8: answers do not wait while the register may name the pair": {
-			planttest.Edit{File: primary, Old: answersAlone, New: "	return " + joined + " && p.leased()"},
+			planttest.Edit{File: primary, Old: answersAlone, New: "	return " + joined},
 			"TestALateSwapToAPairLosesNothing", "was answered",
 		},
 		"P12: a primary alone needs no promise": {

@@ -130,7 +130,7 @@ func (p *Primary) Archive() (*stream.Stream, *stream.Receiver) { return p.stream
 
 // Archivable returns the place up to which an archive may have the stream: a standby that can take over without a loss has
 // everything before this place. When the two become paired, the standby has everything before the moment of the join, and so
-// everything that the archive got before this moment (P8).
+// everything that the archive got before this moment (P8). A primary alone whose promise has ended may have answered before.
 func (p *Primary) Archivable() stream.Position {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -227,11 +227,11 @@ func (p *Primary) confirmed(w waiter) bool {
 }
 
 // answersAlone reports whether no write has to wait for a standby. The caller holds mu.
-func (p *Primary) answersAlone() bool { return p.stopping || p.alone() }
+func (p *Primary) answersAlone() bool { return p.stopping || p.alone() && p.leased() }
 
 // alone reports whether no standby can take over without the loss of an answered write. The caller holds mu.
 func (p *Primary) alone() bool {
-	return p.role.Mode == ModeAlone && !p.joining && !p.tenure.other("") && p.leased() && p.reason == nil
+	return p.role.Mode == ModeAlone && !p.joining && !p.tenure.other("") && p.reason == nil
 }
 
 // StopWaiting ends all waits for the standby. Call StopWaiting at a stop, when nobody gets answers any more: Pebble

@@ -84,10 +84,20 @@ func (s *Stream) Add(f Frame) {
 	}
 }
 
-// Close closes the spool. The spool keeps its frames for the next process.
+// Close moves the frames that a receiver needs to the spool, and closes it. The spool keeps its frames for the next process. A frame
+// that the next process reads from the logs instead has the time of its start.
 func (s *Stream) Close() error {
 	s.moving.Lock()
 	defer s.moving.Unlock()
+	s.mu.Lock()
+	upto := s.safe
+	s.mu.Unlock()
+	for more := true; more; {
+		var err error
+		if more, err = s.moveSome(upto); err != nil {
+			s.log.Warn("the spool does not take the last frames: the next start reads them from the logs, without their times", zap.Error(err))
+		}
+	}
 	s.spool.dec.Close()
 	return s.spool.close()
 }

@@ -144,6 +144,30 @@ func TestTheTimeOfFramesDoesNotGoBack(t *testing.T) {
 	}
 }
 
+// A stop in order keeps the times of the frames that a receiver lacks: a restore to a time before the stop needs these times.
+func TestAStopKeepsTheTimesOfFrames(t *testing.T) {
+	mem := vfs.NewMem()
+	c := config(mem)
+	now := time.UnixMilli(5000)
+	c.Now = func() time.Time { return now }
+	s := open(t, c, stream.Position{})
+	s.Receive(stream.Position{})
+	w := newWriter(s, stream.Table)
+	w.begin(1)
+	w.write(noise(100))
+	w.sync()
+	end := s.End()
+	require.NoError(t, s.Close())
+	now = now.Add(time.Hour)
+	s = open(t, c, stream.Position{})
+	require.Equal(t, end, s.End())
+	at := stream.Position{}
+	frames, _ := take(t, s, s.Receive(at), &at)
+	require.Len(t, frames, 2)
+	assert.EqualValues(t, 5000, frames[1].Time)
+	require.NoError(t, s.Close())
+}
+
 func TestALargeWriteIsSeveralFrames(t *testing.T) {
 	s := open(t, config(vfs.NewMem()), stream.Position{})
 	r := s.Receive(stream.Position{})
